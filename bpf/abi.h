@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
+/*
+ * Everything the kernel side and the agent both know: structures, enumerations and limits.
+ *
+ * This header is the one contract between bpf/ (C) and agent/ (Rust). The Rust side is generated from it
+ * at build time by bindgen, so nothing here is written twice. Rules for what may stand here:
+ *
+ *  - fixed-width types only, widest first, padding explicit and zeroed, the unit in the name;
+ *  - no pointers, no bit fields, no enum-typed members (an enum's size is the compiler's choice);
+ *  - every structure ends with a _Static_assert on its size.
+ *
+ * What each field means, and how it is derived from packets, is told in docs/measurement.md.
+ */
+#ifndef PENDULUM_ABI_H
+#define PENDULUM_ABI_H
+
+#include <linux/types.h>
+
+/* Direction of travel through the bottleneck link, seen from the gateway. */
+enum pendulum_direction {
+	PENDULUM_UP = 0,   /* leaves through the WAN device: TC egress */
+	PENDULUM_DOWN = 1, /* enters through the WAN device: TC or XDP ingress */
+	PENDULUM_DIRECTIONS = 2,
+};
+
+/* What a segment is. Exactly one class for each; see docs/measurement.md for the rules and their order. */
+enum pendulum_class {
+	PENDULUM_CLASS_DATA = 0,
+	PENDULUM_CLASS_ACK = 1,
+	PENDULUM_CLASS_DUP_ACK = 2,
+	PENDULUM_CLASS_SACK = 3,
+	PENDULUM_CLASS_WINDOW_UPDATE = 4,
+	PENDULUM_CLASS_KEEP_ALIVE = 5,
+	PENDULUM_CLASS_ZERO_WINDOW_PROBE = 6,
+	PENDULUM_CLASS_SYN = 7,
+	PENDULUM_CLASS_FIN = 8,
+	PENDULUM_CLASS_RST = 9,
+	PENDULUM_CLASS_OTHER = 10,   /* TCP, but none of the above */
+	PENDULUM_CLASS_NON_TCP = 11, /* no TCP header found */
+	PENDULUM_CLASSES = 12,
+};
+
+/* Properties a segment of any class may carry besides its class. */
+enum pendulum_mark {
+	PENDULUM_MARK_CE = 0,   /* IP ECN codepoint "congestion experienced", RFC 3168 */
+	PENDULUM_MARK_ECE = 1,  /* TCP ECE flag */
+	PENDULUM_MARK_CWR = 2,  /* TCP CWR flag */
+	PENDULUM_MARK_SACK = 3, /* at least one SACK block, RFC 2018 */
+	PENDULUM_MARKS = 4,
+};
+
+/*
+ * Events that are counted by reason. The first group is measurements lost: the packet passed, but we could
+ * not make (all of) our measurement from it. The second group is the life of flow table entries.
+ */
+enum pendulum_stat {
+	PENDULUM_LOST_LINK_HEADER = 0,       /* frame ends inside the Ethernet, VLAN or PPPoE header */
+	PENDULUM_LOST_VLAN_DEPTH = 1,        /* more than two VLAN tags */
+	PENDULUM_LOST_IP_HEADER = 2,         /* frame ends inside the IP header, or its length fields contradict */
+	PENDULUM_LOST_IPV6_EXTENSIONS = 3,   /* more extension headers than we walk */
+	PENDULUM_LOST_FRAGMENT = 4,          /* a later fragment: it carries no TCP header */
+	PENDULUM_LOST_TCP_HEADER = 5,        /* packet ends inside the TCP header, or its data offset is < 5 */
+	PENDULUM_LOST_TCP_OPTIONS = 6,       /* malformed option list: the segment counts, its options are ignored */
+	PENDULUM_LOST_PULL = 7,              /* headers lie outside the linear part and could not be pulled in */
+	PENDULUM_LOST_FLOW_INSERT = 8,       /* the flow table refused a new entry */
+	PENDULUM_LOST_ACK_OF_UNSEEN = 9,     /* an ACK for data that never passed us: some of the flow is invisible */
+	PENDULUM_LOST_SEQUENCE_JUMP = 10,    /* sequence or ACK number more than 2^30 away: tracking restarted */
+	PENDULUM_LOST_REASONS = 11,
+
+	PENDULUM_FLOW_NURSED = 11,   /* first packet of a flow: entered the nursery */
+	PENDULUM_FLOW_PROMOTED = 12, /* seen both ways: entered the flow table */
+	PENDULUM_FLOW_RESTARTED = 13, /* a SYN of a new connection on a tuple still in the table */
+	PENDULUM_STATS = 14,
+};
+
+/* Bits of pendulum_half.flags. */
+enum pendulum_half_flag {
+	PENDULUM_HALF_SEQ = 1 << 0,     /* seq_next is valid */
+	PENDULUM_HALF_ACK = 1 << 1,     /* ack_highest is valid */
+	PENDULUM_HALF_SYN = 1 << 2,     /* its SYN was seen: isn, wscale, mss are valid */
+	PENDULUM_HALF_FIN = 1 << 3,     /* has sent FIN */
+	PENDULUM_HALF_RST = 1 << 4,     /* has sent RST */
+	PENDULUM_HALF_TS = 1 << 5,      /* sends timestamps (RFC 7323) */
+	PENDULUM_HALF_SACK_OK = 1 << 6, /* SYN offered SACK */
+	PENDULUM_HALF_WSCALE = 1 << 7,  /* SYN carried the window scale option */
+	PENDULUM_HALF_MPTCP = 1 << 8,   /* option 30 seen */
+	PENDULUM_HALF_ACCECN = 1 << 9,  /* option 172 or 174 seen */
+	PENDULUM_HALF_HOLE = 1 << 10,   /* hole_* describe a gap in the sequence space */
+	PENDULUM_HALF_WINDOW = 1 << 11, /* window_raw is valid */
+};
+
+/* ACK burst lengths 1…63 are counted one by one, longer ones together in the last slot. Slot 0 is unused. */
+#define PENDULUM_BURST_SLOTS 65
+
+/*
+ * Upper bounds of the RTT histogram in microseconds. A sample belongs to the first bound that is not below it;
+ * one more slot takes what is above the last.
+ */
+#define PENDULUM_RTT_BOUNDS_US                                                                                  \
+	{                                                                                                       \
+		500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000, 2000000, 5000000,  \
+			10000000                                                                                \
+	}
+#define PENDULUM_RTT_BOUNDS 14
+#define PENDULUM_RTT_SLOTS 15
+
+/* Segments in flight whose RTT is being timed, for each half of a flow. A power of two. */
+#define PENDULUM_PROBES 8
+
+/* Link layer of the WAN device. */
+enum pendulum_link_layer {
+	PENDULUM_LINK_ETHERNET = 0,
+	PENDULUM_LINK_RAW_IP = 1, /* ppp, tun, wireguard: the frame starts with the IP header */
+};
+
+/* Set once before load (const volatile in .rodata). All zero is the normal configuration. */
+struct pendulum_config {
+	__u32 link_layer;  /* enum pendulum_link_layer */
+	__u32 replay_time; /* 1: a packet's time is skb->tstamp (tests on captures), 0: the monotonic clock */
+};
+_Static_assert(sizeof(struct pendulum_config) == 8, "abi: pendulum_config");
+
+/* Counters of one direction; one copy for each CPU. Bytes are link-layer bytes, as `ip -s link` counts them. */
+struct pendulum_counters {
+	__u64 segments[PENDULUM_CLASSES];
+	__u64 bytes[PENDULUM_CLASSES];
+	__u64 payload_bytes; /* TCP payload, retransmissions included */
+	__u64 marked_segments[PENDULUM_MARKS];
+	__u64 retransmitted_segments;
+	__u64 reordered_segments;
+	__u64 burst_segments; /* sum of all burst lengths */
+	__u64 bursts[PENDULUM_BURST_SLOTS];
+	__u64 rtt_sum_us; /* RTT of what was sent in this direction */
+	__u64 rtt[PENDULUM_RTT_SLOTS];
+};
+_Static_assert(sizeof(struct pendulum_counters) == (12 + 12 + 1 + 4 + 3 + 65 + 1 + 15) * 8, "abi: pendulum_counters");
+
+/* ACK segments since the last data segment in one direction; shared by all CPUs, on a cache line of its own. */
+struct pendulum_burst {
+	__u64 run;
+	__u64 pad[7];
+};
+_Static_assert(sizeof(struct pendulum_burst) == 64, "abi: pendulum_burst");
+
+/*
+ * A flow's identity, the same for both directions: "home" is the end behind the gateway (source at WAN egress,
+ * destination at WAN ingress). IPv4 addresses are mapped into IPv6 (::ffff:a.b.c.d). Network byte order.
+ */
+struct pendulum_flow_key {
+	__u32 home_addr[4];
+	__u32 remote_addr[4];
+	__u16 home_port;
+	__u16 remote_port;
+};
+_Static_assert(sizeof(struct pendulum_flow_key) == 36, "abi: pendulum_flow_key");
+
+/* A segment whose RTT is being timed. `at` counts 1.024 µs ticks; 0: slot is free. */
+struct pendulum_probe {
+	__u32 key; /* TSval, or the sequence number after the segment */
+	__u32 at;
+};
+_Static_assert(sizeof(struct pendulum_probe) == 8, "abi: pendulum_probe");
+
+/*
+ * What one end of a flow has sent. halves[PENDULUM_UP] is the home end, halves[PENDULUM_DOWN] the remote end.
+ * rtt_* and probes belong to the segments this half sent: up is timed from the gateway to the remote end
+ * and back (side "wan"), down from the gateway to the home end and back (side "lan").
+ */
+struct pendulum_half {
+	__u64 first_seen_ns;
+	__u64 last_seen_ns;
+	__u64 wire_bytes;
+	__u64 payload_bytes;
+	__u64 segments;
+	__u64 data_segments;
+	__u64 ack_segments; /* pure ACKs of every kind */
+	__u64 acked_bytes;  /* of the other half's data, acknowledged by this half */
+	__u64 advancing_acks; /* segments of any class that acknowledged something new; acked_bytes over it gives d */
+	__u64 rtt_sum_us;
+	__u64 hole_at_ns;
+	__u32 rtt_samples;
+	__u32 rtt_min_us; /* 0: no sample yet */
+	__u32 rtt_last_us;
+	__u32 retransmitted_segments;
+	__u32 reordered_segments;
+	__u32 in_flight_max_bytes;
+	__u32 isn;
+	__u32 seq_next;    /* highest sequence number sent, plus one */
+	__u32 ack_highest; /* highest acknowledgement number sent */
+	__u32 hole_start;  /* newest gap in the sequence space: [hole_start, hole_end) was skipped at hole_at_ns */
+	__u32 hole_end;
+	__u32 tsval_newest;
+	__u32 tsecr_newest;
+	__u16 window_raw; /* as in the last header, unscaled */
+	__u16 mss;	  /* from the SYN; 0: unknown */
+	__u16 flags;	  /* enum pendulum_half_flag */
+	__u8 wscale;
+	__u8 pad[5];
+	struct pendulum_probe probes[PENDULUM_PROBES];
+};
+_Static_assert(sizeof(struct pendulum_half) == 11 * 8 + 13 * 4 + 12 + 64, "abi: pendulum_half");
+
+struct pendulum_flow {
+	struct pendulum_half halves[PENDULUM_DIRECTIONS];
+};
+_Static_assert(sizeof(struct pendulum_flow) == 2 * 216, "abi: pendulum_flow");
+
+#endif
