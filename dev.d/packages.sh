@@ -1,0 +1,57 @@
+# Debian packages: the one place that says which are needed for what, and that installs them. Sourced by ../dev.
+# shellcheck shell=bash
+
+packages_for() {
+    case "$1" in
+    # ca-certificates: cargo fetches crates over TLS. libclang: bindgen loads it at build time.
+    build) echo ca-certificates git gcc libc6-dev linux-libc-dev libbpf-dev clang-19 libclang1-19 python3 ;;
+    demo) echo iproute2 iperf3 ethtool procps ;;
+    test) echo iproute2 iperf3 ethtool procps tcpdump tshark curl bpftool ;;
+    lint) echo clang-format-19 shellcheck ;;
+    # kmod: depmod. The rest of the guest's tools come with "test" and are copied from this machine.
+    vm) echo qemu-system-x86 busybox-static kmod ;;
+    *) die "no package list is named '$1'" 70 ;;
+    esac
+}
+
+is_installed() {
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+APT_UPDATED=no
+
+# Installs the given packages. The lists are refreshed once, since old lists name files the mirror no longer has.
+install_packages() {
+    [ "$(id -u)" -eq 0 ] || die "not root, and these Debian packages are missing: $*
+     install them with 'sudo apt-get install --no-install-recommends $*', then run this again" 77
+    export DEBIAN_FRONTEND=noninteractive
+    if [ "$APT_UPDATED" = no ]; then
+        say "dev: refreshing the package lists"
+        apt-get update -qq >&2 </dev/null || say "dev: apt-get update failed; trying with the lists that are there"
+        APT_UPDATED=yes
+    fi
+    say "dev: installing $*"
+    apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 "$@" >&2 </dev/null ||
+        die "apt-get could not install: $*
+     is this Debian 12 or newer, with its main and security suites in /etc/apt?"
+}
+
+# need_packages PURPOSE…: installs what is missing for them.
+need_packages() {
+    local purpose package
+    local -a missing=()
+    if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+        say "dev: no apt here, so nothing is installed; Debian's names of what is needed for '$*':"
+        for purpose in "$@"; do say "     $(packages_for "$purpose")"; done
+        return 0
+    fi
+    for purpose in "$@"; do
+        for package in $(packages_for "$purpose"); do
+            is_installed "$package" || missing+=("$package")
+        done
+    done
+    [ ${#missing[@]} -eq 0 ] || install_packages "${missing[@]}"
+    if [ -d /usr/lib/llvm-19/lib ]; then
+        export LIBCLANG_PATH="${LIBCLANG_PATH:-/usr/lib/llvm-19/lib}"
+    fi
+}

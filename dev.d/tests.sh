@@ -1,0 +1,99 @@
+# Test groups, run one after another, and one count over all of them. Sourced by ../dev.
+#
+# Groups: unit (beside the code, and documentation examples), scripts (the test runner's own tests), every integration test target of the
+# workspace under its own name, and vm (the suites of tests/vm on other kernels). A Rust test that cannot run here
+# writes "SKIPPED <test>: <reason>" to standard error and returns: it is then counted as skipped, not as passed.
+# shellcheck shell=bash
+
+# One line "PACKAGE TARGET" for each integration test target.
+integration_targets() {
+    cargo metadata --no-deps --locked --format-version 1 </dev/null | python3 -c '
+import json, sys
+for package in json.load(sys.stdin)["packages"]:
+    for target in package["targets"]:
+        if target["kind"] == ["test"]:
+            print(package["name"], target["name"])'
+}
+
+all_groups() {
+    printf 'unit\nscripts\n'
+    integration_targets | awk '{ print $2 }' | sort -u
+    echo vm
+}
+
+# run_logged GROUP COMMAND…: shows the output, keeps it, and adds its counts to the totals.
+run_logged() {
+    local group=$1 status=0
+    shift
+    say "dev: test group '$group'"
+    "$@" </dev/null 2>&1 | tee "$LOGS/$group.log" || status=$?
+    python3 tests/vm/counts.py "$LOGS/$group.log" --status "$status" --group "$group" >>"$LOGS/counts"
+}
+
+run_group() {
+    local group=$1 package
+    shift
+    local -a targets=()
+    case "$group" in
+    unit)
+        run_logged unit cargo test --workspace --lib --bins --locked --no-fail-fast "$@"
+        run_logged doc cargo test --workspace --doc --locked --no-fail-fast "$@"
+        ;;
+    scripts) run_logged scripts python3 -m unittest discover --start-directory tests/vm --pattern '*_test.py' ;;
+    vm) run_logged vm python3 tests/vm/run.py --logs "$CARGO_TARGET_DIR/vm" --skip-missing ;;
+    *)
+        while read -r package; do targets+=(-p "$package"); done < <(integration_targets | awk -v g="$group" '$2 == g { print $1 }')
+        [ ${#targets[@]} -gt 0 ] || die "there is no test group '$group'; the groups are: $(all_groups | paste -sd ' ')" 64
+        run_logged "$group" cargo test "${targets[@]}" --test "$group" --locked --no-fail-fast "$@"
+        ;;
+    esac
+}
+
+# Starts a new count in LOGS.
+begin_count() {
+    LOGS="$CARGO_TARGET_DIR/test-logs"
+    mkdir -p "$LOGS"
+    : >"$LOGS/counts"
+}
+
+# Prints what failed and what was skipped, then the one line that counts; fails if anything failed.
+end_count() { python3 tests/vm/counts.py --total "$LOGS/counts"; }
+
+run_tests() {
+    local group
+    local -a chosen=() arguments=()
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do
+        chosen+=("$1")
+        shift
+    done
+    arguments=("$@")
+    need_packages build
+    need_rust
+    if [ "${chosen[0]:-}" = --list ]; then
+        all_groups
+        return
+    fi
+    [ ${#chosen[@]} -gt 0 ] || mapfile -t chosen < <(all_groups)
+    case " ${chosen[*]} " in
+    *" vm "*) need_packages test vm ;;
+    " unit " | " scripts ") ;;
+    *) need_packages test ;;
+    esac
+    [ "$(id -u)" -eq 0 ] || say "dev: not root: the tests that need namespaces or BPF will be skipped"
+    begin_count
+    for group in "${chosen[@]}"; do
+        run_group "$group" "${arguments[@]}"
+    done
+    end_count
+}
+
+run_vm() {
+    need_packages build test vm
+    need_rust
+    if [ "${1:-}" = --list ]; then
+        exec python3 tests/vm/run.py --list
+    fi
+    begin_count
+    run_logged vm python3 tests/vm/run.py --logs "$CARGO_TARGET_DIR/vm" "$@"
+    end_count
+}

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Reads what test runners print, and counts it.
+
+    counts.py LOG --status N --group NAME    one line of JSON: the counts of that log
+    counts.py --total FILE                   the sum of such lines, for a person, and the plain line CI reads
+"""
+
+import argparse
+import json
+import re
+import sys
+from dataclasses import asdict, dataclass, field
+
+RUNNING = re.compile(r"^running \d+ tests?$")
+RESULT = re.compile(r"test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored;")
+FAILED = re.compile(r"^test (\S+)(?: - should panic)? \.\.\. FAILED$")
+IGNORED = re.compile(r"^test (\S+) \.\.\. ignored(?:, (.*))?$")
+SKIPPED = re.compile(r"SKIPPED (\S+?): (.+)$")
+UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in ")
+UNITTEST_BAD = re.compile(r"^FAILED \((.*)\)$")
+VM = re.compile(r"^vm total: (\d+) passed, (\d+) failed, (\d+) skipped$")
+
+
+@dataclass
+class Counts:
+    """How many tests passed, failed and were skipped, and which ones did not pass."""
+
+    group: str = ""
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    failures: list = field(default_factory=list)
+    skips: list = field(default_factory=list)
+
+    def fail(self, what):
+        self.failed += 1
+        self.failures.append(what)
+
+
+def count(lines, status=0, group=""):
+    """Counts a log of libtest, of Python's unittest, or of the VM runner, whose command ended with `status`."""
+    counts = Counts(group)
+    open_runs = 0
+    runtime_skips = {}
+    for line in (line.rstrip() for line in lines):
+        if RUNNING.match(line):
+            open_runs += 1
+        elif match := RESULT.search(line):
+            open_runs -= 1
+            counts.passed += int(match[1])
+            counts.failed += int(match[2])
+            counts.skipped += int(match[3])
+        elif match := FAILED.match(line):
+            counts.failures.append(match[1])
+        elif match := IGNORED.match(line):
+            counts.skips.append(f"{match[1]}: {match[2] or 'marked as ignored'}")
+        elif match := SKIPPED.search(line):
+            runtime_skips[match[1]] = match[2]
+        elif match := UNITTEST_RAN.match(line):
+            counts.passed += int(match[1])
+        elif match := UNITTEST_BAD.match(line):
+            bad = sum(int(n) for n in re.findall(r"(?:failures|errors)=(\d+)", match[1]))
+            counts.passed -= bad
+            counts.failed += bad
+        elif match := VM.match(line):
+            counts.passed, counts.failed, counts.skipped = (int(match[n]) for n in (1, 2, 3))
+            open_runs = 0
+            runtime_skips = {}
+    # A test that skips itself returns, so its runner has counted it as passed.
+    counts.passed -= len(runtime_skips)
+    counts.skipped += len(runtime_skips)
+    counts.skips += [f"{name}: {reason}" for name, reason in runtime_skips.items()]
+    for _ in range(open_runs):
+        counts.fail("a test program ended without a result: it was killed, or it crashed")
+    if status != 0 and counts.failed == 0:
+        counts.fail(f"the command ended with status {status} before it had counted a failure: see its output")
+    return counts
+
+
+def total(records):
+    """Prints failures and skips by name, then one plain line; returns the exit code."""
+    for word, key in (("skipped", "skips"), ("FAILED", "failures")):
+        for record in records:
+            for what in record[key]:
+                print(f"{word}: {record['group']}: {what}")
+    passed, failed, skipped = (sum(r[k] for r in records) for k in ("passed", "failed", "skipped"))
+    if passed + failed == 0:
+        failed = 1
+        print("FAILED: no test ran at all")
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("log", nargs="?")
+    parser.add_argument("--status", type=int, default=0, help="the exit status of the command that wrote LOG")
+    parser.add_argument("--group", default="")
+    parser.add_argument("--total", metavar="FILE")
+    arguments = parser.parse_args()
+    if arguments.total:
+        with open(arguments.total, encoding="utf-8") as lines:
+            return total([json.loads(line) for line in lines])
+    with open(arguments.log, encoding="utf-8", errors="replace") as lines:
+        print(json.dumps(asdict(count(lines, arguments.status, arguments.group))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
