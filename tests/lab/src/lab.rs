@@ -1,0 +1,168 @@
+//! A whole lab: machines, wires, and the bottleneck. It takes itself down when dropped.
+
+use std::sync::Arc;
+
+use crate::cleanup::{self, CleanupError};
+use crate::delay::{DelayError, Delays};
+use crate::kernel;
+use crate::netns::{Host, Namespace, NetnsError};
+use crate::record::{RecordError, Registry, RunId, RunRecord};
+use crate::shaper::{Buffer, Shaper};
+use crate::topology::{self, LINK_DEVICE, Role, WAN_DEVICE};
+
+/// What the bottleneck link is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkSpec {
+    /// From R1 to the gateway: its buffer stands at the provider.
+    pub downlink: Shaper,
+    /// From the gateway to R1: its buffer stands on the gateway's `wan0`.
+    pub uplink: Shaper,
+    /// Delays of the wires.
+    pub delays: Delays,
+    /// Whether checksum, TSO, GSO and GRO offloads of the veth devices stay on. Off is the default and what all experiments use: packets
+    /// then have wire size everywhere, checksums are real, and veth keeps no GRO ring, which would be a second queue.
+    pub offloads: bool,
+}
+
+impl Default for LinkSpec {
+    /// The link of paper 000, Fig. 1: 2.4 Mb/s and 196 kb/s with 30,000 bytes at both ends.
+    fn default() -> Self {
+        Self {
+            downlink: Shaper { rate_bps: 2_400_000, buffer: Buffer::Bytes(30_000) },
+            uplink: Shaper { rate_bps: 196_000, buffer: Buffer::Bytes(30_000) },
+            delays: Delays::default(),
+            offloads: false,
+        }
+    }
+}
+
+/// Why a lab could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// Not root.
+    #[error(
+        "building network namespaces needs root; run it with sudo, or in a container with CAP_NET_ADMIN and CAP_SYS_ADMIN"
+    )]
+    NotRoot,
+    /// A machine, wire or queue could not be made.
+    #[error(transparent)]
+    Netns(#[from] NetnsError),
+    /// The run's record could not be written.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// Leftovers of a dead run could not be removed.
+    #[error("cannot remove what a dead lab run has left: {0}")]
+    Leftovers(#[source] CleanupError),
+    /// A delay cannot be made.
+    #[error(transparent)]
+    Delay(#[from] DelayError),
+}
+
+/// A running lab. Several may run at once. Dropping it ends its processes and removes its namespaces.
+#[derive(Debug)]
+pub struct Lab {
+    record: Arc<RunRecord>,
+    spec: LinkSpec,
+}
+
+impl Lab {
+    /// Removes leftovers of dead runs, then builds the machines of paper 000, Fig. 2 and the given link.
+    ///
+    /// # Errors
+    /// If the caller is not root, a tool is missing, or the kernel refuses. Nothing is left behind then.
+    pub fn start(spec: LinkSpec) -> Result<Self, LabError> {
+        if !kernel::is_root() {
+            return Err(LabError::NotRoot);
+        }
+        let registry = Registry::system();
+        cleanup::remove_leftovers(&registry).map_err(LabError::Leftovers)?;
+        // From here on the drop guard removes whatever exists when a step fails.
+        let lab = Self { record: Arc::new(registry.open_run()?), spec };
+        lab.make_machines()?;
+        lab.make_wires()?;
+        spec.uplink.install(&lab.gateway(), WAN_DEVICE)?;
+        spec.downlink.install(&lab.host(Role::R1), LINK_DEVICE)?;
+        spec.delays.install(|role| lab.host(role))?;
+        Ok(lab)
+    }
+
+    /// The id that all names of this lab carry.
+    pub fn id(&self) -> &RunId {
+        self.record.id()
+    }
+
+    /// The link it was built with.
+    pub fn spec(&self) -> &LinkSpec {
+        &self.spec
+    }
+
+    /// One machine.
+    pub fn host(&self, role: Role) -> Host {
+        Host::new(Namespace::named(self.namespace_name(role)), Arc::clone(&self.record))
+    }
+
+    /// The home gateway (R2), with `wan0` towards the provider and `lan0` towards the home.
+    pub fn gateway(&self) -> Host {
+        self.host(Role::Gateway)
+    }
+
+    /// Takes the lab down now and says whether that worked; dropping it does the same in silence.
+    ///
+    /// # Errors
+    /// The first thing that could not be removed; the next start tries again.
+    pub fn stop(self) -> Result<(), CleanupError> {
+        cleanup::remove_run(&self.record)
+    }
+
+    fn namespace_name(&self, role: Role) -> String {
+        format!("pdl-{}-{role}", self.id())
+    }
+
+    fn make_machines(&self) -> Result<(), LabError> {
+        for role in Role::ALL {
+            let namespace = Namespace::named(self.namespace_name(role));
+            self.record.add_namespace(namespace.name())?;
+            namespace.create()?;
+        }
+        Ok(())
+    }
+
+    fn make_wires(&self) -> Result<(), LabError> {
+        let wiring = topology::wiring_commands(|role| self.namespace_name(role));
+        // Started inside a machine of the lab, so that no device ever shows up outside.
+        self.gateway().run_with_input("ip", &["-batch", "-"], &wiring)?;
+        for role in Role::ALL {
+            let host = self.host(role);
+            self.configure(role, &host)?;
+            host.run_with_input("ip", &["-batch", "-"], &topology::machine_commands(role))?;
+        }
+        Ok(())
+    }
+
+    fn configure(&self, role: Role, host: &Host) -> Result<(), NetnsError> {
+        if role.is_router() {
+            host.set_sysctl("net.ipv4.ip_forward", "1")?;
+            host.set_sysctl("net.ipv6.conf.all.forwarding", "1")?;
+        }
+        if role.is_endpoint() {
+            // Otherwise a connection starts with the ssthresh of the one before it.
+            host.set_sysctl("net.ipv4.tcp_no_metrics_save", "1")?;
+        }
+        if !self.spec.offloads {
+            for device in topology::devices(role) {
+                host.run(
+                    "ethtool",
+                    &["-K", device, "tx", "off", "sg", "off", "tso", "off", "gso", "off", "gro", "off"],
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        // Nobody is left to tell; the record stays in that case and the next start tries again.
+        let _ = cleanup::remove_run(&self.record);
+    }
+}

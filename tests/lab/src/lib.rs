@@ -1,0 +1,21 @@
+//! The testbed: the link of paper 000, Fig. 2 in network namespaces, with real Linux TCP over one real buffer per direction,
+//! and the papers' experiments on it.
+//!
+//! [`lab::Lab::start`] builds the machines and the link; dropping it removes everything, and the next start removes what a
+//! killed lab has left. `docs/lab.md` shows the picture and how to use it by hand.
+#![deny(unsafe_code)]
+
+pub mod cleanup;
+pub mod delay;
+pub mod interrupt;
+mod kernel;
+pub mod lab;
+pub mod netns;
+pub mod process;
+pub mod record;
+pub mod shaper;
+pub mod topology;
+
+pub use kernel::is_root;
+pub use lab::{Lab, LinkSpec};
+pub use topology::Role;

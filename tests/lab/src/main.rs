@@ -1,0 +1,2 @@
+//! The testbed's command line.
+fn main() {}
