@@ -4,4 +4,5 @@
 #![forbid(unsafe_code)]
 
 pub mod rate;
+pub mod ratio;
 pub mod segment;

@@ -1,10 +1,12 @@
 //! What a TCP segment is, and which way it travels: the vocabulary that the kernel side, the capture replay and
 //! the detector share.
 
-use serde::Serialize;
+use std::ops::{Index, IndexMut};
+
+use serde::{Deserialize, Serialize};
 
 /// Direction of travel through the bottleneck link, seen from the gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// Leaves through the WAN device.
@@ -34,8 +36,44 @@ impl Direction {
     }
 }
 
+/// One value for each direction; `{"up": …, "down": …}` in JSON.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PerDirection<T> {
+    /// Of what leaves through the WAN device: the uplink, its buffer, the uploads.
+    pub up: T,
+    /// Of what enters through the WAN device: the downlink, its buffer, the downloads.
+    pub down: T,
+}
+
+impl<T> PerDirection<T> {
+    /// Both values made by one function.
+    pub fn from_fn(mut make: impl FnMut(Direction) -> T) -> Self {
+        Self { up: make(Direction::Up), down: make(Direction::Down) }
+    }
+}
+
+impl<T> Index<Direction> for PerDirection<T> {
+    type Output = T;
+
+    fn index(&self, direction: Direction) -> &T {
+        match direction {
+            Direction::Up => &self.up,
+            Direction::Down => &self.down,
+        }
+    }
+}
+
+impl<T> IndexMut<Direction> for PerDirection<T> {
+    fn index_mut(&mut self, direction: Direction) -> &mut T {
+        match direction {
+            Direction::Up => &mut self.up,
+            Direction::Down => &mut self.down,
+        }
+    }
+}
+
 /// What a segment is. Every segment has exactly one class; the rules are in `docs/measurement.md`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
     /// Carries payload (an ACK may ride on it).
