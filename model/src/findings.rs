@@ -1,0 +1,239 @@
+//! What the detector says: phases, verdicts, findings, and the evidence for each.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::segment::Direction;
+
+/// The three cases of 000 §3 and their absence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Case 1: only the uplink buffer holds a standing queue.
+    UplinkBound = 0,
+    /// Case 2: only the downlink buffer does.
+    DownlinkBound = 1,
+    /// Case 3: both do.
+    Balanced = 2,
+    /// Neither does: the traffic is limited elsewhere, or there is none.
+    Idle = 3,
+}
+
+impl Phase {
+    /// All phases, in index order.
+    pub const ALL: [Self; 4] = [Self::UplinkBound, Self::DownlinkBound, Self::Balanced, Self::Idle];
+
+    /// From which buffers hold a standing queue.
+    pub const fn of(uplink_stands: bool, downlink_stands: bool) -> Self {
+        match (uplink_stands, downlink_stands) {
+            (true, false) => Self::UplinkBound,
+            (false, true) => Self::DownlinkBound,
+            (true, true) => Self::Balanced,
+            (false, false) => Self::Idle,
+        }
+    }
+
+    /// The name used in metrics and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::UplinkBound => "uplink_bound",
+            Self::DownlinkBound => "downlink_bound",
+            Self::Balanced => "balanced",
+            Self::Idle => "idle",
+        }
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+/// What is going on, over many round trips.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Data pendulum: cases 1 and 2 alternate.
+    Swinging = 0,
+    /// Two-way bulk traffic, the uplink buffer never empties, downloads starve (000 Fig. 8).
+    LockedUplink = 1,
+    /// The mirror image.
+    LockedDownlink = 2,
+    /// Both queues move in phase and ACKs come in long bursts (000 Fig. 3): rare and harmless.
+    AckCompression = 3,
+    /// Bulk data in one direction only: a standing queue is then normal.
+    OneWay = 4,
+    /// Two-way bulk traffic, and neither direction suffers.
+    Balanced = 5,
+    /// No bulk traffic.
+    Clear = 6,
+}
+
+impl Verdict {
+    /// All verdicts, in index order.
+    pub const ALL: [Self; 7] = [
+        Self::Swinging,
+        Self::LockedUplink,
+        Self::LockedDownlink,
+        Self::AckCompression,
+        Self::OneWay,
+        Self::Balanced,
+        Self::Clear,
+    ];
+
+    /// The name used in metrics and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Swinging => "swinging",
+            Self::LockedUplink => "locked_uplink",
+            Self::LockedDownlink => "locked_downlink",
+            Self::AckCompression => "ack_compression",
+            Self::OneWay => "one_way",
+            Self::Balanced => "balanced",
+            Self::Clear => "clear",
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+/// One figure that a rule looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// What it is, such as `uplink_bound_share`.
+    pub name: &'static str,
+    /// Its value in base units (seconds, bytes, bytes per second, ratios 0–1).
+    pub value: f64,
+    /// The threshold it was held against, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<f64>,
+}
+
+impl Figure {
+    /// A figure that only informs.
+    pub const fn new(name: &'static str, value: f64) -> Self {
+        Self { name, value, threshold: None }
+    }
+
+    /// A figure that decided.
+    pub const fn against(name: &'static str, value: f64, threshold: f64) -> Self {
+        Self { name, value, threshold: Some(threshold) }
+    }
+}
+
+/// Why something is said: the rule, in words and in figures, and since when it has held.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Evidence {
+    /// Short name of the rule, stable, for machines.
+    pub rule: &'static str,
+    /// One sentence for people.
+    pub reason: String,
+    /// What the rule looked at.
+    pub figures: Vec<Figure>,
+    /// When the condition began to hold, seconds on the samples' clock.
+    pub since_s: f64,
+}
+
+/// A named observation beside the verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingKind {
+    /// Flows with a short RTT take more than their part from flows with a long one (paper 003, Fig. 5).
+    RttUnfairness,
+    /// A far flow's window collapsed while near flows burst (paper 003, Fig. 6 and 8).
+    FarFlowKnockedBack,
+    /// The base RTT under the downlink estimate cannot be trusted (`downlink`).
+    BaseRttUncertain,
+}
+
+/// Something changed; what the event log prints.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Event {
+    /// When it was recognised, seconds on the samples' clock.
+    pub at_s: f64,
+    /// What.
+    #[serde(flatten)]
+    pub change: Change,
+    /// Why.
+    pub evidence: Evidence,
+}
+
+/// What an [`Event`] reports.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Change {
+    /// Another case holds. `None`: not known yet.
+    Phase {
+        /// The case before.
+        from: Option<Phase>,
+        /// The case now.
+        to: Phase,
+        /// How long the case before held, seconds.
+        dwell_s: f64,
+    },
+    /// Another verdict.
+    Verdict {
+        /// The verdict before.
+        from: Verdict,
+        /// The verdict now.
+        to: Verdict,
+    },
+    /// A finding begins to hold, or happened once.
+    Finding {
+        /// Which.
+        finding: FindingKind,
+        /// The direction it is about.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        direction: Option<Direction>,
+    },
+    /// A finding no longer holds.
+    FindingEnded {
+        /// Which.
+        finding: FindingKind,
+        /// The direction it was about.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        direction: Option<Direction>,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_json_contract() {
+        for phase in Phase::ALL {
+            assert_eq!(serde_json::to_string(&phase).expect("json"), format!("\"{phase}\""));
+            assert_eq!(Phase::ALL[phase as usize], phase);
+        }
+        for verdict in Verdict::ALL {
+            assert_eq!(serde_json::to_string(&verdict).expect("json"), format!("\"{verdict}\""));
+            assert_eq!(Verdict::ALL[verdict as usize], verdict);
+        }
+    }
+
+    #[test]
+    fn an_event_is_one_flat_line() {
+        let event = Event {
+            at_s: 1.5,
+            change: Change::Phase { from: None, to: Phase::UplinkBound, dwell_s: 0.0 },
+            evidence: Evidence {
+                rule: "standing_queues",
+                reason: "only the uplink buffer holds a standing queue".to_owned(),
+                figures: vec![Figure::against("uplink_standing_bytes", 3000.0, 1500.0)],
+                since_s: 1.25,
+            },
+        };
+        let json: serde_json::Value = serde_json::to_value(&event).expect("json");
+        assert_eq!(json["event"], "phase");
+        assert_eq!(json["to"], "uplink_bound");
+        assert_eq!(json["evidence"]["figures"][0]["threshold"], 1500.0);
+    }
+}

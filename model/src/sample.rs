@@ -1,0 +1,172 @@
+//! The only input of the detector: what happened on the link in one short interval.
+//!
+//! Live history buckets, netlink statistics and captures all produce this type, and nothing downstream asks which. A
+//! source fills in what it knows and leaves the rest `None` or zero: an unknown queue is not an empty queue.
+//!
+//! Intervals follow each other without overlap; 10 ms is the usual length, any other works. Times count from one
+//! fixed origin of the source's choice (boot, first packet of the capture).
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::segment::{Direction, PerDirection};
+
+/// One interval of the link.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Sample {
+    /// End of the interval. Must grow from sample to sample.
+    pub at: Duration,
+    /// Length of the interval: this sample speaks for `(at − span, at]`.
+    pub span: Duration,
+    /// Both directions of the link.
+    pub link: PerDirection<DirectionSample>,
+    /// End-to-end round-trip time of the flows on the link, queues at both ends included, seconds: the mean of what
+    /// was measured in the interval. `None` if nothing was measured; the detector carries the last value on.
+    pub round_trip: Option<f64>,
+    /// Flows, if they were read in this interval (once a second is enough). Empty means "not read".
+    pub flows: Vec<FlowSample>,
+}
+
+/// One direction of the link in one interval.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct DirectionSample {
+    /// Its bottleneck buffer: for `up` at the gateway, for `down` at the provider. `None` if it cannot be seen.
+    pub queue: Option<QueueSample>,
+    /// What passed through the link.
+    pub traffic: Traffic,
+    /// Congestion windows of the direction's flows as outstanding data, summed, bytes (`cwnd_x` of 000 §3): sent and
+    /// not yet acknowledged, seen from the sender's side of both buffers. For a download seen from the gateway that is
+    /// what arrived within one round trip. `None`: the detector takes throughput · RTT.
+    pub in_flight_bytes: Option<f64>,
+    /// Bursts of pure ACKs between two data segments.
+    pub ack_bursts: AckBursts,
+}
+
+/// A buffer in one interval. A bucket without events repeats the level in all three figures.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct QueueSample {
+    /// Where the figures come from.
+    pub source: QueueSource,
+    /// Lowest level, bytes: what the standing queue is made of.
+    pub min_bytes: f64,
+    /// Time-weighted mean level, bytes.
+    pub mean_bytes: f64,
+    /// Highest level, bytes.
+    pub max_bytes: f64,
+}
+
+impl QueueSample {
+    /// A level that held over the whole interval, or the only one known.
+    pub fn level(source: QueueSource, bytes: f64) -> Self {
+        Self { source, min_bytes: bytes, mean_bytes: bytes, max_bytes: bytes }
+    }
+}
+
+/// How a queue level was obtained, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueSource {
+    /// Qdisc tracepoints: exact.
+    Tracepoint,
+    /// Two captures, one on each side of the buffer: exact.
+    Capture,
+    /// Qdisc statistics read by netlink: exact at one instant, blind in between.
+    Netlink,
+    /// Eq. 1 from round-trip times (`downlink`), or one capture alone.
+    Estimate,
+}
+
+/// What passed through one direction of the link, counted as `docs/measurement.md` says. Deltas, not totals.
+///
+/// Counted where the link is entered (after the buffer) if the source can, else where it sees the packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Traffic {
+    /// All bytes on the wire, every class.
+    pub wire_bytes: u64,
+    /// Bytes on the wire of TCP data segments.
+    pub data_bytes: u64,
+    /// TCP data segments.
+    pub data_segments: u64,
+    /// Pure ACKs of every kind.
+    pub ack_segments: u64,
+    /// Retransmitted data segments.
+    pub retransmitted_segments: u64,
+}
+
+/// ACK bursts that ended in the interval (000 Fig. 3.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AckBursts {
+    /// Number of bursts of at least one ACK.
+    pub bursts: u64,
+    /// ACKs in them.
+    pub segments: u64,
+    /// ACKs in bursts of [`AckBursts::LONG`] or more.
+    pub segments_in_long_bursts: u64,
+}
+
+impl AckBursts {
+    /// From here on a burst is one of "10 to 20 segments", the mark of ACK compression (000 §2.1).
+    pub const LONG: u64 = 10;
+
+    /// Adds `times` bursts of `length` ACKs; a length of 0 is no burst.
+    pub fn add(&mut self, length: u64, times: u64) {
+        if length == 0 {
+            return;
+        }
+        let segments = length.saturating_mul(times);
+        self.bursts = self.bursts.saturating_add(times);
+        self.segments = self.segments.saturating_add(segments);
+        if length >= Self::LONG {
+            self.segments_in_long_bursts = self.segments_in_long_bursts.saturating_add(segments);
+        }
+    }
+}
+
+/// One flow in one interval, for RTT fairness (paper 003) and for telling bulk transfers from short flows.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct FlowSample {
+    /// Any number that stays the same for the flow and is not used by another one meanwhile.
+    pub id: u64,
+    /// Direction of its data; a flow that sends both ways appears twice.
+    pub direction: Direction,
+    /// Data bytes since the flow was last reported.
+    pub data_bytes: u64,
+    /// Outstanding data now, bytes; see [`DirectionSample::in_flight_bytes`].
+    pub in_flight_bytes: Option<f64>,
+    /// Latest end-to-end RTT, seconds.
+    pub round_trip: Option<f64>,
+    /// Smallest end-to-end RTT seen for the flow, seconds: how near the other end is.
+    pub base_round_trip: Option<f64>,
+}
+
+/// A finite, non-negative figure, or nothing: what every figure of a source passes through before it is used.
+pub(crate) fn sane(value: f64) -> Option<f64> {
+    // 1e15: far above any real figure, and small enough that sums and squares stay finite.
+    (0.0..=1e15).contains(&value).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_are_counted_by_length() {
+        let mut bursts = AckBursts::default();
+        bursts.add(0, 7);
+        bursts.add(3, 2);
+        bursts.add(10, 1);
+        bursts.add(20, 2);
+        // 2 + 1 + 2 bursts; 6 + 10 + 40 ACKs; 10 + 40 of them in long bursts.
+        assert_eq!(bursts, AckBursts { bursts: 5, segments: 56, segments_in_long_bursts: 50 });
+    }
+
+    #[test]
+    fn only_sane_figures_pass() {
+        assert_eq!(sane(0.0), Some(0.0));
+        assert_eq!(sane(1.5), Some(1.5));
+        for useless in [-1.0, f64::NAN, f64::INFINITY, 1e16] {
+            assert_eq!(sane(useless), None);
+        }
+    }
+}
