@@ -1,7 +1,95 @@
 # Everything a machine can say about the sources. Sourced by ../dev.
 # shellcheck shell=bash
 
-# The newest cargo-deny the workspace's oldest Rust can be asked to build; see `cargo info cargo-deny`.
-CARGO_DENY=0.20.2
+# cargo-deny 0.20.2 builds with Rust 1.88, the oldest the workspace supports.
+CARGO_DENY_VERSION=0.20.2
+CACHE="${XDG_CACHE_HOME:-$HOME/.cache}/pendulum"
+LINT_FAILURES=()
 
-run_lint() { die "lint: under construction" 70; }
+# Prints where cargo-deny is; builds it once, outside the repository.
+cargo_deny() {
+    local home="$CACHE/cargo-deny-$CARGO_DENY_VERSION"
+    if [ ! -x "$home/bin/cargo-deny" ]; then
+        say "dev: building cargo-deny $CARGO_DENY_VERSION into $home (once)"
+        CARGO_TARGET_DIR="$home/build" cargo install --quiet --locked cargo-deny --version "$CARGO_DENY_VERSION" \
+            --root "$home" --no-track >&2 </dev/null || return 1
+        rm -rf "$home/build"
+    fi
+    printf '%s' "$home/bin/cargo-deny"
+}
+
+# check NAME COMMAND…: runs it, and remembers its failure so that one run shows every complaint.
+check() {
+    local name=$1
+    shift
+    say "dev: lint: $name"
+    "$@" || LINT_FAILURES+=("$name")
+}
+
+lint_c() {
+    local -a sources
+    mapfile -t sources < <(git ls-files 'bpf/*.c' 'bpf/*.h')
+    [ ${#sources[@]} -eq 0 ] || clang-format-19 --dry-run -Werror "${sources[@]}"
+}
+
+lint_shell() {
+    local -a scripts
+    mapfile -t scripts < <(git ls-files | while read -r file; do
+        if [[ $file == *.sh ]] || { [ -f "$file" ] && head -n 1 "$file" | grep -qaE '^#!.*\b(bash|sh)$'; }; then echo "$file"; fi
+    done)
+    shellcheck -x "${scripts[@]}"
+}
+
+lint_dependencies() {
+    local deny
+    deny=$(cargo_deny) || {
+        say "dev: cargo-deny could not be built: the reason is above"
+        return 1
+    }
+    "$deny" --locked check licenses bans sources || return 1
+    # The database lives in a public git repository; only a copy that is already here is used.
+    if compgen -G "${CARGO_HOME:-$HOME/.cargo}/advisory-dbs/*" >/dev/null; then
+        "$deny" --locked --offline check --disable-fetch advisories
+    else
+        say "dev: lint: security advisories were NOT checked: this machine has no copy of the advisory database;"
+        say "     where it can be reached, 'cargo-deny fetch db' brings one, and this check then uses it"
+    fi
+}
+
+# The sources name packages, never the hosts they are fetched from: those are the machine's own setting.
+# Cargo.lock is left out: cargo writes the name of its default index there.
+lint_addresses() {
+    local hosts='crates[.]io|npmjs[.](org|com)|pypi[.]org|pythonhosted[.]org|proxy[.]golang[.]org|maven[.]org'
+    hosts+='|(deb|security|snapshot|archive)[.]debian[.]org|archive[.]ubuntu[.]com'
+    if git grep -nIE "$hosts" -- . ':!Cargo.lock'; then
+        say "dev: the lines above name a package registry's host: write the package's name instead"
+        return 1
+    fi
+}
+
+lint_python() {
+    git ls-files '*.py' | xargs -r python3 -c '
+import ast, sys
+for name in sys.argv[1:]:
+    ast.parse(open(name, encoding="utf-8").read(), name)'
+}
+
+run_lint() {
+    need_packages build lint
+    need_rust
+    if ! cargo fmt --version >/dev/null 2>&1 || ! cargo clippy --version >/dev/null 2>&1; then
+        die "rustfmt or clippy is missing from this Rust toolchain: 'rustup component add rustfmt clippy', or Debian's packages"
+    fi
+    check "rustfmt" cargo fmt --all --check
+    check "clang-format" lint_c
+    check "shellcheck" lint_shell
+    check "python syntax" lint_python
+    check "no registry addresses" lint_addresses
+    check "dependencies (licences, bans, sources)" lint_dependencies
+    check "clippy" cargo clippy --workspace --all-targets --locked -- -D warnings
+    if [ ${#LINT_FAILURES[@]} -gt 0 ]; then
+        printf 'dev: lint failed: %s\n' "${LINT_FAILURES[@]}" >&2
+        exit 1
+    fi
+    say "dev: lint found nothing"
+}

@@ -31,9 +31,16 @@ install_packages() {
         APT_UPDATED=yes
     fi
     say "dev: installing $*"
-    apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 "$@" >&2 </dev/null ||
+    local log
+    log=$(mktemp)
+    if ! apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" \
+        >"$log" 2>&1 </dev/null; then
+        cat "$log" >&2
+        rm -f "$log"
         die "apt-get could not install: $*
      is this Debian 12 or newer, with its main and security suites in /etc/apt?"
+    fi
+    rm -f "$log"
 }
 
 # need_packages PURPOSE…: installs what is missing for them.

@@ -18,6 +18,8 @@ IGNORED = re.compile(r"^test (\S+) \.\.\. ignored(?:, (.*))?$")
 SKIPPED = re.compile(r"SKIPPED (\S+?): (.+)$")
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in ")
 UNITTEST_BAD = re.compile(r"^FAILED \((.*)\)$")
+VM_SKIPPED = re.compile(r"^vm skipped: (.+)$")
+VM_FAILED = re.compile(r"^vm failed: (.+)$")
 VM = re.compile(r"^vm total: (\d+) passed, (\d+) failed, (\d+) skipped$")
 
 
@@ -62,6 +64,10 @@ def count(lines, status=0, group=""):
             bad = sum(int(n) for n in re.findall(r"(?:failures|errors)=(\d+)", match[1]))
             counts.passed -= bad
             counts.failed += bad
+        elif match := VM_SKIPPED.match(line):
+            counts.skips.append(match[1])
+        elif match := VM_FAILED.match(line):
+            counts.failures.append(match[1])
         elif match := VM.match(line):
             counts.passed, counts.failed, counts.skipped = (int(match[n]) for n in (1, 2, 3))
             open_runs = 0

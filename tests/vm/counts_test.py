@@ -1,0 +1,87 @@
+"""What counts.py makes of the output of each runner."""
+
+import contextlib
+import io
+import unittest
+
+import counts
+
+LIBTEST = """
+     Running unittests src/lib.rs (target/debug/deps/model-1)
+running 4 tests
+test segment::a ... ok
+test segment::b ... ignored, needs a printer
+test segment::c ... FAILED
+test segment::d - should panic ... ok
+
+test result: FAILED. 2 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s
+"""
+
+
+def counted(text, status=0):
+    return counts.count(text.splitlines(), status)
+
+
+def numbers(c):
+    return (c.passed, c.failed, c.skipped)
+
+
+class Libtest(unittest.TestCase):
+    def test_sums_results_and_names_what_did_not_pass(self):
+        c = counted(LIBTEST + LIBTEST, status=101)
+        self.assertEqual(numbers(c), (4, 2, 2))
+        self.assertEqual(c.failures, ["segment::c"] * 2)
+        self.assertEqual(c.skips, ["segment::b: needs a printer"] * 2)
+
+    def test_a_test_that_skips_itself_has_not_passed(self):
+        text = "running 2 tests\ntest a ... ok\ntest b ... SKIPPED b: not root\nok\n"
+        c = counted(text + "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n")
+        self.assertEqual(numbers(c), (1, 0, 1))
+        self.assertEqual(c.skips, ["b: not root"])
+
+    def test_a_program_that_dies_is_a_failure(self):
+        self.assertEqual(numbers(counted("running 3 tests\ntest a ... ok\n", status=101)), (0, 1, 0))
+
+    def test_a_build_that_breaks_is_a_failure(self):
+        c = counted("error[E0433]: failed to resolve\n", status=101)
+        self.assertEqual(numbers(c), (0, 1, 0))
+        self.assertIn("status 101", c.failures[0])
+
+    def test_success_with_a_failing_status_is_a_failure(self):
+        good = "running 1 test\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n"
+        self.assertEqual(numbers(counted(good, status=1)), (1, 1, 0))
+
+
+class OtherRunners(unittest.TestCase):
+    def test_unittest(self):
+        self.assertEqual(numbers(counted("Ran 12 tests in 0.003s\n\nOK\n")), (12, 0, 0))
+        bad = "Ran 12 tests in 0.003s\n\nFAILED (failures=1, errors=2)\n"
+        self.assertEqual(numbers(counted(bad, status=1)), (9, 3, 0))
+
+    def test_the_guests_total_replaces_what_their_logs_showed(self):
+        text = "  | running 3 tests\nvm skipped: 7 smoke: no mirror\nvm failed: 6.1 smoke: fentry\nvm total: 5 passed, 1 failed, 1 skipped\n"
+        c = counted(text, status=1)
+        self.assertEqual(numbers(c), (5, 1, 1))
+        self.assertEqual((c.failures, c.skips), (["6.1 smoke: fentry"], ["7 smoke: no mirror"]))
+
+
+class Total(unittest.TestCase):
+    def total(self, *records):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            status = counts.total([{"group": "g", "failures": [], "skips": [], **record} for record in records])
+        return status, output.getvalue().splitlines()
+
+    def test_one_plain_line_at_the_end(self):
+        status, lines = self.total({"passed": 3, "failed": 0, "skipped": 1, "skips": ["t: why"]}, {"passed": 2, "failed": 0, "skipped": 0})
+        self.assertEqual((status, lines), (0, ["skipped: g: t: why", "5 passed, 0 failed, 1 skipped"]))
+
+    def test_any_failure_fails(self):
+        self.assertEqual(self.total({"passed": 3, "failed": 1, "skipped": 0})[0], 1)
+
+    def test_no_test_at_all_fails(self):
+        self.assertEqual(self.total({"passed": 0, "failed": 0, "skipped": 4})[0], 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

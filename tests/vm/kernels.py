@@ -1,0 +1,203 @@
+"""Debian kernels for the guests: which there are, how they are fetched, where they are kept.
+
+The packages come from the mirror this machine's apt already uses, through an apt state directory of our own: neither the
+machine's sources nor its package lists are touched, and no root is needed.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+LISTS_MAX_AGE_S = 24 * 3600
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+
+# (path after the mirror's base, suite): where the packages below are published.
+SUITES = [("debian-security", "bookworm-security"), ("debian", "trixie-backports")]
+
+# Name for `./dev vm NAME`, and the packages: the first pattern finds the newest version, `{0}` is what its group matched.
+CATALOGUE = {
+    "6.1": (r"linux-image-(6\.1\.0-\d+-cloud-amd64)", []),
+    "6.12": (r"linux-image-(6\.12\.\d+\+deb12-cloud-amd64)", []),
+    "7": (r"linux-binary-(7\.\d+\.\d+\+deb13-cloud-amd64)", ["linux-modules-{0}"]),
+}
+
+
+class KernelError(Exception):
+    """A kernel cannot be had here; the text says why and what to do."""
+
+
+@dataclass
+class Kernel:
+    """An unpacked kernel: the name in the catalogue, its release (`uname -r`), and its files."""
+
+    name: str
+    release: str
+    image: Path
+    modules: Path
+
+    @property
+    def version(self):
+        """The release without the flavour: 6.12.117+deb12."""
+        return self.release.removesuffix("-amd64").removesuffix("-cloud")
+
+
+def cache_directory():
+    """Where kernels are kept between runs, outside the repository."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pendulum" / "kernels"
+
+
+def select(wanted):
+    """The catalogue's names for what a person asked for: "6.12", "7.2" and "7" are all understood."""
+    if not wanted:
+        return list(CATALOGUE)
+    names = []
+    for want in wanted:
+        name = want if want in CATALOGUE else want.split(".")[0]
+        if name not in CATALOGUE:
+            raise KernelError(f"no kernel is called '{want}'; there are {', '.join(CATALOGUE)}")
+        names.append(name)
+    return names
+
+
+def newest(names, pattern):
+    """The match of `pattern` in `names` with the highest version, or None."""
+    matches = [match for match in (re.fullmatch(pattern, name) for name in names) if match]
+    return max(matches, key=lambda match: [int(n) for n in re.findall(r"\d+", match[1])], default=None)
+
+
+class Apt:
+    """apt with sources, lists and cache of its own."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.options = [
+            "-q",
+            f"-oDir::State={directory}/state",
+            f"-oDir::State::status={directory}/status",
+            f"-oDir::Cache={directory}/cache",
+            f"-oDir::Etc::sourcelist={directory}/sources.list",
+            "-oDir::Etc::sourceparts=/dev/null",
+            "-oDir::Etc::preferencesparts=/dev/null",
+            # The unprivileged user _apt may not enter a home directory.
+            "-oAPT::Sandbox::User=",
+            "-oAPT::Architecture=amd64",
+            "-oAcquire::Languages=none",
+            "-oAcquire::IndexTargets::deb::DEP-11::DefaultEnabled=false",
+            "-oDebug::NoLocking=1",
+        ]
+
+    def run(self, tool, *arguments, cwd=None):
+        command = [tool, *self.options, *arguments]
+        done = subprocess.run(command, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise KernelError(f"{tool} {arguments[0]} failed: {done.stderr.strip() or done.stdout.strip()}")
+        return done.stdout
+
+    def refresh(self):
+        """Fetches the package lists if they are missing or a day old."""
+        stamp = self.directory / "updated"
+        if stamp.exists() and time.time() - stamp.stat().st_mtime < LISTS_MAX_AGE_S:
+            return
+        for name in ("state/lists/partial", "cache/archives/partial"):
+            (self.directory / name).mkdir(parents=True, exist_ok=True)
+        (self.directory / "status").touch()
+        signed = f" signed-by={KEYRING}" if KEYRING.exists() else ""
+        lines = [f"deb [arch=amd64{signed}] {mirror(part)} {suite} main\n" for part, suite in SUITES]
+        (self.directory / "sources.list").write_text("".join(lines), encoding="utf-8")
+        self.run("apt-get", "update", "-oAPT::Update::Error-Mode=any")
+        stamp.touch()
+
+    def package_names(self):
+        """All package names in the lists that are here."""
+        return self.run("apt-cache", "pkgnames", "linux-").split()
+
+    def unpack(self, packages, directory):
+        """Downloads packages and unpacks them into `directory`."""
+        self.run("apt-get", "download", *packages, cwd=directory)
+        for archive in sorted(directory.glob("*.deb")):
+            subprocess.run(["dpkg-deb", "-x", archive, directory], check=True)
+            archive.unlink()
+
+
+def mirror(part):
+    """The address of the Debian archive `part` ("debian", "debian-security"), from this machine's own apt settings."""
+    targets = subprocess.run(
+        ["apt-get", "indextargets", "--format", "$(REPO_URI) $(LABEL)", "Created-By: Packages", "Origin: Debian"],
+        capture_output=True, text=True, check=False,
+    ).stdout.splitlines()  # fmt: skip
+    bases = dict(reversed([target.rsplit(" ", 1)[::-1] for target in targets]))
+    if part == "debian-security" and "Debian-Security" in bases:
+        return bases["Debian-Security"]
+    if "Debian" not in bases:
+        raise KernelError("no Debian mirror is set in /etc/apt, or its lists were never fetched: run 'apt-get update'")
+    # Mirrors carry the security archive beside the main one.
+    return bases["Debian"] if part == "debian" else bases["Debian"].rstrip("/") + "-security/"
+
+
+def unpacked(name, directory):
+    """The kernel in `directory`, if it is whole."""
+    for modules in [*directory.glob("lib/modules/*"), *directory.glob("usr/lib/modules/*")]:
+        # Newer packages keep the image beside its modules.
+        for image in (directory / "boot" / f"vmlinuz-{modules.name}", modules / "vmlinuz"):
+            if image.is_file():
+                return Kernel(name, modules.name, image, modules)
+    return None
+
+
+def cached(name):
+    """The newest kernel of that name in the cache, or None."""
+    pattern, _ = CATALOGUE[name]
+    suffix = pattern[pattern.index("(") :]
+    match = newest([path.name for path in cache_directory().glob("*")], suffix)
+    return unpacked(name, cache_directory() / match[1]) if match else None
+
+
+def fetch(name, report):
+    """The newest kernel of that name, downloaded if it is not in the cache; without a mirror, what the cache has."""
+    pattern, more = CATALOGUE[name]
+    cache = cache_directory()
+    cache.mkdir(parents=True, exist_ok=True)
+    apt = Apt(cache.parent / "apt")
+    try:
+        apt.refresh()
+        match = newest(apt.package_names(), pattern)
+        if match is None:
+            raise KernelError(f"Debian's archive has no package {pattern}; newer names belong into {__file__}")
+        home = cache / match[1]
+        if not home.exists():
+            report(f"fetching {match[0]}")
+            download(apt, name, [match[0], *(package.format(match[1]) for package in more)], home)
+            drop_older(pattern, keep=match[1])
+        return unpacked(name, home)
+    except KernelError as error:
+        kernel = cached(name)
+        if kernel is None:
+            raise
+        report(f"{error}; using {kernel.release} from the cache")
+        return kernel
+
+
+def download(apt, name, packages, home):
+    """Unpacks packages into `home`, which appears only when it is whole."""
+    partial = home.with_name(f".{home.name}.{os.getpid()}")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    try:
+        apt.unpack(packages, partial)
+        if unpacked(name, partial) is None:
+            raise KernelError(f"{', '.join(packages)}: no kernel image with its modules inside")
+        partial.rename(home)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def drop_older(pattern, keep):
+    """Removes earlier versions of the same kernel from the cache."""
+    suffix = pattern[pattern.index("(") :]
+    for path in cache_directory().iterdir():
+        if path.name != keep and re.fullmatch(suffix, path.name):
+            shutil.rmtree(path)

@@ -1,0 +1,81 @@
+"""Boots one guest, waits for its end, and says what came of it."""
+
+import subprocess
+import time
+from dataclasses import dataclass
+
+MEMORY_MIB = 2048
+PROCESSORS = 2
+START = "PENDULUM-VM start"
+END = "PENDULUM-VM end"
+
+# panic=-1 with -no-reboot: a panic ends QEMU at once. oops=panic: an oops in a driver is no passed test.
+KERNEL_ARGUMENTS = "console=ttyS0 quiet panic=-1 oops=panic mitigations=off random.trust_cpu=on"
+
+
+@dataclass
+class Outcome:
+    """`problem` is None if the suite ran to its end, whatever it found; `status` is then its exit status."""
+
+    boot_s: float | None
+    wall_s: float
+    status: int | None
+    problem: str | None
+
+
+def command(image, initramfs, log, console):
+    """QEMU's command line. Software emulation: it needs nothing from the host, and boots in seconds."""
+    return [
+        "qemu-system-x86_64", "-machine", "q35,accel=tcg", "-cpu", "max", "-smp", str(PROCESSORS), "-m", str(MEMORY_MIB),
+        "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-nic", "none", "-monitor", "none",
+        "-serial", f"file:{console}", "-serial", f"file:{log}",
+        "-kernel", str(image), "-initrd", str(initramfs), "-append", KERNEL_ARGUMENTS,
+    ]  # fmt: skip
+
+
+def boot(image, initramfs, log, console, limit_s):
+    """Runs a guest to its end or to the time limit. Its output is in the files `log` and `console`."""
+    for path in (log, console):
+        path.write_bytes(b"")
+    begin = time.monotonic()
+    boot_s = None
+    with subprocess.Popen(
+        command(image, initramfs, log, console), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as qemu:
+        try:
+            while qemu.poll() is None and time.monotonic() - begin < limit_s:
+                time.sleep(0.1)
+                if boot_s is None and START in read(log):
+                    boot_s = time.monotonic() - begin
+        finally:
+            timed_out = qemu.poll() is None
+            if timed_out:
+                qemu.kill()
+        complaint = qemu.stderr.read().decode(errors="replace").strip()
+    status = end_status(read(log))
+    problem = None
+    if timed_out:
+        problem = f"it had not ended after {limit_s} s"
+    elif status is None:
+        problem = why_no_end(read(console), complaint)
+    return Outcome(boot_s, time.monotonic() - begin, status, problem)
+
+
+def read(path):
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def end_status(text):
+    """The number after the end marker, or None."""
+    for line in text.splitlines():
+        if line.startswith(END):
+            return int(line.removeprefix(END))
+    return None
+
+
+def why_no_end(console, complaint):
+    """The most telling line of a boot that broke off."""
+    for line in console.splitlines():
+        if "Kernel panic" in line:
+            return line.strip()
+    return complaint or "the guest went down without its end marker"

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Runs the suites of suites.toml on Debian kernels under QEMU: a fresh boot for each pair, one table at the end.
+
+Needs no root. `./dev vm` installs what this needs, and counts what this prints.
+"""
+
+import argparse
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import counts
+import initramfs
+import kernels
+import qemu
+import suites
+
+TAIL_LINES = 40
+
+
+@dataclass
+class Cell:
+    """What one suite came to on one kernel."""
+
+    kernel: str
+    suite: str
+    counts: counts.Counts
+    boot_s: float | None = None
+    wall_s: float = 0.0
+
+    def text(self):
+        c = self.counts
+        return f"{c.passed}/{c.failed}/{c.skipped}"
+
+
+def say(text):
+    print(f"vm: {text}", flush=True)
+
+
+def judge(outcome, log, name):
+    """Counts a guest's log. A guest that did not reach its end marker has failed, whatever it printed before."""
+    with open(log, encoding="utf-8", errors="replace") as lines:
+        counted = counts.count(lines, outcome.status or 0, name)
+    if outcome.problem:
+        counted.fail(outcome.problem)
+    elif counted.passed + counted.failed + counted.skipped == 0:
+        counted.fail("no test ran in the guest")
+    return counted
+
+
+def run_suite(kernel, base, suite, programs, logs):
+    """Boots one guest for one suite."""
+    home = logs / kernel.version
+    home.mkdir(parents=True, exist_ok=True)
+    log, console = home / f"{suite.name}.log", home / f"{suite.name}.console.log"
+    with tempfile.TemporaryDirectory() as work:
+        image = Path(work) / "initramfs"
+        shutil.copy(base, image)
+        with open(image, "ab") as output:
+            archive = initramfs.Archive(output)
+            suites.add_to(archive, suite, programs, Path(work))
+            archive.close()
+        outcome = qemu.boot(kernel.image, image, log, console, suite.limit_s)
+    cell = Cell(kernel.version, suite.name, judge(outcome, log, suite.name), outcome.boot_s, outcome.wall_s)
+    boot = f"{outcome.boot_s:.1f} s to boot" if outcome.boot_s else "no boot"
+    say(f"{kernel.version} {suite.name}: {cell.text()} passed/failed/skipped; {boot}, {outcome.wall_s:.1f} s in all")
+    if cell.counts.failed:
+        show_tail(log)
+        show_tail(console)
+    return cell
+
+
+def show_tail(path):
+    """The end of a log, set off so that nobody counts it twice."""
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL_LINES:]
+    print(f"  {path}:")
+    for line in lines:
+        print(f"  | {line.rstrip()}")
+
+
+def run_kernel(name, table, built, logs, skip_missing):
+    """All suites on one kernel. A kernel that cannot be had fails, or is skipped if that was asked for."""
+    chosen = [suite for suite in table if suite.kernels is None or name in suite.kernels]
+    try:
+        kernel = kernels.fetch(name, say)
+    except kernels.KernelError as error:
+        cells = []
+        for suite in chosen:
+            cell = Cell(name, suite.name, counts.Counts(suite.name))
+            if skip_missing:
+                cell.counts.skipped = 1
+                cell.counts.skips.append(str(error))
+            else:
+                cell.counts.fail(str(error))
+            cells.append(cell)
+        return cells
+    with tempfile.TemporaryDirectory() as work:
+        base = Path(work) / "base"
+        with open(base, "wb") as output:
+            initramfs.base_archive(kernel, suites.HERE / "init", output)
+        say(f"booting {kernel.release}: {base.stat().st_size >> 20} MiB of tools and modules")
+        return [run_suite(kernel, base, suite, built.get(suite.name), logs) for suite in chosen]
+
+
+def table_text(cells):
+    """kernel × suite, each passed/failed/skipped; a dash where a suite is not meant for a kernel."""
+    names = list(dict.fromkeys(cell.suite for cell in cells))
+    rows = [["kernel", *names]]
+    for kernel in dict.fromkeys(cell.kernel for cell in cells):
+        found = {cell.suite: cell.text() for cell in cells if cell.kernel == kernel}
+        rows.append([kernel, *(found.get(name, "-") for name in names)])
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return "\n".join("  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows)
+
+
+def report(cells):
+    """Prints the table, what failed and what was skipped, and the line that counts.py reads."""
+    print(f"\n{table_text(cells)}\n(passed/failed/skipped)\n")
+    for cell in cells:
+        for what in cell.counts.skips:
+            print(f"vm skipped: {cell.kernel} {cell.suite}: {what}")
+        for what in cell.counts.failures:
+            print(f"vm failed: {cell.kernel} {cell.suite}: {what}")
+    passed, failed, skipped = (sum(getattr(c.counts, k) for c in cells) for k in ("passed", "failed", "skipped"))
+    print(f"vm total: {passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
+def list_table(table):
+    """Prints the names `./dev vm` takes, and the suites."""
+    for name in kernels.CATALOGUE:
+        kernel = kernels.cached(name)
+        print(f"kernel {name:6} {kernel.release if kernel else '(not fetched yet)'}")
+    for suite in table:
+        what = suite.script or f"{suite.package}, {suite.target}"
+        print(f"suite  {suite.name:10} {what}; at most {suite.limit_s} s; kernels: {', '.join(suite.kernels or ['all'])}")
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kernels", nargs="*", metavar="KERNEL", help="such as 6.1, 6.12, 7.2; all if none is given")
+    parser.add_argument("--suite", action="append", metavar="NAME", help="only this suite; may be repeated")
+    parser.add_argument("--logs", type=Path, default=suites.ROOT / "target/vm", help="where the guests' output goes")
+    parser.add_argument("--skip-missing", action="store_true", help="a kernel that cannot be fetched is skipped, not failed")
+    parser.add_argument("--list", action="store_true", help="print the kernels and suites, and stop")
+    return parser.parse_args()
+
+
+def main():
+    arguments = parse_arguments()
+    if platform.machine() != "x86_64":
+        sys.exit(f"vm: the guests are x86_64 and their programs come from this machine, which is {platform.machine()}")
+    table = suites.load()
+    if arguments.list:
+        list_table(table)
+        return 0
+    for name in arguments.suite or []:
+        if name not in [suite.name for suite in table]:
+            raise suites.SuiteError(f"there is no suite '{name}'; there are {', '.join(suite.name for suite in table)}")
+    table = [suite for suite in table if not arguments.suite or suite.name in arguments.suite]
+    begin = time.monotonic()
+    built = {suite.name: suites.build(suite) for suite in table if suite.package}
+    cells = []
+    for name in kernels.select(arguments.kernels):
+        cells += run_kernel(name, table, built, arguments.logs, arguments.skip_missing)
+    say(f"all guests done after {time.monotonic() - begin:.0f} s")
+    return report(cells)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (kernels.KernelError, suites.SuiteError, initramfs.MissingTool) as error:
+        sys.exit(f"vm: {error}")

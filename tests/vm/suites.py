@@ -1,0 +1,119 @@
+"""The table of suites, and the programs they need."""
+
+import json
+import os
+import platform
+import shlex
+import subprocess
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+
+
+class SuiteError(Exception):
+    """The table is wrong, or a suite's programs do not build."""
+
+
+@dataclass
+class Suite:
+    """One line of suites.toml; see there."""
+
+    name: str
+    limit_s: int
+    script: str | None = None
+    package: str | None = None
+    target: str | None = None
+    arguments: list = field(default_factory=list)
+    files: list = field(default_factory=list)
+    env: dict = field(default_factory=dict)
+    bpf: list = field(default_factory=list)
+    kernels: list | None = None
+
+    def __post_init__(self):
+        if (self.script is None) == (self.package is None or self.target is None):
+            raise SuiteError(f"suite '{self.name}': give either script, or package and target")
+
+
+@dataclass
+class Programs:
+    """What a suite's build made: the test program, the package's directory, and the package's own binaries."""
+
+    test: Path
+    directory: Path
+    binaries: list
+
+
+def load(path=HERE / "suites.toml"):
+    """All suites, in the order of the table."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        return [Suite(**entry) for entry in table["suite"]]
+    except (tomllib.TOMLDecodeError, TypeError, KeyError) as error:
+        raise SuiteError(f"{path}: {error}") from error
+
+
+def build(suite):
+    """Builds a cargo suite; the host runs nothing of it."""
+    selection = ["--lib"] if suite.target == "lib" else ["--" + suite.target.split()[0], *suite.target.split()[1:]]
+    command = ["cargo", "test", "--no-run", "--locked", "--message-format=json-render-diagnostics", "-p", suite.package]
+    done = subprocess.run([*command, *selection], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise SuiteError(f"suite '{suite.name}' does not build: the reason is above")
+    return parse_artifacts(suite, done.stdout.splitlines())
+
+
+def parse_artifacts(suite, lines):
+    """Finds the executables in cargo's JSON messages."""
+    test, binaries = None, []
+    for message in map(json.loads, lines):
+        if message.get("reason") != "compiler-artifact" or not message.get("executable"):
+            continue
+        if message["profile"]["test"]:
+            test = message
+        elif "bin" in message["target"]["kind"]:
+            binaries.append(Path(message["executable"]))
+    if test is None:
+        raise SuiteError(f"suite '{suite.name}': cargo built no test program for {suite.package}, {suite.target}")
+    return Programs(Path(test["executable"]), Path(test["manifest_path"]).parent, binaries)
+
+
+def compile_bpf(name, directory):
+    """Compiles a BPF source beside this file into `directory`; returns the object."""
+    output = directory / name.replace(".bpf.c", ".bpf.o")
+    command = ["clang-19", "--target=bpfel", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror"]
+    # The target "bpf" has no directory of its own for <asm/types.h>.
+    command += ["-idirafter", f"/usr/include/{platform.machine()}-linux-gnu", "-c", HERE / name, "-o", output]
+    if subprocess.run(command, check=False).returncode != 0:
+        raise SuiteError(f"{name} does not compile: the reason is above")
+    return output
+
+
+def stripped(program, work):
+    """A program's bytes without debug information, which only costs memory in the guest."""
+    copy = work / "stripped"
+    done = subprocess.run(["strip", "-g", "-o", copy, program], capture_output=True, check=False)
+    return (copy if done.returncode == 0 else Path(program)).read_bytes()
+
+
+def add_to(archive, suite, programs, work):
+    """Puts the suite into the guest's file system, started by /suite.sh."""
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in sorted(suite.env.items())]
+    if suite.script:
+        archive.file(HERE / suite.script, "/suite/" + suite.script)
+        lines.append(f"exec sh /suite/{suite.script}")
+    else:
+        for program in [programs.test, *programs.binaries]:
+            archive.program(program, stripped(program, work))
+        archive.directory(str(programs.directory))
+        lines.append(f"cd {shlex.quote(str(programs.directory))}")
+        lines.append("exec " + shlex.join([str(programs.test), *suite.arguments]))
+    for name in suite.bpf:
+        archive.file(compile_bpf(name, work), "/bpf/" + name.replace(".bpf.c", ".bpf.o"))
+    for path in suite.files:
+        if not (ROOT / path).exists():
+            raise SuiteError(f"suite '{suite.name}': there is no {os.path.join(ROOT, path)}")
+        archive.tree(ROOT / path)
+    archive.data("/suite.sh", "\n".join(lines) + "\n", 0o755)
