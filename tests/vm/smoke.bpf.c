@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* Two programs for the guests' smoke test: a classifier that counts and passes everything, and an fentry hook. */
 
 #include <linux/bpf.h>
