@@ -1,0 +1,321 @@
+//! One conversation as the gateway sees it: `docs/measurement.md`, "Flow state". The numbered
+//! steps there are the functions here, in the same order.
+
+use pendulum_model::segment::{Class, Direction};
+
+use super::classify::classify;
+use super::half::{Half, HalfFlag};
+use super::packet::{Lost, ParsedSegment, flag};
+use super::probe::{match_probe, record_probe, ticks};
+
+/// Further apart than this, two sequence numbers cannot belong to one window (RFC 7323 §2.3).
+const SEQUENCE_SPAN: u32 = 1 << 30;
+
+/// Reordering is told from retransmission by time; this long, in microseconds, where no RTT is known yet.
+const REORDER_WINDOW_DEFAULT_US: u64 = 3_000;
+
+/// A flow's identity, the same for both directions: "home" is the end behind the gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FlowKey {
+    /// IPv4 mapped into IPv6, network byte order.
+    pub home_addr: [u8; 16],
+    /// The other end, likewise.
+    pub remote_addr: [u8; 16],
+    /// TCP port of the home end.
+    pub home_port: u16,
+    /// TCP port of the remote end.
+    pub remote_port: u16,
+}
+
+impl FlowKey {
+    /// The key of a segment that travels in `direction`.
+    pub const fn of(segment: &ParsedSegment, direction: Direction) -> Self {
+        let (source, destination) = (segment.source, segment.destination);
+        let (source_port, destination_port) = (segment.source_port, segment.destination_port);
+        match direction {
+            Direction::Up => Self {
+                home_addr: source,
+                remote_addr: destination,
+                home_port: source_port,
+                remote_port: destination_port,
+            },
+            Direction::Down => Self {
+                home_addr: destination,
+                remote_addr: source,
+                home_port: destination_port,
+                remote_port: source_port,
+            },
+        }
+    }
+}
+
+/// One conversation: `struct pendulum_flow`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// What the home end sent (`Direction::Up`) and what the remote end sent.
+    pub halves: [Half; 2],
+}
+
+/// What one segment did to its flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// What the segment is.
+    pub class: Class,
+    /// It carries payload that had passed before.
+    pub retransmitted: bool,
+    /// It carries payload that fills a gap which just opened.
+    pub reordered: bool,
+    /// Round-trip time in microseconds of a segment of the *other* direction, which this one answers.
+    pub rtt_us: Option<u32>,
+    /// A new connection on a tuple in use: both halves were zeroed first.
+    pub restarted: bool,
+    /// A jump of the sequence number; then of the acknowledgement number; then an ACK for data that never passed.
+    pub lost: [Option<Lost>; 3],
+}
+
+/// What a segment did to the sequence space of its half.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sequence {
+    /// `seq_next` moved on …
+    moved: bool,
+    /// … by a segment that did not start below it …
+    pub(super) fresh: bool,
+    /// … and was the first of its half.
+    pub(super) first: bool,
+    retransmitted: bool,
+    reordered: bool,
+    lost: Option<Lost>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Acknowledgement {
+    advanced: bool,
+    lost: [Option<Lost>; 2],
+}
+
+/// How far `to` is ahead of `from`, modulo 2^32.
+pub(super) const fn distance(to: u32, from: u32) -> i32 {
+    to.wrapping_sub(from).cast_signed()
+}
+
+const fn beyond_span(distance: i32) -> bool {
+    distance.unsigned_abs() > SEQUENCE_SPAN
+}
+
+/// Bytes that `sender` has sent and `receiver` has not acknowledged, as both passed the gateway.
+pub fn outstanding(sender: &Half, receiver: &Half) -> u32 {
+    if !sender.has(HalfFlag::Seq) || !receiver.has(HalfFlag::Ack) {
+        return 0;
+    }
+    match u32::try_from(distance(sender.seq_next, receiver.ack_highest)) {
+        Ok(bytes) => bytes.saturating_sub(u32::from(sender.has(HalfFlag::Fin))),
+        Err(_) => 0,
+    }
+}
+
+impl Flow {
+    /// Outstanding data of one half in bytes: sent, and not yet acknowledged.
+    pub fn outstanding(&self, direction: Direction) -> u32 {
+        outstanding(&self.halves[direction as usize], &self.halves[direction.opposite() as usize])
+    }
+
+    /// Classify a segment and apply it.
+    pub fn observe(&mut self, direction: Direction, now_ns: u64, segment: &ParsedSegment) -> Observed {
+        let restarted = self.restart_if_new(direction, segment);
+        let [up, down] = &mut self.halves;
+        let (me, peer) = match direction {
+            Direction::Up => (up, down),
+            Direction::Down => (down, up),
+        };
+        let class = classify(me, peer, segment);
+        count(me, segment, class, now_ns);
+
+        let mut sequence = Sequence::default();
+        if !repeats_byte(me, segment, class) {
+            sequence = apply_sequence(me, peer, segment, now_ns);
+            if sequence.retransmitted {
+                me.retransmitted_segments = me.retransmitted_segments.wrapping_add(segment.segments);
+            }
+            if sequence.reordered {
+                me.reordered_segments = me.reordered_segments.wrapping_add(segment.segments);
+            }
+        }
+        let acknowledgement = apply_acknowledgement(me, peer, segment);
+        if segment.flags & (flag::ACK | flag::SYN) != 0 {
+            me.window_raw = segment.window;
+            me.set(HalfFlag::Window);
+        }
+        let tick = ticks(now_ns);
+        let rtt_us = match_probe(me, peer, segment, acknowledgement.advanced, tick);
+        record_probe(me, peer, segment, &sequence, tick);
+        apply_flags(me, segment);
+        if sequence.moved {
+            me.in_flight_max_bytes = me.in_flight_max_bytes.max(outstanding(me, peer));
+        }
+
+        let [ack_jump, unseen] = acknowledgement.lost;
+        Observed {
+            class,
+            retransmitted: sequence.retransmitted,
+            reordered: sequence.reordered,
+            rtt_us,
+            restarted,
+            lost: [sequence.lost, ack_jump, unseen],
+        }
+    }
+
+    /// A SYN with a new initial sequence number on a tuple in use begins a new connection.
+    fn restart_if_new(&mut self, direction: Direction, segment: &ParsedSegment) -> bool {
+        let me = &self.halves[direction as usize];
+        let opens = segment.flags & (flag::SYN | flag::ACK | flag::RST) == flag::SYN;
+        let repeated = me.has(HalfFlag::Syn) && me.isn == segment.seq;
+        let restarts = opens && me.has(HalfFlag::Seq) && !repeated;
+        if restarts {
+            *self = Self::default();
+        }
+        restarts
+    }
+}
+
+/// A keep-alive or zero-window probe repeats a byte on purpose; only a zero-window probe may carry a new one.
+fn repeats_byte(me: &Half, segment: &ParsedSegment, class: Class) -> bool {
+    matches!(class, Class::KeepAlive | Class::ZeroWindowProbe)
+        && !(segment.payload_bytes == 1 && segment.seq == me.seq_next)
+}
+
+fn count(me: &mut Half, segment: &ParsedSegment, class: Class, now_ns: u64) {
+    if me.segments == 0 {
+        me.first_seen_ns = now_ns;
+    }
+    me.last_seen_ns = now_ns;
+    let segments = u64::from(segment.segments);
+    me.segments += segments;
+    me.wire_bytes += segment.wire_bytes();
+    me.payload_bytes += u64::from(segment.payload_bytes);
+    if class == Class::Data {
+        me.data_segments += segments;
+    } else if class.is_pure_ack() {
+        me.ack_segments += segments;
+    }
+}
+
+/// Step 1: the sequence range of the segment.
+fn apply_sequence(me: &mut Half, peer: &Half, segment: &ParsedSegment, now_ns: u64) -> Sequence {
+    let (seq, end) = (segment.seq, segment.end());
+    let mut result = Sequence::default();
+    if end == seq {
+        return result;
+    }
+    if !me.has(HalfFlag::Seq) {
+        me.set(HalfFlag::Seq);
+        me.seq_next = end;
+        return Sequence { moved: true, fresh: true, first: true, ..result };
+    }
+
+    let ahead = distance(end, me.seq_next);
+    let gap = distance(seq, me.seq_next);
+    if beyond_span(ahead) {
+        me.seq_next = end;
+        me.clear(HalfFlag::Hole);
+        me.forget_probes();
+        result.lost = Some(Lost::SequenceJump);
+        return result;
+    }
+    if gap < 0 {
+        let has_payload = segment.payload_bytes > 0;
+        if fills_hole(me, peer, segment, now_ns) {
+            result.reordered = has_payload;
+        } else {
+            result.retransmitted = has_payload;
+            // Karn: an answer would not tell which of the two copies it answers.
+            if !me.has(HalfFlag::Ts) {
+                me.forget_probes();
+            }
+        }
+        result.moved = ahead > 0;
+    } else {
+        if gap > 0 {
+            me.set(HalfFlag::Hole);
+            me.hole_start = me.seq_next;
+            me.hole_end = seq;
+            me.hole_at_ns = now_ns;
+        }
+        result.moved = true;
+        result.fresh = true;
+    }
+    if result.moved {
+        me.seq_next = end;
+    }
+    result
+}
+
+fn fills_hole(me: &Half, peer: &Half, segment: &ParsedSegment, now_ns: u64) -> bool {
+    me.has(HalfFlag::Hole)
+        && distance(segment.seq, me.hole_start) >= 0
+        && distance(me.hole_end, segment.end()) >= 0
+        && now_ns.wrapping_sub(me.hole_at_ns) < reorder_window_ns(me, peer)
+}
+
+/// How long a late segment still counts as reordered; compare RFC 8985 §6.2, which takes a quarter of the RTT.
+fn reorder_window_ns(a: &Half, b: &Half) -> u64 {
+    match u64::from(a.rtt_min_us) + u64::from(b.rtt_min_us) {
+        0 => REORDER_WINDOW_DEFAULT_US * 1000,
+        rtt_us => rtt_us / 2 * 1000,
+    }
+}
+
+/// Step 2: the acknowledgement number.
+fn apply_acknowledgement(me: &mut Half, peer: &mut Half, segment: &ParsedSegment) -> Acknowledgement {
+    let mut result = Acknowledgement::default();
+    if !segment.has(flag::ACK) {
+        return result;
+    }
+    let ahead = distance(segment.ack, me.ack_highest);
+    if !me.has(HalfFlag::Ack) {
+        me.set(HalfFlag::Ack);
+        me.ack_highest = segment.ack;
+    } else if beyond_span(ahead) {
+        me.ack_highest = segment.ack;
+        result.lost[0] = Some(Lost::SequenceJump);
+    } else if ahead > 0 {
+        me.acked_bytes += u64::from(ahead.unsigned_abs());
+        me.advancing_acks += 1;
+        me.ack_highest = segment.ack;
+        result.advanced = true;
+    }
+    if peer.has(HalfFlag::Seq) && distance(me.ack_highest, peer.seq_next) > 0 {
+        peer.seq_next = me.ack_highest;
+        result.lost[1] = Some(Lost::AckOfUnseen);
+    }
+    result
+}
+
+/// What the flags and the options tell about a half.
+fn apply_flags(me: &mut Half, segment: &ParsedSegment) {
+    let options = &segment.options;
+    for (flag, holds) in [
+        (HalfFlag::Mptcp, options.mptcp),
+        (HalfFlag::Accecn, options.accecn),
+        (HalfFlag::Fin, segment.has(flag::FIN)),
+        (HalfFlag::Rst, segment.has(flag::RST)),
+    ] {
+        if holds {
+            me.set(flag);
+        }
+    }
+    if !segment.has(flag::SYN) {
+        return;
+    }
+    me.isn = segment.seq;
+    me.set(HalfFlag::Syn);
+    if options.sack_ok {
+        me.set(HalfFlag::SackOk);
+    }
+    if let Some(shift) = options.wscale {
+        me.set(HalfFlag::Wscale);
+        me.wscale = shift;
+    }
+    if let Some(mss) = options.mss {
+        me.mss = mss;
+    }
+}

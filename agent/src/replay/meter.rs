@@ -1,0 +1,179 @@
+//! The measurement of one frame, from its first byte to the last counter: what `bpf/measure.h` does for live traffic.
+
+use pendulum_model::segment::{Class, Direction};
+
+use super::counters::Counters;
+use super::flow::{FlowKey, Observed};
+use super::packet::{Frame, Lost, Packet, ParsedSegment, flag, parse};
+use super::table::{Entry, Event, FlowTable};
+
+/// How much is remembered.
+#[derive(Clone, Copy, Debug)]
+pub struct MeterConfig {
+    /// Conversations; at least 1. The kernel's table has the same default.
+    pub flow_entries: usize,
+    /// Flows seen one way only; at least 1.
+    pub nursery_entries: usize,
+}
+
+impl Default for MeterConfig {
+    fn default() -> Self {
+        Self { flow_entries: 16_384, nursery_entries: 4_096 }
+    }
+}
+
+/// Measurements lost, and the life of flows: `enum pendulum_stat`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// By [`Lost`].
+    pub lost: [u64; Lost::ALL.len()],
+    /// Flows that entered the nursery.
+    pub flow_nursed: u64,
+    /// Flows that moved from the nursery to the table.
+    pub flow_promoted: u64,
+    /// Connections that began on a tuple still in the table.
+    pub flow_restarted: u64,
+}
+
+/// What one frame was.
+#[derive(Debug)]
+pub struct Observation<'a, T> {
+    /// What it was counted as.
+    pub class: Class,
+    /// The segment, if its TCP header was read.
+    pub segment: Option<ParsedSegment>,
+    /// What it did to its flow.
+    pub observed: Option<Observed>,
+    /// The flow's key and state, after the segment.
+    pub flow: Option<(FlowKey, &'a mut Entry<T>)>,
+    /// A flow that had to go because a table was full.
+    pub evicted: Option<(FlowKey, Entry<T>)>,
+}
+
+/// Turns frames into counters and flows. `T`: what the caller notes beside each flow.
+#[derive(Debug)]
+pub struct Meter<T = ()> {
+    counters: [Counters; 2],
+    stats: Stats,
+    table: FlowTable<T>,
+}
+
+impl<T: Default> Meter<T> {
+    /// An empty meter.
+    pub fn new(config: MeterConfig) -> Self {
+        Self {
+            counters: Default::default(),
+            stats: Stats::default(),
+            table: FlowTable::new(config.flow_entries, config.nursery_entries),
+        }
+    }
+
+    /// The counters of one direction.
+    pub fn counters(&self, direction: Direction) -> &Counters {
+        &self.counters[direction as usize]
+    }
+
+    /// Measurements lost, and the life of flows.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// All flows.
+    pub fn table(&self) -> &FlowTable<T> {
+        &self.table
+    }
+
+    /// Take all flows out, in the order of their keys.
+    pub fn drain(&mut self) -> Vec<(FlowKey, Entry<T>)> {
+        self.table.drain()
+    }
+
+    /// Measure one frame that passed at `time_ns` (any origin, one clock). Answers what it was counted as.
+    pub fn observe(&mut self, direction: Direction, time_ns: u64, frame: &Frame<'_>) -> Class {
+        self.observe_frame(direction, time_ns, frame).class
+    }
+
+    /// Measure one frame and tell everything about it.
+    pub fn observe_frame(
+        &mut self,
+        direction: Direction,
+        time_ns: u64,
+        frame: &Frame<'_>,
+    ) -> Observation<'_, T> {
+        match parse(frame) {
+            Packet::Tcp(segment) => self.observe_segment(direction, time_ns, segment),
+            Packet::NonTcp => self.observe_unread(direction, frame, None),
+            Packet::Lost(reason) => self.observe_unread(direction, frame, Some(reason)),
+        }
+    }
+
+    fn observe_unread(
+        &mut self,
+        direction: Direction,
+        frame: &Frame<'_>,
+        lost: Option<Lost>,
+    ) -> Observation<'_, T> {
+        self.count_lost(lost);
+        self.counters[direction as usize].count_unread(frame.frame_bytes(), frame.gso_segments.max(1));
+        Observation { class: Class::NonTcp, segment: None, observed: None, flow: None, evicted: None }
+    }
+
+    /// Measure a segment that [`parse`] has read.
+    pub fn observe_segment(
+        &mut self,
+        direction: Direction,
+        time_ns: u64,
+        segment: ParsedSegment,
+    ) -> Observation<'_, T> {
+        self.count_lost(segment.lost);
+        let key = FlowKey::of(&segment, direction);
+        let found = self.table.find(key, direction, segment.has(flag::RST));
+        match found.event {
+            Some(Event::Nursed) => self.stats.flow_nursed += 1,
+            Some(Event::Promoted) => self.stats.flow_promoted += 1,
+            None => {}
+        }
+        let mut flow = found.entry;
+        let observed = flow.as_mut().map(|entry| entry.flow.observe(direction, time_ns, &segment));
+        // Only a RST has no flow.
+        let class = observed.map_or(Class::Rst, |o| o.class);
+        self.counters[direction as usize].count_segment(&segment, class);
+        if let Some(observed) = &observed {
+            apply(observed, direction, &segment, &mut self.counters, &mut self.stats);
+        }
+        Observation {
+            class,
+            segment: Some(segment),
+            observed,
+            flow: flow.map(|entry| (key, entry)),
+            evicted: found.evicted,
+        }
+    }
+
+    fn count_lost(&mut self, lost: Option<Lost>) {
+        if let Some(reason) = lost {
+            self.stats.lost[reason as usize] += 1;
+        }
+    }
+}
+
+/// Count what a segment did to its flow.
+fn apply(
+    observed: &Observed,
+    direction: Direction,
+    segment: &ParsedSegment,
+    counters: &mut [Counters; 2],
+    stats: &mut Stats,
+) {
+    for reason in observed.lost.into_iter().flatten() {
+        stats.lost[reason as usize] += 1;
+    }
+    stats.flow_restarted += u64::from(observed.restarted);
+    let segments = u64::from(segment.segments);
+    let own = &mut counters[direction as usize];
+    own.retransmitted_segments += if observed.retransmitted { segments } else { 0 };
+    own.reordered_segments += if observed.reordered { segments } else { 0 };
+    if let Some(us) = observed.rtt_us {
+        counters[direction.opposite() as usize].count_rtt(us);
+    }
+}

@@ -1,0 +1,16 @@
+//! Captures read as if the gateway's own programs had seen them: the meaning of `docs/measurement.md` without a kernel.
+//!
+//! [`packet`] reads one frame, [`meter`] turns a stream of frames into the counters and flows that the BPF side
+//! keeps in its maps. A test feeds both the same packets and compares everything.
+
+mod classify;
+pub mod counters;
+pub mod flow;
+pub mod half;
+pub mod meter;
+pub mod packet;
+pub mod probe;
+pub mod table;
+
+#[cfg(test)]
+mod tests;
