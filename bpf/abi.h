@@ -87,6 +87,7 @@ enum pendulum_half_flag {
 	PENDULUM_HALF_ACCECN = 1 << 9,  /* option 172 or 174 seen */
 	PENDULUM_HALF_HOLE = 1 << 10,   /* hole_* describe a gap in the sequence space */
 	PENDULUM_HALF_WINDOW = 1 << 11, /* window_raw is valid */
+	PENDULUM_HALF_TSECR = 1 << 12,  /* tsecr_newest is valid */
 };
 
 /* ACK burst lengths 1…63 are counted one by one, longer ones together in the last slot. Slot 0 is unused. */

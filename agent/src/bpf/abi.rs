@@ -1,0 +1,115 @@
+//! The Rust side of `bpf/abi.h`, generated at build time, and the few views on it that every reader needs.
+#![expect(
+    missing_docs,
+    non_camel_case_types,
+    clippy::allow_attributes_without_reason,
+    reason = "generated code; the header itself is documented"
+)]
+
+use pendulum_model::segment::{Class, Direction};
+
+include!(concat!(env!("OUT_DIR"), "/abi.rs"));
+
+// SAFETY: plain integers and arrays of them; every bit pattern is a value.
+unsafe impl aya::Pod for pendulum_config {}
+// SAFETY: as above.
+unsafe impl aya::Pod for pendulum_counters {}
+// SAFETY: as above.
+unsafe impl aya::Pod for pendulum_burst {}
+// SAFETY: as above; 36 bytes without padding.
+unsafe impl aya::Pod for pendulum_flow_key {}
+// SAFETY: as above.
+unsafe impl aya::Pod for pendulum_flow {}
+
+/// Upper bounds of the RTT histogram in microseconds; the kernel side's `PENDULUM_RTT_BOUNDS_US`.
+pub const RTT_BOUNDS_US: [u32; PENDULUM_RTT_BOUNDS as usize] =
+    include!(concat!(env!("OUT_DIR"), "/rtt_bounds.rs"));
+
+// The model's vocabulary has the kernel side's numbers: they index the same arrays.
+const _: () = {
+    assert!(Direction::Up as u32 == PENDULUM_UP);
+    assert!(Direction::Down as u32 == PENDULUM_DOWN);
+    assert!(Class::ALL.len() as u32 == PENDULUM_CLASSES);
+    assert!(Class::Data as u32 == PENDULUM_CLASS_DATA);
+    assert!(Class::Ack as u32 == PENDULUM_CLASS_ACK);
+    assert!(Class::DupAck as u32 == PENDULUM_CLASS_DUP_ACK);
+    assert!(Class::Sack as u32 == PENDULUM_CLASS_SACK);
+    assert!(Class::WindowUpdate as u32 == PENDULUM_CLASS_WINDOW_UPDATE);
+    assert!(Class::KeepAlive as u32 == PENDULUM_CLASS_KEEP_ALIVE);
+    assert!(Class::ZeroWindowProbe as u32 == PENDULUM_CLASS_ZERO_WINDOW_PROBE);
+    assert!(Class::Syn as u32 == PENDULUM_CLASS_SYN);
+    assert!(Class::Fin as u32 == PENDULUM_CLASS_FIN);
+    assert!(Class::Rst as u32 == PENDULUM_CLASS_RST);
+    assert!(Class::Other as u32 == PENDULUM_CLASS_OTHER);
+    assert!(Class::NonTcp as u32 == PENDULUM_CLASS_NON_TCP);
+};
+
+impl pendulum_counters {
+    /// All figures zero.
+    pub const fn zero() -> Self {
+        Self {
+            segments: [0; PENDULUM_CLASSES as usize],
+            bytes: [0; PENDULUM_CLASSES as usize],
+            payload_bytes: 0,
+            marked_segments: [0; PENDULUM_MARKS as usize],
+            retransmitted_segments: 0,
+            reordered_segments: 0,
+            burst_segments: 0,
+            bursts: [0; PENDULUM_BURST_SLOTS as usize],
+            rtt_sum_us: 0,
+            rtt: [0; PENDULUM_RTT_SLOTS as usize],
+        }
+    }
+
+    /// Add another CPU's figures to these.
+    pub fn add(&mut self, other: &Self) {
+        fn add_all(to: &mut [u64], from: &[u64]) {
+            for (to, from) in to.iter_mut().zip(from) {
+                *to += from;
+            }
+        }
+        add_all(&mut self.segments, &other.segments);
+        add_all(&mut self.bytes, &other.bytes);
+        add_all(&mut self.marked_segments, &other.marked_segments);
+        add_all(&mut self.bursts, &other.bursts);
+        add_all(&mut self.rtt, &other.rtt);
+        self.payload_bytes += other.payload_bytes;
+        self.retransmitted_segments += other.retransmitted_segments;
+        self.reordered_segments += other.reordered_segments;
+        self.burst_segments += other.burst_segments;
+        self.rtt_sum_us += other.rtt_sum_us;
+    }
+}
+
+impl pendulum_half {
+    /// Whether a flag of `enum pendulum_half_flag` is set.
+    pub const fn has(&self, flag: u32) -> bool {
+        self.flags as u32 & flag != 0
+    }
+
+    /// Bytes this half has sent and `peer` has not acknowledged, as both passed the gateway: the passive reading of
+    /// the congestion window (paper 000, Fig. 3). 0 while either is unknown.
+    pub fn outstanding(&self, peer: &Self) -> u32 {
+        if !self.has(PENDULUM_HALF_SEQ) || !peer.has(PENDULUM_HALF_ACK) {
+            return 0;
+        }
+        let distance = self.seq_next.wrapping_sub(peer.ack_highest).cast_signed();
+        let fin = i32::from(self.has(PENDULUM_HALF_FIN));
+        u32::try_from(distance.saturating_sub(fin)).unwrap_or(0)
+    }
+}
+
+impl pendulum_flow {
+    /// What the end on the given side of the gateway has sent.
+    pub const fn half(&self, direction: Direction) -> &pendulum_half {
+        &self.halves[direction as usize]
+    }
+
+    /// Both ends are done: a RST passed, or a FIN each way.
+    pub const fn is_closed(&self) -> bool {
+        let [up, down] = &self.halves;
+        up.has(PENDULUM_HALF_RST)
+            || down.has(PENDULUM_HALF_RST)
+            || (up.has(PENDULUM_HALF_FIN) && down.has(PENDULUM_HALF_FIN))
+    }
+}

@@ -1,0 +1,250 @@
+//! Hanging the programs on a device, and taking down what a crashed run left there.
+//!
+//! Each hook has a ladder of mechanisms, best first; the rung that was reached is reported. The programs never end the
+//! processing of a packet, so they go in front of other programs: those may.
+
+use std::io;
+
+use aya::Ebpf;
+use aya::programs::links::LinkOrder;
+use aya::programs::tc::{self, NlOptions, SchedClassifierLink, TcAttachOptions, TcAttachType, TcError};
+use aya::programs::xdp::{XdpLink, XdpMode};
+use aya::programs::{ProgramError, SchedClassifier, Xdp};
+use serde::Serialize;
+
+use super::{BpfError, clsact};
+
+/// Where a program hangs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hook {
+    /// TC ingress of the WAN device: `pendulum_down`.
+    Ingress,
+    /// TC egress of the WAN device: `pendulum_up`.
+    Egress,
+    /// XDP of the WAN device: `pendulum_xdp`, instead of TC ingress.
+    Xdp,
+}
+
+impl Hook {
+    /// The program that hangs here.
+    pub const fn program(self) -> &'static str {
+        match self {
+            Self::Ingress => "pendulum_down",
+            Self::Egress => "pendulum_up",
+            Self::Xdp => "pendulum_xdp",
+        }
+    }
+
+    const fn side(self) -> TcAttachType {
+        match self {
+            Self::Egress => TcAttachType::Egress,
+            Self::Ingress | Self::Xdp => TcAttachType::Ingress,
+        }
+    }
+}
+
+/// How it hangs there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mechanism {
+    /// A TCX link (Linux 6.6): gone with this process.
+    Tcx,
+    /// A filter of the clsact qdisc: stays behind after a crash, until the next start.
+    Clsact,
+    /// XDP in the driver.
+    XdpNative,
+    /// XDP in the network stack: works on every device, after the skb is made.
+    XdpGeneric,
+}
+
+/// What [`super::LinkPrograms::attach`] has done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AttachReport {
+    /// Each hook and its mechanism.
+    pub hooks: Vec<(Hook, Mechanism)>,
+}
+
+/// A program that hangs somewhere; dropping it takes it down.
+#[derive(Debug)]
+enum Held {
+    #[expect(dead_code, reason = "held for its Drop")]
+    Tc(SchedClassifierLink),
+    #[expect(dead_code, reason = "held for its Drop")]
+    Xdp(XdpLink),
+}
+
+/// All that hangs on one device.
+#[derive(Debug)]
+pub(super) struct Attachment {
+    held: Vec<Held>,
+    pub(super) report: AttachReport,
+    /// The clsact qdisc is ours to remove: its device's number.
+    clsact_of: Option<u32>,
+}
+
+impl Attachment {
+    pub(super) fn is_attached(&self, program: &str) -> bool {
+        self.report.hooks.iter().any(|(hook, _)| hook.program() == program)
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        self.held.clear();
+        if let Some(ifindex) = self.clsact_of {
+            // Somebody may have put a filter of his own there meanwhile: then the qdisc is his now. And if the
+            // device is gone, so is the qdisc; there is nobody left to tell either way.
+            if clsact::filters(ifindex).is_ok_and(|filters| filters.is_empty()) {
+                let _ = clsact::remove(ifindex);
+            }
+        }
+    }
+}
+
+/// Hang the programs on a device.
+pub(super) fn attach(
+    object: &mut Ebpf,
+    device: &str,
+    ifindex: u32,
+    hooks: [Hook; 2],
+) -> Result<Attachment, BpfError> {
+    let mut attachment =
+        Attachment { held: Vec::new(), report: AttachReport { hooks: Vec::new() }, clsact_of: None };
+    for hook in hooks {
+        let (held, mechanism) = if hook == Hook::Xdp {
+            attach_xdp(object, device, ifindex)?
+        } else {
+            attach_tc(object, device, ifindex, hook, &mut attachment.clsact_of)?
+        };
+        attachment.held.push(held);
+        attachment.report.hooks.push((hook, mechanism));
+    }
+    Ok(attachment)
+}
+
+fn attach_tc(
+    object: &mut Ebpf,
+    device: &str,
+    ifindex: u32,
+    hook: Hook,
+    clsact_of: &mut Option<u32>,
+) -> Result<(Held, Mechanism), BpfError> {
+    let program: &mut SchedClassifier = find(object, hook)?;
+    // aya decides for TCX by the kernel's version and does not step down if it fails: we do.
+    let tcx = TcAttachOptions::TcxOrder(LinkOrder::first());
+    if let Ok(id) = program.attach_with_options(device, hook.side(), tcx) {
+        let link = program.take_link(id).map_err(|e| refused(hook, device, &e))?;
+        return Ok((Held::Tc(link), Mechanism::Tcx));
+    }
+    if add_clsact(device)? {
+        *clsact_of = Some(ifindex);
+    }
+    // Priority 0: the kernel picks the one before the first filter that is there.
+    let id = program
+        .attach_with_options(device, hook.side(), TcAttachOptions::Netlink(NlOptions::default()))
+        .map_err(|e| refused(hook, device, &e))?;
+    let link = program.take_link(id).map_err(|e| refused(hook, device, &e))?;
+    Ok((Held::Tc(link), Mechanism::Clsact))
+}
+
+/// Add the clsact qdisc; whether it was not there before.
+fn add_clsact(device: &str) -> Result<bool, BpfError> {
+    match tc::qdisc_add_clsact(device) {
+        Ok(()) => Ok(true),
+        // "Exclusivity flag on": it is there already.
+        Err(error) if is_exists(&error) => Ok(false),
+        Err(error) => Err(BpfError::Clsact {
+            action: "add",
+            device: device.to_owned(),
+            source: io::Error::other(error),
+        }),
+    }
+}
+
+fn is_exists(error: &(dyn std::error::Error + 'static)) -> bool {
+    let text = error.to_string();
+    let io = error.downcast_ref::<io::Error>();
+    io.is_some_and(|e| e.raw_os_error() == Some(libc::EEXIST))
+        || text.contains("Exclusivity flag on")
+        || text.contains("File exists")
+        || error.source().is_some_and(is_exists)
+}
+
+fn attach_xdp(object: &mut Ebpf, device: &str, ifindex: u32) -> Result<(Held, Mechanism), BpfError> {
+    let program: &mut Xdp = find(object, Hook::Xdp)?;
+    let mut last = None;
+    for (mode, mechanism) in [(XdpMode::Driver, Mechanism::XdpNative), (XdpMode::Skb, Mechanism::XdpGeneric)]
+    {
+        match program.attach_to_if_index(ifindex, mode) {
+            Ok(id) => {
+                let link = program.take_link(id).map_err(|e| refused(Hook::Xdp, device, &e))?;
+                return Ok((Held::Xdp(link), mechanism));
+            }
+            Err(error) => last = Some(error),
+        }
+    }
+    let reason = last.map_or_else(String::new, |e| chain(&e));
+    Err(BpfError::Attach {
+        program: Hook::Xdp.program(),
+        device: device.to_owned(),
+        reason,
+        remedy: "another XDP program may be there (`ip link show` tells); use ingress-hook = \"tc\"",
+    })
+}
+
+fn find<'a, P>(object: &'a mut Ebpf, hook: Hook) -> Result<&'a mut P, BpfError>
+where
+    &'a mut P: TryFrom<&'a mut aya::programs::Program>,
+{
+    let missing = BpfError::Missing { what: "program", name: hook.program() };
+    let Some(program) = object.program_mut(hook.program()) else { return Err(missing) };
+    program.try_into().map_err(|_| missing)
+}
+
+fn refused(hook: Hook, device: &str, error: &ProgramError) -> BpfError {
+    BpfError::Attach {
+        program: hook.program(),
+        device: device.to_owned(),
+        reason: chain(error),
+        remedy: "check that the device exists and that this process has CAP_NET_ADMIN and CAP_BPF",
+    }
+}
+
+/// An error with all its causes on one line: aya's own text often lacks the kernel's reason.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// Take down filters that an earlier run left on a device when it crashed (kernels without TCX only).
+/// Answers what was removed. Nothing else on the device is touched.
+///
+/// # Errors
+/// [`BpfError::Clsact`] if the kernel refuses to list or remove.
+pub fn remove_leftovers(device: &str, ifindex: u32) -> Result<Vec<String>, BpfError> {
+    let failed = |action| move |source| BpfError::Clsact { action, device: device.to_owned(), source };
+    let mut removed = Vec::new();
+    for hook in [Hook::Ingress, Hook::Egress] {
+        match tc::qdisc_detach_program(device, hook.side(), hook.program()) {
+            Ok(()) => removed.push(format!("filter {} of {device}", hook.program())),
+            // Not found, or no clsact at all.
+            Err(TcError::IoError(error)) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => tracing::debug!(device, error = chain(&error), "no filters to look through"),
+        }
+    }
+    // The crashed run had added the qdisc, or had found it empty; in both cases nobody misses it.
+    if !removed.is_empty() && clsact::filters(ifindex).map_err(failed("list the filters of"))?.is_empty() {
+        clsact::remove(ifindex).map_err(failed("remove"))?;
+        removed.push(format!("clsact qdisc of {device}"));
+    }
+    Ok(removed)
+}

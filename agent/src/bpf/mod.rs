@@ -1,0 +1,84 @@
+//! The kernel side as the agent sees it: load, attach, read, detach. The only home of aya and of `unsafe`.
+//!
+//! Everything the kernel holds for us hangs on file descriptors of this process (programs, maps, TCX and XDP links): when
+//! it dies, even by `kill -9`, the kernel takes all of it down. The one exception is a clsact filter on kernels
+//! before 6.6, which [`remove_leftovers`] of the next start removes.
+
+pub mod abi;
+mod attach;
+mod batch;
+mod clsact;
+mod probe;
+mod programs;
+
+pub use attach::{AttachReport, Hook, Mechanism, remove_leftovers};
+pub use probe::{Rung, RungStatus, probe};
+pub use programs::{LinkLayer, LinkPrograms, LoadOptions, MapFill, ProgramStatus};
+
+/// The compiled object, `bpf/packet.bpf.c`.
+pub static PACKET_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/packet.bpf.o"));
+
+/// Why the kernel side could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum BpfError {
+    /// The object as a whole was refused.
+    #[error("the kernel refused the BPF object: {source}; `pendulum doctor` tells what is missing")]
+    Load {
+        /// What aya says.
+        #[source]
+        source: Box<aya::EbpfError>,
+    },
+    /// One program was refused, usually by the verifier.
+    #[error(
+        "the kernel refused the BPF program {program}: {source}; `pendulum doctor` tells what is missing"
+    )]
+    Program {
+        /// Its name in the object.
+        program: &'static str,
+        /// What aya says, with the verifier's log.
+        #[source]
+        source: Box<aya::programs::ProgramError>,
+    },
+    /// A program could not be attached to a device.
+    #[error("cannot attach {program} to {device}: {reason}; {remedy}")]
+    Attach {
+        /// Its name in the object.
+        program: &'static str,
+        /// The device's name.
+        device: String,
+        /// What the kernel says.
+        reason: String,
+        /// What the user can do.
+        remedy: &'static str,
+    },
+    /// A map could not be read or written.
+    #[error("cannot {action} the BPF map {map}: {source}")]
+    Map {
+        /// read, write or delete from.
+        action: &'static str,
+        /// Its name in the object.
+        map: &'static str,
+        /// What the kernel says.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The object lacks a part that this agent needs: they are not of one build.
+    #[error("the BPF object has no {what} {name}: agent and object are not of one build; build again")]
+    Missing {
+        /// program or map.
+        what: &'static str,
+        /// Its name.
+        name: &'static str,
+    },
+    /// A traffic-control request over netlink failed.
+    #[error("cannot {action} the clsact qdisc of {device}: {source}")]
+    Clsact {
+        /// add, list filters of, or remove.
+        action: &'static str,
+        /// The device's name.
+        device: String,
+        /// What the kernel says.
+        #[source]
+        source: std::io::Error,
+    },
+}

@@ -1,0 +1,140 @@
+//! What this kernel can do for us, found out by trying. Nothing is attached, nothing stays.
+
+use std::path::Path;
+
+use aya::programs::{SchedClassifier, TcAttachType};
+use aya::sys::{Stats, enable_stats};
+use aya::util::KernelVersion;
+use serde::Serialize;
+
+use super::attach::chain;
+use super::{BpfError, LinkPrograms, LoadOptions};
+
+/// The oldest kernel the programs are tested on: tracepoint `qdisc_enqueue` and fetching atomics.
+const OLDEST_KERNEL: (u8, u8, u16) = (5, 15, 0);
+
+/// How a rung of the ladder is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RungStatus {
+    /// As it should be.
+    Ok,
+    /// A lower rung serves in its place.
+    Degraded,
+    /// Nothing serves in its place.
+    Missing,
+}
+
+/// One ability, and what its absence means.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rung {
+    /// The ability.
+    pub name: &'static str,
+    /// Whether it is there.
+    pub status: RungStatus,
+    /// What was found: a version, or the kernel's reason.
+    pub reason: String,
+    /// What to do about it; empty if there is nothing to do.
+    pub remedy: &'static str,
+    /// What is lost without it; empty if it is there.
+    pub cost: &'static str,
+}
+
+impl Rung {
+    fn ok(name: &'static str, reason: impl Into<String>) -> Self {
+        Self { name, status: RungStatus::Ok, reason: reason.into(), remedy: "", cost: "" }
+    }
+}
+
+/// Try everything that does not need a device.
+pub fn probe() -> Vec<Rung> {
+    vec![kernel(), btf(), programs(), tcx(), xdp(), statistics()]
+}
+
+fn kernel() -> Rung {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let reason = format!("Linux {}", release.trim());
+    let (major, minor, patch) = OLDEST_KERNEL;
+    if KernelVersion::current().is_ok_and(|v| v >= KernelVersion::new(major, minor, patch)) {
+        return Rung::ok("kernel", reason);
+    }
+    Rung {
+        name: "kernel",
+        status: RungStatus::Missing,
+        reason: format!("{reason}, older than {major}.{minor}"),
+        remedy: "run a kernel of the 5.15 series or newer",
+        cost: "the programs are not tested there and may be refused",
+    }
+}
+
+fn btf() -> Rung {
+    const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
+    if Path::new(VMLINUX).exists() {
+        return Rung::ok("btf", VMLINUX);
+    }
+    Rung {
+        name: "btf",
+        status: RungStatus::Degraded,
+        reason: format!("{VMLINUX} is not there"),
+        remedy: "use a kernel built with CONFIG_DEBUG_INFO_BTF=y",
+        cost: "tracepoint programs cannot load; packet measurement works without",
+    }
+}
+
+fn programs() -> Rung {
+    match LinkPrograms::load(&LoadOptions { max_flows: 256, nursery: 256, ..LoadOptions::default() }) {
+        Ok(_) => Rung::ok("tc_programs", "loaded and verified"),
+        Err(error) => Rung {
+            name: "tc_programs",
+            status: RungStatus::Missing,
+            reason: first_line(&error),
+            remedy: "run as root or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, on a kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_BPF",
+            cost: "nothing can be measured",
+        },
+    }
+}
+
+fn tcx() -> Rung {
+    match SchedClassifier::query_tcx("lo", TcAttachType::Ingress) {
+        Ok(_) => Rung::ok("tcx", "the kernel answers TCX queries"),
+        Err(error) => Rung {
+            name: "tcx",
+            status: RungStatus::Degraded,
+            reason: chain(&error),
+            remedy: "use Linux 6.6 or newer",
+            cost: "clsact filters are used: after a crash they stay until the next start (they change nothing)",
+        },
+    }
+}
+
+fn xdp() -> Rung {
+    let options = LoadOptions { max_flows: 256, nursery: 256, xdp_ingress: true, ..LoadOptions::default() };
+    match LinkPrograms::load(&options) {
+        Ok(_) => Rung::ok("xdp_program", "loaded and verified"),
+        Err(error) => Rung {
+            name: "xdp_program",
+            status: RungStatus::Degraded,
+            reason: first_line(&error),
+            remedy: "leave ingress-hook at \"tc\"",
+            cost: "ingress-hook = \"xdp\" is not to be had: timestamps are taken after GRO",
+        },
+    }
+}
+
+fn statistics() -> Rung {
+    match enable_stats(Stats::RunTime) {
+        Ok(_) => Rung::ok("bpf_statistics", "the kernel counts runs and run time"),
+        Err(error) => Rung {
+            name: "bpf_statistics",
+            status: RungStatus::Degraded,
+            reason: chain(&error),
+            remedy: "use Linux 5.8 or newer, and CAP_SYS_ADMIN; or set kernel.bpf_stats_enabled = 1",
+            cost: "pendulum_bpf_program_runs_total and …_run_seconds_total stay 0",
+        },
+    }
+}
+
+/// The verifier's log is for the debug level, not for a table.
+fn first_line(error: &BpfError) -> String {
+    chain(error).lines().next().unwrap_or_default().to_owned()
+}

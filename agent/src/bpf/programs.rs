@@ -1,0 +1,286 @@
+//! The programs and maps of one link.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use aya::maps::{HashMap, Map, MapData, MapError, PerCpuArray};
+use aya::programs::{Program, ProgramInfo};
+use aya::{Ebpf, EbpfLoader};
+use pendulum_model::segment::Direction;
+
+use super::abi::{self, pendulum_config, pendulum_counters, pendulum_flow, pendulum_flow_key};
+use super::attach::{self, AttachReport, Attachment, Hook};
+use super::{BpfError, PACKET_OBJECT, batch};
+
+/// What a frame of the WAN device starts with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkLayer {
+    /// An Ethernet header.
+    Ethernet,
+    /// The IP header: ppp, tun, wireguard.
+    RawIp,
+}
+
+/// How to load.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadOptions {
+    /// What a frame of the device starts with.
+    pub link_layer: LinkLayer,
+    /// Capacity of the flow table, in flows.
+    pub max_flows: u32,
+    /// Capacity of the table of flows that were seen one way only.
+    pub nursery: u32,
+    /// Measure ingress by XDP instead of TC.
+    pub xdp_ingress: bool,
+    /// Take a packet's time from `skb->tstamp` instead of the clock; for tests on captures.
+    pub replay_time: bool,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self {
+            link_layer: LinkLayer::Ethernet,
+            max_flows: 16_384,
+            nursery: 4096,
+            xdp_ingress: false,
+            replay_time: false,
+        }
+    }
+}
+
+/// One program's state.
+#[derive(Clone, Copy, Debug)]
+pub struct ProgramStatus {
+    /// Its name in the object.
+    pub name: &'static str,
+    /// Whether it hangs on a device now.
+    pub attached: bool,
+    /// How often it ran; 0 unless the kernel's BPF statistics are on.
+    pub run_count: u64,
+    /// How long it ran in all; 0 unless the kernel's BPF statistics are on.
+    pub run_time: Duration,
+}
+
+/// How full a map is.
+#[derive(Clone, Copy, Debug)]
+pub struct MapFill {
+    /// Its name in the object.
+    pub name: &'static str,
+    /// Entries at the last read.
+    pub entries: u32,
+    /// Entries it can hold.
+    pub capacity: u32,
+}
+
+/// The loaded programs and maps of one link. Dropping it takes everything down.
+pub struct LinkPrograms {
+    // Before `object`: links go before the programs they lead to.
+    attachment: Option<Attachment>,
+    object: Ebpf,
+    options: LoadOptions,
+    flows_seen: AtomicU32,
+    nursed_seen: AtomicU32,
+}
+
+impl LinkPrograms {
+    /// Load the programs and make the maps; nothing is attached yet.
+    ///
+    /// # Errors
+    /// [`BpfError::Load`] and [`BpfError::Program`] if the kernel refuses.
+    pub fn load(options: &LoadOptions) -> Result<Self, BpfError> {
+        let config = pendulum_config {
+            link_layer: match options.link_layer {
+                LinkLayer::Ethernet => abi::PENDULUM_LINK_ETHERNET,
+                LinkLayer::RawIp => abi::PENDULUM_LINK_RAW_IP,
+            },
+            replay_time: options.replay_time.into(),
+        };
+        let mut object = EbpfLoader::new()
+            .override_global("config", &config, true)
+            .map_max_entries("flows", options.max_flows)
+            .map_max_entries("nursery", options.nursery)
+            .load(PACKET_OBJECT)
+            .map_err(|e| BpfError::Load { source: Box::new(e) })?;
+        for hook in Self::hooks(options) {
+            let name = hook.program();
+            let failed = |e| BpfError::Program { program: name, source: Box::new(e) };
+            match object.program_mut(name) {
+                Some(Program::SchedClassifier(program)) => program.load().map_err(failed)?,
+                Some(Program::Xdp(program)) => program.load().map_err(failed)?,
+                _ => return Err(BpfError::Missing { what: "program", name }),
+            }
+        }
+        Ok(Self {
+            attachment: None,
+            object,
+            options: *options,
+            flows_seen: AtomicU32::new(0),
+            nursed_seen: AtomicU32::new(0),
+        })
+    }
+
+    const fn hooks(options: &LoadOptions) -> [Hook; 2] {
+        [Hook::Egress, if options.xdp_ingress { Hook::Xdp } else { Hook::Ingress }]
+    }
+
+    /// Hang the programs on a device of this network namespace. What hung before is taken down first.
+    ///
+    /// # Errors
+    /// [`BpfError::Attach`] and [`BpfError::Clsact`] if the kernel refuses; then nothing of ours is left there.
+    pub fn attach(&mut self, device: &str, ifindex: u32) -> Result<AttachReport, BpfError> {
+        self.attachment = None;
+        let attachment = attach::attach(&mut self.object, device, ifindex, Self::hooks(&self.options))?;
+        let report = attachment.report.clone();
+        self.attachment = Some(attachment);
+        Ok(report)
+    }
+
+    /// Take the programs down from the device; maps keep what was measured.
+    pub fn detach(&mut self) {
+        self.attachment = None;
+    }
+
+    /// The link's counters since load, by [`Direction`].
+    ///
+    /// # Errors
+    /// [`BpfError::Map`] if the map cannot be read.
+    pub fn counters(&self) -> Result<[pendulum_counters; 2], BpfError> {
+        let map: PerCpuArray<&MapData, pendulum_counters> = self.map("counters")?;
+        let mut sums = [pendulum_counters::zero(); 2];
+        for direction in Direction::ALL {
+            let cpus = map.get(&(direction as u32), 0).map_err(|e| map_error("read", "counters", e))?;
+            for cpu in cpus.iter() {
+                sums[direction as usize].add(cpu);
+            }
+        }
+        Ok(sums)
+    }
+
+    /// Events by reason since load; the index is `enum pendulum_stat`.
+    ///
+    /// # Errors
+    /// [`BpfError::Map`] if the map cannot be read.
+    pub fn stats(&self) -> Result<[u64; abi::PENDULUM_STATS as usize], BpfError> {
+        let map: PerCpuArray<&MapData, u64> = self.map("stats")?;
+        let mut sums = [0; abi::PENDULUM_STATS as usize];
+        for (index, sum) in (0u32..).zip(&mut sums) {
+            let cpus = map.get(&index, 0).map_err(|e| map_error("read", "stats", e))?;
+            *sum = cpus.iter().sum();
+        }
+        Ok(sums)
+    }
+
+    /// All flows that were seen both ways.
+    ///
+    /// # Errors
+    /// [`BpfError::Map`] if the map cannot be read.
+    pub fn flows(&self) -> Result<Vec<(pendulum_flow_key, pendulum_flow)>, BpfError> {
+        self.entries("flows", &self.flows_seen)
+    }
+
+    /// All flows that were seen one way only.
+    ///
+    /// # Errors
+    /// [`BpfError::Map`] if the map cannot be read.
+    pub fn nursery(&self) -> Result<Vec<(pendulum_flow_key, pendulum_flow)>, BpfError> {
+        self.entries("nursery", &self.nursed_seen)
+    }
+
+    fn entries(
+        &self,
+        name: &'static str,
+        seen: &AtomicU32,
+    ) -> Result<Vec<(pendulum_flow_key, pendulum_flow)>, BpfError> {
+        let Some(Map::LruHashMap(map)) = self.object.map(name) else {
+            return Err(BpfError::Missing { what: "map", name });
+        };
+        let entries = batch::entries(map.fd().as_fd()).map_err(|source| BpfError::Map {
+            action: "read",
+            map: name,
+            source,
+        })?;
+        seen.store(u32::try_from(entries.len()).unwrap_or(u32::MAX), Ordering::Relaxed);
+        Ok(entries)
+    }
+
+    /// Forget flows. One that is not there (evicted, or gone before) is no error. Answers how many were there.
+    ///
+    /// # Errors
+    /// [`BpfError::Map`] if the kernel refuses for another reason.
+    pub fn remove_flows(&mut self, keys: &[pendulum_flow_key]) -> Result<usize, BpfError> {
+        let map = self.object.map_mut("flows").ok_or(BpfError::Missing { what: "map", name: "flows" })?;
+        let mut map: HashMap<&mut MapData, pendulum_flow_key, pendulum_flow> =
+            map.try_into().map_err(|e| map_error("delete from", "flows", e))?;
+        let mut removed = 0;
+        for key in keys {
+            match map.remove(key) {
+                Ok(()) => removed += 1,
+                Err(MapError::KeyNotFound) => {}
+                Err(MapError::SyscallError(e)) if e.io_error.raw_os_error() == Some(libc::ENOENT) => {}
+                Err(e) => return Err(map_error("delete from", "flows", e)),
+            }
+        }
+        Ok(removed)
+    }
+
+    /// The state of each program that was loaded.
+    pub fn programs(&self) -> Vec<ProgramStatus> {
+        Self::hooks(&self.options)
+            .iter()
+            .map(|hook| {
+                let name = hook.program();
+                let info = self.program_info(name);
+                ProgramStatus {
+                    name,
+                    attached: self.attachment.as_ref().is_some_and(|a| a.is_attached(name)),
+                    run_count: info.as_ref().map_or(0, ProgramInfo::run_count),
+                    run_time: info.as_ref().map_or(Duration::ZERO, ProgramInfo::run_time),
+                }
+            })
+            .collect()
+    }
+
+    fn program_info(&self, name: &str) -> Option<ProgramInfo> {
+        match self.object.program(name)? {
+            Program::SchedClassifier(program) => program.info().ok(),
+            Program::Xdp(program) => program.info().ok(),
+            _ => None,
+        }
+    }
+
+    /// How full the flow tables were when [`Self::flows`] and [`Self::nursery`] last read them.
+    pub fn maps(&self) -> [MapFill; 2] {
+        let fill = |name, seen: &AtomicU32, capacity| MapFill {
+            name,
+            entries: seen.load(Ordering::Relaxed),
+            capacity,
+        };
+        [
+            fill("flows", &self.flows_seen, self.options.max_flows),
+            fill("nursery", &self.nursed_seen, self.options.nursery),
+        ]
+    }
+
+    /// The object itself, for tests that run a program on crafted packets (`BPF_PROG_TEST_RUN`).
+    pub fn object_mut(&mut self) -> &mut Ebpf {
+        &mut self.object
+    }
+
+    fn map<'a, T>(&'a self, name: &'static str) -> Result<T, BpfError>
+    where
+        T: TryFrom<&'a Map, Error = MapError>,
+    {
+        let map = self.object.map(name).ok_or(BpfError::Missing { what: "map", name })?;
+        T::try_from(map).map_err(|e| map_error("read", name, e))
+    }
+}
+
+fn map_error(action: &'static str, map: &'static str, error: MapError) -> BpfError {
+    let source = match error {
+        MapError::SyscallError(error) => error.io_error,
+        other => io::Error::other(other),
+    };
+    BpfError::Map { action, map, source }
+}

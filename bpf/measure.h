@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The measurement of one frame, from its first byte to the last counter:
+ *
+ *   1. parse_frame() reads the headers; what it cannot read is counted by reason and as class non_tcp.
+ *   2. find_flow() finds the conversation, both ways under one key; classify() says what the segment is in it.
+ *   3. observe_flow() applies the segment: sequence space, acknowledgement, window, RTT, in that order.
+ *   4. The direction's counters and the ACK burst take the result.
+ *
+ * Nothing here decides anything about the packet: it passes.
+ */
+#ifndef PENDULUM_MEASURE_H
+#define PENDULUM_MEASURE_H
+
+#include "classify.h"
+#include "forget.h"
+#include "parse.h"
+#include "rtt.h"
+
+#define IP_ECN_CE 3
+
+static __always_inline struct pendulum_counters *counters_of(__u32 direction)
+{
+	return bpf_map_lookup_elem(&counters, &direction);
+}
+
+/* How many ACKs pass between two data segments, over all flows of one direction of the link. */
+static __always_inline void observe_burst(struct pendulum_counters *c, __u32 direction, __u32 class, __u32 segments)
+{
+	struct pendulum_burst *burst;
+	__u64 run;
+
+	if (class != PENDULUM_CLASS_DATA && !is_pure_ack(class))
+		return;
+	burst = bpf_map_lookup_elem(&bursts, &direction);
+	if (!burst)
+		return;
+	if (class != PENDULUM_CLASS_DATA) {
+		__sync_fetch_and_add(&burst->run, segments);
+		return;
+	}
+	/* Most data follows data: look before paying for the exchange. */
+	if (!*(volatile __u64 *)&burst->run)
+		return;
+	run = __sync_lock_test_and_set(&burst->run, 0);
+	if (!run)
+		return;
+	c->burst_segments += run;
+	if (run >= PENDULUM_BURST_SLOTS)
+		run = PENDULUM_BURST_SLOTS - 1;
+	c->bursts[run] += 1;
+}
+
+static __always_inline void count_segment(struct pendulum_counters *c, const struct segment *s, __u32 class)
+{
+	if (class >= PENDULUM_CLASSES)
+		return;
+	c->segments[class] += s->segments;
+	c->bytes[class] += s->wire_bytes;
+	c->payload_bytes += s->payload_bytes;
+	if (s->ip_ecn == IP_ECN_CE)
+		c->marked_segments[PENDULUM_MARK_CE] += s->segments;
+	if (s->flags & TCP_ECE)
+		c->marked_segments[PENDULUM_MARK_ECE] += s->segments;
+	if (s->flags & TCP_CWR)
+		c->marked_segments[PENDULUM_MARK_CWR] += s->segments;
+	if (s->options.sack_blocks)
+		c->marked_segments[PENDULUM_MARK_SACK] += s->segments;
+}
+
+static __always_inline void count_half(struct pendulum_half *me, const struct segment *s, __u32 class, __u64 now)
+{
+	if (!me->segments)
+		me->first_seen_ns = now;
+	me->last_seen_ns = now;
+	me->segments += s->segments;
+	me->wire_bytes += s->wire_bytes;
+	me->payload_bytes += s->payload_bytes;
+	if (class == PENDULUM_CLASS_DATA)
+		me->data_segments += s->segments;
+	else if (is_pure_ack(class))
+		me->ack_segments += s->segments;
+}
+
+static __always_inline void observe_sequence(struct pendulum_half *me, const struct pendulum_half *peer,
+					     const struct segment *s, __u32 class, __u32 end, __u64 now,
+					     struct pendulum_counters *c, struct sequence_verdict *verdict)
+{
+	/* A probe repeats a byte on purpose; only a zero-window probe may carry a new one. */
+	bool repeats_byte = (class == PENDULUM_CLASS_KEEP_ALIVE || class == PENDULUM_CLASS_ZERO_WINDOW_PROBE) &&
+			    !(s->payload_bytes == 1 && s->seq == me->seq_next);
+
+	if (repeats_byte)
+		return;
+	apply_sequence(me, peer, s, end, now, verdict);
+	if (verdict->retransmitted) {
+		me->retransmitted_segments += s->segments;
+		c->retransmitted_segments += s->segments;
+	}
+	if (verdict->reordered) {
+		me->reordered_segments += s->segments;
+		c->reordered_segments += s->segments;
+	}
+}
+
+/* Classify the segment in its flow and apply it. Answers its class. */
+static __always_inline __u32 observe_flow(struct pendulum_flow *flow, const struct segment *s, __u32 direction,
+					  __u64 now, struct pendulum_counters *c)
+{
+	struct pendulum_half *me = &flow->halves[direction == PENDULUM_UP ? PENDULUM_UP : PENDULUM_DOWN];
+	struct pendulum_half *peer = &flow->halves[direction == PENDULUM_UP ? PENDULUM_DOWN : PENDULUM_UP];
+	__u32 end = s->seq + s->payload_bytes + !!(s->flags & TCP_SYN) + !!(s->flags & TCP_FIN);
+	struct pendulum_counters *peer_counters = counters_of(!direction);
+	struct sequence_verdict verdict = {};
+	__u32 class, in_flight;
+
+	restart_if_new(flow, me, s);
+	class = forget(classify(me, peer, s));
+	count_half(me, s, class, now);
+	observe_sequence(me, peer, s, class, end, now, c, &verdict);
+	apply_acknowledgement(me, peer, s, &verdict);
+	if (s->flags & (TCP_ACK | TCP_SYN)) {
+		me->window_raw = s->window;
+		me->flags |= PENDULUM_HALF_WINDOW;
+	}
+	if (peer_counters)
+		match_probe(me, peer, s, verdict.acked, ticks(now), peer_counters);
+	record_probe(me, peer, s, end, &verdict, ticks(now));
+	apply_flags(me, s);
+	if (verdict.moved) {
+		in_flight = outstanding(me, peer);
+		if (in_flight > me->in_flight_max_bytes)
+			me->in_flight_max_bytes = in_flight;
+	}
+	return class;
+}
+
+/* Count a frame of which only the length is known. */
+static __always_inline void count_unread(__u32 direction, __u32 wire_bytes, __u32 segments)
+{
+	struct pendulum_counters *c = counters_of(direction);
+
+	if (!c)
+		return;
+	c->segments[PENDULUM_CLASS_NON_TCP] += segments;
+	c->bytes[PENDULUM_CLASS_NON_TCP] += wire_bytes;
+}
+
+/* A parsed segment: its `segments` and `wire_bytes` are set. A global function: see forget.h. */
+__noinline int observe_segment(const struct segment *s, __u32 direction, __u64 now)
+{
+	struct pendulum_counters *c = counters_of(direction);
+	struct pendulum_flow *flow;
+	__u32 class;
+
+	if (!s || !c)
+		return 0;
+	flow = find_flow(s, direction);
+	class = flow ? observe_flow(flow, s, direction, now, c) : classify_alone(s);
+	class = forget(class);
+	count_segment(c, s, class);
+	observe_burst(c, direction, class, s->segments);
+	return 0;
+}
+
+#endif

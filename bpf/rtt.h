@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Round-trip time from the gateway to one end and back. docs/measurement.md, "RTT".
+ *
+ * A half times up to PENDULUM_PROBES of its segments at once. A slot is found by its key, not searched, and a slot
+ * in use is left alone, so that on a link with seconds of queue the oldest segment is still there when its
+ * answer comes.
+ */
+#ifndef PENDULUM_RTT_H
+#define PENDULUM_RTT_H
+
+#include "clock.h"
+#include "flow.h"
+
+/* 16 s in ticks: an answer that comes later is no measurement. */
+#define PROBE_LIFETIME_TICKS (16 * 1000 * 1000 / 1024 * 1000)
+
+static __always_inline __u32 slot_of_tsval(__u32 tsval)
+{
+	return tsval & (PENDULUM_PROBES - 1);
+}
+
+static __always_inline __u32 slot_of_sequence(__u32 end)
+{
+	return end * 0x9e3779b1u >> 29 & (PENDULUM_PROBES - 1);
+}
+
+static __always_inline bool expired(const struct pendulum_probe *probe, __u32 tick)
+{
+	return !probe->at || tick - probe->at > PROBE_LIFETIME_TICKS;
+}
+
+static __always_inline void record_sample(struct pendulum_half *sender, struct pendulum_counters *counters,
+					  __u32 elapsed_ticks)
+{
+	static const __u32 bounds_us[PENDULUM_RTT_BOUNDS] = PENDULUM_RTT_BOUNDS_US;
+	__u32 us = (__u64)elapsed_ticks * 1024 / 1000;
+	__u32 slot = 0;
+
+	us = us ? us : 1;
+	sender->rtt_last_us = us;
+	if (!sender->rtt_min_us || us < sender->rtt_min_us)
+		sender->rtt_min_us = us;
+	sender->rtt_sum_us += us;
+	sender->rtt_samples += 1;
+
+#pragma unroll
+	for (int i = 0; i < PENDULUM_RTT_BOUNDS; i++)
+		slot += (__u64)((__s64)bounds_us[i] - us) >> 63; /* us > bound, without a branch */
+	counters->rtt_sum_us += us;
+	if (slot < PENDULUM_RTT_SLOTS)
+		counters->rtt[slot] += 1;
+}
+
+/* Is this segment of `me` the answer to one that `peer` had timed? `counters` are those of peer's direction. */
+static __always_inline void match_probe(struct pendulum_half *me, struct pendulum_half *peer,
+					const struct segment *s, bool acked, __u32 tick,
+					struct pendulum_counters *counters)
+{
+	struct pendulum_probe *probe;
+	__u32 key;
+
+	if (!(s->flags & TCP_ACK))
+		return;
+	if (peer->flags & PENDULUM_HALF_TS) {
+		if (!(s->options.present & OPTION_TIMESTAMPS))
+			return;
+		key = s->options.tsecr;
+		probe = &peer->probes[slot_of_tsval(key)];
+		if (!(me->flags & PENDULUM_HALF_TSECR) || sequence_distance(key, me->tsecr_newest) > 0) {
+			me->flags |= PENDULUM_HALF_TSECR;
+			me->tsecr_newest = key;
+		}
+	} else {
+		if (!acked)
+			return;
+		key = s->ack;
+		probe = &peer->probes[slot_of_sequence(key)];
+	}
+	if (probe->key != key || expired(probe, tick))
+		return;
+	record_sample(peer, counters, tick - probe->at);
+	probe->at = 0;
+}
+
+/* Start timing this segment of `me`, if it can be timed and its slot is free. */
+static __always_inline void record_probe(struct pendulum_half *me, const struct pendulum_half *peer,
+					 const struct segment *s, __u32 end, const struct sequence_verdict *verdict,
+					 __u32 tick)
+{
+	struct pendulum_probe *probe;
+	bool newest, answered;
+	__u32 key;
+
+	if (s->options.present & OPTION_TIMESTAMPS) {
+		key = s->options.tsval;
+		newest = !(me->flags & PENDULUM_HALF_TS) || sequence_distance(key, me->tsval_newest) > 0;
+		if (!newest)
+			return;
+		me->flags |= PENDULUM_HALF_TS;
+		me->tsval_newest = key;
+		if (!s->payload_bytes && !(s->flags & (TCP_SYN | TCP_FIN)))
+			return;
+		probe = &me->probes[slot_of_tsval(key)];
+		answered = peer->flags & PENDULUM_HALF_TSECR &&
+			   sequence_distance(probe->key, peer->tsecr_newest) < 0;
+	} else {
+		if (me->flags & PENDULUM_HALF_TS || !verdict->fresh || (verdict->first && !(s->flags & TCP_SYN)))
+			return;
+		key = end;
+		probe = &me->probes[slot_of_sequence(key)];
+		answered = peer->flags & PENDULUM_HALF_ACK &&
+			   sequence_distance(probe->key, peer->ack_highest) <= 0;
+	}
+	if (!expired(probe, tick) && !answered)
+		return;
+	probe->key = key;
+	probe->at = tick;
+}
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * TC ingress and egress of the WAN device. Both always answer TCX_NEXT: an observer never ends the processing of
+ * a packet, so that other programs and the user's own filters go on working.
+ */
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+#include "measure.h"
+
+/* TC_ACT_UNSPEC for clsact: the next filter decides. The uapi headers of older systems lack the name. */
+#define TCX_NEXT -1
+
+/* All headers the parser may want: Ethernet, 2 VLAN tags, PPPoE, IPv6 and 6 extensions, TCP with options. */
+#define HEADERS_MAX 256
+
+/* Segments that a GSO or GRO super-packet stands for; 1 for a plain packet. */
+static __always_inline __u32 gso_segments(const struct __sk_buff *skb, __u32 payload_bytes)
+{
+	__u32 size = skb->gso_size;
+
+	if (skb->gso_segs)
+		return skb->gso_segs;
+	if (size && payload_bytes)
+		return (payload_bytes + size - 1) / size;
+	return 1;
+}
+
+/* Read the headers, pulling them into the linear part if need be. A global function: see forget.h. */
+__noinline int parse_skb(struct __sk_buff *skb, struct segment *s, __u32 direction)
+{
+	__u32 wanted = skb->len < HEADERS_MAX ? skb->len : HEADERS_MAX;
+	__u32 result = PARSE_SHORT;
+
+	if (!s)
+		return PARSE_NON_TCP;
+	for (int attempt = 0; attempt < 2 && result == PARSE_SHORT; attempt++) {
+		if (attempt && bpf_skb_pull_data(skb, wanted))
+			break;
+		result = parse_frame((const void *)(long)skb->data, (const void *)(long)skb->data_end, skb->len,
+				     direction, s);
+	}
+	return result == PARSE_SHORT ? PENDULUM_LOST_PULL : result;
+}
+
+static __always_inline void observe(struct __sk_buff *skb, __u32 direction)
+{
+	struct segment s = {};
+	__u32 result = parse_skb(skb, &s, direction);
+
+	if (result < PARSE_TCP)
+		count(result);
+	if (result != PARSE_TCP && result != PENDULUM_LOST_TCP_OPTIONS) {
+		count_unread(direction, skb->len, skb->gso_segs ? skb->gso_segs : 1);
+		return;
+	}
+	s.segments = gso_segments(skb, s.payload_bytes);
+	s.wire_bytes = skb->len + (s.segments - 1) * s.header_bytes;
+	observe_segment(&s, direction, packet_time_ns(skb));
+}
+
+SEC("classifier")
+int pendulum_up(struct __sk_buff *skb)
+{
+	observe(skb, PENDULUM_UP);
+	return TCX_NEXT;
+}
+
+SEC("classifier")
+int pendulum_down(struct __sk_buff *skb)
+{
+	observe(skb, PENDULUM_DOWN);
+	return TCX_NEXT;
+}
