@@ -44,6 +44,10 @@ struct Placement {
 }
 
 impl Delays {
+    /// No delay anywhere.
+    pub const NONE: Self =
+        Self { propagation: Duration::ZERO, d1_access: Duration::ZERO, u1_access: Duration::ZERO };
+
     fn placements(self) -> [Placement; 5] {
         let at = |role, device, delay| Placement { role, device, delay };
         [

@@ -1,13 +1,16 @@
 //! A whole lab: machines, wires, and the bottleneck. It takes itself down when dropped.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use pendulum_model::rate::{BufferSize, Rate};
 
 use crate::cleanup::{self, CleanupError};
 use crate::delay::{DelayError, Delays};
 use crate::kernel;
 use crate::netns::{Host, Namespace, NetnsError};
 use crate::record::{RecordError, Registry, RunId, RunRecord};
-use crate::shaper::{Buffer, Shaper};
+use crate::shaper::{Shaper, ShaperError};
 use crate::topology::{self, LINK_DEVICE, Role, WAN_DEVICE};
 
 /// What the bottleneck link is like.
@@ -24,15 +27,26 @@ pub struct LinkSpec {
     pub offloads: bool,
 }
 
-impl Default for LinkSpec {
+impl LinkSpec {
     /// The link of paper 000, Fig. 1: 2.4 Mb/s and 196 kb/s with 30,000 bytes at both ends.
+    pub const FIG1: Self = Self {
+        downlink: Shaper { rate: bits_per_second(2_400_000), buffer: BufferSize::Bytes(30_000) },
+        uplink: Shaper { rate: bits_per_second(196_000), buffer: BufferSize::Bytes(30_000) },
+        delays: Delays::NONE,
+        offloads: false,
+    };
+}
+
+impl Default for LinkSpec {
     fn default() -> Self {
-        Self {
-            downlink: Shaper { rate_bps: 2_400_000, buffer: Buffer::Bytes(30_000) },
-            uplink: Shaper { rate_bps: 196_000, buffer: Buffer::Bytes(30_000) },
-            delays: Delays::default(),
-            offloads: false,
-        }
+        Self::FIG1
+    }
+}
+
+const fn bits_per_second(value: u64) -> Rate {
+    match Rate::from_bits_per_second(value) {
+        Some(rate) => rate,
+        None => panic!("a rate constant must not be zero"),
     }
 }
 
@@ -53,6 +67,9 @@ pub enum LabError {
     /// Leftovers of a dead run could not be removed.
     #[error("cannot remove what a dead lab run has left: {0}")]
     Leftovers(#[source] CleanupError),
+    /// A buffer that no packet fits in.
+    #[error(transparent)]
+    Shaper(#[from] ShaperError),
     /// A delay cannot be made.
     #[error(transparent)]
     Delay(#[from] DelayError),
@@ -63,6 +80,7 @@ pub enum LabError {
 pub struct Lab {
     record: Arc<RunRecord>,
     spec: LinkSpec,
+    ports_used: AtomicU16,
 }
 
 impl Lab {
@@ -74,10 +92,12 @@ impl Lab {
         if !kernel::is_root() {
             return Err(LabError::NotRoot);
         }
+        spec.uplink.check()?;
+        spec.downlink.check()?;
         let registry = Registry::system();
         cleanup::remove_leftovers(&registry).map_err(LabError::Leftovers)?;
         // From here on the drop guard removes whatever exists when a step fails.
-        let lab = Self { record: Arc::new(registry.open_run()?), spec };
+        let lab = Self { record: Arc::new(registry.open_run()?), spec, ports_used: AtomicU16::new(0) };
         lab.make_machines()?;
         lab.make_wires()?;
         spec.uplink.install(&lab.gateway(), WAN_DEVICE)?;
@@ -104,6 +124,12 @@ impl Lab {
     /// The home gateway (R2), with `wan0` towards the provider and `lan0` towards the home.
     pub fn gateway(&self) -> Host {
         self.host(Role::Gateway)
+    }
+
+    /// A TCP port for a server that no earlier call has returned. 1,000 ports are in use at most before they repeat.
+    pub(crate) fn next_port(&self) -> u16 {
+        const FIRST: u16 = 5201;
+        FIRST + self.ports_used.fetch_add(1, Ordering::Relaxed) % 1000
     }
 
     /// Takes the lab down now and says whether that worked; dropping it does the same in silence.

@@ -5,16 +5,21 @@
 //! killed lab has left. `docs/lab.md` shows the picture and how to use it by hand.
 #![deny(unsafe_code)]
 
+pub mod agent;
 pub mod cleanup;
 pub mod delay;
+pub mod experiment;
 pub mod interrupt;
 mod kernel;
 pub mod lab;
 pub mod netns;
 pub mod process;
 pub mod record;
+pub mod relay;
 pub mod shaper;
 pub mod topology;
+pub mod traffic;
+pub mod truth;
 
 pub use kernel::is_root;
 pub use lab::{Lab, LinkSpec};

@@ -129,6 +129,11 @@ impl RunRecord {
         &self.dir
     }
 
+    /// The process that owns this run; `None` if the record is unreadable.
+    pub fn owner(&self) -> Option<ProcessIdentity> {
+        self.lines("owner").first().and_then(|line| parse_identity(line))
+    }
+
     /// Whether the lab that owns this run still lives. A record whose owner cannot be read counts as living: better to
     /// leave something than to take it from under a running lab.
     pub fn is_alive(&self) -> bool {

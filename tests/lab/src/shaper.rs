@@ -12,98 +12,58 @@
 //! * Nothing else may queue. veth has no transmit queue (`noqueue`) and, with GRO off, no receive ring; see
 //!   [`crate::lab::LinkSpec::offloads`].
 
-use std::fmt;
-use std::str::FromStr;
+use pendulum_model::rate::{BufferSize, Rate};
 
 use crate::netns::{Host, NetnsError};
 
 /// Bytes of a full Ethernet frame, as the queue counts it (the frame check sequence does not exist here).
 pub const FULL_FRAME_BYTES: u64 = 1514;
 
-/// Size of a drop-tail buffer, in the unit it counts in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Buffer {
-    /// Counted in bytes of link-layer frames (`bfifo`).
-    Bytes(u64),
-    /// Counted in packets of whatever size (`pfifo`).
-    Packets(u64),
-}
-
-impl fmt::Display for Buffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bytes(bytes) => write!(f, "{bytes}"),
-            Self::Packets(packets) => write!(f, "{packets}p"),
-        }
-    }
-}
-
-/// Why a buffer size cannot be used.
+/// Why a link cannot have a given buffer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BufferError {
-    /// Neither form.
-    #[error("`{0}` is no buffer size; write bytes as 30000 or 30kB, packets as 20p")]
-    Syntax(String),
+pub enum ShaperError {
     /// Nothing would ever pass.
     #[error(
-        "a buffer of {0} cannot hold one full frame of {FULL_FRAME_BYTES} bytes; give at least that, or 1p"
+        "a buffer of {0} cannot hold one full frame of {FULL_FRAME_BYTES} bytes; give at least {FULL_FRAME_BYTES}, or 1p"
     )]
-    TooSmall(Buffer),
-}
-
-impl FromStr for Buffer {
-    type Err = BufferError;
-
-    fn from_str(text: &str) -> Result<Self, BufferError> {
-        let lower = text.trim().to_ascii_lowercase();
-        let number = |digits: &str, factor: u64| {
-            let value = digits.trim().parse::<u64>().ok().and_then(|value| value.checked_mul(factor));
-            value.ok_or_else(|| BufferError::Syntax(text.to_owned()))
-        };
-        let buffer = match lower.strip_suffix('p') {
-            Some(packets) => Self::Packets(number(packets, 1)?),
-            None => Self::Bytes(match lower.strip_suffix("kb") {
-                Some(kilobytes) => number(kilobytes, 1000)?,
-                None => number(lower.strip_suffix('b').unwrap_or(&lower), 1)?,
-            }),
-        };
-        buffer.check()
-    }
-}
-
-impl Buffer {
-    fn check(self) -> Result<Self, BufferError> {
-        match self {
-            Self::Bytes(bytes) if bytes < FULL_FRAME_BYTES => Err(BufferError::TooSmall(self)),
-            Self::Packets(0) => Err(BufferError::TooSmall(self)),
-            _ => Ok(self),
-        }
-    }
-
-    /// The most bytes it can hold.
-    pub const fn capacity_bytes(self) -> u64 {
-        match self {
-            Self::Bytes(bytes) => bytes,
-            Self::Packets(packets) => packets * FULL_FRAME_BYTES,
-        }
-    }
+    TooSmall(BufferSize),
 }
 
 /// One direction of the bottleneck: its rate and the buffer before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shaper {
-    /// Link rate, in bits per second of link-layer frames.
-    pub rate_bps: u64,
-    /// The buffer before the link.
-    pub buffer: Buffer,
+    /// Link rate, of link-layer frames.
+    pub rate: Rate,
+    /// The buffer before the link; bytes are those of link-layer frames.
+    pub buffer: BufferSize,
 }
 
 impl Shaper {
+    /// Refuses a buffer that would pass nothing.
+    ///
+    /// # Errors
+    /// [`ShaperError::TooSmall`].
+    pub fn check(&self) -> Result<(), ShaperError> {
+        match self.buffer {
+            BufferSize::Bytes(bytes) if bytes < FULL_FRAME_BYTES => Err(ShaperError::TooSmall(self.buffer)),
+            BufferSize::Packets(0) => Err(ShaperError::TooSmall(self.buffer)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The most bytes the buffer can hold.
+    pub const fn buffer_bytes(&self) -> u64 {
+        match self.buffer {
+            BufferSize::Bytes(bytes) => bytes,
+            BufferSize::Packets(packets) => packets * FULL_FRAME_BYTES,
+        }
+    }
+
     /// Bytes that pass at full speed after a pause (see the module's head).
     pub const fn burst_bytes(&self) -> u64 {
         // tc turns the size into time and back; the round trip may lose a few bytes of a bucket of exactly one frame.
         const ROUNDING: u64 = 86;
-        FULL_FRAME_BYTES + ROUNDING + self.rate_bps / 8 / 1000
+        FULL_FRAME_BYTES + ROUNDING + self.rate.bits_per_second() / 8 / 1000
     }
 
     /// Puts the shaper on `device` of `host`, which must have no root qdisc yet.
@@ -119,16 +79,16 @@ impl Shaper {
         // The limit given here sizes a default leaf that is replaced at once.
         format!(
             "qdisc add dev {device} root handle 1: tbf rate {}bit burst {} limit {}",
-            self.rate_bps,
+            self.rate.bits_per_second(),
             self.burst_bytes(),
-            self.buffer.capacity_bytes().max(FULL_FRAME_BYTES)
+            self.buffer_bytes()
         )
     }
 
     fn leaf_command(&self, deed: &str, device: &str) -> String {
         let leaf = match self.buffer {
-            Buffer::Bytes(bytes) => format!("bfifo limit {bytes}"),
-            Buffer::Packets(packets) => format!("pfifo limit {packets}"),
+            BufferSize::Bytes(bytes) => format!("bfifo limit {bytes}"),
+            BufferSize::Packets(packets) => format!("pfifo limit {packets}"),
         };
         format!("qdisc {deed} dev {device} parent 1:1 handle 10: {leaf}")
     }
@@ -138,35 +98,31 @@ impl Shaper {
 mod tests {
     use super::*;
 
-    #[test]
-    fn buffers_read_as_people_write_them() {
-        assert_eq!("30000".parse(), Ok(Buffer::Bytes(30_000)));
-        assert_eq!("30kB".parse(), Ok(Buffer::Bytes(30_000)));
-        assert_eq!("6000B".parse(), Ok(Buffer::Bytes(6_000)));
-        assert_eq!("20p".parse(), Ok(Buffer::Packets(20)));
-        assert_eq!(Buffer::Packets(20).to_string().parse(), Ok(Buffer::Packets(20)));
+    fn slow(buffer: BufferSize) -> Shaper {
+        Shaper { rate: Rate::from_bits_per_second(196_000).unwrap(), buffer }
     }
 
     #[test]
     fn buffers_that_pass_nothing_are_refused() {
-        assert_eq!("1000".parse::<Buffer>(), Err(BufferError::TooSmall(Buffer::Bytes(1000))));
-        assert_eq!("0p".parse::<Buffer>(), Err(BufferError::TooSmall(Buffer::Packets(0))));
-        for text in ["", "x", "-1", "1.5", "99999999999999999999", "99999999999999999kb"] {
-            assert_eq!(text.parse::<Buffer>(), Err(BufferError::Syntax(text.to_owned())), "{text}");
+        for buffer in [BufferSize::Bytes(1513), BufferSize::Packets(0)] {
+            assert_eq!(slow(buffer).check(), Err(ShaperError::TooSmall(buffer)));
+        }
+        for buffer in [BufferSize::Bytes(1514), BufferSize::Packets(1)] {
+            assert_eq!(slow(buffer).check(), Ok(()));
         }
     }
 
     #[test]
     fn the_bucket_holds_little_more_than_a_frame() {
-        let slow = Shaper { rate_bps: 196_000, buffer: Buffer::Bytes(30_000) };
-        assert!((FULL_FRAME_BYTES..FULL_FRAME_BYTES + 200).contains(&slow.burst_bytes()));
+        let burst = slow(BufferSize::Bytes(30_000)).burst_bytes();
+        assert!((FULL_FRAME_BYTES..FULL_FRAME_BYTES + 200).contains(&burst), "{burst}");
     }
 
     #[test]
-    fn the_leaf_has_the_buffer_s_unit_and_size() {
-        let bytes = Shaper { rate_bps: 196_000, buffer: Buffer::Bytes(30_000) };
-        assert!(bytes.leaf_command("add", "wan0").ends_with("parent 1:1 handle 10: bfifo limit 30000"));
-        let packets = Shaper { buffer: Buffer::Packets(20), ..bytes };
-        assert!(packets.leaf_command("add", "wan0").ends_with("pfifo limit 20"));
+    fn the_leaf_has_the_unit_and_size_asked_for() {
+        let leaf = slow(BufferSize::Bytes(30_000)).leaf_command("add", "wan0");
+        assert!(leaf.ends_with("dev wan0 parent 1:1 handle 10: bfifo limit 30000"), "{leaf}");
+        let leaf = slow(BufferSize::Packets(20)).leaf_command("add", "wan0");
+        assert!(leaf.ends_with("pfifo limit 20"), "{leaf}");
     }
 }

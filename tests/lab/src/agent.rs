@@ -1,0 +1,172 @@
+//! The agent under test, running on the lab's gateway, and what it says over HTTP.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::lab::Lab;
+use crate::netns::{Host, NetnsError};
+use crate::process::{Process, ProcessError};
+use crate::topology::{LAN_DEVICE, WAN_DEVICE};
+
+/// Why the agent could not be run or asked.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// It could not be started on the gateway.
+    #[error(transparent)]
+    Netns(#[from] NetnsError),
+    /// It could not be handled.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// It ended, or does not answer.
+    #[error("the agent {} does not answer on {}: {reason}", program.display(), Agent::ADDRESS)]
+    Silent {
+        /// The program.
+        program: PathBuf,
+        /// Its last words, or what the connection gave.
+        reason: String,
+    },
+}
+
+/// A running agent. Dropping it ends it.
+#[derive(Debug)]
+pub struct Agent {
+    process: Process,
+    program: PathBuf,
+    host: Host,
+}
+
+/// What a case reports of the agent. A field that the agent does not offer stays null.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct AgentReading {
+    /// Its verdict, as a name of design.md's list.
+    pub verdict: Value,
+    /// Share of the time in each phase.
+    pub phase_share: Value,
+}
+
+impl Agent {
+    /// Where it listens, inside the gateway's namespace.
+    pub const ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9924);
+    const PATIENCE: Duration = Duration::from_secs(10);
+    const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+    /// Starts `program run` on the gateway, told the devices and rates, and waits until it answers.
+    ///
+    /// # Errors
+    /// If it ends or has not answered after ten seconds.
+    pub fn start(lab: &Lab, program: &Path) -> Result<Self, AgentError> {
+        let host = lab.gateway();
+        let spec = lab.spec();
+        let mut command = host.command(program)?;
+        command.args(["run", "--wan", WAN_DEVICE, "--lan", LAN_DEVICE]);
+        command.args(["--uplink-rate", &spec.uplink.rate.to_string()]);
+        command.args(["--downlink-rate", &spec.downlink.rate.to_string()]);
+        command.args(["--listen", &Self::ADDRESS.to_string()]);
+        let process = host.spawn(command, "agent")?;
+        let mut agent = Self { process, program: program.into(), host };
+        let deadline = Instant::now() + Self::PATIENCE;
+        loop {
+            match agent.get("/api/v1/state") {
+                Ok(_) => return Ok(agent),
+                Err(error) if agent.process.try_wait()?.is_some() || Instant::now() > deadline => {
+                    return Err(error);
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(50)),
+            }
+        }
+    }
+
+    /// The body of a successful `GET path`.
+    ///
+    /// # Errors
+    /// If the agent does not answer with status 200.
+    pub fn get(&self, path: &str) -> Result<String, AgentError> {
+        let answer = self.host.inside(|| fetch(Self::ADDRESS, path, Self::ANSWER_TIMEOUT))?;
+        answer.map_err(|error| self.silent(error.to_string()))
+    }
+
+    /// An error with the agent's last words, which are usually the reason.
+    fn silent(&self, mut reason: String) -> AgentError {
+        let written = self.process.stderr().unwrap_or_default();
+        if let Some(words) = written.lines().rfind(|line| !line.trim().is_empty()) {
+            reason = format!("{reason}; its last words: {}", words.trim());
+        }
+        AgentError::Silent { program: self.program.clone(), reason }
+    }
+
+    /// Its present verdict and phases.
+    ///
+    /// # Errors
+    /// If it does not answer, or not in JSON.
+    pub fn read(&self) -> Result<AgentReading, AgentError> {
+        let body = self.get("/api/v1/state")?;
+        let state: Value = serde_json::from_str(&body)
+            .map_err(|error| self.silent(format!("/api/v1/state is no JSON: {error}")))?;
+        Ok(reading_of(&state))
+    }
+
+    /// Ends it as a service manager would.
+    ///
+    /// # Errors
+    /// If it cannot be signalled.
+    pub fn stop(mut self) -> Result<std::process::ExitStatus, AgentError> {
+        Ok(self.process.stop(libc::SIGTERM, Self::PATIENCE)?)
+    }
+}
+
+/// The lab has one link, so the fields stand in the only entry of `links`, or at the top.
+fn reading_of(state: &Value) -> AgentReading {
+    let link = state.pointer("/links/0");
+    let field = |name| {
+        let found = link.and_then(|link| link.get(name)).or_else(|| state.get(name));
+        found.cloned().unwrap_or(Value::Null)
+    };
+    AgentReading { verdict: field("verdict"), phase_share: field("phase_share") }
+}
+
+/// One HTTP request. Version 1.0, so that the answer ends with the connection and is never chunked.
+fn fetch(address: SocketAddr, path: &str, timeout: Duration) -> io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, timeout)?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\nAccept: */*\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    body_of(&String::from_utf8_lossy(&answer)).map_err(io::Error::other)
+}
+
+fn body_of(answer: &str) -> Result<String, String> {
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or("the answer has no end of header")?;
+    let status_line = head.lines().next().unwrap_or_default();
+    if status_line.split_ascii_whitespace().nth(1) == Some("200") {
+        return Ok(body.to_owned());
+    }
+    Err(format!("{status_line}: {}", body.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn fields_are_found_per_link_or_at_the_top_or_stay_null() {
+        let reading = reading_of(&json!({"links": [{"verdict": "swinging", "phase_share": {"idle": 1.0}}]}));
+        assert_eq!(reading.verdict, "swinging");
+        assert_eq!(reading.phase_share, json!({"idle": 1.0}));
+        assert_eq!(reading_of(&json!({"verdict": "clear"})).verdict, "clear");
+        assert_eq!(reading_of(&json!({"links": []})), AgentReading::default());
+    }
+
+    #[test]
+    fn only_status_200_has_a_body() {
+        assert_eq!(body_of("HTTP/1.0 200 OK\r\nA: b\r\n\r\n{}").as_deref(), Ok("{}"));
+        assert!(body_of("HTTP/1.0 503 Not Ready\r\n\r\nwait").unwrap_err().contains("503"));
+        assert!(body_of("").is_err());
+    }
+}

@@ -1,0 +1,131 @@
+//! Arguments.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use pendulum_lab::delay::Delays;
+use pendulum_lab::lab::LinkSpec;
+use pendulum_lab::shaper::Shaper;
+use pendulum_model::rate::{BufferSize, Rate, Span};
+
+/// A bottleneck link in network namespaces, with real Linux TCP over it, and the papers' experiments on it. Needs root.
+#[derive(Debug, Parser)]
+#[command(name = "pendulum-lab", version)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List the experiments.
+    List,
+    /// Run an experiment and compare it with the paper and the model.
+    Run(RunArgs),
+    /// Build a link, say how to enter its machines, and keep it until Ctrl-C.
+    Up(UpArgs),
+    /// Remove what labs that were killed have left behind; running labs are not touched.
+    Cleanup,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The experiment (see `list`).
+    pub(crate) experiment: String,
+    /// Seconds of traffic in all, shared among the experiment's stretches; never less than its shortest.
+    #[arg(long, value_name = "S", conflicts_with = "quick", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) duration: Option<u64>,
+    /// The short form.
+    #[arg(long)]
+    pub(crate) quick: bool,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    /// Also write the report, time series, iperf3's own reports and captures of both sides of the gateway here.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) agent: AgentArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentArgs {
+    /// Run this agent (the `pendulum` binary) on the gateway.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) agent: Option<PathBuf>,
+    /// Offer the agent's page outside the lab, at this address.
+    #[arg(long, value_name = "ADDR:PORT", requires = "agent")]
+    pub(crate) agent_listen: Option<SocketAddr>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// Rate of the link towards the home, as tc writes it.
+    #[arg(long, value_name = "RATE", default_value = "2400kbit")]
+    downlink_rate: Rate,
+    /// Rate of the link towards the internet.
+    #[arg(long, value_name = "RATE", default_value = "196kbit")]
+    uplink_rate: Rate,
+    /// Buffer before the downlink: bytes (30000, 64k), or packets with a p (20p).
+    #[arg(long, value_name = "SIZE", default_value = "30000")]
+    downlink_buffer: BufferSize,
+    /// Buffer before the uplink, on the gateway.
+    #[arg(long, value_name = "SIZE", default_value = "30000")]
+    uplink_buffer: BufferSize,
+    /// One-way delay of the link (10ms). Needs netem in the kernel, as the other delays do.
+    #[arg(long, value_name = "TIME", default_value = "0")]
+    propagation_delay: Span,
+    /// One-way delay between D1, the internet end of downloads, and R1.
+    #[arg(long, value_name = "TIME", default_value = "0")]
+    d1_delay: Span,
+    /// One-way delay between U1, the internet end of uploads, and R1.
+    #[arg(long, value_name = "TIME", default_value = "0")]
+    u1_delay: Span,
+    /// Leave checksum, segmentation and receive offloads of the devices on.
+    #[arg(long)]
+    offloads: bool,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) agent: AgentArgs,
+}
+
+impl UpArgs {
+    pub(crate) fn link(&self) -> LinkSpec {
+        LinkSpec {
+            downlink: Shaper { rate: self.downlink_rate, buffer: self.downlink_buffer },
+            uplink: Shaper { rate: self.uplink_rate, buffer: self.uplink_buffer },
+            delays: Delays {
+                propagation: self.propagation_delay.0,
+                d1_access: self.d1_delay.0,
+                u1_access: self.u1_delay.0,
+            },
+            offloads: self.offloads,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_arguments_are_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn up_without_options_is_the_link_of_figure_1() {
+        let Command::Up(args) = Cli::parse_from(["pendulum-lab", "up"]).command else { panic!("not up") };
+        assert_eq!(args.link(), LinkSpec::FIG1);
+    }
+}

@@ -1,0 +1,207 @@
+//! What the commands do.
+
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pendulum_lab::agent::Agent;
+use pendulum_lab::cleanup;
+use pendulum_lab::experiment::{self, ExperimentError, Progress, RunOptions};
+use pendulum_lab::interrupt::{Interrupt, Interrupted};
+use pendulum_lab::lab::{Lab, LabError};
+use pendulum_lab::record::Registry;
+use pendulum_lab::relay::Relay;
+use pendulum_lab::topology::{IpVersion, Role};
+use serde_json::{Value, json};
+
+use crate::cli::{AgentArgs, Cli, Command, Format, RunArgs, UpArgs};
+
+/// Exit codes after sysexits(3).
+const EX_USAGE: u8 = 64;
+const EX_SOFTWARE: u8 = 70;
+const EX_NOPERM: u8 = 77;
+/// As a shell reports a death by SIGINT.
+const EXIT_INTERRUPTED: u8 = 130;
+
+pub(crate) fn dispatch(cli: Cli) -> anyhow::Result<()> {
+    match cli.command {
+        Command::List => {
+            print!("{}", list());
+            Ok(())
+        }
+        Command::Run(args) => run(args),
+        Command::Up(args) => up(&args),
+        Command::Cleanup => clean_up(),
+    }
+}
+
+pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
+    let lab_error =
+        error.downcast_ref::<LabError>().or_else(|| match error.downcast_ref::<ExperimentError>() {
+            Some(ExperimentError::Lab(error)) => Some(error),
+            _ => None,
+        });
+    if matches!(lab_error, Some(LabError::NotRoot)) {
+        return EX_NOPERM;
+    }
+    if matches!(lab_error, Some(LabError::Shaper(_))) || error.is::<experiment::UnknownExperiment>() {
+        return EX_USAGE;
+    }
+    match error.downcast_ref::<ExperimentError>() {
+        Some(ExperimentError::Interrupted(Interrupted)) => EXIT_INTERRUPTED,
+        _ => EX_SOFTWARE,
+    }
+}
+
+fn list() -> String {
+    let mut text = String::new();
+    for experiment in experiment::ALL {
+        let about = experiment.about();
+        // Writing to a String does not fail.
+        let _ = writeln!(
+            text,
+            "{:<10} {:<28} {:>4} s ({} s with --quick)\n           {}",
+            about.name,
+            about.source,
+            about.usual.as_secs(),
+            about.quick.as_secs(),
+            about.what
+        );
+    }
+    text
+}
+
+fn run(args: RunArgs) -> anyhow::Result<()> {
+    let experiment = experiment::find(&args.experiment)?;
+    let about = experiment.about();
+    let wanted = args.duration.map(Duration::from_secs).or(args.quick.then_some(about.quick));
+    if wanted.is_some_and(|wanted| wanted < about.shortest) {
+        eprintln!("pendulum-lab: {} takes at least {} s", about.name, about.shortest.as_secs());
+    }
+    let options = RunOptions {
+        total: wanted,
+        out: args.out,
+        agent: args.agent.agent,
+        agent_listen: args.agent.agent_listen,
+        interrupt: Interrupt::on_signals().context("cannot install signal handlers")?,
+    };
+    let bar = progress_bar();
+    let report = experiment::run(experiment, &options, &|progress| show(&bar, &progress));
+    bar.finish_and_clear();
+    let report = report?;
+    match args.format {
+        Format::Text => print!("{}", report.to_text()),
+        Format::Json => println!("{}", report.to_json()),
+    }
+    Ok(())
+}
+
+fn progress_bar() -> ProgressBar {
+    let target = if std::io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let bar = ProgressBar::with_draw_target(None, target);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos:>4}/{len} s  {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn show(bar: &ProgressBar, progress: &Progress) {
+    bar.set_length(progress.total.as_secs());
+    bar.set_position(progress.elapsed.as_secs());
+    if bar.message() != progress.what {
+        bar.set_message(progress.what.clone());
+    }
+}
+
+fn up(args: &UpArgs) -> anyhow::Result<()> {
+    let interrupt = Interrupt::on_signals().context("cannot install signal handlers")?;
+    let lab = Lab::start(args.link())?;
+    let agent = args.agent.agent.as_deref().map(|program| Agent::start(&lab, program)).transpose()?;
+    let relay = start_relay(&lab, &args.agent)?;
+    match args.format {
+        Format::Text => print!("{}", describe(&lab, relay.as_ref())),
+        Format::Json => println!("{}", description(&lab, relay.as_ref())),
+    }
+    interrupt.wait();
+    drop(relay);
+    if let Some(agent) = agent {
+        agent.stop()?;
+    }
+    lab.stop().context("some of the lab is left; the next start, or `pendulum-lab cleanup`, tries again")
+}
+
+fn start_relay(lab: &Lab, args: &AgentArgs) -> anyhow::Result<Option<Relay>> {
+    let relay = args.agent_listen.map(|address| {
+        Relay::start(address, lab.gateway(), Agent::ADDRESS).with_context(|| {
+            format!("cannot listen on {address}; choose another address with --agent-listen")
+        })
+    });
+    relay.transpose()
+}
+
+const MACHINES: [(Role, &str); 7] = [
+    (Role::D1, "internet end of downloads"),
+    (Role::U1, "internet end of uploads"),
+    (Role::R1, "provider's router: downlink buffer on link0"),
+    (Role::Gateway, "gateway: uplink buffer on wan0, home on lan0"),
+    (Role::Switch, "home switch"),
+    (Role::D2, "home end of downloads"),
+    (Role::U2, "home end of uploads"),
+];
+
+fn describe(lab: &Lab, relay: Option<&Relay>) -> String {
+    let (down, up) = (lab.spec().downlink, lab.spec().uplink);
+    let mut text = format!(
+        "lab {}: down {} with {} of buffer, up {} with {}\n\n",
+        lab.id(),
+        down.rate,
+        down.buffer,
+        up.rate,
+        up.buffer
+    );
+    for (role, what) in MACHINES {
+        let address = role.address(IpVersion::V4).map(|address| address.to_string()).unwrap_or_default();
+        let path = lab.host(role).namespace().path();
+        // Writing to a String does not fail.
+        let _ = writeln!(text, "  nsenter --net={:<26} {address:<12}  {what}", path.display());
+    }
+    if let Some(relay) = relay {
+        let _ = writeln!(text, "\nagent: http://{}/", relay.address());
+    }
+    text.push_str("\nCtrl-C takes it down.\n");
+    text
+}
+
+fn description(lab: &Lab, relay: Option<&Relay>) -> Value {
+    let machines: serde_json::Map<String, Value> = Role::ALL
+        .into_iter()
+        .map(|role| {
+            let host = lab.host(role);
+            let entry = json!({
+                "namespace": host.namespace().name(),
+                "ipv4": role.address(IpVersion::V4),
+                "ipv6": role.address(IpVersion::V6),
+            });
+            (role.name().to_owned(), entry)
+        })
+        .collect();
+    json!({"id": lab.id().as_str(), "machines": machines, "agent_url": relay.map(|relay| format!("http://{}/", relay.address()))})
+}
+
+fn clean_up() -> anyhow::Result<()> {
+    if !pendulum_lab::is_root() {
+        return Err(LabError::NotRoot.into());
+    }
+    let removed = cleanup::remove_leftovers(&Registry::system())?;
+    match removed.len() {
+        0 => println!("no dead lab run has left anything"),
+        count => println!("removed what {count} dead lab runs had left"),
+    }
+    Ok(())
+}

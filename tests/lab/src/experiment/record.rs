@@ -1,0 +1,243 @@
+//! What was observed during a scenario, and what it says about a stretch of it.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use pendulum_model::segment::{Direction, PerDirection};
+use serde::Serialize;
+
+use super::scenario::Figures;
+use crate::agent::AgentReading;
+use crate::truth::{QueueReading, QueueSummary, SocketReading};
+
+/// Both queues at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QueueSample {
+    pub(super) at: Duration,
+    pub(super) queue: PerDirection<QueueReading>,
+}
+
+/// Both ends' sockets at one moment, summed over the transfers of each direction.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TransferSample {
+    pub(super) at: Duration,
+    /// Payload delivered since the start, bytes.
+    pub(super) delivered: PerDirection<u64>,
+    /// Senders' congestion windows together, bytes.
+    pub(super) cwnd: PerDirection<u64>,
+    /// Senders' largest smoothed round-trip time.
+    pub(super) rtt: PerDirection<Duration>,
+}
+
+/// Everything observed during one scenario.
+#[derive(Debug, Default)]
+pub struct Record {
+    pub(super) queues: Vec<QueueSample>,
+    pub(super) transfers: Vec<TransferSample>,
+    pub(super) agent: Vec<(Duration, AgentReading)>,
+    delivered: PerDirection<Delivered>,
+}
+
+/// Payload delivered on each socket so far. A socket that has closed keeps its last figure.
+#[derive(Debug, Default)]
+struct Delivered(HashMap<(String, String), u64>);
+
+impl Delivered {
+    fn note(&mut self, sockets: &[SocketReading]) -> u64 {
+        for socket in sockets {
+            self.0.insert((socket.local.clone(), socket.peer.clone()), socket.received_bytes);
+        }
+        self.0.values().sum()
+    }
+}
+
+/// What a stretch of a scenario was like.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measurement {
+    /// Goodput, from the receivers' sockets.
+    #[serde(skip)]
+    pub figures: Figures,
+    /// The uplink buffer, on the gateway.
+    pub uplink_queue: Option<QueueSummary>,
+    /// The downlink buffer, at the provider.
+    pub downlink_queue: Option<QueueSummary>,
+    /// Mean smoothed round-trip time of the downloads' senders, seconds.
+    pub download_rtt_s: Option<f64>,
+    /// The same of the uploads' senders.
+    pub upload_rtt_s: Option<f64>,
+    /// Mean congestion window of the downloads together, bytes.
+    pub download_cwnd_bytes: Option<f64>,
+    /// The same of the uploads.
+    pub upload_cwnd_bytes: Option<f64>,
+    /// How many readings of the queues these figures rest on.
+    pub queue_readings: usize,
+}
+
+impl Record {
+    /// Notes the sockets of both directions' receivers and senders.
+    pub(super) fn note_sockets(
+        &mut self,
+        at: Duration,
+        receivers: &PerDirection<Vec<SocketReading>>,
+        senders: &PerDirection<Vec<SocketReading>>,
+    ) {
+        let delivered =
+            PerDirection::from_fn(|direction| self.delivered[direction].note(&receivers[direction]));
+        // iperf3's control connection sends next to nothing; it would only blur windows and round-trip times.
+        let bulk =
+            |direction: Direction| senders[direction].iter().filter(|socket| socket.acked_bytes > 10_000);
+        self.transfers.push(TransferSample {
+            at,
+            delivered,
+            cwnd: PerDirection::from_fn(|d| {
+                bulk(d).map(|socket| socket.cwnd_segments * socket.mss_bytes).sum()
+            }),
+            rtt: PerDirection::from_fn(|d| bulk(d).map(|socket| socket.rtt).max().unwrap_or_default()),
+        });
+    }
+
+    /// The latest reading of the agent that lies within the stretch.
+    pub(super) fn agent_reading(&self, from: Duration, to: Duration) -> AgentReading {
+        let within = self.agent.iter().rev().find(|(at, _)| (from..=to).contains(at));
+        within.map(|(_, reading)| reading.clone()).unwrap_or_default()
+    }
+
+    /// Evaluates a stretch.
+    pub fn measure(&self, from: Duration, to: Duration) -> Measurement {
+        let queues: Vec<_> = self.queues.iter().filter(|sample| (from..=to).contains(&sample.at)).collect();
+        let summary = |direction: Direction| {
+            let readings: Vec<_> = queues.iter().map(|sample| sample.queue[direction]).collect();
+            QueueSummary::of(&readings)
+        };
+        let goodput = |direction| self.goodput_bps(direction, from, to);
+        let figures = match (goodput(Direction::Down), goodput(Direction::Up)) {
+            (Some(download), Some(upload)) => Figures::new(download, upload),
+            (download_bps, upload_bps) => Figures { download_bps, upload_bps, ratio: None },
+        };
+        Measurement {
+            figures,
+            uplink_queue: summary(Direction::Up),
+            downlink_queue: summary(Direction::Down),
+            download_rtt_s: self.mean(from, to, |sample| sample.rtt.down.as_secs_f64()),
+            upload_rtt_s: self.mean(from, to, |sample| sample.rtt.up.as_secs_f64()),
+            download_cwnd_bytes: self.mean(from, to, |sample| sample.cwnd.down as f64),
+            upload_cwnd_bytes: self.mean(from, to, |sample| sample.cwnd.up as f64),
+            queue_readings: queues.len(),
+        }
+    }
+
+    fn goodput_bps(&self, direction: Direction, from: Duration, to: Duration) -> Option<f64> {
+        let bytes = self.delivered_at(direction, to)? - self.delivered_at(direction, from)?;
+        Some(bytes * 8.0 / (to - from).as_secs_f64())
+    }
+
+    /// Bytes delivered by `at`, between two readings by straight line; after the last one, its figure.
+    fn delivered_at(&self, direction: Direction, at: Duration) -> Option<f64> {
+        let later = self.transfers.partition_point(|sample| sample.at < at);
+        let bytes = |sample: &TransferSample| sample.delivered[direction] as f64;
+        match (later.checked_sub(1).and_then(|i| self.transfers.get(i)), self.transfers.get(later)) {
+            (Some(before), Some(after)) => {
+                let share = (at - before.at).as_secs_f64() / (after.at - before.at).as_secs_f64();
+                Some(bytes(before) + share * (bytes(after) - bytes(before)))
+            }
+            (before, after) => before.or(after).map(bytes),
+        }
+    }
+
+    /// Mean over the readings of a stretch in which the value is there (not zero).
+    fn mean(&self, from: Duration, to: Duration, value: impl Fn(&TransferSample) -> f64) -> Option<f64> {
+        let within = self.transfers.iter().filter(|sample| (from..=to).contains(&sample.at));
+        let values: Vec<f64> = within.map(value).filter(|value| *value > 0.0).collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    }
+
+    /// The queues over time, as CSV.
+    pub(super) fn queues_csv(&self) -> String {
+        let mut csv = String::from("time_s,uplink_bytes,downlink_bytes,uplink_drops,downlink_drops\n");
+        for QueueSample { at, queue } in &self.queues {
+            // Writing to a String does not fail.
+            let _ = writeln!(
+                csv,
+                "{:.3},{},{},{},{}",
+                at.as_secs_f64(),
+                queue.up.backlog_bytes,
+                queue.down.backlog_bytes,
+                queue.up.dropped_packets,
+                queue.down.dropped_packets
+            );
+        }
+        csv
+    }
+
+    /// The transfers over time, as CSV.
+    pub(super) fn transfers_csv(&self) -> String {
+        let mut csv = String::from(
+            "time_s,download_bytes,upload_bytes,download_cwnd_bytes,upload_cwnd_bytes,download_rtt_s,upload_rtt_s\n",
+        );
+        for TransferSample { at, delivered, cwnd, rtt } in &self.transfers {
+            let _ = writeln!(
+                csv,
+                "{:.3},{},{},{},{},{:.4},{:.4}",
+                at.as_secs_f64(),
+                delivered.down,
+                delivered.up,
+                cwnd.down,
+                cwnd.up,
+                rtt.down.as_secs_f64(),
+                rtt.up.as_secs_f64()
+            );
+        }
+        csv
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn socket(peer: &str, received_bytes: u64) -> SocketReading {
+        SocketReading { peer: peer.into(), received_bytes, ..SocketReading::default() }
+    }
+
+    fn receivers(down: Vec<SocketReading>) -> PerDirection<Vec<SocketReading>> {
+        PerDirection { up: Vec::new(), down }
+    }
+
+    fn nobody() -> PerDirection<Vec<SocketReading>> {
+        receivers(Vec::new())
+    }
+
+    #[test]
+    fn goodput_is_what_was_delivered_between_the_bounds() {
+        let mut record = Record::default();
+        record.note_sockets(Duration::from_secs(0), &receivers(vec![socket("a", 0)]), &nobody());
+        record.note_sockets(Duration::from_secs(2), &receivers(vec![socket("a", 2000)]), &nobody());
+        // The first socket has closed; its bytes still count.
+        record.note_sockets(Duration::from_secs(4), &receivers(vec![socket("b", 6000)]), &nobody());
+        let measured = record.measure(Duration::from_secs(1), Duration::from_secs(3)).figures;
+        assert_eq!(measured.download_bps, Some((1000.0 + 3000.0) * 8.0 / 2.0));
+        assert_eq!((measured.upload_bps, measured.ratio), (Some(0.0), None));
+    }
+
+    #[test]
+    fn queues_are_summed_up_within_the_bounds_only() {
+        let mut record = Record::default();
+        for (second, backlog_bytes) in [(0, 9000), (1, 100), (2, 300), (3, 9000)] {
+            let reading = QueueReading { backlog_bytes, ..QueueReading::default() };
+            let queue = PerDirection { up: reading, down: QueueReading::default() };
+            record.queues.push(QueueSample { at: Duration::from_secs(second), queue });
+        }
+        let measured = record.measure(Duration::from_secs(1), Duration::from_secs(2));
+        assert_eq!(measured.queue_readings, 2);
+        assert_eq!(measured.uplink_queue.unwrap().mean_bytes, 200.0);
+        assert_eq!(measured.downlink_queue.unwrap().max_bytes, 0);
+    }
+
+    #[test]
+    fn without_readings_nothing_is_claimed() {
+        let measured = Record::default().measure(Duration::ZERO, Duration::from_secs(1));
+        assert_eq!(measured.figures, Figures::default());
+        assert!(measured.uplink_queue.is_none() && measured.download_rtt_s.is_none());
+    }
+}

@@ -1,0 +1,124 @@
+//! Queue lengths and drops by `tc -s -j qdisc`.
+
+use serde::{Deserialize, Serialize};
+
+use super::TruthError;
+use crate::netns::Host;
+
+/// One reading of a device's root qdisc. With the lab's shaper its backlog is that of the one leaf.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueReading {
+    /// Bytes that wait.
+    #[serde(rename = "backlog")]
+    pub backlog_bytes: u64,
+    /// Packets that wait.
+    #[serde(rename = "qlen")]
+    pub backlog_packets: u64,
+    /// Packets dropped so far, because the buffer was full.
+    #[serde(rename = "drops")]
+    pub dropped_packets: u64,
+    /// Bytes sent so far.
+    #[serde(rename = "bytes")]
+    pub sent_bytes: u64,
+    /// Packets sent so far.
+    #[serde(rename = "packets")]
+    pub sent_packets: u64,
+}
+
+#[derive(Deserialize)]
+struct Qdisc {
+    #[serde(default)]
+    root: bool,
+    #[serde(flatten)]
+    reading: QueueReading,
+}
+
+impl QueueReading {
+    /// Reads the root qdisc of a device now.
+    ///
+    /// # Errors
+    /// If tc fails, or the device has no root qdisc.
+    pub fn take(host: &Host, device: &str) -> Result<Self, TruthError> {
+        let json = host.run("tc", &["-s", "-j", "qdisc", "show", "dev", device])?;
+        parse(&json).map_err(|reason| TruthError::Format {
+            tool: "tc -s -j qdisc",
+            device: device.into(),
+            reason,
+        })
+    }
+}
+
+fn parse(json: &str) -> Result<QueueReading, String> {
+    let qdiscs: Vec<Qdisc> = serde_json::from_str(json).map_err(|error| error.to_string())?;
+    let root = qdiscs.into_iter().find(|qdisc| qdisc.root);
+    root.map(|qdisc| qdisc.reading).ok_or_else(|| "no root qdisc is listed".to_owned())
+}
+
+/// What a queue did between the first and the last of several readings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct QueueSummary {
+    /// Mean of the backlog over the readings, bytes.
+    pub mean_bytes: f64,
+    /// Largest backlog seen, bytes. Peaks between two readings are missed.
+    pub max_bytes: u64,
+    /// Share of the readings with nothing waiting.
+    pub empty_share: f64,
+    /// Packets dropped.
+    pub dropped_packets: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+}
+
+impl QueueSummary {
+    /// `None` without a reading.
+    pub fn of(readings: &[QueueReading]) -> Option<Self> {
+        let (first, last) = (readings.first()?, readings.last()?);
+        let count = readings.len() as f64;
+        Some(Self {
+            mean_bytes: readings.iter().map(|reading| reading.backlog_bytes as f64).sum::<f64>() / count,
+            max_bytes: readings.iter().map(|reading| reading.backlog_bytes).max()?,
+            empty_share: readings.iter().filter(|reading| reading.backlog_bytes == 0).count() as f64 / count,
+            dropped_packets: last.dropped_packets - first.dropped_packets,
+            sent_bytes: last.sent_bytes - first.sent_bytes,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TBF_WITH_LEAF: &str = r#"[{"kind":"tbf","handle":"1:","root":true,"refcnt":3,"options":{"rate":24500},"bytes":1544,
+        "packets":14,"drops":3,"overlimits":9,"requeues":0,"backlog":4542,"qlen":3},{"kind":"bfifo","handle":"10:","parent":"1:1",
+        "options":{"limit":30000},"bytes":1,"packets":1,"drops":0,"overlimits":0,"requeues":0,"backlog":1,"qlen":1}]"#;
+
+    #[test]
+    fn the_root_qdisc_is_read() {
+        let reading = parse(TBF_WITH_LEAF).unwrap();
+        let expected = QueueReading {
+            backlog_bytes: 4542,
+            backlog_packets: 3,
+            dropped_packets: 3,
+            sent_bytes: 1544,
+            sent_packets: 14,
+        };
+        assert_eq!(reading, expected);
+        assert!(parse("[]").is_err());
+        assert!(parse("tbf 1: root").is_err());
+    }
+
+    #[test]
+    fn a_summary_covers_what_happened_between_the_readings() {
+        let at = |backlog_bytes, dropped_packets, sent_bytes| QueueReading {
+            backlog_bytes,
+            dropped_packets,
+            sent_bytes,
+            ..QueueReading::default()
+        };
+        let summary = QueueSummary::of(&[at(0, 5, 100), at(3000, 6, 200), at(6000, 9, 400)]).unwrap();
+        assert_eq!((summary.mean_bytes, summary.max_bytes), (3000.0, 6000));
+        assert_eq!((summary.dropped_packets, summary.sent_bytes), (4, 300));
+        assert!((summary.empty_share - 1.0 / 3.0).abs() < 1e-12);
+        assert_eq!(QueueSummary::of(&[]), None);
+    }
+}

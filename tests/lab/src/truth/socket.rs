@@ -1,0 +1,95 @@
+//! TCP sockets by `ss -ti`: bytes delivered, congestion window and round-trip time, as the kernel itself has them.
+
+use std::time::Duration;
+
+use super::TruthError;
+use crate::netns::Host;
+
+/// One TCP socket at one moment. Fields that ss leaves out are zero there.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SocketReading {
+    /// Own address and port, as ss prints them.
+    pub local: String,
+    /// The other end's.
+    pub peer: String,
+    /// Congestion control in use.
+    pub congestion_control: String,
+    /// Payload bytes received in order so far (`tcpi_bytes_received`): goodput is its growth.
+    pub received_bytes: u64,
+    /// Payload bytes acknowledged by the other end so far.
+    pub acked_bytes: u64,
+    /// Payload bytes sent again so far.
+    pub retransmitted_bytes: u64,
+    /// Congestion window, segments.
+    pub cwnd_segments: u64,
+    /// Largest segment's payload, bytes.
+    pub mss_bytes: u64,
+    /// Smoothed round-trip time.
+    pub rtt: Duration,
+}
+
+/// Reads all TCP sockets of a host that are connected or connecting; listening ones are not among them.
+///
+/// # Errors
+/// If ss fails.
+pub fn read_sockets(host: &Host) -> Result<Vec<SocketReading>, TruthError> {
+    let text = host.run("ss", &["-tinHO", "state", "connected"])?;
+    Ok(text.lines().filter_map(parse).collect())
+}
+
+/// One line of `ss -tinHO`: state, two queues, two addresses, then the congestion control's name among words and `key:value` pairs.
+fn parse(line: &str) -> Option<SocketReading> {
+    let mut words = line.split_ascii_whitespace();
+    // With `state connected` ss still prints the state, because that class holds several.
+    let (local, peer) = (words.nth(3)?, words.next()?);
+    let mut reading = SocketReading { local: local.into(), peer: peer.into(), ..SocketReading::default() };
+    for word in words {
+        let Some((key, value)) = word.split_once(':') else {
+            // The first bare word is the algorithm, unless it is one of the option flags that come before it.
+            if reading.congestion_control.is_empty()
+                && !matches!(word, "ts" | "sack" | "ecn" | "ecnseen" | "fastopen")
+            {
+                reading.congestion_control = word.into();
+            }
+            continue;
+        };
+        let number = || value.parse().unwrap_or(0);
+        match key {
+            "bytes_received" => reading.received_bytes = number(),
+            "bytes_acked" => reading.acked_bytes = number(),
+            "bytes_retrans" => reading.retransmitted_bytes = number(),
+            "cwnd" => reading.cwnd_segments = number(),
+            "mss" => reading.mss_bytes = number(),
+            "rtt" => {
+                let millis = value.split('/').next()?.parse::<f64>().unwrap_or(0.0);
+                reading.rtt = Duration::try_from_secs_f64(millis / 1000.0).unwrap_or_default();
+            }
+            _ => {}
+        }
+    }
+    Some(reading)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receiver_s_line_is_read() {
+        let line = "ESTAB 0      0      [::ffff:198.18.2.2]:5300  [::ffff:192.168.1.3]:50734 ts sack reno wscale:10,10 rto:204 \
+                    rtt:1204.5/0.006 ato:40 mss:1448 pmtu:1500 cwnd:10 bytes_received:262181 bytes_retrans:1448 segs_out:8 send 1bps";
+        let reading = parse(line).unwrap();
+        assert_eq!(reading.local, "[::ffff:198.18.2.2]:5300");
+        assert_eq!(reading.peer, "[::ffff:192.168.1.3]:50734");
+        assert_eq!(reading.congestion_control, "reno");
+        assert_eq!((reading.received_bytes, reading.retransmitted_bytes), (262_181, 1448));
+        assert_eq!((reading.cwnd_segments, reading.mss_bytes), (10, 1448));
+        assert_eq!(reading.rtt, Duration::from_micros(1_204_500));
+    }
+
+    #[test]
+    fn a_cut_line_is_no_socket() {
+        assert_eq!(parse("ESTAB 0 0 1.2.3.4:5"), None);
+        assert_eq!(parse(""), None);
+    }
+}
