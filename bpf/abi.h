@@ -54,21 +54,23 @@ enum pendulum_mark {
  * not make (all of) our measurement from it. The second group is the life of flow table entries.
  */
 enum pendulum_stat {
-	PENDULUM_LOST_LINK_HEADER = 0,       /* frame ends inside the Ethernet, VLAN or PPPoE header */
-	PENDULUM_LOST_VLAN_DEPTH = 1,        /* more than two VLAN tags */
-	PENDULUM_LOST_IP_HEADER = 2,         /* frame ends inside the IP header, or its length fields contradict */
-	PENDULUM_LOST_IPV6_EXTENSIONS = 3,   /* more extension headers than we walk */
-	PENDULUM_LOST_FRAGMENT = 4,          /* a later fragment: it carries no TCP header */
-	PENDULUM_LOST_TCP_HEADER = 5,        /* packet ends inside the TCP header, or its data offset is < 5 */
-	PENDULUM_LOST_TCP_OPTIONS = 6,       /* malformed option list: the segment counts, its options are ignored */
-	PENDULUM_LOST_PULL = 7,              /* headers lie outside the linear part and could not be pulled in */
-	PENDULUM_LOST_FLOW_INSERT = 8,       /* the flow table refused a new entry */
-	PENDULUM_LOST_ACK_OF_UNSEEN = 9,     /* an ACK for data that never passed us: some of the flow is invisible */
-	PENDULUM_LOST_SEQUENCE_JUMP = 10,    /* sequence or ACK number more than 2^30 away: tracking restarted */
+	PENDULUM_LOST_LINK_HEADER = 0, /* frame ends inside the Ethernet, VLAN or PPPoE header */
+	PENDULUM_LOST_VLAN_DEPTH = 1,  /* more than two VLAN tags */
+	PENDULUM_LOST_IP_HEADER = 2,   /* frame ends inside the IP header, or its length fields contradict */
+	PENDULUM_LOST_IPV6_EXTENSIONS = 3, /* more extension headers than we walk */
+	PENDULUM_LOST_FRAGMENT = 4,        /* a later fragment: it carries no TCP header */
+	PENDULUM_LOST_TCP_HEADER = 5,      /* packet ends inside the TCP header, or its data offset is < 5 */
+	PENDULUM_LOST_TCP_OPTIONS =
+		6,              /* malformed option list: the segment counts, its options are ignored */
+	PENDULUM_LOST_PULL = 7, /* headers lie outside the linear part and could not be pulled in */
+	PENDULUM_LOST_FLOW_INSERT = 8, /* the flow table refused a new entry */
+	PENDULUM_LOST_ACK_OF_UNSEEN =
+		9, /* an ACK for data that never passed us: some of the flow is invisible */
+	PENDULUM_LOST_SEQUENCE_JUMP = 10, /* sequence or ACK number more than 2^30 away: tracking restarted */
 	PENDULUM_LOST_REASONS = 11,
 
-	PENDULUM_FLOW_NURSED = 11,   /* first packet of a flow: entered the nursery */
-	PENDULUM_FLOW_PROMOTED = 12, /* seen both ways: entered the flow table */
+	PENDULUM_FLOW_NURSED = 11,    /* first packet of a flow: entered the nursery */
+	PENDULUM_FLOW_PROMOTED = 12,  /* seen both ways: entered the flow table */
 	PENDULUM_FLOW_RESTARTED = 13, /* a SYN of a new connection on a tuple still in the table */
 	PENDULUM_STATS = 14,
 };
@@ -94,16 +96,14 @@ enum pendulum_half_flag {
 #define PENDULUM_BURST_SLOTS 65
 
 /*
- * Upper bounds of the RTT histogram in microseconds. A sample belongs to the first bound that is not below it;
- * one more slot takes what is above the last.
+ * Upper bounds of the RTT histogram in microseconds. A sample belongs to the first bound that is not below
+ * it; one more slot takes what is above the last.
  */
-#define PENDULUM_RTT_BOUNDS_US                                                                                  \
-	{                                                                                                       \
-		500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000, 2000000, 5000000,  \
-			10000000                                                                                \
-	}
+#define PENDULUM_RTT_BOUNDS_US                                                                               \
+	{500,    1000,   2000,   5000,    10000,   20000,   50000,                                           \
+	 100000, 200000, 500000, 1000000, 2000000, 5000000, 10000000}
 #define PENDULUM_RTT_BOUNDS 14
-#define PENDULUM_RTT_SLOTS 15
+#define PENDULUM_RTT_SLOTS  15
 
 /* Segments in flight whose RTT is being timed, for each half of a flow. A power of two. */
 #define PENDULUM_PROBES 8
@@ -121,7 +121,8 @@ struct pendulum_config {
 };
 _Static_assert(sizeof(struct pendulum_config) == 8, "abi: pendulum_config");
 
-/* Counters of one direction; one copy for each CPU. Bytes are link-layer bytes, as `ip -s link` counts them. */
+/* Counters of one direction; one copy for each CPU. Bytes are link-layer bytes, as `ip -s link` counts them.
+ */
 struct pendulum_counters {
 	__u64 segments[PENDULUM_CLASSES];
 	__u64 bytes[PENDULUM_CLASSES];
@@ -134,9 +135,11 @@ struct pendulum_counters {
 	__u64 rtt_sum_us; /* RTT of what was sent in this direction */
 	__u64 rtt[PENDULUM_RTT_SLOTS];
 };
-_Static_assert(sizeof(struct pendulum_counters) == (12 + 12 + 1 + 4 + 3 + 65 + 1 + 15) * 8, "abi: pendulum_counters");
+_Static_assert(sizeof(struct pendulum_counters) == (12 + 12 + 1 + 4 + 3 + 65 + 1 + 15) * 8,
+	       "abi: pendulum_counters");
 
-/* ACK segments since the last data segment in one direction; shared by all CPUs, on a cache line of its own. */
+/* ACK segments since the last data segment in one direction; shared by all CPUs, on a cache line of its own.
+ */
 struct pendulum_burst {
 	__u64 run;
 	__u64 pad[7];
@@ -144,8 +147,9 @@ struct pendulum_burst {
 _Static_assert(sizeof(struct pendulum_burst) == 64, "abi: pendulum_burst");
 
 /*
- * A flow's identity, the same for both directions: "home" is the end behind the gateway (source at WAN egress,
- * destination at WAN ingress). IPv4 addresses are mapped into IPv6 (::ffff:a.b.c.d). Network byte order.
+ * A flow's identity, the same for both directions: "home" is the end behind the gateway (source at WAN
+ * egress, destination at WAN ingress). IPv4 addresses are mapped into IPv6 (::ffff:a.b.c.d). Network byte
+ * order.
  */
 struct pendulum_flow_key {
 	__u32 home_addr[4];
@@ -174,9 +178,10 @@ struct pendulum_half {
 	__u64 payload_bytes;
 	__u64 segments;
 	__u64 data_segments;
-	__u64 ack_segments; /* pure ACKs of every kind */
-	__u64 acked_bytes;  /* of the other half's data, acknowledged by this half */
-	__u64 advancing_acks; /* segments of any class that acknowledged something new; acked_bytes over it gives d */
+	__u64 ack_segments;   /* pure ACKs of every kind */
+	__u64 acked_bytes;    /* of the other half's data, acknowledged by this half */
+	__u64 advancing_acks; /* segments of any class that acknowledged something new; acked_bytes over it
+				 gives d */
 	__u64 rtt_sum_us;
 	__u64 hole_at_ns;
 	__u32 rtt_samples;
@@ -188,13 +193,14 @@ struct pendulum_half {
 	__u32 isn;
 	__u32 seq_next;    /* highest sequence number sent, plus one */
 	__u32 ack_highest; /* highest acknowledgement number sent */
-	__u32 hole_start;  /* newest gap in the sequence space: [hole_start, hole_end) was skipped at hole_at_ns */
+	__u32 hole_start;  /* newest gap in the sequence space: [hole_start, hole_end) was skipped at
+			      hole_at_ns */
 	__u32 hole_end;
 	__u32 tsval_newest;
 	__u32 tsecr_newest;
 	__u16 window_raw; /* as in the last header, unscaled */
-	__u16 mss;	  /* from the SYN; 0: unknown */
-	__u16 flags;	  /* enum pendulum_half_flag */
+	__u16 mss;        /* from the SYN; 0: unknown */
+	__u16 flags;      /* enum pendulum_half_flag */
 	__u8 wscale;
 	__u8 pad[5];
 	struct pendulum_probe probes[PENDULUM_PROBES];

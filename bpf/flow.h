@@ -2,9 +2,10 @@
 /*
  * The flow table, and what one segment changes in its flow. docs/measurement.md, "Flow state".
  *
- * Both hooks and several CPUs touch a flow at the same time without a lock (LRU maps allow none). Each field is
- * therefore written by one hook: what a half sent by the hook that sees its segments; its rtt_* and the release
- * of its probes by the hook that sees the answers. A lost update costs one sample, never a wrong verdict.
+ * Both hooks and several CPUs touch a flow at the same time without a lock (LRU maps allow none). Each field
+ * is therefore written by one hook: what a half sent by the hook that sees its segments; its rtt_* and the
+ * release of its probes by the hook that sees the answers. A lost update costs one sample, never a wrong
+ * verdict.
  */
 #ifndef PENDULUM_FLOW_H
 #define PENDULUM_FLOW_H
@@ -21,12 +22,12 @@
 
 /* What applying a segment found out. */
 struct sequence_verdict {
-	bool moved;	    /* seq_next moved on */
-	bool fresh;	    /* … by a segment that did not start below it */
-	bool first;	    /* … and was the first of its half */
+	bool moved;         /* seq_next moved on */
+	bool fresh;         /* … by a segment that did not start below it */
+	bool first;         /* … and was the first of its half */
 	bool retransmitted; /* carries payload that passed before */
-	bool reordered;	    /* fills a gap that just opened */
-	bool acked;	    /* ack_highest moved on */
+	bool reordered;     /* fills a gap that just opened */
+	bool acked;         /* ack_highest moved on */
 };
 
 static __always_inline __s32 sequence_distance(__u32 to, __u32 from)
@@ -40,7 +41,8 @@ static __always_inline bool beyond_span(__s32 distance)
 }
 
 /* Bytes that `sender` has sent and `receiver` has not acknowledged, as both passed us. */
-static __always_inline __u32 outstanding(const struct pendulum_half *sender, const struct pendulum_half *receiver)
+static __always_inline __u32 outstanding(const struct pendulum_half *sender,
+					 const struct pendulum_half *receiver)
 {
 	__s32 distance;
 
@@ -122,7 +124,8 @@ static __always_inline void restart_if_new(struct pendulum_flow *flow, struct pe
 	count(PENDULUM_FLOW_RESTARTED);
 }
 
-/* How long a late segment still counts as reordered; compare RFC 8985 §6.2, which takes a quarter of the RTT. */
+/* How long a late segment still counts as reordered; compare RFC 8985 §6.2, which takes a quarter of the RTT.
+ */
 static __always_inline __u64 reorder_window_ns(const struct pendulum_half *a, const struct pendulum_half *b)
 {
 	__u64 rtt_us = (__u64)a->rtt_min_us + b->rtt_min_us;
@@ -134,7 +137,8 @@ static __always_inline bool fills_hole(const struct pendulum_half *me, const str
 				       const struct segment *s, __u32 end, __u64 now)
 {
 	return me->flags & PENDULUM_HALF_HOLE && sequence_distance(s->seq, me->hole_start) >= 0 &&
-	       sequence_distance(me->hole_end, end) >= 0 && now - me->hole_at_ns < reorder_window_ns(me, peer);
+	       sequence_distance(me->hole_end, end) >= 0 &&
+	       now - me->hole_at_ns < reorder_window_ns(me, peer);
 }
 
 /* Apply the sequence range [seq, end) of a segment; docs/measurement.md, "Flow state", 1. */

@@ -3,7 +3,8 @@
  * The measurement of one frame, from its first byte to the last counter:
  *
  *   1. parse_frame() reads the headers; what it cannot read is counted by reason and as class non_tcp.
- *   2. find_flow() finds the conversation, both ways under one key; classify() says what the segment is in it.
+ *   2. find_flow() finds the conversation, both ways under one key; classify() says what the segment is in
+ * it.
  *   3. observe_flow() applies the segment: sequence space, acknowledgement, window, RTT, in that order.
  *   4. The direction's counters and the ACK burst take the result.
  *
@@ -25,7 +26,8 @@ static __always_inline struct pendulum_counters *counters_of(__u32 direction)
 }
 
 /* How many ACKs pass between two data segments, over all flows of one direction of the link. */
-static __always_inline void observe_burst(struct pendulum_counters *c, __u32 direction, __u32 class, __u32 segments)
+static __always_inline void observe_burst(struct pendulum_counters *c, __u32 direction, __u32 class,
+					  __u32 segments)
 {
 	struct pendulum_burst *burst;
 	__u64 run;
@@ -68,7 +70,8 @@ static __always_inline void count_segment(struct pendulum_counters *c, const str
 		c->marked_segments[PENDULUM_MARK_SACK] += s->segments;
 }
 
-static __always_inline void count_half(struct pendulum_half *me, const struct segment *s, __u32 class, __u64 now)
+static __always_inline void count_half(struct pendulum_half *me, const struct segment *s, __u32 class,
+				       __u64 now)
 {
 	if (!me->segments)
 		me->first_seen_ns = now;
@@ -87,8 +90,9 @@ static __always_inline void observe_sequence(struct pendulum_half *me, const str
 					     struct pendulum_counters *c, struct sequence_verdict *verdict)
 {
 	/* A probe repeats a byte on purpose; only a zero-window probe may carry a new one. */
-	bool repeats_byte = (class == PENDULUM_CLASS_KEEP_ALIVE || class == PENDULUM_CLASS_ZERO_WINDOW_PROBE) &&
-			    !(s->payload_bytes == 1 && s->seq == me->seq_next);
+	bool repeats_byte =
+		(class == PENDULUM_CLASS_KEEP_ALIVE || class == PENDULUM_CLASS_ZERO_WINDOW_PROBE) &&
+		!(s->payload_bytes == 1 && s->seq == me->seq_next);
 
 	if (repeats_byte)
 		return;
@@ -104,8 +108,8 @@ static __always_inline void observe_sequence(struct pendulum_half *me, const str
 }
 
 /* Classify the segment in its flow and apply it. Answers its class. */
-static __always_inline __u32 observe_flow(struct pendulum_flow *flow, const struct segment *s, __u32 direction,
-					  __u64 now, struct pendulum_counters *c)
+static __always_inline __u32 observe_flow(struct pendulum_flow *flow, const struct segment *s,
+					  __u32 direction, __u64 now, struct pendulum_counters *c)
 {
 	struct pendulum_half *me = &flow->halves[direction == PENDULUM_UP ? PENDULUM_UP : PENDULUM_DOWN];
 	struct pendulum_half *peer = &flow->halves[direction == PENDULUM_UP ? PENDULUM_DOWN : PENDULUM_UP];

@@ -2,9 +2,9 @@
 /*
  * TCP options. docs/measurement.md, "Parsing", 6.
  *
- * Nearly every segment of an established connection carries exactly NOP, NOP, timestamps (RFC 7323 appendix A): that
- * form is recognised by its first word. All others are copied out of the packet and walked in a function of its own,
- * which the verifier checks once and not again for every path that leads there.
+ * Nearly every segment of an established connection carries exactly NOP, NOP, timestamps (RFC 7323 appendix
+ * A): that form is recognised by its first word. All others are copied out of the packet and walked in a
+ * function of its own, which the verifier checks once and not again for every path that leads there.
  */
 #ifndef PENDULUM_OPTIONS_H
 #define PENDULUM_OPTIONS_H
@@ -34,7 +34,8 @@ enum tcp_option_kind {
 /* RFC 7323 §2.3: a larger shift counts as 14. */
 #define WSCALE_MAX 14
 
-/* A power of two above TCP_OPTIONS_MAX: an index is kept inside by a mask, which the verifier follows with ease. */
+/* A power of two above TCP_OPTIONS_MAX: an index is kept inside by a mask, which the verifier follows with
+ * ease. */
 #define OPTION_LIST_BYTES 64
 
 struct option_list {

@@ -3,7 +3,8 @@
  * From a frame to a struct segment, for TC and XDP alike. docs/measurement.md, "Parsing".
  *
  * The parser sees the linear part of a packet only. Where a header lies beyond it but inside the frame, it
- * answers PARSE_SHORT: the caller may pull the header in and ask again. Every length is checked against both ends.
+ * answers PARSE_SHORT: the caller may pull the header in and ask again. Every length is checked against both
+ * ends.
  */
 #ifndef PENDULUM_PARSE_H
 #define PENDULUM_PARSE_H
@@ -22,7 +23,7 @@
 #include "options.h"
 #include "segment.h"
 
-#define VLAN_TAGS_MAX	    2
+#define VLAN_TAGS_MAX       2
 #define IPV6_EXTENSIONS_MAX 6
 
 #define PPP_IPV4 0x0021
@@ -31,7 +32,10 @@
 #define IPV4_FRAGMENT_OFFSET 0x1fff
 #define IPV6_FRAGMENT_OFFSET 0xfff8
 
-/* What parse_frame answers; values below PARSE_TCP are reasons, enum pendulum_stat. */
+/*
+ * What parse_frame and its steps answer. Values below PARSE_TCP are reasons, enum pendulum_stat (of which the
+ * first is 0: compare with PARSE_TCP). For a step, PARSE_TCP means that the next one may go on.
+ */
 enum parse_result {
 	PARSE_TCP = PENDULUM_STATS,
 	PARSE_NON_TCP,
@@ -61,7 +65,7 @@ struct pppoe_session {
 
 struct ipv6_extension {
 	__u8 next;
-	__u8 length; /* in units that depend on the kind */
+	__u8 length;     /* in units that depend on the kind */
 	__be16 fragment; /* fragment header only */
 	__be32 identification;
 };
@@ -86,7 +90,7 @@ static __always_inline __u32 missing(const struct cursor *c, __u32 bytes, __u32 
 	return consumed(c) + bytes <= c->frame_bytes ? PARSE_SHORT : reason;
 }
 
-/* Step over the link header. On success *protocol is an EtherType (network byte order) and 0 is returned. */
+/* Step over the link header. On success *protocol is an EtherType (network byte order). */
 static __always_inline __u32 parse_link(struct cursor *c, __be16 *protocol)
 {
 	const struct ethhdr *eth = c->pos;
@@ -99,7 +103,7 @@ static __always_inline __u32 parse_link(struct cursor *c, __be16 *protocol)
 		if ((const void *)(version + 1) > c->end)
 			return missing(c, 1, PENDULUM_LOST_IP_HEADER);
 		*protocol = *version >> 4 == 6 ? bpf_htons(ETH_P_IPV6) : bpf_htons(ETH_P_IP);
-		return 0;
+		return PARSE_TCP;
 	}
 
 	if ((const void *)(eth + 1) > c->end)
@@ -132,7 +136,7 @@ static __always_inline __u32 parse_link(struct cursor *c, __be16 *protocol)
 			*protocol = 0;
 		c->pos = pppoe + 1;
 	}
-	return 0;
+	return PARSE_TCP;
 }
 
 static __always_inline void copy_address(__u32 to[4], const struct in6_addr *from)
@@ -151,7 +155,8 @@ static __always_inline void map_address(__u32 to[4], __be32 from)
 	to[3] = from;
 }
 
-/* Bytes of the IP packet: what its header says, or all of the frame for a super-packet above 64 KiB (length 0). */
+/* Bytes of the IP packet: what its header says, or all of the frame for a super-packet above 64 KiB (length
+ * 0). */
 static __always_inline __u32 ip_bytes(__u32 declared, __u32 in_frame)
 {
 	return declared ? declared : in_frame;
@@ -181,7 +186,7 @@ static __always_inline __u32 parse_ipv4(struct cursor *c, struct segment *s, __u
 	map_address(destination, ip->daddr);
 	*l4_bytes = total - header;
 	c->pos += header;
-	return 0;
+	return PARSE_TCP;
 }
 
 /* Step over the IPv6 header and its extension headers. */
@@ -213,7 +218,7 @@ static __always_inline __u32 parse_ipv6(struct cursor *c, struct segment *s, __u
 
 		if (next == IPPROTO_TCP) {
 			*l4_bytes = payload;
-			return 0;
+			return PARSE_TCP;
 		}
 		if (next != IPPROTO_HOPOPTS && next != IPPROTO_ROUTING && next != IPPROTO_DSTOPTS &&
 		    next != IPPROTO_FRAGMENT && next != IPPROTO_AH)
@@ -263,7 +268,7 @@ static __always_inline __u32 parse_tcp(struct cursor *c, struct segment *s, __u3
 	s->flags = ((const __u8 *)tcp)[13];
 	s->payload_bytes = l4_bytes - header;
 	s->header_bytes = consumed(c) + header;
-	return 0;
+	return PARSE_TCP;
 }
 
 /* NOP, NOP, timestamps, length 10: the options of nearly every segment. */
@@ -304,21 +309,21 @@ static __always_inline __u32 parse_options(struct cursor *c, struct segment *s)
 }
 
 /*
- * Parse one frame. `direction` orients the key: the source is at home on the way up, the destination on the way
- * down. Answers PARSE_TCP, PARSE_NON_TCP, PARSE_SHORT, or the reason why the frame could not be read; after
- * PENDULUM_LOST_TCP_OPTIONS the segment is whole but for its options.
+ * Parse one frame. `direction` orients the key: the source is at home on the way up, the destination on the
+ * way down. Answers PARSE_TCP, PARSE_NON_TCP, PARSE_SHORT, or the reason why the frame could not be read;
+ * after PENDULUM_LOST_TCP_OPTIONS the segment is whole but for its options.
  */
-static __always_inline __u32 parse_frame(const void *data, const void *data_end, __u32 frame_bytes, __u32 direction,
-					  struct segment *s)
+static __always_inline __u32 parse_frame(const void *data, const void *data_end, __u32 frame_bytes,
+					 __u32 direction, struct segment *s)
 {
-	struct cursor c = { .start = data, .pos = data, .end = data_end, .frame_bytes = frame_bytes };
+	struct cursor c = {.start = data, .pos = data, .end = data_end, .frame_bytes = frame_bytes};
 	struct pendulum_flow_key *key = &s->key;
 	__u32 l4_bytes = 0, result;
 	bool up = direction == PENDULUM_UP;
 	__be16 protocol;
 
 	result = parse_link(&c, &protocol);
-	if (result)
+	if (result != PARSE_TCP)
 		return result;
 	rebase(&c);
 	if (protocol == bpf_htons(ETH_P_IP))
@@ -329,13 +334,13 @@ static __always_inline __u32 parse_frame(const void *data, const void *data_end,
 				    up ? key->remote_addr : key->home_addr);
 	else
 		return PARSE_NON_TCP;
-	if (result)
+	if (result != PARSE_TCP)
 		return result;
 	rebase(&c);
 	l4_bytes = forget(l4_bytes);
 	result = parse_tcp(&c, s, l4_bytes, up ? &key->home_port : &key->remote_port,
 			   up ? &key->remote_port : &key->home_port);
-	if (result)
+	if (result != PARSE_TCP)
 		return result;
 	return parse_options(&c, s);
 }

@@ -2,9 +2,9 @@
 /*
  * Round-trip time from the gateway to one end and back. docs/measurement.md, "RTT".
  *
- * A half times up to PENDULUM_PROBES of its segments at once. A slot is found by its key, not searched, and a slot
- * in use is left alone, so that on a link with seconds of queue the oldest segment is still there when its
- * answer comes.
+ * A half times up to PENDULUM_PROBES of its segments at once. A slot is found by its key, not searched, and a
+ * slot in use is left alone, so that on a link with seconds of queue the oldest segment is still there when
+ * its answer comes.
  */
 #ifndef PENDULUM_RTT_H
 #define PENDULUM_RTT_H
@@ -52,7 +52,8 @@ static __always_inline void record_sample(struct pendulum_half *sender, struct p
 		counters->rtt[slot] += 1;
 }
 
-/* Is this segment of `me` the answer to one that `peer` had timed? `counters` are those of peer's direction. */
+/* Is this segment of `me` the answer to one that `peer` had timed? `counters` are those of peer's direction.
+ */
 static __always_inline void match_probe(struct pendulum_half *me, struct pendulum_half *peer,
 					const struct segment *s, bool acked, __u32 tick,
 					struct pendulum_counters *counters)
@@ -85,8 +86,8 @@ static __always_inline void match_probe(struct pendulum_half *me, struct pendulu
 
 /* Start timing this segment of `me`, if it can be timed and its slot is free. */
 static __always_inline void record_probe(struct pendulum_half *me, const struct pendulum_half *peer,
-					 const struct segment *s, __u32 end, const struct sequence_verdict *verdict,
-					 __u32 tick)
+					 const struct segment *s, __u32 end,
+					 const struct sequence_verdict *verdict, __u32 tick)
 {
 	struct pendulum_probe *probe;
 	bool newest, answered;
@@ -105,7 +106,8 @@ static __always_inline void record_probe(struct pendulum_half *me, const struct 
 		answered = peer->flags & PENDULUM_HALF_TSECR &&
 			   sequence_distance(probe->key, peer->tsecr_newest) < 0;
 	} else {
-		if (me->flags & PENDULUM_HALF_TS || !verdict->fresh || (verdict->first && !(s->flags & TCP_SYN)))
+		if (me->flags & PENDULUM_HALF_TS || !verdict->fresh ||
+		    (verdict->first && !(s->flags & TCP_SYN)))
 			return;
 		key = end;
 		probe = &me->probes[slot_of_sequence(key)];

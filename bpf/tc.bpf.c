@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * TC ingress and egress of the WAN device. Both always answer TCX_NEXT: an observer never ends the processing of
- * a packet, so that other programs and the user's own filters go on working.
+ * TC ingress and egress of the WAN device. Both always answer TCX_NEXT: an observer never ends the processing
+ * of a packet, so that other programs and the user's own filters go on working.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -37,8 +37,8 @@ __noinline int parse_skb(struct __sk_buff *skb, struct segment *s, __u32 directi
 	for (int attempt = 0; attempt < 2 && result == PARSE_SHORT; attempt++) {
 		if (attempt && bpf_skb_pull_data(skb, wanted))
 			break;
-		result = parse_frame((const void *)(long)skb->data, (const void *)(long)skb->data_end, skb->len,
-				     direction, s);
+		result = parse_frame((const void *)(long)skb->data, (const void *)(long)skb->data_end,
+				     skb->len, direction, s);
 	}
 	return result == PARSE_SHORT ? PENDULUM_LOST_PULL : result;
 }

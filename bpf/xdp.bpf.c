@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The ingress measurement at XDP: before GRO, so that every segment has its own time. Takes the place of TC ingress
- * when the user asks for it (ingress-hook = "xdp"). Always XDP_PASS.
+ * The ingress measurement at XDP: before GRO, so that every segment has its own time. Takes the place of TC
+ * ingress when the user asks for it (ingress-hook = "xdp"). Always XDP_PASS.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>

@@ -1,0 +1,278 @@
+//! The real BPF programs, run on crafted packets by the kernel (`BPF_PROG_TEST_RUN`) without any interface, and what
+//! they leave in their maps in the form the capture replay uses.
+
+use aya::maps::{Array, HashMap, PerCpuArray, PerCpuValues};
+use aya::programs::{ProgramError, SchedClassifier, TestRun as _, TestRunOptions, Xdp};
+use pendulum::bpf::abi::{self, pendulum_counters, pendulum_flow, pendulum_flow_key, pendulum_half};
+use pendulum::bpf::{LinkLayer, LinkPrograms, LoadOptions};
+use pendulum::replay::counters::Counters;
+use pendulum::replay::flow::{Flow, FlowKey};
+use pendulum::replay::half::Half;
+use pendulum::replay::probe::Probe;
+use pendulum_model::segment::Direction;
+
+use crate::craft::{self, CraftedFrame};
+
+/// `struct __sk_buff` of <linux/bpf.h> as TEST_RUN takes it; fields that must be zero are only named by number.
+#[repr(C)]
+#[derive(Default)]
+struct SkBuff {
+    len_to_vlan_proto: [u32; 8],
+    priority: u32,
+    ingress_ifindex: u32,
+    ifindex: u32,
+    tc_index: u32,
+    cb: [u32; 5],
+    hash_to_family: [u32; 6],
+    addresses_and_ports: [u32; 12],
+    data_meta: u32,
+    flow_keys: u64,
+    tstamp: u64,
+    wire_len: u32,
+    gso_segs: u32,
+    sk: u64,
+    gso_size: u32,
+    tstamp_type: u32,
+    hwtstamp: u64,
+}
+
+const _: () = {
+    assert!(std::mem::offset_of!(SkBuff, tstamp) == 152, "as in <linux/bpf.h>");
+    assert!(std::mem::offset_of!(SkBuff, gso_segs) == 164, "as in <linux/bpf.h>");
+    assert!(std::mem::offset_of!(SkBuff, gso_size) == 176, "as in <linux/bpf.h>");
+};
+
+impl SkBuff {
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: plain integers without padding (asserted by the offsets and the size), borrowed for reading.
+        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
+    }
+}
+
+/// All that a measurement leaves behind.
+#[derive(Debug, PartialEq)]
+pub(crate) struct State {
+    pub(crate) counters: [Counters; 2],
+    pub(crate) stats: Vec<u64>,
+    pub(crate) flows: Vec<(FlowKey, Flow)>,
+    pub(crate) nursery: Vec<(FlowKey, Flow)>,
+}
+
+/// The programs of one link, loaded.
+pub(crate) struct Kernel {
+    programs: LinkPrograms,
+}
+
+/// TCX_NEXT, as an unsigned return value.
+const NEXT: u32 = u32::MAX;
+/// XDP_PASS.
+const XDP_PASS: u32 = 2;
+
+impl Kernel {
+    pub(crate) fn new(link_layer: craft::LinkLayer) -> Self {
+        Self::with(LoadOptions { link_layer: layer(link_layer), replay_time: true, ..LoadOptions::default() })
+    }
+
+    pub(crate) fn with(options: LoadOptions) -> Self {
+        Self { programs: LinkPrograms::load(&options).expect("the programs load") }
+    }
+
+    /// Empty all maps: far quicker than to load the programs again.
+    pub(crate) fn reset(&mut self) {
+        let object = self.programs.object_mut();
+        for table in ["flows", "nursery"] {
+            let map = object.map_mut(table).expect("there");
+            let mut map: HashMap<_, pendulum_flow_key, pendulum_flow> = map.try_into().expect("a hash map");
+            let keys: Vec<_> = map.keys().map(|key| key.expect("readable")).collect();
+            for key in keys {
+                map.remove(&key).expect("there");
+            }
+        }
+        zero::<pendulum_counters>(object, "counters", pendulum_counters::zero());
+        zero::<u64>(object, "stats", 0);
+        let map = object.map_mut("bursts").expect("there");
+        let mut bursts: Array<_, abi::pendulum_burst> = map.try_into().expect("an array");
+        for index in 0..bursts.len() {
+            bursts.set(index, abi::pendulum_burst::default(), 0).expect("writable");
+        }
+    }
+
+    /// Let the TC program of the frame's direction see it. `None`: TEST_RUN refuses to make an skb of it, because
+    /// its IP header is cut short.
+    pub(crate) fn observe(&mut self, frame: &CraftedFrame) -> Option<()> {
+        // Ethernet and the fixed IPv6 header: frames from here on are never refused.
+        const LONG_ENOUGH: usize = 14 + 40;
+        let context = SkBuff {
+            tstamp: frame.time_ns,
+            gso_segs: frame.gso_segs,
+            gso_size: frame.gso_size,
+            ..SkBuff::default()
+        };
+        let name = match frame.direction {
+            craft::Direction::Up => "pendulum_up",
+            craft::Direction::Down => "pendulum_down",
+        };
+        let mut out = vec![0; frame.bytes.len()];
+        let mut options = TestRunOptions::new();
+        options.data_in = Some(&frame.bytes);
+        options.data_out = Some(&mut out);
+        options.ctx_in = Some(context.bytes());
+        let program: &mut SchedClassifier =
+            self.programs.object_mut().program_mut(name).expect("there").try_into().expect("a classifier");
+        let result = match program.test_run(options) {
+            Err(ProgramError::SyscallError(error))
+                if error.io_error.raw_os_error() == Some(libc::EINVAL) && frame.bytes.len() < LONG_ENOUGH =>
+            {
+                return None;
+            }
+            result => result.expect("the program runs"),
+        };
+        assert_eq!(result.return_value, NEXT, "an observer never ends the processing of a packet");
+        assert_eq!(out, frame.bytes, "an observer changes nothing");
+        Some(())
+    }
+
+    /// Let the XDP program see a frame of at least 14 bytes; TEST_RUN takes no shorter one.
+    pub(crate) fn observe_xdp(&mut self, bytes: &[u8]) {
+        let mut options = TestRunOptions::new();
+        options.data_in = Some(bytes);
+        let program: &mut Xdp =
+            self.programs.object_mut().program_mut("pendulum_xdp").expect("there").try_into().expect("XDP");
+        let result = program.test_run(options).expect("the program runs");
+        assert_eq!(result.return_value, XDP_PASS);
+    }
+
+    pub(crate) fn stats(&self) -> Vec<u64> {
+        self.programs.stats().expect("readable").to_vec()
+    }
+
+    /// Segments by class of both directions together.
+    pub(crate) fn segments(&self) -> Vec<u64> {
+        let [up, down] = self.programs.counters().expect("readable");
+        up.segments.iter().zip(&down.segments).map(|(a, b)| a + b).collect()
+    }
+
+    pub(crate) fn state(&self) -> State {
+        let [up, down] = self.programs.counters().expect("readable");
+        State {
+            counters: [counters(&up), counters(&down)],
+            stats: self.stats(),
+            flows: sorted(self.programs.flows().expect("readable")),
+            nursery: sorted(self.programs.nursery().expect("readable")),
+        }
+    }
+
+    pub(crate) fn programs(&mut self) -> &mut LinkPrograms {
+        &mut self.programs
+    }
+}
+
+fn zero<T: aya::Pod>(object: &mut aya::Ebpf, name: &str, value: T) {
+    let mut map: PerCpuArray<_, T> =
+        object.map_mut(name).expect("there").try_into().expect("a per-CPU array");
+    let cpus = aya::util::nr_cpus().expect("readable");
+    for index in 0..map.len() {
+        map.set(index, PerCpuValues::try_from(vec![value; cpus]).expect("one for each CPU"), 0)
+            .expect("writable");
+    }
+}
+
+pub(crate) const fn layer(link_layer: craft::LinkLayer) -> LinkLayer {
+    match link_layer {
+        craft::LinkLayer::Ethernet => LinkLayer::Ethernet,
+        craft::LinkLayer::RawIp => LinkLayer::RawIp,
+    }
+}
+
+fn sorted(entries: Vec<(pendulum_flow_key, pendulum_flow)>) -> Vec<(FlowKey, Flow)> {
+    let mut entries: Vec<_> = entries.iter().map(|(k, f)| (key(k), flow(f))).collect();
+    entries.sort_by_key(|(key, _)| *key);
+    entries
+}
+
+fn address(words: [u32; 4]) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    for (four, word) in bytes.chunks_exact_mut(4).zip(words) {
+        four.copy_from_slice(&word.to_ne_bytes());
+    }
+    bytes
+}
+
+fn key(key: &pendulum_flow_key) -> FlowKey {
+    FlowKey {
+        home_addr: address(key.home_addr),
+        remote_addr: address(key.remote_addr),
+        home_port: u16::from_be(key.home_port),
+        remote_port: u16::from_be(key.remote_port),
+    }
+}
+
+fn flow(flow: &pendulum_flow) -> Flow {
+    Flow { halves: [half(flow.half(Direction::Up)), half(flow.half(Direction::Down))] }
+}
+
+fn half(half: &pendulum_half) -> Half {
+    Half {
+        first_seen_ns: half.first_seen_ns,
+        last_seen_ns: half.last_seen_ns,
+        wire_bytes: half.wire_bytes,
+        payload_bytes: half.payload_bytes,
+        segments: half.segments,
+        data_segments: half.data_segments,
+        ack_segments: half.ack_segments,
+        acked_bytes: half.acked_bytes,
+        advancing_acks: half.advancing_acks,
+        rtt_sum_us: half.rtt_sum_us,
+        hole_at_ns: half.hole_at_ns,
+        rtt_samples: half.rtt_samples,
+        rtt_min_us: half.rtt_min_us,
+        rtt_last_us: half.rtt_last_us,
+        retransmitted_segments: half.retransmitted_segments,
+        reordered_segments: half.reordered_segments,
+        in_flight_max_bytes: half.in_flight_max_bytes,
+        isn: half.isn,
+        seq_next: half.seq_next,
+        ack_highest: half.ack_highest,
+        hole_start: half.hole_start,
+        hole_end: half.hole_end,
+        tsval_newest: half.tsval_newest,
+        tsecr_newest: half.tsecr_newest,
+        window_raw: half.window_raw,
+        mss: half.mss,
+        flags: half.flags,
+        wscale: half.wscale,
+        probes: half.probes.map(|probe| Probe { key: probe.key, at: probe.at }),
+    }
+}
+
+fn counters(counters: &pendulum_counters) -> Counters {
+    Counters {
+        segments: counters.segments,
+        bytes: counters.bytes,
+        payload_bytes: counters.payload_bytes,
+        marked_segments: counters.marked_segments,
+        retransmitted_segments: counters.retransmitted_segments,
+        reordered_segments: counters.reordered_segments,
+        burst_segments: counters.burst_segments,
+        bursts: counters.bursts,
+        rtt_sum_us: counters.rtt_sum_us,
+        rtt: counters.rtt,
+        // Lives in a map of its own (struct pendulum_burst); its effect shows in `bursts`.
+        burst_run: 0,
+    }
+}
+
+/// Names of the reasons, by `enum pendulum_stat`.
+pub(crate) const LOST: [&str; abi::PENDULUM_LOST_REASONS as usize] = [
+    "link_header",
+    "vlan_depth",
+    "ip_header",
+    "ipv6_extensions",
+    "fragment",
+    "tcp_header",
+    "tcp_options",
+    "pull",
+    "flow_insert",
+    "ack_of_unseen",
+    "sequence_jump",
+];

@@ -1,0 +1,98 @@
+//! The object against the agent that loads it, and the verifier's view of each program.
+
+use aya::programs::{ProgramInfo, SchedClassifier, Xdp};
+use pendulum::bpf::{LinkPrograms, LoadOptions, PACKET_OBJECT};
+
+use crate::craft::{self, LinkLayer};
+use crate::kernel::Kernel;
+
+/// Instructions the verifier may walk for one program; it refuses at a million. A program that doubles is noticed here
+/// and not on the oldest kernel.
+const VERIFIER_BUDGET: u32 = 150_000;
+
+#[test]
+fn object_has_what_the_agent_asks_for() {
+    let object = aya_obj::Object::parse(PACKET_OBJECT).expect("a BPF object");
+    let mut programs: Vec<_> = object.programs.keys().map(String::as_str).collect();
+    programs.sort_unstable();
+    assert_eq!(programs, ["pendulum_down", "pendulum_up", "pendulum_xdp"]);
+    for map in ["flows", "nursery", "blank_flow", "counters", "bursts", "stats"] {
+        assert!(object.maps.contains_key(map), "no map {map}");
+    }
+}
+
+#[test]
+fn verifier_accepts_each_program_within_budget() {
+    let mut loaded = LinkPrograms::load(&LoadOptions { xdp_ingress: false, ..LoadOptions::default() })
+        .expect("TC programs load");
+    for name in ["pendulum_up", "pendulum_down"] {
+        let program: &mut SchedClassifier =
+            loaded.object_mut().program_mut(name).expect("there").try_into().expect("a classifier");
+        within_budget(name, &program.info().expect("known to the kernel"));
+    }
+    let mut loaded = LinkPrograms::load(&LoadOptions { xdp_ingress: true, ..LoadOptions::default() })
+        .expect("the XDP program loads");
+    let program: &mut Xdp =
+        loaded.object_mut().program_mut("pendulum_xdp").expect("there").try_into().expect("an XDP program");
+    within_budget("pendulum_xdp", &program.info().expect("known to the kernel"));
+}
+
+fn within_budget(name: &str, info: &ProgramInfo) {
+    let walked = info.verified_instruction_count().expect("Linux 5.16 and newer tell");
+    println!("{name}: {} bytes of JIT code, verifier walked {walked} instructions", info.size_jitted());
+    assert!(walked > 0 && walked <= VERIFIER_BUDGET, "{name}: {walked}");
+}
+
+/// The same frames by XDP give the same counters as by TC ingress.
+#[test]
+fn xdp_measures_what_tc_ingress_measures() {
+    let mut by_xdp = Kernel::with(LoadOptions { xdp_ingress: true, ..LoadOptions::default() });
+    let mut by_tc = Kernel::new(LinkLayer::Ethernet);
+    let packets = [
+        craft::down().flags(craft::flag::SYN).build(LinkLayer::Ethernet),
+        craft::down().seq(1).ack(1).payload(1000).ts(1, 1).build(LinkLayer::Ethernet),
+        craft::down().seq(1001).ack(1).build(LinkLayer::Ethernet),
+        craft::down().seq(1).ack(1).payload(1000).ts(2, 1).build(LinkLayer::Ethernet),
+    ];
+    for frame in &packets {
+        by_xdp.observe_xdp(&frame.bytes);
+        by_tc.observe(frame).expect("long enough");
+    }
+    let (xdp, tc) = (by_xdp.state(), by_tc.state());
+    assert_eq!(xdp.counters[1].segments, tc.counters[1].segments);
+    assert_eq!(xdp.counters[1].bytes, tc.counters[1].bytes);
+    assert_eq!(xdp.counters[1].retransmitted_segments, tc.counters[1].retransmitted_segments);
+    assert_eq!(xdp.stats, tc.stats);
+    assert_eq!(xdp.nursery.len(), 1);
+}
+
+/// A flood of half-seen flows turns the nursery over and leaves a conversation alone, however silent it is.
+#[test]
+fn flood_of_syns_does_not_displace_a_conversation() {
+    let mut kernel = Kernel::with(LoadOptions {
+        max_flows: 1024,
+        nursery: 1024,
+        replay_time: true,
+        ..LoadOptions::default()
+    });
+    let talk = [
+        craft::up().seq(1).ack(1).payload(100).build(LinkLayer::Ethernet),
+        craft::down().seq(1).ack(101).payload(100).build(LinkLayer::Ethernet),
+    ];
+    for frame in &talk {
+        kernel.observe(frame).expect("long enough");
+    }
+    for n in 0..20_000_u32 {
+        let mut frame = craft::up().flags(craft::flag::SYN).seq(n).build(LinkLayer::Ethernet);
+        // Source port: behind 14 bytes of Ethernet and 20 of IPv4; source address at byte 26.
+        frame.bytes[34..36].copy_from_slice(&(n as u16).to_be_bytes());
+        frame.bytes[28..30].copy_from_slice(&((n >> 16) as u16 + 1).to_be_bytes());
+        kernel.observe(&frame).expect("long enough");
+    }
+    let state = kernel.state();
+    assert_eq!(state.flows.len(), 1, "the conversation is still there, and only it");
+    assert!(state.nursery.len() <= 1024, "the nursery is bounded");
+    let nursed = state.stats[pendulum::bpf::abi::PENDULUM_FLOW_NURSED as usize];
+    assert_eq!(nursed, 20_001, "every flow that was nursed is counted, so evictions can be told");
+    assert_eq!(kernel.programs().maps()[0].capacity, 1024);
+}
