@@ -29,7 +29,7 @@ check() {
 lint_c() {
     local -a sources
     mapfile -t sources < <(git ls-files 'bpf/*.c' 'bpf/*.h')
-    [ ${#sources[@]} -eq 0 ] || clang-format-19 --dry-run -Werror "${sources[@]}"
+    [ ${#sources[@]} -eq 0 ] || clang-format-19 --dry-run -Werror --ferror-limit=5 "${sources[@]}"
 }
 
 lint_shell() {
@@ -46,7 +46,7 @@ lint_dependencies() {
         say "dev: cargo-deny could not be built: the reason is above"
         return 1
     }
-    "$deny" --locked check licenses bans sources || return 1
+    "$deny" --locked check --hide-inclusion-graph licenses bans sources || return 1
     # The database lives in a public git repository; only a copy that is already here is used.
     if compgen -G "${CARGO_HOME:-$HOME/.cargo}/advisory-dbs/*" >/dev/null; then
         "$deny" --locked --offline check --disable-fetch advisories
