@@ -47,6 +47,7 @@ pub(crate) struct RunArgs {
     /// The short form.
     #[arg(long)]
     pub(crate) quick: bool,
+    /// Form of the result.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
     /// Also write the report, time series, iperf3's own reports and captures of both sides of the gateway here.
@@ -92,6 +93,7 @@ pub(crate) struct UpArgs {
     /// Leave checksum, segmentation and receive offloads of the devices on.
     #[arg(long)]
     offloads: bool,
+    /// Form of the result.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
     #[command(flatten)]

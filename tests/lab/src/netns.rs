@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::kernel;
 use crate::process::{self, Process, ProcessError, ProcessIdentity};
@@ -145,12 +146,14 @@ impl Host {
         Ok(process::run_with_input(self.command(program)?.args(args), input)?)
     }
 
-    /// Starts a command made by [`Host::command`] beside the lab. `label` names its output files.
+    /// Starts a command made by [`Host::command`] beside the lab. `label` begins the names of its output files.
     ///
     /// # Errors
     /// If it cannot be started.
     pub fn spawn(&self, command: Command, label: &str) -> Result<Process, NetnsError> {
-        let process = Process::start(command, &self.record.dir().join(label))?;
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let process = Process::start(command, &self.record.dir().join(format!("{label}-{count}")))?;
         if let Some(identity) = ProcessIdentity::of(process.id()) {
             self.record.add_process(identity)?;
         }

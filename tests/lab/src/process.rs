@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -56,6 +57,8 @@ pub(crate) fn command_line(command: &Command) -> String {
 pub fn run(command: &mut Command) -> Result<String, ProcessError> {
     let name = command_line(command);
     let output = command
+        // A Ctrl-C at the terminal must not end a command half-way, least of all one that cleans up.
+        .process_group(0)
         .stdin(Stdio::null())
         .output()
         .map_err(|source| ProcessError::Start { command: name.clone(), source })?;

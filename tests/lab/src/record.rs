@@ -82,7 +82,7 @@ impl Registry {
         for entry in entries {
             let entry = entry.map_err(failed("read", &self.root))?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            if entry.path().is_dir() && !name.starts_with('.') {
+            if entry.path().is_dir() {
                 runs.push(RunRecord { dir: entry.path(), id: RunId(name) });
             }
         }

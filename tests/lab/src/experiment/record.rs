@@ -46,7 +46,9 @@ struct Delivered(HashMap<(String, String), u64>);
 impl Delivered {
     fn note(&mut self, sockets: &[SocketReading]) -> u64 {
         for socket in sockets {
-            self.0.insert((socket.local.clone(), socket.peer.clone()), socket.received_bytes);
+            let known = self.0.entry((socket.local.clone(), socket.peer.clone())).or_default();
+            // In TIME-WAIT the kernel has forgotten the figure.
+            *known = socket.received_bytes.max(*known);
         }
         self.0.values().sum()
     }
@@ -213,10 +215,11 @@ mod tests {
         let mut record = Record::default();
         record.note_sockets(Duration::from_secs(0), &receivers(vec![socket("a", 0)]), &nobody());
         record.note_sockets(Duration::from_secs(2), &receivers(vec![socket("a", 2000)]), &nobody());
-        // The first socket has closed; its bytes still count.
+        // The first socket is closing and then gone; its bytes still count.
+        record.note_sockets(Duration::from_secs(3), &receivers(vec![socket("a", 0)]), &nobody());
         record.note_sockets(Duration::from_secs(4), &receivers(vec![socket("b", 6000)]), &nobody());
-        let measured = record.measure(Duration::from_secs(1), Duration::from_secs(3)).figures;
-        assert_eq!(measured.download_bps, Some((1000.0 + 3000.0) * 8.0 / 2.0));
+        let measured = record.measure(Duration::from_secs(1), Duration::from_secs(4)).figures;
+        assert_eq!(measured.download_bps, Some((1000.0 + 6000.0) * 8.0 / 3.0));
         assert_eq!((measured.upload_bps, measured.ratio), (Some(0.0), None));
     }
 
