@@ -26,10 +26,16 @@ class Kernels(unittest.TestCase):
     def test_nothing_matches(self):
         self.assertIsNone(kernels.newest(["linux-image-5.10.0-9-cloud-amd64"], kernels.CATALOGUE["6.1"][0]))
 
-    def test_names_people_use(self):
-        self.assertEqual(kernels.select(["6.12", "7.2", "7"]), ["6.12", "7", "7"])
+    def test_backports_that_moved_on(self):
+        patterns = kernels.CATALOGUE["7.2"][0]
+        both = ["linux-binary-7.3.4+deb13-cloud-amd64", "linux-binary-7.2.12+deb13-cloud-amd64"]
+        self.assertEqual(kernels.newest(both, patterns)[1], "7.2.12+deb13-cloud-amd64")
+        self.assertEqual(kernels.newest(both[:1], patterns)[1], "7.3.4+deb13-cloud-amd64")
+
+    def test_an_unknown_name(self):
+        self.assertEqual(kernels.select([]), list(kernels.CATALOGUE))
         with self.assertRaisesRegex(kernels.KernelError, "5.10"):
-            kernels.select(["5.10"])
+            kernels.select(["6.1", "5.10"])
 
 
 class Modules(unittest.TestCase):

@@ -25,8 +25,11 @@ TOOLS = """
     bash ip tc ss bridge ethtool iperf3 tcpdump bpftool nsenter unshare sysctl setpriv curl
 """.split()
 
-# Data the tools look for: iproute2's netem distributions and names.
-DATA = ["/usr/lib/x86_64-linux-gnu/tc", "/usr/lib/tc", "/etc/iproute2", "/usr/share/iproute2"]
+# What the tools look for without naming it: iproute2's netem distributions and names, and the library that the C
+# library loads when a thread is cancelled.
+DATA = """
+    /usr/lib/x86_64-linux-gnu/tc /usr/lib/tc /etc/iproute2 /usr/share/iproute2 /usr/lib/x86_64-linux-gnu/libgcc_s.so.1
+""".split()
 
 PASSWD = "root:x:0:0:root:/root:/bin/sh\ntcpdump:x:100:100::/nonexistent:/bin/sh\nnobody:x:65534:65534::/nonexistent:/bin/sh\n"
 GROUP = "root:x:0:\ntcpdump:x:100:\nnogroup:x:65534:\n"

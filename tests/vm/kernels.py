@@ -18,11 +18,12 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 # (path after the mirror's base, suite): where the packages below are published.
 SUITES = [("debian-security", "bookworm-security"), ("debian", "trixie-backports")]
 
-# Name for `./dev vm NAME`, and the packages: the first pattern finds the newest version, `{0}` is what its group matched.
+# Name for `./dev vm NAME`, and the packages: of the first pattern that finds any, the newest version; `{0}` is what its
+# group matched. Backports move on to the next release: better that one than none.
 CATALOGUE = {
-    "6.1": (r"linux-image-(6\.1\.0-\d+-cloud-amd64)", []),
-    "6.12": (r"linux-image-(6\.12\.\d+\+deb12-cloud-amd64)", []),
-    "7": (r"linux-binary-(7\.\d+\.\d+\+deb13-cloud-amd64)", ["linux-modules-{0}"]),
+    "6.1": ([r"linux-image-(6\.1\.0-\d+-cloud-amd64)"], []),
+    "6.12": ([r"linux-image-(6\.12\.\d+\+deb12-cloud-amd64)"], []),
+    "7.2": ([r"linux-binary-(7\.2\.\d+\+deb13-cloud-amd64)", r"linux-binary-(7\.\d+\.\d+\+deb13-cloud-amd64)"], ["linux-modules-{0}"]),
 }
 
 
@@ -51,22 +52,26 @@ def cache_directory():
 
 
 def select(wanted):
-    """The catalogue's names for what a person asked for: "6.12", "7.2" and "7" are all understood."""
-    if not wanted:
-        return list(CATALOGUE)
-    names = []
-    for want in wanted:
-        name = want if want in CATALOGUE else want.split(".")[0]
+    """The catalogue's names for those a person asked for; all of them if none."""
+    for name in wanted:
         if name not in CATALOGUE:
-            raise KernelError(f"no kernel is called '{want}'; there are {', '.join(CATALOGUE)}")
-        names.append(name)
-    return names
+            raise KernelError(f"no kernel is called '{name}'; there are {', '.join(CATALOGUE)}")
+    return wanted or list(CATALOGUE)
 
 
-def newest(names, pattern):
-    """The match of `pattern` in `names` with the highest version, or None."""
-    matches = [match for match in (re.fullmatch(pattern, name) for name in names) if match]
-    return max(matches, key=lambda match: [int(n) for n in re.findall(r"\d+", match[1])], default=None)
+def newest(names, patterns):
+    """The match with the highest version, of the first pattern that matches any of `names`; or None."""
+    for pattern in patterns:
+        matches = [match for match in (re.fullmatch(pattern, name) for name in names) if match]
+        if matches:
+            return max(matches, key=lambda match: [int(n) for n in re.findall(r"\d+", match[1])])
+    return None
+
+
+def releases(name):
+    """The catalogue's patterns for that name, without the package's prefix: they match directories of the cache."""
+    patterns, _ = CATALOGUE[name]
+    return [pattern[pattern.index("(") :] for pattern in patterns]
 
 
 class Apt:
@@ -150,28 +155,26 @@ def unpacked(name, directory):
 
 def cached(name):
     """The newest kernel of that name in the cache, or None."""
-    pattern, _ = CATALOGUE[name]
-    suffix = pattern[pattern.index("(") :]
-    match = newest([path.name for path in cache_directory().glob("*")], suffix)
+    match = newest([path.name for path in cache_directory().glob("*")], releases(name))
     return unpacked(name, cache_directory() / match[1]) if match else None
 
 
 def fetch(name, report):
     """The newest kernel of that name, downloaded if it is not in the cache; without a mirror, what the cache has."""
-    pattern, more = CATALOGUE[name]
+    patterns, more = CATALOGUE[name]
     cache = cache_directory()
     cache.mkdir(parents=True, exist_ok=True)
     apt = Apt(cache.parent / "apt")
     try:
         apt.refresh()
-        match = newest(apt.package_names(), pattern)
+        match = newest(apt.package_names(), patterns)
         if match is None:
-            raise KernelError(f"Debian's archive has no package {pattern}; newer names belong into {__file__}")
+            raise KernelError(f"Debian's archive has no package {' or '.join(patterns)}; newer names belong into {__file__}")
         home = cache / match[1]
         if not home.exists():
             report(f"fetching {match[0]}")
             download(apt, name, [match[0], *(package.format(match[1]) for package in more)], home)
-            drop_older(pattern, keep=match[1])
+            drop_older(name, keep=match[1])
         return unpacked(name, home)
     except KernelError as error:
         kernel = cached(name)
@@ -195,9 +198,8 @@ def download(apt, name, packages, home):
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def drop_older(pattern, keep):
-    """Removes earlier versions of the same kernel from the cache."""
-    suffix = pattern[pattern.index("(") :]
+def drop_older(name, keep):
+    """Removes other versions of the same kernel from the cache."""
     for path in cache_directory().iterdir():
-        if path.name != keep and re.fullmatch(suffix, path.name):
+        if path.name != keep and any(re.fullmatch(pattern, path.name) for pattern in releases(name)):
             shutil.rmtree(path)
