@@ -19,7 +19,8 @@ use serde_json::{Value, json};
 use crate::cli::{AgentArgs, Cli, Command, Format, RunArgs, UpArgs};
 
 /// Exit codes after sysexits(3).
-const EX_USAGE: u8 = 64;
+pub(crate) const EX_USAGE: u8 = 64;
+const EX_UNAVAILABLE: u8 = 69;
 const EX_SOFTWARE: u8 = 70;
 const EX_NOPERM: u8 = 77;
 /// As a shell reports a death by SIGINT.
@@ -43,14 +44,15 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
             Some(ExperimentError::Lab(error)) => Some(error),
             _ => None,
         });
-    if matches!(lab_error, Some(LabError::NotRoot)) {
-        return EX_NOPERM;
-    }
-    if matches!(lab_error, Some(LabError::Shaper(_))) || error.is::<experiment::UnknownExperiment>() {
-        return EX_USAGE;
+    match lab_error {
+        Some(LabError::NotRoot) => return EX_NOPERM,
+        Some(LabError::Shaper(_)) => return EX_USAGE,
+        Some(LabError::Delay(_)) => return EX_UNAVAILABLE,
+        _ => {}
     }
     match error.downcast_ref::<ExperimentError>() {
         Some(ExperimentError::Interrupted(Interrupted)) => EXIT_INTERRUPTED,
+        _ if error.is::<experiment::UnknownExperiment>() => EX_USAGE,
         _ => EX_SOFTWARE,
     }
 }

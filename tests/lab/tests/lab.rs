@@ -386,6 +386,9 @@ fn bad_wishes_are_refused_with_their_remedy() {
     let (code, message) = refused(&["run", "fig99"]);
     assert_eq!(code, Some(64));
     assert!(message.contains("fig99") && message.contains("fig1"), "{message}");
+    let (code, message) = refused(&["up", "--uplink-rate", "fast"]);
+    assert_eq!(code, Some(64));
+    assert!(message.contains("--uplink-rate"), "{message}");
     if can_run() {
         let (code, message) = refused(&["up", "--uplink-buffer", "100"]);
         assert_eq!(code, Some(64));
