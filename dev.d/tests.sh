@@ -43,7 +43,6 @@ run_group() {
     vm) run_logged vm python3 tests/vm/run.py --logs "$CARGO_TARGET_DIR/vm" --skip-missing ;;
     *)
         while read -r package; do targets+=(-p "$package"); done < <(integration_targets | awk -v g="$group" '$2 == g { print $1 }')
-        [ ${#targets[@]} -gt 0 ] || die "there is no test group '$group'; the groups are: $(all_groups | paste -sd ' ')" 64
         run_logged "$group" cargo test "${targets[@]}" --test "$group" --locked --no-fail-fast "$@"
         ;;
     esac
@@ -61,19 +60,26 @@ end_count() { python3 tests/vm/counts.py --total "$LOGS/counts"; }
 
 run_tests() {
     local group
-    local -a chosen=() arguments=()
+    local -a chosen=() arguments=() known=()
     while [ $# -gt 0 ] && [ "$1" != -- ]; do
         chosen+=("$1")
         shift
     done
-    arguments=("$@")
+    [ $# -eq 0 ] || arguments=("${@:2}") # `./dev test unit -- FILTER` runs `cargo test … FILTER`
     need_packages build
     need_rust
     if [ "${chosen[0]:-}" = --list ]; then
         all_groups
         return
     fi
-    [ ${#chosen[@]} -gt 0 ] || mapfile -t chosen < <(all_groups)
+    mapfile -t known < <(all_groups)
+    [ ${#chosen[@]} -gt 0 ] || chosen=("${known[@]}")
+    for group in "${chosen[@]}"; do
+        case " ${known[*]} " in
+        *" $group "*) ;;
+        *) die "there is no test group '$group'; the groups are: ${known[*]}" 64 ;;
+        esac
+    done
     case " ${chosen[*]} " in
     *" vm "*) need_packages test vm ;;
     " unit " | " scripts ") ;;

@@ -162,10 +162,11 @@ def main():
         if name not in [suite.name for suite in table]:
             raise suites.SuiteError(f"there is no suite '{name}'; there are {', '.join(suite.name for suite in table)}")
     table = [suite for suite in table if not arguments.suite or suite.name in arguments.suite]
+    names = kernels.select(arguments.kernels)
     begin = time.monotonic()
     built = {suite.name: suites.build(suite) for suite in table if suite.package}
     cells = []
-    for name in kernels.select(arguments.kernels):
+    for name in names:
         cells += run_kernel(name, table, built, arguments.logs, arguments.skip_missing)
     say(f"all guests done after {time.monotonic() - begin:.0f} s")
     return report(cells)
