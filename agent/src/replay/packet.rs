@@ -171,6 +171,8 @@ pub struct ParsedSegment {
     pub payload_bytes: u32,
     /// Link, IP and TCP headers together, in bytes.
     pub header_bytes: u32,
+    /// The link header alone, in bytes.
+    pub link_bytes: u32,
     /// IP ECN field, 0…3.
     pub ecn: u8,
     /// Options of the header.
@@ -224,6 +226,7 @@ pub fn parse(frame: &Frame<'_>) -> Packet {
 fn parse_segment(frame: &Frame<'_>) -> Result<ParsedSegment, Stop> {
     let mut cursor = Cursor { bytes: frame.bytes, at: 0, frame_bytes: frame.frame_bytes() };
     let protocol = link::parse(&mut cursor, frame.link_type)?;
+    let link_bytes = cursor.at;
     let datagram = ip::parse(&mut cursor, protocol)?;
     let header = tcp::parse(&cursor, datagram.l4_bytes)?;
     Ok(ParsedSegment {
@@ -237,12 +240,35 @@ fn parse_segment(frame: &Frame<'_>) -> Result<ParsedSegment, Stop> {
         window: header.window,
         payload_bytes: datagram.l4_bytes - header.bytes,
         header_bytes: cursor.at + header.bytes,
+        link_bytes,
         ecn: datagram.ecn,
         options: header.options,
         frame_bytes: frame.frame_bytes(),
         segments: count_segments(frame, datagram.l4_bytes - header.bytes),
         lost: header.lost,
     })
+}
+
+/// What an IP packet of any protocol shows without its transport header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outline<'a> {
+    /// Source address, IPv4 mapped into IPv6, network byte order.
+    pub source: [u8; 16],
+    /// Destination address, likewise.
+    pub destination: [u8; 16],
+    /// IPv4 protocol, or the first next-header of IPv6.
+    pub protocol: u8,
+    /// Length of the packet by its own header.
+    pub ip_bytes: u32,
+    /// What was captured behind the (fixed IPv6) header.
+    pub rest: &'a [u8],
+}
+
+/// The outline of a frame's IP packet; `None` if it has none.
+pub fn outline<'a>(frame: &Frame<'a>) -> Option<Outline<'a>> {
+    let mut cursor = Cursor { bytes: frame.bytes, at: 0, frame_bytes: frame.frame_bytes() };
+    let protocol = link::parse(&mut cursor, frame.link_type).ok()?;
+    ip::outline(&mut cursor, protocol).ok()
 }
 
 fn count_segments(frame: &Frame<'_>, payload_bytes: u32) -> u32 {

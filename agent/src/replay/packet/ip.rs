@@ -1,7 +1,7 @@
 //! IPv4 (RFC 791) and IPv6 with extension headers (RFC 8200).
 
 use super::link::Protocol;
-use super::{Cursor, Lost, Stop};
+use super::{Cursor, Lost, Outline, Stop};
 
 const IPV4_HEADER_MIN: u32 = 20;
 const IPV4_FRAGMENT_OFFSET: u16 = 0x1fff;
@@ -31,6 +31,30 @@ pub(super) fn parse(cursor: &mut Cursor<'_>, protocol: Protocol) -> Result<Datag
         Protocol::Ipv4 => parse_ipv4(cursor),
         Protocol::Ipv6 => parse_ipv6(cursor),
     }
+}
+
+/// Read only what every IP packet has.
+pub(super) fn outline<'a>(cursor: &mut Cursor<'a>, protocol: Protocol) -> Result<Outline<'a>, Lost> {
+    let left = cursor.left();
+    let (source, destination, protocol, ip_bytes, header) = match protocol {
+        Protocol::Ipv4 => {
+            #[rustfmt::skip]
+            let [version_ihl, _, total_high, total_low, _, _, _, _, _, protocol, _, _,
+                 s0, s1, s2, s3, d0, d1, d2, d3] = *cursor.peek::<20>(Lost::IpHeader)?;
+            if version_ihl >> 4 != 4 {
+                return Err(Lost::IpHeader);
+            }
+            let total = declared_or_left(u16::from_be_bytes([total_high, total_low]), left);
+            let addresses = (map_ipv4([s0, s1, s2, s3]), map_ipv4([d0, d1, d2, d3]));
+            (addresses.0, addresses.1, protocol, total, u32::from(version_ihl & 0x0f) * 4)
+        }
+        Protocol::Ipv6 => {
+            let fixed = read_ipv6(cursor)?;
+            (fixed.source, fixed.destination, fixed.next, fixed.payload.saturating_add(40), 40)
+        }
+    };
+    let rest = cursor.bytes.get(cursor.at.saturating_add(header) as usize..).unwrap_or_default();
+    Ok(Outline { source, destination, protocol, ip_bytes, rest })
 }
 
 /// Bytes of the packet: what its header declares, or all there is for a super-packet above 64 KiB (declares 0).
@@ -68,25 +92,40 @@ const fn map_ipv4([a, b, c, d]: [u8; 4]) -> [u8; 16] {
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
 }
 
-fn parse_ipv6(cursor: &mut Cursor<'_>) -> Result<Datagram, Stop> {
-    let header = cursor.take::<40>(Lost::IpHeader)?;
+struct Ipv6Header {
+    source: [u8; 16],
+    destination: [u8; 16],
+    ecn: u8,
+    next: u8,
+    payload: u32,
+}
+
+/// Read the fixed header at the cursor, which is left where it is.
+fn read_ipv6(cursor: &Cursor<'_>) -> Result<Ipv6Header, Lost> {
+    let header = cursor.peek::<40>(Lost::IpHeader)?;
     let (fixed, addresses) = header.split_at(8);
     let (&[first, second, _, _, length_high, length_low, next, _], [source, destination]) =
         (fixed, addresses.as_chunks::<16>().0)
     else {
-        return Err(Lost::IpHeader.into());
+        return Err(Lost::IpHeader);
     };
     if first >> 4 != 6 {
-        return Err(Lost::IpHeader.into());
+        return Err(Lost::IpHeader);
     }
-    let left = cursor.left();
+    let left = cursor.left().saturating_sub(40);
     let payload = declared_or_left(u16::from_be_bytes([length_high, length_low]), left);
-    if payload > left {
+    // The traffic class lies across the first two bytes; ECN is its lowest two bits.
+    Ok(Ipv6Header { source: *source, destination: *destination, ecn: second >> 4 & 3, next, payload })
+}
+
+fn parse_ipv6(cursor: &mut Cursor<'_>) -> Result<Datagram, Stop> {
+    let header = read_ipv6(cursor)?;
+    cursor.skip(40);
+    if header.payload > cursor.left() {
         return Err(Lost::IpHeader.into());
     }
-    let l4_bytes = walk_extensions(cursor, next, payload)?;
-    // The traffic class lies across the first two bytes; ECN is its lowest two bits.
-    Ok(Datagram { source: *source, destination: *destination, ecn: second >> 4 & 3, l4_bytes })
+    let l4_bytes = walk_extensions(cursor, header.next, header.payload)?;
+    Ok(Datagram { source: header.source, destination: header.destination, ecn: header.ecn, l4_bytes })
 }
 
 /// Step over extension headers up to TCP. Answers the bytes of `payload` that are left for it.

@@ -1,0 +1,319 @@
+//! Capture files as a stream of frames: pcap and pcapng, plain or compressed, in bounded memory.
+//!
+//! The reader is our own because a measurement needs three things of it: the offset of whatever is wrong, the decoder's
+//! own error when the compression is damaged, and no allocation for each packet.
+
+mod pcap;
+mod pcapng;
+#[cfg(test)]
+mod tests;
+mod window;
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::packet::{Frame, LinkType};
+use window::Window;
+
+/// A record longer than this is no packet but a damaged length: the largest super-packet has 512 KiB.
+const RECORD_MAX: u32 = 1 << 20;
+
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// Skippable zstd frames, which seekable archives begin with, differ in the low four bits.
+const ZSTD_SKIPPABLE: [u8; 3] = [0x2a, 0x4d, 0x18];
+
+/// Why a capture could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// The file cannot be opened.
+    #[error("cannot open capture {}: {source}; check the path and its permissions", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+    /// Reading or decompressing failed.
+    #[error(
+        "cannot read capture {} at byte {offset} of its contents: {source}; copy the file again, or test it with \
+         `gzip -t` or `zstd -t`",
+        path.display()
+    )]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Where in the (decompressed) contents.
+        offset: u64,
+        /// What the system or the decompressor says.
+        #[source]
+        source: io::Error,
+    },
+    /// The file begins with something else.
+    #[error(
+        "{} is no capture: it begins with neither a pcap nor a pcapng header, plain or compressed by gzip or zstd; \
+         `file` tells what it is, `editcap -F pcap` converts other capture formats",
+        path.display()
+    )]
+    NotACapture {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The frames begin with a header that is not understood.
+    #[error(
+        "capture {} has link type {link_type}, which is not understood: capture on the WAN or LAN device itself \
+         (Ethernet, raw IP, Linux cooked and BSD loopback are)",
+        path.display()
+    )]
+    LinkType {
+        /// The file.
+        path: PathBuf,
+        /// Its number in the registry of tcpdump.org.
+        link_type: u32,
+    },
+    /// A structure of the file contradicts itself.
+    #[error(
+        "capture {} is damaged at byte {offset} of its contents: {reason}; `editcap -r` can copy the packets before it",
+        path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where in the (decompressed) contents.
+        offset: u64,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// One frame of a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Time in nanoseconds since 1970.
+    pub time_ns: u64,
+    /// What the frame begins with.
+    pub link_type: LinkType,
+    /// The bytes that were captured.
+    pub bytes: &'a [u8],
+    /// Length of the frame on the link.
+    pub original_len: u32,
+}
+
+impl<'a> Record<'a> {
+    /// The record as the parser takes it.
+    pub fn frame(&self) -> Frame<'a> {
+        Frame {
+            link_type: self.link_type,
+            bytes: self.bytes,
+            original_len: self.original_len,
+            gso_segments: 0,
+            gso_size: 0,
+        }
+    }
+}
+
+/// What a capture holds besides its frames, as far as it was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// The file ends in the middle of a record, at this byte of its contents.
+    pub cut_off_at: Option<u64>,
+    /// Frames that carry no time, or come from a device whose link type is not understood.
+    pub unusable: u64,
+    /// One of those link types.
+    pub unknown_link_type: Option<u32>,
+    /// Frames so far.
+    pub frames: u64,
+}
+
+enum Format {
+    Pcap(pcap::Header),
+    Pcapng(pcapng::Section),
+}
+
+/// An open capture.
+pub struct Capture {
+    path: PathBuf,
+    window: Window,
+    format: Format,
+    notes: Notes,
+    file_bytes: u64,
+    read_bytes: Arc<AtomicU64>,
+    current: Option<Found>,
+}
+
+impl Capture {
+    /// Open a capture and read its header.
+    ///
+    /// # Errors
+    /// If the file cannot be opened or read, or is no capture that we understand.
+    pub fn open(path: &Path) -> Result<Self, CaptureError> {
+        let open_error = |source| CaptureError::Open { path: path.to_owned(), source };
+        let file = File::open(path).map_err(open_error)?;
+        let metadata = file.metadata().map_err(open_error)?;
+        if metadata.is_dir() {
+            return Err(open_error(io::ErrorKind::IsADirectory.into()));
+        }
+        let read_bytes = Arc::new(AtomicU64::new(0));
+        let counted = Counted { file, read_bytes: Arc::clone(&read_bytes) };
+        let input = decompress(counted).map_err(open_error)?;
+        let mut window = Window::new(input);
+        let format = read_header(&mut window).map_err(|problem| problem.of(path))?;
+        Ok(Self {
+            path: path.to_owned(),
+            window,
+            format,
+            notes: Notes::default(),
+            file_bytes: metadata.len(),
+            read_bytes,
+            current: None,
+        })
+    }
+
+    /// Go to the next frame; `false` at the end of the file, be it in the middle of a record ([`Notes::cut_off_at`]).
+    ///
+    /// # Errors
+    /// If the file cannot be read on, or is damaged.
+    pub fn advance(&mut self) -> Result<bool, CaptureError> {
+        self.current = None;
+        let found = match &mut self.format {
+            Format::Pcap(header) => pcap::next(&mut self.window, header),
+            Format::Pcapng(section) => pcapng::next(&mut self.window, section, &mut self.notes),
+        };
+        self.current = match found {
+            Ok(found) => found,
+            Err(Problem::CutOff(offset)) => {
+                self.notes.cut_off_at = Some(offset);
+                None
+            }
+            Err(problem) => return Err(problem.of(&self.path)),
+        };
+        match (&self.current, self.notes) {
+            (Some(_), _) => self.notes.frames += 1,
+            // A capture of devices that are not understood is an error, not an empty capture.
+            (None, Notes { frames: 0, unknown_link_type: Some(link_type), .. }) => {
+                return Err(Problem::LinkType(link_type).of(&self.path));
+            }
+            (None, _) => {}
+        }
+        Ok(self.current.is_some())
+    }
+
+    /// The frame that [`Capture::advance`] went to.
+    pub fn record(&self) -> Option<Record<'_>> {
+        self.current.as_ref().map(|found| Record {
+            time_ns: found.time_ns,
+            link_type: found.link_type,
+            bytes: self.window.taken(found.captured, found.after),
+            original_len: found.original_len,
+        })
+    }
+
+    /// What else there was, as far as it was read.
+    pub fn notes(&self) -> Notes {
+        self.notes
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Size of the file in bytes, compressed as it is.
+    pub fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+
+    /// Bytes of the file read so far.
+    pub fn read_bytes(&self) -> u64 {
+        self.read_bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// A record whose bytes have just been taken from the window.
+struct Found {
+    time_ns: u64,
+    link_type: LinkType,
+    captured: usize,
+    /// Bytes of the record behind the frame, taken as well.
+    after: usize,
+    original_len: u32,
+}
+
+/// What can be wrong, before the file's name is known.
+enum Problem {
+    /// The contents end at this byte, inside a structure.
+    CutOff(u64),
+    Read(u64, io::Error),
+    NotACapture,
+    LinkType(u32),
+    Damaged(u64, String),
+}
+
+impl Problem {
+    fn of(self, path: &Path) -> CaptureError {
+        let path = path.to_owned();
+        match self {
+            Self::CutOff(offset) => {
+                CaptureError::Damaged { path, offset, reason: "it ends inside the file header".to_owned() }
+            }
+            Self::Read(offset, source) => CaptureError::Read { path, offset, source },
+            Self::NotACapture => CaptureError::NotACapture { path },
+            Self::LinkType(link_type) => CaptureError::LinkType { path, link_type },
+            Self::Damaged(offset, reason) => CaptureError::Damaged { path, offset, reason },
+        }
+    }
+}
+
+fn read_header(window: &mut Window) -> Result<Format, Problem> {
+    let Some(magic) = window.peek::<4>()? else { return Err(Problem::NotACapture) };
+    if let Some(flavour) = pcap::Flavour::of(magic) {
+        pcap::Header::read(window, flavour).map(Format::Pcap)
+    } else if magic == pcapng::SECTION_HEADER {
+        Ok(Format::Pcapng(pcapng::Section::default()))
+    } else {
+        Err(Problem::NotACapture)
+    }
+}
+
+/// Names of link types, <https://www.tcpdump.org/linktypes.html>.
+fn link_type(number: u32) -> Option<LinkType> {
+    match number {
+        0 | 108 => Some(LinkType::Null),
+        1 => Some(LinkType::Ethernet),
+        12 | 14 | 101 | 228 | 229 => Some(LinkType::RawIp),
+        113 => Some(LinkType::LinuxSll),
+        276 => Some(LinkType::LinuxSll2),
+        _ => None,
+    }
+}
+
+struct Counted {
+    file: File,
+    read_bytes: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.file.read(buffer)?;
+        self.read_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        Ok(bytes)
+    }
+}
+
+/// The contents behind whatever compression the first bytes show.
+fn decompress(file: Counted) -> io::Result<Box<dyn Read + Send>> {
+    let mut file = BufReader::with_capacity(1 << 18, file);
+    let start = file.fill_buf()?;
+    let is_skippable = start.len() >= 4 && start[0] & 0xf0 == 0x50 && start[1..4] == ZSTD_SKIPPABLE;
+    if start.starts_with(&GZIP_MAGIC) {
+        Ok(Box::new(flate2::bufread::MultiGzDecoder::new(file)))
+    } else if start.starts_with(&ZSTD_MAGIC) || is_skippable {
+        Ok(Box::new(zstd::Decoder::with_buffer(file)?))
+    } else {
+        Ok(Box::new(file))
+    }
+}
