@@ -1,4 +1,14 @@
 //! The Pendulum agent as a library: everything the binary `pendulum` does, so that tests can reach it.
 
 pub mod bpf;
+pub mod cli;
+pub mod config;
+mod doctor;
+pub mod exit;
+pub mod http;
+mod log;
+pub mod metrics;
+pub mod net;
 pub mod replay;
+pub mod run;
+pub mod snapshot;

@@ -58,6 +58,18 @@ pub enum Mechanism {
     XdpGeneric,
 }
 
+impl Mechanism {
+    /// The name used in JSON and messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcx => "tcx",
+            Self::Clsact => "clsact",
+            Self::XdpNative => "xdp-native",
+            Self::XdpGeneric => "xdp-generic",
+        }
+    }
+}
+
 /// What [`super::LinkPrograms::attach`] has done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AttachReport {
@@ -212,7 +224,7 @@ fn refused(hook: Hook, device: &str, error: &ProgramError) -> BpfError {
 }
 
 /// An error with all its causes on one line: aya's own text often lacks the kernel's reason.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

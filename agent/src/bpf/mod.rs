@@ -10,10 +10,13 @@ mod batch;
 mod clsact;
 mod probe;
 mod programs;
+mod statistics;
 
+pub(crate) use attach::chain;
 pub use attach::{AttachReport, Hook, Mechanism, remove_leftovers};
-pub use probe::{Rung, RungStatus, probe};
+pub use probe::{OLDEST_KERNEL, Rung, RungStatus, probe};
 pub use programs::{LinkLayer, LinkPrograms, LoadOptions, MapFill, ProgramStatus};
+pub use statistics::{RunStatistics, enable_statistics};
 
 /// The compiled object, `bpf/packet.bpf.c`.
 pub static PACKET_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/packet.bpf.o"));
@@ -69,6 +72,15 @@ pub enum BpfError {
         what: &'static str,
         /// Its name.
         name: &'static str,
+    },
+    /// The kernel does not count runs of programs.
+    #[error(
+        "the kernel does not count runs of BPF programs: {reason}; give the agent CAP_SYS_ADMIN, or set \
+         kernel.bpf_stats_enabled = 1 and bpf-statistics = false"
+    )]
+    Statistics {
+        /// What the kernel says.
+        reason: String,
     },
     /// A traffic-control request over netlink failed.
     #[error("cannot {action} the clsact qdisc of {device}: {source}")]

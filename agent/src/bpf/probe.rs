@@ -11,7 +11,7 @@ use super::attach::chain;
 use super::{BpfError, LinkPrograms, LoadOptions};
 
 /// The oldest kernel the programs are tested on: tracepoint `qdisc_enqueue` and fetching atomics.
-const OLDEST_KERNEL: (u8, u8, u16) = (5, 15, 0);
+pub const OLDEST_KERNEL: (u8, u8, u16) = (5, 15, 0);
 
 /// How a rung of the ladder is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

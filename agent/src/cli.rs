@@ -1,0 +1,83 @@
+//! The command line: what can be asked for, and who answers.
+
+mod run;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::Config;
+use crate::exit::{Exit, Failure};
+
+/// Shows which of a link's two buffers holds the traffic, and why downloads collapse while something uploads.
+#[derive(Debug, Parser)]
+#[command(name = "pendulum", version, max_term_width = 100, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes follow sysexits(3): 0 success, 64 command line, 65 data, 66 no input, 69 \
+                          unavailable (device, port, kernel ability), 70 defect, 71 operating system, 74 input/output, \
+                          77 permission, 78 configuration. `doctor` ends with 0, 1 (degraded) or 2 (cannot run).";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Measure links until SIGTERM or SIGINT, and show the figures over HTTP
+    Run(run::Options),
+    /// Tell what this machine can and cannot do for the agent, and the remedy for what is missing
+    Doctor(crate::doctor::Options),
+    /// Check a configuration file and say where it is wrong
+    CheckConfig {
+        /// The file
+        file: PathBuf,
+    },
+}
+
+/// Runs what the arguments ask for. The first one is the program's name.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => return explain(&error),
+    };
+    match dispatch(cli.command) {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn dispatch(command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Run(options) => run::run(&options),
+        Command::Doctor(options) => crate::doctor::doctor(&options),
+        Command::CheckConfig { file } => check_config(&file),
+    }
+}
+
+/// Help goes to stdout and is a success; a mistake goes to stderr, with the code for it.
+fn explain(error: &clap::Error) -> ExitCode {
+    // A closed pipe is no reason to complain.
+    let _ = error.print();
+    if error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS }
+}
+
+fn check_config(file: &std::path::Path) -> Result<ExitCode, Failure> {
+    let config = Config::load(file)?;
+    let links: Vec<String> =
+        config.links.iter().map(|link| format!("{} on {}", link.name, link.wan)).collect();
+    println!("{}: fine; links: {}; listens on {}", file.display(), links.join(", "), config.listen);
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,74 @@
+//! Options of `pendulum run`.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use pendulum_model::rate::Rate;
+
+use crate::config::{DEFAULT_FILE, IngressHook, LogFormat, LogLevel, Overrides};
+use crate::exit::Failure;
+
+/// Measures one link given by options, or the links of a configuration file. Options win over the file. With a file
+/// of several links, --wan says which one the other link options are for.
+///
+/// Without --config and --wan, the file /etc/pendulum/pendulum.toml is read.
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    /// Configuration file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Network device towards the provider, e.g. ppp0
+    #[arg(long, value_name = "DEV")]
+    wan: Option<String>,
+    /// Network device towards the home hosts; may be repeated
+    #[arg(long, value_name = "DEV")]
+    lan: Vec<String>,
+    /// Capacity towards the provider, as tc writes rates: 196kbit, 2.4mbit
+    #[arg(long, value_name = "RATE")]
+    uplink_rate: Option<Rate>,
+    /// Capacity from the provider
+    #[arg(long, value_name = "RATE")]
+    downlink_rate: Option<Rate>,
+    /// Where packets from the provider are seen [default: tc]
+    #[arg(long, value_name = "HOOK")]
+    ingress_hook: Option<IngressHook>,
+    /// Address and port of the HTTP listener [default: 127.0.0.1:9924]
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<SocketAddr>,
+    /// Start although no device is there yet, or is up, and attach when one comes. Without it, at least one
+    /// configured device has to be there; the others are waited for
+    #[arg(long)]
+    wait: bool,
+    /// How log lines on stderr look [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
+    /// Least important log lines still written [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<LogLevel>,
+}
+
+pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let overrides = Overrides {
+        wan: options.wan.clone(),
+        lan: options.lan.clone(),
+        uplink_rate: options.uplink_rate,
+        downlink_rate: options.downlink_rate,
+        ingress_hook: options.ingress_hook,
+        listen: options.listen,
+        log_format: options.log_format,
+        log_level: options.log_level,
+    };
+    let config = overrides.resolve(file(options))?;
+    crate::log::start(config.log);
+    crate::run::run(&config, options.wait)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn file(options: &Options) -> Option<PathBuf> {
+    if options.config.is_some() || options.wan.is_some() {
+        return options.config.clone();
+    }
+    let default = Path::new(DEFAULT_FILE);
+    default.exists().then(|| default.to_owned())
+}

@@ -1,0 +1,205 @@
+//! From the file as written to a configuration that can be trusted.
+
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+
+use pendulum_model::rate::Span;
+use toml::Spanned;
+
+use super::error::{ConfigError, Source};
+use super::{Config, DEFAULT_LISTEN, Flows, Link, Log, raw};
+
+/// The allowed values of one key, both ends included.
+pub(crate) struct Bounds<T> {
+    pub(crate) least: T,
+    pub(crate) most: T,
+    pub(super) default: T,
+}
+
+/// A flow takes about 500 bytes of kernel memory; a million of them is what a large gateway can spare.
+pub(super) const MAX_FLOWS: Bounds<u32> = Bounds { least: 256, most: 1 << 20, default: 16_384 };
+/// Fewer than 64 entries would be one CPU's worth of the kernel's LRU free list.
+pub(super) const NURSERY: Bounds<u32> = Bounds { least: 64, most: 1 << 20, default: 4_096 };
+/// A retransmission timer backs off up to a minute and more (RFC 6298 §2.4): below 10 s live flows would be forgotten.
+pub(super) const IDLE_TIMEOUT: Bounds<Duration> = Bounds {
+    least: Duration::from_secs(10),
+    most: Duration::from_secs(24 * 3_600),
+    default: Duration::from_secs(300),
+};
+/// Bounds the size of one answer of `/api/v1/flows`.
+pub(crate) const TOP: Bounds<u32> = Bounds { least: 1, most: 10_000, default: 20 };
+
+/// `IFNAMSIZ` (linux/if.h) less the final zero.
+const DEVICE_NAME_MAX: usize = 15;
+/// A label value people can read in a dashboard.
+const LINK_NAME_MAX: usize = 32;
+
+pub(super) fn check(text: &str, path: &Path) -> Result<Config, ConfigError> {
+    let source = Source { text, path };
+    let file: raw::File = toml::from_str(text).map_err(|error| source.toml_error(&error))?;
+    if file.link.is_empty() {
+        return Err(source.invalid(0..0, "no link is configured", "add a [[link]] table with `wan = \"…\"`"));
+    }
+    Ok(Config {
+        listen: file.listen.map_or(Ok(DEFAULT_LISTEN), |listen| source.listen(&listen))?,
+        links: source.links(file.link)?,
+        flows: Flows {
+            idle_timeout: source.idle_timeout(file.flows.idle_timeout)?,
+            top: source.number(file.flows.top, &TOP)? as usize,
+        },
+        log: Log { format: file.log.format, level: file.log.level },
+        bpf_statistics: file.metrics.bpf_statistics.unwrap_or(true),
+    })
+}
+
+impl Source<'_> {
+    fn listen(&self, listen: &Spanned<String>) -> Result<SocketAddr, ConfigError> {
+        parse_listen(listen.get_ref()).map_err(|problem| self.problem(listen.span(), problem))
+    }
+
+    fn links(&self, raw: Vec<Spanned<raw::Link>>) -> Result<Vec<Link>, ConfigError> {
+        let mut names = HashMap::new();
+        let mut devices = HashMap::new();
+        let mut links = Vec::with_capacity(raw.len());
+        for link in raw {
+            let link = link.into_inner();
+            let wan_span = link.wan.span();
+            let name_span = link.name.as_ref().map_or(wan_span.clone(), Spanned::span);
+            let link = self.link(link)?;
+            self.unique("name", &mut names, &link.name, name_span)?;
+            self.unique("WAN device", &mut devices, &link.wan, wan_span)?;
+            links.push(link);
+        }
+        Ok(links)
+    }
+
+    fn unique(
+        &self,
+        what: &str,
+        seen: &mut HashMap<String, Range<usize>>,
+        value: &str,
+        span: Range<usize>,
+    ) -> Result<(), ConfigError> {
+        match seen.insert(value.to_owned(), span.clone()) {
+            None => Ok(()),
+            Some(_) => Err(self.invalid(
+                span,
+                format!("another link has the {what} `{value}` already"),
+                format!("give each [[link]] its own {what}"),
+            )),
+        }
+    }
+
+    fn link(&self, raw: raw::Link) -> Result<Link, ConfigError> {
+        let wan = self.device(&raw.wan)?;
+        let name = match &raw.name {
+            Some(name) => self.link_name(name)?,
+            None => wan.clone(),
+        };
+        let lan = raw.lan.iter().map(|device| self.device(device)).collect::<Result<Vec<_>, _>>()?;
+        if let Some(same) = raw.lan.iter().find(|device| *device.get_ref() == wan) {
+            return Err(self.invalid(
+                same.span(),
+                format!("`{wan}` is this link's WAN device"),
+                "name only devices towards the home hosts here",
+            ));
+        }
+        Ok(Link {
+            name,
+            wan,
+            lan,
+            rates: [raw.uplink_rate, raw.downlink_rate],
+            ingress_hook: raw.ingress_hook,
+            max_flows: self.number(raw.max_flows, &MAX_FLOWS)?,
+            nursery: self.number(raw.nursery, &NURSERY)?,
+        })
+    }
+
+    fn link_name(&self, name: &Spanned<String>) -> Result<String, ConfigError> {
+        let text = name.get_ref();
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if text.is_empty() || text.len() > LINK_NAME_MAX || !text.chars().all(allowed) {
+            return Err(self.invalid(
+                name.span(),
+                format!("`{text}` cannot name a link"),
+                format!("use 1 to {LINK_NAME_MAX} letters, digits, `.`, `_` or `-`"),
+            ));
+        }
+        Ok(text.clone())
+    }
+
+    fn device(&self, device: &Spanned<String>) -> Result<String, ConfigError> {
+        parse_device(device.get_ref()).map_err(|problem| self.problem(device.span(), problem))
+    }
+
+    fn number(&self, value: Option<Spanned<u32>>, bounds: &Bounds<u32>) -> Result<u32, ConfigError> {
+        let Some(value) = value else { return Ok(bounds.default) };
+        self.within(*value.get_ref(), bounds, value.span())
+    }
+
+    fn idle_timeout(&self, value: Option<Spanned<Span>>) -> Result<Duration, ConfigError> {
+        let Some(value) = value else { return Ok(IDLE_TIMEOUT.default) };
+        let bounds = Bounds {
+            least: Span(IDLE_TIMEOUT.least),
+            most: Span(IDLE_TIMEOUT.most),
+            default: Span(IDLE_TIMEOUT.default),
+        };
+        Ok(self.within(*value.get_ref(), &bounds, value.span())?.0)
+    }
+
+    fn within<T: PartialOrd + Display + Copy>(
+        &self,
+        value: T,
+        bounds: &Bounds<T>,
+        span: Range<usize>,
+    ) -> Result<T, ConfigError> {
+        if value < bounds.least || value > bounds.most {
+            let Bounds { least, most, default } = bounds;
+            return Err(self.invalid(
+                span,
+                format!("{value} is out of range"),
+                format!("allowed are {least} to {most}, and {default} is the default"),
+            ));
+        }
+        Ok(value)
+    }
+
+    fn problem(&self, span: Range<usize>, problem: Problem) -> ConfigError {
+        self.invalid(span, problem.reason, problem.remedy)
+    }
+}
+
+/// What is wrong with one value, wherever it came from.
+#[derive(Debug)]
+pub(super) struct Problem {
+    pub(super) reason: String,
+    pub(super) remedy: &'static str,
+}
+
+pub(super) fn parse_listen(text: &str) -> Result<SocketAddr, Problem> {
+    text.parse().map_err(|_| Problem {
+        reason: format!("`{text}` is not a numeric address with a port"),
+        remedy: "write for example 127.0.0.1:9924 or [::1]:9924",
+    })
+}
+
+/// The kernel's own rule for device names: `dev_valid_name` in net/core/dev.c.
+pub(super) fn parse_device(text: &str) -> Result<String, Problem> {
+    let forbidden = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
+    if text.is_empty()
+        || text.len() > DEVICE_NAME_MAX
+        || text == "."
+        || text == ".."
+        || text.chars().any(forbidden)
+    {
+        return Err(Problem {
+            reason: format!("`{}` cannot be the name of a network device", text.escape_debug()),
+            remedy: "`ip -brief link` lists the devices of this machine",
+        });
+    }
+    Ok(text.to_owned())
+}

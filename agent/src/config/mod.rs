@@ -1,0 +1,175 @@
+//! Configuration: parsed and checked once, then trusted.
+//!
+//! [`raw`] is the file as written, [`check`] turns it into the types here, [`overrides`] applies the command line.
+//! Nothing else in the agent looks at text from users again.
+
+mod check;
+mod error;
+mod overrides;
+mod raw;
+#[cfg(test)]
+mod tests;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use pendulum_model::rate::Rate;
+use pendulum_model::segment::Direction;
+use serde::{Deserialize, Serialize};
+
+pub(crate) use check::TOP;
+pub use error::ConfigError;
+pub(crate) use error::closest;
+pub use overrides::Overrides;
+
+/// Where the agent listens unless told otherwise: this machine only.
+pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9924);
+
+/// The file `pendulum run` reads when it is given neither `--config` nor `--wan`.
+pub const DEFAULT_FILE: &str = "/etc/pendulum/pendulum.toml";
+
+/// A checked configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Address and port of the HTTP listener.
+    pub listen: SocketAddr,
+    /// The links to watch: at least one, names and WAN devices unique.
+    pub links: Vec<Link>,
+    /// The flow table's upkeep.
+    pub flows: Flows,
+    /// The agent's own messages.
+    pub log: Log,
+    /// Whether the kernel measures run count and run time of BPF programs.
+    pub bpf_statistics: bool,
+}
+
+/// One bottleneck link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Value of the label `link`.
+    pub name: String,
+    /// Network device towards the provider.
+    pub wan: String,
+    /// Network devices towards the home hosts.
+    pub lan: Vec<String>,
+    /// Capacity in each direction, if known; index with [`Direction`].
+    pub rates: [Option<Rate>; 2],
+    /// Where packets from the provider are seen.
+    pub ingress_hook: IngressHook,
+    /// Flows that can be followed at once.
+    pub max_flows: u32,
+    /// Connection attempts that can be remembered at once.
+    pub nursery: u32,
+}
+
+impl Link {
+    /// A link with all defaults.
+    pub fn new(wan: impl Into<String>) -> Self {
+        let wan = wan.into();
+        Self {
+            name: wan.clone(),
+            wan,
+            lan: Vec::new(),
+            rates: [None, None],
+            ingress_hook: IngressHook::default(),
+            max_flows: check::MAX_FLOWS.default,
+            nursery: check::NURSERY.default,
+        }
+    }
+
+    /// Capacity in one direction, if known.
+    pub fn rate(&self, direction: Direction) -> Option<Rate> {
+        self.rates[direction as usize]
+    }
+}
+
+/// The flow table's upkeep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flows {
+    /// A flow without a packet for this long is forgotten.
+    pub idle_timeout: Duration,
+    /// Flows that the API lists when the request names no limit.
+    pub top: usize,
+}
+
+/// The agent's own messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Log {
+    /// How they look.
+    pub format: LogFormat,
+    /// Which are written.
+    pub level: LogLevel,
+}
+
+/// Where packets from the provider are seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum IngressHook {
+    /// TC ingress: works on every device, after GRO.
+    #[default]
+    Tc,
+    /// XDP: before GRO, so that each segment has its own time; needs a device with a link layer.
+    Xdp,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    /// For people and the journal.
+    #[default]
+    Text,
+    /// One JSON object for each line.
+    Json,
+}
+
+/// The least important messages that are still written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogLevel {
+    /// What stops the agent or a link.
+    Error,
+    /// What degrades a measurement.
+    Warn,
+    /// What was attached, and what changed.
+    #[default]
+    Info,
+    /// Each step.
+    Debug,
+    /// Everything, also from libraries.
+    Trace,
+}
+
+impl Config {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, is not TOML, or says something that is not allowed: the message names file, line and key.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::Unreadable { file: path.to_owned(), source })?;
+        Self::parse(&text, path)
+    }
+
+    /// Checks the text of a file; `path` only appears in messages.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
+        check::check(text, path)
+    }
+}
+
+impl Default for Config {
+    /// Everything at its default, and no link yet.
+    fn default() -> Self {
+        Self {
+            listen: DEFAULT_LISTEN,
+            links: Vec::new(),
+            flows: Flows { idle_timeout: check::IDLE_TIMEOUT.default, top: check::TOP.default as usize },
+            log: Log::default(),
+            bpf_statistics: true,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The configuration file as it is written. Every field says its unit, its range and what happens without it.
+
+use pendulum_model::rate::{Rate, Span};
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::{IngressHook, LogFormat, LogLevel};
+
+/// The whole file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct File {
+    /// Address and port of the HTTP listener, numeric. Default 127.0.0.1:9924; port 0 takes any free port.
+    pub(super) listen: Option<Spanned<String>>,
+    /// One table for each link; at least one.
+    #[serde(default)]
+    pub(super) link: Vec<Spanned<Link>>,
+    /// The flow table's upkeep.
+    #[serde(default)]
+    pub(super) flows: Flows,
+    /// The agent's own messages.
+    #[serde(default)]
+    pub(super) log: Log,
+    /// What `/metrics` includes.
+    #[serde(default)]
+    pub(super) metrics: Metrics,
+}
+
+/// One bottleneck link.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Link {
+    /// Value of the label `link`: 1 to 32 of `A-Z a-z 0-9 . _ -`, unique. Default: the name of the WAN device.
+    pub(super) name: Option<Spanned<String>>,
+    /// Network device towards the provider: where the uplink buffer stands.
+    pub(super) wan: Spanned<String>,
+    /// Network devices towards the home hosts. Default: none.
+    #[serde(default)]
+    pub(super) lan: Vec<Spanned<String>>,
+    /// Capacity towards the provider, as `tc` writes rates (`196kbit`). Default: unknown.
+    pub(super) uplink_rate: Option<Rate>,
+    /// Capacity from the provider, as `tc` writes rates. Default: unknown.
+    pub(super) downlink_rate: Option<Rate>,
+    /// Where packets from the provider are seen. Default `tc`.
+    #[serde(default)]
+    pub(super) ingress_hook: IngressHook,
+    /// Flows that can be followed at once, 256 to 1048576. Default 16384, which takes about 8 MiB of kernel memory.
+    pub(super) max_flows: Option<Spanned<u32>>,
+    /// Connection attempts that can be remembered at once before they are answered, 64 to 1048576. Default 4096.
+    pub(super) nursery: Option<Spanned<u32>>,
+}
+
+/// The flow table's upkeep.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Flows {
+    /// A flow without a packet for this long is forgotten; 10s to 24h. Default 5m.
+    pub(super) idle_timeout: Option<Spanned<Span>>,
+    /// Flows that `/api/v1/flows` lists when the request names no limit; 1 to 10000. Default 20.
+    pub(super) top: Option<Spanned<u32>>,
+}
+
+/// The agent's own messages, on stderr.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Log {
+    /// `text` or `json`. Default `text`, with journal priorities when stderr is the journal.
+    #[serde(default)]
+    pub(super) format: LogFormat,
+    /// `error`, `warn`, `info`, `debug` or `trace`. Default `info`.
+    #[serde(default)]
+    pub(super) level: LogLevel,
+}
+
+/// What `/metrics` includes.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Metrics {
+    /// Lets the kernel measure run count and run time of BPF programs while the agent runs. It costs two clock reads
+    /// for each run of every BPF program on this machine. Default true.
+    pub(super) bpf_statistics: Option<bool>,
+}

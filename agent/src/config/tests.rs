@@ -1,0 +1,146 @@
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::exit::{Classified, Exit};
+
+const SHIPPED: &str = include_str!("../../../deploy/pendulum.toml");
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    Config::parse(text, Path::new("test.toml"))
+}
+
+fn refusal(text: &str) -> String {
+    parse(text).expect_err(text).to_string()
+}
+
+#[test]
+fn shipped_example_is_accepted_and_shows_the_defaults() {
+    let config = parse(SHIPPED).unwrap();
+    let defaults = Config::default();
+    assert_eq!((config.listen, config.log), (defaults.listen, defaults.log));
+    assert_eq!((config.flows, config.bpf_statistics), (defaults.flows, defaults.bpf_statistics));
+    let [link] = config.links.as_slice() else { panic!("one link") };
+    let plain = Link::new("ppp0");
+    assert_eq!((link.max_flows, link.nursery), (plain.max_flows, plain.nursery));
+    assert_eq!(link.ingress_hook, plain.ingress_hook);
+    assert_eq!((link.name.as_str(), link.lan.as_slice()), ("dsl", ["br-lan".to_owned()].as_slice()));
+    assert_eq!(link.rate(Direction::Up), "10mbit".parse().ok());
+    assert_eq!(link.rate(Direction::Down), "50mbit".parse().ok());
+}
+
+/// Each key of the raw configuration has to be shown in the shipped example.
+#[test]
+fn shipped_example_shows_every_key() {
+    let raw = include_str!("raw.rs");
+    let fields = raw.lines().filter_map(|line| line.trim().strip_prefix("pub(super) ")?.split_once(':'));
+    for key in fields.map(|(field, _)| field.replace('_', "-")) {
+        let shown = SHIPPED.lines().any(|line| {
+            line.split_once(" = ").is_some_and(|(name, _)| name == key)
+                || line.trim_matches(['[', ']']) == key
+        });
+        assert!(shown, "deploy/pendulum.toml does not show `{key}`");
+    }
+}
+
+#[test]
+fn a_link_needs_only_its_device() {
+    let config = parse("[[link]]\nwan = \"eth0\"\n").unwrap();
+    assert_eq!(config.links, [Link::new("eth0")]);
+    assert_eq!(config.listen, DEFAULT_LISTEN);
+}
+
+#[test]
+fn refusals_name_file_line_key_reason_and_remedy() {
+    let wan = "[[link]]\nwan = \"eth0\"\n";
+    for (text, expected) in [
+        ("", "test.toml:1: no link is configured; add a [[link]]"),
+        ("[[link]]\nname = \"a\"\n", "test.toml:1: link[0]: missing key `wan`; add `wan = …`"),
+        (
+            &format!("{wan}uplink-rte = \"1mbit\"\n"),
+            "test.toml:3: link[0].uplink-rte: unknown key `uplink-rte`; did you mean `uplink-rate`?",
+        ),
+        (
+            &format!("{wan}uplink-rate = \"196 kbauds\"\n"),
+            "test.toml:3: link[0].uplink-rate: \"196 kbauds\" is not a rate",
+        ),
+        (
+            &format!("{wan}max-flows = 5\n"),
+            "test.toml:3: link[0].max-flows: 5 is out of range; allowed are 256 to 1048576",
+        ),
+        (&format!("{wan}max-flows = -5\n"), "test.toml:3: link[0].max-flows: invalid value"),
+        (
+            &format!("{wan}[flows]\nidle-timeout = \"1s\"\n"),
+            "test.toml:4: flows.idle-timeout: 1s is out of range; allowed are 10s to 24h",
+        ),
+        (&format!("listen = \"localhost:9924\"\n{wan}"), "test.toml:1: listen: `localhost:9924` is not"),
+        (
+            &format!("{wan}ingress-hook = \"xpd\"\n"),
+            "test.toml:3: link[0].ingress-hook: unknown variant `xpd`",
+        ),
+        (
+            &format!("{wan}lan = [\"br0\", \"eth0\"]\n"),
+            "test.toml:3: link[0].lan[1]: `eth0` is this link's WAN",
+        ),
+        (&format!("{wan}name = \"a b\"\n"), "test.toml:3: link[0].name: `a b` cannot name a link"),
+        (&format!("{wan}{wan}"), "test.toml:4: link[1].wan: another link has the name `eth0` already"),
+        (
+            "[[link]]\nwan = \"a/b\"\n",
+            "test.toml:2: link[0].wan: `a/b` cannot be the name of a network device",
+        ),
+        (&format!("{wan}[log]\nlevel = \"loud\"\n"), "test.toml:4: log.level: unknown variant `loud`"),
+        (&format!("{wan}[[link]\n"), "test.toml:3: "),
+    ] {
+        let message = refusal(text);
+        assert!(message.starts_with(expected), "\n got {message}\nwant {expected}");
+        assert!(message.contains("; "), "no remedy: {message}");
+    }
+}
+
+#[test]
+fn same_name_on_two_links_is_refused() {
+    let message = refusal("[[link]]\nwan = \"a\"\nname = \"x\"\n[[link]]\nwan = \"b\"\nname = \"x\"\n");
+    assert!(message.starts_with("test.toml:6: link[1].name: another link has the name `x`"), "{message}");
+}
+
+#[test]
+fn a_missing_file_is_no_input_and_a_wrong_one_is_config() {
+    let missing = Config::load(Path::new("/nonexistent/pendulum.toml")).expect_err("missing");
+    assert_eq!(missing.exit(), Exit::NoInput);
+    assert!(missing.to_string().starts_with("/nonexistent/pendulum.toml: cannot read"));
+    assert_eq!(parse("x = 1").expect_err("unknown key").exit(), Exit::Config);
+}
+
+fn overrides(wan: Option<&str>) -> Overrides {
+    Overrides { wan: wan.map(str::to_owned), uplink_rate: "1mbit".parse().ok(), ..Overrides::default() }
+}
+
+fn two_links() -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("two.toml");
+    std::fs::write(&file, "[[link]]\nwan = \"a\"\n[[link]]\nwan = \"b\"\ndownlink-rate = \"9mbit\"\n")
+        .unwrap();
+    (directory, file)
+}
+
+#[test]
+fn a_device_on_the_command_line_is_a_whole_configuration() {
+    let config = overrides(Some("ppp0")).resolve(None).unwrap();
+    let [link] = config.links.as_slice() else { panic!("one link") };
+    assert_eq!((link.name.as_str(), link.wan.as_str()), ("ppp0", "ppp0"));
+    assert_eq!(link.rate(Direction::Up), "1mbit".parse().ok());
+    let nothing = Overrides::default().resolve(None).expect_err("nothing to watch");
+    assert_eq!(nothing.exit(), Exit::Usage);
+}
+
+#[test]
+fn options_go_to_the_link_they_name() {
+    let (_directory, file) = two_links();
+    let config = overrides(Some("b")).resolve(Some(file.clone())).unwrap();
+    assert_eq!(config.links[0], Link::new("a"));
+    assert_eq!(config.links[1].rate(Direction::Up), "1mbit".parse().ok());
+    assert_eq!(config.links[1].rate(Direction::Down), "9mbit".parse().ok());
+    for wrong in [overrides(Some("c")), overrides(None)] {
+        assert_eq!(wrong.resolve(Some(file.clone())).expect_err("ambiguous").exit(), Exit::Usage);
+    }
+    assert!(Overrides::default().resolve(Some(file)).is_ok());
+}

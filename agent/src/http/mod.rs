@@ -1,0 +1,159 @@
+//! The HTTP side: metrics, health, API, page. Reads snapshots, never the kernel.
+
+mod answer;
+mod flows;
+mod page;
+mod server;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use thiserror::Error;
+
+use crate::config::Config;
+use crate::exit::{Classified, Exit};
+use crate::metrics::{Exposition, Format};
+use crate::snapshot::Board;
+
+pub use server::{Listener, serve};
+
+use answer::{Refusal, json};
+
+/// The listener cannot be had.
+#[derive(Debug, Error)]
+#[error("cannot listen on {address}: {reason}; {remedy}")]
+pub struct ListenError {
+    address: SocketAddr,
+    reason: String,
+    remedy: &'static str,
+    exit: Exit,
+}
+
+impl ListenError {
+    fn new(address: SocketAddr, error: &std::io::Error) -> Self {
+        use std::io::ErrorKind::{AddrInUse, AddrNotAvailable, PermissionDenied};
+        let (remedy, exit) = match error.kind() {
+            AddrInUse => (
+                "another process has this port: stop it (`ss -ltnp` shows which), or choose another with --listen",
+                Exit::Unavailable,
+            ),
+            AddrNotAvailable => (
+                "no device of this network namespace has this address: `ip address` shows those it has",
+                Exit::Unavailable,
+            ),
+            PermissionDenied => (
+                "ports below 1024 need CAP_NET_BIND_SERVICE: choose a higher one with --listen",
+                Exit::NoPermission,
+            ),
+            _ => ("choose another address or port with --listen", Exit::Os),
+        };
+        Self { address, reason: error.to_string(), remedy, exit }
+    }
+}
+
+impl Classified for ListenError {
+    fn exit(&self) -> Exit {
+        self.exit
+    }
+}
+
+/// What the handlers answer from.
+#[derive(Debug)]
+pub struct App {
+    board: Board,
+    exposition: Exposition,
+    started: Instant,
+    /// Flows listed when a request names no limit.
+    top: usize,
+}
+
+impl App {
+    /// An app over the links of `board`. `statistics`: whether the kernel counts runs of BPF programs.
+    pub fn new(board: Board, config: &Config, statistics: bool) -> Self {
+        Self {
+            exposition: Exposition::new(&board, statistics),
+            board,
+            started: Instant::now(),
+            top: config.flows.top,
+        }
+    }
+}
+
+/// All paths.
+pub fn router(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/", get(page::landing))
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/api/v1/state", get(state::state))
+        .route("/api/v1/flows", get(flows::flows))
+        .fallback(unknown_path)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(app)
+        .layer(axum::middleware::map_response(answer::guard))
+}
+
+async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    let format = Format::negotiate(accept);
+    match app.exposition.encode(format) {
+        Ok(text) => ([(CONTENT_TYPE, format.content_type())], text).into_response(),
+        Err(error) => Refusal {
+            status: StatusCode::INTERNAL_SERVER_ERROR,
+            reason: format!("the metrics could not be written: {error}"),
+            remedy: "this is a defect: please report it".to_owned(),
+        }
+        .into_response(),
+    }
+}
+
+/// The process answers: nothing more is said.
+async fn healthz() -> Response {
+    ([(CACHE_CONTROL, "no-store")], "ok\n").into_response()
+}
+
+/// At least one link is measured.
+async fn readyz(State(app): State<Arc<App>>) -> Response {
+    let links = app.board.snapshots();
+    let ready = links.iter().any(|link| link.is_ready());
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let links = links.iter().map(|link| {
+        let link_state = serde_json::json!({
+            "ready": link.is_ready(), "device": link.device.name(), "trouble": link.trouble.as_deref(),
+        });
+        (link.name.to_string(), link_state)
+    });
+    let links: serde_json::Map<String, serde_json::Value> = links.collect();
+    json(status, &serde_json::json!({ "ready": ready, "links": links }))
+}
+
+async fn unknown_path(uri: Uri) -> Refusal {
+    Refusal {
+        status: StatusCode::NOT_FOUND,
+        reason: format!("there is no {}", answer::shortened(uri.path())),
+        remedy: "the start page at / links to what there is".to_owned(),
+    }
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> Refusal {
+    Refusal {
+        status: StatusCode::METHOD_NOT_ALLOWED,
+        reason: format!(
+            "{} does not take {}",
+            answer::shortened(uri.path()),
+            answer::shortened(method.as_str())
+        ),
+        remedy: "use GET: everything here is for reading".to_owned(),
+    }
+}

@@ -1,0 +1,111 @@
+//! Accepts connections and bounds what one client can take: their number, their age, the size and time of a request's head.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tracing::{debug, warn};
+
+use super::ListenError;
+
+/// Connections at once; the next one waits.
+const MAX_CONNECTIONS: usize = 128;
+/// A request's head has to arrive within this time. An idle connection is closed after it too.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// Largest request head, bytes: four times what Prometheus sends with long authorization headers.
+const MAX_HEAD: usize = 16 * 1024;
+/// Most headers in a request.
+const MAX_HEADERS: usize = 64;
+/// A connection is closed after this age, when its answer is out: a reader that never reads does not stay for ever.
+const MAX_AGE: Duration = Duration::from_secs(600);
+/// Time for the last answer once a connection has to close.
+const LAST_ANSWER: Duration = Duration::from_secs(2);
+/// Pause after a failed accept: with all file descriptors in use, it fails at once again.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A bound listener.
+#[derive(Debug)]
+pub struct Listener {
+    listener: TcpListener,
+    /// Where it is bound; the port is the real one, also if any was asked for.
+    pub address: SocketAddr,
+}
+
+impl Listener {
+    /// Binds the address.
+    ///
+    /// # Errors
+    /// The address is taken, not ours, or not allowed.
+    pub async fn bind(address: SocketAddr) -> Result<Self, ListenError> {
+        let listener = TcpListener::bind(address).await.map_err(|error| ListenError::new(address, &error))?;
+        let address = listener.local_addr().map_err(|error| ListenError::new(address, &error))?;
+        Ok(Self { listener, address })
+    }
+}
+
+/// Serves until `shutdown` becomes true; connections then get a moment for their last answer.
+pub async fn serve(listener: Listener, router: Router, mut shutdown: watch::Receiver<bool>) {
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let stop = shutdown.clone();
+    let accept = async {
+        loop {
+            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
+            match listener.listener.accept().await {
+                Ok((stream, peer)) => {
+                    tokio::spawn(connection(stream, peer, router.clone(), stop.clone(), permit));
+                }
+                Err(error) => {
+                    warn!("cannot accept a connection: {error}");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    };
+    tokio::select! {
+        () = accept => {}
+        _ = shutdown.wait_for(|stop| *stop) => {}
+    }
+    // All permits are back when all connections are closed.
+    let all = permits.acquire_many(MAX_CONNECTIONS as u32);
+    if tokio::time::timeout(LAST_ANSWER, all).await.is_err() {
+        debug!("connections were cut off at the end");
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    router: Router,
+    mut shutdown: watch::Receiver<bool>,
+    _permit: OwnedSemaphorePermit,
+) {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD)
+        .max_headers(MAX_HEADERS)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let mut connection = std::pin::pin!(connection);
+    let closing = async {
+        tokio::select! {
+            () = tokio::time::sleep(MAX_AGE) => {}
+            _ = shutdown.wait_for(|stop| *stop) => {}
+        }
+    };
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = closing => {
+            connection.as_mut().graceful_shutdown();
+            tokio::time::timeout(LAST_ANSWER, connection).await.unwrap_or(Ok(()))
+        }
+    };
+    if let Err(error) = ended {
+        debug!(%peer, "connection ended: {error}");
+    }
+}

@@ -1,0 +1,274 @@
+//! `/api/v1/state`: every link at one look. The structures here are the schema; docs/api.md explains it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use pendulum_model::segment::{Class, Direction};
+use serde::Serialize;
+
+use super::{App, json};
+use crate::bpf::{MapFill, ProgramStatus, abi};
+use crate::metrics::{LOST_REASONS, MARKS};
+use crate::snapshot::{FlowSweep, LinkSnapshot, RecentRtt};
+
+#[derive(Serialize)]
+struct Report {
+    version: &'static str,
+    uptime_s: f64,
+    links: Vec<Link>,
+}
+
+#[derive(Serialize)]
+struct Link {
+    name: String,
+    wan: String,
+    device: &'static str,
+    attached: bool,
+    hooks: Option<Hooks>,
+    trouble: Option<String>,
+    link: Capacity,
+    directions: BTreeMap<&'static str, DirectionReport>,
+    flow_table: FlowTable,
+    losses: BTreeMap<&'static str, u64>,
+    programs: Vec<Program>,
+    maps: Vec<Map>,
+}
+
+#[derive(Serialize)]
+struct Hooks {
+    ifindex: u32,
+    link_layer: &'static str,
+    egress: &'static str,
+    ingress: &'static str,
+}
+
+/// Named as in the output of `pendulum replay`.
+#[derive(Serialize)]
+struct Capacity {
+    uplink_rate_bps: Option<u64>,
+    downlink_rate_bps: Option<u64>,
+    rate_source: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct DirectionReport {
+    segments: BTreeMap<&'static str, u64>,
+    bytes: u64,
+    payload_bytes: u64,
+    retransmitted_segments: u64,
+    reordered_segments: u64,
+    marked_segments: BTreeMap<&'static str, u64>,
+    throughput_bps: f64,
+    goodput_bps: f64,
+    utilization: Option<f64>,
+    in_flight_bytes: u64,
+    flows: u32,
+    rtt: Option<Rtt>,
+    ack_burst: Option<AckBurst>,
+}
+
+/// Round trips from the gateway to the end this direction leads to, and back, over the last ten seconds.
+#[derive(Serialize)]
+struct Rtt {
+    samples: u64,
+    min_s: Option<f64>,
+    mean_s: f64,
+    p50_s: f64,
+    p95_s: f64,
+}
+
+#[derive(Serialize)]
+struct AckBurst {
+    mean: f64,
+    p95: usize,
+    histogram: BTreeMap<usize, u64>,
+}
+
+#[derive(Serialize)]
+struct FlowTable {
+    flows: usize,
+    nursed: u64,
+    promoted: u64,
+    restarted: u64,
+    expired: u64,
+    evicted: u64,
+}
+
+#[derive(Serialize)]
+struct Program {
+    name: &'static str,
+    attached: bool,
+    runs: u64,
+    run_seconds: f64,
+}
+
+#[derive(Serialize)]
+struct Map {
+    name: &'static str,
+    entries: u32,
+    capacity: u32,
+}
+
+pub(super) async fn state(State(app): State<Arc<App>>) -> Response {
+    let report = Report {
+        version: env!("CARGO_PKG_VERSION"),
+        uptime_s: app.started.elapsed().as_secs_f64(),
+        links: app.board.snapshots().iter().map(|link| report(link)).collect(),
+    };
+    json(StatusCode::OK, &report)
+}
+
+fn report(link: &LinkSnapshot) -> Link {
+    let rate = |direction| link.direction(direction).rate;
+    Link {
+        name: link.name.to_string(),
+        wan: link.wan.to_string(),
+        device: link.device.name(),
+        attached: link.hooks.is_some(),
+        hooks: link.hooks.as_ref().map(|hooks| Hooks {
+            ifindex: hooks.ifindex,
+            link_layer: hooks.link_layer,
+            egress: hooks.egress,
+            ingress: hooks.ingress,
+        }),
+        trouble: link.trouble.as_deref().map(str::to_owned),
+        link: Capacity {
+            uplink_rate_bps: rate(Direction::Up).map(|known| known.rate.bits_per_second()),
+            downlink_rate_bps: rate(Direction::Down).map(|known| known.rate.bits_per_second()),
+            rate_source: rate(Direction::Up).or(rate(Direction::Down)).map(|known| known.source.name()),
+        },
+        directions: Direction::ALL
+            .map(|direction| (direction.name(), direction_report(link, direction)))
+            .into(),
+        flow_table: flow_table(link),
+        losses: LOST_REASONS.into_iter().zip(link.stats).collect(),
+        programs: link.programs.iter().map(program).collect(),
+        maps: link.maps.iter().map(map).collect(),
+    }
+}
+
+fn direction_report(link: &LinkSnapshot, direction: Direction) -> DirectionReport {
+    let snapshot = link.direction(direction);
+    let counters = &snapshot.counters;
+    let totals = &link.flows.totals[direction as usize];
+    DirectionReport {
+        segments: Class::ALL.map(Class::name).into_iter().zip(counters.segments).collect(),
+        bytes: counters.bytes.iter().sum(),
+        payload_bytes: counters.payload_bytes,
+        retransmitted_segments: counters.retransmitted_segments,
+        reordered_segments: counters.reordered_segments,
+        marked_segments: MARKS.into_iter().zip(counters.marked_segments).collect(),
+        throughput_bps: snapshot.throughput * 8.0,
+        goodput_bps: totals.goodput * 8.0,
+        utilization: snapshot.utilization(),
+        in_flight_bytes: totals.in_flight_bytes,
+        flows: totals.active,
+        rtt: rtt(&snapshot.rtt, &link.flows, direction),
+        ack_burst: ack_burst(counters),
+    }
+}
+
+fn rtt(recent: &RecentRtt, flows: &FlowSweep, direction: Direction) -> Option<Rtt> {
+    let samples: u64 = recent.slots.iter().sum();
+    if samples == 0 {
+        return None;
+    }
+    let known =
+        flows.rows.iter().map(|row| &row.halves[direction as usize]).filter(|half| half.rtt_samples > 0);
+    Some(Rtt {
+        samples,
+        min_s: known.map(|half| half.rtt_min_us).min().map(|us| f64::from(us) / 1e6),
+        mean_s: recent.sum_us as f64 / samples as f64 / 1e6,
+        p50_s: rtt_quantile(&recent.slots, 0.50),
+        p95_s: rtt_quantile(&recent.slots, 0.95),
+    })
+}
+
+/// A quantile by linear interpolation inside its bucket, as Prometheus' `histogram_quantile` does it; above the last
+/// bound, that bound.
+fn rtt_quantile(slots: &[u64], quantile: f64) -> f64 {
+    let rank = quantile * slots.iter().sum::<u64>() as f64;
+    let mut below = 0.0;
+    let mut lower = 0.0;
+    for (&count, bound) in slots.iter().zip(abi::RTT_BOUNDS_US.iter().map(|&us| f64::from(us) / 1e6)) {
+        let count = count as f64;
+        if count > 0.0 && below + count >= rank {
+            return lower + (bound - lower) * ((rank - below) / count).clamp(0.0, 1.0);
+        }
+        below += count;
+        lower = bound;
+    }
+    lower
+}
+
+fn ack_burst(counters: &abi::pendulum_counters) -> Option<AckBurst> {
+    let bursts: u64 = counters.bursts.iter().sum();
+    if bursts == 0 {
+        return None;
+    }
+    let rank = (bursts * 95).div_ceil(100);
+    let mut below = 0;
+    let p95 = counters.bursts.iter().position(|&count| {
+        below += count;
+        below >= rank
+    });
+    Some(AckBurst {
+        mean: counters.burst_segments as f64 / bursts as f64,
+        p95: p95.unwrap_or(0),
+        histogram: (0..).zip(counters.bursts).filter(|(_, count)| *count > 0).collect(),
+    })
+}
+
+fn flow_table(link: &LinkSnapshot) -> FlowTable {
+    let stat = |index: u32| link.stats[index as usize];
+    FlowTable {
+        flows: link.flows.rows.len(),
+        nursed: stat(abi::PENDULUM_FLOW_NURSED),
+        promoted: stat(abi::PENDULUM_FLOW_PROMOTED),
+        restarted: stat(abi::PENDULUM_FLOW_RESTARTED),
+        expired: link.flows.expired,
+        evicted: link.flows.evicted,
+    }
+}
+
+fn program(program: &ProgramStatus) -> Program {
+    Program {
+        name: program.name,
+        attached: program.attached,
+        runs: program.run_count,
+        run_seconds: program.run_time.as_secs_f64(),
+    }
+}
+
+fn map(map: &MapFill) -> Map {
+    Map { name: map.name, entries: map.entries, capacity: map.capacity }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_lie_inside_their_bucket() {
+        let mut slots = [0; abi::PENDULUM_RTT_SLOTS as usize];
+        slots[4] = 100; // 5 to 10 ms
+        assert!((rtt_quantile(&slots, 0.5) - 0.0075).abs() < 1e-9);
+        slots[14] = 900; // above 10 s
+        assert!((rtt_quantile(&slots, 0.95) - 10.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn bursts_have_a_mean_and_a_95th_percentile() {
+        let mut counters = abi::pendulum_counters::zero();
+        assert!(ack_burst(&counters).is_none());
+        counters.bursts[1] = 94;
+        counters.bursts[20] = 6;
+        counters.burst_segments = 94 + 120;
+        let burst = ack_burst(&counters).expect("there were bursts");
+        assert_eq!((burst.p95, burst.mean), (20, 2.14));
+        assert_eq!(burst.histogram, BTreeMap::from([(1, 94), (20, 6)]));
+    }
+}

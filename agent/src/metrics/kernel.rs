@@ -1,0 +1,145 @@
+//! The agent about its own measuring: programs, maps, losses, and how reading from the kernel goes.
+
+use std::fmt::Result;
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+
+use super::family::{Family, Samples};
+use crate::bpf::{MapFill, ProgramStatus, abi};
+use crate::snapshot::{Board, LinkSnapshot, Reading, ReadingHealth};
+
+const ATTACHED: Family = Family::gauge(
+    "pendulum_bpf_program_attached",
+    None,
+    "1 while the BPF program hangs on its device, else 0.",
+);
+const RUNS: Family = Family::counter(
+    "pendulum_bpf_program_runs_total",
+    None,
+    "Runs of the BPF program since it was loaded, by the kernel's BPF statistics.",
+);
+const RUN_SECONDS: Family = Family::counter(
+    "pendulum_bpf_program_run_seconds_total",
+    Some("seconds"),
+    "Time the BPF program ran since it was loaded, by the kernel's BPF statistics.",
+);
+const ENTRIES: Family = Family::gauge("pendulum_map_entries", None, "Entries in the BPF map.");
+const CAPACITY: Family = Family::gauge("pendulum_map_capacity", None, "Entries the BPF map can hold.");
+const LOST: Family = Family::counter(
+    "pendulum_lost_total",
+    None,
+    "Measurements that could not be made (completely) from a packet, by reason; the packets passed.",
+);
+const READ_OK: Family = Family::gauge(
+    "pendulum_collector_success",
+    None,
+    "1 if the newest attempt to read this from the kernel succeeded, else 0.",
+);
+const READ_FAILURES: Family = Family::counter(
+    "pendulum_collector_failures_total",
+    None,
+    "Failed attempts to read this from the kernel.",
+);
+const READ_SECONDS: Family = Family::gauge(
+    "pendulum_collector_duration_seconds",
+    Some("seconds"),
+    "Time the newest attempt to read this from the kernel took.",
+);
+
+/// Names of the first group of `enum pendulum_stat`, in its order.
+pub(crate) const LOST_REASONS: [&str; abi::PENDULUM_LOST_REASONS as usize] = [
+    "link_header",
+    "vlan_depth",
+    "ip_header",
+    "ipv6_extensions",
+    "fragment",
+    "tcp_header",
+    "tcp_options",
+    "pull",
+    "flow_insert",
+    "ack_of_unseen",
+    "sequence_jump",
+];
+
+#[derive(Debug)]
+pub(super) struct Kernel {
+    board: Board,
+    statistics: bool,
+}
+
+impl Kernel {
+    /// `statistics`: whether the kernel measures runs; without it the run metrics would be a lying zero.
+    pub(super) fn new(board: Board, statistics: bool) -> Self {
+        Self { board, statistics }
+    }
+}
+
+impl Collector for Kernel {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result {
+        let links = &self.board.snapshots();
+        let encoder = &mut encoder;
+        ATTACHED.write(encoder, |samples| {
+            programs(links, |labels, program| samples.gauge(labels, u32::from(program.attached)))
+        })?;
+        if self.statistics {
+            RUNS.write(encoder, |samples| {
+                programs(links, |labels, program| samples.counter(labels, program.run_count))
+            })?;
+            RUN_SECONDS.write(encoder, |samples| {
+                programs(links, |labels, program| samples.counter(labels, program.run_time.as_secs_f64()))
+            })?;
+        }
+        ENTRIES.write(encoder, |samples| maps(links, |labels, map| samples.gauge(labels, map.entries)))?;
+        CAPACITY.write(encoder, |samples| maps(links, |labels, map| samples.gauge(labels, map.capacity)))?;
+        LOST.write(encoder, |samples| lost(samples, links))?;
+        READ_OK.write(encoder, |samples| {
+            readings(links, |labels, health| samples.gauge(labels, u32::from(health.ok)))
+        })?;
+        READ_FAILURES.write(encoder, |samples| {
+            readings(links, |labels, health| samples.counter(labels, health.failures))
+        })?;
+        READ_SECONDS.write(encoder, |samples| {
+            readings(links, |labels, health| samples.gauge(labels, health.took.as_secs_f64()))
+        })
+    }
+}
+
+type Labels<'a> = [(&'static str, &'a str); 2];
+
+fn programs(
+    links: &[Arc<LinkSnapshot>],
+    mut write: impl FnMut(Labels<'_>, &ProgramStatus) -> Result,
+) -> Result {
+    links.iter().try_for_each(|link| {
+        link.programs
+            .iter()
+            .try_for_each(|program| write([("link", &link.name), ("program", program.name)], program))
+    })
+}
+
+fn maps(links: &[Arc<LinkSnapshot>], mut write: impl FnMut(Labels<'_>, &MapFill) -> Result) -> Result {
+    links.iter().try_for_each(|link| {
+        link.maps.iter().try_for_each(|map| write([("link", &link.name), ("map", map.name)], map))
+    })
+}
+
+fn lost(samples: &mut Samples<'_>, links: &[Arc<LinkSnapshot>]) -> Result {
+    links.iter().try_for_each(|link| {
+        LOST_REASONS.iter().zip(&link.stats).try_for_each(|(reason, count)| {
+            samples.counter([("link", &*link.name), ("reason", reason)], *count)
+        })
+    })
+}
+
+fn readings(
+    links: &[Arc<LinkSnapshot>],
+    mut write: impl FnMut(Labels<'_>, &ReadingHealth) -> Result,
+) -> Result {
+    links.iter().try_for_each(|link| {
+        Reading::ALL.into_iter().zip(&link.readings).try_for_each(|(reading, health)| {
+            write([("link", &link.name), ("collector", reading.name())], health)
+        })
+    })
+}

@@ -1,0 +1,86 @@
+//! The link itself: whether it is measured, how fast it is, how much of that is used.
+
+use std::fmt::Result;
+
+use pendulum_model::segment::Direction;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+
+use super::family::Family;
+use crate::snapshot::{Board, DeviceState, DirectionSnapshot};
+
+const UP: Family = Family::gauge(
+    "pendulum_link_up",
+    None,
+    "1 while the WAN device is there, is set up, and the programs hang on it; else 0.",
+);
+const THROUGHPUT: Family = Family::gauge(
+    "pendulum_throughput_bytes_per_second",
+    Some("bytes_per_second"),
+    "Link-layer throughput, moving over 300 ms.",
+);
+const RATE: Family = Family::gauge(
+    "pendulum_link_rate_bytes_per_second",
+    Some("bytes_per_second"),
+    "Capacity of the link; absent while unknown. pendulum_source_info says how it is known.",
+);
+const UTILIZATION: Family = Family::gauge(
+    "pendulum_link_utilization_ratio",
+    Some("ratio"),
+    "Throughput over capacity; absent while the capacity is unknown.",
+);
+const SOURCE: Family =
+    Family::gauge("pendulum_source_info", None, "Where a figure comes from; the value is always 1.");
+
+#[derive(Debug)]
+pub(super) struct Links {
+    board: Board,
+}
+
+impl Links {
+    pub(super) fn new(board: Board) -> Self {
+        Self { board }
+    }
+}
+
+impl Collector for Links {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result {
+        let links = self.board.snapshots();
+        UP.write(&mut encoder, |samples| {
+            links.iter().try_for_each(|link| {
+                let up = link.hooks.is_some() && link.device == DeviceState::Up;
+                samples.gauge([("link", &*link.name)], u32::from(up))
+            })
+        })?;
+        let mut family = |family: &Family, figure: fn(&DirectionSnapshot) -> Option<f64>| {
+            family.write(&mut encoder, |samples| {
+                links.iter().try_for_each(|link| {
+                    Direction::ALL.into_iter().try_for_each(|direction| {
+                        let labels = [("link", &*link.name), ("direction", direction.name())];
+                        figure(link.direction(direction)).map_or(Ok(()), |value| samples.gauge(labels, value))
+                    })
+                })
+            })
+        };
+        family(&THROUGHPUT, |direction| Some(direction.throughput))?;
+        family(&RATE, |direction| direction.rate.map(|known| known.rate.bytes_per_second()))?;
+        family(&UTILIZATION, DirectionSnapshot::utilization)?;
+        SOURCE.write(&mut encoder, |samples| {
+            links.iter().try_for_each(|link| {
+                Direction::ALL.into_iter().try_for_each(|direction| {
+                    let source =
+                        link.direction(direction).rate.map_or("unknown", |known| known.source.name());
+                    samples.gauge(
+                        [
+                            ("link", &*link.name),
+                            ("direction", direction.name()),
+                            ("what", "rate"),
+                            ("source", source),
+                        ],
+                        1u32,
+                    )
+                })
+            })
+        })
+    }
+}

@@ -1,0 +1,55 @@
+//! `/metrics`: every figure the agent exports, read from the newest snapshots at scrape time.
+//!
+//! One collector for each concern; a new group of metrics is a new module here. Labels are the link's name and names
+//! of enums: no address, no port, so the number of series is bounded by the configuration.
+
+mod family;
+mod flows;
+mod format;
+mod kernel;
+mod link;
+mod process;
+#[cfg(test)]
+mod tests;
+mod traffic;
+
+use prometheus_client::registry::Registry;
+
+use crate::snapshot::Board;
+
+pub use format::Format;
+pub(crate) use kernel::LOST_REASONS;
+pub(crate) use traffic::MARKS;
+
+/// All metrics of the agent.
+#[derive(Debug)]
+pub struct Exposition {
+    registry: Registry,
+}
+
+impl Exposition {
+    /// Metrics over the links of `board`. `bpf_statistics` says whether the kernel measures runs of BPF programs.
+    pub fn new(board: &Board, bpf_statistics: bool) -> Self {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(traffic::Traffic::new(board.clone())));
+        registry.register_collector(Box::new(flows::Flows::new(board.clone())));
+        registry.register_collector(Box::new(link::Links::new(board.clone())));
+        registry.register_collector(Box::new(kernel::Kernel::new(board.clone(), bpf_statistics)));
+        registry.register_collector(Box::new(process::Process));
+        Self { registry }
+    }
+
+    /// The whole exposition.
+    ///
+    /// # Errors
+    /// A collector failed to write; nothing a caller can mend.
+    pub fn encode(&self, format: Format) -> Result<String, std::fmt::Error> {
+        // About 300 lines for each link.
+        let mut text = String::with_capacity(64 * 1024);
+        prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
+        Ok(match format {
+            Format::OpenMetrics => text,
+            Format::Text => format::openmetrics_to_text(&text),
+        })
+    }
+}

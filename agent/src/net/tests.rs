@@ -1,0 +1,95 @@
+use rtnetlink::packet_route::AddressFamily;
+use rtnetlink::packet_route::link::{
+    InfoKind, InfoPortKind, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage,
+};
+
+use super::*;
+use crate::exit::Exit;
+
+fn message(index: u32, name: &str, layer: LinkLayerType, extra: Vec<LinkAttribute>) -> LinkMessage {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message.header.link_layer_type = layer;
+    message.header.flags = LinkFlags::Up | LinkFlags::LowerUp;
+    message.attributes = vec![LinkAttribute::IfName(name.to_owned()), LinkAttribute::Mtu(1500)];
+    message.attributes.extend(extra);
+    message
+}
+
+fn table(messages: &[LinkMessage]) -> Devices {
+    let mut devices = Devices::default();
+    for message in messages {
+        devices.insert(message);
+    }
+    devices
+}
+
+fn port(kind: InfoPortKind) -> Vec<LinkAttribute> {
+    vec![LinkAttribute::Controller(7), LinkAttribute::LinkInfo(vec![LinkInfo::PortKind(kind)])]
+}
+
+#[test]
+fn reads_what_matters_of_a_device() {
+    let attributes = vec![
+        LinkAttribute::Qdisc("htb".to_owned()),
+        LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Veth)]),
+    ];
+    let devices = table(&[message(3, "wan0", LinkLayerType::Ether, attributes)]);
+    let device = devices.usable("wan0").unwrap();
+    assert_eq!((device.index, device.mtu, device.up, device.carrier), (3, 1500, true, true));
+    assert_eq!((device.kind.as_deref(), device.qdisc.as_str()), (Some("veth"), "htb"));
+    assert_eq!(device.link_layer, LinkLayer::Ethernet);
+}
+
+#[test]
+fn link_layers() {
+    for (layer, expected) in [
+        (LinkLayerType::Ppp, LinkLayer::RawIp),
+        (LinkLayerType::None, LinkLayer::RawIp),
+        (LinkLayerType::Rawip, LinkLayer::RawIp),
+        (LinkLayerType::Loopback, LinkLayer::Ethernet),
+        (LinkLayerType::Ether, LinkLayer::Ethernet),
+        (LinkLayerType::Infiniband, LinkLayer::Unknown(32)),
+    ] {
+        let devices = table(&[message(1, "d", layer, vec![])]);
+        assert_eq!(devices.by_name("d").unwrap().link_layer, expected);
+    }
+}
+
+#[test]
+fn problems_say_what_to_do() {
+    let mut down = message(2, "eth1", LinkLayerType::Ether, vec![]);
+    down.header.flags = LinkFlags::empty();
+    let devices = table(&[
+        down,
+        message(3, "lan0", LinkLayerType::Ether, port(InfoPortKind::Bridge)),
+        message(4, "ib0", LinkLayerType::Infiniband, vec![]),
+        message(5, "vrfport", LinkLayerType::Ether, port(InfoPortKind::Vrf)),
+        message(7, "br-lan", LinkLayerType::Ether, vec![]),
+    ]);
+    for (name, exit, part) in [
+        (
+            "eth9",
+            Exit::Unavailable,
+            "does not exist; did you mean `eth1`? This network namespace has eth1, lan0",
+        ),
+        ("qqqqqqqq", Exit::Unavailable, "does not exist; this network namespace has eth1"),
+        ("eth1", Exit::Unavailable, "is down; set it up with `ip link set dev eth1 up`"),
+        ("lan0", Exit::Config, "is a bridge port of `br-lan`"),
+        ("ib0", Exit::Config, "has link layer ARPHRD 32"),
+    ] {
+        let problem = devices.usable(name).expect_err(name);
+        assert!(problem.to_string().contains(part), "{problem}");
+        assert_eq!(problem.exit(), exit);
+    }
+    assert!(devices.usable("vrfport").is_ok());
+}
+
+#[test]
+fn partial_messages_do_not_make_or_change_devices() {
+    let mut bridge_view = message(3, "lan0", LinkLayerType::Ether, vec![]);
+    bridge_view.header.interface_family = AddressFamily::Bridge;
+    let mut wireless_event = message(4, "wlan0", LinkLayerType::Ether, vec![]);
+    wireless_event.attributes.truncate(1);
+    assert_eq!(table(&[bridge_view, wireless_event]), Devices::default());
+}

@@ -1,0 +1,132 @@
+//! Follows the devices of this namespace as they come, go and change.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use rtnetlink::packet_core::NetlinkPayload;
+use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
+use rtnetlink::{Handle, MulticastGroup};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tracing::{debug, warn};
+
+use super::{Devices, NetError};
+
+/// Pause before a broken netlink socket is opened again.
+const REOPEN_PAUSE: Duration = Duration::from_secs(1);
+
+/// A subscription to device changes. [`DeviceWatch::follow`] has to run for the table to stay true.
+pub struct DeviceWatch {
+    subscription: Subscription,
+    devices: Devices,
+    publish: watch::Sender<Arc<Devices>>,
+}
+
+struct Subscription {
+    handle: Handle,
+    messages: BoxStream<'static, NetlinkPayload<RouteNetlinkMessage>>,
+    connection: AbortHandle,
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.connection.abort();
+    }
+}
+
+impl Subscription {
+    fn open() -> Result<Self, NetError> {
+        let (connection, handle, messages) =
+            rtnetlink::new_multicast_connection(&[MulticastGroup::Link]).map_err(NetError::Socket)?;
+        let connection = tokio::spawn(connection).abort_handle();
+        let messages = messages.map(|(message, _)| message.payload).boxed();
+        Ok(Self { handle, messages, connection })
+    }
+}
+
+impl DeviceWatch {
+    /// Subscribes first and lists then, so that no change falls between.
+    ///
+    /// # Errors
+    /// Route netlink does not answer.
+    pub async fn start() -> Result<(Self, watch::Receiver<Arc<Devices>>), NetError> {
+        let subscription = Subscription::open()?;
+        let devices = Devices::dump(&subscription.handle).await?;
+        let (publish, receive) = watch::channel(Arc::new(devices.clone()));
+        Ok((Self { subscription, devices, publish }, receive))
+    }
+
+    /// Keeps the published table true until cancelled.
+    pub async fn follow(mut self) -> Infallible {
+        loop {
+            match self.subscription.messages.next().await {
+                Some(NetlinkPayload::InnerMessage(message)) => self.apply(&message),
+                Some(NetlinkPayload::Overrun(_)) => {
+                    debug!("device changes came faster than they were read; listing again");
+                    self.list_again().await;
+                }
+                Some(_) => {}
+                None => self.reopen().await,
+            }
+        }
+    }
+
+    fn apply(&mut self, message: &RouteNetlinkMessage) {
+        match message {
+            RouteNetlinkMessage::NewLink(link) => self.devices.insert(link),
+            // A port that leaves a bridge sends this too, for the bridge's view of it: the device itself stays.
+            RouteNetlinkMessage::DelLink(link) if link.header.interface_family == AddressFamily::Unspec => {
+                self.devices.remove(link.header.index);
+            }
+            _ => return,
+        }
+        self.publish();
+    }
+
+    fn publish(&self) {
+        self.publish.send_if_modified(|published| {
+            let changed = **published != self.devices;
+            if changed {
+                *published = Arc::new(self.devices.clone());
+            }
+            changed
+        });
+    }
+
+    async fn list_again(&mut self) {
+        match Devices::dump(&self.subscription.handle).await {
+            Ok(devices) => {
+                self.devices = devices;
+                self.publish();
+            }
+            Err(error) => {
+                warn!("{error}");
+                self.reopen().await;
+            }
+        }
+    }
+
+    async fn reopen(&mut self) {
+        loop {
+            tokio::time::sleep(REOPEN_PAUSE).await;
+            let opened = match Subscription::open() {
+                Ok(subscription) => {
+                    let listed = Devices::dump(&subscription.handle).await;
+                    listed.map(|devices| (subscription, devices))
+                }
+                Err(error) => Err(error),
+            };
+            match opened {
+                Ok((subscription, devices)) => {
+                    (self.subscription, self.devices) = (subscription, devices);
+                    self.publish();
+                    return;
+                }
+                Err(error) => warn!("device changes are not seen: {error}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! The task of one link: keeps its programs on its device, reads them, publishes what they tell.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pendulum_model::segment::Direction;
+use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
+use tracing::{info, warn};
+
+use super::meter::{Counted, Meter};
+use super::sweep::Sweeper;
+use crate::bpf::{self, AttachReport, BpfError, Hook, LinkPrograms, LoadOptions, MapFill, ProgramStatus};
+use crate::config::{IngressHook, Link};
+use crate::net::{Device, DeviceProblem, Devices, LinkLayer};
+use crate::snapshot::{
+    DeviceState, DirectionSnapshot, Hooks, LinkRate, LinkSnapshot, RateSource, Reading, ReadingHealth,
+};
+
+/// Rhythm of reading the counters.
+const TICK: Duration = Duration::from_millis(100);
+/// The flow table, programs and maps are read at every so many ticks.
+const TICKS_PER_SWEEP: u64 = 10;
+/// The nursery is only counted, to tell how full it is: at every so many sweeps.
+const SWEEPS_PER_NURSERY: u64 = 5;
+/// First pause after a failed attachment; doubled each time, up to the last.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LAST_RETRY: Duration = Duration::from_secs(30);
+
+/// The task of one link.
+pub(super) struct LinkTask {
+    config: Link,
+    devices: watch::Receiver<Arc<Devices>>,
+    publish: watch::Sender<Arc<LinkSnapshot>>,
+    loaded: Option<Loaded>,
+    device: DeviceState,
+    trouble: Option<Arc<str>>,
+    retry: Retry,
+    meter: Meter,
+    sweeper: Sweeper,
+    samples: u64,
+    ticks: u64,
+    readings: [ReadingHealth; Reading::ALL.len()],
+    programs: Arc<[ProgramStatus]>,
+    maps: Arc<[MapFill]>,
+}
+
+/// Programs and maps in the kernel, attached or not.
+struct Loaded {
+    programs: LinkPrograms,
+    link_layer: LinkLayer,
+    hooks: Option<Hooks>,
+}
+
+/// When to try again after a failure.
+struct Retry {
+    pause: Duration,
+    at: Option<Instant>,
+}
+
+impl LinkTask {
+    /// A task that has touched nothing yet, and where its snapshots appear.
+    pub(super) fn new(
+        config: Link,
+        idle_timeout: Duration,
+        devices: watch::Receiver<Arc<Devices>>,
+    ) -> (Self, watch::Receiver<Arc<LinkSnapshot>>) {
+        let sweeper = Sweeper::new(idle_timeout, Instant::now());
+        let (publish, snapshots) = watch::channel(Arc::new(empty_snapshot(&config, &sweeper)));
+        let task = Self {
+            config,
+            devices,
+            publish,
+            loaded: None,
+            device: DeviceState::Missing,
+            trouble: None,
+            retry: Retry { pause: FIRST_RETRY, at: None },
+            meter: Meter::new(),
+            sweeper,
+            samples: 0,
+            ticks: 0,
+            readings: Default::default(),
+            programs: Arc::new([]),
+            maps: Arc::new([]),
+        };
+        (task, snapshots)
+    }
+
+    /// Runs until told to stop; then nothing of it is left on the device.
+    pub(super) async fn run(mut self, mut stopping: watch::Receiver<bool>) {
+        let mut tick = tokio::time::interval(TICK);
+        // A late tick is not made up for: readings carry their own time.
+        tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        loop {
+            tokio::select! {
+                biased;
+                _ = stopping.wait_for(|stop| *stop) => break,
+                changed = self.devices.changed() => {
+                    if changed.is_err() {
+                        break;
+                    }
+                    self.follow_device_or_retry();
+                }
+                _ = tick.tick() => {
+                    if self.retry.is_due() {
+                        self.follow_device_or_retry();
+                    }
+                    self.sample();
+                }
+            }
+        }
+        self.detach("the agent stops");
+        self.publish();
+    }
+
+    fn follow_device_or_retry(&mut self) {
+        match self.follow_device() {
+            Ok(()) => self.retry = Retry { pause: FIRST_RETRY, at: None },
+            Err(error) => {
+                let reason = crate::bpf::chain(&error);
+                warn!(
+                    link = self.config.name,
+                    retry_s = self.retry.pause.as_secs(),
+                    "not attached: {reason}"
+                );
+                self.trouble = Some(reason.into());
+                self.retry.postpone();
+            }
+        }
+        self.publish();
+    }
+
+    /// Makes attachment follow the device as it is now: it may have come, gone, or been made anew.
+    ///
+    /// # Errors
+    /// The kernel refuses the programs.
+    pub(super) fn follow_device(&mut self) -> Result<(), BpfError> {
+        let devices = Arc::clone(&self.devices.borrow_and_update());
+        let device = match devices.usable(&self.config.wan) {
+            Ok(device) => {
+                self.device = DeviceState::Up;
+                device
+            }
+            Err(DeviceProblem::Down { .. }) => {
+                self.device = DeviceState::Down;
+                match devices.by_name(&self.config.wan) {
+                    // Attached while it is down, nothing is missed when it goes up.
+                    Some(device) => device,
+                    None => return Ok(()),
+                }
+            }
+            Err(problem) => {
+                self.lose_device(&problem);
+                return Ok(());
+            }
+        };
+        if self.is_attached_to(device) {
+            return Ok(());
+        }
+        self.detach("its device was made anew");
+        self.attach(device)
+    }
+
+    fn lose_device(&mut self, problem: &DeviceProblem) {
+        self.device = DeviceState::Missing;
+        self.trouble = Some(problem.to_string().into());
+        if self.loaded.as_ref().is_some_and(|loaded| loaded.hooks.is_some()) {
+            // What passed until now is in the maps still.
+            self.read_counters();
+            warn!(link = self.config.name, "{problem}; waiting for it");
+            self.detach("its device is gone");
+        }
+    }
+
+    fn is_attached_to(&self, device: &Device) -> bool {
+        self.loaded.as_ref().is_some_and(|loaded| {
+            loaded.link_layer == device.link_layer
+                && loaded.hooks.as_ref().is_some_and(|hooks| hooks.ifindex == device.index)
+        })
+    }
+
+    fn attach(&mut self, device: &Device) -> Result<(), BpfError> {
+        for leftover in bpf::remove_leftovers(&device.name, device.index)? {
+            info!(link = self.config.name, "removed what an earlier run had left: {leftover}");
+        }
+        let mut loaded = match self.loaded.take() {
+            Some(loaded) if loaded.link_layer == device.link_layer => loaded,
+            _ => self.load(device)?,
+        };
+        let attached = loaded.programs.attach(&device.name, device.index);
+        let hooks = attached.map(|report| hooks(device, &report));
+        if let Ok(hooks) = &hooks {
+            info!(
+                link = self.config.name,
+                device = device.name,
+                ifindex = hooks.ifindex,
+                link_layer = hooks.link_layer,
+                egress = hooks.egress,
+                ingress = hooks.ingress,
+                qdisc = device.qdisc,
+                "attached"
+            );
+            loaded.hooks = Some(hooks.clone());
+            self.trouble = None;
+        }
+        self.loaded = Some(loaded);
+        hooks.map(|_| ())
+    }
+
+    /// Loads programs for the device's link layer; they count from zero.
+    fn load(&mut self, device: &Device) -> Result<Loaded, BpfError> {
+        let programs = LinkPrograms::load(&LoadOptions {
+            link_layer: match device.link_layer {
+                LinkLayer::RawIp => bpf::LinkLayer::RawIp,
+                LinkLayer::Ethernet | LinkLayer::Unknown(_) => bpf::LinkLayer::Ethernet,
+            },
+            max_flows: self.config.max_flows,
+            nursery: self.config.nursery,
+            xdp_ingress: self.config.ingress_hook == IngressHook::Xdp,
+            ..LoadOptions::default()
+        })?;
+        self.meter.restart();
+        self.sweeper.restart(Instant::now());
+        Ok(Loaded { programs, link_layer: device.link_layer, hooks: None })
+    }
+
+    fn detach(&mut self, why: &str) {
+        let Some(loaded) = &mut self.loaded else { return };
+        if let Some(hooks) = loaded.hooks.take() {
+            loaded.programs.detach();
+            self.programs = loaded.programs.programs().into();
+            info!(link = self.config.name, ifindex = hooks.ifindex, "detached: {why}");
+        }
+    }
+
+    /// One tick: counters each time, the rest more rarely.
+    fn sample(&mut self) {
+        self.read_counters();
+        if self.ticks.is_multiple_of(TICKS_PER_SWEEP) {
+            self.read_flows();
+            self.read_programs();
+        }
+        self.ticks += 1;
+        self.publish();
+    }
+
+    fn read_counters(&mut self) {
+        let Some(loaded) = &self.loaded else { return };
+        let started = Instant::now();
+        let read = loaded
+            .programs
+            .counters()
+            .and_then(|counters| Ok(Counted { counters, stats: loaded.programs.stats()? }));
+        let counted = self.note(Reading::Counters, started, read);
+        if let Some(counted) = counted {
+            self.meter.observe(started, counted);
+            self.samples += 1;
+        }
+    }
+
+    fn read_flows(&mut self) {
+        let Some(loaded) = &mut self.loaded else { return };
+        let started = Instant::now();
+        // Before the table, see `Sweeper::sweep`.
+        let promoted = self.meter.promoted();
+        let read = loaded.programs.flows().and_then(|table| {
+            let ended = self.sweeper.sweep(started, promoted, table);
+            let removed = loaded.programs.remove_flows(&ended)?;
+            self.sweeper.removed(removed);
+            if self.ticks.is_multiple_of(TICKS_PER_SWEEP * SWEEPS_PER_NURSERY) {
+                loaded.programs.nursery()?;
+            }
+            Ok(())
+        });
+        self.note(Reading::Flows, started, read);
+    }
+
+    fn read_programs(&mut self) {
+        let Some(loaded) = &self.loaded else { return };
+        let started = Instant::now();
+        self.programs = loaded.programs.programs().into();
+        self.maps = loaded.programs.maps().into();
+        self.note(Reading::Programs, started, Ok(()));
+    }
+
+    /// Keeps account of a reading; a failure is told once, not ten times a second.
+    fn note<T>(&mut self, reading: Reading, started: Instant, read: Result<T, BpfError>) -> Option<T> {
+        let health = &mut self.readings[reading as usize];
+        let was_ok = health.ok || health.failures == 0;
+        health.took = started.elapsed();
+        health.ok = read.is_ok();
+        match read {
+            Ok(value) => Some(value),
+            Err(error) => {
+                health.failures += 1;
+                if was_ok {
+                    warn!(link = self.config.name, reading = reading.name(), "{}", crate::bpf::chain(&error));
+                }
+                None
+            }
+        }
+    }
+
+    fn publish(&self) {
+        let counted = self.meter.totals();
+        let throughput = self.meter.throughput();
+        let rtt = self.meter.recent_rtt();
+        let snapshot = LinkSnapshot {
+            device: self.device,
+            hooks: self.loaded.as_ref().and_then(|loaded| loaded.hooks.clone()),
+            trouble: self.trouble.clone(),
+            samples: self.samples,
+            directions: Direction::ALL.map(|direction| DirectionSnapshot {
+                counters: counted.counters[direction as usize],
+                throughput: throughput[direction as usize],
+                rtt: rtt[direction as usize],
+                rate: rate(&self.config, direction),
+            }),
+            stats: counted.stats,
+            flows: self.sweeper.latest(),
+            programs: Arc::clone(&self.programs),
+            maps: Arc::clone(&self.maps),
+            readings: self.readings,
+            ..LinkSnapshot::clone(&self.publish.borrow())
+        };
+        self.publish.send_replace(Arc::new(snapshot));
+    }
+}
+
+impl Retry {
+    fn is_due(&self) -> bool {
+        self.at.is_some_and(|at| Instant::now() >= at)
+    }
+
+    fn postpone(&mut self) {
+        self.at = Some(Instant::now() + self.pause);
+        self.pause = (self.pause * 2).min(LAST_RETRY);
+    }
+}
+
+fn empty_snapshot(config: &Link, sweeper: &Sweeper) -> LinkSnapshot {
+    LinkSnapshot {
+        name: config.name.as_str().into(),
+        wan: config.wan.as_str().into(),
+        device: DeviceState::Missing,
+        hooks: None,
+        trouble: None,
+        samples: 0,
+        directions: Direction::ALL
+            .map(|direction| DirectionSnapshot { rate: rate(config, direction), ..Default::default() }),
+        stats: Counted::default().stats,
+        flows: sweeper.latest(),
+        programs: Arc::new([]),
+        maps: Arc::new([]),
+        readings: Default::default(),
+    }
+}
+
+fn rate(config: &Link, direction: Direction) -> Option<LinkRate> {
+    config.rate(direction).map(|rate| LinkRate { rate, source: RateSource::Config })
+}
+
+fn hooks(device: &Device, report: &AttachReport) -> Hooks {
+    let mechanism = |wanted: &[Hook]| {
+        let found = report.hooks.iter().find(|(hook, _)| wanted.contains(hook));
+        found.map_or("none", |(_, mechanism)| mechanism.name())
+    };
+    Hooks {
+        ifindex: device.index,
+        link_layer: if device.link_layer == LinkLayer::RawIp { "raw-ip" } else { "ethernet" },
+        egress: mechanism(&[Hook::Egress]),
+        ingress: mechanism(&[Hook::Ingress, Hook::Xdp]),
+    }
+}

@@ -1,0 +1,199 @@
+//! Ten times a second over the counters: totals that survive a reload of the programs, and the moving throughput.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::bpf::abi;
+use crate::snapshot::RecentRtt;
+
+/// Length of the moving sum, as paper 003 plots throughput.
+pub(super) const THROUGHPUT_WINDOW: Duration = Duration::from_millis(300);
+
+/// What "recent" means for distributions such as the RTT.
+pub(super) const RECENT: Duration = Duration::from_secs(10);
+const PAST_STEP: Duration = Duration::from_secs(1);
+
+const STATS: usize = abi::PENDULUM_STATS as usize;
+
+/// Accumulates what the programs count.
+#[derive(Debug)]
+pub(super) struct Meter {
+    /// What earlier loads of the programs had counted.
+    before: Counted,
+    /// What the programs in use have counted.
+    now: Counted,
+    /// Times and total bytes of the newest readings, oldest first.
+    window: VecDeque<(Instant, [u64; 2])>,
+    /// Totals as they were once a second over the recent past, oldest first.
+    past: VecDeque<(Instant, [abi::pendulum_counters; 2])>,
+}
+
+/// The counters of both directions and the stats, at one moment.
+#[derive(Clone, Debug)]
+pub(super) struct Counted {
+    /// Index with `Direction`.
+    pub(super) counters: [abi::pendulum_counters; 2],
+    /// `enum pendulum_stat`.
+    pub(super) stats: [u64; STATS],
+}
+
+impl Default for Counted {
+    fn default() -> Self {
+        Self { counters: Default::default(), stats: [0; STATS] }
+    }
+}
+
+impl Meter {
+    /// Starts at zero.
+    pub(super) fn new() -> Self {
+        Self {
+            before: Counted::default(),
+            now: Counted::default(),
+            window: VecDeque::with_capacity(8),
+            past: VecDeque::with_capacity(16),
+        }
+    }
+
+    /// Takes in a reading of the programs in use.
+    pub(super) fn observe(&mut self, at: Instant, reading: Counted) {
+        self.now = reading;
+        let totals = self.totals().counters;
+        let bytes = totals.map(|counters| counters.bytes.iter().sum());
+        self.window.push_back((at, bytes));
+        while self.window.get(1).is_some_and(|(next, _)| at.duration_since(*next) >= THROUGHPUT_WINDOW) {
+            self.window.pop_front();
+        }
+        if self.past.back().is_none_or(|(newest, _)| at.duration_since(*newest) >= PAST_STEP) {
+            self.past.push_back((at, totals));
+        }
+        while self.past.get(1).is_some_and(|(next, _)| at.duration_since(*next) >= RECENT) {
+            self.past.pop_front();
+        }
+    }
+
+    /// RTT samples of the recent past; index with `Direction`.
+    pub(super) fn recent_rtt(&self) -> [RecentRtt; 2] {
+        let Some((_, past)) = self.past.front() else { return Default::default() };
+        let now = self.totals().counters;
+        [0, 1].map(|i| {
+            let (now, past) = (&now[i], &past[i]);
+            let mut recent = RecentRtt { sum_us: now.rtt_sum_us - past.rtt_sum_us, slots: now.rtt };
+            for (slot, past) in recent.slots.iter_mut().zip(&past.rtt) {
+                *slot -= past;
+            }
+            recent
+        })
+    }
+
+    /// The programs were replaced by new ones, which count from zero.
+    pub(super) fn restart(&mut self) {
+        self.before = self.totals();
+        self.now = Counted::default();
+    }
+
+    /// Everything counted since the start.
+    pub(super) fn totals(&self) -> Counted {
+        let mut totals = self.before.clone();
+        for (total, counters) in totals.counters.iter_mut().zip(&self.now.counters) {
+            total.add(counters);
+        }
+        add(&mut totals.stats, &self.now.stats);
+        totals
+    }
+
+    /// Flows that entered the table of the programs in use.
+    pub(super) fn promoted(&self) -> u64 {
+        self.now.stats[abi::PENDULUM_FLOW_PROMOTED as usize]
+    }
+
+    /// Link-layer bytes per second over the moving window; index with `Direction`.
+    pub(super) fn throughput(&self) -> [f64; 2] {
+        let (Some((from, before)), Some((to, after))) = (self.window.front(), self.window.back()) else {
+            return [0.0; 2];
+        };
+        let seconds = to.duration_since(*from).as_secs_f64();
+        if seconds == 0.0 {
+            return [0.0; 2];
+        }
+        [0, 1].map(|i| after[i].saturating_sub(before[i]) as f64 / seconds)
+    }
+}
+
+fn add(total: &mut [u64], more: &[u64]) {
+    for (total, more) in total.iter_mut().zip(more) {
+        *total += more;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TICK: Duration = Duration::from_millis(100);
+
+    fn reading(up_bytes: u64, down_bytes: u64) -> Counted {
+        let mut reading = Counted::default();
+        reading.counters[0].bytes[0] = up_bytes;
+        // Two classes: throughput is over all of them.
+        reading.counters[1].bytes[0] = down_bytes / 2;
+        reading.counters[1].bytes[11] = down_bytes - down_bytes / 2;
+        reading.stats[abi::PENDULUM_FLOW_PROMOTED as usize] = up_bytes;
+        reading
+    }
+
+    #[test]
+    fn throughput_moves_over_300_ms() {
+        let mut meter = Meter::new();
+        let start = Instant::now();
+        assert_eq!(meter.throughput(), [0.0; 2]);
+        for (tick, (bytes, expected)) in [
+            (0, 0.0),
+            (100, 1_000.0),
+            (200, 1_000.0),
+            (300, 1_000.0),
+            (300, 2_000.0 / 3.0),
+            (300, 1_000.0 / 3.0),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            meter.observe(start + TICK * tick as u32, reading(bytes, 2 * bytes));
+            let [up, down] = meter.throughput();
+            assert!(
+                (up - expected).abs() < 1e-6 && (down - 2.0 * expected).abs() < 1e-6,
+                "{tick}: {up} {down}"
+            );
+        }
+    }
+
+    #[test]
+    fn recent_rtt_forgets_what_is_old() {
+        let mut meter = Meter::new();
+        let start = Instant::now();
+        let mut counted = Counted::default();
+        for second in 0..=12u32 {
+            meter.observe(start + Duration::from_secs(1) * second, counted.clone());
+            counted.counters[0].rtt[3] += 1;
+            counted.counters[0].rtt_sum_us += 5_000;
+        }
+        let [up, down] = meter.recent_rtt();
+        assert_eq!((up.slots[3], up.sum_us), (10, 50_000));
+        assert_eq!(down, RecentRtt::default());
+    }
+
+    #[test]
+    fn totals_survive_a_restart_and_do_not_jump() {
+        let mut meter = Meter::new();
+        let start = Instant::now();
+        meter.observe(start, reading(1_000, 500));
+        meter.restart();
+        assert_eq!(meter.promoted(), 0);
+        meter.observe(start + TICK, reading(10, 0));
+        let totals = meter.totals();
+        assert_eq!(totals.counters[0].bytes[0], 1_010);
+        assert_eq!(totals.counters[1].bytes[0] + totals.counters[1].bytes[11], 500);
+        assert_eq!(totals.stats[abi::PENDULUM_FLOW_PROMOTED as usize], 1_010);
+        let [up, _] = meter.throughput();
+        assert!((up - 100.0).abs() < 1e-6, "{up}");
+    }
+}

@@ -1,0 +1,180 @@
+//! `pendulum run`: one task per noun.
+//!
+//! * one [`link`] task for each link owns its programs, reads them, and publishes a snapshot;
+//! * the [device watch](crate::net::DeviceWatch) tells them which devices there are;
+//! * the [HTTP server](crate::http) shows the snapshots.
+//!
+//! All run on one thread. At the end every task is told at once; whoever is late is dropped, and dropping a link's
+//! programs takes them off the device too.
+
+mod instance;
+mod link;
+mod meter;
+mod preflight;
+mod sweep;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinSet};
+use tracing::{info, warn};
+
+use crate::bpf;
+use crate::config::Config;
+use crate::exit::{Exit, Failure};
+use crate::http::{self, App, Listener};
+use crate::net::{DeviceWatch, Devices};
+use crate::snapshot::Board;
+use instance::Instance;
+use link::LinkTask;
+
+/// Time for all tasks to end by themselves.
+const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Watches the configured links until a signal ends it. `wait`: start although no device is there yet.
+///
+/// # Errors
+/// What stands against starting, found before anything is changed; or a task that died.
+pub fn run(config: &Config, wait: bool) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
+        Failure::new(Exit::Os, format!("cannot start the event loop: {error}; raise `ulimit -n`"))
+    })?;
+    runtime.block_on(supervise(config, wait))
+}
+
+async fn supervise(config: &Config, wait: bool) -> Result<(), Failure> {
+    let mut signals = Signals::catch().map_err(|error| {
+        Failure::new(Exit::Os, format!("cannot catch signals: {error}; raise `ulimit -n`"))
+    })?;
+    preflight::kernel()?;
+    preflight::capabilities()?;
+    let (device_watch, devices) = DeviceWatch::start().await?;
+    check_devices(config, &devices.borrow(), wait)?;
+    let _instances =
+        config.links.iter().map(|link| Instance::claim(&link.wan)).collect::<Result<Vec<_>, _>>()?;
+    let listener = Listener::bind(config.listen).await?;
+
+    // From here on the kernel's state changes; every error takes back what was done, by dropping it.
+    let statistics = config.bpf_statistics.then(bpf::enable_statistics).transpose().unwrap_or_else(|error| {
+        warn!("{error}");
+        None
+    });
+    let mut links = Vec::new();
+    let mut snapshots = Vec::new();
+    for link in &config.links {
+        let (mut task, snapshot) = LinkTask::new(link.clone(), config.flows.idle_timeout, devices.clone());
+        task.follow_device()?;
+        links.push(task);
+        snapshots.push(snapshot);
+    }
+
+    let (stop, stopping) = watch::channel(false);
+    let mut tasks = JoinSet::new();
+    for link in links {
+        tasks.spawn(link.run(stopping.clone()));
+    }
+    tasks.spawn(follow_devices(device_watch, stopping.clone()));
+    announce(&listener);
+    let app = Arc::new(App::new(Board::new(snapshots), config, statistics.is_some()));
+    tasks.spawn(http::serve(listener, http::router(app), stopping));
+
+    let ended = tokio::select! {
+        name = signals.next() => {
+            info!(signal = name, "stopping");
+            Ok(())
+        }
+        Some(ended) = tasks.join_next() => Err(died(ended)),
+    };
+    let _ = stop.send(true);
+    drain(tasks).await;
+    ended
+}
+
+async fn follow_devices(devices: DeviceWatch, mut stopping: watch::Receiver<bool>) {
+    tokio::select! {
+        never = devices.follow() => match never {},
+        _ = stopping.wait_for(|stop| *stop) => {}
+    }
+}
+
+fn died(ended: Result<(), JoinError>) -> Failure {
+    let reason = match ended {
+        Ok(()) => "it returned".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Failure::new(Exit::Software, format!("a task ended early: {reason}; this is a defect: please report it"))
+}
+
+async fn drain(mut tasks: JoinSet<()>) {
+    let all = async {
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(error) = ended {
+                warn!("while stopping: {error}");
+            }
+        }
+    };
+    if tokio::time::timeout(SHUTDOWN_DEADLINE, all).await.is_err() {
+        warn!("a task did not stop in {} s and is cut off", SHUTDOWN_DEADLINE.as_secs());
+    }
+}
+
+/// Refuses what cannot be measured. A device that is not there yet, or down, only matters if no other one is usable.
+fn check_devices(config: &Config, devices: &Devices, wait: bool) -> Result<(), Failure> {
+    let mut problems = Vec::new();
+    for link in &config.links {
+        match devices.usable(&link.wan) {
+            Ok(_) => {}
+            Err(problem) if problem.can_pass() => problems.push(problem),
+            Err(problem) => return Err(problem.into()),
+        }
+        for lan in link.lan.iter().filter(|lan| devices.by_name(lan).is_none()) {
+            warn!(link = link.name, "LAN device `{lan}` does not exist");
+        }
+    }
+    if !wait && problems.len() == config.links.len() && !problems.is_empty() {
+        return Err(problems.swap_remove(0).into());
+    }
+    for problem in problems {
+        warn!("{problem}; waiting for it");
+    }
+    Ok(())
+}
+
+fn announce(listener: &Listener) {
+    let address = listener.address;
+    info!("listening on http://{address}/");
+    if !address.ip().is_loopback() {
+        warn!(
+            "{address} can be reached from other hosts: /api/v1/flows shows the addresses of every connection to all \
+             of them; listen on 127.0.0.1 unless that is wanted"
+        );
+    }
+}
+
+/// The signals that end the agent.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn catch() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.hangup.recv() => "SIGHUP",
+        }
+    }
+}
