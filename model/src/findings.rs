@@ -1,7 +1,6 @@
 //! What the detector says: phases, verdicts, findings, and the evidence for each.
 
 use std::fmt;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 

@@ -1,0 +1,322 @@
+//! The detector: samples in, events out, state on request.
+//!
+//! ```
+//! use pendulum_model::detector::{Config, Detector};
+//! use pendulum_model::link::Link;
+//! use pendulum_model::sample::Sample;
+//!
+//! let link = Link::with_capacity(24_500.0, 300_000.0); // 196 kbit/s up, 2.4 Mbit/s down
+//! let mut detector = Detector::new(Config { link, ..Config::default() });
+//! for event in detector.push(&Sample::default()) {
+//!     println!("{event:?}");
+//! }
+//! println!("{:?}", detector.state().verdict);
+//! ```
+//!
+//! It reads no clock: time is what the samples say. Memory is bounded whatever comes in, and no figure it returns is
+//! ever NaN or infinite: what a source gets wrong is dropped at the door and counted.
+
+mod bench;
+mod findings;
+mod state;
+
+use std::time::Duration;
+
+use crate::activity::Activity;
+use crate::findings::{Change, Event, Evidence, Phase, Verdict};
+use crate::flows::FlowBook;
+use crate::history::{History, Totals};
+use crate::link::{CapacityLearner, Known, Link};
+use crate::phase::{PhaseChange, PhaseInput, PhaseSource, PhaseTracker};
+use crate::sample::{Sample, sane};
+use crate::segment::{Direction, PerDirection};
+use crate::swing::Swing;
+use crate::thresholds::Thresholds;
+use crate::window::SlidingSum;
+
+use bench::Bench;
+use findings::ActiveFindings;
+pub use state::{DirectionState, State};
+
+/// Verdicts are reconsidered this often.
+const RECONSIDER: Duration = Duration::from_millis(250);
+
+/// Throughput is the moving sum of paper 003.
+const MOVING_THROUGHPUT: Duration = Duration::from_millis(300);
+
+/// Without samples for longer than this (or one RTT), what stood in the buffers is no longer known.
+const GAP: Duration = Duration::from_secs(1);
+
+/// The smallest RTT of one to two of these is the RTT without queues.
+const BASE_EPOCH: Duration = Duration::from_secs(60);
+
+/// What the detector needs to know beforehand.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// What is known of the link; capacities that are not are learnt.
+    pub link: Link,
+    /// The numbers it compares with.
+    pub thresholds: Thresholds,
+}
+
+/// Finds the pendulum in a stream of samples of one link.
+#[derive(Clone, Debug)]
+pub struct Detector {
+    link: Link,
+    thresholds: Thresholds,
+    last: Option<Duration>,
+    samples: u64,
+    rejected: u64,
+    round_trip: Option<f64>,
+    base: BaseRoundTrip,
+    phases: PhaseTracker,
+    transitions: [[u64; 4]; 4],
+    swing: Swing,
+    history: History,
+    learner: PerDirection<CapacityLearner>,
+    moving: PerDirection<SlidingSum>,
+    throughput: PerDirection<f64>,
+    per_round_trip: PerDirection<SlidingSum>,
+    last_data: PerDirection<Option<Duration>>,
+    peak_queue: PerDirection<f64>,
+    flows: FlowBook,
+    activity: PerDirection<Activity>,
+    bench: Bench,
+    findings: ActiveFindings,
+    reconsidered: Duration,
+}
+
+impl Detector {
+    /// A detector that has seen nothing.
+    pub fn new(config: Config) -> Self {
+        Self {
+            link: config.link,
+            thresholds: config.thresholds,
+            last: None,
+            samples: 0,
+            rejected: 0,
+            round_trip: None,
+            base: BaseRoundTrip::default(),
+            phases: PhaseTracker::default(),
+            transitions: [[0; 4]; 4],
+            swing: Swing::default(),
+            history: History::default(),
+            learner: PerDirection::default(),
+            moving: PerDirection::default(),
+            throughput: PerDirection::default(),
+            per_round_trip: PerDirection::default(),
+            last_data: PerDirection::default(),
+            peak_queue: PerDirection::default(),
+            flows: FlowBook::default(),
+            activity: PerDirection::default(),
+            bench: Bench::default(),
+            findings: ActiveFindings::default(),
+            reconsidered: Duration::ZERO,
+        }
+    }
+
+    /// Takes in one interval. Samples that do not follow the one before in time are rejected and counted.
+    pub fn push(&mut self, sample: &Sample) -> Vec<Event> {
+        if self.last.is_some_and(|last| sample.at <= last) {
+            self.rejected += 1;
+            return Vec::new();
+        }
+        let span = self.last.map_or(sample.span, |last| sample.span.min(sample.at - last));
+        self.samples += 1;
+        self.note_gap(sample, span);
+        self.last = Some(sample.at);
+        self.note_round_trip(sample);
+        self.flows.push(sample.at, &sample.flows);
+
+        let mut events = Vec::new();
+        let input = self.phase_input(sample, span);
+        if let Some(change) = self.phases.push(&input, &self.thresholds) {
+            events.push(self.phase_event(sample.at, &change));
+            if let Some(from) = change.from {
+                self.transitions[from as usize][change.to as usize] += 1;
+            }
+            self.swing.push(change.to, change.since);
+        }
+        self.book(sample, span, &input.window);
+        if sample.at.saturating_sub(self.reconsidered) >= RECONSIDER {
+            self.reconsidered = sample.at;
+            self.reconsider(sample.at, &mut events);
+        }
+        events
+    }
+
+    /// Replaces what is known of the link, as when a qdisc or the configuration changes.
+    pub fn set_link(&mut self, link: Link) {
+        self.link = link;
+    }
+
+    /// `C_x` in bytes per second and where it comes from: what was told, else what was learnt.
+    pub fn capacity(&self, direction: Direction) -> Option<Known> {
+        let told = self.link.capacity[direction].filter(|_| self.link.capacity(direction).is_some());
+        told.or_else(|| self.learner[direction].capacity())
+    }
+
+    /// Sums over the whole run.
+    pub fn run(&self) -> &Totals {
+        self.history.run()
+    }
+
+    /// Changes between cases since the start, `[from][to]` in [`Phase`] order.
+    pub fn transitions(&self) -> &[[u64; 4]; 4] {
+        &self.transitions
+    }
+
+    /// Mean period of the swing over the whole run, seconds.
+    pub fn run_swing_period(&self) -> Option<f64> {
+        self.swing.run_period()
+    }
+
+    /// The verdict now, [`Verdict::Clear`] until there is evidence for another.
+    pub fn verdict(&self) -> Verdict {
+        self.bench.verdict().unwrap_or(Verdict::Clear)
+    }
+
+    /// The verdict that held longest, for a report on a whole capture. Where bulk traffic was judged at all, stretches
+    /// without it do not count.
+    pub fn overall_verdict(&self) -> Verdict {
+        self.bench.longest().unwrap_or_else(|| self.verdict())
+    }
+
+    fn now(&self) -> Duration {
+        self.last.unwrap_or_default()
+    }
+
+    fn bounded_round_trip(&self) -> Duration {
+        self.thresholds.bounded_round_trip(self.round_trip.unwrap_or(0.0))
+    }
+
+    fn note_gap(&mut self, sample: &Sample, span: Duration) {
+        let Some(last) = self.last else { return };
+        let missing = (sample.at - last).saturating_sub(span);
+        if missing > GAP.max(self.bounded_round_trip()) {
+            self.phases.interrupt();
+        }
+    }
+
+    fn note_round_trip(&mut self, sample: &Sample) {
+        if let Some(seconds) = sample.round_trip.and_then(sane).filter(|seconds| *seconds > 0.0) {
+            self.round_trip = Some(seconds);
+            self.base.push(sample.at, seconds);
+        }
+    }
+
+    fn phase_input(&mut self, sample: &Sample, span: Duration) -> PhaseInput {
+        let round_trip = self.bounded_round_trip();
+        let since = sample.at.saturating_sub(round_trip);
+        let known_round_trip = self.round_trip;
+        let window = PerDirection::from_fn(|x| {
+            let bytes = &mut self.per_round_trip[x];
+            bytes.push(sample.at, sample.link[x].traffic.data_bytes);
+            let passed = bytes.since(since) as f64;
+            sample.link[x].in_flight_bytes.and_then(sane).or(known_round_trip.map(|_| passed))
+        });
+        PhaseInput {
+            at: sample.at,
+            span,
+            queue: PerDirection::from_fn(|x| sample.link[x].queue.and_then(|queue| sane(queue.min_bytes))),
+            window,
+            capacity: PerDirection::from_fn(|x| self.capacity(x).map(|known| known.value)),
+            round_trip,
+            base_round_trip: self.base_round_trip(),
+        }
+    }
+
+    /// Round trip without queues, seconds: the smallest seen lately.
+    pub fn base_round_trip(&self) -> Option<f64> {
+        self.base.value()
+    }
+
+    fn book(&mut self, sample: &Sample, span: Duration, window: &PerDirection<Option<f64>>) {
+        let seconds = span.as_secs_f64();
+        let mut interval = Totals { seconds, ..Totals::default() };
+        interval.phase_seconds = self.phases.take_credit().map(|credit| credit.as_secs_f64());
+        if let Some(round_trip) = self.round_trip {
+            interval.round_trip = (round_trip * seconds, seconds);
+        }
+        let recently = self.bounded_round_trip().mul_f64(1.5).max(Duration::from_millis(200));
+        for x in Direction::ALL {
+            let direction = &sample.link[x];
+            let traffic = &direction.traffic;
+            interval.wire_bytes[x] = traffic.wire_bytes;
+            interval.data_bytes[x] = traffic.data_bytes;
+            interval.retransmitted_segments[x] = traffic.retransmitted_segments;
+            interval.ack_bursts[x] = direction.ack_bursts;
+            let bytes = window[x].unwrap_or(0.0);
+            interval.window_byte_seconds[x] = bytes * seconds;
+            if traffic.data_bytes > 0 || bytes >= 0.5 * self.thresholds.segment_bytes {
+                self.last_data[x] = Some(sample.at);
+            }
+            if self.last_data[x].is_some_and(|at| sample.at.saturating_sub(at) <= recently) {
+                interval.active_seconds[x] = seconds;
+            }
+            self.moving[x].push(sample.at, traffic.data_bytes);
+            let moved = self.moving[x].since(sample.at.saturating_sub(MOVING_THROUGHPUT));
+            self.throughput[x] = moved as f64 / MOVING_THROUGHPUT.as_secs_f64();
+            self.learner[x].push(sample.at, traffic.wire_bytes, self.phases.stands(x));
+            if let Some(peak) = direction.queue.and_then(|queue| sane(queue.max_bytes)) {
+                self.peak_queue[x] = self.peak_queue[x].max(peak);
+            }
+        }
+        let mean = |x: Direction| sample.link[x].queue.and_then(|queue| sane(queue.mean_bytes));
+        if let (Some(up), Some(down)) = (mean(Direction::Up), mean(Direction::Down)) {
+            interval.queues.add(PerDirection { up, down }, seconds);
+        }
+        self.history.push(sample.at, &interval);
+    }
+
+    fn phase_event(&self, at: Duration, change: &PhaseChange) -> Event {
+        let rule = match self.phases.source() {
+            Some(PhaseSource::Windows) => "windows",
+            Some(PhaseSource::QueueAndWindows) => "standing_queue_and_windows",
+            _ => "standing_queues",
+        };
+        let reason = match change.to {
+            Phase::UplinkBound => "only the uplink buffer holds a standing queue (case 1)",
+            Phase::DownlinkBound => "only the downlink buffer holds a standing queue (case 2)",
+            Phase::Balanced => "both buffers hold a standing queue (case 3)",
+            Phase::Idle => "neither buffer holds a standing queue",
+        };
+        let evidence = Evidence {
+            rule,
+            reason: reason.to_owned(),
+            figures: self.phases.figures(&self.thresholds),
+            since_s: change.since.as_secs_f64(),
+        };
+        let dwell_s = change.dwell.as_secs_f64();
+        Event {
+            at_s: at.as_secs_f64(),
+            change: Change::Phase { from: change.from, to: change.to, dwell_s },
+            evidence,
+        }
+    }
+}
+
+/// The smallest RTT of the last one to two epochs: survives a route change, forgets a lucky packet.
+#[derive(Clone, Copy, Debug, Default)]
+struct BaseRoundTrip {
+    now: Option<f64>,
+    before: Option<f64>,
+    epoch: Duration,
+}
+
+impl BaseRoundTrip {
+    fn push(&mut self, at: Duration, seconds: f64) {
+        if at.saturating_sub(self.epoch) > BASE_EPOCH {
+            self.before = self.now.take();
+            self.epoch = at;
+        }
+        self.now = Some(self.now.map_or(seconds, |now| now.min(seconds)));
+    }
+
+    fn value(&self) -> Option<f64> {
+        match (self.now, self.before) {
+            (Some(now), Some(before)) => Some(now.min(before)),
+            (now, before) => now.or(before),
+        }
+    }
+}

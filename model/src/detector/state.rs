@@ -1,0 +1,124 @@
+//! What the detector knows at one moment, for metrics, the API and reports.
+
+use serde::Serialize;
+
+use crate::fairness::Classes;
+use crate::findings::{Evidence, Phase, Verdict};
+use crate::link::Known;
+use crate::phase::PhaseSource;
+use crate::segment::{Direction, PerDirection};
+
+use super::Detector;
+
+/// A snapshot. Base units; shares and utilisations 0–1; `None` is "not known".
+#[derive(Clone, Debug, Serialize)]
+pub struct State {
+    /// Time of the latest sample, seconds.
+    pub at_s: f64,
+    /// Samples taken in.
+    pub samples: u64,
+    /// Samples rejected because they did not follow in time.
+    pub rejected_samples: u64,
+    /// The case that holds.
+    pub phase: Option<Phase>,
+    /// Since when, seconds.
+    pub phase_since_s: Option<f64>,
+    /// What it was derived from.
+    pub phase_source: Option<PhaseSource>,
+    /// Time in each case since the start, seconds, in [`Phase`] order.
+    pub phase_seconds: [f64; 4],
+    /// Changes between cases since the start, `[from][to]` in [`Phase`] order.
+    pub phase_transitions: [[u64; 4]; 4],
+    /// Share of the intervals in which windows and queues agreed on the case (001 Eq. 5).
+    pub window_agreement: Option<f64>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why; `None` until there was evidence for any verdict.
+    pub evidence: Option<Evidence>,
+    /// Time each verdict has held, seconds, in [`Verdict`] order.
+    pub verdict_seconds: [f64; 7],
+    /// Period of the swing within the horizon, seconds.
+    pub swing_period_s: Option<f64>,
+    /// Correlation of both queues within the horizon.
+    pub queue_correlation: Option<f64>,
+    /// `r = X_d/X_u` within the horizon.
+    pub throughput_ratio: Option<f64>,
+    /// Round-trip time, seconds.
+    pub round_trip_s: Option<f64>,
+    /// The same without queues, seconds.
+    pub base_round_trip_s: Option<f64>,
+    /// Each direction.
+    pub directions: PerDirection<DirectionState>,
+}
+
+/// One direction's part of the [`State`].
+#[derive(Clone, Debug, Serialize)]
+pub struct DirectionState {
+    /// `C_x`, bytes per second.
+    pub capacity: Option<Known>,
+    /// `d_x`, bytes.
+    pub standing_bytes: Option<f64>,
+    /// Highest level since the start, bytes.
+    pub peak_bytes: f64,
+    /// Data throughput over the last 300 ms, bytes per second.
+    pub throughput: f64,
+    /// Part of the capacity used within the horizon, all bytes.
+    pub utilization: Option<f64>,
+    /// Mean window within the horizon, bytes.
+    pub window_bytes: f64,
+    /// Carries bulk data.
+    pub bulk: bool,
+    /// Share of ACKs in bursts of ten or more within the horizon.
+    pub long_burst_share: f64,
+    /// Near and far flows, if there are both (paper 003).
+    pub round_trip_classes: Option<Classes>,
+    /// Near flows take more than their part.
+    pub unfair: bool,
+}
+
+impl Detector {
+    /// The present state. Costs a pass over the horizon; meant for once in a while, not for every sample.
+    pub fn state(&self) -> State {
+        let now = self.now();
+        let start = now.saturating_sub(self.thresholds.horizon(self.bounded_round_trip()));
+        let recent = self.history.since(start);
+        let current = self.phases.current();
+        let directions = PerDirection::from_fn(|x| self.direction_state(x, &recent));
+        State {
+            at_s: now.as_secs_f64(),
+            samples: self.samples,
+            rejected_samples: self.rejected,
+            phase: current.map(|(phase, _)| phase),
+            phase_since_s: current.map(|(_, since)| since.as_secs_f64()),
+            phase_source: current.and(self.phases.source()),
+            phase_seconds: self.run().phase_seconds,
+            phase_transitions: self.transitions,
+            window_agreement: self.phases.agreement(),
+            verdict: self.verdict(),
+            evidence: self.bench.evidence(),
+            verdict_seconds: self.bench.held_seconds(),
+            swing_period_s: self.swing.period_since(start),
+            queue_correlation: recent.queues.correlation(),
+            throughput_ratio: recent.throughput_ratio(),
+            round_trip_s: self.round_trip,
+            base_round_trip_s: self.base_round_trip(),
+            directions,
+        }
+    }
+
+    fn direction_state(&self, x: Direction, recent: &crate::history::Totals) -> DirectionState {
+        let capacity = self.capacity(x);
+        DirectionState {
+            capacity,
+            standing_bytes: self.phases.standing()[x],
+            peak_bytes: self.peak_queue[x],
+            throughput: self.throughput[x],
+            utilization: capacity.map(|known| recent.wire_rate(x) / known.value),
+            window_bytes: recent.mean_window(x),
+            bulk: self.activity[x].bulk,
+            long_burst_share: recent.long_burst_share(x),
+            round_trip_classes: self.findings.classes(x),
+            unfair: self.findings.is_unfair(x),
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Sums over stretches of time: the recent past in slots, and the whole run.
+//!
+//! Everything a verdict looks at is a sum, so a horizon of any length is a sum of slots and nothing drifts.
+
+use std::collections::VecDeque;
+use std::ops::AddAssign;
+use std::time::Duration;
+
+use crate::findings::Phase;
+use crate::sample::AckBursts;
+use crate::segment::{Direction, PerDirection};
+
+/// A slot closes once it covers this much.
+const SLOT: Duration = Duration::from_millis(100);
+
+/// Slots kept at most; 1200 cover two minutes.
+const MAX_SLOTS: usize = 1200;
+
+/// Sums over one stretch of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Totals {
+    /// Time covered by samples, seconds.
+    pub seconds: f64,
+    /// Time in each case, seconds, in [`Phase`] order. Their sum is below `seconds` while the case was unknown.
+    pub phase_seconds: [f64; 4],
+    /// Bytes on the wire.
+    pub wire_bytes: PerDirection<u64>,
+    /// Bytes of data segments on the wire.
+    pub data_bytes: PerDirection<u64>,
+    /// Retransmitted data segments.
+    pub retransmitted_segments: PerDirection<u64>,
+    /// Time with data under way, seconds.
+    pub active_seconds: PerDirection<f64>,
+    /// Windows summed over time, byte seconds.
+    pub window_byte_seconds: PerDirection<f64>,
+    /// ACK bursts.
+    pub ack_bursts: PerDirection<AckBursts>,
+    /// Joint moments of both queues.
+    pub queues: QueueMoments,
+    /// Round-trip time summed over time, square seconds, and the time it was known.
+    pub round_trip: (f64, f64),
+}
+
+/// Moments of the two queue lengths, weighted by time; for Pearson's correlation (001 Fig. 9).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct QueueMoments {
+    seconds: f64,
+    sum: PerDirection<f64>,
+    squares: PerDirection<f64>,
+    product: f64,
+}
+
+impl QueueMoments {
+    /// Adds both mean levels of an interval, bytes.
+    pub fn add(&mut self, queue: PerDirection<f64>, seconds: f64) {
+        self.seconds += seconds;
+        for direction in Direction::ALL {
+            self.sum[direction] += queue[direction] * seconds;
+            self.squares[direction] += queue[direction] * queue[direction] * seconds;
+        }
+        self.product += queue.up * queue.down * seconds;
+    }
+
+    /// Pearson's correlation, −1 to 1; `None` if either queue hardly moved.
+    pub fn correlation(&self) -> Option<f64> {
+        if self.seconds <= 0.0 {
+            return None;
+        }
+        let mean = PerDirection::from_fn(|x| self.sum[x] / self.seconds);
+        let square = PerDirection::from_fn(|x| self.squares[x] / self.seconds);
+        let variance = PerDirection::from_fn(|x| square[x] - mean[x] * mean[x]);
+        // Below this part of the mean square a variance is rounding noise.
+        if Direction::ALL.into_iter().any(|x| variance[x] <= 1e-9 * square[x]) {
+            return None;
+        }
+        let covariance = self.product / self.seconds - mean.up * mean.down;
+        let correlation = covariance / (variance.up * variance.down).sqrt();
+        correlation.is_finite().then(|| correlation.clamp(-1.0, 1.0))
+    }
+}
+
+impl AddAssign<&QueueMoments> for QueueMoments {
+    fn add_assign(&mut self, other: &Self) {
+        self.seconds += other.seconds;
+        self.product += other.product;
+        for direction in Direction::ALL {
+            self.sum[direction] += other.sum[direction];
+            self.squares[direction] += other.squares[direction];
+        }
+    }
+}
+
+impl AddAssign<&Totals> for Totals {
+    fn add_assign(&mut self, other: &Self) {
+        self.seconds += other.seconds;
+        for (sum, seconds) in self.phase_seconds.iter_mut().zip(other.phase_seconds) {
+            *sum += seconds;
+        }
+        self.queues += &other.queues;
+        self.round_trip.0 += other.round_trip.0;
+        self.round_trip.1 += other.round_trip.1;
+        for x in Direction::ALL {
+            self.wire_bytes[x] = self.wire_bytes[x].saturating_add(other.wire_bytes[x]);
+            self.data_bytes[x] = self.data_bytes[x].saturating_add(other.data_bytes[x]);
+            self.retransmitted_segments[x] =
+                self.retransmitted_segments[x].saturating_add(other.retransmitted_segments[x]);
+            self.active_seconds[x] += other.active_seconds[x];
+            self.window_byte_seconds[x] += other.window_byte_seconds[x];
+            let (sum, bursts) = (&mut self.ack_bursts[x], &other.ack_bursts[x]);
+            sum.bursts = sum.bursts.saturating_add(bursts.bursts);
+            sum.segments = sum.segments.saturating_add(bursts.segments);
+            sum.segments_in_long_bursts =
+                sum.segments_in_long_bursts.saturating_add(bursts.segments_in_long_bursts);
+        }
+    }
+}
+
+impl Totals {
+    /// Share of the known time spent in a case; 0 if nothing is known.
+    pub fn phase_share(&self, phase: Phase) -> f64 {
+        ratio(self.phase_seconds[phase as usize], self.phase_seconds.iter().sum())
+    }
+
+    /// Bytes per second on the wire.
+    pub fn wire_rate(&self, direction: Direction) -> f64 {
+        ratio(self.wire_bytes[direction] as f64, self.seconds)
+    }
+
+    /// Bytes per second of data segments: `X_x`.
+    pub fn data_rate(&self, direction: Direction) -> f64 {
+        ratio(self.data_bytes[direction] as f64, self.seconds)
+    }
+
+    /// Share of the time with data under way.
+    pub fn active_share(&self, direction: Direction) -> f64 {
+        ratio(self.active_seconds[direction], self.seconds)
+    }
+
+    /// Mean window, bytes.
+    pub fn mean_window(&self, direction: Direction) -> f64 {
+        ratio(self.window_byte_seconds[direction], self.seconds)
+    }
+
+    /// Mean round-trip time, seconds.
+    pub fn mean_round_trip(&self) -> Option<f64> {
+        (self.round_trip.1 > 0.0).then(|| self.round_trip.0 / self.round_trip.1)
+    }
+
+    /// Share of the ACKs of a direction that came in bursts of ten or more.
+    pub fn long_burst_share(&self, direction: Direction) -> f64 {
+        let bursts = &self.ack_bursts[direction];
+        ratio(bursts.segments_in_long_bursts as f64, bursts.segments as f64)
+    }
+
+    /// `r = X_d/X_u`; `None` without upload data.
+    pub fn throughput_ratio(&self) -> Option<f64> {
+        (self.data_bytes.up > 0).then(|| self.data_bytes.down as f64 / self.data_bytes.up as f64)
+    }
+}
+
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+/// The recent past in slots, and everything since the start.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    slots: VecDeque<(Duration, Totals)>,
+    open: Totals,
+    run: Totals,
+}
+
+impl History {
+    /// Adds one interval ending at `at`. Returns whether a slot was completed.
+    pub fn push(&mut self, at: Duration, interval: &Totals) -> bool {
+        self.open += interval;
+        self.run += interval;
+        if self.open.seconds + 1e-9 < SLOT.as_secs_f64() {
+            return false;
+        }
+        if self.slots.len() == MAX_SLOTS {
+            self.slots.pop_front();
+        }
+        self.slots.push_back((at, std::mem::take(&mut self.open)));
+        true
+    }
+
+    /// Sum of the slots that ended after `start`.
+    pub fn since(&self, start: Duration) -> Totals {
+        let mut sum = Totals::default();
+        for (_, slot) in self.slots_since(start) {
+            sum += slot;
+        }
+        sum
+    }
+
+    /// The slots that ended after `start`, newest first, with their ends.
+    pub fn slots_since(&self, start: Duration) -> impl Iterator<Item = &(Duration, Totals)> {
+        self.slots.iter().rev().take_while(move |(end, _)| *end > start)
+    }
+
+    /// Sum over the whole run.
+    pub fn run(&self) -> &Totals {
+        &self.run
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moments(pairs: &[(f64, f64)]) -> QueueMoments {
+        let mut moments = QueueMoments::default();
+        for &(up, down) in pairs {
+            moments.add(PerDirection { up, down }, 0.01);
+        }
+        moments
+    }
+
+    #[test]
+    fn correlation_by_hand() {
+        // Perfect opposites and perfect companions.
+        let opposite = moments(&[(0.0, 30.0), (10.0, 20.0), (30.0, 0.0)]).correlation().expect("moves");
+        assert!((opposite + 1.0).abs() < 1e-9);
+        let together = moments(&[(0.0, 0.0), (1.0, 2.0), (5.0, 10.0)]).correlation().expect("moves");
+        assert!((together - 1.0).abs() < 1e-9);
+        // (1,1) (2,3) (3,2): deviations (−1,−1) (0,1) (1,0): covariance 1/3, both variances 2/3: 0.5.
+        let half = moments(&[(1.0, 1.0), (2.0, 3.0), (3.0, 2.0)]).correlation().expect("moves");
+        assert!((half - 0.5).abs() < 1e-9);
+        assert_eq!(moments(&[(5.0, 1.0), (5.0, 2.0)]).correlation(), None);
+        assert_eq!(moments(&[]).correlation(), None);
+    }
+
+    #[test]
+    fn sums_of_slots_are_sums_of_intervals() {
+        let mut history = History::default();
+        for index in 1..=100u64 {
+            let mut interval = Totals { seconds: 0.01, ..Totals::default() };
+            interval.data_bytes.up = index;
+            history.push(Duration::from_millis(10 * index), &interval);
+        }
+        // The last half second: intervals 51…100, sum 50 · (51 + 100)/2 = 3775.
+        assert_eq!(history.since(Duration::from_millis(500)).data_bytes.up, 3775);
+        assert_eq!(history.run().data_bytes.up, 5050);
+        assert!((history.run().data_rate(Direction::Up) - 5050.0).abs() < 1e-6);
+        assert_eq!(history.since(Duration::from_secs(9)), Totals::default());
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut history = History::default();
+        for index in 1..=20_000u64 {
+            history.push(Duration::from_millis(100 * index), &Totals { seconds: 0.1, ..Totals::default() });
+        }
+        assert_eq!(history.slots.len(), MAX_SLOTS);
+    }
+}

@@ -1,0 +1,249 @@
+//! Which of the three cases holds: standing queues over one round trip, with hysteresis (000 §3).
+//!
+//! A buffer's standing queue `d_x` is the lowest level it had during the last round trip. Where a buffer cannot be
+//! seen, the windows decide (001 Eq. 5): the direction whose window takes longer to transfer holds the queue.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::findings::{Figure, Phase};
+use crate::ratio::cases::transfer_time;
+use crate::segment::{Direction, PerDirection};
+use crate::thresholds::{Thresholds, times};
+use crate::window::SlidingMinimum;
+
+/// What a phase was derived from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PhaseSource {
+    /// Both buffers were seen.
+    Queues,
+    /// One buffer was seen, the windows told about the other.
+    QueueAndWindows,
+    /// Outstanding data alone.
+    Windows,
+}
+
+/// What the tracker looks at in one interval.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PhaseInput {
+    /// End of the interval.
+    pub at: Duration,
+    /// Its length.
+    pub span: Duration,
+    /// Lowest level of each buffer in the interval, bytes.
+    pub queue: PerDirection<Option<f64>>,
+    /// `cwnd_x`, bytes.
+    pub window: PerDirection<Option<f64>>,
+    /// `C_x`, bytes per second.
+    pub capacity: PerDirection<Option<f64>>,
+    /// Round-trip time, already within bounds.
+    pub round_trip: Duration,
+    /// Round-trip time without queues, seconds.
+    pub base_round_trip: Option<f64>,
+}
+
+/// A confirmed change of case.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PhaseChange {
+    /// Before; `None` at the first.
+    pub from: Option<Phase>,
+    /// Now.
+    pub to: Phase,
+    /// When the new case began, as far as the samples tell.
+    pub since: Duration,
+    /// How long the one before held.
+    pub dwell: Duration,
+}
+
+/// Follows the case from interval to interval.
+#[derive(Clone, Debug, Default)]
+pub struct PhaseTracker {
+    minimum: PerDirection<SlidingMinimum>,
+    standing: PerDirection<Option<f64>>,
+    stands: PerDirection<bool>,
+    current: Option<(Phase, Duration)>,
+    candidate: Option<(Phase, Duration)>,
+    source: Option<PhaseSource>,
+    agreement: Agreement,
+    credit: [Duration; 4],
+}
+
+/// How often the queues and the windows told the same story.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Agreement {
+    compared: u64,
+    equal: u64,
+}
+
+impl PhaseTracker {
+    /// The confirmed case and since when; `None` without evidence.
+    pub fn current(&self) -> Option<(Phase, Duration)> {
+        self.current
+    }
+
+    /// Standing queues, bytes; `None` for a buffer that cannot be seen.
+    pub fn standing(&self) -> PerDirection<Option<f64>> {
+        self.standing
+    }
+
+    /// Whether a buffer holds a standing queue; `None` if it cannot be seen.
+    pub fn stands(&self, direction: Direction) -> Option<bool> {
+        self.standing[direction].map(|_| self.stands[direction])
+    }
+
+    /// What the case was last derived from.
+    pub fn source(&self) -> Option<PhaseSource> {
+        self.source
+    }
+
+    /// Share of the intervals in which windows and queues agreed on the longer side (001 Eq. 5); `None` if they were
+    /// never both known while one buffer alone stood.
+    pub fn agreement(&self) -> Option<f64> {
+        (self.agreement.compared > 0).then(|| self.agreement.equal as f64 / self.agreement.compared as f64)
+    }
+
+    /// Time to be booked on each case since the last call, in [`Phase`] order: a change is booked from its beginning,
+    /// not from its confirmation.
+    pub fn take_credit(&mut self) -> [Duration; 4] {
+        std::mem::take(&mut self.credit)
+    }
+
+    /// Forgets the queues, as after a gap in the samples; the case is unknown until there is evidence again.
+    pub fn interrupt(&mut self) {
+        let agreement = self.agreement;
+        *self = Self { agreement, ..Self::default() };
+    }
+
+    /// Takes in one interval; returns a change when it is confirmed.
+    pub fn push(&mut self, input: &PhaseInput, thresholds: &Thresholds) -> Option<PhaseChange> {
+        self.update_standing(input, thresholds);
+        let (phase, source) = self.classify(input, thresholds)?;
+        self.source = Some(source);
+        let begin = input.at.saturating_sub(input.span);
+        if self.current.is_some_and(|(current, _)| current == phase) {
+            // Time spent on a candidate that did not last belongs to the case that did.
+            let begin = self.candidate.take().map_or(begin, |(_, since)| since);
+            self.book(phase, begin, input.at);
+            return None;
+        }
+        let since = match self.candidate {
+            Some((candidate, since)) if candidate == phase => since,
+            Some((candidate, since)) => {
+                self.book(candidate, since, begin);
+                begin
+            }
+            None => begin,
+        };
+        self.candidate = Some((phase, since));
+        if input.at.saturating_sub(since) < times(input.round_trip, thresholds.phase_dwell_round_trips) {
+            return None;
+        }
+        self.candidate = None;
+        self.book(phase, since, input.at);
+        let before = self.current.replace((phase, since));
+        Some(PhaseChange {
+            from: before.map(|(phase, _)| phase),
+            to: phase,
+            since,
+            dwell: before.map_or(Duration::ZERO, |(_, started)| since.saturating_sub(started)),
+        })
+    }
+
+    fn book(&mut self, phase: Phase, from: Duration, to: Duration) {
+        self.credit[phase as usize] += to.saturating_sub(from);
+    }
+
+    fn update_standing(&mut self, input: &PhaseInput, thresholds: &Thresholds) {
+        for direction in Direction::ALL {
+            let minimum = &mut self.minimum[direction];
+            let Some(level) = input.queue[direction] else {
+                minimum.clear();
+                self.standing[direction] = None;
+                continue;
+            };
+            minimum.push(input.at, level);
+            let standing = minimum.since(input.at.saturating_sub(input.round_trip));
+            self.standing[direction] = standing;
+            let segments = standing.unwrap_or(0.0) / thresholds.segment_bytes.max(1e-9);
+            let threshold = if self.stands[direction] {
+                thresholds.standing_leave_segments
+            } else {
+                thresholds.standing_enter_segments
+            };
+            self.stands[direction] = segments > 0.0 && segments >= threshold;
+        }
+    }
+
+    fn classify(&mut self, input: &PhaseInput, thresholds: &Thresholds) -> Option<(Phase, PhaseSource)> {
+        let by_windows = phase_of_windows(input, thresholds);
+        let (up, down) = (self.stands(Direction::Up), self.stands(Direction::Down));
+        if let (Some(up), Some(down)) = (up, down) {
+            self.compare(Phase::of(up, down), by_windows);
+            return Some((Phase::of(up, down), PhaseSource::Queues));
+        }
+        let windows = by_windows?;
+        let (up_by_windows, down_by_windows) = match windows {
+            Phase::UplinkBound => (true, false),
+            Phase::DownlinkBound => (false, true),
+            Phase::Balanced => (true, true),
+            Phase::Idle => (false, false),
+        };
+        if up.is_none() && down.is_none() {
+            return Some((windows, PhaseSource::Windows));
+        }
+        let phase = Phase::of(up.unwrap_or(up_by_windows), down.unwrap_or(down_by_windows));
+        Some((phase, PhaseSource::QueueAndWindows))
+    }
+
+    fn compare(&mut self, queues: Phase, windows: Option<Phase>) {
+        let one_sided = |phase| matches!(phase, Phase::UplinkBound | Phase::DownlinkBound);
+        if let Some(windows) = windows
+            && one_sided(queues)
+            && one_sided(windows)
+        {
+            self.agreement.compared += 1;
+            self.agreement.equal += u64::from(windows == queues);
+        }
+    }
+
+    /// The figures behind the present state, for evidence.
+    pub fn figures(&self, thresholds: &Thresholds) -> Vec<Figure> {
+        let enter = thresholds.standing_enter_segments * thresholds.segment_bytes;
+        let mut figures = Vec::new();
+        if let Some(bytes) = self.standing.up {
+            figures.push(Figure::against("uplink_standing_bytes", bytes, enter));
+        }
+        if let Some(bytes) = self.standing.down {
+            figures.push(Figure::against("downlink_standing_bytes", bytes, enter));
+        }
+        if let Some(agreement) = self.agreement() {
+            figures.push(Figure::new("window_agreement", agreement));
+        }
+        figures
+    }
+}
+
+/// 001 Eq. 5: the direction with the larger `cwnd_x/C_x` holds the queue, if that time exceeds the round trip without
+/// queues by at least one segment.
+fn phase_of_windows(input: &PhaseInput, thresholds: &Thresholds) -> Option<Phase> {
+    let window = PerDirection { up: input.window.up?, down: input.window.down? };
+    let capacity = PerDirection { up: input.capacity.up?, down: input.capacity.down? };
+    let time = transfer_time(window, capacity);
+    if window.up <= 0.0 && window.down <= 0.0 {
+        return Some(Phase::Idle);
+    }
+    let longer = if time.up >= time.down { Direction::Up } else { Direction::Down };
+    let base = input.base_round_trip?;
+    if time[longer] < base + thresholds.segment_bytes / capacity[longer] {
+        return Some(Phase::Idle);
+    }
+    if time[longer.opposite()] >= time[longer] * (1.0 - thresholds.window_margin) {
+        return Some(Phase::Balanced);
+    }
+    Some(match longer {
+        Direction::Up => Phase::UplinkBound,
+        Direction::Down => Phase::DownlinkBound,
+    })
+}

@@ -1,0 +1,160 @@
+//! Every number the detector compares with, in one place. `docs/detector.md` gives the reasons at length.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::rate::Span;
+
+/// Thresholds of the detector. The defaults follow from the papers' definitions, not from any one trace; times that
+/// belong to TCP's dynamics count in round trips, so that they fit a LAN and a satellite alike.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Thresholds {
+    /// A full segment on the wire, bytes: the unit of everything called "segments" below.
+    pub segment_bytes: f64,
+    /// A queue stands once its minimum over one RTT reaches this many segments. One: less than a whole segment can be
+    /// the one that waits its turn on a link that keeps up.
+    pub standing_enter_segments: f64,
+    /// It stands no longer once that minimum falls to this many. Half: a few ACKs are no standing data.
+    pub standing_leave_segments: f64,
+    /// A new case counts once it has held this many RTTs. With the window of one RTT, a change is reported after 1.5.
+    pub phase_dwell_round_trips: f64,
+    /// Windows within this fraction of the exact proportion (Eq. 5) count as case 3 where queues cannot be seen.
+    pub window_margin: f64,
+    /// RTTs outside these bounds are taken as the bound.
+    pub shortest_round_trip: Span,
+    /// See `shortest_round_trip`.
+    pub longest_round_trip: Span,
+    /// Verdicts look back this many RTTs …
+    pub horizon_round_trips: f64,
+    /// … but not less than this …
+    pub shortest_horizon: Span,
+    /// … and not more.
+    pub longest_horizon: Span,
+    /// A verdict on two-way traffic needs this long …
+    pub evidence: Span,
+    /// … and this many RTTs of it.
+    pub evidence_round_trips: f64,
+    /// Whether a direction carries bulk data is judged over this long (at least `evidence_round_trips` RTTs).
+    pub activity: Span,
+    /// Bulk: data under way for this share of that time …
+    pub bulk_active_share: f64,
+    /// … with this many segments outstanding on average …
+    pub bulk_in_flight_segments: f64,
+    /// … and this share of the bytes in flows older than `short_flow`.
+    pub bulk_long_flow_share: f64,
+    /// A flow younger than this is not yet a bulk transfer.
+    pub short_flow: Span,
+    /// Application-limited: the throughput varies less than this fraction of what the RTT varies. A window-limited
+    /// flow's throughput moves against the RTT, since X = cwnd/RTT.
+    pub application_limited_variation: f64,
+    /// Swinging: cases 1 and 2 each hold this share of the time …
+    pub swing_share: f64,
+    /// … with this many changes between them.
+    pub swing_switches: usize,
+    /// Locked: one buffer alone stands for this share of the time …
+    pub locked_share: f64,
+    /// … and the opposite direction uses less than this part of its capacity.
+    pub starved_utilization: f64,
+    /// ACK compression: the correlation of both queues …
+    pub in_phase_correlation: f64,
+    /// … and the share of ACKs in bursts of ten or more, in both directions.
+    pub long_burst_share: f64,
+    /// A new verdict counts once it has held this long.
+    pub verdict_dwell: Span,
+    /// Unfair: a near flow gets this many times what a far flow gets (003: 80/20 is 4).
+    pub unfair_share_ratio: f64,
+    /// Near and far: base RTTs this far apart (003: 100 ms to 30 ms is 3.3).
+    pub far_round_trip_ratio: f64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        let seconds = |seconds: u64| Span(Duration::from_secs(seconds));
+        Self {
+            segment_bytes: 1500.0,
+            standing_enter_segments: 1.0,
+            standing_leave_segments: 0.5,
+            phase_dwell_round_trips: 0.5,
+            window_margin: 0.1,
+            shortest_round_trip: Span(Duration::from_millis(10)),
+            longest_round_trip: seconds(10),
+            horizon_round_trips: 60.0,
+            shortest_horizon: seconds(10),
+            longest_horizon: seconds(60),
+            evidence: seconds(5),
+            evidence_round_trips: 6.0,
+            activity: seconds(4),
+            bulk_active_share: 0.8,
+            bulk_in_flight_segments: 2.0,
+            bulk_long_flow_share: 0.5,
+            short_flow: seconds(2),
+            application_limited_variation: 0.25,
+            swing_share: 0.1,
+            swing_switches: 3,
+            locked_share: 0.8,
+            starved_utilization: 0.5,
+            in_phase_correlation: 0.3,
+            long_burst_share: 0.5,
+            verdict_dwell: seconds(2),
+            unfair_share_ratio: 2.0,
+            far_round_trip_ratio: 1.5,
+        }
+    }
+}
+
+impl Thresholds {
+    /// One RTT within the configured bounds.
+    pub(crate) fn bounded_round_trip(&self, seconds: f64) -> Duration {
+        let shortest = self.shortest_round_trip.0;
+        let longest = self.longest_round_trip.0.max(shortest);
+        Duration::try_from_secs_f64(seconds).unwrap_or(longest).clamp(shortest, longest)
+    }
+
+    /// How far a verdict looks back at a given RTT.
+    pub(crate) fn horizon(&self, round_trip: Duration) -> Duration {
+        let shortest = self.shortest_horizon.0;
+        times(round_trip, self.horizon_round_trips).clamp(shortest, self.longest_horizon.0.max(shortest))
+    }
+
+    /// How much two-way traffic a verdict needs at a given RTT.
+    pub(crate) fn evidence_time(&self, round_trip: Duration) -> Duration {
+        self.evidence.0.max(times(round_trip, self.evidence_round_trips))
+    }
+
+    /// Over how long a direction is judged to carry bulk data.
+    pub(crate) fn activity_time(&self, round_trip: Duration) -> Duration {
+        self.activity.0.max(times(round_trip, self.evidence_round_trips))
+    }
+}
+
+/// `span · factor`; a factor that is not a sane number gives zero.
+pub(crate) fn times(span: Duration, factor: f64) -> Duration {
+    Duration::try_from_secs_f64(span.as_secs_f64() * factor).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn read_from_kebab_case() {
+        let text = r#"{"standing-enter-segments": 2.0, "verdict-dwell": "3s"}"#;
+        let thresholds: Thresholds = serde_json::from_str(text).expect("thresholds");
+        assert_eq!(thresholds.standing_enter_segments, 2.0);
+        assert_eq!(thresholds.verdict_dwell.seconds(), 3.0);
+        assert_eq!(thresholds.swing_share, Thresholds::default().swing_share);
+        assert!(serde_json::from_str::<Thresholds>(r#"{"standing_enter": 2.0}"#).is_err());
+    }
+
+    #[test]
+    fn horizons_follow_the_round_trip_within_bounds() {
+        let thresholds = Thresholds::default();
+        let horizon = |ms| thresholds.horizon(Duration::from_millis(ms)).as_secs_f64();
+        // 60 · 20 ms = 1.2 s → 10 s; 60 · 0.5 s = 30 s; 60 · 2 s = 120 s → 60 s.
+        assert_eq!((horizon(20), horizon(500), horizon(2000)), (10.0, 30.0, 60.0));
+        assert_eq!(thresholds.bounded_round_trip(f64::NAN), Duration::from_secs(10));
+        assert_eq!(thresholds.bounded_round_trip(0.0), Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,164 @@
+//! The rules that turn what was seen into one verdict, each with its figures. No state: see [`crate::detector`].
+
+use crate::activity::Activity;
+use crate::compression::ack_compression;
+use crate::findings::{Figure, Phase, Verdict};
+use crate::history::Totals;
+use crate::rate::Rate;
+use crate::segment::{Direction, PerDirection};
+use crate::thresholds::Thresholds;
+
+/// What the rules look at.
+pub(crate) struct Circumstances<'a> {
+    /// Since the two-way traffic began, at most one horizon back.
+    pub(crate) recent: &'a Totals,
+    /// `C_x`, bytes per second.
+    pub(crate) capacity: PerDirection<Option<f64>>,
+    /// Changes between case 1 and 2 in that time.
+    pub(crate) switches: usize,
+    pub(crate) period: Option<f64>,
+}
+
+/// A verdict and why.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ruling {
+    pub(crate) verdict: Verdict,
+    pub(crate) rule: &'static str,
+    pub(crate) reason: String,
+    pub(crate) figures: Vec<Figure>,
+}
+
+/// Traffic that is not bulk in both directions.
+pub(crate) fn judge_one_way(activity: &PerDirection<Activity>, thresholds: &Thresholds) -> Ruling {
+    let bulk = Direction::ALL.into_iter().find(|&direction| activity[direction].bulk);
+    let figures = Direction::ALL.into_iter().flat_map(|x| activity[x].figures(x, thresholds)).collect();
+    match bulk {
+        Some(direction) => {
+            let other = direction.opposite();
+            let why = match activity[other] {
+                Activity { application_limited: Some(true), .. } => {
+                    " (the other way is limited by its application)"
+                }
+                _ => "",
+            };
+            Ruling {
+                verdict: Verdict::OneWay,
+                rule: "bulk_data_one_way",
+                reason: format!(
+                    "bulk data goes {} only; a standing queue is normal then{why}",
+                    direction.name()
+                ),
+                figures,
+            }
+        }
+        None => Ruling {
+            verdict: Verdict::Clear,
+            rule: "no_bulk_data",
+            reason: "no direction carries bulk data".to_owned(),
+            figures,
+        },
+    }
+}
+
+/// Bulk traffic in both directions.
+pub(crate) fn judge_two_way(seen: &Circumstances<'_>, thresholds: &Thresholds) -> Ruling {
+    if let Some(figures) = ack_compression(seen.recent, thresholds) {
+        return Ruling {
+            verdict: Verdict::AckCompression,
+            rule: "in_phase_with_long_ack_bursts",
+            reason: "both queues move in phase and ACKs come in long bursts; rare, and of little effect on throughput"
+                .to_owned(),
+            figures,
+        };
+    }
+    swinging(seen, thresholds)
+        .or_else(|| locked(seen, thresholds, Direction::Up))
+        .or_else(|| locked(seen, thresholds, Direction::Down))
+        .unwrap_or_else(|| balanced(seen))
+}
+
+fn swinging(seen: &Circumstances<'_>, thresholds: &Thresholds) -> Option<Ruling> {
+    let up = seen.recent.phase_share(Phase::UplinkBound);
+    let down = seen.recent.phase_share(Phase::DownlinkBound);
+    if up.min(down) < thresholds.swing_share || seen.switches < thresholds.swing_switches {
+        return None;
+    }
+    let mut figures = vec![
+        Figure::against("uplink_bound_share", up, thresholds.swing_share),
+        Figure::against("downlink_bound_share", down, thresholds.swing_share),
+        Figure::against("switches", seen.switches as f64, thresholds.swing_switches as f64),
+    ];
+    let period = seen.period.map_or(String::new(), |period| format!(" about every {period:.1} s"));
+    figures.extend(seen.period.map(|period| Figure::new("swing_period_s", period)));
+    figures.extend(seen.recent.queues.correlation().map(|value| Figure::new("queue_correlation", value)));
+    Some(Ruling {
+        verdict: Verdict::Swinging,
+        rule: "cases_1_and_2_alternate",
+        reason: format!(
+            "the queue swings between both buffers{period}: only one direction is full at a time"
+        ),
+        figures,
+    })
+}
+
+/// `full`: the direction whose buffer never empties.
+fn locked(seen: &Circumstances<'_>, thresholds: &Thresholds, full: Direction) -> Option<Ruling> {
+    let (phase, verdict, share_name) = match full {
+        Direction::Up => (Phase::UplinkBound, Verdict::LockedUplink, "uplink_bound_share"),
+        Direction::Down => (Phase::DownlinkBound, Verdict::LockedDownlink, "downlink_bound_share"),
+    };
+    let starved = full.opposite();
+    let share = seen.recent.phase_share(phase);
+    let rate = seen.recent.data_rate(starved);
+    let utilization = seen.capacity[starved].map(|capacity| rate / capacity);
+    // Without a capacity: its buffer hardly ever held a whole segment over an RTT, so it was never full.
+    if share < thresholds.locked_share
+        || utilization.is_some_and(|part| part >= thresholds.starved_utilization)
+    {
+        return None;
+    }
+    let mut figures = vec![Figure::against(share_name, share, thresholds.locked_share)];
+    figures.extend(
+        utilization.map(|part| Figure::against("starved_utilization", part, thresholds.starved_utilization)),
+    );
+    figures.push(Figure::new("starved_bytes_per_second", rate));
+    let lost = seen.capacity[starved].map(|capacity| (capacity - rate).max(0.0));
+    figures.extend(lost.map(|lost| Figure::new("lost_bytes_per_second", lost)));
+    let cost = lost
+        .and_then(|lost| Rate::from_bytes_per_second((lost / 125.0).round() * 125.0))
+        .map_or(String::new(), |lost| format!(", which loses {lost} of it"));
+    let (buffer, victims) = match full {
+        Direction::Up => ("uplink", "downloads"),
+        Direction::Down => ("downlink", "uploads"),
+    };
+    Some(Ruling {
+        verdict,
+        rule: "one_buffer_never_empties",
+        reason: format!("the {buffer} buffer never empties and {victims} starve{cost}"),
+        figures,
+    })
+}
+
+fn balanced(seen: &Circumstances<'_>) -> Ruling {
+    let mut figures: Vec<Figure> = Vec::new();
+    for (phase, name) in [
+        (Phase::UplinkBound, "uplink_bound_share"),
+        (Phase::DownlinkBound, "downlink_bound_share"),
+        (Phase::Balanced, "balanced_share"),
+    ] {
+        figures.push(Figure::new(name, seen.recent.phase_share(phase)));
+    }
+    for (direction, name) in
+        [(Direction::Up, "uplink_utilization"), (Direction::Down, "downlink_utilization")]
+    {
+        let rate = seen.recent.wire_rate(direction);
+        figures.extend(seen.capacity[direction].map(|capacity| Figure::new(name, rate / capacity)));
+    }
+    Ruling {
+        verdict: Verdict::Balanced,
+        rule: "two_way_without_harm",
+        reason: "bulk data goes both ways and neither buffer keeps the other direction from its share"
+            .to_owned(),
+        figures,
+    }
+}
