@@ -42,13 +42,14 @@ class Counts:
 def count(lines, status=0, group=""):
     """Counts a log of libtest, of Python's unittest, or of the VM runner, whose command ended with `status`."""
     counts = Counts(group)
-    open_runs = 0
+    open_runs, results = 0, 0
     runtime_skips = {}
     for line in (line.rstrip() for line in lines):
         if RUNNING.match(line):
             open_runs += 1
         elif match := RESULT.search(line):
             open_runs -= 1
+            results += 1
             counts.passed += int(match[1])
             counts.failed += int(match[2])
             counts.skipped += int(match[3])
@@ -57,7 +58,7 @@ def count(lines, status=0, group=""):
         elif match := IGNORED.match(line):
             counts.skips.append(f"{match[1]}: {match[2] or 'marked as ignored'}")
         elif match := SKIPPED.search(line):
-            runtime_skips[match[1]] = match[2]
+            runtime_skips[results, match[1]] = match[2]
         elif match := UNITTEST_RAN.match(line):
             counts.passed += int(match[1])
         elif match := UNITTEST_BAD.match(line):
@@ -75,7 +76,7 @@ def count(lines, status=0, group=""):
     # A test that skips itself returns, so its runner has counted it as passed.
     counts.passed -= len(runtime_skips)
     counts.skipped += len(runtime_skips)
-    counts.skips += [f"{name}: {reason}" for name, reason in runtime_skips.items()]
+    counts.skips += [f"{name}: {reason}" for (_, name), reason in runtime_skips.items()]
     for _ in range(open_runs):
         counts.fail("a test program ended without a result: it was killed, or it crashed")
     if status != 0 and counts.failed == 0:
