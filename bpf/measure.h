@@ -14,9 +14,9 @@
 #define PENDULUM_MEASURE_H
 
 #include "classify.h"
-#include "forget.h"
 #include "parse.h"
 #include "rtt.h"
+#include "seam.h"
 
 #define IP_ECN_CE 3
 
@@ -108,18 +108,17 @@ static __always_inline void observe_sequence(struct pendulum_half *me, const str
 }
 
 /* Classify the segment in its flow and apply it. Answers its class. */
-static __always_inline __u32 observe_flow(struct pendulum_flow *flow, const struct segment *s,
-					  __u32 direction, __u64 now, struct pendulum_counters *c)
+static __always_inline __u32 observe_flow(struct pendulum_flow *flow, struct segment *s, __u32 direction,
+					  __u64 now, struct pendulum_counters *c)
 {
 	struct pendulum_half *me = &flow->halves[direction == PENDULUM_UP ? PENDULUM_UP : PENDULUM_DOWN];
 	struct pendulum_half *peer = &flow->halves[direction == PENDULUM_UP ? PENDULUM_DOWN : PENDULUM_UP];
 	__u32 end = s->seq + s->payload_bytes + !!(s->flags & TCP_SYN) + !!(s->flags & TCP_FIN);
-	struct pendulum_counters *peer_counters = counters_of(!direction);
 	struct sequence_verdict verdict = {};
 	__u32 class, in_flight;
 
 	restart_if_new(flow, me, s);
-	class = forget(classify(me, peer, s));
+	class = reread(&s->class, classify(me, peer, s));
 	count_half(me, s, class, now);
 	observe_sequence(me, peer, s, class, end, now, c, &verdict);
 	apply_acknowledgement(me, peer, s, &verdict);
@@ -127,8 +126,7 @@ static __always_inline __u32 observe_flow(struct pendulum_flow *flow, const stru
 		me->window_raw = s->window;
 		me->flags |= PENDULUM_HALF_WINDOW;
 	}
-	if (peer_counters)
-		match_probe(me, peer, s, verdict.acked, ticks(now), peer_counters);
+	match_probe(me, peer, s, verdict.acked, ticks(now), !direction);
 	record_probe(me, peer, s, end, &verdict, ticks(now));
 	apply_flags(me, s);
 	if (verdict.moved) {
@@ -150,8 +148,8 @@ static __always_inline void count_unread(__u32 direction, __u32 wire_bytes, __u3
 	c->bytes[PENDULUM_CLASS_NON_TCP] += wire_bytes;
 }
 
-/* A parsed segment: its `segments` and `wire_bytes` are set. A global function: see forget.h. */
-__noinline int observe_segment(const struct segment *s, __u32 direction, __u64 now)
+/* A parsed segment: its `segments` and `wire_bytes` are set. A global function: see seam.h. */
+__noinline int observe_segment(struct segment *s, __u32 direction, __u64 now)
 {
 	struct pendulum_counters *c = counters_of(direction);
 	struct pendulum_flow *flow;
@@ -161,7 +159,7 @@ __noinline int observe_segment(const struct segment *s, __u32 direction, __u64 n
 		return 0;
 	flow = find_flow(s, direction);
 	class = flow ? observe_flow(flow, s, direction, now, c) : classify_alone(s);
-	class = forget(class);
+	class = reread(&s->class, class);
 	count_segment(c, s, class);
 	observe_burst(c, direction, class, s->segments);
 	return 0;

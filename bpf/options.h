@@ -13,7 +13,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#include "forget.h"
+#include "seam.h"
 #include "segment.h"
 
 #define TCP_OPTIONS_MAX 40

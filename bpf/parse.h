@@ -19,8 +19,8 @@
 #include <bpf/bpf_helpers.h>
 
 #include "config.h"
-#include "forget.h"
 #include "options.h"
+#include "seam.h"
 #include "segment.h"
 
 #define VLAN_TAGS_MAX       2
@@ -78,10 +78,10 @@ static __always_inline __u32 consumed(const struct cursor *c)
 /* More than all headers together may take: Ethernet, tags, PPPoE, IPv6 with six long extensions. */
 #define OFFSET_MAX 16383
 
-/* Stand where we stand, but without the history of how we came here; see forget(). */
-static __always_inline void rebase(struct cursor *c)
+/* Stand where we stand, but without the history of how we came here; see seam.h. */
+static __always_inline void rebase(struct cursor *c, struct segment *s)
 {
-	c->pos = c->start + (forget(consumed(c)) & OFFSET_MAX);
+	c->pos = c->start + (reread(&s->header_bytes, consumed(c)) & OFFSET_MAX);
 }
 
 /* Why `bytes` more are not there: outside the linear part only, or outside the frame. */
@@ -325,7 +325,7 @@ static __always_inline __u32 parse_frame(const void *data, const void *data_end,
 	result = parse_link(&c, &protocol);
 	if (result != PARSE_TCP)
 		return result;
-	rebase(&c);
+	rebase(&c, s);
 	if (protocol == bpf_htons(ETH_P_IP))
 		result = parse_ipv4(&c, s, &l4_bytes, up ? key->home_addr : key->remote_addr,
 				    up ? key->remote_addr : key->home_addr);
@@ -336,8 +336,8 @@ static __always_inline __u32 parse_frame(const void *data, const void *data_end,
 		return PARSE_NON_TCP;
 	if (result != PARSE_TCP)
 		return result;
-	rebase(&c);
-	l4_bytes = forget(l4_bytes);
+	rebase(&c, s);
+	l4_bytes = reread(&s->payload_bytes, l4_bytes);
 	result = parse_tcp(&c, s, l4_bytes, up ? &key->home_port : &key->remote_port,
 			   up ? &key->remote_port : &key->home_port);
 	if (result != PARSE_TCP)

@@ -30,9 +30,10 @@ static __always_inline bool expired(const struct pendulum_probe *probe, __u32 ti
 	return !probe->at || tick - probe->at > PROBE_LIFETIME_TICKS;
 }
 
-static __always_inline void record_sample(struct pendulum_half *sender, struct pendulum_counters *counters,
-					  __u32 elapsed_ticks)
+/* `direction`: of the segment that was timed. */
+static __always_inline void record_sample(struct pendulum_half *sender, __u32 direction, __u32 elapsed_ticks)
 {
+	struct pendulum_counters *c = bpf_map_lookup_elem(&counters, &direction);
 	static const __u32 bounds_us[PENDULUM_RTT_BOUNDS] = PENDULUM_RTT_BOUNDS_US;
 	__u32 us = (__u64)elapsed_ticks * 1024 / 1000;
 	__u32 slot = 0;
@@ -47,16 +48,17 @@ static __always_inline void record_sample(struct pendulum_half *sender, struct p
 #pragma unroll
 	for (int i = 0; i < PENDULUM_RTT_BOUNDS; i++)
 		slot += (__u64)((__s64)bounds_us[i] - us) >> 63; /* us > bound, without a branch */
-	counters->rtt_sum_us += us;
+	if (!c)
+		return;
+	c->rtt_sum_us += us;
 	if (slot < PENDULUM_RTT_SLOTS)
-		counters->rtt[slot] += 1;
+		c->rtt[slot] += 1;
 }
 
 /* Is this segment of `me` the answer to one that `peer` had timed? `counters` are those of peer's direction.
  */
 static __always_inline void match_probe(struct pendulum_half *me, struct pendulum_half *peer,
-					const struct segment *s, bool acked, __u32 tick,
-					struct pendulum_counters *counters)
+					const struct segment *s, bool acked, __u32 tick, __u32 peer_direction)
 {
 	struct pendulum_probe *probe;
 	__u32 key;
@@ -80,7 +82,7 @@ static __always_inline void match_probe(struct pendulum_half *me, struct pendulu
 	}
 	if (probe->key != key || expired(probe, tick))
 		return;
-	record_sample(peer, counters, tick - probe->at);
+	record_sample(peer, peer_direction, tick - probe->at);
 	probe->at = 0;
 }
 

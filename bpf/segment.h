@@ -45,6 +45,7 @@ struct segment {
 	__u32 ack;
 	__u32 payload_bytes;
 	__u32 header_bytes; /* link, IP and TCP headers together */
+	__u32 class;        /* enum pendulum_class, once classified */
 	__u32 segments;     /* that this super-packet stands for */
 	__u32 wire_bytes;   /* of all of them */
 	__u16 window;

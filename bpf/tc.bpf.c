@@ -26,7 +26,7 @@ static __always_inline __u32 gso_segments(const struct __sk_buff *skb, __u32 pay
 	return 1;
 }
 
-/* Read the headers, pulling them into the linear part if need be. A global function: see forget.h. */
+/* Read the headers, pulling them into the linear part if need be. A global function: see seam.h. */
 __noinline int parse_skb(struct __sk_buff *skb, struct segment *s, __u32 direction)
 {
 	__u32 wanted = skb->len < HEADERS_MAX ? skb->len : HEADERS_MAX;

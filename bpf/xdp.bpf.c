@@ -8,7 +8,7 @@
 
 #include "measure.h"
 
-/* Read the headers. A global function: see forget.h. */
+/* Read the headers. A global function: see seam.h. */
 __noinline int parse_xdp(struct xdp_md *ctx, struct segment *s)
 {
 	const void *data = (const void *)(long)ctx->data;
