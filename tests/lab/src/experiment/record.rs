@@ -22,8 +22,10 @@ pub(super) struct QueueSample {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TransferSample {
     pub(super) at: Duration,
-    /// Payload delivered since the start, bytes.
+    /// Payload delivered since the start, bytes, as the senders know it.
     pub(super) delivered: PerDirection<u64>,
+    /// Payload handed to the receivers in order since the start, bytes.
+    pub(super) in_order: PerDirection<u64>,
     /// Senders' congestion windows together, bytes.
     pub(super) cwnd: PerDirection<u64>,
     /// Senders' largest smoothed round-trip time.
@@ -36,19 +38,21 @@ pub struct Record {
     pub(super) queues: Vec<QueueSample>,
     pub(super) transfers: Vec<TransferSample>,
     pub(super) agent: Vec<(Duration, AgentReading)>,
-    delivered: PerDirection<Delivered>,
+    delivered: PerDirection<PerSocket>,
+    in_order: PerDirection<PerSocket>,
 }
 
-/// Payload delivered on each socket so far. A socket that has closed keeps its last figure.
+/// A growing figure of each socket. A socket that has closed keeps its last one.
 #[derive(Debug, Default)]
-struct Delivered(HashMap<(String, String), u64>);
+struct PerSocket(HashMap<(String, String), u64>);
 
-impl Delivered {
-    fn note(&mut self, sockets: &[SocketReading]) -> u64 {
-        for socket in sockets {
+impl PerSocket {
+    /// Notes the figures of the present sockets and returns the sum over all there have been.
+    fn note<'a>(&mut self, figures: impl Iterator<Item = (&'a SocketReading, u64)>) -> u64 {
+        for (socket, figure) in figures {
             let known = self.0.entry((socket.local.clone(), socket.peer.clone())).or_default();
             // In TIME-WAIT the kernel has forgotten the figure.
-            *known = socket.received_bytes.max(*known);
+            *known = figure.max(*known);
         }
         self.0.values().sum()
     }
@@ -57,9 +61,11 @@ impl Delivered {
 /// What a stretch of a scenario was like.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measurement {
-    /// Goodput, from the receivers' sockets.
+    /// Goodput, as the senders know it from ACKs and SACKs: it counts a segment when it arrives, and once.
     #[serde(skip)]
     pub figures: Figures,
+    /// Goodput by the receivers' sockets. A hole at a bound of the stretch shifts up to a window of it in or out.
+    pub in_order: Figures,
     /// The uplink buffer, on the gateway.
     pub uplink_queue: Option<QueueSummary>,
     /// The downlink buffer, at the provider.
@@ -84,14 +90,18 @@ impl Record {
         receivers: &PerDirection<Vec<SocketReading>>,
         senders: &PerDirection<Vec<SocketReading>>,
     ) {
-        let delivered =
-            PerDirection::from_fn(|direction| self.delivered[direction].note(&receivers[direction]));
-        // iperf3's control connection sends next to nothing; it would only blur windows and round-trip times.
-        let bulk =
-            |direction: Direction| senders[direction].iter().filter(|socket| socket.acked_bytes > 10_000);
+        let bulk = |direction: Direction| senders[direction].iter().filter(|socket| socket.sends_bulk());
+        let delivered = PerDirection::from_fn(|direction| {
+            self.delivered[direction].note(bulk(direction).map(|socket| (socket, socket.delivered_bytes())))
+        });
+        let in_order = PerDirection::from_fn(|direction| {
+            let received = receivers[direction].iter().map(|socket| (socket, socket.received_bytes));
+            self.in_order[direction].note(received)
+        });
         self.transfers.push(TransferSample {
             at,
             delivered,
+            in_order,
             cwnd: PerDirection::from_fn(|d| {
                 bulk(d).map(|socket| socket.cwnd_segments * socket.mss_bytes).sum()
             }),
@@ -112,13 +122,9 @@ impl Record {
             let readings: Vec<_> = queues.iter().map(|sample| sample.queue[direction]).collect();
             QueueSummary::of(&readings)
         };
-        let goodput = |direction| self.goodput_bps(direction, from, to);
-        let figures = match (goodput(Direction::Down), goodput(Direction::Up)) {
-            (Some(download), Some(upload)) => Figures::new(download, upload),
-            (download_bps, upload_bps) => Figures { download_bps, upload_bps, ratio: None },
-        };
         Measurement {
-            figures,
+            figures: self.goodput(from, to, |sample| &sample.delivered),
+            in_order: self.goodput(from, to, |sample| &sample.in_order),
             uplink_queue: summary(Direction::Up),
             downlink_queue: summary(Direction::Down),
             download_rtt_s: self.mean(from, to, |sample| sample.rtt.down.as_secs_f64()),
@@ -129,21 +135,31 @@ impl Record {
         }
     }
 
-    fn goodput_bps(&self, direction: Direction, from: Duration, to: Duration) -> Option<f64> {
-        let bytes = self.delivered_at(direction, to)? - self.delivered_at(direction, from)?;
-        Some(bytes * 8.0 / (to - from).as_secs_f64())
+    fn goodput(
+        &self,
+        from: Duration,
+        to: Duration,
+        bytes: impl Fn(&TransferSample) -> &PerDirection<u64>,
+    ) -> Figures {
+        let rate = |direction: Direction| {
+            let at = |moment| self.interpolate(moment, |sample| bytes(sample)[direction] as f64);
+            Some((at(to)? - at(from)?) * 8.0 / (to - from).as_secs_f64())
+        };
+        match (rate(Direction::Down), rate(Direction::Up)) {
+            (Some(download), Some(upload)) => Figures::new(download, upload),
+            (download_bps, upload_bps) => Figures { download_bps, upload_bps, ratio: None },
+        }
     }
 
-    /// Bytes delivered by `at`, between two readings by straight line; after the last one, its figure.
-    fn delivered_at(&self, direction: Direction, at: Duration) -> Option<f64> {
+    /// A growing figure at one moment, between two readings by straight line; outside them, the nearest one.
+    fn interpolate(&self, at: Duration, figure: impl Fn(&TransferSample) -> f64) -> Option<f64> {
         let later = self.transfers.partition_point(|sample| sample.at < at);
-        let bytes = |sample: &TransferSample| sample.delivered[direction] as f64;
         match (later.checked_sub(1).and_then(|i| self.transfers.get(i)), self.transfers.get(later)) {
             (Some(before), Some(after)) => {
                 let share = (at - before.at).as_secs_f64() / (after.at - before.at).as_secs_f64();
-                Some(bytes(before) + share * (bytes(after) - bytes(before)))
+                Some(figure(before) + share * (figure(after) - figure(before)))
             }
-            (before, after) => before.or(after).map(bytes),
+            (before, after) => before.or(after).map(figure),
         }
     }
 
@@ -177,7 +193,7 @@ impl Record {
         let mut csv = String::from(
             "time_s,download_bytes,upload_bytes,download_cwnd_bytes,upload_cwnd_bytes,download_rtt_s,upload_rtt_s\n",
         );
-        for TransferSample { at, delivered, cwnd, rtt } in &self.transfers {
+        for TransferSample { at, delivered, cwnd, rtt, .. } in &self.transfers {
             let _ = writeln!(
                 csv,
                 "{:.3},{},{},{},{},{:.4},{:.4}",
@@ -198,29 +214,34 @@ impl Record {
 mod tests {
     use super::*;
 
-    fn socket(peer: &str, received_bytes: u64) -> SocketReading {
+    fn receiver(peer: &str, received_bytes: u64) -> SocketReading {
         SocketReading { peer: peer.into(), received_bytes, ..SocketReading::default() }
     }
 
-    fn receivers(down: Vec<SocketReading>) -> PerDirection<Vec<SocketReading>> {
-        PerDirection { up: Vec::new(), down }
+    fn sender(peer: &str, delivered_segments: u64) -> SocketReading {
+        let bulk = SocketReading { acked_bytes: 100_000, mss_bytes: 1000, ..SocketReading::default() };
+        SocketReading { peer: peer.into(), delivered_segments, ..bulk }
     }
 
-    fn nobody() -> PerDirection<Vec<SocketReading>> {
-        receivers(Vec::new())
+    fn downloads(sockets: Vec<SocketReading>) -> PerDirection<Vec<SocketReading>> {
+        PerDirection { up: Vec::new(), down: sockets }
     }
 
     #[test]
     fn goodput_is_what_was_delivered_between_the_bounds() {
         let mut record = Record::default();
-        record.note_sockets(Duration::from_secs(0), &receivers(vec![socket("a", 0)]), &nobody());
-        record.note_sockets(Duration::from_secs(2), &receivers(vec![socket("a", 2000)]), &nobody());
+        let mut at = |second, receivers, senders| {
+            record.note_sockets(Duration::from_secs(second), &downloads(receivers), &downloads(senders));
+        };
+        at(0, vec![receiver("a", 0)], vec![sender("a", 0)]);
+        at(2, vec![receiver("a", 2000)], vec![sender("a", 4)]);
         // The first socket is closing and then gone; its bytes still count.
-        record.note_sockets(Duration::from_secs(3), &receivers(vec![socket("a", 0)]), &nobody());
-        record.note_sockets(Duration::from_secs(4), &receivers(vec![socket("b", 6000)]), &nobody());
-        let measured = record.measure(Duration::from_secs(1), Duration::from_secs(4)).figures;
-        assert_eq!(measured.download_bps, Some((1000.0 + 6000.0) * 8.0 / 3.0));
-        assert_eq!((measured.upload_bps, measured.ratio), (Some(0.0), None));
+        at(3, vec![receiver("a", 0)], vec![sender("a", 0)]);
+        at(4, vec![receiver("b", 6000)], vec![sender("b", 6)]);
+        let measured = record.measure(Duration::from_secs(1), Duration::from_secs(4));
+        assert_eq!(measured.in_order.download_bps, Some((1000.0 + 6000.0) * 8.0 / 3.0));
+        assert_eq!(measured.figures.download_bps, Some((2000.0 + 6000.0) * 8.0 / 3.0));
+        assert_eq!((measured.figures.upload_bps, measured.figures.ratio), (Some(0.0), None));
     }
 
     #[test]

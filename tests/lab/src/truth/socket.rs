@@ -14,10 +14,13 @@ pub struct SocketReading {
     pub peer: String,
     /// Congestion control in use.
     pub congestion_control: String,
-    /// Payload bytes received in order so far (`tcpi_bytes_received`): goodput is its growth.
+    /// Payload bytes received in order so far (`tcpi_bytes_received`). What waits behind a hole is not in it yet, so it
+    /// stands still after a loss and then jumps by up to a window.
     pub received_bytes: u64,
     /// Payload bytes acknowledged by the other end so far.
     pub acked_bytes: u64,
+    /// Segments delivered so far, as this end knows from ACKs and SACKs, each once (`tcpi_delivered`): no jumps after a loss.
+    pub delivered_segments: u64,
     /// Payload bytes sent again so far.
     pub retransmitted_bytes: u64,
     /// Congestion window, segments.
@@ -26,6 +29,18 @@ pub struct SocketReading {
     pub mss_bytes: u64,
     /// Smoothed round-trip time.
     pub rtt: Duration,
+}
+
+impl SocketReading {
+    /// Payload delivered so far, bytes, if all segments are full: right for bulk data only.
+    pub fn delivered_bytes(&self) -> u64 {
+        self.delivered_segments * self.mss_bytes
+    }
+
+    /// Whether this socket sends bulk data. iperf3's control connection sends next to nothing.
+    pub fn sends_bulk(&self) -> bool {
+        self.acked_bytes > 10_000
+    }
 }
 
 /// Reads all TCP sockets of a host that are connected or connecting; listening ones are not among them.
@@ -57,6 +72,7 @@ fn parse(line: &str) -> Option<SocketReading> {
         match key {
             "bytes_received" => reading.received_bytes = number(),
             "bytes_acked" => reading.acked_bytes = number(),
+            "delivered" => reading.delivered_segments = number(),
             "bytes_retrans" => reading.retransmitted_bytes = number(),
             "cwnd" => reading.cwnd_segments = number(),
             "mss" => reading.mss_bytes = number(),
@@ -77,13 +93,14 @@ mod tests {
     #[test]
     fn a_receiver_s_line_is_read() {
         let line = "ESTAB 0      0      [::ffff:198.18.2.2]:5300  [::ffff:192.168.1.3]:50734 ts sack reno wscale:10,10 rto:204 \
-                    rtt:1204.5/0.006 ato:40 mss:1448 pmtu:1500 cwnd:10 bytes_received:262181 bytes_retrans:1448 segs_out:8 send 1bps";
+                    rtt:1204.5/0.006 ato:40 mss:1448 pmtu:1500 cwnd:10 bytes_received:262181 bytes_retrans:1448 segs_out:8 send 1bps delivered:77";
         let reading = parse(line).unwrap();
         assert_eq!(reading.local, "[::ffff:198.18.2.2]:5300");
         assert_eq!(reading.peer, "[::ffff:192.168.1.3]:50734");
         assert_eq!(reading.congestion_control, "reno");
         assert_eq!((reading.received_bytes, reading.retransmitted_bytes), (262_181, 1448));
         assert_eq!((reading.cwnd_segments, reading.mss_bytes), (10, 1448));
+        assert_eq!(reading.delivered_segments, 77);
         assert_eq!(reading.rtt, Duration::from_micros(1_204_500));
     }
 
