@@ -9,6 +9,7 @@ pub mod counters;
 pub mod flow;
 pub mod half;
 pub mod meter;
+pub mod orientation;
 pub mod packet;
 pub mod probe;
 pub mod table;
