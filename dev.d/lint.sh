@@ -3,7 +3,6 @@
 
 # cargo-deny 0.20.2 builds with Rust 1.88, the oldest the workspace supports.
 CARGO_DENY_VERSION=0.20.2
-CACHE="${XDG_CACHE_HOME:-$HOME/.cache}/pendulum"
 LINT_FAILURES=()
 
 # Prints where cargo-deny is; builds it once, outside the repository.

@@ -5,8 +5,8 @@ packages_for() {
     case "$1" in
     # ca-certificates: cargo fetches crates over TLS. libclang: bindgen loads it at build time.
     build) echo ca-certificates git gcc libc6-dev linux-libc-dev libbpf-dev clang-19 libclang1-19 python3 ;;
-    demo) echo iproute2 iperf3 ethtool procps ;;
-    test) echo iproute2 iperf3 ethtool procps tcpdump tshark curl bpftool ;;
+    demo) echo iproute2 iperf3 iputils-ping ethtool procps ;;
+    test) echo iproute2 iperf3 iputils-ping ethtool procps tcpdump tshark curl bpftool ;;
     lint) echo clang-format-19 shellcheck ;;
     # kmod: depmod. The rest of the guest's tools come with "test" and are copied from this machine.
     vm) echo qemu-system-x86 busybox-static kmod ;;
@@ -61,4 +61,21 @@ need_packages() {
     if [ -d /usr/lib/llvm-19/lib ]; then
         export LIBCLANG_PATH="${LIBCLANG_PATH:-/usr/lib/llvm-19/lib}"
     fi
+}
+
+# promtool checks /metrics. Debian ships it inside the package of the Prometheus server, which would start a server here:
+# only the one program is unpacked, into the cache.
+need_promtool() {
+    local home="$CACHE/promtool" work
+    PATH="$PATH:$home"
+    if command -v promtool >/dev/null || ! command -v apt-get >/dev/null; then return 0; fi
+    say "dev: unpacking promtool into $home"
+    work=$(mktemp -d)
+    mkdir -p "$home"
+    if (cd "$work" && apt-get download -qq -o APT::Sandbox::User= prometheus >&2 && dpkg-deb -x ./*.deb .); then
+        cp "$work/usr/bin/promtool" "$home/promtool"
+    else
+        say "dev: promtool could not be fetched: the test that needs it will be skipped"
+    fi
+    rm -rf "$work"
 }

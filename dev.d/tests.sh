@@ -2,7 +2,7 @@
 #
 # Groups: unit (beside the code, and documentation examples), scripts (the test runner's own tests), every integration test target of the
 # workspace under its own name, and vm (the suites of tests/vm on other kernels). A Rust test that cannot run here
-# writes "SKIPPED <test>: <reason>" to standard error and returns: it is then counted as skipped, not as passed.
+# prints "SKIPPED <test>: <reason>" and returns: it is then counted as skipped, not as passed.
 # shellcheck shell=bash
 
 # One line "PACKAGE TARGET" for each integration test target.
@@ -66,6 +66,11 @@ run_tests() {
         shift
     done
     [ $# -eq 0 ] || arguments=("${@:2}") # `./dev test unit -- FILTER` runs `cargo test … FILTER`
+    # libtest hides what a passing test prints, and with it why one skipped itself.
+    case " ${arguments[*]} " in
+    *" -- "*) arguments+=(--show-output) ;;
+    *) arguments+=(-- --show-output) ;;
+    esac
     need_packages build
     need_rust
     if [ "${chosen[0]:-}" = --list ]; then
@@ -81,9 +86,12 @@ run_tests() {
         esac
     done
     case " ${chosen[*]} " in
-    *" vm "*) need_packages test vm ;;
-    " unit " | " scripts ") ;;
-    *) need_packages test ;;
+    *" vm "*) need_packages test vm ;;&
+    " unit " | " scripts " | " vm ") ;;
+    *)
+        need_packages test
+        need_promtool
+        ;;
     esac
     [ "$(id -u)" -eq 0 ] || say "dev: not root: the tests that need namespaces or BPF will be skipped"
     begin_count

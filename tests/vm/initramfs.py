@@ -22,7 +22,7 @@ MODULES = """
 
 # Programs of this machine that the tests may call; they come with their libraries.
 TOOLS = """
-    bash ip tc ss bridge ethtool iperf3 tcpdump bpftool nsenter unshare sysctl setpriv curl
+    bash ip tc ss bridge ethtool iperf3 tcpdump bpftool nsenter unshare sysctl setpriv ping curl
 """.split()
 
 # What the tools look for without naming it: iproute2's netem distributions and names, and the library that the C

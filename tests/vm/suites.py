@@ -109,7 +109,7 @@ def add_to(archive, suite, programs, work):
             archive.program(program, stripped(program, work))
         archive.directory(str(programs.directory))
         lines.append(f"cd {shlex.quote(str(programs.directory))}")
-        lines.append("exec " + shlex.join([str(programs.test), *suite.arguments]))
+        lines.append("exec " + shlex.join([str(programs.test), *suite.arguments, "--show-output"]))
     for name in suite.bpf:
         archive.file(compile_bpf(name, work), "/bpf/" + name.replace(".bpf.c", ".bpf.o"))
     for path in suite.files:
