@@ -3,10 +3,12 @@
 //! A link's task publishes one [`LinkSnapshot`] for each sampling tick. Metrics, API and page read the newest one
 //! and never the kernel.
 
-use std::cmp::Ordering;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+#[cfg(test)]
+pub(crate) mod example;
+mod flows;
+
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pendulum_model::rate::Rate;
 use pendulum_model::segment::Direction;
@@ -14,6 +16,8 @@ use tokio::sync::watch;
 
 use crate::bpf::abi;
 use crate::bpf::{MapFill, ProgramStatus};
+
+pub use flows::{FlowKey, FlowRow, FlowSweep, FlowTotals, HalfRow};
 
 /// A link at one moment.
 #[derive(Clone, Debug)]
@@ -179,161 +183,6 @@ pub struct ReadingHealth {
     pub ok: bool,
     /// How long the newest attempt took.
     pub took: Duration,
-}
-
-/// One look at the flow table.
-#[derive(Clone, Debug)]
-pub struct FlowSweep {
-    /// When it was taken.
-    pub at: Instant,
-    /// Every flow, ordered by key.
-    pub rows: Vec<FlowRow>,
-    /// Totals of each direction.
-    pub totals: [FlowTotals; 2],
-    /// Flows that the kernel pushed out of a full table since the start.
-    pub evicted: u64,
-    /// Flows that the agent removed, because they had ended or were idle, since the start.
-    pub expired: u64,
-}
-
-impl FlowSweep {
-    /// A look at nothing.
-    pub fn empty(at: Instant) -> Self {
-        Self { at, rows: Vec::new(), totals: Default::default(), evicted: 0, expired: 0 }
-    }
-}
-
-/// Sums over the flows of one direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct FlowTotals {
-    /// Outstanding data of all live flows, bytes.
-    pub in_flight_bytes: u64,
-    /// Flows that carried payload in this direction within the last seconds.
-    pub active: u32,
-    /// Payload acknowledged by the receivers, bytes per second over the last sweep interval.
-    pub goodput: f64,
-}
-
-/// A flow's identity, orderable. Addresses and ports in network byte order, as the kernel side keeps them.
-#[derive(Clone, Copy, Debug)]
-pub struct FlowKey(pub abi::pendulum_flow_key);
-
-impl FlowKey {
-    fn parts(&self) -> (&[u32; 4], &[u32; 4], u16, u16) {
-        (&self.0.home_addr, &self.0.remote_addr, self.0.home_port, self.0.remote_port)
-    }
-
-    /// The end behind the gateway.
-    pub fn home(&self) -> SocketAddr {
-        socket_address(&self.0.home_addr, self.0.home_port)
-    }
-
-    /// The other end.
-    pub fn remote(&self) -> SocketAddr {
-        socket_address(&self.0.remote_addr, self.0.remote_port)
-    }
-}
-
-fn socket_address(words: &[u32; 4], port: u16) -> SocketAddr {
-    let mut octets = [0; 16];
-    for (chunk, word) in octets.chunks_exact_mut(4).zip(words) {
-        chunk.copy_from_slice(&word.to_ne_bytes());
-    }
-    SocketAddr::new(IpAddr::V6(Ipv6Addr::from(octets)).to_canonical(), u16::from_be(port))
-}
-
-impl PartialEq for FlowKey {
-    fn eq(&self, other: &Self) -> bool {
-        self.parts() == other.parts()
-    }
-}
-
-impl Eq for FlowKey {}
-
-impl Ord for FlowKey {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.parts().cmp(&other.parts())
-    }
-}
-
-impl PartialOrd for FlowKey {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-/// One flow at a sweep.
-#[derive(Clone, Debug)]
-pub struct FlowRow {
-    /// Who talks to whom.
-    pub key: FlowKey,
-    /// What each end has sent; index with [`Direction`].
-    pub halves: [HalfRow; 2],
-    /// When a segment of either end was last noticed, to the sweep.
-    pub changed_at: Instant,
-    /// Whether the connection has ended.
-    pub is_closed: bool,
-}
-
-/// What one end of a flow has sent, and what that tells.
-#[derive(Clone, Debug, Default)]
-pub struct HalfRow {
-    /// Link-layer bytes.
-    pub wire_bytes: u64,
-    /// Payload bytes, retransmissions included.
-    pub payload_bytes: u64,
-    /// Segments of any class.
-    pub segments: u64,
-    /// Segments with payload.
-    pub data_segments: u64,
-    /// Payload bytes of this end that the other one acknowledged.
-    pub delivered_bytes: u64,
-    /// Segments of the other end that acknowledged something new.
-    pub acknowledgements: u64,
-    /// Monotonic time of the first segment, nanoseconds; 0 if there was none.
-    pub first_seen_ns: u64,
-    /// Monotonic time of the newest segment, nanoseconds.
-    pub last_seen_ns: u64,
-    /// Sum of the RTT samples, microseconds.
-    pub rtt_sum_us: u64,
-    /// RTT samples: from the gateway to the other end and back.
-    pub rtt_samples: u32,
-    /// Smallest RTT sample, microseconds.
-    pub rtt_min_us: u32,
-    /// Newest RTT sample, microseconds.
-    pub rtt_last_us: u32,
-    /// Segments sent again.
-    pub retransmitted_segments: u32,
-    /// Segments that arrived out of order.
-    pub reordered_segments: u32,
-    /// Sent and not yet acknowledged, bytes.
-    pub in_flight_bytes: u32,
-    /// The most that was ever outstanding, bytes.
-    pub in_flight_max_bytes: u32,
-    /// Whether its SYN was seen.
-    pub opened: bool,
-    /// Link-layer bytes per second over the last sweep interval.
-    pub wire_rate: f32,
-    /// Delivered bytes per second over the last sweep interval.
-    pub goodput: f32,
-    /// When payload was last noticed, to the sweep.
-    pub data_at: Option<Instant>,
-}
-
-impl HalfRow {
-    /// Mean RTT, seconds.
-    pub fn rtt_mean_s(&self) -> Option<f64> {
-        (self.rtt_samples > 0).then(|| self.rtt_sum_us as f64 / f64::from(self.rtt_samples) / 1e6)
-    }
-
-    /// Data segments for each ACK that acknowledged something new: `d` of paper 002.
-    pub fn segments_per_ack(&self) -> Option<f64> {
-        if self.acknowledgements == 0 || self.data_segments == 0 || self.payload_bytes == 0 {
-            return None;
-        }
-        let segment_bytes = self.payload_bytes as f64 / self.data_segments as f64;
-        Some(self.delivered_bytes as f64 / self.acknowledgements as f64 / segment_bytes)
-    }
 }
 
 /// The newest snapshot of every link: what a reader needs.

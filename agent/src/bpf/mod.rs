@@ -8,12 +8,14 @@ pub mod abi;
 mod attach;
 mod batch;
 mod clsact;
+mod foreign;
 mod probe;
 mod programs;
 mod statistics;
 
 pub(crate) use attach::chain;
 pub use attach::{AttachReport, Hook, Mechanism, remove_leftovers};
+pub use foreign::tcx_programs;
 pub use probe::{OLDEST_KERNEL, Rung, RungStatus, probe};
 pub use programs::{LinkLayer, LinkPrograms, LoadOptions, MapFill, ProgramStatus};
 pub use statistics::{RunStatistics, enable_statistics};

@@ -1,1 +1,166 @@
+use axum::body::Body;
+use axum::http::Request;
+use hyper_util::service::TowerToHyperService;
+use serde_json::Value;
 
+use super::*;
+use crate::snapshot::{LinkSnapshot, example};
+
+fn app(links: Vec<LinkSnapshot>) -> Router {
+    router(Arc::new(App::new(example::board(links), &Config::default(), true)))
+}
+
+async fn ask(router: Router, request: Request<Body>) -> (StatusCode, HeaderMap, String) {
+    use hyper::service::Service as _;
+    let response = TowerToHyperService::new(router).call(request).await.unwrap();
+    let (head, body) = response.into_parts();
+    let body = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+    (head.status, head.headers, String::from_utf8(body.to_vec()).unwrap())
+}
+
+async fn get(path: &str) -> (StatusCode, Value) {
+    let request = Request::get(path).body(Body::empty()).unwrap();
+    let (status, headers, body) = ask(app(vec![example::link("dsl")]), request).await;
+    assert_eq!(headers[CONTENT_TYPE], "application/json");
+    (status, serde_json::from_str(&body).unwrap())
+}
+
+#[tokio::test]
+async fn state_has_the_documented_fields() {
+    let (status, state) = get("/api/v1/state").await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(state["version"], env!("CARGO_PKG_VERSION"));
+    let link = &state["links"][0];
+    for (pointer, expected) in [
+        ("/name", Value::from("dsl")),
+        ("/wan", "wan0".into()),
+        ("/device", "up".into()),
+        ("/attached", true.into()),
+        ("/hooks/ifindex", 3.into()),
+        ("/hooks/egress", "tcx".into()),
+        ("/hooks/ingress", "clsact".into()),
+        ("/hooks/link_layer", "ethernet".into()),
+        ("/trouble", Value::Null),
+        ("/link/uplink_rate_bps", 200_000.into()),
+        ("/link/downlink_rate_bps", Value::Null),
+        ("/link/rate_source", "config".into()),
+        ("/directions/up/segments/data", 1_000.into()),
+        ("/directions/down/segments/dup_ack", 2_002.into()),
+        ("/directions/up/bytes", 1_206_600.into()),
+        ("/directions/up/retransmitted_segments", 1_005.into()),
+        ("/directions/up/throughput_bps", 100_000.0.into()),
+        ("/directions/up/goodput_bps", 96_000.0.into()),
+        ("/directions/up/utilization", 0.5.into()),
+        ("/directions/down/utilization", Value::Null),
+        ("/directions/up/in_flight_bytes", 4_321.into()),
+        ("/directions/down/flows", 3.into()),
+        ("/directions/up/rtt/samples", 10.into()),
+        ("/directions/up/rtt/min_s", 0.03.into()),
+        ("/directions/up/rtt/mean_s", 0.04.into()),
+        ("/directions/up/ack_burst/p95", 1.into()),
+        ("/directions/up/ack_burst/histogram/20", 1.into()),
+        ("/flow_table/evicted", 7.into()),
+        ("/losses/link_header", 100.into()),
+        ("/programs/0/runs", 41.into()),
+        ("/maps/0/capacity", 256.into()),
+    ] {
+        assert_eq!(link.pointer(pointer), Some(&expected), "{pointer} in {link:#}");
+    }
+}
+
+#[tokio::test]
+async fn flows_come_busiest_first_and_no_more_than_asked_for() {
+    let (status, report) = get("/api/v1/flows?limit=2").await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(report["total"], 3);
+    let flows = report["flows"].as_array().unwrap();
+    assert_eq!(flows.len(), 2);
+    let first = &flows[0];
+    assert_eq!(first["client"], "192.0.2.3:40003");
+    assert_eq!(first["server"], "192.0.2.100:443");
+    assert_eq!((&first["home"], &first["direction"]), (&Value::from("client"), &Value::from("down")));
+    assert_eq!(first["up"]["throughput_bps"], 24_000.0);
+    assert_eq!(first["up"]["rtt_min_s"], 0.03);
+    assert_eq!(first["down"]["in_flight_bytes"], 2_896);
+    let (_, report) = get("/api/v1/flows?sort=bytes").await;
+    assert_eq!(report["flows"][0]["client"], "192.0.2.1:40001");
+}
+
+#[tokio::test]
+async fn wrong_requests_get_a_reason_and_a_remedy() {
+    for (path, status, part) in [
+        ("/api/v1/flows?limit=0", 400, "limit=0 is out of range"),
+        ("/api/v1/flows?limit=1000000", 400, "out of range"),
+        ("/api/v1/flows?limit=-1", 400, "limit"),
+        ("/api/v1/flows?limt=5", 400, "limt"),
+        ("/api/v1/flows?sort=size", 400, "size"),
+        ("/api/v1/flows?link=lte", 400, "there is no link lte"),
+        ("/api/v2/state", 404, "there is no /api/v2/state"),
+    ] {
+        let (code, body) = get(path).await;
+        assert_eq!(code.as_u16(), status, "{path}");
+        let error = &body["error"];
+        assert_eq!(error["status"], status);
+        assert!(error["reason"].as_str().unwrap().contains(part), "{path}: {error}");
+        assert!(!error["remedy"].as_str().unwrap().is_empty());
+    }
+    let (_, body) = get(&format!("/{}", "x".repeat(4_000))).await;
+    assert!(body["error"]["reason"].as_str().unwrap().len() < 200);
+}
+
+#[tokio::test]
+async fn only_reading_is_allowed() {
+    for method in [Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS] {
+        let request = Request::builder().method(method).uri("/metrics").body(Body::empty()).unwrap();
+        let (status, headers, body) = ask(app(vec![]), request).await;
+        assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED);
+        assert_eq!(headers["allow"], "GET,HEAD");
+        assert!(body.contains("use GET"), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn ready_means_attached_and_sampled() {
+    let ready = example::link("dsl");
+    let mut detached = ready.clone();
+    detached.hooks = None;
+    detached.trouble = Some("network device `wan0` does not exist".into());
+    let mut not_sampled = ready.clone();
+    not_sampled.samples = 0;
+    for (links, expected) in [
+        (vec![ready.clone()], 200),
+        (vec![detached.clone(), ready], 200),
+        (vec![detached], 503),
+        (vec![not_sampled], 503),
+        (vec![], 503),
+    ] {
+        let request = Request::get("/readyz").body(Body::empty()).unwrap();
+        let (status, _, body) = ask(app(links), request).await;
+        assert_eq!(status.as_u16(), expected, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn metrics_come_in_the_format_asked_for() {
+    for (accept, content_type) in [
+        ("*/*", "text/plain; version=0.0.4; charset=utf-8"),
+        ("application/openmetrics-text", "application/openmetrics-text; version=1.0.0; charset=utf-8"),
+    ] {
+        let request = Request::get("/metrics").header(ACCEPT, accept).body(Body::empty()).unwrap();
+        let (status, headers, body) = ask(app(vec![example::link("dsl")]), request).await;
+        assert_eq!((status, &headers[CONTENT_TYPE]), (StatusCode::OK, &content_type.parse().unwrap()));
+        assert!(body.ends_with("# EOF\n"));
+    }
+}
+
+#[tokio::test]
+async fn the_start_page_escapes_names_and_forbids_everything() {
+    let mut link = example::link("dsl");
+    link.wan = "<b>&".into();
+    let request = Request::get("/").body(Body::empty()).unwrap();
+    let (status, headers, body) = ask(app(vec![link]), request).await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(body.contains("&lt;b&gt;&amp;") && !body.contains("<b>&"), "{body}");
+    assert!(headers["content-security-policy"].to_str().unwrap().contains("default-src 'none'"));
+    assert_eq!(headers["x-content-type-options"], "nosniff");
+}

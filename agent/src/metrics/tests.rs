@@ -1,1 +1,109 @@
+use super::*;
+use crate::snapshot::example;
 
+fn exposition(format: Format) -> String {
+    let board = example::board(vec![example::link("dsl"), example::link("lte")]);
+    Exposition::new(&board, true).encode(format).unwrap()
+}
+
+fn value<'a>(text: &'a str, sample: &str) -> &'a str {
+    let found = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
+    found.unwrap_or_else(|| panic!("no sample {sample} in\n{text}"))
+}
+
+#[test]
+fn every_figure_of_the_snapshot_is_exported_once_under_its_name() {
+    let text = exposition(Format::Text);
+    for (sample, expected) in [
+        ("pendulum_segments_total{link=\"dsl\",direction=\"up\",class=\"data\"}", "1000"),
+        ("pendulum_segments_total{link=\"lte\",direction=\"down\",class=\"non_tcp\"}", "2011"),
+        ("pendulum_bytes_total{link=\"dsl\",direction=\"down\",class=\"dup_ack\"}", "200200"),
+        ("pendulum_payload_bytes_total{link=\"dsl\",direction=\"up\"}", "90000"),
+        ("pendulum_marked_segments_total{link=\"dsl\",direction=\"up\",mark=\"sack\"}", "1004"),
+        ("pendulum_retransmitted_segments_total{link=\"dsl\",direction=\"up\"}", "1005"),
+        ("pendulum_reordered_segments_total{link=\"dsl\",direction=\"down\"}", "2006"),
+        ("pendulum_rtt_seconds_sum{link=\"dsl\",side=\"wan\"}", "40.0"),
+        ("pendulum_rtt_seconds_count{link=\"dsl\",side=\"lan\"}", "2000"),
+        ("pendulum_rtt_seconds_bucket{le=\"0.02\",link=\"dsl\",side=\"wan\"}", "0"),
+        ("pendulum_rtt_seconds_bucket{le=\"0.05\",link=\"dsl\",side=\"wan\"}", "1000"),
+        ("pendulum_rtt_seconds_bucket{le=\"+Inf\",link=\"dsl\",side=\"wan\"}", "1000"),
+        ("pendulum_ack_burst_segments_sum{link=\"dsl\",direction=\"up\"}", "1020.0"),
+        ("pendulum_ack_burst_segments_bucket{le=\"16.0\",link=\"dsl\",direction=\"up\"}", "1000"),
+        ("pendulum_ack_burst_segments_bucket{le=\"20.0\",link=\"dsl\",direction=\"up\"}", "1001"),
+        ("pendulum_in_flight_bytes{link=\"dsl\",direction=\"down\"}", "5432"),
+        ("pendulum_flows{link=\"dsl\",direction=\"up\"}", "2"),
+        ("pendulum_flow_table_events_total{link=\"dsl\",event=\"promoted\"}", "112"),
+        ("pendulum_flow_table_events_total{link=\"dsl\",event=\"evicted\"}", "7"),
+        ("pendulum_link_up{link=\"dsl\"}", "1"),
+        ("pendulum_throughput_bytes_per_second{link=\"dsl\",direction=\"up\"}", "12500.0"),
+        ("pendulum_link_rate_bytes_per_second{link=\"dsl\",direction=\"up\"}", "25000.0"),
+        ("pendulum_link_utilization_ratio{link=\"dsl\",direction=\"up\"}", "0.5"),
+        ("pendulum_source_info{link=\"dsl\",direction=\"up\",what=\"rate\",source=\"config\"}", "1"),
+        ("pendulum_source_info{link=\"dsl\",direction=\"down\",what=\"rate\",source=\"unknown\"}", "1"),
+        ("pendulum_bpf_program_attached{link=\"dsl\",program=\"pendulum_up\"}", "1"),
+        ("pendulum_bpf_program_runs_total{link=\"dsl\",program=\"pendulum_up\"}", "41"),
+        ("pendulum_bpf_program_run_seconds_total{link=\"dsl\",program=\"pendulum_up\"}", "1.5"),
+        ("pendulum_map_entries{link=\"dsl\",map=\"flows\"}", "3"),
+        ("pendulum_map_capacity{link=\"dsl\",map=\"flows\"}", "256"),
+        ("pendulum_lost_total{link=\"dsl\",reason=\"link_header\"}", "100"),
+        ("pendulum_lost_total{link=\"dsl\",reason=\"sequence_jump\"}", "110"),
+        ("pendulum_collector_success{link=\"dsl\",collector=\"counters\"}", "1"),
+        ("pendulum_collector_failures_total{link=\"dsl\",collector=\"flows\"}", "2"),
+        ("pendulum_collector_duration_seconds{link=\"dsl\",collector=\"programs\"}", "0.004"),
+    ] {
+        assert_eq!(value(&text, sample), expected, "{sample}");
+        assert_eq!(text.matches(&format!("\n{sample} ")).count(), 1, "{sample}");
+    }
+}
+
+#[test]
+fn unknown_capacity_is_absent_not_zero() {
+    let text = exposition(Format::Text);
+    assert!(!text.contains("pendulum_link_rate_bytes_per_second{link=\"dsl\",direction=\"down\"}"));
+    assert!(!text.contains("pendulum_link_utilization_ratio{link=\"dsl\",direction=\"down\"}"));
+}
+
+#[test]
+fn run_metrics_are_absent_without_the_kernels_statistics() {
+    let board = example::board(vec![example::link("dsl")]);
+    let text = Exposition::new(&board, false).encode(Format::Text).unwrap();
+    assert!(!text.contains("pendulum_bpf_program_run"));
+    assert!(text.contains("pendulum_bpf_program_attached"));
+}
+
+#[test]
+fn no_address_leaves_through_metrics() {
+    let text = exposition(Format::OpenMetrics);
+    for part in ["192.0.2", "40001", ":443"] {
+        assert!(!text.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn every_family_has_help_and_type_and_stands_together() {
+    for format in [Format::OpenMetrics, Format::Text] {
+        let text = exposition(format);
+        assert!(text.ends_with("# EOF\n"));
+        let mut families = std::collections::HashSet::new();
+        let mut family = "";
+        for line in text.lines().filter(|line| *line != "# EOF") {
+            if let Some(rest) = line.strip_prefix("# HELP ") {
+                let (name, help) = rest.split_once(' ').unwrap();
+                assert!(help.len() > 10 && help.ends_with('.'), "{line}");
+                assert!(families.insert(name), "{name} twice");
+                family = name;
+            } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+                assert!(rest.starts_with(family), "{line} does not follow its help");
+            } else if !line.starts_with("# UNIT ") {
+                assert!(line.starts_with(family), "{line} stands outside its family {family}");
+            }
+        }
+    }
+}
+
+#[test]
+fn series_are_few() {
+    let text = exposition(Format::Text);
+    let samples = text.lines().filter(|line| !line.starts_with('#')).count();
+    assert!(samples < 450, "{samples} samples for two links");
+}

@@ -30,6 +30,7 @@ use crate::net::{DeviceWatch, Devices};
 use crate::snapshot::Board;
 use instance::Instance;
 use link::LinkTask;
+pub(crate) use preflight::missing_capabilities;
 
 /// Time for all tasks to end by themselves.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);

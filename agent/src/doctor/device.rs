@@ -1,0 +1,178 @@
+//! What depends on the WAN device: whether it can be measured on, and what else is on it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::Rung;
+use crate::bpf;
+use crate::net::{self, Device, Devices, Offloads};
+
+/// `nft` answers at once or hangs on a lock.
+const NFT_PATIENCE: Duration = Duration::from_secs(2);
+
+pub(super) async fn look(name: &str) -> Vec<Rung> {
+    let devices = match Devices::list().await {
+        Ok(devices) => devices,
+        Err(error) => {
+            return vec![Rung::missing(
+                "netlink",
+                error.to_string(),
+                "allow AF_NETLINK in the sandbox of this process",
+                "devices cannot be found",
+            )];
+        }
+    };
+    let device = match devices.usable(name) {
+        Ok(device) => device,
+        Err(problem) => return vec![unusable(&problem)],
+    };
+    vec![
+        Rung::ok("device", format!("{name}: {}", description(device))),
+        queue(device),
+        offloads(device),
+        in_front(device),
+        beside(device).await,
+        flow_offload(device).await,
+    ]
+}
+
+fn unusable(problem: &net::DeviceProblem) -> Rung {
+    let text = problem.to_string();
+    // A problem's message ends in its remedy.
+    let (reason, remedy) = text.split_once("; ").unwrap_or((&text, ""));
+    Rung::missing("device", reason, remedy, "nothing can be measured on it")
+}
+
+fn description(device: &Device) -> String {
+    let kind = device.kind.as_deref().unwrap_or("hardware");
+    let carrier = if device.carrier { "up" } else { "up, but without carrier" };
+    format!("ifindex {}, {kind}, {}, MTU {}, {carrier}", device.index, device.link_layer, device.mtu)
+}
+
+fn queue(device: &Device) -> Rung {
+    let qdisc = match device.qdisc.as_str() {
+        "noqueue" | "" => "noqueue: packets never wait on this device".to_owned(),
+        kind => kind.to_owned(),
+    };
+    Rung::ok("qdisc", qdisc)
+}
+
+fn offloads(device: &Device) -> Rung {
+    match Offloads::of(&device.name) {
+        Ok(offloads) if offloads.lro => Rung::degraded(
+            "offloads",
+            "large receive offload is on",
+            format!("ethtool -K {} lro off", device.name),
+            "the card merges segments, ACKs too, before anybody can count them",
+        ),
+        Ok(offloads) => {
+            let on = |name, is_on| if is_on { format!("{name} on") } else { format!("{name} off") };
+            let list = [on("gro", offloads.gro), on("gso", offloads.gso), on("tso", offloads.tso)].join(", ");
+            Rung::ok(
+                "offloads",
+                format!("lro off, {list}: merged packets count as the segments they stand for"),
+            )
+        }
+        Err(error) => Rung::ok("offloads", format!("the driver does not tell: {error}")),
+    }
+}
+
+/// An XDP program runs before TC ingress.
+fn in_front(device: &Device) -> Rung {
+    let Some(xdp) = &device.xdp else { return Rung::ok("xdp_in_front", "no XDP program on the device") };
+    Rung::degraded(
+        "xdp_in_front",
+        format!("XDP program {} ({}) is on the device", xdp.program, xdp.mode),
+        format!("`bpftool prog show id {}` tells whose it is", xdp.program),
+        "what it drops or redirects is not seen by ingress-hook = \"tc\", and ingress-hook = \"xdp\" is not to be had",
+    )
+}
+
+/// TC programs of others: they and ours go on working side by side.
+async fn beside(device: &Device) -> Rung {
+    let mut found = bpf::tcx_programs(&device.name);
+    found.extend(net::filters(device.index).await.unwrap_or_default());
+    if found.is_empty() {
+        return Rung::ok("tc_beside", "no TC program or filter on the device");
+    }
+    Rung::ok("tc_beside", format!("{}; they stay as they are", found.join(", ")))
+}
+
+/// Flows that a flowtable hands to hardware pass no hook of the kernel. A software flowtable does not matter: TC
+/// ingress runs before it, and TC egress after it (`__netif_receive_skb_core`, `__dev_queue_xmit` in net/core/dev.c).
+async fn flow_offload(device: &Device) -> Rung {
+    const NAME: &str = "flow_offload";
+    if !Path::new("/sys/module/nf_flow_table").exists() {
+        return Rung::ok(NAME, "no flow table is in use");
+    }
+    match flowtables().await {
+        Ok(tables) => match offloading(&tables, &device.name) {
+            Some(table) => Rung::degraded(
+                NAME,
+                format!("nftables flowtable {table} hands flows of this device to hardware"),
+                "remove `flags offload` from it while measuring",
+                "offloaded flows pass without being seen",
+            ),
+            None => Rung::ok(NAME, "no nftables flowtable hands flows of this device to hardware"),
+        },
+        Err(reason) => Rung::degraded(
+            NAME,
+            format!("the flow table module is loaded, and nftables cannot be asked: {reason}"),
+            "install nftables, then run this again",
+            "whether flows bypass the measurement is not known",
+        ),
+    }
+}
+
+async fn flowtables() -> Result<serde_json::Value, String> {
+    let nft =
+        tokio::process::Command::new("nft").args(["-j", "list", "flowtables"]).kill_on_drop(true).output();
+    let output = match tokio::time::timeout(NFT_PATIENCE, nft).await {
+        Err(_) => return Err("nft does not answer".to_owned()),
+        Ok(Err(error)) => return Err(format!("nft: {error}")),
+        Ok(Ok(output)) => output,
+    };
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
+}
+
+/// The name of a flowtable with hardware offload that covers the device.
+fn offloading(tables: &serde_json::Value, device: &str) -> Option<String> {
+    let covers = |value: &serde_json::Value| match value {
+        serde_json::Value::String(name) => name == device,
+        serde_json::Value::Array(names) => names.iter().any(|name| name == device),
+        _ => false,
+    };
+    let offloads = |value: &serde_json::Value| match value {
+        serde_json::Value::String(flag) => flag == "offload",
+        serde_json::Value::Array(flags) => flags.iter().any(|flag| flag == "offload"),
+        _ => false,
+    };
+    tables["nftables"].as_array()?.iter().map(|entry| &entry["flowtable"]).find_map(|table| {
+        (covers(&table["dev"]) && offloads(&table["flags"]))
+            .then(|| table["name"].as_str().unwrap_or("without a name").to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_hardware_flowtables_of_the_device_matter() {
+        let table = |dev: serde_json::Value, flags: serde_json::Value| {
+            serde_json::json!({ "nftables": [
+                { "metainfo": { "version": "1.0.6" } },
+                { "flowtable": { "family": "inet", "name": "ft", "dev": dev, "flags": flags } },
+            ]})
+        };
+        let found = Some("ft".to_owned());
+        assert_eq!(offloading(&table("wan0".into(), "offload".into()), "wan0"), found);
+        assert_eq!(offloading(&table(vec!["lan0", "wan0"].into(), vec!["offload"].into()), "wan0"), found);
+        assert_eq!(offloading(&table("lan0".into(), "offload".into()), "wan0"), None);
+        assert_eq!(offloading(&table("wan0".into(), serde_json::Value::Null), "wan0"), None);
+        assert_eq!(offloading(&serde_json::Value::Null, "wan0"), None);
+    }
+}

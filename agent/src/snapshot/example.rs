@@ -1,0 +1,112 @@
+//! A link in full use, for the tests of those who read snapshots.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::*;
+
+/// A snapshot in which every figure differs from zero and from its neighbours.
+pub(crate) fn link(name: &str) -> LinkSnapshot {
+    let now = Instant::now();
+    let rate = |text: &str| text.parse().ok().map(|rate| LinkRate { rate, source: RateSource::Config });
+    LinkSnapshot {
+        name: name.into(),
+        wan: "wan0".into(),
+        device: DeviceState::Up,
+        hooks: Some(Hooks { ifindex: 3, link_layer: "ethernet", egress: "tcx", ingress: "clsact" }),
+        trouble: None,
+        samples: 17,
+        directions: [
+            DirectionSnapshot { rate: rate("200kbit"), ..direction(1_000, 12_500.0) },
+            DirectionSnapshot { rate: None, ..direction(2_000, 250_000.0) },
+        ],
+        stats: std::array::from_fn(|index| 100 + index as u64),
+        flows: Arc::new(flows(now)),
+        programs: Arc::new([ProgramStatus {
+            name: "pendulum_up",
+            attached: true,
+            run_count: 41,
+            run_time: Duration::from_millis(1_500),
+        }]),
+        maps: Arc::new([MapFill { name: "flows", entries: 3, capacity: 256 }]),
+        readings: [ReadingHealth { failures: 2, ok: true, took: Duration::from_millis(4) }; 3],
+    }
+}
+
+/// A board with these links.
+pub(crate) fn board(links: Vec<LinkSnapshot>) -> Board {
+    Board::new(links.into_iter().map(|link| watch::channel(Arc::new(link)).1).collect())
+}
+
+fn direction(base: u64, throughput: f64) -> DirectionSnapshot {
+    let mut counters = abi::pendulum_counters {
+        segments: std::array::from_fn(|class| base + class as u64),
+        bytes: std::array::from_fn(|class| 100 * (base + class as u64)),
+        payload_bytes: 90 * base,
+        marked_segments: [base + 1, base + 2, base + 3, base + 4],
+        retransmitted_segments: base + 5,
+        reordered_segments: base + 6,
+        burst_segments: base + 20,
+        rtt_sum_us: 40_000 * base,
+        ..abi::pendulum_counters::zero()
+    };
+    counters.bursts[1] = base;
+    counters.bursts[20] = 1;
+    counters.rtt[6] = base;
+    let rtt =
+        RecentRtt { sum_us: 40_000 * 10, slots: std::array::from_fn(|slot| if slot == 6 { 10 } else { 0 }) };
+    DirectionSnapshot { counters, throughput, rtt, rate: None }
+}
+
+fn flows(now: Instant) -> FlowSweep {
+    FlowSweep {
+        at: now,
+        rows: (1..=3).map(|number| row(number, now)).collect(),
+        totals: [
+            FlowTotals { in_flight_bytes: 4_321, active: 2, goodput: 12_000.0 },
+            FlowTotals { in_flight_bytes: 5_432, active: 3, goodput: 240_000.0 },
+        ],
+        evicted: 7,
+        expired: 9,
+    }
+}
+
+/// Flow `number` is the busiest if the number is high; flow 1 has carried the most bytes.
+fn row(number: u16, now: Instant) -> FlowRow {
+    let mapped = |last: u32| [0, 0, 0xffff_u32.to_be(), (0xc000_0200 + last).to_be()];
+    let half = |scale: u64| HalfRow {
+        wire_bytes: scale * 1_000_000 / u64::from(number),
+        payload_bytes: scale * 900_000,
+        segments: 700,
+        data_segments: 600 * scale,
+        delivered_bytes: scale * 890_000,
+        acknowledgements: 300,
+        first_seen_ns: 1_000_000_000 * scale,
+        last_seen_ns: 9_000_000_000,
+        rtt_sum_us: 80_000,
+        rtt_samples: 2,
+        rtt_min_us: 30_000,
+        rtt_last_us: 50_000,
+        retransmitted_segments: 4,
+        reordered_segments: 1,
+        in_flight_bytes: 2_896,
+        in_flight_max_bytes: 14_480,
+        opened: true,
+        wire_rate: f32::from(number) * 1_000.0,
+        goodput: f32::from(number) * 900.0,
+        data_at: Some(now),
+    };
+    FlowRow {
+        key: FlowKey(abi::pendulum_flow_key {
+            home_addr: mapped(u32::from(number)),
+            remote_addr: mapped(100),
+            home_port: (40_000 + number).to_be(),
+            remote_port: 443_u16.to_be(),
+        }),
+        halves: [half(1), half(2)],
+        changed_at: now,
+        is_closed: false,
+    }
+}

@@ -1,0 +1,117 @@
+//! `./dev bench`: what the measurement costs, in one run, beside what it is compared with.
+//!
+//! Times on shared machines drift; every figure here stands beside its own reference from the same minute, and the
+//! ratios and differences are what to look at.
+
+#[path = "../../tests/support/craft.rs"]
+#[expect(dead_code, reason = "the tests use the rest of it")]
+mod craft;
+mod namespaces;
+mod packets;
+mod path;
+mod scale;
+mod test_run;
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, ensure};
+use clap::{Parser, ValueEnum};
+use serde::Serialize;
+
+/// What the measurement costs. Needs root.
+#[derive(Parser)]
+#[command(name = "pendulum-bench", version)]
+struct Args {
+    /// Only these parts; all without.
+    #[arg(value_enum)]
+    parts: Vec<Part>,
+    /// The agent to measure; the one beside this program without.
+    #[arg(long, value_name = "PATH")]
+    agent: Option<PathBuf>,
+    /// TEST_RUN repetitions for each figure.
+    #[arg(long, default_value_t = 1_000_000)]
+    repeat: u32,
+    /// Seconds of iperf3 for each stretch on the veth path.
+    #[arg(long, default_value_t = 4)]
+    seconds: u64,
+    /// Form of the result.
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Nanoseconds of each program for each kind of packet.
+    Packets,
+    /// Throughput and CPU share on a veth path.
+    Path,
+    /// Memory and scrape time with 10,000 flows.
+    Scale,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+#[derive(Default, Serialize)]
+struct Report {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    packets: Option<packets::Report>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<path::Report>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scale: Option<scale::Report>,
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    // SAFETY: takes nothing, changes nothing.
+    ensure!(
+        unsafe { libc::geteuid() } == 0,
+        "the bench needs root: it loads BPF programs and makes namespaces"
+    );
+    let wanted = |part| args.parts.is_empty() || args.parts.contains(&part);
+    let agent = || agent(args.agent.clone());
+    let mut report = Report::default();
+    if wanted(Part::Packets) {
+        let part = packets::run(args.repeat)?;
+        print_text(args.format, &part.to_string());
+        report.packets = Some(part);
+    }
+    if wanted(Part::Path) {
+        let part = path::run(&agent()?, args.seconds)?;
+        print_text(args.format, &part.to_string());
+        report.path = Some(part);
+    }
+    if wanted(Part::Scale) {
+        let part = scale::run(&agent()?)?;
+        print_text(args.format, &part.to_string());
+        report.scale = Some(part);
+    }
+    if args.format == Format::Json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    }
+    Ok(())
+}
+
+/// Each part is printed when it is done; a bench is watched.
+fn print_text(format: Format, text: &str) {
+    if format == Format::Text {
+        println!("{text}");
+    }
+}
+
+fn agent(given: Option<PathBuf>) -> Result<PathBuf> {
+    let path = match given {
+        Some(path) => path,
+        None => std::env::current_exe()?.with_file_name("pendulum"),
+    };
+    ensure!(
+        path.exists(),
+        "there is no agent at {}: `./dev bench` builds it, or name one with --agent",
+        path.display()
+    );
+    path.canonicalize().with_context(|| format!("finding {}", path.display()))
+}

@@ -1,0 +1,174 @@
+//! A running agent, and how the tests talk to it.
+
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::netns::{Netns, run};
+
+/// The binary under test.
+pub(crate) const PENDULUM: &str = env!("CARGO_BIN_EXE_pendulum");
+
+/// How long anything is waited for. Generous: a loaded machine must not fail a test.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running `pendulum run`. Dropping it kills it.
+pub(crate) struct Agent<'a> {
+    netns: &'a Netns,
+    child: Child,
+    log: tempfile::NamedTempFile,
+}
+
+impl<'a> Agent<'a> {
+    /// Starts the agent inside and waits until it answers.
+    pub(crate) fn start(netns: &'a Netns, arguments: &[&str]) -> Self {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let child = netns
+            .command(PENDULUM)
+            .arg("run")
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stderr(log.reopen().unwrap())
+            .spawn()
+            .unwrap();
+        let mut agent = Self { netns, child, log };
+        agent
+            .wait_until("it answers", |agent| agent.get("/healthz").is_some_and(|(status, _)| status == 200));
+        agent
+    }
+
+    /// `GET path`: status and body, or none while nobody answers.
+    pub(crate) fn get(&self, path: &str) -> Option<(u16, String)> {
+        let url = format!("http://127.0.0.1:9924{path}");
+        let output = self
+            .netns
+            .command("curl")
+            .args(["--silent", "--max-time", "10", "--write-out", "\n%{http_code}", &url])
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let (body, status) = text.rsplit_once('\n')?;
+        status.parse().ok().filter(|status| *status != 0).map(|status| (status, body.to_owned()))
+    }
+
+    /// The JSON of a successful `GET path`.
+    pub(crate) fn json(&self, path: &str) -> Value {
+        let (status, body) = self.get(path).unwrap_or_else(|| panic!("no answer:\n{}", self.log()));
+        assert_eq!(status, 200, "{path}: {body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    /// One link of the state.
+    pub(crate) fn link(&self, name: &str) -> Value {
+        let state = self.json("/api/v1/state");
+        let links = state["links"].as_array().unwrap();
+        links.iter().find(|link| link["name"] == name).cloned().unwrap_or_else(|| panic!("no link {name}"))
+    }
+
+    /// Waits until `condition` holds.
+    pub(crate) fn wait_until(&mut self, what: &str, mut condition: impl FnMut(&Self) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !condition(self) {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                panic!("the agent ended with {status} while waiting until {what}:\n{}", self.log());
+            }
+            assert!(Instant::now() < deadline, "waited in vain until {what}:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Waits until the link's programs hang on this device.
+    pub(crate) fn wait_attached(&mut self, link: &str, ifindex: u64) {
+        self.wait_until("the programs hang on the device", |agent| {
+            agent.link(link)["hooks"]["ifindex"] == ifindex
+        });
+    }
+
+    /// Sends a signal by name and waits for the end.
+    pub(crate) fn end(&mut self, signal: &str) -> ExitStatus {
+        run(Command::new("kill").args(["-s", signal, &self.id().to_string()]));
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "the agent does not end on {signal}:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The process id. `nsenter` has become the agent.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The links and programs it holds in the kernel, as `link 7 on ifindex 2` and `program 9`.
+    pub(crate) fn kernel_objects(&self) -> Vec<KernelObject> {
+        let descriptors = std::fs::read_dir(format!("/proc/{}/fdinfo", self.id())).unwrap();
+        // A descriptor may be closed while we look.
+        let infos = descriptors.filter_map(|entry| std::fs::read_to_string(entry.ok()?.path()).ok());
+        let mut objects: Vec<KernelObject> =
+            infos.filter_map(|info| KernelObject::from_fdinfo(&info)).collect();
+        objects.sort_unstable();
+        objects
+    }
+
+    /// The ifindexes its links lead to.
+    pub(crate) fn hooked(&self) -> Vec<u64> {
+        self.kernel_objects().iter().filter_map(|object| object.ifindex).collect()
+    }
+
+    /// What it wrote to stderr.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.log.path()).unwrap()
+    }
+}
+
+impl Drop for Agent<'_> {
+    fn drop(&mut self) {
+        // Fails only if it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A BPF link or program in the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct KernelObject {
+    kind: &'static str,
+    id: u64,
+    ifindex: Option<u64>,
+}
+
+impl KernelObject {
+    fn from_fdinfo(info: &str) -> Option<Self> {
+        let field = |name: &str| {
+            let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+            line.trim().parse().ok()
+        };
+        match (field("link_id"), field("prog_id")) {
+            (Some(id), _) => Some(Self { kind: "link", id, ifindex: field("ifindex") }),
+            (None, Some(id)) => Some(Self { kind: "prog", id, ifindex: None }),
+            (None, None) => None,
+        }
+    }
+
+    fn exists(&self) -> bool {
+        let mut command = Command::new("bpftool");
+        command
+            .args([self.kind, "show", "id", &self.id.to_string()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command.status().unwrap().success()
+    }
+
+    /// Waits until the kernel has let go of all of these; it does so a moment after the last descriptor is closed.
+    pub(crate) fn wait_gone(objects: &[Self]) {
+        let deadline = Instant::now() + PATIENCE;
+        while let Some(left) = objects.iter().find(|object| object.exists()) {
+            assert!(Instant::now() < deadline, "{left:?} is left in the kernel");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What the agent shows of real traffic: metrics, state, flows.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::agent::Agent;
+use crate::netns::{Netns, outcome, run};
+
+/// Takes one connection, reads it to its end and answers with the number of bytes.
+const SERVER: &str = "import socket
+listener = socket.create_server(('192.0.2.2', 5201))
+print('listening', flush=True)
+connection, _ = listener.accept()
+total = 0
+while data := connection.recv(65536):
+    total += len(data)
+connection.sendall(str(total).encode())
+connection.close()";
+
+/// Sends so many bytes, and waits until the other end has read them all.
+const CLIENT: &str = "import socket, sys
+connection = socket.create_connection(('192.0.2.2', 5201))
+connection.sendall(bytes(int(sys.argv[1])))
+connection.shutdown(socket.SHUT_WR)
+assert connection.recv(64) == sys.argv[1].encode()";
+
+/// A TCP transfer of exactly so many bytes from the gateway to the provider.
+fn upload(gateway: &Netns, provider: &Netns, bytes: u64) {
+    let mut server = provider.command("python3").args(["-c", SERVER]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "listening\n");
+    run(gateway.command("python3").args(["-c", CLIENT, &bytes.to_string()]));
+    assert!(server.wait().unwrap().success());
+}
+
+fn figure(value: &Value, pointer: &str) -> f64 {
+    value.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {pointer} in {value:#}"))
+}
+
+const UPLOADED: u64 = 3_000_000;
+
+#[test]
+fn traffic_appears_in_state_flows_and_metrics() {
+    let Some((gateway, provider)) = Netns::with_provider("traffic_appears_in_state_flows_and_metrics") else {
+        return;
+    };
+    let rates = ["--uplink-rate", "100mbit", "--downlink-rate", "100mbit"];
+    let mut agent = Agent::start(&gateway, &[&["--wan", "wan0"][..], &rates[..]].concat());
+    agent.wait_attached("wan0", gateway.index("wan0"));
+    upload(&gateway, &provider, UPLOADED);
+    let payload = |agent: &Agent<'_>| figure(&agent.link("wan0"), "/directions/up/payload_bytes");
+    agent.wait_until("the upload is counted", |agent| payload(agent) >= UPLOADED as f64);
+
+    let link = agent.link("wan0");
+    let up = |field: &str| figure(&link, &format!("/directions/up/{field}"));
+    assert_eq!(link["link"]["uplink_rate_bps"], 100_000_000);
+    // A veth pair loses nothing, so nothing is sent twice.
+    assert_eq!((up("payload_bytes"), up("retransmitted_segments")), (UPLOADED as f64, 0.0));
+    assert!(up("segments/data") >= (UPLOADED / 1_448) as f64, "{link:#}");
+    assert_eq!(up("segments/syn"), 1.0);
+    assert!(up("bytes") > up("payload_bytes"));
+    assert!(figure(&link, "/directions/down/segments/ack") > 0.0);
+
+    agent.wait_until("the flow is swept", |agent| {
+        agent.json("/api/v1/flows?sort=bytes").pointer("/flows/0/up/payload_bytes") == Some(&UPLOADED.into())
+    });
+    let flow = &agent.json("/api/v1/flows?sort=bytes&limit=1")["flows"][0];
+    assert_eq!((&flow["direction"], &flow["home"]), (&"up".into(), &"client".into()));
+    assert_eq!(flow["server"], "192.0.2.2:5201");
+    assert!(flow["client"].as_str().unwrap().starts_with("192.0.2.1:"), "{flow}");
+
+    lint(&agent);
+}
+
+/// The exposition of a link in use, through Prometheus' own linter.
+fn lint(agent: &Agent<'_>) {
+    let (_, text) = agent.get("/metrics").unwrap();
+    assert!(
+        text.contains("\npendulum_segments_total{link=\"wan0\",direction=\"up\",class=\"data\"}"),
+        "{text}"
+    );
+    assert!(text.contains("\nprocess_resident_memory_bytes "), "{text}");
+    assert!(!text.contains("192.0.2."), "an address leaves through /metrics");
+    let linter = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(mut linter) = linter else {
+        eprintln!("SKIPPED lint of /metrics: promtool is not installed (Debian package prometheus)");
+        return;
+    };
+    linter.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = linter.wait_with_output().unwrap();
+    let complaints = [output.stdout, output.stderr].concat();
+    assert!(output.status.success() && complaints.is_empty(), "{}", String::from_utf8_lossy(&complaints));
+}
+
+#[test]
+fn runs_of_programs_are_counted_unless_switched_off() {
+    let Some((gateway, _provider)) = Netns::with_provider("runs_of_programs_are_counted_unless_switched_off")
+    else {
+        return;
+    };
+    let runs = |agent: &Agent<'_>| figure(&agent.link("wan0"), "/programs/0/runs");
+    let mut agent = Agent::start(&gateway, &["--wan", "wan0"]);
+    run(gateway.command("ping").args(["-c", "3", "-i", "0.05", "192.0.2.2"]));
+    agent.wait_until("runs are counted", |agent| runs(agent) >= 3.0);
+    drop(agent);
+
+    let config = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(config.path(), "[[link]]\nwan = \"wan0\"\n[metrics]\nbpf-statistics = false\n").unwrap();
+    let mut agent = Agent::start(&gateway, &["--config", config.path().to_str().unwrap()]);
+    agent.wait_attached("wan0", gateway.index("wan0"));
+    let (_, text) = agent.get("/metrics").unwrap();
+    assert!(!text.contains("pendulum_bpf_program_run"), "{text}");
+}
+
+#[test]
+fn hostile_requests_are_answered_and_do_no_harm() {
+    let Some((gateway, _provider)) = Netns::with_provider("hostile_requests_are_answered_and_do_no_harm")
+    else {
+        return;
+    };
+    let agent = Agent::start(&gateway, &["--wan", "wan0"]);
+    let send = |request: &str| {
+        let script = format!("exec 3<>/dev/tcp/127.0.0.1/9924; {request} >&3; head -n 1 <&3");
+        let (_, answer, _) = outcome(gateway.command("timeout").args(["15", "bash", "-c", &script]));
+        answer
+    };
+    for (request, status) in [
+        (r"printf 'nonsense\r\n\r\n'", "400"),
+        (r"(printf 'GET / HTTP/1.1\r\nHost: a\r\n'; printf 'X: y\r\n%.0s' {1..100}; printf '\r\n')", "431"),
+        (r"printf 'TRACE / HTTP/1.1\r\nHost: a\r\n\r\n'", "405"),
+    ] {
+        let answer = send(request);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {answer}");
+    }
+    // The connection is closed on what is still being sent, so the answer may be lost on its way.
+    for request in [
+        r"printf 'GET /%070000d HTTP/1.1\r\nHost: a\r\n\r\n' 0",
+        r"printf 'GET / HTTP/1.1\r\nHost: a\r\nX: %070000d\r\n\r\n' 0",
+    ] {
+        let answer = send(request);
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431 "), "{request}: {answer}");
+    }
+    assert_eq!(agent.get("/healthz").map(|(status, _)| status), Some(200));
+}
+
+#[test]
+fn listening_for_others_is_warned_about() {
+    let Some((gateway, _provider)) = Netns::with_provider("listening_for_others_is_warned_about") else {
+        return;
+    };
+    let agent = Agent::start(&gateway, &["--wan", "wan0", "--listen", "0.0.0.0:9924"]);
+    assert!(agent.log().contains("can be reached from other hosts"), "{}", agent.log());
+}

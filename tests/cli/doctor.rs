@@ -1,0 +1,79 @@
+//! `pendulum doctor`: the exit code is the verdict, and looking changes nothing.
+
+use serde_json::Value;
+
+use crate::agent::PENDULUM;
+use crate::netns::{Netns, outcome, run};
+
+fn doctor(netns: &Netns, arguments: &[&str]) -> (i32, Value) {
+    let before = netns.hooks();
+    let (code, stdout, stderr) =
+        outcome(netns.command(PENDULUM).args(["doctor", "--format", "json"]).args(arguments));
+    assert_eq!(stderr, "");
+    assert_eq!(netns.hooks(), before);
+    let report: Value = serde_json::from_str(&stdout).unwrap();
+    let verdict = match code {
+        0 => "ok",
+        1 => "degraded",
+        2 => "cannot_run",
+        other => panic!("exit code {other}"),
+    };
+    assert_eq!(report["verdict"], verdict, "{report:#}");
+    (code, report)
+}
+
+fn rung<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let rungs = report["rungs"].as_array().unwrap();
+    rungs.iter().find(|rung| rung["name"] == name).unwrap_or_else(|| panic!("no {name} in {report:#}"))
+}
+
+#[test]
+fn every_rung_says_what_it_found() {
+    let Some((gateway, _provider)) = Netns::with_provider("every_rung_says_what_it_found") else { return };
+    let (_, report) = doctor(&gateway, &["--wan", "wan0"]);
+    for name in
+        ["kernel", "capabilities", "tc_programs", "listen", "device", "qdisc", "offloads", "tc_beside"]
+    {
+        let rung = rung(&report, name);
+        assert_eq!(rung["status"], "ok", "{rung}");
+        assert!(!rung["reason"].as_str().unwrap().is_empty(), "{rung}");
+    }
+    for rung in report["rungs"].as_array().unwrap().iter().filter(|rung| rung["status"] != "ok") {
+        for field in ["reason", "remedy", "cost"] {
+            assert!(!rung[field].as_str().unwrap().is_empty(), "{field} of {rung}");
+        }
+    }
+}
+
+#[test]
+fn an_unusable_device_cannot_run() {
+    let Some((gateway, _provider)) = Netns::with_provider("an_unusable_device_cannot_run") else { return };
+    gateway.ip("link set dev wan0 down");
+    for (device, remedy) in [("wan0", "ip link set dev wan0 up"), ("wan9", "did you mean `wan0`?")] {
+        let (code, report) = doctor(&gateway, &["--wan", device]);
+        assert_eq!(code, 2);
+        assert!(rung(&report, "device")["remedy"].as_str().unwrap().contains(remedy), "{report:#}");
+    }
+}
+
+#[test]
+fn other_programs_and_filters_are_named() {
+    let Some((gateway, _provider)) = Netns::with_provider("other_programs_and_filters_are_named") else {
+        return;
+    };
+    run(gateway.command("tc").args(["qdisc", "add", "dev", "wan0", "clsact"]));
+    let filter = "filter add dev wan0 ingress protocol ip u32 match u32 0 0 flowid 1:1";
+    run(gateway.command("tc").args(filter.split(' ')));
+    let (_, report) = doctor(&gateway, &["--wan", "wan0"]);
+    let beside = rung(&report, "tc_beside");
+    assert!(beside["reason"].as_str().unwrap().contains("ingress: u32"), "{beside}");
+}
+
+#[test]
+fn text_ends_with_the_verdict() {
+    let Some(netns) = Netns::new("text_ends_with_the_verdict") else { return };
+    let (code, stdout, _) = outcome(netns.command(PENDULUM).arg("doctor"));
+    let last = stdout.lines().last().unwrap();
+    let expected = ["all ", "the agent can run; ", "the agent cannot run: "][usize::try_from(code).unwrap()];
+    assert!(last.starts_with(expected), "{stdout}");
+}

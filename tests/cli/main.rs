@@ -1,0 +1,11 @@
+//! The binary as its users meet it: help, exit codes, messages, and what it does to devices in namespaces of the
+//! tests' own.
+
+mod agent;
+mod api;
+mod arguments;
+mod devices;
+mod doctor;
+mod lifecycle;
+mod netns;
+mod refusals;

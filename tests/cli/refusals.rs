@@ -1,0 +1,119 @@
+//! What `run` refuses: one message with a remedy, the right exit code, and nothing changed.
+
+use std::process::Command;
+
+use crate::agent::{Agent, PENDULUM};
+use crate::netns::{Netns, outcome};
+
+/// Runs `pendulum run` inside; it has to end at once. Checks that nothing hangs on any device that did not before.
+fn refused(netns: &Netns, arguments: &[&str]) -> (i32, String) {
+    let before = netns.hooks();
+    let (code, stdout, stderr) = outcome(netns.command(PENDULUM).arg("run").args(arguments));
+    assert_eq!(netns.hooks(), before);
+    assert_eq!(stdout, "");
+    assert_eq!(stderr.lines().filter(|line| line.starts_with("pendulum: ")).count(), 1, "{stderr}");
+    (code, stderr)
+}
+
+#[test]
+fn unknown_device() {
+    let Some((gateway, _provider)) = Netns::with_provider("unknown_device") else { return };
+    let (code, message) = refused(&gateway, &["--wan", "wan9"]);
+    assert_eq!(code, 69);
+    assert!(message.contains("`wan9` does not exist; did you mean `wan0`?"), "{message}");
+}
+
+#[test]
+fn downed_device() {
+    let Some((gateway, _provider)) = Netns::with_provider("downed_device") else { return };
+    gateway.ip("link set dev wan0 down");
+    let (code, message) = refused(&gateway, &["--wan", "wan0"]);
+    assert_eq!(code, 69);
+    assert!(message.contains("`wan0` is down; set it up with `ip link set dev wan0 up`"), "{message}");
+}
+
+#[test]
+fn bridge_port() {
+    let Some((gateway, _provider)) = Netns::with_provider("bridge_port") else { return };
+    gateway.ip("link add br0 type bridge");
+    gateway.ip("link set dev wan0 master br0");
+    for arguments in [&["--wan", "wan0"][..], &["--wan", "wan0", "--wait"][..]] {
+        let (code, message) = refused(&gateway, arguments);
+        assert_eq!(code, 78);
+        assert!(message.contains("`wan0` is a bridge port of `br0`"), "{message}");
+    }
+}
+
+#[test]
+fn second_instance() {
+    let Some((gateway, _provider)) = Netns::with_provider("second_instance") else { return };
+    let first = Agent::start(&gateway, &["--wan", "wan0"]);
+    let (code, message) = refused(&gateway, &["--wan", "wan0", "--listen", "127.0.0.1:0"]);
+    assert_eq!(code, 69);
+    let expected = format!("`wan0` is watched by another pendulum already (process {})", first.id());
+    assert!(message.contains(&expected), "{message}");
+    assert_eq!(first.get("/readyz").map(|(status, _)| status), Some(200));
+}
+
+#[test]
+fn port_in_use() {
+    let Some((gateway, provider)) = Netns::with_provider("port_in_use") else { return };
+    gateway.ip("link add other0 type veth peer name other1");
+    gateway.ip("link set dev other0 up");
+    let _first = Agent::start(&gateway, &["--wan", "wan0"]);
+    let (code, message) = refused(&gateway, &["--wan", "other0"]);
+    assert_eq!(code, 69);
+    assert!(message.contains("cannot listen on 127.0.0.1:9924"), "{message}");
+    assert!(message.contains("another process has this port"), "{message}");
+    // Namespaces have ports and devices of their own.
+    provider.ip("link set dev isp name wan0");
+    provider.ip("link set dev wan0 up");
+    Agent::start(&provider, &["--wan", "wan0"]);
+}
+
+#[test]
+fn address_that_is_not_ours() {
+    let Some((gateway, _provider)) = Netns::with_provider("address_that_is_not_ours") else { return };
+    let (code, message) = refused(&gateway, &["--wan", "wan0", "--listen", "198.51.100.1:9924"]);
+    assert_eq!(code, 69);
+    assert!(message.contains("no device of this network namespace has this address"), "{message}");
+}
+
+#[test]
+fn missing_capabilities() {
+    let Some((gateway, _provider)) = Netns::with_provider("missing_capabilities") else { return };
+    // The binary may lie where nobody may not go: the namespace is entered first, the user dropped last.
+    let program =
+        std::fs::copy(PENDULUM, "/tmp/pendulum-cli-test").map(|_| "/tmp/pendulum-cli-test").unwrap();
+    let before = gateway.hooks();
+    let (code, _, message) = outcome(gateway.command("setpriv").args([
+        "--reuid=65534",
+        "--clear-groups",
+        "--inh-caps=-all",
+        program,
+        "run",
+        "--wan",
+        "wan0",
+    ]));
+    std::fs::remove_file(program).unwrap();
+    assert_eq!(code, 77, "{message}");
+    assert!(
+        message.contains("this process lacks CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN; run it as root"),
+        "{message}"
+    );
+    assert_eq!(gateway.hooks(), before);
+}
+
+#[test]
+fn nothing_to_watch() {
+    if std::path::Path::new("/etc/pendulum/pendulum.toml").exists() {
+        eprintln!("SKIPPED nothing_to_watch: this machine has an /etc/pendulum/pendulum.toml");
+        return;
+    }
+    let (code, _, message) = outcome(Command::new(PENDULUM).arg("run"));
+    assert_eq!(code, 64);
+    assert!(
+        message.contains("no link to watch; name the device towards the provider with --wan"),
+        "{message}"
+    );
+}
