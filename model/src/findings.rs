@@ -148,8 +148,6 @@ pub enum FindingKind {
     RttUnfairness,
     /// A far flow's window collapsed while near flows burst (paper 003, Fig. 6 and 8).
     FarFlowKnockedBack,
-    /// The base RTT under the downlink estimate cannot be trusted (`downlink`).
-    BaseRttUncertain,
 }
 
 /// Something changed; what the event log prints.

@@ -10,6 +10,7 @@
 mod activity;
 mod compression;
 pub mod detector;
+pub mod downlink;
 pub mod fairness;
 pub mod findings;
 mod flows;
@@ -20,6 +21,7 @@ pub mod rate;
 pub mod ratio;
 pub mod sample;
 pub mod segment;
+pub mod sizing;
 pub mod swing;
 pub mod thresholds;
 mod verdict;

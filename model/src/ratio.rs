@@ -3,14 +3,16 @@
 //! Three predictions of the same figure, each with the formula it used and how far it can be trusted:
 //!
 //! * [`paper::predict`]: paper 000, Eq. 6–11, exactly as printed there, with the cap by the TCP buffers;
-//! * `refined`: windows that are consistent with Eq. 2–5 in both cases of the pendulum;
-//! * `packets`: the empirical rules for buffers counted in packets (000 §4.1, 001 §4).
+//! * [`refined::predict`]: windows that are consistent with Eq. 2–5 in both cases of the pendulum;
+//! * [`packets::predict`]: the empirical rules for buffers counted in packets (000 §4.1, 001 §4).
 //!
 //! [`cases`] holds Eq. 1–5, which the detector uses as well.
 
 pub mod cases;
 
+pub mod packets;
 pub mod paper;
+pub mod refined;
 
 mod setting;
 

@@ -73,7 +73,7 @@ pub enum QueueSource {
     Capture,
     /// Qdisc statistics read by netlink: exact at one instant, blind in between.
     Netlink,
-    /// Eq. 1 from round-trip times (`downlink`), or one capture alone.
+    /// Eq. 1 from round-trip times ([`crate::downlink`]), or one capture alone.
     Estimate,
 }
 

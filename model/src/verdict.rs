@@ -17,6 +17,23 @@ pub(crate) struct Circumstances<'a> {
     /// Changes between case 1 and 2 in that time.
     pub(crate) switches: usize,
     pub(crate) period: Option<f64>,
+    /// The verdict in force: it is given up less easily than it was reached.
+    pub(crate) current: Option<Verdict>,
+}
+
+/// A verdict in force holds up to this much beyond its thresholds.
+const HYSTERESIS: f64 = 0.2;
+
+impl Circumstances<'_> {
+    /// A threshold to be reached, eased for the verdict in force.
+    fn at_least(&self, verdict: Verdict, threshold: f64) -> f64 {
+        if self.current == Some(verdict) { threshold * (1.0 - HYSTERESIS) } else { threshold }
+    }
+
+    /// A threshold not to be reached, likewise.
+    fn below(&self, verdict: Verdict, threshold: f64) -> f64 {
+        if self.current == Some(verdict) { threshold * (1.0 + HYSTERESIS) } else { threshold }
+    }
 }
 
 /// A verdict and why.
@@ -80,7 +97,9 @@ pub(crate) fn judge_two_way(seen: &Circumstances<'_>, thresholds: &Thresholds) -
 fn swinging(seen: &Circumstances<'_>, thresholds: &Thresholds) -> Option<Ruling> {
     let up = seen.recent.phase_share(Phase::UplinkBound);
     let down = seen.recent.phase_share(Phase::DownlinkBound);
-    if up.min(down) < thresholds.swing_share || seen.switches < thresholds.swing_switches {
+    if up.min(down) < seen.at_least(Verdict::Swinging, thresholds.swing_share)
+        || seen.switches < thresholds.swing_switches
+    {
         return None;
     }
     let mut figures = vec![
@@ -112,9 +131,11 @@ fn locked(seen: &Circumstances<'_>, thresholds: &Thresholds, full: Direction) ->
     let rate = seen.recent.data_rate(starved);
     let utilization = seen.capacity[starved].map(|capacity| rate / capacity);
     // Without a capacity: its buffer hardly ever held a whole segment over an RTT, so it was never full.
-    if share < thresholds.locked_share
-        || utilization.is_some_and(|part| part >= thresholds.starved_utilization)
-    {
+    let (enough, starving) = (
+        seen.at_least(verdict, thresholds.locked_share),
+        seen.below(verdict, thresholds.starved_utilization),
+    );
+    if share < enough || utilization.is_some_and(|part| part >= starving) {
         return None;
     }
     let mut figures = vec![Figure::against(share_name, share, thresholds.locked_share)];

@@ -130,6 +130,7 @@ impl Detector {
             capacity: PerDirection::from_fn(|x| self.capacity(x).map(|known| known.value)),
             switches: self.swing.switches_since(start),
             period: self.swing.period_since(start),
+            current: self.bench.verdict(),
         };
         Some(judge_two_way(&circumstances, &self.thresholds))
     }

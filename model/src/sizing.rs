@@ -1,0 +1,389 @@
+//! How large the buffers should be, and what that gives: the mathematics behind `pendulum advise`.
+
+mod text;
+
+use std::time::Duration;
+
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::rate::{BufferSize, Rate};
+use crate::ratio::{
+    Caveat, Confidence, Formula, Prediction, RatioError, SEGMENT_BYTES, Setting, SettingError, packets,
+    paper, refined,
+};
+use crate::segment::{Direction, PerDirection};
+
+/// A frame with a full IP packet as `bfifo` counts it on Ethernet, bytes: a limit below it passes nothing.
+const FULL_FRAME_BYTES: f64 = 1514.0;
+
+/// An uplink buffer should hold this many segments, or losses end in timeouts.
+const COMFORTABLE_SEGMENTS: f64 = 4.0;
+
+/// What buffers are counted in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BufferUnit {
+    /// `bfifo`; what 000 recommends.
+    #[default]
+    Bytes,
+    /// `pfifo`, and most hardware.
+    Packets,
+}
+
+/// The link advice is asked for.
+#[derive(Clone, Debug)]
+pub struct AdviceInput {
+    /// `C_d`.
+    pub downlink_rate: Rate,
+    /// `C_u`.
+    pub uplink_rate: Rate,
+    /// `2·T_p`: the round trip without queues.
+    pub round_trip: Duration,
+    /// `B_d`; `None`: a size is recommended.
+    pub downlink_buffer: Option<BufferSize>,
+    /// `B_u` as it is now; `None`: the ratios are those of the recommended one.
+    pub uplink_buffer: Option<BufferSize>,
+    /// One ACK for two segments.
+    pub delayed_acks: bool,
+    /// What the buffers are counted in.
+    pub unit: BufferUnit,
+    /// `B_TCP`, bytes; `None`: unlimited.
+    pub tcp_buffer: Option<u64>,
+    /// The WAN device, for the commands.
+    pub device: String,
+}
+
+impl AdviceInput {
+    /// A link with nothing known but rates and round trip: delayed ACKs, buffers in bytes, device `wan`.
+    pub fn new(downlink_rate: Rate, uplink_rate: Rate, round_trip: Duration) -> Self {
+        Self {
+            downlink_rate,
+            uplink_rate,
+            round_trip,
+            downlink_buffer: None,
+            uplink_buffer: None,
+            delayed_acks: true,
+            unit: BufferUnit::Bytes,
+            tcp_buffer: None,
+            device: "wan".to_owned(),
+        }
+    }
+}
+
+/// The answer. Its JSON is a contract: exactly these fields; what only people read is in [`Advice::explanation`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Advice {
+    /// r by 000 Eq. 6–11, for the given buffers or else the recommended ones. `None` where the formula has no answer.
+    pub paper_ratio: Option<f64>,
+    /// r by the refined model, for the same buffers.
+    pub refined_ratio: f64,
+    /// `k = C_d/C_u`: both links full.
+    pub wanted_ratio: f64,
+    /// Recommended `B_u` if the buffer counts bytes.
+    pub uplink_buffer_bytes: u64,
+    /// Recommended `B_u` if it counts packets (000 Fig. 11), which is not the same amount: ACKs take slots too.
+    pub uplink_buffer_packets: u64,
+    /// `B_d`, given or recommended.
+    pub downlink_buffer_bytes: u64,
+    /// Expected download with the recommended buffers, data on the wire, bit/s.
+    pub download_bps: f64,
+    /// Expected upload, likewise.
+    pub upload_bps: f64,
+    /// Longest time a packet can wait in both recommended buffers together, seconds.
+    pub max_queue_delay_s: f64,
+    /// `tc` commands that apply the recommendation.
+    pub commands: Vec<String>,
+    /// Why, and how sure.
+    #[serde(skip)]
+    pub explanation: Explanation,
+}
+
+/// What the text says beside the figures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// Whether the ratios are those of buffers the user gave.
+    pub ratios_of_given_buffers: bool,
+    /// The formula the throughputs come from.
+    pub formula: Formula,
+    /// How sure it is.
+    pub confidence: Confidence,
+    /// What it leaves out, for either formula.
+    pub caveats: Vec<Caveat>,
+    /// 001 Eq. 6, one-way traffic, packets.
+    pub one_way_packets: PerDirection<u64>,
+    /// The rates, for the share of each link.
+    pub rates: PerDirection<Rate>,
+    /// Whether `B_d` was recommended rather than given.
+    pub downlink_recommended: bool,
+    /// The buffer that gives r = k is smaller than can work: what was recommended instead is the smallest that can.
+    pub uplink_at_minimum: bool,
+}
+
+/// Why there is no advice.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum AdviceError {
+    /// A figure no link can have.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// No buffer can do it.
+    #[error(transparent)]
+    Ratio(#[from] RatioError),
+    /// A buffer in packets where bytes are asked for, or the other way round.
+    #[error("the {direction} buffer is given as {given}, but buffers count {unit} here; {remedy}")]
+    Unit {
+        /// `uplink` or `downlink`.
+        direction: &'static str,
+        /// As given.
+        given: BufferSize,
+        /// What is counted.
+        unit: &'static str,
+        /// What to do.
+        remedy: &'static str,
+    },
+}
+
+/// 001 Eq. 6: `2·t_p·C/(8·MTU)` packets keep a link busy for one transfer in one direction; `rate` in bytes per
+/// second, `round_trip` = 2·t_p in seconds. At least 1.
+pub fn one_way_packets(rate: f64, round_trip: f64) -> u64 {
+    (round_trip * rate / SEGMENT_BYTES).ceil().max(1.0) as u64
+}
+
+/// Buffers for r = k, and what they give.
+///
+/// # Errors
+/// If a figure is impossible, a buffer is given in the wrong unit, or no buffer gives the ratio.
+pub fn advise(input: &AdviceInput) -> Result<Advice, AdviceError> {
+    let capacity = PerDirection {
+        up: input.uplink_rate.bytes_per_second(),
+        down: input.downlink_rate.bytes_per_second(),
+    };
+    let round_trip = input.round_trip.as_secs_f64();
+    let given = PerDirection {
+        up: input.uplink_buffer.map(|size| bytes_of(size, "uplink", input.unit)).transpose()?,
+        down: input.downlink_buffer.map(|size| bytes_of(size, "downlink", input.unit)).transpose()?,
+    };
+    let empty = Setting::new(capacity, PerDirection::default(), round_trip / 2.0)?
+        .with_delayed_acks(input.delayed_acks)
+        .with_tcp_buffer(input.tcp_buffer.map_or(f64::INFINITY, |bytes| bytes as f64));
+    let wanted = empty.k();
+    let downlink = given.down.unwrap_or_else(|| comfortable_downlink(&empty, wanted));
+    let with_downlink = empty.with_buffer(Direction::Down, downlink);
+    let exact = paper::uplink_buffer_for(&with_downlink, wanted)?;
+    let uplink = exact.max(FULL_FRAME_BYTES).round();
+    let slots = packets::uplink_slots_needed(downlink / SEGMENT_BYTES, input.delayed_acks).ceil();
+    let recommended_bytes = if input.unit == BufferUnit::Packets { slots * SEGMENT_BYTES } else { uplink };
+    let recommended = with_downlink.with_buffer(Direction::Up, recommended_bytes);
+    let asked = given.up.map_or(recommended, |bytes| with_downlink.with_buffer(Direction::Up, bytes));
+
+    let by_paper = paper::predict(&asked).ok();
+    let now = predict(&asked, input.unit);
+    let then = predict(&recommended, input.unit);
+    let mut caveats = then.caveats.clone();
+    for caveat in by_paper.iter().flat_map(|prediction| &prediction.caveats).chain(&now.caveats) {
+        if !caveats.contains(caveat) {
+            caveats.push(*caveat);
+        }
+    }
+    Ok(Advice {
+        paper_ratio: by_paper.map(|prediction| prediction.ratio),
+        refined_ratio: now.ratio,
+        wanted_ratio: wanted,
+        uplink_buffer_bytes: uplink as u64,
+        uplink_buffer_packets: slots as u64,
+        downlink_buffer_bytes: downlink.round() as u64,
+        download_bps: then.throughput.down * 8.0,
+        upload_bps: then.throughput.up * 8.0,
+        max_queue_delay_s: recommended_bytes / capacity.up + downlink / capacity.down,
+        commands: commands(input, uplink as u64, slots as u64, given.down.is_none().then_some(downlink)),
+        explanation: Explanation {
+            ratios_of_given_buffers: given.up.is_some(),
+            formula: then.formula,
+            confidence: then.confidence,
+            caveats,
+            one_way_packets: PerDirection::from_fn(|x| one_way_packets(capacity[x], round_trip)),
+            rates: PerDirection { up: input.uplink_rate, down: input.downlink_rate },
+            downlink_recommended: given.down.is_none(),
+            uplink_at_minimum: exact < FULL_FRAME_BYTES,
+        },
+    })
+}
+
+fn predict(setting: &Setting, unit: BufferUnit) -> Prediction {
+    match unit {
+        BufferUnit::Bytes => refined::predict(setting),
+        BufferUnit::Packets => packets::predict(setting),
+    }
+}
+
+/// `B_d` in bytes if none is given: enough to keep the downlink busy one way (001 Eq. 6), and so much that the matching
+/// uplink buffer holds a few segments.
+fn comfortable_downlink(setting: &Setting, wanted: f64) -> f64 {
+    let gamma = paper::gamma_of_ratio(wanted, paper::a_of(setting));
+    let uplink = COMFORTABLE_SEGMENTS * SEGMENT_BYTES + setting.in_flight(Direction::Up);
+    let down = Direction::Down;
+    (gamma * uplink - setting.in_flight(down))
+        .max(setting.in_flight(down))
+        .max(COMFORTABLE_SEGMENTS * SEGMENT_BYTES)
+}
+
+fn bytes_of(size: BufferSize, direction: &'static str, unit: BufferUnit) -> Result<f64, AdviceError> {
+    let refused = |unit, remedy| AdviceError::Unit { direction, given: size, unit, remedy };
+    match (size, unit) {
+        (BufferSize::Bytes(bytes), BufferUnit::Bytes) => Ok(bytes as f64),
+        (BufferSize::Packets(packets), BufferUnit::Packets) => Ok(packets as f64 * SEGMENT_BYTES),
+        (BufferSize::Packets(_), BufferUnit::Bytes) => {
+            Err(refused("bytes", "add --unit packets or give bytes"))
+        }
+        (BufferSize::Bytes(_), BufferUnit::Packets) => {
+            Err(refused("packets", "write it with the suffix p, such as 50p, or use --unit bytes"))
+        }
+    }
+}
+
+/// The gateway becomes the bottleneck (2 % below the link rate, so that the queue stands here) with a leaf of the
+/// recommended size.
+fn commands(input: &AdviceInput, uplink: u64, slots: u64, downlink: Option<f64>) -> Vec<String> {
+    let device = &input.device;
+    let shaped = |rate: Rate| rate.bits_per_second() / 100 * 98;
+    let leaf = |bytes: u64, packets: u64| match input.unit {
+        BufferUnit::Bytes => format!("bfifo limit {bytes}"),
+        BufferUnit::Packets => format!("pfifo limit {packets}"),
+    };
+    let shape = |device: &str, rate: Rate, leaf: String| {
+        [
+            format!("tc qdisc replace dev {device} root handle 1: htb default 1"),
+            format!(
+                "tc class replace dev {device} parent 1: classid 1:1 htb rate {}bit",
+                shaped(rate).max(1)
+            ),
+            format!("tc qdisc replace dev {device} parent 1:1 handle 10: {leaf}"),
+        ]
+    };
+    let mut commands = shape(device, input.uplink_rate, leaf(uplink, slots)).to_vec();
+    if let Some(bytes) = downlink {
+        let ifb = "ifb-pendulum";
+        commands.push(format!("ip link add {ifb} type ifb"));
+        commands.push(format!("ip link set {ifb} up"));
+        commands.push(format!("tc qdisc replace dev {device} clsact"));
+        commands.push(format!(
+            "tc filter replace dev {device} ingress matchall action mirred egress redirect dev {ifb}"
+        ));
+        let packets = (bytes / SEGMENT_BYTES).ceil() as u64;
+        commands.extend(shape(ifb, input.downlink_rate, leaf(bytes.round() as u64, packets)));
+    }
+    commands
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input() -> AdviceInput {
+        let rate = |text: &str| text.parse().expect("a rate");
+        AdviceInput::new(rate("2400kbit"), rate("196kbit"), Duration::from_millis(40))
+    }
+
+    fn with_buffers(down: &str, up: Option<&str>) -> AdviceInput {
+        let size = |text: &str| text.parse().expect("a size");
+        AdviceInput { downlink_buffer: Some(size(down)), uplink_buffer: up.map(size), ..input() }
+    }
+
+    #[test]
+    fn the_papers_link_with_30_kb_downstream() {
+        // By hand in ratio::paper: γ(k) = 10.63031, B_u = 42,000/10.63031 − 980 = 2,970.97 bytes.
+        let advice = advise(&with_buffers("30000", None)).expect("advice");
+        assert_eq!(advice.uplink_buffer_bytes, 2_971);
+        assert_eq!(advice.downlink_buffer_bytes, 30_000);
+        // 30,000 B are 20 packets; half of them with delayed ACKs.
+        assert_eq!(advice.uplink_buffer_packets, 10);
+        assert!((advice.wanted_ratio - 2400.0 / 196.0).abs() < 1e-9);
+        assert!((advice.paper_ratio.expect("a ratio") - advice.wanted_ratio).abs() < 0.01);
+        // 2,971/24,500 + 30,000/300,000 = 0.12127 + 0.1 s
+        assert!((advice.max_queue_delay_s - 0.22127).abs() < 1e-4);
+        assert!(advice.commands.iter().any(|command| command.ends_with("bfifo limit 2971")));
+        // 98 % of 196,000 bit/s.
+        assert!(advice.commands[1].ends_with("htb rate 192080bit"), "{}", advice.commands[1]);
+        assert_eq!(advice.commands.len(), 3);
+    }
+
+    #[test]
+    fn given_buffers_give_their_own_ratios() {
+        // 30,000 B both ways, T_p = 20 ms: γ = 42,000/30,980 = 1.355713, r = (γ − a)/(1 − aγ) = 1.343213/0.983054 = 1.366368.
+        let advice = advise(&with_buffers("30000", Some("30000"))).expect("advice");
+        assert!((advice.paper_ratio.expect("a ratio") - 1.366_368).abs() < 1e-5, "{:?}", advice.paper_ratio);
+        assert!(advice.refined_ratio > advice.paper_ratio.expect("a ratio"));
+        // The recommendation is still for r = k.
+        assert_eq!(advice.uplink_buffer_bytes, 2_971);
+        assert!(advice.explanation.caveats.contains(&Caveat::AcksStandUpstream));
+    }
+
+    #[test]
+    fn without_buffers_both_are_recommended() {
+        let advice = advise(&input()).expect("advice");
+        // B_u: four segments. B_d = γ(k)·(6,000 + 980) − 12,000 = 10.63031 · 6,980 − 12,000 = 62,199.6.
+        assert_eq!(advice.uplink_buffer_bytes, 6_000);
+        assert_eq!(advice.downlink_buffer_bytes, 62_200);
+        assert!(advice.commands.iter().any(|command| command.contains("ifb")));
+        assert!(advice.download_bps <= 2_400_000.0 && advice.download_bps > 1_500_000.0);
+        assert!(advice.upload_bps <= 196_000.0 && advice.upload_bps > 98_000.0);
+    }
+
+    #[test]
+    fn packets_follow_figure_11() {
+        let mut asked = with_buffers("50p", Some("50p"));
+        asked.unit = BufferUnit::Packets;
+        let advice = advise(&asked).expect("advice");
+        assert_eq!(advice.uplink_buffer_packets, 25);
+        assert!(advice.commands.iter().any(|command| command.ends_with("pfifo limit 25")));
+        assert_eq!(advice.explanation.formula, Formula::PacketRule);
+        asked.delayed_acks = false;
+        assert_eq!(advise(&asked).expect("advice").uplink_buffer_packets, 50);
+    }
+
+    #[test]
+    fn one_way_rule_of_001() {
+        // Eq. 6 for 300 ms RTT, 2 Mb/s and 192 kb/s, MTU 1500: 0.3 · 250,000/1500 = 50; 0.3 · 24,000/1500 = 4.8 → 5.
+        assert_eq!((one_way_packets(250_000.0, 0.3), one_way_packets(24_000.0, 0.3)), (50, 5));
+    }
+
+    #[test]
+    fn the_json_is_the_contract() {
+        let json = serde_json::to_value(advise(&input()).expect("advice")).expect("json");
+        let mut keys: Vec<&String> = json.as_object().expect("an object").keys().collect();
+        keys.sort();
+        let mut contract = [
+            "paper_ratio",
+            "refined_ratio",
+            "wanted_ratio",
+            "uplink_buffer_bytes",
+            "uplink_buffer_packets",
+            "downlink_buffer_bytes",
+            "download_bps",
+            "upload_bps",
+            "max_queue_delay_s",
+            "commands",
+        ];
+        contract.sort_unstable();
+        assert_eq!(keys, contract);
+    }
+
+    #[test]
+    fn mixed_units_are_refused_with_a_remedy() {
+        let error = advise(&with_buffers("50p", None)).expect_err("packets among bytes").to_string();
+        assert!(error.contains("--unit packets"), "{error}");
+        let mut asked = with_buffers("30000", None);
+        asked.unit = BufferUnit::Packets;
+        assert!(advise(&asked).expect_err("bytes among packets").to_string().contains("50p"));
+    }
+
+    #[test]
+    fn the_text_says_what_it_used_and_how_sure_it_is() {
+        let text = advise(&with_buffers("30000", Some("30000"))).expect("advice").to_string();
+        for part in
+            ["12.24", "2971 bytes", "refined model", "at best", "tc qdisc replace dev wan", "ACKs upstream"]
+        {
+            assert!(text.contains(part), "{part} is missing:\n{text}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Advice for people.
+
+use std::fmt;
+
+use crate::ratio::{Caveat, Confidence, Formula};
+
+use super::Advice;
+
+impl fmt::Display for Advice {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = &self.explanation;
+        let of = if why.ratios_of_given_buffers { "your buffers" } else { "the recommended buffers" };
+        writeln!(
+            out,
+            "Wanted: download/upload ratio r = k = {:.2}, so that both links can be full.",
+            self.wanted_ratio
+        )?;
+        match self.paper_ratio {
+            Some(ratio) => writeln!(out, "Predicted r of {of}: {ratio:.2} by the paper (Eq. 11),")?,
+            None => writeln!(out, "Predicted r of {of}: none by the paper (ACKs fill the uplink buffer),")?,
+        }
+        writeln!(out, "  {:.2} by the refined model.", self.refined_ratio)?;
+        writeln!(out)?;
+        writeln!(out, "Recommended uplink buffer    {} bytes", self.uplink_buffer_bytes)?;
+        writeln!(out, "  if it counts packets       {} packets", self.uplink_buffer_packets)?;
+        let origin = if why.downlink_recommended { "recommended" } else { "as given" };
+        writeln!(out, "Downlink buffer              {} bytes, {origin}", self.downlink_buffer_bytes)?;
+        let share = |bps: f64, rate: crate::rate::Rate| 100.0 * bps / rate.bits_per_second() as f64;
+        let (down, up) = (share(self.download_bps, why.rates.down), share(self.upload_bps, why.rates.up));
+        writeln!(
+            out,
+            "Expected download            {:.0} kbit/s, {down:.0} % of the link",
+            self.download_bps / 1e3
+        )?;
+        writeln!(
+            out,
+            "Expected upload              {:.0} kbit/s, {up:.0} % of the link",
+            self.upload_bps / 1e3
+        )?;
+        writeln!(out, "Longest wait in both queues  {:.0} ms", self.max_queue_delay_s * 1e3)?;
+        let packets = why.one_way_packets;
+        writeln!(out, "One-way rule of thumb        {} packets up, {} down", packets.up, packets.down)?;
+        writeln!(out)?;
+        writeln!(out, "Expected figures: {}, {}.", formula(why.formula), confidence(why.confidence))?;
+        if why.uplink_at_minimum {
+            writeln!(
+                out,
+                "  - r = k would need less than one packet upstream; enlarge the downlink buffer."
+            )?;
+        }
+        for caveat in &why.caveats {
+            writeln!(out, "  - {}", text(*caveat))?;
+        }
+        writeln!(out)?;
+        writeln!(out, "To apply it:")?;
+        for command in &self.commands {
+            writeln!(out, "  {command}")?;
+        }
+        Ok(())
+    }
+}
+
+fn formula(formula: Formula) -> &'static str {
+    match formula {
+        Formula::PaperUncapped | Formula::PaperCapped => "the paper's formula",
+        Formula::Refined => "the refined model",
+        Formula::PacketRule => "the empirical rules for packet buffers",
+    }
+}
+
+fn confidence(confidence: Confidence) -> &'static str {
+    match confidence {
+        Confidence::High => "reliable to about a quarter",
+        Confidence::Moderate => "reliable to a factor of about 1.5",
+        Confidence::Low => "an order of magnitude at best",
+    }
+}
+
+fn text(caveat: Caveat) -> &'static str {
+    match caveat {
+        Caveat::AcksStandUpstream => {
+            "the uplink buffer is large: the paper's ratio is too low, for much of the download stands as ACKs upstream"
+        }
+        Caveat::BufferBelowBandwidthDelay => {
+            "a buffer is below the bandwidth-delay product: its link idles after each loss"
+        }
+        Caveat::FewSegments => "a buffer holds fewer than four segments: losses may end in timeouts",
+        Caveat::TwoSolutions => {
+            "the TCP buffers allow two operating points; the paper's ratio is one of them"
+        }
+        Caveat::PacketCounted => {
+            "packet-counted buffers have no closed form; byte-counted ones are easier to size"
+        }
+    }
+}
