@@ -98,15 +98,17 @@ static __always_inline struct pendulum_flow *promote_flow(const struct pendulum_
 /* The segment's flow, created if need be. NULL: it has none (a stray RST, or the tables are full). */
 static __always_inline struct pendulum_flow *find_flow(const struct segment *s, __u32 direction)
 {
-	struct pendulum_flow *flow = bpf_map_lookup_elem(&flows, &s->key);
+	/* On the stack: Linux 6.1 takes no map key from the memory behind a global function's argument. */
+	struct pendulum_flow_key key = s->key;
+	struct pendulum_flow *flow = bpf_map_lookup_elem(&flows, &key);
 
 	if (flow)
 		return flow;
-	flow = bpf_map_lookup_elem(&nursery, &s->key);
+	flow = bpf_map_lookup_elem(&nursery, &key);
 	if (!flow)
-		return s->flags & TCP_RST ? NULL : create_flow(&s->key);
+		return s->flags & TCP_RST ? NULL : create_flow(&key);
 	if (flow->halves[!direction].segments)
-		return promote_flow(&s->key, flow);
+		return promote_flow(&key, flow);
 	return flow;
 }
 
