@@ -34,6 +34,11 @@ impl FlowRecord {
         now.saturating_sub(self.first)
     }
 
+    /// For how long the flow has carried data: a short one stays short after its end.
+    fn lifetime(&self) -> Duration {
+        self.last_data.saturating_sub(self.first)
+    }
+
     /// Bytes of about the last ten seconds.
     pub(crate) fn recent_bytes(&self, now: Duration) -> f64 {
         self.recent_bytes * (-now.saturating_sub(self.updated).as_secs_f64() / RECENT_S).exp()
@@ -65,7 +70,7 @@ impl FlowBook {
         self.records.iter().filter(move |record| record.direction == direction)
     }
 
-    /// Part of a direction's recent bytes in flows at least `age` old; `None` if flows are not reported at all.
+    /// Part of a direction's recent bytes in flows that lasted at least `age`; `None` if flows are not reported at all.
     pub(crate) fn long_flow_share(&self, direction: Direction, age: Duration, now: Duration) -> Option<f64> {
         if !self.reported {
             return None;
@@ -74,7 +79,7 @@ impl FlowBook {
         for record in self.of(direction) {
             let bytes = record.recent_bytes(now);
             all += bytes;
-            if record.age(now) >= age {
+            if record.lifetime() >= age {
                 long += bytes;
             }
         }
@@ -145,12 +150,14 @@ mod tests {
         for second in 1..=10 {
             book.push(now(second), &[report(second, 10_000)]);
         }
-        // Each flow is reported once; those older than 2 s hold what is left of their bytes.
-        let share = book.long_flow_share(Direction::Down, now(2), now(10)).expect("reported");
-        // Bytes of flow n at 10 s: e^(−(10−n)/10); long: n ≤ 8. 1 − (e^0 + e^−0.1)/Σ(e^0…e^−0.9) = 1 − 1.9048/6.6425.
-        assert!((share - 0.7132).abs() < 1e-3, "{share}");
-        book.push(now(11), &[report(99, 1_000_000)]);
-        assert!(book.long_flow_share(Direction::Down, now(2), now(11)).expect("reported") < 0.1);
+        let share =
+            |book: &FlowBook, at| book.long_flow_share(Direction::Down, now(2), now(at)).expect("reported");
+        // Each flow is reported once and lasted no time, however long ago.
+        assert_eq!(share(&book, 10), 0.0);
+        for second in 11..=40 {
+            book.push(now(second), &[report(99, 10_000)]);
+        }
+        assert!(share(&book, 40) > 0.9, "{}", share(&book, 40));
     }
 
     #[test]
