@@ -187,7 +187,8 @@ impl Detector {
     }
 
     fn bounded_round_trip(&self) -> Duration {
-        self.thresholds.bounded_round_trip(self.round_trip.unwrap_or(0.0))
+        self.thresholds
+            .bounded_round_trip(self.round_trip.unwrap_or(self.thresholds.assumed_round_trip.seconds()))
     }
 
     fn note_gap(&mut self, sample: &Sample, span: Duration) {

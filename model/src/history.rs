@@ -61,12 +61,14 @@ impl QueueMoments {
         self.product += queue.up * queue.down * seconds;
     }
 
+    /// Mean levels, bytes; `None` if nothing was added.
+    pub fn mean(&self) -> Option<PerDirection<f64>> {
+        (self.seconds > 0.0).then(|| PerDirection::from_fn(|x| self.sum[x] / self.seconds))
+    }
+
     /// Pearson's correlation, −1 to 1; `None` if either queue hardly moved.
     pub fn correlation(&self) -> Option<f64> {
-        if self.seconds <= 0.0 {
-            return None;
-        }
-        let mean = PerDirection::from_fn(|x| self.sum[x] / self.seconds);
+        let mean = self.mean()?;
         let square = PerDirection::from_fn(|x| self.squares[x] / self.seconds);
         let variance = PerDirection::from_fn(|x| square[x] - mean[x] * mean[x]);
         // Below this part of the mean square a variance is rounding noise.
@@ -199,6 +201,29 @@ impl History {
         self.slots.iter().rev().take_while(move |(end, _)| *end > start)
     }
 
+    /// The lag at which both queues are most opposed after `start` (001 Fig. 9), seconds, to a slot's length: positive
+    /// if the downlink follows the uplink. At most two seconds, and a third of the stretch. `None` if they never are.
+    pub fn opposition_lag(&self, start: Duration) -> Option<f64> {
+        let levels: Vec<PerDirection<f64>> =
+            self.slots_since(start).filter_map(|(_, slot)| slot.queues.mean()).collect();
+        let longest = (levels.len() / 3).min(20) as isize;
+        let mut best: Option<(isize, f64)> = None;
+        for lag in -longest..=longest {
+            let mut moments = QueueMoments::default();
+            // Newest first: the later downlink level has the smaller index.
+            for (index, level) in levels.iter().enumerate() {
+                if let Some(later) = index.checked_add_signed(-lag).and_then(|index| levels.get(index)) {
+                    moments.add(PerDirection { up: level.up, down: later.down }, 1.0);
+                }
+            }
+            let Some(correlation) = moments.correlation() else { continue };
+            if best.is_none_or(|(_, lowest)| correlation < lowest) {
+                best = Some((lag, correlation));
+            }
+        }
+        best.filter(|(_, correlation)| *correlation < 0.0).map(|(lag, _)| lag as f64 * SLOT.as_secs_f64())
+    }
+
     /// Sum over the whole run.
     pub fn run(&self) -> &Totals {
         &self.run
@@ -244,6 +269,20 @@ mod tests {
         assert_eq!(history.run().data_bytes.up, 5050);
         assert!((history.run().data_rate(Direction::Up) - 5050.0).abs() < 1e-6);
         assert_eq!(history.since(Duration::from_secs(9)), Totals::default());
+    }
+
+    #[test]
+    fn lag_of_the_opposition() {
+        // The downlink is what the uplink was not, 0.3 s before.
+        let mut history = History::default();
+        let wave = |slot: u64| if slot % 20 < 10 { 9_000.0 } else { 100.0 * (slot % 7) as f64 };
+        for slot in 10..210 {
+            let mut interval = Totals { seconds: 0.1, ..Totals::default() };
+            interval.queues.add(PerDirection { up: wave(slot), down: 10_000.0 - wave(slot - 3) }, 0.1);
+            history.push(Duration::from_millis(100 * slot), &interval);
+        }
+        assert!((history.opposition_lag(Duration::ZERO).expect("opposed") - 0.3).abs() < 1e-9);
+        assert_eq!(History::default().opposition_lag(Duration::ZERO), None);
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub struct Thresholds {
     pub shortest_round_trip: Span,
     /// See `shortest_round_trip`.
     pub longest_round_trip: Span,
+    /// Taken for the RTT until one is measured.
+    pub assumed_round_trip: Span,
     /// Verdicts look back this many RTTs …
     pub horizon_round_trips: f64,
     /// … but not less than this …
@@ -80,6 +82,7 @@ impl Default for Thresholds {
             window_margin: 0.1,
             shortest_round_trip: Span(Duration::from_millis(10)),
             longest_round_trip: seconds(10),
+            assumed_round_trip: Span(Duration::from_millis(100)),
             horizon_round_trips: 60.0,
             shortest_horizon: seconds(10),
             longest_horizon: seconds(60),

@@ -184,6 +184,9 @@ fn s3_swings() {
         println!("s3 period {period:.3}, truth {expected:.3} ({path})");
         assert!((period - expected).abs() <= 0.1 * expected, "{path}: {period} against {expected}");
     }
+    let lag = detector.state().queue_lag_s.expect("opposed");
+    println!("s3 lag {lag} s");
+    assert!(lag.abs() <= 0.1, "truth: 0.03 s, to the 0.1 s of a slot: {lag}");
     let correlation = detector.run().queues.correlation().expect("both queues move");
     println!("s3 correlation {correlation:.3}");
     let expected = truth.summary.pointer("/steady/xcorr_queue/lag0").and_then(serde_json::Value::as_f64);
@@ -194,6 +197,10 @@ fn s3_swings() {
 fn s5_is_locked() {
     let Some((detector, _)) = check("s5", Verdict::LockedUplink) else { return };
     assert_eq!(detector.run_swing_period(), None);
+    let measured = detector.run().throughput_ratio().expect("uploads");
+    let predicted = detector.predicted_ratio().expect("both buffers were seen").ratio;
+    println!("s5 ratio {measured:.2}, predicted {predicted:.2}");
+    assert!((predicted / measured).ln().abs() < 1.5f64.ln(), "{predicted} against {measured}");
 }
 
 #[test]

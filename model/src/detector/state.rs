@@ -4,8 +4,9 @@ use serde::Serialize;
 
 use crate::fairness::Classes;
 use crate::findings::{Evidence, Phase, Verdict};
-use crate::link::Known;
+use crate::link::{Known, Provenance};
 use crate::phase::PhaseSource;
+use crate::ratio::{Prediction, refined};
 use crate::segment::{Direction, PerDirection};
 
 use super::Detector;
@@ -41,6 +42,8 @@ pub struct State {
     pub swing_period_s: Option<f64>,
     /// Correlation of both queues within the horizon.
     pub queue_correlation: Option<f64>,
+    /// Lag at which the queues are most opposed (001 Fig. 9), seconds, to 0.1 s: positive if the downlink follows.
+    pub queue_lag_s: Option<f64>,
     /// `r = X_d/X_u` within the horizon.
     pub throughput_ratio: Option<f64>,
     /// Round-trip time, seconds.
@@ -99,11 +102,31 @@ impl Detector {
             verdict_seconds: self.bench.held_seconds(),
             swing_period_s: self.swing.period_since(start),
             queue_correlation: recent.queues.correlation(),
+            queue_lag_s: self.history.opposition_lag(start),
             throughput_ratio: recent.throughput_ratio(),
             round_trip_s: self.round_trip,
             base_round_trip_s: self.base_round_trip(),
             directions,
         }
+    }
+
+    /// The ratio the refined model predicts for this link, for comparison with the measured one.
+    ///
+    /// A buffer nobody told of counts as the highest level seen in it, an unknown propagation time as the smallest RTT
+    /// seen. `None` while a capacity or a buffer is unknown. Takes a fraction of a millisecond.
+    pub fn predicted_ratio(&self) -> Option<Prediction> {
+        let mut link = self.link;
+        for x in Direction::ALL {
+            link.capacity[x] = self.capacity(x);
+            let peak = Some(self.peak_queue[x]).filter(|peak| *peak > 0.0);
+            let learnt = peak.map(|value| Known { value, provenance: Provenance::Learnt });
+            link.buffer[x] = link.buffer[x].or(learnt);
+        }
+        let base = self.base_round_trip();
+        link.propagation = link
+            .propagation
+            .or(base.map(|seconds| Known { value: seconds / 2.0, provenance: Provenance::Learnt }));
+        link.setting()?.ok().map(|setting| refined::predict(&setting))
     }
 
     fn direction_state(&self, x: Direction, recent: &crate::history::Totals) -> DirectionState {
