@@ -39,7 +39,8 @@ impl Pair {
         {
             sh(&["ip", "-n", namespace, "addr", "add", address, "dev", device])?;
             sh(&["ip", "-n", namespace, "link", "set", "lo", "up"])?;
-            sh(&["ip", "-n", namespace, "link", "set", device, "up"])?;
+            // TCP makes super-packets whatever the device can do, and TC sees them before they are cut.
+            sh(&["ip", "-n", namespace, "link", "set", device, "gso_max_segs", "1", "up"])?;
             let offloads = ["ethtool", "-K", device, "tso", "off", "gso", "off", "gro", "off"];
             let status = command(namespace, &offloads).stdout(Stdio::null()).status()?;
             ensure!(status.success(), "ethtool could not switch the offloads of {device} off");

@@ -2,6 +2,8 @@
 
 use std::ffi::CString;
 use std::fmt;
+use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -28,19 +30,12 @@ pub(crate) struct Report {
 pub(crate) fn run(agent: &Path) -> Result<Report> {
     let pair = Pair::new()?;
     let running = pair.agent(agent)?;
-    for round in 0..2 {
-        send(&pair.gateway, WAN, |n| {
-            craft::up()
-                .home_port(port(n))
-                .seq(1 + round * 100)
-                .ack(1)
-                .payload(100)
-                .build(LinkLayer::Ethernet)
-                .bytes
-        })?;
-        send(&pair.remote, REMOTE_DEVICE, |n| {
-            craft::down().home_port(port(n)).seq(1).ack(101 + round * 100).build(LinkLayer::Ethernet).bytes
-        })?;
+    let (up, down) =
+        (PacketSocket::open(&pair.gateway, WAN)?, PacketSocket::open(&pair.remote, REMOTE_DEVICE)?);
+    for n in 0..FLOWS {
+        // Question and answer in turn, as conversations are: a flood of questions would only fill the nursery.
+        up.send(&craft::up().home_port(port(n)).seq(1).ack(1).payload(100).build(LinkLayer::Ethernet).bytes)?;
+        down.send(&craft::down().home_port(port(n)).seq(1).ack(101).build(LinkLayer::Ethernet).bytes)?;
     }
     let flows = wait_for_flows(&pair)?;
     let mut times = Vec::new();
@@ -65,49 +60,57 @@ const fn port(n: u32) -> u16 {
     10_000 + n as u16
 }
 
-/// Send one frame for each flow out of a device.
-fn send(namespace: &str, device: &str, frame: impl Fn(u32) -> Vec<u8> + Send) -> Result<()> {
-    inside(namespace, || {
-        let name = CString::new(device)?;
-        // SAFETY: a NUL-terminated name.
-        let ifindex = unsafe { libc::if_nametoindex(name.as_ptr()) };
-        // SAFETY: makes a descriptor; its value is checked.
-        let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0) };
-        ensure!(
-            socket >= 0 && ifindex > 0,
-            "a packet socket on {device}: {}",
-            std::io::Error::last_os_error()
-        );
-        // SAFETY: plain integers, for which zero is a value.
-        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_ifindex = ifindex.cast_signed();
-        for n in 0..FLOWS {
-            let bytes = frame(n);
-            // SAFETY: buffer and address are live and of the sizes given.
-            let sent = unsafe {
-                libc::sendto(
-                    socket,
-                    bytes.as_ptr().cast(),
-                    bytes.len(),
-                    0,
-                    (&raw const address).cast(),
-                    size_of::<libc::sockaddr_ll>() as u32,
-                )
-            };
-            ensure!(sent >= 0, "sending on {device}: {}", std::io::Error::last_os_error());
-        }
-        // SAFETY: our own descriptor, used no more.
-        unsafe { libc::close(socket) };
+/// Sends frames out of a device.
+struct PacketSocket {
+    socket: OwnedFd,
+    address: libc::sockaddr_ll,
+}
+
+impl PacketSocket {
+    fn open(namespace: &str, device: &str) -> Result<Self> {
+        inside(namespace, || {
+            let name = CString::new(device)?;
+            // SAFETY: a NUL-terminated name.
+            let ifindex = unsafe { libc::if_nametoindex(name.as_ptr()) };
+            // SAFETY: makes a descriptor; its value is checked.
+            let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0) };
+            ensure!(
+                socket >= 0 && ifindex > 0,
+                "a packet socket on {device}: {}",
+                io::Error::last_os_error()
+            );
+            // SAFETY: a new descriptor that nobody else owns.
+            let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+            // SAFETY: plain integers, for which zero is a value.
+            let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+            address.sll_family = libc::AF_PACKET as u16;
+            address.sll_ifindex = ifindex.cast_signed();
+            Ok(Self { socket, address })
+        })
+    }
+
+    fn send(&self, frame: &[u8]) -> Result<()> {
+        // SAFETY: buffer and address are live and of the sizes given.
+        let sent = unsafe {
+            libc::sendto(
+                self.socket.as_raw_fd(),
+                frame.as_ptr().cast(),
+                frame.len(),
+                0,
+                (&raw const self.address).cast(),
+                size_of::<libc::sockaddr_ll>() as u32,
+            )
+        };
+        ensure!(sent >= 0, "sending a frame: {}", io::Error::last_os_error());
         Ok(())
-    })
+    }
 }
 
 fn wait_for_flows(pair: &Pair) -> Result<u64> {
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
         let state: Value = serde_json::from_str(&pair.get("/api/v1/state")?)?;
-        let flows = state.pointer("/links/0/maps/flows/entries").and_then(Value::as_u64);
+        let flows = state.pointer("/links/0/flow_table/flows").and_then(Value::as_u64);
         let flows = flows.context("the state tells how full the flow table is")?;
         if flows >= u64::from(FLOWS) || Instant::now() > deadline {
             ensure!(flows * 10 >= u64::from(FLOWS) * 9, "only {flows} of {FLOWS} flows arrived");
