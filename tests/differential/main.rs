@@ -162,7 +162,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 #[test]
 fn a_real_capture_reads_as_tshark_reads_it() {
     if !pendulum_lab::is_root() {
-        eprintln!("skipped: network namespaces need root");
+        println!("SKIPPED a_real_capture_reads_as_tshark_reads_it: network namespaces need root");
         return;
     }
     let directory = tempfile::tempdir().expect("a directory");
