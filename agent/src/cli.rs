@@ -1,5 +1,6 @@
 //! The command line: what can be asked for, and who answers.
 
+mod advise;
 mod run;
 
 use std::ffi::OsString;
@@ -29,6 +30,8 @@ enum Command {
     Run(run::Options),
     /// Tell what this machine can and cannot do for the agent, and the remedy for what is missing
     Doctor(crate::doctor::Options),
+    /// Recommend buffer sizes for a link, and predict what they give
+    Advise(advise::Options),
     /// Check a configuration file and say where it is wrong
     CheckConfig {
         /// The file
@@ -52,6 +55,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Run(options) => run::run(&options),
         Command::Doctor(options) => crate::doctor::doctor(&options),
+        Command::Advise(options) => advise::advise(&options),
         Command::CheckConfig { file } => check_config(&file),
     }
 }
@@ -69,6 +73,16 @@ fn check_config(file: &std::path::Path) -> Result<ExitCode, Failure> {
         config.links.iter().map(|link| format!("{} on {}", link.name, link.wan)).collect();
     println!("{}: fine; links: {}; listens on {}", file.display(), links.join(", "), config.listen);
     Ok(ExitCode::SUCCESS)
+}
+
+/// JSON for people and programs: one object, indented.
+fn to_json(value: &impl serde::Serialize) -> Result<String, Failure> {
+    serde_json::to_string_pretty(value).map_err(|error| {
+        Failure::new(
+            Exit::Software,
+            format!("cannot write JSON: {error}; this is a defect: please report it"),
+        )
+    })
 }
 
 #[cfg(test)]

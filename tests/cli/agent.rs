@@ -1,5 +1,6 @@
 //! A running agent, and how the tests talk to it.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -23,15 +24,27 @@ pub(crate) struct Agent<'a> {
 impl<'a> Agent<'a> {
     /// Starts the agent inside and waits until it answers.
     pub(crate) fn start(netns: &'a Netns, arguments: &[&str]) -> Self {
+        Self::spawn(netns, arguments, tempfile::NamedTempFile::new().unwrap(), None)
+    }
+
+    /// As [`Self::start`], with a stderr that is said to be the journal (systemd.exec(5), JOURNAL_STREAM).
+    pub(crate) fn start_for_journal(netns: &'a Netns, arguments: &[&str]) -> Self {
         let log = tempfile::NamedTempFile::new().unwrap();
-        let child = netns
-            .command(PENDULUM)
-            .arg("run")
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stderr(log.reopen().unwrap())
-            .spawn()
-            .unwrap();
+        let metadata = log.as_file().metadata().unwrap();
+        let stream = format!("{}:{}", metadata.dev(), metadata.ino());
+        Self::spawn(netns, arguments, log, Some(stream))
+    }
+
+    fn spawn(
+        netns: &'a Netns,
+        arguments: &[&str],
+        log: tempfile::NamedTempFile,
+        journal: Option<String>,
+    ) -> Self {
+        let mut command = netns.command(PENDULUM);
+        command.arg("run").args(arguments).stdin(Stdio::null()).stderr(log.reopen().unwrap());
+        command.env_remove("JOURNAL_STREAM").envs(journal.map(|stream| ("JOURNAL_STREAM", stream)));
+        let child = command.spawn().unwrap();
         let mut agent = Self { netns, child, log };
         agent
             .wait_until("it answers", |agent| agent.get("/healthz").is_some_and(|(status, _)| status == 200));
@@ -103,7 +116,7 @@ impl<'a> Agent<'a> {
         self.child.id()
     }
 
-    /// The links and programs it holds in the kernel, as `link 7 on ifindex 2` and `program 9`.
+    /// The links, programs and maps it holds in the kernel.
     pub(crate) fn kernel_objects(&self) -> Vec<KernelObject> {
         let descriptors = std::fs::read_dir(format!("/proc/{}/fdinfo", self.id())).unwrap();
         // A descriptor may be closed while we look.
@@ -133,12 +146,12 @@ impl Drop for Agent<'_> {
     }
 }
 
-/// A BPF link or program in the kernel.
+/// A BPF link, program or map in the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct KernelObject {
     kind: &'static str,
     id: u64,
-    ifindex: Option<u64>,
+    pub(crate) ifindex: Option<u64>,
 }
 
 impl KernelObject {
@@ -147,10 +160,11 @@ impl KernelObject {
             let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
             line.trim().parse().ok()
         };
-        match (field("link_id"), field("prog_id")) {
-            (Some(id), _) => Some(Self { kind: "link", id, ifindex: field("ifindex") }),
-            (None, Some(id)) => Some(Self { kind: "prog", id, ifindex: None }),
-            (None, None) => None,
+        let object = |kind, id| Self { kind, id, ifindex: None };
+        match (field("link_id"), field("prog_id"), field("map_id")) {
+            (Some(id), ..) => Some(Self { ifindex: field("ifindex"), ..object("link", id) }),
+            (None, Some(id), _) => Some(object("prog", id)),
+            (None, None, id) => id.map(|id| object("map", id)),
         }
     }
 

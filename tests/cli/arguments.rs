@@ -13,7 +13,7 @@ fn pendulum(arguments: &[&str]) -> (i32, String, String) {
 fn help_is_a_success_on_stdout_and_names_what_there_is() {
     let (code, stdout, stderr) = pendulum(&["--help"]);
     assert_eq!((code, stderr.as_str()), (0, ""));
-    for command in ["run", "doctor", "check-config", "replay", "advise"] {
+    for command in ["run", "doctor", "check-config", "advise"] {
         assert!(stdout.contains(&format!("\n  {command} ")), "{command} is not in\n{stdout}");
         let (code, stdout, _) = pendulum(&[command, "--help"]);
         assert_eq!(code, 0);
@@ -70,5 +70,46 @@ fn an_unreadable_configuration_is_66() {
         let (code, _, stderr) = pendulum(&["check-config", path]);
         assert_eq!(code, 66, "{stderr}");
         assert!(stderr.contains(&format!("{path}: cannot read the configuration")), "{stderr}");
+    }
+}
+
+const LINK: [&str; 7] =
+    ["advise", "--downlink-rate", "2400kbit", "--uplink-rate", "196kbit", "--rtt", "40ms"];
+
+#[test]
+fn advice_has_exactly_the_fields_of_the_contract() {
+    let (code, stdout, stderr) =
+        pendulum(&[&LINK[..], &["--downlink-buffer", "30000", "--format", "json"]].concat());
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let advice: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    let mut fields: Vec<&str> = advice.as_object().unwrap().keys().map(String::as_str).collect();
+    fields.sort_unstable();
+    let expected = [
+        "commands",
+        "downlink_buffer_bytes",
+        "download_bps",
+        "max_queue_delay_s",
+        "paper_ratio",
+        "refined_ratio",
+        "uplink_buffer_bytes",
+        "uplink_buffer_packets",
+        "upload_bps",
+        "wanted_ratio",
+    ];
+    assert_eq!(fields, expected);
+    // k = 2400/196.
+    assert!((advice["wanted_ratio"].as_f64().unwrap() - 12.245).abs() < 0.001, "{advice}");
+}
+
+#[test]
+fn advice_refuses_what_contradicts_itself() {
+    for (arguments, exit, part) in [
+        (&["--downlink-buffer", "50p"][..], 64, "--unit packets"),
+        (&["--delayed-acks", "maybe"][..], 64, "yes"),
+        (&["--tcp-buffer", "much"][..], 64, "\"much\" is not a size"),
+    ] {
+        let (code, _, stderr) = pendulum(&[&LINK[..], arguments].concat());
+        assert_eq!(code, exit, "{stderr}");
+        assert!(stderr.contains(part), "{stderr}");
     }
 }

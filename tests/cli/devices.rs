@@ -60,6 +60,7 @@ fn a_renamed_device_is_given_up_and_taken_back() {
     gateway.ip("link set dev wan0 name old0");
     agent.wait_until("the loss is seen", |agent| agent.link("wan0")["attached"] == false);
     assert_eq!(agent.hooked(), [0_u64; 0]);
+    assert!(!gateway.hooks().contains("pendulum"), "{}", gateway.hooks());
     gateway.ip("link set dev old0 name wan0");
     agent.wait_attached("wan0", index);
 }

@@ -1,6 +1,8 @@
 //! The binary as its users meet it: help, exit codes, messages, and what it does to devices in namespaces of the
 //! tests' own.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod agent;
 mod api;
 mod arguments;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A network namespace. Dropping it removes it, and with it the devices inside.
 pub(crate) struct Netns {
-    name: String,
+    pub(crate) name: String,
 }
 
 static NEXT: AtomicU32 = AtomicU32::new(0);

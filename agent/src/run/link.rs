@@ -162,13 +162,17 @@ impl LinkTask {
     }
 
     fn lose_device(&mut self, problem: &DeviceProblem) {
-        self.device = DeviceState::Missing;
+        self.device = match problem {
+            DeviceProblem::Unknown { .. } => DeviceState::Missing,
+            DeviceProblem::Down { .. } => DeviceState::Down,
+            DeviceProblem::Port { .. } | DeviceProblem::LinkLayer { .. } => DeviceState::Up,
+        };
         self.trouble = Some(problem.to_string().into());
         if self.loaded.as_ref().is_some_and(|loaded| loaded.hooks.is_some()) {
             // What passed until now is in the maps still.
             self.read_counters();
             warn!(link = self.config.name, "{problem}; waiting for it");
-            self.detach("its device is gone");
+            self.detach("its device cannot be used");
         }
     }
 
