@@ -83,7 +83,7 @@ pub struct Detector {
     activity: PerDirection<Activity>,
     bench: Bench,
     findings: ActiveFindings,
-    reconsidered: Duration,
+    reconsidered: Option<Duration>,
 }
 
 impl Detector {
@@ -111,7 +111,7 @@ impl Detector {
             activity: PerDirection::default(),
             bench: Bench::default(),
             findings: ActiveFindings::default(),
-            reconsidered: Duration::ZERO,
+            reconsidered: None,
         }
     }
 
@@ -138,8 +138,10 @@ impl Detector {
             self.swing.push(change.to, change.since);
         }
         self.book(sample, span, &input.window);
-        if sample.at.saturating_sub(self.reconsidered) >= RECONSIDER {
-            self.reconsidered = sample.at;
+        // Counted from the first sample, so that the origin of the clock changes nothing.
+        let reconsidered = *self.reconsidered.get_or_insert(sample.at);
+        if sample.at.saturating_sub(reconsidered) >= RECONSIDER {
+            self.reconsidered = Some(sample.at);
             self.reconsider(sample.at, &mut events);
         }
         events
@@ -302,14 +304,15 @@ impl Detector {
 struct BaseRoundTrip {
     now: Option<f64>,
     before: Option<f64>,
-    epoch: Duration,
+    epoch: Option<Duration>,
 }
 
 impl BaseRoundTrip {
     fn push(&mut self, at: Duration, seconds: f64) {
-        if at.saturating_sub(self.epoch) > BASE_EPOCH {
+        let epoch = *self.epoch.get_or_insert(at);
+        if at.saturating_sub(epoch) > BASE_EPOCH {
             self.before = self.now.take();
-            self.epoch = at;
+            self.epoch = Some(at);
         }
         self.now = Some(self.now.map_or(seconds, |now| now.min(seconds)));
     }

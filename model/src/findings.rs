@@ -65,7 +65,7 @@ pub enum Verdict {
     AckCompression = 3,
     /// Bulk data in one direction only: a standing queue is then normal.
     OneWay = 4,
-    /// Two-way bulk traffic, and neither direction suffers.
+    /// Two-way bulk traffic that is neither locked nor swings.
     Balanced = 5,
     /// No bulk traffic.
     Clear = 6,

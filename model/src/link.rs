@@ -93,7 +93,7 @@ pub struct CapacityLearner {
     standing_since: Option<Duration>,
     best: f64,
     best_before: f64,
-    epoch: Duration,
+    epoch: Option<Duration>,
 }
 
 impl CapacityLearner {
@@ -109,9 +109,10 @@ impl CapacityLearner {
             return;
         }
         let sum = self.bytes.since(at.saturating_sub(SUSTAINED));
-        if at.saturating_sub(self.epoch) > EPOCH && self.best > 0.0 {
+        let epoch = *self.epoch.get_or_insert(at);
+        if at.saturating_sub(epoch) > EPOCH && self.best > 0.0 {
             self.best_before = std::mem::take(&mut self.best);
-            self.epoch = at;
+            self.epoch = Some(at);
         }
         self.best = self.best.max(sum as f64 / SUSTAINED.as_secs_f64());
     }

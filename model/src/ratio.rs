@@ -43,9 +43,9 @@ pub enum Formula {
 pub enum Confidence {
     /// Outside what the formula covers: an order of magnitude at best.
     Low,
-    /// Within a factor of about 1.5 where it was checked.
+    /// Errs by a factor of about 1.4 (root mean square) and at worst 2.5 where it was checked.
     Moderate,
-    /// Within about a quarter where it was checked.
+    /// None of the formula's known gaps applies. Still a model: expect a factor of about 1.2 to 1.5.
     High,
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Circumstances<'a> {
 }
 
 /// A verdict in force holds up to this much beyond its thresholds.
-const HYSTERESIS: f64 = 0.2;
+const HYSTERESIS: f64 = 0.3;
 
 impl Circumstances<'_> {
     /// A threshold to be reached, eased for the verdict in force.
@@ -97,9 +97,9 @@ pub(crate) fn judge_two_way(seen: &Circumstances<'_>, thresholds: &Thresholds) -
 fn swinging(seen: &Circumstances<'_>, thresholds: &Thresholds) -> Option<Ruling> {
     let up = seen.recent.phase_share(Phase::UplinkBound);
     let down = seen.recent.phase_share(Phase::DownlinkBound);
-    if up.min(down) < seen.at_least(Verdict::Swinging, thresholds.swing_share)
-        || seen.switches < thresholds.swing_switches
-    {
+    let share = seen.at_least(Verdict::Swinging, thresholds.swing_share);
+    let switches = seen.at_least(Verdict::Swinging, thresholds.swing_switches as f64);
+    if up.min(down) < share || (seen.switches as f64) < switches {
         return None;
     }
     let mut figures = vec![
@@ -177,9 +177,8 @@ fn balanced(seen: &Circumstances<'_>) -> Ruling {
     }
     Ruling {
         verdict: Verdict::Balanced,
-        rule: "two_way_without_harm",
-        reason: "bulk data goes both ways and neither buffer keeps the other direction from its share"
-            .to_owned(),
+        rule: "neither_locked_nor_swinging",
+        reason: "bulk data goes both ways, and neither a lock nor a swing is found".to_owned(),
         figures,
     }
 }

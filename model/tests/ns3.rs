@@ -151,6 +151,17 @@ fn shares(truth: &[Vec<f64>], column: usize) -> [f64; 4] {
         .map(|case| truth.iter().filter(|row| row[column] == case).count() as f64 / truth.len() as f64)
 }
 
+/// The same with the levels of `truth.csv` only: one instant per 10 ms, minima in between unseen.
+fn instants(name: &str) -> Option<Truth> {
+    let mut truth = load(name)?;
+    let rows = rows(&directory(name).join("truth.csv.zst")).expect("read before");
+    for (sample, row) in truth.samples.iter_mut().zip(rows.iter().skip(1)) {
+        sample.link.down.queue = Some(QueueSample::level(QueueSource::Netlink, row[1]));
+        sample.link.up.queue = Some(QueueSample::level(QueueSource::Netlink, row[2]));
+    }
+    Some(truth)
+}
+
 fn detect(truth: &Truth) -> Detector {
     let mut detector = Detector::new(Config { link: truth.link, ..Config::default() });
     for sample in &truth.samples {
@@ -160,7 +171,10 @@ fn detect(truth: &Truth) -> Detector {
 }
 
 fn check(name: &str, verdict: Verdict) -> Option<(Detector, Truth)> {
-    let truth = load(name)?;
+    check_truth(name, load(name)?, verdict)
+}
+
+fn check_truth(name: &str, truth: Truth, verdict: Verdict) -> Option<(Detector, Truth)> {
     let detector = detect(&truth);
     for phase in Phase::ALL {
         let [mtu, zero] = [truth.shares[0][phase as usize], truth.shares[1][phase as usize]];
@@ -207,4 +221,20 @@ fn s5_is_locked() {
 fn s9a_is_one_way() {
     let Some((detector, _)) = check("s9a_download_only", Verdict::OneWay) else { return };
     assert_eq!(detector.run_swing_period(), None);
+}
+
+/// Levels at instants are enough for shares and verdicts. For the period they are not: a swing that shows only in the
+/// minima is missed, and it comes out up to 12 % too long, so it is printed and not asserted.
+#[test]
+fn levels_at_instants_give_the_same_verdicts() {
+    for (name, verdict) in
+        [("s3", Verdict::Swinging), ("s5", Verdict::LockedUplink), ("s9a_download_only", Verdict::OneWay)]
+    {
+        let Some(truth) = instants(name) else { continue };
+        let checked = check_truth(name, truth, verdict);
+        println!(
+            "{name}, instants: period {:?}",
+            checked.and_then(|(detector, _)| detector.run_swing_period())
+        );
+    }
 }

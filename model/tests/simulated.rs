@@ -250,8 +250,10 @@ fn error_factor(pairs: &[(f64, f64)]) -> f64 {
     (squares / pairs.len() as f64).sqrt().exp()
 }
 
+/// A regression test on part of the points the refined model was calibrated on: it says that the code still does what
+/// it did, not how good the model is. That is in `docs/detector.md`, with points held out.
 #[test]
-fn the_refined_ratio_is_nearer_to_the_simulation_than_the_papers() {
+fn the_refined_ratio_still_fits_its_calibration() {
     let (mut by_paper, mut by_refined) = (Vec::new(), Vec::new());
     for (propagation_ms, down, up) in [
         (0.0, 22_500, 15_000),

@@ -254,6 +254,18 @@ fn swing(seconds: u64, half_ms: u64) -> Vec<Sample> {
     })
 }
 
+/// Once found by the property below: the grid on which verdicts are reconsidered hung on the clock's origin.
+#[test]
+fn one_second_later_is_the_same() {
+    let samples = swing(25, 3876);
+    let mut shifted = samples.clone();
+    for sample in &mut shifted {
+        sample.at += Duration::from_secs(1);
+    }
+    let config = Config { link: Link::with_capacity(UP, DOWN), ..Config::default() };
+    assert_eq!(story(&samples, config.clone()), story(&shifted, config));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 

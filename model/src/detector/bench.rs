@@ -98,9 +98,21 @@ impl Detector {
             assess(scene, direction, self.activity[direction].bulk, share, capacity)
         });
         if let Some(ruling) = self.rule(at, round_trip) {
-            events.extend(self.bench.weigh(ruling, at, self.thresholds.verdict_dwell.0));
+            let dwell = self.dwell(ruling.verdict, round_trip);
+            events.extend(self.bench.weigh(ruling, at, dwell));
         }
         self.reconsider_findings(at, events);
+    }
+
+    /// How long a new verdict must hold. Traffic that starts or stops is plain to see; whether two-way traffic is locked
+    /// or swings is a matter of degree, and must hold for a good part of the horizon it was judged by.
+    fn dwell(&self, verdict: Verdict, round_trip: Duration) -> Duration {
+        let two_way = |verdict| !matches!(verdict, Verdict::OneWay | Verdict::Clear);
+        let dwell = self.thresholds.verdict_dwell.0;
+        if two_way(verdict) && self.bench.verdict().is_some_and(two_way) {
+            return dwell.max(self.thresholds.horizon(round_trip) / 4);
+        }
+        dwell
     }
 
     /// What the rules say now; `None` while the evidence is too short.

@@ -70,8 +70,8 @@ fn formula(formula: Formula) -> &'static str {
 
 fn confidence(confidence: Confidence) -> &'static str {
     match confidence {
-        Confidence::High => "reliable to about a quarter",
-        Confidence::Moderate => "reliable to a factor of about 1.5",
+        Confidence::High => "expect an error of a factor of 1.2 to 1.5",
+        Confidence::Moderate => "expect an error of a factor of about 1.4, at worst 2.5",
         Confidence::Low => "an order of magnitude at best",
     }
 }

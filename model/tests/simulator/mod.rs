@@ -91,7 +91,6 @@ struct Buffer {
     ack_segments: u64,
     ack_run: u64,
     bursts: AckBursts,
-    pub(crate) drops: u64,
 }
 
 /// Level of a buffer since the last tick.
@@ -133,7 +132,6 @@ impl Simulation {
             ack_segments: 0,
             ack_run: 0,
             bursts: AckBursts::default(),
-            drops: 0,
         };
         let mut simulation = Self {
             now: 0,
@@ -260,8 +258,6 @@ impl Simulation {
         if fits {
             buffer.change(now, packet.bytes() as i64);
             buffer.queue.push_back(packet);
-        } else {
-            buffer.drops += 1;
         }
     }
 
@@ -313,8 +309,7 @@ impl Simulation {
         let rtt = (self.now - packet.sent_ns) as f64 / 1e9;
         self.rtt[flow].0 += rtt;
         self.rtt[flow].1 += 1;
-        // The scoreboard is read from the receiver as it was when the ACK left would need a copy in each ACK; reading
-        // it now only brings SACK news half a round trip early.
+        // Simplification: SACK news is read from the receiver now, half a round trip early.
         let sacked = self.receivers[flow].above();
         self.senders[flow].acknowledged(packet.number, sacked, rtt);
         self.send(flow);
