@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::config::Config;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, answer};
 
 /// Shows which of a link's two buffers holds the traffic, and why downloads collapse while something uploads.
 #[derive(Debug, Parser)]
@@ -71,12 +71,17 @@ fn check_config(file: &std::path::Path) -> Result<ExitCode, Failure> {
     let config = Config::load(file)?;
     let links: Vec<String> =
         config.links.iter().map(|link| format!("{} on {}", link.name, link.wan)).collect();
-    println!("{}: fine; links: {}; listens on {}", file.display(), links.join(", "), config.listen);
+    answer(&format!(
+        "{}: fine; links: {}; listens on {}\n",
+        file.display(),
+        links.join(", "),
+        config.listen
+    ))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// JSON for people and programs: one object, indented.
-fn to_json(value: &impl serde::Serialize) -> Result<String, Failure> {
+pub(crate) fn to_json(value: &impl serde::Serialize) -> Result<String, Failure> {
     serde_json::to_string_pretty(value).map_err(|error| {
         Failure::new(
             Exit::Software,

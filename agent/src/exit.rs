@@ -1,6 +1,6 @@
 //! How the program ends: exit codes after `sysexits(3)`, and the failure that carries one.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use crate::bpf::{BpfError, chain};
@@ -61,6 +61,21 @@ impl Failure {
     pub fn report(&self) -> ExitCode {
         eprintln!("pendulum: {}", self.message);
         self.exit.into()
+    }
+}
+
+/// Writes the answer of a command to stdout. A reader that has seen enough and closed the pipe is no failure.
+///
+/// # Errors
+/// The output cannot take it.
+pub fn answer(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::new(
+            Exit::Io,
+            format!("cannot write the answer: {error}; check where the output goes"),
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -100,6 +100,56 @@ fn lint(agent: &Agent<'_>) {
     assert!(output.status.success() && complaints.is_empty(), "{}", String::from_utf8_lossy(&complaints));
 }
 
+/// Takes all connections, and holds them until its input ends.
+const HOST: &str = "import socket, sys, threading
+listener = socket.create_server(('192.0.2.2', 5202), backlog=4096)
+held = []
+def accept():
+    while True:
+        held.append(listener.accept())
+threading.Thread(target=accept, daemon=True).start()
+print('listening', flush=True)
+sys.stdin.read()";
+
+/// Opens so many connections, and says a byte on each.
+const CROWD: &str = "import socket, sys
+crowd = [socket.create_connection(('192.0.2.2', 5202)) for _ in range(int(sys.argv[1]))]
+for one in crowd:
+    one.sendall(b'x')";
+
+#[test]
+fn flows_that_a_full_table_forgets_are_counted() {
+    let Some((gateway, provider)) = Netns::with_provider("flows_that_a_full_table_forgets_are_counted")
+    else {
+        return;
+    };
+    let config = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(config.path(), "[[link]]\nwan = \"wan0\"\nmax-flows = 256\n").unwrap();
+    let mut agent = Agent::start(&gateway, &["--config", config.path().to_str().unwrap()]);
+    agent.wait_attached("wan0", gateway.index("wan0"));
+    let mut host = provider.command("python3");
+    let mut host = host.args(["-c", HOST]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(host.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    run(gateway.command("python3").args(["-c", CROWD, "600"]));
+
+    let table = |agent: &Agent<'_>| agent.link("wan0")["flow_table"].clone();
+    let part = |table: &Value, field: &str| table[field].as_u64().unwrap();
+    agent.wait_until("the crowd is counted", |agent| {
+        let table = table(agent);
+        part(&table, "promoted") >= 600
+            && part(&table, "promoted")
+                == part(&table, "flows") + part(&table, "expired") + part(&table, "evicted")
+    });
+    let table = table(&agent);
+    assert!(part(&table, "flows") <= 256 && part(&table, "evicted") >= 600 - 256, "{table}");
+    let (_, metrics) = agent.get("/metrics").unwrap();
+    assert!(metrics.contains("\npendulum_map_capacity{link=\"wan0\",map=\"flows\"} 256\n"), "{metrics}");
+    agent.wait_until("the log tells", |agent| agent.log().contains("raise max-flows"));
+    drop(host.stdin.take());
+    host.wait().unwrap();
+}
+
 #[test]
 fn runs_of_programs_are_counted_unless_switched_off() {
     let Some((gateway, _provider)) = Netns::with_provider("runs_of_programs_are_counted_unless_switched_off")

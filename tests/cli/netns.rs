@@ -1,6 +1,7 @@
 //! A machine of the test's own: a network namespace that goes with the test.
 
 use std::process::{Command, Output};
+use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A network namespace. Dropping it removes it, and with it the devices inside.
@@ -9,6 +10,19 @@ pub(crate) struct Netns {
 }
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
+static SWEPT: Once = Once::new();
+
+/// Removes what a killed run of these tests has left. A name carries the process it belongs to.
+fn remove_those_of_the_dead() {
+    let Ok(names) = std::fs::read_dir("/run/netns") else { return };
+    for name in names.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
+        let owner = name.strip_prefix("pcli-").and_then(|rest| rest.split('-').next());
+        if owner.is_some_and(|pid| !std::path::Path::new("/proc").join(pid).exists()) {
+            // Another run may be at it too.
+            let _ = Command::new("ip").args(["netns", "delete", &name]).output();
+        }
+    }
+}
 
 impl Netns {
     /// A new namespace, or none and the reason on stderr where namespaces cannot be made.
@@ -17,6 +31,7 @@ impl Netns {
             eprintln!("SKIPPED {test}: network namespaces need root");
             return None;
         }
+        SWEPT.call_once(remove_those_of_the_dead);
         let name = format!("pcli-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         run(Command::new("ip").args(["netns", "add", &name]));
         let netns = Self { name };

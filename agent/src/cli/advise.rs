@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use pendulum_model::rate::{BufferSize, Rate, Size, parse_duration};
 use pendulum_model::sizing::{self, AdviceError, AdviceInput, BufferUnit};
 
-use crate::exit::{Classified, Exit, Failure};
+use crate::exit::{Classified, Exit, Failure, answer};
 
 /// Recommends an uplink buffer that lets downloads and uploads fill both directions of a link, and tells what it gives.
 ///
@@ -89,8 +89,8 @@ pub(super) fn advise(options: &Options) -> Result<ExitCode, Failure> {
         ..AdviceInput::new(options.downlink_rate, options.uplink_rate, options.rtt)
     })?;
     match options.format {
-        Format::Text => print!("{advice}"),
-        Format::Json => println!("{}", super::to_json(&advice)?),
+        Format::Text => answer(&advice.to_string())?,
+        Format::Json => answer(&super::to_json(&advice)?)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -10,8 +10,9 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::bpf::{self, RungStatus};
+use crate::cli::to_json;
 use crate::config::DEFAULT_LISTEN;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, answer};
 
 /// Looks at the kernel, the permissions, the device and the listen port without changing anything. Ends with 0 if all
 /// is there, 1 if something is missing that the agent can do without, 2 if it cannot run.
@@ -130,8 +131,8 @@ pub(crate) fn doctor(options: &Options) -> Result<ExitCode, Failure> {
     let rungs = runtime.block_on(look(options));
     let verdict = Verdict::of(&rungs);
     match options.format {
-        Format::Text => print!("{}", report::text(&rungs, verdict)),
-        Format::Json => println!("{}", report::json(&rungs, verdict)),
+        Format::Text => answer(&report::text(&rungs, verdict))?,
+        Format::Json => answer(&to_json(&report::json(&rungs, verdict))?)?,
     }
     Ok(ExitCode::from(verdict as u8))
 }

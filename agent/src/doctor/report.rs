@@ -5,13 +5,12 @@ use std::fmt::Write as _;
 use super::{Rung, Verdict};
 use crate::bpf::RungStatus;
 
-pub(super) fn json(rungs: &[Rung], verdict: Verdict) -> String {
+pub(super) fn json(rungs: &[Rung], verdict: Verdict) -> serde_json::Value {
     serde_json::json!({
         "version": env!("CARGO_PKG_VERSION"),
         "verdict": verdict,
         "rungs": rungs,
     })
-    .to_string()
 }
 
 pub(super) fn text(rungs: &[Rung], verdict: Verdict) -> String {

@@ -3,19 +3,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pendulum_model::segment::Direction;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
 
 use super::meter::{Counted, Meter};
+use super::report::{hooks, snapshot};
 use super::sweep::Sweeper;
-use crate::bpf::{self, AttachReport, BpfError, Hook, LinkPrograms, LoadOptions, MapFill, ProgramStatus};
+use crate::bpf::{self, BpfError, LinkPrograms, LoadOptions, MapFill, ProgramStatus};
 use crate::config::{IngressHook, Link};
 use crate::net::{Device, DeviceProblem, Devices, LinkLayer};
-use crate::snapshot::{
-    DeviceState, DirectionSnapshot, Hooks, LinkRate, LinkSnapshot, RateSource, Reading, ReadingHealth,
-};
+use crate::snapshot::{DeviceState, Hooks, LinkSnapshot, Reading, ReadingHealth};
 
 /// Rhythm of reading the counters.
 const TICK: Duration = Duration::from_millis(100);
@@ -38,6 +36,7 @@ pub(super) struct LinkTask {
     retry: Retry,
     meter: Meter,
     sweeper: Sweeper,
+    evictions: Evictions,
     samples: u64,
     ticks: u64,
     readings: [ReadingHealth; Reading::ALL.len()],
@@ -65,8 +64,9 @@ impl LinkTask {
         idle_timeout: Duration,
         devices: watch::Receiver<Arc<Devices>>,
     ) -> (Self, watch::Receiver<Arc<LinkSnapshot>>) {
+        let meter = Meter::new();
         let sweeper = Sweeper::new(idle_timeout, Instant::now());
-        let (publish, snapshots) = watch::channel(Arc::new(empty_snapshot(&config, &sweeper)));
+        let (publish, snapshots) = watch::channel(Arc::new(snapshot(&config, &meter, &sweeper)));
         let task = Self {
             config,
             devices,
@@ -75,8 +75,9 @@ impl LinkTask {
             device: DeviceState::Missing,
             trouble: None,
             retry: Retry { pause: FIRST_RETRY, at: None },
-            meter: Meter::new(),
+            meter,
             sweeper,
+            evictions: Evictions::default(),
             samples: 0,
             ticks: 0,
             readings: Default::default(),
@@ -277,6 +278,7 @@ impl LinkTask {
             Ok(())
         });
         self.note(Reading::Flows, started, read);
+        self.evictions.tell(self.sweeper.latest().evicted, started, &self.config);
     }
 
     fn read_programs(&mut self) {
@@ -306,28 +308,41 @@ impl LinkTask {
     }
 
     fn publish(&self) {
-        let counted = self.meter.totals();
-        let throughput = self.meter.throughput();
-        let rtt = self.meter.recent_rtt();
         let snapshot = LinkSnapshot {
             device: self.device,
             hooks: self.loaded.as_ref().and_then(|loaded| loaded.hooks.clone()),
             trouble: self.trouble.clone(),
             samples: self.samples,
-            directions: Direction::ALL.map(|direction| DirectionSnapshot {
-                counters: counted.counters[direction as usize],
-                throughput: throughput[direction as usize],
-                rtt: rtt[direction as usize],
-                rate: rate(&self.config, direction),
-            }),
-            stats: counted.stats,
-            flows: self.sweeper.latest(),
             programs: Arc::clone(&self.programs),
             maps: Arc::clone(&self.maps),
             readings: self.readings,
-            ..LinkSnapshot::clone(&self.publish.borrow())
+            ..snapshot(&self.config, &self.meter, &self.sweeper)
         };
         self.publish.send_replace(Arc::new(snapshot));
+    }
+}
+
+/// Tells when a full table forgets flows: at most once a minute, and metrics count each.
+#[derive(Default)]
+struct Evictions {
+    told: u64,
+    at: Option<Instant>,
+}
+
+impl Evictions {
+    const PAUSE: Duration = Duration::from_secs(60);
+
+    fn tell(&mut self, evicted: u64, now: Instant, config: &Link) {
+        if evicted == self.told || self.at.is_some_and(|at| now.duration_since(at) < Self::PAUSE) {
+            return;
+        }
+        warn!(
+            link = config.name,
+            flows = evicted - self.told,
+            "the flow table is full (max-flows = {}) and forgot flows that were least active; raise max-flows",
+            config.max_flows
+        );
+        (self.told, self.at) = (evicted, Some(now));
     }
 }
 
@@ -339,40 +354,5 @@ impl Retry {
     fn postpone(&mut self) {
         self.at = Some(Instant::now() + self.pause);
         self.pause = (self.pause * 2).min(LAST_RETRY);
-    }
-}
-
-fn empty_snapshot(config: &Link, sweeper: &Sweeper) -> LinkSnapshot {
-    LinkSnapshot {
-        name: config.name.as_str().into(),
-        wan: config.wan.as_str().into(),
-        device: DeviceState::Missing,
-        hooks: None,
-        trouble: None,
-        samples: 0,
-        directions: Direction::ALL
-            .map(|direction| DirectionSnapshot { rate: rate(config, direction), ..Default::default() }),
-        stats: Counted::default().stats,
-        flows: sweeper.latest(),
-        programs: Arc::new([]),
-        maps: Arc::new([]),
-        readings: Default::default(),
-    }
-}
-
-fn rate(config: &Link, direction: Direction) -> Option<LinkRate> {
-    config.rate(direction).map(|rate| LinkRate { rate, source: RateSource::Config })
-}
-
-fn hooks(device: &Device, report: &AttachReport) -> Hooks {
-    let mechanism = |wanted: &[Hook]| {
-        let found = report.hooks.iter().find(|(hook, _)| wanted.contains(hook));
-        found.map_or("none", |(_, mechanism)| mechanism.name())
-    };
-    Hooks {
-        ifindex: device.index,
-        link_layer: if device.link_layer == LinkLayer::RawIp { "raw-ip" } else { "ethernet" },
-        egress: mechanism(&[Hook::Egress]),
-        ingress: mechanism(&[Hook::Ingress, Hook::Xdp]),
     }
 }

@@ -11,6 +11,7 @@ mod instance;
 mod link;
 mod meter;
 mod preflight;
+mod report;
 mod sweep;
 
 use std::io;

@@ -1,0 +1,52 @@
+//! What a link's task knows, in the form readers get it.
+
+use std::sync::Arc;
+
+use pendulum_model::segment::Direction;
+
+use super::meter::Meter;
+use super::sweep::Sweeper;
+use crate::bpf::{AttachReport, Hook};
+use crate::config::Link;
+use crate::net::{Device, LinkLayer};
+use crate::snapshot::{DeviceState, DirectionSnapshot, Hooks, LinkRate, LinkSnapshot, RateSource};
+
+/// What the counters and the flow table tell; a link of which nothing else is known.
+pub(super) fn snapshot(config: &Link, meter: &Meter, sweeper: &Sweeper) -> LinkSnapshot {
+    let counted = meter.totals();
+    let throughput = meter.throughput();
+    let rtt = meter.recent_rtt();
+    LinkSnapshot {
+        name: config.name.as_str().into(),
+        wan: config.wan.as_str().into(),
+        device: DeviceState::Missing,
+        hooks: None,
+        trouble: None,
+        samples: 0,
+        directions: Direction::ALL.map(|direction| DirectionSnapshot {
+            counters: counted.counters[direction as usize],
+            throughput: throughput[direction as usize],
+            rtt: rtt[direction as usize],
+            rate: config.rate(direction).map(|rate| LinkRate { rate, source: RateSource::Config }),
+        }),
+        stats: counted.stats,
+        flows: sweeper.latest(),
+        programs: Arc::new([]),
+        maps: Arc::new([]),
+        readings: Default::default(),
+    }
+}
+
+/// Where the programs hang, in the names readers see.
+pub(super) fn hooks(device: &Device, report: &AttachReport) -> Hooks {
+    let mechanism = |wanted: &[Hook]| {
+        let found = report.hooks.iter().find(|(hook, _)| wanted.contains(hook));
+        found.map_or("none", |(_, mechanism)| mechanism.name())
+    };
+    Hooks {
+        ifindex: device.index,
+        link_layer: if device.link_layer == LinkLayer::RawIp { "raw-ip" } else { "ethernet" },
+        egress: mechanism(&[Hook::Egress]),
+        ingress: mechanism(&[Hook::Ingress, Hook::Xdp]),
+    }
+}
