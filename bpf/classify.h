@@ -40,16 +40,18 @@ static __always_inline __u32 classify_ack(const struct pendulum_half *me, const 
 	return PENDULUM_CLASS_ACK;
 }
 
+/* A segment without a flow (`me` and `peer` are NULL) is judged by the rules that need none. */
 static __always_inline __u32 classify(const struct pendulum_half *me, const struct pendulum_half *peer,
 				      const struct segment *s)
 {
-	__u32 probe;
+	__u32 probe = PENDULUM_CLASSES;
 
 	if (s->flags & TCP_RST)
 		return PENDULUM_CLASS_RST;
 	if (s->flags & TCP_SYN)
 		return PENDULUM_CLASS_SYN;
-	probe = classify_probe(me, peer, s);
+	if (me)
+		probe = classify_probe(me, peer, s);
 	if (probe != PENDULUM_CLASSES)
 		return probe;
 	if (s->payload_bytes)
@@ -58,22 +60,8 @@ static __always_inline __u32 classify(const struct pendulum_half *me, const stru
 		return PENDULUM_CLASS_FIN;
 	if (!(s->flags & TCP_ACK))
 		return PENDULUM_CLASS_OTHER;
-	return classify_ack(me, peer, s);
-}
-
-/* The class of a segment without a flow: only the rules that need none. */
-static __always_inline __u32 classify_alone(const struct segment *s)
-{
-	if (s->flags & TCP_RST)
-		return PENDULUM_CLASS_RST;
-	if (s->flags & TCP_SYN)
-		return PENDULUM_CLASS_SYN;
-	if (s->payload_bytes)
-		return PENDULUM_CLASS_DATA;
-	if (s->flags & TCP_FIN)
-		return PENDULUM_CLASS_FIN;
-	if (!(s->flags & TCP_ACK))
-		return PENDULUM_CLASS_OTHER;
+	if (me)
+		return classify_ack(me, peer, s);
 	return s->options.sack_blocks ? PENDULUM_CLASS_SACK : PENDULUM_CLASS_ACK;
 }
 

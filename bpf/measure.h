@@ -158,7 +158,7 @@ __noinline int observe_segment(struct segment *s, __u32 direction, __u64 now)
 	if (!s || !c)
 		return 0;
 	flow = find_flow(s, direction);
-	class = flow ? observe_flow(flow, s, direction, now, c) : classify_alone(s);
+	class = flow ? observe_flow(flow, s, direction, now, c) : classify(NULL, NULL, s);
 	class = reread(&s->class, class);
 	count_segment(c, s, class);
 	observe_burst(c, direction, class, s->segments);
