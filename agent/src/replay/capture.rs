@@ -154,8 +154,9 @@ impl Capture {
         let open_error = |source| CaptureError::Open { path: path.to_owned(), source };
         let file = File::open(path).map_err(open_error)?;
         let metadata = file.metadata().map_err(open_error)?;
-        if metadata.is_dir() {
-            return Err(open_error(io::ErrorKind::IsADirectory.into()));
+        if !metadata.is_file() {
+            // It is read more than once.
+            return Err(open_error(io::Error::other("it is not a regular file; write it to one first")));
         }
         let read_bytes = Arc::new(AtomicU64::new(0));
         let counted = Counted { file, read_bytes: Arc::clone(&read_bytes) };

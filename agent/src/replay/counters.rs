@@ -83,8 +83,9 @@ impl Counters {
         self.add(Class::NonTcp, u64::from(segments), u64::from(frame_bytes));
     }
 
-    /// Count a segment, its marks, and what it does to the ACK burst.
-    pub fn count_segment(&mut self, segment: &ParsedSegment, class: Class) {
+    /// Count a segment, its marks, and what it does to the ACK burst. Answers the length of the burst that it ended; 0:
+    /// none.
+    pub fn count_segment(&mut self, segment: &ParsedSegment, class: Class) -> u64 {
         let segments = u64::from(segment.segments);
         self.add(class, segments, segment.wire_bytes());
         self.payload_bytes += u64::from(segment.payload_bytes);
@@ -99,9 +100,8 @@ impl Counters {
         }
         if class.is_pure_ack() {
             self.burst_run += segments;
-        } else if class == Class::Data {
-            self.end_burst();
         }
+        if class == Class::Data { self.end_burst() } else { 0 }
     }
 
     /// Count an RTT sample of what was sent in this direction.
@@ -115,13 +115,14 @@ impl Counters {
         self.bytes[class as usize] += bytes;
     }
 
-    fn end_burst(&mut self) {
+    fn end_burst(&mut self) -> u64 {
         let run = std::mem::take(&mut self.burst_run);
         if run > 0 {
             self.burst_segments += run;
             let slot = usize::try_from(run).unwrap_or(usize::MAX).min(BURST_SLOTS - 1);
             self.bursts[slot] += 1;
         }
+        run
     }
 }
 

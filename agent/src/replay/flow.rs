@@ -65,6 +65,8 @@ pub struct Observed {
     pub retransmitted: bool,
     /// It carries payload that fills a gap which just opened.
     pub reordered: bool,
+    /// Bytes of the other half's data that it newly acknowledges.
+    pub acked_bytes: u32,
     /// Round-trip time in microseconds of a segment of the *other* direction, which this one answers.
     pub rtt_us: Option<u32>,
     /// A new connection on a tuple in use: both halves were zeroed first.
@@ -89,7 +91,8 @@ pub(super) struct Sequence {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Acknowledgement {
-    advanced: bool,
+    /// By how many bytes `ack_highest` moved on.
+    advanced: u32,
     lost: [Option<Lost>; 2],
 }
 
@@ -146,7 +149,7 @@ impl Flow {
             me.set(HalfFlag::Window);
         }
         let tick = ticks(now_ns);
-        let rtt_us = match_probe(me, peer, segment, acknowledgement.advanced, tick);
+        let rtt_us = match_probe(me, peer, segment, acknowledgement.advanced > 0, tick);
         record_probe(me, peer, segment, &sequence, tick);
         apply_flags(me, segment);
         if sequence.moved {
@@ -158,6 +161,7 @@ impl Flow {
             class,
             retransmitted: sequence.retransmitted,
             reordered: sequence.reordered,
+            acked_bytes: acknowledgement.advanced,
             rtt_us,
             restarted,
             lost: [sequence.lost, ack_jump, unseen],
@@ -281,7 +285,7 @@ fn apply_acknowledgement(me: &mut Half, peer: &mut Half, segment: &ParsedSegment
         me.acked_bytes += u64::from(ahead.unsigned_abs());
         me.advancing_acks += 1;
         me.ack_highest = segment.ack;
-        result.advanced = true;
+        result.advanced = ahead.unsigned_abs();
     }
     if peer.has(HalfFlag::Seq) && distance(me.ack_highest, peer.seq_next) > 0 {
         peer.seq_next = me.ack_highest;

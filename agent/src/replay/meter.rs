@@ -44,6 +44,8 @@ pub struct Observation<'a, T> {
     pub segment: Option<ParsedSegment>,
     /// What it did to its flow.
     pub observed: Option<Observed>,
+    /// Length of the ACK burst that it ended; 0: none.
+    pub burst: u64,
     /// The flow's key and state, after the segment.
     pub flow: Option<(FlowKey, &'a mut Entry<T>)>,
     /// A flow that had to go because a table was full.
@@ -83,6 +85,11 @@ impl<T: Default> Meter<T> {
         &self.table
     }
 
+    /// All flows, for the caller's notes.
+    pub fn table_mut(&mut self) -> &mut FlowTable<T> {
+        &mut self.table
+    }
+
     /// Take all flows out, in the order of their keys.
     pub fn drain(&mut self) -> Vec<(FlowKey, Entry<T>)> {
         self.table.drain()
@@ -100,7 +107,18 @@ impl<T: Default> Meter<T> {
         time_ns: u64,
         frame: &Frame<'_>,
     ) -> Observation<'_, T> {
-        match parse(frame) {
+        self.observe_packet(direction, time_ns, frame, parse(frame))
+    }
+
+    /// Measure one frame that [`parse`] has read.
+    pub fn observe_packet(
+        &mut self,
+        direction: Direction,
+        time_ns: u64,
+        frame: &Frame<'_>,
+        packet: Packet,
+    ) -> Observation<'_, T> {
+        match packet {
             Packet::Tcp(segment) => self.observe_segment(direction, time_ns, segment),
             Packet::NonTcp => self.observe_unread(direction, frame, None),
             Packet::Lost(reason) => self.observe_unread(direction, frame, Some(reason)),
@@ -115,11 +133,17 @@ impl<T: Default> Meter<T> {
     ) -> Observation<'_, T> {
         self.count_lost(lost);
         self.counters[direction as usize].count_unread(frame.frame_bytes(), frame.gso_segments.max(1));
-        Observation { class: Class::NonTcp, segment: None, observed: None, flow: None, evicted: None }
+        Observation {
+            class: Class::NonTcp,
+            segment: None,
+            observed: None,
+            burst: 0,
+            flow: None,
+            evicted: None,
+        }
     }
 
-    /// Measure a segment that [`parse`] has read.
-    pub fn observe_segment(
+    fn observe_segment(
         &mut self,
         direction: Direction,
         time_ns: u64,
@@ -137,7 +161,7 @@ impl<T: Default> Meter<T> {
         let observed = flow.as_mut().map(|entry| entry.flow.observe(direction, time_ns, &segment));
         // Only a RST has no flow.
         let class = observed.map_or(Class::Rst, |o| o.class);
-        self.counters[direction as usize].count_segment(&segment, class);
+        let burst = self.counters[direction as usize].count_segment(&segment, class);
         if let Some(observed) = &observed {
             apply(observed, direction, &segment, &mut self.counters, &mut self.stats);
         }
@@ -145,6 +169,7 @@ impl<T: Default> Meter<T> {
             class,
             segment: Some(segment),
             observed,
+            burst,
             flow: flow.map(|entry| (key, entry)),
             evicted: found.evicted,
         }

@@ -5,14 +5,23 @@
 
 pub mod capture;
 mod classify;
+pub mod cli;
 pub mod counters;
 pub mod flow;
 pub mod half;
+pub mod intervals;
+pub mod level;
 pub mod meter;
 pub mod orientation;
 pub mod packet;
 pub mod probe;
+pub mod queue;
+pub mod report;
+pub mod session;
+pub mod survey;
 pub mod table;
+pub mod tally;
+pub mod turnaround;
 
 #[cfg(test)]
 mod tests;

@@ -62,6 +62,8 @@ pub struct Orientation {
     addresses: HashMap<Address, Side>,
     devices: HashMap<[u8; 6], Side>,
     learnt: usize,
+    /// The two sources seen last: most packets are of one conversation.
+    recent: [Option<(Address, Side)>; 2],
     /// Packets of the survey, by what decided about them.
     decided_by: Vec<(Evidence, u64)>,
 }
@@ -80,13 +82,29 @@ impl Orientation {
         if !self.prefixes.is_empty() {
             return self.side_by_prefix(source, destination).map(Side::direction);
         }
-        if let Some(side) = self.addresses.get(&source) {
+        if let Some((_, side)) = self.recent.iter().flatten().find(|(address, _)| *address == source) {
             return Some(side.direction());
         }
-        let side = self.side_of_unknown(source, destination)?;
-        self.learn(source, side);
-        self.learn(destination, side.opposite());
+        let side = match self.addresses.get(&source) {
+            Some(side) => *side,
+            None => {
+                let side = self.side_of_unknown(source, destination)?;
+                self.learn(source, side);
+                self.learn(destination, side.opposite());
+                side
+            }
+        };
+        self.recent = [Some((source, side)), self.recent[0]];
         Some(side.direction())
+    }
+
+    /// Whether an address is known to be home.
+    pub fn is_home(&self, address: Address) -> bool {
+        if self.prefixes.is_empty() {
+            self.addresses.get(&address) == Some(&Side::Home)
+        } else {
+            self.prefixes.iter().any(|prefix| prefix.contains(address))
+        }
     }
 
     /// The direction of a frame without IP, by its Ethernet source.

@@ -186,6 +186,13 @@ impl<T: Default> FlowTable<T> {
             .find_map(|lru| lru.index.get(key).map(|slot| &lru.slots[*slot as usize].entry))
     }
 
+    /// Like [`FlowTable::get`], to change it.
+    pub fn get_mut(&mut self, key: &FlowKey) -> Option<&mut Entry<T>> {
+        let lru = if self.flows.index.contains_key(key) { &mut self.flows } else { &mut self.nursery };
+        let slot = *lru.index.get(key)?;
+        lru.slots.get_mut(slot as usize).map(|slot| &mut slot.entry)
+    }
+
     /// Conversations in the table, in no order.
     pub fn flows(&self) -> impl Iterator<Item = (&FlowKey, &Entry<T>)> {
         self.flows.iter()

@@ -272,7 +272,7 @@ fn refusals_name_the_file_the_reason_and_the_remedy() {
     let missing = Capture::open(Path::new("/nonexistent/wan.pcap")).err().expect("refused").to_string();
     assert!(missing.contains("/nonexistent/wan.pcap") && missing.contains("check the path"), "{missing}");
     let directory = Capture::open(Path::new("/tmp")).err().expect("refused").to_string();
-    assert!(directory.contains("/tmp") && directory.contains("directory"), "{directory}");
+    assert!(directory.contains("/tmp") && directory.contains("not a regular file"), "{directory}");
     for contents in [&b""[..], b"abc", b"#!/bin/sh\necho this is no capture\n"] {
         assert!(matches!(read(contents).1, Err(CaptureError::NotACapture { .. })));
     }

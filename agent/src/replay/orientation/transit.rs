@@ -90,6 +90,11 @@ impl Transit {
         self.lan_packets > 100 && self.matches * 100 < self.lan_packets
     }
 
+    /// Whether the gateway translates addresses.
+    pub fn is_translated(&self) -> bool {
+        !self.translated.is_empty()
+    }
+
     /// Tell the survey what the captures' order says.
     pub fn vote(&self, survey: &mut Survey) {
         for (&address, &packets) in &self.translated {

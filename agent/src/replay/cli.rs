@@ -1,0 +1,177 @@
+//! `pendulum replay`: what the user asks for, and in which form the answer comes.
+
+use std::cell::Cell;
+use std::io::{self, IsTerminal as _, Write};
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use pendulum_model::findings::Event;
+use pendulum_model::rate::Rate;
+use pendulum_model::segment::PerDirection;
+
+use super::capture::CaptureError;
+use super::orientation::Prefix;
+use super::report::{Collector, write_text};
+use super::session::{ReplayError, Task, Watch, replay};
+use crate::exit::{Classified, Exit};
+
+/// The bar moves at most this often.
+const BAR_STEP_BYTES: u64 = 1 << 20;
+
+/// Say from a capture what the agent would have said on the spot.
+#[derive(Clone, Debug, Args)]
+pub struct ReplayArgs {
+    /// Capture on the bottleneck side of the gateway, behind its uplink buffer: pcap or pcapng, also .gz or .zst
+    #[arg(long, value_name = "FILE")]
+    pub wan: PathBuf,
+    /// Capture on the home side, of the same time: makes the uplink queue exact
+    #[arg(long, value_name = "FILE")]
+    pub lan: Option<PathBuf>,
+    /// Rate of the uplink, as tc writes it (196kbit); learnt from the capture if not given
+    #[arg(long, value_name = "RATE")]
+    pub uplink_rate: Option<Rate>,
+    /// Rate of the downlink, likewise (2400kbit)
+    #[arg(long, value_name = "RATE")]
+    pub downlink_rate: Option<Rate>,
+    /// Addresses behind the gateway (192.168.0.0/16, 2001:db8::/48); found out if not given; may be repeated
+    #[arg(long, value_name = "PREFIX")]
+    pub home: Vec<Prefix>,
+    /// Form of the answer: a text, one JSON object, or one JSON line for each phase change and finding
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// Form of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// One object.
+    Json,
+    /// One line for each phase change and finding.
+    Jsonl,
+}
+
+/// Why `pendulum replay` failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayFailure {
+    /// The replay itself.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// The answer cannot be written.
+    #[error("cannot write the answer: {0}; check where the output goes")]
+    Output(#[from] io::Error),
+    /// The answer cannot be put into JSON: a defect.
+    #[error("cannot write the report as JSON: {0}; this is a defect, please report it")]
+    Json(#[from] serde_json::Error),
+}
+
+impl Classified for ReplayFailure {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Replay(ReplayError::Capture(CaptureError::Open { .. })) => Exit::NoInput,
+            Self::Replay(ReplayError::Capture(CaptureError::Read { .. })) => Exit::Io,
+            Self::Replay(_) => Exit::Data,
+            Self::Output(_) => Exit::Io,
+            Self::Json(_) => Exit::Software,
+        }
+    }
+}
+
+/// Replay and write the answer to stdout; progress to stderr, if that is a terminal.
+///
+/// # Errors
+/// If a capture cannot be read or the answer not be written. A reader that closes the pipe is no error.
+pub fn run(args: &ReplayArgs) -> Result<(), ReplayFailure> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    match answer(args, &mut out).and_then(|()| Ok(out.flush()?)) {
+        Err(ReplayFailure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// Like [`run`], to any place.
+///
+/// # Errors
+/// See [`run`].
+pub fn answer(args: &ReplayArgs, out: &mut dyn Write) -> Result<(), ReplayFailure> {
+    let task = Task {
+        wan: args.wan.clone(),
+        lan: args.lan.clone(),
+        rates: PerDirection { up: args.uplink_rate, down: args.downlink_rate },
+        home: args.home.clone(),
+    };
+    let mut written = Ok(());
+    let mut write_event = |event: &Event| {
+        if args.format == Format::Jsonl && written.is_ok() {
+            written = write_line(event, out);
+        }
+    };
+    let mut collector = Collector::new(&mut write_event);
+    let outcome = replay(&task, &Bar::default(), &mut collector)?;
+    let report = collector.finish(&outcome);
+    written?;
+    match args.format {
+        Format::Text => write_text(&report, out)?,
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut *out, &report)?;
+            writeln!(out)?;
+        }
+        Format::Jsonl => {}
+    }
+    Ok(())
+}
+
+fn write_line(event: &Event, out: &mut dyn Write) -> Result<(), ReplayFailure> {
+    let line = serde_json::to_string(event)?;
+    Ok(writeln!(out, "{line}")?)
+}
+
+/// A progress bar on a terminal; nothing elsewhere.
+#[derive(Default)]
+struct Bar {
+    bar: Cell<Option<ProgressBar>>,
+    shown: Cell<u64>,
+}
+
+impl Watch for Bar {
+    fn begin(&self, what: &'static str, bytes: u64) {
+        if !io::stderr().is_terminal() {
+            return;
+        }
+        let style = "{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+        let bar = ProgressBar::new(bytes).with_message(what);
+        if let Ok(style) = ProgressStyle::with_template(style) {
+            bar.set_style(style);
+        }
+        self.clear();
+        self.shown.set(0);
+        self.bar.set(Some(bar));
+    }
+
+    fn at(&self, bytes: u64) {
+        if bytes < self.shown.get() + BAR_STEP_BYTES {
+            return;
+        }
+        self.shown.set(bytes);
+        if let Some(bar) = self.bar.take() {
+            bar.set_position(bytes);
+            self.bar.set(Some(bar));
+        }
+    }
+}
+
+impl Bar {
+    fn clear(&self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}

@@ -1,0 +1,148 @@
+//! What a replay found, as one object: the JSON of `pendulum replay --format json`.
+
+mod collect;
+mod flows;
+mod text;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+pub use collect::Collector;
+pub use flows::FlowRow;
+pub use text::write_text;
+
+use super::orientation::Evidence;
+
+/// Everything. Rates in bit/s of link-layer or payload bytes as named, times in seconds, sizes in bytes.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// From the first to the last packet of the WAN capture.
+    pub duration_s: f64,
+    /// Frames read.
+    pub packets: Packets,
+    /// The link.
+    pub link: LinkReport,
+    /// Each direction.
+    pub directions: Directions,
+    /// Shares of the time in which the case was known; all 0 if it never was.
+    pub phase_share: PhaseShares,
+    /// Changes of case.
+    pub phase_transitions: u64,
+    /// The verdict that held longest.
+    pub verdict: &'static str,
+    /// Mean period of the swing between the two buffers.
+    pub swing_period_s: Option<f64>,
+    /// Pearson's correlation of both queues.
+    pub queue_correlation: Option<f64>,
+    /// Download over upload.
+    pub throughput_ratio: Ratio,
+    /// The largest flows, most delivered bytes first.
+    pub flows: Vec<FlowRow>,
+    /// Number of all flows, one-sided attempts included.
+    pub flows_total: u64,
+    /// How it was decided which end is home.
+    pub home_by: Option<Evidence>,
+    /// Measurements lost, by reason, where there are any.
+    pub lost: BTreeMap<&'static str, u64>,
+    /// What stands in the way of trusting all this.
+    pub warnings: Vec<String>,
+}
+
+/// Frames read.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Packets {
+    /// Of the WAN capture.
+    pub wan: u64,
+    /// Of the LAN capture.
+    pub lan: u64,
+}
+
+/// Rates of the link.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct LinkReport {
+    /// Bits per second; null if no packet travelled that way.
+    pub uplink_rate_bps: Option<f64>,
+    /// Likewise.
+    pub downlink_rate_bps: Option<f64>,
+    /// `config` if both were given, `learnt` if any was measured.
+    pub rate_source: &'static str,
+}
+
+/// Both directions.
+#[derive(Clone, Debug, Serialize)]
+pub struct Directions {
+    /// From home.
+    pub up: DirectionReport,
+    /// To home.
+    pub down: DirectionReport,
+}
+
+/// One direction of the link, at the WAN capture.
+#[derive(Clone, Debug, Serialize)]
+pub struct DirectionReport {
+    /// By class.
+    pub segments: BTreeMap<&'static str, u64>,
+    /// Link-layer bytes of all classes.
+    pub bytes: u64,
+    /// Payload that was acknowledged, in bits per second of the whole capture.
+    pub goodput_bps: f64,
+    /// Share of the link rate in use; null if that is unknown.
+    pub utilization: Option<f64>,
+    /// Segments whose payload had passed before.
+    pub retransmitted_segments: u64,
+    /// Segments that filled a gap which had just opened.
+    pub reordered_segments: u64,
+    /// The buffer in front of this direction.
+    pub queue: QueueReport,
+    /// ACKs between two data segments.
+    pub ack_burst: BurstReport,
+}
+
+/// A buffer over the whole capture.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct QueueReport {
+    /// `capture` (seen on both sides, exact) or `estimate` (from delays).
+    pub source: &'static str,
+    /// Mean level; null if it could not be seen.
+    pub mean_bytes: Option<f64>,
+    /// Highest level.
+    pub max_bytes: Option<f64>,
+    /// Mean of the lowest level within a round trip.
+    pub standing_mean_bytes: Option<f64>,
+    /// Packets that entered and never left; null without a capture on both sides.
+    pub dropped_packets: Option<u64>,
+}
+
+/// ACK bursts of one direction (paper 000, Fig. 3.4).
+#[derive(Clone, Debug, Serialize)]
+pub struct BurstReport {
+    /// Mean length of bursts of at least one ACK; null if there is none.
+    pub mean: Option<f64>,
+    /// Length that 95 % of the bursts do not exceed.
+    pub p95: Option<u64>,
+    /// Bursts by length. The key `64` stands for 64 and longer.
+    pub histogram: BTreeMap<u64, u64>,
+}
+
+/// Shares of time, 0–1.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct PhaseShares {
+    /// Case 1: only the uplink buffer holds a standing queue.
+    pub uplink_bound: f64,
+    /// Case 2: only the downlink buffer does.
+    pub downlink_bound: f64,
+    /// Case 3: both do.
+    pub balanced: f64,
+    /// Neither does.
+    pub idle: f64,
+}
+
+/// Download over upload throughput.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Ratio {
+    /// Of the goodputs; null if one direction carried no data.
+    pub measured: Option<f64>,
+    /// By the model, for buffers as large as the longest queues seen; null without two-way bulk traffic.
+    pub predicted: Option<f64>,
+}

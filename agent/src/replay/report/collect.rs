@@ -1,0 +1,223 @@
+//! Takes in what a replay tells, in bounded memory, and makes the report of it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use pendulum_model::detector::Detector;
+use pendulum_model::findings::{Event, Phase, Verdict};
+use pendulum_model::link::{Known, Link, Provenance};
+use pendulum_model::ratio::refined;
+use pendulum_model::sample::{QueueSource, Sample};
+use pendulum_model::segment::{Class, Direction, PerDirection};
+use pendulum_model::window::SlidingMinimum;
+
+use super::super::counters::Counters;
+use super::super::flow::FlowKey;
+use super::super::packet::Lost;
+use super::super::session::{Audience, Outcome};
+use super::super::tally::Tally;
+use super::flows::{FlowRow, ROWS_MAX};
+use super::{
+    BurstReport, DirectionReport, Directions, LinkReport, Packets, PhaseShares, QueueReport, Ratio, Report,
+};
+
+/// Shorter round trips are taken as this; the detector's default.
+const SHORTEST_ROUND_TRIP: f64 = 0.01;
+
+/// Collects the figures of one replay. `on_event`: is given each phase change and finding at once.
+pub struct Collector<'a> {
+    queues: PerDirection<QueueTotals>,
+    round_trip_s: f64,
+    base_round_trip_s: Option<f64>,
+    rows: Vec<FlowRow>,
+    flows_total: u64,
+    delivered_bytes: PerDirection<u64>,
+    on_event: &'a mut dyn FnMut(&Event),
+}
+
+#[derive(Default)]
+struct QueueTotals {
+    source: Option<QueueSource>,
+    seconds: f64,
+    integral: f64,
+    standing_integral: f64,
+    max: f64,
+    minimum: SlidingMinimum,
+}
+
+impl QueueTotals {
+    fn add(&mut self, sample: &Sample, direction: Direction, round_trip_s: f64) {
+        let Some(queue) = sample.link[direction].queue else { return };
+        let seconds = sample.span.as_secs_f64();
+        self.source = Some(queue.source);
+        self.seconds += seconds;
+        self.integral += queue.mean_bytes * seconds;
+        self.max = self.max.max(queue.max_bytes);
+        self.minimum.push(sample.at, queue.min_bytes);
+        let window = Duration::try_from_secs_f64(round_trip_s).unwrap_or_default();
+        let standing = self.minimum.since(sample.at.saturating_sub(window)).unwrap_or(0.0);
+        self.standing_integral += standing * seconds;
+    }
+
+    fn mean(&self, integral: f64) -> Option<f64> {
+        (self.seconds > 0.0).then(|| integral / self.seconds)
+    }
+}
+
+impl Audience for Collector<'_> {
+    fn sample(&mut self, sample: &Sample, detector: &Detector) {
+        if let Some(seconds) = sample.round_trip {
+            self.round_trip_s = seconds.max(SHORTEST_ROUND_TRIP);
+            self.base_round_trip_s = detector.base_round_trip();
+        }
+        for direction in Direction::ALL {
+            self.queues[direction].add(sample, direction, self.round_trip_s);
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        (self.on_event)(event);
+    }
+
+    fn flow(&mut self, key: &FlowKey, tally: &Tally, at_lan: Option<&Tally>) {
+        self.flows_total += 1;
+        for direction in Direction::ALL {
+            self.delivered_bytes[direction] += tally.delivered_bytes(direction);
+        }
+        self.rows.push(FlowRow::new(key, tally, at_lan));
+        if self.rows.len() >= 2 * ROWS_MAX {
+            self.keep_largest();
+        }
+    }
+}
+
+impl<'a> Collector<'a> {
+    /// Nothing yet.
+    pub fn new(on_event: &'a mut dyn FnMut(&Event)) -> Self {
+        Self {
+            queues: PerDirection::default(),
+            round_trip_s: SHORTEST_ROUND_TRIP,
+            base_round_trip_s: None,
+            rows: Vec::new(),
+            flows_total: 0,
+            delivered_bytes: PerDirection::default(),
+            on_event,
+        }
+    }
+
+    fn keep_largest(&mut self) {
+        self.rows.sort_by(FlowRow::order);
+        self.rows.truncate(ROWS_MAX);
+    }
+
+    /// The report.
+    pub fn finish(mut self, outcome: &Outcome) -> Report {
+        self.keep_largest();
+        let detector = &outcome.detector;
+        let totals = detector.run();
+        let capacity = PerDirection::from_fn(|x| detector.capacity(x));
+        let goodput =
+            PerDirection::from_fn(|x| self.delivered_bytes[x] as f64 / outcome.duration_s.max(1e-9));
+        let both = goodput.up > 0.0 && goodput.down > 0.0;
+        let share = |phase| totals.phase_share(phase);
+        let direction = |x| self.direction(x, outcome, goodput[x], capacity[x]);
+        let lost =
+            Lost::ALL.into_iter().map(|reason| (reason.name(), outcome.meter.stats().lost[reason as usize]));
+        Report {
+            duration_s: outcome.duration_s,
+            packets: Packets { wan: outcome.frames.0, lan: outcome.frames.1 },
+            link: link_report(&capacity),
+            directions: Directions { up: direction(Direction::Up), down: direction(Direction::Down) },
+            phase_share: PhaseShares {
+                uplink_bound: share(Phase::UplinkBound),
+                downlink_bound: share(Phase::DownlinkBound),
+                balanced: share(Phase::Balanced),
+                idle: share(Phase::Idle),
+            },
+            phase_transitions: detector.transitions().iter().flatten().sum(),
+            verdict: detector.overall_verdict().name(),
+            swing_period_s: detector.run_swing_period(),
+            queue_correlation: totals.queues.correlation(),
+            throughput_ratio: Ratio {
+                measured: both.then(|| goodput.down / goodput.up),
+                predicted: self.predict(detector, &capacity),
+            },
+            flows: self.rows,
+            flows_total: self.flows_total,
+            home_by: outcome.evidence,
+            lost: lost.filter(|(_, count)| *count > 0).collect(),
+            warnings: outcome.warnings.clone(),
+        }
+    }
+
+    fn direction(
+        &self,
+        direction: Direction,
+        outcome: &Outcome,
+        goodput: f64,
+        capacity: Option<Known>,
+    ) -> DirectionReport {
+        let counters = outcome.meter.counters(direction);
+        let bytes = counters.bytes.iter().sum::<u64>();
+        let queue = &self.queues[direction];
+        let dropped =
+            outcome.crossings.filter(|_| direction == Direction::Up).map(|crossings| crossings.dropped);
+        DirectionReport {
+            segments: Class::ALL.into_iter().map(|c| (c.name(), counters.segments[c as usize])).collect(),
+            bytes,
+            goodput_bps: goodput * 8.0,
+            utilization: capacity
+                .filter(|_| outcome.duration_s > 0.0)
+                .map(|known| bytes as f64 / outcome.duration_s / known.value),
+            retransmitted_segments: counters.retransmitted_segments,
+            reordered_segments: counters.reordered_segments,
+            queue: QueueReport {
+                source: if queue.source == Some(QueueSource::Capture) { "capture" } else { "estimate" },
+                mean_bytes: queue.mean(queue.integral),
+                max_bytes: queue.mean(queue.integral).map(|_| queue.max),
+                standing_mean_bytes: queue.mean(queue.standing_integral),
+                dropped_packets: dropped,
+            },
+            ack_burst: burst_report(counters),
+        }
+    }
+
+    /// The model's ratio for buffers as large as the longest queues seen. Only where there is a ratio to predict.
+    fn predict(&self, detector: &Detector, capacity: &PerDirection<Option<Known>>) -> Option<f64> {
+        if matches!(detector.overall_verdict(), Verdict::OneWay | Verdict::Clear) {
+            return None;
+        }
+        let seen = |value: f64| (value > 0.0).then_some(Known { value, provenance: Provenance::Learnt });
+        let link = Link {
+            capacity: *capacity,
+            buffer: PerDirection::from_fn(|x| seen(self.queues[x].max)),
+            propagation: self.base_round_trip_s.and_then(|seconds| seen(seconds / 2.0)),
+        };
+        let setting = link.setting()?.ok()?;
+        Some(refined::predict(&setting).ratio).filter(|ratio| ratio.is_finite())
+    }
+}
+
+fn link_report(capacity: &PerDirection<Option<Known>>) -> LinkReport {
+    let bps = |x| capacity[x].map(|known| known.value * 8.0);
+    let told =
+        Direction::ALL.into_iter().all(|x| capacity[x].is_some_and(|c| c.provenance == Provenance::Config));
+    LinkReport {
+        uplink_rate_bps: bps(Direction::Up),
+        downlink_rate_bps: bps(Direction::Down),
+        rate_source: if told { "config" } else { "learnt" },
+    }
+}
+
+fn burst_report(counters: &Counters) -> BurstReport {
+    let histogram: BTreeMap<u64, u64> =
+        (0..).zip(counters.bursts).filter(|(_, bursts)| *bursts > 0).collect();
+    let bursts: u64 = histogram.values().sum();
+    let mut below = 0;
+    let p95 = histogram.iter().find_map(|(length, count)| {
+        below += count;
+        // Nearest rank.
+        (below * 20 >= bursts * 19).then_some(*length)
+    });
+    BurstReport { mean: (bursts > 0).then(|| counters.burst_segments as f64 / bursts as f64), p95, histogram }
+}
