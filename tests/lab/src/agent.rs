@@ -90,6 +90,23 @@ impl Agent {
         answer.map_err(|error| self.silent(error.to_string()))
     }
 
+    /// The body of a successful `GET path`, read as JSON.
+    ///
+    /// # Errors
+    /// If it does not answer, or not in JSON.
+    pub fn json(&self, path: &str) -> Result<Value, AgentError> {
+        let body = self.get(path)?;
+        serde_json::from_str(&body).map_err(|error| self.silent(format!("{path} is no JSON: {error}")))
+    }
+
+    /// Whether it has ended, which it should not do by itself.
+    ///
+    /// # Errors
+    /// If the system cannot say.
+    pub fn has_ended(&mut self) -> Result<bool, AgentError> {
+        Ok(self.process.try_wait()?.is_some())
+    }
+
     /// An error with the agent's last words, which are usually the reason.
     fn silent(&self, mut reason: String) -> AgentError {
         let written = self.process.stderr().unwrap_or_default();
@@ -104,10 +121,7 @@ impl Agent {
     /// # Errors
     /// If it does not answer, or not in JSON.
     pub fn read(&self) -> Result<AgentReading, AgentError> {
-        let body = self.get("/api/v1/state")?;
-        let state: Value = serde_json::from_str(&body)
-            .map_err(|error| self.silent(format!("/api/v1/state is no JSON: {error}")))?;
-        Ok(reading_of(&state))
+        Ok(reading_of(&self.json("/api/v1/state")?))
     }
 
     /// Ends it as a service manager would.

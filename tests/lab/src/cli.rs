@@ -2,9 +2,12 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pendulum_lab::delay::Delays;
+use pendulum_lab::demo::DemoOptions;
+use pendulum_lab::interrupt::Interrupt;
 use pendulum_lab::lab::LinkSpec;
 use pendulum_lab::shaper::Shaper;
 use pendulum_model::rate::{BufferSize, Rate, Span};
@@ -23,6 +26,8 @@ pub(crate) enum Command {
     List,
     /// Run an experiment and compare it with the paper and the model.
     Run(RunArgs),
+    /// Show what the agent sees while a download collapses beside uploads.
+    Demo(DemoArgs),
     /// Build a link, say how to enter its machines, and keep it until Ctrl-C.
     Up(UpArgs),
     /// Remove what labs that were killed have left behind; running labs are not touched.
@@ -65,6 +70,38 @@ pub(crate) struct AgentArgs {
     /// Offer the agent's page outside the lab, at this address.
     #[arg(long, value_name = "ADDR:PORT", requires = "agent")]
     pub(crate) agent_listen: Option<SocketAddr>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// The agent to show, a `pendulum` binary.
+    #[arg(long, value_name = "PATH")]
+    agent: PathBuf,
+    /// Seconds of traffic in all [default: 85]; never less than 30.
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) seconds: Option<u64>,
+    /// Offer the agent's page at this address [default: 127.0.0.1:9924, or the next free port].
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<SocketAddr>,
+    /// Go on with link, traffic and agent after the table, until Ctrl-C.
+    #[arg(long)]
+    keep: bool,
+    /// No colours, as with NO_COLOR in the environment.
+    #[arg(long, visible_alias = "no-color")]
+    no_colour: bool,
+}
+
+impl DemoArgs {
+    pub(crate) fn options(self, interrupt: Interrupt) -> DemoOptions {
+        DemoOptions {
+            agent: self.agent,
+            total: self.seconds.map(Duration::from_secs),
+            listen: self.listen,
+            keep: self.keep,
+            no_colour: self.no_colour,
+            interrupt,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -123,6 +160,15 @@ mod tests {
     #[test]
     fn the_arguments_are_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_demo_s_help_names_its_times() {
+        let mut command = Cli::command();
+        let help = command.find_subcommand_mut("demo").expect("a subcommand").render_long_help().to_string();
+        for time in [DemoOptions::USUAL, DemoOptions::SHORTEST] {
+            assert!(help.contains(&time.as_secs().to_string()), "{time:?} in {help}");
+        }
     }
 
     #[test]

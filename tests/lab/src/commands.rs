@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pendulum_lab::agent::Agent;
 use pendulum_lab::cleanup;
+use pendulum_lab::demo::{self, DemoError, DemoOptions};
 use pendulum_lab::experiment::{self, ExperimentError, Progress, RunOptions};
 use pendulum_lab::interrupt::{Interrupt, Interrupted};
 use pendulum_lab::lab::{Lab, LabError};
@@ -16,12 +17,14 @@ use pendulum_lab::relay::Relay;
 use pendulum_lab::topology::{IpVersion, Role};
 use serde_json::{Value, json};
 
-use crate::cli::{AgentArgs, Cli, Command, Format, RunArgs, UpArgs};
+use crate::cli::{AgentArgs, Cli, Command, DemoArgs, Format, RunArgs, UpArgs};
 
 /// Exit codes after sysexits(3).
 pub(crate) const EX_USAGE: u8 = 64;
+const EX_NOINPUT: u8 = 66;
 const EX_UNAVAILABLE: u8 = 69;
 const EX_SOFTWARE: u8 = 70;
+const EX_IOERR: u8 = 74;
 const EX_NOPERM: u8 = 77;
 /// As a shell reports a death by SIGINT.
 const EXIT_INTERRUPTED: u8 = 130;
@@ -33,6 +36,7 @@ pub(crate) fn dispatch(cli: Cli) -> anyhow::Result<()> {
             Ok(())
         }
         Command::Run(args) => run(args),
+        Command::Demo(args) => demonstrate(args),
         Command::Up(args) => up(&args),
         Command::Cleanup => clean_up(),
     }
@@ -42,12 +46,22 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     let lab_error =
         error.downcast_ref::<LabError>().or_else(|| match error.downcast_ref::<ExperimentError>() {
             Some(ExperimentError::Lab(error)) => Some(error),
-            _ => None,
+            _ => match error.downcast_ref::<DemoError>() {
+                Some(DemoError::Lab(error)) => Some(error),
+                _ => None,
+            },
         });
     match lab_error {
         Some(LabError::NotRoot) => return EX_NOPERM,
         Some(LabError::Shaper(_)) => return EX_USAGE,
         Some(LabError::Delay(_)) => return EX_UNAVAILABLE,
+        _ => {}
+    }
+    match error.downcast_ref::<DemoError>() {
+        Some(DemoError::Interrupted(Interrupted)) => return EXIT_INTERRUPTED,
+        Some(DemoError::NoAgent { .. }) => return EX_NOINPUT,
+        Some(DemoError::Listen { .. }) => return EX_UNAVAILABLE,
+        Some(DemoError::Output(_)) => return EX_IOERR,
         _ => {}
     }
     match error.downcast_ref::<ExperimentError>() {
@@ -119,6 +133,14 @@ fn show(bar: &ProgressBar, progress: &Progress) {
     if bar.message() != progress.what {
         bar.set_message(progress.what.clone());
     }
+}
+
+fn demonstrate(args: DemoArgs) -> anyhow::Result<()> {
+    let interrupt = Interrupt::on_signals().context("cannot install signal handlers")?;
+    if args.seconds.is_some_and(|seconds| Duration::from_secs(seconds) < DemoOptions::SHORTEST) {
+        eprintln!("pendulum-lab: the demo takes at least {} s", DemoOptions::SHORTEST.as_secs());
+    }
+    Ok(demo::run(&args.options(interrupt))?)
 }
 
 fn up(args: &UpArgs) -> anyhow::Result<()> {

@@ -9,6 +9,7 @@ mod scenario;
 
 use std::time::Duration;
 
+pub(crate) use record::median;
 pub use record::{Measurement, Record};
 pub use report::{CaseReport, Report};
 pub use runner::{ExperimentError, Progress, RunOptions, run, run_scenario};

@@ -1,5 +1,8 @@
 //! The few system calls that the standard library has no safe form of. All unsafe code of this crate is here.
-#![expect(unsafe_code, reason = "setns, prctl and pidfd have no safe wrapper in the standard library")]
+#![expect(
+    unsafe_code,
+    reason = "setns, prctl, pidfd and TIOCGWINSZ have no safe wrapper in the standard library"
+)]
 
 use std::fs::File;
 use std::io;
@@ -78,6 +81,15 @@ impl PidFd {
         let ready = unsafe { libc::poll(&raw mut poll, 1, millis) };
         if ready < 0 { Err(io::Error::last_os_error()) } else { Ok(ready > 0) }
     }
+}
+
+/// Columns and rows of the terminal behind a descriptor; `None` if there is none, or it does not know.
+pub(crate) fn terminal_size(terminal: &impl AsRawFd) -> Option<(usize, usize)> {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: TIOCGWINSZ writes one winsize, which lives across the call.
+    let result = unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) };
+    (result == 0 && size.ws_col > 0 && size.ws_row > 0)
+        .then(|| (usize::from(size.ws_col), usize::from(size.ws_row)))
 }
 
 /// Whether this process runs as root, which every namespace operation needs.

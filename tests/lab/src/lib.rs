@@ -8,6 +8,7 @@
 pub mod agent;
 pub mod cleanup;
 pub mod delay;
+pub mod demo;
 pub mod experiment;
 pub mod interrupt;
 mod kernel;

@@ -11,6 +11,12 @@ use super::scenario::Figures;
 use crate::agent::AgentReading;
 use crate::truth::{QueueReading, QueueSummary, SocketReading};
 
+/// The middle one of the values, the upper of two; `None` without values.
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
+    let middle = values.len() / 2;
+    (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
+}
+
 /// Both queues at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueueSample {
@@ -30,6 +36,10 @@ pub(super) struct TransferSample {
     pub(super) cwnd: PerDirection<u64>,
     /// Senders' largest smoothed round-trip time.
     pub(super) rtt: PerDirection<Duration>,
+    /// Sent and not yet acknowledged, all senders together, bytes.
+    pub(super) outstanding: PerDirection<u64>,
+    /// Segments sent again since the start.
+    pub(super) retransmitted: PerDirection<u64>,
 }
 
 /// Everything observed during one scenario.
@@ -40,6 +50,7 @@ pub struct Record {
     pub(super) agent: Vec<(Duration, AgentReading)>,
     delivered: PerDirection<PerSocket>,
     in_order: PerDirection<PerSocket>,
+    retransmitted: PerDirection<PerSocket>,
 }
 
 /// A growing figure of each socket. A socket that has closed keeps its last one.
@@ -78,13 +89,19 @@ pub struct Measurement {
     pub download_cwnd_bytes: Option<f64>,
     /// The same of the uploads.
     pub upload_cwnd_bytes: Option<f64>,
+    /// Median of the senders' smoothed round-trip times, seconds.
+    pub rtt_median_s: PerDirection<Option<f64>>,
+    /// Median of what the senders have sent and not yet seen acknowledged, bytes.
+    pub outstanding_median_bytes: PerDirection<Option<f64>>,
+    /// Segments sent again, as the senders count them.
+    pub retransmitted_segments: PerDirection<Option<u64>>,
     /// How many readings of the queues these figures rest on.
     pub queue_readings: usize,
 }
 
 impl Record {
     /// Notes the sockets of both directions' receivers and senders.
-    pub(super) fn note_sockets(
+    pub(crate) fn note_sockets(
         &mut self,
         at: Duration,
         receivers: &PerDirection<Vec<SocketReading>>,
@@ -106,6 +123,10 @@ impl Record {
                 bulk(d).map(|socket| socket.cwnd_segments * socket.mss_bytes).sum()
             }),
             rtt: PerDirection::from_fn(|d| bulk(d).map(|socket| socket.rtt).max().unwrap_or_default()),
+            outstanding: PerDirection::from_fn(|d| bulk(d).map(SocketReading::outstanding_bytes).sum()),
+            retransmitted: PerDirection::from_fn(|d| {
+                self.retransmitted[d].note(bulk(d).map(|socket| (socket, socket.retransmitted_segments)))
+            }),
         });
     }
 
@@ -131,6 +152,16 @@ impl Record {
             upload_rtt_s: self.mean(from, to, |sample| sample.rtt.up.as_secs_f64()),
             download_cwnd_bytes: self.mean(from, to, |sample| sample.cwnd.down as f64),
             upload_cwnd_bytes: self.mean(from, to, |sample| sample.cwnd.up as f64),
+            rtt_median_s: PerDirection::from_fn(|d| {
+                self.median(from, to, |sample| sample.rtt[d].as_secs_f64())
+            }),
+            outstanding_median_bytes: PerDirection::from_fn(|d| {
+                self.median(from, to, |sample| sample.outstanding[d] as f64)
+            }),
+            retransmitted_segments: PerDirection::from_fn(|d| {
+                let total = |at| self.interpolate(at, |sample| sample.retransmitted[d] as f64);
+                Some((total(to)? - total(from)?).round() as u64)
+            }),
             queue_readings: queues.len(),
         }
     }
@@ -165,9 +196,23 @@ impl Record {
 
     /// Mean over the readings of a stretch in which the value is there (not zero).
     fn mean(&self, from: Duration, to: Duration, value: impl Fn(&TransferSample) -> f64) -> Option<f64> {
-        let within = self.transfers.iter().filter(|sample| (from..=to).contains(&sample.at));
-        let values: Vec<f64> = within.map(value).filter(|value| *value > 0.0).collect();
+        let values = self.present(from, to, value);
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    }
+
+    /// Median over the same readings.
+    fn median(&self, from: Duration, to: Duration, value: impl Fn(&TransferSample) -> f64) -> Option<f64> {
+        median(self.present(from, to, value))
+    }
+
+    fn present(&self, from: Duration, to: Duration, value: impl Fn(&TransferSample) -> f64) -> Vec<f64> {
+        let within = self.transfers.iter().filter(|sample| (from..=to).contains(&sample.at));
+        within.map(value).filter(|value| *value > 0.0).collect()
+    }
+
+    /// Notes both queues.
+    pub(crate) fn note_queues(&mut self, at: Duration, queue: PerDirection<QueueReading>) {
+        self.queues.push(QueueSample { at, queue });
     }
 
     /// The queues over time, as CSV.
@@ -263,5 +308,30 @@ mod tests {
         let measured = Record::default().measure(Duration::ZERO, Duration::from_secs(1));
         assert_eq!(measured.figures, Figures::default());
         assert!(measured.uplink_queue.is_none() && measured.download_rtt_s.is_none());
+        assert_eq!(measured.retransmitted_segments, PerDirection::default());
+    }
+
+    #[test]
+    fn a_median_is_one_of_the_values() {
+        assert_eq!(median(vec![9.0, 1.0, 4.0]), Some(4.0));
+        assert_eq!(median(vec![2.0, 1.0]), Some(2.0));
+        assert_eq!(median(Vec::new()), None);
+    }
+
+    #[test]
+    fn retransmissions_of_a_stretch_are_those_between_its_bounds() {
+        let mut record = Record::default();
+        for (second, total) in [(0, 0), (1, 5), (2, 9), (3, 20)] {
+            let socket =
+                SocketReading { retransmitted_segments: total, sent_bytes: 103_000, ..sender("a", 1) };
+            record.note_sockets(
+                Duration::from_secs(second),
+                &downloads(Vec::new()),
+                &downloads(vec![socket]),
+            );
+        }
+        let measured = record.measure(Duration::from_secs(1), Duration::from_secs(2));
+        assert_eq!(measured.retransmitted_segments.down, Some(4));
+        assert_eq!(measured.outstanding_median_bytes, PerDirection { up: None, down: Some(3000.0) });
     }
 }

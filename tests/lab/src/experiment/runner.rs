@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use pendulum_model::segment::{Direction, PerDirection};
 use serde_json::{Value, json};
 
-use super::record::{QueueSample, Record};
+use super::record::Record;
 use super::report::{CaseReport, Report};
 use super::scenario::{Case, Scenario};
 use super::{About, Experiment};
@@ -210,7 +210,7 @@ impl Observer<'_> {
             up: QueueReading::take(&self.lab.gateway(), WAN_DEVICE)?,
             down: QueueReading::take(&self.lab.host(Role::R1), LINK_DEVICE)?,
         };
-        self.record.queues.push(QueueSample { at: start.elapsed(), queue });
+        self.record.note_queues(start.elapsed(), queue);
         if tick.is_multiple_of(SOCKETS_EVERY) {
             let sockets = |role| read_sockets(&self.lab.host(role));
             let receivers = PerDirection { up: sockets(Role::U1)?, down: sockets(Role::D2)? };

@@ -21,8 +21,12 @@ pub struct SocketReading {
     pub acked_bytes: u64,
     /// Segments delivered so far, as this end knows from ACKs and SACKs, each once (`tcpi_delivered`): no jumps after a loss.
     pub delivered_segments: u64,
+    /// Payload bytes sent so far, those sent again included (`tcpi_bytes_sent`).
+    pub sent_bytes: u64,
     /// Payload bytes sent again so far.
     pub retransmitted_bytes: u64,
+    /// Segments sent again so far (`tcpi_total_retrans`).
+    pub retransmitted_segments: u64,
     /// Congestion window, segments.
     pub cwnd_segments: u64,
     /// Largest segment's payload, bytes.
@@ -35,6 +39,11 @@ impl SocketReading {
     /// Payload delivered so far, bytes, if all segments are full: right for bulk data only.
     pub fn delivered_bytes(&self) -> u64 {
         self.delivered_segments * self.mss_bytes
+    }
+
+    /// Payload bytes sent and not yet acknowledged: highest sequence sent less highest ACK, as the agent counts it.
+    pub fn outstanding_bytes(&self) -> u64 {
+        self.sent_bytes.saturating_sub(self.retransmitted_bytes).saturating_sub(self.acked_bytes)
     }
 
     /// Whether this socket sends bulk data. iperf3's control connection sends next to nothing.
@@ -73,7 +82,13 @@ fn parse(line: &str) -> Option<SocketReading> {
             "bytes_received" => reading.received_bytes = number(),
             "bytes_acked" => reading.acked_bytes = number(),
             "delivered" => reading.delivered_segments = number(),
+            "bytes_sent" => reading.sent_bytes = number(),
             "bytes_retrans" => reading.retransmitted_bytes = number(),
+            // Now unacknowledged, and in all: `retrans:0/12`.
+            "retrans" => {
+                reading.retransmitted_segments =
+                    value.split('/').nth(1).and_then(|total| total.parse().ok()).unwrap_or(0);
+            }
             "cwnd" => reading.cwnd_segments = number(),
             "mss" => reading.mss_bytes = number(),
             "rtt" => {
@@ -102,6 +117,16 @@ mod tests {
         assert_eq!((reading.cwnd_segments, reading.mss_bytes), (10, 1448));
         assert_eq!(reading.delivered_segments, 77);
         assert_eq!(reading.rtt, Duration::from_micros(1_204_500));
+    }
+
+    #[test]
+    fn a_sender_s_line_tells_what_is_outstanding() {
+        let line = "ESTAB 0 52128 192.168.1.3:50734 198.18.2.2:5300 ts sack reno rtt:1204.5/30.1 mss:1448 cwnd:36 bytes_sent:562000 \
+                    bytes_retrans:2896 bytes_acked:500001 unacked:41 retrans:0/2 lost:1 sacked:3 delivered:350";
+        let reading = parse(line).unwrap();
+        assert_eq!(reading.outstanding_bytes(), 562_000 - 2896 - 500_001);
+        assert_eq!(reading.retransmitted_segments, 2);
+        assert!(reading.sends_bulk());
     }
 
     #[test]
