@@ -11,6 +11,7 @@ use clap::{Parser, Subcommand};
 
 use crate::config::Config;
 use crate::exit::{Exit, Failure, answer};
+use crate::replay;
 
 /// Shows which of a link's two buffers holds the traffic, and why downloads collapse while something uploads.
 #[derive(Debug, Parser)]
@@ -30,6 +31,8 @@ enum Command {
     Run(run::Options),
     /// Tell what this machine can and cannot do for the agent, and the remedy for what is missing
     Doctor(crate::doctor::Options),
+    /// Say from a capture what the agent would have said on the spot
+    Replay(replay::cli::ReplayArgs),
     /// Recommend buffer sizes for a link, and predict what they give
     Advise(advise::Options),
     /// Check a configuration file and say where it is wrong
@@ -55,6 +58,10 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Run(options) => run::run(&options),
         Command::Doctor(options) => crate::doctor::doctor(&options),
+        Command::Replay(options) => {
+            replay::cli::run(&options)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Advise(options) => advise::advise(&options),
         Command::CheckConfig { file } => check_config(&file),
     }

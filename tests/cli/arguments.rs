@@ -13,7 +13,7 @@ fn pendulum(arguments: &[&str]) -> (i32, String, String) {
 fn help_is_a_success_on_stdout_and_names_what_there_is() {
     let (code, stdout, stderr) = pendulum(&["--help"]);
     assert_eq!((code, stderr.as_str()), (0, ""));
-    for command in ["run", "doctor", "check-config", "advise"] {
+    for command in ["run", "doctor", "check-config", "replay", "advise"] {
         assert!(stdout.contains(&format!("\n  {command} ")), "{command} is not in\n{stdout}");
         let (code, stdout, _) = pendulum(&[command, "--help"]);
         assert_eq!(code, 0);
@@ -111,5 +111,15 @@ fn advice_refuses_what_contradicts_itself() {
         let (code, _, stderr) = pendulum(&[&LINK[..], arguments].concat());
         assert_eq!(code, exit, "{stderr}");
         assert!(stderr.contains(part), "{stderr}");
+    }
+}
+
+#[test]
+fn a_capture_that_is_missing_is_66_and_one_that_is_none_is_65() {
+    let none = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    for (file, exit) in [("/nonexistent/wan.pcap", 66), (none, 65)] {
+        let (code, stdout, stderr) = pendulum(&["replay", "--wan", file]);
+        assert_eq!((code, stdout.as_str()), (exit, ""), "{stderr}");
+        assert!(stderr.contains(file), "{stderr}");
     }
 }
