@@ -15,6 +15,9 @@ mod cases;
 #[path = "../../../tests/support/craft.rs"]
 pub(super) mod craft;
 
+mod captures;
+mod ns3;
+
 use cases::{Case, cases};
 use craft::{CraftedFrame, LinkLayer};
 

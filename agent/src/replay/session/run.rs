@@ -1,0 +1,333 @@
+//! The frames of both captures in the order of time, through meter, queues and detector.
+
+use pendulum_model::detector::{Config, Detector};
+use pendulum_model::link::Link;
+use pendulum_model::sample::{FlowSample, Sample};
+use pendulum_model::segment::{Direction, PerDirection};
+
+use super::super::capture::{Capture, CaptureError, Record};
+use super::super::flow::FlowKey;
+use super::super::intervals::Intervals;
+use super::super::meter::{Meter, MeterConfig, Observation};
+use super::super::orientation::Orientation;
+use super::super::packet::{Packet, outline, parse};
+use super::super::queue::Queue;
+use super::super::queue::delay::{Answer, DelayQueue};
+use super::super::queue::exact::{Crossings, ExactQueue, Sighting};
+use super::super::survey::{Surveyed, direction_of};
+use super::super::table::Entry;
+use super::super::tally::{Tally, Turns};
+use super::{Audience, Outcome, Task, Watch};
+
+/// Flows are read this often.
+const FLOWS_NS: u64 = 1_000_000_000;
+
+pub(super) struct Session {
+    wan: Capture,
+    lan: Option<Capture>,
+    origin_ns: u64,
+    lan_offset_ns: i64,
+    orientation: Orientation,
+    meter: Meter<Tally>,
+    lan_meter: Meter<Tally>,
+    intervals: Intervals,
+    detector: Detector,
+    active: Vec<FlowKey>,
+    flows_due_ns: u64,
+    flows_seen: u64,
+    last_ns: u64,
+    unoriented: u64,
+    warnings: Vec<String>,
+}
+
+impl Session {
+    pub(super) fn open(task: &Task, surveyed: Surveyed, link: Link) -> Result<Self, CaptureError> {
+        let lan = task.lan.as_deref().map(Capture::open).transpose()?;
+        let delay = |x: Direction| match link.capacity(x) {
+            Some(rate) => Queue::Delay(Box::new(DelayQueue::new(0, x, rate, link.capacity(x.opposite())))),
+            None => Queue::Unknown,
+        };
+        let queues = PerDirection {
+            up: match lan {
+                Some(_) => Queue::Exact(Box::new(ExactQueue::new(0, surveyed.translates))),
+                None => delay(Direction::Up),
+            },
+            down: delay(Direction::Down),
+        };
+        Ok(Self {
+            wan: Capture::open(&task.wan)?,
+            lan,
+            origin_ns: surveyed.origin_ns,
+            lan_offset_ns: surveyed.lan_offset_ns,
+            orientation: surveyed.orientation,
+            meter: Meter::new(MeterConfig::default()),
+            lan_meter: Meter::new(MeterConfig::default()),
+            intervals: Intervals::new(queues),
+            detector: Detector::new(Config { link, ..Config::default() }),
+            active: Vec::new(),
+            flows_due_ns: FLOWS_NS,
+            flows_seen: 0,
+            last_ns: 0,
+            unoriented: 0,
+            warnings: surveyed.warnings,
+        })
+    }
+
+    /// Read both captures to the end of the WAN capture.
+    pub(super) fn run(&mut self, watch: &dyn Watch, audience: &mut dyn Audience) -> Result<(), CaptureError> {
+        watch.begin("replaying", self.wan.file_bytes());
+        let mut has_lan = match &mut self.lan {
+            Some(lan) => lan.advance()?,
+            None => false,
+        };
+        while self.wan.advance()? {
+            let Some(wan_ns) = self.wan.record().map(|record| record.time_ns) else { break };
+            let wan_ns = wan_ns.saturating_sub(self.origin_ns);
+            while has_lan {
+                let Some(lan_ns) = self.lan_time_ns() else { break };
+                // At the same time the LAN comes first: what passes an empty buffer at once has entered it before.
+                if lan_ns > i128::from(wan_ns) {
+                    break;
+                }
+                if let Ok(at_ns) = u64::try_from(lan_ns) {
+                    self.on_lan(at_ns);
+                }
+                has_lan = match &mut self.lan {
+                    Some(lan) => lan.advance()?,
+                    None => false,
+                };
+            }
+            // A packet of another queue of the device may come a little late: time never runs backwards.
+            self.last_ns = self.last_ns.max(wan_ns);
+            self.on_wan(self.last_ns, audience);
+            watch.at(self.wan.read_bytes());
+        }
+        Ok(())
+    }
+
+    /// Time of the LAN capture's packet, from the first packet of the WAN capture on; negative before it.
+    fn lan_time_ns(&self) -> Option<i128> {
+        let record = self.lan.as_ref()?.record()?;
+        Some(i128::from(record.time_ns) + i128::from(self.lan_offset_ns) - i128::from(self.origin_ns))
+    }
+
+    fn on_lan(&mut self, at_ns: u64) {
+        let Some(record) = self.lan.as_ref().and_then(Capture::record) else { return };
+        let frame = record.frame();
+        let packet = parse(&frame);
+        let Some(direction) = direction_of(&mut self.orientation, &record, &packet) else { return };
+        let Queue::Exact(queue) = self.intervals.queue(Direction::Up) else { return };
+        match packet {
+            Packet::Tcp(segment) => {
+                let local =
+                    self.orientation.is_home(segment.source) && self.orientation.is_home(segment.destination);
+                if direction == Direction::Up && !local {
+                    queue.enter(at_ns, &Sighting::of_segment(FlowKey::of(&segment, direction), &segment));
+                }
+                let observation = self.lan_meter.observe_packet(direction, at_ns, &frame, packet);
+                if let (Some(observed), Some((_, entry))) = (observation.observed, observation.flow) {
+                    let Entry { flow, note } = entry;
+                    note.note(direction, at_ns, &segment, &observed, flow);
+                }
+            }
+            _ => {
+                if let (Direction::Up, Some(outline)) = (direction, outline(&frame))
+                    && !self.orientation.is_home(outline.destination)
+                {
+                    queue.enter(at_ns, &Sighting::of_outline(&outline));
+                }
+            }
+        }
+    }
+
+    fn on_wan(&mut self, now_ns: u64, audience: &mut dyn Audience) {
+        if self.intervals.is_due(now_ns) {
+            if now_ns >= self.flows_due_ns {
+                self.read_flows(now_ns);
+            }
+            let detector = &mut self.detector;
+            self.intervals.advance(now_ns, &mut |sample| pass_on(sample, detector, audience));
+        }
+        let Some(record) = self.wan.record() else { return };
+        let packet = parse(&record.frame());
+        let Some(direction) = direction_of(&mut self.orientation, &record, &packet) else {
+            self.unoriented += 1;
+            return;
+        };
+        pass_queues(&mut self.intervals, direction, now_ns, &record, &packet);
+        let observation = self.meter.observe_packet(direction, now_ns, &record.frame(), packet);
+        let wire_bytes =
+            observation.segment.map_or(u64::from(record.frame().frame_bytes()), |s| s.wire_bytes());
+        self.intervals.count(direction, &observation, wire_bytes);
+        if let Some((key, entry)) = &observation.evicted {
+            audience.flow(key, &entry.note, self.lan_meter.table().get(key).map(|lan| &lan.note));
+        }
+        note(&mut self.intervals, &mut self.active, &mut self.flows_seen, direction, now_ns, observation);
+    }
+
+    /// Tell the open interval what the flows did since they were last read.
+    fn read_flows(&mut self, now_ns: u64) {
+        self.flows_due_ns = now_ns / FLOWS_NS * FLOWS_NS + FLOWS_NS;
+        let mut samples = Vec::new();
+        for key in std::mem::take(&mut self.active) {
+            let Some(entry) = self.meter.table_mut().get_mut(&key) else { continue };
+            let note = &mut entry.note;
+            note.listed = false;
+            for direction in Direction::ALL {
+                let data_bytes = std::mem::take(&mut note.halves[direction as usize].fresh_bytes);
+                if data_bytes == 0 {
+                    continue;
+                }
+                let half = &note.halves[direction as usize];
+                let both = |pick: fn(&Turns) -> Option<u32>| {
+                    let [up, down] = &note.halves;
+                    Some(f64::from(pick(&up.turns)?) / 1e6 + f64::from(pick(&down.turns)?) / 1e6)
+                };
+                samples.push(FlowSample {
+                    id: note.id,
+                    direction,
+                    data_bytes,
+                    in_flight_bytes: Some(f64::from(half.in_flight.now())),
+                    round_trip: both(|turns| turns.last_us),
+                    base_round_trip: both(|turns| turns.min_us),
+                });
+            }
+        }
+        self.intervals.note_flows(samples);
+    }
+
+    pub(super) fn finish(mut self, audience: &mut dyn Audience) -> Outcome {
+        self.read_flows(self.last_ns);
+        let detector = &mut self.detector;
+        self.intervals.finish(self.last_ns, &mut |sample| pass_on(sample, detector, audience));
+        for (key, entry) in self.meter.drain() {
+            audience.flow(&key, &entry.note, self.lan_meter.table().get(&key).map(|lan| &lan.note));
+        }
+        let crossings = match &self.intervals.queues().up {
+            Queue::Exact(queue) => Some(queue.crossings()),
+            _ => None,
+        };
+        self.warn(crossings);
+        Outcome {
+            duration_s: self.last_ns as f64 / 1e9,
+            frames: (self.wan.notes().frames, self.lan.as_ref().map_or(0, |lan| lan.notes().frames)),
+            evidence: self.orientation.evidence(),
+            meter: self.meter,
+            detector: self.detector,
+            crossings,
+            warnings: self.warnings,
+        }
+    }
+
+    fn warn(&mut self, crossings: Option<Crossings>) {
+        for capture in [Some(&self.wan), self.lan.as_ref()].into_iter().flatten() {
+            let (path, notes) = (capture.path().display(), capture.notes());
+            if let Some(offset) = notes.cut_off_at {
+                self.warnings
+                    .push(format!("{path} is cut off at byte {offset}: the packets before it were used"));
+            }
+            if notes.unusable > 0 {
+                let unusable = notes.unusable;
+                self.warnings.push(format!(
+                    "{unusable} packets of {path} carry no time or an unknown link header and were left out"
+                ));
+            }
+        }
+        if self.unoriented > 0 {
+            let unoriented = self.unoriented;
+            self.warnings.push(format!(
+                "{unoriented} packets between unknown addresses were left out; name yours with --home PREFIX"
+            ));
+        }
+        for direction in Direction::ALL {
+            if let Queue::Delay(queue) = &self.intervals.queues()[direction]
+                && queue.unconfirmed() * 2 > queue.answers()
+            {
+                let name = direction.name();
+                self.warnings.push(format!(
+                    "the {name}link was always busy: a queue that never drained would not show, and the estimate of its \
+                     queue is a lower bound"
+                ));
+            }
+        }
+        if let Some(Crossings { matched, unmatched, .. }) = crossings
+            && unmatched * 20 > matched
+        {
+            self.warnings.push(format!(
+                "{unmatched} of {} packets that left were not seen on the LAN side: the uplink queue is a lower bound",
+                matched + unmatched
+            ));
+        }
+    }
+}
+
+/// A packet of the WAN capture at the two buffers; its answers come later ([`note`]).
+fn pass_queues(
+    intervals: &mut Intervals,
+    direction: Direction,
+    now_ns: u64,
+    record: &Record<'_>,
+    packet: &Packet,
+) {
+    let frame = record.frame();
+    match intervals.queue(direction) {
+        Queue::Exact(queue) => {
+            let sighting = match packet {
+                Packet::Tcp(segment) => Some(Sighting::of_segment(FlowKey::of(segment, direction), segment)),
+                _ => outline(&frame).as_ref().map(Sighting::of_outline),
+            };
+            if let Some(sighting) = sighting {
+                queue.leave(now_ns, &sighting, frame.frame_bytes());
+            }
+        }
+        Queue::Delay(queue) => queue.pass(now_ns, frame.frame_bytes()),
+        Queue::Unknown => {}
+    }
+}
+
+/// Note a segment in its flow, and what its end's delay tells about the queue.
+fn note(
+    intervals: &mut Intervals,
+    active: &mut Vec<FlowKey>,
+    flows_seen: &mut u64,
+    direction: Direction,
+    now_ns: u64,
+    observation: Observation<'_, Tally>,
+) {
+    let (Some(segment), Some(observed), Some((key, entry))) =
+        (observation.segment, observation.observed, observation.flow)
+    else {
+        return;
+    };
+    let Entry { flow, note } = entry;
+    if note.id == 0 {
+        *flows_seen += 1;
+        note.id = *flows_seen;
+    }
+    let turn = note.note(direction, now_ns, &segment, &observed, flow);
+    if segment.payload_bytes > 0 && !note.listed {
+        note.listed = true;
+        active.push(key);
+    }
+    let Some(turn) = turn else { return };
+    intervals.note_turn(direction, now_ns, f64::from(turn.us) / 1e6);
+    if let Queue::Delay(queue) = intervals.queue(direction) {
+        queue.observe(&Answer {
+            at_ns: now_ns,
+            end: match direction {
+                Direction::Up => key.home_addr,
+                Direction::Down => key.remote_addr,
+            },
+            delay_ns: u64::from(turn.us) * 1000,
+            question_bytes: turn.question_bytes,
+            answer_bytes: segment.frame_bytes,
+        });
+    }
+}
+
+fn pass_on(sample: &Sample, detector: &mut Detector, audience: &mut dyn Audience) {
+    for event in detector.push(sample) {
+        audience.event(&event);
+    }
+    audience.sample(sample, detector);
+}

@@ -1,0 +1,235 @@
+//! Simulated captures with known truth (`shared/data/ns3` beside the repository): what the replay says of them against
+//! what the simulator logged.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use pendulum_model::rate::Rate;
+use serde_json::Value;
+
+use crate::replay::cli::{Format, ReplayArgs, answer};
+
+fn data(scenario: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/ns3").join(scenario);
+    if path.is_dir() {
+        return Some(path);
+    }
+    println!("skipped: {} is not there", path.display());
+    None
+}
+
+fn unpacked(path: &Path) -> String {
+    let mut text = String::new();
+    let file = std::fs::File::open(path).expect("truth");
+    zstd::Decoder::new(file).and_then(|mut decoder| decoder.read_to_string(&mut text)).expect("truth");
+    text
+}
+
+/// Columns of a CSV file by name, as numbers where they are.
+fn columns<const N: usize>(path: &Path, names: [&str; N]) -> Vec<[f64; N]> {
+    let text = unpacked(path);
+    let mut lines = text.lines();
+    let header: Vec<&str> = lines.next().expect("header").split(',').collect();
+    let places = names.map(|name| header.iter().position(|column| *column == name).expect(name));
+    lines
+        .map(|line| {
+            let cells: Vec<&str> = line.split(',').collect();
+            places.map(|place| cells[place].parse().expect("a number"))
+        })
+        .collect()
+}
+
+/// Time-weighted mean and maximum of a queue log up to `end` seconds.
+fn queue_truth(directory: &Path, file: &str, end: f64) -> (f64, f64) {
+    let (mut integral, mut highest, mut at, mut level) = (0.0, 0.0_f64, 0.0, 0.0);
+    for [time, bytes] in columns(&directory.join(file), ["t_s", "bytes"]) {
+        if time > end {
+            break;
+        }
+        integral += level * (time - at);
+        (at, level) = (time, bytes);
+        highest = highest.max(bytes);
+    }
+    ((integral + level * (end - at)) / end, highest)
+}
+
+/// Shares of time in the cases 1 (up), 2 (down), 3 (both), 0 (neither), by both thresholds of the truth.
+fn share_truth(directory: &Path) -> [[f64; 2]; 4] {
+    let rows = columns(&directory.join("truth.csv.zst"), ["case_eps_mtu", "case_eps_0"]);
+    [1.0, 2.0, 3.0, 0.0].map(|case| {
+        [0, 1].map(|column| rows.iter().filter(|row| row[column] == case).count() as f64 / rows.len() as f64)
+    })
+}
+
+struct Replayed {
+    directory: PathBuf,
+    report: Value,
+    summary: Value,
+}
+
+fn replayed(scenario: &str, with_lan: bool) -> Option<Replayed> {
+    let directory = data(scenario)?;
+    let text = std::fs::read_to_string(directory.join("summary.json")).expect("summary");
+    let summary: Value = serde_json::from_str(&text).expect("summary");
+    let rate = |name: &str| {
+        let bits = summary["parameters"][name].as_u64().expect("a rate");
+        Rate::from_bits_per_second(bits)
+    };
+    let args = ReplayArgs {
+        wan: directory.join("wan.pcap.zst"),
+        lan: with_lan.then(|| directory.join("lan.pcap.zst")),
+        uplink_rate: rate("cu"),
+        downlink_rate: rate("cd"),
+        home: Vec::new(),
+        format: Format::Json,
+    };
+    let mut out = Vec::new();
+    answer(&args, &mut out).expect("replays");
+    Some(Replayed { report: serde_json::from_slice(&out).expect("JSON"), directory, summary })
+}
+
+impl Replayed {
+    fn figure(&self, pointer: &str) -> f64 {
+        self.report
+            .pointer(pointer)
+            .and_then(Value::as_f64)
+            .unwrap_or_else(|| panic!("{pointer} is no figure"))
+    }
+
+    fn truth(&self, pointer: &str) -> f64 {
+        self.summary
+            .pointer(pointer)
+            .and_then(Value::as_f64)
+            .unwrap_or_else(|| panic!("{pointer} is no figure"))
+    }
+
+    /// The figure is within `tolerance` (a fraction of the truth) of the truth.
+    fn close(&self, pointer: &str, truth: f64, tolerance: f64) {
+        let figure = self.figure(pointer);
+        assert!((figure - truth).abs() <= tolerance * truth.abs(), "{pointer} is {figure}, truth {truth}");
+    }
+
+    /// Phase shares lie in the band that the truth's two thresholds span, ± 0.05.
+    fn check_shares(&self) {
+        let names = ["uplink_bound", "downlink_bound", "balanced", "idle"];
+        for (name, truth) in names.into_iter().zip(share_truth(&self.directory)) {
+            let share = self.figure(&format!("/phase_share/{name}"));
+            let (low, high) = (truth[0].min(truth[1]), truth[0].max(truth[1]));
+            assert!((low - 0.05..=high + 0.05).contains(&share), "{name} is {share}, truth {truth:?}");
+        }
+    }
+
+    /// The uplink queue of both captures is the simulator's own.
+    fn check_uplink_queue(&self) {
+        let (mean, highest) = queue_truth(&self.directory, "queue_R2_up.csv.zst", self.figure("/duration_s"));
+        assert_eq!(self.report["directions"]["up"]["queue"]["source"], "capture");
+        self.close("/directions/up/queue/mean_bytes", mean, 0.01);
+        assert_eq!(self.figure("/directions/up/queue/max_bytes"), highest);
+    }
+
+    fn check_downlink_queue(&self, tolerance: f64) {
+        let (mean, highest) =
+            queue_truth(&self.directory, "queue_R1_down.csv.zst", self.figure("/duration_s"));
+        assert_eq!(self.report["directions"]["down"]["queue"]["source"], "estimate");
+        self.close("/directions/down/queue/mean_bytes", mean, tolerance);
+        self.close("/directions/down/queue/max_bytes", highest, 0.1);
+    }
+
+    /// Retransmissions are the sender's own count; what was dropped before the WAN capture shows by its repetition.
+    fn check_retransmissions(&self) {
+        for flow in self.summary["sim"]["flows"].as_array().expect("flows") {
+            let direction = if flow["dir"] == "D" { "down" } else { "up" };
+            let pointer = format!("/directions/{direction}/retransmitted_segments");
+            assert_eq!(self.figure(&pointer), flow["retx"].as_f64().expect("a count"), "{pointer}");
+        }
+    }
+
+    /// What the applications received, but for what was under way at the end.
+    fn check_goodput(&self, tolerance: f64) {
+        for flow in self.summary["sim"]["flows"].as_array().expect("flows") {
+            let direction = if flow["dir"] == "D" { "down" } else { "up" };
+            let received = flow["rx"].as_f64().expect("bytes") * 8.0 / self.figure("/duration_s");
+            self.close(&format!("/directions/{direction}/goodput_bps"), received, tolerance);
+        }
+    }
+}
+
+#[test]
+fn s3_swings() {
+    let Some(run) = replayed("s3", true) else { return };
+    assert_eq!(run.report["verdict"], "swinging");
+    run.check_shares();
+    run.close("/swing_period_s", run.truth("/steady/alternation/mean_cycle_s"), 0.1);
+    run.check_uplink_queue();
+    run.check_downlink_queue(0.05);
+    run.check_retransmissions();
+    run.check_goodput(0.005);
+    run.close("/directions/down/ack_burst/mean", run.truth("/steady/ack_burst_R1_down/mean_nonzero"), 0.02);
+    run.close("/directions/up/ack_burst/mean", run.truth("/steady/ack_burst_R2_up/mean_nonzero"), 0.02);
+    run.close("/throughput_ratio/measured", run.truth("/steady/r"), 0.02);
+    assert!(run.figure("/queue_correlation") < -0.6);
+}
+
+#[test]
+fn s3_swings_by_the_wan_capture_alone() {
+    let Some(run) = replayed("s3", false) else { return };
+    assert_eq!(run.report["verdict"], "swinging");
+    run.check_shares();
+    let (mean, _) = queue_truth(&run.directory, "queue_R2_up.csv.zst", run.figure("/duration_s"));
+    run.close("/directions/up/queue/mean_bytes", mean, 0.05);
+    run.check_downlink_queue(0.05);
+}
+
+#[test]
+fn s5_is_locked() {
+    let Some(run) = replayed("s5", true) else { return };
+    assert_eq!(run.report["verdict"], "locked_uplink");
+    run.check_shares();
+    run.check_uplink_queue();
+    run.check_retransmissions();
+    run.check_goodput(0.02);
+    run.close("/directions/up/utilization", run.truth("/steady/util_up"), 0.01);
+    run.close("/directions/up/ack_burst/mean", run.truth("/steady/ack_burst_R2_up/mean_nonzero"), 0.05);
+}
+
+#[test]
+fn s9a_is_one_way() {
+    let Some(run) = replayed("s9a_download_only", true) else { return };
+    assert_eq!(run.report["verdict"], "one_way");
+    run.check_shares();
+    run.check_uplink_queue();
+    run.check_downlink_queue(0.1);
+    run.check_retransmissions();
+    run.check_goodput(0.005);
+    assert_eq!(run.report["throughput_ratio"]["measured"], Value::Null);
+}
+
+/// Counted over the whole capture, not only the summary's steady stretch: what leaves R2 is what the WAN capture shows.
+#[test]
+fn class_counts_are_those_of_the_routers() {
+    for scenario in ["s3", "s5", "s9a_download_only"] {
+        let Some(run) = replayed(scenario, true) else { return };
+        for (direction, file) in [("up", "queue_R2_up.csv.zst"), ("down", "queue_R1_down.csv.zst")] {
+            let end = run.figure("/duration_s");
+            let text = unpacked(&run.directory.join(file));
+            // Dequeued packets: time, size, and whether they carry data.
+            let left: Vec<bool> = text
+                .lines()
+                .skip(1)
+                .map(|line| line.split(',').collect::<Vec<_>>())
+                .filter(|cells| cells[4] == "D" && cells[0].parse::<f64>().is_ok_and(|time| time <= end))
+                .map(|cells| cells[6] == "1")
+                .collect();
+            let data = left.iter().filter(|is_data| **is_data).count() as f64;
+            let segments = &run.report["directions"][direction]["segments"];
+            let all: u64 = segments.as_object().expect("classes").values().filter_map(Value::as_u64).sum();
+            let counted = segments["data"].as_u64().expect("a count") as f64;
+            // A packet or two may be between the router and the capture at the end.
+            assert!(
+                (counted - data).abs() <= 2.0,
+                "{scenario} {direction}: {counted} data segments, truth {data}"
+            );
+            assert!((all as f64 - left.len() as f64).abs() <= 3.0, "{scenario} {direction}: {all} segments");
+        }
+    }
+}
