@@ -83,19 +83,19 @@ fn address_that_is_not_ours() {
 fn missing_capabilities() {
     let Some((gateway, _provider)) = Netns::with_provider("missing_capabilities") else { return };
     // The binary may lie where nobody may not go: the namespace is entered first, the user dropped last.
-    let program =
-        std::fs::copy(PENDULUM, "/tmp/pendulum-cli-test").map(|_| "/tmp/pendulum-cli-test").unwrap();
+    let program = format!("/tmp/pendulum-cli-{}", std::process::id());
+    std::fs::copy(PENDULUM, &program).unwrap();
     let before = gateway.hooks();
     let (code, _, message) = outcome(gateway.command("setpriv").args([
         "--reuid=65534",
         "--clear-groups",
         "--inh-caps=-all",
-        program,
+        &program,
         "run",
         "--wan",
         "wan0",
     ]));
-    std::fs::remove_file(program).unwrap();
+    std::fs::remove_file(&program).unwrap();
     assert_eq!(code, 77, "{message}");
     assert!(
         message.contains("this process lacks CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN; run it as root"),

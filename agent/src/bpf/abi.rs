@@ -3,6 +3,7 @@
     missing_docs,
     non_camel_case_types,
     clippy::allow_attributes_without_reason,
+    clippy::undocumented_unsafe_blocks,
     reason = "generated code; the header itself is documented"
 )]
 
