@@ -118,8 +118,9 @@ enum pendulum_link_layer {
 struct pendulum_config {
 	__u32 link_layer;  /* enum pendulum_link_layer */
 	__u32 replay_time; /* 1: a packet's time is skb->tstamp (tests on captures), 0: the monotonic clock */
+	__u32 queue_mark;  /* 1: write class and time into the packet for the queue tracepoints (mark.h) */
 };
-_Static_assert(sizeof(struct pendulum_config) == 8, "abi: pendulum_config");
+_Static_assert(sizeof(struct pendulum_config) == 12, "abi: pendulum_config");
 
 /* Counters of one direction; one copy for each CPU. Bytes are link-layer bytes, as `ip -s link` counts them.
  */
@@ -211,5 +212,156 @@ struct pendulum_flow {
 	struct pendulum_half halves[PENDULUM_DIRECTIONS];
 };
 _Static_assert(sizeof(struct pendulum_flow) == 2 * 216, "abi: pendulum_flow");
+
+/*
+ * Local queues, docs/queues.md. A queue is the root qdisc of the device that was registered for a direction:
+ * the WAN device for PENDULUM_UP, a shaping ifb for PENDULUM_DOWN.
+ */
+
+/* What stands in a queue. Data is everything that is no pure ACK. */
+enum pendulum_queue_class {
+	PENDULUM_QUEUE_DATA = 0,
+	PENDULUM_QUEUE_ACK = 1,
+	PENDULUM_QUEUE_CLASSES = 2,
+};
+
+/* Why a packet was dropped. */
+enum pendulum_drop {
+	PENDULUM_DROP_OVERLIMIT = 0,  /* the buffer was full */
+	PENDULUM_DROP_AQM = 1,        /* by active queue management */
+	PENDULUM_DROP_ACK_FILTER = 2, /* cake replaced an older ACK by a newer one */
+	PENDULUM_DROP_OTHER = 3,      /* queue flushed, device down, driver */
+	PENDULUM_DROPS = 4,
+};
+
+/* How our own account of a queue went wrong, and was set right from the qdisc's. */
+enum pendulum_queue_event {
+	PENDULUM_QUEUE_DRIFT = 0,    /* the qdisc had done something between two events that no event told */
+	PENDULUM_QUEUE_UNMARKED = 1, /* a packet without class and time left the queue: counted as data */
+	PENDULUM_QUEUE_REQUEUED = 2, /* a packet came back from the driver and left a second time */
+	PENDULUM_QUEUE_ADOPTED = 3,  /* another qdisc was met than before */
+	PENDULUM_QUEUE_LONG_CHAIN = 4, /* more packets in one dequeue than are looked at */
+	PENDULUM_QUEUE_EVENTS = 5,
+};
+
+/* Bits of pendulum_queue.flags. */
+enum pendulum_queue_flag {
+	PENDULUM_QUEUE_EXACT = 1 << 0,        /* the qdisc keeps one level for the whole queue */
+	PENDULUM_QUEUE_DROPS_INSIDE = 1 << 1, /* at its limit it drops packets that stood in it */
+	PENDULUM_QUEUE_AQM = 1 << 2,          /* it drops packets for their age */
+	PENDULUM_QUEUE_CAKE = 1 << 3,
+};
+
+/* The history ring: buckets of one length in a ring for each direction. */
+#define PENDULUM_BUCKET_NS    10000000
+#define PENDULUM_RING_BUCKETS 512
+
+/* Key of the table of registered devices. */
+struct pendulum_queue_device {
+	__u32 ifindex;
+	__u32 netns; /* inode number of the network namespace */
+};
+_Static_assert(sizeof(struct pendulum_queue_device) == 8, "abi: pendulum_queue_device");
+
+/* Its value. */
+struct pendulum_queue_target {
+	__u32 direction; /* enum pendulum_direction */
+	__u32 flags;     /* enum pendulum_queue_flag, of the qdiscs below the root */
+};
+_Static_assert(sizeof(struct pendulum_queue_target) == 8, "abi: pendulum_queue_target");
+
+/* Bytes are the qdisc's own (qdisc_pkt_len: link-layer bytes, every segment of a super-packet with its
+ * headers); a super-packet is one packet. */
+struct pendulum_queue_level {
+	__u32 bytes;
+	__u32 packets;
+	__u32 ack_bytes; /* of those */
+	__u32 ack_packets;
+};
+_Static_assert(sizeof(struct pendulum_queue_level) == 16, "abi: pendulum_queue_level");
+
+/* Totals since the device was registered; index: enum pendulum_queue_class. Packets that came and left are
+ * counted as the qdisc counts what it has sent: every segment of a super-packet. */
+struct pendulum_queue_totals {
+	__u64 enqueued_bytes[PENDULUM_QUEUE_CLASSES];
+	__u64 enqueued_packets[PENDULUM_QUEUE_CLASSES];
+	__u64 dequeued_bytes[PENDULUM_QUEUE_CLASSES];
+	__u64 dequeued_packets[PENDULUM_QUEUE_CLASSES];
+	__u64 dropped_bytes[PENDULUM_QUEUE_CLASSES];
+	__u64 dropped_packets[PENDULUM_QUEUE_CLASSES];
+	__u64 sojourn_sum_us[PENDULUM_QUEUE_CLASSES];
+	__u64 sojourn_packets[PENDULUM_QUEUE_CLASSES];
+};
+_Static_assert(sizeof(struct pendulum_queue_totals) == 128, "abi: pendulum_queue_totals");
+
+/* A queue as it stands. Written under the qdisc's lock, but for the drops (atomic). */
+struct pendulum_queue {
+	struct pendulum_queue_totals totals;
+	__u64 drops[PENDULUM_DROPS];         /* packets */
+	__u64 events[PENDULUM_QUEUE_EVENTS]; /* times */
+	__u64 inside_ack_bytes;              /* ACKs dropped inside, since registration */
+	__u64 inside_ack_packets;
+	__u64 taken_ack_bytes; /* of those, already taken off the level */
+	__u64 taken_ack_packets;
+	__u64 qdisc; /* kernel addresses: which qdisc this is */
+	__u64 ops;
+	__u64 sent_bytes; /* the qdisc's own count, at the newest event */
+	__u64 sent_packets;
+	__u64 last_ns; /* newest enqueue or dequeue, monotonic */
+	struct pendulum_queue_level level;
+	__u32 flags; /* enum pendulum_queue_flag */
+	__u32 pad;
+};
+_Static_assert(sizeof(struct pendulum_queue) == 128 + 32 + 40 + 9 * 8 + 16 + 8, "abi: pendulum_queue");
+
+/*
+ * One bucket of the ring. It speaks for [number · PENDULUM_BUCKET_NS, (number + 1) · PENDULUM_BUCKET_NS) of
+ * the monotonic clock, as far as `last_ns`; from there to its end `last` holds, and a bucket that is not
+ * there had no event. `totals` are those after its last event, so that nothing is lost with a bucket that was
+ * not read.
+ */
+struct pendulum_bucket {
+	__u64 number;   /* 0: never used, or being opened */
+	__u64 last_ns;  /* newest event */
+	__u64 bytes_ns; /* integral of the level over time */
+	__u64 ack_bytes_ns;
+	__u64 packets_ns;
+	struct pendulum_queue_totals totals;
+	struct pendulum_queue_level last;
+	__u32 min_bytes;
+	__u32 max_bytes;
+	__u32 min_packets;
+	__u32 max_packets;
+	__u32 sojourn_max_us[PENDULUM_QUEUE_CLASSES];
+};
+_Static_assert(sizeof(struct pendulum_bucket) == 40 + 128 + 16 + 24, "abi: pendulum_bucket");
+
+/* Time spent in the queue, of one class; one copy for each CPU. Bounds: PENDULUM_RTT_BOUNDS_US. */
+struct pendulum_sojourn {
+	__u64 sum_us;
+	__u64 slots[PENDULUM_RTT_SLOTS];
+};
+_Static_assert(sizeof(struct pendulum_sojourn) == 16 * 8, "abi: pendulum_sojourn");
+
+/* Which sockets cwnd is read of. */
+struct pendulum_cwnd_config {
+	__u32 netns; /* inode number of the network namespace; 0: all */
+};
+_Static_assert(sizeof(struct pendulum_cwnd_config) == 4, "abi: pendulum_cwnd_config");
+
+/* A local TCP socket at its newest ACK. Its own end is "home" in the key, as the flow table sees it at WAN
+ * egress. */
+struct pendulum_socket {
+	__u64 at_ns;
+	__u32 snd_cwnd;     /* segments of mss bytes, as the four below */
+	__u32 snd_ssthresh; /* 2^31 − 1: none yet */
+	__u32 in_flight;
+	__u32 retransmitted; /* since the connection began */
+	__u32 mss;           /* payload bytes of a full segment (mss_cache) */
+	__u32 srtt_us;
+	__u8 ca_state; /* enum tcp_ca_state: open, disorder, CWR, recovery, loss */
+	__u8 pad[7];
+};
+_Static_assert(sizeof(struct pendulum_socket) == 40, "abi: pendulum_socket");
 
 #endif

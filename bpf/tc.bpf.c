@@ -6,6 +6,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
+#include "mark.h"
 #include "measure.h"
 
 /* TC_ACT_UNSPEC for clsact: the next filter decides. The uapi headers of older systems lack the name. */
@@ -43,7 +44,8 @@ __noinline int parse_skb(struct __sk_buff *skb, struct segment *s, __u32 directi
 	return result == PARSE_SHORT ? PENDULUM_LOST_PULL : result;
 }
 
-static __always_inline void observe(struct __sk_buff *skb, __u32 direction)
+/* Measure the packet. Answers its class. */
+static __always_inline __u32 observe(struct __sk_buff *skb, __u32 direction, __u64 now)
 {
 	struct segment s = {};
 	__u32 result = parse_skb(skb, &s, direction);
@@ -52,23 +54,36 @@ static __always_inline void observe(struct __sk_buff *skb, __u32 direction)
 		count(result);
 	if (result != PARSE_TCP && result != PENDULUM_LOST_TCP_OPTIONS) {
 		count_unread(direction, skb->len, skb->gso_segs ? skb->gso_segs : 1);
-		return;
+		return PENDULUM_CLASS_NON_TCP;
 	}
 	s.segments = gso_segments(skb, s.payload_bytes);
 	s.wire_bytes = skb->len + (s.segments - 1) * s.header_bytes;
-	observe_segment(&s, direction, packet_time_ns(skb));
+	observe_segment(&s, direction, now);
+	return s.class;
+}
+
+/* Tell the queue tracepoints what this packet is. On its way in it may be redirected to a queue too (ifb). */
+static __always_inline void mark(struct __sk_buff *skb, __u32 direction, __u32 class, __u64 now)
+{
+	if (config.queue_mark)
+		skb->cb[4] = make_mark(direction,
+				       is_pure_ack(class) ? PENDULUM_QUEUE_ACK : PENDULUM_QUEUE_DATA, now);
 }
 
 SEC("classifier")
 int pendulum_up(struct __sk_buff *skb)
 {
-	observe(skb, PENDULUM_UP);
+	__u64 now = packet_time_ns(skb);
+
+	mark(skb, PENDULUM_UP, observe(skb, PENDULUM_UP, now), now);
 	return TCX_NEXT;
 }
 
 SEC("classifier")
 int pendulum_down(struct __sk_buff *skb)
 {
-	observe(skb, PENDULUM_DOWN);
+	__u64 now = packet_time_ns(skb);
+
+	mark(skb, PENDULUM_DOWN, observe(skb, PENDULUM_DOWN, now), now);
 	return TCX_NEXT;
 }

@@ -21,6 +21,16 @@ unsafe impl aya::Pod for pendulum_burst {}
 unsafe impl aya::Pod for pendulum_flow_key {}
 // SAFETY: as above.
 unsafe impl aya::Pod for pendulum_flow {}
+// SAFETY: as above.
+unsafe impl aya::Pod for pendulum_queue_device {}
+// SAFETY: as above.
+unsafe impl aya::Pod for pendulum_queue_target {}
+// SAFETY: as above.
+unsafe impl aya::Pod for pendulum_queue {}
+// SAFETY: as above.
+unsafe impl aya::Pod for pendulum_bucket {}
+// SAFETY: as above.
+unsafe impl aya::Pod for pendulum_sojourn {}
 
 /// Upper bounds of the RTT histogram in microseconds; the kernel side's `PENDULUM_RTT_BOUNDS_US`.
 pub const RTT_BOUNDS_US: [u32; PENDULUM_RTT_BOUNDS as usize] =
@@ -112,5 +122,22 @@ impl pendulum_flow {
         up.has(PENDULUM_HALF_RST)
             || down.has(PENDULUM_HALF_RST)
             || (up.has(PENDULUM_HALF_FIN) && down.has(PENDULUM_HALF_FIN))
+    }
+}
+
+impl pendulum_queue_totals {
+    /// What was added since `before`.
+    pub fn since(&self, before: &Self) -> Self {
+        let difference = |now: [u64; 2], then: [u64; 2]| [0, 1].map(|i| now[i].saturating_sub(then[i]));
+        Self {
+            enqueued_bytes: difference(self.enqueued_bytes, before.enqueued_bytes),
+            enqueued_packets: difference(self.enqueued_packets, before.enqueued_packets),
+            dequeued_bytes: difference(self.dequeued_bytes, before.dequeued_bytes),
+            dequeued_packets: difference(self.dequeued_packets, before.dequeued_packets),
+            dropped_bytes: difference(self.dropped_bytes, before.dropped_bytes),
+            dropped_packets: difference(self.dropped_packets, before.dropped_packets),
+            sojourn_sum_us: difference(self.sojourn_sum_us, before.sojourn_sum_us),
+            sojourn_packets: difference(self.sojourn_packets, before.sojourn_packets),
+        }
     }
 }

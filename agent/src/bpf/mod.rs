@@ -9,19 +9,26 @@ mod attach;
 mod batch;
 mod clsact;
 mod foreign;
+mod history;
 mod probe;
 mod programs;
+mod queue;
 mod statistics;
 
 pub(crate) use attach::chain;
 pub use attach::{AttachReport, Hook, Mechanism, remove_leftovers};
 pub use foreign::tcx_programs;
+pub use history::{BUCKET, Interval, RingReader};
 pub use probe::{OLDEST_KERNEL, Rung, RungStatus, probe};
 pub use programs::{LinkLayer, LinkPrograms, LoadOptions, MapFill, ProgramStatus};
+pub use queue::{QueueMethod, QueuePrograms, Sojourns, flags_of};
 pub use statistics::{RunStatistics, enable_statistics};
 
 /// The compiled object, `bpf/packet.bpf.c`.
 pub static PACKET_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/packet.bpf.o"));
+
+/// The compiled object, `bpf/queue.bpf.c`.
+pub static QUEUE_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/queue.bpf.o"));
 
 /// Why the kernel side could not do what was asked.
 #[derive(Debug, thiserror::Error)]

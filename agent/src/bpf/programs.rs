@@ -36,6 +36,8 @@ pub struct LoadOptions {
     pub xdp_ingress: bool,
     /// Take a packet's time from `skb->tstamp` instead of the clock; for tests on captures.
     pub replay_time: bool,
+    /// Write class and time into each packet, for [`super::QueuePrograms`].
+    pub queue_mark: bool,
 }
 
 impl Default for LoadOptions {
@@ -46,6 +48,7 @@ impl Default for LoadOptions {
             nursery: 4096,
             xdp_ingress: false,
             replay_time: false,
+            queue_mark: false,
         }
     }
 }
@@ -96,6 +99,7 @@ impl LinkPrograms {
                 LinkLayer::RawIp => abi::PENDULUM_LINK_RAW_IP,
             },
             replay_time: options.replay_time.into(),
+            queue_mark: options.queue_mark.into(),
         };
         let mut object = EbpfLoader::new()
             .override_global("config", &config, true)
@@ -277,7 +281,7 @@ impl LinkPrograms {
     }
 }
 
-fn map_error(action: &'static str, map: &'static str, error: MapError) -> BpfError {
+pub(super) fn map_error(action: &'static str, map: &'static str, error: MapError) -> BpfError {
     let source = match error {
         MapError::SyscallError(error) => error.io_error,
         other => io::Error::other(other),

@@ -2,9 +2,11 @@
 //! change.
 
 mod device;
+mod dump;
 mod filters;
 mod offloads;
 mod problem;
+mod qdisc;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -13,6 +15,7 @@ pub use device::{Device, LinkLayer, Owner, Xdp};
 pub use filters::filters;
 pub use offloads::Offloads;
 pub use problem::DeviceProblem;
+pub use qdisc::{Qdisc, QdiscTree};
 pub use watch::DeviceWatch;
 
 use std::collections::BTreeMap;

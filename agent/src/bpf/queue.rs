@@ -1,0 +1,240 @@
+//! The queue tracepoints: `bpf/queue.bpf.c`, loaded, attached, read. What they measure is told in `docs/queues.md`.
+
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::Arc;
+
+use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray};
+use aya::programs::{BtfTracePoint, ProgramError};
+use aya::{Btf, Ebpf, EbpfLoader};
+use pendulum_model::segment::Direction;
+
+use super::abi::{
+    self, pendulum_bucket, pendulum_queue, pendulum_queue_device, pendulum_queue_target, pendulum_sojourn,
+};
+use super::attach::chain;
+use super::history::{Mapping, RingReader};
+use super::programs::map_error;
+use super::{BpfError, QUEUE_OBJECT};
+use crate::net::QdiscTree;
+
+/// Program and tracepoint. The last one may be missing: then drops come from the qdisc's own counter.
+const TRACEPOINTS: [(&str, &str); 3] = [
+    ("pendulum_enqueue", "qdisc_enqueue"),
+    ("pendulum_dequeue", "qdisc_dequeue"),
+    ("pendulum_drop", "kfree_skb"),
+];
+
+/// How the level of a queue is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueMethod {
+    /// At every enqueue and dequeue: exact.
+    Tracepoint,
+    /// From the qdisc's statistics, at each reading: blind in between.
+    Netlink,
+}
+
+impl QueueMethod {
+    /// Qdiscs that keep no level of their own for the whole queue: it is counted per CPU, or in several children.
+    const SCATTERED: [&str; 5] = ["pfifo_fast", "mq", "mqprio", "taprio", "noqueue"];
+
+    /// The best one for what stands on a device, by its kind and by what the tracepoints found it to be.
+    pub fn of(tree: &QdiscTree, state: &pendulum_queue) -> Self {
+        let scattered = tree.root().is_none_or(|root| Self::SCATTERED.contains(&root.kind.as_str()));
+        let met = state.qdisc != 0;
+        if scattered || met && state.flags & abi::PENDULUM_QUEUE_EXACT == 0 {
+            Self::Netlink
+        } else {
+            Self::Tracepoint
+        }
+    }
+
+    /// The name used in metrics and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tracepoint => "tracepoint",
+            Self::Netlink => "netlink",
+        }
+    }
+}
+
+/// Bits of `enum pendulum_queue_flag` that only netlink tells: what hangs below the root.
+pub fn flags_of(tree: &QdiscTree) -> u32 {
+    let mut flags = 0;
+    for (kind, flag) in [
+        ("fq_codel", abi::PENDULUM_QUEUE_AQM | abi::PENDULUM_QUEUE_DROPS_INSIDE),
+        ("cake", abi::PENDULUM_QUEUE_AQM | abi::PENDULUM_QUEUE_DROPS_INSIDE | abi::PENDULUM_QUEUE_CAKE),
+        ("codel", abi::PENDULUM_QUEUE_AQM),
+        ("pie", abi::PENDULUM_QUEUE_AQM),
+        ("sfq", abi::PENDULUM_QUEUE_DROPS_INSIDE),
+    ] {
+        if tree.has(kind) {
+            flags |= flag;
+        }
+    }
+    flags
+}
+
+/// Time spent in a queue, of both classes: data, pure ACKs.
+pub type Sojourns = [pendulum_sojourn; abi::PENDULUM_QUEUE_CLASSES as usize];
+
+/// The tracepoint programs and their maps, for the two queues of one link. Dropping it takes everything down.
+pub struct QueuePrograms {
+    object: Ebpf,
+    queues: Mapping<pendulum_queue>,
+    history: Arc<Mapping<pendulum_bucket>>,
+    tracked: [Option<pendulum_queue_device>; 2],
+    drops: Result<(), String>,
+}
+
+impl QueuePrograms {
+    /// Load and attach. Nothing is measured before [`Self::track`].
+    ///
+    /// # Errors
+    /// [`BpfError`] if this kernel has no BTF, or refuses the tracepoints of enqueue and dequeue.
+    pub fn load() -> Result<Self, BpfError> {
+        let btf = Btf::from_sys_fs().map_err(|e| BpfError::Load { source: Box::new(e.into()) })?;
+        let mut object = EbpfLoader::new()
+            .btf(Some(&btf))
+            .load(QUEUE_OBJECT)
+            .map_err(|e| BpfError::Load { source: Box::new(e) })?;
+        let mut drops = Ok(());
+        for (name, tracepoint) in TRACEPOINTS {
+            let program: &mut BtfTracePoint = object
+                .program_mut(name)
+                .and_then(|program| program.try_into().ok())
+                .ok_or(BpfError::Missing { what: "program", name })?;
+            let attached = program.load(tracepoint, &btf).and_then(|()| program.attach().map(drop));
+            match attached {
+                Ok(()) => {}
+                Err(error) if tracepoint == "kfree_skb" => drops = Err(first_line(&error)),
+                Err(error) => return Err(BpfError::Program { program: name, source: Box::new(error) }),
+            }
+        }
+        let queues = mapping(&object, "queues")?;
+        let history = Arc::new(mapping(&object, "history")?);
+        Ok(Self { object, queues, history, tracked: [None; 2], drops })
+    }
+
+    /// Measure the root qdisc of a device of the calling thread's network namespace. `flags` tell of the qdiscs below
+    /// the root (`enum pendulum_queue_flag`). What was tracked in this direction before no longer is; totals go on.
+    ///
+    /// # Errors
+    /// [`BpfError::Map`] if the kernel refuses.
+    pub fn track(&mut self, direction: Direction, ifindex: u32, flags: u32) -> Result<(), BpfError> {
+        let device = pendulum_queue_device { ifindex, netns: own_netns()? };
+        if self.tracked[direction as usize]
+            .is_some_and(|old| (old.ifindex, old.netns) != (device.ifindex, device.netns))
+        {
+            self.untrack(direction)?;
+            self.forget_qdisc(direction)?;
+        }
+        let target = pendulum_queue_target { direction: direction as u32, flags };
+        self.devices()?.insert(device, target, 0).map_err(|e| map_error("write", "queue_devices", e))?;
+        self.tracked[direction as usize] = Some(device);
+        Ok(())
+    }
+
+    /// Stop measuring in this direction. The device may be gone already.
+    ///
+    /// # Errors
+    /// [`BpfError::Map`] if the kernel refuses.
+    pub fn untrack(&mut self, direction: Direction) -> Result<(), BpfError> {
+        let Some(device) = self.tracked[direction as usize].take() else { return Ok(()) };
+        match self.devices()?.remove(&device) {
+            Ok(()) | Err(MapError::KeyNotFound) => Ok(()),
+            Err(e) => Err(map_error("delete from", "queue_devices", e)),
+        }
+    }
+
+    /// The queue's newest state: no system call.
+    pub fn state(&self, direction: Direction) -> pendulum_queue {
+        self.queues.read(direction as usize)
+    }
+
+    /// A reader of the direction's history, from the first bucket that is not over yet.
+    pub fn reader(&self, direction: Direction) -> RingReader {
+        RingReader::new(Arc::clone(&self.history), direction, &self.state(direction))
+    }
+
+    /// Time in the queue since load, by [`Direction`].
+    ///
+    /// # Errors
+    /// [`BpfError::Map`] if the map cannot be read.
+    pub fn sojourns(&self) -> Result<[Sojourns; 2], BpfError> {
+        let name = "sojourns";
+        let map = self.object.map(name).ok_or(BpfError::Missing { what: "map", name })?;
+        let map: PerCpuArray<&MapData, pendulum_sojourn> =
+            map.try_into().map_err(|e| map_error("read", name, e))?;
+        let mut sums = [[pendulum_sojourn::default(); 2]; 2];
+        for (index, sum) in (0u32..).zip(sums.as_flattened_mut()) {
+            let cpus = map.get(&index, 0).map_err(|e| map_error("read", name, e))?;
+            for cpu in cpus.iter() {
+                sum.sum_us += cpu.sum_us;
+                sum.slots.iter_mut().zip(cpu.slots).for_each(|(sum, more)| *sum += more);
+            }
+        }
+        Ok(sums)
+    }
+
+    /// Whether drops are traced; if not, the kernel's reason.
+    ///
+    /// # Errors
+    /// The reason.
+    pub fn traces_drops(&self) -> Result<(), &str> {
+        self.drops.as_ref().copied().map_err(String::as_str)
+    }
+
+    /// The object itself, for tests and benchmarks.
+    pub fn object_mut(&mut self) -> &mut Ebpf {
+        &mut self.object
+    }
+
+    /// The next qdisc is the first one of its device: what it did before is not counted.
+    fn forget_qdisc(&mut self, direction: Direction) -> Result<(), BpfError> {
+        let name = "queues";
+        let state = pendulum_queue { qdisc: 0, ops: 0, ..self.state(direction) };
+        let map = self.object.map_mut(name).ok_or(BpfError::Missing { what: "map", name })?;
+        let mut map: Array<&mut MapData, pendulum_queue> =
+            map.try_into().map_err(|e| map_error("write", name, e))?;
+        map.set(direction as u32, state, 0).map_err(|e| map_error("write", name, e))
+    }
+
+    fn devices(
+        &mut self,
+    ) -> Result<HashMap<&mut MapData, pendulum_queue_device, pendulum_queue_target>, BpfError> {
+        let name = "queue_devices";
+        let map = self.object.map_mut(name).ok_or(BpfError::Missing { what: "map", name })?;
+        map.try_into().map_err(|e| map_error("write", name, e))
+    }
+}
+
+fn mapping<T: aya::Pod>(object: &Ebpf, name: &'static str) -> Result<Mapping<T>, BpfError> {
+    let missing = BpfError::Missing { what: "map", name };
+    let Some(map) = object.map(name) else { return Err(missing) };
+    let Map::Array(data) = map else { return Err(missing) };
+    let array: Array<&MapData, T> = map.try_into().map_err(|e| map_error("read", name, e))?;
+    let length = array.len();
+    Mapping::new(data.fd().as_fd(), length as usize).map_err(|source| BpfError::Map {
+        action: "map into memory",
+        map: name,
+        source,
+    })
+}
+
+/// The inode number of the calling thread's network namespace, which the kernel side knows it by.
+fn own_netns() -> Result<u32, BpfError> {
+    let source = match std::fs::metadata("/proc/thread-self/ns/net") {
+        Ok(metadata) => match u32::try_from(metadata.ino()) {
+            Ok(inode) => return Ok(inode),
+            Err(error) => std::io::Error::other(error),
+        },
+        Err(error) => error,
+    };
+    Err(BpfError::Map { action: "find this network namespace for", map: "queue_devices", source })
+}
+
+/// The verifier's log is for the debug level, not for a table.
+fn first_line(error: &ProgramError) -> String {
+    chain(error).lines().next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,206 @@
+//! Queueing disciplines by route netlink: which there are on a device, what stands in them, and the rate they shape to.
+
+use std::io;
+
+use pendulum_model::rate::Rate;
+use rtnetlink::sys::protocols::NETLINK_ROUTE;
+
+use super::dump::{attribute, attributes, dump, u32_at, u64_at};
+
+const RTM_NEWQDISC: u16 = 36;
+const RTM_GETQDISC: u16 = 38;
+const RTM_NEWTCLASS: u16 = 40;
+const RTM_GETTCLASS: u16 = 42;
+/// `struct tcmsg`, <linux/rtnetlink.h>.
+const TCMSG: usize = 20;
+const TCA_KIND: u16 = 1;
+const TCA_OPTIONS: u16 = 2;
+const TCA_STATS2: u16 = 7;
+const TCA_STATS_BASIC: u16 = 1;
+const TCA_STATS_QUEUE: u16 = 3;
+/// `TC_H_ROOT`, `TC_H_INGRESS` (and clsact), <linux/pkt_sched.h>.
+const ROOT: u32 = 0xffff_ffff;
+const INGRESS: u32 = 0xffff_fff1;
+
+/// One qdisc of a device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Qdisc {
+    /// `major:minor` in one number.
+    pub handle: u32,
+    /// The class or qdisc it hangs on.
+    pub parent: u32,
+    /// `tbf`, `fq_codel`, …
+    pub kind: String,
+    /// Bytes it has sent.
+    pub sent_bytes: u64,
+    /// Packets it has sent.
+    pub sent_packets: u64,
+    /// Bytes that wait in it and below it.
+    pub backlog_bytes: u32,
+    /// Packets that wait.
+    pub backlog_packets: u32,
+    /// Packets it has dropped.
+    pub drops: u32,
+    /// Packets that the driver gave back.
+    pub requeues: u32,
+    /// Bytes it may hold, if it is counted in bytes.
+    pub limit_bytes: Option<u64>,
+    /// Packets it may hold, if it is counted in packets.
+    pub limit_packets: Option<u64>,
+    /// The rate it shapes to; for htb that of its classes together.
+    pub rate: Option<Rate>,
+}
+
+/// All qdiscs of one device, clsact and ingress left out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QdiscTree {
+    qdiscs: Vec<Qdisc>,
+}
+
+impl QdiscTree {
+    /// Reads them now. A device without any (`noqueue`), or that is not there, has none.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn read(ifindex: u32) -> io::Result<Self> {
+        let mut qdiscs = Vec::new();
+        for message in dump(NETLINK_ROUTE, RTM_GETQDISC, &tcmsg(ifindex), RTM_NEWQDISC)? {
+            // Older kernels answer for every device.
+            if u32_at(&message, 4)? != ifindex {
+                continue;
+            }
+            let qdisc = parse(&message)?;
+            if qdisc.parent != INGRESS && qdisc.kind != "noqueue" {
+                qdiscs.push(qdisc);
+            }
+        }
+        for htb in qdiscs.iter_mut().filter(|qdisc| qdisc.kind == "htb") {
+            htb.rate = htb_rate(ifindex, htb.handle)?;
+        }
+        Ok(Self { qdiscs })
+    }
+
+    /// All of them, as the kernel lists them.
+    pub fn qdiscs(&self) -> &[Qdisc] {
+        &self.qdiscs
+    }
+
+    /// The one that everything passes.
+    pub fn root(&self) -> Option<&Qdisc> {
+        self.qdiscs.iter().find(|qdisc| qdisc.parent == ROOT)
+    }
+
+    /// Whether any of them is of this kind.
+    pub fn has(&self, kind: &str) -> bool {
+        self.qdiscs.iter().any(|qdisc| qdisc.kind == kind)
+    }
+
+    /// Bytes that may stand in all of it: of the leaf if there is one, which is what a shaper queues in.
+    pub fn limit_bytes(&self) -> Option<u64> {
+        let leaf = self.qdiscs.iter().find(|qdisc| qdisc.parent != ROOT);
+        let root = self.root()?;
+        leaf.and_then(|leaf| leaf.limit_bytes).or(if root.kind == "htb" { None } else { root.limit_bytes })
+    }
+
+    /// The rate that everything is shaped to, and the kind that shapes.
+    pub fn rate(&self) -> Option<(Rate, &str)> {
+        let root = self.root()?;
+        Some((root.rate?, &root.kind))
+    }
+}
+
+fn tcmsg(ifindex: u32) -> [u8; TCMSG] {
+    let mut message = [0; TCMSG];
+    message[4..8].copy_from_slice(&ifindex.to_ne_bytes());
+    message
+}
+
+fn parse(message: &[u8]) -> io::Result<Qdisc> {
+    let tail = message.get(TCMSG..).unwrap_or_default();
+    let kind = attribute(tail, TCA_KIND).unwrap_or_default();
+    let kind = String::from_utf8_lossy(kind.strip_suffix(&[0]).unwrap_or(kind)).into_owned();
+    let options = attribute(tail, TCA_OPTIONS).unwrap_or_default();
+    let (limit_bytes, limit_packets, rate) = match kind.as_str() {
+        "bfifo" => (u32_at(options, 0).ok().map(u64::from), None, None),
+        "pfifo" => (None, u32_at(options, 0).ok().map(u64::from), None),
+        "tbf" => tbf(options),
+        "cake" => (attribute_u32(options, CAKE_MEMORY), None, cake_rate(options)),
+        "fq_codel" | "codel" | "fq" | "pie" => (None, first_limit(&kind, options), None),
+        _ => (None, None, None),
+    };
+    let stats = attribute(tail, TCA_STATS2).unwrap_or_default();
+    let basic = attribute(stats, TCA_STATS_BASIC).unwrap_or_default();
+    let queue = attribute(stats, TCA_STATS_QUEUE).unwrap_or_default();
+    let figure = |at| u32_at(queue, at).unwrap_or(0);
+    Ok(Qdisc {
+        handle: u32_at(message, 8)?,
+        parent: u32_at(message, 12)?,
+        kind,
+        sent_bytes: u64_at(basic, 0).unwrap_or(0),
+        sent_packets: u32_at(basic, 8).unwrap_or(0).into(),
+        backlog_packets: figure(0),
+        backlog_bytes: figure(4),
+        drops: figure(8),
+        requeues: figure(12),
+        limit_bytes,
+        limit_packets,
+        rate,
+    })
+}
+
+/// `TCA_CAKE_BASE_RATE64` (bytes per second, 0: unlimited) and `TCA_CAKE_MEMORY`.
+const CAKE_RATE: u16 = 2;
+const CAKE_MEMORY: u16 = 10;
+
+fn cake_rate(options: &[u8]) -> Option<Rate> {
+    rate(u64_at(attribute(options, CAKE_RATE)?, 0).ok()?)
+}
+
+fn attribute_u32(options: &[u8], kind: u16) -> Option<u64> {
+    u32_at(attribute(options, kind)?, 0).ok().map(u64::from)
+}
+
+/// `TCA_FQ_CODEL_LIMIT`, `TCA_CODEL_LIMIT`, `TCA_PIE_LIMIT` are attribute 2, `TCA_FQ_PLIMIT` is 1.
+fn first_limit(kind: &str, options: &[u8]) -> Option<u64> {
+    attribute_u32(options, if kind == "fq" { 1 } else { 2 })
+}
+
+/// `TCA_TBF_PARMS`: `struct tc_tbf_qopt`; `TCA_TBF_RATE64`.
+fn tbf(options: &[u8]) -> (Option<u64>, Option<u64>, Option<Rate>) {
+    let parms = attribute(options, 1).unwrap_or_default();
+    // rate, peakrate (12 bytes each), limit, …
+    let limit = u32_at(parms, 24).ok().map(u64::from);
+    let long = attribute(options, 4).and_then(|value| u64_at(value, 0).ok());
+    (limit, None, long.or_else(|| spec_rate(parms, 0)).and_then(rate))
+}
+
+/// `struct tc_ratespec` at an offset: its last member, bytes per second.
+fn spec_rate(bytes: &[u8], at: usize) -> Option<u64> {
+    u32_at(bytes, at + 8).ok().map(u64::from)
+}
+
+fn rate(bytes_per_second: u64) -> Option<Rate> {
+    Rate::from_bits_per_second(bytes_per_second.checked_mul(8)?)
+}
+
+/// The ceilings of htb's topmost classes, added up: each may send that much, and nothing limits them together.
+fn htb_rate(ifindex: u32, handle: u32) -> io::Result<Option<Rate>> {
+    let mut sum = 0u64;
+    for message in dump(NETLINK_ROUTE, RTM_GETTCLASS, &tcmsg(ifindex), RTM_NEWTCLASS)? {
+        let tail = message.get(TCMSG..).unwrap_or_default();
+        let of_this = u32_at(&message, 4)? == ifindex && u32_at(&message, 8)? >> 16 == handle >> 16;
+        if !of_this || u32_at(&message, 12)? != ROOT {
+            continue;
+        }
+        let options = attribute(tail, TCA_OPTIONS).unwrap_or_default();
+        sum = sum.saturating_add(htb_ceiling(options).unwrap_or(0));
+    }
+    Ok(rate(sum))
+}
+
+/// `TCA_HTB_CEIL64`, else the second ratespec of `TCA_HTB_PARMS`.
+fn htb_ceiling(options: &[u8]) -> Option<u64> {
+    attributes(options)
+        .find_map(|(kind, value)| if kind == 7 { u64_at(value, 0).ok() } else { None })
+        .or_else(|| spec_rate(attribute(options, 1)?, 12))
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The queues of the registered devices, by the qdisc tracepoints. docs/queues.md.
+ *
+ * An object of its own: without BTF or these tracepoints it does not load, and only this measurement is lost.
+ */
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "queue.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* Packets that are looked at in one bulk dequeue; a driver's byte queue limit allows a few dozen. */
+#define CHAIN_MAX 64
+
+/* CAKE's ACK filter takes an older ACK out when a newer one comes, without a trace: the length stays as it
+ * was. */
+static __always_inline void count_filtered_ack(struct pendulum_queue *queue,
+					       struct pendulum_queue_level *level, __u32 expected)
+{
+	__u32 bytes = expected - level->bytes;
+
+	take_acks(level, bytes, 1);
+	__sync_fetch_and_add(&queue->drops[PENDULUM_DROP_ACK_FILTER], 1);
+	__sync_fetch_and_add(&queue->totals.dropped_bytes[PENDULUM_QUEUE_ACK], bytes);
+	__sync_fetch_and_add(&queue->totals.dropped_packets[PENDULUM_QUEUE_ACK], 1);
+}
+
+/* A packet has entered. `skb` may have been taken apart or be gone already: only its cb is looked at. */
+static __always_inline void observe_enqueue(struct pendulum_queue *queue,
+					    const struct pendulum_queue_target *target, const struct Qdisc *q,
+					    const struct sk_buff *skb)
+{
+	struct event event = {
+		.now = bpf_ktime_get_ns(), .direction = target->direction, .level = queue->level};
+	struct pendulum_queue_level *level = &event.level;
+	__u32 bytes = bytes_of(skb), expected = level->bytes + bytes;
+
+	event.seen_bytes = bytes;
+	level->bytes = q->qstats.backlog;
+	level->packets = q->q.qlen;
+	take_dropped_acks(queue, level);
+	if (class_of_mark(mark_of(skb), target->direction) == PENDULUM_QUEUE_ACK) {
+		event.seen_ack_bytes = bytes;
+		event.seen_ack_packets = 1;
+		level->ack_bytes += bytes;
+		level->ack_packets += 1;
+		if (queue->flags & PENDULUM_QUEUE_CAKE && level->packets == queue->level.packets &&
+		    level->bytes < expected && sent_bytes(q) == queue->sent_bytes)
+			count_filtered_ack(queue, level, expected);
+	}
+	count_passage(queue, &event, q, false);
+	reconcile(queue, level);
+	record_level(queue, &event);
+}
+
+/* `packets` have left, chained; none if `skb` is NULL. */
+static __always_inline void observe_dequeue(struct pendulum_queue *queue, __u32 direction,
+					    const struct Qdisc *q, const struct sk_buff *skb, int packets)
+{
+	struct event event = {.now = bpf_ktime_get_ns(), .direction = direction, .level = queue->level};
+	struct pendulum_queue_level *level = &event.level;
+
+	level->bytes = q->qstats.backlog;
+	level->packets = q->q.qlen;
+	take_dropped_acks(queue, level);
+	if (packets && sent_bytes(q) == queue->sent_bytes) {
+		/* The driver had given it back: the qdisc counts it once, and so do we. */
+		queue->events[PENDULUM_QUEUE_REQUEUED] += 1;
+		queue->totals.enqueued_bytes[PENDULUM_QUEUE_DATA] += level->bytes - (__u64)queue->level.bytes;
+		queue->totals.enqueued_packets[PENDULUM_QUEUE_DATA] +=
+			level->packets - (__u64)queue->level.packets;
+		record_level(queue, &event);
+		return;
+	}
+	for (int i = 0; i < CHAIN_MAX && i < packets; i++) {
+		event.mark = mark_of(skb);
+		event.bytes = bytes_of(skb);
+		count_departure(queue, &event);
+		skb = skb->next;
+		if (!skb)
+			break;
+	}
+	if (packets > CHAIN_MAX)
+		queue->events[PENDULUM_QUEUE_LONG_CHAIN] += 1;
+	count_passage(queue, &event, q, true);
+	reconcile(queue, level);
+	record_level(queue, &event);
+}
+
+/* Of a queue without a level of its own only the time in it is taken: its CPUs and children write at once. */
+static __always_inline void observe_inexact(__u32 direction, const struct sk_buff *skb, int packets)
+{
+	struct event event = {.now = bpf_ktime_get_ns(), .direction = direction};
+
+	for (int i = 0; i < CHAIN_MAX && i < packets; i++) {
+		event.mark = mark_of(skb);
+		if (is_mark(event.mark, direction))
+			record_sojourn(&event);
+		skb = skb->next;
+		if (!skb)
+			break;
+	}
+}
+
+static __always_inline __u32 kind_of_drop(__u32 flags, __u32 reason)
+{
+#define IS(name)                                                                                             \
+	(bpf_core_enum_value_exists(enum skb_drop_reason, SKB_DROP_REASON_##name) &&                         \
+	 reason == bpf_core_enum_value(enum skb_drop_reason, SKB_DROP_REASON_##name))
+	if (IS(QDISC_DROP) || IS(QDISC_OVERLIMIT) || IS(FQ_BAND_LIMIT) || IS(FQ_FLOW_LIMIT))
+		return PENDULUM_DROP_OVERLIMIT;
+	if (IS(QDISC_CONGESTED) || IS(CAKE_FLOOD) || IS(FQ_HORIZON_LIMIT))
+		return PENDULUM_DROP_AQM;
+	/* Before 6.14 active queue management gives no reason. */
+	if (flags & PENDULUM_QUEUE_AQM && IS(NOT_SPECIFIED))
+		return PENDULUM_DROP_AQM;
+#undef IS
+	return PENDULUM_DROP_OTHER;
+}
+
+SEC("tp_btf/qdisc_enqueue")
+int BPF_PROG(pendulum_enqueue, const struct Qdisc *q, const struct netdev_queue *txq,
+	     const struct sk_buff *skb)
+{
+	struct pendulum_queue_target target;
+	struct pendulum_queue *queue;
+
+	queue = find_queue(txq->dev, &target);
+	if (!queue)
+		return 0;
+	if (is_new(queue, q) && !adopt(queue, q)) {
+		/* This one is to be counted. */
+		queue->level.bytes -= bytes_of(skb);
+		queue->level.packets -= 1;
+	}
+	queue->flags |= target.flags;
+	if (queue->flags & PENDULUM_QUEUE_EXACT)
+		observe_enqueue(queue, &target, q, skb);
+	return 0;
+}
+
+SEC("tp_btf/qdisc_dequeue")
+int BPF_PROG(pendulum_dequeue, const struct Qdisc *q, const struct netdev_queue *txq, int packets,
+	     const struct sk_buff *skb)
+{
+	bool nothing = is_null(skb);
+	struct pendulum_queue_target target;
+	struct pendulum_queue *queue;
+
+	queue = find_queue(txq->dev, &target);
+	if (!queue)
+		return 0;
+	if (is_new(queue, q) && !adopt(queue, q))
+		return 0;
+	queue->flags |= target.flags;
+	if (!(queue->flags & PENDULUM_QUEUE_EXACT)) {
+		if (!nothing && skb)
+			observe_inexact(target.direction, skb, packets);
+		return 0;
+	}
+	/* Half of all calls find nothing to send yet; then there is something to say only if packets were
+	 * dropped. */
+	if (nothing && queue->level.bytes == q->qstats.backlog && queue->level.packets == q->q.qlen)
+		return 0;
+	if (!nothing && skb)
+		observe_dequeue(queue, target.direction, q, skb, packets);
+	else
+		observe_dequeue(queue, target.direction, q, NULL, 0);
+	return 0;
+}
+
+/*
+ * A packet that carries our mark and belongs to a registered device was dropped behind TC. Nobody holds the
+ * qdisc's lock here: what is counted is counted atomically.
+ */
+SEC("tp_btf/kfree_skb")
+int BPF_PROG(pendulum_drop, const struct sk_buff *skb, const void *location, int reason)
+{
+	__u32 mark = mark_of(skb), class, bytes, kind, flags;
+	struct pendulum_queue_target target;
+	struct pendulum_queue *queue;
+	struct net_device *dev;
+
+	/* Most drops of the system are none of ours: see that first. */
+	if (!is_mark(mark, PENDULUM_UP) && !is_mark(mark, PENDULUM_DOWN))
+		return 0;
+	dev = skb->dev;
+	if (!dev)
+		return 0;
+	queue = find_queue(dev, &target);
+	if (!queue || !is_mark(mark, target.direction))
+		return 0;
+	flags = queue->flags | target.flags;
+	class = class_of_mark(mark, target.direction) & 1;
+	bytes = bytes_of(skb);
+	kind = kind_of_drop(flags, reason);
+	__sync_fetch_and_add(&queue->drops[kind], 1);
+	__sync_fetch_and_add(&queue->totals.dropped_bytes[class], bytes);
+	__sync_fetch_and_add(&queue->totals.dropped_packets[class], 1);
+	if (class == PENDULUM_QUEUE_ACK &&
+	    (kind != PENDULUM_DROP_OVERLIMIT || flags & PENDULUM_QUEUE_DROPS_INSIDE)) {
+		__sync_fetch_and_add(&queue->inside_ack_bytes, bytes);
+		__sync_fetch_and_add(&queue->inside_ack_packets, 1);
+	}
+	return 0;
+}

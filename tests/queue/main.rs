@@ -1,0 +1,9 @@
+//! Queue measurement on real traffic: real TCP by iperf3 through every qdisc this kernel has, against the qdisc's own
+//! figures and against captures on both sides of the buffer.
+//!
+//! Needs root.
+
+mod captures;
+mod object;
+mod qdiscs;
+mod rig;
