@@ -28,7 +28,10 @@ use pendulum_model::segment::Direction;
 fn can_run() -> bool {
     let root = pendulum_lab::is_root();
     if !root {
-        eprintln!("skipped: network namespaces need root");
+        // Not eprintln!: the test harness would keep that to itself.
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or("lab");
+        let _ = writeln!(std::io::stderr(), "SKIPPED {name}: network namespaces need root");
     }
     root
 }
