@@ -148,9 +148,10 @@ static __noinline bool adopt(struct pendulum_queue *queue, const struct Qdisc *q
 	return !first;
 }
 
+/* The same address and kind may be another one: then it has sent less than the one before. */
 static __always_inline bool is_new(const struct pendulum_queue *queue, const struct Qdisc *q)
 {
-	return queue->qdisc != (__u64)q || queue->ops != (__u64)q->ops;
+	return queue->qdisc != (__u64)q || queue->ops != (__u64)q->ops || sent_bytes(q) < queue->sent_bytes;
 }
 
 /* Take bytes and packets off the ACKs in the queue, as far as they are there. */

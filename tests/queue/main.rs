@@ -4,6 +4,7 @@
 //! Needs root.
 
 mod captures;
+mod cwnd;
 mod object;
 mod qdiscs;
 mod rig;

@@ -68,6 +68,16 @@ impl Rig {
         self.lab.gateway().run("tc", &arguments).map_err(|error| error.to_string())
     }
 
+    /// Tell the programs what stands below the root now.
+    pub(crate) fn track(&mut self) {
+        let flags = pendulum::bpf::flags_of(&self.tree());
+        let (gateway, ifindex, queues) = (self.lab.gateway(), self.ifindex, &mut self.queues);
+        gateway
+            .inside(|| queues.track(Direction::Up, ifindex, flags))
+            .expect("inside")
+            .expect("the device is registered");
+    }
+
     pub(crate) fn tree(&self) -> QdiscTree {
         let ifindex = self.ifindex;
         self.lab.gateway().inside(|| QdiscTree::read(ifindex)).expect("inside").expect("netlink answers")

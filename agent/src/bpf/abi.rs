@@ -31,6 +31,10 @@ unsafe impl aya::Pod for pendulum_queue {}
 unsafe impl aya::Pod for pendulum_bucket {}
 // SAFETY: as above.
 unsafe impl aya::Pod for pendulum_sojourn {}
+// SAFETY: as above.
+unsafe impl aya::Pod for pendulum_cwnd_config {}
+// SAFETY: as above.
+unsafe impl aya::Pod for pendulum_socket {}
 
 /// Upper bounds of the RTT histogram in microseconds; the kernel side's `PENDULUM_RTT_BOUNDS_US`.
 pub const RTT_BOUNDS_US: [u32; PENDULUM_RTT_BOUNDS as usize] =

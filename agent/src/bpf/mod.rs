@@ -8,6 +8,7 @@ pub mod abi;
 mod attach;
 mod batch;
 mod clsact;
+mod cwnd;
 mod foreign;
 mod history;
 mod probe;
@@ -17,6 +18,7 @@ mod statistics;
 
 pub(crate) use attach::chain;
 pub use attach::{AttachReport, Hook, Mechanism, remove_leftovers};
+pub use cwnd::{Cwnd, CwndSource};
 pub use foreign::tcx_programs;
 pub use history::{BUCKET, Interval, RingReader};
 pub use probe::{OLDEST_KERNEL, Rung, RungStatus, probe};
@@ -29,6 +31,14 @@ pub static PACKET_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_
 
 /// The compiled object, `bpf/queue.bpf.c`.
 pub static QUEUE_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/queue.bpf.o"));
+
+/// The compiled object, `bpf/cwnd_fentry.bpf.c`.
+pub static CWND_FENTRY_OBJECT: &[u8] =
+    aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/cwnd_fentry.bpf.o"));
+
+/// The compiled object, `bpf/cwnd_probe.bpf.c`.
+pub static CWND_PROBE_OBJECT: &[u8] =
+    aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/cwnd_probe.bpf.o"));
 
 /// Why the kernel side could not do what was asked.
 #[derive(Debug, thiserror::Error)]

@@ -223,7 +223,7 @@ fn mapping<T: aya::Pod>(object: &Ebpf, name: &'static str) -> Result<Mapping<T>,
 }
 
 /// The inode number of the calling thread's network namespace, which the kernel side knows it by.
-fn own_netns() -> Result<u32, BpfError> {
+pub(super) fn own_netns() -> Result<u32, BpfError> {
     let source = match std::fs::metadata("/proc/thread-self/ns/net") {
         Ok(metadata) => match u32::try_from(metadata.ino()) {
             Ok(inode) => return Ok(inode),
@@ -235,6 +235,6 @@ fn own_netns() -> Result<u32, BpfError> {
 }
 
 /// The verifier's log is for the debug level, not for a table.
-fn first_line(error: &ProgramError) -> String {
+pub(super) fn first_line(error: &ProgramError) -> String {
     chain(error).lines().next().unwrap_or_default().to_owned()
 }

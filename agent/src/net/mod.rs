@@ -7,6 +7,7 @@ mod filters;
 mod offloads;
 mod problem;
 mod qdisc;
+mod sockets;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -16,6 +17,7 @@ pub use filters::filters;
 pub use offloads::Offloads;
 pub use problem::DeviceProblem;
 pub use qdisc::{Qdisc, QdiscTree};
+pub use sockets::read_sockets;
 pub use watch::DeviceWatch;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,135 @@
+//! Congestion windows of local sockets: the best source that this kernel offers. What each means is told in
+//! `docs/queues.md`.
+
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
+use aya::maps::Map;
+use aya::programs::{BtfTracePoint, FEntry, FExit, Program, ProgramError};
+use aya::{Btf, Ebpf, EbpfLoader};
+
+use super::abi::{pendulum_cwnd_config, pendulum_flow_key, pendulum_socket};
+use super::history::monotonic_ns;
+use super::queue::{first_line, own_netns};
+use super::{BpfError, CWND_FENTRY_OBJECT, CWND_PROBE_OBJECT, batch};
+use crate::net::read_sockets;
+
+/// Where congestion windows come from, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CwndSource {
+    /// At the end of `tcp_ack()`: after each ACK.
+    Fexit,
+    /// At the beginning of `tcp_rcv_established()`: before each segment's ACK is processed.
+    Fentry,
+    /// The tracepoint `tcp_probe`, at the same place.
+    Probe,
+    /// Socket diagnostics: at each reading.
+    SockDiag,
+}
+
+impl CwndSource {
+    const TRACED: [Self; 3] = [Self::Fexit, Self::Fentry, Self::Probe];
+
+    /// The name used in metrics and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fexit => "fexit",
+            Self::Fentry => "fentry",
+            Self::Probe => "tcp_probe",
+            Self::SockDiag => "sock_diag",
+        }
+    }
+
+    const fn program(self) -> &'static str {
+        match self {
+            Self::Fexit => "pendulum_cwnd_after_ack",
+            Self::Fentry => "pendulum_cwnd_on_segment",
+            Self::Probe | Self::SockDiag => "pendulum_cwnd_probe",
+        }
+    }
+}
+
+/// The source in use. Dropping it takes its program down.
+pub struct Cwnd {
+    object: Option<Ebpf>,
+    source: CwndSource,
+    refused: Vec<(CwndSource, String)>,
+}
+
+impl Cwnd {
+    /// Take the best source from `best` on down. Never fails: socket diagnostics are the last.
+    pub fn start(best: CwndSource) -> Self {
+        let mut refused = Vec::new();
+        for source in CwndSource::TRACED.into_iter().filter(|source| *source >= best) {
+            match load(source) {
+                Ok(object) => return Self { object: Some(object), source, refused },
+                Err(reason) => refused.push((source, reason)),
+            }
+        }
+        Self { object: None, source: CwndSource::SockDiag, refused }
+    }
+
+    /// The source in use.
+    pub fn source(&self) -> CwndSource {
+        self.source
+    }
+
+    /// The better sources that this kernel refused, and why.
+    pub fn refused(&self) -> &[(CwndSource, String)] {
+        &self.refused
+    }
+
+    /// Every local socket that took an ACK within `age`; all that are connected where the source tells no time. Its own
+    /// end is "home", as in the flow table.
+    ///
+    /// # Errors
+    /// [`BpfError::Map`] if the map cannot be read, or the kernel refuses socket diagnostics.
+    pub fn sockets(&self, age: Duration) -> Result<Vec<(pendulum_flow_key, pendulum_socket)>, BpfError> {
+        let name = "sockets";
+        let failed = |source| BpfError::Map { action: "read", map: name, source };
+        let Some(object) = &self.object else { return read_sockets().map_err(failed) };
+        let Some(Map::LruHashMap(map)) = object.map(name) else {
+            return Err(BpfError::Missing { what: "map", name });
+        };
+        let mut sockets: Vec<(_, pendulum_socket)> = batch::entries(map.fd().as_fd()).map_err(failed)?;
+        let oldest = monotonic_ns().saturating_sub(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
+        sockets.retain(|(_, socket)| socket.at_ns >= oldest);
+        Ok(sockets)
+    }
+}
+
+fn load(source: CwndSource) -> Result<Ebpf, String> {
+    let btf =
+        Btf::from_sys_fs().map_err(|_| "this kernel has no BTF (/sys/kernel/btf/vmlinux)".to_owned())?;
+    let config = pendulum_cwnd_config { netns: own_netns().map_err(|error| super::attach::chain(&error))? };
+    let bytes = if source == CwndSource::Probe { CWND_PROBE_OBJECT } else { CWND_FENTRY_OBJECT };
+    let mut object = EbpfLoader::new()
+        .btf(Some(&btf))
+        .override_global("config", &config, true)
+        .load(bytes)
+        .map_err(|error| super::attach::chain(&error))?;
+    let program = object.program_mut(source.program()).ok_or("the object lacks the program")?;
+    attach(program, &btf).map_err(|error| first_line(&error))?;
+    Ok(object)
+}
+
+fn attach(program: &mut Program, btf: &Btf) -> Result<(), ProgramError> {
+    match program {
+        Program::FExit(program) => {
+            let program: &mut FExit = program;
+            program.load("tcp_ack", btf)?;
+            program.attach().map(drop)
+        }
+        Program::FEntry(program) => {
+            let program: &mut FEntry = program;
+            program.load("tcp_rcv_established", btf)?;
+            program.attach().map(drop)
+        }
+        Program::BtfTracePoint(program) => {
+            let program: &mut BtfTracePoint = program;
+            program.load("tcp_probe", btf)?;
+            program.attach().map(drop)
+        }
+        _ => Err(ProgramError::UnexpectedProgramType),
+    }
+}
