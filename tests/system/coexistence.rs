@@ -1,0 +1,119 @@
+//! The programs and filters of others go on working, and are left as they were.
+
+use crate::agent::{Agent, PENDULUM};
+use crate::foreign::{Count, Counter, Hook};
+use crate::netns::{Netns, outcome, run};
+use crate::rig::{hangings, is_possible, packets, pair, ping, wait_until};
+
+const PINGS: u32 = 50;
+
+/// A redirect of everything that comes in to an ifb device, as SQM scripts make it.
+fn redirect_ingress(test: &str, gateway: &Netns) -> bool {
+    let mut add = gateway.command("ip");
+    if !is_possible(test, add.args(["link", "add", "ifb0", "type", "ifb"])) {
+        return false;
+    }
+    gateway.ip("link set dev ifb0 addrgenmode none");
+    gateway.ip("link set dev ifb0 up");
+    run(gateway.command("tc").args(["qdisc", "add", "dev", "wan0", "clsact"]));
+    let filter =
+        "filter add dev wan0 ingress protocol ip u32 match u32 0 0 action mirred egress redirect dev ifb0";
+    run(gateway.command("tc").args(filter.split(' ')));
+    true
+}
+
+/// What the others have seen.
+struct Seen {
+    ingress: u64,
+    egress: u64,
+    redirected: u64,
+}
+
+/// Sends echo requests and says by how much each count has grown.
+fn traffic(gateway: &Netns, counters: &[Counter; 2]) -> Seen {
+    let now = || (counters[0].packets(), counters[1].packets(), packets(gateway, "ifb0").1);
+    let before = now();
+    ping(gateway, "192.0.2.2", PINGS);
+    // Counted when it leaves the ifb device, by a tasklet.
+    wait_until("the redirected packets have passed", || now().2 >= before.2 + u64::from(PINGS));
+    let after = now();
+    Seen { ingress: after.0 - before.0, egress: after.1 - before.1, redirected: after.2 - before.2 }
+}
+
+#[test]
+fn a_second_tcx_program_and_an_ingress_redirect_go_on_working() {
+    let test = "a_second_tcx_program_and_an_ingress_redirect_go_on_working";
+    let Some((gateway, _provider)) = pair(test) else { return };
+    if !redirect_ingress(test, &gateway) {
+        return;
+    }
+    let counters =
+        [Hook::TcxIngress, Hook::TcxEgress].map(|hook| Counter::attach(&gateway, "wan0", hook, Count::All));
+    let before = hangings(&gateway);
+    assert_eq!(before.matches("foreign").count(), 2, "{before}");
+    let check = |when: &str| {
+        let seen = traffic(&gateway, &counters);
+        let expected = u64::from(PINGS);
+        assert_eq!((seen.ingress, seen.egress, seen.redirected), (expected, expected, expected), "{when}");
+    };
+    check("before");
+    for hook in ["tc", "xdp"] {
+        let mut agent = Agent::start(&gateway, &["--wan", "wan0", "--ingress-hook", hook]);
+        agent.wait_attached("wan0", gateway.index("wan0"));
+        assert_eq!(agent.link("wan0")["hooks"]["egress"], "tcx", "clsact is the user's here");
+        check(hook);
+        agent.wait_until("the echoes are counted", |agent| {
+            let ways = &agent.link("wan0")["directions"];
+            ["up", "down"]
+                .iter()
+                .all(|way| ways[way]["segments"]["non_tcp"].as_u64() >= Some(u64::from(PINGS)))
+        });
+        assert!(agent.end("TERM").success());
+        wait_until("they hang as before", || hangings(&gateway) == before);
+        check("after");
+    }
+}
+
+#[test]
+fn a_program_that_comes_later_goes_in_front_and_both_count() {
+    let Some((gateway, _provider)) = pair("a_program_that_comes_later_goes_in_front_and_both_count") else {
+        return;
+    };
+    let mut agent = Agent::start(&gateway, &["--wan", "wan0"]);
+    agent.wait_attached("wan0", gateway.index("wan0"));
+    let late = Counter::attach(&gateway, "wan0", Hook::TcxIngress, Count::All);
+    ping(&gateway, "192.0.2.2", PINGS);
+    assert_eq!(late.packets(), u64::from(PINGS));
+    agent.wait_until("the echoes are counted", |agent| {
+        agent.link("wan0")["directions"]["down"]["segments"]["non_tcp"] == PINGS
+    });
+    assert!(agent.end("TERM").success());
+    ping(&gateway, "192.0.2.2", PINGS);
+    assert_eq!(late.packets(), 2 * u64::from(PINGS));
+}
+
+#[test]
+fn another_xdp_program_is_not_replaced() {
+    let Some((gateway, _provider)) = pair("another_xdp_program_is_not_replaced") else { return };
+    let other = Counter::attach(&gateway, "wan0", Hook::Xdp, Count::All);
+    let before = hangings(&gateway);
+    assert!(before.contains("foreign"), "{before}");
+    let (code, stdout, message) =
+        outcome(gateway.command(PENDULUM).args(["run", "--wan", "wan0", "--ingress-hook", "xdp"]));
+    assert_eq!((code, stdout.as_str()), (69, ""), "{message}");
+    for part in ["pendulum_xdp to wan0", "another XDP program may be there", "use ingress-hook = \"tc\""] {
+        assert!(message.contains(part), "{part:?} is not in: {message}");
+    }
+    assert_eq!(hangings(&gateway), before);
+    ping(&gateway, "192.0.2.2", PINGS);
+    assert_eq!(other.packets(), u64::from(PINGS));
+
+    // What the message advises works.
+    let mut agent = Agent::start(&gateway, &["--wan", "wan0"]);
+    agent.wait_attached("wan0", gateway.index("wan0"));
+    ping(&gateway, "192.0.2.2", PINGS);
+    agent.wait_until("the echoes are counted", |agent| {
+        agent.link("wan0")["directions"]["down"]["segments"]["non_tcp"] == PINGS
+    });
+    assert_eq!(other.packets(), 2 * u64::from(PINGS));
+}

@@ -1,0 +1,132 @@
+//! The WAN device comes, goes and changes while traffic runs: what was counted stays counted, and a second link does not
+//! notice.
+
+use crate::agent::{Agent, KernelObject};
+use crate::craft::{self, LinkLayer};
+use crate::metrics::Samples;
+use crate::netns::Netns;
+use crate::packet_socket::PacketSocket;
+use crate::rig::{pair, wire};
+use crate::tcp::{Background, Transfer};
+
+const FRAMES: u64 = 50;
+
+/// Looks at `/metrics` again and again; no counter ever goes back.
+#[derive(Default)]
+struct Watch {
+    latest: Samples,
+}
+
+impl Watch {
+    /// The value of one sample now.
+    fn get(&mut self, agent: &Agent<'_>, name: &str) -> f64 {
+        let (status, text) = agent.get("/metrics").unwrap();
+        assert_eq!(status, 200);
+        let samples = Samples::parse(&text);
+        samples.assert_grown_from(&self.latest);
+        self.latest = samples;
+        self.latest.get(name)
+    }
+
+    fn wait_for(&mut self, agent: &mut Agent<'_>, name: &str, value: f64) {
+        agent.wait_until(&format!("{name} is {value}"), |agent| self.get(agent, name) == value);
+    }
+}
+
+/// Data both ways over the first link: it is quiet otherwise, so the counts are exact.
+fn send_both_ways(gateway: &Netns, provider: &Netns, round: u64) {
+    for (netns, device, packet) in
+        [(gateway, "wan0", craft::up as fn() -> craft::Tcp), (provider, "isp", craft::down)]
+    {
+        PacketSocket::ethernet(netns, device).send_all((0..FRAMES).map(|number| {
+            let seq = 1 + ((round * FRAMES + number) * 100) as u32;
+            packet().seq(seq).payload(100).build(LinkLayer::Ethernet).bytes
+        }));
+    }
+}
+
+fn data(direction: &str) -> String {
+    format!("pendulum_segments_total{{link=\"dsl\",direction=\"{direction}\",class=\"data\"}}")
+}
+
+fn hooked_to(agent: &Agent<'_>, ifindex: u64) -> Vec<KernelObject> {
+    agent.kernel_objects().into_iter().filter(|object| object.ifindex == Some(ifindex)).collect()
+}
+
+const DSL_UP: &str = "pendulum_link_up{link=\"dsl\"}";
+const LTE_UP: &str = "pendulum_link_up{link=\"lte\"}";
+
+#[test]
+fn one_link_changes_and_the_other_does_not_notice() {
+    let Some((gateway, provider)) = pair("one_link_changes_and_the_other_does_not_notice") else { return };
+    wire(&gateway, "wan1", &provider, "isp1", "198.51.100");
+    let config = tempfile::NamedTempFile::new().unwrap();
+    let links = "[[link]]\nname = \"dsl\"\nwan = \"wan0\"\n[[link]]\nname = \"lte\"\nwan = \"wan1\"\n";
+    std::fs::write(config.path(), links).unwrap();
+    let mut agent = Agent::start(&gateway, &["--config", config.path().to_str().unwrap()]);
+    agent.wait_attached("dsl", gateway.index("wan0"));
+    agent.wait_attached("lte", gateway.index("wan1"));
+    let traffic = Background::start(Transfer::between(&gateway, &provider, "198.51.100.2:5201"));
+    let undisturbed = hooked_to(&agent, gateway.index("wan1"));
+    assert_eq!(undisturbed.len(), 2);
+    let mut watch = Watch::default();
+    let mut round = 0;
+    let mut assert_counts = |agent: &mut Agent<'_>, watch: &mut Watch| {
+        send_both_ways(&gateway, &provider, round);
+        round += 1;
+        for direction in ["up", "down"] {
+            watch.wait_for(agent, &data(direction), (round * FRAMES) as f64);
+        }
+    };
+    assert_counts(&mut agent, &mut watch);
+
+    let first = hooked_to(&agent, gateway.index("wan0"));
+    for _ in 0..5 {
+        gateway.ip("link set dev wan0 down");
+        watch.wait_for(&mut agent, DSL_UP, 0.0);
+        gateway.ip("link set dev wan0 up");
+        watch.wait_for(&mut agent, DSL_UP, 1.0);
+    }
+    // Too quick to be followed one by one.
+    for _ in 0..20 {
+        gateway.ip("link set dev wan0 down");
+        gateway.ip("link set dev wan0 up");
+    }
+    watch.wait_for(&mut agent, DSL_UP, 1.0);
+    assert_eq!(hooked_to(&agent, gateway.index("wan0")), first, "the programs hang as before the flaps");
+    assert_counts(&mut agent, &mut watch);
+
+    for _ in 0..3 {
+        gateway.ip("link delete dev wan0");
+        watch.wait_for(&mut agent, DSL_UP, 0.0);
+        let lost = agent.link("dsl");
+        assert_eq!((&lost["attached"], &lost["device"]), (&false.into(), &"missing".into()));
+        assert!(lost["trouble"].as_str().unwrap().contains("`wan0` does not exist"), "{lost}");
+        assert_eq!(agent.get("/readyz").map(|(status, _)| status), Some(200), "the other link is ready");
+        wire(&gateway, "wan0", &provider, "isp", "192.0.2");
+        agent.wait_attached("dsl", gateway.index("wan0"));
+        watch.wait_for(&mut agent, DSL_UP, 1.0);
+        assert_counts(&mut agent, &mut watch);
+    }
+
+    gateway.ip("link set dev wan0 name moved0");
+    watch.wait_for(&mut agent, DSL_UP, 0.0);
+    assert!(hooked_to(&agent, gateway.index("moved0")).is_empty(), "a device of another name is let go");
+    gateway.ip("link set dev moved0 name wan0");
+    watch.wait_for(&mut agent, DSL_UP, 1.0);
+    assert_counts(&mut agent, &mut watch);
+
+    assert_eq!(hooked_to(&agent, gateway.index("wan1")), undisturbed);
+    assert_eq!(watch.get(&agent, LTE_UP), 1.0);
+    traffic.assert_flows();
+    let (sent, received) = traffic.finish();
+    assert_eq!(sent, received);
+    let up = |agent: &Agent<'_>| agent.link("lte")["directions"]["up"].clone();
+    agent.wait_until("the transfer is counted to its end", |agent| {
+        let up = up(agent);
+        let retransmitted = up["retransmitted_segments"].as_u64().unwrap() * 1448;
+        let payload = up["payload_bytes"].as_u64().unwrap();
+        payload >= sent && payload <= sent + retransmitted
+    });
+    assert!(agent.end("TERM").success());
+}

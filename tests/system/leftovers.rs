@@ -1,0 +1,41 @@
+//! However the agent ends, traffic does not notice, and nothing of it stays.
+
+use std::os::unix::process::ExitStatusExt as _;
+
+use crate::agent::{Agent, KernelObject};
+use crate::rig::{hangings, pair};
+use crate::tcp::{Background, Transfer};
+
+#[test]
+fn nothing_is_left_however_it_ends() {
+    let Some((gateway, provider)) = pair("nothing_is_left_however_it_ends") else { return };
+    let traffic = Background::start(Transfer::between(&gateway, &provider, "192.0.2.2:5201"));
+    let before = hangings(&gateway);
+    for hook in ["tc", "xdp"] {
+        for signal in ["TERM", "INT", "KILL"] {
+            let mut agent = Agent::start(&gateway, &["--wan", "wan0", "--ingress-hook", hook]);
+            agent.wait_attached("wan0", gateway.index("wan0"));
+            agent.wait_until("it measures both ways", |agent| {
+                let segments = |pointer: &str| agent.link("wan0").pointer(pointer).unwrap().as_u64();
+                segments("/directions/up/segments/data") > Some(0)
+                    && segments("/directions/down/segments/ack") > Some(0)
+            });
+            let during = hangings(&gateway);
+            assert!(during.contains("pendulum_up") && during != before, "{during}");
+            let objects = agent.kernel_objects();
+            assert_eq!(agent.hooked().len(), 2, "{objects:?}");
+
+            let status = agent.end(signal);
+            match signal {
+                "KILL" => assert_eq!(status.signal(), Some(libc::SIGKILL)),
+                _ => assert!(status.success(), "{hook}, {signal}: {status}\n{}", agent.log()),
+            }
+            KernelObject::wait_gone(&objects);
+            assert_eq!(hangings(&gateway), before, "{hook}, {signal}");
+            traffic.assert_flows();
+        }
+    }
+    let (sent, received) = traffic.finish();
+    println!("{received} bytes went through six starts and ends");
+    assert_eq!(sent, received);
+}
