@@ -99,12 +99,12 @@ impl Agent {
         serde_json::from_str(&body).map_err(|error| self.silent(format!("{path} is no JSON: {error}")))
     }
 
-    /// Whether it has ended, which it should not do by itself.
+    /// How it has ended, if it has, which it should not do by itself.
     ///
     /// # Errors
     /// If the system cannot say.
-    pub fn has_ended(&mut self) -> Result<bool, AgentError> {
-        Ok(self.process.try_wait()?.is_some())
+    pub fn ended(&mut self) -> Result<Option<std::process::ExitStatus>, AgentError> {
+        Ok(self.process.try_wait()?)
     }
 
     /// An error with the agent's last words, which are usually the reason.

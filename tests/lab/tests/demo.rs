@@ -196,6 +196,21 @@ fn an_agent_that_dies_is_reported_with_its_last_words() {
 }
 
 #[test]
+fn an_agent_that_is_killed_is_reported_with_its_status() {
+    let Some(agent) = agent() else { return };
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let demo = Demo::start(&agent, &["--listen", "127.0.0.1:0"]);
+    let run = demo.record(5);
+    let (namespaces, processes) = (run.namespaces(), run.processes());
+    // The agent is the first that the demo starts.
+    assert!(processes[0].kill());
+    let (code, _, err) = demo.finish();
+    assert_eq!(code, Some(70), "{err}");
+    assert!(err.contains("the agent ended by itself (signal: 9 (SIGKILL))"), "{err}");
+    assert_eq!(left_of(&run, &namespaces, &processes), Vec::<String>::new());
+}
+
+#[test]
 fn what_cannot_be_shown_is_refused_before_anything_is_built() {
     let demo = Demo::start(Path::new("/nonexistent/pendulum"), &[]);
     let pid = demo.0.id();

@@ -32,6 +32,14 @@ pub enum DemoError {
     /// The agent failed.
     #[error(transparent)]
     Agent(#[from] AgentError),
+    /// The agent has ended in the middle.
+    #[error("the agent ended by itself ({status}): {source}")]
+    AgentEnded {
+        /// How.
+        status: std::process::ExitStatus,
+        /// With its last words.
+        source: AgentError,
+    },
     /// The traffic failed.
     #[error(transparent)]
     Traffic(#[from] TrafficError),

@@ -47,7 +47,7 @@ impl<W: Write> Screen<W> {
             text.push('\n');
         }
         text.push_str(CLEAR_BELOW);
-        self.drawn = fitting.iter().map(Line::width).collect();
+        self.drawn = fitting.iter().map(Line::written_width).collect();
         // In one piece, so that no half-drawn block shows.
         self.out.write_all(text.as_bytes())?;
         self.out.flush()
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn a_narrowed_terminal_has_broken_the_lines() {
         let text = written(|screen| {
-            screen.draw(&lines(&["abcdefgh", ""]), (80, 24)).unwrap();
+            screen.draw(&lines(&["abcdefgh", "a        "]), (80, 24)).unwrap();
             screen.draw(&lines(&["x"]), (5, 24)).unwrap();
         });
         assert!(text.contains("\x1b[3A"), "{text:?}");

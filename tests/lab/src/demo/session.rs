@@ -133,7 +133,10 @@ impl Session<'_> {
             }
             Err(error) => {
                 *misses += 1;
-                if *misses >= PATIENCE || self.agent.has_ended()? {
+                if let Some(status) = self.agent.ended()? {
+                    return Err(DemoError::AgentEnded { status, source: error });
+                }
+                if *misses >= PATIENCE {
                     return Err(error.into());
                 }
             }

@@ -163,6 +163,11 @@ impl Line {
         self.0.iter().map(|(_, text)| text.chars().count()).sum()
     }
 
+    /// Columns it takes on the terminal: blanks at the end are not written.
+    pub(super) fn written_width(&self) -> usize {
+        self.render(Palette::Monochrome).chars().count()
+    }
+
     /// What of it fits into so many columns.
     pub(super) fn cut(mut self, width: usize) -> Self {
         let mut left = width;
