@@ -6,6 +6,7 @@
 #[cfg(test)]
 pub(crate) mod example;
 mod flows;
+mod queue;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use tokio::sync::watch;
 use crate::bpf::abi;
 use crate::bpf::{MapFill, ProgramStatus};
 
+pub use queue::QueueSnapshot;
 pub use flows::{FlowKey, FlowRow, FlowSweep, FlowTotals, HalfRow};
 
 /// A link at one moment.
@@ -44,6 +46,8 @@ pub struct LinkSnapshot {
     pub programs: Arc<[ProgramStatus]>,
     /// The BPF maps.
     pub maps: Arc<[MapFill]>,
+    /// Where the windows of local sockets come from.
+    pub cwnd_source: &'static str,
     /// How reading from the kernel goes; index with [`Reading`].
     pub readings: [ReadingHealth; Reading::ALL.len()],
 }
@@ -106,6 +110,10 @@ pub struct DirectionSnapshot {
     pub rtt: RecentRtt,
     /// The link's capacity, if known.
     pub rate: Option<LinkRate>,
+    /// The buffer in front of the link, while it is on this machine.
+    pub queue: Option<QueueSnapshot>,
+    /// Congestion windows of this machine's own sockets that send in this direction, together, bytes.
+    pub cwnd_bytes: Option<u64>,
 }
 
 /// A distribution of RTT samples.
@@ -138,6 +146,8 @@ pub struct LinkRate {
 pub enum RateSource {
     /// The user said so.
     Config,
+    /// The device's qdisc shapes to it.
+    Qdisc,
 }
 
 impl RateSource {
@@ -145,6 +155,7 @@ impl RateSource {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Config => "config",
+            Self::Qdisc => "qdisc",
         }
     }
 }
@@ -158,11 +169,13 @@ pub enum Reading {
     Flows = 1,
     /// Programs and maps, once a second.
     Programs = 2,
+    /// Queues and windows, once a second.
+    Queues = 3,
 }
 
 impl Reading {
     /// All of them, in index order.
-    pub const ALL: [Self; 3] = [Self::Counters, Self::Flows, Self::Programs];
+    pub const ALL: [Self; 4] = [Self::Counters, Self::Flows, Self::Programs, Self::Queues];
 
     /// The name used in metrics.
     pub const fn name(self) -> &'static str {
@@ -170,6 +183,7 @@ impl Reading {
             Self::Counters => "counters",
             Self::Flows => "flows",
             Self::Programs => "programs",
+            Self::Queues => "queues",
         }
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! Needs root.
 
+mod agent;
 mod captures;
 mod cwnd;
 mod object;

@@ -258,7 +258,7 @@ impl RingReader {
 }
 
 /// The clock of `bpf_ktime_get_ns`, from the vDSO.
-pub(super) fn monotonic_ns() -> u64 {
+pub(crate) fn monotonic_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes one timespec; CLOCK_MONOTONIC is always there.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };

@@ -1,4 +1,4 @@
-//! What this kernel can do for us, found out by trying. Nothing is attached, nothing stays.
+//! What this kernel can do for us, found out by trying. Nothing is attached to a device, nothing stays.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use aya::util::KernelVersion;
 use serde::Serialize;
 
 use super::attach::chain;
-use super::{BpfError, LinkPrograms, LoadOptions};
+use super::{BpfError, Cwnd, CwndSource, LinkPrograms, LoadOptions, QueuePrograms};
 
 /// The oldest kernel the programs are tested on: tracepoint `qdisc_enqueue` and fetching atomics.
 pub const OLDEST_KERNEL: (u8, u8, u16) = (5, 15, 0);
@@ -48,7 +48,7 @@ impl Rung {
 
 /// Try everything that does not need a device.
 pub fn probe() -> Vec<Rung> {
-    vec![kernel(), btf(), programs(), tcx(), xdp(), statistics()]
+    vec![kernel(), btf(), programs(), tcx(), xdp(), statistics(), queue(), cwnd()]
 }
 
 fn kernel() -> Rung {
@@ -132,6 +132,48 @@ fn statistics() -> Rung {
             cost: "pendulum_bpf_program_runs_total and …_run_seconds_total stay 0",
         },
     }
+}
+
+fn queue() -> Rung {
+    let name = "queue_tracepoints";
+    match QueuePrograms::load() {
+        Ok(programs) => match programs.traces_drops() {
+            Ok(()) => Rung::ok(name, "qdisc_enqueue, qdisc_dequeue and kfree_skb are traced"),
+            Err(reason) => Rung {
+                name,
+                status: RungStatus::Degraded,
+                reason: format!("kfree_skb: {reason}"),
+                remedy: "use Linux 5.17 or newer",
+                cost: "drops come from the qdisc's own counter: without reason, once a second",
+            },
+        },
+        Err(error) => Rung {
+            name,
+            status: RungStatus::Degraded,
+            reason: first_line(&error),
+            remedy: "use Linux 5.17 or newer with CONFIG_DEBUG_INFO_BTF=y, and CAP_BPF with CAP_PERFMON",
+            cost: "queues are read by netlink ten times a second: no data and ACKs apart, no time in the queue, peaks missed",
+        },
+    }
+}
+
+fn cwnd() -> Rung {
+    let name = "cwnd";
+    let cwnd = Cwnd::start(CwndSource::Fexit);
+    let refused = cwnd.refused().iter().map(|(source, reason)| format!("{}: {reason}", source.name()));
+    let reason = refused.chain([format!("{} is used", cwnd.source().name())]).collect::<Vec<_>>().join("; ");
+    let (remedy, cost) = match cwnd.source() {
+        CwndSource::Fexit => return Rung::ok(name, reason),
+        CwndSource::Fentry | CwndSource::Probe => (
+            "use a kernel with function tracing (CONFIG_FUNCTION_TRACER, CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS)",
+            "windows of local sockets are one ACK late",
+        ),
+        CwndSource::SockDiag => (
+            "use a kernel with CONFIG_DEBUG_INFO_BTF=y, and CAP_BPF with CAP_PERFMON",
+            "windows of local sockets are seen once a second only",
+        ),
+    };
+    Rung { name, status: RungStatus::Degraded, reason, remedy, cost }
 }
 
 /// The verifier's log is for the debug level, not for a table.

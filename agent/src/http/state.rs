@@ -11,8 +11,8 @@ use serde::Serialize;
 
 use super::{App, json};
 use crate::bpf::{MapFill, ProgramStatus, abi};
-use crate::metrics::{LOST_REASONS, MARKS};
-use crate::snapshot::{FlowSweep, LinkSnapshot, RecentRtt};
+use crate::metrics::{DROP_REASONS, LOST_REASONS, MARKS};
+use crate::snapshot::{FlowSweep, LinkSnapshot, QueueSnapshot, RecentRtt};
 
 #[derive(Serialize)]
 struct Report {
@@ -68,6 +68,23 @@ struct DirectionReport {
     flows: u32,
     rtt: Option<Rtt>,
     ack_burst: Option<AckBurst>,
+    queue: Option<Queue>,
+    cwnd_bytes: Option<u64>,
+    cwnd_source: Option<&'static str>,
+}
+
+/// The local buffer in front of the link.
+#[derive(Serialize)]
+struct Queue {
+    source: &'static str,
+    qdisc: String,
+    bytes: u32,
+    packets: u32,
+    ack_bytes: Option<u32>,
+    ack_packets: Option<u32>,
+    peak_bytes: u32,
+    limit_bytes: Option<u64>,
+    drops: BTreeMap<&'static str, u64>,
 }
 
 /// Round trips from the gateway to the end this direction leads to, and back, over the last ten seconds.
@@ -168,6 +185,23 @@ fn direction_report(link: &LinkSnapshot, direction: Direction) -> DirectionRepor
         flows: totals.active,
         rtt: rtt(&snapshot.rtt, &link.flows, direction),
         ack_burst: ack_burst(counters),
+        queue: snapshot.queue.as_ref().map(queue),
+        cwnd_bytes: snapshot.cwnd_bytes,
+        cwnd_source: snapshot.cwnd_bytes.map(|_| link.cwnd_source),
+    }
+}
+
+fn queue(queue: &QueueSnapshot) -> Queue {
+    Queue {
+        source: queue.source,
+        qdisc: queue.qdisc.to_string(),
+        bytes: queue.bytes,
+        packets: queue.packets,
+        ack_bytes: queue.ack_bytes,
+        ack_packets: queue.ack_packets,
+        peak_bytes: queue.peak_bytes,
+        limit_bytes: queue.limit_bytes,
+        drops: DROP_REASONS.into_iter().zip(queue.drops).collect(),
     }
 }
 

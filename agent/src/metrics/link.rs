@@ -68,16 +68,20 @@ impl Collector for Links {
         SOURCE.write(&mut encoder, |samples| {
             links.iter().try_for_each(|link| {
                 Direction::ALL.into_iter().try_for_each(|direction| {
-                    let source =
-                        link.direction(direction).rate.map_or("unknown", |known| known.source.name());
-                    samples.gauge(
-                        [
-                            ("link", &*link.name),
-                            ("direction", direction.name()),
-                            ("what", "rate"),
-                            ("source", source),
-                        ],
-                        1u32,
+                    let known = link.direction(direction);
+                    let rate = known.rate.map_or("unknown", |known| known.source.name());
+                    let queue = known.queue.as_ref().map_or("unknown", |queue| queue.source);
+                    let cwnd = known.cwnd_bytes.map(|_| ("cwnd", link.cwnd_source));
+                    [Some(("rate", rate)), Some(("queue", queue)), cwnd].into_iter().flatten().try_for_each(
+                        |(what, source)| {
+                            let labels = [
+                                ("link", &*link.name),
+                                ("direction", direction.name()),
+                                ("what", what),
+                                ("source", source),
+                            ];
+                            samples.gauge(labels, 1u32)
+                        },
                     )
                 })
             })

@@ -9,6 +9,7 @@ mod format;
 mod kernel;
 mod link;
 mod process;
+mod queue;
 #[cfg(test)]
 mod tests;
 mod traffic;
@@ -19,6 +20,7 @@ use crate::snapshot::Board;
 
 pub use format::Format;
 pub(crate) use kernel::LOST_REASONS;
+pub(crate) use queue::DROP_REASONS;
 pub(crate) use traffic::MARKS;
 
 /// All metrics of the agent.
@@ -34,6 +36,7 @@ impl Exposition {
         registry.register_collector(Box::new(traffic::Traffic::new(board.clone())));
         registry.register_collector(Box::new(flows::Flows::new(board.clone())));
         registry.register_collector(Box::new(link::Links::new(board.clone())));
+        registry.register_collector(Box::new(queue::Queues::new(board.clone())));
         registry.register_collector(Box::new(kernel::Kernel::new(board.clone(), bpf_statistics)));
         registry.register_collector(Box::new(process::Process));
         Self { registry }

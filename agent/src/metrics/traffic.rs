@@ -143,7 +143,7 @@ fn total(
     })
 }
 
-fn rtt_buckets(slots: &[u64; abi::PENDULUM_RTT_SLOTS as usize]) -> Vec<(f64, u64)> {
+pub(super) fn rtt_buckets(slots: &[u64; abi::PENDULUM_RTT_SLOTS as usize]) -> Vec<(f64, u64)> {
     let bounds = abi::RTT_BOUNDS_US.iter().map(|&bound| f64::from(bound) / 1e6).chain([f64::INFINITY]);
     bounds.zip(slots.iter().copied()).collect()
 }

@@ -8,6 +8,7 @@ use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
 
 use super::meter::{Counted, Meter};
+use super::queues::Queues;
 use super::report::{hooks, snapshot};
 use super::sweep::Sweeper;
 use crate::bpf::{self, BpfError, LinkPrograms, LoadOptions, MapFill, ProgramStatus};
@@ -36,6 +37,7 @@ pub(super) struct LinkTask {
     retry: Retry,
     meter: Meter,
     sweeper: Sweeper,
+    queues: Queues,
     evictions: Evictions,
     samples: u64,
     ticks: u64,
@@ -67,6 +69,7 @@ impl LinkTask {
         let meter = Meter::new();
         let sweeper = Sweeper::new(idle_timeout, Instant::now());
         let (publish, snapshots) = watch::channel(Arc::new(snapshot(&config, &meter, &sweeper)));
+        let queues = Queues::start(&config.name);
         let task = Self {
             config,
             devices,
@@ -77,6 +80,7 @@ impl LinkTask {
             retry: Retry { pause: FIRST_RETRY, at: None },
             meter,
             sweeper,
+            queues,
             evictions: Evictions::default(),
             samples: 0,
             ticks: 0,
@@ -207,6 +211,9 @@ impl LinkTask {
             );
             loaded.hooks = Some(hooks.clone());
             self.trouble = None;
+            if let Err(error) = self.queues.attach(hooks.ifindex) {
+                warn!(link = self.config.name, "the queue is not measured: {}", crate::bpf::chain(&error));
+            }
         }
         self.loaded = Some(loaded);
         hooks.map(|_| ())
@@ -221,6 +228,7 @@ impl LinkTask {
             },
             max_flows: self.config.max_flows,
             nursery: self.config.nursery,
+            queue_mark: self.queues.want_marks(),
             xdp_ingress: self.config.ingress_hook == IngressHook::Xdp,
             ..LoadOptions::default()
         })?;
@@ -233,6 +241,7 @@ impl LinkTask {
         let Some(loaded) = &mut self.loaded else { return };
         if let Some(hooks) = loaded.hooks.take() {
             loaded.programs.detach();
+            self.queues.detach();
             self.programs = loaded.programs.programs().into();
             info!(link = self.config.name, ifindex = hooks.ifindex, "detached: {why}");
         }
@@ -241,8 +250,10 @@ impl LinkTask {
     /// One tick: counters each time, the rest more rarely.
     fn sample(&mut self) {
         self.read_counters();
+        self.queues.tick();
         if self.ticks.is_multiple_of(TICKS_PER_SWEEP) {
             self.read_flows();
+            self.read_queues();
             self.read_programs();
         }
         self.ticks += 1;
@@ -281,6 +292,12 @@ impl LinkTask {
         self.evictions.tell(self.sweeper.latest().evicted, started, &self.config);
     }
 
+    fn read_queues(&mut self) {
+        let started = Instant::now();
+        let read = self.queues.sweep(&self.sweeper.latest());
+        self.note(Reading::Queues, started, read);
+    }
+
     fn read_programs(&mut self) {
         let Some(loaded) = &self.loaded else { return };
         let started = Instant::now();
@@ -308,7 +325,7 @@ impl LinkTask {
     }
 
     fn publish(&self) {
-        let snapshot = LinkSnapshot {
+        let mut snapshot = LinkSnapshot {
             device: self.device,
             hooks: self.loaded.as_ref().and_then(|loaded| loaded.hooks.clone()),
             trouble: self.trouble.clone(),
@@ -318,6 +335,7 @@ impl LinkTask {
             readings: self.readings,
             ..snapshot(&self.config, &self.meter, &self.sweeper)
         };
+        self.queues.show(&mut snapshot);
         self.publish.send_replace(Arc::new(snapshot));
     }
 }

@@ -11,6 +11,7 @@ mod instance;
 mod link;
 mod meter;
 mod preflight;
+mod queues;
 mod report;
 mod sweep;
 

@@ -28,11 +28,14 @@ pub(super) fn snapshot(config: &Link, meter: &Meter, sweeper: &Sweeper) -> LinkS
             throughput: throughput[direction as usize],
             rtt: rtt[direction as usize],
             rate: config.rate(direction).map(|rate| LinkRate { rate, source: RateSource::Config }),
+            queue: None,
+            cwnd_bytes: None,
         }),
         stats: counted.stats,
         flows: sweeper.latest(),
         programs: Arc::new([]),
         maps: Arc::new([]),
+        cwnd_source: "unknown",
         readings: Default::default(),
     }
 }

@@ -31,7 +31,8 @@ pub(crate) fn link(name: &str) -> LinkSnapshot {
             run_time: Duration::from_millis(1_500),
         }]),
         maps: Arc::new([MapFill { name: "flows", entries: 3, capacity: 256 }]),
-        readings: [ReadingHealth { failures: 2, ok: true, took: Duration::from_millis(4) }; 3],
+        cwnd_source: "tcp_probe",
+        readings: [ReadingHealth { failures: 2, ok: true, took: Duration::from_millis(4) }; 4],
     }
 }
 
@@ -57,7 +58,33 @@ fn direction(base: u64, throughput: f64) -> DirectionSnapshot {
     counters.rtt[6] = base;
     let rtt =
         RecentRtt { sum_us: 40_000 * 10, slots: std::array::from_fn(|slot| if slot == 6 { 10 } else { 0 }) };
-    DirectionSnapshot { counters, throughput, rtt, rate: None }
+    DirectionSnapshot {
+        counters,
+        throughput,
+        rtt,
+        rate: None,
+        queue: (base == 1_000).then(queue),
+        cwnd_bytes: (base == 1_000).then_some(14_480),
+    }
+}
+
+fn queue() -> QueueSnapshot {
+    let mut queue = QueueSnapshot {
+        source: "tracepoint",
+        qdisc: "tbf".into(),
+        bytes: 4_542,
+        packets: 4,
+        ack_bytes: Some(66),
+        ack_packets: Some(1),
+        peak_bytes: 6_056,
+        lowest_bytes: 3_028,
+        limit_bytes: Some(30_000),
+        drops: [7, 3, 2, 1],
+        ..QueueSnapshot::default()
+    };
+    queue.sojourns[1].slots[6] = 5;
+    queue.sojourns[1].sum_us = 200_000;
+    queue
 }
 
 fn flows(now: Instant) -> FlowSweep {

@@ -1,0 +1,119 @@
+//! The link's queues and the windows of local sockets.
+
+use std::fmt::Result;
+
+use pendulum_model::segment::Direction;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+
+use super::family::Family;
+use super::traffic::rtt_buckets;
+use crate::bpf::abi;
+use crate::snapshot::{Board, QueueSnapshot};
+
+const BYTES: Family = Family::gauge("pendulum_queue_bytes", Some("bytes"), "Bytes in the queue.");
+const PACKETS: Family = Family::gauge("pendulum_queue_packets", None, "Packets in the queue.");
+const ACK_BYTES: Family =
+    Family::gauge("pendulum_queue_ack_bytes", Some("bytes"), "Of the bytes in the queue, pure ACKs.");
+const PEAK: Family = Family::gauge(
+    "pendulum_queue_peak_bytes",
+    Some("bytes"),
+    "Most bytes in the queue since the reading before (100 ms).",
+);
+const LIMIT: Family = Family::gauge(
+    "pendulum_queue_limit_bytes",
+    Some("bytes"),
+    "Bytes the queue can hold, if bytes are counted.",
+);
+const SOJOURN: Family = Family::histogram(
+    "pendulum_queue_sojourn_seconds",
+    "seconds",
+    "Time packets spent in the queue; packets that found it empty and bypassed it are not in here.",
+);
+const DROPS: Family = Family::counter("pendulum_queue_drops_total", None, "Packets dropped by the queue.");
+const DRIFT: Family = Family::counter(
+    "pendulum_queue_events_total",
+    None,
+    "How the account of the queue went wrong and was set right from the qdisc's own.",
+);
+const CWND: Family = Family::gauge(
+    "pendulum_cwnd_bytes",
+    Some("bytes"),
+    "Congestion windows of this machine's own sockets on the link, together.",
+);
+
+/// Names of `enum pendulum_drop`, in its order.
+pub(crate) const DROP_REASONS: [&str; abi::PENDULUM_DROPS as usize] =
+    ["overlimit", "aqm", "ack_filter", "other"];
+/// Names of `enum pendulum_queue_event`, in its order.
+const EVENTS: [&str; abi::PENDULUM_QUEUE_EVENTS as usize] =
+    ["drift", "unmarked", "requeued", "adopted", "long_chain"];
+const CLASSES: [&str; abi::PENDULUM_QUEUE_CLASSES as usize] = ["data", "ack"];
+
+#[derive(Debug)]
+pub(super) struct Queues {
+    board: Board,
+}
+
+impl Queues {
+    pub(super) fn new(board: Board) -> Self {
+        Self { board }
+    }
+
+    fn each(&self, mut write: impl FnMut([(&'static str, &str); 2], &QueueSnapshot) -> Result) -> Result {
+        self.board.snapshots().iter().try_for_each(|link| {
+            Direction::ALL.into_iter().try_for_each(|direction| {
+                let labels = [("link", &*link.name), ("direction", direction.name())];
+                link.direction(direction).queue.as_ref().map_or(Ok(()), |queue| write(labels, queue))
+            })
+        })
+    }
+}
+
+impl Collector for Queues {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result {
+        let encoder = &mut encoder;
+        let mut gauge = |family: &Family, figure: fn(&QueueSnapshot) -> Option<u64>| {
+            family.write(encoder, |samples| {
+                self.each(|labels, queue| {
+                    figure(queue).map_or(Ok(()), |value| samples.gauge(labels, value as f64))
+                })
+            })
+        };
+        gauge(&BYTES, |queue| Some(queue.bytes.into()))?;
+        gauge(&PACKETS, |queue| Some(queue.packets.into()))?;
+        gauge(&ACK_BYTES, |queue| queue.ack_bytes.map(u64::from))?;
+        gauge(&PEAK, |queue| Some(queue.peak_bytes.into()))?;
+        gauge(&LIMIT, |queue| queue.limit_bytes)?;
+        SOJOURN.write(encoder, |samples| {
+            self.each(|[link, direction], queue| {
+                CLASSES.into_iter().zip(&queue.sojourns).try_for_each(|(class, sojourn)| {
+                    let labels = [link, direction, ("class", class)];
+                    samples.histogram(labels, sojourn.sum_us as f64 / 1e6, &rtt_buckets(&sojourn.slots))
+                })
+            })
+        })?;
+        DROPS.write(encoder, |samples| {
+            self.each(|[link, direction], queue| {
+                DROP_REASONS.into_iter().zip(queue.drops).try_for_each(|(reason, count)| {
+                    samples.counter([link, direction, ("reason", reason)], count)
+                })
+            })
+        })?;
+        DRIFT.write(encoder, |samples| {
+            self.each(|[link, direction], queue| {
+                EVENTS.into_iter().zip(queue.events).try_for_each(|(event, count)| {
+                    samples.counter([link, direction, ("event", event)], count)
+                })
+            })
+        })?;
+        CWND.write(encoder, |samples| {
+            self.board.snapshots().iter().try_for_each(|link| {
+                let labels = [("link", &*link.name), ("direction", Direction::Up.name())];
+                link.direction(Direction::Up)
+                    .cwnd_bytes
+                    .map_or(Ok(()), |bytes| samples.gauge(labels, bytes as f64))
+            })
+        })
+    }
+}

@@ -1,0 +1,42 @@
+//! A local queue at one moment.
+
+use std::sync::Arc;
+
+use pendulum_model::rate::Rate;
+
+use crate::bpf::{Sojourns, abi};
+
+/// The root qdisc of a device: what stands in it, and what has become of packets in it.
+#[derive(Clone, Debug, Default)]
+pub struct QueueSnapshot {
+    /// `tracepoint` or `netlink`.
+    pub source: &'static str,
+    /// Its kind.
+    pub qdisc: Arc<str>,
+    /// Bytes in it.
+    pub bytes: u32,
+    /// Packets in it.
+    pub packets: u32,
+    /// Of its bytes, pure ACKs; unknown by netlink.
+    pub ack_bytes: Option<u32>,
+    /// Of its packets, pure ACKs; unknown by netlink.
+    pub ack_packets: Option<u32>,
+    /// Most bytes since the reading before.
+    pub peak_bytes: u32,
+    /// Fewest bytes since the reading before.
+    pub lowest_bytes: u32,
+    /// Bytes it can hold, if it counts bytes.
+    pub limit_bytes: Option<u64>,
+    /// The rate it shapes to.
+    pub rate: Option<Rate>,
+    /// Packets dropped, by `enum pendulum_drop`.
+    pub drops: [u64; abi::PENDULUM_DROPS as usize],
+    /// `enum pendulum_queue_event`.
+    pub events: [u64; abi::PENDULUM_QUEUE_EVENTS as usize],
+    /// Levels that were set right from netlink statistics while nothing was going on.
+    pub repaired: u64,
+    /// Buckets of the history ring that were overwritten before they were read.
+    pub lost_buckets: u64,
+    /// Time in it, data and pure ACKs.
+    pub sojourns: Sojourns,
+}
