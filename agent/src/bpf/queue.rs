@@ -3,9 +3,10 @@
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray};
-use aya::programs::{BtfTracePoint, ProgramError};
+use aya::programs::{BtfTracePoint, Program, ProgramError, ProgramInfo};
 use aya::{Btf, Ebpf, EbpfLoader};
 use pendulum_model::segment::Direction;
 
@@ -15,7 +16,7 @@ use super::abi::{
 use super::attach::chain;
 use super::history::{Mapping, RingReader};
 use super::programs::map_error;
-use super::{BpfError, QUEUE_OBJECT};
+use super::{BpfError, ProgramStatus, QUEUE_OBJECT};
 use crate::net::QdiscTree;
 
 /// Program and tracepoint. The last one may be missing: then drops come from the qdisc's own counter.
@@ -185,6 +186,25 @@ impl QueuePrograms {
         self.drops.as_ref().copied().map_err(String::as_str)
     }
 
+    /// The programs and how long they ran, as far as the kernel's BPF statistics are on.
+    pub fn programs(&self) -> Vec<ProgramStatus> {
+        let info = |name| match self.object.program(name)? {
+            Program::BtfTracePoint(program) => program.info().ok(),
+            _ => None,
+        };
+        let attached = |name| name != "pendulum_drop" || self.drops.is_ok();
+        let status = |(name, _)| {
+            let info = info(name);
+            ProgramStatus {
+                name,
+                attached: attached(name),
+                run_count: info.as_ref().map_or(0, ProgramInfo::run_count),
+                run_time: info.as_ref().map_or(Duration::ZERO, ProgramInfo::run_time),
+            }
+        };
+        TRACEPOINTS.into_iter().map(status).collect()
+    }
+
     /// The object itself, for tests and benchmarks.
     pub fn object_mut(&mut self) -> &mut Ebpf {
         &mut self.object
@@ -236,5 +256,7 @@ pub(super) fn own_netns() -> Result<u32, BpfError> {
 
 /// The verifier's log is for the debug level, not for a table.
 pub(super) fn first_line(error: &ProgramError) -> String {
-    chain(error).lines().next().unwrap_or_default().to_owned()
+    let text = chain(error);
+    // aya announces the log even where there is none.
+    text.lines().next().unwrap_or_default().trim_end().trim_end_matches(". Verifier output:").to_owned()
 }

@@ -105,5 +105,5 @@ fn every_family_has_help_and_type_and_stands_together() {
 fn series_are_few() {
     let text = exposition(Format::Text);
     let samples = text.lines().filter(|line| !line.starts_with('#')).count();
-    assert!(samples < 450, "{samples} samples for two links");
+    assert!(samples < 520, "{samples} samples for two links");
 }

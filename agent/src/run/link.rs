@@ -301,7 +301,8 @@ impl LinkTask {
     fn read_programs(&mut self) {
         let Some(loaded) = &self.loaded else { return };
         let started = Instant::now();
-        self.programs = loaded.programs.programs().into();
+        let queue_programs = self.queues.programs();
+        self.programs = loaded.programs.programs().into_iter().chain(queue_programs).collect();
         self.maps = loaded.programs.maps().into();
         self.note(Reading::Programs, started, Ok(()));
     }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use pendulum_model::segment::Direction;
 use tracing::{info, warn};
 
-use crate::bpf::{self, BpfError, Cwnd, CwndSource, QueueMethod, QueuePrograms, RingReader, abi};
+use crate::bpf::{
+    self, BpfError, Cwnd, CwndSource, ProgramStatus, QueueMethod, QueuePrograms, RingReader, abi,
+};
 use crate::net::QdiscTree;
 use crate::snapshot::{FlowKey, FlowSweep, LinkRate, LinkSnapshot, QueueSnapshot, RateSource};
 
@@ -159,6 +161,11 @@ impl Queues {
             }
         }
         Ok(sum)
+    }
+
+    /// The tracepoint programs.
+    pub(super) fn programs(&self) -> Vec<ProgramStatus> {
+        self.programs.as_ref().map(QueuePrograms::programs).unwrap_or_default()
     }
 
     /// Put all of it into the link's snapshot. A rate that the user gave is left alone.
