@@ -96,15 +96,11 @@ fn rows(view: &View, glyphs: &Glyphs, layout: Layout) -> Vec<Line> {
         row("throughput", &|x| {
             measure(&format::rate(of(x).throughput_bps), view.utilization(x), x, glyphs, layout)
         }),
-        row(if view.agent_tells_queues() { "queue" } else { "queue, by tc" }, &|x| {
-            let bytes = view.queue_bytes(x);
-            measure(
-                &format::bytes(bytes as f64),
-                bytes as f64 / view.buffer_bytes(x) as f64,
-                x,
-                glyphs,
-                layout,
-            )
+        row("queue", &|x| {
+            let bytes = view.queue_bytes(x) as f64;
+            let source = if view.agent_tells_queue(x) { "" } else { " tc" };
+            let figure = format!("{}{source}", format::bytes(bytes));
+            measure(&figure, bytes / view.buffer_bytes(x) as f64, x, glyphs, layout)
         }),
     ];
     if COLUMNS.into_iter().any(|x| of(x).queue.is_some_and(|queue| queue.ack_bytes.is_some())) {
@@ -154,7 +150,7 @@ fn heading(view: &View, glyphs: &Glyphs, direction: Direction) -> Line {
 
 /// A figure, a bar of its share, and the share.
 fn measure(figure: &str, share: f64, direction: Direction, glyphs: &Glyphs, layout: Layout) -> Line {
-    const FIGURE: usize = 10;
+    const FIGURE: usize = 11;
     const SHARE: usize = 6;
     let line = Line::plain(figure).padded(FIGURE);
     let bar = layout.cell.saturating_sub(FIGURE + SHARE + 2).min(20);
@@ -166,7 +162,9 @@ fn measure(figure: &str, share: f64, direction: Direction, glyphs: &Glyphs, layo
 
 fn composition(view: &View, direction: Direction) -> Option<String> {
     let queue = view.reading.directions[direction].queue?;
-    Some(format!("{}, {}", format::bytes(queue.data_bytes? as f64), format::bytes(queue.ack_bytes? as f64)))
+    let acks = queue.ack_bytes?;
+    let data = queue.bytes.saturating_sub(acks);
+    Some(format!("{}, {}", format::bytes(data as f64), format::bytes(acks as f64)))
 }
 
 /// Seen from the gateway, a download's outstanding data is what the home has not acknowledged: no buffer lies between.

@@ -79,7 +79,7 @@ pub(super) fn addresses(url: &str, in_place_of: Option<SocketAddr>) -> Vec<Line>
 pub(super) fn notes() -> [String; 2] {
     [
         "Kernel: payload, round trip, outstanding data and retransmissions as the senders' sockets count them (ss), queues as tc \
-         shows them ten times a second. Agent: what it read on the gateway. Each figure covers the last two thirds of its stretch."
+         shows them ten times a second. Agent: what it read on the gateway. A queue marked tc in the live block is one that the agent does not measure. Each figure covers the last two thirds of its stretch."
             .to_owned(),
         "Of a download the agent sees as outstanding only what is between the gateway and the home: the rest waits in the \
          buffers behind it. It times data segments, so it knows the round trip to the internet only while something is uploaded."

@@ -43,8 +43,7 @@ pub(super) struct QueueLevel {
     pub(super) bytes: u64,
     /// Highest level lately.
     pub(super) peak_bytes: Option<u64>,
-    /// What of it is data, and what ACKs.
-    pub(super) data_bytes: Option<u64>,
+    /// What of it is ACKs; the rest is data.
     pub(super) ack_bytes: Option<u64>,
 }
 
@@ -93,7 +92,6 @@ impl QueueLevel {
         Some(Self {
             bytes: whole(&queue["bytes"])?,
             peak_bytes: whole(&queue["peak_bytes"]),
-            data_bytes: whole(&queue["data_bytes"]),
             ack_bytes: whole(&queue["ack_bytes"]),
         })
     }
@@ -154,7 +152,7 @@ mod tests {
     fn queues_windows_and_verdicts_are_read_where_they_are() {
         let state = json!({"links": [{"phase": "uplink_bound",
             "verdict": {"name": "locked_uplink", "evidence": {"reason": "the uplink buffer never empties"}},
-            "directions": {"up": {"queue": {"bytes": 29_954, "data_bytes": 28_000, "ack_bytes": 1954, "peak_bytes": 29_999},
+            "directions": {"up": {"queue": {"bytes": 29_954, "ack_bytes": 1954, "peak_bytes": 29_999},
                                   "cwnd_bytes": 52_128},
                            "down": {"queue": {"bytes": 0.4}}}}]});
         let reading = Reading::of(Duration::ZERO, &state, &Value::Null);
