@@ -31,6 +31,8 @@ DATA = """
     /usr/lib/x86_64-linux-gnu/tc /usr/lib/tc /etc/iproute2 /usr/share/iproute2 /usr/lib/x86_64-linux-gnu/libgcc_s.so.1
 """.split()
 
+PYTHON_WITHOUT = {"__pycache__", "test", "tests", "idlelib", "tkinter", "lib2to3", "ensurepip", "pydoc_data", "dist-packages"}
+
 PASSWD = "root:x:0:0:root:/root:/bin/sh\ntcpdump:x:100:100::/nonexistent:/bin/sh\nnobody:x:65534:65534::/nonexistent:/bin/sh\n"
 GROUP = "root:x:0:\ntcpdump:x:100:\nnogroup:x:65534:\n"
 HOSTS = "127.0.0.1 localhost\n::1 localhost\n"
@@ -111,6 +113,16 @@ class Archive:
             self.data(str(source), content, 0o755)
         for library in libraries(source):
             self.file(library)
+
+    def python(self):
+        """Debian's Python with its standard library, without what only its developers and desktops use."""
+        interpreter = find_tool("python3")
+        query = "import sysconfig; print(sysconfig.get_path('stdlib'))"
+        library = Path(subprocess.run([interpreter, "-I", "-c", query], capture_output=True, text=True, check=True).stdout.strip())
+        self.program(interpreter)
+        for path in sorted(library.rglob("*")):
+            if path.is_file() and not PYTHON_WITHOUT & set(path.parts):
+                self.program(path) if path.suffix == ".so" else self.file(path)
 
     def close(self):
         """Ends the archive. Another may follow in the same file."""

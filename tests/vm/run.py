@@ -64,7 +64,7 @@ def run_suite(kernel, base, suite, programs, logs):
             archive = initramfs.Archive(output)
             suites.add_to(archive, suite, programs, Path(work))
             archive.close()
-        outcome = qemu.boot(kernel.image, image, log, console, suite.limit_s)
+        outcome = qemu.boot(kernel.image, image, log, console, suite.limit_s, suite.virtual_time)
     cell = Cell(kernel.version, suite.name, judge(outcome, log, suite.name), outcome.boot_s, outcome.wall_s)
     boot = f"{outcome.boot_s:.1f} s to boot" if outcome.boot_s else "no boot"
     say(f"{kernel.version} {suite.name}: {cell.text()} passed/failed/skipped; {boot}, {outcome.wall_s:.1f} s in all")

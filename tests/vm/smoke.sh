@@ -2,7 +2,7 @@
 # What every guest must offer before another suite's result means anything. Prints what libtest prints.
 
 QDISCS="bfifo pfifo pfifo_fast tbf htb prio fq fq_codel codel cake pie netem"
-TESTS="in_vm mounts btf modules_load classifier fentry tcx_by_version ifb_redirect tcp_between_namespaces capture"
+TESTS="in_vm mounts btf modules_load classifier fentry tcx_by_version ifb_redirect tcp_between_namespaces capture tun"
 for kind in $QDISCS; do TESTS="$TESTS qdisc_$kind"; done
 
 fail() {
@@ -104,6 +104,11 @@ test_capture() {
     ping -c 2 -W 1 127.0.0.1 >/dev/null
     wait
     [ "$(tcpdump -r /tmp/one.pcap 2>/dev/null | wc -l)" -eq 1 ] || fail "tcpdump caught nothing on lo"
+}
+
+test_tun() {
+    expect ip tuntap add dev smtun mode tun
+    expect ip link del smtun
 }
 
 test_qdisc() {

@@ -30,6 +30,8 @@ class Suite:
     files: list = field(default_factory=list)
     env: dict = field(default_factory=dict)
     bpf: list = field(default_factory=list)
+    python: bool = False
+    virtual_time: bool = False
     kernels: list | None = None
 
     def __post_init__(self):
@@ -110,6 +112,8 @@ def add_to(archive, suite, programs, work):
         archive.directory(str(programs.directory))
         lines.append(f"cd {shlex.quote(str(programs.directory))}")
         lines.append("exec " + shlex.join([str(programs.test), *suite.arguments, "--show-output"]))
+    if suite.python:
+        archive.python()
     for name in suite.bpf:
         archive.file(compile_bpf(name, work), "/bpf/" + name.replace(".bpf.c", ".bpf.o"))
     for path in suite.files:
