@@ -193,8 +193,10 @@ impl Intervals {
 
     /// The levels of the oldest waiting interval: `None` if a queue does not know yet.
     fn pop_levels(&mut self) -> Option<PerDirection<Option<Levels>>> {
-        if Direction::ALL.into_iter().any(|x| self.queues[x].is_known() && !self.queues[x].is_ready()) {
-            return None;
+        for queue in [&mut self.queues.up, &mut self.queues.down] {
+            if queue.is_known() && !queue.is_ready() {
+                return None;
+            }
         }
         Some(PerDirection::from_fn(|x| self.queues[x].pop()))
     }

@@ -26,7 +26,8 @@ pub struct LevelTrack {
     integral: f64,
     min: f64,
     max: f64,
-    closed: VecDeque<Levels>,
+    closed: VecDeque<Option<Levels>>,
+    believed_to_ns: u64,
 }
 
 impl LevelTrack {
@@ -40,17 +41,13 @@ impl LevelTrack {
             min: 0.0,
             max: 0.0,
             closed: VecDeque::new(),
+            believed_to_ns: u64::MAX,
         }
     }
 
-    /// The level told last, bytes.
-    pub fn level(&self) -> f64 {
-        self.level
-    }
-
-    /// Everything before this is known.
-    pub fn told_to_ns(&self) -> u64 {
-        self.told_to_ns
+    /// Intervals that end later than this count as unknown, until told otherwise.
+    pub fn believe_to(&mut self, to_ns: u64) {
+        self.believed_to_ns = to_ns;
     }
 
     /// From `at_ns` on the level is `bytes`. Times before what was already told count as now.
@@ -66,11 +63,8 @@ impl LevelTrack {
         while to_ns >= self.interval_start_ns + INTERVAL_NS {
             let end = self.interval_start_ns + INTERVAL_NS;
             self.integrate(end);
-            self.closed.push_back(Levels {
-                min: self.min,
-                mean: self.integral / INTERVAL_NS as f64,
-                max: self.max,
-            });
+            let levels = Levels { min: self.min, mean: self.integral / INTERVAL_NS as f64, max: self.max };
+            self.closed.push_back((end <= self.believed_to_ns).then_some(levels));
             self.interval_start_ns = end;
             self.integral = 0.0;
             self.min = self.level;
@@ -84,9 +78,9 @@ impl LevelTrack {
         !self.closed.is_empty()
     }
 
-    /// Take the oldest interval that is complete.
+    /// Take the oldest interval that is complete; `None` if its level is not known.
     pub fn pop(&mut self) -> Option<Levels> {
-        self.closed.pop_front()
+        self.closed.pop_front().flatten()
     }
 
     fn integrate(&mut self, to_ns: u64) {
@@ -133,6 +127,20 @@ mod tests {
         track.set(3 * MS, 500.0);
         track.hold(10 * MS);
         assert_eq!(track.pop(), Some(Levels { min: 0.0, mean: 100.0, max: 500.0 }));
-        assert_eq!(track.told_to_ns(), 10 * MS);
+    }
+
+    #[test]
+    fn what_is_not_believed_is_unknown() {
+        let mut track = LevelTrack::new(0);
+        track.believe_to(10 * MS);
+        track.hold(20 * MS);
+        track.believe_to(30 * MS);
+        track.hold(30 * MS);
+        let levels = Some(Levels { min: 0.0, mean: 0.0, max: 0.0 });
+        for expected in [levels, None, levels] {
+            assert!(track.is_ready());
+            assert_eq!(track.pop(), expected);
+        }
+        assert!(!track.is_ready());
     }
 }

@@ -4,8 +4,10 @@
 //! buffer with a capture behind it only shows in how long answers take; its level is that delay times the link rate
 //! (000 Eq. 1).
 
+mod base;
 pub mod delay;
 pub mod exact;
+mod standing;
 #[cfg(test)]
 mod tests;
 
@@ -49,18 +51,14 @@ impl Queue {
         }
     }
 
-    /// Whether there is an interval whose level is known.
-    pub fn is_ready(&self) -> bool {
-        match self {
-            Self::Exact(queue) => queue.track().is_ready(),
-            Self::Delay(queue) => queue.track().is_ready(),
-            Self::Unknown => false,
-        }
+    /// Whether there is an interval that is complete.
+    pub fn is_ready(&mut self) -> bool {
+        self.track().is_some_and(|track| track.is_ready())
     }
 
-    /// Take the oldest interval whose level is known.
+    /// Take the oldest interval that is complete; `None` if its level is not known.
     pub fn pop(&mut self) -> Option<Levels> {
-        self.track_mut().and_then(LevelTrack::pop)
+        self.track().and_then(LevelTrack::pop)
     }
 
     /// Begin anew at `start_ns`, after a silence in which everything drained. What was not taken is gone.
@@ -72,10 +70,10 @@ impl Queue {
         }
     }
 
-    fn track_mut(&mut self) -> Option<&mut LevelTrack> {
+    fn track(&mut self) -> Option<&mut LevelTrack> {
         match self {
-            Self::Exact(queue) => Some(queue.track_mut()),
-            Self::Delay(queue) => Some(queue.track_mut()),
+            Self::Exact(queue) => Some(&mut queue.standing().track),
+            Self::Delay(queue) => Some(&mut queue.standing().track),
             Self::Unknown => None,
         }
     }

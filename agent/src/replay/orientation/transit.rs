@@ -69,7 +69,8 @@ impl Transit {
     /// A packet of the LAN capture.
     pub fn on_lan(&mut self, survey: &Survey, time_ns: u64, segment: &ParsedSegment) {
         self.lan_packets += 1;
-        let found = |how| self.wan.get(&(how, signature(segment, how))).copied();
+        // Copies (duplicate ACKs) look alike: each counts once, in order.
+        let mut found = |how| self.wan.remove(&(how, signature(segment, how)));
         if let Some(passage) = found(Recognised::Whole) {
             self.matches += 1;
             let delay = time_difference(passage.time_ns, time_ns);

@@ -1,79 +1,96 @@
 //! A buffer that has a capture behind it only: its level from the delay of the answers that came through it.
 //!
-//! `d_x = (delay − delay without queue) · C_x` (000 Eq. 1, one buffer at a time). Four things make it exact enough to
-//! tell the cases apart:
+//! When a packet left the buffer is seen; when it entered is found out, and the level follows as if both had been seen.
+//! For an answer, that is its departure less the part of its delay that is queue (000 Eq. 1, one buffer at a time); other
+//! packets are placed between answers. What makes this exact enough to tell the cases apart:
 //!
 //! * **Serialisation.** A long packet takes longer on a slow link than a short one, both as question and as answer.
 //!   Known from its length and the link rates, it is taken off, so that the delay without queue learnt from a
-//!   handshake holds for data. Where a shaper lets packets out at line rate this takes off too much; delays are
-//!   therefore compared only with delays of the same kind (long or short question and answer), and a kind first seen
-//!   starts from the others.
-//! * **Service.** A packet also waits for the rest of the one that is on the link already, which is in no buffer any
-//!   more: on average half a packet, the longer ones more often.
+//!   handshake holds for data.
 //! * **Order.** A buffer is a queue: what came out later went in later. A delay that says otherwise (an answer that its
 //!   sender held back) is cut down to what the packet before allows.
-//! * **Work.** A buffer that holds something keeps the link busy. So what an answer waited for cannot be more than what the
-//!   link carried between question and answer; and if the link was idle before a packet, the buffer was empty. Delays
-//!   measured then are the delay without queue, even if that has become longer (another route).
+//! * **Work.** A buffer that holds something keeps the link busy. So what an answer waited for cannot be more than what
+//!   the link carried between question and answer; and if the link was idle before a packet, the buffer was empty.
+//! * **The sender's clock.** Only the first packet of a burst is an answer; the others show by their timestamps (RFC
+//!   7323) how soon after it they were sent.
 
 use std::collections::{HashMap, VecDeque};
 
 use pendulum_model::segment::Direction;
 
-use super::super::level::LevelTrack;
 use super::super::orientation::Address;
+use super::base::{Bases, Cleared};
+use super::standing::Standing;
 
 /// Longer than any packet's time on the link, so that jitter and a slow scheduler are not taken for an idle link.
 const IDLE_TOLERANCE_NS: f64 = 5e6;
 
-/// A full packet; what is shorter than half of it is "short".
+/// A full packet.
 const FULL_BYTES: f64 = 1500.0;
 
-/// An answer's delay is known at most this long after it passed through the buffer.
-const SETTLED_NS: u64 = 2_000_000_000;
+/// A packet that no answer of its own flow follows within this time is placed by those of others.
+const PLACED_NS: u64 = 500_000_000;
 
-/// Packets over which lengths are averaged.
-const MEMORY: f64 = 64.0;
+/// An entry this fresh calibrates an end first seen.
+const FRESH_NS: f64 = 30e6;
 
-/// A level this fresh calibrates an end first seen.
-const FRESH_NS: u64 = 30_000_000;
+/// Without an answer or an idle link for this long the level is not known.
+const KNOWN_NS: u64 = 5_000_000_000;
 
-/// Ends whose delay without queue is remembered.
-const ENDS_MAX: usize = 1 << 14;
+/// Packets remembered to know what the link carried since a question.
+const HISTORY_MAX: usize = 1 << 12;
 
-/// An answer that came through the buffer.
+/// Packets that wait to be placed; more are placed at once.
+const PENDING_MAX: usize = 1 << 16;
+
+/// Flows whose clock is followed.
+const FLOWS_MAX: usize = 1 << 14;
+
+/// How far a packet's placing looks ahead.
+const LOOK_AHEAD: usize = 32;
+
+/// A packet as the capture shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Passing {
+    /// When it passed.
+    pub at_ns: u64,
+    /// Link-layer length.
+    pub bytes: u32,
+    /// Number of its flow and its TSval, if it has both.
+    pub clock: Option<(u64, u32)>,
+}
+
+/// What makes a packet an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
-    /// When it passed the capture.
-    pub at_ns: u64,
-    /// The end that answered.
+    /// Who answered.
     pub end: Address,
     /// From the packet that it answers to itself.
     pub delay_ns: u64,
     /// Link-layer length of the packet that it answers.
     pub question_bytes: u32,
-    /// Its own.
-    pub answer_bytes: u32,
 }
 
-/// Packets remembered to know what the link carried since a question.
-const HISTORY_MAX: usize = 1 << 12;
+/// A packet whose entry is not final.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    /// When its first bit was on the link: it left the buffer.
+    left_ns: f64,
+    bytes: u32,
+    tsval: u32,
+    /// When it entered, as far as known.
+    entered_ns: Option<f64>,
+    /// Whether that was measured.
+    measured: bool,
+}
 
-/// If the link carried no more than this since the question, the delay is (nearly) without queue.
-const LITTLE_BYTES: u64 = 3000;
-
-/// So many answers behind an idle link make a new delay without queue: one alone may have been held back.
-const IDLE_ANSWERS: u32 = 5;
-
-/// What is known of one end's delay without queue, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default)]
-struct Base {
-    /// By length of question and answer (short or long each).
-    by_kind: [Option<f64>; 4],
-    /// Answers behind an idle link since the last turn, and the smallest delay of them.
-    idle: (u32, f64),
-    /// Whether it was ever measured while the link carried little.
-    confirmed: bool,
+/// The clock of one flow.
+#[derive(Clone, Debug, Default)]
+struct Clock {
+    /// TSval and entry of its newest measured packet.
+    measured: Option<(u32, f64)>,
+    /// Numbers of its packets since then.
+    waiting: Vec<u64>,
 }
 
 /// The buffer.
@@ -84,20 +101,24 @@ pub struct DelayQueue {
     rate: f64,
     /// Of the other direction, if known.
     opposite_rate: Option<f64>,
-    bases: HashMap<Address, Base>,
+    bases: Bases,
+    answers: u64,
     /// When the link was last known to be busy.
     busy_to_ns: f64,
-    /// Whether the link was idle before the newest packet.
-    was_idle: bool,
-    entered_ns: f64,
-    answers: u64,
-    unconfirmed: u64,
+    /// Entry of the newest measured packet.
+    measured_ns: f64,
+    /// When something was last known about the level.
+    evidence_ns: u64,
     /// When each of the last packets had left the link, and the bytes up to it.
     history: VecDeque<(u64, u64)>,
     bytes: u64,
-    /// Moving means of the packets' length and its square.
-    length: (f64, f64),
-    track: LevelTrack,
+    pending: VecDeque<Pending>,
+    /// Number of the first packet in `pending`.
+    first: u64,
+    clocks: HashMap<u64, Clock>,
+    /// Entry and departure of the newest packet that was placed.
+    placed: (f64, f64),
+    standing: Standing,
 }
 
 impl DelayQueue {
@@ -107,16 +128,18 @@ impl DelayQueue {
             direction,
             rate: rate / 1e9,
             opposite_rate: opposite_rate.map(|rate| rate / 1e9),
-            bases: HashMap::new(),
-            busy_to_ns: start_ns as f64,
-            was_idle: false,
-            entered_ns: start_ns as f64,
+            bases: Bases::default(),
             answers: 0,
-            unconfirmed: 0,
+            busy_to_ns: start_ns as f64,
+            measured_ns: start_ns as f64,
+            evidence_ns: start_ns,
             history: VecDeque::new(),
             bytes: 0,
-            length: (0.0, 0.0),
-            track: LevelTrack::new(start_ns),
+            pending: VecDeque::new(),
+            first: 0,
+            clocks: HashMap::new(),
+            placed: (start_ns as f64, start_ns as f64),
+            standing: Standing::new(start_ns),
         }
     }
 
@@ -128,148 +151,209 @@ impl DelayQueue {
     /// Those of ends that were never heard while the link carried little: their delay without queue may contain a queue
     /// that never drained, and the level is then too low by it.
     pub fn unconfirmed(&self) -> u64 {
-        self.unconfirmed
+        self.bases.unconfirmed()
     }
 
-    /// A packet of this direction passes the capture.
-    pub fn pass(&mut self, at_ns: u64, wire_bytes: u32) {
-        let (start, end) = self.time_on_link(at_ns, wire_bytes);
+    /// A packet of this direction passes the capture; `answer` if it is one.
+    pub fn pass(&mut self, packet: &Passing, answer: Option<&Answer>) {
+        let (left, off_link) = self.time_on_link(packet);
         let tolerance = IDLE_TOLERANCE_NS.max(0.5 * FULL_BYTES / self.rate);
-        self.was_idle = start > self.busy_to_ns + tolerance;
-        if self.was_idle {
-            self.set(self.busy_to_ns, 0.0);
-            self.set(start, 0.0);
-            self.entered_ns = self.entered_ns.max(start);
+        let was_idle = left > self.busy_to_ns + tolerance;
+        self.busy_to_ns = self.busy_to_ns.max(off_link);
+        let entered = match answer {
+            Some(answer) => Some(self.entry(packet, answer, left, was_idle)),
+            None if was_idle => Some(left),
+            None => None,
+        };
+        self.remember(off_link, packet.bytes);
+        if self.pending.len() >= PENDING_MAX {
+            self.place_first();
         }
-        self.busy_to_ns = self.busy_to_ns.max(end);
-        if self.history.len() == HISTORY_MAX {
-            self.history.pop_front();
+        let number = self.first + self.pending.len() as u64;
+        self.pending.push_back(Pending {
+            left_ns: left,
+            bytes: packet.bytes,
+            tsval: packet.clock.map_or(0, |(_, tsval)| tsval),
+            entered_ns: entered,
+            measured: entered.is_some(),
+        });
+        if let Some(entered) = entered {
+            self.measured_ns = entered;
+            self.evidence_ns = packet.at_ns;
         }
-        self.bytes += u64::from(wire_bytes);
-        self.history.push_back((end as u64, self.bytes));
-        let (bytes, (mean, square)) = (f64::from(wire_bytes), self.length);
-        self.length = (mean + (bytes - mean) / MEMORY, square + (bytes * bytes - square) / MEMORY);
-    }
-
-    /// A packet of this direction, already told by [`DelayQueue::pass`], is an answer.
-    pub fn observe(&mut self, answer: &Answer) {
-        let (start, _) = self.time_on_link(answer.at_ns, answer.answer_bytes);
-        let delay = self.without_serialisation(answer);
-        let carried = self.carried_since(answer.at_ns.saturating_sub(answer.delay_ns), answer.answer_bytes);
-        let waited = self.above_base(answer, delay, carried);
-        let entered = (start - waited).max(self.entered_ns).min(start);
-        self.entered_ns = entered;
-        self.answers += 1;
-        let waited_for = ((start - entered) * self.rate).min(carried as f64);
-        self.set(entered, (waited_for - self.in_service()).max(0.0));
+        if let Some((flow, tsval)) = packet.clock {
+            self.follow_clock(flow, tsval, entered, number);
+        }
     }
 
     /// See [`super::Queue::settle`].
     pub fn settle(&mut self, now_ns: u64) {
-        // The packet that may be on the link now began at most so long ago.
+        // The packet that may be on the link now began at most so long ago; if none is, the buffer is empty.
         let unseen = FULL_BYTES / self.rate + IDLE_TOLERANCE_NS;
-        if (now_ns as f64) > self.busy_to_ns + 2.0 * unseen {
-            self.set(self.busy_to_ns, 0.0);
-            self.entered_ns = self.entered_ns.max(now_ns as f64 - unseen);
+        let is_idle = now_ns as f64 > self.busy_to_ns + 2.0 * unseen;
+        if is_idle {
+            self.evidence_ns = now_ns;
         }
-        let known_to = (now_ns.saturating_sub(SETTLED_NS)).max(self.entered_ns as u64).min(now_ns);
-        self.entered_ns = self.entered_ns.max(known_to as f64);
-        self.track.hold(known_to);
+        let due = now_ns.saturating_sub(PLACED_NS) as f64;
+        while self.pending.front().is_some_and(|p| is_idle || p.entered_ns.is_some() || p.left_ns < due) {
+            self.place_first();
+        }
+        // What is still to come out entered after what came out last.
+        if is_idle {
+            self.placed.0 = self.placed.0.max(now_ns as f64 - unseen);
+        }
+        self.standing.track.believe_to(self.evidence_ns.saturating_add(KNOWN_NS));
+        self.standing.hold(self.placed.0.max(0.0) as u64);
     }
 
     /// See [`super::Queue::finish`].
     pub fn finish(&mut self, now_ns: u64) {
+        while !self.pending.is_empty() {
+            self.place_first();
+        }
         self.settle(now_ns);
-        self.track.hold(now_ns);
+        self.standing.hold(now_ns);
     }
 
     /// See [`super::Queue::restart`]. Delays without queue stay known.
     pub fn restart(&mut self, start_ns: u64) {
-        self.busy_to_ns = start_ns as f64;
-        self.entered_ns = start_ns as f64;
+        let start = start_ns as f64;
+        self.busy_to_ns = start;
+        self.measured_ns = start;
+        self.evidence_ns = start_ns;
         self.history.clear();
         self.bytes = 0;
-        self.track = LevelTrack::new(start_ns);
+        self.first += self.pending.len() as u64;
+        self.pending.clear();
+        self.clocks.clear();
+        self.placed = (start, start);
+        self.standing = Standing::new(start_ns);
     }
 
-    pub(super) fn track(&self) -> &LevelTrack {
-        &self.track
-    }
-
-    pub(super) fn track_mut(&mut self) -> &mut LevelTrack {
-        &mut self.track
-    }
-
-    fn set(&mut self, at_ns: f64, level: f64) {
-        self.track.set(at_ns.max(0.0) as u64, level);
-    }
-
-    /// Bytes that the link carried from a moment up to the newest packet, which is not counted. Without
-    /// bound if the moment is longer ago than is remembered.
-    fn carried_since(&self, since_ns: u64, newest_bytes: u32) -> u64 {
-        let before = self.bytes - u64::from(newest_bytes);
-        let index = self.history.partition_point(|(left_ns, _)| *left_ns <= since_ns);
-        let at_start = match index.checked_sub(1) {
-            Some(index) => self.history[index].1,
-            None if self.history.len() < HISTORY_MAX => 0,
-            None => return u64::MAX,
-        };
-        before.saturating_sub(at_start)
-    }
-
-    /// Bytes that are still to be sent of the packet on the link, on average, when another one comes.
-    fn in_service(&self) -> f64 {
-        let (mean, square) = self.length;
-        if mean > 0.0 { square / mean / 2.0 } else { 0.0 }
+    pub(super) fn standing(&mut self) -> &mut Standing {
+        &mut self.standing
     }
 
     /// When a packet's first and last bit were on the link. Captures see a packet when it has arrived, or when it
     /// begins to leave.
-    fn time_on_link(&self, at_ns: u64, wire_bytes: u32) -> (f64, f64) {
-        let length = f64::from(wire_bytes) / self.rate;
+    fn time_on_link(&self, packet: &Passing) -> (f64, f64) {
+        let (at, length) = (packet.at_ns as f64, f64::from(packet.bytes) / self.rate);
         match self.direction {
-            Direction::Up => (at_ns as f64, at_ns as f64 + length),
-            Direction::Down => (at_ns as f64 - length, at_ns as f64),
+            Direction::Up => (at, at + length),
+            Direction::Down => (at - length, at),
         }
     }
 
+    /// When an answer entered the buffer.
+    fn entry(&mut self, packet: &Passing, answer: &Answer, left: f64, was_idle: bool) -> f64 {
+        let carried = self.carried_since(packet.at_ns.saturating_sub(answer.delay_ns));
+        // What another end tells about the queue at this moment, for one that is new.
+        let is_fresh = packet.at_ns as f64 - self.measured_ns < FRESH_NS;
+        let queued_ns = if is_fresh { (self.busy_to_ns - self.measured_ns).max(0.0) } else { 0.0 };
+        let above = self.bases.above(&Cleared {
+            end: answer.end,
+            delay_ns: self.without_serialisation(packet, answer),
+            question_bytes: answer.question_bytes,
+            answer_bytes: packet.bytes,
+            carried,
+            busy_ns: carried as f64 / self.rate,
+            was_idle,
+            queued_ns,
+        });
+        self.answers += 1;
+        let waited = if was_idle { 0.0 } else { above.min(carried as f64 / self.rate) };
+        (left - waited).max(self.measured_ns).min(left)
+    }
+
     /// The delay less the time that question and answer themselves were on the link between.
-    fn without_serialisation(&self, answer: &Answer) -> f64 {
+    fn without_serialisation(&self, packet: &Passing, answer: &Answer) -> f64 {
         let delay = answer.delay_ns as f64;
         match self.direction {
             // The question arrived and the answer begins to leave: neither was on the link in between.
             Direction::Up => delay,
             Direction::Down => {
                 let question = self.opposite_rate.map_or(0.0, |rate| f64::from(answer.question_bytes) / rate);
-                delay - question - f64::from(answer.answer_bytes) / self.rate
+                delay - question - f64::from(packet.bytes) / self.rate
             }
         }
     }
 
-    /// How much of the delay is queue; learns the delay without it.
-    fn above_base(&mut self, answer: &Answer, delay: f64, carried: u64) -> f64 {
-        if self.bases.len() >= ENDS_MAX && !self.bases.contains_key(&answer.end) {
-            self.bases.clear();
+    fn remember(&mut self, off_link: f64, bytes: u32) {
+        if self.history.len() == HISTORY_MAX {
+            self.history.pop_front();
         }
-        // What another end tells about the queue at this moment, for one that is new.
-        let is_fresh = answer.at_ns as f64 - self.entered_ns < FRESH_NS as f64;
-        let queued = if is_fresh { self.track.level() / self.rate } else { 0.0 };
-        let known = self.bases.entry(answer.end).or_default();
-        let is_long = |bytes: u32| usize::from(f64::from(bytes) > FULL_BYTES / 2.0);
-        let kind = is_long(answer.question_bytes) * 2 + is_long(answer.answer_bytes);
-        let other_kinds = || known.by_kind.iter().flatten().copied().reduce(f64::min);
-        let mut base = known.by_kind[kind].or_else(other_kinds).unwrap_or(delay - queued).min(delay);
-        known.confirmed |= carried <= LITTLE_BYTES;
-        if self.was_idle {
-            let (count, smallest) = known.idle;
-            known.idle = if count == 0 { (1, delay) } else { (count + 1, smallest.min(delay)) };
-            if known.idle.0 >= IDLE_ANSWERS {
-                base = base.max(known.idle.1).min(delay);
-                known.idle = (0, 0.0);
-            }
-        }
-        self.unconfirmed += u64::from(!known.confirmed);
-        known.by_kind[kind] = Some(base);
-        delay - base
+        self.bytes += u64::from(bytes);
+        self.history.push_back((off_link as u64, self.bytes));
     }
+
+    /// Bytes that the link carried since a moment. Without bound if that is longer ago than is remembered.
+    fn carried_since(&self, since_ns: u64) -> u64 {
+        let index = self.history.partition_point(|(off_link_ns, _)| *off_link_ns <= since_ns);
+        match index.checked_sub(1) {
+            Some(index) => self.bytes - self.history[index].1,
+            None if self.history.len() < HISTORY_MAX => self.bytes,
+            None => u64::MAX,
+        }
+    }
+
+    /// Place the packets of a flow between two measured ones by the sender's clock.
+    fn follow_clock(&mut self, flow: u64, tsval: u32, entered: Option<f64>, number: u64) {
+        if self.clocks.len() >= FLOWS_MAX && !self.clocks.contains_key(&flow) {
+            self.clocks.clear();
+        }
+        let clock = self.clocks.entry(flow).or_default();
+        let Some(entered) = entered else {
+            match clock.measured {
+                // Sent in the same tick: at once, as far as can be told.
+                Some((measured_tsval, measured)) if measured_tsval == tsval => {
+                    if let Some(packet) = self.pending.back_mut() {
+                        packet.entered_ns = Some(measured.min(packet.left_ns));
+                    }
+                }
+                _ => clock.waiting.push(number),
+            }
+            return;
+        };
+        let before = clock.measured.replace((tsval, entered));
+        for waiting in clock.waiting.drain(..) {
+            let Some(index) = waiting.checked_sub(self.first) else { continue };
+            let Some(packet) = self.pending.get_mut(index as usize) else { continue };
+            packet.entered_ns = interpolate(before, (tsval, entered), packet.tsval);
+        }
+    }
+
+    /// The oldest packet that is not placed enters and leaves the buffer.
+    fn place_first(&mut self) {
+        let Some(packet) = self.pending.pop_front() else { return };
+        self.first += 1;
+        let ahead = self.pending.iter().take(LOOK_AHEAD).find(|packet| packet.measured);
+        let next = ahead.and_then(|packet| Some((packet.entered_ns?, packet.left_ns)));
+        let entered = packet.entered_ns.unwrap_or_else(|| match next {
+            // As far between its neighbours' entries as between their departures.
+            Some((entered, left)) if left > self.placed.1 => {
+                let share = (packet.left_ns - self.placed.1) / (left - self.placed.1);
+                self.placed.0 + share * (entered - self.placed.0)
+            }
+            // It waited as long as the one before.
+            _ => packet.left_ns - (self.placed.1 - self.placed.0),
+        });
+        let latest = next.map_or(packet.left_ns, |(entered, _)| entered.min(packet.left_ns));
+        let entered = entered.min(latest).max(self.placed.0).min(packet.left_ns);
+        self.placed = (entered.max(self.placed.0), packet.left_ns);
+        self.standing.enter(entered.max(0.0) as u64, [(packet.left_ns.max(0.0) as u64, packet.bytes)]);
+    }
+}
+
+/// When a packet entered that was sent at `tsval`, between two measured ones of its flow.
+fn interpolate(before: Option<(u32, f64)>, after: (u32, f64), tsval: u32) -> Option<f64> {
+    if tsval == after.0 {
+        return Some(after.1);
+    }
+    let (before_tsval, before_ns) = before?;
+    let whole = after.0.wrapping_sub(before_tsval).cast_signed();
+    let part = tsval.wrapping_sub(before_tsval).cast_signed();
+    if whole <= 0 || part < 0 || part > whole {
+        return None;
+    }
+    Some(before_ns + (after.1 - before_ns) * f64::from(part) / f64::from(whole))
 }

@@ -5,12 +5,11 @@
 //! of their flow and never left were dropped; a tail drop occupies nothing, so a drop never counts as queued. Levels are
 //! therefore final only up to the oldest packet whose fate is open.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use super::super::flow::FlowKey;
-use super::super::level::LevelTrack;
 use super::super::packet::{Outline, ParsedSegment};
+use super::standing::Standing;
 
 /// A packet that has not left by then was dropped: longer than any buffer that still lets TCP work (RFC 6298: an RTO is
 /// at most 60 s, and doubles from 1 s).
@@ -113,9 +112,7 @@ pub struct ExactQueue {
     /// Whether the gateway translates addresses; then the LAN side's name of each flow.
     translates: bool,
     names: HashMap<FlowKey, FlowKey>,
-    departures: BinaryHeap<Reverse<(u64, u32)>>,
-    level: u64,
-    track: LevelTrack,
+    standing: Standing,
     crossings: Crossings,
 }
 
@@ -128,9 +125,7 @@ impl ExactQueue {
             lanes: HashMap::new(),
             translates,
             names: HashMap::new(),
-            departures: BinaryHeap::new(),
-            level: 0,
-            track: LevelTrack::new(start_ns),
+            standing: Standing::new(start_ns),
             crossings: Crossings::default(),
         }
     }
@@ -197,8 +192,7 @@ impl ExactQueue {
             self.resolve_first(Fate::Dropped);
         }
         let known_to = self.waiting.front().map_or(now_ns, |packet| packet.entered_ns.min(now_ns));
-        self.depart(known_to);
-        self.track.hold(known_to);
+        self.standing.hold(known_to);
     }
 
     /// See [`super::Queue::finish`]. What entered before and did not leave counts as nothing.
@@ -214,17 +208,11 @@ impl ExactQueue {
         while self.waiting.front().is_some_and(|packet| packet.entered_ns < start_ns) {
             self.resolve_first(Fate::Unknown);
         }
-        self.departures.clear();
-        self.level = 0;
-        self.track = LevelTrack::new(start_ns);
+        self.standing = Standing::new(start_ns);
     }
 
-    pub(super) fn track(&self) -> &LevelTrack {
-        &self.track
-    }
-
-    pub(super) fn track_mut(&mut self) -> &mut LevelTrack {
-        &mut self.track
+    pub(super) fn standing(&mut self) -> &mut Standing {
+        &mut self.standing
     }
 
     /// The oldest packet leaves the list; if its fate is open, it is this one.
@@ -245,31 +233,12 @@ impl ExactQueue {
         }
         self.first += 1;
         match packet.fate {
-            Fate::Left => self.book(&packet),
+            Fate::Left => {
+                let pieces = packet.left_before.iter().chain([&packet.left]).copied();
+                self.standing.enter(packet.entered_ns, pieces);
+            }
             Fate::Dropped => self.crossings.dropped += 1,
             Fate::Open | Fate::Unknown => {}
-        }
-    }
-
-    /// Book a packet that left; packets come here in the order in which they entered.
-    fn book(&mut self, packet: &Waiting) {
-        self.depart(packet.entered_ns);
-        for &(left_ns, bytes) in packet.left_before.iter().chain([&packet.left]) {
-            self.level += u64::from(bytes);
-            self.departures.push(Reverse((left_ns, bytes)));
-        }
-        self.track.set(packet.entered_ns, self.level as f64);
-    }
-
-    /// Book what left up to a time.
-    fn depart(&mut self, to_ns: u64) {
-        while let Some(&Reverse((left_ns, bytes))) = self.departures.peek() {
-            if left_ns > to_ns {
-                break;
-            }
-            self.departures.pop();
-            self.level = self.level.saturating_sub(u64::from(bytes));
-            self.track.set(left_ns, self.level as f64);
         }
     }
 

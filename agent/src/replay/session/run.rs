@@ -9,14 +9,15 @@ use super::super::capture::{Capture, CaptureError, Record};
 use super::super::flow::FlowKey;
 use super::super::intervals::Intervals;
 use super::super::meter::{Meter, MeterConfig, Observation};
-use super::super::orientation::Orientation;
+use super::super::orientation::{Address, Orientation};
 use super::super::packet::{Packet, outline, parse};
 use super::super::queue::Queue;
-use super::super::queue::delay::{Answer, DelayQueue};
+use super::super::queue::delay::{Answer, DelayQueue, Passing};
 use super::super::queue::exact::{Crossings, ExactQueue, Sighting};
 use super::super::survey::{Surveyed, direction_of};
 use super::super::table::Entry;
 use super::super::tally::{Tally, Turns};
+use super::super::turnaround::Turn;
 use super::{Audience, Outcome, Task, Watch};
 
 /// Flows are read this often.
@@ -32,9 +33,8 @@ pub(super) struct Session {
     lan_meter: Meter<Tally>,
     intervals: Intervals,
     detector: Detector,
-    active: Vec<FlowKey>,
+    notes: Notes,
     flows_due_ns: u64,
-    flows_seen: u64,
     last_ns: u64,
     unoriented: u64,
     warnings: Vec<String>,
@@ -64,9 +64,8 @@ impl Session {
             lan_meter: Meter::new(MeterConfig::default()),
             intervals: Intervals::new(queues),
             detector: Detector::new(Config { link, ..Config::default() }),
-            active: Vec::new(),
+            notes: Notes::default(),
             flows_due_ns: FLOWS_NS,
-            flows_seen: 0,
             last_ns: 0,
             unoriented: 0,
             warnings: surveyed.warnings,
@@ -154,22 +153,34 @@ impl Session {
             self.unoriented += 1;
             return;
         };
-        pass_queues(&mut self.intervals, direction, now_ns, &record, &packet);
+        leave_exact(&mut self.intervals, direction, now_ns, &record, &packet);
         let observation = self.meter.observe_packet(direction, now_ns, &record.frame(), packet);
-        let wire_bytes =
-            observation.segment.map_or(u64::from(record.frame().frame_bytes()), |s| s.wire_bytes());
+        let frame_bytes = record.frame().frame_bytes();
+        let wire_bytes = observation.segment.map_or(u64::from(frame_bytes), |segment| segment.wire_bytes());
         self.intervals.count(direction, &observation, wire_bytes);
         if let Some((key, entry)) = &observation.evicted {
             audience.flow(key, &entry.note, self.lan_meter.table().get(key).map(|lan| &lan.note));
         }
-        note(&mut self.intervals, &mut self.active, &mut self.flows_seen, direction, now_ns, observation);
+        let mut passing = Passing { at_ns: now_ns, bytes: frame_bytes, clock: None };
+        let noted = self.notes.note(direction, now_ns, observation, &mut passing);
+        if let Some(turn) = noted.map(|(turn, _)| turn) {
+            self.intervals.note_turn(direction, now_ns, f64::from(turn.us) / 1e6);
+        }
+        if let Queue::Delay(queue) = self.intervals.queue(direction) {
+            let answer = noted.map(|(turn, end)| Answer {
+                end,
+                delay_ns: u64::from(turn.us) * 1000,
+                question_bytes: turn.question_bytes,
+            });
+            queue.pass(&passing, answer.as_ref());
+        }
     }
 
     /// Tell the open interval what the flows did since they were last read.
     fn read_flows(&mut self, now_ns: u64) {
         self.flows_due_ns = now_ns / FLOWS_NS * FLOWS_NS + FLOWS_NS;
         let mut samples = Vec::new();
-        for key in std::mem::take(&mut self.active) {
+        for key in std::mem::take(&mut self.notes.active) {
             let Some(entry) = self.meter.table_mut().get_mut(&key) else { continue };
             let note = &mut entry.note;
             note.listed = false;
@@ -261,67 +272,59 @@ impl Session {
     }
 }
 
-/// A packet of the WAN capture at the two buffers; its answers come later ([`note`]).
-fn pass_queues(
+/// A packet of the WAN capture leaves the buffer that lies between the captures.
+fn leave_exact(
     intervals: &mut Intervals,
     direction: Direction,
     now_ns: u64,
     record: &Record<'_>,
     packet: &Packet,
 ) {
+    let Queue::Exact(queue) = intervals.queue(direction) else { return };
     let frame = record.frame();
-    match intervals.queue(direction) {
-        Queue::Exact(queue) => {
-            let sighting = match packet {
-                Packet::Tcp(segment) => Some(Sighting::of_segment(FlowKey::of(segment, direction), segment)),
-                _ => outline(&frame).as_ref().map(Sighting::of_outline),
-            };
-            if let Some(sighting) = sighting {
-                queue.leave(now_ns, &sighting, frame.frame_bytes());
-            }
-        }
-        Queue::Delay(queue) => queue.pass(now_ns, frame.frame_bytes()),
-        Queue::Unknown => {}
+    let sighting = match packet {
+        Packet::Tcp(segment) => Some(Sighting::of_segment(FlowKey::of(segment, direction), segment)),
+        _ => outline(&frame).as_ref().map(Sighting::of_outline),
+    };
+    if let Some(sighting) = sighting {
+        queue.leave(now_ns, &sighting, frame.frame_bytes());
     }
 }
 
-/// Note a segment in its flow, and what its end's delay tells about the queue.
-fn note(
-    intervals: &mut Intervals,
-    active: &mut Vec<FlowKey>,
-    flows_seen: &mut u64,
-    direction: Direction,
-    now_ns: u64,
-    observation: Observation<'_, Tally>,
-) {
-    let (Some(segment), Some(observed), Some((key, entry))) =
-        (observation.segment, observation.observed, observation.flow)
-    else {
-        return;
-    };
-    let Entry { flow, note } = entry;
-    if note.id == 0 {
-        *flows_seen += 1;
-        note.id = *flows_seen;
-    }
-    let turn = note.note(direction, now_ns, &segment, &observed, flow);
-    if segment.payload_bytes > 0 && !note.listed {
-        note.listed = true;
-        active.push(key);
-    }
-    let Some(turn) = turn else { return };
-    intervals.note_turn(direction, now_ns, f64::from(turn.us) / 1e6);
-    if let Queue::Delay(queue) = intervals.queue(direction) {
-        queue.observe(&Answer {
-            at_ns: now_ns,
-            end: match direction {
-                Direction::Up => key.home_addr,
-                Direction::Down => key.remote_addr,
-            },
-            delay_ns: u64::from(turn.us) * 1000,
-            question_bytes: turn.question_bytes,
-            answer_bytes: segment.frame_bytes,
-        });
+/// The flows that carried data since they were last read, and how many there ever were.
+#[derive(Default)]
+struct Notes {
+    active: Vec<FlowKey>,
+    flows: u64,
+}
+
+impl Notes {
+    /// Note a segment in its flow, and the sender's clock in `passing`. If the segment is an answer: how long its end took,
+    /// and which end that is.
+    fn note(
+        &mut self,
+        direction: Direction,
+        now_ns: u64,
+        observation: Observation<'_, Tally>,
+        passing: &mut Passing,
+    ) -> Option<(Turn, Address)> {
+        let (segment, observed, (key, entry)) =
+            (observation.segment?, observation.observed?, observation.flow?);
+        let Entry { flow, note } = entry;
+        if note.id == 0 {
+            self.flows += 1;
+            note.id = self.flows;
+        }
+        passing.clock = segment.options.timestamps.map(|(tsval, _)| (note.id, tsval));
+        if segment.payload_bytes > 0 && !note.listed {
+            note.listed = true;
+            self.active.push(key);
+        }
+        let end = match direction {
+            Direction::Up => key.home_addr,
+            Direction::Down => key.remote_addr,
+        };
+        note.note(direction, now_ns, &segment, &observed, flow).map(|turn| (turn, end))
     }
 }
 

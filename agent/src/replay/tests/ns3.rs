@@ -161,7 +161,7 @@ fn s3_swings() {
     run.check_shares();
     run.close("/swing_period_s", run.truth("/steady/alternation/mean_cycle_s"), 0.1);
     run.check_uplink_queue();
-    run.check_downlink_queue(0.05);
+    run.check_downlink_queue(0.02);
     run.check_retransmissions();
     run.check_goodput(0.005);
     run.close("/directions/down/ack_burst/mean", run.truth("/steady/ack_burst_R1_down/mean_nonzero"), 0.02);
@@ -176,8 +176,8 @@ fn s3_swings_by_the_wan_capture_alone() {
     assert_eq!(run.report["verdict"], "swinging");
     run.check_shares();
     let (mean, _) = queue_truth(&run.directory, "queue_R2_up.csv.zst", run.figure("/duration_s"));
-    run.close("/directions/up/queue/mean_bytes", mean, 0.05);
-    run.check_downlink_queue(0.05);
+    run.close("/directions/up/queue/mean_bytes", mean, 0.02);
+    run.check_downlink_queue(0.02);
 }
 
 #[test]
@@ -187,6 +187,7 @@ fn s5_is_locked() {
     run.check_shares();
     run.check_uplink_queue();
     run.check_retransmissions();
+    run.check_downlink_queue(0.05);
     run.check_goodput(0.02);
     run.close("/directions/up/utilization", run.truth("/steady/util_up"), 0.01);
     run.close("/directions/up/ack_burst/mean", run.truth("/steady/ack_burst_R2_up/mean_nonzero"), 0.05);
@@ -198,7 +199,7 @@ fn s9a_is_one_way() {
     assert_eq!(run.report["verdict"], "one_way");
     run.check_shares();
     run.check_uplink_queue();
-    run.check_downlink_queue(0.1);
+    run.check_downlink_queue(0.02);
     run.check_retransmissions();
     run.check_goodput(0.005);
     assert_eq!(run.report["throughput_ratio"]["measured"], Value::Null);
