@@ -187,12 +187,14 @@ fn classes_agree(frames: &[Frame]) {
     let confusion = confusion(frames.iter().filter(|f| !repeated_byte(f)));
     println!("(ours, tshark's): {confusion:?}");
     let is_ack = |name: &str| matches!(name, "ack" | "dup_ack" | "sack" | "window_update");
+    // tshark knows zero-window probes with a byte only; Linux sends them without, and it calls those keep-alives.
+    let is_probe = |name: &str| matches!(name, "keep_alive" | "zero_window_probe");
     let (mut acks, mut other_acks) = (0, 0);
     for ((ours, theirs), count) in confusion {
         if is_ack(ours) && is_ack(theirs) {
             acks += count;
             other_acks += if ours == theirs { 0 } else { count };
-        } else {
+        } else if !(is_probe(ours) && is_probe(theirs)) {
             assert_eq!(ours, theirs, "{count} frames");
         }
     }
