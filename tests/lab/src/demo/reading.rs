@@ -82,7 +82,8 @@ impl DirectionReading {
             flows: count("flows"),
             rtt_s: None,
             queue: QueueLevel::of(&direction["queue"]),
-            cwnd_bytes: whole(&direction["cwnd_bytes"]).or_else(|| whole(&direction["cwnd"]["bytes"])),
+            // A gateway that only forwards has no sockets of its own, and no windows to show.
+            cwnd_bytes: whole(&direction["cwnd_bytes"]).filter(|bytes| *bytes > 0),
         }
     }
 }
