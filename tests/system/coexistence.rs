@@ -5,7 +5,7 @@ use crate::foreign::{Count, Counter, Hook};
 use crate::netns::{Netns, outcome, run};
 use crate::rig::{hangings, is_possible, packets, pair, ping, wait_until};
 
-const PINGS: u32 = 50;
+const PINGS: u64 = 50;
 
 /// A redirect of everything that comes in to an ifb device, as SQM scripts make it.
 fn redirect_ingress(test: &str, gateway: &Netns) -> bool {
@@ -22,22 +22,16 @@ fn redirect_ingress(test: &str, gateway: &Netns) -> bool {
     true
 }
 
-/// What the others have seen.
-struct Seen {
-    ingress: u64,
-    egress: u64,
-    redirected: u64,
-}
-
-/// Sends echo requests and says by how much each count has grown.
-fn traffic(gateway: &Netns, counters: &[Counter; 2]) -> Seen {
-    let now = || (counters[0].packets(), counters[1].packets(), packets(gateway, "ifb0").1);
-    let before = now();
+/// Sends echo requests; every packet of theirs has to be counted and redirected.
+fn assert_all_seen(gateway: &Netns, counters: &[Option<Counter>; 2], when: &str) {
+    let counted = || counters.each_ref().map(|counter| counter.as_ref().map(Counter::packets));
+    let redirected = || packets(gateway, "ifb0").1;
+    let (before, redirected_before) = (counted(), redirected());
     ping(gateway, "192.0.2.2", PINGS);
     // Counted when it leaves the ifb device, by a tasklet.
-    wait_until("the redirected packets have passed", || now().2 >= before.2 + u64::from(PINGS));
-    let after = now();
-    Seen { ingress: after.0 - before.0, egress: after.1 - before.1, redirected: after.2 - before.2 }
+    wait_until("the redirected packets have passed", || redirected() >= redirected_before + PINGS);
+    assert_eq!(redirected(), redirected_before + PINGS, "{when}");
+    assert_eq!(counted(), before.map(|count| count.map(|count| count + PINGS)), "{when}");
 }
 
 #[test]
@@ -50,52 +44,46 @@ fn a_second_tcx_program_and_an_ingress_redirect_go_on_working() {
     let counters =
         [Hook::TcxIngress, Hook::TcxEgress].map(|hook| Counter::attach(&gateway, "wan0", hook, Count::All));
     let before = hangings(&gateway);
-    assert_eq!(before.matches("foreign").count(), 2, "{before}");
-    let check = |when: &str| {
-        let seen = traffic(&gateway, &counters);
-        let expected = u64::from(PINGS);
-        assert_eq!((seen.ingress, seen.egress, seen.redirected), (expected, expected, expected), "{when}");
-    };
-    check("before");
+    assert_eq!(before.matches("foreign").count(), counters.iter().flatten().count(), "{before}");
+    assert_all_seen(&gateway, &counters, "before");
     for hook in ["tc", "xdp"] {
         let mut agent = Agent::start(&gateway, &["--wan", "wan0", "--ingress-hook", hook]);
         agent.wait_attached("wan0", gateway.index("wan0"));
-        assert_eq!(agent.link("wan0")["hooks"]["egress"], "tcx", "clsact is the user's here");
-        check(hook);
+        assert_all_seen(&gateway, &counters, hook);
         agent.wait_until("the echoes are counted", |agent| {
             let ways = &agent.link("wan0")["directions"];
-            ["up", "down"]
-                .iter()
-                .all(|way| ways[way]["segments"]["non_tcp"].as_u64() >= Some(u64::from(PINGS)))
+            ["up", "down"].iter().all(|way| ways[way]["segments"]["non_tcp"] == PINGS)
         });
         assert!(agent.end("TERM").success());
         wait_until("they hang as before", || hangings(&gateway) == before);
-        check("after");
+        assert_all_seen(&gateway, &counters, "after");
     }
 }
 
 #[test]
 fn a_program_that_comes_later_goes_in_front_and_both_count() {
-    let Some((gateway, _provider)) = pair("a_program_that_comes_later_goes_in_front_and_both_count") else {
-        return;
-    };
+    let test = "a_program_that_comes_later_goes_in_front_and_both_count";
+    let Some((gateway, _provider)) = pair(test) else { return };
     let mut agent = Agent::start(&gateway, &["--wan", "wan0"]);
     agent.wait_attached("wan0", gateway.index("wan0"));
-    let late = Counter::attach(&gateway, "wan0", Hook::TcxIngress, Count::All);
+    let Some(late) = Counter::attach(&gateway, "wan0", Hook::TcxIngress, Count::All) else {
+        eprintln!("SKIPPED {test}: this kernel has no TCX");
+        return;
+    };
     ping(&gateway, "192.0.2.2", PINGS);
-    assert_eq!(late.packets(), u64::from(PINGS));
+    assert_eq!(late.packets(), PINGS);
     agent.wait_until("the echoes are counted", |agent| {
         agent.link("wan0")["directions"]["down"]["segments"]["non_tcp"] == PINGS
     });
     assert!(agent.end("TERM").success());
     ping(&gateway, "192.0.2.2", PINGS);
-    assert_eq!(late.packets(), 2 * u64::from(PINGS));
+    assert_eq!(late.packets(), 2 * PINGS);
 }
 
 #[test]
 fn another_xdp_program_is_not_replaced() {
     let Some((gateway, _provider)) = pair("another_xdp_program_is_not_replaced") else { return };
-    let other = Counter::attach(&gateway, "wan0", Hook::Xdp, Count::All);
+    let other = Counter::attach(&gateway, "wan0", Hook::Xdp, Count::All).unwrap();
     let before = hangings(&gateway);
     assert!(before.contains("foreign"), "{before}");
     let (code, stdout, message) =
@@ -106,7 +94,7 @@ fn another_xdp_program_is_not_replaced() {
     }
     assert_eq!(hangings(&gateway), before);
     ping(&gateway, "192.0.2.2", PINGS);
-    assert_eq!(other.packets(), u64::from(PINGS));
+    assert_eq!(other.packets(), PINGS);
 
     // What the message advises works.
     let mut agent = Agent::start(&gateway, &["--wan", "wan0"]);
@@ -115,5 +103,5 @@ fn another_xdp_program_is_not_replaced() {
     agent.wait_until("the echoes are counted", |agent| {
         agent.link("wan0")["directions"]["down"]["segments"]["non_tcp"] == PINGS
     });
-    assert_eq!(other.packets(), 2 * u64::from(PINGS));
+    assert_eq!(other.packets(), 2 * PINGS);
 }

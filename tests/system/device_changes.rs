@@ -6,7 +6,7 @@ use crate::craft::{self, LinkLayer};
 use crate::metrics::Samples;
 use crate::netns::Netns;
 use crate::packet_socket::PacketSocket;
-use crate::rig::{pair, wire};
+use crate::rig::{hanging_on, pair, wire};
 use crate::tcp::{Background, Transfer};
 
 const FRAMES: u64 = 50;
@@ -23,9 +23,9 @@ impl Watch {
         let (status, text) = agent.get("/metrics").unwrap();
         assert_eq!(status, 200);
         let samples = Samples::parse(&text);
-        samples.assert_grown_from(&self.latest);
-        self.latest = samples;
-        self.latest.get(name)
+        let value = samples.get(name);
+        self.latest.update(samples);
+        value
     }
 
     fn wait_for(&mut self, agent: &mut Agent<'_>, name: &str, value: f64) {
@@ -49,8 +49,11 @@ fn data(direction: &str) -> String {
     format!("pendulum_segments_total{{link=\"dsl\",direction=\"{direction}\",class=\"data\"}}")
 }
 
-fn hooked_to(agent: &Agent<'_>, ifindex: u64) -> Vec<KernelObject> {
-    agent.kernel_objects().into_iter().filter(|object| object.ifindex == Some(ifindex)).collect()
+/// The agent's links to a device (none where the kernel has no TCX), and the programs and filters there.
+fn hooked_to(agent: &Agent<'_>, gateway: &Netns, device: &str) -> (Vec<KernelObject>, String) {
+    let ifindex = Some(gateway.index(device));
+    let links = agent.kernel_objects().into_iter().filter(|object| object.ifindex == ifindex);
+    (links.collect(), hanging_on(gateway, device))
 }
 
 const DSL_UP: &str = "pendulum_link_up{link=\"dsl\"}";
@@ -67,8 +70,10 @@ fn one_link_changes_and_the_other_does_not_notice() {
     agent.wait_attached("dsl", gateway.index("wan0"));
     agent.wait_attached("lte", gateway.index("wan1"));
     let traffic = Background::start(Transfer::between(&gateway, &provider, "198.51.100.2:5201"));
-    let undisturbed = hooked_to(&agent, gateway.index("wan1"));
-    assert_eq!(undisturbed.len(), 2);
+    let undisturbed = hooked_to(&agent, &gateway, "wan1");
+    for program in ["pendulum_up", "pendulum_down"] {
+        assert!(undisturbed.1.contains(program), "{undisturbed:?}");
+    }
     let mut watch = Watch::default();
     let mut round = 0;
     let mut assert_counts = |agent: &mut Agent<'_>, watch: &mut Watch| {
@@ -80,7 +85,7 @@ fn one_link_changes_and_the_other_does_not_notice() {
     };
     assert_counts(&mut agent, &mut watch);
 
-    let first = hooked_to(&agent, gateway.index("wan0"));
+    let first = hooked_to(&agent, &gateway, "wan0");
     for _ in 0..5 {
         gateway.ip("link set dev wan0 down");
         watch.wait_for(&mut agent, DSL_UP, 0.0);
@@ -93,7 +98,7 @@ fn one_link_changes_and_the_other_does_not_notice() {
         gateway.ip("link set dev wan0 up");
     }
     watch.wait_for(&mut agent, DSL_UP, 1.0);
-    assert_eq!(hooked_to(&agent, gateway.index("wan0")), first, "the programs hang as before the flaps");
+    assert_eq!(hooked_to(&agent, &gateway, "wan0"), first, "the programs hang as before the flaps");
     assert_counts(&mut agent, &mut watch);
 
     for _ in 0..3 {
@@ -111,12 +116,12 @@ fn one_link_changes_and_the_other_does_not_notice() {
 
     gateway.ip("link set dev wan0 name moved0");
     watch.wait_for(&mut agent, DSL_UP, 0.0);
-    assert!(hooked_to(&agent, gateway.index("moved0")).is_empty(), "a device of another name is let go");
+    assert!(!hanging_on(&gateway, "moved0").contains("pendulum_"), "a device of another name is let go");
     gateway.ip("link set dev moved0 name wan0");
     watch.wait_for(&mut agent, DSL_UP, 1.0);
     assert_counts(&mut agent, &mut watch);
 
-    assert_eq!(hooked_to(&agent, gateway.index("wan1")), undisturbed);
+    assert_eq!(hooked_to(&agent, &gateway, "wan1"), undisturbed);
     assert_eq!(watch.get(&agent, LTE_UP), 1.0);
     traffic.assert_flows();
     let (sent, received) = traffic.finish();

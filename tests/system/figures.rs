@@ -42,9 +42,10 @@ struct SocketSample {
     rtt_s: f64,
 }
 
-/// The agent's view of the same connection; swept from the kernel at `at`.
+/// The agent's view of the same connection; swept from the kernel between `at` and `until`.
 struct FlowSample {
     at: Instant,
+    until: Instant,
     in_flight_bytes: u64,
     /// Sum in seconds and number of all RTT samples of the link's WAN side until then.
     rtt: (f64, f64),
@@ -118,11 +119,13 @@ fn sample_flow(agent: &Agent, client: SocketAddr, is_over: &AtomicBool) -> Vec<F
     while !is_over.load(Ordering::Relaxed) {
         let asked = Instant::now();
         if let Some(flow) = flow_of(agent, client) {
+            let answered = Instant::now();
             // A busy flow changes from sweep to sweep: it has been idle since the newest.
             let idle = Duration::from_secs_f64(flow["idle_s"].as_f64().unwrap());
             if let Some(at) = asked.checked_sub(idle).filter(|_| idle < Duration::from_secs(1)) {
                 let in_flight_bytes = flow["up"]["in_flight_bytes"].as_u64().unwrap();
-                samples.push(FlowSample { at, in_flight_bytes, rtt: rtt_of_wan(agent) });
+                let until = answered - idle;
+                samples.push(FlowSample { at, until, in_flight_bytes, rtt: rtt_of_wan(agent) });
             }
         }
         std::thread::sleep(Duration::from_millis(250));
@@ -259,20 +262,19 @@ fn retransmissions_agree(upload: &Upload) -> u64 {
     ours
 }
 
-/// Within one train of segments of what the socket had unacknowledged just before or after the sweep.
+/// Within one train of segments of what the socket had unacknowledged about when the agent swept.
 fn in_flight_agrees(upload: &Upload) {
     const TRAIN_SEGMENTS: u64 = 2;
+    const ABOUT: Duration = Duration::from_millis(100);
     let mut largest = 0;
     for flow in &upload.flow {
-        let apart = |sample: &SocketSample| {
-            sample.at.saturating_duration_since(flow.at) + flow.at.saturating_duration_since(sample.at)
-        };
-        let near = upload.socket.iter().filter(|sample| apart(sample) <= Duration::from_millis(100));
-        let Some(nearest) = near.min_by_key(|sample| sample.in_flight_bytes.abs_diff(flow.in_flight_bytes))
-        else {
-            continue;
-        };
-        let difference = nearest.in_flight_bytes.abs_diff(flow.in_flight_bytes);
+        let from = upload.socket.partition_point(|sample| sample.at + ABOUT < flow.at);
+        let to = upload.socket.partition_point(|sample| sample.at <= flow.until + ABOUT);
+        // With the last one before and the first one after: a busy machine may leave gaps.
+        let near = upload.socket.iter().take(to + 1).skip(from.saturating_sub(1));
+        let apart = |sample: &&SocketSample| sample.in_flight_bytes.abs_diff(flow.in_flight_bytes);
+        let nearest = near.min_by_key(apart).unwrap();
+        let difference = apart(&nearest);
         largest = largest.max(difference);
         assert!(
             difference <= TRAIN_SEGMENTS * nearest.mss_bytes,

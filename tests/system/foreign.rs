@@ -59,10 +59,10 @@ fn bpf(command: libc::c_long, attr: &mut Attr) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }
 }
 
-fn create(command: libc::c_long, mut attr: Attr) -> OwnedFd {
-    let fd = bpf(command, &mut attr).unwrap_or_else(|error| panic!("bpf command {command}: {error}"));
+fn create(command: libc::c_long, mut attr: Attr) -> io::Result<OwnedFd> {
+    let fd = bpf(command, &mut attr)?;
     // SAFETY: a new descriptor that nobody else owns.
-    unsafe { OwnedFd::from_raw_fd(fd) }
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// `struct bpf_insn`.
@@ -93,9 +93,11 @@ fn program(map: &OwnedFd, count: Count, verdict: i32) -> Vec<[u8; 8]> {
 }
 
 impl Counter {
-    /// Hangs a counter on a device, in front of the programs that are there.
-    pub(crate) fn attach(netns: &Netns, device: &str, hook: Hook, count: Count) -> Self {
-        let map = create(BPF_MAP_CREATE, Attr { words: [BPF_MAP_TYPE_ARRAY, 4, 8, 1], ..Attr::default() });
+    /// Hangs a counter on a device, in front of the programs that are there. None, with a word about it, where the kernel has no
+    /// TCX (before 6.6).
+    pub(crate) fn attach(netns: &Netns, device: &str, hook: Hook, count: Count) -> Option<Self> {
+        let map =
+            create(BPF_MAP_CREATE, Attr { words: [BPF_MAP_TYPE_ARRAY, 4, 8, 1], ..Attr::default() }).unwrap();
         let (kind, verdict) = match hook {
             Hook::Xdp => (BPF_PROG_TYPE_XDP, XDP_PASS),
             Hook::TcxIngress | Hook::TcxEgress => (BPF_PROG_TYPE_SCHED_CLS, TCX_NEXT),
@@ -107,13 +109,20 @@ impl Counter {
         load.words[2..].copy_from_slice(&split(code.as_ptr() as u64));
         load.longs[0] = c"GPL".as_ptr() as u64;
         load.longs[4] = u64::from_le_bytes(*b"foreign\0");
-        let program = create(BPF_PROG_LOAD, load);
+        let program = create(BPF_PROG_LOAD, load).unwrap();
 
         let ifindex = u32::try_from(netns.index(device)).unwrap();
         let flags = if hook == Hook::Xdp { 0 } else { BPF_F_BEFORE };
         let words = [program.as_raw_fd().cast_unsigned(), ifindex, hook as u32, flags];
         let link = inside(netns, || create(BPF_LINK_CREATE, Attr { words, ..Attr::default() }));
-        Self { map, _program: program, _link: link }
+        match link {
+            Ok(link) => Some(Self { map, _program: program, _link: link }),
+            Err(error) if hook != Hook::Xdp && error.raw_os_error() == Some(libc::EINVAL) => {
+                eprintln!("no second program beside the agent's: this kernel has no TCX");
+                None
+            }
+            Err(error) => panic!("{hook:?} on {device}: {error}"),
+        }
     }
 
     /// Packets counted so far.

@@ -21,19 +21,23 @@ impl Samples {
         *self.0.get(name).unwrap_or_else(|| panic!("/metrics has no {name}"))
     }
 
-    /// Counters and the parts of histograms, which may only grow.
+    /// Counters and the parts of histograms, which may only grow. Those of a BPF program count "since it was loaded": they
+    /// begin anew with each load.
     fn counters(&self) -> impl Iterator<Item = (&String, &f64)> {
         let family = |sample: &str| sample.split('{').next().unwrap_or_default().to_owned();
         self.0.iter().filter(move |(sample, _)| {
-            ["_total", "_count", "_sum", "_bucket"].iter().any(|end| family(sample).ends_with(end))
+            !sample.starts_with("pendulum_bpf_program_run")
+                && ["_total", "_count", "_sum", "_bucket"].iter().any(|end| family(sample).ends_with(end))
         })
     }
 
-    /// Fails if a counter of `earlier` is gone or smaller here.
-    pub(crate) fn assert_grown_from(&self, earlier: &Self) {
-        for (sample, before) in earlier.counters() {
-            let now = self.get(sample);
-            assert!(now >= *before, "{sample} went back from {before} to {now}");
+    /// Takes in newer samples. Fails if a counter is smaller than it was when it was last there: what is not known for a
+    /// while (the queue of a device that is gone) may be absent.
+    pub(crate) fn update(&mut self, newer: Self) {
+        for (sample, now) in newer.counters() {
+            let before = self.0.get(sample).unwrap_or(now);
+            assert!(now >= before, "{sample} went back from {before} to {now}");
         }
+        self.0.extend(newer.0);
     }
 }

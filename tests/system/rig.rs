@@ -41,14 +41,18 @@ pub(crate) fn hangings(netns: &Netns) -> String {
         run(netns.command("tc").args(["qdisc", "show"])),
         netns.ip("-d link show"),
     ];
-    for device in devices(netns) {
-        // bpftool 7.1 does not know TCX yet.
-        text.extend(inside(netns, || tcx_programs(&device)));
-        for side in ["ingress", "egress"] {
-            // Fails where the device has no clsact qdisc.
-            let (_, filters, _) = outcome(netns.command("tc").args(["filter", "show", "dev", &device, side]));
-            text.push(filters);
-        }
+    text.extend(devices(netns).iter().map(|device| hanging_on(netns, device)));
+    text.join("\n")
+}
+
+/// The TC programs and filters on one device.
+pub(crate) fn hanging_on(netns: &Netns, device: &str) -> String {
+    // bpftool 7.1 does not know TCX yet.
+    let mut text = inside(netns, || tcx_programs(device));
+    for side in ["ingress", "egress"] {
+        // Fails where the device has no clsact qdisc.
+        let (_, filters, _) = outcome(netns.command("tc").args(["filter", "show", "dev", device, side]));
+        text.push(filters);
     }
     text.join("\n")
 }
@@ -67,7 +71,7 @@ pub(crate) fn packets(netns: &Netns, device: &str) -> (u64, u64) {
 }
 
 /// Sends echo requests from `netns` and has them all answered.
-pub(crate) fn ping(netns: &Netns, address: &str, count: u32) {
+pub(crate) fn ping(netns: &Netns, address: &str, count: u64) {
     run(netns.command("ping").args(["-q", "-c", &count.to_string(), "-i", "0.01", address]));
 }
 
