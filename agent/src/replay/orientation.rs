@@ -12,7 +12,7 @@ mod prefix;
 mod tests;
 mod transit;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use pendulum_model::segment::Direction;
 
@@ -61,6 +61,8 @@ pub struct Orientation {
     prefixes: Vec<Prefix>,
     addresses: HashMap<Address, Side>,
     devices: HashMap<[u8; 6], Side>,
+    /// Networks of the home addresses: the same /24 or /64.
+    home_networks: HashSet<Prefix>,
     learnt: usize,
     /// The two sources seen last: most packets are of one conversation.
     recent: [Option<(Address, Side)>; 2],
@@ -131,11 +133,7 @@ impl Orientation {
             (false, true) => return Some(Side::Remote),
             _ => {}
         }
-        // A neighbour of a home address: the same /24 or /64.
-        let has_home_neighbour = |address: Address| {
-            let network = Prefix::neighbourhood(address);
-            self.addresses.iter().any(|(other, side)| *side == Side::Home && network.contains(*other))
-        };
+        let has_home_neighbour = |address| self.home_networks.contains(&Prefix::neighbourhood(address));
         match (has_home_neighbour(source), has_home_neighbour(destination)) {
             (true, false) => Some(Side::Home),
             (false, true) => Some(Side::Remote),
@@ -148,8 +146,15 @@ impl Orientation {
             && !evidence::is_multicast(address)
             && !self.addresses.contains_key(&address)
         {
-            self.addresses.insert(address, side);
+            self.place(address, side);
             self.learnt += 1;
+        }
+    }
+
+    fn place(&mut self, address: Address, side: Side) {
+        self.addresses.insert(address, side);
+        if side == Side::Home {
+            self.home_networks.insert(Prefix::neighbourhood(address));
         }
     }
 }

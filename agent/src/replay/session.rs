@@ -17,7 +17,7 @@ use super::meter::Meter;
 use super::orientation::{Evidence, Prefix};
 use super::queue::exact::Crossings;
 use super::survey::{self, Surveyed};
-use super::tally::Tally;
+use super::tally::{InFlight, Tally};
 use run::Session;
 
 /// What to replay.
@@ -58,8 +58,8 @@ pub trait Audience {
     fn sample(&mut self, sample: &Sample, detector: &Detector);
     /// A phase change or finding.
     fn event(&mut self, event: &Event);
-    /// A flow that is over or forgotten. `at_lan`: the same at the LAN capture.
-    fn flow(&mut self, key: &FlowKey, tally: &Tally, at_lan: Option<&Tally>);
+    /// A flow that is over or forgotten. `at_lan`: its outstanding data at the LAN capture.
+    fn flow(&mut self, key: &FlowKey, tally: &Tally, at_lan: Option<&InFlight>);
 }
 
 /// What is known when all is read.

@@ -19,6 +19,8 @@ pub struct Tally {
     pub last_ns: u64,
     /// What each half sent, and how its end answered.
     pub halves: [HalfTally; 2],
+    /// Outstanding data over time.
+    pub in_flight: InFlight,
     /// Whether it stands in the list of flows to be read at the next turn.
     pub listed: bool,
     turnaround: Option<Box<Turnaround>>,
@@ -37,8 +39,6 @@ pub struct HalfTally {
     pub acked_bytes: u64,
     /// Link-layer bytes of data segments since the flow was last read.
     pub fresh_bytes: u64,
-    /// Outstanding data over time.
-    pub in_flight: Level,
     /// How long this end took to answer.
     pub turns: Turns,
 }
@@ -108,6 +108,22 @@ impl Turns {
     }
 }
 
+/// Outstanding data of both halves over time: the notes on a flow at the LAN capture.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InFlight {
+    /// Index with [`Direction`].
+    pub halves: [Level; 2],
+}
+
+impl InFlight {
+    /// A segment has passed; `flow` is its flow after it.
+    pub fn note(&mut self, now_ns: u64, flow: &Flow) {
+        for x in Direction::ALL {
+            self.halves[x as usize].set(now_ns, flow.outstanding(x));
+        }
+    }
+}
+
 impl Tally {
     /// A segment has passed; `flow` is its flow after it. If it answers one of the other half: how long that took.
     pub fn note(
@@ -127,9 +143,7 @@ impl Tally {
             self.opener = Some(if answers { direction.opposite() } else { direction });
         }
         self.note_sent(direction, segment, observed);
-        for x in Direction::ALL {
-            self.halves[x as usize].in_flight.set(now_ns, flow.outstanding(x));
-        }
+        self.in_flight.note(now_ns, flow);
         let turnaround = self.turnaround.get_or_insert_default();
         let repeats = observed.retransmitted || observed.reordered;
         let turn = turnaround.observe(direction, now_ns, segment, repeats)?;

@@ -15,7 +15,7 @@ use pendulum_model::segment::Direction;
 use super::packet::{ParsedSegment, flag};
 
 /// Segments timed at once, for each half and kind. A power of two.
-const MARKS: usize = 32;
+const MARKS: usize = 16;
 
 /// Unanswered for this long, a mark may be used again; in microseconds.
 const LIFETIME_US: u32 = 60_000_000;
@@ -72,7 +72,7 @@ pub struct Turnaround {
 }
 
 fn slot_of_end(end: u32) -> usize {
-    (end.wrapping_mul(0x9e37_79b1) >> 27) as usize % MARKS
+    (end.wrapping_mul(0x9e37_79b1) >> 24) as usize % MARKS
 }
 
 fn slot_of_clock(clock: u32) -> usize {

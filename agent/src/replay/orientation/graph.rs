@@ -113,9 +113,7 @@ impl Survey {
             match self.nodes[index] {
                 // Named prefixes hold as they are, also against the graph.
                 Node::Address(_) if !prefixes.is_empty() => {}
-                Node::Address(address) => {
-                    orientation.addresses.insert(address, side);
-                }
+                Node::Address(address) => orientation.place(address, side),
                 Node::Device(device) => {
                     orientation.devices.insert(device, side);
                 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::Address;
 
 /// A set of addresses that begin with the same bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Prefix {
     address: Address,
     /// Of the 128 bits of the (mapped) address.
@@ -23,15 +23,19 @@ pub struct PrefixError {
 impl Prefix {
     /// Whether an address belongs to it.
     pub fn contains(&self, address: Address) -> bool {
-        let mask = u128::MAX.checked_shl(128 - self.bits).unwrap_or(0);
-        (u128::from_be_bytes(self.address) ^ u128::from_be_bytes(address)) & mask == 0
+        (u128::from_be_bytes(self.address) ^ u128::from_be_bytes(address)) & mask(self.bits) == 0
     }
 
     /// The usual size of one network around an address: /24 for IPv4, /64 for IPv6.
     pub(super) fn neighbourhood(address: Address) -> Self {
         let bits = if IpAddr::from(address).to_canonical().is_ipv4() { 96 + 24 } else { 64 };
-        Self { address, bits }
+        Self { address: (u128::from_be_bytes(address) & mask(bits)).to_be_bytes(), bits }
     }
+}
+
+/// The first `bits` of 128.
+fn mask(bits: u32) -> u128 {
+    u128::MAX.checked_shl(128 - bits).unwrap_or(0)
 }
 
 impl FromStr for Prefix {

@@ -11,7 +11,7 @@ use super::super::packet::ParsedSegment;
 use super::{Address, Evidence, Survey};
 
 /// Packets remembered of the WAN capture.
-const PACKETS_MAX: usize = 50_000;
+const PACKETS_MAX: usize = 20_000;
 
 /// Below this difference of mean transit times, in nanoseconds, the order of two captures is no evidence.
 const TELLING_NS: i64 = 10_000;

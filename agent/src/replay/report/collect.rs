@@ -15,7 +15,7 @@ use super::super::counters::Counters;
 use super::super::flow::FlowKey;
 use super::super::packet::Lost;
 use super::super::session::{Audience, Outcome};
-use super::super::tally::Tally;
+use super::super::tally::{InFlight, Tally};
 use super::flows::{FlowRow, ROWS_MAX};
 use super::{
     BurstReport, DirectionReport, Directions, LinkReport, Packets, PhaseShares, QueueReport, Ratio, Report,
@@ -79,7 +79,7 @@ impl Audience for Collector<'_> {
         (self.on_event)(event);
     }
 
-    fn flow(&mut self, key: &FlowKey, tally: &Tally, at_lan: Option<&Tally>) {
+    fn flow(&mut self, key: &FlowKey, tally: &Tally, at_lan: Option<&InFlight>) {
         self.flows_total += 1;
         for direction in Direction::ALL {
             self.delivered_bytes[direction] += tally.delivered_bytes(direction);

@@ -7,7 +7,7 @@ use pendulum_model::segment::Direction;
 use serde::Serialize;
 
 use super::super::flow::FlowKey;
-use super::super::tally::{Tally, Turns};
+use super::super::tally::{InFlight, Tally, Turns};
 
 /// Rows in a report.
 pub(super) const ROWS_MAX: usize = 1000;
@@ -46,7 +46,7 @@ pub struct FlowRow {
 
 impl FlowRow {
     /// From the notes of the WAN capture, and those of the LAN capture if there are any.
-    pub(super) fn new(key: &FlowKey, tally: &Tally, at_lan: Option<&Tally>) -> Self {
+    pub(super) fn new(key: &FlowKey, tally: &Tally, at_lan: Option<&InFlight>) -> Self {
         let home = SocketAddr::new(canonical(key.home_addr), key.home_port);
         let remote = SocketAddr::new(canonical(key.remote_addr), key.remote_port);
         let (client, server) = match tally.opener {
@@ -56,9 +56,10 @@ impl FlowRow {
         let direction = tally.main_direction();
         let half = &tally.halves[direction as usize];
         let in_flight = match (direction, at_lan) {
-            (Direction::Up, Some(lan)) => &lan.halves[direction as usize].in_flight,
-            _ => &half.in_flight,
+            (Direction::Up, Some(lan)) => lan,
+            _ => &tally.in_flight,
         };
+        let in_flight = &in_flight.halves[direction as usize];
         let bytes = tally.delivered_bytes(direction);
         let rtt_mean_s = end_to_end(tally, Turns::mean_s);
         let duration_s = tally.last_ns.saturating_sub(tally.first_ns) as f64 / 1e9;

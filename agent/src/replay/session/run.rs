@@ -16,7 +16,7 @@ use super::super::queue::delay::{Answer, DelayQueue, Passing};
 use super::super::queue::exact::{Crossings, ExactQueue, Sighting};
 use super::super::survey::{Surveyed, direction_of};
 use super::super::table::Entry;
-use super::super::tally::{Tally, Turns};
+use super::super::tally::{InFlight, Tally, Turns};
 use super::super::turnaround::Turn;
 use super::{Audience, Outcome, Task, Watch};
 
@@ -30,7 +30,7 @@ pub(super) struct Session {
     lan_offset_ns: i64,
     orientation: Orientation,
     meter: Meter<Tally>,
-    lan_meter: Meter<Tally>,
+    lan_meter: Meter<InFlight>,
     intervals: Intervals,
     detector: Detector,
     notes: Notes,
@@ -124,9 +124,8 @@ impl Session {
                     queue.enter(at_ns, &Sighting::of_segment(FlowKey::of(&segment, direction), &segment));
                 }
                 let observation = self.lan_meter.observe_packet(direction, at_ns, &frame, packet);
-                if let (Some(observed), Some((_, entry))) = (observation.observed, observation.flow) {
-                    let Entry { flow, note } = entry;
-                    note.note(direction, at_ns, &segment, &observed, flow);
+                if let Some((_, Entry { flow, note })) = observation.flow {
+                    note.note(at_ns, flow);
                 }
             }
             _ => {
@@ -189,7 +188,6 @@ impl Session {
                 if data_bytes == 0 {
                     continue;
                 }
-                let half = &note.halves[direction as usize];
                 let both = |pick: fn(&Turns) -> Option<u32>| {
                     let [up, down] = &note.halves;
                     Some(f64::from(pick(&up.turns)?) / 1e6 + f64::from(pick(&down.turns)?) / 1e6)
@@ -198,7 +196,7 @@ impl Session {
                     id: note.id,
                     direction,
                     data_bytes,
-                    in_flight_bytes: Some(f64::from(half.in_flight.now())),
+                    in_flight_bytes: Some(f64::from(note.in_flight.halves[direction as usize].now())),
                     round_trip: both(|turns| turns.last_us),
                     base_round_trip: both(|turns| turns.min_us),
                 });
