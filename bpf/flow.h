@@ -223,8 +223,9 @@ static __always_inline void apply_acknowledgement(struct pendulum_half *me, stru
 	}
 }
 
-/* What the flags and the options tell about a half. */
-static __always_inline void apply_flags(struct pendulum_half *me, const struct segment *s)
+/* What the flags and the options tell about a half, and a refusal about its peer. */
+static __always_inline void apply_flags(struct pendulum_half *me, struct pendulum_half *peer,
+					const struct segment *s)
 {
 	const __u8 present = s->options.present;
 
@@ -239,6 +240,11 @@ static __always_inline void apply_flags(struct pendulum_half *me, const struct s
 	if (!(s->flags & TCP_SYN))
 		return;
 
+	/* The peer had offered timestamps and will send none: RFC 7323 §3.2. */
+	if (s->flags & TCP_ACK && !(present & OPTION_TIMESTAMPS) && peer->flags & PENDULUM_HALF_TS) {
+		peer->flags &= ~PENDULUM_HALF_TS;
+		forget_probes(peer);
+	}
 	me->isn = s->seq;
 	me->flags |= PENDULUM_HALF_SYN;
 	if (present & OPTION_SACK_PERMITTED)

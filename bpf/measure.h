@@ -128,7 +128,7 @@ static __always_inline __u32 observe_flow(struct pendulum_flow *flow, struct seg
 	}
 	match_probe(me, peer, s, verdict.acked, ticks(now), !direction);
 	record_probe(me, peer, s, end, &verdict, ticks(now));
-	apply_flags(me, s);
+	apply_flags(me, peer, s);
 	if (verdict.moved) {
 		in_flight = outstanding(me, peer);
 		if (in_flight > me->in_flight_max_bytes)

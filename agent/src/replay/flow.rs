@@ -151,7 +151,7 @@ impl Flow {
         let tick = ticks(now_ns);
         let rtt_us = match_probe(me, peer, segment, acknowledgement.advanced > 0, tick);
         record_probe(me, peer, segment, &sequence, tick);
-        apply_flags(me, segment);
+        apply_flags(me, peer, segment);
         if sequence.moved {
             me.in_flight_max_bytes = me.in_flight_max_bytes.max(outstanding(me, peer));
         }
@@ -294,8 +294,8 @@ fn apply_acknowledgement(me: &mut Half, peer: &mut Half, segment: &ParsedSegment
     result
 }
 
-/// What the flags and the options tell about a half.
-fn apply_flags(me: &mut Half, segment: &ParsedSegment) {
+/// What the flags and the options tell about a half, and a refusal about its peer.
+fn apply_flags(me: &mut Half, peer: &mut Half, segment: &ParsedSegment) {
     let options = &segment.options;
     for (flag, holds) in [
         (HalfFlag::Mptcp, options.mptcp),
@@ -309,6 +309,11 @@ fn apply_flags(me: &mut Half, segment: &ParsedSegment) {
     }
     if !segment.has(flag::SYN) {
         return;
+    }
+    // The peer had offered timestamps and will send none: RFC 7323 §3.2.
+    if segment.has(flag::ACK) && options.timestamps.is_none() && peer.has(HalfFlag::Ts) {
+        peer.clear(HalfFlag::Ts);
+        peer.forget_probes();
     }
     me.isn = segment.seq;
     me.set(HalfFlag::Syn);

@@ -318,6 +318,16 @@ fn samples() -> Vec<Case> {
             [data(1, 10).at(1_280).is("data"), answer(101, 600, 10).at(1_283).is("ack")],
         )
         .leaves(&[("up.rtt_last_us", 2)]),
+        case(
+            "timestamps offered and refused: sequence numbers time the flow",
+            [
+                up().at(t(10)).flags(flag::SYN).seq(0).ts(10, 0).is("syn"),
+                down().at(t(20)).flags(flag::SYN | flag::ACK).seq(0).ack(1).is("syn"),
+                up().at(t(30)).seq(1).ack(1).payload(100).is("data"),
+                down().at(t(130)).seq(1).ack(101).is("ack"),
+            ],
+        )
+        .leaves(&[("up.flag.ts", 0), ("up.rtt_samples", 1), ("up.rtt_last_us", 12_800)]),
         case("time 0 is a time", [data(1, 10).at(0).is("data"), answer(101, 600, 10).at(t(100)).is("ack")])
             .leaves(&[("up.rtt_samples", 1), ("up.rtt_last_us", 12_798)]),
     ]
