@@ -9,7 +9,7 @@ use pendulum_lab::LinkSpec;
 use pendulum_lab::topology::{LAN_DEVICE, WAN_DEVICE};
 use pendulum_lab::truth::Capture;
 
-use crate::rig::{Rig, scratch, skipped, with_rig};
+use crate::rig::{Rig, may_be_missing, scratch, skipped, with_rig};
 
 /// Captured of each packet: all headers.
 const SNAP: u32 = 128;
@@ -180,7 +180,10 @@ fn compare(truth: &Truth, ours: &Ours) {
         let (ours, truth_left) = (ours.totals.dequeued_packets[class], truth.left_packets[class]);
         assert!(near(ours as f64, truth_left as f64, 0.0, few), "class {class}: {ours}, not {truth_left}");
     }
-    assert_eq!(ours.totals.dropped_packets, truth.dropped_packets, "drops by class");
+    for class in [0, 1] {
+        let (ours, truth) = (ours.totals.dropped_packets[class], truth.dropped_packets[class]);
+        assert!(ours.abs_diff(truth) <= may_be_missing(truth), "class {class}: {ours} drops, not {truth}");
+    }
     // One packet may be between the two captures and the queue when the other leaves.
     assert!(near(ours.max_bytes as f64, truth.max_bytes as f64, 0.0, 1514.0), "highest level");
     assert!(near(ours.byte_seconds, truth.byte_seconds, 0.02, 10.0), "integral of the level");

@@ -7,7 +7,7 @@ use pendulum::bpf::{QueueMethod, RingReader};
 use pendulum_lab::LinkSpec;
 use pendulum_lab::topology::WAN_DEVICE;
 
-use crate::rig::{Rig, with_rig};
+use crate::rig::{Rig, may_be_missing, with_rig};
 
 /// One arrangement: its name, the qdiscs (`tc qdisc add dev wan0 …`), and what is expected.
 struct Arrangement {
@@ -120,7 +120,10 @@ fn measure(rig: &Rig, arrangement: &Arrangement, former: u64) -> Vec<String> {
     let transfers = rig.two_way(1);
     let mut waiting = 0;
     let mut behind = 0;
-    for _ in 0..40 {
+    let mut round = 0;
+    // On a busy machine the traffic comes late, or never holds still between two readings.
+    while round < 40 || (arrangement.shapes && waiting == 0 && round < 160) {
+        round += 1;
         if let Some((root, ours)) = rig.both()
             && ours.events[abi::PENDULUM_QUEUE_ADOPTED as usize] > former
             && arrangement.source == QueueMethod::Tracepoint
@@ -163,7 +166,8 @@ fn measure(rig: &Rig, arrangement: &Arrangement, former: u64) -> Vec<String> {
     let (ours, theirs) = (drops.iter().sum::<u64>(), u64::from(dropped));
     // tbf frees a super-packet once more after none of its segments found room.
     let twice = if rig.lab.spec().offloads { theirs / 5 + 2 } else { 0 };
-    expect(ours >= theirs && ours <= theirs + twice, format!("{drops:?}, the qdisc counted {theirs}"));
+    let fewest = theirs.saturating_sub(may_be_missing(theirs));
+    expect(ours >= fewest && ours <= theirs + twice, format!("{drops:?}, the qdisc counted {theirs}"));
     // What bypasses an empty queue is counted as sent, but was never in it.
     let sent = (root.sent_packets - root_before.sent_packets, root.sent_bytes - root_before.sent_bytes);
     expect(
