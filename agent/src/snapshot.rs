@@ -18,8 +18,8 @@ use tokio::sync::watch;
 use crate::bpf::abi;
 use crate::bpf::{MapFill, ProgramStatus};
 
-pub use queue::QueueSnapshot;
 pub use flows::{FlowKey, FlowRow, FlowSweep, FlowTotals, HalfRow};
+pub use queue::QueueSnapshot;
 
 /// A link at one moment.
 #[derive(Clone, Debug)]

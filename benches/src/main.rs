@@ -68,10 +68,8 @@ struct Report {
 fn main() -> Result<()> {
     let args = Args::parse();
     // SAFETY: takes nothing, changes nothing.
-    ensure!(
-        unsafe { libc::geteuid() } == 0,
-        "the bench needs root: it loads BPF programs and makes namespaces"
-    );
+    let is_root = unsafe { libc::geteuid() } == 0;
+    ensure!(is_root, "the bench needs root: it loads BPF programs and makes namespaces");
     let wanted = |part| args.parts.is_empty() || args.parts.contains(&part);
     let agent = || agent(args.agent.clone());
     let mut report = Report::default();

@@ -109,7 +109,7 @@ fn totals() -> Result<Vec<(u32, String, u64, Duration)>> {
         let Ok(info) = info else { continue };
         let name = info.name_as_str().unwrap_or_default();
         if name.starts_with("pendulum_") {
-            rows.push((info.id().into(), name.to_owned(), info.run_count(), info.run_time()));
+            rows.push((info.id(), name.to_owned(), info.run_count(), info.run_time()));
         }
     }
     ensure!(!rows.is_empty(), "the agent has loaded no programs");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Two programs for the guests' smoke test: a classifier that counts and passes everything, and an fentry hook. */
+/* Two programs for the guests' smoke test: a classifier that counts and passes everything, and an fentry
+ * hook. */
 
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
