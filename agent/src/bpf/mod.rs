@@ -114,3 +114,13 @@ pub enum BpfError {
         source: std::io::Error,
     },
 }
+
+/// Give back to the system what loading took for a moment: the kernel's BTF and the objects, some 20 MB, which glibc
+/// would keep for allocations that never come.
+pub fn release_load_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: touches the allocator's free memory only.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}

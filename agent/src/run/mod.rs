@@ -73,6 +73,7 @@ async fn supervise(config: &Config, wait: bool) -> Result<(), Failure> {
         links.push(task);
         snapshots.push(snapshot);
     }
+    bpf::release_load_memory();
 
     let (stop, stopping) = watch::channel(false);
     let mut tasks = JoinSet::new();
