@@ -81,7 +81,10 @@ fn a_missing_link_does_not_keep_the_others_waiting() {
     agent.wait_attached("dsl", gateway.index("wan0"));
     assert_eq!(agent.link("lte")["device"], "missing");
     assert!(agent.log().contains("`wwan0` does not exist"), "{}", agent.log());
+    // Before 6.2 only a device that is down can be renamed.
+    provider.ip("link set dev isp down");
     provider.ip("link set dev isp name first");
+    provider.ip("link set dev first up");
     gateway.add_wan("wwan0", &provider);
     agent.wait_attached("lte", gateway.index("wwan0"));
 }

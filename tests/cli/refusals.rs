@@ -66,6 +66,8 @@ fn port_in_use() {
     assert!(message.contains("cannot listen on 127.0.0.1:9924"), "{message}");
     assert!(message.contains("another process has this port"), "{message}");
     // Namespaces have ports and devices of their own.
+    // Before 6.2 only a device that is down can be renamed.
+    provider.ip("link set dev isp down");
     provider.ip("link set dev isp name wan0");
     provider.ip("link set dev wan0 up");
     Agent::start(&provider, &["--wan", "wan0"]);

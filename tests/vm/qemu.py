@@ -28,11 +28,13 @@ def command(image, initramfs, log, console, virtual_time):
 
     With `virtual_time` the guest's clock counts its own instructions, two nanoseconds each, and idle time is skipped.
     The guest is then a machine of one fixed speed however busy the host is, and its shaped links have the rates asked
-    for. The price: both processors are emulated in turn by one thread.
+    for. Such a guest has one processor: with more, one thread would emulate all in turn, and 6.1 then waits for ever
+    for its second one.
     """
     clock = ["-icount", "shift=1,sleep=off"] if virtual_time else []
+    processors = 1 if virtual_time else PROCESSORS
     return [
-        "qemu-system-x86_64", "-machine", "q35,accel=tcg", "-cpu", "max", "-smp", str(PROCESSORS), "-m", str(MEMORY_MIB),
+        "qemu-system-x86_64", "-machine", "q35,accel=tcg", "-cpu", "max", "-smp", str(processors), "-m", str(MEMORY_MIB),
         "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-nic", "none", "-monitor", "none",
         "-serial", f"file:{console}", "-serial", f"file:{log}",
         "-kernel", str(image), "-initrd", str(initramfs), "-append", KERNEL_ARGUMENTS,

@@ -7,6 +7,7 @@ Needs no root. `./dev vm` installs what this needs, and counts what this prints.
 import argparse
 import platform
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -173,6 +174,8 @@ def main():
 
 
 if __name__ == "__main__":
+    # Ended from outside, it still ends its guest and removes its files.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         sys.exit(main())
     except (kernels.KernelError, suites.SuiteError, initramfs.MissingTool) as error:
