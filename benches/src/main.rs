@@ -3,9 +3,11 @@
 //! Times on shared machines drift; every figure here stands beside its own reference from the same minute, and the
 //! ratios and differences are what to look at.
 
+mod agent_cpu;
 #[path = "../../tests/support/craft.rs"]
 #[expect(dead_code, reason = "the tests use the rest of it")]
 mod craft;
+mod frames;
 mod namespaces;
 mod packets;
 mod path;
@@ -47,6 +49,8 @@ enum Part {
     Path,
     /// Memory and scrape time with 10,000 flows.
     Scale,
+    /// The agent's own processor time.
+    Cpu,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -63,6 +67,8 @@ struct Report {
     path: Option<path::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
     scale: Option<scale::Report>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu: Option<agent_cpu::Report>,
 }
 
 fn main() -> Result<()> {
@@ -87,6 +93,11 @@ fn main() -> Result<()> {
         let part = scale::run(&agent()?)?;
         print_text(args.format, &part.to_string());
         report.scale = Some(part);
+    }
+    if wanted(Part::Cpu) {
+        let part = agent_cpu::run(&agent()?, 2 * args.seconds)?;
+        print_text(args.format, &part.to_string());
+        report.cpu = Some(part);
     }
     if args.format == Format::Json {
         println!("{}", serde_json::to_string_pretty(&report)?);

@@ -16,6 +16,8 @@ pub(crate) const WAN: &str = "wan0";
 pub(crate) const REMOTE_DEVICE: &str = "peer0";
 /// The remote end's address.
 pub(crate) const REMOTE: &str = "10.99.0.2";
+/// A configuration with the WAN device and nothing else.
+pub(crate) const PLAIN: &str = "[[link]]\nwan = \"wan0\"\n";
 /// Where the agent listens, in the gateway's namespace.
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9924);
 
@@ -48,11 +50,15 @@ impl Pair {
         Ok(pair)
     }
 
-    /// Start the agent on the WAN device and wait until it is ready.
-    pub(crate) fn agent(&self, agent: &Path) -> Result<Running> {
+    /// Start the agent on the WAN device and wait until it is ready; `config`: the text of its configuration.
+    pub(crate) fn agent(&self, agent: &Path, config: &str) -> Result<Running> {
         let agent = agent.display().to_string();
         let listen = LISTEN.to_string();
-        let child = command(&self.gateway, &[&agent, "run", "--wan", WAN, "--listen", &listen])
+        let mut file = tempfile::NamedTempFile::new().context("a file for the configuration")?;
+        file.write_all(config.as_bytes())?;
+        let path = file.path().display().to_string();
+        let words = [&agent, "run", "--config", &path, "--listen", &listen];
+        let child = command(&self.gateway, &words)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -64,6 +70,12 @@ impl Pair {
             std::thread::sleep(Duration::from_millis(50));
         }
         Ok(running)
+    }
+
+    /// Put a qdisc on the WAN device, or none.
+    pub(crate) fn qdisc(&self, kind: Option<&str>) -> Result<()> {
+        let words = ["tc", "-n", &self.gateway, "qdisc", "replace", "dev", WAN, "root"];
+        sh(&[words.as_slice(), &[kind.unwrap_or("noqueue")]].concat())
     }
 
     /// The body of a successful GET from the agent.

@@ -1,9 +1,6 @@
 //! The agent with 10,000 flows: memory and the time of a scrape.
 
-use std::ffi::CString;
 use std::fmt;
-use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -11,8 +8,8 @@ use anyhow::{Context as _, Result, ensure};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::craft::{self, LinkLayer};
-use crate::namespaces::{Pair, REMOTE_DEVICE, WAN, inside};
+use crate::frames::Conversations;
+use crate::namespaces::{PLAIN, Pair};
 
 const FLOWS: u32 = 10_000;
 const SCRAPES: usize = 20;
@@ -29,13 +26,10 @@ pub(crate) struct Report {
 /// Measure.
 pub(crate) fn run(agent: &Path) -> Result<Report> {
     let pair = Pair::new()?;
-    let running = pair.agent(agent)?;
-    let (up, down) =
-        (PacketSocket::open(&pair.gateway, WAN)?, PacketSocket::open(&pair.remote, REMOTE_DEVICE)?);
+    let running = pair.agent(agent, PLAIN)?;
+    let conversations = Conversations::open(&pair)?;
     for n in 0..FLOWS {
-        // Question and answer in turn, as conversations are: a flood of questions would only fill the nursery.
-        up.send(&craft::up().home_port(port(n)).seq(1).ack(1).payload(100).build(LinkLayer::Ethernet).bytes)?;
-        down.send(&craft::down().home_port(port(n)).seq(1).ack(101).build(LinkLayer::Ethernet).bytes)?;
+        conversations.exchange(n, 0)?;
     }
     let flows = wait_for_flows(&pair)?;
     let mut times = Vec::new();
@@ -54,56 +48,6 @@ pub(crate) fn run(agent: &Path) -> Result<Report> {
         scrape_max_s: times[SCRAPES - 1],
         scrape_bytes,
     })
-}
-
-const fn port(n: u32) -> u16 {
-    10_000 + n as u16
-}
-
-/// Sends frames out of a device.
-struct PacketSocket {
-    socket: OwnedFd,
-    address: libc::sockaddr_ll,
-}
-
-impl PacketSocket {
-    fn open(namespace: &str, device: &str) -> Result<Self> {
-        inside(namespace, || {
-            let name = CString::new(device)?;
-            // SAFETY: a NUL-terminated name.
-            let ifindex = unsafe { libc::if_nametoindex(name.as_ptr()) };
-            // SAFETY: makes a descriptor; its value is checked.
-            let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0) };
-            ensure!(
-                socket >= 0 && ifindex > 0,
-                "a packet socket on {device}: {}",
-                io::Error::last_os_error()
-            );
-            // SAFETY: a new descriptor that nobody else owns.
-            let socket = unsafe { OwnedFd::from_raw_fd(socket) };
-            // SAFETY: plain integers, for which zero is a value.
-            let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-            address.sll_family = libc::AF_PACKET as u16;
-            address.sll_ifindex = ifindex.cast_signed();
-            Ok(Self { socket, address })
-        })
-    }
-
-    fn send(&self, frame: &[u8]) -> Result<()> {
-        // SAFETY: buffer and address are live and of the sizes given.
-        let sent = unsafe {
-            libc::sendto(
-                self.socket.as_raw_fd(),
-                frame.as_ptr().cast(),
-                frame.len(),
-                0,
-                (&raw const self.address).cast(),
-                size_of::<libc::sockaddr_ll>() as u32,
-            )
-        };
-        ensure!(sent >= 0, "sending a frame: {}", io::Error::last_os_error());
-        Ok(())
-    }
 }
 
 fn wait_for_flows(pair: &Pair) -> Result<u64> {

@@ -1,5 +1,5 @@
 //! Congestion windows of the gateway's own sockets, by every source of the ladder, against socket diagnostics, which is
-//! where `ss -ti` has its figures from.
+//! where `ss -ti` has its figures from, and against `ss -ti` itself.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use pendulum::net::read_sockets;
 use pendulum::snapshot::FlowKey;
 use pendulum_lab::shaper::Shaper;
 use pendulum_lab::topology::IpVersion;
+use pendulum_lab::truth::{self, SocketReading};
 use pendulum_lab::{LinkSpec, Role};
 use pendulum_model::rate::BufferSize;
 
@@ -85,14 +86,24 @@ fn read(rig: &Rig, cwnd: &Cwnd) -> (Option<pendulum_socket>, Option<pendulum_soc
     (pick(traced), pick(told))
 }
 
+/// The transfer's socket as `ss -ti` shows it at this moment.
+fn shown_by_ss(rig: &Rig) -> Option<SocketReading> {
+    let port = format!(":{PORT}");
+    let sockets = truth::read_sockets(&rig.lab.gateway()).expect("ss runs");
+    sockets.into_iter().filter(|socket| socket.peer.ends_with(&port)).max_by_key(|socket| socket.sent_bytes)
+}
+
 fn compare(rig: &Rig, cwnd: &Cwnd) {
     let name = cwnd.source().name();
     let mut compared = 0;
     for _ in 0..400 {
         std::thread::sleep(Duration::from_millis(25));
         let (Some(traced), Some(told)) = read(rig, cwnd) else { continue };
+        let shown = shown_by_ss(rig);
         let (Some(again), _) = read(rig, cwnd) else { continue };
-        if traced.at_ns != again.at_ns || told.in_flight < 3 {
+        // Socket diagnostics do not tell when: the RTT changes with every ACK.
+        let moment = |socket: &pendulum_socket| (socket.at_ns, socket.srtt_us, socket.snd_cwnd);
+        if moment(&traced) != moment(&again) || told.in_flight < 3 {
             continue;
         }
         assert_eq!(traced.mss, told.mss, "{name}: {traced:?} {told:?}");
@@ -105,6 +116,12 @@ fn compare(rig: &Rig, cwnd: &Cwnd) {
             assert_eq!(traced.retransmitted, told.retransmitted, "{name}: {traced:?} {told:?}");
             let near = told.srtt_us / 4 + 1000;
             assert!(told.srtt_us.abs_diff(traced.srtt_us) <= near, "{name}: {traced:?} {told:?}");
+            // `ss` looked between two readings that were the same.
+            let shown = shown.expect("ss lists the connection");
+            let traced_figures = (u64::from(traced.snd_cwnd), u64::from(traced.mss));
+            let (cwnd, mss) = (shown.cwnd_segments, shown.mss_bytes);
+            assert!(cwnd.abs_diff(traced_figures.0) <= u64::from(step), "{name}: {traced:?}, ss {shown:?}");
+            assert_eq!(mss, traced_figures.1, "{name}: {traced:?}, ss {shown:?}");
             compared += 1;
         }
         if compared >= 5 {
