@@ -5,21 +5,33 @@ use std::io::IsTerminal as _;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 
-use tracing::{Event, Level, Subscriber};
+use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::{self, Format, Full, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{Layer, fmt as layer};
+use tracing_subscriber::{Layer, Registry, fmt as layer, reload};
 
 use crate::config::{Log, LogFormat, LogLevel};
 
+/// Changes which messages are written, while the agent runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Level(reload::Handle<Targets, Registry>);
+
+impl Level {
+    /// From now on, messages from this level up are written.
+    pub(crate) fn set(&self, level: LogLevel) {
+        // Fails only if nothing is written any more.
+        let _ = self.0.reload(filter(level));
+    }
+}
+
 /// Starts writing messages. The first call decides; later ones do nothing.
-pub(crate) fn start(log: Log) {
+pub(crate) fn start(log: Log) -> Level {
     let registry = tracing_subscriber::registry();
-    let filter = filter(log.level);
+    let (filter, handle) = reload::Layer::new(filter(log.level));
     let started = match log.format {
         LogFormat::Json => {
             let json = layer::layer().json().flatten_event(true).with_writer(std::io::stderr);
@@ -41,6 +53,7 @@ pub(crate) fn start(log: Log) {
     if started.is_err() {
         tracing::debug!("messages were started before");
     }
+    Level(handle)
 }
 
 /// Our own messages at the level asked for; those of libraries only if they matter, or if everything is asked for.
@@ -87,10 +100,10 @@ where
         event: &Event<'_>,
     ) -> fmt::Result {
         let priority = match *event.metadata().level() {
-            Level::ERROR => 3,
-            Level::WARN => 4,
-            Level::INFO => 6,
-            Level::DEBUG | Level::TRACE => 7,
+            tracing::Level::ERROR => 3,
+            tracing::Level::WARN => 4,
+            tracing::Level::INFO => 6,
+            tracing::Level::DEBUG | tracing::Level::TRACE => 7,
         };
         write!(writer, "<{priority}>")?;
         self.0.format_event(context, writer, event)
@@ -112,9 +125,9 @@ mod tests {
     #[test]
     fn libraries_are_quiet_unless_everything_is_asked_for() {
         let info = filter(LogLevel::Info);
-        assert!(info.would_enable("pendulum::run", &Level::INFO));
-        assert!(!info.would_enable("pendulum::run", &Level::DEBUG));
-        assert!(!info.would_enable("netlink_proto", &Level::INFO));
-        assert!(filter(LogLevel::Trace).would_enable("netlink_proto", &Level::TRACE));
+        assert!(info.would_enable("pendulum::run", &tracing::Level::INFO));
+        assert!(!info.would_enable("pendulum::run", &tracing::Level::DEBUG));
+        assert!(!info.would_enable("netlink_proto", &tracing::Level::INFO));
+        assert!(filter(LogLevel::Trace).would_enable("netlink_proto", &tracing::Level::TRACE));
     }
 }

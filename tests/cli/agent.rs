@@ -24,7 +24,12 @@ pub(crate) struct Agent<'a> {
 impl<'a> Agent<'a> {
     /// Starts the agent inside and waits until it answers.
     pub(crate) fn start(netns: &'a Netns, arguments: &[&str]) -> Self {
-        Self::spawn(netns, arguments, tempfile::NamedTempFile::new().unwrap(), None)
+        Self::start_with(netns, arguments, &[])
+    }
+
+    /// As [`Self::start`], with these environment variables.
+    pub(crate) fn start_with(netns: &'a Netns, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        Self::spawn(netns, arguments, tempfile::NamedTempFile::new().unwrap(), environment)
     }
 
     /// As [`Self::start`], with a stderr that is said to be the journal (systemd.exec(5), JOURNAL_STREAM).
@@ -32,18 +37,18 @@ impl<'a> Agent<'a> {
         let log = tempfile::NamedTempFile::new().unwrap();
         let metadata = log.as_file().metadata().unwrap();
         let stream = format!("{}:{}", metadata.dev(), metadata.ino());
-        Self::spawn(netns, arguments, log, Some(stream))
+        Self::spawn(netns, arguments, log, &[("JOURNAL_STREAM", &stream)])
     }
 
     fn spawn(
         netns: &'a Netns,
         arguments: &[&str],
         log: tempfile::NamedTempFile,
-        journal: Option<String>,
+        environment: &[(&str, &str)],
     ) -> Self {
         let mut command = netns.command(PENDULUM);
         command.arg("run").args(arguments).stdin(Stdio::null()).stderr(log.reopen().unwrap());
-        command.env_remove("JOURNAL_STREAM").envs(journal.map(|stream| ("JOURNAL_STREAM", stream)));
+        command.env_remove("JOURNAL_STREAM").envs(environment.iter().copied());
         let child = command.spawn().unwrap();
         let mut agent = Self { netns, child, log };
         agent
@@ -98,9 +103,14 @@ impl<'a> Agent<'a> {
         });
     }
 
+    /// Sends a signal by name.
+    pub(crate) fn signal(&self, signal: &str) {
+        run(Command::new("kill").args(["-s", signal, &self.id().to_string()]));
+    }
+
     /// Sends a signal by name and waits for the end.
     pub(crate) fn end(&mut self, signal: &str) -> ExitStatus {
-        run(Command::new("kill").args(["-s", signal, &self.id().to_string()]));
+        self.signal(signal);
         let deadline = Instant::now() + PATIENCE;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {

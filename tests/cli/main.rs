@@ -11,3 +11,5 @@ mod doctor;
 mod lifecycle;
 mod netns;
 mod refusals;
+mod reload;
+mod service;

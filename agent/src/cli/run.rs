@@ -59,9 +59,11 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         log_format: options.log_format,
         log_level: options.log_level,
     };
-    let config = overrides.resolve(file(options))?;
-    crate::log::start(config.log);
-    crate::run::run(&config, options.wait)?;
+    let file = file(options);
+    let config = overrides.resolve(file.clone())?;
+    let level = crate::log::start(config.log);
+    let reload = crate::run::Reload::new(file, overrides, level);
+    crate::run::run(config, options.wait, &reload)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,8 +1,9 @@
 //! Configuration: parsed and checked once, then trusted.
 //!
-//! [`raw`] is the file as written, [`check`] turns it into the types here, [`overrides`] applies the command line.
-//! Nothing else in the agent looks at text from users again.
+//! [`raw`] is the file as written, [`check`] turns it into the types here, [`overrides`] applies the command line, and
+//! [`active`] is what a running agent follows. Nothing else in the agent looks at text from users again.
 
+mod active;
 mod check;
 mod error;
 mod overrides;
@@ -18,6 +19,7 @@ use pendulum_model::rate::Rate;
 use pendulum_model::segment::Direction;
 use serde::{Deserialize, Serialize};
 
+pub use active::{Active, Changes, Reloads};
 pub(crate) use check::TOP;
 pub use error::ConfigError;
 pub(crate) use error::closest;

@@ -87,7 +87,7 @@ pub(super) async fn flows(
         Ok(Query(request)) => request,
         Err(error) => return refusal(error.body_text()).into_response(),
     };
-    let limit = request.limit.unwrap_or(app.top);
+    let limit = request.limit.unwrap_or(app.active.borrow().config.flows.top);
     if !(TOP.least as usize..=TOP.most as usize).contains(&limit) {
         return refusal(format!("limit={limit} is out of range")).into_response();
     }

@@ -19,8 +19,9 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use thiserror::Error;
+use tokio::sync::watch;
 
-use crate::config::Config;
+use crate::config::Active;
 use crate::exit::{Classified, Exit};
 use crate::metrics::{Exposition, Format};
 use crate::snapshot::Board;
@@ -73,18 +74,18 @@ pub struct App {
     board: Board,
     exposition: Exposition,
     started: Instant,
-    /// Flows listed when a request names no limit.
-    top: usize,
+    /// The configuration in use.
+    active: watch::Receiver<Active>,
 }
 
 impl App {
     /// An app over the links of `board`. `statistics`: whether the kernel counts runs of BPF programs.
-    pub fn new(board: Board, config: &Config, statistics: bool) -> Self {
+    pub fn new(board: Board, active: watch::Receiver<Active>, statistics: bool) -> Self {
         Self {
-            exposition: Exposition::new(&board, statistics),
+            exposition: Exposition::new(&board, active.clone(), statistics),
             board,
             started: Instant::now(),
-            top: config.flows.top,
+            active,
         }
     }
 }

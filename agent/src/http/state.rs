@@ -18,7 +18,17 @@ use crate::snapshot::{FlowSweep, LinkSnapshot, QueueSnapshot, RecentRtt};
 struct Report {
     version: &'static str,
     uptime_s: f64,
+    config: ConfigReport,
     links: Vec<Link>,
+}
+
+/// How the newest reload (SIGHUP) went.
+#[derive(Serialize)]
+struct ConfigReport {
+    reloads_applied: u64,
+    reloads_refused: u64,
+    error: Option<String>,
+    waiting_for_restart: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -130,9 +140,16 @@ struct Map {
 }
 
 pub(super) async fn state(State(app): State<Arc<App>>) -> Response {
+    let reloads = app.active.borrow().reloads.clone();
     let report = Report {
         version: env!("CARGO_PKG_VERSION"),
         uptime_s: app.started.elapsed().as_secs_f64(),
+        config: ConfigReport {
+            reloads_applied: reloads.applied,
+            reloads_refused: reloads.refused,
+            error: reloads.error,
+            waiting_for_restart: reloads.waiting,
+        },
         links: app.board.snapshots().iter().map(|link| report(link)).collect(),
     };
     json(StatusCode::OK, &report)

@@ -4,10 +4,11 @@ use hyper_util::service::TowerToHyperService;
 use serde_json::Value;
 
 use super::*;
+use crate::config::Config;
 use crate::snapshot::{LinkSnapshot, example};
 
 fn app(links: Vec<LinkSnapshot>) -> Router {
-    router(Arc::new(App::new(example::board(links), &Config::default(), true)))
+    router(Arc::new(App::new(example::board(links), Active::start(Config::default()).1, true)))
 }
 
 async fn ask(router: Router, request: Request<Body>) -> (StatusCode, HeaderMap, String) {

@@ -3,6 +3,7 @@
 //! One collector for each concern; a new group of metrics is a new module here. Labels are the link's name and names
 //! of enums: no address, no port, so the number of series is bounded by the configuration.
 
+mod configuration;
 mod family;
 mod flows;
 mod format;
@@ -15,7 +16,9 @@ mod tests;
 mod traffic;
 
 use prometheus_client::registry::Registry;
+use tokio::sync::watch;
 
+use crate::config::Active;
 use crate::snapshot::Board;
 
 pub use format::Format;
@@ -30,14 +33,15 @@ pub struct Exposition {
 }
 
 impl Exposition {
-    /// Metrics over the links of `board`. `bpf_statistics` says whether the kernel measures runs of BPF programs.
-    pub fn new(board: &Board, bpf_statistics: bool) -> Self {
+    /// Metrics over the links of `board` and the configuration in use. `bpf_statistics` says whether the kernel measures runs of BPF programs.
+    pub fn new(board: &Board, active: watch::Receiver<Active>, bpf_statistics: bool) -> Self {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(traffic::Traffic::new(board.clone())));
         registry.register_collector(Box::new(flows::Flows::new(board.clone())));
         registry.register_collector(Box::new(link::Links::new(board.clone())));
         registry.register_collector(Box::new(queue::Queues::new(board.clone())));
         registry.register_collector(Box::new(kernel::Kernel::new(board.clone(), bpf_statistics)));
+        registry.register_collector(Box::new(configuration::Configuration::new(active)));
         registry.register_collector(Box::new(process::Process));
         Self { registry }
     }

@@ -1,9 +1,19 @@
 use super::*;
+use crate::config::Config;
 use crate::snapshot::example;
+
+fn active() -> watch::Receiver<Active> {
+    let (send, active) = Active::start(Config::default());
+    send.send_modify(|active| {
+        active.adopt(&Config::default());
+        active.refuse("a mistake".to_owned());
+    });
+    active
+}
 
 fn exposition(format: Format) -> String {
     let board = example::board(vec![example::link("dsl"), example::link("lte")]);
-    Exposition::new(&board, true).encode(format).unwrap()
+    Exposition::new(&board, active(), true).encode(format).unwrap()
 }
 
 fn value<'a>(text: &'a str, sample: &str) -> &'a str {
@@ -47,6 +57,10 @@ fn every_figure_of_the_snapshot_is_exported_once_under_its_name() {
         ("pendulum_map_capacity{link=\"dsl\",map=\"flows\"}", "256"),
         ("pendulum_lost_total{link=\"dsl\",reason=\"link_header\"}", "100"),
         ("pendulum_lost_total{link=\"dsl\",reason=\"sequence_jump\"}", "110"),
+        ("pendulum_config_reloads_total{result=\"applied\"}", "1"),
+        ("pendulum_config_reloads_total{result=\"refused\"}", "1"),
+        ("pendulum_config_last_reload_successful", "0"),
+        ("pendulum_config_settings_waiting", "0"),
         ("pendulum_collector_success{link=\"dsl\",collector=\"counters\"}", "1"),
         ("pendulum_collector_failures_total{link=\"dsl\",collector=\"flows\"}", "2"),
         ("pendulum_collector_duration_seconds{link=\"dsl\",collector=\"programs\"}", "0.004"),
@@ -66,7 +80,7 @@ fn unknown_capacity_is_absent_not_zero() {
 #[test]
 fn run_metrics_are_absent_without_the_kernels_statistics() {
     let board = example::board(vec![example::link("dsl")]);
-    let text = Exposition::new(&board, false).encode(Format::Text).unwrap();
+    let text = Exposition::new(&board, active(), false).encode(Format::Text).unwrap();
     assert!(!text.contains("pendulum_bpf_program_run"));
     assert!(text.contains("pendulum_bpf_program_attached"));
 }

@@ -12,7 +12,7 @@ use super::queues::Queues;
 use super::report::{hooks, snapshot};
 use super::sweep::Sweeper;
 use crate::bpf::{self, BpfError, LinkPrograms, LoadOptions, MapFill, ProgramStatus};
-use crate::config::{IngressHook, Link};
+use crate::config::{Active, IngressHook, Link};
 use crate::net::{Device, DeviceProblem, Devices, LinkLayer};
 use crate::snapshot::{DeviceState, Hooks, LinkSnapshot, Reading, ReadingHealth};
 
@@ -29,6 +29,7 @@ const LAST_RETRY: Duration = Duration::from_secs(30);
 /// The task of one link.
 pub(super) struct LinkTask {
     config: Link,
+    active: watch::Receiver<Active>,
     devices: watch::Receiver<Arc<Devices>>,
     publish: watch::Sender<Arc<LinkSnapshot>>,
     loaded: Option<Loaded>,
@@ -63,15 +64,16 @@ impl LinkTask {
     /// A task that has touched nothing yet, and where its snapshots appear.
     pub(super) fn new(
         config: Link,
-        idle_timeout: Duration,
+        active: watch::Receiver<Active>,
         devices: watch::Receiver<Arc<Devices>>,
     ) -> (Self, watch::Receiver<Arc<LinkSnapshot>>) {
         let meter = Meter::new();
-        let sweeper = Sweeper::new(idle_timeout, Instant::now());
+        let sweeper = Sweeper::new(active.borrow().config.flows.idle_timeout, Instant::now());
         let (publish, snapshots) = watch::channel(Arc::new(snapshot(&config, &meter, &sweeper)));
         let queues = Queues::start(&config.name);
         let task = Self {
             config,
+            active,
             devices,
             publish,
             loaded: None,
@@ -106,6 +108,12 @@ impl LinkTask {
                     }
                     self.follow_device_or_retry();
                 }
+                changed = self.active.changed() => {
+                    if changed.is_err() {
+                        break;
+                    }
+                    self.follow_config();
+                }
                 _ = tick.tick() => {
                     if self.retry.is_due() {
                         self.follow_device_or_retry();
@@ -116,6 +124,16 @@ impl LinkTask {
         }
         self.detach("the agent stops");
         self.publish();
+    }
+
+    /// Takes over what a reload has changed. A link that a new file no longer names is still in the one in use.
+    fn follow_config(&mut self) {
+        let active = self.active.borrow_and_update();
+        let links = &active.config.links;
+        if let Some(link) = links.iter().find(|link| link.name == self.config.name) {
+            self.config.clone_from(link);
+        }
+        self.sweeper.set_idle_timeout(active.config.flows.idle_timeout);
     }
 
     fn follow_device_or_retry(&mut self) {

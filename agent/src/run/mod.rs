@@ -12,7 +12,9 @@ mod link;
 mod meter;
 mod preflight;
 mod queues;
+mod reload;
 mod report;
+mod service;
 mod sweep;
 
 use std::io;
@@ -25,7 +27,7 @@ use tokio::task::{JoinError, JoinSet};
 use tracing::{info, warn};
 
 use crate::bpf;
-use crate::config::Config;
+use crate::config::{Active, Config};
 use crate::exit::{Exit, Failure};
 use crate::http::{self, App, Listener};
 use crate::net::{DeviceWatch, Devices};
@@ -33,29 +35,31 @@ use crate::snapshot::Board;
 use instance::Instance;
 use link::LinkTask;
 pub(crate) use preflight::missing_capabilities;
+pub(crate) use reload::Reload;
 
 /// Time for all tasks to end by themselves.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Watches the configured links until a signal ends it. `wait`: start although no device is there yet.
+/// Watches the configured links until a signal ends it. `wait`: start although no device is there yet. `reload`: how
+/// SIGHUP brings a new configuration.
 ///
 /// # Errors
 /// What stands against starting, found before anything is changed; or a task that died.
-pub fn run(config: &Config, wait: bool) -> Result<(), Failure> {
+pub(crate) fn run(config: Config, wait: bool, reload: &Reload) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
         Failure::new(Exit::Os, format!("cannot start the event loop: {error}; raise `ulimit -n`"))
     })?;
-    runtime.block_on(supervise(config, wait))
+    runtime.block_on(supervise(config, wait, reload))
 }
 
-async fn supervise(config: &Config, wait: bool) -> Result<(), Failure> {
+async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Failure> {
     let mut signals = Signals::catch().map_err(|error| {
         Failure::new(Exit::Os, format!("cannot catch signals: {error}; raise `ulimit -n`"))
     })?;
     preflight::kernel()?;
     preflight::capabilities()?;
     let (device_watch, devices) = DeviceWatch::start().await?;
-    check_devices(config, &devices.borrow(), wait)?;
+    check_devices(&config, &devices.borrow(), wait)?;
     let _instances =
         config.links.iter().map(|link| Instance::claim(&link.wan)).collect::<Result<Vec<_>, _>>()?;
     let listener = Listener::bind(config.listen).await?;
@@ -67,8 +71,10 @@ async fn supervise(config: &Config, wait: bool) -> Result<(), Failure> {
     });
     let mut links = Vec::new();
     let mut snapshots = Vec::new();
-    for link in &config.links {
-        let (mut task, snapshot) = LinkTask::new(link.clone(), config.flows.idle_timeout, devices.clone());
+    let configured = config.links.clone();
+    let (configure, active) = Active::start(config);
+    for link in configured {
+        let (mut task, snapshot) = LinkTask::new(link, active.clone(), devices.clone());
         task.follow_device()?;
         links.push(task);
         snapshots.push(snapshot);
@@ -82,16 +88,25 @@ async fn supervise(config: &Config, wait: bool) -> Result<(), Failure> {
     }
     tasks.spawn(follow_devices(device_watch, stopping.clone()));
     announce(&listener);
-    let app = Arc::new(App::new(Board::new(snapshots), config, statistics.is_some()));
+    let board = Board::new(snapshots);
+    tasks.spawn(service::watchdog(board.clone(), stopping.clone()));
+    let app = Arc::new(App::new(board, active, statistics.is_some()));
     tasks.spawn(http::serve(listener, http::router(app), stopping));
+    service::ready();
 
-    let ended = tokio::select! {
-        name = signals.next() => {
-            info!(signal = name, "stopping");
-            Ok(())
+    let ended = loop {
+        tokio::select! {
+            signal = signals.next() => match signal {
+                Asked::Reload => service::reloading(|| reload.carry_out(&configure)),
+                Asked::Stop(name) => {
+                    info!(signal = name, "stopping");
+                    break Ok(());
+                }
+            },
+            Some(ended) = tasks.join_next() => break Err(died(ended)),
         }
-        Some(ended) = tasks.join_next() => Err(died(ended)),
     };
+    service::stopping();
     let _ = stop.send(true);
     drain(tasks).await;
     ended
@@ -158,7 +173,15 @@ fn announce(listener: &Listener) {
     }
 }
 
-/// The signals that end the agent.
+/// What a signal asks for.
+enum Asked {
+    /// SIGHUP: read the configuration again.
+    Reload,
+    /// End; the signal's name.
+    Stop(&'static str),
+}
+
+/// The signals that mean something.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -174,11 +197,11 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> &'static str {
+    async fn next(&mut self) -> Asked {
         tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = self.hangup.recv() => "SIGHUP",
+            _ = self.terminate.recv() => Asked::Stop("SIGTERM"),
+            _ = self.interrupt.recv() => Asked::Stop("SIGINT"),
+            _ = self.hangup.recv() => Asked::Reload,
         }
     }
 }

@@ -38,6 +38,11 @@ impl Sweeper {
         Self { idle_timeout, removed: 0, evicted_before: 0, latest: Arc::new(FlowSweep::empty(now)) }
     }
 
+    /// From now on, flows without a packet for this long are forgotten.
+    pub(super) fn set_idle_timeout(&mut self, idle_timeout: Duration) {
+        self.idle_timeout = idle_timeout;
+    }
+
     /// The newest sweep.
     pub(super) fn latest(&self) -> Arc<FlowSweep> {
         Arc::clone(&self.latest)

@@ -1,0 +1,217 @@
+//! The configuration in use while the agent runs, and what a changed file can do to it.
+//!
+//! A reload is all or nothing: a file that is refused changes nothing. Of one that is accepted, the settings that
+//! running parts can take over change at once; the others keep their value, and are named until the next start.
+
+use std::time::SystemTime;
+
+use tokio::sync::watch;
+
+use super::{Config, Flows, Link, Log};
+
+/// The configuration in use, and how reloading it went.
+#[derive(Clone, Debug, Default)]
+pub struct Active {
+    /// What the running parts follow.
+    pub config: Config,
+    /// Reloads since the start.
+    pub reloads: Reloads,
+}
+
+/// Reloads since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reloads {
+    /// Files that were taken over.
+    pub applied: u64,
+    /// Files that were refused; the configuration before them stayed.
+    pub refused: u64,
+    /// When a file was last taken over, the start included.
+    pub last_success: Option<SystemTime>,
+    /// Why the newest file was refused; none if it was not.
+    pub error: Option<String>,
+    /// Settings of the newest file that wait for a restart.
+    pub waiting: Vec<String>,
+}
+
+/// What a new configuration did to the one in use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Settings that have their new value now.
+    pub applied: Vec<String>,
+    /// Settings that keep their old value until the agent is started again.
+    pub waiting: Vec<String>,
+}
+
+impl Active {
+    /// What the agent starts with. Its parts keep the receiver.
+    pub fn start(config: Config) -> (watch::Sender<Self>, watch::Receiver<Self>) {
+        let reloads = Reloads { last_success: Some(SystemTime::now()), ..Reloads::default() };
+        watch::channel(Self { config, reloads })
+    }
+
+    /// Takes over what can change while running.
+    pub fn adopt(&mut self, wanted: &Config) -> Changes {
+        let changes = self.config.adopt(wanted);
+        self.reloads.applied += 1;
+        self.reloads.last_success = Some(SystemTime::now());
+        self.reloads.error = None;
+        self.reloads.waiting.clone_from(&changes.waiting);
+        changes
+    }
+
+    /// Keeps everything as it was, and remembers why.
+    pub fn refuse(&mut self, reason: String) {
+        self.reloads.refused += 1;
+        self.reloads.error = Some(reason);
+    }
+}
+
+impl Changes {
+    /// A setting that running parts take over.
+    fn live<T: PartialEq + Clone>(&mut self, name: impl FnOnce() -> String, current: &mut T, wanted: &T) {
+        if current != wanted {
+            current.clone_from(wanted);
+            self.applied.push(name());
+        }
+    }
+
+    /// A setting that is built in at the start.
+    fn fixed<T: PartialEq>(&mut self, name: impl FnOnce() -> String, current: &T, wanted: &T) {
+        if current != wanted {
+            self.waiting.push(name());
+        }
+    }
+}
+
+impl Config {
+    // Every structure is taken apart without `..`: a new setting has to be put on one of the two sides here.
+    fn adopt(&mut self, wanted: &Self) -> Changes {
+        let Self { listen, links, flows, log, bpf_statistics } = self;
+        let mut changes = Changes::default();
+        changes.fixed(|| "listen".to_owned(), listen, &wanted.listen);
+        changes.fixed(|| "metrics.bpf-statistics".to_owned(), bpf_statistics, &wanted.bpf_statistics);
+        adopt_flows(flows, &wanted.flows, &mut changes);
+        adopt_log(log, wanted.log, &mut changes);
+        adopt_links(links, &wanted.links, &mut changes);
+        changes
+    }
+}
+
+fn adopt_flows(flows: &mut Flows, wanted: &Flows, changes: &mut Changes) {
+    let Flows { idle_timeout, top } = flows;
+    changes.live(|| "flows.idle-timeout".to_owned(), idle_timeout, &wanted.idle_timeout);
+    changes.live(|| "flows.top".to_owned(), top, &wanted.top);
+}
+
+fn adopt_log(log: &mut Log, wanted: Log, changes: &mut Changes) {
+    let Log { format, level } = log;
+    changes.fixed(|| "log.format".to_owned(), format, &wanted.format);
+    changes.live(|| "log.level".to_owned(), level, &wanted.level);
+}
+
+/// A link is known by its name and its device: with another device it is another link.
+fn adopt_links(links: &mut [Link], wanted: &[Link], changes: &mut Changes) {
+    let same = |one: &Link, other: &Link| one.name == other.name && one.wan == other.wan;
+    for added in wanted.iter().filter(|wanted| !links.iter().any(|link| same(link, wanted))) {
+        changes.waiting.push(format!("link {} on {} (added)", added.name, added.wan));
+    }
+    for link in links {
+        match wanted.iter().find(|wanted| same(link, wanted)) {
+            Some(wanted) => adopt_link(link, wanted, changes),
+            None => changes.waiting.push(format!("link {} on {} (removed)", link.name, link.wan)),
+        }
+    }
+}
+
+fn adopt_link(link: &mut Link, wanted: &Link, changes: &mut Changes) {
+    let Link { name, wan: _, lan, rates, ingress_hook, max_flows, nursery } = link;
+    let key = |key: &str| format!("link {name}: {key}");
+    let [up, down] = rates;
+    changes.live(|| key("uplink-rate"), up, &wanted.rates[0]);
+    changes.live(|| key("downlink-rate"), down, &wanted.rates[1]);
+    changes.live(|| key("lan"), lan, &wanted.lan);
+    changes.fixed(|| key("ingress-hook"), ingress_hook, &wanted.ingress_hook);
+    changes.fixed(|| key("max-flows"), max_flows, &wanted.max_flows);
+    changes.fixed(|| key("nursery"), nursery, &wanted.nursery);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        Config::parse(text, Path::new("test.toml")).unwrap()
+    }
+
+    const START: &str = "[[link]]\nwan = \"ppp0\"\nname = \"dsl\"\nuplink-rate = \"10mbit\"\n";
+
+    #[test]
+    fn the_same_file_changes_nothing() {
+        let (_, active) = Active::start(config(START));
+        let mut active = active.borrow().clone();
+        assert_eq!(active.adopt(&config(START)), Changes::default());
+        assert_eq!((active.reloads.applied, active.reloads.refused), (1, 0));
+        assert_eq!(active.config, config(START));
+    }
+
+    #[test]
+    fn what_can_change_does_and_the_rest_is_named() {
+        let mut active = Active { config: config(START), ..Active::default() };
+        let wanted = config(
+            "listen = \"127.0.0.1:1\"\n\
+             [[link]]\nwan = \"ppp0\"\nname = \"dsl\"\nuplink-rate = \"5mbit\"\ndownlink-rate = \"50mbit\"\n\
+             lan = [\"br0\"]\nmax-flows = 512\n\
+             [[link]]\nwan = \"wwan0\"\n\
+             [flows]\ntop = 7\nidle-timeout = \"1m\"\n\
+             [log]\nlevel = \"debug\"\nformat = \"json\"\n[metrics]\nbpf-statistics = false\n",
+        );
+        let changes = active.adopt(&wanted);
+        assert_eq!(
+            changes.applied,
+            [
+                "flows.idle-timeout",
+                "flows.top",
+                "log.level",
+                "link dsl: uplink-rate",
+                "link dsl: downlink-rate",
+                "link dsl: lan"
+            ]
+        );
+        assert_eq!(
+            changes.waiting,
+            [
+                "listen",
+                "metrics.bpf-statistics",
+                "log.format",
+                "link wwan0 on wwan0 (added)",
+                "link dsl: max-flows"
+            ]
+        );
+        assert_eq!(active.reloads.waiting, changes.waiting);
+        let link = &active.config.links[0];
+        assert_eq!((link.rates, link.lan.len()), (wanted.links[0].rates, 1));
+        assert_eq!(link.max_flows, Link::new("x").max_flows);
+        assert_eq!((active.config.listen, active.config.links.len()), (Config::default().listen, 1));
+    }
+
+    #[test]
+    fn a_link_with_another_device_is_another_link() {
+        let mut active = Active { config: config(START), ..Active::default() };
+        let changes = active.adopt(&config("[[link]]\nwan = \"ppp1\"\nname = \"dsl\"\n"));
+        assert!(changes.applied.is_empty());
+        assert_eq!(changes.waiting, ["link dsl on ppp1 (added)", "link dsl on ppp0 (removed)"]);
+        assert_eq!(active.config, config(START));
+    }
+
+    #[test]
+    fn a_refused_file_is_remembered_until_a_better_one_comes() {
+        let mut active = Active { config: config(START), ..Active::default() };
+        active.refuse("no".to_owned());
+        assert_eq!((active.reloads.refused, active.reloads.error.as_deref()), (1, Some("no")));
+        assert_eq!(active.config, config(START));
+        active.adopt(&config(START));
+        assert_eq!((active.reloads.refused, active.reloads.error.as_deref()), (1, None));
+    }
+}

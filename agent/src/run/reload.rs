@@ -1,0 +1,62 @@
+//! SIGHUP: read the configuration again. A mistake in it changes nothing.
+
+use std::path::PathBuf;
+
+use tokio::sync::watch;
+use tracing::{error, info, warn};
+
+use crate::config::{Active, Changes, Config, Overrides};
+use crate::log::Level;
+
+/// Where the configuration came from, and so where a new one comes from.
+#[derive(Debug)]
+pub(crate) struct Reload {
+    file: Option<PathBuf>,
+    overrides: Overrides,
+    level: Level,
+}
+
+impl Reload {
+    /// The file and the options that the agent was started with.
+    pub(crate) fn new(file: Option<PathBuf>, overrides: Overrides, level: Level) -> Self {
+        Self { file, overrides, level }
+    }
+
+    /// Reads, checks, and takes over what can change while running.
+    pub(super) fn carry_out(&self, configure: &watch::Sender<Active>) {
+        match self.read() {
+            Ok(wanted) => {
+                let mut changes = Changes::default();
+                configure.send_modify(|active| changes = active.adopt(&wanted));
+                self.level.set(wanted.log.level);
+                tell(&changes);
+            }
+            Err(reason) => {
+                error!("the configuration in use stays as it is: {reason}");
+                configure.send_modify(|active| active.refuse(reason));
+            }
+        }
+    }
+
+    fn read(&self) -> Result<Config, String> {
+        if self.file.is_none() {
+            return Err(
+                "the agent was started with options and without a file, so there is nothing to read again; start it \
+                 with --config FILE"
+                    .to_owned(),
+            );
+        }
+        self.overrides.resolve(self.file.clone()).map_err(|error| crate::bpf::chain(&error))
+    }
+}
+
+fn tell(changes: &Changes) {
+    let Changes { applied, waiting } = changes;
+    match applied.as_slice() {
+        [] => info!("configuration read again: nothing changes while running"),
+        applied => info!("configuration read again; changed: {}", applied.join(", ")),
+    }
+    if !waiting.is_empty() {
+        warn!("these settings of the new configuration need a restart: {}", waiting.join(", "));
+    }
+}

@@ -1,0 +1,109 @@
+//! SIGHUP reads the configuration again: all of a good file that can change, nothing of a bad one.
+
+use std::path::Path;
+
+use crate::agent::Agent;
+use crate::netns::Netns;
+
+fn write(file: &Path, text: &str) {
+    std::fs::write(file, text).unwrap();
+}
+
+/// Sends SIGHUP and waits until so many reloads were applied and refused.
+fn reload(agent: &mut Agent<'_>, applied: u64, refused: u64) -> serde_json::Value {
+    agent.signal("HUP");
+    let config = |agent: &Agent<'_>| agent.json("/api/v1/state")["config"].clone();
+    agent.wait_until("the reload is counted", |agent| {
+        let config = config(agent);
+        config["reloads_applied"] == applied && config["reloads_refused"] == refused
+    });
+    config(agent)
+}
+
+const START: &str = "[[link]]\nwan = \"wan0\"\nuplink-rate = \"10mbit\"\n";
+
+#[test]
+fn a_good_file_is_taken_over_without_detaching() {
+    let Some((gateway, _provider)) = Netns::with_provider("a_good_file_is_taken_over_without_detaching")
+    else {
+        return;
+    };
+    let file = tempfile::NamedTempFile::new().unwrap();
+    write(file.path(), START);
+    let mut agent = Agent::start(&gateway, &["--config", file.path().to_str().unwrap()]);
+    agent.wait_attached("wan0", gateway.index("wan0"));
+    let objects = agent.kernel_objects();
+
+    write(
+        file.path(),
+        "listen = \"127.0.0.1:9999\"\n\
+         [[link]]\nwan = \"wan0\"\nuplink-rate = \"5mbit\"\ndownlink-rate = \"50mbit\"\nmax-flows = 300\n\
+         [log]\nlevel = \"debug\"\n",
+    );
+    let config = reload(&mut agent, 1, 0);
+    assert_eq!(config["waiting_for_restart"], serde_json::json!(["listen", "link wan0: max-flows"]));
+    agent.wait_until("the new rate is in use", |agent| {
+        agent.link("wan0")["link"]["uplink_rate_bps"] == 5_000_000
+    });
+    assert_eq!(agent.link("wan0")["link"]["downlink_rate_bps"], 50_000_000);
+    assert_eq!(agent.kernel_objects(), objects, "the programs of before are still the ones in use");
+    let log = agent.log();
+    assert!(log.contains("changed: log.level, link wan0: uplink-rate, link wan0: downlink-rate"), "{log}");
+    assert!(log.contains("need a restart: listen, link wan0: max-flows"), "{log}");
+    let (_, metrics) = agent.get("/metrics").unwrap();
+    assert!(metrics.contains("\npendulum_config_reloads_total{result=\"applied\"} 1\n"), "{metrics}");
+    assert!(metrics.contains("\npendulum_config_settings_waiting 2\n"), "{metrics}");
+
+    // Back to the first file: nothing waits any more, and only errors are written from now on.
+    write(file.path(), &format!("{START}[log]\nlevel = \"error\"\n"));
+    let config = reload(&mut agent, 2, 0);
+    assert_eq!(config["waiting_for_restart"], serde_json::json!([]));
+    assert!(agent.end("TERM").success());
+    assert!(!agent.log().contains("stopping"), "{}", agent.log());
+}
+
+#[test]
+fn a_bad_file_changes_nothing_and_the_reason_is_told() {
+    let Some((gateway, _provider)) =
+        Netns::with_provider("a_bad_file_changes_nothing_and_the_reason_is_told")
+    else {
+        return;
+    };
+    let file = tempfile::NamedTempFile::new().unwrap();
+    write(file.path(), START);
+    let mut agent = Agent::start(&gateway, &["--config", file.path().to_str().unwrap()]);
+    agent.wait_attached("wan0", gateway.index("wan0"));
+    let objects = agent.kernel_objects();
+
+    // The first change is fine, the second is not: neither is made.
+    write(file.path(), "[[link]]\nwan = \"wan0\"\nuplink-rate = \"1mbit\"\nmax-flows = 1\n");
+    let config = reload(&mut agent, 0, 1);
+    let reason = config["error"].as_str().unwrap();
+    assert!(reason.contains(":4: link[0].max-flows: 1 is out of range; allowed are 256 to"), "{reason}");
+    assert!(agent.log().contains("the configuration in use stays as it is"), "{}", agent.log());
+
+    std::fs::remove_file(file.path()).unwrap();
+    let config = reload(&mut agent, 0, 2);
+    assert!(config["error"].as_str().unwrap().contains("cannot read"), "{config}");
+
+    assert_eq!(agent.link("wan0")["link"]["uplink_rate_bps"], 10_000_000);
+    assert_eq!(agent.kernel_objects(), objects);
+    let (_, metrics) = agent.get("/metrics").unwrap();
+    assert!(metrics.contains("\npendulum_config_reloads_total{result=\"refused\"} 2\n"), "{metrics}");
+    assert!(metrics.contains("\npendulum_config_last_reload_successful 0\n"), "{metrics}");
+
+    write(file.path(), START);
+    assert!(reload(&mut agent, 1, 2)["error"].is_null());
+}
+
+#[test]
+fn without_a_file_there_is_nothing_to_read_again() {
+    let Some((gateway, _provider)) = Netns::with_provider("without_a_file_there_is_nothing_to_read_again")
+    else {
+        return;
+    };
+    let mut agent = Agent::start(&gateway, &["--wan", "wan0"]);
+    let config = reload(&mut agent, 0, 1);
+    assert!(config["error"].as_str().unwrap().contains("start it with --config FILE"), "{config}");
+    assert!(agent.end("TERM").success());
+}
