@@ -77,3 +77,34 @@ fn text_ends_with_the_verdict() {
     let expected = ["all ", "the agent can run; ", "the agent cannot run: "][usize::try_from(code).unwrap()];
     assert!(last.starts_with(expected), "{stdout}");
 }
+
+/// What is known of this kernel without asking it is what the ladder says.
+#[test]
+fn the_ladder_is_that_of_this_kernel() {
+    let Some((gateway, _provider)) = Netns::with_provider("the_ladder_is_that_of_this_kernel") else {
+        return;
+    };
+    let (_, report) = doctor(&gateway, &["--wan", "wan0"]);
+    for rung in report["rungs"].as_array().unwrap() {
+        println!(
+            "{:<10}{:<20}{}",
+            rung["status"].as_str().unwrap(),
+            rung["name"].as_str().unwrap(),
+            rung["reason"]
+        );
+    }
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(['.', '-']).map(|number| number.trim().parse().unwrap_or(0));
+    let version: (u32, u32) = (numbers.next().unwrap(), numbers.next().unwrap());
+    let is_ok = |name| rung(&report, name)["status"] == "ok";
+    // Without TCX (6.6), clsact is used.
+    assert_eq!(is_ok("tcx"), version >= (6, 6), "Linux {release}: {report:#}");
+    assert!(is_ok("btf") && is_ok("queue_tracepoints"), "{report:#}");
+    let cwnd = rung(&report, "cwnd");
+    let reason = cwnd["reason"].as_str().unwrap();
+    if std::env::var_os("PENDULUM_IN_VM").is_some() {
+        assert!(is_ok("cwnd") && reason.starts_with("fexit"), "full kernels trace functions: {cwnd}");
+    } else if !is_ok("cwnd") {
+        assert!(reason.contains("fexit: ") && reason.ends_with("is used"), "{cwnd}");
+    }
+}
