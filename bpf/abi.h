@@ -108,6 +108,16 @@ enum pendulum_half_flag {
 /* Segments in flight whose RTT is being timed, for each half of a flow. A power of two. */
 #define PENDULUM_PROBES 8
 
+/* Segments sent outwards whose answer is awaited, for each flow (turnaround.h). A power of two. */
+#define PENDULUM_QUESTIONS 16
+
+/* What comes in through the WAN device is kept by time, in slots of 2^20 ns (1.05 ms). A power of two. */
+#define PENDULUM_ARRIVAL_SHIFT 20
+#define PENDULUM_ARRIVALS      4096
+
+/* Packets that left the queue of the uplink, for each class, by the time they came. A power of two. */
+#define PENDULUM_DEPARTURES 8192
+
 /* Link layer of the WAN device. */
 enum pendulum_link_layer {
 	PENDULUM_LINK_ETHERNET = 0,
@@ -208,10 +218,39 @@ struct pendulum_half {
 };
 _Static_assert(sizeof(struct pendulum_half) == 11 * 8 + 13 * 4 + 12 + 64, "abi: pendulum_half");
 
+/*
+ * A segment sent outwards that an answer is awaited for, by a word of time and kind:
+ *
+ *   bits 31…8  when, ticks of 4.096 µs: comes round after 68 s
+ *   bit  7     what the answer is known by: 0 the end of data, 1 the TSval of a pure ACK
+ *   bits 6…0   its length on the link in units of 16 bytes, never 0
+ */
+#define PENDULUM_QUESTION_CLOCK  0x80
+#define PENDULUM_QUESTION_LENGTH 0x7f
+struct pendulum_question {
+	__u32 key;   /* sequence number after the data, or TSval */
+	__u32 asked; /* 0: slot is free */
+};
+_Static_assert(sizeof(struct pendulum_question) == 8, "abi: pendulum_question");
+
 struct pendulum_flow {
 	struct pendulum_half halves[PENDULUM_DIRECTIONS];
+	struct pendulum_question questions[PENDULUM_QUESTIONS]; /* of the home end */
 };
-_Static_assert(sizeof(struct pendulum_flow) == 2 * 216, "abi: pendulum_flow");
+_Static_assert(sizeof(struct pendulum_flow) == 2 * 216 + 128, "abi: pendulum_flow");
+
+/*
+ * What came in during one slot of time: the slot of at_ns >> PENDULUM_ARRIVAL_SHIFT, if that is its number;
+ * else nothing came. Two CPUs that open a slot at the same moment may lose one packet's length.
+ */
+struct pendulum_arrival {
+	__u64 at_ns;  /* newest packet */
+	__u64 answer; /* newest answer: 31…0 the question's word, 63…32 a word of the same form for the answer
+			 itself; 0: none */
+	__u32 end;    /* who answered: a hash of the address */
+	__u32 bytes;  /* link-layer bytes of all packets of the slot */
+};
+_Static_assert(sizeof(struct pendulum_arrival) == 24, "abi: pendulum_arrival");
 
 /*
  * Local queues, docs/queues.md. A queue is the root qdisc of the device that was registered for a direction:
@@ -342,6 +381,15 @@ struct pendulum_sojourn {
 	__u64 slots[PENDULUM_RTT_SLOTS];
 };
 _Static_assert(sizeof(struct pendulum_sojourn) == 16 * 8, "abi: pendulum_sojourn");
+
+/*
+ * A packet's passage through the queue of the uplink, kept by class and by the time it came (low bits of the
+ * mark's time): one word, so that it is never read half-written.
+ */
+struct pendulum_departure {
+	__u64 passage; /* 31…0 when it left, ticks of 4.096 µs; 63…32 its mark (mark.h); 0: none yet */
+};
+_Static_assert(sizeof(struct pendulum_departure) == 8, "abi: pendulum_departure");
 
 /* Which sockets cwnd is read of. */
 struct pendulum_cwnd_config {

@@ -56,4 +56,13 @@ struct {
 	__type(value, __u64);
 } stats SEC(".maps");
 
+/* Index: time, see struct pendulum_arrival. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, PENDULUM_ARRIVALS);
+	__type(key, __u32);
+	__type(value, struct pendulum_arrival);
+} arrivals SEC(".maps");
+
 #endif

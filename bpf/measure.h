@@ -6,7 +6,7 @@
  *   2. find_flow() finds the conversation, both ways under one key; classify() says what the segment is in
  * it.
  *   3. observe_flow() applies the segment: sequence space, acknowledgement, window, RTT, in that order.
- *   4. The direction's counters and the ACK burst take the result.
+ *   4. The direction's counters and the ACK burst take the result; what comes in, the arrivals.
  *
  * Nothing here decides anything about the packet: it passes.
  */
@@ -17,6 +17,7 @@
 #include "parse.h"
 #include "rtt.h"
 #include "seam.h"
+#include "turnaround.h"
 
 #define IP_ECN_CE 3
 
@@ -116,6 +117,7 @@ static __always_inline __u32 observe_flow(struct pendulum_flow *flow, struct seg
 	__u32 end = s->seq + s->payload_bytes + !!(s->flags & TCP_SYN) + !!(s->flags & TCP_FIN);
 	struct sequence_verdict verdict = {};
 	__u32 class, in_flight;
+	bool is_new_clock;
 
 	restart_if_new(flow, me, s);
 	class = reread(&s->class, classify(me, peer, s));
@@ -127,7 +129,11 @@ static __always_inline __u32 observe_flow(struct pendulum_flow *flow, struct seg
 		me->flags |= PENDULUM_HALF_WINDOW;
 	}
 	match_probe(me, peer, s, verdict.acked, ticks(now), !direction);
-	record_probe(me, peer, s, end, &verdict, ticks(now));
+	is_new_clock = record_probe(me, peer, s, end, &verdict, ticks(now));
+	if (direction == PENDULUM_UP)
+		ask(flow, s, end, &verdict, is_new_clock, now);
+	else
+		s->asked = take_answered(flow, s, now);
 	apply_flags(me, peer, s);
 	if (verdict.moved) {
 		in_flight = outstanding(me, peer);
@@ -138,10 +144,12 @@ static __always_inline __u32 observe_flow(struct pendulum_flow *flow, struct seg
 }
 
 /* Count a frame of which only the length is known. */
-static __always_inline void count_unread(__u32 direction, __u32 wire_bytes, __u32 segments)
+static __always_inline void count_unread(__u32 direction, __u32 wire_bytes, __u32 segments, __u64 now)
 {
 	struct pendulum_counters *c = counters_of(direction);
 
+	if (direction == PENDULUM_DOWN)
+		record_arrival(now, wire_bytes, NULL);
 	if (!c)
 		return;
 	c->segments[PENDULUM_CLASS_NON_TCP] += segments;
@@ -162,6 +170,8 @@ __noinline int observe_segment(struct segment *s, __u32 direction, __u64 now)
 	class = reread(&s->class, class);
 	count_segment(c, s, class);
 	observe_burst(c, direction, class, s->segments);
+	if (direction == PENDULUM_DOWN)
+		record_arrival(now, s->wire_bytes, s);
 	return 0;
 }
 

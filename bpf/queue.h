@@ -60,6 +60,15 @@ struct {
 	__type(value, struct pendulum_sojourn);
 } sojourns SEC(".maps");
 
+/* Index: class · PENDULUM_DEPARTURES + time of the mark mod PENDULUM_DEPARTURES. Of PENDULUM_UP only. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, PENDULUM_QUEUE_CLASSES *PENDULUM_DEPARTURES);
+	__type(key, __u32);
+	__type(value, struct pendulum_departure);
+} departures SEC(".maps");
+
 /* One enqueue or dequeue, while it is worked on. */
 struct event {
 	__u64 now;
@@ -290,6 +299,16 @@ __noinline int record_level(struct pendulum_queue *queue, const struct event *ev
 	return 0;
 }
 
+/* When a packet left, found by when it came: the agent joins it with what the packet asked (turnaround.h). */
+static __always_inline void record_departure(__u32 class, __u32 mark, __u64 now_ns)
+{
+	__u32 index = class * PENDULUM_DEPARTURES + (mark & (PENDULUM_DEPARTURES - 1));
+	struct pendulum_departure *departure = bpf_map_lookup_elem(&departures, &index);
+
+	if (departure)
+		departure->passage = (__u64)mark << 32 | (__u32)(now_ns >> MARK_TICK_SHIFT);
+}
+
 /* Count a packet's time in the queue, by its mark. */
 __noinline int record_sojourn(struct event *event)
 {
@@ -303,6 +322,8 @@ __noinline int record_sojourn(struct event *event)
 	us = age_us(event->mark, event->now);
 	if (us > event->sojourn_max_us[class])
 		event->sojourn_max_us[class] = us;
+	if (event->direction == PENDULUM_UP)
+		record_departure(class, event->mark, event->now);
 	index = event->direction * PENDULUM_QUEUE_CLASSES + class;
 	sojourn = bpf_map_lookup_elem(&sojourns, &index);
 	if (!sojourn)

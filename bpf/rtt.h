@@ -86,40 +86,43 @@ static __always_inline void match_probe(struct pendulum_half *me, struct pendulu
 	probe->at = 0;
 }
 
-/* Start timing this segment of `me`, if it can be timed and its slot is free. */
-static __always_inline void record_probe(struct pendulum_half *me, const struct pendulum_half *peer,
+/* Start timing this segment of `me`, if it can be timed and its slot is free. Answers whether its TSval is
+ * newer than any before.
+ */
+static __always_inline bool record_probe(struct pendulum_half *me, const struct pendulum_half *peer,
 					 const struct segment *s, __u32 end,
 					 const struct sequence_verdict *verdict, __u32 tick)
 {
 	struct pendulum_probe *probe;
-	bool newest, answered;
+	bool newest = false, answered;
 	__u32 key;
 
 	if (s->options.present & OPTION_TIMESTAMPS) {
 		key = s->options.tsval;
 		newest = !(me->flags & PENDULUM_HALF_TS) || sequence_distance(key, me->tsval_newest) > 0;
 		if (!newest)
-			return;
+			return false;
 		me->flags |= PENDULUM_HALF_TS;
 		me->tsval_newest = key;
 		if (!s->payload_bytes && !(s->flags & (TCP_SYN | TCP_FIN)))
-			return;
+			return true;
 		probe = &me->probes[slot_of_tsval(key)];
 		answered = peer->flags & PENDULUM_HALF_TSECR &&
 			   sequence_distance(probe->key, peer->tsecr_newest) < 0;
 	} else {
 		if (me->flags & PENDULUM_HALF_TS || !verdict->fresh ||
 		    (verdict->first && !(s->flags & TCP_SYN)))
-			return;
+			return false;
 		key = end;
 		probe = &me->probes[slot_of_sequence(key)];
 		answered = peer->flags & PENDULUM_HALF_ACK &&
 			   sequence_distance(probe->key, peer->ack_highest) <= 0;
 	}
 	if (!expired(probe, tick) && !answered)
-		return;
+		return newest;
 	probe->key = key;
 	probe->at = tick;
+	return newest;
 }
 
 #endif

@@ -53,7 +53,7 @@ static __always_inline __u32 observe(struct __sk_buff *skb, __u32 direction, __u
 	if (result < PARSE_TCP)
 		count(result);
 	if (result != PARSE_TCP && result != PENDULUM_LOST_TCP_OPTIONS) {
-		count_unread(direction, skb->len, skb->gso_segs ? skb->gso_segs : 1);
+		count_unread(direction, skb->len, skb->gso_segs ? skb->gso_segs : 1, now);
 		return PENDULUM_CLASS_NON_TCP;
 	}
 	s.segments = gso_segments(skb, s.payload_bytes);

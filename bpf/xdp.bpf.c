@@ -23,17 +23,18 @@ SEC("xdp")
 int pendulum_xdp(struct xdp_md *ctx)
 {
 	__u32 frame_bytes = ctx->data_end - ctx->data;
+	__u64 now = bpf_ktime_get_ns();
 	struct segment s = {};
 	__u32 result = parse_xdp(ctx, &s);
 
 	if (result < PARSE_TCP)
 		count(result);
 	if (result != PARSE_TCP && result != PENDULUM_LOST_TCP_OPTIONS) {
-		count_unread(PENDULUM_DOWN, frame_bytes, 1);
+		count_unread(PENDULUM_DOWN, frame_bytes, 1, now);
 		return XDP_PASS;
 	}
 	s.segments = 1;
 	s.wire_bytes = frame_bytes;
-	observe_segment(&s, PENDULUM_DOWN, bpf_ktime_get_ns());
+	observe_segment(&s, PENDULUM_DOWN, now);
 	return XDP_PASS;
 }

@@ -4,13 +4,14 @@
 //!
 //! * [`sample`] is the one input, [`detector`] the one that judges it, [`findings`] what it says.
 //! * [`ratio`] predicts the throughput ratio (000 Eq. 1–11).
+//! * [`buffer`] finds the level of a buffer that only shows in how long answers take (000 Eq. 1).
 //! * [`rate`], [`segment`], [`link`] are the vocabulary.
 #![forbid(unsafe_code)]
 
 mod activity;
+pub mod buffer;
 mod compression;
 pub mod detector;
-pub mod downlink;
 pub mod fairness;
 pub mod findings;
 mod flows;

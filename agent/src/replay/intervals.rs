@@ -11,9 +11,9 @@ use pendulum_model::sample::{
 };
 use pendulum_model::segment::{Class, Direction, PerDirection};
 
-use super::level::{INTERVAL_NS, Levels};
 use super::meter::Observation;
 use super::queue::Queue;
+use pendulum_model::buffer::level::{INTERVAL_NS, Levels};
 
 /// Without a packet for this long the link is silent: everything drains, and one sample covers all of it.
 pub const SILENCE_NS: u64 = 10_000_000_000;

@@ -10,7 +10,6 @@ pub mod counters;
 pub mod flow;
 pub mod half;
 pub mod intervals;
-pub mod level;
 pub mod meter;
 pub mod orientation;
 pub mod packet;

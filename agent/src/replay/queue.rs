@@ -1,20 +1,14 @@
 //! What stands in the link's two buffers, from captures.
 //!
-//! [`exact`]: with a capture on each side of the uplink buffer, every packet is seen entering and leaving. [`delay`]: a
-//! buffer with a capture behind it only shows in how long answers take; its level is that delay times the link rate
-//! (000 Eq. 1).
+//! [`exact`]: with a capture on each side of the uplink buffer, every packet is seen entering and leaving. A buffer with
+//! a capture behind it only shows in how long answers take ([`pendulum_model::buffer`], 000 Eq. 1).
 
-mod base;
-pub mod delay;
 pub mod exact;
-mod standing;
 #[cfg(test)]
 mod tests;
 
-use delay::DelayQueue;
 use exact::ExactQueue;
-
-use super::level::{LevelTrack, Levels};
+use pendulum_model::buffer::{DelayQueue, LevelTrack, Levels};
 
 /// A buffer, seen in one way or another.
 #[derive(Debug)]

@@ -14,15 +14,26 @@ use pendulum_model::segment::Direction;
 
 use super::packet::{ParsedSegment, flag};
 
-/// Segments timed at once, for each half and kind. A power of two.
+/// Segments timed at once, for each half: `PENDULUM_QUESTIONS` of the kernel side. A power of two.
 const MARKS: usize = 16;
 
-/// Unanswered for this long, a mark may be used again; in microseconds.
-const LIFETIME_US: u32 = 60_000_000;
+/// Unanswered for this long, a mark may be used again; in microseconds. 2^23 ticks of the kernel side.
+const LIFETIME_US: u32 = 34_359_738;
+
+/// What an answer is known by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    /// The sequence number after data.
+    #[default]
+    End,
+    /// The TSval of a pure ACK.
+    Clock,
+}
 
 /// A packet whose answer is awaited.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
+    kind: Kind,
     key: u32,
     /// Microseconds, modulo 2^32; 0: free.
     at_us: u32,
@@ -45,8 +56,8 @@ impl Mark {
     }
 
     /// If it is marked with `key`, the answer to it. The mark is free then.
-    fn answer(&mut self, key: u32, now_us: u32) -> Option<Turn> {
-        if self.key != key || self.is_free(now_us) {
+    fn answer(&mut self, kind: Kind, key: u32, now_us: u32) -> Option<Turn> {
+        if self.kind != kind || self.key != key || self.is_free(now_us) {
             return None;
         }
         let us = now_us.wrapping_sub(std::mem::take(&mut self.at_us));
@@ -57,8 +68,7 @@ impl Mark {
 /// What one half awaits answers for.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sent {
-    ends: [Mark; MARKS],
-    clocks: [Mark; MARKS],
+    marks: [Mark; MARKS],
     newest_clock: Option<u32>,
     /// Newest of the other half's clock that this half has answered.
     answered_clock: Option<u32>,
@@ -72,7 +82,7 @@ pub struct Turnaround {
 }
 
 fn slot_of_end(end: u32) -> usize {
-    (end.wrapping_mul(0x9e37_79b1) >> 24) as usize % MARKS
+    (end.wrapping_mul(0x9e37_79b1) >> 28) as usize % MARKS
 }
 
 fn slot_of_clock(clock: u32) -> usize {
@@ -109,13 +119,13 @@ fn answer(me: &mut Sent, peer: &mut Sent, now_us: u32, segment: &ParsedSegment) 
     if !segment.has(flag::ACK) {
         return None;
     }
-    let mut sample = peer.ends[slot_of_end(segment.ack)].answer(segment.ack, now_us);
+    let mut sample = peer.marks[slot_of_end(segment.ack)].answer(Kind::End, segment.ack, now_us);
     if me.answered_end.is_none_or(|newest| is_newer(segment.ack, newest)) {
         me.answered_end = Some(segment.ack);
     }
     if let Some((_, tsecr)) = segment.options.timestamps {
         if segment.payload_bytes > 0 {
-            let clock = peer.clocks[slot_of_clock(tsecr)].answer(tsecr, now_us);
+            let clock = peer.marks[slot_of_clock(tsecr)].answer(Kind::Clock, tsecr, now_us);
             sample = sample.or(clock);
         }
         if me.answered_clock.is_none_or(|newest| is_newer(tsecr, newest)) {
@@ -126,28 +136,30 @@ fn answer(me: &mut Sent, peer: &mut Sent, now_us: u32, segment: &ParsedSegment) 
 }
 
 fn await_answer(me: &mut Sent, peer: &Sent, now_us: u32, segment: &ParsedSegment, repeats: bool) {
-    if repeats {
-        me.ends = [Mark::default(); MARKS];
-    }
     let clock = segment.options.timestamps.map(|(tsval, _)| tsval);
     let is_new_clock =
         clock.is_some_and(|tsval| me.newest_clock.is_none_or(|newest| is_newer(tsval, newest)));
     if is_new_clock {
         me.newest_clock = clock;
     }
-    let bytes = segment.frame_bytes;
+    if repeats {
+        me.marks = [Mark::default(); MARKS];
+        return;
+    }
     let occupies = segment.payload_bytes > 0 || segment.flags & (flag::SYN | flag::FIN) != 0;
-    if occupies && !repeats {
-        let end = segment.end();
-        let mark = &mut me.ends[slot_of_end(end)];
-        if mark.is_free(now_us) || peer.answered_end.is_some_and(|newest| !is_newer(mark.key, newest)) {
-            *mark = Mark { key: end, at_us: now_us, bytes };
-        }
-    } else if let (false, true, Some(tsval)) = (occupies, is_new_clock, clock) {
-        let mark = &mut me.clocks[slot_of_clock(tsval)];
-        if mark.is_free(now_us) || peer.answered_clock.is_some_and(|newest| is_newer(newest, mark.key)) {
-            *mark = Mark { key: tsval, at_us: now_us, bytes };
-        }
+    let (kind, key, slot) = match clock {
+        _ if occupies => (Kind::End, segment.end(), slot_of_end(segment.end())),
+        Some(tsval) if is_new_clock => (Kind::Clock, tsval, slot_of_clock(tsval)),
+        _ => return,
+    };
+    let mark = &mut me.marks[slot];
+    // The other half has answered something newer: no answer to this one will come.
+    let is_passed_over = match mark.kind {
+        Kind::End => peer.answered_end.is_some_and(|newest| !is_newer(mark.key, newest)),
+        Kind::Clock => peer.answered_clock.is_some_and(|newest| is_newer(newest, mark.key)),
+    };
+    if mark.is_free(now_us) || is_passed_over {
+        *mark = Mark { kind, key, at_us: now_us, bytes: segment.frame_bytes };
     }
 }
 
@@ -231,9 +243,9 @@ mod tests {
     fn unanswered_marks_expire() {
         let answers = samples(&[
             up().seq(1).payload(100).at(1_000),
-            down().ack(101).at(60_001_001),
-            up().seq(101).payload(100).at(60_002_000),
-            down().ack(201).at(60_012_000),
+            down().ack(101).at(34_361_000),
+            up().seq(101).payload(100).at(34_362_000),
+            down().ack(201).at(34_372_000),
         ]);
         assert_eq!(answers, [None, None, None, Some(10_000)]);
     }

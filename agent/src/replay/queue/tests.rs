@@ -1,12 +1,12 @@
 //! Both queues against packets whose fate is known by hand.
 
-use super::super::level::INTERVAL_NS;
 use super::super::packet::{Frame, LinkType, Packet, outline, parse};
 use super::super::tests::craft::{Direction as Way, LinkLayer, Tcp, up};
 use super::*;
 use crate::replay::flow::FlowKey;
-use crate::replay::queue::delay::{Answer, Passing};
 use crate::replay::queue::exact::{Crossings, Sighting};
+use pendulum_model::buffer::level::INTERVAL_NS;
+use pendulum_model::buffer::{Answer, Passing};
 use pendulum_model::segment::Direction;
 
 const MS: u64 = 1_000_000;

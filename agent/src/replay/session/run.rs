@@ -1,5 +1,6 @@
 //! The frames of both captures in the order of time, through meter, queues and detector.
 
+use pendulum_model::buffer::{Answer, DelayQueue, Passing};
 use pendulum_model::detector::{Config, Detector};
 use pendulum_model::link::Link;
 use pendulum_model::sample::{FlowSample, Sample};
@@ -12,7 +13,6 @@ use super::super::meter::{Meter, MeterConfig, Observation};
 use super::super::orientation::{Address, Orientation};
 use super::super::packet::{Packet, outline, parse};
 use super::super::queue::Queue;
-use super::super::queue::delay::{Answer, DelayQueue, Passing};
 use super::super::queue::exact::{Crossings, ExactQueue, Sighting};
 use super::super::survey::{Surveyed, direction_of};
 use super::super::table::Entry;

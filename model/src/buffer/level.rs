@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Length of an interval: the usual one of `pendulum_model::sample`.
+/// Length of an interval: the usual one of `crate::sample`.
 pub const INTERVAL_NS: u64 = 10_000_000;
 
 /// The level in one interval, bytes.

@@ -1,4 +1,4 @@
-//! A buffer that has a capture behind it only: its level from the delay of the answers that came through it.
+//! A buffer of which only the end can be seen: its level from the delay of the answers that came through it.
 //!
 //! When a packet left the buffer is seen; when it entered is found out, and the level follows as if both had been seen.
 //! For an answer, that is its departure less the part of its delay that is queue (000 Eq. 1, one buffer at a time); other
@@ -16,11 +16,12 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use pendulum_model::segment::Direction;
+use crate::segment::Direction;
 
-use super::super::orientation::Address;
 use super::base::{Bases, Cleared};
+use super::level::Levels;
 use super::standing::Standing;
+use super::{End, Trust};
 
 /// Longer than any packet's time on the link, so that jitter and a slow scheduler are not taken for an idle link.
 const IDLE_TOLERANCE_NS: f64 = 5e6;
@@ -37,6 +38,9 @@ const FRESH_NS: f64 = 30e6;
 /// Without an answer or an idle link for this long the level is not known.
 const KNOWN_NS: u64 = 5_000_000_000;
 
+/// A stretch of time over which the link's load is judged.
+const STRETCH_NS: f64 = 10e9;
+
 /// Packets remembered to know what the link carried since a question.
 const HISTORY_MAX: usize = 1 << 12;
 
@@ -49,7 +53,7 @@ const FLOWS_MAX: usize = 1 << 14;
 /// How far a packet's placing looks ahead.
 const LOOK_AHEAD: usize = 32;
 
-/// A packet as the capture shows it.
+/// A packet as it comes out.
 #[derive(Clone, Copy, Debug)]
 pub struct Passing {
     /// When it passed.
@@ -64,7 +68,7 @@ pub struct Passing {
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
     /// Who answered.
-    pub end: Address,
+    pub end: End,
     /// From the packet that it answers to itself.
     pub delay_ns: u64,
     /// Link-layer length of the packet that it answers.
@@ -116,6 +120,8 @@ pub struct DelayQueue {
     /// Number of the first packet in `pending`.
     first: u64,
     clocks: HashMap<u64, Clock>,
+    /// When the stretch began, and the bytes carried until then.
+    stretch: (f64, u64),
     /// Entry and departure of the newest packet that was placed.
     placed: (f64, f64),
     standing: Standing,
@@ -138,6 +144,7 @@ impl DelayQueue {
             pending: VecDeque::new(),
             first: 0,
             clocks: HashMap::new(),
+            stretch: (start_ns as f64, 0),
             placed: (start_ns as f64, start_ns as f64),
             standing: Standing::new(start_ns),
         }
@@ -154,7 +161,18 @@ impl DelayQueue {
         self.bases.unconfirmed()
     }
 
-    /// A packet of this direction passes the capture; `answer` if it is one.
+    /// What the estimate rests on. An idle link has an empty buffer, whatever else is known.
+    pub fn trust(&self, now_ns: u64) -> Trust {
+        if self.is_idle(now_ns) { Trust::Confirmed } else { self.bases.trust() }
+    }
+
+    /// Link rates that are better known now, bytes per second.
+    pub fn set_rates(&mut self, rate: f64, opposite_rate: Option<f64>) {
+        self.rate = rate / 1e9;
+        self.opposite_rate = opposite_rate.map(|rate| rate / 1e9);
+    }
+
+    /// A packet of this direction has come out; `answer` if it is one. Packets come in the order of time.
     pub fn pass(&mut self, packet: &Passing, answer: Option<&Answer>) {
         let (left, off_link) = self.time_on_link(packet);
         let tolerance = IDLE_TOLERANCE_NS.max(0.5 * FULL_BYTES / self.rate);
@@ -166,6 +184,7 @@ impl DelayQueue {
             None => None,
         };
         self.remember(off_link, packet.bytes);
+        self.end_stretch(off_link);
         if self.pending.len() >= PENDING_MAX {
             self.place_first();
         }
@@ -186,11 +205,10 @@ impl DelayQueue {
         }
     }
 
-    /// See [`super::Queue::settle`].
+    /// Nothing more has come out before `now_ns`: what can be placed now is placed.
     pub fn settle(&mut self, now_ns: u64) {
-        // The packet that may be on the link now began at most so long ago; if none is, the buffer is empty.
-        let unseen = FULL_BYTES / self.rate + IDLE_TOLERANCE_NS;
-        let is_idle = now_ns as f64 > self.busy_to_ns + 2.0 * unseen;
+        let unseen = self.unseen_ns();
+        let is_idle = self.is_idle(now_ns);
         if is_idle {
             self.evidence_ns = now_ns;
         }
@@ -206,7 +224,7 @@ impl DelayQueue {
         self.standing.hold(self.placed.0.max(0.0) as u64);
     }
 
-    /// See [`super::Queue::finish`].
+    /// Nothing comes any more: everything up to `now_ns` is known.
     pub fn finish(&mut self, now_ns: u64) {
         while !self.pending.is_empty() {
             self.place_first();
@@ -215,7 +233,8 @@ impl DelayQueue {
         self.standing.hold(now_ns);
     }
 
-    /// See [`super::Queue::restart`]. Delays without queue stay known.
+    /// Begin anew at `start_ns`, after a silence in which everything drained. Delays without queue stay known; what was
+    /// not taken of the level is gone.
     pub fn restart(&mut self, start_ns: u64) {
         let start = start_ns as f64;
         self.busy_to_ns = start;
@@ -226,12 +245,40 @@ impl DelayQueue {
         self.first += self.pending.len() as u64;
         self.pending.clear();
         self.clocks.clear();
+        self.stretch = (start, 0);
         self.placed = (start, start);
         self.standing = Standing::new(start_ns);
     }
 
-    pub(super) fn standing(&mut self) -> &mut Standing {
+    /// Its level over time, of which the oldest intervals can be taken.
+    pub fn standing(&mut self) -> &mut Standing {
         &mut self.standing
+    }
+
+    /// Take the oldest interval that is complete and was not taken yet; inside, `None` if its level is not known.
+    pub fn pop(&mut self) -> Option<Option<Levels>> {
+        let track = &mut self.standing.track;
+        track.is_ready().then(|| track.pop())
+    }
+
+    /// A packet that is on the link now may have begun this long ago.
+    fn unseen_ns(&self) -> f64 {
+        FULL_BYTES / self.rate + IDLE_TOLERANCE_NS
+    }
+
+    /// No packet can be on the link.
+    fn is_idle(&self, now_ns: u64) -> bool {
+        now_ns as f64 > self.busy_to_ns + 2.0 * self.unseen_ns()
+    }
+
+    fn end_stretch(&mut self, now_ns: f64) {
+        let (began_ns, bytes) = self.stretch;
+        let length = now_ns - began_ns;
+        if length < STRETCH_NS {
+            return;
+        }
+        self.bases.end_stretch(now_ns, (self.bytes - bytes) as f64 / self.rate / length);
+        self.stretch = (now_ns, self.bytes);
     }
 
     /// When a packet's first and last bit were on the link. Captures see a packet when it has arrived, or when it
@@ -252,6 +299,7 @@ impl DelayQueue {
         let queued_ns = if is_fresh { (self.busy_to_ns - self.measured_ns).max(0.0) } else { 0.0 };
         let above = self.bases.above(&Cleared {
             end: answer.end,
+            at_ns: packet.at_ns as f64,
             delay_ns: self.without_serialisation(packet, answer),
             question_bytes: answer.question_bytes,
             answer_bytes: packet.bytes,

@@ -3,25 +3,25 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::super::level::LevelTrack;
+use super::level::LevelTrack;
 
 /// Bytes that stand in a buffer. Packets are told in the order in which they entered; when each leaves is known then.
 #[derive(Debug)]
-pub(super) struct Standing {
+pub struct Standing {
     departures: BinaryHeap<Reverse<(u64, u32)>>,
     level: u64,
     /// The level over time.
-    pub(super) track: LevelTrack,
+    pub track: LevelTrack,
 }
 
 impl Standing {
     /// An empty buffer from `start_ns` on.
-    pub(super) fn new(start_ns: u64) -> Self {
+    pub fn new(start_ns: u64) -> Self {
         Self { departures: BinaryHeap::new(), level: 0, track: LevelTrack::new(start_ns) }
     }
 
     /// A packet entered at `entered_ns`; its pieces (when, bytes) leave later.
-    pub(super) fn enter(&mut self, entered_ns: u64, pieces: impl IntoIterator<Item = (u64, u32)>) {
+    pub fn enter(&mut self, entered_ns: u64, pieces: impl IntoIterator<Item = (u64, u32)>) {
         self.depart(entered_ns);
         for (left_ns, bytes) in pieces {
             self.level += u64::from(bytes);
@@ -31,7 +31,7 @@ impl Standing {
     }
 
     /// No packet enters before `to_ns` any more.
-    pub(super) fn hold(&mut self, to_ns: u64) {
+    pub fn hold(&mut self, to_ns: u64) {
         self.depart(to_ns);
         self.track.hold(to_ns);
     }

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * How long the outside takes to answer: the delay that the provider's buffer is estimated from.
+ * docs/queues.md, "The provider's buffer"; the same rules as pendulum_agent's replay/turnaround.rs.
+ *
+ *  - Data is a question until an ACK comes whose number is exactly its end: the segment that made the
+ * receiver answer, so that the time for which it held back the ACK of an earlier one does not count.
+ *  - A pure ACK with a new TSval is a question until data comes with that TSval as its TSecr: the ACK clock
+ * makes a bulk sender answer at once. So the sender of a download is timed although it acknowledges nothing.
+ *
+ * Answers go to the arrivals by time, not to the flow: what the agent reads is one small ring, whatever the
+ * number of flows.
+ */
+#ifndef PENDULUM_TURNAROUND_H
+#define PENDULUM_TURNAROUND_H
+
+#include "flow.h"
+#include "mark.h"
+
+/* 34 s: an answer that comes later is none. Half of the time after which ticks come round. */
+#define QUESTION_LIFETIME_TICKS (1 << 23)
+
+static __always_inline __u32 question_word(__u64 now_ns, __u32 kind, __u32 bytes)
+{
+	__u32 length = bytes / 16;
+
+	length = length < 1 ? 1 : length > PENDULUM_QUESTION_LENGTH ? PENDULUM_QUESTION_LENGTH : length;
+	return (__u32)(now_ns >> MARK_TICK_SHIFT & MARK_TIME) << 8 | kind | length;
+}
+
+static __always_inline bool is_open(const struct pendulum_question *question, __u64 now_ns)
+{
+	__u32 age = ((__u32)(now_ns >> MARK_TICK_SHIFT) - (question->asked >> 8)) & MARK_TIME;
+
+	return question->asked && age < QUESTION_LIFETIME_TICKS;
+}
+
+static __always_inline __u32 question_of_end(__u32 end)
+{
+	return end * 0x9e3779b1u >> 28 & (PENDULUM_QUESTIONS - 1);
+}
+
+static __always_inline __u32 question_of_clock(__u32 tsval)
+{
+	return tsval & (PENDULUM_QUESTIONS - 1);
+}
+
+/* The outside has answered something newer: no answer to this one will come. */
+static __always_inline bool is_passed_over(const struct pendulum_question *question,
+					   const struct pendulum_half *peer)
+{
+	if (question->asked & PENDULUM_QUESTION_CLOCK)
+		return peer->flags & PENDULUM_HALF_TSECR &&
+		       sequence_distance(question->key, peer->tsecr_newest) < 0;
+	return peer->flags & PENDULUM_HALF_ACK && sequence_distance(question->key, peer->ack_highest) <= 0;
+}
+
+/* The home end sends a segment. `is_new_clock`: its TSval is newer than any before. */
+static __always_inline void ask(struct pendulum_flow *flow, const struct segment *s, __u32 end,
+				const struct sequence_verdict *verdict, bool is_new_clock, __u64 now_ns)
+{
+	const struct pendulum_half *peer = &flow->halves[PENDULUM_DOWN];
+	struct pendulum_question *question;
+	__u32 key, kind, bytes = s->wire_bytes;
+
+	if (verdict->retransmitted || verdict->reordered) {
+		/* Karn: an answer would not tell which of the copies it answers. */
+		__builtin_memset(flow->questions, 0, sizeof(flow->questions));
+		return;
+	}
+	if (end != s->seq) {
+		key = end;
+		kind = 0;
+		question = &flow->questions[question_of_end(end)];
+	} else if (is_new_clock) {
+		key = s->options.tsval;
+		kind = PENDULUM_QUESTION_CLOCK;
+		question = &flow->questions[question_of_clock(key)];
+	} else {
+		return;
+	}
+	if (is_open(question, now_ns) && !is_passed_over(question, peer))
+		return;
+	question->key = key;
+	question->asked = question_word(now_ns, kind, bytes);
+}
+
+/* A segment comes from outside. If it answers a question: that question's word, else 0. */
+static __always_inline __u32 take_answered(struct pendulum_flow *flow, const struct segment *s, __u64 now_ns)
+{
+	struct pendulum_question *question;
+	__u32 asked = 0;
+
+	if (!(s->flags & TCP_ACK))
+		return 0;
+	if (s->options.present & OPTION_TIMESTAMPS && s->payload_bytes) {
+		question = &flow->questions[question_of_clock(s->options.tsecr)];
+		if (question->key == s->options.tsecr && question->asked & PENDULUM_QUESTION_CLOCK &&
+		    is_open(question, now_ns)) {
+			asked = question->asked;
+			question->asked = 0;
+		}
+	}
+	question = &flow->questions[question_of_end(s->ack)];
+	if (question->key == s->ack && !(question->asked & PENDULUM_QUESTION_CLOCK) &&
+	    is_open(question, now_ns)) {
+		asked = question->asked;
+		question->asked = 0;
+	}
+	return asked;
+}
+
+static __always_inline __u32 hash_of_address(const __u32 address[4])
+{
+	__u32 hash = address[0];
+
+#pragma unroll
+	for (int i = 1; i < 4; i++)
+		hash = (hash ^ address[i]) * 0x9e3779b1u;
+	return hash ^ hash >> 15;
+}
+
+/* `bytes` have come in from outside; `s` is the segment, if it is one and can be an answer. */
+static __always_inline void record_arrival(__u64 now_ns, __u32 bytes, const struct segment *s)
+{
+	__u64 number = now_ns >> PENDULUM_ARRIVAL_SHIFT;
+	__u32 index = number & (PENDULUM_ARRIVALS - 1);
+	struct pendulum_arrival *arrival = bpf_map_lookup_elem(&arrivals, &index);
+
+	if (!arrival)
+		return;
+	if (arrival->at_ns >> PENDULUM_ARRIVAL_SHIFT != number) {
+		arrival->bytes = bytes;
+		arrival->answer = 0;
+	} else {
+		__sync_fetch_and_add(&arrival->bytes, bytes);
+	}
+	arrival->at_ns = now_ns;
+	if (!s || !s->asked)
+		return;
+	arrival->end = hash_of_address(s->key.remote_addr);
+	arrival->answer = (__u64)question_word(now_ns, 0, bytes) << 32 | s->asked;
+}
+
+#endif
