@@ -32,6 +32,10 @@ unsafe impl aya::Pod for pendulum_bucket {}
 // SAFETY: as above.
 unsafe impl aya::Pod for pendulum_sojourn {}
 // SAFETY: as above.
+unsafe impl aya::Pod for pendulum_arrival {}
+// SAFETY: as above.
+unsafe impl aya::Pod for pendulum_departure {}
+// SAFETY: as above.
 unsafe impl aya::Pod for pendulum_cwnd_config {}
 // SAFETY: as above.
 unsafe impl aya::Pod for pendulum_socket {}

@@ -2,17 +2,20 @@
 
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-use aya::Pod;
+use aya::maps::{Array, Map, MapData};
+use aya::{Ebpf, Pod};
 use pendulum_model::sample::{QueueSample, QueueSource};
 use pendulum_model::segment::Direction;
 
+use super::BpfError;
 use super::abi::{self, pendulum_bucket, pendulum_queue, pendulum_queue_level, pendulum_queue_totals};
+use super::programs::map_error;
 
 /// Length of a bucket.
 pub const BUCKET: Duration = Duration::from_nanos(abi::PENDULUM_BUCKET_NS as u64);
@@ -75,6 +78,20 @@ impl<T> Drop for Mapping<T> {
         // SAFETY: exactly what was mapped, and no reference into it exists.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
+}
+
+/// A mapping of one of an object's maps.
+pub(super) fn mapping<T: aya::Pod>(object: &Ebpf, name: &'static str) -> Result<Mapping<T>, BpfError> {
+    let missing = BpfError::Missing { what: "map", name };
+    let Some(map) = object.map(name) else { return Err(missing) };
+    let Map::Array(data) = map else { return Err(missing) };
+    let array: Array<&MapData, T> = map.try_into().map_err(|e| map_error("read", name, e))?;
+    let length = array.len();
+    Mapping::new(data.fd().as_fd(), length as usize).map_err(|source| BpfError::Map {
+        action: "map into memory",
+        map: name,
+        source,
+    })
 }
 
 /// One queue over one bucket's time.

@@ -5,6 +5,7 @@
 //! before 6.6, which [`remove_leftovers`] of the next start removes.
 
 pub mod abi;
+mod arrivals;
 mod attach;
 mod batch;
 mod clsact;
@@ -16,6 +17,7 @@ mod programs;
 mod queue;
 mod statistics;
 
+pub use arrivals::{Answered, Arrival, ArrivalReader, Departures};
 pub(crate) use attach::chain;
 pub use attach::{AttachReport, Hook, Mechanism, remove_leftovers};
 pub use cwnd::{Cwnd, CwndSource};

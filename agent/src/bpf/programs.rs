@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -10,8 +11,12 @@ use aya::programs::{Program, ProgramInfo};
 use aya::{Ebpf, EbpfLoader};
 use pendulum_model::segment::Direction;
 
-use super::abi::{self, pendulum_config, pendulum_counters, pendulum_flow, pendulum_flow_key};
+use super::abi::{
+    self, pendulum_arrival, pendulum_config, pendulum_counters, pendulum_flow, pendulum_flow_key,
+};
+use super::arrivals::ArrivalReader;
 use super::attach::{self, AttachReport, Attachment, Hook};
+use super::history::{Mapping, mapping};
 use super::{BpfError, PACKET_OBJECT, batch};
 
 /// What a frame of the WAN device starts with.
@@ -82,6 +87,7 @@ pub struct LinkPrograms {
     // Before `object`: links go before the programs they lead to.
     attachment: Option<Attachment>,
     object: Ebpf,
+    arrivals: Arc<Mapping<pendulum_arrival>>,
     options: LoadOptions,
     flows_seen: AtomicU32,
     nursed_seen: AtomicU32,
@@ -116,9 +122,11 @@ impl LinkPrograms {
                 _ => return Err(BpfError::Missing { what: "program", name }),
             }
         }
+        let arrivals = Arc::new(mapping(&object, "arrivals")?);
         Ok(Self {
             attachment: None,
             object,
+            arrivals,
             options: *options,
             flows_seen: AtomicU32::new(0),
             nursed_seen: AtomicU32::new(0),
@@ -144,6 +152,11 @@ impl LinkPrograms {
     /// Take the programs down from the device; maps keep what was measured.
     pub fn detach(&mut self) {
         self.attachment = None;
+    }
+
+    /// A reader of what comes in, from `now_ns` on: the monotonic clock's time, or the capture's.
+    pub fn arrivals(&self, now_ns: u64) -> ArrivalReader {
+        ArrivalReader::new(Arc::clone(&self.arrivals), now_ns)
     }
 
     /// The link's counters since load, by [`Direction`].

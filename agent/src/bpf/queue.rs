@@ -1,20 +1,21 @@
 //! The queue tracepoints: `bpf/queue.bpf.c`, loaded, attached, read. What they measure is told in `docs/queues.md`.
 
-use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray};
+use aya::maps::{Array, HashMap, MapData, MapError, PerCpuArray};
 use aya::programs::{BtfTracePoint, Program, ProgramError, ProgramInfo};
 use aya::{Btf, Ebpf, EbpfLoader};
 use pendulum_model::segment::Direction;
 
 use super::abi::{
-    self, pendulum_bucket, pendulum_queue, pendulum_queue_device, pendulum_queue_target, pendulum_sojourn,
+    self, pendulum_bucket, pendulum_departure, pendulum_queue, pendulum_queue_device, pendulum_queue_target,
+    pendulum_sojourn,
 };
+use super::arrivals::Departures;
 use super::attach::chain;
-use super::history::{Mapping, RingReader};
+use super::history::{Mapping, RingReader, mapping};
 use super::programs::map_error;
 use super::{BpfError, ProgramStatus, QUEUE_OBJECT};
 use crate::net::QdiscTree;
@@ -84,6 +85,7 @@ pub struct QueuePrograms {
     object: Ebpf,
     queues: Mapping<pendulum_queue>,
     history: Arc<Mapping<pendulum_bucket>>,
+    departures: Arc<Mapping<pendulum_departure>>,
     tracked: [Option<pendulum_queue_device>; 2],
     drops: Result<(), String>,
 }
@@ -114,7 +116,8 @@ impl QueuePrograms {
         }
         let queues = mapping(&object, "queues")?;
         let history = Arc::new(mapping(&object, "history")?);
-        Ok(Self { object, queues, history, tracked: [None; 2], drops })
+        let departures = Arc::new(mapping(&object, "departures")?);
+        Ok(Self { object, queues, history, departures, tracked: [None; 2], drops })
     }
 
     /// Measure the root qdisc of a device of the calling thread's network namespace. `flags` tell of the qdiscs below
@@ -156,6 +159,11 @@ impl QueuePrograms {
     /// A reader of the direction's history, from the first bucket that is not over yet.
     pub fn reader(&self, direction: Direction) -> RingReader {
         RingReader::new(Arc::clone(&self.history), direction, &self.state(direction))
+    }
+
+    /// When packets left the queue of the uplink.
+    pub fn departures(&self) -> Departures {
+        Departures::new(Arc::clone(&self.departures))
     }
 
     /// Time in the queue since load, by [`Direction`].
@@ -227,19 +235,6 @@ impl QueuePrograms {
         let map = self.object.map_mut(name).ok_or(BpfError::Missing { what: "map", name })?;
         map.try_into().map_err(|e| map_error("write", name, e))
     }
-}
-
-fn mapping<T: aya::Pod>(object: &Ebpf, name: &'static str) -> Result<Mapping<T>, BpfError> {
-    let missing = BpfError::Missing { what: "map", name };
-    let Some(map) = object.map(name) else { return Err(missing) };
-    let Map::Array(data) = map else { return Err(missing) };
-    let array: Array<&MapData, T> = map.try_into().map_err(|e| map_error("read", name, e))?;
-    let length = array.len();
-    Mapping::new(data.fd().as_fd(), length as usize).map_err(|source| BpfError::Map {
-        action: "map into memory",
-        map: name,
-        source,
-    })
 }
 
 /// The inode number of the calling thread's network namespace, which the kernel side knows it by.
