@@ -138,7 +138,7 @@ impl Departures {
     /// Nanoseconds that the packet which came at `came_ns` (± a tick) spent in the queue; `None` if none of that class left
     /// it that had come then. On a fast uplink (`near`) a neighbour will do.
     pub fn sojourn_ns(&self, came_ns: u64, is_ack: bool, near: bool) -> Option<u64> {
-        let ticks = (came_ns / TICK_NS & TICK_MASK) as u32;
+        let ticks = ((came_ns / TICK_NS) & TICK_MASK) as u32;
         let reach = if near { NEIGHBOUR_TICKS } else { 0 };
         (0..=reach).find_map(|step| {
             let before = self.exact(ticks.wrapping_sub(step), is_ack);
@@ -165,7 +165,7 @@ mod tests {
     fn words_of_the_kernel_become_times() {
         // 70 s after boot: ticks have come round once.
         let at_ns = 70_000_000_000u64;
-        let ticks = |ns: u64| (ns / TICK_NS & TICK_MASK) as u32;
+        let ticks = |ns: u64| ((ns / TICK_NS) & TICK_MASK) as u32;
         let asked = ticks(at_ns - 2_000_000_000) << 8 | abi::PENDULUM_QUESTION_CLOCK | 4;
         let answered = ticks(at_ns - 300_000) << 8 | 94;
         let raw = pendulum_arrival {
