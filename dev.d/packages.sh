@@ -80,3 +80,10 @@ need_promtool() {
     fi
     rm -rf "$work"
 }
+
+# npm builds the live page. It may have come with another Node.js than Debian's, beside which Debian's npm cannot be installed.
+need_npm() {
+    command -v npm >/dev/null && return
+    command -v apt-get >/dev/null || return
+    (install_packages nodejs npm)
+}

@@ -93,7 +93,7 @@ impl App {
 /// All paths.
 pub fn router(app: Arc<App>) -> Router {
     Router::new()
-        .route("/", get(page::landing))
+        .merge(page::routes())
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))

@@ -1,48 +1,59 @@
-//! The start page: what there is to look at.
+//! The live page: the files of `agent/web/dist`, which are part of the binary.
 
-use std::fmt::Write as _;
-use std::sync::Arc;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use axum::extract::State;
-use axum::response::Html;
+use axum::Router;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
 
-use super::App;
-use crate::snapshot::LinkSnapshot;
-
-pub(super) async fn landing(State(app): State<Arc<App>>) -> Html<String> {
-    let mut rows = String::new();
-    for link in app.board.snapshots() {
-        // Names are checked against a small alphabet or by the kernel's rule, which allows `<` and `&`.
-        let _ = writeln!(
-            rows,
-            "<li><b>{}</b> on {}: {}</li>",
-            escaped(&link.name),
-            escaped(&link.wan),
-            escaped(&condition(&link))
-        );
-    }
-    Html(format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>Pendulum</title>\
-         <meta name=\"viewport\" content=\"width=device-width\"></head>\n<body>\n<h1>Pendulum {version}</h1>\n\
-         <ul>\n{rows}</ul>\n<ul>\n\
-         <li><a href=\"/api/v1/state\">State</a> of every link, JSON</li>\n\
-         <li><a href=\"/api/v1/flows\">Flows</a>, busiest first, JSON</li>\n\
-         <li><a href=\"/metrics\">Metrics</a> for Prometheus</li>\n\
-         <li><a href=\"/healthz\">Health</a>, <a href=\"/readyz\">readiness</a></li>\n\
-         </ul>\n</body>\n</html>\n",
-        version = env!("CARGO_PKG_VERSION"),
-    ))
+/// A file of the page.
+#[derive(Clone, Copy)]
+struct Asset {
+    path: &'static str,
+    content_type: &'static str,
+    content: &'static [u8],
 }
 
-fn condition(link: &LinkSnapshot) -> String {
-    match (&link.hooks, &link.trouble) {
-        (Some(_), _) if link.is_ready() => "measured".to_owned(),
-        (Some(_), _) => "attached".to_owned(),
-        (None, Some(trouble)) => format!("not measured: {trouble}"),
-        (None, None) => format!("not measured: its device is {}", link.device.name()),
-    }
+macro_rules! asset {
+    ($path:literal, $file:literal, $content_type:literal) => {
+        Asset {
+            path: $path,
+            content_type: $content_type,
+            content: include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/web/dist/", $file)),
+        }
+    };
 }
 
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+const ASSETS: [Asset; 4] = [
+    asset!("/", "index.html", "text/html; charset=utf-8"),
+    asset!("/page.js", "page.js", "text/javascript; charset=utf-8"),
+    asset!("/page.css", "page.css", "text/css; charset=utf-8"),
+    asset!("/icon.svg", "icon.svg", "image/svg+xml"),
+];
+
+/// The paths of the page's files.
+pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
+    ASSETS.into_iter().fold(Router::new(), |router, asset| {
+        let tag = entity_tag(asset.content);
+        router.route(asset.path, get(async move |headers: HeaderMap| answer(asset, &tag, &headers)))
+    })
+}
+
+/// Changes with the content. Weak, since the same file may go out compressed.
+fn entity_tag(content: &[u8]) -> String {
+    let mut hasher = DefaultHasher::new();
+    content.hash(&mut hasher);
+    format!("W/\"{:016x}\"", hasher.finish())
+}
+
+/// `no-cache`: browsers keep a file, and ask each time whether it is still the same, since the agent may have been updated.
+fn answer(asset: Asset, tag: &str, request: &HeaderMap) -> Response {
+    let validators = [(CACHE_CONTROL, "no-cache"), (ETAG, tag)];
+    let known = request.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    if known.flat_map(|list| list.split(',')).any(|known| known.trim() == tag) {
+        return (StatusCode::NOT_MODIFIED, validators).into_response();
+    }
+    (validators, [(CONTENT_TYPE, asset.content_type)], asset.content).into_response()
 }

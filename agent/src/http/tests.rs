@@ -155,13 +155,26 @@ async fn metrics_come_in_the_format_asked_for() {
 }
 
 #[tokio::test]
-async fn the_start_page_escapes_names_and_forbids_everything() {
-    let mut link = example::link("dsl");
-    link.wan = "<b>&".into();
-    let request = Request::get("/").body(Body::empty()).unwrap();
-    let (status, headers, body) = ask(app(vec![link]), request).await;
-    assert_eq!(status, StatusCode::OK);
-    assert!(body.contains("&lt;b&gt;&amp;") && !body.contains("<b>&"), "{body}");
-    assert!(headers["content-security-policy"].to_str().unwrap().contains("default-src 'none'"));
-    assert_eq!(headers["x-content-type-options"], "nosniff");
+async fn the_page_loads_its_own_files_only_and_each_once() {
+    for (path, content_type, part) in [
+        ("/", "text/html; charset=utf-8", "<title>Pendulum</title>"),
+        ("/page.js", "text/javascript; charset=utf-8", "Leon Sorokin"),
+        ("/page.css", "text/css; charset=utf-8", "--up"),
+        ("/icon.svg", "image/svg+xml", "<svg"),
+    ] {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let (status, headers, body) = ask(app(vec![]), request).await;
+        assert_eq!((status, &headers[CONTENT_TYPE]), (StatusCode::OK, &content_type.parse().unwrap()));
+        assert!(body.contains(part), "{path}");
+        let policy = headers["content-security-policy"].to_str().unwrap();
+        assert!(policy.starts_with("default-src 'none'; ") && !policy.contains("unsafe"), "{policy}");
+        assert_eq!(headers["x-content-type-options"], "nosniff");
+        assert_eq!(headers[CACHE_CONTROL], "no-cache");
+
+        let again = Request::get(path).header("if-none-match", &headers["etag"]).body(Body::empty()).unwrap();
+        let (status, _, body) = ask(app(vec![]), again).await;
+        assert_eq!((status, body.as_str()), (StatusCode::NOT_MODIFIED, ""));
+        let other = Request::get(path).header("if-none-match", "\"other\"").body(Body::empty()).unwrap();
+        assert_eq!(ask(app(vec![]), other).await.0, StatusCode::OK);
+    }
 }

@@ -1,0 +1,168 @@
+// What the agent sends; docs/api.md explains every field. A figure that is not known is null or absent.
+
+export type Maybe<T> = T | null | undefined;
+export type DirectionName = 'up' | 'down';
+export type PhaseName = 'uplink_bound' | 'downlink_bound' | 'balanced' | 'idle';
+
+export const DIRECTIONS: DirectionName[] = ['up', 'down'];
+export const PHASES: PhaseName[] = ['uplink_bound', 'downlink_bound', 'balanced', 'idle'];
+
+export interface Report {
+    version: string;
+    uptime_s: number;
+    links: Link[];
+}
+
+export interface Figure {
+    name: string;
+    value: number;
+    threshold?: number;
+}
+
+export interface Evidence {
+    rule: string;
+    reason: string;
+    figures: Figure[];
+    since_s: number;
+}
+
+export interface Advice {
+    uplink_buffer_bytes: Maybe<number>;
+    uplink_buffer_packets: Maybe<number>;
+    downlink_buffer_bytes: Maybe<number>;
+    expected_ratio: Maybe<number>;
+    max_queue_delay_s: Maybe<number>;
+    commands: string[];
+    confidence: unknown;
+}
+
+export interface Queue {
+    source: string;
+    trust?: string;
+    qdisc?: string;
+    bytes: number;
+    packets?: Maybe<number>;
+    ack_bytes: Maybe<number>;
+    peak_bytes?: Maybe<number>;
+    standing_bytes?: Maybe<number>;
+    limit_bytes: Maybe<number>;
+    drops?: Record<string, number>;
+}
+
+export interface Rtt {
+    samples: number;
+    min_s: Maybe<number>;
+    mean_s: number;
+    p50_s: number;
+    p95_s: number;
+}
+
+export interface Direction {
+    throughput_bps: number;
+    goodput_bps: number;
+    utilization: Maybe<number>;
+    in_flight_bytes: number;
+    flows: number;
+    retransmitted_segments: number;
+    rtt: Maybe<Rtt>;
+    ack_burst: Maybe<{ mean: number; p95: number }>;
+    queue: Maybe<Queue>;
+    cwnd_bytes: Maybe<number>;
+    cwnd_source: Maybe<string>;
+}
+
+export interface Source {
+    what: string;
+    direction: Maybe<string>;
+    source: string;
+}
+
+export interface Link {
+    name: string;
+    wan: string;
+    device: string;
+    attached: boolean;
+    hooks: Maybe<{ egress: string; ingress: string; link_layer: string }>;
+    trouble: Maybe<string>;
+    link: { uplink_rate_bps: Maybe<number>; downlink_rate_bps: Maybe<number>; rate_source: Maybe<string> };
+    directions: Record<DirectionName, Direction>;
+    losses: Record<string, number>;
+    programs: { name: string; attached: boolean }[];
+    phase?: Maybe<PhaseName>;
+    phase_for_s?: Maybe<number>;
+    phase_source?: Maybe<string>;
+    phase_share?: Maybe<Record<PhaseName, number>>;
+    phase_transitions?: Maybe<number>;
+    verdict?: Maybe<string>;
+    verdict_for_s?: Maybe<number>;
+    evidence?: Maybe<Evidence>;
+    swing_period_s?: Maybe<number>;
+    queue_correlation?: Maybe<number>;
+    throughput_ratio?: Maybe<{ measured: Maybe<number>; predicted: Maybe<number> }>;
+    advice?: Maybe<Advice>;
+    unfair?: unknown;
+    sources?: Maybe<Source[]>;
+    degraded?: Maybe<string[]>;
+}
+
+export interface TickHalf {
+    queue_bytes: Maybe<Maybe<number>[]>;
+    queue_ack_bytes: Maybe<Maybe<number>[]>;
+    throughput_bps: Maybe<number>;
+    rtt_s: Maybe<number>;
+    source?: Maybe<string>;
+}
+
+// 100 ms of a link: ten means of 10 ms each, oldest first; at_s is the end of the last one.
+export interface Tick {
+    link: string;
+    at_s: number;
+    step_s: number;
+    up: TickHalf;
+    down: TickHalf;
+    phase: Maybe<PhaseName>;
+    verdict: Maybe<string>;
+    skipped: number;
+}
+
+export interface Finding {
+    seq: number;
+    link: string;
+    time: string;
+    at_s: number;
+    event: string;
+    from?: Maybe<string>;
+    to?: Maybe<string>;
+    finding?: string;
+    direction?: Maybe<string>;
+    evidence?: Maybe<Evidence>;
+}
+
+export interface FlowHalf {
+    throughput_bps: number;
+    goodput_bps: number;
+    in_flight_bytes: number;
+    rtt_min_s: Maybe<number>;
+    rtt_mean_s: Maybe<number>;
+    rtt_last_s: Maybe<number>;
+    segments_per_ack: Maybe<number>;
+    retransmitted_segments: number;
+}
+
+export interface Flow {
+    link: string;
+    client: string;
+    server: string;
+    home: 'client' | 'server';
+    direction: DirectionName;
+    state: string;
+    age_s: number;
+    idle_s: number;
+    up: FlowHalf;
+    down: FlowHalf;
+}
+
+export interface FlowReport {
+    total: number;
+    flows: Flow[];
+}

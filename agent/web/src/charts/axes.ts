@@ -1,0 +1,76 @@
+// What all charts share: a time axis whose marks stand still while the data moves under them.
+
+import type uPlot from 'uplot';
+
+import type { Colours } from '../theme.ts';
+
+// Width of the value axis: all charts of a column line up.
+export const AXIS_WIDTH = 74;
+// Room for the last label on the right.
+export const PADDING: [number, number, number, number] = [8, 18, 0, 0];
+
+const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
+
+// Marks at fixed distances from the right edge, labelled with seconds ago.
+export function timeAxis(colours: Colours): uPlot.Axis {
+    return {
+        stroke: colours.quiet,
+        font: FONT,
+        grid: { stroke: colours.grid, width: 1 },
+        ticks: { show: false },
+        size: 26,
+        gap: 4,
+        splits: (chart) => {
+            const { min, max } = chart.scales['x'] as { min: number; max: number };
+            const step = markStep(max - min, chart.width);
+            const marks = [];
+            for (let ago = Math.floor((max - min) / step) * step; ago >= 0; ago -= step) marks.push(max - ago);
+            return marks;
+        },
+        values: (chart, splits) => {
+            const max = chart.scales['x']?.max ?? 0;
+            return splits.map((at) => (max - at < 0.01 ? 'now' : `−${Math.round(max - at)} s`));
+        },
+    };
+}
+
+function markStep(span: number, width: number): number {
+    const few = width < 420;
+    if (span <= 10) return few ? 5 : 2;
+    if (span <= 30) return few ? 10 : 5;
+    return few ? 20 : 10;
+}
+
+export function valueAxis(
+    colours: Colours,
+    scale: string,
+    splits: uPlot.Axis.Splits,
+    values: (chart: uPlot, splits: number[]) => string[],
+): uPlot.Axis {
+    return {
+        scale,
+        splits,
+        values,
+        stroke: colours.quiet,
+        font: FONT,
+        grid: { stroke: colours.grid, width: 1 },
+        ticks: { show: false },
+        size: AXIS_WIDTH,
+        gap: 6,
+    };
+}
+
+// The next number above `value` whose half reads well too.
+export function roundUp(value: number): number {
+    if (!(value > 0)) return 1;
+    const power = 10 ** Math.floor(Math.log10(value));
+    const factor = [1, 1.2, 1.6, 2, 2.4, 3.2, 4, 5, 6, 8, 10].find((factor) => factor * power >= value * 0.9999) ?? 10;
+    return factor * power;
+}
+
+// Fits a chart to its element, now and whenever the element changes.
+export function keepFitted(element: HTMLElement, fit: (width: number, height: number) => void): void {
+    new ResizeObserver(() => {
+        if (element.clientWidth > 0) fit(element.clientWidth, element.clientHeight);
+    }).observe(element);
+}

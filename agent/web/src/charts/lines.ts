@@ -1,0 +1,111 @@
+// A small chart of one or two figures of each tick, with the link's rate as a line to hold them against.
+
+import uPlot from 'uplot';
+
+import type { Maybe } from '../api.ts';
+import type { History } from '../history.ts';
+import { type Colours, colours } from '../theme.ts';
+import { keepFitted, PADDING, roundUp, timeAxis, valueAxis } from './axes.ts';
+
+interface Curve {
+    // Column of `History.rates`.
+    column: number;
+    colour: 'up' | 'down';
+    dashed?: boolean;
+}
+
+export class LineChart {
+    private chart: uPlot | null = null;
+    private top = 1;
+    private mark: number | null = null;
+
+    constructor(
+        private readonly element: HTMLElement,
+        private readonly history: History,
+        private readonly curves: Curve[],
+        private readonly format: (value: number) => string,
+        private readonly least: number,
+    ) {
+        keepFitted(element, (width, height) => this.chart?.setSize({ width, height }));
+        this.build();
+    }
+
+    // A level to draw as a line, such as the link's rate.
+    setMark(mark: Maybe<number>): void {
+        this.mark = mark ?? null;
+    }
+
+    build(): void {
+        this.chart?.destroy();
+        const c = colours();
+        const options: uPlot.Options = {
+            width: Math.max(this.element.clientWidth, 120),
+            height: Math.max(this.element.clientHeight, 80),
+            padding: PADDING,
+            legend: { show: false },
+            cursor: { show: false },
+            scales: { x: { time: false, auto: false }, y: { auto: false } },
+            axes: [
+                timeAxis(c),
+                valueAxis(
+                    c,
+                    'y',
+                    () => [0, this.top / 2, this.top],
+                    (_, splits) => splits.map((value) => this.format(value)),
+                ),
+            ],
+            series: [{}, ...this.curves.map((curve) => series(curve, c, this.curves.length === 1))],
+            hooks: { draw: [(chart) => this.drawMark(chart)] },
+        };
+        this.chart = new uPlot(options, this.data(), this.element);
+    }
+
+    draw(from: number, to: number): void {
+        const chart = this.chart;
+        if (!chart) return;
+        const { times, columns } = this.history.rates;
+        let peak = (this.mark ?? 0) * 1.04;
+        for (let index = times.length - 1; index >= 0 && (times[index] as number) >= from; index -= 1) {
+            for (const { column } of this.curves) peak = Math.max(peak, columns[column]?.[index] ?? 0);
+        }
+        this.top = roundUp(Math.max(peak, this.least));
+        chart.batch(() => {
+            chart.setData(this.data(), false);
+            chart.setScale('x', { min: from, max: to });
+            chart.setScale('y', { min: 0, max: this.top });
+        });
+    }
+
+    private data(): uPlot.AlignedData {
+        const { columns } = this.history.rates;
+        return [columns[0], ...this.curves.map(({ column }) => columns[column])] as uPlot.AlignedData;
+    }
+
+    private drawMark(chart: uPlot): void {
+        if (this.mark === null) return;
+        const { ctx, bbox } = chart;
+        const y = chart.valToPos(this.mark, 'y', true);
+        ctx.save();
+        ctx.strokeStyle = colours().quiet;
+        ctx.fillStyle = colours().quiet;
+        ctx.lineWidth = devicePixelRatio * 1.3;
+        ctx.setLineDash([6 * devicePixelRatio, 5 * devicePixelRatio]);
+        ctx.beginPath();
+        ctx.moveTo(bbox.left, y);
+        ctx.lineTo(bbox.left + bbox.width, y);
+        ctx.stroke();
+        ctx.font = `${11 * devicePixelRatio}px system-ui, "DejaVu Sans", sans-serif`;
+        ctx.textAlign = 'left';
+        ctx.textBaseline = 'top';
+        ctx.fillText('link rate', bbox.left + 6 * devicePixelRatio, y + 3 * devicePixelRatio);
+        ctx.restore();
+    }
+}
+
+function series(curve: Curve, c: Colours, filled: boolean): uPlot.Series {
+    const stroke = curve.colour === 'up' ? c.up : c.down;
+    const shape: uPlot.Series = { stroke, width: 1.8, points: { show: false }, spanGaps: false };
+    if (filled) shape.fill = curve.colour === 'up' ? c.upFill : c.downFill;
+    if (curve.dashed) shape.dash = [5, 4];
+    return shape;
+}

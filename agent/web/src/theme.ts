@@ -1,0 +1,71 @@
+// Light, dark, or what the system prefers. Charts are told, since a canvas does not follow style sheets.
+
+import { recall, remember } from './settings.ts';
+
+export interface Colours {
+    text: string;
+    quiet: string;
+    grid: string;
+    surface: string;
+    idle: string;
+    up: string;
+    upFill: string;
+    upAck: string;
+    down: string;
+    downFill: string;
+    downAck: string;
+}
+
+const system = matchMedia('(prefers-color-scheme: dark)');
+const listeners: (() => void)[] = [];
+let choice = 'auto';
+// Read once for each theme: charts ask for them in every frame.
+let cached: Colours | null = null;
+
+function apply(): void {
+    const dark = choice === 'dark' || (choice === 'auto' && system.matches);
+    document.documentElement.dataset['theme'] = dark ? 'dark' : 'light';
+    cached = null;
+    for (const listener of listeners) listener();
+}
+
+export function startTheme(group: HTMLElement): void {
+    choice = recall('theme') ?? 'auto';
+    for (const input of group.querySelectorAll('input')) {
+        input.checked = input.value === choice;
+        input.addEventListener('change', () => {
+            choice = input.value;
+            remember('theme', choice);
+            apply();
+        });
+    }
+    system.addEventListener('change', apply);
+    apply();
+}
+
+export function onTheme(listener: () => void): void {
+    listeners.push(listener);
+}
+
+export function colours(): Colours {
+    cached ??= read();
+    return cached;
+}
+
+function read(): Colours {
+    const style = getComputedStyle(document.documentElement);
+    const of = (name: string) => style.getPropertyValue(`--${name}`).trim();
+    return {
+        text: of('text'),
+        quiet: of('quiet'),
+        grid: of('grid'),
+        surface: of('surface'),
+        idle: of('idle'),
+        up: of('up'),
+        upFill: of('up-fill'),
+        upAck: of('up-ack'),
+        down: of('down'),
+        downFill: of('down-fill'),
+        downAck: of('down-ack'),
+    };
+}

@@ -1,0 +1,87 @@
+// Figures of both directions side by side, and the share of time in each phase.
+
+import { DIRECTIONS, type Direction, type Link, type Maybe, PHASES, type PhaseName } from '../api.ts';
+import { byId, Keyed, make, setText } from '../dom.ts';
+import * as format from '../format.ts';
+
+type Cell = [string, string];
+
+const ROWS: [string, (direction: Direction, rate: Maybe<number>) => Cell][] = [
+    ['Throughput', (d, rate) => [format.rate(d.throughput_bps), of(format.rate(rate), rate)]],
+    ['Link used', (d) => [format.percent(d.utilization), '']],
+    ['Goodput', (d) => [format.rate(d.goodput_bps), '']],
+    ['In the buffer', (d) => [format.bytes(d.queue?.bytes), of(format.bytes(d.queue?.limit_bytes), d.queue?.limit_bytes)]],
+    ['Standing there', (d) => [format.bytes(d.queue?.standing_bytes), '']],
+    ['Dropped', (d) => [format.count(total(d.queue?.drops)), '']],
+    ['Outstanding', (d) => [format.bytes(d.in_flight_bytes), '']],
+    ['Local windows', (d) => [format.bytes(d.cwnd_bytes), d.cwnd_source ?? '']],
+    ['Round trip', (d) => [format.seconds(d.rtt?.p50_s), d.rtt ? `95 %: ${format.seconds(d.rtt.p95_s)}` : '']],
+    ['ACKs in a row', (d) => [format.plain(d.ack_burst?.mean), d.ack_burst ? `95 %: ${d.ack_burst.p95}` : '']],
+    ['Sent again', (d) => [format.count(d.retransmitted_segments), 'segments']],
+    ['Flows with data', (d) => [format.count(d.flows), '']],
+];
+
+function of(text: string, value: Maybe<number>): string {
+    return value == null ? '' : `of ${text}`;
+}
+
+function total(drops: Maybe<Record<string, number>>): number | null {
+    return drops ? Object.values(drops).reduce((sum, count) => sum + count, 0) : null;
+}
+
+export const PHASE_TITLES: Record<PhaseName, string> = {
+    uplink_bound: 'Uplink full',
+    downlink_bound: 'Downlink full',
+    balanced: 'Both full',
+    idle: 'Neither',
+};
+
+export class FiguresView {
+    private readonly body = byId('figures');
+    private readonly cells: HTMLElement[][] = [];
+    private readonly bar = byId('share-bar');
+    private readonly list = new Keyed(byId('share-list'));
+    private readonly parts: HTMLElement[];
+
+    constructor() {
+        for (const [name] of ROWS) {
+            const cells = DIRECTIONS.map(() => make('td', {}, make('span'), make('small')));
+            this.cells.push(cells);
+            this.body.append(make('tr', {}, make('th', { scope: 'row' }, name), ...cells));
+        }
+        this.parts = PHASES.map((phase) => make('span', { class: `phase-${phase}` }));
+        this.bar.append(...this.parts);
+    }
+
+    show(link: Link): void {
+        const rates = { up: link.link.uplink_rate_bps, down: link.link.downlink_rate_bps };
+        ROWS.forEach(([, read], row) => {
+            DIRECTIONS.forEach((name, column) => {
+                const [value, note] = read(link.directions[name], rates[name]);
+                const [first, second] = this.cells[row]?.[column]?.children ?? [];
+                if (first) setText(first, value);
+                if (second) setText(second, note);
+            });
+        });
+        this.showShares(link);
+    }
+
+    private showShares(link: Link): void {
+        const share = link.phase_share;
+        PHASES.forEach((phase, index) => {
+            const part = this.parts[index];
+            if (part) part.style.flexGrow = String(share?.[phase] ?? 0);
+        });
+        const texts = PHASES.map((phase) => `${PHASE_TITLES[phase]} ${format.percent(share?.[phase])}`);
+        this.list.update(JSON.stringify([texts, link.phase]), () =>
+            PHASES.map((phase, index) =>
+                make(
+                    'li',
+                    {},
+                    make('i', { class: `phase-${phase}`, 'aria-hidden': 'true' }),
+                    make('span', link.phase === phase ? { class: 'now', 'aria-current': 'true' } : {}, texts[index] ?? ''),
+                ),
+            ),
+        );
+    }
+}
