@@ -35,6 +35,8 @@ enum Command {
     Replay(replay::cli::ReplayArgs),
     /// Recommend buffer sizes for a link, and predict what they give
     Advise(advise::Options),
+    /// Show an agent's figures in this terminal, live
+    Top(crate::top::Options),
     /// Check a configuration file and say where it is wrong
     CheckConfig {
         /// The file
@@ -63,6 +65,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Advise(options) => advise::advise(&options),
+        Command::Top(options) => crate::top::top(&options),
         Command::CheckConfig { file } => check_config(&file),
     }
 }

@@ -12,3 +12,4 @@ pub mod net;
 pub mod replay;
 pub mod run;
 pub mod snapshot;
+mod top;

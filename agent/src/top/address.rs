@@ -1,0 +1,134 @@
+//! Where the agent is: a URL, or the part of one that matters.
+
+use std::fmt;
+use std::str::FromStr;
+
+use hyper::Uri;
+
+/// Scheme, host and port of an agent, and a path in front of its own where it stands behind a proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Address {
+    host: String,
+    port: u16,
+    /// Without a slash at its end.
+    prefix: String,
+}
+
+/// What is wrong with a URL and what it has to look like.
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}; an agent's URL looks like http://gateway:9924")]
+pub(super) struct AddressError {
+    reason: String,
+}
+
+impl Address {
+    /// The agent's own port.
+    const PORT: u16 = 9924;
+
+    /// For connecting; IPv6 addresses without brackets.
+    pub(super) fn host(&self) -> &str {
+        self.host.trim_start_matches('[').trim_end_matches(']')
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// As the header `Host` has it.
+    pub(super) fn authority(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
+    /// What is asked for on the connection.
+    pub(super) fn target(&self, path: &str) -> String {
+        format!("{}{path}", self.prefix)
+    }
+
+    /// The whole URL of a path.
+    pub(super) fn with(&self, path: &str) -> String {
+        format!("{self}{path}")
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "http://{}:{}{}", self.host, self.port, self.prefix)
+    }
+}
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let wrong = |reason: &str| AddressError { reason: reason.to_owned() };
+        let with_scheme = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+        let uri: Uri = with_scheme.parse().map_err(|error| wrong(&format!("{error}")))?;
+        match uri.scheme_str() {
+            Some("http") => {}
+            Some("https") => {
+                return Err(wrong(
+                    "https is not spoken here: reach the agent through `ssh -L 9924:127.0.0.1:9924 GATEWAY` instead",
+                ));
+            }
+            _ => return Err(wrong("the scheme is not http")),
+        }
+        let authority = uri.authority().ok_or_else(|| wrong("there is no host in it"))?;
+        if authority.as_str().contains('@') {
+            return Err(wrong("a user name or password is not understood"));
+        }
+        if uri.host().is_none_or(str::is_empty) {
+            return Err(wrong("there is no host in it"));
+        }
+        let port = match authority.as_str().strip_prefix(authority.host()) {
+            Some("") | None => Self::PORT,
+            Some(_) => match uri.port_u16() {
+                Some(port) if port > 0 => port,
+                _ => return Err(wrong("the port is not a number from 1 to 65535")),
+            },
+        };
+        if uri.query().is_some() {
+            return Err(wrong("a query (?…) has no place in it"));
+        }
+        let prefix = uri.path().trim_end_matches('/').to_owned();
+        Ok(Self { host: authority.host().to_owned(), port, prefix })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_people_type_is_understood() {
+        for (text, url) in [
+            ("http://127.0.0.1:9924", "http://127.0.0.1:9924"),
+            ("http://gateway", "http://gateway:9924"),
+            ("gateway:80/", "http://gateway:80"),
+            ("http://[2001:db8::1]:9924/", "http://[2001:db8::1]:9924"),
+            ("http://proxy:80/gateways/one/", "http://proxy:80/gateways/one"),
+        ] {
+            let address: Address = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(address.to_string(), url);
+        }
+        let address: Address = "http://[::1]:1".parse().expect("IPv6");
+        assert_eq!((address.host(), address.authority().as_str()), ("::1", "[::1]:1"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, reason) in [
+            ("https://gateway", "https"),
+            ("ftp://gateway", "scheme"),
+            ("http://gateway:99999", "port"),
+            ("http://gateway:", "port"),
+            ("http://me@gateway", "user name"),
+            ("http://gateway/?a=b", "query"),
+            ("http://", ""),
+            ("", ""),
+            ("http://two words", ""),
+        ] {
+            let error = text.parse::<Address>().expect_err(text).to_string();
+            assert!(error.contains(reason) && error.contains("http://gateway:9924"), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The table of flows.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
+use ratatui::widgets::Paragraph;
+
+use super::Palette;
+use crate::top::flows::{Row, Sort};
+use crate::top::text;
+use crate::top::view::View;
+
+/// A figure's header, width, and text. Those at the end are left out first where there is little room.
+type Figure = (&'static str, Sort, usize, fn(&Row<'_>) -> String);
+const FIGURES: [Figure; 6] = [
+    ("up", Sort::Rate, 10, |row| text::rate(row.flow.up.throughput_bps)),
+    ("down", Sort::Rate, 10, |row| text::rate(row.flow.down.throughput_bps)),
+    ("round trip", Sort::Rtt, 10, |row| row.flow.rtt_s().map_or("–".to_owned(), text::time)),
+    ("in flight", Sort::InFlight, 9, |row| text::bytes(row.flow.in_flight_bytes() as f64)),
+    ("again", Sort::Retransmitted, 6, |row| row.flow.retransmitted_segments().to_string()),
+    ("bytes", Sort::Bytes, 8, |row| text::bytes(row.flow.bytes() as f64)),
+];
+/// Between two columns.
+const GAP: usize = 2;
+/// Least width of an end; IPv4 address and port.
+const END: usize = 15;
+
+/// Header and rows, from the one that was scrolled to.
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View, palette: Palette) {
+    if area.height < 2 {
+        return;
+    }
+    let rows = view.rows();
+    let width = usize::from(area.width);
+    let mut figures = FIGURES.to_vec();
+    let taken = |figures: &[Figure]| figures.iter().map(|figure| figure.2 + GAP).sum::<usize>() + 2;
+    while figures.len() > 1 && taken(&figures) + 2 * END + GAP > width {
+        figures.pop();
+    }
+    let longest = rows.iter().flat_map(|row| [&row.home, &row.remote]).map(|end| end.chars().count()).max();
+    let end = (width.saturating_sub(taken(&figures) + GAP) / 2).clamp(END, longest.unwrap_or(END).max(END));
+
+    let mut header = format!("  {:<end$}  {:<end$}", "home", "remote");
+    for (name, sort, width, _) in &figures {
+        let mark = if *sort == view.sort { "↓" } else { "" };
+        header.push_str(&format!("  {:>width$}", format!("{mark}{name}")));
+    }
+    let header = Line::from(format!("{header:<width$}")).style(palette.bar());
+    let scroll = view.scroll.min(rows.len().saturating_sub(1));
+    let room = usize::from(area.height) - 2;
+    let mut lines = vec![header];
+    lines.extend(rows.iter().skip(scroll).take(room).map(|row| {
+        let up = row.flow.direction == "up";
+        let mut line = format!(
+            "{} {:<end$}  {:<end$}",
+            if up { "▲" } else { "▼" },
+            cut(&row.home, end),
+            cut(&row.remote, end)
+        );
+        for (_, _, width, text) in &figures {
+            line.push_str(&format!("  {:>width$}", text(row)));
+        }
+        let style = match (row.flow.state.as_str(), up) {
+            ("closed", _) => palette.faint(),
+            (_, true) => palette.up(),
+            (_, false) => palette.down(),
+        };
+        Line::from(line).style(style)
+    }));
+    let last = (scroll + room).min(rows.len());
+    let mut words = format!("flows {}–{last} of {}", (scroll + 1).min(last), view.flows.total);
+    if !view.filter.is_empty() {
+        words.push_str(&format!(", {} match “{}”", rows.len(), view.filter));
+    }
+    words.push_str(&format!(", by {}", view.sort.name()));
+    lines.push(Line::from(words).style(palette.faint()));
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+/// A long IPv6 end loses its middle, not its port.
+fn cut(end: &str, width: usize) -> String {
+    let length = end.chars().count();
+    if length <= width {
+        return end.to_owned();
+    }
+    let tail = width / 2;
+    let head: String = end.chars().take(width - tail - 1).collect();
+    let tail: String = end.chars().skip(length - tail).collect();
+    format!("{head}…{tail}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_end_keeps_its_port() {
+        let short = cut("[2001:db8:1234:5678:9abc:def0:1234:5678]:50443", 20);
+        assert!(
+            short.chars().count() == 20 && short.ends_with(":50443") && short.starts_with("[2001"),
+            "{short}"
+        );
+    }
+}

@@ -1,0 +1,151 @@
+//! The phase strip and the two queue graphs; time runs to the right.
+
+use ratatui::Frame;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
+
+use super::Palette;
+use crate::top::series::{Column, Level, Phase};
+use crate::top::text;
+use crate::top::view::View;
+use crate::top::wire::{Direction, Link};
+
+/// Eighths of a cell, filled from below.
+const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+/// Stands for pure ACKs where there is no colour.
+const ACK_GLYPH: &str = "░";
+
+fn glyph(phase: Option<Phase>) -> &'static str {
+    match phase {
+        Some(Phase::UplinkBound) => "▲",
+        Some(Phase::DownlinkBound) => "▼",
+        Some(Phase::Balanced) => "◆",
+        Some(Phase::Idle) => "·",
+        None => " ",
+    }
+}
+
+/// Which buffer held the traffic: a line of words, and a mark for each column.
+pub(super) fn strip(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    view: &View,
+    link: &Link,
+    columns: &[Column],
+    palette: Palette,
+) {
+    let mut words = vec![Span::styled(format!("phase, last {:.0} s ", view.seconds()), palette.strong())];
+    for phase in Phase::ALL {
+        let share = link.phase_share.as_ref().and_then(|shares| shares.get(phase.name()));
+        let share = share.map(|&share| format!(" {}", text::percent(share))).unwrap_or_default();
+        let name = phase.name().replace('_', "-");
+        words.push(Span::styled(format!(" {} {name}{share}", glyph(Some(phase))), palette.phase(phase)));
+    }
+    let marks: Vec<Span<'_>> = columns
+        .iter()
+        .map(|column| {
+            let style = column.phase.map_or(Style::new(), |phase| palette.phase(phase));
+            Span::styled(glyph(column.phase), style)
+        })
+        .collect();
+    frame.render_widget(Paragraph::new(vec![Line::from(words), Line::from(marks)]), area);
+}
+
+/// The buffer in front of the uplink.
+pub(super) fn uplink(frame: &mut Frame<'_>, area: Rect, link: &Link, columns: &[Column], palette: Palette) {
+    let levels: Vec<_> = columns.iter().map(|column| column.up).collect();
+    let styles = [palette.up_ack(), palette.up()];
+    draw(frame, area, "▲ uplink queue", &link.directions.up, &levels, styles, palette);
+}
+
+/// The buffer in front of the downlink.
+pub(super) fn downlink(frame: &mut Frame<'_>, area: Rect, link: &Link, columns: &[Column], palette: Palette) {
+    let levels: Vec<_> = columns.iter().map(|column| column.down).collect();
+    let styles = [palette.down_ack(), palette.down()];
+    draw(frame, area, "▼ downlink queue", &link.directions.down, &levels, styles, palette);
+}
+
+fn draw(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    name: &str,
+    direction: &Direction,
+    levels: &[Option<Level>],
+    styles: [Style; 2],
+    palette: Palette,
+) {
+    let queue = direction.queue.as_ref();
+    let limit = queue.and_then(|queue| queue.limit_bytes);
+    let highest = levels.iter().flatten().map(|level| f64::from(level.total())).fold(0.0, f64::max);
+    // An estimate may go beyond the limit; a queue without one fills the graph with its highest level.
+    let scale = limit.unwrap_or(0.0).max(highest).max(1.0);
+    let mut words = vec![Span::styled(name.to_owned(), styles[1].patch(palette.strong()))];
+    let mut say = |text: String| words.push(Span::raw(text));
+    match queue {
+        None => say("  not known".to_owned()),
+        Some(queue) => {
+            say(format!("  {}", text::bytes(queue.bytes)));
+            if let Some(standing) = queue.standing_bytes {
+                say(format!(", standing {}", text::bytes(standing)));
+            }
+            if let Some(limit) = limit {
+                say(format!(", of {}", text::bytes(limit)));
+            }
+            say(format!(" ({})  top {}  ", queue.source, text::bytes(scale)));
+        }
+    }
+    if queue.is_some() {
+        let (data, ack) = if palette.coloured() { ("█", "█") } else { ("█", ACK_GLYPH) };
+        words.push(Span::styled(format!("{ack} ACKs "), styles[0]));
+        words.push(Span::styled(format!("{data} data"), styles[1]));
+    }
+    let [text_area, graph] =
+        [Rect { height: 1, ..area }, Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area }];
+    frame.render_widget(Line::from(words), text_area);
+    let buffer = frame.buffer_mut();
+    for (column, level) in (graph.x..graph.right()).zip(levels) {
+        if let Some(level) = level {
+            bar(buffer, graph, column, *level, scale, styles, palette);
+        } else if graph.height > 0 {
+            buffer[(column, graph.bottom() - 1)].set_symbol("·").set_style(palette.faint());
+        }
+    }
+}
+
+/// One column: ACKs below, data above, in eighths of a cell.
+fn bar(
+    buffer: &mut Buffer,
+    graph: Rect,
+    column: u16,
+    level: Level,
+    scale: f64,
+    [ack_style, data_style]: [Style; 2],
+    palette: Palette,
+) {
+    let eighths = |bytes: f32| (f64::from(bytes) / scale * f64::from(graph.height) * 8.0).round() as usize;
+    let (ack, total) = (eighths(level.ack), eighths(level.total()));
+    for row in 0..graph.height {
+        let from = usize::from(row) * 8;
+        let (acks, filled) = (ack.saturating_sub(from).min(8), total.saturating_sub(from).min(8));
+        let cell = &mut buffer[(column, graph.bottom() - 1 - row)];
+        match (acks, filled) {
+            (_, 0) if row == 0 => cell.set_symbol("▁").set_style(palette.faint()),
+            (_, 0) => continue,
+            (0, _) => cell.set_symbol(EIGHTHS[filled]).set_style(data_style),
+            _ if !palette.coloured() => {
+                cell.set_symbol(if acks * 2 >= filled { ACK_GLYPH } else { EIGHTHS[filled] })
+            }
+            (8, _) => cell.set_symbol(EIGHTHS[8]).set_style(ack_style),
+            // Both in one cell: the upper one is the background, which then fills the cell.
+            (_, 8) => {
+                cell.set_symbol(EIGHTHS[acks]).set_style(ack_style);
+                cell.set_bg(data_style.fg.unwrap_or_default())
+            }
+            (_, _) if acks * 2 >= filled => cell.set_symbol(EIGHTHS[filled]).set_style(ack_style),
+            (_, _) => cell.set_symbol(EIGHTHS[filled]).set_style(data_style),
+        };
+    }
+}

@@ -1,0 +1,141 @@
+//! Title, verdict, figures of both directions, keys.
+
+use std::time::Instant;
+
+use ratatui::text::{Line, Span};
+
+use super::Palette;
+use crate::top::client::Trouble;
+use crate::top::text;
+use crate::top::view::View;
+use crate::top::wire::{Direction, Link};
+
+/// Which agent, which link, how fast.
+pub(super) fn title(view: &View, width: u16, palette: Palette) -> Line<'static> {
+    let mut left = " pendulum".to_owned();
+    if let Some(link) = view.link() {
+        let count = view.links().len();
+        left.push_str(&format!("  {} on {}", link.name, link.wan));
+        if count > 1 {
+            left.push_str(&format!(" ({} of {count})", view.shown() + 1));
+        }
+        for (mark, rate) in [("▲", link.link.uplink_rate_bps), ("▼", link.link.downlink_rate_bps)] {
+            if let Some(rate) = rate {
+                left.push_str(&format!("  {mark} {}", text::rate(rate)));
+            }
+        }
+    }
+    let right = format!("{} {} ", if view.trouble.is_some() { "NO ANSWER" } else { "" }, view.url);
+    let gap = usize::from(width).saturating_sub(left.chars().count() + right.chars().count());
+    Line::from(format!("{left}{}{right}", " ".repeat(gap))).style(palette.bar())
+}
+
+/// Why there are no news, for how long, and what to do.
+pub(super) fn trouble(
+    url: &str,
+    trouble: &Trouble,
+    since: Instant,
+    width: u16,
+    palette: Palette,
+) -> Vec<Line<'static>> {
+    let words = format!(
+        "No answer from {url} for {}: {}; {} It is asked again every second.",
+        text::span(since.elapsed().as_secs_f64()),
+        trouble.reason,
+        trouble.remedy
+    );
+    lines(&words, width, palette.alarm())
+}
+
+/// A verdict in words: what it is called, what it means, and whether something is wrong.
+fn meaning(verdict: &str) -> (&str, &str, bool) {
+    match verdict {
+        "swinging" => ("SWINGING", "the two buffers fill in turn, and both directions lose", true),
+        "locked_uplink" => ("LOCKED UPLINK", "the uplink buffer never empties, downloads starve", true),
+        "locked_downlink" => ("LOCKED DOWNLINK", "the downlink buffer never empties, uploads starve", true),
+        "ack_compression" => ("ACK COMPRESSION", "ACKs come in bursts; rare and harmless", false),
+        "one_way" => ("ONE WAY", "bulk data in one direction; a standing queue is normal", false),
+        "balanced" => ("BALANCED", "bulk data both ways, and neither starves", false),
+        "clear" => ("CLEAR", "no bulk data", false),
+        other => (other, "", false),
+    }
+}
+
+/// The verdict, since when, and why; after it what limits the measurement.
+pub(super) fn verdict(link: &Link, width: u16, palette: Palette) -> Vec<Line<'static>> {
+    if let Some(trouble) = &link.trouble {
+        return lines(&format!("Not measured: {trouble}"), width, palette.alarm());
+    }
+    let Some(verdict) = &link.verdict else {
+        return lines("No verdict yet", width, palette.faint());
+    };
+    let (name, means, wrong) = meaning(verdict);
+    let style = if wrong { palette.alarm() } else { palette.strong() };
+    let mark = if wrong { "!" } else { "·" };
+    let lasted = link.verdict_for_s.map(|s| format!(" for {}", text::span(s))).unwrap_or_default();
+    let mut result = lines(&format!("{mark} {name}{lasted}: {means}"), width, style);
+    if let Some(evidence) = &link.evidence {
+        result.extend(lines(&evidence.reason, width, palette.strong().not_bold()));
+    }
+    let ratio = link.throughput_ratio.as_ref();
+    let mut more = Vec::new();
+    if let Some(period) = link.swing_period_s {
+        more.push(format!("swings every {}", text::time(period)));
+    }
+    if let Some(measured) = ratio.and_then(|ratio| ratio.measured) {
+        let predicted = ratio.and_then(|ratio| ratio.predicted);
+        let against = predicted.map(|p| format!(", {p:.1} predicted")).unwrap_or_default();
+        more.push(format!("download:upload {measured:.1}{against}"));
+    }
+    more.extend(link.degraded.first().cloned());
+    if !more.is_empty() {
+        result.extend(lines(&more.join("; "), width, palette.faint()));
+    }
+    result
+}
+
+/// One line for each direction: what goes through, the round trip, the rest.
+pub(super) fn figures(link: &Link, width: u16, palette: Palette) -> Vec<Line<'static>> {
+    let line = |mark, name, direction: &Direction, style| {
+        let mut words = vec![format!("{:>10}", text::rate(direction.throughput_bps))];
+        words.push(
+            direction.utilization.map_or("   –".to_owned(), |share| format!("{:>5}", text::percent(share))),
+        );
+        let rtt = direction.rtt.as_ref();
+        let p50 = rtt.and_then(|rtt| rtt.p50_s).map_or("–".to_owned(), text::time);
+        let least = rtt.and_then(|rtt| rtt.min_s).map(|s| format!(" (least {})", text::time(s)));
+        words.push(format!("round trip {p50}{}", least.unwrap_or_default()));
+        words.push(format!("{} in flight", text::bytes(direction.in_flight_bytes as f64)));
+        words.push(format!("{} flows", direction.flows));
+        words.push(format!("{} sent again", direction.retransmitted_segments));
+        if let Some(queue) = &direction.queue {
+            words.push(format!("{} dropped", queue.drops.values().sum::<u64>()));
+        }
+        let mut left = usize::from(width).saturating_sub(8);
+        words.retain(|word| {
+            let fits = word.chars().count() + 2 <= left;
+            left = if fits { left - word.chars().count() - 2 } else { 0 };
+            fits
+        });
+        Line::from(vec![Span::styled(format!("{mark} {name:<5}"), style), Span::raw(words.join("  "))])
+    };
+    vec![
+        line("▲", "up", &link.directions.up, palette.up()),
+        line("▼", "down", &link.directions.down, palette.down()),
+    ]
+}
+
+/// The most used keys, or the filter while it is typed.
+pub(super) fn keys(view: &View, palette: Palette) -> Line<'static> {
+    if view.typing {
+        return Line::from(format!("/{}▏  Enter keeps it, Esc takes it away", view.filter))
+            .style(palette.strong());
+    }
+    let redact = if view.redact { "r show addresses" } else { "r hide addresses" };
+    let links = if view.links().len() > 1 { "  ← → link" } else { "" };
+    Line::from(format!("q leave  / filter  s sort  {redact}{links}  + - time  ? help")).style(palette.faint())
+}
+
+fn lines(words: &str, width: u16, style: ratatui::style::Style) -> Vec<Line<'static>> {
+    text::wrap(words, usize::from(width)).into_iter().map(|line| Line::from(line).style(style)).collect()
+}

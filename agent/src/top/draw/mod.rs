@@ -1,0 +1,183 @@
+//! What is known, on the screen. Nothing is decided here but what to leave out where there is little room.
+
+mod flows;
+mod graph;
+mod head;
+mod help;
+mod palette;
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::Line;
+use ratatui::widgets::Paragraph;
+
+pub(super) use palette::Palette;
+
+use super::view::View;
+use super::wire::Link;
+
+/// Below this nothing useful fits.
+const SMALLEST: (u16, u16) = (40, 10);
+/// Rows of a graph: with fewer it is left out, with more the flows get the room.
+const GRAPH: (u16, u16) = (3, 12);
+
+/// Draws the whole screen.
+pub(super) fn draw(frame: &mut Frame<'_>, view: &View, palette: Palette) {
+    let area = frame.area();
+    if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
+        let words =
+            format!("{}x{} is too small: {}x{}, please", area.width, area.height, SMALLEST.0, SMALLEST.1);
+        frame.render_widget(Paragraph::new(words), area);
+        return;
+    }
+    let [title, body, keys] =
+        Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)]).areas(area);
+    frame.render_widget(head::title(view, title.width, palette), title);
+    frame.render_widget(head::keys(view, palette), keys);
+    if view.help {
+        return help::draw(frame, body, palette);
+    }
+    match (view.link(), &view.trouble) {
+        (Some(link), _) => draw_link(frame, body, view, link, palette),
+        (None, Some((trouble, since))) => {
+            let lines = head::trouble(&view.url, trouble, *since, body.width, palette);
+            frame.render_widget(Paragraph::new(lines), body);
+        }
+        (None, None) => {
+            let words = if view.state.is_some() {
+                "The agent has no link to show.".to_owned()
+            } else {
+                format!("Asking {} …", view.url)
+            };
+            frame.render_widget(Paragraph::new(words), body);
+        }
+    }
+}
+
+fn draw_link(frame: &mut Frame<'_>, area: Rect, view: &View, link: &Link, palette: Palette) {
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    if let Some((trouble, since)) = &view.trouble {
+        lines.extend(head::trouble(&view.url, trouble, *since, area.width, palette));
+    }
+    lines.extend(head::verdict(link, area.width, palette));
+    // Reasons and remedies must not push everything else from a small screen.
+    lines.truncate(usize::from(area.height / 3).max(2));
+    let head_rows = lines.len() as u16;
+    let figures = head::figures(link, area.width, palette);
+    let figure_rows = figures.len() as u16;
+    let strip_rows = 2;
+    // The rest is shared: each graph has a line of text above it; the flows need their header and a few rows.
+    let rest = area.height.saturating_sub(head_rows + figure_rows + strip_rows);
+    let graph = (rest.saturating_sub(6) / 2).saturating_sub(1).min(GRAPH.1);
+    let graph_rows = if graph < GRAPH.0 { 0 } else { graph + 1 };
+    let [head, strip, up, down, text, table] = Layout::vertical([
+        Constraint::Length(head_rows),
+        Constraint::Length(strip_rows),
+        Constraint::Length(graph_rows),
+        Constraint::Length(graph_rows),
+        Constraint::Length(figure_rows),
+        Constraint::Fill(1),
+    ])
+    .areas(area);
+    frame.render_widget(Paragraph::new(lines), head);
+    let columns = view.series.columns(view.seconds(), usize::from(area.width));
+    graph::strip(frame, strip, view, link, &columns, palette);
+    if graph_rows > 0 {
+        graph::uplink(frame, up, link, &columns, palette);
+        graph::downlink(frame, down, link, &columns, palette);
+    }
+    frame.render_widget(Paragraph::new(figures), text);
+    flows::draw(frame, table, view, palette);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::top::feed::News;
+    use crate::top::wire::{Flow, State};
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use serde_json::json;
+
+    fn screen(view: &View, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a screen in memory");
+        terminal.draw(|frame| draw(frame, view, Palette::new(true))).expect("drawn");
+        terminal.backend().to_string()
+    }
+
+    fn view() -> View {
+        let mut view = View::new(&"http://gateway".parse().expect("a URL"), None, false);
+        let direction = |utilization: f64, queue: f64| {
+            json!({"throughput_bps": 195_000.0, "utilization": utilization, "in_flight_bytes": 29_000, "flows": 1,
+                   "rtt": {"min_s": 0.04, "p50_s": 1.2}, "retransmitted_segments": 7,
+                   "queue": {"source": "tracepoint", "bytes": queue, "ack_bytes": 300.0, "limit_bytes": 30_000.0,
+                             "drops": {"overlimit": 12}}})
+        };
+        let state: State = serde_json::from_value(json!({"version": "1", "links": [{
+            "name": "dsl", "wan": "ppp0", "device": "up",
+            "link": {"uplink_rate_bps": 196_000, "downlink_rate_bps": 2_400_000},
+            "directions": {"up": direction(0.99, 29_000.0), "down": direction(0.31, 500.0)},
+            "phase": "uplink_bound", "verdict": "locked_uplink", "verdict_for_s": 34.0,
+            "phase_share": {"uplink_bound": 0.9, "downlink_bound": 0.0, "balanced": 0.1, "idle": 0.0},
+            "evidence": {"rule": "r", "reason": "the uplink buffer has held a standing queue for 33.1 s", "figures": []}
+        }]}))
+        .expect("a state");
+        view.take(News::State(state));
+        for _ in 0..150 {
+            view.take(News::Held(0.2));
+        }
+        view.flows.total = 1;
+        view.flows.flows = vec![Flow {
+            client: "192.168.1.5:40000".to_owned(),
+            server: "203.0.113.9:443".to_owned(),
+            direction: "up".to_owned(),
+            state: "open".to_owned(),
+            ..Flow::default()
+        }];
+        view
+    }
+
+    #[test]
+    fn everything_is_there_in_every_size() {
+        let mut view = view();
+        for (width, height) in [(80, 24), (60, 20), (120, 40), (200, 60)] {
+            let shown = screen(&view, width, height);
+            for part in
+                ["LOCKED", "standing queue", "dsl", "195 kb/s", "▲▲▲▲", "192.168.1.5", "1.20 s", "q leave"]
+            {
+                assert!(shown.contains(part), "{part} at {width}x{height} in\n{shown}");
+            }
+        }
+        view.redact = true;
+        let hidden = screen(&view, 80, 24);
+        assert!(!hidden.contains("192.168.1.5") && hidden.contains("192.168.x.x"), "{hidden}");
+    }
+
+    #[test]
+    fn a_full_queue_fills_its_graph() {
+        let shown = screen(&view(), 80, 30);
+        let full = shown.lines().filter(|line| line.matches('█').count() > 70).count();
+        assert!(full >= 3, "{shown}");
+    }
+
+    #[test]
+    fn no_size_is_too_small_to_say_so() {
+        let view = view();
+        for width in 1..=90 {
+            for height in 1..=26 {
+                screen(&view, width, height);
+            }
+        }
+        assert!(screen(&view, 39, 9).contains("too small"));
+    }
+
+    #[test]
+    fn help_names_every_key() {
+        let mut view = view();
+        view.help = true;
+        let shown = screen(&view, 80, 24);
+        for (key, deed) in crate::top::keys::KEYS {
+            assert!(shown.contains(key) && shown.contains(&deed[..deed.len().min(20)]), "{key} in\n{shown}");
+        }
+    }
+}

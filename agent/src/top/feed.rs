@@ -1,0 +1,246 @@
+//! Asks the agent, on a thread of its own, and tries again as long as it has to.
+
+use std::io;
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use super::address::Address;
+use super::client::{Client, Trouble};
+use super::sse::{Event, Reader};
+use super::wire::{Flows, Link, State, Tick};
+
+/// What has come from the agent.
+#[derive(Debug)]
+pub(super) enum News {
+    State(State),
+    Link(Box<Link>),
+    Tick(Tick),
+    /// A reading without a stream, standing for so many seconds.
+    Held(f64),
+    Flows(Flows),
+    /// No answer. It is asked again.
+    Trouble(Trouble),
+    /// A signal asks to end.
+    Stopped,
+}
+
+/// What the user wants to see.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Wish {
+    /// The first link if not given.
+    pub(super) link: Option<String>,
+    /// Flows that carried most first, not the fastest.
+    pub(super) by_bytes: bool,
+}
+
+/// The thread and the ways to it.
+#[derive(Debug)]
+pub(super) struct Feed {
+    news: Receiver<News>,
+    wish: watch::Sender<Wish>,
+}
+
+impl Feed {
+    /// Starts asking.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub(super) fn start(address: Address, wish: Wish) -> io::Result<Self> {
+        let (sender, news) = mpsc::channel();
+        let (wish, wished) = watch::channel(wish);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        std::thread::Builder::new().name("feed".to_owned()).spawn(move || {
+            runtime.block_on(async {
+                let asking = Asking { client: Client::new(address), news: sender.clone(), wished };
+                tokio::select! {
+                    () = asking.run() => {}
+                    () = told_to_end() => {
+                        // Nobody is left to tell if this fails.
+                        let _ = sender.send(News::Stopped);
+                    }
+                }
+            });
+        })?;
+        Ok(Self { news, wish })
+    }
+
+    /// The next piece of news, if one is there.
+    pub(super) fn news(&self) -> Result<News, TryRecvError> {
+        self.news.try_recv()
+    }
+
+    /// Tells what is wanted from now on.
+    pub(super) fn wish(&self, wish: Wish) {
+        self.wish.send_if_modified(|current| {
+            let changed = *current != wish;
+            *current = wish;
+            changed
+        });
+    }
+}
+
+/// SIGTERM, or SIGHUP when the SSH connection goes. In raw mode Ctrl-C is a key.
+async fn told_to_end() {
+    let (Ok(mut term), Ok(mut hangup)) = (signal(SignalKind::terminate()), signal(SignalKind::hangup()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = hangup.recv() => {}
+    }
+}
+
+struct Asking {
+    client: Client,
+    news: Sender<News>,
+    wished: watch::Receiver<Wish>,
+}
+
+/// Why a round of asking ended.
+enum End {
+    Trouble(Trouble),
+    /// The user wants something else.
+    Wish,
+    /// The view is gone.
+    Unheard,
+}
+
+impl From<Trouble> for End {
+    fn from(trouble: Trouble) -> Self {
+        Self::Trouble(trouble)
+    }
+}
+
+impl Asking {
+    /// Between two attempts to reach the agent.
+    const PAUSE: Duration = Duration::from_secs(1);
+    /// State and flows.
+    const POLL: Duration = Duration::from_secs(1);
+    /// State where there is no stream.
+    const QUICK_POLL: Duration = Duration::from_millis(200);
+
+    async fn run(mut self) {
+        loop {
+            match self.round().await {
+                End::Unheard => return,
+                End::Wish => {}
+                End::Trouble(trouble) => {
+                    if self.news.send(News::Trouble(trouble)).is_err() {
+                        return;
+                    }
+                    sleep(Self::PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn round(&mut self) -> End {
+        let result = self.ask().await;
+        result.err().unwrap_or(End::Wish)
+    }
+
+    fn tell(&self, news: News) -> Result<(), End> {
+        self.news.send(news).map_err(|_| End::Unheard)
+    }
+
+    async fn ask(&mut self) -> Result<(), End> {
+        let wish = self.wished.borrow_and_update().clone();
+        let state: State = self.client.json("/api/v1/state").await?;
+        let names = state.links.iter().map(|link| &link.name);
+        let link = names.clone().find(|name| wish.link.as_ref() == Some(name)).or(names.clone().next());
+        let link = link.map(|name| escaped(name));
+        self.tell(News::State(state))?;
+        let of_link = link.map(|name| format!("&link={name}")).unwrap_or_default();
+        let sort = if wish.by_bytes { "bytes" } else { "rate" };
+        let flows = format!("/api/v1/flows?limit=200&sort={sort}{of_link}");
+        let stream = format!("/api/v1/stream?{}", of_link.trim_start_matches('&'));
+        let mut wished = self.wished.clone();
+        tokio::select! {
+            ended = self.poll(&flows) => ended,
+            ended = self.watch(&stream) => ended,
+            changed = wished.changed() => if changed.is_ok() { Ok(()) } else { Err(End::Unheard) },
+        }
+    }
+
+    /// What changes slowly, once a second.
+    async fn poll(&self, flows: &str) -> Result<(), End> {
+        let mut clock = interval(Self::POLL);
+        clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            clock.tick().await;
+            self.tell(News::Flows(self.client.json(flows).await?))?;
+            self.tell(News::State(self.client.json("/api/v1/state").await?))?;
+        }
+    }
+
+    /// What changes fast.
+    async fn watch(&self, path: &str) -> Result<(), End> {
+        let mut body = match self.client.stream(path).await {
+            Ok(body) => body,
+            Err(trouble) if trouble.unknown_path => return self.watch_state().await,
+            Err(trouble) => return Err(trouble.into()),
+        };
+        let mut reader = Reader::default();
+        while let Some(part) = body.next().await? {
+            for event in reader.push(&part) {
+                if let Some(news) = understood(&event) {
+                    self.tell(news)?;
+                }
+            }
+        }
+        Err(Trouble {
+            reason: "the agent ended the connection".to_owned(),
+            remedy: "is it being restarted?",
+            unknown_path: false,
+        }
+        .into())
+    }
+
+    /// An agent without a stream is asked for its state often instead.
+    async fn watch_state(&self) -> Result<(), End> {
+        let mut clock = interval(Self::QUICK_POLL);
+        clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            clock.tick().await;
+            self.tell(News::State(self.client.json("/api/v1/state").await?))?;
+            self.tell(News::Held(Self::QUICK_POLL.as_secs_f64()))?;
+        }
+    }
+}
+
+/// Events of a newer agent are passed over.
+fn understood(event: &Event) -> Option<News> {
+    match event.name.as_str() {
+        "tick" => serde_json::from_str(&event.data).ok().map(News::Tick),
+        "state" => serde_json::from_str(&event.data).ok().map(|link| News::Link(Box::new(link))),
+        _ => None,
+    }
+}
+
+/// For a query: everything but letters, digits and `-._~` as %XX (RFC 3986, 2.1).
+fn escaped(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                char::from(byte).to_string()
+            }
+            _ => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_escaped() {
+        assert_eq!(escaped("wan0.7"), "wan0.7");
+        assert_eq!(escaped("Büro & co"), "B%C3%BCro%20%26%20co");
+    }
+}

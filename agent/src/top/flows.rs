@@ -1,0 +1,124 @@
+//! Which flows are shown, in which order, and how their ends are written.
+
+use std::cmp::Ordering;
+
+use super::text;
+use super::wire::Flow;
+
+/// What makes a flow come first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Sort {
+    #[default]
+    Rate,
+    Bytes,
+    Rtt,
+    InFlight,
+    Retransmitted,
+}
+
+impl Sort {
+    const ALL: [Self; 5] = [Self::Rate, Self::Bytes, Self::Rtt, Self::InFlight, Self::Retransmitted];
+
+    pub(super) fn next(self) -> Self {
+        Self::ALL[(self as usize + 1) % Self::ALL.len()]
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Rate => "rate",
+            Self::Bytes => "bytes",
+            Self::Rtt => "round trip",
+            Self::InFlight => "in flight",
+            Self::Retransmitted => "retransmissions",
+        }
+    }
+
+    fn rank(self, flow: &Flow) -> f64 {
+        match self {
+            Self::Rate => flow.throughput_bps(),
+            Self::Bytes => flow.bytes() as f64,
+            Self::Rtt => flow.rtt_s().unwrap_or(-1.0),
+            Self::InFlight => flow.in_flight_bytes() as f64,
+            Self::Retransmitted => flow.retransmitted_segments() as f64,
+        }
+    }
+}
+
+/// A flow as it is shown.
+#[derive(Clone, Debug)]
+pub(super) struct Row<'a> {
+    pub(super) home: String,
+    pub(super) remote: String,
+    pub(super) flow: &'a Flow,
+}
+
+/// The flows that pass the filter, first those that the order puts first. The filter sees what the user sees: hidden
+/// addresses cannot be searched for.
+pub(super) fn rows<'a>(flows: &'a [Flow], sort: Sort, filter: &str, redact: bool) -> Vec<Row<'a>> {
+    let shown = |end: &str| if redact { text::redacted(end) } else { end.to_owned() };
+    let filter = filter.to_lowercase();
+    let matches = |row: &Row<'_>| {
+        let words = [&row.home, &row.remote, &row.flow.direction, &row.flow.state];
+        filter.split_whitespace().all(|part| words.iter().any(|word| word.to_lowercase().contains(part)))
+    };
+    let mut rows: Vec<Row<'_>> = flows
+        .iter()
+        .map(|flow| {
+            let (home, remote) = flow.ends();
+            Row { home: shown(home), remote: shown(remote), flow }
+        })
+        .filter(matches)
+        .collect();
+    rows.sort_by(|a, b| descending(sort.rank(a.flow), sort.rank(b.flow)));
+    rows
+}
+
+fn descending(a: f64, b: f64) -> Ordering {
+    b.total_cmp(&a)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::top::wire::Half;
+
+    fn flow(client: &str, server: &str, rate: f64, rtt: Option<f64>) -> Flow {
+        let up = Half { throughput_bps: rate, rtt_last_s: rtt, ..Half::default() };
+        Flow {
+            client: client.to_owned(),
+            server: server.to_owned(),
+            home: "client".to_owned(),
+            direction: "up".to_owned(),
+            state: "open".to_owned(),
+            up,
+            ..Flow::default()
+        }
+    }
+
+    #[test]
+    fn flows_are_sorted_filtered_and_hidden() {
+        let flows = [
+            flow("192.168.1.5:40000", "203.0.113.9:443", 5.0, None),
+            flow("192.168.1.6:40001", "198.51.100.2:80", 9.0, Some(0.2)),
+            flow("192.168.1.5:40002", "198.51.100.2:80", 1.0, Some(0.3)),
+        ];
+        let remotes =
+            |rows: Vec<Row<'_>>| rows.into_iter().map(|row| row.flow.up.throughput_bps).collect::<Vec<_>>();
+        assert_eq!(remotes(rows(&flows, Sort::Rate, "", false)), [9.0, 5.0, 1.0]);
+        assert_eq!(remotes(rows(&flows, Sort::Rtt, "", false)), [1.0, 9.0, 5.0]);
+        assert_eq!(remotes(rows(&flows, Sort::Rate, "192.168.1.5", false)), [5.0, 1.0]);
+        assert_eq!(remotes(rows(&flows, Sort::Rate, "198.51 OPEN 1.5", false)), [1.0]);
+        let hidden = rows(&flows, Sort::Rate, "", true);
+        assert_eq!((hidden[0].home.as_str(), hidden[0].remote.as_str()), ("192.168.x.x", "198.51.x.x"));
+        assert!(rows(&flows, Sort::Rate, "192.168.1.5", true).is_empty());
+    }
+
+    #[test]
+    fn every_order_leads_to_the_next_and_back() {
+        let mut sort = Sort::default();
+        for _ in Sort::ALL {
+            sort = sort.next();
+        }
+        assert_eq!(sort, Sort::default());
+    }
+}

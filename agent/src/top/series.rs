@@ -1,0 +1,232 @@
+//! The newest queue levels and phases, at the 10 ms of the agent's history.
+
+use std::collections::VecDeque;
+
+use super::wire::{Levels, Tick};
+
+/// Bytes in a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Level {
+    /// Without the ACKs.
+    pub(super) data: f32,
+    /// Pure ACKs.
+    pub(super) ack: f32,
+}
+
+impl Level {
+    pub(super) fn total(self) -> f32 {
+        self.data + self.ack
+    }
+}
+
+/// The three cases of paper 000, §3, and their absence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    UplinkBound,
+    DownlinkBound,
+    Balanced,
+    Idle,
+}
+
+impl Phase {
+    pub(super) const ALL: [Self; 4] = [Self::UplinkBound, Self::DownlinkBound, Self::Balanced, Self::Idle];
+
+    /// By its name in the API.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|phase| phase.name() == name)
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::UplinkBound => "uplink_bound",
+            Self::DownlinkBound => "downlink_bound",
+            Self::Balanced => "balanced",
+            Self::Idle => "idle",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Point {
+    up: Option<Level>,
+    down: Option<Level>,
+    phase: Option<Phase>,
+}
+
+/// What is shown in one column.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Column {
+    /// Mean of the uplink queue.
+    pub(super) up: Option<Level>,
+    /// Mean of the downlink queue.
+    pub(super) down: Option<Level>,
+    /// The phase that held longest.
+    pub(super) phase: Option<Phase>,
+}
+
+/// A ring of points.
+#[derive(Debug, Default)]
+pub(super) struct Series {
+    points: VecDeque<Point>,
+    /// Points ever pushed: columns begin at multiples of their width, so that they do not flicker as time goes on.
+    pushed: u64,
+    at_s: Option<f64>,
+}
+
+impl Series {
+    /// Seconds from point to point.
+    pub(super) const STEP: f64 = 0.01;
+    /// The longest time that can be shown, seconds.
+    pub(super) const SPAN: f64 = 120.0;
+    const CAPACITY: usize = (Self::SPAN / Self::STEP) as usize;
+
+    /// Adds what a tick brings, after a gap for what it shows to be missing.
+    pub(super) fn tick(&mut self, tick: &Tick) {
+        let lengths = [&tick.up, &tick.down].map(|levels| levels.queue_bytes.as_ref().map_or(0, Vec::len));
+        let count = lengths.into_iter().max().filter(|&count| count > 0).unwrap_or(10);
+        let step = if tick.step_s > 0.0 { tick.step_s } else { Self::STEP };
+        if let Some(before) = self.at_s {
+            let missing = ((tick.at_s - before) / step).round() - count as f64;
+            // A clock that goes back is another agent's.
+            if missing < -(count as f64) {
+                *self = Self::default();
+            } else {
+                self.gap(missing);
+            }
+        }
+        self.at_s = Some(tick.at_s);
+        let phase = tick.phase.as_deref().and_then(Phase::named);
+        for index in 0..count {
+            self.push(Point { up: level(&tick.up, index), down: level(&tick.down, index), phase });
+        }
+    }
+
+    /// Adds a reading that stands for `seconds`, where there is no stream.
+    pub(super) fn hold(
+        &mut self,
+        seconds: f64,
+        up: Option<Level>,
+        down: Option<Level>,
+        phase: Option<Phase>,
+    ) {
+        let count = (seconds / Self::STEP).clamp(1.0, Self::CAPACITY as f64) as usize;
+        for _ in 0..count {
+            self.push(Point { up, down, phase });
+        }
+    }
+
+    fn gap(&mut self, points: f64) {
+        for _ in 0..points.clamp(0.0, Self::CAPACITY as f64) as usize {
+            self.push(Point::default());
+        }
+    }
+
+    fn push(&mut self, point: Point) {
+        if self.points.len() == Self::CAPACITY {
+            self.points.pop_front();
+        }
+        self.points.push_back(point);
+        self.pushed += 1;
+    }
+
+    /// The last `seconds` in so many columns, oldest first; columns before the first point are empty.
+    pub(super) fn columns(&self, seconds: f64, columns: usize) -> Vec<Column> {
+        if columns == 0 {
+            return Vec::new();
+        }
+        let width = ((seconds / Self::STEP) as u64 / columns as u64).max(1);
+        let first_kept = self.pushed - self.points.len() as u64;
+        let last = self.pushed / width;
+        let column = |index: u64| {
+            let from = (index * width).max(first_kept) - first_kept;
+            let to = ((index + 1) * width).clamp(first_kept, self.pushed) - first_kept;
+            if from >= to {
+                return Column::default();
+            }
+            mean(self.points.range(from as usize..to as usize))
+        };
+        (0..columns as u64).rev().map(|back| last.checked_sub(back).map(column).unwrap_or_default()).collect()
+    }
+}
+
+fn level(levels: &Levels, index: usize) -> Option<Level> {
+    let total = (*levels.queue_bytes.as_ref()?.get(index)?)?;
+    let ack = levels.queue_ack_bytes.as_ref().and_then(|acks| *acks.get(index)?).unwrap_or(0.0);
+    Some(Level { data: (total - ack).max(0.0), ack: ack.min(total) })
+}
+
+fn mean<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> Column {
+    let mean_of = |part: fn(&Point) -> Option<Level>| {
+        let (mut sum, mut count) = (Level::default(), 0.0);
+        for level in points.clone().filter_map(part) {
+            sum = Level { data: sum.data + level.data, ack: sum.ack + level.ack };
+            count += 1.0;
+        }
+        (count > 0.0).then(|| Level { data: sum.data / count, ack: sum.ack / count })
+    };
+    let mut held = [0; Phase::ALL.len()];
+    for phase in points.clone().filter_map(|point| point.phase) {
+        held[phase as usize] += 1;
+    }
+    let longest = Phase::ALL.into_iter().max_by_key(|&phase| held[phase as usize]);
+    Column {
+        up: mean_of(|point| point.up),
+        down: mean_of(|point| point.down),
+        phase: longest.filter(|&phase| held[phase as usize] > 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tick(at_s: f64, bytes: f32, acks: f32, phase: &str) -> Tick {
+        let levels = |bytes: f32, acks: f32| Levels {
+            queue_bytes: Some(vec![Some(bytes); 10]),
+            queue_ack_bytes: Some(vec![Some(acks); 10]),
+        };
+        Tick {
+            at_s,
+            step_s: 0.01,
+            up: levels(bytes, acks),
+            down: Levels { queue_bytes: None, queue_ack_bytes: None },
+            phase: Some(phase.to_owned()),
+        }
+    }
+
+    #[test]
+    fn columns_are_means_and_the_phase_that_held_longest() {
+        let mut series = Series::default();
+        series.tick(&tick(0.1, 1000.0, 100.0, "idle"));
+        series.tick(&tick(0.2, 3000.0, 300.0, "uplink_bound"));
+        series.tick(&tick(0.3, 3000.0, 300.0, "uplink_bound"));
+        // Columns of 30 points: the newest has just begun and is empty.
+        let columns = series.columns(0.6, 2);
+        assert_eq!(columns.len(), 2);
+        let up = columns[0].up.expect("known");
+        assert!((up.total() - 7000.0 / 3.0).abs() < 1.0 && (up.ack - 700.0 / 3.0).abs() < 1.0, "{up:?}");
+        assert_eq!((columns[0].down, columns[0].phase), (None, Some(Phase::UplinkBound)));
+        assert_eq!(columns[1], Column::default());
+    }
+
+    #[test]
+    fn what_is_missing_is_a_gap_and_a_new_agent_begins_anew() {
+        let mut series = Series::default();
+        series.tick(&tick(10.0, 1.0, 0.0, "idle"));
+        series.tick(&tick(11.0, 1.0, 0.0, "idle"));
+        assert_eq!(series.points.len(), 110);
+        assert_eq!(series.points.iter().filter(|point| point.up.is_none()).count(), 90);
+        series.tick(&tick(0.5, 1.0, 0.0, "idle"));
+        assert_eq!(series.points.len(), 10);
+    }
+
+    #[test]
+    fn the_ring_is_bounded() {
+        let mut series = Series::default();
+        series.hold(1e9, None, None, None);
+        series.hold(100.0, Some(Level { data: 5.0, ack: 0.0 }), None, None);
+        assert_eq!(series.points.len(), Series::CAPACITY);
+        let columns = series.columns(Series::SPAN, 120);
+        assert_eq!(columns.iter().filter(|column| column.up.is_some()).count(), 100);
+    }
+}
