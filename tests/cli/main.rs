@@ -13,3 +13,4 @@ mod netns;
 mod refusals;
 mod reload;
 mod service;
+mod top;

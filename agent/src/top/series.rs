@@ -136,7 +136,7 @@ impl Series {
         }
         let width = ((seconds / Self::STEP) as u64 / columns as u64).max(1);
         let first_kept = self.pushed - self.points.len() as u64;
-        let last = self.pushed / width;
+        let last = self.pushed.saturating_sub(1) / width;
         let column = |index: u64| {
             let from = (index * width).max(first_kept) - first_kept;
             let to = ((index + 1) * width).clamp(first_kept, self.pushed) - first_kept;
@@ -200,13 +200,13 @@ mod tests {
         series.tick(&tick(0.1, 1000.0, 100.0, "idle"));
         series.tick(&tick(0.2, 3000.0, 300.0, "uplink_bound"));
         series.tick(&tick(0.3, 3000.0, 300.0, "uplink_bound"));
-        // Columns of 30 points: the newest has just begun and is empty.
+        // Columns of 30 points.
         let columns = series.columns(0.6, 2);
         assert_eq!(columns.len(), 2);
-        let up = columns[0].up.expect("known");
+        let up = columns[1].up.expect("known");
         assert!((up.total() - 7000.0 / 3.0).abs() < 1.0 && (up.ack - 700.0 / 3.0).abs() < 1.0, "{up:?}");
-        assert_eq!((columns[0].down, columns[0].phase), (None, Some(Phase::UplinkBound)));
-        assert_eq!(columns[1], Column::default());
+        assert_eq!((columns[1].down, columns[1].phase), (None, Some(Phase::UplinkBound)));
+        assert_eq!(columns[0], Column::default());
     }
 
     #[test]

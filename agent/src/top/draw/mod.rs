@@ -19,7 +19,9 @@ use super::wire::Link;
 /// Below this nothing useful fits.
 const SMALLEST: (u16, u16) = (40, 10);
 /// Rows of a graph: with fewer it is left out, with more the flows get the room.
-const GRAPH: (u16, u16) = (3, 12);
+const GRAPH: (u16, u16) = (2, 12);
+/// Least rows for the flows: a header, some flows, and how many there are.
+const FLOWS: u16 = 5;
 
 /// Draws the whole screen.
 pub(super) fn draw(frame: &mut Frame<'_>, view: &View, palette: Palette) {
@@ -66,9 +68,9 @@ fn draw_link(frame: &mut Frame<'_>, area: Rect, view: &View, link: &Link, palett
     let figures = head::figures(link, area.width, palette);
     let figure_rows = figures.len() as u16;
     let strip_rows = 2;
-    // The rest is shared: each graph has a line of text above it; the flows need their header and a few rows.
+    // The rest is shared; each graph has a line of text above it.
     let rest = area.height.saturating_sub(head_rows + figure_rows + strip_rows);
-    let graph = (rest.saturating_sub(6) / 2).saturating_sub(1).min(GRAPH.1);
+    let graph = (rest.saturating_sub(FLOWS) / 2).saturating_sub(1).min(GRAPH.1);
     let graph_rows = if graph < GRAPH.0 { 0 } else { graph + 1 };
     let [head, strip, up, down, text, table] = Layout::vertical([
         Constraint::Length(head_rows),
@@ -143,7 +145,7 @@ mod tests {
         for (width, height) in [(80, 24), (60, 20), (120, 40), (200, 60)] {
             let shown = screen(&view, width, height);
             for part in
-                ["LOCKED", "standing queue", "dsl", "195 kb/s", "▲▲▲▲", "192.168.1.5", "1.20 s", "q leave"]
+                ["LOCKED", "standing queue", "dsl", "195 kb/s", "▲▲▲▲", "203.0.113.9", "1.20 s", "q leave"]
             {
                 assert!(shown.contains(part), "{part} at {width}x{height} in\n{shown}");
             }
@@ -163,7 +165,7 @@ mod tests {
     #[test]
     fn no_size_is_too_small_to_say_so() {
         let view = view();
-        for width in 1..=90 {
+        for width in [1, 2, 5, 20, 39, 40, 41, 55, 90] {
             for height in 1..=26 {
                 screen(&view, width, height);
             }
