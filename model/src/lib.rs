@@ -5,6 +5,7 @@
 //! * [`sample`] is the one input, [`detector`] the one that judges it, [`findings`] what it says.
 //! * [`ratio`] predicts the throughput ratio (000 Eq. 1–11).
 //! * [`buffer`] finds the level of a buffer that only shows in how long answers take (000 Eq. 1).
+//! * [`filter`]: reference ACK filters (paper 002), simulated.
 //! * [`rate`], [`segment`], [`link`] are the vocabulary.
 #![forbid(unsafe_code)]
 
@@ -13,6 +14,7 @@ pub mod buffer;
 mod compression;
 pub mod detector;
 pub mod fairness;
+pub mod filter;
 pub mod findings;
 mod flows;
 pub mod history;
