@@ -6,6 +6,7 @@ pub mod config;
 mod doctor;
 pub mod exit;
 pub mod http;
+pub mod journal;
 mod log;
 pub mod metrics;
 pub mod net;

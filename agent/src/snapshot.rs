@@ -5,6 +5,7 @@
 
 #[cfg(test)]
 pub(crate) mod example;
+mod findings;
 mod flows;
 mod queue;
 
@@ -18,6 +19,7 @@ use tokio::sync::watch;
 use crate::bpf::abi;
 use crate::bpf::{MapFill, ProgramStatus};
 
+pub use findings::{Findings, Tick, TickDirection, Unsent};
 pub use flows::{FlowKey, FlowRow, FlowSweep, FlowTotals, HalfRow};
 pub use queue::QueueSnapshot;
 
@@ -50,6 +52,14 @@ pub struct LinkSnapshot {
     pub cwnd_source: &'static str,
     /// How reading from the kernel goes; index with [`Reading`].
     pub readings: [ReadingHealth; Reading::ALL.len()],
+    /// What the detector says; nothing while the link is not measured.
+    pub findings: Option<Arc<Findings>>,
+    /// The newest tick.
+    pub tick: Arc<Tick>,
+    /// What did not reach its reader.
+    pub unsent: Arc<Unsent>,
+    /// What is measured less well than it could be, and the remedy.
+    pub degraded: Arc<[String]>,
 }
 
 impl LinkSnapshot {
@@ -148,6 +158,8 @@ pub enum RateSource {
     Config,
     /// The device's qdisc shapes to it.
     Qdisc,
+    /// Measured from the traffic.
+    Learnt,
 }
 
 impl RateSource {
@@ -156,6 +168,7 @@ impl RateSource {
         match self {
             Self::Config => "config",
             Self::Qdisc => "qdisc",
+            Self::Learnt => "learnt",
         }
     }
 }
@@ -209,6 +222,11 @@ impl Board {
     /// A board over the links' channels.
     pub fn new(links: Vec<watch::Receiver<Arc<LinkSnapshot>>>) -> Self {
         Self { links }
+    }
+
+    /// The channel of every link.
+    pub fn links(&self) -> &[watch::Receiver<Arc<LinkSnapshot>>] {
+        &self.links
     }
 
     /// The newest snapshot of every link.

@@ -152,10 +152,30 @@ impl Detector {
         self.link = link;
     }
 
+    /// Compares with these from now on, as when the configuration changes.
+    pub fn set_thresholds(&mut self, thresholds: Thresholds) {
+        self.thresholds = thresholds;
+    }
+
     /// `C_x` in bytes per second and where it comes from: what was told, else what was learnt.
     pub fn capacity(&self, direction: Direction) -> Option<Known> {
         let told = self.link.capacity[direction].filter(|_| self.link.capacity(direction).is_some());
         told.or_else(|| self.learner[direction].capacity())
+    }
+
+    /// The case that holds and since when; `None` without evidence.
+    pub fn phase(&self) -> Option<(Phase, Duration)> {
+        self.phases.current()
+    }
+
+    /// `d_x`, bytes; `None` for a buffer that cannot be seen.
+    pub fn standing_bytes(&self, direction: Direction) -> Option<f64> {
+        self.phases.standing()[direction]
+    }
+
+    /// Samples rejected because they did not follow in time.
+    pub fn rejected_samples(&self) -> u64 {
+        self.rejected
     }
 
     /// Sums over the whole run.

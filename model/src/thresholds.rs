@@ -1,5 +1,6 @@
 //! Every number the detector compares with, in one place. `docs/detector.md` gives the reasons at length.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -107,7 +108,89 @@ impl Default for Thresholds {
     }
 }
 
+/// A threshold nothing could be compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unusable {
+    /// Its name, as it is configured.
+    pub key: &'static str,
+    /// What is wrong with its value.
+    pub reason: String,
+    /// What is allowed.
+    pub remedy: String,
+}
+
 impl Thresholds {
+    /// The first threshold that is out of range or contradicts another one.
+    pub fn unusable(&self) -> Option<Unusable> {
+        self.out_of_range().or_else(|| self.contradiction())
+    }
+
+    fn out_of_range(&self) -> Option<Unusable> {
+        let none_or_all = 0.0..=1.0;
+        let figures = [
+            ("segment-bytes", self.segment_bytes, 64.0..=65_535.0),
+            ("standing-enter-segments", self.standing_enter_segments, 0.01..=1000.0),
+            ("standing-leave-segments", self.standing_leave_segments, 0.0..=1000.0),
+            ("phase-dwell-round-trips", self.phase_dwell_round_trips, 0.0..=100.0),
+            ("window-margin", self.window_margin, 0.0..=0.9),
+            ("horizon-round-trips", self.horizon_round_trips, 1.0..=10_000.0),
+            ("evidence-round-trips", self.evidence_round_trips, 1.0..=1000.0),
+            ("bulk-active-share", self.bulk_active_share, none_or_all.clone()),
+            ("bulk-in-flight-segments", self.bulk_in_flight_segments, 0.0..=1000.0),
+            ("bulk-long-flow-share", self.bulk_long_flow_share, none_or_all.clone()),
+            ("application-limited-variation", self.application_limited_variation, 0.0..=10.0),
+            ("swing-share", self.swing_share, 0.01..=0.5),
+            ("swing-switches", self.swing_switches as f64, 2.0..=1000.0),
+            ("locked-share", self.locked_share, 0.5..=1.0),
+            ("starved-utilization", self.starved_utilization, none_or_all.clone()),
+            ("in-phase-correlation", self.in_phase_correlation, none_or_all.clone()),
+            ("long-burst-share", self.long_burst_share, none_or_all),
+            ("unfair-share-ratio", self.unfair_share_ratio, 1.0..=1000.0),
+            ("far-round-trip-ratio", self.far_round_trip_ratio, 1.01..=1000.0),
+        ];
+        let seconds = |seconds: u64| Span(Duration::from_secs(seconds));
+        let instant = Span(Duration::from_millis(1));
+        let spans = [
+            ("shortest-round-trip", self.shortest_round_trip, instant..=seconds(60)),
+            ("longest-round-trip", self.longest_round_trip, instant..=seconds(60)),
+            ("assumed-round-trip", self.assumed_round_trip, instant..=seconds(60)),
+            ("shortest-horizon", self.shortest_horizon, seconds(1)..=seconds(120)),
+            ("longest-horizon", self.longest_horizon, seconds(1)..=seconds(120)),
+            ("evidence", self.evidence, seconds(1)..=seconds(120)),
+            ("activity", self.activity, seconds(1)..=seconds(60)),
+            ("short-flow", self.short_flow, seconds(0)..=seconds(60)),
+            ("verdict-dwell", self.verdict_dwell, seconds(0)..=seconds(60)),
+        ];
+        let figure = figures.into_iter().find_map(|(key, value, range)| {
+            // A figure that is no number is in no range.
+            (!range.contains(&value)).then(|| out_of(key, value, *range.start(), *range.end()))
+        });
+        let span = || {
+            spans.into_iter().find_map(|(key, value, range)| {
+                (!range.contains(&value)).then(|| out_of(key, value, *range.start(), *range.end()))
+            })
+        };
+        figure.or_else(span)
+    }
+
+    fn contradiction(&self) -> Option<Unusable> {
+        let above = |key: &'static str, other: &str| Unusable {
+            key,
+            reason: format!("it is above {other}"),
+            remedy: "exchange the two, or give only one of them".to_owned(),
+        };
+        if self.standing_leave_segments > self.standing_enter_segments {
+            return Some(above("standing-leave-segments", "standing-enter-segments"));
+        }
+        if self.shortest_round_trip > self.longest_round_trip {
+            return Some(above("shortest-round-trip", "longest-round-trip"));
+        }
+        if self.shortest_horizon > self.longest_horizon {
+            return Some(above("shortest-horizon", "longest-horizon"));
+        }
+        None
+    }
+
     /// One RTT within the configured bounds.
     pub(crate) fn bounded_round_trip(&self, seconds: f64) -> Duration {
         let shortest = self.shortest_round_trip.0;
@@ -132,6 +215,14 @@ impl Thresholds {
     }
 }
 
+fn out_of<T: Display>(key: &'static str, value: T, least: T, most: T) -> Unusable {
+    Unusable {
+        key,
+        reason: format!("{value} is out of range"),
+        remedy: format!("allowed are {least} to {most}"),
+    }
+}
+
 /// `span · factor`; a factor that is not a sane number gives zero.
 pub(crate) fn times(span: Duration, factor: f64) -> Duration {
     Duration::try_from_secs_f64(span.as_secs_f64() * factor).unwrap_or_default()
@@ -149,6 +240,33 @@ mod tests {
         assert_eq!(thresholds.verdict_dwell.seconds(), 3.0);
         assert_eq!(thresholds.swing_share, Thresholds::default().swing_share);
         assert!(serde_json::from_str::<Thresholds>(r#"{"standing_enter": 2.0}"#).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_compared_with_is_named() {
+        let defaults = Thresholds::default;
+        assert_eq!(defaults().unusable(), None);
+        let span = |ms| Span(Duration::from_millis(ms));
+        for (thresholds, key, reason) in [
+            (Thresholds { locked_share: 80.0, ..defaults() }, "locked-share", "80 is out of range"),
+            (Thresholds { segment_bytes: f64::NAN, ..defaults() }, "segment-bytes", "NaN is out of range"),
+            (Thresholds { swing_switches: 0, ..defaults() }, "swing-switches", "0 is out of range"),
+            (Thresholds { evidence: span(1), ..defaults() }, "evidence", "1ms is out of range"),
+            (
+                Thresholds { shortest_horizon: span(61_000), ..defaults() },
+                "shortest-horizon",
+                "it is above longest-horizon",
+            ),
+            (
+                Thresholds { standing_leave_segments: 2.0, ..defaults() },
+                "standing-leave-segments",
+                "it is above standing-enter-segments",
+            ),
+        ] {
+            let unusable = thresholds.unusable().expect(key);
+            assert_eq!((unusable.key, unusable.reason.as_str()), (key, reason));
+            assert!(!unusable.remedy.is_empty());
+        }
     }
 
     #[test]

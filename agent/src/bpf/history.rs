@@ -275,6 +275,11 @@ impl RingReader {
 }
 
 /// The clock of `bpf_ktime_get_ns`, from the vDSO.
+pub(crate) fn monotonic() -> Duration {
+    Duration::from_nanos(monotonic_ns())
+}
+
+/// The same in nanoseconds.
 pub(crate) fn monotonic_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes one timespec; CLOCK_MONOTONIC is always there.

@@ -22,7 +22,7 @@ pub(crate) use attach::chain;
 pub use attach::{AttachReport, Hook, Mechanism, remove_leftovers};
 pub use cwnd::{Cwnd, CwndSource};
 pub use foreign::tcx_programs;
-pub(crate) use history::monotonic_ns;
+pub(crate) use history::{monotonic, monotonic_ns};
 pub use history::{BUCKET, Interval, RingReader};
 pub use probe::{OLDEST_KERNEL, Rung, RungStatus, probe};
 pub use programs::{LinkLayer, LinkPrograms, LoadOptions, MapFill, ProgramStatus};

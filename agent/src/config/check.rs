@@ -4,14 +4,15 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pendulum_model::rate::Span;
+use pendulum_model::thresholds::{Thresholds, Unusable};
 use toml::Spanned;
 
 use super::error::{ConfigError, Source};
-use super::{Config, DEFAULT_LISTEN, Flows, Link, Log, raw};
+use super::{Config, DEFAULT_LISTEN, Events, Flows, Link, Log, raw};
 
 /// The allowed values of one key, both ends included.
 pub(crate) struct Bounds<T> {
@@ -51,6 +52,8 @@ pub(super) fn check(text: &str, path: &Path) -> Result<Config, ConfigError> {
             idle_timeout: source.idle_timeout(file.flows.idle_timeout)?,
             top: source.number(file.flows.top, &TOP)? as usize,
         },
+        detector: source.detector(file.detector)?,
+        events: Events { log: file.events.log.map(|path| source.event_log(path)).transpose()? },
         log: Log { format: file.log.format, level: file.log.level },
         bpf_statistics: file.metrics.bpf_statistics.unwrap_or(true),
     })
@@ -59,6 +62,26 @@ pub(super) fn check(text: &str, path: &Path) -> Result<Config, ConfigError> {
 impl Source<'_> {
     fn listen(&self, listen: &Spanned<String>) -> Result<SocketAddr, ConfigError> {
         parse_listen(listen.get_ref()).map_err(|problem| self.problem(listen.span(), problem))
+    }
+
+    fn detector(&self, thresholds: Thresholds) -> Result<Thresholds, ConfigError> {
+        match thresholds.unusable() {
+            None => Ok(thresholds),
+            Some(Unusable { key, reason, remedy }) => {
+                Err(self.invalid(self.span_of(&["detector", key]), reason, remedy))
+            }
+        }
+    }
+
+    fn event_log(&self, path: Spanned<PathBuf>) -> Result<PathBuf, ConfigError> {
+        if path.get_ref().is_absolute() && path.get_ref().file_name().is_some() {
+            return Ok(path.into_inner());
+        }
+        Err(self.invalid(
+            path.span(),
+            format!("`{}` is not the absolute path of a file", path.get_ref().display()),
+            "write for example /var/log/pendulum/events.jsonl",
+        ))
     }
 
     fn links(&self, raw: Vec<Spanned<raw::Link>>) -> Result<Vec<Link>, ConfigError> {

@@ -107,6 +107,18 @@ impl Source<'_> {
         self.invalid(span, reason, remedy_for(&message))
     }
 
+    /// Where the value of a key stands; the start of the text if it does not.
+    pub(super) fn span_of(&self, path: &[&str]) -> Range<usize> {
+        let Ok(table) = DeTable::parse(self.text) else { return 0..0 };
+        let mut value = None;
+        let mut table = Some(table.get_ref());
+        for key in path {
+            value = table.and_then(|table| table.get(*key));
+            table = value.and_then(|value| value.get_ref().as_table());
+        }
+        value.map_or(0..0, Spanned::span)
+    }
+
     fn line(&self, offset: usize) -> usize {
         self.text.as_bytes().iter().take(offset).filter(|&&byte| byte == b'\n').count() + 1
     }

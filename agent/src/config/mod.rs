@@ -12,11 +12,12 @@ mod raw;
 mod tests;
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pendulum_model::rate::Rate;
 use pendulum_model::segment::Direction;
+use pendulum_model::thresholds::Thresholds;
 use serde::{Deserialize, Serialize};
 
 pub use active::{Active, Changes, Reloads};
@@ -32,7 +33,7 @@ pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4
 pub const DEFAULT_FILE: &str = "/etc/pendulum/pendulum.toml";
 
 /// A checked configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Address and port of the HTTP listener.
     pub listen: SocketAddr,
@@ -40,6 +41,10 @@ pub struct Config {
     pub links: Vec<Link>,
     /// The flow table's upkeep.
     pub flows: Flows,
+    /// What the detector compares with.
+    pub detector: Thresholds,
+    /// What happens to phase changes, verdicts and findings.
+    pub events: Events,
     /// The agent's own messages.
     pub log: Log,
     /// Whether the kernel measures run count and run time of BPF programs.
@@ -93,6 +98,13 @@ pub struct Flows {
     pub idle_timeout: Duration,
     /// Flows that the API lists when the request names no limit.
     pub top: usize,
+}
+
+/// What happens to phase changes, verdicts and findings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Events {
+    /// Each is a line of this file, if there is one.
+    pub log: Option<PathBuf>,
 }
 
 /// The agent's own messages.
@@ -170,6 +182,8 @@ impl Default for Config {
             listen: DEFAULT_LISTEN,
             links: Vec::new(),
             flows: Flows { idle_timeout: check::IDLE_TIMEOUT.default, top: check::TOP.default as usize },
+            detector: Thresholds::default(),
+            events: Events::default(),
             log: Log::default(),
             bpf_statistics: true,
         }

@@ -1,6 +1,9 @@
 //! The configuration file as it is written. Every field says its unit, its range and what happens without it.
 
+use std::path::PathBuf;
+
 use pendulum_model::rate::{Rate, Span};
+use pendulum_model::thresholds::Thresholds;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -18,6 +21,12 @@ pub(super) struct File {
     /// The flow table's upkeep.
     #[serde(default)]
     pub(super) flows: Flows,
+    /// What the detector compares with; every key is optional, `docs/detector.md` gives the reasons.
+    #[serde(default)]
+    pub(super) detector: Thresholds,
+    /// What happens to phase changes, verdicts and findings.
+    #[serde(default)]
+    pub(super) events: Events,
     /// The agent's own messages.
     #[serde(default)]
     pub(super) log: Log,
@@ -58,6 +67,14 @@ pub(super) struct Flows {
     pub(super) idle_timeout: Option<Spanned<Span>>,
     /// Flows that `/api/v1/flows` lists when the request names no limit; 1 to 10000. Default 20.
     pub(super) top: Option<Spanned<u32>>,
+}
+
+/// What happens to phase changes, verdicts and findings.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Events {
+    /// File that gets one JSON object for each, on a line of its own; an absolute path. Default: none.
+    pub(super) log: Option<Spanned<PathBuf>>,
 }
 
 /// The agent's own messages, on stderr.

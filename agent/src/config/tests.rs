@@ -19,6 +19,7 @@ fn shipped_example_is_accepted_and_shows_the_defaults() {
     let defaults = Config::default();
     assert_eq!((config.listen, config.log), (defaults.listen, defaults.log));
     assert_eq!((config.flows, config.bpf_statistics), (defaults.flows, defaults.bpf_statistics));
+    assert_eq!((config.detector, &config.events), (defaults.detector, &defaults.events));
     let [link] = config.links.as_slice() else { panic!("one link") };
     let plain = Link::new("ppp0");
     assert_eq!((link.max_flows, link.nursery), (plain.max_flows, plain.nursery));
@@ -26,6 +27,33 @@ fn shipped_example_is_accepted_and_shows_the_defaults() {
     assert_eq!((link.name.as_str(), link.lan.as_slice()), ("dsl", ["br-lan".to_owned()].as_slice()));
     assert_eq!(link.rate(Direction::Up), "10mbit".parse().ok());
     assert_eq!(link.rate(Direction::Down), "50mbit".parse().ok());
+}
+
+/// The detector's thresholds are configured by the model's own type.
+#[test]
+fn shipped_example_shows_every_threshold() {
+    let thresholds = serde_json::to_value(Config::default().detector).unwrap();
+    for key in thresholds.as_object().unwrap().keys() {
+        let shown = SHIPPED.lines().any(|line| line.split_once(" = ").is_some_and(|(name, _)| name == key));
+        assert!(shown, "deploy/pendulum.toml does not show `{key}`");
+    }
+}
+
+#[test]
+fn thresholds_and_event_log_are_taken_over() {
+    let config = parse(
+        "[[link]]\nwan = \"eth0\"\n[detector]\nlocked-share = 0.9\nswing-switches = 5\nevidence = \"8s\"\n\
+         [events]\nlog = \"/var/log/events.jsonl\"\n",
+    )
+    .unwrap();
+    let expected = Thresholds {
+        locked_share: 0.9,
+        swing_switches: 5,
+        evidence: "8s".parse().unwrap(),
+        ..Thresholds::default()
+    };
+    assert_eq!(config.detector, expected);
+    assert_eq!(config.events.log.as_deref(), Some(Path::new("/var/log/events.jsonl")));
 }
 
 /// Each key of the raw configuration has to be shown in the shipped example.
@@ -89,6 +117,26 @@ fn refusals_name_file_line_key_reason_and_remedy() {
         ),
         (&format!("{wan}[log]\nlevel = \"loud\"\n"), "test.toml:4: log.level: unknown variant `loud`"),
         (&format!("{wan}[[link]\n"), "test.toml:3: "),
+        (
+            &format!("{wan}[detector]\nswing-share = 0.2\nlocked-share = 80\n"),
+            "test.toml:5: detector.locked-share: 80 is out of range; allowed are 0.5 to 1",
+        ),
+        (
+            &format!("{wan}[detector]\nshortest-horizon = \"90s\"\n"),
+            "test.toml:4: detector.shortest-horizon: it is above longest-horizon",
+        ),
+        (
+            &format!("{wan}[detector]\nlock-share = 0.8\n"),
+            "test.toml:4: detector.lock-share: unknown key `lock-share`; did you mean `locked-share`?",
+        ),
+        (
+            &format!("{wan}[detector]\nevidence = 5\n"),
+            "test.toml:4: detector.evidence: invalid type",
+        ),
+        (
+            &format!("{wan}[events]\nlog = \"events.jsonl\"\n"),
+            "test.toml:4: events.log: `events.jsonl` is not the absolute path of a file",
+        ),
     ] {
         let message = refusal(text);
         assert!(message.starts_with(expected), "\n got {message}\nwant {expected}");

@@ -1,10 +1,13 @@
 //! The HTTP side: metrics, health, API, page. Reads snapshots, never the kernel.
 
 mod answer;
+mod events;
+mod findings;
 mod flows;
 mod page;
 mod server;
 mod state;
+mod stream;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +26,7 @@ use tokio::sync::watch;
 
 use crate::config::Active;
 use crate::exit::{Classified, Exit};
+use crate::journal::Journal;
 use crate::metrics::{Exposition, Format};
 use crate::snapshot::Board;
 
@@ -72,6 +76,9 @@ impl Classified for ListenError {
 #[derive(Debug)]
 pub struct App {
     board: Board,
+    journal: Journal,
+    /// Becomes true when the agent stops: streams end then.
+    stopping: watch::Receiver<bool>,
     exposition: Exposition,
     started: Instant,
     /// The configuration in use.
@@ -80,10 +87,18 @@ pub struct App {
 
 impl App {
     /// An app over the links of `board`. `statistics`: whether the kernel counts runs of BPF programs.
-    pub fn new(board: Board, active: watch::Receiver<Active>, statistics: bool) -> Self {
+    pub fn new(
+        board: Board,
+        journal: Journal,
+        active: watch::Receiver<Active>,
+        statistics: bool,
+        stopping: watch::Receiver<bool>,
+    ) -> Self {
         Self {
             exposition: Exposition::new(&board, active.clone(), statistics),
             board,
+            journal,
+            stopping,
             started: Instant::now(),
             active,
         }
@@ -99,6 +114,8 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/readyz", get(readyz))
         .route("/api/v1/state", get(state::state))
         .route("/api/v1/flows", get(flows::flows))
+        .route("/api/v1/events", get(events::events))
+        .route("/api/v1/stream", get(stream::stream))
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
         .with_state(app)

@@ -9,9 +9,10 @@ use axum::response::Response;
 use pendulum_model::segment::{Class, Direction};
 use serde::Serialize;
 
+use super::findings::FindingsReport;
 use super::{App, json};
 use crate::bpf::{MapFill, ProgramStatus, abi};
-use crate::metrics::{DROP_REASONS, LOST_REASONS, MARKS};
+use crate::metrics::{DROP_REASONS, MARKS, lost_by_reason};
 use crate::snapshot::{FlowSweep, LinkSnapshot, QueueSnapshot, RecentRtt};
 
 #[derive(Serialize)]
@@ -32,7 +33,7 @@ struct ConfigReport {
 }
 
 #[derive(Serialize)]
-struct Link {
+pub(super) struct Link {
     name: String,
     wan: String,
     device: &'static str,
@@ -42,6 +43,8 @@ struct Link {
     link: Capacity,
     directions: BTreeMap<&'static str, DirectionReport>,
     flow_table: FlowTable,
+    #[serde(flatten)]
+    findings: FindingsReport,
     losses: BTreeMap<&'static str, u64>,
     programs: Vec<Program>,
     maps: Vec<Map>,
@@ -93,6 +96,7 @@ struct Queue {
     ack_bytes: Option<u32>,
     ack_packets: Option<u32>,
     peak_bytes: u32,
+    standing_bytes: Option<f64>,
     limit_bytes: Option<u64>,
     drops: BTreeMap<&'static str, u64>,
 }
@@ -155,7 +159,7 @@ pub(super) async fn state(State(app): State<Arc<App>>) -> Response {
     json(StatusCode::OK, &report)
 }
 
-fn report(link: &LinkSnapshot) -> Link {
+pub(super) fn report(link: &LinkSnapshot) -> Link {
     let rate = |direction| link.direction(direction).rate;
     Link {
         name: link.name.to_string(),
@@ -178,7 +182,8 @@ fn report(link: &LinkSnapshot) -> Link {
             .map(|direction| (direction.name(), direction_report(link, direction)))
             .into(),
         flow_table: flow_table(link),
-        losses: LOST_REASONS.into_iter().zip(link.stats).collect(),
+        findings: FindingsReport::of(link),
+        losses: lost_by_reason(link).collect(),
         programs: link.programs.iter().map(program).collect(),
         maps: link.maps.iter().map(map).collect(),
     }
@@ -217,6 +222,7 @@ fn queue(queue: &QueueSnapshot) -> Queue {
         ack_bytes: queue.ack_bytes,
         ack_packets: queue.ack_packets,
         peak_bytes: queue.peak_bytes,
+        standing_bytes: queue.standing_bytes,
         limit_bytes: queue.limit_bytes,
         drops: DROP_REASONS.into_iter().zip(queue.drops).collect(),
     }

@@ -8,7 +8,9 @@ use crate::config::Config;
 use crate::snapshot::{LinkSnapshot, example};
 
 fn app(links: Vec<LinkSnapshot>) -> Router {
-    router(Arc::new(App::new(example::board(links), Active::start(Config::default()).1, true)))
+    let (journal, stopping) = (Journal::new(None), watch::channel(false).1);
+    let active = Active::start(Config::default()).1;
+    router(Arc::new(App::new(example::board(links), journal, active, true, stopping)))
 }
 
 async fn ask(router: Router, request: Request<Body>) -> (StatusCode, HeaderMap, String) {

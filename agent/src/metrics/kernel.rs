@@ -3,6 +3,7 @@
 use std::fmt::Result;
 use std::sync::Arc;
 
+use pendulum_model::segment::Direction;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
@@ -30,7 +31,7 @@ const CAPACITY: Family = Family::gauge("pendulum_map_capacity", None, "Entries t
 const LOST: Family = Family::counter(
     "pendulum_lost_total",
     None,
-    "Measurements that could not be made (completely) from a packet, by reason; the packets passed.",
+    "Measurements that could not be made (completely) from a packet, or did not reach their reader, by reason; the packets passed.",
 );
 const READ_OK: Family = Family::gauge(
     "pendulum_collector_success",
@@ -49,7 +50,7 @@ const READ_SECONDS: Family = Family::gauge(
 );
 
 /// Names of the first group of `enum pendulum_stat`, in its order.
-pub(crate) const LOST_REASONS: [&str; abi::PENDULUM_LOST_REASONS as usize] = [
+const LOST_REASONS: [&str; abi::PENDULUM_LOST_REASONS as usize] = [
     "link_header",
     "vlan_depth",
     "ip_header",
@@ -62,6 +63,22 @@ pub(crate) const LOST_REASONS: [&str; abi::PENDULUM_LOST_REASONS as usize] = [
     "ack_of_unseen",
     "sequence_jump",
 ];
+
+/// Everything that was lost on its way from a packet to a reader, by reason.
+pub(crate) fn lost_by_reason(link: &LinkSnapshot) -> impl Iterator<Item = (&'static str, u64)> {
+    let queue = link.direction(Direction::Up).queue.as_ref();
+    // Absent, not 0, while the link is not measured: they go on afterwards.
+    let measured = [
+        // Buckets of the history ring that the kernel had overwritten before they were read.
+        ("history_overwritten", queue.map(|queue| queue.lost_buckets)),
+        ("sample_rejected", link.findings.as_ref().map(|findings| findings.rejected_samples)),
+    ];
+    LOST_REASONS
+        .into_iter()
+        .zip(link.stats)
+        .chain(measured.into_iter().filter_map(|(reason, count)| Some((reason, count?))))
+        .chain([("event_log", link.unsent.events()), ("stream_client_slow", link.unsent.ticks())])
+}
 
 #[derive(Debug)]
 pub(super) struct Kernel {
@@ -127,8 +144,8 @@ fn maps(links: &[Arc<LinkSnapshot>], mut write: impl FnMut(Labels<'_>, &MapFill)
 
 fn lost(samples: &mut Samples<'_>, links: &[Arc<LinkSnapshot>]) -> Result {
     links.iter().try_for_each(|link| {
-        LOST_REASONS.iter().zip(&link.stats).try_for_each(|(reason, count)| {
-            samples.counter([("link", &*link.name), ("reason", reason)], *count)
+        lost_by_reason(link).try_for_each(|(reason, count)| {
+            samples.counter([("link", &*link.name), ("reason", reason)], count)
         })
     })
 }

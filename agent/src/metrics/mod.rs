@@ -5,6 +5,7 @@
 
 mod configuration;
 mod family;
+mod findings;
 mod flows;
 mod format;
 mod kernel;
@@ -22,7 +23,7 @@ use crate::config::Active;
 use crate::snapshot::Board;
 
 pub use format::Format;
-pub(crate) use kernel::LOST_REASONS;
+pub(crate) use kernel::lost_by_reason;
 pub(crate) use queue::DROP_REASONS;
 pub(crate) use traffic::MARKS;
 
@@ -40,6 +41,7 @@ impl Exposition {
         registry.register_collector(Box::new(flows::Flows::new(board.clone())));
         registry.register_collector(Box::new(link::Links::new(board.clone())));
         registry.register_collector(Box::new(queue::Queues::new(board.clone())));
+        registry.register_collector(Box::new(findings::Judgements::new(board.clone())));
         registry.register_collector(Box::new(kernel::Kernel::new(board.clone(), bpf_statistics)));
         registry.register_collector(Box::new(configuration::Configuration::new(active)));
         registry.register_collector(Box::new(process::Process));

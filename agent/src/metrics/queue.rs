@@ -20,6 +20,11 @@ const PEAK: Family = Family::gauge(
     Some("bytes"),
     "Most bytes in the queue since the reading before (100 ms).",
 );
+const STANDING: Family = Family::gauge(
+    "pendulum_queue_standing_bytes",
+    Some("bytes"),
+    "Bytes that have stood in the queue for a whole round trip; absent while that is not known.",
+);
 const LIMIT: Family = Family::gauge(
     "pendulum_queue_limit_bytes",
     Some("bytes"),
@@ -73,18 +78,19 @@ impl Queues {
 impl Collector for Queues {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result {
         let encoder = &mut encoder;
-        let mut gauge = |family: &Family, figure: fn(&QueueSnapshot) -> Option<u64>| {
+        let mut gauge = |family: &Family, figure: fn(&QueueSnapshot) -> Option<f64>| {
             family.write(encoder, |samples| {
                 self.each(|labels, queue| {
-                    figure(queue).map_or(Ok(()), |value| samples.gauge(labels, value as f64))
+                    figure(queue).map_or(Ok(()), |value| samples.gauge(labels, value))
                 })
             })
         };
         gauge(&BYTES, |queue| Some(queue.bytes.into()))?;
         gauge(&PACKETS, |queue| Some(queue.packets.into()))?;
-        gauge(&ACK_BYTES, |queue| queue.ack_bytes.map(u64::from))?;
+        gauge(&ACK_BYTES, |queue| queue.ack_bytes.map(f64::from))?;
         gauge(&PEAK, |queue| Some(queue.peak_bytes.into()))?;
-        gauge(&LIMIT, |queue| queue.limit_bytes)?;
+        gauge(&STANDING, |queue| queue.standing_bytes)?;
+        gauge(&LIMIT, |queue| queue.limit_bytes.map(|bytes| bytes as f64))?;
         SOJOURN.write(encoder, |samples| {
             self.each(|[link, direction], queue| {
                 CLASSES.into_iter().zip(&queue.sojourns).try_for_each(|(class, sojourn)| {

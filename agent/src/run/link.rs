@@ -3,16 +3,20 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pendulum_model::segment::PerDirection;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
 
+use super::judge::Judge;
 use super::meter::{Counted, Meter};
 use super::queues::Queues;
 use super::report::{hooks, snapshot};
+use super::samples::{Reading as Moment, Seen};
 use super::sweep::Sweeper;
 use crate::bpf::{self, BpfError, LinkPrograms, LoadOptions, MapFill, ProgramStatus};
 use crate::config::{Active, IngressHook, Link};
+use crate::journal::Journal;
 use crate::net::{Device, DeviceProblem, Devices, LinkLayer};
 use crate::snapshot::{DeviceState, Hooks, LinkSnapshot, Reading, ReadingHealth};
 
@@ -39,6 +43,9 @@ pub(super) struct LinkTask {
     meter: Meter,
     sweeper: Sweeper,
     queues: Queues,
+    judge: Judge,
+    /// Whether the flow table was read since the detector last got it.
+    swept: bool,
     evictions: Evictions,
     samples: u64,
     ticks: u64,
@@ -64,6 +71,7 @@ impl LinkTask {
     /// A task that has touched nothing yet, and where its snapshots appear.
     pub(super) fn new(
         config: Link,
+        journal: Journal,
         active: watch::Receiver<Active>,
         devices: watch::Receiver<Arc<Devices>>,
     ) -> (Self, watch::Receiver<Arc<LinkSnapshot>>) {
@@ -71,6 +79,7 @@ impl LinkTask {
         let sweeper = Sweeper::new(active.borrow().config.flows.idle_timeout, Instant::now());
         let (publish, snapshots) = watch::channel(Arc::new(snapshot(&config, &meter, &sweeper)));
         let queues = Queues::start(&config.name);
+        let judge = Judge::new(&config.name, &config.wan, active.borrow().config.detector, journal);
         let task = Self {
             config,
             active,
@@ -83,6 +92,8 @@ impl LinkTask {
             meter,
             sweeper,
             queues,
+            judge,
+            swept: false,
             evictions: Evictions::default(),
             samples: 0,
             ticks: 0,
@@ -134,6 +145,7 @@ impl LinkTask {
             self.config.clone_from(link);
         }
         self.sweeper.set_idle_timeout(active.config.flows.idle_timeout);
+        self.judge.set_thresholds(active.config.detector);
     }
 
     fn follow_device_or_retry(&mut self) {
@@ -260,6 +272,7 @@ impl LinkTask {
         if let Some(hooks) = loaded.hooks.take() {
             loaded.programs.detach();
             self.queues.detach();
+            self.judge.suspend();
             self.programs = loaded.programs.programs().into();
             info!(link = self.config.name, ifindex = hooks.ifindex, "detached: {why}");
         }
@@ -274,8 +287,29 @@ impl LinkTask {
             self.read_queues();
             self.read_programs();
         }
+        self.judge();
         self.ticks += 1;
         self.publish();
+    }
+
+    /// Gives the detector what was read at this tick.
+    fn judge(&mut self) {
+        if self.loaded.as_ref().is_none_or(|loaded| loaded.hooks.is_none()) || self.samples == 0 {
+            return;
+        }
+        self.judge.set_link(self.queues.link(&self.config));
+        let sweep = self.sweeper.latest();
+        let totals = self.meter.totals();
+        let (up, down) = (self.queues.seen(), Seen::Nothing);
+        let buffer = if self.queues.is_uplink_buffer() { up } else { Seen::Nothing };
+        self.judge.tick(&Moment {
+            at: bpf::monotonic(),
+            counters: &totals.counters,
+            queues: PerDirection { up: buffer, down },
+            shown: PerDirection { up, down },
+            flows: std::mem::take(&mut self.swept).then_some(&*sweep),
+        });
+        self.queues.forget_fresh();
     }
 
     fn read_counters(&mut self) {
@@ -306,7 +340,7 @@ impl LinkTask {
             }
             Ok(())
         });
-        self.note(Reading::Flows, started, read);
+        self.swept = self.note(Reading::Flows, started, read).is_some();
         self.evictions.tell(self.sweeper.latest().evicted, started, &self.config);
     }
 
@@ -355,6 +389,7 @@ impl LinkTask {
             ..snapshot(&self.config, &self.meter, &self.sweeper)
         };
         self.queues.show(&mut snapshot);
+        self.judge.show(&mut snapshot);
         self.publish.send_replace(Arc::new(snapshot));
     }
 }

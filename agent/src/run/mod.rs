@@ -7,13 +7,16 @@
 //! All run on one thread. At the end every task is told at once; whoever is late is dropped, and dropping a link's
 //! programs takes them off the device too.
 
+mod advisor;
 mod instance;
+mod judge;
 mod link;
 mod meter;
 mod preflight;
 mod queues;
 mod reload;
 mod report;
+mod samples;
 mod service;
 mod sweep;
 
@@ -30,6 +33,7 @@ use crate::bpf;
 use crate::config::{Active, Config};
 use crate::exit::{Exit, Failure};
 use crate::http::{self, App, Listener};
+use crate::journal::Journal;
 use crate::net::{DeviceWatch, Devices};
 use crate::snapshot::Board;
 use instance::Instance;
@@ -69,12 +73,13 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
         warn!("{error}");
         None
     });
+    let journal = Journal::new(config.events.log.as_deref());
     let mut links = Vec::new();
     let mut snapshots = Vec::new();
     let configured = config.links.clone();
     let (configure, active) = Active::start(config);
     for link in configured {
-        let (mut task, snapshot) = LinkTask::new(link, active.clone(), devices.clone());
+        let (mut task, snapshot) = LinkTask::new(link, journal.clone(), active.clone(), devices.clone());
         task.follow_device()?;
         links.push(task);
         snapshots.push(snapshot);
@@ -90,7 +95,7 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
     announce(&listener);
     let board = Board::new(snapshots);
     tasks.spawn(service::watchdog(board.clone(), stopping.clone()));
-    let app = Arc::new(App::new(board, active, statistics.is_some()));
+    let app = Arc::new(App::new(board, journal, active, statistics.is_some(), stopping.clone()));
     tasks.spawn(http::serve(listener, http::router(app), stopping));
     service::ready();
 

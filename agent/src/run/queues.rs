@@ -3,12 +3,16 @@
 
 use std::time::Duration;
 
-use pendulum_model::segment::Direction;
+use pendulum_model::link::{Known, Link, Provenance};
+use pendulum_model::sample::{QueueSample, QueueSource};
+use pendulum_model::segment::{Direction, PerDirection};
 use tracing::{info, warn};
 
+use super::samples::Seen;
 use crate::bpf::{
-    self, BpfError, Cwnd, CwndSource, ProgramStatus, QueueMethod, QueuePrograms, RingReader, abi,
+    self, BpfError, Cwnd, CwndSource, Interval, ProgramStatus, QueueMethod, QueuePrograms, RingReader, abi,
 };
+use crate::config;
 use crate::net::QdiscTree;
 use crate::snapshot::{FlowKey, FlowSweep, LinkRate, LinkSnapshot, QueueSnapshot, RateSource};
 
@@ -24,6 +28,9 @@ pub(super) struct Queues {
     device: Option<Tracked>,
     snapshot: Option<QueueSnapshot>,
     cwnd_bytes: Option<u64>,
+    /// Buckets that the detector has not got yet, oldest first.
+    fresh: Vec<Interval>,
+    bottleneck: Bottleneck,
 }
 
 /// The device whose root qdisc is the queue.
@@ -47,7 +54,15 @@ impl Queues {
         };
         let cwnd = Cwnd::start(CwndSource::Fexit);
         info!(link, source = cwnd.source().name(), "congestion windows of local sockets");
-        Self { programs, cwnd, device: None, snapshot: None, cwnd_bytes: None }
+        Self {
+            programs,
+            cwnd,
+            device: None,
+            snapshot: None,
+            cwnd_bytes: None,
+            fresh: Vec::new(),
+            bottleneck: Bottleneck::default(),
+        }
     }
 
     /// Whether packets have to carry class and time.
@@ -74,6 +89,8 @@ impl Queues {
     pub(super) fn detach(&mut self) {
         self.device = None;
         self.snapshot = None;
+        self.fresh.clear();
+        self.bottleneck = Bottleneck::default();
         if let Some(programs) = &mut self.programs
             && let Err(error) = programs.untrack(Direction::Up)
         {
@@ -93,6 +110,7 @@ impl Queues {
                 reader.read(|interval| {
                     peak = peak.max(interval.max_bytes);
                     minimum = minimum.min(interval.min_bytes);
+                    self.fresh.push(interval);
                 });
                 let level = reader.level();
                 (snapshot.bytes, snapshot.packets) = (level.bytes, level.packets);
@@ -115,6 +133,47 @@ impl Queues {
             }
         }
         snapshot.source = method.name();
+        self.bottleneck.note(snapshot);
+    }
+
+    /// Whether the device's queue is the uplink's buffer. A device that does not shape and never holds anything stands
+    /// in front of a modem that does, and its empty queue says nothing about the modem's.
+    pub(super) fn is_uplink_buffer(&self) -> bool {
+        let shapes = self.device.as_ref().is_some_and(|device| device.tree.rate().is_some());
+        shapes || self.bottleneck.has_stood()
+    }
+
+    /// The device's queue since [`Self::forget_fresh`].
+    pub(super) fn seen(&self) -> Seen<'_> {
+        let (Some(device), Some(snapshot)) = (&self.device, &self.snapshot) else { return Seen::Nothing };
+        if device.tree.root().is_none() {
+            return Seen::Nothing;
+        }
+        match device.method(self.programs.as_ref()) {
+            QueueMethod::Tracepoint => Seen::Buckets(&self.fresh),
+            QueueMethod::Netlink => {
+                Seen::Level(QueueSample::level(QueueSource::Netlink, snapshot.bytes.into()))
+            }
+        }
+    }
+
+    /// What is known of the link beside its traffic: the user's word first, then the qdisc's.
+    pub(super) fn link(&self, config: &config::Link) -> Link {
+        let queue = self.snapshot.as_ref().filter(|_| self.is_uplink_buffer());
+        let set = |value| Known { value, provenance: Provenance::ShapingQdisc };
+        let told = |x| config.rate(x).map(|rate| Known::config(rate.bytes_per_second()));
+        let shaped = queue.and_then(|queue| queue.rate).map(|rate| set(rate.bytes_per_second()));
+        let limit = queue.and_then(|queue| queue.limit_bytes).map(|bytes| set(bytes as f64));
+        Link {
+            capacity: PerDirection { up: told(Direction::Up).or(shaped), down: told(Direction::Down) },
+            buffer: PerDirection { up: limit, down: None },
+            propagation: None,
+        }
+    }
+
+    /// The detector has got all buckets.
+    pub(super) fn forget_fresh(&mut self) {
+        self.fresh.clear();
     }
 
     /// Once a second: what the qdisc is and says itself, histograms, windows.
@@ -142,7 +201,7 @@ impl Queues {
             if programs.traces_drops().is_err() {
                 snapshot.drops[abi::PENDULUM_DROP_OTHER as usize] = root_drops.into();
             }
-            device.reconcile(rest == Some(state.last_ns), state.last_ns);
+            device.reconcile(rest == Some(state.last_ns), state.last_ns, &mut self.fresh);
         } else {
             snapshot.drops[abi::PENDULUM_DROP_OTHER as usize] = root_drops.into();
         }
@@ -179,6 +238,32 @@ impl Queues {
     }
 }
 
+/// Whether a queue that does not shape is the narrowest place all the same, as at a slow modem driven by this machine.
+#[derive(Debug, Default)]
+struct Bottleneck {
+    /// Ticks since it held more than a segment for a whole tick.
+    ticks: Option<u32>,
+}
+
+impl Bottleneck {
+    /// Less than a full segment may be the one that waits its turn.
+    const SEGMENT: u32 = 1500;
+    /// A minute.
+    const MEMORY: u32 = 600;
+
+    fn note(&mut self, queue: &QueueSnapshot) {
+        self.ticks = if queue.lowest_bytes > Self::SEGMENT {
+            Some(0)
+        } else {
+            self.ticks.map(|ticks| ticks + 1).filter(|ticks| *ticks < Self::MEMORY)
+        };
+    }
+
+    fn has_stood(&self) -> bool {
+        self.ticks.is_some()
+    }
+}
+
 impl Tracked {
     fn method(&self, programs: Option<&QueuePrograms>) -> QueueMethod {
         programs.map_or(QueueMethod::Netlink, |programs| {
@@ -187,10 +272,10 @@ impl Tracked {
     }
 
     /// Compare with the qdisc's own figures if nothing happened while they were read, nor just before.
-    fn reconcile(&mut self, undisturbed: bool, last_ns: u64) {
+    fn reconcile(&mut self, undisturbed: bool, last_ns: u64, fresh: &mut Vec<Interval>) {
         let (Some(reader), Some(root)) = (&mut self.reader, self.tree.root()) else { return };
         if undisturbed && bpf::monotonic_ns().saturating_sub(last_ns) > REST_NS {
-            reader.read(|_| {});
+            reader.read(|interval| fresh.push(interval));
             if reader.repair(root.backlog_bytes, root.backlog_packets) {
                 info!(qdisc = root.kind, "the queue's level was set right from the qdisc's own statistics");
             }

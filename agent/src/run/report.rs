@@ -37,6 +37,10 @@ pub(super) fn snapshot(config: &Link, meter: &Meter, sweeper: &Sweeper) -> LinkS
         maps: Arc::new([]),
         cwnd_source: "unknown",
         readings: Default::default(),
+        findings: None,
+        tick: Arc::default(),
+        unsent: Arc::default(),
+        degraded: Arc::new([]),
     }
 }
 

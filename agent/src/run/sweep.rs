@@ -147,15 +147,16 @@ fn half(
 ) -> HalfRow {
     let me = &flow.halves[direction as usize];
     let peer = &flow.halves[direction.opposite() as usize];
+    // A flow that restarted counts from zero again.
+    let grown = |after: u64, before: u64| if after >= before { after - before } else { after };
     let per_second = |after: u64, before: u64| {
-        // A flow that restarted counts from zero again.
-        let grown = if after >= before { after - before } else { after };
-        if interval > 0.0 { (grown as f64 / interval) as f32 } else { 0.0 }
+        if interval > 0.0 { (grown(after, before) as f64 / interval) as f32 } else { 0.0 }
     };
     let payload_before = before.map_or(0, |half| half.payload_bytes);
     HalfRow {
         wire_bytes: me.wire_bytes,
         payload_bytes: me.payload_bytes,
+        fresh_bytes: grown(me.payload_bytes, payload_before),
         segments: me.segments,
         data_segments: me.data_segments,
         delivered_bytes: peer.acked_bytes,

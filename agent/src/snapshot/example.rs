@@ -32,6 +32,10 @@ pub(crate) fn link(name: &str) -> LinkSnapshot {
         }]),
         maps: Arc::new([MapFill { name: "flows", entries: 3, capacity: 256 }]),
         cwnd_source: "tcp_probe",
+        findings: None,
+        tick: Arc::default(),
+        unsent: Arc::default(),
+        degraded: Arc::new([]),
         readings: [ReadingHealth { failures: 2, ok: true, took: Duration::from_millis(4) }; 4],
     }
 }
@@ -106,6 +110,7 @@ fn row(number: u16, now: Instant) -> FlowRow {
     let half = |scale: u64| HalfRow {
         wire_bytes: scale * 1_000_000 / u64::from(number),
         payload_bytes: scale * 900_000,
+        fresh_bytes: scale * 1_000,
         segments: 700,
         data_segments: 600 * scale,
         delivered_bytes: scale * 890_000,

@@ -1,6 +1,7 @@
 //! The flow table at one moment, in the form its readers need.
 
 use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Instant;
 
@@ -67,6 +68,12 @@ fn socket_address(words: &[u32; 4], port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V6(Ipv6Addr::from(octets)).to_canonical(), u16::from_be(port))
 }
 
+impl Hash for FlowKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
+    }
+}
+
 impl PartialEq for FlowKey {
     fn eq(&self, other: &Self) -> bool {
         self.parts() == other.parts()
@@ -107,6 +114,8 @@ pub struct HalfRow {
     pub wire_bytes: u64,
     /// Payload bytes, retransmissions included.
     pub payload_bytes: u64,
+    /// Of these, what came since the sweep before.
+    pub fresh_bytes: u64,
     /// Segments of any class.
     pub segments: u64,
     /// Segments with payload.

@@ -25,6 +25,8 @@ pub struct QueueSnapshot {
     pub peak_bytes: u32,
     /// Fewest bytes since the reading before.
     pub lowest_bytes: u32,
+    /// Bytes that have stood in it for a whole round trip (`d_x` of 000 Eq. 1).
+    pub standing_bytes: Option<f64>,
     /// Bytes it can hold, if it counts bytes.
     pub limit_bytes: Option<u64>,
     /// The rate it shapes to.

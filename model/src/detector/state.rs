@@ -28,6 +28,10 @@ pub struct State {
     pub phase_source: Option<PhaseSource>,
     /// Time in each case since the start, seconds, in [`Phase`] order.
     pub phase_seconds: [f64; 4],
+    /// Share of the known time in each case within the horizon, in [`Phase`] order; `None` if the case was never known.
+    pub phase_share: Option<[f64; 4]>,
+    /// How far back shares and verdicts look, seconds.
+    pub horizon_s: f64,
     /// Changes between cases since the start, `[from][to]` in [`Phase`] order.
     pub phase_transitions: [[u64; 4]; 4],
     /// Share of the intervals in which windows and queues agreed on the case (001 Eq. 5).
@@ -83,7 +87,8 @@ impl Detector {
     /// The present state. Costs a pass over the horizon; meant for once in a while, not for every sample.
     pub fn state(&self) -> State {
         let now = self.now();
-        let start = now.saturating_sub(self.thresholds.horizon(self.bounded_round_trip()));
+        let horizon = self.thresholds.horizon(self.bounded_round_trip());
+        let start = now.saturating_sub(horizon);
         let recent = self.history.since(start);
         let current = self.phases.current();
         let directions = PerDirection::from_fn(|x| self.direction_state(x, &recent));
@@ -95,6 +100,9 @@ impl Detector {
             phase_since_s: current.map(|(_, since)| since.as_secs_f64()),
             phase_source: current.and(self.phases.source()),
             phase_seconds: self.run().phase_seconds,
+            phase_share: (recent.phase_seconds.iter().sum::<f64>() > 0.0)
+                .then(|| Phase::ALL.map(|phase| recent.phase_share(phase))),
+            horizon_s: horizon.as_secs_f64(),
             phase_transitions: self.transitions,
             window_agreement: self.phases.agreement(),
             verdict: self.verdict(),

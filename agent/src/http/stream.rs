@@ -1,0 +1,218 @@
+//! `/api/v1/stream`: what happens, while it happens, as server-sent events.
+//!
+//! A client is served as fast as it reads. While one does not, ticks pass it by: it gets the newest next, and is told
+//! how many it missed. So no client can make the agent remember anything for it.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::http::header::CACHE_CONTROL;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::Stream;
+use futures_util::future::select_all;
+use futures_util::stream;
+use pendulum_model::findings::{Phase, Verdict};
+use pendulum_model::segment::Direction;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::answer::{Refusal, shortened};
+use super::{App, state};
+use crate::bpf::BUCKET;
+use crate::journal::Journal;
+use crate::snapshot::LinkSnapshot;
+
+/// The whole state of a link is sent at most this often.
+const STATE_EVERY: Duration = Duration::from_secs(1);
+/// Publishing is not exact to the millisecond: without this every other state would be a tick late.
+const STATE_EARLY: Duration = Duration::from_millis(50);
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Request {
+    /// Only this link.
+    link: Option<String>,
+}
+
+pub(super) async fn stream(
+    State(app): State<Arc<App>>,
+    request: Result<Query<Request>, QueryRejection>,
+) -> Response {
+    let refusal = |reason: String| {
+        let remedy = "use link=NAME, or nothing for all links; /api/v1/state lists them".to_owned();
+        Refusal { status: StatusCode::BAD_REQUEST, reason, remedy }.into_response()
+    };
+    let request = match request {
+        Ok(Query(request)) => request,
+        Err(error) => return refusal(error.body_text()),
+    };
+    let mut links: Vec<Feed> = app.board.links().iter().cloned().map(Feed::new).collect();
+    if let Some(name) = &request.link {
+        links.retain(|feed| *feed.snapshots.borrow().name == **name);
+        if links.is_empty() {
+            return refusal(format!("there is no link {}", shortened(name)));
+        }
+    }
+    let subscription = Subscription::new(links, &app.journal, app.stopping.clone());
+    let events = Sse::new(subscription.into_stream()).keep_alive(KeepAlive::default());
+    ([(CACHE_CONTROL, "no-store")], events).into_response()
+}
+
+/// One client.
+struct Subscription {
+    links: Vec<Feed>,
+    journal: Journal,
+    newest: watch::Receiver<u64>,
+    /// Number of the newest finding that was sent.
+    told: u64,
+    stopping: watch::Receiver<bool>,
+    ready: VecDeque<Event>,
+}
+
+/// One link of a client.
+struct Feed {
+    snapshots: watch::Receiver<Arc<LinkSnapshot>>,
+    /// Number of the newest tick that was sent, once one was.
+    tick: Option<u64>,
+    state_at: Option<Instant>,
+}
+
+impl Subscription {
+    fn new(links: Vec<Feed>, journal: &Journal, stopping: watch::Receiver<bool>) -> Self {
+        let newest = journal.newest();
+        let told = *newest.borrow();
+        let mut subscription =
+            Self { links, journal: journal.clone(), newest, told, stopping, ready: VecDeque::new() };
+        // The first answer needs no change.
+        subscription.collect();
+        subscription
+    }
+
+    fn into_stream(self) -> impl Stream<Item = Result<Event, Infallible>> {
+        stream::unfold(self, |mut client| async move {
+            let event = client.next().await?;
+            Some((Ok(event), client))
+        })
+    }
+
+    /// The next event; `None` when the agent stops.
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            if *self.stopping.borrow() {
+                return None;
+            }
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            let changes = self.links.iter_mut().map(|feed| Box::pin(feed.snapshots.changed()));
+            tokio::select! {
+                (changed, ..) = select_all(changes) => changed.ok()?,
+                changed = self.newest.changed() => changed.ok()?,
+                stopped = self.stopping.changed() => stopped.ok()?,
+            }
+            self.collect();
+        }
+    }
+
+    /// What there is to tell since it was told last.
+    fn collect(&mut self) {
+        let now = Instant::now();
+        for feed in &mut self.links {
+            feed.collect(now, &mut self.ready);
+        }
+        if *self.newest.borrow_and_update() == self.told {
+            return;
+        }
+        let (records, _) = self.journal.after(self.told);
+        for record in records {
+            self.told = record.seq;
+            if self.links.iter().any(|feed| *feed.snapshots.borrow().name == *record.link) {
+                self.ready.extend(event("finding", &*record));
+            }
+        }
+    }
+}
+
+impl Feed {
+    fn new(snapshots: watch::Receiver<Arc<LinkSnapshot>>) -> Self {
+        Self { snapshots, tick: None, state_at: None }
+    }
+
+    fn collect(&mut self, now: Instant, ready: &mut VecDeque<Event>) {
+        let link = Arc::clone(&self.snapshots.borrow_and_update());
+        let number = link.tick.number;
+        if number > 0 && self.tick != Some(number) {
+            let skipped = self.tick.map_or(0, |last| number.saturating_sub(last + 1));
+            self.tick = Some(number);
+            link.unsent.count_ticks(skipped);
+            ready.extend(event("tick", &Tick::of(&link, skipped)));
+        }
+        if self.state_at.is_none_or(|at| now.duration_since(at) >= STATE_EVERY - STATE_EARLY) {
+            self.state_at = Some(now);
+            ready.extend(event("state", &state::report(&link)));
+        }
+    }
+}
+
+/// Nothing of ours fails to become JSON; if it did, the client would not get it.
+fn event(name: &str, data: &impl Serialize) -> Option<Event> {
+    Event::default().event(name).json_data(data).ok()
+}
+
+#[derive(Serialize)]
+struct Tick<'a> {
+    link: &'a str,
+    at_s: f64,
+    step_s: f64,
+    up: TickDirection<'a>,
+    down: TickDirection<'a>,
+    phase: Option<Phase>,
+    verdict: Option<Verdict>,
+    /// Ticks before this one that the client did not get.
+    skipped: u64,
+}
+
+#[derive(Serialize)]
+struct TickDirection<'a> {
+    queue_bytes: Option<&'a [f64]>,
+    queue_ack_bytes: Option<&'a [f64]>,
+    source: Option<&'static str>,
+    throughput_bps: f64,
+    rtt_s: Option<f64>,
+}
+
+impl<'a> Tick<'a> {
+    fn of(link: &'a LinkSnapshot, skipped: u64) -> Self {
+        let findings = link.findings.as_deref();
+        Self {
+            link: &link.name,
+            at_s: link.tick.at.as_secs_f64(),
+            step_s: BUCKET.as_secs_f64(),
+            up: TickDirection::of(link, Direction::Up),
+            down: TickDirection::of(link, Direction::Down),
+            phase: findings.and_then(|findings| findings.phase).map(|(phase, _)| phase),
+            verdict: findings.map(|findings| findings.verdict),
+            skipped,
+        }
+    }
+}
+
+impl<'a> TickDirection<'a> {
+    fn of(link: &'a LinkSnapshot, direction: Direction) -> Self {
+        let tick = &link.tick.directions[direction];
+        Self {
+            queue_bytes: tick.queue_bytes.as_deref(),
+            queue_ack_bytes: tick.queue_ack_bytes.as_deref(),
+            source: tick.source,
+            throughput_bps: link.direction(direction).throughput * 8.0,
+            rtt_s: tick.round_trip_s,
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! What happened on the links: the newest events, numbered, for the API, the stream and the event log.
+//!
+//! One numbering for all links. The ring is bounded: who asks late is told how many events are gone.
+
+mod log;
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use pendulum_model::findings::Event;
+use serde::Serialize;
+use tokio::sync::watch;
+
+use crate::snapshot::Unsent;
+use log::EventLog;
+
+/// Events kept for the API.
+pub const KEPT: usize = 1_000;
+
+/// One event as every reader gets it: a line of the event log, an element of `/api/v1/events`, a `finding` of the stream.
+#[derive(Debug, Serialize)]
+pub struct Record {
+    /// Number, from 1, without gaps.
+    pub seq: u64,
+    /// The link's name.
+    pub link: String,
+    /// When it was recognised, UTC (RFC 3339, milliseconds).
+    pub time: String,
+    /// What and why.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// Keeps and passes on events. Clones are the same journal.
+#[derive(Clone, Debug)]
+pub struct Journal(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    ring: Mutex<Ring>,
+    newest: watch::Sender<u64>,
+    log: Option<EventLog>,
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    newest: u64,
+    records: VecDeque<Arc<Record>>,
+}
+
+impl Journal {
+    /// An empty journal, which also writes to this file, if there is one.
+    pub fn new(log: Option<&Path>) -> Self {
+        let newest = watch::Sender::new(0);
+        Self(Arc::new(Shared { ring: Mutex::default(), newest, log: log.map(EventLog::start) }))
+    }
+
+    /// Takes in an event that was recognised `age` ago.
+    pub fn push(&self, link: &str, unsent: &Arc<Unsent>, event: Event, age: Duration) {
+        let now = SystemTime::now();
+        let time = humantime::format_rfc3339_millis(now.checked_sub(age).unwrap_or(now)).to_string();
+        let record = {
+            let mut ring = self.ring();
+            ring.newest += 1;
+            let record = Arc::new(Record { seq: ring.newest, link: link.to_owned(), time, event });
+            if ring.records.len() == KEPT {
+                ring.records.pop_front();
+            }
+            ring.records.push_back(Arc::clone(&record));
+            record
+        };
+        self.0.newest.send_replace(record.seq);
+        if let Some(log) = &self.0.log {
+            log.write(record, unsent);
+        }
+    }
+
+    /// The number of the newest event, as it changes.
+    pub fn newest(&self) -> watch::Receiver<u64> {
+        self.0.newest.subscribe()
+    }
+
+    /// Events after number `since`, oldest first, and how many of those are gone already.
+    pub fn after(&self, since: u64) -> (Vec<Arc<Record>>, u64) {
+        let ring = self.ring();
+        let first = ring.records.front().map_or(ring.newest + 1, |record| record.seq);
+        let gone = first.saturating_sub(since.saturating_add(1));
+        let begin = ring.records.partition_point(|record| record.seq <= since);
+        (ring.records.range(begin..).cloned().collect(), gone)
+    }
+
+    /// A panic cannot leave the ring half changed.
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        self.0.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use pendulum_model::findings::{Change, Evidence, Figure, Verdict};
+
+    pub(crate) fn event(at_s: f64) -> Event {
+        Event {
+            at_s,
+            change: Change::Verdict { from: Verdict::Clear, to: Verdict::LockedUplink },
+            evidence: Evidence {
+                rule: "one_buffer_never_empties",
+                reason: "the uplink buffer never empties and downloads starve".to_owned(),
+                figures: vec![Figure::against("uplink_bound_share", 0.97, 0.8)],
+                since_s: at_s - 2.0,
+            },
+        }
+    }
+
+    pub(crate) fn journal_of(count: u64) -> Journal {
+        let journal = Journal::new(None);
+        let unsent = Arc::default();
+        for number in 1..=count {
+            let link = if number % 2 == 1 { "dsl" } else { "lte" };
+            journal.push(link, &unsent, event(number as f64), Duration::ZERO);
+        }
+        journal
+    }
+
+    fn numbers(found: (Vec<Arc<Record>>, u64)) -> (Vec<u64>, u64) {
+        (found.0.iter().map(|record| record.seq).collect(), found.1)
+    }
+
+    #[test]
+    fn readers_get_what_they_have_not_seen() {
+        let journal = journal_of(3);
+        assert_eq!(numbers(journal.after(0)), (vec![1, 2, 3], 0));
+        assert_eq!(numbers(journal.after(2)), (vec![3], 0));
+        assert_eq!(numbers(journal.after(3)), (vec![], 0));
+        assert_eq!(numbers(journal.after(u64::MAX)), (vec![], 0));
+        assert_eq!(numbers(Journal::new(None).after(0)), (vec![], 0));
+        assert_eq!(*journal.newest().borrow(), 3);
+    }
+
+    #[test]
+    fn what_fell_out_of_the_ring_is_told() {
+        let journal = journal_of(KEPT as u64 + 7);
+        let (records, gone) = journal.after(2);
+        assert_eq!((records.len(), records[0].seq, gone), (KEPT, 8, 5));
+        assert_eq!(journal.after(7).1, 0);
+    }
+
+    #[test]
+    fn a_record_is_one_flat_object() {
+        let journal = Journal::new(None);
+        journal.push("dsl", &Arc::default(), event(12.5), Duration::from_secs(3_600));
+        let record = serde_json::to_value(&*journal.after(0).0[0]).unwrap();
+        assert_eq!((record["seq"].as_u64(), record["link"].as_str()), (Some(1), Some("dsl")));
+        assert_eq!((record["event"].as_str(), record["to"].as_str()), (Some("verdict"), Some("locked_uplink")));
+        assert_eq!(record["at_s"], 12.5);
+        assert_eq!(record["evidence"]["figures"][0]["threshold"], 0.8);
+        let time = humantime::parse_rfc3339(record["time"].as_str().unwrap()).unwrap();
+        let age = SystemTime::now().duration_since(time).unwrap();
+        assert!((3_599..3_700).contains(&age.as_secs()), "{age:?}");
+    }
+}

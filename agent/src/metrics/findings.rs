@@ -1,0 +1,176 @@
+//! What the detector says: phase, verdict, swing, ratio, advice, and what a lock or unfairness costs.
+
+use std::fmt::Result;
+use std::sync::Arc;
+
+use pendulum_model::findings::{Phase, Verdict};
+use pendulum_model::segment::Direction;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+
+use super::family::{Family, Samples};
+use crate::snapshot::{Board, Findings};
+
+const PHASE: Family = Family::gauge(
+    "pendulum_phase",
+    None,
+    "1 for the phase that holds, 0 for the others: which buffer holds a standing queue. All 0 while it is not known.",
+);
+const PHASE_SECONDS: Family =
+    Family::counter("pendulum_phase_seconds_total", Some("seconds"), "Time spent in the phase.");
+const TRANSITIONS: Family =
+    Family::counter("pendulum_phase_transitions_total", None, "Changes from one phase to another.");
+const VERDICT: Family =
+    Family::gauge("pendulum_verdict", None, "1 for the verdict that holds, 0 for the others.");
+const PERIOD: Family = Family::gauge(
+    "pendulum_swing_period_seconds",
+    Some("seconds"),
+    "Period of the swing between both buffers; absent while there is none.",
+);
+const CORRELATION: Family = Family::gauge(
+    "pendulum_queue_correlation",
+    None,
+    "Correlation of both queues, -1 to 1; absent while one of them cannot be seen or does not move.",
+);
+const RATIO: Family = Family::gauge(
+    "pendulum_throughput_ratio",
+    None,
+    "Download over upload throughput: measured, and predicted by the model for this link's buffers; absent where there \
+     is none.",
+);
+const ADVISED: Family = Family::gauge(
+    "pendulum_advised_buffer_bytes",
+    Some("bytes"),
+    "Buffer size that lets both directions be full; absent until the link's rates and round trip are known.",
+);
+const STARVED: Family = Family::gauge(
+    "pendulum_starved_bytes_per_second",
+    Some("bytes_per_second"),
+    "Capacity that a direction cannot use because the other one's buffer never empties; 0 unless the verdict is locked.",
+);
+const FINDING: Family = Family::gauge(
+    "pendulum_finding",
+    None,
+    "1 while the finding holds, else 0: rtt_unfairness, near flows take more than their part from far ones.",
+);
+const NEAR_FAR: Family = Family::gauge(
+    "pendulum_near_far_throughput_ratio",
+    Some("ratio"),
+    "What a flow with a short round trip gets over what one with a long round trip gets; absent unless there are both.",
+);
+
+#[derive(Debug)]
+pub(super) struct Judgements {
+    board: Board,
+}
+
+impl Judgements {
+    pub(super) fn new(board: Board) -> Self {
+        Self { board }
+    }
+}
+
+/// A link's name and what is said about it.
+type Judged = (Arc<str>, Arc<Findings>);
+
+impl Collector for Judgements {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result {
+        let links: Vec<Judged> = self
+            .board
+            .snapshots()
+            .iter()
+            .filter_map(|link| Some((Arc::clone(&link.name), link.findings.clone()?)))
+            .collect();
+        let encoder = &mut encoder;
+        PHASE.write(encoder, |samples| phases(samples, &links))?;
+        PHASE_SECONDS.write(encoder, |samples| {
+            each(&links, |link, findings| {
+                Phase::ALL.into_iter().zip(findings.phase_seconds).try_for_each(|(phase, seconds)| {
+                    samples.counter([("link", link), ("phase", phase.name())], seconds)
+                })
+            })
+        })?;
+        TRANSITIONS.write(encoder, |samples| transitions(samples, &links))?;
+        VERDICT.write(encoder, |samples| {
+            each(&links, |link, findings| {
+                Verdict::ALL.into_iter().try_for_each(|verdict| {
+                    let holds = u32::from(findings.verdict == verdict);
+                    samples.gauge([("link", link), ("verdict", verdict.name())], holds)
+                })
+            })
+        })?;
+        let mut figure = |family: &Family, of: fn(&Findings) -> Option<f64>| {
+            family.write(encoder, |samples| {
+                each(&links, |link, findings| {
+                    of(findings).map_or(Ok(()), |value| samples.gauge([("link", link)], value))
+                })
+            })
+        };
+        figure(&PERIOD, |findings| findings.state.swing_period_s)?;
+        figure(&CORRELATION, |findings| findings.state.queue_correlation)?;
+        RATIO.write(encoder, |samples| {
+            each(&links, |link, findings| {
+                let kinds =
+                    [("measured", findings.state.throughput_ratio), ("predicted", findings.predicted_ratio)];
+                kinds.into_iter().try_for_each(|(kind, ratio)| {
+                    ratio.map_or(Ok(()), |ratio| samples.gauge([("link", link), ("kind", kind)], ratio))
+                })
+            })
+        })?;
+        let mut both = |family: &Family, of: fn(&Findings, Direction) -> Option<f64>| {
+            family.write(encoder, |samples| {
+                each(&links, |link, findings| {
+                    Direction::ALL.into_iter().try_for_each(|x| {
+                        let labels = [("link", link), ("direction", x.name())];
+                        of(findings, x).map_or(Ok(()), |value| samples.gauge(labels, value))
+                    })
+                })
+            })
+        };
+        both(&ADVISED, advised)?;
+        both(&STARVED, |findings, x| Some(findings.starved(x)))?;
+        both(&NEAR_FAR, |findings, x| {
+            findings.state.directions[x].round_trip_classes.map(|classes| classes.near_far_ratio)
+        })?;
+        FINDING.write(encoder, |samples| {
+            each(&links, |link, findings| {
+                Direction::ALL.into_iter().try_for_each(|x| {
+                    let labels = [("link", link), ("direction", x.name()), ("finding", "rtt_unfairness")];
+                    samples.gauge(labels, u32::from(findings.state.directions[x].unfair))
+                })
+            })
+        })
+    }
+}
+
+fn each(links: &[Judged], mut write: impl FnMut(&str, &Findings) -> Result) -> Result {
+    links.iter().try_for_each(|(link, findings)| write(link, findings))
+}
+
+fn phases(samples: &mut Samples<'_>, links: &[Judged]) -> Result {
+    each(links, |link, findings| {
+        let current = findings.phase.map(|(phase, _)| phase);
+        Phase::ALL.into_iter().try_for_each(|phase| {
+            samples.gauge([("link", link), ("phase", phase.name())], u32::from(current == Some(phase)))
+        })
+    })
+}
+
+fn transitions(samples: &mut Samples<'_>, links: &[Judged]) -> Result {
+    each(links, |link, findings| {
+        Phase::ALL.into_iter().try_for_each(|from| {
+            Phase::ALL.into_iter().filter(|to| *to != from).try_for_each(|to| {
+                let count = findings.state.phase_transitions[from as usize][to as usize];
+                samples.counter([("link", link), ("from", from.name()), ("to", to.name())], count)
+            })
+        })
+    })
+}
+
+fn advised(findings: &Findings, direction: Direction) -> Option<f64> {
+    let advice = findings.advice.as_deref()?;
+    Some(match direction {
+        Direction::Up => advice.uplink_buffer_bytes as f64,
+        Direction::Down => advice.downlink_buffer_bytes as f64,
+    })
+}

@@ -1,0 +1,185 @@
+//! Gives the readings of a link to the detector and passes on what it says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pendulum_model::detector::{Config, Detector};
+use pendulum_model::findings::{Change, Event};
+use pendulum_model::link::{Known, Link, Provenance};
+use pendulum_model::rate::Rate;
+use pendulum_model::sample::{QueueSource, Sample};
+use pendulum_model::segment::{Direction, PerDirection};
+use pendulum_model::thresholds::Thresholds;
+use tracing::info;
+
+use super::advisor::Advisor;
+use super::samples::{Reading, SampleBuilder, Seen};
+use crate::bpf;
+use crate::journal::Journal;
+use crate::snapshot::{
+    Findings, LinkRate, LinkSnapshot, RateSource, Tick, TickDirection, Unsent,
+};
+
+/// The detector of one link and what it needs.
+pub(super) struct Judge {
+    link: Arc<str>,
+    journal: Journal,
+    unsent: Arc<Unsent>,
+    detector: Detector,
+    builder: SampleBuilder,
+    /// Kept from tick to tick for its memory.
+    samples: Vec<Sample>,
+    verdict_since: Option<Duration>,
+    advisor: Advisor,
+    findings: Option<Arc<Findings>>,
+    tick: Arc<Tick>,
+}
+
+impl Judge {
+    /// A judge that has seen nothing.
+    pub(super) fn new(link: &str, wan: &str, thresholds: Thresholds, journal: Journal) -> Self {
+        Self {
+            link: link.into(),
+            journal,
+            unsent: Arc::default(),
+            detector: Detector::new(Config { link: Link::default(), thresholds }),
+            builder: SampleBuilder::default(),
+            samples: Vec::new(),
+            verdict_since: None,
+            advisor: Advisor::new(wan),
+            findings: None,
+            tick: Arc::default(),
+        }
+    }
+
+    /// Tells what is known of the link beside its traffic.
+    pub(super) fn set_link(&mut self, link: Link) {
+        self.detector.set_link(link);
+    }
+
+    /// What the detector compares with from now on.
+    pub(super) fn set_thresholds(&mut self, thresholds: Thresholds) {
+        self.detector.set_thresholds(thresholds);
+    }
+
+    /// `C_x`: what was told, else what was learnt.
+    pub(super) fn capacity(&self, direction: Direction) -> Option<Known> {
+        self.detector.capacity(direction)
+    }
+
+    /// Judges what was read at one tick.
+    pub(super) fn tick(&mut self, reading: &Reading<'_>) {
+        self.builder.take(reading, &mut self.samples);
+        let mut samples = std::mem::take(&mut self.samples);
+        let mut changed = false;
+        for sample in &samples {
+            for event in self.detector.push(sample) {
+                self.pass_on(event, reading.at);
+                changed = true;
+            }
+        }
+        if let Some(first) = samples.first() {
+            self.verdict_since.get_or_insert(first.at);
+        }
+        samples.clear();
+        self.samples = samples;
+        self.tick = Arc::new(self.tick_of(reading));
+        self.refresh(changed || reading.flows.is_some());
+    }
+
+    /// The link is not measured for now: what held is not known to hold still.
+    pub(super) fn suspend(&mut self) {
+        self.findings = None;
+    }
+
+    fn pass_on(&mut self, event: Event, now: Duration) {
+        if let Change::Verdict { from, to } = event.change {
+            self.verdict_since = Duration::try_from_secs_f64(event.evidence.since_s).ok();
+            info!(link = &*self.link, %from, %to, "{}", event.evidence.reason);
+        }
+        let at = Duration::try_from_secs_f64(event.at_s).unwrap_or(now);
+        self.journal.push(&self.link, &self.unsent, event, now.saturating_sub(at));
+    }
+
+    /// What the detector knows now. `all`: also what costs a pass over the past, once a second.
+    fn refresh(&mut self, all: bool) {
+        let before = self.findings.take();
+        let (state, predicted_ratio, advice) = match &before {
+            Some(findings) if !all => {
+                (Arc::clone(&findings.state), findings.predicted_ratio, findings.advice.clone())
+            }
+            _ => {
+                let state = self.detector.state();
+                self.advisor.consider(&self.detector, &state);
+                (Arc::new(state), self.advisor.predicted_ratio(), self.advisor.advice())
+            }
+        };
+        let at = self.builder.newest().unwrap_or_default();
+        self.findings = Some(Arc::new(Findings {
+            at,
+            phase: self.detector.phase(),
+            verdict: self.detector.verdict(),
+            verdict_since: self.verdict_since.unwrap_or(at),
+            standing_bytes: PerDirection::from_fn(|x| self.detector.standing_bytes(x)),
+            phase_seconds: self.detector.run().phase_seconds,
+            rejected_samples: self.detector.rejected_samples(),
+            state,
+            predicted_ratio,
+            advice,
+        }));
+    }
+
+    fn tick_of(&self, reading: &Reading<'_>) -> Tick {
+        let directions = PerDirection::from_fn(|x| TickDirection {
+            round_trip_s: self.builder.round_trip(x, reading.at),
+            ..steps(reading.shown[x], reading.at - self.tick.at.min(reading.at))
+        });
+        Tick { number: self.tick.number + 1, at: reading.at, directions }
+    }
+
+    /// Puts all of it into the link's snapshot. A rate that is known better is left alone.
+    pub(super) fn show(&self, snapshot: &mut LinkSnapshot) {
+        for x in Direction::ALL {
+            let direction = &mut snapshot.directions[x as usize];
+            direction.rate = direction.rate.or_else(|| learnt(self.capacity(x)));
+            if let (Some(queue), Some(findings)) = (&mut direction.queue, &self.findings) {
+                queue.standing_bytes = findings.standing_bytes[x];
+            }
+        }
+        snapshot.findings.clone_from(&self.findings);
+        snapshot.tick = Arc::clone(&self.tick);
+        snapshot.unsent = Arc::clone(&self.unsent);
+    }
+}
+
+fn learnt(known: Option<Known>) -> Option<LinkRate> {
+    let known = known.filter(|known| known.provenance == Provenance::Learnt)?;
+    Some(LinkRate { rate: Rate::from_bytes_per_second(known.value)?, source: RateSource::Learnt })
+}
+
+/// A queue in steps of a bucket; what is known only as one figure has it in each step.
+fn steps(seen: Seen<'_>, passed: Duration) -> TickDirection {
+    let name = |source| match source {
+        QueueSource::Tracepoint => "tracepoint",
+        QueueSource::Capture => "capture",
+        QueueSource::Netlink => "netlink",
+        QueueSource::Estimate => "estimate",
+    };
+    match seen {
+        Seen::Nothing => TickDirection::default(),
+        Seen::Level(queue) => {
+            let count = (passed.as_secs_f64() / bpf::BUCKET.as_secs_f64()).round().clamp(1.0, 100.0) as usize;
+            TickDirection {
+                queue_bytes: Some(vec![queue.mean_bytes; count]),
+                source: Some(name(queue.source)),
+                ..TickDirection::default()
+            }
+        }
+        Seen::Buckets(buckets) => TickDirection {
+            queue_bytes: Some(buckets.iter().map(|bucket| bucket.mean_bytes).collect()),
+            queue_ack_bytes: Some(buckets.iter().map(|bucket| bucket.mean_ack_bytes).collect()),
+            source: Some(name(QueueSource::Tracepoint)),
+            ..TickDirection::default()
+        },
+    }
+}
