@@ -154,7 +154,10 @@ pub(crate) mod tests {
         journal.push("dsl", &Arc::default(), event(12.5), Duration::from_secs(3_600));
         let record = serde_json::to_value(&*journal.after(0).0[0]).unwrap();
         assert_eq!((record["seq"].as_u64(), record["link"].as_str()), (Some(1), Some("dsl")));
-        assert_eq!((record["event"].as_str(), record["to"].as_str()), (Some("verdict"), Some("locked_uplink")));
+        assert_eq!(
+            (record["event"].as_str(), record["to"].as_str()),
+            (Some("verdict"), Some("locked_uplink"))
+        );
         assert_eq!(record["at_s"], 12.5);
         assert_eq!(record["evidence"]["figures"][0]["threshold"], 0.8);
         let time = humantime::parse_rfc3339(record["time"].as_str().unwrap()).unwrap();

@@ -86,7 +86,8 @@ impl Changes {
 impl Config {
     // Every structure is taken apart without `..`: a new setting has to be put on one of the two sides here.
     fn adopt(&mut self, wanted: &Self) -> Changes {
-        let Self { listen, links, flows, detector, events: Events { log: event_log }, log, bpf_statistics } = self;
+        let Self { listen, links, flows, detector, events: Events { log: event_log }, log, bpf_statistics } =
+            self;
         let mut changes = Changes::default();
         changes.fixed(|| "listen".to_owned(), listen, &wanted.listen);
         changes.fixed(|| "metrics.bpf-statistics".to_owned(), bpf_statistics, &wanted.bpf_statistics);

@@ -129,10 +129,7 @@ fn refusals_name_file_line_key_reason_and_remedy() {
             &format!("{wan}[detector]\nlock-share = 0.8\n"),
             "test.toml:4: detector.lock-share: unknown key `lock-share`; did you mean `locked-share`?",
         ),
-        (
-            &format!("{wan}[detector]\nevidence = 5\n"),
-            "test.toml:4: detector.evidence: invalid type",
-        ),
+        (&format!("{wan}[detector]\nevidence = 5\n"), "test.toml:4: detector.evidence: invalid type"),
         (
             &format!("{wan}[events]\nlog = \"events.jsonl\"\n"),
             "test.toml:4: events.log: `events.jsonl` is not the absolute path of a file",

@@ -79,7 +79,8 @@ impl FindingsReport {
         let since = |findings: &Findings, then| findings.at.saturating_sub(then).as_secs_f64();
         let phase = findings.and_then(|findings| findings.phase);
         let directions = state.map(|state| &state.directions);
-        let transitions = |state: &pendulum_model::detector::State| state.phase_transitions.iter().flatten().sum();
+        let transitions =
+            |state: &pendulum_model::detector::State| state.phase_transitions.iter().flatten().sum();
         Self {
             phase: phase.map(|(phase, _)| phase),
             phase_for_s: findings.zip(phase).map(|(findings, (_, then))| since(findings, then)),
@@ -102,7 +103,9 @@ impl FindingsReport {
             base_round_trip_s: state.and_then(|state| state.base_round_trip_s),
             bulk: directions.map(|both| PerDirection::from_fn(|x| both[x].bulk)),
             unfair: directions.map(|both| PerDirection::from_fn(|x| both[x].unfair)),
-            round_trip_classes: PerDirection::from_fn(|x| directions.and_then(|both| both[x].round_trip_classes)),
+            round_trip_classes: PerDirection::from_fn(|x| {
+                directions.and_then(|both| both[x].round_trip_classes)
+            }),
             advice: findings.and_then(|findings| findings.advice.as_deref()).map(advice),
             sources: sources(link),
             degraded: link.degraded.to_vec(),

@@ -80,9 +80,7 @@ impl Collector for Queues {
         let encoder = &mut encoder;
         let mut gauge = |family: &Family, figure: fn(&QueueSnapshot) -> Option<f64>| {
             family.write(encoder, |samples| {
-                self.each(|labels, queue| {
-                    figure(queue).map_or(Ok(()), |value| samples.gauge(labels, value))
-                })
+                self.each(|labels, queue| figure(queue).map_or(Ok(()), |value| samples.gauge(labels, value)))
             })
         };
         gauge(&BYTES, |queue| Some(queue.bytes.into()))?;

@@ -16,9 +16,7 @@ use super::advisor::Advisor;
 use super::samples::{Reading, SampleBuilder, Seen};
 use crate::bpf;
 use crate::journal::Journal;
-use crate::snapshot::{
-    Findings, LinkRate, LinkSnapshot, RateSource, Tick, TickDirection, Unsent,
-};
+use crate::snapshot::{Findings, LinkRate, LinkSnapshot, RateSource, Tick, TickDirection, Unsent};
 
 /// The detector of one link and what it needs.
 pub(super) struct Judge {
@@ -148,8 +146,52 @@ impl Judge {
         }
         snapshot.findings.clone_from(&self.findings);
         snapshot.tick = Arc::clone(&self.tick);
+        snapshot.degraded = degraded(snapshot).into();
         snapshot.unsent = Arc::clone(&self.unsent);
     }
+}
+
+/// What is measured less well than it could be, and the remedy.
+fn degraded(link: &LinkSnapshot) -> Vec<String> {
+    let mut sentences = Vec::new();
+    if link.findings.is_none() {
+        return sentences;
+    }
+    let queue = link.direction(Direction::Up).queue.as_ref();
+    match queue.map(|queue| (&*queue.qdisc, queue.source, queue.rate)) {
+        Some((qdisc, _, None)) => sentences.push(format!(
+            "{} does not shape ({qdisc}), so the uplink's buffer may stand in the modem, out of sight; shape it a little \
+             below the link's rate (`pendulum advise` gives the commands)",
+            link.wan
+        )),
+        Some((_, "netlink", _)) => sentences.push(
+            "the uplink's queue is read by netlink ten times a second and what happens in between is missed; `pendulum \
+             doctor` says what the kernel lacks"
+                .to_owned(),
+        ),
+        _ => {}
+    }
+    if link.direction(Direction::Down).queue.is_none() {
+        sentences.push(
+            "the provider's buffer cannot be seen, and the windows of the transfers stand in for it; shape the downlink \
+             here to see it exactly"
+                .to_owned(),
+        );
+    }
+    for direction in Direction::ALL {
+        let name = direction.name();
+        match link.direction(direction).rate.map(|known| known.source) {
+            None => sentences.push(format!(
+                "the {name}link's rate is not known yet; give {name}link-rate in the configuration"
+            )),
+            Some(RateSource::Learnt) => sentences.push(format!(
+                "the {name}link's rate is learnt, a lower bound until the link has been full; give {name}link-rate in \
+                 the configuration"
+            )),
+            Some(RateSource::Config | RateSource::Qdisc) => {}
+        }
+    }
+    sentences
 }
 
 fn learnt(known: Option<Known>) -> Option<LinkRate> {
