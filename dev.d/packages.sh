@@ -6,8 +6,8 @@ packages_for() {
     # ca-certificates: cargo fetches crates over TLS. libclang: bindgen loads it at build time.
     build) echo ca-certificates git gcc libc6-dev linux-libc-dev libbpf-dev clang-19 libclang1-19 python3 ;;
     demo) echo iproute2 iperf3 iputils-ping ethtool procps ;;
-    # tmux: the demo is tested on a terminal.
-    test) echo iproute2 iperf3 iputils-ping ethtool procps tcpdump tshark curl bpftool tmux ;;
+    # tmux: the demo is tested on a terminal. strace, systemd: the agent's system calls against its unit.
+    test) echo iproute2 iperf3 iputils-ping ethtool procps tcpdump tshark curl bpftool tmux strace systemd ;;
     lint) echo clang-format-19 shellcheck ;;
     # kmod: depmod. The rest of the guest's tools come with "test" and are copied from this machine.
     vm) echo qemu-system-x86 busybox-static kmod ;;

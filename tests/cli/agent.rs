@@ -29,7 +29,13 @@ impl<'a> Agent<'a> {
 
     /// As [`Self::start`], with these environment variables.
     pub(crate) fn start_with(netns: &'a Netns, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
-        Self::spawn(netns, arguments, tempfile::NamedTempFile::new().unwrap(), environment)
+        let command = [&[PENDULUM, "run"], arguments].concat();
+        Self::spawn(netns, &command, tempfile::NamedTempFile::new().unwrap(), environment)
+    }
+
+    /// As [`Self::start`], by a whole command that becomes the agent.
+    pub(crate) fn start_by(netns: &'a Netns, command: &[&str]) -> Self {
+        Self::spawn(netns, command, tempfile::NamedTempFile::new().unwrap(), &[])
     }
 
     /// As [`Self::start`], with a stderr that is said to be the journal (systemd.exec(5), JOURNAL_STREAM).
@@ -37,17 +43,19 @@ impl<'a> Agent<'a> {
         let log = tempfile::NamedTempFile::new().unwrap();
         let metadata = log.as_file().metadata().unwrap();
         let stream = format!("{}:{}", metadata.dev(), metadata.ino());
-        Self::spawn(netns, arguments, log, &[("JOURNAL_STREAM", &stream)])
+        let command = [&[PENDULUM, "run"], arguments].concat();
+        Self::spawn(netns, &command, log, &[("JOURNAL_STREAM", &stream)])
     }
 
     fn spawn(
         netns: &'a Netns,
-        arguments: &[&str],
+        command: &[&str],
         log: tempfile::NamedTempFile,
         environment: &[(&str, &str)],
     ) -> Self {
-        let mut command = netns.command(PENDULUM);
-        command.arg("run").args(arguments).stdin(Stdio::null()).stderr(log.reopen().unwrap());
+        let (program, arguments) = command.split_first().unwrap();
+        let mut command = netns.command(program);
+        command.args(arguments).stdin(Stdio::null()).stderr(log.reopen().unwrap());
         command.env_remove("JOURNAL_STREAM").envs(environment.iter().copied());
         let child = command.spawn().unwrap();
         let mut agent = Self { netns, child, log };

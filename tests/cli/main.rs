@@ -10,6 +10,7 @@ mod devices;
 mod doctor;
 mod lifecycle;
 mod netns;
+mod privileges;
 mod refusals;
 mod reload;
 mod service;

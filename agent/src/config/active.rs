@@ -86,11 +86,20 @@ impl Changes {
 impl Config {
     // Every structure is taken apart without `..`: a new setting has to be put on one of the two sides here.
     fn adopt(&mut self, wanted: &Self) -> Changes {
-        let Self { listen, links, flows, detector, events: Events { log: event_log }, log, bpf_statistics } =
-            self;
+        let Self {
+            listen,
+            links,
+            flows,
+            detector,
+            events: Events { log: event_log },
+            log,
+            bpf_statistics,
+            privileges,
+        } = self;
         let mut changes = Changes::default();
         changes.fixed(|| "listen".to_owned(), listen, &wanted.listen);
         changes.fixed(|| "metrics.bpf-statistics".to_owned(), bpf_statistics, &wanted.bpf_statistics);
+        changes.fixed(|| "privileges.after-start".to_owned(), privileges, &wanted.privileges);
         changes.live(|| "detector".to_owned(), detector, &wanted.detector);
         changes.fixed(|| "events.log".to_owned(), event_log, &wanted.events.log);
         adopt_flows(flows, &wanted.flows, &mut changes);

@@ -49,6 +49,8 @@ pub struct Config {
     pub log: Log,
     /// Whether the kernel measures run count and run time of BPF programs.
     pub bpf_statistics: bool,
+    /// What the agent may still do once it measures.
+    pub privileges: Privileges,
 }
 
 /// One bottleneck link.
@@ -127,6 +129,17 @@ pub enum IngressHook {
     Xdp,
 }
 
+/// What the agent may still do once it measures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Privileges {
+    /// Attach to a device that was made anew: `CAP_BPF`, `CAP_PERFMON`, `CAP_NET_ADMIN`.
+    #[default]
+    Reattach,
+    /// Nothing.
+    None,
+}
+
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
@@ -186,6 +199,7 @@ impl Default for Config {
             events: Events::default(),
             log: Log::default(),
             bpf_statistics: true,
+            privileges: Privileges::default(),
         }
     }
 }

@@ -7,7 +7,7 @@ use pendulum_model::thresholds::Thresholds;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{IngressHook, LogFormat, LogLevel};
+use super::{self as config, IngressHook, LogFormat, LogLevel};
 
 /// The whole file.
 #[derive(Debug, Default, Deserialize)]
@@ -33,6 +33,9 @@ pub(super) struct File {
     /// What `/metrics` includes.
     #[serde(default)]
     pub(super) metrics: Metrics,
+    /// What the agent may do.
+    #[serde(default)]
+    pub(super) privileges: Privileges,
 }
 
 /// One bottleneck link.
@@ -96,4 +99,13 @@ pub(super) struct Metrics {
     /// Lets the kernel measure run count and run time of BPF programs while the agent runs. It costs two clock reads
     /// for each run of every BPF program on this machine. Default true.
     pub(super) bpf_statistics: Option<bool>,
+}
+
+/// What the agent may do.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Privileges {
+    /// What it keeps once it measures. Default `reattach`.
+    #[serde(default)]
+    pub(super) after_start: config::Privileges,
 }

@@ -196,6 +196,12 @@ impl LinkTask {
         self.attach(device)
     }
 
+    /// How the programs hang on the device; none while they do not.
+    pub(super) fn mechanisms(&self) -> Option<[&'static str; 2]> {
+        let hooks = self.loaded.as_ref()?.hooks.as_ref()?;
+        Some([hooks.egress, hooks.ingress])
+    }
+
     fn lose_device(&mut self, problem: &DeviceProblem) {
         self.device = match problem {
             DeviceProblem::Unknown { .. } => DeviceState::Missing,

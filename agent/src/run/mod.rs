@@ -13,6 +13,7 @@ mod judge;
 mod link;
 mod meter;
 mod preflight;
+mod privileges;
 mod queues;
 mod reload;
 mod report;
@@ -39,6 +40,7 @@ use crate::snapshot::Board;
 use instance::Instance;
 use link::LinkTask;
 pub(crate) use preflight::missing_capabilities;
+use privileges::StillToDo;
 pub(crate) use reload::Reload;
 
 /// Time for all tasks to end by themselves.
@@ -85,6 +87,14 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
         snapshots.push(snapshot);
     }
     bpf::release_load_memory();
+    privileges::drop_unneeded(
+        active.borrow().config.privileges,
+        StillToDo {
+            attach: links.iter().any(|link| link.mechanisms().is_none()),
+            take_down: links.iter().filter_map(LinkTask::mechanisms).flatten().any(|name| name == "clsact"),
+            privileged_maps: preflight::maps_need_privileges(),
+        },
+    );
 
     let (stop, stopping) = watch::channel(false);
     let mut tasks = JoinSet::new();

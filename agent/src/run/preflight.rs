@@ -31,9 +31,22 @@ impl Classified for Unfit {
     }
 }
 
+/// Since Linux 5.19, `kernel.unprivileged_bpf_disabled` stands against making maps and programs only, not against using
+/// those that are open (kernel commit c8644cd0efe7).
+const FREE_MAPS: (u32, u32) = (5, 19);
+
+fn release() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned()
+}
+
+/// Whether this kernel asks for a capability when an open map is read.
+pub(super) fn maps_need_privileges() -> bool {
+    parse_release(&release()).is_none_or(|version| version < FREE_MAPS)
+}
+
 pub(super) fn kernel() -> Result<(), Unfit> {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let release = release.trim();
+    let release = release();
+    let release = release.as_str();
     match parse_release(release) {
         Some(version) if version < (bpf::OLDEST_KERNEL.0.into(), bpf::OLDEST_KERNEL.1.into()) => {
             Err(Unfit::Kernel { release: release.to_owned() })

@@ -1,0 +1,108 @@
+//! What the process may do once everything is attached: as little as its work still needs.
+//!
+//! Reading maps and counters needs no capability: the descriptors are open. Attaching again to a device that was made anew
+//! does. Dropping cannot be undone, and programs
+//! started from here on inherit nothing.
+
+use std::collections::HashSet;
+
+use caps::{CapSet, Capability, CapsHashSet};
+use tracing::{info, warn};
+
+use crate::config::Privileges;
+
+/// What loading and attaching need.
+const ATTACH: [Capability; 3] = [Capability::CAP_BPF, Capability::CAP_PERFMON, Capability::CAP_NET_ADMIN];
+
+/// What the agent still has to do that needs a capability.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct StillToDo {
+    /// A link waits for its device.
+    pub(super) attach: bool,
+    /// Something has to be taken off a device by netlink: clsact filters, queues that were set up.
+    pub(super) take_down: bool,
+    /// The kernel wants `CAP_BPF` for reading maps too: before Linux 5.19, where unprivileged BPF is off.
+    pub(super) privileged_maps: bool,
+}
+
+/// Gives up what is not needed any more.
+pub(super) fn drop_unneeded(after_start: Privileges, to_do: StillToDo) {
+    if after_start == Privileges::None && to_do.attach {
+        warn!("privileges.after-start = \"none\" is not followed: a link still waits for its device");
+    }
+    let keep = kept(after_start, to_do);
+    match restrict(&keep) {
+        Ok(()) => info!("capabilities kept: {}", names(&keep)),
+        Err(error) => {
+            warn!("capabilities were not given up: {error}; the agent works, with more rights than it needs")
+        }
+    }
+}
+
+fn kept(after_start: Privileges, to_do: StillToDo) -> CapsHashSet {
+    if after_start == Privileges::Reattach || to_do.attach {
+        return HashSet::from(ATTACH);
+    }
+    let reasons =
+        [(to_do.take_down, Capability::CAP_NET_ADMIN), (to_do.privileged_maps, Capability::CAP_BPF)];
+    reasons.into_iter().filter(|(needed, _)| *needed).map(|(_, capability)| capability).collect()
+}
+
+/// Takes away from every set of this thread what is not in `keep`. Threads are only started later, and inherit.
+fn restrict(keep: &CapsHashSet) -> Result<(), caps::errors::CapsError> {
+    // Without CAP_SETPCAP the bounding set stays; it gives nothing to a process that may not change its user.
+    if caps::has_cap(None, CapSet::Effective, Capability::CAP_SETPCAP)? {
+        for capability in caps::read(None, CapSet::Bounding)?.difference(keep) {
+            caps::drop(None, CapSet::Bounding, *capability)?;
+        }
+    }
+    // What programs started from here on would inherit: nothing.
+    caps::clear(None, CapSet::Ambient)?;
+    caps::clear(None, CapSet::Inheritable)?;
+    for set in [CapSet::Effective, CapSet::Permitted] {
+        let held = caps::read(None, set)?;
+        for capability in held.difference(keep) {
+            caps::drop(None, set, *capability)?;
+        }
+    }
+    Ok(())
+}
+
+fn names(keep: &CapsHashSet) -> String {
+    let mut names: Vec<String> = keep.iter().map(ToString::to_string).collect();
+    names.sort_unstable();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_follows_from_what_is_still_to_be_done() {
+        let nothing = StillToDo::default();
+        assert_eq!(kept(Privileges::Reattach, nothing), HashSet::from(ATTACH));
+        assert_eq!(names(&kept(Privileges::None, nothing)), "none");
+        assert_eq!(kept(Privileges::None, StillToDo { attach: true, ..nothing }), HashSet::from(ATTACH));
+        let take_down = kept(Privileges::None, StillToDo { take_down: true, ..nothing });
+        assert_eq!(names(&take_down), "CAP_NET_ADMIN");
+        let old_kernel =
+            kept(Privileges::None, StillToDo { privileged_maps: true, take_down: true, attach: false });
+        assert_eq!(names(&old_kernel), "CAP_BPF, CAP_NET_ADMIN");
+    }
+
+    #[test]
+    fn what_is_not_kept_is_gone_from_this_thread() {
+        // Capabilities belong to threads: the other tests keep theirs.
+        std::thread::spawn(|| {
+            let keep = HashSet::from([Capability::CAP_NET_ADMIN]);
+            restrict(&keep).unwrap();
+            for set in [CapSet::Effective, CapSet::Permitted, CapSet::Inheritable, CapSet::Ambient] {
+                let held = caps::read(None, set).unwrap();
+                assert!(held.is_subset(&keep), "{set:?}: {held:?}");
+            }
+        })
+        .join()
+        .unwrap();
+    }
+}
