@@ -5,7 +5,6 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
 use serde_json::Value;
 
 use crate::lab::Lab;
@@ -40,26 +39,25 @@ pub struct Agent {
     host: Host,
 }
 
-/// What a case reports of the agent. A field that the agent does not offer stays null.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct AgentReading {
-    /// Its verdict, as a name of design.md's list.
-    pub verdict: Value,
-    /// Share of the time in each phase.
-    pub phase_share: Value,
-}
-
 impl Agent {
     /// Where it listens, inside the gateway's namespace.
     pub const ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9924);
-    const PATIENCE: Duration = Duration::from_secs(10);
+    const PATIENCE: Duration = Duration::from_secs(30);
     const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
     /// Starts `program run` on the gateway, told the devices and rates, and waits until it answers.
     ///
     /// # Errors
-    /// If it ends or has not answered after ten seconds.
+    /// If it ends or has not answered after half a minute.
     pub fn start(lab: &Lab, program: &Path) -> Result<Self, AgentError> {
+        Self::start_with(lab, program, &[])
+    }
+
+    /// The same with more arguments.
+    ///
+    /// # Errors
+    /// As [`Agent::start`].
+    pub fn start_with(lab: &Lab, program: &Path, more: &[String]) -> Result<Self, AgentError> {
         let host = lab.gateway();
         let spec = lab.spec();
         let mut command = host.command(program)?;
@@ -67,6 +65,7 @@ impl Agent {
         command.args(["--uplink-rate", &spec.uplink.rate.to_string()]);
         command.args(["--downlink-rate", &spec.downlink.rate.to_string()]);
         command.args(["--listen", &Self::ADDRESS.to_string()]);
+        command.args(more);
         let process = host.spawn(command, "agent")?;
         let mut agent = Self { process, program: program.into(), host };
         let deadline = Instant::now() + Self::PATIENCE;
@@ -116,14 +115,6 @@ impl Agent {
         AgentError::Silent { program: self.program.clone(), reason }
     }
 
-    /// Its present verdict and phases.
-    ///
-    /// # Errors
-    /// If it does not answer, or not in JSON.
-    pub fn read(&self) -> Result<AgentReading, AgentError> {
-        Ok(reading_of(&self.json("/api/v1/state")?))
-    }
-
     /// Ends it as a service manager would.
     ///
     /// # Errors
@@ -131,16 +122,6 @@ impl Agent {
     pub fn stop(mut self) -> Result<std::process::ExitStatus, AgentError> {
         Ok(self.process.stop(libc::SIGTERM, Self::PATIENCE)?)
     }
-}
-
-/// The lab has one link, so the fields stand in the only entry of `links`, or at the top.
-fn reading_of(state: &Value) -> AgentReading {
-    let link = state.pointer("/links/0");
-    let field = |name| {
-        let found = link.and_then(|link| link.get(name)).or_else(|| state.get(name));
-        found.cloned().unwrap_or(Value::Null)
-    };
-    AgentReading { verdict: field("verdict"), phase_share: field("phase_share") }
 }
 
 /// One HTTP request. Version 1.0, so that the answer ends with the connection and is never chunked.
@@ -166,16 +147,6 @@ fn body_of(answer: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn fields_are_found_per_link_or_at_the_top_or_stay_null() {
-        let reading = reading_of(&json!({"links": [{"verdict": "swinging", "phase_share": {"idle": 1.0}}]}));
-        assert_eq!(reading.verdict, "swinging");
-        assert_eq!(reading.phase_share, json!({"idle": 1.0}));
-        assert_eq!(reading_of(&json!({"verdict": "clear"})).verdict, "clear");
-        assert_eq!(reading_of(&json!({"links": []})), AgentReading::default());
-    }
 
     #[test]
     fn only_status_200_has_a_body() {

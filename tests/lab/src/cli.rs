@@ -47,15 +47,25 @@ pub(crate) struct RunArgs {
     /// The experiment (see `list`).
     pub(crate) experiment: String,
     /// Seconds of traffic in all, shared among the experiment's stretches; never less than its shortest.
-    #[arg(long, value_name = "S", conflicts_with = "quick", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) duration: Option<u64>,
-    /// The short form.
+    /// The short form: less time, and fewer points of a grid.
     #[arg(long)]
     pub(crate) quick: bool,
+    /// Congestion control of the senders; several, with commas between, are run one after the other.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "reno")]
+    pub(crate) cc: Vec<String>,
+    /// Repetitions; the table then has the mean, and the smallest and largest.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) repeat: u32,
+    /// Shifts the starts of the transfers by up to 200 ms, differently for each number; each repetition takes the next one. 0: no shift.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
     /// Form of the result.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
-    /// Also write the report, time series, iperf3's own reports and captures of both sides of the gateway here.
+    /// Also write the report, plots (PNG and SVG), time series (CSV), the agent's answers, iperf3's own reports and captures of both sides
+    /// of the gateway here.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
@@ -118,7 +128,7 @@ pub(crate) struct UpArgs {
     /// Buffer before the uplink, on the gateway.
     #[arg(long, value_name = "SIZE", default_value = "30000")]
     uplink_buffer: BufferSize,
-    /// One-way delay of the link (10ms). Needs netem in the kernel, as the other delays do.
+    /// One-way delay of the link (10ms).
     #[arg(long, value_name = "TIME", default_value = "0")]
     propagation_delay: Span,
     /// One-way delay between D1, the internet end of downloads, and R1.

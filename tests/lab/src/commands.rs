@@ -78,11 +78,12 @@ fn list() -> String {
         // Writing to a String does not fail.
         let _ = writeln!(
             text,
-            "{:<10} {:<28} {:>4} s ({} s with --quick)\n           {}",
+            "{:<18}{:<36}{:>5} s ({} s with --quick)\n{:18}{}",
             about.name,
             about.source,
             about.usual.as_secs(),
             about.quick.as_secs(),
+            "",
             about.what
         );
     }
@@ -92,17 +93,26 @@ fn list() -> String {
 fn run(args: RunArgs) -> anyhow::Result<()> {
     let experiment = experiment::find(&args.experiment)?;
     let about = experiment.about();
-    let wanted = args.duration.map(Duration::from_secs).or(args.quick.then_some(about.quick));
+    let wanted = args.duration.map(Duration::from_secs);
     if wanted.is_some_and(|wanted| wanted < about.shortest) {
         eprintln!("pendulum-lab: {} takes at least {} s", about.name, about.shortest.as_secs());
     }
     let options = RunOptions {
         total: wanted,
+        quick: args.quick,
+        congestion_controls: args.cc,
+        seed: args.seed,
+        repeat: args.repeat,
         out: args.out,
         agent: args.agent.agent,
         agent_listen: args.agent.agent_listen,
         interrupt: Interrupt::on_signals().context("cannot install signal handlers")?,
     };
+    if let Some(out) = &options.out {
+        // Now, not after minutes of traffic.
+        std::fs::create_dir_all(out)
+            .with_context(|| format!("cannot make {}; choose another directory with --out", out.display()))?;
+    }
     let bar = progress_bar();
     let report = experiment::run(experiment, &options, &|progress| show(&bar, &progress));
     bar.finish_and_clear();

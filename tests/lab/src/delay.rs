@@ -1,10 +1,14 @@
-//! Extra one-way delays, where the kernel has netem.
+//! Extra one-way delays of the wires.
 //!
-//! Each delay stands on the device *behind* the bottleneck's buffer that it lengthens, never on the bottleneck itself: there
-//! netem would be a second queue. netem's own limit is set so high that it never drops.
+//! A wire with a delay gets a [`Line`] in its middle. That lies *behind* the bottleneck's buffers, as the length of a real link does: it
+//! is no second queue, and a capture on the gateway's `wan0` sees the round trips that the agent sees.
 
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::kernel::packet::PacketSocket;
+use crate::line::Line;
 use crate::netns::{Host, NetnsError};
 use crate::topology::Role;
 
@@ -22,74 +26,59 @@ pub struct Delays {
 /// Why a delay cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum DelayError {
-    /// The kernel has no netem.
+    /// Frames with unfinished checksums, or longer than the wire takes, cannot pass a line.
     #[error(
-        "this kernel has no netem qdisc, so a link delay of {}us cannot be made ({tc}); \
-         leave the delays at 0, load sch_netem, or run in the VM (./dev vm)",
-        delay.as_micros()
+        "delays and offloads do not go together: the line carries whole frames of wire size; leave out --offloads or the delays"
     )]
-    NoNetem {
+    Offloads,
+    /// The line in the middle of a wire could not be made.
+    #[error("cannot delay a wire by {}us in {namespace}: {source}; packet sockets need CAP_NET_RAW", delay.as_micros())]
+    Line {
         /// The delay asked for.
         delay: Duration,
-        /// What tc said.
-        tc: NetnsError,
+        /// The namespace between the machines.
+        namespace: String,
+        /// What the system said.
+        source: io::Error,
     },
+    /// The namespace in the middle of a wire could not be set up.
+    #[error(transparent)]
+    Netns(#[from] NetnsError),
 }
 
-/// A delay on the way out of one device.
-struct Placement {
-    role: Role,
-    device: &'static str,
-    delay: Duration,
-}
+/// The devices at both ends of a line, inside its namespace.
+pub(crate) const LINE_DEVICES: [&str; 2] = ["end0", "end1"];
 
 impl Delays {
     /// No delay anywhere.
     pub const NONE: Self =
         Self { propagation: Duration::ZERO, d1_access: Duration::ZERO, u1_access: Duration::ZERO };
 
-    fn placements(self) -> [Placement; 5] {
-        let at = |role, device, delay| Placement { role, device, delay };
-        [
-            at(Role::D1, "eth0", self.d1_access),
-            at(Role::U1, "eth0", self.u1_access),
-            // Towards the endpoints R1 adds what follows the uplink buffer: the link's own delay and the access wire's.
-            at(Role::R1, "d1", self.propagation + self.d1_access),
-            at(Role::R1, "u1", self.propagation + self.u1_access),
-            at(Role::Gateway, "lan0", self.propagation),
-        ]
-    }
-
-    /// Puts the delays on the wires; does nothing if all are zero.
-    ///
-    /// # Errors
-    /// [`DelayError::NoNetem`] if a delay is wanted that the kernel cannot make.
-    pub(crate) fn install(self, host: impl Fn(Role) -> Host) -> Result<(), DelayError> {
-        for Placement { role, device, delay } in self.placements() {
-            if delay.is_zero() {
-                continue;
-            }
-            let delay_text = format!("{}us", delay.as_micros());
-            host(role)
-                .run(
-                    "tc",
-                    &[
-                        "qdisc",
-                        "add",
-                        "dev",
-                        device,
-                        "root",
-                        "netem",
-                        "limit",
-                        "100000",
-                        "delay",
-                        &delay_text,
-                    ],
-                )
-                .map_err(|tc| DelayError::NoNetem { delay, tc })?;
+    /// The delay of the wire between two machines.
+    pub(crate) fn between(self, a: Role, b: Role) -> Duration {
+        match (a, b) {
+            (Role::D1, Role::R1) => self.d1_access,
+            (Role::U1, Role::R1) => self.u1_access,
+            (Role::R1, Role::Gateway) => self.propagation,
+            _ => Duration::ZERO,
         }
-        Ok(())
     }
+}
+
+/// Brings up the namespace in the middle of a wire and starts its line.
+pub(crate) fn start_line(host: &Host, delay: Duration) -> Result<Line, DelayError> {
+    // No address, and no word of its own.
+    host.set_sysctl("net.ipv6.conf.all.disable_ipv6", "1")?;
+    for device in LINE_DEVICES {
+        let features = ["-K", device, "tx", "off", "sg", "off", "tso", "off", "gso", "off", "gro", "off"];
+        host.run("ethtool", &features)?;
+        host.run("ip", &["link", "set", "dev", device, "up"])?;
+    }
+    let line_error =
+        |source| DelayError::Line { delay, namespace: host.namespace().name().to_owned(), source };
+    let open = |device| host.inside(|| PacketSocket::open(device).map(Arc::new));
+    let [a, b] = LINE_DEVICES.map(open);
+    Line::start([a?.map_err(line_error)?, b?.map_err(line_error)?], delay).map_err(line_error)
 }
 
 #[cfg(test)]
@@ -97,18 +86,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_direction_of_each_path_gets_its_delay_once() {
+    fn each_path_has_its_delay_once() {
         let millis = Duration::from_millis;
         let delays = Delays { propagation: millis(10), d1_access: millis(1), u1_access: millis(5) };
-        let at = |role, device| {
-            let found = delays.placements().into_iter().find(|p| p.role == role && p.device == device);
-            found.map(|placement| placement.delay)
+        let path = |internet, home| {
+            delays.between(internet, Role::R1)
+                + delays.between(Role::R1, Role::Gateway)
+                + delays.between(Role::Switch, Role::Gateway)
+                + delays.between(Role::Switch, home)
         };
-        // Download data: D1 out, bottleneck, gateway out to the home; its ACKs: bottleneck, R1 out to D1.
-        assert_eq!(at(Role::D1, "eth0").unwrap() + at(Role::Gateway, "lan0").unwrap(), millis(11));
-        assert_eq!(at(Role::R1, "d1"), Some(millis(11)));
-        assert_eq!(at(Role::R1, "u1"), Some(millis(15)));
-        assert_eq!(at(Role::Gateway, "wan0"), None);
-        assert_eq!(at(Role::R1, "link0"), None);
+        assert_eq!(path(Role::D1, Role::D2), millis(11));
+        assert_eq!(path(Role::U1, Role::U2), millis(15));
     }
 }

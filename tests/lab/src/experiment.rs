@@ -1,19 +1,34 @@
 //! The papers' experiments, as data: links, transfers and the stretches of time that are measured.
 
+mod agent_log;
+mod evaluate;
 mod fig1;
+mod figures;
+mod options;
+mod output;
+mod phases;
+mod plots;
 pub mod prediction;
 mod record;
 pub mod report;
 mod runner;
 mod scenario;
+mod session;
 
 use std::time::Duration;
 
+pub use agent_log::AgentSummary;
+pub use figures::{Claim, Figures, Measured, Predicted, Spread};
+pub use options::{ExperimentError, Progress, RunOptions, Wishes};
+pub use phases::{PhaseShare, Phases};
 pub(crate) use record::median;
 pub use record::{Measurement, Record};
 pub use report::{CaseReport, Report};
-pub use runner::{ExperimentError, Progress, RunOptions, run, run_scenario};
-pub use scenario::{Case, Figures, Scenario, TimedTransfer};
+pub use runner::{Results, run};
+pub use scenario::{Case, Preparation, Scenario, TimedTransfer};
+pub use session::{ScenarioRun, run_scenario};
+
+use crate::chart::Chart;
 
 /// What a person needs to choose an experiment.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +52,16 @@ pub trait Experiment: Sync {
     /// Name, source and times.
     fn about(&self) -> About;
 
-    /// What to run, so that all traffic together takes about `total`.
-    fn scenarios(&self, total: Duration) -> Vec<Scenario>;
+    /// What to run, so that all traffic together takes about the time wished for.
+    fn scenarios(&self, wishes: Wishes) -> Vec<Scenario>;
+
+    /// Adds what only this experiment measures to one of its cases; `index` is its place in the scenario.
+    fn judge(&self, _case: &mut CaseReport, _index: usize, _run: &ScenarioRun) {}
+
+    /// The experiment's own plots, beside those that every run gets.
+    fn plots(&self, _results: Results<'_>) -> Vec<Chart> {
+        Vec::new()
+    }
 }
 
 /// All experiments, in the order of the papers' figures.
@@ -79,15 +102,17 @@ mod tests {
         for experiment in ALL {
             let about = experiment.about();
             assert!(about.shortest <= about.quick && about.quick < about.usual, "{}", about.name);
-            for total in [about.shortest, about.quick, about.usual] {
-                let scenarios = experiment.scenarios(total);
+            for (total, quick) in [(about.shortest, true), (about.quick, true), (about.usual, false)] {
+                let scenarios = experiment.scenarios(Wishes { total, quick });
                 let length: Duration = scenarios.iter().map(|scenario| scenario.length).sum();
                 assert!(
                     length.abs_diff(total) <= total / 10 + Duration::from_secs(2),
-                    "{length:?} of {total:?}"
+                    "{}: {length:?} of {total:?}",
+                    about.name
                 );
                 for scenario in scenarios {
                     scenario.check().unwrap();
+                    assert!(!scenario.cases.is_empty(), "{}", scenario.name);
                 }
             }
         }

@@ -1,8 +1,10 @@
 //! The few system calls that the standard library has no safe form of. All unsafe code of this crate is here.
 #![expect(
     unsafe_code,
-    reason = "setns, prctl, pidfd and TIOCGWINSZ have no safe wrapper in the standard library"
+    reason = "setns, prctl, pidfd, packet sockets and TIOCGWINSZ have no safe wrapper in the standard library"
 )]
+
+pub(crate) mod packet;
 
 use std::fs::File;
 use std::io;

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
 
 use pendulum_model::rate::{BufferSize, Rate};
 
 use crate::cleanup::{self, CleanupError};
-use crate::delay::{DelayError, Delays};
+use crate::delay::{self, DelayError, Delays};
 use crate::kernel;
+use crate::line::Line;
 use crate::netns::{Host, Namespace, NetnsError};
 use crate::record::{RecordError, Registry, RunId, RunRecord};
 use crate::shaper::{Shaper, ShaperError};
-use crate::topology::{self, LINK_DEVICE, Role, WAN_DEVICE};
+use crate::topology::{self, LINK_DEVICE, Role, WAN_DEVICE, WIRES, Wire};
 
 /// What the bottleneck link is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +83,7 @@ pub struct Lab {
     record: Arc<RunRecord>,
     spec: LinkSpec,
     ports_used: AtomicU16,
+    lines: Vec<Line>,
 }
 
 impl Lab {
@@ -94,15 +97,19 @@ impl Lab {
         }
         spec.uplink.check()?;
         spec.downlink.check()?;
+        if spec.offloads && spec.delays != Delays::NONE {
+            return Err(DelayError::Offloads.into());
+        }
         let registry = Registry::system();
         cleanup::remove_leftovers(&registry).map_err(LabError::Leftovers)?;
         // From here on the drop guard removes whatever exists when a step fails.
-        let lab = Self { record: Arc::new(registry.open_run()?), spec, ports_used: AtomicU16::new(0) };
+        let record = Arc::new(registry.open_run()?);
+        let mut lab = Self { record, spec, ports_used: AtomicU16::new(0), lines: Vec::new() };
         lab.make_machines()?;
         lab.make_wires()?;
         spec.uplink.install(&lab.gateway(), WAN_DEVICE)?;
         spec.downlink.install(&lab.host(Role::R1), LINK_DEVICE)?;
-        spec.delays.install(|role| lab.host(role))?;
+        lab.start_lines()?;
         Ok(lab)
     }
 
@@ -114,6 +121,11 @@ impl Lab {
     /// The link it was built with.
     pub fn spec(&self) -> &LinkSpec {
         &self.spec
+    }
+
+    /// Where files that go with the lab may lie.
+    pub fn directory(&self) -> &std::path::Path {
+        self.record.dir()
     }
 
     /// One machine.
@@ -136,7 +148,8 @@ impl Lab {
     ///
     /// # Errors
     /// The first thing that could not be removed; the next start tries again.
-    pub fn stop(self) -> Result<(), CleanupError> {
+    pub fn stop(mut self) -> Result<(), CleanupError> {
+        self.lines.clear();
         cleanup::remove_run(&self.record)
     }
 
@@ -144,17 +157,37 @@ impl Lab {
         format!("pdl-{}-{role}", self.id())
     }
 
+    /// The namespace in the middle of a wire, and its delay; `None` for a wire without.
+    fn middle(&self, wire: &Wire) -> Option<(String, Duration)> {
+        let delay = self.spec.delays.between(wire.a.0, wire.b.0);
+        let name = || format!("pdl-{}-{}-{}", self.id(), wire.a.0, wire.b.0);
+        (!delay.is_zero()).then(|| (name(), delay))
+    }
+
     fn make_machines(&self) -> Result<(), LabError> {
-        for role in Role::ALL {
-            let namespace = Namespace::named(self.namespace_name(role));
+        let machines = Role::ALL.into_iter().map(|role| self.namespace_name(role));
+        let middles = WIRES.iter().filter_map(|wire| self.middle(wire)).map(|(name, _)| name);
+        for namespace in machines.chain(middles).map(Namespace::named) {
             self.record.add_namespace(namespace.name())?;
             namespace.create()?;
         }
         Ok(())
     }
 
+    fn start_lines(&mut self) -> Result<(), LabError> {
+        let middles: Vec<_> = WIRES.iter().filter_map(|wire| self.middle(wire)).collect();
+        for (name, delay) in middles {
+            let host = Host::new(Namespace::named(name), Arc::clone(&self.record));
+            self.lines.push(delay::start_line(&host, delay)?);
+        }
+        Ok(())
+    }
+
     fn make_wires(&self) -> Result<(), LabError> {
-        let wiring = topology::wiring_commands(|role| self.namespace_name(role));
+        let wiring = topology::wiring_commands(
+            |role| self.namespace_name(role),
+            |wire| self.middle(wire).map(|(name, _)| name),
+        );
         // Started inside a machine of the lab, so that no device ever shows up outside.
         self.gateway().run_with_input("ip", &["-batch", "-"], &wiring)?;
         for role in Role::ALL {
@@ -188,6 +221,8 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
+        // Their sockets would keep the namespaces alive.
+        self.lines.clear();
         // Nobody is left to tell; the record stays in that case and the next start tries again.
         let _ = cleanup::remove_run(&self.record);
     }

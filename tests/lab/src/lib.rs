@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 pub mod agent;
+pub mod chart;
 pub mod cleanup;
 pub mod delay;
 pub mod demo;
@@ -13,6 +14,7 @@ pub mod experiment;
 pub mod interrupt;
 mod kernel;
 pub mod lab;
+mod line;
 pub mod netns;
 pub mod process;
 pub mod record;

@@ -13,6 +13,8 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::delay::LINE_DEVICES;
+
 /// A machine of the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
@@ -166,13 +168,13 @@ const INTERFACES: [Interface; 9] = [
     interface(Role::U2, ENDPOINT_DEVICE, Subnet::Home, 3),
 ];
 
-/// A veth pair.
-struct Wire {
-    a: (Role, &'static str),
-    b: (Role, &'static str),
+/// A wire between two machines: a veth pair, or with a delay two of them with a line between.
+pub(crate) struct Wire {
+    pub(crate) a: (Role, &'static str),
+    pub(crate) b: (Role, &'static str),
 }
 
-const WIRES: [Wire; 6] = [
+pub(crate) const WIRES: [Wire; 6] = [
     Wire { a: (Role::D1, ENDPOINT_DEVICE), b: (Role::R1, "d1") },
     Wire { a: (Role::U1, ENDPOINT_DEVICE), b: (Role::R1, "u1") },
     Wire { a: (Role::R1, LINK_DEVICE), b: (Role::Gateway, WAN_DEVICE) },
@@ -181,17 +183,26 @@ const WIRES: [Wire; 6] = [
     Wire { a: (Role::Switch, "p2"), b: (Role::U2, ENDPOINT_DEVICE) },
 ];
 
-/// The commands for `ip -batch` that make all wires, given each machine's namespace name.
-pub(crate) fn wiring_commands(namespace: impl Fn(Role) -> String) -> String {
-    WIRES.iter().fold(String::new(), |mut commands, Wire { a, b }| {
-        // Made inside the namespaces: the machine's own namespace never sees a device of the lab.
-        commands.push_str(&format!(
-            "link add {} netns {} type veth peer name {} netns {}\n",
-            a.1,
-            namespace(a.0),
-            b.1,
-            namespace(b.0)
-        ));
+/// The commands for `ip -batch` that make all wires, given each machine's namespace name and, for a wire with a delay, the name of the
+/// namespace in its middle.
+pub(crate) fn wiring_commands(
+    namespace: impl Fn(Role) -> String,
+    middle: impl Fn(&Wire) -> Option<String>,
+) -> String {
+    // Made inside the namespaces: the machine's own namespace never sees a device of the lab.
+    let pair = |a: &str, at_a: &str, b: &str, at_b: &str| {
+        format!("link add {a} netns {at_a} type veth peer name {b} netns {at_b}\n")
+    };
+    WIRES.iter().fold(String::new(), |mut commands, wire| {
+        let ((a, b), (at_a, at_b)) = ((wire.a.1, wire.b.1), (namespace(wire.a.0), namespace(wire.b.0)));
+        match middle(wire) {
+            None => commands.push_str(&pair(a, &at_a, b, &at_b)),
+            Some(middle) => {
+                for (device, at, end) in [(a, at_a, LINE_DEVICES[0]), (b, at_b, LINE_DEVICES[1])] {
+                    commands.push_str(&pair(device, &at, end, &middle));
+                }
+            }
+        }
         commands
     })
 }

@@ -47,8 +47,12 @@ pub enum TrafficError {
 pub struct TransferSpec {
     /// Which way the data goes.
     pub direction: Direction,
+    /// The machines at both ends, internet and home.
+    pub ends: (Role, Role),
     /// Parallel TCP connections.
     pub streams: u32,
+    /// If given, the transfer ends with so much payload, however long that takes.
+    pub bytes: Option<u64>,
     /// How long data is sent. The end exchange of iperf3 takes a few round trips more.
     pub duration: Duration,
     /// Congestion control of the sender, set by socket option: inside a namespace the sysctl is refused.
@@ -60,11 +64,17 @@ pub struct TransferSpec {
 }
 
 impl TransferSpec {
-    /// One reno connection over IPv4 with autotuned buffers.
+    /// One reno connection over IPv4 with autotuned buffers, D1 → D2 or U2 → U1.
     pub fn new(direction: Direction, duration: Duration) -> Self {
+        let ends = match direction {
+            Direction::Down => (Role::D1, Role::D2),
+            Direction::Up => (Role::U1, Role::U2),
+        };
         Self {
             direction,
+            ends,
             streams: 1,
+            bytes: None,
             duration,
             congestion_control: "reno".into(),
             ip: IpVersion::V4,
@@ -72,34 +82,29 @@ impl TransferSpec {
         }
     }
 
-    /// The machines: internet end (iperf3's server) and home end (its client).
-    pub const fn ends(&self) -> (Role, Role) {
-        match self.direction {
-            Direction::Down => (Role::D1, Role::D2),
-            Direction::Up => (Role::U1, Role::U2),
-        }
-    }
-
     /// The machine that receives the data.
     pub const fn receiver(&self) -> Role {
         match self.direction {
-            Direction::Down => Role::D2,
-            Direction::Up => Role::U1,
+            Direction::Down => self.ends.1,
+            Direction::Up => self.ends.0,
         }
     }
 
     /// The machine that sends the data.
     pub const fn sender(&self) -> Role {
         match self.direction {
-            Direction::Down => Role::D1,
-            Direction::Up => Role::U2,
+            Direction::Down => self.ends.0,
+            Direction::Up => self.ends.1,
         }
     }
 
     fn client_args(&self, server: std::net::IpAddr, port: u16) -> Vec<String> {
         let mut args = vec!["-c".into(), server.to_string(), "-p".into(), port.to_string(), "-J".into()];
         args.extend(["-i".into(), "0.5".into()]);
-        args.extend(["-t".into(), self.duration.as_secs().max(1).to_string()]);
+        args.extend(match self.bytes {
+            Some(bytes) => ["-n".into(), bytes.to_string()],
+            None => ["-t".into(), self.duration.as_secs().max(1).to_string()],
+        });
         args.extend(["-P".into(), self.streams.to_string(), "-C".into(), self.congestion_control.clone()]);
         if self.direction == Direction::Down {
             args.push("-R".into());
@@ -147,7 +152,7 @@ impl Prepared {
     /// If iperf3 cannot be started.
     pub fn new(lab: &Lab, spec: TransferSpec) -> Result<Self, TrafficError> {
         let port = lab.next_port();
-        let (server_role, client_role) = spec.ends();
+        let (server_role, client_role) = spec.ends;
         let host = lab.host(server_role);
         let mut command = host.command("iperf3")?;
         command.args(["-s", "-1", "-J", "-i", "0.5", "-p", &port.to_string()]);
@@ -170,7 +175,7 @@ impl Prepared {
     pub fn start(self) -> Result<Transfer, TrafficError> {
         let Self { spec, port, server, client_host } = self;
         let mut command = client_host.command("iperf3")?;
-        if let Some(address) = spec.ends().0.address(spec.ip) {
+        if let Some(address) = spec.ends.0.address(spec.ip) {
             command.args(spec.client_args(address, port));
         }
         let client = client_host.spawn(command, &format!("iperf3-client-{port}"))?;

@@ -1,13 +1,17 @@
 //! What the kernel itself says about the lab's traffic, to hold other measurements against: queues (`tc`), sockets (`ss`),
 //! devices (`ip`) and captures (`tcpdump`).
 
+mod bursts;
 mod capture;
 mod link;
+mod poll;
 mod queue;
 mod socket;
 
+pub use bursts::{AckBursts, ack_bursts};
 pub use capture::{Capture, CaptureCounts};
 pub use link::LinkCounters;
+pub use poll::{QueueMoment, QueuePoller, QueueWatch};
 pub use queue::{QueueReading, QueueSummary};
 pub use socket::{SocketReading, read_sockets};
 
@@ -30,6 +34,14 @@ pub enum TruthError {
         tool: &'static str,
         /// The device asked about.
         device: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A capture cannot be read.
+    #[error("cannot read the capture {}: {reason}", file.display())]
+    File {
+        /// The file.
+        file: std::path::PathBuf,
         /// What is wrong.
         reason: String,
     },

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use pendulum_lab::agent::Agent;
 use pendulum_lab::delay::Delays;
 use pendulum_lab::experiment::{
-    Case, CaseReport, Figures, RunOptions, Scenario, TimedTransfer, prediction, run_scenario,
+    Case, CaseReport, RunOptions, Scenario, TimedTransfer, prediction, run_scenario,
 };
 use pendulum_lab::lab::{Lab, LinkSpec};
 use pendulum_lab::record::{Registry, RunRecord};
@@ -49,14 +49,7 @@ fn link(down: &str, down_buffer: BufferSize, up: &str, up_buffer: BufferSize) ->
 }
 
 fn case(name: &str, from: u64, to: u64) -> Case {
-    Case {
-        name: name.into(),
-        from: seconds(from),
-        to: seconds(to),
-        params: serde_json::Map::new(),
-        paper: Figures::default(),
-        predicted: Figures::default(),
-    }
+    Case::new(name, seconds(from), seconds(to), &LinkSpec::FIG1)
 }
 
 fn transfer(at: u64, length: u64, direction: Direction) -> TimedTransfer {
@@ -70,6 +63,7 @@ fn run_alone(link: LinkSpec, direction: Direction) -> CaseReport {
         length: seconds(6),
         transfers: vec![transfer(0, 6, direction)],
         cases: vec![case("alone", 2, 6)],
+        ..Scenario::default()
     };
     run_scenario(&scenario, &RunOptions::default(), &|_, _| {}).unwrap().remove(0)
 }
@@ -93,9 +87,9 @@ fn two_labs_at_once_have_the_rates_and_buffers_asked_for() {
     });
     let share = |measured: Option<f64>, rate: f64| measured.unwrap() / (rate * prediction::PAYLOAD_SHARE);
     // The rate bounds the payload from above; a full buffer keeps the link busy, with room here for a loaded machine.
-    let download_share = share(download.measured.download_bps, 8e6);
+    let download_share = share(download.measured.figures.download_bps, 8e6);
     assert!((0.85..1.01).contains(&download_share), "{download:?}");
-    let upload_share = share(upload.measured.upload_bps, 1e6);
+    let upload_share = share(upload.measured.figures.upload_bps, 1e6);
     assert!((0.85..1.01).contains(&upload_share), "{upload:?}");
     // Reno fills any drop-tail buffer, and nothing can go beyond its limit.
     let queue = truth(&download, "/downlink_queue/max_bytes");
@@ -115,9 +109,10 @@ fn a_short_figure_1_shows_the_collapse() {
         length: seconds(22),
         transfers: vec![transfer(0, 22, Direction::Down), transfer(7, 15, Direction::Up)],
         cases: vec![case("alone", 2, 7), case("beside an upload", 12, 22)],
+        ..Scenario::default()
     };
     let cases = run_scenario(&scenario, &RunOptions::default(), &|_, _| {}).unwrap();
-    let download = |case: &CaseReport| case.measured.download_bps.unwrap();
+    let download = |case: &CaseReport| case.measured.figures.download_bps.unwrap();
     assert!(download(&cases[0]) > 1_800_000.0, "{cases:?}");
     assert!(download(&cases[1]) < download(&cases[0]) / 2.0, "{cases:?}");
     // Case 1 of the paper: the uplink buffer holds the traffic.
@@ -207,23 +202,30 @@ fn a_capture_holds_what_the_device_counts() {
     assert_eq!(counts.dropped_by_kernel, 0);
 }
 
-/// netem is missing on some kernels: then the refusal must name it, and nothing may stay behind.
+/// A ping takes both delays of its path, both ways; without them the same path takes less.
 #[test]
-fn a_delay_is_made_or_refused_by_name() {
+fn delays_are_made_and_go_with_the_lab() {
     if !can_run() {
         return;
     }
-    let delays = Delays { d1_access: Duration::from_millis(5), ..Delays::NONE };
-    match Lab::start(LinkSpec { delays, ..LinkSpec::default() }) {
-        Ok(lab) => {
-            let qdiscs = lab.host(Role::R1).run("tc", &["qdisc", "show", "dev", "d1"]).unwrap();
-            assert!(qdiscs.contains("netem") && qdiscs.contains("5ms"), "{qdiscs}");
-        }
-        Err(error) => {
-            let text = error.to_string();
-            assert!(text.contains("netem") && text.contains("5000us"), "{text}");
-        }
-    }
+    let (propagation, d1_access) = (Duration::from_millis(20), Duration::from_millis(15));
+    let delays = Delays { propagation, d1_access, ..Delays::NONE };
+    let fastest = |lab: &Lab, to| {
+        let said = lab.host(Role::D2).run("ping", &["-q", "-c", "5", "-i", "0.05", to]).unwrap();
+        let times = said.rsplit_once("= ").unwrap().1;
+        times.split('/').next().unwrap().parse::<f64>().unwrap()
+    };
+    let lab = Lab::start(LinkSpec { delays, ..LinkSpec::default() }).unwrap();
+    assert!(fastest(&lab, "198.18.1.2") >= 70.0);
+    let u1 = fastest(&lab, "198.18.2.2");
+    assert!((40.0..70.0).contains(&u1), "{u1}");
+    let known = || Command::new("ip").args(["netns", "list"]).output().unwrap().stdout;
+    let name = format!("pdl-{}-", lab.id());
+    assert!(String::from_utf8_lossy(&known()).contains(&name));
+    lab.stop().unwrap();
+    assert!(!String::from_utf8_lossy(&known()).contains(&name));
+    let refused = Lab::start(LinkSpec { delays, offloads: true, ..LinkSpec::default() });
+    assert!(refused.unwrap_err().to_string().contains("--offloads"));
 }
 
 #[test]

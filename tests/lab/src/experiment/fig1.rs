@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use pendulum_model::rate::BufferSize;
 use pendulum_model::segment::Direction;
-use serde_json::json;
 
+use super::figures::{Claim, Figures};
 use super::prediction;
-use super::scenario::{Case, Figures, Scenario, TimedTransfer};
-use super::{About, Experiment};
+use super::scenario::{Case, Scenario, TimedTransfer};
+use super::{About, Experiment, Wishes};
 use crate::lab::LinkSpec;
 use crate::traffic::TransferSpec;
 
@@ -42,8 +42,8 @@ impl Experiment for Fig1 {
         }
     }
 
-    fn scenarios(&self, total: Duration) -> Vec<Scenario> {
-        let scale = total.as_secs_f64() / ALL_SECONDS;
+    fn scenarios(&self, wishes: Wishes) -> Vec<Scenario> {
+        let scale = wishes.total.as_secs_f64() / ALL_SECONDS;
         // Whole seconds: iperf3 takes no others.
         let seconds = |usual: f64| Duration::from_secs((usual * scale).round() as u64);
         vec![
@@ -78,10 +78,11 @@ fn collapse(alone: Duration, one: Duration, pause: Duration, two: Duration) -> S
             case("one upload", one_at, one, &link, 1).compared(collapsed, together),
             case("two uploads", two_at, two, &link, 2).compared(collapsed, together),
         ],
+        ..Scenario::default()
     }
 }
 
-/// Download and upload from the start, with the small uplink buffer. The papers show this case as a plot without figures.
+/// Download and upload from the start, with the small uplink buffer.
 fn cure(length: Duration) -> Scenario {
     let mut link = LinkSpec::FIG1;
     link.uplink.buffer = BufferSize::Bytes(CURED_UPLINK_BUFFER);
@@ -95,8 +96,10 @@ fn cure(length: Duration) -> Scenario {
         ],
         cases: vec![
             case("one upload, 6,000 B uplink buffer", Duration::ZERO, length, &link, 1)
-                .compared(Figures::default(), prediction::download_and_upload(&link)),
+                // 001 Fig. 2 is a plot without figures, of a downlink buffer of 75,000 B.
+                .compared(Claim::says("far less interference"), prediction::download_and_upload(&link)),
         ],
+        ..Scenario::default()
     }
 }
 
@@ -106,24 +109,9 @@ fn transfer(at: Duration, length: Duration, direction: Direction, streams: u32) 
 
 /// The steady part of a stretch.
 fn case(name: &str, start: Duration, length: Duration, link: &LinkSpec, uploads: u32) -> Case {
-    let mut params = Scenario::link_params(link);
-    params.insert("downloads".into(), json!(1));
-    params.insert("uploads".into(), json!(uploads));
-    params.insert("congestion_control".into(), json!("reno"));
-    Case {
-        name: name.into(),
-        from: start + length.mul_f64(SETTLING_SHARE),
-        to: start + length,
-        params,
-        paper: Figures::default(),
-        predicted: Figures::default(),
-    }
-}
-
-impl Case {
-    fn compared(self, paper: Figures, predicted: Figures) -> Self {
-        Self { paper, predicted, ..self }
-    }
+    Case::new(name, start + length.mul_f64(SETTLING_SHARE), start + length, link)
+        .with("downloads", 1)
+        .with("uploads", uploads)
 }
 
 #[cfg(test)]
@@ -133,7 +121,7 @@ mod tests {
     #[test]
     fn stretches_follow_each_other_without_overlap() {
         for total in [40, 54, 90, 135, 600] {
-            let scenarios = Fig1.scenarios(Duration::from_secs(total));
+            let scenarios = Fig1.scenarios(Wishes { total: Duration::from_secs(total), quick: false });
             let cases: Vec<_> = scenarios[0].cases.iter().collect();
             assert!(cases.windows(2).all(|pair| pair[0].to < pair[1].from), "{total}");
             assert!(cases.iter().all(|case| case.to - case.from >= Duration::from_secs(5)), "{total}");

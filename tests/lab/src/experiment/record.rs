@@ -1,14 +1,14 @@
 //! What was observed during a scenario, and what it says about a stretch of it.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use pendulum_model::segment::{Direction, PerDirection};
 use serde::Serialize;
 
-use super::scenario::Figures;
-use crate::agent::AgentReading;
+use super::agent_log::AgentLog;
+use super::figures::Figures;
+use super::phases::Phases;
 use crate::truth::{QueueReading, QueueSummary, SocketReading};
 
 /// The middle one of the values, the upper of two; `None` without values.
@@ -42,12 +42,41 @@ pub(super) struct TransferSample {
     pub(super) retransmitted: PerDirection<u64>,
 }
 
+/// One transfer at one moment, summed over its streams.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FlowSample {
+    pub(super) at: Duration,
+    /// Its place in the scenario's list.
+    pub(super) transfer: usize,
+    /// Payload delivered since the start, bytes.
+    pub(super) delivered: u64,
+    /// Congestion windows, bytes.
+    pub(super) cwnd: u64,
+    /// Largest smoothed round-trip time.
+    pub(super) rtt: Duration,
+    /// Segments sent again since the start.
+    pub(super) retransmitted: u64,
+}
+
+/// The sockets of one transfer at one moment.
+#[derive(Debug)]
+pub(super) struct TransferSockets {
+    pub(super) transfer: usize,
+    pub(super) direction: Direction,
+    pub(super) sender: Vec<SocketReading>,
+    pub(super) receiver: Vec<SocketReading>,
+}
+
 /// Everything observed during one scenario.
 #[derive(Debug, Default)]
 pub struct Record {
     pub(super) queues: Vec<QueueSample>,
     pub(super) transfers: Vec<TransferSample>,
-    pub(super) agent: Vec<(Duration, AgentReading)>,
+    /// Each transfer for itself.
+    pub(super) flows: Vec<FlowSample>,
+    pub(super) agent: AgentLog,
+    /// When it began, since 1970: captures have that clock.
+    pub(super) began: Duration,
     delivered: PerDirection<PerSocket>,
     in_order: PerDirection<PerSocket>,
     retransmitted: PerDirection<PerSocket>,
@@ -95,6 +124,9 @@ pub struct Measurement {
     pub outstanding_median_bytes: PerDirection<Option<f64>>,
     /// Segments sent again, as the senders count them.
     pub retransmitted_segments: PerDirection<Option<u64>>,
+    /// The cases of 000 §3 as the readings of the queues have them.
+    #[serde(flatten)]
+    pub phases: Phases,
     /// How many readings of the queues these figures rest on.
     pub queue_readings: usize,
 }
@@ -130,10 +162,43 @@ impl Record {
         });
     }
 
-    /// The latest reading of the agent that lies within the stretch.
-    pub(super) fn agent_reading(&self, from: Duration, to: Duration) -> AgentReading {
-        let within = self.agent.iter().rev().find(|(at, _)| (from..=to).contains(at));
-        within.map(|(_, reading)| reading.clone()).unwrap_or_default()
+    /// Notes all transfers, each for itself and together.
+    pub(super) fn note_transfers(&mut self, at: Duration, transfers: &[TransferSockets]) {
+        for TransferSockets { transfer, sender, .. } in transfers {
+            let bulk = || sender.iter().filter(|socket| socket.sends_bulk());
+            if bulk().next().is_some() {
+                self.flows.push(FlowSample {
+                    at,
+                    transfer: *transfer,
+                    delivered: bulk().map(SocketReading::delivered_bytes).sum(),
+                    cwnd: bulk().map(|socket| socket.cwnd_segments * socket.mss_bytes).sum(),
+                    rtt: bulk().map(|socket| socket.rtt).max().unwrap_or_default(),
+                    retransmitted: bulk().map(|socket| socket.retransmitted_segments).sum(),
+                });
+            }
+        }
+        let of = |side: fn(&TransferSockets) -> &Vec<SocketReading>| {
+            PerDirection::from_fn(|direction| {
+                let those = transfers.iter().filter(|one| one.direction == direction);
+                those.flat_map(|one| side(one).iter().cloned()).collect::<Vec<_>>()
+            })
+        };
+        self.note_sockets(at, &of(|one| &one.receiver), &of(|one| &one.sender));
+    }
+
+    /// Payload of one transfer delivered within a stretch, bit/s; `None` if it was not seen twice there.
+    pub fn flow_bps(&self, transfer: usize, from: Duration, to: Duration) -> Option<f64> {
+        let within = |sample: &&FlowSample| sample.transfer == transfer && (from..=to).contains(&sample.at);
+        let (first, last) = (self.flows.iter().find(within)?, self.flows.iter().rev().find(within)?);
+        let seconds = last.at.checked_sub(first.at)?.as_secs_f64();
+        (seconds > 0.0).then(|| last.delivered.saturating_sub(first.delivered) as f64 * 8.0 / seconds)
+    }
+
+    /// Smoothed round-trip time at one moment: of the downloads, else of the uploads.
+    pub(super) fn round_trip(&self, at: Duration) -> Option<Duration> {
+        let later = self.transfers.partition_point(|sample| sample.at < at);
+        let sample = self.transfers.get(later).or(self.transfers.last())?;
+        [sample.rtt.down, sample.rtt.up].into_iter().find(|rtt| !rtt.is_zero())
     }
 
     /// Evaluates a stretch.
@@ -162,6 +227,7 @@ impl Record {
                 let total = |at| self.interpolate(at, |sample| sample.retransmitted[d] as f64);
                 Some((total(to)? - total(from)?).round() as u64)
             }),
+            phases: Phases::of(queues.iter().copied(), |at| self.round_trip(at)),
             queue_readings: queues.len(),
         }
     }
@@ -213,45 +279,6 @@ impl Record {
     /// Notes both queues.
     pub(crate) fn note_queues(&mut self, at: Duration, queue: PerDirection<QueueReading>) {
         self.queues.push(QueueSample { at, queue });
-    }
-
-    /// The queues over time, as CSV.
-    pub(super) fn queues_csv(&self) -> String {
-        let mut csv = String::from("time_s,uplink_bytes,downlink_bytes,uplink_drops,downlink_drops\n");
-        for QueueSample { at, queue } in &self.queues {
-            // Writing to a String does not fail.
-            let _ = writeln!(
-                csv,
-                "{:.3},{},{},{},{}",
-                at.as_secs_f64(),
-                queue.up.backlog_bytes,
-                queue.down.backlog_bytes,
-                queue.up.dropped_packets,
-                queue.down.dropped_packets
-            );
-        }
-        csv
-    }
-
-    /// The transfers over time, as CSV.
-    pub(super) fn transfers_csv(&self) -> String {
-        let mut csv = String::from(
-            "time_s,download_bytes,upload_bytes,download_cwnd_bytes,upload_cwnd_bytes,download_rtt_s,upload_rtt_s\n",
-        );
-        for TransferSample { at, delivered, cwnd, rtt, .. } in &self.transfers {
-            let _ = writeln!(
-                csv,
-                "{:.3},{},{},{},{},{:.4},{:.4}",
-                at.as_secs_f64(),
-                delivered.down,
-                delivered.up,
-                cwnd.down,
-                cwnd.up,
-                rtt.down.as_secs_f64(),
-                rtt.up.as_secs_f64()
-            );
-        }
-        csv
     }
 }
 

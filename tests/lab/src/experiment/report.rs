@@ -3,8 +3,8 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::scenario::Figures;
-use crate::agent::AgentReading;
+use super::agent_log::AgentSummary;
+use super::figures::{Claim, Figures, Measured, Predicted};
 
 /// The result of an experiment; its JSON form is a contract (design.md).
 #[derive(Clone, Debug, Serialize)]
@@ -25,15 +25,15 @@ pub struct CaseReport {
     /// What tells it from the others.
     pub params: Map<String, Value>,
     /// What the paper reports.
-    pub paper: Figures,
-    /// What the model says.
-    pub predicted: Figures,
+    pub paper: Claim,
+    /// What the models say.
+    pub predicted: Predicted,
     /// What was measured.
-    pub measured: Figures,
+    pub measured: Measured,
     /// What the kernel says beside it.
     pub truth: Value,
     /// What the agent says.
-    pub agent: AgentReading,
+    pub agent: AgentSummary,
 }
 
 impl Report {
@@ -49,44 +49,101 @@ impl Report {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// An aligned table: download and upload in kb/s and their ratio, as the paper has them, as predicted, as measured,
-    /// then both queues' largest lengths and the agent's verdict.
+    /// Two aligned tables: throughputs and ratio as the paper has them, as predicted and as measured; then what the kernel
+    /// and the agent say of the same things.
     pub fn to_text(&self) -> String {
-        let mut rows = vec![HEADINGS.map(str::to_owned)];
-        rows.extend(self.cases.iter().map(CaseReport::row));
+        let several = |case: &&CaseReport| case.params.get("cc") != self.cases[0].params.get("cc");
+        let with_cc = self.cases.iter().any(|case| several(&case));
+        let names: Vec<String> = self.cases.iter().map(|case| case.label(with_cc)).collect();
         let mut text = format!(
             "{} on Linux {}: download / upload in kb/s of payload, and their ratio\n\n",
             self.experiment, self.kernel
         );
-        text.push_str(&align(&rows));
+        let headings = ["case", "paper", "Eq. 11", "refined", "measured"].map(str::to_owned);
+        let rows = names.iter().zip(&self.cases).map(|(name, case)| case.throughput_row(name));
+        text.push_str(&align(&[headings].into_iter().chain(rows).collect::<Vec<_>>()));
+        text.push_str("\nqueues, kernel | agent; share of the time in which the uplink's / downlink's buffer alone holds the traffic\n\n");
+        let headings =
+            ["case", "uplink queue, mean B", "share", "queue correlation", "swing", "ratio", "verdict"]
+                .map(str::to_owned);
+        let rows = names.iter().zip(&self.cases).map(|(name, case)| case.reading_row(name));
+        text.push_str(&align(&[headings].into_iter().chain(rows).collect::<Vec<_>>()));
         text
     }
 }
 
-const HEADINGS: [&str; 6] = ["case", "paper", "predicted", "measured", "largest queue up / down", "agent"];
-
 impl CaseReport {
-    fn row(&self) -> [String; 6] {
-        let queue = |which: &str| {
-            let bytes = self.truth.pointer(&format!("/{which}/max_bytes")).and_then(Value::as_u64);
-            bytes.map_or_else(|| "–".to_owned(), |bytes| format!("{bytes} B"))
+    fn label(&self, with_cc: bool) -> String {
+        match self.params.get("cc").and_then(Value::as_str).filter(|_| with_cc) {
+            Some(cc) => format!("{}, {cc}", self.name),
+            None => self.name.clone(),
+        }
+    }
+
+    fn throughput_row(&self, name: &str) -> [String; 5] {
+        let measured = figures_text(&self.measured.figures);
+        let spread = self.measured.spread.and_then(|spread| spread.ratio.or(spread.download_bps));
+        let measured = match spread {
+            Some((low, high)) if self.measured.figures.ratio.is_some() => {
+                format!("{measured} ({low:.2}–{high:.2})")
+            }
+            Some((low, high)) => format!("{measured} ({:.0}–{:.0})", low / 1e3, high / 1e3),
+            None => measured,
+        };
+        let paper = match (figures_text(&self.paper.figures), self.paper.more.get("says")) {
+            (figures, Some(Value::String(says))) if figures == NOTHING => says.clone(),
+            (figures, _) => figures,
         };
         [
-            self.name.clone(),
-            figures_text(&self.paper),
-            figures_text(&self.predicted),
-            figures_text(&self.measured),
-            format!("{} / {}", queue("uplink_queue"), queue("downlink_queue")),
-            self.agent.verdict.as_str().unwrap_or("–").to_owned(),
+            name.to_owned(),
+            paper,
+            figures_text(&self.predicted.paper),
+            figures_text(&self.predicted.refined),
+            measured,
         ]
+    }
+
+    fn reading_row(&self, name: &str) -> [String; 7] {
+        let kernel = |pointer: &str, digits: usize| number(self.truth.pointer(pointer), digits);
+        let pair = |kernel: String, agent: String| format!("{kernel} | {agent}");
+        let agent_queue = self.agent.queue_mean_bytes.up.map(Value::from);
+        let ratio = self.measured.figures.ratio.map(Value::from);
+        [
+            name.to_owned(),
+            pair(kernel("/uplink_queue/mean_bytes", 0), number(agent_queue.as_ref(), 0)),
+            pair(share(self.truth.get("phase_share")), share(Some(&self.agent.phase_share))),
+            pair(kernel("/queue_correlation", 2), number(Some(&self.agent.queue_correlation), 2)),
+            pair(seconds(self.truth.get("swing_period_s")), seconds(Some(&self.agent.swing_period_s))),
+            pair(number(ratio.as_ref(), 2), number(self.agent.throughput_ratio.get("measured"), 2)),
+            self.agent.verdict.as_str().unwrap_or(NOTHING).to_owned(),
+        ]
+    }
+}
+
+const NOTHING: &str = "–";
+
+fn number(value: Option<&Value>, digits: usize) -> String {
+    value.and_then(Value::as_f64).map_or_else(|| NOTHING.to_owned(), |value| format!("{value:.digits$}"))
+}
+
+fn seconds(value: Option<&Value>) -> String {
+    value.and_then(Value::as_f64).map_or_else(|| NOTHING.to_owned(), |value| format!("{value:.1} s"))
+}
+
+fn share(value: Option<&Value>) -> String {
+    let part = |name| value.and_then(|value| value.get(name)?.as_f64());
+    match (part("uplink_bound"), part("downlink_bound")) {
+        (Some(up), Some(down)) => format!("{:.0}% / {:.0}%", up * 100.0, down * 100.0),
+        _ => NOTHING.to_owned(),
     }
 }
 
 fn figures_text(figures: &Figures) -> String {
     let kilobits =
-        |bps: Option<f64>| bps.map_or_else(|| "–".to_owned(), |bps| format!("{:.0}", bps / 1000.0));
+        |bps: Option<f64>| bps.map_or_else(|| NOTHING.to_owned(), |bps| format!("{:.0}", bps / 1000.0));
     match (figures.download_bps, figures.upload_bps, figures.ratio) {
-        (None, None, None) => "–".to_owned(),
+        (None, None, None) => NOTHING.to_owned(),
+        (None, None, Some(ratio)) => format!("{ratio:.2}"),
         (Some(_), Some(0.0), None) => kilobits(figures.download_bps),
         (download, upload, ratio) => {
             let ratio = ratio.map_or_else(String::new, |ratio| format!(" = {ratio:.2}"));
@@ -115,14 +172,19 @@ mod tests {
     use serde_json::json;
 
     fn report() -> Report {
+        let agent = AgentSummary {
+            verdict: json!("swinging"),
+            phase_share: json!({"uplink_bound": 0.9, "downlink_bound": 0.05}),
+            ..AgentSummary::default()
+        };
         let case = CaseReport {
             name: "one upload".into(),
             params: Map::new(),
-            paper: Figures::default(),
-            predicted: Figures::new(187_000.0, 187_000.0),
-            measured: Figures::new(300_000.0, 150_000.0),
-            truth: json!({"uplink_queue": {"max_bytes": 29_900}, "downlink_queue": null}),
-            agent: AgentReading { verdict: json!("swinging"), phase_share: Value::Null },
+            paper: Claim::says("in phase"),
+            predicted: Predicted { paper: Figures::new(187_000.0, 187_000.0), ..Predicted::default() },
+            measured: Measured { figures: Figures::new(300_000.0, 150_000.0), ..Measured::default() },
+            truth: json!({"uplink_queue": {"mean_bytes": 29_900.4}, "swing_period_s": null}),
+            agent,
         };
         Report { experiment: "fig1".into(), kernel: "6.1".into(), cases: vec![case] }
     }
@@ -139,23 +201,27 @@ mod tests {
             case["measured"],
             json!({"download_bps": 300_000.0, "upload_bps": 150_000.0, "ratio": 2.0})
         );
-        assert_eq!(case["agent"], json!({"verdict": "swinging", "phase_share": null}));
+        assert_eq!(case["predicted"]["ratio"], 1.0);
+        assert_eq!(case["predicted"]["refined"]["ratio"], Value::Null);
+        assert_eq!(case["agent"]["verdict"], "swinging");
+        assert_eq!(case["agent"]["phase_share"]["uplink_bound"], 0.9);
     }
 
     #[test]
-    fn the_table_is_aligned() {
+    fn the_tables_are_aligned() {
         let text = report().to_text();
-        let lines: Vec<&str> = text.lines().skip(2).collect();
-        assert_eq!(lines.len(), 2);
+        let lines: Vec<&str> = text.lines().collect();
         let column = |line: &str, what: &str| line.split(what).next().map(|before| before.chars().count());
-        assert_eq!(column(lines[0], "measured"), column(lines[1], "300 / 150 = 2.00"));
-        assert_eq!(column(lines[0], "agent"), column(lines[1], "swinging"));
-        assert!(lines[1].contains("29900 B / –"), "{text}");
+        assert_eq!(column(lines[2], "measured"), column(lines[3], "300 / 150 = 2.00"));
+        assert!(lines[3].contains("in phase"), "{text}");
+        assert_eq!(column(lines[7], "share"), column(lines[8], "– | 90% / 5%"));
+        assert!(lines[8].contains("29900 | –") && lines[8].ends_with("swinging"), "{text}");
     }
 
     #[test]
     fn a_download_alone_has_no_ratio() {
         assert_eq!(figures_text(&Figures::new(2_300_000.0, 0.0)), "2300");
-        assert_eq!(figures_text(&Figures::default()), "–");
+        assert_eq!(figures_text(&Figures::of_ratio(12.24)), "12.24");
+        assert_eq!(figures_text(&Figures::default()), NOTHING);
     }
 }

@@ -1,31 +1,16 @@
 //! What one run of a lab consists of.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::lab::LinkSpec;
+use super::figures::{Claim, Predicted};
+use crate::lab::{Lab, LinkSpec};
+use crate::netns::NetnsError;
+use crate::topology::Role;
 use crate::traffic::TransferSpec;
-
-/// Throughputs of the link and their ratio; what is not known is null.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Figures {
-    /// Payload delivered to the home, bit/s.
-    pub download_bps: Option<f64>,
-    /// Payload delivered to the internet, bit/s.
-    pub upload_bps: Option<f64>,
-    /// `r`: download over upload.
-    pub ratio: Option<f64>,
-}
-
-impl Figures {
-    /// Both throughputs, and their ratio if anything was uploaded.
-    pub fn new(download_bps: f64, upload_bps: f64) -> Self {
-        let ratio = (upload_bps > 0.0).then(|| download_bps / upload_bps);
-        Self { download_bps: Some(download_bps), upload_bps: Some(upload_bps), ratio }
-    }
-}
 
 /// A transfer and when it starts.
 #[derive(Clone, Debug)]
@@ -36,10 +21,17 @@ pub struct TimedTransfer {
     pub spec: TransferSpec,
 }
 
+impl TimedTransfer {
+    /// A transfer that starts at `at`.
+    pub fn new(at: Duration, spec: TransferSpec) -> Self {
+        Self { at, spec }
+    }
+}
+
 /// A stretch of a scenario that is measured and compared.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Its name in the report.
+    /// Its name in the report. Repetitions have the same.
     pub name: String,
     /// Where the steady part begins.
     pub from: Duration,
@@ -48,13 +40,80 @@ pub struct Case {
     /// What tells this case from the others.
     pub params: Map<String, Value>,
     /// What the paper reports.
-    pub paper: Figures,
+    pub paper: Claim,
     /// What the model says.
-    pub predicted: Figures,
+    pub predicted: Predicted,
+}
+
+impl Case {
+    /// A stretch of a scenario on `link`, compared with nothing yet.
+    pub fn new(name: impl Into<String>, from: Duration, to: Duration, link: &LinkSpec) -> Self {
+        Self {
+            name: name.into(),
+            from,
+            to,
+            params: Scenario::link_params(link),
+            paper: Claim::default(),
+            predicted: Predicted::default(),
+        }
+    }
+
+    /// With one more parameter.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.params.insert(name.into(), value.into());
+        self
+    }
+
+    /// With what the paper and the model say.
+    #[must_use]
+    pub fn compared(self, paper: impl Into<Claim>, predicted: Predicted) -> Self {
+        Self { paper: paper.into(), predicted, ..self }
+    }
+}
+
+/// What is done to a lab before anything else runs on it.
+#[derive(Clone, Default)]
+pub struct Preparation(Option<Arc<Deed>>);
+
+type Deed = dyn Fn(&Lab) -> Result<(), NetnsError> + Send + Sync;
+
+impl Preparation {
+    /// Does `deed`.
+    pub fn new(deed: impl Fn(&Lab) -> Result<(), NetnsError> + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(deed)))
+    }
+
+    /// Every segment is acknowledged at once, by both ends: "no delayed ACKs" in the papers. Linux has it as a property of the route
+    /// (ip-route(8), `quickack`).
+    pub fn immediate_acks() -> Self {
+        Self::new(|lab| {
+            for role in Role::ALL.into_iter().filter(|role| role.is_endpoint()) {
+                let host = lab.host(role);
+                let route = host.run("ip", &["route", "show", "default"])?;
+                let mut change = vec!["route", "change"];
+                change.extend(route.split_ascii_whitespace());
+                change.extend(["quickack", "1"]);
+                host.run("ip", &change)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Does it.
+    pub(super) fn apply(&self, lab: &Lab) -> Result<(), NetnsError> {
+        self.0.as_ref().map_or(Ok(()), |deed| deed(lab))
+    }
+}
+
+impl fmt::Debug for Preparation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Preparation" } else { "no preparation" })
+    }
 }
 
 /// One lab, from its start to its end.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Scenario {
     /// Names its files.
     pub name: String,
@@ -66,6 +125,12 @@ pub struct Scenario {
     pub transfers: Vec<TimedTransfer>,
     /// What is measured.
     pub cases: Vec<Case>,
+    /// What is done to the lab first.
+    pub prepare: Preparation,
+    /// More arguments for the agent, such as `--config`.
+    pub agent_arguments: Vec<String>,
+    /// Whether the lengths of ACK bursts are wanted, which takes a capture.
+    pub ack_bursts: bool,
 }
 
 impl Scenario {
@@ -85,6 +150,21 @@ impl Scenario {
         Ok(())
     }
 
+    /// The same with another congestion control, and with transfers that start a little later, by as much as `seed` says: two seeds
+    /// meet the buffers at other moments.
+    #[must_use]
+    pub fn varied(&self, congestion_control: &str, seed: u64) -> Self {
+        let mut varied = self.clone();
+        for (index, timed) in varied.transfers.iter_mut().enumerate() {
+            timed.spec.congestion_control = congestion_control.to_owned();
+            timed.at += jitter(seed, index as u64);
+        }
+        for case in &mut varied.cases {
+            case.params.insert("cc".into(), congestion_control.into());
+        }
+        varied
+    }
+
     /// What a report says about the link and the traffic of a case.
     pub fn link_params(link: &LinkSpec) -> Map<String, Value> {
         let mut params = Map::new();
@@ -92,17 +172,59 @@ impl Scenario {
         params.insert("uplink_rate_bps".into(), link.uplink.rate.bits_per_second().into());
         params.insert("downlink_buffer".into(), link.downlink.buffer.to_string().into());
         params.insert("uplink_buffer".into(), link.uplink.buffer.to_string().into());
+        for (name, delay) in [
+            ("propagation_s", link.delays.propagation),
+            ("d1_access_s", link.delays.d1_access),
+            ("u1_access_s", link.delays.u1_access),
+        ] {
+            if !delay.is_zero() {
+                params.insert(name.into(), delay.as_secs_f64().into());
+            }
+        }
         params
     }
+}
+
+/// Up to 200 ms, the same for the same numbers; none with seed 0.
+fn jitter(seed: u64, index: u64) -> Duration {
+    if seed == 0 {
+        return Duration::ZERO;
+    }
+    // SplitMix64: any two inputs give unrelated outputs.
+    let mut mixed =
+        seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index.wrapping_mul(0xd1b5_4a32_d192_ed03));
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    Duration::from_millis((mixed ^ (mixed >> 31)) % 200)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pendulum_model::segment::Direction;
 
     #[test]
-    fn a_ratio_needs_an_upload() {
-        assert_eq!(Figures::new(10.0, 0.0).ratio, None);
-        assert_eq!(Figures::new(10.0, 5.0).ratio, Some(2.0));
+    fn a_seed_shifts_starts_a_little_and_always_alike() {
+        let start = |seed, index| jitter(seed, index);
+        assert_eq!(start(0, 1), Duration::ZERO);
+        assert_eq!(start(7, 1), start(7, 1));
+        assert!((0..50).all(|index| start(7, index) < Duration::from_millis(200)));
+        assert!((1..20).any(|index| start(7, index) != start(8, index)));
+    }
+
+    #[test]
+    fn a_varied_scenario_says_how() {
+        let link = LinkSpec::FIG1;
+        let second = Duration::from_secs(1);
+        let spec = TransferSpec::new(Direction::Down, second);
+        let scenario = Scenario {
+            transfers: vec![TimedTransfer::new(second, spec)],
+            cases: vec![Case::new("one", Duration::ZERO, second, &link)],
+            ..Scenario::default()
+        };
+        let varied = scenario.varied("cubic", 3);
+        assert_eq!(varied.transfers[0].spec.congestion_control, "cubic");
+        assert!(varied.transfers[0].at >= second);
+        assert_eq!(varied.cases[0].params["cc"], "cubic");
     }
 }

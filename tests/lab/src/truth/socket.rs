@@ -46,6 +46,12 @@ impl SocketReading {
         self.sent_bytes.saturating_sub(self.retransmitted_bytes).saturating_sub(self.acked_bytes)
     }
 
+    /// Whether one of its ends has this TCP port.
+    pub fn has_port(&self, port: u16) -> bool {
+        let ends = [&self.local, &self.peer];
+        ends.iter().any(|end| end.rsplit_once(':').is_some_and(|(_, p)| p.parse() == Ok(port)))
+    }
+
     /// Whether this socket sends bulk data. iperf3's control connection sends next to nothing.
     pub fn sends_bulk(&self) -> bool {
         self.acked_bytes > 10_000
