@@ -240,3 +240,22 @@ fn what_cannot_be_shown_is_refused() {
         assert!(err.contains(part), "{err}");
     }
 }
+
+/// The SSH connection goes, and the terminal with it: nothing stays behind.
+#[test]
+fn it_ends_with_its_terminal() {
+    let Some((gateway, _provider)) = gateway("it_ends_with_its_terminal") else { return };
+    let terminal = Terminal::start(&gateway, (80, 24), "");
+    terminal.wait_for(&["http://127.0.0.1:9924"]);
+    let running = || {
+        let output = Command::new("ip").args(["netns", "pids", &gateway.name]).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert!(!running().is_empty());
+    drop(terminal);
+    let deadline = Instant::now() + Terminal::PATIENCE;
+    while !running().is_empty() {
+        assert!(Instant::now() < deadline, "still there: {}", running());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}

@@ -8,10 +8,15 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
+use crate::exit::Exit;
+
 use super::address::Address;
 use super::client::{Client, Trouble};
 use super::sse::{Event, Reader};
 use super::wire::{Flows, Link, State, Tick};
+
+/// What the view has for putting the terminal in order.
+const LAST_MOMENT: Duration = Duration::from_millis(500);
 
 /// What has come from the agent.
 #[derive(Debug)]
@@ -61,6 +66,10 @@ impl Feed {
                     () = told_to_end() => {
                         // Nobody is left to tell if this fails.
                         let _ = sender.send(News::Stopped);
+                        sleep(LAST_MOMENT).await;
+                        // The view would have ended the process by now. Its terminal is gone, then: crossterm reads the
+                        // end of file over and over and does not come back.
+                        std::process::exit(Exit::Io as i32);
                     }
                 }
             });
