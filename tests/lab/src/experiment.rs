@@ -1,19 +1,26 @@
 //! The papers' experiments, as data: links, transfers and the stretches of time that are measured.
 
 mod agent_log;
+mod asymmetric;
 mod evaluate;
 mod fig1;
 mod figures;
+mod grid;
 mod options;
 mod output;
+mod pair;
 mod phases;
 mod plots;
 pub mod prediction;
 mod record;
 pub mod report;
+mod rtt;
 mod runner;
 mod scenario;
 mod session;
+mod symmetric;
+mod wimax;
+mod windows;
 
 use std::time::Duration;
 
@@ -65,7 +72,18 @@ pub trait Experiment: Sync {
 }
 
 /// All experiments, in the order of the papers' figures.
-pub const ALL: [&dyn Experiment; 1] = [&fig1::Fig1];
+pub const ALL: [&dyn Experiment; 10] = [
+    &fig1::Fig1,
+    &symmetric::Symmetric,
+    &symmetric::Swing,
+    &asymmetric::SMALL,
+    &asymmetric::EQUAL,
+    &grid::BytesGrid,
+    &grid::PacketsGrid,
+    &windows::Windows,
+    &wimax::Wimax,
+    &rtt::RttCompetition,
+];
 
 /// No experiment has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -131,6 +131,8 @@ pub struct Scenario {
     pub agent_arguments: Vec<String>,
     /// Whether the lengths of ACK bursts are wanted, which takes a capture.
     pub ack_bursts: bool,
+    /// How often windows and delivered bytes are read; zero: twice a second.
+    pub sockets_every: Duration,
 }
 
 impl Scenario {

@@ -22,7 +22,7 @@ use crate::truth::{AckBursts, Capture, QueuePoller, QueueWatch, SocketReading, a
 const QUEUE_INTERVAL: Duration = Duration::from_millis(20);
 /// How often the main loop looks for what is due.
 const TICK: Duration = Duration::from_millis(100);
-/// Every how many ticks the sockets, and the agent, are read.
+/// Every how many ticks the sockets are read unless a scenario wants otherwise, and the agent.
 const SOCKETS_EVERY: u32 = 5;
 const AGENT_EVERY: u32 = 5;
 /// How long iperf3 may take for its end exchange over full buffers.
@@ -87,7 +87,12 @@ pub(super) fn observe(
     let mut agent =
         agent.map(|program| Agent::start_with(&lab, program, &scenario.agent_arguments)).transpose()?;
     let relay = options.agent_listen.map(|address| start_relay(&lab, address)).transpose()?;
-    let mut observer = Observer { lab: &lab, agent: agent.as_mut(), record: Record::default() };
+    let mut observer = Observer {
+        lab: &lab,
+        agent: agent.as_mut(),
+        sockets_every: sockets_every(&scenario),
+        record: Record::default(),
+    };
     let mut transfers = drive(&scenario, &mut observer, options, step)?;
     let record = observer.record;
     step(scenario.length, "waiting for the ends of the transfers");
@@ -171,10 +176,19 @@ fn what_runs(scenario: &Scenario, now: Duration) -> &str {
     case.map_or("", |case| case.name.as_str())
 }
 
+fn sockets_every(scenario: &Scenario) -> u32 {
+    match scenario.sockets_every.as_millis() / TICK.as_millis() {
+        0 => SOCKETS_EVERY,
+        ticks => ticks.try_into().unwrap_or(SOCKETS_EVERY),
+    }
+}
+
 /// Takes all readings of one lab but the queues'.
 struct Observer<'a> {
     lab: &'a Lab,
     agent: Option<&'a mut Agent>,
+    /// In ticks.
+    sockets_every: u32,
     record: Record,
 }
 
@@ -185,7 +199,7 @@ impl Observer<'_> {
         start: Instant,
         running: &[(usize, Duration, Transfer)],
     ) -> Result<(), ExperimentError> {
-        if tick.is_multiple_of(SOCKETS_EVERY) {
+        if tick.is_multiple_of(self.sockets_every) {
             let mut sockets = Vec::new();
             for role in Role::ALL.into_iter().filter(|role| role.is_endpoint()) {
                 sockets.push((role, read_sockets(&self.lab.host(role))?));
