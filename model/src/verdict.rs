@@ -147,7 +147,7 @@ fn locked(seen: &Circumstances<'_>, thresholds: &Thresholds, full: Direction) ->
     figures.extend(lost.map(|lost| Figure::new("lost_bytes_per_second", lost)));
     let cost = lost
         .and_then(|lost| Rate::from_bytes_per_second((lost / 125.0).round() * 125.0))
-        .map_or(String::new(), |lost| format!(", which loses {lost} of it"));
+        .map_or(String::new(), |lost| format!(": {lost} of the {}link's rate stays unused", starved.name()));
     let (buffer, victims) = match full {
         Direction::Up => ("uplink", "downloads"),
         Direction::Down => ("downlink", "uploads"),

@@ -71,3 +71,6 @@ fn refusal(reason: String) -> Refusal {
         remedy: format!("use limit=1…{KEPT}, since=NUMBER, link=NAME; /api/v1/state lists the links"),
     }
 }
+
+#[cfg(test)]
+mod tests;

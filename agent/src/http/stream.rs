@@ -216,3 +216,6 @@ impl<'a> TickDirection<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -64,11 +64,48 @@ async fn state_has_the_documented_fields() {
         ("/directions/up/ack_burst/histogram/20", 1.into()),
         ("/flow_table/evicted", 7.into()),
         ("/losses/link_header", 100.into()),
+        ("/losses/event_log", 1.into()),
+        ("/phase", "uplink_bound".into()),
+        ("/phase_for_s", 12.0.into()),
+        ("/phase_source", "queue_and_windows".into()),
+        ("/phase_share/uplink_bound", 0.85.into()),
+        ("/phase_seconds/downlink_bound", 20.25.into()),
+        ("/phase_transitions", 6.into()),
+        ("/verdict", "locked_uplink".into()),
+        ("/verdict_for_s", 30.0.into()),
+        ("/evidence/rule", "one_buffer_never_empties".into()),
+        ("/evidence/figures/0/threshold", 0.8.into()),
+        ("/swing_period_s", 2.5.into()),
+        ("/queue_correlation", (-0.75).into()),
+        ("/queue_lag_s", 0.3.into()),
+        ("/throughput_ratio/measured", 1.25.into()),
+        ("/throughput_ratio/predicted", 1.5.into()),
+        ("/base_round_trip_s", 0.04.into()),
+        ("/unfair/down", true.into()),
+        ("/round_trip_classes/down/near_far_ratio", 4.0.into()),
+        ("/advice/confidence", "moderate".into()),
+        ("/sources/0/what", "queue".into()),
+        ("/sources/0/source", "tracepoint".into()),
+        ("/degraded/0", "the uplink's queue is read by netlink; load BTF".into()),
+        ("/directions/up/queue/standing_bytes", 3_028.0.into()),
         ("/programs/0/runs", 41.into()),
         ("/maps/0/capacity", 256.into()),
     ] {
         assert_eq!(link.pointer(pointer), Some(&expected), "{pointer} in {link:#}");
     }
+}
+
+#[tokio::test]
+async fn findings_of_a_link_that_is_not_measured_are_unknown() {
+    let mut silent = example::link("dsl");
+    silent.findings = None;
+    let request = Request::get("/api/v1/state").body(Body::empty()).unwrap();
+    let (_, _, body) = ask(app(vec![silent]), request).await;
+    let link = &serde_json::from_str::<Value>(&body).unwrap()["links"][0];
+    for field in ["phase", "phase_share", "phase_seconds", "verdict", "evidence", "advice", "unfair"] {
+        assert_eq!(link.get(field), Some(&Value::Null), "{field}");
+    }
+    assert_eq!(link.pointer("/throughput_ratio/measured"), Some(&Value::Null));
 }
 
 #[tokio::test]

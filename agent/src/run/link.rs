@@ -14,6 +14,7 @@ use super::queues::Queues;
 use super::report::{hooks, snapshot};
 use super::samples::{Reading as Moment, Seen};
 use super::sweep::Sweeper;
+use super::warnings::{Evictions, Retry};
 use crate::bpf::{self, BpfError, LinkPrograms, LoadOptions, MapFill, ProgramStatus};
 use crate::config::{Active, IngressHook, Link};
 use crate::journal::Journal;
@@ -26,9 +27,6 @@ const TICK: Duration = Duration::from_millis(100);
 const TICKS_PER_SWEEP: u64 = 10;
 /// The nursery is only counted, to tell how full it is: at every so many sweeps.
 const SWEEPS_PER_NURSERY: u64 = 5;
-/// First pause after a failed attachment; doubled each time, up to the last.
-const FIRST_RETRY: Duration = Duration::from_secs(1);
-const LAST_RETRY: Duration = Duration::from_secs(30);
 
 /// The task of one link.
 pub(super) struct LinkTask {
@@ -61,12 +59,6 @@ struct Loaded {
     hooks: Option<Hooks>,
 }
 
-/// When to try again after a failure.
-struct Retry {
-    pause: Duration,
-    at: Option<Instant>,
-}
-
 impl LinkTask {
     /// A task that has touched nothing yet, and where its snapshots appear.
     pub(super) fn new(
@@ -88,7 +80,7 @@ impl LinkTask {
             loaded: None,
             device: DeviceState::Missing,
             trouble: None,
-            retry: Retry { pause: FIRST_RETRY, at: None },
+            retry: Retry::default(),
             meter,
             sweeper,
             queues,
@@ -150,12 +142,12 @@ impl LinkTask {
 
     fn follow_device_or_retry(&mut self) {
         match self.follow_device() {
-            Ok(()) => self.retry = Retry { pause: FIRST_RETRY, at: None },
+            Ok(()) => self.retry = Retry::default(),
             Err(error) => {
                 let reason = crate::bpf::chain(&error);
                 warn!(
                     link = self.config.name,
-                    retry_s = self.retry.pause.as_secs(),
+                    retry_s = self.retry.pause().as_secs(),
                     "not attached: {reason}"
                 );
                 self.trouble = Some(reason.into());
@@ -397,40 +389,5 @@ impl LinkTask {
         self.queues.show(&mut snapshot);
         self.judge.show(&mut snapshot);
         self.publish.send_replace(Arc::new(snapshot));
-    }
-}
-
-/// Tells when a full table forgets flows: at most once a minute, and metrics count each.
-#[derive(Default)]
-struct Evictions {
-    told: u64,
-    at: Option<Instant>,
-}
-
-impl Evictions {
-    const PAUSE: Duration = Duration::from_secs(60);
-
-    fn tell(&mut self, evicted: u64, now: Instant, config: &Link) {
-        if evicted == self.told || self.at.is_some_and(|at| now.duration_since(at) < Self::PAUSE) {
-            return;
-        }
-        warn!(
-            link = config.name,
-            flows = evicted - self.told,
-            "the flow table is full (max-flows = {}) and forgot flows that were least active; raise max-flows",
-            config.max_flows
-        );
-        (self.told, self.at) = (evicted, Some(now));
-    }
-}
-
-impl Retry {
-    fn is_due(&self) -> bool {
-        self.at.is_some_and(|at| Instant::now() >= at)
-    }
-
-    fn postpone(&mut self) {
-        self.at = Some(Instant::now() + self.pause);
-        self.pause = (self.pause * 2).min(LAST_RETRY);
     }
 }

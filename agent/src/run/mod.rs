@@ -20,6 +20,7 @@ mod report;
 mod samples;
 mod service;
 mod sweep;
+mod warnings;
 
 use std::io;
 use std::sync::Arc;

@@ -3,6 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pendulum_model::detector::{Config, Detector};
+use pendulum_model::fairness::Classes;
+use pendulum_model::findings::{Evidence, Figure, Phase, Verdict};
+use pendulum_model::phase::PhaseSource;
+use pendulum_model::segment::PerDirection;
+use pendulum_model::sizing::{self, AdviceInput};
 use tokio::sync::watch;
 
 use super::*;
@@ -32,12 +38,77 @@ pub(crate) fn link(name: &str) -> LinkSnapshot {
         }]),
         maps: Arc::new([MapFill { name: "flows", entries: 3, capacity: 256 }]),
         cwnd_source: "tcp_probe",
-        findings: None,
-        tick: Arc::default(),
-        unsent: Arc::default(),
-        degraded: Arc::new([]),
+        findings: Some(Arc::new(findings())),
+        tick: Arc::new(tick(7)),
+        unsent: Arc::new(unsent()),
+        degraded: Arc::new(["the uplink's queue is read by netlink; load BTF".to_owned()]),
         readings: [ReadingHealth { failures: 2, ok: true, took: Duration::from_millis(4) }; 4],
     }
+}
+
+/// Locked on the uplink for half a minute.
+fn findings() -> Findings {
+    let mut state = Detector::new(Config::default()).state();
+    state.phase_source = Some(PhaseSource::QueueAndWindows);
+    state.phase_share = Some([0.85, 0.1, 0.03, 0.02]);
+    state.phase_transitions[Phase::UplinkBound as usize][Phase::DownlinkBound as usize] = 5;
+    state.phase_transitions[Phase::Idle as usize][Phase::UplinkBound as usize] = 1;
+    state.swing_period_s = Some(2.5);
+    state.queue_correlation = Some(-0.75);
+    state.queue_lag_s = Some(0.3);
+    state.throughput_ratio = Some(1.25);
+    state.base_round_trip_s = Some(0.04);
+    state.directions.down.unfair = true;
+    state.directions.down.round_trip_classes = Some(Classes {
+        near_flows: 1,
+        far_flows: 2,
+        near_round_trip_s: 0.03,
+        far_round_trip_s: 0.1,
+        near_share: 0.8,
+        near_far_ratio: 4.0,
+    });
+    state.evidence = Some(Evidence {
+        rule: "one_buffer_never_empties",
+        reason: "the uplink buffer never empties and downloads starve".to_owned(),
+        figures: vec![
+            Figure::against("uplink_bound_share", 0.85, 0.8),
+            Figure::new("lost_bytes_per_second", 256_000.0),
+        ],
+        since_s: 70.0,
+    });
+    let rate = |text: &str| text.parse().unwrap_or_else(|_| panic!("{text} is a rate"));
+    let input = AdviceInput::new(rate("2400kbit"), rate("196kbit"), Duration::from_millis(40));
+    Findings {
+        at: Duration::from_secs(100),
+        phase: Some((Phase::UplinkBound, Duration::from_secs(88))),
+        verdict: Verdict::LockedUplink,
+        verdict_since: Duration::from_secs(70),
+        standing_bytes: PerDirection { up: Some(27_000.0), down: None },
+        phase_seconds: [60.5, 20.25, 3.0, 9.0],
+        rejected_samples: 3,
+        state: Arc::new(state),
+        predicted_ratio: Some(1.5),
+        advice: sizing::advise(&input).ok().map(Arc::new),
+    }
+}
+
+/// Tick `number`, in which the uplink's queue grew and the downlink's was not seen.
+pub(crate) fn tick(number: u64) -> Tick {
+    let up = TickDirection {
+        queue_bytes: Some((0..10).map(|step| 20_000.0 + 100.0 * f64::from(step)).collect()),
+        queue_ack_bytes: Some(vec![660.0; 10]),
+        source: Some("tracepoint"),
+        round_trip_s: Some(1.25),
+    };
+    let at = Duration::from_millis(100 * number);
+    Tick { number, at, directions: PerDirection { up, down: TickDirection::default() } }
+}
+
+fn unsent() -> Unsent {
+    let unsent = Unsent::default();
+    unsent.count_event();
+    unsent.count_ticks(4);
+    unsent
 }
 
 /// A board with these links.
@@ -82,6 +153,7 @@ fn queue() -> QueueSnapshot {
         ack_packets: Some(1),
         peak_bytes: 6_056,
         lowest_bytes: 3_028,
+        standing_bytes: Some(3_028.0),
         limit_bytes: Some(30_000),
         drops: [7, 3, 2, 1],
         ..QueueSnapshot::default()

@@ -1,0 +1,66 @@
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::Request as HttpRequest;
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::config::{Active, Config};
+use crate::http::{App, router};
+use crate::journal::KEPT;
+use crate::journal::tests::journal_of;
+use crate::snapshot::example;
+
+/// The answer of an agent on two links with so many events; odd ones are of `dsl`, even ones of `lte`.
+async fn ask(events: u64, query: &str) -> (u16, Value) {
+    let board = example::board(vec![example::link("dsl"), example::link("lte")]);
+    let (active, stopping) = (Active::start(Config::default()).1, watch::channel(false).1);
+    let app = App::new(board, journal_of(events), active, true, stopping);
+    let request = HttpRequest::get(format!("/api/v1/events{query}")).body(Body::empty()).unwrap();
+    let response = TowerToHyperService::new(router(Arc::new(app))).call(request).await.unwrap();
+    let status = response.status().as_u16();
+    let body = axum::body::to_bytes(response.into_body(), 1 << 22).await.unwrap();
+    (status, serde_json::from_slice(&body).unwrap())
+}
+
+async fn numbers(events: u64, query: &str) -> (Vec<u64>, u64) {
+    let (status, report) = ask(events, query).await;
+    assert_eq!(status, 200, "{report}");
+    let numbers = report["events"].as_array().unwrap().iter().map(|event| event["seq"].as_u64().unwrap());
+    (numbers.collect(), report["dropped"].as_u64().unwrap())
+}
+
+#[tokio::test]
+async fn the_newest_come_oldest_first() {
+    assert_eq!(numbers(5, "").await, (vec![1, 2, 3, 4, 5], 0));
+    assert_eq!(numbers(5, "?limit=2").await, (vec![4, 5], 0));
+    assert_eq!(numbers(5, "?link=lte").await, (vec![2, 4], 0));
+    assert_eq!(numbers(0, "").await, (vec![], 0));
+}
+
+#[tokio::test]
+async fn who_asks_again_gets_what_follows() {
+    assert_eq!(numbers(5, "?since=3").await, (vec![4, 5], 0));
+    assert_eq!(numbers(5, "?since=1&limit=2").await, (vec![2, 3], 0));
+    assert_eq!(numbers(5, "?since=5").await, (vec![], 0));
+    let (events, dropped) = numbers(KEPT as u64 + 10, "?since=4&limit=1").await;
+    assert_eq!((events, dropped), (vec![11], 6));
+}
+
+#[tokio::test]
+async fn wrong_requests_get_a_reason_and_a_remedy() {
+    for (query, part) in [
+        ("?limit=0", "limit=0 is out of range"),
+        ("?limit=1001", "out of range"),
+        ("?since=-1", "since"),
+        ("?sinse=1", "sinse"),
+        ("?link=x", "there is no link x"),
+    ] {
+        let (status, body) = ask(1, query).await;
+        assert_eq!(status, 400, "{query}");
+        assert!(body["error"]["reason"].as_str().unwrap().contains(part), "{body}");
+        assert!(body["error"]["remedy"].as_str().unwrap().contains("limit=1…1000"), "{body}");
+    }
+}

@@ -1,0 +1,66 @@
+//! How often a link's task repeats itself: attempts that fail, and warnings about them.
+
+use std::time::{Duration, Instant};
+
+use tracing::warn;
+
+use crate::config::Link;
+
+/// First pause after a failed attachment; doubled each time, up to the last.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LAST_RETRY: Duration = Duration::from_secs(30);
+
+/// When to try again after a failure.
+pub(super) struct Retry {
+    pause: Duration,
+    at: Option<Instant>,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { pause: FIRST_RETRY, at: None }
+    }
+}
+
+impl Retry {
+    /// Time until the next attempt, if the present one fails.
+    pub(super) fn pause(&self) -> Duration {
+        self.pause
+    }
+
+    /// Whether it is time to try again.
+    pub(super) fn is_due(&self) -> bool {
+        self.at.is_some_and(|at| Instant::now() >= at)
+    }
+
+    /// The attempt failed.
+    pub(super) fn postpone(&mut self) {
+        self.at = Some(Instant::now() + self.pause);
+        self.pause = (self.pause * 2).min(LAST_RETRY);
+    }
+}
+
+/// Tells when a full table forgets flows: at most once a minute, and metrics count each.
+#[derive(Default)]
+pub(super) struct Evictions {
+    told: u64,
+    at: Option<Instant>,
+}
+
+impl Evictions {
+    const PAUSE: Duration = Duration::from_secs(60);
+
+    /// So many flows were forgotten since the start.
+    pub(super) fn tell(&mut self, evicted: u64, now: Instant, config: &Link) {
+        if evicted == self.told || self.at.is_some_and(|at| now.duration_since(at) < Self::PAUSE) {
+            return;
+        }
+        warn!(
+            link = config.name,
+            flows = evicted - self.told,
+            "the flow table is full (max-flows = {}) and forgot flows that were least active; raise max-flows",
+            config.max_flows
+        );
+        (self.told, self.at) = (evicted, Some(now));
+    }
+}
