@@ -37,7 +37,7 @@ pub struct Panel {
 pub struct Range {
     /// Of the horizontal axis.
     pub x: Option<(f64, f64)>,
-    /// Of the vertical axis; else from 0 to a little above the largest value.
+    /// Of the vertical axis; else from 0 to somewhat above the largest value.
     pub y: Option<(f64, f64)>,
 }
 
@@ -149,7 +149,9 @@ impl Panel {
         });
         let y = self.range.y.unwrap_or_else(|| {
             let high = points().map(|p| p.1).fold(0.0, f64::max);
-            (0.0, if high > 0.0 { high * 1.08 } else { 1.0 })
+            // Room for the legend.
+            let margin = if self.series.iter().any(|series| !series.label.is_empty()) { 1.25 } else { 1.08 };
+            (0.0, if high > 0.0 { high * margin } else { 1.0 })
         });
         (x, y)
     }
@@ -163,7 +165,7 @@ mod tests {
     fn axes_hold_the_data() {
         let points = vec![(2.0, 5.0), (4.0, 50.0)];
         let panel = Panel::new("x", "y", vec![Series::line("a", Colour::Up, points)]);
-        assert_eq!(panel.bounds(), ((2.0, 4.0), (0.0, 54.0)));
+        assert_eq!(panel.bounds(), ((2.0, 4.0), (0.0, 62.5)));
         assert_eq!(Panel::new("x", "y", Vec::new()).bounds(), ((0.0, 1.0), (0.0, 1.0)));
     }
 

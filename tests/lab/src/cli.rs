@@ -52,6 +52,9 @@ pub(crate) struct RunArgs {
     /// The short form: less time, and fewer points of a grid.
     #[arg(long)]
     pub(crate) quick: bool,
+    /// Only this one of the experiment's scenarios, within its share of the time; a wrong name is answered with all names.
+    #[arg(long, value_name = "SCENARIO")]
+    pub(crate) only: Option<String>,
     /// Congestion control of the senders; several, with commas between, are run one after the other.
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "reno")]
     pub(crate) cc: Vec<String>,

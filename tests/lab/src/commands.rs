@@ -66,6 +66,7 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     }
     match error.downcast_ref::<ExperimentError>() {
         Some(ExperimentError::Interrupted(Interrupted)) => EXIT_INTERRUPTED,
+        Some(ExperimentError::UnknownScenario { .. }) => EX_USAGE,
         _ if error.is::<experiment::UnknownExperiment>() => EX_USAGE,
         _ => EX_SOFTWARE,
     }
@@ -100,6 +101,7 @@ fn run(args: RunArgs) -> anyhow::Result<()> {
     let options = RunOptions {
         total: wanted,
         quick: args.quick,
+        only: args.only,
         congestion_controls: args.cc,
         seed: args.seed,
         repeat: args.repeat,

@@ -24,14 +24,22 @@ use pendulum_lab::truth::{Capture, LinkCounters};
 use pendulum_model::rate::BufferSize;
 use pendulum_model::segment::Direction;
 
+#[path = "lab/experiments.rs"]
+mod experiments;
+#[path = "lab/refusals.rs"]
+mod refusals;
+
+fn skip(reason: &str) {
+    // Not eprintln!: the test harness would keep that to itself.
+    let thread = std::thread::current();
+    let _ = writeln!(std::io::stderr(), "SKIPPED {}: {reason}", thread.name().unwrap_or("lab"));
+}
+
 /// Whether the test can run; prints why if not.
 fn can_run() -> bool {
     let root = pendulum_lab::is_root();
     if !root {
-        // Not eprintln!: the test harness would keep that to itself.
-        let thread = std::thread::current();
-        let name = thread.name().unwrap_or("lab");
-        let _ = writeln!(std::io::stderr(), "SKIPPED {name}: network namespaces need root");
+        skip("network namespaces need root");
     }
     root
 }
@@ -380,23 +388,4 @@ fn what_a_killed_lab_leaves_goes_with_the_next_start() {
     // The lab that lived through it is whole.
     living.host(Role::D2).run("ping", &["-c", "1", "-W", "5", "198.18.1.2"]).unwrap();
     next.stop().unwrap();
-}
-
-#[test]
-fn bad_wishes_are_refused_with_their_remedy() {
-    let refused = |args: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_pendulum-lab")).args(args).output().unwrap();
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
-    };
-    let (code, message) = refused(&["run", "fig99"]);
-    assert_eq!(code, Some(64));
-    assert!(message.contains("fig99") && message.contains("fig1"), "{message}");
-    let (code, message) = refused(&["up", "--uplink-rate", "fast"]);
-    assert_eq!(code, Some(64));
-    assert!(message.contains("--uplink-rate"), "{message}");
-    if can_run() {
-        let (code, message) = refused(&["up", "--uplink-buffer", "100"]);
-        assert_eq!(code, Some(64));
-        assert!(message.contains("100b") && message.contains("1514"), "{message}");
-    }
 }

@@ -55,6 +55,14 @@ pub enum ExperimentError {
     /// An experiment is defined wrongly.
     #[error("{0}")]
     Scenario(String),
+    /// The experiment has no scenario of the wanted name.
+    #[error("there is no scenario `{wanted}`; there are: {known}")]
+    UnknownScenario {
+        /// The name.
+        wanted: String,
+        /// All names.
+        known: String,
+    },
     /// A thread could not be started.
     #[error("cannot watch the queues: {0}")]
     Watch(io::Error),
@@ -67,6 +75,8 @@ pub struct RunOptions {
     pub total: Option<Duration>,
     /// The short form: fewer points, and the short time unless another is given.
     pub quick: bool,
+    /// Of the experiment's scenarios the one of this name only; it takes no more time than its share.
+    pub only: Option<String>,
     /// Congestion controls; everything is repeated for each.
     pub congestion_controls: Vec<String>,
     /// The first repetition's seed. It shifts the starts of the transfers by up to 200 ms; 0 does not.
@@ -88,6 +98,7 @@ impl Default for RunOptions {
         Self {
             total: None,
             quick: false,
+            only: None,
             congestion_controls: vec!["reno".into()],
             seed: 0,
             repeat: 1,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::options::{ExperimentError, Progress, RunOptions, Wishes};
 use super::report::{CaseReport, Report};
+use super::scenario::Scenario;
 use super::session::{ScenarioRun, observe};
 use super::{About, Experiment, evaluate, output};
 
@@ -18,7 +19,7 @@ pub fn run(
 ) -> Result<Report, ExperimentError> {
     let About { name, usual, quick, shortest, .. } = experiment.about();
     let total = options.total.unwrap_or(if options.quick { quick } else { usual }).max(shortest);
-    let scenarios = experiment.scenarios(Wishes { total, quick: options.quick });
+    let scenarios = chosen(experiment.scenarios(Wishes { total, quick: options.quick }), options)?;
     let once: Duration = scenarios.iter().map(|scenario| scenario.length).sum();
     let seeds: Vec<u64> = (0..options.repeat.max(1)).map(|i| options.seed + u64::from(i)).collect();
     let rounds = (seeds.len() * options.congestion_controls.len()) as u32;
@@ -51,6 +52,15 @@ pub fn run(
         output::write_report(experiment, &report, &runs, out)?;
     }
     Ok(report)
+}
+
+fn chosen(all: Vec<Scenario>, options: &RunOptions) -> Result<Vec<Scenario>, ExperimentError> {
+    let Some(wanted) = &options.only else { return Ok(all) };
+    let known = || all.iter().map(|scenario| scenario.name.as_str()).collect::<Vec<_>>().join(", ");
+    if all.iter().all(|scenario| scenario.name != *wanted) {
+        return Err(ExperimentError::UnknownScenario { wanted: wanted.clone(), known: known() });
+    }
+    Ok(all.into_iter().filter(|scenario| scenario.name == *wanted).collect())
 }
 
 fn seed_note(seed: u64, seeds: &[u64]) -> String {

@@ -92,7 +92,8 @@ impl Preparation {
                 let host = lab.host(role);
                 let route = host.run("ip", &["route", "show", "default"])?;
                 let mut change = vec!["route", "change"];
-                change.extend(route.split_ascii_whitespace());
+                // `linkdown` is a remark, not a part of the route.
+                change.extend(route.split_ascii_whitespace().filter(|word| *word != "linkdown"));
                 change.extend(["quickack", "1"]);
                 host.run("ip", &change)?;
             }

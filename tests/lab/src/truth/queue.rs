@@ -67,6 +67,8 @@ pub struct QueueSummary {
     pub dropped_packets: u64,
     /// Bytes sent.
     pub sent_bytes: u64,
+    /// Packets sent.
+    pub sent_packets: u64,
 }
 
 impl QueueSummary {
@@ -80,6 +82,7 @@ impl QueueSummary {
             empty_share: readings.iter().filter(|reading| reading.backlog_bytes == 0).count() as f64 / count,
             dropped_packets: last.dropped_packets - first.dropped_packets,
             sent_bytes: last.sent_bytes - first.sent_bytes,
+            sent_packets: last.sent_packets - first.sent_packets,
         })
     }
 }
