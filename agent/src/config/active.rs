@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use tokio::sync::watch;
 
-use super::{Config, Events, Flows, Link, Log};
+use super::{Config, Events, Flows, Http, Link, Log};
 
 /// The configuration in use, and how reloading it went.
 #[derive(Clone, Debug, Default)]
@@ -88,6 +88,7 @@ impl Config {
     fn adopt(&mut self, wanted: &Self) -> Changes {
         let Self {
             listen,
+            http,
             links,
             flows,
             detector,
@@ -98,6 +99,7 @@ impl Config {
         } = self;
         let mut changes = Changes::default();
         changes.fixed(|| "listen".to_owned(), listen, &wanted.listen);
+        adopt_http(http, &wanted.http, &mut changes);
         changes.fixed(|| "metrics.bpf-statistics".to_owned(), bpf_statistics, &wanted.bpf_statistics);
         changes.fixed(|| "privileges.after-start".to_owned(), privileges, &wanted.privileges);
         changes.live(|| "detector".to_owned(), detector, &wanted.detector);
@@ -107,6 +109,13 @@ impl Config {
         adopt_links(links, &wanted.links, &mut changes);
         changes
     }
+}
+
+fn adopt_http(http: &Http, wanted: &Http, changes: &mut Changes) {
+    let Http { names, token_file, tls } = http;
+    changes.fixed(|| "http.names".to_owned(), names, &wanted.names);
+    changes.fixed(|| "http.token-file".to_owned(), token_file, &wanted.token_file);
+    changes.fixed(|| "http.tls-certificate, http.tls-key".to_owned(), tls, &wanted.tls);
 }
 
 fn adopt_flows(flows: &mut Flows, wanted: &Flows, changes: &mut Changes) {

@@ -12,7 +12,7 @@ use pendulum_model::thresholds::{Thresholds, Unusable};
 use toml::Spanned;
 
 use super::error::{ConfigError, Source};
-use super::{Config, DEFAULT_LISTEN, Events, Flows, Link, Log, raw};
+use super::{Config, DEFAULT_LISTEN, Events, Flows, Http, Link, Log, Tls, raw};
 
 /// The allowed values of one key, both ends included.
 pub(crate) struct Bounds<T> {
@@ -36,6 +36,8 @@ pub(crate) const TOP: Bounds<u32> = Bounds { least: 1, most: 10_000, default: 20
 
 /// `IFNAMSIZ` (linux/if.h) less the final zero.
 const DEVICE_NAME_MAX: usize = 15;
+/// RFC 1035 §2.3.4.
+const HOST_NAME_MAX: usize = 253;
 /// A label value people can read in a dashboard.
 const LINK_NAME_MAX: usize = 32;
 
@@ -47,6 +49,7 @@ pub(super) fn check(text: &str, path: &Path) -> Result<Config, ConfigError> {
     }
     Ok(Config {
         listen: file.listen.map_or(Ok(DEFAULT_LISTEN), |listen| source.listen(&listen))?,
+        http: source.http(file.http)?,
         links: source.links(file.link)?,
         flows: Flows {
             idle_timeout: source.idle_timeout(file.flows.idle_timeout)?,
@@ -83,6 +86,53 @@ impl Source<'_> {
             format!("`{}` is not the absolute path of a file", path.get_ref().display()),
             "write for example /var/log/pendulum/events.jsonl",
         ))
+    }
+
+    fn http(&self, raw: raw::Http) -> Result<Http, ConfigError> {
+        let names = raw.names.iter().map(|name| self.host_name(name)).collect::<Result<_, _>>()?;
+        let token_file = raw.token_file.map(|file| self.file(&file)).transpose()?;
+        let tls = match (raw.tls_certificate, raw.tls_key) {
+            (None, None) => None,
+            (Some(certificate), Some(key)) => {
+                Some(Tls { certificate: self.file(&certificate)?, key: self.file(&key)? })
+            }
+            (Some(lonely), None) => return Err(self.lonely(&lonely, "tls-certificate", "tls-key")),
+            (None, Some(lonely)) => return Err(self.lonely(&lonely, "tls-key", "tls-certificate")),
+        };
+        Ok(Http { names, token_file, tls })
+    }
+
+    fn lonely(&self, value: &Spanned<String>, this: &str, missing: &str) -> ConfigError {
+        self.invalid(
+            value.span(),
+            format!("`{this}` without `{missing}`"),
+            format!("TLS needs both: add `{missing}`"),
+        )
+    }
+
+    fn file(&self, file: &Spanned<String>) -> Result<PathBuf, ConfigError> {
+        let path = PathBuf::from(file.get_ref());
+        if path.is_absolute() {
+            return Ok(path);
+        }
+        Err(self.invalid(
+            file.span(),
+            format!("`{}` is not an absolute path", path.display()),
+            "write the whole path: a service starts in another directory than a shell",
+        ))
+    }
+
+    fn host_name(&self, name: &Spanned<String>) -> Result<String, ConfigError> {
+        let text = name.get_ref();
+        let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+        if text.is_empty() || text.len() > HOST_NAME_MAX || !text.chars().all(allowed) {
+            return Err(self.invalid(
+                name.span(),
+                format!("`{}` is not a host name", text.escape_debug()),
+                "write it as in the address bar, without scheme and port: gateway.example",
+            ));
+        }
+        Ok(text.to_ascii_lowercase())
     }
 
     fn links(&self, raw: Vec<Spanned<raw::Link>>) -> Result<Vec<Link>, ConfigError> {

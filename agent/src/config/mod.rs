@@ -37,6 +37,8 @@ pub const DEFAULT_FILE: &str = "/etc/pendulum/pendulum.toml";
 pub struct Config {
     /// Address and port of the HTTP listener.
     pub listen: SocketAddr,
+    /// Who may read, and how it travels.
+    pub http: Http,
     /// The links to watch: at least one, names and WAN devices unique.
     pub links: Vec<Link>,
     /// The flow table's upkeep.
@@ -51,6 +53,26 @@ pub struct Config {
     pub bpf_statistics: bool,
     /// What the agent may still do once it measures.
     pub privileges: Privileges,
+}
+
+/// The HTTP listener: who may read, and how it travels.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Http {
+    /// Names under which the agent may be asked for, lower case, beside `localhost` and numeric addresses.
+    pub names: Vec<String>,
+    /// File with the bearer token that clients have to send.
+    pub token_file: Option<PathBuf>,
+    /// Certificate and key; without them HTTP is not encrypted.
+    pub tls: Option<Tls>,
+}
+
+/// Where the server's identity is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// Certificate chain, PEM.
+    pub certificate: PathBuf,
+    /// Private key, PEM.
+    pub key: PathBuf,
 }
 
 /// One bottleneck link.
@@ -193,6 +215,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: DEFAULT_LISTEN,
+            http: Http::default(),
             links: Vec::new(),
             flows: Flows { idle_timeout: check::IDLE_TIMEOUT.default, top: check::TOP.default as usize },
             detector: Thresholds::default(),

@@ -15,6 +15,9 @@ use super::{self as config, IngressHook, LogFormat, LogLevel};
 pub(super) struct File {
     /// Address and port of the HTTP listener, numeric. Default 127.0.0.1:9924; port 0 takes any free port.
     pub(super) listen: Option<Spanned<String>>,
+    /// Who may read, and how it travels.
+    #[serde(default)]
+    pub(super) http: Http,
     /// One table for each link; at least one.
     #[serde(default)]
     pub(super) link: Vec<Spanned<Link>>,
@@ -36,6 +39,21 @@ pub(super) struct File {
     /// What the agent may do.
     #[serde(default)]
     pub(super) privileges: Privileges,
+}
+
+/// The HTTP listener: who may read, and how it travels.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Http {
+    /// Names under which the agent may be asked for, beside `localhost` and numeric addresses. Default: none.
+    #[serde(default)]
+    pub(super) names: Vec<Spanned<String>>,
+    /// File whose content clients have to send as bearer token, 16 to 512 visible ASCII characters. Default: no token.
+    pub(super) token_file: Option<Spanned<String>>,
+    /// File with the certificate chain, PEM, the server's first. Default: no TLS.
+    pub(super) tls_certificate: Option<Spanned<String>>,
+    /// File with the private key of the certificate, PEM. Together with `tls-certificate` only.
+    pub(super) tls_key: Option<Spanned<String>>,
 }
 
 /// One bottleneck link.

@@ -1,5 +1,6 @@
 //! The HTTP side: metrics, health, API, page. Reads snapshots, never the kernel.
 
+mod access;
 mod answer;
 mod events;
 mod findings;
@@ -10,6 +11,7 @@ mod state;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,10 +21,13 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use thiserror::Error;
 use tokio::sync::watch;
+use tower_http::CompressionLevel;
+use tower_http::compression::CompressionLayer;
 
 use crate::config::Active;
 use crate::exit::{Classified, Exit};
@@ -30,7 +35,9 @@ use crate::journal::Journal;
 use crate::metrics::{Exposition, Format};
 use crate::snapshot::Board;
 
+pub use access::{Access, AccessError};
 pub use server::{Listener, serve};
+pub use tls::TlsError;
 
 use answer::{Refusal, json};
 
@@ -105,8 +112,8 @@ impl App {
     }
 }
 
-/// All paths.
-pub fn router(app: Arc<App>) -> Router {
+/// All paths, for those who are let in.
+pub fn router(app: Arc<App>, access: Access) -> Router {
     Router::new()
         .merge(page::routes())
         .route("/metrics", get(metrics))
@@ -119,7 +126,10 @@ pub fn router(app: Arc<App>) -> Router {
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
         .with_state(app)
-        .layer(axum::middleware::map_response(answer::guard))
+        .layer(from_fn_with_state(Arc::new(access), access::admit))
+        // Not the stream: its events have to leave at once.
+        .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
+        .layer(map_response(answer::guard))
 }
 
 async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {

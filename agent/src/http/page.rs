@@ -41,6 +41,11 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
     })
 }
 
+/// Whether a path is that of a file of the page.
+pub(super) fn is_asset(path: &str) -> bool {
+    ASSETS.iter().any(|asset| asset.path == path)
+}
+
 /// Changes with the content. Weak, since the same file may go out compressed.
 fn entity_tag(content: &[u8]) -> String {
     let mut hasher = DefaultHasher::new();

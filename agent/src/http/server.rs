@@ -8,11 +8,14 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio_rustls::TlsAcceptor;
 use tracing::{debug, warn};
 
-use super::ListenError;
+use super::{ListenError, TlsError, tls};
+use crate::config::Tls;
 
 /// Connections at once; the next one waits.
 const MAX_CONNECTIONS: usize = 128;
@@ -24,15 +27,17 @@ const MAX_HEAD: usize = 16 * 1024;
 const MAX_HEADERS: usize = 64;
 /// A connection is closed after this age, when its answer is out: a reader that never reads does not stay for ever.
 const MAX_AGE: Duration = Duration::from_secs(600);
+/// A TLS handshake has to be done within this time.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for the last answer once a connection has to close.
 const LAST_ANSWER: Duration = Duration::from_secs(2);
 /// Pause after a failed accept: with all file descriptors in use, it fails at once again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A bound listener.
-#[derive(Debug)]
 pub struct Listener {
     listener: TcpListener,
+    tls: Option<TlsAcceptor>,
     /// Where it is bound; the port is the real one, also if any was asked for.
     pub address: SocketAddr,
 }
@@ -45,7 +50,20 @@ impl Listener {
     pub async fn bind(address: SocketAddr) -> Result<Self, ListenError> {
         let listener = TcpListener::bind(address).await.map_err(|error| ListenError::new(address, &error))?;
         let address = listener.local_addr().map_err(|error| ListenError::new(address, &error))?;
-        Ok(Self { listener, address })
+        Ok(Self { listener, tls: None, address })
+    }
+
+    /// Encrypts what it carries, if there is a certificate.
+    ///
+    /// # Errors
+    /// Certificate or key cannot be used.
+    pub fn secured(self, config: Option<&Tls>) -> Result<Self, TlsError> {
+        Ok(Self { tls: config.map(tls::acceptor).transpose()?, ..self })
+    }
+
+    /// The scheme of its addresses.
+    pub fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
     }
 }
 
@@ -58,7 +76,8 @@ pub async fn serve(listener: Listener, router: Router, mut shutdown: watch::Rece
             let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
             match listener.listener.accept().await {
                 Ok((stream, peer)) => {
-                    tokio::spawn(connection(stream, peer, router.clone(), stop.clone(), permit));
+                    let connection = Connection { peer, router: router.clone(), shutdown: stop.clone() };
+                    tokio::spawn(connection.secure(stream, listener.tls.clone(), permit));
                 }
                 Err(error) => {
                     warn!("cannot accept a connection: {error}");
@@ -78,13 +97,26 @@ pub async fn serve(listener: Listener, router: Router, mut shutdown: watch::Rece
     }
 }
 
-async fn connection(
-    stream: TcpStream,
+struct Connection {
     peer: SocketAddr,
     router: Router,
-    mut shutdown: watch::Receiver<bool>,
-    _permit: OwnedSemaphorePermit,
-) {
+    shutdown: watch::Receiver<bool>,
+}
+
+impl Connection {
+    async fn secure(self, stream: TcpStream, tls: Option<TlsAcceptor>, _permit: OwnedSemaphorePermit) {
+        let Some(tls) = tls else { return carry(self, stream).await };
+        let peer = self.peer;
+        match tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await {
+            Ok(Ok(stream)) => carry(self, stream).await,
+            Ok(Err(error)) => debug!(%peer, "no TLS: {error}"),
+            Err(_) => debug!(%peer, "the TLS handshake takes too long"),
+        }
+    }
+}
+
+async fn carry(connection: Connection, stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let Connection { peer, router, mut shutdown } = connection;
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)

@@ -1,3 +1,5 @@
+use std::net::{IpAddr, Ipv4Addr};
+
 use axum::body::Body;
 use axum::http::Request;
 use hyper_util::service::TowerToHyperService;
@@ -5,12 +7,20 @@ use serde_json::Value;
 
 use super::*;
 use crate::config::Config;
+use crate::config::Http;
 use crate::snapshot::{LinkSnapshot, example};
 
 fn app(links: Vec<LinkSnapshot>) -> Router {
+    guarded(links, &Http::default(), LOCAL)
+}
+
+const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+fn guarded(links: Vec<LinkSnapshot>, config: &Http, listen: IpAddr) -> Router {
     let (journal, stopping) = (Journal::new(None), watch::channel(false).1);
     let active = Active::start(Config::default()).1;
-    router(Arc::new(App::new(example::board(links), journal, active, true, stopping)))
+    let app = App::new(example::board(links), journal, active, true, stopping);
+    router(Arc::new(app), Access::new(config, listen).unwrap())
 }
 
 async fn ask(router: Router, request: Request<Body>) -> (StatusCode, HeaderMap, String) {
@@ -215,5 +225,103 @@ async fn the_page_loads_its_own_files_only_and_each_once() {
         assert_eq!((status, body.as_str()), (StatusCode::NOT_MODIFIED, ""));
         let other = Request::get(path).header("if-none-match", "\"other\"").body(Body::empty()).unwrap();
         assert_eq!(ask(app(vec![]), other).await.0, StatusCode::OK);
+    }
+}
+
+#[tokio::test]
+async fn foreign_names_are_refused() {
+    let config = Http { names: vec!["gateway.example".to_owned()], ..Http::default() };
+    let wide: IpAddr = Ipv4Addr::UNSPECIFIED.into();
+    for (listen, path, host, expected) in [
+        (LOCAL, "/api/v1/flows", "127.0.0.1:9924", 200),
+        (LOCAL, "/api/v1/flows", "[::1]:9924", 200),
+        (LOCAL, "/api/v1/flows", "192.0.2.1", 200),
+        (LOCAL, "/api/v1/flows", "LocalHost:9924", 200),
+        (LOCAL, "/api/v1/flows", "Gateway.example.:80", 200),
+        (LOCAL, "/api/v1/flows", "evil.example", 421),
+        (LOCAL, "/api/v1/flows", "127.0.0.1.evil.example:9924", 421),
+        (LOCAL, "/metrics", "evil.example", 421),
+        (LOCAL, "/", "", 421),
+        (wide, "/api/v1/flows", "evil.example", 421),
+        (wide, "/metrics", "gw.monitoring.example", 200),
+    ] {
+        let request = Request::get(path).header("host", host).body(Body::empty()).unwrap();
+        let (status, _, body) = ask(guarded(vec![], &config, listen), request).await;
+        assert_eq!(status.as_u16(), expected, "{listen} {path} {host}: {body}");
+        assert!(expected == 200 || body.contains("add the name to `names`"), "{body}");
+    }
+    let absolute =
+        Request::get("http://evil.example/metrics").header("host", "127.0.0.1").body(Body::empty());
+    assert_eq!(ask(app(vec![]), absolute.unwrap()).await.0, StatusCode::MISDIRECTED_REQUEST);
+}
+
+#[tokio::test]
+async fn a_token_is_asked_for_everywhere_but_in_the_page_s_files_and_health() {
+    let token = "0123456789abcdef0123456789abcdef";
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), format!("{token}\n")).unwrap();
+    let config = Http { token_file: Some(file.path().to_owned()), ..Http::default() };
+    for (path, sent, expected) in [
+        ("/metrics", None, 401),
+        ("/readyz", None, 401),
+        ("/api/v1/flows", Some("Bearer 0123456789abcdef0123456789abcdeF"), 401),
+        ("/api/v1/flows", Some("Bearer 0123456789abcdef"), 401),
+        ("/api/v1/flows", Some("Basic 0123456789abcdef0123456789abcdef"), 401),
+        ("/nothing", None, 401),
+        ("/api/v1/flows", Some("bearer 0123456789abcdef0123456789abcdef"), 200),
+        ("/metrics", Some("Bearer 0123456789abcdef0123456789abcdef"), 200),
+        ("/", None, 200),
+        ("/page.js", None, 200),
+        ("/healthz", None, 200),
+    ] {
+        let mut request = Request::get(path);
+        if let Some(sent) = sent {
+            request = request.header("authorization", sent);
+        }
+        let (status, headers, body) =
+            ask(guarded(vec![], &config, LOCAL), request.body(Body::empty()).unwrap()).await;
+        assert_eq!(status.as_u16(), expected, "{path} {sent:?}");
+        assert!(!body.contains(token), "{body}");
+        assert_eq!(headers.contains_key("www-authenticate"), expected == 401);
+    }
+}
+
+#[test]
+fn what_is_no_token_is_refused_at_the_start() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let config = Http { token_file: Some(file.path().to_owned()), ..Http::default() };
+    for (content, part) in [
+        ("", "holds 0 characters"),
+        ("secret\n", "holds 6 characters"),
+        ("two words, and long enough", "visible ASCII"),
+        (&"x".repeat(600), "holds 600 characters"),
+    ] {
+        std::fs::write(file.path(), content).unwrap();
+        let error = Access::new(&config, LOCAL).expect_err(content).to_string();
+        assert!(error.contains(part) && error.contains("openssl rand"), "{error}");
+        assert!(content.is_empty() || !error.contains(content.trim()), "{error}");
+    }
+    drop(file);
+    let error = Access::new(&config, LOCAL).expect_err("no file").to_string();
+    assert!(error.starts_with("http.token-file /") && error.contains("cannot be read"), "{error}");
+}
+
+#[tokio::test]
+async fn large_answers_are_compressed_for_those_who_can_read_it() {
+    for (path, accept, expected) in [
+        ("/metrics", "gzip, deflate", Some("gzip")),
+        ("/page.js", "gzip", Some("gzip")),
+        ("/metrics", "identity", None),
+        ("/metrics", "gzip;q=0", None),
+        ("/healthz", "gzip", None),
+    ] {
+        let request = Request::get(path).header("accept-encoding", accept).body(Body::empty()).unwrap();
+        let response = hyper::service::Service::call(
+            &TowerToHyperService::new(app(vec![example::link("dsl")])),
+            request,
+        );
+        let headers = response.await.unwrap().into_parts().0.headers;
+        let encoding = headers.get("content-encoding").map(|value| value.to_str().unwrap());
+        assert_eq!(encoding, expected, "{path} {accept}");
     }
 }

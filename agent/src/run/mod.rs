@@ -34,7 +34,7 @@ use tracing::{info, warn};
 use crate::bpf;
 use crate::config::{Active, Config};
 use crate::exit::{Exit, Failure};
-use crate::http::{self, App, Listener};
+use crate::http::{self, Access, App, Listener};
 use crate::journal::Journal;
 use crate::net::{DeviceWatch, Devices};
 use crate::snapshot::Board;
@@ -69,7 +69,8 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
     check_devices(&config, &devices.borrow(), wait)?;
     let _instances =
         config.links.iter().map(|link| Instance::claim(&link.wan)).collect::<Result<Vec<_>, _>>()?;
-    let listener = Listener::bind(config.listen).await?;
+    let listener = Listener::bind(config.listen).await?.secured(config.http.tls.as_ref())?;
+    let access = Access::new(&config.http, listener.address.ip())?;
 
     // From here on the kernel's state changes; every error takes back what was done, by dropping it.
     let statistics = config.bpf_statistics.then(bpf::enable_statistics).transpose().unwrap_or_else(|error| {
@@ -103,11 +104,11 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
         tasks.spawn(link.run(stopping.clone()));
     }
     tasks.spawn(follow_devices(device_watch, stopping.clone()));
-    announce(&listener);
+    announce(&listener, &access);
     let board = Board::new(snapshots);
     tasks.spawn(service::watchdog(board.clone(), stopping.clone()));
     let app = Arc::new(App::new(board, journal, active, statistics.is_some(), stopping.clone()));
-    tasks.spawn(http::serve(listener, http::router(app), stopping));
+    tasks.spawn(http::serve(listener, http::router(app, access), stopping));
     service::ready();
 
     let ended = loop {
@@ -178,13 +179,24 @@ fn check_devices(config: &Config, devices: &Devices, wait: bool) -> Result<(), F
     Ok(())
 }
 
-fn announce(listener: &Listener) {
+fn announce(listener: &Listener, access: &Access) {
     let address = listener.address;
-    info!("listening on http://{address}/");
-    if !address.ip().is_loopback() {
+    let scheme = listener.scheme();
+    info!("listening on {scheme}://{address}/");
+    if address.ip().is_loopback() {
+        return;
+    }
+    if !access.has_token() {
         warn!(
-            "{address} can be reached from other hosts: /api/v1/flows shows the addresses of every connection to all \
-             of them; listen on 127.0.0.1 unless that is wanted"
+            "{address} can be reached from other hosts, without a token: whoever does sees every connection of your \
+             hosts in /api/v1/flows and on the page, and the link's load in /metrics; set http.token-file, or listen on \
+             127.0.0.1"
+        );
+    }
+    if scheme == "http" {
+        warn!(
+            "what leaves through {address} is not encrypted{}; set http.tls-certificate and http.tls-key",
+            if access.has_token() { ", and the token can be overheard" } else { "" }
         );
     }
 }

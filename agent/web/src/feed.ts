@@ -22,6 +22,7 @@ export interface Listener {
 
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 5_000;
+const SETTLED_MS = 10_000;
 const POLL_MS = 500;
 const EVENTS_ASKED_FOR = 500;
 
@@ -48,8 +49,11 @@ export class Feed {
         let pause = FIRST_PAUSE_MS;
         this.listener.onCondition({ kind: 'connecting' });
         while (!this.stopped) {
+            const began = Date.now();
             try {
                 await this.once(() => (pause = FIRST_PAUSE_MS));
+                // The agent bounds the age of a connection: the next one follows at once.
+                if (Date.now() - began > SETTLED_MS) continue;
                 this.lost('the agent ended the connection');
             } catch (error) {
                 if (this.stopped) return;

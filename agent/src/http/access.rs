@@ -1,0 +1,176 @@
+//! Who is let in: by name, against DNS rebinding, and by token.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, HOST, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use subtle::ConstantTimeEq as _;
+use thiserror::Error;
+
+use super::answer::{Refusal, shortened};
+use super::page;
+use crate::config::Http;
+use crate::exit::{Classified, Exit};
+
+/// A token that can be guessed protects nothing.
+const SHORTEST_TOKEN: usize = 16;
+const LONGEST_TOKEN: usize = 512;
+
+/// Who may read.
+#[derive(Debug)]
+pub struct Access {
+    names: Vec<String>,
+    /// Only this machine can reach the listener.
+    is_local: bool,
+    token: Option<Token>,
+}
+
+/// The token cannot be used.
+#[derive(Debug, Error)]
+#[error("http.token-file {}: {reason}; {remedy}", file.display())]
+pub struct AccessError {
+    file: PathBuf,
+    reason: String,
+    remedy: &'static str,
+    exit: Exit,
+}
+
+impl Classified for AccessError {
+    fn exit(&self) -> Exit {
+        self.exit
+    }
+}
+
+/// A bearer token. It is never shown.
+struct Token(Vec<u8>);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Token")
+    }
+}
+
+impl Access {
+    /// Reads the token, if one is configured. `address`: where the listener is bound.
+    ///
+    /// # Errors
+    /// The file cannot be read, or what it holds is no token.
+    pub fn new(config: &Http, address: IpAddr) -> Result<Self, AccessError> {
+        let token = config.token_file.as_deref().map(Token::read).transpose()?;
+        Ok(Self { names: config.names.clone(), is_local: address.is_loopback(), token })
+    }
+
+    /// Whether clients have to send a token.
+    pub fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+
+    fn refusal(&self, uri: &Uri, headers: &HeaderMap) -> Option<Response> {
+        let path = uri.path();
+        if let Some(host) = asked_host(uri, headers)
+            && !self.knows(host)
+            && (self.is_local || !is_for_collectors(path))
+        {
+            let refusal = Refusal {
+                status: StatusCode::MISDIRECTED_REQUEST,
+                reason: format!("this agent does not go by the name {}", shortened(host)),
+                remedy: "ask by address or as localhost, or add the name to `names` under [http] in the configuration"
+                    .to_owned(),
+            };
+            return Some(refusal.into_response());
+        }
+        let token = self.token.as_ref()?;
+        // The page's files hold nothing that is measured; it asks for the token itself.
+        if path == "/healthz" || page::is_asset(path) || token.is_in(headers) {
+            return None;
+        }
+        let refusal = Refusal {
+            status: StatusCode::UNAUTHORIZED,
+            reason: if headers.contains_key(AUTHORIZATION) {
+                "this is not the token of this agent"
+            } else {
+                "this agent wants a token"
+            }
+            .to_owned(),
+            remedy:
+                "send `Authorization: Bearer TOKEN` with the content of the file named by http.token-file"
+                    .to_owned(),
+        };
+        Some(([(WWW_AUTHENTICATE, "Bearer realm=\"pendulum\"")], refusal).into_response())
+    }
+
+    /// A page elsewhere can make its own name point to this machine (DNS rebinding); it cannot do so with an address
+    /// or with `localhost`.
+    fn knows(&self, host: &str) -> bool {
+        let host = host.trim_end_matches('.').to_ascii_lowercase();
+        let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(&host);
+        bare.parse::<IpAddr>().is_ok() || host == "localhost" || self.names.contains(&host)
+    }
+}
+
+impl Token {
+    fn read(file: &Path) -> Result<Self, AccessError> {
+        let error =
+            |reason: String, remedy, exit| AccessError { file: file.to_owned(), reason, remedy, exit };
+        let text = std::fs::read_to_string(file).map_err(|source| {
+            let remedy = "name a file that the agent may read, or leave the key out";
+            error(format!("cannot be read: {source}"), remedy, Exit::NoInput)
+        })?;
+        let token = text.trim();
+        let make = "make one with `openssl rand -hex 32`";
+        if !(SHORTEST_TOKEN..=LONGEST_TOKEN).contains(&token.len()) {
+            let reason = format!(
+                "holds {} characters, and a token has {SHORTEST_TOKEN} to {LONGEST_TOKEN}",
+                token.len()
+            );
+            return Err(error(reason, make, Exit::Config));
+        }
+        if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(error("holds more than visible ASCII characters".to_owned(), make, Exit::Config));
+        }
+        Ok(Self(token.as_bytes().to_vec()))
+    }
+
+    /// In constant time: how long the answer takes tells nothing about the token.
+    fn is_in(&self, headers: &HeaderMap) -> bool {
+        let Some((scheme, sent)) =
+            headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()?.split_once(' '))
+        else {
+            return false;
+        };
+        scheme.eq_ignore_ascii_case("bearer") && bool::from(sent.trim().as_bytes().ct_eq(&self.0))
+    }
+}
+
+/// The host a client asked for, without its port. None in HTTP/1.0 without a `Host`, which no browser sends.
+fn asked_host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
+    if let Some(host) = uri.host() {
+        return Some(host);
+    }
+    let host = headers.get(HOST)?;
+    // What is no text is no name of ours either.
+    let host = host.to_str().unwrap_or("?");
+    Some(match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    })
+}
+
+/// No address of a host leaves through these, and collectors use whatever name they were given.
+fn is_for_collectors(path: &str) -> bool {
+    matches!(path, "/metrics" | "/healthz" | "/readyz")
+}
+
+/// Lets a request through, or answers it.
+pub(super) async fn admit(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
+    match access.refusal(request.uri(), request.headers()) {
+        Some(refusal) => refusal,
+        None => next.run(request).await,
+    }
+}
