@@ -19,6 +19,10 @@ pub(crate) struct Agent<'a> {
     netns: &'a Netns,
     child: Child,
     log: tempfile::NamedTempFile,
+    /// Where it answers.
+    origin: String,
+    /// What curl has to be told to be let in.
+    credentials: Vec<String>,
 }
 
 impl<'a> Agent<'a> {
@@ -47,7 +51,30 @@ impl<'a> Agent<'a> {
         Self::spawn(netns, &command, log, &[("JOURNAL_STREAM", &stream)])
     }
 
+    /// As [`Self::start`], for an agent that answers at another origin, or only who knows something.
+    pub(crate) fn start_guarded(
+        netns: &'a Netns,
+        arguments: &[&str],
+        origin: &str,
+        credentials: &[&str],
+    ) -> Self {
+        let command = [&[PENDULUM, "run"], arguments].concat();
+        let mut agent = Self::launch(netns, &command, tempfile::NamedTempFile::new().unwrap(), &[]);
+        agent.origin = origin.to_owned();
+        agent.credentials = credentials.iter().map(|&option| option.to_owned()).collect();
+        agent.wait_until_it_answers()
+    }
+
     fn spawn(
+        netns: &'a Netns,
+        command: &[&str],
+        log: tempfile::NamedTempFile,
+        environment: &[(&str, &str)],
+    ) -> Self {
+        Self::launch(netns, command, log, environment).wait_until_it_answers()
+    }
+
+    fn launch(
         netns: &'a Netns,
         command: &[&str],
         log: tempfile::NamedTempFile,
@@ -58,19 +85,23 @@ impl<'a> Agent<'a> {
         command.args(arguments).stdin(Stdio::null()).stderr(log.reopen().unwrap());
         command.env_remove("JOURNAL_STREAM").envs(environment.iter().copied());
         let child = command.spawn().unwrap();
-        let mut agent = Self { netns, child, log };
-        agent
-            .wait_until("it answers", |agent| agent.get("/healthz").is_some_and(|(status, _)| status == 200));
-        agent
+        let origin = "http://127.0.0.1:9924".to_owned();
+        Self { netns, child, log, origin, credentials: Vec::new() }
+    }
+
+    fn wait_until_it_answers(mut self) -> Self {
+        self.wait_until("it answers", |agent| agent.get("/healthz").is_some_and(|(status, _)| status == 200));
+        self
     }
 
     /// `GET path`: status and body, or none while nobody answers.
     pub(crate) fn get(&self, path: &str) -> Option<(u16, String)> {
-        let url = format!("http://127.0.0.1:9924{path}");
+        let url = format!("{}{path}", self.origin);
         let output = self
             .netns
             .command("curl")
             .args(["--silent", "--max-time", "10", "--write-out", "\n%{http_code}", &url])
+            .args(&self.credentials)
             .output()
             .unwrap();
         let text = String::from_utf8(output.stdout).unwrap();

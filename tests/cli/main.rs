@@ -8,6 +8,7 @@ mod api;
 mod arguments;
 mod devices;
 mod doctor;
+mod http;
 mod lifecycle;
 mod netns;
 mod privileges;
