@@ -66,6 +66,12 @@ impl Access {
         Ok(Self { names: config.names.clone(), is_local: address.is_loopback(), token })
     }
 
+    /// Everybody on this machine, without a token.
+    #[cfg(test)]
+    pub(super) fn local() -> Self {
+        Self { names: Vec::new(), is_local: true, token: None }
+    }
+
     /// Whether clients have to send a token.
     pub fn has_token(&self) -> bool {
         self.token.is_some()

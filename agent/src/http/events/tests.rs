@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::config::{Active, Config};
-use crate::http::{App, router};
+use crate::http::{Access, App, router};
 use crate::journal::KEPT;
 use crate::journal::tests::journal_of;
 use crate::snapshot::example;
@@ -19,7 +19,8 @@ async fn ask(events: u64, query: &str) -> (u16, Value) {
     let (active, stopping) = (Active::start(Config::default()).1, watch::channel(false).1);
     let app = App::new(board, journal_of(events), active, true, stopping);
     let request = HttpRequest::get(format!("/api/v1/events{query}")).body(Body::empty()).unwrap();
-    let response = TowerToHyperService::new(router(Arc::new(app))).call(request).await.unwrap();
+    let response =
+        TowerToHyperService::new(router(Arc::new(app), Access::local())).call(request).await.unwrap();
     let status = response.status().as_u16();
     let body = axum::body::to_bytes(response.into_body(), 1 << 22).await.unwrap();
     (status, serde_json::from_slice(&body).unwrap())

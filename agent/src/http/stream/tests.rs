@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::config::{Active, Config};
-use crate::http::{App, router};
+use crate::http::{Access, App, router};
 use crate::journal::Journal;
 use crate::journal::tests::event;
 use crate::snapshot::{Board, LinkSnapshot, example};
@@ -31,7 +31,8 @@ impl Rig {
         let active = Active::start(Config::default()).1;
         let app = App::new(Board::new(vec![link]), journal.clone(), active, true, stopping);
         let request = HttpRequest::get(path).body(Body::empty()).unwrap();
-        let response = TowerToHyperService::new(router(Arc::new(app))).call(request).await.unwrap();
+        let response =
+            TowerToHyperService::new(router(Arc::new(app), Access::local())).call(request).await.unwrap();
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         assert_eq!(response.headers()["cache-control"], "no-store");
