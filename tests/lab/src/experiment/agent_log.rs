@@ -26,6 +26,8 @@ pub struct AgentSummary {
     pub swing_period_s: Value,
     /// Its last word on the correlation of both queues.
     pub queue_correlation: Value,
+    /// Whether it has found a far flow starved by a near one within the stretch (003), in each direction.
+    pub unfair: PerDirection<Option<bool>>,
     /// Mean of what it says each buffer holds, bytes.
     pub queue_mean_bytes: PerDirection<Option<f64>>,
     /// Its last word on the lengths of ACK bursts: mean since its start.
@@ -57,6 +59,10 @@ impl AgentLog {
             let values: Vec<f64> = within.iter().filter_map(|link| link.pointer(pointer)?.as_f64()).collect();
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
         };
+        let ever = |pointer: &str| {
+            let said = within.iter().filter_map(|link| link.pointer(pointer)?.as_bool());
+            said.reduce(|before, now| before || now)
+        };
         AgentSummary {
             verdict: last("/verdict"),
             phase_share: phase_share(&within).unwrap_or_else(|| last("/phase_share")),
@@ -64,6 +70,7 @@ impl AgentLog {
             throughput_ratio: last("/throughput_ratio"),
             swing_period_s: last("/swing_period_s"),
             queue_correlation: last("/queue_correlation"),
+            unfair: PerDirection { up: ever("/unfair/up"), down: ever("/unfair/down") },
             queue_mean_bytes: PerDirection {
                 up: mean("/directions/up/queue/bytes"),
                 down: mean("/directions/down/queue/bytes"),

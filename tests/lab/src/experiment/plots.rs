@@ -55,7 +55,7 @@ pub(super) fn throughput(run: &ScenarioRun) -> Panel {
         let points = rate(&run.record.transfers, |sample| sample.delivered[direction]);
         Series::line(names(direction).0, colour(direction), points)
     });
-    Panel::new("time, s", "throughput, kbit/s", series.into())
+    timed(run, "throughput, kbit/s", series.into())
 }
 
 fn rate(samples: &[TransferSample], bytes: impl Fn(&TransferSample) -> u64) -> Vec<(f64, f64)> {
@@ -80,8 +80,8 @@ pub(super) fn both_queues(run: &ScenarioRun, part: Option<(f64, f64)>) -> Panel 
         let name = format!("{} buffer", names(direction).1);
         Series::line(&name, colour(direction), queue(run, direction, part))
     });
-    let mut panel = Panel::new("time, s", "queue, kB", series.into());
-    panel.range.x = part;
+    let mut panel = timed(run, "queue, kB", series.into());
+    panel.range.x = part.or(panel.range.x);
     panel
 }
 
@@ -105,7 +105,14 @@ pub(super) fn outstanding(run: &ScenarioRun, direction: Direction) -> Panel {
         Series::line(&format!("{link} buffer"), colour(direction), queue(run, direction, None)),
         Series::line(&format!("{transfer}, outstanding"), Colour::Paper, points),
     ];
-    Panel::new("time, s", "kB", series)
+    timed(run, "kB", series)
+}
+
+/// A panel over the whole run.
+pub(super) fn timed(run: &ScenarioRun, y: &str, series: Vec<Series>) -> Panel {
+    let mut panel = Panel::new("time, s", y, series);
+    panel.range.x = Some((0.0, run.scenario.length.as_secs_f64()));
+    panel
 }
 
 /// Histogram of the ACK bursts of both directions, bursts of more than 30 with those of 30 (000 Fig. 3.4).

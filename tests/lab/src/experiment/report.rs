@@ -68,6 +68,11 @@ impl Report {
                 .map(str::to_owned);
         let rows = names.iter().zip(&self.cases).map(|(name, case)| case.reading_row(name));
         text.push_str(&align(&[headings].into_iter().chain(rows).collect::<Vec<_>>()));
+        let more = names.iter().zip(&self.cases).filter_map(|(name, case)| case.more_line(name));
+        let more: Vec<String> = more.collect();
+        if !more.is_empty() {
+            text.push_str(&format!("\nalso measured\n\n{}", more.concat()));
+        }
         text
     }
 }
@@ -78,6 +83,19 @@ impl CaseReport {
             Some(cc) => format!("{}, {cc}", self.name),
             None => self.name.clone(),
         }
+    }
+
+    /// What only this experiment measures.
+    fn more_line(&self, name: &str) -> Option<String> {
+        let plain = |value: &Value| match value.as_f64() {
+            Some(value) if value.abs() >= 1000.0 => format!("{value:.0}"),
+            Some(value) => format!("{value:.2}"),
+            None => value.to_string(),
+        };
+        let present = self.measured.more.iter().filter(|(_, value)| !value.is_null());
+        let all: Vec<String> =
+            present.map(|(key, value)| format!("{} {}", key.replace('_', " "), plain(value))).collect();
+        (!all.is_empty()).then(|| format!("{name}: {}\n", all.join(", ")))
     }
 
     fn throughput_row(&self, name: &str) -> [String; 5] {

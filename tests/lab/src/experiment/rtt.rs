@@ -14,7 +14,7 @@ use super::runner::Results;
 use super::scenario::{Case, Scenario, TimedTransfer};
 use super::session::ScenarioRun;
 use super::{About, Experiment, plots};
-use crate::chart::{Chart, Colour, Panel, Series};
+use crate::chart::{Chart, Colour, Series};
 use crate::delay::Delays;
 use crate::topology::Role;
 use crate::traffic::TransferSpec;
@@ -119,6 +119,12 @@ impl Experiment for RttCompetition {
         } else {
             more.insert("first_share".into(), (rate(0) / (rate(0) + rate(1))).into());
         }
+        // What the first flow had while it was alone.
+        let alone = run.scenario.transfers.get(1).map(|second| second.at).filter(|at| !at.is_zero());
+        if let Some(alone) = alone {
+            more.insert("first_before_bps".into(), run.record.flow_bps(0, alone.mul_f64(0.4), alone).into());
+            more.insert("first_bps".into(), rate(0).into());
+        }
         let retransmitted = case.truth.pointer("/retransmitted_segments/down").cloned();
         more.insert("retransmitted_segments".into(), retransmitted.unwrap_or(Value::Null));
     }
@@ -188,8 +194,8 @@ fn chart(run: &ScenarioRun) -> Chart {
             run.scenario.name, run.congestion_control
         ),
         panels: vec![
-            Panel::new("time, s", "throughput, Mbit/s", throughput),
-            Panel::new("time, s", "cwnd, kB", windows),
+            plots::timed(run, "throughput, Mbit/s", throughput),
+            plots::timed(run, "cwnd, kB", windows),
             plots::both_queues(run, None),
         ],
     }

@@ -92,5 +92,5 @@ fn window_panel(run: &ScenarioRun) -> Panel {
             points(&|sample| sample.cwnd.down as f64),
         ),
     ];
-    Panel::new("time, s", "kB", series)
+    plots::timed(run, "kB", series)
 }
