@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use pendulum::replay::capture::Capture;
+use pendulum::replay::capture::{Capture, Record};
 use pendulum::replay::packet::{Packet, parse};
 
 use crate::craft::{self, CraftedFrame, LinkLayer};
@@ -11,8 +11,23 @@ use crate::kernel::Kernel;
 use crate::{Replay, first_difference};
 
 /// The home machines of the lab (docs/lab.md) and of the simulator alike live in 192.168.0.0/16.
-fn is_home(address: [u8; 16]) -> bool {
+pub(crate) fn is_home(address: [u8; 16]) -> bool {
     address[12..14] == [192, 168]
+}
+
+/// The captured packet as the programs take it; `None` if it is not TCP.
+pub(crate) fn crafted(record: &Record<'_>, is_home: impl Fn([u8; 16]) -> bool) -> Option<CraftedFrame> {
+    let Packet::Tcp(segment) = parse(&record.frame()) else { return None };
+    // What the capture cut off is payload, which nobody looks at.
+    let mut bytes = record.bytes.to_vec();
+    bytes.resize(record.original_len as usize, 0);
+    Some(CraftedFrame {
+        direction: if is_home(segment.source) { craft::Direction::Up } else { craft::Direction::Down },
+        time_ns: record.time_ns,
+        bytes,
+        gso_segs: 0,
+        gso_size: 0,
+    })
 }
 
 /// Run a capture through both; how many frames there were.
@@ -23,18 +38,7 @@ fn agree(file: &Path, link_layer: LinkLayer) -> usize {
     let mut frames = 0;
     while capture.advance().expect("whole") {
         let record = capture.record().expect("advanced to it");
-        let Packet::Tcp(segment) = parse(&record.frame()) else { continue };
-        let is_up = is_home(segment.source);
-        // What the capture cut off is payload, which nobody looks at.
-        let mut bytes = record.bytes.to_vec();
-        bytes.resize(record.original_len as usize, 0);
-        let frame = CraftedFrame {
-            direction: if is_up { craft::Direction::Up } else { craft::Direction::Down },
-            time_ns: record.time_ns,
-            bytes,
-            gso_segs: 0,
-            gso_size: 0,
-        };
+        let Some(frame) = crafted(&record, is_home) else { continue };
         kernel.observe(&frame).expect("a whole TCP frame is never refused");
         replay.observe(&frame);
         frames += 1;

@@ -7,6 +7,7 @@ mod capture;
 mod cases;
 #[path = "../support/craft.rs"]
 mod craft;
+mod downlink;
 mod kernel;
 mod object;
 mod random;

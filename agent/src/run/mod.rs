@@ -8,6 +8,7 @@
 //! programs takes them off the device too.
 
 mod advisor;
+pub mod downlink;
 mod instance;
 mod judge;
 mod link;
