@@ -81,12 +81,25 @@ struct Qdisc {
 enum skb_drop_reason {
 	SKB_DROP_REASON_NOT_SPECIFIED = 2,
 	SKB_DROP_REASON_QDISC_DROP = 3,
-	SKB_DROP_REASON_QDISC_OVERLIMIT = 4, /* 6.14, as all below */
+	SKB_DROP_REASON_QDISC_OVERLIMIT = 4, /* 6.14 to 6.19, as all below */
 	SKB_DROP_REASON_QDISC_CONGESTED = 5,
 	SKB_DROP_REASON_CAKE_FLOOD = 6,
 	SKB_DROP_REASON_FQ_BAND_LIMIT = 7,
 	SKB_DROP_REASON_FQ_HORIZON_LIMIT = 8,
 	SKB_DROP_REASON_FQ_FLOW_LIMIT = 9,
+};
+
+/* The qdiscs' own reasons, a subsystem of the above (7.0, include/net/dropreason-qdisc.h). */
+enum qdisc_drop_reason {
+	QDISC_DROP_GENERIC = 1,
+	QDISC_DROP_OVERLIMIT = 2,
+	QDISC_DROP_CONGESTED = 3,
+	QDISC_DROP_MAXFLOWS = 4,
+	QDISC_DROP_FLOOD_PROTECTION = 5,
+	QDISC_DROP_BAND_LIMIT = 6,
+	QDISC_DROP_HORIZON_LIMIT = 7,
+	QDISC_DROP_FLOW_LIMIT = 8,
+	QDISC_DROP_L4S_STEP_NON_ECN = 9,
 };
 
 /* include/net/sch_generic.h */

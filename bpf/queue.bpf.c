@@ -110,13 +110,21 @@ static __always_inline __u32 kind_of_drop(__u32 flags, __u32 reason)
 #define IS(name)                                                                                             \
 	(bpf_core_enum_value_exists(enum skb_drop_reason, SKB_DROP_REASON_##name) &&                         \
 	 reason == bpf_core_enum_value(enum skb_drop_reason, SKB_DROP_REASON_##name))
-	if (IS(QDISC_DROP) || IS(QDISC_OVERLIMIT) || IS(FQ_BAND_LIMIT) || IS(FQ_FLOW_LIMIT))
+#define QDISC(name)                                                                                          \
+	(bpf_core_enum_value_exists(enum qdisc_drop_reason, QDISC_DROP_##name) &&                            \
+	 reason == bpf_core_enum_value(enum qdisc_drop_reason, QDISC_DROP_##name))
+	if (IS(QDISC_DROP) || IS(QDISC_OVERLIMIT) || IS(FQ_BAND_LIMIT) || IS(FQ_FLOW_LIMIT) ||
+	    QDISC(OVERLIMIT) || QDISC(BAND_LIMIT) || QDISC(FLOW_LIMIT) || QDISC(MAXFLOWS))
 		return PENDULUM_DROP_OVERLIMIT;
-	if (IS(QDISC_CONGESTED) || IS(CAKE_FLOOD) || IS(FQ_HORIZON_LIMIT))
+	if (IS(QDISC_CONGESTED) || IS(CAKE_FLOOD) || IS(FQ_HORIZON_LIMIT) || QDISC(CONGESTED) ||
+	    QDISC(FLOOD_PROTECTION) || QDISC(HORIZON_LIMIT) || QDISC(L4S_STEP_NON_ECN))
 		return PENDULUM_DROP_AQM;
-	/* Before 6.14 active queue management gives no reason. */
+	/* Before 6.14 active queue management gives no reason; since 7.0 "generic" is the lack of one. */
+	if (QDISC(GENERIC))
+		return flags & PENDULUM_QUEUE_AQM ? PENDULUM_DROP_AQM : PENDULUM_DROP_OVERLIMIT;
 	if (flags & PENDULUM_QUEUE_AQM && IS(NOT_SPECIFIED))
 		return PENDULUM_DROP_AQM;
+#undef QDISC
 #undef IS
 	return PENDULUM_DROP_OTHER;
 }

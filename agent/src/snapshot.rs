@@ -120,8 +120,10 @@ pub struct DirectionSnapshot {
     pub rtt: RecentRtt,
     /// The link's capacity, if known.
     pub rate: Option<LinkRate>,
-    /// The buffer in front of the link, while it is on this machine.
+    /// The buffer in front of the link, as far as it is known.
     pub queue: Option<QueueSnapshot>,
+    /// What was last known of a queue of this machine while its device is gone: its counters go on.
+    pub gone_queue: Option<QueueSnapshot>,
     /// Congestion windows of this machine's own sockets that send in this direction, together, bytes.
     pub cwnd_bytes: Option<u64>,
 }
@@ -136,6 +138,11 @@ pub struct RecentRtt {
 }
 
 impl DirectionSnapshot {
+    /// The queue of this machine that has counted, whether or not it is there now.
+    pub fn counting_queue(&self) -> Option<&QueueSnapshot> {
+        self.queue.as_ref().filter(|queue| queue.trust.is_none()).or(self.gone_queue.as_ref())
+    }
+
     /// Throughput over capacity, if the capacity is known.
     pub fn utilization(&self) -> Option<f64> {
         self.rate.map(|known| self.throughput / known.rate.bytes_per_second())

@@ -28,7 +28,7 @@ use crate::flows::FlowBook;
 use crate::history::{History, Totals};
 use crate::link::{CapacityLearner, Known, Link};
 use crate::phase::{PhaseChange, PhaseInput, PhaseSource, PhaseTracker};
-use crate::sample::{Sample, sane};
+use crate::sample::{QueueSource, Sample, sane};
 use crate::segment::{Direction, PerDirection};
 use crate::swing::Swing;
 use crate::thresholds::Thresholds;
@@ -280,7 +280,10 @@ impl Detector {
             self.moving[x].push(sample.at, traffic.data_bytes);
             let moved = self.moving[x].since(sample.at.saturating_sub(MOVING_THROUGHPUT));
             self.throughput[x] = moved as f64 / MOVING_THROUGHPUT.as_secs_f64();
-            self.learner[x].push(sample.at, traffic.wire_bytes, self.phases.stands(x));
+            // An estimate of the queue rests on the capacity: it cannot teach it.
+            let seen = direction.queue.is_some_and(|queue| queue.source != QueueSource::Estimate);
+            let stands = if seen { self.phases.stands(x) } else { None };
+            self.learner[x].push(sample.at, traffic.wire_bytes, stands);
             if let Some(peak) = direction.queue.and_then(|queue| sane(queue.max_bytes)) {
                 self.peak_queue[x] = self.peak_queue[x].max(peak);
             }

@@ -6,6 +6,7 @@
 mod agent;
 mod captures;
 mod cwnd;
+mod downlink;
 mod object;
 mod qdiscs;
 mod rig;

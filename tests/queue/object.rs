@@ -8,7 +8,7 @@ fn object_has_what_the_agent_asks_for() {
     for program in ["pendulum_enqueue", "pendulum_dequeue", "pendulum_drop"] {
         assert!(object.programs.contains_key(program), "no program {program}");
     }
-    for map in ["queue_devices", "queues", "history", "sojourns"] {
+    for map in ["queue_devices", "queues", "history", "sojourns", "departures"] {
         assert!(object.maps.contains_key(map), "no map {map}");
     }
 }

@@ -145,12 +145,13 @@ fn adopt_links(links: &mut [Link], wanted: &[Link], changes: &mut Changes) {
 }
 
 fn adopt_link(link: &mut Link, wanted: &Link, changes: &mut Changes) {
-    let Link { name, wan: _, lan, rates, ingress_hook, max_flows, nursery } = link;
+    let Link { name, wan: _, lan, rates, downlink_device, ingress_hook, max_flows, nursery } = link;
     let key = |key: &str| format!("link {name}: {key}");
     let [up, down] = rates;
     changes.live(|| key("uplink-rate"), up, &wanted.rates[0]);
     changes.live(|| key("downlink-rate"), down, &wanted.rates[1]);
     changes.live(|| key("lan"), lan, &wanted.lan);
+    changes.live(|| key("downlink-device"), downlink_device, &wanted.downlink_device);
     changes.fixed(|| key("ingress-hook"), ingress_hook, &wanted.ingress_hook);
     changes.fixed(|| key("max-flows"), max_flows, &wanted.max_flows);
     changes.fixed(|| key("nursery"), nursery, &wanted.nursery);

@@ -187,6 +187,7 @@ impl Source<'_> {
             wan,
             lan,
             rates: [raw.uplink_rate, raw.downlink_rate],
+            downlink_device: raw.downlink_device.as_ref().map(|device| self.device(device)).transpose()?,
             ingress_hook: raw.ingress_hook,
             max_flows: self.number(raw.max_flows, &MAX_FLOWS)?,
             nursery: self.number(raw.nursery, &NURSERY)?,

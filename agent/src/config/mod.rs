@@ -86,6 +86,8 @@ pub struct Link {
     pub lan: Vec<String>,
     /// Capacity in each direction, if known; index with [`Direction`].
     pub rates: [Option<Rate>; 2],
+    /// Network device that shapes the downlink (an ifb); found by the redirection on the WAN device without it.
+    pub downlink_device: Option<String>,
     /// Where packets from the provider are seen.
     pub ingress_hook: IngressHook,
     /// Flows that can be followed at once.
@@ -103,6 +105,7 @@ impl Link {
             wan,
             lan: Vec::new(),
             rates: [None, None],
+            downlink_device: None,
             ingress_hook: IngressHook::default(),
             max_flows: check::MAX_FLOWS.default,
             nursery: check::NURSERY.default,

@@ -71,6 +71,9 @@ pub(super) struct Link {
     pub(super) uplink_rate: Option<Rate>,
     /// Capacity from the provider, as `tc` writes rates. Default: unknown.
     pub(super) downlink_rate: Option<Rate>,
+    /// Network device whose queueing discipline shapes the downlink. Default: the one that a filter on the WAN device
+    /// redirects to, if there is one.
+    pub(super) downlink_device: Option<Spanned<String>>,
     /// Where packets from the provider are seen. Default `tc`.
     #[serde(default)]
     pub(super) ingress_hook: IngressHook,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use pendulum_model::buffer::Trust;
 use pendulum_model::segment::{Class, Direction};
 use serde::Serialize;
 
@@ -86,13 +87,14 @@ struct DirectionReport {
     cwnd_source: Option<&'static str>,
 }
 
-/// The local buffer in front of the link.
+/// The buffer in front of the link.
 #[derive(Serialize)]
 struct Queue {
     source: &'static str,
-    qdisc: String,
+    trust: Option<Trust>,
+    qdisc: Option<String>,
     bytes: u32,
-    packets: u32,
+    packets: Option<u32>,
     ack_bytes: Option<u32>,
     ack_packets: Option<u32>,
     peak_bytes: u32,
@@ -214,17 +216,20 @@ fn direction_report(link: &LinkSnapshot, direction: Direction) -> DirectionRepor
 }
 
 fn queue(queue: &QueueSnapshot) -> Queue {
+    // Of a buffer elsewhere only the level is known.
+    let is_here = queue.trust.is_none();
     Queue {
         source: queue.source,
-        qdisc: queue.qdisc.to_string(),
+        trust: queue.trust,
+        qdisc: is_here.then(|| queue.qdisc.to_string()),
         bytes: queue.bytes,
-        packets: queue.packets,
+        packets: is_here.then_some(queue.packets),
         ack_bytes: queue.ack_bytes,
         ack_packets: queue.ack_packets,
         peak_bytes: queue.peak_bytes,
         standing_bytes: queue.standing_bytes,
         limit_bytes: queue.limit_bytes,
-        drops: DROP_REASONS.into_iter().zip(queue.drops).collect(),
+        drops: DROP_REASONS.into_iter().zip(queue.drops).filter(|_| is_here).collect(),
     }
 }
 

@@ -66,11 +66,15 @@ const LOST_REASONS: [&str; abi::PENDULUM_LOST_REASONS as usize] = [
 
 /// Everything that was lost on its way from a packet to a reader, by reason.
 pub(crate) fn lost_by_reason(link: &LinkSnapshot) -> impl Iterator<Item = (&'static str, u64)> {
-    let queue = link.direction(Direction::Up).queue.as_ref();
+    let overwritten = Direction::ALL.into_iter().filter_map(|direction| {
+        let direction = link.direction(direction);
+        let queue = direction.queue.as_ref().or(direction.gone_queue.as_ref())?;
+        Some(queue.lost_buckets)
+    });
     // Absent, not 0, while the link is not measured: they go on afterwards.
     let measured = [
         // Buckets of the history ring that the kernel had overwritten before they were read.
-        ("history_overwritten", queue.map(|queue| queue.lost_buckets)),
+        ("history_overwritten", overwritten.reduce(|one, other| one + other)),
         ("sample_rejected", link.findings.as_ref().map(|findings| findings.rejected_samples)),
     ];
     LOST_REASONS

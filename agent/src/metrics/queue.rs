@@ -9,7 +9,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use super::family::Family;
 use super::traffic::rtt_buckets;
 use crate::bpf::abi;
-use crate::snapshot::{Board, QueueSnapshot};
+use crate::snapshot::{Board, DirectionSnapshot, QueueSnapshot};
 
 const BYTES: Family = Family::gauge("pendulum_queue_bytes", Some("bytes"), "Bytes in the queue.");
 const PACKETS: Family = Family::gauge("pendulum_queue_packets", None, "Packets in the queue.");
@@ -65,11 +65,25 @@ impl Queues {
         Self { board }
     }
 
-    fn each(&self, mut write: impl FnMut([(&'static str, &str); 2], &QueueSnapshot) -> Result) -> Result {
+    /// The queues that are known now.
+    fn each(&self, write: impl FnMut([(&'static str, &str); 2], &QueueSnapshot) -> Result) -> Result {
+        self.all(|direction| direction.queue.as_ref(), write)
+    }
+
+    /// The queues that have counted, also while their device is gone.
+    fn counting(&self, write: impl FnMut([(&'static str, &str); 2], &QueueSnapshot) -> Result) -> Result {
+        self.all(DirectionSnapshot::counting_queue, write)
+    }
+
+    fn all(
+        &self,
+        queue: fn(&DirectionSnapshot) -> Option<&QueueSnapshot>,
+        mut write: impl FnMut([(&'static str, &str); 2], &QueueSnapshot) -> Result,
+    ) -> Result {
         self.board.snapshots().iter().try_for_each(|link| {
             Direction::ALL.into_iter().try_for_each(|direction| {
                 let labels = [("link", &*link.name), ("direction", direction.name())];
-                link.direction(direction).queue.as_ref().map_or(Ok(()), |queue| write(labels, queue))
+                queue(link.direction(direction)).map_or(Ok(()), |queue| write(labels, queue))
             })
         })
     }
@@ -84,13 +98,13 @@ impl Collector for Queues {
             })
         };
         gauge(&BYTES, |queue| Some(queue.bytes.into()))?;
-        gauge(&PACKETS, |queue| Some(queue.packets.into()))?;
+        gauge(&PACKETS, |queue| queue.trust.is_none().then_some(queue.packets.into()))?;
         gauge(&ACK_BYTES, |queue| queue.ack_bytes.map(f64::from))?;
         gauge(&PEAK, |queue| Some(queue.peak_bytes.into()))?;
         gauge(&STANDING, |queue| queue.standing_bytes)?;
         gauge(&LIMIT, |queue| queue.limit_bytes.map(|bytes| bytes as f64))?;
         SOJOURN.write(encoder, |samples| {
-            self.each(|[link, direction], queue| {
+            self.counting(|[link, direction], queue| {
                 CLASSES.into_iter().zip(&queue.sojourns).try_for_each(|(class, sojourn)| {
                     let labels = [link, direction, ("class", class)];
                     samples.histogram(labels, sojourn.sum_us as f64 / 1e6, &rtt_buckets(&sojourn.slots))
@@ -98,14 +112,14 @@ impl Collector for Queues {
             })
         })?;
         DROPS.write(encoder, |samples| {
-            self.each(|[link, direction], queue| {
+            self.counting(|[link, direction], queue| {
                 DROP_REASONS.into_iter().zip(queue.drops).try_for_each(|(reason, count)| {
                     samples.counter([link, direction, ("reason", reason)], count)
                 })
             })
         })?;
         DRIFT.write(encoder, |samples| {
-            self.each(|[link, direction], queue| {
+            self.counting(|[link, direction], queue| {
                 EVENTS.into_iter().zip(queue.events).try_for_each(|(event, count)| {
                     samples.counter([link, direction, ("event", event)], count)
                 })

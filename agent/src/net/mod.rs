@@ -4,6 +4,7 @@
 mod device;
 mod dump;
 mod filters;
+mod mirred;
 mod offloads;
 mod problem;
 mod qdisc;
@@ -14,6 +15,7 @@ mod watch;
 
 pub use device::{Device, LinkLayer, Owner, Xdp};
 pub use filters::filters;
+pub use mirred::ingress_redirect;
 pub use offloads::Offloads;
 pub use problem::DeviceProblem;
 pub use qdisc::{Qdisc, QdiscTree};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pendulum_model::buffer::Trust;
 use pendulum_model::detector::{Config, Detector};
 use pendulum_model::findings::{Change, Event};
 use pendulum_model::link::{Known, Link, Provenance};
@@ -130,7 +131,7 @@ impl Judge {
     fn tick_of(&self, reading: &Reading<'_>) -> Tick {
         let directions = PerDirection::from_fn(|x| TickDirection {
             round_trip_s: self.builder.round_trip(x, reading.at),
-            ..steps(reading.shown[x], reading.at - self.tick.at.min(reading.at))
+            ..steps(reading.shown[x], reading.at, reading.at - self.tick.at.min(reading.at))
         });
         Tick { number: self.tick.number + 1, at: reading.at, directions }
     }
@@ -171,12 +172,23 @@ fn degraded(link: &LinkSnapshot) -> Vec<String> {
         ),
         _ => {}
     }
-    if link.direction(Direction::Down).queue.is_none() {
-        sentences.push(
+    match link.direction(Direction::Down).queue.as_ref().map(|queue| queue.trust) {
+        Some(Some(Trust::NeverEmpty)) => sentences.push(
+            "the provider's buffer was never seen empty: its level is a lower bound until the downlink has been idle for \
+             a moment"
+                .to_owned(),
+        ),
+        Some(Some(Trust::Stale)) => sentences.push(
+            "the provider's buffer was not seen empty for minutes: a longer route would look like a queue until the \
+             downlink has been idle for a moment"
+                .to_owned(),
+        ),
+        Some(Some(Trust::Confirmed) | None) => {}
+        None => sentences.push(
             "the provider's buffer cannot be seen, and the windows of the transfers stand in for it; shape the downlink \
              here to see it exactly"
                 .to_owned(),
-        );
+        ),
     }
     for direction in Direction::ALL {
         let name = direction.name();
@@ -200,7 +212,8 @@ fn learnt(known: Option<Known>) -> Option<LinkRate> {
 }
 
 /// A queue in steps of a bucket; what is known only as one figure has it in each step.
-fn steps(seen: Seen<'_>, passed: Duration) -> TickDirection {
+fn steps(seen: Seen<'_>, at: Duration, passed: Duration) -> TickDirection {
+    let count = (passed.as_secs_f64() / bpf::BUCKET.as_secs_f64()).round().clamp(1.0, 100.0) as usize;
     let name = |source| match source {
         QueueSource::Tracepoint => "tracepoint",
         QueueSource::Capture => "capture",
@@ -209,11 +222,18 @@ fn steps(seen: Seen<'_>, passed: Duration) -> TickDirection {
     };
     match seen {
         Seen::Nothing => TickDirection::default(),
-        Seen::Level(queue) => {
-            let count = (passed.as_secs_f64() / bpf::BUCKET.as_secs_f64()).round().clamp(1.0, 100.0) as usize;
+        Seen::Level(queue) => TickDirection {
+            queue_bytes: Some(vec![queue.mean_bytes; count]),
+            source: Some(name(queue.source)),
+            ..TickDirection::default()
+        },
+        Seen::Estimate(queue) => {
+            let end = (at.as_nanos() / bpf::BUCKET.as_nanos()) as u64;
+            let numbers = end.saturating_sub(count as u64)..end;
+            let known = numbers.map(|number| queue.sample(number).map(|queue| queue.mean_bytes));
             TickDirection {
-                queue_bytes: Some(vec![queue.mean_bytes; count]),
-                source: Some(name(queue.source)),
+                queue_bytes: known.collect(),
+                source: Some(name(QueueSource::Estimate)),
                 ..TickDirection::default()
             }
         }

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pendulum_model::segment::PerDirection;
+use pendulum_model::segment::{Direction, PerDirection};
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
 
 use super::judge::Judge;
 use super::meter::{Counted, Meter};
+use super::programs::ProgramTotals;
 use super::queues::Queues;
 use super::report::{hooks, snapshot};
 use super::samples::{Reading as Moment, Seen};
@@ -49,6 +50,7 @@ pub(super) struct LinkTask {
     ticks: u64,
     readings: [ReadingHealth; Reading::ALL.len()],
     programs: Arc<[ProgramStatus]>,
+    program_totals: ProgramTotals,
     maps: Arc<[MapFill]>,
 }
 
@@ -91,6 +93,7 @@ impl LinkTask {
             ticks: 0,
             readings: Default::default(),
             programs: Arc::new([]),
+            program_totals: ProgramTotals::default(),
             maps: Arc::new([]),
         };
         (task, snapshots)
@@ -239,7 +242,8 @@ impl LinkTask {
             );
             loaded.hooks = Some(hooks.clone());
             self.trouble = None;
-            if let Err(error) = self.queues.attach(hooks.ifindex) {
+            let arrivals = loaded.programs.arrivals(bpf::monotonic_ns());
+            if let Err(error) = self.queues.attach(hooks.ifindex, arrivals) {
                 warn!(link = self.config.name, "the queue is not measured: {}", crate::bpf::chain(&error));
             }
         }
@@ -261,6 +265,7 @@ impl LinkTask {
             ..LoadOptions::default()
         })?;
         self.meter.restart();
+        self.program_totals.restart(&programs.programs());
         self.sweeper.restart(Instant::now());
         Ok(Loaded { programs, link_layer: device.link_layer, hooks: None })
     }
@@ -271,7 +276,9 @@ impl LinkTask {
             loaded.programs.detach();
             self.queues.detach();
             self.judge.suspend();
-            self.programs = loaded.programs.programs().into();
+            let queue_programs = self.queues.programs();
+            self.programs =
+                self.program_totals.observe(loaded.programs.programs().into_iter().chain(queue_programs));
             info!(link = self.config.name, ifindex = hooks.ifindex, "detached: {why}");
         }
     }
@@ -279,7 +286,7 @@ impl LinkTask {
     /// One tick: counters each time, the rest more rarely.
     fn sample(&mut self) {
         self.read_counters();
-        self.queues.tick();
+        self.queues.tick(PerDirection::from_fn(|x| self.judge.capacity(x).map(|known| known.value)));
         if self.ticks.is_multiple_of(TICKS_PER_SWEEP) {
             self.read_flows();
             self.read_queues();
@@ -298,7 +305,7 @@ impl LinkTask {
         self.judge.set_link(self.queues.link(&self.config));
         let sweep = self.sweeper.latest();
         let totals = self.meter.totals();
-        let (up, down) = (self.queues.seen(), Seen::Nothing);
+        let (up, down) = (self.queues.seen(Direction::Up), self.queues.seen(Direction::Down));
         let buffer = if self.queues.is_uplink_buffer() { up } else { Seen::Nothing };
         self.judge.tick(&Moment {
             at: bpf::monotonic(),
@@ -344,6 +351,8 @@ impl LinkTask {
 
     fn read_queues(&mut self) {
         let started = Instant::now();
+        let devices = Arc::clone(&self.devices.borrow());
+        self.queues.follow_shaper(&self.config, &devices);
         let read = self.queues.sweep(&self.sweeper.latest());
         self.note(Reading::Queues, started, read);
     }
@@ -352,7 +361,8 @@ impl LinkTask {
         let Some(loaded) = &self.loaded else { return };
         let started = Instant::now();
         let queue_programs = self.queues.programs();
-        self.programs = loaded.programs.programs().into_iter().chain(queue_programs).collect();
+        self.programs =
+            self.program_totals.observe(loaded.programs.programs().into_iter().chain(queue_programs));
         self.maps = loaded.programs.maps().into();
         self.note(Reading::Programs, started, Ok(()));
     }

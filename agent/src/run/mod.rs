@@ -15,6 +15,7 @@ mod link;
 mod meter;
 mod preflight;
 mod privileges;
+mod programs;
 mod queues;
 mod reload;
 mod report;

@@ -29,6 +29,7 @@ pub(super) fn snapshot(config: &Link, meter: &Meter, sweeper: &Sweeper) -> LinkS
             rtt: rtt[direction as usize],
             rate: config.rate(direction).map(|rate| LinkRate { rate, source: RateSource::Config }),
             queue: None,
+            gone_queue: None,
             cwnd_bytes: None,
         }),
         stats: counted.stats,

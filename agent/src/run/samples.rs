@@ -5,13 +5,15 @@
 //! uplink carried is taken behind its buffer where the ring tells, so that a buffer that fills is not taken for a faster
 //! link.
 
+use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::time::{Duration, Instant};
 
 use pendulum_model::sample::{AckBursts, DirectionSample, FlowSample, QueueSample, Sample, Traffic};
 use pendulum_model::segment::{Class, Direction, PerDirection};
 
-use crate::bpf::{Interval, abi};
+use super::downlink::ProviderQueue;
+use crate::bpf::{BUCKET, Interval, abi};
 use crate::snapshot::{FlowRow, FlowSweep};
 
 /// A round trip measured longer ago than this is no part of the present one.
@@ -20,6 +22,8 @@ const ROUND_TRIP_LIFETIME: Duration = Duration::from_secs(5);
 const LONGEST_SPAN: Duration = Duration::from_secs(1);
 /// Flows told to the detector at once, those that carried most: a table of a million costs no more than this.
 const FLOWS: usize = 512;
+/// A sample waits for the estimate of the downlink's buffer for no longer than this.
+const LATEST_ESTIMATE: Duration = Duration::from_millis(600);
 /// How much of the past stays in the composition of the uplink's traffic, from tick to tick: about a second.
 const COMPOSITION_DECAY: f64 = 0.9;
 
@@ -33,6 +37,8 @@ pub(super) enum Seen<'a> {
     Level(QueueSample),
     /// Every bucket that ended since, oldest first.
     Buckets(&'a [Interval]),
+    /// Buckets that become known late: when what met them has come out.
+    Estimate(&'a ProviderQueue),
 }
 
 /// Everything that was read at one tick.
@@ -60,6 +66,8 @@ pub(super) struct SampleBuilder {
     pending: PerDirection<Counted>,
     composition: Composition,
     round_trips: PerDirection<Option<(f64, Duration)>>,
+    /// Samples whose downlink buffer is not known yet, oldest first.
+    waiting: VecDeque<Sample>,
     flows_at: Option<Instant>,
 }
 
@@ -95,7 +103,7 @@ impl SampleBuilder {
     pub(super) fn take(&mut self, reading: &Reading<'_>, samples: &mut Vec<Sample>) {
         let measured = self.count(reading);
         let slots = self.slots(reading);
-        let Some(newest) = slots.last() else { return };
+        let Some(newest) = slots.last() else { return self.release(reading, samples) };
         self.last = Some(newest.end);
         let round_trip = measured.then(|| self.sum_of_round_trips(reading.at)).flatten();
         let counted = std::mem::take(&mut self.pending);
@@ -117,7 +125,27 @@ impl SampleBuilder {
                 Some(sweep) if is_last => self.flows(sweep),
                 _ => Vec::new(),
             };
-            samples.push(Sample { at: slot.end, span: slot.span, link, round_trip, flows });
+            self.waiting.push_back(Sample { at: slot.end, span: slot.span, link, round_trip, flows });
+        }
+        self.release(reading, samples);
+    }
+
+    /// Passes on the samples whose buffers are known, or have waited for long enough.
+    fn release(&mut self, reading: &Reading<'_>, samples: &mut Vec<Sample>) {
+        let Seen::Estimate(queue) = reading.queues.down else {
+            samples.extend(self.waiting.drain(..));
+            return;
+        };
+        while let Some(sample) = self.waiting.front() {
+            // The bucket that ends there.
+            let number = number_at(sample.at).saturating_sub(1);
+            if number >= queue.known_to() && reading.at.saturating_sub(sample.at) < LATEST_ESTIMATE {
+                return;
+            }
+            samples.extend(self.waiting.pop_front().map(|mut sample| {
+                sample.link.down.queue = queue.sample(number);
+                sample
+            }));
         }
     }
 
@@ -156,16 +184,17 @@ impl SampleBuilder {
             }
             // Longer, and nobody looked: the sample speaks for its end only.
             let span = self.last.map_or(Duration::ZERO, |last| (reading.at - last).min(LONGEST_SPAN));
-            let queue = PerDirection { up: up.at(0), down: down.at(0) };
+            let number = number_at(reading.at);
+            let queue = PerDirection { up: up.at(number), down: down.at(number) };
             return vec![Slot { end: reading.at, span, queue, left: None }];
         };
         let slot = |bucket: &Interval| Slot {
             end: bucket.end(),
-            span: crate::bpf::BUCKET,
+            span: BUCKET,
             queue: PerDirection { up: up.at(bucket.number), down: down.at(bucket.number) },
             left: match up {
                 Seen::Buckets(_) => Some(bucket.events.dequeued_bytes),
-                Seen::Level(_) | Seen::Nothing => None,
+                Seen::Level(_) | Seen::Estimate(_) | Seen::Nothing => None,
             },
         };
         grid.iter().filter(|bucket| is_new(bucket.end())).map(slot).collect()
@@ -194,6 +223,7 @@ impl Seen<'_> {
         match self {
             Self::Nothing => None,
             Self::Level(queue) => Some(*queue),
+            Self::Estimate(queue) => queue.sample(number),
             Self::Buckets(buckets) => {
                 let index = buckets.partition_point(|bucket| bucket.number < number);
                 buckets.get(index).or(buckets.last()).map(Interval::queue)
@@ -274,6 +304,11 @@ impl Composition {
     fn data_share(&self) -> f64 {
         if self.others > 0.0 { (self.data / self.others).clamp(0.0, 1.0) } else { 0.0 }
     }
+}
+
+/// Number of the bucket that a moment lies in.
+fn number_at(at: Duration) -> u64 {
+    (at.as_nanos() / BUCKET.as_nanos()) as u64
 }
 
 fn total(figures: &[u64]) -> u64 {

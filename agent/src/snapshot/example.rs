@@ -139,6 +139,7 @@ fn direction(base: u64, throughput: f64) -> DirectionSnapshot {
         rtt,
         rate: None,
         queue: (base == 1_000).then(queue),
+        gone_queue: None,
         cwnd_bytes: (base == 1_000).then_some(14_480),
     }
 }

@@ -1,17 +1,19 @@
-//! A local queue at one moment.
+//! A queue at one moment.
 
 use std::sync::Arc;
 
+use pendulum_model::buffer::Trust;
 use pendulum_model::rate::Rate;
 
 use crate::bpf::{Sojourns, abi};
 
-/// The root qdisc of a device: what stands in it, and what has become of packets in it.
+/// The root qdisc of a device: what stands in it, and what has become of packets in it. Or the provider's buffer: then only
+/// its level is known, by estimate.
 #[derive(Clone, Debug, Default)]
 pub struct QueueSnapshot {
-    /// `tracepoint` or `netlink`.
+    /// `tracepoint`, `netlink` or `estimate`.
     pub source: &'static str,
-    /// Its kind.
+    /// Its kind; empty if it is no qdisc of this machine.
     pub qdisc: Arc<str>,
     /// Bytes in it.
     pub bytes: u32,
@@ -31,6 +33,8 @@ pub struct QueueSnapshot {
     pub limit_bytes: Option<u64>,
     /// The rate it shapes to.
     pub rate: Option<Rate>,
+    /// What an estimate rests on; `None` for a queue of this machine.
+    pub trust: Option<Trust>,
     /// Packets dropped, by `enum pendulum_drop`.
     pub drops: [u64; abi::PENDULUM_DROPS as usize],
     /// `enum pendulum_queue_event`.

@@ -1,0 +1,212 @@
+//! One local queue: the root qdisc of a device that the link's packets leave through.
+
+use pendulum_model::sample::{QueueSample, QueueSource};
+use pendulum_model::segment::Direction;
+use tracing::info;
+
+use super::super::samples::Seen;
+use super::drops::Drops;
+use crate::bpf::{self, BpfError, Interval, QueueMethod, QueuePrograms, RingReader};
+use crate::net::QdiscTree;
+use crate::snapshot::QueueSnapshot;
+
+/// The queue was at rest if nothing happened for this long around a netlink reading.
+const REST_NS: u64 = 20_000_000;
+
+/// The device whose root qdisc is the queue.
+pub(super) struct Tracked {
+    direction: Direction,
+    pub(super) ifindex: u32,
+    reader: Option<RingReader>,
+    tree: QdiscTree,
+    snapshot: QueueSnapshot,
+    /// Buckets that the detector has not got yet, oldest first.
+    fresh: Vec<Interval>,
+    bottleneck: Bottleneck,
+    /// Buckets lost by the queue that was tracked before.
+    lost_before: u64,
+}
+
+impl Tracked {
+    /// Measure from now on.
+    ///
+    /// # Errors
+    /// [`BpfError::Map`] if the device cannot be registered.
+    pub(super) fn new(
+        programs: Option<&mut QueuePrograms>,
+        direction: Direction,
+        ifindex: u32,
+        drops: &mut Drops,
+        lost_before: u64,
+    ) -> Result<Self, BpfError> {
+        let tree = QdiscTree::read(ifindex).unwrap_or_default();
+        let mut reader = None;
+        let mut programs = programs;
+        if let Some(programs) = programs.as_deref_mut() {
+            programs.track(direction, ifindex, bpf::flags_of(&tree))?;
+            reader = Some(programs.reader(direction));
+        }
+        let mut tracked = Self {
+            direction,
+            ifindex,
+            reader,
+            tree,
+            snapshot: QueueSnapshot::default(),
+            fresh: Vec::new(),
+            bottleneck: Bottleneck::default(),
+            lost_before,
+        };
+        tracked.sweep(programs, drops)?;
+        Ok(tracked)
+    }
+
+    /// What readers see.
+    pub(super) fn snapshot(&self) -> &QueueSnapshot {
+        &self.snapshot
+    }
+
+    /// How its level is known now.
+    pub(super) fn method(&self, programs: Option<&QueuePrograms>) -> QueueMethod {
+        programs.map_or(QueueMethod::Netlink, |programs| {
+            QueueMethod::of(&self.tree, &programs.state(self.direction))
+        })
+    }
+
+    /// Ten times a second: every bucket that is over, without a system call where the tracepoints work.
+    pub(super) fn tick(&mut self, programs: Option<&QueuePrograms>) {
+        let method = self.method(programs);
+        let snapshot = &mut self.snapshot;
+        match (&mut self.reader, method) {
+            (Some(reader), QueueMethod::Tracepoint) => {
+                let mut peak = 0;
+                let mut minimum = u32::MAX;
+                reader.read(|interval| {
+                    peak = peak.max(interval.max_bytes);
+                    minimum = minimum.min(interval.min_bytes);
+                    self.fresh.push(interval);
+                });
+                let level = reader.level();
+                (snapshot.bytes, snapshot.packets) = (level.bytes, level.packets);
+                snapshot.ack_bytes = Some(level.ack_bytes);
+                snapshot.ack_packets = Some(level.ack_packets);
+                if minimum != u32::MAX {
+                    (snapshot.peak_bytes, snapshot.lowest_bytes) = (peak, minimum);
+                }
+                snapshot.lost_buckets = self.lost_before + reader.lost();
+            }
+            _ => {
+                if let Ok(tree) = QdiscTree::read(self.ifindex) {
+                    self.tree = tree;
+                }
+                let root = self.tree.root();
+                snapshot.bytes = root.map_or(0, |root| root.backlog_bytes);
+                snapshot.packets = root.map_or(0, |root| root.backlog_packets);
+                (snapshot.ack_bytes, snapshot.ack_packets) = (None, None);
+                (snapshot.peak_bytes, snapshot.lowest_bytes) = (snapshot.bytes, snapshot.bytes);
+            }
+        }
+        snapshot.source = method.name();
+        self.bottleneck.note(snapshot);
+    }
+
+    /// Once a second: what the qdisc is and says itself, histograms, drops.
+    ///
+    /// # Errors
+    /// [`BpfError::Map`] if a map cannot be read.
+    pub(super) fn sweep(
+        &mut self,
+        programs: Option<&mut QueuePrograms>,
+        drops: &mut Drops,
+    ) -> Result<(), BpfError> {
+        let traced = |programs: &QueuePrograms| {
+            programs.traces_drops().is_ok().then(|| programs.state(self.direction).drops)
+        };
+        let before = programs.as_deref().map(|programs| programs.state(self.direction).last_ns);
+        let dropped_before = programs.as_deref().and_then(traced);
+        if let Ok(tree) = QdiscTree::read(self.ifindex) {
+            self.tree = tree;
+        }
+        let dropped = programs.as_deref().and_then(traced);
+        drops.observe(dropped_before, self.tree.root(), dropped);
+        let snapshot = &mut self.snapshot;
+        snapshot.qdisc = self.tree.root().map_or("noqueue", |root| root.kind.as_str()).into();
+        snapshot.limit_bytes = self.tree.limit_bytes();
+        snapshot.rate = self.tree.rate().map(|(rate, _)| rate);
+        snapshot.drops = drops.by_kind();
+        if let Some(programs) = programs {
+            programs.track(self.direction, self.ifindex, bpf::flags_of(&self.tree))?;
+            let state = programs.state(self.direction);
+            snapshot.events = state.events;
+            snapshot.sojourns = programs.sojourns()?[self.direction as usize];
+            self.reconcile(before == Some(state.last_ns), state.last_ns);
+        }
+        self.snapshot.repaired = self.reader.as_ref().map_or(0, RingReader::repaired);
+        Ok(())
+    }
+
+    /// Whether this queue is the link's buffer. A device that does not shape and never holds anything stands in front of a
+    /// modem that does, and its empty queue says nothing about the modem's.
+    pub(super) fn is_buffer(&self) -> bool {
+        self.tree.rate().is_some() || self.bottleneck.has_stood()
+    }
+
+    /// The queue since [`Self::forget_fresh`].
+    pub(super) fn seen(&self, programs: Option<&QueuePrograms>) -> Seen<'_> {
+        if self.tree.root().is_none() {
+            return Seen::Nothing;
+        }
+        match self.method(programs) {
+            QueueMethod::Tracepoint => Seen::Buckets(&self.fresh),
+            QueueMethod::Netlink => {
+                Seen::Level(QueueSample::level(QueueSource::Netlink, self.snapshot.bytes.into()))
+            }
+        }
+    }
+
+    /// Buckets read since [`Self::forget_fresh`], oldest first.
+    pub(super) fn fresh(&self) -> &[Interval] {
+        &self.fresh
+    }
+
+    /// The detector has got all buckets.
+    pub(super) fn forget_fresh(&mut self) {
+        self.fresh.clear();
+    }
+
+    /// Compare with the qdisc's own figures if nothing happened while they were read, nor just before.
+    fn reconcile(&mut self, undisturbed: bool, last_ns: u64) {
+        let (Some(reader), Some(root)) = (&mut self.reader, self.tree.root()) else { return };
+        if undisturbed && bpf::monotonic_ns().saturating_sub(last_ns) > REST_NS {
+            reader.read(|interval| self.fresh.push(interval));
+            if reader.repair(root.backlog_bytes, root.backlog_packets) {
+                info!(qdisc = root.kind, "the queue's level was set right from the qdisc's own statistics");
+            }
+        }
+    }
+}
+
+/// Whether a queue that does not shape is the narrowest place all the same, as at a slow modem driven by this machine.
+#[derive(Debug, Default)]
+struct Bottleneck {
+    /// Ticks since it held more than a segment for a whole tick.
+    ticks: Option<u32>,
+}
+
+impl Bottleneck {
+    /// Less than a full segment may be the one that waits its turn.
+    const SEGMENT: u32 = 1500;
+    /// A minute.
+    const MEMORY: u32 = 600;
+
+    fn note(&mut self, queue: &QueueSnapshot) {
+        self.ticks = if queue.lowest_bytes > Self::SEGMENT {
+            Some(0)
+        } else {
+            self.ticks.map(|ticks| ticks + 1).filter(|ticks| *ticks < Self::MEMORY)
+        };
+    }
+
+    fn has_stood(&self) -> bool {
+        self.ticks.is_some()
+    }
+}
