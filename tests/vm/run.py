@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs the suites of suites.toml on Debian kernels under QEMU: a fresh boot for each pair, one table at the end.
 
-Needs no root. `./dev vm` installs what this needs, and counts what this prints.
+Needs no root. `./dev vm` installs what this needs, and counts what this prints. With `--run` it boots one guest for one command
+instead, such as `pendulum-lab run mitigations`, and passes on what that prints.
 """
 
 import argparse
@@ -42,6 +43,11 @@ def say(text):
     print(f"vm: {text}", flush=True)
 
 
+def whisper(text):
+    """Beside the output of `--run`, which may be for a program."""
+    print(f"vm: {text}", file=sys.stderr, flush=True)
+
+
 def judge(outcome, log, name):
     """Counts a guest's log. A guest that did not reach its end marker has failed, whatever it printed before."""
     with open(log, encoding="utf-8", errors="replace") as lines:
@@ -73,6 +79,30 @@ def run_suite(kernel, base, suite, programs, logs):
         show_tail(log)
         show_tail(console)
     return cell
+
+
+def run_command(name, command, limit_s, logs):
+    """Boots one guest for one shell command, prints what it prints, and returns its exit status."""
+    programs = suites.build_programs()
+    kernel = kernels.fetch(name, whisper)
+    home = logs / kernel.version
+    home.mkdir(parents=True, exist_ok=True)
+    log, console = home / "run.log", home / "run.console.log"
+    with tempfile.TemporaryDirectory() as work:
+        image = Path(work) / "initramfs"
+        with open(image, "wb") as output:
+            initramfs.base_archive(kernel, suites.HERE / "init", output)
+            archive = initramfs.Archive(output)
+            suites.add_command(archive, command, programs, Path(work))
+            archive.close()
+        whisper(f"booting {kernel.release} for: {command}")
+        outcome = qemu.boot(kernel.image, image, log, console, limit_s, virtual_time=True)
+    lines = qemu.read(log).splitlines()
+    print("\n".join(line for line in lines if not line.startswith((qemu.START, qemu.END))))
+    if outcome.problem:
+        sys.exit(f"vm: {outcome.problem}; the guest's output is in {log} and {console}")
+    whisper(f"{outcome.wall_s:.0f} s in all, exit status {outcome.status}")
+    return outcome.status
 
 
 def show_tail(path):
@@ -147,6 +177,8 @@ def parse_arguments():
     parser.add_argument("--suite", action="append", metavar="NAME", help="only this suite; may be repeated")
     parser.add_argument("--logs", type=Path, default=suites.ROOT / "target/vm", help="where the guests' output goes")
     parser.add_argument("--skip-missing", action="store_true", help="a kernel that cannot be fetched is skipped, not failed")
+    parser.add_argument("--run", metavar="COMMAND", help="boot one kernel for this shell command; it finds pendulum and pendulum-lab")
+    parser.add_argument("--limit", type=int, default=7200, metavar="S", help="cut the command of --run off after so long [7200]")
     parser.add_argument("--list", action="store_true", help="print the kernels and suites, and stop")
     return parser.parse_args()
 
@@ -155,6 +187,10 @@ def main():
     arguments = parse_arguments()
     if platform.machine() != "x86_64":
         sys.exit(f"vm: the guests are x86_64 and their programs come from this machine, which is {platform.machine()}")
+    if arguments.run:
+        if len(arguments.kernels) != 1:
+            sys.exit("vm: --run takes exactly one kernel, such as 6.12")
+        return run_command(arguments.kernels[0], arguments.run, arguments.limit, arguments.logs)
     table = suites.load()
     if arguments.list:
         list_table(table)

@@ -9,6 +9,8 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import initramfs
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
@@ -65,6 +67,25 @@ def build(suite):
     if done.returncode != 0:
         raise SuiteError(f"suite '{suite.name}' does not build: the reason is above")
     return parse_artifacts(suite, done.stdout.splitlines())
+
+
+def build_programs():
+    """Builds the agent and the testbed for `--run`; returns their paths."""
+    command = ["cargo", "build", "--locked", "--message-format=json-render-diagnostics", "-p", "pendulum", "-p", "pendulum-lab", "--bins"]
+    done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise SuiteError("the agent or the testbed does not build: the reason is above")
+    messages = map(json.loads, done.stdout.splitlines())
+    return [Path(m["executable"]) for m in messages if m.get("executable") and "bin" in m["target"]["kind"]]
+
+
+def add_command(archive, command, programs, work):
+    """Puts the programs onto the guest's search path, and a suite that is one shell command."""
+    for program in programs:
+        archive.data(f"/usr/bin/{program.name}", stripped(program, work), 0o755)
+        for library in initramfs.libraries(program):
+            archive.file(library)
+    archive.data("/suite.sh", f"cd /root\n{command}\n", 0o755)
 
 
 def parse_artifacts(suite, lines):

@@ -66,6 +66,21 @@ impl Agent {
         command.args(["--downlink-rate", &spec.downlink.rate.to_string()]);
         command.args(["--listen", &Self::ADDRESS.to_string()]);
         command.args(more);
+        Self::answering(command, host, program)
+    }
+
+    /// Starts `program run` on the gateway with a configuration file that has it listen at [`Self::ADDRESS`], and waits until it answers.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn configured(lab: &Lab, program: &Path, config: &Path) -> Result<Self, AgentError> {
+        let host = lab.gateway();
+        let mut command = host.command(program)?;
+        command.arg("run").arg("--config").arg(config);
+        Self::answering(command, host, program)
+    }
+
+    fn answering(command: std::process::Command, host: Host, program: &Path) -> Result<Self, AgentError> {
         let process = host.spawn(command, "agent")?;
         let mut agent = Self { process, program: program.into(), host };
         let deadline = Instant::now() + Self::PATIENCE;

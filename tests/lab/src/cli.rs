@@ -64,6 +64,9 @@ pub(crate) struct RunArgs {
     /// Shifts the starts of the transfers by up to 200 ms, differently for each number; each repetition takes the next one. 0: no shift.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
+    /// Only these links, congestion controls and cases (mitigations; by default reno and cubic), with commas between; names of different kinds narrow each other down.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
     /// Form of the result.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,

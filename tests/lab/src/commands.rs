@@ -14,6 +14,7 @@ use pendulum_lab::interrupt::{Interrupt, Interrupted};
 use pendulum_lab::lab::{Lab, LabError};
 use pendulum_lab::record::Registry;
 use pendulum_lab::relay::Relay;
+use pendulum_lab::study::{self, Study, StudyError, StudyOptions};
 use pendulum_lab::topology::{IpVersion, Role};
 use serde_json::{Value, json};
 
@@ -46,8 +47,8 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     let lab_error =
         error.downcast_ref::<LabError>().or_else(|| match error.downcast_ref::<ExperimentError>() {
             Some(ExperimentError::Lab(error)) => Some(error),
-            _ => match error.downcast_ref::<DemoError>() {
-                Some(DemoError::Lab(error)) => Some(error),
+            _ => match (error.downcast_ref::<DemoError>(), error.downcast_ref::<StudyError>()) {
+                (Some(DemoError::Lab(error)), _) | (_, Some(StudyError::Lab(error))) => Some(error),
                 _ => None,
             },
         });
@@ -64,6 +65,12 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
         Some(DemoError::Output(_)) => return EX_IOERR,
         _ => {}
     }
+    match error.downcast_ref::<StudyError>() {
+        Some(StudyError::Interrupted(Interrupted)) => return EXIT_INTERRUPTED,
+        Some(StudyError::UnknownPart { .. }) => return EX_USAGE,
+        Some(StudyError::Write { .. }) => return EX_IOERR,
+        _ => {}
+    }
     match error.downcast_ref::<ExperimentError>() {
         Some(ExperimentError::Interrupted(Interrupted)) => EXIT_INTERRUPTED,
         Some(ExperimentError::UnknownScenario { .. }) => EX_USAGE,
@@ -74,8 +81,8 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
 
 fn list() -> String {
     let mut text = String::new();
-    for experiment in experiment::ALL {
-        let about = experiment.about();
+    let experiments = experiment::ALL.into_iter().map(|experiment| experiment.about());
+    for about in experiments.chain(study::ALL.into_iter().map(|study| study.about())) {
         // Writing to a String does not fail.
         let _ = writeln!(
             text,
@@ -92,6 +99,9 @@ fn list() -> String {
 }
 
 fn run(args: RunArgs) -> anyhow::Result<()> {
+    if let Some(study) = study::find(&args.experiment) {
+        return run_study(study, args);
+    }
     let experiment = experiment::find(&args.experiment)?;
     let about = experiment.about();
     let wanted = args.duration.map(Duration::from_secs);
@@ -119,6 +129,29 @@ fn run(args: RunArgs) -> anyhow::Result<()> {
     let report = experiment::run(experiment, &options, &|progress| show(&bar, &progress));
     bar.finish_and_clear();
     let report = report?;
+    match args.format {
+        Format::Text => print!("{}", report.to_text()),
+        Format::Json => println!("{}", report.to_json()),
+    }
+    Ok(())
+}
+
+fn run_study(study: &dyn Study, args: RunArgs) -> anyhow::Result<()> {
+    let options = StudyOptions {
+        total: args.duration.map(Duration::from_secs),
+        quick: args.quick,
+        only: args.only,
+        out: args.out,
+        agent: args.agent.agent,
+        interrupt: Interrupt::on_signals().context("cannot install signal handlers")?,
+    };
+    let bar = progress_bar();
+    let report = study.run(&options, &|progress| show(&bar, &progress));
+    bar.finish_and_clear();
+    let report = report?;
+    if let Some(out) = &options.out {
+        report.write(out)?;
+    }
     match args.format {
         Format::Text => print!("{}", report.to_text()),
         Format::Json => println!("{}", report.to_json()),

@@ -93,15 +93,20 @@ pub struct UnknownExperiment {
     known: String,
 }
 
+/// Names of all experiments, those of [`crate::study`] last.
+fn names() -> Vec<&'static str> {
+    let studies = crate::study::ALL.into_iter().map(|study| study.about().name);
+    ALL.into_iter().map(|experiment| experiment.about().name).chain(studies).collect()
+}
+
 /// The experiment of a name.
 ///
 /// # Errors
 /// If there is none.
 pub fn find(name: &str) -> Result<&'static dyn Experiment, UnknownExperiment> {
-    ALL.into_iter().find(|experiment| experiment.about().name == name).ok_or_else(|| UnknownExperiment {
-        name: name.to_owned(),
-        known: ALL.map(|experiment| experiment.about().name).join(", "),
-    })
+    ALL.into_iter()
+        .find(|experiment| experiment.about().name == name)
+        .ok_or_else(|| UnknownExperiment { name: name.to_owned(), known: names().join(", ") })
 }
 
 #[cfg(test)]

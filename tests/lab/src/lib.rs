@@ -20,6 +20,7 @@ pub mod process;
 pub mod record;
 pub mod relay;
 pub mod shaper;
+pub mod study;
 pub mod topology;
 pub mod traffic;
 pub mod truth;

@@ -1,0 +1,53 @@
+//! Experiments that are more than traffic on the bare link: reference models, and one link under many arrangements.
+//!
+//! They share names, times and the report's form with [`crate::experiment`], and bring their own way of running and their own table.
+
+mod error;
+pub mod mitigations;
+mod report;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use error::StudyError;
+pub use report::{StudyCase, StudyReport};
+
+use crate::experiment::{About, Progress};
+use crate::interrupt::Interrupt;
+
+/// How to run a study.
+#[derive(Clone, Debug, Default)]
+pub struct StudyOptions {
+    /// Time of all cases together; the study's own if not given.
+    pub total: Option<Duration>,
+    /// The short form.
+    pub quick: bool,
+    /// Names of what to run, where not everything: links, congestion controls, cases.
+    pub only: Vec<String>,
+    /// Where to write everything observed.
+    pub out: Option<PathBuf>,
+    /// The agent.
+    pub agent: Option<PathBuf>,
+    /// Stops the run.
+    pub interrupt: Interrupt,
+}
+
+/// An experiment with a way of running of its own.
+pub trait Study: Sync {
+    /// Name, source and times.
+    fn about(&self) -> About;
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// If the lab, its traffic or the agent fails, or the run is interrupted. Nothing is left behind.
+    fn run(&self, options: &StudyOptions, progress: &dyn Fn(Progress)) -> Result<StudyReport, StudyError>;
+}
+
+/// All studies.
+pub const ALL: [&dyn Study; 1] = [&mitigations::Mitigations];
+
+/// The study of a name, if there is one.
+pub fn find(name: &str) -> Option<&'static dyn Study> {
+    ALL.into_iter().find(|study| study.about().name == name)
+}

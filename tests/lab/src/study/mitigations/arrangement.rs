@@ -1,0 +1,114 @@
+//! What stands before the uplink in each case.
+
+use std::time::Duration;
+
+use pendulum_model::rate::BufferSize;
+use pendulum_model::sizing::{AdviceInput, advise};
+
+use crate::lab::{Lab, LinkSpec};
+use crate::netns::NetnsError;
+use crate::topology::WAN_DEVICE;
+
+/// One way to treat the uplink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrangement {
+    /// One drop-tail buffer, as the link has it.
+    Fifo,
+    /// The same, of the size that the model advises.
+    FifoModel,
+    /// A qdisc of the kernel's, at the link's rate.
+    Kernel(Qdisc),
+    /// The agent's shaper: the ACK lane, with one of its filters.
+    Lane(&'static str),
+}
+
+/// What the kernel offers against full buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Qdisc {
+    FqCodel,
+    /// With these words after the bandwidth.
+    Cake(&'static str),
+}
+
+/// All cases, by the names of the contract.
+pub(super) const CASES: [(&str, Arrangement); 10] = [
+    ("fifo", Arrangement::Fifo),
+    ("fifo-model", Arrangement::FifoModel),
+    ("fq_codel", Arrangement::Kernel(Qdisc::FqCodel)),
+    ("cake", Arrangement::Kernel(Qdisc::Cake("no-ack-filter"))),
+    ("cake-ack-filter", Arrangement::Kernel(Qdisc::Cake("ack-filter"))),
+    ("cake-ack-filter-aggressive", Arrangement::Kernel(Qdisc::Cake("ack-filter-aggressive"))),
+    ("lane", Arrangement::Lane("off")),
+    ("lane-static", Arrangement::Lane("static")),
+    ("lane-delayed", Arrangement::Lane("delayed")),
+    ("lane-per-connection", Arrangement::Lane("per-connection")),
+];
+
+impl Arrangement {
+    /// The link as this case has it; a reason if there is no such case on it.
+    pub(super) fn link(self, spec: LinkSpec) -> Result<LinkSpec, String> {
+        if self != Self::FifoModel {
+            return Ok(spec);
+        }
+        let mut input = AdviceInput::new(spec.downlink.rate, spec.uplink.rate, Duration::ZERO);
+        input.downlink_buffer = Some(spec.downlink.buffer);
+        let advice = advise(&input).map_err(|error| format!("the model has no advice: {error}"))?;
+        let mut sized = spec;
+        sized.uplink.buffer = BufferSize::Bytes(advice.uplink_buffer_bytes);
+        Ok(sized)
+    }
+
+    /// Puts a qdisc of the kernel's in the place of the link's buffer; nothing for the other cases.
+    pub(super) fn install(self, lab: &Lab) -> Result<(), NetnsError> {
+        let Self::Kernel(qdisc) = self else { return Ok(()) };
+        let uplink = lab.spec().uplink;
+        let rate = format!("{}bit", uplink.rate.bits_per_second());
+        let commands = match qdisc {
+            Qdisc::Cake(words) => {
+                format!("qdisc replace dev {WAN_DEVICE} root handle 1: cake bandwidth {rate} {words}\n")
+            }
+            Qdisc::FqCodel => {
+                let (target, interval) = codel_times(uplink.rate.bytes_per_second());
+                format!(
+                    "qdisc replace dev {WAN_DEVICE} parent 1:1 handle 10: fq_codel target {target}us interval {interval}us\n"
+                )
+            }
+        };
+        if matches!(qdisc, Qdisc::Cake(_)) {
+            lab.gateway().run("tc", &["qdisc", "del", "dev", WAN_DEVICE, "root"])?;
+        }
+        lab.gateway().run_with_input("tc", &["-batch", "-"], &commands).map(|_| ())
+    }
+}
+
+/// CoDel's target and interval in microseconds as sqm-scripts set them: the target is at least the time of one and a half full frames, and the
+/// interval grows with it. With the kernel's 5 ms a slow link would drop from a queue of one packet.
+fn codel_times(bytes_per_second: f64) -> (u64, u64) {
+    const TARGET_US: f64 = 5_000.0;
+    const INTERVAL_US: f64 = 100_000.0;
+    const FRAME_BYTES: f64 = 1_540.0;
+    let target = (1.5 * FRAME_BYTES / bytes_per_second * 1e6).max(TARGET_US);
+    (target.round() as u64, (INTERVAL_US - TARGET_US + target).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::links::LINKS;
+    use super::*;
+
+    #[test]
+    fn codel_has_its_own_times_on_a_fast_link_and_longer_ones_on_a_slow_one() {
+        assert_eq!(codel_times(1_250_000.0), (5_000, 100_000));
+        let (target, interval) = codel_times(24_500.0);
+        assert_eq!((target, interval), (94_286, 189_286));
+    }
+
+    #[test]
+    fn the_model_changes_the_uplink_s_buffer_alone() {
+        let paper = LINKS[0].spec;
+        let sized = Arrangement::FifoModel.link(paper).unwrap();
+        assert!(sized.uplink.buffer_bytes() < paper.uplink.buffer_bytes());
+        assert_eq!((sized.downlink, sized.uplink.rate), (paper.downlink, paper.uplink.rate));
+        assert_eq!(Arrangement::Fifo.link(paper), Ok(paper));
+    }
+}

@@ -1,0 +1,175 @@
+//! One case on a lab of its own: traffic, and what the senders' sockets say of it.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use pendulum_model::segment::{Direction, PerDirection};
+use serde::Serialize;
+
+use crate::interrupt::Interrupt;
+use crate::lab::Lab;
+use crate::study::StudyError;
+use crate::topology::Role;
+use crate::traffic::{Prepared, Transfer, TransferSpec};
+use crate::truth::{SocketReading, read_sockets};
+
+const INTERVAL: Duration = Duration::from_millis(500);
+/// The transfers outlast what is measured, so that no end exchange of iperf3 falls into it.
+const BEYOND: Duration = Duration::from_secs(5);
+/// Share of the time left out at the begin: slow start, and the filling of the buffers.
+const SETTLING_SHARE: f64 = 0.25;
+
+/// What was seen of one case.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct Measured {
+    /// Payload delivered by the senders' count of ACKs and SACKs, bit/s; `None` where nothing was sent.
+    pub(super) goodput_bps: PerDirection<Option<f64>>,
+    /// Mean of the senders' smoothed round-trip times, seconds.
+    pub(super) rtt_s: PerDirection<Option<f64>>,
+    /// Their largest, seconds.
+    pub(super) rtt_max_s: PerDirection<Option<f64>>,
+    /// Segments sent again.
+    pub(super) retransmitted_segments: PerDirection<Option<u64>>,
+    /// Seconds that were measured.
+    pub(super) seconds: f64,
+}
+
+/// All senders of both directions at one moment.
+struct Reading {
+    at: Duration,
+    senders: PerDirection<Vec<SocketReading>>,
+}
+
+/// Runs `streams` transfers of each direction for `length` and measures their steady part.
+pub(super) fn measure(
+    lab: &Lab,
+    streams: PerDirection<u32>,
+    cc: &str,
+    length: Duration,
+    interrupt: &Interrupt,
+    step: &dyn Fn(Duration),
+) -> Result<Measured, StudyError> {
+    let mut prepared = Vec::new();
+    for direction in [Direction::Down, Direction::Up] {
+        if streams[direction] > 0 {
+            let spec = TransferSpec {
+                streams: streams[direction],
+                congestion_control: cc.into(),
+                ..TransferSpec::new(direction, length + BEYOND)
+            };
+            prepared.push(Prepared::new(lab, spec)?);
+        }
+    }
+    let transfers = prepared.into_iter().map(Prepared::start).collect::<Result<Vec<Transfer>, _>>()?;
+    let start = Instant::now();
+    let mut readings = Vec::new();
+    for tick in 1.. {
+        interrupt.sleep_until(start + INTERVAL * tick)?;
+        let senders =
+            PerDirection { up: read_sockets(&lab.host(Role::U2))?, down: read_sockets(&lab.host(Role::D1))? };
+        let at = start.elapsed();
+        readings.push(Reading { at, senders });
+        step(at);
+        if at >= length {
+            break;
+        }
+    }
+    drop(transfers);
+    evaluate(&readings, length.mul_f64(SETTLING_SHARE), streams, cc)
+}
+
+fn evaluate(
+    readings: &[Reading],
+    from: Duration,
+    streams: PerDirection<u32>,
+    cc: &str,
+) -> Result<Measured, StudyError> {
+    let steady: Vec<&Reading> = readings.iter().filter(|reading| reading.at >= from).collect();
+    let (Some(first), Some(last)) = (steady.first(), steady.last()) else { return Ok(Measured::default()) };
+    let mut measured = Measured { seconds: (last.at - first.at).as_secs_f64(), ..Measured::default() };
+    for direction in [Direction::Down, Direction::Up] {
+        if streams[direction] == 0 {
+            continue;
+        }
+        let bulk = |reading: &Reading| -> Vec<SocketReading> {
+            reading.senders[direction].iter().filter(|socket| socket.sends_bulk()).cloned().collect()
+        };
+        check_congestion_control(&bulk(last), cc)?;
+        let seconds = measured.seconds.max(f64::EPSILON);
+        let bytes = grown(&bulk(first), &bulk(last), SocketReading::delivered_bytes);
+        measured.goodput_bps[direction] = Some(bytes as f64 * 8.0 / seconds);
+        measured.retransmitted_segments[direction] =
+            Some(grown(&bulk(first), &bulk(last), |socket| socket.retransmitted_segments));
+        let rtts: Vec<f64> =
+            steady.iter().flat_map(|reading| bulk(reading)).map(|socket| socket.rtt.as_secs_f64()).collect();
+        if !rtts.is_empty() {
+            measured.rtt_s[direction] = Some(rtts.iter().sum::<f64>() / rtts.len() as f64);
+            measured.rtt_max_s[direction] = rtts.iter().copied().reduce(f64::max);
+        }
+    }
+    Ok(measured)
+}
+
+/// How much a figure of all sockets together has grown. A socket that was not there before began at zero.
+fn grown(before: &[SocketReading], after: &[SocketReading], figure: impl Fn(&SocketReading) -> u64) -> u64 {
+    let known: HashMap<(&str, &str), u64> =
+        before.iter().map(|socket| ((socket.local.as_str(), socket.peer.as_str()), figure(socket))).collect();
+    let growth = after.iter().map(|socket| {
+        let began = known.get(&(socket.local.as_str(), socket.peer.as_str())).copied().unwrap_or(0);
+        figure(socket).saturating_sub(began)
+    });
+    growth.sum()
+}
+
+fn check_congestion_control(sockets: &[SocketReading], wanted: &str) -> Result<(), StudyError> {
+    let other = sockets
+        .iter()
+        .find(|socket| !socket.congestion_control.is_empty() && socket.congestion_control != wanted);
+    other.map_or(Ok(()), |socket| {
+        Err(StudyError::CongestionControl { wanted: wanted.into(), used: socket.congestion_control.clone() })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn socket(peer: &str, delivered_segments: u64) -> SocketReading {
+        SocketReading {
+            peer: peer.into(),
+            congestion_control: "reno".into(),
+            delivered_segments,
+            acked_bytes: 100_000,
+            mss_bytes: 1000,
+            rtt: Duration::from_millis(delivered_segments),
+            ..SocketReading::default()
+        }
+    }
+
+    fn reading(second: u64, down: Vec<SocketReading>) -> Reading {
+        Reading { at: Duration::from_secs(second), senders: PerDirection { up: Vec::new(), down } }
+    }
+
+    const DOWNLOADS: PerDirection<u32> = PerDirection { up: 0, down: 2 };
+
+    #[test]
+    fn goodput_is_the_growth_of_all_senders_within_the_steady_part() {
+        let readings = [
+            reading(0, vec![socket("a", 0)]),
+            reading(1, vec![socket("a", 100)]),
+            reading(3, vec![socket("a", 200), socket("b", 300)]),
+        ];
+        let measured = evaluate(&readings, Duration::from_secs(1), DOWNLOADS, "reno").unwrap();
+        assert_eq!(measured.goodput_bps.down, Some(400.0 * 1000.0 * 8.0 / 2.0));
+        assert_eq!(measured.goodput_bps.up, None);
+        assert_eq!(measured.rtt_s.down, Some(0.2));
+        assert_eq!(measured.rtt_max_s.down, Some(0.3));
+    }
+
+    #[test]
+    fn another_congestion_control_is_no_result() {
+        let readings = [reading(1, vec![socket("a", 1)]), reading(2, vec![socket("a", 2)])];
+        let error = evaluate(&readings, Duration::ZERO, DOWNLOADS, "cubic").unwrap_err().to_string();
+        assert!(error.contains("reno") && error.contains("cubic"), "{error}");
+    }
+}
