@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -120,11 +121,7 @@ fn run(args: RunArgs) -> anyhow::Result<()> {
         agent_listen: args.agent.agent_listen,
         interrupt: Interrupt::on_signals().context("cannot install signal handlers")?,
     };
-    if let Some(out) = &options.out {
-        // Now, not after minutes of traffic.
-        std::fs::create_dir_all(out)
-            .with_context(|| format!("cannot make {}; choose another directory with --out", out.display()))?;
-    }
+    make_directory(options.out.as_deref())?;
     let bar = progress_bar();
     let report = experiment::run(experiment, &options, &|progress| show(&bar, &progress));
     bar.finish_and_clear();
@@ -136,6 +133,13 @@ fn run(args: RunArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Now, not after minutes of traffic.
+fn make_directory(out: Option<&Path>) -> anyhow::Result<()> {
+    out.map_or(Ok(()), std::fs::create_dir_all).with_context(|| {
+        format!("cannot make {}; choose another directory with --out", out.unwrap_or(Path::new("")).display())
+    })
+}
+
 fn run_study(study: &dyn Study, args: RunArgs) -> anyhow::Result<()> {
     let options = StudyOptions {
         total: args.duration.map(Duration::from_secs),
@@ -145,6 +149,7 @@ fn run_study(study: &dyn Study, args: RunArgs) -> anyhow::Result<()> {
         agent: args.agent.agent,
         interrupt: Interrupt::on_signals().context("cannot install signal handlers")?,
     };
+    make_directory(options.out.as_deref())?;
     let bar = progress_bar();
     let report = study.run(&options, &|progress| show(&bar, &progress));
     bar.finish_and_clear();

@@ -2,16 +2,19 @@
 //!
 //! They share names, times and the report's form with [`crate::experiment`], and bring their own way of running and their own table.
 
+mod ack_many;
+mod ack_threshold;
 mod error;
-pub mod mitigations;
+mod mitigations;
 mod report;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use error::StudyError;
 pub use report::{StudyCase, StudyReport};
 
+use crate::chart::{self, Chart};
 use crate::experiment::{About, Progress};
 use crate::interrupt::Interrupt;
 
@@ -45,9 +48,18 @@ pub trait Study: Sync {
 }
 
 /// All studies.
-pub const ALL: [&dyn Study; 1] = [&mitigations::Mitigations];
+pub const ALL: [&dyn Study; 3] =
+    [&ack_threshold::AckThreshold, &ack_many::AckMany, &mitigations::Mitigations];
 
 /// The study of a name, if there is one.
 pub fn find(name: &str) -> Option<&'static dyn Study> {
     ALL.into_iter().find(|study| study.about().name == name)
+}
+
+fn write_file(path: &Path, text: &str) -> Result<(), StudyError> {
+    std::fs::write(path, text).map_err(|source| StudyError::Write { path: path.into(), source })
+}
+
+fn write_charts(charts: &[Chart], out: &Path) -> Result<(), StudyError> {
+    Ok(charts.iter().try_for_each(|chart| chart::write(chart, out))?)
 }

@@ -15,7 +15,7 @@ use crate::chart::{Chart, Colour, Form, Panel, Series};
 use crate::experiment::{About, Progress};
 
 /// See the module.
-pub struct AckMany;
+pub(super) struct AckMany;
 
 const NAME: &str = "ack-many";
 /// Numbers of sources in the short form.

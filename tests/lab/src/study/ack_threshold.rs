@@ -15,7 +15,7 @@ use crate::chart::{Chart, Colour, Form, Panel, Series};
 use crate::experiment::{About, Progress};
 
 /// See the module.
-pub struct AckThreshold;
+pub(super) struct AckThreshold;
 
 const NAME: &str = "ack-threshold";
 /// Rates are means over this time: "averaged over intervals of 200 ms" (002 §2.4).
@@ -189,7 +189,8 @@ fn csv(curves: &[Curve]) -> String {
 }
 
 fn charts(curves: &[Curve]) -> Vec<Chart> {
-    let (fixed, all): (Vec<_>, Vec<_>) = (curves.iter().filter(|c| c.delta.is_some()).collect(), curves.iter().collect());
+    let (fixed, all): (Vec<_>, Vec<_>) =
+        (curves.iter().filter(|c| c.delta.is_some()).collect(), curves.iter().collect());
     let best: Vec<&Curve> = curves.iter().filter(|c| c.delta.is_none_or(|delta| delta == 30)).collect();
     let window = |curve: &Curve| curve.points(|moment| moment.window_segments);
     let rate = |curve: &Curve| curve.rates().collect();
@@ -197,9 +198,21 @@ fn charts(curves: &[Curve]) -> Vec<Chart> {
     let queued = |curve: &Curve| curve.points(|moment| moment.queued_acks as f64);
     let seconds = "time, s";
     vec![
-        chart("fig4-window", "002 Fig. 4: TCP window", vec![panel(seconds, "window, segments", &fixed, &window)]),
-        chart("fig5-rate", "002 Fig. 5: transmission rate", vec![panel(seconds, "segments/s", &fixed, &rate)]),
-        chart("fig6-acked", "002 Fig. 6: last acknowledged segment", vec![panel(seconds, "segments", &fixed, &acked)]),
+        chart(
+            "fig4-window",
+            "002 Fig. 4: TCP window",
+            vec![panel(seconds, "window, segments", &fixed, &window)],
+        ),
+        chart(
+            "fig5-rate",
+            "002 Fig. 5: transmission rate",
+            vec![panel(seconds, "segments/s", &fixed, &rate)],
+        ),
+        chart(
+            "fig6-acked",
+            "002 Fig. 6: last acknowledged segment",
+            vec![panel(seconds, "segments", &fixed, &acked)],
+        ),
         chart(
             "fig7-delayed",
             "002 Fig. 7: delayed filtering beside static thresholds",

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::agent::AgentError;
+use crate::chart::ChartError;
 use crate::interrupt::Interrupted;
 use crate::lab::LabError;
 use crate::netns::NetnsError;
@@ -59,6 +60,9 @@ pub enum StudyError {
         /// The case.
         case: String,
     },
+    /// A plot could not be drawn.
+    #[error(transparent)]
+    Chart(#[from] ChartError),
     /// A result could not be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {

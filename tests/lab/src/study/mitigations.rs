@@ -28,7 +28,7 @@ use ours::{Ours, OursError};
 use selection::Selection;
 
 /// See the module.
-pub struct Mitigations;
+pub(super) struct Mitigations;
 
 const NAME: &str = "mitigations";
 /// Of each case.

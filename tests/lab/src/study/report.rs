@@ -50,13 +50,12 @@ impl StudyReport {
         Self { experiment: experiment.into(), kernel: kernel.trim().into(), cases, text }
     }
 
-    /// Writes both forms into a directory, which is made if it is not there.
+    /// Writes both forms into a directory.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn write(&self, out: &Path) -> Result<(), StudyError> {
         let failed = |source| StudyError::Write { path: out.into(), source };
-        std::fs::create_dir_all(out).map_err(failed)?;
         std::fs::write(out.join("report.json"), self.to_json()).map_err(failed)?;
         std::fs::write(out.join("report.txt"), self.to_text()).map_err(failed)
     }
