@@ -53,6 +53,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) quick: bool,
     /// Only this one of the experiment's scenarios, within its share of the time; a wrong name is answered with all names.
+    /// Of `mitigations`: links, congestion controls and cases, with commas between.
     #[arg(long, value_name = "SCENARIO")]
     pub(crate) only: Option<String>,
     /// Congestion control of the senders; several, with commas between, are run one after the other.
@@ -64,9 +65,6 @@ pub(crate) struct RunArgs {
     /// Shifts the starts of the transfers by up to 200 ms, differently for each number; each repetition takes the next one. 0: no shift.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Only these links, congestion controls and cases (mitigations; by default reno and cubic), with commas between; names of different kinds narrow each other down.
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub(crate) only: Vec<String>,
     /// Form of the result.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,

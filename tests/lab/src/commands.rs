@@ -144,7 +144,7 @@ fn run_study(study: &dyn Study, args: RunArgs) -> anyhow::Result<()> {
     let options = StudyOptions {
         total: args.duration.map(Duration::from_secs),
         quick: args.quick,
-        only: args.only,
+        only: args.only.iter().flat_map(|names| names.split(',')).map(str::to_owned).collect(),
         out: args.out,
         agent: args.agent.agent,
         interrupt: Interrupt::on_signals().context("cannot install signal handlers")?,
