@@ -100,6 +100,12 @@ pub(crate) fn to_json(value: &impl serde::Serialize) -> Result<String, Failure> 
     })
 }
 
+/// The whole command line, for what is written from it.
+#[cfg(test)]
+pub(crate) fn definition() -> clap::Command {
+    <Cli as clap::CommandFactory>::command()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,8 @@ pub mod cli;
 pub mod config;
 mod doctor;
 pub mod exit;
+#[cfg(test)]
+mod generated;
 pub mod http;
 pub mod journal;
 mod log;
