@@ -8,6 +8,8 @@ packages_for() {
     demo) echo iproute2 iperf3 iputils-ping ethtool procps ;;
     # tmux: the demo is tested on a terminal. strace, systemd: the agent's system calls against its unit.
     test) echo iproute2 iperf3 iputils-ping ethtool procps tcpdump tshark curl bpftool tmux strace systemd ;;
+    # musl-tools, llvm-19: static binaries; qemu-user-static runs those for arm64 here. mmdebstrap: the chroot of the package test.
+    package) echo dpkg-dev binutils musl-tools llvm-19 mmdebstrap qemu-user-static ;;
     lint) echo clang-format-19 shellcheck ;;
     # kmod: depmod. The rest of the guest's tools come with "test" and are copied from this machine.
     vm) echo qemu-system-x86 busybox-static kmod ;;
