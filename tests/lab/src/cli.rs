@@ -56,12 +56,17 @@ pub(crate) struct RunArgs {
     /// Of `mitigations`: links, congestion controls and cases, with commas between.
     #[arg(long, value_name = "SCENARIO")]
     pub(crate) only: Option<String>,
-    /// Congestion control of the senders; several, with commas between, are run one after the other.
+    /// Congestion control of the senders, of those that net.ipv4.tcp_available_congestion_control lists or the kernel can load; several, with
+    /// commas between, are run one after the other.
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "reno")]
     pub(crate) cc: Vec<String>,
     /// Repetitions; the table then has the mean, and the smallest and largest.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) repeat: u32,
+    /// Runs at the same time, each on a lab of its own; with more than the processors can carry, timing suffers.
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "agent_listen",
+        value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) jobs: u32,
     /// Shifts the starts of the transfers by up to 200 ms, differently for each number; each repetition takes the next one. 0: no shift.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,

@@ -116,6 +116,7 @@ fn run(args: RunArgs) -> anyhow::Result<()> {
         congestion_controls: args.cc,
         seed: args.seed,
         repeat: args.repeat,
+        jobs: args.jobs,
         out: args.out,
         agent: args.agent.agent,
         agent_listen: args.agent.agent_listen,

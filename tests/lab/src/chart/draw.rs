@@ -28,8 +28,8 @@ pub struct ChartError {
 const WIDTH: u32 = 880;
 const PANEL_HEIGHT: u32 = 230;
 const TITLE_HEIGHT: u32 = 34;
-/// Columns that lines are thinned to; an SVG of two panels stays below 60 kB.
-const COLUMNS: usize = 260;
+/// Columns that lines are thinned to; an SVG of three panels stays below 60 kB.
+const COLUMNS: usize = 200;
 const FONT: &str = "DejaVu Sans";
 const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 const GRID: RGBColor = RGBColor(0xe4, 0xe4, 0xe4);

@@ -17,7 +17,23 @@ pub(super) fn thinned(points: &[(f64, f64)], (low, high): (f64, f64), columns: u
         kept.dedup();
         thin.extend(kept.into_iter().map(|index| group[index]));
     }
-    thin
+    without_repetition(thin)
+}
+
+/// Of points on one level the first and the last.
+fn without_repetition(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    let mut kept: Vec<(f64, f64)> = Vec::new();
+    for point in points {
+        if let [.., before, last] = kept.as_mut_slice()
+            && before.1 == point.1
+            && last.1 == point.1
+        {
+            *last = point;
+        } else {
+            kept.push(point);
+        }
+    }
+    kept
 }
 
 #[cfg(test)]
@@ -32,6 +48,12 @@ mod tests {
         assert!(thin.len() <= 404, "{}", thin.len());
         assert!(thin.contains(&(5_003.0, 9.0)));
         assert!(thin.is_sorted_by(|a, b| a.0 <= b.0));
+    }
+
+    #[test]
+    fn a_level_line_has_two_ends() {
+        let points: Vec<(f64, f64)> = (0..1000).map(|i| (f64::from(i), 7.0)).collect();
+        assert_eq!(thinned(&points, (0.0, 1000.0), 100), [(0.0, 7.0), (999.0, 7.0)]);
     }
 
     #[test]

@@ -83,6 +83,8 @@ pub struct RunOptions {
     pub seed: u64,
     /// Repetitions, each with the next seed.
     pub repeat: u32,
+    /// Runs at the same time, each on a lab of its own. They share the processors: with too many, timing suffers.
+    pub jobs: u32,
     /// Where to write everything observed, and the plots.
     pub out: Option<PathBuf>,
     /// The agent to run beside it.
@@ -102,6 +104,7 @@ impl Default for RunOptions {
             congestion_controls: vec!["reno".into()],
             seed: 0,
             repeat: 1,
+            jobs: 1,
             out: None,
             agent: None,
             agent_listen: None,

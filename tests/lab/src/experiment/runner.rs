@@ -1,5 +1,8 @@
-//! Runs an experiment: every scenario, for every congestion control, as often as wanted.
+//! Runs an experiment: every scenario, for every congestion control, as often as wanted, one after the other or several at once.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use super::options::{ExperimentError, Progress, RunOptions, Wishes};
@@ -15,39 +18,14 @@ use super::{About, Experiment, evaluate, output};
 pub fn run(
     experiment: &dyn Experiment,
     options: &RunOptions,
-    progress: &dyn Fn(Progress),
+    progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Report, ExperimentError> {
     let About { name, usual, quick, shortest, .. } = experiment.about();
     let total = options.total.unwrap_or(if options.quick { quick } else { usual }).max(shortest);
     let scenarios = chosen(experiment.scenarios(Wishes { total, quick: options.quick }), options)?;
-    let once: Duration = scenarios.iter().map(|scenario| scenario.length).sum();
-    let seeds: Vec<u64> = (0..options.repeat.max(1)).map(|i| options.seed + u64::from(i)).collect();
-    let rounds = (seeds.len() * options.congestion_controls.len()) as u32;
-    let mut before = Duration::ZERO;
-    let mut runs = Vec::new();
-    let mut cases = Vec::new();
-    for congestion_control in &options.congestion_controls {
-        for scenario in &scenarios {
-            let mut repetitions: Vec<Vec<(u64, CaseReport)>> = vec![Vec::new(); scenario.cases.len()];
-            for &seed in &seeds {
-                let step = |elapsed: Duration, what: &str| {
-                    let what = format!("{what} ({congestion_control}{})", seed_note(seed, &seeds));
-                    progress(Progress { total: once * rounds, elapsed: before + elapsed, what });
-                };
-                let run = observe(scenario, congestion_control, seed, options, &step)?;
-                before += scenario.length;
-                for (index, mut case) in evaluate::cases(&run).into_iter().enumerate() {
-                    experiment.judge(&mut case, index, &run);
-                    repetitions[index].push((seed, case));
-                }
-                if options.out.is_some() {
-                    runs.push(run);
-                }
-            }
-            cases.extend(repetitions.iter().filter_map(|of_one| evaluate::merge(of_one)));
-        }
-    }
-    let report = Report { cases, ..Report::new(name) };
+    let tasks = tasks(&scenarios, options);
+    let runs = Work::new(&tasks, options, progress).finish()?;
+    let report = Report { cases: join(experiment, &runs, options), ..Report::new(name) };
     if let Some(out) = &options.out {
         output::write_report(experiment, &report, &runs, out)?;
     }
@@ -63,8 +41,108 @@ fn chosen(all: Vec<Scenario>, options: &RunOptions) -> Result<Vec<Scenario>, Exp
     Ok(all.into_iter().filter(|scenario| scenario.name == *wanted).collect())
 }
 
-fn seed_note(seed: u64, seeds: &[u64]) -> String {
-    if seeds.len() > 1 { format!(", seed {seed}") } else { String::new() }
+/// One run of one scenario.
+struct Task<'a> {
+    scenario: &'a Scenario,
+    congestion_control: &'a str,
+    seed: u64,
+}
+
+/// All runs; the repetitions of one scenario follow each other.
+fn tasks<'a>(scenarios: &'a [Scenario], options: &'a RunOptions) -> Vec<Task<'a>> {
+    let mut tasks = Vec::new();
+    for congestion_control in &options.congestion_controls {
+        for scenario in scenarios {
+            let seeds = (0..options.repeat.max(1)).map(|i| options.seed + u64::from(i));
+            tasks.extend(seeds.map(|seed| Task { scenario, congestion_control, seed }));
+        }
+    }
+    tasks
+}
+
+/// One report for all repetitions of each case.
+fn join(experiment: &dyn Experiment, runs: &[ScenarioRun], options: &RunOptions) -> Vec<CaseReport> {
+    let mut cases = Vec::new();
+    for repetitions in runs.chunks(options.repeat.max(1) as usize) {
+        let judged = repetitions.iter().map(|run| {
+            let cases = evaluate::cases(run).into_iter().enumerate();
+            let judge = |(index, mut case)| {
+                experiment.judge(&mut case, index, run);
+                (run.seed, case)
+            };
+            cases.map(judge).collect::<Vec<(u64, CaseReport)>>()
+        });
+        let judged: Vec<_> = judged.collect();
+        for index in 0..judged.first().map_or(0, Vec::len) {
+            let of_one: Vec<_> = judged.iter().filter_map(|cases| cases.get(index).cloned()).collect();
+            cases.extend(evaluate::merge(&of_one));
+        }
+    }
+    cases
+}
+
+/// Several threads that take the tasks from one list.
+struct Work<'a> {
+    tasks: &'a [Task<'a>],
+    options: &'a RunOptions,
+    progress: &'a (dyn Fn(Progress) + Sync),
+    next: AtomicUsize,
+    elapsed: Mutex<Vec<Duration>>,
+    done: Mutex<Vec<(usize, Result<ScenarioRun, ExperimentError>)>>,
+}
+
+impl<'a> Work<'a> {
+    fn new(tasks: &'a [Task<'a>], options: &'a RunOptions, progress: &'a (dyn Fn(Progress) + Sync)) -> Self {
+        let elapsed = Mutex::new(vec![Duration::ZERO; tasks.len()]);
+        Self { tasks, options, progress, next: AtomicUsize::new(0), elapsed, done: Mutex::default() }
+    }
+
+    /// All runs in the order of the tasks, or the first error.
+    fn finish(self) -> Result<Vec<ScenarioRun>, ExperimentError> {
+        thread::scope(|scope| {
+            // One of them is this thread.
+            for _ in 1..self.options.jobs.max(1) {
+                scope.spawn(|| self.take());
+            }
+            self.take();
+        });
+        let done = self.done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // In the order of time: what was stopped because of a failure comes after it.
+        let mut runs = done
+            .into_iter()
+            .map(|(index, run)| Ok((index, run?)))
+            .collect::<Result<Vec<_>, ExperimentError>>()?;
+        runs.sort_by_key(|(index, _)| *index);
+        Ok(runs.into_iter().map(|(_, run)| run).collect())
+    }
+
+    fn take(&self) {
+        loop {
+            let index = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(task) = self.tasks.get(index) else { return };
+            let step = |elapsed: Duration, what: &str| self.show(index, elapsed, what);
+            let run = observe(task.scenario, task.congestion_control, task.seed, self.options, &step);
+            let failed = run.is_err();
+            self.done.lock().unwrap_or_else(PoisonError::into_inner).push((index, run));
+            if failed {
+                // The others stop too.
+                self.options.interrupt.raise();
+                return;
+            }
+        }
+    }
+
+    fn show(&self, index: usize, elapsed: Duration, what: &str) {
+        let mut all = self.elapsed.lock().unwrap_or_else(PoisonError::into_inner);
+        let task = &self.tasks[index];
+        all[index] = elapsed;
+        let seed = if self.options.repeat > 1 { format!(", seed {}", task.seed) } else { String::new() };
+        (self.progress)(Progress {
+            total: self.tasks.iter().map(|task| task.scenario.length).sum(),
+            elapsed: all.iter().sum(),
+            what: format!("{what} ({}{seed})", task.congestion_control),
+        });
+    }
 }
 
 /// Everything that an experiment's plots are drawn from.
