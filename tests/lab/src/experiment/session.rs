@@ -200,13 +200,15 @@ impl Observer<'_> {
         running: &[(usize, Duration, Transfer)],
     ) -> Result<(), ExperimentError> {
         if tick.is_multiple_of(self.sockets_every) {
-            let mut sockets = Vec::new();
-            for role in Role::ALL.into_iter().filter(|role| role.is_endpoint()) {
-                sockets.push((role, read_sockets(&self.lab.host(role))?));
-            }
+            let read = |role| Ok::<_, ExperimentError>((role, read_sockets(&self.lab.host(role))?));
+            let receivers = [read(Role::D2)?, read(Role::U1)?];
+            // The goodput rests on the senders: their moment counts.
             let at = start.elapsed();
+            let senders = [read(Role::D1)?, read(Role::U2)?];
+            let sockets = [receivers, senders];
             let of = |role: Role, port: u16| -> Vec<SocketReading> {
-                let readings = sockets.iter().filter(|(owner, _)| *owner == role).flat_map(|(_, all)| all);
+                let readings =
+                    sockets.iter().flatten().filter(|(owner, _)| *owner == role).flat_map(|(_, all)| all);
                 readings.filter(|socket| socket.has_port(port)).cloned().collect()
             };
             let transfers: Vec<TransferSockets> = running
