@@ -8,6 +8,7 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -29,6 +30,8 @@ const MAX_HEADERS: usize = 64;
 const MAX_AGE: Duration = Duration::from_secs(600);
 /// A TLS handshake has to be done within this time.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of an answer that may wait in the kernel for a client that does not read: what waits there is old when it is read.
+const MAX_UNSENT: u32 = 16 * 1024;
 /// Time for the last answer once a connection has to close.
 const LAST_ANSWER: Duration = Duration::from_secs(2);
 /// Pause after a failed accept: with all file descriptors in use, it fails at once again.
@@ -105,6 +108,8 @@ struct Connection {
 
 impl Connection {
     async fn secure(self, stream: TcpStream, tls: Option<TlsAcceptor>, _permit: OwnedSemaphorePermit) {
+        // Where the kernel is too old for it, a slow client only gets older figures.
+        let _ = SockRef::from(&stream).set_tcp_notsent_lowat(MAX_UNSENT);
         let Some(tls) = tls else { return carry(self, stream).await };
         let peer = self.peer;
         match tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await {

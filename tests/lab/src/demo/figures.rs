@@ -31,6 +31,8 @@ pub(super) struct Outcome {
     pub(super) queue_mean_bytes: PerDirection<f64>,
     pub(super) verdict: Option<String>,
     pub(super) reason: Option<String>,
+    /// The figures behind it.
+    pub(super) evidence: Option<String>,
 }
 
 impl Outcome {
@@ -53,6 +55,7 @@ impl Outcome {
             agent: Side::by_agent(&readings),
             verdict: last.and_then(|reading| reading.verdict.clone()),
             reason: last.and_then(|reading| reading.reason.clone()),
+            evidence: last.and_then(|reading| reading.evidence.clone()),
         }
     }
 
@@ -132,6 +135,7 @@ pub(super) mod tests {
             queue_mean_bytes: PerDirection { up: if upload > 0.0 { 26_000.0 } else { 0.0 }, down: 500.0 },
             verdict: None,
             reason: None,
+            evidence: None,
         }
     }
 

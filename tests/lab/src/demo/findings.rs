@@ -20,7 +20,9 @@ pub(super) fn findings(outcomes: &[Outcome], link: &LinkSpec, glyphs: &Glyphs) -
     paragraphs.extend(outcomes.iter().filter_map(|outcome| {
         let verdict = outcome.verdict.as_deref()?;
         let reason = outcome.reason.as_deref().map_or(String::new(), |reason| format!(", because {reason}"));
-        Some(format!("The agent's verdict on \"{}\": {verdict}{reason}.", outcome.stretch.label))
+        let evidence =
+            outcome.evidence.as_deref().map_or(String::new(), |figures| format!(" Evidence: {figures}."));
+        Some(format!("The agent's verdict on \"{}\": {verdict}{reason}.{evidence}", outcome.stretch.label))
     }));
     paragraphs
 }
@@ -162,10 +164,12 @@ mod tests {
         let mut judged = outcome(1, 310.0, 176.0);
         judged.verdict = Some("locked_uplink".into());
         judged.reason = Some("the uplink buffer never empties".into());
+        judged.evidence = Some("uplink bound share 0.97 (threshold 0.8)".into());
         let said = findings(&[outcome(0, 2290.0, 0.0), judged], &LinkSpec::FIG1, &Glyphs::UNICODE);
         assert_eq!(
             said.last().unwrap(),
-            "The agent's verdict on \"+ one upload\": locked_uplink, because the uplink buffer never empties."
+            "The agent's verdict on \"+ one upload\": locked_uplink, because the uplink buffer never empties. Evidence: uplink \
+             bound share 0.97 (threshold 0.8)."
         );
     }
 }

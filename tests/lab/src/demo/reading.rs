@@ -6,6 +6,7 @@ use std::time::Duration;
 use pendulum_model::segment::{Class, Direction, PerDirection};
 use serde_json::Value;
 
+use super::format;
 use crate::experiment::median;
 
 /// One answer of the agent.
@@ -19,6 +20,8 @@ pub(super) struct Reading {
     pub(super) verdict: Option<String>,
     /// The evidence sentence of the verdict.
     pub(super) reason: Option<String>,
+    /// The figures behind it, and what they were held against.
+    pub(super) evidence: Option<String>,
 }
 
 /// One direction of the link.
@@ -64,6 +67,7 @@ impl Reading {
                 .into_iter()
                 .find_map(|evidence| evidence["reason"].as_str())
                 .map(str::to_owned),
+            evidence: evidence(&link["evidence"]),
         }
     }
 }
@@ -101,6 +105,26 @@ impl QueueLevel {
 /// An estimate may have a fraction.
 fn whole(value: &Value) -> Option<u64> {
     value.as_f64().filter(|number| *number >= 0.0).map(|number| number.round() as u64)
+}
+
+/// "uplink bound share 0.97 (threshold 0.8), …"
+fn evidence(evidence: &Value) -> Option<String> {
+    let figures = evidence["figures"].as_array()?.iter().filter_map(|figure| {
+        let name = figure["name"].as_str()?.replace('_', " ");
+        let value = number(figure["value"].as_f64()?);
+        let threshold = figure["threshold"].as_f64().map(number);
+        Some(format!("{name} {value}{}", threshold.map_or(String::new(), |t| format!(" (threshold {t})"))))
+    });
+    let figures: Vec<String> = figures.collect();
+    (!figures.is_empty()).then(|| figures.join(", "))
+}
+
+fn number(value: f64) -> String {
+    if value.abs() >= 100.0 {
+        return format::grouped(value.abs().round() as u64);
+    }
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// A bare name, or an object that has one.
@@ -164,8 +188,15 @@ mod tests {
         assert_eq!(reading.phase.as_deref(), Some("uplink_bound"));
         assert_eq!(reading.verdict.as_deref(), Some("locked_uplink"));
         assert_eq!(reading.reason.as_deref(), Some("the uplink buffer never empties"));
-        let bare = json!({"links": [{"verdict": "clear", "evidence": {"reason": "quiet"}}]});
+        assert_eq!(reading.evidence, None);
+        let bare = json!({"links": [{"verdict": "clear", "evidence": {"reason": "quiet", "figures": [
+            {"name": "upload_active_share", "value": 0.104, "threshold": 0.8},
+            {"name": "lost_bytes_per_second", "value": 256_000.0}]}}]});
         let reading = Reading::of(Duration::ZERO, &bare, &Value::Null);
+        assert_eq!(
+            reading.evidence.as_deref(),
+            Some("upload active share 0.1 (threshold 0.8), lost bytes per second 256,000")
+        );
         assert_eq!((reading.verdict.as_deref(), reading.reason.as_deref()), (Some("clear"), Some("quiet")));
     }
 

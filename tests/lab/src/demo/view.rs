@@ -131,6 +131,7 @@ pub(super) mod tests {
             phase: word("uplink_bound"),
             verdict: word("locked_uplink"),
             reason: word("the uplink buffer never empties and the downlink carries 13 % of its rate"),
+            evidence: None,
         };
         let plan = Plan::new(Plan::USUAL);
         let mut earlier = Reading { at: Duration::from_secs(39), ..Reading::default() };

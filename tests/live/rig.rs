@@ -1,0 +1,184 @@
+//! The paper's link with the agent on its gateway, and those who ask it.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use pendulum_lab::netns::Host;
+use pendulum_lab::process::Process;
+use pendulum_lab::topology::{LAN_DEVICE, WAN_DEVICE};
+use pendulum_lab::traffic::{Transfer, TransferSpec};
+use pendulum_lab::truth::Capture;
+use pendulum_lab::{Lab, LinkSpec};
+use pendulum_model::segment::Direction;
+use serde_json::Value;
+
+const LISTEN: &str = "127.0.0.1:9924";
+/// How long anything is waited for. Generous: a loaded machine must not fail a test.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than the test; transfers end with it.
+const TRAFFIC: Duration = Duration::from_secs(600);
+/// Captured of each packet: all headers.
+const SNAP: u32 = 128;
+
+/// The lab, the agent, and where their files are.
+pub(crate) struct Rig {
+    lab: Lab,
+    gateway: Host,
+    agent: Process,
+    directory: tempfile::TempDir,
+}
+
+/// A client of the stream.
+pub(crate) struct Follower {
+    curl: Process,
+}
+
+/// Captures on both sides of the gateway.
+pub(crate) struct Captures {
+    wan: Capture,
+    lan: Capture,
+}
+
+/// Their files.
+pub(crate) struct Files {
+    wan: PathBuf,
+    lan: PathBuf,
+}
+
+/// Calls `deed` with a running agent on the link of 000 Fig. 1; then everything is taken down. Says so and returns if
+/// this user may not build one.
+pub(crate) fn with_rig(test: &str, deed: impl FnOnce(&mut Rig)) {
+    if !pendulum_lab::is_root() {
+        eprintln!("SKIPPED {test}: network namespaces need root");
+        return;
+    }
+    let mut rig = Rig::start();
+    deed(&mut rig);
+    let Rig { lab, mut agent, .. } = rig;
+    let status = agent.stop(libc::SIGTERM, PATIENCE).unwrap();
+    assert!(status.success(), "the agent ended with {status}: {}", agent.stderr().unwrap());
+    lab.stop().unwrap();
+}
+
+impl Rig {
+    fn start() -> Self {
+        let spec = LinkSpec::FIG1;
+        let lab = Lab::start(spec).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let config = format!(
+            "listen = \"{LISTEN}\"\n[[link]]\nwan = \"{WAN_DEVICE}\"\nlan = [\"{LAN_DEVICE}\"]\n\
+             uplink-rate = \"{}\"\ndownlink-rate = \"{}\"\n[events]\nlog = \"{}\"\n",
+            spec.uplink.rate,
+            spec.downlink.rate,
+            directory.path().join("events.jsonl").display()
+        );
+        let file = directory.path().join("pendulum.toml");
+        std::fs::write(&file, config).unwrap();
+        let gateway = lab.gateway();
+        let mut command = gateway.command(env!("CARGO_BIN_EXE_pendulum")).unwrap();
+        command.arg("run").arg("--config").arg(&file);
+        let agent = gateway.spawn(command, "agent").unwrap();
+        let rig = Self { lab, gateway, agent, directory };
+        let ready =
+            || rig.gateway.run("curl", &["-sf", "-m", "5", &format!("http://{LISTEN}/readyz")]).is_ok();
+        let deadline = Instant::now() + PATIENCE;
+        while !ready() {
+            assert!(Instant::now() < deadline, "the agent is not ready: {}", rig.agent.stderr().unwrap());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        rig
+    }
+
+    /// The answer to a request.
+    pub(crate) fn get(&self, path: &str) -> String {
+        self.gateway.run("curl", &["-sf", "-m", "10", &format!("http://{LISTEN}/{path}")]).unwrap()
+    }
+
+    /// The link as the agent sees it now.
+    pub(crate) fn link(&self) -> Value {
+        let state: Value = serde_json::from_str(&self.get("api/v1/state")).unwrap();
+        state["links"][0].clone()
+    }
+
+    /// The link as soon as something holds for it.
+    pub(crate) fn wait_for(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let link = self.link();
+            if holds(&link) {
+                return link;
+            }
+            assert!(Instant::now() < deadline, "waited in vain for {what}: {link:#}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// A transfer that goes on until it is dropped.
+    pub(crate) fn transfer(&self, direction: Direction) -> Transfer {
+        Transfer::start(&self.lab, TransferSpec::new(direction, TRAFFIC)).unwrap()
+    }
+
+    pub(crate) fn follow_stream(&self) -> Follower {
+        let mut command = self.gateway.command("curl").unwrap();
+        command.args(["-sfN", &format!("http://{LISTEN}/api/v1/stream?link={WAN_DEVICE}")]);
+        Follower { curl: self.gateway.spawn(command, "stream").unwrap() }
+    }
+
+    pub(crate) fn capture(&self) -> Captures {
+        let start = |device| {
+            let file = self.directory.path().join(format!("{device}.pcap"));
+            Capture::start(&self.gateway, device, &file, SNAP).unwrap()
+        };
+        Captures { wan: start(WAN_DEVICE), lan: start(LAN_DEVICE) }
+    }
+
+    /// What `pendulum replay` makes of the captures.
+    pub(crate) fn replay(&self, files: &Files, format: &str) -> String {
+        let spec = self.lab.spec();
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_pendulum"))
+            .args(["replay", "--format", format, "--wan"])
+            .arg(&files.wan)
+            .arg("--lan")
+            .arg(&files.lan)
+            .args(["--uplink-rate", &spec.uplink.rate.to_string()])
+            .args(["--downlink-rate", &spec.downlink.rate.to_string()])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The event log once it has everything up to now.
+    pub(crate) fn event_log(&self) -> String {
+        std::thread::sleep(Duration::from_millis(500));
+        std::fs::read_to_string(self.directory.path().join("events.jsonl")).unwrap()
+    }
+}
+
+impl Captures {
+    pub(crate) fn stop(self) -> Files {
+        let files = Files { wan: self.wan.file().to_owned(), lan: self.lan.file().to_owned() };
+        for capture in [self.wan, self.lan] {
+            assert_eq!(capture.stop().unwrap().dropped_by_kernel, 0, "tcpdump was too slow");
+        }
+        files
+    }
+}
+
+impl Follower {
+    /// Names and data of all events so far, in order.
+    pub(crate) fn stop(mut self) -> Vec<(String, Value)> {
+        self.curl.stop(libc::SIGTERM, PATIENCE).unwrap();
+        let text = self.curl.stdout().unwrap();
+        // The last one may be cut off.
+        let whole = text.rfind("\n\n").map_or("", |end| &text[..end]);
+        whole.split("\n\n").filter(|event| !event.starts_with(':')).map(event).collect()
+    }
+}
+
+fn event(text: &str) -> (String, Value) {
+    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
+    let data = field("data:");
+    let data = serde_json::from_str(data).unwrap_or_else(|error| panic!("{error} in {data:?}"));
+    (field("event:").to_owned(), data)
+}
