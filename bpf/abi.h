@@ -295,19 +295,14 @@ enum pendulum_queue_flag {
 #define PENDULUM_BUCKET_NS    10000000
 #define PENDULUM_RING_BUCKETS 512
 
-/* Key of the table of registered devices. */
+/* The device that is registered for a direction. */
 struct pendulum_queue_device {
-	__u32 ifindex;
-	__u32 netns; /* inode number of the network namespace */
+	__u32 ifindex; /* 0: none */
+	__u32 netns;   /* inode number of the network namespace */
+	__u32 flags;   /* enum pendulum_queue_flag, of the qdiscs below the root */
+	__u32 pad;
 };
-_Static_assert(sizeof(struct pendulum_queue_device) == 8, "abi: pendulum_queue_device");
-
-/* Its value. */
-struct pendulum_queue_target {
-	__u32 direction; /* enum pendulum_direction */
-	__u32 flags;     /* enum pendulum_queue_flag, of the qdiscs below the root */
-};
-_Static_assert(sizeof(struct pendulum_queue_target) == 8, "abi: pendulum_queue_target");
+_Static_assert(sizeof(struct pendulum_queue_device) == 16, "abi: pendulum_queue_device");
 
 /* Bytes are the qdisc's own (qdisc_pkt_len: link-layer bytes, every segment of a super-packet with its
  * headers); a super-packet is one packet. */
@@ -347,11 +342,12 @@ struct pendulum_queue {
 	__u64 sent_bytes; /* the qdisc's own count, at the newest event */
 	__u64 sent_packets;
 	__u64 last_ns; /* newest enqueue or dequeue, monotonic */
+	__u64 bucket;  /* number of the bucket of that time */
 	struct pendulum_queue_level level;
 	__u32 flags; /* enum pendulum_queue_flag */
 	__u32 pad;
 };
-_Static_assert(sizeof(struct pendulum_queue) == 128 + 32 + 40 + 9 * 8 + 16 + 8, "abi: pendulum_queue");
+_Static_assert(sizeof(struct pendulum_queue) == 128 + 32 + 40 + 10 * 8 + 16 + 8, "abi: pendulum_queue");
 
 /*
  * One bucket of the ring. It speaks for [number · PENDULUM_BUCKET_NS, (number + 1) · PENDULUM_BUCKET_NS) of

@@ -29,9 +29,8 @@ static __always_inline void count_filtered_ack(struct pendulum_queue *queue,
 }
 
 /* A packet has entered. `skb` may have been taken apart or be gone already: only its cb is looked at. */
-static __always_inline void observe_enqueue(struct pendulum_queue *queue,
-					    const struct pendulum_queue_target *target, const struct Qdisc *q,
-					    const struct sk_buff *skb)
+static __always_inline void observe_enqueue(struct pendulum_queue *queue, const struct target *target,
+					    const struct Qdisc *q, const struct sk_buff *skb)
 {
 	struct event event = {
 		.now = bpf_ktime_get_ns(), .direction = target->direction, .level = queue->level};
@@ -133,7 +132,7 @@ SEC("tp_btf/qdisc_enqueue")
 int BPF_PROG(pendulum_enqueue, const struct Qdisc *q, const struct netdev_queue *txq,
 	     const struct sk_buff *skb)
 {
-	struct pendulum_queue_target target;
+	struct target target;
 	struct pendulum_queue *queue;
 
 	queue = find_queue(txq->dev, &target);
@@ -155,7 +154,7 @@ int BPF_PROG(pendulum_dequeue, const struct Qdisc *q, const struct netdev_queue 
 	     const struct sk_buff *skb)
 {
 	bool nothing = is_null(skb);
-	struct pendulum_queue_target target;
+	struct target target;
 	struct pendulum_queue *queue;
 
 	queue = find_queue(txq->dev, &target);
@@ -188,7 +187,7 @@ SEC("tp_btf/kfree_skb")
 int BPF_PROG(pendulum_drop, const struct sk_buff *skb, const void *location, int reason)
 {
 	__u32 mark = mark_of(skb), class, bytes, kind, flags;
-	struct pendulum_queue_target target;
+	struct target target;
 	struct pendulum_queue *queue;
 	struct net_device *dev;
 

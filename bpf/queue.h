@@ -26,12 +26,13 @@
 #include "kernel.h"
 #include "mark.h"
 
-/* Registered devices → direction. */
+/* Registered devices; index: direction. Looked through at every event of every device of the system: an array
+ * of two costs less than a hash. */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8);
-	__type(key, struct pendulum_queue_device);
-	__type(value, struct pendulum_queue_target);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PENDULUM_DIRECTIONS);
+	__type(key, __u32);
+	__type(value, struct pendulum_queue_device);
 } queue_devices SEC(".maps");
 
 /* Index: direction. */
@@ -82,15 +83,31 @@ struct event {
 	__u32 seen_ack_packets;
 };
 
-static __always_inline struct pendulum_queue *find_queue(const struct net_device *dev,
-							 struct pendulum_queue_target *target)
-{
-	struct pendulum_queue_device key = {.ifindex = dev->ifindex, .netns = dev->nd_net.net->ns.inum};
-	const struct pendulum_queue_target *found = bpf_map_lookup_elem(&queue_devices, &key);
+/* Whose queue an event is about. */
+struct target {
+	__u32 direction;
+	__u32 flags; /* enum pendulum_queue_flag */
+};
 
-	if (!found)
+static __always_inline bool is_registered(const struct net_device *dev, __u32 ifindex, __u32 direction,
+					  struct target *target)
+{
+	const struct pendulum_queue_device *found = bpf_map_lookup_elem(&queue_devices, &direction);
+
+	if (!found || found->ifindex != ifindex || found->netns != dev->nd_net.net->ns.inum)
+		return false;
+	target->direction = direction;
+	target->flags = found->flags;
+	return true;
+}
+
+static __always_inline struct pendulum_queue *find_queue(const struct net_device *dev, struct target *target)
+{
+	__u32 ifindex = dev->ifindex;
+
+	if (!is_registered(dev, ifindex, PENDULUM_UP, target) &&
+	    !is_registered(dev, ifindex, PENDULUM_DOWN, target))
 		return NULL;
-	*target = *found;
 	return bpf_map_lookup_elem(&queues, &target->direction);
 }
 
@@ -268,7 +285,11 @@ __noinline int record_level(struct pendulum_queue *queue, const struct event *ev
 	before = queue->level;
 	queue->level = level;
 	queue->last_ns = now;
-	number = now / PENDULUM_BUCKET_NS;
+	/* A division at every event would cost more than all else here. */
+	number = queue->bucket;
+	if (now - number * PENDULUM_BUCKET_NS >= PENDULUM_BUCKET_NS)
+		number = now / PENDULUM_BUCKET_NS;
+	queue->bucket = number;
 	index = event->direction * PENDULUM_RING_BUCKETS + (number & (PENDULUM_RING_BUCKETS - 1));
 	bucket = bpf_map_lookup_elem(&history, &index);
 	if (!bucket)

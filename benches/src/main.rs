@@ -11,6 +11,7 @@ mod frames;
 mod namespaces;
 mod packets;
 mod path;
+mod queue;
 mod scale;
 mod test_run;
 
@@ -47,6 +48,8 @@ enum Part {
     Packets,
     /// Throughput and CPU share on a veth path.
     Path,
+    /// Nanoseconds for a packet that enters and leaves a queue.
+    Queue,
     /// Memory and scrape time with 10,000 flows.
     Scale,
     /// The agent's own processor time.
@@ -65,6 +68,8 @@ struct Report {
     packets: Option<packets::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<path::Report>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<queue::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
     scale: Option<scale::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,6 +93,11 @@ fn main() -> Result<()> {
         let part = path::run(&agent()?, args.seconds)?;
         print_text(args.format, &part.to_string());
         report.path = Some(part);
+    }
+    if wanted(Part::Queue) {
+        let part = queue::run(&agent()?, args.seconds)?;
+        print_text(args.format, &part.to_string());
+        report.queue = Some(part);
     }
     if wanted(Part::Scale) {
         let part = scale::run(&agent()?)?;

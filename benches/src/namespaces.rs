@@ -74,8 +74,13 @@ impl Pair {
 
     /// Put a qdisc on the WAN device, or none.
     pub(crate) fn qdisc(&self, kind: Option<&str>) -> Result<()> {
+        self.qdisc_of(&[kind.unwrap_or("noqueue")])
+    }
+
+    /// Put a qdisc with its parameters on the WAN device.
+    pub(crate) fn qdisc_of(&self, qdisc: &[&str]) -> Result<()> {
         let words = ["tc", "-n", &self.gateway, "qdisc", "replace", "dev", WAN, "root"];
-        sh(&[words.as_slice(), &[kind.unwrap_or("noqueue")]].concat())
+        sh(&[words.as_slice(), qdisc].concat())
     }
 
     /// The body of a successful GET from the agent.

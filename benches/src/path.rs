@@ -22,7 +22,7 @@ const EVERYTHING: &str = "[[link]]\nwan = \"wan0\"\ningress-hook = \"xdp\"\n";
 /// What is sent.
 #[derive(Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Load {
+pub(crate) enum Load {
     /// TCP with full segments: 1514 bytes on the wire.
     Tcp1500,
     /// UDP with frames of 64 bytes, as fast as the sender can.
@@ -87,7 +87,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// Run iperf3 from the gateway to the remote end; what arrived, in bit/s or packets/s.
-fn transfer(pair: &Pair, load: Load, seconds: u64) -> Result<f64> {
+pub(crate) fn transfer(pair: &Pair, load: Load, seconds: u64) -> Result<f64> {
     let server = command(&pair.remote, &["iperf3", "-s", "-1"]).stdout(Stdio::null()).spawn()?;
     let _server = Running { child: server };
     let duration = seconds.to_string();
@@ -148,7 +148,8 @@ fn shares(pair: &Pair, agent: &Path, seconds: u64) -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-fn totals() -> Result<Vec<(u32, String, u64, Duration)>> {
+/// Id, name, runs and time of all programs of ours.
+pub(crate) fn totals() -> Result<Vec<(u32, String, u64, Duration)>> {
     let mut rows = Vec::new();
     for info in loaded_programs() {
         // A program may go while we look.

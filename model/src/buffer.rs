@@ -10,12 +10,34 @@ mod standing;
 
 use serde::Serialize;
 
-pub use delay::{Answer, DelayQueue, Passing};
+pub use delay::DelayQueue;
 pub use level::{LevelTrack, Levels};
 pub use standing::Standing;
 
 /// Who answers: an IP address (IPv4 mapped into IPv6), or any number that stands for one.
 pub type End = [u8; 16];
+
+/// A packet as it comes out.
+#[derive(Clone, Copy, Debug)]
+pub struct Passing {
+    /// When it passed.
+    pub at_ns: u64,
+    /// Link-layer length.
+    pub bytes: u32,
+    /// Number of its flow and its TSval, if it has both.
+    pub clock: Option<(u64, u32)>,
+}
+
+/// What makes a packet an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    /// Who answered.
+    pub end: End,
+    /// From the packet that it answers to itself.
+    pub delay_ns: u64,
+    /// Link-layer length of the packet that it answers.
+    pub question_bytes: u32,
+}
 
 /// Whether the delay without queue, under an estimate, can be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -11,6 +11,7 @@ mod downlink;
 mod kernel;
 mod object;
 mod random;
+mod turnaround;
 
 use pendulum::bpf::LoadOptions;
 use pendulum::replay::meter::{Meter, MeterConfig};

@@ -24,8 +24,6 @@ unsafe impl aya::Pod for pendulum_flow {}
 // SAFETY: as above.
 unsafe impl aya::Pod for pendulum_queue_device {}
 // SAFETY: as above.
-unsafe impl aya::Pod for pendulum_queue_target {}
-// SAFETY: as above.
 unsafe impl aya::Pod for pendulum_queue {}
 // SAFETY: as above.
 unsafe impl aya::Pod for pendulum_bucket {}

@@ -4,14 +4,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aya::maps::{Array, HashMap, MapData, MapError, PerCpuArray};
+use aya::maps::{Array, MapData, PerCpuArray};
 use aya::programs::{BtfTracePoint, Program, ProgramError, ProgramInfo};
 use aya::{Btf, Ebpf, EbpfLoader};
 use pendulum_model::segment::Direction;
 
 use super::abi::{
-    self, pendulum_bucket, pendulum_departure, pendulum_queue, pendulum_queue_device, pendulum_queue_target,
-    pendulum_sojourn,
+    self, pendulum_bucket, pendulum_departure, pendulum_queue, pendulum_queue_device, pendulum_sojourn,
 };
 use super::arrivals::Departures;
 use super::attach::chain;
@@ -126,15 +125,14 @@ impl QueuePrograms {
     /// # Errors
     /// [`BpfError::Map`] if the kernel refuses.
     pub fn track(&mut self, direction: Direction, ifindex: u32, flags: u32) -> Result<(), BpfError> {
-        let device = pendulum_queue_device { ifindex, netns: own_netns()? };
+        let device = pendulum_queue_device { ifindex, netns: own_netns()?, flags, pad: 0 };
         if self.tracked[direction as usize]
             .is_some_and(|old| (old.ifindex, old.netns) != (device.ifindex, device.netns))
         {
             self.untrack(direction)?;
             self.forget_qdisc(direction)?;
         }
-        let target = pendulum_queue_target { direction: direction as u32, flags };
-        self.devices()?.insert(device, target, 0).map_err(|e| map_error("write", "queue_devices", e))?;
+        self.register(direction, device)?;
         self.tracked[direction as usize] = Some(device);
         Ok(())
     }
@@ -144,11 +142,10 @@ impl QueuePrograms {
     /// # Errors
     /// [`BpfError::Map`] if the kernel refuses.
     pub fn untrack(&mut self, direction: Direction) -> Result<(), BpfError> {
-        let Some(device) = self.tracked[direction as usize].take() else { return Ok(()) };
-        match self.devices()?.remove(&device) {
-            Ok(()) | Err(MapError::KeyNotFound) => Ok(()),
-            Err(e) => Err(map_error("delete from", "queue_devices", e)),
+        if self.tracked[direction as usize].take().is_none() {
+            return Ok(());
         }
+        self.register(direction, pendulum_queue_device::default())
     }
 
     /// The queue's newest state: no system call.
@@ -228,12 +225,12 @@ impl QueuePrograms {
         map.set(direction as u32, state, 0).map_err(|e| map_error("write", name, e))
     }
 
-    fn devices(
-        &mut self,
-    ) -> Result<HashMap<&mut MapData, pendulum_queue_device, pendulum_queue_target>, BpfError> {
+    fn register(&mut self, direction: Direction, device: pendulum_queue_device) -> Result<(), BpfError> {
         let name = "queue_devices";
         let map = self.object.map_mut(name).ok_or(BpfError::Missing { what: "map", name })?;
-        map.try_into().map_err(|e| map_error("write", name, e))
+        let mut map: Array<&mut MapData, pendulum_queue_device> =
+            map.try_into().map_err(|e| map_error("write", name, e))?;
+        map.set(direction as u32, device, 0).map_err(|e| map_error("write", name, e))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pendulum_model::segment::{Direction, PerDirection};
+use pendulum_model::segment::PerDirection;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
@@ -227,8 +227,7 @@ impl LinkTask {
             Some(loaded) if loaded.link_layer == device.link_layer => loaded,
             _ => self.load(device)?,
         };
-        let attached = loaded.programs.attach(&device.name, device.index);
-        let hooks = attached.map(|report| hooks(device, &report));
+        let hooks = loaded.programs.attach(&device.name, device.index).map(|report| hooks(device, &report));
         if let Ok(hooks) = &hooks {
             info!(
                 link = self.config.name,
@@ -276,9 +275,9 @@ impl LinkTask {
             loaded.programs.detach();
             self.queues.detach();
             self.judge.suspend();
-            let queue_programs = self.queues.programs();
+            let packet_programs = loaded.programs.programs();
             self.programs =
-                self.program_totals.observe(loaded.programs.programs().into_iter().chain(queue_programs));
+                self.program_totals.observe(packet_programs.into_iter().chain(self.queues.programs()));
             info!(link = self.config.name, ifindex = hooks.ifindex, "detached: {why}");
         }
     }
@@ -303,15 +302,14 @@ impl LinkTask {
             return;
         }
         self.judge.set_link(self.queues.link(&self.config));
-        let sweep = self.sweeper.latest();
-        let totals = self.meter.totals();
-        let (up, down) = (self.queues.seen(Direction::Up), self.queues.seen(Direction::Down));
-        let buffer = if self.queues.is_uplink_buffer() { up } else { Seen::Nothing };
+        let (sweep, totals) = (self.sweeper.latest(), self.meter.totals());
+        let shown = PerDirection::from_fn(|x| self.queues.seen(x));
+        let up = if self.queues.is_uplink_buffer() { shown.up } else { Seen::Nothing };
         self.judge.tick(&Moment {
             at: bpf::monotonic(),
             counters: &totals.counters,
-            queues: PerDirection { up: buffer, down },
-            shown: PerDirection { up, down },
+            queues: PerDirection { up, ..shown },
+            shown,
             flows: std::mem::take(&mut self.swept).then_some(&*sweep),
         });
         self.queues.forget_fresh();
@@ -351,8 +349,7 @@ impl LinkTask {
 
     fn read_queues(&mut self) {
         let started = Instant::now();
-        let devices = Arc::clone(&self.devices.borrow());
-        self.queues.follow_shaper(&self.config, &devices);
+        self.queues.follow_shaper(&self.config, &self.devices.borrow());
         let read = self.queues.sweep(&self.sweeper.latest());
         self.note(Reading::Queues, started, read);
     }
@@ -360,9 +357,9 @@ impl LinkTask {
     fn read_programs(&mut self) {
         let Some(loaded) = &self.loaded else { return };
         let started = Instant::now();
-        let queue_programs = self.queues.programs();
+        let packet_programs = loaded.programs.programs();
         self.programs =
-            self.program_totals.observe(loaded.programs.programs().into_iter().chain(queue_programs));
+            self.program_totals.observe(packet_programs.into_iter().chain(self.queues.programs()));
         self.maps = loaded.programs.maps().into();
         self.note(Reading::Programs, started, Ok(()));
     }

@@ -21,7 +21,7 @@ use crate::segment::Direction;
 use super::base::{Bases, Cleared};
 use super::level::Levels;
 use super::standing::Standing;
-use super::{End, Trust};
+use super::{Answer, Passing, Trust};
 
 /// Longer than any packet's time on the link, so that jitter and a slow scheduler are not taken for an idle link.
 const IDLE_TOLERANCE_NS: f64 = 5e6;
@@ -52,28 +52,6 @@ const FLOWS_MAX: usize = 1 << 14;
 
 /// How far a packet's placing looks ahead.
 const LOOK_AHEAD: usize = 32;
-
-/// A packet as it comes out.
-#[derive(Clone, Copy, Debug)]
-pub struct Passing {
-    /// When it passed.
-    pub at_ns: u64,
-    /// Link-layer length.
-    pub bytes: u32,
-    /// Number of its flow and its TSval, if it has both.
-    pub clock: Option<(u64, u32)>,
-}
-
-/// What makes a packet an answer.
-#[derive(Clone, Copy, Debug)]
-pub struct Answer {
-    /// Who answered.
-    pub end: End,
-    /// From the packet that it answers to itself.
-    pub delay_ns: u64,
-    /// Link-layer length of the packet that it answers.
-    pub question_bytes: u32,
-}
 
 /// A packet whose entry is not final.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,95 @@
+//! What queue tracking costs: nanoseconds for a packet that enters and leaves a qdisc, by the kernel's BPF run-time statistics,
+//! on real traffic.
+
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use aya::sys::{Stats, enable_stats};
+use serde::Serialize;
+
+use crate::namespaces::{PLAIN, Pair};
+use crate::path::{Load, totals, transfer};
+
+/// The aim of issue 2.
+const AIM_NS: f64 = 250.0;
+
+/// What the packets wait in. The rates are below what a veth pair carries, so that a queue stands.
+const QDISCS: [(&str, &[&str]); 3] = [
+    ("tbf 200 Mbit/s", &["tbf", "rate", "200mbit", "burst", "32kb", "limit", "200kb"]),
+    ("tbf 20 Mbit/s", &["tbf", "rate", "20mbit", "burst", "5kb", "limit", "100kb"]),
+    ("pfifo", &["pfifo"]),
+];
+
+#[derive(Serialize)]
+pub(crate) struct Report {
+    rows: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    qdisc: &'static str,
+    /// Packets that entered the queue; one that finds it empty may bypass it.
+    pairs: u64,
+    enqueue_ns: f64,
+    /// All calls, also those that find nothing to send, shared among the packets.
+    dequeue_ns: f64,
+    dequeue_calls: u64,
+}
+
+/// Measure.
+pub(crate) fn run(agent: &Path, seconds: u64) -> Result<Report> {
+    let pair = Pair::new()?;
+    let mut rows = Vec::new();
+    for (name, qdisc) in QDISCS {
+        pair.qdisc_of(qdisc)?;
+        let _statistics = enable_stats(Stats::RunTime).context("switching BPF statistics on")?;
+        let _running = pair.agent(agent, PLAIN)?;
+        let before = totals()?;
+        transfer(&pair, Load::Tcp1500, seconds)?;
+        let after = totals()?;
+        let spent = |program: &str| {
+            let row = after.iter().filter(|row| row.1 == program).find_map(|row| {
+                let old = before.iter().find(|old| old.0 == row.0)?;
+                (row.2 > old.2).then(|| (row.2 - old.2, row.3 - old.3))
+            });
+            row.unwrap_or((0, Duration::ZERO))
+        };
+        // Names in the kernel have at most 15 letters.
+        let (pairs, enqueue) = spent("pendulum_enqueu");
+        let (dequeue_calls, dequeue) = spent("pendulum_dequeu");
+        ensure!(pairs > 0, "no packet entered the {name}: is there a queue?");
+        let each = |time: Duration| time.as_nanos() as f64 / pairs as f64;
+        rows.push(Row {
+            qdisc: name,
+            pairs,
+            enqueue_ns: each(enqueue),
+            dequeue_ns: each(dequeue),
+            dequeue_calls,
+        });
+    }
+    Ok(Report { rows })
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "Queue tracking: ns for a packet that enters and leaves, by BPF run-time statistics (aim ≤ {AIM_NS})\n"
+        )?;
+        writeln!(
+            f,
+            "{:<16}{:>10}{:>10}{:>10}{:>10}{:>16}",
+            "qdisc", "packets", "enqueue", "dequeue", "pair", "dequeue calls"
+        )?;
+        for Row { qdisc, pairs, enqueue_ns, dequeue_ns, dequeue_calls } in &self.rows {
+            writeln!(
+                f,
+                "{qdisc:<16}{pairs:>10}{enqueue_ns:>10.0}{dequeue_ns:>10.0}{:>10.0}{dequeue_calls:>16}",
+                enqueue_ns + dequeue_ns
+            )?;
+        }
+        Ok(())
+    }
+}
