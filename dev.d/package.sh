@@ -1,4 +1,4 @@
-# Everything that is installed somewhere: Debian package, static binaries, archive for containers, chart. Sourced by ../dev.
+# What is installed elsewhere: the Debian package and static binaries. Sourced by ../dev.
 #
 # Results go to CARGO_TARGET_DIR/package.
 # shellcheck shell=bash
@@ -106,15 +106,6 @@ package_static() {
     echo "$result"
 }
 
-# The chart as `helm install` takes it.
-package_chart() {
-    mkdir -p "$PACKAGES"
-    local result
-    result="$PACKAGES/pendulum-chart-$(package_version).tgz"
-    tar --sort=name --owner=0 --group=0 --mtime=@0 --transform 's,^chart,pendulum,' -C deploy/kubernetes -czf "$result" chart
-    echo "$result"
-}
-
 # A small Debian of this release, made once from this machine's own package sources.
 debian_tarball() {
     local release tarball
@@ -152,7 +143,7 @@ run_package() {
     PACKAGES="$CARGO_TARGET_DIR/package"
     local what status=0
     local -a wanted=("$@")
-    [ ${#wanted[@]} -gt 0 ] || wanted=(deb static chart)
+    [ ${#wanted[@]} -gt 0 ] || wanted=(deb static)
     for what in "${wanted[@]}"; do
         case "$what" in
         deb) package_deb || status=1 ;;
@@ -161,8 +152,7 @@ run_package() {
             package_static x86_64-unknown-linux-musl || status=1
             package_static aarch64-unknown-linux-musl || status=1
             ;;
-        chart) package_chart || status=1 ;;
-        *) die "there is no package '$what'; there are: deb static chart, and check, which installs the deb in a chroot" 64 ;;
+        *) die "there is no package '$what'; there are: deb, static, and check, which installs the deb in a chroot" 64 ;;
         esac
     done
     return "$status"

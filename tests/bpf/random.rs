@@ -61,6 +61,14 @@ fn agree(
     Ok(())
 }
 
+/// Streams for one test: `PENDULUM_RANDOM_PACKETS` asks for about so many packets, which may take hours; without it the run is
+/// short. `packets_each`: what one stream has on average.
+fn cases(packets_each: u64) -> u32 {
+    let asked = std::env::var("PENDULUM_RANDOM_PACKETS").ok();
+    let asked = asked.map(|text| text.parse::<u64>().expect("PENDULUM_RANDOM_PACKETS is a number"));
+    asked.map_or(200, |packets| u32::try_from(packets / packets_each).unwrap_or(u32::MAX))
+}
+
 fn runner(cases: u32) -> TestRunner {
     // No file of failures beside the sources: what is found becomes a case of the acceptance table.
     TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() })
@@ -70,7 +78,7 @@ fn runner(cases: u32) -> TestRunner {
 fn any_stream_of_segments_is_measured_alike() {
     let kernel = RefCell::new(Kernel::new(LinkLayer::RawIp));
     let streams = prop::collection::vec(segment_like(), 1..200);
-    runner(200)
+    runner(cases(100))
         .run(&streams, |stream| {
             let frames = crafted(stream, LinkLayer::RawIp);
             agree(&kernel, &frames, LinkLayer::RawIp)
@@ -102,7 +110,7 @@ fn any_bytes_are_measured_alike() {
         },
     );
     let frames = prop::collection::vec(frame, 1..300);
-    runner(200)
+    runner(cases(150))
         .run(&frames, |frames| agree(&kernel, &frames, LinkLayer::Ethernet))
         .expect("kernel and replay agree");
 }
