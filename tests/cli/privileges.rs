@@ -67,7 +67,12 @@ impl Copy {
 
 /// A set of capabilities of a process: `CapEff`, `CapPrm`, `CapBnd`, `CapAmb`, `CapInh`.
 fn held(agent: &Agent<'_>, set: &str) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", agent.id())).unwrap();
+    held_by(&agent.id().to_string(), set)
+}
+
+/// The same of a process or a thread, by its path below /proc.
+fn held_by(task: &str, set: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{task}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(set)?.strip_prefix(':')).unwrap();
     u64::from_str_radix(line.trim(), 16).unwrap()
 }
@@ -87,10 +92,18 @@ fn three_capabilities_and_nobody_measure_as_root_does() {
     assert_eq!(capabilities(), "-all,+bpf,+perfmon,+net_admin");
     assert_eq!(unit("CapabilityBoundingSet").next(), unit("AmbientCapabilities").next());
     run(gateway.command("tc").args("qdisc replace dev wan0 root bfifo limit 30000".split(' ')));
-    let mut root = Agent::start(&gateway, &["--wan", "wan0"]);
+    // The event log has a thread of its own.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "[[link]]\nwan = \"wan0\"\n[events]\nlog = \"/dev/full\"\n").unwrap();
+    let mut root = Agent::start(&gateway, &["--config", file.path().to_str().unwrap()]);
     root.wait_attached("wan0", gateway.index("wan0"));
     let expected = sources(&root);
     assert_eq!((held(&root, "CapEff"), held(&root, "CapBnd")), (THREE, THREE), "root gives up all else");
+    for thread in std::fs::read_dir(format!("/proc/{}/task", root.id())).unwrap() {
+        let thread = thread.unwrap().file_name().into_string().unwrap();
+        let effective = held_by(&format!("{}/task/{thread}", root.id()), "CapEff");
+        assert!(effective == THREE || effective == 0, "thread {thread} has {effective:x}");
+    }
     assert!(root.end("TERM").success());
 
     let copy = Copy::new();

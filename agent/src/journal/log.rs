@@ -44,6 +44,8 @@ impl EventLog {
         let (ending, done) = sync_channel(0);
         let mut writer = Writer::new(path.to_owned());
         let run = move || {
+            // It starts before the others have given up theirs, and capabilities belong to threads.
+            crate::run::give_up_privileges();
             writer.run(&waiting);
             drop(ending);
         };

@@ -44,6 +44,7 @@ use instance::Instance;
 use link::LinkTask;
 pub(crate) use preflight::missing_capabilities;
 use privileges::StillToDo;
+pub(crate) use privileges::give_up_all as give_up_privileges;
 pub(crate) use reload::Reload;
 
 /// Time for all tasks to end by themselves.

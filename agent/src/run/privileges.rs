@@ -39,6 +39,13 @@ pub(super) fn drop_unneeded(after_start: Privileges, to_do: StillToDo) {
     }
 }
 
+/// Gives up everything, for a thread that needs nothing.
+pub(crate) fn give_up_all() {
+    if let Err(error) = restrict(&HashSet::new()) {
+        warn!("a thread keeps capabilities that it does not need: {error}");
+    }
+}
+
 fn kept(after_start: Privileges, to_do: StillToDo) -> CapsHashSet {
     if after_start == Privileges::Reattach || to_do.attach {
         return HashSet::from(ATTACH);
@@ -48,7 +55,7 @@ fn kept(after_start: Privileges, to_do: StillToDo) -> CapsHashSet {
     reasons.into_iter().filter(|(needed, _)| *needed).map(|(_, capability)| capability).collect()
 }
 
-/// Takes away from every set of this thread what is not in `keep`. Threads are only started later, and inherit.
+/// Takes away from every set of this thread what is not in `keep`. Threads started later inherit what is left.
 fn restrict(keep: &CapsHashSet) -> Result<(), caps::errors::CapsError> {
     // Without CAP_SETPCAP the bounding set stays; it gives nothing to a process that may not change its user.
     if caps::has_cap(None, CapSet::Effective, Capability::CAP_SETPCAP)? {

@@ -1,0 +1,48 @@
+//! `kill -9`, at moments from the first system call to the reload.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::agent::{Agent, PENDULUM};
+use crate::rig::{hangings, pair, ping, wait_until};
+
+#[test]
+fn killed_at_any_stage_of_the_start_it_leaves_nothing() {
+    let Some((gateway, provider)) = pair("killed_at_any_stage_of_the_start_it_leaves_nothing") else {
+        return;
+    };
+    let before = hangings(&gateway);
+    // How far it gets depends on the machine; the steps cover load, attachment and the first readings on a fast one.
+    for after_ms in [0, 10, 30, 60, 100, 200, 400, 800] {
+        let mut command = gateway.command(PENDULUM);
+        command.args(["run", "--wan", "wan0"]).stdin(Stdio::null()).stderr(Stdio::null());
+        let mut agent = command.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(after_ms));
+        agent.kill().unwrap();
+        agent.wait().unwrap();
+        ping(&provider, "192.0.2.1", 5);
+    }
+    // Filters of kernels before 6.6 wait for the next start.
+    let mut next = Agent::start(&gateway, &["--wan", "wan0"]);
+    next.wait_attached("wan0", gateway.index("wan0"));
+    assert!(next.end("TERM").success(), "{}", next.log());
+    wait_until("nothing hangs there any more", || hangings(&gateway) == before);
+}
+
+#[test]
+fn killed_while_it_reloads_it_leaves_nothing() {
+    let Some((gateway, provider)) = pair("killed_while_it_reloads_it_leaves_nothing") else { return };
+    let before = hangings(&gateway);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "[[link]]\nwan = \"wan0\"\n").unwrap();
+    let mut agent = Agent::start(&gateway, &["--config", file.path().to_str().unwrap()]);
+    agent.wait_attached("wan0", gateway.index("wan0"));
+    for _ in 0..20 {
+        agent.signal("HUP");
+    }
+    agent.end("KILL");
+    ping(&provider, "192.0.2.1", 5);
+    let mut next = Agent::start(&gateway, &["--wan", "wan0"]);
+    assert!(next.end("TERM").success(), "{}", next.log());
+    wait_until("nothing hangs there any more", || hangings(&gateway) == before);
+}

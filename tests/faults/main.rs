@@ -1,0 +1,21 @@
+//! What goes wrong around the agent, and what it must not lead to: traffic goes on, nothing stays attached, the figures
+//! say what happened. docs/reliability.md lists these and the faults that other tests cover.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+#[path = "../cli/agent.rs"]
+#[expect(dead_code, reason = "made for the tests of the command line; not all of it is needed here")]
+mod agent;
+#[path = "../system/inside.rs"]
+mod inside;
+#[path = "../cli/netns.rs"]
+#[expect(dead_code, reason = "made for the tests of the command line; not all of it is needed here")]
+mod netns;
+#[path = "../system/rig.rs"]
+#[expect(dead_code, reason = "made for the system tests; not all of it is needed here")]
+mod rig;
+
+mod kill;
+mod link;
+mod packets;
+mod soak;
