@@ -42,7 +42,7 @@ def strip(title, description, metric, label, values, matchers=ONE, legend="link"
                     {number: (name, colour) for number, (_, name, colour) in enumerate(values, 1)}, legend)
 
 
-def mirrored(metric, legend, standing=None):
+def mirrored(metric, legend):
     """Both directions of a gauge: up above the axis, down below it."""
     return [target(f"{metric}{{{ONE},{UP}}}", f"▲ {legend}"), target(f"{metric}{{{ONE},{DOWN}}}", f"▼ {legend}")]
 

@@ -140,7 +140,7 @@ impl Agent {
 }
 
 /// One HTTP request. Version 1.0, so that the answer ends with the connection and is never chunked.
-fn fetch(address: SocketAddr, path: &str, timeout: Duration) -> io::Result<String> {
+pub(crate) fn fetch(address: SocketAddr, path: &str, timeout: Duration) -> io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, timeout)?;
     stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(timeout))?;

@@ -17,6 +17,7 @@ pub mod lab;
 mod line;
 pub mod netns;
 pub mod process;
+pub mod prometheus;
 pub mod record;
 pub mod relay;
 pub mod shaper;

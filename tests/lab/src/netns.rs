@@ -114,6 +114,11 @@ impl Host {
         &self.namespace
     }
 
+    /// Where the run keeps its files; it goes with the lab.
+    pub(crate) fn state_dir(&self) -> PathBuf {
+        self.record.dir().to_owned()
+    }
+
     /// A command that will start on this machine, in a process group of its own, and die with the thread that starts it.
     /// Only the network differs from the caller's world: files, users and /sys are the same.
     ///
