@@ -66,19 +66,22 @@ need_packages() {
     fi
 }
 
-# promtool checks /metrics. Debian ships it inside the package of the Prometheus server, which would start a server here:
-# only the one program is unpacked, into the cache.
-need_promtool() {
-    local home="$CACHE/promtool" work
+# Prometheus scrapes the agent in tests and in the demo; promtool and amtool check its files. Debian's packages would start
+# servers here: only the programs are unpacked, into the cache.
+need_prometheus() {
+    local home="$CACHE/prometheus" work
     PATH="$PATH:$home"
-    if command -v promtool >/dev/null || ! command -v apt-get >/dev/null; then return 0; fi
-    say "dev: unpacking promtool into $home"
+    if { command -v prometheus && command -v promtool && command -v amtool; } >/dev/null || ! command -v apt-get >/dev/null; then
+        return 0
+    fi
+    say "dev: unpacking prometheus, promtool and amtool into $home"
     work=$(mktemp -d)
     mkdir -p "$home"
-    if (cd "$work" && apt-get download -qq -o APT::Sandbox::User= prometheus >&2 && dpkg-deb -x ./*.deb .); then
-        cp "$work/usr/bin/promtool" "$home/promtool"
+    if (cd "$work" && apt-get download -qq -o APT::Sandbox::User= prometheus prometheus-alertmanager >&2 &&
+        for package in ./*.deb; do dpkg-deb -x "$package" .; done); then
+        cp "$work"/usr/bin/{prometheus,promtool,amtool} "$home/"
     else
-        say "dev: promtool could not be fetched: the test that needs it will be skipped"
+        say "dev: they could not be fetched: the tests that need them will be skipped"
     fi
     rm -rf "$work"
 }

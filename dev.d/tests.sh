@@ -90,7 +90,7 @@ run_tests() {
     " unit " | " scripts " | " vm ") ;;
     *)
         need_packages test
-        need_promtool
+        need_prometheus
         ;;
     esac
     [ "$(id -u)" -eq 0 ] || say "dev: not root: the tests that need namespaces or BPF will be skipped"

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pendulum_lab::delay::Delays;
-use pendulum_lab::demo::DemoOptions;
+use pendulum_lab::demo::{DemoOptions, PrometheusOptions};
 use pendulum_lab::interrupt::Interrupt;
 use pendulum_lab::lab::LinkSpec;
 use pendulum_lab::shaper::Shaper;
@@ -105,6 +105,12 @@ pub(crate) struct DemoArgs {
     /// Go on with link, traffic and agent after the table, until Ctrl-C.
     #[arg(long)]
     keep: bool,
+    /// Run a real Prometheus beside the agent, and show which alerts fire; PROGRAM is looked for in PATH.
+    #[arg(long, value_name = "PROGRAM", num_args = 0..=1, default_missing_value = "prometheus")]
+    prometheus: Option<PathBuf>,
+    /// The rules it loads.
+    #[arg(long, value_name = "DIR", default_value = "dashboards/rules", requires = "prometheus")]
+    rules: PathBuf,
     /// No colours, as with NO_COLOR in the environment.
     #[arg(long, visible_alias = "no-color")]
     no_colour: bool,
@@ -117,6 +123,7 @@ impl DemoArgs {
             total: self.seconds.map(Duration::from_secs),
             listen: self.listen,
             keep: self.keep,
+            prometheus: self.prometheus.map(|program| PrometheusOptions { program, rules: self.rules }),
             no_colour: self.no_colour,
             interrupt,
         }

@@ -21,6 +21,11 @@ pub(super) fn block(view: &View, glyphs: &Glyphs, columns: usize) -> Vec<Line> {
     lines.extend(rows(view, glyphs, layout));
     lines.push(Line::new());
     lines.extend(judgement(view, layout.width));
+    if let Some(alerts) = &view.alerts {
+        let names = if alerts.is_empty() { "none".to_owned() } else { alerts.join(", ") };
+        lines.push(Line::plain(" ").with(Tone::Faint, "alerts  ").with(Tone::Strong, names));
+        lines.push(Line::new());
+    }
     lines.push(Line::plain(" ").with(Tone::Plain, view.url.clone()).with(Tone::Faint, "  Ctrl-C ends it"));
     lines.into_iter().map(|line| line.cut(layout.width + 1)).collect()
 }
@@ -231,6 +236,7 @@ pub(super) fn line(view: &View, glyphs: &Glyphs) -> String {
         format!("round trip {rtt}"),
     ];
     parts.extend(view.reading.verdict.clone());
+    parts.extend(view.alerts.as_ref().filter(|names| !names.is_empty()).map(|names| names.join(", ")));
     parts.join("  ")
 }
 

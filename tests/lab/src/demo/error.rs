@@ -8,6 +8,7 @@ use crate::agent::AgentError;
 use crate::cleanup::CleanupError;
 use crate::interrupt::Interrupted;
 use crate::lab::LabError;
+use crate::prometheus::PrometheusError;
 use crate::traffic::TrafficError;
 use crate::truth::TruthError;
 
@@ -40,6 +41,9 @@ pub enum DemoError {
         /// With its last words.
         source: AgentError,
     },
+    /// Prometheus failed.
+    #[error(transparent)]
+    Prometheus(#[from] PrometheusError),
     /// The traffic failed.
     #[error(transparent)]
     Traffic(#[from] TrafficError),

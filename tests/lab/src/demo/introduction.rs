@@ -60,8 +60,12 @@ pub(super) fn what(total: Duration, link: &LinkSpec, glyphs: &Glyphs, columns: u
     lines
 }
 
-/// Where to look meanwhile. `in_place_of`: the address that was taken.
-pub(super) fn addresses(url: &str, in_place_of: Option<SocketAddr>) -> Vec<Line> {
+/// Where to look meanwhile. `in_place_of`: the address that was taken; `prometheus`: where it is, if there is one.
+pub(super) fn addresses(
+    url: &str,
+    in_place_of: Option<SocketAddr>,
+    prometheus: Option<SocketAddr>,
+) -> Vec<Line> {
     let mut lines = Vec::new();
     if let Some(taken) = in_place_of {
         lines.push(Line::plain(format!("({taken} is in use, so another port was taken.)")));
@@ -70,6 +74,10 @@ pub(super) fn addresses(url: &str, in_place_of: Option<SocketAddr>) -> Vec<Line>
         lines.push(
             Line::new().with(Tone::Faint, format!("  {what:<9}")).with(Tone::Plain, format!("{url}{path}")),
         );
+    }
+    if let Some(address) = prometheus {
+        let alerts = Line::new().with(Tone::Faint, format!("  {:<9}", "alerts"));
+        lines.push(alerts.with(Tone::Plain, format!("http://{address}/alerts")));
     }
     lines.push(Line::new());
     lines
@@ -106,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_taken_address_is_named() {
-        let lines = addresses("http://127.0.0.1:9925/", Some(([127, 0, 0, 1], 9924).into()));
+        let lines = addresses("http://127.0.0.1:9925/", Some(([127, 0, 0, 1], 9924).into()), None);
         let text: String = lines.iter().map(|line| line.render(Palette::Monochrome) + "\n").collect();
         assert!(
             text.contains("127.0.0.1:9924 is in use") && text.contains("http://127.0.0.1:9925/metrics"),

@@ -3,6 +3,7 @@
 //! [`run`] builds and takes down; `session` drives the traffic and reads; `view` is one moment, which `block` draws and
 //! `display` brings to the terminal; `figures`, `table` and `findings` make the end.
 
+mod alerts;
 mod block;
 mod display;
 mod error;
@@ -24,6 +25,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use alerts::PrometheusOptions;
 pub use error::DemoError;
 
 use display::Display;
@@ -48,6 +50,8 @@ pub struct DemoOptions {
     pub listen: Option<SocketAddr>,
     /// Go on with the traffic after the table, until told to stop.
     pub keep: bool,
+    /// Run a Prometheus beside the agent, and show which alerts fire.
+    pub prometheus: Option<PrometheusOptions>,
     /// No colours, whatever the terminal can do.
     pub no_colour: bool,
     /// Stops the demo.
@@ -88,9 +92,18 @@ fn show(options: &DemoOptions, plan: Plan, lab: &Lab, display: &mut Display) -> 
     let mut agent = Agent::start(lab, &options.agent)?;
     let result = relay(options.listen, lab).and_then(|(relay, in_place_of)| {
         let url = format!("http://{}/", relay.address());
-        display.print(&introduction::addresses(&url, in_place_of))?;
-        let session =
-            Session { lab, agent: &mut agent, plan, interrupt: &options.interrupt, url: url.clone() };
+        let prometheus = options.prometheus.as_ref().map(|wanted| alerts::start(lab, wanted)).transpose()?;
+        let offered = prometheus.as_ref().map(|_| alerts::offer(lab)).transpose()?;
+        let alerts_at = offered.as_ref().map(Relay::address);
+        display.print(&introduction::addresses(&url, in_place_of, alerts_at))?;
+        let session = Session {
+            lab,
+            agent: &mut agent,
+            prometheus: prometheus.as_ref(),
+            plan,
+            interrupt: &options.interrupt,
+            url: url.clone(),
+        };
         rounds(options, session, display)
     });
     // Asked to end, it takes its programs off the device itself.
@@ -137,6 +150,11 @@ fn report(observed: &Observed, display: &Display) -> io::Result<()> {
     display.print(&lines)?;
     for paragraph in findings::findings(&outcomes, &observed.view.link, glyphs) {
         display.say(&paragraph)?;
+    }
+    if observed.view.alerts.is_some() {
+        for sentence in alerts::sentences(&observed.view.plan.stretches, &observed.fired) {
+            display.say(&sentence)?;
+        }
     }
     display.print(&[Line::new()])?;
     for note in introduction::notes() {

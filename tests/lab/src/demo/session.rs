@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use pendulum_model::segment::PerDirection;
 
+use super::alerts::Fired;
 use super::display::Display;
 use super::error::DemoError;
 use super::plan::Plan;
@@ -13,6 +14,7 @@ use crate::agent::Agent;
 use crate::experiment::Record;
 use crate::interrupt::Interrupt;
 use crate::lab::Lab;
+use crate::prometheus::Prometheus;
 use crate::topology::{LINK_DEVICE, Role, WAN_DEVICE};
 use crate::traffic::{Prepared, Transfer};
 use crate::truth::{QueueReading, read_sockets};
@@ -28,6 +30,8 @@ const PATIENCE: u32 = 3;
 pub(super) struct Session<'a> {
     pub(super) lab: &'a Lab,
     pub(super) agent: &'a mut Agent,
+    /// Asked for alerts, if there is one.
+    pub(super) prometheus: Option<&'a Prometheus>,
     pub(super) plan: Plan,
     pub(super) interrupt: &'a Interrupt,
     pub(super) url: String,
@@ -40,6 +44,8 @@ pub(super) struct Observed {
     pub(super) record: Record,
     /// By the agent.
     pub(super) readings: Vec<Reading>,
+    /// By Prometheus.
+    pub(super) fired: Vec<Fired>,
     /// Its last moment.
     pub(super) view: View,
 }
@@ -55,8 +61,12 @@ impl Session<'_> {
             waiting.push((at, Some(Prepared::new(self.lab, spec)?)));
         }
         let mut running = Vec::new();
-        let mut observed =
-            Observed { record: Record::default(), readings: Vec::new(), view: self.first_view() };
+        let mut observed = Observed {
+            record: Record::default(),
+            readings: Vec::new(),
+            fired: Vec::new(),
+            view: self.first_view(),
+        };
         let start = Instant::now();
         let mut misses = 0;
         display.begin();
@@ -72,6 +82,7 @@ impl Session<'_> {
                 check(&mut running, now)?;
                 self.read_sockets(start, &mut observed)?;
                 self.ask_agent(start, &mut observed, &mut misses)?;
+                self.ask_prometheus(start, &mut observed)?;
                 observed.view.update(start.elapsed(), &observed.readings);
                 display.show(&observed.view)?;
             }
@@ -92,6 +103,7 @@ impl Session<'_> {
             per_second: PerDirection::default(),
             backlog: PerDirection::default(),
             history: PerDirection::default(),
+            alerts: self.prometheus.map(|_| Vec::new()),
             url: self.url.clone(),
         }
     }
@@ -112,6 +124,16 @@ impl Session<'_> {
         let at = start.elapsed();
         let senders = PerDirection { up: sockets(Role::U2)?, down: sockets(Role::D1)? };
         observed.record.note_sockets(at, &receivers, &senders);
+        Ok(())
+    }
+
+    fn ask_prometheus(&self, start: Instant, observed: &mut Observed) -> Result<(), DemoError> {
+        if let Some(prometheus) = self.prometheus {
+            let at = start.elapsed();
+            let firing = prometheus.firing()?;
+            observed.view.alerts = Some(firing.clone());
+            observed.fired.push((at, firing));
+        }
         Ok(())
     }
 

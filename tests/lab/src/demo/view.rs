@@ -23,6 +23,8 @@ pub(super) struct View {
     pub(super) backlog: PerDirection<QueueReading>,
     /// Utilization of the link so far: share of the run, share of the rate.
     pub(super) history: PerDirection<Vec<(f64, f64)>>,
+    /// Alerts that are firing, where Prometheus runs.
+    pub(super) alerts: Option<Vec<String>>,
     /// Where the agent can be looked at.
     pub(super) url: String,
 }
@@ -152,6 +154,7 @@ pub(super) mod tests {
                 down: QueueReading::default(),
             },
             history: PerDirection { up: history(0.12, 0.99), down: history(0.99, 0.13) },
+            alerts: None,
             url: "http://127.0.0.1:9924/".to_owned(),
         };
         view.update(Duration::from_secs(41), &[earlier, reading]);
