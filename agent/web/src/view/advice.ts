@@ -39,7 +39,9 @@ function render(advice: Advice): HTMLElement[] {
             ),
         ),
     ];
-    if (typeof advice.confidence === 'string') parts.push(make('p', { class: 'quiet' }, advice.confidence));
+    if (typeof advice.confidence === 'string') {
+        parts.push(make('p', { class: 'quiet' }, `Confidence of the model: ${advice.confidence}.`));
+    }
     if (advice.commands.length > 0) {
         const text = advice.commands.join('\n');
         parts.push(make('pre', { tabindex: '0', 'aria-label': 'Commands' }, text), copyButton(text));
