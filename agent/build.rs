@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 
 /// Objects that are loaded, each from `bpf/<name>.bpf.c`.
-const OBJECTS: &[&str] = &["packet", "queue", "cwnd_fentry", "cwnd_probe"];
+const OBJECTS: &[&str] = &["packet", "queue", "cwnd_fentry", "cwnd_probe", "shape"];
 
 /// Newest first. clang 14 is the oldest that compiles the sources (`-mcpu=v3` with atomics).
 const CLANGS: &[&str] = &["clang-19", "clang", "clang-18", "clang-17", "clang-16", "clang-15", "clang-14"];

@@ -16,6 +16,8 @@
 
 #include <linux/types.h>
 
+#include "shape_abi.h"
+
 /* Direction of travel through the bottleneck link, seen from the gateway. */
 enum pendulum_direction {
 	PENDULUM_UP = 0,   /* leaves through the WAN device: TC egress */

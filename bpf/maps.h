@@ -64,5 +64,12 @@ struct {
 	__type(key, __u32);
 	__type(value, struct pendulum_arrival);
 } arrivals SEC(".maps");
+/* The device that shapes this link's uplink (ifb): what comes from there was measured before. 0: none. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} shaping_device SEC(".maps");
 
 #endif

@@ -70,11 +70,22 @@ static __always_inline void mark(struct __sk_buff *skb, __u32 direction, __u32 c
 				       is_pure_ack(class) ? PENDULUM_QUEUE_ACK : PENDULUM_QUEUE_DATA, now);
 }
 
+/* On its second way through egress: it comes from the shaper's queue. docs/shaping.md, "Two passes". */
+static __always_inline bool was_measured(const struct __sk_buff *skb)
+{
+	__u32 zero = 0, from = skb->ingress_ifindex;
+	const __u32 *shaping = bpf_map_lookup_elem(&shaping_device, &zero);
+
+	return shaping && from && *shaping == from;
+}
+
 SEC("classifier")
 int pendulum_up(struct __sk_buff *skb)
 {
 	__u64 now = packet_time_ns(skb);
 
+	if (was_measured(skb))
+		return TCX_NEXT;
 	mark(skb, PENDULUM_UP, observe(skb, PENDULUM_UP, now), now);
 	return TCX_NEXT;
 }

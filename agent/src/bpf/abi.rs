@@ -37,6 +37,14 @@ unsafe impl aya::Pod for pendulum_departure {}
 unsafe impl aya::Pod for pendulum_cwnd_config {}
 // SAFETY: as above.
 unsafe impl aya::Pod for pendulum_socket {}
+// SAFETY: as above.
+unsafe impl aya::Pod for pendulum_shape_control {}
+// SAFETY: as above.
+unsafe impl aya::Pod for pendulum_shape_counts {}
+// SAFETY: as above.
+unsafe impl aya::Pod for pendulum_ack_state {}
+// SAFETY: as above.
+unsafe impl aya::Pod for pendulum_channel {}
 
 /// Upper bounds of the RTT histogram in microseconds; the kernel side's `PENDULUM_RTT_BOUNDS_US`.
 pub const RTT_BOUNDS_US: [u32; PENDULUM_RTT_BOUNDS as usize] =

@@ -15,6 +15,7 @@ mod history;
 mod probe;
 mod programs;
 mod queue;
+mod shape;
 mod statistics;
 
 pub use arrivals::{Answered, Arrival, ArrivalReader, Departures};
@@ -27,6 +28,7 @@ pub(crate) use history::{monotonic, monotonic_ns};
 pub use probe::{OLDEST_KERNEL, Rung, RungStatus, probe};
 pub use programs::{LinkLayer, LinkPrograms, LoadOptions, MapFill, ProgramStatus};
 pub use queue::{QueueMethod, QueuePrograms, Sojourns, flags_of};
+pub use shape::{ShapeHook, ShapePrograms, remove_shape_leftovers};
 pub use statistics::{RunStatistics, enable_statistics};
 
 /// The compiled object, `bpf/packet.bpf.c`.
@@ -42,6 +44,9 @@ pub static CWND_FENTRY_OBJECT: &[u8] =
 /// The compiled object, `bpf/cwnd_probe.bpf.c`.
 pub static CWND_PROBE_OBJECT: &[u8] =
     aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/cwnd_probe.bpf.o"));
+
+/// The compiled object, `bpf/shape.bpf.c`.
+pub static SHAPE_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/shape.bpf.o"));
 
 /// Why the kernel side could not do what was asked.
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use aya::maps::{HashMap, Map, MapData, MapError, PerCpuArray};
+use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray};
 use aya::programs::{Program, ProgramInfo};
 use aya::{Ebpf, EbpfLoader};
 use pendulum_model::segment::Direction;
@@ -157,6 +157,17 @@ impl LinkPrograms {
     /// A reader of what comes in, from `now_ns` on: the monotonic clock's time, or the capture's.
     pub fn arrivals(&self, now_ns: u64) -> ArrivalReader {
         ArrivalReader::new(Arc::clone(&self.arrivals), now_ns)
+    }
+
+    /// The device from which uplink packets come back after they were shaped: those are not measured again. 0: none.
+    ///
+    /// # Errors
+    /// [`BpfError::Map`] if the kernel refuses.
+    pub fn set_shaping_device(&mut self, ifindex: u32) -> Result<(), BpfError> {
+        let name = "shaping_device";
+        let map = self.object.map_mut(name).ok_or(BpfError::Missing { what: "map", name })?;
+        let mut map: Array<&mut MapData, u32> = map.try_into().map_err(|e| map_error("write", name, e))?;
+        map.set(0, ifindex, 0).map_err(|e| map_error("write", name, e))
     }
 
     /// The link's counters since load, by [`Direction`].

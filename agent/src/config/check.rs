@@ -12,7 +12,7 @@ use pendulum_model::thresholds::{Thresholds, Unusable};
 use toml::Spanned;
 
 use super::error::{ConfigError, Source};
-use super::{Config, DEFAULT_LISTEN, Events, Flows, Http, Link, Log, Tls, raw};
+use super::{Config, DEFAULT_LISTEN, Events, Flows, Http, Link, Log, Tls, raw, shape};
 
 /// The allowed values of one key, both ends included.
 pub(crate) struct Bounds<T> {
@@ -60,6 +60,7 @@ pub(super) fn check(text: &str, path: &Path) -> Result<Config, ConfigError> {
         log: Log { format: file.log.format, level: file.log.level },
         bpf_statistics: file.metrics.bpf_statistics.unwrap_or(true),
         privileges: file.privileges.after_start,
+        shape: shape::check(&source, file.shape)?,
     })
 }
 
@@ -211,7 +212,11 @@ impl Source<'_> {
         parse_device(device.get_ref()).map_err(|problem| self.problem(device.span(), problem))
     }
 
-    fn number(&self, value: Option<Spanned<u32>>, bounds: &Bounds<u32>) -> Result<u32, ConfigError> {
+    pub(super) fn number(
+        &self,
+        value: Option<Spanned<u32>>,
+        bounds: &Bounds<u32>,
+    ) -> Result<u32, ConfigError> {
         let Some(value) = value else { return Ok(bounds.default) };
         self.within(*value.get_ref(), bounds, value.span())
     }
@@ -226,7 +231,7 @@ impl Source<'_> {
         Ok(self.within(*value.get_ref(), &bounds, value.span())?.0)
     }
 
-    fn within<T: PartialOrd + Display + Copy>(
+    pub(super) fn within<T: PartialOrd + Display + Copy>(
         &self,
         value: T,
         bounds: &Bounds<T>,

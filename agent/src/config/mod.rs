@@ -8,6 +8,7 @@ mod check;
 mod error;
 mod overrides;
 mod raw;
+mod shape;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ pub(crate) use check::TOP;
 pub use error::ConfigError;
 pub(crate) use error::closest;
 pub use overrides::Overrides;
+pub use shape::{AckFilter, Arrangement, Buffer, Delta, Shape, ShapeMode};
 
 /// Where the agent listens unless told otherwise: this machine only.
 pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9924);
@@ -53,6 +55,8 @@ pub struct Config {
     pub bpf_statistics: bool,
     /// What the agent may still do once it measures.
     pub privileges: Privileges,
+    /// Acting on the links.
+    pub shape: Shape,
 }
 
 /// The HTTP listener: who may read, and how it travels.
@@ -226,6 +230,7 @@ impl Default for Config {
             log: Log::default(),
             bpf_statistics: true,
             privileges: Privileges::default(),
+            shape: Shape::default(),
         }
     }
 }

@@ -7,6 +7,7 @@ use pendulum_model::thresholds::Thresholds;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::shape::{AckFilter, Arrangement, Delta, ShapeMode};
 use super::{self as config, IngressHook, LogFormat, LogLevel};
 
 /// The whole file.
@@ -39,6 +40,37 @@ pub(super) struct File {
     /// What the agent may do.
     #[serde(default)]
     pub(super) privileges: Privileges,
+    /// Acting on the links, all alike.
+    #[serde(default)]
+    pub(super) shape: Shape,
+}
+
+/// Acting on the links. Default: not at all.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Shape {
+    /// `off`, `dry-run` or `enforce`. Default `off`.
+    #[serde(default)]
+    pub(super) mode: ShapeMode,
+    /// `ifb`, the only one.
+    #[serde(default)]
+    pub(super) arrangement: Arrangement,
+    /// Share of the uplink rate that is sent at, percent; 50 to 100. Default 98.
+    pub(super) rate_percent: Option<Spanned<u32>>,
+    /// Whether the downlink is shaped too. Default false.
+    pub(super) downlink: Option<bool>,
+    /// Share of the downlink rate that is let in, percent; 50 to 100. Default 95.
+    pub(super) downlink_rate_percent: Option<Spanned<u32>>,
+    /// `off`, `static`, `delayed` or `per-connection`. Default `delayed`.
+    #[serde(default)]
+    pub(super) ack_filter: AckFilter,
+    /// `"auto"`, or ACKs of one connection that may be queued before the static filter starts; 1 to 1000. Default `"auto"`.
+    #[serde(default)]
+    pub(super) delta: Delta,
+    /// `"auto"`, or the size of the data buffers in bytes, at least 1600. Default `"auto"`.
+    pub(super) buffer: Option<Spanned<String>>,
+    /// Compare with and without shaping in turns of this length; 5s to 1h. Default: no comparison.
+    pub(super) ab_test: Option<Spanned<Span>>,
 }
 
 /// The HTTP listener: who may read, and how it travels.

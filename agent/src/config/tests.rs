@@ -20,6 +20,7 @@ fn shipped_example_is_accepted_and_shows_the_defaults() {
     assert_eq!((config.listen, config.log), (defaults.listen, defaults.log));
     assert_eq!((config.flows, config.bpf_statistics), (defaults.flows, defaults.bpf_statistics));
     assert_eq!((config.detector, &config.events), (defaults.detector, &defaults.events));
+    assert_eq!(config.shape, defaults.shape);
     let [link] = config.links.as_slice() else { panic!("one link") };
     let plain = Link::new("ppp0");
     assert_eq!((link.max_flows, link.nursery), (plain.max_flows, plain.nursery));
@@ -128,6 +129,20 @@ fn refusals_name_file_line_key_reason_and_remedy() {
             "test.toml:4: http.names[1]: `https://b` is not a host name",
         ),
         (&format!("{wan}[log]\nlevel = \"loud\"\n"), "test.toml:4: log.level: unknown variant `loud`"),
+        (
+            &format!("{wan}[shape]\ndelta = 0\n"),
+            "test.toml:4: shape.delta: invalid value: integer `0`, expected \"auto\", or a whole number",
+        ),
+        (&format!("{wan}[shape]\nbuffer = \"5p\"\n"), "test.toml:4: shape.buffer: `5p` is no size"),
+        (
+            &format!("{wan}[shape]\nrate-percent = 10\n"),
+            "test.toml:4: shape.rate-percent: 10 is out of range; allowed are 50 to 100",
+        ),
+        (
+            &format!("{wan}[shape]\nab-test = \"60s\"\n"),
+            "test.toml:4: shape.ab-test: there is nothing to compare",
+        ),
+        (&format!("{wan}[shape]\nmode = \"on\"\n"), "test.toml:4: shape.mode: unknown variant `on`"),
         (&format!("{wan}[[link]\n"), "test.toml:3: "),
         (
             &format!("{wan}[detector]\nswing-share = 0.2\nlocked-share = 80\n"),
