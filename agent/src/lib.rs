@@ -14,5 +14,6 @@ pub mod metrics;
 pub mod net;
 pub mod replay;
 pub mod run;
+pub mod shape;
 pub mod snapshot;
 mod top;

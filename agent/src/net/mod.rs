@@ -1,6 +1,7 @@
 //! Network devices of this namespace, by route netlink: what they are, whether the agent can use them, and how they
 //! change.
 
+pub(crate) mod control;
 mod device;
 mod dump;
 mod filters;
@@ -8,6 +9,7 @@ mod mirred;
 mod offloads;
 mod problem;
 mod qdisc;
+mod request;
 mod sockets;
 #[cfg(test)]
 mod tests;

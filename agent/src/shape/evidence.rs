@@ -1,0 +1,255 @@
+//! Does shaping help? Turns with and without it, compared in pairs, and what can be said with which confidence.
+
+use std::time::{Duration, Instant};
+
+/// What one second showed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Reading {
+    /// Payload acknowledged, uplink and downlink, bytes per second.
+    pub goodput: [f64; 2],
+    /// Mean round trip of both sides together, seconds.
+    pub round_trip: Option<f64>,
+}
+
+/// The mean of one turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Turn {
+    /// Uplink and downlink, bytes per second.
+    pub goodput: [f64; 2],
+    /// Seconds.
+    pub round_trip: Option<f64>,
+}
+
+/// What the comparison comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Too few turns, or too little traffic.
+    Undecided,
+    /// The interval lies above zero.
+    Helps,
+    /// It includes zero, and enough turns have been seen.
+    NoDifference,
+    /// It lies below zero.
+    Hurts,
+}
+
+impl Outcome {
+    /// The name used in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Undecided => "undecided",
+            Self::Helps => "helps",
+            Self::NoDifference => "no_difference",
+            Self::Hurts => "hurts",
+        }
+    }
+}
+
+/// The comparison so far.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// Pairs of turns.
+    pub pairs: usize,
+    /// Mean with shaping.
+    pub with: Turn,
+    /// Mean without.
+    pub without: Turn,
+    /// Change of the score by shaping, and half the width of its 95 % interval; none with fewer than two pairs. The
+    /// score is download over its mean plus upload over its mean: 2 on average.
+    pub change: Option<(f64, f64)>,
+    /// What that comes to.
+    pub outcome: Outcome,
+}
+
+/// So many pairs make "no difference" worth saying.
+const ENOUGH: usize = 5;
+/// The beginning of each turn belongs to the one before: windows and queues have to settle.
+const SETTLING: f64 = 0.25;
+/// Below this there is nothing to compare, bytes per second.
+const IDLE: f64 = 1_000.0;
+
+/// Turns with shaping and without it.
+#[derive(Debug)]
+pub struct AbTest {
+    length: Duration,
+    began: Instant,
+    with: bool,
+    readings: Vec<Reading>,
+    before: Option<Turn>,
+    pairs: Vec<[Turn; 2]>,
+}
+
+impl AbTest {
+    /// Begins with a turn that shapes.
+    pub fn new(length: Duration, now: Instant) -> Self {
+        Self { length, began: now, with: true, readings: Vec::new(), before: None, pairs: Vec::new() }
+    }
+
+    /// Whether the present turn shapes.
+    pub fn shapes(&self) -> bool {
+        self.with
+    }
+
+    /// Takes a second's figures; whether the turn is over and the other one begins.
+    pub fn observe(&mut self, now: Instant, reading: Reading) -> bool {
+        let age = now.duration_since(self.began);
+        if age.as_secs_f64() >= self.length.as_secs_f64() * SETTLING {
+            self.readings.push(reading);
+        }
+        if age < self.length {
+            return false;
+        }
+        let turn = mean(&std::mem::take(&mut self.readings));
+        // A pair is a turn with and the one without after it.
+        match (self.with, self.before.take()) {
+            (true, _) => self.before = Some(turn),
+            (false, Some(with)) if busy(&with) || busy(&turn) => self.pairs.push([with, turn]),
+            (false, _) => {}
+        }
+        self.with = !self.with;
+        self.began = now;
+        true
+    }
+
+    /// What the turns so far come to.
+    pub fn comparison(&self) -> Comparison {
+        let [with, without] = [0, 1].map(|i| mean_of_turns(self.pairs.iter().map(|pair| pair[i])));
+        let change = interval(&self.changes(&with, &without));
+        let outcome = match change {
+            Some((mean, half)) if mean - half > 0.0 => Outcome::Helps,
+            Some((mean, half)) if mean + half < 0.0 => Outcome::Hurts,
+            Some(_) if self.pairs.len() >= ENOUGH => Outcome::NoDifference,
+            _ => Outcome::Undecided,
+        };
+        Comparison { pairs: self.pairs.len(), with, without, change, outcome }
+    }
+
+    fn changes(&self, with: &Turn, without: &Turn) -> Vec<f64> {
+        let usual = [0, 1].map(|x| f64::midpoint(with.goodput[x], without.goodput[x]));
+        let score = |turn: &Turn| {
+            let part = |x: usize| if usual[x] > IDLE { turn.goodput[x] / usual[x] } else { 0.0 };
+            part(0) + part(1)
+        };
+        self.pairs.iter().map(|[with, without]| score(with) - score(without)).collect()
+    }
+}
+
+impl Comparison {
+    /// In words, for people.
+    pub fn statement(&self) -> String {
+        let Some((mean, half)) = self.change else {
+            return format!("{} pairs of turns with traffic: nothing can be said yet", self.pairs);
+        };
+        let [up, down] = [0, 1].map(|x| {
+            let kilobits = |turn: &Turn| turn.goodput[x] * 8.0 / 1e3;
+            format!("{:.0} kbit/s with and {:.0} without", kilobits(&self.with), kilobits(&self.without))
+        });
+        let verdict = match self.outcome {
+            Outcome::Helps => "shaping helps",
+            Outcome::Hurts => "shaping does harm",
+            Outcome::NoDifference => "no difference found",
+            Outcome::Undecided => "not decided yet",
+        };
+        format!(
+            "{verdict}: download {down}, upload {up}; change of the score {mean:+.2} ± {half:.2} (95 % confidence, {} \
+             pairs of turns)",
+            self.pairs
+        )
+    }
+}
+
+fn busy(turn: &Turn) -> bool {
+    turn.goodput.iter().any(|goodput| *goodput > IDLE)
+}
+
+fn mean(readings: &[Reading]) -> Turn {
+    mean_of_turns(readings.iter().map(|r| Turn { goodput: r.goodput, round_trip: r.round_trip }))
+}
+
+fn mean_of_turns(turns: impl Iterator<Item = Turn> + Clone) -> Turn {
+    let average = |values: Vec<f64>| {
+        let count = values.len();
+        (count > 0).then(|| values.iter().sum::<f64>() / count as f64)
+    };
+    Turn {
+        goodput: [0, 1].map(|x| average(turns.clone().map(|turn| turn.goodput[x]).collect()).unwrap_or(0.0)),
+        round_trip: average(turns.filter_map(|turn| turn.round_trip).collect()),
+    }
+}
+
+/// Mean, and half the width of its 95 % confidence interval by Student's t.
+fn interval(values: &[f64]) -> Option<(f64, f64)> {
+    /// Two-sided 95 % quantiles for 1, 2, … degrees of freedom.
+    const T: [f64; 15] = [
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+    ];
+    let n = values.len();
+    if n < 2 {
+        return None;
+    }
+    let mean = values.iter().sum::<f64>() / n as f64;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
+    let t = T.get(n - 2).copied().unwrap_or(2.0);
+    Some((mean, t * (variance / n as f64).sqrt()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Turns of ten seconds; the goodput of each turn, in kB/s, up and down.
+    fn run(turns: &[[f64; 2]]) -> AbTest {
+        let start = Instant::now();
+        let mut test = AbTest::new(10 * SECOND, start);
+        let mut now = start;
+        for goodput in turns {
+            for second in 1..=10 {
+                now += SECOND;
+                let reading =
+                    Reading { goodput: goodput.map(|kilobytes| kilobytes * 1e3), round_trip: Some(0.1) };
+                assert_eq!(test.observe(now, reading), second == 10);
+            }
+        }
+        test
+    }
+
+    #[test]
+    fn turns_alternate_and_the_first_shapes() {
+        let test = run(&[[1.0, 1.0]]);
+        assert!(!test.shapes());
+        assert!(run(&[[1.0, 1.0]; 2]).shapes());
+        assert_eq!(test.comparison().outcome, Outcome::Undecided);
+        assert_eq!(test.comparison().change, None);
+    }
+
+    #[test]
+    fn the_pendulum_s_cure_is_seen_after_two_pairs() {
+        let test = run(&[[20.0, 280.0], [21.0, 40.0], [20.5, 275.0], [21.0, 42.0], [20.0, 280.0], [21.0, 41.0]]);
+        let comparison = test.comparison();
+        assert_eq!((comparison.pairs, comparison.outcome), (3, Outcome::Helps));
+        assert!((comparison.with.goodput[1] - 278_333.0).abs() < 1.0);
+        assert!(comparison.statement().starts_with("shaping helps: download 2227 kbit/s with and 328 without"));
+    }
+
+    #[test]
+    fn no_difference_needs_pairs_and_harm_is_named() {
+        let even = run(&[[10.0, 100.0], [10.0, 101.0], [10.0, 101.0], [10.0, 100.0]].repeat(3));
+        assert_eq!((even.comparison().pairs, even.comparison().outcome), (6, Outcome::NoDifference));
+        let harm = run(&[[10.0, 50.0], [10.0, 100.0], [10.0, 51.0], [10.0, 100.0], [10.0, 50.0], [10.0, 99.0]]);
+        assert_eq!(harm.comparison().outcome, Outcome::Hurts);
+    }
+
+    #[test]
+    fn idle_turns_are_no_evidence() {
+        assert_eq!(run(&[[0.1, 0.1]; 8]).comparison().pairs, 0);
+    }
+
+    #[test]
+    fn the_interval_is_student_s() {
+        // Mean 2, s² = 1, n = 3: 4.303/√3.
+        let (mean, half) = interval(&[1.0, 2.0, 3.0]).unwrap();
+        assert!((mean - 2.0).abs() < 1e-12 && (half - 2.4843).abs() < 1e-3, "{half}");
+    }
+}

@@ -1,0 +1,207 @@
+//! The shaper in numbers: rates, leaves, thresholds. No side effects.
+
+use std::time::Duration;
+
+use pendulum_model::rate::Rate;
+use pendulum_model::sizing::{self, AdviceInput};
+
+use crate::config::{Buffer, Delta, Shape};
+
+/// A full frame as a qdisc counts it.
+const FRAME: u64 = 1_514;
+/// With fewer than so many frames in the buffer, losses end in timeouts.
+const LEAST_FRAMES: u64 = 4;
+/// Share of the link that the lane may take, percent: ACKs alone cannot starve data.
+const LANE_PERCENT: u64 = 90;
+/// The lane holds ACKs for so long at the link's rate …
+const LANE_DELAY: Duration = Duration::from_millis(100);
+/// … and never fewer bytes than these.
+const LANE_LEAST: u64 = 8_000;
+/// Round trip until one is measured.
+const ROUND_TRIP: Duration = Duration::from_millis(50);
+const ROUND_TRIP_BOUNDS: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1)];
+/// What a pure ACK with timestamps takes on Ethernet.
+const ACK_BYTES: f64 = 66.0;
+/// Linux acknowledges every second segment.
+const SEGMENTS_PER_ACK: f64 = 2.0;
+const DELTA_BOUNDS: [f64; 2] = [1.0, 256.0];
+/// A leaf is made anew only if its size is off by more than this share.
+const SLACK: f64 = 0.25;
+
+/// What is known of the link's traffic, as far as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// Smallest round trip of any connection, home to remote end.
+    pub round_trip: Option<Duration>,
+    /// `d` of paper 002: data segments of downloads for each ACK.
+    pub segments_per_ack: Option<f64>,
+    /// Mean size of an ACK on the uplink.
+    pub ack_bytes: Option<f64>,
+}
+
+impl Measured {
+    fn round_trip(&self) -> Duration {
+        self.round_trip.unwrap_or(ROUND_TRIP).clamp(ROUND_TRIP_BOUNDS[0], ROUND_TRIP_BOUNDS[1])
+    }
+}
+
+/// One direction's shaper.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Line {
+    /// What it sends at.
+    pub rate: Rate,
+    /// What ACKs may take of it.
+    pub lane: Rate,
+    /// Bytes that may pass at once.
+    pub burst: u32,
+    /// Size of the data leaf.
+    pub data_bytes: u32,
+    /// Size of the ACK leaf.
+    pub lane_bytes: u32,
+    /// Largest packet that the data leaf lets pass whole; larger ones are super-packets.
+    pub whole_packet: u32,
+}
+
+impl Line {
+    fn new(rate: Rate, data_bytes: u64, mtu: u32) -> Option<Self> {
+        let bytes = |seconds: f64| (rate.bytes_per_second() * seconds) as u64;
+        let clamped = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+        Some(Self {
+            rate,
+            lane: Rate::from_bits_per_second((rate.bits_per_second() / 100 * LANE_PERCENT).max(1))?,
+            // One frame, and what the timer's latency takes.
+            burst: clamped(FRAME + 86 + bytes(0.001)),
+            data_bytes: clamped(data_bytes.max(LEAST_FRAMES * FRAME)),
+            lane_bytes: clamped(bytes(LANE_DELAY.as_secs_f64()).max(LANE_LEAST)),
+            whole_packet: mtu.max(1_500).saturating_add(100),
+        })
+    }
+
+    /// Whether the leaf of `other` is so different that it is worth a change.
+    pub fn differs(&self, other: &Self) -> bool {
+        let ratio = f64::from(self.data_bytes) / f64::from(other.data_bytes);
+        self.rate != other.rate || (ratio - 1.0).abs() > SLACK
+    }
+}
+
+/// What is to be built for the uplink. None: the rate is too small to be shared.
+pub fn uplink(shape: &Shape, rates: [Option<Rate>; 2], measured: &Measured, mtu: u32) -> Option<Line> {
+    let rate = shape.uplink_rate(rates[0]?)?;
+    let size = match shape.buffer {
+        Buffer::Bytes(bytes) => bytes,
+        Buffer::Auto => match advice(rate, rates[1], measured) {
+            Some(advice) => advice.uplink_buffer_bytes,
+            None => one_way(rate, measured),
+        },
+    };
+    Line::new(rate, size, mtu)
+}
+
+/// What is to be built for the downlink, if it is wanted and its rate is known.
+pub fn downlink(shape: &Shape, rates: [Option<Rate>; 2], measured: &Measured, mtu: u32) -> Option<Line> {
+    let rate = shape.downlink_rate(rates[1]?)?;
+    let size = match (shape.buffer, rates[0]) {
+        (Buffer::Bytes(bytes), _) => bytes,
+        (Buffer::Auto, Some(up)) => match advice(up, Some(rate), measured) {
+            Some(advice) => advice.downlink_buffer_bytes,
+            None => one_way(rate, measured),
+        },
+        (Buffer::Auto, None) => one_way(rate, measured),
+    };
+    Line::new(rate, size, mtu)
+}
+
+fn advice(up: Rate, down: Option<Rate>, measured: &Measured) -> Option<sizing::Advice> {
+    sizing::advise(&AdviceInput::new(down?, up, measured.round_trip())).ok()
+}
+
+/// Paper 001 Eq. 6, for traffic in one direction: what the link carries in a round trip.
+fn one_way(rate: Rate, measured: &Measured) -> u64 {
+    (rate.bytes_per_second() * measured.round_trip().as_secs_f64()) as u64
+}
+
+/// δ: as configured, or paper 002 Eq. 1: `δ_o = μ_r·T/(d + 1)`.
+pub fn delta(shape: &Shape, rate: Rate, measured: &Measured) -> u32 {
+    match shape.delta {
+        Delta::Fixed(acks) => acks,
+        Delta::Auto => {
+            let acks_per_second = rate.bytes_per_second() / measured.ack_bytes.unwrap_or(ACK_BYTES).max(40.0);
+            let d = measured.segments_per_ack.unwrap_or(SEGMENTS_PER_ACK).max(1.0);
+            let optimum = acks_per_second * measured.round_trip().as_secs_f64() / (d + 1.0);
+            optimum.round().clamp(DELTA_BOUNDS[0], DELTA_BOUNDS[1]) as u32
+        }
+    }
+}
+
+/// A queued ACK is no carrier if it should have left long ago: twice the time that a full lane takes, and a frame.
+pub fn carrier_age(line: &Line) -> Duration {
+    let bytes = 2.0 * (f64::from(line.lane_bytes) + f64::from(line.burst));
+    Duration::from_secs_f64(bytes / line.lane.bytes_per_second()).max(Duration::from_millis(20))
+}
+
+/// The window of the rate measurement: of the order of the round trip (paper 002 §3.2), but long enough for some
+/// frames.
+pub fn window(line: &Line, measured: &Measured) -> Duration {
+    let frames = Duration::from_secs_f64(4.0 * FRAME as f64 / line.rate.bytes_per_second());
+    measured.round_trip().max(frames).min(Duration::from_secs(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::ShapeMode;
+
+    fn rate(text: &str) -> Rate {
+        text.parse().expect("a rate")
+    }
+
+    fn shape() -> Shape {
+        Shape { mode: ShapeMode::Enforce, ..Shape::default() }
+    }
+
+    #[test]
+    fn the_paper_s_link() {
+        let rates = [Some(rate("196kbit")), Some(rate("2400kbit"))];
+        let line = uplink(&shape(), rates, &Measured::default(), 1500).expect("a line");
+        assert_eq!(line.rate, rate("192080bit"));
+        // advise: four segments of 1,500 bytes, less than four frames.
+        assert_eq!((line.data_bytes, line.lane_bytes), (6_056, 8_000));
+        assert_eq!(line.burst, 1_600 + 24);
+        assert_eq!(line.lane, rate("172800bit"));
+        let fixed = Shape { buffer: Buffer::Bytes(30_000), ..shape() };
+        assert_eq!(uplink(&fixed, rates, &Measured::default(), 1500).expect("a line").data_bytes, 30_000);
+        assert!(downlink(&shape(), rates, &Measured::default(), 1500).is_some());
+        assert_eq!(uplink(&shape(), [None, rates[1]], &Measured::default(), 1500), None);
+    }
+
+    #[test]
+    fn without_a_downlink_rate_the_rule_for_one_way_traffic_is_used() {
+        let measured = Measured { round_trip: Some(Duration::from_millis(100)), ..Measured::default() };
+        let line = uplink(&shape(), [Some(rate("10mbit")), None], &measured, 1500).expect("a line");
+        // 98 % of 10 Mb/s for 0.1 s.
+        assert_eq!(line.data_bytes, 122_500);
+    }
+
+    #[test]
+    fn delta_is_equation_1_of_paper_002() {
+        // The paper's own setting: 100 kb/s of 40-byte ACKs, 200 ms, every segment acknowledged: 30 (it takes 300 ACKs/s).
+        let measured = Measured {
+            round_trip: Some(Duration::from_millis(200)),
+            segments_per_ack: Some(1.0),
+            ack_bytes: Some(100_000.0 / 8.0 / 300.0),
+        };
+        assert_eq!(delta(&shape(), rate("100kbit"), &measured), 30);
+        assert_eq!(delta(&Shape { delta: Delta::Fixed(3), ..shape() }, rate("100kbit"), &measured), 3);
+        let near = Measured { round_trip: Some(Duration::ZERO), ..measured };
+        assert_eq!(delta(&shape(), rate("100kbit"), &near), 1);
+    }
+
+    #[test]
+    fn small_changes_are_not_worth_it() {
+        let rates = [Some(rate("196kbit")), None];
+        let line = uplink(&shape(), rates, &Measured::default(), 1500).expect("a line");
+        assert!(!Line { data_bytes: line.data_bytes * 6 / 5, ..line }.differs(&line));
+        assert!(Line { data_bytes: line.data_bytes * 2, ..line }.differs(&line));
+        assert!(Line { rate: rate("1mbit"), ..line }.differs(&line));
+    }
+}

@@ -1,0 +1,105 @@
+//! The shaper at one moment, for metrics and API.
+
+use std::sync::Arc;
+
+use super::evidence::Comparison;
+use crate::bpf::abi::{self, pendulum_shape_counts};
+
+/// Action and reason of each `enum pendulum_ack_fate`, in its order.
+pub const FATES: [(&str, &str); abi::PENDULUM_ACK_FATES as usize] = [
+    ("passed", "filter_off"),
+    ("passed", "first"),
+    ("passed", "no_carrier"),
+    ("passed", "unconfirmed"),
+    ("passed", "stale_carrier"),
+    ("passed", "unsafe_carrier"),
+    ("passed", "duplicate"),
+    ("passed", "timestamp"),
+    ("passed", "sack"),
+    ("passed", "flags"),
+    ("passed", "options"),
+    ("passed", "layout"),
+    ("passed", "zero_window"),
+    ("passed", "local"),
+    ("passed", "slow_start"),
+    ("passed", "below_delta"),
+    ("passed", "under_used"),
+    ("passed", "fair_share"),
+    ("passed", "stretch"),
+    ("passed", "table_full"),
+    ("held", "redundant"),
+    ("held", "overtaken"),
+    ("would_hold", "redundant"),
+    ("rewritten", "newest"),
+    ("released", "superseded"),
+    ("released", "carrier_lost"),
+];
+
+/// Whether the shaper works.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum ShapeState {
+    /// It is off.
+    #[default]
+    Off,
+    /// It counts and changes nothing.
+    DryRun,
+    /// It shapes.
+    Enforcing,
+    /// A turn of the comparison without shaping.
+    Observing,
+    /// It was asked for and cannot, and why.
+    Refused(Arc<str>),
+}
+
+impl ShapeState {
+    /// The name used in JSON.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::DryRun => "dry_run",
+            Self::Enforcing => "enforcing",
+            Self::Observing => "observing",
+            Self::Refused(_) => "refused",
+        }
+    }
+}
+
+/// The shaper at one moment.
+#[derive(Clone, Debug)]
+pub struct ShapeSnapshot {
+    /// Whether it works.
+    pub state: ShapeState,
+    /// The filter in use.
+    pub ack_filter: &'static str,
+    /// Why the filter is off although it was asked for.
+    pub filter_trouble: Option<Arc<str>>,
+    /// δ in use.
+    pub delta: u32,
+    /// Of each direction that is shaped: rate in bit/s, size of the data buffer in bytes.
+    pub lines: [Option<(u64, u32)>; 2],
+    /// What was done.
+    pub counts: pendulum_shape_counts,
+    /// The comparison with and without.
+    pub comparison: Option<Comparison>,
+}
+
+impl Default for ShapeSnapshot {
+    fn default() -> Self {
+        Self {
+            state: ShapeState::Off,
+            ack_filter: "off",
+            filter_trouble: None,
+            delta: 0,
+            lines: [None, None],
+            counts: pendulum_shape_counts::default(),
+            comparison: None,
+        }
+    }
+}
+
+impl ShapeSnapshot {
+    /// ACKs withheld: those whose action is `held`.
+    pub fn held(&self) -> u64 {
+        FATES.iter().zip(self.counts.acks).filter(|((action, _), _)| *action == "held").map(|(_, n)| n).sum()
+    }
+}
