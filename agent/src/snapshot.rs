@@ -18,6 +18,7 @@ use tokio::sync::watch;
 
 use crate::bpf::abi;
 use crate::bpf::{MapFill, ProgramStatus};
+use crate::shape::ShapeSnapshot;
 
 pub use findings::{Findings, Tick, TickDirection, Unsent};
 pub use flows::{FlowKey, FlowRow, FlowSweep, FlowTotals, HalfRow};
@@ -50,6 +51,8 @@ pub struct LinkSnapshot {
     pub maps: Arc<[MapFill]>,
     /// Where the windows of local sockets come from.
     pub cwnd_source: &'static str,
+    /// The shaper.
+    pub shape: ShapeSnapshot,
     /// How reading from the kernel goes; index with [`Reading`].
     pub readings: [ReadingHealth; Reading::ALL.len()],
     /// What the detector says; nothing while the link is not measured.

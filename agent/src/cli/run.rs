@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use pendulum_model::rate::Rate;
 
 use crate::config::{DEFAULT_FILE, IngressHook, LogFormat, LogLevel, Overrides};
-use crate::exit::Failure;
+use crate::exit::{Failure, answer};
 
 /// Measures one link given by options, or the links of a configuration file. Options win over the file. With a file
 /// of several links, --wan says which one the other link options are for.
@@ -40,6 +40,9 @@ pub(super) struct Options {
     /// configured device has to be there; the others are waited for
     #[arg(long)]
     wait: bool,
+    /// Do not run: remove what an agent that was killed has left on the devices (shaper, filters), and say what it was
+    #[arg(long, conflicts_with = "wait")]
+    cleanup: bool,
     /// How log lines on stderr look [default: text]
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
@@ -60,6 +63,16 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         log_level: options.log_level,
     };
     let file = file(options);
+    if options.cleanup {
+        // Without a configuration everything of ours is looked for.
+        let config =
+            (file.is_some() || overrides.wan.is_some()).then(|| overrides.resolve(file)).transpose()?;
+        crate::log::start(config.as_ref().map_or_else(Default::default, |config| config.log));
+        let removed = crate::run::clean_up(config.as_ref())?;
+        let lines: String = removed.iter().map(|what| format!("removed {what}\n")).collect();
+        answer(if lines.is_empty() { "nothing was left\n" } else { &lines })?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let config = overrides.resolve(file.clone())?;
     let level = crate::log::start(config.log);
     let reload = crate::run::Reload::new(file, overrides, level);

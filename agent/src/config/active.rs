@@ -87,6 +87,7 @@ impl Config {
     // Every structure is taken apart without `..`: a new setting has to be put on one of the two sides here.
     fn adopt(&mut self, wanted: &Self) -> Changes {
         let Self {
+            shape,
             listen,
             http,
             links,
@@ -104,6 +105,7 @@ impl Config {
         changes.fixed(|| "privileges.after-start".to_owned(), privileges, &wanted.privileges);
         changes.live(|| "detector".to_owned(), detector, &wanted.detector);
         changes.fixed(|| "events.log".to_owned(), event_log, &wanted.events.log);
+        changes.live(|| "shape".to_owned(), shape, &wanted.shape);
         adopt_flows(flows, &wanted.flows, &mut changes);
         adopt_log(log, wanted.log, &mut changes);
         adopt_links(links, &wanted.links, &mut changes);

@@ -7,6 +7,7 @@ mod findings;
 mod flows;
 mod page;
 mod server;
+mod shape;
 mod state;
 mod stream;
 #[cfg(test)]

@@ -11,6 +11,7 @@ use pendulum_model::segment::{Class, Direction};
 use serde::Serialize;
 
 use super::findings::FindingsReport;
+use super::shape::{Shape, shape};
 use super::{App, json};
 use crate::bpf::{MapFill, ProgramStatus, abi};
 use crate::metrics::{DROP_REASONS, MARKS, lost_by_reason};
@@ -46,6 +47,7 @@ pub(super) struct Link {
     flow_table: FlowTable,
     #[serde(flatten)]
     findings: FindingsReport,
+    shape: Shape,
     losses: BTreeMap<&'static str, u64>,
     programs: Vec<Program>,
     maps: Vec<Map>,
@@ -185,6 +187,7 @@ pub(super) fn report(link: &LinkSnapshot) -> Link {
             .into(),
         flow_table: flow_table(link),
         findings: FindingsReport::of(link),
+        shape: shape(&link.shape),
         losses: lost_by_reason(link).collect(),
         programs: link.programs.iter().map(program).collect(),
         maps: link.maps.iter().map(map).collect(),

@@ -12,6 +12,7 @@ mod kernel;
 mod link;
 mod process;
 mod queue;
+mod shape;
 #[cfg(test)]
 mod tests;
 mod traffic;
@@ -42,6 +43,7 @@ impl Exposition {
         registry.register_collector(Box::new(link::Links::new(board.clone())));
         registry.register_collector(Box::new(queue::Queues::new(board.clone())));
         registry.register_collector(Box::new(findings::Judgements::new(board.clone())));
+        registry.register_collector(Box::new(shape::Shaping::new(board.clone())));
         registry.register_collector(Box::new(kernel::Kernel::new(board.clone(), bpf_statistics)));
         registry.register_collector(Box::new(configuration::Configuration::new(active)));
         registry.register_collector(Box::new(process::Process));

@@ -246,10 +246,9 @@ pub(crate) fn add_redirection(ifindex: u32, side: Side, priority: u16, to: u32) 
     const TERMINAL: u8 = 1;
     let mut selector = vec![TERMINAL, 0, 1, 0];
     selector.resize(16 + 16, 0);
-    let options = Attributes::new().with(SELECTOR, &selector).with_nested(
-        ACTION,
-        &Attributes::new().with_nested(1, &mirred_redirect(to)),
-    );
+    let options = Attributes::new()
+        .with(SELECTOR, &selector)
+        .with_nested(ACTION, &Attributes::new().with_nested(1, &mirred_redirect(to)));
     let header = tcmsg(ifindex, 0, side.parent(), filter_info(priority));
     request(RTM_NEWTFILTER, Deed::Create, &header, &kind("u32", &options))
 }
@@ -312,9 +311,7 @@ pub(crate) fn read_filters(ifindex: u32) -> Filters {
             let Some(actions) = actions_of(kind, options) else { continue };
             found.count += 1;
             let priority = u32_at(&message, 16).map_or(0, |info| (info >> 16) as u16);
-            found.redirections.extend(
-                redirected_to(actions).map(|to| Redirection { side, priority, to }),
-            );
+            found.redirections.extend(redirected_to(actions).map(|to| Redirection { side, priority, to }));
         }
     }
     found
@@ -322,8 +319,7 @@ pub(crate) fn read_filters(ifindex: u32) -> Filters {
 
 /// The actions of a filter, by its kind; none if this is no filter but what holds filters.
 fn actions_of<'a>(kind: &[u8], options: &'a [u8]) -> Option<&'a [u8]> {
-    /// `TCA_U32_ACT`, `TCA_U32_SEL`; `TCA_MATCHALL_ACT`, `TCA_FLOWER_ACT`, `TCA_BPF_ACT`, `TCA_BASIC_ACT`,
-    /// `TCA_FW_ACT`.
+    // TCA_U32_ACT, TCA_U32_SEL; TCA_MATCHALL_ACT, TCA_FLOWER_ACT, TCA_BPF_ACT, TCA_BASIC_ACT, TCA_FW_ACT.
     let actions = match kind.strip_suffix(&[0]).unwrap_or(kind) {
         b"u32" => {
             attribute(options, 5)?;

@@ -20,6 +20,7 @@ use crate::bpf::{self, BpfError, LinkPrograms, LoadOptions, MapFill, ProgramStat
 use crate::config::{Active, IngressHook, Link};
 use crate::journal::Journal;
 use crate::net::{Device, DeviceProblem, Devices, LinkLayer};
+use crate::shape::{self, Measured, Shaper};
 use crate::snapshot::{DeviceState, Hooks, LinkSnapshot, Reading, ReadingHealth};
 
 /// Rhythm of reading the counters.
@@ -43,6 +44,7 @@ pub(super) struct LinkTask {
     sweeper: Sweeper,
     queues: Queues,
     judge: Judge,
+    shaper: Shaper,
     /// Whether the flow table was read since the detector last got it.
     swept: bool,
     evictions: Evictions,
@@ -73,6 +75,7 @@ impl LinkTask {
         let sweeper = Sweeper::new(active.borrow().config.flows.idle_timeout, Instant::now());
         let (publish, snapshots) = watch::channel(Arc::new(snapshot(&config, &meter, &sweeper)));
         let queues = Queues::start(&config.name);
+        let shaper = Shaper::new(&config.name, active.borrow().config.shape.clone(), config.rates);
         let judge = Judge::new(&config.name, &config.wan, active.borrow().config.detector, journal);
         let task = Self {
             config,
@@ -87,6 +90,7 @@ impl LinkTask {
             sweeper,
             queues,
             judge,
+            shaper,
             swept: false,
             evictions: Evictions::default(),
             samples: 0,
@@ -141,6 +145,45 @@ impl LinkTask {
         }
         self.sweeper.set_idle_timeout(active.config.flows.idle_timeout);
         self.judge.set_thresholds(active.config.detector);
+        let shape = active.config.shape.clone();
+        drop(active);
+        self.shaper.set_rates(self.config.rates);
+        if self.shaper.differs(&shape) {
+            self.unshape();
+            self.shaper.configure(&shape);
+            let devices = self.devices.borrow().clone();
+            if let Some(device) =
+                devices.by_name(&self.config.wan).filter(|device| self.is_attached_to(device))
+            {
+                self.shape(device);
+            }
+        }
+    }
+
+    /// Shapes the device if that is wanted, and measures the queue where it stands then.
+    fn shape(&mut self, device: &Device) {
+        self.shaper.start(device);
+        self.follow_queue(device.index);
+    }
+
+    /// Shapes no longer. The queue is the device's own again.
+    fn unshape(&mut self) {
+        self.shaper.stop();
+        if let Some(index) = self.loaded.as_ref().and_then(|loaded| Some(loaded.hooks.as_ref()?.ifindex)) {
+            self.follow_queue(index);
+        }
+    }
+
+    fn follow_queue(&mut self, wan: u32) {
+        let shaping = self.shaper.device().unwrap_or(0);
+        let told = match &mut self.loaded {
+            Some(loaded) => loaded.programs.set_shaping_device(shaping),
+            None => Ok(()),
+        };
+        let tracked = self.queues.move_uplink(self.shaper.queue_device().unwrap_or(wan));
+        if let Err(error) = told.and(tracked) {
+            warn!(link = self.config.name, "the queue is not measured: {}", crate::bpf::chain(&error));
+        }
     }
 
     fn follow_device_or_retry(&mut self) {
@@ -223,6 +266,12 @@ impl LinkTask {
         for leftover in bpf::remove_leftovers(&device.name, device.index)? {
             info!(link = self.config.name, "removed what an earlier run had left: {leftover}");
         }
+        match shape::remove_leftovers(device) {
+            Ok(removed) => removed.iter().for_each(|leftover| {
+                info!(link = self.config.name, "removed what an earlier run had left: {leftover}");
+            }),
+            Err(error) => warn!(link = self.config.name, "{}", crate::bpf::chain(&error)),
+        }
         let mut loaded = match self.loaded.take() {
             Some(loaded) if loaded.link_layer == device.link_layer => loaded,
             _ => self.load(device)?,
@@ -247,7 +296,7 @@ impl LinkTask {
             }
         }
         self.loaded = Some(loaded);
-        hooks.map(|_| ())
+        hooks.map(|_| self.shape(device))
     }
 
     /// Loads programs for the device's link layer; they count from zero.
@@ -270,6 +319,7 @@ impl LinkTask {
     }
 
     fn detach(&mut self, why: &str) {
+        self.shaper.stop();
         let Some(loaded) = &mut self.loaded else { return };
         if let Some(hooks) = loaded.hooks.take() {
             loaded.programs.detach();
@@ -289,6 +339,7 @@ impl LinkTask {
         if self.ticks.is_multiple_of(TICKS_PER_SWEEP) {
             self.read_flows();
             self.read_queues();
+            self.read_shaper();
             self.read_programs();
         }
         self.judge();
@@ -354,12 +405,25 @@ impl LinkTask {
         self.note(Reading::Queues, started, read);
     }
 
+    fn read_shaper(&mut self) {
+        let totals = self.meter.totals();
+        let sweep = self.sweeper.latest();
+        let measured = Measured::of(&sweep, &totals.counters);
+        let moved =
+            self.shaper.tick(Instant::now(), measured, shape::Reading::of(&sweep, &self.meter.recent_rtt()));
+        if let Some(hooks) = self.loaded.as_ref().and_then(|loaded| loaded.hooks.as_ref())
+            && moved
+        {
+            self.follow_queue(hooks.ifindex);
+        }
+    }
+
     fn read_programs(&mut self) {
         let Some(loaded) = &self.loaded else { return };
         let started = Instant::now();
-        let packet_programs = loaded.programs.programs();
-        self.programs =
-            self.program_totals.observe(packet_programs.into_iter().chain(self.queues.programs()));
+        let running =
+            loaded.programs.programs().into_iter().chain(self.queues.programs()).chain(self.shaper.programs());
+        self.programs = self.program_totals.observe(running);
         self.maps = loaded.programs.maps().into();
         self.note(Reading::Programs, started, Ok(()));
     }
@@ -395,6 +459,7 @@ impl LinkTask {
         };
         self.queues.show(&mut snapshot);
         self.judge.show(&mut snapshot);
+        snapshot.shape = self.shaper.snapshot();
         self.publish.send_replace(Arc::new(snapshot));
     }
 }

@@ -8,6 +8,7 @@
 //! programs takes them off the device too.
 
 mod advisor;
+mod cleanup;
 pub mod downlink;
 mod instance;
 mod judge;
@@ -34,12 +35,13 @@ use tokio::task::{JoinError, JoinSet};
 use tracing::{info, warn};
 
 use crate::bpf;
-use crate::config::{Active, Config};
+use crate::config::{Active, Config, ShapeMode};
 use crate::exit::{Exit, Failure};
 use crate::http::{self, Access, App, Listener};
 use crate::journal::Journal;
 use crate::net::{DeviceWatch, Devices};
 use crate::snapshot::Board;
+pub use cleanup::clean_up;
 use instance::Instance;
 use link::LinkTask;
 pub(crate) use preflight::missing_capabilities;
@@ -84,6 +86,7 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
     let mut links = Vec::new();
     let mut snapshots = Vec::new();
     let configured = config.links.clone();
+    let shapes = config.shape.mode != ShapeMode::Off;
     let (configure, active) = Active::start(config);
     for link in configured {
         let (mut task, snapshot) = LinkTask::new(link, journal.clone(), active.clone(), devices.clone());
@@ -96,7 +99,8 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
         active.borrow().config.privileges,
         StillToDo {
             attach: links.iter().any(|link| link.mechanisms().is_none()),
-            take_down: links.iter().filter_map(LinkTask::mechanisms).flatten().any(|name| name == "clsact"),
+            take_down: shapes
+                || links.iter().filter_map(LinkTask::mechanisms).flatten().any(|name| name == "clsact"),
             privileged_maps: preflight::maps_need_privileges(),
         },
     );

@@ -37,6 +37,8 @@ pub(super) struct Queues {
     /// What was last known of a queue that is gone: its counters go on.
     gone: PerDirection<Option<QueueSnapshot>>,
     provider: Option<Provider>,
+    /// The WAN device while the programs hang there.
+    wan: Option<u32>,
 }
 
 impl Queues {
@@ -61,6 +63,7 @@ impl Queues {
             drops: PerDirection::default(),
             gone: PerDirection::default(),
             provider: None,
+            wan: None,
         }
     }
 
@@ -76,13 +79,27 @@ impl Queues {
     pub(super) fn attach(&mut self, ifindex: u32, arrivals: ArrivalReader) -> Result<(), BpfError> {
         let departures = self.programs.as_ref().map(QueuePrograms::departures);
         self.provider = Some(Provider::new(arrivals, departures));
+        self.wan = Some(ifindex);
         self.track(Direction::Up, ifindex)?;
         self.cwnd_bytes = Some(self.window_of(&FlowSweep::empty(std::time::Instant::now()))?);
         Ok(())
     }
 
+    /// The uplink's queue stands on this device now: the shaper's, or the link's own again.
+    ///
+    /// # Errors
+    /// [`BpfError::Map`] if the device cannot be registered.
+    pub(super) fn move_uplink(&mut self, ifindex: u32) -> Result<(), BpfError> {
+        if self.tracked.up.as_ref().is_none_or(|tracked| tracked.ifindex == ifindex) {
+            return Ok(());
+        }
+        self.untrack(Direction::Up);
+        self.track(Direction::Up, ifindex)
+    }
+
     /// The device is gone, or no longer ours.
     pub(super) fn detach(&mut self) {
+        self.wan = None;
         self.provider = None;
         for direction in Direction::ALL {
             self.untrack(direction);
@@ -91,7 +108,7 @@ impl Queues {
 
     /// Once a second: the device that this machine shapes the downlink with may have come or gone.
     pub(super) fn follow_shaper(&mut self, config: &config::Link, devices: &Devices) {
-        let Some(wan) = self.tracked.up.as_ref().map(|tracked| tracked.ifindex) else { return };
+        let Some(wan) = self.wan else { return };
         let found = match &config.downlink_device {
             Some(name) => devices.by_name(name).map(|device| device.index),
             None => ingress_redirect(wan).unwrap_or_default().filter(|index| *index != wan),

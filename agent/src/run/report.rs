@@ -9,6 +9,7 @@ use super::sweep::Sweeper;
 use crate::bpf::{AttachReport, Hook};
 use crate::config::Link;
 use crate::net::{Device, LinkLayer};
+use crate::shape::ShapeSnapshot;
 use crate::snapshot::{DeviceState, DirectionSnapshot, Hooks, LinkRate, LinkSnapshot, RateSource};
 
 /// What the counters and the flow table tell; a link of which nothing else is known.
@@ -37,6 +38,7 @@ pub(super) fn snapshot(config: &Link, meter: &Meter, sweeper: &Sweeper) -> LinkS
         programs: Arc::new([]),
         maps: Arc::new([]),
         cwnd_source: "unknown",
+        shape: ShapeSnapshot::default(),
         readings: Default::default(),
         findings: None,
         tick: Arc::default(),

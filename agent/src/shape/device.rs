@@ -81,9 +81,11 @@ impl Shaping {
         };
         control::add_ifb(&name).map_err(failed("make the device"))?;
         let found = control::list_ifbs().map_err(failed("find the device"))?;
-        let ifindex = found.into_iter().find(|ifb| ifb.name == name).map(|ifb| ifb.index).ok_or_else(|| {
-            failed("find the device")(io::Error::from(io::ErrorKind::NotFound))
-        })?;
+        let ifindex = found
+            .into_iter()
+            .find(|ifb| ifb.name == name)
+            .map(|ifb| ifb.index)
+            .ok_or_else(|| failed("find the device")(io::Error::from(io::ErrorKind::NotFound)))?;
         let shaping = Self { way, wan, ifindex, line, redirects: false };
         let built = control::add_htb(ifindex, HTB, DATA & 0xffff)
             .and_then(|()| shaping.put_classes())
@@ -115,10 +117,7 @@ impl Shaping {
         for (classid, parent, rate, ceiling, priority) in
             [(PARENT, HTB, rate, rate, 0), (DATA, PARENT, token, rate, 1), (LANE, PARENT, token, lane, 0)]
         {
-            control::put_class(
-                self.ifindex,
-                &HtbClass { classid, parent, rate, ceiling, burst, priority },
-            )?;
+            control::put_class(self.ifindex, &HtbClass { classid, parent, rate, ceiling, burst, priority })?;
         }
         Ok(())
     }
@@ -168,7 +167,10 @@ impl Drop for Shaping {
         // The WAN device may be gone, and its filters with it.
         let _ = self.redirect(false);
         if let Err(error) = control::delete_device(self.ifindex) {
-            warn!(ifindex = self.ifindex, "a shaping device cannot be removed: {error}; the next start tries again");
+            warn!(
+                ifindex = self.ifindex,
+                "a shaping device cannot be removed: {error}; the next start tries again"
+            );
         }
     }
 }
@@ -202,10 +204,24 @@ pub(super) fn remove_leftovers(wan: u32, wan_name: &str) -> io::Result<Vec<Strin
     Ok(removed)
 }
 
+/// Removes shapers of devices that are not there any more.
+pub(super) fn remove_orphans(is_there: impl Fn(&str) -> bool) -> io::Result<Vec<String>> {
+    let mut removed = Vec::new();
+    for ifb in control::list_ifbs()? {
+        if ifb.alias.strip_prefix(ALIAS).is_some_and(|wan| !is_there(wan)) {
+            control::delete_device(ifb.index)?;
+            removed.push(format!("device {}", ifb.name));
+        }
+    }
+    Ok(removed)
+}
+
 /// The WAN devices for which shapers of ours stand.
 pub(super) fn shaped_devices() -> io::Result<Vec<String>> {
-    let mut names: Vec<String> =
-        control::list_ifbs()?.into_iter().filter_map(|ifb| Some(ifb.alias.strip_prefix(ALIAS)?.to_owned())).collect();
+    let mut names: Vec<String> = control::list_ifbs()?
+        .into_iter()
+        .filter_map(|ifb| Some(ifb.alias.strip_prefix(ALIAS)?.to_owned()))
+        .collect();
     names.sort();
     names.dedup();
     Ok(names)

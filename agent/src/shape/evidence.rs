@@ -70,7 +70,7 @@ const IDLE: f64 = 1_000.0;
 
 /// Turns with shaping and without it.
 #[derive(Debug)]
-pub struct AbTest {
+pub(super) struct AbTest {
     length: Duration,
     began: Instant,
     with: bool,
@@ -81,17 +81,17 @@ pub struct AbTest {
 
 impl AbTest {
     /// Begins with a turn that shapes.
-    pub fn new(length: Duration, now: Instant) -> Self {
+    pub(super) fn new(length: Duration, now: Instant) -> Self {
         Self { length, began: now, with: true, readings: Vec::new(), before: None, pairs: Vec::new() }
     }
 
     /// Whether the present turn shapes.
-    pub fn shapes(&self) -> bool {
+    pub(super) fn shapes(&self) -> bool {
         self.with
     }
 
     /// Takes a second's figures; whether the turn is over and the other one begins.
-    pub fn observe(&mut self, now: Instant, reading: Reading) -> bool {
+    pub(super) fn observe(&mut self, now: Instant, reading: Reading) -> bool {
         let age = now.duration_since(self.began);
         if age.as_secs_f64() >= self.length.as_secs_f64() * SETTLING {
             self.readings.push(reading);
@@ -112,7 +112,7 @@ impl AbTest {
     }
 
     /// What the turns so far come to.
-    pub fn comparison(&self) -> Comparison {
+    pub(super) fn comparison(&self) -> Comparison {
         let [with, without] = [0, 1].map(|i| mean_of_turns(self.pairs.iter().map(|pair| pair[i])));
         let change = interval(&self.changes(&with, &without));
         let outcome = match change {
@@ -181,7 +181,8 @@ fn mean_of_turns(turns: impl Iterator<Item = Turn> + Clone) -> Turn {
 fn interval(values: &[f64]) -> Option<(f64, f64)> {
     /// Two-sided 95 % quantiles for 1, 2, … degrees of freedom.
     const T: [f64; 15] = [
-        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
+        2.131,
     ];
     let n = values.len();
     if n < 2 {
@@ -226,18 +227,22 @@ mod tests {
 
     #[test]
     fn the_pendulum_s_cure_is_seen_after_two_pairs() {
-        let test = run(&[[20.0, 280.0], [21.0, 40.0], [20.5, 275.0], [21.0, 42.0], [20.0, 280.0], [21.0, 41.0]]);
+        let test =
+            run(&[[20.0, 280.0], [21.0, 40.0], [20.5, 275.0], [21.0, 42.0], [20.0, 280.0], [21.0, 41.0]]);
         let comparison = test.comparison();
         assert_eq!((comparison.pairs, comparison.outcome), (3, Outcome::Helps));
         assert!((comparison.with.goodput[1] - 278_333.0).abs() < 1.0);
-        assert!(comparison.statement().starts_with("shaping helps: download 2227 kbit/s with and 328 without"));
+        assert!(
+            comparison.statement().starts_with("shaping helps: download 2227 kbit/s with and 328 without")
+        );
     }
 
     #[test]
     fn no_difference_needs_pairs_and_harm_is_named() {
         let even = run(&[[10.0, 100.0], [10.0, 101.0], [10.0, 101.0], [10.0, 100.0]].repeat(3));
         assert_eq!((even.comparison().pairs, even.comparison().outcome), (6, Outcome::NoDifference));
-        let harm = run(&[[10.0, 50.0], [10.0, 100.0], [10.0, 51.0], [10.0, 100.0], [10.0, 50.0], [10.0, 99.0]]);
+        let harm =
+            run(&[[10.0, 50.0], [10.0, 100.0], [10.0, 51.0], [10.0, 100.0], [10.0, 50.0], [10.0, 99.0]]);
         assert_eq!(harm.comparison().outcome, Outcome::Hurts);
     }
 

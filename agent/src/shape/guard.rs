@@ -22,7 +22,9 @@ pub(super) fn check(facts: &Facts<'_>, shape: &Shape, rate: Rate) -> Result<(), 
         && other < rate
     {
         return Err(refused(
-            format!("the qdisc of {device} ({kind}) shapes to {other}, which is less than the {rate} of ours"),
+            format!(
+                "the qdisc of {device} ({kind}) shapes to {other}, which is less than the {rate} of ours"
+            ),
             "remove that shaper (`tc qdisc show` tells; SQM scripts have a stop command), or correct uplink-rate",
         ));
     }

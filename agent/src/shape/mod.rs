@@ -7,7 +7,8 @@
 mod device;
 mod evidence;
 mod guard;
-pub(crate) mod plan;
+mod plan;
+mod readings;
 mod snapshot;
 
 use std::io;
@@ -21,12 +22,12 @@ use crate::bpf::abi::{self, pendulum_shape_control};
 use crate::bpf::{self, BpfError, ShapeHook, ShapePrograms};
 use crate::config::{AckFilter, Shape, ShapeMode};
 use crate::net::control;
-use crate::net::{Device, LinkLayer, QdiscTree};
+use crate::net::{Device, Devices, LinkLayer, QdiscTree};
 use device::{LANE_PRIORITY, Shaping, Way};
 use evidence::{AbTest, Outcome};
-use plan::Measured;
 
 pub use evidence::{Comparison, Reading, Turn};
+pub use plan::Measured;
 pub use snapshot::{FATES, ShapeSnapshot, ShapeState};
 
 /// A connection without an ACK for so long gives its place in the table to another.
@@ -110,7 +111,14 @@ struct Active {
 impl Shaper {
     /// A shaper that does nothing yet.
     pub fn new(link: &str, settings: Shape, rates: [Option<Rate>; 2]) -> Self {
-        Self { link: link.to_owned(), settings, rates, measured: Measured::default(), active: None, refused: None }
+        Self {
+            link: link.to_owned(),
+            settings,
+            rates,
+            measured: Measured::default(),
+            active: None,
+            refused: None,
+        }
     }
 
     /// Whether the settings differ from those in use: then [`Self::stop`] and [`Self::start`], unless only rates
@@ -177,7 +185,9 @@ impl Shaper {
         let programs = ShapePrograms::load(link_layer, !enforce)?;
         let (filter, filter_trouble) = match programs.confirms_enqueue() {
             Ok(()) => (self.settings.ack_filter, None),
-            Err(reason) if self.settings.ack_filter != AckFilter::Off => (AckFilter::Off, Some(reason.to_owned())),
+            Err(reason) if self.settings.ack_filter != AckFilter::Off => {
+                (AckFilter::Off, Some(reason.to_owned()))
+            }
             Err(_) => (AckFilter::Off, None),
         };
         let now = Instant::now();
@@ -337,7 +347,8 @@ impl Shaper {
     /// What readers see.
     pub fn snapshot(&self) -> ShapeSnapshot {
         let Some(active) = &self.active else {
-            let state = self.refused.as_deref().map_or(ShapeState::Off, |why| ShapeState::Refused(why.into()));
+            let state =
+                self.refused.as_deref().map_or(ShapeState::Off, |why| ShapeState::Refused(why.into()));
             return ShapeSnapshot { state, ..ShapeSnapshot::default() };
         };
         let line = |shaping: &Option<Shaping>| {
@@ -366,13 +377,17 @@ impl Active {
     }
 
     fn redirect(&mut self, on: bool) -> io::Result<()> {
-        [&mut self.uplink, &mut self.downlink].into_iter().flatten().try_for_each(|shaping| shaping.redirect(on))
+        [&mut self.uplink, &mut self.downlink]
+            .into_iter()
+            .flatten()
+            .try_for_each(|shaping| shaping.redirect(on))
     }
 
     /// No ACK is withheld any more, no packet comes in, and what stands in the queues leaves: with it go the numbers
     /// of the last ones withheld.
     fn quiesce(&mut self, settings: &Shape, measured: &Measured) {
-        let quiet = self.tell_kernel(settings, [None, None], measured, AckFilter::Off).map_err(|e| bpf::chain(&e));
+        let quiet =
+            self.tell_kernel(settings, [None, None], measured, AckFilter::Off).map_err(|e| bpf::chain(&e));
         let stopped = self.redirect(false).map_err(|e| e.to_string());
         if let Err(error) = quiet.and(stopped) {
             warn!("while shaping ends: {error}");
@@ -448,9 +463,18 @@ impl Drop for Active {
 /// The kernel refuses.
 pub fn remove_leftovers(device: &Device) -> Result<Vec<String>, ShapeError> {
     let mut removed = bpf::remove_shape_leftovers(&device.name);
-    let failed = |source| ShapeError::Kernel { step: "remove the shaper of", device: device.name.clone(), source };
+    let failed =
+        |source| ShapeError::Kernel { step: "remove the shaper of", device: device.name.clone(), source };
     removed.extend(device::remove_leftovers(device.index, &device.name).map_err(failed)?);
     Ok(removed)
+}
+
+/// Removes shapers whose WAN device is gone. Answers what was removed.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn remove_orphans(devices: &Devices) -> io::Result<Vec<String>> {
+    device::remove_orphans(|wan| devices.by_name(wan).is_some())
 }
 
 /// The WAN devices for which shapers of ours stand, running or left behind.

@@ -47,7 +47,7 @@ impl Measured {
 
 /// One direction's shaper.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Line {
+pub(super) struct Line {
     /// What it sends at.
     pub rate: Rate,
     /// What ACKs may take of it.
@@ -78,14 +78,14 @@ impl Line {
     }
 
     /// Whether the leaf of `other` is so different that it is worth a change.
-    pub fn differs(&self, other: &Self) -> bool {
+    pub(super) fn differs(&self, other: &Self) -> bool {
         let ratio = f64::from(self.data_bytes) / f64::from(other.data_bytes);
         self.rate != other.rate || (ratio - 1.0).abs() > SLACK
     }
 }
 
 /// What is to be built for the uplink. None: the rate is too small to be shared.
-pub fn uplink(shape: &Shape, rates: [Option<Rate>; 2], measured: &Measured, mtu: u32) -> Option<Line> {
+pub(super) fn uplink(shape: &Shape, rates: [Option<Rate>; 2], measured: &Measured, mtu: u32) -> Option<Line> {
     let rate = shape.uplink_rate(rates[0]?)?;
     let size = match shape.buffer {
         Buffer::Bytes(bytes) => bytes,
@@ -98,7 +98,12 @@ pub fn uplink(shape: &Shape, rates: [Option<Rate>; 2], measured: &Measured, mtu:
 }
 
 /// What is to be built for the downlink, if it is wanted and its rate is known.
-pub fn downlink(shape: &Shape, rates: [Option<Rate>; 2], measured: &Measured, mtu: u32) -> Option<Line> {
+pub(super) fn downlink(
+    shape: &Shape,
+    rates: [Option<Rate>; 2],
+    measured: &Measured,
+    mtu: u32,
+) -> Option<Line> {
     let rate = shape.downlink_rate(rates[1]?)?;
     let size = match (shape.buffer, rates[0]) {
         (Buffer::Bytes(bytes), _) => bytes,
@@ -121,7 +126,7 @@ fn one_way(rate: Rate, measured: &Measured) -> u64 {
 }
 
 /// δ: as configured, or paper 002 Eq. 1: `δ_o = μ_r·T/(d + 1)`.
-pub fn delta(shape: &Shape, rate: Rate, measured: &Measured) -> u32 {
+pub(super) fn delta(shape: &Shape, rate: Rate, measured: &Measured) -> u32 {
     match shape.delta {
         Delta::Fixed(acks) => acks,
         Delta::Auto => {
@@ -134,14 +139,14 @@ pub fn delta(shape: &Shape, rate: Rate, measured: &Measured) -> u32 {
 }
 
 /// A queued ACK is no carrier if it should have left long ago: twice the time that a full lane takes, and a frame.
-pub fn carrier_age(line: &Line) -> Duration {
+pub(super) fn carrier_age(line: &Line) -> Duration {
     let bytes = 2.0 * (f64::from(line.lane_bytes) + f64::from(line.burst));
     Duration::from_secs_f64(bytes / line.lane.bytes_per_second()).max(Duration::from_millis(20))
 }
 
 /// The window of the rate measurement: of the order of the round trip (paper 002 §3.2), but long enough for some
 /// frames.
-pub fn window(line: &Line, measured: &Measured) -> Duration {
+pub(super) fn window(line: &Line, measured: &Measured) -> Duration {
     let frames = Duration::from_secs_f64(4.0 * FRAME as f64 / line.rate.bytes_per_second());
     measured.round_trip().max(frames).min(Duration::from_secs(1))
 }

@@ -98,6 +98,11 @@ impl Default for ShapeSnapshot {
 }
 
 impl ShapeSnapshot {
+    /// Whether anything is counted.
+    pub fn is_at_work(&self) -> bool {
+        !matches!(self.state, ShapeState::Off | ShapeState::Refused(_))
+    }
+
     /// ACKs withheld: those whose action is `held`.
     pub fn held(&self) -> u64 {
         FATES.iter().zip(self.counts.acks).filter(|((action, _), _)| *action == "held").map(|(_, n)| n).sum()
