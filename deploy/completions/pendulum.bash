@@ -323,7 +323,7 @@ _pendulum() {
             return 0
             ;;
         pendulum__subcmd__run)
-            opts="-h --config --wan --lan --uplink-rate --downlink-rate --ingress-hook --listen --wait --log-format --log-level --help"
+            opts="-h --config --wan --lan --uplink-rate --downlink-rate --ingress-hook --listen --wait --cleanup --log-format --log-level --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -49,6 +49,7 @@ info\t'What was attached, and what changed'
 debug\t'Each step'
 trace\t'Everything, also from libraries'"
 complete -c pendulum -n "__fish_pendulum_using_subcommand run" -l wait -d 'Start although no device is there yet, or is up, and attach when one comes. Without it, at least one configured device has to be there; the others are waited for'
+complete -c pendulum -n "__fish_pendulum_using_subcommand run" -l cleanup -d 'Do not run: remove what an agent that was killed has left on the devices (shaper, filters), and say what it was'
 complete -c pendulum -n "__fish_pendulum_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c pendulum -n "__fish_pendulum_using_subcommand doctor" -l wan -d 'Also look at this network device' -r
 complete -c pendulum -n "__fish_pendulum_using_subcommand doctor" -l listen -d 'Address and port that have to be free' -r

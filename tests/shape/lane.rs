@@ -98,7 +98,7 @@ fn a_killed_agent_leaves_packets_flowing() {
         let mut agent = rig.agent(FILTER);
         agent.stop(libc::SIGKILL, std::time::Duration::from_secs(5)).expect("it dies");
         let agent = rig.agent("mode = \"off\"");
-        assert_eq!(rig.inventory().matches("pdl-").count(), 0);
+        assert_eq!(rig.inventory().matches("pdl-up").count(), 0);
         assert!(agent.stderr().expect("its log").contains("removed what an earlier run had left"));
         stop(agent);
         assert_eq!(rig.inventory(), before);
