@@ -163,6 +163,13 @@ pub(crate) fn put_bfifo(ifindex: u32, handle: u32, parent: u32, limit: u32) -> i
     request(RTM_NEWQDISC, Deed::Replace, &tcmsg(ifindex, handle, parent, 0), &attributes)
 }
 
+/// A leaf that counts packets and makes room for a new one by dropping the oldest.
+pub(crate) fn put_head_drop_fifo(ifindex: u32, handle: u32, parent: u32, limit: u32) -> io::Result<()> {
+    let attributes =
+        Attributes::new().with_text(TCA_KIND, "pfifo_head_drop").with(TCA_OPTIONS, &words(&[limit]));
+    request(RTM_NEWQDISC, Deed::Replace, &tcmsg(ifindex, handle, parent, 0), &attributes)
+}
+
 /// A leaf that counts bytes and takes super-packets (GSO) apart: tbf at a rate that does not bind. `burst` is the
 /// largest packet that it lets pass whole.
 pub(crate) fn put_splitting_fifo(

@@ -1,7 +1,7 @@
 //! One direction's shaper in the kernel: an ifb with htb, and the filter that sends packets there.
 //!
 //! ```text
-//! WAN egress ─ redirect ─► ifb ─ htb ─┬ lane  prio 0, bfifo ┐
+//! WAN egress ─ redirect ─► ifb ─ htb ─┬ lane  prio 0, fifo  ┐
 //!                                     └ data  prio 1, tbf   ┴─► WAN egress, second pass ─► its own qdisc
 //! ```
 //!
@@ -123,8 +123,9 @@ impl Shaping {
     }
 
     fn put_leaves(&self) -> io::Result<()> {
-        let Line { data_bytes, lane_bytes, whole_packet, .. } = self.line;
-        control::put_bfifo(self.ifindex, LANE_LEAF, LANE, lane_bytes)?;
+        let Line { data_bytes, lane_packets, whole_packet, .. } = self.line;
+        // What a newer ACK says stands for the older ones: a lane that overflows must not lose the newest.
+        control::put_head_drop_fifo(self.ifindex, LANE_LEAF, LANE, lane_packets)?;
         let rate = Rate::from_bits_per_second(LEAF_RATE).unwrap_or(self.line.rate);
         match control::put_splitting_fifo(self.ifindex, DATA_LEAF, DATA, data_bytes, whole_packet, rate) {
             // A kernel without tbf: super-packets then wait as one.

@@ -15,8 +15,8 @@ const LEAST_FRAMES: u64 = 4;
 const LANE_PERCENT: u64 = 90;
 /// The lane holds ACKs for so long at the link's rate …
 const LANE_DELAY: Duration = Duration::from_millis(100);
-/// … and never fewer bytes than these.
-const LANE_LEAST: u64 = 8_000;
+/// … and never fewer than these. What does not fit costs the oldest: a long lane only makes a slow link's ACKs late.
+const LANE_LEAST: u64 = 12;
 /// Round trip until one is measured.
 const ROUND_TRIP: Duration = Duration::from_millis(50);
 const ROUND_TRIP_BOUNDS: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1)];
@@ -56,8 +56,8 @@ pub(super) struct Line {
     pub burst: u32,
     /// Size of the data leaf.
     pub data_bytes: u32,
-    /// Size of the ACK leaf.
-    pub lane_bytes: u32,
+    /// Size of the ACK leaf, packets.
+    pub lane_packets: u32,
     /// Largest packet that the data leaf lets pass whole; larger ones are super-packets.
     pub whole_packet: u32,
 }
@@ -72,7 +72,7 @@ impl Line {
             // One frame, and what the timer's latency takes.
             burst: clamped(FRAME + 86 + bytes(0.001)),
             data_bytes: clamped(data_bytes.max(LEAST_FRAMES * FRAME)),
-            lane_bytes: clamped(bytes(LANE_DELAY.as_secs_f64()).max(LANE_LEAST)),
+            lane_packets: clamped((bytes(LANE_DELAY.as_secs_f64()) / ACK_BYTES as u64).max(LANE_LEAST)),
             whole_packet: mtu.max(1_500).saturating_add(100),
         })
     }
@@ -140,7 +140,7 @@ pub(super) fn delta(shape: &Shape, rate: Rate, measured: &Measured) -> u32 {
 
 /// A queued ACK is no carrier if it should have left long ago: twice the time that a full lane takes, and a frame.
 pub(super) fn carrier_age(line: &Line) -> Duration {
-    let bytes = 2.0 * (f64::from(line.lane_bytes) + f64::from(line.burst));
+    let bytes = 2.0 * (f64::from(line.lane_packets) * ACK_BYTES + f64::from(line.burst));
     Duration::from_secs_f64(bytes / line.lane.bytes_per_second()).max(Duration::from_millis(20))
 }
 
@@ -170,7 +170,8 @@ mod tests {
         let line = uplink(&shape(), rates, &Measured::default(), 1500).expect("a line");
         assert_eq!(line.rate, rate("192080bit"));
         // advise: four segments of 1,500 bytes, less than four frames.
-        assert_eq!((line.data_bytes, line.lane_bytes), (6_056, 8_000));
+        // 100 ms at 192,080 bit/s: 2,401 bytes.
+        assert_eq!((line.data_bytes, line.lane_packets), (6_056, 36));
         assert_eq!(line.burst, 1_600 + 24);
         assert_eq!(line.lane, rate("172800bit"));
         let fixed = Shape { buffer: Buffer::Bytes(30_000), ..shape() };
