@@ -7,11 +7,13 @@ mod agent_cpu;
 #[path = "../../tests/support/craft.rs"]
 #[expect(dead_code, reason = "the tests use the rest of it")]
 mod craft;
+mod detector;
 mod frames;
 mod namespaces;
 mod packets;
 mod path;
 mod queue;
+mod replay;
 mod scale;
 mod test_run;
 
@@ -54,6 +56,10 @@ enum Part {
     Scale,
     /// The agent's own processor time.
     Cpu,
+    /// Samples per second through the detector.
+    Detector,
+    /// Speed of `pendulum replay` beside tshark.
+    Replay,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -74,6 +80,10 @@ struct Report {
     scale: Option<scale::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu: Option<agent_cpu::Report>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detector: Option<detector::Report>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replay: Option<replay::Report>,
 }
 
 fn main() -> Result<()> {
@@ -108,6 +118,16 @@ fn main() -> Result<()> {
         let part = agent_cpu::run(&agent()?, 2 * args.seconds)?;
         print_text(args.format, &part.to_string());
         report.cpu = Some(part);
+    }
+    if wanted(Part::Detector) {
+        let part = detector::run();
+        print_text(args.format, &part.to_string());
+        report.detector = Some(part);
+    }
+    if wanted(Part::Replay) {
+        let part = replay::run(&agent()?)?;
+        print_text(args.format, &part.to_string());
+        report.replay = Some(part);
     }
     if args.format == Format::Json {
         println!("{}", serde_json::to_string_pretty(&report)?);

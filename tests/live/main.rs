@@ -52,8 +52,8 @@ fn live_verdicts_are_those_of_a_replay_and_every_reader_gets_the_same_events() {
         );
 
         let replayed = rig.replay(&files, "jsonl");
-        let last = replayed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let last = last.filter(|event| event["event"] == "verdict").last().unwrap();
+        let mut events = replayed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let last = events.rfind(|event| event["event"] == "verdict").unwrap();
         assert_eq!(last["to"], verdict, "replay: {last:#}\nlive: {link:#}");
         let report: Value = serde_json::from_str(&rig.replay(&files, "json")).unwrap();
         let live = shares(&before, &link);
