@@ -17,13 +17,14 @@ fn metrics_and_api_tell_of_the_queue() {
         rig.programs.detach();
         let gateway = rig.lab.gateway();
         let mut command = gateway.command(env!("CARGO_BIN_EXE_pendulum")).expect("a command");
-        command.args(["run", "--wan", WAN_DEVICE, "--listen", LISTEN]);
+        command.args(["run", "--wan", WAN_DEVICE, "--listen", LISTEN, "--downlink-rate", "2400kbit"]);
         let agent = gateway.spawn(command, "agent").expect("the agent starts");
         wait_for(rig);
         let drops_before = rig.root().drops;
         let transfers = rig.two_way(2);
         let mut highest = 0.0f64;
         let mut ack_bytes = 0.0f64;
+        let mut highest_down = 0.0f64;
         rig.finish(transfers, || {
             let state = fetch(rig, "api/v1/state");
             let state: Value = serde_json::from_str(&state).expect("JSON");
@@ -33,8 +34,14 @@ fn metrics_and_api_tell_of_the_queue() {
             assert_eq!(queue["source"], "tracepoint", "{queue}");
             assert_eq!(queue["limit_bytes"], 30_000, "{queue}");
             assert_eq!(queue["qdisc"], "tbf", "{queue}");
+            let down = &state["links"][0]["directions"]["down"]["queue"];
+            if !down.is_null() {
+                assert_eq!((&down["source"], &down["qdisc"]), (&"estimate".into(), &Value::Null), "{down}");
+                highest_down = highest_down.max(down["bytes"].as_f64().expect("a figure"));
+            }
         });
         assert!(highest > 15_000.0, "the highest level seen is {highest}");
+        assert!(highest_down > 3_000.0, "the highest level estimated at the provider is {highest_down}");
         assert!(ack_bytes > 0.0, "no ACK was seen waiting");
         // Histograms and drops are read once a second.
         std::thread::sleep(Duration::from_millis(1500));
@@ -48,8 +55,15 @@ fn metrics_and_api_tell_of_the_queue() {
         assert_eq!(value("pendulum_link_rate_bytes_per_second", &[up]), 24_500.0);
         assert!(value("pendulum_queue_sojourn_seconds_count", &[up, "class=\"data\""]) > 20.0);
         assert!(value("pendulum_queue_sojourn_seconds_count", &[up, "class=\"ack\""]) > 20.0);
+        let down = "direction=\"down\"";
+        assert_eq!(value("pendulum_source_info", &[down, "what=\"queue\"", "source=\"estimate\""]), 1.0);
+        assert_eq!(value("pendulum_source_info", &[down, "what=\"rate\"", "source=\"config\""]), 1.0);
+        assert!(value("pendulum_queue_bytes", &[down]) < 3_000.0, "the link is idle");
+        // What the tracepoint missed is taken over from the qdisc's own count.
         let dropped = f64::from(rig.root().drops - drops_before);
-        assert_eq!(value("pendulum_queue_drops_total", &[up, "reason=\"overlimit\""]), dropped);
+        let told = ["overlimit", "aqm", "ack_filter", "other"]
+            .map(|reason| value("pendulum_queue_drops_total", &[up, &format!("reason=\"{reason}\"")]));
+        assert_eq!(told.iter().sum::<f64>(), dropped, "{told:?}");
         drop(agent);
     });
 }

@@ -161,11 +161,115 @@ impl Bases {
         for end in self.ends.values_mut() {
             for (base, stretch) in end.by_kind.iter_mut().zip(&mut end.stretch) {
                 if busy < NOT_FULL && stretch.count >= STRETCH_ANSWERS {
-                    *base = Some(stretch.ns);
+                    // What came before a change of the route may still be in it: it only rises.
+                    *base = base.map(|base| base.max(stretch.ns));
                     end.confirmed_ns = Some(now_ns);
                 }
                 *stretch = Smallest::default();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: f64 = 1e6;
+    const SECOND: f64 = 1e9;
+
+    /// An answer after `delay_ms`, during which the link was busy for `busy_ms`.
+    fn answer(at_ns: f64, delay_ms: f64, busy_ms: f64) -> Cleared {
+        Cleared {
+            end: [7; 16],
+            at_ns,
+            delay_ns: delay_ms * MS,
+            question_bytes: 66,
+            answer_bytes: 1500,
+            carried: (busy_ms * 300.0) as u64,
+            busy_ns: busy_ms * MS,
+            was_idle: busy_ms == 0.0,
+            queued_ns: 0.0,
+        }
+    }
+
+    #[test]
+    fn a_queue_that_never_drains_is_not_believed() {
+        let mut bases = Bases::default();
+        for i in 0..1000 {
+            // Between 50 and 100 ms of queue, always.
+            let delay = 90.0 + f64::from(i % 50);
+            bases.above(&answer(f64::from(i) * 10.0 * MS, delay, delay));
+        }
+        assert_eq!((bases.trust(), bases.unconfirmed()), (Trust::NeverEmpty, 1000));
+        // A pause reveals the base, and from then on the delay counts from it.
+        let pause = 11.0 * SECOND;
+        for i in 0..5 {
+            bases.above(&answer(pause + f64::from(i) * 10.0 * MS, 40.0, 0.0));
+        }
+        let above = bases.above(&answer(pause + SECOND, 90.0, 90.0));
+        assert_eq!(bases.trust(), Trust::Confirmed);
+        assert!((above - 50.0 * MS).abs() < 1.0, "{above}");
+    }
+
+    #[test]
+    fn a_longer_route_is_noticed_and_a_shorter_one_at_once() {
+        let mut bases = Bases::default();
+        let mut at = 0.0;
+        let mut next = |bases: &mut Bases, delay: f64, busy: f64| {
+            at += 10.0 * MS;
+            bases.above(&answer(at, delay, busy)) / MS
+        };
+        for _ in 0..10 {
+            next(&mut bases, 40.0, 0.0);
+        }
+        // 30 ms more behind an idle link are no queue, once five answers have said so.
+        assert_eq!(next(&mut bases, 70.0, 0.0), 30.0);
+        for _ in 0..10 {
+            next(&mut bases, 70.0, 0.0);
+        }
+        assert_eq!(next(&mut bases, 70.0, 0.0), 0.0);
+        bases.end_stretch(0.5 * SECOND, 0.1);
+        assert_eq!(next(&mut bases, 70.0, 0.0), 0.0, "the old route is not what it falls back to");
+        bases.end_stretch(0.6 * SECOND, 0.1);
+        // Busy, but not full: after a stretch, for a standing queue would have filled the link.
+        for i in 0..20 {
+            assert!(next(&mut bases, 100.0 + f64::from(i), 80.0) >= 30.0);
+        }
+        bases.end_stretch(SECOND, 0.7);
+        assert_eq!(next(&mut bases, 120.0, 90.0), 20.0);
+        // A full link says nothing of that kind.
+        for _ in 0..20 {
+            next(&mut bases, 150.0, 150.0);
+        }
+        bases.end_stretch(2.0 * SECOND, 0.99);
+        assert_eq!(next(&mut bases, 150.0, 150.0), 50.0);
+        assert_eq!(next(&mut bases, 60.0, 60.0), 0.0);
+        assert_eq!(next(&mut bases, 70.0, 60.0), 10.0);
+    }
+
+    #[test]
+    fn minutes_without_an_empty_buffer_make_it_stale() {
+        let mut bases = Bases::default();
+        bases.above(&answer(0.0, 40.0, 0.0));
+        bases.above(&answer(299.0 * SECOND, 140.0, 140.0));
+        assert_eq!(bases.trust(), Trust::Confirmed);
+        bases.above(&answer(320.0 * SECOND, 140.0, 140.0));
+        assert_eq!(bases.trust(), Trust::Stale);
+    }
+
+    #[test]
+    fn little_traffic_bounds_what_can_have_been_queue() {
+        let mut bases = Bases::default();
+        // Never idle, but each answer met at most 3 ms of other traffic.
+        for i in 0..20 {
+            bases.above(&answer(f64::from(i) * 10.0 * MS, 40.0, 3.0));
+        }
+        assert_eq!(bases.trust(), Trust::Confirmed);
+        for i in 20..30 {
+            bases.above(&answer(f64::from(i) * 10.0 * MS, 70.0, 3.0));
+        }
+        let above = bases.above(&answer(300.0 * MS, 70.0, 70.0));
+        assert!(above <= 3.0 * MS, "{above}");
     }
 }
