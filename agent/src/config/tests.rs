@@ -1,5 +1,7 @@
 use std::path::{Path, PathBuf};
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::exit::{Classified, Exit};
 
@@ -215,4 +217,31 @@ fn options_go_to_the_link_they_name() {
         assert_eq!(wrong.resolve(Some(file.clone())).expect_err("ambiguous").exit(), Exit::Usage);
     }
     assert!(Overrides::default().resolve(Some(file)).is_ok());
+}
+
+proptest! {
+    /// A refusal always names the file; whatever is accepted keeps its promises.
+    #[test]
+    fn any_change_to_the_shipped_file_is_judged(
+        at in 0..SHIPPED.len(),
+        removed in 0_usize..40,
+        put in "[ -~\n\u{e4}\u{20ac}]{0,20}",
+    ) {
+        let is_boundary = |place: usize| SHIPPED.is_char_boundary(place);
+        let start = (0..=at).rev().find(|place| is_boundary(*place)).unwrap_or(0);
+        let end = (start + removed..=SHIPPED.len()).find(|place| is_boundary(*place)).unwrap_or(SHIPPED.len());
+        match parse(&format!("{}{put}{}", &SHIPPED[..start], &SHIPPED[end..])) {
+            Ok(config) => {
+                prop_assert!(!config.links.is_empty());
+                prop_assert!(config.links.iter().all(|link| (1..=15).contains(&link.wan.len())));
+            }
+            Err(error) => prop_assert!(error.to_string().starts_with("test.toml:"), "{}", error),
+        }
+    }
+
+    /// The same of text that is nothing at all.
+    #[test]
+    fn any_text_is_refused(text in ".{0,200}") {
+        prop_assert!(parse(&text).is_err());
+    }
 }

@@ -421,8 +421,12 @@ impl LinkTask {
     fn read_programs(&mut self) {
         let Some(loaded) = &self.loaded else { return };
         let started = Instant::now();
-        let running =
-            loaded.programs.programs().into_iter().chain(self.queues.programs()).chain(self.shaper.programs());
+        let running = loaded
+            .programs
+            .programs()
+            .into_iter()
+            .chain(self.queues.programs())
+            .chain(self.shaper.programs());
         self.programs = self.program_totals.observe(running);
         self.maps = loaded.programs.maps().into();
         self.note(Reading::Programs, started, Ok(()));
