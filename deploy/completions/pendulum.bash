@@ -373,13 +373,17 @@ _pendulum() {
             return 0
             ;;
         pendulum__subcmd__top)
-            opts="-h --url --link --redact --no-color --no-colour --help"
+            opts="-h --url --token-file --link --redact --no-color --no-colour --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --url)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --token-file)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

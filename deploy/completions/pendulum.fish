@@ -80,6 +80,7 @@ complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l format -d '
 json\t''"
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -s h -l help -d 'Print help'
 complete -c pendulum -n "__fish_pendulum_using_subcommand top" -l url -d 'The agent, as http://HOST:PORT' -r
+complete -c pendulum -n "__fish_pendulum_using_subcommand top" -l token-file -d 'File with the token that the agent wants (its http.token-file)' -r -F
 complete -c pendulum -n "__fish_pendulum_using_subcommand top" -l link -d 'Link to begin with [default: the first]' -r
 complete -c pendulum -n "__fish_pendulum_using_subcommand top" -l redact -d 'Begin with addresses hidden'
 complete -c pendulum -n "__fish_pendulum_using_subcommand top" -l no-colour -l no-color -d 'No colours, as with NO_COLOR in the environment'

@@ -228,11 +228,28 @@ fn somebody_else_on_the_port_is_no_agent() {
 }
 
 #[test]
+fn an_agent_with_a_token_is_shown_to_who_has_it() {
+    let Some((gateway, _provider)) = gateway("an_agent_with_a_token_is_shown_to_who_has_it") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let (token, config) = (directory.path().join("token"), directory.path().join("pendulum.toml"));
+    std::fs::write(&token, "0123456789abcdef0123456789abcdef\n").unwrap();
+    let text = format!("[http]\ntoken-file = \"{}\"\n[[link]]\nwan = \"wan0\"\n", token.display());
+    std::fs::write(&config, text).unwrap();
+    let _agent = Agent::start(&gateway, &["--config", config.to_str().unwrap()]);
+    let without = Terminal::start(&gateway, (100, 20), "");
+    without.wait_for(&["the agent wants a token", "--token-file"]);
+    drop(without);
+    let with = Terminal::start(&gateway, (100, 20), &format!("--token-file '{}'", token.display()));
+    with.wait_for(&["wan0 on wan0", "▲ up"]);
+}
+
+#[test]
 fn what_cannot_be_shown_is_refused() {
     for (arguments, code, part) in [
         (&["--url", "https://gateway"][..], 64, "ssh -L"),
         (&["--url", "http://gateway:0"][..], 64, "the port is not a number from 1 to 65535"),
         (&[][..], 69, "needs a terminal"),
+        (&["--token-file", "/nonexistent"][..], 66, "/nonexistent"),
     ] {
         let mut command = Command::new(PENDULUM);
         let (ended, out, err) = outcome(command.arg("top").args(arguments).stdin(Stdio::null()));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
-use hyper::header::{ACCEPT, HOST, USER_AGENT};
+use hyper::header::{ACCEPT, AUTHORIZATION, HOST, HeaderValue, USER_AGENT};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
@@ -60,6 +60,8 @@ impl Trouble {
 #[derive(Clone, Debug)]
 pub(super) struct Client {
     address: Address,
+    /// Shown with every request.
+    token: Option<HeaderValue>,
 }
 
 impl Client {
@@ -68,8 +70,8 @@ impl Client {
     /// An answer above this is not one of an agent's.
     const MOST_BYTES: usize = 16 << 20;
 
-    pub(super) fn new(address: Address) -> Self {
-        Self { address }
+    pub(super) fn new(address: Address, token: Option<HeaderValue>) -> Self {
+        Self { address, token }
     }
 
     /// `GET path`, read as JSON.
@@ -91,24 +93,35 @@ impl Client {
     }
 
     async fn get(&self, path: &str, accept: &str) -> Result<Body, Trouble> {
-        let request = Request::get(self.address.target(path))
+        let mut request = Request::get(self.address.target(path))
             .header(HOST, self.address.authority())
             .header(ACCEPT, accept)
             .header(USER_AGENT, concat!("pendulum-top/", env!("CARGO_PKG_VERSION")))
             .body(Empty::<Bytes>::new())
             .map_err(|error| Trouble::new(format!("{path} cannot be asked for: {error}"), "check the URL"))?;
+        if let Some(token) = &self.token {
+            request.headers_mut().insert(AUTHORIZATION, token.clone());
+        }
         let response = timeout(Self::PATIENCE, self.send(request)).await.map_err(|_| Trouble::silent())??;
         match response.status() {
             StatusCode::OK => Ok(Body { body: response.into_body() }),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(Trouble::new(
-                "the agent wants a token",
-                "use an SSH tunnel to its loopback address, or ask who runs it",
+                if self.token.is_some() {
+                    "this is not the agent's token"
+                } else {
+                    "the agent wants a token"
+                },
+                "give the content of its http.token-file with --token-file",
             )),
             StatusCode::NOT_FOUND => {
                 Err(Trouble { unknown_path: true, ..Trouble::not_an_agent(format!("{path}: not found")) })
             }
             status => {
-                Err(Trouble::new(format!("{path} is answered with {status}"), "its log should tell why"))
+                let mut body = Body { body: response.into_body() };
+                let why =
+                    body.next().await.ok().flatten().and_then(|part| refusal(&part)).unwrap_or_default();
+                let reason = format!("{path} is answered with {status}{why}");
+                Err(Trouble::new(reason, "the agent's log may tell more."))
             }
         }
     }
@@ -124,6 +137,13 @@ impl Client {
             if error.is_parse() { Trouble::not_an_agent(error) } else { Trouble::broken(&error) }
         })
     }
+}
+
+/// An agent's own words on why it does not answer as asked (docs/api.md).
+fn refusal(body: &[u8]) -> Option<String> {
+    let answer: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let word = |name: &str| answer["error"][name].as_str();
+    Some(format!(": {}; {}", word("reason")?, word("remedy")?))
 }
 
 /// An answer on its way.

@@ -10,7 +10,6 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::exit::Exit;
 
-use super::address::Address;
 use super::client::{Client, Trouble};
 use super::sse::{Event, Reader};
 use super::wire::{Flows, Link, State, Tick};
@@ -54,13 +53,13 @@ impl Feed {
     ///
     /// # Errors
     /// The system gives no thread.
-    pub(super) fn start(address: Address, wish: Wish) -> io::Result<Self> {
+    pub(super) fn start(client: Client, wish: Wish) -> io::Result<Self> {
         let (sender, news) = mpsc::channel();
         let (wish, wished) = watch::channel(wish);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         std::thread::Builder::new().name("feed".to_owned()).spawn(move || {
             runtime.block_on(async {
-                let asking = Asking { client: Client::new(address), news: sender.clone(), wished };
+                let asking = Asking { client, news: sender.clone(), wished };
                 tokio::select! {
                     () = asking.run() => {}
                     () = told_to_end() => {

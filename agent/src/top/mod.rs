@@ -16,15 +16,18 @@ mod view;
 mod wire;
 
 use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::TryRecvError;
 use std::time::Duration;
 
+use hyper::header::HeaderValue;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event;
 
 use crate::exit::{Exit, Failure};
 use address::Address;
+use client::Client;
 use draw::Palette;
 use feed::{Feed, News};
 use view::View;
@@ -39,6 +42,9 @@ pub(crate) struct Options {
     /// The agent, as http://HOST:PORT
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9924")]
     url: Address,
+    /// File with the token that the agent wants (its http.token-file)
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// Link to begin with [default: the first]
     #[arg(long, value_name = "NAME")]
     link: Option<String>,
@@ -55,6 +61,7 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// Runs until the user leaves, or a signal ends it.
 pub(crate) fn top(options: &Options) -> Result<ExitCode, Failure> {
+    let token = options.token_file.as_deref().map(read_token).transpose()?;
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return Err(Failure::new(
             Exit::Unavailable,
@@ -64,8 +71,9 @@ pub(crate) fn top(options: &Options) -> Result<ExitCode, Failure> {
             ),
         ));
     }
+    let client = Client::new(options.url.clone(), token);
     let view = View::new(&options.url, options.link.clone(), options.redact);
-    let feed = Feed::start(options.url.clone(), view.wish()).map_err(|error| {
+    let feed = Feed::start(client, view.wish()).map_err(|error| {
         Failure::new(Exit::Os, format!("cannot start the thread that asks the agent: {error}"))
     })?;
     let no_colour = options.no_colour || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -131,6 +139,22 @@ fn watch(
             return Ok(());
         }
     }
+}
+
+/// The header that shows the token.
+fn read_token(file: &Path) -> Result<HeaderValue, Failure> {
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        Failure::new(Exit::NoInput, format!("--token-file {}: {error}; name a readable file", file.display()))
+    })?;
+    let mut header = HeaderValue::try_from(format!("Bearer {}", text.trim())).map_err(|_| {
+        let file = file.display();
+        Failure::new(
+            Exit::Data,
+            format!("--token-file {file}: holds no token: one line of visible ASCII characters"),
+        )
+    })?;
+    header.set_sensitive(true);
+    Ok(header)
 }
 
 fn broken_terminal(error: io::Error) -> Failure {
