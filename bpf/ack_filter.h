@@ -199,9 +199,10 @@ static __always_inline void note_newest(struct pendulum_ack_state *state, const 
 	}
 }
 
-/* The ACK goes into the queue: its serial number. */
+/* The ACK goes into the queue: its serial number. A duplicate is no carrier: rewritten, it would be one no
+ * more. */
 static __always_inline __u32 note_passed(struct pendulum_ack_state *state, const struct ack_packet *p,
-					 __u64 now)
+					 __u32 fate, __u64 now)
 {
 	/* With nothing pending for the one before, what is withheld counts anew. */
 	if (!(state->flags & PENDULUM_ACK_PENDING))
@@ -213,7 +214,7 @@ static __always_inline __u32 note_passed(struct pendulum_ack_state *state, const
 	state->queued_ns = now;
 	state->layout = p->layout;
 	state->tos = p->tos;
-	if (p->obstacle == NO_OBSTACLE) {
+	if (p->obstacle == NO_OBSTACLE && fate != PENDULUM_ACK_PASSED_DUPLICATE) {
 		state->flags |= PENDULUM_ACK_PLAIN;
 	} else {
 		state->flags &= ~PENDULUM_ACK_PLAIN;

@@ -157,7 +157,7 @@ fn without_a_known_carrier_nothing_is_withheld() {
         return;
     }
     let mut filter = Filter::new(LinkLayer::Ethernet);
-    let mut expect = |filter: &mut Filter, number: u32, fate: &str| {
+    let expect = |filter: &mut Filter, number: u32, fate: &str| {
         let (packet, found) = filter.fate_of(|filter| filter.arrive(&ethernet(&ack(number))));
         assert_eq!(found, [fate], "ACK {number}");
         packet

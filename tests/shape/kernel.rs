@@ -179,19 +179,13 @@ impl Filter {
         (verdict, out, SkBuff::read(&context_out))
     }
 
-    /// Times each fate came about, those that did.
-    pub(crate) fn fates(&self) -> Vec<(&'static str, &'static str, u64)> {
-        let counts = self.programs.counts().expect("readable");
-        let named = FATES.into_iter().zip(counts.acks).filter(|(_, count)| *count > 0);
-        named.map(|((action, reason), count)| (action, reason, count)).collect()
-    }
-
     /// What the next deed adds to the fates: one of them, as a rule.
     pub(crate) fn fate_of<T>(&mut self, deed: impl FnOnce(&mut Self) -> T) -> (T, Vec<String>) {
         let before = self.programs.counts().expect("readable").acks;
         let result = deed(self);
         let after = self.programs.counts().expect("readable").acks;
-        let changed = FATES.into_iter().zip(before.iter().zip(after)).filter(|(_, (before, after))| *before != after);
+        let changed =
+            FATES.into_iter().zip(before.iter().zip(after)).filter(|(_, (before, after))| *before != after);
         (result, changed.map(|((action, reason), _)| format!("{action} {reason}")).collect())
     }
 }

@@ -2,5 +2,11 @@
 //!
 //! Needs root.
 
+#[path = "../support/craft.rs"]
+#[expect(dead_code, reason = "shared with tests that need all of it")]
+mod craft;
+mod decisions;
+mod kernel;
 mod lane;
+mod random;
 mod rig;

@@ -42,7 +42,13 @@ pub(crate) fn link(name: &str) -> LinkSnapshot {
         tick: Arc::new(tick(7)),
         unsent: Arc::new(unsent()),
         degraded: Arc::new(["the uplink's queue is read by netlink; load BTF".to_owned()]),
-        shape: crate::shape::ShapeSnapshot::default(),
+        shape: crate::shape::ShapeSnapshot {
+            state: crate::shape::ShapeState::Enforcing,
+            ack_filter: "static",
+            delta: 6,
+            lines: [Some((9_800_000, 60_000)), None],
+            ..crate::shape::ShapeSnapshot::default()
+        },
         readings: [ReadingHealth { failures: 2, ok: true, took: Duration::from_millis(4) }; 4],
     }
 }

@@ -111,6 +111,9 @@ pub(crate) struct DemoArgs {
     /// The rules it loads.
     #[arg(long, value_name = "DIR", default_value = "dashboards/rules", requires = "prometheus")]
     rules: PathBuf,
+    /// Only compare: upload and download on the link as it is, then with the agent shaping it.
+    #[arg(long, conflicts_with_all = ["keep", "prometheus", "listen"])]
+    shape: bool,
     /// No colours, as with NO_COLOR in the environment.
     #[arg(long, visible_alias = "no-color")]
     no_colour: bool,
@@ -124,6 +127,7 @@ impl DemoArgs {
             listen: self.listen,
             keep: self.keep,
             prometheus: self.prometheus.map(|program| PrometheusOptions { program, rules: self.rules }),
+            shape: self.shape,
             no_colour: self.no_colour,
             interrupt,
         }

@@ -16,6 +16,7 @@ mod plan;
 mod reading;
 mod screen;
 mod session;
+mod shaped;
 mod style;
 mod table;
 mod view;
@@ -52,6 +53,8 @@ pub struct DemoOptions {
     pub keep: bool,
     /// Run a Prometheus beside the agent, and show which alerts fire.
     pub prometheus: Option<PrometheusOptions>,
+    /// Only compare the link as it is with the link that the agent shapes.
+    pub shape: bool,
     /// No colours, whatever the terminal can do.
     pub no_colour: bool,
     /// Stops the demo.
@@ -73,6 +76,9 @@ impl DemoOptions {
 pub fn run(options: &DemoOptions) -> Result<(), DemoError> {
     if !options.agent.is_file() {
         return Err(DemoError::NoAgent { path: options.agent.clone() });
+    }
+    if options.shape {
+        return shaped::run(options);
     }
     let plan = Plan::new(options.total.unwrap_or(Plan::USUAL).max(Plan::SHORTEST));
     let mut display = Display::new(options.no_colour);
