@@ -10,6 +10,8 @@ packages_for() {
     test) echo iproute2 iperf3 iputils-ping ethtool procps tcpdump tshark curl bpftool tmux strace systemd ;;
     # musl-tools, llvm-19: static binaries; qemu-user-static runs those for arm64 here. mmdebstrap: the chroot of the package test.
     package) echo dpkg-dev binutils musl-tools llvm-19 mmdebstrap qemu-user-static ;;
+    # The browser that looks at the live page, and letters to write it in.
+    page) echo chromium fonts-dejavu-core ;;
     lint) echo clang-format-19 shellcheck ;;
     # kmod: depmod. The rest of the guest's tools come with "test" and are copied from this machine.
     vm) echo qemu-system-x86 busybox-static kmod ;;

@@ -93,6 +93,12 @@ run_tests() {
         need_prometheus
         ;;
     esac
+    case " ${chosen[*]} " in
+    *" page "*)
+        need_packages page
+        need_npm || say "dev: no npm: the live page's bundle is not compared with its sources"
+        ;;
+    esac
     [ "$(id -u)" -eq 0 ] || say "dev: not root: the tests that need namespaces or BPF will be skipped"
     begin_count
     for group in "${chosen[@]}"; do
