@@ -88,7 +88,7 @@ impl Pair {
         inside(&self.gateway, || {
             let mut stream = TcpStream::connect_timeout(&LISTEN, Duration::from_secs(2))?;
             stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-            write!(stream, "GET {path} HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n\r\n")?;
+            write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
             let mut answer = String::new();
             stream.read_to_string(&mut answer)?;
             let (head, body) = answer.split_once("\r\n\r\n").context("an HTTP answer has a head")?;
