@@ -70,7 +70,7 @@ fn equal_large_buffers_lock_the_uplink() {
         evidence.figures.iter().find(|figure| figure.name == "lost_bytes_per_second").expect("the loss");
     // The download gets less than half of 300,000 B/s (000 Fig. 1: about the upload's 24,500).
     assert!(lost.value > 150_000.0 && lost.value < 300_000.0, "{}", lost.value);
-    assert!(evidence.reason.contains("loses"), "{}", evidence.reason);
+    assert!(evidence.reason.contains("stays unused"), "{}", evidence.reason);
 }
 
 #[test]

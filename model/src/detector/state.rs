@@ -48,7 +48,7 @@ pub struct State {
     pub queue_correlation: Option<f64>,
     /// Lag at which the queues are most opposed (001 Fig. 9), seconds, to 0.1 s: positive if the downlink follows.
     pub queue_lag_s: Option<f64>,
-    /// `r = X_d/X_u` within the horizon.
+    /// `r = X_d/X_u` within the horizon, while bulk data goes both ways: of one-way traffic it says nothing.
     pub throughput_ratio: Option<f64>,
     /// Round-trip time, seconds.
     pub round_trip_s: Option<f64>,
@@ -111,7 +111,7 @@ impl Detector {
             swing_period_s: self.swing.period_since(start),
             queue_correlation: recent.queues.correlation(),
             queue_lag_s: self.history.opposition_lag(start),
-            throughput_ratio: recent.throughput_ratio(),
+            throughput_ratio: recent.throughput_ratio().filter(|_| self.is_two_way()),
             round_trip_s: self.round_trip,
             base_round_trip_s: self.base_round_trip(),
             directions,
@@ -135,6 +135,10 @@ impl Detector {
             .propagation
             .or(base.map(|seconds| Known { value: seconds / 2.0, provenance: Provenance::Learnt }));
         link.setting()?.ok().map(|setting| refined::predict(&setting))
+    }
+
+    fn is_two_way(&self) -> bool {
+        Direction::ALL.into_iter().all(|x| self.activity[x].bulk)
     }
 
     fn direction_state(&self, x: Direction, recent: &crate::history::Totals) -> DirectionState {
