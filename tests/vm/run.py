@@ -81,7 +81,7 @@ def run_suite(kernel, base, suite, programs, logs):
     return cell
 
 
-def run_command(name, command, limit_s, logs):
+def run_command(name, command, limit_s, logs, virtual_time):
     """Boots one guest for one shell command, prints what it prints, and returns its exit status."""
     programs = suites.build_programs()
     kernel = kernels.fetch(name, whisper)
@@ -96,11 +96,13 @@ def run_command(name, command, limit_s, logs):
             suites.add_command(archive, command, programs, Path(work))
             archive.close()
         whisper(f"booting {kernel.release} for: {command}")
-        outcome = qemu.boot(kernel.image, image, log, console, limit_s, virtual_time=True)
+        outcome = qemu.boot(kernel.image, image, log, console, limit_s, virtual_time)
     lines = qemu.read(log).splitlines()
     print("\n".join(line for line in lines if not line.startswith((qemu.START, qemu.END))))
     if outcome.problem:
         sys.exit(f"vm: {outcome.problem}; the guest's output is in {log} and {console}")
+    if outcome.status:
+        whisper("the end of the guest's console:\n" + "\n".join(qemu.read(console).splitlines()[-TAIL_LINES:]))
     whisper(f"{outcome.wall_s:.0f} s in all, exit status {outcome.status}")
     return outcome.status
 
@@ -179,6 +181,7 @@ def parse_arguments():
     parser.add_argument("--skip-missing", action="store_true", help="a kernel that cannot be fetched is skipped, not failed")
     parser.add_argument("--run", metavar="COMMAND", help="boot one kernel for this shell command; it finds pendulum and pendulum-lab")
     parser.add_argument("--limit", type=int, default=7200, metavar="S", help="cut the command of --run off after so long [7200]")
+    parser.add_argument("--real-time", action="store_true", help="the clock of --run is this machine's, not a count of instructions")
     parser.add_argument("--list", action="store_true", help="print the kernels and suites, and stop")
     return parser.parse_args()
 
@@ -190,7 +193,7 @@ def main():
     if arguments.run:
         if len(arguments.kernels) != 1:
             sys.exit("vm: --run takes exactly one kernel, such as 6.12")
-        return run_command(arguments.kernels[0], arguments.run, arguments.limit, arguments.logs)
+        return run_command(arguments.kernels[0], arguments.run, arguments.limit, arguments.logs, not arguments.real_time)
     table = suites.load()
     if arguments.list:
         list_table(table)

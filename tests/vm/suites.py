@@ -15,6 +15,12 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
 
+COMMAND_SUITE = """\
+{ { bash /command.sh; echo $? >/status; } 2>&1 >&3 3>&- | cat >/dev/ttyS0; } 3>&1 | cat
+exit "$(cat /status)"
+"""
+
+
 class SuiteError(Exception):
     """The table is wrong, or a suite's programs do not build."""
 
@@ -85,7 +91,9 @@ def add_command(archive, command, programs, work):
         archive.data(f"/usr/bin/{program.name}", stripped(program, work), 0o755)
         for library in initramfs.libraries(program):
             archive.file(library)
-    archive.data("/suite.sh", f"cd /root\n{command}\n", 0o755)
+    archive.data("/command.sh", f"cd /root\n{command}\n", 0o755)
+    # Pipes: on the serial line, which is a terminal, programs would draw. What they say beside their output goes to the console.
+    archive.data("/suite.sh", COMMAND_SUITE, 0o755)
 
 
 def parse_artifacts(suite, lines):
