@@ -15,6 +15,8 @@ use crate::top::wire::{Direction, Link};
 
 /// Eighths of a cell, filled from below.
 const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+/// Without a limit, a graph is at least so high: a few segments are no full buffer.
+const LEAST_SCALE: f64 = 12_000.0;
 /// Stands for pure ACKs where there is no colour.
 const ACK_GLYPH: &str = "░";
 
@@ -81,7 +83,7 @@ fn draw(
     let limit = queue.and_then(|queue| queue.limit_bytes);
     let highest = levels.iter().flatten().map(|level| f64::from(level.total())).fold(0.0, f64::max);
     // An estimate may go beyond the limit; a queue without one fills the graph with its highest level.
-    let scale = limit.unwrap_or(0.0).max(highest).max(1.0);
+    let scale = limit.unwrap_or(LEAST_SCALE).max(highest).max(1.0);
     let mut words = vec![Span::styled(name.to_owned(), styles[1].patch(palette.strong()))];
     let mut say = |text: String| words.push(Span::raw(text));
     match queue {
