@@ -1,5 +1,7 @@
 //! The task of one link: keeps its programs on its device, reads them, publishes what they tell.
 
+mod readings;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,7 +11,7 @@ use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
 
 use super::judge::Judge;
-use super::meter::{Counted, Meter};
+use super::meter::Meter;
 use super::programs::ProgramTotals;
 use super::queues::Queues;
 use super::report::{hooks, snapshot};
@@ -20,7 +22,7 @@ use crate::bpf::{self, BpfError, LinkPrograms, LoadOptions, MapFill, ProgramStat
 use crate::config::{Active, IngressHook, Link};
 use crate::journal::Journal;
 use crate::net::{Device, DeviceProblem, Devices, LinkLayer};
-use crate::shape::{self, Measured, Shaper};
+use crate::shape::{self, Shaper};
 use crate::snapshot::{DeviceState, Hooks, LinkSnapshot, Reading, ReadingHealth};
 
 /// Rhythm of reading the counters.
@@ -364,90 +366,6 @@ impl LinkTask {
             flows: std::mem::take(&mut self.swept).then_some(&*sweep),
         });
         self.queues.forget_fresh();
-    }
-
-    fn read_counters(&mut self) {
-        let Some(loaded) = &self.loaded else { return };
-        let started = Instant::now();
-        let read = loaded
-            .programs
-            .counters()
-            .and_then(|counters| Ok(Counted { counters, stats: loaded.programs.stats()? }));
-        let counted = self.note(Reading::Counters, started, read);
-        if let Some(counted) = counted {
-            self.meter.observe(started, counted);
-            self.samples += 1;
-        }
-    }
-
-    fn read_flows(&mut self) {
-        let Some(loaded) = &mut self.loaded else { return };
-        let started = Instant::now();
-        // Before the table, see `Sweeper::sweep`.
-        let promoted = self.meter.promoted();
-        let read = loaded.programs.flows().and_then(|table| {
-            let ended = self.sweeper.sweep(started, promoted, table);
-            let removed = loaded.programs.remove_flows(&ended)?;
-            self.sweeper.removed(removed);
-            if self.ticks.is_multiple_of(TICKS_PER_SWEEP * SWEEPS_PER_NURSERY) {
-                loaded.programs.nursery()?;
-            }
-            Ok(())
-        });
-        self.swept = self.note(Reading::Flows, started, read).is_some();
-        self.evictions.tell(self.sweeper.latest().evicted, started, &self.config);
-    }
-
-    fn read_queues(&mut self) {
-        let started = Instant::now();
-        self.queues.follow_shaper(&self.config, &self.devices.borrow());
-        let read = self.queues.sweep(&self.sweeper.latest());
-        self.note(Reading::Queues, started, read);
-    }
-
-    fn read_shaper(&mut self) {
-        let totals = self.meter.totals();
-        let sweep = self.sweeper.latest();
-        let measured = Measured::of(&sweep, &totals.counters);
-        let moved =
-            self.shaper.tick(Instant::now(), measured, shape::Reading::of(&sweep, &self.meter.recent_rtt()));
-        if let Some(hooks) = self.loaded.as_ref().and_then(|loaded| loaded.hooks.as_ref())
-            && moved
-        {
-            self.follow_queue(hooks.ifindex);
-        }
-    }
-
-    fn read_programs(&mut self) {
-        let Some(loaded) = &self.loaded else { return };
-        let started = Instant::now();
-        let running = loaded
-            .programs
-            .programs()
-            .into_iter()
-            .chain(self.queues.programs())
-            .chain(self.shaper.programs());
-        self.programs = self.program_totals.observe(running);
-        self.maps = loaded.programs.maps().into();
-        self.note(Reading::Programs, started, Ok(()));
-    }
-
-    /// Keeps account of a reading; a failure is told once, not ten times a second.
-    fn note<T>(&mut self, reading: Reading, started: Instant, read: Result<T, BpfError>) -> Option<T> {
-        let health = &mut self.readings[reading as usize];
-        let was_ok = health.ok || health.failures == 0;
-        health.took = started.elapsed();
-        health.ok = read.is_ok();
-        match read {
-            Ok(value) => Some(value),
-            Err(error) => {
-                health.failures += 1;
-                if was_ok {
-                    warn!(link = self.config.name, reading = reading.name(), "{}", crate::bpf::chain(&error));
-                }
-                None
-            }
-        }
     }
 
     fn publish(&self) {

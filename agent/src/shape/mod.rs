@@ -7,9 +7,11 @@
 mod device;
 mod evidence;
 mod guard;
+mod leftovers;
 mod plan;
 mod readings;
 mod snapshot;
+mod upkeep;
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -22,11 +24,12 @@ use crate::bpf::abi::{self, pendulum_shape_control};
 use crate::bpf::{self, BpfError, ShapeHook, ShapePrograms};
 use crate::config::{AckFilter, Shape, ShapeMode};
 use crate::net::control;
-use crate::net::{Device, Devices, LinkLayer, QdiscTree};
+use crate::net::{Device, LinkLayer, QdiscTree};
 use device::{LANE_PRIORITY, Shaping, Way};
 use evidence::{AbTest, Outcome};
 
 pub use evidence::{Comparison, Reading, Turn};
+pub use leftovers::{remove_leftovers, remove_orphans, shaped_devices};
 pub use plan::Measured;
 pub use snapshot::{FATES, ShapeSnapshot, ShapeState};
 
@@ -237,84 +240,6 @@ impl Shaper {
         info!(link = self.link, "shaping ended; the device is as it was");
     }
 
-    /// The link's rates are others now (configuration, or learnt). The queue keeps what it holds.
-    pub fn set_rates(&mut self, rates: [Option<Rate>; 2]) {
-        if rates == self.rates {
-            return;
-        }
-        self.rates = rates;
-        self.resize(true);
-        self.tell_kernel();
-    }
-
-    /// Once a second: reads what was done, follows what is measured, goes on with the comparison. Whether the queue
-    /// stands on another device now.
-    pub fn tick(&mut self, now: Instant, measured: Measured, reading: Reading) -> bool {
-        self.measured = measured;
-        let Some(active) = &mut self.active else { return false };
-        match active.programs.counts() {
-            Ok(counts) => active.counts = counts,
-            Err(error) => warn!(link = self.link, "{}", bpf::chain(&error)),
-        }
-        if now.duration_since(active.resized) >= RESIZE {
-            active.resized = now;
-            self.resize(false);
-        }
-        let moved = self.take_turns(now, reading);
-        self.tell_kernel();
-        moved
-    }
-
-    fn take_turns(&mut self, now: Instant, reading: Reading) -> bool {
-        let Some(active) = &mut self.active else { return false };
-        let Some(test) = &mut active.test else { return false };
-        if !test.observe(now, reading) {
-            return false;
-        }
-        let shapes = test.shapes();
-        let comparison = test.comparison();
-        if comparison.outcome != active.told {
-            active.told = comparison.outcome;
-            let statement = comparison.statement();
-            match comparison.outcome {
-                Outcome::Hurts | Outcome::NoDifference => {
-                    warn!(link = self.link, "{statement}; consider mode = \"off\", or another rate-percent");
-                }
-                Outcome::Helps | Outcome::Undecided => info!(link = self.link, "{statement}"),
-            }
-        }
-        if !shapes {
-            active.quiesce(&self.settings, &self.measured);
-        } else if let Err(error) = active.redirect(true) {
-            warn!(link = self.link, "cannot redirect packets again: {error}");
-        }
-        true
-    }
-
-    fn resize(&mut self, now: bool) {
-        let Some(active) = &mut self.active else { return };
-        let mtu = active.mtu;
-        let lines = [
-            plan::uplink(&self.settings, self.rates, &self.measured, mtu),
-            plan::downlink(&self.settings, self.rates, &self.measured, mtu),
-        ];
-        for (shaping, line) in [&mut active.uplink, &mut active.downlink].into_iter().zip(lines) {
-            let (Some(shaping), Some(line)) = (shaping, line) else { continue };
-            if !(now && line != *shaping.line() || line.differs(shaping.line())) {
-                continue;
-            }
-            match shaping.change(line) {
-                Ok(()) => info!(
-                    link = self.link,
-                    rate = %line.rate,
-                    buffer_bytes = line.data_bytes,
-                    "the shaper follows the link"
-                ),
-                Err(error) => warn!(link = self.link, "cannot change the shaper: {error}"),
-            }
-        }
-    }
-
     fn tell_kernel(&mut self) {
         let Some(active) = &mut self.active else { return };
         if let Err(error) = active.tell_kernel(&self.settings, self.rates, &self.measured, active.filter) {
@@ -455,32 +380,4 @@ impl Drop for Active {
             let _ = control::remove_clsact(self.wan);
         }
     }
-}
-
-/// Removes what earlier runs have left for a device when they were killed. Answers what was removed.
-///
-/// # Errors
-/// The kernel refuses.
-pub fn remove_leftovers(device: &Device) -> Result<Vec<String>, ShapeError> {
-    let mut removed = bpf::remove_shape_leftovers(&device.name);
-    let failed =
-        |source| ShapeError::Kernel { step: "remove the shaper of", device: device.name.clone(), source };
-    removed.extend(device::remove_leftovers(device.index, &device.name).map_err(failed)?);
-    Ok(removed)
-}
-
-/// Removes shapers whose WAN device is gone. Answers what was removed.
-///
-/// # Errors
-/// The kernel refuses.
-pub fn remove_orphans(devices: &Devices) -> io::Result<Vec<String>> {
-    device::remove_orphans(|wan| devices.by_name(wan).is_some())
-}
-
-/// The WAN devices for which shapers of ours stand, running or left behind.
-///
-/// # Errors
-/// Route netlink does not answer.
-pub fn shaped_devices() -> io::Result<Vec<String>> {
-    device::shaped_devices()
 }

@@ -1,0 +1,97 @@
+//! What a link's task reads from the kernel, each part in its own rhythm.
+
+use std::time::Instant;
+
+use tracing::warn;
+
+use super::{LinkTask, SWEEPS_PER_NURSERY, TICKS_PER_SWEEP};
+use crate::bpf::BpfError;
+use crate::run::meter::Counted;
+use crate::shape::{self, Measured};
+use crate::snapshot::Reading;
+
+impl LinkTask {
+    pub(super) fn read_counters(&mut self) {
+        let Some(loaded) = &self.loaded else { return };
+        let started = Instant::now();
+        let read = loaded
+            .programs
+            .counters()
+            .and_then(|counters| Ok(Counted { counters, stats: loaded.programs.stats()? }));
+        let counted = self.note(Reading::Counters, started, read);
+        if let Some(counted) = counted {
+            self.meter.observe(started, counted);
+            self.samples += 1;
+        }
+    }
+
+    pub(super) fn read_flows(&mut self) {
+        let Some(loaded) = &mut self.loaded else { return };
+        let started = Instant::now();
+        // Before the table, see `Sweeper::sweep`.
+        let promoted = self.meter.promoted();
+        let read = loaded.programs.flows().and_then(|table| {
+            let ended = self.sweeper.sweep(started, promoted, table);
+            let removed = loaded.programs.remove_flows(&ended)?;
+            self.sweeper.removed(removed);
+            if self.ticks.is_multiple_of(TICKS_PER_SWEEP * SWEEPS_PER_NURSERY) {
+                loaded.programs.nursery()?;
+            }
+            Ok(())
+        });
+        self.swept = self.note(Reading::Flows, started, read).is_some();
+        self.evictions.tell(self.sweeper.latest().evicted, started, &self.config);
+    }
+
+    pub(super) fn read_queues(&mut self) {
+        let started = Instant::now();
+        self.queues.follow_shaper(&self.config, &self.devices.borrow());
+        let read = self.queues.sweep(&self.sweeper.latest());
+        self.note(Reading::Queues, started, read);
+    }
+
+    pub(super) fn read_shaper(&mut self) {
+        let totals = self.meter.totals();
+        let sweep = self.sweeper.latest();
+        let measured = Measured::of(&sweep, &totals.counters);
+        let moved =
+            self.shaper.tick(Instant::now(), measured, shape::Reading::of(&sweep, &self.meter.recent_rtt()));
+        if let Some(hooks) = self.loaded.as_ref().and_then(|loaded| loaded.hooks.as_ref())
+            && moved
+        {
+            self.follow_queue(hooks.ifindex);
+        }
+    }
+
+    pub(super) fn read_programs(&mut self) {
+        let Some(loaded) = &self.loaded else { return };
+        let started = Instant::now();
+        let running = loaded
+            .programs
+            .programs()
+            .into_iter()
+            .chain(self.queues.programs())
+            .chain(self.shaper.programs());
+        self.programs = self.program_totals.observe(running);
+        self.maps = loaded.programs.maps().into();
+        self.note(Reading::Programs, started, Ok(()));
+    }
+
+    /// Keeps account of a reading; a failure is told once, not ten times a second.
+    fn note<T>(&mut self, reading: Reading, started: Instant, read: Result<T, BpfError>) -> Option<T> {
+        let health = &mut self.readings[reading as usize];
+        let was_ok = health.ok || health.failures == 0;
+        health.took = started.elapsed();
+        health.ok = read.is_ok();
+        match read {
+            Ok(value) => Some(value),
+            Err(error) => {
+                health.failures += 1;
+                if was_ok {
+                    warn!(link = self.config.name, reading = reading.name(), "{}", crate::bpf::chain(&error));
+                }
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! A shaper that runs: it follows the link, and takes its turns in a comparison.
+
+use std::time::Instant;
+
+use pendulum_model::rate::Rate;
+use tracing::{info, warn};
+
+use super::{Measured, Outcome, RESIZE, Reading, Shaper, plan};
+use crate::bpf;
+
+impl Shaper {
+    /// The link's rates are others now (configuration, or learnt). The queue keeps what it holds.
+    pub fn set_rates(&mut self, rates: [Option<Rate>; 2]) {
+        if rates == self.rates {
+            return;
+        }
+        self.rates = rates;
+        self.resize(true);
+        self.tell_kernel();
+    }
+
+    /// Once a second: reads what was done, follows what is measured, goes on with the comparison. Whether the queue
+    /// stands on another device now.
+    pub fn tick(&mut self, now: Instant, measured: Measured, reading: Reading) -> bool {
+        self.measured = measured;
+        let Some(active) = &mut self.active else { return false };
+        match active.programs.counts() {
+            Ok(counts) => active.counts = counts,
+            Err(error) => warn!(link = self.link, "{}", bpf::chain(&error)),
+        }
+        if now.duration_since(active.resized) >= RESIZE {
+            active.resized = now;
+            self.resize(false);
+        }
+        let moved = self.take_turns(now, reading);
+        self.tell_kernel();
+        moved
+    }
+
+    fn take_turns(&mut self, now: Instant, reading: Reading) -> bool {
+        let Some(active) = &mut self.active else { return false };
+        let Some(test) = &mut active.test else { return false };
+        if !test.observe(now, reading) {
+            return false;
+        }
+        let shapes = test.shapes();
+        let comparison = test.comparison();
+        if comparison.outcome != active.told {
+            active.told = comparison.outcome;
+            let statement = comparison.statement();
+            match comparison.outcome {
+                Outcome::Hurts | Outcome::NoDifference => {
+                    warn!(link = self.link, "{statement}; consider mode = \"off\", or another rate-percent");
+                }
+                Outcome::Helps | Outcome::Undecided => info!(link = self.link, "{statement}"),
+            }
+        }
+        if !shapes {
+            active.quiesce(&self.settings, &self.measured);
+        } else if let Err(error) = active.redirect(true) {
+            warn!(link = self.link, "cannot redirect packets again: {error}");
+        }
+        true
+    }
+
+    fn resize(&mut self, now: bool) {
+        let Some(active) = &mut self.active else { return };
+        let mtu = active.mtu;
+        let lines = [
+            plan::uplink(&self.settings, self.rates, &self.measured, mtu),
+            plan::downlink(&self.settings, self.rates, &self.measured, mtu),
+        ];
+        for (shaping, line) in [&mut active.uplink, &mut active.downlink].into_iter().zip(lines) {
+            let (Some(shaping), Some(line)) = (shaping, line) else { continue };
+            if !(now && line != *shaping.line() || line.differs(shaping.line())) {
+                continue;
+            }
+            match shaping.change(line) {
+                Ok(()) => info!(
+                    link = self.link,
+                    rate = %line.rate,
+                    buffer_bytes = line.data_bytes,
+                    "the shaper follows the link"
+                ),
+                Err(error) => warn!(link = self.link, "cannot change the shaper: {error}"),
+            }
+        }
+    }
+}
