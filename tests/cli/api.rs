@@ -184,7 +184,10 @@ fn hostile_requests_are_answered_and_do_no_harm() {
     };
     for (request, status) in [
         (r"printf 'nonsense\r\n\r\n'", "400"),
-        (r"(printf 'GET / HTTP/1.1\r\nHost: localhost\r\n'; printf 'X: y\r\n%.0s' {1..100}; printf '\r\n')", "431"),
+        (
+            r"(printf 'GET / HTTP/1.1\r\nHost: localhost\r\n'; printf 'X: y\r\n%.0s' {1..100}; printf '\r\n')",
+            "431",
+        ),
         (r"printf 'TRACE / HTTP/1.1\r\nHost: localhost\r\n\r\n'", "405"),
     ] {
         let answer = send(request);

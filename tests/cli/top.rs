@@ -1,6 +1,7 @@
 //! `pendulum top` on a terminal of its own (tmux), beside a real agent.
 
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::agent::{Agent, PENDULUM};
@@ -16,7 +17,10 @@ impl Terminal {
     const PATIENCE: Duration = Duration::from_secs(20);
 
     fn start(netns: &Netns, size: (u32, u32), arguments: &str) -> Self {
-        let terminal = Self { name: format!("pendulum-top-{}", netns.name) };
+        // A server that is being killed still holds its name for a moment.
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let terminal = Self { name: format!("pendulum-top-{}-{number}", netns.name) };
         let program = format!(
             "nsenter --net=/run/netns/{} -- '{PENDULUM}' top {arguments}; echo ended with $?; exec sleep 1000",
             netns.name
