@@ -77,9 +77,9 @@ fn check_state(link: &Value) {
     assert_eq!(link["phase_share"].as_object().unwrap().len(), 4);
     assert!(!link["evidence"]["figures"].as_array().unwrap().is_empty(), "{link:#}");
     assert!(!link["evidence"]["reason"].as_str().unwrap().is_empty());
-    // 30,000 bytes at 24,500 bytes per second; the propagation of the lab's link is some 10 ms.
+    // No queue is in it: 30,000 bytes at 24,500 bytes per second would be 1.2 s. No delay is added to the link.
     let base = number("/base_round_trip_s").unwrap();
-    assert!((0.001..0.5).contains(&base), "base round trip {base} s");
+    assert!((1e-5..0.5).contains(&base), "base round trip {base} s");
     assert!(number("/throughput_ratio/measured").unwrap() > 0.0);
     assert!(number("/advice/uplink_buffer_bytes").unwrap() >= 1_514.0, "{link:#}");
     assert!(number("/directions/up/queue/standing_bytes").is_some());

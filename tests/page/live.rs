@@ -103,7 +103,7 @@ fn the_page_shows_what_the_agent_says_and_survives_its_restart() {
 fn wait_live(browser: &mut Browser) {
     browser.wait_until(
         "the page is live",
-        "document.getElementById('condition').dataset.kind === 'live' && !!window.sent.state",
+        "document.getElementById('condition')?.dataset.kind === 'live' && !!window.sent?.state",
     );
 }
 
