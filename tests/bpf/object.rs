@@ -6,9 +6,9 @@ use pendulum::bpf::{LinkPrograms, LoadOptions, PACKET_OBJECT};
 use crate::craft::{self, LinkLayer};
 use crate::kernel::Kernel;
 
-/// Instructions the verifier may walk for one program; it refuses at a million. A program that doubles is noticed here
-/// and not on the oldest kernel.
-const VERIFIER_BUDGET: u32 = 150_000;
+/// Instructions the verifier may walk for one program; it refuses at a million. `pendulum_up` takes 300,000 on 6.1, which
+/// prunes worst, and less than half of that on the others: what grows by a third is noticed here and not on that kernel.
+const VERIFIER_BUDGET: u32 = 400_000;
 
 #[test]
 fn object_has_what_the_agent_asks_for() {

@@ -40,6 +40,12 @@ pub struct Agent {
 }
 
 impl Agent {
+    /// The agent that was built together with this program: the `pendulum` beside it, if there is one.
+    pub fn beside_this_program() -> Option<PathBuf> {
+        let program = std::env::current_exe().ok()?.with_file_name("pendulum");
+        program.exists().then_some(program)
+    }
+
     /// Where it listens, inside the gateway's namespace.
     pub const ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9924);
     const PATIENCE: Duration = Duration::from_secs(30);

@@ -83,7 +83,7 @@ pub(crate) struct RunArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
-    /// Run this agent (the `pendulum` binary) on the gateway.
+    /// Run this agent (the `pendulum` binary) on the gateway [default of `run`: the one beside this program].
     #[arg(long, value_name = "PATH")]
     pub(crate) agent: Option<PathBuf>,
     /// Offer the agent's page outside the lab, at this address.

@@ -118,7 +118,7 @@ fn run(args: RunArgs) -> anyhow::Result<()> {
         repeat: args.repeat,
         jobs: args.jobs,
         out: args.out,
-        agent: args.agent.agent,
+        agent: args.agent.agent.or_else(Agent::beside_this_program),
         agent_listen: args.agent.agent_listen,
         interrupt: Interrupt::on_signals().context("cannot install signal handlers")?,
     };

@@ -1,6 +1,6 @@
 //! The agent with its shaper, on the lab's gateway.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 impl Ours {
     /// Starts the agent with its lane and `filter`, and waits until it shapes.
     pub(super) fn start(lab: &Lab, program: Option<&Path>, filter: &str) -> Result<Self, OursError> {
-        let Some(program) = program.map(Path::to_owned).or_else(beside_us) else {
+        let Some(program) = program.map(Path::to_owned).or_else(Agent::beside_this_program) else {
             return Err(OursError::NotRunnable(
                 "no agent; give --agent PATH, or put `pendulum` beside `pendulum-lab`".into(),
             ));
@@ -77,11 +77,6 @@ impl Ours {
 
 fn shape_of(state: &Value) -> Value {
     state.pointer("/links/0/shape").cloned().unwrap_or_default()
-}
-
-fn beside_us() -> Option<PathBuf> {
-    let program = std::env::current_exe().ok()?.with_file_name("pendulum");
-    program.exists().then_some(program)
 }
 
 fn config(lab: &Lab, filter: &str) -> String {
