@@ -236,7 +236,12 @@ impl Detector {
             let bytes = &mut self.per_round_trip[x];
             bytes.push(sample.at, sample.link[x].traffic.data_bytes);
             let passed = bytes.since(since) as f64;
-            sample.link[x].in_flight_bytes.and_then(sane).or(known_round_trip.map(|_| passed))
+            // Part of the window stands in the direction's own buffer: where the round trip is known in part only (a
+            // download alone), that is the better figure.
+            let standing = sample.link[x].queue.and_then(|queue| sane(queue.mean_bytes));
+            let known = [known_round_trip.map(|_| passed), standing.filter(|_| passed > 0.0)];
+            let told = sample.link[x].in_flight_bytes.and_then(sane);
+            told.or_else(|| known.into_iter().flatten().reduce(f64::max))
         });
         PhaseInput {
             at: sample.at,
