@@ -49,10 +49,11 @@ fn compile(clang: &str, bpf: &Path, source: &Path, object: &Path) -> Result<()> 
         .arg(format!("-ffile-prefix-map={}=bpf", bpf.display()))
         .arg("-I")
         .arg(bpf);
-    // The target "bpf" has no multiarch directory, yet <linux/types.h> includes <asm/types.h> from there.
-    let multiarch = format!("/usr/include/{}-linux-gnu", env::var("CARGO_CFG_TARGET_ARCH")?);
-    if Path::new(&multiarch).is_dir() {
-        command.args(["-idirafter", &multiarch]);
+    if endian == "big" {
+        command.arg("-isystem").arg(bpf.join("big-endian"));
+    }
+    if let Some(headers) = asm_headers()? {
+        command.args(["-idirafter", &headers]);
     }
     command.arg("-c").arg(source).arg("-o").arg(object);
     let status = command.status().with_context(|| format!("running {clang}"))?;
@@ -62,9 +63,19 @@ fn compile(clang: &str, bpf: &Path, source: &Path, object: &Path) -> Result<()> 
     Ok(())
 }
 
+/// Where <asm/types.h> is, which <linux/types.h> includes: the target "bpf" has no multiarch directory, and a foreign
+/// target's is seldom installed. Those of this machine do as well: all take it from <asm-generic/int-ll64.h>.
+fn asm_headers() -> Result<Option<String>> {
+    let host = env::var("HOST")?;
+    let architectures = [&*env::var("CARGO_CFG_TARGET_ARCH")?, host.split('-').next().unwrap_or_default()]
+        .map(|architecture| format!("/usr/include/{architecture}-linux-gnu"));
+    Ok(architectures.into_iter().find(|directory| Path::new(directory).is_dir()))
+}
+
 fn generate_abi(bpf: &Path, out: &Path) -> Result<()> {
     bindgen::Builder::default()
         .header(bpf.join("abi.h").display().to_string())
+        .clang_args(asm_headers()?.iter().flat_map(|headers| ["-idirafter", headers]))
         .allowlist_item("(pendulum|PENDULUM)_.*")
         .default_enum_style(bindgen::EnumVariation::Consts)
         .prepend_enum_name(false)

@@ -3,7 +3,8 @@
  * The ACK filter: hold and replace. docs/shaping.md, "ACK filter".
  *
  *   1. On its way into the queue an ACK gets a serial number of its connection, and carries it in skb->cb.
- *   2. The tracepoint of the enqueue confirms that it stands in the queue; leaving the queue is seen by TC.
+ *   2. The tracepoint of the enqueue confirms that it stands in the queue; or, if the queue made room for it,
+ *      that of the drop does. Leaving the queue is seen by TC.
  *   3. While the newest ACK of its connection is known to stand there, an ACK that says strictly more may be
  *      withheld: it is that one's pending content.
  *   4. The queued one, the carrier, leaves with the pending acknowledgement number, window and timestamps.
@@ -16,103 +17,29 @@
 #define PENDULUM_ACK_FILTER_H
 
 #include "ack_packet.h"
+#include "ack_sack.h"
+#include "ack_table.h"
 
-#define TAG_MAGIC      0x5c
-#define TAG_GENERATION 0xff
-#define EPOCH_SHIFT    30 /* an epoch of activity: 1.07 s */
-#define NS_PER_S       1000000000ull
-#define PERMILLE       1000
-#define ACK_SPAN       (1 << 30)
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct pendulum_shape_control);
-} shape_control SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct pendulum_shape_counts);
-} shape_counts SEC(".maps");
-
-/* Index: a hash of the connection. Two that meet in one place: the later one is not filtered. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PENDULUM_ACK_FLOWS);
-	__type(key, __u32);
-	__type(value, struct pendulum_ack_state);
-} ack_states SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct pendulum_channel);
-} channel SEC(".maps");
-
-static __always_inline struct pendulum_shape_control *shape_control_now(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&shape_control, &zero);
-}
-
-static __always_inline struct pendulum_shape_counts *shape_counts_here(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&shape_counts, &zero);
-}
-
-static __always_inline void count_fate(__u32 fate)
-{
-	struct pendulum_shape_counts *counts = shape_counts_here();
-
-	if (counts && fate < PENDULUM_ACK_FATES)
-		counts->acks[fate] += 1;
-}
-
-static __always_inline struct pendulum_channel *the_channel(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&channel, &zero);
-}
-
-static __always_inline __u32 place_of(const struct pendulum_ack_flow *flow)
-{
-	const __u32 *word = (const __u32 *)flow;
-	__u64 hash = 0x9e3779b97f4a7c15ull;
-
-#pragma unroll
-	for (int i = 0; i < 9; i++)
-		hash = (hash ^ word[i]) * 0x9ddfea08eb382d69ull;
-	return (__u32)(hash >> 40) & (PENDULUM_ACK_FLOWS - 1);
-}
-
-static __always_inline bool same_flow(const struct pendulum_ack_flow *a, const struct pendulum_ack_flow *b)
-{
-	const __u32 *x = (const __u32 *)a, *y = (const __u32 *)b;
-	__u32 differs = 0;
-
-#pragma unroll
-	for (int i = 0; i < 9; i++)
-		differs |= x[i] ^ y[i];
-	return !differs;
-}
+#define EPOCH_SHIFT 30 /* an epoch of activity: 1.07 s */
+#define NS_PER_S    1000000000ull
+#define PERMILLE    1000
+#define ACK_SPAN    (1 << 30)
 
 /* TSW, paper 002 §3.1. */
 static __always_inline __u64 time_sliding_window(__u64 rate, __u64 last_ns, __u64 now, __u64 window_ns,
 						 __u32 bytes)
 {
-	__u64 since = now > last_ns ? now - last_ns : 0;
+	__u64 since = elapsed_ns(now, last_ns);
 
 	if (since > NS_PER_S * 60)
 		since = NS_PER_S * 60;
 	return (rate * window_ns + bytes * NS_PER_S) / (since + window_ns + 1);
+}
+
+static __always_inline bool is_idle(const struct pendulum_ack_state *state,
+				    const struct pendulum_shape_control *control, __u64 now)
+{
+	return elapsed_ns(now, state->last_ns) > control->idle_ns;
 }
 
 static __always_inline void start_state(struct pendulum_ack_state *state, const struct ack_packet *p)
@@ -120,6 +47,7 @@ static __always_inline void start_state(struct pendulum_ack_state *state, const 
 	state->generation += 1;
 	state->flow = p->flow;
 	state->last_serial = state->enqueued_serial = state->left_serial = 0;
+	state->dropped_serial = 0;
 	state->flags = 0;
 	state->withheld = 0;
 	state->rate = 0;
@@ -127,6 +55,8 @@ static __always_inline void start_state(struct pendulum_ack_state *state, const 
 	state->epoch = 0;
 	state->first_ack = p->ack;
 	state->ack = p->ack;
+	state->layout = p->layout;
+	state->sack_blocks = p->sack_blocks;
 }
 
 /* What the method says once all else allows it. */
@@ -151,29 +81,45 @@ static __always_inline __u32 method_obstacle(const struct pendulum_ack_state *st
 	return PENDULUM_ACK_PASSED_OFF;
 }
 
+/* Says nothing that the connection's newest ACK has not said: no carrier's numbers may become its own. */
+static __always_inline bool is_duplicate(const struct pendulum_ack_state *state, const struct ack_packet *p)
+{
+	__s32 ahead = p->ack - state->ack;
+
+	return ahead < 0 || (!ahead && (!p->sack_blocks || same_sack(p, state)));
+}
+
+static __always_inline bool has_older_timestamps(const struct pendulum_ack_state *state,
+						 const struct ack_packet *p)
+{
+	return p->timestamps &&
+	       ((__s32)(p->tsval - state->tsval) < 0 || (__s32)(p->tsecr - state->tsecr) < 0);
+}
+
 /* Why the ACK must pass, or NO_OBSTACLE. The order is that of docs/shaping.md. */
 static __always_inline __u32 judge(const struct pendulum_ack_state *state, const struct ack_packet *p,
 				   const struct pendulum_shape_control *control,
-				   const struct pendulum_channel *uplink, __u64 now)
+				   const struct pendulum_channel *uplink, bool covers, __u64 now)
 {
 	if (p->obstacle != NO_OBSTACLE)
 		return p->obstacle;
 	if (!state->last_serial)
 		return PENDULUM_ACK_PASSED_FIRST;
-	if ((__s32)(p->ack - state->ack) <= 0)
+	if (is_duplicate(state, p))
 		return PENDULUM_ACK_PASSED_DUPLICATE;
-	if (state->left_serial == state->last_serial)
+	if (state->left_serial == state->last_serial || state->dropped_serial == state->last_serial)
 		return PENDULUM_ACK_PASSED_NO_CARRIER;
 	if (state->enqueued_serial != state->last_serial)
 		return PENDULUM_ACK_PASSED_UNCONFIRMED;
-	if (now - state->queued_ns > control->carrier_ns)
+	if (elapsed_ns(now, state->queued_ns) > control->carrier_ns)
 		return PENDULUM_ACK_PASSED_STALE;
 	if (!(state->flags & PENDULUM_ACK_PLAIN))
 		return PENDULUM_ACK_PASSED_CARRIER;
-	if (state->layout != p->layout || state->tos != p->tos)
+	if (state->layout != p->layout || state->sack_blocks != p->sack_blocks || state->tos != p->tos)
 		return PENDULUM_ACK_PASSED_LAYOUT;
-	if (p->layout == TCP_WORDS_TS &&
-	    ((__s32)(p->tsval - state->tsval) < 0 || (__s32)(p->tsecr - state->tsecr) < 0))
+	if (p->sack_blocks && !covers)
+		return PENDULUM_ACK_PASSED_SACK;
+	if (has_older_timestamps(state, p))
 		return PENDULUM_ACK_PASSED_TIMESTAMP;
 	/* One pending content at a time: that of an earlier carrier is not given up. */
 	if (state->flags & PENDULUM_ACK_PENDING && state->pending_serial != state->last_serial)
@@ -185,6 +131,17 @@ static __always_inline __u32 judge(const struct pendulum_ack_state *state, const
 	return method_obstacle(state, control, uplink);
 }
 
+/*
+ * SACK begins or ends, so the ACK cannot be merged with the one before it; but it says all that is pending
+ * for that one. Without this nothing more would be withheld until that one has left.
+ */
+static __always_inline bool makes_pending_needless(const struct pendulum_ack_state *state,
+						   const struct ack_packet *p, bool covers)
+{
+	return covers && state->flags & PENDULUM_ACK_PENDING && state->sack_blocks != p->sack_blocks &&
+	       state->tos == p->tos && !has_older_timestamps(state, p);
+}
+
 static __always_inline void note_newest(struct pendulum_ack_state *state, const struct ack_packet *p)
 {
 	__s32 ahead = p->ack - state->ack;
@@ -193,7 +150,8 @@ static __always_inline void note_newest(struct pendulum_ack_state *state, const 
 	if (ahead < 0 && ahead > -ACK_SPAN)
 		return;
 	state->ack = p->ack;
-	if (p->layout == TCP_WORDS_TS) {
+	__builtin_memcpy(state->sack, p->sack, sizeof(state->sack));
+	if (p->timestamps) {
 		state->tsval = p->tsval;
 		state->tsecr = p->tsecr;
 	}
@@ -204,6 +162,9 @@ static __always_inline void note_newest(struct pendulum_ack_state *state, const 
 static __always_inline __u32 note_passed(struct pendulum_ack_state *state, const struct ack_packet *p,
 					 __u32 fate, __u64 now)
 {
+	bool plain = p->obstacle == NO_OBSTACLE && fate != PENDULUM_ACK_PASSED_DUPLICATE;
+	bool alike = state->layout == p->layout && state->sack_blocks == p->sack_blocks;
+
 	/* With nothing pending for the one before, what is withheld counts anew. */
 	if (!(state->flags & PENDULUM_ACK_PENDING))
 		state->withheld = 0;
@@ -214,10 +175,13 @@ static __always_inline __u32 note_passed(struct pendulum_ack_state *state, const
 	state->queued_ns = now;
 	state->layout = p->layout;
 	state->tos = p->tos;
-	if (p->obstacle == NO_OBSTACLE && fate != PENDULUM_ACK_PASSED_DUPLICATE) {
+	state->sack_blocks = p->sack_blocks;
+	if (plain)
 		state->flags |= PENDULUM_ACK_PLAIN;
-	} else {
+	else
 		state->flags &= ~PENDULUM_ACK_PLAIN;
+	/* What is built otherwise than the one before takes no place before its own. */
+	if (!plain || !alike || p->sack_blocks) {
 		state->flags |= PENDULUM_ACK_UNSAFE;
 		state->unsafe_serial = state->last_serial;
 	}
@@ -232,6 +196,7 @@ static __always_inline void note_withheld(struct pendulum_ack_state *state, cons
 	state->pending_ack = p->ack;
 	state->pending_tsval = p->tsval;
 	state->pending_tsecr = p->tsecr;
+	__builtin_memcpy(state->pending_sack, p->sack, sizeof(state->pending_sack));
 	state->pending_window = p->window;
 	state->withheld += 1;
 }
@@ -240,7 +205,8 @@ static __always_inline void note_withheld(struct pendulum_ack_state *state, cons
 enum departure {
 	LEAVES_AS_IT_CAME = 0,
 	LEAVES_REWRITTEN = 1,
-	LEAVES_NOT = 2, /* its connection's newest has gone out before it */
+	LEAVES_NOT = 2,         /* its connection's newest has gone out before it */
+	LEAVES_BEHIND_LOST = 3, /* as it came, behind a carrier that was dropped in the queue */
 };
 
 /* The newest numbers, for the carrier. */
@@ -248,6 +214,7 @@ struct ack_content {
 	__u32 ack;
 	__u32 tsval;
 	__u32 tsecr;
+	__u32 sack[2 * PENDULUM_SACK_BLOCKS];
 	__u16 window;
 };
 
@@ -279,8 +246,15 @@ static __always_inline enum departure note_left(struct pendulum_ack_state *state
 		content->ack = state->pending_ack;
 		content->tsval = state->pending_tsval;
 		content->tsecr = state->pending_tsecr;
+		__builtin_memcpy(content->sack, state->pending_sack, sizeof(content->sack));
 		content->window = state->pending_window;
 		return LEAVES_REWRITTEN;
+	}
+	/* The lane is first in, first out. What was pending says no more than what was queued behind it. */
+	if (pending && !at_or_before(serial, state->pending_serial)) {
+		state->flags &= ~PENDULUM_ACK_PENDING;
+		state->withheld = 0;
+		return LEAVES_BEHIND_LOST;
 	}
 	if (state->flags & PENDULUM_ACK_DOOMED) {
 		if (at_or_before(serial, state->doomed_serial))
@@ -312,29 +286,6 @@ static __always_inline void note_channel(const struct pendulum_shape_control *co
 		uplink->epoch = epoch;
 	}
 	uplink->active += first_of_epoch;
-}
-
-static __always_inline void write_tag(struct __sk_buff *skb, __u32 place, __u32 generation, __u32 serial)
-{
-	skb->cb[2] = serial;
-	skb->cb[3] = (__u32)TAG_MAGIC << 24 | (generation & TAG_GENERATION) << 16 | place;
-}
-
-static __always_inline bool is_tag(__u32 tag)
-{
-	return tag >> 24 == TAG_MAGIC;
-}
-
-static __always_inline __u32 generation_of_tag(__u32 tag)
-{
-	return tag >> 16 & TAG_GENERATION;
-}
-
-static __always_inline struct pendulum_ack_state *state_of_tag(__u32 tag)
-{
-	__u32 place = tag & 0xffff;
-
-	return bpf_map_lookup_elem(&ack_states, &place);
 }
 
 #endif

@@ -16,6 +16,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "byte_order.h"
 #include "config.h"
 #include "options.h"
 #include "segment.h"
@@ -26,7 +27,7 @@
 /* Ethernet, IPv6, TCP and its options. */
 #define ACK_HEADERS_MAX (14 + 40 + 60)
 #define TCP_WORDS_PLAIN 5
-#define TCP_WORDS_TS    8
+#define TCP_WORDS_TS    3 /* NOP NOP timestamps */
 
 /* A pure ACK. Numbers in host byte order. */
 struct ack_packet {
@@ -34,42 +35,78 @@ struct ack_packet {
 	__u32 ack;
 	__u32 tsval;
 	__u32 tsecr;
-	__u32 obstacle; /* enum pendulum_ack_fate, or NO_OBSTACLE */
-	__u32 tcp_at;   /* offset of the TCP header */
+	__u32 obstacle;                       /* enum pendulum_ack_fate, or NO_OBSTACLE */
+	__u32 tcp_at;                         /* offset of the TCP header */
+	__u32 sack[2 * PENDULUM_SACK_BLOCKS]; /* left and right edges; 0 beyond sack_blocks */
 	__u16 window;
 	__u8 layout; /* TCP header length in words */
 	__u8 tos;
+	__u8 timestamps;  /* not 0: it has them, before all other options */
+	__u8 sack_blocks; /* 0: no SACK, or one that cannot be merged with another */
 };
 
 enum ack_kind {
-	ACK_NONE = 0, /* something else */
+	ACK_NONE = 0, /* of no connection that is known */
 	ACK_PURE = 1,
-	ACK_START = 2, /* SYN, FIN or RST: the connection begins or ends */
+	ACK_SYN = 2,  /* the connection begins: SYN, or SYN and ACK, without payload */
+	ACK_END = 3,  /* it ends, by FIN or RST; or it begins with payload */
+	ACK_DATA = 4, /* any other segment */
 };
+
+static __always_inline bool sack_within(const __u32 *block, const __u32 *other)
+{
+	return (__s32)(block[0] - other[0]) >= 0 && (__s32)(block[1] - other[1]) <= 0;
+}
+
+static __always_inline bool read_block(const __be32 *word, const void *end, __u32 *block)
+{
+	if ((const void *)(word + 2) > end)
+		return false;
+	block[0] = bpf_ntohl(word[0]);
+	block[1] = bpf_ntohl(word[1]);
+	return true;
+}
+
+/* The SACK blocks, if nothing but them is left; a report of duplicates (DSACK, RFC 2883) is not for merging.
+ */
+static __always_inline void read_sack(const __be32 *word, const void *end, __u32 words, struct ack_packet *p)
+{
+	__u32 blocks = words / 2;
+
+	if (words != 1 + 2 * blocks || blocks < 1 || blocks > PENDULUM_SACK_BLOCKS ||
+	    (bpf_ntohl(word[0]) & 0xff) != 2 + 8 * blocks)
+		return;
+	if (!read_block(word + 1, end, p->sack) || (blocks > 1 && !read_block(word + 3, end, p->sack + 2)) ||
+	    (blocks > 2 && !read_block(word + 5, end, p->sack + 4)))
+		return;
+	if ((__s32)(p->sack[0] - p->ack) < 0 || (blocks > 1 && sack_within(p->sack, p->sack + 2)))
+		return;
+	p->sack_blocks = blocks;
+}
 
 /* Why an ACK with these options must stay as it is. */
 static __always_inline __u32 option_obstacle(const __be32 *word, const void *end, __u32 words,
 					     struct ack_packet *p)
 {
-	__u32 first;
-
+	if (words >= TCP_WORDS_TS) {
+		if ((const void *)(word + TCP_WORDS_TS) > end)
+			return PENDULUM_ACK_PASSED_OPTIONS;
+		if (word[0] == bpf_htonl(KIND_NOP << 24 | KIND_NOP << 16 | KIND_TIMESTAMPS << 8 | 10)) {
+			p->timestamps = 1;
+			p->tsval = bpf_ntohl(word[1]);
+			p->tsecr = bpf_ntohl(word[2]);
+			word += TCP_WORDS_TS;
+			words -= TCP_WORDS_TS;
+		}
+	}
 	if (words == 0)
 		return NO_OBSTACLE;
-	if ((const void *)(word + 3) > end)
+	/* SACK blocks stand behind two NOPs. */
+	if ((const void *)(word + 1) > end ||
+	    (bpf_ntohl(word[0]) & 0xffffff00) != (KIND_NOP << 24 | KIND_NOP << 16 | KIND_SACK << 8))
 		return PENDULUM_ACK_PASSED_OPTIONS;
-	first = bpf_ntohl(word[0]);
-	if (words == 3 && word[0] == bpf_htonl(KIND_NOP << 24 | KIND_NOP << 16 | KIND_TIMESTAMPS << 8 | 10)) {
-		p->tsval = bpf_ntohl(word[1]);
-		p->tsecr = bpf_ntohl(word[2]);
-		return NO_OBSTACLE;
-	}
-	/* SACK blocks stand behind two NOPs, with timestamps before them or not. */
-	if ((first & 0xffffff00) == (KIND_NOP << 24 | KIND_NOP << 16 | KIND_SACK << 8))
-		return PENDULUM_ACK_PASSED_SACK;
-	if (words > 3 && (const void *)(word + 4) <= end &&
-	    (bpf_ntohl(word[3]) & 0xffffff00) == (KIND_NOP << 24 | KIND_NOP << 16 | KIND_SACK << 8))
-		return PENDULUM_ACK_PASSED_SACK;
-	return PENDULUM_ACK_PASSED_OPTIONS;
+	read_sack(word, end, words, p);
+	return PENDULUM_ACK_PASSED_SACK;
 }
 
 static __always_inline enum ack_kind read_tcp(const struct tcphdr *tcp, const void *end, __u32 l4_bytes,
@@ -85,16 +122,16 @@ static __always_inline enum ack_kind read_tcp(const struct tcphdr *tcp, const vo
 	reserved = bytes[12] & 0xf; /* AE (AccECN) is the lowest of these */
 	p->flow.ports = (__u32)tcp->source | (__u32)tcp->dest << 16;
 	if (flags & (TCP_SYN | TCP_FIN | TCP_RST))
-		return ACK_START;
+		return flags & (TCP_FIN | TCP_RST) || l4_bytes != p->layout * 4u ? ACK_END : ACK_SYN;
 	if (p->layout < TCP_WORDS_PLAIN || l4_bytes != p->layout * 4u || !(flags & TCP_ACK) ||
 	    flags & TCP_URG)
-		return ACK_NONE;
+		return ACK_DATA;
 	p->ack = bpf_ntohl(tcp->ack_seq);
 	p->window = bpf_ntohs(tcp->window);
 	p->obstacle = option_obstacle((const __be32 *)(tcp + 1), end, p->layout - TCP_WORDS_PLAIN, p);
 	if (flags != TCP_ACK || reserved)
 		p->obstacle = PENDULUM_ACK_PASSED_FLAGS;
-	else if (p->obstacle == NO_OBSTACLE && !p->window)
+	else if ((p->obstacle == NO_OBSTACLE || p->sack_blocks) && !p->window)
 		p->obstacle = PENDULUM_ACK_PASSED_WINDOW;
 	return ACK_PURE;
 }
@@ -149,19 +186,20 @@ static __always_inline enum ack_kind read_frame(const void *data, const void *en
 	return ACK_NONE;
 }
 
-/* What the packet is. A global function: the verifier looks at it once. */
+/* What the packet is, and of which connection unless it is ACK_NONE. A global function: the verifier looks at
+ * it once. */
 __noinline int read_ack(struct __sk_buff *skb, struct ack_packet *p)
 {
 	__u32 wanted = skb->len < ACK_HEADERS_MAX ? skb->len : ACK_HEADERS_MAX;
+	enum ack_kind kind;
 
 	if (!p)
 		return ACK_NONE;
-	/* A super-packet carries data. */
-	if (skb->gso_segs > 1)
-		return ACK_NONE;
 	if ((void *)(long)skb->data + wanted > (void *)(long)skb->data_end && bpf_skb_pull_data(skb, wanted))
 		return ACK_NONE;
-	return read_frame((const void *)(long)skb->data, (const void *)(long)skb->data_end, p);
+	kind = read_frame((const void *)(long)skb->data, (const void *)(long)skb->data_end, p);
+	/* A super-packet carries data; of more than 64 kB its IP header does not tell how much. */
+	return kind == ACK_PURE && skb->gso_segs > 1 ? ACK_DATA : kind;
 }
 
 #endif

@@ -37,6 +37,7 @@ struct sk_buff {
 	struct sk_buff *next;
 	struct net_device *dev;
 	char cb[48];
+	__u32 priority;
 };
 
 struct qdisc_skb_cb {

@@ -18,6 +18,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "byte_order.h"
 #include "config.h"
 #include "options.h"
 #include "seam.h"

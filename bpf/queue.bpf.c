@@ -17,91 +17,89 @@ char LICENSE[] SEC("license") = "GPL";
 
 /* CAKE's ACK filter takes an older ACK out when a newer one comes, without a trace: the length stays as it
  * was. */
-static __always_inline void count_filtered_ack(struct pendulum_queue *queue,
-					       struct pendulum_queue_level *level, __u32 expected)
+static __always_inline void count_filtered_ack(struct pendulum_queue *queue, __u32 expected)
 {
-	__u32 bytes = expected - level->bytes;
+	__u32 bytes = expected - queue->level.bytes;
 
-	take_acks(level, bytes, 1);
+	take_acks(&queue->level, bytes, 1);
 	__sync_fetch_and_add(&queue->drops[PENDULUM_DROP_ACK_FILTER], 1);
 	__sync_fetch_and_add(&queue->totals.dropped_bytes[PENDULUM_QUEUE_ACK], bytes);
 	__sync_fetch_and_add(&queue->totals.dropped_packets[PENDULUM_QUEUE_ACK], 1);
 }
 
+/* The level is what the qdisc says. */
+static __always_inline void read_level(struct pendulum_queue *queue, const struct Qdisc *q)
+{
+	queue->level.bytes = q->qstats.backlog;
+	queue->level.packets = q->q.qlen;
+	take_dropped_acks(queue);
+}
+
 /* A packet has entered. `skb` may have been taken apart or be gone already: only its cb is looked at. */
-static __always_inline void observe_enqueue(struct pendulum_queue *queue, const struct target *target,
+static __always_inline void observe_enqueue(struct pendulum_queue *queue, __u32 direction,
 					    const struct Qdisc *q, const struct sk_buff *skb)
 {
-	struct event event = {
-		.now = bpf_ktime_get_ns(), .direction = target->direction, .level = queue->level};
-	struct pendulum_queue_level *level = &event.level;
-	__u32 bytes = bytes_of(skb), expected = level->bytes + bytes;
+	struct pendulum_queue_level was = queue->level;
+	__u32 mark = mark_of(skb), bytes = bytes_of(skb), expected = was.bytes + bytes;
+	struct seen seen = {.bytes = bytes};
 
-	event.seen_bytes = bytes;
-	level->bytes = q->qstats.backlog;
-	level->packets = q->q.qlen;
-	take_dropped_acks(queue, level);
-	if (class_of_mark(mark_of(skb), target->direction) == PENDULUM_QUEUE_ACK) {
-		event.seen_ack_bytes = bytes;
-		event.seen_ack_packets = 1;
-		level->ack_bytes += bytes;
-		level->ack_packets += 1;
-		if (queue->flags & PENDULUM_QUEUE_CAKE && level->packets == queue->level.packets &&
-		    level->bytes < expected && sent_bytes(q) == queue->sent_bytes)
-			count_filtered_ack(queue, level, expected);
+	hold_level(queue, direction, enqueue_time(queue, mark, direction));
+	read_level(queue, q);
+	if (class_of_mark(mark, direction) == PENDULUM_QUEUE_ACK) {
+		seen.ack_bytes = bytes;
+		seen.ack_packets = 1;
+		queue->level.ack_bytes += bytes;
+		queue->level.ack_packets += 1;
+		if (queue->flags & PENDULUM_QUEUE_CAKE && queue->level.packets == was.packets &&
+		    queue->level.bytes < expected && sent_bytes(q) == queue->sent_bytes)
+			count_filtered_ack(queue, expected);
 	}
-	count_passage(queue, &event, q, false);
-	reconcile(queue, level);
-	record_level(queue, &event);
+	count_passage(queue, &seen, was, q, false);
+	reconcile(queue);
+	note_level(queue);
 }
 
 /* `packets` have left, chained; none if `skb` is NULL. */
 static __always_inline void observe_dequeue(struct pendulum_queue *queue, __u32 direction,
 					    const struct Qdisc *q, const struct sk_buff *skb, int packets)
 {
-	struct event event = {.now = bpf_ktime_get_ns(), .direction = direction, .level = queue->level};
-	struct pendulum_queue_level *level = &event.level;
+	struct pendulum_queue_level was = queue->level;
+	__u64 now = bpf_ktime_get_ns();
+	struct seen seen = {};
 
-	level->bytes = q->qstats.backlog;
-	level->packets = q->q.qlen;
-	take_dropped_acks(queue, level);
+	hold_level(queue, direction, now);
+	read_level(queue, q);
 	if (packets && sent_bytes(q) == queue->sent_bytes) {
 		/* The driver had given it back: the qdisc counts it once, and so do we. */
 		queue->events[PENDULUM_QUEUE_REQUEUED] += 1;
-		queue->totals.enqueued_bytes[PENDULUM_QUEUE_DATA] += level->bytes - (__u64)queue->level.bytes;
+		queue->totals.enqueued_bytes[PENDULUM_QUEUE_DATA] += queue->level.bytes - (__u64)was.bytes;
 		queue->totals.enqueued_packets[PENDULUM_QUEUE_DATA] +=
-			level->packets - (__u64)queue->level.packets;
-		record_level(queue, &event);
+			queue->level.packets - (__u64)was.packets;
+		note_level(queue);
 		return;
 	}
-	for (int i = 0; i < CHAIN_MAX && i < packets; i++) {
-		event.mark = mark_of(skb);
-		event.bytes = bytes_of(skb);
-		count_departure(queue, &event);
+	if (packets > 0)
+		count_departure(queue, &seen, direction, mark_of(skb), bytes_of(skb), now);
+	for (int i = 1; i < CHAIN_MAX && i < packets; i++) {
 		skb = skb->next;
 		if (!skb)
 			break;
+		count_chained(queue, &seen, direction, (__u64)mark_of(skb) << 32 | bytes_of(skb), now);
 	}
 	if (packets > CHAIN_MAX)
 		queue->events[PENDULUM_QUEUE_LONG_CHAIN] += 1;
-	count_passage(queue, &event, q, true);
-	reconcile(queue, level);
-	record_level(queue, &event);
+	count_passage(queue, &seen, was, q, true);
+	reconcile(queue);
+	note_level(queue);
 }
 
-/* Of a queue without a level of its own only the time in it is taken: its CPUs and children write at once. */
-static __always_inline void observe_inexact(__u32 direction, const struct sk_buff *skb, int packets)
+/* Of a queue without a level of its own only the time in it is taken: its CPUs and children write at once. A
+ * global function, as count_chained(). */
+__noinline int observe_inexact(__u32 direction, __u32 mark, __u64 now)
 {
-	struct event event = {.now = bpf_ktime_get_ns(), .direction = direction};
-
-	for (int i = 0; i < CHAIN_MAX && i < packets; i++) {
-		event.mark = mark_of(skb);
-		if (is_mark(event.mark, direction))
-			record_sojourn(&event);
-		skb = skb->next;
-		if (!skb)
-			break;
-	}
+	if (is_mark(mark, direction))
+		record_sojourn(direction, mark, now);
+	return 0;
 }
 
 static __always_inline __u32 kind_of_drop(__u32 flags, __u32 reason)
@@ -132,20 +130,20 @@ SEC("tp_btf/qdisc_enqueue")
 int BPF_PROG(pendulum_enqueue, const struct Qdisc *q, const struct netdev_queue *txq,
 	     const struct sk_buff *skb)
 {
-	struct target target;
 	struct pendulum_queue *queue;
+	__u32 direction;
+	bool skips;
 
-	queue = find_queue(txq->dev, &target);
+	queue = find_queue(q, txq->dev, &direction, &skips);
 	if (!queue)
 		return 0;
-	if (is_new(queue, q) && !adopt(queue, q)) {
+	if (skips) {
 		/* This one is to be counted. */
 		queue->level.bytes -= bytes_of(skb);
 		queue->level.packets -= 1;
 	}
-	queue->flags |= target.flags;
 	if (queue->flags & PENDULUM_QUEUE_EXACT)
-		observe_enqueue(queue, &target, q, skb);
+		observe_enqueue(queue, direction, q, skb);
 	return 0;
 }
 
@@ -153,29 +151,28 @@ SEC("tp_btf/qdisc_dequeue")
 int BPF_PROG(pendulum_dequeue, const struct Qdisc *q, const struct netdev_queue *txq, int packets,
 	     const struct sk_buff *skb)
 {
-	bool nothing = is_null(skb);
-	struct target target;
+	bool nothing = is_null(skb), skips;
 	struct pendulum_queue *queue;
+	__u32 direction;
+	__u64 now;
 
-	queue = find_queue(txq->dev, &target);
-	if (!queue)
+	queue = find_queue(q, txq->dev, &direction, &skips);
+	if (!queue || skips)
 		return 0;
-	if (is_new(queue, q) && !adopt(queue, q))
-		return 0;
-	queue->flags |= target.flags;
-	if (!(queue->flags & PENDULUM_QUEUE_EXACT)) {
+	if (queue->flags & PENDULUM_QUEUE_EXACT) {
 		if (!nothing && skb)
-			observe_inexact(target.direction, skb, packets);
+			observe_dequeue(queue, direction, q, skb, packets);
+		/* Half of all calls find nothing to send yet; then there is something to say only if packets
+		 * were dropped. */
+		else if (queue->level.bytes != q->qstats.backlog || queue->level.packets != q->q.qlen)
+			observe_dequeue(queue, direction, q, NULL, 0);
 		return 0;
 	}
-	/* Half of all calls find nothing to send yet; then there is something to say only if packets were
-	 * dropped. */
-	if (nothing && queue->level.bytes == q->qstats.backlog && queue->level.packets == q->q.qlen)
+	if (nothing)
 		return 0;
-	if (!nothing && skb)
-		observe_dequeue(queue, target.direction, q, skb, packets);
-	else
-		observe_dequeue(queue, target.direction, q, NULL, 0);
+	now = bpf_ktime_get_ns();
+	for (int i = 0; i < CHAIN_MAX && i < packets && skb; i++, skb = skb->next)
+		observe_inexact(direction, mark_of(skb), now);
 	return 0;
 }
 
@@ -186,8 +183,8 @@ int BPF_PROG(pendulum_dequeue, const struct Qdisc *q, const struct netdev_queue 
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(pendulum_drop, const struct sk_buff *skb, const void *location, int reason)
 {
-	__u32 mark = mark_of(skb), class, bytes, kind, flags;
-	struct target target;
+	__u32 mark = mark_of(skb), direction, class, bytes, kind, flags;
+	const struct pendulum_queue_device *device;
 	struct pendulum_queue *queue;
 	struct net_device *dev;
 
@@ -197,11 +194,14 @@ int BPF_PROG(pendulum_drop, const struct sk_buff *skb, const void *location, int
 	dev = skb->dev;
 	if (!dev)
 		return 0;
-	queue = find_queue(dev, &target);
-	if (!queue || !is_mark(mark, target.direction))
+	device = find_device(dev, &direction);
+	if (!device || !is_mark(mark, direction))
 		return 0;
-	flags = queue->flags | target.flags;
-	class = class_of_mark(mark, target.direction) & 1;
+	queue = bpf_map_lookup_elem(&queues, &direction);
+	if (!queue)
+		return 0;
+	flags = queue->flags | device->flags;
+	class = class_of_mark(mark, direction) & 1;
 	bytes = bytes_of(skb);
 	kind = kind_of_drop(flags, reason);
 	__sync_fetch_and_add(&queue->drops[kind], 1);

@@ -11,6 +11,7 @@
 
 #include "clock.h"
 #include "flow.h"
+#include "histogram.h"
 
 /* 16 s in ticks: an answer that comes later is no measurement. */
 #define PROBE_LIFETIME_TICKS (16 * 1000 * 1000 / 1024 * 1000)
@@ -34,9 +35,8 @@ static __always_inline bool expired(const struct pendulum_probe *probe, __u32 ti
 static __always_inline void record_sample(struct pendulum_half *sender, __u32 direction, __u32 elapsed_ticks)
 {
 	struct pendulum_counters *c = bpf_map_lookup_elem(&counters, &direction);
-	static const __u32 bounds_us[PENDULUM_RTT_BOUNDS] = PENDULUM_RTT_BOUNDS_US;
-	__u32 us = (__u64)elapsed_ticks * 1024 / 1000;
-	__u32 slot = 0;
+	/* ticks · 1.024, rounded down: as in age_us(). */
+	__u32 us = (__u64)elapsed_ticks * 281474976711ull >> 38, slot;
 
 	us = us ? us : 1;
 	sender->rtt_last_us = us;
@@ -45,9 +45,7 @@ static __always_inline void record_sample(struct pendulum_half *sender, __u32 di
 	sender->rtt_sum_us += us;
 	sender->rtt_samples += 1;
 
-#pragma unroll
-	for (int i = 0; i < PENDULUM_RTT_BOUNDS; i++)
-		slot += (__u64)((__s64)bounds_us[i] - us) >> 63; /* us > bound, without a branch */
+	slot = slot_of_time(us);
 	if (!c)
 		return;
 	c->rtt_sum_us += us;

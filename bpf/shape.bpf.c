@@ -9,23 +9,23 @@
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
-#include <bpf/bpf_tracing.h>
-#include <bpf/bpf_core_read.h>
 
 #include "ack_filter.h"
+#include "ack_trace.h"
 #include "clock.h"
-#include "kernel.h"
+#include "sparse.h"
 
 #define TCX_NEXT -1
 #define TCX_DROP 2
-
-/* Packets that are looked at in one bulk dequeue (dry run only). */
-#define ACK_CHAIN_MAX 16
 
 #define TCP_ACK_AT      8
 #define TCP_WINDOW_AT   14
 #define TCP_CHECKSUM_AT 16
 #define TCP_TS_AT       24
+#define TCP_OPTIONS_AT  20
+/* Where SACK's first edge stands behind the options' beginning, or the timestamps' end: NOP NOP kind length.
+ */
+#define SACK_EDGES_AT 4
 
 static __always_inline bool is_held(__u32 fate)
 {
@@ -48,14 +48,14 @@ static __always_inline __u32 admit(struct __sk_buff *skb, struct ack_packet *p,
 	const struct pendulum_channel *uplink = the_channel();
 	__u32 place = place_of(&p->flow), fate, serial = 0, generation = 0;
 	struct pendulum_ack_state *state = bpf_map_lookup_elem(&ack_states, &place);
-	bool dry = control->mode == PENDULUM_SHAPE_DRY_RUN, lost = false, superseded = false;
+	bool dry = control->mode == PENDULUM_SHAPE_DRY_RUN, lost = false, superseded = false, covers;
 	__u64 now = packet_time_ns(skb);
 
 	if (!state || !uplink)
 		return PENDULUM_ACK_PASSED_TABLE;
 	bpf_spin_lock(&state->lock);
-	if (!same_flow(&state->flow, &p->flow) || now - state->last_ns > control->idle_ns) {
-		if (state->last_ns && now - state->last_ns <= control->idle_ns) {
+	if (!same_flow(&state->flow, &p->flow) || is_idle(state, control, now)) {
+		if (state->last_ns && !is_idle(state, control, now)) {
 			bpf_spin_unlock(&state->lock);
 			return PENDULUM_ACK_PASSED_TABLE;
 		}
@@ -63,10 +63,16 @@ static __always_inline __u32 admit(struct __sk_buff *skb, struct ack_packet *p,
 		start_state(state, p);
 	}
 	state->last_ns = now;
-	fate = judge(state, p, control, uplink, now);
-	if (fate == PENDULUM_ACK_PASSED_STALE && state->flags & PENDULUM_ACK_PENDING) {
+	covers = control->merge_sack && covers_sack(p, state);
+	fate = judge(state, p, control, uplink, covers, now);
+	if (state->flags & PENDULUM_ACK_PENDING &&
+	    (fate == PENDULUM_ACK_PASSED_STALE || state->pending_serial == state->dropped_serial)) {
 		state->flags &= ~PENDULUM_ACK_PENDING;
 		lost = true;
+	}
+	if (fate == PENDULUM_ACK_PASSED_LAYOUT && makes_pending_needless(state, p, covers)) {
+		state->flags &= ~PENDULUM_ACK_PENDING;
+		superseded = true;
 	}
 	if (fate == NO_OBSTACLE && !dry) {
 		superseded = state->flags & PENDULUM_ACK_PENDING;
@@ -103,6 +109,27 @@ static __always_inline void forget_flow(const struct ack_packet *p)
 	bpf_spin_unlock(&state->lock);
 }
 
+/* What is of no class stays with the data. */
+static __always_inline void put_into_class(struct __sk_buff *skb, int kind,
+					   const struct pendulum_ack_flow *flow,
+					   const struct pendulum_shape_control *control,
+					   struct pendulum_shape_counts *counts)
+{
+	__u32 class = 0;
+
+	if (kind == ACK_PURE) {
+		class = control->lane_priority;
+		counts->lane_packets += !!class;
+	} else if (control->sparse_priority && is_sparse(flow, skb->len, packet_time_ns(skb), control)) {
+		class = control->sparse_priority;
+		counts->sparse_packets += 1;
+	}
+	if (class) {
+		skb->cb[1] = skb->priority;
+		skb->priority = class;
+	}
+}
+
 /* First pass: into the queue, or withheld. */
 static __always_inline int arrive(struct __sk_buff *skb, const struct pendulum_shape_control *control)
 {
@@ -113,19 +140,21 @@ static __always_inline int arrive(struct __sk_buff *skb, const struct pendulum_s
 
 	/* A tag from elsewhere. */
 	skb->cb[3] = 0;
-	if (kind == ACK_START && control->filter)
+	if ((kind == ACK_SYN || kind == ACK_END) && control->filter)
 		forget_flow(&packet);
-	if (kind != ACK_PURE || !counts)
+	if (kind == ACK_NONE || !counts)
 		return TCX_NEXT;
-	if (control->mode == PENDULUM_SHAPE_ENFORCE && control->lane_priority) {
-		skb->cb[1] = skb->priority;
-		skb->priority = control->lane_priority;
-		counts->lane_packets += 1;
-	}
+	if (control->mode == PENDULUM_SHAPE_ENFORCE)
+		put_into_class(skb, kind, &packet.flow, control, counts);
+	if (kind != ACK_PURE)
+		return TCX_NEXT;
+	if (packet.obstacle == PENDULUM_ACK_PASSED_SACK && packet.sack_blocks && control->merge_sack)
+		packet.obstacle = NO_OBSTACLE;
 	if (is_local(skb))
 		fate = PENDULUM_ACK_PASSED_LOCAL;
 	else if (control->filter)
 		fate = admit(skb, &packet, control);
+	note_arrival(skb->cb[3], skb->cb[2]);
 	if (fate < PENDULUM_ACK_FATES)
 		counts->acks[fate] += 1;
 	if (is_held(fate))
@@ -133,19 +162,54 @@ static __always_inline int arrive(struct __sk_buff *skb, const struct pendulum_s
 	return fate == PENDULUM_ACK_HELD ? TCX_DROP : TCX_NEXT;
 }
 
+/* Lengths are constants: the verifier does not see that a variable one is not zero. */
+static __always_inline long load_sack(struct __sk_buff *skb, __u32 at, __u32 blocks, __be32 *to)
+{
+	switch (blocks) {
+	case 0:
+		return 0;
+	case 1:
+		return bpf_skb_load_bytes(skb, at, to, 8);
+	case 2:
+		return bpf_skb_load_bytes(skb, at, to, 16);
+	case PENDULUM_SACK_BLOCKS:
+		return bpf_skb_load_bytes(skb, at, to, 8 * PENDULUM_SACK_BLOCKS);
+	}
+	return -1;
+}
+
+static __always_inline long store_sack(struct __sk_buff *skb, __u32 at, __u32 blocks, const __be32 *from)
+{
+	switch (blocks) {
+	case 0:
+		return 0;
+	case 1:
+		return bpf_skb_store_bytes(skb, at, from, 8, 0);
+	case 2:
+		return bpf_skb_store_bytes(skb, at, from, 16, 0);
+	case PENDULUM_SACK_BLOCKS:
+		return bpf_skb_store_bytes(skb, at, from, 8 * PENDULUM_SACK_BLOCKS, 0);
+	}
+	return -1;
+}
+
 /* Put the newest numbers into the ACK that leaves. The checksum follows by their difference. */
 static __always_inline int rewrite(struct __sk_buff *skb, const struct ack_packet *p,
 				   const struct ack_content *content)
 {
-	__be32 before[4] = {}, after[4] = {};
-	bool timestamps = p->layout == TCP_WORDS_TS;
-	__u32 at = p->tcp_at;
+	__be32 before[4 + 2 * PENDULUM_SACK_BLOCKS] = {}, after[4 + 2 * PENDULUM_SACK_BLOCKS] = {};
+	bool timestamps = p->timestamps;
+	__u32 at = p->tcp_at, sack_at = at + TCP_OPTIONS_AT + SACK_EDGES_AT;
 	__s64 difference;
 	__be16 window = bpf_htons(content->window);
 
 	if (bpf_skb_load_bytes(skb, at + TCP_ACK_AT, before, 8))
 		return -1;
 	if (timestamps && bpf_skb_load_bytes(skb, at + TCP_TS_AT, before + 2, 8))
+		return -1;
+	if (timestamps)
+		sack_at += TCP_WORDS_TS * 4;
+	if (load_sack(skb, sack_at, p->sack_blocks, before + 4))
 		return -1;
 	after[0] = bpf_htonl(content->ack);
 	after[1] = before[1];
@@ -154,10 +218,16 @@ static __always_inline int rewrite(struct __sk_buff *skb, const struct ack_packe
 		after[2] = bpf_htonl(content->tsval);
 		after[3] = bpf_htonl(content->tsecr);
 	}
+#pragma unroll
+	for (int i = 0; i < 2 * PENDULUM_SACK_BLOCKS; i++)
+		if (i < 2 * p->sack_blocks)
+			after[4 + i] = bpf_htonl(content->sack[i]);
 	difference = bpf_csum_diff(before, sizeof(before), after, sizeof(after), 0);
 	if (difference < 0)
 		return -1;
 	/* The furthest first: if it can be written, so can the others. */
+	if (store_sack(skb, sack_at, p->sack_blocks, after + 4))
+		return -1;
 	if (timestamps && bpf_skb_store_bytes(skb, at + TCP_TS_AT, after + 2, 8, 0))
 		return -1;
 	if (bpf_skb_store_bytes(skb, at + TCP_ACK_AT, after, 8, 0))
@@ -177,7 +247,8 @@ static __always_inline int depart(struct __sk_buff *skb, const struct pendulum_s
 	__u32 tag = skb->cb[3], serial = skb->cb[2];
 	bool fresh = false;
 
-	if (control->lane_priority && skb->priority == control->lane_priority)
+	if ((control->lane_priority && skb->priority == control->lane_priority) ||
+	    (control->sparse_priority && skb->priority == control->sparse_priority))
 		skb->priority = skb->cb[1];
 	state = is_tag(tag) ? state_of_tag(tag) : NULL;
 	if (state) {
@@ -198,6 +269,8 @@ static __always_inline int depart(struct __sk_buff *skb, const struct pendulum_s
 		count_fate(PENDULUM_ACK_HELD_OVERTAKEN);
 		return TCX_DROP;
 	}
+	if (departure == LEAVES_BEHIND_LOST)
+		count_fate(PENDULUM_ACK_RELEASED_LOST);
 	if (departure == LEAVES_REWRITTEN) {
 		if (read_ack(skb, &packet) == ACK_PURE && !rewrite(skb, &packet, &content))
 			count_fate(PENDULUM_ACK_REWRITTEN);
@@ -219,86 +292,21 @@ int pendulum_shape(struct __sk_buff *skb)
 	return arrive(skb, control);
 }
 
-/* The shaped downlink: ACKs of uploads into its lane. */
+/* The shaped downlink: ACKs of uploads into its lane, what connections send first into its sparse class. */
 SEC("classifier")
 int pendulum_shape_in(struct __sk_buff *skb)
 {
 	const struct pendulum_shape_control *control = shape_control_now();
 	struct ack_packet packet = {};
+	int kind;
 
 	if (!control || control->mode != PENDULUM_SHAPE_ENFORCE || !control->lane_priority)
 		return TCX_NEXT;
-	if (read_ack(skb, &packet) == ACK_PURE)
+	kind = read_ack(skb, &packet);
+	if (kind == ACK_PURE)
 		skb->priority = control->lane_priority;
+	else if (kind != ACK_NONE && control->sparse_priority &&
+		 is_sparse(&packet.flow, skb->len, packet_time_ns(skb), control))
+		skb->priority = control->sparse_priority;
 	return TCX_NEXT;
-}
-
-static __always_inline __u32 cb_word(const struct sk_buff *skb, int word)
-{
-	return ((const __u32 *)((const struct qdisc_skb_cb *)skb->cb)->data)[word];
-}
-
-static __always_inline bool is_queue_of(const struct netdev_queue *txq,
-					const struct pendulum_shape_control *control)
-{
-	const struct net_device *dev = txq->dev;
-
-	return dev->ifindex == (int)control->queue_ifindex && dev->nd_net.net->ns.inum == control->netns;
-}
-
-SEC("tp_btf/qdisc_enqueue")
-int BPF_PROG(pendulum_ack_enqueue, const struct Qdisc *q, const struct netdev_queue *txq,
-	     const struct sk_buff *skb)
-{
-	const struct pendulum_shape_control *control;
-	struct pendulum_ack_state *state;
-	__u32 tag = cb_word(skb, 3), serial = cb_word(skb, 2);
-
-	if (!is_tag(tag))
-		return 0;
-	control = shape_control_now();
-	if (!control || !is_queue_of(txq, control))
-		return 0;
-	state = state_of_tag(tag);
-	if (state && (state->generation & TAG_GENERATION) == generation_of_tag(tag))
-		state->enqueued_serial = serial;
-	return 0;
-}
-
-/* Dry run only: nothing comes back to TC there, and leaving the queue is seen here. */
-SEC("tp_btf/qdisc_dequeue")
-int BPF_PROG(pendulum_ack_dequeue, const struct Qdisc *q, const struct netdev_queue *txq, int packets,
-	     const struct sk_buff *skb)
-{
-	bool nothing = is_null(skb);
-	const struct pendulum_shape_control *control;
-	struct pendulum_ack_state *state;
-	__u64 now, epoch;
-
-	if (nothing || !skb)
-		return 0;
-	control = shape_control_now();
-	if (!control || control->mode != PENDULUM_SHAPE_DRY_RUN || !is_queue_of(txq, control))
-		return 0;
-	now = bpf_ktime_get_ns();
-	epoch = now >> EPOCH_SHIFT;
-	for (int i = 0; i < ACK_CHAIN_MAX && i < packets; i++) {
-		__u32 tag = cb_word(skb, 3), bytes = ((const struct qdisc_skb_cb *)skb->cb)->pkt_len;
-		bool fresh = false;
-
-		state = is_tag(tag) ? state_of_tag(tag) : NULL;
-		if (state && (state->generation & TAG_GENERATION) == generation_of_tag(tag)) {
-			state->left_serial = cb_word(skb, 2);
-			state->rate = time_sliding_window(state->rate, state->rate_ns, now,
-							  control->window_ns, bytes);
-			state->rate_ns = now;
-			fresh = state->epoch != epoch;
-			state->epoch = epoch;
-		}
-		note_channel(control, now, bytes, fresh);
-		skb = skb->next;
-		if (!skb)
-			break;
-	}
-	return 0;
 }

@@ -66,6 +66,7 @@ struct pendulum_shape_control {
 	__u64 window_ns;           /* of the rate measurement (TSW), paper 002 §3.1 */
 	__u64 carrier_ns;          /* an ACK queued for longer is no carrier */
 	__u64 idle_ns;             /* a connection that sent no ACK for so long is forgotten */
+	__u64 sparse_idle_ns;      /* a connection that sent nothing for so long begins anew */
 	__u32 mode;                /* enum pendulum_shape_mode */
 	__u32 filter;              /* enum pendulum_ack_filter */
 	__u32 delta;               /* ACKs, at least 1 */
@@ -74,20 +75,23 @@ struct pendulum_shape_control {
 	__u32 upper_permille;      /* utilisation at which delayed filtering begins */
 	__u32 lower_permille;      /* … and ends */
 	__u32 uplink_ifindex;      /* the shaping device; 0: none */
-	__u32 queue_ifindex; /* the device whose queue ACKs enter: the same, or the WAN device in dry run */
-	__u32 netns;         /* inode number of the network namespace of both */
-	__u32 lane_priority; /* class of the ACK lane as skb->priority; 0: no lane */
-	__u32 pad;
+	__u32 queue_ifindex;   /* the device whose queue ACKs enter: the same, or the WAN device in dry run */
+	__u32 netns;           /* inode number of the network namespace of both */
+	__u32 lane_priority;   /* class of the ACK lane as skb->priority; 0: no lane */
+	__u32 merge_sack;      /* not 0: an ACK may be withheld whose SACK blocks cover its carrier's */
+	__u32 sparse_priority; /* class of connections that have sent little; 0: none */
+	__u32 sparse_bytes;    /* so much is little */
 };
-_Static_assert(sizeof(struct pendulum_shape_control) == 32 + 48, "abi: pendulum_shape_control");
+_Static_assert(sizeof(struct pendulum_shape_control) == 40 + 56, "abi: pendulum_shape_control");
 
 /* What was done; one copy for each CPU. */
 struct pendulum_shape_counts {
 	__u64 acks[PENDULUM_ACK_FATES];
-	__u64 lane_packets; /* sent into the ACK lane */
-	__u64 held_bytes;   /* link-layer bytes of what was withheld */
+	__u64 lane_packets;   /* sent into the ACK lane */
+	__u64 held_bytes;     /* link-layer bytes of what was withheld */
+	__u64 sparse_packets; /* sent into the class of connections that have sent little */
 };
-_Static_assert(sizeof(struct pendulum_shape_counts) == (26 + 2) * 8, "abi: pendulum_shape_counts");
+_Static_assert(sizeof(struct pendulum_shape_counts) == (26 + 3) * 8, "abi: pendulum_shape_counts");
 
 /* A flow's identity as in abi.h, which includes this header. */
 struct pendulum_ack_flow {
@@ -96,6 +100,9 @@ struct pendulum_ack_flow {
 	__u32 ports; /* home in the low half; network byte order */
 };
 _Static_assert(sizeof(struct pendulum_ack_flow) == 36, "abi: pendulum_ack_flow");
+
+/* An ACK with more SACK blocks than these passes as it came; beside timestamps TCP has room for no more. */
+#define PENDULUM_SACK_BLOCKS 3
 
 /* Bits of pendulum_ack_state.flags. */
 enum pendulum_ack_flag {
@@ -120,6 +127,7 @@ struct pendulum_ack_state {
 	__u32 last_serial;     /* newest on its way into the queue */
 	__u32 enqueued_serial; /* newest seen to enter it; written without the lock */
 	__u32 left_serial;     /* newest that has left it */
+	__u32 dropped_serial;  /* newest seen to be dropped in it; written without the lock */
 	__u32 pending_serial;
 	__u32 doomed_serial;
 	__u32 unsafe_serial; /* newest in the queue that must not be changed */
@@ -134,10 +142,14 @@ struct pendulum_ack_state {
 	__u16 pending_window;
 	__u8 layout; /* of last_serial: TCP header length in words */
 	__u8 tos;
-	__u32 flags; /* enum pendulum_ack_flag */
-	__u32 pad;
+	__u32 flags;                          /* enum pendulum_ack_flag */
+	__u32 sack[2 * PENDULUM_SACK_BLOCKS]; /* of the newest that came: left, right, left, …; 0 beyond */
+	__u32 pending_sack[2 * PENDULUM_SACK_BLOCKS];
+	__u8 sack_blocks; /* of last_serial */
+	__u8 pad[7];
 };
-_Static_assert(sizeof(struct pendulum_ack_state) == 8 + 40 + 36 + 14 * 4 + 12, "abi: pendulum_ack_state");
+_Static_assert(sizeof(struct pendulum_ack_state) == 8 + 40 + 36 + 15 * 4 + 8 + 12 * 4 + 4 + 4,
+	       "abi: pendulum_ack_state");
 
 /* Connections that are followed at once. A power of two, below 65536. */
 #define PENDULUM_ACK_FLOWS 4096

@@ -120,6 +120,14 @@ static __always_inline __u32 hash_of_address(const __u32 address[4])
 	return hash ^ hash >> 15;
 }
 
+/* Tells the flows of the same few seconds apart; never 0. */
+static __always_inline __u32 hash_of_flow(const struct pendulum_flow_key *key)
+{
+	__u32 ports = (__u32)key->home_port << 16 | key->remote_port;
+
+	return (ports ^ key->home_addr[3] ^ key->remote_addr[3] * 0x9e3779b1u) | 1;
+}
+
 /* `bytes` have come in from outside; `s` is the segment, if it is one and can be an answer. */
 static __always_inline void record_arrival(__u64 now_ns, __u32 bytes, const struct segment *s)
 {
@@ -136,7 +144,14 @@ static __always_inline void record_arrival(__u64 now_ns, __u32 bytes, const stru
 		__sync_fetch_and_add(&arrival->bytes, bytes);
 	}
 	arrival->at_ns = now_ns;
-	if (!s || !s->asked)
+	arrival->flow = 0;
+	if (!s)
+		return;
+	if (s->options.present & OPTION_TIMESTAMPS) {
+		arrival->tsval = s->options.tsval;
+		arrival->flow = hash_of_flow(&s->key);
+	}
+	if (!s->asked)
 		return;
 	arrival->end = hash_of_address(s->key.remote_addr);
 	arrival->answer = (__u64)question_word(now_ns, 0, bytes) << 32 | s->asked;

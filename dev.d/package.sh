@@ -1,7 +1,10 @@
-# What is installed elsewhere: the Debian package and static binaries. Sourced by ../dev.
+# What is installed elsewhere: the Debian package, static binaries, container images, the Helm chart. Sourced by ../dev.
 #
-# Results go to CARGO_TARGET_DIR/package.
+# Results go to CARGO_TARGET_DIR/package. How they are tried, and what is told at the end, is in package-check.sh.
 # shellcheck shell=bash
+
+# The processors that static binaries are built for; the first is tried on this machine, the other under qemu-user.
+STATIC_TRIPLES=(x86_64-unknown-linux-musl aarch64-unknown-linux-musl)
 
 package_version() { sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' "$ROOT/Cargo.toml"; }
 
@@ -13,7 +16,7 @@ stage_compressed() {
     gzip -9n "$STAGE/$2"
 }
 
-# What a package contains besides the binary.
+# stage_files VERSION: what a package contains besides the binary.
 stage_files() {
     local page share=usr/share/pendulum file
     stage deploy/pendulum.toml 644 etc/pendulum/pendulum.toml
@@ -27,7 +30,12 @@ stage_files() {
     stage README.md 644 usr/share/doc/pendulum/README.md
     stage LICENSE-MIT 644 usr/share/doc/pendulum/LICENSE-MIT
     stage deploy/deb/copyright 644 usr/share/doc/pendulum/copyright
-    stage_compressed CHANGELOG.md usr/share/doc/pendulum/changelog
+    stage CHANGELOG.md 644 usr/share/doc/pendulum/CHANGELOG.md
+    # Debian's form of it.
+    printf 'pendulum (%s) unstable; urgency=medium\n\n  * What changed is in CHANGELOG.md.\n\n -- %s  %s\n' "$1" \
+        "$(sed -n 's/^Maintainer: //p' deploy/deb/control.in)" "$(git log -1 --format=%cD)" >"$STAGE/changelog"
+    stage_compressed "$STAGE/changelog" usr/share/doc/pendulum/changelog
+    rm "$STAGE/changelog"
 }
 
 # What the binary needs of its shared libraries, as Debian's own tool finds it.
@@ -40,18 +48,14 @@ shared_libraries() {
     rm -rf "$work"
 }
 
-# package_deb [BINARY] [VERSION]: prints where the package is.
-package_deb() {
-    local binary=${1:-} version=${2:-$(package_version)} script architecture
-    if [ -z "$binary" ]; then
-        build_release -p pendulum >&2
-        binary=$CARGO_TARGET_DIR/release/pendulum
-    fi
+# make_deb BINARY VERSION: prints where the package is.
+make_deb() {
+    local binary=$1 version=$2 script architecture
     architecture=$(dpkg --print-architecture)
     STAGE=$(mktemp -d)
     stage "$binary" 755 usr/bin/pendulum
-    strip --strip-debug --remove-section=.comment "$STAGE/usr/bin/pendulum"
-    stage_files
+    strip --strip-unneeded --remove-section=.comment --remove-section=.note "$STAGE/usr/bin/pendulum"
+    stage_files "$version"
     mkdir "$STAGE/DEBIAN"
     sed -e "s/@VERSION@/$version/; s/@ARCHITECTURE@/$architecture/; s/@DEPENDS@/$(shared_libraries "$STAGE/usr/bin/pendulum")/" \
         deploy/deb/control.in >"$STAGE/DEBIAN/control"
@@ -63,6 +67,12 @@ package_deb() {
     dpkg-deb --root-owner-group --build "$STAGE" "$PACKAGES/pendulum_${version}_$architecture.deb" >&2
     rm -rf "$STAGE"
     echo "$PACKAGES/pendulum_${version}_$architecture.deb"
+}
+
+package_deb() {
+    build_release -p pendulum
+    built "$(make_deb "$CARGO_TARGET_DIR/release/pendulum" "$(package_version)")"
+    python3 -m unittest discover --verbose --start-directory tests/package --pattern 'deb_test.py'
 }
 
 # musl's headers for another architecture: the C library's own package, unpacked into the cache.
@@ -83,9 +93,9 @@ foreign_musl() {
     echo "$home/usr/include/aarch64-linux-musl"
 }
 
-# package_static TRIPLE: one file that runs on any Linux of that architecture.
-package_static() {
-    local triple=$1 result
+# make_static TRIPLE: one file that runs on any Linux of that architecture.
+make_static() {
+    local triple=$1
     if ! rustup target add "$triple" >&2 2>/dev/null; then
         say "dev: no static binary for $triple: its standard library comes by rustup, which is not here or cannot fetch it"
         return 1
@@ -101,59 +111,81 @@ package_static() {
         ;;
     esac
     mkdir -p "$PACKAGES"
-    result="$PACKAGES/pendulum-$(package_version)-${triple%%-*}-linux"
-    llvm-objcopy-19 --strip-debug "$CARGO_TARGET_DIR/$triple/release/pendulum" "$result"
-    echo "$result"
+    llvm-objcopy-19 --strip-debug "$CARGO_TARGET_DIR/$triple/release/pendulum" "$(static_binary "$triple")"
 }
 
-# A small Debian of this release, made once from this machine's own package sources.
-debian_tarball() {
-    local release tarball
-    release=$(. /etc/os-release && echo "$VERSION_CODENAME")
-    tarball="$CACHE/debian-$release.tar"
-    if [ ! -s "$tarball" ]; then
-        say "dev: making a Debian $release for the package's test"
-        mkdir -p "$CACHE"
-        # Either form of the lists may be absent.
-        { cat /etc/apt/sources.list /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list 2>/dev/null || true; } |
-            mmdebstrap --quiet --variant=minbase --include=adduser,libgcc-s1 "$release" "$tarball.new" - >&2 || return 1
-        mv "$tarball.new" "$tarball"
-    fi
-    echo "$tarball"
-}
+# Where the static binary for TRIPLE is put.
+static_binary() { echo "$PACKAGES/pendulum-$(package_version)-${1%%-*}-linux"; }
 
-# Installs, upgrades and purges the package in a chroot. A debug binary does: it is the package that is tested.
-check_deb() {
-    need_root "package check"
-    local tarball old new
-    cargo build --locked -p pendulum >&2 || return 1
-    tarball=$(debian_tarball) || {
-        say "dev: the chroot could not be made: the reason is above"
-        return 1
-    }
-    old=$(package_deb "$CARGO_TARGET_DIR/debug/pendulum" 0.0.1~check1)
-    new=$(package_deb "$CARGO_TARGET_DIR/debug/pendulum" 0.0.1~check2)
-    local status=0
-    tests/package/check.sh "$tarball" "$old" "$new" || status=$?
-    rm -f "$old" "$new"
-    return "$status"
-}
-
-run_package() {
-    PACKAGES="$CARGO_TARGET_DIR/package"
-    local what status=0
-    local -a wanted=("$@")
-    [ ${#wanted[@]} -gt 0 ] || wanted=(deb static)
-    for what in "${wanted[@]}"; do
-        case "$what" in
-        deb) package_deb || status=1 ;;
-        check) check_deb || status=1 ;;
-        static)
-            package_static x86_64-unknown-linux-musl || status=1
-            package_static aarch64-unknown-linux-musl || status=1
-            ;;
-        *) die "there is no package '$what'; there are: deb, static, and check, which installs the deb in a chroot" 64 ;;
-        esac
+# each_architecture MAKE FILE TRY: what MAKE makes of each triple and FILE names, tried by the script TRY. One that cannot be made does not
+# keep the others from being made.
+each_architecture() {
+    local make=$1 file=$2 try=$3 triple status=0
+    local -a made=()
+    for triple in "${STATIC_TRIPLES[@]}"; do
+        if ("$make" "$triple"); then
+            built "$("$file" "$triple")"
+            made+=("$("$file" "$triple")")
+        else
+            status=1
+        fi
     done
+    [ ${#made[@]} -eq 0 ] || "$try" "${made[@]}" || status=1
     return "$status"
+}
+
+# All static binaries, and whether they are what they should be.
+package_static() { each_architecture make_static static_binary tests/package/static.sh; }
+
+# make_image TRIPLE: the static binary as a container image, an OCI archive.
+make_image() {
+    local triple=$1 architecture context status=0 file
+    local -a files=(deploy/pendulum.toml LICENSE LICENSE-MIT LICENSE-APACHE LICENSE-GPL-2.0)
+    architecture=$(sed 's/x86_64/amd64/; s/aarch64/arm64/' <<<"${triple%%-*}")
+    # What is built already costs nothing again, and is never out of date.
+    make_static "$triple" || return 1
+    context=$(mktemp -d)
+    for file in "${files[@]}"; do install -m 644 "$file" "$context/"; done
+    install -m 755 "$(static_binary "$triple")" "$context/pendulum"
+    rm -f "$(image_file "$triple")"
+    # Permitted, not effective: agent/src/run/privileges.rs takes them into use.
+    setcap cap_bpf,cap_perfmon,cap_net_admin+p "$context/pendulum" &&
+        buildah --root "$context.store" --runroot "$context.run" --storage-driver vfs build --isolation chroot --network host \
+            --arch "$architecture" --build-arg "VERSION=$(package_version)" --quiet --timestamp 0 \
+            --file deploy/container/Containerfile --tag "oci-archive:$(image_file "$triple"):pendulum:$(package_version)" "$context" >&2 || status=1
+    rm -rf "$context" "$context.store" "$context.run"
+    return "$status"
+}
+
+# Where the image for TRIPLE is put.
+image_file() { echo "$PACKAGES/pendulum-$(package_version)-${1%%-*}.oci.tar"; }
+
+package_container() {
+    need_root "package container"
+    each_architecture make_image image_file tests/package/container.sh
+}
+
+# helm is not in Debian. One that is here serves; else it is built, once, where there is a Go.
+need_helm() {
+    local home="$CACHE/helm" go version
+    PATH="$PATH:$home"
+    command -v helm >/dev/null && return
+    command -v go >/dev/null || { command -v apt-get >/dev/null && (install_packages golang-go); } || return 1
+    go=$(GOTOOLCHAIN=local go env GOVERSION)
+    # The newest that Debian 12's Go 1.19 builds, else the newest that was tried.
+    version=v3.11.3
+    ! at_least "${go#go}" 1.24 || version=v3.19.0
+    say "dev: building helm $version into $home (once)"
+    GOTOOLCHAIN=local GOBIN="$home" GOFLAGS=-mod=mod go install "helm.sh/helm/v3/cmd/helm@$version" >&2 </dev/null
+}
+
+# The chart as helm packages it. Without helm it is built all the same, and its tests say that they were skipped.
+package_chart() {
+    local result
+    need_helm || say "dev: no helm here and none could be built: the chart is packed and not tested"
+    result="$PACKAGES/pendulum-chart-$(package_version).tgz"
+    mkdir -p "$PACKAGES"
+    git ls-files deploy/kubernetes/pendulum | tar -czf "$result" --transform 's,^deploy/kubernetes/,,' --owner 0 --group 0 --files-from -
+    built "$result"
+    python3 -m unittest discover --verbose --start-directory tests/package --pattern 'chart_test.py'
 }

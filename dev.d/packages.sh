@@ -7,9 +7,14 @@ packages_for() {
     build) echo ca-certificates git gcc libc6-dev linux-libc-dev libbpf-dev clang-19 libclang1-19 python3 ;;
     demo) echo iproute2 iperf3 iputils-ping ethtool procps ;;
     # tmux: the demo is tested on a terminal. strace, systemd: the agent's system calls against its unit.
-    test) echo iproute2 iperf3 iputils-ping ethtool procps tcpdump tshark curl bpftool tmux strace systemd ;;
+    test) echo iproute2 iperf3 iputils-ping ethtool nftables procps tcpdump tshark curl bpftool tmux strace systemd ;;
     # musl-tools, llvm-19: static binaries; qemu-user-static runs those for arm64 here. mmdebstrap: the chroot of the package test.
-    package) echo dpkg-dev binutils musl-tools llvm-19 mmdebstrap qemu-user-static ;;
+    # buildah, libcap2-bin, crun: the container image. python3-yaml: the chart's tests. iproute2, iputils-ping, curl: a link to try binary and image on.
+    # busybox-static, make, lintian: the short tests of the package. qemu-system-x86, kmod: its guests.
+    package) echo dpkg-dev binutils musl-tools llvm-19 mmdebstrap qemu-user-static buildah crun libcap2-bin python3-yaml iproute2 iputils-ping curl \
+        busybox-static make lintian qemu-system-x86 kmod ;;
+    # The short form of the package's tests. make: OpenWrt's recipe; python3-yaml: the chart, where there is a helm.
+    package-test) echo dpkg-dev binutils busybox-static make python3-yaml systemd ;;
     # The browser that looks at the live page, and letters to write it in.
     page) echo chromium fonts-dejavu-core ;;
     lint) echo clang-format-19 shellcheck ;;

@@ -1,6 +1,7 @@
 //! The command line: what can be asked for, and who answers.
 
 mod advise;
+mod measured;
 mod run;
 
 use std::ffi::OsString;

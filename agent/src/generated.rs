@@ -102,7 +102,8 @@ fn read(text: &str) -> (BTreeMap<String, Family>, BTreeMap<String, BTreeSet<Stri
 fn the_metrics_reference_lists_what_is_exported() {
     let board = example::board(vec![example::link("dsl")]);
     let active = Active::start(Config::default()).1;
-    let (families, values) = read(&Exposition::new(&board, active, true).encode(Format::Text).unwrap());
+    let text = Exposition::new(&board, active, true).encode(Format::Text).unwrap();
+    let (families, values) = read(std::str::from_utf8(&text).unwrap());
     let mut page = "# Metrics\n\nWritten by `./dev generate` from the code; a test holds it in step. How each figure is measured is told in \
                     [measurement.md](measurement.md),\n[queues.md](queues.md) and [detector.md](detector.md). A figure that is not known has no \
                     sample. No label carries an address or a port.\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n"

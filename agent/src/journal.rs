@@ -111,6 +111,7 @@ pub(crate) mod tests {
                 reason: "the uplink buffer never empties and downloads starve".to_owned(),
                 figures: vec![Figure::against("uplink_bound_share", 0.97, 0.8)],
                 since_s: at_s - 2.0,
+                held_since_s: None,
             },
         }
     }

@@ -2,6 +2,7 @@
 
 pub mod bpf;
 pub mod cli;
+mod client;
 pub mod config;
 mod doctor;
 pub mod exit;

@@ -1,4 +1,7 @@
-//! The agent's own messages, on stderr: for people, for the journal, or as JSON lines.
+//! The agent's own messages, on stderr: for people, for the journal, or as JSON lines. Where stderr leads to journald, they go
+//! there by its own protocol, with their fields.
+
+mod journald;
 
 use std::fmt;
 use std::io::IsTerminal as _;
@@ -14,6 +17,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer, Registry, fmt as layer, reload};
 
+use self::journald::Journald;
 use crate::config::{Log, LogFormat, LogLevel};
 
 /// Changes which messages are written, while the agent runs.
@@ -37,13 +41,14 @@ pub(crate) fn start(log: Log) -> Level {
             let json = layer::layer().json().flatten_event(true).with_writer(std::io::stderr);
             registry.with(json.with_filter(filter)).try_init()
         }
-        LogFormat::Text if stderr_is_the_journal() => {
-            let journal = layer::layer()
-                .with_writer(std::io::stderr)
-                .with_ansi(false)
-                .event_format(Journal(format::format().without_time().with_level(false).with_target(false)));
-            registry.with(journal.with_filter(filter)).try_init()
-        }
+        LogFormat::Text if stderr_is_the_journal() => match Journald::connect() {
+            Ok(journald) => registry.with(journald.with_filter(filter)).try_init(),
+            Err(_) => {
+                let plain = format::format().without_time().with_level(false).with_target(false);
+                let lines = layer::layer().with_writer(std::io::stderr).with_ansi(false);
+                registry.with(lines.event_format(Journal(plain)).with_filter(filter)).try_init()
+            }
+        },
         LogFormat::Text => {
             let ansi = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
             let text = layer::layer().with_writer(std::io::stderr).with_ansi(ansi).with_target(false);
@@ -85,6 +90,16 @@ fn parse_stream(stream: &str) -> Option<(u64, u64)> {
     Some((device.parse().ok()?, inode.parse().ok()?))
 }
 
+/// Priorities of `syslog(3)`.
+fn priority(level: &tracing::Level) -> u8 {
+    match *level {
+        tracing::Level::ERROR => 3,
+        tracing::Level::WARN => 4,
+        tracing::Level::INFO => 6,
+        tracing::Level::DEBUG | tracing::Level::TRACE => 7,
+    }
+}
+
 /// A line for the journal: a priority of `sd-daemon(3)` in front, and no time, which the journal keeps itself.
 struct Journal(Format<Full, ()>);
 
@@ -99,13 +114,7 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let priority = match *event.metadata().level() {
-            tracing::Level::ERROR => 3,
-            tracing::Level::WARN => 4,
-            tracing::Level::INFO => 6,
-            tracing::Level::DEBUG | tracing::Level::TRACE => 7,
-        };
-        write!(writer, "<{priority}>")?;
+        write!(writer, "<{}>", priority(event.metadata().level()))?;
         self.0.format_event(context, writer, event)
     }
 }

@@ -129,6 +129,9 @@ pub struct DirectionSnapshot {
     pub gone_queue: Option<QueueSnapshot>,
     /// Congestion windows of this machine's own sockets that send in this direction, together, bytes.
     pub cwnd_bytes: Option<u64>,
+    /// Share of the device's bytes of the last ten seconds that the programs did not see, 0 to 1; `None` where too little was
+    /// carried to tell.
+    pub unseen_ratio: Option<f64>,
 }
 
 /// A distribution of RTT samples.
@@ -222,25 +225,33 @@ pub struct ReadingHealth {
     pub took: Duration,
 }
 
-/// The newest snapshot of every link: what a reader needs.
+/// The newest snapshot of every link: what a reader needs. Links come and go while the agent runs.
 #[derive(Clone, Debug)]
 pub struct Board {
-    links: Vec<watch::Receiver<Arc<LinkSnapshot>>>,
+    links: Arc<watch::Sender<Channels>>,
 }
+
+/// Where the snapshots of each link appear.
+pub type Channels = Vec<watch::Receiver<Arc<LinkSnapshot>>>;
 
 impl Board {
     /// A board over the links' channels.
-    pub fn new(links: Vec<watch::Receiver<Arc<LinkSnapshot>>>) -> Self {
-        Self { links }
+    pub fn new(links: Channels) -> Self {
+        Self { links: Arc::new(watch::Sender::new(links)) }
     }
 
-    /// The channel of every link.
-    pub fn links(&self) -> &[watch::Receiver<Arc<LinkSnapshot>>] {
-        &self.links
+    /// Shows these links from now on.
+    pub fn show(&self, links: Channels) {
+        self.links.send_replace(links);
+    }
+
+    /// The channel of every link, and the news that there are others.
+    pub fn links(&self) -> watch::Receiver<Channels> {
+        self.links.subscribe()
     }
 
     /// The newest snapshot of every link.
     pub fn snapshots(&self) -> Vec<Arc<LinkSnapshot>> {
-        self.links.iter().map(|link| Arc::clone(&link.borrow())).collect()
+        self.links.borrow().iter().map(|link| Arc::clone(&link.borrow())).collect()
     }
 }

@@ -15,6 +15,7 @@ mod path;
 mod queue;
 mod replay;
 mod scale;
+mod shape;
 mod test_run;
 
 use std::path::PathBuf;
@@ -54,6 +55,8 @@ enum Part {
     Queue,
     /// Memory and scrape time with 10,000 flows.
     Scale,
+    /// Nanoseconds that lane and filter add to a shaped packet.
+    Shape,
     /// The agent's own processor time.
     Cpu,
     /// Samples per second through the detector.
@@ -78,6 +81,8 @@ struct Report {
     queue: Option<queue::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
     scale: Option<scale::Report>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shape: Option<shape::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu: Option<agent_cpu::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -113,6 +118,11 @@ fn main() -> Result<()> {
         let part = scale::run(&agent()?)?;
         print_text(args.format, &part.to_string());
         report.scale = Some(part);
+    }
+    if wanted(Part::Shape) {
+        let part = shape::run(&agent()?, args.repeat, args.seconds)?;
+        print_text(args.format, &part.to_string());
+        report.shape = Some(part);
     }
     if wanted(Part::Cpu) {
         let part = agent_cpu::run(&agent()?, 2 * args.seconds)?;

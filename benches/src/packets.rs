@@ -34,22 +34,42 @@ struct Row {
 
 const PROGRAMS: [&str; 3] = ["pendulum_up", "pendulum_down", "pendulum_xdp"];
 
-fn kinds() -> Vec<(&'static str, Vec<u8>)> {
-    let data = |packet: Tcp| packet.seq(1000).ack(1).payload(1448).ts(5, 5).build(LinkLayer::Ethernet).bytes;
-    let ack = |packet: Tcp| packet.seq(1000).ack(1).ts(5, 5).build(LinkLayer::Ethernet).bytes;
+/// A packet as it leaves, and as it comes in.
+struct Kind {
+    name: &'static str,
+    up: Vec<u8>,
+    down: Vec<u8>,
+    /// Its conversation is known both ways, as that of nearly every packet is; else only this side of it was seen.
+    both_ways: bool,
+}
+
+fn kinds() -> Vec<Kind> {
+    let kind = |name, change: &dyn Fn(Tcp) -> Tcp| {
+        let bytes = |packet: Tcp| change(packet).build(LinkLayer::Ethernet).bytes;
+        Kind { name, up: bytes(craft::up()), down: bytes(craft::down()), both_ways: true }
+    };
+    let data = |packet: Tcp| packet.seq(1000).ack(1).payload(1448).ts(5, 5);
+    let ack = |packet: Tcp| packet.seq(1000).ack(1).ts(5, 5);
+    let arp = [[2; 6].as_slice(), &[4; 6], &[0x08, 0x06], &[0; 46]].concat();
     vec![
-        ("data, IPv4", data(craft::up())),
-        ("ACK, IPv4", ack(craft::up())),
-        (
-            "ACK with SACK, IPv4",
-            craft::up().seq(1000).ack(1).ts(5, 5).sack(&[(2000, 3000)]).build(LinkLayer::Ethernet).bytes,
-        ),
-        ("data, IPv6", data(craft::up().v6())),
-        ("ACK, IPv6", ack(craft::up().v6())),
-        ("data, IPv4 in VLAN", data(craft::up().vlan(0x8100, 7))),
-        ("UDP", craft::up().protocol(17).payload(100).build(LinkLayer::Ethernet).bytes),
-        ("ARP", [[2; 6].as_slice(), &[4; 6], &[0x08, 0x06], &[0; 46]].concat()),
+        kind("data, IPv4", &data),
+        kind("ACK, IPv4", &ack),
+        kind("ACK with SACK, IPv4", &|packet| ack(packet).sack(&[(2000, 3000)])),
+        kind("data, IPv6", &|packet| data(packet.v6())),
+        kind("ACK, IPv6", &|packet| ack(packet.v6())),
+        kind("data, IPv4 in VLAN", &|packet| data(packet.vlan(0x8100, 7))),
+        Kind { both_ways: false, ..kind("data, seen one way", &|packet| data(packet.home_port(40_001))) },
+        kind("UDP", &|packet| packet.protocol(17).payload(100)),
+        Kind { name: "ARP", up: arp.clone(), down: arp, both_ways: true },
     ]
+}
+
+fn program<'a>(object: &'a mut LinkPrograms, name: &str) -> Result<BorrowedFd<'a>> {
+    let program = object.object_mut().program_mut(name).context("the program is there")?;
+    Ok(match program {
+        aya::programs::Program::Xdp(program) => Xdp::fd(program)?.as_fd(),
+        program => <&mut SchedClassifier>::try_from(program)?.fd()?.as_fd(),
+    })
 }
 
 /// Measure.
@@ -59,22 +79,28 @@ pub(crate) fn run(repeat: u32) -> Result<Report> {
     let empty = test_run::empty_classifier()?;
     let mut report = Report { empty_ns: u32::MAX, repeat, rows: Vec::new() };
     let kinds = kinds();
-    report.rows = kinds.iter().map(|(packet, _)| Row { packet, ns: [u32::MAX; 3] }).collect();
+    report.rows = kinds.iter().map(|kind| Row { packet: kind.name, ns: [u32::MAX; 3] }).collect();
+    for kind in kinds.iter().filter(|kind| kind.both_ways) {
+        for (object, down) in [(&mut tc, "pendulum_down"), (&mut xdp, "pendulum_xdp")] {
+            test_run::nanoseconds(program(object, "pendulum_up")?, &kind.up, 1)?;
+            test_run::nanoseconds(program(object, down)?, &kind.down, 1)?;
+        }
+    }
     for _ in 0..ROUNDS {
-        for (row, (_, bytes)) in report.rows.iter_mut().zip(&kinds) {
-            let least = |old: &mut u32, program: BorrowedFd<'_>| -> Result<()> {
+        for (row, kind) in report.rows.iter_mut().zip(&kinds) {
+            let least = |old: &mut u32, program: BorrowedFd<'_>, bytes: &[u8]| -> Result<()> {
                 *old = (*old).min(test_run::nanoseconds(program, bytes, repeat)?);
                 Ok(())
             };
-            least(&mut report.empty_ns, empty.as_fd())?;
+            least(&mut report.empty_ns, empty.as_fd(), &kind.up)?;
             for (ns, name) in row.ns.iter_mut().zip(PROGRAMS) {
                 let object = if name == "pendulum_xdp" { &mut xdp } else { &mut tc };
-                let program = object.object_mut().program_mut(name).context("the program is there")?;
-                let fd = match program {
-                    aya::programs::Program::Xdp(program) => Xdp::fd(program)?.as_fd(),
-                    program => <&mut SchedClassifier>::try_from(program)?.fd()?.as_fd(),
-                };
-                least(ns, fd)?;
+                let bytes = if name == "pendulum_up" { &kind.up } else { &kind.down };
+                // What is to be seen one way only must not be answered by the other program.
+                if !kind.both_ways && name != "pendulum_up" {
+                    continue;
+                }
+                least(ns, program(object, name)?, bytes)?;
             }
         }
     }
@@ -97,7 +123,11 @@ impl fmt::Display for Report {
         for row in &self.rows {
             write!(f, "{:<22}", row.packet)?;
             for ns in row.ns {
-                write!(f, "{:>18}", format!("{ns} (+{})", ns.saturating_sub(self.empty_ns)))?;
+                let text = match ns {
+                    u32::MAX => "-".to_owned(),
+                    ns => format!("{ns} (+{})", ns.saturating_sub(self.empty_ns)),
+                };
+                write!(f, "{text:>18}")?;
             }
             writeln!(f)?;
         }

@@ -1,17 +1,25 @@
-//! `BPF_PROG_TEST_RUN` with many repetitions, and an empty classifier to compare with.
+//! `BPF_PROG_TEST_RUN` with many repetitions, and empty programs to compare with.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use anyhow::{Context as _, Result};
+use aya::Btf;
+use aya_obj::btf::BtfKind;
 
 const BPF_PROG_LOAD: libc::c_long = 5;
 const BPF_PROG_TEST_RUN: libc::c_long = 10;
+const BPF_RAW_TRACEPOINT_OPEN: libc::c_long = 17;
 const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
+const BPF_PROG_TYPE_TRACING: u32 = 26;
+const BPF_TRACE_RAW_TP: u32 = 23;
 
 /// `struct bpf_insn`: `r0 = -1; exit` — TCX_NEXT, and nothing else.
 const EMPTY: [[u8; 8]; 2] = [[0xb7, 0, 0, 0, 0xff, 0xff, 0xff, 0xff], [0x95, 0, 0, 0, 0, 0, 0, 0]];
+/// `r0 = 0; exit`.
+const EMPTY_TRACING: [[u8; 8]; 2] = [[0xb7, 0, 0, 0, 0, 0, 0, 0], [0x95, 0, 0, 0, 0, 0, 0, 0]];
 
+/// The part of `union bpf_attr` for `BPF_PROG_LOAD`, as far as it is needed.
 #[repr(C)]
 #[derive(Default)]
 struct LoadAttr {
@@ -19,7 +27,24 @@ struct LoadAttr {
     insn_cnt: u32,
     insns: u64,
     license: u64,
-    rest: [u64; 12],
+    log: [u64; 2],
+    kern_version: u32,
+    prog_flags: u32,
+    prog_name: [u8; 16],
+    prog_ifindex: u32,
+    expected_attach_type: u32,
+    btf: [u64; 4],
+    line_info_cnt: u32,
+    attach_btf_id: u32,
+    rest: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct TracepointAttr {
+    name: u64,
+    prog_fd: u32,
+    pad: u32,
 }
 
 #[repr(C)]
@@ -33,7 +58,10 @@ struct TestAttr {
     data_out: u64,
     repeat: u32,
     duration: u32,
-    rest: [u64; 6],
+    context_size_in: u32,
+    context_size_out: u32,
+    context_in: u64,
+    rest: [u64; 4],
 }
 
 fn bpf<T>(command: libc::c_long, attr: &mut T) -> io::Result<libc::c_long> {
@@ -43,27 +71,76 @@ fn bpf<T>(command: libc::c_long, attr: &mut T) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
+fn load(code: &[[u8; 8]; 2], attr: LoadAttr) -> io::Result<OwnedFd> {
+    let mut attr = LoadAttr {
+        insn_cnt: code.len() as u32,
+        insns: code.as_ptr() as u64,
+        license: c"GPL".as_ptr() as u64,
+        ..attr
+    };
+    let fd = bpf(BPF_PROG_LOAD, &mut attr)?;
+    // SAFETY: a new file descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
 /// Load a classifier that does nothing.
 pub(crate) fn empty_classifier() -> Result<OwnedFd> {
-    let mut attr = LoadAttr {
-        prog_type: BPF_PROG_TYPE_SCHED_CLS,
-        insn_cnt: EMPTY.len() as u32,
-        insns: EMPTY.as_ptr() as u64,
-        license: c"GPL".as_ptr() as u64,
-        ..LoadAttr::default()
-    };
-    let fd = bpf(BPF_PROG_LOAD, &mut attr).context("loading an empty classifier")?;
-    // SAFETY: a new file descriptor that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(i32::try_from(fd)?) })
+    load(&EMPTY, LoadAttr { prog_type: BPF_PROG_TYPE_SCHED_CLS, ..LoadAttr::default() })
+        .context("loading an empty classifier")
+}
+
+/// A program that does nothing, at a tracepoint as long as it lives. `name`: in the kernel's list of programs.
+pub(crate) struct EmptyTracing {
+    _program: OwnedFd,
+    _link: OwnedFd,
+}
+
+impl EmptyTracing {
+    pub(crate) fn attach(name: &str, tracepoint: &str) -> Result<Self> {
+        let btf = Btf::from_sys_fs().context("reading the kernel's BTF")?;
+        let typedef = format!("btf_trace_{tracepoint}");
+        let mut prog_name = [0; 16];
+        prog_name[..name.len().min(15)].copy_from_slice(&name.as_bytes()[..name.len().min(15)]);
+        let program = load(
+            &EMPTY_TRACING,
+            LoadAttr {
+                prog_type: BPF_PROG_TYPE_TRACING,
+                expected_attach_type: BPF_TRACE_RAW_TP,
+                attach_btf_id: btf.id_by_type_name_kind(&typedef, BtfKind::Typedef)?,
+                prog_name,
+                ..LoadAttr::default()
+            },
+        )
+        .with_context(|| format!("loading an empty program for {tracepoint}"))?;
+        let mut attr =
+            TracepointAttr { prog_fd: program.as_raw_fd().cast_unsigned(), ..TracepointAttr::default() };
+        let link = bpf(BPF_RAW_TRACEPOINT_OPEN, &mut attr)
+            .with_context(|| format!("attaching an empty program to {tracepoint}"))?;
+        // SAFETY: a new file descriptor that nobody else owns.
+        let link = unsafe { OwnedFd::from_raw_fd(link as i32) };
+        Ok(Self { _program: program, _link: link })
+    }
 }
 
 /// Nanoseconds for one run of a program on a packet, mean of `repeat` runs by the kernel's own clock.
 pub(crate) fn nanoseconds(program: BorrowedFd<'_>, packet: &[u8], repeat: u32) -> Result<u32> {
+    nanoseconds_in(program, packet, &[], repeat)
+}
+
+/// The same, of a packet with this `struct __sk_buff`.
+pub(crate) fn nanoseconds_in(
+    program: BorrowedFd<'_>,
+    packet: &[u8],
+    context: &[u8],
+    repeat: u32,
+) -> Result<u32> {
     let mut attr = TestAttr {
         prog_fd: program.as_raw_fd().cast_unsigned(),
         data_size_in: u32::try_from(packet.len())?,
         data_in: packet.as_ptr() as u64,
         repeat,
+        context_size_in: u32::try_from(context.len())?,
+        context_in: if context.is_empty() { 0 } else { context.as_ptr() as u64 },
         ..TestAttr::default()
     };
     bpf(BPF_PROG_TEST_RUN, &mut attr).context("running a program on a packet")?;

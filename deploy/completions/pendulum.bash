@@ -79,7 +79,7 @@ _pendulum() {
             return 0
             ;;
         pendulum__subcmd__advise)
-            opts="-h --downlink-rate --uplink-rate --rtt --downlink-buffer --uplink-buffer --delayed-acks --unit --tcp-buffer --wan --format --help"
+            opts="-h --downlink-rate --uplink-rate --rtt --url --token-file --ca --link --downlink-buffer --uplink-buffer --delayed-acks --unit --tcp-buffer --wan --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -94,6 +94,22 @@ _pendulum() {
                     return 0
                     ;;
                 --rtt)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --url)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --token-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --link)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -373,7 +389,7 @@ _pendulum() {
             return 0
             ;;
         pendulum__subcmd__top)
-            opts="-h --url --token-file --link --redact --no-color --no-colour --help"
+            opts="-h --url --token-file --ca --link --redact --no-color --no-colour --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -384,6 +400,10 @@ _pendulum() {
                     return 0
                     ;;
                 --token-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ca)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

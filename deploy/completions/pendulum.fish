@@ -68,6 +68,10 @@ complete -c pendulum -n "__fish_pendulum_using_subcommand replay" -s h -l help -
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l downlink-rate -d 'Capacity from the provider, as tc writes rates: 196kbit, 2.4mbit' -r
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l uplink-rate -d 'Capacity towards the provider' -r
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l rtt -d 'Round-trip time of the link without any queue: 40ms' -r
+complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l url -d 'A running agent to take these from: http://127.0.0.1:9924' -r
+complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l token-file -d 'File with the token that the agent wants (its http.token-file)' -r -F
+complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l ca -d 'PEM file with the authority of the agent\'s certificate, or that certificate itself [default: the system\'s authorities]' -r -F
+complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l link -d 'Which of the agent\'s links, if it has several' -r
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l downlink-buffer -d 'Downlink buffer as it is: 30000, 30k, or 50p for packets. Without it one is recommended' -r
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l uplink-buffer -d 'Uplink buffer as it is' -r
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l delayed-acks -d 'Whether receivers answer two segments with one ACK' -r -f -a "yes\t''
@@ -75,12 +79,13 @@ no\t''"
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l unit -d 'What the buffers are counted in' -r -f -a "bytes\t''
 packets\t''"
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l tcp-buffer -d 'Smaller of the two TCP socket buffers [default: unlimited]' -r
-complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l wan -d 'WAN device named in the commands' -r
+complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l wan -d 'WAN device named in the commands [default: the agent\'s, else wan]' -r
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l format -d 'text: for people; json: one object' -r -f -a "text\t''
 json\t''"
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -s h -l help -d 'Print help'
-complete -c pendulum -n "__fish_pendulum_using_subcommand top" -l url -d 'The agent, as http://HOST:PORT' -r
+complete -c pendulum -n "__fish_pendulum_using_subcommand top" -l url -d 'The agent, as http://HOST:PORT or https://HOST:PORT' -r
 complete -c pendulum -n "__fish_pendulum_using_subcommand top" -l token-file -d 'File with the token that the agent wants (its http.token-file)' -r -F
+complete -c pendulum -n "__fish_pendulum_using_subcommand top" -l ca -d 'PEM file with the authority of the agent\'s certificate, or that certificate itself [default: the system\'s authorities]' -r -F
 complete -c pendulum -n "__fish_pendulum_using_subcommand top" -l link -d 'Link to begin with [default: the first]' -r
 complete -c pendulum -n "__fish_pendulum_using_subcommand top" -l redact -d 'Begin with addresses hidden'
 complete -c pendulum -n "__fish_pendulum_using_subcommand top" -l no-colour -l no-color -d 'No colours, as with NO_COLOR in the environment'

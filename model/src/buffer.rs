@@ -4,6 +4,7 @@
 //! level in equal intervals. Captures and live traffic go the same way.
 
 mod base;
+mod clock;
 mod delay;
 pub mod level;
 mod standing;

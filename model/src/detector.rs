@@ -317,6 +317,7 @@ impl Detector {
             reason: reason.to_owned(),
             figures: self.phases.figures(&self.thresholds),
             since_s: change.since.as_secs_f64(),
+            held_since_s: None,
         };
         let dwell_s = change.dwell.as_secs_f64();
         Event {

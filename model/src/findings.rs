@@ -110,7 +110,7 @@ pub struct Figure {
     pub name: &'static str,
     /// Its value in base units (seconds, bytes, bytes per second, ratios 0–1).
     pub value: f64,
-    /// The threshold it was held against, if any.
+    /// The threshold it was held against, if any; eased by hysteresis for a verdict in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
 }
@@ -138,6 +138,10 @@ pub struct Evidence {
     pub figures: Vec<Figure>,
     /// When the condition began to hold, seconds on the samples' clock.
     pub since_s: f64,
+    /// Since when only hysteresis has kept a verdict: its figures reach the eased thresholds beside them, but a new verdict
+    /// would need more. Absent while they reach the full ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_since_s: Option<f64>,
 }
 
 /// A named observation beside the verdict.
@@ -148,6 +152,8 @@ pub enum FindingKind {
     RttUnfairness,
     /// A far flow's window collapsed while near flows burst (paper 003, Fig. 6 and 8).
     FarFlowKnockedBack,
+    /// The shaper's comparison of turns with and without it shows no gain, or harm (docs/shaping.md).
+    ShapingNotHelping,
 }
 
 /// Something changed; what the event log prints.
@@ -226,6 +232,7 @@ mod tests {
                 reason: "only the uplink buffer holds a standing queue".to_owned(),
                 figures: vec![Figure::against("uplink_standing_bytes", 3000.0, 1500.0)],
                 since_s: 1.25,
+                held_since_s: None,
             },
         };
         let json: serde_json::Value = serde_json::to_value(&event).expect("json");

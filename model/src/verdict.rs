@@ -30,6 +30,11 @@ impl Circumstances<'_> {
         if self.current == Some(verdict) { threshold * (1.0 - HYSTERESIS) } else { threshold }
     }
 
+    /// What the reason of a verdict says if it would no longer be reached.
+    fn told(&self, held: bool) -> &'static str {
+        if held { "; no longer beyond doubt, held by hysteresis" } else { "" }
+    }
+
     /// A threshold not to be reached, likewise.
     fn below(&self, verdict: Verdict, threshold: f64) -> f64 {
         if self.current == Some(verdict) { threshold * (1.0 + HYSTERESIS) } else { threshold }
@@ -43,6 +48,8 @@ pub(crate) struct Ruling {
     pub(crate) rule: &'static str,
     pub(crate) reason: String,
     pub(crate) figures: Vec<Figure>,
+    /// A new verdict would not be reached by these figures: only the eased thresholds keep this one.
+    pub(crate) held: bool,
 }
 
 /// Traffic that is not bulk in both directions.
@@ -66,6 +73,7 @@ pub(crate) fn judge_one_way(activity: &PerDirection<Activity>, thresholds: &Thre
                     direction.name()
                 ),
                 figures,
+                held: false,
             }
         }
         None => Ruling {
@@ -73,6 +81,7 @@ pub(crate) fn judge_one_way(activity: &PerDirection<Activity>, thresholds: &Thre
             rule: "no_bulk_data",
             reason: "no direction carries bulk data".to_owned(),
             figures,
+            held: false,
         },
     }
 }
@@ -86,6 +95,7 @@ pub(crate) fn judge_two_way(seen: &Circumstances<'_>, thresholds: &Thresholds) -
             reason: "both queues move in phase and ACKs come in long bursts; rare, and of little effect on throughput"
                 .to_owned(),
             figures,
+            held: false,
         };
     }
     swinging(seen, thresholds)
@@ -102,10 +112,11 @@ fn swinging(seen: &Circumstances<'_>, thresholds: &Thresholds) -> Option<Ruling>
     if up.min(down) < share || (seen.switches as f64) < switches {
         return None;
     }
+    let held = up.min(down) < thresholds.swing_share || seen.switches < thresholds.swing_switches;
     let mut figures = vec![
-        Figure::against("uplink_bound_share", up, thresholds.swing_share),
-        Figure::against("downlink_bound_share", down, thresholds.swing_share),
-        Figure::against("switches", seen.switches as f64, thresholds.swing_switches as f64),
+        Figure::against("uplink_bound_share", up, share),
+        Figure::against("downlink_bound_share", down, share),
+        Figure::against("switches", seen.switches as f64, switches),
     ];
     let period = seen.period.map_or(String::new(), |period| format!(" about every {period:.1} s"));
     figures.extend(seen.period.map(|period| Figure::new("swing_period_s", period)));
@@ -114,9 +125,11 @@ fn swinging(seen: &Circumstances<'_>, thresholds: &Thresholds) -> Option<Ruling>
         verdict: Verdict::Swinging,
         rule: "cases_1_and_2_alternate",
         reason: format!(
-            "the queue swings between both buffers{period}: only one direction is full at a time"
+            "the queue swings between both buffers{period}: only one direction is full at a time{}",
+            seen.told(held)
         ),
         figures,
+        held,
     })
 }
 
@@ -138,10 +151,10 @@ fn locked(seen: &Circumstances<'_>, thresholds: &Thresholds, full: Direction) ->
     if share < enough || utilization.is_some_and(|part| part >= starving) {
         return None;
     }
-    let mut figures = vec![Figure::against(share_name, share, thresholds.locked_share)];
-    figures.extend(
-        utilization.map(|part| Figure::against("starved_utilization", part, thresholds.starved_utilization)),
-    );
+    let held = share < thresholds.locked_share
+        || utilization.is_some_and(|part| part >= thresholds.starved_utilization);
+    let mut figures = vec![Figure::against(share_name, share, enough)];
+    figures.extend(utilization.map(|part| Figure::against("starved_utilization", part, starving)));
     figures.push(Figure::new("starved_bytes_per_second", rate));
     let lost = seen.capacity[starved].map(|capacity| (capacity - rate).max(0.0));
     figures.extend(lost.map(|lost| Figure::new("lost_bytes_per_second", lost)));
@@ -152,11 +165,13 @@ fn locked(seen: &Circumstances<'_>, thresholds: &Thresholds, full: Direction) ->
         Direction::Up => ("uplink", "downloads"),
         Direction::Down => ("downlink", "uploads"),
     };
+    let empties = if held { "seldom empties" } else { "never empties" };
     Some(Ruling {
         verdict,
         rule: "one_buffer_never_empties",
-        reason: format!("the {buffer} buffer never empties and {victims} starve{cost}"),
+        reason: format!("the {buffer} buffer {empties} and {victims} starve{cost}{}", seen.told(held)),
         figures,
+        held,
     })
 }
 
@@ -180,5 +195,6 @@ fn balanced(seen: &Circumstances<'_>) -> Ruling {
         rule: "neither_locked_nor_swinging",
         reason: "bulk data goes both ways, and neither a lock nor a swing is found".to_owned(),
         figures,
+        held: false,
     }
 }

@@ -111,6 +111,37 @@ fn a_full_uplink_locks_only_if_the_download_starves() {
     assert_eq!(detector.verdict(), Verdict::Balanced);
 }
 
+/// 15 s to 32 s: half the downlink and a little more, which would lock nothing anew.
+#[test]
+fn evidence_never_contradicts_the_verdict() {
+    let download = |time: f64| if (15.0..32.0).contains(&time) { 136_000.0 } else { 45_000.0 };
+    let thresholds = Thresholds { longest_horizon: Span(Duration::from_secs(10)), ..Thresholds::default() };
+    let mut detector = Detector::new(Config { link: Link::with_capacity(UP, DOWN), thresholds });
+    for (number, sample) in stream(45, |time| uplink_bound(time, download(time))).iter().enumerate() {
+        detector.push(sample);
+        if number % 50 != 0 || number < 1_000 {
+            continue;
+        }
+        assert_eq!(detector.verdict(), Verdict::LockedUplink, "{:?}", sample.at);
+        let evidence = detector.state().evidence.expect("a verdict");
+        for figure in &evidence.figures {
+            let Some(threshold) = figure.threshold else { continue };
+            let upper = figure.name == "starved_utilization";
+            assert_eq!(figure.value < threshold, upper, "{figure:?} at {:?}", sample.at);
+        }
+        let held = evidence.held_since_s;
+        match sample.at.as_secs() {
+            ..15 | 43.. => assert_eq!(held, None, "{:?}", sample.at),
+            // The horizon is full of it.
+            29..32 => {
+                assert!(held.is_some_and(|since| (15.0..29.0).contains(&since)), "{held:?}");
+                assert!(evidence.reason.contains("hysteresis"));
+            }
+            _ => {}
+        }
+    }
+}
+
 #[test]
 fn both_links_full_is_balanced() {
     let both = Moment { queue: pair(5_000.0, 20_000.0), data: pair(UP, DOWN), round_trip: 0.27 };

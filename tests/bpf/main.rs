@@ -2,6 +2,7 @@
 //!
 //! Needs root (or CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON), but no interface and no traffic.
 
+mod baseline;
 mod capture;
 #[path = "../support/cases.rs"]
 mod cases;

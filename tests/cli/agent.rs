@@ -1,6 +1,7 @@
 //! A running agent, and how the tests talk to it.
 
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -43,11 +44,16 @@ impl<'a> Agent<'a> {
     }
 
     /// As [`Self::start`], with a stderr that is said to be the journal (systemd.exec(5), JOURNAL_STREAM).
-    pub(crate) fn start_for_journal(netns: &'a Netns, arguments: &[&str]) -> Self {
+    /// journald's own socket is looked for in `socket_directory`.
+    pub(crate) fn start_for_journal(netns: &'a Netns, socket_directory: &Path, arguments: &[&str]) -> Self {
         let log = tempfile::NamedTempFile::new().unwrap();
         let metadata = log.as_file().metadata().unwrap();
         let stream = format!("{}:{}", metadata.dev(), metadata.ino());
-        let command = [&[PENDULUM, "run"], arguments].concat();
+        let script = "mount -t tmpfs none /run && mkdir -p /run/systemd/journal && \
+                      mount --bind \"$0\" /run/systemd/journal && exec \"$@\"";
+        let directory = socket_directory.to_str().unwrap();
+        let hidden = ["unshare", "--mount", "sh", "-c", script, directory, PENDULUM, "run"];
+        let command = [&hidden, arguments].concat();
         Self::spawn(netns, &command, log, &[("JOURNAL_STREAM", &stream)])
     }
 
@@ -150,12 +156,17 @@ impl<'a> Agent<'a> {
     /// Sends a signal by name and waits for the end.
     pub(crate) fn end(&mut self, signal: &str) -> ExitStatus {
         self.signal(signal);
+        self.wait_end(signal)
+    }
+
+    /// Waits for the end that something has brought about.
+    pub(crate) fn wait_end(&mut self, cause: &str) -> ExitStatus {
         let deadline = Instant::now() + PATIENCE;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(Instant::now() < deadline, "the agent does not end on {signal}:\n{}", self.log());
+            assert!(Instant::now() < deadline, "the agent does not end on {cause}:\n{}", self.log());
             std::thread::sleep(Duration::from_millis(20));
         }
     }

@@ -111,10 +111,10 @@ fn thousands_of_scrapes_leave_nothing_behind() {
     assert_eq!(agent.get("/readyz").map(|(status, _)| status), Some(200));
 }
 
-const TOKEN: &str = "f3c9a1d2b4e5f60718293a4b5c6d7e8f";
+pub(crate) const TOKEN: &str = "f3c9a1d2b4e5f60718293a4b5c6d7e8f";
 
 /// A configuration for other hosts, in a directory with its certificate, key and token.
-fn secured(directory: &Path) -> String {
+pub(crate) fn secured(directory: &Path) -> String {
     let path = |name: &str| directory.join(name).display().to_string();
     let mut openssl = Command::new("openssl");
     openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]);

@@ -1,5 +1,8 @@
 //! However the agent ends, nothing of it stays on the device.
 
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
 use crate::agent::{Agent, KernelObject};
 use crate::netns::Netns;
 
@@ -87,9 +90,40 @@ fn lines_for_the_journal_have_a_priority_and_no_time() {
     else {
         return;
     };
-    let mut agent = Agent::start_for_journal(&gateway, &["--wan", "wan0", "--listen", "0.0.0.0:9924"]);
+    let nobody_listens = tempfile::tempdir().unwrap();
+    let arguments = ["--wan", "wan0", "--listen", "0.0.0.0:9924"];
+    let mut agent = Agent::start_for_journal(&gateway, nobody_listens.path(), &arguments);
     agent.wait_attached("wan0", gateway.index("wan0"));
     let log = agent.log();
     assert!(log.lines().any(|line| line.starts_with("<6>attached link=")), "{log}");
     assert!(log.lines().any(|line| line.starts_with("<4>0.0.0.0:9924 can be reached")), "{log}");
+}
+
+/// By journald's own protocol each message is one datagram, and its fields can be asked for.
+#[test]
+fn journald_gets_the_fields_of_each_message() {
+    let Some((gateway, _provider)) = Netns::with_provider("journald_gets_the_fields_of_each_message") else {
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let journald = UnixDatagram::bind(directory.path().join("socket")).unwrap();
+    journald.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut agent = Agent::start_for_journal(&gateway, directory.path(), &["--wan", "wan0"]);
+    agent.wait_attached("wan0", gateway.index("wan0"));
+    let mut entries = Vec::new();
+    let attached = loop {
+        let mut bytes = [0; 4096];
+        let length = journald.recv(&mut bytes).unwrap_or_else(|error| panic!("{error}: {entries:?}"));
+        let entry = String::from_utf8_lossy(&bytes[..length]).into_owned();
+        if entry.contains("\nPENDULUM_EVENT=attached\n") {
+            break entry;
+        }
+        entries.push(entry);
+    };
+    for line in ["PRIORITY=6", "SYSLOG_IDENTIFIER=pendulum", "PENDULUM_LINK=wan0", "PENDULUM_DEVICE=wan0"] {
+        assert!(attached.lines().any(|found| found == line), "{line} in {attached}");
+    }
+    assert!(attached.starts_with("MESSAGE=attached link=wan0 "), "{attached}");
+    assert!(agent.end("TERM").success());
+    assert_eq!(agent.log(), "", "nothing is said twice");
 }

@@ -107,3 +107,70 @@ fn without_a_file_there_is_nothing_to_read_again() {
     assert!(config["error"].as_str().unwrap().contains("start it with --config FILE"), "{config}");
     assert!(agent.end("TERM").success());
 }
+
+/// Links come and go; the others are not touched.
+#[test]
+fn links_follow_the_file() {
+    let Some((gateway, _provider)) = Netns::with_provider("links_follow_the_file") else { return };
+    gateway.ip("link add wan1 type veth peer name far1");
+    gateway.ip("link set wan1 up");
+    gateway.ip("link set far1 up");
+    let before = gateway.hooks();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let two = format!("{START}[[link]]\nwan = \"wan1\"\nname = \"lte\"\n");
+    write(file.path(), START);
+    let mut agent = Agent::start(&gateway, &["--config", file.path().to_str().unwrap()]);
+    let (first, second) = (gateway.index("wan0"), gateway.index("wan1"));
+    agent.wait_attached("wan0", first);
+    let objects = agent.kernel_objects();
+    let names = |agent: &Agent<'_>| {
+        let state = agent.json("/api/v1/state");
+        let links = state["links"].as_array().unwrap().iter();
+        links.map(|link| link["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+
+    write(file.path(), &two);
+    assert_eq!(reload(&mut agent, 1, 0)["waiting_for_restart"], serde_json::json!([]));
+    agent.wait_attached("lte", second);
+    assert_eq!(names(&agent), ["wan0", "lte"]);
+    let now = agent.kernel_objects();
+    assert!(objects.iter().all(|object| now.contains(object)), "the first link's programs stay");
+    let (_, metrics) = agent.get("/metrics").unwrap();
+    assert!(metrics.contains("\npendulum_link_up{link=\"lte\"} 1\n"), "{metrics}");
+
+    // All or nothing: a third link that cannot be measured, and a change beside it.
+    gateway.ip("link add br0 type bridge");
+    gateway.ip("link add port0 type veth peer name port1");
+    gateway.ip("link set port0 master br0 up");
+    write(file.path(), &format!("{}[[link]]\nwan = \"port0\"\n", two.replace("10mbit", "5mbit")));
+    let config = reload(&mut agent, 1, 1);
+    let reason = config["error"].as_str().unwrap();
+    assert!(reason.contains("link port0: ") && reason.contains("br0"), "{reason}");
+    assert_eq!(agent.link("wan0")["link"]["uplink_rate_bps"], 10_000_000);
+    assert_eq!(names(&agent), ["wan0", "lte"]);
+
+    // Under another name, a device that is measured waits.
+    write(file.path(), &two.replace("\"lte\"", "\"mobile\""));
+    let config = reload(&mut agent, 2, 1);
+    let waiting = ["link mobile on wan1 (added)", "link lte on wan1 (removed)"];
+    assert_eq!(config["waiting_for_restart"], serde_json::json!(waiting));
+    assert_eq!(names(&agent), ["wan0", "lte"]);
+
+    write(file.path(), "[[link]]\nwan = \"wan1\"\nname = \"lte\"\n");
+    assert_eq!(reload(&mut agent, 3, 1)["waiting_for_restart"], serde_json::json!([]));
+    agent.wait_until("the first link is let go", |agent| !agent.hooked().contains(&first));
+    assert_eq!(names(&agent), ["lte"]);
+    // Its device is free: somebody else may have it, at another address.
+    let mut other = Agent::start_guarded(
+        &gateway,
+        &["--wan", "wan0", "--listen", "127.0.0.1:9925"],
+        "http://127.0.0.1:9925",
+        &[],
+    );
+    other.wait_attached("wan0", first);
+    assert!(other.end("TERM").success(), "{}", other.log());
+    assert!(agent.end("TERM").success(), "{}", agent.log());
+    gateway.ip("link del br0");
+    gateway.ip("link del port0");
+    assert_eq!(gateway.hooks(), before);
+}

@@ -9,14 +9,14 @@ use crate::netns::{Netns, outcome};
 
 /// A tmux server under a private name, with one window in a namespace. Its shell outlives the program, so that the
 /// terminal can be looked at as the program has left it.
-struct Terminal {
+pub(crate) struct Terminal {
     name: String,
 }
 
 impl Terminal {
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    fn start(netns: &Netns, size: (u32, u32), arguments: &str) -> Self {
+    pub(crate) fn start(netns: &Netns, size: (u32, u32), arguments: &str) -> Self {
         // A server that is being killed still holds its name for a moment.
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
@@ -52,7 +52,7 @@ impl Terminal {
     }
 
     /// Waits until all of these are on the screen, and gives it.
-    fn wait_for(&self, parts: &[&str]) -> String {
+    pub(crate) fn wait_for(&self, parts: &[&str]) -> String {
         self.wait_until(&format!("{parts:?}"), |screen| parts.iter().all(|part| screen.contains(part)))
     }
 
@@ -85,7 +85,7 @@ impl Drop for Terminal {
     }
 }
 
-fn have_tmux(test: &str) -> bool {
+pub(crate) fn have_tmux(test: &str) -> bool {
     let there = Command::new("tmux").arg("-V").output().is_ok();
     if !there {
         eprintln!("SKIPPED {test}: tmux is not installed");
@@ -99,10 +99,10 @@ fn gateway(test: &str) -> Option<(Netns, Netns)> {
 }
 
 /// Keeps a connection open over which a little goes all the time.
-struct Talk(Vec<std::process::Child>);
+pub(crate) struct Talk(Vec<std::process::Child>);
 
 impl Talk {
-    fn start(gateway: &Netns, provider: &Netns) -> Self {
+    pub(crate) fn start(gateway: &Netns, provider: &Netns) -> Self {
         const SERVER: &str = "import socket
 connection, _ = socket.create_server(('192.0.2.2', 5201)).accept()
 while connection.recv(65536): pass";
@@ -251,7 +251,8 @@ fn an_agent_with_a_token_is_shown_to_who_has_it() {
 #[test]
 fn what_cannot_be_shown_is_refused() {
     for (arguments, code, part) in [
-        (&["--url", "https://gateway"][..], 64, "ssh -L"),
+        (&["--url", "ftp://gateway"][..], 64, "neither http nor https"),
+        (&["--ca", "/nonexistent"][..], 64, "would begin with https://"),
         (&["--url", "http://gateway:0"][..], 64, "the port is not a number from 1 to 65535"),
         (&[][..], 69, "needs a terminal"),
         (&["--token-file", "/nonexistent"][..], 66, "/nonexistent"),

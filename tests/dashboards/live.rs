@@ -11,6 +11,7 @@ use pendulum_lab::traffic::{Transfer, TransferSpec};
 use pendulum_model::segment::Direction;
 
 use crate::files::{Dashboard, below, series_in, text};
+use crate::protobuf::the_same_by_protobuf;
 
 /// Generous: a loaded machine must not fail a test.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -64,7 +65,8 @@ struct Run {
     lab: Lab,
     agent: Agent,
     prometheus: Prometheus,
-    _traffic: [Transfer; 2],
+    traffic: [Transfer; 2],
+    program: PathBuf,
 }
 
 impl Run {
@@ -81,12 +83,11 @@ impl Run {
         };
         let lab = Lab::start(LinkSpec::FIG1).unwrap();
         let agent = Agent::start(&lab, Path::new(env!("CARGO_BIN_EXE_pendulum"))).unwrap();
-        let setup =
-            Setup { program, rules: below("rules", ".yml"), interval: Duration::from_secs(1), hurry: 1 };
+        let setup = Setup { rules: below("rules", ".yml"), ..Setup::new(program.clone()) };
         let prometheus = Prometheus::start(&lab, &setup).unwrap();
         let traffic = [Direction::Down, Direction::Up]
             .map(|direction| Transfer::start(&lab, TransferSpec::new(direction, PATIENCE * 2)).unwrap());
-        Some(Self { lab, agent, prometheus, _traffic: traffic })
+        Some(Self { lab, agent, prometheus, traffic, program })
     }
 
     /// Waits until every one of these gives data.
@@ -145,9 +146,11 @@ fn every_query_gives_data_and_every_name_exists() {
         .map(|(what, name)| format!("{what}: the agent does not export {name}"))
         .collect();
     assert!(unknown.is_empty(), "{}", unknown.join("\n"));
-    drop(run.prometheus);
-    run.agent.stop().unwrap();
-    run.lab.stop().unwrap();
+    let Run { lab, agent, prometheus, traffic, program } = run;
+    drop((prometheus, traffic));
+    the_same_by_protobuf(&lab, &agent, program);
+    agent.stop().unwrap();
+    lab.stop().unwrap();
 }
 
 /// Job, gateway and link can be chosen.

@@ -7,3 +7,4 @@ mod files;
 mod lint;
 mod live;
 mod promtool;
+mod protobuf;

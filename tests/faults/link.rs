@@ -47,3 +47,37 @@ fn another_mtu_and_another_qdisc_are_followed() {
     assert_eq!(agent.link("wan0")["hooks"]["ifindex"], index, "it stayed attached through all of it");
     assert!(agent.end("TERM").success(), "{}", agent.log());
 }
+
+/// Sends a megabyte out of wan0; with `around`, past traffic control and so past the programs.
+fn send_frames(gateway: &crate::netns::Netns, around: bool) {
+    let script = format!(
+        "import socket
+frames = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+frames.setsockopt(263, 20, {})
+frames.bind(('wan0', 0x0800))
+for _ in range(1000): frames.send(bytes(12) + b'\\x08\\x00' + bytes(986))",
+        u8::from(around)
+    );
+    run(gateway.command("python3").args(["-c", &script]));
+}
+
+#[test]
+fn what_passes_around_the_programs_is_told() {
+    let Some((gateway, _provider)) = pair("what_passes_around_the_programs_is_told") else { return };
+    let mut agent = Agent::start(&gateway, &["--wan", "wan0"]);
+    agent.wait_attached("wan0", gateway.index("wan0"));
+    // A first look at the device's counters has to come before the frames.
+    agent.wait_until("two looks", |agent| agent.json("/api/v1/state")["uptime_s"].as_f64() > Some(2.5));
+    let unseen = |agent: &Agent<'_>| agent.link("wan0")["directions"]["up"]["unseen_ratio"].as_f64();
+    send_frames(&gateway, false);
+    agent.wait_until("all of it was seen", |agent| unseen(agent).is_some_and(|ratio| ratio < 0.01));
+    send_frames(&gateway, true);
+    // Two megabytes, of which one was seen; later the first is forgotten.
+    agent.wait_until("half of it was not", |agent| unseen(agent).is_some_and(|ratio| ratio > 0.45));
+    let link = agent.link("wan0");
+    assert!(link["directions"]["up"]["bytes"].as_u64() < Some(1_500_000), "{link:#}");
+    let told = link["degraded"].as_array().unwrap();
+    assert!(told.iter().any(|one| one.as_str().unwrap().contains("did not come past the agent")), "{told:?}");
+    let (_, metrics) = agent.get("/metrics").unwrap();
+    assert!(metrics.contains("pendulum_unseen_bytes_ratio{link=\"wan0\",direction=\"up\"} 0."), "{metrics}");
+}

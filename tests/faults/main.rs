@@ -6,16 +6,31 @@
 #[path = "../cli/agent.rs"]
 #[expect(dead_code, reason = "made for the tests of the command line; not all of it is needed here")]
 mod agent;
+#[path = "../support/craft.rs"]
+#[expect(dead_code, reason = "other tests need other packets")]
+mod craft;
 #[path = "../system/inside.rs"]
 mod inside;
 #[path = "../cli/netns.rs"]
 #[expect(dead_code, reason = "made for the tests of the command line; not all of it is needed here")]
 mod netns;
+#[path = "../system/packet_socket.rs"]
+#[expect(dead_code, reason = "made for the system tests; not all of it is needed here")]
+mod packet_socket;
 #[path = "../system/rig.rs"]
 #[expect(dead_code, reason = "made for the system tests; not all of it is needed here")]
 mod rig;
+#[path = "../system/tcp.rs"]
+#[expect(dead_code, reason = "made for the system tests; not all of it is needed here")]
+mod tcp;
 
+mod clock;
+mod crowd;
 mod kill;
 mod link;
+mod memory;
+mod offload;
+mod oom;
 mod packets;
+mod shape;
 mod soak;

@@ -12,7 +12,7 @@ use crate::browser::Browser;
 use crate::{PENDULUM, lab};
 
 /// Keeps what the page was sent last, and what the policy forbade.
-const WITNESS: &str = r"
+pub(crate) const WITNESS: &str = r"
 window.sent = { violations: [] };
 addEventListener('securitypolicyviolation', (event) => window.sent.violations.push(event.violatedDirective));
 const real = window.fetch;
@@ -60,7 +60,7 @@ const SHOWN: &str = r"(async () => {
     };
 })()";
 
-const URL: &str = "http://127.0.0.1:9924/";
+pub(crate) const URL: &str = "http://127.0.0.1:9924/";
 
 #[test]
 fn the_page_shows_what_the_agent_says_and_survives_its_restart() {
@@ -100,7 +100,7 @@ fn the_page_shows_what_the_agent_says_and_survives_its_restart() {
     agent.stop().unwrap();
 }
 
-fn wait_live(browser: &mut Browser) {
+pub(crate) fn wait_live(browser: &mut Browser) {
     browser.wait_until(
         "the page is live",
         "document.getElementById('condition')?.dataset.kind === 'live' && !!window.sent?.state",
@@ -269,7 +269,7 @@ fn pictures(browser: &mut Browser) {
 }
 
 /// Nothing was asked of anybody but the agent, and nothing was forbidden or failed in the page.
-fn check_isolation(browser: &mut Browser) {
+pub(crate) fn check_isolation(browser: &mut Browser) {
     let violations = browser.evaluate("window.sent.violations");
     assert_eq!(violations, json!([]));
     let requests = browser.reported("Network.requestWillBeSent");

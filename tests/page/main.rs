@@ -7,6 +7,7 @@
 
 mod browser;
 mod bundle;
+mod choice;
 mod hour;
 mod live;
 

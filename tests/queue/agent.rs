@@ -68,36 +68,6 @@ fn metrics_and_api_tell_of_the_queue() {
     });
 }
 
-/// The same on a kernel without BTF, as far as the agent can see: it says so and reads the qdisc's statistics.
-#[test]
-fn without_btf_the_queue_is_read_by_netlink() {
-    with_rig("without_btf_the_queue_is_read_by_netlink", LinkSpec::FIG1, |rig| {
-        rig.programs.detach();
-        let gateway = rig.lab.gateway();
-        let mut command = gateway.command("unshare").expect("a command");
-        let script = format!(
-            "mount -t tmpfs none /sys/kernel/btf && exec {} run --wan {WAN_DEVICE} --listen {LISTEN}",
-            env!("CARGO_BIN_EXE_pendulum")
-        );
-        command.args(["--mount", "sh", "-c", &script]);
-        let agent = gateway.spawn(command, "agent").expect("the agent starts");
-        wait_for(rig);
-        let transfers = rig.two_way(1);
-        let mut highest = 0.0f64;
-        rig.finish(transfers, || {
-            let state: Value = serde_json::from_str(&fetch(rig, "api/v1/state")).expect("JSON");
-            let up = &state["links"][0]["directions"]["up"];
-            highest = highest.max(up["queue"]["bytes"].as_f64().unwrap_or(0.0));
-            assert_eq!(up["queue"]["source"], "netlink", "{up}");
-            assert_eq!(up["cwnd_source"], "sock_diag", "{up}");
-        });
-        assert!(highest > 10_000.0, "the highest level seen is {highest}");
-        let said = agent.stderr().expect("its log");
-        assert!(said.contains("queues are read by netlink"), "{said}");
-        drop(agent);
-    });
-}
-
 fn fetch(rig: &Rig, path: &str) -> String {
     let url = format!("http://{LISTEN}/{path}");
     rig.lab.gateway().run("curl", &["-s", "-m", "5", &url]).expect("the agent answers")

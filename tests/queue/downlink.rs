@@ -13,6 +13,10 @@ use pendulum_model::segment::Direction;
 
 use crate::rig::{Rig, ifindex, with_rig};
 
+fn in_guest() -> bool {
+    std::env::var_os("PENDULUM_IN_VM").is_some()
+}
+
 /// Of the paper's link, bytes per second.
 const DOWN_RATE: f64 = 300_000.0;
 const UP_RATE: f64 = 24_500.0;
@@ -24,8 +28,8 @@ struct Watch {
     arrivals: pendulum::bpf::ArrivalReader,
     up: RingReader,
     truth: RingReader,
-    /// Bucket and mean bytes at the provider.
-    known: Vec<(u64, f64)>,
+    /// Bucket and mean bytes at the provider: what waits, and all that its qdisc holds.
+    known: Vec<(u64, [f64; 2])>,
     /// Kept, because its programs measure as long as it lives.
     _truth_programs: QueuePrograms,
 }
@@ -51,7 +55,8 @@ impl Watch {
             .expect("inside the provider's router");
         let now = monotonic_ns();
         Self {
-            provider: ProviderQueue::new(now, DOWN_RATE, Some(UP_RATE)),
+            // The gateway shapes its uplink.
+            provider: ProviderQueue::new(now, DOWN_RATE, None),
             own: OwnQueue::new(Some(rig.queues.departures())),
             arrivals: rig.programs.arrivals(now),
             up: rig.reader(),
@@ -70,26 +75,39 @@ impl Watch {
             provider.push(&arrival, own_ns);
         });
         provider.settle(read_to);
-        truth.read(|interval: Interval| known.push((interval.number, interval.mean_bytes)));
+        truth.read(|interval: Interval| {
+            known.push((interval.number, [waiting(&interval), interval.mean_bytes]));
+        });
     }
 
-    /// Estimate and truth of the buckets that both are known of.
-    fn pairs(&self) -> Vec<[f64; 2]> {
-        let pair = |(number, truth): &(u64, f64)| {
+    /// Estimate and truth, as [`Self::known`], of the buckets that both are known of.
+    fn pairs(&self) -> Vec<[f64; 3]> {
+        let pair = |(number, [waits, held]): &(u64, [f64; 2])| {
             let known = *number < self.provider.known_to();
-            Some([self.provider.sample(*number).filter(|_| known)?.mean_bytes, *truth])
+            Some([self.provider.sample(*number).filter(|_| known)?.mean_bytes, *waits, *held])
         };
         self.known.iter().filter_map(pair).collect()
     }
 }
 
+/// Bytes that wait behind the packet on the link. A token bucket holds that one, too, until its tokens have come, which is
+/// until a link of that rate would have sent it; the estimate, as a link's own buffer, counts it as on the link.
+fn waiting(interval: &Interval) -> f64 {
+    let first = if interval.mean_packets > 1.0 {
+        interval.mean_bytes / interval.mean_packets
+    } else {
+        interval.mean_bytes
+    };
+    interval.mean_bytes - first
+}
+
 /// Correlation, RMS of the difference, means.
-fn compare(pairs: &[[f64; 2]]) -> (f64, f64, [f64; 2]) {
+fn compare(pairs: &[[f64; 3]]) -> (f64, f64, [f64; 2]) {
     let count = pairs.len() as f64;
     let mean = [0, 1].map(|i| pairs.iter().map(|pair| pair[i]).sum::<f64>() / count);
     let moment =
         |i: usize, j: usize| pairs.iter().map(|p| (p[i] - mean[i]) * (p[j] - mean[j])).sum::<f64>() / count;
-    let rms = (pairs.iter().map(|[a, b]| (a - b).powi(2)).sum::<f64>() / count).sqrt();
+    let rms = (pairs.iter().map(|[a, b, _]| (a - b).powi(2)).sum::<f64>() / count).sqrt();
     (moment(0, 1) / (moment(0, 0) * moment(1, 1)).sqrt(), rms, mean)
 }
 
@@ -115,9 +133,10 @@ fn provider_buffer_is_estimated_on_live_traffic() {
         watch.tick();
         let pairs = watch.pairs();
         let (correlation, rms, mean) = compare(&pairs);
+        let held = pairs.iter().map(|[_, _, held]| held).sum::<f64>() / pairs.len() as f64;
         println!(
             "estimate against the provider's own queue: correlation {correlation:.3}, RMS {rms:.0} B, mean {:.0} B (truth \
-             {:.0} B), {} buckets of 10 ms, trust {}",
+             {:.0} B, {held:.0} B with the packet on the link), {} buckets of 10 ms, trust {}",
             mean[0],
             mean[1],
             pairs.len(),
@@ -125,8 +144,10 @@ fn provider_buffer_is_estimated_on_live_traffic() {
         );
         assert!(pairs.len() > 600, "{} buckets are known", pairs.len());
         assert!(mean[1] > 2_000.0, "the provider's buffer was used: mean {} B", mean[1]);
-        assert!(correlation > 0.8, "correlation {correlation}");
-        assert!(rms < 9_000.0, "RMS {rms} B");
+        // A guest's shaper oversleeps by more than a packet, often.
+        let (least, most) = if in_guest() { (0.8, 9_000.0) } else { (0.9, 4_500.0) };
+        assert!(correlation > least, "correlation {correlation}");
+        assert!(rms < most, "RMS {rms} B");
     });
 }
 

@@ -7,6 +7,7 @@ mod agent;
 mod captures;
 mod cwnd;
 mod downlink;
+mod no_btf;
 mod object;
 mod qdiscs;
 mod rig;

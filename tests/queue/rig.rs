@@ -38,6 +38,18 @@ pub(crate) fn with_rig(test: &str, spec: LinkSpec, deed: impl FnOnce(&mut Rig)) 
     drop(alone);
 }
 
+/// The same with a lab that nothing measures yet.
+pub(crate) fn with_lab(test: &str, spec: LinkSpec, deed: impl FnOnce(&Lab)) {
+    if !pendulum_lab::is_root() {
+        return skipped(test, "needs root");
+    }
+    let alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let lab = Lab::start(spec).expect("the lab starts");
+    deed(&lab);
+    lab.stop().expect("the lab goes away");
+    drop(alone);
+}
+
 /// The measured lab.
 pub(crate) struct Rig {
     pub(crate) lab: Lab,

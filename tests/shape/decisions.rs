@@ -4,7 +4,7 @@
 use pendulum::bpf::abi;
 
 use crate::craft::{self, CraftedFrame, LinkLayer, Tcp, flag};
-use crate::kernel::{Filter, LANE, MILLISECOND};
+use crate::kernel::{Filter, LANE, MILLISECOND, SPARSE};
 
 fn root(test: &str) -> bool {
     let root = pendulum_lab::is_root();
@@ -78,46 +78,136 @@ fn each_decision_and_its_reason() {
     if !root("each_decision_and_its_reason") {
         return;
     }
+    assert_decided(&mut Filter::new(LinkLayer::Ethernet), &decisions());
+}
+
+/// Each ACK has its fate; what was withheld is what its carrier leaves with.
+fn assert_decided(filter: &mut Filter, decisions: &[Decision]) {
     let mut wrong = Vec::new();
-    let mut filter = Filter::new(LinkLayer::Ethernet);
-    for (i, Decision { queued, comes, fate }) in decisions().iter().enumerate() {
+    for (i, Decision { queued, comes, fate }) in decisions.iter().enumerate() {
         filter.reset();
         let carrier = filter.enqueue(&ethernet(queued)).expect("the first one passes");
         assert_eq!(carrier.priority, LANE, "a pure ACK goes into the lane");
         let (passed, found) = filter.fate_of(|filter| filter.arrive(&ethernet(comes)));
         if found != [*fate] || passed.is_none() != fate.starts_with("held") {
             wrong.push(format!("{i}: {found:?}, not {fate}"));
+        } else if passed.is_none() && filter.depart(&carrier).as_ref() != Some(&ethernet(comes).bytes) {
+            wrong.push(format!("{i}: the carrier does not leave as what was withheld"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What is no pure ACK is no business of the lane.
+/// With `merge-sack`: what the queued one has to say must be in what comes.
+#[test]
+fn sack_may_be_merged_with_sack_that_covers_it() {
+    if !root("sack_may_be_merged_with_sack_that_covers_it") {
+        return;
+    }
+    let sack = |number: u32, blocks: &[(u32, u32)]| ack(number).sack(blocks);
+    let one = || sack(10_000, &[(12_000, 13_000)]);
+    let two = || sack(10_000, &[(16_000, 17_000), (12_000, 13_000)]);
+    let plain = |number: u32| craft::up().seq(1).ack(number).window(500);
+    let table = [
+        decision(one(), sack(10_000, &[(12_000, 14_000)]), "held redundant"),
+        decision(one(), sack(11_000, &[(12_000, 13_000)]), "held redundant"),
+        decision(one(), sack(14_000, &[(16_000, 17_000)]), "held redundant"),
+        decision(two(), sack(10_000, &[(16_000, 18_000), (12_000, 13_000)]), "held redundant"),
+        decision(two(), sack(10_000, &[(12_000, 17_000), (20_000, 21_000)]), "held redundant"),
+        decision(one().v6(), sack(10_000, &[(12_000, 14_000)]).v6(), "held redundant"),
+        decision(
+            plain(10_000).sack(&[(12_000, 13_000)]),
+            plain(10_000).sack(&[(12_000, 14_000)]),
+            "held redundant",
+        ),
+        decision(one(), one(), "passed duplicate"),
+        decision(one(), one().window(700), "passed duplicate"),
+        decision(one(), sack(9_000, &[(12_000, 14_000)]), "passed duplicate"),
+        decision(one(), sack(10_000, &[(12_500, 14_000)]), "passed sack"),
+        decision(one(), sack(11_000, &[(14_000, 15_000)]), "passed sack"),
+        decision(two(), sack(10_000, &[(16_000, 18_000), (20_000, 21_000)]), "passed sack"),
+        // A report of duplicates, and more blocks than are merged.
+        decision(one(), sack(13_500, &[(12_000, 13_000)]), "passed sack"),
+        decision(two(), sack(10_000, &[(16_000, 17_000), (16_000, 18_000)]), "passed sack"),
+        decision(
+            plain(10_000).sack(&[(12_000, 13_000); 4]),
+            plain(10_000).sack(&[(12_000, 14_000); 4]),
+            "passed sack",
+        ),
+        decision(one(), sack(10_000, &[(12_000, 14_000)]).window(0), "passed zero_window"),
+        decision(one(), sack(10_000, &[(12_000, 14_000)]).flags(flag::ACK | flag::ECE), "passed flags"),
+        decision(one(), ack(20_000), "passed layout"),
+        decision(one(), two(), "passed layout"),
+        decision(ack(10_000), one(), "passed layout"),
+    ];
+    let mut filter = Filter::new(LinkLayer::Ethernet);
+    filter.control.merge_sack = 1;
+    filter.tell();
+    assert_decided(&mut filter, &table);
+}
+
+/// What is no pure ACK is no business of the lane: it goes among the data, or into the class of short connections.
 #[test]
 fn everything_else_passes_untouched() {
     if !root("everything_else_passes_untouched") {
         return;
     }
     let mut filter = Filter::new(LinkLayer::Ethernet);
-    for packet in [
-        ack(1).payload(100),
-        craft::up().flags(flag::SYN),
-        ack(1).flags(flag::ACK | flag::FIN),
-        ack(1).flags(flag::ACK | flag::RST),
-        ack(1).flags(flag::ACK | flag::URG),
-        ack(1).flags(0),
-        ack(1).fragment(0x2000),
-        ack(1).ip_options(&[1, 1, 1, 0]),
-        ack(1).vlan(0x8100, 7),
-        ack(1).pppoe(),
-        ack(1).protocol(17),
-        ack(1).v6().extension(0, &[0; 6]),
+    let data = |packet: Tcp| (packet, 6);
+    let sparse = |packet: Tcp| (packet, SPARSE);
+    for (packet, class) in [
+        sparse(ack(1).payload(100)),
+        sparse(craft::up().v6().payload(100)),
+        sparse(craft::up().flags(flag::SYN)),
+        sparse(craft::up().v6().flags(flag::SYN)),
+        sparse(ack(1).flags(flag::SYN | flag::ACK)),
+        sparse(craft::up().flags(flag::SYN | flag::ECE | flag::CWR)),
+        sparse(craft::up().flags(flag::SYN).payload(10)),
+        sparse(craft::up().flags(flag::SYN | flag::FIN)),
+        sparse(ack(1).flags(flag::ACK | flag::FIN)),
+        sparse(ack(1).flags(flag::ACK | flag::RST)),
+        sparse(ack(1).flags(flag::ACK | flag::URG)),
+        sparse(ack(1).flags(0)),
+        data(ack(1).fragment(0x2000)),
+        data(ack(1).ip_options(&[1, 1, 1, 0])),
+        data(ack(1).vlan(0x8100, 7)),
+        data(ack(1).pppoe()),
+        data(ack(1).protocol(17)),
+        data(ack(1).v6().extension(0, &[0; 6])),
     ] {
         let (queued, fates) = filter.fate_of(|filter| filter.arrive(&ethernet(&packet)));
         let queued = queued.expect("it passes");
-        assert_eq!((queued.priority, fates.as_slice()), (6, [].as_slice()));
+        assert_eq!((queued.priority, fates.as_slice()), (class, [].as_slice()));
         assert_eq!(filter.depart(&queued).expect("it passes"), queued.bytes);
     }
+}
+
+/// Once long, a connection stays among the data, small packets too: those in front must not be overtaken.
+#[test]
+fn a_connection_is_sparse_until_it_has_sent_much() {
+    if !root("a_connection_is_sparse_until_it_has_sent_much") {
+        return;
+    }
+    let mut filter = Filter::new(LinkLayer::Ethernet);
+    filter.control.sparse_bytes = 3_000;
+    filter.tell();
+    let mut class = |after_ms: u64, packet: Tcp| {
+        filter.now += after_ms * MILLISECOND;
+        filter.arrive(&ethernet(&packet)).expect("it passes").priority
+    };
+    let data = |bytes: usize| craft::up().home_port(999).payload(bytes);
+    assert_eq!(class(0, craft::up().home_port(999).flags(flag::SYN)), SPARSE);
+    assert_eq!(class(0, data(1_400)), SPARSE);
+    assert_eq!(class(0, data(1_000)), SPARSE);
+    assert_eq!(class(0, data(1_400)), 6, "more than 3,000 bytes");
+    assert_eq!(class(0, data(1)), 6, "no smaller one overtakes it");
+    assert_eq!(class(0, craft::up().home_port(999).flags(flag::ACK | flag::FIN)), 6);
+    assert_eq!(class(0, data(0)), LANE, "its ACKs go into the lane all the time");
+    assert_eq!(class(0, data(1_400).home_port(998)), SPARSE, "another connection");
+    assert_eq!(class(9_900, data(1)), 6);
+    assert_eq!(class(10_100, data(1_400)), SPARSE, "after a silence it begins anew");
+    // One super-packet counts with all its bytes.
+    assert_eq!(class(0, data(2_800)), 6);
 }
 
 #[test]
@@ -219,6 +309,43 @@ fn methods_delta_spare_and_stretch() {
     filter.enqueue(&ethernet(&ack(10_000))).expect("it passes");
     let withheld = (1..10).take_while(|n| filter.arrive(&ethernet(&ack(10_000 + 100 * n))).is_none());
     assert_eq!(withheld.count(), 3, "a carrier stands for so many at most");
+}
+
+/// What was seen to be dropped carries nothing, and what it carried no longer stops the filter.
+#[test]
+fn what_the_queue_has_dropped_is_no_carrier() {
+    if !root("what_the_queue_has_dropped_is_no_carrier") {
+        return;
+    }
+    let mut filter = Filter::new(LinkLayer::Ethernet);
+    let dropped = filter.enqueue(&ethernet(&ack(10_000))).expect("it passes");
+    assert!(filter.arrive(&ethernet(&ack(20_000))).is_none());
+    filter.drop(&dropped);
+    let (next, fates) = filter.fate_of(|filter| filter.enqueue(&ethernet(&ack(30_000))));
+    assert_eq!(fates, ["passed no_carrier", "released carrier_lost"]);
+    assert!(filter.arrive(&ethernet(&ack(40_000))).is_none(), "the one after it is a carrier");
+    let left = filter.depart(&next.expect("it passes"));
+    assert_eq!(left.expect("it leaves"), ethernet(&ack(40_000)).bytes);
+}
+
+/// A lane that overflows drops its oldest, which may be a carrier: the filter finds out when the next one leaves.
+#[test]
+fn a_carrier_dropped_in_the_queue_does_not_stop_the_filter() {
+    if !root("a_carrier_dropped_in_the_queue_does_not_stop_the_filter") {
+        return;
+    }
+    let mut filter = Filter::new(LinkLayer::Ethernet);
+    let dropped = filter.enqueue(&ethernet(&ack(10_000))).expect("it passes");
+    assert!(filter.arrive(&ethernet(&ack(20_000))).is_none());
+    // It carries SACK, and passes; with the overflow its enqueue is not confirmed.
+    let behind = filter.arrive(&ethernet(&ack(30_000).sack(&[(40_000, 41_000)]))).expect("it passes");
+    drop(dropped);
+    let (left, fates) = filter.fate_of(|filter| filter.depart(&behind));
+    assert_eq!(left.expect("it leaves"), behind.bytes, "as it came: it says more than what was pending");
+    assert_eq!(fates, ["released carrier_lost"]);
+    let carrier = filter.enqueue(&ethernet(&ack(50_000))).expect("it passes");
+    assert!(filter.arrive(&ethernet(&ack(60_000))).is_none(), "the next one is withheld again");
+    assert_eq!(filter.depart(&carrier).expect("it leaves"), ethernet(&ack(60_000)).bytes);
 }
 
 /// Paper 002 §4.1: the newest goes out in the place of the oldest, and those in between need not go out at all.

@@ -1,6 +1,8 @@
 //! The real filter, run on crafted packets by the kernel (`BPF_PROG_TEST_RUN`): both passes, with the queue between them
 //! played by the test.
 
+use std::collections::BTreeSet;
+
 use aya::maps::{Array, MapData};
 use aya::programs::{SchedClassifier, TestRun as _, TestRunOptions};
 use pendulum::bpf::abi::{self, pendulum_ack_state, pendulum_channel, pendulum_shape_control};
@@ -14,6 +16,7 @@ const SHAPER: u32 = 1;
 const NEXT: u32 = u32::MAX;
 const DROP: u32 = 2;
 pub(crate) const LANE: u32 = 0x7e0d_0010;
+pub(crate) const SPARSE: u32 = 0x7e0d_0030;
 pub(crate) const MILLISECOND: u64 = 1_000_000;
 
 /// `struct __sk_buff` of <linux/bpf.h> as TEST_RUN takes it.
@@ -55,11 +58,18 @@ pub(crate) struct Queued {
     pub(crate) priority: u32,
 }
 
+/// Where the filter keeps the connection of a packet that it has tagged.
+fn place(cb: &[u32; 5]) -> Option<u32> {
+    (cb[3] >> 24 == 0x5c).then_some(cb[3] & 0xffff)
+}
+
 /// The filter, loaded.
 pub(crate) struct Filter {
     programs: ShapePrograms,
     pub(crate) control: pendulum_shape_control,
     pub(crate) now: u64,
+    /// Of the connections met, in the table.
+    places: BTreeSet<u32>,
 }
 
 impl Filter {
@@ -82,13 +92,17 @@ impl Filter {
             upper_permille: 900,
             lower_permille: 700,
             uplink_ifindex: SHAPER,
-            queue_ifindex: SHAPER,
+            // The kernel drops the packet of each run: the tracepoints must not take that for a queue's drop.
+            queue_ifindex: 0,
             netns: 0,
             lane_priority: LANE,
-            pad: 0,
+            merge_sack: 0,
+            sparse_priority: SPARSE,
+            sparse_bytes: 6_056,
+            sparse_idle_ns: 10_000 * MILLISECOND,
         };
         let programs = ShapePrograms::load_for(layer, false, true).expect("the programs load");
-        let mut filter = Self { programs, control, now: 1_000 * MILLISECOND };
+        let mut filter = Self { programs, control, now: 1_000 * MILLISECOND, places: BTreeSet::new() };
         filter.tell();
         filter
     }
@@ -100,11 +114,8 @@ impl Filter {
 
     /// Forget every connection.
     pub(crate) fn reset(&mut self) {
-        for place in 0..abi::PENDULUM_ACK_FLOWS {
-            let known = self.states().get(&place, 0).expect("readable");
-            if known.last_ns != 0 || known.generation != 0 {
-                self.states().set(place, pendulum_ack_state::default(), 0).expect("writable");
-            }
+        for place in std::mem::take(&mut self.places) {
+            self.states().set(place, pendulum_ack_state::default(), 0).expect("writable");
         }
         self.set_channel(pendulum_channel::default());
     }
@@ -124,16 +135,28 @@ impl Filter {
         let context = SkBuff { tstamp: self.now, priority: 6, cb: [9; 5], ..SkBuff::default() };
         let (verdict, bytes, context) = self.run(&frame.bytes, &context);
         assert_eq!(bytes, frame.bytes, "the first pass changes nothing");
+        // What is withheld belongs to a connection met before.
+        if let Some(place) = place(&context.cb) {
+            self.places.insert(place);
+        }
         (verdict == NEXT).then_some(Queued { bytes, cb: context.cb, priority: context.priority })
     }
 
     /// The queue has taken it: what the tracepoint does then.
     pub(crate) fn confirm(&mut self, packet: &Queued) {
-        let [_, _, serial, tag, _] = packet.cb;
-        if tag >> 24 == 0x5c {
-            let place = tag & 0xffff;
+        if let Some(place) = place(&packet.cb) {
+            let serial = packet.cb[2];
             let mut state = self.states().get(&place, 0).expect("readable");
             state.enqueued_serial = serial;
+            self.states().set(place, state, 0).expect("writable");
+        }
+    }
+
+    /// The queue has dropped it: what the tracepoint does then.
+    pub(crate) fn drop(&mut self, packet: &Queued) {
+        if let Some(place) = place(&packet.cb) {
+            let mut state = self.states().get(&place, 0).expect("readable");
+            state.dropped_serial = packet.cb[2];
             self.states().set(place, state, 0).expect("writable");
         }
     }

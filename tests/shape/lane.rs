@@ -3,7 +3,7 @@
 use pendulum_lab::LinkSpec;
 use pendulum_lab::topology::{IpVersion, Role, WAN_DEVICE};
 
-use crate::rig::{Rig, value, with_rig};
+use crate::rig::{Rig, stop, until, value, with_rig};
 
 const SECONDS: u64 = 6;
 const LANE: &str = "mode = \"enforce\"\nack-filter = \"off\"";
@@ -33,11 +33,6 @@ fn lane_and_filter_on_the_paper_s_link() {
     });
 }
 
-fn stop(mut agent: pendulum_lab::process::Process) {
-    let status = agent.stop(libc::SIGTERM, std::time::Duration::from_secs(10)).expect("it stops");
-    assert!(status.success(), "{status}: {}", agent.stderr().unwrap_or_default());
-}
-
 /// Every ACK withheld has gone out in a carrier, or was replaced by a newer one.
 fn check_counts(rig: &Rig) {
     let metrics = rig.metrics();
@@ -57,7 +52,7 @@ fn check_counts(rig: &Rig) {
 fn check_state(rig: &Rig) {
     let link = &rig.state()["links"][0];
     assert_eq!(link["shape"]["state"], "enforcing", "{}", link["shape"]);
-    assert_eq!(link["shape"]["uplink"]["rate_bps"], 192_080);
+    assert_eq!(link["shape"]["uplink"]["rate_bps"], 194_040);
     let up = &link["directions"]["up"];
     // The queue is the shaper's, and each packet is measured once although it passes twice.
     assert_eq!(up["queue"]["qdisc"], "htb", "{up}");
@@ -94,7 +89,12 @@ fn a_killed_agent_leaves_packets_flowing() {
         let again = rig.gateway(&[env!("CARGO_BIN_EXE_pendulum"), "run", "--cleanup"]).expect("cleanup");
         assert_eq!(again, "nothing was left\n");
 
-        // The next start does the same.
+        // The next start does the same, and leaves a filter of the user's where it is.
+        let user =
+            "tc filter add dev wan0 egress prio 7 protocol ip u32 match ip protocol 99 0xff flowid 1:1";
+        rig.gateway(&["tc", "qdisc", "add", "dev", "wan0", "clsact"]).expect("a clsact qdisc");
+        rig.gateway(&user.split(' ').collect::<Vec<_>>()).expect("a filter");
+        let before = rig.inventory();
         let mut agent = rig.agent(FILTER);
         agent.stop(libc::SIGKILL, std::time::Duration::from_secs(5)).expect("it dies");
         let agent = rig.agent("mode = \"off\"");
@@ -132,5 +132,71 @@ fn what_stands_in_the_way_is_refused() {
         assert!(reason.contains(&format!("redirects what {WAN_DEVICE} sends")), "{reason}");
         stop(agent);
         assert_eq!(rig.inventory(), before);
+    });
+}
+
+/// Turns with and without shaping, on real TCP. Which is better is not asked here: turns are too short for that.
+#[test]
+fn turns_with_and_without_are_compared() {
+    with_rig("turns_with_and_without_are_compared", LinkSpec::FIG1, |rig| {
+        let before = rig.inventory();
+        let agent = rig.agent(&format!("{FILTER}\nab-test = \"5s\""));
+        let mut states = std::collections::BTreeSet::new();
+        let mut test = serde_json::Value::Null;
+        std::thread::scope(|scope| {
+            let traffic = scope.spawn(|| rig.two_way(25));
+            while !traffic.is_finished() {
+                let shape = rig.state()["links"][0]["shape"].take();
+                states.insert(shape["state"].as_str().expect("a state").to_owned());
+                test = shape["ab_test"].clone();
+                std::thread::sleep(std::time::Duration::from_millis(300));
+            }
+        });
+        println!("{test}");
+        assert!(states.contains("enforcing") && states.contains("observing"), "{states:?}");
+        // Twenty seconds are two pairs of turns.
+        assert!(test["pairs"].as_u64() >= Some(2), "{test}");
+        for half in ["with", "without"] {
+            for figure in ["download_bps", "upload_bps", "rtt_s"] {
+                assert!(test[half][figure].as_f64() > Some(0.0), "{half}.{figure}: {test}");
+            }
+        }
+        let change = test["change"].as_f64().expect("a mean");
+        let [low, high] = [0, 1].map(|i| test["confidence_interval"][i].as_f64().expect("a bound"));
+        assert!(low <= change && change <= high && (-2.0..=2.0).contains(&change), "{test}");
+        stop(agent);
+        assert_eq!(rig.inventory(), before);
+    });
+}
+
+/// Without a rate in the configuration it waits for one; what the device's own qdisc shapes to is one, and is followed.
+#[test]
+fn the_rate_may_come_from_the_device_s_qdisc() {
+    with_rig("the_rate_may_come_from_the_device_s_qdisc", LinkSpec::FIG1, |rig| {
+        rig.tells_rates = false;
+        let root = |rig: &Rig, qdisc: &str| {
+            let command = format!("tc qdisc replace dev {WAN_DEVICE} root {qdisc}");
+            rig.gateway(&command.split(' ').collect::<Vec<_>>()).expect(&command);
+        };
+        let shape = |rig: &Rig| rig.state()["links"][0]["shape"].take();
+        root(rig, "pfifo");
+        let agent = rig.agent(LANE);
+        let waiting = shape(rig);
+        assert_eq!(waiting["state"], "refused");
+        assert!(waiting["reason"].as_str().expect("a reason").contains("not known yet"), "{waiting}");
+        for (qdisc, rate) in [
+            ("tbf rate 200kbit burst 2000 limit 30000", 198_000),
+            ("tbf rate 150kbit burst 2000 limit 30000", 148_500),
+        ] {
+            root(rig, qdisc);
+            until("the rate of the qdisc", || shape(rig)["uplink"]["rate_bps"] == rate);
+            let found = shape(rig);
+            assert_eq!(found["state"], "enforcing");
+            assert_eq!(found["uplink"]["rate_source"], "qdisc");
+        }
+        ping(rig);
+        stop(agent);
+        let left = rig.inventory();
+        assert!(!left.contains("pdl-up"), "{left}");
     });
 }

@@ -6,7 +6,10 @@
 #[expect(dead_code, reason = "shared with tests that need all of it")]
 mod craft;
 mod decisions;
+mod disturbances;
 mod kernel;
 mod lane;
 mod random;
 mod rig;
+mod stream;
+mod transfers;

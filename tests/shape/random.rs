@@ -1,8 +1,9 @@
 //! For any sequence of ACKs and any order of coming and leaving: when the queue has drained, the receiver of ACKs knows
 //! the newest acknowledgement number, window and timestamps that were sent; as many duplicate ACKs have reached it as
-//! were sent; and no acknowledgement number went backwards.
+//! were sent; and no acknowledgement number went backwards. With SACK merged, instead of the number of duplicates: it knows
+//! every segment that was reported as received.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use pendulum::bpf::abi;
 
@@ -53,16 +54,19 @@ impl Seen {
     }
 }
 
+fn u32_at(tcp: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([tcp[at], tcp[at + 1], tcp[at + 2], tcp[at + 3]])
+}
+
 /// Reads the numbers back from an Ethernet frame with IPv4 or IPv6 and timestamps.
 fn numbers(frame: &[u8]) -> (Numbers, bool) {
     let tcp = if frame[12] == 8 { &frame[34..] } else { &frame[54..] };
-    let u32_at = |at: usize| u32::from_be_bytes([tcp[at], tcp[at + 1], tcp[at + 2], tcp[at + 3]]);
     let special = tcp[12] >> 4 != 8 || tcp[13] != flag::ACK;
     let numbers = Numbers {
-        ack: u32_at(8),
+        ack: u32_at(tcp, 8),
         window: u16::from_be_bytes([tcp[14], tcp[15]]),
-        tsval: u32_at(24),
-        tsecr: u32_at(28),
+        tsval: u32_at(tcp, 24),
+        tsecr: u32_at(tcp, 28),
     };
     (numbers, special)
 }
@@ -155,4 +159,115 @@ fn one_round(filter: &mut Filter, random: &mut Random, v6: bool) -> u64 {
     }
     assert_eq!(received, sent);
     withheld
+}
+
+/// A receiver of segments of equal length, numbered from 0, that acknowledges each one.
+#[derive(Default)]
+struct Receiver {
+    /// All before it are there.
+    next: u32,
+    beyond: BTreeSet<u32>,
+}
+
+impl Receiver {
+    const SEGMENT: u32 = 1_000;
+
+    /// Takes a segment; answers the SACK blocks of the ACK that goes out, in segments, as RFC 2018 §4 orders them.
+    fn take(&mut self, segment: u32) -> Vec<(u32, u32)> {
+        self.beyond.insert(segment);
+        while self.beyond.remove(&self.next) {
+            self.next += 1;
+        }
+        let mut runs: Vec<(u32, u32)> = Vec::new();
+        for &there in &self.beyond {
+            match runs.last_mut() {
+                Some(run) if run.1 == there => run.1 += 1,
+                _ => runs.push((there, there + 1)),
+            }
+        }
+        runs.sort_by_key(|run| !(run.0..run.1).contains(&segment));
+        runs.truncate(3);
+        runs
+    }
+}
+
+/// What the sender has been told is there.
+#[derive(Debug, Default, PartialEq)]
+struct Scoreboard {
+    acknowledged: u32,
+    beyond: BTreeSet<u32>,
+    tsval: u32,
+}
+
+impl Scoreboard {
+    /// Takes an ACK as it stands on the wire; numbers begin at `base`.
+    fn take(&mut self, frame: &[u8], base: u32) {
+        let tcp = &frame[34..];
+        let segment = |at: usize| u32_at(tcp, at).wrapping_sub(base) / Receiver::SEGMENT;
+        assert!(segment(8) >= self.acknowledged, "{} after {}: backwards", segment(8), self.acknowledged);
+        self.acknowledged = segment(8);
+        self.tsval = u32_at(tcp, 24);
+        let header = usize::from(tcp[12] >> 4) * 4;
+        for block in (36..header).step_by(8) {
+            self.beyond.extend(segment(block)..segment(block + 4));
+        }
+        self.beyond.retain(|there| *there >= self.acknowledged);
+    }
+}
+
+#[test]
+fn with_sack_merged_every_segment_that_arrived_is_reported() {
+    if !pendulum_lab::is_root() {
+        return crate::rig::skipped("with_sack_merged_every_segment_that_arrived_is_reported", "needs root");
+    }
+    let mut filter = Filter::new(LinkLayer::Ethernet);
+    let mut random = Random(0xacc);
+    let mut withheld_sack = 0;
+    for _ in 0..100 {
+        filter.reset();
+        filter.control.merge_sack = 1;
+        filter.control.delta = 1 + random.below(2) as u32;
+        filter.control.stretch = 1 + random.below(8) as u32;
+        filter.tell();
+        let base = random.below(1 << 32) as u32;
+        let (mut receiver, mut sent, mut received) =
+            (Receiver::default(), Scoreboard::default(), Scoreboard::default());
+        let mut queue = VecDeque::new();
+        for step in 0..60 {
+            filter.now += random.below(5) * MILLISECOND;
+            if random.below(3) == 0 {
+                if let Some(bytes) = queue.pop_front().and_then(|packet| filter.depart(&packet)) {
+                    received.take(&bytes, base);
+                }
+                continue;
+            }
+            // Mostly the next one, sometimes past a hole or from behind one; sometimes one that is there already.
+            let ahead = if random.below(3) == 0 { random.below(9) as u32 } else { 0 };
+            let blocks = receiver.take(receiver.next + ahead);
+            let edge = |segment: u32| base.wrapping_add(segment * Receiver::SEGMENT);
+            let blocks: Vec<_> = blocks.iter().map(|run| (edge(run.0), edge(run.1))).collect();
+            let mut packet = craft::up().seq(1).ack(edge(receiver.next)).window(500).ts(step, step / 2);
+            if !blocks.is_empty() {
+                packet = packet.sack(&blocks);
+            }
+            let frame = packet.build(LinkLayer::Ethernet);
+            sent.take(&frame.bytes, base);
+            match filter.arrive(&frame) {
+                Some(queued) => {
+                    if random.below(10) > 0 {
+                        filter.confirm(&queued);
+                    }
+                    queue.push_back(queued);
+                }
+                None => withheld_sack += u32::from(!blocks.is_empty()),
+            }
+        }
+        while let Some(packet) = queue.pop_front() {
+            if let Some(bytes) = filter.depart(&packet) {
+                received.take(&bytes, base);
+            }
+        }
+        assert_eq!(received, sent);
+    }
+    assert!(withheld_sack > 100, "{withheld_sack} ACKs with SACK were withheld in all");
 }

@@ -12,7 +12,7 @@ use pendulum_model::segment::Direction;
 use serde_json::Value;
 
 pub(crate) const LISTEN: &str = "127.0.0.1:9924";
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Transfers end late on a full buffer: iperf3's last exchange waits in it.
 const TRANSFER_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -33,6 +33,8 @@ pub(crate) fn with_rig(test: &str, spec: LinkSpec, deed: impl FnOnce(&mut Rig)) 
     let mut rig = Rig {
         lab: Lab::start(spec).expect("the lab starts"),
         directory: tempfile::tempdir().expect("a scratch directory"),
+        began: Instant::now(),
+        tells_rates: true,
     };
     deed(&mut rig);
     rig.lab.stop().expect("the lab goes away");
@@ -43,6 +45,9 @@ pub(crate) fn with_rig(test: &str, spec: LinkSpec, deed: impl FnOnce(&mut Rig)) 
 pub(crate) struct Rig {
     pub(crate) lab: Lab,
     pub(crate) directory: tempfile::TempDir,
+    pub(crate) began: Instant,
+    /// Whether configurations name the link's rates.
+    pub(crate) tells_rates: bool,
 }
 
 /// What both transfers have delivered, bit/s.
@@ -80,11 +85,15 @@ impl Rig {
     pub(crate) fn configuration(&self, shape: &str) -> PathBuf {
         let spec = self.lab.spec();
         let file = self.directory.path().join("pendulum.toml");
-        let text = format!(
-            "listen = \"{LISTEN}\"\n[[link]]\nwan = \"{WAN_DEVICE}\"\nuplink-rate = \"{}\"\ndownlink-rate = \"{}\"\n\
-             [shape]\n{shape}\n",
-            spec.uplink.rate, spec.downlink.rate
-        );
+        let rates = match self.tells_rates {
+            true => format!(
+                "uplink-rate = \"{}\"\ndownlink-rate = \"{}\"\n",
+                spec.uplink.rate, spec.downlink.rate
+            ),
+            false => String::new(),
+        };
+        let text =
+            format!("listen = \"{LISTEN}\"\n[[link]]\nwan = \"{WAN_DEVICE}\"\n{rates}[shape]\n{shape}\n");
         std::fs::write(&file, text).expect("a configuration");
         file
     }
@@ -140,6 +149,15 @@ impl Rig {
     }
 }
 
+/// Waits until `seen` says yes.
+pub(crate) fn until(what: &str, mut seen: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !seen() {
+        assert!(Instant::now() < end, "{what} does not come");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
 /// The one sample of a family with all these labels.
 pub(crate) fn value(metrics: &str, name: &str, labels: &[&str]) -> f64 {
     let wanted = |line: &&str| {
@@ -149,4 +167,10 @@ pub(crate) fn value(metrics: &str, name: &str, labels: &[&str]) -> f64 {
     let lines: Vec<&str> = metrics.lines().filter(wanted).collect();
     let [line] = lines.as_slice() else { panic!("{name} {labels:?}: {lines:?}") };
     line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number")
+}
+
+/// End the agent in order.
+pub(crate) fn stop(mut agent: Process) {
+    let status = agent.stop(libc::SIGTERM, Duration::from_secs(10)).expect("it stops");
+    assert!(status.success(), "{status}: {}", agent.stderr().unwrap_or_default());
 }

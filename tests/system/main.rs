@@ -29,3 +29,4 @@ mod flow_table;
 mod leftovers;
 mod link_layers;
 mod super_packets;
+mod utilization;

@@ -2,6 +2,8 @@
 """Reads what test runners print, and counts it.
 
     counts.py LOG --status N --group NAME    one line of JSON: the counts of that log
+    counts.py --few                          of such a line on stdin: the tests that failed, if they are worth a second run
+    counts.py --again LOG --status N         such a line on stdin, with what a second run of those tests came to
     counts.py --total FILE                   the sum of such lines, for a person, and the plain line CI reads
 """
 
@@ -19,8 +21,12 @@ SKIPPED = re.compile(r"(?:^|\.\.\. )SKIPPED (.+?): (.+)$")
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in ")
 UNITTEST_BAD = re.compile(r"^FAILED \((.*)\)$")
 VM_SKIPPED = re.compile(r"^vm skipped: (.+)$")
+VM_REPEATED = re.compile(r"^vm repeated: (.+)$")
 VM_FAILED = re.compile(r"^vm failed: (.+)$")
 VM = re.compile(r"^vm total: (\d+) passed, (\d+) failed, (\d+) skipped$")
+
+# More failures than this are no accident.
+FEW = 3
 
 
 @dataclass
@@ -33,10 +39,27 @@ class Counts:
     skipped: int = 0
     failures: list = field(default_factory=list)
     skips: list = field(default_factory=list)
+    repeated: list = field(default_factory=list)
 
     def fail(self, what):
         self.failed += 1
         self.failures.append(what)
+
+    def few_failures(self):
+        """The tests that failed, if they are few and nothing else went wrong: a crash or a broken build has no test's name."""
+        tests = [what for what in self.failures if " " not in what]
+        return tests if len(tests) == self.failed <= FEW else []
+
+    def repeat(self, second):
+        """Takes over what a second run, with the failed tests in it, came to. What failed twice has failed."""
+        if second.failed == 0 and second.passed < self.failed:
+            second.fail("the second run ran fewer tests than had failed")
+        if second.failed:
+            self.repeated += [f"{name}: failed, and failed when run once more" for name in self.failures]
+            return
+        self.repeated += [f"{name}: failed, and passed when run once more" for name in self.failures]
+        self.passed += self.failed
+        self.failed, self.failures = 0, []
 
 
 def count(lines, status=0, group=""):
@@ -67,6 +90,8 @@ def count(lines, status=0, group=""):
             counts.failed += bad
         elif match := VM_SKIPPED.match(line):
             counts.skips.append(match[1])
+        elif match := VM_REPEATED.match(line):
+            counts.repeated.append(match[1])
         elif match := VM_FAILED.match(line):
             counts.failures.append(match[1])
         elif match := VM.match(line):
@@ -86,7 +111,7 @@ def count(lines, status=0, group=""):
 
 def total(records):
     """Prints failures and skips by name, then one plain line; returns the exit code."""
-    for word, key in (("skipped", "skips"), ("FAILED", "failures")):
+    for word, key in (("skipped", "skips"), ("repeated", "repeated"), ("FAILED", "failures")):
         for record in records:
             for what in record[key]:
                 print(f"{word}: {record['group']}: {what}")
@@ -103,8 +128,20 @@ def main():
     parser.add_argument("log", nargs="?")
     parser.add_argument("--status", type=int, default=0, help="the exit status of the command that wrote LOG")
     parser.add_argument("--group", default="")
+    parser.add_argument("--few", action="store_true")
+    parser.add_argument("--again", metavar="LOG")
     parser.add_argument("--total", metavar="FILE")
     arguments = parser.parse_args()
+    if arguments.few or arguments.again:
+        counts = Counts(**json.load(sys.stdin))
+        if arguments.few:
+            for name in counts.few_failures():
+                print(name)
+            return 0
+        with open(arguments.again, encoding="utf-8", errors="replace") as lines:
+            counts.repeat(count(lines, arguments.status))
+        print(json.dumps(asdict(counts)))
+        return 0
     if arguments.total:
         with open(arguments.total, encoding="utf-8") as lines:
             return total([json.loads(line) for line in lines])

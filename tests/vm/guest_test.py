@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import tempfile
+import threading
 import unittest
 from pathlib import Path
 
@@ -36,6 +37,34 @@ class Kernels(unittest.TestCase):
         self.assertEqual(kernels.select([]), list(kernels.CATALOGUE))
         with self.assertRaisesRegex(kernels.KernelError, "5.10"):
             kernels.select(["6.1", "5.10"])
+
+
+class Boots(unittest.TestCase):
+    def test_only_what_emulation_does_to_a_kernel_is_tried_again(self):
+        panic = "[    3.9] Kernel panic - not syncing: Fatal exception in interrupt"
+        self.assertTrue(qemu.Outcome(None, 8.7, None, panic).died_of_emulation)
+        self.assertFalse(qemu.Outcome(5.0, 30.0, None, panic).died_of_emulation)
+        self.assertFalse(qemu.Outcome(None, 180.0, None, "it had not ended after 180 s").died_of_emulation)
+        self.assertFalse(qemu.Outcome(5.0, 30.0, 1, None).died_of_emulation)
+        console = "[  139.18] Oops: int3: 0000 [#1] SMP NOPTI\n[  139.20] Kernel panic - not syncing: Fatal exception in interrupt\n"
+        self.assertTrue(qemu.Outcome(11.6, 142.6, None, qemu.why_no_end(console, "")).died_of_emulation)
+
+
+class Together(unittest.TestCase):
+    def test_a_guest_that_must_be_alone_waits_for_all_others_and_they_for_it(self):
+        machine, order = run.Machine(2), []
+        alone = threading.Thread(target=lambda: self.be(machine, True, order))
+        with machine.room(False), machine.room(False):
+            alone.start()
+            order.append("two")
+        alone.join(10)
+        with machine.room(False):
+            order.append("one")
+        self.assertEqual((order, machine.free), (["two", "alone", "one"], 2))
+
+    def be(self, machine, alone, order):
+        with machine.room(alone):
+            order.append("alone")
 
 
 class Modules(unittest.TestCase):

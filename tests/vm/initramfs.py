@@ -18,11 +18,12 @@ MODULES = """
     sch_* cls_bpf cls_u32 cls_matchall cls_flower cls_fw cls_basic act_bpf act_gact act_mirred act_police act_skbedit
     tcp_bbr tcp_diag udp_diag inet_diag unix_diag netlink_diag af_packet_diag af_packet
     nf_tables nf_conntrack nft_ct nft_counter nft_limit nft_log nft_masq nft_nat nft_chain_nat nft_quota nft_reject_inet
+    nf_flow_table* nft_flow_offload
 """.split()
 
 # Programs of this machine that the tests may call; they come with their libraries.
 TOOLS = """
-    bash ip tc ss bridge ethtool iperf3 tcpdump bpftool nsenter unshare sysctl setpriv ping curl
+    bash ip tc ss bridge ethtool iperf3 tcpdump bpftool nft nsenter unshare sysctl setpriv ping curl
 """.split()
 
 # What the tools look for without naming it: iproute2's netem distributions and names, and the library that the C

@@ -1,6 +1,7 @@
 """Boots one guest, waits for its end, and says what came of it."""
 
 import subprocess
+import threading
 import time
 from dataclasses import dataclass
 
@@ -12,6 +13,12 @@ END = "PENDULUM-VM end"
 # panic=-1 with -no-reboot: a panic ends QEMU at once. oops=panic: an oops in a driver is no passed test.
 KERNEL_ARGUMENTS = "console=ttyS0 quiet panic=-1 oops=panic mitigations=off random.trust_cpu=on"
 
+# How a guest's console tells of a breakpoint that nobody has set.
+CODE_PATCHING = "Oops: int3"
+
+# Set from outside: guests end now, and none starts.
+STOP = threading.Event()
+
 
 @dataclass
 class Outcome:
@@ -21,6 +28,17 @@ class Outcome:
     wall_s: float
     status: int | None
     problem: str | None
+
+    @property
+    def died_of_emulation(self):
+        """The kernel panicked before it ran anything of ours, or met a breakpoint in its own text.
+
+        Linux patches its text under breakpoints (text_poke), at boot and when a tracepoint is switched on. An emulated processor may run
+        what another one has patched meanwhile: the breakpoint is then nobody's, which on a real processor cannot be.
+        """
+        if self.problem is None:
+            return False
+        return CODE_PATCHING in self.problem or (self.boot_s is None and "Kernel panic" in self.problem)
 
 
 def command(image, initramfs, log, console, virtual_time):
@@ -51,7 +69,7 @@ def boot(image, initramfs, log, console, limit_s, virtual_time=False):
     arguments = command(image, initramfs, log, console, virtual_time)
     with subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as qemu:
         try:
-            while qemu.poll() is None and time.monotonic() - begin < limit_s:
+            while qemu.poll() is None and time.monotonic() - begin < limit_s and not STOP.is_set():
                 time.sleep(0.1)
                 if boot_s is None and START in read(log):
                     boot_s = time.monotonic() - begin
@@ -62,11 +80,22 @@ def boot(image, initramfs, log, console, limit_s, virtual_time=False):
         complaint = qemu.stderr.read().decode(errors="replace").strip()
     status = end_status(read(log))
     problem = None
-    if timed_out:
+    if STOP.is_set():
+        problem = "it was stopped"
+    elif timed_out:
         problem = f"it had not ended after {limit_s} s"
     elif status is None:
         problem = why_no_end(read(console), complaint)
     return Outcome(boot_s, time.monotonic() - begin, status, problem)
+
+
+def boot_tests(say, *arguments, **options):
+    """`boot`, and once more if the guest died of its emulation; `say` is then told."""
+    outcome = boot(*arguments, **options)
+    if outcome.died_of_emulation:
+        say(f"{outcome.problem}: the emulated processors disagree on the kernel's text; booted once more")
+        outcome = boot(*arguments, **options)
+    return outcome
 
 
 def read(path):
@@ -83,7 +112,8 @@ def end_status(text):
 
 def why_no_end(console, complaint):
     """The most telling line of a boot that broke off."""
-    for line in console.splitlines():
-        if "Kernel panic" in line:
-            return line.strip()
+    for telling in (CODE_PATCHING, "Kernel panic"):
+        for line in console.splitlines():
+            if telling in line:
+                return line.strip()
     return complaint or "the guest went down without its end marker"

@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
-"""Runs the suites of suites.toml on Debian kernels under QEMU: a fresh boot for each pair, one table at the end.
+"""Runs the suites of suites.toml on Debian kernels under QEMU: a fresh boot for each pair, two at once, one table at the end.
 
 Needs no root. `./dev vm` installs what this needs, and counts what this prints. With `--run` it boots one guest for one command
 instead, such as `pendulum-lab run mitigations`, and passes on what that prints.
 """
 
 import argparse
+import os
 import platform
 import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +26,8 @@ import qemu
 import suites
 
 TAIL_LINES = 40
+# An emulated guest keeps one processor busy, and little more.
+GUESTS_AT_ONCE = min(2, os.cpu_count() or 1)
 
 
 @dataclass
@@ -39,8 +45,33 @@ class Cell:
         return f"{c.passed}/{c.failed}/{c.skipped}"
 
 
+class Machine:
+    """Lets several guests run at once, or one that must have all to itself."""
+
+    def __init__(self, places):
+        self.places = self.free = places
+        self.cache = threading.Lock()
+        self.changed = threading.Condition()
+
+    @contextmanager
+    def room(self, alone):
+        """Waits for a place, or for all of them, and gives it back."""
+        needed = self.places if alone else 1
+        with self.changed:
+            self.changed.wait_for(lambda: self.free >= needed)
+            self.free -= needed
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.free += needed
+                self.changed.notify_all()
+
+
 def say(text):
-    print(f"vm: {text}", flush=True)
+    # One write: two threads speak.
+    sys.stdout.write(f"vm: {text}\n")
+    sys.stdout.flush()
 
 
 def whisper(text):
@@ -59,7 +90,17 @@ def judge(outcome, log, name):
     return counted
 
 
-def run_suite(kernel, base, suite, programs, logs):
+def run_suite(machine, kernel, base, suite, programs, logs):
+    """Boots one guest for one suite, and a second one if a few of its tests failed."""
+    with machine.room(suite.alone):
+        cell = boot_suite(kernel, base, suite, programs, logs)
+        if few := cell.counts.few_failures():
+            say(f"{kernel.version} {suite.name}: once more, for {', '.join(few)}")
+            cell.counts.repeat(boot_suite(kernel, base, suite, programs, logs).counts)
+    return cell
+
+
+def boot_suite(kernel, base, suite, programs, logs):
     """Boots one guest for one suite."""
     home = logs / kernel.version
     home.mkdir(parents=True, exist_ok=True)
@@ -71,7 +112,10 @@ def run_suite(kernel, base, suite, programs, logs):
             archive = initramfs.Archive(output)
             suites.add_to(archive, suite, programs, Path(work))
             archive.close()
-        outcome = qemu.boot(kernel.image, image, log, console, suite.limit_s, suite.virtual_time)
+        outcome = qemu.boot_tests(
+            lambda text: say(f"{kernel.version} {suite.name}: {text}"),
+            kernel.image, image, log, console, suite.limit_s, suite.virtual_time,
+        )  # fmt: skip
     cell = Cell(kernel.version, suite.name, judge(outcome, log, suite.name), outcome.boot_s, outcome.wall_s)
     boot = f"{outcome.boot_s:.1f} s to boot" if outcome.boot_s else "no boot"
     say(f"{kernel.version} {suite.name}: {cell.text()} passed/failed/skipped; {boot}, {outcome.wall_s:.1f} s in all")
@@ -110,16 +154,15 @@ def run_command(name, command, limit_s, logs, virtual_time):
 def show_tail(path):
     """The end of a log, set off so that nobody counts it twice."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL_LINES:]
-    print(f"  {path}:")
-    for line in lines:
-        print(f"  | {line.rstrip()}")
+    sys.stdout.write("\n".join([f"  {path}:", *(f"  | {line.rstrip()}" for line in lines)]) + "\n")
 
 
-def run_kernel(name, table, built, logs, skip_missing):
+def run_kernel(machine, name, table, built, logs, skip_missing):
     """All suites on one kernel. A kernel that cannot be had fails, or is skipped if that was asked for."""
     chosen = [suite for suite in table if suite.kernels is None or name in suite.kernels]
     try:
-        kernel = kernels.fetch(name, say)
+        with machine.cache:
+            kernel = kernels.fetch(name, say)
     except kernels.KernelError as error:
         cells = []
         for suite in chosen:
@@ -136,7 +179,7 @@ def run_kernel(name, table, built, logs, skip_missing):
         with open(base, "wb") as output:
             initramfs.base_archive(kernel, suites.HERE / "init", output)
         say(f"booting {kernel.release}: {base.stat().st_size >> 20} MiB of tools and modules")
-        return [run_suite(kernel, base, suite, built.get(suite.name), logs) for suite in chosen]
+        return [run_suite(machine, kernel, base, suite, built.get(suite.name), logs) for suite in chosen]
 
 
 def table_text(cells):
@@ -156,6 +199,8 @@ def report(cells):
     for cell in cells:
         for what in cell.counts.skips:
             print(f"vm skipped: {cell.kernel} {cell.suite}: {what}")
+        for what in cell.counts.repeated:
+            print(f"vm repeated: {cell.kernel} {cell.suite}: {what}")
         for what in cell.counts.failures:
             print(f"vm failed: {cell.kernel} {cell.suite}: {what}")
     passed, failed, skipped = (sum(getattr(c.counts, k) for c in cells) for k in ("passed", "failed", "skipped"))
@@ -205,9 +250,15 @@ def main():
     names = kernels.select(arguments.kernels)
     begin = time.monotonic()
     built = {suite.name: suites.build(suite) for suite in table if suite.package}
-    cells = []
-    for name in names:
-        cells += run_kernel(name, table, built, arguments.logs, arguments.skip_missing)
+    machine = Machine(GUESTS_AT_ONCE)
+    with ThreadPoolExecutor(GUESTS_AT_ONCE) as guests:
+        runs = [guests.submit(run_kernel, machine, name, table, built, arguments.logs, arguments.skip_missing) for name in names]
+        try:
+            cells = [cell for run in runs for cell in run.result()]
+        finally:
+            # An error here, or a signal: the guests that run end, too.
+            if not all(run.done() for run in runs):
+                qemu.STOP.set()
     say(f"all guests done after {time.monotonic() - begin:.0f} s")
     return report(cells)
 

@@ -15,6 +15,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
 
+# What a person may set for the tests, and the guests get too.
+HANDED_ON = ["PENDULUM_LONG"]
+
 COMMAND_SUITE = """\
 { { bash /command.sh; echo $? >/status; } 2>&1 >&3 3>&- | cat >/dev/ttyS0; } 3>&1 | cat
 exit "$(cat /status)"
@@ -40,6 +43,7 @@ class Suite:
     bpf: list = field(default_factory=list)
     python: bool = False
     virtual_time: bool = False
+    alone: bool = False
     kernels: list | None = None
 
     def __post_init__(self):
@@ -131,7 +135,8 @@ def stripped(program, work):
 
 def add_to(archive, suite, programs, work):
     """Puts the suite into the guest's file system, started by /suite.sh."""
-    lines = [f"export {name}={shlex.quote(value)}" for name, value in sorted(suite.env.items())]
+    env = {name: os.environ[name] for name in HANDED_ON if name in os.environ} | suite.env
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in sorted(env.items())]
     if suite.script:
         archive.file(HERE / suite.script, "/suite/" + suite.script)
         lines.append(f"exec sh /suite/{suite.script}")

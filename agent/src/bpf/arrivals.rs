@@ -36,6 +36,8 @@ pub struct Arrival {
     pub bytes: u32,
     /// The newest answer among them.
     pub answer: Option<Answered>,
+    /// Of the newest packet, if it has timestamps: a number for its flow, and its TSval.
+    pub clock: Option<(u64, u32)>,
 }
 
 /// A packet from outside that answers one of ours.
@@ -80,7 +82,8 @@ impl From<pendulum_arrival> for Arrival {
                 answer_bytes: length_of(answered),
             }
         });
-        Self { at_ns: raw.at_ns, bytes: raw.bytes, answer }
+        let clock = (raw.flow != 0).then_some((raw.flow.into(), raw.tsval));
+        Self { at_ns: raw.at_ns, bytes: raw.bytes, answer, clock }
     }
 }
 
@@ -173,13 +176,17 @@ mod tests {
             answer: u64::from(answered) << 32 | u64::from(asked),
             end: 7,
             bytes: 3000,
+            flow: 5,
+            tsval: 9,
         };
         let arrival = Arrival::from(raw);
         let answer = arrival.answer.expect("an answer");
         assert_eq!((arrival.bytes, answer.end, answer.asked_by_ack), (3000, 7, true));
+        assert_eq!(arrival.clock, Some((5, 9)));
         assert_eq!((answer.question_bytes, answer.answer_bytes), (64, 1504));
         assert!((at_ns - 300_000).abs_diff(answer.at_ns) < TICK_NS);
         assert!((at_ns - 2_000_000_000).abs_diff(answer.asked_ns) < TICK_NS);
-        assert_eq!(Arrival::from(pendulum_arrival { answer: 0, ..raw }).answer, None);
+        let none = Arrival::from(pendulum_arrival { answer: 0, flow: 0, ..raw });
+        assert_eq!((none.answer, none.clock), (None, None));
     }
 }

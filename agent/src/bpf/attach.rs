@@ -7,7 +7,7 @@ use std::io;
 
 use aya::Ebpf;
 use aya::programs::links::LinkOrder;
-use aya::programs::tc::{self, NlOptions, SchedClassifierLink, TcAttachOptions, TcAttachType, TcError};
+use aya::programs::tc::{self, NlOptions, SchedClassifierLink, TcAttachOptions, TcAttachType};
 use aya::programs::xdp::{XdpLink, XdpMode};
 use aya::programs::{ProgramError, SchedClassifier, Xdp};
 use serde::Serialize;
@@ -237,6 +237,17 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// Take one program's filters off a device (kernels without TCX only). Answers what was removed.
+pub(super) fn remove_filter(device: &str, ifindex: u32, side: TcAttachType, program: &str) -> Option<String> {
+    match clsact::remove_program(ifindex, side, program) {
+        Ok(found) => found.then(|| format!("filter {program} of {device}")),
+        Err(error) => {
+            tracing::debug!(device, program, error = chain(&error), "the filters cannot be looked through");
+            None
+        }
+    }
+}
+
 /// Take down filters that an earlier run left on a device when it crashed (kernels without TCX only).
 /// Answers what was removed. Nothing else on the device is touched.
 ///
@@ -246,12 +257,7 @@ pub fn remove_leftovers(device: &str, ifindex: u32) -> Result<Vec<String>, BpfEr
     let failed = |action| move |source| BpfError::Clsact { action, device: device.to_owned(), source };
     let mut removed = Vec::new();
     for hook in [Hook::Ingress, Hook::Egress] {
-        match tc::qdisc_detach_program(device, hook.side(), hook.program()) {
-            Ok(()) => removed.push(format!("filter {} of {device}", hook.program())),
-            // Not found, or no clsact at all.
-            Err(TcError::IoError(error)) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => tracing::debug!(device, error = chain(&error), "no filters to look through"),
-        }
+        removed.extend(remove_filter(device, ifindex, hook.side(), hook.program()));
     }
     // The crashed run had added the qdisc, or had found it empty; in both cases nobody misses it.
     if !removed.is_empty() && clsact::filters(ifindex).map_err(failed("list the filters of"))?.is_empty() {

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use aya::programs::tc::TcAttachType;
 use rtnetlink::packet_core::{
     NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkDeserializable, NetlinkMessage, NetlinkPayload,
 };
@@ -21,18 +22,41 @@ const SIDES: [TcHandle; 2] =
 pub(super) fn filters(ifindex: u32) -> io::Result<Vec<Option<String>>> {
     let mut names = Vec::new();
     for side in SIDES {
-        let mut message = TcMessage::with_index(ifindex.cast_signed());
-        message.header.parent = side;
-        for filter in request(RouteNetlinkMessage::GetTrafficFilter(message), NLM_F_DUMP)? {
-            if let RouteNetlinkMessage::NewTrafficFilter(filter) = filter {
-                // A dump starts with a header entry for each priority, which has no options.
-                if let Some(options) = options(&filter) {
-                    names.push(bpf_name(options));
-                }
-            }
-        }
+        names.extend(on_side(ifindex, side)?.iter().filter_map(options).map(bpf_name));
     }
     Ok(names)
+}
+
+/// Remove the filters that run a program of this name on one side; whether there were any. aya's `qdisc_detach_program` (0.14) reads the
+/// options of every kind as bpf's, and finds nothing where a u32 or flower filter stands.
+///
+/// # Errors
+/// What the kernel says. A device without clsact has no filters.
+pub(super) fn remove_program(ifindex: u32, side: TcAttachType, program: &str) -> io::Result<bool> {
+    let side = SIDES[usize::from(matches!(side, TcAttachType::Egress))];
+    let mut found = false;
+    for mut filter in on_side(ifindex, side)? {
+        if options(&filter).and_then(bpf_name).as_deref() == Some(program) {
+            filter.header.parent = side;
+            filter.attributes = vec![TcAttribute::Kind("bpf".into())];
+            request(RouteNetlinkMessage::DelTrafficFilter(filter), NLM_F_ACK)?;
+            found = true;
+        }
+    }
+    Ok(found)
+}
+
+fn on_side(ifindex: u32, side: TcHandle) -> io::Result<Vec<TcMessage>> {
+    let mut message = TcMessage::with_index(ifindex.cast_signed());
+    message.header.parent = side;
+    let filters = request(RouteNetlinkMessage::GetTrafficFilter(message), NLM_F_DUMP)?;
+    Ok(filters
+        .into_iter()
+        .filter_map(|answer| match answer {
+            RouteNetlinkMessage::NewTrafficFilter(filter) => Some(filter),
+            _ => None,
+        })
+        .collect())
 }
 
 /// Remove the device's clsact qdisc, and with it every filter that is still there.
@@ -46,6 +70,7 @@ pub(super) fn remove(ifindex: u32) -> io::Result<()> {
     request(RouteNetlinkMessage::DelQueueDiscipline(message), NLM_F_ACK).map(drop)
 }
 
+/// A dump starts with a header entry for each priority, which has no options.
 fn options(filter: &TcMessage) -> Option<&[TcOption]> {
     filter.attributes.iter().find_map(|attribute| match attribute {
         TcAttribute::Options(options) => Some(options.as_slice()),

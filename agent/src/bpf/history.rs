@@ -158,6 +158,9 @@ impl Interval {
 /// Reads one direction's ring in order, each bucket once.
 pub struct RingReader {
     ring: Arc<Mapping<pendulum_bucket>>,
+    /// Where the newest bucket stands until the next one begins.
+    queues: Arc<Mapping<pendulum_queue>>,
+    direction: Direction,
     first: usize,
     /// The next bucket to read.
     next: u64,
@@ -171,11 +174,14 @@ pub struct RingReader {
 impl RingReader {
     pub(super) fn new(
         ring: Arc<Mapping<pendulum_bucket>>,
+        queues: Arc<Mapping<pendulum_queue>>,
         direction: Direction,
-        state: &pendulum_queue,
     ) -> Self {
+        let state = queues.read(direction as usize);
         Self {
             ring,
+            queues,
+            direction,
             first: direction as usize * RING as usize,
             next: monotonic_ns() / BUCKET_NS,
             level: state.level,
@@ -237,6 +243,16 @@ impl RingReader {
 
     /// The bucket, if it had events. One that is overwritten meanwhile is counted as lost.
     fn bucket(&mut self, number: u64) -> Option<pendulum_bucket> {
+        // The newest one still stands beside the queue's state. It is written to the ring before the state turns to the
+        // next: if that happens while it is read, it is found there.
+        let queue = self.direction as usize;
+        let state = self.queues.read(queue);
+        if state.bucket == number {
+            fence(Ordering::Acquire);
+            if self.queues.read(queue).bucket == number {
+                return Some(state.into());
+            }
+        }
         let index = self.first + (number % RING) as usize;
         let bucket = self.ring.read(index);
         fence(Ordering::Acquire);
@@ -270,6 +286,26 @@ impl RingReader {
             mean_packets: mean(bucket.packets_ns, bucket.last.packets),
             events,
             sojourn_max_us: bucket.sojourn_max_us,
+        }
+    }
+}
+
+/// The bucket that is still open in a queue's state.
+impl From<pendulum_queue> for pendulum_bucket {
+    fn from(state: pendulum_queue) -> Self {
+        Self {
+            number: state.bucket,
+            last_ns: state.last_ns,
+            bytes_ns: state.bytes_ns,
+            ack_bytes_ns: state.ack_bytes_ns,
+            packets_ns: state.packets_ns,
+            totals: state.totals,
+            last: state.level,
+            min_bytes: state.min_bytes,
+            max_bytes: state.max_bytes,
+            min_packets: state.min_packets,
+            max_packets: state.max_packets,
+            sojourn_max_us: state.sojourn_max_us,
         }
     }
 }

@@ -102,8 +102,8 @@ pub enum BpfError {
     },
     /// The kernel does not count runs of programs.
     #[error(
-        "the kernel does not count runs of BPF programs: {reason}; give the agent CAP_SYS_ADMIN, or set \
-         kernel.bpf_stats_enabled = 1 and bpf-statistics = false"
+        "the kernel does not count runs of BPF programs for this agent ({reason}), so pendulum_bpf_program_run* are not \
+         exported; if you want them, set kernel.bpf_stats_enabled = 1 before the agent starts"
     )]
     Statistics {
         /// What the kernel says.

@@ -3,12 +3,11 @@
 use std::path::Path;
 
 use aya::programs::{SchedClassifier, TcAttachType};
-use aya::sys::{Stats, enable_stats};
 use aya::util::KernelVersion;
 use serde::Serialize;
 
 use super::attach::chain;
-use super::{BpfError, Cwnd, CwndSource, LinkPrograms, LoadOptions, QueuePrograms};
+use super::{BpfError, Cwnd, CwndSource, LinkPrograms, LoadOptions, QueuePrograms, enable_statistics};
 
 /// The oldest kernel the programs are tested on: tracepoint `qdisc_enqueue` and fetching atomics.
 pub const OLDEST_KERNEL: (u8, u8, u16) = (5, 15, 0);
@@ -122,14 +121,17 @@ fn xdp() -> Rung {
 }
 
 fn statistics() -> Rung {
-    match enable_stats(Stats::RunTime) {
+    match enable_statistics() {
         Ok(_) => Rung::ok("bpf_statistics", "the kernel counts runs and run time"),
         Err(error) => Rung {
             name: "bpf_statistics",
             status: RungStatus::Degraded,
-            reason: chain(&error),
-            remedy: "use Linux 5.8 or newer, and CAP_SYS_ADMIN; or set kernel.bpf_stats_enabled = 1",
-            cost: "pendulum_bpf_program_runs_total and …_run_seconds_total stay 0",
+            reason: match error {
+                BpfError::Statistics { reason } => reason,
+                other => chain(&other),
+            },
+            remedy: "set kernel.bpf_stats_enabled = 1 before the agent starts; as root it needs nothing",
+            cost: "pendulum_bpf_program_runs_total and …_run_seconds_total are absent",
         },
     }
 }

@@ -82,7 +82,7 @@ pub type Sojourns = [pendulum_sojourn; abi::PENDULUM_QUEUE_CLASSES as usize];
 /// The tracepoint programs and their maps, for the two queues of one link. Dropping it takes everything down.
 pub struct QueuePrograms {
     object: Ebpf,
-    queues: Mapping<pendulum_queue>,
+    queues: Arc<Mapping<pendulum_queue>>,
     history: Arc<Mapping<pendulum_bucket>>,
     departures: Arc<Mapping<pendulum_departure>>,
     tracked: [Option<pendulum_queue_device>; 2],
@@ -113,7 +113,7 @@ impl QueuePrograms {
                 Err(error) => return Err(BpfError::Program { program: name, source: Box::new(error) }),
             }
         }
-        let queues = mapping(&object, "queues")?;
+        let queues = Arc::new(mapping(&object, "queues")?);
         let history = Arc::new(mapping(&object, "history")?);
         let departures = Arc::new(mapping(&object, "departures")?);
         Ok(Self { object, queues, history, departures, tracked: [None; 2], drops })
@@ -125,7 +125,8 @@ impl QueuePrograms {
     /// # Errors
     /// [`BpfError::Map`] if the kernel refuses.
     pub fn track(&mut self, direction: Direction, ifindex: u32, flags: u32) -> Result<(), BpfError> {
-        let device = pendulum_queue_device { ifindex, netns: own_netns()?, flags, pad: 0 };
+        let device =
+            pendulum_queue_device { ifindex, netns: own_netns()?, flags, ..pendulum_queue_device::default() };
         if self.tracked[direction as usize]
             .is_some_and(|old| (old.ifindex, old.netns) != (device.ifindex, device.netns))
         {
@@ -155,7 +156,7 @@ impl QueuePrograms {
 
     /// A reader of the direction's history, from the first bucket that is not over yet.
     pub fn reader(&self, direction: Direction) -> RingReader {
-        RingReader::new(Arc::clone(&self.history), direction, &self.state(direction))
+        RingReader::new(Arc::clone(&self.history), Arc::clone(&self.queues), direction)
     }
 
     /// When packets left the queue of the uplink.

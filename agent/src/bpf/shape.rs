@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use aya::maps::{Array, MapData, PerCpuArray};
 use aya::programs::links::LinkOrder;
-use aya::programs::tc::{self, NlOptions, SchedClassifierLink, TcAttachOptions, TcAttachType};
+use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions, TcAttachType};
 use aya::programs::{BtfTracePoint, Program, ProgramInfo, SchedClassifier};
 use aya::{Btf, Ebpf, EbpfLoader};
 
 use super::abi::{self, pendulum_config, pendulum_shape_control, pendulum_shape_counts};
-use super::attach::chain;
+use super::attach::{chain, remove_filter};
 use super::programs::map_error;
 use super::queue::{first_line, own_netns};
 use super::{BpfError, LinkLayer, ProgramStatus, SHAPE_OBJECT};
@@ -49,11 +49,12 @@ pub struct ShapePrograms {
     links: Vec<(ShapeHook, SchedClassifierLink)>,
     object: Ebpf,
     confirms: Result<(), String>,
+    traced: [&'static str; 2],
 }
 
 impl ShapePrograms {
-    /// Load the programs; nothing is attached yet but the tracepoint that sees ACKs enter a queue. `dry_run` also
-    /// wants the one that sees them leave.
+    /// Load the programs; nothing is attached yet but the tracepoints that see ACKs enter a queue, and those dropped in it to
+    /// make room; with `dry_run` the one that sees them leave instead of the latter.
     ///
     /// # Errors
     /// [`BpfError`] if the kernel refuses the TC programs.
@@ -86,17 +87,17 @@ impl ShapePrograms {
                 .load()
                 .map_err(|source| BpfError::Program { program: name, source: Box::new(source) })?;
         }
+        let traced = match dry_run {
+            true => [("pendulum_ack_enqueue", "qdisc_enqueue"), ("pendulum_ack_dequeue", "qdisc_dequeue")],
+            false => [("pendulum_ack_enqueue", "qdisc_enqueue"), ("pendulum_ack_drop", "kfree_skb")],
+        };
         let confirms = match &btf {
-            Ok(btf) => trace(&mut object, btf, "pendulum_ack_enqueue", "qdisc_enqueue").and_then(|()| {
-                if dry_run {
-                    trace(&mut object, btf, "pendulum_ack_dequeue", "qdisc_dequeue")
-                } else {
-                    Ok(())
-                }
-            }),
+            Ok(btf) => traced
+                .into_iter()
+                .try_for_each(|(program, tracepoint)| trace(&mut object, btf, program, tracepoint)),
             Err(error) => Err(format!("the kernel has no BTF: {error}")),
         };
-        Ok(Self { links: Vec::new(), object, confirms })
+        Ok(Self { links: Vec::new(), object, confirms, traced: traced.map(|(program, _)| program) })
     }
 
     /// Whether it is seen that an ACK has entered the queue. Without that none may be withheld.
@@ -168,6 +169,7 @@ impl ShapePrograms {
             sum.acks.iter_mut().zip(cpu.acks).for_each(|(sum, more)| *sum += more);
             sum.lane_packets += cpu.lane_packets;
             sum.held_bytes += cpu.held_bytes;
+            sum.sparse_packets += cpu.sparse_packets;
         }
         Ok(sum)
     }
@@ -177,7 +179,7 @@ impl ShapePrograms {
         let tc = [ShapeHook::Uplink, ShapeHook::Downlink]
             .map(|hook| (hook.program(), self.links.iter().any(|(other, _)| *other == hook)));
         tc.into_iter()
-            .chain([("pendulum_ack_enqueue", self.confirms.is_ok())])
+            .chain(self.traced.map(|name| (name, self.confirms.is_ok())))
             .map(|(name, attached)| {
                 let info = self.object.program(name).and_then(information);
                 ProgramStatus {
@@ -218,11 +220,10 @@ fn trace(object: &mut Ebpf, btf: &Btf, name: &'static str, tracepoint: &str) -> 
     program.load(tracepoint, btf).and_then(|()| program.attach().map(drop)).map_err(|e| first_line(&e))
 }
 
-/// Take down shaping filters that an earlier run left on a device when it crashed (kernels without TCX only).
-pub fn remove_shape_leftovers(device: &str) -> Vec<String> {
+/// Take down shaping filters that an earlier run left on a device when it crashed (kernels without TCX only). Answers what was removed.
+pub fn remove_shape_leftovers(device: &str, ifindex: u32) -> Vec<String> {
     [ShapeHook::Uplink, ShapeHook::Downlink]
         .into_iter()
-        .filter(|hook| tc::qdisc_detach_program(device, hook.side(), hook.program()).is_ok())
-        .map(|hook| format!("filter {} of {device}", hook.program()))
+        .filter_map(|hook| remove_filter(device, ifindex, hook.side(), hook.program()))
         .collect()
 }

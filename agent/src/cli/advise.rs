@@ -7,23 +7,34 @@ use clap::ValueEnum;
 use pendulum_model::rate::{BufferSize, Rate, Size, parse_duration};
 use pendulum_model::sizing::{self, AdviceError, AdviceInput, BufferUnit};
 
+use super::measured::Measured;
+use crate::client::{Address, Credentials};
 use crate::exit::{Classified, Exit, Failure, answer};
 
 /// Recommends an uplink buffer that lets downloads and uploads fill both directions of a link, and tells what it gives.
 ///
 /// Ratios are download over upload throughput. With both buffers given they are those of the given buffers; the
-/// recommendation is always for the ratio of the two rates.
+/// recommendation is always for the ratio of the two rates. With `--url`, rates, round trip and device are those that a
+/// running agent has measured; what is given beside it counts instead.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
     /// Capacity from the provider, as tc writes rates: 196kbit, 2.4mbit
-    #[arg(long, value_name = "RATE")]
-    downlink_rate: Rate,
+    #[arg(long, value_name = "RATE", required_unless_present = "url")]
+    downlink_rate: Option<Rate>,
     /// Capacity towards the provider
-    #[arg(long, value_name = "RATE")]
-    uplink_rate: Rate,
+    #[arg(long, value_name = "RATE", required_unless_present = "url")]
+    uplink_rate: Option<Rate>,
     /// Round-trip time of the link without any queue: 40ms
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    rtt: Duration,
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, required_unless_present = "url")]
+    rtt: Option<Duration>,
+    /// A running agent to take these from: http://127.0.0.1:9924
+    #[arg(long, value_name = "URL")]
+    url: Option<Address>,
+    #[command(flatten)]
+    credentials: Credentials,
+    /// Which of the agent's links, if it has several
+    #[arg(long, value_name = "NAME", requires = "url")]
+    link: Option<String>,
     /// Downlink buffer as it is: 30000, 30k, or 50p for packets. Without it one is recommended
     #[arg(long, value_name = "SIZE")]
     downlink_buffer: Option<BufferSize>,
@@ -39,9 +50,9 @@ pub(super) struct Options {
     /// Smaller of the two TCP socket buffers [default: unlimited]
     #[arg(long, value_name = "SIZE")]
     tcp_buffer: Option<Size>,
-    /// WAN device named in the commands
-    #[arg(long, value_name = "DEV", default_value = "wan")]
-    wan: String,
+    /// WAN device named in the commands [default: the agent's, else wan]
+    #[arg(long, value_name = "DEV")]
+    wan: Option<String>,
     /// text: for people; json: one object
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
@@ -76,7 +87,45 @@ impl Classified for AdviceError {
 }
 
 pub(super) fn advise(options: &Options) -> Result<ExitCode, Failure> {
-    let advice = sizing::advise(&AdviceInput {
+    let measured = match &options.url {
+        Some(url) => Some(Measured::ask(url, &options.credentials, options.link.as_deref())?),
+        None => match options.credentials.first_given() {
+            Some(option) => {
+                let reason = format!("{option}: no agent is asked");
+                return Err(Failure::new(Exit::Usage, format!("{reason}; name one with --url")));
+            }
+            None => None,
+        },
+    };
+    let advice = sizing::advise(&input(options, measured.as_ref())?)?;
+    match (options.format, measured) {
+        (Format::Text, Some(measured)) => answer(&format!("{measured}\n{advice}"))?,
+        (Format::Text, None) => answer(&advice.to_string())?,
+        (Format::Json, _) => answer(&super::to_json(&advice)?)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is given counts more than what was measured.
+fn input(options: &Options, measured: Option<&Measured>) -> Result<AdviceInput, Failure> {
+    let unknown = |what: &str, option: &str| match measured {
+        Some(measured) => measured.unknown(what, option),
+        None => Failure::new(
+            Exit::Usage,
+            format!("the {what} is not known; give {option}, or an agent with --url"),
+        ),
+    };
+    let told = |given: Option<Rate>, found: fn(&Measured) -> Option<Rate>| {
+        given.or_else(|| measured.and_then(found))
+    };
+    let downlink_rate = told(options.downlink_rate, |measured| measured.downlink_rate)
+        .ok_or_else(|| unknown("downlink rate", "--downlink-rate"))?;
+    let uplink_rate = told(options.uplink_rate, |measured| measured.uplink_rate)
+        .ok_or_else(|| unknown("uplink rate", "--uplink-rate"))?;
+    let round_trip = options.rtt.or_else(|| measured.and_then(|measured| measured.round_trip));
+    let round_trip = round_trip.ok_or_else(|| unknown("round trip without queues", "--rtt"))?;
+    let device = options.wan.clone().or_else(|| measured.map(|measured| measured.wan.clone()));
+    Ok(AdviceInput {
         downlink_buffer: options.downlink_buffer,
         uplink_buffer: options.uplink_buffer,
         delayed_acks: options.delayed_acks == YesNo::Yes,
@@ -85,12 +134,7 @@ pub(super) fn advise(options: &Options) -> Result<ExitCode, Failure> {
             Unit::Packets => BufferUnit::Packets,
         },
         tcp_buffer: options.tcp_buffer.map(|size| size.bytes),
-        device: options.wan.clone(),
-        ..AdviceInput::new(options.downlink_rate, options.uplink_rate, options.rtt)
-    })?;
-    match options.format {
-        Format::Text => answer(&advice.to_string())?,
-        Format::Json => answer(&super::to_json(&advice)?)?,
-    }
-    Ok(ExitCode::SUCCESS)
+        device: device.unwrap_or_else(|| "wan".to_owned()),
+        ..AdviceInput::new(downlink_rate, uplink_rate, round_trip)
+    })
 }

@@ -84,6 +84,11 @@ impl Changes {
 }
 
 impl Config {
+    /// Links of a new configuration that are not measured yet and can be while the agent runs.
+    pub(crate) fn links_to_add(&self, wanted: &[Link]) -> Vec<Link> {
+        to_add(&self.links, wanted)
+    }
+
     // Every structure is taken apart without `..`: a new setting has to be put on one of the two sides here.
     fn adopt(&mut self, wanted: &Self) -> Changes {
         let Self {
@@ -132,18 +137,33 @@ fn adopt_log(log: &mut Log, wanted: Log, changes: &mut Changes) {
     changes.live(|| "log.level".to_owned(), level, &wanted.level);
 }
 
-/// A link is known by its name and its device: with another device it is another link.
-fn adopt_links(links: &mut [Link], wanted: &[Link], changes: &mut Changes) {
-    let same = |one: &Link, other: &Link| one.name == other.name && one.wan == other.wan;
-    for added in wanted.iter().filter(|wanted| !links.iter().any(|link| same(link, wanted))) {
-        changes.waiting.push(format!("link {} on {} (added)", added.name, added.wan));
+/// With another device it is another link.
+fn adopt_links(links: &mut Vec<Link>, wanted: &[Link], changes: &mut Changes) {
+    let added = to_add(links, wanted);
+    for link in wanted.iter().filter(|wanted| !links.iter().any(|link| link.is_same(wanted))) {
+        let name = format!("link {} on {} (added)", link.name, link.wan);
+        if added.contains(link) { &mut changes.applied } else { &mut changes.waiting }.push(name);
     }
-    for link in links {
-        match wanted.iter().find(|wanted| same(link, wanted)) {
-            Some(wanted) => adopt_link(link, wanted, changes),
-            None => changes.waiting.push(format!("link {} on {} (removed)", link.name, link.wan)),
+    links.retain_mut(|link| {
+        if let Some(wanted) = wanted.iter().find(|wanted| link.is_same(wanted)) {
+            adopt_link(link, wanted, changes);
+            return true;
         }
-    }
+        let name = format!("link {} on {} (removed)", link.name, link.wan);
+        let is_renamed = wanted.iter().any(|wanted| wanted.wan == link.wan || wanted.name == link.name);
+        if is_renamed { &mut changes.waiting } else { &mut changes.applied }.push(name);
+        is_renamed
+    });
+    links.extend(added);
+    // As the file has them; one that only waits for its new name stands at the end.
+    links.sort_by_key(|link| wanted.iter().position(|wanted| link.is_same(wanted)).unwrap_or(usize::MAX));
+}
+
+/// Links that can be measured from now on. Not one under a new name on a device that is measured, nor one under a name that is in
+/// use: figures of one and the other would mix.
+fn to_add(links: &[Link], wanted: &[Link]) -> Vec<Link> {
+    let is_new = |wanted: &&Link| links.iter().all(|link| link.wan != wanted.wan && link.name != wanted.name);
+    wanted.iter().filter(is_new).cloned().collect()
 }
 
 fn adopt_link(link: &mut Link, wanted: &Link, changes: &mut Changes) {
@@ -198,6 +218,7 @@ mod tests {
                 "flows.idle-timeout",
                 "flows.top",
                 "log.level",
+                "link wwan0 on wwan0 (added)",
                 "link dsl: uplink-rate",
                 "link dsl: downlink-rate",
                 "link dsl: lan"
@@ -205,19 +226,17 @@ mod tests {
         );
         assert_eq!(
             changes.waiting,
-            [
-                "listen",
-                "metrics.bpf-statistics",
-                "log.format",
-                "link wwan0 on wwan0 (added)",
-                "link dsl: max-flows"
-            ]
+            ["listen", "metrics.bpf-statistics", "log.format", "link dsl: max-flows"]
         );
         assert_eq!(active.reloads.waiting, changes.waiting);
         let link = &active.config.links[0];
         assert_eq!((link.rates, link.lan.len()), (wanted.links[0].rates, 1));
         assert_eq!(link.max_flows, Link::new("x").max_flows);
-        assert_eq!((active.config.listen, active.config.links.len()), (Config::default().listen, 1));
+        assert_eq!((active.config.listen, active.config.links.len()), (Config::default().listen, 2));
+
+        let changes = active.adopt(&config("[[link]]\nwan = \"wwan0\"\n"));
+        assert_eq!(changes.applied.last().unwrap(), "link dsl on ppp0 (removed)");
+        assert_eq!(active.config.links, [Link::new("wwan0")]);
     }
 
     #[test]

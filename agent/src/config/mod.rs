@@ -120,6 +120,12 @@ impl Link {
     pub fn rate(&self, direction: Direction) -> Option<Rate> {
         self.rates[direction as usize]
     }
+
+    /// Whether both speak of one link: it is known by its name and its device, and with another of either its figures would be
+    /// those of something else.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.name == other.name && self.wan == other.wan
+    }
 }
 
 /// The flow table's upkeep.

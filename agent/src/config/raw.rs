@@ -55,7 +55,7 @@ pub(super) struct Shape {
     /// `ifb`, the only one.
     #[serde(default)]
     pub(super) arrangement: Arrangement,
-    /// Share of the uplink rate that is sent at, percent; 50 to 100. Default 98.
+    /// Share of the uplink rate that is sent at, percent; 50 to 100. Default 99.
     pub(super) rate_percent: Option<Spanned<u32>>,
     /// Whether the downlink is shaped too. Default false.
     pub(super) downlink: Option<bool>,
@@ -67,6 +67,9 @@ pub(super) struct Shape {
     /// `"auto"`, or ACKs of one connection that may be queued before the static filter starts; 1 to 1000. Default `"auto"`.
     #[serde(default)]
     pub(super) delta: Delta,
+    /// Whether an ACK may be withheld whose SACK blocks its connection's newest ACK covers, as CAKE does. Default false.
+    #[serde(default)]
+    pub(super) merge_sack: bool,
     /// `"auto"`, or the size of the data buffers in bytes, at least 1600. Default `"auto"`.
     pub(super) buffer: Option<Spanned<String>>,
     /// Compare with and without shaping in turns of this length; 5s to 1h. Default: no comparison.

@@ -13,7 +13,7 @@ use super::raw;
 
 /// Share of the link rate that the shaper sends at, percent: below it no queue would form here, far below it the
 /// link is wasted.
-const PERCENT: Bounds<u32> = Bounds { least: 50, most: 100, default: 98 };
+const PERCENT: Bounds<u32> = Bounds { least: 50, most: 100, default: 99 };
 /// The downlink's queue forms behind the bottleneck: what the sender's bursts need has to be left free.
 const DOWNLINK_PERCENT: Bounds<u32> = Bounds { least: 50, most: 100, default: 95 };
 /// Less than ten seconds is one sawtooth of a long connection, which is chance.
@@ -45,6 +45,8 @@ pub struct Shape {
     pub ack_filter: AckFilter,
     /// ACKs of a connection that may be queued before filtering starts (`static`).
     pub delta: Delta,
+    /// Whether an ACK may be withheld whose SACK blocks its connection's newest ACK covers.
+    pub merge_sack: bool,
     /// Size of the data buffers.
     pub buffer: Buffer,
     /// Length of each half of the comparison with and without shaping; none: no comparison.
@@ -61,6 +63,7 @@ impl Default for Shape {
             downlink_rate_percent: DOWNLINK_PERCENT.default,
             ack_filter: AckFilter::Delayed,
             delta: Delta::Auto,
+            merge_sack: false,
             buffer: Buffer::Auto,
             ab_test: None,
         }
@@ -234,6 +237,7 @@ pub(super) fn check(source: &Source<'_>, raw: raw::Shape) -> Result<Shape, Confi
         downlink_rate_percent: source.number(raw.downlink_rate_percent, &DOWNLINK_PERCENT)?,
         ack_filter: raw.ack_filter,
         delta: raw.delta,
+        merge_sack: raw.merge_sack,
         buffer,
         ab_test,
     })

@@ -106,14 +106,20 @@ async fn flow_offload(device: &Device) -> Rung {
         return Rung::ok(NAME, "no flow table is in use");
     }
     match flowtables().await {
-        Ok(tables) => match offloading(&tables, &device.name) {
-            Some(table) => Rung::degraded(
+        Ok(tables) => match flowtable(&tables, &device.name) {
+            Some((table, true)) => Rung::degraded(
                 NAME,
                 format!("nftables flowtable {table} hands flows of this device to hardware"),
                 "remove `flags offload` from it while measuring",
                 "offloaded flows pass without being seen",
             ),
-            None => Rung::ok(NAME, "no nftables flowtable hands flows of this device to hardware"),
+            Some((table, false)) => Rung::ok(
+                NAME,
+                format!(
+                    "nftables flowtable {table} forwards flows of this device in software: they are seen"
+                ),
+            ),
+            None => Rung::ok(NAME, "no nftables flowtable has flows of this device"),
         },
         Err(reason) => Rung::degraded(
             NAME,
@@ -138,22 +144,20 @@ async fn flowtables() -> Result<serde_json::Value, String> {
     serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
 }
 
-/// The name of a flowtable with hardware offload that covers the device.
-fn offloading(tables: &serde_json::Value, device: &str) -> Option<String> {
-    let covers = |value: &serde_json::Value| match value {
-        serde_json::Value::String(name) => name == device,
-        serde_json::Value::Array(names) => names.iter().any(|name| name == device),
+/// The flowtable that covers the device, and whether it hands flows to hardware; one that does comes first.
+fn flowtable(tables: &serde_json::Value, device: &str) -> Option<(String, bool)> {
+    // nft prints one alone, and several as a list.
+    let has = |value: &serde_json::Value, wanted: &str| match value {
+        serde_json::Value::String(one) => one == wanted,
+        serde_json::Value::Array(several) => several.iter().any(|one| one == wanted),
         _ => false,
     };
-    let offloads = |value: &serde_json::Value| match value {
-        serde_json::Value::String(flag) => flag == "offload",
-        serde_json::Value::Array(flags) => flags.iter().any(|flag| flag == "offload"),
-        _ => false,
-    };
-    tables["nftables"].as_array()?.iter().map(|entry| &entry["flowtable"]).find_map(|table| {
-        (covers(&table["dev"]) && offloads(&table["flags"]))
-            .then(|| table["name"].as_str().unwrap_or("without a name").to_owned())
-    })
+    let tables = tables["nftables"].as_array()?.iter().map(|entry| &entry["flowtable"]);
+    let name = |table: &serde_json::Value| table["name"].as_str().unwrap_or("without a name").to_owned();
+    tables
+        .filter(|table| has(&table["dev"], device))
+        .map(|table| (name(table), has(&table["flags"], "offload")))
+        .max_by_key(|(_, hardware)| *hardware)
 }
 
 #[cfg(test)]
@@ -161,18 +165,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_hardware_flowtables_of_the_device_matter() {
-        let table = |dev: serde_json::Value, flags: serde_json::Value| {
-            serde_json::json!({ "nftables": [
-                { "metainfo": { "version": "1.0.6" } },
-                { "flowtable": { "family": "inet", "name": "ft", "dev": dev, "flags": flags } },
-            ]})
+    fn flowtables_of_the_device_are_named_hardware_first() {
+        let table = |name: &str, dev: serde_json::Value, flags: serde_json::Value| serde_json::json!({ "flowtable": { "family": "inet", "name": name, "dev": dev, "flags": flags } });
+        let find = |tables: Vec<serde_json::Value>| {
+            let mut listed = vec![serde_json::json!({ "metainfo": { "version": "1.0.6" } })];
+            listed.extend(tables);
+            flowtable(&serde_json::json!({ "nftables": listed }), "wan0")
         };
-        let found = Some("ft".to_owned());
-        assert_eq!(offloading(&table("wan0".into(), "offload".into()), "wan0"), found);
-        assert_eq!(offloading(&table(vec!["lan0", "wan0"].into(), vec!["offload"].into()), "wan0"), found);
-        assert_eq!(offloading(&table("lan0".into(), "offload".into()), "wan0"), None);
-        assert_eq!(offloading(&table("wan0".into(), serde_json::Value::Null), "wan0"), None);
-        assert_eq!(offloading(&serde_json::Value::Null, "wan0"), None);
+        let hardware = Some(("ft".to_owned(), true));
+        assert_eq!(find(vec![table("ft", "wan0".into(), "offload".into())]), hardware);
+        let listed = table("ft", vec!["lan0", "wan0"].into(), vec!["offload"].into());
+        let software = table("soft", "wan0".into(), serde_json::Value::Null);
+        assert_eq!(find(vec![listed.clone()]), hardware);
+        assert_eq!(find(vec![software.clone()]), Some(("soft".to_owned(), false)));
+        assert_eq!(find(vec![listed.clone(), software.clone()]), hardware);
+        assert_eq!(find(vec![software, listed]), hardware);
+        assert_eq!(find(vec![table("ft", "lan0".into(), "offload".into())]), None);
+        assert_eq!(flowtable(&serde_json::Value::Null, "wan0"), None);
     }
 }

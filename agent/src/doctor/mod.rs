@@ -125,6 +125,7 @@ impl Verdict {
 /// # Errors
 /// The looking itself is not possible.
 pub(crate) fn doctor(options: &Options) -> Result<ExitCode, Failure> {
+    crate::run::use_what_is_permitted();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
         Failure::new(Exit::Os, format!("cannot start the event loop: {error}; raise `ulimit -n`"))
     })?;

@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, VARY};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
@@ -137,7 +137,7 @@ async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
     let format = Format::negotiate(accept);
     match app.exposition.encode(format) {
-        Ok(text) => ([(CONTENT_TYPE, format.content_type())], text).into_response(),
+        Ok(body) => ([(CONTENT_TYPE, format.content_type()), (VARY, "accept")], body).into_response(),
         Err(error) => Refusal {
             status: StatusCode::INTERNAL_SERVER_ERROR,
             reason: format!("the metrics could not be written: {error}"),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::shape::{Comparison, FATES, ShapeSnapshot, ShapeState, Turn};
+use crate::snapshot::RateSource;
 
 /// The shaper at one moment; docs/api.md.
 #[derive(Serialize)]
@@ -20,12 +21,14 @@ pub(super) struct Shape {
     held_acks: Option<u64>,
     held_bytes: Option<u64>,
     lane_packets: Option<u64>,
+    sparse_packets: Option<u64>,
     ab_test: Option<AbTest>,
 }
 
 #[derive(Serialize)]
 struct Line {
     rate_bps: u64,
+    rate_source: Option<&'static str>,
     buffer_bytes: u32,
 }
 
@@ -49,8 +52,11 @@ struct Half {
 
 pub(super) fn shape(snapshot: &ShapeSnapshot) -> Shape {
     let at_work = snapshot.is_at_work();
-    let [uplink, downlink] =
-        snapshot.lines.map(|line| line.map(|(rate_bps, buffer_bytes)| Line { rate_bps, buffer_bytes }));
+    let line = |of: usize, rate_source| {
+        snapshot.lines[of].map(|(rate_bps, buffer_bytes)| Line { rate_bps, rate_source, buffer_bytes })
+    };
+    let uplink = line(0, snapshot.rate_source.map(RateSource::name));
+    let downlink = line(1, Some(RateSource::Config.name()));
     Shape {
         state: snapshot.state.name(),
         reason: match &snapshot.state {
@@ -66,6 +72,7 @@ pub(super) fn shape(snapshot: &ShapeSnapshot) -> Shape {
         held_acks: at_work.then(|| snapshot.held()),
         held_bytes: at_work.then_some(snapshot.counts.held_bytes),
         lane_packets: at_work.then_some(snapshot.counts.lane_packets),
+        sparse_packets: at_work.then_some(snapshot.counts.sparse_packets),
         ab_test: snapshot.comparison.as_ref().map(comparison),
     }
 }

@@ -87,6 +87,7 @@ struct DirectionReport {
     queue: Option<Queue>,
     cwnd_bytes: Option<u64>,
     cwnd_source: Option<&'static str>,
+    unseen_ratio: Option<f64>,
 }
 
 /// The buffer in front of the link.
@@ -206,6 +207,7 @@ fn direction_report(link: &LinkSnapshot, direction: Direction) -> DirectionRepor
         reordered_segments: counters.reordered_segments,
         marked_segments: MARKS.into_iter().zip(counters.marked_segments).collect(),
         throughput_bps: snapshot.throughput * 8.0,
+        unseen_ratio: snapshot.unseen_ratio,
         goodput_bps: totals.goodput * 8.0,
         utilization: snapshot.utilization(),
         in_flight_bytes: totals.in_flight_bytes,

@@ -27,7 +27,7 @@ use super::answer::{Refusal, shortened};
 use super::{App, state};
 use crate::bpf::BUCKET;
 use crate::journal::Journal;
-use crate::snapshot::LinkSnapshot;
+use crate::snapshot::{Channels, LinkSnapshot};
 
 /// The whole state of a link is sent at most this often.
 const STATE_EVERY: Duration = Duration::from_secs(1);
@@ -53,14 +53,18 @@ pub(super) async fn stream(
         Ok(Query(request)) => request,
         Err(error) => return refusal(error.body_text()),
     };
-    let mut links: Vec<Feed> = app.board.links().iter().cloned().map(Feed::new).collect();
+    let others = app.board.links();
+    let mut links: Vec<Feed> = others.borrow().iter().cloned().map(Feed::new).collect();
+    if links.is_empty() {
+        return refusal("there is no link".to_owned());
+    }
     if let Some(name) = &request.link {
         links.retain(|feed| *feed.snapshots.borrow().name == **name);
         if links.is_empty() {
             return refusal(format!("there is no link {}", shortened(name)));
         }
     }
-    let subscription = Subscription::new(links, &app.journal, app.stopping.clone());
+    let subscription = Subscription::new(links, others, &app.journal, app.stopping.clone());
     let events = Sse::new(subscription.into_stream()).keep_alive(KeepAlive::default());
     ([(CACHE_CONTROL, "no-store")], events).into_response()
 }
@@ -68,6 +72,8 @@ pub(super) async fn stream(
 /// One client.
 struct Subscription {
     links: Vec<Feed>,
+    /// The stream ends when there are other links: the client asks anew.
+    others: watch::Receiver<Channels>,
     journal: Journal,
     newest: watch::Receiver<u64>,
     /// Number of the newest finding that was sent.
@@ -85,11 +91,16 @@ struct Feed {
 }
 
 impl Subscription {
-    fn new(links: Vec<Feed>, journal: &Journal, stopping: watch::Receiver<bool>) -> Self {
+    fn new(
+        links: Vec<Feed>,
+        others: watch::Receiver<Channels>,
+        journal: &Journal,
+        stopping: watch::Receiver<bool>,
+    ) -> Self {
         let newest = journal.newest();
         let told = *newest.borrow();
         let mut subscription =
-            Self { links, journal: journal.clone(), newest, told, stopping, ready: VecDeque::new() };
+            Self { links, others, journal: journal.clone(), newest, told, stopping, ready: VecDeque::new() };
         // The first answer needs no change.
         subscription.collect();
         subscription
@@ -102,7 +113,7 @@ impl Subscription {
         })
     }
 
-    /// The next event; `None` when the agent stops.
+    /// The next event; `None` when the agent stops, or measures other links.
     async fn next(&mut self) -> Option<Event> {
         loop {
             if *self.stopping.borrow() {
@@ -116,6 +127,7 @@ impl Subscription {
                 (changed, ..) = select_all(changes) => changed.ok()?,
                 changed = self.newest.changed() => changed.ok()?,
                 stopped = self.stopping.changed() => stopped.ok()?,
+                Ok(()) = self.others.changed() => return None,
             }
             self.collect();
         }

@@ -62,6 +62,7 @@ async fn state_has_the_documented_fields() {
         ("/directions/up/bytes", 1_206_600.into()),
         ("/directions/up/retransmitted_segments", 1_005.into()),
         ("/directions/up/throughput_bps", 100_000.0.into()),
+        ("/directions/up/unseen_ratio", 0.25.into()),
         ("/directions/up/goodput_bps", 96_000.0.into()),
         ("/directions/up/utilization", 0.5.into()),
         ("/directions/down/utilization", Value::Null),

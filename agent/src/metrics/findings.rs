@@ -9,6 +9,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::family::{Family, Samples};
+use crate::shape::Outcome;
 use crate::snapshot::{Board, Findings};
 
 const PHASE: Family = Family::gauge(
@@ -51,7 +52,8 @@ const STARVED: Family = Family::gauge(
 const FINDING: Family = Family::gauge(
     "pendulum_finding",
     None,
-    "1 while the finding holds, else 0: rtt_unfairness, near flows take more than their part from far ones.",
+    "1 while the finding holds, else 0: rtt_unfairness, near flows take more than their part from far ones; \
+     shaping_not_helping, the shaper's comparison (ab-test) shows no gain, or harm.",
 );
 const NEAR_FAR: Family = Family::gauge(
     "pendulum_near_far_throughput_ratio",
@@ -80,6 +82,12 @@ impl Collector for Judgements {
             .snapshots()
             .iter()
             .filter_map(|link| Some((Arc::clone(&link.name), link.findings.clone()?)))
+            .collect();
+        let shaped: Vec<(Arc<str>, Outcome)> = self
+            .board
+            .snapshots()
+            .iter()
+            .filter_map(|link| Some((Arc::clone(&link.name), link.shape.comparison.as_ref()?.outcome)))
             .collect();
         let encoder = &mut encoder;
         PHASE.write(encoder, |samples| phases(samples, &links))?;
@@ -138,6 +146,11 @@ impl Collector for Judgements {
                     let labels = [("link", link), ("direction", x.name()), ("finding", "rtt_unfairness")];
                     samples.gauge(labels, u32::from(findings.state.directions[x].unfair))
                 })
+            })?;
+            // Of links whose shaping is being compared.
+            shaped.iter().try_for_each(|(link, outcome)| {
+                let labels = [("link", &**link), ("direction", "up"), ("finding", "shaping_not_helping")];
+                samples.gauge(labels, u32::from(outcome.speaks_against()))
             })
         })
     }

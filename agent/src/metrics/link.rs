@@ -17,7 +17,7 @@ const UP: Family = Family::gauge(
 const THROUGHPUT: Family = Family::gauge(
     "pendulum_throughput_bytes_per_second",
     Some("bytes_per_second"),
-    "Link-layer throughput, moving over 300 ms.",
+    "Link-layer throughput, moving over 300 ms; of the uplink behind its buffer, where that is observed.",
 );
 const RATE: Family = Family::gauge(
     "pendulum_link_rate_bytes_per_second",
@@ -28,6 +28,11 @@ const UTILIZATION: Family = Family::gauge(
     "pendulum_link_utilization_ratio",
     Some("ratio"),
     "Throughput over capacity; absent while the capacity is unknown.",
+);
+const UNSEEN: Family = Family::gauge(
+    "pendulum_unseen_bytes_ratio",
+    Some("ratio"),
+    "Share of the device's own bytes of the last ten seconds that did not come past the programs, a lower bound; absent below 100 kB.",
 );
 const SOURCE: Family =
     Family::gauge("pendulum_source_info", None, "Where a figure comes from; the value is always 1.");
@@ -65,6 +70,7 @@ impl Collector for Links {
         family(&THROUGHPUT, |direction| Some(direction.throughput))?;
         family(&RATE, |direction| direction.rate.map(|known| known.rate.bytes_per_second()))?;
         family(&UTILIZATION, DirectionSnapshot::utilization)?;
+        family(&UNSEEN, |direction| direction.unseen_ratio)?;
         SOURCE.write(&mut encoder, |samples| {
             links.iter().try_for_each(|link| {
                 Direction::ALL.into_iter().try_for_each(|direction| {

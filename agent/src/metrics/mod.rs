@@ -11,13 +11,17 @@ mod format;
 mod kernel;
 mod link;
 mod process;
+#[cfg(test)]
+mod protobuf;
 mod queue;
 mod shape;
 #[cfg(test)]
 mod tests;
 mod traffic;
 
+use prometheus_client::encoding::{prometheus_protobuf, text};
 use prometheus_client::registry::Registry;
+use thiserror::Error;
 use tokio::sync::watch;
 
 use crate::config::Active;
@@ -54,13 +58,29 @@ impl Exposition {
     ///
     /// # Errors
     /// A collector failed to write; nothing a caller can mend.
-    pub fn encode(&self, format: Format) -> Result<String, std::fmt::Error> {
-        // About 300 lines for each link.
-        let mut text = String::with_capacity(64 * 1024);
-        prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
+    pub fn encode(&self, format: Format) -> Result<Vec<u8>, ExpositionError> {
         Ok(match format {
-            Format::OpenMetrics => text,
-            Format::Text => format::openmetrics_to_text(&text),
+            Format::OpenMetrics => self.text()?.into_bytes(),
+            Format::Text => format::openmetrics_to_text(&self.text()?).into_bytes(),
+            Format::Protobuf => prometheus_protobuf::encode_to_vec(&self.registry)?,
         })
     }
+
+    fn text(&self) -> Result<String, std::fmt::Error> {
+        // About 300 lines for each link.
+        let mut text = String::with_capacity(64 * 1024);
+        text::encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+}
+
+/// The metrics could not be written.
+#[derive(Debug, Error)]
+pub enum ExpositionError {
+    /// A collector failed.
+    #[error("a collector failed")]
+    Collector(#[from] std::fmt::Error),
+    /// A message could not be made.
+    #[error(transparent)]
+    Protobuf(#[from] prometheus_protobuf::EncodeError),
 }

@@ -13,7 +13,11 @@ fn active() -> watch::Receiver<Active> {
 
 fn exposition(format: Format) -> String {
     let board = example::board(vec![example::link("dsl"), example::link("lte")]);
-    Exposition::new(&board, active(), true).encode(format).unwrap()
+    written(&Exposition::new(&board, active(), true), format)
+}
+
+fn written(exposition: &Exposition, format: Format) -> String {
+    String::from_utf8(exposition.encode(format).unwrap()).unwrap()
 }
 
 fn value<'a>(text: &'a str, sample: &str) -> &'a str {
@@ -53,6 +57,7 @@ fn every_figure_of_the_snapshot_is_exported_once_under_its_name() {
         ("pendulum_throughput_bytes_per_second{link=\"dsl\",direction=\"up\"}", "12500.0"),
         ("pendulum_link_rate_bytes_per_second{link=\"dsl\",direction=\"up\"}", "25000.0"),
         ("pendulum_link_utilization_ratio{link=\"dsl\",direction=\"up\"}", "0.5"),
+        ("pendulum_unseen_bytes_ratio{link=\"dsl\",direction=\"up\"}", "0.25"),
         ("pendulum_source_info{link=\"dsl\",direction=\"up\",what=\"rate\",source=\"config\"}", "1"),
         ("pendulum_source_info{link=\"dsl\",direction=\"down\",what=\"rate\",source=\"unknown\"}", "1"),
         ("pendulum_bpf_program_attached{link=\"dsl\",program=\"pendulum_up\"}", "1"),
@@ -84,6 +89,7 @@ fn every_figure_of_the_snapshot_is_exported_once_under_its_name() {
         ("pendulum_near_far_throughput_ratio{link=\"dsl\",direction=\"down\"}", "4.0"),
         ("pendulum_finding{link=\"dsl\",direction=\"down\",finding=\"rtt_unfairness\"}", "1"),
         ("pendulum_finding{link=\"dsl\",direction=\"up\",finding=\"rtt_unfairness\"}", "0"),
+        ("pendulum_finding{link=\"dsl\",direction=\"up\",finding=\"shaping_not_helping\"}", "1"),
         ("pendulum_config_reloads_total{result=\"applied\"}", "1"),
         ("pendulum_config_reloads_total{result=\"refused\"}", "1"),
         ("pendulum_config_last_reload_successful", "0"),
@@ -108,9 +114,8 @@ fn unknown_capacity_is_absent_not_zero() {
 fn nothing_is_said_about_a_link_that_is_not_measured() {
     let mut silent = example::link("dsl");
     silent.findings = None;
-    let text = Exposition::new(&example::board(vec![silent]), Active::start(Config::default()).1, true)
-        .encode(Format::Text)
-        .unwrap();
+    let board = example::board(vec![silent]);
+    let text = written(&Exposition::new(&board, Active::start(Config::default()).1, true), Format::Text);
     for family in ["pendulum_phase{", "pendulum_verdict{", "pendulum_phase_seconds_total{", "sample_rejected"]
     {
         assert!(!text.contains(family), "{family} in\n{text}");
@@ -121,7 +126,7 @@ fn nothing_is_said_about_a_link_that_is_not_measured() {
 #[test]
 fn run_metrics_are_absent_without_the_kernels_statistics() {
     let board = example::board(vec![example::link("dsl")]);
-    let text = Exposition::new(&board, active(), false).encode(Format::Text).unwrap();
+    let text = written(&Exposition::new(&board, active(), false), Format::Text);
     assert!(!text.contains("pendulum_bpf_program_run"));
     assert!(text.contains("pendulum_bpf_program_attached"));
 }

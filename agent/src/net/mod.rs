@@ -11,6 +11,7 @@ mod problem;
 mod qdisc;
 mod request;
 mod sockets;
+mod statistics;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -22,6 +23,7 @@ pub use offloads::Offloads;
 pub use problem::DeviceProblem;
 pub use qdisc::{Qdisc, QdiscTree};
 pub use sockets::read_sockets;
+pub use statistics::DeviceBytes;
 pub use watch::DeviceWatch;
 
 use std::collections::BTreeMap;

@@ -95,9 +95,14 @@ impl QdiscTree {
         self.qdiscs.iter().any(|qdisc| qdisc.kind == kind)
     }
 
-    /// Bytes that may stand in all of it: of the leaf if there is one, which is what a shaper queues in.
+    /// Bytes that may stand in all of it: of the leaf if there is one, which is what a shaper queues in. Of several leaves none
+    /// tells.
     pub fn limit_bytes(&self) -> Option<u64> {
-        let leaf = self.qdiscs.iter().find(|qdisc| qdisc.parent != ROOT);
+        let mut leaves = self.qdiscs.iter().filter(|qdisc| qdisc.parent != ROOT);
+        let leaf = leaves.next();
+        if leaves.next().is_some() {
+            return None;
+        }
         let root = self.root()?;
         leaf.and_then(|leaf| leaf.limit_bytes).or(if root.kind == "htb" { None } else { root.limit_bytes })
     }

@@ -36,7 +36,9 @@ pub struct ProviderQueue {
 }
 
 impl ProviderQueue {
-    /// From `start_ns` of the monotonic clock on, for link rates in bytes per second.
+    /// From `start_ns` of the monotonic clock on, for link rates in bytes per second. `uplink_rate`: what a question's own
+    /// time on the uplink follows from; `None` if that is not known, or part of its time in our own queue, because that
+    /// shapes (a token bucket holds a packet until its time on the link is over).
     pub fn new(start_ns: u64, rate: f64, uplink_rate: Option<f64>) -> Self {
         let number = start_ns / BUCKET_NS;
         let direction = pendulum_model::segment::Direction::Down;
@@ -48,7 +50,7 @@ impl ProviderQueue {
         }
     }
 
-    /// Rates that are better known now, bytes per second.
+    /// Rates that are better known now, as for [`Self::new`].
     pub fn set_rates(&mut self, rate: f64, uplink_rate: Option<f64>) {
         self.queue.set_rates(rate, uplink_rate);
     }
@@ -58,7 +60,8 @@ impl ProviderQueue {
     pub fn push(&mut self, arrival: &Arrival, own_ns: Option<u64>) {
         let answer = arrival.answer.zip(own_ns);
         let Some((answered, own_ns)) = answer else {
-            self.queue.pass(&Passing { at_ns: arrival.at_ns, bytes: arrival.bytes, clock: None }, None);
+            let passing = Passing { at_ns: arrival.at_ns, bytes: arrival.bytes, clock: arrival.clock };
+            self.queue.pass(&passing, None);
             return;
         };
         // What came together with the answer came before it, for all that can be told.
@@ -73,7 +76,7 @@ impl ProviderQueue {
             delay_ns: at_ns.saturating_sub(answered.asked_ns).saturating_sub(own_ns),
             question_bytes: answered.question_bytes,
         };
-        let passing = Passing { at_ns, bytes: arrival.bytes - together, clock: None };
+        let passing = Passing { at_ns, bytes: arrival.bytes - together, clock: arrival.clock };
         self.queue.pass(&passing, Some(&answer));
     }
 
@@ -217,7 +220,7 @@ mod tests {
 
     fn arrival(at_ns: u64, asked_ns: u64) -> Arrival {
         let answer = Answered { at_ns, ..question(asked_ns) };
-        Arrival { at_ns, bytes: 1500, answer: Some(answer) }
+        Arrival { at_ns, bytes: 1500, answer: Some(answer), clock: None }
     }
 
     /// An idle link answers after 20 ms, then a queue of 40 packets builds up and stays.
@@ -244,6 +247,31 @@ mod tests {
         assert!((level - 60_000.0).abs() < 3_000.0, "{level}");
         assert_eq!(provider.sample(newest + 50).expect("carried on").source, QueueSource::Estimate);
         assert!(provider.sample(burst / (10 * MS) - 10).expect("known").max_bytes < 3_000.0);
+    }
+
+    /// The link stops for 40 ms while 200 ms stand in the buffer: that is no idle link.
+    #[test]
+    fn a_pause_of_the_link_does_not_empty_the_buffer() {
+        let start = 100_000 * MS;
+        let mut provider = ProviderQueue::new(start, RATE, None);
+        for i in 1..20 {
+            let at = start + i * 100 * MS;
+            provider.push(&arrival(at, at - 20 * MS), Some(0));
+            provider.settle(at + 50 * MS);
+        }
+        let burst = start + 2000 * MS;
+        let mut pause = 0;
+        for i in 0..200 {
+            pause += if i == 100 { 40 } else { 0 };
+            let at = burst + (i * 5 + pause) * MS;
+            let waited = (i * 5).min(200) + if i < 140 { pause } else { 0 };
+            provider.push(&arrival(at, at - (20 + waited) * MS), Some(0));
+            provider.settle(at);
+        }
+        // Just after the pause, before a packet that came in since has come out.
+        let number = (burst + (110 * 5 + 40) * MS) / (10 * MS);
+        let level = provider.sample(number).expect("known").mean_bytes;
+        assert!((level - 60_000.0).abs() < 6_000.0, "{level}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pendulum_model::buffer::Trust;
 use pendulum_model::detector::{Config, Detector};
-use pendulum_model::findings::{Change, Event};
+use pendulum_model::findings::{Change, Event, FindingKind};
 use pendulum_model::link::{Known, Link, Provenance};
 use pendulum_model::rate::Rate;
 use pendulum_model::sample::{QueueSource, Sample};
@@ -17,6 +17,7 @@ use super::advisor::Advisor;
 use super::samples::{Reading, SampleBuilder, Seen};
 use crate::bpf;
 use crate::journal::Journal;
+use crate::shape::Comparison;
 use crate::snapshot::{Findings, LinkRate, LinkSnapshot, RateSource, Tick, TickDirection, Unsent};
 
 /// The detector of one link and what it needs.
@@ -30,6 +31,8 @@ pub(super) struct Judge {
     samples: Vec<Sample>,
     verdict_since: Option<Duration>,
     advisor: Advisor,
+    /// It has been said that shaping does not help.
+    shaping_doubted: bool,
     findings: Option<Arc<Findings>>,
     tick: Arc<Tick>,
 }
@@ -46,6 +49,7 @@ impl Judge {
             samples: Vec::new(),
             verdict_since: None,
             advisor: Advisor::new(wan),
+            shaping_doubted: false,
             findings: None,
             tick: Arc::default(),
         }
@@ -86,6 +90,27 @@ impl Judge {
         self.refresh(changed || reading.flows.is_some());
     }
 
+    /// The shaper's comparison has come to something else.
+    pub(super) fn note_shaping(&mut self, comparison: &Comparison) {
+        let against = comparison.outcome.speaks_against();
+        // Harm after no difference, or the other way round, is news as well.
+        if !against && !self.shaping_doubted {
+            return;
+        }
+        self.shaping_doubted = against;
+        let (finding, direction) = (FindingKind::ShapingNotHelping, None);
+        let now = bpf::monotonic();
+        let event = Event {
+            at_s: now.as_secs_f64(),
+            change: match against {
+                true => Change::Finding { finding, direction },
+                false => Change::FindingEnded { finding, direction },
+            },
+            evidence: comparison.evidence(now.as_secs_f64()),
+        };
+        self.pass_on(event, now);
+    }
+
     /// The link is not measured for now: what held is not known to hold still.
     pub(super) fn suspend(&mut self) {
         self.findings = None;
@@ -94,7 +119,7 @@ impl Judge {
     fn pass_on(&mut self, event: Event, now: Duration) {
         if let Change::Verdict { from, to } = event.change {
             self.verdict_since = Duration::try_from_secs_f64(event.evidence.since_s).ok();
-            info!(link = &*self.link, %from, %to, "{}", event.evidence.reason);
+            info!(link = &*self.link, event = "verdict", verdict = %to, %from, "{}", event.evidence.reason);
         }
         let at = Duration::try_from_secs_f64(event.at_s).unwrap_or(now);
         self.journal.push(&self.link, &self.unsent, event, now.saturating_sub(at));
@@ -152,6 +177,9 @@ impl Judge {
     }
 }
 
+/// A share that was not seen. Below it, drivers count differently: some with the frame check sequence, four bytes of an ACK's 66.
+const WORTH_TELLING: f64 = 0.1;
+
 /// What is measured less well than it could be, and the remedy.
 fn degraded(link: &LinkSnapshot) -> Vec<String> {
     let mut sentences = Vec::new();
@@ -192,6 +220,15 @@ fn degraded(link: &LinkSnapshot) -> Vec<String> {
     }
     for direction in Direction::ALL {
         let name = direction.name();
+        if let Some(ratio) = link.direction(direction).unseen_ratio.filter(|ratio| *ratio >= WORTH_TELLING) {
+            sentences.push(format!(
+                "{:.0} % of what {} carried {name} in the last seconds did not come past the agent; `pendulum doctor --wan \
+                 {}` names what stands in front: flow offload, XDP, large receive offload",
+                ratio * 1e2,
+                link.wan,
+                link.wan
+            ));
+        }
         match link.direction(direction).rate.map(|known| known.source) {
             None => sentences.push(format!(
                 "the {name}link's rate is not known yet; give {name}link-rate in the configuration"

@@ -1,11 +1,12 @@
 //! The task of one link: keeps its programs on its device, reads them, publishes what they tell.
 
 mod readings;
+mod shaping;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pendulum_model::segment::PerDirection;
+use pendulum_model::segment::{Direction, PerDirection};
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 use tracing::{info, warn};
@@ -17,12 +18,13 @@ use super::queues::Queues;
 use super::report::{hooks, snapshot};
 use super::samples::{Reading as Moment, Seen};
 use super::sweep::Sweeper;
+use super::unseen::Unseen;
 use super::warnings::{Evictions, Retry};
 use crate::bpf::{self, BpfError, LinkPrograms, LoadOptions, MapFill, ProgramStatus};
 use crate::config::{Active, IngressHook, Link};
 use crate::journal::Journal;
 use crate::net::{Device, DeviceProblem, Devices, LinkLayer};
-use crate::shape::{self, Shaper};
+use crate::shape::{self, Shaper, Uplink};
 use crate::snapshot::{DeviceState, Hooks, LinkSnapshot, Reading, ReadingHealth};
 
 /// Rhythm of reading the counters.
@@ -44,9 +46,11 @@ pub(super) struct LinkTask {
     retry: Retry,
     meter: Meter,
     sweeper: Sweeper,
+    unseen: Unseen,
     queues: Queues,
     judge: Judge,
     shaper: Shaper,
+    uplink_rate: Uplink,
     /// Whether the flow table was read since the detector last got it.
     swept: bool,
     evictions: Evictions,
@@ -90,9 +94,11 @@ impl LinkTask {
             retry: Retry::default(),
             meter,
             sweeper,
+            unseen: Unseen::default(),
             queues,
             judge,
             shaper,
+            uplink_rate: Uplink::default(),
             swept: false,
             evictions: Evictions::default(),
             samples: 0,
@@ -149,7 +155,9 @@ impl LinkTask {
         self.judge.set_thresholds(active.config.detector);
         let shape = active.config.shape.clone();
         drop(active);
-        self.shaper.set_rates(self.config.rates);
+        if let Some(wan) = self.attached_to() {
+            self.follow_rates(wan);
+        }
         if self.shaper.differs(&shape) {
             self.unshape();
             self.shaper.configure(&shape);
@@ -159,32 +167,6 @@ impl LinkTask {
             {
                 self.shape(device);
             }
-        }
-    }
-
-    /// Shapes the device if that is wanted, and measures the queue where it stands then.
-    fn shape(&mut self, device: &Device) {
-        self.shaper.start(device);
-        self.follow_queue(device.index);
-    }
-
-    /// Shapes no longer. The queue is the device's own again.
-    fn unshape(&mut self) {
-        self.shaper.stop();
-        if let Some(index) = self.loaded.as_ref().and_then(|loaded| Some(loaded.hooks.as_ref()?.ifindex)) {
-            self.follow_queue(index);
-        }
-    }
-
-    fn follow_queue(&mut self, wan: u32) {
-        let shaping = self.shaper.device().unwrap_or(0);
-        let told = match &mut self.loaded {
-            Some(loaded) => loaded.programs.set_shaping_device(shaping),
-            None => Ok(()),
-        };
-        let tracked = self.queues.move_uplink(self.shaper.queue_device().unwrap_or(wan));
-        if let Err(error) = told.and(tracked) {
-            warn!(link = self.config.name, "the queue is not measured: {}", crate::bpf::chain(&error));
         }
     }
 
@@ -251,7 +233,7 @@ impl LinkTask {
         self.trouble = Some(problem.to_string().into());
         if self.loaded.as_ref().is_some_and(|loaded| loaded.hooks.is_some()) {
             // What passed until now is in the maps still.
-            self.read_counters();
+            let _ = self.read_counters();
             warn!(link = self.config.name, "{problem}; waiting for it");
             self.detach("its device cannot be used");
         }
@@ -282,6 +264,7 @@ impl LinkTask {
         if let Ok(hooks) = &hooks {
             info!(
                 link = self.config.name,
+                event = "attached",
                 device = device.name,
                 ifindex = hooks.ifindex,
                 link_layer = hooks.link_layer,
@@ -326,19 +309,24 @@ impl LinkTask {
         if let Some(hooks) = loaded.hooks.take() {
             loaded.programs.detach();
             self.queues.detach();
+            self.unseen.restart();
             self.judge.suspend();
             let packet_programs = loaded.programs.programs();
             self.programs =
                 self.program_totals.observe(packet_programs.into_iter().chain(self.queues.programs()));
-            info!(link = self.config.name, ifindex = hooks.ifindex, "detached: {why}");
+            info!(link = self.config.name, event = "detached", ifindex = hooks.ifindex, "detached: {why}");
         }
     }
 
     /// One tick: counters each time, the rest more rarely.
     fn sample(&mut self) {
-        self.read_counters();
+        let read = self.read_counters();
         self.queues.tick(PerDirection::from_fn(|x| self.judge.capacity(x).map(|known| known.value)));
+        if let Some(at) = read {
+            self.meter.observe_uplink(at, self.queues.uplink_look());
+        }
         if self.ticks.is_multiple_of(TICKS_PER_SWEEP) {
+            self.read_device();
             self.read_flows();
             self.read_queues();
             self.read_shaper();
@@ -379,9 +367,13 @@ impl LinkTask {
             readings: self.readings,
             ..snapshot(&self.config, &self.meter, &self.sweeper)
         };
+        for direction in Direction::ALL {
+            snapshot.directions[direction as usize].unseen_ratio = self.unseen.ratio(direction);
+        }
         self.queues.show(&mut snapshot);
         self.judge.show(&mut snapshot);
         snapshot.shape = self.shaper.snapshot();
+        snapshot.shape.rate_source = self.uplink_rate.source();
         self.publish.send_replace(Arc::new(snapshot));
     }
 }

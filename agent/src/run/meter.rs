@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use super::outflow::{Look, Outflow};
 use crate::bpf::abi;
 use crate::snapshot::RecentRtt;
 
@@ -22,8 +23,9 @@ pub(super) struct Meter {
     before: Counted,
     /// What the programs in use have counted.
     now: Counted,
-    /// Times and total bytes of the newest readings, oldest first.
-    window: VecDeque<(Instant, [u64; 2])>,
+    outflow: Outflow,
+    /// Times and bytes that the link has carried at the newest readings, oldest first.
+    window: VecDeque<(Instant, [i64; 2])>,
     /// Totals as they were once a second over the recent past, oldest first.
     past: VecDeque<(Instant, [abi::pendulum_counters; 2])>,
 }
@@ -49,6 +51,7 @@ impl Meter {
         Self {
             before: Counted::default(),
             now: Counted::default(),
+            outflow: Outflow::default(),
             window: VecDeque::with_capacity(8),
             past: VecDeque::with_capacity(16),
         }
@@ -58,16 +61,20 @@ impl Meter {
     pub(super) fn observe(&mut self, at: Instant, reading: Counted) {
         self.now = reading;
         let totals = self.totals().counters;
-        let bytes = totals.map(|counters| counters.bytes.iter().sum());
-        self.window.push_back((at, bytes));
-        while self.window.get(1).is_some_and(|(next, _)| at.duration_since(*next) >= THROUGHPUT_WINDOW) {
-            self.window.pop_front();
-        }
         if self.past.back().is_none_or(|(newest, _)| at.duration_since(*newest) >= PAST_STEP) {
             self.past.push_back((at, totals));
         }
         while self.past.get(1).is_some_and(|(next, _)| at.duration_since(*next) >= RECENT) {
             self.past.pop_front();
+        }
+    }
+
+    /// Takes in the queue of the uplink, seen right after the reading of this time.
+    pub(super) fn observe_uplink(&mut self, at: Instant, queue: Option<Look>) {
+        let [up, down] = self.totals().counters.map(|counters| counters.bytes.iter().sum::<u64>());
+        self.window.push_back((at, [self.outflow.observe(up, queue), down.cast_signed()]));
+        while self.window.get(1).is_some_and(|(next, _)| at.duration_since(*next) >= THROUGHPUT_WINDOW) {
+            self.window.pop_front();
         }
     }
 
@@ -106,7 +113,8 @@ impl Meter {
         self.now.stats[abi::PENDULUM_FLOW_PROMOTED as usize]
     }
 
-    /// Link-layer bytes per second over the moving window; index with `Direction`.
+    /// Link-layer bytes per second over the moving window; index with `Direction`. The uplink's are behind its buffer, as far as that
+    /// is observed.
     pub(super) fn throughput(&self) -> [f64; 2] {
         let (Some((from, before)), Some((to, after))) = (self.window.front(), self.window.back()) else {
             return [0.0; 2];
@@ -115,7 +123,7 @@ impl Meter {
         if seconds == 0.0 {
             return [0.0; 2];
         }
-        [0, 1].map(|i| after[i].saturating_sub(before[i]) as f64 / seconds)
+        [0, 1].map(|i| after[i].saturating_sub(before[i]).max(0) as f64 / seconds)
     }
 }
 
@@ -158,6 +166,7 @@ mod tests {
         .enumerate()
         {
             meter.observe(start + TICK * tick as u32, reading(bytes, 2 * bytes));
+            meter.observe_uplink(start + TICK * tick as u32, None);
             let [up, down] = meter.throughput();
             assert!(
                 (up - expected).abs() < 1e-6 && (down - 2.0 * expected).abs() < 1e-6,
@@ -186,9 +195,11 @@ mod tests {
         let mut meter = Meter::new();
         let start = Instant::now();
         meter.observe(start, reading(1_000, 500));
+        meter.observe_uplink(start, None);
         meter.restart();
         assert_eq!(meter.promoted(), 0);
         meter.observe(start + TICK, reading(10, 0));
+        meter.observe_uplink(start + TICK, None);
         let totals = meter.totals();
         assert_eq!(totals.counters[0].bytes[0], 1_010);
         assert_eq!(totals.counters[1].bytes[0] + totals.counters[1].bytes[11], 500);

@@ -13,7 +13,9 @@ pub mod downlink;
 mod instance;
 mod judge;
 mod link;
+mod links;
 mod meter;
+mod outflow;
 mod preflight;
 mod privileges;
 mod programs;
@@ -23,6 +25,7 @@ mod report;
 mod samples;
 mod service;
 mod sweep;
+mod unseen;
 mod warnings;
 
 use std::io;
@@ -40,13 +43,13 @@ use crate::exit::{Exit, Failure};
 use crate::http::{self, Access, App, Listener};
 use crate::journal::Journal;
 use crate::net::{DeviceWatch, Devices};
-use crate::snapshot::Board;
 pub use cleanup::clean_up;
 use instance::Instance;
-use link::LinkTask;
+use links::{Ended, Links, Prepared};
 pub(crate) use preflight::missing_capabilities;
 use privileges::StillToDo;
 pub(crate) use privileges::give_up_all as give_up_privileges;
+pub(crate) use privileges::use_what_is_permitted;
 pub(crate) use reload::Reload;
 
 /// Time for all tasks to end by themselves.
@@ -58,6 +61,8 @@ const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
 /// # Errors
 /// What stands against starting, found before anything is changed; or a task that died.
 pub(crate) fn run(config: Config, wait: bool, reload: &Reload) -> Result<(), Failure> {
+    // Capabilities are a thread's own: before there is a second one.
+    use_what_is_permitted();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
         Failure::new(Exit::Os, format!("cannot start the event loop: {error}; raise `ulimit -n`"))
     })?;
@@ -72,68 +77,72 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
     preflight::capabilities()?;
     let (device_watch, devices) = DeviceWatch::start().await?;
     check_devices(&config, &devices.borrow(), wait)?;
-    let _instances =
-        config.links.iter().map(|link| Instance::claim(&link.wan)).collect::<Result<Vec<_>, _>>()?;
+    let claims = config.links.iter().map(|link| Instance::claim(&link.wan)).collect::<Result<Vec<_>, _>>()?;
     let listener = Listener::bind(config.listen).await?.secured(config.http.tls.as_ref())?;
     let access = Access::new(&config.http, listener.address.ip())?;
 
     // From here on the kernel's state changes; every error takes back what was done, by dropping it.
+    // Asking needs CAP_SYS_ADMIN, which the unit withholds on purpose: nothing to warn of.
     let statistics = config.bpf_statistics.then(bpf::enable_statistics).transpose().unwrap_or_else(|error| {
-        warn!("{error}");
+        info!("{error}");
         None
     });
     let journal = Journal::new(config.events.log.as_deref());
-    let mut links = Vec::new();
-    let mut snapshots = Vec::new();
     let configured = config.links.clone();
     let shapes = config.shape.mode != ShapeMode::Off;
     let (configure, active) = Active::start(config);
-    for link in configured {
-        let (mut task, snapshot) = LinkTask::new(link, journal.clone(), active.clone(), devices.clone());
-        task.follow_device()?;
-        links.push(task);
-        snapshots.push(snapshot);
-    }
+    let mut links = Links::new(journal.clone(), active.clone(), devices.clone());
+    let prepared = configured.iter().zip(claims).map(|(link, claim)| links.prepare(link, claim));
+    let prepared = prepared.collect::<Result<Vec<_>, _>>()?;
     bpf::release_load_memory();
     privileges::drop_unneeded(
         active.borrow().config.privileges,
         StillToDo {
-            attach: links.iter().any(|link| link.mechanisms().is_none()),
+            attach: prepared.iter().any(|link| link.mechanisms().is_none()),
             take_down: shapes
-                || links.iter().filter_map(LinkTask::mechanisms).flatten().any(|name| name == "clsact"),
+                || prepared.iter().filter_map(Prepared::mechanisms).flatten().any(|name| name == "clsact"),
             privileged_maps: preflight::maps_need_privileges(),
         },
     );
 
     let (stop, stopping) = watch::channel(false);
     let mut tasks = JoinSet::new();
-    for link in links {
-        tasks.spawn(link.run(stopping.clone()));
-    }
-    tasks.spawn(follow_devices(device_watch, stopping.clone()));
+    links.follow(prepared, &mut tasks);
+    tasks.spawn(ended(follow_devices(device_watch, stopping.clone())));
     announce(&listener, &access);
-    let board = Board::new(snapshots);
-    tasks.spawn(service::watchdog(board.clone(), stopping.clone()));
+    let board = links.board();
+    tasks.spawn(ended(service::watchdog(board.clone(), stopping.clone())));
     let app = Arc::new(App::new(board, journal, active, statistics.is_some(), stopping.clone()));
-    tasks.spawn(http::serve(listener, http::router(app, access), stopping));
+    tasks.spawn(ended(http::serve(listener, http::router(app, access), stopping)));
     service::ready();
 
     let ended = loop {
         tokio::select! {
             signal = signals.next() => match signal {
-                Asked::Reload => service::reloading(|| reload.carry_out(&configure)),
+                Asked::Reload => service::reloading(|| reload.carry_out(&configure, &mut links, &mut tasks)),
                 Asked::Stop(name) => {
                     info!(signal = name, "stopping");
                     break Ok(());
                 }
             },
-            Some(ended) = tasks.join_next() => break Err(died(ended)),
+            Some(ended) = tasks.join_next() => match ended {
+                // A link that the configuration no longer has.
+                Ok(Ended::AsTold) => {}
+                ended => break Err(died(ended)),
+            },
         }
     };
     service::stopping();
     let _ = stop.send(true);
+    links.stop();
     drain(tasks).await;
     ended
+}
+
+/// A task of the agent itself, which ends with it.
+async fn ended(task: impl Future<Output = ()>) -> Ended {
+    task.await;
+    Ended::Early
 }
 
 async fn follow_devices(devices: DeviceWatch, mut stopping: watch::Receiver<bool>) {
@@ -143,15 +152,15 @@ async fn follow_devices(devices: DeviceWatch, mut stopping: watch::Receiver<bool
     }
 }
 
-fn died(ended: Result<(), JoinError>) -> Failure {
+fn died(ended: Result<Ended, JoinError>) -> Failure {
     let reason = match ended {
-        Ok(()) => "it returned".to_owned(),
+        Ok(_) => "it returned".to_owned(),
         Err(error) => error.to_string(),
     };
     Failure::new(Exit::Software, format!("a task ended early: {reason}; this is a defect: please report it"))
 }
 
-async fn drain(mut tasks: JoinSet<()>) {
+async fn drain(mut tasks: JoinSet<Ended>) {
     let all = async {
         while let Some(ended) = tasks.join_next().await {
             if let Err(error) = ended {

@@ -14,6 +14,18 @@ use crate::config::Privileges;
 /// What loading and attaching need.
 const ATTACH: [Capability; 3] = [Capability::CAP_BPF, Capability::CAP_PERFMON, Capability::CAP_NET_ADMIN];
 
+/// Takes into use what this process was only permitted: file capabilities without the effective flag, as in the container image. There
+/// the flag would keep the program from starting at all where they are not granted, even for `replay`.
+pub(crate) fn use_what_is_permitted() {
+    let held = |set, capability| caps::has_cap(None, set, capability).unwrap_or(false);
+    for capability in ATTACH {
+        if held(CapSet::Permitted, capability) && !held(CapSet::Effective, capability) {
+            // What is still missing then, the checks before the start tell.
+            let _ = caps::raise(None, CapSet::Effective, capability);
+        }
+    }
+}
+
 /// What the agent still has to do that needs a capability.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StillToDo {
@@ -108,6 +120,21 @@ mod tests {
                 let held = caps::read(None, set).unwrap();
                 assert!(held.is_subset(&keep), "{set:?}: {held:?}");
             }
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn what_is_permitted_is_used() {
+        if !caps::has_cap(None, CapSet::Permitted, Capability::CAP_NET_ADMIN).unwrap() {
+            eprintln!("SKIPPED what_is_permitted_is_used: needs CAP_NET_ADMIN");
+            return;
+        }
+        std::thread::spawn(|| {
+            caps::drop(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap();
+            use_what_is_permitted();
+            assert!(caps::has_cap(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap());
         })
         .join()
         .unwrap();

@@ -17,6 +17,7 @@ use tracing::{info, warn};
 use self::drops::Drops;
 use self::provider::Provider;
 use self::tracked::Tracked;
+use super::outflow::Look;
 use super::samples::Seen;
 use crate::bpf::{self, ArrivalReader, BpfError, Cwnd, CwndSource, ProgramStatus, QueuePrograms};
 use crate::config;
@@ -163,9 +164,19 @@ impl Queues {
         }
     }
 
+    /// What waits behind the programs and what has left, at the newest [`Self::tick`].
+    pub(super) fn uplink_look(&self) -> Option<Look> {
+        self.tracked.up.as_ref().and_then(Tracked::look)
+    }
+
     /// Whether the WAN device's queue is the uplink's buffer.
     pub(super) fn is_uplink_buffer(&self) -> bool {
         self.tracked.up.as_ref().is_some_and(Tracked::is_buffer)
+    }
+
+    /// What waits between the programs and the line, in bytes; as last read.
+    pub(super) fn uplink_bytes(&self) -> u32 {
+        self.tracked.up.as_ref().map_or(0, |queue| queue.snapshot().bytes)
     }
 
     /// A direction's queue since [`Self::forget_fresh`].

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
+use super::links::{Ended, Links};
 use crate::config::{Active, Changes, Config, Overrides};
 use crate::log::Level;
 
@@ -23,12 +25,21 @@ impl Reload {
     }
 
     /// Reads, checks, and takes over what can change while running.
-    pub(super) fn carry_out(&self, configure: &watch::Sender<Active>) {
-        match self.read() {
-            Ok(wanted) => {
+    ///
+    /// Links that are new are attached first: if one cannot be, nothing changes.
+    pub(super) fn carry_out(
+        &self,
+        configure: &watch::Sender<Active>,
+        links: &mut Links,
+        tasks: &mut JoinSet<Ended>,
+    ) {
+        let read = self.read().and_then(|wanted| Ok((links.prepare_added(&wanted.links)?, wanted)));
+        match read {
+            Ok((added, wanted)) => {
                 let mut changes = Changes::default();
                 configure.send_modify(|active| changes = active.adopt(&wanted));
                 self.level.set(wanted.log.level);
+                links.follow(added, tasks);
                 tell(&changes);
             }
             Err(reason) => {

@@ -32,6 +32,7 @@ pub(super) fn snapshot(config: &Link, meter: &Meter, sweeper: &Sweeper) -> LinkS
             queue: None,
             gone_queue: None,
             cwnd_bytes: None,
+            unseen_ratio: None,
         }),
         stats: counted.stats,
         flows: sweeper.latest(),

@@ -1,5 +1,7 @@
 //! What the service manager hears (sd_notify(3)): ready, reloading, stopping, alive. Without one, nothing is said.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
@@ -57,23 +59,26 @@ pub(super) async fn watchdog(board: Board, mut stopping: watch::Receiver<bool>) 
 /// Whether the links' tasks still publish.
 struct Pulse {
     board: Board,
-    seen: Vec<(u64, Instant)>,
+    seen: HashMap<Arc<str>, (u64, Instant)>,
 }
 
 impl Pulse {
     fn new(board: Board, now: Instant) -> Self {
-        let seen = board.snapshots().iter().map(|_| (0, now)).collect();
+        let seen = board.snapshots().iter().map(|link| (Arc::clone(&link.name), (0, now))).collect();
         Self { board, seen }
     }
 
     fn is_alive(&mut self, now: Instant) -> bool {
-        for (link, (samples, at)) in self.board.snapshots().iter().zip(&mut self.seen) {
+        let links = self.board.snapshots();
+        self.seen.retain(|name, _| links.iter().any(|link| link.name == *name));
+        for link in &links {
+            let (samples, at) = self.seen.entry(Arc::clone(&link.name)).or_insert((0, now));
             // A link whose device is gone is not read, and needs no reading.
             if link.samples != *samples || link.hooks.is_none() {
                 (*samples, *at) = (link.samples, now);
             }
         }
-        self.seen.iter().all(|(_, at)| now.duration_since(*at) < STUCK)
+        self.seen.values().all(|(_, at)| now.duration_since(*at) < STUCK)
     }
 }
 

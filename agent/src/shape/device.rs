@@ -1,11 +1,15 @@
 //! One direction's shaper in the kernel: an ifb with htb, and the filter that sends packets there.
 //!
 //! ```text
-//! WAN egress ─ redirect ─► ifb ─ htb ─┬ lane  prio 0, fifo  ┐
-//!                                     └ data  prio 1, tbf   ┴─► WAN egress, second pass ─► its own qdisc
+//! WAN egress ─ redirect ─► ifb ─ htb ─┬ express ─┬ lane    prio 0, fifo  ┐
+//!                                     │          └ sparse  prio 0, tbf   ┼─► WAN egress, second pass ─► its own qdisc
+//!                                     └───────────── data  prio 1, tbf   ┘
 //! ```
 //!
-//! Both classes have a token guaranteed rate: inside its guarantee a class sends without asking its parent, and with
+//! Lane and sparse class take turns, byte for byte (DRR). Were the lane first here too, the ACKs of many short connections
+//! would keep their SYNs and requests waiting until timers run out.
+//!
+//! All classes have a token guaranteed rate: inside its guarantee a class sends without asking its parent, and with
 //! large guarantees no ACK would ever wait and meet another.
 
 use std::io;
@@ -23,15 +27,23 @@ use crate::net::control::{self, HtbClass, Side};
 /// are multiples of 16, so that a qdisc elsewhere takes them for best effort (`prio2band`, TC_PRIO_MAX).
 const HTB: u32 = 0x7e0d_0000;
 const PARENT: u32 = HTB | 0x01;
+const EXPRESS: u32 = HTB | 0x02;
 const LANE: u32 = HTB | 0x10;
 const DATA: u32 = HTB | 0x20;
+const SPARSE: u32 = HTB | 0x30;
 const LANE_LEAF: u32 = 0x7e10_0000;
 const DATA_LEAF: u32 = 0x7e20_0000;
+const SPARSE_LEAF: u32 = 0x7e30_0000;
 /// `skb->priority` of an ACK.
 pub(super) const LANE_PRIORITY: u32 = LANE;
+/// Of what a short connection sends.
+pub(super) const SPARSE_PRIORITY: u32 = SPARSE;
 /// Of the redirecting filter: behind what the user has.
 const FILTER_PRIORITY: u16 = 60_000;
 const GUARANTEE: u64 = 1_000;
+/// A byte per second, the least that htb takes: at most one packet in a minute (htb's longest memory) goes before what
+/// stands in the sparse class.
+const DATA_GUARANTEE: u64 = 8;
 /// The data leaf lets everything pass that its class asks for.
 const LEAF_RATE: u64 = 100_000_000_000;
 const ALIAS: &str = "pendulum shaper of ";
@@ -112,25 +124,35 @@ impl Shaping {
     }
 
     fn put_classes(&self) -> io::Result<()> {
-        let Line { rate, lane, burst, .. } = self.line;
-        let token = Rate::from_bits_per_second(GUARANTEE).map_or(rate, |token| token.min(rate));
-        for (classid, parent, rate, ceiling, priority) in
-            [(PARENT, HTB, rate, rate, 0), (DATA, PARENT, token, rate, 1), (LANE, PARENT, token, lane, 0)]
-        {
+        let Line { rate, lane, sparse, express, burst, .. } = self.line;
+        let [token, least] = [GUARANTEE, DATA_GUARANTEE]
+            .map(|bits| Rate::from_bits_per_second(bits).map_or(rate, |token| token.min(rate)));
+        for (classid, parent, rate, ceiling, priority) in [
+            (PARENT, HTB, rate, rate, 0),
+            (EXPRESS, PARENT, token, express, 0),
+            (LANE, EXPRESS, token, lane, 0),
+            (SPARSE, EXPRESS, token, sparse, 0),
+            (DATA, PARENT, least, rate, 1),
+        ] {
             control::put_class(self.ifindex, &HtbClass { classid, parent, rate, ceiling, burst, priority })?;
         }
         Ok(())
     }
 
     fn put_leaves(&self) -> io::Result<()> {
-        let Line { data_bytes, lane_packets, whole_packet, .. } = self.line;
+        let Line { data_bytes, lane_packets, sparse_bytes, .. } = self.line;
         // What a newer ACK says stands for the older ones: a lane that overflows must not lose the newest.
         control::put_head_drop_fifo(self.ifindex, LANE_LEAF, LANE, lane_packets)?;
+        self.put_data_leaf(SPARSE_LEAF, SPARSE, sparse_bytes)?;
+        self.put_data_leaf(DATA_LEAF, DATA, data_bytes)
+    }
+
+    fn put_data_leaf(&self, handle: u32, parent: u32, bytes: u32) -> io::Result<()> {
         let rate = Rate::from_bits_per_second(LEAF_RATE).unwrap_or(self.line.rate);
-        match control::put_splitting_fifo(self.ifindex, DATA_LEAF, DATA, data_bytes, whole_packet, rate) {
+        match control::put_splitting_fifo(self.ifindex, handle, parent, bytes, self.line.whole_packet, rate) {
             // A kernel without tbf: super-packets then wait as one.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                control::put_bfifo(self.ifindex, DATA_LEAF, DATA, data_bytes)
+                control::put_bfifo(self.ifindex, handle, parent, bytes)
             }
             other => other,
         }

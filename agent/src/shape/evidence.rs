@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use pendulum_model::findings::{Evidence, Figure};
+
 /// What one second showed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reading {
@@ -34,6 +36,11 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Whether enough was seen to say that shaping does not earn its keep.
+    pub const fn speaks_against(self) -> bool {
+        matches!(self, Self::NoDifference | Self::Hurts)
+    }
+
     /// The name used in JSON.
     pub const fn name(self) -> &'static str {
         match self {
@@ -135,6 +142,28 @@ impl AbTest {
 }
 
 impl Comparison {
+    /// Why it is said, with its figures, in base units.
+    pub fn evidence(&self, since_s: f64) -> Evidence {
+        let mut figures = vec![Figure::new("pairs", self.pairs as f64)];
+        if let Some((mean, half)) = self.change {
+            figures.push(Figure::new("score_change", mean));
+            figures.push(Figure::against("score_change_upper_bound", mean + half, 0.0));
+            figures.push(Figure::new("score_change_lower_bound", mean - half));
+        }
+        for (turn, names) in [
+            (&self.with, ["upload_with_bytes_per_second", "download_with_bytes_per_second", "rtt_with_s"]),
+            (
+                &self.without,
+                ["upload_without_bytes_per_second", "download_without_bytes_per_second", "rtt_without_s"],
+            ),
+        ] {
+            figures.push(Figure::new(names[0], turn.goodput[0]));
+            figures.push(Figure::new(names[1], turn.goodput[1]));
+            figures.extend(turn.round_trip.map(|round_trip| Figure::new(names[2], round_trip)));
+        }
+        Evidence { rule: "ab_test", reason: self.statement(), figures, since_s, held_since_s: None }
+    }
+
     /// In words, for people.
     pub fn statement(&self) -> String {
         let Some((mean, half)) = self.change else {
@@ -244,6 +273,15 @@ mod tests {
         let harm =
             run(&[[10.0, 50.0], [10.0, 100.0], [10.0, 51.0], [10.0, 100.0], [10.0, 50.0], [10.0, 99.0]]);
         assert_eq!(harm.comparison().outcome, Outcome::Hurts);
+        let evidence = harm.comparison().evidence(7.0);
+        assert!(evidence.reason.starts_with("shaping does harm"), "{}", evidence.reason);
+        let figure = |name| evidence.figures.iter().find(|figure| figure.name == name).expect(name);
+        assert_eq!((figure("pairs").value, evidence.since_s), (3.0, 7.0));
+        assert!(figure("score_change_upper_bound").value < 0.0);
+        assert!(
+            figure("download_with_bytes_per_second").value
+                < figure("download_without_bytes_per_second").value
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::net::{Device, Devices};
 /// # Errors
 /// The kernel refuses.
 pub fn remove_leftovers(device: &Device) -> Result<Vec<String>, ShapeError> {
-    let mut removed = bpf::remove_shape_leftovers(&device.name);
+    let mut removed = bpf::remove_shape_leftovers(&device.name, device.index);
     let failed =
         |source| ShapeError::Kernel { step: "remove the shaper of", device: device.name.clone(), source };
     removed.extend(device::remove_leftovers(device.index, &device.name).map_err(failed)?);

@@ -5,10 +5,12 @@
 //! and by `pendulum run --cleanup`. Whatever fails, packets pass.
 
 mod device;
+mod error;
 mod evidence;
 mod guard;
 mod leftovers;
 mod plan;
+mod rates;
 mod readings;
 mod snapshot;
 mod upkeep;
@@ -17,7 +19,6 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use pendulum_model::rate::Rate;
-use thiserror::Error;
 use tracing::{info, warn};
 
 use crate::bpf::abi::{self, pendulum_shape_control};
@@ -25,12 +26,14 @@ use crate::bpf::{self, BpfError, ShapeHook, ShapePrograms};
 use crate::config::{AckFilter, Shape, ShapeMode};
 use crate::net::control;
 use crate::net::{Device, LinkLayer, QdiscTree};
-use device::{LANE_PRIORITY, Shaping, Way};
-use evidence::{AbTest, Outcome};
+use device::{LANE_PRIORITY, SPARSE_PRIORITY, Shaping, Way};
+use evidence::AbTest;
 
-pub use evidence::{Comparison, Reading, Turn};
+pub use error::ShapeError;
+pub use evidence::{Comparison, Outcome, Reading, Turn};
 pub use leftovers::{remove_leftovers, remove_orphans, shaped_devices};
 pub use plan::Measured;
+pub use rates::{Seen, Uplink};
 pub use snapshot::{FATES, ShapeSnapshot, ShapeState};
 
 /// A connection without an ACK for so long gives its place in the table to another.
@@ -46,42 +49,6 @@ const LOWER_PERMILLE: u32 = 700;
 /// Leaves are made anew, when the measured link asks for another size, no more often than this.
 const RESIZE: Duration = Duration::from_secs(10);
 
-/// Why a link is not shaped.
-#[derive(Debug, Error)]
-pub enum ShapeError {
-    /// The rate is not known.
-    #[error("the link's {direction} rate is not known; give {direction}-rate for this link")]
-    NoRate {
-        /// `uplink` or `downlink`.
-        direction: &'static str,
-    },
-    /// Something else shapes or redirects.
-    #[error("{reason}; {remedy}")]
-    InTheWay {
-        /// What.
-        reason: String,
-        /// What the user can do.
-        remedy: &'static str,
-    },
-    /// The kernel refuses a step.
-    #[error(
-        "cannot {step} {device}: {source}; the kernel needs ifb, sch_htb, sch_tbf, cls_u32 and act_mirred, and this \
-         process CAP_NET_ADMIN"
-    )]
-    Kernel {
-        /// What was tried.
-        step: &'static str,
-        /// The device.
-        device: String,
-        /// What the kernel says.
-        #[source]
-        source: io::Error,
-    },
-    /// The kernel refuses the programs.
-    #[error(transparent)]
-    Bpf(#[from] BpfError),
-}
-
 /// The shaper of one link.
 pub struct Shaper {
     link: String,
@@ -90,6 +57,10 @@ pub struct Shaper {
     measured: Measured,
     active: Option<Active>,
     refused: Option<String>,
+    /// Refused for this reason alone: it starts as soon as there is one.
+    awaits_rate: bool,
+    /// What the comparison came to, until it has been passed on.
+    news: Option<Comparison>,
 }
 
 /// A shaper at work.
@@ -121,6 +92,8 @@ impl Shaper {
             measured: Measured::default(),
             active: None,
             refused: None,
+            awaits_rate: false,
+            news: None,
         }
     }
 
@@ -135,9 +108,20 @@ impl Shaper {
         self.settings.clone_from(settings);
     }
 
+    /// Whether it would shape if it knew a rate.
+    pub fn awaits_rate(&self) -> bool {
+        self.awaits_rate
+    }
+
+    /// Whether a rate is of any use.
+    pub fn is_wanted(&self) -> bool {
+        self.settings.mode != ShapeMode::Off
+    }
+
     /// The device's programs hang; shape it if that is wanted. A refusal is told once and kept for the snapshot.
     pub fn start(&mut self, device: &Device) {
         self.refused = None;
+        self.awaits_rate = false;
         if self.settings.mode == ShapeMode::Off || self.active.is_some() {
             return;
         }
@@ -163,6 +147,7 @@ impl Shaper {
                 let reason = bpf::chain(&error);
                 warn!(link = self.link, "not shaped: {reason}");
                 self.refused = Some(reason);
+                self.awaits_rate = matches!(error, ShapeError::NoUplinkRate(_));
             }
         }
     }
@@ -170,7 +155,7 @@ impl Shaper {
     fn build(&self, device: &Device) -> Result<Active, ShapeError> {
         let enforce = self.settings.mode == ShapeMode::Enforce;
         let line = plan::uplink(&self.settings, self.rates, &self.measured, device.mtu)
-            .ok_or(ShapeError::NoRate { direction: "uplink" })?;
+            .ok_or(ShapeError::NoUplinkRate(error::UNLEARNT))?;
         let down = plan::downlink(&self.settings, self.rates, &self.measured, device.mtu);
         if enforce {
             let tree = QdiscTree::read(device.index).unwrap_or_default();
@@ -178,7 +163,7 @@ impl Shaper {
             let facts = guard::Facts { device: &device.name, tree: &tree, filters: &filters };
             guard::check(&facts, &self.settings, line.rate)?;
             if self.settings.downlink && down.is_none() {
-                return Err(ShapeError::NoRate { direction: "downlink" });
+                return Err(ShapeError::NoDownlinkRate);
             }
         }
         let link_layer = match device.link_layer {
@@ -236,6 +221,9 @@ impl Shaper {
     pub fn stop(&mut self) {
         let Some(mut active) = self.active.take() else { return };
         active.quiesce(&self.settings, &self.measured);
+        // What was said about it is over.
+        self.news =
+            active.test.as_ref().map(|test| Comparison { outcome: Outcome::Undecided, ..test.comparison() });
         drop(active);
         info!(link = self.link, "shaping ended; the device is as it was");
     }
@@ -264,6 +252,11 @@ impl Shaper {
         active.shapes().then_some(active.downlink.as_ref()?.ifindex)
     }
 
+    /// What the comparison has come to, each time that changes.
+    pub fn news(&mut self) -> Option<Comparison> {
+        self.news.take()
+    }
+
     /// The programs, for metrics.
     pub fn programs(&self) -> Vec<bpf::ProgramStatus> {
         self.active.as_ref().map(|active| active.programs.programs()).unwrap_or_default()
@@ -289,6 +282,7 @@ impl Shaper {
             filter_trouble: active.filter_trouble.as_deref().map(Into::into),
             delta: active.delta,
             lines: [line(&active.uplink), line(&active.downlink)],
+            rate_source: None,
             counts: active.counts,
             comparison: active.test.as_ref().map(AbTest::comparison),
         }
@@ -339,6 +333,9 @@ impl Active {
         let uplink = self.uplink.as_ref().map_or(0, |uplink| uplink.ifindex);
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.delta = plan::delta(settings, line.rate, measured);
+        // Without redirection the packet meets a qdisc that knows nothing of our classes.
+        let classes = uplink != 0 && self.shapes();
+        let (sparse_bytes, silence) = plan::sparse(&line);
         self.programs.control(pendulum_shape_control {
             channel_bytes_per_s: line.rate.bytes_per_second() as u64,
             window_ns: nanoseconds(plan::window(&line, measured)),
@@ -363,9 +360,11 @@ impl Active {
             uplink_ifindex: uplink,
             queue_ifindex: if uplink == 0 { self.wan } else { uplink },
             netns: 0,
-            // Without redirection the packet meets a qdisc that knows nothing of our classes.
-            lane_priority: if uplink != 0 && self.shapes() { LANE_PRIORITY } else { 0 },
-            pad: 0,
+            lane_priority: if classes { LANE_PRIORITY } else { 0 },
+            merge_sack: settings.merge_sack.into(),
+            sparse_priority: if classes { SPARSE_PRIORITY } else { 0 },
+            sparse_bytes,
+            sparse_idle_ns: nanoseconds(silence),
         })
     }
 }

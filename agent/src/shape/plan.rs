@@ -13,8 +13,19 @@ const FRAME: u64 = 1_514;
 const LEAST_FRAMES: u64 = 4;
 /// Share of the link that the lane may take, percent: ACKs alone cannot starve data.
 const LANE_PERCENT: u64 = 90;
+/// Share that the lane and short connections may take together: neither can starve data.
+const EXPRESS_PERCENT: u64 = 97;
+/// Share of short connections alone, so that many of them leave something to the long ones.
+const SPARSE_PERCENT: u64 = 95;
+/// What short connections send may wait for so long at the link's rate. After a second the timer of a SYN runs out (RFC 6298), but one that
+/// was dropped is late for certain.
+const SPARSE_DELAY: Duration = Duration::from_millis(1500);
+/// A connection is short until it has sent this: an initial window (RFC 6928), or a few requests and what is lost of them.
+const SPARSE_BYTES: u32 = 10 * FRAME as u32;
+/// … and again once it has been silent for so long.
+const SPARSE_SILENCE: Duration = Duration::from_secs(10);
 /// The lane holds ACKs for so long at the link's rate …
-const LANE_DELAY: Duration = Duration::from_millis(100);
+const LANE_DELAY: Duration = Duration::from_millis(160);
 /// … and never fewer than these. What does not fit costs the oldest: a long lane only makes a slow link's ACKs late.
 const LANE_LEAST: u64 = 12;
 /// Round trip until one is measured.
@@ -43,6 +54,12 @@ impl Measured {
     fn round_trip(&self) -> Duration {
         self.round_trip.unwrap_or(ROUND_TRIP).clamp(ROUND_TRIP_BOUNDS[0], ROUND_TRIP_BOUNDS[1])
     }
+
+    /// What buffers are sized for. Not the smallest round trip alone: an upload's also contains what stands in the downlink's buffer,
+    /// and a buffer for 5 ms leaves a fast uplink idle for a fifth of the time then (docs/mitigations.md, `symmetric`).
+    fn working_round_trip(&self) -> Duration {
+        self.round_trip().max(ROUND_TRIP)
+    }
 }
 
 /// One direction's shaper.
@@ -52,12 +69,18 @@ pub(super) struct Line {
     pub rate: Rate,
     /// What ACKs may take of it.
     pub lane: Rate,
+    /// What short connections may.
+    pub sparse: Rate,
+    /// What both may together.
+    pub express: Rate,
     /// Bytes that may pass at once.
     pub burst: u32,
     /// Size of the data leaf.
     pub data_bytes: u32,
     /// Size of the ACK leaf, packets.
     pub lane_packets: u32,
+    /// Size of the leaf of short connections.
+    pub sparse_bytes: u32,
     /// Largest packet that the data leaf lets pass whole; larger ones are super-packets.
     pub whole_packet: u32,
 }
@@ -66,13 +89,18 @@ impl Line {
     fn new(rate: Rate, data_bytes: u64, mtu: u32) -> Option<Self> {
         let bytes = |seconds: f64| (rate.bytes_per_second() * seconds) as u64;
         let clamped = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+        let share =
+            |percent: u64| Rate::from_bits_per_second((rate.bits_per_second() / 100 * percent).max(1));
         Some(Self {
             rate,
-            lane: Rate::from_bits_per_second((rate.bits_per_second() / 100 * LANE_PERCENT).max(1))?,
+            lane: share(LANE_PERCENT)?,
+            sparse: share(SPARSE_PERCENT)?,
+            express: share(EXPRESS_PERCENT)?,
             // One frame, and what the timer's latency takes.
             burst: clamped(FRAME + 86 + bytes(0.001)),
             data_bytes: clamped(data_bytes.max(LEAST_FRAMES * FRAME)),
             lane_packets: clamped((bytes(LANE_DELAY.as_secs_f64()) / ACK_BYTES as u64).max(LANE_LEAST)),
+            sparse_bytes: clamped(bytes(SPARSE_DELAY.as_secs_f64()).max(LEAST_FRAMES * FRAME)),
             whole_packet: mtu.max(1_500).saturating_add(100),
         })
     }
@@ -90,7 +118,8 @@ pub(super) fn uplink(shape: &Shape, rates: [Option<Rate>; 2], measured: &Measure
     let size = match shape.buffer {
         Buffer::Bytes(bytes) => bytes,
         Buffer::Auto => match advice(rate, rates[1], measured) {
-            Some(advice) => advice.uplink_buffer_bytes,
+            // The model keeps ACKs from standing behind too much data. They have their lane here: no reason to starve the data.
+            Some(advice) => advice.uplink_buffer_bytes.max(one_way(rate, measured)),
             None => one_way(rate, measured),
         },
     };
@@ -117,12 +146,12 @@ pub(super) fn downlink(
 }
 
 fn advice(up: Rate, down: Option<Rate>, measured: &Measured) -> Option<sizing::Advice> {
-    sizing::advise(&AdviceInput::new(down?, up, measured.round_trip())).ok()
+    sizing::advise(&AdviceInput::new(down?, up, measured.working_round_trip())).ok()
 }
 
 /// Paper 001 Eq. 6, for traffic in one direction: what the link carries in a round trip.
 fn one_way(rate: Rate, measured: &Measured) -> u64 {
-    (rate.bytes_per_second() * measured.round_trip().as_secs_f64()) as u64
+    (rate.bytes_per_second() * measured.working_round_trip().as_secs_f64()) as u64
 }
 
 /// δ: as configured, or paper 002 Eq. 1: `δ_o = μ_r·T/(d + 1)`.
@@ -138,10 +167,19 @@ pub(super) fn delta(shape: &Shape, rate: Rate, measured: &Measured) -> u32 {
     }
 }
 
-/// A queued ACK is no carrier if it should have left long ago: twice the time that a full lane takes, and a frame.
+/// A queued ACK is no carrier if it should have left long ago: twice the time that a full lane takes, and a frame, while short
+/// connections have half of what the lane may take.
 pub(super) fn carrier_age(line: &Line) -> Duration {
     let bytes = 2.0 * (f64::from(line.lane_packets) * ACK_BYTES + f64::from(line.burst));
-    Duration::from_secs_f64(bytes / line.lane.bytes_per_second()).max(Duration::from_millis(20))
+    Duration::from_secs_f64(bytes / (line.lane.bytes_per_second() / 2.0)).max(Duration::from_millis(20))
+}
+
+/// How much a connection may send before it counts as long, and after which silence it begins anew: nothing of it can stand
+/// among the data by then, whatever goes first.
+pub(super) fn sparse(line: &Line) -> (u32, Duration) {
+    let least = line.rate.bytes_per_second() * (100 - EXPRESS_PERCENT) as f64 / 100.0;
+    let drained = Duration::try_from_secs_f64(f64::from(line.data_bytes) / least).unwrap_or(Duration::MAX);
+    (SPARSE_BYTES, drained.max(SPARSE_SILENCE))
 }
 
 /// The window of the rate measurement: of the order of the round trip (paper 002 §3.2), but long enough for some
@@ -168,14 +206,23 @@ mod tests {
     fn the_paper_s_link() {
         let rates = [Some(rate("196kbit")), Some(rate("2400kbit"))];
         let line = uplink(&shape(), rates, &Measured::default(), 1500).expect("a line");
-        assert_eq!(line.rate, rate("192080bit"));
+        assert_eq!(line.rate, rate("194040bit"));
         // advise: four segments of 1,500 bytes, less than four frames.
-        // 100 ms at 192,080 bit/s: 2,401 bytes.
-        assert_eq!((line.data_bytes, line.lane_packets), (6_056, 36));
+        // 160 ms at 194,040 bit/s: 3,880 bytes.
+        assert_eq!((line.data_bytes, line.lane_packets), (6_056, 58));
         assert_eq!(line.burst, 1_600 + 24);
-        assert_eq!(line.lane, rate("172800bit"));
+        assert_eq!(line.lane, rate("174600bit"));
+        // Short connections: a second and a half of the link. The data's 3 % take 8 s for its buffer, less than the silence.
+        assert_eq!(
+            (line.sparse_bytes, line.sparse, line.express),
+            (36_382, rate("184300bit"), rate("188180bit"))
+        );
+        assert_eq!(sparse(&line), (15_140, Duration::from_secs(10)));
         let fixed = Shape { buffer: Buffer::Bytes(30_000), ..shape() };
         assert_eq!(uplink(&fixed, rates, &Measured::default(), 1500).expect("a line").data_bytes, 30_000);
+        // 30,000 bytes at 3 % of 24,255 bytes per second.
+        let line = uplink(&fixed, rates, &Measured::default(), 1500).expect("a line");
+        assert_eq!(sparse(&line).1.as_secs(), 41);
         assert!(downlink(&shape(), rates, &Measured::default(), 1500).is_some());
         assert_eq!(uplink(&shape(), [None, rates[1]], &Measured::default(), 1500), None);
     }
@@ -184,8 +231,18 @@ mod tests {
     fn without_a_downlink_rate_the_rule_for_one_way_traffic_is_used() {
         let measured = Measured { round_trip: Some(Duration::from_millis(100)), ..Measured::default() };
         let line = uplink(&shape(), [Some(rate("10mbit")), None], &measured, 1500).expect("a line");
-        // 98 % of 10 Mb/s for 0.1 s.
-        assert_eq!(line.data_bytes, 122_500);
+        // 99 % of 10 Mb/s for 0.1 s.
+        assert_eq!(line.data_bytes, 123_750);
+    }
+
+    /// With servers near by the smallest round trip is that of an empty link, which a busy one never has.
+    #[test]
+    fn a_fast_uplink_keeps_a_buffer_to_work_with() {
+        let near = Measured { round_trip: Some(Duration::from_millis(1)), ..Measured::default() };
+        let rates = [Some(rate("10mbit")), Some(rate("10mbit"))];
+        // 9.9 Mb/s for 50 ms at least.
+        let line = uplink(&shape(), rates, &near, 1500).expect("a line");
+        assert!((61_875..=125_000).contains(&line.data_bytes), "{} B", line.data_bytes);
     }
 
     #[test]

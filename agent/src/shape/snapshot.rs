@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::evidence::Comparison;
 use crate::bpf::abi::{self, pendulum_shape_counts};
+use crate::snapshot::RateSource;
 
 /// Action and reason of each `enum pendulum_ack_fate`, in its order.
 pub const FATES: [(&str, &str); abi::PENDULUM_ACK_FATES as usize] = [
@@ -77,6 +78,8 @@ pub struct ShapeSnapshot {
     pub delta: u32,
     /// Of each direction that is shaped: rate in bit/s, size of the data buffer in bytes.
     pub lines: [Option<(u64, u32)>; 2],
+    /// How the uplink's rate is known.
+    pub rate_source: Option<RateSource>,
     /// What was done.
     pub counts: pendulum_shape_counts,
     /// The comparison with and without.
@@ -91,6 +94,7 @@ impl Default for ShapeSnapshot {
             filter_trouble: None,
             delta: 0,
             lines: [None, None],
+            rate_source: None,
             counts: pendulum_shape_counts::default(),
             comparison: None,
         }

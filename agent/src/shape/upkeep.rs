@@ -54,6 +54,7 @@ impl Shaper {
                 }
                 Outcome::Helps | Outcome::Undecided => info!(link = self.link, "{statement}"),
             }
+            self.news = Some(comparison);
         }
         if !shapes {
             active.quiesce(&self.settings, &self.measured);

@@ -47,6 +47,13 @@ pub(crate) fn link(name: &str) -> LinkSnapshot {
             ack_filter: "static",
             delta: 6,
             lines: [Some((9_800_000, 60_000)), None],
+            comparison: Some(crate::shape::Comparison {
+                pairs: 6,
+                with: crate::shape::Turn { goodput: [20_000.0, 250_000.0], round_trip: Some(0.125) },
+                without: crate::shape::Turn { goodput: [20_000.0, 250_000.0], round_trip: Some(0.25) },
+                change: Some((0.0, 0.25)),
+                outcome: crate::shape::Outcome::NoDifference,
+            }),
             ..crate::shape::ShapeSnapshot::default()
         },
         readings: [ReadingHealth { failures: 2, ok: true, took: Duration::from_millis(4) }; 4],
@@ -82,6 +89,7 @@ fn findings() -> Findings {
             Figure::new("lost_bytes_per_second", 256_000.0),
         ],
         since_s: 70.0,
+        held_since_s: None,
     });
     let rate = |text: &str| text.parse().unwrap_or_else(|_| panic!("{text} is a rate"));
     let input = AdviceInput::new(rate("2400kbit"), rate("196kbit"), Duration::from_millis(40));
@@ -142,6 +150,7 @@ fn direction(base: u64, throughput: f64) -> DirectionSnapshot {
         RecentRtt { sum_us: 40_000 * 10, slots: std::array::from_fn(|slot| if slot == 6 { 10 } else { 0 }) };
     DirectionSnapshot {
         counters,
+        unseen_ratio: Some(0.25),
         throughput,
         rtt,
         rate: None,

@@ -8,9 +8,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
+use crate::client::{Client, Trouble};
 use crate::exit::Exit;
 
-use super::client::{Client, Trouble};
 use super::sse::{Event, Reader};
 use super::wire::{Flows, Link, State, Tick};
 

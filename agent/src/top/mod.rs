@@ -3,8 +3,6 @@
 //! `feed` asks the agent on a thread of its own and sends [`feed::News`]; `view` is what is known and what the user chose;
 //! `draw` shows it and decides nothing.
 
-mod address;
-mod client;
 mod draw;
 mod feed;
 mod flows;
@@ -16,18 +14,15 @@ mod view;
 mod wire;
 
 use std::io::{self, IsTerminal as _};
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::TryRecvError;
 use std::time::Duration;
 
-use hyper::header::HeaderValue;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event;
 
+use crate::client::{Address, Client, Credentials};
 use crate::exit::{Exit, Failure};
-use address::Address;
-use client::Client;
 use draw::Palette;
 use feed::{Feed, News};
 use view::View;
@@ -35,16 +30,15 @@ use view::View;
 /// Shows a link in a terminal, live: which of the two buffers holds the traffic, the verdict and why, and the flows.
 /// Press ? for the keys, q to leave.
 ///
-/// The agent may be on another machine. It answers on loopback only unless told otherwise; then tunnel its port:
-/// ssh -L 9924:127.0.0.1:9924 GATEWAY.
+/// The agent may be on another machine. It answers on loopback only unless told otherwise (https, a token); else tunnel
+/// its port: ssh -L 9924:127.0.0.1:9924 GATEWAY.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// The agent, as http://HOST:PORT
+    /// The agent, as http://HOST:PORT or https://HOST:PORT
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9924")]
     url: Address,
-    /// File with the token that the agent wants (its http.token-file)
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
+    #[command(flatten)]
+    credentials: Credentials,
     /// Link to begin with [default: the first]
     #[arg(long, value_name = "NAME")]
     link: Option<String>,
@@ -61,7 +55,7 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// Runs until the user leaves, or a signal ends it.
 pub(crate) fn top(options: &Options) -> Result<ExitCode, Failure> {
-    let token = options.token_file.as_deref().map(read_token).transpose()?;
+    let client = Client::new(options.url.clone(), &options.credentials)?;
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return Err(Failure::new(
             Exit::Unavailable,
@@ -71,7 +65,6 @@ pub(crate) fn top(options: &Options) -> Result<ExitCode, Failure> {
             ),
         ));
     }
-    let client = Client::new(options.url.clone(), token);
     let view = View::new(&options.url, options.link.clone(), options.redact);
     let feed = Feed::start(client, view.wish()).map_err(|error| {
         Failure::new(Exit::Os, format!("cannot start the thread that asks the agent: {error}"))
@@ -139,22 +132,6 @@ fn watch(
             return Ok(());
         }
     }
-}
-
-/// The header that shows the token.
-fn read_token(file: &Path) -> Result<HeaderValue, Failure> {
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        Failure::new(Exit::NoInput, format!("--token-file {}: {error}; name a readable file", file.display()))
-    })?;
-    let mut header = HeaderValue::try_from(format!("Bearer {}", text.trim())).map_err(|_| {
-        let file = file.display();
-        Failure::new(
-            Exit::Data,
-            format!("--token-file {file}: holds no token: one line of visible ASCII characters"),
-        )
-    })?;
-    header.set_sensitive(true);
-    Ok(header)
 }
 
 fn broken_terminal(error: io::Error) -> Failure {

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use super::address::Address;
-use super::client::Trouble;
+use crate::client::{Address, Trouble};
+
 use super::feed::{News, Wish};
 use super::flows::{self, Row, Sort};
 use super::series::{Level, Phase, Series};

@@ -19,6 +19,7 @@ use std::collections::{HashMap, VecDeque};
 use crate::segment::Direction;
 
 use super::base::{Bases, Cleared};
+use super::clock::{Clock, interpolate};
 use super::level::Levels;
 use super::standing::Standing;
 use super::{Answer, Passing, Trust};
@@ -28,6 +29,9 @@ const IDLE_TOLERANCE_NS: f64 = 5e6;
 
 /// A full packet.
 const FULL_BYTES: f64 = 1500.0;
+
+/// If the link was busy for more than this part of an answer's delay, a silence before it was a pause of the link.
+const MOSTLY: f64 = 0.5;
 
 /// A packet that no answer of its own flow follows within this time is placed by those of others.
 const PLACED_NS: u64 = 500_000_000;
@@ -66,15 +70,6 @@ struct Pending {
     measured: bool,
 }
 
-/// The clock of one flow.
-#[derive(Clone, Debug, Default)]
-struct Clock {
-    /// TSval and entry of its newest measured packet.
-    measured: Option<(u32, f64)>,
-    /// Numbers of its packets since then.
-    waiting: Vec<u64>,
-}
-
 /// The buffer.
 #[derive(Debug)]
 pub struct DelayQueue {
@@ -87,8 +82,9 @@ pub struct DelayQueue {
     answers: u64,
     /// When the link was last known to be busy.
     busy_to_ns: f64,
-    /// Entry of the newest measured packet.
+    /// Entry of the newest measured packet, and how long it waited.
     measured_ns: f64,
+    waited_ns: f64,
     /// When something was last known about the level.
     evidence_ns: u64,
     /// When each of the last packets had left the link, and the bytes up to it.
@@ -116,6 +112,7 @@ impl DelayQueue {
             answers: 0,
             busy_to_ns: start_ns as f64,
             measured_ns: start_ns as f64,
+            waited_ns: 0.0,
             evidence_ns: start_ns,
             history: VecDeque::new(),
             bytes: 0,
@@ -154,11 +151,14 @@ impl DelayQueue {
     pub fn pass(&mut self, packet: &Passing, answer: Option<&Answer>) {
         let (left, off_link) = self.time_on_link(packet);
         let tolerance = IDLE_TOLERANCE_NS.max(0.5 * FULL_BYTES / self.rate);
-        let was_idle = left > self.busy_to_ns + tolerance;
+        let silence = left - self.busy_to_ns;
+        // A link that stops for a moment, a shaper that oversleeps, is no idle link: what stood in the buffer still does.
+        let may_have_drained = silence > self.waited_ns;
+        let was_idle = silence > tolerance;
         self.busy_to_ns = self.busy_to_ns.max(off_link);
         let entered = match answer {
-            Some(answer) => Some(self.entry(packet, answer, left, was_idle)),
-            None if was_idle => Some(left),
+            Some(answer) => Some(self.entry(packet, answer, left, was_idle, may_have_drained)),
+            None if was_idle && may_have_drained => Some(left),
             None => None,
         };
         self.remember(off_link, packet.bytes);
@@ -176,6 +176,7 @@ impl DelayQueue {
         });
         if let Some(entered) = entered {
             self.measured_ns = entered;
+            self.waited_ns = left - entered;
             self.evidence_ns = packet.at_ns;
         }
         if let Some((flow, tsval)) = packet.clock {
@@ -217,6 +218,7 @@ impl DelayQueue {
         let start = start_ns as f64;
         self.busy_to_ns = start;
         self.measured_ns = start;
+        self.waited_ns = 0.0;
         self.evidence_ns = start_ns;
         self.history.clear();
         self.bytes = 0;
@@ -270,8 +272,17 @@ impl DelayQueue {
     }
 
     /// When an answer entered the buffer.
-    fn entry(&mut self, packet: &Passing, answer: &Answer, left: f64, was_idle: bool) -> f64 {
+    fn entry(
+        &mut self,
+        packet: &Passing,
+        answer: &Answer,
+        left: f64,
+        was_idle: bool,
+        may_have_drained: bool,
+    ) -> f64 {
         let carried = self.carried_since(packet.at_ns.saturating_sub(answer.delay_ns));
+        let is_busy = carried as f64 / self.rate > MOSTLY * answer.delay_ns as f64;
+        let was_idle = was_idle && (may_have_drained || !is_busy);
         // What another end tells about the queue at this moment, for one that is new.
         let is_fresh = packet.at_ns as f64 - self.measured_ns < FRESH_NS;
         let queued_ns = if is_fresh { (self.busy_to_ns - self.measured_ns).max(0.0) } else { 0.0 };
@@ -368,18 +379,4 @@ impl DelayQueue {
         self.placed = (entered.max(self.placed.0), packet.left_ns);
         self.standing.enter(entered.max(0.0) as u64, [(packet.left_ns.max(0.0) as u64, packet.bytes)]);
     }
-}
-
-/// When a packet entered that was sent at `tsval`, between two measured ones of its flow.
-fn interpolate(before: Option<(u32, f64)>, after: (u32, f64), tsval: u32) -> Option<f64> {
-    if tsval == after.0 {
-        return Some(after.1);
-    }
-    let (before_tsval, before_ns) = before?;
-    let whole = after.0.wrapping_sub(before_tsval).cast_signed();
-    let part = tsval.wrapping_sub(before_tsval).cast_signed();
-    if whole <= 0 || part < 0 || part > whole {
-        return None;
-    }
-    Some(before_ns + (after.1 - before_ns) * f64::from(part) / f64::from(whole))
 }

@@ -15,6 +15,8 @@ use super::Detector;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bench {
     current: Option<(Ruling, Duration)>,
+    /// Since when only hysteresis has kept it.
+    held_since: Option<Duration>,
     challenger: Option<(Verdict, Duration)>,
     two_way_since: Option<Duration>,
     held_seconds: [f64; 7],
@@ -27,7 +29,7 @@ impl Bench {
     }
 
     pub(super) fn evidence(&self) -> Option<Evidence> {
-        self.current.as_ref().map(|(ruling, since)| evidence(ruling, *since))
+        self.current.as_ref().map(|(ruling, since)| evidence(ruling, *since, self.held_since))
     }
 
     /// The verdict that held longest; `Clear` only if nothing else ever held.
@@ -51,6 +53,7 @@ impl Bench {
         self.counted_to = at;
         if self.verdict() == Some(ruling.verdict) {
             self.challenger = None;
+            self.held_since = ruling.held.then(|| self.held_since.unwrap_or(at));
             if let Some((current, _)) = &mut self.current {
                 // Same verdict, fresh figures.
                 *current = ruling;
@@ -68,7 +71,8 @@ impl Bench {
         self.challenger = None;
         let from = self.verdict().unwrap_or(Verdict::Clear);
         let to = ruling.verdict;
-        let evidence = evidence(&ruling, since);
+        self.held_since = None;
+        let evidence = evidence(&ruling, since, None);
         let first = self.current.replace((ruling, since)).is_none();
         // Nothing changed if the first verdict is what is assumed without one.
         if first && from == to {
@@ -78,12 +82,13 @@ impl Bench {
     }
 }
 
-fn evidence(ruling: &Ruling, since: Duration) -> Evidence {
+fn evidence(ruling: &Ruling, since: Duration, held_since: Option<Duration>) -> Evidence {
     Evidence {
         rule: ruling.rule,
         reason: ruling.reason.clone(),
         figures: ruling.figures.iter().copied().filter(|figure| figure.value.is_finite()).collect(),
         since_s: since.as_secs_f64(),
+        held_since_s: held_since.map(|since| since.as_secs_f64()),
     }
 }
 

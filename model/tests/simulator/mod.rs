@@ -4,6 +4,7 @@
 //! exactly. Deterministic. Packets, ACKs, queues and timers are simulated one by one; nothing here uses the model's
 //! equations.
 
+mod buffer;
 mod tcp;
 
 use std::cmp::Reverse;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use pendulum_model::sample::{AckBursts, FlowSample, QueueSample, QueueSource, Sample};
 use pendulum_model::segment::{Direction, PerDirection};
 
+use buffer::{Buffer, Level};
 use tcp::{Receiver, Sender};
 
 /// A full data segment and a pure ACK with timestamps on the wire, bytes.
@@ -78,27 +80,6 @@ enum Action {
     DelayedAck(usize, u64),
     Offer(usize),
     Tick,
-}
-
-struct Buffer {
-    limit: Limit,
-    queue: VecDeque<Packet>,
-    bytes: u64,
-    in_service: Option<Packet>,
-    level: Level,
-    wire_bytes: u64,
-    data_segments: u64,
-    ack_segments: u64,
-    ack_run: u64,
-    bursts: AckBursts,
-}
-
-/// Level of a buffer since the last tick.
-struct Level {
-    min: u64,
-    max: u64,
-    area: f64,
-    changed_ns: u64,
 }
 
 pub(crate) struct Simulation {
@@ -377,26 +358,5 @@ impl Simulation {
             }
         }
         flows
-    }
-}
-
-impl Buffer {
-    fn change(&mut self, now: u64, by: i64) {
-        self.level.area += self.bytes as f64 * (now - self.level.changed_ns) as f64;
-        self.level.changed_ns = now;
-        self.bytes = self.bytes.saturating_add_signed(by);
-        self.level.min = self.level.min.min(self.bytes);
-        self.level.max = self.level.max.max(self.bytes);
-    }
-
-    fn passed(&mut self, packet: &Packet) {
-        self.wire_bytes += packet.bytes();
-        if packet.is_data {
-            self.data_segments += 1;
-            self.bursts.add(std::mem::take(&mut self.ack_run), 1);
-        } else {
-            self.ack_segments += 1;
-            self.ack_run += 1;
-        }
     }
 }

@@ -28,7 +28,6 @@ pub use agent_log::AgentSummary;
 pub use figures::{Claim, Figures, Measured, Predicted, Spread};
 pub use options::{ExperimentError, Progress, RunOptions, Wishes};
 pub use phases::{PhaseShare, Phases};
-pub(crate) use record::median;
 pub use record::{Measurement, Record};
 pub use report::{CaseReport, Report};
 pub use runner::{Results, run};

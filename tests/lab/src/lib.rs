@@ -21,6 +21,7 @@ pub mod prometheus;
 pub mod record;
 pub mod relay;
 pub mod shaper;
+mod statistics;
 pub mod study;
 pub mod topology;
 pub mod traffic;

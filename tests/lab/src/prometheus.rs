@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -51,6 +52,44 @@ pub struct Setup {
     pub interval: Duration,
     /// The rules' windows and waiting times are made shorter by this factor; 1 leaves them.
     pub hurry: u32,
+    /// Where it scrapes, inside the gateway's namespace: the agent, or what passes its answers on.
+    pub target: SocketAddr,
+    /// It asks for protobuf alone.
+    pub protobuf: bool,
+}
+
+impl Setup {
+    /// Scrapes the agent once a second, without any rule.
+    pub fn new(program: PathBuf) -> Self {
+        let interval = Duration::from_secs(1);
+        Self { program, rules: Vec::new(), interval, hurry: 1, target: Agent::ADDRESS, protobuf: false }
+    }
+
+    /// How this program is told to ask for protobuf: a setting of the scrape since 2.49, an experiment of the whole server before.
+    fn protobuf(&self) -> Result<Protobuf, PrometheusError> {
+        if !self.protobuf {
+            return Ok(Protobuf::No);
+        }
+        let failed = |reason| PrometheusError::Answer { program: self.program.clone(), reason };
+        let told = Command::new(&self.program).arg("--version").output();
+        let told = told.map_err(|error| failed(format!("--version: {error}")))?;
+        let text = String::from_utf8_lossy(&[told.stdout, told.stderr].concat()).into_owned();
+        let numbers = text.split_once("version ").map(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()));
+        let numbers: Option<Vec<u32>> =
+            numbers.map(|numbers| numbers.take(2).filter_map(|n| n.parse().ok()).collect());
+        match numbers.as_deref() {
+            Some(version @ [_, _]) if version >= &[2, 49] => Ok(Protobuf::Setting),
+            Some([_, _]) => Ok(Protobuf::Feature),
+            _ => Err(failed(format!("it does not tell its version: {}", text.trim()))),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Protobuf {
+    No,
+    Setting,
+    Feature,
 }
 
 /// A running Prometheus. Dropping it ends it; its data goes with the lab.
@@ -83,8 +122,9 @@ impl Prometheus {
             let copy = home.join(rules.file_name().unwrap_or(rules.as_os_str()));
             std::fs::write(&copy, hurried(&text, setup.hurry)).map_err(|source| file(&copy, source))?;
         }
+        let protobuf = setup.protobuf()?;
         let config = home.join("prometheus.yaml");
-        std::fs::write(&config, configuration(setup)).map_err(|source| file(&config, source))?;
+        std::fs::write(&config, configuration(setup, protobuf)).map_err(|source| file(&config, source))?;
 
         let mut command = host.command(&setup.program)?;
         command.arg(format!("--config.file={}", config.display()));
@@ -92,6 +132,9 @@ impl Prometheus {
         command.arg(format!("--web.listen-address={}", Self::ADDRESS));
         // The lookback is what keeps a series visible after its last sample.
         command.args(["--query.lookback-delta=15s", "--log.level=warn"]);
+        if protobuf == Protobuf::Feature {
+            command.arg("--enable-feature=native-histograms");
+        }
         let process = host.spawn(command, "prometheus")?;
         let mut prometheus = Self { process, program: setup.program.clone(), host };
         let deadline = Instant::now() + Self::PATIENCE;
@@ -157,7 +200,9 @@ impl Prometheus {
 }
 
 /// The job is called as the alerts expect it.
-fn configuration(setup: &Setup) -> String {
+fn configuration(setup: &Setup, protobuf: Protobuf) -> String {
+    let protocols =
+        if protobuf == Protobuf::Setting { "    scrape_protocols: [PrometheusProto]\n" } else { "" };
     let interval = format!("{}ms", setup.interval.as_millis());
     let rules: String = setup
         .rules
@@ -168,8 +213,8 @@ fn configuration(setup: &Setup) -> String {
     format!(
         "global:\n  scrape_interval: {interval}\n  scrape_timeout: {interval}\n  evaluation_interval: {interval}\n\
          rule_files:\n{rules}\
-         scrape_configs:\n  - job_name: pendulum\n    static_configs:\n      - targets: ['{}']\n",
-        Prometheus::INSTANCE
+         scrape_configs:\n  - job_name: pendulum\n{protocols}    static_configs:\n      - targets: ['{}']\n",
+        setup.target
     )
 }
 

@@ -93,12 +93,17 @@ fn two_labs_at_once_have_the_rates_and_buffers_asked_for() {
         let upload = scope.spawn(|| run_alone(second, Direction::Up));
         (run_alone(first, Direction::Down), upload.join().unwrap())
     });
-    let share = |measured: Option<f64>, rate: f64| measured.unwrap() / (rate * prediction::PAYLOAD_SHARE);
-    // The rate bounds the payload from above; a full buffer keeps the link busy, with room here for a loaded machine.
-    let download_share = share(download.measured.figures.download_bps, 8e6);
-    assert!((0.85..1.01).contains(&download_share), "{download:?}");
-    let upload_share = share(upload.measured.figures.upload_bps, 1e6);
-    assert!((0.85..1.01).contains(&upload_share), "{upload:?}");
+    // What leaves a queue that has something leaves at the shaper's rate. How much of the time it has something is the senders' matter.
+    let share = |case: &CaseReport, queue: &str, rate: f64| truth(case, &format!("/{queue}/busy_bps")) / rate;
+    assert!((0.9..1.06).contains(&share(&download, "downlink_queue", 8e6)), "{download:?}");
+    assert!((0.9..1.06).contains(&share(&upload, "uplink_queue", 1e6)), "{upload:?}");
+    // Nor does more arrive than that.
+    let payload = |measured: Option<f64>, rate: f64| measured.unwrap() / (rate * prediction::PAYLOAD_SHARE);
+    let (down, up) = (download.measured.figures.download_bps, upload.measured.figures.upload_bps);
+    assert!(
+        (0.2..1.02).contains(&payload(down, 8e6)) && (0.2..1.02).contains(&payload(up, 1e6)),
+        "{download:?} {upload:?}"
+    );
     // Reno fills any drop-tail buffer, and nothing can go beyond its limit.
     let queue = truth(&download, "/downlink_queue/max_bytes");
     assert!((20_000.0..=40_000.0).contains(&queue), "{download:?}");

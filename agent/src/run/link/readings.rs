@@ -6,23 +6,31 @@ use tracing::warn;
 
 use super::{LinkTask, SWEEPS_PER_NURSERY, TICKS_PER_SWEEP};
 use crate::bpf::BpfError;
+use crate::net::DeviceBytes;
 use crate::run::meter::Counted;
-use crate::shape::{self, Measured};
 use crate::snapshot::Reading;
 
 impl LinkTask {
-    pub(super) fn read_counters(&mut self) {
-        let Some(loaded) = &self.loaded else { return };
+    /// Answers when, if it was possible.
+    pub(super) fn read_counters(&mut self) -> Option<Instant> {
+        let loaded = self.loaded.as_ref()?;
         let started = Instant::now();
         let read = loaded
             .programs
             .counters()
             .and_then(|counters| Ok(Counted { counters, stats: loaded.programs.stats()? }));
-        let counted = self.note(Reading::Counters, started, read);
-        if let Some(counted) = counted {
-            self.meter.observe(started, counted);
-            self.samples += 1;
-        }
+        let counted = self.note(Reading::Counters, started, read)?;
+        self.meter.observe(started, counted);
+        self.samples += 1;
+        Some(started)
+    }
+
+    /// What the device itself counts. One that does not tell is no failure: the share that was not seen is unknown then.
+    pub(super) fn read_device(&mut self) {
+        let hooks = self.loaded.as_ref().and_then(|loaded| loaded.hooks.as_ref());
+        let Some(device) = hooks.and_then(|hooks| DeviceBytes::read(hooks.ifindex).ok()?) else { return };
+        let seen = self.meter.totals().counters.map(|counters| counters.bytes.iter().sum());
+        self.unseen.observe(Instant::now(), device, seen, self.queues.uplink_bytes().into());
     }
 
     pub(super) fn read_flows(&mut self) {
@@ -48,19 +56,6 @@ impl LinkTask {
         self.queues.follow_shaper(&self.config, &self.devices.borrow());
         let read = self.queues.sweep(&self.sweeper.latest());
         self.note(Reading::Queues, started, read);
-    }
-
-    pub(super) fn read_shaper(&mut self) {
-        let totals = self.meter.totals();
-        let sweep = self.sweeper.latest();
-        let measured = Measured::of(&sweep, &totals.counters);
-        let moved =
-            self.shaper.tick(Instant::now(), measured, shape::Reading::of(&sweep, &self.meter.recent_rtt()));
-        if let Some(hooks) = self.loaded.as_ref().and_then(|loaded| loaded.hooks.as_ref())
-            && moved
-        {
-            self.follow_queue(hooks.ifindex);
-        }
     }
 
     pub(super) fn read_programs(&mut self) {

@@ -58,8 +58,11 @@ impl Provider {
         if now_ns.saturating_sub(was_read_ns) > GAP_NS {
             self.queue = None;
         }
-        let queue = self.queue.get_or_insert_with(|| ProviderQueue::new(was_read_ns, rate, rates.up));
-        queue.set_rates(rate, rates.up);
+        // Behind a shaper of our own a question's time on the uplink is part of its time in the queue.
+        let is_shaped = method == QueueMethod::Tracepoint && up.snapshot().rate.is_some();
+        let uplink_rate = rates.up.filter(|_| !is_shaped);
+        let queue = self.queue.get_or_insert_with(|| ProviderQueue::new(was_read_ns, rate, uplink_rate));
+        queue.set_rates(rate, uplink_rate);
         let known_to = queue.known_to();
         let read_to_ns = self.arrivals.read(now_ns, |arrival| {
             let own_ns = arrival.answer.and_then(|answer| self.own.sojourn_ns(&answer));

@@ -4,6 +4,7 @@ use pendulum_model::sample::{QueueSample, QueueSource};
 use pendulum_model::segment::Direction;
 use tracing::info;
 
+use super::super::outflow::Look;
 use super::super::samples::Seen;
 use super::drops::Drops;
 use crate::bpf::{self, BpfError, Interval, QueueMethod, QueuePrograms, RingReader};
@@ -25,6 +26,7 @@ pub(super) struct Tracked {
     bottleneck: Bottleneck,
     /// Buckets lost by the queue that was tracked before.
     lost_before: u64,
+    look: Option<Look>,
 }
 
 impl Tracked {
@@ -55,6 +57,7 @@ impl Tracked {
             fresh: Vec::new(),
             bottleneck: Bottleneck::default(),
             lost_before,
+            look: None,
         };
         tracked.sweep(programs, drops)?;
         Ok(tracked)
@@ -75,6 +78,9 @@ impl Tracked {
     /// Ten times a second: every bucket that is over, without a system call where the tracepoints work.
     pub(super) fn tick(&mut self, programs: Option<&QueuePrograms>) {
         let method = self.method(programs);
+        // First: it is compared with counters that have just been read.
+        self.look =
+            programs.filter(|_| method == QueueMethod::Tracepoint).map(|programs| self.traced(programs));
         let snapshot = &mut self.snapshot;
         match (&mut self.reader, method) {
             (Some(reader), QueueMethod::Tracepoint) => {
@@ -99,6 +105,8 @@ impl Tracked {
                     self.tree = tree;
                 }
                 let root = self.tree.root();
+                self.look = root
+                    .map(|root| Look::Netlink { qdisc: (root.handle, self.ifindex), sent: root.sent_bytes });
                 snapshot.bytes = root.map_or(0, |root| root.backlog_bytes);
                 snapshot.packets = root.map_or(0, |root| root.backlog_packets);
                 (snapshot.ack_bytes, snapshot.ack_packets) = (None, None);
@@ -107,6 +115,22 @@ impl Tracked {
         }
         snapshot.source = method.name();
         self.bottleneck.note(snapshot);
+    }
+
+    fn traced(&self, programs: &QueuePrograms) -> Look {
+        let state = programs.state(self.direction);
+        Look::Traced {
+            qdisc: state.qdisc,
+            last_ns: state.last_ns,
+            level: state.level.bytes,
+            left: state.totals.dequeued_bytes.iter().sum(),
+            dropped: state.totals.dropped_bytes.iter().sum(),
+        }
+    }
+
+    /// What was seen at the newest [`Self::tick`].
+    pub(super) fn look(&self) -> Option<Look> {
+        self.look
     }
 
     /// Once a second: what the qdisc is and says itself, histograms, drops.

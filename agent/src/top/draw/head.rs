@@ -5,7 +5,7 @@ use std::time::Instant;
 use ratatui::text::{Line, Span};
 
 use super::Palette;
-use crate::top::client::Trouble;
+use crate::client::Trouble;
 use crate::top::text;
 use crate::top::view::View;
 use crate::top::wire::{Direction, Link};

@@ -30,10 +30,10 @@ pub(super) type Fired = (Duration, Vec<String>);
 /// Starts Prometheus beside the agent, with all rule files of the directory.
 pub(super) fn start(lab: &Lab, options: &PrometheusOptions) -> Result<Prometheus, DemoError> {
     let setup = Setup {
-        program: options.program.clone(),
         rules: rule_files(&options.rules)?,
         interval: INTERVAL,
         hurry: HURRY,
+        ..Setup::new(options.program.clone())
     };
     Ok(Prometheus::start(lab, &setup)?)
 }

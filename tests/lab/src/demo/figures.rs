@@ -5,7 +5,8 @@ use pendulum_model::segment::{Direction, PerDirection};
 use super::plan::Stretch;
 use super::reading::{DirectionReading, Reading};
 use super::session::Observed;
-use crate::experiment::{Figures, Measurement, median};
+use crate::experiment::{Figures, Measurement};
+use crate::statistics::median;
 
 /// One side's figures of one stretch; `None` where it cannot know.
 #[derive(Clone, Debug, Default, PartialEq)]

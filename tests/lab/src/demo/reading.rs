@@ -7,7 +7,7 @@ use pendulum_model::segment::{Class, Direction, PerDirection};
 use serde_json::Value;
 
 use super::format;
-use crate::experiment::median;
+use crate::statistics::median;
 
 /// One answer of the agent.
 #[derive(Clone, Debug, Default, PartialEq)]

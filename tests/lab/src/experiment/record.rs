@@ -9,13 +9,8 @@ use serde::Serialize;
 use super::agent_log::AgentLog;
 use super::figures::Figures;
 use super::phases::Phases;
+use crate::statistics::median;
 use crate::truth::{QueueReading, QueueSummary, SocketReading};
-
-/// The middle one of the values, the upper of two; `None` without values.
-pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
-    let middle = values.len() / 2;
-    (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
-}
 
 /// Both queues at one moment.
 #[derive(Clone, Copy, Debug)]
@@ -205,8 +200,8 @@ impl Record {
     pub fn measure(&self, from: Duration, to: Duration) -> Measurement {
         let queues: Vec<_> = self.queues.iter().filter(|sample| (from..=to).contains(&sample.at)).collect();
         let summary = |direction: Direction| {
-            let readings: Vec<_> = queues.iter().map(|sample| sample.queue[direction]).collect();
-            QueueSummary::of(&readings)
+            let moments: Vec<_> = queues.iter().map(|sample| (sample.at, sample.queue[direction])).collect();
+            QueueSummary::of(&moments)
         };
         Measurement {
             figures: self.goodput(from, to, |sample| &sample.delivered),
@@ -336,13 +331,6 @@ mod tests {
         assert_eq!(measured.figures, Figures::default());
         assert!(measured.uplink_queue.is_none() && measured.download_rtt_s.is_none());
         assert_eq!(measured.retransmitted_segments, PerDirection::default());
-    }
-
-    #[test]
-    fn a_median_is_one_of_the_values() {
-        assert_eq!(median(vec![9.0, 1.0, 4.0]), Some(4.0));
-        assert_eq!(median(vec![2.0, 1.0]), Some(2.0));
-        assert_eq!(median(Vec::new()), None);
     }
 
     #[test]

@@ -139,7 +139,7 @@ impl Bench<'_> {
             };
         }
         let ours = match arrangement {
-            Arrangement::Lane(filter) => match Ours::start(&lab, self.options.agent.as_deref(), filter) {
+            Arrangement::Lane(keys) => match Ours::start(&lab, self.options.agent.as_deref(), keys) {
                 Ok(ours) => Some(ours),
                 Err(OursError::NotRunnable(reason)) => return Ok(self.skipped(case, reason)),
                 Err(OursError::Failed(error)) => return Err(error),

@@ -1,9 +1,12 @@
 //! Queue lengths and drops by `tc -s -j qdisc`.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::TruthError;
 use crate::netns::Host;
+use crate::statistics::median;
 
 /// One reading of a device's root qdisc. With the lab's shaper its backlog is that of the one leaf.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,22 +72,46 @@ pub struct QueueSummary {
     pub sent_bytes: u64,
     /// Packets sent.
     pub sent_packets: u64,
+    /// What the queue was emptied at while it had something, bit/s: the rate of its shaper, whatever the senders did. `None` if it
+    /// never had. A machine that stands still, as one does whose hypervisor takes its processors away, sends nothing meanwhile and
+    /// reads late: intervals that took more than [`LATE`] times the median are left out.
+    pub busy_bps: Option<f64>,
 }
 
+/// From what multiple of the usual interval on a reading is late.
+const LATE: f64 = 1.25;
+
 impl QueueSummary {
-    /// `None` without a reading.
-    pub fn of(readings: &[QueueReading]) -> Option<Self> {
-        let (first, last) = (readings.first()?, readings.last()?);
-        let count = readings.len() as f64;
+    /// Of readings and their moments; `None` without one.
+    pub fn of(moments: &[(Duration, QueueReading)]) -> Option<Self> {
+        let ((_, first), (_, last)) = (moments.first()?, moments.last()?);
+        let readings = || moments.iter().map(|(_, reading)| reading);
+        let count = moments.len() as f64;
         Some(Self {
-            mean_bytes: readings.iter().map(|reading| reading.backlog_bytes as f64).sum::<f64>() / count,
-            max_bytes: readings.iter().map(|reading| reading.backlog_bytes).max()?,
-            empty_share: readings.iter().filter(|reading| reading.backlog_bytes == 0).count() as f64 / count,
+            mean_bytes: readings().map(|reading| reading.backlog_bytes as f64).sum::<f64>() / count,
+            max_bytes: readings().map(|reading| reading.backlog_bytes).max()?,
+            empty_share: readings().filter(|reading| reading.backlog_bytes == 0).count() as f64 / count,
             dropped_packets: last.dropped_packets - first.dropped_packets,
             sent_bytes: last.sent_bytes - first.sent_bytes,
             sent_packets: last.sent_packets - first.sent_packets,
+            busy_bps: busy_bps(moments),
         })
     }
+}
+
+fn busy_bps(moments: &[(Duration, QueueReading)]) -> Option<f64> {
+    let intervals = || {
+        moments.windows(2).filter_map(|pair| {
+            let [(from, before), (to, after)] = pair else { return None };
+            let busy = before.backlog_bytes > 0 && after.backlog_bytes > 0;
+            Some((to.checked_sub(*from)?.as_secs_f64(), busy, after.sent_bytes - before.sent_bytes))
+        })
+    };
+    let longest = LATE * median(intervals().map(|(seconds, ..)| seconds).collect())?;
+    let (seconds, bytes) = intervals()
+        .filter(|(seconds, busy, _)| *busy && *seconds <= longest)
+        .fold((0.0, 0), |(seconds, bytes), (more, _, sent)| (seconds + more, bytes + sent));
+    (seconds > 0.0).then(|| bytes as f64 * 8.0 / seconds)
 }
 
 #[cfg(test)]
@@ -118,10 +145,32 @@ mod tests {
             sent_bytes,
             ..QueueReading::default()
         };
-        let summary = QueueSummary::of(&[at(0, 5, 100), at(3000, 6, 200), at(6000, 9, 400)]).unwrap();
+        let moments = [at(0, 5, 100), at(3000, 6, 200), at(6000, 9, 400)];
+        let summary = QueueSummary::of(&every(20, &moments)).unwrap();
         assert_eq!((summary.mean_bytes, summary.max_bytes), (3000.0, 6000));
         assert_eq!((summary.dropped_packets, summary.sent_bytes), (4, 300));
         assert!((summary.empty_share - 1.0 / 3.0).abs() < 1e-12);
         assert_eq!(QueueSummary::of(&[]), None);
+    }
+
+    fn every(milliseconds: u64, readings: &[QueueReading]) -> Vec<(Duration, QueueReading)> {
+        let moments = (0..).map(|count| Duration::from_millis(count * milliseconds));
+        moments.zip(readings.iter().copied()).collect()
+    }
+
+    #[test]
+    fn the_rate_is_told_by_what_leaves_a_queue_that_has_something() {
+        let at =
+            |backlog_bytes, sent_bytes| QueueReading { backlog_bytes, sent_bytes, ..QueueReading::default() };
+        let rate = |moments: &[(Duration, QueueReading)]| QueueSummary::of(moments).unwrap().busy_bps;
+        let mut moments =
+            every(20, &[at(0, 0), at(3000, 100), at(3000, 2600), at(9000, 5100), at(0, 6000), at(0, 6000)]);
+        assert_eq!(rate(&moments), Some(1e6));
+        // 300 ms in which the machine stood still.
+        let (last, _) = moments[5];
+        moments.push((last + Duration::from_millis(20), at(3000, 6000)));
+        moments.push((last + Duration::from_millis(320), at(3000, 8500)));
+        assert_eq!(rate(&moments), Some(1e6));
+        assert_eq!(rate(&every(20, &[at(0, 0), at(0, 5000)])), None);
     }
 }

@@ -18,7 +18,7 @@ pub(super) enum Arrangement {
     FifoModel,
     /// A qdisc of the kernel's, at the link's rate.
     Kernel(Qdisc),
-    /// The agent's shaper: the ACK lane, with one of its filters.
+    /// The agent's shaper: the ACK lane, with these keys of `[shape]`.
     Lane(&'static str),
 }
 
@@ -31,17 +31,18 @@ pub(super) enum Qdisc {
 }
 
 /// All cases, by the names of the contract.
-pub(super) const CASES: [(&str, Arrangement); 10] = [
+pub(super) const CASES: [(&str, Arrangement); 11] = [
     ("fifo", Arrangement::Fifo),
     ("fifo-model", Arrangement::FifoModel),
     ("fq_codel", Arrangement::Kernel(Qdisc::FqCodel)),
     ("cake", Arrangement::Kernel(Qdisc::Cake("no-ack-filter"))),
     ("cake-ack-filter", Arrangement::Kernel(Qdisc::Cake("ack-filter"))),
     ("cake-ack-filter-aggressive", Arrangement::Kernel(Qdisc::Cake("ack-filter-aggressive"))),
-    ("lane", Arrangement::Lane("off")),
-    ("lane-static", Arrangement::Lane("static")),
-    ("lane-delayed", Arrangement::Lane("delayed")),
-    ("lane-per-connection", Arrangement::Lane("per-connection")),
+    ("lane", Arrangement::Lane("ack-filter = \"off\"")),
+    ("lane-static", Arrangement::Lane("ack-filter = \"static\"")),
+    ("lane-delayed", Arrangement::Lane("ack-filter = \"delayed\"")),
+    ("lane-per-connection", Arrangement::Lane("ack-filter = \"per-connection\"")),
+    ("lane-merge-sack", Arrangement::Lane("ack-filter = \"delayed\"\nmerge-sack = true")),
 ];
 
 impl Arrangement {
@@ -69,8 +70,9 @@ impl Arrangement {
             }
             Qdisc::FqCodel => {
                 let (target, interval) = codel_times(uplink.rate.bytes_per_second());
+                // Not the buffer's handle 10: the kernel replaces a qdisc by one of another kind under another handle only.
                 format!(
-                    "qdisc replace dev {WAN_DEVICE} parent 1:1 handle 10: fq_codel target {target}us interval {interval}us\n"
+                    "qdisc replace dev {WAN_DEVICE} parent 1:1 handle 20: fq_codel target {target}us interval {interval}us\n"
                 )
             }
         };

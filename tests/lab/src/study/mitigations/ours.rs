@@ -32,15 +32,15 @@ impl From<AgentError> for OursError {
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Ours {
-    /// Starts the agent with its lane and `filter`, and waits until it shapes.
-    pub(super) fn start(lab: &Lab, program: Option<&Path>, filter: &str) -> Result<Self, OursError> {
+    /// Starts the agent with its lane and these keys of `[shape]`, and waits until it shapes.
+    pub(super) fn start(lab: &Lab, program: Option<&Path>, keys: &str) -> Result<Self, OursError> {
         let Some(program) = program.map(Path::to_owned).or_else(Agent::beside_this_program) else {
             return Err(OursError::NotRunnable(
                 "no agent; give --agent PATH, or put `pendulum` beside `pendulum-lab`".into(),
             ));
         };
         let file = lab.directory().join("shape.toml");
-        std::fs::write(&file, config(lab, filter))
+        std::fs::write(&file, config(lab, keys))
             .map_err(|source| OursError::Failed(StudyError::Write { path: file.clone(), source }))?;
         // An agent without this shaper, or on a kernel without BPF, is no reason to lose the other cases.
         let agent = Agent::configured(lab, &program, &file)
@@ -79,11 +79,11 @@ fn shape_of(state: &Value) -> Value {
     state.pointer("/links/0/shape").cloned().unwrap_or_default()
 }
 
-fn config(lab: &Lab, filter: &str) -> String {
+fn config(lab: &Lab, keys: &str) -> String {
     let spec = lab.spec();
     format!(
         "listen = \"{}\"\n\n[[link]]\nwan = \"{WAN_DEVICE}\"\nlan = [\"{LAN_DEVICE}\"]\nuplink-rate = \"{}\"\ndownlink-rate = \"{}\"\n\n\
-         [shape]\nmode = \"enforce\"\nack-filter = \"{filter}\"\n",
+         [shape]\nmode = \"enforce\"\n{keys}\n",
         Agent::ADDRESS,
         spec.uplink.rate,
         spec.downlink.rate

@@ -1,5 +1,11 @@
-//! The little HTTP that is needed: one GET on a connection of its own, answered whole or as a stream.
+//! Asks an agent, here or elsewhere: the little HTTP that is needed. One GET on a connection of its own, over TLS where the URL says so,
+//! answered whole or as a stream.
 
+mod address;
+mod trust;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Empty};
@@ -8,19 +14,45 @@ use hyper::client::conn::http1;
 use hyper::header::{ACCEPT, AUTHORIZATION, HOST, HeaderValue, USER_AGENT};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
 
-use super::address::Address;
+use crate::exit::{Exit, Failure};
+
+pub(crate) use address::Address;
+
+/// What it takes to be let in, and to believe who answers.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct Credentials {
+    /// File with the token that the agent wants (its http.token-file)
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// PEM file with the authority of the agent's certificate, or that certificate itself [default: the system's
+    /// authorities]
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+}
+
+impl Credentials {
+    /// The option that is given although nobody is asked.
+    pub(crate) fn first_given(&self) -> Option<&'static str> {
+        let given = [("--token-file", self.token_file.is_some()), ("--ca", self.ca.is_some())];
+        given.into_iter().find_map(|(option, is_given)| is_given.then_some(option))
+    }
+}
 
 /// Why there is no answer, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Trouble {
-    pub(super) reason: String,
-    pub(super) remedy: &'static str,
+pub(crate) struct Trouble {
+    pub(crate) reason: String,
+    pub(crate) remedy: &'static str,
     /// The agent is there but does not know the path.
-    pub(super) unknown_path: bool,
+    pub(crate) unknown_path: bool,
 }
 
 impl Trouble {
@@ -52,16 +84,19 @@ impl Trouble {
     }
 
     fn not_an_agent(what: impl std::fmt::Display) -> Self {
-        Self::new(format!("what answers there is no pendulum agent: {what}"), "is this the right port?")
+        let remedy = "is this the right port? If the agent has a certificate, its URL begins with https://";
+        Self::new(format!("what answers there is no pendulum agent: {what}"), remedy)
     }
 }
 
 /// Asks one agent.
 #[derive(Clone, Debug)]
-pub(super) struct Client {
+pub(crate) struct Client {
     address: Address,
     /// Shown with every request.
     token: Option<HeaderValue>,
+    /// For https.
+    tls: Option<Arc<ClientConfig>>,
 }
 
 impl Client {
@@ -70,12 +105,23 @@ impl Client {
     /// An answer above this is not one of an agent's.
     const MOST_BYTES: usize = 16 << 20;
 
-    pub(super) fn new(address: Address, token: Option<HeaderValue>) -> Self {
-        Self { address, token }
+    /// For this agent.
+    ///
+    /// # Errors
+    /// A file of the credentials cannot be used.
+    pub(crate) fn new(address: Address, credentials: &Credentials) -> Result<Self, Failure> {
+        let token = credentials.token_file.as_deref().map(read_token).transpose()?;
+        let authority = credentials.ca.as_deref();
+        let tls = address.is_https().then(|| trust::config(authority)).transpose()?;
+        if let (None, Some(file)) = (&tls, authority) {
+            let reason = format!("--ca {}: {address} is not asked over TLS", file.display());
+            return Err(Failure::new(Exit::Usage, format!("{reason}; its URL would begin with https://")));
+        }
+        Ok(Self { address, token, tls })
     }
 
     /// `GET path`, read as JSON.
-    pub(super) async fn json<T: DeserializeOwned>(&self, path: &str) -> Result<T, Trouble> {
+    pub(crate) async fn json<T: DeserializeOwned>(&self, path: &str) -> Result<T, Trouble> {
         let mut body = self.get(path, "application/json").await?;
         let mut bytes = Vec::new();
         while let Some(part) = body.next().await? {
@@ -88,7 +134,7 @@ impl Client {
     }
 
     /// `GET path`, an answer that does not end.
-    pub(super) async fn stream(&self, path: &str) -> Result<Body, Trouble> {
+    pub(crate) async fn stream(&self, path: &str) -> Result<Body, Trouble> {
         self.get(path, "text/event-stream").await
     }
 
@@ -96,7 +142,7 @@ impl Client {
         let mut request = Request::get(self.address.target(path))
             .header(HOST, self.address.authority())
             .header(ACCEPT, accept)
-            .header(USER_AGENT, concat!("pendulum-top/", env!("CARGO_PKG_VERSION")))
+            .header(USER_AGENT, concat!("pendulum/", env!("CARGO_PKG_VERSION")))
             .body(Empty::<Bytes>::new())
             .map_err(|error| Trouble::new(format!("{path} cannot be asked for: {error}"), "check the URL"))?;
         if let Some(token) = &self.token {
@@ -129,14 +175,41 @@ impl Client {
     async fn send(&self, request: Request<Empty<Bytes>>) -> Result<Response<Incoming>, Trouble> {
         let target = (self.address.host(), self.address.port());
         let stream = TcpStream::connect(target).await.map_err(|error| Trouble::unreachable(&error))?;
-        let (mut sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| Trouble::broken(&error))?;
-        // Ends with the answer; its error is that of the answer.
-        tokio::spawn(connection);
-        sender.send_request(request).await.map_err(|error| {
-            if error.is_parse() { Trouble::not_an_agent(error) } else { Trouble::broken(&error) }
-        })
+        let Some(tls) = &self.tls else { return exchange(stream, request).await };
+        let name = ServerName::try_from(self.address.host().to_owned())
+            .map_err(|error| Trouble::new(format!("the host of the URL: {error}"), "check the URL"))?;
+        let stream = TlsConnector::from(Arc::clone(tls)).connect(name, stream).await;
+        exchange(stream.map_err(|error| trust::trouble(&error))?, request).await
     }
+}
+
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    request: Request<Empty<Bytes>>,
+) -> Result<Response<Incoming>, Trouble> {
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(|error| Trouble::broken(&error))?;
+    // Ends with the answer; its error is that of the answer.
+    tokio::spawn(connection);
+    sender.send_request(request).await.map_err(|error| {
+        if error.is_parse() { Trouble::not_an_agent(error) } else { Trouble::broken(&error) }
+    })
+}
+
+/// The header that shows the token.
+fn read_token(file: &Path) -> Result<HeaderValue, Failure> {
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        Failure::new(Exit::NoInput, format!("--token-file {}: {error}; name a readable file", file.display()))
+    })?;
+    let mut header = HeaderValue::try_from(format!("Bearer {}", text.trim())).map_err(|_| {
+        let file = file.display();
+        Failure::new(
+            Exit::Data,
+            format!("--token-file {file}: holds no token: one line of visible ASCII characters"),
+        )
+    })?;
+    header.set_sensitive(true);
+    Ok(header)
 }
 
 /// An agent's own words on why it does not answer as asked (docs/api.md).
@@ -148,13 +221,13 @@ fn refusal(body: &[u8]) -> Option<String> {
 
 /// An answer on its way.
 #[derive(Debug)]
-pub(super) struct Body {
+pub(crate) struct Body {
     body: Incoming,
 }
 
 impl Body {
     /// Its next part, or none at the end.
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Trouble> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Trouble> {
         loop {
             let frame = timeout(Client::PATIENCE, self.body.frame()).await.map_err(|_| Trouble::silent())?;
             match frame {

@@ -7,7 +7,8 @@ use hyper::Uri;
 
 /// Scheme, host and port of an agent, and a path in front of its own where it stands behind a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Address {
+pub(crate) struct Address {
+    is_https: bool,
     host: String,
     port: u16,
     /// Without a slash at its end.
@@ -17,7 +18,7 @@ pub(super) struct Address {
 /// What is wrong with a URL and what it has to look like.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}; an agent's URL looks like http://gateway:9924")]
-pub(super) struct AddressError {
+pub(crate) struct AddressError {
     reason: String,
 }
 
@@ -25,34 +26,40 @@ impl Address {
     /// The agent's own port.
     const PORT: u16 = 9924;
 
+    /// Whether it is asked over TLS.
+    pub(crate) fn is_https(&self) -> bool {
+        self.is_https
+    }
+
     /// For connecting; IPv6 addresses without brackets.
-    pub(super) fn host(&self) -> &str {
+    pub(crate) fn host(&self) -> &str {
         self.host.trim_start_matches('[').trim_end_matches(']')
     }
 
-    pub(super) fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
     /// As the header `Host` has it.
-    pub(super) fn authority(&self) -> String {
+    pub(crate) fn authority(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
 
     /// What is asked for on the connection.
-    pub(super) fn target(&self, path: &str) -> String {
+    pub(crate) fn target(&self, path: &str) -> String {
         format!("{}{path}", self.prefix)
     }
 
     /// The whole URL of a path.
-    pub(super) fn with(&self, path: &str) -> String {
+    pub(crate) fn with(&self, path: &str) -> String {
         format!("{self}{path}")
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "http://{}:{}{}", self.host, self.port, self.prefix)
+        let scheme = if self.is_https { "https" } else { "http" };
+        write!(formatter, "{scheme}://{}:{}{}", self.host, self.port, self.prefix)
     }
 }
 
@@ -63,15 +70,11 @@ impl FromStr for Address {
         let wrong = |reason: &str| AddressError { reason: reason.to_owned() };
         let with_scheme = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
         let uri: Uri = with_scheme.parse().map_err(|error| wrong(&format!("{error}")))?;
-        match uri.scheme_str() {
-            Some("http") => {}
-            Some("https") => {
-                return Err(wrong(
-                    "https is not spoken here: reach the agent through `ssh -L 9924:127.0.0.1:9924 GATEWAY` instead",
-                ));
-            }
-            _ => return Err(wrong("the scheme is not http")),
-        }
+        let is_https = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => return Err(wrong("the scheme is neither http nor https")),
+        };
         let authority = uri.authority().ok_or_else(|| wrong("there is no host in it"))?;
         if authority.as_str().contains('@') {
             return Err(wrong("a user name or password is not understood"));
@@ -90,7 +93,7 @@ impl FromStr for Address {
             return Err(wrong("a query (?…) has no place in it"));
         }
         let prefix = uri.path().trim_end_matches('/').to_owned();
-        Ok(Self { host: authority.host().to_owned(), port, prefix })
+        Ok(Self { is_https, host: authority.host().to_owned(), port, prefix })
     }
 }
 
@@ -106,6 +109,7 @@ mod tests {
             ("gateway:80/", "http://gateway:80"),
             ("http://[2001:db8::1]:9924/", "http://[2001:db8::1]:9924"),
             ("http://proxy:80/gateways/one/", "http://proxy:80/gateways/one"),
+            ("https://gateway.example", "https://gateway.example:9924"),
         ] {
             let address: Address = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(address.to_string(), url);
@@ -117,7 +121,6 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         for (text, reason) in [
-            ("https://gateway", "https"),
             ("ftp://gateway", "scheme"),
             ("http://gateway:99999", "port"),
             ("http://gateway:", "port"),

@@ -1,0 +1,219 @@
+//! What lane and filter cost on the shaped path: nanoseconds over the same shaper (ifb, htb, redirection) without them.
+//!
+//! Twice: each pass alone by TEST_RUN, and all programs together on real traffic by the kernel's BPF run-time
+//! statistics, which count their own two clock reads in.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use aya::programs::SchedClassifier;
+use aya::sys::{Stats, enable_stats};
+use pendulum::bpf::abi::{self, pendulum_shape_control};
+use pendulum::bpf::{self, ShapePrograms};
+use pendulum_lab::agent::Agent;
+use pendulum_lab::shaper::Shaper;
+use pendulum_lab::topology::WAN_DEVICE;
+use pendulum_lab::traffic::{Transfer, TransferSpec};
+use pendulum_lab::{Lab, LinkSpec};
+use pendulum_model::rate::BufferSize;
+use pendulum_model::segment::Direction;
+use serde::Serialize;
+
+use crate::craft::{self, LinkLayer};
+use crate::path::totals;
+use crate::test_run;
+
+/// The aim of issue 5.
+const AIM_NS: f64 = 400.0;
+const ROUNDS: u32 = 3;
+/// The shaping device of TEST_RUN, which takes only devices that are there.
+const LOOPBACK: u32 = 1;
+
+#[derive(Serialize)]
+pub(crate) struct Report {
+    /// Nanoseconds of a classifier that does nothing.
+    empty_ns: u32,
+    passes: Vec<Pass>,
+    traffic: Vec<Traffic>,
+}
+
+#[derive(Serialize)]
+struct Pass {
+    what: &'static str,
+    ns: u32,
+}
+
+#[derive(Serialize)]
+struct Traffic {
+    filter: &'static str,
+    /// Runs of `pendulum_shape`: two for each packet that is not withheld or dropped.
+    runs: u64,
+    run_ns: f64,
+    /// Runs at the enqueue, and their time; every packet of the machine that enters a queue causes one.
+    enqueues: u64,
+    enqueue_ns: f64,
+}
+
+impl Traffic {
+    /// Both passes, and the enqueue between them.
+    fn packet_ns(&self) -> f64 {
+        2.0 * self.run_ns + self.enqueue_ns
+    }
+}
+
+/// Measure.
+pub(crate) fn run(agent: &Path, repeat: u32, seconds: u64) -> Result<Report> {
+    let (empty_ns, passes) = passes(repeat)?;
+    let mut traffic = Vec::new();
+    for filter in ["off", "static", "delayed", "per-connection"] {
+        traffic.push(on_traffic(agent, filter, seconds)?);
+    }
+    Ok(Report { empty_ns, passes, traffic })
+}
+
+fn control(filter: u32) -> pendulum_shape_control {
+    pendulum_shape_control {
+        channel_bytes_per_s: 1_000_000,
+        window_ns: 100_000_000,
+        carrier_ns: 1_000_000_000,
+        idle_ns: 10_000_000_000,
+        mode: abi::PENDULUM_SHAPE_ENFORCE,
+        filter,
+        delta: 1,
+        stretch: 32,
+        upper_permille: 900,
+        lower_permille: 700,
+        uplink_ifindex: LOOPBACK,
+        // The kernel drops the packet of each run: no queue's drop.
+        queue_ifindex: 0,
+        lane_priority: 0x7e0d_0010,
+        sparse_priority: 0x7e0d_0030,
+        sparse_bytes: 6_056,
+        sparse_idle_ns: 10_000_000_000,
+        ..pendulum_shape_control::default()
+    }
+}
+
+/// `struct __sk_buff` of <linux/bpf.h>: the device it came in by, and its time, which is the program's clock here.
+fn context(ingress_ifindex: u32) -> [u8; 192] {
+    let mut context = [0; 192];
+    context[36..40].copy_from_slice(&ingress_ifindex.to_ne_bytes());
+    context[152..160].copy_from_slice(&1_000_000_000_u64.to_ne_bytes());
+    context
+}
+
+fn passes(repeat: u32) -> Result<(u32, Vec<Pass>)> {
+    let mut programs = ShapePrograms::load_for(bpf::LinkLayer::Ethernet, false, true)?;
+    let empty = test_run::empty_classifier()?;
+    let packet =
+        |payload| craft::up().seq(1000).ack(1).ts(5, 5).payload(payload).build(LinkLayer::Ethernet).bytes;
+    let (data, ack) = (packet(1448), packet(0));
+    let sack = craft::up().seq(1000).ack(1).ts(5, 5).sack(&[(2000, 3000)]).build(LinkLayer::Ethernet).bytes;
+    let (first, second) = (context(0), context(LOOPBACK));
+    // A packet that comes again and again is a duplicate ACK: it gets all but the last of the filter's questions.
+    let cases: [(&'static str, u32, &[u8], &[u8]); 5] = [
+        ("data, first pass", abi::PENDULUM_FILTER_STATIC, &data, &first),
+        ("ACK, first pass, filter off", abi::PENDULUM_FILTER_OFF, &ack, &first),
+        ("ACK, first pass, filter", abi::PENDULUM_FILTER_STATIC, &ack, &first),
+        ("ACK with SACK, first pass, filter", abi::PENDULUM_FILTER_STATIC, &sack, &first),
+        ("second pass, not to be rewritten", abi::PENDULUM_FILTER_STATIC, &ack, &second),
+    ];
+    let mut empty_ns = u32::MAX;
+    let mut passes: Vec<Pass> = cases.iter().map(|case| Pass { what: case.0, ns: u32::MAX }).collect();
+    for _ in 0..ROUNDS {
+        empty_ns = empty_ns.min(test_run::nanoseconds_in(empty.as_fd(), &data, &first, repeat)?);
+        for (pass, (_, filter, bytes, context)) in passes.iter_mut().zip(&cases) {
+            programs.control(control(*filter))?;
+            let program: &mut SchedClassifier = programs
+                .object_mut()
+                .program_mut("pendulum_shape")
+                .context("the program is there")?
+                .try_into()?;
+            let ns = test_run::nanoseconds_in(program.fd()?.as_fd(), bytes, context, repeat)?;
+            pass.ns = pass.ns.min(ns);
+        }
+    }
+    Ok((empty_ns, passes))
+}
+
+/// An upload and a download through an agent that enforces.
+fn on_traffic(agent: &Path, filter: &'static str, seconds: u64) -> Result<Traffic> {
+    let shaper = |rate: &str, bytes| -> Result<Shaper> {
+        let rate = rate.parse().map_err(|error| anyhow::anyhow!("{rate}: {error}"))?;
+        Ok(Shaper { rate, buffer: BufferSize::Bytes(bytes) })
+    };
+    let spec =
+        LinkSpec { downlink: shaper("50mbit", 250_000)?, uplink: shaper("5mbit", 50_000)?, ..LinkSpec::FIG1 };
+    let lab = Lab::start(spec)?;
+    let directory = tempfile::tempdir()?;
+    let file = directory.path().join("pendulum.toml");
+    let config = format!(
+        "listen = \"{}\"\n[[link]]\nwan = \"{WAN_DEVICE}\"\nuplink-rate = \"5mbit\"\ndownlink-rate = \"50mbit\"\n\
+         [shape]\nmode = \"enforce\"\nack-filter = \"{filter}\"\n",
+        Agent::ADDRESS
+    );
+    std::fs::write(&file, config)?;
+    // Agents of others may run on this machine.
+    let others: BTreeSet<u32> = totals().unwrap_or_default().into_iter().map(|row| row.0).collect();
+    let _statistics = enable_stats(Stats::RunTime).context("switching BPF statistics on")?;
+    let running = Agent::configured(&lab, agent, &file)?;
+    let before = totals()?;
+    let time = Duration::from_secs(seconds);
+    let start = |direction| Transfer::start(&lab, TransferSpec::new(direction, time));
+    for transfer in [start(Direction::Up)?, start(Direction::Down)?] {
+        transfer.finish(time + Duration::from_secs(30))?;
+    }
+    let after = totals()?;
+    running.stop()?;
+    lab.stop()?;
+    let spent = |program: &str| {
+        let row = after.iter().filter(|row| row.1 == program && !others.contains(&row.0)).find_map(|row| {
+            let old = before.iter().find(|old| old.0 == row.0)?;
+            Some((row.2 - old.2, (row.3 - old.3).as_nanos() as f64))
+        });
+        row.unwrap_or_default()
+    };
+    // Names in the kernel have at most 15 letters.
+    let ((runs, time), (enqueues, enqueue_time)) = (spent("pendulum_shape"), spent("pendulum_ack_en"));
+    ensure!(runs > 1_000 && enqueues > 0, "too little traffic was shaped: {runs} runs, {enqueues} enqueues");
+    Ok(Traffic {
+        filter,
+        runs,
+        run_ns: time / runs as f64,
+        enqueues,
+        enqueue_ns: enqueue_time / enqueues as f64,
+    })
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { empty_ns, passes, traffic } = self;
+        writeln!(f, "Shaped path: ns of each pass by TEST_RUN, over an empty classifier ({empty_ns} ns)\n")?;
+        for Pass { what, ns } in passes {
+            writeln!(f, "{what:<34}{:>+6}", i64::from(*ns) - i64::from(*empty_ns))?;
+        }
+        writeln!(
+            f,
+            "\nOn real traffic, 50 Mbit/s down and 5 Mbit/s up, by BPF run-time statistics (aim ≤ {AIM_NS} for a packet: both passes \
+             and the enqueue)\n"
+        )?;
+        writeln!(
+            f,
+            "{:<16}{:>10}{:>10}{:>10}{:>12}{:>10}",
+            "filter", "runs", "a pass", "enqueues", "an enqueue", "a packet"
+        )?;
+        for row in traffic {
+            let Traffic { filter, runs, run_ns, enqueues, enqueue_ns } = row;
+            writeln!(
+                f,
+                "{filter:<16}{runs:>10}{run_ns:>10.0}{enqueues:>10}{enqueue_ns:>12.0}{:>10.0}",
+                row.packet_ns()
+            )?;
+        }
+        Ok(())
+    }
+}
