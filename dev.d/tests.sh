@@ -21,15 +21,20 @@ all_groups() {
     printf 'package\nvm\n'
 }
 
-# shown_and_kept LOG COMMAND…
-shown_and_kept() { "${@:2}" </dev/null 2>&1 | tee "$1"; }
+# shown_and_kept LOG COMMAND…: keeps all the output, and shows what is worth reading.
+shown_and_kept() {
+    local -a progress=()
+    [ ! -t 1 ] || progress=(--progress)
+    "${@:2}" </dev/null 2>&1 | tee "$1" | python3 tests/vm/shown.py "${progress[@]}"
+}
 
 # run_recorded GROUP COMMAND…: shows the output, keeps it, and puts its counts into RECORD.
 run_recorded() {
-    local group=$1 status=0
+    local group=$1 status=0 begin=$SECONDS
     shift
     say "dev: test group '$group'"
     shown_and_kept "$LOGS/$group.log" "$@" || status=$?
+    say "dev: test group '$group' took $((SECONDS - begin)) s; all it printed: $LOGS/$group.log"
     RECORD=$(python3 tests/vm/counts.py "$LOGS/$group.log" --status "$status" --group "$group")
 }
 

@@ -5,6 +5,8 @@
     counts.py --few                          of such a line on stdin: the tests that failed, if they are worth a second run
     counts.py --again LOG --status N         such a line on stdin, with what a second run of those tests came to
     counts.py --total FILE                   the sum of such lines, for a person, and the plain line CI reads
+
+Of a log that is long and shown in part only, the end has to tell all: what failed, and with which words.
 """
 
 import argparse
@@ -18,15 +20,25 @@ RESULT = re.compile(r"test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignor
 FAILED = re.compile(r"^test (\S+)(?: - should panic)? \.\.\. FAILED$")
 IGNORED = re.compile(r"^test (\S+) \.\.\. ignored(?:, (.*))?$")
 SKIPPED = re.compile(r"(?:^|\.\.\. )SKIPPED (.+?): (.+)$")
+OUTPUT_OF = re.compile(r"^---- (\S+) stdout ----$")
+PANIC = re.compile(r"panicked at (\S+?):?$")
+ERROR = re.compile(r"^Error: ")
+NO_PANIC = re.compile(r"^(?:note: run with|stack backtrace:|thread '|failures:|$)")
+UNITTEST_OF = re.compile(r"^(?:FAIL|ERROR): (\w+) \((?:[\w.]*?\.)?(\w+)(?:\.\1)?\)$")
+UNITTEST_WHY = re.compile(r"^[\w.]*(?:Error|Exception|Expired|Exit)\b.*")
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in ")
 UNITTEST_BAD = re.compile(r"^FAILED \((.*)\)$")
 VM_SKIPPED = re.compile(r"^vm skipped: (.+)$")
 VM_REPEATED = re.compile(r"^vm repeated: (.+)$")
 VM_FAILED = re.compile(r"^vm failed: (.+)$")
+VM_WHY = re.compile(r"^vm why: (.+)$")
 VM = re.compile(r"^vm total: (\d+) passed, (\d+) failed, (\d+) skipped$")
 
 # More failures than this are no accident.
 FEW = 3
+# Of each failure's own words, no more than these are repeated at the end.
+WHY_LINES = 8
+WHY_COLUMNS = 300
 
 
 @dataclass
@@ -40,6 +52,8 @@ class Counts:
     failures: list = field(default_factory=list)
     skips: list = field(default_factory=list)
     repeated: list = field(default_factory=list)
+    # What a test said when it failed, by its name: a few lines.
+    why: dict = field(default_factory=dict)
 
     def fail(self, what):
         self.failed += 1
@@ -54,20 +68,58 @@ class Counts:
         """Takes over what a second run, with the failed tests in it, came to. What failed twice has failed."""
         if second.failed == 0 and second.passed < self.failed:
             second.fail("the second run ran fewer tests than had failed")
+        self.why = {**self.why, **second.why}
         if second.failed:
             self.repeated += [f"{name}: failed, and failed when run once more" for name in self.failures]
             return
-        self.repeated += [f"{name}: failed, and passed when run once more" for name in self.failures]
+        for name in self.failures:
+            words = "; ".join(line.strip() for line in self.why.pop(name, []))
+            self.repeated.append(f"{name}: failed, and passed when run once more{': ' + words if words else ''}")
         self.passed += self.failed
         self.failed, self.failures = 0, []
+
+
+class Words:
+    """Collects what the tests of a log said: the panics of libtest's tests, the exceptions of unittest's."""
+
+    def __init__(self):
+        self.said = {}
+        self.test = None
+        self.in_panic = False
+
+    def read(self, line):
+        if match := OUTPUT_OF.match(line):
+            self.test, self.in_panic = match[1], False
+        elif match := UNITTEST_OF.match(line):
+            self.test, self.in_panic = f"{match[2]}.{match[1]}", False
+        elif RESULT.search(line) or UNITTEST_RAN.match(line):
+            self.test, self.in_panic = None, False
+        elif self.test is None:
+            return
+        elif match := PANIC.search(line):
+            self.in_panic = True
+            self.keep(match[1])
+        elif self.in_panic and not NO_PANIC.match(line):
+            self.keep(line)
+        else:
+            self.in_panic = False
+            if ERROR.match(line) or UNITTEST_WHY.match(line):
+                self.keep(line)
+
+    def keep(self, line):
+        kept = self.said.setdefault(self.test, [])
+        if len(kept) < WHY_LINES:
+            kept.append(line[:WHY_COLUMNS])
 
 
 def count(lines, status=0, group=""):
     """Counts a log of libtest, of Python's unittest, or of the VM runner, whose command ended with `status`."""
     counts = Counts(group)
+    words = Words()
     open_runs, results = 0, 0
     runtime_skips = {}
     for line in (line.rstrip() for line in lines):
+        words.read(line)
         if RUNNING.match(line):
             open_runs += 1
         elif match := RESULT.search(line):
@@ -82,6 +134,8 @@ def count(lines, status=0, group=""):
             counts.skips.append(f"{match[1]}: {match[2] or 'marked as ignored'}")
         elif match := SKIPPED.search(line):
             runtime_skips[results, match[1]] = match[2]
+        elif match := UNITTEST_OF.match(line):
+            counts.failures.append(f"{match[2]}.{match[1]}")
         elif match := UNITTEST_RAN.match(line):
             counts.passed += int(match[1])
         elif match := UNITTEST_BAD.match(line):
@@ -94,10 +148,13 @@ def count(lines, status=0, group=""):
             counts.repeated.append(match[1])
         elif match := VM_FAILED.match(line):
             counts.failures.append(match[1])
+        elif (match := VM_WHY.match(line)) and counts.failures:
+            counts.why.setdefault(counts.failures[-1], []).append(match[1])
         elif match := VM.match(line):
             counts.passed, counts.failed, counts.skipped = (int(match[n]) for n in (1, 2, 3))
             open_runs = 0
             runtime_skips = {}
+    counts.why |= {name: said for name, said in words.said.items() if name in counts.failures}
     # A test that skips itself returns, so its runner has counted it as passed.
     counts.passed -= len(runtime_skips)
     counts.skipped += len(runtime_skips)
@@ -115,6 +172,8 @@ def total(records):
         for record in records:
             for what in record[key]:
                 print(f"{word}: {record['group']}: {what}")
+                for line in record["why"].get(what, []):
+                    print(f"    {line}")
     passed, failed, skipped = (sum(r[k] for r in records) for k in ("passed", "failed", "skipped"))
     if passed + failed == 0:
         failed = 1

@@ -203,6 +203,8 @@ def report(cells):
             print(f"vm repeated: {cell.kernel} {cell.suite}: {what}")
         for what in cell.counts.failures:
             print(f"vm failed: {cell.kernel} {cell.suite}: {what}")
+            for line in cell.counts.why.get(what, []):
+                print(f"vm why: {line}")
     passed, failed, skipped = (sum(getattr(c.counts, k) for c in cells) for k in ("passed", "failed", "skipped"))
     print(f"vm total: {passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
