@@ -44,8 +44,8 @@ run_logged() {
     printf '%s\n' "$RECORD" >>"$LOGS/counts"
 }
 
-# run_live GROUP COMMAND…: run_logged for tests with real packets, of which several run at once on few processors. What TCP does there
-# depends on who gets the processor: up to three that fail are run once more, alone. The count names them, and what fails twice has failed.
+# run_live GROUP COMMAND…: run_logged for tests with real packets, processes or timers, of which several run at once on few processors.
+# What happens there depends on who gets the processor: up to three that fail are run once more, alone. The count names them, and what fails twice has failed.
 run_live() {
     local again="$LOGS/$1.again.log" status=0
     local -a failed=()
@@ -65,7 +65,7 @@ run_group() {
     local -a targets=()
     case "$group" in
     unit)
-        run_logged unit cargo test --workspace --lib --bins --locked --no-fail-fast "$@"
+        run_live unit cargo test --workspace --lib --bins --locked --no-fail-fast "$@"
         run_logged doc cargo test --workspace --doc --locked --no-fail-fast "$@"
         ;;
     scripts)

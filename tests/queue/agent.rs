@@ -21,7 +21,7 @@ fn metrics_and_api_tell_of_the_queue() {
         let agent = gateway.spawn(command, "agent").expect("the agent starts");
         wait_for(rig);
         let drops_before = rig.root().drops;
-        let transfers = rig.two_way(2);
+        let transfers = rig.two_way(4);
         let mut highest = 0.0f64;
         let mut ack_bytes = 0.0f64;
         let mut highest_down = 0.0f64;

@@ -132,12 +132,19 @@ impl Rig {
         panic!("the queue does not run empty: {:?}", self.root());
     }
 
-    /// The qdisc's own figures and ours, if nothing happened while both were read.
+    /// The qdisc's own figures and ours, if nothing happened while both were read. Several readings in a row, with nothing but the
+    /// kernel's answer between: to go into the gateway takes a slow machine longer than the queue holds still.
     pub(crate) fn both(&self) -> Option<(Qdisc, pendulum_queue)> {
-        let before = self.state();
-        let root = self.root();
-        let after = self.state();
-        (before.last_ns == after.last_ns && before.drops == after.drops).then_some((root, after))
+        const READINGS: u32 = 5;
+        let (queues, ifindex) = (&self.queues, self.ifindex);
+        let read = || {
+            let before = queues.state(Direction::Up);
+            let tree = QdiscTree::read(ifindex).expect("netlink answers");
+            let after = queues.state(Direction::Up);
+            let held_still = before.last_ns == after.last_ns && before.drops == after.drops;
+            held_still.then(|| (tree.root().expect("a root qdisc").clone(), after))
+        };
+        self.lab.gateway().inside(|| (0..READINGS).find_map(|_| read())).expect("inside")
     }
 
     /// The same, after as many attempts as it takes.

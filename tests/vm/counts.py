@@ -21,9 +21,10 @@ FAILED = re.compile(r"^test (\S+)(?: - should panic)? \.\.\. FAILED$")
 IGNORED = re.compile(r"^test (\S+) \.\.\. ignored(?:, (.*))?$")
 SKIPPED = re.compile(r"(?:^|\.\.\. )SKIPPED (.+?): (.+)$")
 OUTPUT_OF = re.compile(r"^---- (\S+) stdout ----$")
-PANIC = re.compile(r"panicked at (\S+?):?$")
+PANIC = re.compile(r"^(?:.*\s)?thread '([^']+)'(?: \(\d+\))? panicked at (\S+?):?$")
+LISTED = re.compile(r"^    (\S+)$")
 ERROR = re.compile(r"^Error: ")
-NO_PANIC = re.compile(r"^(?:note: run with|stack backtrace:|thread '|failures:|$)")
+NO_PANIC = re.compile(r"^(?:note: run with|stack backtrace:|thread '|failures:|FAILED$|$)")
 UNITTEST_OF = re.compile(r"^(?:FAIL|ERROR): (\w+) \((?:[\w.]*?\.)?(\w+)(?:\.\1)?\)$")
 UNITTEST_WHY = re.compile(r"^[\w.]*(?:Error|Exception|Expired|Exit)\b.*")
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in ")
@@ -84,42 +85,70 @@ class Words:
 
     def __init__(self):
         self.said = {}
-        self.test = None
-        self.in_panic = False
+        self.test = None  # under whose heading the line stands
+        self.panics = None  # whose panic it belongs to
 
     def read(self, line):
         if match := OUTPUT_OF.match(line):
-            self.test, self.in_panic = match[1], False
+            self.test, self.panics = match[1], None
         elif match := UNITTEST_OF.match(line):
-            self.test, self.in_panic = f"{match[2]}.{match[1]}", False
+            self.test, self.panics = f"{match[2]}.{match[1]}", None
         elif RESULT.search(line) or UNITTEST_RAN.match(line):
-            self.test, self.in_panic = None, False
-        elif self.test is None:
-            return
-        elif match := PANIC.search(line):
-            self.in_panic = True
-            self.keep(match[1])
-        elif self.in_panic and not NO_PANIC.match(line):
-            self.keep(line)
+            self.test, self.panics = None, None
+        elif match := PANIC.match(line):
+            # What is not captured has no heading; there the thread has the test's name.
+            self.panics = self.test or match[1]
+            self.keep(self.panics, match[2])
+        elif self.panics and not NO_PANIC.match(line):
+            self.keep(self.panics, line)
         else:
-            self.in_panic = False
-            if ERROR.match(line) or UNITTEST_WHY.match(line):
-                self.keep(line)
+            self.panics = None
+            if self.test and (ERROR.match(line) or UNITTEST_WHY.match(line)):
+                self.keep(self.test, line)
 
-    def keep(self, line):
-        kept = self.said.setdefault(self.test, [])
+    def keep(self, test, line):
+        kept = self.said.setdefault(test, [])
         if len(kept) < WHY_LINES:
             kept.append(line[:WHY_COLUMNS])
+
+
+class Names:
+    """Collects the names of the tests that failed in one run of libtest: from their own lines, and from the list at the end, since what
+    is not captured may stand between a test's name and its FAILED."""
+
+    def __init__(self):
+        self.names = []
+        self.in_list = False
+
+    def read(self, line):
+        if match := FAILED.match(line):
+            self.add(match[1])
+        elif line == "failures:":
+            self.in_list = True
+        elif self.in_list and (match := LISTED.match(line)):
+            self.add(match[1])
+        elif line:
+            self.in_list = False
+
+    def add(self, name):
+        if name not in self.names:
+            self.names.append(name)
+
+    def take(self):
+        """Those of the run that has ended."""
+        names, self.names = self.names, []
+        return names
 
 
 def count(lines, status=0, group=""):
     """Counts a log of libtest, of Python's unittest, or of the VM runner, whose command ended with `status`."""
     counts = Counts(group)
-    words = Words()
+    words, names = Words(), Names()
     open_runs, results = 0, 0
     runtime_skips = {}
     for line in (line.rstrip() for line in lines):
         words.read(line)
+        names.read(line)
         if RUNNING.match(line):
             open_runs += 1
         elif match := RESULT.search(line):
@@ -128,8 +157,7 @@ def count(lines, status=0, group=""):
             counts.passed += int(match[1])
             counts.failed += int(match[2])
             counts.skipped += int(match[3])
-        elif match := FAILED.match(line):
-            counts.failures.append(match[1])
+            counts.failures += names.take()
         elif match := IGNORED.match(line):
             counts.skips.append(f"{match[1]}: {match[2] or 'marked as ignored'}")
         elif match := SKIPPED.search(line):
@@ -154,6 +182,7 @@ def count(lines, status=0, group=""):
             counts.passed, counts.failed, counts.skipped = (int(match[n]) for n in (1, 2, 3))
             open_runs = 0
             runtime_skips = {}
+    counts.failures += names.take()
     counts.why |= {name: said for name, said in words.said.items() if name in counts.failures}
     # A test that skips itself returns, so its runner has counted it as passed.
     counts.passed -= len(runtime_skips)

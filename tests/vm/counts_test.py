@@ -40,6 +40,14 @@ class Libtest(unittest.TestCase):
         c = counted(LIBTEST.replace("test result", output), status=101)
         self.assertEqual(c.why, {"segment::c": ["src/lib.rs:5:9", "assertion failed: 0.4 of the rate", "  left: 1"]})
 
+    def test_a_test_whose_output_is_not_captured_is_named_too(self):
+        said = "thread 'm::b' (715) panicked at src/b.rs:7:9:\ntbf: no comparison\nnote: run with `RUST_BACKTRACE=1`\nFAILED\n"
+        listed = "\nfailures:\n\nfailures:\n    m::b\n\n"
+        result = "test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out\n"
+        c = counted(f"running 2 tests\ntest m::a ... ok\ntest m::b ... tbf: 7 left\n\n{said}{listed}{result}", status=101)
+        self.assertEqual((numbers(c), c.failures, c.few_failures()), ((1, 1, 0), ["m::b"], ["m::b"]))
+        self.assertEqual(c.why, {"m::b": ["src/b.rs:7:9", "tbf: no comparison"]})
+
     def test_what_a_test_returned_is_kept(self):
         c = counted(LIBTEST.replace("test result", "failures:\n---- segment::c stdout ----\nError: no such device\n\ntest result"), status=101)
         self.assertEqual(c.why, {"segment::c": ["Error: no such device"]})

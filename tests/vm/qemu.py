@@ -41,7 +41,7 @@ class Outcome:
         return CODE_PATCHING in self.problem or (self.boot_s is None and "Kernel panic" in self.problem)
 
 
-def command(image, initramfs, log, console, virtual_time):
+def command(image, initramfs, log, console, virtual_time, processors):
     """QEMU's command line. Software emulation: it needs nothing from the host, and boots in seconds.
 
     With `virtual_time` the guest's clock counts its own instructions, two nanoseconds each, and idle time is skipped.
@@ -50,7 +50,7 @@ def command(image, initramfs, log, console, virtual_time):
     for its second one.
     """
     clock = ["-icount", "shift=1,sleep=off"] if virtual_time else []
-    processors = 1 if virtual_time else PROCESSORS
+    processors = 1 if virtual_time else processors
     return [
         "qemu-system-x86_64", "-machine", "q35,accel=tcg", "-cpu", "max", "-smp", str(processors), "-m", str(MEMORY_MIB),
         "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-nic", "none", "-monitor", "none",
@@ -60,13 +60,13 @@ def command(image, initramfs, log, console, virtual_time):
     ]  # fmt: skip
 
 
-def boot(image, initramfs, log, console, limit_s, virtual_time=False):
+def boot(image, initramfs, log, console, limit_s, virtual_time=False, processors=PROCESSORS):
     """Runs a guest to its end or to the time limit. Its output is in the files `log` and `console`."""
     for path in (log, console):
         path.write_bytes(b"")
     begin = time.monotonic()
     boot_s = None
-    arguments = command(image, initramfs, log, console, virtual_time)
+    arguments = command(image, initramfs, log, console, virtual_time, processors)
     with subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as qemu:
         try:
             while qemu.poll() is None and time.monotonic() - begin < limit_s and not STOP.is_set():
