@@ -57,6 +57,7 @@ static __always_inline void start_state(struct pendulum_ack_state *state, const 
 	state->ack = p->ack;
 	state->layout = p->layout;
 	state->sack_blocks = p->sack_blocks;
+	state->newest_blocks = 0;
 }
 
 /* What the method says once all else allows it. */
@@ -96,6 +97,37 @@ static __always_inline bool has_older_timestamps(const struct pendulum_ack_state
 	       ((__s32)(p->tsval - state->tsval) < 0 || (__s32)(p->tsecr - state->tsecr) < 0);
 }
 
+/*
+ * What fills the lane cannot be merged, and pushes the oldest out: the carriers, which hold the newest
+ * numbers. As long as any of what stood there then may still stand there, ACKs are better off one by one.
+ */
+static __always_inline bool overflows(const struct pendulum_channel *uplink,
+				      const struct pendulum_shape_control *control, __u64 now)
+{
+	return uplink->overflow_ns && elapsed_ns(now, uplink->overflow_ns) < control->carrier_ns;
+}
+
+static __always_inline void note_overflow(__u64 now)
+{
+	struct pendulum_channel *uplink = the_channel();
+
+	if (uplink)
+		uplink->overflow_ns = now;
+}
+
+/*
+ * The carrier can be made into this ACK: built alike, but for SACK blocks, which may become more or fewer.
+ * Not on a carrier without any option: of the least size of Ethernet, it may end in padding.
+ */
+static __always_inline bool fits_carrier(const struct pendulum_ack_state *state, const struct ack_packet *p,
+					 const struct pendulum_shape_control *control)
+{
+	if (state->sack_blocks == p->sack_blocks)
+		return state->layout == p->layout;
+	return control->merge_sack && state->layout > TCP_WORDS_PLAIN &&
+	       state->layout - sack_words(state->sack_blocks) == p->layout - sack_words(p->sack_blocks);
+}
+
 /* Why the ACK must pass, or NO_OBSTACLE. The order is that of docs/shaping.md. */
 static __always_inline __u32 judge(const struct pendulum_ack_state *state, const struct ack_packet *p,
 				   const struct pendulum_shape_control *control,
@@ -115,9 +147,9 @@ static __always_inline __u32 judge(const struct pendulum_ack_state *state, const
 		return PENDULUM_ACK_PASSED_STALE;
 	if (!(state->flags & PENDULUM_ACK_PLAIN))
 		return PENDULUM_ACK_PASSED_CARRIER;
-	if (state->layout != p->layout || state->sack_blocks != p->sack_blocks || state->tos != p->tos)
+	if (state->tos != p->tos || !fits_carrier(state, p, control))
 		return PENDULUM_ACK_PASSED_LAYOUT;
-	if (p->sack_blocks && !covers)
+	if ((p->sack_blocks || state->newest_blocks) && !covers)
 		return PENDULUM_ACK_PASSED_SACK;
 	if (has_older_timestamps(state, p))
 		return PENDULUM_ACK_PASSED_TIMESTAMP;
@@ -128,12 +160,14 @@ static __always_inline __u32 judge(const struct pendulum_ack_state *state, const
 		return PENDULUM_ACK_PASSED_SLOW_START;
 	if (state->flags & PENDULUM_ACK_PENDING && state->withheld >= control->stretch)
 		return PENDULUM_ACK_PASSED_STRETCH;
+	if (overflows(uplink, control, now))
+		return PENDULUM_ACK_PASSED_OVERFLOW;
 	return method_obstacle(state, control, uplink);
 }
 
 /*
- * SACK begins or ends, so the ACK cannot be merged with the one before it; but it says all that is pending
- * for that one. Without this nothing more would be withheld until that one has left.
+ * SACK begins on a connection without timestamps, so the ACK cannot be merged with the one before it; but it
+ * says all that is pending for that one. Without this nothing more would be withheld until that one has left.
  */
 static __always_inline bool makes_pending_needless(const struct pendulum_ack_state *state,
 						   const struct ack_packet *p, bool covers)
@@ -151,6 +185,7 @@ static __always_inline void note_newest(struct pendulum_ack_state *state, const 
 		return;
 	state->ack = p->ack;
 	__builtin_memcpy(state->sack, p->sack, sizeof(state->sack));
+	state->newest_blocks = p->sack_blocks;
 	if (p->timestamps) {
 		state->tsval = p->tsval;
 		state->tsecr = p->tsecr;
@@ -197,6 +232,7 @@ static __always_inline void note_withheld(struct pendulum_ack_state *state, cons
 	state->pending_tsval = p->tsval;
 	state->pending_tsecr = p->tsecr;
 	__builtin_memcpy(state->pending_sack, p->sack, sizeof(state->pending_sack));
+	state->pending_blocks = p->sack_blocks;
 	state->pending_window = p->window;
 	state->withheld += 1;
 }
@@ -215,6 +251,7 @@ struct ack_content {
 	__u32 tsval;
 	__u32 tsecr;
 	__u32 sack[2 * PENDULUM_SACK_BLOCKS];
+	__u32 sack_blocks;
 	__u16 window;
 };
 
@@ -247,6 +284,7 @@ static __always_inline enum departure note_left(struct pendulum_ack_state *state
 		content->tsval = state->pending_tsval;
 		content->tsecr = state->pending_tsecr;
 		__builtin_memcpy(content->sack, state->pending_sack, sizeof(content->sack));
+		content->sack_blocks = state->pending_blocks;
 		content->window = state->pending_window;
 		return LEAVES_REWRITTEN;
 	}

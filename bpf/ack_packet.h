@@ -53,6 +53,12 @@ enum ack_kind {
 	ACK_DATA = 4, /* any other segment */
 };
 
+/* What SACK takes of the options, words. */
+static __always_inline __u32 sack_words(__u32 blocks)
+{
+	return blocks ? 1 + 2 * blocks : 0;
+}
+
 static __always_inline bool sack_within(const __u32 *block, const __u32 *other)
 {
 	return (__s32)(block[0] - other[0]) >= 0 && (__s32)(block[1] - other[1]) <= 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Whether one ACK's SACK blocks tell all that another's do: CAKE's rule (net/sched/sch_cake.c,
- * cake_tcph_sack_compare) for the same number of blocks, as hold and replace needs it.
+ * cake_tcph_sack_compare), as hold and replace needs it.
  */
 #ifndef PENDULUM_ACK_SACK_H
 #define PENDULUM_ACK_SACK_H
@@ -16,7 +16,7 @@ static __always_inline bool covers_sack(const struct ack_packet *newer,
 
 #pragma unroll
 	for (int i = 0; i < PENDULUM_SACK_BLOCKS; i++) {
-		bool covered = i >= state->sack_blocks || (__s32)(state->sack[2 * i + 1] - newer->ack) <= 0;
+		bool covered = i >= state->newest_blocks || (__s32)(state->sack[2 * i + 1] - newer->ack) <= 0;
 
 #pragma unroll
 		for (int j = 0; j < PENDULUM_SACK_BLOCKS; j++)

@@ -76,6 +76,9 @@ int BPF_PROG(pendulum_ack_drop, const struct sk_buff *skb)
 	state = is_tag(tag) ? known_state_of_tag(tag) : NULL;
 	if (state)
 		state->dropped_serial = serial;
+	/* Read without the lock: at worst one drop more or less counts. */
+	if (state && state->flags & PENDULUM_ACK_PENDING && state->pending_serial == serial)
+		note_overflow(bpf_ktime_get_ns());
 	return 0;
 }
 

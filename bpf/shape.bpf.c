@@ -9,6 +9,7 @@
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
+#include <stddef.h>
 
 #include "ack_filter.h"
 #include "ack_trace.h"
@@ -23,9 +24,6 @@
 #define TCP_CHECKSUM_AT 16
 #define TCP_TS_AT       24
 #define TCP_OPTIONS_AT  20
-/* Where SACK's first edge stands behind the options' beginning, or the timestamps' end: NOP NOP kind length.
- */
-#define SACK_EDGES_AT 4
 
 static __always_inline bool is_held(__u32 fate)
 {
@@ -169,11 +167,11 @@ static __always_inline long load_sack(struct __sk_buff *skb, __u32 at, __u32 blo
 	case 0:
 		return 0;
 	case 1:
-		return bpf_skb_load_bytes(skb, at, to, 8);
+		return bpf_skb_load_bytes(skb, at, to, 4 + 8);
 	case 2:
-		return bpf_skb_load_bytes(skb, at, to, 16);
+		return bpf_skb_load_bytes(skb, at, to, 4 + 16);
 	case PENDULUM_SACK_BLOCKS:
-		return bpf_skb_load_bytes(skb, at, to, 8 * PENDULUM_SACK_BLOCKS);
+		return bpf_skb_load_bytes(skb, at, to, 4 + 8 * PENDULUM_SACK_BLOCKS);
 	}
 	return -1;
 }
@@ -184,22 +182,45 @@ static __always_inline long store_sack(struct __sk_buff *skb, __u32 at, __u32 bl
 	case 0:
 		return 0;
 	case 1:
-		return bpf_skb_store_bytes(skb, at, from, 8, 0);
+		return bpf_skb_store_bytes(skb, at, from, 4 + 8, 0);
 	case 2:
-		return bpf_skb_store_bytes(skb, at, from, 16, 0);
+		return bpf_skb_store_bytes(skb, at, from, 4 + 16, 0);
 	case PENDULUM_SACK_BLOCKS:
-		return bpf_skb_store_bytes(skb, at, from, 8 * PENDULUM_SACK_BLOCKS, 0);
+		return bpf_skb_store_bytes(skb, at, from, 4 + 8 * PENDULUM_SACK_BLOCKS, 0);
 	}
 	return -1;
+}
+
+/* Give the ACK a TCP header of so many words, with all that tells the length, and make it writable. */
+static __always_inline long resize(struct __sk_buff *skb, const struct ack_packet *p, __u32 words)
+{
+	__u32 ip_at = config.link_layer == PENDULUM_LINK_RAW_IP ? 0 : sizeof(struct ethhdr);
+	bool v6 = p->tcp_at - ip_at == sizeof(struct ipv6hdr);
+	__u32 own = v6 ? 0 : sizeof(struct iphdr); /* IPv4's length is that of its header, too */
+	__u32 length_at =
+		ip_at + (v6 ? offsetof(struct ipv6hdr, payload_len) : offsetof(struct iphdr, tot_len));
+	__be16 before = bpf_htons(own + p->layout * 4), after = bpf_htons(own + words * 4);
+
+	if (skb->len != p->tcp_at + p->layout * 4u || bpf_skb_change_tail(skb, p->tcp_at + words * 4, 0))
+		return -1;
+	if (bpf_skb_store_bytes(skb, length_at, &after, sizeof(after), 0))
+		return -1;
+	if (!v6 &&
+	    bpf_l3_csum_replace(skb, ip_at + offsetof(struct iphdr, check), before, after, sizeof(after)))
+		return -1;
+	return bpf_l4_csum_replace(skb, p->tcp_at + TCP_CHECKSUM_AT, bpf_htons(p->layout * 4),
+				   bpf_htons(words * 4), BPF_F_PSEUDO_HDR | sizeof(__be16));
 }
 
 /* Put the newest numbers into the ACK that leaves. The checksum follows by their difference. */
 static __always_inline int rewrite(struct __sk_buff *skb, const struct ack_packet *p,
 				   const struct ack_content *content)
 {
-	__be32 before[4 + 2 * PENDULUM_SACK_BLOCKS] = {}, after[4 + 2 * PENDULUM_SACK_BLOCKS] = {};
+	/* Number; header length, flags and window; timestamps; SACK. */
+	__be32 before[5 + 2 * PENDULUM_SACK_BLOCKS] = {}, after[5 + 2 * PENDULUM_SACK_BLOCKS] = {};
+	__u32 at = p->tcp_at, sack_at = at + TCP_OPTIONS_AT, blocks = content->sack_blocks;
+	__u32 words = p->layout - sack_words(p->sack_blocks) + sack_words(blocks);
 	bool timestamps = p->timestamps;
-	__u32 at = p->tcp_at, sack_at = at + TCP_OPTIONS_AT + SACK_EDGES_AT;
 	__s64 difference;
 	__be16 window = bpf_htons(content->window);
 
@@ -213,20 +234,25 @@ static __always_inline int rewrite(struct __sk_buff *skb, const struct ack_packe
 		return -1;
 	after[0] = bpf_htonl(content->ack);
 	after[1] = before[1];
+	*(__u8 *)&after[1] = words << 4 | (*(__u8 *)&before[1] & 0xf);
 	__builtin_memcpy((__u8 *)&after[1] + 2, &window, 2);
 	if (timestamps) {
 		after[2] = bpf_htonl(content->tsval);
 		after[3] = bpf_htonl(content->tsecr);
 	}
+	if (blocks)
+		after[4] = bpf_htonl(KIND_NOP << 24 | KIND_NOP << 16 | KIND_SACK << 8 | (2 + 8 * blocks));
 #pragma unroll
-	for (int i = 0; i < 2 * PENDULUM_SACK_BLOCKS; i++)
-		if (i < 2 * p->sack_blocks)
-			after[4 + i] = bpf_htonl(content->sack[i]);
+	for (__u32 i = 0; i < 2 * PENDULUM_SACK_BLOCKS; i++)
+		if (i < 2 * blocks)
+			after[5 + i] = bpf_htonl(content->sack[i]);
 	difference = bpf_csum_diff(before, sizeof(before), after, sizeof(after), 0);
 	if (difference < 0)
 		return -1;
+	if (words != p->layout && resize(skb, p, words))
+		return -1;
 	/* The furthest first: if it can be written, so can the others. */
-	if (store_sack(skb, sack_at, p->sack_blocks, after + 4))
+	if (store_sack(skb, sack_at, blocks, after + 4))
 		return -1;
 	if (timestamps && bpf_skb_store_bytes(skb, at + TCP_TS_AT, after + 2, 8, 0))
 		return -1;

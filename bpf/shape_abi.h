@@ -47,17 +47,18 @@ enum pendulum_ack_fate {
 	PENDULUM_ACK_PASSED_FAIR = 17,       /* per-connection: within its share */
 	PENDULUM_ACK_PASSED_STRETCH = 18,    /* enough withheld in a row */
 	PENDULUM_ACK_PASSED_TABLE = 19,      /* another connection has the place in the table */
+	PENDULUM_ACK_PASSED_OVERFLOW = 20,   /* the full lane has dropped a carrier with numbers to give */
 	/* Withheld. */
-	PENDULUM_ACK_HELD = 20,
-	PENDULUM_ACK_HELD_OVERTAKEN = 21, /* it left the queue after its connection's newest had gone out in
+	PENDULUM_ACK_HELD = 21,
+	PENDULUM_ACK_HELD_OVERTAKEN = 22, /* it left the queue after its connection's newest had gone out in
 					     an older one's place */
-	PENDULUM_ACK_WOULD_HOLD = 22,     /* dry run */
+	PENDULUM_ACK_WOULD_HOLD = 23,     /* dry run */
 	/* A queued one left with the numbers of a withheld one. */
-	PENDULUM_ACK_REWRITTEN = 23,
+	PENDULUM_ACK_REWRITTEN = 24,
 	/* A withheld one's numbers were not sent, because … */
-	PENDULUM_ACK_RELEASED_SUPERSEDED = 24, /* a newer one was withheld after it */
-	PENDULUM_ACK_RELEASED_LOST = 25,       /* its carrier did not leave the queue: dropped behind us */
-	PENDULUM_ACK_FATES = 26,
+	PENDULUM_ACK_RELEASED_SUPERSEDED = 25, /* a newer one was withheld after it */
+	PENDULUM_ACK_RELEASED_LOST = 26,       /* its carrier did not leave the queue: dropped behind us */
+	PENDULUM_ACK_FATES = 27,
 };
 
 /* Set by the agent at any time. */
@@ -91,7 +92,7 @@ struct pendulum_shape_counts {
 	__u64 held_bytes;     /* link-layer bytes of what was withheld */
 	__u64 sparse_packets; /* sent into the class of connections that have sent little */
 };
-_Static_assert(sizeof(struct pendulum_shape_counts) == (26 + 3) * 8, "abi: pendulum_shape_counts");
+_Static_assert(sizeof(struct pendulum_shape_counts) == (27 + 3) * 8, "abi: pendulum_shape_counts");
 
 /* A flow's identity as in abi.h, which includes this header. */
 struct pendulum_ack_flow {
@@ -145,8 +146,10 @@ struct pendulum_ack_state {
 	__u32 flags;                          /* enum pendulum_ack_flag */
 	__u32 sack[2 * PENDULUM_SACK_BLOCKS]; /* of the newest that came: left, right, left, …; 0 beyond */
 	__u32 pending_sack[2 * PENDULUM_SACK_BLOCKS];
-	__u8 sack_blocks; /* of last_serial */
-	__u8 pad[7];
+	__u8 sack_blocks;    /* of last_serial */
+	__u8 newest_blocks;  /* in sack */
+	__u8 pending_blocks; /* in pending_sack */
+	__u8 pad[5];
 };
 _Static_assert(sizeof(struct pendulum_ack_state) == 8 + 40 + 36 + 15 * 4 + 8 + 12 * 4 + 4 + 4,
 	       "abi: pendulum_ack_state");
@@ -163,7 +166,8 @@ struct pendulum_channel {
 	__u64 epoch;  /* seconds */
 	__u32 active; /* connections with ACKs in this epoch */
 	__u32 active_before;
+	__u64 overflow_ns; /* when the full lane last dropped such a carrier; written without the lock */
 };
-_Static_assert(sizeof(struct pendulum_channel) == 40, "abi: pendulum_channel");
+_Static_assert(sizeof(struct pendulum_channel) == 48, "abi: pendulum_channel");
 
 #endif

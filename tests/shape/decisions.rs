@@ -136,9 +136,26 @@ fn sack_may_be_merged_with_sack_that_covers_it() {
         ),
         decision(one(), sack(10_000, &[(12_000, 14_000)]).window(0), "passed zero_window"),
         decision(one(), sack(10_000, &[(12_000, 14_000)]).flags(flag::ACK | flag::ECE), "passed flags"),
-        decision(one(), ack(20_000), "passed layout"),
-        decision(one(), two(), "passed layout"),
-        decision(ack(10_000), one(), "passed layout"),
+        // SACK begins, grows, shrinks, ends: the carrier becomes as long as what it stands for.
+        decision(ack(10_000), one(), "held redundant"),
+        decision(
+            ack(10_000),
+            sack(10_000, &[(20_000, 21_000), (16_000, 17_000), (12_000, 13_000)]),
+            "held redundant",
+        ),
+        decision(one(), two(), "held redundant"),
+        decision(two(), sack(17_000, &[(18_000, 19_000)]), "held redundant"),
+        decision(two(), sack(10_000, &[(12_000, 17_000)]), "held redundant"),
+        decision(one(), ack(20_000), "held redundant"),
+        decision(ack(10_000).v6(), two().v6(), "held redundant"),
+        decision(two().v6(), ack(20_000).v6(), "held redundant"),
+        decision(plain(10_000).sack(&[(12_000, 13_000)]), plain(20_000), "held redundant"),
+        // Its blocks are not all there.
+        decision(one(), ack(12_500), "passed sack"),
+        decision(two(), sack(10_000, &[(12_000, 13_000)]), "passed sack"),
+        // It might end in padding, or has other options.
+        decision(plain(10_000), plain(10_000).sack(&[(12_000, 13_000)]), "passed layout"),
+        decision(ack(10_000), plain(20_000).sack(&[(30_000, 31_000)]), "passed layout"),
     ];
     let mut filter = Filter::new(LinkLayer::Ethernet);
     filter.control.merge_sack = 1;
@@ -323,9 +340,37 @@ fn what_the_queue_has_dropped_is_no_carrier() {
     filter.drop(&dropped);
     let (next, fates) = filter.fate_of(|filter| filter.enqueue(&ethernet(&ack(30_000))));
     assert_eq!(fates, ["passed no_carrier", "released carrier_lost"]);
-    assert!(filter.arrive(&ethernet(&ack(40_000))).is_none(), "the one after it is a carrier");
-    let left = filter.depart(&next.expect("it passes"));
-    assert_eq!(left.expect("it leaves"), ethernet(&ack(40_000)).bytes);
+    let next = next.expect("it passes");
+    assert_eq!(filter.depart(&next).expect("it leaves"), next.bytes);
+
+    let carrier = filter.enqueue(&ethernet(&ack(40_000))).expect("it passes");
+    filter.now += filter.control.carrier_ns;
+    assert!(filter.arrive(&ethernet(&ack(50_000))).is_none(), "the one after it is a carrier");
+    assert_eq!(filter.depart(&carrier).expect("it leaves"), ethernet(&ack(50_000)).bytes);
+}
+
+/// A lane that overflows with what cannot be merged drops carriers, of whichever connection: nothing is withheld until
+/// what stood there has left. An ACK that is dropped without anything to give is no reason.
+#[test]
+fn a_lost_carrier_stops_the_filter_for_a_while() {
+    if !root("a_lost_carrier_stops_the_filter_for_a_while") {
+        return;
+    }
+    let mut filter = Filter::new(LinkLayer::Ethernet);
+    let other = |number: u32| ethernet(&ack(number).home_port(4_321));
+    let bare = filter.enqueue(&ethernet(&ack(10_000))).expect("it passes");
+    filter.drop(&bare);
+    let lost = filter.enqueue(&ethernet(&ack(20_000))).expect("it passes");
+    assert!(filter.arrive(&ethernet(&ack(30_000))).is_none(), "a drop with nothing to give is no reason");
+    filter.drop(&lost);
+
+    filter.now += filter.control.carrier_ns / 2;
+    filter.enqueue(&other(10_000)).expect("it passes");
+    let (_, fates) = filter.fate_of(|filter| filter.enqueue(&other(20_000)));
+    assert_eq!(fates, ["passed overflow"]);
+    filter.now += filter.control.carrier_ns / 2;
+    let (_, fates) = filter.fate_of(|filter| filter.arrive(&other(30_000)));
+    assert_eq!(fates, ["held redundant"]);
 }
 
 /// A lane that overflows drops its oldest, which may be a carrier: the filter finds out when the next one leaves.

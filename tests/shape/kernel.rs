@@ -121,9 +121,11 @@ impl Filter {
     }
 
     pub(crate) fn set_channel(&mut self, state: pendulum_channel) {
-        let map = self.programs.object_mut().map_mut("channel").expect("there");
-        let mut map: Array<&mut MapData, pendulum_channel> = map.try_into().expect("an array");
-        map.set(0, state, 0).expect("writable");
+        self.channel().set(0, state, 0).expect("writable");
+    }
+
+    fn channel(&mut self) -> Array<&mut MapData, pendulum_channel> {
+        self.programs.object_mut().map_mut("channel").expect("there").try_into().expect("an array")
     }
 
     fn states(&mut self) -> Array<&mut MapData, pendulum_ack_state> {
@@ -158,6 +160,10 @@ impl Filter {
             let mut state = self.states().get(&place, 0).expect("readable");
             state.dropped_serial = packet.cb[2];
             self.states().set(place, state, 0).expect("writable");
+            if state.flags & abi::PENDULUM_ACK_PENDING != 0 && state.pending_serial == packet.cb[2] {
+                let channel = self.channel().get(&0, 0).expect("readable");
+                self.set_channel(pendulum_channel { overflow_ns: self.now, ..channel });
+            }
         }
     }
 
@@ -183,7 +189,8 @@ impl Filter {
     }
 
     fn run(&mut self, bytes: &[u8], context: &SkBuff) -> (u32, Vec<u8>, SkBuff) {
-        let mut out = vec![0; bytes.len()];
+        // A carrier may become longer.
+        let mut out = vec![0; bytes.len() + 40];
         let mut context_out = vec![0; size_of::<SkBuff>()];
         let mut options = TestRunOptions::new();
         options.data_in = Some(bytes);
@@ -197,8 +204,10 @@ impl Filter {
             .expect("there")
             .try_into()
             .expect("a classifier");
-        let verdict = program.test_run(options).expect("the program runs").return_value;
+        let result = program.test_run(options).expect("the program runs");
+        let verdict = result.return_value;
         assert!(verdict == NEXT || verdict == DROP, "verdict {verdict}");
+        out.truncate(result.data_size_out as usize);
         (verdict, out, SkBuff::read(&context_out))
     }
 

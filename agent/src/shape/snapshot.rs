@@ -28,6 +28,7 @@ pub const FATES: [(&str, &str); abi::PENDULUM_ACK_FATES as usize] = [
     ("passed", "fair_share"),
     ("passed", "stretch"),
     ("passed", "table_full"),
+    ("passed", "overflow"),
     ("held", "redundant"),
     ("held", "overtaken"),
     ("would_hold", "redundant"),

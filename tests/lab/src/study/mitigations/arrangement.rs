@@ -31,7 +31,7 @@ pub(super) enum Qdisc {
 }
 
 /// All cases, by the names of the contract.
-pub(super) const CASES: [(&str, Arrangement); 11] = [
+pub(super) const CASES: [(&str, Arrangement); 12] = [
     ("fifo", Arrangement::Fifo),
     ("fifo-model", Arrangement::FifoModel),
     ("fq_codel", Arrangement::Kernel(Qdisc::FqCodel)),
@@ -43,6 +43,8 @@ pub(super) const CASES: [(&str, Arrangement); 11] = [
     ("lane-delayed", Arrangement::Lane("ack-filter = \"delayed\"")),
     ("lane-per-connection", Arrangement::Lane("ack-filter = \"per-connection\"")),
     ("lane-merge-sack", Arrangement::Lane("ack-filter = \"delayed\"\nmerge-sack = true")),
+    // At the rate that fq_codel and cake have here, since they are the link.
+    ("lane-full-rate", Arrangement::Lane("ack-filter = \"delayed\"\nmerge-sack = true\nrate-percent = 100")),
 ];
 
 impl Arrangement {

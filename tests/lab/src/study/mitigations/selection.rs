@@ -76,7 +76,7 @@ mod tests {
     fn nothing_named_is_everything() {
         let all = parse(&[]).unwrap();
         assert!(all.has_link("symmetric") && all.has_case("cake"));
-        assert_eq!(all.runs(), 2 * (13 + 12 + 13));
+        assert_eq!(all.runs(), 2 * (14 + 13 + 14));
     }
 
     #[test]
