@@ -3,7 +3,7 @@
 use pendulum_lab::LinkSpec;
 use pendulum_lab::topology::{IpVersion, Role, WAN_DEVICE};
 
-use crate::rig::{Rig, skipped, stop, until, value, with_rig};
+use crate::rig::{Rig, stop, until, value, with_rig};
 
 const SECONDS: u64 = 6;
 const LANE: &str = "mode = \"enforce\"\nack-filter = \"off\"";
@@ -198,39 +198,5 @@ fn the_rate_may_come_from_the_device_s_qdisc() {
         stop(agent);
         let left = rig.inventory();
         assert!(!left.contains("pdl-up"), "{left}");
-    });
-}
-
-/// A qdisc that limits without saying to what: its queue stands under an upload, and what it sends meanwhile is the rate.
-#[test]
-fn the_rate_may_be_learnt() {
-    const TEST: &str = "the_rate_may_be_learnt";
-    const RATE_BPS: f64 = 200_000.0;
-    with_rig(TEST, LinkSpec::FIG1, |rig| {
-        rig.tells_rates = false;
-        let limit = format!(
-            "tc qdisc replace dev {WAN_DEVICE} root handle 7: hfsc default 1 \
-             && tc class add dev {WAN_DEVICE} parent 7: classid 7:1 hfsc sc rate {RATE_BPS}bit ul rate {RATE_BPS}bit \
-             && tc qdisc add dev {WAN_DEVICE} parent 7:1 bfifo limit 20000"
-        );
-        if let Err(reason) = rig.gateway(&["sh", "-c", &limit]) {
-            return skipped(TEST, &format!("no hfsc in this kernel: {}", reason.replace('\n', " ")));
-        }
-        let agent = rig.agent(LANE);
-        let shape = |rig: &Rig| rig.state()["links"][0]["shape"].take();
-        assert_eq!(shape(rig)["state"], "refused");
-        std::thread::scope(|scope| {
-            let traffic = scope.spawn(|| rig.two_way(20));
-            until("a rate that was learnt", || shape(rig)["state"] == "enforcing");
-            traffic.join().expect("its thread");
-        });
-        let found = shape(rig);
-        assert_eq!(found["uplink"]["rate_source"], "learnt", "{found}");
-        // A percent of it is left free.
-        let rate = found["uplink"]["rate_bps"].as_f64().expect("a rate");
-        assert!((0.9 * RATE_BPS..=1.05 * RATE_BPS).contains(&rate), "{found}");
-        stop(agent);
-        let left = rig.inventory();
-        assert!(!left.contains("pdl-up") && left.contains("hfsc"), "{left}");
     });
 }
