@@ -21,7 +21,8 @@ fn metrics_and_api_tell_of_the_queue() {
         let agent = gateway.spawn(command, "agent").expect("the agent starts");
         wait_for(rig);
         let drops_before = rig.root().drops;
-        let transfers = rig.two_way(4);
+        // Long enough for the estimate, whose first figures a slow machine has late.
+        let transfers = rig.two_way(8);
         let mut highest = 0.0f64;
         let mut ack_bytes = 0.0f64;
         let mut highest_down = 0.0f64;
