@@ -6,16 +6,13 @@ use pendulum::bpf::abi;
 use crate::craft::{self, CraftedFrame, LinkLayer, Tcp, flag};
 use crate::kernel::{Filter, LANE, MILLISECOND, SPARSE};
 
-fn root(test: &str) -> bool {
-    let root = pendulum_lab::is_root();
-    if !root {
-        crate::rig::skipped(test, "needs root");
-    }
-    root
+/// Without options.
+fn plain(number: u32) -> Tcp {
+    craft::up().seq(1).ack(number).window(500)
 }
 
 fn ack(number: u32) -> Tcp {
-    craft::up().seq(1).ack(number).window(500).ts(number / 10, number / 20)
+    plain(number).ts(number / 10, number / 20)
 }
 
 fn ethernet(packet: &Tcp) -> CraftedFrame {
@@ -35,7 +32,6 @@ fn decision(queued: Tcp, comes: Tcp, fate: &'static str) -> Decision {
 
 fn decisions() -> Vec<Decision> {
     let first = || ack(10_000);
-    let plain = |number: u32| craft::up().seq(1).ack(number).window(500);
     let option = |bytes: &[u8]| plain(20_000).ts(2_000, 1_000).options(bytes);
     vec![
         decision(first(), ack(20_000), "held redundant"),
@@ -75,10 +71,8 @@ const MD5: [u8; 20] = [1, 1, 19, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 
 #[test]
 fn each_decision_and_its_reason() {
-    if !root("each_decision_and_its_reason") {
-        return;
-    }
-    assert_decided(&mut Filter::new(LinkLayer::Ethernet), &decisions());
+    let Some(mut filter) = Filter::for_test("each_decision_and_its_reason") else { return };
+    assert_decided(&mut filter, &decisions());
 }
 
 /// Each ACK has its fate; what was withheld is what its carrier leaves with.
@@ -101,13 +95,10 @@ fn assert_decided(filter: &mut Filter, decisions: &[Decision]) {
 /// With `merge-sack`: what the queued one has to say must be in what comes.
 #[test]
 fn sack_may_be_merged_with_sack_that_covers_it() {
-    if !root("sack_may_be_merged_with_sack_that_covers_it") {
-        return;
-    }
+    let Some(mut filter) = Filter::for_test("sack_may_be_merged_with_sack_that_covers_it") else { return };
     let sack = |number: u32, blocks: &[(u32, u32)]| ack(number).sack(blocks);
     let one = || sack(10_000, &[(12_000, 13_000)]);
     let two = || sack(10_000, &[(16_000, 17_000), (12_000, 13_000)]);
-    let plain = |number: u32| craft::up().seq(1).ack(number).window(500);
     let table = [
         decision(one(), sack(10_000, &[(12_000, 14_000)]), "held redundant"),
         decision(one(), sack(11_000, &[(12_000, 13_000)]), "held redundant"),
@@ -157,7 +148,6 @@ fn sack_may_be_merged_with_sack_that_covers_it() {
         decision(plain(10_000), plain(10_000).sack(&[(12_000, 13_000)]), "passed layout"),
         decision(ack(10_000), plain(20_000).sack(&[(30_000, 31_000)]), "passed layout"),
     ];
-    let mut filter = Filter::new(LinkLayer::Ethernet);
     filter.control.merge_sack = 1;
     filter.tell();
     assert_decided(&mut filter, &table);
@@ -166,10 +156,7 @@ fn sack_may_be_merged_with_sack_that_covers_it() {
 /// What is no pure ACK is no business of the lane: it goes among the data, or into the class of short connections.
 #[test]
 fn everything_else_passes_untouched() {
-    if !root("everything_else_passes_untouched") {
-        return;
-    }
-    let mut filter = Filter::new(LinkLayer::Ethernet);
+    let Some(mut filter) = Filter::for_test("everything_else_passes_untouched") else { return };
     let data = |packet: Tcp| (packet, 6);
     let sparse = |packet: Tcp| (packet, SPARSE);
     for (packet, class) in [
@@ -202,10 +189,7 @@ fn everything_else_passes_untouched() {
 /// Once long, a connection stays among the data, small packets too: those in front must not be overtaken.
 #[test]
 fn a_connection_is_sparse_until_it_has_sent_much() {
-    if !root("a_connection_is_sparse_until_it_has_sent_much") {
-        return;
-    }
-    let mut filter = Filter::new(LinkLayer::Ethernet);
+    let Some(mut filter) = Filter::for_test("a_connection_is_sparse_until_it_has_sent_much") else { return };
     filter.control.sparse_bytes = 3_000;
     filter.tell();
     let mut class = |after_ms: u64, packet: Tcp| {
@@ -229,12 +213,9 @@ fn a_connection_is_sparse_until_it_has_sent_much() {
 
 #[test]
 fn the_carrier_leaves_with_the_newest_numbers() {
-    if !root("the_carrier_leaves_with_the_newest_numbers") {
-        return;
-    }
+    const TEST: &str = "the_carrier_leaves_with_the_newest_numbers";
     for layer in [LinkLayer::Ethernet, LinkLayer::RawIp] {
-        let mut filter = Filter::new(layer);
-        let plain = |number: u32| craft::up().seq(1).ack(number).window(500);
+        let Some(mut filter) = Filter::for_test_on(TEST, layer) else { return };
         for (queued, withheld) in [
             (ack(10_000), vec![ack(20_000).window(900)]),
             (ack(10_000), vec![ack(20_000), ack(21_000), ack(0x8000_0000).window(65_535)]),
@@ -260,10 +241,7 @@ fn the_carrier_leaves_with_the_newest_numbers() {
 
 #[test]
 fn without_a_known_carrier_nothing_is_withheld() {
-    if !root("without_a_known_carrier_nothing_is_withheld") {
-        return;
-    }
-    let mut filter = Filter::new(LinkLayer::Ethernet);
+    let Some(mut filter) = Filter::for_test("without_a_known_carrier_nothing_is_withheld") else { return };
     let expect = |filter: &mut Filter, number: u32, fate: &str| {
         let (packet, found) = filter.fate_of(|filter| filter.arrive(&ethernet(&ack(number))));
         assert_eq!(found, [fate], "ACK {number}");
@@ -289,10 +267,7 @@ fn without_a_known_carrier_nothing_is_withheld() {
 
 #[test]
 fn methods_delta_spare_and_stretch() {
-    if !root("methods_delta_spare_and_stretch") {
-        return;
-    }
-    let mut filter = Filter::new(LinkLayer::Ethernet);
+    let Some(mut filter) = Filter::for_test("methods_delta_spare_and_stretch") else { return };
     let mut after_one = |change: &dyn Fn(&mut Filter)| {
         let control = filter.control;
         filter.reset();
@@ -331,10 +306,7 @@ fn methods_delta_spare_and_stretch() {
 /// What was seen to be dropped carries nothing, and what it carried no longer stops the filter.
 #[test]
 fn what_the_queue_has_dropped_is_no_carrier() {
-    if !root("what_the_queue_has_dropped_is_no_carrier") {
-        return;
-    }
-    let mut filter = Filter::new(LinkLayer::Ethernet);
+    let Some(mut filter) = Filter::for_test("what_the_queue_has_dropped_is_no_carrier") else { return };
     let dropped = filter.enqueue(&ethernet(&ack(10_000))).expect("it passes");
     assert!(filter.arrive(&ethernet(&ack(20_000))).is_none());
     filter.drop(&dropped);
@@ -353,10 +325,7 @@ fn what_the_queue_has_dropped_is_no_carrier() {
 /// what stood there has left. An ACK that is dropped without anything to give is no reason.
 #[test]
 fn a_lost_carrier_stops_the_filter_for_a_while() {
-    if !root("a_lost_carrier_stops_the_filter_for_a_while") {
-        return;
-    }
-    let mut filter = Filter::new(LinkLayer::Ethernet);
+    let Some(mut filter) = Filter::for_test("a_lost_carrier_stops_the_filter_for_a_while") else { return };
     let other = |number: u32| ethernet(&ack(number).home_port(4_321));
     let bare = filter.enqueue(&ethernet(&ack(10_000))).expect("it passes");
     filter.drop(&bare);
@@ -376,10 +345,9 @@ fn a_lost_carrier_stops_the_filter_for_a_while() {
 /// A lane that overflows drops its oldest, which may be a carrier: the filter finds out when the next one leaves.
 #[test]
 fn a_carrier_dropped_in_the_queue_does_not_stop_the_filter() {
-    if !root("a_carrier_dropped_in_the_queue_does_not_stop_the_filter") {
+    let Some(mut filter) = Filter::for_test("a_carrier_dropped_in_the_queue_does_not_stop_the_filter") else {
         return;
-    }
-    let mut filter = Filter::new(LinkLayer::Ethernet);
+    };
     let dropped = filter.enqueue(&ethernet(&ack(10_000))).expect("it passes");
     assert!(filter.arrive(&ethernet(&ack(20_000))).is_none());
     // It carries SACK, and passes; with the overflow its enqueue is not confirmed.
@@ -396,10 +364,9 @@ fn a_carrier_dropped_in_the_queue_does_not_stop_the_filter() {
 /// Paper 002 §4.1: the newest goes out in the place of the oldest, and those in between need not go out at all.
 #[test]
 fn per_connection_the_newest_takes_the_place_of_the_oldest() {
-    if !root("per_connection_the_newest_takes_the_place_of_the_oldest") {
+    let Some(mut filter) = Filter::for_test("per_connection_the_newest_takes_the_place_of_the_oldest") else {
         return;
-    }
-    let mut filter = Filter::new(LinkLayer::Ethernet);
+    };
     let queued: Vec<_> = (1..=3)
         .map(|n| {
             // Filtering begins with the fourth.

@@ -73,8 +73,22 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
+    /// On Ethernet.
+    pub(crate) fn for_test(test: &str) -> Option<Self> {
+        Self::for_test_on(test, craft::LinkLayer::Ethernet)
+    }
+
+    /// None, and says so for the test, if this user may not load it.
+    pub(crate) fn for_test_on(test: &str, layer: craft::LinkLayer) -> Option<Self> {
+        if !pendulum_lab::is_root() {
+            crate::rig::skipped(test, "needs root");
+            return None;
+        }
+        Some(Self::new(layer))
+    }
+
     /// Enforcing, static, δ = 1, nobody spared.
-    pub(crate) fn new(layer: craft::LinkLayer) -> Self {
+    fn new(layer: craft::LinkLayer) -> Self {
         let layer = match layer {
             craft::LinkLayer::Ethernet => LinkLayer::Ethernet,
             craft::LinkLayer::RawIp => LinkLayer::RawIp,

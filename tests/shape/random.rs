@@ -87,10 +87,7 @@ fn checksum_is_right(frame: &[u8], like: &Tcp) -> bool {
 
 #[test]
 fn nothing_is_lost_whatever_comes() {
-    if !pendulum_lab::is_root() {
-        return crate::rig::skipped("nothing_is_lost_whatever_comes", "needs root");
-    }
-    let mut filter = Filter::new(LinkLayer::Ethernet);
+    let Some(mut filter) = Filter::for_test("nothing_is_lost_whatever_comes") else { return };
     let mut random = Random(0x5eed);
     let mut held = 0;
     for round in 0..150 {
@@ -217,10 +214,9 @@ impl Scoreboard {
 
 #[test]
 fn with_sack_merged_every_segment_that_arrived_is_reported() {
-    if !pendulum_lab::is_root() {
-        return crate::rig::skipped("with_sack_merged_every_segment_that_arrived_is_reported", "needs root");
-    }
-    let mut filter = Filter::new(LinkLayer::Ethernet);
+    let Some(mut filter) = Filter::for_test("with_sack_merged_every_segment_that_arrived_is_reported") else {
+        return;
+    };
     let mut random = Random(0xacc);
     let mut withheld_sack = 0;
     for _ in 0..100 {

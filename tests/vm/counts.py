@@ -69,7 +69,8 @@ class Counts:
         """Takes over what a second run, with the failed tests in it, came to. What failed twice has failed."""
         if second.failed == 0 and second.passed < self.failed:
             second.fail("the second run ran fewer tests than had failed")
-        self.why = {**self.why, **second.why}
+        self.why |= second.why
+        self.repeated += second.repeated
         if second.failed:
             self.repeated += [f"{name}: failed, and failed when run once more" for name in self.failures]
             return

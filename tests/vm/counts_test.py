@@ -89,6 +89,12 @@ class SecondRun(unittest.TestCase):
         c.repeat(counted(self.ALONE.format("FAILED", "FAILED", 0, 1), status=101))
         self.assertEqual((numbers(c), c.failures), ((2, 1, 1), ["segment::c"]))
 
+    def test_what_was_repeated_within_the_second_run_is_named(self):
+        c, second = counted(LIBTEST, status=101), counted(self.ALONE.format("ok", "ok", 1, 0))
+        second.repeated.append("booted once more")
+        c.repeat(second)
+        self.assertEqual(c.repeated, ["booted once more", "segment::c: failed, and passed when run once more"])
+
     def test_a_second_run_that_runs_nothing_excuses_nothing(self):
         c = counted(LIBTEST, status=101)
         c.repeat(counted("running 0 tests\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 4 filtered out\n"))

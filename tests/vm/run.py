@@ -113,13 +113,16 @@ def boot_suite(kernel, base, suite, programs, logs):
             suites.add_to(archive, suite, programs, Path(work))
             archive.close()
         repeated = []
+
+        def booted_again(text):
+            say(f"{kernel.version} {suite.name}: {text}")
+            repeated.append(text)
+
         # Guests that share the machine have a processor each. With two, now and then one dies of its emulation.
         outcome = qemu.boot_tests(
-            repeated.append, kernel.image, image, log, console, suite.limit_s, suite.virtual_time,
+            booted_again, kernel.image, image, log, console, suite.limit_s, suite.virtual_time,
             processors=qemu.PROCESSORS if suite.alone else 1,
         )  # fmt: skip
-    for text in repeated:
-        say(f"{kernel.version} {suite.name}: {text}")
     cell = Cell(kernel.version, suite.name, judge(outcome, log, suite.name), outcome.boot_s, outcome.wall_s)
     cell.counts.repeated += repeated
     boot = f"{outcome.boot_s:.1f} s to boot" if outcome.boot_s else "no boot"

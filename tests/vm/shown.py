@@ -15,7 +15,7 @@ import counts
 CARGO = re.compile(
     r"^ +(?:Adding|Blocking|Checking|Compiling|Documenting|Doc-tests|Downloaded|Downloading|Finished|Fresh|Locking|Running|Updating)\b"
 )
-PASSED = re.compile(r"^(?:test \S+(?: - .*)? \.\.\. ok|test \S+ has been running for over \d+ seconds|.* \.\.\. ok|\w+ \([\w.]+\))$")
+PASSED = re.compile(r"^(?:.* \.\.\. ok|test \S+ has been running for over \d+ seconds|\w+ \([\w.]+\))$")
 NO_TEST = re.compile(r"^running 0 tests$|^test result: ok\. 0 passed; 0 failed; 0 ignored;")
 
 
