@@ -7,6 +7,7 @@
 mod craft;
 mod decisions;
 mod disturbances;
+mod hfsc;
 mod kernel;
 mod lane;
 mod random;

@@ -3,16 +3,16 @@
 //! Each hook has a ladder of mechanisms, best first; the rung that was reached is reported. The programs never end the
 //! processing of a packet, so they go in front of other programs: those may.
 
-use std::io;
-
 use aya::Ebpf;
 use aya::programs::links::LinkOrder;
-use aya::programs::tc::{self, NlOptions, SchedClassifierLink, TcAttachOptions, TcAttachType};
+use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions, TcAttachType};
 use aya::programs::xdp::{XdpLink, XdpMode};
 use aya::programs::{ProgramError, SchedClassifier, Xdp};
 use serde::Serialize;
 
 use super::{BpfError, clsact};
+use crate::net;
+use crate::net::clsact::Clsact;
 
 /// Where a program hangs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -89,28 +89,15 @@ enum Held {
 /// All that hangs on one device.
 #[derive(Debug)]
 pub(super) struct Attachment {
+    // Filters go before the qdisc that they hang on.
     held: Vec<Held>,
+    clsact: Option<Clsact>,
     pub(super) report: AttachReport,
-    /// The clsact qdisc is ours to remove: its device's number.
-    clsact_of: Option<u32>,
 }
 
 impl Attachment {
     pub(super) fn is_attached(&self, program: &str) -> bool {
         self.report.hooks.iter().any(|(hook, _)| hook.program() == program)
-    }
-}
-
-impl Drop for Attachment {
-    fn drop(&mut self) {
-        self.held.clear();
-        if let Some(ifindex) = self.clsact_of {
-            // Somebody may have put a filter of his own there meanwhile: then the qdisc is his now. And if the
-            // device is gone, so is the qdisc; there is nobody left to tell either way.
-            if clsact::filters(ifindex).is_ok_and(|filters| filters.is_empty()) {
-                let _ = clsact::remove(ifindex);
-            }
-        }
     }
 }
 
@@ -122,12 +109,12 @@ pub(super) fn attach(
     hooks: [Hook; 2],
 ) -> Result<Attachment, BpfError> {
     let mut attachment =
-        Attachment { held: Vec::new(), report: AttachReport { hooks: Vec::new() }, clsact_of: None };
+        Attachment { held: Vec::new(), clsact: None, report: AttachReport { hooks: Vec::new() } };
     for hook in hooks {
         let (held, mechanism) = if hook == Hook::Xdp {
             attach_xdp(object, device, ifindex)?
         } else {
-            attach_tc(object, device, ifindex, hook, &mut attachment.clsact_of)?
+            attach_tc(object, device, ifindex, hook, &mut attachment.clsact)?
         };
         attachment.held.push(held);
         attachment.report.hooks.push((hook, mechanism));
@@ -140,7 +127,7 @@ fn attach_tc(
     device: &str,
     ifindex: u32,
     hook: Hook,
-    clsact_of: &mut Option<u32>,
+    clsact: &mut Option<Clsact>,
 ) -> Result<(Held, Mechanism), BpfError> {
     let program: &mut SchedClassifier = find(object, hook)?;
     // aya decides for TCX by the kernel's version and does not step down if it fails: we do.
@@ -149,8 +136,9 @@ fn attach_tc(
         let link = program.take_link(id).map_err(|e| refused(hook, device, &e))?;
         return Ok((Held::Tc(link), Mechanism::Tcx));
     }
-    if add_clsact(device)? {
-        *clsact_of = Some(ifindex);
+    if clsact.is_none() {
+        let failed = |source| BpfError::Clsact { action: "add", device: device.to_owned(), source };
+        *clsact = Some(Clsact::on(ifindex, Clsact::PATIENCE).map_err(failed)?);
     }
     // Priority 0: the kernel picks the one before the first filter that is there.
     let id = program
@@ -158,29 +146,6 @@ fn attach_tc(
         .map_err(|e| refused(hook, device, &e))?;
     let link = program.take_link(id).map_err(|e| refused(hook, device, &e))?;
     Ok((Held::Tc(link), Mechanism::Clsact))
-}
-
-/// Add the clsact qdisc; whether it was not there before.
-fn add_clsact(device: &str) -> Result<bool, BpfError> {
-    match tc::qdisc_add_clsact(device) {
-        Ok(()) => Ok(true),
-        // "Exclusivity flag on": it is there already.
-        Err(error) if is_exists(&error) => Ok(false),
-        Err(error) => Err(BpfError::Clsact {
-            action: "add",
-            device: device.to_owned(),
-            source: io::Error::other(error),
-        }),
-    }
-}
-
-fn is_exists(error: &(dyn std::error::Error + 'static)) -> bool {
-    let text = error.to_string();
-    let io = error.downcast_ref::<io::Error>();
-    io.is_some_and(|e| e.raw_os_error() == Some(libc::EEXIST))
-        || text.contains("Exclusivity flag on")
-        || text.contains("File exists")
-        || error.source().is_some_and(is_exists)
 }
 
 fn attach_xdp(object: &mut Ebpf, device: &str, ifindex: u32) -> Result<(Held, Mechanism), BpfError> {
@@ -261,7 +226,7 @@ pub fn remove_leftovers(device: &str, ifindex: u32) -> Result<Vec<String>, BpfEr
     }
     // The crashed run had added the qdisc, or had found it empty; in both cases nobody misses it.
     if !removed.is_empty() && clsact::filters(ifindex).map_err(failed("list the filters of"))?.is_empty() {
-        clsact::remove(ifindex).map_err(failed("remove"))?;
+        net::clsact::remove(ifindex).map_err(failed("remove"))?;
         removed.push(format!("clsact qdisc of {device}"));
     }
     Ok(removed)

@@ -1,4 +1,4 @@
-//! The clsact qdisc over netlink: what aya leaves out. Needed where the kernel has no TCX (before 6.6) only.
+//! The filters of a clsact qdisc over netlink: what aya leaves out. Needed where the kernel has no TCX (before 6.6) only.
 
 use std::io;
 
@@ -10,8 +10,7 @@ use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::tc::{TcAttribute, TcFilterBpfOption, TcHandle, TcMessage, TcOption};
 use rtnetlink::sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
-/// `TC_H_CLSACT` with its two sides, of <linux/pkt_sched.h>.
-const CLSACT: TcHandle = TcHandle { major: 0xffff, minor: 0xfff1 };
+/// Both sides of `TC_H_CLSACT`, of <linux/pkt_sched.h>.
 const SIDES: [TcHandle; 2] =
     [TcHandle { major: 0xffff, minor: 0xfff2 }, TcHandle { major: 0xffff, minor: 0xfff3 }];
 
@@ -57,17 +56,6 @@ fn on_side(ifindex: u32, side: TcHandle) -> io::Result<Vec<TcMessage>> {
             _ => None,
         })
         .collect())
-}
-
-/// Remove the device's clsact qdisc, and with it every filter that is still there.
-///
-/// # Errors
-/// What the kernel says.
-pub(super) fn remove(ifindex: u32) -> io::Result<()> {
-    let mut message = TcMessage::with_index(ifindex.cast_signed());
-    message.header.handle = TcHandle { major: 0xffff, minor: 0 };
-    message.header.parent = CLSACT;
-    request(RouteNetlinkMessage::DelQueueDiscipline(message), NLM_F_ACK).map(drop)
 }
 
 /// A dump starts with a header entry for each priority, which has no options.

@@ -1,4 +1,4 @@
-//! Making and removing what a shaper consists of: ifb devices, htb with its classes and leaves, clsact, redirections.
+//! Making and removing what a shaper consists of: ifb devices, htb with its classes and leaves, redirections.
 
 use std::io;
 
@@ -11,15 +11,14 @@ use super::request::{Attributes, Deed, request, words};
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_DELLINK: u16 = 17;
-const RTM_NEWQDISC: u16 = 36;
-const RTM_DELQDISC: u16 = 37;
+pub(super) const RTM_NEWQDISC: u16 = 36;
 const RTM_NEWTCLASS: u16 = 40;
 const RTM_NEWTFILTER: u16 = 44;
 const RTM_DELTFILTER: u16 = 45;
 const RTM_GETTFILTER: u16 = 46;
 /// `struct tcmsg`.
 const TCMSG: usize = 20;
-const TCA_KIND: u16 = 1;
+pub(super) const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 const ETH_P_ALL: u16 = 3;
 /// `TC_LINKLAYER_ETHERNET`: with it the kernel wants no table of transmission times.
@@ -27,8 +26,6 @@ const LINKLAYER: u8 = 1;
 
 /// `TC_H_ROOT`.
 pub(crate) const ROOT: u32 = 0xffff_ffff;
-/// `TC_H_CLSACT`, which is `TC_H_INGRESS` too.
-const CLSACT: u32 = 0xffff_fff1;
 
 /// A side of a device's clsact qdisc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +86,7 @@ fn ifinfomsg(ifindex: u32, up: u32) -> Vec<u8> {
     words(&[0, ifindex, up, up])
 }
 
-fn tcmsg(ifindex: u32, handle: u32, parent: u32, info: u32) -> Vec<u8> {
+pub(super) fn tcmsg(ifindex: u32, handle: u32, parent: u32, info: u32) -> Vec<u8> {
     words(&[0, ifindex, handle, parent, info])
 }
 
@@ -227,21 +224,6 @@ pub(crate) fn list_ifbs() -> io::Result<Vec<Ifb>> {
         }
     }
     Ok(ifbs)
-}
-
-/// Gives a device a clsact qdisc; whether it had none before.
-pub(crate) fn add_clsact(ifindex: u32) -> io::Result<bool> {
-    let header = tcmsg(ifindex, 0xffff_0000, CLSACT, 0);
-    match request(RTM_NEWQDISC, Deed::Create, &header, &Attributes::new().with_text(TCA_KIND, "clsact")) {
-        Ok(()) => Ok(true),
-        Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-/// Removes a device's clsact qdisc and all filters in it.
-pub(crate) fn remove_clsact(ifindex: u32) -> io::Result<()> {
-    request(RTM_DELQDISC, Deed::Change, &tcmsg(ifindex, 0xffff_0000, CLSACT, 0), &Attributes::new())
 }
 
 /// Sends everything that comes by one side of a device to another device's egress, behind all filters of a lower

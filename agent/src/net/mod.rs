@@ -1,6 +1,7 @@
 //! Network devices of this namespace, by route netlink: what they are, whether the agent can use them, and how they
 //! change.
 
+pub(crate) mod clsact;
 pub(crate) mod control;
 mod device;
 mod dump;

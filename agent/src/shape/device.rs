@@ -21,6 +21,7 @@ use tracing::warn;
 use super::ShapeError;
 use super::plan::Line;
 use crate::net::QdiscTree;
+use crate::net::clsact;
 use crate::net::control::{self, HtbClass, Side};
 
 /// An unusual number: packets may carry a priority of the user's, which must not name one of our classes. The minors
@@ -221,7 +222,7 @@ pub(super) fn remove_leftovers(wan: u32, wan_name: &str) -> io::Result<Vec<Strin
         removed.push(format!("device {}", ifb.name));
     }
     // The crashed run had added the qdisc, or had found it empty; in both cases nobody misses it.
-    if !removed.is_empty() && control::read_filters(wan).count == 0 && control::remove_clsact(wan).is_ok() {
+    if !removed.is_empty() && control::read_filters(wan).count == 0 && clsact::remove(wan).is_ok() {
         removed.push(format!("clsact qdisc of {wan_name}"));
     }
     Ok(removed)

@@ -24,6 +24,7 @@ use tracing::{info, warn};
 use crate::bpf::abi::{self, pendulum_shape_control};
 use crate::bpf::{self, BpfError, ShapeHook, ShapePrograms};
 use crate::config::{AckFilter, Shape, ShapeMode};
+use crate::net::clsact::Clsact;
 use crate::net::control;
 use crate::net::{Device, LinkLayer, QdiscTree};
 use device::{LANE_PRIORITY, SPARSE_PRIORITY, Shaping, Way};
@@ -55,10 +56,13 @@ pub struct Shaper {
     settings: Shape,
     rates: [Option<Rate>; 2],
     measured: Measured,
+    // The redirections in it go before the qdisc that they hang on.
     active: Option<Active>,
+    /// While we shape, or will as soon as a rate is known.
+    clsact: Option<Clsact>,
     refused: Option<String>,
-    /// Refused for this reason alone: it starts as soon as there is one.
-    awaits_rate: bool,
+    /// Refused for now: no rate is known, or packets wait where none may.
+    may_start_later: bool,
     /// What the comparison came to, until it has been passed on.
     news: Option<Comparison>,
 }
@@ -71,8 +75,6 @@ struct Active {
     programs: ShapePrograms,
     wan: u32,
     mtu: u32,
-    /// The clsact qdisc of the WAN device was made by us.
-    clsact: bool,
     filter: AckFilter,
     filter_trouble: Option<String>,
     delta: u32,
@@ -91,8 +93,9 @@ impl Shaper {
             rates,
             measured: Measured::default(),
             active: None,
+            clsact: None,
             refused: None,
-            awaits_rate: false,
+            may_start_later: false,
             news: None,
         }
     }
@@ -108,9 +111,9 @@ impl Shaper {
         self.settings.clone_from(settings);
     }
 
-    /// Whether it would shape if it knew a rate.
-    pub fn awaits_rate(&self) -> bool {
-        self.awaits_rate
+    /// Whether it is worth while to call [`Self::start`] again once a rate is known.
+    pub fn may_start_later(&self) -> bool {
+        self.may_start_later
     }
 
     /// Whether a rate is of any use.
@@ -120,12 +123,13 @@ impl Shaper {
 
     /// The device's programs hang; shape it if that is wanted. A refusal is told once and kept for the snapshot.
     pub fn start(&mut self, device: &Device) {
-        self.refused = None;
-        self.awaits_rate = false;
+        let refused_before = self.refused.take();
+        self.may_start_later = false;
         if self.settings.mode == ShapeMode::Off || self.active.is_some() {
             return;
         }
-        match self.build(device) {
+        let patience = if refused_before.is_some() { Duration::ZERO } else { Clsact::PATIENCE };
+        match self.build(device, patience) {
             Ok(active) => {
                 let line = active.uplink.as_ref().map(|uplink| *uplink.line());
                 info!(
@@ -145,20 +149,29 @@ impl Shaper {
             }
             Err(error) => {
                 let reason = bpf::chain(&error);
-                warn!(link = self.link, "not shaped: {reason}");
+                if refused_before.as_ref() != Some(&reason) {
+                    warn!(link = self.link, "not shaped: {reason}");
+                }
                 self.refused = Some(reason);
-                self.awaits_rate = matches!(error, ShapeError::NoUplinkRate(_));
+                self.may_start_later = error.may_pass();
+                if !self.may_start_later {
+                    self.clsact = None;
+                }
             }
         }
     }
 
-    fn build(&self, device: &Device) -> Result<Active, ShapeError> {
+    fn build(&mut self, device: &Device, patience: Duration) -> Result<Active, ShapeError> {
         let enforce = self.settings.mode == ShapeMode::Enforce;
+        let tree = QdiscTree::read(device.index).unwrap_or_default();
+        // A rate is learnt while packets wait, and then it is too late for this one.
+        if enforce && tree.has("hfsc") {
+            self.put_clsact(device, patience)?;
+        }
         let line = plan::uplink(&self.settings, self.rates, &self.measured, device.mtu)
             .ok_or(ShapeError::NoUplinkRate(error::UNLEARNT))?;
         let down = plan::downlink(&self.settings, self.rates, &self.measured, device.mtu);
         if enforce {
-            let tree = QdiscTree::read(device.index).unwrap_or_default();
             let filters = control::read_filters(device.index);
             let facts = guard::Facts { device: &device.name, tree: &tree, filters: &filters };
             guard::check(&facts, &self.settings, line.rate)?;
@@ -185,7 +198,6 @@ impl Shaper {
             programs,
             wan: device.index,
             mtu: device.mtu,
-            clsact: false,
             filter,
             filter_trouble,
             delta: plan::delta(&self.settings, line.rate, &self.measured),
@@ -197,12 +209,7 @@ impl Shaper {
         // Every error from here on takes back what was made, by dropping it.
         if enforce {
             active.uplink = Some(Shaping::build(Way::Uplink, device.index, &device.name, line)?);
-            let failed = |source| ShapeError::Kernel {
-                step: "add a clsact qdisc to",
-                device: device.name.clone(),
-                source,
-            };
-            active.clsact = control::add_clsact(device.index).map_err(failed)?;
+            self.put_clsact(device, patience)?;
         }
         active.programs.attach(ShapeHook::Uplink, &device.name)?;
         if let Some(down) = down.filter(|_| enforce && self.settings.downlink) {
@@ -217,14 +224,24 @@ impl Shaper {
         Ok(active)
     }
 
+    fn put_clsact(&mut self, device: &Device, patience: Duration) -> Result<(), ShapeError> {
+        if self.clsact.is_none() {
+            let failed = |source| ShapeError::Clsact { device: device.name.clone(), source };
+            self.clsact = Some(Clsact::on(device.index, patience).map_err(failed)?);
+        }
+        Ok(())
+    }
+
     /// Takes everything down. What stands in the queues leaves first, for at most a second.
     pub fn stop(&mut self) {
+        let clsact = self.clsact.take();
         let Some(mut active) = self.active.take() else { return };
         active.quiesce(&self.settings, &self.measured);
         // What was said about it is over.
         self.news =
             active.test.as_ref().map(|test| Comparison { outcome: Outcome::Undecided, ..test.comparison() });
         drop(active);
+        drop(clsact);
         info!(link = self.link, "shaping ended; the device is as it was");
     }
 
@@ -374,9 +391,5 @@ impl Drop for Active {
         self.programs.detach();
         self.downlink = None;
         self.uplink = None;
-        // Somebody may have put a filter of his own there meanwhile: then the qdisc is his now.
-        if self.clsact && control::read_filters(self.wan).count == 0 {
-            let _ = control::remove_clsact(self.wan);
-        }
     }
 }

@@ -63,9 +63,9 @@ impl LinkTask {
         self.shaper.set_rates([uplink, self.config.rates[1]]);
     }
 
-    /// Begins to shape if only the rate was missing and it is known now.
+    /// Begins to shape if it could not before and may now.
     fn start_late(&mut self) {
-        if !self.shaper.awaits_rate() || self.uplink_rate.rate().is_none() {
+        if !self.shaper.may_start_later() || self.uplink_rate.rate().is_none() {
             return;
         }
         let devices = self.devices.borrow().clone();

@@ -1,0 +1,81 @@
+//! A WAN device whose own qdisc limits without saying to what: hfsc. The rate is learnt from what leaves its queue. Many kernels
+//! have it stop for ever if clsact is added while packets wait in it.
+
+use std::time::Duration;
+
+use pendulum_lab::LinkSpec;
+use pendulum_lab::topology::WAN_DEVICE;
+
+use crate::rig::{Rig, skipped, stop, until, with_rig};
+
+const RATE_BPS: f64 = 200_000.0;
+const LANE: &str = "mode = \"enforce\"\nack-filter = \"off\"";
+
+fn with_hfsc(test: &str, deed: impl FnOnce(&mut Rig)) {
+    with_rig(test, LinkSpec::FIG1, |rig| {
+        let limit = format!(
+            "tc qdisc replace dev {WAN_DEVICE} root handle 7: hfsc default 1 \
+             && tc class add dev {WAN_DEVICE} parent 7: classid 7:1 hfsc sc rate {RATE_BPS}bit ul rate {RATE_BPS}bit \
+             && tc qdisc add dev {WAN_DEVICE} parent 7:1 bfifo limit 20000"
+        );
+        match rig.gateway(&["sh", "-c", &limit]) {
+            Ok(_) => deed(rig),
+            Err(reason) => skipped(test, &format!("no hfsc in this kernel: {}", reason.replace('\n', " "))),
+        }
+    });
+}
+
+fn shape(rig: &Rig) -> serde_json::Value {
+    rig.state()["links"][0]["shape"].take()
+}
+
+#[test]
+fn the_rate_may_be_learnt() {
+    with_hfsc("hfsc::the_rate_may_be_learnt", |rig| {
+        rig.tells_rates = false;
+        let agent = rig.agent(LANE);
+        assert_eq!(shape(rig)["state"], "refused");
+        let goodput = std::thread::scope(|scope| {
+            let traffic = scope.spawn(|| rig.two_way(20));
+            until("a rate that was learnt", || shape(rig)["state"] == "enforcing");
+            traffic.join().expect("its thread")
+        });
+        let found = shape(rig);
+        println!("{found} {goodput:?}");
+        assert_eq!(found["uplink"]["rate_source"], "learnt", "{found}");
+        // A percent of it is left free, so that hfsc's queue stands no longer.
+        let rate = found["uplink"]["rate_bps"].as_f64().expect("a rate");
+        assert!((0.96 * RATE_BPS..=RATE_BPS).contains(&rate), "{found}");
+        // Five seconds without, fifteen with: packets pass in both.
+        assert!(goodput.up > 0.7 * RATE_BPS, "{goodput:?}");
+        stop(agent);
+        let left = rig.inventory();
+        assert!(!left.contains("pdl-up") && !left.contains("clsact") && left.contains("hfsc"), "{left}");
+    });
+}
+
+/// Nothing is added while it would stop what waits; as soon as nothing waits, it is.
+#[test]
+fn a_queue_that_would_never_send_again_is_left_alone() {
+    with_hfsc("hfsc::a_queue_that_would_never_send_again_is_left_alone", |rig| {
+        let agent = std::thread::scope(|scope| {
+            let traffic = scope.spawn(|| rig.two_way(12));
+            // The upload's slow start fills 20,000 bytes in the first second.
+            std::thread::sleep(Duration::from_secs(3));
+            let agent = rig.agent(LANE);
+            let found = shape(rig);
+            assert_eq!(found["state"], "refused", "{found}");
+            assert!(found["reason"].as_str().is_some_and(|reason| reason.contains("hfsc")), "{found}");
+            let goodput = traffic.join().expect("its thread");
+            assert!(goodput.up > 0.7 * RATE_BPS, "{goodput:?}");
+            agent
+        });
+        until("the queue is empty", || shape(rig)["state"] == "enforcing");
+        // From the second second on, with slow start in it; nothing at all if hfsc had stopped.
+        let goodput = rig.two_way(6);
+        assert!(goodput.up > 0.2 * RATE_BPS, "{goodput:?}");
+        stop(agent);
+        let left = rig.inventory();
+        assert!(!left.contains("clsact"), "{left}");
+    });
+}
