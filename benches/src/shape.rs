@@ -27,9 +27,16 @@ use crate::craft::{self, LinkLayer};
 use crate::path::totals;
 use crate::test_run;
 
-/// The aim of issue 5.
+/// The aim of issue 5: a packet, over the same shaper without a filter.
 const AIM_NS: f64 = 400.0;
+/// A slow link's programs and tables leave the processor's caches from packet to packet, a fast one's do not.
+const LOADS: [Load; 2] = [
+    Load { up: "5mbit", up_buffer: 50_000, down: "50mbit", down_buffer: 250_000 },
+    Load { up: "50mbit", up_buffer: 500_000, down: "500mbit", down_buffer: 2_500_000 },
+];
 const ROUNDS: u32 = 3;
+/// One run that a hypervisor interrupts for ten milliseconds adds 500 ns to the mean of 20,000: the quietest turn counts.
+const TURNS: u32 = 5;
 /// The shaping device of TEST_RUN, which takes only devices that are there.
 const LOOPBACK: u32 = 1;
 
@@ -38,7 +45,17 @@ pub(crate) struct Report {
     /// Nanoseconds of a classifier that does nothing.
     empty_ns: u32,
     passes: Vec<Pass>,
-    traffic: Vec<Traffic>,
+    /// For each load every filter, `off` first.
+    traffic: Vec<(Load, Vec<Traffic>)>,
+}
+
+/// A link that is full both ways.
+#[derive(Clone, Copy, Serialize)]
+struct Load {
+    up: &'static str,
+    up_buffer: u64,
+    down: &'static str,
+    down_buffer: u64,
 }
 
 #[derive(Serialize)]
@@ -69,8 +86,19 @@ impl Traffic {
 pub(crate) fn run(agent: &Path, repeat: u32, seconds: u64) -> Result<Report> {
     let (empty_ns, passes) = passes(repeat)?;
     let mut traffic = Vec::new();
-    for filter in ["off", "static", "delayed", "per-connection"] {
-        traffic.push(on_traffic(agent, filter, seconds)?);
+    for load in LOADS {
+        let mut quietest: Vec<Traffic> = Vec::new();
+        for turn in 0..TURNS {
+            for (index, filter) in ["off", "static", "delayed", "per-connection"].into_iter().enumerate() {
+                let seen = on_traffic(agent, load, filter, seconds)?;
+                if turn == 0 {
+                    quietest.push(seen);
+                } else if seen.packet_ns() < quietest[index].packet_ns() {
+                    quietest[index] = seen;
+                }
+            }
+        }
+        traffic.push((load, quietest));
     }
     Ok(Report { empty_ns, passes, traffic })
 }
@@ -141,18 +169,19 @@ fn passes(repeat: u32) -> Result<(u32, Vec<Pass>)> {
 }
 
 /// An upload and a download through an agent that enforces.
-fn on_traffic(agent: &Path, filter: &'static str, seconds: u64) -> Result<Traffic> {
+fn on_traffic(agent: &Path, load: Load, filter: &'static str, seconds: u64) -> Result<Traffic> {
     let shaper = |rate: &str, bytes| -> Result<Shaper> {
         let rate = rate.parse().map_err(|error| anyhow::anyhow!("{rate}: {error}"))?;
         Ok(Shaper { rate, buffer: BufferSize::Bytes(bytes) })
     };
+    let Load { up, up_buffer, down, down_buffer } = load;
     let spec =
-        LinkSpec { downlink: shaper("50mbit", 250_000)?, uplink: shaper("5mbit", 50_000)?, ..LinkSpec::FIG1 };
+        LinkSpec { downlink: shaper(down, down_buffer)?, uplink: shaper(up, up_buffer)?, ..LinkSpec::FIG1 };
     let lab = Lab::start(spec)?;
     let directory = tempfile::tempdir()?;
     let file = directory.path().join("pendulum.toml");
     let config = format!(
-        "listen = \"{}\"\n[[link]]\nwan = \"{WAN_DEVICE}\"\nuplink-rate = \"5mbit\"\ndownlink-rate = \"50mbit\"\n\
+        "listen = \"{}\"\n[[link]]\nwan = \"{WAN_DEVICE}\"\nuplink-rate = \"{up}\"\ndownlink-rate = \"{down}\"\n\
          [shape]\nmode = \"enforce\"\nack-filter = \"{filter}\"\n",
         Agent::ADDRESS
     );
@@ -196,23 +225,27 @@ impl fmt::Display for Report {
         for Pass { what, ns } in passes {
             writeln!(f, "{what:<34}{:>+6}", i64::from(*ns) - i64::from(*empty_ns))?;
         }
-        writeln!(
-            f,
-            "\nOn real traffic, 50 Mbit/s down and 5 Mbit/s up, by BPF run-time statistics (aim ≤ {AIM_NS} for a packet: both passes \
-             and the enqueue)\n"
-        )?;
-        writeln!(
-            f,
-            "{:<16}{:>10}{:>10}{:>10}{:>12}{:>10}",
-            "filter", "runs", "a pass", "enqueues", "an enqueue", "a packet"
-        )?;
-        for row in traffic {
-            let Traffic { filter, runs, run_ns, enqueues, enqueue_ns } = row;
+        for (Load { up, down, .. }, rows) in traffic {
             writeln!(
                 f,
-                "{filter:<16}{runs:>10}{run_ns:>10.0}{enqueues:>10}{enqueue_ns:>12.0}{:>10.0}",
-                row.packet_ns()
+                "\nOn real traffic, {down} down and {up} up, by BPF run-time statistics, the quietest of {TURNS} turns (a packet: \
+                 both passes and the enqueue; aim: ≤ {AIM_NS} over off)\n"
             )?;
+            writeln!(
+                f,
+                "{:<16}{:>10}{:>10}{:>10}{:>12}{:>10}{:>10}",
+                "filter", "runs", "a pass", "enqueues", "an enqueue", "a packet", "over off"
+            )?;
+            let off = rows.first().map_or(0.0, Traffic::packet_ns);
+            for row in rows {
+                let Traffic { filter, runs, run_ns, enqueues, enqueue_ns } = row;
+                let packet_ns = row.packet_ns();
+                writeln!(
+                    f,
+                    "{filter:<16}{runs:>10}{run_ns:>10.0}{enqueues:>10}{enqueue_ns:>12.0}{packet_ns:>10.0}{:>+10.0}",
+                    packet_ns - off
+                )?;
+            }
         }
         Ok(())
     }
