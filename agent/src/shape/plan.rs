@@ -96,8 +96,9 @@ impl Line {
             lane: share(LANE_PERCENT)?,
             sparse: share(SPARSE_PERCENT)?,
             express: share(EXPRESS_PERCENT)?,
-            // One frame, and what the timer's latency takes.
-            burst: clamped(FRAME + 86 + bytes(0.001)),
+            // What the timer's latency takes. No whole frame: after an idle moment it would stand in the link's own
+            // queue, before the ACKs, for as long as the link is full.
+            burst: clamped(86 + bytes(0.002)),
             data_bytes: clamped(data_bytes.max(LEAST_FRAMES * FRAME)),
             lane_packets: clamped((bytes(LANE_DELAY.as_secs_f64()) / ACK_BYTES as u64).max(LANE_LEAST)),
             sparse_bytes: clamped(bytes(SPARSE_DELAY.as_secs_f64()).max(LEAST_FRAMES * FRAME)),
@@ -210,7 +211,8 @@ mod tests {
         // advise: four segments of 1,500 bytes, less than four frames.
         // 160 ms at 194,040 bit/s: 3,880 bytes.
         assert_eq!((line.data_bytes, line.lane_packets), (6_056, 58));
-        assert_eq!(line.burst, 1_600 + 24);
+        // 2 ms, and 86 bytes.
+        assert_eq!(line.burst, 86 + 48);
         assert_eq!(line.lane, rate("174600bit"));
         // Short connections: a second and a half of the link. The data's 3 % take 8 s for its buffer, less than the silence.
         assert_eq!(
