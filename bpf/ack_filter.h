@@ -98,6 +98,19 @@ static __always_inline bool has_older_timestamps(const struct pendulum_ack_state
 }
 
 /*
+ * Past slow start, for good. Its difference to what is spared has its sign bit clear: without a branch here
+ * the verifier has two ways through all that follows.
+ */
+static __always_inline void note_settled(struct pendulum_ack_state *state, struct ack_packet *p,
+					 const struct pendulum_shape_control *control)
+{
+	__u32 beyond = p->ack - state->first_ack - control->spared_bytes;
+
+	state->flags |= (~beyond >> 31) * PENDULUM_ACK_SETTLED;
+	p->settled = state->flags & PENDULUM_ACK_SETTLED;
+}
+
+/*
  * What fills the lane cannot be merged, and pushes the oldest out: the carriers, which hold the newest
  * numbers. As long as any of what stood there then may still stand there, ACKs are better off one by one.
  */
@@ -105,6 +118,12 @@ static __always_inline bool overflows(const struct pendulum_channel *uplink,
 				      const struct pendulum_shape_control *control, __u64 now)
 {
 	return uplink->overflow_ns && elapsed_ns(now, uplink->overflow_ns) < control->carrier_ns;
+}
+
+static __always_inline bool is_ack_class(__u32 priority, const struct pendulum_shape_control *control)
+{
+	return control->lane_priority &&
+	       (priority == control->lane_priority || priority == control->turn_priority);
 }
 
 static __always_inline void note_overflow(__u64 now)

@@ -43,6 +43,7 @@ struct ack_packet {
 	__u8 tos;
 	__u8 timestamps;  /* not 0: it has them, before all other options */
 	__u8 sack_blocks; /* 0: no SACK, or one that cannot be merged with another */
+	__u8 settled;     /* not 0: of a connection beyond slow start */
 };
 
 enum ack_kind {

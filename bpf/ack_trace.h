@@ -60,7 +60,7 @@ int BPF_PROG(pendulum_ack_drop, const struct sk_buff *skb)
 	struct ack_arrival *arrival;
 
 	/* Most drops of the system are none of ours: see that first. */
-	if (!control || !control->lane_priority || skb->priority != control->lane_priority)
+	if (!control || !is_ack_class(skb->priority, control))
 		return 0;
 	dev = skb->dev;
 	if (!dev || !is_queue_of(dev, control))

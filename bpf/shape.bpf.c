@@ -61,6 +61,7 @@ static __always_inline __u32 admit(struct __sk_buff *skb, struct ack_packet *p,
 		start_state(state, p);
 	}
 	state->last_ns = now;
+	note_settled(state, p, control);
 	covers = control->merge_sack && covers_sack(p, state);
 	fate = judge(state, p, control, uplink, covers, now);
 	if (state->flags & PENDULUM_ACK_PENDING &&
@@ -87,8 +88,12 @@ static __always_inline __u32 admit(struct __sk_buff *skb, struct ack_packet *p,
 		count_fate(PENDULUM_ACK_RELEASED_LOST);
 	if (superseded)
 		count_fate(PENDULUM_ACK_RELEASED_SUPERSEDED);
-	if (serial)
-		write_tag(skb, place, generation, serial);
+	if (!serial)
+		return fate;
+	write_tag(skb, place, generation, serial);
+	/* Once and for all: the lane goes first, so what is there leaves before what comes after it. */
+	if (control->turn_priority && p->settled)
+		skb->priority = control->turn_priority;
 	return fate;
 }
 
@@ -273,7 +278,7 @@ static __always_inline int depart(struct __sk_buff *skb, const struct pendulum_s
 	__u32 tag = skb->cb[3], serial = skb->cb[2];
 	bool fresh = false;
 
-	if ((control->lane_priority && skb->priority == control->lane_priority) ||
+	if (is_ack_class(skb->priority, control) ||
 	    (control->sparse_priority && skb->priority == control->sparse_priority))
 		skb->priority = skb->cb[1];
 	state = is_tag(tag) ? state_of_tag(tag) : NULL;

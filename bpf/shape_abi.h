@@ -82,8 +82,10 @@ struct pendulum_shape_control {
 	__u32 merge_sack;      /* not 0: an ACK may be withheld whose SACK blocks cover its carrier's */
 	__u32 sparse_priority; /* class of connections that have sent little; 0: none */
 	__u32 sparse_bytes;    /* so much is little */
+	__u32 turn_priority;   /* class of ACKs of connections beyond slow start; 0: none */
+	__u32 pad;
 };
-_Static_assert(sizeof(struct pendulum_shape_control) == 40 + 56, "abi: pendulum_shape_control");
+_Static_assert(sizeof(struct pendulum_shape_control) == 40 + 64, "abi: pendulum_shape_control");
 
 /* What was done; one copy for each CPU. */
 struct pendulum_shape_counts {
@@ -111,6 +113,7 @@ enum pendulum_ack_flag {
 	PENDULUM_ACK_PENDING = 1 << 1, /* a withheld one waits for pending_serial to leave */
 	PENDULUM_ACK_DOOMED = 1 << 2,  /* those up to doomed_serial have been overtaken */
 	PENDULUM_ACK_UNSAFE = 1 << 3,  /* unsafe_serial is valid */
+	PENDULUM_ACK_SETTLED = 1 << 4, /* it is beyond slow start */
 };
 
 /*

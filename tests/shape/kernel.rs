@@ -1,7 +1,7 @@
 //! The real filter, run on crafted packets by the kernel (`BPF_PROG_TEST_RUN`): both passes, with the queue between them
 //! played by the test.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use aya::maps::{Array, MapData};
 use aya::programs::{SchedClassifier, TestRun as _, TestRunOptions};
@@ -17,6 +17,7 @@ const NEXT: u32 = u32::MAX;
 const DROP: u32 = 2;
 pub(crate) const LANE: u32 = 0x7e0d_0010;
 pub(crate) const SPARSE: u32 = 0x7e0d_0030;
+pub(crate) const TURN: u32 = 0x7e0d_0040;
 pub(crate) const MILLISECOND: u64 = 1_000_000;
 
 /// `struct __sk_buff` of <linux/bpf.h> as TEST_RUN takes it.
@@ -56,6 +57,12 @@ pub(crate) struct Queued {
     pub(crate) bytes: Vec<u8>,
     cb: [u32; 5],
     pub(crate) priority: u32,
+}
+
+/// The next that leaves: from the lane, as long as any stands there.
+pub(crate) fn next_of(queue: &mut VecDeque<Queued>) -> Option<Queued> {
+    let at = queue.iter().position(|packet| packet.priority == LANE).unwrap_or(0);
+    queue.remove(at)
 }
 
 /// Where the filter keeps the connection of a packet that it has tagged.
@@ -114,6 +121,7 @@ impl Filter {
             sparse_priority: SPARSE,
             sparse_bytes: 6_056,
             sparse_idle_ns: 10_000 * MILLISECOND,
+            ..pendulum_shape_control::default()
         };
         let programs = ShapePrograms::load_for(layer, false, true).expect("the programs load");
         let mut filter = Self { programs, control, now: 1_000 * MILLISECOND, places: BTreeSet::new() };

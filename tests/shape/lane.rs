@@ -72,6 +72,29 @@ fn shaper(rig: &Rig) -> String {
     links.split(':').nth(1).expect("one ifb").trim().to_owned()
 }
 
+/// With SACK merged, fewer ACKs leave if data goes after one of each connection.
+#[test]
+fn acks_and_data_take_turns_while_sack_is_merged() {
+    with_rig("acks_and_data_take_turns_while_sack_is_merged", LinkSpec::FIG1, |rig| {
+        let agent = rig.agent("mode = \"enforce\"\nmerge-sack = true");
+        let (goodput, classes) = std::thread::scope(|scope| {
+            let traffic = scope.spawn(|| rig.two_way(SECONDS));
+            // The number of connections is known after a second or two.
+            std::thread::sleep(std::time::Duration::from_secs(4));
+            let classes = rig.gateway(&["tc", "class", "show", "dev", &shaper(rig)]).expect("classes");
+            (traffic.join().expect("its thread"), classes)
+        });
+        // One download, and iperf3's connections that control it: 66 bytes each, of which a quarter is not refilled meanwhile.
+        let lane = classes.lines().find(|line| line.contains("7e0d:40 ")).expect(&classes);
+        // Three quarters of 194,040 bit/s, in whole bytes.
+        assert!(lane.contains("ceil 145496bit"), "{lane}");
+        let burst = lane.split("cburst ").nth(1).and_then(|rest| rest.split('b').next()).expect(lane);
+        assert!(burst.parse::<u32>().is_ok_and(|bytes| (5..=80).contains(&bytes)), "{lane}");
+        assert!(goodput.down > 1.8e6 && goodput.up > 130_000.0, "{goodput:?}");
+        stop(agent);
+    });
+}
+
 /// Killed, the agent leaves packets flowing, and `--cleanup` leaves nothing of it.
 #[test]
 fn a_killed_agent_leaves_packets_flowing() {

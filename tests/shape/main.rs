@@ -2,6 +2,7 @@
 //!
 //! Needs root.
 
+mod classes;
 #[path = "../support/craft.rs"]
 #[expect(dead_code, reason = "shared with tests that need all of it")]
 mod craft;

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 use pendulum::bpf::abi;
 
 use crate::craft::{self, LinkLayer, Tcp, flag};
-use crate::kernel::{Filter, MILLISECOND};
+use crate::kernel::{Filter, MILLISECOND, TURN, next_of};
 
 /// xorshift64*: the same sequences every time.
 struct Random(u64);
@@ -97,6 +97,9 @@ fn nothing_is_lost_whatever_comes() {
                 [round % 3];
         filter.control.delta = 1 + random.below(4) as u32;
         filter.control.stretch = 1 + random.below(8) as u32;
+        // With the lane, or from somewhere on in turns with the data.
+        filter.control.turn_priority = if round % 5 == 0 { 0 } else { TURN };
+        filter.control.spared_bytes = random.below(2) as u32 * 20_000;
         // So small a channel is always used up, and every connection above its share.
         filter.control.channel_bytes_per_s = 1 + random.below(2) * 500;
         filter.tell();
@@ -112,7 +115,7 @@ fn one_round(filter: &mut Filter, random: &mut Random, v6: bool) -> u64 {
     let mut queue = VecDeque::new();
     let mut withheld = 0;
     let leave = |filter: &mut Filter, queue: &mut VecDeque<crate::kernel::Queued>, received: &mut Seen| {
-        let Some(packet) = queue.pop_front() else { return };
+        let Some(packet) = next_of(queue) else { return };
         if let Some(bytes) = filter.depart(&packet) {
             assert!(checksum_is_right(&bytes, &base()), "wrong checksum");
             let (numbers, special) = numbers(&bytes);
@@ -222,6 +225,8 @@ fn with_sack_merged_every_segment_that_arrived_is_reported() {
     for _ in 0..100 {
         filter.reset();
         filter.control.merge_sack = 1;
+        filter.control.turn_priority = TURN;
+        filter.control.spared_bytes = random.below(2) as u32 * 9_000;
         filter.control.delta = 1 + random.below(2) as u32;
         filter.control.stretch = 1 + random.below(8) as u32;
         filter.tell();
@@ -232,7 +237,7 @@ fn with_sack_merged_every_segment_that_arrived_is_reported() {
         for step in 0..60 {
             filter.now += random.below(5) * MILLISECOND;
             if random.below(3) == 0 {
-                if let Some(bytes) = queue.pop_front().and_then(|packet| filter.depart(&packet)) {
+                if let Some(bytes) = next_of(&mut queue).and_then(|packet| filter.depart(&packet)) {
                     received.take(&bytes, base);
                 }
                 continue;
@@ -258,7 +263,7 @@ fn with_sack_merged_every_segment_that_arrived_is_reported() {
                 None => withheld_sack += u32::from(!blocks.is_empty()),
             }
         }
-        while let Some(packet) = queue.pop_front() {
+        while let Some(packet) = next_of(&mut queue) {
             if let Some(bytes) = filter.depart(&packet) {
                 received.take(&bytes, base);
             }

@@ -8,7 +8,7 @@ use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions, TcAttac
 use aya::programs::{BtfTracePoint, Program, ProgramInfo, SchedClassifier};
 use aya::{Btf, Ebpf, EbpfLoader};
 
-use super::abi::{self, pendulum_config, pendulum_shape_control, pendulum_shape_counts};
+use super::abi::{self, pendulum_channel, pendulum_config, pendulum_shape_control, pendulum_shape_counts};
 use super::attach::{chain, remove_filter};
 use super::programs::map_error;
 use super::queue::{first_line, own_netns};
@@ -172,6 +172,19 @@ impl ShapePrograms {
             sum.sparse_packets += cpu.sparse_packets;
         }
         Ok(sum)
+    }
+
+    /// Connections whose ACKs left the queue within the last one to two seconds, of those that the filter follows.
+    ///
+    /// # Errors
+    /// [`BpfError::Map`] if the map cannot be read.
+    pub fn acknowledging(&self) -> Result<u32, BpfError> {
+        let name = "channel";
+        let map = self.object.map(name).ok_or(BpfError::Missing { what: "map", name })?;
+        let map: Array<&MapData, pendulum_channel> =
+            map.try_into().map_err(|e| map_error("read", name, e))?;
+        let channel = map.get(&0, 0).map_err(|e| map_error("read", name, e))?;
+        Ok(channel.active.max(channel.active_before))
     }
 
     /// The programs and how long they ran, as far as the kernel's BPF statistics are on.

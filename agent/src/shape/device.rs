@@ -2,12 +2,17 @@
 //!
 //! ```text
 //! WAN egress ─ redirect ─► ifb ─ htb ─┬ express ─┬ lane    prio 0, fifo  ┐
-//!                                     │          └ sparse  prio 0, tbf   ┼─► WAN egress, second pass ─► its own qdisc
-//!                                     └───────────── data  prio 1, tbf   ┘
+//!                                     │          ├ sparse  prio 0, tbf   ┼─► WAN egress, second pass ─► its own qdisc
+//!                                     │          └ turn    prio 1, fifo  │
+//!                                     └───────────── data  prio 2, tbf   ┘
 //! ```
 //!
 //! Lane and sparse class take turns, byte for byte (DRR). Were the lane first here too, the ACKs of many short connections
 //! would keep their SYNs and requests waiting until timers run out.
+//!
+//! With `merge-sack` the ACKs of connections past slow start go into the turn class: when it has sent one for each connection, its
+//! ceiling holds, and the next data goes. What comes meanwhile is merged. A connection moves there from the lane and never back,
+//! and the lane goes first: its ACKs stay in order.
 //!
 //! All classes have a token guaranteed rate: inside its guarantee a class sends without asking its parent, and with
 //! large guarantees no ACK would ever wait and meet another.
@@ -32,13 +37,17 @@ const EXPRESS: u32 = HTB | 0x02;
 const LANE: u32 = HTB | 0x10;
 const DATA: u32 = HTB | 0x20;
 const SPARSE: u32 = HTB | 0x30;
+const TURN: u32 = HTB | 0x40;
 const LANE_LEAF: u32 = 0x7e10_0000;
 const DATA_LEAF: u32 = 0x7e20_0000;
 const SPARSE_LEAF: u32 = 0x7e30_0000;
+const TURN_LEAF: u32 = 0x7e40_0000;
 /// `skb->priority` of an ACK.
 pub(super) const LANE_PRIORITY: u32 = LANE;
 /// Of what a short connection sends.
 pub(super) const SPARSE_PRIORITY: u32 = SPARSE;
+/// Of an ACK that takes turns with the data.
+pub(super) const TURN_PRIORITY: u32 = TURN;
 /// Of the redirecting filter: behind what the user has.
 const FILTER_PRIORITY: u16 = 60_000;
 const GUARANTEE: u64 = 1_000;
@@ -120,30 +129,48 @@ impl Shaping {
         self.put_leaves()
     }
 
+    /// Changes what ACKs in turns may send at once, if it is something else.
+    pub(super) fn change_turn(&mut self, line: Line) -> io::Result<()> {
+        if line.turn_burst == self.line.turn_burst {
+            return Ok(());
+        }
+        self.line = line;
+        self.put_turn_class()
+    }
+
     pub(super) fn line(&self) -> &Line {
         &self.line
     }
 
     fn put_classes(&self) -> io::Result<()> {
         let Line { rate, lane, sparse, express, burst, .. } = self.line;
-        let [token, least] = [GUARANTEE, DATA_GUARANTEE]
-            .map(|bits| Rate::from_bits_per_second(bits).map_or(rate, |token| token.min(rate)));
-        for (classid, parent, rate, ceiling, priority) in [
-            (PARENT, HTB, rate, rate, 0),
-            (EXPRESS, PARENT, token, express, 0),
-            (LANE, EXPRESS, token, lane, 0),
-            (SPARSE, EXPRESS, token, sparse, 0),
-            (DATA, PARENT, least, rate, 1),
-        ] {
-            control::put_class(self.ifindex, &HtbClass { classid, parent, rate, ceiling, burst, priority })?;
-        }
-        Ok(())
+        let class = |classid, parent, rate, ceiling, priority| {
+            control::put_class(self.ifindex, &HtbClass { classid, parent, rate, ceiling, burst, priority })
+        };
+        class(PARENT, HTB, rate, rate, 0)?;
+        class(EXPRESS, PARENT, self.token(GUARANTEE), express, 0)?;
+        class(LANE, EXPRESS, self.token(GUARANTEE), lane, 0)?;
+        class(SPARSE, EXPRESS, self.token(GUARANTEE), sparse, 0)?;
+        self.put_turn_class()?;
+        class(DATA, PARENT, self.token(DATA_GUARANTEE), rate, 2)
+    }
+
+    fn put_turn_class(&self) -> io::Result<()> {
+        let (rate, Line { turn: ceiling, turn_burst: burst, .. }) = (self.token(GUARANTEE), self.line);
+        let class = HtbClass { classid: TURN, parent: EXPRESS, rate, ceiling, burst, priority: 1 };
+        control::put_class(self.ifindex, &class)
+    }
+
+    fn token(&self, bits_per_second: u64) -> Rate {
+        let rate = self.line.rate;
+        Rate::from_bits_per_second(bits_per_second).map_or(rate, |token| token.min(rate))
     }
 
     fn put_leaves(&self) -> io::Result<()> {
         let Line { data_bytes, lane_packets, sparse_bytes, .. } = self.line;
         // What a newer ACK says stands for the older ones: a lane that overflows must not lose the newest.
         control::put_head_drop_fifo(self.ifindex, LANE_LEAF, LANE, lane_packets)?;
+        control::put_head_drop_fifo(self.ifindex, TURN_LEAF, TURN, lane_packets)?;
         self.put_data_leaf(SPARSE_LEAF, SPARSE, sparse_bytes)?;
         self.put_data_leaf(DATA_LEAF, DATA, data_bytes)
     }

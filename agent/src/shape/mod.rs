@@ -27,7 +27,7 @@ use crate::config::{AckFilter, Shape, ShapeMode};
 use crate::net::clsact::Clsact;
 use crate::net::control;
 use crate::net::{Device, LinkLayer, QdiscTree};
-use device::{LANE_PRIORITY, SPARSE_PRIORITY, Shaping, Way};
+use device::{LANE_PRIORITY, SPARSE_PRIORITY, Shaping, TURN_PRIORITY, Way};
 use evidence::AbTest;
 
 pub use error::ShapeError;
@@ -79,6 +79,8 @@ struct Active {
     filter_trouble: Option<String>,
     delta: u32,
     counts: abi::pendulum_shape_counts,
+    /// Connections whose ACKs left within the last second or two.
+    acknowledging: u32,
     resized: Instant,
     test: Option<AbTest>,
     told: Outcome,
@@ -202,6 +204,7 @@ impl Shaper {
             filter_trouble,
             delta: plan::delta(&self.settings, line.rate, &self.measured),
             counts: abi::pendulum_shape_counts::default(),
+            acknowledging: 0,
             resized: now,
             test: self.settings.ab_test.map(|length| AbTest::new(length, now)),
             told: Outcome::Undecided,
@@ -378,10 +381,12 @@ impl Active {
             queue_ifindex: if uplink == 0 { self.wan } else { uplink },
             netns: 0,
             lane_priority: if classes { LANE_PRIORITY } else { 0 },
+            turn_priority: if classes && self.turn(settings).is_some() { TURN_PRIORITY } else { 0 },
             merge_sack: settings.merge_sack.into(),
             sparse_priority: if classes { SPARSE_PRIORITY } else { 0 },
             sparse_bytes,
             sparse_idle_ns: nanoseconds(silence),
+            ..pendulum_shape_control::default()
         })
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pendulum_model::rate::Rate;
 use pendulum_model::sizing::{self, AdviceInput};
 
-use crate::config::{Buffer, Delta, Shape};
+use crate::config::{AckFilter, Buffer, Delta, Shape};
 
 /// A full frame as a qdisc counts it.
 const FRAME: u64 = 1_514;
@@ -13,6 +13,8 @@ const FRAME: u64 = 1_514;
 const LEAST_FRAMES: u64 = 4;
 /// Share of the link that the lane may take, percent: ACKs alone cannot starve data.
 const LANE_PERCENT: u64 = 90;
+/// Share that ACKs which take turns with the data may have: an ACK that comes while one is sent finds it used up.
+const TURN_PERCENT: u64 = 75;
 /// Share that the lane and short connections may take together: neither can starve data.
 const EXPRESS_PERCENT: u64 = 97;
 /// Share of short connections alone, so that many of them leave something to the long ones.
@@ -69,6 +71,10 @@ pub(super) struct Line {
     pub rate: Rate,
     /// What ACKs may take of it.
     pub lane: Rate,
+    /// What ACKs that take turns with the data may.
+    pub turn: Rate,
+    /// Bytes of those that may pass at once before that holds.
+    pub turn_burst: u32,
     /// What short connections may.
     pub sparse: Rate,
     /// What both may together.
@@ -94,6 +100,8 @@ impl Line {
         Some(Self {
             rate,
             lane: share(LANE_PERCENT)?,
+            turn: share(TURN_PERCENT)?,
+            turn_burst: turn_burst(1, ACK_BYTES),
             sparse: share(SPARSE_PERCENT)?,
             express: share(EXPRESS_PERCENT)?,
             // What the timer's latency takes. No whole frame: after an idle moment it would stand in the link's own
@@ -106,10 +114,33 @@ impl Line {
         })
     }
 
+    /// The same for so many connections that take turns with the data.
+    pub(super) fn with_turns(self, connections: u32, measured: &Measured) -> Self {
+        Self { turn_burst: turn_burst(connections, measured.ack_bytes.unwrap_or(ACK_BYTES)), ..self }
+    }
+
     /// Whether the leaf of `other` is so different that it is worth a change.
     pub(super) fn differs(&self, other: &Self) -> bool {
         let ratio = f64::from(self.data_bytes) / f64::from(other.data_bytes);
         self.rate != other.rate || (ratio - 1.0).abs() > SLACK
+    }
+}
+
+/// An ACK that comes while one is sent would go before the next data; if it waits for that, others join it. Its class's ceiling has
+/// it wait: of each ACK three quarters are refilled while that is sent, and after one ACK of each connection nothing is left.
+fn turn_burst(acks: u32, ack_bytes: f64) -> u32 {
+    let spent = ack_bytes * (100 - TURN_PERCENT) as f64 / 100.0;
+    ((f64::from(acks.max(1)) - 0.5) * spent) as u32
+}
+
+/// How many ACKs may go in one turn: one for each connection, with `static` δ of them. None if all go before all data: a turn is worth
+/// it only where a filter withholds what could not be sent in it.
+pub(super) fn turn(shape: &Shape, filter: AckFilter, delta: u32, connections: u32) -> Option<u32> {
+    match filter {
+        _ if !shape.merge_sack => None,
+        AckFilter::Static => Some(connections.saturating_mul(delta)),
+        AckFilter::Delayed => Some(connections),
+        AckFilter::Off | AckFilter::PerConnection => None,
     }
 }
 
@@ -227,6 +258,28 @@ mod tests {
         assert_eq!(sparse(&line).1.as_secs(), 41);
         assert!(downlink(&shape(), rates, &Measured::default(), 1500).is_some());
         assert_eq!(uplink(&shape(), [None, rates[1]], &Measured::default(), 1500), None);
+    }
+
+    #[test]
+    fn a_turn_is_one_ack_of_each_connection() {
+        let merging = Shape { merge_sack: true, ..shape() };
+        let acks = |filter, connections| turn(&merging, filter, 2, connections);
+        assert_eq!((acks(AckFilter::Delayed, 3), acks(AckFilter::Static, 3)), (Some(3), Some(6)));
+        assert_eq!((acks(AckFilter::Off, 3), acks(AckFilter::PerConnection, 3)), (None, None));
+        assert_eq!(turn(&shape(), AckFilter::Delayed, 2, 3), None, "SACK would wait in line");
+        let line =
+            uplink(&shape(), [Some(rate("200kbit")), None], &Measured::default(), 1500).expect("a line");
+        let share = line.turn.bytes_per_second() / line.rate.bytes_per_second();
+        for (connections, acks) in [(0, 1), (1, 1), (4, 4), (40, 40)] {
+            // What htb does: a class sends while its tokens are not below zero; they grow with the time that each ACK takes.
+            let mut tokens = f64::from(line.with_turns(connections, &Measured::default()).turn_burst);
+            let mut sent = 0;
+            while tokens >= 0.0 {
+                tokens += ACK_BYTES * share - ACK_BYTES;
+                sent += 1;
+            }
+            assert_eq!(sent, acks, "{connections} connections");
+        }
     }
 
     #[test]

@@ -5,8 +5,9 @@ use std::time::Instant;
 use pendulum_model::rate::Rate;
 use tracing::{info, warn};
 
-use super::{Measured, Outcome, RESIZE, Reading, Shaper, plan};
+use super::{Active, Measured, Outcome, RESIZE, Reading, Shaper, plan};
 use crate::bpf;
+use crate::config::Shape;
 
 impl Shaper {
     /// The link's rates are others now (configuration, or learnt). The queue keeps what it holds.
@@ -28,13 +29,27 @@ impl Shaper {
             Ok(counts) => active.counts = counts,
             Err(error) => warn!(link = self.link, "{}", bpf::chain(&error)),
         }
+        match active.programs.acknowledging() {
+            Ok(connections) => active.acknowledging = connections,
+            Err(error) => warn!(link = self.link, "{}", bpf::chain(&error)),
+        }
         if now.duration_since(active.resized) >= RESIZE {
             active.resized = now;
             self.resize(false);
         }
+        self.follow_acks();
         let moved = self.take_turns(now, reading);
         self.tell_kernel();
         moved
+    }
+
+    fn follow_acks(&mut self) {
+        let Some(active) = &mut self.active else { return };
+        let (Some(acks), Some(uplink)) = (active.turn(&self.settings), &mut active.uplink) else { return };
+        let line = uplink.line().with_turns(acks, &self.measured);
+        if let Err(error) = uplink.change_turn(line) {
+            warn!(link = self.link, "cannot change the shaper's classes: {error}");
+        }
     }
 
     fn take_turns(&mut self, now: Instant, reading: Reading) -> bool {
@@ -66,9 +81,10 @@ impl Shaper {
 
     fn resize(&mut self, now: bool) {
         let Some(active) = &mut self.active else { return };
-        let mtu = active.mtu;
+        let (mtu, acks) = (active.mtu, active.turn(&self.settings).unwrap_or(1));
         let lines = [
-            plan::uplink(&self.settings, self.rates, &self.measured, mtu),
+            plan::uplink(&self.settings, self.rates, &self.measured, mtu)
+                .map(|line| line.with_turns(acks, &self.measured)),
             plan::downlink(&self.settings, self.rates, &self.measured, mtu),
         ];
         for (shaping, line) in [&mut active.uplink, &mut active.downlink].into_iter().zip(lines) {
@@ -86,5 +102,12 @@ impl Shaper {
                 Err(error) => warn!(link = self.link, "cannot change the shaper: {error}"),
             }
         }
+    }
+}
+
+impl Active {
+    /// How many ACKs may go before data does, if they take turns.
+    pub(super) fn turn(&self, settings: &Shape) -> Option<u32> {
+        plan::turn(settings, self.filter, self.delta, self.acknowledging)
     }
 }
