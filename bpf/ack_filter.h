@@ -122,8 +122,8 @@ static __always_inline bool overflows(const struct pendulum_channel *uplink,
 
 static __always_inline bool is_ack_class(__u32 priority, const struct pendulum_shape_control *control)
 {
-	return control->lane_priority &&
-	       (priority == control->lane_priority || priority == control->turn_priority);
+	/* 0 is no class, and what most packets have. */
+	return priority && (priority == control->lane_priority || priority == control->turn_priority);
 }
 
 static __always_inline void note_overflow(__u64 now)

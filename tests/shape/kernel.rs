@@ -75,6 +75,8 @@ pub(crate) struct Filter {
     programs: ShapePrograms,
     pub(crate) control: pendulum_shape_control,
     pub(crate) now: u64,
+    /// `skb->priority` of what comes, which it leaves with.
+    pub(crate) own_priority: u32,
     /// Of the connections met, in the table.
     places: BTreeSet<u32>,
 }
@@ -124,7 +126,8 @@ impl Filter {
             ..pendulum_shape_control::default()
         };
         let programs = ShapePrograms::load_for(layer, false, true).expect("the programs load");
-        let mut filter = Self { programs, control, now: 1_000 * MILLISECOND, places: BTreeSet::new() };
+        let mut filter =
+            Self { programs, control, now: 1_000 * MILLISECOND, own_priority: 6, places: BTreeSet::new() };
         filter.tell();
         filter
     }
@@ -156,7 +159,8 @@ impl Filter {
 
     /// First pass. None: withheld.
     pub(crate) fn arrive(&mut self, frame: &CraftedFrame) -> Option<Queued> {
-        let context = SkBuff { tstamp: self.now, priority: 6, cb: [9; 5], ..SkBuff::default() };
+        let context =
+            SkBuff { tstamp: self.now, priority: self.own_priority, cb: [9; 5], ..SkBuff::default() };
         let (verdict, bytes, context) = self.run(&frame.bytes, &context);
         assert_eq!(bytes, frame.bytes, "the first pass changes nothing");
         // What is withheld belongs to a connection met before.
@@ -206,7 +210,7 @@ impl Filter {
             ..SkBuff::default()
         };
         let (verdict, bytes, context) = self.run(&packet.bytes, &context);
-        assert_eq!(context.priority, 6, "the packet's own priority is given back");
+        assert_eq!(context.priority, self.own_priority, "the packet's own priority is given back");
         (verdict == NEXT).then_some(bytes)
     }
 
