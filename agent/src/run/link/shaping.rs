@@ -7,6 +7,7 @@ use pendulum_model::rate::Rate;
 use pendulum_model::segment::Direction;
 use tracing::warn;
 
+use super::super::outflow::Look;
 use super::LinkTask;
 use crate::net::{Device, QdiscTree};
 use crate::shape::{self, Measured, Seen};
@@ -50,8 +51,10 @@ impl LinkTask {
         let mut seen = Seen::default();
         if configured.is_none() && self.shaper.is_wanted() {
             seen.qdisc = QdiscTree::read(wan).ok().and_then(|tree| Some(tree.rate()?.0));
-            // While we shape, the queue is ours, and so is its rate. A queue that never stood says nothing about the link.
-            if self.shaper.queue_device().is_none() && self.queues.is_uplink_buffer() {
+            // While we shape, the queue is ours, and so is its rate. A queue that never stood says nothing about the link; and
+            // without its tracepoints what enters it is counted, not what leaves.
+            let is_traced = matches!(self.queues.uplink_look(), Some(Look::Traced { .. }));
+            if self.shaper.queue_device().is_none() && self.queues.is_uplink_buffer() && is_traced {
                 seen.learnt = self
                     .judge
                     .capacity(Direction::Up)
