@@ -129,9 +129,9 @@ impl Shaping {
         self.put_leaves()
     }
 
-    /// Changes what ACKs in turns may send at once, if it is something else.
+    /// Changes what ACKs in turns may send, if it is something else.
     pub(super) fn change_turn(&mut self, line: Line) -> io::Result<()> {
-        if line.turn_burst == self.line.turn_burst {
+        if (line.turn, line.turn_burst) == (self.line.turn, self.line.turn_burst) {
             return Ok(());
         }
         self.line = line;

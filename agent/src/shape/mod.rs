@@ -81,6 +81,8 @@ struct Active {
     counts: abi::pendulum_shape_counts,
     /// Connections whose ACKs left within the last second or two.
     acknowledging: u32,
+    /// There was an upload for ACKs to take turns with.
+    uploads: bool,
     resized: Instant,
     test: Option<AbTest>,
     told: Outcome,
@@ -205,6 +207,7 @@ impl Shaper {
             delta: plan::delta(&self.settings, line.rate, &self.measured),
             counts: abi::pendulum_shape_counts::default(),
             acknowledging: 0,
+            uploads: false,
             resized: now,
             test: self.settings.ab_test.map(|length| AbTest::new(length, now)),
             told: Outcome::Undecided,
@@ -270,11 +273,6 @@ impl Shaper {
     pub fn downlink_device(&self) -> Option<u32> {
         let active = self.active.as_ref()?;
         active.shapes().then_some(active.downlink.as_ref()?.ifindex)
-    }
-
-    /// What the comparison has come to, each time that changes.
-    pub fn news(&mut self) -> Option<Comparison> {
-        self.news.take()
     }
 
     /// The programs, for metrics.

@@ -15,6 +15,8 @@ const LEAST_FRAMES: u64 = 4;
 const LANE_PERCENT: u64 = 90;
 /// Share that ACKs which take turns with the data may have: an ACK that comes while one is sent finds it used up.
 const TURN_PERCENT: u64 = 75;
+/// … as soon as data has this share.
+const UPLOAD_SHARE: f64 = 0.1;
 /// Share that the lane and short connections may take together: neither can starve data.
 const EXPRESS_PERCENT: u64 = 97;
 /// Share of short connections alone, so that many of them leave something to the long ones.
@@ -95,18 +97,18 @@ impl Line {
     fn new(rate: Rate, data_bytes: u64, mtu: u32) -> Option<Self> {
         let bytes = |seconds: f64| (rate.bytes_per_second() * seconds) as u64;
         let clamped = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
-        let share =
-            |percent: u64| Rate::from_bits_per_second((rate.bits_per_second() / 100 * percent).max(1));
+        let share = |percent| share_of(rate, percent);
+        // What the timer's latency takes. No whole frame: after an idle moment it would stand in the link's own
+        // queue, before the ACKs, for as long as the link is full.
+        let burst = clamped(86 + bytes(0.002));
         Some(Self {
             rate,
             lane: share(LANE_PERCENT)?,
-            turn: share(TURN_PERCENT)?,
-            turn_burst: turn_burst(1, ACK_BYTES),
+            turn: share(LANE_PERCENT)?,
+            turn_burst: burst,
             sparse: share(SPARSE_PERCENT)?,
             express: share(EXPRESS_PERCENT)?,
-            // What the timer's latency takes. No whole frame: after an idle moment it would stand in the link's own
-            // queue, before the ACKs, for as long as the link is full.
-            burst: clamped(86 + bytes(0.002)),
+            burst,
             data_bytes: clamped(data_bytes.max(LEAST_FRAMES * FRAME)),
             lane_packets: clamped((bytes(LANE_DELAY.as_secs_f64()) / ACK_BYTES as u64).max(LANE_LEAST)),
             sparse_bytes: clamped(bytes(SPARSE_DELAY.as_secs_f64()).max(LEAST_FRAMES * FRAME)),
@@ -114,9 +116,19 @@ impl Line {
         })
     }
 
-    /// The same for so many connections that take turns with the data.
-    pub(super) fn with_turns(self, connections: u32, measured: &Measured) -> Self {
-        Self { turn_burst: turn_burst(connections, measured.ack_bytes.unwrap_or(ACK_BYTES)), ..self }
+    /// The same with so many ACKs in a turn; without data to take turns with, ACKs may have what the lane may.
+    ///
+    /// An ACK that comes while one is sent would go before the next data; if it waits for that, others join it. The ceiling has it
+    /// wait: of each ACK three quarters are refilled while that is sent, and after the last one of the turn nothing is left.
+    pub(super) fn with_turns(self, acks: Option<u32>, measured: &Measured) -> Self {
+        let percent = if acks.is_some() { TURN_PERCENT } else { LANE_PERCENT };
+        let spent = measured.ack_bytes.unwrap_or(ACK_BYTES) * (100 - TURN_PERCENT) as f64 / 100.0;
+        let burst = acks.map(|acks| ((f64::from(acks.max(1)) - 0.5) * spent) as u32);
+        Self {
+            turn: share_of(self.rate, percent).unwrap_or(self.turn),
+            turn_burst: burst.unwrap_or(self.burst),
+            ..self
+        }
     }
 
     /// Whether the leaf of `other` is so different that it is worth a change.
@@ -126,11 +138,13 @@ impl Line {
     }
 }
 
-/// An ACK that comes while one is sent would go before the next data; if it waits for that, others join it. Its class's ceiling has
-/// it wait: of each ACK three quarters are refilled while that is sent, and after one ACK of each connection nothing is left.
-fn turn_burst(acks: u32, ack_bytes: f64) -> u32 {
-    let spent = ack_bytes * (100 - TURN_PERCENT) as f64 / 100.0;
-    ((f64::from(acks.max(1)) - 0.5) * spent) as u32
+fn share_of(rate: Rate, percent: u64) -> Option<Rate> {
+    Rate::from_bits_per_second((rate.bits_per_second() / 100 * percent).max(1))
+}
+
+/// Whether an upload of so many bytes per second is worth taking turns with.
+pub(super) fn has_upload(line: &Line, bytes_per_second: f64) -> bool {
+    bytes_per_second > line.rate.bytes_per_second() * UPLOAD_SHARE
 }
 
 /// How many ACKs may go in one turn: one for each connection, with `static` δ of them. None if all go before all data: a turn is worth
@@ -269,10 +283,13 @@ mod tests {
         assert_eq!(turn(&shape(), AckFilter::Delayed, 2, 3), None, "SACK would wait in line");
         let line =
             uplink(&shape(), [Some(rate("200kbit")), None], &Measured::default(), 1500).expect("a line");
-        let share = line.turn.bytes_per_second() / line.rate.bytes_per_second();
+        assert_eq!((line.turn, line.turn_burst), (line.lane, line.burst), "without data");
         for (connections, acks) in [(0, 1), (1, 1), (4, 4), (40, 40)] {
             // What htb does: a class sends while its tokens are not below zero; they grow with the time that each ACK takes.
-            let mut tokens = f64::from(line.with_turns(connections, &Measured::default()).turn_burst);
+            let turned = line.with_turns(Some(connections), &Measured::default());
+            assert_eq!(turned.with_turns(None, &Measured::default()), line);
+            let share = turned.turn.bytes_per_second() / line.rate.bytes_per_second();
+            let mut tokens = f64::from(turned.turn_burst);
             let mut sent = 0;
             while tokens >= 0.0 {
                 tokens += ACK_BYTES * share - ACK_BYTES;
@@ -280,6 +297,7 @@ mod tests {
             }
             assert_eq!(sent, acks, "{connections} connections");
         }
+        assert!(!has_upload(&line, 2_000.0) && has_upload(&line, 3_000.0), "10 % of 24,750 bytes per second");
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use std::time::Instant;
 
 use pendulum_model::rate::Rate;
+use pendulum_model::segment::Direction;
 use tracing::{info, warn};
 
-use super::{Active, Measured, Outcome, RESIZE, Reading, Shaper, plan};
+use super::{Active, Comparison, Measured, Outcome, RESIZE, Reading, Shaper, plan};
 use crate::bpf;
 use crate::config::Shape;
 
@@ -37,19 +38,26 @@ impl Shaper {
             active.resized = now;
             self.resize(false);
         }
-        self.follow_acks();
+        self.follow_acks(&reading);
         let moved = self.take_turns(now, reading);
         self.tell_kernel();
         moved
     }
 
-    fn follow_acks(&mut self) {
+    fn follow_acks(&mut self, reading: &Reading) {
         let Some(active) = &mut self.active else { return };
-        let (Some(acks), Some(uplink)) = (active.turn(&self.settings), &mut active.uplink) else { return };
-        let line = uplink.line().with_turns(acks, &self.measured);
+        let acks = active.turn(&self.settings);
+        let Some(uplink) = &mut active.uplink else { return };
+        active.uploads = plan::has_upload(uplink.line(), reading.goodput[Direction::Up as usize]);
+        let line = uplink.line().with_turns(acks.filter(|_| active.uploads), &self.measured);
         if let Err(error) = uplink.change_turn(line) {
             warn!(link = self.link, "cannot change the shaper's classes: {error}");
         }
+    }
+
+    /// What the comparison has come to, each time that changes.
+    pub fn news(&mut self) -> Option<Comparison> {
+        self.news.take()
     }
 
     fn take_turns(&mut self, now: Instant, reading: Reading) -> bool {
@@ -81,7 +89,7 @@ impl Shaper {
 
     fn resize(&mut self, now: bool) {
         let Some(active) = &mut self.active else { return };
-        let (mtu, acks) = (active.mtu, active.turn(&self.settings).unwrap_or(1));
+        let (mtu, acks) = (active.mtu, active.turn(&self.settings).filter(|_| active.uploads));
         let lines = [
             plan::uplink(&self.settings, self.rates, &self.measured, mtu)
                 .map(|line| line.with_turns(acks, &self.measured)),
