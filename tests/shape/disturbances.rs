@@ -13,7 +13,7 @@ use crate::rig::{Rig, skipped, stop, until, value, with_rig};
 use crate::stream::{Flows, Tally};
 use crate::transfers::{ENFORCE, link, link_of};
 
-/// A download and an upload, and `deed` while they run.
+/// A download and an upload, and `deed` while they run. ACKs meet, and are merged, while the upload lasts beyond the download's slow start.
 fn under_load(rig: &Rig, ip: IpVersion, bytes: [usize; 2], deed: impl FnOnce()) {
     let lab: &Lab = &rig.lab;
     std::thread::scope(|scope| {
@@ -54,7 +54,7 @@ fn killed_and_started_again_under_load() {
             second = Some(rig.agent(ENFORCE));
         });
         // How much of those was left for it is chance.
-        under_load(rig, IpVersion::V4, [20_000, 400_000], || ());
+        under_load(rig, IpVersion::V4, [60_000, 400_000], || ());
         until("an ACK merged by the second agent", || acks(rig, "held", "redundant") > 0.0);
         stop(second.expect("a second agent"));
         assert_eq!(rig.inventory(), before);
@@ -112,7 +112,7 @@ fn behind_network_address_translation() {
         }
         let before = rig.inventory();
         let agent = rig.agent(ENFORCE);
-        under_load(rig, IpVersion::V4, [20_000, 400_000], || ());
+        under_load(rig, IpVersion::V4, [60_000, 400_000], || ());
         let table = shell(&gateway, "nft list table ip shape").expect("the rules");
         let packets = |rule: &str| -> u64 {
             let counted = table.split(&format!("{rule} counter packets ")).nth(1).expect("the rule");
@@ -178,7 +178,7 @@ fn the_downlink_is_shaped_too() {
         let before = rig.inventory();
         let agent = rig.agent(&format!("{ENFORCE}\ndownlink = true"));
         assert!(rig.inventory().contains("pdl-dn"));
-        under_load(rig, IpVersion::V4, [20_000, 400_000], || ());
+        under_load(rig, IpVersion::V4, [60_000, 400_000], || ());
         let [_, bytes] = sent(rig, "pdl-dn", "htb");
         assert!(bytes > 400_000, "{bytes} bytes came through the downlink's shaper");
         pause(1_200);
