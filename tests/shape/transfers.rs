@@ -24,6 +24,8 @@ pub(crate) fn link() -> LinkSpec {
 }
 
 pub(crate) const ENFORCE: &str = "mode = \"enforce\"\nack-filter = \"static\"\ndelta = 1";
+/// With SACK merged, and ACKs that take turns with the data.
+const MERGING: &str = "mode = \"enforce\"\nack-filter = \"static\"\ndelta = 1\nmerge-sack = true";
 
 /// How the endpoints' TCP is set, and what is transferred.
 struct Case {
@@ -120,9 +122,9 @@ fn fates(rig: &Rig, shaped: bool) -> [f64; 4] {
 }
 
 /// All cases without the agent, then all with it.
-fn compare(rig: &Rig, cases: &[Case]) {
+fn compare(rig: &Rig, shape: &str, cases: &[Case]) {
     let plain: Vec<Seen> = cases.iter().map(|case| run(rig, case, false)).collect();
-    let agent = rig.agent(ENFORCE);
+    let agent = rig.agent(shape);
     let shaped: Vec<Seen> = cases.iter().map(|case| run(rig, case, true)).collect();
     stop(agent);
     for (case, seen) in cases.iter().zip(&shaped) {
@@ -184,10 +186,18 @@ fn netem(rig: &Rig, role: Role, device: &str, what: &str) -> bool {
 
 #[test]
 fn every_byte_arrives_through_loss_and_reordering() {
-    const TEST: &str = "every_byte_arrives_through_loss_and_reordering";
-    with_rig(TEST, link(), |rig| {
+    through_loss("every_byte_arrives_through_loss_and_reordering", ENFORCE);
+}
+
+#[test]
+fn every_byte_arrives_through_loss_with_sack_merged() {
+    through_loss("every_byte_arrives_through_loss_with_sack_merged", MERGING);
+}
+
+fn through_loss(test: &str, shape: &str) {
+    with_rig(test, link(), |rig| {
         if !impair(rig) {
-            return skipped(TEST, "this kernel has no netem");
+            return skipped(test, "this kernel has no netem");
         }
         let case = |name, ip, sysctls| Case { name, sysctls, flows: both(ip), expects: Expects::Merging };
         let cases = [
@@ -197,17 +207,27 @@ fn every_byte_arrives_through_loss_and_reordering() {
             case("IPv4 without timestamps", IpVersion::V4, &[(TIMESTAMPS, "0")]),
             Case { expects: Expects::Marks, ..case("IPv4 with ECN", IpVersion::V4, &[(ECN, "1")]) },
         ];
-        compare(rig, &cases);
+        compare(rig, shape, &cases);
     });
 }
 
 /// On every kernel: the link's own buffers overflow.
 #[test]
 fn every_byte_arrives_on_the_bare_link() {
-    with_rig("every_byte_arrives_on_the_bare_link", link(), |rig| {
+    on_the_bare_link("every_byte_arrives_on_the_bare_link", ENFORCE);
+}
+
+#[test]
+fn every_byte_arrives_on_the_bare_link_with_sack_merged() {
+    on_the_bare_link("every_byte_arrives_on_the_bare_link_with_sack_merged", MERGING);
+}
+
+fn on_the_bare_link(test: &str, shape: &str) {
+    with_rig(test, link(), |rig| {
         let case = |name, ip, sysctls| Case { name, sysctls, flows: both(ip), expects: Expects::Merging };
         compare(
             rig,
+            shape,
             &[
                 case("IPv4", IpVersion::V4, &[] as &[_]),
                 case("IPv6 without SACK and timestamps", IpVersion::V6, &[(SACK, "0"), (TIMESTAMPS, "0")]),
@@ -220,13 +240,23 @@ fn every_byte_arrives_on_the_bare_link() {
 /// requests. Among the data, in a buffer of the model's size, nearly each would lose one and wait for a timer.
 #[test]
 fn two_hundred_short_connections() {
+    short_connections("two_hundred_short_connections", ENFORCE);
+}
+
+#[test]
+fn two_hundred_short_connections_with_sack_merged() {
+    short_connections("two_hundred_short_connections_with_sack_merged", MERGING);
+}
+
+fn short_connections(test: &str, shape: &str) {
     let slow = link_of(["5mbit", "300kbit"], [200_000, 40_000]);
-    with_rig("two_hundred_short_connections", slow, |rig| {
+    with_rig(test, slow, |rig| {
         let short = Flows { connections: 200, ..Flows::download(IpVersion::V4, 3_000) };
         let lasting = Flows { connections: 2, ..Flows::download(IpVersion::V6, 300_000 * long()) };
         let flows = vec![short, lasting];
         compare(
             rig,
+            shape,
             &[Case { name: "200 short ones, 2 long ones", sysctls: &[], flows, expects: Expects::Anything }],
         );
     });
@@ -246,6 +276,6 @@ fn mptcp_is_not_touched() {
             let flows = vec![Flows { mptcp: true, ..Flows::download(ip, 150_000 * long()) }];
             Case { name, sysctls: &[], flows, expects: Expects::Nothing }
         };
-        compare(rig, &[case("MPTCP, IPv4", IpVersion::V4), case("MPTCP, IPv6", IpVersion::V6)]);
+        compare(rig, ENFORCE, &[case("MPTCP, IPv4", IpVersion::V4), case("MPTCP, IPv6", IpVersion::V6)]);
     });
 }
