@@ -1,21 +1,19 @@
 //! A WAN device whose own qdisc limits without saying to what: hfsc. The rate is learnt from what leaves its queue. Many kernels
 //! have it stop for ever if clsact is added while packets wait in it.
 
-use std::time::Duration;
-
 use pendulum_lab::LinkSpec;
-use pendulum_lab::topology::WAN_DEVICE;
+use pendulum_lab::topology::{IpVersion, Role, WAN_DEVICE};
 
 use crate::rig::{Rig, skipped, stop, until, with_rig};
 
 const RATE_BPS: f64 = 200_000.0;
 const LANE: &str = "mode = \"enforce\"\nack-filter = \"off\"";
 
-fn with_hfsc(test: &str, deed: impl FnOnce(&mut Rig)) {
+fn with_hfsc(test: &str, rate_bps: f64, deed: impl FnOnce(&mut Rig)) {
     with_rig(test, LinkSpec::FIG1, |rig| {
         let limit = format!(
             "tc qdisc replace dev {WAN_DEVICE} root handle 7: hfsc default 1 \
-             && tc class add dev {WAN_DEVICE} parent 7: classid 7:1 hfsc sc rate {RATE_BPS}bit ul rate {RATE_BPS}bit \
+             && tc class add dev {WAN_DEVICE} parent 7: classid 7:1 hfsc sc rate {rate_bps}bit ul rate {rate_bps}bit \
              && tc qdisc add dev {WAN_DEVICE} parent 7:1 bfifo limit 20000"
         );
         match rig.gateway(&["sh", "-c", &limit]) {
@@ -31,7 +29,7 @@ fn shape(rig: &Rig) -> serde_json::Value {
 
 #[test]
 fn the_rate_may_be_learnt() {
-    with_hfsc("hfsc::the_rate_may_be_learnt", |rig| {
+    with_hfsc("hfsc::the_rate_may_be_learnt", RATE_BPS, |rig| {
         rig.tells_rates = false;
         let agent = rig.agent(LANE);
         assert_eq!(shape(rig)["state"], "refused");
@@ -57,23 +55,22 @@ fn the_rate_may_be_learnt() {
 /// Nothing is added while it would stop what waits; as soon as nothing waits, it is.
 #[test]
 fn a_queue_that_would_never_send_again_is_left_alone() {
-    with_hfsc("hfsc::a_queue_that_would_never_send_again_is_left_alone", |rig| {
-        let agent = std::thread::scope(|scope| {
-            let traffic = scope.spawn(|| rig.two_way(12));
-            // The upload's slow start fills 20,000 bytes in the first second.
-            std::thread::sleep(Duration::from_secs(3));
-            let agent = rig.agent(LANE);
-            let found = shape(rig);
-            assert_eq!(found["state"], "refused", "{found}");
-            assert!(found["reason"].as_str().is_some_and(|reason| reason.contains("hfsc")), "{found}");
-            let goodput = traffic.join().expect("its thread");
-            assert!(goodput.up > 0.7 * RATE_BPS, "{goodput:?}");
-            agent
-        });
+    with_hfsc("hfsc::a_queue_that_would_never_send_again_is_left_alone", 8_000.0, |rig| {
+        let remote = Role::D1.address(IpVersion::V4).expect("an endpoint");
+        // Fifteen packets, of which each takes a second.
+        let flood = format!("ping -q -c 15 -i 0.002 -s 1000 {remote} > /dev/null 2>&1 &");
+        rig.gateway(&["sh", "-c", &flood]).expect("ping");
+        let agent = rig.agent(LANE);
+        let found = shape(rig);
+        assert_eq!(found["state"], "refused", "{found}");
+        assert!(found["reason"].as_str().is_some_and(|reason| reason.contains("hfsc")), "{found}");
         until("the queue is empty", || shape(rig)["state"] == "enforcing");
-        // From the second second on, with slow start in it; nothing at all if hfsc had stopped.
-        let goodput = rig.two_way(6);
-        assert!(goodput.up > 0.2 * RATE_BPS, "{goodput:?}");
+        let classes = rig.gateway(&["tc", "-s", "class", "show", "dev", WAN_DEVICE]).expect("classes");
+        let sent = classes.split("7:1").nth(1).and_then(|class| class.split(" pkt").next());
+        let sent =
+            sent.and_then(|text| text.rsplit(' ').next()).and_then(|number| number.parse::<u32>().ok());
+        assert!(sent >= Some(15), "hfsc goes on sending: {classes}");
+        rig.gateway(&["ping", "-c", "2", "-W", "10", &remote.to_string()]).expect("packets pass");
         stop(agent);
         let left = rig.inventory();
         assert!(!left.contains("clsact"), "{left}");
