@@ -98,8 +98,8 @@ static __always_inline bool has_older_timestamps(const struct pendulum_ack_state
 }
 
 /*
- * Past slow start, for good. Its difference to what is spared has its sign bit clear: without a branch here
- * the verifier has two ways through all that follows.
+ * Past slow start, for good: what was acknowledged less what is spared has its sign bit clear. Read as a bit,
+ * since with a branch here the verifier would have two ways through all that follows.
  */
 static __always_inline void note_settled(struct pendulum_ack_state *state, struct ack_packet *p,
 					 const struct pendulum_shape_control *control)

@@ -300,9 +300,17 @@ impl LinkPrograms {
     where
         T: TryFrom<&'a Map, Error = MapError>,
     {
-        let map = self.object.map(name).ok_or(BpfError::Missing { what: "map", name })?;
-        T::try_from(map).map_err(|e| map_error("read", name, e))
+        map_of(&self.object, name)
     }
+}
+
+/// A map of an object, to be read.
+pub(super) fn map_of<'a, T>(object: &'a Ebpf, name: &'static str) -> Result<T, BpfError>
+where
+    T: TryFrom<&'a Map, Error = MapError>,
+{
+    let map = object.map(name).ok_or(BpfError::Missing { what: "map", name })?;
+    T::try_from(map).map_err(|e| map_error("read", name, e))
 }
 
 pub(super) fn map_error(action: &'static str, map: &'static str, error: MapError) -> BpfError {

@@ -15,7 +15,7 @@ use super::abi::{
 use super::arrivals::Departures;
 use super::attach::chain;
 use super::history::{Mapping, RingReader, mapping};
-use super::programs::map_error;
+use super::programs::{map_error, map_of};
 use super::{BpfError, ProgramStatus, QUEUE_OBJECT};
 use crate::net::QdiscTree;
 
@@ -170,9 +170,7 @@ impl QueuePrograms {
     /// [`BpfError::Map`] if the map cannot be read.
     pub fn sojourns(&self) -> Result<[Sojourns; 2], BpfError> {
         let name = "sojourns";
-        let map = self.object.map(name).ok_or(BpfError::Missing { what: "map", name })?;
-        let map: PerCpuArray<&MapData, pendulum_sojourn> =
-            map.try_into().map_err(|e| map_error("read", name, e))?;
+        let map: PerCpuArray<&MapData, pendulum_sojourn> = map_of(&self.object, name)?;
         let mut sums = [[pendulum_sojourn::default(); 2]; 2];
         for (index, sum) in (0u32..).zip(sums.as_flattened_mut()) {
             let cpus = map.get(&index, 0).map_err(|e| map_error("read", name, e))?;

@@ -10,7 +10,7 @@ use aya::{Btf, Ebpf, EbpfLoader};
 
 use super::abi::{self, pendulum_channel, pendulum_config, pendulum_shape_control, pendulum_shape_counts};
 use super::attach::{chain, remove_filter};
-use super::programs::map_error;
+use super::programs::{map_error, map_of};
 use super::queue::{first_line, own_netns};
 use super::{BpfError, LinkLayer, ProgramStatus, SHAPE_OBJECT};
 
@@ -160,9 +160,7 @@ impl ShapePrograms {
     /// [`BpfError::Map`] if the map cannot be read.
     pub fn counts(&self) -> Result<pendulum_shape_counts, BpfError> {
         let name = "shape_counts";
-        let map = self.object.map(name).ok_or(BpfError::Missing { what: "map", name })?;
-        let map: PerCpuArray<&MapData, pendulum_shape_counts> =
-            map.try_into().map_err(|e| map_error("read", name, e))?;
+        let map: PerCpuArray<&MapData, pendulum_shape_counts> = map_of(&self.object, name)?;
         let cpus = map.get(&0, 0).map_err(|e| map_error("read", name, e))?;
         let mut sum = pendulum_shape_counts::default();
         for cpu in cpus.iter() {
@@ -180,9 +178,7 @@ impl ShapePrograms {
     /// [`BpfError::Map`] if the map cannot be read.
     pub fn acknowledging(&self) -> Result<u32, BpfError> {
         let name = "channel";
-        let map = self.object.map(name).ok_or(BpfError::Missing { what: "map", name })?;
-        let map: Array<&MapData, pendulum_channel> =
-            map.try_into().map_err(|e| map_error("read", name, e))?;
+        let map: Array<&MapData, pendulum_channel> = map_of(&self.object, name)?;
         let channel = map.get(&0, 0).map_err(|e| map_error("read", name, e))?;
         Ok(channel.active.max(channel.active_before))
     }

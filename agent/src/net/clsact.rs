@@ -3,19 +3,16 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use rtnetlink::sys::protocols::NETLINK_ROUTE;
 use tracing::warn;
 
 use super::QdiscTree;
-use super::control::{RTM_NEWQDISC, TCA_KIND, read_filters, tcmsg};
-use super::dump::{dump, u32_at};
+use super::control::{RTM_NEWQDISC, TCA_KIND, has_filters, tcmsg};
+use super::qdisc::{INGRESS, has_clsact};
 use super::request::{Attributes, Deed, request};
 
 const RTM_DELQDISC: u16 = 37;
-const RTM_GETQDISC: u16 = 38;
-/// `TC_H_CLSACT`, which is `TC_H_INGRESS` too.
-const PARENT: u32 = 0xffff_fff1;
 const HANDLE: u32 = 0xffff_0000;
+
 /// Holds a device's clsact qdisc. Dropped, it takes away what it has made, unless somebody hung a filter of his own
 /// there meanwhile: then the qdisc is his.
 #[derive(Debug)]
@@ -33,12 +30,12 @@ impl Clsact {
     /// # Errors
     /// What the kernel says; [`io::ErrorKind::ResourceBusy`] if packets would never leave again.
     pub(crate) fn on(ifindex: u32, patience: Duration) -> io::Result<Self> {
-        if is_there(ifindex)? {
+        if has_clsact(ifindex)? {
             return Ok(Self { ifindex, is_ours: false });
         }
         quiet_moment(ifindex, patience)?;
         let kind = Attributes::new().with_text(TCA_KIND, "clsact");
-        match request(RTM_NEWQDISC, Deed::Create, &tcmsg(ifindex, HANDLE, PARENT, 0), &kind) {
+        match request(RTM_NEWQDISC, Deed::Create, &tcmsg(ifindex, HANDLE, INGRESS, 0), &kind) {
             Ok(()) => Ok(Self { ifindex, is_ours: true }),
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(Self { ifindex, is_ours: false }),
             Err(error) => Err(error),
@@ -49,7 +46,7 @@ impl Clsact {
 impl Drop for Clsact {
     fn drop(&mut self) {
         if self.is_ours
-            && read_filters(self.ifindex).count == 0
+            && has_filters(self.ifindex).is_ok_and(|any| !any)
             && let Err(error) = remove(self.ifindex)
             && error.kind() == io::ErrorKind::ResourceBusy
         {
@@ -62,17 +59,7 @@ impl Drop for Clsact {
 /// Removes a device's clsact qdisc and all filters in it.
 pub(crate) fn remove(ifindex: u32) -> io::Result<()> {
     quiet_moment(ifindex, Clsact::PATIENCE)?;
-    request(RTM_DELQDISC, Deed::Change, &tcmsg(ifindex, HANDLE, PARENT, 0), &Attributes::new())
-}
-
-fn is_there(ifindex: u32) -> io::Result<bool> {
-    for message in dump(NETLINK_ROUTE, RTM_GETQDISC, &tcmsg(ifindex, 0, 0, 0), RTM_NEWQDISC)? {
-        // Older kernels answer for every device.
-        if u32_at(&message, 4)? == ifindex && u32_at(&message, 12)? == PARENT {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    request(RTM_DELQDISC, Deed::Change, &tcmsg(ifindex, HANDLE, INGRESS, 0), &Attributes::new())
 }
 
 /// To add or remove clsact, many kernels (6.1, 6.12; not 7.2) stop the device's queue for a moment (`qdisc_graft`, `dev_deactivate`): what

@@ -290,20 +290,39 @@ pub(crate) struct Filters {
 pub(crate) fn read_filters(ifindex: u32) -> Filters {
     let mut found = Filters::default();
     for side in [Side::Ingress, Side::Egress] {
+        // A side that cannot be listed has none.
+        let _ = found.read_side(ifindex, side);
+    }
+    found
+}
+
+/// Whether there are filters on either side of a device's clsact qdisc.
+///
+/// # Errors
+/// What the kernel says, also if there is no such qdisc.
+pub(super) fn has_filters(ifindex: u32) -> io::Result<bool> {
+    let mut found = Filters::default();
+    for side in [Side::Ingress, Side::Egress] {
+        found.read_side(ifindex, side)?;
+    }
+    Ok(found.count > 0)
+}
+
+impl Filters {
+    fn read_side(&mut self, ifindex: u32, side: Side) -> io::Result<()> {
         let header = tcmsg(ifindex, 0, side.parent(), 0);
-        let messages = dump(NETLINK_ROUTE, RTM_GETTFILTER, &header, RTM_NEWTFILTER);
-        for message in messages.unwrap_or_default() {
+        for message in dump(NETLINK_ROUTE, RTM_GETTFILTER, &header, RTM_NEWTFILTER)? {
             let tail = message.get(TCMSG..).unwrap_or_default();
             let Some(options) = attribute(tail, TCA_OPTIONS) else { continue };
             // A hash table of u32, or the head of a priority: no filter.
             let kind = attribute(tail, TCA_KIND).unwrap_or_default();
             let Some(actions) = actions_of(kind, options) else { continue };
-            found.count += 1;
+            self.count += 1;
             let priority = u32_at(&message, 16).map_or(0, |info| (info >> 16) as u16);
-            found.redirections.extend(redirected_to(actions).map(|to| Redirection { side, priority, to }));
+            self.redirections.extend(redirected_to(actions).map(|to| Redirection { side, priority, to }));
         }
+        Ok(())
     }
-    found
 }
 
 /// The actions of a filter, by its kind; none if this is no filter but what holds filters.

@@ -20,7 +20,7 @@ const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
 /// `TC_H_ROOT`, `TC_H_INGRESS` (and clsact), <linux/pkt_sched.h>.
 const ROOT: u32 = 0xffff_ffff;
-const INGRESS: u32 = 0xffff_fff1;
+pub(super) const INGRESS: u32 = 0xffff_fff1;
 
 /// One qdisc of a device.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,11 +64,7 @@ impl QdiscTree {
     /// What the kernel says.
     pub fn read(ifindex: u32) -> io::Result<Self> {
         let mut qdiscs = Vec::new();
-        for message in dump(NETLINK_ROUTE, RTM_GETQDISC, &tcmsg(ifindex), RTM_NEWQDISC)? {
-            // Older kernels answer for every device.
-            if u32_at(&message, 4)? != ifindex {
-                continue;
-            }
+        for message in messages(ifindex)? {
             let qdisc = parse(&message)?;
             if qdisc.parent != INGRESS && qdisc.kind != "noqueue" {
                 qdiscs.push(qdisc);
@@ -112,6 +108,28 @@ impl QdiscTree {
         let root = self.root()?;
         Some((root.rate?, &root.kind))
     }
+}
+
+/// Whether a device has a clsact qdisc, or the old ingress one.
+pub(super) fn has_clsact(ifindex: u32) -> io::Result<bool> {
+    for message in messages(ifindex)? {
+        if u32_at(&message, 12)? == INGRESS {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What the kernel lists for one device.
+fn messages(ifindex: u32) -> io::Result<Vec<Vec<u8>>> {
+    let mut own = Vec::new();
+    for message in dump(NETLINK_ROUTE, RTM_GETQDISC, &tcmsg(ifindex), RTM_NEWQDISC)? {
+        // Older kernels answer for every device.
+        if u32_at(&message, 4)? == ifindex {
+            own.push(message);
+        }
+    }
+    Ok(own)
 }
 
 fn tcmsg(ifindex: u32) -> [u8; TCMSG] {
