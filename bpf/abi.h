@@ -97,9 +97,12 @@ enum pendulum_half_flag {
 /* Segments sent outwards whose answer is awaited, for each flow (turnaround.h). A power of two. */
 #define PENDULUM_QUESTIONS 16
 
-/* What comes in through the WAN device is kept by time, in slots of 2^20 ns (1.05 ms). A power of two. */
-#define PENDULUM_ARRIVAL_SHIFT 20
-#define PENDULUM_ARRIVALS      4096
+/* What passes the WAN device is kept by time, in slots of 2^20 ns (1.05 ms). A power of two. */
+#define PENDULUM_SLOT_SHIFT 20
+#define PENDULUM_SLOTS      4096
+
+/* What is no TCP is counted by protocol and port, in so many places for each direction. A power of two. */
+#define PENDULUM_PORTS 256
 
 /* Link layer of the WAN device. */
 enum pendulum_link_layer {
@@ -120,6 +123,7 @@ _Static_assert(sizeof(struct pendulum_config) == 12, "abi: pendulum_config");
 struct pendulum_counters {
 	__u64 segments[PENDULUM_CLASSES];
 	__u64 bytes[PENDULUM_CLASSES];
+	__u64 udp_bytes;     /* of those of PENDULUM_CLASS_NON_TCP */
 	__u64 payload_bytes; /* TCP payload, retransmissions included */
 	__u64 marked_segments[PENDULUM_MARKS];
 	__u64 retransmitted_segments;
@@ -129,7 +133,7 @@ struct pendulum_counters {
 	__u64 rtt_sum_us; /* RTT of what was sent in this direction */
 	__u64 rtt[PENDULUM_RTT_SLOTS];
 };
-_Static_assert(sizeof(struct pendulum_counters) == (12 + 12 + 1 + 4 + 3 + 65 + 1 + 15) * 8,
+_Static_assert(sizeof(struct pendulum_counters) == (12 + 12 + 2 + 4 + 3 + 65 + 1 + 15) * 8,
 	       "abi: pendulum_counters");
 
 /* ACK segments since the last data segment in one direction; shared by all CPUs, on a cache line of its own.
@@ -223,19 +227,60 @@ struct pendulum_flow {
 _Static_assert(sizeof(struct pendulum_flow) == 2 * 216 + 128, "abi: pendulum_flow");
 
 /*
- * What came in during one slot of time: the slot of at_ns >> PENDULUM_ARRIVAL_SHIFT, if that is its number;
- * else nothing came. Two CPUs that open a slot at the same moment may lose one packet's length.
+ * How much passed in one direction during one slot of time, number at_ns >> PENDULUM_SLOT_SHIFT. The place is
+ * the number's low bits; what does not belong to the number looked for is of an earlier turn of the ring.
+ *
+ * One word for turn, packets and bytes: whoever opens a slot exchanges the whole word, all others add to it,
+ * so that no CPU loses or mixes what another one counts. Only a CPU that stands still between the two for a
+ * whole turn (4.3 s) adds to the wrong slot.
+ */
+#define PENDULUM_SLOT_PACKETS_SHIFT 27 /* bits 26…0: bytes, enough for 1 Tbit/s */
+#define PENDULUM_SLOT_TURN_SHIFT    44 /* bits 43…27: packets; 63…44: the slot's number / PENDULUM_SLOTS */
+struct pendulum_slot {
+	__u64 at_ns;   /* newest packet; of two at the same moment, either */
+	__u64 account; /* link-layer bytes and packets, as on the wire: every segment of a super-packet */
+};
+_Static_assert(sizeof(struct pendulum_slot) == 16, "abi: pendulum_slot");
+
+/*
+ * What came in during one slot of time. Two CPUs may write at the same moment: what belongs together stands
+ * in one word, or is told apart.
+ *
+ *  - `clock` is one word, written for every packet: it is never made of two packets.
+ *  - `answer` and `answered_by` are two. The second one carries a sum over the first and over the slot's
+ * number, PENDULUM_ANSWER_SUM: where it does not fit, they are of two answers, or of an earlier turn.
  */
 struct pendulum_arrival {
-	__u64 at_ns;  /* newest packet */
+	struct pendulum_slot slot;
+	__u64 clock;  /* newest packet, if it has timestamps: 63…32 its flow, a hash, never 0; 31…0 its TSval;
+			 0: it has none */
 	__u64 answer; /* newest answer: 31…0 the question's word, 63…32 a word of the same form for the answer
 			 itself; 0: none */
-	__u32 end;    /* who answered: a hash of the address */
-	__u32 bytes;  /* link-layer bytes of all packets of the slot */
-	__u32 flow;   /* of the newest packet, a hash, if it has timestamps; 0: it has none */
-	__u32 tsval;  /* its sender's clock */
+	__u64 answered_by; /* 63…32 who answered, a hash of the address; 31…0 the sum */
 };
-_Static_assert(sizeof(struct pendulum_arrival) == 32, "abi: pendulum_arrival");
+_Static_assert(sizeof(struct pendulum_arrival) == 40, "abi: pendulum_arrival");
+
+/* The sum of an answer, from its two words and the slot's number, all of 32 bits. */
+#define PENDULUM_SUM_FACTOR_ASKED  0x9e3779b1u
+#define PENDULUM_SUM_FACTOR_NUMBER 0x85ebca6bu
+
+/*
+ * Bytes of what is no TCP, by what carries it, in one direction; one copy for each CPU. A place is shared by
+ * all that its hash leads to; it belongs to the one that sends most: who is not its owner uses up the owner's
+ * credit, and takes the place when that is spent. So a figure is never too high, and that of whoever sends
+ * more than half of a place's bytes goes on growing.
+ */
+#define PENDULUM_PORT_KEY_BITS 24
+struct pendulum_port {
+	__u64 sent; /* 23…16 IP protocol, 15…0 the remote end's UDP port or 0; 63…24 bytes, coming round after
+		       1 TB; one word, so that it is never read half-written */
+	__u32 credit; /* bytes */
+	__u32 pad;
+};
+struct pendulum_ports {
+	struct pendulum_port places[PENDULUM_PORTS];
+};
+_Static_assert(sizeof(struct pendulum_ports) == PENDULUM_PORTS * 16, "abi: pendulum_ports");
 
 /* Which sockets cwnd is read of. */
 struct pendulum_cwnd_config {

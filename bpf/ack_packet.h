@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * From a frame to what the ACK lane and the ACK filter need of it. Deliberately narrower than parse.h: what
- * is wrapped into anything (VLAN tags in the frame, PPPoE, IP options, extension headers, fragments) is no
- * ACK here, and passes as data does.
+ * From a frame to what the ACK filter needs of it. Deliberately narrower than parse.h: what is wrapped into
+ * anything (VLAN tags in the frame, PPPoE, IP options, extension headers, fragments) is no ACK here, and
+ * passes as it came.
  */
 #ifndef PENDULUM_ACK_PACKET_H
 #define PENDULUM_ACK_PACKET_H
@@ -19,101 +19,178 @@
 #include "byte_order.h"
 #include "config.h"
 #include "options.h"
+#include "seam.h"
 #include "segment.h"
 
 /* No obstacle against withholding or rewriting. */
 #define NO_OBSTACLE PENDULUM_ACK_FATES
 
-/* Ethernet, IPv6, TCP and its options. */
+/* Ethernet, IPv6, TCP and its options: nothing longer is a pure ACK. */
 #define ACK_HEADERS_MAX (14 + 40 + 60)
 #define TCP_WORDS_PLAIN 5
 #define TCP_WORDS_TS    3 /* NOP NOP timestamps */
+#define OPTION_WORDS    10
+#define ACE_AE          4
 
-/* A pure ACK. Numbers in host byte order. */
+/* A pure ACK. Numbers in host byte order, but for words. */
 struct ack_packet {
 	struct pendulum_ack_flow flow;
+	/* As in pendulum_ack_state.pending; 0 beyond the header. The rest keeps masked indices inside. */
+	__be32 words[2 + OPTION_LIST_BYTES / 4];
 	__u32 ack;
 	__u32 tsval;
 	__u32 tsecr;
 	__u32 obstacle;                       /* enum pendulum_ack_fate, or NO_OBSTACLE */
 	__u32 tcp_at;                         /* offset of the TCP header */
 	__u32 sack[2 * PENDULUM_SACK_BLOCKS]; /* left and right edges; 0 beyond sack_blocks */
-	__u16 window;
-	__u8 layout; /* TCP header length in words */
+	__u32 counters[PENDULUM_ECN_COUNTERS];
+	__u8 length; /* of the TCP header in words */
 	__u8 tos;
-	__u8 timestamps;  /* not 0: it has them, before all other options */
+	__u8 ace;         /* AE, CWR, ECE */
+	__u8 timestamps;  /* not 0: it has them */
 	__u8 sack_blocks; /* 0: no SACK, or one that cannot be merged with another */
-	__u8 settled;     /* not 0: of a connection beyond slow start */
+	__u8 counted;     /* which counters it has, a set */
 };
 
 enum ack_kind {
 	ACK_NONE = 0, /* of no connection that is known */
 	ACK_PURE = 1,
-	ACK_SYN = 2,  /* the connection begins: SYN, or SYN and ACK, without payload */
-	ACK_END = 3,  /* it ends, by FIN or RST; or it begins with payload */
+	ACK_SYN = 2,  /* the connection begins */
+	ACK_END = 3,  /* it ends, by FIN or RST */
 	ACK_DATA = 4, /* any other segment */
 };
-
-/* What SACK takes of the options, words. */
-static __always_inline __u32 sack_words(__u32 blocks)
-{
-	return blocks ? 1 + 2 * blocks : 0;
-}
 
 static __always_inline bool sack_within(const __u32 *block, const __u32 *other)
 {
 	return (__s32)(block[0] - other[0]) >= 0 && (__s32)(block[1] - other[1]) <= 0;
 }
 
-static __always_inline bool read_block(const __be32 *word, const void *end, __u32 *block)
+static __always_inline __u8 ack_u8(const struct ack_packet *p, __u32 at)
 {
-	if ((const void *)(word + 2) > end)
+	/* As in option_u8(). */
+	asm volatile("" : "+r"(at));
+	return ((const __u8 *)(p->words + 2))[at & (OPTION_LIST_BYTES - 1)];
+}
+
+static __always_inline __u32 ack_u24(const struct ack_packet *p, __u32 at)
+{
+	return (__u32)ack_u8(p, at) << 16 | (__u32)ack_u8(p, at + 1) << 8 | ack_u8(p, at + 2);
+}
+
+static __always_inline __u32 ack_u32(const struct ack_packet *p, __u32 at)
+{
+	return (__u32)ack_u8(p, at) << 24 | ack_u24(p, at + 1);
+}
+
+/* A report of duplicates (DSACK, RFC 2883) is not for merging. */
+static __always_inline bool read_sack(struct ack_packet *p, __u32 at, __u32 size)
+{
+	__u32 blocks = (size - 2) / 8;
+
+	if (p->sack_blocks || blocks < 1 || blocks > PENDULUM_SACK_BLOCKS || size != 2 + 8 * blocks)
 		return false;
-	block[0] = bpf_ntohl(word[0]);
-	block[1] = bpf_ntohl(word[1]);
+#pragma unroll
+	for (__u32 i = 0; i < 2 * PENDULUM_SACK_BLOCKS; i++)
+		p->sack[i] = i < 2 * blocks ? ack_u32(p, at + 2 + 4 * i) : 0;
+	p->sack_blocks = blocks;
+	return (__s32)(p->sack[0] - p->ack) >= 0 && !(blocks > 1 && sack_within(p->sack, p->sack + 2));
+}
+
+/* RFC 9768 §3.2.3: ECT(0), CE, ECT(1), or the same from behind; those at the end may be left out. */
+static __always_inline bool read_counters(struct ack_packet *p, __u32 at, __u32 size, __u32 kind)
+{
+	__u32 first = kind == KIND_ACCECN_0 ? PENDULUM_ECN_ECT0 : PENDULUM_ECN_ECT1;
+	__u32 last = PENDULUM_ECN_ECT1 - first, fields = (size - 2) / 3;
+
+	if (p->counted || fields > PENDULUM_ECN_COUNTERS || size != 2 + 3 * fields)
+		return false;
+	if (fields > 0) {
+		p->counters[first & 3] = ack_u24(p, at + 2);
+		p->counted |= 1 << first;
+	}
+	if (fields > 1) {
+		p->counters[PENDULUM_ECN_CE] = ack_u24(p, at + 5);
+		p->counted |= 1 << PENDULUM_ECN_CE;
+	}
+	if (fields > 2) {
+		p->counters[last & 3] = ack_u24(p, at + 8);
+		p->counted |= 1 << last;
+	}
 	return true;
 }
 
-/* The SACK blocks, if nothing but them is left; a report of duplicates (DSACK, RFC 2883) is not for merging.
- */
-static __always_inline void read_sack(const __be32 *word, const void *end, __u32 words, struct ack_packet *p)
+/* One option; its obstacle, or NO_OBSTACLE. */
+static __always_inline __u32 read_ack_option(struct ack_packet *p, __u32 at, __u32 kind, __u32 size)
 {
-	__u32 blocks = words / 2;
-
-	if (words != 1 + 2 * blocks || blocks < 1 || blocks > PENDULUM_SACK_BLOCKS ||
-	    (bpf_ntohl(word[0]) & 0xff) != 2 + 8 * blocks)
-		return;
-	if (!read_block(word + 1, end, p->sack) || (blocks > 1 && !read_block(word + 3, end, p->sack + 2)) ||
-	    (blocks > 2 && !read_block(word + 5, end, p->sack + 4)))
-		return;
-	if ((__s32)(p->sack[0] - p->ack) < 0 || (blocks > 1 && sack_within(p->sack, p->sack + 2)))
-		return;
-	p->sack_blocks = blocks;
+	switch (kind) {
+	case KIND_TIMESTAMPS:
+		if (size != 10 || p->timestamps)
+			return PENDULUM_ACK_PASSED_OPTIONS;
+		p->timestamps = 1;
+		p->tsval = ack_u32(p, at + 2);
+		p->tsecr = ack_u32(p, at + 6);
+		return NO_OBSTACLE;
+	case KIND_SACK:
+		if (read_sack(p, at, size))
+			return NO_OBSTACLE;
+		p->sack_blocks = 0;
+		return PENDULUM_ACK_PASSED_SACK;
+	case KIND_ACCECN_0:
+	case KIND_ACCECN_1:
+		return read_counters(p, at, size, kind) ? NO_OBSTACLE : PENDULUM_ACK_PASSED_OPTIONS;
+	}
+	return PENDULUM_ACK_PASSED_OPTIONS;
 }
 
-/* Why an ACK with these options must stay as it is. */
-static __always_inline __u32 option_obstacle(const __be32 *word, const void *end, __u32 words,
-					     struct ack_packet *p)
+/* Why an ACK with these options must stay as it is, or NO_OBSTACLE. A global function: the verifier looks at
+ * it once. */
+__noinline int read_ack_options(struct ack_packet *p)
 {
-	if (words >= TCP_WORDS_TS) {
-		if ((const void *)(word + TCP_WORDS_TS) > end)
-			return PENDULUM_ACK_PASSED_OPTIONS;
-		if (word[0] == bpf_htonl(KIND_NOP << 24 | KIND_NOP << 16 | KIND_TIMESTAMPS << 8 | 10)) {
-			p->timestamps = 1;
-			p->tsval = bpf_ntohl(word[1]);
-			p->tsecr = bpf_ntohl(word[2]);
-			word += TCP_WORDS_TS;
-			words -= TCP_WORDS_TS;
-		}
-	}
-	if (words == 0)
-		return NO_OBSTACLE;
-	/* SACK blocks stand behind two NOPs. */
-	if ((const void *)(word + 1) > end ||
-	    (bpf_ntohl(word[0]) & 0xffffff00) != (KIND_NOP << 24 | KIND_NOP << 16 | KIND_SACK << 8))
+	__u32 at = 0, length, obstacle = NO_OBSTACLE;
+
+	if (!p)
 		return PENDULUM_ACK_PASSED_OPTIONS;
-	read_sack(word, end, words, p);
-	return PENDULUM_ACK_PASSED_SACK;
+	length = (p->length - TCP_WORDS_PLAIN) * 4;
+	for (__u32 i = 0; i < TCP_OPTIONS_MAX; i++) {
+		__u32 kind, size, found;
+
+		if (at >= length)
+			return obstacle;
+		kind = ack_u8(p, at);
+		if (kind == KIND_NOP) {
+			at++;
+			continue;
+		}
+		size = ack_u8(p, at + 1);
+		if (kind == KIND_EOL || size < 2 || at + size > length)
+			return PENDULUM_ACK_PASSED_OPTIONS;
+		found = read_ack_option(p, at, kind, size);
+		/* SACK alone is the lesser obstacle. */
+		if (found == PENDULUM_ACK_PASSED_OPTIONS)
+			return found;
+		if (found != NO_OBSTACLE)
+			obstacle = found;
+		at = forget(at + size);
+	}
+	return obstacle;
+}
+
+/* The header's words; false if it does not lie in the packet. */
+static __always_inline bool read_words(const struct tcphdr *tcp, const void *end, struct ack_packet *p)
+{
+	const __be32 *word = (const __be32 *)tcp;
+
+	p->words[0] = word[2];
+	p->words[1] = word[3];
+#pragma unroll
+	for (__u32 i = 0; i < OPTION_WORDS; i++) {
+		if (i + TCP_WORDS_PLAIN >= p->length)
+			return true;
+		if ((const void *)(word + TCP_WORDS_PLAIN + i + 1) > end)
+			return false;
+		p->words[2 + i] = word[TCP_WORDS_PLAIN + i];
+	}
+	return true;
 }
 
 static __always_inline enum ack_kind read_tcp(const struct tcphdr *tcp, const void *end, __u32 l4_bytes,
@@ -124,25 +201,37 @@ static __always_inline enum ack_kind read_tcp(const struct tcphdr *tcp, const vo
 
 	if ((const void *)(tcp + 1) > end)
 		return ACK_NONE;
-	p->layout = tcp->doff;
+	p->length = tcp->doff;
 	flags = bytes[13];
-	reserved = bytes[12] & 0xf; /* AE (AccECN) is the lowest of these */
+	reserved = bytes[12] & 0xf;
 	p->flow.ports = (__u32)tcp->source | (__u32)tcp->dest << 16;
-	if (flags & (TCP_SYN | TCP_FIN | TCP_RST))
-		return flags & (TCP_FIN | TCP_RST) || l4_bytes != p->layout * 4u ? ACK_END : ACK_SYN;
-	if (p->layout < TCP_WORDS_PLAIN || l4_bytes != p->layout * 4u || !(flags & TCP_ACK) ||
-	    flags & TCP_URG)
+	if (flags & (TCP_FIN | TCP_RST))
+		return ACK_END;
+	if (flags & TCP_SYN)
+		return ACK_SYN;
+	if (p->length < TCP_WORDS_PLAIN || l4_bytes != p->length * 4u || !(flags & TCP_ACK) ||
+	    flags & TCP_URG || !read_words(tcp, end, p))
 		return ACK_DATA;
 	p->ack = bpf_ntohl(tcp->ack_seq);
-	p->window = bpf_ntohs(tcp->window);
-	p->obstacle = option_obstacle((const __be32 *)(tcp + 1), end, p->layout - TCP_WORDS_PLAIN, p);
-	if (flags != TCP_ACK || reserved)
+	p->ace = (reserved & 1) << 2 | flags >> 6;
+	if (p->length == TCP_WORDS_PLAIN) {
+		p->obstacle = NO_OBSTACLE;
+	} else if (p->length == TCP_WORDS_PLAIN + TCP_WORDS_TS &&
+		   p->words[2] == bpf_htonl(KIND_NOP << 24 | KIND_NOP << 16 | KIND_TIMESTAMPS << 8 | 10)) {
+		/* What nearly every ACK has. */
+		p->obstacle = NO_OBSTACLE;
+		p->timestamps = 1;
+		p->tsval = bpf_ntohl(p->words[3]);
+		p->tsecr = bpf_ntohl(p->words[4]);
+	} else {
+		p->obstacle = read_ack_options(p);
+	}
+	if ((flags & ~(TCP_ECE | TCP_CWR)) != TCP_ACK || reserved & ~1)
 		p->obstacle = PENDULUM_ACK_PASSED_FLAGS;
-	else if ((p->obstacle == NO_OBSTACLE || p->sack_blocks) && !p->window)
+	else if (p->obstacle == NO_OBSTACLE && !tcp->window)
 		p->obstacle = PENDULUM_ACK_PASSED_WINDOW;
 	return ACK_PURE;
 }
-
 static __always_inline enum ack_kind read_ipv4(const struct iphdr *ip, const void *end, struct ack_packet *p)
 {
 	if ((const void *)(ip + 1) > end || ip->version != 4 || ip->ihl != 5 || ip->protocol != IPPROTO_TCP)

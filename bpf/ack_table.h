@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The maps of ACK lane and ACK filter, and how a packet finds its connection in them: by its addresses, or by
- * a tag. */
+/* The maps of the ACK filter, and how a packet finds its connection in them. */
 #ifndef PENDULUM_ACK_TABLE_H
 #define PENDULUM_ACK_TABLE_H
 
@@ -9,9 +8,6 @@
 #include <stdbool.h>
 
 #include "abi.h"
-
-#define TAG_MAGIC      0x5c
-#define TAG_GENERATION 0xff
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -71,21 +67,28 @@ static __always_inline struct pendulum_channel *the_channel(void)
 	return bpf_map_lookup_elem(&channel, &zero);
 }
 
-/* 24 bits. */
-static __always_inline __u32 hash_of(const struct pendulum_ack_flow *flow)
+/* `count` is a constant; the upper bits are the good ones. */
+static __always_inline __u64 hash_words(const __u32 *word, int count)
 {
-	const __u32 *word = (const __u32 *)flow;
 	__u64 hash = 0x9e3779b97f4a7c15ull;
 
 #pragma unroll
-	for (int i = 0; i < 9; i++)
+	for (int i = 0; i < count; i++)
 		hash = (hash ^ word[i]) * 0x9ddfea08eb382d69ull;
-	return (__u32)(hash >> 40);
+	return hash;
 }
 
 static __always_inline __u32 place_of(const struct pendulum_ack_flow *flow)
 {
-	return hash_of(flow) & (PENDULUM_ACK_FLOWS - 1);
+	return hash_words((const __u32 *)flow, 9) >> 40 & (PENDULUM_ACK_FLOWS - 1);
+}
+
+/* Where this connection's state is, or another's. */
+static __always_inline struct pendulum_ack_state *state_of(const struct pendulum_ack_flow *flow)
+{
+	__u32 place = place_of(flow);
+
+	return bpf_map_lookup_elem(&ack_states, &place);
 }
 
 /* Another CPU may have been a little later. */
@@ -103,61 +106,6 @@ static __always_inline bool same_flow(const struct pendulum_ack_flow *a, const s
 	for (int i = 0; i < 9; i++)
 		differs |= x[i] ^ y[i];
 	return !differs;
-}
-
-static __always_inline void write_tag(struct __sk_buff *skb, __u32 place, __u32 generation, __u32 serial)
-{
-	skb->cb[2] = serial;
-	skb->cb[3] = (__u32)TAG_MAGIC << 24 | (generation & TAG_GENERATION) << 16 | place;
-}
-
-static __always_inline bool is_tag(__u32 tag)
-{
-	return tag >> 24 == TAG_MAGIC;
-}
-
-static __always_inline __u32 generation_of_tag(__u32 tag)
-{
-	return tag >> 16 & TAG_GENERATION;
-}
-
-static __always_inline struct pendulum_ack_state *state_of_tag(__u32 tag)
-{
-	__u32 place = tag & 0xffff;
-
-	return bpf_map_lookup_elem(&ack_states, &place);
-}
-
-/* The same, if the place is that connection's still. Without the lock. */
-static __always_inline struct pendulum_ack_state *known_state_of_tag(__u32 tag)
-{
-	struct pendulum_ack_state *state = state_of_tag(tag);
-
-	return state && (state->generation & TAG_GENERATION) == generation_of_tag(tag) ? state : NULL;
-}
-
-/* The newest of a CPU that goes into the lane; a tag of 0 for one that has none. */
-struct ack_arrival {
-	__u32 tag;
-	__u32 serial;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct ack_arrival);
-} newest_arrival SEC(".maps");
-
-static __always_inline void note_arrival(__u32 tag, __u32 serial)
-{
-	__u32 zero = 0;
-	struct ack_arrival *arrival = bpf_map_lookup_elem(&newest_arrival, &zero);
-
-	if (!arrival)
-		return;
-	arrival->tag = tag;
-	arrival->serial = serial;
 }
 
 #endif

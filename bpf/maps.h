@@ -56,14 +56,32 @@ struct {
 	__type(value, __u64);
 } stats SEC(".maps");
 
-/* Index: time, see struct pendulum_arrival. */
+/* What comes in through the WAN device. Index: time, see struct pendulum_slot. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, PENDULUM_ARRIVALS);
+	__uint(max_entries, PENDULUM_SLOTS);
 	__type(key, __u32);
 	__type(value, struct pendulum_arrival);
 } arrivals SEC(".maps");
+
+/* What leaves through it, as it enters whatever stands behind the shaper. Index: time. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, PENDULUM_SLOTS);
+	__type(key, __u32);
+	__type(value, struct pendulum_slot);
+} egress SEC(".maps");
+
+/* What is no TCP, by protocol and port. Index: enum pendulum_direction. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, PENDULUM_DIRECTIONS);
+	__type(key, __u32);
+	__type(value, struct pendulum_ports);
+} ports SEC(".maps");
+
 /* The device that shapes this link's uplink (ifb): what comes from there was measured before. 0: none. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

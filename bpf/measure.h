@@ -15,9 +15,10 @@
 
 #include "classify.h"
 #include "parse.h"
+#include "ports.h"
 #include "rtt.h"
 #include "seam.h"
-#include "turnaround.h"
+#include "slots.h"
 
 #define IP_ECN_CE 3
 
@@ -143,17 +144,23 @@ static __always_inline __u32 observe_flow(struct pendulum_flow *flow, struct seg
 	return class;
 }
 
-/* Count a frame of which only the length is known. */
-static __always_inline void count_unread(__u32 direction, __u32 wire_bytes, __u32 segments, __u64 now)
+/* Count what is no TCP segment, or cannot be read: `result` is parse_frame's. Its `segments` and `wire_bytes`
+ * are set. */
+static __always_inline void count_unread(struct segment *s, __u32 direction, __u32 result, __u64 now)
 {
 	struct pendulum_counters *c = counters_of(direction);
+	__u32 bytes = s->wire_bytes;
 
 	if (direction == PENDULUM_DOWN)
-		record_arrival(now, wire_bytes, NULL);
+		record_arrival(now, bytes, s->segments, NULL);
 	if (!c)
 		return;
-	c->segments[PENDULUM_CLASS_NON_TCP] += segments;
-	c->bytes[PENDULUM_CLASS_NON_TCP] += wire_bytes;
+	c->segments[PENDULUM_CLASS_NON_TCP] += s->segments;
+	c->bytes[PENDULUM_CLASS_NON_TCP] += bytes;
+	if (result == PARSE_UDP)
+		c->udp_bytes += bytes;
+	if (result > PARSE_TCP && s->port)
+		count_port(direction, s->port, bytes);
 }
 
 /* A parsed segment: its `segments` and `wire_bytes` are set. A global function: see seam.h. */
@@ -171,7 +178,7 @@ __noinline int observe_segment(struct segment *s, __u32 direction, __u64 now)
 	count_segment(c, s, class);
 	observe_burst(c, direction, class, s->segments);
 	if (direction == PENDULUM_DOWN)
-		record_arrival(now, s->wire_bytes, s);
+		record_arrival(now, s->wire_bytes, s->segments, s);
 	return 0;
 }
 

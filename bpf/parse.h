@@ -15,6 +15,7 @@
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/tcp.h>
+#include <linux/udp.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
@@ -40,6 +41,7 @@
 enum parse_result {
 	PARSE_TCP = PENDULUM_STATS,
 	PARSE_NON_TCP,
+	PARSE_UDP,
 	PARSE_SHORT,
 };
 
@@ -177,8 +179,14 @@ static __always_inline __u32 parse_ipv4(struct cursor *c, struct segment *s, __u
 	total = ip_bytes(bpf_ntohs(ip->tot_len), in_frame);
 	if (ip->version != 4 || header < sizeof(*ip) || total < header || total > in_frame)
 		return PENDULUM_LOST_IP_HEADER;
-	if (ip->protocol != IPPROTO_TCP)
-		return PARSE_NON_TCP;
+	if (ip->protocol != IPPROTO_TCP) {
+		s->port = (__u32)ip->protocol << 16;
+		if (ip->protocol != IPPROTO_UDP || ip->frag_off & bpf_htons(IPV4_FRAGMENT_OFFSET))
+			return PARSE_NON_TCP;
+		*l4_bytes = total - header;
+		c->pos += header;
+		return PARSE_UDP;
+	}
 	if (ip->frag_off & bpf_htons(IPV4_FRAGMENT_OFFSET))
 		return PENDULUM_LOST_FRAGMENT;
 
@@ -221,18 +229,28 @@ static __always_inline __u32 parse_ipv6(struct cursor *c, struct segment *s, __u
 			*l4_bytes = payload;
 			return PARSE_TCP;
 		}
+		if (next == IPPROTO_UDP) {
+			*l4_bytes = payload;
+			s->port = IPPROTO_UDP << 16;
+			return PARSE_UDP;
+		}
 		if (next != IPPROTO_HOPOPTS && next != IPPROTO_ROUTING && next != IPPROTO_DSTOPTS &&
-		    next != IPPROTO_FRAGMENT && next != IPPROTO_AH)
+		    next != IPPROTO_FRAGMENT && next != IPPROTO_AH) {
+			s->port = (__u32)next << 16;
 			return PARSE_NON_TCP;
+		}
 		if (i == IPV6_EXTENSIONS_MAX)
 			break;
 		if ((const void *)(extension + 1) > c->end)
 			return missing(c, sizeof(*extension), PENDULUM_LOST_IP_HEADER);
 		if (next == IPPROTO_FRAGMENT) {
 			length = sizeof(*extension);
-			if (extension->fragment & bpf_htons(IPV6_FRAGMENT_OFFSET))
-				return extension->next == IPPROTO_TCP ? PENDULUM_LOST_FRAGMENT
-								      : PARSE_NON_TCP;
+			if (extension->fragment & bpf_htons(IPV6_FRAGMENT_OFFSET)) {
+				if (extension->next == IPPROTO_TCP)
+					return PENDULUM_LOST_FRAGMENT;
+				s->port = (__u32)extension->next << 16;
+				return PARSE_NON_TCP;
+			}
 		} else if (next == IPPROTO_AH) {
 			length = (extension->length + 2) * 4;
 		} else {
@@ -245,6 +263,20 @@ static __always_inline __u32 parse_ipv6(struct cursor *c, struct segment *s, __u
 		c->pos += length;
 	}
 	return PENDULUM_LOST_IPV6_EXTENSIONS;
+}
+
+/* A UDP header that lies beyond the linear part is not worth a pull: then the port is not known. */
+static __always_inline __u32 parse_udp(struct cursor *c, struct segment *s, __u32 l4_bytes, bool up)
+{
+	const struct udphdr *udp = c->pos;
+
+	if (l4_bytes < sizeof(*udp))
+		return PARSE_NON_TCP;
+	s->header_bytes = consumed(c) + sizeof(*udp);
+	s->payload_bytes = l4_bytes - sizeof(*udp);
+	if ((const void *)(udp + 1) <= c->end)
+		s->port |= bpf_ntohs(up ? udp->dest : udp->source);
+	return PARSE_UDP;
 }
 
 static __always_inline __u32 parse_tcp(struct cursor *c, struct segment *s, __u32 l4_bytes, __be16 *source,
@@ -311,8 +343,9 @@ static __always_inline __u32 parse_options(struct cursor *c, struct segment *s)
 
 /*
  * Parse one frame. `direction` orients the key: the source is at home on the way up, the destination on the
- * way down. Answers PARSE_TCP, PARSE_NON_TCP, PARSE_SHORT, or the reason why the frame could not be read;
- * after PENDULUM_LOST_TCP_OPTIONS the segment is whole but for its options.
+ * way down. Answers PARSE_TCP, PARSE_UDP, PARSE_NON_TCP, PARSE_SHORT, or the reason why the frame could not
+ * be read; after PENDULUM_LOST_TCP_OPTIONS the segment is whole but for its options, after PARSE_UDP the
+ * lengths of headers and payload are known.
  */
 static __always_inline __u32 parse_frame(const void *data, const void *data_end, __u32 frame_bytes,
 					 __u32 direction, struct segment *s)
@@ -335,10 +368,12 @@ static __always_inline __u32 parse_frame(const void *data, const void *data_end,
 				    up ? key->remote_addr : key->home_addr);
 	else
 		return PARSE_NON_TCP;
-	if (result != PARSE_TCP)
+	if (result != PARSE_TCP && result != PARSE_UDP)
 		return result;
 	rebase(&c, s);
 	l4_bytes = reread(&s->payload_bytes, l4_bytes);
+	if (result == PARSE_UDP)
+		return parse_udp(&c, s, l4_bytes, up);
 	result = parse_tcp(&c, s, l4_bytes, up ? &key->home_port : &key->remote_port,
 			   up ? &key->remote_port : &key->home_port);
 	if (result != PARSE_TCP)

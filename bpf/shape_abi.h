@@ -30,35 +30,34 @@ enum pendulum_ack_fate {
 	PENDULUM_ACK_PASSED_OFF = 0,         /* the filter is off */
 	PENDULUM_ACK_PASSED_FIRST = 1,       /* first ACK of its connection for a while */
 	PENDULUM_ACK_PASSED_NO_CARRIER = 2,  /* none of the connection is queued */
-	PENDULUM_ACK_PASSED_UNCONFIRMED = 3, /* the newest queued was not seen to enter the queue */
-	PENDULUM_ACK_PASSED_STALE = 4,       /* the newest queued should have left long ago */
-	PENDULUM_ACK_PASSED_CARRIER = 5,     /* the newest queued is one that must not be changed */
-	PENDULUM_ACK_PASSED_DUPLICATE = 6,   /* acknowledges nothing new: dupACK, window update */
-	PENDULUM_ACK_PASSED_TIMESTAMP = 7,   /* its timestamps are older */
-	PENDULUM_ACK_PASSED_SACK = 8,
-	PENDULUM_ACK_PASSED_FLAGS = 9,       /* flags beside ACK: PSH, ECE, CWR, AE, … */
-	PENDULUM_ACK_PASSED_OPTIONS = 10,    /* options beside timestamps: MPTCP, AccECN, AO, MD5, … */
-	PENDULUM_ACK_PASSED_LAYOUT = 11,     /* options or DSCP differ from the queued one's */
-	PENDULUM_ACK_PASSED_WINDOW = 12,     /* closes the window */
-	PENDULUM_ACK_PASSED_LOCAL = 13,      /* of a socket of this machine */
-	PENDULUM_ACK_PASSED_SLOW_START = 14, /* the connection is young */
-	PENDULUM_ACK_PASSED_DELTA = 15,      /* fewer than delta queued */
-	PENDULUM_ACK_PASSED_UNDER_USED = 16, /* delayed: the channel has room */
-	PENDULUM_ACK_PASSED_FAIR = 17,       /* per-connection: within its share */
-	PENDULUM_ACK_PASSED_STRETCH = 18,    /* enough withheld in a row */
+	PENDULUM_ACK_PASSED_STALE = 3,       /* the newest queued should have left long ago */
+	PENDULUM_ACK_PASSED_CARRIER = 4,     /* the newest queued is one that must not be changed */
+	PENDULUM_ACK_PASSED_DUPLICATE = 5,   /* acknowledges nothing new: dupACK, window update */
+	PENDULUM_ACK_PASSED_TIMESTAMP = 6,   /* its timestamps are older, or there are none */
+	PENDULUM_ACK_PASSED_SACK = 7,        /* its SACK blocks do not cover those of the queued one */
+	PENDULUM_ACK_PASSED_FLAGS = 8,       /* flags beside ACK: PSH, and ECE or CWR of classic ECN */
+	PENDULUM_ACK_PASSED_OPTIONS = 9,     /* options that are not known here: MPTCP, AO, MD5, … */
+	PENDULUM_ACK_PASSED_DSCP = 10,       /* DSCP or ECN field of the IP header differ */
+	PENDULUM_ACK_PASSED_WINDOW = 11,     /* closes the window */
+	PENDULUM_ACK_PASSED_LOCAL = 12,      /* of a socket of this machine */
+	PENDULUM_ACK_PASSED_SLOW_START = 13, /* the connection is young */
+	PENDULUM_ACK_PASSED_STRETCH = 14,    /* enough withheld in a row */
+	PENDULUM_ACK_PASSED_ACCECN = 15,     /* the sender could no longer tell the number of CE marks */
+	PENDULUM_ACK_PASSED_DELTA = 16,      /* fewer than delta queued */
+	PENDULUM_ACK_PASSED_UNDER_USED = 17, /* delayed: the channel has room */
+	PENDULUM_ACK_PASSED_FAIR = 18,       /* per-connection: within its share */
 	PENDULUM_ACK_PASSED_TABLE = 19,      /* another connection has the place in the table */
-	PENDULUM_ACK_PASSED_OVERFLOW = 20,   /* the full lane has dropped a carrier with numbers to give */
 	/* Withheld. */
-	PENDULUM_ACK_HELD = 21,
-	PENDULUM_ACK_HELD_OVERTAKEN = 22, /* it left the queue after its connection's newest had gone out in
+	PENDULUM_ACK_HELD = 20,
+	PENDULUM_ACK_HELD_OVERTAKEN = 21, /* it left the queue after its connection's newest had gone out in
 					     an older one's place */
-	PENDULUM_ACK_WOULD_HOLD = 23,     /* dry run */
-	/* A queued one left with the numbers of a withheld one. */
-	PENDULUM_ACK_REWRITTEN = 24,
-	/* A withheld one's numbers were not sent, because … */
-	PENDULUM_ACK_RELEASED_SUPERSEDED = 25, /* a newer one was withheld after it */
-	PENDULUM_ACK_RELEASED_LOST = 26,       /* its carrier did not leave the queue: dropped behind us */
-	PENDULUM_ACK_FATES = 27,
+	PENDULUM_ACK_WOULD_HOLD = 22,     /* dry run */
+	/* A queued one left with the content of a withheld one. */
+	PENDULUM_ACK_REWRITTEN = 23,
+	/* A withheld one's content was not sent, because … */
+	PENDULUM_ACK_RELEASED_SUPERSEDED = 24, /* a newer one was withheld after it */
+	PENDULUM_ACK_RELEASED_LOST = 25, /* its carrier did not leave the queue, or could not be changed */
+	PENDULUM_ACK_FATES = 26,
 };
 
 /* Set by the agent at any time. */
@@ -67,7 +66,7 @@ struct pendulum_shape_control {
 	__u64 window_ns;           /* of the rate measurement (TSW), paper 002 §3.1 */
 	__u64 carrier_ns;          /* an ACK queued for longer is no carrier */
 	__u64 idle_ns;             /* a connection that sent no ACK for so long is forgotten */
-	__u64 sparse_idle_ns;      /* a connection that sent nothing for so long begins anew */
+	__u64 sojourn_ns;          /* dry run: how long a packet stands in the queue; 0: nothing does */
 	__u32 mode;                /* enum pendulum_shape_mode */
 	__u32 filter;              /* enum pendulum_ack_filter */
 	__u32 delta;               /* ACKs, at least 1 */
@@ -76,25 +75,15 @@ struct pendulum_shape_control {
 	__u32 upper_permille;      /* utilisation at which delayed filtering begins */
 	__u32 lower_permille;      /* … and ends */
 	__u32 uplink_ifindex;      /* the shaping device; 0: none */
-	__u32 queue_ifindex;   /* the device whose queue ACKs enter: the same, or the WAN device in dry run */
-	__u32 netns;           /* inode number of the network namespace of both */
-	__u32 lane_priority;   /* class of the ACK lane as skb->priority; 0: no lane */
-	__u32 merge_sack;      /* not 0: an ACK may be withheld whose SACK blocks cover its carrier's */
-	__u32 sparse_priority; /* class of connections that have sent little; 0: none */
-	__u32 sparse_bytes;    /* so much is little */
-	__u32 turn_priority;   /* class of ACKs of connections beyond slow start; 0: none */
-	__u32 pad;
 };
-_Static_assert(sizeof(struct pendulum_shape_control) == 40 + 64, "abi: pendulum_shape_control");
+_Static_assert(sizeof(struct pendulum_shape_control) == 40 + 32, "abi: pendulum_shape_control");
 
 /* What was done; one copy for each CPU. */
 struct pendulum_shape_counts {
 	__u64 acks[PENDULUM_ACK_FATES];
-	__u64 lane_packets;   /* sent into the ACK lane */
-	__u64 held_bytes;     /* link-layer bytes of what was withheld */
-	__u64 sparse_packets; /* sent into the class of connections that have sent little */
+	__u64 held_bytes; /* link-layer bytes of what was withheld */
 };
-_Static_assert(sizeof(struct pendulum_shape_counts) == (27 + 3) * 8, "abi: pendulum_shape_counts");
+_Static_assert(sizeof(struct pendulum_shape_counts) == (26 + 1) * 8, "abi: pendulum_shape_counts");
 
 /* A flow's identity as in abi.h, which includes this header. */
 struct pendulum_ack_flow {
@@ -107,54 +96,66 @@ _Static_assert(sizeof(struct pendulum_ack_flow) == 36, "abi: pendulum_ack_flow")
 /* An ACK with more SACK blocks than these passes as it came; beside timestamps TCP has room for no more. */
 #define PENDULUM_SACK_BLOCKS 3
 
+/* What a TCP header holds from the acknowledgement number on, without checksum and urgent pointer, in words:
+ * the number; header length, flags and window; options. */
+#define PENDULUM_ACK_WORDS 12
+
 /* Bits of pendulum_ack_state.flags. */
 enum pendulum_ack_flag {
-	PENDULUM_ACK_PLAIN = 1 << 0,   /* the newest queued may be rewritten */
-	PENDULUM_ACK_PENDING = 1 << 1, /* a withheld one waits for pending_serial to leave */
-	PENDULUM_ACK_DOOMED = 1 << 2,  /* those up to doomed_serial have been overtaken */
-	PENDULUM_ACK_UNSAFE = 1 << 3,  /* unsafe_serial is valid */
-	PENDULUM_ACK_SETTLED = 1 << 4, /* it is beyond slow start */
+	PENDULUM_ACK_QUEUED = 1 << 0,  /* newest_print stands in the queue, as far as is known */
+	PENDULUM_ACK_PLAIN = 1 << 1,   /* … and may be rewritten */
+	PENDULUM_ACK_PENDING = 1 << 2, /* a withheld one waits for carrier_print to leave */
+	PENDULUM_ACK_DOOMED = 1 << 3,  /* those before left_ack have been overtaken */
+	PENDULUM_ACK_UNSAFE = 1 << 4,  /* one that is not plain may stand in the queue */
+	PENDULUM_ACK_ACCECN = 1 << 5,  /* AE, CWR and ECE are a counter (RFC 9768) */
+	PENDULUM_ACK_LEFT = 1 << 6,    /* left_counters is valid */
+	PENDULUM_ACK_GAP = 1 << 7,     /* the one that left last had no counters */
 };
 
-/*
- * The ACKs of one connection on their way through the queue. Each that enters gets the next serial number.
- */
+/* The byte counters of AccECN, in the order that is used here; bits of a set of them are 1 << index. */
+enum pendulum_ecn_counter {
+	PENDULUM_ECN_ECT0 = 0,
+	PENDULUM_ECN_CE = 1,
+	PENDULUM_ECN_ECT1 = 2,
+	PENDULUM_ECN_COUNTERS = 3,
+};
+
+/* The ACKs of one connection on their way through the queue. */
 struct pendulum_ack_state {
 	struct bpf_spin_lock lock;
-	__u32 generation; /* changes when another connection takes the place */
-	__u64 last_ns;    /* newest ACK */
-	__u64 queued_ns;  /* when last_serial was given */
-	__u64 rate;       /* bytes per second of ACKs that left (TSW) */
+	__u32 flags;     /* enum pendulum_ack_flag */
+	__u64 last_ns;   /* newest ACK; 0: the place is free */
+	__u64 queued_ns; /* when the newest of the queue came */
+	__u64 data_ns;   /* newest segment of the connection with payload */
+	__u64 rate;      /* bytes per second of ACKs that left (TSW) */
 	__u64 rate_ns;
 	__u64 epoch; /* in which it was counted as active */
 	struct pendulum_ack_flow flow;
-	__u32 last_serial;     /* newest on its way into the queue */
-	__u32 enqueued_serial; /* newest seen to enter it; written without the lock */
-	__u32 left_serial;     /* newest that has left it */
-	__u32 dropped_serial;  /* newest seen to be dropped in it; written without the lock */
-	__u32 pending_serial;
-	__u32 doomed_serial;
-	__u32 unsafe_serial; /* newest in the queue that must not be changed */
 	__u32 first_ack;
-	__u32 withheld; /* for the present carrier */
-	__u32 ack;      /* newest that came, as are the two below; host byte order */
+	__u32 newest_print;  /* fingerprint of the newest in the queue */
+	__u32 carrier_print; /* of the one that pending is for */
+	__u32 queued;        /* ACKs in the queue; no more than these */
+	__u32 withheld;      /* for the present carrier */
+	/* The newest that came; host byte order. */
+	__u32 ack;
 	__u32 tsval;
 	__u32 tsecr;
-	__u32 pending_ack; /* what pending_serial is to leave with */
-	__u32 pending_tsval;
-	__u32 pending_tsecr;
-	__u16 pending_window;
-	__u8 layout; /* of last_serial: TCP header length in words */
-	__u8 tos;
-	__u32 flags;                          /* enum pendulum_ack_flag */
-	__u32 sack[2 * PENDULUM_SACK_BLOCKS]; /* of the newest that came: left, right, left, …; 0 beyond */
-	__u32 pending_sack[2 * PENDULUM_SACK_BLOCKS];
-	__u8 sack_blocks;    /* of last_serial */
-	__u8 newest_blocks;  /* in sack */
-	__u8 pending_blocks; /* in pending_sack */
-	__u8 pad[5];
+	__u32 sack[2 * PENDULUM_SACK_BLOCKS]; /* left, right, left, …; 0 beyond sack_blocks */
+	__u32 left_ack;                       /* newest number that has left */
+	__u32 pending[PENDULUM_ACK_WORDS];    /* what the carrier is to leave with; network byte order */
+	__u32 pending_counters[PENDULUM_ECN_COUNTERS];
+	__u32 left_counters[PENDULUM_ECN_COUNTERS]; /* of the newest that has left with counters */
+	__u8 timestamps;                            /* of the newest that came, as are the two below */
+	__u8 sack_blocks;
+	__u8 counted;         /* its counters, a set */
+	__u8 tos;             /* of the newest in the queue */
+	__u8 pending_counted; /* a set */
+	__u8 left_ace;        /* of the newest that has left */
+	__u8 segments; /* that the newest in the queue will acknowledge at most, pending content included */
+	__u8 steady;   /* the counters of which alone the sender has seen change, a set of one; 0: unknown */
+	__u8 pad[8];
 };
-_Static_assert(sizeof(struct pendulum_ack_state) == 8 + 40 + 36 + 15 * 4 + 8 + 12 * 4 + 4 + 4,
+_Static_assert(sizeof(struct pendulum_ack_state) == 8 + 48 + 36 + 8 * 4 + 24 + 4 + 48 + 24 + 16,
 	       "abi: pendulum_ack_state");
 
 /* Connections that are followed at once. A power of two, below 65536. */
@@ -162,15 +163,14 @@ _Static_assert(sizeof(struct pendulum_ack_state) == 8 + 40 + 36 + 15 * 4 + 8 + 1
 
 /* The uplink's use, as its packets leave; paper 002 §3.1, §4.1. */
 struct pendulum_channel {
-	struct bpf_spin_lock lock;
 	__u32 filtering; /* delayed: utilisation has passed the upper threshold, and not yet the lower */
-	__u64 rate;      /* bytes per second */
+	__u32 pad;
+	__u64 rate; /* bytes per second */
 	__u64 rate_ns;
 	__u64 epoch;  /* seconds */
 	__u32 active; /* connections with ACKs in this epoch */
 	__u32 active_before;
-	__u64 overflow_ns; /* when the full lane last dropped such a carrier; written without the lock */
 };
-_Static_assert(sizeof(struct pendulum_channel) == 48, "abi: pendulum_channel");
+_Static_assert(sizeof(struct pendulum_channel) == 40, "abi: pendulum_channel");
 
 #endif

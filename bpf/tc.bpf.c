@@ -45,21 +45,25 @@ __noinline int parse_skb(struct __sk_buff *skb, struct segment *s, __u32 directi
 }
 
 /* Measure the packet. Answers its class. */
-static __always_inline __u32 observe(struct __sk_buff *skb, __u32 direction, __u64 now)
+static __always_inline __u32 observe(struct __sk_buff *skb, struct segment *s, __u32 direction, __u64 now)
 {
-	struct segment s = {};
-	__u32 result = parse_skb(skb, &s, direction);
+	__u32 result = parse_skb(skb, s, direction);
 
 	if (result < PARSE_TCP)
 		count(result);
 	if (result != PARSE_TCP && result != PENDULUM_LOST_TCP_OPTIONS) {
-		count_unread(direction, skb->len, skb->gso_segs ? skb->gso_segs : 1, now);
+		/* Of a super-packet whose headers were not read, every segment but the first is one short. */
+		if (result != PARSE_UDP)
+			s->header_bytes = s->payload_bytes = 0;
+		s->segments = gso_segments(skb, s->payload_bytes);
+		s->wire_bytes = skb->len + (s->segments - 1) * s->header_bytes;
+		count_unread(s, direction, result, now);
 		return PENDULUM_CLASS_NON_TCP;
 	}
-	s.segments = gso_segments(skb, s.payload_bytes);
-	s.wire_bytes = skb->len + (s.segments - 1) * s.header_bytes;
-	observe_segment(&s, direction, now);
-	return s.class;
+	s->segments = gso_segments(skb, s->payload_bytes);
+	s->wire_bytes = skb->len + (s->segments - 1) * s->header_bytes;
+	observe_segment(s, direction, now);
+	return s->class;
 }
 
 /* Tell the queue tracepoints what this packet is. On its way in it may be redirected to a queue too (ifb). */
@@ -70,23 +74,34 @@ static __always_inline void mark(struct __sk_buff *skb, __u32 direction, __u32 c
 				       is_pure_ack(class) ? PENDULUM_QUEUE_ACK : PENDULUM_QUEUE_DATA, now);
 }
 
-/* On its second way through egress: it comes from the shaper's queue. docs/shaping.md, "Two passes". */
-static __always_inline bool was_measured(const struct __sk_buff *skb)
+/* The device that shapes the uplink, 0: none. */
+static __always_inline __u32 shaper(void)
 {
-	__u32 zero = 0, from = skb->ingress_ifindex;
-	const __u32 *shaping = bpf_map_lookup_elem(&shaping_device, &zero);
+	__u32 zero = 0;
+	const __u32 *device = bpf_map_lookup_elem(&shaping_device, &zero);
 
-	return shaping && from && *shaping == from;
+	return device ? *device : 0;
 }
 
+/*
+ * What is shaped here passes twice (docs/shaping.md, "Two passes"): it is measured on its first way, before
+ * the shaper's queue, and enters whatever stands behind the WAN device on its second. The slots tell of the
+ * second: what waits here does not wait there. The length is the stack's own then (qdisc_pkt_len_init).
+ */
 SEC("classifier")
 int pendulum_up(struct __sk_buff *skb)
 {
 	__u64 now = packet_time_ns(skb);
+	__u32 shaped_by = shaper();
+	struct segment s = {};
 
-	if (was_measured(skb))
+	if (shaped_by && skb->ingress_ifindex == shaped_by) {
+		record_egress(now, skb->wire_len, skb->gso_segs ? skb->gso_segs : 1);
 		return TCX_NEXT;
-	mark(skb, PENDULUM_UP, observe(skb, PENDULUM_UP, now), now);
+	}
+	mark(skb, PENDULUM_UP, observe(skb, &s, PENDULUM_UP, now), now);
+	if (!shaped_by)
+		record_egress(now, s.wire_bytes, s.segments);
 	return TCX_NEXT;
 }
 
@@ -94,7 +109,8 @@ SEC("classifier")
 int pendulum_down(struct __sk_buff *skb)
 {
 	__u64 now = packet_time_ns(skb);
+	struct segment s = {};
 
-	mark(skb, PENDULUM_DOWN, observe(skb, PENDULUM_DOWN, now), now);
+	mark(skb, PENDULUM_DOWN, observe(skb, &s, PENDULUM_DOWN, now), now);
 	return TCX_NEXT;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * How long the outside takes to answer: the delay that the provider's buffer is estimated from.
- * docs/queues.md, "The provider's buffer"; the same rules as pendulum_agent's replay/turnaround.rs.
+ * docs/queues.md, "Buffers of other machines"; the same rules as pendulum_agent's replay/turnaround.rs.
  *
  *  - Data is a question until an ACK comes whose number is exactly its end: the segment that made the
  * receiver answer, so that the time for which it held back the ACK of an earlier one does not count.
@@ -108,53 +108,6 @@ static __always_inline __u32 take_answered(struct pendulum_flow *flow, const str
 		question->asked = 0;
 	}
 	return asked;
-}
-
-static __always_inline __u32 hash_of_address(const __u32 address[4])
-{
-	__u32 hash = address[0];
-
-#pragma unroll
-	for (int i = 1; i < 4; i++)
-		hash = (hash ^ address[i]) * 0x9e3779b1u;
-	return hash ^ hash >> 15;
-}
-
-/* Tells the flows of the same few seconds apart; never 0. */
-static __always_inline __u32 hash_of_flow(const struct pendulum_flow_key *key)
-{
-	__u32 ports = (__u32)key->home_port << 16 | key->remote_port;
-
-	return (ports ^ key->home_addr[3] ^ key->remote_addr[3] * 0x9e3779b1u) | 1;
-}
-
-/* `bytes` have come in from outside; `s` is the segment, if it is one and can be an answer. */
-static __always_inline void record_arrival(__u64 now_ns, __u32 bytes, const struct segment *s)
-{
-	__u64 number = now_ns >> PENDULUM_ARRIVAL_SHIFT;
-	__u32 index = number & (PENDULUM_ARRIVALS - 1);
-	struct pendulum_arrival *arrival = bpf_map_lookup_elem(&arrivals, &index);
-
-	if (!arrival)
-		return;
-	if (arrival->at_ns >> PENDULUM_ARRIVAL_SHIFT != number) {
-		arrival->bytes = bytes;
-		arrival->answer = 0;
-	} else {
-		__sync_fetch_and_add(&arrival->bytes, bytes);
-	}
-	arrival->at_ns = now_ns;
-	arrival->flow = 0;
-	if (!s)
-		return;
-	if (s->options.present & OPTION_TIMESTAMPS) {
-		arrival->tsval = s->options.tsval;
-		arrival->flow = hash_of_flow(&s->key);
-	}
-	if (!s->asked)
-		return;
-	arrival->end = hash_of_address(s->key.remote_addr);
-	arrival->answer = (__u64)question_word(now_ns, 0, bytes) << 32 | s->asked;
 }
 
 #endif

@@ -27,14 +27,14 @@ int pendulum_xdp(struct xdp_md *ctx)
 	struct segment s = {};
 	__u32 result = parse_xdp(ctx, &s);
 
+	s.segments = 1;
+	s.wire_bytes = frame_bytes;
 	if (result < PARSE_TCP)
 		count(result);
 	if (result != PARSE_TCP && result != PENDULUM_LOST_TCP_OPTIONS) {
-		count_unread(PENDULUM_DOWN, frame_bytes, 1, now);
+		count_unread(&s, PENDULUM_DOWN, result, now);
 		return XDP_PASS;
 	}
-	s.segments = 1;
-	s.wire_bytes = frame_bytes;
 	observe_segment(&s, PENDULUM_DOWN, now);
 	return XDP_PASS;
 }

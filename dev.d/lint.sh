@@ -5,17 +5,8 @@
 CARGO_DENY_VERSION=0.20.2
 LINT_FAILURES=()
 
-# Prints where cargo-deny is; builds it once, outside the repository.
-cargo_deny() {
-    local home="$CACHE/cargo-deny-$CARGO_DENY_VERSION"
-    if [ ! -x "$home/bin/cargo-deny" ]; then
-        say "dev: building cargo-deny $CARGO_DENY_VERSION into $home (once)"
-        CARGO_TARGET_DIR="$home/build" cargo install --quiet --locked cargo-deny --version "$CARGO_DENY_VERSION" \
-            --root "$home" --no-track >&2 </dev/null || return 1
-        rm -rf "$home/build"
-    fi
-    printf '%s' "$home/bin/cargo-deny"
-}
+# Prints where cargo-deny is.
+cargo_deny() { cargo_tool cargo-deny "$CARGO_DENY_VERSION"; }
 
 # check NAME COMMAND…: runs it, and remembers its failure so that one run shows every complaint.
 check() {

@@ -185,7 +185,7 @@ package_chart() {
     need_helm || say "dev: no helm here and none could be built: the chart is packed and not tested"
     result="$PACKAGES/pendulum-chart-$(package_version).tgz"
     mkdir -p "$PACKAGES"
-    git ls-files deploy/kubernetes/pendulum | tar -czf "$result" --transform 's,^deploy/kubernetes/,,' --owner 0 --group 0 --files-from -
+    git ls-files deploy/kubernetes/pendulum | tar -czhf "$result" --transform 's,^deploy/kubernetes/,,' --owner 0 --group 0 --files-from -
     built "$result"
     python3 -m unittest discover --verbose --start-directory tests/package --pattern 'chart_test.py'
 }

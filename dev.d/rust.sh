@@ -52,3 +52,16 @@ need_rust() {
     hash -r
     have_rust || die "Debian's Rust was installed, yet 'rustc --version' says '$(rustc --version 2>&1 || true)'"
 }
+
+# cargo_tool NAME VERSION: prints where a tool is that cargo installs; builds it once, outside the repository.
+cargo_tool() {
+    local name=$1 version=$2
+    local home="$CACHE/$name-$version"
+    if [ ! -x "$home/bin/$name" ]; then
+        say "dev: building $name $version into $home (once)"
+        CARGO_TARGET_DIR="$home/build" cargo install --quiet --locked "$name" --version "$version" \
+            --root "$home" --no-track >&2 </dev/null || return 1
+        rm -rf "$home/build"
+    fi
+    printf '%s' "$home/bin/$name"
+}

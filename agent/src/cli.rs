@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::config::Config;
+use crate::config::{Config, rates};
 use crate::exit::{Exit, Failure, answer};
 use crate::replay;
 
@@ -82,12 +82,17 @@ fn check_config(file: &std::path::Path) -> Result<ExitCode, Failure> {
     let config = Config::load(file)?;
     let links: Vec<String> =
         config.links.iter().map(|link| format!("{} on {}", link.name, link.wan)).collect();
-    answer(&format!(
-        "{}: fine; links: {}; listens on {}\n",
-        file.display(),
-        links.join(", "),
-        config.listen
-    ))?;
+    let mut text =
+        format!("{}: fine; links: {}; listens on {}\n", file.display(), links.join(", "), config.listen);
+    for link in &config.links {
+        let [up, down] = link.rates.map(|rate| rate.map_or_else(|| "not given".to_owned(), rates::in_words));
+        text += &format!("{}: uplink-rate {up}, downlink-rate {down}\n", link.name);
+    }
+    // It was read a moment ago.
+    for doubt in rates::doubts(&std::fs::read_to_string(file).unwrap_or_default()) {
+        text += &format!("warning: {doubt}\n");
+    }
+    answer(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -105,6 +110,15 @@ pub(crate) fn to_json(value: &impl serde::Serialize) -> Result<String, Failure> 
 #[cfg(test)]
 pub(crate) fn definition() -> clap::Command {
     <Cli as clap::CommandFactory>::command()
+}
+
+/// What these options of `pendulum run` change in the configuration.
+#[cfg(test)]
+pub(crate) fn overrides(options: &[&str]) -> crate::config::Overrides {
+    match Cli::try_parse_from(["pendulum", "run"].iter().chain(options)).map(|cli| cli.command) {
+        Ok(Command::Run(options)) => options.overrides(),
+        other => panic!("{options:?}: {other:?}"),
+    }
 }
 
 #[cfg(test)]

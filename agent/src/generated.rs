@@ -62,6 +62,40 @@ fn completions_are_those_of_the_command_line() {
     }
 }
 
+/// For the programs in other languages: dashboards and page.
+#[test]
+fn colours_are_those_of_the_model() {
+    let mut groups: BTreeMap<&str, BTreeMap<&str, serde_json::Value>> = BTreeMap::new();
+    for (group, name, colour) in pendulum_model::colour::all() {
+        let text = |rgb: u32| format!("#{rgb:06x}");
+        let known = serde_json::json!({ "any": text(colour.any), "light": text(colour.light), "dark": text(colour.dark) });
+        groups.entry(group).or_default().insert(name, known);
+    }
+    hold("dashboards/colours.json", &(serde_json::to_string_pretty(&groups).unwrap() + "\n"));
+    let sheet = |ground: fn(pendulum_model::colour::Colour) -> u32| -> String {
+        let mut lines = String::new();
+        for (group, name, colour) in pendulum_model::colour::all() {
+            let rgb = ground(colour);
+            if group != "direction" {
+                writeln!(lines, "  --{group}-{name}: #{rgb:06x};").unwrap();
+                continue;
+            }
+            // Data in a buffer pale, the ACKs among it strong.
+            let [_, red, green, blue] = rgb.to_be_bytes();
+            writeln!(lines, "  --{name}: #{rgb:06x};").unwrap();
+            writeln!(lines, "  --{name}-fill: rgba({red}, {green}, {blue}, 0.28);").unwrap();
+            writeln!(lines, "  --{name}-ack: rgba({red}, {green}, {blue}, 0.8);").unwrap();
+        }
+        lines
+    };
+    let page = format!(
+        "/* Written by `./dev generate` from model/src/colour.rs. */\n:root {{\n{}}}\n\n:root[data-theme='dark'] {{\n{}}}\n",
+        sheet(|colour| colour.light),
+        sheet(|colour| colour.dark)
+    );
+    hold("agent/web/style/palette.css", &page);
+}
+
 /// A metric family as the exposition shows it.
 #[derive(Default)]
 struct Family {
@@ -115,11 +149,45 @@ fn the_metrics_reference_lists_what_is_exported() {
     }
     page.push_str("\n## Values of labels\n\n`link` is the name of a link in the configuration, `program` and `map` are names of BPF objects.\n\n| label | values |\n|---|---|\n");
     for (label, values) in &values {
-        if ["link", "program", "map", "version"].contains(&label.as_str()) {
+        // The sources are told below.
+        if ["link", "program", "map", "version", "source"].contains(&label.as_str()) {
             continue;
         }
         let values: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
         writeln!(page, "| `{label}` | {} |", values.join(", ")).unwrap();
     }
+    page.push_str("\n`source` depends on `what`, best first:\n\n| `what` | `source` |\n|---|---|\n");
+    for (what, sources) in sources() {
+        let names: Vec<String> = sources.iter().map(|source| format!("`{source}`")).collect();
+        writeln!(page, "| `{what}` | {} |", names.join(", ")).unwrap();
+        let exported = text_of(&text, what);
+        let shown = |source: &String| exported.contains(&format!("source=\"{source}\""));
+        let unlisted: Vec<_> = values["source"]
+            .iter()
+            .filter(|source| shown(source) && !sources.contains(&source.as_str()))
+            .collect();
+        assert!(unlisted.is_empty(), "{what} has sources that are not listed: {unlisted:?}");
+    }
     hold("docs/metrics.md", &page);
+}
+
+/// The samples of `pendulum_source_info` about one thing.
+fn text_of(text: &[u8], what: &str) -> String {
+    let text = std::str::from_utf8(text).unwrap();
+    let about = format!("what=\"{what}\"");
+    text.lines().filter(|line| line.starts_with("pendulum_source_info{") && line.contains(&about)).collect()
+}
+
+/// Where each thing may be known from, best first.
+fn sources() -> [(&'static str, Vec<&'static str>); 3] {
+    use crate::bpf::{CwndSource, QueueMethod};
+    use crate::snapshot::RateSource;
+    let queue = [QueueMethod::Tracepoint, QueueMethod::Netlink].map(QueueMethod::name);
+    let cwnd = [CwndSource::Fexit, CwndSource::Fentry, CwndSource::Probe, CwndSource::SockDiag];
+    let rate = [RateSource::Config, RateSource::Qdisc, RateSource::Learnt].map(RateSource::name);
+    [
+        ("queue", [&queue[..], &["estimate", "unknown"]].concat()),
+        ("cwnd", cwnd.map(CwndSource::name).to_vec()),
+        ("rate", [&rate[..], &["unknown"]].concat()),
+    ]
 }

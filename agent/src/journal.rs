@@ -112,6 +112,7 @@ pub(crate) mod tests {
                 figures: vec![Figure::against("uplink_bound_share", 0.97, 0.8)],
                 since_s: at_s - 2.0,
                 held_since_s: None,
+                missing: Vec::new(),
             },
         }
     }

@@ -18,3 +18,4 @@ pub mod run;
 pub mod shape;
 pub mod snapshot;
 mod top;
+mod who;

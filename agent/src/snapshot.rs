@@ -3,6 +3,7 @@
 //! A link's task publishes one [`LinkSnapshot`] for each sampling tick. Metrics, API and page read the newest one
 //! and never the kernel.
 
+mod entered;
 #[cfg(test)]
 pub(crate) mod example;
 mod findings;
@@ -12,6 +13,7 @@ mod queue;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pendulum_model::observer::Vantage;
 use pendulum_model::rate::Rate;
 use pendulum_model::segment::Direction;
 use tokio::sync::watch;
@@ -20,6 +22,7 @@ use crate::bpf::abi;
 use crate::bpf::{MapFill, ProgramStatus};
 use crate::shape::ShapeSnapshot;
 
+pub use entered::{Entered, TopPort};
 pub use findings::{Findings, Tick, TickDirection, Unsent};
 pub use flows::{FlowKey, FlowRow, FlowSweep, FlowTotals, HalfRow};
 pub use queue::QueueSnapshot;
@@ -55,10 +58,14 @@ pub struct LinkSnapshot {
     pub shape: ShapeSnapshot,
     /// How reading from the kernel goes; index with [`Reading`].
     pub readings: [ReadingHealth; Reading::ALL.len()],
+    /// Where the uplink's buffer stands; `None` while the link is not measured.
+    pub vantage: Option<Vantage>,
     /// What the detector says; nothing while the link is not measured.
     pub findings: Option<Arc<Findings>>,
     /// The newest tick.
     pub tick: Arc<Tick>,
+    /// What was lost of the kernel's slots; `None` while the link is not measured.
+    pub slot_losses: Option<SlotLosses>,
     /// What did not reach its reader.
     pub unsent: Arc<Unsent>,
     /// What is measured less well than it could be, and the remedy.
@@ -74,6 +81,26 @@ impl LinkSnapshot {
     /// One direction.
     pub fn direction(&self, direction: Direction) -> &DirectionSnapshot {
         &self.directions[direction as usize]
+    }
+}
+
+/// What was lost between the kernel's slots of time and their reader, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlotLosses {
+    /// Slots that were overwritten before they were read.
+    pub overwritten: u64,
+    /// Answers that two CPUs had written at the same moment.
+    pub torn_answers: u64,
+}
+
+impl std::ops::Add for SlotLosses {
+    type Output = Self;
+
+    fn add(self, more: Self) -> Self {
+        Self {
+            overwritten: self.overwritten + more.overwritten,
+            torn_answers: self.torn_answers + more.torn_answers,
+        }
     }
 }
 
@@ -117,6 +144,8 @@ pub struct Hooks {
 pub struct DirectionSnapshot {
     /// Everything counted since the agent started, over re-attachments.
     pub counters: abi::pendulum_counters,
+    /// What has entered the direction's buffer over the last ten seconds.
+    pub entered: Entered,
     /// Link-layer bytes per second, moving over 300 ms.
     pub throughput: f64,
     /// RTT samples of what went in this direction, over the last ten seconds.
@@ -125,8 +154,8 @@ pub struct DirectionSnapshot {
     pub rate: Option<LinkRate>,
     /// The buffer in front of the link, as far as it is known.
     pub queue: Option<QueueSnapshot>,
-    /// What was last known of a queue of this machine while its device is gone: its counters go on.
-    pub gone_queue: Option<QueueSnapshot>,
+    /// A queue of this machine that is not the link's buffer, or what was last known of one whose device is gone: its counters go on.
+    pub other_queue: Option<QueueSnapshot>,
     /// Congestion windows of this machine's own sockets that send in this direction, together, bytes.
     pub cwnd_bytes: Option<u64>,
     /// Share of the device's bytes of the last ten seconds that the programs did not see, 0 to 1; `None` where too little was
@@ -146,7 +175,7 @@ pub struct RecentRtt {
 impl DirectionSnapshot {
     /// The queue of this machine that has counted, whether or not it is there now.
     pub fn counting_queue(&self) -> Option<&QueueSnapshot> {
-        self.queue.as_ref().filter(|queue| queue.trust.is_none()).or(self.gone_queue.as_ref())
+        self.queue.as_ref().filter(|queue| queue.trust.is_none()).or(self.other_queue.as_ref())
     }
 
     /// Throughput over capacity, if the capacity is known.

@@ -61,7 +61,7 @@ fn sample(number: u32) -> Sample {
         span: STEP,
         link: PerDirection { up: direction(is_up, 245), down: direction(!is_up, 3_000) },
         round_trip: number.is_multiple_of(10).then_some(0.3 + level / 60_000.0),
-        flows: Vec::new(),
+        ..Sample::default()
     }
 }
 

@@ -55,7 +55,7 @@ enum Part {
     Queue,
     /// Memory and scrape time with 10,000 flows.
     Scale,
-    /// Nanoseconds that lane and filter add to a shaped packet.
+    /// Nanoseconds that the second pass and the filter add to a shaped packet.
     Shape,
     /// The agent's own processor time.
     Cpu,

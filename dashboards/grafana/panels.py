@@ -1,7 +1,9 @@
-"""Grafana's dashboard format: panels, targets, variables. What is shown is in generate.py."""
+"""Grafana's dashboard format: panels, targets, variables. What is shown is in link.py and fleet.py."""
 
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 WIDTH = 24
+#: Grafana's own word for "as text": no judgement.
+PLAIN = "text"
 
 
 class Grid:
@@ -34,13 +36,18 @@ class Grid:
 
 
 def target(expr, legend):
-    """A query over the time range."""
+    """A query over the time range, for what is drawn along it."""
     return {"expr": expr, "legendFormat": legend, "range": True, "instant": False}
 
 
+def now(expr, legend):
+    """A query for the end of the time range, for what is said of the present: a series that has ended gives nothing."""
+    return {"expr": expr, "legendFormat": legend, "range": False, "instant": True}
+
+
 def query(expr, name=None):
-    """A query for the present, for tables."""
-    return {"expr": expr, "legendFormat": name or "", "range": False, "instant": True, "format": "table", "name": name}
+    """The same, for tables."""
+    return {**now(expr, name or ""), "format": "table", "name": name}
 
 
 def _panel(kind, title, description, targets, unit, options, custom=None, defaults=None, overrides=()):
@@ -50,8 +57,14 @@ def _panel(kind, title, description, targets, unit, options, custom=None, defaul
         named.append({"refId": chr(ord("A") + place), "datasource": SOURCE, **one})
     return {
         "type": kind, "title": title, "description": description, "datasource": SOURCE, "targets": named, "options": options,
-        "fieldConfig": {"defaults": {"unit": unit, "custom": custom or {}, **(defaults or {})}, "overrides": list(overrides)},
+        "fieldConfig": {"defaults": {"unit": unit, "custom": custom or {}, "thresholds": thresholds(), **(defaults or {})},
+                        "overrides": list(overrides)},
     }
+
+
+def thresholds(*steps):
+    """Colours from a value on. Without any there is no judgement: Grafana would paint what is above 80 red."""
+    return {"mode": "absolute", "steps": [{"color": PLAIN, "value": None}, *({"color": colour, "value": value} for value, colour in steps)]}
 
 
 def _override(name, properties):
@@ -59,8 +72,14 @@ def _override(name, properties):
             "properties": [{"id": key, "value": value} for key, value in properties.items()]}
 
 
-def timeseries(title, description, unit, targets, stack=False, limits=None, styles=()):
-    """Lines. `styles`: for a legend, its colour, fill, dashed, and whether it goes below the axis."""
+def _mappings(names):
+    """Numbers to words and colours."""
+    options = {str(number): {"text": text, "color": colour, "index": place} for place, (number, (text, colour)) in enumerate(names.items())}
+    return [{"type": "value", "options": options}]
+
+
+def timeseries(title, description, unit, targets, stack=False, limits=None, soft=None, styles=()):
+    """Lines. `styles`: for a legend, its colour, fill, dashed, whether it goes below the axis, and down to which legend its band goes."""
     overrides = []
     for legend, style in styles:
         properties = {}
@@ -70,24 +89,30 @@ def timeseries(title, description, unit, targets, stack=False, limits=None, styl
             properties["custom.fillOpacity"] = style["fill"]
         if style.get("dashed"):
             properties["custom.lineStyle"] = {"fill": "dash", "dash": [6, 6]}
+        if "band" in style:
+            properties["custom.lineWidth"] = 0
+        if style.get("band"):
+            properties["custom.fillBelowTo"] = style["band"]
+            properties["custom.fillOpacity"] = 25
         if style.get("below"):
             properties["custom.transform"] = "negative-Y"
         overrides.append(_override(legend, properties))
     custom = {"drawStyle": "line", "lineWidth": 1, "fillOpacity": 0, "showPoints": "never", "spanNulls": False,
               "stacking": {"mode": "normal" if stack else "none", "group": "A"}}
-    defaults = dict(zip(("min", "max"), limits)) if limits else {}
+    if soft:
+        custom |= {"axisSoftMin": soft[0], "axisSoftMax": soft[1]}
+    defaults = {"color": {"mode": "palette-classic"}, "noValue": "nothing in this time", **(dict(zip(("min", "max"), limits)) if limits else {})}
     options = {"legend": {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []},
                "tooltip": {"mode": "multi", "sort": "none"}}
     return _panel("timeseries", title, description, targets, unit, options, custom, defaults, overrides)
 
 
-def timeline(title, description, expr, names, legend):
-    """A strip of states. The mapping's colours hold only with this colour mode."""
-    mapping = {str(number): {"text": name, "color": colour, "index": number} for number, (name, colour) in names.items()}
-    mapping["0"] = {"text": "unknown", "color": "transparent", "index": 0}
-    defaults = {"color": {"mode": "palette-classic"}, "mappings": [{"type": "value", "options": mapping}]}
+def timeline(title, description, expr, names, legend, nothing="not known"):
+    """A strip of states; `nothing` is the name of 0. The mapping's colours hold only with this colour mode."""
+    mappings = _mappings({0: (nothing, "transparent"), **names})
+    defaults = {"color": {"mode": "palette-classic"}, "mappings": mappings, "noValue": nothing}
     options = {"mergeValues": True, "showValue": "auto", "alignValue": "center", "rowHeight": 0.9,
-               "legend": {"displayMode": "list", "placement": "bottom", "showLegend": False}, "tooltip": {"mode": "single", "sort": "none"}}
+               "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True}, "tooltip": {"mode": "single", "sort": "none"}}
     legend = legend if "{{" in legend else "{{%s}}" % legend
     return _panel("state-timeline", title, description, [target(expr, legend)], "none", options, {"fillOpacity": 90, "lineWidth": 0}, defaults)
 
@@ -97,46 +122,67 @@ def heatmap(title, description, expr, unit):
     one = {**target(expr, "{{le}}"), "format": "heatmap"}
     options = {"calculate": False, "cellGap": 1, "cellValues": {"unit": "short"}, "yAxis": {"unit": unit, "axisPlacement": "left"},
                "rowsFrame": {"layout": "auto"}, "color": {"mode": "scheme", "scheme": "Viridis", "exponent": 0.5, "steps": 64, "reverse": False},
-               "filterValues": {"le": 1e-9}, "legend": {"show": False}, "tooltip": {"mode": "single", "yHistogram": False, "showColorScale": False}}
-    return _panel("heatmap", title, description, [one], unit, options)
+               "filterValues": {"le": 1e-9}, "legend": {"show": True}, "tooltip": {"mode": "single", "yHistogram": False, "showColorScale": True}}
+    return _panel("heatmap", title, description, [one], unit, options, None, {"noValue": "nothing in this time"})
 
 
-def stat(title, description, unit, targets):
-    """Newest values."""
-    options = {"reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False}, "colorMode": "none", "graphMode": "area",
-               "textMode": "auto", "justifyMode": "auto", "orientation": "auto"}
-    return _panel("stat", title, description, targets, unit, options)
+def stat(title, description, unit, targets, nothing, steps=(), names=None, background=False, size=None, name=True, links=()):
+    """Values of the present; `nothing` is said where there are none, `names` are words for numbers."""
+    assert all(one["instant"] for one in targets), title
+    options = {"reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+               "colorMode": "background" if background else "value", "graphMode": "none",
+               "textMode": "value_and_name" if name else "value", "justifyMode": "center", "orientation": "auto", "wideLayout": True,
+               "text": {"titleSize": 13, **({"valueSize": size} if size else {})}}
+    defaults = {"thresholds": thresholds(*steps), "color": {"mode": "thresholds"}, "noValue": nothing}
+    if names:
+        defaults["mappings"] = _mappings(names)
+    if links:
+        defaults["links"] = [{"title": title, "url": url, "targetBlank": blank} for title, url, blank in links]
+    return _panel("stat", title, description, targets, unit, options, None, defaults)
 
 
-def table(title, description, queries, keep, sort=None, units=None, drill_down=None):
-    """One line for each label set; several queries are joined by their labels."""
-    names = {f"Value #{chr(ord('A') + place)}": one["name"] for place, one in enumerate(queries) if one.get("name")}
+def text(title, description, content):
+    """Markdown."""
+    return {"type": "text", "title": title, "description": description, "datasource": None,
+            "targets": [], "fieldConfig": {"defaults": {}, "overrides": []},
+            "options": {"mode": "markdown", "content": content, "code": {"language": "plaintext", "showLineNumbers": False}}}
+
+
+def table(title, description, queries, keep, nothing, sort=(), units=None, names=None, drill_down=None):
+    """One line for each label set; several queries are joined by their labels. `names`: for a column, words for its numbers."""
+    assert all(one["instant"] for one in queries), title
+    values = {f"Value #{chr(ord('A') + place)}": one["name"] for place, one in enumerate(queries) if one.get("name")}
+    if len(queries) == 1 and queries[0].get("name"):
+        values = {"Value": queries[0]["name"]}
     transformations = [{"id": "merge", "options": {}}] if len(queries) > 1 else []
     columns = keep + [one["name"] for one in queries if one.get("name")]
-    wanted = keep + list(names)
+    wanted = keep + list(values)
     transformations.append({"id": "filterFieldsByName", "options": {"include": {"names": wanted}}})
-    transformations.append({"id": "organize", "options": {"renameByName": names, "excludeByName": {},
+    transformations.append({"id": "organize", "options": {"renameByName": values, "excludeByName": {},
                                                           "indexByName": {name: place for place, name in enumerate(wanted)}}})
     overrides = [_override(name, {"unit": unit}) for name, unit in (units or {}).items()]
+    overrides += [_override(name, {"mappings": _mappings(words), "custom.cellOptions": {"type": "color-text"}})
+                  for name, words in (names or {}).items()]
     if drill_down:
         links = [{"title": "Look into this link", "url": drill_down, "targetBlank": False}]
         overrides += [_override(name, {"links": links}) for name in keep]
     options = {"showHeader": True, "cellHeight": "sm", "footer": {"show": False, "reducer": ["sum"], "countRows": False},
-               "sortBy": [{"displayName": sort, "desc": True}] if sort else []}
-    assert set(units or {}) <= set(columns)
-    return {**_panel("table", title, description, queries, "none", options, {"align": "auto"}, None, overrides), "transformations": transformations}
+               "sortBy": [{"displayName": column, "desc": True} for column in sort]}
+    assert set(units or {}) | set(names or {}) | set(sort) <= set(columns), title
+    panel = _panel("table", title, description, queries, "none", options, {"align": "auto"}, {"noValue": nothing}, overrides)
+    return {**panel, "transformations": transformations}
 
 
 def variable(name, label, definition, multi=False, all_of=False):
-    """A choice among label values."""
+    """A choice among label values. All are those that are offered: `.*` would match what is not ours."""
     return {"type": "query", "name": name, "label": label, "datasource": SOURCE, "definition": definition,
             "query": {"query": definition, "refId": f"Variable-{name}"}, "refresh": 2, "sort": 1, "hide": 0, "multi": multi,
-            "includeAll": all_of, "allValue": ".*" if all_of else None, "skipUrlSync": False, "regex": "", "options": [],
+            "includeAll": all_of, "allValue": None, "skipUrlSync": False, "regex": "", "options": [],
             "current": {"selected": True, "text": "All", "value": "$__all"} if all_of else {}}
 
 
-def dashboard(uid, title, description, grid, variables, annotations, refresh, since, other):
-    """The whole file."""
+def dashboard(uid, title, description, grid, variables, annotations, refresh, since, links):
+    """The whole file. `links`: title, address, whether it leaves Grafana."""
     source = {"type": "datasource", "name": "datasource", "label": "Prometheus", "query": "prometheus", "hide": 0, "refresh": 1, "regex": "",
               "multi": False, "includeAll": False, "skipUrlSync": False, "options": [], "current": {}}
     marks = [{"name": name, "enable": enabled, "hide": False, "iconColor": colour, "datasource": SOURCE, "expr": expr, "step": "10s",
@@ -147,7 +193,7 @@ def dashboard(uid, title, description, grid, variables, annotations, refresh, si
         "editable": True, "graphTooltip": 1, "refresh": refresh, "time": {"from": since, "to": "now"}, "timezone": "", "weekStart": "",
         "timepicker": {}, "fiscalYearStartMonth": 0, "liveNow": False,
         "annotations": {"list": marks}, "templating": {"list": [source, *variables]},
-        "links": [{"type": "link", "title": other[0], "url": f"/d/{other[1]}", "icon": "dashboard", "keepTime": True, "includeVars": False,
-                   "targetBlank": False, "asDropdown": False, "tags": [], "tooltip": ""}],
+        "links": [{"type": "link", "title": title, "url": url, "icon": "external link" if away else "dashboard", "keepTime": not away,
+                   "includeVars": False, "targetBlank": away, "asDropdown": False, "tags": [], "tooltip": ""} for title, url, away in links],
         "panels": grid.panels,
     }

@@ -79,7 +79,7 @@ _pendulum() {
             return 0
             ;;
         pendulum__subcmd__advise)
-            opts="-h --downlink-rate --uplink-rate --rtt --url --token-file --ca --link --downlink-buffer --uplink-buffer --delayed-acks --unit --tcp-buffer --wan --format --help"
+            opts="-h --downlink-rate --uplink-rate --rtt --url --token-file --ca --link --downlink-buffer --uplink-buffer --delayed-acks --unit --tcp-buffer --congestion-control --paced --downloads --uploads --aqm --wan --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -131,6 +131,26 @@ _pendulum() {
                     ;;
                 --tcp-buffer)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --congestion-control)
+                    COMPREPLY=($(compgen -W "reno cubic bbr" -- "${cur}"))
+                    return 0
+                    ;;
+                --paced)
+                    COMPREPLY=($(compgen -W "yes no" -- "${cur}"))
+                    return 0
+                    ;;
+                --downloads)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --uploads)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --aqm)
+                    COMPREPLY=($(compgen -W "fifo cake" -- "${cur}"))
                     return 0
                     ;;
                 --wan)
@@ -301,7 +321,7 @@ _pendulum() {
             return 0
             ;;
         pendulum__subcmd__replay)
-            opts="-h --wan --lan --uplink-rate --downlink-rate --home --format --help"
+            opts="-h --wan --lan --uplink-rate --downlink-rate --home --series --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -324,6 +344,10 @@ _pendulum() {
                     return 0
                     ;;
                 --home)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --series)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -56,11 +56,12 @@ complete -c pendulum -n "__fish_pendulum_using_subcommand doctor" -l listen -d '
 complete -c pendulum -n "__fish_pendulum_using_subcommand doctor" -l format -d 'text: a table; json: one object' -r -f -a "text\t''
 json\t''"
 complete -c pendulum -n "__fish_pendulum_using_subcommand doctor" -s h -l help -d 'Print help'
-complete -c pendulum -n "__fish_pendulum_using_subcommand replay" -l wan -d 'Capture on the bottleneck side of the gateway, behind its uplink buffer: pcap or pcapng, also .gz or .zst' -r -F
+complete -c pendulum -n "__fish_pendulum_using_subcommand replay" -l wan -d 'Capture at the gateway, before or behind the uplink\'s buffer: pcap or pcapng, also .gz or .zst; - for stdin' -r -F
 complete -c pendulum -n "__fish_pendulum_using_subcommand replay" -l lan -d 'Capture on the home side, of the same time: makes the uplink queue exact' -r -F
 complete -c pendulum -n "__fish_pendulum_using_subcommand replay" -l uplink-rate -d 'Rate of the uplink, as tc writes it (196kbit); learnt from the capture if not given' -r
 complete -c pendulum -n "__fish_pendulum_using_subcommand replay" -l downlink-rate -d 'Rate of the downlink, likewise (2400kbit)' -r
 complete -c pendulum -n "__fish_pendulum_using_subcommand replay" -l home -d 'Addresses behind the gateway (192.168.0.0/16, 2001:db8::/48); found out if not given; may be repeated' -r
+complete -c pendulum -n "__fish_pendulum_using_subcommand replay" -l series -d 'Write both queues over time to this file: CSV, a row each 10 ms' -r -F
 complete -c pendulum -n "__fish_pendulum_using_subcommand replay" -l format -d 'Form of the answer: a text, one JSON object, or one JSON line for each phase change and finding' -r -f -a "text\t'For people'
 json\t'One object'
 jsonl\t'One line for each phase change and finding'"
@@ -79,6 +80,15 @@ no\t''"
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l unit -d 'What the buffers are counted in' -r -f -a "bytes\t''
 packets\t''"
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l tcp-buffer -d 'Smaller of the two TCP socket buffers [default: unlimited]' -r
+complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l congestion-control -d 'Congestion control of the senders that are simulated' -r -f -a "reno\t''
+cubic\t''
+bbr\t''"
+complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l paced -d 'Whether the simulated senders spread their segments over the round trip, as Linux does under fq' -r -f -a "yes\t''
+no\t''"
+complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l downloads -d 'Long downloads at the same time' -r
+complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l uploads -d 'Long uploads at the same time' -r
+complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l aqm -d 'What manages both queues; nothing is predicted for cake' -r -f -a "fifo\t''
+cake\t''"
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l wan -d 'WAN device named in the commands [default: the agent\'s, else wan]' -r
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l format -d 'text: for people; json: one object' -r -f -a "text\t''
 json\t''"

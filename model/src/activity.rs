@@ -1,5 +1,5 @@
-//! Which directions carry bulk data. The pendulum needs two: everything else (one-way transfers, application-limited
-//! flows, many short flows, UDP) may fill a buffer but cannot swing.
+//! What each direction wants. The pendulum needs bulk data both ways, whatever its protocol; traffic that is limited by
+//! its application may fill a buffer but cannot swing, and no queue starves a direction that wants nothing.
 
 use std::time::Duration;
 
@@ -14,19 +14,54 @@ const HYSTERESIS: f64 = 0.6;
 /// Stretches compared to tell application-limited from window-limited.
 const FEWEST_BINS: usize = 6;
 
-/// What one direction's data looks like.
+/// At this part of the capacity it is the link that sets the pace.
+const FULL: f64 = 0.8;
+
+/// An application that was seen to set the pace still does while the rate stays within this part of it.
+const SAME_PACE: f64 = 0.25;
+
+/// Datagrams are held back by a queue if their rate falls as the round trip grows: correlation at most this.
+const OPPOSED: f64 = -0.5;
+
+/// So many TCP segments without a single ACK are no chance.
+const UNSEEN_SEGMENTS: u64 = 50;
+
+/// Held back: this share of the TCP data segments is sent again …
+const LOSS: f64 = 0.05;
+
+/// … they are this part of a full segment on average, since whoever has a backlog fills them …
+const FULL_SEGMENTS: f64 = 0.5;
+
+/// … over this time …
+const LOSS_TIME: Duration = Duration::from_secs(30);
+
+/// … and something passes in this share of the seconds, or is under way for this share of the time.
+const TRYING: f64 = 0.5;
+
+/// Whether a direction would carry more if it could.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) enum Demand {
+    /// Pure ACKs and little else.
+    #[default]
+    None,
+    /// Bulk data: as much as the link, the window or the queue lets through.
+    Bulk,
+    /// TCP with a backlog that is lost and sent again, too little to look like bulk data: starving.
+    HeldBack,
+    /// The application sets the pace, so many bytes per second.
+    Application(f64),
+    /// Datagrams at a rate that nothing was seen to hold back: it cannot be told.
+    Untold,
+}
+
+/// What one direction's traffic looks like.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Activity {
-    /// Bulk data.
-    pub(crate) bulk: bool,
+    pub(crate) demand: Demand,
     /// Share of the time with data under way.
     pub(crate) active_share: f64,
     /// Mean window in segments.
     pub(crate) segments: f64,
-    /// Part of the bytes in long flows, if flows were reported.
-    pub(crate) long_flow_share: Option<f64>,
-    /// The application, not TCP, sets the pace; `None` if that cannot be told.
-    pub(crate) application_limited: Option<bool>,
 }
 
 /// What [`assess`] looks at.
@@ -38,7 +73,32 @@ pub(crate) struct Scene<'a> {
     pub(crate) round_trip: Duration,
 }
 
+/// What is known of one direction beside its history.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Facts {
+    /// Part of the TCP bytes in long flows; `None` if flows are not reported.
+    pub(crate) long_flow_share: Option<f64>,
+    /// `C_x`, bytes per second.
+    pub(crate) capacity: Option<f64>,
+    /// Its own buffer holds a standing queue most of the time.
+    pub(crate) fills: bool,
+    /// The opposite buffer does.
+    pub(crate) opposed: bool,
+    /// The level of its own buffer is known.
+    pub(crate) level_known: bool,
+}
+
 impl Activity {
+    /// Carries bulk data.
+    pub(crate) fn is_bulk(&self) -> bool {
+        self.demand == Demand::Bulk
+    }
+
+    /// Would carry more if it could.
+    pub(crate) fn wants(&self) -> bool {
+        matches!(self.demand, Demand::Bulk | Demand::HeldBack)
+    }
+
     pub(crate) fn figures(&self, direction: Direction, thresholds: &Thresholds) -> [Figure; 2] {
         let (active, window) = match direction {
             Direction::Up => ("upload_active_share", "upload_window_segments"),
@@ -51,66 +111,155 @@ impl Activity {
     }
 }
 
-/// Judges one direction; `before` is the last judgement, `long_flow_share` and `capacity` are `None` if unknown.
-pub(crate) fn assess(
-    scene: Scene<'_>,
-    direction: Direction,
-    before: bool,
-    long_flow_share: Option<f64>,
-    capacity: Option<f64>,
-) -> Activity {
+/// Judges one direction; `before` is what was said of it last.
+pub(crate) fn assess(scene: Scene<'_>, direction: Direction, before: Demand, facts: Facts) -> Activity {
     let Scene { history, thresholds, now, round_trip } = scene;
     let window = thresholds.activity_time(round_trip);
     let recent = history.since(now.saturating_sub(window));
-    let ease = if before { HYSTERESIS } else { 1.0 };
+    let ease = if before == Demand::Bulk { HYSTERESIS } else { 1.0 };
     let mut activity = Activity {
         active_share: recent.active_share(direction),
         segments: recent.mean_window(direction) / thresholds.segment_bytes.max(1e-9),
-        long_flow_share,
         ..Activity::default()
     };
     let covered = recent.seconds >= 0.8 * window.as_secs_f64();
-    let steady = activity.active_share >= thresholds.bulk_active_share * ease
-        && activity.segments >= thresholds.bulk_in_flight_segments * ease
-        && long_flow_share.is_none_or(|share| share >= thresholds.bulk_long_flow_share * ease);
-    if covered && steady {
-        activity.application_limited = application_limited(scene, direction, capacity);
-        activity.bulk = activity.application_limited != Some(true);
-    }
+    let datagrams = recent.datagram_share(direction);
+    // Datagrams that pass all the time belong to something that lasts.
+    let lasting = facts
+        .long_flow_share
+        .is_none_or(|share| share * (1.0 - datagrams) + datagrams >= thresholds.bulk_long_flow_share * ease);
+    // What fills its own buffer has enough under way, also where no round trip tells how much.
+    let under_way = activity.segments >= thresholds.bulk_in_flight_segments * ease
+        || (facts.fills && recent.load_bytes[direction] > recent.composition[direction].ack);
+    let steady = activity.active_share >= thresholds.bulk_active_share * ease && under_way && lasting;
+    let held_back = || lasting && facts.opposed && is_held_back(scene, direction, before);
+    activity.demand = match before {
+        _ if covered && steady => demand(scene, direction, before, facts, datagrams),
+        // Nobody looked for a while: what was wanted before is wanted still, as far as was seen.
+        Demand::Bulk | Demand::Application(_) | Demand::Untold if !covered && steady => before,
+        Demand::HeldBack if !covered && held_back() => before,
+        _ if covered && held_back() => Demand::HeldBack,
+        _ if covered && is_untimed(&recent, direction, thresholds) => Demand::Untold,
+        _ if covered && !facts.level_known && is_unseen(&recent, direction) => Demand::Untold,
+        _ => Demand::None,
+    };
     activity
 }
 
-/// Throughput against RTT. A window-limited flow has `X = cwnd/RTT`: when the opposite queue grows or falls, X moves.
-/// An application-limited one keeps X while its window follows the RTT. `None` if the RTT did not move enough to tell.
-fn application_limited(scene: Scene<'_>, direction: Direction, capacity: Option<f64>) -> Option<bool> {
+/// No round trip tells how much is under way, but with the usual one it would be enough.
+fn is_untimed(recent: &Totals, direction: Direction, thresholds: &Thresholds) -> bool {
+    let (_, timed_seconds) = recent.round_trip;
+    let window = recent.load_rate(direction) * thresholds.assumed_round_trip.seconds();
+    timed_seconds < 0.5 * recent.seconds
+        && window >= thresholds.bulk_in_flight_segments * thresholds.segment_bytes
+}
+
+/// TCP data goes the other way, and nothing of this direction, not even ACKs: it passes elsewhere.
+fn is_unseen(recent: &Totals, direction: Direction) -> bool {
+    recent.wire_bytes[direction] == 0 && recent.data_segments[direction.opposite()] >= UNSEEN_SEGMENTS
+}
+
+/// Of traffic that is always under way.
+fn demand(scene: Scene<'_>, direction: Direction, before: Demand, facts: Facts, datagrams: f64) -> Demand {
+    let pace = Pace::of(scene, direction);
+    let near = |capacity| pace.rates.mean() >= FULL * capacity;
+    if facts.fills || (pace.is_known() && facts.capacity.is_some_and(near)) {
+        return Demand::Bulk;
+    }
+    let rate = pace.rates.mean();
+    match pace.application_limited(scene.thresholds) {
+        Some(true) => Demand::Application(rate),
+        None => match before {
+            Demand::Application(pace) if (rate - pace).abs() <= SAME_PACE * pace => before,
+            _ if datagrams <= 0.5 => Demand::Bulk,
+            _ => Demand::Untold,
+        },
+        // An encoder changes its rate for its own reasons; a queue lowers it as the round trip grows.
+        Some(false) if datagrams > 0.5 && !pace.is_opposed() => Demand::Untold,
+        Some(false) => Demand::Bulk,
+    }
+}
+
+/// TCP with a backlog of which much is lost. An interactive session sends small segments, and an idle one nothing.
+fn is_held_back(scene: Scene<'_>, direction: Direction, before: Demand) -> bool {
     let Scene { history, thresholds, now, round_trip } = scene;
-    let bin = round_trip.max(Duration::from_secs(1)).as_secs_f64();
-    let mut rates = Spread::default();
-    let mut round_trips = Spread::default();
+    // Timeouts double: a starving flow may be silent for many seconds.
+    let horizon = thresholds.horizon(round_trip).max(LOSS_TIME);
+    let ease = if before == Demand::HeldBack { HYSTERESIS } else { 1.0 };
+    let recent = history.since(now.saturating_sub(horizon));
+    let full = FULL_SEGMENTS * thresholds.segment_bytes * ease;
+    let (mut seconds, mut with_data) = (0.0, 0.0);
     let mut sum = Totals::default();
-    for (_, slot) in history.slots_since(now.saturating_sub(thresholds.horizon(round_trip))) {
+    for (_, slot) in history.slots_since(now.saturating_sub(horizon)) {
         sum += slot;
-        if sum.seconds + 1e-9 < bin {
+        if sum.seconds + 1e-9 < 1.0 {
             continue;
         }
-        // Newest first: what lies before the transfer began says nothing about it.
-        if sum.active_share(direction) < 0.5 {
-            break;
+        seconds += sum.seconds;
+        if sum.data_bytes[direction] > 0 {
+            with_data += sum.seconds;
         }
-        rates.add(sum.data_rate(direction));
-        round_trips.add(sum.mean_round_trip()?);
         sum = Totals::default();
     }
-    if rates.count < FEWEST_BINS {
-        return None;
+    recent.mean_segment(direction).is_some_and(|bytes| bytes >= full)
+        && recent.retransmitted_share(direction) >= LOSS * ease
+        && seconds > 0.0
+        && (with_data >= TRYING * ease * seconds || recent.active_share(direction) >= TRYING * ease)
+}
+
+/// Throughput against RTT, newest first, in bins of a second or an RTT.
+#[derive(Default)]
+struct Pace {
+    rates: Spread,
+    round_trips: Spread,
+    products: f64,
+}
+
+impl Pace {
+    fn of(scene: Scene<'_>, direction: Direction) -> Self {
+        let Scene { history, thresholds, now, round_trip } = scene;
+        let bin = round_trip.max(Duration::from_secs(1)).as_secs_f64();
+        let mut pace = Self::default();
+        let mut sum = Totals::default();
+        for (_, slot) in history.slots_since(now.saturating_sub(thresholds.horizon(round_trip))) {
+            sum += slot;
+            if sum.seconds + 1e-9 < bin {
+                continue;
+            }
+            // Newest first: what lies before the transfer began says nothing about it.
+            if sum.active_share(direction) < 0.5 {
+                break;
+            }
+            let Some(round_trip) = sum.mean_round_trip() else { break };
+            let rate = sum.load_rate(direction);
+            pace.rates.add(rate);
+            pace.round_trips.add(round_trip);
+            pace.products += rate * round_trip;
+            sum = Totals::default();
+        }
+        pace
     }
-    if capacity.is_some_and(|capacity| rates.mean() >= 0.8 * capacity) {
-        return Some(false);
+
+    fn is_known(&self) -> bool {
+        self.rates.count >= FEWEST_BINS
     }
-    if round_trips.variation() < 0.1 {
-        return None;
+
+    /// A window-limited flow has `X = cwnd/RTT`: when the opposite queue grows or falls, X moves. An application-limited
+    /// one keeps X while its window follows the RTT. `None` if the RTT did not move enough to tell.
+    fn application_limited(&self, thresholds: &Thresholds) -> Option<bool> {
+        if !self.is_known() || self.round_trips.variation() < 0.1 {
+            return None;
+        }
+        Some(self.rates.variation() < thresholds.application_limited_variation * self.round_trips.variation())
     }
-    Some(rates.variation() < thresholds.application_limited_variation * round_trips.variation())
+
+    /// The rate falls as the round trip grows.
+    fn is_opposed(&self) -> bool {
+        let (rate, round_trip) = (self.rates.mean(), self.round_trips.mean());
+        let covariance = self.products / self.rates.count.max(1) as f64 - rate * round_trip;
+        let deviations = rate * self.rates.variation() * round_trip * self.round_trips.variation();
+        deviations > 0.0 && covariance <= OPPOSED * deviations
+    }
 }
 
 /// Mean and coefficient of variation.
@@ -142,73 +291,4 @@ impl Spread {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::segment::PerDirection;
-
-    /// A minute of history: data rate and RTT as functions of time in seconds.
-    fn history(rate: impl Fn(f64) -> f64, round_trip: impl Fn(f64) -> f64) -> History {
-        let mut history = History::default();
-        for slot in 1..=600u64 {
-            let time = slot as f64 / 10.0;
-            let (rate, round_trip) = (rate(time), round_trip(time));
-            let active = if rate > 0.0 { 0.1 } else { 0.0 };
-            let totals = Totals {
-                seconds: 0.1,
-                data_bytes: PerDirection { up: 0, down: (rate * 0.1) as u64 },
-                active_seconds: PerDirection { up: 0.0, down: active },
-                window_byte_seconds: PerDirection { up: 0.0, down: rate * round_trip * 0.1 },
-                round_trip: (round_trip * 0.1, 0.1),
-                ..Totals::default()
-            };
-            history.push(Duration::from_millis(100 * slot), &totals);
-        }
-        history
-    }
-
-    fn judge(history: &History, capacity: Option<f64>) -> Activity {
-        let thresholds = Thresholds::default();
-        let now = Duration::from_secs(60);
-        let scene = Scene { history, thresholds: &thresholds, now, round_trip: Duration::from_millis(500) };
-        assess(scene, Direction::Down, false, None, capacity)
-    }
-
-    /// A sawtooth of the RTT between 0.3 and 0.9 s, as an upload causes.
-    fn sawtooth(time: f64) -> f64 {
-        0.3 + 0.6 * (time % 10.0) / 10.0
-    }
-
-    #[test]
-    fn a_window_limited_download_is_bulk() {
-        let history = history(|time| 30_000.0 / sawtooth(time), sawtooth);
-        let activity = judge(&history, Some(300_000.0));
-        assert_eq!(activity.application_limited, Some(false));
-        assert!(activity.bulk);
-    }
-
-    #[test]
-    fn a_constant_rate_is_application_limited() {
-        let history = history(|_| 40_000.0, sawtooth);
-        let activity = judge(&history, Some(300_000.0));
-        assert_eq!(activity.application_limited, Some(true));
-        assert!(!activity.bulk);
-        // The same rate at the capacity is the link's doing.
-        assert!(judge(&history, Some(42_000.0)).bulk);
-    }
-
-    #[test]
-    fn a_steady_round_trip_tells_nothing() {
-        let activity = judge(&history(|_| 40_000.0, |_| 0.5), Some(300_000.0));
-        assert_eq!(activity.application_limited, None);
-        assert!(activity.bulk);
-    }
-
-    #[test]
-    fn gaps_and_small_windows_are_not_bulk() {
-        let chunks = history(|time| if time % 4.0 < 2.0 { 100_000.0 } else { 0.0 }, |_| 0.1);
-        assert!(!judge(&chunks, None).bulk);
-        // 2,000 B/s · 0.5 s = 1,000 B: less than a segment under way.
-        assert!(!judge(&history(|_| 2_000.0, |_| 0.5), None).bulk);
-        assert!(!judge(&History::default(), None).bulk);
-    }
-}
+mod tests;

@@ -16,24 +16,28 @@
 //! It reads no clock: time is what the samples say. Memory is bounded whatever comes in, and no figure it returns is
 //! ever NaN or infinite: what a source gets wrong is dropped at the door and counted.
 
+mod base;
 mod bench;
+mod book;
 mod findings;
 mod state;
 
 use std::time::Duration;
 
 use crate::activity::Activity;
+use crate::certainty;
 use crate::findings::{Change, Event, Evidence, Phase, Verdict};
 use crate::flows::FlowBook;
 use crate::history::{History, Totals};
-use crate::link::{CapacityLearner, Known, Link};
+use crate::link::{CapacityLearner, Known, Link, Provenance};
 use crate::phase::{PhaseChange, PhaseInput, PhaseSource, PhaseTracker};
-use crate::sample::{QueueSource, Sample, sane};
+use crate::sample::{BaseRoundTrip, DirectionSample, MeasuredRate, QueueSample, Sample, sane};
 use crate::segment::{Direction, PerDirection};
 use crate::swing::Swing;
 use crate::thresholds::Thresholds;
 use crate::window::SlidingSum;
 
+use base::Base;
 use bench::Bench;
 use findings::ActiveFindings;
 pub use state::{DirectionState, State};
@@ -41,14 +45,8 @@ pub use state::{DirectionState, State};
 /// Verdicts are reconsidered this often.
 const RECONSIDER: Duration = Duration::from_millis(250);
 
-/// Throughput is the moving sum of paper 003.
-const MOVING_THROUGHPUT: Duration = Duration::from_millis(300);
-
 /// Without samples for longer than this (or one RTT), what stood in the buffers is no longer known.
 const GAP: Duration = Duration::from_secs(1);
-
-/// The smallest RTT of one to two of these is the RTT without queues.
-const BASE_EPOCH: Duration = Duration::from_secs(60);
 
 /// What the detector needs to know beforehand.
 #[derive(Clone, Debug, Default)]
@@ -68,15 +66,17 @@ pub struct Detector {
     samples: u64,
     rejected: u64,
     round_trip: Option<f64>,
-    base: BaseRoundTrip,
+    base: Base,
     phases: PhaseTracker,
     transitions: [[u64; 4]; 4],
     swing: Swing,
     history: History,
     learner: PerDirection<CapacityLearner>,
+    measured: PerDirection<Option<MeasuredRate>>,
     moving: PerDirection<SlidingSum>,
     throughput: PerDirection<f64>,
     per_round_trip: PerDirection<SlidingSum>,
+    datagrams_per_round_trip: PerDirection<SlidingSum>,
     last_data: PerDirection<Option<Duration>>,
     peak_queue: PerDirection<f64>,
     flows: FlowBook,
@@ -96,15 +96,17 @@ impl Detector {
             samples: 0,
             rejected: 0,
             round_trip: None,
-            base: BaseRoundTrip::default(),
+            base: Base::default(),
             phases: PhaseTracker::default(),
             transitions: [[0; 4]; 4],
             swing: Swing::default(),
             history: History::default(),
             learner: PerDirection::default(),
+            measured: PerDirection::default(),
             moving: PerDirection::default(),
             throughput: PerDirection::default(),
             per_round_trip: PerDirection::default(),
+            datagrams_per_round_trip: PerDirection::default(),
             last_data: PerDirection::default(),
             peak_queue: PerDirection::default(),
             flows: FlowBook::default(),
@@ -126,6 +128,7 @@ impl Detector {
         self.note_gap(sample, span);
         self.last = Some(sample.at);
         self.note_round_trip(sample);
+        self.note_rates(sample);
         self.flows.push(sample.at, &sample.flows);
 
         let mut events = Vec::new();
@@ -138,11 +141,12 @@ impl Detector {
             self.swing.push(change.to, change.since);
         }
         self.book(sample, span, &input.window);
+        self.bench.pass(span);
         // Counted from the first sample, so that the origin of the clock changes nothing.
         let reconsidered = *self.reconsidered.get_or_insert(sample.at);
         if sample.at.saturating_sub(reconsidered) >= RECONSIDER {
             self.reconsidered = Some(sample.at);
-            self.reconsider(sample.at, &mut events);
+            self.reconsider(sample.at, span, &mut events);
         }
         events
     }
@@ -157,10 +161,19 @@ impl Detector {
         self.thresholds = thresholds;
     }
 
-    /// `C_x` in bytes per second and where it comes from: what was told, else what was learnt.
+    /// `C_x` in bytes per second and where it comes from: what was told, else what the source measured, else what was
+    /// learnt here.
     pub fn capacity(&self, direction: Direction) -> Option<Known> {
         let told = self.link.capacity[direction].filter(|_| self.link.capacity(direction).is_some());
-        told.or_else(|| self.learner[direction].capacity())
+        let measured = || self.measured_rate(direction);
+        told.or_else(|| {
+            measured().map(|rate| Known { value: rate.bytes_per_second, provenance: Provenance::Learnt })
+        })
+    }
+
+    /// The rate measured from the traffic, whether or not another was told: the source's, else the one learnt here.
+    pub fn measured_rate(&self, direction: Direction) -> Option<MeasuredRate> {
+        self.measured[direction].or_else(|| self.learner[direction].rate())
     }
 
     /// The case that holds and since when; `None` without evidence.
@@ -224,7 +237,14 @@ impl Detector {
     fn note_round_trip(&mut self, sample: &Sample) {
         if let Some(seconds) = sample.round_trip.and_then(sane).filter(|seconds| *seconds > 0.0) {
             self.round_trip = Some(seconds);
-            self.base.push(sample.at, seconds);
+        }
+        self.base.push(sample);
+    }
+
+    fn note_rates(&mut self, sample: &Sample) {
+        for x in Direction::ALL {
+            let usable = |rate: &MeasuredRate| sane(rate.bytes_per_second).is_some_and(|value| value > 0.0);
+            self.measured[x] = sample.link[x].rate.filter(usable).or(self.measured[x]);
         }
     }
 
@@ -232,72 +252,41 @@ impl Detector {
         let round_trip = self.bounded_round_trip();
         let since = sample.at.saturating_sub(round_trip);
         let known_round_trip = self.round_trip;
+        let queue = PerDirection::from_fn(|x| self.known_queue(x, sample.link[x].queue));
         let window = PerDirection::from_fn(|x| {
-            let bytes = &mut self.per_round_trip[x];
-            bytes.push(sample.at, sample.link[x].traffic.data_bytes);
-            let passed = bytes.since(since) as f64;
+            let direction = &sample.link[x];
+            let (bytes, datagrams) = (&mut self.per_round_trip[x], &mut self.datagrams_per_round_trip[x]);
+            bytes.push(sample.at, load(direction));
+            datagrams.push(sample.at, direction.composition.udp.saturating_add(direction.composition.other));
+            let (passed, datagrams) = (bytes.since(since) as f64, datagrams.since(since) as f64);
             // Part of the window stands in the direction's own buffer: where the round trip is known in part only (a
             // download alone), that is the better figure.
-            let standing = sample.link[x].queue.and_then(|queue| sane(queue.mean_bytes));
+            let standing = queue[x].map(|queue| queue.mean_bytes);
             let known = [known_round_trip.map(|_| passed), standing.filter(|_| passed > 0.0)];
-            let told = sample.link[x].in_flight_bytes.and_then(sane);
+            // What TCP has outstanding; of datagrams, what passes in a round trip.
+            let told = direction.in_flight_bytes.and_then(sane).map(|bytes| bytes + datagrams);
             told.or_else(|| known.into_iter().flatten().reduce(f64::max))
         });
         PhaseInput {
             at: sample.at,
             span,
-            queue: PerDirection::from_fn(|x| sample.link[x].queue.and_then(|queue| sane(queue.min_bytes))),
+            queue: PerDirection::from_fn(|x| queue[x].map(|queue| queue.min_bytes)),
             window,
             capacity: PerDirection::from_fn(|x| self.capacity(x).map(|known| known.value)),
             round_trip,
-            base_round_trip: self.base_round_trip(),
+            base_round_trip: self.base_round_trip().map(|base| base.seconds),
         }
     }
 
-    /// Round trip without queues, seconds: the smallest seen lately.
-    pub fn base_round_trip(&self) -> Option<f64> {
+    /// The level of a buffer, if it is known well enough.
+    fn known_queue(&self, direction: Direction, queue: Option<QueueSample>) -> Option<QueueSample> {
+        let capacity = self.capacity(direction).map(|known| known.value);
+        certainty::known(queue, capacity, &self.thresholds)
+    }
+
+    /// The round trip without queues, as the source gave it last; if it never did, the smallest seen, which is not proven.
+    pub fn base_round_trip(&self) -> Option<BaseRoundTrip> {
         self.base.value()
-    }
-
-    fn book(&mut self, sample: &Sample, span: Duration, window: &PerDirection<Option<f64>>) {
-        let seconds = span.as_secs_f64();
-        let mut interval = Totals { seconds, ..Totals::default() };
-        interval.phase_seconds = self.phases.take_credit().map(|credit| credit.as_secs_f64());
-        if let Some(round_trip) = self.round_trip {
-            interval.round_trip = (round_trip * seconds, seconds);
-        }
-        let recently = self.bounded_round_trip().mul_f64(1.5).max(Duration::from_millis(200));
-        for x in Direction::ALL {
-            let direction = &sample.link[x];
-            let traffic = &direction.traffic;
-            interval.wire_bytes[x] = traffic.wire_bytes;
-            interval.data_bytes[x] = traffic.data_bytes;
-            interval.retransmitted_segments[x] = traffic.retransmitted_segments;
-            interval.ack_bursts[x] = direction.ack_bursts;
-            let bytes = window[x].unwrap_or(0.0);
-            interval.window_byte_seconds[x] = bytes * seconds;
-            if traffic.data_bytes > 0 || bytes >= 0.5 * self.thresholds.segment_bytes {
-                self.last_data[x] = Some(sample.at);
-            }
-            if self.last_data[x].is_some_and(|at| sample.at.saturating_sub(at) <= recently) {
-                interval.active_seconds[x] = seconds;
-            }
-            self.moving[x].push(sample.at, traffic.data_bytes);
-            let moved = self.moving[x].since(sample.at.saturating_sub(MOVING_THROUGHPUT));
-            self.throughput[x] = moved as f64 / MOVING_THROUGHPUT.as_secs_f64();
-            // An estimate of the queue rests on the capacity: it cannot teach it.
-            let seen = direction.queue.is_some_and(|queue| queue.source != QueueSource::Estimate);
-            let stands = if seen { self.phases.stands(x) } else { None };
-            self.learner[x].push(sample.at, traffic.wire_bytes, stands);
-            if let Some(peak) = direction.queue.and_then(|queue| sane(queue.max_bytes)) {
-                self.peak_queue[x] = self.peak_queue[x].max(peak);
-            }
-        }
-        let mean = |x: Direction| sample.link[x].queue.and_then(|queue| sane(queue.mean_bytes));
-        if let (Some(up), Some(down)) = (mean(Direction::Up), mean(Direction::Down)) {
-            interval.queues.add(PerDirection { up, down }, seconds);
-        }
-        self.history.push(sample.at, &interval);
     }
 
     fn phase_event(&self, at: Duration, change: &PhaseChange) -> Event {
@@ -318,6 +307,7 @@ impl Detector {
             figures: self.phases.figures(&self.thresholds),
             since_s: change.since.as_secs_f64(),
             held_since_s: None,
+            missing: Vec::new(),
         };
         let dwell_s = change.dwell.as_secs_f64();
         Event {
@@ -328,28 +318,13 @@ impl Detector {
     }
 }
 
-/// The smallest RTT of the last one to two epochs: survives a route change, forgets a lucky packet.
-#[derive(Clone, Copy, Debug, Default)]
-struct BaseRoundTrip {
-    now: Option<f64>,
-    before: Option<f64>,
-    epoch: Option<Duration>,
-}
-
-impl BaseRoundTrip {
-    fn push(&mut self, at: Duration, seconds: f64) {
-        let epoch = *self.epoch.get_or_insert(at);
-        if at.saturating_sub(epoch) > BASE_EPOCH {
-            self.before = self.now.take();
-            self.epoch = Some(at);
-        }
-        self.now = Some(self.now.map_or(seconds, |now| now.min(seconds)));
-    }
-
-    fn value(&self) -> Option<f64> {
-        match (self.now, self.before) {
-            (Some(now), Some(before)) => Some(now.min(before)),
-            (now, before) => now.or(before),
-        }
+/// Bytes that are no pure ACKs, whatever carries them; where the kinds are not told apart, TCP data.
+fn load(direction: &DirectionSample) -> u64 {
+    match direction.composition.total() {
+        0 => direction.traffic.data_bytes,
+        total => total - direction.composition.ack,
     }
 }
+
+#[cfg(test)]
+mod tests;

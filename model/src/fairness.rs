@@ -2,6 +2,9 @@
 //!
 //! Near and far are told apart by base RTT at the widest gap. Two findings: a lasting difference in what a near and a
 //! far flow get (Fig. 5: 80/20), and a far flow whose window collapses as a near one bursts in (Fig. 6, 8).
+//!
+//! Only flows that carry bulk data now compete: an idle connection, a page or a call gets what it asks for, not what
+//! others leave it. And only those of which the whole round trip was measured.
 
 use std::time::Duration;
 
@@ -17,6 +20,18 @@ const COLLAPSE: f64 = 0.3;
 
 /// A near flow younger than this is a burst (003 Fig. 8: transfers of 1–3 MB).
 const BURST_AGE: Duration = Duration::from_secs(5);
+
+/// A flow whose rate varies by less than this part of its mean from report to report is paced by its application (a call, a
+/// stream): a window that competes for a buffer rises and is cut by half, which for a saw from ½ to 1 is 0.19.
+const PACED: f64 = 0.1;
+
+/// A flow that competes for the buffer.
+#[derive(Clone, Copy, Debug)]
+struct Competitor {
+    round_trip: f64,
+    bytes: f64,
+    is_paced: bool,
+}
 
 /// What flows of two RTT classes get from one direction of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -47,71 +62,83 @@ impl Classes {
     }
 }
 
-/// Splits the lasting flows of a direction at the widest gap in base RTT; `None` if no gap is wide enough.
+/// Splits the lasting bulk flows of a direction at the widest gap in base RTT; `None` if no gap is wide enough.
 pub(crate) fn classes(
     book: &FlowBook,
     direction: Direction,
     thresholds: &Thresholds,
     now: Duration,
 ) -> Option<Classes> {
-    let mut flows: Vec<(f64, f64)> = book
+    let competes = |flow: &&FlowRecord| flow.bulk_for(now, thresholds).is_some_and(|time| time >= BURST_AGE);
+    let mut flows: Vec<Competitor> = book
         .of(direction)
-        .filter(|flow| flow.age(now) >= BURST_AGE)
-        .filter_map(|flow| Some((flow.base_round_trip?, flow.recent_bytes(now))))
+        .filter(competes)
+        .filter_map(|flow| {
+            Some(Competitor {
+                round_trip: flow.base_round_trip?,
+                bytes: flow.recent_bytes(now),
+                is_paced: flow.rate_variation().is_some_and(|variation| variation < PACED),
+            })
+        })
         .collect();
-    flows.sort_by(|one, two| one.0.total_cmp(&two.0));
-    let gap = |index: &usize| flows[*index].0 / flows[index - 1].0;
+    // Who has most of the link is as steady as the link.
+    let most = flows.iter().map(|flow| flow.bytes).fold(0.0, f64::max);
+    flows.retain(|flow| !flow.is_paced || flow.bytes >= most);
+    flows.sort_by(|one, two| one.round_trip.total_cmp(&two.round_trip));
+    let gap = |index: &usize| flows[*index].round_trip / flows[index - 1].round_trip;
     let split = (1..flows.len()).max_by(|one, two| gap(one).total_cmp(&gap(two)))?;
     if gap(&split) < thresholds.far_round_trip_ratio {
         return None;
     }
     let (near, far) = flows.split_at(split);
-    let bytes = |class: &[(f64, f64)]| class.iter().map(|(_, bytes)| bytes).sum::<f64>();
+    let bytes = |class: &[Competitor]| class.iter().map(|flow| flow.bytes).sum::<f64>();
     let (near_bytes, far_bytes) = (bytes(near), bytes(far));
     if near_bytes + far_bytes <= 0.0 {
         return None;
     }
-    let mean = |sum: f64, class: &[(f64, f64)]| sum / class.len() as f64;
+    let mean = |sum: f64, class: &[Competitor]| sum / class.len() as f64;
     Some(Classes {
         near_flows: near.len(),
         far_flows: far.len(),
-        near_round_trip_s: near[near.len() - 1].0,
-        far_round_trip_s: far[0].0,
+        near_round_trip_s: near[near.len() - 1].round_trip,
+        far_round_trip_s: far[0].round_trip,
         near_share: near_bytes / (near_bytes + far_bytes),
         near_far_ratio: (mean(near_bytes, near) / mean(far_bytes, far).max(1e-9)).min(1000.0),
     })
 }
 
-/// A far flow whose window collapsed in the latest report while a near flow was bursting in.
+/// A far bulk flow whose window collapsed, and that went on, while near flows burst in with at least the bytes it lost.
 pub(crate) fn knocked_back(
     book: &FlowBook,
     direction: Direction,
     thresholds: &Thresholds,
     now: Duration,
 ) -> Option<Vec<Figure>> {
-    let nearest_burst = book
-        .of(direction)
-        .filter(|flow| flow.age(now) <= BURST_AGE)
-        .filter_map(|flow| flow.base_round_trip)
-        .min_by(f64::total_cmp)?;
-    let collapsed = |flow: &&FlowRecord| {
-        let (Some(before), Some(after)) = (flow.in_flight_before, flow.in_flight) else { return false };
-        before >= 4.0 * thresholds.segment_bytes && after <= COLLAPSE * before
-    };
-    let far = book
-        .of(direction)
-        .filter(|flow| flow.age(now) > BURST_AGE)
-        .filter(|flow| {
-            flow.base_round_trip.is_some_and(|base| base >= thresholds.far_round_trip_ratio * nearest_burst)
+    let bursts = || book.of(direction).filter(|flow| flow.age(now) <= BURST_AGE && flow.flows(now));
+    let knocked = |far: &FlowRecord| {
+        let (before, after) = far.fell(now)?;
+        let base = far.base_round_trip?;
+        // That it is bulk its window before the fall says: the mean has come down with it.
+        let collapsed = before >= 4.0 * thresholds.segment_bytes && after <= COLLAPSE * before;
+        if !collapsed || far.steady_for(now) <= BURST_AGE {
+            return None;
+        }
+        let near = |flow: &&FlowRecord| {
+            flow.base_round_trip.is_some_and(|near| base >= thresholds.far_round_trip_ratio * near)
+        };
+        let burst: f64 = bursts().filter(near).map(|flow| flow.recent_bytes(now)).sum();
+        let nearest = bursts().filter_map(|flow| flow.base_round_trip).min_by(f64::total_cmp)?;
+        (burst >= before - after).then(|| {
+            vec![
+                Figure::against("far_window_bytes", after, COLLAPSE * before),
+                Figure::new("far_window_before_bytes", before),
+                Figure::against("near_burst_bytes", burst, before - after),
+                Figure::new("far_round_trip_s", base),
+                Figure::new("near_round_trip_s", nearest),
+            ]
         })
-        .find(collapsed)?;
-    let before = far.in_flight_before?;
-    Some(vec![
-        Figure::against("far_window_bytes", far.in_flight?, COLLAPSE * before),
-        Figure::new("far_window_before_bytes", before),
-        Figure::new("far_round_trip_s", far.base_round_trip?),
-        Figure::new("near_round_trip_s", nearest_burst),
-    ])
+    };
+    book.of(direction).find_map(knocked)
 }
 
 #[cfg(test)]
@@ -130,6 +157,14 @@ mod tests {
         }
     }
 
+    const THRESHOLDS: fn() -> Thresholds = Thresholds::default;
+
+    /// A bulk flow's second: a saw between half of the window and all of it, in ten seconds.
+    fn saw(id: u64, base: f64, second: u64, bytes: u64, in_flight: f64) -> FlowSample {
+        let part = 0.5 + 0.05 * ((second + 3 * id) % 10) as f64;
+        flow(id, base, (bytes as f64 * part) as u64, in_flight * part)
+    }
+
     fn book(reports: &[(u64, Vec<FlowSample>)]) -> FlowBook {
         let mut book = FlowBook::default();
         for (second, flows) in reports {
@@ -138,38 +173,124 @@ mod tests {
         book
     }
 
+    /// Whatever `classes` says at any second of these reports.
+    fn classes_of(reports: &[(u64, Vec<FlowSample>)]) -> Vec<Classes> {
+        let mut book = FlowBook::default();
+        let mut found = Vec::new();
+        for (second, flows) in reports {
+            let now = Duration::from_secs(*second);
+            book.push(now, flows);
+            found.extend(classes(&book, Direction::Down, &THRESHOLDS(), now));
+        }
+        found
+    }
+
+    /// Whatever `knocked_back` says at the quarter seconds of these reports.
+    fn knocks_of(reports: &[(u64, Vec<FlowSample>)]) -> Vec<Vec<Figure>> {
+        let mut book = FlowBook::default();
+        let mut found = Vec::new();
+        for (second, flows) in reports {
+            book.push(Duration::from_secs(*second), flows);
+            for quarter in 0..4 {
+                let now = Duration::from_millis(second * 1000 + quarter * 250);
+                found.extend(knocked_back(&book, Direction::Down, &THRESHOLDS(), now));
+            }
+        }
+        found
+    }
+
     #[test]
     fn shares_of_near_and_far() {
-        // 003 Fig. 5: 30 ms and 100 ms, 80/20.
+        // 003 Fig. 5: 30 ms and 100 ms, 80/20. Both saws have the same mean part after whole periods.
         let reports: Vec<_> =
-            (0..20).map(|t| (t, vec![flow(1, 0.03, 80_000, 1e4), flow(2, 0.1, 20_000, 1e4)])).collect();
-        let now = Duration::from_secs(19);
-        let classes =
-            classes(&book(&reports), Direction::Down, &Thresholds::default(), now).expect("two classes");
-        assert!((classes.near_share - 0.8).abs() < 1e-9);
-        assert!((classes.near_far_ratio - 4.0).abs() < 1e-9);
-        assert_eq!((classes.near_round_trip_s, classes.far_round_trip_s), (0.03, 0.1));
+            (0..60).map(|t| (t, vec![saw(1, 0.03, t, 80_000, 1e4), saw(2, 0.1, t, 20_000, 1e4)])).collect();
+        let found = classes_of(&reports);
+        assert!(found.len() > 50, "{}", found.len());
+        for classes in &found[20..] {
+            // A saw's faded mean is within its bounds, ½ and 1.
+            assert!((2.0..=8.0).contains(&classes.near_far_ratio), "{classes:?}");
+            assert_eq!((classes.near_round_trip_s, classes.far_round_trip_s), (0.03, 0.1));
+            assert_eq!((classes.near_flows, classes.far_flows), (1, 1));
+        }
+        let mean =
+            found[20..].iter().map(|classes| classes.near_share).sum::<f64>() / (found.len() - 20) as f64;
+        assert!((mean - 0.8).abs() < 0.05, "{mean}");
     }
 
     #[test]
     fn equal_round_trips_are_one_class() {
         let reports: Vec<_> =
-            (0..20).map(|t| (t, vec![flow(1, 0.03, 80_000, 1e4), flow(2, 0.035, 20_000, 1e4)])).collect();
-        let now = Duration::from_secs(19);
-        assert_eq!(classes(&book(&reports), Direction::Down, &Thresholds::default(), now), None);
+            (0..20).map(|t| (t, vec![saw(1, 0.03, t, 80_000, 1e4), saw(2, 0.035, t, 20_000, 1e4)])).collect();
+        assert_eq!(classes_of(&reports), []);
+    }
+
+    /// Beside a download from near by, at 30 ms: what the far end, at 200 ms, sends each second.
+    fn beside_a_download(far: impl Fn(u64) -> Option<FlowSample>) -> Vec<(u64, Vec<FlowSample>)> {
+        let near = |t| saw(1, 0.03, t, 2_000_000, 60_000.0);
+        (0..60).map(|t| (t, std::iter::once(near(t)).chain(far(t)).collect())).collect()
+    }
+
+    #[test]
+    fn what_asks_for_little_is_not_treated_unfairly() {
+        // An idle connection (iperf3's control connection): a few bytes a second.
+        let idle = beside_a_download(|_| Some(flow(2, 0.2, 60, 60.0)));
+        // Kept alive, a page of 300 kB every six seconds: it comes within one of them.
+        let page = beside_a_download(|t| t.is_multiple_of(6).then(|| flow(2, 0.2, 300_000, 60_000.0)));
+        // A call of 1.2 Mb/s over TCP, by no more than 5 % off: 30 kB outstanding.
+        let call = beside_a_download(|t| Some(flow(2, 0.2, 150_000 + 7_500 * (t % 3) - 7_500, 30_000.0)));
+        // A VPN that carries a shell: two segments now and then.
+        let vpn = beside_a_download(|t| (t % 3 != 1).then(|| flow(2, 0.2, 2_900, 1_450.0)));
+        for (name, reports) in [("idle", idle), ("page", page), ("call", call), ("vpn", vpn)] {
+            assert_eq!(classes_of(&reports), [], "{name}");
+            assert_eq!(knocks_of(&reports), Vec::<Vec<Figure>>::new(), "{name}");
+        }
+        // The rule can fire: a bulk flow in their place.
+        let bulk = beside_a_download(|t| Some(saw(2, 0.2, t, 150_000, 30_000.0)));
+        assert!(classes_of(&bulk).iter().all(|classes| classes.near_far_ratio > 4.0));
+        assert!(classes_of(&bulk).len() > 50);
+    }
+
+    #[test]
+    fn half_a_round_trip_is_none() {
+        let far = |t| FlowSample { base_round_trip: None, ..saw(2, 0.2, t, 150_000, 30_000.0) };
+        assert_eq!(classes_of(&beside_a_download(|t| Some(far(t)))), []);
+    }
+
+    #[test]
+    fn flows_that_ended_compete_no_longer() {
+        let reports = beside_a_download(|t| (t < 20).then(|| saw(2, 0.2, t, 150_000, 30_000.0)));
+        let now = |t| Duration::from_secs(t);
+        let at = |t: u64| classes(&book(&reports[..=t as usize]), Direction::Down, &THRESHOLDS(), now(t));
+        assert!(at(19).is_some());
+        assert_eq!(at(22), None);
+    }
+
+    /// A far flow alone for 20 s, then what is given, one report a second.
+    fn after_20_s(then: &[Vec<FlowSample>]) -> Vec<(u64, Vec<FlowSample>)> {
+        let alone = (0..20).map(|t| (t, vec![flow(2, 0.1, 100_000, 60_000.0)]));
+        alone.chain((20..).zip(then.iter().cloned())).collect()
     }
 
     #[test]
     fn a_near_burst_knocks_a_far_flow_back() {
-        let mut reports: Vec<_> = (0..20).map(|t| (t, vec![flow(2, 0.1, 100_000, 60_000.0)])).collect();
-        let thresholds = Thresholds::default();
-        reports.push((20, vec![flow(2, 0.1, 50_000, 12_000.0)]));
-        let alone = book(&reports);
-        assert_eq!(knocked_back(&alone, Direction::Down, &thresholds, Duration::from_secs(20)), None);
-        reports.pop();
-        reports.push((20, vec![flow(2, 0.1, 50_000, 12_000.0), flow(3, 0.03, 200_000, 30_000.0)]));
-        let figures = knocked_back(&book(&reports), Direction::Down, &thresholds, Duration::from_secs(20));
-        // 12,000 of 60,000 is 0.2 ≤ 0.3.
-        assert_eq!(figures.expect("a collapse")[0].value, 12_000.0);
+        let cut = flow(2, 0.1, 50_000, 12_000.0);
+        let burst = flow(3, 0.03, 200_000, 30_000.0);
+        assert_eq!(knocks_of(&after_20_s(&[vec![cut], vec![cut]])).len(), 0, "without a burst");
+        let found = knocks_of(&after_20_s(&[vec![cut, burst], vec![cut, burst]]));
+        // 12,000 of 60,000 is 0.2 ≤ 0.3; the burst's 400,000 bytes are more than the 48,000 that are gone.
+        assert_eq!(found[0][0].value, 12_000.0);
+        // A page of 20 kB did not take them away.
+        let page = flow(3, 0.03, 10_000, 5_000.0);
+        assert_eq!(knocks_of(&after_20_s(&[vec![cut, page], vec![cut, page]])).len(), 0, "a small page");
+    }
+
+    #[test]
+    fn a_flow_that_ends_was_not_knocked_back() {
+        let burst = flow(3, 0.03, 200_000, 30_000.0);
+        // Its last report: what was left of it, all acknowledged.
+        let end = flow(2, 0.1, 30_000, 0.0);
+        let others = vec![burst];
+        let reports = after_20_s(&[vec![end, burst], others.clone(), others.clone(), others.clone(), others]);
+        assert_eq!(knocks_of(&reports).len(), 0);
     }
 }

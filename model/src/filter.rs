@@ -9,9 +9,13 @@
 //! * [`policy`] and [`buffer`]: the reverse buffer with each filter, drop policy and order of service (§2.3, §3, §4).
 //! * [`simulation`]: TCP sources whose ACKs cross that buffer, and [`scenario`], the paper's two settings: §2.4 and §3.2
 //!   (Figures 4 to 9) and §4 (Figures 11 and 12).
+//!
+//! The shaper's own filter is [`hold`], and [`accecn`] the sender that it must not deceive.
 
+pub mod accecn;
 pub mod buffer;
 pub mod equations;
+pub mod hold;
 pub mod policy;
 pub mod scenario;
 pub mod simulation;

@@ -69,11 +69,17 @@ pub enum Verdict {
     Balanced = 5,
     /// No bulk traffic.
     Clear = 6,
+    /// Bulk data goes both ways, and what is known of the buffers does not suffice to judge it: the evidence names what
+    /// is missing.
+    Unknown = 7,
 }
 
 impl Verdict {
+    /// How many there are.
+    pub const COUNT: usize = 8;
+
     /// All verdicts, in index order.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; Self::COUNT] = [
         Self::Swinging,
         Self::LockedUplink,
         Self::LockedDownlink,
@@ -81,6 +87,7 @@ impl Verdict {
         Self::OneWay,
         Self::Balanced,
         Self::Clear,
+        Self::Unknown,
     ];
 
     /// The name used in metrics and JSON.
@@ -93,6 +100,7 @@ impl Verdict {
             Self::OneWay => "one_way",
             Self::Balanced => "balanced",
             Self::Clear => "clear",
+            Self::Unknown => "unknown",
         }
     }
 }
@@ -127,6 +135,79 @@ impl Figure {
     }
 }
 
+/// Evidence that a rule would have needed, or needs to be certain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Missing {
+    /// The level of the uplink's buffer is not known, or not well enough.
+    UplinkQueue,
+    /// The same of the downlink's.
+    DownlinkQueue,
+    /// The uplink's rate.
+    UplinkRate,
+    /// The downlink's rate.
+    DownlinkRate,
+    /// Round trips.
+    RoundTrip,
+    /// The round trip without queues, measured while both buffers were empty.
+    BaseRoundTrip,
+    /// Whether the upload would send more if it could: datagrams at a rate that nothing was seen to hold back.
+    UploadDemand,
+    /// The same of the download.
+    DownloadDemand,
+}
+
+impl Missing {
+    /// The name used in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::UplinkQueue => "uplink_queue",
+            Self::DownlinkQueue => "downlink_queue",
+            Self::UplinkRate => "uplink_rate",
+            Self::DownlinkRate => "downlink_rate",
+            Self::RoundTrip => "round_trip",
+            Self::BaseRoundTrip => "base_round_trip",
+            Self::UploadDemand => "upload_demand",
+            Self::DownloadDemand => "download_demand",
+        }
+    }
+
+    /// For a sentence that begins with "not known:".
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::UplinkQueue => "the level of the uplink's buffer",
+            Self::DownlinkQueue => "the level of the downlink's buffer",
+            Self::UplinkRate => "the uplink's rate",
+            Self::DownlinkRate => "the downlink's rate",
+            Self::RoundTrip => "the round-trip time",
+            Self::BaseRoundTrip => "the round-trip time without queues",
+            Self::UploadDemand => "whether the upload's datagrams are held back",
+            Self::DownloadDemand => "whether the download's datagrams are held back",
+        }
+    }
+
+    pub(crate) const fn queue(direction: Direction) -> Self {
+        match direction {
+            Direction::Up => Self::UplinkQueue,
+            Direction::Down => Self::DownlinkQueue,
+        }
+    }
+
+    pub(crate) const fn rate(direction: Direction) -> Self {
+        match direction {
+            Direction::Up => Self::UplinkRate,
+            Direction::Down => Self::DownlinkRate,
+        }
+    }
+
+    pub(crate) const fn demand(direction: Direction) -> Self {
+        match direction {
+            Direction::Up => Self::UploadDemand,
+            Direction::Down => Self::DownloadDemand,
+        }
+    }
+}
+
 /// Why something is said: the rule, in words and in figures, and since when it has held.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evidence {
@@ -142,6 +223,9 @@ pub struct Evidence {
     /// would need more. Absent while they reach the full ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_since_s: Option<f64>,
+    /// What was not known and would have made it certain, or another; absent if nothing is missing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<Missing>,
 }
 
 /// A named observation beside the verdict.
@@ -154,6 +238,10 @@ pub enum FindingKind {
     FarFlowKnockedBack,
     /// The shaper's comparison of turns with and without it shows no gain, or harm (docs/shaping.md).
     ShapingNotHelping,
+    /// Packets wait behind the shaper all the same: its rate or its framing is not the line's (docs/shaping.md).
+    ShapingIneffective,
+    /// A buffer never drains: even the luckiest packet waits longer than `bufferbloat-delay`, whoever fills it.
+    Bufferbloat,
 }
 
 /// Something changed; what the event log prints.
@@ -223,6 +311,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_missing_has_the_name_of_its_json() {
+        for x in Direction::ALL {
+            for missing in [
+                Missing::queue(x),
+                Missing::rate(x),
+                Missing::demand(x),
+                Missing::RoundTrip,
+                Missing::BaseRoundTrip,
+            ] {
+                assert_eq!(serde_json::to_value(missing).expect("json"), missing.name());
+            }
+        }
+        assert_eq!(Missing::queue(Direction::Up), Missing::UplinkQueue);
+        assert_eq!(Missing::rate(Direction::Down), Missing::DownlinkRate);
+        assert_eq!(Missing::demand(Direction::Down), Missing::DownloadDemand);
+    }
+
+    #[test]
     fn an_event_is_one_flat_line() {
         let event = Event {
             at_s: 1.5,
@@ -233,11 +339,13 @@ mod tests {
                 figures: vec![Figure::against("uplink_standing_bytes", 3000.0, 1500.0)],
                 since_s: 1.25,
                 held_since_s: None,
+                missing: vec![Missing::DownlinkQueue],
             },
         };
         let json: serde_json::Value = serde_json::to_value(&event).expect("json");
         assert_eq!(json["event"], "phase");
         assert_eq!(json["to"], "uplink_bound");
         assert_eq!(json["evidence"]["figures"][0]["threshold"], 1500.0);
+        assert_eq!(json["evidence"]["missing"][0], "downlink_queue");
     }
 }

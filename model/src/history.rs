@@ -7,7 +7,7 @@ use std::ops::AddAssign;
 use std::time::Duration;
 
 use crate::findings::Phase;
-use crate::sample::AckBursts;
+use crate::sample::{AckBursts, Composition};
 use crate::segment::{Direction, PerDirection};
 
 /// A slot closes once it covers this much.
@@ -27,6 +27,14 @@ pub struct Totals {
     pub wire_bytes: PerDirection<u64>,
     /// Bytes of data segments on the wire.
     pub data_bytes: PerDirection<u64>,
+    /// TCP data segments.
+    pub data_segments: PerDirection<u64>,
+    /// Bytes on the wire that are no pure ACKs, whatever their protocol.
+    pub load_bytes: PerDirection<u64>,
+    /// What entered each buffer, by kind.
+    pub composition: PerDirection<Composition>,
+    /// How long what entered each buffer had to wait at least.
+    pub delay: PerDirection<StandingDelay>,
     /// Retransmitted data segments.
     pub retransmitted_segments: PerDirection<u64>,
     /// Time with data under way, seconds.
@@ -39,6 +47,41 @@ pub struct Totals {
     pub queues: QueueMoments,
     /// Round-trip time summed over time, square seconds, and the time it was known.
     pub round_trip: (f64, f64),
+}
+
+/// The delay of a standing queue, summed over time: what even the luckiest packet of a round trip waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StandingDelay {
+    /// Time in which the delay was known, seconds.
+    pub known_seconds: f64,
+    /// Of it, time in which it exceeded the threshold `bufferbloat-delay`, seconds.
+    pub above_seconds: f64,
+    /// The delay summed over the known time, square seconds.
+    pub integral: f64,
+}
+
+impl StandingDelay {
+    /// Adds an interval of `seconds` in which the delay was this long.
+    pub fn add(&mut self, delay: f64, threshold: f64, seconds: f64) {
+        self.known_seconds += seconds;
+        self.integral += delay * seconds;
+        if delay >= threshold {
+            self.above_seconds += seconds;
+        }
+    }
+
+    /// Mean delay over the known time, seconds; `None` if it was never known.
+    pub fn mean(&self) -> Option<f64> {
+        (self.known_seconds > 0.0).then(|| self.integral / self.known_seconds)
+    }
+}
+
+impl AddAssign<&StandingDelay> for StandingDelay {
+    fn add_assign(&mut self, other: &Self) {
+        self.known_seconds += other.known_seconds;
+        self.above_seconds += other.above_seconds;
+        self.integral += other.integral;
+    }
 }
 
 /// Moments of the two queue lengths, weighted by time; for Pearson's correlation (001 Fig. 9).
@@ -104,6 +147,10 @@ impl AddAssign<&Totals> for Totals {
         for x in Direction::ALL {
             self.wire_bytes[x] = self.wire_bytes[x].saturating_add(other.wire_bytes[x]);
             self.data_bytes[x] = self.data_bytes[x].saturating_add(other.data_bytes[x]);
+            self.data_segments[x] = self.data_segments[x].saturating_add(other.data_segments[x]);
+            self.load_bytes[x] = self.load_bytes[x].saturating_add(other.load_bytes[x]);
+            self.composition[x].add(&other.composition[x]);
+            self.delay[x] += &other.delay[x];
             self.retransmitted_segments[x] =
                 self.retransmitted_segments[x].saturating_add(other.retransmitted_segments[x]);
             self.active_seconds[x] += other.active_seconds[x];
@@ -131,6 +178,43 @@ impl Totals {
     /// Bytes per second of data segments: `X_x`.
     pub fn data_rate(&self, direction: Direction) -> f64 {
         ratio(self.data_bytes[direction] as f64, self.seconds)
+    }
+
+    /// Bytes per second that are no pure ACKs, whatever their protocol.
+    pub fn load_rate(&self, direction: Direction) -> f64 {
+        ratio(self.load_bytes[direction] as f64, self.seconds)
+    }
+
+    /// Share of the time in which the standing queue's delay is known to have exceeded the threshold `bufferbloat-delay`.
+    pub fn delayed_share(&self, direction: Direction) -> f64 {
+        ratio(self.delay[direction].above_seconds, self.seconds)
+    }
+
+    /// Share of the known time in which a buffer held a standing queue; 0 if nothing is known.
+    pub fn standing_share(&self, direction: Direction) -> f64 {
+        let alone = match direction {
+            Direction::Up => Phase::UplinkBound,
+            Direction::Down => Phase::DownlinkBound,
+        };
+        self.phase_share(alone) + self.phase_share(Phase::Balanced)
+    }
+
+    /// Mean size of a TCP data segment on the wire, bytes; `None` without any.
+    pub fn mean_segment(&self, direction: Direction) -> Option<f64> {
+        let segments = self.data_segments[direction];
+        (segments > 0).then(|| self.data_bytes[direction] as f64 / segments as f64)
+    }
+
+    /// Retransmitted over all TCP data segments; 0 without any.
+    pub fn retransmitted_share(&self, direction: Direction) -> f64 {
+        ratio(self.retransmitted_segments[direction] as f64, self.data_segments[direction] as f64)
+    }
+
+    /// Of what entered a buffer and is no pure ACK, the part that is not TCP; 0 if the kinds are not known.
+    pub fn datagram_share(&self, direction: Direction) -> f64 {
+        let kinds = &self.composition[direction];
+        let load = kinds.total().saturating_sub(kinds.ack);
+        ratio(kinds.udp.saturating_add(kinds.other) as f64, load as f64)
     }
 
     /// Share of the time with data under way.
@@ -231,66 +315,4 @@ impl History {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn moments(pairs: &[(f64, f64)]) -> QueueMoments {
-        let mut moments = QueueMoments::default();
-        for &(up, down) in pairs {
-            moments.add(PerDirection { up, down }, 0.01);
-        }
-        moments
-    }
-
-    #[test]
-    fn correlation_by_hand() {
-        // Perfect opposites and perfect companions.
-        let opposite = moments(&[(0.0, 30.0), (10.0, 20.0), (30.0, 0.0)]).correlation().expect("moves");
-        assert!((opposite + 1.0).abs() < 1e-9);
-        let together = moments(&[(0.0, 0.0), (1.0, 2.0), (5.0, 10.0)]).correlation().expect("moves");
-        assert!((together - 1.0).abs() < 1e-9);
-        // (1,1) (2,3) (3,2): deviations (−1,−1) (0,1) (1,0): covariance 1/3, both variances 2/3: 0.5.
-        let half = moments(&[(1.0, 1.0), (2.0, 3.0), (3.0, 2.0)]).correlation().expect("moves");
-        assert!((half - 0.5).abs() < 1e-9);
-        assert_eq!(moments(&[(5.0, 1.0), (5.0, 2.0)]).correlation(), None);
-        assert_eq!(moments(&[]).correlation(), None);
-    }
-
-    #[test]
-    fn sums_of_slots_are_sums_of_intervals() {
-        let mut history = History::default();
-        for index in 1..=100u64 {
-            let mut interval = Totals { seconds: 0.01, ..Totals::default() };
-            interval.data_bytes.up = index;
-            history.push(Duration::from_millis(10 * index), &interval);
-        }
-        // The last half second: intervals 51…100, sum 50 · (51 + 100)/2 = 3775.
-        assert_eq!(history.since(Duration::from_millis(500)).data_bytes.up, 3775);
-        assert_eq!(history.run().data_bytes.up, 5050);
-        assert!((history.run().data_rate(Direction::Up) - 5050.0).abs() < 1e-6);
-        assert_eq!(history.since(Duration::from_secs(9)), Totals::default());
-    }
-
-    #[test]
-    fn lag_of_the_opposition() {
-        // The downlink is what the uplink was not, 0.3 s before.
-        let mut history = History::default();
-        let wave = |slot: u64| if slot % 20 < 10 { 9_000.0 } else { 100.0 * (slot % 7) as f64 };
-        for slot in 10..210 {
-            let mut interval = Totals { seconds: 0.1, ..Totals::default() };
-            interval.queues.add(PerDirection { up: wave(slot), down: 10_000.0 - wave(slot - 3) }, 0.1);
-            history.push(Duration::from_millis(100 * slot), &interval);
-        }
-        assert!((history.opposition_lag(Duration::ZERO).expect("opposed") - 0.3).abs() < 1e-9);
-        assert_eq!(History::default().opposition_lag(Duration::ZERO), None);
-    }
-
-    #[test]
-    fn memory_is_bounded() {
-        let mut history = History::default();
-        for index in 1..=20_000u64 {
-            history.push(Duration::from_millis(100 * index), &Totals { seconds: 0.1, ..Totals::default() });
-        }
-        assert_eq!(history.slots.len(), MAX_SLOTS);
-    }
-}
+mod tests;

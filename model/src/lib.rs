@@ -4,14 +4,19 @@
 //!
 //! * [`sample`] is the one input, [`detector`] the one that judges it, [`findings`] what it says.
 //! * [`ratio`] predicts the throughput ratio (000 Eq. 1–11).
-//! * [`buffer`] finds the level of a buffer that only shows in how long answers take (000 Eq. 1).
+//! * [`observer`] finds the levels of buffers out of sight, the link's rates and the round-trip time without queues.
 //! * [`filter`]: reference ACK filters (paper 002), simulated.
+//! * [`simulate`] runs two-way TCP over two buffers, packet by packet.
 //! * [`rate`], [`segment`], [`link`] are the vocabulary.
 #![forbid(unsafe_code)]
 
 mod activity;
-pub mod buffer;
+pub mod bloat;
+pub mod carrier;
+pub mod certainty;
+pub mod colour;
 mod compression;
+pub mod contents;
 pub mod detector;
 pub mod fairness;
 pub mod filter;
@@ -19,11 +24,13 @@ pub mod findings;
 mod flows;
 pub mod history;
 pub mod link;
+pub mod observer;
 pub mod phase;
 pub mod rate;
 pub mod ratio;
 pub mod sample;
 pub mod segment;
+pub mod simulate;
 pub mod sizing;
 pub mod swing;
 pub mod thresholds;

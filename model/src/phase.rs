@@ -64,11 +64,25 @@ pub struct PhaseTracker {
     standing: PerDirection<Option<f64>>,
     stands: PerDirection<bool>,
     current: Option<(Phase, Duration)>,
-    candidate: Option<(Phase, Duration)>,
+    doubt: Doubt,
     source: Option<PhaseSource>,
     agreement: Agreement,
     credit: [Duration; 4],
 }
+
+/// What speaks against the case that holds.
+#[derive(Clone, Copy, Debug, Default)]
+enum Doubt {
+    #[default]
+    None,
+    /// Another case has been seen since then, not yet for long enough.
+    Candidate(Phase, Duration),
+    /// Nothing has been known since then.
+    Blind(Duration),
+}
+
+/// Without evidence for longer than this (or one RTT), no case holds.
+const BLIND: Duration = Duration::from_secs(1);
 
 /// How often the queues and the windows told the same story.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -119,28 +133,31 @@ impl PhaseTracker {
     /// Takes in one interval; returns a change when it is confirmed.
     pub fn push(&mut self, input: &PhaseInput, thresholds: &Thresholds) -> Option<PhaseChange> {
         self.update_standing(input, thresholds);
-        let (phase, source) = self.classify(input, thresholds)?;
-        self.source = Some(source);
         let begin = input.at.saturating_sub(input.span);
+        let Some((phase, source)) = self.classify(input, thresholds) else {
+            self.lose_sight(begin, input);
+            return None;
+        };
+        self.source = Some(source);
+        let doubt = std::mem::take(&mut self.doubt);
         if self.current.is_some_and(|(current, _)| current == phase) {
-            // Time spent on a candidate that did not last belongs to the case that did.
-            let begin = self.candidate.take().map_or(begin, |(_, since)| since);
+            // Time spent on a candidate that did not last belongs to the case that did; unknown time to none.
+            let begin = if let Doubt::Candidate(_, since) = doubt { since } else { begin };
             self.book(phase, begin, input.at);
             return None;
         }
-        let since = match self.candidate {
-            Some((candidate, since)) if candidate == phase => since,
-            Some((candidate, since)) => {
+        let since = match doubt {
+            Doubt::Candidate(candidate, since) if candidate == phase => since,
+            Doubt::Candidate(candidate, since) => {
                 self.book(candidate, since, begin);
                 begin
             }
-            None => begin,
+            Doubt::None | Doubt::Blind(_) => begin,
         };
-        self.candidate = Some((phase, since));
         if input.at.saturating_sub(since) < times(input.round_trip, thresholds.phase_dwell_round_trips) {
+            self.doubt = Doubt::Candidate(phase, since);
             return None;
         }
-        self.candidate = None;
         self.book(phase, since, input.at);
         let before = self.current.replace((phase, since));
         Some(PhaseChange {
@@ -149,6 +166,24 @@ impl PhaseTracker {
             since,
             dwell: before.map_or(Duration::ZERO, |(_, started)| since.saturating_sub(started)),
         })
+    }
+
+    /// The case cannot be told in the interval that began at `begin`: its time belongs to no case, and after a while
+    /// none holds.
+    fn lose_sight(&mut self, begin: Duration, input: &PhaseInput) {
+        let since = match self.doubt {
+            Doubt::Blind(since) => since,
+            Doubt::None => begin,
+            Doubt::Candidate(candidate, since) => {
+                self.book(candidate, since, begin);
+                begin
+            }
+        };
+        self.doubt = Doubt::Blind(since);
+        if input.at.saturating_sub(since) > input.round_trip.max(BLIND) {
+            self.current = None;
+            self.source = None;
+        }
     }
 
     fn book(&mut self, phase: Phase, from: Duration, to: Duration) {
@@ -246,4 +281,77 @@ fn phase_of_windows(input: &PhaseInput, thresholds: &Thresholds) -> Option<Phase
         Direction::Up => Phase::UplinkBound,
         Direction::Down => Phase::DownlinkBound,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    mod windows;
+
+    const STEP: Duration = Duration::from_millis(10);
+
+    /// Pushes so many steps of 10 ms with these queues; the RTT is 100 ms. Returns the time booked on each case.
+    fn push(tracker: &mut PhaseTracker, from: u32, steps: u32, queue: Option<(f64, f64)>) -> [f64; 4] {
+        let mut booked = [Duration::ZERO; 4];
+        for step in from + 1..=from + steps {
+            let input = PhaseInput {
+                at: STEP * step,
+                span: STEP,
+                queue: PerDirection { up: queue.map(|(up, _)| up), down: queue.map(|(_, down)| down) },
+                round_trip: Duration::from_millis(100),
+                ..PhaseInput::default()
+            };
+            tracker.push(&input, &Thresholds::default());
+            for (sum, credit) in booked.iter_mut().zip(tracker.take_credit()) {
+                *sum += credit;
+            }
+        }
+        booked.map(|time| time.as_secs_f64())
+    }
+
+    /// Uplink bound, then 60 s without any evidence, then the uplink again: the 60 s belong to no case.
+    #[test]
+    fn unknown_time_belongs_to_no_case() {
+        let mut tracker = PhaseTracker::default();
+        assert_eq!(push(&mut tracker, 0, 200, Some((9_000.0, 0.0)))[0], 2.0);
+        // A candidate of 40 ms (it must hold 50 ms) just before sight is lost.
+        let both = push(&mut tracker, 200, 4, Some((0.0, 0.0)));
+        assert_eq!(both, [0.0; 4]);
+        let blind = push(&mut tracker, 204, 6_000, None);
+        // The candidate's 40 ms are booked on what was seen: empty buffers.
+        assert_eq!(blind, [0.0, 0.0, 0.0, 0.04]);
+        assert_eq!((tracker.current(), tracker.source()), (None, None));
+        let again = push(&mut tracker, 6_204, 100, Some((9_000.0, 0.0)));
+        assert_eq!(again, [1.0, 0.0, 0.0, 0.0]);
+        assert_eq!(tracker.current(), Some((Phase::UplinkBound, STEP * 6_204)));
+    }
+
+    /// Blind for 50 ms: the case holds on, and the 50 ms are nobody's.
+    #[test]
+    fn a_moment_without_evidence_ends_no_case() {
+        let mut tracker = PhaseTracker::default();
+        push(&mut tracker, 0, 200, Some((9_000.0, 0.0)));
+        assert_eq!(push(&mut tracker, 200, 5, None), [0.0; 4]);
+        assert_eq!(tracker.current().map(|(phase, _)| phase), Some(Phase::UplinkBound));
+        assert_eq!(push(&mut tracker, 205, 10, Some((9_000.0, 0.0))), [0.1, 0.0, 0.0, 0.0]);
+        // More than a second, and it holds no more.
+        push(&mut tracker, 215, 100, None);
+        assert!(tracker.current().is_some());
+        push(&mut tracker, 315, 1, None);
+        assert_eq!(tracker.current(), None);
+    }
+
+    /// A queue that vanishes for 30 ms (less than the dwell) leaves its time with the case that lasts.
+    #[test]
+    fn what_does_not_last_belongs_to_what_does() {
+        let mut tracker = PhaseTracker::default();
+        push(&mut tracker, 0, 100, Some((9_000.0, 0.0)));
+        let mut booked = push(&mut tracker, 100, 1, Some((0.0, 0.0)));
+        // An empty moment empties the minimum over the RTT of 100 ms, so the candidate wins after 50 ms …
+        booked[3] += push(&mut tracker, 101, 9, Some((9_000.0, 0.0)))[3];
+        assert!((booked[3] - 0.1).abs() < 1e-9, "{booked:?}");
+        // … and the uplink again once it has stood for an RTT.
+        assert!((push(&mut tracker, 110, 10, Some((9_000.0, 0.0)))[0] - 0.1).abs() < 1e-9);
+    }
 }

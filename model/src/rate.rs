@@ -97,6 +97,25 @@ impl FromStr for Rate {
     }
 }
 
+/// A measured rate as people read it: three digits, SI prefixes.
+pub fn in_words(bits_per_second: f64) -> String {
+    let (mut value, mut unit) = (bits_per_second, "bit/s");
+    for larger in ["kbit/s", "Mbit/s", "Gbit/s"] {
+        // 999.5 would be written as 1000.
+        if value.abs() < 999.5 {
+            break;
+        }
+        (value, unit) = (value / 1e3, larger);
+    }
+    let digits = match value.abs() {
+        _ if unit == "bit/s" => 0,
+        size if size >= 99.95 => 0,
+        size if size >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$} {unit}")
+}
+
 impl fmt::Display for Rate {
     /// As `tc` prints it: the largest SI unit that leaves a whole number.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -118,6 +137,22 @@ mod tests {
 
     fn bits(text: &str) -> u64 {
         text.parse::<Rate>().expect(text).bits_per_second()
+    }
+
+    #[test]
+    fn a_measured_rate_has_three_digits() {
+        let words = [0.0, 999.4, 999.6, 195_400.0, 2_151_000.0, 16_600_000.0, 999_600.0, 1e10].map(in_words);
+        let wanted = [
+            "0 bit/s",
+            "999 bit/s",
+            "1.00 kbit/s",
+            "195 kbit/s",
+            "2.15 Mbit/s",
+            "16.6 Mbit/s",
+            "1.00 Mbit/s",
+            "10.0 Gbit/s",
+        ];
+        assert_eq!(words, wanted);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::segment::{Direction, PerDirection};
+use crate::segment::{Class, Direction, PerDirection};
 
 /// One interval of the link.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -24,8 +24,20 @@ pub struct Sample {
     /// End-to-end round-trip time of the flows on the link, queues at both ends included, seconds: the mean of what
     /// was measured in the interval. `None` if nothing was measured; the detector carries the last value on.
     pub round_trip: Option<f64>,
+    /// The round-trip time without queues, as far as the source knows it. `None`: not measured yet; the detector keeps
+    /// the last value.
+    pub base_round_trip: Option<BaseRoundTrip>,
     /// Flows, if they were read in this interval (once a second is enough). Empty means "not read".
     pub flows: Vec<FlowSample>,
+}
+
+/// The end-to-end round-trip time of the link's traffic with both buffers empty: what queueing delays are counted from.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct BaseRoundTrip {
+    /// Seconds.
+    pub seconds: f64,
+    /// Measured while both buffers were empty for certain. Otherwise a queue that never drained may be part of it.
+    pub is_proven: bool,
 }
 
 /// One direction of the link in one interval.
@@ -41,6 +53,77 @@ pub struct DirectionSample {
     pub in_flight_bytes: Option<f64>,
     /// Bursts of pure ACKs between two data segments.
     pub ack_bursts: AckBursts,
+    /// What entered the buffer in the interval, by kind; for a buffer that is only seen from behind, what left it.
+    pub composition: Composition,
+    /// The link's rate as measured by who watched the buffer; `None` if nobody measured it.
+    pub rate: Option<MeasuredRate>,
+}
+
+/// Bytes by what carries them: what fills a buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Composition {
+    /// TCP segments with payload, and all that are no pure ACK (SYN, FIN, RST).
+    pub tcp_data: u64,
+    /// Pure TCP ACKs of every kind.
+    pub ack: u64,
+    /// UDP: QUIC, WireGuard, voice and video.
+    pub udp: u64,
+    /// Everything else: ESP, ICMP, ARP, fragments.
+    pub other: u64,
+}
+
+impl Composition {
+    /// From link-layer bytes by [`Class`], and what of [`Class::NonTcp`] is UDP.
+    pub fn of_classes(bytes: &[u64; Class::ALL.len()], udp: u64) -> Self {
+        let sum = |belongs: fn(&Class) -> bool| {
+            let classes = Class::ALL.into_iter().filter(belongs);
+            classes.fold(0, |sum: u64, class| sum.saturating_add(bytes[class as usize]))
+        };
+        Self {
+            tcp_data: sum(|class| !class.is_pure_ack() && *class != Class::NonTcp),
+            ack: sum(|class| class.is_pure_ack()),
+            udp,
+            other: bytes[Class::NonTcp as usize].saturating_sub(udp),
+        }
+    }
+
+    /// Each kind by the name it has in metrics and JSON.
+    pub const fn parts(&self) -> [(&'static str, u64); 4] {
+        [("tcp_data", self.tcp_data), ("ack", self.ack), ("udp", self.udp), ("other", self.other)]
+    }
+
+    /// What was added since `before`.
+    pub const fn since(&self, before: &Self) -> Self {
+        Self {
+            tcp_data: self.tcp_data.saturating_sub(before.tcp_data),
+            ack: self.ack.saturating_sub(before.ack),
+            udp: self.udp.saturating_sub(before.udp),
+            other: self.other.saturating_sub(before.other),
+        }
+    }
+
+    /// All bytes.
+    pub const fn total(&self) -> u64 {
+        self.tcp_data.saturating_add(self.ack).saturating_add(self.udp).saturating_add(self.other)
+    }
+
+    /// Adds another interval's bytes.
+    pub const fn add(&mut self, other: &Self) {
+        self.tcp_data = self.tcp_data.saturating_add(other.tcp_data);
+        self.ack = self.ack.saturating_add(other.ack);
+        self.udp = self.udp.saturating_add(other.udp);
+        self.other = self.other.saturating_add(other.other);
+    }
+}
+
+/// The rate of one direction of the link, measured from what passed while its buffer held a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct MeasuredRate {
+    /// Bytes per second, as the packets are counted: link-layer bytes at the gateway. What the modem's framing adds
+    /// (ATM cells, PPPoE) is not in them, so this is the rate at which such bytes are carried.
+    pub bytes_per_second: f64,
+    /// The newest moment at which the buffer held a queue: the rate is as old as that.
+    pub measured_at: Duration,
 }
 
 /// A buffer in one interval. A bucket without events repeats the level in all three figures.
@@ -54,12 +137,14 @@ pub struct QueueSample {
     pub mean_bytes: f64,
     /// Highest level, bytes.
     pub max_bytes: f64,
+    /// The true level lies within this many bytes of the figures, as far as the source can tell; 0 if they are exact.
+    pub uncertainty_bytes: f64,
 }
 
 impl QueueSample {
     /// A level that held over the whole interval, or the only one known.
     pub fn level(source: QueueSource, bytes: f64) -> Self {
-        Self { source, min_bytes: bytes, mean_bytes: bytes, max_bytes: bytes }
+        Self { source, min_bytes: bytes, mean_bytes: bytes, max_bytes: bytes, uncertainty_bytes: 0.0 }
     }
 }
 
@@ -73,7 +158,7 @@ pub enum QueueSource {
     Capture,
     /// Qdisc statistics read by netlink: exact at one instant, blind in between.
     Netlink,
-    /// Eq. 1 from round-trip times ([`crate::downlink`]), or one capture alone.
+    /// From delays and book-keeping of what passes one point (`crate::observer`), or one capture alone.
     Estimate,
 }
 
@@ -136,7 +221,8 @@ pub struct FlowSample {
     pub in_flight_bytes: Option<f64>,
     /// Latest end-to-end RTT, seconds.
     pub round_trip: Option<f64>,
-    /// Smallest end-to-end RTT seen for the flow, seconds: how near the other end is.
+    /// Smallest end-to-end RTT seen for the flow, seconds: how near the other end is. `None` unless both sides of the
+    /// gateway were measured.
     pub base_round_trip: Option<f64>,
 }
 
@@ -159,6 +245,21 @@ mod tests {
         bursts.add(20, 2);
         // 2 + 1 + 2 bursts; 6 + 10 + 40 ACKs; 10 + 40 of them in long bursts.
         assert_eq!(bursts, AckBursts { bursts: 5, segments: 56, segments_in_long_bursts: 50 });
+    }
+
+    #[test]
+    fn every_class_has_a_kind() {
+        // A power of two for each class: no two sums are alike.
+        let bytes = std::array::from_fn(|class| 1 << class);
+        let of = |classes: &[Class]| classes.iter().map(|class| 1 << (*class as u64)).sum::<u64>();
+        let acks = of(&[Class::Ack, Class::DupAck, Class::Sack, Class::WindowUpdate]);
+        let composition = Composition::of_classes(&bytes, 48);
+        assert_eq!((composition.ack, composition.udp), (acks, 48));
+        assert_eq!(composition.other, of(&[Class::NonTcp]) - 48);
+        assert_eq!(composition.total(), (1 << Class::ALL.len()) - 1);
+        let named: u64 = composition.parts().iter().map(|(_, bytes)| bytes).sum();
+        assert_eq!(named, composition.total());
+        assert_eq!(composition.since(&composition), Composition::default());
     }
 
     #[test]

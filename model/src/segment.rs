@@ -142,3 +142,43 @@ impl Class {
         matches!(self, Self::Ack | Self::DupAck | Self::Sack | Self::WindowUpdate)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As RFC 9293 and the papers call them; none twice.
+    #[test]
+    fn classes_have_names_and_numbers_of_their_own() {
+        let names = [
+            "data",
+            "ack",
+            "dup_ack",
+            "sack",
+            "window_update",
+            "keep_alive",
+            "zero_window_probe",
+            "syn",
+            "fin",
+            "rst",
+            "other",
+            "non_tcp",
+        ];
+        assert_eq!(Class::ALL.map(Class::name), names);
+        for (number, class) in Class::ALL.into_iter().enumerate() {
+            assert_eq!(class as usize, number);
+            let acknowledges = ["ack", "dup_ack", "sack", "window_update"].contains(&class.name());
+            assert_eq!(class.is_pure_ack(), acknowledges, "{class:?}");
+        }
+    }
+
+    #[test]
+    fn each_direction_has_its_own() {
+        let mut pair = PerDirection::from_fn(|direction: Direction| direction.name());
+        assert_eq!((pair.up, pair.down), ("up", "down"));
+        assert_eq!((pair[Direction::Up], pair[Direction::Down]), ("up", "down"));
+        pair[Direction::Down] = "below";
+        assert_eq!((pair.up, pair.down), ("up", "below"));
+        assert_eq!(Direction::ALL.map(Direction::opposite), [Direction::Down, Direction::Up]);
+    }
+}

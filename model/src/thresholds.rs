@@ -60,6 +60,9 @@ pub struct Thresholds {
     pub locked_share: f64,
     /// … and the opposite direction uses less than this part of its capacity.
     pub starved_utilization: f64,
+    /// Bufferbloat: even the luckiest packet of a round trip waits this long in a buffer. A queue that stands this high is
+    /// what a verdict must not overlook.
+    pub bufferbloat_delay: Span,
     /// ACK compression: the correlation of both queues …
     pub in_phase_correlation: f64,
     /// … and the share of ACKs in bursts of ten or more, in both directions.
@@ -99,6 +102,7 @@ impl Default for Thresholds {
             swing_switches: 3,
             locked_share: 0.8,
             starved_utilization: 0.5,
+            bufferbloat_delay: Span(Duration::from_millis(100)),
             in_phase_correlation: 0.3,
             long_burst_share: 0.5,
             verdict_dwell: seconds(2),
@@ -160,6 +164,7 @@ impl Thresholds {
             ("activity", self.activity, seconds(1)..=seconds(60)),
             ("short-flow", self.short_flow, seconds(0)..=seconds(60)),
             ("verdict-dwell", self.verdict_dwell, seconds(0)..=seconds(60)),
+            ("bufferbloat-delay", self.bufferbloat_delay, instant..=seconds(60)),
         ];
         let figure = figures.into_iter().find_map(|(key, value, range)| {
             // A figure that is no number is in no range.
@@ -231,6 +236,8 @@ pub(crate) fn times(span: Duration, factor: f64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    mod bounds;
 
     #[test]
     fn read_from_kebab_case() {

@@ -1,25 +1,42 @@
 //! The rules that turn what was seen into one verdict, each with its figures. No state: see [`crate::detector`].
 
-use crate::activity::Activity;
+use crate::activity::{Activity, Demand};
 use crate::compression::ack_compression;
-use crate::findings::{Figure, Phase, Verdict};
+use crate::contents::{self, Cause};
+use crate::findings::{Figure, Missing, Phase, Verdict};
 use crate::history::Totals;
-use crate::rate::Rate;
+use crate::rate::in_words;
 use crate::segment::{Direction, PerDirection};
 use crate::thresholds::Thresholds;
 
 /// What the rules look at.
 pub(crate) struct Circumstances<'a> {
-    /// Since the two-way traffic began, at most one horizon back.
+    /// Since both directions began to matter, at most one horizon back.
     pub(crate) recent: &'a Totals,
+    /// What each direction wants.
+    pub(crate) activity: PerDirection<Activity>,
     /// `C_x`, bytes per second.
     pub(crate) capacity: PerDirection<Option<f64>>,
     /// Changes between case 1 and 2 in that time.
     pub(crate) switches: usize,
     pub(crate) period: Option<f64>,
+    /// What is not known at present.
+    pub(crate) missing: &'a [Missing],
     /// The verdict in force: it is given up less easily than it was reached.
     pub(crate) current: Option<Verdict>,
 }
+
+/// A queue that stands above `bufferbloat-delay` for this share of the time must not be overlooked …
+const DELAYED_SHARE: f64 = 0.5;
+
+/// … while the opposite buffer stands for less than this share: then both directions are full, or they swing.
+const OPPOSITE_SHARE: f64 = 0.1;
+
+/// The case must be known for this share of the time for a verdict that rests on it.
+const KNOWN_SHARE: f64 = 0.5;
+
+/// A buffer whose delay is known for this share of the time is seen well enough to say that nothing stands there.
+const SEEN_SHARE: f64 = 0.8;
 
 /// A verdict in force holds up to this much beyond its thresholds.
 const HYSTERESIS: f64 = 0.3;
@@ -50,58 +67,119 @@ pub(crate) struct Ruling {
     pub(crate) figures: Vec<Figure>,
     /// A new verdict would not be reached by these figures: only the eased thresholds keep this one.
     pub(crate) held: bool,
+    /// What was not known.
+    pub(crate) missing: Vec<Missing>,
 }
 
-/// Traffic that is not bulk in both directions.
-pub(crate) fn judge_one_way(activity: &PerDirection<Activity>, thresholds: &Thresholds) -> Ruling {
-    let bulk = Direction::ALL.into_iter().find(|&direction| activity[direction].bulk);
+/// Traffic of which at most one direction wants more than it gets.
+pub(crate) fn judge_one_way(seen: &Circumstances<'_>, thresholds: &Thresholds) -> Ruling {
+    let activity = &seen.activity;
+    let untold: Vec<Missing> = Direction::ALL
+        .into_iter()
+        .filter(|&x| activity[x].demand == Demand::Untold)
+        .map(Missing::demand)
+        .collect();
+    if let Some(doubt) = doubt(seen, thresholds) {
+        let missing: Vec<Missing> = untold.iter().chain(seen.missing).copied().collect();
+        return undecided(&Circumstances { missing: &missing, ..*seen }, &doubt);
+    }
+    let wanting = Direction::ALL.into_iter().find(|&direction| activity[direction].wants());
     let figures = Direction::ALL.into_iter().flat_map(|x| activity[x].figures(x, thresholds)).collect();
-    match bulk {
+    match wanting {
         Some(direction) => {
-            let other = direction.opposite();
-            let why = match activity[other] {
-                Activity { application_limited: Some(true), .. } => {
-                    " (the other way is limited by its application)"
-                }
+            let why = match activity[direction.opposite()].demand {
+                Demand::Application(_) => " (the other way is limited by its application)",
                 _ => "",
             };
             Ruling {
                 verdict: Verdict::OneWay,
                 rule: "bulk_data_one_way",
                 reason: format!(
-                    "bulk data goes {} only; a standing queue is normal then{why}",
-                    direction.name()
+                    "bulk data goes {} only; a standing queue is normal then{why}{}",
+                    direction.name(),
+                    unknown(&untold),
                 ),
                 figures,
                 held: false,
+                missing: untold,
             }
         }
         None => Ruling {
             verdict: Verdict::Clear,
             rule: "no_bulk_data",
-            reason: "no direction carries bulk data".to_owned(),
+            reason: format!("no direction carries bulk data{}", unknown(&untold)),
             figures,
             held: false,
+            missing: untold,
         },
     }
 }
 
-/// Bulk traffic in both directions.
+/// Why neither "one way" nor "clear" may be said: traffic of which nobody knows whether it wants more fills a buffer that is not seen, or gets
+/// little beside one that stands.
+fn doubt(seen: &Circumstances<'_>, thresholds: &Thresholds) -> Option<String> {
+    Direction::ALL.into_iter().filter(|&x| seen.activity[x].demand == Demand::Untold).find_map(|x| {
+        let recent = seen.recent;
+        let is_seen = recent.wire_bytes[x] > 0;
+        let is_known = is_seen && recent.delay[x].known_seconds >= SEEN_SHARE * recent.seconds;
+        if !is_known {
+            return Some(format!("traffic goes {}, and whether its buffer stands cannot be told", x.name()));
+        }
+        let other = x.opposite();
+        let stands = recent.delayed_share(other) >= DELAYED_SHARE;
+        let loss = Loss::of(seen, thresholds, other);
+        let gets_enough = loss.part.is_some_and(|part| part >= loss.least);
+        (stands && !gets_enough).then(|| {
+            format!(
+                "a queue stands in the {}link, and whether the other way starves cannot be told",
+                other.name()
+            )
+        })
+    })
+}
+
+/// Traffic in both directions, or a buffer that stands against one that wants more.
 pub(crate) fn judge_two_way(seen: &Circumstances<'_>, thresholds: &Thresholds) -> Ruling {
-    if let Some(figures) = ack_compression(seen.recent, thresholds) {
-        return Ruling {
-            verdict: Verdict::AckCompression,
-            rule: "in_phase_with_long_ack_bursts",
-            reason: "both queues move in phase and ACKs come in long bursts; rare, and of little effect on throughput"
-                .to_owned(),
-            figures,
-            held: false,
-        };
+    let both = Direction::ALL.into_iter().all(|x| seen.activity[x].wants());
+    let known = seen.recent.phase_seconds.iter().sum::<f64>() >= KNOWN_SHARE * seen.recent.seconds;
+    let by_phases = || {
+        compressed(seen, thresholds)
+            .or_else(|| swinging(seen, thresholds))
+            .or_else(|| locked(seen, thresholds, Direction::Up))
+            .or_else(|| locked(seen, thresholds, Direction::Down))
+    };
+    (both && known)
+        .then(by_phases)
+        .flatten()
+        .or_else(|| starving(seen, thresholds, Direction::Up))
+        .or_else(|| starving(seen, thresholds, Direction::Down))
+        .unwrap_or_else(|| match both {
+            true if known => balanced(seen),
+            true => undecided(seen, "bulk data goes both ways, and which buffer holds it cannot be told"),
+            false => judge_one_way(seen, thresholds),
+        })
+}
+
+/// What a reason adds if something is not known.
+fn unknown(missing: &[Missing]) -> String {
+    if missing.is_empty() {
+        return String::new();
     }
-    swinging(seen, thresholds)
-        .or_else(|| locked(seen, thresholds, Direction::Up))
-        .or_else(|| locked(seen, thresholds, Direction::Down))
-        .unwrap_or_else(|| balanced(seen))
+    let words: Vec<&str> = missing.iter().map(|missing| missing.words()).collect();
+    format!("; not known: {}", words.join(", "))
+}
+
+fn compressed(seen: &Circumstances<'_>, thresholds: &Thresholds) -> Option<Ruling> {
+    Some(Ruling {
+        verdict: Verdict::AckCompression,
+        rule: "in_phase_with_long_ack_bursts",
+        reason:
+            "both queues move in phase and ACKs come in long bursts; rare, and of little effect on throughput"
+                .to_owned(),
+        figures: ack_compression(seen.recent, thresholds)?,
+        held: false,
+        missing: Vec::new(),
+    })
 }
 
 fn swinging(seen: &Circumstances<'_>, thresholds: &Thresholds) -> Option<Ruling> {
@@ -130,49 +208,157 @@ fn swinging(seen: &Circumstances<'_>, thresholds: &Thresholds) -> Option<Ruling>
         ),
         figures,
         held,
+        missing: Vec::new(),
     })
 }
 
-/// `full`: the direction whose buffer never empties.
+/// One buffer alone stands nearly all the time, and bulk data the other way gets little. `full`: its direction.
 fn locked(seen: &Circumstances<'_>, thresholds: &Thresholds, full: Direction) -> Option<Ruling> {
-    let (phase, verdict, share_name) = match full {
-        Direction::Up => (Phase::UplinkBound, Verdict::LockedUplink, "uplink_bound_share"),
-        Direction::Down => (Phase::DownlinkBound, Verdict::LockedDownlink, "downlink_bound_share"),
+    let (phase, share_name) = match full {
+        Direction::Up => (Phase::UplinkBound, "uplink_bound_share"),
+        Direction::Down => (Phase::DownlinkBound, "downlink_bound_share"),
     };
-    let starved = full.opposite();
+    let verdict = locks(full);
     let share = seen.recent.phase_share(phase);
-    let rate = seen.recent.data_rate(starved);
-    let utilization = seen.capacity[starved].map(|capacity| rate / capacity);
+    let enough = seen.at_least(verdict, thresholds.locked_share);
     // Without a capacity: its buffer hardly ever held a whole segment over an RTT, so it was never full.
-    let (enough, starving) = (
-        seen.at_least(verdict, thresholds.locked_share),
-        seen.below(verdict, thresholds.starved_utilization),
-    );
-    if share < enough || utilization.is_some_and(|part| part >= starving) {
+    let loss = Loss::of(seen, thresholds, full);
+    if share < enough || loss.part.is_some_and(|part| part >= loss.least) {
         return None;
     }
-    let held = share < thresholds.locked_share
-        || utilization.is_some_and(|part| part >= thresholds.starved_utilization);
-    let mut figures = vec![Figure::against(share_name, share, enough)];
-    figures.extend(utilization.map(|part| Figure::against("starved_utilization", part, starving)));
-    figures.push(Figure::new("starved_bytes_per_second", rate));
-    let lost = seen.capacity[starved].map(|capacity| (capacity - rate).max(0.0));
-    figures.extend(lost.map(|lost| Figure::new("lost_bytes_per_second", lost)));
-    let cost = lost
-        .and_then(|lost| Rate::from_bytes_per_second((lost / 125.0).round() * 125.0))
-        .map_or(String::new(), |lost| format!(": {lost} of the {}link's rate stays unused", starved.name()));
-    let (buffer, victims) = match full {
-        Direction::Up => ("uplink", "downloads"),
-        Direction::Down => ("downlink", "uploads"),
-    };
+    let held = share < thresholds.locked_share || loss.is_held(thresholds);
     let empties = if held { "seldom empties" } else { "never empties" };
-    Some(Ruling {
-        verdict,
-        rule: "one_buffer_never_empties",
-        reason: format!("the {buffer} buffer {empties} and {victims} starve{cost}{}", seen.told(held)),
-        figures,
-        held,
-    })
+    let figures = vec![Figure::against(share_name, share, enough)];
+    Some(loss.ruling(seen, figures, "one_buffer_never_empties", empties, held))
+}
+
+/// A queue stands above `bufferbloat-delay` for half of the time, whatever fills it, and the other direction wants more and
+/// gets little. The case does not matter: ACKs alone may fill the buffer.
+fn starving(seen: &Circumstances<'_>, thresholds: &Thresholds, full: Direction) -> Option<Ruling> {
+    let (verdict, starved) = (locks(full), full.opposite());
+    let name = match full {
+        Direction::Up => "uplink_delayed_share",
+        Direction::Down => "downlink_delayed_share",
+    };
+    let share = seen.recent.delayed_share(full);
+    let enough = seen.at_least(verdict, DELAYED_SHARE);
+    let opposite = seen.recent.standing_share(starved).max(seen.recent.delayed_share(starved));
+    let least_opposite = seen.below(verdict, OPPOSITE_SHARE);
+    if !seen.activity[starved].wants() || share < enough || opposite >= least_opposite {
+        return None;
+    }
+    let loss = Loss::of(seen, thresholds, full);
+    let Some(part) = loss.part else {
+        // Full by itself, or starved by the queue: only its rate would tell.
+        let reason = format!(
+            "a queue stands in the {}link, and whether the other way starves cannot be told",
+            full.name()
+        );
+        return Some(undecided(seen, &reason));
+    };
+    if part >= loss.least {
+        return None;
+    }
+    let held = share < DELAYED_SHARE || opposite >= OPPOSITE_SHARE || loss.is_held(thresholds);
+    let mut figures = vec![Figure::against(name, share, enough)];
+    let delay = match full {
+        Direction::Up => "uplink_delay_s",
+        Direction::Down => "downlink_delay_s",
+    };
+    figures.extend(seen.recent.delay[full].mean().map(|seconds| Figure::new(delay, seconds)));
+    Some(loss.ruling(seen, figures, "standing_queue_starves", "stands high", held))
+}
+
+const fn locks(full: Direction) -> Verdict {
+    match full {
+        Direction::Up => Verdict::LockedUplink,
+        Direction::Down => Verdict::LockedDownlink,
+    }
+}
+
+/// What a standing queue costs the other direction.
+struct Loss {
+    full: Direction,
+    /// What the other direction gets, bytes per second …
+    rate: f64,
+    /// … as part of its capacity, and what is lost of that, if it is known.
+    part: Option<f64>,
+    lost: Option<f64>,
+    /// It starves below this part.
+    least: f64,
+}
+
+impl Loss {
+    fn of(seen: &Circumstances<'_>, thresholds: &Thresholds, full: Direction) -> Self {
+        let starved = full.opposite();
+        let rate = seen.recent.load_rate(starved);
+        Self {
+            full,
+            rate,
+            part: seen.capacity[starved].map(|capacity| rate / capacity),
+            lost: seen.capacity[starved].map(|capacity| (capacity - rate).max(0.0)),
+            least: seen.below(locks(full), thresholds.starved_utilization),
+        }
+    }
+
+    fn is_held(&self, thresholds: &Thresholds) -> bool {
+        self.part.is_some_and(|part| part >= thresholds.starved_utilization)
+    }
+
+    fn ruling(
+        &self,
+        seen: &Circumstances<'_>,
+        mut figures: Vec<Figure>,
+        rule: &'static str,
+        stands: &str,
+        held: bool,
+    ) -> Ruling {
+        let (full, starved) = (self.full, self.full.opposite());
+        figures.extend(self.part.map(|part| Figure::against("starved_utilization", part, self.least)));
+        figures.push(Figure::new("remaining_bytes_per_second", self.rate));
+        // The name it had; release 0.2 does without.
+        figures.push(Figure::new("starved_bytes_per_second", self.rate));
+        figures.extend(self.lost.map(|lost| Figure::new("lost_bytes_per_second", lost)));
+        let composition = &seen.recent.composition[full];
+        figures.extend(contents::figures(composition, full));
+        let cost = self.lost.filter(|lost| *lost > 0.0).map_or(String::new(), |lost| {
+            format!(": {} of the {}link's rate stays unused", in_words(lost * 8.0), starved.name())
+        });
+        let cause =
+            Cause::of(composition).map_or(String::new(), |cause| format!("; {}", cause.sentence(full)));
+        let (buffer, victims) = match full {
+            Direction::Up => ("uplink", "downloads"),
+            Direction::Down => ("downlink", "uploads"),
+        };
+        let missing: Vec<Missing> = match self.part {
+            Some(_) => Vec::new(),
+            None => vec![Missing::rate(starved)],
+        };
+        Ruling {
+            verdict: locks(full),
+            rule,
+            reason: format!(
+                "the {buffer} buffer {stands} and {victims} starve{cost}{cause}{}{}",
+                seen.told(held),
+                unknown(&missing)
+            ),
+            figures,
+            held,
+            missing,
+        }
+    }
+}
+
+/// What is known does not suffice.
+fn undecided(seen: &Circumstances<'_>, what: &str) -> Ruling {
+    Ruling {
+        verdict: Verdict::Unknown,
+        rule: "evidence_missing",
+        reason: format!("{what}{}", unknown(seen.missing)),
+        figures: Vec::new(),
+        held: false,
+        missing: seen.missing.to_vec(),
+    }
 }
 
 fn balanced(seen: &Circumstances<'_>) -> Ruling {
@@ -196,5 +382,9 @@ fn balanced(seen: &Circumstances<'_>) -> Ruling {
         reason: "bulk data goes both ways, and neither a lock nor a swing is found".to_owned(),
         figures,
         held: false,
+        missing: Vec::new(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ use simulator::{Flow, Limit, Scenario, Simulation};
 const FOREVER: f64 = 1e9;
 
 fn bulk(direction: Direction, remote_ms: f64) -> Flow {
-    Flow { direction, start_s: 0.0, stop_s: FOREVER, remote_ms, application_rate: None }
+    Flow { direction, start_s: 0.0, stop_s: FOREVER, remote_ms, application_rate: None, datagram_rate: None }
 }
 
 fn bytes(down: u64, up: u64) -> PerDirection<Limit> {
@@ -143,6 +143,35 @@ fn packet_buffers_of_equal_length_lock_the_uplink() {
     let limit = PerDirection { up: Limit::Packets(50), down: Limit::Packets(50) };
     let scenario = Scenario { buffer: limit, duration_s: 90.0, ..papers_link() };
     assert_eq!(detect(&scenario).0.verdict(), Verdict::LockedUplink);
+}
+
+/// Datagrams at 1.2 times the uplink's rate beside a download that had the link for itself for 20 s.
+#[test]
+fn a_udp_upload_locks_the_uplink() {
+    let mut scenario = Scenario { duration_s: 80.0, ..papers_link() };
+    scenario.flows[1] = Flow { datagram_rate: Some(29_400.0), start_s: 20.0, ..scenario.flows[1] };
+    let (detector, events) = detect(&scenario);
+    let found = verdicts(&events);
+    let names: Vec<Verdict> = found.iter().map(|(_, verdict)| *verdict).collect();
+    assert_eq!(names, [Verdict::OneWay, Verdict::LockedUplink], "{found:?}");
+    assert!(found[1].0 < 40.0, "{found:?}");
+    let evidence = detector.state().evidence.expect("evidence");
+    assert!(evidence.reason.contains("of what fills the uplink is UDP"), "{}", evidence.reason);
+    let bloat = detector.state().directions.up.bufferbloat.expect("30,000 bytes at 24,500 a second");
+    assert!((0.8..1.25).contains(&bloat.delay_s), "{bloat:?}");
+}
+
+/// The same datagrams with nothing the other way starve nobody.
+#[test]
+fn a_udp_upload_alone_is_one_way() {
+    let mut scenario = papers_link();
+    scenario.flows = vec![Flow { datagram_rate: Some(29_400.0), ..bulk(Direction::Up, 5.0) }];
+    let mut samples = Simulation::new(&scenario).run();
+    // Nothing else measures a round trip here.
+    samples.iter_mut().for_each(|sample| sample.round_trip = Some(0.01));
+    let (detector, _) = detect_in(&samples, link(&scenario));
+    assert_eq!(detector.verdict(), Verdict::OneWay);
+    assert!(detector.state().directions.up.bufferbloat.is_some());
 }
 
 #[test]

@@ -15,13 +15,10 @@ const OBJECTS: [&[u8]; 5] =
     [PACKET_OBJECT, QUEUE_OBJECT, CWND_FENTRY_OBJECT, CWND_PROBE_OBJECT, SHAPE_OBJECT];
 
 /// Where the tracing programs go; the agent loads them for the same places.
-const PLACES: [(&str, &str); 9] = [
+const PLACES: [(&str, &str); 6] = [
     ("pendulum_enqueue", "qdisc_enqueue"),
     ("pendulum_dequeue", "qdisc_dequeue"),
     ("pendulum_drop", "kfree_skb"),
-    ("pendulum_ack_enqueue", "qdisc_enqueue"),
-    ("pendulum_ack_drop", "kfree_skb"),
-    ("pendulum_ack_dequeue", "qdisc_dequeue"),
     ("pendulum_cwnd_probe", "tcp_probe"),
     ("pendulum_cwnd_after_ack", "tcp_ack"),
     ("pendulum_cwnd_on_segment", "tcp_rcv_established"),

@@ -5,7 +5,9 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use pendulum::replay::capture::Capture;
-use pendulum::run::downlink::ProviderQueue;
+use pendulum::run::estimate::{Estimate, LinkEstimate, Told};
+use pendulum_model::observer::Vantage;
+use pendulum_model::segment::PerDirection;
 
 use crate::capture::{crafted, is_home};
 use crate::craft::{Direction, LinkLayer};
@@ -28,9 +30,8 @@ struct Agreement {
     buckets: usize,
 }
 
-fn directory(scenario: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/ns3").join(scenario);
-    path.is_dir().then_some(path)
+fn directory(scenario: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/ns3").join(scenario)
 }
 
 fn text(path: &Path) -> String {
@@ -75,27 +76,35 @@ fn agreement(estimate: &[Option<f64>], truth: &[f64]) -> Agreement {
     Agreement { correlation, rms, mean, buckets: pairs.len() }
 }
 
-/// The capture's packets through the kernel, the kernel's arrivals through the estimator.
+fn down(link: &LinkEstimate) -> Estimate<'_> {
+    link.of(pendulum_model::segment::Direction::Down).expect("the provider's is never our own")
+}
+
+/// The capture's packets through the kernel, the kernel's slots through the estimator.
 fn estimate(directory: &Path, rate: f64, uplink_rate: f64) -> Vec<Option<f64>> {
     // TEST_RUN takes a time of 0 for none, and the first slot of the ring is never closed before it: begin later.
     const ORIGIN_NS: u64 = 1_000_000_000;
     let mut kernel = Kernel::new(LinkLayer::RawIp);
-    let mut arrivals = kernel.programs().arrivals(ORIGIN_NS);
-    let mut provider = ProviderQueue::new(ORIGIN_NS, rate, Some(uplink_rate));
+    let mut passages = kernel.programs().passages(ORIGIN_NS);
+    // Taken behind the uplink's buffer: as if that were our own.
+    let mut link = LinkEstimate::new(ORIGIN_NS, Vantage::OwnQueue);
+    let rates = PerDirection { up: None, down: Some(rate) };
+    link.tell(&Told { rates, question_rate: Some(uplink_rate), repeated: 0.0 });
     let mut capture = Capture::open(&directory.join("wan.pcap.zst")).expect("a capture");
     let mut next_tick = ORIGIN_NS + TICK_NS;
     let mut buckets = Vec::new();
-    let mut taken = provider.known_to();
+    let mut taken = down(&link).known_to();
     while capture.advance().expect("whole") {
         let record = capture.record().expect("advanced to it");
         let Some(mut frame) = crafted(&record, is_home) else { continue };
         frame.time_ns = frame.time_ns - EPOCH_NS + ORIGIN_NS;
         while frame.time_ns >= next_tick {
-            let read_to = arrivals.read(next_tick, |arrival| {
+            let read_to = passages.read(next_tick, |passage| {
                 // Taken behind the uplink's buffer: no question waited after it was seen.
-                provider.push(&arrival, Some(0));
+                link.push(&passage, Some(0));
             });
-            provider.settle(read_to);
+            link.settle(read_to);
+            let provider = down(&link);
             buckets.extend((taken..provider.known_to()).map(|n| provider.sample(n).map(|q| q.mean_bytes)));
             taken = provider.known_to();
             next_tick += TICK_NS;
@@ -103,15 +112,12 @@ fn estimate(directory: &Path, rate: f64, uplink_rate: f64) -> Vec<Option<f64>> {
         assert!(frame.direction == Direction::Up || frame.direction == Direction::Down);
         kernel.observe(&frame).expect("a whole TCP frame is never refused");
     }
-    assert_eq!(arrivals.lost(), 0);
+    assert_eq!(passages.lost(), 0);
     buckets
 }
 
 fn check(scenario: &str, rate: f64, uplink_rate: f64) {
-    let Some(directory) = directory(scenario) else {
-        println!("SKIPPED downlink of {scenario}: shared/data/ns3/{scenario} is not there");
-        return;
-    };
+    let directory = directory(scenario);
     let estimate = estimate(&directory, rate, uplink_rate);
     let of = agreement(&estimate, &truth(&directory));
     println!(

@@ -63,6 +63,9 @@ pub(crate) struct Kernel {
     programs: LinkPrograms,
 }
 
+/// What is in `skb->cb` before the programs see a packet.
+pub(crate) const CB_BEFORE: [u32; 5] = [1, 2, 3, 4, 5];
+
 /// TCX_NEXT, as an unsigned return value.
 const NEXT: u32 = u32::MAX;
 /// XDP_PASS.
@@ -100,9 +103,16 @@ impl Kernel {
     /// Let the TC program of the frame's direction see it. `None`: TEST_RUN refuses to make an skb of it, because
     /// its IP header is cut short.
     pub(crate) fn observe(&mut self, frame: &CraftedFrame) -> Option<()> {
+        self.observe_from(frame, 0).map(|_| ())
+    }
+
+    /// The same of a packet that came in through a device (`skb->ingress_ifindex`); what is in `skb->cb` then.
+    pub(crate) fn observe_from(&mut self, frame: &CraftedFrame, ingress_ifindex: u32) -> Option<[u32; 5]> {
         // Ethernet and the fixed IPv6 header: frames from here on are never refused.
         const LONG_ENOUGH: usize = 14 + 40;
         let context = SkBuff {
+            ingress_ifindex,
+            cb: CB_BEFORE,
             tstamp: frame.time_ns,
             gso_segs: frame.gso_segs,
             gso_size: frame.gso_size,
@@ -113,9 +123,11 @@ impl Kernel {
             craft::Direction::Down => "pendulum_down",
         };
         let mut out = vec![0; frame.bytes.len()];
+        let mut context_out = vec![0; size_of::<SkBuff>()];
         let mut options = TestRunOptions::new();
         options.data_in = Some(&frame.bytes);
         options.data_out = Some(&mut out);
+        options.ctx_out = Some(&mut context_out);
         options.ctx_in = Some(context.bytes());
         let program: &mut SchedClassifier =
             self.programs.object_mut().program_mut(name).expect("there").try_into().expect("a classifier");
@@ -129,7 +141,36 @@ impl Kernel {
         };
         assert_eq!(result.return_value, NEXT, "an observer never ends the processing of a packet");
         assert_eq!(out, frame.bytes, "an observer changes nothing");
-        Some(())
+        let cb = &context_out[std::mem::offset_of!(SkBuff, cb)..];
+        let word = |at: usize| u32::from_ne_bytes(cb[4 * at..][..4].try_into().expect("four bytes"));
+        Some(std::array::from_fn(word))
+    }
+
+    /// Run the program of the frame's direction on it, without a look at what comes out: from any thread. `from`: the
+    /// device it came in through, and its length on the wire; 0: nothing is known of either.
+    pub(crate) fn run(&self, frame: &CraftedFrame, from: (u32, u32)) {
+        let context = SkBuff {
+            tstamp: frame.time_ns,
+            gso_segs: frame.gso_segs,
+            gso_size: frame.gso_size,
+            ingress_ifindex: from.0,
+            wire_len: from.1,
+            ..SkBuff::default()
+        };
+        let name = match frame.direction {
+            craft::Direction::Up => "pendulum_up",
+            craft::Direction::Down => "pendulum_down",
+        };
+        let program: &SchedClassifier =
+            self.programs.object().program(name).expect("there").try_into().expect("a classifier");
+        let mut options = TestRunOptions::new();
+        options.data_in = Some(&frame.bytes);
+        options.ctx_in = Some(context.bytes());
+        assert_eq!(program.test_run(options).expect("the program runs").return_value, NEXT);
+    }
+
+    pub(crate) fn links(&self) -> &LinkPrograms {
+        &self.programs
     }
 
     /// Let the XDP program see a frame of at least 14 bytes; TEST_RUN takes no shorter one.
@@ -249,6 +290,7 @@ fn counters(counters: &pendulum_counters) -> Counters {
     Counters {
         segments: counters.segments,
         bytes: counters.bytes,
+        udp_bytes: counters.udp_bytes,
         payload_bytes: counters.payload_bytes,
         marked_segments: counters.marked_segments,
         retransmitted_segments: counters.retransmitted_segments,

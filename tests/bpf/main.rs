@@ -3,16 +3,22 @@
 //! Needs root (or CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON), but no interface and no traffic.
 
 mod baseline;
+#[path = "../support/cable.rs"]
+mod cable;
 mod capture;
+mod carriers;
 #[path = "../support/cases.rs"]
 mod cases;
 #[path = "../support/craft.rs"]
 mod craft;
 mod downlink;
 mod kernel;
+mod nonlinear;
 mod object;
 mod random;
+mod slots;
 mod turnaround;
+mod word;
 
 use pendulum::bpf::LoadOptions;
 use pendulum::replay::meter::{Meter, MeterConfig};

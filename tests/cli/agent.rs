@@ -13,7 +13,7 @@ use crate::netns::{Netns, run};
 pub(crate) const PENDULUM: &str = env!("CARGO_BIN_EXE_pendulum");
 
 /// How long anything is waited for. Generous: a loaded machine must not fail a test.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A running `pendulum run`. Dropping it kills it.
 pub(crate) struct Agent<'a> {
@@ -106,7 +106,7 @@ impl<'a> Agent<'a> {
         let output = self
             .netns
             .command("curl")
-            .args(["--silent", "--max-time", "10", "--write-out", "\n%{http_code}", &url])
+            .args(["--silent", "--max-time", "40", "--write-out", "\n%{http_code}", &url])
             .args(&self.credentials)
             .output()
             .unwrap();

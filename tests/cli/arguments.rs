@@ -90,6 +90,8 @@ fn advice_has_exactly_the_fields_of_the_contract() {
         "download_bps",
         "max_queue_delay_s",
         "paper_ratio",
+        "predicted",
+        "predicted_reason",
         "refined_ratio",
         "uplink_buffer_bytes",
         "uplink_buffer_packets",
@@ -99,6 +101,36 @@ fn advice_has_exactly_the_fields_of_the_contract() {
     assert_eq!(fields, expected);
     // k = 2400/196.
     assert!((advice["wanted_ratio"].as_f64().unwrap() - 12.245).abs() < 0.001, "{advice}");
+}
+
+#[test]
+fn a_link_is_simulated_and_what_is_not_is_told_why() {
+    let predicted = |arguments: &[&str]| {
+        let (code, stdout, stderr) = pendulum(&[&LINK[..], arguments, &["--format", "json"]].concat());
+        assert_eq!((code, stderr.as_str()), (0, ""));
+        serde_json::from_str::<serde_json::Value>(&stdout).unwrap()
+    };
+    let buffers = ["--downlink-buffer", "30000", "--uplink-buffer", "30000"];
+    let answer = predicted(&buffers);
+    let figures = answer["predicted"].as_object().unwrap();
+    let mut fields: Vec<&str> = figures.keys().map(String::as_str).collect();
+    fields.sort_unstable();
+    let expected =
+        ["download_bps", "queue_delay_mean_s", "queue_delay_p95_s", "ratio", "ratio_interval", "upload_bps"];
+    assert_eq!(
+        (fields.as_slice(), &answer["predicted_reason"]),
+        (expected.as_slice(), &serde_json::Value::Null)
+    );
+    let ratio = figures["download_bps"].as_f64().unwrap() / figures["upload_bps"].as_f64().unwrap();
+    assert!((figures["ratio"].as_f64().unwrap() - ratio).abs() < 1e-9, "{answer}");
+    // The same question has the same answer, and more uploads another one.
+    assert_eq!(predicted(&buffers), answer);
+    assert_ne!(predicted(&[&buffers[..], &["--uploads", "3"]].concat())["predicted"], answer["predicted"]);
+    for (arguments, reason) in [(["--congestion-control", "bbr"], "BBR"), (["--aqm", "cake"], "cake")] {
+        let answer = predicted(&arguments);
+        assert!(answer["predicted"].is_null(), "{answer}");
+        assert!(answer["predicted_reason"].as_str().unwrap().contains(reason), "{answer}");
+    }
 }
 
 #[test]

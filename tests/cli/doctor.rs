@@ -31,9 +31,17 @@ fn rung<'a>(report: &'a Value, name: &str) -> &'a Value {
 fn every_rung_says_what_it_found() {
     let Some((gateway, _provider)) = Netns::with_provider("every_rung_says_what_it_found") else { return };
     let (_, report) = doctor(&gateway, &["--wan", "wan0"]);
-    for name in
-        ["kernel", "capabilities", "tc_programs", "listen", "device", "qdisc", "offloads", "tc_beside"]
-    {
+    for name in [
+        "kernel",
+        "capabilities",
+        "tc_programs",
+        "listen",
+        "conntrack",
+        "device",
+        "qdisc",
+        "offloads",
+        "tc_beside",
+    ] {
         let rung = rung(&report, name);
         assert_eq!(rung["status"], "ok", "{rung}");
         assert!(!rung["reason"].as_str().unwrap().is_empty(), "{rung}");

@@ -79,9 +79,9 @@ fn malformed_requests_are_refused_and_nothing_else_happens() {
 }
 
 #[test]
-fn thousands_of_scrapes_leave_nothing_behind() {
-    const SCRAPES: usize = 2_000;
-    let Some((gateway, _provider)) = Netns::with_provider("thousands_of_scrapes_leave_nothing_behind") else {
+fn hundreds_of_scrapes_leave_nothing_behind() {
+    const SCRAPES: usize = 600;
+    let Some((gateway, _provider)) = Netns::with_provider("hundreds_of_scrapes_leave_nothing_behind") else {
         return;
     };
     let mut agent = Agent::start(&gateway, &["--wan", "wan0"]);

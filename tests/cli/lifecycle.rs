@@ -107,7 +107,7 @@ fn journald_gets_the_fields_of_each_message() {
     };
     let directory = tempfile::tempdir().unwrap();
     let journald = UnixDatagram::bind(directory.path().join("socket")).unwrap();
-    journald.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    journald.set_read_timeout(Some(Duration::from_secs(90))).unwrap();
     let mut agent = Agent::start_for_journal(&gateway, directory.path(), &["--wan", "wan0"]);
     agent.wait_attached("wan0", gateway.index("wan0"));
     let mut entries = Vec::new();

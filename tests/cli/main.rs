@@ -16,4 +16,5 @@ mod privileges;
 mod refusals;
 mod reload;
 mod service;
+mod stdin;
 mod top;

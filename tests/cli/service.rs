@@ -31,7 +31,7 @@ fn the_service_manager_hears_start_life_reload_and_end() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(90))).unwrap();
     let environment = [("NOTIFY_SOCKET", path.to_str().unwrap()), ("WATCHDOG_USEC", "400000")];
     let mut agent = Agent::start_with(&gateway, &["--wan", "wan0"], &environment);
 

@@ -11,21 +11,28 @@ use pendulum_lab::traffic::{Transfer, TransferSpec};
 use pendulum_model::segment::Direction;
 
 use crate::files::{Dashboard, below, series_in, text};
+use crate::past::the_past_is_not_shown_as_the_present;
 use crate::protobuf::the_same_by_protobuf;
 
 /// Generous: a loaded machine must not fail a test.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Series that this link and this traffic do not give, and why. Their names are checked all the same.
-const ABSENT: [(&[&str], &str); 6] = [
+const ABSENT: [(&[&str], &str); 12] = [
     (
         &["pendulum_queue_limit_bytes{", "direction=\"down\""],
         "the provider's buffer, whose size nobody tells",
     ),
+    (&["pendulum_queue_ack_bytes{", "direction=\"down\""], "its ACKs cannot be told from its data"),
     (&["pendulum_swing_period_seconds"], "the link of fig. 1 is locked, it does not swing"),
     (&["pendulum_cwnd_bytes"], "no socket on the gateway itself sends"),
     (&["pendulum_ack_filter"], "shaping is off"),
     (&["pendulum_bpf_program_run_seconds"], "the kernel counts runs only where it is told to"),
     (&["ALERTS"], "nothing fires within a minute"),
+    (&["pendulum_lost_total", "> 0"], "nothing was lost"),
+    (&["pendulum_queue_drops_total", "> 0"], "nothing need be dropped within the time of a test"),
+    (&["pendulum_finding", "> 0"], "no finding need hold"),
+    (&["pendulum_collector_success", "== 0"], "nothing fails"),
+    (&["pendulum_config_last_reload_successful", "== 0"], "nothing was refused"),
 ];
 
 fn is_absent(expression: &str) -> bool {
@@ -44,7 +51,7 @@ fn prometheus() -> Option<PathBuf> {
 }
 
 /// As Grafana would fill it in.
-fn filled(expression: &str) -> String {
+pub(crate) fn filled(expression: &str) -> String {
     expression
         .replace("$__rate_interval", "10s")
         .replace("$job", "pendulum")
@@ -147,6 +154,7 @@ fn every_query_gives_data_and_every_name_exists() {
         .collect();
     assert!(unknown.is_empty(), "{}", unknown.join("\n"));
     let Run { lab, agent, prometheus, traffic, program } = run;
+    let agent = the_past_is_not_shown_as_the_present(&lab, agent, &prometheus);
     drop((prometheus, traffic));
     the_same_by_protobuf(&lab, &agent, program);
     agent.stop().unwrap();

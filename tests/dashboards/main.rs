@@ -6,5 +6,6 @@
 mod files;
 mod lint;
 mod live;
+mod past;
 mod promtool;
 mod protobuf;

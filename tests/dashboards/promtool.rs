@@ -60,5 +60,19 @@ fn every_alert_waits_stays_and_leads_to_its_runbook() {
             cases.iter().any(|case| case.contains("exp_alerts: []")),
             "no test in which {name} does not fire"
         );
+        for story in [
+            "fires, and ends when its gateway is gone",
+            "goes on over a restart of the agent",
+            "does not fire for what holds one minute in five",
+        ] {
+            let told = tests.contains(&format!("'{name} {story}'"));
+            assert!(told || name.starts_with("PendulumTarget"), "no test of {name} that {story}");
+        }
+        // Who is woken reads this first; the dashboard Link has it too.
+        let section = runbook.split(&format!("\n## {name}\n")).nth(1).unwrap();
+        assert!(
+            section.trim_start().starts_with("**First:** "),
+            "docs/alerts.md: what to do first for {name}?"
+        );
     }
 }

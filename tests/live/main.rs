@@ -5,7 +5,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod modem;
+mod ordinary;
+mod own;
 mod rig;
+mod steady;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

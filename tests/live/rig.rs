@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use pendulum_lab::netns::Host;
 use pendulum_lab::process::Process;
 use pendulum_lab::topology::{LAN_DEVICE, WAN_DEVICE};
-use pendulum_lab::traffic::{Transfer, TransferSpec};
-use pendulum_lab::truth::Capture;
+use pendulum_lab::traffic::{Transfer, TransferSpec, UdpFlow, UdpSpec};
+use pendulum_lab::truth::{Capture, QueueReading};
 use pendulum_lab::{Lab, LinkSpec};
 use pendulum_model::segment::Direction;
 use serde_json::Value;
@@ -16,7 +16,7 @@ const LISTEN: &str = "127.0.0.1:9924";
 /// How long anything is waited for. Generous: a loaded machine must not fail a test.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Longer than the test; transfers end with it.
-const TRAFFIC: Duration = Duration::from_secs(600);
+const TRAFFIC: Duration = Duration::from_secs(3600);
 /// Captured of each packet: all headers.
 const SNAP: u32 = 128;
 
@@ -48,11 +48,16 @@ pub(crate) struct Files {
 /// Calls `deed` with a running agent on the link of 000 Fig. 1; then everything is taken down. Says so and returns if
 /// this user may not build one.
 pub(crate) fn with_rig(test: &str, deed: impl FnOnce(&mut Rig)) {
+    with_rig_of(test, LinkSpec::FIG1, true, deed);
+}
+
+/// The same on another link, whose rates the agent is told or not.
+pub(crate) fn with_rig_of(test: &str, spec: LinkSpec, told: bool, deed: impl FnOnce(&mut Rig)) {
     if !pendulum_lab::is_root() {
         eprintln!("SKIPPED {test}: network namespaces need root");
         return;
     }
-    let mut rig = Rig::start();
+    let mut rig = Rig::start(spec, told);
     deed(&mut rig);
     let Rig { lab, mut agent, .. } = rig;
     let status = agent.stop(libc::SIGTERM, PATIENCE).unwrap();
@@ -61,15 +66,15 @@ pub(crate) fn with_rig(test: &str, deed: impl FnOnce(&mut Rig)) {
 }
 
 impl Rig {
-    fn start() -> Self {
-        let spec = LinkSpec::FIG1;
+    fn start(spec: LinkSpec, told: bool) -> Self {
         let lab = Lab::start(spec).unwrap();
         let directory = tempfile::tempdir().unwrap();
+        let rates =
+            format!("uplink-rate = \"{}\"\ndownlink-rate = \"{}\"\n", spec.uplink.rate, spec.downlink.rate);
         let config = format!(
             "listen = \"{LISTEN}\"\n[[link]]\nwan = \"{WAN_DEVICE}\"\nlan = [\"{LAN_DEVICE}\"]\n\
-             uplink-rate = \"{}\"\ndownlink-rate = \"{}\"\n[events]\nlog = \"{}\"\n",
-            spec.uplink.rate,
-            spec.downlink.rate,
+             {}[events]\nlog = \"{}\"\n",
+            if told { rates.as_str() } else { "" },
             directory.path().join("events.jsonl").display()
         );
         let file = directory.path().join("pendulum.toml");
@@ -116,6 +121,41 @@ impl Rig {
     /// A transfer that goes on until it is dropped.
     pub(crate) fn transfer(&self, direction: Direction) -> Transfer {
         Transfer::start(&self.lab, TransferSpec::new(direction, TRAFFIC)).unwrap()
+    }
+
+    /// The same with another congestion control than reno.
+    pub(crate) fn transfer_by(&self, direction: Direction, congestion_control: &str) -> Transfer {
+        let spec = TransferSpec::new(direction, TRAFFIC);
+        let spec = TransferSpec { congestion_control: congestion_control.into(), ..spec };
+        Transfer::start(&self.lab, spec).unwrap()
+    }
+
+    /// Fetches so much payload, as a page of the web does, and waits for its end.
+    pub(crate) fn fetch(&self, bytes: u64) {
+        let spec = TransferSpec { bytes: Some(bytes), ..TransferSpec::new(Direction::Down, PATIENCE) };
+        Transfer::start(&self.lab, spec).unwrap().finish(PATIENCE).unwrap();
+    }
+
+    /// Datagrams as of QUIC at the uplink's rate, until they are dropped.
+    pub(crate) fn datagrams_up(&self) -> UdpFlow {
+        self.datagrams(UdpSpec::quic(Direction::Up, self.lab.spec().uplink.rate, TRAFFIC))
+    }
+
+    /// A flow of datagrams, until it is dropped or over.
+    pub(crate) fn datagrams(&self, spec: UdpSpec) -> UdpFlow {
+        UdpFlow::start(&self.lab, spec).unwrap()
+    }
+
+    /// What the agent has told of so far, oldest first.
+    pub(crate) fn events(&self) -> Vec<Value> {
+        let mut report: Value = serde_json::from_str(&self.get("api/v1/events?limit=1000")).unwrap();
+        serde_json::from_value(report["events"].take()).unwrap()
+    }
+
+    /// What the kernel says of the buffer of a direction, wherever it stands.
+    pub(crate) fn kernel_queue(&self, direction: Direction) -> QueueReading {
+        let (host, device) = self.lab.queue(direction);
+        QueueReading::take(&host, device).unwrap()
     }
 
     pub(crate) fn follow_stream(&self) -> Follower {

@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy/kubernetes/pendulum"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pendulum/helm"
 HELM = shutil.which("helm") or shutil.which("helm", path=str(CACHE))
+TOOLS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pendulum/prometheus"
+PROMTOOL = shutil.which("promtool") or shutil.which("promtool", path=str(TOOLS))
 DSL = {"wan": "ppp0", "name": "dsl", "lan": ["br0"], "uplinkRate": "10mbit", "downlinkRate": "50mbit", "maxFlows": 1048576}
 OPEN = {"listen": {"address": "0.0.0.0"}, "links": [DSL], "auth": {"existingSecret": "token"}, "tls": {"existingSecret": "cert"}}
 
@@ -55,16 +57,19 @@ class Chart(unittest.TestCase):
         print(f"\nSKIPPED {self.id()}: {reason}", flush=True)
         self.skipTest(reason)
 
-    def render(self, values):
+    def documents(self, values):
         done = helm("template", "site", str(CHART), "--namespace", "monitoring", values=values)
         self.assertEqual(done.returncode, 0, done.stderr)
         documents = [document for document in yaml.safe_load_all(done.stdout) if document]
         for document in documents:
             self.assertTrue(document["apiVersion"] and document["metadata"]["name"], document)
-        return {document["kind"]: document for document in documents}
+        return documents
+
+    def render(self, values):
+        return {document["kind"]: document for document in self.documents(values)}
 
     def test_lint(self):
-        for values in ({}, {"links": [DSL]}, OPEN | {"podMonitor": {"enabled": True}}):
+        for values in ({}, {"links": [DSL]}, OPEN | {"podMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}, "dashboards": {"enabled": True}}):
             done = helm("lint", "--strict", str(CHART), values=values)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
@@ -112,10 +117,42 @@ class Chart(unittest.TestCase):
         mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
         self.assertEqual(mounts, {"config": "/etc/pendulum", "token": "/etc/pendulum-token", "tls": "/etc/pendulum-tls"})
         monitor = rendered["PodMonitor"]
+        # The alerts ask for this job: under another name PendulumTargetMissing always fires and PendulumTargetDown never.
+        jobs = [rule for rule in monitor["spec"]["podMetricsEndpoints"][0]["relabelings"] if rule["targetLabel"] == "job"]
+        self.assertEqual(jobs, [{"targetLabel": "job", "replacement": "pendulum"}])
         [endpoint] = monitor["spec"]["podMetricsEndpoints"]
         self.assertEqual((endpoint["scheme"], endpoint["authorization"]["credentials"]["name"]), ("https", "token"))
         self.assertEqual(monitor["metadata"]["labels"]["release"], "prometheus")
         self.assertEqual(monitor["spec"]["selector"]["matchLabels"], rendered["DaemonSet"]["spec"]["selector"]["matchLabels"])
+
+    def test_rules_and_dashboards_are_those_of_the_repository(self):
+        self.assertNotIn("PrometheusRule", self.render({"links": [DSL]}))
+        more = {"prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}, "runbookBase": "https://wiki.example/alerts"},
+                "dashboards": {"enabled": True, "annotations": {"grafana_folder": "Gateways"}}}
+        documents = self.documents({"links": [DSL]} | more)
+        [rules] = [document for document in documents if document["kind"] == "PrometheusRule"]
+        self.assertEqual(rules["metadata"]["labels"]["release"], "prometheus")
+        shipped = [yaml.safe_load((ROOT / f"dashboards/rules/pendulum-{name}.yml").read_text(encoding="utf-8"))["groups"] for name in ("records", "alerts")]
+        text = json.dumps(shipped[0] + shipped[1]).replace("docs/alerts.md#", "https://wiki.example/alerts#")
+        self.assertEqual(rules["spec"]["groups"], json.loads(text))
+        if PROMTOOL is None:
+            self.skip("no promtool in PATH; './dev test dashboards' unpacks Debian's")
+        with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+            yaml.safe_dump(rules["spec"], file)
+            done = subprocess.run([PROMTOOL, "check", "rules", file.name], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_dashboards_are_those_of_the_repository(self):
+        documents = self.documents({"links": [DSL], "dashboards": {"enabled": True, "annotations": {"grafana_folder": "Gateways"}}})
+        maps = [document for document in documents if document["metadata"].get("labels", {}).get("grafana_dashboard") == "1"]
+        self.assertEqual(len(maps), 2)
+        for document in maps:
+            self.assertEqual(document["metadata"]["annotations"], {"grafana_folder": "Gateways"})
+            [(name, text)] = document["data"].items()
+            shipped = ROOT / "dashboards/grafana" / name.removeprefix("pendulum-")
+            self.assertEqual(json.loads(text), json.loads(shipped.read_text(encoding="utf-8")))
+            # A ConfigMap holds a mebibyte.
+            self.assertLess(len(text.encode()), 1 << 20)
 
     def test_a_new_configuration_makes_new_pods(self):
         def checksum(values):

@@ -17,7 +17,7 @@ expect() {
     fi
 }
 
-# skip NAME REASON: what cannot be tried here. Counted as tests/vm/counts.py has it: a test that skips itself has passed for its runner.
+# skip NAME REASON: what cannot be tried here. Counted as tests/runner/counts.py has it: a test that skips itself has passed for its runner.
 skip() {
     echo "SKIPPED package::$1: $2"
     passed=$((passed + 1))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `./dev package` tells at its end: the files with their sizes, and what was tried, part by part.
 
-    summary.py LOGS PACKAGES    LOGS has `built`, a path a line, `counts`, as tests/vm/counts.py writes them, and `seconds` of
+    summary.py LOGS PACKAGES    LOGS has `built`, a path a line, `counts`, as tests/runner/counts.py writes them, and `seconds` of
                                 each part
 """
 

@@ -85,11 +85,14 @@ fn the_page_shows_what_the_agent_says_and_survives_its_restart() {
     check_against_the_stream(&shown);
     check_against_the_agent(&agent, &shown);
     check_flows(&mut browser);
+    check_scale(&mut browser);
+    check_memory(&agent, &mut browser);
     pictures(&mut browser);
 
     agent.stop().unwrap();
     browser.wait_until("the page says that the agent is gone", "!document.getElementById('notice').hidden");
     assert!(browser.text("notice").contains("What is shown is old"), "{}", browser.text("notice"));
+    check_nothing_is_said_of_the_present(&mut browser);
     let agent = Agent::start(&lab, Path::new(PENDULUM)).unwrap();
     wait_live(&mut browser);
     browser.wait_until("the notice is gone", "document.getElementById('notice').hidden");
@@ -107,8 +110,10 @@ pub(crate) fn wait_live(browser: &mut Browser) {
     );
 }
 
-/// A figure as the page writes it, in base units; none for the dash.
-fn figure(text: &str) -> Option<f64> {
+/// A figure as the page writes it, in base units and without its uncertainty; none for the dash and for "not known".
+pub(crate) fn figure(text: &str) -> Option<f64> {
+    let text = text.strip_prefix("about ").unwrap_or(text);
+    let text = text.split(" ± ").next().unwrap_or(text);
     let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
     let number: f64 = number.replace(',', "").parse().ok()?;
     let factor = match unit {
@@ -266,6 +271,42 @@ fn pictures(browser: &mut Browser) {
     }
     assert_ne!(grounds[0], grounds[1]);
     browser.look(1360, 940, 1.0, false);
+}
+
+/// Without a connection there are no figures of this moment, and the verdict is one that was.
+fn check_nothing_is_said_of_the_present(browser: &mut Browser) {
+    for id in ["level-up", "level-up-ack", "level-down", "rate-up", "rate-down", "rtt-up"] {
+        assert_eq!(browser.text(id), "–", "{id}");
+    }
+    assert!(browser.text("verdict-name").starts_with("Last known: "), "{}", browser.text("verdict-name"));
+    let title = browser.evaluate("document.title");
+    assert!(title.as_str().unwrap().starts_with("No connection"), "{title}");
+}
+
+/// Both halves of the central picture have one scale.
+fn check_scale(browser: &mut Browser) {
+    let label = "document.getElementById('queue-chart').getAttribute('aria-label')";
+    browser.wait_until("the picture is described", &format!("{label}.includes('full height')"));
+    let words = browser.evaluate(label);
+    let heights = words.as_str().unwrap().split_once("full height uplink ").unwrap().1;
+    let (up, rest) = heights.split_once(", downlink ").unwrap();
+    assert_eq!(Some(up), rest.split(". Now").next(), "{words}");
+    // The downlink's limit is not known: there is no per cent of it.
+    assert_eq!(browser.evaluate("document.querySelector('#scale option[value=limit]').disabled"), true);
+    let period = browser.text("shares-title");
+    assert!(period.contains(" over the last "), "{period}");
+}
+
+/// The agent remembers what the page begins with.
+fn check_memory(agent: &Agent, browser: &mut Browser) {
+    let remembered = agent.json("/api/v1/history").unwrap();
+    let steps = remembered["steps"].as_array().unwrap();
+    let newest = steps.last().unwrap();
+    assert!(newest["up"]["queue_bytes"].as_f64().unwrap() > 0.0, "{remembered}");
+    assert_eq!(steps[0]["down"]["queue_ack_bytes"], Value::Null, "not known is not 0");
+    let requests = browser.reported("Network.requestWillBeSent");
+    let asked = |request: &&Value| request["request"]["url"].as_str().unwrap().contains("/api/v1/history");
+    assert!(requests.iter().any(asked));
 }
 
 /// Nothing was asked of anybody but the agent, and nothing was forbidden or failed in the page.

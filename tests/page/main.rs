@@ -1,15 +1,17 @@
 //! The live page in a real browser: headless Chromium inside the lab's gateway, which has no way to the internet, looks at
 //! the real agent.
 //!
-//! With `PENDULUM_SCREENSHOTS=DIRECTORY` the first test also leaves pictures there; docs/screenshots has some.
+//! With `PENDULUM_SCREENSHOTS=DIRECTORY` those that see real traffic also leave pictures there; docs/screenshots has some.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod browser;
 mod bundle;
 mod choice;
+mod hidden;
 mod hour;
 mod live;
+mod modem;
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,6 +26,11 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// A lab, or none and the reason on stderr where the page cannot be looked at.
 fn lab(test: &str) -> Option<(MutexGuard<'static, ()>, Lab)> {
+    lab_of(test, LinkSpec::FIG1)
+}
+
+/// The same with another link.
+fn lab_of(test: &str, spec: LinkSpec) -> Option<(MutexGuard<'static, ()>, Lab)> {
     if !pendulum_lab::is_root() {
         eprintln!("SKIPPED {test}: network namespaces need root");
         return None;
@@ -34,5 +41,5 @@ fn lab(test: &str) -> Option<(MutexGuard<'static, ()>, Lab)> {
     }
     // A test that failed has let go of its lab too.
     let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    Some((guard, Lab::start(LinkSpec::FIG1).unwrap()))
+    Some((guard, Lab::start(spec).unwrap()))
 }

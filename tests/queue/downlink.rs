@@ -3,13 +3,15 @@
 
 use std::time::{Duration, Instant};
 
-use pendulum::bpf::{Interval, QueuePrograms, RingReader, flags_of};
+use pendulum::bpf::{Interval, Passage, PassageReader, QueuePrograms, RingReader, flags_of};
 use pendulum::net::{QdiscTree, ingress_redirect};
-use pendulum::run::downlink::{OwnQueue, ProviderQueue};
+use pendulum::run::estimate::{Estimate, LinkEstimate, Told};
+use pendulum::run::own_queue::OwnQueue;
 use pendulum_lab::LinkSpec;
 use pendulum_lab::topology::{LINK_DEVICE, Role, WAN_DEVICE};
 use pendulum_lab::traffic::{Transfer, TransferSpec};
-use pendulum_model::segment::Direction;
+use pendulum_model::observer::Vantage;
+use pendulum_model::segment::{Direction, PerDirection};
 
 use crate::rig::{Rig, ifindex, with_rig};
 
@@ -23,9 +25,9 @@ const UP_RATE: f64 = 24_500.0;
 
 /// The estimate of a gateway in the making, and the truth beside it.
 struct Watch {
-    provider: ProviderQueue,
+    link: LinkEstimate,
     own: OwnQueue,
-    arrivals: pendulum::bpf::ArrivalReader,
+    passages: PassageReader,
     up: RingReader,
     truth: RingReader,
     /// Bucket and mean bytes at the provider: what waits, and all that its qdisc holds.
@@ -54,11 +56,14 @@ impl Watch {
             })
             .expect("inside the provider's router");
         let now = monotonic_ns();
+        let mut link = LinkEstimate::new(now, Vantage::OwnQueue);
+        // The gateway shapes its uplink.
+        let rates = PerDirection { up: None, down: Some(DOWN_RATE) };
+        link.tell(&Told { rates, question_rate: None, repeated: 0.0 });
         Self {
-            // The gateway shapes its uplink.
-            provider: ProviderQueue::new(now, DOWN_RATE, None),
+            link,
             own: OwnQueue::new(Some(rig.queues.departures())),
-            arrivals: rig.programs.arrivals(now),
+            passages: rig.programs.passages(now),
             up: rig.reader(),
             truth: truth_programs.reader(Direction::Down),
             known: Vec::new(),
@@ -67,24 +72,31 @@ impl Watch {
     }
 
     fn tick(&mut self) {
-        let Self { provider, own, arrivals, up, truth, known, .. } = self;
+        let Self { link, own, passages, up, truth, known, .. } = self;
         up.read(|interval| own.push(&interval));
         own.set_rate(Some(UP_RATE));
-        let read_to = arrivals.read(monotonic_ns(), |arrival| {
-            let own_ns = arrival.answer.and_then(|answer| own.sojourn_ns(&answer));
-            provider.push(&arrival, own_ns);
+        let read_to = passages.read(monotonic_ns(), |passage| {
+            let answer = match &passage {
+                Passage::Down(arrival) => arrival.answer,
+                Passage::Up(_) => None,
+            };
+            link.push(&passage, answer.and_then(|answer| own.sojourn_ns(&answer)));
         });
-        provider.settle(read_to);
+        link.settle(read_to);
         truth.read(|interval: Interval| {
             known.push((interval.number, [waiting(&interval), interval.mean_bytes]));
         });
     }
 
+    fn provider(&self) -> Estimate<'_> {
+        self.link.of(Direction::Down).expect("the provider's is never our own")
+    }
+
     /// Estimate and truth, as [`Self::known`], of the buckets that both are known of.
     fn pairs(&self) -> Vec<[f64; 3]> {
         let pair = |(number, [waits, held]): &(u64, [f64; 2])| {
-            let known = *number < self.provider.known_to();
-            Some([self.provider.sample(*number).filter(|_| known)?.mean_bytes, *waits, *held])
+            let known = *number < self.provider().known_to();
+            Some([self.provider().sample(*number).filter(|_| known)?.mean_bytes, *waits, *held])
         };
         self.known.iter().filter_map(pair).collect()
     }
@@ -140,7 +152,7 @@ fn provider_buffer_is_estimated_on_live_traffic() {
             mean[0],
             mean[1],
             pairs.len(),
-            watch.provider.trust().name()
+            watch.provider().trust().name()
         );
         assert!(pairs.len() > 600, "{} buckets are known", pairs.len());
         assert!(mean[1] > 2_000.0, "the provider's buffer was used: mean {} B", mean[1]);

@@ -7,9 +7,8 @@ use pendulum_lab::netns::Host;
 use pendulum_lab::process::Process;
 use pendulum_lab::topology::{IpVersion, Role, WAN_DEVICE};
 use pendulum_lab::{Lab, LinkSpec};
-use serde_json::Value;
 
-use crate::rig::{Rig, skipped, stop, until, value, with_rig};
+use crate::rig::{Rig, skipped, stop, until, value, with_cake};
 use crate::stream::{Flows, Tally};
 use crate::transfers::{ENFORCE, link, link_of};
 
@@ -42,7 +41,7 @@ fn acks(rig: &Rig, action: &str, reason: &str) -> f64 {
 
 #[test]
 fn killed_and_started_again_under_load() {
-    with_rig("killed_and_started_again_under_load", link(), |rig| {
+    with_cake("killed_and_started_again_under_load", link(), |rig| {
         let before = rig.inventory();
         let mut agent = rig.agent(ENFORCE);
         let mut second: Option<Process> = None;
@@ -63,7 +62,7 @@ fn killed_and_started_again_under_load() {
 
 #[test]
 fn the_line_goes_down_and_comes_back_under_load() {
-    with_rig("the_line_goes_down_and_comes_back_under_load", link(), |rig| {
+    with_cake("the_line_goes_down_and_comes_back_under_load", link(), |rig| {
         let before = rig.inventory();
         let agent = rig.agent(ENFORCE);
         // The kernel forgets both when the device goes down.
@@ -97,7 +96,7 @@ fn the_line_goes_down_and_comes_back_under_load() {
 #[test]
 fn behind_network_address_translation() {
     const TEST: &str = "behind_network_address_translation";
-    with_rig(TEST, link(), |rig| {
+    with_cake(TEST, link(), |rig| {
         let gateway = rig.lab.gateway();
         let rules = "nft add table ip shape && nft 'add chain ip shape out { type nat hook postrouting priority srcnat; }' \
                      && nft add rule ip shape out oifname wan0 counter masquerade \
@@ -129,21 +128,18 @@ fn behind_network_address_translation() {
     });
 }
 
-/// The ceiling of the class that makes the rate, as tc writes it.
-fn ceiling(rig: &Rig) -> String {
-    let shown = shell(&rig.lab.gateway(), "tc class show dev $(ls /proc/sys/net/ipv4/conf | grep pdl-up)");
-    let shown = shown.expect("classes");
-    let root = shown.lines().find(|line| line.contains(" root ")).expect("a root class");
-    root.split(" ceil ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a ceiling").to_owned()
+/// What the uplink's queue sends at, bytes per second.
+fn bandwidth(rig: &Rig) -> u64 {
+    rig.root("pdl-up")["options"]["bandwidth"].as_u64().expect("a rate")
 }
 
 #[test]
 fn another_rate_while_packets_pass() {
-    with_rig("another_rate_while_packets_pass", link(), |rig| {
+    with_cake("another_rate_while_packets_pass", link(), |rig| {
         let shape = format!("{ENFORCE}\nrate-percent = 98");
         let before = rig.inventory();
         let mut agent = rig.agent(&shape);
-        assert_eq!(ceiling(rig), "98Kbit");
+        assert_eq!(bandwidth(rig), 98_000 / 8);
         let shaper = || rig.gateway(&["ip", "-o", "link", "show", "type", "ifb"]).expect("links");
         let device = shaper();
         under_load(rig, IpVersion::V6, [30_000, 400_000], || {
@@ -154,7 +150,7 @@ fn another_rate_while_packets_pass() {
             assert_ne!(slower, text, "{text}");
             std::fs::write(&file, slower).expect("written");
             agent.signal(libc::SIGHUP).expect("told");
-            until("the new rate", || ceiling(rig) == "78400bit");
+            until("the new rate", || bandwidth(rig) == 78_400 / 8);
         });
         assert_eq!(rig.state()["links"][0]["shape"]["uplink"]["rate_bps"], 78_400);
         assert_eq!(shaper(), device, "the shaper stayed, with what stood in it");
@@ -163,29 +159,26 @@ fn another_rate_while_packets_pass() {
     });
 }
 
-/// Packets and bytes that the qdiscs of a kind have sent on a shaping device.
-fn sent(rig: &Rig, device: &str, kind: &str) -> [u64; 2] {
-    let command = format!("tc -s -j qdisc show dev $(ls /proc/sys/net/ipv4/conf | grep {device})");
-    let shown = shell(&rig.lab.gateway(), &command).expect("qdiscs");
-    let all: Value = serde_json::from_str(&shown).expect("JSON");
-    let qdiscs = || all.as_array().expect("a list").iter().filter(|qdisc| qdisc["kind"] == kind);
-    ["packets", "bytes"].map(|name| qdiscs().map(|qdisc| qdisc[name].as_u64().expect("a number")).sum())
+/// Packets and bytes that a shaping device's queue has sent.
+fn sent(rig: &Rig, device: &str) -> [u64; 2] {
+    let root = rig.root(device);
+    ["packets", "bytes"].map(|name| root[name].as_u64().expect("a number"))
 }
 
 #[test]
 fn the_downlink_is_shaped_too() {
-    with_rig("the_downlink_is_shaped_too", link(), |rig| {
+    with_cake("the_downlink_is_shaped_too", link(), |rig| {
         let before = rig.inventory();
         let agent = rig.agent(&format!("{ENFORCE}\ndownlink = true"));
         assert!(rig.inventory().contains("pdl-dn"));
         under_load(rig, IpVersion::V4, [60_000, 400_000], || ());
-        let [_, bytes] = sent(rig, "pdl-dn", "htb");
+        let [_, bytes] = sent(rig, "pdl-dn");
         assert!(bytes > 400_000, "{bytes} bytes came through the downlink's shaper");
         pause(1_200);
         let state = rig.state();
         let link = &state["links"][0];
         assert_eq!(
-            link["directions"]["down"]["queue"]["qdisc"], "htb",
+            link["directions"]["down"]["queue"]["qdisc"], "cake",
             "{}",
             link["directions"]["down"]["queue"]
         );
@@ -200,7 +193,7 @@ fn the_downlink_is_shaped_too() {
 #[test]
 fn super_packets_are_split_and_partial_checksums_completed() {
     let spec = LinkSpec { offloads: true, ..link_of(["8mbit", "800kbit"], [60_000, 30_000]) };
-    with_rig("super_packets_are_split_and_partial_checksums_completed", spec, |rig| {
+    with_cake("super_packets_are_split_and_partial_checksums_completed", spec, |rig| {
         shell(&rig.lab.gateway(), "ethtool -K wan0 tx off").expect("checksums by software");
         // Beyond the gateway nobody may take the checksum on trust.
         for (role, device) in [(Role::R1, "link0"), (Role::D1, "eth0"), (Role::U1, "eth0")] {
@@ -217,11 +210,11 @@ fn super_packets_are_split_and_partial_checksums_completed() {
         under_load(rig, IpVersion::V4, [400_000, 2_000_000], || ());
         pause(1_200);
         assert!(acks(rig, "rewritten", "newest") > 0.0);
-        let [packets, bytes] = sent(rig, "pdl-up", "tbf");
+        let [packets, bytes] = sent(rig, "pdl-up");
         assert!(bytes > 400_000, "{bytes}");
         assert!(bytes / packets <= 1_514, "{bytes} bytes in {packets} packets");
         let came = skbs() - skbs_before;
-        println!("{came} packets from the sender, {packets} leave the data class");
+        println!("{came} packets from the sender, {packets} leave the queue");
         assert!(packets > came, "no super-packet came: {came} sent, {packets} left");
         stop(agent);
         assert_eq!(rig.inventory(), before);

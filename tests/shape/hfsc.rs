@@ -4,13 +4,13 @@
 use pendulum_lab::LinkSpec;
 use pendulum_lab::topology::{IpVersion, Role, WAN_DEVICE};
 
-use crate::rig::{Rig, skipped, stop, until, with_rig};
+use crate::rig::{Rig, skipped, stop, until, with_cake};
 
 const RATE_BPS: f64 = 200_000.0;
-const LANE: &str = "mode = \"enforce\"\nack-filter = \"off\"";
+const QUEUE: &str = "mode = \"enforce\"\nack-filter = \"off\"";
 
 fn with_hfsc(test: &str, rate_bps: f64, deed: impl FnOnce(&mut Rig)) {
-    with_rig(test, LinkSpec::FIG1, |rig| {
+    with_cake(test, LinkSpec::FIG1, |rig| {
         let limit = format!(
             "tc qdisc replace dev {WAN_DEVICE} root handle 7: hfsc default 1 \
              && tc class add dev {WAN_DEVICE} parent 7: classid 7:1 hfsc sc rate {rate_bps}bit ul rate {rate_bps}bit \
@@ -31,7 +31,7 @@ fn shape(rig: &Rig) -> serde_json::Value {
 fn the_rate_may_be_learnt() {
     with_hfsc("hfsc::the_rate_may_be_learnt", RATE_BPS, |rig| {
         rig.tells_rates = false;
-        let agent = rig.agent(LANE);
+        let agent = rig.agent(QUEUE);
         assert_eq!(shape(rig)["state"], "refused");
         let goodput = std::thread::scope(|scope| {
             let traffic = scope.spawn(|| rig.two_way(20));
@@ -60,7 +60,7 @@ fn a_queue_that_would_never_send_again_is_left_alone() {
         // Fifteen packets, of which each takes a second.
         let flood = format!("ping -q -c 15 -i 0.002 -s 1000 {remote} > /dev/null 2>&1 &");
         rig.gateway(&["sh", "-c", &flood]).expect("ping");
-        let agent = rig.agent(LANE);
+        let agent = rig.agent(QUEUE);
         let found = shape(rig);
         assert_eq!(found["state"], "refused", "{found}");
         assert!(found["reason"].as_str().is_some_and(|reason| reason.contains("hfsc")), "{found}");

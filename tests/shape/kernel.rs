@@ -1,12 +1,10 @@
 //! The real filter, run on crafted packets by the kernel (`BPF_PROG_TEST_RUN`): both passes, with the queue between them
 //! played by the test.
 
-use std::collections::{BTreeSet, VecDeque};
-
 use aya::maps::{Array, MapData};
 use aya::programs::{SchedClassifier, TestRun as _, TestRunOptions};
 use pendulum::bpf::abi::{self, pendulum_ack_state, pendulum_channel, pendulum_shape_control};
-use pendulum::bpf::{LinkLayer, ShapePrograms};
+use pendulum::bpf::{LinkLayer, SHAPE_OBJECT, ShapePrograms};
 use pendulum::shape::FATES;
 
 use crate::craft::{self, CraftedFrame};
@@ -15,9 +13,6 @@ use crate::craft::{self, CraftedFrame};
 const SHAPER: u32 = 1;
 const NEXT: u32 = u32::MAX;
 const DROP: u32 = 2;
-pub(crate) const LANE: u32 = 0x7e0d_0010;
-pub(crate) const SPARSE: u32 = 0x7e0d_0030;
-pub(crate) const TURN: u32 = 0x7e0d_0040;
 pub(crate) const MILLISECOND: u64 = 1_000_000;
 
 /// `struct __sk_buff` of <linux/bpf.h> as TEST_RUN takes it.
@@ -51,34 +46,15 @@ impl SkBuff {
     }
 }
 
-/// A packet that stands in the queue.
-#[derive(Clone, Debug)]
-pub(crate) struct Queued {
-    pub(crate) bytes: Vec<u8>,
-    cb: [u32; 5],
-    pub(crate) priority: u32,
-}
-
-/// The next that leaves: from the lane, as long as any stands there.
-pub(crate) fn next_of(queue: &mut VecDeque<Queued>) -> Option<Queued> {
-    let at = queue.iter().position(|packet| packet.priority == LANE).unwrap_or(0);
-    queue.remove(at)
-}
-
-/// Where the filter keeps the connection of a packet that it has tagged.
-fn place(cb: &[u32; 5]) -> Option<u32> {
-    (cb[3] >> 24 == 0x5c).then_some(cb[3] & 0xffff)
-}
+/// What stands in the packet's own words, for others: the filter leaves it alone.
+const WORDS: [u32; 5] = [1, 2, 3, 4, 5];
+const PRIORITY: u32 = 6;
 
 /// The filter, loaded.
 pub(crate) struct Filter {
     programs: ShapePrograms,
     pub(crate) control: pendulum_shape_control,
     pub(crate) now: u64,
-    /// `skb->priority` of what comes, which it leaves with.
-    pub(crate) own_priority: u32,
-    /// Of the connections met, in the table.
-    places: BTreeSet<u32>,
 }
 
 impl Filter {
@@ -93,11 +69,11 @@ impl Filter {
             crate::rig::skipped(test, "needs root");
             return None;
         }
-        Some(Self::new(layer))
+        Some(Self::new(SHAPE_OBJECT, layer))
     }
 
     /// Enforcing, static, δ = 1, nobody spared.
-    fn new(layer: craft::LinkLayer) -> Self {
+    pub(crate) fn new(object: &[u8], layer: craft::LinkLayer) -> Self {
         let layer = match layer {
             craft::LinkLayer::Ethernet => LinkLayer::Ethernet,
             craft::LinkLayer::RawIp => LinkLayer::RawIp,
@@ -115,19 +91,10 @@ impl Filter {
             upper_permille: 900,
             lower_permille: 700,
             uplink_ifindex: SHAPER,
-            // The kernel drops the packet of each run: the tracepoints must not take that for a queue's drop.
-            queue_ifindex: 0,
-            netns: 0,
-            lane_priority: LANE,
-            merge_sack: 0,
-            sparse_priority: SPARSE,
-            sparse_bytes: 6_056,
-            sparse_idle_ns: 10_000 * MILLISECOND,
             ..pendulum_shape_control::default()
         };
-        let programs = ShapePrograms::load_for(layer, false, true).expect("the programs load");
-        let mut filter =
-            Self { programs, control, now: 1_000 * MILLISECOND, own_priority: 6, places: BTreeSet::new() };
+        let programs = ShapePrograms::load_from(object, layer, true).expect("the programs load");
+        let mut filter = Self { programs, control, now: 1_000 * MILLISECOND };
         filter.tell();
         filter
     }
@@ -139,14 +106,40 @@ impl Filter {
 
     /// Forget every connection.
     pub(crate) fn reset(&mut self) {
-        for place in std::mem::take(&mut self.places) {
-            self.states().set(place, pendulum_ack_state::default(), 0).expect("writable");
+        let mut states = self.states();
+        for place in 0..states.len() {
+            if states.get(&place, 0).expect("readable").flow.ports != 0 {
+                states.set(place, pendulum_ack_state::default(), 0).expect("writable");
+            }
         }
-        self.set_channel(pendulum_channel::default());
+        // A packet has just left: as long as none does, nothing is withheld.
+        self.set_channel(pendulum_channel { rate_ns: self.now, ..Default::default() });
+    }
+
+    /// The one place of the table that is in use.
+    pub(crate) fn place_in_use(&mut self) -> Option<u32> {
+        let states = self.states();
+        (0..states.len()).find(|place| states.get(place, 0).expect("readable").flow.ports != 0)
+    }
+
+    /// Where the table has the connection with this port at home: the kernel's hash, over the words of the flow.
+    pub(crate) fn place_of(&self, home_port: u16) -> u32 {
+        let word = |octets: [u8; 4]| u64::from(u32::from_ne_bytes(octets));
+        let ports = u64::from(home_port.to_be()) | u64::from(craft::endpoint::REMOTE_PORT.to_be()) << 16;
+        let [home, remote] = [craft::endpoint::HOME_V4, craft::endpoint::REMOTE_V4].map(word);
+        let hash = [0, 0, 0, home, 0, 0, 0, remote, ports]
+            .into_iter()
+            .fold(0x9e37_79b9_7f4a_7c15_u64, |hash, word| (hash ^ word).wrapping_mul(0x9ddf_ea08_eb38_2d69));
+        (hash >> 40) as u32 & (abi::PENDULUM_ACK_FLOWS - 1)
     }
 
     pub(crate) fn set_channel(&mut self, state: pendulum_channel) {
         self.channel().set(0, state, 0).expect("writable");
+    }
+
+    /// The uplink's use as the program has it.
+    pub(crate) fn channel_now(&mut self) -> pendulum_channel {
+        self.channel().get(&0, 0).expect("readable")
     }
 
     fn channel(&mut self) -> Array<&mut MapData, pendulum_channel> {
@@ -158,60 +151,24 @@ impl Filter {
     }
 
     /// First pass. None: withheld.
-    pub(crate) fn arrive(&mut self, frame: &CraftedFrame) -> Option<Queued> {
-        let context =
-            SkBuff { tstamp: self.now, priority: self.own_priority, cb: [9; 5], ..SkBuff::default() };
-        let (verdict, bytes, context) = self.run(&frame.bytes, &context);
+    pub(crate) fn arrive(&mut self, frame: &CraftedFrame) -> Option<Vec<u8>> {
+        let (passes, bytes) = self.pass(&frame.bytes, 0);
         assert_eq!(bytes, frame.bytes, "the first pass changes nothing");
-        // What is withheld belongs to a connection met before.
-        if let Some(place) = place(&context.cb) {
-            self.places.insert(place);
-        }
-        (verdict == NEXT).then_some(Queued { bytes, cb: context.cb, priority: context.priority })
-    }
-
-    /// The queue has taken it: what the tracepoint does then.
-    pub(crate) fn confirm(&mut self, packet: &Queued) {
-        if let Some(place) = place(&packet.cb) {
-            let serial = packet.cb[2];
-            let mut state = self.states().get(&place, 0).expect("readable");
-            state.enqueued_serial = serial;
-            self.states().set(place, state, 0).expect("writable");
-        }
-    }
-
-    /// The queue has dropped it: what the tracepoint does then.
-    pub(crate) fn drop(&mut self, packet: &Queued) {
-        if let Some(place) = place(&packet.cb) {
-            let mut state = self.states().get(&place, 0).expect("readable");
-            state.dropped_serial = packet.cb[2];
-            self.states().set(place, state, 0).expect("writable");
-            if state.flags & abi::PENDULUM_ACK_PENDING != 0 && state.pending_serial == packet.cb[2] {
-                let channel = self.channel().get(&0, 0).expect("readable");
-                self.set_channel(pendulum_channel { overflow_ns: self.now, ..channel });
-            }
-        }
-    }
-
-    /// First pass and into the queue.
-    pub(crate) fn enqueue(&mut self, frame: &CraftedFrame) -> Option<Queued> {
-        let packet = self.arrive(frame)?;
-        self.confirm(&packet);
-        Some(packet)
+        passes.then_some(bytes)
     }
 
     /// Second pass. None: it has been overtaken.
-    pub(crate) fn depart(&mut self, packet: &Queued) -> Option<Vec<u8>> {
-        let context = SkBuff {
-            tstamp: self.now,
-            priority: packet.priority,
-            ingress_ifindex: SHAPER,
-            cb: packet.cb,
-            ..SkBuff::default()
-        };
-        let (verdict, bytes, context) = self.run(&packet.bytes, &context);
-        assert_eq!(context.priority, self.own_priority, "the packet's own priority is given back");
-        (verdict == NEXT).then_some(bytes)
+    pub(crate) fn depart(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
+        let (passes, bytes) = self.pass(packet, SHAPER);
+        passes.then_some(bytes)
+    }
+
+    fn pass(&mut self, bytes: &[u8], ingress_ifindex: u32) -> (bool, Vec<u8>) {
+        let context =
+            SkBuff { tstamp: self.now, priority: PRIORITY, ingress_ifindex, cb: WORDS, ..SkBuff::default() };
+        let (verdict, bytes, context) = self.run(bytes, &context);
+        assert_eq!((context.priority, context.cb), (PRIORITY, WORDS), "both are others'");
+        (verdict == NEXT, bytes)
     }
 
     fn run(&mut self, bytes: &[u8], context: &SkBuff) -> (u32, Vec<u8>, SkBuff) {

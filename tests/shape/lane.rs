@@ -1,35 +1,80 @@
-//! The shaper on real devices, with real TCP.
+//! The shaper on real devices, with real TCP: cake, and the ACK filter on top.
 
 use pendulum_lab::LinkSpec;
 use pendulum_lab::topology::{IpVersion, Role, WAN_DEVICE};
 
-use crate::rig::{Rig, stop, until, value, with_rig};
+use crate::rig::{Rig, stop, until, value, with_cake, with_rig};
 
 const SECONDS: u64 = 6;
-const LANE: &str = "mode = \"enforce\"\nack-filter = \"off\"";
+const QUEUE: &str = "mode = \"enforce\"\nack-filter = \"off\"";
 const FILTER: &str = "mode = \"enforce\"\nack-filter = \"static\"\ndelta = 1";
 
 /// Without shaping the download falls to a seventh of this link; see `pendulum-lab run fig1`.
 #[test]
-fn lane_and_filter_on_the_paper_s_link() {
-    with_rig("lane_and_filter_on_the_paper_s_link", LinkSpec::FIG1, |rig| {
+fn queue_and_filter_on_the_paper_s_link() {
+    with_cake("queue_and_filter_on_the_paper_s_link", LinkSpec::FIG1, |rig| {
         let before = rig.inventory();
-        let agent = rig.agent(LANE);
-        let lane = rig.two_way(SECONDS);
-        assert!(lane.down > 1.8e6, "the lane keeps the download up: {lane:?}");
+        let agent = rig.agent(QUEUE);
+        let queue = rig.two_way(SECONDS);
+        assert!(queue.down > 1.8e6, "the queue keeps the download up: {queue:?}");
         stop(agent);
         assert_eq!(rig.inventory(), before, "everything is as it was");
 
         let agent = rig.agent(FILTER);
         let filter = rig.two_way(SECONDS);
         std::thread::sleep(std::time::Duration::from_millis(1_500));
-        println!("lane {lane:?}, lane and filter {filter:?}");
-        assert!(filter.down > 1.8e6, "so does the lane with the filter: {filter:?}");
-        assert!(filter.up > lane.up, "the filter leaves more of the uplink to data: {lane:?} {filter:?}");
+        println!("queue {queue:?}, queue and filter {filter:?}");
+        assert!(filter.down > 1.8e6, "so does the queue with the filter: {filter:?}");
+        assert!(filter.up > queue.up, "the filter leaves more of the uplink to data: {queue:?} {filter:?}");
         check_counts(rig);
         check_state(rig);
         stop(agent);
         assert_eq!(rig.inventory(), before, "everything is as it was");
+    });
+}
+
+/// What the configuration says is what tc reads back, for both directions; each in place, while the agent runs.
+#[test]
+fn every_option_reaches_the_queue() {
+    with_cake("every_option_reaches_the_queue", LinkSpec::FIG1, |rig| {
+        let agent = rig.agent("mode = \"enforce\"\ndownlink = true");
+        let options = |device: &str| rig.root(device)["options"].clone();
+        let told = |device: &str, pairs: &[(&str, serde_json::Value)]| {
+            let found = options(device);
+            for (name, value) in pairs {
+                assert_eq!(&found[*name], value, "{device} {name}: {found}");
+            }
+        };
+        // 99 % of 196 kbit/s and 95 % of 2.4 Mbit/s, in bytes per second.
+        let plain =
+            [("diffserv", "besteffort".into()), ("ack-filter", "disabled".into()), ("nat", true.into())];
+        told("pdl-up", &plain);
+        told(
+            "pdl-up",
+            &[("bandwidth", 24_255.into()), ("flowmode", "dual-srchost".into()), ("ingress", false.into())],
+        );
+        told(
+            "pdl-dn",
+            &[("bandwidth", 285_000.into()), ("flowmode", "dual-dsthost".into()), ("ingress", true.into())],
+        );
+        told("pdl-up", &[("raw", true.into()), ("overhead", 0.into())]);
+        stop(agent);
+        let agent = rig.agent(
+            "mode = \"enforce\"\npreset = \"adsl-pppoe\"\nmpu = 96\n\
+             cake = \"nonat diffserv4 srchost wash no-split-gso rtt 50ms memlimit 2mb fwmark 0xf\"\ndownlink = true",
+        );
+        for (device, flowmode) in [("pdl-up", "srchost"), ("pdl-dn", "dsthost")] {
+            told(device, &[("overhead", 40.into()), ("mpu", 96.into()), ("atm", "atm".into())]);
+            told(device, &[("nat", false.into()), ("diffserv", "diffserv4".into()), ("wash", true.into())]);
+            told(
+                device,
+                &[("flowmode", flowmode.into()), ("split_gso", false.into()), ("rtt", 50_000.into())],
+            );
+            told(device, &[("memlimit", (2 << 20).into())]);
+            let raw = &options(device)["raw"];
+            assert!(raw.is_null() || raw == false, "{device}: {raw}");
+        }
+        stop(agent);
     });
 }
 
@@ -55,50 +100,20 @@ fn check_state(rig: &Rig) {
     assert_eq!(link["shape"]["uplink"]["rate_bps"], 194_040);
     let up = &link["directions"]["up"];
     // The queue is the shaper's, and each packet is measured once although it passes twice.
-    assert_eq!(up["queue"]["qdisc"], "htb", "{up}");
+    assert_eq!(up["queue"]["qdisc"], "cake", "{up}");
     let measured: u64 =
         up["segments"].as_object().expect("classes").values().filter_map(|n| n.as_u64()).sum();
-    let ifb = rig.gateway(&["tc", "-s", "-j", "qdisc", "show", "dev", &shaper(rig)]).expect("qdiscs");
-    let qdiscs: serde_json::Value = serde_json::from_str(&ifb).expect("JSON");
-    let root = qdiscs.as_array().and_then(|all| all.iter().find(|q| q["root"] == true)).expect("a root");
+    let root = rig.root("pdl-up");
     let figure = |name: &str| root[name].as_u64().unwrap_or(0);
     let held = link["shape"]["held_acks"].as_u64().expect("a number");
     let passed = figure("packets") + figure("drops") + held;
     assert!(measured.abs_diff(passed) <= 3, "{measured} measured, {passed} came to the shaper: {root}");
 }
 
-fn shaper(rig: &Rig) -> String {
-    let links = rig.gateway(&["ip", "-o", "link", "show", "type", "ifb"]).expect("links");
-    links.split(':').nth(1).expect("one ifb").trim().to_owned()
-}
-
-/// With SACK merged, fewer ACKs leave if data goes after one of each connection.
-#[test]
-fn acks_and_data_take_turns_while_sack_is_merged() {
-    with_rig("acks_and_data_take_turns_while_sack_is_merged", LinkSpec::FIG1, |rig| {
-        let agent = rig.agent("mode = \"enforce\"\nmerge-sack = true");
-        let (goodput, classes) = std::thread::scope(|scope| {
-            let traffic = scope.spawn(|| rig.two_way(SECONDS));
-            // The number of connections is known after a second or two.
-            std::thread::sleep(std::time::Duration::from_secs(4));
-            let classes = rig.gateway(&["tc", "class", "show", "dev", &shaper(rig)]).expect("classes");
-            (traffic.join().expect("its thread"), classes)
-        });
-        // One download, and iperf3's connections that control it: 66 bytes each, of which a quarter is not refilled meanwhile.
-        let lane = classes.lines().find(|line| line.contains("7e0d:40 ")).expect(&classes);
-        // Three quarters of 194,040 bit/s, in whole bytes.
-        assert!(lane.contains("ceil 145496bit"), "{lane}");
-        let burst = lane.split("cburst ").nth(1).and_then(|rest| rest.split('b').next()).expect(lane);
-        assert!(burst.parse::<u32>().is_ok_and(|bytes| (5..=80).contains(&bytes)), "{lane}");
-        assert!(goodput.down > 1.8e6 && goodput.up > 130_000.0, "{goodput:?}");
-        stop(agent);
-    });
-}
-
 /// Killed, the agent leaves packets flowing, and `--cleanup` leaves nothing of it.
 #[test]
 fn a_killed_agent_leaves_packets_flowing() {
-    with_rig("a_killed_agent_leaves_packets_flowing", LinkSpec::FIG1, |rig| {
+    with_cake("a_killed_agent_leaves_packets_flowing", LinkSpec::FIG1, |rig| {
         let before = rig.inventory();
         let mut agent = rig.agent(FILTER);
         ping(rig);
@@ -148,7 +163,7 @@ fn what_stands_in_the_way_is_refused() {
             rig.gateway(&words).expect(command);
         }
         let before = rig.inventory();
-        let agent = rig.agent(LANE);
+        let agent = rig.agent(QUEUE);
         let shape = &rig.state()["links"][0]["shape"];
         assert_eq!(shape["state"], "refused");
         let reason = shape["reason"].as_str().expect("a reason");
@@ -158,10 +173,50 @@ fn what_stands_in_the_way_is_refused() {
     });
 }
 
+/// A cake of the user's on the WAN device is named and left alone; with `take-over` it has no limit while ours works, and its own again at
+/// the end, also where the agent was killed.
+#[test]
+fn another_cake_may_be_taken_over() {
+    with_cake("another_cake_may_be_taken_over", LinkSpec::FIG1, |rig| {
+        let command =
+            "tc qdisc replace dev wan0 root handle 8009: cake bandwidth 180kbit nat besteffort rtt 80ms";
+        rig.gateway(&command.split(' ').collect::<Vec<_>>()).expect(command);
+        let before = rig.inventory();
+        let agent = rig.agent(FILTER);
+        let shape = rig.state()["links"][0]["shape"].take();
+        let reason = shape["reason"].as_str().expect("a reason");
+        assert!(
+            shape["state"] == "refused" && reason.contains("cake") && reason.contains("take-over"),
+            "{shape}"
+        );
+        stop(agent);
+        assert_eq!(rig.inventory(), before);
+
+        rig.tells_rates = false;
+        let taking = "mode = \"enforce\"\ntake-over = true";
+        for end in [libc::SIGTERM, libc::SIGKILL] {
+            let mut agent = rig.agent(taking);
+            until("shaping", || rig.state()["links"][0]["shape"]["state"] == "enforcing");
+            assert!(rig.inventory().contains("bandwidth unlimited"), "{}", rig.inventory());
+            // The rate is its owner's, less a percent.
+            std::thread::sleep(std::time::Duration::from_millis(2_500));
+            assert_eq!(rig.state()["links"][0]["shape"]["uplink"]["rate_bps"], 178_200);
+            ping(rig);
+            agent.stop(end, std::time::Duration::from_secs(10)).expect("it ends");
+            if end == libc::SIGKILL {
+                let removed =
+                    rig.gateway(&[env!("CARGO_BIN_EXE_pendulum"), "run", "--cleanup"]).expect("cleanup");
+                assert!(removed.contains("180kbit again"), "{removed}");
+            }
+            assert_eq!(rig.inventory(), before);
+        }
+    });
+}
+
 /// Turns with and without shaping, on real TCP. Which is better is not asked here: turns are too short for that.
 #[test]
 fn turns_with_and_without_are_compared() {
-    with_rig("turns_with_and_without_are_compared", LinkSpec::FIG1, |rig| {
+    with_cake("turns_with_and_without_are_compared", LinkSpec::FIG1, |rig| {
         let before = rig.inventory();
         let agent = rig.agent(&format!("{FILTER}\nab-test = \"5s\""));
         let mut states = std::collections::BTreeSet::new();
@@ -195,7 +250,7 @@ fn turns_with_and_without_are_compared() {
 /// Without a rate in the configuration it waits for one; what the device's own qdisc shapes to is one, and is followed.
 #[test]
 fn the_rate_may_come_from_the_device_s_qdisc() {
-    with_rig("the_rate_may_come_from_the_device_s_qdisc", LinkSpec::FIG1, |rig| {
+    with_cake("the_rate_may_come_from_the_device_s_qdisc", LinkSpec::FIG1, |rig| {
         rig.tells_rates = false;
         let root = |rig: &Rig, qdisc: &str| {
             let command = format!("tc qdisc replace dev {WAN_DEVICE} root {qdisc}");
@@ -203,7 +258,7 @@ fn the_rate_may_come_from_the_device_s_qdisc() {
         };
         let shape = |rig: &Rig| rig.state()["links"][0]["shape"].take();
         root(rig, "pfifo");
-        let agent = rig.agent(LANE);
+        let agent = rig.agent(QUEUE);
         let waiting = shape(rig);
         assert_eq!(waiting["state"], "refused");
         assert!(waiting["reason"].as_str().expect("a reason").contains("not known yet"), "{waiting}");

@@ -2,15 +2,19 @@
 //!
 //! Needs root.
 
+mod accecn;
 mod classes;
 #[path = "../support/craft.rs"]
 #[expect(dead_code, reason = "shared with tests that need all of it")]
 mod craft;
 mod decisions;
 mod disturbances;
+mod failures;
 mod hfsc;
 mod kernel;
 mod lane;
+mod marks;
+mod methods;
 mod random;
 mod rig;
 mod stream;

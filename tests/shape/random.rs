@@ -8,13 +8,13 @@ use std::collections::{BTreeSet, VecDeque};
 use pendulum::bpf::abi;
 
 use crate::craft::{self, LinkLayer, Tcp, flag};
-use crate::kernel::{Filter, MILLISECOND, TURN, next_of};
+use crate::kernel::{Filter, MILLISECOND};
 
 /// xorshift64*: the same sequences every time.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -97,8 +97,6 @@ fn nothing_is_lost_whatever_comes() {
                 [round % 3];
         filter.control.delta = 1 + random.below(4) as u32;
         filter.control.stretch = 1 + random.below(8) as u32;
-        // With the lane, or from somewhere on in turns with the data.
-        filter.control.turn_priority = if round % 5 == 0 { 0 } else { TURN };
         filter.control.spared_bytes = random.below(2) as u32 * 20_000;
         // So small a channel is always used up, and every connection above its share.
         filter.control.channel_bytes_per_s = 1 + random.below(2) * 500;
@@ -112,10 +110,10 @@ fn one_round(filter: &mut Filter, random: &mut Random, v6: bool) -> u64 {
     let base = || if v6 { craft::up().v6().seq(1) } else { craft::up().seq(1) };
     let mut now = Numbers { ack: random.below(1 << 32) as u32 | 1, window: 500, tsval: 1, tsecr: 1 };
     let (mut sent, mut received) = (Seen::default(), Seen::default());
-    let mut queue = VecDeque::new();
+    let mut queue = VecDeque::<Vec<u8>>::new();
     let mut withheld = 0;
-    let leave = |filter: &mut Filter, queue: &mut VecDeque<crate::kernel::Queued>, received: &mut Seen| {
-        let Some(packet) = next_of(queue) else { return };
+    let leave = |filter: &mut Filter, queue: &mut VecDeque<Vec<u8>>, received: &mut Seen| {
+        let Some(packet) = queue.pop_front() else { return };
         if let Some(bytes) = filter.depart(&packet) {
             assert!(checksum_is_right(&bytes, &base()), "wrong checksum");
             let (numbers, special) = numbers(&bytes);
@@ -138,19 +136,14 @@ fn one_round(filter: &mut Filter, random: &mut Random, v6: bool) -> u64 {
         }
         let mut packet = base().ack(now.ack).window(now.window).ts(now.tsval, now.tsecr);
         if kind == 0 || kind == 2 {
-            packet = packet.sack(&[(now.ack.wrapping_add(3_000), now.ack.wrapping_add(4_000))]);
+            // MPTCP.
+            packet = packet.options(&[30, 4, 0, 0]);
         } else if kind == 3 {
             packet = packet.flags(flag::ACK | flag::ECE);
         }
         sent.take(now, matches!(kind, 0 | 2 | 3));
         match filter.arrive(&packet.build(LinkLayer::Ethernet)) {
-            Some(queued) => {
-                // Now and then the event of the enqueue is missed.
-                if random.below(10) > 0 {
-                    filter.confirm(&queued);
-                }
-                queue.push_back(queued);
-            }
+            Some(queued) => queue.push_back(queued),
             None => withheld += 1,
         }
     }
@@ -224,8 +217,6 @@ fn with_sack_merged_every_segment_that_arrived_is_reported() {
     let mut withheld_sack = 0;
     for _ in 0..100 {
         filter.reset();
-        filter.control.merge_sack = 1;
-        filter.control.turn_priority = TURN;
         filter.control.spared_bytes = random.below(2) as u32 * 9_000;
         filter.control.delta = 1 + random.below(2) as u32;
         filter.control.stretch = 1 + random.below(8) as u32;
@@ -233,11 +224,11 @@ fn with_sack_merged_every_segment_that_arrived_is_reported() {
         let base = random.below(1 << 32) as u32;
         let (mut receiver, mut sent, mut received) =
             (Receiver::default(), Scoreboard::default(), Scoreboard::default());
-        let mut queue = VecDeque::new();
+        let mut queue = VecDeque::<Vec<u8>>::new();
         for step in 0..60 {
             filter.now += random.below(5) * MILLISECOND;
             if random.below(3) == 0 {
-                if let Some(bytes) = next_of(&mut queue).and_then(|packet| filter.depart(&packet)) {
+                if let Some(bytes) = queue.pop_front().and_then(|packet| filter.depart(&packet)) {
                     received.take(&bytes, base);
                 }
                 continue;
@@ -254,16 +245,11 @@ fn with_sack_merged_every_segment_that_arrived_is_reported() {
             let frame = packet.build(LinkLayer::Ethernet);
             sent.take(&frame.bytes, base);
             match filter.arrive(&frame) {
-                Some(queued) => {
-                    if random.below(10) > 0 {
-                        filter.confirm(&queued);
-                    }
-                    queue.push_back(queued);
-                }
+                Some(queued) => queue.push_back(queued),
                 None => withheld_sack += u32::from(!blocks.is_empty()),
             }
         }
-        while let Some(packet) = next_of(&mut queue) {
+        while let Some(packet) = queue.pop_front() {
             if let Some(bytes) = filter.depart(&packet) {
                 received.take(&bytes, base);
             }

@@ -41,6 +41,18 @@ pub(crate) fn with_rig(test: &str, spec: LinkSpec, deed: impl FnOnce(&mut Rig)) 
     drop(alone);
 }
 
+/// The same where the agent is to shape, which takes a kernel with sch_cake.
+pub(crate) fn with_cake(test: &str, spec: LinkSpec, deed: impl FnOnce(&mut Rig)) {
+    with_rig(test, spec, |rig| {
+        let probe = "ip link add probe type ifb && tc qdisc add dev probe root cake; found=$?; \
+                     ip link del probe; exit $found";
+        match rig.gateway(&["sh", "-c", probe]) {
+            Ok(_) => deed(rig),
+            Err(reason) => skipped(test, &format!("no cake in this kernel: {}", reason.replace('\n', " "))),
+        }
+    });
+}
+
 /// The lab, and where configurations lie.
 pub(crate) struct Rig {
     pub(crate) lab: Lab,
@@ -121,6 +133,15 @@ impl Rig {
     pub(crate) fn state(&self) -> Value {
         let text = self.gateway(&["curl", "-s", "-m", "5", &format!("http://{LISTEN}/api/v1/state")]);
         serde_json::from_str(&text.expect("the agent answers")).expect("JSON")
+    }
+
+    /// The root qdisc of the shaping device for one direction (`pdl-up`, `pdl-dn`), as tc shows it, counters and all.
+    pub(crate) fn root(&self, device: &str) -> Value {
+        let command = format!("tc -s -j qdisc show dev $(ls /proc/sys/net/ipv4/conf | grep {device})");
+        let shown = self.gateway(&["sh", "-c", &command]).expect("qdiscs");
+        let all: Value = serde_json::from_str(&shown).expect("JSON");
+        let root = all.as_array().and_then(|all| all.iter().find(|qdisc| qdisc["root"] == true));
+        root.expect("a root qdisc").clone()
     }
 
     pub(crate) fn metrics(&self) -> String {

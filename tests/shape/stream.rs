@@ -8,6 +8,7 @@ use std::time::Duration;
 use pendulum_lab::Lab;
 use pendulum_lab::netns::Host;
 use pendulum_lab::topology::{IpVersion, Role};
+use pendulum_lab::truth::counter;
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// A connection that stands still for so long has failed.
@@ -135,7 +136,7 @@ fn each(count: usize, deed: impl Fn(usize) -> io::Result<()> + Sync) -> io::Resu
     })
 }
 
-fn inside<T: Send>(host: &Host, deed: impl FnOnce() -> io::Result<T> + Send) -> Result<T, String> {
+pub(crate) fn inside<T: Send>(host: &Host, deed: impl FnOnce() -> io::Result<T> + Send) -> Result<T, String> {
     let name = host.namespace().name().to_owned();
     match host.inside(deed) {
         Ok(Ok(value)) => Ok(value),
@@ -180,8 +181,9 @@ impl Tally {
                     })
                 })
                 .expect("the machine is there");
-            let count =
-                |group: &str, name: &str| counter(&text[0], group, name) + counter(&text[1], group, name);
+            let count = |group: &str, name: &str| {
+                text.iter().filter_map(|text| counter(text, group, name)).sum::<u64>()
+            };
             all.checksum_errors += count("Tcp", "InCsumErrors") + count("IpExt", "InCsumErrors");
             all.timeouts += count("TcpExt", "TCPTimeouts");
             all.retransmitted += count("Tcp", "RetransSegs");
@@ -200,15 +202,6 @@ impl Tally {
             mptcp: self.mptcp - before.mptcp,
         }
     }
-}
-
-/// Pairs of lines: names, then values.
-fn counter(text: &str, group: &str, name: &str) -> u64 {
-    let prefix = format!("{group}: ");
-    let mut lines = text.lines().filter_map(|line| line.strip_prefix(&prefix));
-    let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return 0 };
-    let found = names.split(' ').zip(values.split(' ')).find(|(n, _)| *n == name);
-    found.and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
 }
 
 fn counter6(text: &str, name: &str) -> u64 {

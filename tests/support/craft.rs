@@ -92,6 +92,7 @@ pub(crate) struct Tcp {
     seq: u32,
     ack: u32,
     flags: u8,
+    reserved: u8,
     window: u16,
     options: Vec<u8>,
     payload: usize,
@@ -128,6 +129,7 @@ impl Tcp {
             seq: 1,
             ack: 1,
             flags: flag::ACK,
+            reserved: 0,
             window: 1000,
             options: Vec::new(),
             payload: 0,
@@ -183,6 +185,23 @@ impl Tcp {
     pub(crate) fn ecn(mut self, ecn: u8) -> Self {
         self.ecn = ecn;
         self
+    }
+
+    /// AE, CWR and ECE from a number of three bits (RFC 9768).
+    pub(crate) fn ace(mut self, ace: u8) -> Self {
+        self.reserved = ace >> 2 & 1;
+        self.flags = self.flags & 0x3f | ace << 6;
+        self
+    }
+
+    /// AccECN option 172: bytes with ECT(0), CE and ECT(1), as many of them as there are.
+    pub(crate) fn counters(self, bytes: &[u32]) -> Self {
+        let mut option = vec![172, 2 + 3 * bytes.len() as u8];
+        for count in bytes {
+            option.extend_from_slice(&count.to_be_bytes()[1..]);
+        }
+        option.resize(option.len().next_multiple_of(4), 1);
+        self.options(&option)
     }
 
     /// Add TCP options as they are; the list is padded with NOP to whole words.

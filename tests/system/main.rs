@@ -28,5 +28,6 @@ mod figures;
 mod flow_table;
 mod leftovers;
 mod link_layers;
+mod nat;
 mod super_packets;
 mod utilization;

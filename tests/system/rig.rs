@@ -10,7 +10,7 @@ use crate::inside::inside;
 use crate::netns::{Netns, outcome, run};
 
 /// How long anything is waited for. Generous: a loaded machine must not fail a test.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A gateway with `wan0`, 192.0.2.1, and a provider with `isp`, 192.0.2.2.
 pub(crate) fn pair(test: &str) -> Option<(Netns, Netns)> {

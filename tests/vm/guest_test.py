@@ -1,19 +1,20 @@
 """What the runner decides about kernels, modules, suites and the end of a boot. Boots nothing, fetches nothing."""
 
+import contextlib
 import io
 import json
 import subprocess
 import tempfile
-import threading
 import unittest
+import unittest.mock
 from pathlib import Path
 
-import counts
 import initramfs
 import kernels
 import qemu
 import run
 import suites
+from run import counts
 
 SUITE = suites.Suite("bpf", 60, package="pendulum", target="test bpf")
 
@@ -39,32 +40,61 @@ class Kernels(unittest.TestCase):
             kernels.select(["6.1", "5.10"])
 
 
-class Boots(unittest.TestCase):
-    def test_only_what_emulation_does_to_a_kernel_is_tried_again(self):
-        panic = "[    3.9] Kernel panic - not syncing: Fatal exception in interrupt"
-        self.assertTrue(qemu.Outcome(None, 8.7, None, panic).died_of_emulation)
-        self.assertFalse(qemu.Outcome(5.0, 30.0, None, panic).died_of_emulation)
-        self.assertFalse(qemu.Outcome(None, 180.0, None, "it had not ended after 180 s").died_of_emulation)
-        self.assertFalse(qemu.Outcome(5.0, 30.0, 1, None).died_of_emulation)
-        console = "[  139.18] Oops: int3: 0000 [#1] SMP NOPTI\n[  139.20] Kernel panic - not syncing: Fatal exception in interrupt\n"
-        self.assertTrue(qemu.Outcome(11.6, 142.6, None, qemu.why_no_end(console, "")).died_of_emulation)
+class Guests(unittest.TestCase):
+    """Which suites share a guest, and what its log says of each."""
 
+    TABLE = [
+        suites.Suite("a", 10, script="a.sh"),
+        suites.Suite("b", 30, script="b.sh", guest="second"),
+        suites.Suite("c", 10, script="c.sh", kernels=["6.1"]),
+    ]
+    A_PASSED = f"{suites.BEGIN} a 3.5\nrunning 1 test\ntest x ... ok\ntest result: ok. 1 passed; 0 failed; 0 ignored;\n{suites.DONE} a 0 5.0\n"
 
-class Together(unittest.TestCase):
-    def test_a_guest_that_must_be_alone_waits_for_all_others_and_they_for_it(self):
-        machine, order = run.Machine(2), []
-        alone = threading.Thread(target=lambda: self.be(machine, True, order))
-        with machine.room(False), machine.room(False):
-            alone.start()
-            order.append("two")
-        alone.join(10)
-        with machine.room(False):
-            order.append("one")
-        self.assertEqual((order, machine.free), (["two", "alone", "one"], 2))
+    def test_suites_share_guests_and_the_longest_begins(self):
+        found = [(kernel, [suite.name for suite in table]) for kernel, table in run.guests(["6.1", "7.2"], self.TABLE)]
+        self.assertEqual(found, [("6.1", ["b"]), ("7.2", ["b"]), ("6.1", ["a", "c"]), ("7.2", ["a"])])
 
-    def be(self, machine, alone, order):
-        with machine.room(alone):
-            order.append("alone")
+    def test_each_suite_has_its_part_of_the_log(self):
+        found = run.parts(f"PENDULUM-VM start 3\n{self.A_PASSED}{suites.BEGIN} b 5.0\nhalf")
+        self.assertEqual(found["a"].ended, run.Ended(0, 1.5))
+        self.assertEqual((found["b"].lines, found["b"].ended), (["half"], run.Ended()))
+
+    def boots(self, *outcomes):
+        """What run_guest makes of guests that end so, one after the other: (log, problem)."""
+        outcomes, booted = list(outcomes), []
+        with tempfile.TemporaryDirectory() as logs:
+
+            def boot(kernel, base, table, built, home, niceness):
+                booted.append([suite.name for suite in table])
+                log, problem = outcomes.pop(0)
+                path = Path(home) / "guest.log"
+                path.write_text(log)
+                path.with_suffix(".console.log").write_text("")
+                return path, qemu.Outcome(3.0, 9.0, None if problem else 0, problem), run.parts(log)
+
+            with unittest.mock.patch.object(run, "boot_suites", boot), contextlib.redirect_stdout(io.StringIO()):
+                cells = run.run_guest(kernels.Kernel("6.1", "6.1.0-amd64", None, None), None, self.TABLE[:2], {}, Path(logs), 0)
+        return booted, [(cell.suite, cell.text()) for cell in cells]
+
+    def test_a_suite_that_brings_its_guest_down_has_failed_and_the_rest_gets_another(self):
+        first = (f"{suites.BEGIN} a 3.5\nrunning 1 test\n", "Kernel panic - not syncing")
+        second = (self.A_PASSED.replace(" a ", " b "), None)
+        booted, cells = self.boots(first, second)
+        self.assertEqual(booted, [["a", "b"], ["b"]])
+        # The program without a result, and the guest without the suite's end.
+        self.assertEqual(cells, [("a", "0/2/0"), ("b", "1/0/0")])
+
+    def test_a_guest_that_never_begins_fails_every_suite(self):
+        booted, cells = self.boots(("", "Kernel panic"), ("", "Kernel panic"))
+        self.assertEqual((booted, cells), ([["a", "b"], ["b"]], [("a", "0/1/0"), ("b", "0/1/0")]))
+
+    def test_a_guest_that_panics_behind_its_suites_has_failed(self):
+        booted, cells = self.boots((self.A_PASSED + self.A_PASSED.replace(" a ", " b "), "Kernel panic"))
+        self.assertEqual((booted, cells), ([["a", "b"]], [("a", "1/0/0"), ("b", "1/1/0")]))
+
+    def test_a_silent_suite_fails(self):
+        _, cells = self.boots((f"{suites.BEGIN} a 1\n{suites.DONE} a 0 2\n" + self.A_PASSED.replace(" a ", " b "), None))
+        self.assertEqual(cells, [("a", "0/1/0"), ("b", "1/0/0")])
 
 
 class Modules(unittest.TestCase):
@@ -131,23 +161,7 @@ class Suites(unittest.TestCase):
             suites.parse_artifacts(SUITE, lines[:2])
 
 
-class Judgement(unittest.TestCase):
-    PASSED = "running 1 test\ntest a ... ok\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured\n"
-
-    def judge(self, text, status=0, problem=None):
-        with tempfile.NamedTemporaryFile("w", suffix=".log") as log:
-            log.write(text)
-            log.flush()
-            counted = run.judge(qemu.Outcome(3.0, 4.0, status, problem), log.name, "bpf")
-        return (counted.passed, counted.failed)
-
-    def test_a_boot_without_its_end_fails_even_if_all_tests_passed(self):
-        self.assertEqual(self.judge(self.PASSED), (1, 0))
-        self.assertEqual(self.judge(self.PASSED, None, "Kernel panic - not syncing"), (1, 1))
-
-    def test_a_silent_guest_fails(self):
-        self.assertEqual(self.judge(""), (0, 1))
-
+class Ends(unittest.TestCase):
     def test_the_end_marker(self):
         self.assertEqual(qemu.end_status("PENDULUM-VM start 2.9\nx\nPENDULUM-VM end 101\n"), 101)
         self.assertIsNone(qemu.end_status("PENDULUM-VM start 2.9\n"))

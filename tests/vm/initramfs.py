@@ -17,7 +17,7 @@ MODULES = """
     veth ifb dummy bridge 8021q macvlan tun ppp_generic pppoe pppox wireguard
     sch_* cls_bpf cls_u32 cls_matchall cls_flower cls_fw cls_basic act_bpf act_gact act_mirred act_police act_skbedit
     tcp_bbr tcp_diag udp_diag inet_diag unix_diag netlink_diag af_packet_diag af_packet
-    nf_tables nf_conntrack nft_ct nft_counter nft_limit nft_log nft_masq nft_nat nft_chain_nat nft_quota nft_reject_inet
+    nf_tables nf_conntrack nf_conntrack_netlink nft_ct nft_counter nft_limit nft_log nft_masq nft_nat nft_chain_nat nft_quota nft_reject_inet
     nf_flow_table* nft_flow_offload
 """.split()
 

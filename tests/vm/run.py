@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the suites of suites.toml on Debian kernels under QEMU: a fresh boot for each pair, two at once, one table at the end.
+"""Runs the suites of suites.toml on Debian kernels under QEMU: few boots for many suites, two at once, one table at the end.
 
 Needs no root. `./dev vm` installs what this needs, and counts what this prints. With `--run` it boots one guest for one command
 instead, such as `pendulum-lab run mitigations`, and passes on what that prints.
@@ -15,17 +15,20 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import counts
-import initramfs
-import kernels
-import qemu
-import suites
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "runner"))
+
+import counts  # noqa: E402 # from tests/runner
+import initramfs  # noqa: E402
+import kernels  # noqa: E402
+import qemu  # noqa: E402
+import suites  # noqa: E402
 
 TAIL_LINES = 40
+# To boot, and to go down again.
+BOOT_LIMIT_S = 120
 # An emulated guest keeps one processor busy, and little more.
 GUESTS_AT_ONCE = min(2, os.cpu_count() or 1)
 
@@ -37,35 +40,28 @@ class Cell:
     kernel: str
     suite: str
     counts: counts.Counts
-    boot_s: float | None = None
-    wall_s: float = 0.0
+    guest_s: float | None = None
 
     def text(self):
         c = self.counts
         return f"{c.passed}/{c.failed}/{c.skipped}"
 
 
-class Machine:
-    """Lets several guests run at once, or one that must have all to itself."""
+@dataclass
+class Ended:
+    """How a suite's program ended: its exit status, and the seconds it took by the guest's clock. Both None if it did not."""
 
-    def __init__(self, places):
-        self.places = self.free = places
-        self.cache = threading.Lock()
-        self.changed = threading.Condition()
+    status: int | None = None
+    guest_s: float | None = None
 
-    @contextmanager
-    def room(self, alone):
-        """Waits for a place, or for all of them, and gives it back."""
-        needed = self.places if alone else 1
-        with self.changed:
-            self.changed.wait_for(lambda: self.free >= needed)
-            self.free -= needed
-        try:
-            yield
-        finally:
-            with self.changed:
-                self.free += needed
-                self.changed.notify_all()
+
+@dataclass
+class Part:
+    """What a guest's log has of one suite."""
+
+    lines: list = field(default_factory=list)
+    begin_s: float | None = None
+    ended: Ended = field(default_factory=Ended)
 
 
 def say(text):
@@ -79,58 +75,83 @@ def whisper(text):
     print(f"vm: {text}", file=sys.stderr, flush=True)
 
 
-def judge(outcome, log, name):
-    """Counts a guest's log. A guest that did not reach its end marker has failed, whatever it printed before."""
-    with open(log, encoding="utf-8", errors="replace") as lines:
-        counted = counts.count(lines, outcome.status or 0, name)
-    if outcome.problem:
-        counted.fail(outcome.problem)
+def parts(text):
+    """A guest's log, taken apart: the suites that began, by name."""
+    found, current = {}, None
+    for line in text.splitlines():
+        if line.startswith(suites.BEGIN):
+            name, at = line.removeprefix(suites.BEGIN).split()
+            current = found[name] = Part(begin_s=float(at))
+        elif line.startswith(suites.DONE) and current:
+            _, status, at = line.removeprefix(suites.DONE).split()
+            current.ended, current = Ended(int(status), float(at) - current.begin_s), None
+        elif current:
+            current.lines.append(line)
+    return found
+
+
+def judge(part, problem, name):
+    """Counts what a guest's log has of a suite. A suite without its end marker has failed, whatever it printed before."""
+    counted = counts.count(part.lines, part.ended.status or 0, name)
+    if part.ended.status is None:
+        counted.fail(problem or "the guest ended before the suite did")
     elif counted.passed + counted.failed + counted.skipped == 0:
         counted.fail("no test ran in the guest")
     return counted
 
 
-def run_suite(machine, kernel, base, suite, programs, logs):
-    """Boots one guest for one suite, and a second one if a few of its tests failed."""
-    with machine.room(suite.alone):
-        cell = boot_suite(kernel, base, suite, programs, logs)
-        if few := cell.counts.few_failures():
-            say(f"{kernel.version} {suite.name}: once more, for {', '.join(few)}")
-            cell.counts.repeat(boot_suite(kernel, base, suite, programs, logs).counts)
-    return cell
+def run_guest(kernel, base, table, built, logs, niceness):
+    """Runs suites in one guest. What a guest that broke off has not begun runs in another one."""
+    cells, left = [], list(table)
+    while left:
+        boot, outcome, found = boot_suites(kernel, base, left, built, logs, niceness)
+        if not found:
+            # It broke off before anything began: the first suite cannot be had.
+            found = {left[0].name: Part()}
+        for suite in [suite for suite in left if suite.name in found]:
+            left.remove(suite)
+            part = found[suite.name]
+            (boot.parent / f"{suite.name}.log").write_text("\n".join(part.lines) + "\n", encoding="utf-8")
+            cell = Cell(kernel.version, suite.name, judge(part, outcome.problem, suite.name), part.ended.guest_s)
+            taken = f"{cell.guest_s:.0f} s of the guest's time" if cell.guest_s is not None else "not ended"
+            say(f"{kernel.version} {suite.name}: {cell.text()} passed/failed/skipped; {taken}")
+            if cell.counts.failed:
+                show_tail(boot.parent / f"{suite.name}.log")
+            cells.append(cell)
+        if outcome.problem:
+            say(f"{kernel.version}: {outcome.problem}")
+            if all(part.ended.status is not None for part in found.values()):
+                # Each suite came to its end, the guest did not.
+                cells[-1].counts.fail(outcome.problem)
+            show_tail(boot.with_suffix(".console.log"))
+    return cells
 
 
-def boot_suite(kernel, base, suite, programs, logs):
-    """Boots one guest for one suite."""
+def boot_suites(kernel, base, table, built, logs, niceness):
+    """Boots one guest for some suites; returns its log's path, how it ended, and the parts of its log."""
     home = logs / kernel.version
     home.mkdir(parents=True, exist_ok=True)
-    log, console = home / f"{suite.name}.log", home / f"{suite.name}.console.log"
+    log = home / f"guest-{table[0].name}.log"
+    limits = {suite.name: suite.limit_s for suite in table}
+
+    def limit(text):
+        begun = list(parts(text).items())
+        if not begun:
+            return "the boot", BOOT_LIMIT_S
+        name, part = begun[-1]
+        return (name, limits[name]) if part.ended.status is None else (f"what follows {name}", BOOT_LIMIT_S)
+
     with tempfile.TemporaryDirectory() as work:
         image = Path(work) / "initramfs"
         shutil.copy(base, image)
         with open(image, "ab") as output:
             archive = initramfs.Archive(output)
-            suites.add_to(archive, suite, programs, Path(work))
+            suites.add_to(archive, table, built, Path(work))
             archive.close()
-        repeated = []
-
-        def booted_again(text):
-            say(f"{kernel.version} {suite.name}: {text}")
-            repeated.append(text)
-
-        # Guests that share the machine have a processor each. With two, now and then one dies of its emulation.
-        outcome = qemu.boot_tests(
-            booted_again, kernel.image, image, log, console, suite.limit_s, suite.virtual_time,
-            processors=qemu.PROCESSORS if suite.alone else 1,
-        )  # fmt: skip
-    cell = Cell(kernel.version, suite.name, judge(outcome, log, suite.name), outcome.boot_s, outcome.wall_s)
-    cell.counts.repeated += repeated
-    boot = f"{outcome.boot_s:.1f} s to boot" if outcome.boot_s else "no boot"
-    say(f"{kernel.version} {suite.name}: {cell.text()} passed/failed/skipped; {boot}, {outcome.wall_s:.1f} s in all")
-    if cell.counts.failed:
-        show_tail(log)
-        show_tail(console)
-    return cell
+        outcome = qemu.boot(kernel.image, image, log, log.with_suffix(".console.log"), limit, niceness=niceness)
+    boot_s = f"{outcome.boot_s:.1f} s to boot" if outcome.boot_s else "no boot"
+    say(f"{kernel.version} {', '.join(suite.name for suite in table)}: {boot_s}, {outcome.wall_s:.0f} s in all")
+    return log, outcome, parts(qemu.read(log))
 
 
 def run_command(name, command, limit_s, logs, virtual_time):
@@ -139,7 +160,8 @@ def run_command(name, command, limit_s, logs, virtual_time):
     kernel = kernels.fetch(name, whisper)
     home = logs / kernel.version
     home.mkdir(parents=True, exist_ok=True)
-    log, console = home / "run.log", home / "run.console.log"
+    # Of its own process: two may run at once.
+    log, console = (home / f"run-{os.getpid()}.{kind}" for kind in ("log", "console.log"))
     with tempfile.TemporaryDirectory() as work:
         image = Path(work) / "initramfs"
         with open(image, "wb") as output:
@@ -148,7 +170,7 @@ def run_command(name, command, limit_s, logs, virtual_time):
             suites.add_command(archive, command, programs, Path(work))
             archive.close()
         whisper(f"booting {kernel.release} for: {command}")
-        outcome = qemu.boot(kernel.image, image, log, console, limit_s, virtual_time)
+        outcome = qemu.boot(kernel.image, image, log, console, lambda _: ("the command", limit_s), virtual_time, patience=1)
     lines = qemu.read(log).splitlines()
     print("\n".join(line for line in lines if not line.startswith((qemu.START, qemu.END))))
     if outcome.problem:
@@ -165,36 +187,59 @@ def show_tail(path):
     sys.stdout.write("\n".join([f"  {path}:", *(f"  | {line.rstrip()}" for line in lines)]) + "\n")
 
 
-def run_kernel(machine, name, table, built, logs, skip_missing):
-    """All suites on one kernel. A kernel that cannot be had fails, or is skipped if that was asked for."""
-    chosen = [suite for suite in table if suite.kernels is None or name in suite.kernels]
+class Bases:
+    """The kernels, and the file systems of their guests, each made when it is first asked for."""
+
+    def __init__(self, directory):
+        self.directory = Path(directory)
+        self.made = {}
+        self.lock = threading.Lock()
+
+    def get(self, name):
+        """Kernel and file system; KernelError if that kernel cannot be had."""
+        with self.lock:
+            if name not in self.made:
+                kernel = kernels.fetch(name, say)
+                base = self.directory / name
+                with open(base, "wb") as output:
+                    initramfs.base_archive(kernel, suites.HERE / "init", output)
+                self.made[name] = (kernel, base)
+            return self.made[name]
+
+
+def run_on(bases, name, table, built, options):
+    """The suites of one guest on one kernel. A kernel that cannot be had fails, or is skipped if that was asked for."""
     try:
-        with machine.cache:
-            kernel = kernels.fetch(name, say)
+        kernel, base = bases.get(name)
     except kernels.KernelError as error:
         cells = []
-        for suite in chosen:
+        for suite in table:
             cell = Cell(name, suite.name, counts.Counts(suite.name))
-            if skip_missing:
+            if options.skip_missing:
                 cell.counts.skipped = 1
                 cell.counts.skips.append(str(error))
             else:
                 cell.counts.fail(str(error))
             cells.append(cell)
         return cells
-    with tempfile.TemporaryDirectory() as work:
-        base = Path(work) / "base"
-        with open(base, "wb") as output:
-            initramfs.base_archive(kernel, suites.HERE / "init", output)
-        say(f"booting {kernel.release}: {base.stat().st_size >> 20} MiB of tools and modules")
-        return [run_suite(machine, kernel, base, suite, built.get(suite.name), logs) for suite in chosen]
+    return run_guest(kernel, base, table, built, options.logs, options.nice)
+
+
+def guests(names, table):
+    """Kernel and suites of each guest: those with most to do first, so that none is left alone at the end."""
+    chosen = [
+        (name, shared)
+        for name in names
+        for shared in suites.guests([suite for suite in table if suite.kernels is None or name in suite.kernels])
+    ]
+    return sorted(chosen, key=lambda guest: -sum(suite.limit_s for suite in guest[1]))
 
 
 def table_text(cells):
     """kernel × suite, each passed/failed/skipped; a dash where a suite is not meant for a kernel."""
     names = list(dict.fromkeys(cell.suite for cell in cells))
     rows = [["kernel", *names]]
-    for kernel in dict.fromkeys(cell.kernel for cell in cells):
+    for kernel in sorted({cell.kernel for cell in cells}):
         found = {cell.suite: cell.text() for cell in cells if cell.kernel == kernel}
         rows.append([kernel, *(found.get(name, "-") for name in names)])
     widths = [max(map(len, column)) for column in zip(*rows)]
@@ -207,8 +252,6 @@ def report(cells):
     for cell in cells:
         for what in cell.counts.skips:
             print(f"vm skipped: {cell.kernel} {cell.suite}: {what}")
-        for what in cell.counts.repeated:
-            print(f"vm repeated: {cell.kernel} {cell.suite}: {what}")
         for what in cell.counts.failures:
             print(f"vm failed: {cell.kernel} {cell.suite}: {what}")
             for line in cell.counts.why.get(what, []):
@@ -237,6 +280,7 @@ def parse_arguments():
     parser.add_argument("--run", metavar="COMMAND", help="boot one kernel for this shell command; it finds pendulum and pendulum-lab")
     parser.add_argument("--limit", type=int, default=7200, metavar="S", help="cut the command of --run off after so long [7200]")
     parser.add_argument("--real-time", action="store_true", help="the clock of --run is this machine's, not a count of instructions")
+    parser.add_argument("--nice", type=int, default=0, metavar="N", help="let other work of this machine go first")
     parser.add_argument("--list", action="store_true", help="print the kernels and suites, and stop")
     return parser.parse_args()
 
@@ -259,10 +303,10 @@ def main():
     table = [suite for suite in table if not arguments.suite or suite.name in arguments.suite]
     names = kernels.select(arguments.kernels)
     begin = time.monotonic()
-    built = {suite.name: suites.build(suite) for suite in table if suite.package}
-    machine = Machine(GUESTS_AT_ONCE)
-    with ThreadPoolExecutor(GUESTS_AT_ONCE) as guests:
-        runs = [guests.submit(run_kernel, machine, name, table, built, arguments.logs, arguments.skip_missing) for name in names]
+    built = suites.build_all(table)
+    with tempfile.TemporaryDirectory() as work, ThreadPoolExecutor(GUESTS_AT_ONCE) as pool:
+        bases = Bases(work)
+        runs = [pool.submit(run_on, bases, name, shared, built, arguments) for name, shared in guests(names, table)]
         try:
             cells = [cell for run in runs for cell in run.result()]
         finally:

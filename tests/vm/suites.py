@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import initramfs
+from initramfs import merged
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -17,6 +18,12 @@ ROOT = HERE.parents[1]
 
 # What a person may set for the tests, and the guests get too.
 HANDED_ON = ["PENDULUM_LONG"]
+
+# Around each suite's output in the guest's log.
+BEGIN = "PENDULUM-VM suite begins:"
+DONE = "PENDULUM-VM suite ended:"
+
+REPORT_TIME = ["-Zunstable-options", "--report-time"]
 
 COMMAND_SUITE = """\
 { { bash /command.sh; echo $? >/status; } 2>&1 >&3 3>&- | cat >/dev/ttyS0; } 3>&1 | cat
@@ -42,8 +49,7 @@ class Suite:
     env: dict = field(default_factory=dict)
     bpf: list = field(default_factory=list)
     python: bool = False
-    virtual_time: bool = False
-    alone: bool = False
+    guest: str = "all"
     kernels: list | None = None
 
     def __post_init__(self):
@@ -77,6 +83,15 @@ def build(suite):
     if done.returncode != 0:
         raise SuiteError(f"suite '{suite.name}' does not build: the reason is above")
     return parse_artifacts(suite, done.stdout.splitlines())
+
+
+def build_all(table):
+    """Builds each program once; returns them by suite."""
+    made = {}
+    for suite in table:
+        if suite.package and (suite.package, suite.target) not in made:
+            made[suite.package, suite.target] = build(suite)
+    return {suite.name: made[suite.package, suite.target] for suite in table if suite.package}
 
 
 def build_programs():
@@ -133,8 +148,29 @@ def stripped(program, work):
     return (copy if done.returncode == 0 else Path(program)).read_bytes()
 
 
-def add_to(archive, suite, programs, work):
-    """Puts the suite into the guest's file system, started by /suite.sh."""
+def guests(table):
+    """The suites by the guest they share, each list in the order of the table."""
+    shared = {}
+    for suite in table:
+        shared.setdefault(suite.guest, []).append(suite)
+    return list(shared.values())
+
+
+def add_to(archive, table, built, work):
+    """Puts suites into a guest's file system: /suite.sh runs them one after another, and marks where each begins and how it ended."""
+    lines = []
+    for suite in table:
+        script = f"/suites/{suite.name}.sh"
+        archive.data(script, add_suite(archive, suite, built.get(suite.name), work), 0o755)
+        # A program that was killed may have left half a line.
+        lines.append(f"printf '\\n{BEGIN} {suite.name} %s\\n' \"$(cut -d ' ' -f 1 /proc/uptime)\"")
+        lines.append(f"sh {script}")
+        lines.append(f"printf '\\n{DONE} {suite.name} %s %s\\n' $? \"$(cut -d ' ' -f 1 /proc/uptime)\"")
+    archive.data("/suite.sh", "\n".join(lines) + "\n", 0o755)
+
+
+def add_suite(archive, suite, programs, work):
+    """Puts what one suite needs into the guest's file system; returns the script that runs it."""
     env = {name: os.environ[name] for name in HANDED_ON if name in os.environ} | suite.env
     lines = [f"export {name}={shlex.quote(value)}" for name, value in sorted(env.items())]
     if suite.script:
@@ -142,10 +178,13 @@ def add_to(archive, suite, programs, work):
         lines.append(f"exec sh /suite/{suite.script}")
     else:
         for program in [programs.test, *programs.binaries]:
-            archive.program(program, stripped(program, work))
+            if merged(str(program)) not in archive.names:
+                archive.program(program, stripped(program, work))
         archive.directory(str(programs.directory))
         lines.append(f"cd {shlex.quote(str(programs.directory))}")
-        lines.append("exec " + shlex.join([str(programs.test), *suite.arguments, "--show-output"]))
+        # libtest tells how long each test took only if it may do what is not stable.
+        lines.append("export RUSTC_BOOTSTRAP=1")
+        lines.append("exec " + shlex.join([str(programs.test), *suite.arguments, "--show-output", *REPORT_TIME]))
     if suite.python:
         archive.python()
     for name in suite.bpf:
@@ -154,4 +193,4 @@ def add_to(archive, suite, programs, work):
         if not (ROOT / path).exists():
             raise SuiteError(f"suite '{suite.name}': there is no {os.path.join(ROOT, path)}")
         archive.tree(ROOT / path)
-    archive.data("/suite.sh", "\n".join(lines) + "\n", 0o755)
+    return "\n".join(lines) + "\n"

@@ -7,6 +7,7 @@
     reason = "generated code; the header itself is documented"
 )]
 
+use pendulum_model::sample::Composition;
 use pendulum_model::segment::{Class, Direction};
 
 include!(concat!(env!("OUT_DIR"), "/abi.rs"));
@@ -31,6 +32,10 @@ unsafe impl aya::Pod for pendulum_bucket {}
 unsafe impl aya::Pod for pendulum_sojourn {}
 // SAFETY: as above.
 unsafe impl aya::Pod for pendulum_arrival {}
+// SAFETY: as above.
+unsafe impl aya::Pod for pendulum_slot {}
+// SAFETY: as above.
+unsafe impl aya::Pod for pendulum_ports {}
 // SAFETY: as above.
 unsafe impl aya::Pod for pendulum_departure {}
 // SAFETY: as above.
@@ -75,6 +80,7 @@ impl pendulum_counters {
         Self {
             segments: [0; PENDULUM_CLASSES as usize],
             bytes: [0; PENDULUM_CLASSES as usize],
+            udp_bytes: 0,
             payload_bytes: 0,
             marked_segments: [0; PENDULUM_MARKS as usize],
             retransmitted_segments: 0,
@@ -98,11 +104,17 @@ impl pendulum_counters {
         add_all(&mut self.marked_segments, &other.marked_segments);
         add_all(&mut self.bursts, &other.bursts);
         add_all(&mut self.rtt, &other.rtt);
+        self.udp_bytes += other.udp_bytes;
         self.payload_bytes += other.payload_bytes;
         self.retransmitted_segments += other.retransmitted_segments;
         self.reordered_segments += other.reordered_segments;
         self.burst_segments += other.burst_segments;
         self.rtt_sum_us += other.rtt_sum_us;
+    }
+
+    /// The bytes by what carries them.
+    pub fn composition(&self) -> Composition {
+        Composition::of_classes(&self.bytes, self.udp_bytes)
     }
 }
 

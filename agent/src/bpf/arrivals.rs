@@ -1,15 +1,15 @@
-//! What comes in through the WAN device, by time, and which of it answers what: the kernel's arrivals
-//! (`bpf/turnaround.h`), read from shared memory without system calls.
+//! What passes the WAN device, by time, and which of it answers what: the kernel's slots (`bpf/slots.h`), read from shared
+//! memory without system calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use super::abi::{self, pendulum_arrival, pendulum_departure};
+use super::abi::{self, pendulum_arrival, pendulum_departure, pendulum_slot};
 use super::history::Mapping;
 
 /// Length of a slot, nanoseconds.
-const SLOT_NS: u64 = 1 << abi::PENDULUM_ARRIVAL_SHIFT;
-const SLOTS: u64 = abi::PENDULUM_ARRIVALS as u64;
+const SLOT_NS: u64 = 1 << abi::PENDULUM_SLOT_SHIFT;
+const SLOTS: u64 = abi::PENDULUM_SLOTS as u64;
 
 /// A packet takes its time first and is written a moment later: only what is over for this long is read.
 const SETTLE_NS: u64 = 1_000_000;
@@ -27,13 +27,27 @@ const MARK_CLASS_SHIFT: u32 = 24;
 /// On a fast uplink a packet's neighbour, that came so many ticks before or after, waited as long.
 const NEIGHBOUR_TICKS: u32 = 64;
 
+/// What left through the WAN device during one slot of time: it entered whatever stands behind the device, and behind the
+/// shaper of our own if there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Egress {
+    /// When the newest packet of it left, nanoseconds of the monotonic clock.
+    pub at_ns: u64,
+    /// Link-layer bytes of all packets of the slot, whatever their protocol, as on the wire.
+    pub bytes: u32,
+    /// Packets on the wire: a super-packet counts as all of its segments.
+    pub packets: u32,
+}
+
 /// What came in during one slot of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// When the newest packet of it came, nanoseconds of the monotonic clock.
     pub at_ns: u64,
-    /// Link-layer bytes of all packets of the slot.
+    /// Link-layer bytes of all packets of the slot, whatever their protocol, as on the wire.
     pub bytes: u32,
+    /// Packets on the wire: a super-packet counts as all of its segments.
+    pub packets: u32,
     /// The newest answer among them.
     pub answer: Option<Answered>,
     /// Of the newest packet, if it has timestamps: a number for its flow, and its TSval.
@@ -68,13 +82,68 @@ const fn moment(ticks: u64, before_ns: u64) -> u64 {
     (before_ns / TICK_NS).saturating_sub(age) * TICK_NS
 }
 
-impl From<pendulum_arrival> for Arrival {
-    fn from(raw: pendulum_arrival) -> Self {
-        let answer = (raw.answer != 0).then(|| {
-            let (asked, answered) = (raw.answer as u32, (raw.answer >> 32) as u32);
-            let at_ns = moment((answered >> 8).into(), raw.at_ns);
+/// A slot of either direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passage {
+    /// It left through the WAN device.
+    Up(Egress),
+    /// It came in.
+    Down(Arrival),
+}
+
+impl Passage {
+    /// When the newest packet of it passed, nanoseconds of the monotonic clock.
+    pub const fn at_ns(&self) -> u64 {
+        match self {
+            Self::Up(egress) => egress.at_ns,
+            Self::Down(arrival) => arrival.at_ns,
+        }
+    }
+}
+
+/// The last moment of a slot. Its newest packet's own time may be a little before that of another CPU's.
+const fn end_ns(number: u64) -> u64 {
+    number * SLOT_NS + SLOT_NS - 1
+}
+
+impl pendulum_slot {
+    /// Bytes and packets, if it is the slot of this number.
+    fn passed(&self, number: u64) -> Option<(u32, u32)> {
+        const PACKETS: u32 = abi::PENDULUM_SLOT_PACKETS_SHIFT;
+        const TURN: u32 = abi::PENDULUM_SLOT_TURN_SHIFT;
+        let is_of_turn = self.account >> TURN == (number / SLOTS) & (u64::MAX >> TURN);
+        let is_it = is_of_turn && self.at_ns / SLOT_NS == number;
+        let bytes = self.account & ((1 << PACKETS) - 1);
+        let packets = self.account >> PACKETS & ((1 << (TURN - PACKETS)) - 1);
+        is_it.then_some((bytes as u32, packets as u32))
+    }
+}
+
+impl pendulum_arrival {
+    /// Who answered, if the words are of one answer, given in the slot of this number.
+    fn answerer(&self, number: u64) -> Option<u32> {
+        let (asked, answered) = (self.answer as u32, (self.answer >> 32) as u32);
+        let sum = answered
+            ^ asked.wrapping_mul(abi::PENDULUM_SUM_FACTOR_ASKED)
+            ^ (number as u32).wrapping_mul(abi::PENDULUM_SUM_FACTOR_NUMBER);
+        (self.answer != 0 && self.answered_by as u32 == sum).then_some((self.answered_by >> 32) as u32)
+    }
+
+    /// Whether an answer was given in the slot of this number, and mixed with another.
+    fn is_torn(&self, number: u64) -> bool {
+        let answered_ns = moment(self.answer >> 40, end_ns(number));
+        self.answer != 0 && answered_ns / SLOT_NS == number && self.answerer(number).is_none()
+    }
+
+    /// What it tells, if it is the slot of this number.
+    fn arrival(&self, number: u64) -> Option<Arrival> {
+        let (bytes, packets) = self.slot.passed(number)?;
+        let at_ns = self.slot.at_ns;
+        let answer = self.answerer(number).map(|end| {
+            let (asked, answered) = (self.answer as u32, (self.answer >> 32) as u32);
+            let at_ns = moment((answered >> 8).into(), end_ns(number));
             Answered {
-                end: raw.end,
+                end,
                 at_ns,
                 asked_ns: moment((asked >> 8).into(), at_ns),
                 asked_by_ack: asked & abi::PENDULUM_QUESTION_CLOCK != 0,
@@ -82,28 +151,40 @@ impl From<pendulum_arrival> for Arrival {
                 answer_bytes: length_of(answered),
             }
         });
-        let clock = (raw.flow != 0).then_some((raw.flow.into(), raw.tsval));
-        Self { at_ns: raw.at_ns, bytes: raw.bytes, answer, clock }
+        let clock = (self.clock != 0).then_some((self.clock >> 32, self.clock as u32));
+        Some(Arrival { at_ns, bytes, packets, answer, clock })
     }
 }
 
-/// Reads the arrivals in order, each slot once.
-pub struct ArrivalReader {
-    ring: Arc<Mapping<pendulum_arrival>>,
+/// The rings of both directions.
+#[derive(Clone)]
+pub(super) struct Slots {
+    pub(super) egress: Arc<Mapping<pendulum_slot>>,
+    pub(super) arrivals: Arc<Mapping<pendulum_arrival>>,
+}
+
+/// Reads what passed, in the order of time, each slot once.
+pub struct PassageReader {
+    slots: Slots,
     /// The next slot to read.
     next: u64,
     lost: u64,
+    torn: u64,
 }
 
-impl ArrivalReader {
+impl PassageReader {
+    /// The rings reach back for so long: who reads again within this time misses nothing.
+    pub const REACH_NS: u64 = (SLOTS - MARGIN) * SLOT_NS - SETTLE_NS;
+
     /// From `now_ns` on.
-    pub(super) fn new(ring: Arc<Mapping<pendulum_arrival>>, now_ns: u64) -> Self {
-        Self { ring, next: now_ns / SLOT_NS, lost: 0 }
+    pub(super) fn new(slots: Slots, now_ns: u64) -> Self {
+        Self { slots, next: now_ns / SLOT_NS, lost: 0, torn: 0 }
     }
 
-    /// All slots that are over at `now_ns` and were not read yet, oldest first; those in which nothing came are left out.
-    /// No system call. Answers the time up to which all was read.
-    pub fn read(&mut self, now_ns: u64, mut visit: impl FnMut(Arrival)) -> u64 {
+    /// All slots that are over at `now_ns` and were not read yet, oldest first; those in which nothing passed are left out.
+    /// Of the two directions' slots of the same time that comes first whose newest packet passed first. No system call.
+    /// Returns the time up to which all was read.
+    pub fn read(&mut self, now_ns: u64, mut visit: impl FnMut(Passage)) -> u64 {
         let open = now_ns.saturating_sub(SETTLE_NS) / SLOT_NS;
         let oldest = open.saturating_sub(SLOTS - MARGIN);
         if self.next < oldest {
@@ -113,11 +194,17 @@ impl ArrivalReader {
         while self.next < open {
             let number = self.next;
             self.next += 1;
-            let raw = self.ring.read((number % SLOTS) as usize);
+            let place = (number % SLOTS) as usize;
+            let (egress, arrival) = (self.slots.egress.read(place), self.slots.arrivals.read(place));
             fence(Ordering::Acquire);
-            if raw.at_ns / SLOT_NS == number && raw.bytes > 0 {
-                visit(raw.into());
-            }
+            let up = egress
+                .passed(number)
+                .map(|(bytes, packets)| Passage::Up(Egress { at_ns: egress.at_ns, bytes, packets }));
+            let down = arrival.arrival(number).map(Passage::Down);
+            self.torn += u64::from(down.is_some() && arrival.is_torn(number));
+            let is_down_first = matches!((&up, &down), (Some(up), Some(down)) if down.at_ns() < up.at_ns());
+            let both = if is_down_first { [down, up] } else { [up, down] };
+            both.into_iter().flatten().for_each(&mut visit);
         }
         self.next * SLOT_NS
     }
@@ -125,6 +212,11 @@ impl ArrivalReader {
     /// Slots that were overwritten before they were read.
     pub fn lost(&self) -> u64 {
         self.lost
+    }
+
+    /// Answers that were not read because two CPUs had written theirs at the same moment.
+    pub fn torn(&self) -> u64 {
+        self.torn
     }
 }
 
@@ -171,22 +263,60 @@ mod tests {
         let ticks = |ns: u64| ((ns / TICK_NS) & TICK_MASK) as u32;
         let asked = ticks(at_ns - 2_000_000_000) << 8 | abi::PENDULUM_QUESTION_CLOCK | 4;
         let answered = ticks(at_ns - 300_000) << 8 | 94;
+        let number = at_ns / SLOT_NS;
         let raw = pendulum_arrival {
-            at_ns,
+            slot: slot(at_ns, 3000, 2),
+            clock: 5 << 32 | 9,
             answer: u64::from(answered) << 32 | u64::from(asked),
-            end: 7,
-            bytes: 3000,
-            flow: 5,
-            tsval: 9,
+            answered_by: 7 << 32 | u64::from(sum(asked, answered, number)),
         };
-        let arrival = Arrival::from(raw);
+        let arrival = raw.arrival(number).expect("of this turn");
         let answer = arrival.answer.expect("an answer");
-        assert_eq!((arrival.bytes, answer.end, answer.asked_by_ack), (3000, 7, true));
+        assert_eq!((arrival.bytes, arrival.packets, answer.end, answer.asked_by_ack), (3000, 2, 7, true));
         assert_eq!(arrival.clock, Some((5, 9)));
         assert_eq!((answer.question_bytes, answer.answer_bytes), (64, 1504));
         assert!((at_ns - 300_000).abs_diff(answer.at_ns) < TICK_NS);
         assert!((at_ns - 2_000_000_000).abs_diff(answer.asked_ns) < TICK_NS);
-        let none = Arrival::from(pendulum_arrival { answer: 0, flow: 0, ..raw });
+        let none = pendulum_arrival { answer: 0, clock: 0, ..raw }.arrival(number).expect("of this turn");
         assert_eq!((none.answer, none.clock), (None, None));
+        assert!(!raw.is_torn(number));
+        // The slot of a later turn, opened by a packet that answers nothing: the old answer is none of it.
+        let later = pendulum_arrival { slot: slot(at_ns + SLOTS * SLOT_NS, 60, 1), ..raw };
+        assert_eq!(later.arrival(number), None);
+        assert_eq!(later.arrival(number + SLOTS).expect("of this turn").answer, None);
+        assert!(!later.is_torn(number + SLOTS));
+    }
+
+    fn slot(at_ns: u64, bytes: u64, packets: u64) -> pendulum_slot {
+        let turn = at_ns / SLOT_NS / SLOTS;
+        let account =
+            turn << abi::PENDULUM_SLOT_TURN_SHIFT | packets << abi::PENDULUM_SLOT_PACKETS_SHIFT | bytes;
+        pendulum_slot { at_ns, account }
+    }
+
+    fn sum(asked: u32, answered: u32, number: u64) -> u32 {
+        answered ^ asked.wrapping_mul(0x9e37_79b1) ^ (number as u32).wrapping_mul(0x85eb_ca6b)
+    }
+
+    #[test]
+    fn an_answer_of_two_cpus_is_none_and_is_counted() {
+        let at_ns = 70_000_000_000u64;
+        let number = at_ns / SLOT_NS;
+        let answered = ((at_ns / TICK_NS) as u32 & 0xff_ffff) << 8 | 4;
+        let by = |end: u64, asked: u32| {
+            let answer = u64::from(answered) << 32 | u64::from(asked);
+            let answered_by = end << 32 | u64::from(sum(asked, answered, number));
+            pendulum_arrival { slot: slot(at_ns, 132, 2), clock: 0, answer, answered_by }
+        };
+        // At the same tick, answers of the same length: only what was asked, and by whom it was answered, differs.
+        let (one, other) = (by(7, 0x1234_5604), by(8, 0x1234_4404));
+        assert!(!one.is_torn(number) && !other.is_torn(number));
+        for torn in [
+            pendulum_arrival { answer: one.answer, ..other },
+            pendulum_arrival { answer: other.answer, ..one },
+        ] {
+            assert_eq!(torn.arrival(number).expect("of this turn").answer, None);
+            assert!(torn.is_torn(number));
+        }
     }
 }

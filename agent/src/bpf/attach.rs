@@ -138,7 +138,7 @@ fn attach_tc(
     }
     if clsact.is_none() {
         let failed = |source| BpfError::Clsact { action: "add", device: device.to_owned(), source };
-        *clsact = Some(Clsact::on(ifindex, Clsact::PATIENCE).map_err(failed)?);
+        *clsact = Some(Clsact::on(ifindex).map_err(failed)?);
     }
     // Priority 0: the kernel picks the one before the first filter that is there.
     let id = program

@@ -134,6 +134,7 @@ impl Interval {
             min_bytes: self.min_bytes.into(),
             mean_bytes: self.mean_bytes,
             max_bytes: self.max_bytes.into(),
+            uncertainty_bytes: 0.0,
         }
     }
 

@@ -12,23 +12,26 @@ mod clsact;
 mod cwnd;
 mod foreign;
 mod history;
+mod ports;
 mod probe;
 mod programs;
 mod queue;
 mod shape;
 mod statistics;
 
-pub use arrivals::{Answered, Arrival, ArrivalReader, Departures};
+pub use arrivals::{Answered, Arrival, Departures, Egress, Passage, PassageReader};
 pub(crate) use attach::chain;
 pub use attach::{AttachReport, Hook, Mechanism, remove_leftovers};
 pub use cwnd::{Cwnd, CwndSource};
 pub use foreign::tcx_programs;
 pub use history::{BUCKET, Interval, RingReader};
 pub(crate) use history::{monotonic, monotonic_ns};
+pub use ports::PortCounts;
+pub(crate) use probe::is_at_least;
 pub use probe::{OLDEST_KERNEL, Rung, RungStatus, probe};
 pub use programs::{LinkLayer, LinkPrograms, LoadOptions, MapFill, ProgramStatus};
 pub use queue::{QueueMethod, QueuePrograms, Sojourns, flags_of};
-pub use shape::{ShapeHook, ShapePrograms, remove_shape_leftovers};
+pub use shape::{ShapePrograms, remove_shape_leftovers};
 pub use statistics::{RunStatistics, enable_statistics};
 
 /// The compiled object, `bpf/packet.bpf.c`.

@@ -45,6 +45,11 @@ impl Rung {
     }
 }
 
+/// Whether the running kernel is this one or a newer one.
+pub(crate) fn is_at_least((major, minor, patch): (u8, u8, u16)) -> bool {
+    KernelVersion::current().is_ok_and(|kernel| kernel >= KernelVersion::new(major, minor, patch))
+}
+
 /// Try everything that does not need a device.
 pub fn probe() -> Vec<Rung> {
     vec![kernel(), btf(), programs(), tcx(), xdp(), statistics(), queue(), cwnd()]
@@ -53,8 +58,8 @@ pub fn probe() -> Vec<Rung> {
 fn kernel() -> Rung {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let reason = format!("Linux {}", release.trim());
-    let (major, minor, patch) = OLDEST_KERNEL;
-    if KernelVersion::current().is_ok_and(|v| v >= KernelVersion::new(major, minor, patch)) {
+    let (major, minor, _) = OLDEST_KERNEL;
+    if is_at_least(OLDEST_KERNEL) {
         return Rung::ok("kernel", reason);
     }
     Rung {

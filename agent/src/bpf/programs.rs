@@ -12,11 +12,12 @@ use aya::{Ebpf, EbpfLoader};
 use pendulum_model::segment::Direction;
 
 use super::abi::{
-    self, pendulum_arrival, pendulum_config, pendulum_counters, pendulum_flow, pendulum_flow_key,
+    self, pendulum_config, pendulum_counters, pendulum_flow, pendulum_flow_key, pendulum_ports,
 };
-use super::arrivals::ArrivalReader;
+use super::arrivals::{PassageReader, Slots};
 use super::attach::{self, AttachReport, Attachment, Hook};
-use super::history::{Mapping, mapping};
+use super::history::mapping;
+use super::ports::PortCounts;
 use super::{BpfError, PACKET_OBJECT, batch};
 
 /// What a frame of the WAN device starts with.
@@ -87,7 +88,7 @@ pub struct LinkPrograms {
     // Before `object`: links go before the programs they lead to.
     attachment: Option<Attachment>,
     object: Ebpf,
-    arrivals: Arc<Mapping<pendulum_arrival>>,
+    slots: Slots,
     options: LoadOptions,
     flows_seen: AtomicU32,
     nursed_seen: AtomicU32,
@@ -122,11 +123,14 @@ impl LinkPrograms {
                 _ => return Err(BpfError::Missing { what: "program", name }),
             }
         }
-        let arrivals = Arc::new(mapping(&object, "arrivals")?);
+        let slots = Slots {
+            egress: Arc::new(mapping(&object, "egress")?),
+            arrivals: Arc::new(mapping(&object, "arrivals")?),
+        };
         Ok(Self {
             attachment: None,
             object,
-            arrivals,
+            slots,
             options: *options,
             flows_seen: AtomicU32::new(0),
             nursed_seen: AtomicU32::new(0),
@@ -154,9 +158,9 @@ impl LinkPrograms {
         self.attachment = None;
     }
 
-    /// A reader of what comes in, from `now_ns` on: the monotonic clock's time, or the capture's.
-    pub fn arrivals(&self, now_ns: u64) -> ArrivalReader {
-        ArrivalReader::new(Arc::clone(&self.arrivals), now_ns)
+    /// A reader of what passes in both directions, from `now_ns` on: the monotonic clock's time, or the capture's.
+    pub fn passages(&self, now_ns: u64) -> PassageReader {
+        PassageReader::new(self.slots.clone(), now_ns)
     }
 
     /// The device from which uplink packets come back after they were shaped: those are not measured again. 0: none.
@@ -184,6 +188,20 @@ impl LinkPrograms {
             }
         }
         Ok(sums)
+    }
+
+    /// What is no TCP, by protocol and port, since load, by [`Direction`].
+    ///
+    /// # Errors
+    /// [`BpfError::Map`] if the map cannot be read.
+    pub fn ports(&self) -> Result<[PortCounts; 2], BpfError> {
+        let map: PerCpuArray<&MapData, pendulum_ports> = self.map("ports")?;
+        let mut counts = [PortCounts::default(), PortCounts::default()];
+        for direction in Direction::ALL {
+            let cpus = map.get(&(direction as u32), 0).map_err(|e| map_error("read", "ports", e))?;
+            counts[direction as usize] = PortCounts::of(&cpus);
+        }
+        Ok(counts)
     }
 
     /// Events by reason since load; the index is `enum pendulum_stat`.
@@ -289,6 +307,11 @@ impl LinkPrograms {
             fill("flows", &self.flows_seen, self.options.max_flows),
             fill("nursery", &self.nursed_seen, self.options.nursery),
         ]
+    }
+
+    /// The object itself, for tests that run programs in several threads.
+    pub fn object(&self) -> &Ebpf {
+        &self.object
     }
 
     /// The object itself, for tests that run a program on crafted packets (`BPF_PROG_TEST_RUN`).

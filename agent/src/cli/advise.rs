@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use pendulum_model::rate::{BufferSize, Rate, Size, parse_duration};
-use pendulum_model::sizing::{self, AdviceError, AdviceInput, BufferUnit};
+use pendulum_model::sizing::{
+    self, Advice, AdviceError, AdviceInput, BufferUnit, Predicted, QueueManagement, SenderControl, Traffic,
+};
+use serde::Serialize;
 
 use super::measured::Measured;
 use crate::client::{Address, Credentials};
@@ -16,6 +19,8 @@ use crate::exit::{Classified, Exit, Failure, answer};
 /// Ratios are download over upload throughput. With both buffers given they are those of the given buffers; the
 /// recommendation is always for the ratio of the two rates. With `--url`, rates, round trip and device are those that a
 /// running agent has measured; what is given beside it counts instead.
+///
+/// What the given buffers, or else the recommended ones, give to long transfers is simulated packet by packet.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
     /// Capacity from the provider, as tc writes rates: 196kbit, 2.4mbit
@@ -50,6 +55,21 @@ pub(super) struct Options {
     /// Smaller of the two TCP socket buffers [default: unlimited]
     #[arg(long, value_name = "SIZE")]
     tcp_buffer: Option<Size>,
+    /// Congestion control of the senders that are simulated
+    #[arg(long, value_name = "NAME", default_value = "cubic")]
+    congestion_control: Control,
+    /// Whether the simulated senders spread their segments over the round trip, as Linux does under fq
+    #[arg(long, value_name = "YES|NO", default_value = "no")]
+    paced: YesNo,
+    /// Long downloads at the same time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    downloads: u32,
+    /// Long uploads at the same time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    uploads: u32,
+    /// What manages both queues; nothing is predicted for cake
+    #[arg(long, value_name = "NAME", default_value = "fifo")]
+    aqm: Aqm,
     /// WAN device named in the commands [default: the agent's, else wan]
     #[arg(long, value_name = "DEV")]
     wan: Option<String>,
@@ -68,6 +88,28 @@ enum YesNo {
 enum Unit {
     Bytes,
     Packets,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Control {
+    Reno,
+    Cubic,
+    Bbr,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Aqm {
+    Fifo,
+    Cake,
+}
+
+/// What is printed: the advice, and what was simulated or why nothing was.
+#[derive(Serialize)]
+struct Answer {
+    #[serde(flatten)]
+    advice: Advice,
+    predicted: Option<Predicted>,
+    predicted_reason: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -97,13 +139,45 @@ pub(super) fn advise(options: &Options) -> Result<ExitCode, Failure> {
             None => None,
         },
     };
-    let advice = sizing::advise(&input(options, measured.as_ref())?)?;
-    match (options.format, measured) {
-        (Format::Text, Some(measured)) => answer(&format!("{measured}\n{advice}"))?,
-        (Format::Text, None) => answer(&advice.to_string())?,
-        (Format::Json, _) => answer(&super::to_json(&advice)?)?,
+    let input = input(options, measured.as_ref())?;
+    let advice = sizing::advise(&input)?;
+    let traffic = traffic(options);
+    let outcome = sizing::predict(&input, &advice, traffic);
+    match options.format {
+        Format::Text => {
+            let measured = measured.map_or_else(String::new, |measured| format!("{measured}\n"));
+            let predicted = match outcome {
+                Ok(predicted) => format!("Simulated, {traffic}:\n  {predicted}."),
+                Err(reason) => format!("Not predicted: {reason}."),
+            };
+            answer(&format!("{measured}{advice}\n{predicted}\n"))?;
+        }
+        Format::Json => {
+            let (predicted, predicted_reason) = match outcome {
+                Ok(predicted) => (Some(predicted), None),
+                Err(reason) => (None, Some(reason.to_string())),
+            };
+            answer(&super::to_json(&Answer { advice, predicted, predicted_reason })?)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn traffic(options: &Options) -> Traffic {
+    Traffic {
+        congestion_control: match options.congestion_control {
+            Control::Reno => SenderControl::Reno,
+            Control::Cubic => SenderControl::Cubic,
+            Control::Bbr => SenderControl::Bbr,
+        },
+        paced: options.paced == YesNo::Yes,
+        downloads: options.downloads,
+        uploads: options.uploads,
+        queue_management: match options.aqm {
+            Aqm::Fifo => QueueManagement::Fifo,
+            Aqm::Cake => QueueManagement::Cake,
+        },
+    }
 }
 
 /// What is given counts more than what was measured.

@@ -51,17 +51,24 @@ pub(super) struct Options {
     log_level: Option<LogLevel>,
 }
 
+impl Options {
+    /// What they change in the configuration.
+    pub(super) fn overrides(&self) -> Overrides {
+        Overrides {
+            wan: self.wan.clone(),
+            lan: self.lan.clone(),
+            uplink_rate: self.uplink_rate,
+            downlink_rate: self.downlink_rate,
+            ingress_hook: self.ingress_hook,
+            listen: self.listen,
+            log_format: self.log_format,
+            log_level: self.log_level,
+        }
+    }
+}
+
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let overrides = Overrides {
-        wan: options.wan.clone(),
-        lan: options.lan.clone(),
-        uplink_rate: options.uplink_rate,
-        downlink_rate: options.downlink_rate,
-        ingress_hook: options.ingress_hook,
-        listen: options.listen,
-        log_format: options.log_format,
-        log_level: options.log_level,
-    };
+    let overrides = options.overrides();
     let file = file(options);
     if options.cleanup {
         // Without a configuration everything of ours is looked for.

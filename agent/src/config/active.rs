@@ -248,6 +248,43 @@ mod tests {
         assert_eq!(active.config, config(START));
     }
 
+    /// As the file has them; what waits for its new name stands at the end, and its device is not measured twice.
+    #[test]
+    fn links_stand_in_the_order_of_the_file() {
+        let mut active = Active { config: config(START), ..Active::default() };
+        let names =
+            |active: &Active| active.config.links.iter().map(|link| link.name.clone()).collect::<Vec<_>>();
+        let kept = "[[link]]\nwan = \"wwan0\"\n[[link]]\nwan = \"ppp0\"\nname = \"dsl\"\n";
+        let wanted = config(kept);
+        assert_eq!(active.config.links_to_add(&wanted.links), [Link::new("wwan0")]);
+        active.adopt(&wanted);
+        assert_eq!(names(&active), ["wwan0", "dsl"]);
+        assert_eq!(active.config.links_to_add(&wanted.links), []);
+
+        let renamed =
+            "[[link]]\nwan = \"ppp0\"\nname = \"new\"\n[[link]]\nwan = \"wwan0\"\n[[link]]\nwan = \"eth7\"\n";
+        let changes = active.adopt(&config(renamed));
+        assert_eq!(changes.applied, ["link eth7 on eth7 (added)"]);
+        assert_eq!(changes.waiting, ["link new on ppp0 (added)", "link dsl on ppp0 (removed)"]);
+        assert_eq!(names(&active), ["wwan0", "eth7", "dsl"]);
+    }
+
+    #[test]
+    fn reloads_are_counted_and_successes_have_their_time() {
+        let (_, active) = Active::start(config(START));
+        let mut active = active.borrow().clone();
+        let started = active.reloads.last_success.unwrap();
+        active.refuse("no".to_owned());
+        active.refuse("no".to_owned());
+        assert_eq!((active.reloads.applied, active.reloads.refused), (0, 2));
+        assert_eq!(active.reloads.last_success, Some(started));
+        active.reloads.last_success = None;
+        active.adopt(&config(START));
+        active.adopt(&config(START));
+        assert_eq!((active.reloads.applied, active.reloads.refused), (2, 2));
+        assert!(active.reloads.last_success.unwrap() >= started);
+    }
+
     #[test]
     fn a_refused_file_is_remembered_until_a_better_one_comes() {
         let mut active = Active { config: config(START), ..Active::default() };

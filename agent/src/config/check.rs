@@ -124,12 +124,13 @@ impl Source<'_> {
     }
 
     fn host_name(&self, name: &Spanned<String>) -> Result<String, ConfigError> {
-        let text = name.get_ref();
+        // The root's dot may stand at the end of a name, here as in what clients ask for.
+        let text = name.get_ref().trim_end_matches('.');
         let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
         if text.is_empty() || text.len() > HOST_NAME_MAX || !text.chars().all(allowed) {
             return Err(self.invalid(
                 name.span(),
-                format!("`{}` is not a host name", text.escape_debug()),
+                format!("`{}` is not a host name", name.get_ref().escape_debug()),
                 "write it as in the address bar, without scheme and port: gateway.example",
             ));
         }

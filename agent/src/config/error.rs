@@ -104,7 +104,9 @@ impl Source<'_> {
             }
             _ => message.replace("missing field", "missing key"),
         };
-        self.invalid(span, reason, remedy_for(&message))
+        let removed = super::shape::removed(&key_at(self.text, span.start));
+        let remedy = removed.filter(|_| reason.starts_with("unknown key"));
+        self.invalid(span, reason, remedy.map_or_else(|| remedy_for(&message), str::to_owned))
     }
 
     /// Where the value of a key stands; the start of the text if it does not.
@@ -121,6 +123,12 @@ impl Source<'_> {
 
     fn line(&self, offset: usize) -> usize {
         self.text.as_bytes().iter().take(offset).filter(|&&byte| byte == b'\n').count() + 1
+    }
+
+    /// Characters from the line's beginning, from 1.
+    pub(super) fn column(&self, offset: usize) -> usize {
+        let before = self.text.get(..offset).unwrap_or_default();
+        before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1
     }
 }
 

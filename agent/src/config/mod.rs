@@ -4,9 +4,12 @@
 //! [`active`] is what a running agent follows. Nothing else in the agent looks at text from users again.
 
 mod active;
+mod cake;
 mod check;
 mod error;
+mod framing;
 mod overrides;
+pub(crate) mod rates;
 mod raw;
 mod shape;
 #[cfg(test)]
@@ -22,11 +25,13 @@ use pendulum_model::thresholds::Thresholds;
 use serde::{Deserialize, Serialize};
 
 pub use active::{Active, Changes, Reloads};
+pub use cake::{CakeOptions, Isolation, Priorities};
 pub(crate) use check::TOP;
 pub use error::ConfigError;
 pub(crate) use error::closest;
+pub use framing::{FrameLayer, Framing};
 pub use overrides::Overrides;
-pub use shape::{AckFilter, Arrangement, Buffer, Delta, Shape, ShapeMode};
+pub use shape::{AckFilter, Delta, Shape, ShapeMode};
 
 /// Where the agent listens unless told otherwise: this machine only.
 pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9924);
@@ -86,7 +91,7 @@ pub struct Link {
     pub name: String,
     /// Network device towards the provider.
     pub wan: String,
-    /// Network devices towards the home hosts.
+    /// Network devices towards the home hosts; empty: all but `wan`.
     pub lan: Vec<String>,
     /// Capacity in each direction, if known; index with [`Direction`].
     pub rates: [Option<Rate>; 2],
@@ -168,7 +173,8 @@ pub enum IngressHook {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Privileges {
-    /// Attach to a device that was made anew: `CAP_BPF`, `CAP_PERFMON`, `CAP_NET_ADMIN`.
+    /// Attach to a device that was made anew: `CAP_BPF`, `CAP_PERFMON`, `CAP_NET_ADMIN`. The last one also tells the hosts
+    /// behind translated addresses.
     #[default]
     Reattach,
     /// Nothing.

@@ -7,7 +7,8 @@ use pendulum_model::thresholds::Thresholds;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::shape::{AckFilter, Arrangement, Delta, ShapeMode};
+use super::framing::{FrameLayer, Preset};
+use super::shape::{AckFilter, Delta, ShapeMode};
 use super::{self as config, IngressHook, LogFormat, LogLevel};
 
 /// The whole file.
@@ -49,12 +50,9 @@ pub(super) struct File {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Shape {
-    /// `off`, `dry-run` or `enforce`. Default `off`.
+    /// `off`, `dry-run`, `auto` or `enforce`. Default `off`.
     #[serde(default)]
     pub(super) mode: ShapeMode,
-    /// `ifb`, the only one.
-    #[serde(default)]
-    pub(super) arrangement: Arrangement,
     /// Share of the uplink rate that is sent at, percent; 50 to 100. Default 99.
     pub(super) rate_percent: Option<Spanned<u32>>,
     /// Whether the downlink is shaped too. Default false.
@@ -67,13 +65,22 @@ pub(super) struct Shape {
     /// `"auto"`, or ACKs of one connection that may be queued before the static filter starts; 1 to 1000. Default `"auto"`.
     #[serde(default)]
     pub(super) delta: Delta,
-    /// Whether an ACK may be withheld whose SACK blocks its connection's newest ACK covers, as CAKE does. Default false.
-    #[serde(default)]
-    pub(super) merge_sack: bool,
-    /// `"auto"`, or the size of the data buffers in bytes, at least 1600. Default `"auto"`.
-    pub(super) buffer: Option<Spanned<String>>,
-    /// Compare with and without shaping in turns of this length; 5s to 1h. Default: no comparison.
+    /// Compare with and without shaping in turns of this length; 5s to 1h. Default: no comparison; with `auto` 60s.
     pub(super) ab_test: Option<Spanned<Span>>,
+    /// Framing of the line by name: `adsl-pppoe`, `adsl-pppoa`, `adsl-bridged`, `vdsl2-ptm`, `vdsl2-pppoe`, `docsis`, `ethernet` or
+    /// `conservative`. Default: packets count as the kernel counts them.
+    pub(super) preset: Option<Preset>,
+    /// `ethernet`, `ptm` or `atm`. Default: the preset's, else `ethernet`.
+    pub(super) link_layer: Option<FrameLayer>,
+    /// Bytes that a packet takes on the line beside its IP bytes; -64 to 256. Default: the preset's.
+    pub(super) overhead: Option<Spanned<i16>>,
+    /// Bytes that a packet takes on the line at least; 0 to 256. Default: the preset's, else 0.
+    pub(super) mpu: Option<Spanned<u16>>,
+    /// Options of cake, as tc-cake(8) has them. Default: `besteffort dual-srchost`, and `nat` where the kernel can.
+    pub(super) cake: Option<Spanned<String>>,
+    /// Whether a shaper that is there already is put out of use for as long as ours works. Default false.
+    #[serde(default)]
+    pub(super) take_over: bool,
 }
 
 /// The HTTP listener: who may read, and how it travels.

@@ -3,12 +3,15 @@
 use std::fmt;
 use std::time::Duration;
 
-use pendulum_model::rate::{BufferSize, Rate, Span};
+use pendulum_model::rate::{Rate, Span};
 use serde::de::{self, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use toml::Spanned;
 
+use super::cake::CakeOptions;
 use super::check::Bounds;
 use super::error::{ConfigError, Source};
+use super::framing::{Framing, Preset};
 use super::raw;
 
 /// Share of the link rate that the shaper sends at, percent: below it no queue would form here, far below it the
@@ -22,9 +25,9 @@ const AB_TEST: Bounds<Duration> = Bounds {
     most: Duration::from_secs(3_600),
     default: Duration::from_secs(60),
 };
-/// A leaf that holds less than a full frame passes nothing.
-const BUFFER_LEAST: u64 = 1_600;
-const BUFFER_MOST: u64 = 64 << 20;
+/// What tc takes.
+const OVERHEAD: Bounds<i16> = Bounds { least: -64, most: 256, default: 0 };
+const MPU: Bounds<u16> = Bounds { least: 0, most: 256, default: 0 };
 /// ACKs of one connection; a thousand of them fill half a second of a 1 Mb/s uplink.
 const DELTA_MOST: u32 = 1_000;
 
@@ -33,8 +36,6 @@ const DELTA_MOST: u32 = 1_000;
 pub struct Shape {
     /// How far it goes.
     pub mode: ShapeMode,
-    /// How the queue is brought here.
-    pub arrangement: Arrangement,
     /// Share of the uplink rate that is sent at, percent.
     pub rate_percent: u32,
     /// Whether the downlink is shaped too.
@@ -45,32 +46,39 @@ pub struct Shape {
     pub ack_filter: AckFilter,
     /// ACKs of a connection that may be queued before filtering starts (`static`).
     pub delta: Delta,
-    /// Whether an ACK may be withheld whose SACK blocks its connection's newest ACK covers.
-    pub merge_sack: bool,
-    /// Size of the data buffers.
-    pub buffer: Buffer,
-    /// Length of each half of the comparison with and without shaping; none: no comparison.
+    /// Length of each half of the comparison with and without shaping; none: no comparison, or the usual length with `auto`.
     pub ab_test: Option<Duration>,
+    /// What a packet takes on the line.
+    pub framing: Framing,
+    /// How the queue is shared out.
+    pub cake: CakeOptions,
+    /// Whether a shaper that is there already is put out of use for as long as ours works.
+    pub take_over: bool,
 }
 
 impl Default for Shape {
     fn default() -> Self {
         Self {
             mode: ShapeMode::Off,
-            arrangement: Arrangement::Ifb,
             rate_percent: PERCENT.default,
             downlink: false,
             downlink_rate_percent: DOWNLINK_PERCENT.default,
             ack_filter: AckFilter::Delayed,
             delta: Delta::Auto,
-            merge_sack: false,
-            buffer: Buffer::Auto,
             ab_test: None,
+            framing: Framing::default(),
+            cake: CakeOptions::default(),
+            take_over: false,
         }
     }
 }
 
 impl Shape {
+    /// Length of a turn with or without shaping, if both are to be compared.
+    pub fn turns(&self) -> Option<Duration> {
+        self.ab_test.or((self.mode == ShapeMode::Auto).then_some(AB_TEST.default))
+    }
+
     /// What the shaper sends at, for a link of this rate.
     pub fn uplink_rate(&self, link: Rate) -> Option<Rate> {
         percent_of(link, self.rate_percent)
@@ -96,6 +104,8 @@ pub enum ShapeMode {
     Off,
     /// Nothing is changed; what the ACK filter would withhold is counted.
     DryRun,
+    /// The link's queue is made here and managed as long as a comparison shows that this helps.
+    Auto,
     /// The link's queue is made here and managed.
     Enforce,
 }
@@ -106,18 +116,15 @@ impl ShapeMode {
         match self {
             Self::Off => "off",
             Self::DryRun => "dry-run",
+            Self::Auto => "auto",
             Self::Enforce => "enforce",
         }
     }
-}
 
-/// How the queue is brought here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arrangement {
-    /// Packets are redirected to an ifb device, whose queue they leave towards the link.
-    #[default]
-    Ifb,
+    /// Whether the link is acted on.
+    pub const fn acts(self) -> bool {
+        matches!(self, Self::Auto | Self::Enforce)
+    }
 }
 
 /// When ACKs are withheld; paper 002.
@@ -184,14 +191,14 @@ impl Visitor<'_> for AutoOrNumber {
     }
 }
 
-/// Size of a data buffer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Buffer {
-    /// By the model, for the measured link.
-    #[default]
-    Auto,
-    /// So many bytes.
-    Bytes(u64),
+/// Keys that there were, and what to do instead.
+pub(super) fn removed(key: &str) -> Option<&'static str> {
+    Some(match key {
+        "shape.buffer" => "cake manages its queue by time, not by size: leave it out",
+        "shape.merge-sack" => "ACKs with SACK are merged always: leave it out",
+        "shape.arrangement" => "there was one only: leave it out",
+        _ => return None,
+    })
 }
 
 pub(super) fn check(source: &Source<'_>, raw: raw::Shape) -> Result<Shape, ConfigError> {
@@ -203,7 +210,7 @@ pub(super) fn check(source: &Source<'_>, raw: raw::Shape) -> Result<Shape, Confi
                 most: Span(AB_TEST.most),
                 default: Span(AB_TEST.default),
             };
-            if raw.mode != ShapeMode::Enforce {
+            if !raw.mode.acts() {
                 return Err(source.invalid(
                     span.span(),
                     "there is nothing to compare unless shaping is enforced",
@@ -213,32 +220,42 @@ pub(super) fn check(source: &Source<'_>, raw: raw::Shape) -> Result<Shape, Confi
             Some(source.within(*span.get_ref(), &bounds, span.span())?.0)
         }
     };
-    let buffer = match raw.buffer {
-        None => Buffer::Auto,
-        Some(buffer) if buffer.get_ref() == "auto" => Buffer::Auto,
-        Some(buffer) => match buffer.get_ref().parse() {
-            Ok(BufferSize::Bytes(bytes)) if (BUFFER_LEAST..=BUFFER_MOST).contains(&bytes) => {
-                Buffer::Bytes(bytes)
-            }
-            _ => {
-                return Err(source.invalid(
-                    buffer.span(),
-                    format!("`{}` is no size the shaper's buffers can have", buffer.get_ref()),
-                    format!("write \"auto\", or {BUFFER_LEAST} to {BUFFER_MOST} bytes, for example \"9000\""),
-                ));
-            }
-        },
-    };
+    let framing = raw.preset.map(Preset::framing);
+    let overhead = raw.overhead.map(|it| source.within(*it.get_ref(), &OVERHEAD, it.span())).transpose()?;
+    let mpu = raw.mpu.map(|it| source.within(*it.get_ref(), &MPU, it.span())).transpose()?;
+    let layer = raw.link_layer;
+    // Cells and least sizes are of the whole packet: without a word on its overhead it has none beside IP.
+    let is_framed = framing.is_some() || overhead.is_some() || mpu.is_some() || layer.is_some();
+    let base = framing.unwrap_or_default();
     Ok(Shape {
         mode: raw.mode,
-        arrangement: raw.arrangement,
         rate_percent: source.number(raw.rate_percent, &PERCENT)?,
         downlink: raw.downlink.unwrap_or(false),
         downlink_rate_percent: source.number(raw.downlink_rate_percent, &DOWNLINK_PERCENT)?,
         ack_filter: raw.ack_filter,
         delta: raw.delta,
-        merge_sack: raw.merge_sack,
-        buffer,
         ab_test,
+        framing: Framing {
+            overhead: overhead.or(base.overhead).or(is_framed.then_some(OVERHEAD.default)),
+            mpu: mpu.unwrap_or(base.mpu),
+            layer: layer.unwrap_or(base.layer),
+        },
+        cake: raw.cake.map_or(Ok(CakeOptions::default()), |words| cake(source, &words))?,
+        take_over: raw.take_over,
+    })
+}
+
+fn cake(source: &Source<'_>, words: &Spanned<String>) -> Result<CakeOptions, ConfigError> {
+    CakeOptions::parse(words.get_ref()).map_err(|misfit| {
+        // Where the text stands in the file as it is meant, without escapes.
+        let written = &source.text[words.span()];
+        let start = words.span().start + written.find(words.get_ref().as_str()).unwrap_or(0);
+        let at = start + misfit.at.start;
+        let column = source.column(at);
+        source.invalid(
+            at..start + misfit.at.end,
+            format!("{} (column {column})", misfit.reason),
+            misfit.remedy,
+        )
     })
 }

@@ -1,3 +1,10 @@
+mod fields;
+mod keys;
+mod options;
+mod places;
+mod reload;
+mod rows;
+
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
@@ -135,7 +142,26 @@ fn refusals_name_file_line_key_reason_and_remedy() {
             &format!("{wan}[shape]\ndelta = 0\n"),
             "test.toml:4: shape.delta: invalid value: integer `0`, expected \"auto\", or a whole number",
         ),
-        (&format!("{wan}[shape]\nbuffer = \"5p\"\n"), "test.toml:4: shape.buffer: `5p` is no size"),
+        (
+            &format!("{wan}[shape]\nbuffer = \"5p\"\n"),
+            "test.toml:4: shape.buffer: unknown key `buffer`; cake manages its queue by time",
+        ),
+        (
+            &format!("{wan}[shape]\nmerge-sack = true\n"),
+            "test.toml:4: shape.merge-sack: unknown key `merge-sack`; ACKs with SACK are merged always",
+        ),
+        (
+            &format!("{wan}[shape]\narrangement = \"ifb\"\n"),
+            "test.toml:4: shape.arrangement: unknown key `arrangement`; there was one only",
+        ),
+        (
+            &format!("{wan}[shape]\ncake = \"nat difserv4\"\n"),
+            "test.toml:4: shape.cake: cake has no option `difserv4` (column 13); did you mean `diffserv4`?",
+        ),
+        (
+            &format!("{wan}[shape]\ncake = \"ack-filter\"\n"),
+            "test.toml:4: shape.cake: `ack-filter` is not for this key (column 9); write the key ack-filter",
+        ),
         (
             &format!("{wan}[shape]\nrate-percent = 10\n"),
             "test.toml:4: shape.rate-percent: 10 is out of range; allowed are 50 to 100",
@@ -174,6 +200,15 @@ fn refusals_name_file_line_key_reason_and_remedy() {
 fn same_name_on_two_links_is_refused() {
     let message = refusal("[[link]]\nwan = \"a\"\nname = \"x\"\n[[link]]\nwan = \"b\"\nname = \"x\"\n");
     assert!(message.starts_with("test.toml:6: link[1].name: another link has the name `x`"), "{message}");
+}
+
+/// A device's figures belong to one link, whatever its names.
+#[test]
+fn same_device_on_two_links_is_refused() {
+    let message = refusal("[[link]]\nwan = \"a\"\nname = \"x\"\n[[link]]\nwan = \"a\"\nname = \"y\"\n");
+    let expected =
+        "test.toml:5: link[1].wan: another link has the WAN device `a` already; give each [[link]] its own";
+    assert!(message.starts_with(expected), "{message}");
 }
 
 #[test]

@@ -1,9 +1,10 @@
-//! What does not depend on a device: permissions, the listen port.
+//! What does not depend on a device: permissions, the listen port, connection tracking.
 
 use std::net::SocketAddr;
 
 use super::Rung;
 use crate::http::Listener;
+use crate::net::{Conntrack, NoConntrack};
 use crate::run::missing_capabilities;
 
 pub(super) fn capabilities() -> Rung {
@@ -30,4 +31,27 @@ pub(super) async fn listen(address: SocketAddr) -> Rung {
             "a second agent cannot listen there",
         ),
     }
+}
+
+/// Whether flows can be told their hosts where addresses are translated.
+pub(super) fn conntrack() -> Rung {
+    let refused = match Conntrack::open() {
+        Ok(conntrack) if conntrack.is_there() => {
+            return Rung::ok("conntrack", "connection tracking tells the hosts behind translated addresses");
+        }
+        Ok(_) => {
+            return Rung::ok("conntrack", "nf_conntrack is not loaded: nothing translates addresses here");
+        }
+        Err(refused) => refused,
+    };
+    let remedy = match refused {
+        NoConntrack::NotAllowed => "run as root, or give the agent CAP_NET_ADMIN",
+        NoConntrack::NoModule => "modprobe nf_conntrack_netlink (OpenWrt: install kmod-nf-conntrack-netlink)",
+    };
+    Rung::degraded(
+        "conntrack",
+        refused.reason(),
+        remedy,
+        "behind address translation all flows are listed with the gateway's own address, without their hosts",
+    )
 }

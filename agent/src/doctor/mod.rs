@@ -142,6 +142,7 @@ async fn look(options: &Options) -> Vec<Rung> {
     let mut rungs = vec![host::capabilities()];
     rungs.extend(bpf::probe().into_iter().map(Rung::from));
     rungs.push(host::listen(options.listen).await);
+    rungs.push(host::conntrack());
     if let Some(wan) = &options.wan {
         rungs.extend(device::look(wan).await);
     }

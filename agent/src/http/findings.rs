@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pendulum_model::bloat::Bufferbloat;
 use pendulum_model::fairness::Classes;
 use pendulum_model::findings::{Evidence, Phase, Verdict};
 use pendulum_model::phase::PhaseSource;
@@ -31,8 +32,11 @@ pub(super) struct FindingsReport {
     throughput_ratio: Ratio,
     round_trip_s: Option<f64>,
     base_round_trip_s: Option<f64>,
+    base_round_trip_proven: Option<bool>,
     bulk: Option<PerDirection<bool>>,
     unfair: Option<PerDirection<bool>>,
+    standing_delay_s: PerDirection<Option<f64>>,
+    bufferbloat: PerDirection<Option<Bufferbloat>>,
     round_trip_classes: PerDirection<Option<Classes>>,
     advice: Option<AdviceReport>,
     sources: Vec<SourceReport>,
@@ -101,6 +105,11 @@ impl FindingsReport {
             },
             round_trip_s: state.and_then(|state| state.round_trip_s),
             base_round_trip_s: state.and_then(|state| state.base_round_trip_s),
+            base_round_trip_proven: state
+                .filter(|state| state.base_round_trip_s.is_some())
+                .map(|state| state.base_round_trip_proven),
+            standing_delay_s: PerDirection::from_fn(|x| directions.and_then(|both| both[x].standing_delay_s)),
+            bufferbloat: PerDirection::from_fn(|x| directions.and_then(|both| both[x].bufferbloat)),
             bulk: directions.map(|both| PerDirection::from_fn(|x| both[x].bulk)),
             unfair: directions.map(|both| PerDirection::from_fn(|x| both[x].unfair)),
             round_trip_classes: PerDirection::from_fn(|x| {

@@ -1,6 +1,6 @@
 //! `/api/v1/flows`: the busiest flows. Addresses appear here and nowhere else.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,8 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use super::answer::{Refusal, shortened};
 use super::{App, json};
-use crate::config::TOP;
+use crate::config::{Link, TOP};
+use crate::net::Reached;
 use crate::snapshot::{FlowRow, HalfRow, LinkSnapshot};
+use crate::who::{Connection, Home, Homes};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -42,6 +44,9 @@ enum Sort {
 struct Report {
     /// Flows in the tables, listed or not.
     total: usize,
+    /// Why hosts behind translated addresses cannot be named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    home_host_missing: Option<String>,
     flows: Vec<Flow>,
 }
 
@@ -52,6 +57,8 @@ struct Flow {
     server: SocketAddr,
     /// Which of the two is behind the gateway.
     home: &'static str,
+    #[serde(flatten)]
+    whose: Whose,
     /// Where most of the payload goes.
     direction: &'static str,
     state: &'static str,
@@ -59,6 +66,21 @@ struct Flow {
     idle_s: f64,
     up: Half,
     down: Half,
+}
+
+/// Whose flow it is, as far as that is known.
+#[derive(Debug, Default, PartialEq, Serialize)]
+struct Whose {
+    /// The address behind the one that the WAN sees.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    home_host: Option<IpAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    home_host_source: Option<&'static str>,
+    /// The device through which that host, or the home end itself, is reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    home_device: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traffic: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -98,7 +120,54 @@ pub(super) async fn flows(
             return refusal(format!("there is no link {}", shortened(name))).into_response();
         }
     }
-    json(StatusCode::OK, &report(&links, limit, request.sort))
+    let (total, listed) = busiest(&links, limit, request.sort);
+    let connections = listed.iter().map(|(_, row)| connection(row)).collect();
+    let homes = app.who.homes(connections).await;
+    json(StatusCode::OK, &report(total, &listed, homes, &app.active.borrow().config.links))
+}
+
+/// `homes`: of the flows that are listed, in their order.
+fn report(total: usize, listed: &[Listed<'_>], homes: Homes, configured: &[Link]) -> Report {
+    let Homes { homes, missing } = homes;
+    let flows = listed.iter().enumerate().map(|(index, (link, row))| {
+        let configured = configured.iter().find(|configured| configured.name == *link.name);
+        let whose = homes.get(index).zip(configured).map(|(home, link)| whose(home, link));
+        flow(link, row, whose.unwrap_or_default())
+    });
+    Report { total, home_host_missing: missing, flows: flows.collect() }
+}
+
+/// A flow that is listed, and its link.
+type Listed<'a> = (&'a Arc<LinkSnapshot>, &'a FlowRow);
+
+/// How the flow is known on the WAN.
+fn connection(row: &FlowRow) -> Connection {
+    Connection {
+        home: row.key.home(),
+        remote: row.key.remote(),
+        began_ns: began_ns(row),
+        is_open: !row.is_closed,
+    }
+}
+
+/// `lan` names the devices behind which home is; without it home is behind all but the WAN.
+fn whose(home: &Home, link: &Link) -> Whose {
+    let (device, traffic) = match &home.reached {
+        Some(Reached::Own) => (None, Some("gateway")),
+        // Behind the WAN: a bridge, or a route that does not lead home.
+        Some(Reached::Through(device)) if *device == link.wan => (None, None),
+        Some(Reached::Through(device)) => {
+            let is_home = link.lan.is_empty() || link.lan.contains(device);
+            (Some(device.clone()), Some(if is_home { "home" } else { "other" }))
+        }
+        None => (None, None),
+    };
+    Whose {
+        home_host: home.translated_from,
+        home_host_source: home.translated_from.map(|_| "conntrack"),
+        home_device: device,
+        traffic,
+    }
 }
 
 fn refusal(reason: String) -> Refusal {
@@ -112,7 +181,8 @@ fn refusal(reason: String) -> Refusal {
     }
 }
 
-fn report(links: &[Arc<LinkSnapshot>], limit: usize, sort: Sort) -> Report {
+/// How many flows there are, and those to be listed, in order.
+fn busiest(links: &[Arc<LinkSnapshot>], limit: usize, sort: Sort) -> (usize, Vec<Listed<'_>>) {
     let rows = links.iter().flat_map(|link| link.flows.rows.iter().map(move |row| (link, row)));
     let mut ranked: Vec<_> = rows.map(|(link, row)| (rank(row, sort), link, row)).collect();
     let total = ranked.len();
@@ -124,7 +194,7 @@ fn report(links: &[Arc<LinkSnapshot>], limit: usize, sort: Sort) -> Report {
         ranked.truncate(limit);
     }
     ranked.sort_unstable_by(descending);
-    Report { total, flows: ranked.into_iter().map(|(_, link, row)| flow(link, row)).collect() }
+    (total, ranked.into_iter().map(|(_, link, row)| (link, row)).collect())
 }
 
 fn rank(row: &FlowRow, sort: Sort) -> f64 {
@@ -135,14 +205,19 @@ fn rank(row: &FlowRow, sort: Sort) -> f64 {
     }
 }
 
-fn flow(link: &LinkSnapshot, row: &FlowRow) -> Flow {
+/// When the first segment of either end was seen, nanoseconds of the kernel's clock; 0 if none was.
+fn began_ns(row: &FlowRow) -> u64 {
+    row.halves.iter().map(|half| half.first_seen_ns).filter(|&at| at > 0).min().unwrap_or(0)
+}
+
+fn flow(link: &LinkSnapshot, row: &FlowRow, whose: Whose) -> Flow {
     let [up, down] = &row.halves;
     let (home, remote) = (row.key.home(), row.key.remote());
     // Who opened it sent the first segment. Without a SYN the flow is older than the agent: most are opened at home.
     let opened_at_home = !(up.opened && down.opened) || up.first_seen_ns <= down.first_seen_ns;
     let (client, server) = if opened_at_home { (home, remote) } else { (remote, home) };
     let direction = if up.payload_bytes > down.payload_bytes { Direction::Up } else { Direction::Down };
-    let first = [up.first_seen_ns, down.first_seen_ns].into_iter().filter(|&at| at > 0).min().unwrap_or(0);
+    let first = began_ns(row);
     let newest = up.last_seen_ns.max(down.last_seen_ns);
     let idle = Instant::now().duration_since(row.changed_at).as_secs_f64();
     Flow {
@@ -150,6 +225,7 @@ fn flow(link: &LinkSnapshot, row: &FlowRow) -> Flow {
         client,
         server,
         home: if opened_at_home { "client" } else { "server" },
+        whose,
         direction: direction.name(),
         state: if row.is_closed { "closed" } else { "open" },
         age_s: newest.saturating_sub(first) as f64 / 1e9 + idle,
@@ -178,3 +254,6 @@ fn half(half: &HalfRow) -> Half {
         reordered_segments: half.reordered_segments,
     }
 }
+
+#[cfg(test)]
+mod tests;

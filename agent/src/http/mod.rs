@@ -1,10 +1,11 @@
-//! The HTTP side: metrics, health, API, page. Reads snapshots, never the kernel.
+//! The HTTP side: metrics, health, API, page. Reads snapshots; the kernel only for the hosts of flows that are listed.
 
 mod access;
 mod answer;
 mod events;
 mod findings;
 mod flows;
+mod history;
 mod page;
 mod server;
 mod shape;
@@ -35,8 +36,10 @@ use crate::exit::{Classified, Exit};
 use crate::journal::Journal;
 use crate::metrics::{Exposition, Format};
 use crate::snapshot::Board;
+use crate::who::Who;
 
 pub use access::{Access, AccessError};
+pub use history::remember;
 pub use server::{Listener, serve};
 pub use tls::TlsError;
 
@@ -91,6 +94,9 @@ pub struct App {
     started: Instant,
     /// The configuration in use.
     active: watch::Receiver<Active>,
+    /// Whose connections those are that are listed.
+    who: Who,
+    history: history::History,
 }
 
 impl App {
@@ -109,6 +115,8 @@ impl App {
             stopping,
             started: Instant::now(),
             active,
+            who: Who::default(),
+            history: history::History::default(),
         }
     }
 }
@@ -123,6 +131,7 @@ pub fn router(app: Arc<App>, access: Access) -> Router {
         .route("/api/v1/state", get(state::state))
         .route("/api/v1/flows", get(flows::flows))
         .route("/api/v1/events", get(events::events))
+        .route("/api/v1/history", get(history::history))
         .route("/api/v1/stream", get(stream::stream))
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)

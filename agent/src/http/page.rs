@@ -62,3 +62,6 @@ fn answer(asset: Asset, tag: &str, request: &HeaderMap) -> Response {
     }
     (validators, [(CONTENT_TYPE, asset.content_type)], asset.content).into_response()
 }
+
+#[cfg(test)]
+mod tests;

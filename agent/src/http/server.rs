@@ -18,22 +18,34 @@ use tracing::{debug, warn};
 use super::{ListenError, TlsError, tls};
 use crate::config::Tls;
 
-/// Connections at once; the next one waits.
-const MAX_CONNECTIONS: usize = 128;
-/// A request's head has to arrive within this time. An idle connection is closed after it too.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// What all clients together and each of them can take.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Connections at once; the next one waits.
+    connections: u32,
+    /// A TLS handshake has to be done within this time.
+    handshake: Duration,
+    /// A request's head has to arrive within this time. An idle connection is closed after it too.
+    head: Duration,
+    /// A connection is closed after this age, when its answer is out: a reader that never reads does not stay for ever.
+    age: Duration,
+    /// Time for the last answer once a connection has to close.
+    last_answer: Duration,
+}
+
+const LIMITS: Limits = Limits {
+    connections: 128,
+    handshake: Duration::from_secs(10),
+    head: Duration::from_secs(30),
+    age: Duration::from_secs(600),
+    last_answer: Duration::from_secs(2),
+};
 /// Largest request head, bytes: four times what Prometheus sends with long authorization headers.
 const MAX_HEAD: usize = 16 * 1024;
 /// Most headers in a request.
 const MAX_HEADERS: usize = 64;
-/// A connection is closed after this age, when its answer is out: a reader that never reads does not stay for ever.
-const MAX_AGE: Duration = Duration::from_secs(600);
-/// A TLS handshake has to be done within this time.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of an answer that may wait in the kernel for a client that does not read: what waits there is old when it is read.
 const MAX_UNSENT: u32 = 16 * 1024;
-/// Time for the last answer once a connection has to close.
-const LAST_ANSWER: Duration = Duration::from_secs(2);
 /// Pause after a failed accept: with all file descriptors in use, it fails at once again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -71,15 +83,25 @@ impl Listener {
 }
 
 /// Serves until `shutdown` becomes true; connections then get a moment for their last answer.
-pub async fn serve(listener: Listener, router: Router, mut shutdown: watch::Receiver<bool>) {
-    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+pub async fn serve(listener: Listener, router: Router, shutdown: watch::Receiver<bool>) {
+    serve_within(LIMITS, listener, router, shutdown).await;
+}
+
+async fn serve_within(
+    limits: Limits,
+    listener: Listener,
+    router: Router,
+    mut shutdown: watch::Receiver<bool>,
+) {
+    let permits = Arc::new(Semaphore::new(limits.connections as usize));
     let stop = shutdown.clone();
     let accept = async {
         loop {
             let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
             match listener.listener.accept().await {
                 Ok((stream, peer)) => {
-                    let connection = Connection { peer, router: router.clone(), shutdown: stop.clone() };
+                    let connection =
+                        Connection { limits, peer, router: router.clone(), shutdown: stop.clone() };
                     tokio::spawn(connection.secure(stream, listener.tls.clone(), permit));
                 }
                 Err(error) => {
@@ -94,13 +116,14 @@ pub async fn serve(listener: Listener, router: Router, mut shutdown: watch::Rece
         _ = shutdown.wait_for(|stop| *stop) => {}
     }
     // All permits are back when all connections are closed.
-    let all = permits.acquire_many(MAX_CONNECTIONS as u32);
-    if tokio::time::timeout(LAST_ANSWER, all).await.is_err() {
+    let all = permits.acquire_many(limits.connections);
+    if tokio::time::timeout(limits.last_answer, all).await.is_err() {
         debug!("connections were cut off at the end");
     }
 }
 
 struct Connection {
+    limits: Limits,
     peer: SocketAddr,
     router: Router,
     shutdown: watch::Receiver<bool>,
@@ -108,11 +131,10 @@ struct Connection {
 
 impl Connection {
     async fn secure(self, stream: TcpStream, tls: Option<TlsAcceptor>, _permit: OwnedSemaphorePermit) {
-        // Where the kernel is too old for it, a slow client only gets older figures.
-        let _ = SockRef::from(&stream).set_tcp_notsent_lowat(MAX_UNSENT);
+        bound_unsent(&stream);
         let Some(tls) = tls else { return carry(self, stream).await };
         let peer = self.peer;
-        match tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await {
+        match tokio::time::timeout(self.limits.handshake, tls.accept(stream)).await {
             Ok(Ok(stream)) => carry(self, stream).await,
             Ok(Err(error)) => debug!(%peer, "no TLS: {error}"),
             Err(_) => debug!(%peer, "the TLS handshake takes too long"),
@@ -120,18 +142,23 @@ impl Connection {
     }
 }
 
+/// Where the kernel is too old for it, a slow client only gets older figures.
+fn bound_unsent(stream: &TcpStream) {
+    let _ = SockRef::from(stream).set_tcp_notsent_lowat(MAX_UNSENT);
+}
+
 async fn carry(connection: Connection, stream: impl AsyncRead + AsyncWrite + Unpin) {
-    let Connection { peer, router, mut shutdown } = connection;
+    let Connection { limits, peer, router, mut shutdown } = connection;
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
+        .header_read_timeout(limits.head)
         .max_buf_size(MAX_HEAD)
         .max_headers(MAX_HEADERS)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     let mut connection = std::pin::pin!(connection);
     let closing = async {
         tokio::select! {
-            () = tokio::time::sleep(MAX_AGE) => {}
+            () = tokio::time::sleep(limits.age) => {}
             _ = shutdown.wait_for(|stop| *stop) => {}
         }
     };
@@ -139,10 +166,13 @@ async fn carry(connection: Connection, stream: impl AsyncRead + AsyncWrite + Unp
         ended = &mut connection => ended,
         () = closing => {
             connection.as_mut().graceful_shutdown();
-            tokio::time::timeout(LAST_ANSWER, connection).await.unwrap_or(Ok(()))
+            tokio::time::timeout(limits.last_answer, connection).await.unwrap_or(Ok(()))
         }
     };
     if let Err(error) = ended {
         debug!(%peer, "connection ended: {error}");
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::shape::{Comparison, FATES, ShapeSnapshot, ShapeState, Turn};
+use crate::shape::{Comparison, FATES, ShapeSnapshot, Turn};
 use crate::snapshot::RateSource;
 
 /// The shaper at one moment; docs/api.md.
@@ -13,15 +13,12 @@ pub(super) struct Shape {
     state: &'static str,
     reason: Option<String>,
     ack_filter: &'static str,
-    ack_filter_trouble: Option<String>,
     delta: Option<u32>,
     uplink: Option<Line>,
     downlink: Option<Line>,
     acks: Option<BTreeMap<&'static str, BTreeMap<&'static str, u64>>>,
     held_acks: Option<u64>,
     held_bytes: Option<u64>,
-    lane_packets: Option<u64>,
-    sparse_packets: Option<u64>,
     ab_test: Option<AbTest>,
 }
 
@@ -29,7 +26,6 @@ pub(super) struct Shape {
 struct Line {
     rate_bps: u64,
     rate_source: Option<&'static str>,
-    buffer_bytes: u32,
 }
 
 #[derive(Serialize)]
@@ -38,6 +34,8 @@ struct AbTest {
     outcome: &'static str,
     change: Option<f64>,
     confidence_interval: Option<[f64; 2]>,
+    rtt_change: Option<f64>,
+    rtt_confidence_interval: Option<[f64; 2]>,
     with: Half,
     without: Half,
     statement: String,
@@ -52,27 +50,19 @@ struct Half {
 
 pub(super) fn shape(snapshot: &ShapeSnapshot) -> Shape {
     let at_work = snapshot.is_at_work();
-    let line = |of: usize, rate_source| {
-        snapshot.lines[of].map(|(rate_bps, buffer_bytes)| Line { rate_bps, rate_source, buffer_bytes })
-    };
+    let line = |of: usize, rate_source| snapshot.rates_bps[of].map(|rate_bps| Line { rate_bps, rate_source });
     let uplink = line(0, snapshot.rate_source.map(RateSource::name));
     let downlink = line(1, Some(RateSource::Config.name()));
     Shape {
         state: snapshot.state.name(),
-        reason: match &snapshot.state {
-            ShapeState::Refused(reason) => Some(reason.to_string()),
-            _ => None,
-        },
+        reason: snapshot.state.reason().map(str::to_owned),
         ack_filter: snapshot.ack_filter,
-        ack_filter_trouble: snapshot.filter_trouble.as_deref().map(str::to_owned),
         delta: at_work.then_some(snapshot.delta),
         uplink,
         downlink,
         acks: at_work.then(|| fates(snapshot)),
         held_acks: at_work.then(|| snapshot.held()),
         held_bytes: at_work.then_some(snapshot.counts.held_bytes),
-        lane_packets: at_work.then_some(snapshot.counts.lane_packets),
-        sparse_packets: at_work.then_some(snapshot.counts.sparse_packets),
         ab_test: snapshot.comparison.as_ref().map(comparison),
     }
 }
@@ -94,6 +84,8 @@ fn comparison(found: &Comparison) -> AbTest {
         outcome: found.outcome.name(),
         change: found.change.map(|(mean, _)| mean),
         confidence_interval: found.change.map(|(mean, half)| [mean - half, mean + half]),
+        rtt_change: found.delay.map(|(mean, _)| mean),
+        rtt_confidence_interval: found.delay.map(|(mean, half)| [mean - half, mean + half]),
         with: half(&found.with),
         without: half(&found.without),
         statement: found.statement(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use pendulum_model::buffer::Trust;
+use pendulum_model::observer::{Trust, Vantage};
 use pendulum_model::segment::{Class, Direction};
 use serde::Serialize;
 
@@ -15,7 +15,7 @@ use super::shape::{Shape, shape};
 use super::{App, json};
 use crate::bpf::{MapFill, ProgramStatus, abi};
 use crate::metrics::{DROP_REASONS, MARKS, lost_by_reason};
-use crate::snapshot::{FlowSweep, LinkSnapshot, QueueSnapshot, RecentRtt};
+use crate::snapshot::{Entered, FlowSweep, LinkSnapshot, QueueSnapshot, RecentRtt};
 
 #[derive(Serialize)]
 struct Report {
@@ -42,6 +42,7 @@ pub(super) struct Link {
     attached: bool,
     hooks: Option<Hooks>,
     trouble: Option<String>,
+    vantage: Option<Vantage>,
     link: Capacity,
     directions: BTreeMap<&'static str, DirectionReport>,
     flow_table: FlowTable,
@@ -101,9 +102,21 @@ struct Queue {
     ack_bytes: Option<u32>,
     ack_packets: Option<u32>,
     peak_bytes: u32,
+    uncertainty_bytes: Option<f64>,
     standing_bytes: Option<f64>,
     limit_bytes: Option<u64>,
+    composition: Option<BTreeMap<&'static str, f64>>,
+    top_port: Option<TopPort>,
     drops: BTreeMap<&'static str, u64>,
+}
+
+/// What carries most of what is no TCP.
+#[derive(Serialize)]
+struct TopPort {
+    name: String,
+    protocol: u8,
+    port: Option<u16>,
+    share: f64,
 }
 
 /// Round trips from the gateway to the end this direction leads to, and back, over the last ten seconds.
@@ -178,6 +191,7 @@ pub(super) fn report(link: &LinkSnapshot) -> Link {
             ingress: hooks.ingress,
         }),
         trouble: link.trouble.as_deref().map(str::to_owned),
+        vantage: link.vantage,
         link: Capacity {
             uplink_rate_bps: rate(Direction::Up).map(|known| known.rate.bits_per_second()),
             downlink_rate_bps: rate(Direction::Down).map(|known| known.rate.bits_per_second()),
@@ -214,13 +228,13 @@ fn direction_report(link: &LinkSnapshot, direction: Direction) -> DirectionRepor
         flows: totals.active,
         rtt: rtt(&snapshot.rtt, &link.flows, direction),
         ack_burst: ack_burst(counters),
-        queue: snapshot.queue.as_ref().map(queue),
+        queue: snapshot.queue.as_ref().map(|known| queue(known, &snapshot.entered)),
         cwnd_bytes: snapshot.cwnd_bytes,
         cwnd_source: snapshot.cwnd_bytes.map(|_| link.cwnd_source),
     }
 }
 
-fn queue(queue: &QueueSnapshot) -> Queue {
+fn queue(queue: &QueueSnapshot, entered: &Entered) -> Queue {
     // Of a buffer elsewhere only the level is known.
     let is_here = queue.trust.is_none();
     Queue {
@@ -232,8 +246,16 @@ fn queue(queue: &QueueSnapshot) -> Queue {
         ack_bytes: queue.ack_bytes,
         ack_packets: queue.ack_packets,
         peak_bytes: queue.peak_bytes,
+        uncertainty_bytes: queue.uncertainty_bytes,
         standing_bytes: queue.standing_bytes,
         limit_bytes: queue.limit_bytes,
+        composition: entered.shares().map(BTreeMap::from),
+        top_port: entered.top_port.map(|top| TopPort {
+            name: top.carrier.to_string(),
+            protocol: top.carrier.protocol,
+            port: top.carrier.port,
+            share: top.share,
+        }),
         drops: DROP_REASONS.into_iter().zip(queue.drops).filter(|_| is_here).collect(),
     }
 }
@@ -315,27 +337,4 @@ fn map(map: &MapFill) -> Map {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_lie_inside_their_bucket() {
-        let mut slots = [0; abi::PENDULUM_RTT_SLOTS as usize];
-        slots[4] = 100; // 5 to 10 ms
-        assert!((rtt_quantile(&slots, 0.5) - 0.0075).abs() < 1e-9);
-        slots[14] = 900; // above 10 s
-        assert!((rtt_quantile(&slots, 0.95) - 10.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn bursts_have_a_mean_and_a_95th_percentile() {
-        let mut counters = abi::pendulum_counters::zero();
-        assert!(ack_burst(&counters).is_none());
-        counters.bursts[1] = 94;
-        counters.bursts[20] = 6;
-        counters.burst_segments = 94 + 120;
-        let burst = ack_burst(&counters).expect("there were bursts");
-        assert_eq!((burst.p95, burst.mean), (20, 2.14));
-        assert_eq!(burst.histogram, BTreeMap::from([(1, 94), (20, 6)]));
-    }
-}
+mod tests;

@@ -194,6 +194,7 @@ struct Tick<'a> {
 #[derive(Serialize)]
 struct TickDirection<'a> {
     queue_bytes: Option<&'a [f64]>,
+    queue_uncertainty_bytes: Option<&'a [f64]>,
     queue_ack_bytes: Option<&'a [f64]>,
     source: Option<&'static str>,
     throughput_bps: f64,
@@ -221,6 +222,7 @@ impl<'a> TickDirection<'a> {
         let tick = &link.tick.directions[direction];
         Self {
             queue_bytes: tick.queue_bytes.as_deref(),
+            queue_uncertainty_bytes: tick.queue_uncertainty_bytes.as_deref(),
             queue_ack_bytes: tick.queue_ack_bytes.as_deref(),
             source: tick.source,
             throughput_bps: link.direction(direction).throughput * 8.0,

@@ -1,7 +1,8 @@
 //! What the detector says: phase, verdict, swing, ratio, advice, and what a lock or unfairness costs.
 
 use std::fmt::Result;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pendulum_model::findings::{Phase, Verdict};
 use pendulum_model::segment::Direction;
@@ -9,7 +10,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::family::{Family, Samples};
-use crate::shape::Outcome;
+use crate::shape::ShapeState;
 use crate::snapshot::{Board, Findings};
 
 const PHASE: Family = Family::gauge(
@@ -44,16 +45,34 @@ const ADVISED: Family = Family::gauge(
     Some("bytes"),
     "Buffer size that lets both directions be full; absent until the link's rates and round trip are known.",
 );
-const STARVED: Family = Family::gauge(
+const VERDICT_SINCE: Family = Family::gauge(
+    "pendulum_verdict_since_timestamp_seconds",
+    Some("seconds"),
+    "Since when the verdict has held, in seconds since the Unix epoch.",
+);
+const STANDING_DELAY: Family = Family::gauge(
+    "pendulum_queue_standing_delay_seconds",
+    Some("seconds"),
+    "What even the luckiest packet waits in the buffer; absent while that is not known.",
+);
+const LOST: Family = Family::gauge(
+    "pendulum_lost_bytes_per_second",
+    Some("bytes_per_second"),
+    "Capacity that a direction cannot use because the other one's buffer never empties; 0 unless the verdict is locked; \
+     absent while it is locked and the capacity is not known.",
+);
+/// The name that [`LOST`] had; release 0.2 does without.
+const LOST_OLD: Family = Family::gauge(
     "pendulum_starved_bytes_per_second",
     Some("bytes_per_second"),
-    "Capacity that a direction cannot use because the other one's buffer never empties; 0 unless the verdict is locked.",
+    "Deprecated, removed with release 0.2: the old name of pendulum_lost_bytes_per_second.",
 );
 const FINDING: Family = Family::gauge(
     "pendulum_finding",
     None,
     "1 while the finding holds, else 0: rtt_unfairness, near flows take more than their part from far ones; \
-     shaping_not_helping, the shaper's comparison (ab-test) shows no gain, or harm.",
+     bufferbloat, the buffer never drains and makes everything wait; shaping_not_helping, the shaper's comparison (ab-test) shows no gain, or harm; \
+     shaping_ineffective, packets wait behind the shaper.",
 );
 const NEAR_FAR: Family = Family::gauge(
     "pendulum_near_far_throughput_ratio",
@@ -61,14 +80,32 @@ const NEAR_FAR: Family = Family::gauge(
     "What a flow with a short round trip gets over what one with a long round trip gets; absent unless there are both.",
 );
 
+/// When the kernel's monotonic clock was zero, since the Unix epoch. It is kept as long as it is right to a second: so what was long ago
+/// has one time in every scrape, and the right one once the wall clock was set.
+#[derive(Debug, Default)]
+struct Boot(Mutex<Option<Duration>>);
+
+impl Boot {
+    const SLACK: Duration = Duration::from_secs(1);
+
+    fn at(&self, wall: Duration, monotonic: Duration) -> Duration {
+        let found = wall.saturating_sub(monotonic);
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let boot = kept.filter(|kept| kept.abs_diff(found) <= Self::SLACK).unwrap_or(found);
+        *kept = Some(boot);
+        boot
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Judgements {
     board: Board,
+    boot: Boot,
 }
 
 impl Judgements {
     pub(super) fn new(board: Board) -> Self {
-        Self { board }
+        Self { board, boot: Boot::default() }
     }
 }
 
@@ -83,12 +120,7 @@ impl Collector for Judgements {
             .iter()
             .filter_map(|link| Some((Arc::clone(&link.name), link.findings.clone()?)))
             .collect();
-        let shaped: Vec<(Arc<str>, Outcome)> = self
-            .board
-            .snapshots()
-            .iter()
-            .filter_map(|link| Some((Arc::clone(&link.name), link.shape.comparison.as_ref()?.outcome)))
-            .collect();
+        let all = self.board.snapshots();
         let encoder = &mut encoder;
         PHASE.write(encoder, |samples| phases(samples, &links))?;
         PHASE_SECONDS.write(encoder, |samples| {
@@ -105,6 +137,13 @@ impl Collector for Judgements {
                     let holds = u32::from(findings.verdict == verdict);
                     samples.gauge([("link", link), ("verdict", verdict.name())], holds)
                 })
+            })
+        })?;
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let boot = self.boot.at(wall, crate::bpf::monotonic());
+        VERDICT_SINCE.write(encoder, |samples| {
+            each(&links, |link, findings| {
+                samples.gauge([("link", link)], (boot + findings.verdict_since).as_secs_f64())
             })
         })?;
         let mut figure = |family: &Family, of: fn(&Findings) -> Option<f64>| {
@@ -136,21 +175,33 @@ impl Collector for Judgements {
             })
         };
         both(&ADVISED, advised)?;
-        both(&STARVED, |findings, x| Some(findings.starved(x)))?;
+        both(&STANDING_DELAY, |findings, x| findings.state.directions[x].standing_delay_s)?;
+        both(&LOST, Findings::lost)?;
+        both(&LOST_OLD, Findings::lost)?;
         both(&NEAR_FAR, |findings, x| {
             findings.state.directions[x].round_trip_classes.map(|classes| classes.near_far_ratio)
         })?;
         FINDING.write(encoder, |samples| {
             each(&links, |link, findings| {
                 Direction::ALL.into_iter().try_for_each(|x| {
-                    let labels = [("link", link), ("direction", x.name()), ("finding", "rtt_unfairness")];
-                    samples.gauge(labels, u32::from(findings.state.directions[x].unfair))
+                    let state = &findings.state.directions[x];
+                    let of = |finding| [("link", link), ("direction", x.name()), ("finding", finding)];
+                    samples.gauge(of("rtt_unfairness"), u32::from(state.unfair))?;
+                    samples.gauge(of("bufferbloat"), u32::from(state.bufferbloat.is_some()))
                 })
             })?;
-            // Of links whose shaping is being compared.
-            shaped.iter().try_for_each(|(link, outcome)| {
-                let labels = [("link", &**link), ("direction", "up"), ("finding", "shaping_not_helping")];
-                samples.gauge(labels, u32::from(outcome.speaks_against()))
+            all.iter().try_for_each(|link| {
+                let of = |finding| [("link", &*link.name), ("direction", "up"), ("finding", finding)];
+                // Of links whose shaping is being compared, and of those that are being shaped.
+                if let Some(comparison) = &link.shape.comparison {
+                    samples
+                        .gauge(of("shaping_not_helping"), u32::from(comparison.outcome.speaks_against()))?;
+                }
+                if link.shape.state.shapes() {
+                    let fails = matches!(link.shape.state, ShapeState::Ineffective(_));
+                    samples.gauge(of("shaping_ineffective"), u32::from(fails))?;
+                }
+                Ok(())
             })
         })
     }
@@ -186,4 +237,20 @@ fn advised(findings: &Findings, direction: Direction) -> Option<f64> {
         Direction::Up => advice.uplink_buffer_bytes as f64,
         Direction::Down => advice.downlink_buffer_bytes as f64,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_boot_stands_still_until_the_clock_is_set() {
+        let boot = Boot::default();
+        let ms = Duration::from_millis;
+        assert_eq!(boot.at(ms(50_000), ms(10_000)), ms(40_000));
+        // The two clocks are not read at the same moment.
+        assert_eq!(boot.at(ms(60_003), ms(20_000)), ms(40_000));
+        assert_eq!(boot.at(ms(900_000), ms(30_000)), ms(870_000));
+        assert_eq!(boot.at(ms(900_999), ms(31_000)), ms(870_000));
+    }
 }

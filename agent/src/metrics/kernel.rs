@@ -68,13 +68,16 @@ const LOST_REASONS: [&str; abi::PENDULUM_LOST_REASONS as usize] = [
 pub(crate) fn lost_by_reason(link: &LinkSnapshot) -> impl Iterator<Item = (&'static str, u64)> {
     let overwritten = Direction::ALL.into_iter().filter_map(|direction| {
         let direction = link.direction(direction);
-        let queue = direction.queue.as_ref().or(direction.gone_queue.as_ref())?;
+        let queue = direction.counting_queue()?;
         Some(queue.lost_buckets)
     });
     // Absent, not 0, while the link is not measured: they go on afterwards.
     let measured = [
         // Buckets of the history ring that the kernel had overwritten before they were read.
         ("history_overwritten", overwritten.reduce(|one, other| one + other)),
+        // Slots of what passes, overwritten before they were read, and answers that two CPUs wrote at the same moment.
+        ("slots_overwritten", link.slot_losses.map(|losses| losses.overwritten)),
+        ("torn_answers", link.slot_losses.map(|losses| losses.torn_answers)),
         ("sample_rejected", link.findings.as_ref().map(|findings| findings.rejected_samples)),
     ];
     LOST_REASONS

@@ -20,10 +20,20 @@ const PEAK: Family = Family::gauge(
     Some("bytes"),
     "Most bytes in the queue since the reading before (100 ms).",
 );
+const UNCERTAINTY: Family = Family::gauge(
+    "pendulum_queue_uncertainty_bytes",
+    Some("bytes"),
+    "The true level lies within this many bytes of pendulum_queue_bytes; 0 where that is exact.",
+);
 const STANDING: Family = Family::gauge(
     "pendulum_queue_standing_bytes",
     Some("bytes"),
     "Bytes that have stood in the queue for a whole round trip; absent while that is not known.",
+);
+const COMPOSITION: Family = Family::gauge(
+    "pendulum_queue_composition_ratio",
+    Some("ratio"),
+    "Share of the bytes that entered the queue over the last ten seconds, by what carries them; absent if nothing entered.",
 );
 const LIMIT: Family = Family::gauge(
     "pendulum_queue_limit_bytes",
@@ -101,8 +111,20 @@ impl Collector for Queues {
         gauge(&PACKETS, |queue| queue.trust.is_none().then_some(queue.packets.into()))?;
         gauge(&ACK_BYTES, |queue| queue.ack_bytes.map(f64::from))?;
         gauge(&PEAK, |queue| Some(queue.peak_bytes.into()))?;
+        gauge(&UNCERTAINTY, |queue| queue.uncertainty_bytes)?;
         gauge(&STANDING, |queue| queue.standing_bytes)?;
         gauge(&LIMIT, |queue| queue.limit_bytes.map(|bytes| bytes as f64))?;
+        COMPOSITION.write(encoder, |samples| {
+            self.board.snapshots().iter().try_for_each(|link| {
+                Direction::ALL.into_iter().try_for_each(|direction| {
+                    let shares = link.direction(direction).entered.shares();
+                    shares.into_iter().flatten().try_for_each(|(kind, share)| {
+                        let labels = [("link", &*link.name), ("direction", direction.name()), ("kind", kind)];
+                        samples.gauge(labels, share)
+                    })
+                })
+            })
+        })?;
         SOJOURN.write(encoder, |samples| {
             self.counting(|[link, direction], queue| {
                 CLASSES.into_iter().zip(&queue.sojourns).try_for_each(|(class, sojourn)| {

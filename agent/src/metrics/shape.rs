@@ -6,18 +6,13 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::family::Family;
-use crate::shape::{FATES, ShapeState};
+use crate::shape::FATES;
 use crate::snapshot::Board;
 
 const ACKS: Family = Family::counter(
     "pendulum_ack_filter_acks_total",
     None,
     "Pure ACKs that met the ACK filter, by what became of them and why.",
-);
-const LANE: Family = Family::counter(
-    "pendulum_ack_lane_packets_total",
-    None,
-    "Pure ACKs that were sent into the ACK lane of the shaped uplink.",
 );
 const ENFORCING: Family =
     Family::gauge("pendulum_shaping", None, "Whether the link is being shaped: 1 while it is, else 0.");
@@ -39,8 +34,7 @@ impl Collector for Shaping {
         let links = self.board.snapshots();
         ENFORCING.write(encoder, |samples| {
             links.iter().try_for_each(|link| {
-                let shapes = link.shape.state == ShapeState::Enforcing;
-                samples.gauge([("link", &*link.name)], f64::from(u8::from(shapes)))
+                samples.gauge([("link", &*link.name)], f64::from(u8::from(link.shape.state.shapes())))
             })
         })?;
         // A link that is not shaped has no series.
@@ -51,10 +45,6 @@ impl Collector for Shaping {
                     samples.counter([("link", &*link.name), ("action", action), ("reason", reason)], count)
                 })
             })
-        })?;
-        LANE.write(encoder, |samples| {
-            shaped()
-                .try_for_each(|link| samples.counter([("link", &*link.name)], link.shape.counts.lane_packets))
         })
     }
 }

@@ -71,6 +71,11 @@ fn every_figure_of_the_snapshot_is_exported_once_under_its_name() {
         ("pendulum_lost_total{link=\"dsl\",reason=\"event_log\"}", "1"),
         ("pendulum_lost_total{link=\"dsl\",reason=\"stream_client_slow\"}", "4"),
         ("pendulum_queue_standing_bytes{link=\"dsl\",direction=\"up\"}", "3028.0"),
+        ("pendulum_queue_composition_ratio{link=\"dsl\",direction=\"up\",kind=\"tcp_data\"}", "0.125"),
+        ("pendulum_queue_composition_ratio{link=\"dsl\",direction=\"up\",kind=\"ack\"}", "0.0"),
+        ("pendulum_queue_composition_ratio{link=\"dsl\",direction=\"up\",kind=\"udp\"}", "0.875"),
+        ("pendulum_lost_total{link=\"dsl\",reason=\"slots_overwritten\"}", "2"),
+        ("pendulum_lost_total{link=\"dsl\",reason=\"torn_answers\"}", "1"),
         ("pendulum_phase{link=\"dsl\",phase=\"uplink_bound\"}", "1"),
         ("pendulum_phase{link=\"dsl\",phase=\"idle\"}", "0"),
         ("pendulum_phase_seconds_total{link=\"dsl\",phase=\"downlink_bound\"}", "20.25"),
@@ -84,12 +89,16 @@ fn every_figure_of_the_snapshot_is_exported_once_under_its_name() {
         ("pendulum_throughput_ratio{link=\"dsl\",kind=\"predicted\"}", "1.5"),
         ("pendulum_advised_buffer_bytes{link=\"dsl\",direction=\"up\"}", &advised.0),
         ("pendulum_advised_buffer_bytes{link=\"dsl\",direction=\"down\"}", &advised.1),
+        ("pendulum_lost_bytes_per_second{link=\"dsl\",direction=\"down\"}", "256000.0"),
+        ("pendulum_lost_bytes_per_second{link=\"dsl\",direction=\"up\"}", "0.0"),
         ("pendulum_starved_bytes_per_second{link=\"dsl\",direction=\"down\"}", "256000.0"),
-        ("pendulum_starved_bytes_per_second{link=\"dsl\",direction=\"up\"}", "0.0"),
         ("pendulum_near_far_throughput_ratio{link=\"dsl\",direction=\"down\"}", "4.0"),
         ("pendulum_finding{link=\"dsl\",direction=\"down\",finding=\"rtt_unfairness\"}", "1"),
         ("pendulum_finding{link=\"dsl\",direction=\"up\",finding=\"rtt_unfairness\"}", "0"),
+        ("pendulum_finding{link=\"dsl\",direction=\"up\",finding=\"bufferbloat\"}", "1"),
+        ("pendulum_finding{link=\"dsl\",direction=\"down\",finding=\"bufferbloat\"}", "0"),
         ("pendulum_finding{link=\"dsl\",direction=\"up\",finding=\"shaping_not_helping\"}", "1"),
+        ("pendulum_finding{link=\"dsl\",direction=\"up\",finding=\"shaping_ineffective\"}", "0"),
         ("pendulum_config_reloads_total{result=\"applied\"}", "1"),
         ("pendulum_config_reloads_total{result=\"refused\"}", "1"),
         ("pendulum_config_last_reload_successful", "0"),
@@ -108,6 +117,8 @@ fn unknown_capacity_is_absent_not_zero() {
     let text = exposition(Format::Text);
     assert!(!text.contains("pendulum_link_rate_bytes_per_second{link=\"dsl\",direction=\"down\"}"));
     assert!(!text.contains("pendulum_link_utilization_ratio{link=\"dsl\",direction=\"down\"}"));
+    // Nothing entered the downlink.
+    assert!(!text.contains("pendulum_queue_composition_ratio{link=\"dsl\",direction=\"down\""));
 }
 
 #[test]
@@ -165,5 +176,5 @@ fn every_family_has_help_and_type_and_stands_together() {
 fn series_are_few() {
     let text = exposition(Format::Text);
     let samples = text.lines().filter(|line| !line.starts_with('#')).count();
-    assert!(samples < 620, "{samples} samples for two links");
+    assert!(samples < 660, "{samples} samples for two links");
 }

@@ -6,15 +6,18 @@ use std::time::{Duration, Instant};
 use tracing::warn;
 
 use super::QdiscTree;
-use super::control::{RTM_NEWQDISC, TCA_KIND, has_filters, tcmsg};
-use super::qdisc::{INGRESS, has_clsact};
+use super::control::{TCA_KIND, read_filters, tcmsg};
+use super::qdisc::{INGRESS, ingress_qdisc};
 use super::request::{Attributes, Deed, request};
 
+const RTM_NEWQDISC: u16 = 36;
 const RTM_DELQDISC: u16 = 37;
+/// Programs need no clsact from this kernel on.
+const TCX: (u8, u8, u16) = (6, 6, 0);
 const HANDLE: u32 = 0xffff_0000;
 
 /// Holds a device's clsact qdisc. Dropped, it takes away what it has made, unless somebody hung a filter of his own
-/// there meanwhile: then the qdisc is his.
+/// there meanwhile: then the qdisc is his. Neither waits: [`quiet_moment`] does, before.
 #[derive(Debug)]
 pub(crate) struct Clsact {
     ifindex: u32,
@@ -22,18 +25,22 @@ pub(crate) struct Clsact {
 }
 
 impl Clsact {
-    /// How long the device's own queue may take to become empty.
-    pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
-
-    /// The one that is there, or a new one. Waits so long at most for a moment in which nothing stands in the device's queue.
+    /// The one that is there, or a new one.
     ///
     /// # Errors
     /// What the kernel says; [`io::ErrorKind::ResourceBusy`] if packets would never leave again.
-    pub(crate) fn on(ifindex: u32, patience: Duration) -> io::Result<Self> {
-        if has_clsact(ifindex)? {
-            return Ok(Self { ifindex, is_ours: false });
+    pub(crate) fn on(ifindex: u32) -> io::Result<Self> {
+        match ingress_qdisc(ifindex)?.as_deref() {
+            None => {}
+            Some("clsact") => return Ok(Self { ifindex, is_ours: false }),
+            Some(other) => {
+                return Err(io::Error::new(
+                    io::ErrorKind::AlreadyExists,
+                    format!("an {other} qdisc stands in its place, as SQM makes one; stop what made it"),
+                ));
+            }
         }
-        quiet_moment(ifindex, patience)?;
+        refuse_if_stuck(ifindex)?;
         let kind = Attributes::new().with_text(TCA_KIND, "clsact");
         match request(RTM_NEWQDISC, Deed::Create, &tcmsg(ifindex, HANDLE, INGRESS, 0), &kind) {
             Ok(()) => Ok(Self { ifindex, is_ours: true }),
@@ -43,10 +50,17 @@ impl Clsact {
     }
 }
 
+impl Clsact {
+    /// Whether it goes away with this.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.is_ours
+    }
+}
+
 impl Drop for Clsact {
     fn drop(&mut self) {
         if self.is_ours
-            && has_filters(self.ifindex).is_ok_and(|any| !any)
+            && read_filters(self.ifindex).is_ok_and(|found| found.count == 0)
             && let Err(error) = remove(self.ifindex)
             && error.kind() == io::ErrorKind::ResourceBusy
         {
@@ -58,31 +72,41 @@ impl Drop for Clsact {
 
 /// Removes a device's clsact qdisc and all filters in it.
 pub(crate) fn remove(ifindex: u32) -> io::Result<()> {
-    quiet_moment(ifindex, Clsact::PATIENCE)?;
+    refuse_if_stuck(ifindex)?;
     request(RTM_DELQDISC, Deed::Change, &tcmsg(ifindex, HANDLE, INGRESS, 0), &Attributes::new())
 }
 
-/// To add or remove clsact, many kernels (6.1, 6.12; not 7.2) stop the device's queue for a moment (`qdisc_graft`, `dev_deactivate`): what
-/// stands in it is lost. An hfsc in which something stood never sends again, since its classes still count as
-/// scheduled (`cl_in_el_or_vttree`).
-fn quiet_moment(ifindex: u32, patience: Duration) -> io::Result<()> {
-    let end = Instant::now() + patience;
-    loop {
-        let tree = QdiscTree::read(ifindex)?;
-        if tree.root().is_none_or(|root| root.backlog_packets == 0) {
-            return Ok(());
-        }
-        if Instant::now() >= end {
-            return if tree.has("hfsc") { Err(busy()) } else { Ok(()) };
-        }
-        std::thread::sleep(Duration::from_millis(5));
+/// How long the device's own queue may take to become empty.
+const PATIENCE: Duration = Duration::from_secs(1);
+const STEP: Duration = Duration::from_millis(5);
+
+/// Waits, for a second at most, for a moment in which nothing stands in the device's queue. Before clsact is added or removed: many
+/// kernels (6.1, 6.12; not 7.2) stop the device's queue for a moment then (`qdisc_graft`, `dev_deactivate`), and what stands in it is lost.
+pub(crate) async fn quiet_moment(ifindex: u32) {
+    let end = Instant::now() + PATIENCE;
+    // A device that cannot be read is gone.
+    while QdiscTree::read(ifindex).is_ok_and(|tree| tree.backlog() > 0) && Instant::now() < end {
+        tokio::time::sleep(STEP).await;
     }
 }
 
-fn busy() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::ResourceBusy,
-        "packets wait in the device's hfsc qdisc, which on many kernels never sends again if clsact is added or removed \
-         meanwhile; stop the traffic for a moment, or add it beforehand (`tc qdisc add dev DEV clsact`)",
-    )
+/// The same before programs are attached or taken down, where the kernel hangs them on clsact (before Linux 6.6: no TCX).
+pub(crate) async fn quiet_moment_before_attaching(ifindex: u32) {
+    if !crate::bpf::is_at_least(TCX) {
+        quiet_moment(ifindex).await;
+    }
+}
+
+/// On the same kernels an hfsc in which something stood never sends again, since its classes still count as scheduled
+/// (`cl_in_el_or_vttree`).
+fn refuse_if_stuck(ifindex: u32) -> io::Result<()> {
+    let tree = QdiscTree::read(ifindex)?;
+    if tree.has("hfsc") && tree.backlog() > 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            "packets wait in the device's hfsc qdisc, which on many kernels never sends again if clsact is added or removed \
+             meanwhile; stop the traffic for a moment, or add it beforehand (`tc qdisc add dev DEV clsact`)",
+        ));
+    }
+    Ok(())
 }

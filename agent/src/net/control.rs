@@ -1,8 +1,6 @@
-//! Making and removing what a shaper consists of: ifb devices, htb with its classes and leaves, redirections.
+//! Making and removing what a shaper consists of beside its qdisc: ifb devices and redirections.
 
 use std::io;
-
-use pendulum_model::rate::Rate;
 
 use rtnetlink::sys::protocols::NETLINK_ROUTE;
 
@@ -11,8 +9,6 @@ use super::request::{Attributes, Deed, request, words};
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_DELLINK: u16 = 17;
-pub(super) const RTM_NEWQDISC: u16 = 36;
-const RTM_NEWTCLASS: u16 = 40;
 const RTM_NEWTFILTER: u16 = 44;
 const RTM_DELTFILTER: u16 = 45;
 const RTM_GETTFILTER: u16 = 46;
@@ -21,8 +17,9 @@ const TCMSG: usize = 20;
 pub(super) const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 const ETH_P_ALL: u16 = 3;
-/// `TC_LINKLAYER_ETHERNET`: with it the kernel wants no table of transmission times.
-const LINKLAYER: u8 = 1;
+
+/// `TCA_EGRESS_REDIR`.
+const EGRESS_REDIRECT: u32 = 1;
 
 /// `TC_H_ROOT`.
 pub(crate) const ROOT: u32 = 0xffff_ffff;
@@ -90,110 +87,7 @@ pub(super) fn tcmsg(ifindex: u32, handle: u32, parent: u32, info: u32) -> Vec<u8
     words(&[0, ifindex, handle, parent, info])
 }
 
-/// Makes an htb qdisc the root of a device; packets of no class go to the class `default`.
-pub(crate) fn add_htb(ifindex: u32, handle: u32, default: u32) -> io::Result<()> {
-    /// `TCA_HTB_INIT`: version 3, rate2quantum, default class, debug, direct packets.
-    const INIT: u16 = 2;
-    let options = Attributes::new().with(INIT, &words(&[3, 10, default, 0, 0]));
-    request(RTM_NEWQDISC, Deed::Create, &tcmsg(ifindex, handle, ROOT, 0), &kind("htb", &options))
-}
-
-/// One class of an htb qdisc.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct HtbClass {
-    pub(crate) classid: u32,
-    pub(crate) parent: u32,
-    /// What it may send without asking its parent.
-    pub(crate) rate: Rate,
-    /// The most it may send.
-    pub(crate) ceiling: Rate,
-    /// Bytes that may pass at once.
-    pub(crate) burst: u32,
-    /// 0 is served first.
-    pub(crate) priority: u32,
-}
-
-/// Makes a class, or changes the one that is there.
-pub(crate) fn put_class(ifindex: u32, class: &HtbClass) -> io::Result<()> {
-    /// `TCA_HTB_PARMS`, `TCA_HTB_RATE64`, `TCA_HTB_CEIL64`.
-    const PARMS: u16 = 1;
-    const RATE64: u16 = 6;
-    const CEIL64: u16 = 7;
-    const QUANTUM: u32 = 1_514;
-    let mut parms = ratespec(class.rate);
-    parms.extend(ratespec(class.ceiling));
-    parms.extend(words(&[
-        ticks(class.burst, class.rate),
-        ticks(class.burst, class.ceiling),
-        QUANTUM,
-        0,
-        class.priority,
-    ]));
-    let mut options = Attributes::new().with(PARMS, &parms);
-    for (kind, rate) in [(RATE64, class.rate), (CEIL64, class.ceiling)] {
-        let bytes = rate.bits_per_second() / 8;
-        if u32::try_from(bytes).is_err() {
-            options = options.with(kind, &bytes.to_ne_bytes());
-        }
-    }
-    let header = tcmsg(ifindex, class.classid, class.parent, 0);
-    request(RTM_NEWTCLASS, Deed::Replace, &header, &kind("htb", &options))
-}
-
-/// `struct tc_ratespec`.
-fn ratespec(rate: Rate) -> Vec<u8> {
-    let mut spec = vec![0, LINKLAYER, 0, 0, 0, 0, 0, 0];
-    spec.extend(u32::try_from(rate.bits_per_second() / 8).unwrap_or(u32::MAX).to_ne_bytes());
-    spec
-}
-
-/// Time that bytes take at a rate, in the kernel's unit for it (64 ns; `PSCHED_SHIFT`).
-fn ticks(bytes: u32, rate: Rate) -> u32 {
-    let nanoseconds = f64::from(bytes) * 1e9 / rate.bytes_per_second();
-    (nanoseconds / 64.0) as u32
-}
-
-/// A leaf that counts bytes.
-pub(crate) fn put_bfifo(ifindex: u32, handle: u32, parent: u32, limit: u32) -> io::Result<()> {
-    // Its options are no attributes, but the bare structure tc_fifo_qopt.
-    let attributes = Attributes::new().with_text(TCA_KIND, "bfifo").with(TCA_OPTIONS, &words(&[limit]));
-    request(RTM_NEWQDISC, Deed::Replace, &tcmsg(ifindex, handle, parent, 0), &attributes)
-}
-
-/// A leaf that counts packets and makes room for a new one by dropping the oldest.
-pub(crate) fn put_head_drop_fifo(ifindex: u32, handle: u32, parent: u32, limit: u32) -> io::Result<()> {
-    let attributes =
-        Attributes::new().with_text(TCA_KIND, "pfifo_head_drop").with(TCA_OPTIONS, &words(&[limit]));
-    request(RTM_NEWQDISC, Deed::Replace, &tcmsg(ifindex, handle, parent, 0), &attributes)
-}
-
-/// A leaf that counts bytes and takes super-packets (GSO) apart: tbf at a rate that does not bind. `burst` is the
-/// largest packet that it lets pass whole.
-pub(crate) fn put_splitting_fifo(
-    ifindex: u32,
-    handle: u32,
-    parent: u32,
-    limit: u32,
-    burst: u32,
-    rate: Rate,
-) -> io::Result<()> {
-    /// `TCA_TBF_PARMS`, `TCA_TBF_RATE64`, `TCA_TBF_BURST`.
-    const PARMS: u16 = 1;
-    const RATE64: u16 = 4;
-    const BURST: u16 = 6;
-    let mut parms = ratespec(rate);
-    parms.extend([0; 12]);
-    parms.extend(words(&[limit, ticks(burst, rate), 0]));
-    let mut options = Attributes::new().with(PARMS, &parms);
-    let bytes = rate.bits_per_second() / 8;
-    if u32::try_from(bytes).is_err() {
-        options = options.with(RATE64, &bytes.to_ne_bytes());
-    }
-    let options = options.with_u32(BURST, burst);
-    request(RTM_NEWQDISC, Deed::Replace, &tcmsg(ifindex, handle, parent, 0), &kind("tbf", &options))
-}
-
-fn kind(name: &str, options: &Attributes) -> Attributes {
+pub(super) fn kind(name: &str, options: &Attributes) -> Attributes {
     Attributes::new().with_text(TCA_KIND, name).with_nested(TCA_OPTIONS, options)
 }
 
@@ -252,7 +146,6 @@ fn mirred_redirect(to: u32) -> Attributes {
     const KIND: u16 = 1;
     const OPTIONS: u16 = 2;
     const STOLEN: u32 = 4;
-    const EGRESS_REDIRECT: u32 = 1;
     let parms = words(&[0, 0, STOLEN, 0, 0, EGRESS_REDIRECT, to]);
     Attributes::new().with_text(KIND, "mirred").with_nested(OPTIONS, &Attributes::new().with(2, &parms))
 }
@@ -287,25 +180,29 @@ pub(crate) struct Filters {
 }
 
 /// Reads the filters of both sides of a device's clsact or ingress qdisc. Without one there are none.
-pub(crate) fn read_filters(ifindex: u32) -> Filters {
-    let mut found = Filters::default();
-    for side in [Side::Ingress, Side::Egress] {
-        // A side that cannot be listed has none.
-        let _ = found.read_side(ifindex, side);
-    }
-    found
-}
-
-/// Whether there are filters on either side of a device's clsact qdisc.
 ///
 /// # Errors
-/// What the kernel says, also if there is no such qdisc.
-pub(super) fn has_filters(ifindex: u32) -> io::Result<bool> {
+/// What the kernel says.
+pub(crate) fn read_filters(ifindex: u32) -> io::Result<Filters> {
     let mut found = Filters::default();
     for side in [Side::Ingress, Side::Egress] {
-        found.read_side(ifindex, side)?;
+        match found.read_side(ifindex, side) {
+            // The kernel refuses the request if there is no such qdisc: then there is no filter either.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOENT)) => {}
+            other => other?,
+        }
     }
-    Ok(found.count > 0)
+    Ok(found)
+}
+
+/// The device to which a filter redirects what comes in through this one (`action mirred egress redirect dev ifb0`), by
+/// ifindex. The first one if there are several.
+///
+/// # Errors
+/// What the kernel says; a device without ingress filters is none.
+pub fn ingress_redirect(ifindex: u32) -> io::Result<Option<u32>> {
+    let ingress = |redirection: &&Redirection| redirection.side == Side::Ingress;
+    Ok(read_filters(ifindex)?.redirections.iter().find(ingress).map(|redirection| redirection.to))
 }
 
 impl Filters {
@@ -346,22 +243,16 @@ fn actions_of<'a>(kind: &[u8], options: &'a [u8]) -> Option<&'a [u8]> {
 fn redirected_to(actions: &[u8]) -> impl Iterator<Item = u32> {
     attributes(actions).filter_map(|(_, action)| {
         let is_mirred = attribute(action, 1)?.starts_with(b"mirred");
+        // struct tc_mirred: five words that all actions have, then what to do (TCA_EGRESS_REDIR) and where.
         let parms = attribute(attribute(action, 2)?, 2)?;
-        if is_mirred { u32_at(parms, 24).ok() } else { None }
+        let redirects = u32_at(parms, 20).ok()? == EGRESS_REDIRECT;
+        if is_mirred && redirects { u32_at(parms, 24).ok() } else { None }
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_in_the_kernel_s_unit() {
-        let rate = Rate::from_bits_per_second(8_000).unwrap();
-        // 1,000 bytes at 1,000 bytes per second: a second of 15,625,000 ticks.
-        assert_eq!(ticks(1_000, rate), 15_625_000);
-        assert_eq!(ratespec(rate), [0, 1, 0, 0, 0, 0, 0, 0, 0xe8, 3, 0, 0]);
-    }
 
     #[test]
     fn a_redirection_is_found_again() {

@@ -1,28 +1,32 @@
 //! Network devices of this namespace, by route netlink: what they are, whether the agent can use them, and how they
 //! change.
 
+pub(crate) mod cake;
 pub(crate) mod clsact;
+mod conntrack;
 pub(crate) mod control;
 mod device;
 mod dump;
 mod filters;
-mod mirred;
 mod offloads;
 mod problem;
 mod qdisc;
 mod request;
+mod route;
 mod sockets;
 mod statistics;
 #[cfg(test)]
 mod tests;
 mod watch;
 
+pub use conntrack::{Conntrack, NoConntrack, Original};
+pub use control::ingress_redirect;
 pub use device::{Device, LinkLayer, Owner, Xdp};
 pub use filters::filters;
-pub use mirred::ingress_redirect;
 pub use offloads::Offloads;
 pub use problem::DeviceProblem;
 pub use qdisc::{Qdisc, QdiscTree};
+pub use route::{Reached, Routes};
 pub use sockets::read_sockets;
 pub use statistics::DeviceBytes;
 pub use watch::DeviceWatch;

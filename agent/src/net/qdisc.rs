@@ -91,6 +91,11 @@ impl QdiscTree {
         self.qdiscs.iter().any(|qdisc| qdisc.kind == kind)
     }
 
+    /// Packets that wait in all of it.
+    pub fn backlog(&self) -> u32 {
+        self.root().map_or(0, |root| root.backlog_packets)
+    }
+
     /// Bytes that may stand in all of it: of the leaf if there is one, which is what a shaper queues in. Of several leaves none
     /// tells.
     pub fn limit_bytes(&self) -> Option<u64> {
@@ -110,14 +115,15 @@ impl QdiscTree {
     }
 }
 
-/// Whether a device has a clsact qdisc, or the old ingress one.
-pub(super) fn has_clsact(ifindex: u32) -> io::Result<bool> {
+/// The kind of the qdisc that classic filters of a device hang on: `clsact`, or the old `ingress`.
+pub(super) fn ingress_qdisc(ifindex: u32) -> io::Result<Option<String>> {
     for message in messages(ifindex)? {
-        if u32_at(&message, 12)? == INGRESS {
-            return Ok(true);
+        let qdisc = parse(&message)?;
+        if qdisc.parent == INGRESS {
+            return Ok(Some(qdisc.kind));
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
 /// What the kernel lists for one device.
@@ -147,7 +153,8 @@ fn parse(message: &[u8]) -> io::Result<Qdisc> {
         "bfifo" => (u32_at(options, 0).ok().map(u64::from), None, None),
         "pfifo" => (None, u32_at(options, 0).ok().map(u64::from), None),
         "tbf" => tbf(options),
-        "cake" => (attribute_u32(options, CAKE_MEMORY), None, cake_rate(options)),
+        // Its limit is one of memory, and its queue management acts long before.
+        "cake" => (None, None, cake_rate(options)),
         "fq_codel" | "codel" | "fq" | "pie" => (None, first_limit(&kind, options), None),
         _ => (None, None, None),
     };
@@ -171,9 +178,8 @@ fn parse(message: &[u8]) -> io::Result<Qdisc> {
     })
 }
 
-/// `TCA_CAKE_BASE_RATE64` (bytes per second, 0: unlimited) and `TCA_CAKE_MEMORY`.
+/// `TCA_CAKE_BASE_RATE64` (bytes per second, 0: unlimited).
 const CAKE_RATE: u16 = 2;
-const CAKE_MEMORY: u16 = 10;
 
 fn cake_rate(options: &[u8]) -> Option<Rate> {
     rate(u64_at(attribute(options, CAKE_RATE)?, 0).ok()?)

@@ -1,5 +1,5 @@
-//! One netlink request that changes something: message, attributes, the kernel's answer. For traffic control, whose
-//! options have too many shapes for the netlink crates.
+//! One netlink request: message, attributes, the kernel's answer. For traffic control, whose options have too many shapes
+//! for the netlink crates, and for questions about one thing.
 
 use std::io;
 
@@ -22,20 +22,16 @@ pub(crate) enum Deed {
     Change,
     /// Make it; it must not be there.
     Create,
-    /// Make it, or put it in the place of what is there.
-    Replace,
 }
 
 impl Deed {
     const fn flags(self) -> u16 {
-        /// `NLM_F_REPLACE`, `NLM_F_EXCL`, `NLM_F_CREATE`.
-        const REPLACE: u16 = 0x100;
+        /// `NLM_F_EXCL`, `NLM_F_CREATE`.
         const EXCLUSIVE: u16 = 0x200;
         const CREATE: u16 = 0x400;
         match self {
             Self::Change => 0,
             Self::Create => CREATE | EXCLUSIVE,
-            Self::Replace => CREATE | REPLACE,
         }
     }
 }
@@ -97,15 +93,8 @@ pub(crate) fn request(kind: u16, deed: Deed, header: &[u8], attributes: &Attribu
     let mut socket = Socket::new(NETLINK_ROUTE)?;
     socket.bind_auto()?;
     socket.connect(&SocketAddr::new(0, 0))?;
-    let length = HEADER + header.len() + attributes.bytes.len();
-    let mut message = Vec::with_capacity(length);
-    message.extend(u32::try_from(length).unwrap_or(u32::MAX).to_ne_bytes());
-    message.extend(kind.to_ne_bytes());
-    message.extend((NLM_F_REQUEST | NLM_F_ACK | deed.flags()).to_ne_bytes());
-    message.extend([0; 8]);
-    message.extend(header);
-    message.extend(&attributes.bytes);
-    socket.send(&message, 0)?;
+    let flags = NLM_F_REQUEST | NLM_F_ACK | deed.flags();
+    socket.send(&message(kind, flags, 0, header, attributes), 0)?;
     loop {
         let (answer, _) = socket.recv_from_full()?;
         if u16_at(&answer, 4)? == NLMSG_ERROR {
@@ -113,6 +102,60 @@ pub(crate) fn request(kind: u16, deed: Deed, header: &[u8], attributes: &Attribu
             return if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-code)) };
         }
     }
+}
+
+/// A socket for questions about one thing, each of which has one answer.
+#[derive(Debug)]
+pub(super) struct Questions {
+    socket: Socket,
+    asked: u32,
+}
+
+impl Questions {
+    /// # Errors
+    /// The kernel does not know the protocol, or the sandbox does not allow it.
+    pub(super) fn open(protocol: isize) -> io::Result<Self> {
+        let mut socket = Socket::new(protocol)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        // The kernel answers before the question's system call returns: who would wait now would wait for ever.
+        socket.set_non_blocking(true)?;
+        Ok(Self { socket, asked: 0 })
+    }
+
+    /// The body of the answer.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(super) fn ask(&mut self, kind: u16, header: &[u8], attributes: &Attributes) -> io::Result<Vec<u8>> {
+        self.asked = self.asked.wrapping_add(1);
+        self.socket.send(&message(kind, NLM_F_REQUEST, self.asked, header, attributes), 0)?;
+        loop {
+            let (answer, _) = self.socket.recv_from_full()?;
+            if u32_at(&answer, 8)? != self.asked {
+                continue;
+            }
+            if u16_at(&answer, 4)? != NLMSG_ERROR {
+                return Ok(answer.get(HEADER..).unwrap_or_default().to_vec());
+            }
+            let code = u32_at(&answer, HEADER)?.cast_signed();
+            let nothing = || io::Error::other("the kernel says yes where it should say what");
+            return Err(if code == 0 { nothing() } else { io::Error::from_raw_os_error(-code) });
+        }
+    }
+}
+
+fn message(kind: u16, flags: u16, number: u32, header: &[u8], attributes: &Attributes) -> Vec<u8> {
+    let length = HEADER + header.len() + attributes.bytes.len();
+    let mut message = Vec::with_capacity(length);
+    message.extend(u32::try_from(length).unwrap_or(u32::MAX).to_ne_bytes());
+    message.extend(kind.to_ne_bytes());
+    message.extend(flags.to_ne_bytes());
+    message.extend(number.to_ne_bytes());
+    message.extend([0; 4]);
+    message.extend(header);
+    message.extend(&attributes.bytes);
+    message
 }
 
 #[cfg(test)]

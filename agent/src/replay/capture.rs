@@ -3,6 +3,7 @@
 //! The reader is our own because a measurement needs three things of it: the offset of whatever is wrong, the decoder's
 //! own error when the compression is damaged, and no allocation for each packet.
 
+pub(crate) mod input;
 mod pcap;
 mod pcapng;
 #[cfg(test)]
@@ -146,18 +147,14 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Open a capture and read its header.
+    /// Open a capture and read its header. `-` is standard input.
     ///
     /// # Errors
     /// If the file cannot be opened or read, or is no capture that we understand.
     pub fn open(path: &Path) -> Result<Self, CaptureError> {
         let open_error = |source| CaptureError::Open { path: path.to_owned(), source };
-        let file = File::open(path).map_err(open_error)?;
+        let file = input::open(path).map_err(open_error)?;
         let metadata = file.metadata().map_err(open_error)?;
-        if !metadata.is_file() {
-            // It is read more than once.
-            return Err(open_error(io::Error::other("it is not a regular file; write it to one first")));
-        }
         let read_bytes = Arc::new(AtomicU64::new(0));
         let counted = Counted { file, read_bytes: Arc::clone(&read_bytes) };
         let input = decompress(counted).map_err(open_error)?;

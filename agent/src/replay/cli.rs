@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::io::{self, IsTerminal as _, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -11,8 +11,10 @@ use pendulum_model::rate::Rate;
 use pendulum_model::segment::PerDirection;
 
 use super::capture::CaptureError;
+use super::capture::input::STDIN;
 use super::orientation::Prefix;
 use super::report::{Collector, write_text};
+use super::series::{Series, SeriesError};
 use super::session::{ReplayError, Task, Watch, replay};
 use crate::exit::{Classified, Exit};
 
@@ -22,7 +24,7 @@ const BAR_STEP_BYTES: u64 = 1 << 20;
 /// Say from a capture what the agent would have said on the spot.
 #[derive(Clone, Debug, Args)]
 pub struct ReplayArgs {
-    /// Capture on the bottleneck side of the gateway, behind its uplink buffer: pcap or pcapng, also .gz or .zst
+    /// Capture at the gateway, before or behind the uplink's buffer: pcap or pcapng, also .gz or .zst; - for stdin
     #[arg(long, value_name = "FILE")]
     pub wan: PathBuf,
     /// Capture on the home side, of the same time: makes the uplink queue exact
@@ -37,6 +39,9 @@ pub struct ReplayArgs {
     /// Addresses behind the gateway (192.168.0.0/16, 2001:db8::/48); found out if not given; may be repeated
     #[arg(long, value_name = "PREFIX")]
     pub home: Vec<Prefix>,
+    /// Write both queues over time to this file: CSV, a row each 10 ms
+    #[arg(long, value_name = "FILE")]
+    pub series: Option<PathBuf>,
     /// Form of the answer: a text, one JSON object, or one JSON line for each phase change and finding
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
@@ -59,6 +64,14 @@ pub enum ReplayFailure {
     /// The replay itself.
     #[error(transparent)]
     Replay(#[from] ReplayError),
+    /// The series cannot be written.
+    #[error(transparent)]
+    Series(#[from] SeriesError),
+    /// Both captures are to come through standard input.
+    #[error(
+        "--wan and --lan are both standard input (-), which can be one capture only; write the other one to a file"
+    )]
+    OneInput,
     /// The answer cannot be written.
     #[error("cannot write the answer: {0}; check where the output goes")]
     Output(#[from] io::Error),
@@ -72,8 +85,9 @@ impl Classified for ReplayFailure {
         match self {
             Self::Replay(ReplayError::Capture(CaptureError::Open { .. })) => Exit::NoInput,
             Self::Replay(ReplayError::Capture(CaptureError::Read { .. })) => Exit::Io,
+            Self::Replay(ReplayError::Exchanged { .. }) | Self::OneInput => Exit::Usage,
             Self::Replay(_) => Exit::Data,
-            Self::Output(_) => Exit::Io,
+            Self::Output(_) | Self::Series(_) => Exit::Io,
             Self::Json(_) => Exit::Software,
         }
     }
@@ -96,6 +110,9 @@ pub fn run(args: &ReplayArgs) -> Result<(), ReplayFailure> {
 /// # Errors
 /// See [`run`].
 pub fn answer(args: &ReplayArgs, out: &mut dyn Write) -> Result<(), ReplayFailure> {
+    if args.wan == Path::new(STDIN) && args.lan.as_deref() == Some(Path::new(STDIN)) {
+        return Err(ReplayFailure::OneInput);
+    }
     let task = Task {
         wan: args.wan.clone(),
         lan: args.lan.clone(),
@@ -108,9 +125,13 @@ pub fn answer(args: &ReplayArgs, out: &mut dyn Write) -> Result<(), ReplayFailur
             written = write_line(event, out);
         }
     };
-    let mut collector = Collector::new(&mut write_event);
+    let series = args.series.as_deref().map(Series::create).transpose()?;
+    let mut collector = Collector::new(&mut write_event, series);
     let outcome = replay(&task, &Bar::default(), &mut collector)?;
-    let report = collector.finish(&outcome);
+    let (report, series) = collector.finish(&outcome);
+    if let Some(series) = series {
+        series.finish()?;
+    }
     written?;
     match args.format {
         Format::Text => write_text(&report, out)?,

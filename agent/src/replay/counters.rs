@@ -1,8 +1,9 @@
 //! The figures of one direction: `struct pendulum_counters` of `bpf/abi.h`, field by field.
 
+use pendulum_model::sample::Composition;
 use pendulum_model::segment::Class;
 
-use super::packet::{ParsedSegment, flag};
+use super::packet::{Datagram, ParsedSegment, flag};
 
 /// Upper bounds of the RTT histogram in microseconds. A sample belongs to the first bound that is not below it.
 pub const RTT_BOUNDS_US: [u32; 14] = [
@@ -39,6 +40,8 @@ pub struct Counters {
     pub segments: [u64; 12],
     /// Link-layer bytes, by [`Class`].
     pub bytes: [u64; 12],
+    /// Of those of [`Class::NonTcp`], UDP.
+    pub udp_bytes: u64,
     /// TCP payload in bytes, retransmissions included.
     pub payload_bytes: u64,
     /// Segments, by [`Mark`].
@@ -64,6 +67,7 @@ impl Default for Counters {
         Self {
             segments: [0; 12],
             bytes: [0; 12],
+            udp_bytes: 0,
             payload_bytes: 0,
             marked_segments: [0; 4],
             retransmitted_segments: 0,
@@ -81,6 +85,17 @@ impl Counters {
     /// Count a frame of which only the length is known.
     pub fn count_unread(&mut self, frame_bytes: u32, segments: u32) {
         self.add(Class::NonTcp, u64::from(segments), u64::from(frame_bytes));
+    }
+
+    /// Count a UDP datagram.
+    pub fn count_udp(&mut self, datagram: &Datagram) {
+        self.add(Class::NonTcp, u64::from(datagram.segments), datagram.wire_bytes);
+        self.udp_bytes += datagram.wire_bytes;
+    }
+
+    /// The bytes by what carries them.
+    pub fn composition(&self) -> Composition {
+        Composition::of_classes(&self.bytes, self.udp_bytes)
     }
 
     /// Count a segment, its marks, and what it does to the ACK burst. Answers the length of the burst that it ended; 0:

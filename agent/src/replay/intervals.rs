@@ -7,13 +7,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use pendulum_model::sample::{
-    AckBursts, DirectionSample, FlowSample, QueueSample, QueueSource, Sample, Traffic,
+    AckBursts, BaseRoundTrip, Composition, DirectionSample, FlowSample, MeasuredRate, QueueSample, Sample,
+    Traffic,
 };
 use pendulum_model::segment::{Class, Direction, PerDirection};
 
 use super::meter::Observation;
-use super::queue::Queue;
-use pendulum_model::buffer::level::{INTERVAL_NS, Levels};
+use super::queue::Buffers;
+use pendulum_model::observer::level::INTERVAL_NS;
 
 /// Without a packet for this long the link is silent: everything drains, and one sample covers all of it.
 pub const SILENCE_NS: u64 = 10_000_000_000;
@@ -21,13 +22,21 @@ pub const SILENCE_NS: u64 = 10_000_000_000;
 /// A turnaround older than this is no part of the round-trip time any more.
 const TURN_LIFETIME_NS: u64 = 5_000_000_000;
 
+/// TCP goes one way, and for so long nothing of it came the other way: what passes there is not in the capture.
+const UNSEEN_NS: u64 = 2_000_000_000;
+
 /// One interval whose queues are not known yet.
 #[derive(Clone, Debug, Default)]
 struct Interval {
     traffic: PerDirection<Traffic>,
+    composition: PerDirection<Composition>,
+    rates: PerDirection<Option<MeasuredRate>>,
+    base_round_trip: Option<BaseRoundTrip>,
     bursts: PerDirection<AckBursts>,
     turns: PerDirection<(f64, u32)>,
     flows: Vec<FlowSample>,
+    /// Nothing of this direction is in the capture.
+    unseen: PerDirection<bool>,
 }
 
 /// Cuts time into intervals.
@@ -39,34 +48,37 @@ pub struct Intervals {
     /// End of the oldest waiting interval.
     waiting_end_ns: u64,
     waiting: VecDeque<Interval>,
-    queues: PerDirection<Queue>,
+    buffers: Buffers,
     /// Newest turnaround of each end, in seconds, and when.
     turns: PerDirection<Option<(f64, u64)>>,
     last_packet_ns: u64,
+    /// Newest TCP segment of each direction.
+    segment_ns: PerDirection<Option<u64>>,
+    /// Intervals in which a direction was not seen, and all.
+    unseen: PerDirection<u64>,
+    count: u64,
 }
 
 impl Intervals {
-    /// Begin at time 0 with these two queues.
-    pub fn new(queues: PerDirection<Queue>) -> Self {
+    /// Begin at time 0 with these two buffers.
+    pub fn new(buffers: Buffers) -> Self {
         Self {
             open_end_ns: INTERVAL_NS,
             open: Interval::default(),
             waiting_end_ns: INTERVAL_NS,
             waiting: VecDeque::new(),
-            queues,
+            buffers,
             turns: PerDirection::default(),
             last_packet_ns: 0,
+            segment_ns: PerDirection::default(),
+            unseen: PerDirection::default(),
+            count: 0,
         }
     }
 
-    /// A direction's queue.
-    pub fn queue(&mut self, direction: Direction) -> &mut Queue {
-        &mut self.queues[direction]
-    }
-
-    /// Both queues.
-    pub fn queues(&self) -> &PerDirection<Queue> {
-        &self.queues
+    /// Both buffers.
+    pub fn buffers(&mut self) -> &mut Buffers {
+        &mut self.buffers
     }
 
     /// Whether the interval that is open ends at or before `now_ns`.
@@ -86,17 +98,17 @@ impl Intervals {
         while self.open_end_ns <= now_ns {
             self.close();
         }
-        for direction in Direction::ALL {
-            self.queues[direction].settle(now_ns);
-        }
+        self.buffers.settle(now_ns);
         self.emit(sink);
     }
 
     /// Count a packet of the WAN capture.
     pub fn count<T>(&mut self, direction: Direction, observation: &Observation<'_, T>, wire_bytes: u64) {
+        self.open.composition[direction].add(&observation.entered);
         let traffic = &mut self.open.traffic[direction];
         traffic.wire_bytes += wire_bytes;
         let Some(segment) = &observation.segment else { return };
+        self.segment_ns[direction] = Some(self.last_packet_ns);
         let segments = u64::from(segment.segments);
         if observation.class == Class::Data {
             traffic.data_bytes += wire_bytes;
@@ -134,9 +146,7 @@ impl Intervals {
         while self.open_end_ns <= end {
             self.close();
         }
-        for direction in Direction::ALL {
-            self.queues[direction].finish(self.open_end_ns);
-        }
+        self.buffers.finish(self.open_end_ns);
         self.emit(sink);
     }
 
@@ -152,14 +162,11 @@ impl Intervals {
                 ..Sample::default()
             };
             for direction in Direction::ALL {
-                sample.link[direction].queue =
-                    source_of(&self.queues[direction]).map(|source| QueueSample::level(source, 0.0));
+                sample.link[direction].queue = Some(QueueSample::level(self.buffers.source(direction), 0.0));
             }
             sink(&sample);
         }
-        for direction in Direction::ALL {
-            self.queues[direction].restart(start_ns);
-        }
+        self.buffers.restart(start_ns);
         self.waiting.clear();
         self.open = Interval::default();
         self.open_end_ns = start_ns + INTERVAL_NS;
@@ -168,6 +175,13 @@ impl Intervals {
 
     fn close(&mut self) {
         let mut closed = std::mem::take(&mut self.open);
+        closed.rates = PerDirection::from_fn(|x| self.buffers.observer.rate(x));
+        closed.base_round_trip = self.buffers.observer.base_round_trip();
+        closed.unseen = PerDirection::from_fn(|x| self.is_unseen(x));
+        self.count += 1;
+        for direction in Direction::ALL {
+            self.unseen[direction] += u64::from(closed.unseen[direction]);
+        }
         // A mean of what was measured in it; what was measured before it lasts for a while.
         for direction in Direction::ALL {
             if closed.turns[direction].1 == 0
@@ -181,43 +195,43 @@ impl Intervals {
         self.open_end_ns += INTERVAL_NS;
     }
 
+    /// TCP always goes both ways: if a capture holds one of them only, nothing is known of the other.
+    fn is_unseen(&self, direction: Direction) -> bool {
+        let Some(newest_ns) = self.segment_ns[direction.opposite()] else { return false };
+        let is_on = newest_ns + UNSEEN_NS >= self.last_packet_ns;
+        is_on && self.segment_ns[direction].is_none_or(|seen_ns| seen_ns + UNSEEN_NS < newest_ns)
+    }
+
+    /// Share of the time in which a direction was not in the capture, though TCP went the other way.
+    pub fn unseen_share(&self, direction: Direction) -> f64 {
+        self.unseen[direction] as f64 / self.count.max(1) as f64
+    }
+
     fn emit(&mut self, sink: &mut impl FnMut(&Sample)) {
         while !self.waiting.is_empty() {
-            let Some(levels) = self.pop_levels() else { return };
+            let Some(queues) = self.buffers.pop() else { return };
             let Some(interval) = self.waiting.pop_front() else { return };
-            let sample = self.assemble(interval, levels);
+            let sample = self.assemble(interval, queues);
             self.waiting_end_ns += INTERVAL_NS;
             sink(&sample);
         }
     }
 
-    /// The levels of the oldest waiting interval: `None` if a queue does not know yet.
-    fn pop_levels(&mut self) -> Option<PerDirection<Option<Levels>>> {
-        for queue in [&mut self.queues.up, &mut self.queues.down] {
-            if queue.is_known() && !queue.is_ready() {
-                return None;
-            }
-        }
-        Some(PerDirection::from_fn(|x| self.queues[x].pop()))
-    }
-
-    fn assemble(&self, interval: Interval, levels: PerDirection<Option<Levels>>) -> Sample {
+    fn assemble(&self, interval: Interval, queues: PerDirection<Option<QueueSample>>) -> Sample {
         let direction = |x: Direction| DirectionSample {
-            queue: source_of(&self.queues[x]).zip(levels[x]).map(|(source, levels)| QueueSample {
-                source,
-                min_bytes: levels.min,
-                mean_bytes: levels.mean,
-                max_bytes: levels.max,
-            }),
+            queue: queues[x].filter(|_| !interval.unseen[x]),
             traffic: interval.traffic[x],
             in_flight_bytes: None,
             ack_bursts: interval.bursts[x],
+            composition: interval.composition[x],
+            rate: interval.rates[x],
         };
         Sample {
             at: Duration::from_nanos(self.waiting_end_ns),
             span: Duration::from_nanos(INTERVAL_NS),
             link: PerDirection::from_fn(direction),
             round_trip: round_trip(&interval.turns),
+            base_round_trip: interval.base_round_trip,
             flows: interval.flows,
         }
     }
@@ -232,10 +246,5 @@ fn round_trip(turns: &PerDirection<(f64, u32)>) -> Option<f64> {
     Some(seconds(turns.up) + seconds(turns.down))
 }
 
-fn source_of(queue: &Queue) -> Option<QueueSource> {
-    match queue {
-        Queue::Exact(_) => Some(QueueSource::Capture),
-        Queue::Delay(_) => Some(QueueSource::Estimate),
-        Queue::Unknown => None,
-    }
-}
+#[cfg(test)]
+mod tests;

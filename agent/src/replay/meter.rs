@@ -1,10 +1,14 @@
 //! The measurement of one frame, from its first byte to the last counter: what `bpf/measure.h` does for live traffic.
 
+use std::collections::BTreeMap;
+
+use pendulum_model::carrier::Carrier;
+use pendulum_model::sample::Composition;
 use pendulum_model::segment::{Class, Direction};
 
 use super::counters::Counters;
 use super::flow::{FlowKey, Observed};
-use super::packet::{Frame, Lost, Packet, ParsedSegment, flag, parse};
+use super::packet::{Frame, Lost, NonTcp, Packet, ParsedSegment, flag, parse};
 use super::table::{Entry, Event, FlowTable};
 
 /// How much is remembered.
@@ -40,6 +44,10 @@ pub struct Stats {
 pub struct Observation<'a, T> {
     /// What it was counted as.
     pub class: Class,
+    /// Its bytes on the wire, by what carries them.
+    pub entered: Composition,
+    /// If it is no TCP: what carries it, as far as that can be read.
+    pub carrier: Option<Carrier>,
     /// The segment, if its TCP header was read.
     pub segment: Option<ParsedSegment>,
     /// What it did to its flow.
@@ -52,10 +60,27 @@ pub struct Observation<'a, T> {
     pub evicted: Option<(FlowKey, Entry<T>)>,
 }
 
+impl<T> Observation<'_, T> {
+    /// Of a frame that is no TCP segment.
+    fn unread(entered: Composition) -> Self {
+        Self {
+            class: Class::NonTcp,
+            entered,
+            carrier: None,
+            segment: None,
+            observed: None,
+            burst: 0,
+            flow: None,
+            evicted: None,
+        }
+    }
+}
+
 /// Turns frames into counters and flows. `T`: what the caller notes beside each flow.
 #[derive(Debug)]
 pub struct Meter<T = ()> {
     counters: [Counters; 2],
+    carriers: [BTreeMap<Carrier, u64>; 2],
     stats: Stats,
     table: FlowTable<T>,
 }
@@ -65,6 +90,7 @@ impl<T: Default> Meter<T> {
     pub fn new(config: MeterConfig) -> Self {
         Self {
             counters: Default::default(),
+            carriers: Default::default(),
             stats: Stats::default(),
             table: FlowTable::new(config.flow_entries, config.nursery_entries),
         }
@@ -73,6 +99,11 @@ impl<T: Default> Meter<T> {
     /// The counters of one direction.
     pub fn counters(&self, direction: Direction) -> &Counters {
         &self.counters[direction as usize]
+    }
+
+    /// Link-layer bytes of what is no TCP, by what carries it.
+    pub fn carriers(&self, direction: Direction) -> &BTreeMap<Carrier, u64> {
+        &self.carriers[direction as usize]
     }
 
     /// Measurements lost, and the life of flows.
@@ -120,9 +151,28 @@ impl<T: Default> Meter<T> {
     ) -> Observation<'_, T> {
         match packet {
             Packet::Tcp(segment) => self.observe_segment(direction, time_ns, segment),
-            Packet::NonTcp => self.observe_unread(direction, frame, None),
+            Packet::NonTcp(other) => self.observe_other(direction, frame, &other),
             Packet::Lost(reason) => self.observe_unread(direction, frame, Some(reason)),
         }
+    }
+
+    fn observe_other(
+        &mut self,
+        direction: Direction,
+        frame: &Frame<'_>,
+        other: &NonTcp,
+    ) -> Observation<'_, T> {
+        let carrier = other.carrier(direction);
+        let wire_bytes = other.udp.map_or(frame.frame_bytes().into(), |udp| udp.wire_bytes);
+        if let Some(carrier) = carrier {
+            *self.carriers[direction as usize].entry(carrier).or_default() += wire_bytes;
+        }
+        let Some(datagram) = &other.udp else {
+            return Observation { carrier, ..self.observe_unread(direction, frame, None) };
+        };
+        self.counters[direction as usize].count_udp(datagram);
+        let entered = Composition { udp: wire_bytes, ..Composition::default() };
+        Observation { carrier, ..Observation::unread(entered) }
     }
 
     fn observe_unread(
@@ -133,14 +183,7 @@ impl<T: Default> Meter<T> {
     ) -> Observation<'_, T> {
         self.count_lost(lost);
         self.counters[direction as usize].count_unread(frame.frame_bytes(), frame.gso_segments.max(1));
-        Observation {
-            class: Class::NonTcp,
-            segment: None,
-            observed: None,
-            burst: 0,
-            flow: None,
-            evicted: None,
-        }
+        Observation::unread(Composition { other: frame.frame_bytes().into(), ..Composition::default() })
     }
 
     fn observe_segment(
@@ -162,11 +205,18 @@ impl<T: Default> Meter<T> {
         // Only a RST has no flow.
         let class = observed.map_or(Class::Rst, |o| o.class);
         let burst = self.counters[direction as usize].count_segment(&segment, class);
+        let wire_bytes = segment.wire_bytes();
+        let entered = match class.is_pure_ack() {
+            true => Composition { ack: wire_bytes, ..Composition::default() },
+            false => Composition { tcp_data: wire_bytes, ..Composition::default() },
+        };
         if let Some(observed) = &observed {
             apply(observed, direction, &segment, &mut self.counters, &mut self.stats);
         }
         Observation {
             class,
+            entered,
+            carrier: None,
             segment: Some(segment),
             observed,
             burst,
@@ -200,5 +250,19 @@ fn apply(
     own.reordered_segments += if observed.reordered { segments } else { 0 };
     if let Some(us) = observed.rtt_us {
         counters[direction.opposite() as usize].count_rtt(us);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replay_remembers_as_many_flows_as_the_agent() {
+        let (replay, link) = (MeterConfig::default(), crate::config::Link::new("wan0"));
+        assert_eq!(
+            (replay.flow_entries, replay.nursery_entries),
+            (link.max_flows as usize, link.nursery as usize)
+        );
     }
 }

@@ -16,6 +16,8 @@ pub mod packet;
 pub mod probe;
 pub mod queue;
 pub mod report;
+pub mod scout;
+pub mod series;
 pub mod session;
 pub mod survey;
 pub mod table;

@@ -6,6 +6,7 @@
 //! misleading flow thus cannot turn the others.
 
 mod evidence;
+mod exchanged;
 mod graph;
 mod prefix;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use pendulum_model::segment::Direction;
 use super::capture::Record;
 use super::packet::LinkType;
 pub use evidence::Evidence;
+pub use exchanged::Exchanged;
 pub use graph::Survey;
 pub use prefix::{Prefix, PrefixError};
 pub use transit::Transit;

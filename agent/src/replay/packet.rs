@@ -9,6 +9,10 @@ mod link;
 mod tcp;
 #[cfg(test)]
 mod tests;
+mod udp;
+
+use pendulum_model::carrier::Carrier;
+use pendulum_model::segment::Direction;
 
 /// What stands at the start of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -203,32 +207,73 @@ impl ParsedSegment {
     }
 }
 
+/// A frame of another protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NonTcp {
+    /// The IP protocol behind all extension headers that are known; `None` if it is no IP packet.
+    pub protocol: Option<u8>,
+    /// If it is UDP: the first fragment of a datagram, or all of it. Later fragments are not.
+    pub udp: Option<Datagram>,
+}
+
+impl NonTcp {
+    const NO_IP: Self = Self { protocol: None, udp: None };
+
+    const fn of(protocol: u8) -> Self {
+        Self { protocol: Some(protocol), udp: None }
+    }
+
+    /// What carries it; `None` if it is no IP packet.
+    pub fn carrier(&self, direction: Direction) -> Option<Carrier> {
+        let ports = self.udp.and_then(|udp| udp.ports);
+        let port = ports.map(|[source, destination]| match direction {
+            Direction::Up => destination,
+            Direction::Down => source,
+        });
+        let carrier = Carrier { protocol: self.protocol?, port: port.filter(|port| *port != 0) };
+        // The kernel side takes a word of zero for "nothing known" (IPv6 hop-by-hop options, which no packet is made of).
+        (carrier.protocol != 0).then_some(carrier)
+    }
+}
+
+/// A UDP datagram, or a super-packet that stands for several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    /// Source and destination port; `None` if the capture cut them off.
+    pub ports: Option<[u16; 2]>,
+    /// Datagrams this packet stands for, at least 1.
+    pub segments: u32,
+    /// Link-layer bytes of all of them, as they leave the device.
+    pub wire_bytes: u64,
+}
+
 /// What a frame turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet {
     /// A TCP segment whose header was read.
     Tcp(ParsedSegment),
     /// Some other protocol.
-    NonTcp,
+    NonTcp(NonTcp),
     /// Unreadable, or readable only for its owner.
     Lost(Lost),
 }
 
 /// Read one frame. Never fails: what cannot be read has a reason.
 pub fn parse(frame: &Frame<'_>) -> Packet {
-    match parse_segment(frame) {
+    let mut cursor = Cursor { bytes: frame.bytes, at: 0, frame_bytes: frame.frame_bytes() };
+    match parse_segment(&mut cursor, frame) {
         Ok(segment) => Packet::Tcp(segment),
-        Err(Stop::NonTcp) => Packet::NonTcp,
+        Err(Stop::Udp { l4_bytes }) => Packet::NonTcp(udp::parse(&cursor, frame, l4_bytes)),
+        Err(Stop::NonTcp(other)) => Packet::NonTcp(other),
         Err(Stop::Lost(reason)) => Packet::Lost(reason),
     }
 }
 
-fn parse_segment(frame: &Frame<'_>) -> Result<ParsedSegment, Stop> {
-    let mut cursor = Cursor { bytes: frame.bytes, at: 0, frame_bytes: frame.frame_bytes() };
-    let protocol = link::parse(&mut cursor, frame.link_type)?;
+fn parse_segment(cursor: &mut Cursor<'_>, frame: &Frame<'_>) -> Result<ParsedSegment, Stop> {
+    let protocol = link::parse(cursor, frame.link_type)?;
     let link_bytes = cursor.at;
-    let datagram = ip::parse(&mut cursor, protocol)?;
-    let header = tcp::parse(&cursor, datagram.l4_bytes)?;
+    let datagram = ip::parse(cursor, protocol)?;
+    let header = tcp::parse(cursor, datagram.l4_bytes)?;
     Ok(ParsedSegment {
         source: datagram.source,
         destination: datagram.destination,
@@ -282,8 +327,18 @@ fn count_segments(frame: &Frame<'_>, payload_bytes: u32) -> u32 {
 /// Why parsing ended before the TCP payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
-    NonTcp,
+    NonTcp(NonTcp),
+    /// The cursor stands at a UDP header; so many bytes from there on.
+    Udp {
+        l4_bytes: u32,
+    },
     Lost(Lost),
+}
+
+impl From<NonTcp> for Stop {
+    fn from(other: NonTcp) -> Self {
+        Self::NonTcp(other)
+    }
 }
 
 impl From<Lost> for Stop {

@@ -12,7 +12,10 @@ pub use collect::Collector;
 pub use flows::FlowRow;
 pub use text::write_text;
 
+use pendulum_model::observer::Vantage;
+
 use super::orientation::Evidence;
+use super::scout::VantageBy;
 
 /// Everything. Rates in bit/s of link-layer or payload bytes as named, times in seconds, sizes in bytes.
 #[derive(Clone, Debug, Serialize)]
@@ -21,6 +24,10 @@ pub struct Report {
     pub duration_s: f64,
     /// Frames read.
     pub packets: Packets,
+    /// Where the WAN capture was taken.
+    pub vantage: Vantage,
+    /// How that is known.
+    pub vantage_by: VantageBy,
     /// The link.
     pub link: LinkReport,
     /// Each direction.
@@ -110,8 +117,25 @@ pub struct QueueReport {
     pub max_bytes: Option<f64>,
     /// Mean of the lowest level within a round trip.
     pub standing_mean_bytes: Option<f64>,
+    /// The true levels lie within so many bytes of the estimate, on average; 0 if exact, null if the level is not known.
+    pub uncertainty_bytes: Option<f64>,
+    /// What entered the buffer, by kind, as shares of its bytes; null if nothing did.
+    pub composition: Option<CompositionShares>,
     /// Packets that entered and never left; null without a capture on both sides.
     pub dropped_packets: Option<u64>,
+}
+
+/// What a buffer was filled with: shares of the bytes that entered, 0–1.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct CompositionShares {
+    /// TCP segments that are no pure ACKs.
+    pub tcp_data: f64,
+    /// Pure TCP ACKs.
+    pub ack: f64,
+    /// UDP.
+    pub udp: f64,
+    /// Everything else.
+    pub other: f64,
 }
 
 /// ACK bursts of one direction (paper 000, Fig. 3.4).

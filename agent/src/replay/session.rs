@@ -1,12 +1,13 @@
 //! One replay: the frames of both captures in the order of time, through meter, queues and detector.
 
+pub(super) mod notes;
 mod run;
 
 use std::path::PathBuf;
 
 use pendulum_model::detector::Detector;
 use pendulum_model::findings::Event;
-use pendulum_model::link::{Known, Link, Provenance};
+use pendulum_model::link::{Known, Link};
 use pendulum_model::rate::Rate;
 use pendulum_model::sample::Sample;
 use pendulum_model::segment::{Direction, PerDirection};
@@ -14,9 +15,10 @@ use pendulum_model::segment::{Direction, PerDirection};
 use super::capture::CaptureError;
 use super::flow::FlowKey;
 use super::meter::Meter;
-use super::orientation::{Evidence, Prefix};
+use super::orientation::{Evidence, Exchanged, Prefix};
 use super::queue::exact::Crossings;
-use super::survey::{self, Surveyed};
+use super::scout::{Scouted, scout};
+use super::survey;
 use super::tally::{InFlight, Tally};
 use run::Session;
 
@@ -42,6 +44,20 @@ pub enum ReplayError {
     /// There is nothing to measure.
     #[error("capture {} holds no packet with a time; was it taken on the right device?", .0.display())]
     Empty(PathBuf),
+    /// WAN and LAN capture are each other.
+    #[error(
+        "the captures seem to be exchanged: {reason}; give --wan {} --lan {}, or, if they are not, name the home \
+         addresses with --home PREFIX",
+        lan.display(), wan.display()
+    )]
+    Exchanged {
+        /// What was given as the WAN capture.
+        wan: PathBuf,
+        /// What was given as the LAN capture.
+        lan: PathBuf,
+        /// How that is known.
+        reason: Exchanged,
+    },
 }
 
 /// Is told how far a replay is.
@@ -75,6 +91,8 @@ pub struct Outcome {
     pub frames: (u64, u64),
     /// What decided which end is home.
     pub evidence: Option<Evidence>,
+    /// Where the capture was taken.
+    pub scouted: Scouted,
     /// What became of the packets between the captures.
     pub crossings: Option<Crossings>,
     /// What the user should know.
@@ -89,32 +107,13 @@ pub fn replay(task: &Task, watch: &dyn Watch, audience: &mut dyn Audience) -> Re
     let Some(mut surveyed) = survey::survey(&task.wan, task.lan.as_deref(), &task.home)? else {
         return Err(ReplayError::Empty(task.wan.clone()));
     };
-    let link = Link { capacity: capacities(task, &mut surveyed, watch)?, ..Link::default() };
-    let mut session = Session::open(task, surveyed, link)?;
+    if let (Some(reason), Some(lan)) = (surveyed.exchanged, &task.lan) {
+        return Err(ReplayError::Exchanged { wan: task.wan.clone(), lan: lan.clone(), reason });
+    }
+    let scouted = scout(&task.wan, &mut surveyed, task.rates, task.lan.is_some(), watch)?;
+    let told = |x: Direction| task.rates[x].map(|rate| Known::config(rate.bytes_per_second()));
+    let link = Link { capacity: PerDirection::from_fn(told), ..Link::default() };
+    let mut session = Session::open(task, surveyed, scouted, link)?;
     session.run(watch, audience)?;
     Ok(session.finish(audience))
-}
-
-fn capacities(
-    task: &Task,
-    surveyed: &mut Surveyed,
-    watch: &dyn Watch,
-) -> Result<PerDirection<Option<Known>>, CaptureError> {
-    let learnt = if Direction::ALL.into_iter().all(|x| task.rates[x].is_some()) {
-        PerDirection::default()
-    } else {
-        survey::learn_rates(&task.wan, &mut surveyed.orientation, watch)?
-    };
-    for x in Direction::ALL.into_iter().filter(|x| task.rates[*x].is_none()) {
-        if learnt[x].is_some_and(|learnt| learnt.lower_bound) {
-            let name = x.name();
-            surveyed.warnings.push(format!(
-                "the {name}link was never full for a second: its rate is a lower bound; give it with --{name}link-rate"
-            ));
-        }
-    }
-    Ok(PerDirection::from_fn(|x| {
-        let told = task.rates[x].map(|rate| Known::config(rate.bytes_per_second()));
-        told.or(learnt[x].map(|learnt| Known { value: learnt.rate, provenance: Provenance::Learnt }))
-    }))
 }

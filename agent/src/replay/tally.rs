@@ -3,6 +3,7 @@
 use pendulum_model::segment::Direction;
 
 use super::flow::{Flow, Observed};
+use super::half::{Half, HalfFlag};
 use super::packet::{ParsedSegment, flag};
 use super::turnaround::{Turn, Turnaround};
 
@@ -13,8 +14,8 @@ pub struct Tally {
     pub id: u64,
     /// Who opened the connection, if that was seen.
     pub opener: Option<Direction>,
-    /// Time of the first segment.
-    pub first_ns: u64,
+    /// Time of the first segment, once there was one.
+    pub first_ns: Option<u64>,
     /// Time of the newest segment.
     pub last_ns: u64,
     /// What each half sent, and how its end answered.
@@ -134,15 +135,13 @@ impl Tally {
         observed: &Observed,
         flow: &Flow,
     ) -> Option<Turn> {
-        if self.first_ns == 0 && self.last_ns == 0 {
-            self.first_ns = now_ns;
-        }
+        self.first_ns.get_or_insert(now_ns);
         self.last_ns = now_ns;
         if segment.has(flag::SYN) && self.opener.is_none() {
             let answers = segment.has(flag::ACK);
             self.opener = Some(if answers { direction.opposite() } else { direction });
         }
-        self.note_sent(direction, segment, observed);
+        self.note_sent(direction, segment, observed, flow);
         self.in_flight.note(now_ns, flow);
         let turnaround = self.turnaround.get_or_insert_default();
         let repeats = observed.retransmitted || observed.reordered;
@@ -151,7 +150,7 @@ impl Tally {
         Some(turn)
     }
 
-    fn note_sent(&mut self, direction: Direction, segment: &ParsedSegment, observed: &Observed) {
+    fn note_sent(&mut self, direction: Direction, segment: &ParsedSegment, observed: &Observed, flow: &Flow) {
         let payload = u64::from(segment.payload_bytes);
         let me = &mut self.halves[direction as usize];
         me.payload_bytes += payload;
@@ -162,7 +161,8 @@ impl Tally {
             me.repeated_bytes += payload;
             me.retransmitted_segments += u64::from(segment.segments);
         }
-        self.halves[direction.opposite() as usize].acked_bytes += u64::from(observed.acked_bytes);
+        let peer = direction.opposite();
+        self.halves[peer as usize].acked_bytes += acked_payload(observed, &flow.halves, direction);
     }
 
     /// The direction in which most of its payload travelled.
@@ -180,3 +180,16 @@ impl Tally {
         }
     }
 }
+
+/// Payload that a segment of `direction` newly acknowledges. A FIN takes a sequence number and is none (RFC 9293 §3.4).
+fn acked_payload(observed: &Observed, [up, down]: &[Half; 2], direction: Direction) -> u64 {
+    let (me, peer) = match direction {
+        Direction::Up => (up, down),
+        Direction::Down => (down, up),
+    };
+    let acks_fin = peer.has(HalfFlag::Fin) && me.ack_highest == peer.seq_next;
+    u64::from(observed.acked_bytes.saturating_sub(u32::from(acks_fin)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -16,7 +16,11 @@ mod cases;
 pub(super) mod craft;
 
 mod captures;
+mod clocks;
+mod figures;
 mod ns3;
+mod runs;
+mod surveys;
 
 use cases::{Case, cases};
 use craft::{CraftedFrame, LinkLayer};

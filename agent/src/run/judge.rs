@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pendulum_model::buffer::Trust;
 use pendulum_model::detector::{Config, Detector};
-use pendulum_model::findings::{Change, Event, FindingKind};
+use pendulum_model::findings::{Change, Event, Evidence, FindingKind};
 use pendulum_model::link::{Known, Link, Provenance};
+use pendulum_model::observer::Trust;
 use pendulum_model::rate::Rate;
-use pendulum_model::sample::{QueueSource, Sample};
+use pendulum_model::sample::{QueueSample, QueueSource, Sample};
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_model::thresholds::Thresholds;
 use tracing::info;
@@ -98,17 +98,31 @@ impl Judge {
             return;
         }
         self.shaping_doubted = against;
-        let (finding, direction) = (FindingKind::ShapingNotHelping, None);
         let now = bpf::monotonic();
-        let event = Event {
-            at_s: now.as_secs_f64(),
-            change: match against {
-                true => Change::Finding { finding, direction },
-                false => Change::FindingEnded { finding, direction },
-            },
-            evidence: comparison.evidence(now.as_secs_f64()),
+        self.tell(FindingKind::ShapingNotHelping, against, comparison.evidence(now.as_secs_f64()), now);
+    }
+
+    /// The shaper does not work, for this reason; or, without one, it does again.
+    pub(super) fn note_ineffective(&mut self, why: Option<&str>) {
+        let now = bpf::monotonic();
+        let evidence = Evidence {
+            rule: "behind_shaper",
+            reason: why.unwrap_or("packets no longer wait behind the shaper").to_owned(),
+            figures: Vec::new(),
+            since_s: now.as_secs_f64(),
+            held_since_s: None,
+            missing: Vec::new(),
         };
-        self.pass_on(event, now);
+        self.tell(FindingKind::ShapingIneffective, why.is_some(), evidence, now);
+    }
+
+    fn tell(&mut self, finding: FindingKind, begins: bool, evidence: Evidence, now: Duration) {
+        let direction = None;
+        let change = match begins {
+            true => Change::Finding { finding, direction },
+            false => Change::FindingEnded { finding, direction },
+        };
+        self.pass_on(Event { at_s: now.as_secs_f64(), change, evidence }, now);
     }
 
     /// The link is not measured for now: what held is not known to hold still.
@@ -156,7 +170,7 @@ impl Judge {
     fn tick_of(&self, reading: &Reading<'_>) -> Tick {
         let directions = PerDirection::from_fn(|x| TickDirection {
             round_trip_s: self.builder.round_trip(x, reading.at),
-            ..steps(reading.shown[x], reading.at, reading.at - self.tick.at.min(reading.at))
+            ..steps(reading.queues[x], reading.at, reading.at - self.tick.at.min(reading.at))
         });
         Tick { number: self.tick.number + 1, at: reading.at, directions }
     }
@@ -186,37 +200,25 @@ fn degraded(link: &LinkSnapshot) -> Vec<String> {
     if link.findings.is_none() {
         return sentences;
     }
-    let queue = link.direction(Direction::Up).queue.as_ref();
-    match queue.map(|queue| (&*queue.qdisc, queue.source, queue.rate)) {
-        Some((qdisc, _, None)) => sentences.push(format!(
-            "{} does not shape ({qdisc}), so the uplink's buffer may stand in the modem, out of sight; shape it a little \
-             below the link's rate (`pendulum advise` gives the commands)",
-            link.wan
-        )),
-        Some((_, "netlink", _)) => sentences.push(
-            "the uplink's queue is read by netlink ten times a second and what happens in between is missed; `pendulum \
-             doctor` says what the kernel lacks"
-                .to_owned(),
-        ),
-        _ => {}
-    }
-    match link.direction(Direction::Down).queue.as_ref().map(|queue| queue.trust) {
-        Some(Some(Trust::NeverEmpty)) => sentences.push(
-            "the provider's buffer was never seen empty: its level is a lower bound until the downlink has been idle for \
-             a moment"
-                .to_owned(),
-        ),
-        Some(Some(Trust::Stale)) => sentences.push(
-            "the provider's buffer was not seen empty for minutes: a longer route would look like a queue until the \
-             downlink has been idle for a moment"
-                .to_owned(),
-        ),
-        Some(Some(Trust::Confirmed) | None) => {}
-        None => sentences.push(
-            "the provider's buffer cannot be seen, and the windows of the transfers stand in for it; shape the downlink \
-             here to see it exactly"
-                .to_owned(),
-        ),
+    for (direction, buffer) in Direction::ALL.into_iter().zip(["uplink's", "downlink's"]) {
+        match link.direction(direction).queue.as_ref().map(|queue| (queue.source, queue.trust)) {
+            Some((_, Some(Trust::NeverEmpty))) => sentences.push(format!(
+                "the {buffer} buffer was never seen empty: its level is a lower bound until the link has been idle for a moment"
+            )),
+            Some((_, Some(Trust::Stale))) => sentences.push(format!(
+                "the {buffer} buffer was not seen empty for minutes: a longer route would look like a queue until the link has \
+                 been idle for a moment"
+            )),
+            Some(("netlink", None)) => sentences.push(format!(
+                "the {buffer} queue is read by netlink ten times a second and what happens in between is missed; `pendulum \
+                 doctor` says what the kernel lacks"
+            )),
+            Some((_, Some(Trust::Confirmed) | None)) => {}
+            None => sentences.push(format!(
+                "what stands in the {buffer} buffer is not known: no packet has told yet how long it waits there, and the \
+                 windows of the transfers stand in for it"
+            )),
+        }
     }
     for direction in Direction::ALL {
         let name = direction.name();
@@ -234,8 +236,8 @@ fn degraded(link: &LinkSnapshot) -> Vec<String> {
                 "the {name}link's rate is not known yet; give {name}link-rate in the configuration"
             )),
             Some(RateSource::Learnt) => sentences.push(format!(
-                "the {name}link's rate is learnt, a lower bound until the link has been full; give {name}link-rate in \
-                 the configuration"
+                "the {name}link's rate is learnt from what passed while its buffer held a queue; give {name}link-rate in \
+                 the configuration if it is known"
             )),
             Some(RateSource::Config | RateSource::Qdisc) => {}
         }
@@ -261,21 +263,25 @@ fn steps(seen: Seen<'_>, at: Duration, passed: Duration) -> TickDirection {
         Seen::Nothing => TickDirection::default(),
         Seen::Level(queue) => TickDirection {
             queue_bytes: Some(vec![queue.mean_bytes; count]),
+            queue_uncertainty_bytes: Some(vec![queue.uncertainty_bytes; count]),
             source: Some(name(queue.source)),
             ..TickDirection::default()
         },
         Seen::Estimate(queue) => {
             let end = (at.as_nanos() / bpf::BUCKET.as_nanos()) as u64;
             let numbers = end.saturating_sub(count as u64)..end;
-            let known = numbers.map(|number| queue.sample(number).map(|queue| queue.mean_bytes));
+            let known: Option<Vec<_>> = numbers.map(|number| queue.sample(number)).collect();
+            let of = |figure: fn(&QueueSample) -> f64| Some(known.as_ref()?.iter().map(figure).collect());
             TickDirection {
-                queue_bytes: known.collect(),
+                queue_bytes: of(|level| level.mean_bytes),
+                queue_uncertainty_bytes: of(|level| level.uncertainty_bytes),
                 source: Some(name(QueueSource::Estimate)),
                 ..TickDirection::default()
             }
         }
         Seen::Buckets(buckets) => TickDirection {
             queue_bytes: Some(buckets.iter().map(|bucket| bucket.mean_bytes).collect()),
+            queue_uncertainty_bytes: Some(vec![0.0; buckets.len()]),
             queue_ack_bytes: Some(buckets.iter().map(|bucket| bucket.mean_ack_bytes).collect()),
             source: Some(name(QueueSource::Tracepoint)),
             ..TickDirection::default()

@@ -1,5 +1,6 @@
 //! The task of one link: keeps its programs on its device, reads them, publishes what they tell.
 
+mod attachment;
 mod readings;
 mod shaping;
 
@@ -9,22 +10,23 @@ use std::time::{Duration, Instant};
 use pendulum_model::segment::{Direction, PerDirection};
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
-use tracing::{info, warn};
+use tracing::warn;
 
+use super::entered::EnteredMeter;
 use super::judge::Judge;
 use super::meter::Meter;
 use super::programs::ProgramTotals;
 use super::queues::Queues;
-use super::report::{hooks, snapshot};
-use super::samples::{Reading as Moment, Seen};
+use super::report::snapshot;
+use super::samples::Reading as Moment;
 use super::sweep::Sweeper;
 use super::unseen::Unseen;
 use super::warnings::{Evictions, Retry};
-use crate::bpf::{self, BpfError, LinkPrograms, LoadOptions, MapFill, ProgramStatus};
-use crate::config::{Active, IngressHook, Link};
+use crate::bpf::{self, LinkPrograms, MapFill, ProgramStatus};
+use crate::config::{Active, Link};
 use crate::journal::Journal;
-use crate::net::{Device, DeviceProblem, Devices, LinkLayer};
-use crate::shape::{self, Shaper, Uplink};
+use crate::net::{Devices, LinkLayer};
+use crate::shape::{Shaper, Uplink};
 use crate::snapshot::{DeviceState, Hooks, LinkSnapshot, Reading, ReadingHealth};
 
 /// Rhythm of reading the counters.
@@ -47,10 +49,13 @@ pub(super) struct LinkTask {
     meter: Meter,
     sweeper: Sweeper,
     unseen: Unseen,
+    entered: EnteredMeter,
     queues: Queues,
     judge: Judge,
     shaper: Shaper,
     uplink_rate: Uplink,
+    /// Bytes and TCP payload of the uplink at the shaper's last reading.
+    counted_up: Option<(u64, u64)>,
     /// Whether the flow table was read since the detector last got it.
     swept: bool,
     evictions: Evictions,
@@ -95,10 +100,12 @@ impl LinkTask {
             meter,
             sweeper,
             unseen: Unseen::default(),
+            entered: EnteredMeter::default(),
             queues,
             judge,
             shaper,
             uplink_rate: Uplink::default(),
+            counted_up: None,
             swept: false,
             evictions: Evictions::default(),
             samples: 0,
@@ -119,59 +126,60 @@ impl LinkTask {
         loop {
             tokio::select! {
                 biased;
-                _ = stopping.wait_for(|stop| *stop) => break,
+                () = told_to_stop(&mut stopping) => break,
                 changed = self.devices.changed() => {
                     if changed.is_err() {
                         break;
                     }
-                    self.follow_device_or_retry();
+                    self.follow_device_or_retry().await;
                 }
                 changed = self.active.changed() => {
                     if changed.is_err() {
                         break;
                     }
-                    self.follow_config();
+                    self.follow_config().await;
                 }
                 _ = tick.tick() => {
                     if self.retry.is_due() {
-                        self.follow_device_or_retry();
+                        self.follow_device_or_retry().await;
                     }
-                    self.sample();
+                    self.sample().await;
                 }
             }
         }
-        self.detach("the agent stops");
+        self.detach("the agent stops").await;
         self.publish();
     }
 
     /// Takes over what a reload has changed. A link that a new file no longer names is still in the one in use.
-    fn follow_config(&mut self) {
-        let active = self.active.borrow_and_update();
-        let links = &active.config.links;
-        if let Some(link) = links.iter().find(|link| link.name == self.config.name) {
-            self.config.clone_from(link);
-        }
-        self.sweeper.set_idle_timeout(active.config.flows.idle_timeout);
-        self.judge.set_thresholds(active.config.detector);
-        let shape = active.config.shape.clone();
-        drop(active);
+    async fn follow_config(&mut self) {
+        let shape = {
+            let active = self.active.borrow_and_update();
+            let links = &active.config.links;
+            if let Some(link) = links.iter().find(|link| link.name == self.config.name) {
+                self.config.clone_from(link);
+            }
+            self.sweeper.set_idle_timeout(active.config.flows.idle_timeout);
+            self.judge.set_thresholds(active.config.detector);
+            active.config.shape.clone()
+        };
         if let Some(wan) = self.attached_to() {
             self.follow_rates(wan);
         }
         if self.shaper.differs(&shape) {
-            self.unshape();
+            self.unshape().await;
             self.shaper.configure(&shape);
             let devices = self.devices.borrow().clone();
             if let Some(device) =
                 devices.by_name(&self.config.wan).filter(|device| self.is_attached_to(device))
             {
-                self.shape(device);
+                self.shape(device).await;
             }
         }
     }
 
-    fn follow_device_or_retry(&mut self) {
-        match self.follow_device() {
+    async fn follow_device_or_retry(&mut self) {
+        match self.follow_device().await {
             Ok(()) => self.retry = Retry::default(),
             Err(error) => {
                 let reason = crate::bpf::chain(&error);
@@ -187,141 +195,12 @@ impl LinkTask {
         self.publish();
     }
 
-    /// Makes attachment follow the device as it is now: it may have come, gone, or been made anew.
-    ///
-    /// # Errors
-    /// The kernel refuses the programs.
-    pub(super) fn follow_device(&mut self) -> Result<(), BpfError> {
-        let devices = Arc::clone(&self.devices.borrow_and_update());
-        let device = match devices.usable(&self.config.wan) {
-            Ok(device) => {
-                self.device = DeviceState::Up;
-                device
-            }
-            Err(DeviceProblem::Down { .. }) => {
-                self.device = DeviceState::Down;
-                match devices.by_name(&self.config.wan) {
-                    // Attached while it is down, nothing is missed when it goes up.
-                    Some(device) => device,
-                    None => return Ok(()),
-                }
-            }
-            Err(problem) => {
-                self.lose_device(&problem);
-                return Ok(());
-            }
-        };
-        if self.is_attached_to(device) {
-            return Ok(());
-        }
-        self.detach("its device was made anew");
-        self.attach(device)
-    }
-
-    /// How the programs hang on the device; none while they do not.
-    pub(super) fn mechanisms(&self) -> Option<[&'static str; 2]> {
-        let hooks = self.loaded.as_ref()?.hooks.as_ref()?;
-        Some([hooks.egress, hooks.ingress])
-    }
-
-    fn lose_device(&mut self, problem: &DeviceProblem) {
-        self.device = match problem {
-            DeviceProblem::Unknown { .. } => DeviceState::Missing,
-            DeviceProblem::Down { .. } => DeviceState::Down,
-            DeviceProblem::Port { .. } | DeviceProblem::LinkLayer { .. } => DeviceState::Up,
-        };
-        self.trouble = Some(problem.to_string().into());
-        if self.loaded.as_ref().is_some_and(|loaded| loaded.hooks.is_some()) {
-            // What passed until now is in the maps still.
-            let _ = self.read_counters();
-            warn!(link = self.config.name, "{problem}; waiting for it");
-            self.detach("its device cannot be used");
-        }
-    }
-
-    fn is_attached_to(&self, device: &Device) -> bool {
-        self.loaded.as_ref().is_some_and(|loaded| {
-            loaded.link_layer == device.link_layer
-                && loaded.hooks.as_ref().is_some_and(|hooks| hooks.ifindex == device.index)
-        })
-    }
-
-    fn attach(&mut self, device: &Device) -> Result<(), BpfError> {
-        for leftover in bpf::remove_leftovers(&device.name, device.index)? {
-            info!(link = self.config.name, "removed what an earlier run had left: {leftover}");
-        }
-        match shape::remove_leftovers(device) {
-            Ok(removed) => removed.iter().for_each(|leftover| {
-                info!(link = self.config.name, "removed what an earlier run had left: {leftover}");
-            }),
-            Err(error) => warn!(link = self.config.name, "{}", crate::bpf::chain(&error)),
-        }
-        let mut loaded = match self.loaded.take() {
-            Some(loaded) if loaded.link_layer == device.link_layer => loaded,
-            _ => self.load(device)?,
-        };
-        let hooks = loaded.programs.attach(&device.name, device.index).map(|report| hooks(device, &report));
-        if let Ok(hooks) = &hooks {
-            info!(
-                link = self.config.name,
-                event = "attached",
-                device = device.name,
-                ifindex = hooks.ifindex,
-                link_layer = hooks.link_layer,
-                egress = hooks.egress,
-                ingress = hooks.ingress,
-                qdisc = device.qdisc,
-                "attached"
-            );
-            loaded.hooks = Some(hooks.clone());
-            self.trouble = None;
-            let arrivals = loaded.programs.arrivals(bpf::monotonic_ns());
-            if let Err(error) = self.queues.attach(hooks.ifindex, arrivals) {
-                warn!(link = self.config.name, "the queue is not measured: {}", crate::bpf::chain(&error));
-            }
-        }
-        self.loaded = Some(loaded);
-        hooks.map(|_| self.shape(device))
-    }
-
-    /// Loads programs for the device's link layer; they count from zero.
-    fn load(&mut self, device: &Device) -> Result<Loaded, BpfError> {
-        let programs = LinkPrograms::load(&LoadOptions {
-            link_layer: match device.link_layer {
-                LinkLayer::RawIp => bpf::LinkLayer::RawIp,
-                LinkLayer::Ethernet | LinkLayer::Unknown(_) => bpf::LinkLayer::Ethernet,
-            },
-            max_flows: self.config.max_flows,
-            nursery: self.config.nursery,
-            queue_mark: self.queues.want_marks(),
-            xdp_ingress: self.config.ingress_hook == IngressHook::Xdp,
-            ..LoadOptions::default()
-        })?;
-        self.meter.restart();
-        self.program_totals.restart(&programs.programs());
-        self.sweeper.restart(Instant::now());
-        Ok(Loaded { programs, link_layer: device.link_layer, hooks: None })
-    }
-
-    fn detach(&mut self, why: &str) {
-        self.shaper.stop();
-        let Some(loaded) = &mut self.loaded else { return };
-        if let Some(hooks) = loaded.hooks.take() {
-            loaded.programs.detach();
-            self.queues.detach();
-            self.unseen.restart();
-            self.judge.suspend();
-            let packet_programs = loaded.programs.programs();
-            self.programs =
-                self.program_totals.observe(packet_programs.into_iter().chain(self.queues.programs()));
-            info!(link = self.config.name, event = "detached", ifindex = hooks.ifindex, "detached: {why}");
-        }
-    }
-
     /// One tick: counters each time, the rest more rarely.
-    fn sample(&mut self) {
+    async fn sample(&mut self) {
         let read = self.read_counters();
-        self.queues.tick(PerDirection::from_fn(|x| self.judge.capacity(x).map(|known| known.value)));
+        let told = PerDirection::from_fn(|x| self.config.rate(x).map(|rate| rate.bytes_per_second()));
+        let capacity = self.judge.capacity(Direction::Up).map(|known| known.value);
+        self.queues.tick(told, capacity, self.meter.repeated_uplink());
         if let Some(at) = read {
             self.meter.observe_uplink(at, self.queues.uplink_look());
         }
@@ -329,7 +208,7 @@ impl LinkTask {
             self.read_device();
             self.read_flows();
             self.read_queues();
-            self.read_shaper();
+            self.read_shaper().await;
             self.read_programs();
         }
         self.judge();
@@ -344,13 +223,13 @@ impl LinkTask {
         }
         self.judge.set_link(self.queues.link(&self.config));
         let (sweep, totals) = (self.sweeper.latest(), self.meter.totals());
-        let shown = PerDirection::from_fn(|x| self.queues.seen(x));
-        let up = if self.queues.is_uplink_buffer() { shown.up } else { Seen::Nothing };
         self.judge.tick(&Moment {
             at: bpf::monotonic(),
             counters: &totals.counters,
-            queues: PerDirection { up, ..shown },
-            shown,
+            queues: PerDirection::from_fn(|x| self.queues.seen(x)),
+            rates: PerDirection::from_fn(|x| self.queues.rate(x)),
+            base_round_trip: self.queues.base_round_trip(),
+            answered_s: self.queues.answered_s(),
             flows: std::mem::take(&mut self.swept).then_some(&*sweep),
         });
         self.queues.forget_fresh();
@@ -368,7 +247,9 @@ impl LinkTask {
             ..snapshot(&self.config, &self.meter, &self.sweeper)
         };
         for direction in Direction::ALL {
-            snapshot.directions[direction as usize].unseen_ratio = self.unseen.ratio(direction);
+            let shown = &mut snapshot.directions[direction as usize];
+            shown.unseen_ratio = self.unseen.ratio(direction);
+            shown.entered = self.entered.recent(direction, Instant::now());
         }
         self.queues.show(&mut snapshot);
         self.judge.show(&mut snapshot);
@@ -376,4 +257,10 @@ impl LinkTask {
         snapshot.shape.rate_source = self.uplink_rate.source();
         self.publish.send_replace(Arc::new(snapshot));
     }
+}
+
+/// Returns when the task is to end, and keeps nothing borrowed.
+async fn told_to_stop(stopping: &mut watch::Receiver<bool>) {
+    // The sender is gone where the whole agent ends.
+    let _ = stopping.wait_for(|stop| *stop).await;
 }

@@ -74,10 +74,10 @@ impl Links {
     ///
     /// # Errors
     /// The kernel refuses the programs.
-    pub(super) fn prepare(&self, link: &Link, claim: Instance) -> Result<Prepared, Failure> {
+    pub(super) async fn prepare(&self, link: &Link, claim: Instance) -> Result<Prepared, Failure> {
         let (mut task, snapshots) =
             LinkTask::new(link.clone(), self.journal.clone(), self.active.clone(), self.devices.clone());
-        task.follow_device()?;
+        task.follow_device().await?;
         let entry = Entry { link: link.clone(), stop: watch::channel(false).0, snapshots };
         Ok(Prepared { task, claim, entry })
     }
@@ -87,11 +87,12 @@ impl Links {
     /// # Errors
     /// One of them cannot be measured, another agent has its device, or this one no longer has the rights to attach; then
     /// none is.
-    pub(super) fn prepare_added(&self, wanted: &[Link]) -> Result<Vec<Prepared>, String> {
+    pub(super) async fn prepare_added(&self, wanted: &[Link]) -> Result<Vec<Prepared>, String> {
         let added = self.active.borrow().config.links_to_add(wanted);
         let devices = self.devices.borrow().clone();
         let missing = missing_capabilities();
-        let prepare = |link: &Link| {
+        let mut prepared = Vec::new();
+        for link in &added {
             if !missing.is_empty() {
                 return Err(format!(
                     "link {}: the agent cannot attach to {} any more: {} {} given up after the start; restart it, with \
@@ -107,11 +108,11 @@ impl Links {
                 Err(problem) if problem.can_pass() => warn!("{problem}; waiting for it"),
                 Err(problem) => return Err(format!("link {}: {problem}", link.name)),
             }
-            let claim = Instance::claim(&link.wan).map_err(Failure::from);
-            let prepared = claim.and_then(|claim| self.prepare(link, claim));
-            prepared.map_err(|failure| format!("link {}: {}", link.name, failure.message))
-        };
-        added.iter().map(prepare).collect()
+            let failed = |failure: Failure| format!("link {}: {}", link.name, failure.message);
+            let claim = Instance::claim(&link.wan).map_err(|error| failed(error.into()))?;
+            prepared.push(self.prepare(link, claim).await.map_err(failed)?);
+        }
+        Ok(prepared)
     }
 
     /// Runs those that were prepared, stops those that the configuration in use no longer has, and shows them in its order.

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use pendulum_model::segment::Class;
+
 use super::outflow::{Look, Outflow};
 use crate::bpf::abi;
 use crate::snapshot::RecentRtt;
@@ -90,6 +92,22 @@ impl Meter {
             }
             recent
         })
+    }
+
+    /// Share of the uplink's bytes of the recent past that repeat data which had passed before, 0 to 1: what a buffer behind dropped
+    /// is sent again.
+    pub(super) fn repeated_uplink(&self) -> f64 {
+        let Some((_, [past, _])) = self.past.front() else { return 0.0 };
+        let [now, _] = self.totals().counters;
+        let data = Class::Data as usize;
+        let segments = now.segments[data].saturating_sub(past.segments[data]);
+        let all = now.bytes.iter().sum::<u64>().saturating_sub(past.bytes.iter().sum());
+        if segments == 0 || all == 0 {
+            return 0.0;
+        }
+        let repeated = now.retransmitted_segments.saturating_sub(past.retransmitted_segments);
+        let data_share = now.bytes[data].saturating_sub(past.bytes[data]) as f64 / all as f64;
+        (repeated as f64 / segments as f64 * data_share).clamp(0.0, 1.0)
     }
 
     /// The programs were replaced by new ones, which count from zero.

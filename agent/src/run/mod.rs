@@ -9,13 +9,15 @@
 
 mod advisor;
 mod cleanup;
-pub mod downlink;
+mod entered;
+pub mod estimate;
 mod instance;
 mod judge;
 mod link;
 mod links;
 mod meter;
 mod outflow;
+pub mod own_queue;
 mod preflight;
 mod privileges;
 mod programs;
@@ -92,8 +94,10 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
     let shapes = config.shape.mode != ShapeMode::Off;
     let (configure, active) = Active::start(config);
     let mut links = Links::new(journal.clone(), active.clone(), devices.clone());
-    let prepared = configured.iter().zip(claims).map(|(link, claim)| links.prepare(link, claim));
-    let prepared = prepared.collect::<Result<Vec<_>, _>>()?;
+    let mut prepared = Vec::new();
+    for (link, claim) in configured.iter().zip(claims) {
+        prepared.push(links.prepare(link, claim).await?);
+    }
     bpf::release_load_memory();
     privileges::drop_unneeded(
         active.borrow().config.privileges,
@@ -113,13 +117,16 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
     let board = links.board();
     tasks.spawn(ended(service::watchdog(board.clone(), stopping.clone())));
     let app = Arc::new(App::new(board, journal, active, statistics.is_some(), stopping.clone()));
+    tasks.spawn(ended(http::remember(Arc::clone(&app), stopping.clone())));
     tasks.spawn(ended(http::serve(listener, http::router(app, access), stopping)));
     service::ready();
 
     let ended = loop {
         tokio::select! {
             signal = signals.next() => match signal {
-                Asked::Reload => service::reloading(|| reload.carry_out(&configure, &mut links, &mut tasks)),
+                Asked::Reload => {
+                    service::reloading(reload.carry_out(&configure, &mut links, &mut tasks)).await;
+                }
                 Asked::Stop(name) => {
                     info!(signal = name, "stopping");
                     break Ok(());

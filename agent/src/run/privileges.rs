@@ -1,8 +1,8 @@
 //! What the process may do once everything is attached: as little as its work still needs.
 //!
 //! Reading maps and counters needs no capability: the descriptors are open. Attaching again to a device that was made anew
-//! does. Dropping cannot be undone, and programs
-//! started from here on inherit nothing.
+//! does, and so does asking connection tracking (`CAP_NET_ADMIN`). Dropping cannot be undone, and programs started from here
+//! on inherit nothing.
 
 use std::collections::HashSet;
 

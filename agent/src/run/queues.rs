@@ -1,28 +1,32 @@
 //! The queues of a link and the windows of local sockets: keeps their programs, reads them, steps down where the kernel does
 //! not offer them.
 //!
-//! The uplink's queue is the WAN device's root qdisc. The downlink's is that of the ifb that this machine shapes it with;
-//! without one it stands at the provider and is estimated.
+//! The uplink's queue is the WAN device's root qdisc, if packets wait there; else it stands in a modem behind and is estimated. The
+//! downlink's is that of the ifb that this machine shapes it with; without one it stands at the provider and is estimated.
 
+mod behind;
 mod drops;
-mod provider;
+mod elsewhere;
 mod tracked;
 
 use std::time::Duration;
 
 use pendulum_model::link::{Known, Link, Provenance};
+use pendulum_model::observer::Vantage;
+use pendulum_model::sample::{BaseRoundTrip, MeasuredRate};
 use pendulum_model::segment::{Direction, PerDirection};
 use tracing::{info, warn};
 
 use self::drops::Drops;
-use self::provider::Provider;
+use self::elsewhere::Elsewhere;
 use self::tracked::Tracked;
+use super::estimate::Estimate;
 use super::outflow::Look;
 use super::samples::Seen;
-use crate::bpf::{self, ArrivalReader, BpfError, Cwnd, CwndSource, ProgramStatus, QueuePrograms};
+use crate::bpf::{self, BpfError, Cwnd, CwndSource, PassageReader, ProgramStatus, QueuePrograms};
 use crate::config;
 use crate::net::{Devices, ingress_redirect};
-use crate::snapshot::{FlowKey, FlowSweep, LinkRate, LinkSnapshot, QueueSnapshot, RateSource};
+use crate::snapshot::{FlowKey, FlowSweep, LinkRate, LinkSnapshot, QueueSnapshot, RateSource, SlotLosses};
 
 /// A socket that took no ACK for this long sends nothing: its window is no load.
 const SOCKET_AGE: Duration = Duration::from_secs(10);
@@ -37,7 +41,9 @@ pub(super) struct Queues {
     drops: PerDirection<Drops>,
     /// What was last known of a queue that is gone: its counters go on.
     gone: PerDirection<Option<QueueSnapshot>>,
-    provider: Option<Provider>,
+    elsewhere: Option<Elsewhere>,
+    /// Of readers that are gone.
+    slot_losses: SlotLosses,
     /// The WAN device while the programs hang there.
     wan: Option<u32>,
 }
@@ -63,7 +69,8 @@ impl Queues {
             tracked: PerDirection::default(),
             drops: PerDirection::default(),
             gone: PerDirection::default(),
-            provider: None,
+            elsewhere: None,
+            slot_losses: SlotLosses::default(),
             wan: None,
         }
     }
@@ -77,9 +84,9 @@ impl Queues {
     ///
     /// # Errors
     /// [`BpfError::Map`] if the device cannot be registered.
-    pub(super) fn attach(&mut self, ifindex: u32, arrivals: ArrivalReader) -> Result<(), BpfError> {
+    pub(super) fn attach(&mut self, ifindex: u32, passages: PassageReader) -> Result<(), BpfError> {
         let departures = self.programs.as_ref().map(QueuePrograms::departures);
-        self.provider = Some(Provider::new(arrivals, departures));
+        self.elsewhere = Some(Elsewhere::new(passages, departures));
         self.wan = Some(ifindex);
         self.track(Direction::Up, ifindex)?;
         self.cwnd_bytes = Some(self.window_of(&FlowSweep::empty(std::time::Instant::now()))?);
@@ -101,7 +108,9 @@ impl Queues {
     /// The device is gone, or no longer ours.
     pub(super) fn detach(&mut self) {
         self.wan = None;
-        self.provider = None;
+        if let Some(elsewhere) = self.elsewhere.take() {
+            self.slot_losses = self.slot_losses + elsewhere.slot_losses();
+        }
         for direction in Direction::ALL {
             self.untrack(direction);
         }
@@ -151,16 +160,16 @@ impl Queues {
         }
     }
 
-    /// Ten times a second: every bucket that is over, without a system call where the tracepoints work. Rates in bytes per
-    /// second, as far as known.
-    pub(super) fn tick(&mut self, rates: PerDirection<Option<f64>>) {
+    /// Ten times a second: every bucket that is over, without a system call where the tracepoints work. `told`: rates that the user
+    /// gave, `capacity`: the uplink's as far as known, bytes per second. `repeated`: share of the uplink's bytes that repeat what passed before.
+    pub(super) fn tick(&mut self, told: PerDirection<Option<f64>>, capacity: Option<f64>, repeated: f64) {
         let programs = self.programs.as_ref();
         for tracked in [&mut self.tracked.up, &mut self.tracked.down].into_iter().flatten() {
             tracked.tick(programs);
         }
-        if let (Some(provider), Some(up)) = (&mut self.provider, &self.tracked.up) {
-            let rates = PerDirection { down: rates.down.filter(|_| self.tracked.down.is_none()), ..rates };
-            provider.tick(up, up.method(programs), rates);
+        if let Some(elsewhere) = &mut self.elsewhere {
+            let up = self.tracked.up.as_ref().map(|up| (up, up.method(programs)));
+            elsewhere.tick(up, told, capacity, repeated);
         }
     }
 
@@ -181,14 +190,47 @@ impl Queues {
 
     /// A direction's queue since [`Self::forget_fresh`].
     pub(super) fn seen(&self, direction: Direction) -> Seen<'_> {
-        match (&self.tracked[direction], direction) {
-            (Some(tracked), _) => tracked.seen(self.programs.as_ref()),
-            (None, Direction::Up) => Seen::Nothing,
-            (None, Direction::Down) => {
-                let queue = self.provider.as_ref().and_then(Provider::queue);
-                queue.map_or(Seen::Nothing, Seen::Estimate)
-            }
+        match self.local(direction) {
+            Some(tracked) => tracked.seen(self.programs.as_ref()),
+            None => self.estimate(direction).map_or(Seen::Nothing, Seen::Estimate),
         }
+    }
+
+    /// The queue of this machine that is the link's buffer. Packets that come in on the downlink's pass it in any case.
+    fn local(&self, direction: Direction) -> Option<&Tracked> {
+        let tracked = self.tracked[direction].as_ref();
+        tracked.filter(|tracked| direction == Direction::Down || tracked.is_buffer())
+    }
+
+    /// The buffer that is not of this machine.
+    fn estimate(&self, direction: Direction) -> Option<Estimate<'_>> {
+        let elsewhere = self.elsewhere.as_ref().filter(|_| self.local(direction).is_none());
+        elsewhere.and_then(|elsewhere| elsewhere.link().of(direction))
+    }
+
+    /// Where the uplink's buffer stands, while the link is measured.
+    pub(super) fn vantage(&self) -> Option<Vantage> {
+        self.elsewhere.as_ref().map(|elsewhere| elsewhere.link().vantage())
+    }
+
+    /// The rate of a direction whose buffer is estimated, measured while it held a queue.
+    pub(super) fn rate(&self, direction: Direction) -> Option<MeasuredRate> {
+        self.estimate(direction).and_then(|estimate| estimate.rate())
+    }
+
+    /// The shortest time in which the outside answered since the tick before, both buffers included, seconds.
+    pub(super) fn answered_s(&self) -> Option<f64> {
+        self.elsewhere.as_ref().and_then(Elsewhere::answered_s)
+    }
+
+    /// The least that packets waited behind the gateway's own queue within the last second, seconds, if that can be told.
+    pub(super) fn behind_s(&self) -> Option<f64> {
+        self.elsewhere.as_ref().and_then(Elsewhere::behind_s)
+    }
+
+    /// From the gateway to the far ends and back, without queues.
+    pub(super) fn base_round_trip(&self) -> Option<BaseRoundTrip> {
+        self.elsewhere.as_ref().and_then(|elsewhere| elsewhere.link().base_round_trip())
     }
 
     /// What is known of the link beside its traffic: the user's word first, then the qdisc's.
@@ -250,19 +292,21 @@ impl Queues {
     pub(super) fn show(&self, snapshot: &mut LinkSnapshot) {
         for x in Direction::ALL {
             let direction = &mut snapshot.directions[x as usize];
-            let local = self.tracked[x].as_ref().map(Tracked::snapshot);
+            let local = self.local(x).map(Tracked::snapshot);
             let shaped = local.and_then(|queue| queue.rate);
             direction.rate =
                 direction.rate.or(shaped.map(|rate| LinkRate { rate, source: RateSource::Qdisc }));
-            direction.queue = local.cloned();
+            let estimated = || self.elsewhere.as_ref().and_then(|elsewhere| elsewhere.snapshot(x));
+            direction.queue = local.or_else(estimated).cloned();
             if local.is_none() {
-                direction.gone_queue.clone_from(&self.gone[x]);
+                // A device's queue that is not the link's buffer drops and counts all the same.
+                let other = self.tracked[x].as_ref().map(Tracked::snapshot);
+                direction.other_queue = other.or(self.gone[x].as_ref()).cloned();
             }
         }
-        let down = &mut snapshot.directions[Direction::Down as usize];
-        if down.queue.is_none() {
-            down.queue = self.provider.as_ref().and_then(Provider::snapshot).cloned();
-        }
+        snapshot.vantage = self.vantage();
+        snapshot.slot_losses =
+            self.elsewhere.as_ref().map(|elsewhere| self.slot_losses + elsewhere.slot_losses());
         snapshot.directions[Direction::Up as usize].cwnd_bytes = self.cwnd_bytes;
         snapshot.cwnd_source = self.cwnd.source().name();
     }

@@ -27,13 +27,16 @@ impl Reload {
     /// Reads, checks, and takes over what can change while running.
     ///
     /// Links that are new are attached first: if one cannot be, nothing changes.
-    pub(super) fn carry_out(
+    pub(super) async fn carry_out(
         &self,
         configure: &watch::Sender<Active>,
         links: &mut Links,
         tasks: &mut JoinSet<Ended>,
     ) {
-        let read = self.read().and_then(|wanted| Ok((links.prepare_added(&wanted.links)?, wanted)));
+        let read = match self.read() {
+            Ok(wanted) => links.prepare_added(&wanted.links).await.map(|added| (added, wanted)),
+            Err(reason) => Err(reason),
+        };
         match read {
             Ok((added, wanted)) => {
                 let mut changes = Changes::default();

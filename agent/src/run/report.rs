@@ -10,7 +10,7 @@ use crate::bpf::{AttachReport, Hook};
 use crate::config::Link;
 use crate::net::{Device, LinkLayer};
 use crate::shape::ShapeSnapshot;
-use crate::snapshot::{DeviceState, DirectionSnapshot, Hooks, LinkRate, LinkSnapshot, RateSource};
+use crate::snapshot::{DeviceState, DirectionSnapshot, Entered, Hooks, LinkRate, LinkSnapshot, RateSource};
 
 /// What the counters and the flow table tell; a link of which nothing else is known.
 pub(super) fn snapshot(config: &Link, meter: &Meter, sweeper: &Sweeper) -> LinkSnapshot {
@@ -26,11 +26,12 @@ pub(super) fn snapshot(config: &Link, meter: &Meter, sweeper: &Sweeper) -> LinkS
         samples: 0,
         directions: Direction::ALL.map(|direction| DirectionSnapshot {
             counters: counted.counters[direction as usize],
+            entered: Entered::default(),
             throughput: throughput[direction as usize],
             rtt: rtt[direction as usize],
             rate: config.rate(direction).map(|rate| LinkRate { rate, source: RateSource::Config }),
             queue: None,
-            gone_queue: None,
+            other_queue: None,
             cwnd_bytes: None,
             unseen_ratio: None,
         }),
@@ -41,8 +42,10 @@ pub(super) fn snapshot(config: &Link, meter: &Meter, sweeper: &Sweeper) -> LinkS
         cwnd_source: "unknown",
         shape: ShapeSnapshot::default(),
         readings: Default::default(),
+        vantage: None,
         findings: None,
         tick: Arc::default(),
+        slot_losses: None,
         unsent: Arc::default(),
         degraded: Arc::new([]),
     }

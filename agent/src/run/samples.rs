@@ -5,14 +5,19 @@
 //! uplink carried is taken behind its buffer where the ring tells, so that a buffer that fills is not taken for a faster
 //! link.
 
+mod counted;
+
 use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::time::{Duration, Instant};
 
-use pendulum_model::sample::{AckBursts, DirectionSample, FlowSample, QueueSample, Sample, Traffic};
-use pendulum_model::segment::{Class, Direction, PerDirection};
+use pendulum_model::sample::{
+    AckBursts, BaseRoundTrip, DirectionSample, FlowSample, MeasuredRate, QueueSample, Sample,
+};
+use pendulum_model::segment::{Direction, PerDirection};
 
-use super::downlink::ProviderQueue;
+use self::counted::{Counted, DataShare, Part as _, Stretch, total};
+use super::estimate::Estimate;
 use crate::bpf::{BUCKET, Interval, abi};
 use crate::snapshot::{FlowRow, FlowSweep};
 
@@ -20,13 +25,12 @@ use crate::snapshot::{FlowRow, FlowSweep};
 const ROUND_TRIP_LIFETIME: Duration = Duration::from_secs(5);
 /// Time one reading without buckets can speak for.
 const LONGEST_SPAN: Duration = Duration::from_secs(1);
+/// Time for which the estimate knows every bucket although nobody looked meanwhile: the rings of slots reach back further.
+const LONGEST_ESTIMATED: Duration = Duration::from_secs(4);
 /// Flows told to the detector at once, those that carried most: a table of a million costs no more than this.
 const FLOWS: usize = 512;
-/// A sample waits for the estimate of the downlink's buffer for no longer than this.
-const LATEST_ESTIMATE: Duration = Duration::from_millis(600);
-/// How much of the past stays in the composition of the uplink's traffic, from tick to tick: about a second.
-const COMPOSITION_DECAY: f64 = 0.9;
-
+/// A sample waits for the estimates of both buffers for no longer than this.
+const LATEST_ESTIMATE: Duration = Duration::from_millis(800);
 /// What is known of one direction's buffer since the reading before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Seen<'a> {
@@ -37,8 +41,8 @@ pub(super) enum Seen<'a> {
     Level(QueueSample),
     /// Every bucket that ended since, oldest first.
     Buckets(&'a [Interval]),
-    /// Buckets that become known late: when what met them has come out.
-    Estimate(&'a ProviderQueue),
+    /// Buckets that become known late: when what met them has come out, or was answered.
+    Estimate(Estimate<'a>),
 }
 
 /// Everything that was read at one tick.
@@ -50,8 +54,12 @@ pub(super) struct Reading<'a> {
     pub(super) counters: &'a [abi::pendulum_counters; 2],
     /// Both buffers of the link.
     pub(super) queues: PerDirection<Seen<'a>>,
-    /// What is shown as the queue of each direction; more than `queues` if a device's queue is not the link's buffer.
-    pub(super) shown: PerDirection<Seen<'a>>,
+    /// Rates as measured by who watched the buffers.
+    pub(super) rates: PerDirection<Option<MeasuredRate>>,
+    /// From the gateway to the far ends and back, without queues.
+    pub(super) base_round_trip: Option<BaseRoundTrip>,
+    /// The shortest time in which the outside answered since the tick before, seconds: an ACK's clock that comes back, too.
+    pub(super) answered_s: Option<f64>,
     /// The flow table, if it was read since the tick before.
     pub(super) flows: Option<&'a FlowSweep>,
 }
@@ -64,18 +72,13 @@ pub(super) struct SampleBuilder {
     last: Option<Duration>,
     /// Counted, and not yet in a sample.
     pending: PerDirection<Counted>,
-    composition: Composition,
+    shares: DataShare,
     round_trips: PerDirection<Option<(f64, Duration)>>,
-    /// Samples whose downlink buffer is not known yet, oldest first.
+    /// The shortest way home and back, seconds: no buffer of the link is in it.
+    home: Option<f64>,
+    /// Samples whose buffers are not known yet, oldest first.
     waiting: VecDeque<Sample>,
     flows_at: Option<Instant>,
-}
-
-/// What was counted in one direction over some time.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counted {
-    traffic: Traffic,
-    bursts: AckBursts,
 }
 
 /// One sample before it has traffic.
@@ -85,6 +88,12 @@ struct Slot {
     queue: PerDirection<Option<QueueSample>>,
     /// Bytes that left the uplink buffer: data and everything else, pure ACKs.
     left: Option<[u64; 2]>,
+}
+
+impl Slot {
+    fn begin(&self) -> Duration {
+        self.end.saturating_sub(self.span)
+    }
 }
 
 impl SampleBuilder {
@@ -103,19 +112,31 @@ impl SampleBuilder {
     pub(super) fn take(&mut self, reading: &Reading<'_>, samples: &mut Vec<Sample>) {
         let measured = self.count(reading);
         let slots = self.slots(reading);
-        let Some(newest) = slots.last() else { return self.release(reading, samples) };
+        let (Some(oldest), Some(newest)) = (slots.first(), slots.last()) else {
+            return self.release(reading, samples);
+        };
+        // What passed before the oldest of them, while nobody looked, is no part of what is seen now.
+        let begin = self.last.unwrap_or(oldest.begin()).min(oldest.begin());
+        let since_begin = |at: Duration| at.saturating_sub(begin).as_nanos();
+        let whole = since_begin(newest.end);
         self.last = Some(newest.end);
         let round_trip = measured.then(|| self.sum_of_round_trips(reading.at)).flatten();
         let counted = std::mem::take(&mut self.pending);
-        let data_share = self.composition.data_share();
+        let base_round_trip = reading
+            .base_round_trip
+            .map(|base| BaseRoundTrip { seconds: base.seconds + self.home.unwrap_or(0.0), ..base });
+        let data_share = self.shares.data_share();
         let count = slots.len() as u64;
         for (index, slot) in (0..count).zip(&slots) {
             let is_last = index + 1 == count;
+            let stretch = Stretch { from: since_begin(slot.begin()), to: since_begin(slot.end), whole };
             let mut link = PerDirection::from_fn(|x| DirectionSample {
                 queue: slot.queue[x],
-                traffic: counted[x].traffic.part(index, count),
+                traffic: counted[x].traffic.part(stretch),
                 in_flight_bytes: None,
                 ack_bursts: if is_last { counted[x].bursts } else { AckBursts::default() },
+                composition: counted[x].composition.part(stretch),
+                rate: reading.rates[x],
             });
             if let Some([others, acks]) = slot.left {
                 link.up.traffic.wire_bytes = others + acks;
@@ -125,27 +146,39 @@ impl SampleBuilder {
                 Some(sweep) if is_last => self.flows(sweep),
                 _ => Vec::new(),
             };
-            self.waiting.push_back(Sample { at: slot.end, span: slot.span, link, round_trip, flows });
+            self.waiting.push_back(Sample {
+                at: slot.end,
+                span: slot.span,
+                link,
+                round_trip,
+                base_round_trip,
+                flows,
+            });
         }
         self.release(reading, samples);
     }
 
     /// Passes on the samples whose buffers are known, or have waited for long enough.
     fn release(&mut self, reading: &Reading<'_>, samples: &mut Vec<Sample>) {
-        let Seen::Estimate(queue) = reading.queues.down else {
-            samples.extend(self.waiting.drain(..));
-            return;
-        };
         while let Some(sample) = self.waiting.front() {
             // The bucket that ends there.
             let number = number_at(sample.at).saturating_sub(1);
-            if number >= queue.known_to() && reading.at.saturating_sub(sample.at) < LATEST_ESTIMATE {
+            let is_late = |x: Direction| match reading.queues[x] {
+                Seen::Estimate(queue) => number >= queue.known_to(),
+                Seen::Nothing | Seen::Level(_) | Seen::Buckets(_) => false,
+            };
+            if Direction::ALL.into_iter().any(is_late)
+                && reading.at.saturating_sub(sample.at) < LATEST_ESTIMATE
+            {
                 return;
             }
-            samples.extend(self.waiting.pop_front().map(|mut sample| {
-                sample.link.down.queue = queue.sample(number);
-                sample
-            }));
+            let Some(mut sample) = self.waiting.pop_front() else { return };
+            for x in Direction::ALL {
+                if let Seen::Estimate(queue) = reading.queues[x] {
+                    sample.link[x].queue = queue.sample(number);
+                }
+            }
+            samples.push(sample);
         }
     }
 
@@ -160,11 +193,22 @@ impl SampleBuilder {
             if samples > 0 {
                 let seconds = (now.rtt_sum_us - then.rtt_sum_us) as f64 / samples as f64 / 1e6;
                 self.round_trips[x] = Some((seconds, reading.at));
+                if x == Direction::Down {
+                    self.home = Some(self.home.map_or(seconds, |home| home.min(seconds)));
+                }
                 measured = true;
             }
         }
+        let out = &mut self.round_trips.up;
+        // No data went out that could be answered, as beside datagrams: what ACKs asked tells the way out as well.
+        if out.is_none_or(|(_, at)| at < reading.at)
+            && let Some(seconds) = reading.answered_s
+        {
+            *out = Some((seconds, reading.at));
+            measured = true;
+        }
         let up = Direction::Up as usize;
-        self.composition.push(&reading.counters[up], &before[up]);
+        self.shares.push(&reading.counters[up], &before[up]);
         measured
     }
 
@@ -179,6 +223,9 @@ impl SampleBuilder {
         let is_new = |end: Duration| self.last.is_none_or(|last| end > last);
         let PerDirection { up, down } = reading.queues;
         let ((Seen::Buckets(grid), _) | (_, Seen::Buckets(grid))) = (up, down) else {
+            if let Seen::Estimate(_) = up {
+                return self.estimated_slots(reading);
+            }
             if !is_new(reading.at) {
                 return Vec::new();
             }
@@ -198,6 +245,21 @@ impl SampleBuilder {
             },
         };
         grid.iter().filter(|bucket| is_new(bucket.end())).map(slot).collect()
+    }
+
+    /// Buckets since the newest sample; a pause is made up for as far as what passed was read.
+    fn estimated_slots(&self, reading: &Reading<'_>) -> Vec<Slot> {
+        let PerDirection { up, down } = reading.queues;
+        let end = number_at(reading.at);
+        let longest = number_at(LONGEST_ESTIMATED);
+        let from = self.last.map_or(end.saturating_sub(1), number_at).max(end.saturating_sub(longest));
+        let slot = |number: u64| Slot {
+            end: start_of(number + 1),
+            span: BUCKET,
+            queue: PerDirection { up: up.at(number), down: down.at(number) },
+            left: None,
+        };
+        (from..end).map(slot).filter(|slot| self.last.is_none_or(|last| slot.end > last)).collect()
     }
 
     fn flows(&mut self, sweep: &FlowSweep) -> Vec<FlowSample> {
@@ -232,91 +294,14 @@ impl Seen<'_> {
     }
 }
 
-impl Counted {
-    fn add(&mut self, now: &abi::pendulum_counters, then: &abi::pendulum_counters) {
-        let grown = |of: fn(&abi::pendulum_counters) -> u64| of(now) - of(then);
-        let traffic = &mut self.traffic;
-        traffic.wire_bytes += grown(|counters| total(&counters.bytes));
-        traffic.data_bytes += grown(|counters| counters.bytes[Class::Data as usize]);
-        traffic.data_segments += grown(|counters| counters.segments[Class::Data as usize]);
-        traffic.ack_segments += grown(|counters| pure_acks(&counters.segments));
-        traffic.retransmitted_segments += grown(|counters| counters.retransmitted_segments);
-        let mut rest = grown(|counters| counters.burst_segments);
-        let longest = now.bursts.len() - 1;
-        for (length, (now, then)) in now.bursts.iter().zip(&then.bursts).enumerate().take(longest) {
-            self.bursts.add(length as u64, now - then);
-            rest = rest.saturating_sub(length as u64 * (now - then));
-        }
-        // The last slot holds all longer ones: how many ACKs those were is what is left of the sum.
-        let long = now.bursts[longest] - then.bursts[longest];
-        if long > 0 {
-            self.bursts.bursts += long;
-            self.bursts.segments += rest;
-            self.bursts.segments_in_long_bursts += rest;
-        }
-    }
-}
-
-/// A part of a whole that is spread evenly; the parts add up to it.
-trait Part {
-    fn part(&self, index: u64, count: u64) -> Self;
-}
-
-impl Part for u64 {
-    fn part(&self, index: u64, count: u64) -> Self {
-        let until = |index: u64| (u128::from(*self) * u128::from(index) / u128::from(count)) as Self;
-        until(index + 1) - until(index)
-    }
-}
-
-impl Part for Traffic {
-    fn part(&self, index: u64, count: u64) -> Self {
-        let part = |whole: u64| whole.part(index, count);
-        Self {
-            wire_bytes: part(self.wire_bytes),
-            data_bytes: part(self.data_bytes),
-            data_segments: part(self.data_segments),
-            ack_segments: part(self.ack_segments),
-            retransmitted_segments: part(self.retransmitted_segments),
-        }
-    }
-}
-
-/// Which part of the bytes that are no pure ACKs is TCP data: the ring tells only the two apart.
-#[derive(Clone, Copy, Debug, Default)]
-struct Composition {
-    data: f64,
-    others: f64,
-}
-
-impl Composition {
-    fn push(&mut self, now: &abi::pendulum_counters, then: &abi::pendulum_counters) {
-        let data = now.bytes[Class::Data as usize] - then.bytes[Class::Data as usize];
-        let all = total(&now.bytes) - total(&then.bytes);
-        let acks = pure_acks(&now.bytes) - pure_acks(&then.bytes);
-        // Silence changes nothing: what still waits in the buffer is what came before it.
-        if all > acks {
-            self.data = self.data * COMPOSITION_DECAY + data as f64;
-            self.others = self.others * COMPOSITION_DECAY + (all - acks) as f64;
-        }
-    }
-
-    fn data_share(&self) -> f64 {
-        if self.others > 0.0 { (self.data / self.others).clamp(0.0, 1.0) } else { 0.0 }
-    }
-}
-
 /// Number of the bucket that a moment lies in.
 fn number_at(at: Duration) -> u64 {
     (at.as_nanos() / BUCKET.as_nanos()) as u64
 }
 
-fn total(figures: &[u64]) -> u64 {
-    figures.iter().sum()
-}
-
-fn pure_acks(by_class: &[u64; abi::PENDULUM_CLASSES as usize]) -> u64 {
-    Class::ALL.into_iter().filter(|class| class.is_pure_ack()).map(|class| by_class[class as usize]).sum()
+/// When a bucket begins.
+fn start_of(number: u64) -> Duration {
+    Duration::from_nanos(number.saturating_mul(BUCKET.as_nanos() as u64))
 }
 
 fn flow(row: &FlowRow, direction: Direction, interval: f64) -> Option<FlowSample> {

@@ -19,12 +19,12 @@ pub(super) fn ready() {
 }
 
 /// Does `deed` between the two messages that frame a reload.
-pub(super) fn reloading(deed: impl FnOnce()) {
+pub(super) async fn reloading(deed: impl Future<Output = ()>) {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => say(&[NotifyState::Reloading, now]),
         Err(error) => debug!("the monotonic clock cannot be read: {error}"),
     }
-    deed();
+    deed.await;
     ready();
 }
 

@@ -2,12 +2,13 @@
 
 use std::io;
 
+use pendulum_model::rate::Rate;
 use thiserror::Error;
 
 use crate::bpf::BpfError;
 
 /// Why no rate is learnt.
-pub(super) const UNLEARNT: &str = "the WAN device's qdisc does not shape, and its queue has not stood for long enough (a second, and 32 full frames)";
+pub(super) const UNLEARNT: &str = "the WAN device's qdisc does not shape, and no queue has stood there or behind it for long enough to show it";
 
 /// Why a link is not shaped.
 #[derive(Debug, Error)]
@@ -18,6 +19,21 @@ pub enum ShapeError {
     /// The rate is not known.
     #[error("the link's downlink rate is not known; give downlink-rate for this link")]
     NoDownlinkRate,
+    /// A full frame takes too long.
+    #[error(
+        "a link of {link} is too slow to be shaped: less than 64kbit would be left, where a full frame takes 0.2 s; \
+         correct the rate (bps counts bytes, and a number without unit bits per second)"
+    )]
+    TooSlow {
+        /// The link's rate.
+        link: Rate,
+    },
+    /// The kernel has no sch_cake.
+    #[error(
+        "this kernel has no sch_cake; load or install it: every linux-image package of Debian but the cloud kernel's has \
+         it, OpenWrt has kmod-sched-cake"
+    )]
+    NoCake,
     /// Something else shapes or redirects.
     #[error("{reason}; {remedy}")]
     InTheWay {
@@ -37,8 +53,8 @@ pub enum ShapeError {
     },
     /// The kernel refuses a step.
     #[error(
-        "cannot {step} {device}: {source}; the kernel needs ifb, sch_htb, sch_tbf, cls_u32 and act_mirred, and this \
-         process CAP_NET_ADMIN"
+        "cannot {step} {device}: {source}; the kernel needs ifb, sch_cake, cls_u32 and act_mirred, and this process \
+         CAP_NET_ADMIN"
     )]
     Kernel {
         /// What was tried.
@@ -60,7 +76,12 @@ impl ShapeError {
         match self {
             Self::NoUplinkRate(_) => true,
             Self::Clsact { source, .. } => source.kind() == io::ErrorKind::ResourceBusy,
-            Self::NoDownlinkRate | Self::InTheWay { .. } | Self::Kernel { .. } | Self::Bpf(_) => false,
+            Self::NoDownlinkRate
+            | Self::TooSlow { .. }
+            | Self::NoCake
+            | Self::InTheWay { .. }
+            | Self::Kernel { .. }
+            | Self::Bpf(_) => false,
         }
     }
 }

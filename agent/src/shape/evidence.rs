@@ -27,11 +27,11 @@ pub struct Turn {
 pub enum Outcome {
     /// Too few turns, or too little traffic.
     Undecided,
-    /// The interval lies above zero.
+    /// The interval lies above zero; or packets wait less, and the score has not suffered much.
     Helps,
     /// It includes zero, and enough turns have been seen.
     NoDifference,
-    /// It lies below zero.
+    /// It lies below zero; or packets wait longer.
     Hurts,
 }
 
@@ -64,12 +64,19 @@ pub struct Comparison {
     /// Change of the score by shaping, and half the width of its 95 % interval; none with fewer than two pairs. The
     /// score is download over its mean plus upload over its mean: 2 on average.
     pub change: Option<(f64, f64)>,
+    /// Change of the round trip as a share of the mean without shaping, and half the width of its 95 % interval; none with fewer than
+    /// two pairs in which it was measured.
+    pub delay: Option<(f64, f64)>,
     /// What that comes to.
     pub outcome: Outcome,
 }
 
 /// So many pairs make "no difference" worth saying.
 const ENOUGH: usize = 5;
+/// A change of the round trip by less than this share is not worth a word.
+const DELAY_WORTH: f64 = 0.1;
+/// So much of the score may a shorter round trip cost: a shaper that sends below the link's rate always takes some.
+const SCORE_TOLERATED: f64 = 0.05;
 /// The beginning of each turn belongs to the one before: windows and queues have to settle.
 const SETTLING: f64 = 0.25;
 /// Below this there is nothing to compare, bytes per second.
@@ -122,13 +129,23 @@ impl AbTest {
     pub(super) fn comparison(&self) -> Comparison {
         let [with, without] = [0, 1].map(|i| mean_of_turns(self.pairs.iter().map(|pair| pair[i])));
         let change = interval(&self.changes(&with, &without));
+        let delay = interval(&self.delays(without.round_trip));
+        let (shorter, longer) = delay.map_or((false, false), |(mean, half)| {
+            (mean <= -DELAY_WORTH && mean + half < 0.0, mean >= DELAY_WORTH && mean - half > 0.0)
+        });
         let outcome = match change {
-            Some((mean, half)) if mean - half > 0.0 => Outcome::Helps,
-            Some((mean, half)) if mean + half < 0.0 => Outcome::Hurts,
+            Some((mean, half)) if mean - half > 0.0 || shorter && mean >= -SCORE_TOLERATED => Outcome::Helps,
+            Some((mean, half)) if mean + half < 0.0 || longer => Outcome::Hurts,
             Some(_) if self.pairs.len() >= ENOUGH => Outcome::NoDifference,
             _ => Outcome::Undecided,
         };
-        Comparison { pairs: self.pairs.len(), with, without, change, outcome }
+        Comparison { pairs: self.pairs.len(), with, without, change, delay, outcome }
+    }
+
+    fn delays(&self, usual: Option<f64>) -> Vec<f64> {
+        let Some(usual) = usual.filter(|usual| *usual > 0.0) else { return Vec::new() };
+        let pairs = self.pairs.iter();
+        pairs.filter_map(|[with, without]| Some((with.round_trip? - without.round_trip?) / usual)).collect()
     }
 
     fn changes(&self, with: &Turn, without: &Turn) -> Vec<f64> {
@@ -150,6 +167,10 @@ impl Comparison {
             figures.push(Figure::against("score_change_upper_bound", mean + half, 0.0));
             figures.push(Figure::new("score_change_lower_bound", mean - half));
         }
+        if let Some((mean, half)) = self.delay {
+            figures.push(Figure::new("rtt_change_ratio", mean));
+            figures.push(Figure::new("rtt_change_ratio_upper_bound", mean + half));
+        }
         for (turn, names) in [
             (&self.with, ["upload_with_bytes_per_second", "download_with_bytes_per_second", "rtt_with_s"]),
             (
@@ -161,7 +182,14 @@ impl Comparison {
             figures.push(Figure::new(names[1], turn.goodput[1]));
             figures.extend(turn.round_trip.map(|round_trip| Figure::new(names[2], round_trip)));
         }
-        Evidence { rule: "ab_test", reason: self.statement(), figures, since_s, held_since_s: None }
+        Evidence {
+            rule: "ab_test",
+            reason: self.statement(),
+            figures,
+            since_s,
+            held_since_s: None,
+            missing: Vec::new(),
+        }
     }
 
     /// In words, for people.
@@ -179,9 +207,14 @@ impl Comparison {
             Outcome::NoDifference => "no difference found",
             Outcome::Undecided => "not decided yet",
         };
+        let milliseconds = |turn: &Turn| turn.round_trip.map(|round_trip| round_trip * 1e3);
+        let delay = match (milliseconds(&self.with), milliseconds(&self.without)) {
+            (Some(with), Some(without)) => format!(", round trip {with:.0} ms with and {without:.0} without"),
+            _ => String::new(),
+        };
         format!(
-            "{verdict}: download {down}, upload {up}; change of the score {mean:+.2} ± {half:.2} (95 % confidence, {} \
-             pairs of turns)",
+            "{verdict}: download {down}, upload {up}{delay}; change of the score {mean:+.2} ± {half:.2} (95 % confidence, \
+             {} pairs of turns)",
             self.pairs
         )
     }
@@ -282,6 +315,26 @@ mod tests {
             figure("download_with_bytes_per_second").value
                 < figure("download_without_bytes_per_second").value
         );
+    }
+
+    /// Same goodput but for a hundredth, and packets that wait a third of the time.
+    #[test]
+    fn a_shorter_wait_is_a_gain_and_a_longer_one_harm() {
+        for (with, without, outcome) in
+            [(0.03, 0.1, Outcome::Helps), (0.1, 0.03, Outcome::Hurts), (0.095, 0.1, Outcome::Undecided)]
+        {
+            let mut test = AbTest::new(SECOND, Instant::now());
+            for (pair, chance) in [1.0, 1.01, 0.98].into_iter().enumerate() {
+                let turn = |x: f64, round_trip: f64| Turn {
+                    goodput: [1e4 * x * chance, 1e5],
+                    round_trip: Some(round_trip * chance),
+                };
+                // Now a little less with shaping, now a little more.
+                let share = [0.99, 1.01, 0.985][pair];
+                test.pairs.push([turn(share, with), turn(1.0, without)]);
+            }
+            assert_eq!(test.comparison().outcome, outcome, "{:?}", test.comparison());
+        }
     }
 
     #[test]

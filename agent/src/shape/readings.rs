@@ -10,8 +10,8 @@ use crate::bpf::abi::pendulum_counters;
 use crate::snapshot::{FlowSweep, RecentRtt};
 
 impl Measured {
-    /// From the flow table and the link's counters.
-    pub fn of(flows: &FlowSweep, counters: &[pendulum_counters; 2]) -> Self {
+    /// From the flow table, the link's counters and what stands in the uplink's queue.
+    pub fn of(flows: &FlowSweep, counters: &[pendulum_counters; 2], uplink_bytes: u32) -> Self {
         let (up, down) = (Direction::Up as usize, Direction::Down as usize);
         let round_trip = flows
             .rows
@@ -37,6 +37,7 @@ impl Measured {
             round_trip,
             segments_per_ack: (acks > 0.0).then(|| segments / acks),
             ack_bytes: (up.segments[class] > 0).then(|| up.bytes[class] as f64 / up.segments[class] as f64),
+            uplink_bytes,
         }
     }
 }

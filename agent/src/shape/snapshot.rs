@@ -11,7 +11,6 @@ pub const FATES: [(&str, &str); abi::PENDULUM_ACK_FATES as usize] = [
     ("passed", "filter_off"),
     ("passed", "first"),
     ("passed", "no_carrier"),
-    ("passed", "unconfirmed"),
     ("passed", "stale_carrier"),
     ("passed", "unsafe_carrier"),
     ("passed", "duplicate"),
@@ -19,16 +18,16 @@ pub const FATES: [(&str, &str); abi::PENDULUM_ACK_FATES as usize] = [
     ("passed", "sack"),
     ("passed", "flags"),
     ("passed", "options"),
-    ("passed", "layout"),
+    ("passed", "dscp"),
     ("passed", "zero_window"),
     ("passed", "local"),
     ("passed", "slow_start"),
+    ("passed", "stretch"),
+    ("passed", "accecn"),
     ("passed", "below_delta"),
     ("passed", "under_used"),
     ("passed", "fair_share"),
-    ("passed", "stretch"),
     ("passed", "table_full"),
-    ("passed", "overflow"),
     ("held", "redundant"),
     ("held", "overtaken"),
     ("would_hold", "redundant"),
@@ -49,6 +48,10 @@ pub enum ShapeState {
     Enforcing,
     /// A turn of the comparison without shaping.
     Observing,
+    /// It shapes, and a queue stands elsewhere all the same: why, and what would do.
+    Ineffective(Arc<str>),
+    /// `auto`: the comparison has shown no gain; what it came to. Until the next one.
+    Declined(Arc<str>),
     /// It was asked for and cannot, and why.
     Refused(Arc<str>),
 }
@@ -61,8 +64,23 @@ impl ShapeState {
             Self::DryRun => "dry_run",
             Self::Enforcing => "enforcing",
             Self::Observing => "observing",
+            Self::Ineffective(_) => "ineffective",
+            Self::Declined(_) => "declined",
             Self::Refused(_) => "refused",
         }
+    }
+
+    /// Why it is so, where that needs a word.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Ineffective(reason) | Self::Declined(reason) | Self::Refused(reason) => Some(reason),
+            Self::Off | Self::DryRun | Self::Enforcing | Self::Observing => None,
+        }
+    }
+
+    /// Whether packets pass the shaper.
+    pub const fn shapes(&self) -> bool {
+        matches!(self, Self::Enforcing | Self::Ineffective(_))
     }
 }
 
@@ -73,12 +91,10 @@ pub struct ShapeSnapshot {
     pub state: ShapeState,
     /// The filter in use.
     pub ack_filter: &'static str,
-    /// Why the filter is off although it was asked for.
-    pub filter_trouble: Option<Arc<str>>,
     /// δ in use.
     pub delta: u32,
-    /// Of each direction that is shaped: rate in bit/s, size of the data buffer in bytes.
-    pub lines: [Option<(u64, u32)>; 2],
+    /// Of each direction that is shaped: rate in bit/s.
+    pub rates_bps: [Option<u64>; 2],
     /// How the uplink's rate is known.
     pub rate_source: Option<RateSource>,
     /// What was done.
@@ -92,9 +108,8 @@ impl Default for ShapeSnapshot {
         Self {
             state: ShapeState::Off,
             ack_filter: "off",
-            filter_trouble: None,
             delta: 0,
-            lines: [None, None],
+            rates_bps: [None, None],
             rate_source: None,
             counts: pendulum_shape_counts::default(),
             comparison: None,

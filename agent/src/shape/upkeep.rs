@@ -1,14 +1,13 @@
-//! A shaper that runs: it follows the link, and takes its turns in a comparison.
+//! A shaper that runs: it follows the link, takes its turns in a comparison, and is watched.
 
 use std::time::Instant;
 
 use pendulum_model::rate::Rate;
-use pendulum_model::segment::Direction;
 use tracing::{info, warn};
 
-use super::{Active, Comparison, Measured, Outcome, RESIZE, Reading, Shaper, plan};
+use super::device::Way;
+use super::{Behind, Comparison, Measured, Outcome, Reading, Shaper, plan};
 use crate::bpf;
-use crate::config::Shape;
 
 impl Shaper {
     /// The link's rates are others now (configuration, or learnt). The queue keeps what it holds.
@@ -17,42 +16,37 @@ impl Shaper {
             return;
         }
         self.rates = rates;
-        self.resize(true);
+        self.follow_rates();
         self.tell_kernel();
     }
 
     /// Once a second: reads what was done, follows what is measured, goes on with the comparison. Whether the queue
     /// stands on another device now.
-    pub fn tick(&mut self, now: Instant, measured: Measured, reading: Reading) -> bool {
+    pub async fn tick(
+        &mut self,
+        now: Instant,
+        measured: Measured,
+        reading: Reading,
+        behind: &Behind,
+    ) -> bool {
         self.measured = measured;
+        // What could not be changed before.
+        self.follow_rates();
         let Some(active) = &mut self.active else { return false };
-        match active.programs.counts() {
-            Ok(counts) => active.counts = counts,
-            Err(error) => warn!(link = self.link, "{}", bpf::chain(&error)),
+        let counts = active.programs.counts().map(|counts| active.counts = counts);
+        active.report(&self.link, "ACKs are not counted", counts.map_err(|error| bpf::chain(&error)));
+        let shapes = active.uplink.is_some() && active.shapes();
+        let rate = active.uplink.as_ref().and_then(|uplink| uplink.cake().rate);
+        if let Some(told) = active.watch.observe(now, behind, rate.filter(|_| shapes)) {
+            match told {
+                Some(why) => warn!(link = self.link, "shaping does not work: {why}"),
+                None => info!(link = self.link, "shaping works again"),
+            }
+            self.effect = Some(told.map(str::to_owned));
         }
-        match active.programs.acknowledging() {
-            Ok(connections) => active.acknowledging = connections,
-            Err(error) => warn!(link = self.link, "{}", bpf::chain(&error)),
-        }
-        if now.duration_since(active.resized) >= RESIZE {
-            active.resized = now;
-            self.resize(false);
-        }
-        self.follow_acks(&reading);
-        let moved = self.take_turns(now, reading);
+        let moved = self.take_turns(now, reading).await;
         self.tell_kernel();
         moved
-    }
-
-    fn follow_acks(&mut self, reading: &Reading) {
-        let Some(active) = &mut self.active else { return };
-        let acks = active.turn(&self.settings);
-        let Some(uplink) = &mut active.uplink else { return };
-        active.uploads = plan::has_upload(uplink.line(), reading.goodput[Direction::Up as usize]);
-        let line = uplink.line().with_turns(acks.filter(|_| active.uploads), &self.measured);
-        if let Err(error) = uplink.change_turn(line) {
-            warn!(link = self.link, "cannot change the shaper's classes: {error}");
-        }
     }
 
     /// What the comparison has come to, each time that changes.
@@ -60,62 +54,63 @@ impl Shaper {
         self.news.take()
     }
 
-    fn take_turns(&mut self, now: Instant, reading: Reading) -> bool {
+    /// Why the shaper does not work, or, as the inner `None`, that it does again; each time that changes.
+    pub fn effect(&mut self) -> Option<Option<String>> {
+        self.effect.take()
+    }
+
+    async fn take_turns(&mut self, now: Instant, reading: Reading) -> bool {
         let Some(active) = &mut self.active else { return false };
-        let Some(test) = &mut active.test else { return false };
-        if !test.observe(now, reading) {
+        let shaped = active.shapes();
+        let Some(trial) = &mut active.trial else { return false };
+        if !trial.observe(now, reading) {
             return false;
         }
-        let shapes = test.shapes();
-        let comparison = test.comparison();
+        let comparison = trial.comparison();
         if comparison.outcome != active.told {
             active.told = comparison.outcome;
             let statement = comparison.statement();
             match comparison.outcome {
                 Outcome::Hurts | Outcome::NoDifference => {
-                    warn!(link = self.link, "{statement}; consider mode = \"off\", or another rate-percent");
+                    let remedy = match trial.declined() {
+                        Some(_) => "the link is left alone, and the comparison begins anew after some hours",
+                        None => "consider mode = \"auto\" or \"off\", or another rate-percent",
+                    };
+                    warn!(link = self.link, "{statement}; {remedy}");
                 }
                 Outcome::Helps | Outcome::Undecided => info!(link = self.link, "{statement}"),
             }
             self.news = Some(comparison);
         }
-        if !shapes {
-            active.quiesce(&self.settings, &self.measured);
-        } else if let Err(error) = active.redirect(true) {
-            warn!(link = self.link, "cannot redirect packets again: {error}");
+        if active.shapes() == shaped {
+            return false;
+        }
+        if shaped {
+            active.quiesce(&self.settings, &self.measured).await;
+        } else {
+            let redirected = active.redirect(true).map_err(|error| error.to_string());
+            active.report(&self.link, "packets are not redirected again", redirected);
         }
         true
     }
 
-    fn resize(&mut self, now: bool) {
+    fn follow_rates(&mut self) {
         let Some(active) = &mut self.active else { return };
-        let (mtu, acks) = (active.mtu, active.turn(&self.settings).filter(|_| active.uploads));
-        let lines = [
-            plan::uplink(&self.settings, self.rates, &self.measured, mtu)
-                .map(|line| line.with_turns(acks, &self.measured)),
-            plan::downlink(&self.settings, self.rates, &self.measured, mtu),
-        ];
-        for (shaping, line) in [&mut active.uplink, &mut active.downlink].into_iter().zip(lines) {
-            let (Some(shaping), Some(line)) = (shaping, line) else { continue };
-            if !(now && line != *shaping.line() || line.differs(shaping.line())) {
-                continue;
-            }
-            match shaping.change(line) {
-                Ok(()) => info!(
-                    link = self.link,
-                    rate = %line.rate,
-                    buffer_bytes = line.data_bytes,
-                    "the shaper follows the link"
-                ),
-                Err(error) => warn!(link = self.link, "cannot change the shaper: {error}"),
-            }
+        let ways = [Way::Uplink, Way::Downlink];
+        for (way, link) in ways.into_iter().zip(self.rates) {
+            let shaping = match way {
+                Way::Uplink => &mut active.uplink,
+                Way::Downlink => &mut active.downlink,
+            };
+            let (Some(shaping), Some(link)) = (shaping, link) else { continue };
+            let changed = match plan::cake(&self.settings, way, link) {
+                Ok(cake) if cake == *shaping.cake() => Ok(()),
+                Ok(cake) => shaping.change(cake).map_err(|error| error.to_string()).inspect(|()| {
+                    info!(link = self.link, link_rate = %link, "the shaper follows the link");
+                }),
+                Err(error) => Err(error.to_string()),
+            };
+            active.report(&self.link, way.keeps(), changed);
         }
-    }
-}
-
-impl Active {
-    /// How many ACKs may go before data does, if they take turns.
-    pub(super) fn turn(&self, settings: &Shape) -> Option<u32> {
-        plan::turn(settings, self.filter, self.delta, self.acknowledging)
     }
 }

@@ -3,17 +3,22 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pendulum_model::bloat::Bufferbloat;
+use pendulum_model::carrier::Carrier;
+use pendulum_model::contents::{Cause, Kind};
 use pendulum_model::detector::{Config, Detector};
 use pendulum_model::fairness::Classes;
-use pendulum_model::findings::{Evidence, Figure, Phase, Verdict};
+use pendulum_model::findings::{Evidence, Figure, Missing, Phase, Verdict};
+use pendulum_model::observer::Vantage;
 use pendulum_model::phase::PhaseSource;
+use pendulum_model::sample::Composition;
 use pendulum_model::segment::PerDirection;
 use pendulum_model::sizing::{self, AdviceInput};
 use tokio::sync::watch;
 
 use super::*;
 
-/// A snapshot in which every figure differs from zero and from its neighbours.
+/// A snapshot in which every figure differs from zero, from its neighbours and from that of the other direction.
 pub(crate) fn link(name: &str) -> LinkSnapshot {
     let now = Instant::now();
     let rate = |text: &str| text.parse().ok().map(|rate| LinkRate { rate, source: RateSource::Config });
@@ -38,20 +43,23 @@ pub(crate) fn link(name: &str) -> LinkSnapshot {
         }]),
         maps: Arc::new([MapFill { name: "flows", entries: 3, capacity: 256 }]),
         cwnd_source: "tcp_probe",
+        vantage: Some(Vantage::OwnQueue),
         findings: Some(Arc::new(findings())),
         tick: Arc::new(tick(7)),
+        slot_losses: Some(SlotLosses { overwritten: 2, torn_answers: 1 }),
         unsent: Arc::new(unsent()),
         degraded: Arc::new(["the uplink's queue is read by netlink; load BTF".to_owned()]),
         shape: crate::shape::ShapeSnapshot {
             state: crate::shape::ShapeState::Enforcing,
             ack_filter: "static",
             delta: 6,
-            lines: [Some((9_800_000, 60_000)), None],
+            rates_bps: [Some(9_800_000), None],
             comparison: Some(crate::shape::Comparison {
                 pairs: 6,
                 with: crate::shape::Turn { goodput: [20_000.0, 250_000.0], round_trip: Some(0.125) },
-                without: crate::shape::Turn { goodput: [20_000.0, 250_000.0], round_trip: Some(0.25) },
-                change: Some((0.0, 0.25)),
+                without: crate::shape::Turn { goodput: [21_000.0, 240_000.0], round_trip: Some(0.25) },
+                change: Some((0.125, 0.25)),
+                delay: Some((-0.5, 0.125)),
                 outcome: crate::shape::Outcome::NoDifference,
             }),
             ..crate::shape::ShapeSnapshot::default()
@@ -72,6 +80,9 @@ fn findings() -> Findings {
     state.queue_lag_s = Some(0.3);
     state.throughput_ratio = Some(1.25);
     state.base_round_trip_s = Some(0.04);
+    state.round_trip_s = Some(0.0625);
+    state.horizon_s = 12.5;
+    state.directions.up.bulk = true;
     state.directions.down.unfair = true;
     state.directions.down.round_trip_classes = Some(Classes {
         near_flows: 1,
@@ -80,6 +91,13 @@ fn findings() -> Findings {
         far_round_trip_s: 0.1,
         near_share: 0.8,
         near_far_ratio: 4.0,
+    });
+    state.directions.up.standing_delay_s = Some(0.35);
+    state.directions.up.bufferbloat = Some(Bufferbloat {
+        since_s: 60.0,
+        delay_s: 0.35,
+        cause: Some(Cause { kind: Kind::Udp, share: 0.87 }),
+        help: "shape it",
     });
     state.evidence = Some(Evidence {
         rule: "one_buffer_never_empties",
@@ -90,6 +108,7 @@ fn findings() -> Findings {
         ],
         since_s: 70.0,
         held_since_s: None,
+        missing: vec![Missing::BaseRoundTrip],
     });
     let rate = |text: &str| text.parse().unwrap_or_else(|_| panic!("{text} is a rate"));
     let input = AdviceInput::new(rate("2400kbit"), rate("196kbit"), Duration::from_millis(40));
@@ -111,6 +130,7 @@ fn findings() -> Findings {
 pub(crate) fn tick(number: u64) -> Tick {
     let up = TickDirection {
         queue_bytes: Some((0..10).map(|step| 20_000.0 + 100.0 * f64::from(step)).collect()),
+        queue_uncertainty_bytes: Some(vec![0.0; 10]),
         queue_ack_bytes: Some(vec![660.0; 10]),
         source: Some("tracepoint"),
         round_trip_s: Some(1.25),
@@ -131,6 +151,15 @@ pub(crate) fn board(links: Vec<LinkSnapshot>) -> Board {
     Board::new(links.into_iter().map(|link| watch::channel(Arc::new(link)).1).collect())
 }
 
+/// QUIC, and a little TCP.
+fn entered() -> Entered {
+    let carrier = Carrier { protocol: Carrier::UDP, port: Some(443) };
+    Entered {
+        composition: Composition { tcp_data: 1_000, ack: 0, udp: 7_000, other: 0 },
+        top_port: Some(TopPort { carrier, bytes: 6_000, share: 0.75 }),
+    }
+}
+
 fn direction(base: u64, throughput: f64) -> DirectionSnapshot {
     let mut counters = abi::pendulum_counters {
         segments: std::array::from_fn(|class| base + class as u64),
@@ -139,23 +168,29 @@ fn direction(base: u64, throughput: f64) -> DirectionSnapshot {
         marked_segments: [base + 1, base + 2, base + 3, base + 4],
         retransmitted_segments: base + 5,
         reordered_segments: base + 6,
-        burst_segments: base + 20,
+        burst_segments: (base + 20) * base / 1_000,
         rtt_sum_us: 40_000 * base,
         ..abi::pendulum_counters::zero()
     };
-    counters.bursts[1] = base;
-    counters.bursts[20] = 1;
+    // 1 for the uplink, 2 for the downlink.
+    let way = base / 1_000;
+    counters.bursts[way as usize] = base;
+    counters.bursts[20] = way;
     counters.rtt[6] = base;
-    let rtt =
-        RecentRtt { sum_us: 40_000 * 10, slots: std::array::from_fn(|slot| if slot == 6 { 10 } else { 0 }) };
+    let mut rtt = RecentRtt { sum_us: 400_000 * way, ..RecentRtt::default() };
+    // All between 20 and 50 ms; or eight between 50 and 100 ms, and two between 100 and 200 ms.
+    for (slot, count) in if way == 1 { [(6, 10), (7, 0)] } else { [(7, 8), (8, 2)] } {
+        rtt.slots[slot] = count;
+    }
     DirectionSnapshot {
         counters,
-        unseen_ratio: Some(0.25),
+        entered: if base == 1_000 { entered() } else { Entered::default() },
+        unseen_ratio: Some(0.25 * way as f64),
         throughput,
         rtt,
         rate: None,
         queue: (base == 1_000).then(queue),
-        gone_queue: None,
+        other_queue: None,
         cwnd_bytes: (base == 1_000).then_some(14_480),
     }
 }
@@ -170,9 +205,11 @@ fn queue() -> QueueSnapshot {
         ack_packets: Some(1),
         peak_bytes: 6_056,
         lowest_bytes: 3_028,
+        uncertainty_bytes: Some(0.0),
         standing_bytes: Some(3_028.0),
         limit_bytes: Some(30_000),
         drops: [7, 3, 2, 1],
+        lost_buckets: 6,
         ..QueueSnapshot::default()
     };
     queue.sojourns[1].slots[6] = 5;
@@ -200,23 +237,23 @@ fn row(number: u16, now: Instant) -> FlowRow {
         wire_bytes: scale * 1_000_000 / u64::from(number),
         payload_bytes: scale * 900_000,
         fresh_bytes: scale * 1_000,
-        segments: 700,
+        segments: 700 * scale,
         data_segments: 600 * scale,
         delivered_bytes: scale * 890_000,
-        acknowledgements: 300,
+        acknowledgements: 100 + 200 * scale,
         first_seen_ns: 1_000_000_000 * scale,
-        last_seen_ns: 9_000_000_000,
-        rtt_sum_us: 80_000,
-        rtt_samples: 2,
-        rtt_min_us: 30_000,
-        rtt_last_us: 50_000,
-        retransmitted_segments: 4,
-        reordered_segments: 1,
-        in_flight_bytes: 2_896,
-        in_flight_max_bytes: 14_480,
+        last_seen_ns: 8_000_000_000 + 500_000_000 * scale,
+        rtt_sum_us: 80_000 * scale,
+        rtt_samples: 3 - scale as u32,
+        rtt_min_us: 30_000 * scale as u32 + u32::from(number),
+        rtt_last_us: 50_000 * scale as u32,
+        retransmitted_segments: 4 * scale as u32,
+        reordered_segments: scale as u32,
+        in_flight_bytes: 2_896 * scale as u32,
+        in_flight_max_bytes: 14_480 * scale as u32,
         opened: true,
-        wire_rate: f32::from(number) * 1_000.0,
-        goodput: f32::from(number) * 900.0,
+        wire_rate: f32::from(number) * 1_000.0 * scale as f32,
+        goodput: f32::from(number) * 900.0 * scale as f32,
         data_at: Some(now),
     };
     FlowRow {

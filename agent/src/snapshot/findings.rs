@@ -36,16 +36,18 @@ pub struct Findings {
 
 impl Findings {
     /// Capacity of a direction that it cannot use because the other buffer never empties, bytes per second; 0 unless
-    /// the verdict says so.
-    pub fn starved(&self, direction: Direction) -> f64 {
-        let starved = match self.verdict {
+    /// the verdict says so, `None` if it does and the capacity is not known.
+    pub fn lost(&self, direction: Direction) -> Option<f64> {
+        let losing = match self.verdict {
             Verdict::LockedUplink => Direction::Down,
             Verdict::LockedDownlink => Direction::Up,
-            _ => return 0.0,
+            _ => return Some(0.0),
         };
-        let figures = self.state.evidence.iter().flat_map(|evidence| &evidence.figures);
-        let lost = figures.filter(|figure| figure.name == "lost_bytes_per_second").map(|figure| figure.value);
-        if starved == direction { lost.sum() } else { 0.0 }
+        if losing != direction {
+            return Some(0.0);
+        }
+        let mut figures = self.state.evidence.iter().flat_map(|evidence| &evidence.figures);
+        figures.find(|figure| figure.name == "lost_bytes_per_second").map(|figure| figure.value)
     }
 }
 
@@ -65,6 +67,8 @@ pub struct Tick {
 pub struct TickDirection {
     /// Mean bytes in the queue in each step, oldest first; `None` if the queue cannot be seen.
     pub queue_bytes: Option<Vec<f64>>,
+    /// How far each of these may be off; 0: it was read.
+    pub queue_uncertainty_bytes: Option<Vec<f64>>,
     /// Of these, pure ACKs; `None` if they cannot be told.
     pub queue_ack_bytes: Option<Vec<f64>>,
     /// How the queue is seen.

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use pendulum_model::buffer::Trust;
+use pendulum_model::observer::Trust;
 use pendulum_model::rate::Rate;
 
 use crate::bpf::{Sojourns, abi};
 
-/// The root qdisc of a device: what stands in it, and what has become of packets in it. Or the provider's buffer: then only
-/// its level is known, by estimate.
+/// The root qdisc of a device: what stands in it, and what has become of packets in it. Or a buffer of another machine, the modem's or
+/// the provider's: then only its level is known, by estimate.
 #[derive(Clone, Debug, Default)]
 pub struct QueueSnapshot {
     /// `tracepoint`, `netlink` or `estimate`.
@@ -27,6 +27,8 @@ pub struct QueueSnapshot {
     pub peak_bytes: u32,
     /// Fewest bytes since the reading before.
     pub lowest_bytes: u32,
+    /// The true level lies within this many bytes of [`Self::bytes`]; 0: that is exact; `None`: it is not known how exact it is.
+    pub uncertainty_bytes: Option<f64>,
     /// Bytes that have stood in it for a whole round trip (`d_x` of 000 Eq. 1).
     pub standing_bytes: Option<f64>,
     /// Bytes it can hold, if it counts bytes.

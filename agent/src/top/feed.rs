@@ -12,7 +12,7 @@ use crate::client::{Client, Trouble};
 use crate::exit::Exit;
 
 use super::sse::{Event, Reader};
-use super::wire::{Flows, Link, State, Tick};
+use super::wire::{Flows, Link, State, Steps, Tick};
 
 /// What the view has for putting the terminal in order.
 const LAST_MOMENT: Duration = Duration::from_millis(500);
@@ -22,6 +22,8 @@ const LAST_MOMENT: Duration = Duration::from_millis(500);
 pub(super) enum News {
     State(State),
     Link(Box<Link>),
+    /// What was before the first tick.
+    History(Steps),
     Tick(Tick),
     /// A reading without a stream, standing for so many seconds.
     Held(f64),
@@ -164,6 +166,11 @@ impl Asking {
         let link = link.map(|name| escaped(name));
         self.tell(News::State(state))?;
         let of_link = link.map(|name| format!("&link={name}")).unwrap_or_default();
+        let history = format!("/api/v1/history?{}", of_link.trim_start_matches('&'));
+        // An older agent remembers nothing; another trouble the next question meets too.
+        if let Ok(steps) = self.client.json(&history).await {
+            self.tell(News::History(steps))?;
+        }
         let sort = if wish.by_bytes { "bytes" } else { "rate" };
         let flows = format!("/api/v1/flows?limit=200&sort={sort}{of_link}");
         let stream = format!("/api/v1/stream?{}", of_link.trim_start_matches('&'));

@@ -65,12 +65,22 @@ pub(super) fn rows<'a>(flows: &'a [Flow], sort: Sort, filter: &str, redact: bool
         .iter()
         .map(|flow| {
             let (home, remote) = flow.ends();
-            Row { home: shown(home), remote: shown(remote), flow }
+            Row { home: whose(flow, home, &shown), remote: shown(remote), flow }
         })
         .filter(matches)
         .collect();
     rows.sort_by(|a, b| descending(sort.rank(a.flow), sort.rank(b.flow)));
     rows
+}
+
+/// The home end: the host, where the address is translated, with the port by which the WAN knows the flow.
+fn whose(flow: &Flow, home: &str, shown: &impl Fn(&str) -> String) -> String {
+    let port = home.rsplit_once(':').map_or("", |(_, port)| port);
+    match (&flow.home_host, flow.traffic.as_deref()) {
+        (Some(host), _) => format!("{} as :{port}", shown(host)),
+        (None, Some("gateway")) => format!("gateway:{port}"),
+        _ => shown(home),
+    }
 }
 
 fn descending(a: f64, b: f64) -> Ordering {
@@ -111,6 +121,21 @@ mod tests {
         let hidden = rows(&flows, Sort::Rate, "", true);
         assert_eq!((hidden[0].home.as_str(), hidden[0].remote.as_str()), ("192.168.x.x", "198.51.x.x"));
         assert!(rows(&flows, Sort::Rate, "192.168.1.5", true).is_empty());
+    }
+
+    #[test]
+    fn a_translated_flow_is_shown_with_its_host() {
+        let behind = |host: Option<&str>, traffic: &str| Flow {
+            home_host: host.map(str::to_owned),
+            traffic: Some(traffic.to_owned()),
+            ..flow("203.0.113.5:40000", "198.51.100.2:443", 1.0, None)
+        };
+        let flows =
+            [behind(Some("192.168.1.7"), "home"), behind(Some("fd00::7"), "home"), behind(None, "gateway")];
+        let homes =
+            |redact| rows(&flows, Sort::Rate, "", redact).into_iter().map(|row| row.home).collect::<Vec<_>>();
+        assert_eq!(homes(false), ["192.168.1.7 as :40000", "fd00::7 as :40000", "gateway:40000"]);
+        assert_eq!(homes(true), ["192.168.x.x as :40000", "fd00:0:x as :40000", "gateway:40000"]);
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::wire::{Levels, Tick};
+use pendulum_model::findings::Phase;
+
+use super::wire::{Levels, Step, StepHalf, Tick};
 
 /// Bytes in a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -19,31 +21,9 @@ impl Level {
     }
 }
 
-/// The three cases of paper 000, §3, and their absence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    UplinkBound,
-    DownlinkBound,
-    Balanced,
-    Idle,
-}
-
-impl Phase {
-    pub(super) const ALL: [Self; 4] = [Self::UplinkBound, Self::DownlinkBound, Self::Balanced, Self::Idle];
-
-    /// By its name in the API.
-    pub(super) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|phase| phase.name() == name)
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::UplinkBound => "uplink_bound",
-            Self::DownlinkBound => "downlink_bound",
-            Self::Balanced => "balanced",
-            Self::Idle => "idle",
-        }
-    }
+/// A phase by its name in the API.
+pub(super) fn phase_named(name: &str) -> Option<Phase> {
+    Phase::ALL.into_iter().find(|phase| phase.name() == name)
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -95,9 +75,28 @@ impl Series {
             }
         }
         self.at_s = Some(tick.at_s);
-        let phase = tick.phase.as_deref().and_then(Phase::named);
+        let phase = tick.phase.as_deref().and_then(phase_named);
         for index in 0..count {
             self.push(Point { up: level(&tick.up, index), down: level(&tick.down, index), phase });
+        }
+    }
+
+    /// Begins with what the agent remembers, if nothing has come yet: each step as a level that lasted.
+    pub(super) fn remember(&mut self, steps: &[Step]) {
+        if !self.points.is_empty() {
+            return;
+        }
+        for step in steps {
+            let begin = step.at_s - step.lasted_s;
+            self.gap(self.at_s.map_or(0.0, |before| ((begin - before) / Self::STEP).round()));
+            let longest = step.phase_share.iter().flatten().max_by(|one, other| one.1.total_cmp(other.1));
+            let phase = longest.and_then(|(name, _)| phase_named(name));
+            let level = |half: &StepHalf| {
+                let (total, ack) = (half.queue_bytes? as f32, half.queue_ack_bytes.unwrap_or(0.0) as f32);
+                Some(Level { data: (total - ack).max(0.0), ack: ack.min(total) })
+            };
+            self.hold(step.lasted_s, level(&step.up), level(&step.down), phase);
+            self.at_s = Some(step.at_s);
         }
     }
 
@@ -218,6 +217,31 @@ mod tests {
         assert_eq!(series.points.iter().filter(|point| point.up.is_none()).count(), 90);
         series.tick(&tick(0.5, 1.0, 0.0, "idle"));
         assert_eq!(series.points.len(), 10);
+    }
+
+    #[test]
+    fn what_the_agent_remembers_comes_before_the_ticks() {
+        let step = |at_s, lasted_s, bytes| Step {
+            at_s,
+            lasted_s,
+            up: StepHalf { queue_bytes: Some(bytes), queue_ack_bytes: Some(bytes / 4.0) },
+            down: StepHalf::default(),
+            phase_share: Some([("idle".to_owned(), 0.4), ("uplink_bound".to_owned(), 0.6)].into()),
+        };
+        let mut series = Series::default();
+        series.remember(&[step(10.0, 10.0, 4000.0), step(25.0, 5.0, 8000.0)]);
+        // Ten seconds, a gap of ten, five seconds.
+        assert_eq!(series.points.len(), 2500);
+        let columns = series.columns(25.0, 5);
+        let levels: Vec<_> = columns.iter().map(|column| column.up.map(|level| level.total())).collect();
+        assert_eq!(levels, [Some(4000.0), Some(4000.0), None, None, Some(8000.0)]);
+        assert!(columns.iter().all(|column| column.down.is_none()), "not known is not empty");
+        assert_eq!(columns[4].phase, Some(Phase::UplinkBound));
+        series.tick(&tick(25.1, 1.0, 0.0, "idle"));
+        assert_eq!(series.points.len(), 2510);
+        // Once there are ticks, they are what is known best.
+        series.remember(&[step(30.0, 10.0, 1.0)]);
+        assert_eq!(series.points.len(), 2510);
     }
 
     #[test]

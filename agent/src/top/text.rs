@@ -2,15 +2,15 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-/// Megabits above one, kilobits below.
+/// As everything of the project writes a rate.
 pub(super) fn rate(bits_per_second: f64) -> String {
-    if bits_per_second >= 999.5e6 {
-        format!("{:.2} Gb/s", bits_per_second / 1e9)
-    } else if bits_per_second >= 999.5e3 {
-        format!("{:.2} Mb/s", bits_per_second / 1e6)
-    } else {
-        format!("{:.0} kb/s", bits_per_second / 1e3)
-    }
+    pendulum_model::rate::in_words(bits_per_second)
+}
+
+/// Part of a link that is used. A link carries no more than its rate: a moment's overshoot is how moments are cut, more is a
+/// rate that is known too low.
+pub(super) fn used(share: f64) -> String {
+    if share < 1.1 { percent(share.min(1.0)) } else { ">100 %".to_owned() }
 }
 
 /// Seconds above one, milliseconds below.
@@ -53,9 +53,20 @@ pub(super) fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// An address and port with only the network left: enough to tell hosts of different networks apart, not whose it is.
+/// What fills a buffer, by its name in the API.
+pub(super) fn kind(name: &str) -> String {
+    match name {
+        "tcp_data" => "TCP data".to_owned(),
+        "ack" => "TCP ACKs".to_owned(),
+        "udp" => "UDP".to_owned(),
+        "other" => "neither TCP nor UDP".to_owned(),
+        other => other.replace('_', " "),
+    }
+}
+
+/// An address, with or without a port, with only the network left: enough to tell hosts of different networks apart, not whose it is.
 pub(super) fn redacted(end: &str) -> String {
-    match end.parse::<SocketAddr>().map(|end| end.ip()) {
+    match end.parse::<SocketAddr>().map(|end| end.ip()).or_else(|_| end.parse()) {
         Ok(IpAddr::V4(address)) => {
             let [a, b, ..] = address.octets();
             format!("{a}.{b}.x.x")
@@ -90,7 +101,11 @@ mod tests {
 
     #[test]
     fn units_fit_the_size() {
-        assert_eq!([rate(2_293_000.0), rate(193_400.0), rate(1e9)], ["2.29 Mb/s", "193 kb/s", "1.00 Gb/s"]);
+        assert_eq!(
+            [rate(2_293_000.0), rate(193_400.0), rate(1e9)],
+            ["2.29 Mbit/s", "193 kbit/s", "1.00 Gbit/s"]
+        );
+        assert_eq!([used(0.314), used(1.05), used(1.6)], ["31 %", "100 %", ">100 %"]);
         assert_eq!([time(1.207), time(0.0984), time(0.000_35)], ["1.21 s", "98 ms", "0.3 ms"]);
         assert_eq!([bytes(52_128.0), bytes(2896.0), bytes(0.0)], ["52.1 kB", "2.9 kB", "0 B"]);
         assert_eq!([bytes(999.7), bytes(123_456.0), bytes(5e13)], ["1.0 kB", "123 kB", "50.0 TB"]);
@@ -101,6 +116,7 @@ mod tests {
     fn a_redacted_end_keeps_its_network_only() {
         assert_eq!(redacted("192.168.7.9:51234"), "192.168.x.x");
         assert_eq!(redacted("[2001:db8:1:2::9]:443"), "2001:db8:x");
+        assert_eq!([redacted("10.1.7.9"), redacted("fd00::9")], ["10.1.x.x", "fd00:0:x"]);
         assert_eq!(redacted("somebody"), "x");
     }
 

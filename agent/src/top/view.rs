@@ -6,7 +6,7 @@ use crate::client::{Address, Trouble};
 
 use super::feed::{News, Wish};
 use super::flows::{self, Row, Sort};
-use super::series::{Level, Phase, Series};
+use super::series::{Level, Series, phase_named};
 use super::wire::{Flows, Link, Queue, State};
 
 /// Seconds that the graphs can show.
@@ -117,6 +117,7 @@ impl View {
                     *place = *link;
                 }
             }
+            News::History(steps) => self.series.remember(&steps.steps),
             News::Tick(tick) => self.series.tick(&tick),
             News::Held(seconds) => self.hold(seconds),
             News::Flows(flows) => self.flows = flows,
@@ -129,11 +130,11 @@ impl View {
         let Some(link) = self.link() else { return };
         let level = |queue: &Option<Queue>| {
             let queue = queue.as_ref()?;
-            let ack = queue.ack_bytes.unwrap_or(0.0);
-            Some(Level { data: (queue.bytes - ack) as f32, ack: ack as f32 })
+            let (total, ack) = (queue.bytes?, queue.ack_bytes.unwrap_or(0.0));
+            Some(Level { data: (total - ack) as f32, ack: ack as f32 })
         };
         let (up, down) = (level(&link.directions.up.queue), level(&link.directions.down.queue));
-        let phase = link.phase.as_deref().and_then(Phase::named);
+        let phase = link.phase.as_deref().and_then(phase_named);
         self.series.hold(seconds, up, down, phase);
     }
 

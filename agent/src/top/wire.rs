@@ -20,13 +20,17 @@ pub(super) struct Link {
     pub(super) wan: String,
     pub(super) device: String,
     pub(super) trouble: Option<String>,
+    pub(super) vantage: Option<String>,
     pub(super) link: Rates,
     pub(super) directions: BothWays<Direction>,
     pub(super) phase: Option<String>,
     pub(super) phase_share: Option<BTreeMap<String, f64>>,
+    /// Of how many seconds the shares are.
+    pub(super) horizon_s: Option<f64>,
     pub(super) verdict: Option<String>,
     pub(super) verdict_for_s: Option<f64>,
     pub(super) evidence: Option<Evidence>,
+    pub(super) bufferbloat: BothWays<Option<Bufferbloat>>,
     pub(super) swing_period_s: Option<f64>,
     pub(super) throughput_ratio: Option<Ratio>,
     pub(super) degraded: Vec<String>,
@@ -69,17 +73,50 @@ pub(super) struct Rtt {
 #[serde(default)]
 pub(super) struct Queue {
     pub(super) source: String,
-    pub(super) bytes: f64,
+    pub(super) bytes: Option<f64>,
+    /// 0 if the level is exact.
+    pub(super) uncertainty_bytes: Option<f64>,
     pub(super) ack_bytes: Option<f64>,
     pub(super) limit_bytes: Option<f64>,
     pub(super) standing_bytes: Option<f64>,
+    /// Shares of what entered lately, by kind.
+    pub(super) composition: Option<BTreeMap<String, f64>>,
+    pub(super) top_port: Option<TopPort>,
     pub(super) drops: BTreeMap<String, u64>,
+}
+
+/// What is no TCP and carries most.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct TopPort {
+    pub(super) name: String,
+    /// Of all bytes, at least.
+    pub(super) share: f64,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Evidence {
     pub(super) reason: String,
+    /// What it would take to say more, by its names in the API.
+    pub(super) missing: Vec<String>,
+}
+
+/// A buffer that never drains.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Bufferbloat {
+    pub(super) delay_s: f64,
+    pub(super) cause: Option<Cause>,
+    pub(super) help: String,
+}
+
+/// What fills it most.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Cause {
+    pub(super) kind: String,
+    pub(super) share: f64,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -107,11 +144,39 @@ pub(super) struct Levels {
     pub(super) queue_ack_bytes: Option<Vec<Option<f32>>>,
 }
 
+/// `/api/v1/history`: what was before the ticks.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Steps {
+    pub(super) steps: Vec<Step>,
+}
+
+/// Ten seconds, as means.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Step {
+    /// The end, on the clock of the ticks.
+    pub(super) at_s: f64,
+    pub(super) lasted_s: f64,
+    pub(super) up: StepHalf,
+    pub(super) down: StepHalf,
+    pub(super) phase_share: Option<BTreeMap<String, f64>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct StepHalf {
+    pub(super) queue_bytes: Option<f64>,
+    pub(super) queue_ack_bytes: Option<f64>,
+}
+
 /// `/api/v1/flows`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Flows {
     pub(super) total: u64,
+    /// Why the hosts behind translated addresses are not named.
+    pub(super) home_host_missing: Option<String>,
     pub(super) flows: Vec<Flow>,
 }
 
@@ -122,6 +187,10 @@ pub(super) struct Flow {
     pub(super) server: String,
     /// Which of them is behind the gateway.
     pub(super) home: String,
+    /// The host behind the home end's address, where that is translated.
+    pub(super) home_host: Option<String>,
+    /// Whose it is: home's, the gateway's own.
+    pub(super) traffic: Option<String>,
     pub(super) direction: String,
     pub(super) state: String,
     pub(super) up: Half,

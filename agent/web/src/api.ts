@@ -24,6 +24,15 @@ export interface Evidence {
     reason: string;
     figures: Figure[];
     since_s: number;
+    // What it would take to say more: docs/api.md.
+    missing?: Maybe<string[]>;
+}
+
+// A buffer that never drains.
+export interface Bufferbloat {
+    delay_s: number;
+    cause: Maybe<{ kind: string; share: number }>;
+    help: string;
 }
 
 export interface Advice {
@@ -40,12 +49,18 @@ export interface Queue {
     source: string;
     trust?: string;
     qdisc?: string;
-    bytes: number;
+    bytes: Maybe<number>;
+    // 0 if the level is exact, null if it is not known how far off the level may be.
+    uncertainty_bytes?: Maybe<number>;
     packets?: Maybe<number>;
     ack_bytes: Maybe<number>;
     peak_bytes?: Maybe<number>;
     standing_bytes?: Maybe<number>;
     limit_bytes: Maybe<number>;
+    // Shares of the bytes that entered lately: tcp_data, ack, udp, other.
+    composition?: Maybe<Record<string, number>>;
+    // What is no TCP and carries most; `share` of all bytes, at least.
+    top_port?: Maybe<{ name: string; protocol?: number; share: number }>;
     drops?: Record<string, number>;
 }
 
@@ -84,6 +99,8 @@ export interface Link {
     attached: boolean;
     hooks: Maybe<{ egress: string; ingress: string; link_layer: string }>;
     trouble: Maybe<string>;
+    // Where the agent stands: own_queue, before_uplink_buffer.
+    vantage?: Maybe<string>;
     link: { uplink_rate_bps: Maybe<number>; downlink_rate_bps: Maybe<number>; rate_source: Maybe<string> };
     directions: Record<DirectionName, Direction>;
     losses: Record<string, number>;
@@ -92,10 +109,15 @@ export interface Link {
     phase_for_s?: Maybe<number>;
     phase_source?: Maybe<string>;
     phase_share?: Maybe<Record<PhaseName, number>>;
+    // Of how many seconds the shares are.
+    horizon_s?: Maybe<number>;
     phase_transitions?: Maybe<number>;
     verdict?: Maybe<string>;
     verdict_for_s?: Maybe<number>;
     evidence?: Maybe<Evidence>;
+    bufferbloat?: Maybe<Record<DirectionName, Maybe<Bufferbloat>>>;
+    // What even the luckiest packet waits in the buffer.
+    standing_delay_s?: Maybe<Record<DirectionName, Maybe<number>>>;
     swing_period_s?: Maybe<number>;
     queue_correlation?: Maybe<number>;
     throughput_ratio?: Maybe<{ measured: Maybe<number>; predicted: Maybe<number> }>;
@@ -107,6 +129,8 @@ export interface Link {
 
 export interface TickHalf {
     queue_bytes: Maybe<Maybe<number>[]>;
+    // How far each of these may be off; 0: it was read.
+    queue_uncertainty_bytes?: Maybe<Maybe<number>[]>;
     queue_ack_bytes: Maybe<Maybe<number>[]>;
     throughput_bps: Maybe<number>;
     rtt_s: Maybe<number>;
@@ -123,6 +147,24 @@ export interface Tick {
     phase: Maybe<PhaseName>;
     verdict: Maybe<string>;
     skipped: number;
+}
+
+export interface StepHalf {
+    queue_bytes: Maybe<number>;
+    queue_uncertainty_bytes?: Maybe<number>;
+    queue_peak_bytes: Maybe<number>;
+    queue_ack_bytes: Maybe<number>;
+    throughput_bps: Maybe<number>;
+    rtt_s: Maybe<number>;
+}
+
+// Ten seconds of what was; at_s is the end, on the clock of the ticks.
+export interface Step {
+    at_s: number;
+    lasted_s: number;
+    up: StepHalf;
+    down: StepHalf;
+    phase_share: Maybe<Record<PhaseName, number>>;
 }
 
 export interface Finding {
@@ -154,6 +196,10 @@ export interface Flow {
     client: string;
     server: string;
     home: 'client' | 'server';
+    // The host behind the home end's address, where that is translated.
+    home_host?: string;
+    home_device?: string;
+    traffic?: 'home' | 'gateway' | 'other';
     direction: DirectionName;
     state: string;
     age_s: number;
@@ -164,5 +210,7 @@ export interface Flow {
 
 export interface FlowReport {
     total: number;
+    // Why the hosts behind translated addresses are not named.
+    home_host_missing?: string;
     flows: Flow[];
 }

@@ -1,7 +1,7 @@
 // Follows one link: the stream of ticks, states and findings; after a failure again and again, until told to stop.
 // An agent without a stream is asked for its state instead.
 
-import type { Finding, Link, Report, Tick, TickHalf } from './api.ts';
+import type { Finding, Link, Report, Step, Tick, TickHalf } from './api.ts';
 import { getJson, HttpError, readStream } from './net.ts';
 
 export type Condition =
@@ -14,6 +14,7 @@ export type Condition =
 export interface Listener {
     onReport(report: Report): void;
     onState(link: Link): void;
+    onHistory(steps: Step[]): void;
     onTick(tick: Tick): void;
     onFinding(finding: Finding): void;
     onFindings(findings: Finding[]): void;
@@ -81,6 +82,7 @@ export class Feed {
         this.listener.onState(link);
         const query = `link=${encodeURIComponent(link.name)}`;
         await this.fetchFindings(query);
+        this.listener.onHistory(await history(link.name));
         try {
             for await (const event of readStream(`/api/v1/stream?${query}`, this.stopping.signal)) {
                 onSuccess();
@@ -130,12 +132,24 @@ export class Feed {
     }
 }
 
+// What was before this page was opened. An agent that remembers nothing is followed all the same.
+export async function history(link: string): Promise<Step[]> {
+    try {
+        const { steps } = await getJson<{ steps: Step[] }>(`/api/v1/history?link=${encodeURIComponent(link)}`);
+        return steps;
+    } catch (error) {
+        if (!(error instanceof HttpError) || error.status === 401) throw error;
+        return [];
+    }
+}
+
 function tickOf(link: Link, at_s: number): Tick {
     const half = (name: 'up' | 'down'): TickHalf => {
         const direction = link.directions[name];
         const level = direction.queue?.bytes;
         return {
             queue_bytes: [level ?? null],
+            queue_uncertainty_bytes: [direction.queue?.uncertainty_bytes ?? null],
             queue_ack_bytes: [direction.queue?.ack_bytes ?? null],
             throughput_bps: direction.throughput_bps,
             rtt_s: direction.rtt?.mean_s ?? null,

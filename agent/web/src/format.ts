@@ -32,6 +32,17 @@ export function bytes(value: Maybe<number>): string {
     return known(value) ? scaled(value, 'B') : UNKNOWN;
 }
 
+// What is not known where a figure of a buffer is expected. A dash would be read as 0.
+export const NOT_KNOWN = 'not known';
+
+// Bytes in a buffer, with the band in which they are if they were not counted.
+export function level(value: Maybe<number>, uncertainty?: Maybe<number>, source?: Maybe<string>): string {
+    if (!known(value)) return NOT_KNOWN;
+    const about = source === 'estimate' ? 'about ' : '';
+    const band = known(uncertainty) && uncertainty > 0 ? ` ± ${bytes(uncertainty)}` : '';
+    return `${about}${bytes(value)}${band}`;
+}
+
 export function rate(value: Maybe<number>): string {
     return known(value) ? scaled(value, 'bit/s') : UNKNOWN;
 }
@@ -46,6 +57,13 @@ export function plain(value: Maybe<number>): string {
 
 export function percent(value: Maybe<number>): string {
     return known(value) ? `${Math.round(value * 100)} %` : UNKNOWN;
+}
+
+// Part of a link that is used. A link carries no more than its rate: a moment's overshoot is how moments are cut, more is a
+// rate that is known too low.
+export function used(value: Maybe<number>): string {
+    if (!known(value) || value <= 1) return percent(value);
+    return value < 1.1 ? '100 %' : 'more than its known rate';
 }
 
 // A measured time: ms below a second.
@@ -86,10 +104,10 @@ export function words(name: string): string {
 
 // Addresses keep what tells networks apart and lose the host: the last byte of IPv4, all below /48 of IPv6.
 export function masked(address: string): string {
-    const four = /^(\d+\.\d+\.\d+)\.\d+:(\d+)$/.exec(address);
-    if (four) return `${four[1]}.•:${four[2]}`;
-    const six = /^\[([0-9a-fA-F:]+)\]:(\d+)$/.exec(address);
+    const four = /^(\d+\.\d+\.\d+)\.\d+(:\d+)?$/.exec(address);
+    if (four) return `${four[1]}.•${four[2] ?? ''}`;
+    const six = /^\[([0-9a-fA-F:]+)\](:\d+)$/.exec(address) ?? /^([0-9a-fA-F:]+)$/.exec(address);
     if (!six) return '•';
     const groups = (six[1] ?? '').split('::')[0]?.split(':').slice(0, 3) ?? [];
-    return `[${groups.join(':')}:•]:${six[2]}`;
+    return six[2] === undefined ? `${groups.join(':')}:•` : `[${groups.join(':')}:•]${six[2]}`;
 }

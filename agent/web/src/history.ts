@@ -1,10 +1,11 @@
-// The last minute, in columns that uPlot draws as they are. Bounded: what is older than KEPT_S is cut off.
+// The last minute as it came, and the quarter of an hour before it in the agent's steps of 10 s, in columns that uPlot draws as
+// they are. Bounded: what is older than KEPT_S is cut off, and the agent keeps 90 steps.
 
-import type { Maybe, PhaseName, Tick } from './api.ts';
+import { type Maybe, PHASES, type PhaseName, type Step, type Tick } from './api.ts';
 
 export type Column = (number | null)[];
 
-// The longest window that can be chosen, and a little more for the frame in which it moves.
+// The longest window that is drawn from ticks, and a little more for the frame in which it moves. Longer ones are drawn from steps.
 export const LONGEST_WINDOW_S = 60;
 const KEPT_S = LONGEST_WINDOW_S + 2;
 // Cutting moves everything that stays, so it is done for so many entries at once.
@@ -47,18 +48,116 @@ export interface PhaseRun {
     phase: PhaseName | null;
 }
 
-export class History {
-    // up total, up ACKs, down total, down ACKs; the downlink's are negative: they hang below the axis.
-    readonly queues = new Table(4);
+// The most and the least that may be in the buffer; nothing where the level is exact, or its error not known.
+function band(level: Maybe<number>, uncertainty: Maybe<number>): [number | null, number | null] {
+    if (level == null || !uncertainty) return [null, null];
+    return [level + uncertainty, Math.max(level - uncertainty, 0)];
+}
+
+class Course {
+    // up total, up ACKs, down total, down ACKs, then the upper and the lower edge of each band of uncertainty; the
+    // downlink's are negative: they hang below the axis.
+    readonly queues = new Table(8);
     // up bit/s, down bit/s, RTT to the outside, RTT to the home; one row for each tick.
     readonly rates = new Table(4);
     readonly phases: PhaseRun[] = [];
+
+    clear(): void {
+        this.queues.clear();
+        this.rates.clear();
+        this.phases.length = 0;
+    }
+
+    gap(from: number, to: number): void {
+        const middle = (from + to) / 2;
+        this.queues.push(middle, Array<null>(8).fill(null));
+        this.rates.push(middle, [null, null, null, null]);
+        this.addPhase(from, to, null);
+    }
+
+    // A step as a level that lasts from its begin, or from what is there already, to its end.
+    addStep(step: Step, after: number): void {
+        const begin = Math.max(step.at_s - step.lasted_s, after);
+        const down = (value: Maybe<number>) => (value == null ? null : -value);
+        const [upMost, upLeast] = band(step.up.queue_bytes, step.up.queue_uncertainty_bytes);
+        const [downMost, downLeast] = band(step.down.queue_bytes, step.down.queue_uncertainty_bytes);
+        for (const at of [begin + 0.001, step.at_s]) {
+            this.queues.push(at, [
+                step.up.queue_bytes,
+                step.up.queue_ack_bytes,
+                down(step.down.queue_bytes),
+                down(step.down.queue_ack_bytes),
+                upMost,
+                upLeast,
+                down(downLeast),
+                down(downMost),
+            ]);
+            this.rates.push(at, [step.up.throughput_bps, step.down.throughput_bps, step.up.rtt_s, step.down.rtt_s]);
+        }
+        // The phase that held longest.
+        const share = step.phase_share;
+        const longest = share ? PHASES.reduce((best, phase) => (share[phase] > share[best] ? phase : best)) : null;
+        this.addPhase(begin, step.at_s, longest);
+    }
+
+    addPhase(from: number, to: number, phase: PhaseName | null): void {
+        const last = this.phases.at(-1);
+        if (last && last.phase === phase && from - last.to < 0.25) last.to = to;
+        else this.phases.push({ from, to, phase });
+    }
+
+    trim(oldest: number): void {
+        this.queues.trim(oldest);
+        this.rates.trim(oldest);
+        const cut = this.phases.findIndex((run) => run.to >= oldest);
+        if (cut > 0) this.phases.splice(0, cut);
+    }
+}
+
+export class History {
+    private readonly fine = new Course();
+    private readonly coarse = new Course();
+    // Which of them is drawn.
+    long = false;
     // Ticks that this page missed because it was too slow.
     skipped = 0;
     // While the picture is paused: nothing from here on is cut off. Whoever sets it takes it back in time.
     heldFrom: number | null = null;
     // When the newest bucket ended, on the agent's clock.
     newest: number | null = null;
+
+    get queues(): Table {
+        return (this.long ? this.coarse : this.fine).queues;
+    }
+
+    get rates(): Table {
+        return (this.long ? this.coarse : this.fine).rates;
+    }
+
+    get phases(): PhaseRun[] {
+        return (this.long ? this.coarse : this.fine).phases;
+    }
+
+    // What the agent remembers: all of it for the long windows, and for the short ones what they lack.
+    remember(steps: Step[]): void {
+        this.coarse.clear();
+        let before: number | null = null;
+        for (const step of steps) {
+            const begin = step.at_s - step.lasted_s;
+            if (before !== null && begin - before > 1) this.coarse.gap(before, begin);
+            this.coarse.addStep(step, before ?? -Infinity);
+            before = step.at_s;
+        }
+        const oldest = (before ?? 0) - KEPT_S;
+        if (this.newest !== null) return;
+        for (const step of steps) {
+            const begin = step.at_s - step.lasted_s;
+            if (step.at_s < oldest) continue;
+            if (this.newest !== null && begin - this.newest > 1) this.fine.gap(this.newest, begin);
+            this.fine.addStep(step, this.newest ?? -Infinity);
+            this.newest = step.at_s;
+        }
+    }
 
     add(tick: Tick): void {
         const length = tick.up.queue_bytes?.length ?? tick.down.queue_bytes?.length ?? 1;
@@ -69,53 +168,38 @@ export class History {
             else return;
         }
         const begin = tick.at_s - lasted;
-        if (this.newest !== null && begin - this.newest > GAP_TICKS * lasted) this.gap(this.newest, begin);
+        if (this.newest !== null && begin - this.newest > GAP_TICKS * lasted) this.fine.gap(this.newest, begin);
         for (let index = 0; index < length; index += 1) {
             const at = begin + (index + 1) * tick.step_s;
             const negative = (value: Maybe<number>) => (value == null ? null : -value);
-            this.queues.push(at, [
+            const [upMost, upLeast] = band(tick.up.queue_bytes?.[index], tick.up.queue_uncertainty_bytes?.[index]);
+            const [downMost, downLeast] = band(tick.down.queue_bytes?.[index], tick.down.queue_uncertainty_bytes?.[index]);
+            this.fine.queues.push(at, [
                 tick.up.queue_bytes?.[index],
                 tick.up.queue_ack_bytes?.[index],
                 negative(tick.down.queue_bytes?.[index]),
                 negative(tick.down.queue_ack_bytes?.[index]),
+                upMost,
+                upLeast,
+                negative(downLeast),
+                negative(downMost),
             ]);
         }
-        this.rates.push(tick.at_s, [
+        this.fine.rates.push(tick.at_s, [
             tick.up.throughput_bps,
             tick.down.throughput_bps,
             tick.up.rtt_s,
             tick.down.rtt_s,
         ]);
-        this.addPhase(this.newest === null ? begin : Math.max(begin, this.newest), tick.at_s, tick.phase ?? null);
+        this.fine.addPhase(this.newest === null ? begin : Math.max(begin, this.newest), tick.at_s, tick.phase ?? null);
         this.skipped += tick.skipped;
         this.newest = tick.at_s;
-        this.trim(Math.min(tick.at_s - KEPT_S, this.heldFrom ?? Infinity));
+        this.fine.trim(Math.min(tick.at_s - KEPT_S, this.heldFrom ?? Infinity));
     }
 
     clear(): void {
-        this.queues.clear();
-        this.rates.clear();
-        this.phases.length = 0;
+        this.fine.clear();
+        this.coarse.clear();
         this.newest = null;
-    }
-
-    private gap(from: number, to: number): void {
-        const middle = (from + to) / 2;
-        this.queues.push(middle, [null, null, null, null]);
-        this.rates.push(middle, [null, null, null, null]);
-        this.addPhase(from, to, null);
-    }
-
-    private addPhase(from: number, to: number, phase: PhaseName | null): void {
-        const last = this.phases.at(-1);
-        if (last && last.phase === phase && from - last.to < 0.25) last.to = to;
-        else this.phases.push({ from, to, phase });
-    }
-
-    private trim(oldest: number): void {
-        this.queues.trim(oldest);
-        this.rates.trim(oldest);
-        const cut = this.phases.findIndex((run) => run.to >= oldest);
-        if (cut > 0) this.phases.splice(0, cut);
     }
 }

@@ -2,18 +2,19 @@
 
 import '../style/page.css';
 
-import type { Finding, Link, Maybe, Report, Tick } from './api.ts';
+import type { DirectionName, Finding, Link, Report, Step, Tick } from './api.ts';
 import { Clock } from './charts/clock.ts';
 import { LineChart } from './charts/lines.ts';
 import { PhaseStrip } from './charts/phases.ts';
-import { QueueChart } from './charts/queues.ts';
+import { QueueChart, type Unit } from './charts/queues.ts';
 import { byId, make, setAttribute, setText } from './dom.ts';
-import { type Condition, Feed, type Listener } from './feed.ts';
+import { type Condition, Feed, history, type Listener } from './feed.ts';
 import * as format from './format.ts';
 import { History, LONGEST_WINDOW_S } from './history.ts';
 import { recall, remember, setToken } from './settings.ts';
 import { onTheme, startTheme } from './theme.ts';
 import { AdviceView } from './view/advice.ts';
+import { BuffersView, placeOf } from './view/buffers.ts';
 import { EventsView } from './view/events.ts';
 import { FiguresView } from './view/figures.ts';
 import { FlowsView } from './view/flows.ts';
@@ -27,8 +28,11 @@ const FRAME_MS = matchMedia('(prefers-reduced-motion: reduce)').matches ? 500 : 
 const DESCRIBE_MS = 5_000;
 // Nobody looks at a still picture for longer; its data would pile up.
 const LONGEST_PAUSE_S = 120;
+const HISTORY_MS = 10_000;
 // A buffer of unknown size counts as full here.
 const USUAL_BUFFER = 30_000;
+// Figures of this moment: without a connection there are none.
+const LIVE = ['level-up', 'level-up-ack', 'level-down', 'level-down-ack', 'rate-up', 'rate-down', 'rtt-up', 'rtt-down'];
 const SHOWN_CONDITION: Record<Condition['kind'], string> = {
     connecting: 'Connecting',
     live: 'Live',
@@ -54,6 +58,7 @@ class Page implements Listener {
         0.01,
     );
     private readonly verdict = new VerdictView();
+    private readonly buffers = new BuffersView();
     private readonly figures = new FiguresView();
     private readonly flows = new FlowsView();
     private readonly advice = new AdviceView();
@@ -62,6 +67,7 @@ class Page implements Listener {
     private readonly pendulum = new Pendulum();
     private readonly links = byId<HTMLSelectElement>('link');
     private readonly windowSelect = byId<HTMLSelectElement>('window');
+    private readonly scale = byId<HTMLSelectElement>('scale');
     private readonly pause = byId<HTMLButtonElement>('pause');
     private feed: Feed | null = null;
     private link: Link | null = null;
@@ -76,7 +82,16 @@ class Page implements Listener {
         this.rebuild();
         this.windowSelect.value = recall('window') ?? this.windowSelect.value;
         if (!this.windowSelect.value) this.windowSelect.value = '30';
-        this.windowSelect.addEventListener('change', () => remember('window', this.windowSelect.value));
+        this.windowSelect.addEventListener('change', () => this.setWindow());
+        this.history.long = Number(this.windowSelect.value) > LONGEST_WINDOW_S;
+        setInterval(() => void this.refreshHistory(), HISTORY_MS);
+        this.scale.value = recall('scale') ?? 'bytes';
+        if (!this.scale.value) this.scale.value = 'bytes';
+        this.scale.addEventListener('change', () => {
+            remember('scale', this.scale.value);
+            this.queues.setUnit(this.scale.value as Unit);
+        });
+        this.queues.setUnit(this.scale.value as Unit);
         this.pause.addEventListener('click', () => this.setPaused(this.pausedAt === null));
         this.links.addEventListener('change', () => {
             location.hash = encodeURIComponent(this.links.value);
@@ -106,26 +121,61 @@ class Page implements Listener {
         document.title = `${byId('verdict-name').textContent} · ${link.name} · Pendulum`;
         const { up, down } = link.directions;
         this.queues.setLimits({ up: up.queue?.limit_bytes, down: down.queue?.limit_bytes });
+        const option = this.scale.options[1];
+        if (option) {
+            option.disabled = !this.queues.canShowPercent;
+            setText(option, option.disabled ? '% of each limit (a limit is not known)' : '% of each limit');
+        }
         this.rateUp.setMark(link.link.uplink_rate_bps);
         this.rateDown.setMark(link.link.downlink_rate_bps);
         this.verdict.show(link);
+        this.buffers.show(link);
         this.figures.show(link);
+        byId('band-note').hidden = !(up.queue?.uncertainty_bytes || down.queue?.uncertainty_bytes);
         this.advice.show(link);
         this.sources.show(link, this.history.skipped);
         this.flows.setLink(link.name);
+    }
+
+    onHistory(steps: Step[]): void {
+        this.history.remember(steps);
+    }
+
+    // Long windows are drawn from what the agent remembers, which grows every ten seconds. A failure is what the connection's state says.
+    private async refreshHistory(): Promise<void> {
+        const name = this.link?.name;
+        if (!name || !this.history.long || document.hidden || this.pausedAt !== null) return;
+        const steps = await history(name).catch(() => null);
+        if (steps && this.link?.name === name) this.history.remember(steps);
+    }
+
+    private setWindow(): void {
+        remember('window', this.windowSelect.value);
+        this.history.long = Number(this.windowSelect.value) > LONGEST_WINDOW_S;
+        void this.refreshHistory();
     }
 
     onTick(tick: Tick): void {
         this.history.add(tick);
         this.clock.note(tick.at_s);
         const { up, down } = tick;
-        const last = (values: typeof up.queue_bytes) => format.bytes(values?.at(-1));
-        setText(byId('level-up'), last(up.queue_bytes));
+        const sources = {
+            up: up.source ?? this.link?.directions.up.queue?.source,
+            down: down.source ?? this.link?.directions.down.queue?.source,
+        };
+        const last = (values: typeof up.queue_ack_bytes) => format.level(values?.at(-1));
+        const level = (name: DirectionName) =>
+            format.level(
+                tick[name].queue_bytes?.at(-1),
+                tick[name].queue_uncertainty_bytes?.at(-1),
+                sources[name],
+            );
+        setText(byId('level-up'), level('up'));
         setText(byId('level-up-ack'), last(up.queue_ack_bytes));
-        setText(byId('level-down'), last(down.queue_bytes));
+        setText(byId('level-down'), level('down'));
         setText(byId('level-down-ack'), last(down.queue_ack_bytes));
-        const source = down.source ?? this.link?.directions.down.queue?.source;
-        setText(byId('down-source'), `Downlink buffer, ${placeOf(source)}`);
+        setText(byId('up-source'), `Uplink buffer, ${placeOf('up', sources.up, this.link?.vantage)}`);
+        setText(byId('down-source'), `Downlink buffer, ${placeOf('down', sources.down, this.link?.vantage)}`);
         setText(byId('rate-up'), format.rate(up.throughput_bps));
         setText(byId('rate-down'), format.rate(down.throughput_bps));
         setText(byId('rtt-up'), format.seconds(up.rtt_s));
@@ -160,6 +210,9 @@ class Page implements Listener {
         const notice = byId('notice');
         notice.hidden = !lost;
         if (lost) {
+            this.verdict.lost();
+            for (const id of LIVE) setText(byId(id), format.UNKNOWN);
+            document.title = `No connection${this.link ? ` · ${this.link.name}` : ''} · Pendulum`;
             const since = new Date(this.lostAt ?? 0).toLocaleTimeString('en-GB');
             setText(notice, `No connection to the agent since ${since} (${condition.reason}). What is shown is old; this page keeps trying.`);
         }
@@ -218,23 +271,18 @@ class Page implements Listener {
 
     private describe(): void {
         const text = (id: string) => byId(id).textContent ?? '';
+        const scale = this.queues.scale();
         setAttribute(
             byId('queue-chart'),
             'aria-label',
-            `Bytes in both buffers over ${this.windowSelect.value} s. Now: uplink ${text('level-up')}, downlink ${text('level-down')}.`,
+            `Bytes in both buffers over ${this.windowSelect.value} s, full height uplink ${scale.up}, downlink ${scale.down}. Now: uplink ${text('level-up')}, downlink ${text('level-down')}.`,
         );
         setAttribute(byId('rate-up-chart'), 'aria-label', `Uplink throughput, now ${text('rate-up')}`);
         setAttribute(byId('rate-down-chart'), 'aria-label', `Downlink throughput, now ${text('rate-down')}`);
-        setAttribute(byId('rtt-chart'), 'aria-label', `Round-trip times, now ${text('rtt-up')} outside, ${text('rtt-down')} at home`);
+        setAttribute(byId('rtt-chart'), 'aria-label', `Round-trip times, now ${text('rtt-up')} to the internet, ${text('rtt-down')} to the home`);
         const phase = this.link?.phase;
         setAttribute(byId('phase-chart'), 'aria-label', `Phases over time, now ${phase ? phase.replaceAll('_', ' ') : 'unknown'}`);
     }
-}
-
-// The downlink buffer stands at the provider unless the gateway shapes what comes in.
-function placeOf(source: Maybe<string>): string {
-    if (!source) return 'not seen';
-    return source === 'estimate' ? 'estimated' : 'here';
 }
 
 new Page().start();

@@ -1,5 +1,6 @@
 // Light, dark, or what the system prefers. Charts are told, since a canvas does not follow style sheets.
 
+import type { PhaseName } from './api.ts';
 import { recall, remember } from './settings.ts';
 
 export interface Colours {
@@ -14,6 +15,7 @@ export interface Colours {
     down: string;
     downFill: string;
     downAck: string;
+    phases: Record<PhaseName, string>;
 }
 
 const system = matchMedia('(prefers-color-scheme: dark)');
@@ -67,5 +69,11 @@ function read(): Colours {
         down: of('down'),
         downFill: of('down-fill'),
         downAck: of('down-ack'),
+        phases: {
+            uplink_bound: of('phase-uplink_bound'),
+            downlink_bound: of('phase-downlink_bound'),
+            balanced: of('phase-balanced'),
+            idle: of('phase-idle'),
+        },
     };
 }

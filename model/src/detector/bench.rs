@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use crate::activity::{Scene, assess};
-use crate::findings::{Change, Event, Evidence, Verdict};
+use crate::activity::{Facts, Scene, assess};
+use crate::findings::{Change, Event, Evidence, Missing, Verdict};
+use crate::history::Totals;
 use crate::segment::{Direction, PerDirection};
 use crate::thresholds::times;
 use crate::verdict::{Circumstances, Ruling, judge_one_way, judge_two_way};
@@ -14,22 +15,39 @@ use super::Detector;
 /// The verdict in force, its challenger, and the record.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bench {
-    current: Option<(Ruling, Duration)>,
-    /// Since when only hysteresis has kept it.
-    held_since: Option<Duration>,
-    challenger: Option<(Verdict, Duration)>,
+    current: Option<Holding>,
+    challenger: Option<Challenger>,
     two_way_since: Option<Duration>,
-    held_seconds: [f64; 7],
-    counted_to: Duration,
+    held_seconds: [f64; Verdict::COUNT],
+    /// Time that samples spoke for since verdicts were last weighed, seconds.
+    unbooked: f64,
+}
+
+/// The verdict in force.
+#[derive(Clone, Debug)]
+struct Holding {
+    ruling: Ruling,
+    since: Duration,
+    /// Since when only hysteresis has kept it.
+    kept_since: Option<Duration>,
+}
+
+/// Another verdict, while it has not held for long enough.
+#[derive(Clone, Copy, Debug)]
+struct Challenger {
+    verdict: Verdict,
+    since: Duration,
+    /// Time that belongs to it if it wins, else to the verdict in force, seconds.
+    seconds: f64,
 }
 
 impl Bench {
     pub(super) fn verdict(&self) -> Option<Verdict> {
-        self.current.as_ref().map(|(ruling, _)| ruling.verdict)
+        self.current.as_ref().map(|holding| holding.ruling.verdict)
     }
 
     pub(super) fn evidence(&self) -> Option<Evidence> {
-        self.current.as_ref().map(|(ruling, since)| evidence(ruling, *since, self.held_since))
+        self.current.as_ref().map(|holding| evidence(&holding.ruling, holding.since, holding.kept_since))
     }
 
     /// The verdict that held longest; `Clear` only if nothing else ever held.
@@ -41,39 +59,65 @@ impl Bench {
             .max_by(|one, two| held(one).total_cmp(&held(two)))
     }
 
-    pub(super) fn held_seconds(&self) -> [f64; 7] {
-        self.held_seconds
+    /// Time each verdict has held. What a challenger may still win counts for the verdict in force until then.
+    pub(super) fn held_seconds(&self) -> [f64; Verdict::COUNT] {
+        let mut held = self.held_seconds;
+        if let Some(current) = self.verdict() {
+            held[current as usize] += self.challenger.map_or(0.0, |challenger| challenger.seconds);
+        }
+        held
     }
 
-    /// Weighs a ruling; returns the event if it changes the verdict.
-    fn weigh(&mut self, ruling: Ruling, at: Duration, dwell: Duration) -> Option<Event> {
-        if let Some(current) = self.verdict() {
-            self.held_seconds[current as usize] += at.saturating_sub(self.counted_to).as_secs_f64();
+    /// A sample speaks for this much time: what nobody looked at belongs to no verdict.
+    pub(super) fn pass(&mut self, span: Duration) {
+        self.unbooked += span.as_secs_f64();
+    }
+
+    fn book(&mut self, verdict: Option<Verdict>, seconds: f64) {
+        if let Some(verdict) = verdict {
+            self.held_seconds[verdict as usize] += seconds;
         }
-        self.counted_to = at;
-        if self.verdict() == Some(ruling.verdict) {
-            self.challenger = None;
-            self.held_since = ruling.held.then(|| self.held_since.unwrap_or(at));
-            if let Some((current, _)) = &mut self.current {
-                // Same verdict, fresh figures.
-                *current = ruling;
+    }
+
+    /// No rule can be applied: the verdict in force holds on.
+    fn hold(&mut self) {
+        let lost = self.challenger.take().map_or(0.0, |challenger| challenger.seconds);
+        let seconds = lost + std::mem::take(&mut self.unbooked);
+        self.book(self.verdict(), seconds);
+    }
+
+    /// Weighs a ruling about the time from `begin` to `at`; returns the event if it changes the verdict.
+    fn weigh(&mut self, ruling: Ruling, begin: Duration, at: Duration, dwell: Duration) -> Option<Event> {
+        let passed = std::mem::take(&mut self.unbooked);
+        let before = self.challenger.take();
+        if let Some(holding) =
+            self.current.as_mut().filter(|holding| holding.ruling.verdict == ruling.verdict)
+        {
+            let kept = ruling.held.then(|| holding.kept_since.unwrap_or(at));
+            // Same verdict, fresh figures.
+            *holding = Holding { ruling, since: holding.since, kept_since: kept };
+            // Time that a challenger did not win belongs to the verdict that lasts.
+            self.book(self.verdict(), before.map_or(0.0, |challenger| challenger.seconds) + passed);
+            return None;
+        }
+        let challenger = match before {
+            Some(challenger) if challenger.verdict == ruling.verdict => {
+                Challenger { seconds: challenger.seconds + passed, ..challenger }
             }
-            return None;
-        }
-        let since = match self.challenger {
-            Some((verdict, since)) if verdict == ruling.verdict => since,
-            _ => at,
+            other => {
+                self.book(self.verdict(), other.map_or(0.0, |challenger| challenger.seconds));
+                Challenger { verdict: ruling.verdict, since: begin, seconds: passed }
+            }
         };
-        self.challenger = Some((ruling.verdict, since));
-        if at.saturating_sub(since) < dwell {
+        if at.saturating_sub(challenger.since) < dwell {
+            self.challenger = Some(challenger);
             return None;
         }
-        self.challenger = None;
         let from = self.verdict().unwrap_or(Verdict::Clear);
-        let to = ruling.verdict;
-        self.held_since = None;
+        let (to, since) = (ruling.verdict, challenger.since);
         let evidence = evidence(&ruling, since, None);
-        let first = self.current.replace((ruling, since)).is_none();
+        let first = self.current.replace(Holding { ruling, since, kept_since: None }).is_none();
+        self.book(Some(to), challenger.seconds);
         // Nothing changed if the first verdict is what is assumed without one.
         if first && from == to {
             return None;
@@ -89,22 +133,40 @@ fn evidence(ruling: &Ruling, since: Duration, held_since: Option<Duration>) -> E
         figures: ruling.figures.iter().copied().filter(|figure| figure.value.is_finite()).collect(),
         since_s: since.as_secs_f64(),
         held_since_s: held_since.map(|since| since.as_secs_f64()),
+        missing: ruling.missing.clone(),
     }
 }
 
+/// A buffer stands if its queue's delay was above `bufferbloat-delay` for this share of the activity time.
+const FILLS: f64 = 0.8;
+
+/// Against losses the other way a queue of any height counts that stood for this share of the activity time.
+const STANDS: f64 = 0.5;
+
 impl Detector {
-    /// Judges activity, verdict and findings anew.
-    pub(super) fn reconsider(&mut self, at: Duration, events: &mut Vec<Event>) {
+    /// Judges activity, verdict and findings anew. The newest sample speaks for `span`.
+    pub(super) fn reconsider(&mut self, at: Duration, span: Duration, events: &mut Vec<Event>) {
         let round_trip = self.bounded_round_trip();
+        let recent = self.history.since(at.saturating_sub(self.thresholds.activity_time(round_trip)));
+        let fills = PerDirection::from_fn(|x| recent.delayed_share(x) >= FILLS);
+        let stands = PerDirection::from_fn(|x| recent.standing_share(x) >= STANDS);
         self.activity = PerDirection::from_fn(|direction| {
-            let share = self.flows.long_flow_share(direction, self.thresholds.short_flow.0, at);
+            let facts = Facts {
+                long_flow_share: self.flows.long_flow_share(direction, self.thresholds.short_flow.0, at),
+                capacity: self.capacity(direction).map(|known| known.value),
+                fills: fills[direction],
+                opposed: fills[direction.opposite()] || stands[direction.opposite()],
+                level_known: self.phases.standing()[direction].is_some(),
+            };
             let scene = Scene { history: &self.history, thresholds: &self.thresholds, now: at, round_trip };
-            let capacity = self.capacity(direction).map(|known| known.value);
-            assess(scene, direction, self.activity[direction].bulk, share, capacity)
+            assess(scene, direction, self.activity[direction].demand, facts)
         });
-        if let Some(ruling) = self.rule(at, round_trip) {
-            let dwell = self.dwell(ruling.verdict, round_trip);
-            events.extend(self.bench.weigh(ruling, at, dwell));
+        match self.rule(at, round_trip, &fills) {
+            Some(ruling) => {
+                let dwell = self.dwell(ruling.verdict, round_trip);
+                events.extend(self.bench.weigh(ruling, at.saturating_sub(span), at, dwell));
+            }
+            None => self.bench.hold(),
         }
         self.reconsider_findings(at, events);
     }
@@ -121,14 +183,20 @@ impl Detector {
     }
 
     /// What the rules say now; `None` while the evidence is too short.
-    fn rule(&mut self, at: Duration, round_trip: Duration) -> Option<Ruling> {
-        let both = Direction::ALL.into_iter().all(|direction| self.activity[direction].bulk);
+    fn rule(&mut self, at: Duration, round_trip: Duration, fills: &PerDirection<bool>) -> Option<Ruling> {
         let activity_time = self.thresholds.activity_time(round_trip);
-        if !both {
+        // Both directions matter if both want more, or if one does and the other's buffer stands, whatever fills it.
+        let matters = |x: Direction| self.activity[x].wants() || fills[x];
+        let wanted = Direction::ALL.into_iter().any(|x| self.activity[x].wants());
+        let missing = self.missing();
+        if !(wanted && matters(Direction::Up) && matters(Direction::Down)) {
             self.bench.two_way_since = None;
             // Before the first stretch of activity is full, "no bulk data" would only mean "not looked yet".
             let seen = self.run().seconds >= activity_time.as_secs_f64();
-            return seen.then(|| judge_one_way(&self.activity, &self.thresholds));
+            let start = at.saturating_sub(activity_time);
+            let recent = self.history.since(start);
+            return seen
+                .then(|| judge_one_way(&self.circumstances(start, &recent, &missing), &self.thresholds));
         }
         // Both have been active for most of the activity time already.
         let proven = times(activity_time, self.thresholds.bulk_active_share);
@@ -138,17 +206,49 @@ impl Detector {
         }
         let start = since.max(at.saturating_sub(self.thresholds.horizon(round_trip)));
         let recent = self.history.since(start);
-        // No phase, no verdict about phases.
-        if recent.phase_seconds.iter().sum::<f64>() < 0.5 * recent.seconds {
-            return None;
-        }
-        let circumstances = Circumstances {
-            recent: &recent,
+        Some(judge_two_way(&self.circumstances(start, &recent, &missing), &self.thresholds))
+    }
+
+    /// What happened from `start` on.
+    fn circumstances<'a>(
+        &self,
+        start: Duration,
+        recent: &'a Totals,
+        missing: &'a [Missing],
+    ) -> Circumstances<'a> {
+        Circumstances {
+            recent,
+            activity: self.activity,
             capacity: PerDirection::from_fn(|x| self.capacity(x).map(|known| known.value)),
             switches: self.swing.switches_since(start),
             period: self.swing.period_since(start),
+            missing,
             current: self.bench.verdict(),
-        };
-        Some(judge_two_way(&circumstances, &self.thresholds))
+        }
+    }
+
+    /// What is not known at present and may keep the case or its cost from being told.
+    pub(super) fn missing(&self) -> Vec<Missing> {
+        let mut missing = Vec::new();
+        for x in Direction::ALL {
+            if self.phases.standing()[x].is_none() {
+                missing.push(Missing::queue(x));
+            }
+            if self.capacity(x).is_none() {
+                missing.push(Missing::rate(x));
+            }
+        }
+        if self.round_trip.is_none() {
+            missing.push(Missing::RoundTrip);
+        }
+        if !self.base_round_trip().is_some_and(|base| base.is_proven) {
+            missing.push(Missing::BaseRoundTrip);
+        }
+        missing
     }
 }
+
+#[cfg(test)]
+mod missing;
+#[cfg(test)]
+mod tests;

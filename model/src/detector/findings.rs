@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::bloat::{Bloat, Bufferbloat, News};
 use crate::fairness::{Classes, classes, knocked_back};
 use crate::findings::{Change, Event, Evidence, Figure, FindingKind};
 use crate::segment::{Direction, PerDirection};
@@ -18,12 +19,18 @@ pub(super) struct ActiveFindings {
     unfair: PerDirection<bool>,
     classes: PerDirection<Option<Classes>>,
     knocked: PerDirection<Option<Duration>>,
+    bloat: PerDirection<Bloat>,
 }
 
 impl ActiveFindings {
     /// RTT classes of a direction, if its flows differ in RTT.
     pub(super) fn classes(&self, direction: Direction) -> Option<Classes> {
         self.classes[direction]
+    }
+
+    /// The buffer that does not drain.
+    pub(super) fn bufferbloat(&self, direction: Direction) -> Option<Bufferbloat> {
+        self.bloat[direction].get()
     }
 
     /// Whether near flows take more than their part.
@@ -37,7 +44,26 @@ impl Detector {
         for direction in Direction::ALL {
             self.reconsider_fairness(at, direction, events);
             self.reconsider_knock(at, direction, events);
+            self.reconsider_bloat(at, direction, events);
         }
+    }
+
+    fn reconsider_bloat(&mut self, at: Duration, direction: Direction, events: &mut Vec<Event>) {
+        let round_trip = self.bounded_round_trip();
+        let bloat = &mut self.findings.bloat[direction];
+        let (finding, direction_of) = (FindingKind::Bufferbloat, Some(direction));
+        let (change, reason, figures, since) =
+            match bloat.consider(&self.history, &self.thresholds, direction, at, round_trip) {
+                None => return,
+                Some(News::Begins(found, reason, figures)) => {
+                    let since = Duration::try_from_secs_f64(found.since_s).unwrap_or(at);
+                    (Change::Finding { finding, direction: direction_of }, reason, figures, since)
+                }
+                Some(News::Ends(reason, figures)) => {
+                    (Change::FindingEnded { finding, direction: direction_of }, reason, figures, at)
+                }
+            };
+        events.push(event(at, change, "standing_delay", reason, figures, since));
     }
 
     fn reconsider_fairness(&mut self, at: Duration, direction: Direction, events: &mut Vec<Event>) {
@@ -92,6 +118,13 @@ fn event(
     since: Duration,
 ) -> Event {
     let figures = figures.into_iter().filter(|figure| figure.value.is_finite()).collect();
-    let evidence = Evidence { rule, reason, figures, since_s: since.as_secs_f64(), held_since_s: None };
+    let evidence = Evidence {
+        rule,
+        reason,
+        figures,
+        since_s: since.as_secs_f64(),
+        held_since_s: None,
+        missing: Vec::new(),
+    };
     Event { at_s: at.as_secs_f64(), change, evidence }
 }

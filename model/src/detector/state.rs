@@ -2,11 +2,13 @@
 
 use serde::Serialize;
 
+use crate::bloat::Bufferbloat;
 use crate::fairness::Classes;
 use crate::findings::{Evidence, Phase, Verdict};
 use crate::link::{Known, Provenance};
 use crate::phase::PhaseSource;
 use crate::ratio::{Prediction, refined};
+use crate::sample::{Composition, MeasuredRate};
 use crate::segment::{Direction, PerDirection};
 
 use super::Detector;
@@ -41,7 +43,7 @@ pub struct State {
     /// Why; `None` until there was evidence for any verdict.
     pub evidence: Option<Evidence>,
     /// Time each verdict has held, seconds, in [`Verdict`] order.
-    pub verdict_seconds: [f64; 7],
+    pub verdict_seconds: [f64; Verdict::COUNT],
     /// Period of the swing within the horizon, seconds.
     pub swing_period_s: Option<f64>,
     /// Correlation of both queues within the horizon.
@@ -54,6 +56,8 @@ pub struct State {
     pub round_trip_s: Option<f64>,
     /// The same without queues, seconds.
     pub base_round_trip_s: Option<f64>,
+    /// That was measured while both buffers were empty for certain; otherwise a queue may be part of it.
+    pub base_round_trip_proven: bool,
     /// Each direction.
     pub directions: PerDirection<DirectionState>,
 }
@@ -63,12 +67,20 @@ pub struct State {
 pub struct DirectionState {
     /// `C_x`, bytes per second.
     pub capacity: Option<Known>,
+    /// The rate as measured from the traffic, whether or not another was told.
+    pub measured_rate: Option<MeasuredRate>,
     /// `d_x`, bytes.
     pub standing_bytes: Option<f64>,
     /// Highest level since the start, bytes.
     pub peak_bytes: f64,
     /// Data throughput over the last 300 ms, bytes per second.
     pub throughput: f64,
+    /// What even the luckiest packet waits in the buffer, seconds: mean within the horizon, of the time in which it is known.
+    pub standing_delay_s: Option<f64>,
+    /// What entered the buffer within the horizon, bytes by kind; all zero if the kinds are not known.
+    pub composition: Composition,
+    /// The buffer does not drain.
+    pub bufferbloat: Option<Bufferbloat>,
     /// Part of the capacity used within the horizon, all bytes.
     pub utilization: Option<f64>,
     /// Mean window within the horizon, bytes.
@@ -113,7 +125,8 @@ impl Detector {
             queue_lag_s: self.history.opposition_lag(start),
             throughput_ratio: recent.throughput_ratio().filter(|_| self.is_two_way()),
             round_trip_s: self.round_trip,
-            base_round_trip_s: self.base_round_trip(),
+            base_round_trip_s: self.base_round_trip().map(|base| base.seconds),
+            base_round_trip_proven: self.base_round_trip().is_some_and(|base| base.is_proven),
             directions,
         }
     }
@@ -133,24 +146,28 @@ impl Detector {
         let base = self.base_round_trip();
         link.propagation = link
             .propagation
-            .or(base.map(|seconds| Known { value: seconds / 2.0, provenance: Provenance::Learnt }));
+            .or(base.map(|base| Known { value: base.seconds / 2.0, provenance: Provenance::Learnt }));
         link.setting()?.ok().map(|setting| refined::predict(&setting))
     }
 
     fn is_two_way(&self) -> bool {
-        Direction::ALL.into_iter().all(|x| self.activity[x].bulk)
+        Direction::ALL.into_iter().all(|x| self.activity[x].is_bulk())
     }
 
     fn direction_state(&self, x: Direction, recent: &crate::history::Totals) -> DirectionState {
         let capacity = self.capacity(x);
         DirectionState {
             capacity,
+            measured_rate: self.measured_rate(x),
             standing_bytes: self.phases.standing()[x],
             peak_bytes: self.peak_queue[x],
             throughput: self.throughput[x],
+            standing_delay_s: recent.delay[x].mean(),
+            composition: recent.composition[x],
+            bufferbloat: self.findings.bufferbloat(x),
             utilization: capacity.map(|known| recent.wire_rate(x) / known.value),
             window_bytes: recent.mean_window(x),
-            bulk: self.activity[x].bulk,
+            bulk: self.activity[x].is_bulk(),
             long_burst_share: recent.long_burst_share(x),
             round_trip_classes: self.findings.classes(x),
             unfair: self.findings.is_unfair(x),

@@ -203,6 +203,10 @@ mod tests {
         let error = predict(&link("2400kbit", "196kbit", 300_000.0, 3_000.0, 0.0)).expect_err("starved");
         assert!(matches!(error, RatioError::NoRoomForData { direction: Direction::Up, .. }));
         assert!(error.to_string().contains("up buffer of 3000 bytes"), "{error}");
+        // w_d = 3/4·(300,000 − 0.0125·3,000)/(1 − 0.0125²) = 225,007.0, of whose bytes a sixtieth are ACKs.
+        let RatioError::NoRoomForData { acks, buffer, .. } = error else { panic!("{error}") };
+        assert!((acks - 225_007.0 / 60.0).abs() < 0.01, "{acks}");
+        assert_eq!(buffer, 3_000.0);
     }
 
     #[test]

@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn equal_large_buffers_are_less_bad_than_the_paper_says() {
-        // ns-3, shared/data/ns3/s5 (long run): 2.4 Mb/s and 196 kb/s, 30,000 B at both ends, 3 ms: measured 2.3, Eq. 11: 1.
+        // ns-3, tests/data/ns3/s5 (long run): 2.4 Mb/s and 196 kb/s, 30,000 B at both ends, 3 ms: measured 2.3, Eq. 11: 1.
         let setting = link("2400kbit", "196kbit", 30_000.0, 30_000.0, 3.0);
         let refined = predict(&setting).ratio;
         let paper = paper::predict(&setting).expect("a ratio").ratio;

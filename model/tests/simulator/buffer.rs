@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
-use pendulum_model::sample::AckBursts;
+use pendulum_model::sample::{AckBursts, Composition};
 
-use super::{Limit, Packet};
+use super::Limit;
+use super::packet::Packet;
 
 pub(super) struct Buffer {
     pub(super) limit: Limit,
@@ -14,7 +15,10 @@ pub(super) struct Buffer {
     pub(super) level: Level,
     pub(super) wire_bytes: u64,
     pub(super) data_segments: u64,
+    pub(super) again_segments: u64,
     pub(super) ack_segments: u64,
+    /// What went into the buffer, or straight into the link.
+    pub(super) composition: Composition,
     pub(super) ack_run: u64,
     pub(super) bursts: AckBursts,
 }
@@ -38,12 +42,25 @@ impl Buffer {
 
     pub(super) fn passed(&mut self, packet: &Packet) {
         self.wire_bytes += packet.bytes();
+        if packet.is_datagram {
+            return;
+        }
         if packet.is_data {
             self.data_segments += 1;
+            self.again_segments += u64::from(packet.is_again);
             self.bursts.add(std::mem::take(&mut self.ack_run), 1);
         } else {
             self.ack_segments += 1;
             self.ack_run += 1;
         }
+    }
+
+    pub(super) fn entered(&mut self, packet: &Packet) {
+        let kind = match (packet.is_datagram, packet.is_data) {
+            (true, _) => &mut self.composition.udp,
+            (false, true) => &mut self.composition.tcp_data,
+            (false, false) => &mut self.composition.ack,
+        };
+        *kind += packet.bytes();
     }
 }

@@ -5,21 +5,20 @@
 //! equations.
 
 mod buffer;
+mod packet;
 mod tcp;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use pendulum_model::sample::{AckBursts, FlowSample, QueueSample, QueueSource, Sample};
+use pendulum_model::sample::{AckBursts, Composition, FlowSample, QueueSample, QueueSource, Sample};
 use pendulum_model::segment::{Direction, PerDirection};
 
 use buffer::{Buffer, Level};
+use packet::{DATA_BYTES, Packet};
 use tcp::{Receiver, Sender};
 
-/// A full data segment and a pure ACK with timestamps on the wire, bytes.
-pub(crate) const DATA_BYTES: u64 = 1500;
-const ACK_BYTES: u64 = 52;
 const SAMPLE_NS: u64 = 10_000_000;
 const LAN_NS: u64 = 100_000;
 
@@ -40,6 +39,8 @@ pub(crate) struct Flow {
     pub(crate) remote_ms: f64,
     /// Data per second the application offers, bytes; `None`: as much as TCP takes.
     pub(crate) application_rate: Option<f64>,
+    /// No TCP: datagrams at this rate whatever becomes of them, bytes per second.
+    pub(crate) datagram_rate: Option<f64>,
 }
 
 /// The link and what runs over it. Rates in bits per second, times in milliseconds.
@@ -54,21 +55,6 @@ pub(crate) struct Scenario {
     pub(crate) duration_s: f64,
 }
 
-#[derive(Clone, Copy)]
-struct Packet {
-    flow: usize,
-    /// Segment number for data; cumulative acknowledgement for an ACK.
-    number: u64,
-    is_data: bool,
-    sent_ns: u64,
-}
-
-impl Packet {
-    fn bytes(&self) -> u64 {
-        if self.is_data { DATA_BYTES } else { ACK_BYTES }
-    }
-}
-
 enum Action {
     /// Reaches the buffer of the direction.
     Enqueue(Direction, Packet),
@@ -79,6 +65,7 @@ enum Action {
     Timeout(usize, u64),
     DelayedAck(usize, u64),
     Offer(usize),
+    Datagram(usize),
     Tick,
 }
 
@@ -94,6 +81,8 @@ pub(crate) struct Simulation {
     receivers: Vec<Receiver>,
     rtt: Vec<(f64, u32)>,
     reported: Vec<u64>,
+    /// First segment number never sent, by flow.
+    sent: Vec<u64>,
 }
 
 fn nanoseconds(seconds: f64) -> u64 {
@@ -110,7 +99,9 @@ impl Simulation {
             level: Level { min: 0, max: 0, area: 0.0, changed_ns: 0 },
             wire_bytes: 0,
             data_segments: 0,
+            again_segments: 0,
             ack_segments: 0,
+            composition: Composition::default(),
             ack_run: 0,
             bursts: AckBursts::default(),
         };
@@ -125,6 +116,7 @@ impl Simulation {
             receivers: scenario.flows.iter().map(|_| Receiver::new(scenario.delayed_acks)).collect(),
             rtt: vec![(0.0, 0); scenario.flows.len()],
             reported: vec![0; scenario.flows.len()],
+            sent: vec![0; scenario.flows.len()],
             scenario: scenario.clone(),
         };
         for flow in 0..scenario.flows.len() {
@@ -171,9 +163,13 @@ impl Simulation {
         match action {
             Action::Enqueue(direction, packet) => self.enqueue(direction, packet),
             Action::Sent(direction) => self.sent(direction),
+            Action::Deliver(packet) if packet.is_datagram => {}
             Action::Deliver(packet) if packet.is_data => self.receive_data(packet),
             Action::Deliver(packet) => self.receive_ack(packet),
             Action::Start(flow) => {
+                if self.scenario.flows[flow].datagram_rate.is_some() {
+                    return self.at(self.now, Action::Datagram(flow));
+                }
                 if self.scenario.flows[flow].application_rate.is_some() {
                     self.at(self.now, Action::Offer(flow));
                 }
@@ -194,6 +190,23 @@ impl Simulation {
                 let rate = self.scenario.flows[flow].application_rate.unwrap_or(f64::INFINITY);
                 self.at(self.now + nanoseconds(DATA_BYTES as f64 / rate), Action::Offer(flow));
                 self.send(flow);
+            }
+            Action::Datagram(flow) => {
+                let Flow { direction, stop_s, datagram_rate, .. } = self.scenario.flows[flow];
+                if self.now >= nanoseconds(stop_s) {
+                    return;
+                }
+                let packet = Packet {
+                    flow,
+                    number: 0,
+                    is_data: true,
+                    is_again: false,
+                    is_datagram: true,
+                    sent_ns: self.now,
+                };
+                self.emit(direction, packet);
+                let rate = datagram_rate.unwrap_or(f64::INFINITY);
+                self.at(self.now + nanoseconds(DATA_BYTES as f64 / rate), Action::Datagram(flow));
             }
             Action::Tick => {}
         }
@@ -218,7 +231,11 @@ impl Simulation {
             self.senders[flow].stop();
         }
         while let Some(number) = self.senders[flow].next() {
-            self.emit(direction, Packet { flow, number, is_data: true, sent_ns: self.now });
+            let is_again = number < self.sent[flow];
+            self.sent[flow] = self.sent[flow].max(number + 1);
+            let sent_ns = self.now;
+            let packet = Packet { flow, number, is_data: true, is_again, is_datagram: false, sent_ns };
+            self.emit(direction, packet);
         }
         if let Some((stamp, after)) = self.senders[flow].arm_timer() {
             self.at(self.now + nanoseconds(after), Action::Timeout(flow, stamp));
@@ -229,6 +246,7 @@ impl Simulation {
         let now = self.now;
         let buffer = &mut self.buffers[direction];
         if buffer.in_service.is_none() {
+            buffer.entered(&packet);
             self.serve(direction, packet);
             return;
         }
@@ -237,6 +255,7 @@ impl Simulation {
             Limit::Packets(limit) => buffer.queue.len() < limit,
         };
         if fits {
+            buffer.entered(&packet);
             buffer.change(now, packet.bytes() as i64);
             buffer.queue.push_back(packet);
         }
@@ -282,7 +301,8 @@ impl Simulation {
     fn acknowledge(&mut self, flow: usize) {
         let (number, sent_ns) = self.receivers[flow].acknowledge();
         let direction = self.scenario.flows[flow].direction.opposite();
-        self.emit(direction, Packet { flow, number, is_data: false, sent_ns });
+        let packet = Packet { flow, number, is_data: false, is_again: false, is_datagram: false, sent_ns };
+        self.emit(direction, packet);
     }
 
     fn receive_ack(&mut self, packet: Packet) {
@@ -311,11 +331,14 @@ impl Simulation {
                 min_bytes: queue.level.min as f64,
                 mean_bytes: queue.level.area / SAMPLE_NS as f64,
                 max_bytes: queue.level.max as f64,
+                uncertainty_bytes: 0.0,
             });
             queue.level = Level { min: queue.bytes, max: queue.bytes, area: 0.0, changed_ns: now };
             out.traffic.wire_bytes = std::mem::take(&mut queue.wire_bytes);
             out.traffic.data_segments = std::mem::take(&mut queue.data_segments);
             out.traffic.data_bytes = out.traffic.data_segments * DATA_BYTES;
+            out.traffic.retransmitted_segments = std::mem::take(&mut queue.again_segments);
+            out.composition = std::mem::take(&mut queue.composition);
             out.traffic.ack_segments = std::mem::take(&mut queue.ack_segments);
             out.ack_bursts = std::mem::take(&mut queue.bursts);
             let outstanding: u64 = (0..self.senders.len())

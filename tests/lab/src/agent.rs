@@ -31,6 +31,15 @@ pub enum AgentError {
     },
 }
 
+/// Whether the agent is told the rates of the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rates {
+    /// On its command line.
+    Told,
+    /// It must find them out.
+    Untold,
+}
+
 /// A running agent. Dropping it ends it.
 #[derive(Debug)]
 pub struct Agent {
@@ -56,20 +65,22 @@ impl Agent {
     /// # Errors
     /// If it ends or has not answered after half a minute.
     pub fn start(lab: &Lab, program: &Path) -> Result<Self, AgentError> {
-        Self::start_with(lab, program, &[])
+        Self::start_with(lab, program, Rates::Told, &[])
     }
 
-    /// The same with more arguments.
+    /// The same, with or without the rates, and with more arguments.
     ///
     /// # Errors
     /// As [`Agent::start`].
-    pub fn start_with(lab: &Lab, program: &Path, more: &[String]) -> Result<Self, AgentError> {
+    pub fn start_with(lab: &Lab, program: &Path, rates: Rates, more: &[String]) -> Result<Self, AgentError> {
         let host = lab.gateway();
         let spec = lab.spec();
         let mut command = host.command(program)?;
         command.args(["run", "--wan", WAN_DEVICE, "--lan", LAN_DEVICE]);
-        command.args(["--uplink-rate", &spec.uplink.rate.to_string()]);
-        command.args(["--downlink-rate", &spec.downlink.rate.to_string()]);
+        if rates == Rates::Told {
+            command.args(["--uplink-rate", &spec.uplink.rate.to_string()]);
+            command.args(["--downlink-rate", &spec.downlink.rate.to_string()]);
+        }
         command.args(["--listen", &Self::ADDRESS.to_string()]);
         command.args(more);
         Self::answering(command, host, program)

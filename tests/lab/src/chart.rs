@@ -1,12 +1,20 @@
-//! Plots as data: axes with units, series with fixed colours. [`draw`] turns them into PNG and SVG.
+//! Plots as data: axes with units, series with fixed colours. [`write`] turns them into PNG and SVG, with the feature `charts`.
 //!
 //! The colours are those of Okabe and Ito, which people tell apart who see colours differently; what matters differs in form as well
 //! (line, dashes, points).
 
+#[cfg(feature = "charts")]
 mod draw;
+#[cfg(not(feature = "charts"))]
+#[path = "chart/undrawn.rs"]
+mod draw;
+#[cfg(feature = "charts")]
 mod thin;
 
 pub use draw::{ChartError, write};
+
+use pendulum_model::colour::of_direction;
+use pendulum_model::segment::Direction;
 
 /// One figure: panels below each other.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,8 +106,8 @@ impl Colour {
     /// Red, green, blue.
     pub const fn rgb(self) -> (u8, u8, u8) {
         match self {
-            Self::Down | Self::First => (0x00, 0x72, 0xb2),
-            Self::Up | Self::Second => (0xd5, 0x5e, 0x00),
+            Self::Down | Self::First => parts(of_direction(Direction::Down).any),
+            Self::Up | Self::Second => parts(of_direction(Direction::Up).any),
             Self::Refined | Self::Third => (0x00, 0x9e, 0x73),
             Self::Fourth => (0xcc, 0x79, 0xa7),
             Self::Paper => (0x22, 0x22, 0x22),
@@ -116,6 +124,11 @@ impl Colour {
             _ => Self::Fourth,
         }
     }
+}
+
+const fn parts(rgb: u32) -> (u8, u8, u8) {
+    let [_, red, green, blue] = rgb.to_be_bytes();
+    (red, green, blue)
 }
 
 impl Series {
@@ -138,6 +151,7 @@ impl Panel {
     }
 
     /// Ends of both axes: given, or those of the data with a margin.
+    #[cfg(any(test, feature = "charts"))]
     fn bounds(&self) -> ((f64, f64), (f64, f64)) {
         let points = || self.series.iter().flat_map(|series| &series.points);
         let x = self.range.x.unwrap_or_else(|| {

@@ -5,12 +5,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use pendulum_lab::agent::Agent;
+use pendulum_lab::clock::{HostClock, HostClocks};
 use pendulum_lab::delay::Delays;
 use pendulum_lab::demo::{DemoOptions, PrometheusOptions};
 use pendulum_lab::interrupt::Interrupt;
 use pendulum_lab::lab::LinkSpec;
 use pendulum_lab::shaper::Shaper;
+use pendulum_lab::topology::BufferPlace;
 use pendulum_model::rate::{BufferSize, Rate, Span};
+
+use crate::up_traffic::TrafficArgs;
 
 /// A bottleneck link in network namespaces, with real Linux TCP over it, and the papers' experiments on it. Needs root.
 #[derive(Debug, Parser)]
@@ -57,16 +62,15 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "SCENARIO")]
     pub(crate) only: Option<String>,
     /// Congestion control of the senders, of those that net.ipv4.tcp_available_congestion_control lists or the kernel can load; several, with
-    /// commas between, are run one after the other.
-    #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "reno")]
+    /// commas between, are run one after the other [default: reno; of `field`: reno, cubic and bbr].
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) cc: Vec<String>,
     /// Repetitions; the table then has the mean, and the smallest and largest.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) repeat: u32,
-    /// Runs at the same time, each on a lab of its own; with more than the processors can carry, timing suffers.
-    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "agent_listen",
-        value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub(crate) jobs: u32,
+    /// Runs at the same time, each on a lab of its own; with more than the processors can carry, timing suffers [default: 1; of `field`: 2].
+    #[arg(long, value_name = "N", conflicts_with = "agent_listen", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) jobs: Option<u32>,
     /// Shifts the starts of the transfers by up to 200 ms, differently for each number; each repetition takes the next one. 0: no shift.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
@@ -93,9 +97,9 @@ pub(crate) struct AgentArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// The agent to show, a `pendulum` binary.
+    /// The agent to show, a `pendulum` binary [default: the one beside this program].
     #[arg(long, value_name = "PATH")]
-    agent: PathBuf,
+    agent: Option<PathBuf>,
     /// Seconds of traffic in all [default: 85]; never less than 30.
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) seconds: Option<u64>,
@@ -122,7 +126,7 @@ pub(crate) struct DemoArgs {
 impl DemoArgs {
     pub(crate) fn options(self, interrupt: Interrupt) -> DemoOptions {
         DemoOptions {
-            agent: self.agent,
+            agent: self.agent.or_else(Agent::beside_this_program).unwrap_or_else(|| "pendulum".into()),
             total: self.seconds.map(Duration::from_secs),
             listen: self.listen,
             keep: self.keep,
@@ -130,6 +134,22 @@ impl DemoArgs {
             shape: self.shape,
             no_colour: self.no_colour,
             interrupt,
+        }
+    }
+}
+
+/// [`BufferPlace`] as the command line has it.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Place {
+    Gateway,
+    Modem,
+}
+
+impl From<Place> for BufferPlace {
+    fn from(place: Place) -> Self {
+        match place {
+            Place::Gateway => Self::Gateway,
+            Place::Modem => Self::Modem,
         }
     }
 }
@@ -145,9 +165,15 @@ pub(crate) struct UpArgs {
     /// Buffer before the downlink: bytes (30000, 64k), or packets with a p (20p).
     #[arg(long, value_name = "SIZE", default_value = "30000")]
     downlink_buffer: BufferSize,
-    /// Buffer before the uplink, on the gateway.
+    /// Buffer before the uplink.
     #[arg(long, value_name = "SIZE", default_value = "30000")]
     uplink_buffer: BufferSize,
+    /// Where the uplink's buffer stands: on the gateway's WAN device, or in a modem behind it, out of the gateway's sight.
+    #[arg(long, value_enum, value_name = "WHERE", default_value_t = Place::Gateway)]
+    uplink_buffer_at: Place,
+    /// The gateway translates addresses: on the WAN all flows carry its own.
+    #[arg(long)]
+    nat: bool,
     /// One-way delay of the link (10ms).
     #[arg(long, value_name = "TIME", default_value = "0")]
     propagation_delay: Span,
@@ -157,12 +183,26 @@ pub(crate) struct UpArgs {
     /// One-way delay between U1, the internet end of uploads, and R1.
     #[arg(long, value_name = "TIME", default_value = "0")]
     u1_delay: Span,
+    /// TCP timestamps of D1: linux (1 ms), none, another tick (10ms), or a tick with a skew (1ms+200ppm).
+    #[arg(long, value_name = "CLOCK", default_value_t)]
+    d1_clock: HostClock,
+    /// The same of U1.
+    #[arg(long, value_name = "CLOCK", default_value_t)]
+    u1_clock: HostClock,
+    /// The same of D2.
+    #[arg(long, value_name = "CLOCK", default_value_t)]
+    d2_clock: HostClock,
+    /// The same of U2.
+    #[arg(long, value_name = "CLOCK", default_value_t)]
+    u2_clock: HostClock,
     /// Leave checksum, segmentation and receive offloads of the devices on.
     #[arg(long)]
     offloads: bool,
     /// Form of the result.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) traffic: TrafficArgs,
     #[command(flatten)]
     pub(crate) agent: AgentArgs,
 }
@@ -172,6 +212,9 @@ impl UpArgs {
         LinkSpec {
             downlink: Shaper { rate: self.downlink_rate, buffer: self.downlink_buffer },
             uplink: Shaper { rate: self.uplink_rate, buffer: self.uplink_buffer },
+            uplink_buffer_at: self.uplink_buffer_at.into(),
+            nat: self.nat,
+            clocks: HostClocks { d1: self.d1_clock, u1: self.u1_clock, d2: self.d2_clock, u2: self.u2_clock },
             delays: Delays {
                 propagation: self.propagation_delay.0,
                 d1_access: self.d1_delay.0,

@@ -3,20 +3,22 @@
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pendulum_lab::agent::Agent;
 use pendulum_lab::cleanup;
+use pendulum_lab::clock::HostClock;
 use pendulum_lab::demo::{self, DemoError, DemoOptions};
 use pendulum_lab::experiment::{self, ExperimentError, Progress, RunOptions};
 use pendulum_lab::interrupt::{Interrupt, Interrupted};
-use pendulum_lab::lab::{Lab, LabError};
+use pendulum_lab::lab::{Lab, LabError, LinkSpec};
 use pendulum_lab::record::Registry;
 use pendulum_lab::relay::Relay;
 use pendulum_lab::study::{self, Study, StudyError, StudyOptions};
-use pendulum_lab::topology::{IpVersion, Role};
+use pendulum_lab::topology::{BufferPlace, IpVersion, Role};
+use pendulum_model::segment::Direction;
 use serde_json::{Value, json};
 
 use crate::cli::{AgentArgs, Cli, Command, DemoArgs, Format, RunArgs, UpArgs};
@@ -56,7 +58,7 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     match lab_error {
         Some(LabError::NotRoot) => return EX_NOPERM,
         Some(LabError::Shaper(_)) => return EX_USAGE,
-        Some(LabError::Delay(_)) => return EX_UNAVAILABLE,
+        Some(LabError::Delay(_) | LabError::Nat(_)) => return EX_UNAVAILABLE,
         _ => {}
     }
     match error.downcast_ref::<DemoError>() {
@@ -128,7 +130,7 @@ fn run(args: RunArgs) -> anyhow::Result<()> {
     bar.finish_and_clear();
     let report = report?;
     match args.format {
-        Format::Text => print!("{}", report.to_text()),
+        Format::Text => print!("{}", experiment.text(&report)),
         Format::Json => println!("{}", report.to_json()),
     }
     Ok(())
@@ -203,12 +205,25 @@ fn up(args: &UpArgs) -> anyhow::Result<()> {
         Format::Text => print!("{}", describe(&lab, relay.as_ref())),
         Format::Json => println!("{}", description(&lab, relay.as_ref())),
     }
-    interrupt.wait();
-    drop(relay);
+    let traffic = args.traffic.start(&lab)?;
+    keep(&lab, &interrupt)?;
+    if matches!(args.format, Format::Text) {
+        print!("{}", traffic.summary()?);
+    }
+    drop((traffic, relay));
     if let Some(agent) = agent {
         agent.stop()?;
     }
     lab.stop().context("some of the lab is left; the next start, or `pendulum-lab cleanup`, tries again")
+}
+
+/// Keeps the lab until the user wants it to end, or a wire of it is dead.
+fn keep(lab: &Lab, interrupt: &Interrupt) -> Result<(), LabError> {
+    const LOOK: Duration = Duration::from_millis(200);
+    while interrupt.sleep_until(Instant::now() + LOOK).is_ok() {
+        lab.check()?;
+    }
+    Ok(())
 }
 
 fn start_relay(lab: &Lab, args: &AgentArgs) -> anyhow::Result<Option<Relay>> {
@@ -220,31 +235,47 @@ fn start_relay(lab: &Lab, args: &AgentArgs) -> anyhow::Result<Option<Relay>> {
     relay.transpose()
 }
 
-const MACHINES: [(Role, &str); 7] = [
-    (Role::D1, "internet end of downloads"),
-    (Role::U1, "internet end of uploads"),
-    (Role::R1, "provider's router: downlink buffer on link0"),
-    (Role::Gateway, "gateway: uplink buffer on wan0, home on lan0"),
-    (Role::Switch, "home switch"),
-    (Role::D2, "home end of downloads"),
-    (Role::U2, "home end of uploads"),
-];
+fn what_it_is(role: Role, place: BufferPlace) -> &'static str {
+    match (role, place) {
+        (Role::D1, _) => "internet end of downloads",
+        (Role::U1, _) => "internet end of uploads",
+        (Role::R1, _) => "provider's router: downlink buffer on link0",
+        (Role::Gateway, BufferPlace::Gateway) => "gateway: uplink buffer on wan0, home on lan0",
+        (Role::Gateway, BufferPlace::Modem) => "gateway: wan0 without a queue, home on lan0",
+        (Role::Modem, _) => "modem: uplink buffer on line0, gateway on home0",
+        (Role::Switch, _) => "home switch",
+        (Role::D2, _) => "home end of downloads",
+        (Role::U2, _) => "home end of uploads",
+    }
+}
 
 fn describe(lab: &Lab, relay: Option<&Relay>) -> String {
-    let (down, up) = (lab.spec().downlink, lab.spec().uplink);
+    let LinkSpec { downlink: down, uplink: up, uplink_buffer_at: place, nat, clocks, .. } = *lab.spec();
     let mut text = format!(
-        "lab {}: down {} with {} of buffer, up {} with {}\n\n",
+        "lab {}: down {} with {} of buffer, up {} with {}{}{}\n\n",
         lab.id(),
         down.rate,
         down.buffer,
         up.rate,
-        up.buffer
+        up.buffer,
+        if place == BufferPlace::Modem { " in the modem" } else { "" },
+        if nat { "; the gateway translates addresses" } else { "" }
     );
-    for (role, what) in MACHINES {
+    for role in Role::all(place) {
         let address = role.address(IpVersion::V4).map(|address| address.to_string()).unwrap_or_default();
         let path = lab.host(role).namespace().path();
+        let clock = match clocks.of(role) {
+            HostClock::Linux => String::new(),
+            HostClock::None => ", no TCP timestamps".into(),
+            clock => format!(", TCP timestamps of {clock}"),
+        };
         // Writing to a String does not fail.
-        let _ = writeln!(text, "  nsenter --net={:<26} {address:<12}  {what}", path.display());
+        let _ = writeln!(
+            text,
+            "  nsenter --net={:<29} {address:<12}  {}{clock}",
+            path.display(),
+            what_it_is(role, place)
+        );
     }
     if let Some(relay) = relay {
         let _ = writeln!(text, "\nagent: http://{}/", relay.address());
@@ -254,8 +285,8 @@ fn describe(lab: &Lab, relay: Option<&Relay>) -> String {
 }
 
 fn description(lab: &Lab, relay: Option<&Relay>) -> Value {
-    let machines: serde_json::Map<String, Value> = Role::ALL
-        .into_iter()
+    let spec = lab.spec();
+    let machines: serde_json::Map<String, Value> = Role::all(spec.uplink_buffer_at)
         .map(|role| {
             let host = lab.host(role);
             let entry = json!({
@@ -266,7 +297,18 @@ fn description(lab: &Lab, relay: Option<&Relay>) -> Value {
             (role.name().to_owned(), entry)
         })
         .collect();
-    json!({"id": lab.id().as_str(), "machines": machines, "agent_url": relay.map(|relay| format!("http://{}/", relay.address()))})
+    let queue = |direction| {
+        let (host, device) = lab.queue(direction);
+        json!({"namespace": host.namespace().name(), "device": device})
+    };
+    json!({
+        "id": lab.id().as_str(),
+        "machines": machines,
+        "queues": {"up": queue(Direction::Up), "down": queue(Direction::Down)},
+        "uplink_buffer_at": spec.uplink_buffer_at.name(),
+        "nat": spec.nat,
+        "agent_url": relay.map(|relay| format!("http://{}/", relay.address())),
+    })
 }
 
 fn clean_up() -> anyhow::Result<()> {

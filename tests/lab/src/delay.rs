@@ -1,6 +1,6 @@
 //! Extra one-way delays of the wires.
 //!
-//! A wire with a delay gets a [`Line`] in its middle. That lies *behind* the bottleneck's buffers, as the length of a real link does: it
+//! A wire with a delay gets a [`Line`] in its middle, as does one whose host has a clock of its own ([`crate::clock`]). That lies *behind* the bottleneck's buffers, as the length of a real link does: it
 //! is no second queue, and a capture on the gateway's `wan0` sees the round trips that the agent sees.
 
 use std::io;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::kernel::packet::PacketSocket;
-use crate::line::Line;
+use crate::line::{Line, Treatment};
 use crate::netns::{Host, NetnsError};
 use crate::topology::Role;
 
@@ -28,14 +28,12 @@ pub struct Delays {
 pub enum DelayError {
     /// Frames with unfinished checksums, or longer than the wire takes, cannot pass a line.
     #[error(
-        "delays and offloads do not go together: the line carries whole frames of wire size; leave out --offloads or the delays"
+        "delays and clocks do not go with offloads: the line carries whole frames of wire size; leave out --offloads, or the delays and clocks"
     )]
     Offloads,
     /// The line in the middle of a wire could not be made.
-    #[error("cannot delay a wire by {}us in {namespace}: {source}; packet sockets need CAP_NET_RAW", delay.as_micros())]
+    #[error("cannot put a line into a wire in {namespace}: {source}; packet sockets need CAP_NET_RAW")]
     Line {
-        /// The delay asked for.
-        delay: Duration,
         /// The namespace between the machines.
         namespace: String,
         /// What the system said.
@@ -59,14 +57,15 @@ impl Delays {
         match (a, b) {
             (Role::D1, Role::R1) => self.d1_access,
             (Role::U1, Role::R1) => self.u1_access,
-            (Role::R1, Role::Gateway) => self.propagation,
+            // Behind the modem's buffer where there is one, as behind the gateway's.
+            (Role::R1, Role::Gateway | Role::Modem) => self.propagation,
             _ => Duration::ZERO,
         }
     }
 }
 
 /// Brings up the namespace in the middle of a wire and starts its line.
-pub(crate) fn start_line(host: &Host, delay: Duration) -> Result<Line, DelayError> {
+pub(crate) fn start_line(host: &Host, treatment: Treatment) -> Result<Line, DelayError> {
     // No address, and no word of its own.
     host.set_sysctl("net.ipv6.conf.all.disable_ipv6", "1")?;
     for device in LINE_DEVICES {
@@ -74,11 +73,11 @@ pub(crate) fn start_line(host: &Host, delay: Duration) -> Result<Line, DelayErro
         host.run("ethtool", &features)?;
         host.run("ip", &["link", "set", "dev", device, "up"])?;
     }
-    let line_error =
-        |source| DelayError::Line { delay, namespace: host.namespace().name().to_owned(), source };
+    let namespace = host.namespace().name();
+    let line_error = |source| DelayError::Line { namespace: namespace.to_owned(), source };
     let open = |device| host.inside(|| PacketSocket::open(device).map(Arc::new));
     let [a, b] = LINE_DEVICES.map(open);
-    Line::start([a?.map_err(line_error)?, b?.map_err(line_error)?], delay).map_err(line_error)
+    Line::start(namespace, [a?.map_err(line_error)?, b?.map_err(line_error)?], treatment).map_err(line_error)
 }
 
 #[cfg(test)]

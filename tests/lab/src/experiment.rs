@@ -3,6 +3,7 @@
 mod agent_log;
 mod asymmetric;
 mod evaluate;
+mod field;
 mod fig1;
 mod figures;
 mod grid;
@@ -11,6 +12,7 @@ mod output;
 mod pair;
 mod phases;
 mod plots;
+mod points;
 pub mod prediction;
 mod record;
 pub mod report;
@@ -18,20 +20,22 @@ mod rtt;
 mod runner;
 mod scenario;
 mod session;
+mod splitmix;
 mod symmetric;
+mod verdict;
 mod wimax;
 mod windows;
 
 use std::time::Duration;
 
-pub use agent_log::AgentSummary;
+pub use agent_log::{AgentSummary, Said};
 pub use figures::{Claim, Figures, Measured, Predicted, Spread};
 pub use options::{ExperimentError, Progress, RunOptions, Wishes};
 pub use phases::{PhaseShare, Phases};
 pub use record::{Measurement, Record};
 pub use report::{CaseReport, Report};
 pub use runner::{Results, run};
-pub use scenario::{Case, Preparation, Scenario, TimedTransfer};
+pub use scenario::{Case, Preparation, Scenario, TimedTransfer, TimedUdp};
 pub use session::{ScenarioRun, run_scenario};
 
 use crate::chart::Chart;
@@ -64,6 +68,16 @@ pub trait Experiment: Sync {
     /// Adds what only this experiment measures to one of its cases; `index` is its place in the scenario.
     fn judge(&self, _case: &mut CaseReport, _index: usize, _run: &ScenarioRun) {}
 
+    /// Runs at the same time unless told otherwise.
+    fn jobs(&self) -> u32 {
+        1
+    }
+
+    /// The report for people.
+    fn text(&self, report: &Report) -> String {
+        report.to_text()
+    }
+
     /// The experiment's own plots, beside those that every run gets.
     fn plots(&self, _results: Results<'_>) -> Vec<Chart> {
         Vec::new()
@@ -71,7 +85,7 @@ pub trait Experiment: Sync {
 }
 
 /// All experiments, in the order of the papers' figures.
-pub const ALL: [&dyn Experiment; 10] = [
+pub const ALL: [&dyn Experiment; 12] = [
     &fig1::Fig1,
     &symmetric::Symmetric,
     &symmetric::Swing,
@@ -82,6 +96,8 @@ pub const ALL: [&dyn Experiment; 10] = [
     &windows::Windows,
     &wimax::Wimax,
     &rtt::RttCompetition,
+    &field::Field,
+    &points::Points,
 ];
 
 /// No experiment has this name.
@@ -126,7 +142,9 @@ mod tests {
             assert!(about.shortest <= about.quick && about.quick < about.usual, "{}", about.name);
             for (total, quick) in [(about.shortest, true), (about.quick, true), (about.usual, false)] {
                 let scenarios = experiment.scenarios(Wishes { total, quick });
-                let length: Duration = scenarios.iter().map(|scenario| scenario.length).sum();
+                let runs = |scenario: &Scenario| scenario.congestion_controls.len().max(1) as u32;
+                let length: Duration =
+                    scenarios.iter().map(|scenario| scenario.length * runs(scenario)).sum();
                 assert!(
                     length.abs_diff(total) <= total / 10 + Duration::from_secs(2),
                     "{}: {length:?} of {total:?}",

@@ -2,26 +2,34 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::Duration;
 
 use pendulum_model::rate::{BufferSize, Rate};
+use pendulum_model::segment::Direction;
 
 use crate::cleanup::{self, CleanupError};
+use crate::clock::HostClocks;
 use crate::delay::{self, DelayError, Delays};
 use crate::kernel;
-use crate::line::Line;
+use crate::line::{Line, LineEnded, Treatment};
+use crate::nat::{self, NatError};
 use crate::netns::{Host, Namespace, NetnsError};
 use crate::record::{RecordError, Registry, RunId, RunRecord};
 use crate::shaper::{Shaper, ShaperError};
-use crate::topology::{self, LINK_DEVICE, Role, WAN_DEVICE, WIRES, Wire};
+use crate::topology::{self, BufferPlace, LINK_DEVICE, Role, Wire};
 
 /// What the bottleneck link is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkSpec {
     /// From R1 to the gateway: its buffer stands at the provider.
     pub downlink: Shaper,
-    /// From the gateway to R1: its buffer stands on the gateway's `wan0`.
+    /// From the gateway to R1.
     pub uplink: Shaper,
+    /// Where the uplink's buffer stands.
+    pub uplink_buffer_at: BufferPlace,
+    /// Whether the gateway translates addresses.
+    pub nat: bool,
+    /// The clocks behind the hosts' TCP timestamps.
+    pub clocks: HostClocks,
     /// Delays of the wires.
     pub delays: Delays,
     /// Whether checksum, TSO, GSO and GRO offloads of the veth devices stay on. Off is the default and what all experiments use: packets
@@ -34,9 +42,18 @@ impl LinkSpec {
     pub const FIG1: Self = Self {
         downlink: Shaper { rate: bits_per_second(2_400_000), buffer: BufferSize::Bytes(30_000) },
         uplink: Shaper { rate: bits_per_second(196_000), buffer: BufferSize::Bytes(30_000) },
+        uplink_buffer_at: BufferPlace::Gateway,
+        nat: false,
+        clocks: HostClocks::LINUX,
         delays: Delays::NONE,
         offloads: false,
     };
+
+    /// Whether some wire needs a line.
+    fn has_lines(&self) -> bool {
+        let clocks = Role::ALL.into_iter().any(|role| self.clocks.ticks(role).is_some());
+        clocks || self.delays != Delays::NONE
+    }
 }
 
 impl Default for LinkSpec {
@@ -72,9 +89,15 @@ pub enum LabError {
     /// A buffer that no packet fits in.
     #[error(transparent)]
     Shaper(#[from] ShaperError),
-    /// A delay cannot be made.
+    /// A delay or a clock cannot be made.
     #[error(transparent)]
     Delay(#[from] DelayError),
+    /// Addresses cannot be translated.
+    #[error(transparent)]
+    Nat(#[from] NatError),
+    /// A wire of a running lab is dead.
+    #[error(transparent)]
+    Line(#[from] LineEnded),
 }
 
 /// A running lab. Several may run at once. Dropping it ends its processes and removes its namespaces.
@@ -97,7 +120,7 @@ impl Lab {
         }
         spec.uplink.check()?;
         spec.downlink.check()?;
-        if spec.offloads && spec.delays != Delays::NONE {
+        if spec.offloads && spec.has_lines() {
             return Err(DelayError::Offloads.into());
         }
         let registry = Registry::system();
@@ -107,8 +130,13 @@ impl Lab {
         let mut lab = Self { record, spec, ports_used: AtomicU16::new(0), lines: Vec::new() };
         lab.make_machines()?;
         lab.make_wires()?;
-        spec.uplink.install(&lab.gateway(), WAN_DEVICE)?;
-        spec.downlink.install(&lab.host(Role::R1), LINK_DEVICE)?;
+        for (direction, shaper) in [(Direction::Up, spec.uplink), (Direction::Down, spec.downlink)] {
+            let (host, device) = lab.queue(direction);
+            shaper.install(&host, device)?;
+        }
+        if spec.nat {
+            nat::install(&lab.gateway())?;
+        }
         lab.start_lines()?;
         Ok(lab)
     }
@@ -138,6 +166,24 @@ impl Lab {
         self.host(Role::Gateway)
     }
 
+    /// The machine and the device whose root qdisc is the buffer of a direction: what reads it has the truth.
+    pub fn queue(&self, direction: Direction) -> (Host, &'static str) {
+        let (role, device) = match direction {
+            Direction::Up => self.spec.uplink_buffer_at.uplink_queue(),
+            Direction::Down => (Role::R1, LINK_DEVICE),
+        };
+        (self.host(role), device)
+    }
+
+    /// Says so if a wire of the lab no longer carries anything. Whoever keeps a lab for longer should ask now and then: else a dead wire looks
+    /// like a link that everybody is silent on.
+    ///
+    /// # Errors
+    /// [`LineEnded`], for the first such wire.
+    pub fn check(&self) -> Result<(), LineEnded> {
+        self.lines.iter().try_for_each(Line::check)
+    }
+
     /// A TCP port for a server that no earlier call has returned. 1,000 ports are in use at most before they repeat.
     pub(crate) fn next_port(&self) -> u16 {
         const FIRST: u16 = 5201;
@@ -157,16 +203,31 @@ impl Lab {
         format!("pdl-{}-{role}", self.id())
     }
 
-    /// The namespace in the middle of a wire, and its delay; `None` for a wire without.
-    fn middle(&self, wire: &Wire) -> Option<(String, Duration)> {
-        let delay = self.spec.delays.between(wire.a.0, wire.b.0);
-        let name = || format!("pdl-{}-{}-{}", self.id(), wire.a.0, wire.b.0);
-        (!delay.is_zero()).then(|| (name(), delay))
+    /// The namespace in the middle of a wire, and what happens there; `None` for a wire that is one veth pair.
+    fn middle(&self, wire: &Wire) -> Option<(String, Treatment)> {
+        let ends = [wire.a.0, wire.b.0];
+        let delay = self.spec.delays.between(ends[0], ends[1]);
+        let clocks = ends.map(|role| self.spec.clocks.ticks(role));
+        let name = || format!("pdl-{}-{}-{}", self.id(), ends[0], ends[1]);
+        let needed = !delay.is_zero() || clocks.iter().any(Option::is_some);
+        needed.then(|| (name(), Treatment { delay, clocks }))
+    }
+
+    fn wires(&self) -> Vec<Wire> {
+        topology::wires(self.spec.uplink_buffer_at)
+    }
+
+    fn middles(&self) -> impl Iterator<Item = (String, Treatment)> {
+        self.wires().into_iter().filter_map(|wire| self.middle(&wire))
+    }
+
+    fn roles(&self) -> impl Iterator<Item = Role> + use<> {
+        Role::all(self.spec.uplink_buffer_at)
     }
 
     fn make_machines(&self) -> Result<(), LabError> {
-        let machines = Role::ALL.into_iter().map(|role| self.namespace_name(role));
-        let middles = WIRES.iter().filter_map(|wire| self.middle(wire)).map(|(name, _)| name);
+        let machines = self.roles().map(|role| self.namespace_name(role));
+        let middles = self.middles().map(|(name, _)| name);
         for namespace in machines.chain(middles).map(Namespace::named) {
             self.record.add_namespace(namespace.name())?;
             namespace.create()?;
@@ -175,30 +236,32 @@ impl Lab {
     }
 
     fn start_lines(&mut self) -> Result<(), LabError> {
-        let middles: Vec<_> = WIRES.iter().filter_map(|wire| self.middle(wire)).collect();
-        for (name, delay) in middles {
+        let middles: Vec<_> = self.middles().collect();
+        for (name, treatment) in middles {
             let host = Host::new(Namespace::named(name), Arc::clone(&self.record));
-            self.lines.push(delay::start_line(&host, delay)?);
+            self.lines.push(delay::start_line(&host, treatment)?);
         }
         Ok(())
     }
 
     fn make_wires(&self) -> Result<(), LabError> {
+        let wires = self.wires();
         let wiring = topology::wiring_commands(
+            &wires,
             |role| self.namespace_name(role),
             |wire| self.middle(wire).map(|(name, _)| name),
         );
         // Started inside a machine of the lab, so that no device ever shows up outside.
         self.gateway().run_with_input("ip", &["-batch", "-"], &wiring)?;
-        for role in Role::ALL {
+        for role in self.roles() {
             let host = self.host(role);
-            self.configure(role, &host)?;
-            host.run_with_input("ip", &["-batch", "-"], &topology::machine_commands(role))?;
+            self.configure(role, &host, &wires)?;
+            host.run_with_input("ip", &["-batch", "-"], &topology::machine_commands(role, &wires))?;
         }
         Ok(())
     }
 
-    fn configure(&self, role: Role, host: &Host) -> Result<(), NetnsError> {
+    fn configure(&self, role: Role, host: &Host, wires: &[Wire]) -> Result<(), NetnsError> {
         if role.is_router() {
             host.set_sysctl("net.ipv4.ip_forward", "1")?;
             host.set_sysctl("net.ipv6.conf.all.forwarding", "1")?;
@@ -206,9 +269,10 @@ impl Lab {
         if role.is_endpoint() {
             // Otherwise a connection starts with the ssthresh of the one before it.
             host.set_sysctl("net.ipv4.tcp_no_metrics_save", "1")?;
+            self.spec.clocks.configure(role, host)?;
         }
         if !self.spec.offloads {
-            for device in topology::devices(role) {
+            for device in topology::devices(role, wires) {
                 host.run(
                     "ethtool",
                     &["-K", device, "tx", "off", "sg", "off", "tso", "off", "gso", "off", "gro", "off"],

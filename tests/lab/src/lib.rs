@@ -8,6 +8,7 @@
 pub mod agent;
 pub mod chart;
 pub mod cleanup;
+pub mod clock;
 pub mod delay;
 pub mod demo;
 pub mod experiment;
@@ -15,6 +16,7 @@ pub mod interrupt;
 mod kernel;
 pub mod lab;
 mod line;
+pub mod nat;
 pub mod netns;
 pub mod process;
 pub mod prometheus;
@@ -29,4 +31,5 @@ pub mod truth;
 
 pub use kernel::is_root;
 pub use lab::{Lab, LinkSpec};
+pub use line::LineEnded;
 pub use topology::Role;

@@ -4,20 +4,53 @@
 //! is a namespace between the two machines with a device towards each, and a thread for each direction that carries the frames. It holds as
 //! many as there are, drops none, and keeps their order. What the thread is late by, the frame is late by: tens of microseconds on an
 //! idle machine (it runs with real-time priority where the system allows).
+//!
+//! A line may also put another clock on the host at one of its ends ([`crate::clock`]).
+//!
+//! While a device is down, frames are lost, as with a cable that is unplugged. A device that goes away ends the line: [`Line::check`]
+//! then says why nothing passes any more.
+
+mod clock;
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use self::clock::{ClockRewriter, Way};
+use crate::clock::Ticks;
 use crate::kernel::packet::{PacketSocket, prefer_this_thread};
+
+/// What a line does to the frames.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Treatment {
+    /// How late they come out.
+    pub(crate) delay: Duration,
+    /// The clocks of the hosts at both ends, where they are not Linux'.
+    pub(crate) clocks: [Option<Ticks>; 2],
+}
+
+/// A line that carries nothing any more.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the line in {namespace} has ended, and nothing passes there any more: {reason}; take the lab down and start again"
+)]
+pub struct LineEnded {
+    /// The namespace in the middle of the wire.
+    pub namespace: String,
+    /// Why.
+    pub reason: String,
+}
 
 /// A running line. Dropping it ends its threads; frames under way are lost.
 #[derive(Debug)]
 pub(crate) struct Line {
+    namespace: String,
     stopped: Arc<AtomicBool>,
+    /// Why the first direction to end has ended.
+    reason: Arc<OnceLock<String>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -27,23 +60,55 @@ const LONGEST_FRAME: usize = 2048;
 const SLICE: Duration = Duration::from_millis(50);
 
 impl Line {
-    /// Starts carrying frames between the two devices behind the sockets, `delay` late each way.
+    /// Starts carrying frames between the two devices behind the sockets, each way. `namespace` is where they are, for messages.
     ///
     /// # Errors
     /// If a thread cannot be started.
-    pub(crate) fn start(ends: [Arc<PacketSocket>; 2], delay: Duration) -> io::Result<Self> {
-        let mut line = Self { stopped: Arc::new(AtomicBool::new(false)), threads: Vec::new() };
-        let [a, b] = ends;
-        for (from, to) in [(Arc::clone(&a), Arc::clone(&b)), (b, a)] {
-            let stopped = Arc::clone(&line.stopped);
+    pub(crate) fn start(
+        namespace: &str,
+        ends: [Arc<PacketSocket>; 2],
+        treatment: Treatment,
+    ) -> io::Result<Self> {
+        let mut line = Self {
+            namespace: namespace.into(),
+            stopped: Arc::default(),
+            reason: Arc::default(),
+            threads: Vec::new(),
+        };
+        let clocks = treatment.clocks.map(|clock| Some(Arc::new(Mutex::new(ClockRewriter::new(clock?)))));
+        for from in [0, 1] {
+            let way = OneWay {
+                from: Arc::clone(&ends[from]),
+                to: Arc::clone(&ends[1 - from]),
+                delay: treatment.delay,
+                clocks: [(&clocks[from], Way::FromHost), (&clocks[1 - from], Way::ToHost)]
+                    .into_iter()
+                    .filter_map(|(clock, way)| Some((Arc::clone(clock.as_ref()?), way)))
+                    .collect(),
+            };
+            let (stopped, reason) = (Arc::clone(&line.stopped), Arc::clone(&line.reason));
             let thread = thread::Builder::new().name("line".into()).spawn(move || {
                 prefer_this_thread();
-                // A device that goes away ends the line: the lab is being taken down.
-                let _ = carry(&from, &to, delay, &stopped);
+                if let Err(error) = way.carry(&stopped) {
+                    // The other direction may have told already.
+                    let _ = reason.set(error.to_string());
+                }
             })?;
             line.threads.push(thread);
         }
         Ok(line)
+    }
+
+    /// Says why, once a direction of it has ended.
+    ///
+    /// # Errors
+    /// [`LineEnded`].
+    pub(crate) fn check(&self) -> Result<(), LineEnded> {
+        if !self.threads.iter().any(JoinHandle::is_finished) {
+            return Ok(());
+        }
+        let reason = self.reason.get().map_or("its thread has panicked", String::as_str);
+        Err(LineEnded { namespace: self.namespace.clone(), reason: reason.to_owned() })
     }
 }
 
@@ -57,21 +122,50 @@ impl Drop for Line {
     }
 }
 
-fn carry(from: &PacketSocket, to: &PacketSocket, delay: Duration, stopped: &AtomicBool) -> io::Result<()> {
-    let mut buffer = [0; LONGEST_FRAME];
-    let mut under_way: VecDeque<(Instant, Box<[u8]>)> = VecDeque::new();
-    while !stopped.load(Ordering::Relaxed) {
-        while let Some(length) = from.receive(&mut buffer)? {
-            under_way.push_back((Instant::now() + delay, buffer[..length].into()));
-        }
-        let now = Instant::now();
-        while under_way.front().is_some_and(|(due, _)| *due <= now) {
-            if let Some((_, frame)) = under_way.pop_front() {
-                to.send(&frame)?;
+/// One direction of a line.
+struct OneWay {
+    from: Arc<PacketSocket>,
+    to: Arc<PacketSocket>,
+    delay: Duration,
+    clocks: Vec<(Arc<Mutex<ClockRewriter>>, Way)>,
+}
+
+impl OneWay {
+    fn carry(&self, stopped: &AtomicBool) -> io::Result<()> {
+        let mut buffer = [0; LONGEST_FRAME];
+        let mut under_way: VecDeque<(Instant, Box<[u8]>)> = VecDeque::new();
+        while !stopped.load(Ordering::Relaxed) {
+            while let Some(length) = Self::lost(self.from.receive(&mut buffer))?.flatten() {
+                let frame = &mut buffer[..length];
+                for (clock, way) in &self.clocks {
+                    clock.lock().unwrap_or_else(PoisonError::into_inner).rewrite(frame, *way);
+                }
+                under_way.push_back((Instant::now() + self.delay, (&*frame).into()));
+            }
+            let now = Instant::now();
+            while under_way.front().is_some_and(|(due, _)| *due <= now) {
+                if let Some((_, frame)) = under_way.pop_front() {
+                    Self::lost(self.to.send(&frame))?;
+                }
+            }
+            let due = under_way.front().map_or(SLICE, |(due, _)| due.saturating_duration_since(now));
+            let waited = self.from.wait(due.min(SLICE));
+            Self::lost(waited)?;
+            // The kernel tells of a device that has gone as of one that is down, and then says nothing more.
+            if under_way.is_empty() && !self.from.has_device()? {
+                return Err(io::Error::other("the device of one of its ends was removed"));
             }
         }
-        let due = under_way.front().map_or(SLICE, |(due, _)| due.saturating_duration_since(now));
-        from.wait(due.min(SLICE))?;
+        Ok(())
     }
-    Ok(())
+
+    /// `None` for an error that costs a frame at most: a signal, a device that is down or has no room, a frame that is too long for it.
+    fn lost<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+        const PASSING: [i32; 4] = [libc::EINTR, libc::ENETDOWN, libc::ENOBUFS, libc::EMSGSIZE];
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(error) if error.raw_os_error().is_some_and(|code| PASSING.contains(&code)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
 }

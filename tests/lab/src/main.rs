@@ -3,6 +3,7 @@
 
 mod cli;
 mod commands;
+mod up_traffic;
 
 use std::process::ExitCode;
 

@@ -1,12 +1,16 @@
-//! Bulk TCP transfers by iperf3: downloads D1 → D2, uploads U2 → U1. The home end always opens the connection.
+//! Bulk TCP transfers by iperf3: downloads D1 → D2, uploads U2 → U1. The home end always opens the connection. And UDP at a chosen rate.
 
+mod ends;
 mod iperf;
+mod udp;
 
 use std::time::{Duration, Instant};
 
 use pendulum_model::segment::Direction;
 
-pub use iperf::{IperfReport, ReportError};
+pub use ends::Ends;
+pub use iperf::{Interval, IperfReport, ReportError};
+pub use udp::{UdpFlow, UdpReport, UdpSpec};
 
 use crate::lab::Lab;
 use crate::netns::{Host, NetnsError};
@@ -32,6 +36,22 @@ pub enum TrafficError {
         /// What it wrote.
         message: String,
     },
+    /// Datagrams cannot be sent or received.
+    #[error("UDP on {role}: {source}")]
+    Udp {
+        /// The machine.
+        role: Role,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Short downloads cannot be served or begun.
+    #[error("short downloads: {role}: {source}")]
+    Short {
+        /// The machine.
+        role: Role,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// A finished iperf3 has not reported what was asked for.
     #[error("{command}: {source}")]
     Report {
@@ -47,8 +67,8 @@ pub enum TrafficError {
 pub struct TransferSpec {
     /// Which way the data goes.
     pub direction: Direction,
-    /// The machines at both ends, internet and home.
-    pub ends: (Role, Role),
+    /// The machines at both ends.
+    pub ends: Ends,
     /// Parallel TCP connections.
     pub streams: u32,
     /// If given, the transfer ends with so much payload, however long that takes.
@@ -61,41 +81,35 @@ pub struct TransferSpec {
     pub ip: IpVersion,
     /// Socket buffers in bytes (`B_TCP` of paper 000); `None` leaves them to Linux' autotuning.
     pub tcp_buffer_bytes: Option<u64>,
+    /// Whether the sender spreads its segments over the round trip, as Linux does under `fq` and after BBR: asked for by a limit
+    /// (`SO_MAX_PACING_RATE`) that is never reached. Without it the host's default decides.
+    pub paced: bool,
 }
 
 impl TransferSpec {
     /// One reno connection over IPv4 with autotuned buffers, D1 → D2 or U2 → U1.
     pub fn new(direction: Direction, duration: Duration) -> Self {
-        let ends = match direction {
-            Direction::Down => (Role::D1, Role::D2),
-            Direction::Up => (Role::U1, Role::U2),
-        };
         Self {
             direction,
-            ends,
+            ends: Ends::of(direction),
             streams: 1,
             bytes: None,
             duration,
             congestion_control: "reno".into(),
             ip: IpVersion::V4,
             tcp_buffer_bytes: None,
+            paced: false,
         }
     }
 
     /// The machine that receives the data.
     pub const fn receiver(&self) -> Role {
-        match self.direction {
-            Direction::Down => self.ends.1,
-            Direction::Up => self.ends.0,
-        }
+        self.ends.receiver(self.direction)
     }
 
     /// The machine that sends the data.
     pub const fn sender(&self) -> Role {
-        match self.direction {
-            Direction::Down => self.ends.0,
-            Direction::Up => self.ends.1,
-        }
+        self.ends.sender(self.direction)
     }
 
     fn client_args(&self, server: std::net::IpAddr, port: u16) -> Vec<String> {
@@ -111,6 +125,9 @@ impl TransferSpec {
         }
         if let Some(bytes) = self.tcp_buffer_bytes {
             args.extend(["-w".into(), bytes.to_string()]);
+        }
+        if self.paced {
+            args.extend(["--fq-rate".into(), "100G".into()]);
         }
         args
     }
@@ -152,7 +169,7 @@ impl Prepared {
     /// If iperf3 cannot be started.
     pub fn new(lab: &Lab, spec: TransferSpec) -> Result<Self, TrafficError> {
         let port = lab.next_port();
-        let (server_role, client_role) = spec.ends;
+        let Ends { internet: server_role, home: client_role } = spec.ends;
         let host = lab.host(server_role);
         let mut command = host.command("iperf3")?;
         command.args(["-s", "-1", "-J", "-i", "0.5", "-p", &port.to_string()]);
@@ -175,7 +192,7 @@ impl Prepared {
     pub fn start(self) -> Result<Transfer, TrafficError> {
         let Self { spec, port, server, client_host } = self;
         let mut command = client_host.command("iperf3")?;
-        if let Some(address) = spec.ends.0.address(spec.ip) {
+        if let Some(address) = spec.ends.internet.address(spec.ip) {
             command.args(spec.client_args(address, port));
         }
         let client = client_host.spawn(command, &format!("iperf3-client-{port}"))?;

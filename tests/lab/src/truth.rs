@@ -3,6 +3,7 @@
 
 mod bursts;
 mod capture;
+mod counter;
 mod link;
 mod poll;
 mod queue;
@@ -10,6 +11,7 @@ mod socket;
 
 pub use bursts::{AckBursts, ack_bursts};
 pub use capture::{Capture, CaptureCounts};
+pub use counter::counter;
 pub use link::LinkCounters;
 pub use poll::{QueueMoment, QueuePoller, QueueWatch};
 pub use queue::{QueueReading, QueueSummary};

@@ -220,6 +220,17 @@ fn what_cannot_be_shown_is_refused_before_anything_is_built() {
     assert!(record_of(pid).is_none());
 }
 
+/// As `./dev demo --shape` calls it in a guest: the agent is the one beside the program. Here there is none.
+#[test]
+fn without_a_word_the_agent_beside_the_program_is_shown() {
+    let directory = tempfile::tempdir().unwrap();
+    let alone = directory.path().join("pendulum-lab");
+    std::fs::copy(DEMO, &alone).unwrap();
+    let output = Command::new(&alone).args(["demo", "--shape"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(66), "{}", text(&output));
+    assert!(text(&output).contains("there is no agent at pendulum"), "{}", text(&output));
+}
+
 #[test]
 fn a_port_asked_for_and_taken_is_named() {
     let Some(agent) = agent() else { return };

@@ -26,6 +26,10 @@ use pendulum_model::segment::Direction;
 
 #[path = "lab/experiments.rs"]
 mod experiments;
+#[path = "lab/hidden.rs"]
+mod hidden;
+#[path = "lab/lines.rs"]
+mod lines;
 #[path = "lab/refusals.rs"]
 mod refusals;
 
@@ -35,7 +39,7 @@ fn skip(reason: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED {}: {reason}", thread.name().unwrap_or("lab"));
 }
 
-/// Whether the test can run; prints why if not.
+/// Prints why if not.
 fn can_run() -> bool {
     let root = pendulum_lab::is_root();
     if !root {
@@ -132,7 +136,7 @@ fn a_short_figure_1_shows_the_collapse() {
     let uplink = truth(&cases[1], "/uplink_queue/max_bytes");
     assert!((25_000.0..=30_000.0).contains(&uplink), "{cases:?}");
     assert!(truth(&cases[1], "/uplink_queue/mean_bytes") > truth(&cases[1], "/downlink_queue/mean_bytes"));
-    // Two independent readings of the same thing: the receiver's socket and the receiver's iperf3.
+    // Two independent readings of the same thing.
     let by_iperf = truth(&cases[0], "/iperf3/download_bps");
     assert!((by_iperf / download(&cases[0]) - 1.0).abs() < 0.1, "{cases:?}");
 }
@@ -186,7 +190,7 @@ fn all_machines_reach_each_other_by_both_ip_versions() {
     let report = Transfer::start(&lab, spec).unwrap().finish(seconds(20)).unwrap();
     assert!(report.receiver.intervals.iter().map(|interval| interval.bytes).sum::<u64>() > 0);
     let features = lab.gateway().run("ethtool", &["-k", "wan0"]).unwrap();
-    assert!(features.contains("tcp-segmentation-offload: on"), "{features}");
+    assert!(features.contains("tcp-segmentation-offload: on"));
 }
 
 #[test]
@@ -369,8 +373,7 @@ fn up_tells_its_machines_and_ends_with_sigterm() {
         .unwrap();
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.contains("rate 1Mbit") && shown.contains("pfifo") && shown.contains("limit 9p"), "{shown}");
-    let run = program.record(0);
-    let namespaces = run.namespaces();
+    let (run, namespaces) = (program.record(0), program.record(0).namespaces());
     program.signal("-TERM");
     assert!(program.0.wait().unwrap().success());
     assert_eq!(left_of(&run, &namespaces), Vec::<String>::new());

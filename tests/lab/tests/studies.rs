@@ -97,16 +97,44 @@ fn mitigations_score_what_runs_here_and_say_why_the_rest_does_not() {
         return;
     }
     // A program that is no agent: its cases are listed with the reason.
-    let only = "paper,reno,fifo,fifo-model,lane";
+    let only = "paper,reno,no-ecn,fifo,fifo-model,lane";
     let arguments = ["--quick", "--duration", "8", "--agent", "/bin/false", "--format", "json"];
     let report = report(&[&["run", "mitigations", "--only", only][..], &arguments[..]].concat());
     let download = |name: &str| case(&report, name)["measured"]["download_bps"].as_f64().unwrap();
     // Physics: the small uplink buffer keeps the download's ACKs from waiting for a second.
     assert!(download("fifo-model") > 1.5 * download("fifo"), "{report}");
+    let ping = |name: &str| case(&report, name)["measured"]["ping_p95_s"].as_f64().unwrap();
+    assert!(ping("fifo") > 1.5 * ping("fifo-model"), "{report}");
+    let share = case(&report, "fifo")["measured"]["smaller_host_share"].as_f64().unwrap();
+    assert!((0.0..=0.5).contains(&share), "{share}");
     let score = case(&report, "fifo")["measured"]["score"].as_f64().unwrap();
     assert!((0.3..2.1).contains(&score), "{score}");
     assert_eq!(case(&report, "fifo")["params"]["link"], "paper");
     assert_eq!(case(&report, "fifo")["params"]["cc"], "reno");
     let reason = case(&report, "lane")["not_runnable"].as_str().unwrap();
     assert!(reason.contains("/bin/false"), "{reason}");
+}
+
+#[test]
+fn mitigations_say_which_kernel_accurate_ecn_needs() {
+    if !pendulum_lab::is_root() {
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED mitigations_say_which_kernel_accurate_ecn_needs: network namespaces need root"
+        );
+        return;
+    }
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    if release.split('.').next().and_then(|major| major.parse().ok()).is_some_and(|major: u32| major >= 7) {
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED mitigations_say_which_kernel_accurate_ecn_needs: Linux {release} has it"
+        );
+        return;
+    }
+    let report =
+        report(&["run", "mitigations", "--only", "paper,reno,accecn,fifo", "--quick", "--format", "json"]);
+    let case = case(&report, "fifo");
+    assert!(case["not_runnable"].as_str().unwrap().contains("Linux 7.0"), "{case}");
+    assert_eq!((&case["params"]["ecn"], &case["measured"]["score"]), (&Value::from("accecn"), &Value::Null));
 }

@@ -51,6 +51,14 @@ fn link() -> Vec<Case> {
             [data().vlan(QINQ, 9).vlan(VLAN, 7).vlan(VLAN, 7).is("non_tcp").losing(&["vlan_depth"])],
         )
         .leaves(&[("counters.up.segments.non_tcp", 1), ("counters.up.bytes.non_tcp", 166)]),
+        case(
+            "a third tag of either kind is one too many",
+            [
+                data().vlan(VLAN, 9).vlan(VLAN, 8).vlan(QINQ, 7).is("non_tcp").losing(&["vlan_depth"]),
+                data().vlan(QINQ, 9).vlan(QINQ, 8).vlan(VLAN, 7).is("non_tcp").losing(&["vlan_depth"]),
+            ],
+        )
+        .leaves(&[("counters.up.segments.non_tcp", 2), ("table.nursery", 0)]),
         case("PPPoE session, IPv4", [data().pppoe().is("data")]).leaves(&[("counters.up.bytes.data", 162)]),
         case("PPPoE session, IPv6", [data().v6().pppoe().is("data")])
             .leaves(&[("counters.up.bytes.data", 182), ("counters.up.payload_bytes", 100)]),
@@ -242,10 +250,10 @@ fn super_packets() -> Vec<Case> {
         )
         .leaves(&[("counters.down.bytes.data", 90 + 1500 + 2 * 90)]),
         case(
-            "a UDP super-packet: its headers are not known",
+            "a UDP super-packet: each datagram has headers",
             [down().protocol(UDP).payload(1000).gso(4, 250).is("non_tcp")],
         )
-        .leaves(&[("counters.down.segments.non_tcp", 4), ("counters.down.bytes.non_tcp", 1054)]),
+        .leaves(&[("counters.down.segments.non_tcp", 4), ("counters.down.bytes.non_tcp", 1054 + 3 * 42)]),
         case(
             "a repeated super-packet is as many retransmissions",
             [

@@ -88,8 +88,11 @@ fn lists() -> Vec<Case> {
         .leaves(&[("up.tsval_newest", 77)]),
         case("MPTCP", [up().options(&[30, 8, 0, 0, 0, 0, 0, 0]).is("ack")])
             .leaves(&[("up.flag.mptcp", 1), ("up.flag.accecn", 0)]),
-        case("AccECN, first order", [up().options(&[172, 11, 0, 0, 1, 0, 0, 1, 0, 0, 1]).is("ack")])
-            .leaves(&[("up.flag.accecn", 1)]),
+        case("AccECN, first order", [up().counters(&[1, 1, 1]).is("ack")]).leaves(&[("up.flag.accecn", 1)]),
+        case(
+            "AE, which classic ECN has not, is no reason to take an ACK for another packet",
+            [up().ace(4).is("ack")],
+        ),
         case("AccECN, second order, shortest form", [up().options(&[174, 2]).is("ack")])
             .leaves(&[("up.flag.accecn", 1)]),
         case("forty bytes of NOP", [up().options(&[NOP; 40]).is("ack")])
@@ -153,9 +156,13 @@ fn marks() -> Vec<Case> {
         .leaves(&[("counters.up.marked_segments.ece", 2), ("counters.up.marked_segments.cwr", 2)]),
         case(
             "marks count the segments of a super-packet",
-            [down().payload(300).ecn(3).flags(flag::ACK | flag::CWR).gso(3, 100).is("data")],
+            [down().payload(300).ecn(3).flags(flag::ACK | flag::ECE | flag::CWR).gso(3, 100).is("data")],
         )
-        .leaves(&[("counters.down.marked_segments.ce", 3), ("counters.down.marked_segments.cwr", 3)]),
+        .leaves(&[
+            ("counters.down.marked_segments.ce", 3),
+            ("counters.down.marked_segments.ece", 3),
+            ("counters.down.marked_segments.cwr", 3),
+        ]),
         case("SACK blocks on data are a mark, not a class", [up().payload(10).sack(&[(5, 6)]).is("data")])
             .leaves(&[("counters.up.marked_segments.sack", 1), ("counters.up.segments.sack", 0)]),
     ]

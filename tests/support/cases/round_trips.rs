@@ -328,6 +328,24 @@ fn samples() -> Vec<Case> {
             ],
         )
         .leaves(&[("up.flag.ts", 0), ("up.rtt_samples", 1), ("up.rtt_last_us", 12_800)]),
+        case(
+            "timestamps offered and accepted: they time the flow",
+            [
+                up().at(t(10)).flags(flag::SYN).seq(0).ts(10, 0).is("syn"),
+                down().at(t(20)).flags(flag::SYN | flag::ACK).seq(0).ack(1).ts(500, 10).is("syn"),
+                up().at(t(30)).seq(1).ack(1).ts(20, 500).payload(100).is("data"),
+                down().at(t(130)).seq(1).ack(101).ts(600, 20).is("ack"),
+            ],
+        )
+        .leaves(&[("up.flag.ts", 1), ("up.rtt_samples", 2), ("up.rtt_last_us", 12_800)]),
+        case(
+            "both ends open, one with timestamps: no refusal, for it answers nothing",
+            [
+                up().at(t(10)).flags(flag::SYN).seq(0).ack(0).ts(10, 0).is("syn"),
+                down().at(t(20)).flags(flag::SYN).seq(0).ack(0).is("syn"),
+            ],
+        )
+        .leaves(&[("up.flag.ts", 1), ("down.flag.ts", 0)]),
         case("time 0 is a time", [data(1, 10).at(0).is("data"), answer(101, 600, 10).at(t(100)).is("ack")])
             .leaves(&[("up.rtt_samples", 1), ("up.rtt_last_us", 12_798)]),
     ]

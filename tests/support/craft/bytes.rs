@@ -51,7 +51,7 @@ impl Tcp {
         bytes.extend_from_slice(&destination.to_be_bytes());
         bytes.extend_from_slice(&self.seq.to_be_bytes());
         bytes.extend_from_slice(&self.ack.to_be_bytes());
-        bytes.push((((20 + options.len()) / 4) << 4) as u8);
+        bytes.push((((20 + options.len()) / 4) << 4) as u8 | self.reserved);
         bytes.push(self.flags);
         bytes.extend_from_slice(&self.window.to_be_bytes());
         bytes.extend_from_slice(&[0; 4]);

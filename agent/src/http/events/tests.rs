@@ -50,6 +50,47 @@ async fn who_asks_again_gets_what_follows() {
     assert_eq!((events, dropped), (vec![11], 6));
 }
 
+/// A hundred unless asked for fewer or more; as many as are kept at most.
+#[tokio::test]
+async fn as_many_as_asked_for() {
+    let kept = KEPT as u64;
+    for (query, first, last) in [
+        ("", 1_101, 1_200),
+        ("?limit=1", 1_200, 1_200),
+        ("?limit=1000", 201, 1_200),
+        // What is asked for from a number on comes from the oldest on.
+        ("?since=300", 301, 400),
+        ("?since=300&limit=1000", 301, 1_200),
+        ("?since=1150", 1_151, 1_200),
+    ] {
+        let (found, dropped) = numbers(kept + 200, query).await;
+        assert_eq!(found, (first..=last).collect::<Vec<_>>(), "{query}");
+        assert_eq!(dropped == 0, query.contains("since"), "{query}");
+    }
+    // All there ever were, and 200 of them are gone.
+    let (found, dropped) = numbers(kept + 200, "?since=0&limit=2").await;
+    assert_eq!((found, dropped), (vec![201, 202], 200));
+}
+
+/// The limit counts what is listed, not what was left out; odd ones are of `dsl`.
+#[tokio::test]
+async fn events_of_one_link_are_counted_for_themselves() {
+    assert_eq!(numbers(9, "?link=dsl&limit=2").await.0, [7, 9]);
+    assert_eq!(numbers(9, "?link=dsl&since=1&limit=2").await.0, [3, 5]);
+    assert_eq!(numbers(9, "?link=lte&since=8").await.0, Vec::<u64>::new());
+}
+
+#[tokio::test]
+async fn an_event_is_told_as_it_was_kept() {
+    let (_, report) = ask(2, "?limit=1").await;
+    let kept = serde_json::to_value(&*journal_of(2).after(1).0[0]).unwrap();
+    let told = &report["events"][0];
+    for key in ["seq", "link", "at_s"] {
+        assert!(told.get(key).is_some_and(|value| *value == kept[key]), "{key}: {told}");
+    }
+    assert_eq!(told["link"], "lte");
+}
+
 #[tokio::test]
 async fn wrong_requests_get_a_reason_and_a_remedy() {
     for (query, part) in [

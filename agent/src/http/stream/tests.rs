@@ -14,22 +14,39 @@ use crate::journal::Journal;
 use crate::journal::tests::event;
 use crate::snapshot::{Board, LinkSnapshot, example};
 
-/// An agent with one link, and a client of its stream.
+/// An agent with two links, and a client of its stream.
 struct Rig {
     links: watch::Sender<Arc<LinkSnapshot>>,
+    /// The other one, in which each direction has what it has in the first one's other direction.
+    other: watch::Sender<Arc<LinkSnapshot>>,
+    board: Board,
     journal: Journal,
     stop: watch::Sender<bool>,
     body: BodyDataStream,
     buffer: String,
 }
 
+fn other_link(number: u64) -> LinkSnapshot {
+    let mut link = example::link("lte");
+    link.directions.reverse();
+    let mut tick = example::tick(number);
+    std::mem::swap(&mut tick.directions.up, &mut tick.directions.down);
+    link.tick = Arc::new(tick);
+    link.findings = None;
+    link
+}
+
 impl Rig {
     async fn connect(path: &str) -> Self {
         let (links, link) = watch::channel(Arc::new(example::link("dsl")));
+        let (other, second) = watch::channel(Arc::new(other_link(9)));
         let (stop, stopping) = watch::channel(false);
         let journal = Journal::new(None);
+        // What was before the client came is not for the stream.
+        journal.push("dsl", &Arc::default(), event(1.0), std::time::Duration::ZERO);
+        let board = Board::new(vec![link, second]);
         let active = Active::start(Config::default()).1;
-        let app = App::new(Board::new(vec![link]), journal.clone(), active, true, stopping);
+        let app = App::new(board.clone(), journal.clone(), active, true, stopping);
         let request = HttpRequest::get(path).body(Body::empty()).unwrap();
         let response =
             TowerToHyperService::new(router(Arc::new(app), Access::local())).call(request).await.unwrap();
@@ -37,7 +54,11 @@ impl Rig {
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         assert_eq!(response.headers()["cache-control"], "no-store");
         let body = response.into_body().into_data_stream();
-        Self { links, journal, stop, body, buffer: String::new() }
+        Self { links, other, board, journal, stop, body, buffer: String::new() }
+    }
+
+    fn find(&self, link: &str, at_s: f64) {
+        self.journal.push(link, &Arc::default(), event(at_s), std::time::Duration::ZERO);
     }
 
     /// The next event's name and data; `None` at the end of the stream.
@@ -70,16 +91,19 @@ impl Rig {
 
 #[tokio::test]
 async fn a_client_gets_ticks_states_and_findings() {
-    let mut rig = Rig::connect("/api/v1/stream").await;
+    let mut rig = Rig::connect("/api/v1/stream?link=dsl").await;
     let (name, tick) = rig.next().await.unwrap();
     assert_eq!(name, "tick");
     assert_eq!((&tick["link"], &tick["at_s"], &tick["step_s"]), (&"dsl".into(), &0.7.into(), &0.01.into()));
     assert_eq!(tick["up"]["queue_bytes"].as_array().map(Vec::len), Some(10));
     assert_eq!(tick["up"]["queue_bytes"][9], 20_900.0);
+    assert_eq!(tick["up"]["queue_uncertainty_bytes"], Value::from(vec![0.0; 10]), "it was read");
     assert_eq!(tick["up"]["queue_ack_bytes"][0], 660.0);
     assert_eq!((&tick["up"]["source"], &tick["up"]["rtt_s"]), (&"tracepoint".into(), &1.25.into()));
-    assert_eq!(tick["up"]["throughput_bps"], 100_000.0);
-    assert_eq!(tick["down"]["queue_bytes"], Value::Null);
+    assert_eq!((&tick["up"]["throughput_bps"], &tick["down"]["throughput_bps"]), (&1e5.into(), &2e6.into()));
+    for unknown in ["queue_bytes", "queue_uncertainty_bytes", "queue_ack_bytes", "source", "rtt_s"] {
+        assert_eq!(tick["down"][unknown], Value::Null, "{unknown}");
+    }
     assert_eq!((&tick["phase"], &tick["verdict"]), (&"uplink_bound".into(), &"locked_uplink".into()));
     assert_eq!(tick["skipped"], 0);
     // The state comes at once, and then not with each tick.
@@ -91,11 +115,10 @@ async fn a_client_gets_ticks_states_and_findings() {
     rig.publish(8);
     assert_eq!(rig.next().await.unwrap().0, "tick");
 
-    let unsent = Arc::default();
-    rig.journal.push("dsl", &unsent, event(12.5), std::time::Duration::ZERO);
+    rig.find("dsl", 12.5);
     let (name, finding) = rig.next().await.unwrap();
     assert_eq!(name, "finding");
-    assert_eq!(finding, serde_json::to_value(&*rig.journal.after(0).0[0]).unwrap());
+    assert_eq!(finding, serde_json::to_value(&*rig.journal.after(1).0[0]).unwrap());
 }
 
 #[tokio::test]
@@ -113,10 +136,165 @@ async fn a_slow_client_gets_the_newest_and_is_told_what_it_missed() {
     assert_eq!(rig.links.borrow().unsent.ticks() - before, 12);
 }
 
+/// A packer would keep events until it has enough of them.
+#[tokio::test]
+async fn the_stream_is_not_compressed() {
+    let board = example::board(vec![example::link("dsl")]);
+    let (active, (_stop, stopping)) = (Active::start(Config::default()).1, watch::channel(false));
+    let app = App::new(board, Journal::new(None), active, true, stopping);
+    let request =
+        HttpRequest::get("/api/v1/stream").header("accept-encoding", "gzip").body(Body::empty()).unwrap();
+    let response =
+        TowerToHyperService::new(router(Arc::new(app), Access::local())).call(request).await.unwrap();
+    assert_eq!(response.headers().get("content-encoding"), None);
+    let first = response.into_body().into_data_stream().next().await.unwrap().unwrap();
+    assert!(first.starts_with(b"event: tick\n"), "{first:?}");
+}
+
+/// An agent that ends has nothing more to say, not even what is ready.
+#[tokio::test]
+async fn who_comes_while_the_agent_stops_gets_nothing() {
+    let board = example::board(vec![example::link("dsl")]);
+    let (active, (_stop, stopping)) = (Active::start(Config::default()).1, watch::channel(true));
+    let app = App::new(board, Journal::new(None), active, true, stopping);
+    let request = HttpRequest::get("/api/v1/stream").body(Body::empty()).unwrap();
+    let response =
+        TowerToHyperService::new(router(Arc::new(app), Access::local())).call(request).await.unwrap();
+    assert!(response.into_body().into_data_stream().next().await.is_none());
+}
+
+/// The rows of a link's element in `/api/v1/state`, and no others.
+#[tokio::test]
+async fn the_state_is_that_of_the_api() {
+    let mut rig = Rig::connect("/api/v1/stream?link=lte").await;
+    rig.next().await.unwrap();
+    let (name, state) = rig.next().await.unwrap();
+    assert_eq!(name, "state");
+    let link = rig.other.borrow().clone();
+    assert_eq!(state, serde_json::to_value(crate::http::state::report(&link)).unwrap());
+}
+
 #[tokio::test]
 async fn the_stream_ends_with_the_agent() {
-    let mut rig = Rig::connect("/api/v1/stream").await;
+    let mut rig = Rig::connect("/api/v1/stream?link=dsl").await;
     rig.next().await.unwrap();
     rig.stop.send_replace(true);
     while rig.next().await.is_some() {}
+}
+
+#[tokio::test]
+async fn each_link_tells_its_own_figures() {
+    let mut rig = Rig::connect("/api/v1/stream").await;
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        let (event, data) = rig.next().await.unwrap();
+        let link = data.get("link").filter(|link| link.is_string()).unwrap_or(&data["name"]).clone();
+        seen.push((event.clone(), link.as_str().unwrap().to_owned()));
+        if event == "tick" && link == "lte" {
+            assert_eq!(data["at_s"], 0.9);
+            assert_eq!(
+                (&data["up"]["throughput_bps"], &data["down"]["throughput_bps"]),
+                (&2e6.into(), &1e5.into())
+            );
+            assert_eq!(
+                (&data["up"]["queue_bytes"], &data["down"]["queue_bytes"][0]),
+                (&Value::Null, &2e4.into())
+            );
+            assert_eq!(
+                (&data["down"]["source"], &data["down"]["rtt_s"]),
+                (&"tracepoint".into(), &1.25.into())
+            );
+            assert_eq!((&data["phase"], &data["verdict"]), (&Value::Null, &Value::Null), "not measured");
+        }
+    }
+    let expected = [("tick", "dsl"), ("state", "dsl"), ("tick", "lte"), ("state", "lte")];
+    assert_eq!(seen, expected.map(|(event, link)| (event.to_owned(), link.to_owned())));
+    // One link's news are not the other's.
+    rig.other.send_replace(Arc::new(other_link(11)));
+    let (event, tick) = rig.next().await.unwrap();
+    assert_eq!((event.as_str(), &tick["link"], &tick["skipped"]), ("tick", &"lte".into(), &1.into()));
+    // Findings of both, in their order.
+    rig.find("lte", 2.0);
+    rig.find("dsl", 3.0);
+    for (link, at_s) in [("lte", 2.0), ("dsl", 3.0)] {
+        let (event, finding) = rig.next().await.unwrap();
+        assert_eq!(
+            (event.as_str(), &finding["link"], &finding["at_s"]),
+            ("finding", &link.into(), &at_s.into())
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_client_of_one_link_hears_nothing_of_the_others() {
+    let mut rig = Rig::connect("/api/v1/stream?link=lte").await;
+    let (_, tick) = rig.next().await.unwrap();
+    assert_eq!((&tick["link"], &tick["at_s"]), (&"lte".into(), &0.9.into()));
+    assert_eq!(rig.next().await.unwrap().1["name"], "lte");
+    rig.publish(8);
+    rig.find("dsl", 2.0);
+    rig.find("lte", 3.0);
+    rig.find("dsl", 4.0);
+    let (event, finding) = rig.next().await.unwrap();
+    assert_eq!((event.as_str(), &finding["link"], &finding["at_s"]), ("finding", &"lte".into(), &3.0.into()));
+    // Told once.
+    rig.other.send_replace(Arc::new(other_link(10)));
+    let (event, tick) = rig.next().await.unwrap();
+    assert_eq!((event.as_str(), &tick["link"], &tick["skipped"]), ("tick", &"lte".into(), &0.into()));
+}
+
+#[tokio::test]
+async fn the_stream_ends_when_other_links_are_measured() {
+    let mut rig = Rig::connect("/api/v1/stream?link=dsl").await;
+    for _ in 0..2 {
+        rig.next().await.unwrap();
+    }
+    rig.board.show(vec![watch::channel(Arc::new(example::link("dsl"))).1]);
+    assert!(rig.next().await.is_none());
+}
+
+#[tokio::test]
+async fn wrong_requests_get_a_reason_and_a_remedy() {
+    let two = || vec![example::link("dsl"), example::link("lte")];
+    for (links, query, part) in [
+        (two(), "?link=x", "there is no link x"),
+        (two(), "?lnk=dsl", "lnk"),
+        (vec![], "", "there is no link"),
+    ] {
+        let (active, stopping) = (Active::start(Config::default()).1, watch::channel(false).1);
+        let app = App::new(example::board(links), Journal::new(None), active, true, stopping);
+        let request = HttpRequest::get(format!("/api/v1/stream{query}")).body(Body::empty()).unwrap();
+        let response =
+            TowerToHyperService::new(router(Arc::new(app), Access::local())).call(request).await.unwrap();
+        assert_eq!(response.status(), 400, "{query}");
+        let body = axum::body::to_bytes(response.into_body(), 1 << 16).await.unwrap();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        assert!(body["error"]["reason"].as_str().unwrap().contains(part), "{body}");
+        assert!(body["error"]["remedy"].as_str().unwrap().contains("link=NAME"), "{body}");
+    }
+}
+
+/// What a client is sent at these moments, in milliseconds, while this tick is the newest one.
+fn collected(moments: &[(u64, u64)]) -> Vec<usize> {
+    let (send, snapshots) = watch::channel(Arc::new(example::link("dsl")));
+    let mut feed = super::Feed::new(snapshots);
+    let start = tokio::time::Instant::now();
+    let sent = moments.iter().map(|&(ms, number)| {
+        let mut link = example::link("dsl");
+        link.tick = Arc::new(example::tick(number));
+        send.send_replace(Arc::new(link));
+        let mut ready = std::collections::VecDeque::new();
+        feed.collect(start + std::time::Duration::from_millis(ms), &mut ready);
+        ready.len()
+    });
+    sent.collect()
+}
+
+#[test]
+fn the_state_comes_once_a_second_and_each_tick_once() {
+    // Tick and state; the tick again; a state that is 50 ms early, but not 51; the next one counts from it.
+    let moments = [(0, 1), (100, 1), (200, 2), (949, 2), (950, 2), (1_899, 3), (1_900, 4)];
+    assert_eq!(collected(&moments), [2, 0, 1, 0, 1, 1, 2]);
+    // Before the first tick there is only the state.
+    assert_eq!(collected(&[(0, 0), (100, 0), (200, 1)]), [1, 0, 1]);
 }

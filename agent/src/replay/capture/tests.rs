@@ -1,5 +1,7 @@
 //! Files made here byte by byte, in every flavour and with every damage.
 
+mod edges;
+
 use std::io::Write as _;
 
 use proptest::prelude::*;

@@ -15,10 +15,11 @@ pub enum Evidence {
     Option = 0,
     /// The packets pass the LAN capture first on their way up, and last on their way down.
     Transit = 1,
-    /// The capture marks packets as outgoing and incoming (Linux cooked header).
-    CaptureDirection = 2,
     /// One end has a private address, the other has not.
-    PrivateAddress = 3,
+    PrivateAddress = 2,
+    /// The capture marks packets as outgoing and incoming (Linux cooked header). Right where it was taken on the WAN device; on the LAN device
+    /// it is the other way round.
+    CaptureDirection = 3,
     /// Home opens connections.
     Handshake = 4,
     /// The remote end has the well-known port.
@@ -37,8 +38,8 @@ impl Evidence {
     pub(super) const ALL: [Self; Self::COUNT] = [
         Self::Option,
         Self::Transit,
-        Self::CaptureDirection,
         Self::PrivateAddress,
+        Self::CaptureDirection,
         Self::Handshake,
         Self::Ports,
         Self::Peers,
@@ -93,4 +94,91 @@ pub(super) fn port_vote(segment: &ParsedSegment) -> i64 {
     // RFC 6335: system ports, which clients do not get.
     let is_service = |port: u16| port < 1024;
     i64::from(is_service(segment.destination_port)) - i64::from(is_service(segment.source_port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::packet::{Frame, LinkType, Packet, parse};
+    use super::super::super::tests::craft::{LinkLayer, up};
+    use super::*;
+
+    fn address(text: &str) -> Address {
+        match text.parse().expect(text) {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+            IpAddr::V6(v6) => v6.octets(),
+        }
+    }
+
+    /// First and last address of each block, and those beside them.
+    #[test]
+    fn private_blocks_end_where_their_rfc_says() {
+        for inside in [
+            ["10.0.0.0", "10.255.255.255"],
+            ["172.16.0.0", "172.31.255.255"],
+            ["192.168.0.0", "192.168.255.255"],
+            ["100.64.0.0", "100.127.255.255"],
+            ["169.254.0.0", "169.254.255.255"],
+            ["fc00::", "fdff:ffff::1"],
+            ["fe80::1", "febf::1"],
+        ] {
+            assert!(inside.iter().all(|text| is_private(address(text))), "{inside:?}");
+        }
+        for outside in [
+            ["9.255.255.255", "11.0.0.0"],
+            ["172.15.255.255", "172.32.0.0"],
+            ["192.167.255.255", "192.169.0.0"],
+            ["100.63.255.255", "100.128.0.0"],
+            ["99.64.0.1", "101.64.0.1"],
+            ["169.253.255.255", "169.255.0.0"],
+            ["fbff::1", "fe00::1"],
+            ["fe7f::1", "fec0::1"],
+        ] {
+            assert!(!outside.iter().any(|text| is_private(address(text))), "{outside:?}");
+        }
+    }
+
+    #[test]
+    fn addresses_of_nobody_are_known() {
+        for nobody in ["224.0.0.0", "239.255.255.255", "255.255.255.255", "0.0.0.0", "ff02::1", "::"] {
+            assert!(is_multicast(address(nobody)), "{nobody}");
+        }
+        for somebody in ["223.255.255.255", "240.0.0.1", "255.255.255.254", "0.0.0.1", "fe80::1", "::1"] {
+            assert!(!is_multicast(address(somebody)), "{somebody}");
+        }
+    }
+
+    fn segment(flags: u8, source_port: u16, destination_port: u16) -> ParsedSegment {
+        let crafted = up().flags(flags).build(LinkLayer::RawIp);
+        let Packet::Tcp(segment) = parse(&Frame::whole(LinkType::RawIp, &crafted.bytes)) else {
+            panic!("TCP")
+        };
+        ParsedSegment { source_port, destination_port, ..segment }
+    }
+
+    #[test]
+    fn a_syn_speaks_for_its_source_and_its_answer_against() {
+        for (flags, vote) in [
+            (flag::SYN, 1),
+            (flag::SYN | flag::ECE | flag::CWR, 1),
+            (flag::SYN | flag::ACK, -1),
+            (flag::ACK, 0),
+            (flag::FIN | flag::ACK, 0),
+            (0, 0),
+        ] {
+            assert_eq!(handshake_vote(&segment(flags, 1, 1)), vote, "{flags:#x}");
+        }
+    }
+
+    #[test]
+    fn system_ports_are_services() {
+        for (ports, vote) in [
+            ((40_000, 1_023), 1),
+            ((1_023, 40_000), -1),
+            ((40_000, 1_024), 0),
+            ((80, 443), 0),
+            ((1_024, 0), 1),
+        ] {
+            assert_eq!(port_vote(&segment(flag::ACK, ports.0, ports.1)), vote, "{ports:?}");
+        }
+    }
 }

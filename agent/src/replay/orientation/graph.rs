@@ -91,6 +91,38 @@ impl Survey {
         Some(self.root(node))
     }
 
+    /// The home address of most packets, if the order of the captures contradicts what is known of the addresses, for most of
+    /// the packets of which both is known.
+    pub(super) fn contradicted(&self, prefixes: &[Prefix]) -> Option<(Address, Evidence)> {
+        let evidence = if prefixes.is_empty() { Evidence::PrivateAddress } else { Evidence::Option };
+        let known = |index: usize| match (self.nodes[index], evidence) {
+            (Node::Address(address), Evidence::Option) => {
+                let inside = prefixes.iter().any(|prefix| prefix.contains(address));
+                if inside { self.packets[index] as i64 } else { 0 }
+            }
+            _ => self.votes[index][evidence as usize].0,
+        };
+        let mut parts: HashMap<usize, (i64, i64)> = HashMap::new();
+        for index in 0..self.nodes.len() {
+            let (root, opposite) = self.root(index);
+            let turned = |vote: i64| if opposite { -vote } else { vote };
+            let (by_order, by_address) = parts.entry(root).or_default();
+            *by_order += turned(self.votes[index][Evidence::Transit as usize].0);
+            *by_address += turned(known(index));
+        }
+        let agreement: i64 = parts.values().map(|(order, address)| order * address.signum()).sum();
+        if agreement >= 0 {
+            return None;
+        }
+        let home = (0..self.nodes.len())
+            .filter(|&index| known(index) > 0)
+            .max_by_key(|&index| self.packets[index])?;
+        match self.nodes[home] {
+            Node::Address(address) => Some((address, evidence)),
+            Node::Device(_) => None,
+        }
+    }
+
     /// Decide. `prefixes` are the home addresses that the user named, if any.
     pub fn decide(mut self, prefixes: &[Prefix]) -> Orientation {
         for index in 0..self.nodes.len() {
@@ -212,5 +244,67 @@ fn capture_vote(record: &Record<'_>) -> i64 {
         Some(4) => 1,
         Some(0) => -1,
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The sums of one part: these kinds of evidence, and nothing of the others.
+    fn decided(evidence: &[(Evidence, i64, i64)]) -> (Side, Evidence) {
+        let mut sums = [(0, 0); Evidence::COUNT];
+        for (kind, sum, weight) in evidence {
+            sums[*kind as usize] = (*sum, *weight);
+        }
+        decide_part(&sums)
+    }
+
+    #[test]
+    fn two_of_three_decide_and_fewer_leave_it_to_the_next() {
+        use Evidence::{Guess, Handshake, PrivateAddress, Transit};
+        // Two for and one against: a sum of one, of three.
+        assert_eq!(decided(&[(Handshake, 1, 3)]), (Side::Home, Handshake));
+        assert_eq!(decided(&[(Handshake, -1, 3)]), (Side::Remote, Handshake));
+        // Five of eight are less.
+        assert_eq!(decided(&[(Handshake, 2, 8), (Guess, -1, 1)]), (Side::Remote, Guess));
+        assert_eq!(decided(&[(Handshake, 0, 8)]), (Side::Home, Guess));
+        assert_eq!(decided(&[(Transit, -9, 9), (PrivateAddress, 50, 50)]), (Side::Remote, Transit));
+        assert_eq!(decided(&[]), (Side::Home, Guess));
+    }
+
+    #[test]
+    fn cooked_headers_say_who_sent_the_packet() {
+        for (link_type, at) in [(LinkType::LinuxSll, 1), (LinkType::LinuxSll2, 10)] {
+            // To us, to all, to many, to somebody else, from us.
+            for (packet_type, vote) in [(0, -1), (1, 0), (2, 0), (3, 0), (4, 1)] {
+                // What stands elsewhere says nothing.
+                let mut bytes = [9; 20];
+                bytes[at] = packet_type;
+                let record = Record { time_ns: 0, link_type, bytes: &bytes, original_len: 20 };
+                assert_eq!(capture_vote(&record), vote, "{link_type:?} {packet_type}");
+            }
+        }
+        let record = Record { time_ns: 0, link_type: LinkType::Ethernet, bytes: &[4; 20], original_len: 20 };
+        assert_eq!(capture_vote(&record), 0);
+    }
+
+    /// A chain of nodes keeps its colours, in whatever order it is joined; what contradicts it later changes nothing.
+    #[test]
+    fn colours_follow_from_each_other() {
+        let order = [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [0, 4, 1, 3, 2], [2, 0, 4, 3, 1]];
+        for joins in order {
+            let mut survey = Survey::default();
+            let nodes: Vec<usize> = (0..6).filter_map(|i| survey.node(Node::Address([i; 16]))).collect();
+            for at in joins {
+                // Opposite, but for the pair in the middle.
+                survey.join(nodes[at], nodes[at + 1], at != 2);
+            }
+            survey.join(nodes[0], nodes[5], true);
+            let (root, first) = survey.root(nodes[0]);
+            for (node, opposite) in nodes.iter().zip([false, true, false, false, true, false]) {
+                assert_eq!(survey.root(*node), (root, first ^ opposite), "{joins:?}");
+            }
+        }
     }
 }

@@ -1,8 +1,14 @@
 //! Whole surveys: crafted packets in, sides out.
 
+use std::net::IpAddr;
+
 use super::super::packet::{Frame, Packet, parse};
 use super::super::tests::craft::{CraftedFrame, Direction as Way, LinkLayer, Tcp, down, flag, up};
 use super::*;
+
+mod graph;
+mod learnt;
+mod transit;
 
 /// The packet with other addresses, IPv4 on raw IP.
 fn readdressed(packet: &Tcp, source: [u8; 4], destination: [u8; 4]) -> CraftedFrame {
@@ -42,6 +48,7 @@ const PUBLIC_A: [u8; 4] = [203, 0, 113, 5];
 const PUBLIC_B: [u8; 4] = [198, 51, 100, 7];
 const PUBLIC_C: [u8; 4] = [198, 51, 100, 8];
 const PRIVATE: [u8; 4] = [192, 168, 1, 2];
+const MULTICAST: [u8; 4] = [224, 0, 0, 251];
 
 fn decide(frames: &[CraftedFrame], prefixes: &[&str]) -> Orientation {
     let mut survey = Survey::default();
@@ -172,21 +179,34 @@ fn new_addresses_are_placed_by_the_other_end_or_their_neighbours() {
 
 /// Both captures of packets that wait `up_us` on their way up; LAN clock ahead by `ahead_us`. `translate`: NAT.
 fn transit(up_us: u64, ahead_us: u64, translate: bool) -> (Survey, Transit) {
+    surveyed(up_us, ahead_us, PUBLIC_C, if translate { PUBLIC_A } else { PUBLIC_C }, false)
+}
+
+/// The same of a host that has the address `home`, and `outside` on the WAN. `exchanged`: each capture in the other's place.
+fn surveyed(
+    up_us: u64,
+    ahead_us: u64,
+    home: [u8; 4],
+    outside: [u8; 4],
+    exchanged: bool,
+) -> (Survey, Transit) {
     let (mut survey, mut transit) = (Survey::default(), Transit::default());
-    let outside = if translate { PUBLIC_A } else { PUBLIC_C };
-    let mut lan = Vec::new();
+    let (mut lan, mut wan) = (Vec::new(), Vec::new());
     for i in 0..20_u64 {
         let at = 1_000_000 + i * 10_000;
         let (data, ack) = (up().seq(i as u32), down().ack(i as u32));
-        let wan_up = readdressed(&data.clone().at(at + up_us), outside, PUBLIC_B);
-        let wan_down = readdressed(&ack.clone().at(at), PUBLIC_B, outside);
-        for crafted in [wan_up, wan_down] {
-            let record = record(&crafted, LinkType::RawIp);
-            survey.observe(&record, segment(&record).source, segment(&record).destination, None);
-            transit.on_wan(record.time_ns, &segment(&record));
-        }
-        lan.push(readdressed(&data.at(at + ahead_us), PUBLIC_C, PUBLIC_B));
-        lan.push(readdressed(&ack.at(at + 50 + ahead_us), PUBLIC_B, PUBLIC_C));
+        wan.push(readdressed(&data.clone().at(at + up_us), outside, PUBLIC_B));
+        wan.push(readdressed(&ack.clone().at(at), PUBLIC_B, outside));
+        lan.push(readdressed(&data.at(at + ahead_us), home, PUBLIC_B));
+        lan.push(readdressed(&ack.at(at + 50 + ahead_us), PUBLIC_B, home));
+    }
+    if exchanged {
+        std::mem::swap(&mut lan, &mut wan);
+    }
+    for crafted in wan {
+        let record = record(&crafted, LinkType::RawIp);
+        survey.observe(&record, segment(&record).source, segment(&record).destination, None);
+        transit.on_wan(record.time_ns, &segment(&record));
     }
     for crafted in lan {
         let record = record(&crafted, LinkType::RawIp);
@@ -222,6 +242,44 @@ fn clocks_that_disagree_are_noticed() {
     assert_eq!(transit(3_000, 0, false).1.clock_offset_ns(), 0);
     // LAN ahead by 500 ms: up packets seem to leave 497 ms before they come.
     assert_eq!(transit(3_000, 500_000, false).1.clock_offset_ns(), -497_000_000);
+}
+
+/// Whether the captures pass for exchanged.
+fn passes_for_exchanged((mut survey, transit): (Survey, Transit), home: &[&str]) -> Option<Exchanged> {
+    transit.vote(&mut survey);
+    let home: Vec<Prefix> = home.iter().map(|text| text.parse().expect(text)).collect();
+    transit.exchanged(&survey, &home)
+}
+
+#[test]
+fn exchanged_captures_are_noticed() {
+    let private = IpAddr::from(PRIVATE);
+    for ahead_us in [0, 500_000] {
+        let plain = |exchanged| surveyed(3_000, ahead_us, PRIVATE, PRIVATE, exchanged);
+        assert_eq!(passes_for_exchanged(plain(false), &[]), None);
+        let found = Exchanged::Order { home: private, evidence: Evidence::PrivateAddress };
+        assert_eq!(passes_for_exchanged(plain(true), &[]), Some(found));
+        // Behind address translation the private address is in the LAN capture only.
+        let translated = |exchanged| surveyed(3_000, ahead_us, PRIVATE, PUBLIC_A, exchanged);
+        assert_eq!(passes_for_exchanged(translated(false), &[]), None);
+        assert_eq!(passes_for_exchanged(translated(true), &[]), Some(Exchanged::Translation));
+        // Public addresses say nothing, but who knows which are home's.
+        let public = |exchanged| surveyed(3_000, ahead_us, PUBLIC_C, PUBLIC_C, exchanged);
+        assert_eq!(passes_for_exchanged(public(true), &[]), None);
+        let home = IpAddr::from(PUBLIC_C).to_string();
+        let found = Exchanged::Order { home: IpAddr::from(PUBLIC_C), evidence: Evidence::Option };
+        assert_eq!(passes_for_exchanged(public(true), &[&home]), Some(found));
+        assert_eq!(passes_for_exchanged(public(false), &[&home]), None);
+        // The user knows better than the kind of the address.
+        let remote = IpAddr::from(PUBLIC_B).to_string();
+        assert_eq!(passes_for_exchanged(plain(true), &[&remote]), None);
+    }
+}
+
+#[test]
+fn captures_at_the_same_place_do_not_pass_for_exchanged() {
+    // Less than 10 µs apart.
+    assert_eq!(passes_for_exchanged(surveyed(0, 0, PRIVATE, PRIVATE, false), &[]), None);
 }
 
 #[test]

@@ -6,9 +6,13 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
 
 use super::super::packet::ParsedSegment;
-use super::{Address, Evidence, Survey};
+use super::{Address, Evidence, Exchanged, Prefix, Survey};
+
+/// Packets of each direction without which their times are no evidence.
+const TELLING_PACKETS: i64 = 10;
 
 /// Packets remembered of the WAN capture.
 const PACKETS_MAX: usize = 20_000;
@@ -51,6 +55,8 @@ pub struct Transit {
     lan_packets: u64,
     delays: HashMap<(usize, bool), Delays>,
     translated: HashMap<Address, i64>,
+    /// The same times of packets that were recognised behind address translation, which tells their direction: up, down.
+    translated_delays: Option<[Delays; 2]>,
 }
 
 impl Transit {
@@ -80,10 +86,27 @@ impl Transit {
         } else if let Some(passage) = found(Recognised::Upward) {
             self.matches += 1;
             *self.translated.entry(passage.source).or_default() += 1;
+            self.note_translated(0, time_difference(passage.time_ns, time_ns));
         } else if let Some(passage) = found(Recognised::Downward) {
             self.matches += 1;
             *self.translated.entry(passage.destination).or_default() += 1;
+            self.note_translated(1, time_difference(passage.time_ns, time_ns));
         }
+    }
+
+    fn note_translated(&mut self, direction: usize, delay_ns: i64) {
+        self.translated_delays.get_or_insert([Delays::NONE; 2])[direction].add(delay_ns);
+    }
+
+    /// Whether the user has exchanged the captures, as far as their order tells: after [`Self::vote`].
+    pub fn exchanged(&self, survey: &Survey, prefixes: &[Prefix]) -> Option<Exchanged> {
+        if let Some([up, down]) = &self.translated_delays
+            && up.count.min(down.count) >= TELLING_PACKETS
+        {
+            return (up.mean_ns() - down.mean_ns() < -TELLING_NS).then_some(Exchanged::Translation);
+        }
+        let (home, evidence) = survey.contradicted(prefixes)?;
+        Some(Exchanged::Order { home: IpAddr::from(home).to_canonical(), evidence })
     }
 
     /// Whether the LAN capture has packets, and hardly any of them is in the WAN capture.
@@ -130,7 +153,7 @@ impl Transit {
         }
         if up_min < 0 {
             up_min
-        } else if down_max > 0 && down_max < up_min {
+        } else if down_max > 0 && down_max <= up_min {
             down_max
         } else {
             0
@@ -170,4 +193,70 @@ fn signature(segment: &ParsedSegment, how: Recognised) -> u64 {
     (segment.seq, segment.ack, segment.flags, segment.window, segment.payload_bytes).hash(&mut hasher);
     segment.options.timestamps.hash(&mut hasher);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The offset for packets that took so long from LAN to WAN on their way up, and on their way down, by the clocks as they are.
+    fn offset(up: &[i64], down: &[i64]) -> i64 {
+        let delays = |of: &[i64]| {
+            let mut delays = Delays::NONE;
+            of.iter().for_each(|delay| delays.add(*delay));
+            delays
+        };
+        // Whichever colour is home.
+        let [one, other] = [true, false].map(|home| {
+            let mut transit = Transit::default();
+            for (colour, of) in [(home, up), (!home, down)] {
+                if !of.is_empty() {
+                    transit.delays.insert((7, colour), delays(of));
+                }
+            }
+            transit.clock_offset_ns()
+        });
+        assert_eq!(one, other);
+        one
+    }
+
+    /// Less the offset, what goes up is at the WAN later than at the LAN, and what comes down is there earlier.
+    #[test]
+    fn the_offset_lets_no_packet_arrive_before_it_was_sent() {
+        // Both clocks agree: nothing to set right.
+        assert_eq!(offset(&[3, 90], &[-50, -2]), 0);
+        assert_eq!(offset(&[0, 90], &[-50, 0]), 0);
+        // The LAN's clock is ahead: the fastest packet on its way up took no time at best.
+        assert_eq!(offset(&[-500, -400, -450], &[-505, -601]), -500);
+        assert_eq!(offset(&[-1, 80], &[-50, -20]), -1);
+        // It is behind: the same of a packet on its way down.
+        assert_eq!(offset(&[500, 700], &[450, 499, 460]), 499);
+        assert_eq!(offset(&[30, 700], &[-50, 1]), 1);
+        // The fastest ones took no time at all, either way.
+        assert_eq!(offset(&[500, 700], &[450, 500]), 500);
+        // Both ways cannot be had: the captures are left as they are.
+        assert_eq!(offset(&[5, 100], &[1, 7]), 0);
+        // One way alone tells nothing.
+        assert_eq!(offset(&[-500], &[]), 0);
+        assert_eq!(offset(&[], &[500]), 0);
+    }
+
+    #[test]
+    fn one_packet_in_a_hundred_has_to_be_known() {
+        for (lan_packets, matches, expected) in
+            [(100, 0, false), (101, 0, true), (101, 1, true), (101, 2, false), (200, 2, false)]
+        {
+            let transit = Transit { lan_packets, matches, ..Transit::default() };
+            assert_eq!(transit.is_unrelated(), expected, "{matches} of {lan_packets}");
+        }
+    }
+
+    #[test]
+    fn delays_have_their_extremes_and_their_mean() {
+        let mut delays = Delays::NONE;
+        for delay in [40, -20, 10] {
+            delays.add(delay);
+        }
+        assert_eq!((delays.count, delays.min_ns, delays.max_ns, delays.mean_ns()), (3, -20, 40, 10));
+    }
 }

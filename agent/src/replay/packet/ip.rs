@@ -1,7 +1,9 @@
 //! IPv4 (RFC 791) and IPv6 with extension headers (RFC 8200).
 
+use pendulum_model::carrier::Carrier;
+
 use super::link::Protocol;
-use super::{Cursor, Lost, Outline, Stop};
+use super::{Cursor, Lost, NonTcp, Outline, Stop};
 
 const IPV4_HEADER_MIN: u32 = 20;
 const IPV4_FRAGMENT_OFFSET: u16 = 0x1fff;
@@ -72,13 +74,16 @@ fn parse_ipv4(cursor: &mut Cursor<'_>) -> Result<Datagram, Stop> {
     if version_ihl >> 4 != 4 || header < IPV4_HEADER_MIN || total < header || total > left {
         return Err(Lost::IpHeader.into());
     }
-    if protocol != TCP {
-        return Err(Stop::NonTcp);
+    let is_later_fragment = u16::from_be_bytes([fragment_high, fragment_low]) & IPV4_FRAGMENT_OFFSET != 0;
+    match protocol {
+        TCP if is_later_fragment => return Err(Lost::Fragment.into()),
+        TCP => cursor.skip(header),
+        Carrier::UDP if !is_later_fragment => {
+            cursor.skip(header);
+            return Err(Stop::Udp { l4_bytes: total - header });
+        }
+        other => return Err(NonTcp::of(other).into()),
     }
-    if u16::from_be_bytes([fragment_high, fragment_low]) & IPV4_FRAGMENT_OFFSET != 0 {
-        return Err(Lost::Fragment.into());
-    }
-    cursor.skip(header);
     Ok(Datagram {
         source: map_ipv4([s0, s1, s2, s3]),
         destination: map_ipv4([d0, d1, d2, d3]),
@@ -133,8 +138,9 @@ fn walk_extensions(cursor: &mut Cursor<'_>, mut next: u8, mut payload: u32) -> R
     for walked in 0..=IPV6_EXTENSIONS_MAX {
         match next {
             TCP => return Ok(payload),
+            Carrier::UDP => return Err(Stop::Udp { l4_bytes: payload }),
             HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS | FRAGMENT | AUTHENTICATION => {}
-            _ => return Err(Stop::NonTcp),
+            other => return Err(NonTcp::of(other).into()),
         }
         if walked == IPV6_EXTENSIONS_MAX {
             break;
@@ -143,7 +149,11 @@ fn walk_extensions(cursor: &mut Cursor<'_>, mut next: u8, mut payload: u32) -> R
         let bytes = match next {
             FRAGMENT => {
                 if u16::from_be_bytes([offset_high, offset_low]) & IPV6_FRAGMENT_OFFSET != 0 {
-                    return Err(if following == TCP { Lost::Fragment.into() } else { Stop::NonTcp });
+                    return Err(if following == TCP {
+                        Lost::Fragment.into()
+                    } else {
+                        NonTcp::of(following).into()
+                    });
                 }
                 8
             }

@@ -1,6 +1,6 @@
 //! The link header: Ethernet with VLAN tags and PPPoE, or what captures put in its place.
 
-use super::{Cursor, LinkType, Lost, Stop};
+use super::{Cursor, LinkType, Lost, NonTcp, Stop};
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_VLAN: u16 = 0x8100;
@@ -53,7 +53,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>, link_type: LinkType) -> Result<Prot
             } else if FAMILIES_IPV6.iter().any(|f| families.contains(f)) {
                 Ok(Protocol::Ipv6)
             } else {
-                Err(Stop::NonTcp)
+                Err(NonTcp::NO_IP.into())
             }
         }
     }
@@ -77,10 +77,10 @@ fn parse_ethertype(cursor: &mut Cursor<'_>, mut ethertype: u16) -> Result<Protoc
             match u16::from_be_bytes([*high, *low]) {
                 PPP_IPV4 => Ok(Protocol::Ipv4),
                 PPP_IPV6 => Ok(Protocol::Ipv6),
-                _ => Err(Stop::NonTcp),
+                _ => Err(NonTcp::NO_IP.into()),
             }
         }
         other if is_vlan(other) => Err(Lost::VlanDepth.into()),
-        _ => Err(Stop::NonTcp),
+        _ => Err(NonTcp::NO_IP.into()),
     }
 }

@@ -43,7 +43,10 @@ fn loopback_family_is_in_either_byte_order() {
         assert_eq!(payload_of(LinkType::Null, &[family, 0, 0, 0], &v6), Some(9));
         assert_eq!(payload_of(LinkType::Null, &[0, 0, 0, family], &v6), Some(9));
     }
-    assert_eq!(parse(&Frame::whole(LinkType::Null, &[7, 0, 0, 0, 0x45])), Packet::NonTcp);
+    assert_eq!(
+        parse(&Frame::whole(LinkType::Null, &[7, 0, 0, 0, 0x45])),
+        Packet::NonTcp(NonTcp { protocol: None, udp: None })
+    );
 }
 
 /// The frame as a capture with this snapshot length holds it.
@@ -146,4 +149,90 @@ proptest! {
             prop_assert!(segment.options.sack_blocks <= 4);
         }
     }
+}
+
+/// What the outline of a frame says: addresses, protocol, bytes by its header, bytes that follow.
+fn outlined(link_layer: LinkLayer, packet: &super::super::tests::craft::Tcp) -> Option<(u8, u32, Vec<u8>)> {
+    use super::super::tests::craft::endpoint::{HOME_V4, HOME_V6, REMOTE_V4, REMOTE_V6};
+    let crafted = packet.build(link_layer);
+    let link_type = if link_layer == LinkLayer::RawIp { LinkType::RawIp } else { LinkType::Ethernet };
+    let frame = Frame::whole(link_type, &crafted.bytes);
+    let found = outline(&frame)?;
+    let mapped = |v4: [u8; 4]| std::net::Ipv4Addr::from(v4).to_ipv6_mapped().octets();
+    let ends = [[mapped(HOME_V4), mapped(REMOTE_V4)], [HOME_V6, REMOTE_V6]];
+    assert!(ends.contains(&[found.source, found.destination]));
+    Some((found.protocol, found.ip_bytes, found.rest.to_vec()))
+}
+
+#[test]
+fn an_outline_is_what_the_ip_header_says() {
+    let udp = || up().protocol(17).payload(30).seq(0x0102_0304);
+    for link_layer in [LinkLayer::RawIp, LinkLayer::Ethernet] {
+        // 20 bytes where UDP or TCP begins, and 30 of payload: ports 40,000 and 80 first.
+        let (protocol, ip_bytes, rest) = outlined(link_layer, &udp()).expect("IPv4");
+        assert_eq!((protocol, ip_bytes, rest.len()), (17, 70, 50));
+        assert_eq!(rest[..8], [0x9c, 0x40, 0, 80, 1, 2, 3, 4]);
+        // Behind options of 8 bytes.
+        let (_, ip_bytes, rest) = outlined(link_layer, &udp().ip_options(&[1; 8])).expect("IPv4");
+        assert_eq!((ip_bytes, rest.len()), (78, 50));
+        assert_eq!(rest[..8], [0x9c, 0x40, 0, 80, 1, 2, 3, 4]);
+        let (protocol, ip_bytes, rest) = outlined(link_layer, &udp().v6()).expect("IPv6");
+        assert_eq!((protocol, ip_bytes, rest.len()), (17, 90, 50));
+        assert_eq!(rest[..8], [0x9c, 0x40, 0, 80, 1, 2, 3, 4]);
+        // The first next-header of IPv6 counts, and what it heads is the rest.
+        let (protocol, ip_bytes, rest) =
+            outlined(link_layer, &udp().v6().extension(0, &[0, 1, 4, 0, 0, 0, 0])).expect("IPv6");
+        assert_eq!((protocol, ip_bytes, rest.len()), (0, 98, 58));
+    }
+}
+
+#[test]
+fn an_outline_needs_a_whole_ip_header_and_no_more() {
+    let at_hand = |packet: &super::super::tests::craft::Tcp, bytes: usize| {
+        let crafted = packet.build(LinkLayer::RawIp);
+        let frame = Frame {
+            original_len: crafted.bytes.len() as u32,
+            ..Frame::whole(LinkType::RawIp, &crafted.bytes[..bytes])
+        };
+        outline(&frame).map(|outline| (outline.ip_bytes, outline.rest.len()))
+    };
+    let v4 = up().protocol(17).payload(30);
+    assert_eq!(at_hand(&v4, 19), None);
+    assert_eq!(at_hand(&v4, 20), Some((70, 0)));
+    assert_eq!(at_hand(&v4, 33), Some((70, 13)));
+    let v6 = v4.clone().v6();
+    assert_eq!(at_hand(&v6, 39), None);
+    assert_eq!(at_hand(&v6, 40), Some((90, 0)));
+    // Options that were cut off leave nothing, not what is before them.
+    assert_eq!(at_hand(&v4.clone().ip_options(&[1; 8]), 22), Some((78, 0)));
+    // A super-packet above 64 KiB declares a length of zero: all that there was.
+    assert_eq!(at_hand(&v4.clone().patch(2, 0).patch(3, 0), 33), Some((70, 13)));
+    assert_eq!(at_hand(&v6.patch(4, 0).patch(5, 0), 45), Some((90, 5)));
+    // Version 5 is none that is known.
+    let [five, six] = [0x55, 0x65].map(|first| v4.clone().patch(0, first));
+    assert_eq!((at_hand(&five, 40), at_hand(&six, 39)), (None, None));
+    // On Ethernet the type says which version to expect.
+    for (packet, first) in [(v4.clone(), 0x65), (v4.v6(), 0x45)] {
+        let crafted = packet.patch(14, first).build(LinkLayer::Ethernet);
+        assert_eq!(outline(&Frame::whole(LinkType::Ethernet, &crafted.bytes)), None);
+    }
+}
+
+/// Options of the handshake count in a SYN only (RFC 9293 §3.2, RFC 7323 §2.2, RFC 2018 §2); the others in any segment.
+#[test]
+fn handshake_options_belong_to_a_syn() {
+    use super::super::tests::craft::flag;
+    let list = [2, 4, 5, 0xb4, 3, 3, 7, 4, 2, 30, 4, 0, 0, 172, 2];
+    let options = |flags: u8| {
+        let crafted = up().flags(flags).options(&list).build(LinkLayer::RawIp);
+        let Packet::Tcp(segment) = parse(&Frame::whole(LinkType::RawIp, &crafted.bytes)) else {
+            panic!("TCP")
+        };
+        segment.options
+    };
+    let always = Options { mptcp: true, accecn: true, ..Options::default() };
+    assert_eq!(options(flag::ACK), always);
+    let syn = Options { mss: Some(1_460), wscale: Some(7), sack_ok: true, ..always };
+    assert_eq!(options(flag::SYN), syn);
+    assert_eq!(options(flag::SYN | flag::ACK), syn);
 }

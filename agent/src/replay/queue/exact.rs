@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::super::flow::FlowKey;
 use super::super::packet::{Outline, ParsedSegment};
-use pendulum_model::buffer::Standing;
+use pendulum_model::observer::Standing;
 
 /// A packet that has not left by then was dropped: longer than any buffer that still lets TCP work (RFC 6298: an RTO is
 /// at most 60 s, and doubles from 1 s).

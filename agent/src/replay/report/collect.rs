@@ -7,18 +7,20 @@ use pendulum_model::detector::Detector;
 use pendulum_model::findings::{Event, Phase, Verdict};
 use pendulum_model::link::{Known, Link, Provenance};
 use pendulum_model::ratio::refined;
-use pendulum_model::sample::{QueueSource, Sample};
+use pendulum_model::sample::{Composition, MeasuredRate, QueueSource, Sample};
 use pendulum_model::segment::{Class, Direction, PerDirection};
 use pendulum_model::window::SlidingMinimum;
 
 use super::super::counters::Counters;
 use super::super::flow::FlowKey;
 use super::super::packet::Lost;
+use super::super::series::Series;
 use super::super::session::{Audience, Outcome};
 use super::super::tally::{InFlight, Tally};
 use super::flows::{FlowRow, ROWS_MAX};
 use super::{
-    BurstReport, DirectionReport, Directions, LinkReport, Packets, PhaseShares, QueueReport, Ratio, Report,
+    BurstReport, CompositionShares, DirectionReport, Directions, LinkReport, Packets, PhaseShares,
+    QueueReport, Ratio, Report,
 };
 
 /// Shorter round trips are taken as this; the detector's default.
@@ -33,6 +35,9 @@ pub struct Collector<'a> {
     flows_total: u64,
     delivered_bytes: PerDirection<u64>,
     on_event: &'a mut dyn FnMut(&Event),
+    series: Option<Series>,
+    rates: PerDirection<Option<MeasuredRate>>,
+    composition: PerDirection<Composition>,
 }
 
 #[derive(Default)]
@@ -41,6 +46,7 @@ struct QueueTotals {
     seconds: f64,
     integral: f64,
     standing_integral: f64,
+    uncertainty_integral: f64,
     max: f64,
     minimum: SlidingMinimum,
 }
@@ -52,6 +58,7 @@ impl QueueTotals {
         self.source = Some(queue.source);
         self.seconds += seconds;
         self.integral += queue.mean_bytes * seconds;
+        self.uncertainty_integral += queue.uncertainty_bytes * seconds;
         self.max = self.max.max(queue.max_bytes);
         self.minimum.push(sample.at, queue.min_bytes);
         let window = Duration::try_from_secs_f64(round_trip_s).unwrap_or_default();
@@ -68,10 +75,15 @@ impl Audience for Collector<'_> {
     fn sample(&mut self, sample: &Sample, detector: &Detector) {
         if let Some(seconds) = sample.round_trip {
             self.round_trip_s = seconds.max(SHORTEST_ROUND_TRIP);
-            self.base_round_trip_s = detector.base_round_trip();
+            self.base_round_trip_s = detector.base_round_trip().map(|base| base.seconds);
         }
         for direction in Direction::ALL {
             self.queues[direction].add(sample, direction, self.round_trip_s);
+            self.composition[direction].add(&sample.link[direction].composition);
+            self.rates[direction] = sample.link[direction].rate.or(self.rates[direction]);
+        }
+        if let Some(series) = &mut self.series {
+            series.push(sample, detector);
         }
     }
 
@@ -93,7 +105,7 @@ impl Audience for Collector<'_> {
 
 impl<'a> Collector<'a> {
     /// Nothing yet.
-    pub fn new(on_event: &'a mut dyn FnMut(&Event)) -> Self {
+    pub fn new(on_event: &'a mut dyn FnMut(&Event), series: Option<Series>) -> Self {
         Self {
             queues: PerDirection::default(),
             round_trip_s: SHORTEST_ROUND_TRIP,
@@ -102,6 +114,9 @@ impl<'a> Collector<'a> {
             flows_total: 0,
             delivered_bytes: PerDirection::default(),
             on_event,
+            series,
+            rates: PerDirection::default(),
+            composition: PerDirection::default(),
         }
     }
 
@@ -110,12 +125,20 @@ impl<'a> Collector<'a> {
         self.rows.truncate(ROWS_MAX);
     }
 
-    /// The report.
-    pub fn finish(mut self, outcome: &Outcome) -> Report {
+    /// The report, and the series if there is one.
+    pub fn finish(mut self, outcome: &Outcome) -> (Report, Option<Series>) {
+        let series = self.series.take();
+        (self.report(outcome), series)
+    }
+
+    fn report(mut self, outcome: &Outcome) -> Report {
         self.keep_largest();
         let detector = &outcome.detector;
         let totals = detector.run();
-        let capacity = PerDirection::from_fn(|x| detector.capacity(x));
+        let learnt = |x: Direction| {
+            self.rates[x].map(|rate| Known { value: rate.bytes_per_second, provenance: Provenance::Learnt })
+        };
+        let capacity = PerDirection::from_fn(|x| detector.capacity(x).or_else(|| learnt(x)));
         let goodput =
             PerDirection::from_fn(|x| self.delivered_bytes[x] as f64 / outcome.duration_s.max(1e-9));
         let both = goodput.up > 0.0 && goodput.down > 0.0;
@@ -126,6 +149,8 @@ impl<'a> Collector<'a> {
         Report {
             duration_s: outcome.duration_s,
             packets: Packets { wan: outcome.frames.0, lan: outcome.frames.1 },
+            vantage: outcome.scouted.vantage,
+            vantage_by: outcome.scouted.by,
             link: link_report(&capacity),
             directions: Directions { up: direction(Direction::Up), down: direction(Direction::Down) },
             phase_share: PhaseShares {
@@ -176,6 +201,8 @@ impl<'a> Collector<'a> {
                 mean_bytes: queue.mean(queue.integral),
                 max_bytes: queue.mean(queue.integral).map(|_| queue.max),
                 standing_mean_bytes: queue.mean(queue.standing_integral),
+                uncertainty_bytes: queue.mean(queue.uncertainty_integral),
+                composition: shares(&self.composition[direction]),
                 dropped_packets: dropped,
             },
             ack_burst: burst_report(counters),
@@ -209,6 +236,18 @@ fn link_report(capacity: &PerDirection<Option<Known>>) -> LinkReport {
     }
 }
 
+/// Parts of the whole; nothing of nothing.
+fn shares(composition: &Composition) -> Option<CompositionShares> {
+    let total = composition.total();
+    let share = |bytes: u64| bytes as f64 / total as f64;
+    (total > 0).then(|| CompositionShares {
+        tcp_data: share(composition.tcp_data),
+        ack: share(composition.ack),
+        udp: share(composition.udp),
+        other: share(composition.other),
+    })
+}
+
 fn burst_report(counters: &Counters) -> BurstReport {
     let histogram: BTreeMap<u64, u64> =
         (0..).zip(counters.bursts).filter(|(_, bursts)| *bursts > 0).collect();
@@ -220,4 +259,94 @@ fn burst_report(counters: &Counters) -> BurstReport {
         (below * 20 >= bursts * 19).then_some(*length)
     });
     BurstReport { mean: (bursts > 0).then(|| counters.burst_segments as f64 / bursts as f64), p95, histogram }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    mod rows;
+
+    fn report(bursts: &[(usize, u64)]) -> BurstReport {
+        let mut counters = Counters::default();
+        for &(length, count) in bursts {
+            counters.bursts[length] = count;
+            counters.burst_segments += length as u64 * count;
+        }
+        burst_report(&counters)
+    }
+
+    /// By nearest rank: of twenty bursts the nineteenth.
+    #[test]
+    fn ninety_five_percent_of_the_bursts_are_no_longer() {
+        for (bursts, p95, mean) in [
+            (&[(1, 19), (5, 1)][..], 1, 1.2),
+            (&[(1, 18), (5, 2)], 5, 1.4),
+            (&[(3, 1)], 3, 3.0),
+            (&[(2, 10), (4, 9), (64, 1)], 4, 6.0),
+        ] {
+            let found = report(bursts);
+            assert_eq!((found.p95, found.mean), (Some(p95), Some(mean)), "{bursts:?}");
+            let histogram = bursts.iter().map(|&(length, count)| (length as u64, count)).collect();
+            assert_eq!(found.histogram, histogram);
+        }
+        let none = report(&[]);
+        assert_eq!((none.p95, none.mean, none.histogram.len()), (None, None, 0));
+    }
+
+    #[test]
+    fn a_rate_is_told_only_if_both_are() {
+        let known = |value, provenance| Some(Known { value, provenance });
+        for (up, down, source) in [
+            (Provenance::Config, Provenance::Config, "config"),
+            (Provenance::Config, Provenance::Learnt, "learnt"),
+            (Provenance::Learnt, Provenance::Config, "learnt"),
+            (Provenance::Learnt, Provenance::Learnt, "learnt"),
+        ] {
+            let capacity = PerDirection { up: known(1_000.0, up), down: known(2_000.0, down) };
+            let found = link_report(&capacity);
+            assert_eq!((found.uplink_rate_bps, found.downlink_rate_bps), (Some(8_000.0), Some(16_000.0)));
+            assert_eq!(found.rate_source, source);
+        }
+        let half = link_report(&PerDirection { up: None, down: known(2_000.0, Provenance::Config) });
+        assert_eq!((half.uplink_rate_bps, half.rate_source), (None, "learnt"));
+    }
+
+    fn sample(at_ms: u64, queues: [Option<(f64, f64, f64)>; 2]) -> Sample {
+        let mut sample =
+            Sample { at: Duration::from_millis(at_ms), span: Duration::from_millis(10), ..Sample::default() };
+        for (x, queue) in Direction::ALL.into_iter().zip(queues) {
+            sample.link[x].queue =
+                queue.map(|(min_bytes, mean_bytes, max_bytes)| pendulum_model::sample::QueueSample {
+                    source: QueueSource::Capture,
+                    min_bytes,
+                    mean_bytes,
+                    max_bytes,
+                    uncertainty_bytes: mean_bytes / 10.0,
+                });
+        }
+        sample
+    }
+
+    /// Mean, highest and standing level, each of its own direction and weighed with time.
+    #[test]
+    fn levels_are_those_of_the_samples() {
+        let mut totals = QueueTotals::default();
+        // A round trip of 20 ms holds two samples: the lower one stands.
+        let levels =
+            [(100.0, 200.0, 400.0), (300.0, 400.0, 500.0), (600.0, 700.0, 900.0), (500.0, 550.0, 600.0)];
+        for (i, level) in levels.into_iter().enumerate() {
+            let other = Some((7.0, 7.0, 7.0));
+            totals.add(&sample(10 * (i as u64 + 1), [Some(level), other]), Direction::Up, 0.02);
+        }
+        assert_eq!(totals.max, 900.0);
+        let near = |found: Option<f64>, expected: f64| (found.expect("a mean") - expected).abs() < 1e-9;
+        assert!(near(totals.mean(totals.integral), 462.5));
+        assert!(near(totals.mean(totals.uncertainty_integral), 46.25));
+        // 100, 100, 300, 500.
+        assert!(near(totals.mean(totals.standing_integral), 250.0));
+        let mut unseen = QueueTotals::default();
+        unseen.add(&sample(10, [None, Some((7.0, 7.0, 7.0))]), Direction::Up, 0.02);
+        assert_eq!((unseen.mean(unseen.integral), unseen.source), (None, None));
+    }
 }

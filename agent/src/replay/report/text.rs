@@ -143,3 +143,29 @@ fn rate(bits_per_second: Option<f64>) -> String {
     };
     format!("{value:.digits$} {unit}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_have_three_digits() {
+        for (bps, text) in [
+            (0.5, "0.50 bit/s"),
+            (999.0, "999 bit/s"),
+            (1_000.0, "1.00 kbit/s"),
+            (9_990.0, "9.99 kbit/s"),
+            (10_000.0, "10.0 kbit/s"),
+            (99_900.0, "99.9 kbit/s"),
+            (100_000.0, "100 kbit/s"),
+            (999_000.0, "999 kbit/s"),
+            (2_400_000.0, "2.40 Mbit/s"),
+            (1_000_000_000.0, "1.00 Gbit/s"),
+            (25_000_000_000.0, "25.0 Gbit/s"),
+        ] {
+            assert_eq!(rate(Some(bps)), text);
+        }
+        assert_eq!([rate(None), rate(Some(0.0)), rate(Some(-1.0)), number(None, 2)], ["-"; 4]);
+        assert_eq!((number(Some(1.25), 1), number(Some(2.0), 0)), ("1.2".to_owned(), "2".to_owned()));
+    }
+}

@@ -1,24 +1,29 @@
 //! The frames of both captures in the order of time, through meter, queues and detector.
 
-use pendulum_model::buffer::{Answer, DelayQueue, Passing};
 use pendulum_model::detector::{Config, Detector};
 use pendulum_model::link::Link;
+use pendulum_model::observer::{Observer, Vantage};
 use pendulum_model::sample::{FlowSample, Sample};
 use pendulum_model::segment::{Direction, PerDirection};
+use std::time::Duration;
 
 use super::super::capture::{Capture, CaptureError, Record};
 use super::super::flow::FlowKey;
 use super::super::intervals::Intervals;
-use super::super::meter::{Meter, MeterConfig, Observation};
-use super::super::orientation::{Address, Orientation};
+use super::super::meter::{Meter, MeterConfig};
+use super::super::orientation::Orientation;
 use super::super::packet::{Packet, outline, parse};
-use super::super::queue::Queue;
+use super::super::queue::Buffers;
 use super::super::queue::exact::{Crossings, ExactQueue, Sighting};
+use super::super::scout::Scouted;
 use super::super::survey::{Surveyed, direction_of};
 use super::super::table::Entry;
 use super::super::tally::{InFlight, Tally, Turns};
-use super::super::turnaround::Turn;
+use super::notes::Notes;
 use super::{Audience, Outcome, Task, Watch};
+
+/// An interval waits this long for answers that tell of the uplink's buffer.
+const LAG: Duration = Duration::from_secs(3);
 
 /// Flows are read this often.
 const FLOWS_NS: u64 = 1_000_000_000;
@@ -34,6 +39,7 @@ pub(super) struct Session {
     intervals: Intervals,
     detector: Detector,
     notes: Notes,
+    scouted: Scouted,
     flows_due_ns: u64,
     last_ns: u64,
     unoriented: u64,
@@ -41,19 +47,19 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn open(task: &Task, surveyed: Surveyed, link: Link) -> Result<Self, CaptureError> {
+    pub(super) fn open(
+        task: &Task,
+        surveyed: Surveyed,
+        scouted: Scouted,
+        link: Link,
+    ) -> Result<Self, CaptureError> {
         let lan = task.lan.as_deref().map(Capture::open).transpose()?;
-        let delay = |x: Direction| match link.capacity(x) {
-            Some(rate) => Queue::Delay(Box::new(DelayQueue::new(0, x, rate, link.capacity(x.opposite())))),
-            None => Queue::Unknown,
-        };
-        let queues = PerDirection {
-            up: match lan {
-                Some(_) => Queue::Exact(Box::new(ExactQueue::new(0, surveyed.translates))),
-                None => delay(Direction::Up),
-            },
-            down: delay(Direction::Down),
-        };
+        let mut observer = Observer::new(0, scouted.vantage, LAG);
+        let told = PerDirection::from_fn(|x| link.capacity(x));
+        observer.set_rates(told, told.up);
+        observer.set_first_rates(scouted.rates);
+        let exact =
+            (scouted.vantage == Vantage::Both).then(|| Box::new(ExactQueue::new(0, surveyed.translates)));
         Ok(Self {
             wan: Capture::open(&task.wan)?,
             lan,
@@ -62,9 +68,10 @@ impl Session {
             orientation: surveyed.orientation,
             meter: Meter::new(MeterConfig::default()),
             lan_meter: Meter::new(MeterConfig::default()),
-            intervals: Intervals::new(queues),
+            intervals: Intervals::new(Buffers::new(observer, exact)),
             detector: Detector::new(Config { link, ..Config::default() }),
             notes: Notes::default(),
+            scouted,
             flows_due_ns: FLOWS_NS,
             last_ns: 0,
             unoriented: 0,
@@ -115,7 +122,7 @@ impl Session {
         let frame = record.frame();
         let packet = parse(&frame);
         let Some(direction) = direction_of(&mut self.orientation, &record, &packet) else { return };
-        let Queue::Exact(queue) = self.intervals.queue(Direction::Up) else { return };
+        let Some(queue) = &mut self.intervals.buffers().exact else { return };
         match packet {
             Packet::Tcp(segment) => {
                 let local =
@@ -160,18 +167,14 @@ impl Session {
         if let Some((key, entry)) = &observation.evicted {
             audience.flow(key, &entry.note, self.lan_meter.table().get(key).map(|lan| &lan.note));
         }
-        let mut passing = Passing { at_ns: now_ns, bytes: frame_bytes, clock: None };
-        let noted = self.notes.note(direction, now_ns, observation, &mut passing);
-        if let Some(turn) = noted.map(|(turn, _)| turn) {
-            self.intervals.note_turn(direction, now_ns, f64::from(turn.us) / 1e6);
+        let noted = self.notes.note(direction, now_ns, frame_bytes, observation);
+        if let Some(answer) = &noted.answer {
+            self.intervals.note_turn(direction, now_ns, answer.delay_ns as f64 / 1e9);
         }
-        if let Queue::Delay(queue) = self.intervals.queue(direction) {
-            let answer = noted.map(|(turn, end)| Answer {
-                end,
-                delay_ns: u64::from(turn.us) * 1000,
-                question_bytes: turn.question_bytes,
-            });
-            queue.pass(&passing, answer.as_ref());
+        let observer = &mut self.intervals.buffers().observer;
+        match direction {
+            Direction::Up => observer.leave(&noted.passing, noted.answer.as_ref()),
+            Direction::Down => observer.arrive(&noted.passing, noted.answer.as_ref()),
         }
     }
 
@@ -212,10 +215,7 @@ impl Session {
         for (key, entry) in self.meter.drain() {
             audience.flow(&key, &entry.note, self.lan_meter.table().get(&key).map(|lan| &lan.note));
         }
-        let crossings = match &self.intervals.queues().up {
-            Queue::Exact(queue) => Some(queue.crossings()),
-            _ => None,
-        };
+        let crossings = self.intervals.buffers().exact.as_ref().map(|queue| queue.crossings());
         self.warn(crossings);
         Outcome {
             duration_s: self.last_ns as f64 / 1e9,
@@ -224,6 +224,7 @@ impl Session {
             meter: self.meter,
             detector: self.detector,
             crossings,
+            scouted: self.scouted,
             warnings: self.warnings,
         }
     }
@@ -248,16 +249,21 @@ impl Session {
                 "{unoriented} packets between unknown addresses were left out; name yours with --home PREFIX"
             ));
         }
-        for direction in Direction::ALL {
-            if let Queue::Delay(queue) = &self.intervals.queues()[direction]
-                && queue.unconfirmed() * 2 > queue.answers()
-            {
-                let name = direction.name();
+        for (direction, missing) in [(Direction::Up, "to"), (Direction::Down, "from")] {
+            if self.intervals.unseen_share(direction) > 0.5 {
                 self.warnings.push(format!(
-                    "the {name}link was always busy: a queue that never drained would not show, and the estimate of its \
-                     queue is a lower bound"
+                    "packets {missing} the Internet are missing from the capture: nothing is known of the {}link's queue; \
+                     capture on the device that both directions pass",
+                    direction.name()
                 ));
             }
+        }
+        let (answers, unproven) = self.intervals.buffers().observer.answers();
+        if unproven * 2 > answers {
+            self.warnings.push(
+                "the downlink was always busy: a queue that never drained would not show, and the estimate of its queue is a lower bound"
+                    .to_owned(),
+            );
         }
         if let Some(Crossings { matched, unmatched, .. }) = crossings
             && unmatched * 20 > matched
@@ -278,7 +284,10 @@ fn leave_exact(
     record: &Record<'_>,
     packet: &Packet,
 ) {
-    let Queue::Exact(queue) = intervals.queue(direction) else { return };
+    let Some(queue) = &mut intervals.buffers().exact else { return };
+    if direction != Direction::Up {
+        return;
+    }
     let frame = record.frame();
     let sighting = match packet {
         Packet::Tcp(segment) => Some(Sighting::of_segment(FlowKey::of(segment, direction), segment)),
@@ -286,43 +295,6 @@ fn leave_exact(
     };
     if let Some(sighting) = sighting {
         queue.leave(now_ns, &sighting, frame.frame_bytes());
-    }
-}
-
-/// The flows that carried data since they were last read, and how many there ever were.
-#[derive(Default)]
-struct Notes {
-    active: Vec<FlowKey>,
-    flows: u64,
-}
-
-impl Notes {
-    /// Note a segment in its flow, and the sender's clock in `passing`. If the segment is an answer: how long its end took,
-    /// and which end that is.
-    fn note(
-        &mut self,
-        direction: Direction,
-        now_ns: u64,
-        observation: Observation<'_, Tally>,
-        passing: &mut Passing,
-    ) -> Option<(Turn, Address)> {
-        let (segment, observed, (key, entry)) =
-            (observation.segment?, observation.observed?, observation.flow?);
-        let Entry { flow, note } = entry;
-        if note.id == 0 {
-            self.flows += 1;
-            note.id = self.flows;
-        }
-        passing.clock = segment.options.timestamps.map(|(tsval, _)| (note.id, tsval));
-        if segment.payload_bytes > 0 && !note.listed {
-            note.listed = true;
-            self.active.push(key);
-        }
-        let end = match direction {
-            Direction::Up => key.home_addr,
-            Direction::Down => key.remote_addr,
-        };
-        note.note(direction, now_ns, &segment, &observed, flow).map(|turn| (turn, end))
     }
 }
 

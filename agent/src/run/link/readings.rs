@@ -54,7 +54,13 @@ impl LinkTask {
     pub(super) fn read_queues(&mut self) {
         let started = Instant::now();
         self.queues.follow_shaper(&self.config, &self.devices.borrow());
-        let read = self.queues.sweep(&self.sweeper.latest());
+        let read = self.queues.sweep(&self.sweeper.latest()).and_then(|()| {
+            let Some(loaded) = &self.loaded else { return Ok(()) };
+            let ports = loaded.programs.ports()?;
+            let totals = self.meter.totals().counters.map(|counters| counters.composition());
+            self.entered.observe(started, totals, ports);
+            Ok(())
+        });
         self.note(Reading::Queues, started, read);
     }
 

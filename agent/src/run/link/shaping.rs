@@ -1,6 +1,6 @@
 //! The shaper of a link: when it begins and ends, which rate it has, where the queue stands then.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pendulum_model::link::Provenance;
 use pendulum_model::rate::Rate;
@@ -10,25 +10,25 @@ use tracing::warn;
 use super::super::outflow::Look;
 use super::LinkTask;
 use crate::net::{Device, QdiscTree};
-use crate::shape::{self, Measured, Seen};
+use crate::shape::{self, Behind, Measured, Seen};
 
 impl LinkTask {
     /// Shapes the device if that is wanted, and measures the queue where it stands then.
-    pub(super) fn shape(&mut self, device: &Device) {
+    pub(super) async fn shape(&mut self, device: &Device) {
         self.follow_rates(device.index);
-        self.shaper.start(device);
+        self.shaper.start(device).await;
         self.follow_queue(device.index);
     }
 
     /// Shapes no longer. The queue is the device's own again.
-    pub(super) fn unshape(&mut self) {
-        self.shaper.stop();
+    pub(super) async fn unshape(&mut self) {
+        self.shaper.stop().await;
         if let Some(wan) = self.attached_to() {
             self.follow_queue(wan);
         }
     }
 
-    /// The interface index of the device that the programs hang on.
+    /// The interface index of the device that the programs are attached to.
     pub(super) fn attached_to(&self) -> Option<u32> {
         Some(self.loaded.as_ref()?.hooks.as_ref()?.ifindex)
     }
@@ -50,43 +50,62 @@ impl LinkTask {
         let configured = self.config.rates[0];
         let mut seen = Seen::default();
         if configured.is_none() && self.shaper.is_wanted() {
-            seen.qdisc = QdiscTree::read(wan).ok().and_then(|tree| Some(tree.rate()?.0));
+            let taken_over = self.shaper.taken_over();
+            seen.qdisc = QdiscTree::read(wan).ok().and_then(|tree| Some(tree.rate()?.0)).or(taken_over);
             // While we shape, the queue is ours, and so is its rate. A queue that never stood says nothing about the link; and
-            // without its tracepoints what enters it is counted, not what leaves.
+            // without its tracepoints what enters it is counted, not what leaves. Behind it the observer sees the line's own.
             let is_traced = matches!(self.queues.uplink_look(), Some(Look::Traced { .. }));
-            if self.shaper.queue_device().is_none() && self.queues.is_uplink_buffer() && is_traced {
-                seen.learnt = self
+            let learnt = match self.shaper.queue_device() {
+                Some(_) => None,
+                None if self.queues.is_uplink_buffer() => self
                     .judge
                     .capacity(Direction::Up)
-                    .filter(|known| known.provenance == Provenance::Learnt)
-                    .and_then(|known| Rate::from_bytes_per_second(known.value));
-            }
+                    .filter(|known| is_traced && known.provenance == Provenance::Learnt)
+                    .map(|known| known.value),
+                None => self.queues.rate(Direction::Up).map(|measured| measured.bytes_per_second),
+            };
+            seen.learnt = learnt.and_then(Rate::from_bytes_per_second);
         }
         let uplink = self.uplink_rate.follow(configured, seen);
         self.shaper.set_rates([uplink, self.config.rates[1]]);
     }
 
     /// Begins to shape if it could not before and may now.
-    fn start_late(&mut self) {
+    async fn start_late(&mut self) {
         if !self.shaper.may_start_later() || self.uplink_rate.rate().is_none() {
             return;
         }
         let devices = self.devices.borrow().clone();
         if let Some(device) = devices.by_name(&self.config.wan).filter(|device| self.is_attached_to(device)) {
-            self.shape(device);
+            self.shape(device).await;
         }
     }
 
-    pub(super) fn read_shaper(&mut self) {
+    pub(super) async fn read_shaper(&mut self) {
         if let Some(wan) = self.attached_to() {
             self.follow_rates(wan);
-            self.start_late();
+            self.start_late().await;
         }
         let totals = self.meter.totals();
         let sweep = self.sweeper.latest();
-        let measured = Measured::of(&sweep, &totals.counters);
-        let moved =
-            self.shaper.tick(Instant::now(), measured, shape::Reading::of(&sweep, &self.meter.recent_rtt()));
+        let measured = Measured::of(&sweep, &totals.counters, self.queues.uplink_bytes());
+        let reading = shape::Reading::of(&sweep, &self.meter.recent_rtt());
+        let up = &totals.counters[Direction::Up as usize];
+        let counted = (up.bytes.iter().sum(), up.payload_bytes);
+        let [passed, sent] = match self.counted_up.replace(counted) {
+            Some(before) => [counted.0 - before.0, counted.1 - before.1].map(|more: u64| more as f64),
+            None => [0.0; 2],
+        };
+        let behind = Behind {
+            delay: self.queues.behind_s().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+            passed,
+            payload: [sent, reading.goodput[Direction::Up as usize]],
+            unseen: self.unseen.ratio(Direction::Up),
+        };
+        let moved = self.shaper.tick(Instant::now(), measured, reading, &behind).await;
+        if let Some(why) = self.shaper.effect() {
+            self.judge.note_ineffective(why.as_deref());
+        }
         if let Some(news) = self.shaper.news() {
             self.judge.note_shaping(&news);
         }

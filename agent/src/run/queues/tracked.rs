@@ -53,7 +53,7 @@ impl Tracked {
             ifindex,
             reader,
             tree,
-            snapshot: QueueSnapshot::default(),
+            snapshot: QueueSnapshot { uncertainty_bytes: Some(0.0), ..QueueSnapshot::default() },
             fresh: Vec::new(),
             bottleneck: Bottleneck::default(),
             lost_before,

@@ -1,5 +1,6 @@
 use super::*;
 use crate::snapshot::FlowKey;
+use pendulum_model::segment::Class;
 
 const TICK: Duration = Duration::from_millis(100);
 
@@ -52,7 +53,18 @@ impl Feed {
         let mut samples = Vec::new();
         let queues = PerDirection { up, down };
         let at = Duration::from_secs(1) + TICK * u32::try_from(self.ticks).unwrap();
-        self.builder.take(&Reading { at, counters, queues, shown: queues, flows: None }, &mut samples);
+        self.builder.take(
+            &Reading {
+                at,
+                counters,
+                queues,
+                rates: PerDirection::default(),
+                base_round_trip: None,
+                answered_s: None,
+                flows: None,
+            },
+            &mut samples,
+        );
         self.ticks += 1;
         samples
     }
@@ -110,7 +122,11 @@ fn without_a_ring_a_tick_is_a_sample() {
     assert_eq!((sample.link.up.traffic.wire_bytes, sample.link.up.traffic.data_bytes), (1_566, 1_000));
     // After a pause nobody knows what was in between.
     feed.ticks += 100;
-    assert_eq!(feed.read(&counters(2), level, Seen::Nothing)[0].span, LONGEST_SPAN);
+    let pause = feed.read(&counters(102), level, Seen::Nothing);
+    assert_eq!((pause.len(), pause[0].span), (1, LONGEST_SPAN));
+    // Of 10.1 s the sample speaks for the last one; a hundred ticks would look like ten times the link's rate in it.
+    let bytes = pause[0].link.down.traffic.wire_bytes;
+    assert!((bytes as f64 - 20_000.0 * 101.0 / 10.1).abs() <= 1.0, "{bytes}");
 }
 
 #[test]
@@ -143,6 +159,32 @@ fn a_round_trip_is_the_way_out_and_the_way_home() {
     let now = Duration::from_millis(1_300);
     assert_eq!(feed.builder.round_trip(Direction::Up, now), Some(0.6));
     assert_eq!(feed.builder.round_trip(Direction::Up, now + 2 * ROUND_TRIP_LIFETIME), None);
+}
+
+#[test]
+fn what_acks_asked_tells_the_way_out_where_no_data_was_answered() {
+    let mut feed = Feed::new();
+    let mut totals = counters(1);
+    let mut read = |totals: &[abi::pendulum_counters; 2], answered_s: Option<f64>| {
+        feed.ticks += 1;
+        let mut samples = Vec::new();
+        let reading = Reading {
+            at: Duration::from_secs(1) + TICK * u32::try_from(feed.ticks).unwrap(),
+            counters: totals,
+            queues: PerDirection::default(),
+            rates: PerDirection::default(),
+            base_round_trip: None,
+            answered_s,
+            flows: None,
+        };
+        feed.builder.take(&reading, &mut samples);
+        samples[0].round_trip
+    };
+    assert_eq!(read(&totals, Some(1.25)), Some(1.25));
+    assert_eq!(read(&totals, None), None);
+    totals[0].rtt_sum_us += 500_000;
+    totals[0].rtt[5] += 1;
+    assert_eq!(read(&totals, Some(1.25)), Some(0.5), "data that was answered is the better figure");
 }
 
 #[test]
@@ -194,7 +236,9 @@ fn flows_are_told_with_what_they_carried_since() {
             at: Duration::from_secs(2 + seconds),
             counters: &totals,
             queues: PerDirection::default(),
-            shown: PerDirection::default(),
+            rates: PerDirection::default(),
+            base_round_trip: None,
+            answered_s: None,
             flows: Some(&sweep),
         };
         feed.builder.take(&reading, &mut samples);

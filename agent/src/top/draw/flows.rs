@@ -13,11 +13,11 @@ use crate::top::view::View;
 /// A figure's header, width, and text. Those at the end are left out first where there is little room.
 type Figure = (&'static str, Sort, usize, fn(&Row<'_>) -> String);
 const FIGURES: [Figure; 6] = [
-    ("up", Sort::Rate, 10, |row| text::rate(row.flow.up.throughput_bps)),
-    ("down", Sort::Rate, 10, |row| text::rate(row.flow.down.throughput_bps)),
-    ("round trip", Sort::Rtt, 10, |row| row.flow.rtt_s().map_or("–".to_owned(), text::time)),
-    ("in flight", Sort::InFlight, 9, |row| text::bytes(row.flow.in_flight_bytes() as f64)),
-    ("again", Sort::Retransmitted, 6, |row| row.flow.retransmitted_segments().to_string()),
+    ("up", Sort::Rate, 11, |row| text::rate(row.flow.up.throughput_bps)),
+    ("down", Sort::Rate, 11, |row| text::rate(row.flow.down.throughput_bps)),
+    ("internet RTT", Sort::Rtt, 12, |row| row.flow.rtt_s().map_or("–".to_owned(), text::time)),
+    ("in flight", Sort::InFlight, 11, |row| text::bytes(row.flow.in_flight_bytes() as f64)),
+    ("again", Sort::Retransmitted, 7, |row| row.flow.retransmitted_segments().to_string()),
     ("bytes", Sort::Bytes, 8, |row| text::bytes(row.flow.bytes() as f64)),
 ];
 /// Between two columns.
@@ -42,8 +42,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View, palette: Pale
 
     let mut header = format!("  {:<end$}  {:<end$}", "home", "remote");
     for (name, sort, width, _) in &figures {
-        let mark = if *sort == view.sort { "↓" } else { "" };
-        header.push_str(&format!("  {:>width$}", format!("{mark}{name}")));
+        // Brackets: an arrow beside "up" would be read as a direction.
+        let title = if *sort == view.sort { format!("[{name}]") } else { (*name).to_owned() };
+        header.push_str(&format!("  {title:>width$}"));
     }
     let header = Line::from(format!("{header:<width$}")).style(palette.bar());
     let scroll = view.scroll.min(rows.len().saturating_sub(1));
@@ -72,7 +73,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View, palette: Pale
     if !view.filter.is_empty() {
         words.push_str(&format!(", {} match “{}”", rows.len(), view.filter));
     }
-    words.push_str(&format!(", by {}", view.sort.name()));
+    words.push_str(&format!(", by {}, rates over 1 s", view.sort.name()));
+    if let Some(reason) = &view.flows.home_host_missing {
+        words.push_str(&format!("; hosts behind NAT are not named: {reason}"));
+    }
     lines.push(Line::from(words).style(palette.faint()));
     frame.render_widget(Paragraph::new(lines), area);
 }

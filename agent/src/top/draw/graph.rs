@@ -1,5 +1,6 @@
 //! The phase strip and the two queue graphs; time runs to the right.
 
+use pendulum_model::findings::Phase;
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -8,15 +9,17 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::Palette;
-use crate::top::series::{Column, Level, Phase};
+use crate::top::series::{Column, Level};
 use crate::top::text;
 use crate::top::view::View;
-use crate::top::wire::{Direction, Link};
+use crate::top::wire::{Direction, Link, Queue};
 
 /// Eighths of a cell, filled from below.
 const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 /// Without a limit, a graph is at least so high: a few segments are no full buffer.
 const LEAST_SCALE: f64 = 12_000.0;
+/// Columns kept for the key at the end of a graph's line of words.
+const KEY: usize = 16;
 /// Stands for pure ACKs where there is no colour.
 const ACK_GLYPH: &str = "░";
 
@@ -30,6 +33,16 @@ fn glyph(phase: Option<Phase>) -> &'static str {
     }
 }
 
+/// Whose buffer is full.
+fn short(phase: Phase) -> &'static str {
+    match phase {
+        Phase::UplinkBound => "uplink",
+        Phase::DownlinkBound => "downlink",
+        Phase::Balanced => "both",
+        Phase::Idle => "neither",
+    }
+}
+
 /// Which buffer held the traffic: a line of words, and a mark for each column.
 pub(super) fn strip(
     frame: &mut Frame<'_>,
@@ -39,11 +52,13 @@ pub(super) fn strip(
     columns: &[Column],
     palette: Palette,
 ) {
-    let mut words = vec![Span::styled(format!("phase, last {:.0} s ", view.seconds()), palette.strong())];
+    // The shares have a period of their own: that of the verdict.
+    let shares = link.horizon_s.map(|seconds| format!(", shares {seconds:.0} s")).unwrap_or_default();
+    let mut words = vec![Span::styled(format!("phase {:.0} s{shares}:", view.seconds()), palette.strong())];
     for phase in Phase::ALL {
         let share = link.phase_share.as_ref().and_then(|shares| shares.get(phase.name()));
         let share = share.map(|&share| format!(" {}", text::percent(share))).unwrap_or_default();
-        let name = phase.name().replace('_', "-");
+        let name = short(phase);
         words.push(Span::styled(format!(" {} {name}{share}", glyph(Some(phase))), palette.phase(phase)));
     }
     let marks: Vec<Span<'_>> = columns
@@ -60,20 +75,44 @@ pub(super) fn strip(
 pub(super) fn uplink(frame: &mut Frame<'_>, area: Rect, link: &Link, columns: &[Column], palette: Palette) {
     let levels: Vec<_> = columns.iter().map(|column| column.up).collect();
     let styles = [palette.up_ack(), palette.up()];
-    draw(frame, area, "▲ uplink queue", &link.directions.up, &levels, styles, palette);
+    let is_in_modem = link.vantage.as_deref() == Some("before_uplink_buffer");
+    let name = ["▲ uplink queue", if is_in_modem { "in the modem" } else { "elsewhere" }];
+    draw(frame, area, name, &link.directions.up, &levels, styles, palette);
 }
 
 /// The buffer in front of the downlink.
 pub(super) fn downlink(frame: &mut Frame<'_>, area: Rect, link: &Link, columns: &[Column], palette: Palette) {
     let levels: Vec<_> = columns.iter().map(|column| column.down).collect();
     let styles = [palette.down_ack(), palette.down()];
-    draw(frame, area, "▼ downlink queue", &link.directions.down, &levels, styles, palette);
+    let name = ["▼ downlink queue", "at the provider"];
+    draw(frame, area, name, &link.directions.down, &levels, styles, palette);
+}
+
+/// The level, with how far off it may be, and how it is known; `place`: where the buffer stands if it is not here.
+fn level(queue: &Queue, place: &str) -> String {
+    let is_estimate = queue.source == "estimate";
+    let how = if is_estimate { format!("estimate, {place}") } else { queue.source.clone() };
+    let Some(bytes) = queue.bytes else { return format!("not known ({how})") };
+    let about = if is_estimate { "about " } else { "" };
+    let band = queue.uncertainty_bytes.filter(|&bytes| bytes > 0.0);
+    let band = band.map(|bytes| format!(" ± {}", text::bytes(bytes))).unwrap_or_default();
+    format!("{about}{}{band} ({how})", text::bytes(bytes))
+}
+
+/// The largest part of what fills it: by its port, if that accounts for it, else by its kind.
+fn filled_by(queue: &Queue) -> Option<String> {
+    let (kind, share) = queue.composition.iter().flatten().max_by(|a, b| a.1.total_cmp(b.1))?;
+    let top = queue.top_port.as_ref().filter(|top| {
+        matches!(kind.as_str(), "udp" | "other") && text::percent(top.share) == text::percent(*share)
+    });
+    let name = top.map_or_else(|| text::kind(kind), |top| top.name.clone());
+    Some(format!("{} {name}", text::percent(*share)))
 }
 
 fn draw(
     frame: &mut Frame<'_>,
     area: Rect,
-    name: &str,
+    [name, place]: [&str; 2],
     direction: &Direction,
     levels: &[Option<Level>],
     styles: [Style; 2],
@@ -85,24 +124,37 @@ fn draw(
     // An estimate may go beyond the limit; a queue without one fills the graph with its highest level.
     let scale = limit.unwrap_or(LEAST_SCALE).max(highest).max(1.0);
     let mut words = vec![Span::styled(name.to_owned(), styles[1].patch(palette.strong()))];
-    let mut say = |text: String| words.push(Span::raw(text));
+    // What does not fit is left out whole, and what comes after it too: half a figure is another figure.
+    let mut left = usize::from(area.width).checked_sub(name.chars().count() + KEY);
+    let mut say = |text: String| {
+        left = left.and_then(|left| left.checked_sub(text.chars().count()));
+        if left.is_some() {
+            words.push(Span::raw(text));
+        }
+    };
     match queue {
         None => say("  not known".to_owned()),
         Some(queue) => {
-            say(format!("  {}", text::bytes(queue.bytes)));
+            say(format!("  {}", level(queue, place)));
+            say(format!(", full height {}", text::bytes(scale)));
+            if let Some(filled_by) = filled_by(queue) {
+                say(format!(", {filled_by}"));
+            }
             if let Some(standing) = queue.standing_bytes {
                 say(format!(", standing {}", text::bytes(standing)));
             }
             if let Some(limit) = limit {
                 say(format!(", of {}", text::bytes(limit)));
             }
-            say(format!(" ({})  top {}  ", queue.source, text::bytes(scale)));
+            say("  ".to_owned());
         }
     }
-    if queue.is_some() {
+    if let Some(queue) = queue {
         let (data, ack) = if palette.coloured() { ("█", "█") } else { ("█", ACK_GLYPH) };
-        words.push(Span::styled(format!("{ack} ACKs "), styles[0]));
-        words.push(Span::styled(format!("{data} data"), styles[1]));
+        if queue.ack_bytes.is_some() {
+            words.push(Span::styled(format!("{ack} ACKs "), styles[0]));
+            words.push(Span::styled(format!("{data} data"), styles[1]));
+        }
     }
     let [text_area, graph] =
         [Rect { height: 1, ..area }, Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area }];

@@ -25,7 +25,12 @@ pub(super) fn title(view: &View, width: u16, palette: Palette) -> Line<'static> 
             }
         }
     }
-    let right = format!("{} {} ", if view.trouble.is_some() { "NO ANSWER" } else { "" }, view.url);
+    let alarm = if view.trouble.is_some() { "NO ANSWER " } else { "" };
+    let mut right = format!("{alarm}{} ", view.url);
+    if left.chars().count() + right.chars().count() >= usize::from(width) {
+        // Where nobody answers is said below.
+        right = alarm.to_owned();
+    }
     let gap = usize::from(width).saturating_sub(left.chars().count() + right.chars().count());
     Line::from(format!("{left}{}{right}", " ".repeat(gap))).style(palette.bar())
 }
@@ -54,15 +59,16 @@ fn meaning(verdict: &str) -> (&str, &str, bool) {
         "locked_uplink" => ("LOCKED UPLINK", "the uplink buffer never empties, downloads starve", true),
         "locked_downlink" => ("LOCKED DOWNLINK", "the downlink buffer never empties, uploads starve", true),
         "ack_compression" => ("ACK COMPRESSION", "ACKs come in bursts; rare and harmless", false),
-        "one_way" => ("ONE WAY", "bulk data in one direction; a standing queue is normal", false),
+        "one_way" => ("ONE WAY", "bulk data in one direction only", false),
         "balanced" => ("BALANCED", "bulk data both ways, and neither starves", false),
         "clear" => ("CLEAR", "no bulk data", false),
+        "unknown" => ("UNKNOWN", "bulk data both ways, and its queues cannot be judged", false),
         other => (other, "", false),
     }
 }
 
 /// The verdict, since when, and why; after it what limits the measurement.
-pub(super) fn verdict(link: &Link, width: u16, palette: Palette) -> Vec<Line<'static>> {
+pub(super) fn verdict(link: &Link, old: bool, width: u16, palette: Palette) -> Vec<Line<'static>> {
     if let Some(trouble) = &link.trouble {
         return lines(&format!("Not measured: {trouble}"), width, palette.alarm());
     }
@@ -70,12 +76,37 @@ pub(super) fn verdict(link: &Link, width: u16, palette: Palette) -> Vec<Line<'st
         return lines("No verdict yet", width, palette.faint());
     };
     let (name, means, wrong) = meaning(verdict);
-    let style = if wrong { palette.alarm() } else { palette.strong() };
-    let mark = if wrong { "!" } else { "·" };
+    let style = palette.verdict(verdict, wrong);
+    let mark = match (old, wrong) {
+        (true, _) => "Last known:",
+        (_, true) => "!",
+        _ => "·",
+    };
     let lasted = link.verdict_for_s.map(|s| format!(" for {}", text::span(s))).unwrap_or_default();
     let mut result = lines(&format!("{mark} {name}{lasted}: {means}"), width, style);
     if let Some(evidence) = &link.evidence {
         result.extend(lines(&evidence.reason, width, palette.strong().not_bold()));
+        if !evidence.missing.is_empty() {
+            let missing: Vec<_> = evidence.missing.iter().map(|name| name.replace('_', " ")).collect();
+            result.extend(lines(
+                &format!("missing evidence: {}", missing.join(", ")),
+                width,
+                palette.faint(),
+            ));
+        }
+    }
+    for (name, found) in [("uplink", &link.bufferbloat.up), ("downlink", &link.bufferbloat.down)] {
+        let Some(found) = found else { continue };
+        let cause = found.cause.as_ref().map(|cause| {
+            format!(", {} {} of what fills it", text::percent(cause.share).trim(), text::kind(&cause.kind))
+        });
+        let words = format!(
+            "! BUFFERBLOAT in the {name}: everything waits {}{}; {}",
+            text::time(found.delay_s),
+            cause.unwrap_or_default(),
+            found.help
+        );
+        result.extend(lines(&words, width, palette.alarm()));
     }
     let ratio = link.throughput_ratio.as_ref();
     let mut more = Vec::new();
@@ -96,19 +127,20 @@ pub(super) fn verdict(link: &Link, width: u16, palette: Palette) -> Vec<Line<'st
 
 /// One line for each direction: what goes through, the round trip, the rest.
 pub(super) fn figures(link: &Link, width: u16, palette: Palette) -> Vec<Line<'static>> {
-    let line = |mark, name, direction: &Direction, style| {
-        let mut words = vec![format!("{:>10}", text::rate(direction.throughput_bps))];
+    let line = |mark, name, end, direction: &Direction, style| {
+        let mut words = vec![format!("{:>11}", text::rate(direction.throughput_bps))];
         words.push(
-            direction.utilization.map_or("   –".to_owned(), |share| format!("{:>5}", text::percent(share))),
+            direction.utilization.map_or("     –".to_owned(), |share| format!("{:>6}", text::used(share))),
         );
         let rtt = direction.rtt.as_ref();
         let p50 = rtt.and_then(|rtt| rtt.p50_s).map_or("–".to_owned(), text::time);
-        let least = rtt.and_then(|rtt| rtt.min_s).map(|s| format!(" (least {})", text::time(s)));
-        words.push(format!("round trip {p50}{}", least.unwrap_or_default()));
+        words.push(format!("{end} RTT {p50}"));
+        words.extend(rtt.and_then(|rtt| rtt.min_s).map(|s| format!("least {}", text::time(s))));
         words.push(format!("{} in flight", text::bytes(direction.in_flight_bytes as f64)));
         words.push(format!("{} flows", direction.flows));
         words.push(format!("{} sent again", direction.retransmitted_segments));
-        if let Some(queue) = &direction.queue {
+        // Of a buffer elsewhere no drops are counted: that is not none.
+        if let Some(queue) = direction.queue.as_ref().filter(|queue| !queue.drops.is_empty()) {
             words.push(format!("{} dropped", queue.drops.values().sum::<u64>()));
         }
         let mut left = usize::from(width).saturating_sub(8);
@@ -120,8 +152,8 @@ pub(super) fn figures(link: &Link, width: u16, palette: Palette) -> Vec<Line<'st
         Line::from(vec![Span::styled(format!("{mark} {name:<5}"), style), Span::raw(words.join("  "))])
     };
     vec![
-        line("▲", "up", &link.directions.up, palette.up()),
-        line("▼", "down", &link.directions.down, palette.down()),
+        line("▲", "up", "internet", &link.directions.up, palette.up()),
+        line("▼", "down", "home", &link.directions.down, palette.down()),
     ]
 }
 

@@ -9,11 +9,12 @@ use super::Palette;
 use crate::top::keys::KEYS;
 
 /// What the signs mean.
-const SIGNS: [&str; 5] = [
+const SIGNS: [&str; 6] = [
     "▲ uplink-bound: only the uplink's buffer stands full; ▼ downlink-bound: only the downlink's",
     "◆ balanced: both; · idle: neither. The data pendulum is ▲ and ▼ in turn.",
     "Graphs: bytes in each buffer; their height is its limit, where that is known.",
-    "▼ (estimate): the buffer is at the provider and is inferred from round trips.",
+    "(estimate): the buffer is in the modem or at the provider; its level is inferred from delays,",
+    "± is how far off it may be. Per cent: what fills it most.",
     "Faint flows have ended.",
 ];
 

@@ -19,7 +19,7 @@ use super::wire::Link;
 /// Below this nothing useful fits.
 const SMALLEST: (u16, u16) = (40, 10);
 /// Rows of a graph: with fewer it is left out, with more the flows get the room.
-const GRAPH: (u16, u16) = (2, 12);
+const GRAPH: (u16, u16) = (2, 24);
 /// Least rows for the flows: a header, some flows, and how many there are.
 const FLOWS: u16 = 5;
 
@@ -61,16 +61,22 @@ fn draw_link(frame: &mut Frame<'_>, area: Rect, view: &View, link: &Link, palett
     if let Some((trouble, since)) = &view.trouble {
         lines.extend(head::trouble(&view.url, trouble, *since, area.width, palette));
     }
-    lines.extend(head::verdict(link, area.width, palette));
+    lines.extend(head::verdict(link, view.trouble.is_some(), area.width, palette));
     // Reasons and remedies must not push everything else from a small screen.
-    lines.truncate(usize::from(area.height / 3).max(2));
+    let most = usize::from(area.height / 3).max(2);
+    if lines.len() > most {
+        lines.truncate(most - 1);
+        lines.push(Line::from("… a larger window shows the rest").style(palette.faint()));
+    }
     let head_rows = lines.len() as u16;
     let figures = head::figures(link, area.width, palette);
     let figure_rows = figures.len() as u16;
     let strip_rows = 2;
     // The rest is shared; each graph has a line of text above it.
     let rest = area.height.saturating_sub(head_rows + figure_rows + strip_rows);
-    let graph = (rest.saturating_sub(FLOWS) / 2).saturating_sub(1).min(GRAPH.1);
+    // Few flows leave their room to the graphs; many get half of it.
+    let flows = (view.rows().len() as u16).saturating_add(3).clamp(FLOWS, (rest / 2).max(FLOWS));
+    let graph = (rest.saturating_sub(flows) / 2).saturating_sub(1).min(GRAPH.1);
     let graph_rows = if graph < GRAPH.0 { 0 } else { graph + 1 };
     let [head, strip, up, down, text, table] = Layout::vertical([
         Constraint::Length(head_rows),
@@ -95,6 +101,7 @@ fn draw_link(frame: &mut Frame<'_>, area: Rect, view: &View, link: &Link, palett
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::Trouble;
     use crate::top::feed::News;
     use crate::top::wire::{Flow, State};
     use ratatui::Terminal;
@@ -145,7 +152,7 @@ mod tests {
         for (width, height) in [(80, 24), (60, 20), (120, 40), (200, 60)] {
             let shown = screen(&view, width, height);
             for part in
-                ["LOCKED", "standing queue", "dsl", "195 kb/s", "▲▲▲▲", "203.0.113.9", "1.20 s", "q leave"]
+                ["LOCKED", "standing queue", "dsl", "195 kbit/s", "▲▲▲▲", "203.0.113.9", "1.20 s", "q leave"]
             {
                 assert!(shown.contains(part), "{part} at {width}x{height} in\n{shown}");
             }
@@ -153,6 +160,71 @@ mod tests {
         view.redact = true;
         let hidden = screen(&view, 80, 24);
         assert!(!hidden.contains("192.168.1.5") && hidden.contains("192.168.x.x"), "{hidden}");
+    }
+
+    /// A QUIC upload in the modem's buffer; of the downlink's nothing is known.
+    #[test]
+    fn a_buffer_out_of_sight_has_a_band_a_cause_and_no_zero() {
+        let mut view = view();
+        let queue = json!({"source": "estimate", "bytes": 24_000.0, "uncertainty_bytes": 2_000.0, "drops": {},
+                           "composition": {"tcp_data": 0.125, "ack": 0.003, "udp": 0.872, "other": 0.0},
+                           "top_port": {"name": "UDP port 443", "share": 0.87}});
+        let state = json!({"version": "1", "links": [{
+            "name": "dsl", "wan": "ppp0", "vantage": "before_uplink_buffer", "verdict": "unknown", "verdict_for_s": 5.0,
+            "directions": {"up": {"queue": queue}, "down": {"queue": {"source": "estimate", "bytes": null}}},
+            "evidence": {"reason": "it cannot be told", "missing": ["base_round_trip", "uplink_rate"]},
+            "bufferbloat": {"up": {"delay_s": 0.35, "cause": {"kind": "udp", "share": 0.87}, "help": "shape it"}}
+        }]});
+        view.take(News::State(serde_json::from_value(state.clone()).expect("a state")));
+        let shown = screen(&view, 120, 40);
+        for part in [
+            "about 24.0 kB ± 2.0 kB (estimate, in the modem), full height 29.0 kB, 87 % UDP port 443",
+            "not known (estimate, at the provider)",
+            "UNKNOWN",
+            "missing evidence: base round trip, uplink rate",
+            "everything waits 350 ms, 87 % UDP of what fills it; shape it",
+        ] {
+            assert!(shown.contains(part), "{part} in\n{shown}");
+        }
+        for part in [" 0 B (", "0 dropped", "ACKs"] {
+            assert!(!shown.contains(part), "{part} in\n{shown}");
+        }
+        // A port that accounts for a part of its kind only is not named for all of it, and an exact level has no band.
+        let mut exact = state;
+        let queue = &mut exact["links"][0]["directions"]["up"]["queue"];
+        (queue["source"], queue["uncertainty_bytes"]) = ("tracepoint".into(), 0.0.into());
+        queue["top_port"]["share"] = 0.5.into();
+        view.take(News::State(serde_json::from_value(exact).expect("a state")));
+        let shown = screen(&view, 120, 40);
+        assert!(shown.contains("queue  24.0 kB (tracepoint), full height 29.0 kB, 87 % UDP"), "{shown}");
+    }
+
+    /// At three in the morning: what is old says so, nothing is cut in the middle, and a large screen is used.
+    #[test]
+    fn what_is_old_says_so_and_no_line_is_cut() {
+        let mut view = view();
+        let shares = |view: &mut View| {
+            let link = &mut view.state.as_mut().expect("known").links[0];
+            link.horizon_s = Some(60.0);
+        };
+        shares(&mut view);
+        let shown = screen(&view, 80, 24);
+        // The period of the shares is not that of the strip.
+        assert!(shown.contains("phase 30 s, shares 60 s: ▲ uplink 90 %"), "{shown}");
+        assert!(shown.contains("· neither 0 %"), "{shown}");
+        assert!(shown.contains("[up]") && !shown.contains("↓up"), "{shown}");
+        assert!(!shown.contains("Last known"), "{shown}");
+        let trouble = Trouble { reason: "refused".to_owned(), remedy: "start it.", unknown_path: false };
+        view.take(News::Trouble(trouble));
+        for (width, height) in [(80, 24), (160, 50)] {
+            let shown = screen(&view, width, height);
+            assert!(shown.contains("NO ANSWER") && shown.contains("Last known: LOCKED UPLINK"), "{shown}");
+        }
+        // One flow: the graphs have the room, not an empty table.
+        let shown = screen(&view, 160, 50);
+        let below = shown.lines().skip_while(|line| !line.contains("flows 1–1 of 1")).skip(1);
+        let empty = below.filter(|line| line.trim_matches(['"', ' ']).is_empty()).count();
+        assert!(empty <= 3, "{empty} rows are left empty\n{shown}");
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Colours, and what stands in for them.
 
+use pendulum_model::colour::{of_direction, of_phase, of_verdict};
+use pendulum_model::findings::{Phase, Verdict};
+use pendulum_model::segment::Direction;
 use ratatui::style::{Color, Modifier, Style};
 
-use crate::top::series::Phase;
-
-/// The colours of the page and the demo: blue for the uplink, orange for the downlink, told apart by colour-blind people too.
-/// Shape or words say the same where there is no colour.
+/// The colours that everything of the project has. Shape or words say the same where there is no colour.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::top) struct Palette {
     coloured: bool,
@@ -27,28 +27,31 @@ impl Palette {
 
     /// Data in the uplink buffer, and what belongs to the uplink.
     pub(super) fn up(self) -> Style {
-        self.ink(33)
+        self.ink(of_direction(Direction::Up).xterm)
     }
 
+    /// Pure ACKs in the uplink buffer: paler than its data.
     pub(super) fn up_ack(self) -> Style {
-        self.ink(153)
-    }
-
-    pub(super) fn down(self) -> Style {
-        self.ink(208)
-    }
-
-    pub(super) fn down_ack(self) -> Style {
         self.ink(223)
     }
 
+    pub(super) fn down(self) -> Style {
+        self.ink(of_direction(Direction::Down).xterm)
+    }
+
+    pub(super) fn down_ack(self) -> Style {
+        self.ink(153)
+    }
+
     pub(super) fn phase(self, phase: Phase) -> Style {
-        match phase {
-            Phase::UplinkBound => self.up(),
-            Phase::DownlinkBound => self.down(),
-            Phase::Balanced => self.ink(248),
-            Phase::Idle => self.ink(242),
-        }
+        self.ink(of_phase(phase).xterm)
+    }
+
+    /// The verdict's own colour; trouble is bold.
+    pub(super) fn verdict(self, name: &str, wrong: bool) -> Style {
+        let known = Verdict::ALL.into_iter().find(|verdict| verdict.name() == name);
+        let style = known.map_or(Style::new(), |verdict| self.ink(of_verdict(verdict).xterm));
+        if wrong { style.add_modifier(Modifier::BOLD) } else { style }
     }
 
     /// What should not be overlooked.

@@ -29,16 +29,21 @@ export function timeAxis(colours: Colours): uPlot.Axis {
         },
         values: (chart, splits) => {
             const max = chart.scales['x']?.max ?? 0;
-            return splits.map((at) => (max - at < 0.01 ? 'now' : `−${Math.round(max - at)} s`));
+            return splits.map((at) => (max - at < 0.01 ? 'now' : `−${ago(max - at)}`));
         },
     };
+}
+
+function ago(seconds: number): string {
+    return seconds < 119 ? `${Math.round(seconds)} s` : `${Math.round(seconds / 60)} min`;
 }
 
 function markStep(span: number, width: number): number {
     const few = width < 420;
     if (span <= 10) return few ? 5 : 2;
     if (span <= 30) return few ? 10 : 5;
-    return few ? 20 : 10;
+    if (span <= 60) return few ? 20 : 10;
+    return span <= 300 ? (few ? 120 : 60) : few ? 300 : 180;
 }
 
 export function valueAxis(

@@ -40,9 +40,8 @@ export class PhaseStrip {
             if (run.to < from || run.from > to || run.phase === null) continue;
             const begin = Math.max(x(run.from), left);
             const length = Math.max(Math.min(x(run.to), left + width) - begin, 0.7);
-            context.fillStyle = c.up;
+            context.fillStyle = c.phases[run.phase];
             if (UP.includes(run.phase)) context.fillRect(begin, 2, length, lane);
-            context.fillStyle = c.down;
             if (DOWN.includes(run.phase)) context.fillRect(begin, 6 + lane, length, lane);
         }
         context.font = '12px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';

@@ -1,10 +1,10 @@
-// Both buffers mirrored on one time axis: the uplink's above, the downlink's below, their ACK parts darker inside. Each half
-// has its own scale, since the buffers may differ tenfold.
+// Both buffers mirrored on one time axis: the uplink's above, the downlink's below, their ACK parts darker inside. Both halves
+// have one scale, bytes or per cent of each buffer's limit: what looks as large is as large.
 
 import uPlot from 'uplot';
 
-import type { Maybe } from '../api.ts';
-import { bytes } from '../format.ts';
+import type { DirectionName, Maybe } from '../api.ts';
+import { bytes, percent } from '../format.ts';
 import type { History } from '../history.ts';
 import { colours } from '../theme.ts';
 import { keepFitted, PADDING, roundUp, timeAxis, valueAxis } from './axes.ts';
@@ -18,7 +18,10 @@ export interface Limits {
     down: Maybe<number>;
 }
 
+export type Unit = 'bytes' | 'limit';
+
 export class QueueChart {
+    private unit: Unit = 'bytes';
     private chart: uPlot | null = null;
     private tops = { up: LEAST_SCALE, down: LEAST_SCALE };
     private limits: Limits = { up: null, down: null };
@@ -33,6 +36,15 @@ export class QueueChart {
 
     setLimits(limits: Limits): void {
         this.limits = limits;
+    }
+
+    // Per cent needs both limits.
+    get canShowPercent(): boolean {
+        return Boolean(this.limits.up && this.limits.down);
+    }
+
+    setUnit(unit: Unit): void {
+        this.unit = unit;
     }
 
     // Where the plotting area begins and how wide it is, in CSS pixels.
@@ -53,6 +65,8 @@ export class QueueChart {
             points: { show: false },
             spanGaps: false,
         });
+        // Not drawn by itself: what is between two of them is.
+        const edge = (scale: string): uPlot.Series => ({ scale, width: 0, points: { show: false }, spanGaps: false });
         const options: uPlot.Options = {
             width: Math.max(this.element.clientWidth, 120),
             height: Math.max(this.element.clientHeight, 120),
@@ -70,10 +84,7 @@ export class QueueChart {
                     c,
                     'up',
                     () => [-1, -0.5, 0, 0.5, 1].map((part) => part * this.tops.up),
-                    (_, splits) =>
-                        splits.map((value) =>
-                            bytes(value >= 0 ? value : (-value / this.tops.up) * this.tops.down),
-                        ),
+                    (_, splits) => splits.map((value) => this.label(value)),
                 ),
             ],
             series: [
@@ -82,6 +93,14 @@ export class QueueChart {
                 area('up', 'transparent', c.upAck, 0),
                 area('down', c.down, c.downFill, 1.6),
                 area('down', 'transparent', c.downAck, 0),
+                edge('up'),
+                edge('up'),
+                edge('down'),
+                edge('down'),
+            ],
+            bands: [
+                { series: [5, 6], fill: c.upFill },
+                { series: [7, 8], fill: c.downFill },
             ],
             hooks: { draw: [(chart) => this.drawLines(chart)] },
         };
@@ -91,8 +110,15 @@ export class QueueChart {
     draw(from: number, to: number): void {
         const chart = this.chart;
         if (!chart) return;
-        this.tops.up = this.top(1, this.limits.up, 1, from);
-        this.tops.down = this.top(3, this.limits.down, -1, from);
+        const up = this.top([1, 5], this.limits.up, 1, from);
+        const down = this.top([3, 8], this.limits.down, -1, from);
+        const { up: upLimit, down: downLimit } = this.limits;
+        if (this.percent && upLimit && downLimit) {
+            const part = Math.max(up / upLimit, down / downLimit, 1.04);
+            this.tops = { up: part * upLimit, down: part * downLimit };
+        } else {
+            this.tops = { up: Math.max(up, down), down: Math.max(up, down) };
+        }
         chart.batch(() => {
             chart.setData(this.history.queues.columns as uPlot.AlignedData, false);
             chart.setScale('x', { min: from, max: to });
@@ -101,11 +127,30 @@ export class QueueChart {
         });
     }
 
-    private top(column: number, limit: Maybe<number>, sign: number, from: number): number {
+    // In words: what the full height of each half stands for.
+    scale(): Record<DirectionName, string> {
+        const of = (name: DirectionName) => {
+            const limit = this.limits[name];
+            return this.percent && limit ? percent(this.tops[name] / limit) : bytes(this.tops[name]);
+        };
+        return { up: of('up'), down: of('down') };
+    }
+
+    private get percent(): boolean {
+        return this.unit === 'limit' && this.canShowPercent;
+    }
+
+    // A mark of the upper half's scale; below the axis the lower half's is the same.
+    private label(value: number): string {
+        const size = Math.abs(value);
+        return this.percent && this.limits.up ? percent(size / this.limits.up) : bytes(size);
+    }
+
+    private top(shown: number[], limit: Maybe<number>, sign: number, from: number): number {
         const { columns, times } = this.history.queues;
         let peak = 0;
         for (let index = times.length - 1; index >= 0 && (times[index] as number) >= from; index -= 1) {
-            peak = Math.max(peak, sign * (columns[column]?.[index] ?? 0));
+            for (const column of shown) peak = Math.max(peak, sign * (columns[column]?.[index] ?? 0));
         }
         if (limit && peak >= limit * LIMIT_SHOWN_FROM) peak = Math.max(peak, limit * 1.04);
         return roundUp(Math.max(peak, LEAST_SCALE));

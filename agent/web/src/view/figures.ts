@@ -1,32 +1,40 @@
 // Figures of both directions side by side, and the share of time in each phase.
 
-import { DIRECTIONS, type Direction, type Link, type Maybe, PHASES, type PhaseName } from '../api.ts';
+import { DIRECTIONS, type Direction, type DirectionName, type Link, type Maybe, PHASES, type PhaseName } from '../api.ts';
 import { byId, Keyed, make, setText } from '../dom.ts';
 import * as format from '../format.ts';
 
 type Cell = [string, string];
 
-const ROWS: [string, (direction: Direction, rate: Maybe<number>) => Cell][] = [
+const ENDS: Record<DirectionName, string> = { up: 'to the internet', down: 'to the home' };
+
+const ROWS: [string, (direction: Direction, rate: Maybe<number>, name: DirectionName) => Cell][] = [
     ['Throughput', (d, rate) => [format.rate(d.throughput_bps), of(format.rate(rate), rate)]],
-    ['Link used', (d) => [format.percent(d.utilization), '']],
+    ['Link used', (d) => [format.used(d.utilization), '']],
     ['Goodput', (d) => [format.rate(d.goodput_bps), '']],
-    ['In the buffer', (d) => [format.bytes(d.queue?.bytes), of(format.bytes(d.queue?.limit_bytes), d.queue?.limit_bytes)]],
-    ['Standing there', (d) => [format.bytes(d.queue?.standing_bytes), '']],
+    ['In the buffer', (d) => [levelOf(d), of(format.bytes(d.queue?.limit_bytes), d.queue?.limit_bytes)]],
+    ['Standing there', (d) => [format.level(d.queue?.standing_bytes, null, d.queue?.source), '']],
     ['Dropped', (d) => [format.count(total(d.queue?.drops)), '']],
     ['Outstanding', (d) => [format.bytes(d.in_flight_bytes), '']],
     ['Local windows', (d) => [format.bytes(d.cwnd_bytes), d.cwnd_source ?? '']],
-    ['Round trip', (d) => [format.seconds(d.rtt?.p50_s), d.rtt ? `95 %: ${format.seconds(d.rtt.p95_s)}` : '']],
+    ['Round trip', (d, _, name) => [format.seconds(d.rtt?.p50_s), d.rtt ? `${ENDS[name]}; 95 %: ${format.seconds(d.rtt.p95_s)}` : ENDS[name]]],
     ['ACKs in a row', (d) => [format.plain(d.ack_burst?.mean), d.ack_burst ? `95 %: ${d.ack_burst.p95}` : '']],
     ['Sent again', (d) => [format.count(d.retransmitted_segments), 'segments']],
     ['Flows with data', (d) => [format.count(d.flows), '']],
 ];
 
+function levelOf({ queue }: Direction): string {
+    return format.level(queue?.bytes, queue?.uncertainty_bytes, queue?.source);
+}
+
 function of(text: string, value: Maybe<number>): string {
     return value == null ? '' : `of ${text}`;
 }
 
+// Of a buffer elsewhere no drops are counted: that is not none.
 function total(drops: Maybe<Record<string, number>>): number | null {
-    return drops ? Object.values(drops).reduce((sum, count) => sum + count, 0) : null;
+    const counts = Object.values(drops ?? {});
+    return counts.length > 0 ? counts.reduce((sum, count) => sum + count, 0) : null;
 }
 
 export const PHASE_TITLES: Record<PhaseName, string> = {
@@ -57,7 +65,7 @@ export class FiguresView {
         const rates = { up: link.link.uplink_rate_bps, down: link.link.downlink_rate_bps };
         ROWS.forEach(([, read], row) => {
             DIRECTIONS.forEach((name, column) => {
-                const [value, note] = read(link.directions[name], rates[name]);
+                const [value, note] = read(link.directions[name], rates[name], name);
                 const [first, second] = this.cells[row]?.[column]?.children ?? [];
                 if (first) setText(first, value);
                 if (second) setText(second, note);
@@ -68,6 +76,8 @@ export class FiguresView {
 
     private showShares(link: Link): void {
         const share = link.phase_share;
+        const period = link.horizon_s == null ? '' : ` over the last ${format.span(link.horizon_s)}`;
+        setText(byId('shares-title'), `Share of time in each phase${period}`);
         PHASES.forEach((phase, index) => {
             const part = this.parts[index];
             if (part) part.style.flexGrow = String(share?.[phase] ?? 0);

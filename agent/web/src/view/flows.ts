@@ -36,20 +36,27 @@ export class FlowsView {
     private link: string | null = null;
 
     constructor() {
-        const address = (text: string) => (this.mask.checked ? format.masked(text) : text);
+        const shown = (text: string) => (this.mask.checked ? format.masked(text) : text);
+        // The host, where the address is translated, with the port by which the WAN knows the flow.
+        const end = (flow: Flow, which: 'client' | 'server') => {
+            if (flow.home !== which) return shown(flow[which]);
+            const port = flow[which].slice(flow[which].lastIndexOf(':'));
+            if (flow.home_host !== undefined) return `${shown(flow.home_host)} as ${port}`;
+            return flow.traffic === 'gateway' ? `gateway${port}` : shown(flow[which]);
+        };
         this.columns = [
-            { id: 'client', title: 'Client', key: (f) => f.client, text: (f) => address(f.client), left: true, extra: true },
-            { id: 'server', title: 'Server', key: (f) => f.server, text: (f) => address(f.server), note: (f) => `from ${address(f.client)}`, left: true },
+            { id: 'client', title: 'Client', key: (f) => f.client, text: (f) => end(f, 'client'), left: true, extra: true },
+            { id: 'server', title: 'Server', key: (f) => f.server, text: (f) => end(f, 'server'), note: (f) => `from ${end(f, 'client')}`, left: true },
             { id: 'direction', title: 'Data goes', key: (f) => f.direction, text: (f) => f.direction, left: true },
             {
                 id: 'rate',
-                title: 'Throughput',
+                title: 'Rate over 1 s',
                 key: (f) => f.up.throughput_bps + f.down.throughput_bps,
                 text: (f) => format.rate(main(f).throughput_bps),
             },
             { id: 'goodput', title: 'Goodput', key: (f) => main(f).goodput_bps, text: (f) => format.rate(main(f).goodput_bps), extra: true },
             { id: 'flight', title: 'Outstanding', key: (f) => main(f).in_flight_bytes, text: (f) => format.bytes(main(f).in_flight_bytes) },
-            { id: 'rtt', title: 'Round trip', key: rtt, text: (f) => format.seconds(rtt(f)) },
+            { id: 'rtt', title: 'Round trip to the internet', key: rtt, text: (f) => format.seconds(rtt(f)) },
             { id: 'again', title: 'Sent again', key: (f) => main(f).retransmitted_segments, text: (f) => format.count(main(f).retransmitted_segments), extra: true },
             { id: 'acks', title: 'Data per ACK', key: (f) => main(f).segments_per_ack, text: (f) => format.plain(main(f).segments_per_ack), extra: true },
             { id: 'age', title: 'Age', key: (f) => f.age_s, text: (f) => format.span(f.age_s), extra: true },
@@ -104,9 +111,10 @@ export class FlowsView {
             if (chosen) head.setAttribute('aria-sort', this.sorted.descending ? 'descending' : 'ascending');
             else head.removeAttribute('aria-sort');
             const arrow = head.querySelector('span');
-            if (arrow) setText(arrow, chosen ? (this.sorted.descending ? '▾' : '▴') : '');
+            if (arrow) setText(arrow, chosen ? (this.sorted.descending ? ' 9–1' : ' 1–9') : '');
         }
-        setText(byId('flows-count'), `${flows.length} of ${this.report.total}`);
+        const missing = this.report.home_host_missing;
+        setText(byId('flows-count'), `${flows.length} of ${this.report.total}${missing ? `; hosts behind NAT are not named: ${missing}` : ''}`);
         this.fit(Math.max(flows.length, 1));
         if (flows.length === 0) this.renderNone();
         flows.forEach((flow, index) => this.renderRow(flow, this.rows.rows[index] as HTMLTableRowElement));

@@ -1,8 +1,9 @@
 // The verdict, in words: what is said, why, and what it means for who uses the link.
 
-import type { Link, Maybe } from '../api.ts';
+import { DIRECTIONS, type Link, type Maybe } from '../api.ts';
 import { byId, Keyed, make, setAttribute, setText } from '../dom.ts';
 import * as format from '../format.ts';
+import { causeOf, NAMES } from './buffers.ts';
 
 interface Saying {
     title: string;
@@ -33,7 +34,7 @@ const SAYINGS: Record<string, Saying> = {
     },
     one_way: {
         title: 'One-way traffic',
-        meaning: 'Bulk data goes in one direction only. A standing queue there is normal.',
+        meaning: 'Bulk data goes in one direction only: the other one has none that could starve.',
         tone: 'good',
     },
     balanced: {
@@ -46,7 +47,28 @@ const SAYINGS: Record<string, Saying> = {
         meaning: 'No bulk data in either direction: nothing stands in the way.',
         tone: 'good',
     },
+    unknown: {
+        title: 'Not known',
+        meaning: 'Bulk data goes both ways, and the evidence does not suffice to judge its queues.',
+        tone: 'none',
+    },
 };
+
+// The names of what may be missing: docs/api.md.
+const MISSING: Record<string, string> = {
+    uplink_queue: 'the level of the uplink’s buffer',
+    downlink_queue: 'the level of the downlink’s buffer',
+    uplink_rate: 'the uplink’s rate',
+    downlink_rate: 'the downlink’s rate',
+    round_trip: 'the round-trip time',
+    base_round_trip: 'the round-trip time without queues',
+    upload_demand: 'whether the upload’s datagrams are held back',
+    download_demand: 'whether the download’s datagrams are held back',
+};
+
+const LAST = 'Last known:';
+// Old names that the agent sends beside the new ones for a release.
+const RENAMED = ['starved_bytes_per_second'];
 
 export class VerdictView {
     private readonly card = byId('verdict');
@@ -54,6 +76,8 @@ export class VerdictView {
     private readonly reason = byId('reason');
     private readonly meaning = byId('meaning');
     private readonly evidence = new Keyed(byId('evidence'));
+    private readonly missing = byId('missing');
+    private readonly bloat = new Keyed(byId('bufferbloat'));
     private readonly facts = new Keyed(byId('facts'));
     private readonly announcement = byId('announcement');
     private announced: string | null = null;
@@ -63,7 +87,10 @@ export class VerdictView {
         setText(this.name, saying.title);
         setText(this.reason, reasonOf(link));
         setText(this.meaning, saying.meaning);
-        setAttribute(this.card, 'data-tone', saying.tone);
+        const isBloated = DIRECTIONS.some((name) => link.bufferbloat?.[name]);
+        // A link that makes everything wait is not well, whatever else is said of it.
+        const isCalm = saying.tone === 'good' || saying.tone === 'none';
+        setAttribute(this.card, 'data-tone', isBloated && isCalm ? 'warn' : saying.tone);
         setAttribute(this.card, 'data-verdict', link.verdict ?? '');
         // Screen readers hear of a new verdict, not of every change of a figure.
         const key = `${link.name}/${link.verdict}`;
@@ -72,11 +99,21 @@ export class VerdictView {
             setText(this.announcement, `Link ${link.name}: ${saying.title}. ${reasonOf(link)}`);
         }
         this.showEvidence(link);
+        this.showBufferbloat(link);
         this.showFacts(link);
     }
 
+    // Nothing comes any more: what was said last was true then.
+    lost(): void {
+        const said = this.name.textContent ?? '';
+        if (this.announced === null || said.startsWith(LAST)) return;
+        setText(this.name, `${LAST} ${said.charAt(0).toLowerCase()}${said.slice(1)}`);
+        setAttribute(this.card, 'data-tone', 'none');
+        this.announced = '';
+    }
+
     private showEvidence(link: Link): void {
-        const figures = link.evidence?.figures ?? [];
+        const figures = (link.evidence?.figures ?? []).filter((figure) => !RENAMED.includes(figure.name));
         const texts = figures.map((figure): [string, string, string] => [
             format.words(figure.name),
             format.figure(figure.name, figure.value),
@@ -84,6 +121,26 @@ export class VerdictView {
         ]);
         this.evidence.update(JSON.stringify(texts), () =>
             texts.map(([name, value, threshold]) => make('li', {}, `${name} `, make('b', {}, value), threshold)),
+        );
+        const missing = (link.evidence?.missing ?? []).map((name) => MISSING[name] ?? format.words(name));
+        this.missing.hidden = missing.length === 0;
+        setText(this.missing, missing.length === 0 ? '' : `Missing evidence: ${missing.join('; ')}.`);
+    }
+
+    private showBufferbloat(link: Link): void {
+        const found = DIRECTIONS.flatMap((name) => {
+            const bloat = link.bufferbloat?.[name];
+            return bloat ? [{ name, bloat }] : [];
+        });
+        this.bloat.update(JSON.stringify(found), () =>
+            found.map(({ name, bloat }) =>
+                make(
+                    'li',
+                    { 'data-direction': name },
+                    make('b', {}, `Bufferbloat in the ${NAMES[name]}: `),
+                    `everything waits ${format.seconds(bloat.delay_s)}. ${causeOf(bloat.cause)} ${sentence(bloat.help)}`,
+                ),
+            ),
         );
     }
 
@@ -105,6 +162,10 @@ export class VerdictView {
 
 function signed(value: Maybe<number>): string {
     return value == null ? format.UNKNOWN : value.toFixed(2).replace('-', '−');
+}
+
+function sentence(text: string): string {
+    return `${text.charAt(0).toUpperCase()}${text.slice(1)}${text.endsWith('.') ? '' : '.'}`;
 }
 
 function predicted(value: Maybe<number>): string {

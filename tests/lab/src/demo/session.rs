@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pendulum_model::segment::PerDirection;
+use pendulum_model::segment::{Direction, PerDirection};
 
 use super::alerts::Fired;
 use super::display::Display;
@@ -15,7 +15,7 @@ use crate::experiment::Record;
 use crate::interrupt::Interrupt;
 use crate::lab::Lab;
 use crate::prometheus::Prometheus;
-use crate::topology::{LINK_DEVICE, Role, WAN_DEVICE};
+use crate::topology::Role;
 use crate::traffic::{Prepared, Transfer};
 use crate::truth::{QueueReading, read_sockets};
 
@@ -109,10 +109,11 @@ impl Session<'_> {
     }
 
     fn read_queues(&self, start: Instant, observed: &mut Observed) -> Result<(), DemoError> {
-        let queue = PerDirection {
-            up: QueueReading::take(&self.lab.gateway(), WAN_DEVICE)?,
-            down: QueueReading::take(&self.lab.host(Role::R1), LINK_DEVICE)?,
+        let read = |direction| {
+            let (host, device) = self.lab.queue(direction);
+            QueueReading::take(&host, device)
         };
+        let queue = PerDirection { up: read(Direction::Up)?, down: read(Direction::Down)? };
         observed.record.note_queues(start.elapsed(), queue);
         observed.view.backlog = queue;
         Ok(())

@@ -163,7 +163,9 @@ fn in_words(state: &Value) -> String {
     let shape = &link["shape"];
     match (shape["state"].as_str(), shape["held_acks"].as_u64()) {
         (Some("enforcing"), Some(held)) => {
-            format!("{verdict}; {held} of {} ACKs merged", shape["lane_packets"].as_u64().unwrap_or(0))
+            let passed = shape["acks"]["passed"].as_object().into_iter().flatten();
+            let passed: u64 = passed.filter_map(|(_, count)| count.as_u64()).sum();
+            format!("{verdict}; {held} of {} ACKs merged", passed + held)
         }
         (Some("refused"), _) => format!("not shaped: {}", shape["reason"].as_str().unwrap_or_default()),
         _ => verdict.to_owned(),
@@ -191,7 +193,8 @@ mod tests {
     fn words_of_both_halves() {
         let state = |shape: Value| json!({"links": [{"verdict": "swinging", "shape": shape}]});
         assert_eq!(in_words(&state(json!({"state": "off"}))), "swinging");
-        let shaping = json!({"state": "enforcing", "held_acks": 600, "lane_packets": 1000});
+        let acks = json!({"passed": {"first": 100, "no_carrier": 300}, "held": {"redundant": 600}});
+        let shaping = json!({"state": "enforcing", "held_acks": 600, "acks": acks});
         assert_eq!(in_words(&state(shaping)), "swinging; 600 of 1000 ACKs merged");
         let refused = json!({"state": "refused", "reason": "SQM"});
         assert_eq!(in_words(&state(refused)), "not shaped: SQM");

@@ -1,5 +1,6 @@
 //! Colours, signs and lines of text: all that the demo prints is made of these.
 
+use pendulum_model::colour::of_direction;
 use pendulum_model::segment::Direction;
 
 /// What a piece of text is, which decides its colour.
@@ -34,17 +35,19 @@ impl Palette {
         }
     }
 
-    /// Blue and orange (Okabe and Ito) differ for every kind of colour vision, and on light and dark grounds.
-    const fn code(self, tone: Tone) -> Option<&'static str> {
-        match (self, tone) {
-            (Self::Monochrome, _) | (_, Tone::Plain) => None,
-            (_, Tone::Faint) => Some("2"),
-            (_, Tone::Strong) => Some("1"),
-            (Self::Sixteen, Tone::Of(Direction::Down)) => Some("36"),
-            (Self::Sixteen, Tone::Of(Direction::Up)) => Some("33"),
-            (Self::Many, Tone::Of(Direction::Down)) => Some("38;5;33"),
-            (Self::Many, Tone::Of(Direction::Up)) => Some("38;5;208"),
-        }
+    /// Of sixteen, cyan and yellow come nearest to blue and orange and can be read on every ground.
+    fn code(self, tone: Tone) -> Option<String> {
+        let code = match (self, tone) {
+            (Self::Monochrome, _) | (_, Tone::Plain) => return None,
+            (_, Tone::Faint) => "2",
+            (_, Tone::Strong) => "1",
+            (Self::Sixteen, Tone::Of(Direction::Down)) => "36",
+            (Self::Sixteen, Tone::Of(Direction::Up)) => "33",
+            (Self::Many, Tone::Of(direction)) => {
+                return Some(format!("38;5;{}", of_direction(direction).xterm));
+            }
+        };
+        Some(code.to_owned())
     }
 }
 

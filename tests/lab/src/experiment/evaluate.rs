@@ -3,10 +3,12 @@
 use pendulum_model::segment::{Direction, PerDirection};
 use serde_json::{Value, json};
 
-use super::figures::Measured;
+use super::figures::{Figures, Measured};
 use super::report::CaseReport;
 use super::scenario::Case;
 use super::session::ScenarioRun;
+use super::verdict;
+use crate::traffic::UdpReport;
 use crate::truth::AckBursts;
 
 /// A burst this long counts as ACK compression (000 §2.1: "large bursts of 10 to 20").
@@ -19,10 +21,20 @@ pub(super) fn cases(run: &ScenarioRun) -> Vec<CaseReport> {
 
 fn evaluate(index: usize, case: &Case, run: &ScenarioRun) -> CaseReport {
     let measurement = run.record.measure(case.from, case.to);
+    let datagrams = PerDirection::from_fn(|direction| datagram_bps(direction, case, run));
     let by_iperf = |direction| iperf_bps(direction, case, run);
     let mut truth = json!(measurement);
     truth["iperf3"] =
         json!({"download_bps": by_iperf(Direction::Down), "upload_bps": by_iperf(Direction::Up)});
+    truth["standing_share"] = json!(measurement.phases.standing_share());
+    if !run.datagrams.is_empty() {
+        let flow = |report: &UdpReport| json!({"report": report, "lost_share": report.lost_share()});
+        truth["udp"] = run.datagrams.iter().map(flow).collect();
+    }
+    let figures = with_datagrams(measurement.figures, datagrams);
+    let told = verdict::of(&measurement.phases, figures, run);
+    truth["verdict"] = json!(told.verdict);
+    truth["verdict_reason"] = json!(told.reason);
     if let Some(bursts) = run.ack_bursts.get(index) {
         truth["ack_burst"] = json!(PerDirection::from_fn(|direction| burst_summary(&bursts[direction])));
     }
@@ -31,9 +43,31 @@ fn evaluate(index: usize, case: &Case, run: &ScenarioRun) -> CaseReport {
         params: case.params.clone(),
         paper: case.paper.clone(),
         predicted: case.predicted,
-        measured: Measured { figures: measurement.figures, ..Measured::default() },
+        measured: Measured { figures, ..Measured::default() },
         truth,
         agent: run.record.agent.summary(case.from, case.to),
+    }
+}
+
+/// UDP payload that arrived within a stretch, bit/s, over all flows of a direction; `None` if there is no such flow.
+fn datagram_bps(direction: Direction, case: &Case, run: &ScenarioRun) -> Option<f64> {
+    let flows = run.scenario.datagrams.iter().zip(&run.datagrams);
+    let rates = flows.filter(|(timed, _)| timed.spec.direction == direction).filter_map(|(timed, report)| {
+        let since = |moment: std::time::Duration| moment.as_secs_f64() - timed.at.as_secs_f64();
+        report.mean_bps(since(case.from), since(case.to))
+    });
+    rates.reduce(|sum, bps| sum + bps)
+}
+
+/// Goodput of TCP and UDP together.
+fn with_datagrams(tcp: Figures, udp: PerDirection<Option<f64>>) -> Figures {
+    let sum = |tcp: Option<f64>, udp: Option<f64>| match (tcp, udp) {
+        (Some(tcp), Some(udp)) => Some(tcp + udp),
+        (tcp, udp) => tcp.or(udp),
+    };
+    match (sum(tcp.download_bps, udp.down), sum(tcp.upload_bps, udp.up)) {
+        (Some(download), Some(upload)) => Figures::new(download, upload),
+        (download_bps, upload_bps) => Figures { download_bps, upload_bps, ratio: None },
     }
 }
 

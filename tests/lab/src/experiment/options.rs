@@ -77,14 +77,15 @@ pub struct RunOptions {
     pub quick: bool,
     /// Of the experiment's scenarios the one of this name only; it takes no more time than its share.
     pub only: Option<String>,
-    /// Congestion controls; everything is repeated for each.
+    /// Congestion controls; everything is repeated for each. None: those that the experiment is meant for.
     pub congestion_controls: Vec<String>,
     /// The first repetition's seed. It shifts the starts of the transfers by up to 200 ms; 0 does not.
     pub seed: u64,
     /// Repetitions, each with the next seed.
     pub repeat: u32,
-    /// Runs at the same time, each on a lab of its own. They share the processors: with too many, timing suffers.
-    pub jobs: u32,
+    /// Runs at the same time, each on a lab of its own; the experiment's own number if not given. They share the processors: with too
+    /// many, timing suffers.
+    pub jobs: Option<u32>,
     /// Where to write everything observed, and the plots.
     pub out: Option<PathBuf>,
     /// The agent to run beside it.
@@ -101,10 +102,10 @@ impl Default for RunOptions {
             total: None,
             quick: false,
             only: None,
-            congestion_controls: vec!["reno".into()],
+            congestion_controls: Vec::new(),
             seed: 0,
             repeat: 1,
-            jobs: 1,
+            jobs: None,
             out: None,
             agent: None,
             agent_listen: None,

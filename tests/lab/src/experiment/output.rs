@@ -23,7 +23,7 @@ pub(super) fn directory(
     options: &RunOptions,
 ) -> String {
     let mut name = scenario.name.clone();
-    if options.congestion_controls.len() > 1 {
+    if options.congestion_controls.len() > 1 || scenario.congestion_controls.len() > 1 {
         name = format!("{name}-{congestion_control}");
     }
     if options.repeat > 1 {
@@ -58,7 +58,7 @@ pub(super) fn write_report(
     out: &Path,
 ) -> Result<(), ExperimentError> {
     write(&out.join("report.json"), &report.to_json())?;
-    write(&out.join("report.txt"), &report.to_text())?;
+    write(&out.join("report.txt"), &experiment.text(report))?;
     write(&out.join("cases.csv"), &cases_csv(report))?;
     for chart in experiment.plots(Results { report, runs }) {
         chart::write(&chart, out)?;
@@ -127,7 +127,7 @@ fn flows_csv(run: &ScenarioRun) -> String {
             seconds(sample.at),
             sample.transfer,
             spec.direction.name(),
-            spec.ends.0,
+            spec.ends.internet,
             sample.delivered,
             sample.cwnd,
             sample.rtt.as_secs_f64(),

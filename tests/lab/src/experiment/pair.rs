@@ -30,7 +30,7 @@ pub(super) const UNEQUAL_ACCESS: Delays = Delays {
 /// A link: rates in bit/s, buffers, delays.
 pub(super) fn link(down: (u64, BufferSize), up: (u64, BufferSize), delays: Delays) -> LinkSpec {
     let shaper = |(bps, buffer)| Shaper { rate: rate(bps), buffer };
-    LinkSpec { downlink: shaper(down), uplink: shaper(up), delays, offloads: false }
+    LinkSpec { downlink: shaper(down), uplink: shaper(up), delays, ..LinkSpec::FIG1 }
 }
 
 fn rate(bps: u64) -> Rate {

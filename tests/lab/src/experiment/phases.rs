@@ -39,6 +39,13 @@ pub struct Phases {
 }
 
 impl Phases {
+    /// Share of the time in which each buffer holds a standing queue, alone or with the other; `None` without readings.
+    pub fn standing_share(&self) -> Option<PerDirection<f64>> {
+        let share = self.phase_share?;
+        let both = share.balanced;
+        Some(PerDirection { up: share.uplink_bound + both, down: share.downlink_bound + both })
+    }
+
     /// Evaluates readings in the order of time.
     pub(super) fn of<'a>(
         samples: impl Iterator<Item = &'a QueueSample>,

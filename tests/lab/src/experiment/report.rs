@@ -140,7 +140,7 @@ impl CaseReport {
 
 const NOTHING: &str = "–";
 
-fn number(value: Option<&Value>, digits: usize) -> String {
+pub(super) fn number(value: Option<&Value>, digits: usize) -> String {
     value.and_then(Value::as_f64).map_or_else(|| NOTHING.to_owned(), |value| format!("{value:.digits$}"))
 }
 
@@ -148,12 +148,16 @@ fn seconds(value: Option<&Value>) -> String {
     value.and_then(Value::as_f64).map_or_else(|| NOTHING.to_owned(), |value| format!("{value:.1} s"))
 }
 
-fn share(value: Option<&Value>) -> String {
+pub(super) fn share(value: Option<&Value>) -> String {
     let part = |name| value.and_then(|value| value.get(name)?.as_f64());
     match (part("uplink_bound"), part("downlink_bound")) {
-        (Some(up), Some(down)) => format!("{:.0}% / {:.0}%", up * 100.0, down * 100.0),
+        (up @ Some(_), down @ Some(_)) => format!("{} / {}", percent(up), percent(down)),
         _ => NOTHING.to_owned(),
     }
+}
+
+pub(super) fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| NOTHING.to_owned(), |share| format!("{:.0}%", share * 100.0))
 }
 
 fn figures_text(figures: &Figures) -> String {
@@ -171,7 +175,7 @@ fn figures_text(figures: &Figures) -> String {
 }
 
 /// Columns as wide as their widest cell, in characters, two blanks apart.
-fn align<const N: usize>(rows: &[[String; N]]) -> String {
+pub(super) fn align<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; N] = std::array::from_fn(width);
     let mut text = String::new();

@@ -17,7 +17,7 @@ use super::{About, Experiment, plots};
 use crate::chart::{Chart, Colour, Series};
 use crate::delay::Delays;
 use crate::topology::Role;
-use crate::traffic::TransferSpec;
+use crate::traffic::{Ends, TransferSpec};
 
 pub(super) struct RttCompetition;
 
@@ -97,8 +97,12 @@ impl Experiment for RttCompetition {
         let Some(stretch) = run.scenario.cases.get(index) else { return };
         let rate = |transfer| run.record.flow_bps(transfer, stretch.from, stretch.to).unwrap_or_default();
         let of = |end: Role| -> f64 {
-            let flows =
-                run.scenario.transfers.iter().enumerate().filter(|(_, timed)| timed.spec.ends.0 == end);
+            let flows = run
+                .scenario
+                .transfers
+                .iter()
+                .enumerate()
+                .filter(|(_, timed)| timed.spec.ends.internet == end);
             // Bursts are shorter than the stretch: the time they ran is not the time they count for.
             flows
                 .map(|(transfer, timed)| match timed.spec.bytes {
@@ -137,7 +141,11 @@ impl Experiment for RttCompetition {
 fn flow(end: Role, at: Duration, length: Duration, bytes: Option<u64>) -> TimedTransfer {
     // The two near flows of one scenario, or a near and a far one, go to different machines at home.
     let home = if end == NEAR_END { Role::D2 } else { Role::U2 };
-    let spec = TransferSpec { ends: (end, home), bytes, ..TransferSpec::new(Direction::Down, length) };
+    let spec = TransferSpec {
+        ends: Ends { internet: end, home },
+        bytes,
+        ..TransferSpec::new(Direction::Down, length)
+    };
     TimedTransfer::new(at, spec)
 }
 
@@ -168,11 +176,12 @@ fn chart(run: &ScenarioRun) -> Chart {
     let mut windows = Vec::new();
     let mut named: Vec<String> = Vec::new();
     for (transfer, timed) in run.scenario.transfers.iter().enumerate() {
-        let end = timed.spec.ends.0;
+        let end = timed.spec.ends.internet;
         let kind = if end == NEAR_END { "near, 30 ms" } else { "far, 100 ms" };
         // Once in the legend, however many bursts there are; of two alike the second is the other colour.
-        let second = run.scenario.transfers[..transfer].iter().any(|earlier| earlier.spec.ends.0 == end)
-            && timed.spec.bytes.is_none();
+        let second =
+            run.scenario.transfers[..transfer].iter().any(|earlier| earlier.spec.ends.internet == end)
+                && timed.spec.bytes.is_none();
         let (colour, name) =
             if second { (Colour::Fourth, format!("{kind}, second")) } else { (colour(end), kind.to_owned()) };
         let label = if named.contains(&name) { String::new() } else { name.clone() };

@@ -24,7 +24,16 @@ pub fn run(
     let total = options.total.unwrap_or(if options.quick { quick } else { usual }).max(shortest);
     let scenarios = chosen(experiment.scenarios(Wishes { total, quick: options.quick }), options)?;
     let tasks = tasks(&scenarios, options);
-    let runs = Work::new(&tasks, options, progress).finish()?;
+    if tasks.is_empty() {
+        return Err(ExperimentError::Scenario(format!(
+            "none of the scenarios of `{name}` is meant for {}; leave out --cc",
+            options.congestion_controls.join(", ")
+        )));
+    }
+    // The agent's page can be offered for one lab at a time.
+    let usual = if options.agent_listen.is_some() { 1 } else { experiment.jobs() };
+    let jobs = options.jobs.unwrap_or(usual).max(1);
+    let runs = Work::new(&tasks, jobs, options, progress).finish()?;
     let report = Report { cases: join(experiment, &runs, options), ..Report::new(name) };
     if let Some(out) = &options.out {
         output::write_report(experiment, &report, &runs, out)?;
@@ -48,11 +57,25 @@ struct Task<'a> {
     seed: u64,
 }
 
+/// Those asked for; else those that the scenarios are meant for; else reno, as the papers have it.
+fn congestion_controls<'a>(scenarios: &'a [Scenario], options: &'a RunOptions) -> Vec<&'a str> {
+    if !options.congestion_controls.is_empty() {
+        return options.congestion_controls.iter().map(String::as_str).collect();
+    }
+    let mut meant: Vec<&str> = Vec::new();
+    for name in scenarios.iter().flat_map(|scenario| scenario.congestion_controls.iter().copied()) {
+        if !meant.contains(&name) {
+            meant.push(name);
+        }
+    }
+    if meant.is_empty() { vec!["reno"] } else { meant }
+}
+
 /// All runs; the repetitions of one scenario follow each other.
 fn tasks<'a>(scenarios: &'a [Scenario], options: &'a RunOptions) -> Vec<Task<'a>> {
     let mut tasks = Vec::new();
-    for congestion_control in &options.congestion_controls {
-        for scenario in scenarios {
+    for congestion_control in congestion_controls(scenarios, options) {
+        for scenario in scenarios.iter().filter(|scenario| scenario.takes(congestion_control)) {
             let seeds = (0..options.repeat.max(1)).map(|i| options.seed + u64::from(i));
             tasks.extend(seeds.map(|seed| Task { scenario, congestion_control, seed }));
         }
@@ -84,6 +107,7 @@ fn join(experiment: &dyn Experiment, runs: &[ScenarioRun], options: &RunOptions)
 /// Several threads that take the tasks from one list.
 struct Work<'a> {
     tasks: &'a [Task<'a>],
+    jobs: u32,
     options: &'a RunOptions,
     progress: &'a (dyn Fn(Progress) + Sync),
     next: AtomicUsize,
@@ -92,16 +116,21 @@ struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    fn new(tasks: &'a [Task<'a>], options: &'a RunOptions, progress: &'a (dyn Fn(Progress) + Sync)) -> Self {
+    fn new(
+        tasks: &'a [Task<'a>],
+        jobs: u32,
+        options: &'a RunOptions,
+        progress: &'a (dyn Fn(Progress) + Sync),
+    ) -> Self {
         let elapsed = Mutex::new(vec![Duration::ZERO; tasks.len()]);
-        Self { tasks, options, progress, next: AtomicUsize::new(0), elapsed, done: Mutex::default() }
+        Self { tasks, jobs, options, progress, next: AtomicUsize::new(0), elapsed, done: Mutex::default() }
     }
 
     /// All runs in the order of the tasks, or the first error.
     fn finish(self) -> Result<Vec<ScenarioRun>, ExperimentError> {
         thread::scope(|scope| {
             // One of them is this thread.
-            for _ in 1..self.options.jobs.max(1) {
+            for _ in 1..self.jobs {
                 scope.spawn(|| self.take());
             }
             self.take();

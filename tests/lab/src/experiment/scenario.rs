@@ -7,10 +7,11 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::figures::{Claim, Predicted};
+use super::splitmix;
 use crate::lab::{Lab, LinkSpec};
 use crate::netns::NetnsError;
 use crate::topology::Role;
-use crate::traffic::TransferSpec;
+use crate::traffic::{TransferSpec, UdpSpec};
 
 /// A transfer and when it starts.
 #[derive(Clone, Debug)]
@@ -26,6 +27,15 @@ impl TimedTransfer {
     pub fn new(at: Duration, spec: TransferSpec) -> Self {
         Self { at, spec }
     }
+}
+
+/// A flow of datagrams and when it starts.
+#[derive(Clone, Debug)]
+pub struct TimedUdp {
+    /// Since the scenario's start.
+    pub at: Duration,
+    /// The flow.
+    pub spec: UdpSpec,
 }
 
 /// A stretch of a scenario that is measured and compared.
@@ -101,6 +111,26 @@ impl Preparation {
         })
     }
 
+    /// This one, then another.
+    #[must_use]
+    pub fn then(self, next: Self) -> Self {
+        Self::new(move |lab| {
+            self.apply(lab)?;
+            next.apply(lab)
+        })
+    }
+
+    /// Sockets begin with reno, whatever the host's default is. A socket that begins with BBR goes on pacing its segments after another
+    /// algorithm is chosen for it (net/ipv4/tcp_bbr.c, `bbr_init`: `sk_pacing_status`).
+    pub fn reno_by_default() -> Self {
+        Self::new(|lab| {
+            for role in Role::ALL.into_iter().filter(|role| role.is_endpoint()) {
+                lab.host(role).set_sysctl("net.ipv4.tcp_congestion_control", "reno")?;
+            }
+            Ok(())
+        })
+    }
+
     /// Does it.
     pub(super) fn apply(&self, lab: &Lab) -> Result<(), NetnsError> {
         self.0.as_ref().map_or(Ok(()), |deed| deed(lab))
@@ -122,12 +152,18 @@ pub struct Scenario {
     pub link: LinkSpec,
     /// How long it lasts.
     pub length: Duration,
-    /// The traffic.
+    /// The TCP traffic.
     pub transfers: Vec<TimedTransfer>,
+    /// The UDP traffic.
+    pub datagrams: Vec<TimedUdp>,
+    /// The congestion controls it is meant for; none: any.
+    pub congestion_controls: Vec<&'static str>,
     /// What is measured.
     pub cases: Vec<Case>,
     /// What is done to the lab first.
     pub prepare: Preparation,
+    /// Whether the agent must find out the rates of the link.
+    pub rates_untold: bool,
     /// More arguments for the agent, such as `--config`.
     pub agent_arguments: Vec<String>,
     /// Whether the lengths of ACK bursts are wanted, which takes a capture.
@@ -137,6 +173,11 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// Whether it is to be run with a congestion control.
+    pub fn takes(&self, congestion_control: &str) -> bool {
+        self.congestion_controls.is_empty() || self.congestion_controls.contains(&congestion_control)
+    }
+
     /// Refuses what cannot be measured: a case outside the scenario or without time.
     ///
     /// # Errors
@@ -162,6 +203,9 @@ impl Scenario {
             timed.spec.congestion_control = congestion_control.to_owned();
             timed.at += jitter(seed, index as u64);
         }
+        for (index, timed) in varied.datagrams.iter_mut().enumerate() {
+            timed.at += jitter(seed, (varied.transfers.len() + index) as u64);
+        }
         for case in &mut varied.cases {
             case.params.insert("cc".into(), congestion_control.into());
         }
@@ -175,6 +219,7 @@ impl Scenario {
         params.insert("uplink_rate_bps".into(), link.uplink.rate.bits_per_second().into());
         params.insert("downlink_buffer".into(), link.downlink.buffer.to_string().into());
         params.insert("uplink_buffer".into(), link.uplink.buffer.to_string().into());
+        params.insert("buffer_at".into(), link.uplink_buffer_at.name().into());
         for (name, delay) in [
             ("propagation_s", link.delays.propagation),
             ("d1_access_s", link.delays.d1_access),
@@ -193,12 +238,8 @@ fn jitter(seed: u64, index: u64) -> Duration {
     if seed == 0 {
         return Duration::ZERO;
     }
-    // SplitMix64: any two inputs give unrelated outputs.
-    let mut mixed =
-        seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index.wrapping_mul(0xd1b5_4a32_d192_ed03));
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    Duration::from_millis((mixed ^ (mixed >> 31)) % 200)
+    let input = seed.wrapping_mul(splitmix::STEP).wrapping_add(index.wrapping_mul(0xd1b5_4a32_d192_ed03));
+    Duration::from_millis(splitmix::mixed(input) % 200)
 }
 
 #[cfg(test)]

@@ -8,14 +8,14 @@ use pendulum_model::segment::{Direction, PerDirection};
 use super::options::{ExperimentError, RunOptions};
 use super::record::{QueueSample, Record, TransferSockets};
 use super::report::CaseReport;
-use super::scenario::Scenario;
+use super::scenario::{Scenario, TimedUdp};
 use super::{evaluate, output};
-use crate::agent::Agent;
+use crate::agent::{Agent, Rates};
 use crate::interrupt::Interrupt;
-use crate::lab::Lab;
+use crate::lab::{Lab, LabError};
 use crate::relay::Relay;
-use crate::topology::{LAN_DEVICE, LINK_DEVICE, Role, WAN_DEVICE};
-use crate::traffic::{Prepared, ReportError, TrafficError, Transfer, TransferReport};
+use crate::topology::{LAN_DEVICE, Role, WAN_DEVICE};
+use crate::traffic::{Prepared, ReportError, TrafficError, Transfer, TransferReport, UdpFlow, UdpReport};
 use crate::truth::{AckBursts, Capture, QueuePoller, QueueWatch, SocketReading, ack_bursts, read_sockets};
 
 /// How often queues are read.
@@ -43,6 +43,8 @@ pub struct ScenarioRun {
     pub record: Record,
     /// What both ends of each transfer said; `None` where the end exchange did not get through.
     pub reports: Vec<Option<TransferReport>>,
+    /// What arrived of each flow of datagrams.
+    pub datagrams: Vec<UdpReport>,
     /// The ACK bursts of each case; empty if they were not asked for.
     pub ack_bursts: Vec<PerDirection<AckBursts>>,
     /// Whether an agent was running.
@@ -84,8 +86,10 @@ pub(super) fn observe(
         .map(|out| out.join(output::directory(&scenario, congestion_control, seed, options)));
     let captures = captures(&lab, &scenario, out.as_deref())?;
     let agent = options.agent.as_deref();
-    let mut agent =
-        agent.map(|program| Agent::start_with(&lab, program, &scenario.agent_arguments)).transpose()?;
+    let rates = if scenario.rates_untold { Rates::Untold } else { Rates::Told };
+    let mut agent = agent
+        .map(|program| Agent::start_with(&lab, program, rates, &scenario.agent_arguments))
+        .transpose()?;
     let relay = options.agent_listen.map(|address| start_relay(&lab, address)).transpose()?;
     let mut observer = Observer {
         lab: &lab,
@@ -93,7 +97,7 @@ pub(super) fn observe(
         sockets_every: sockets_every(&scenario),
         record: Record::default(),
     };
-    let mut transfers = drive(&scenario, &mut observer, options, step)?;
+    let (mut transfers, datagrams) = drive(&scenario, &mut observer, options, step)?;
     let record = observer.record;
     step(scenario.length, "waiting for the ends of the transfers");
     let reports = finish(&mut transfers, &options.interrupt)?;
@@ -112,6 +116,7 @@ pub(super) fn observe(
         seed,
         record,
         reports,
+        datagrams,
         ack_bursts,
         with_agent,
     };
@@ -121,11 +126,13 @@ pub(super) fn observe(
     Ok(run)
 }
 
+fn poller(lab: &Lab, direction: Direction) -> Result<QueuePoller, ExperimentError> {
+    let (host, device) = lab.queue(direction);
+    Ok(QueuePoller::open(&host, device)?)
+}
+
 fn pollers(lab: &Lab) -> Result<PerDirection<QueuePoller>, ExperimentError> {
-    Ok(PerDirection {
-        up: QueuePoller::open(&lab.gateway(), WAN_DEVICE)?,
-        down: QueuePoller::open(&lab.host(Role::R1), LINK_DEVICE)?,
-    })
+    Ok(PerDirection { up: poller(lab, Direction::Up)?, down: poller(lab, Direction::Down)? })
 }
 
 /// The main loop: starts what is due and observes, ten times a second.
@@ -134,12 +141,14 @@ fn drive(
     observer: &mut Observer<'_>,
     options: &RunOptions,
     step: &dyn Fn(Duration, &str),
-) -> Result<Vec<Transfer>, ExperimentError> {
+) -> Result<(Vec<Transfer>, Vec<UdpReport>), ExperimentError> {
     let mut waiting = Vec::new();
     for timed in &scenario.transfers {
         waiting.push((timed.at, Some(Prepared::new(observer.lab, timed.spec.clone())?)));
     }
     let mut running: Vec<(usize, Duration, Transfer)> = Vec::new();
+    let mut datagrams: Vec<(&TimedUdp, Option<UdpFlow>)> =
+        scenario.datagrams.iter().map(|timed| (timed, None)).collect();
     let pollers = pollers(observer.lab)?;
     let start = Instant::now();
     let watch = QueueWatch::start(pollers, start, QUEUE_INTERVAL).map_err(ExperimentError::Watch)?;
@@ -151,7 +160,13 @@ fn drive(
                 running.push((index, *at, prepared.start()?));
             }
         }
+        for (timed, flow) in datagrams.iter_mut().filter(|(timed, _)| timed.at <= now) {
+            if flow.is_none() {
+                *flow = Some(UdpFlow::start(observer.lab, timed.spec.clone())?);
+            }
+        }
         observer.observe(tick, start, &running)?;
+        observer.lab.check().map_err(LabError::from)?;
         for (_, at, transfer) in &mut running {
             let spec = transfer.spec();
             let due = *at + spec.duration;
@@ -168,7 +183,9 @@ fn drive(
     let queues = watch.finish().into_iter();
     observer.record.queues = queues.map(|(at, queue)| QueueSample { at, queue }).collect();
     running.sort_by_key(|(index, _, _)| *index);
-    Ok(running.into_iter().map(|(_, _, transfer)| transfer).collect())
+    let reports = datagrams.iter().filter_map(|(_, flow)| Some(flow.as_ref()?.report()));
+    let reports = reports.collect::<Result<Vec<_>, _>>()?;
+    Ok((running.into_iter().map(|(_, _, transfer)| transfer).collect(), reports))
 }
 
 fn what_runs(scenario: &Scenario, now: Duration) -> &str {

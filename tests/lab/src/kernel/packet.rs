@@ -58,6 +58,17 @@ impl PacketSocket {
         check(unsafe { libc::bind(self.0.as_raw_fd(), (&raw const address).cast(), length) })
     }
 
+    /// Whether the device is still there. One that is only down is.
+    pub(crate) fn has_device(&self) -> io::Result<bool> {
+        // SAFETY: all-zero bytes are a valid sockaddr_ll.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        let mut length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        // SAFETY: room for one socket address of the given length; both live across the call.
+        check(unsafe { libc::getsockname(self.0.as_raw_fd(), (&raw mut address).cast(), &raw mut length) })?;
+        // packet_notifier (net/packet/af_packet.c) sets −1 when the device is unregistered.
+        Ok(address.sll_ifindex > 0)
+    }
+
     /// The next frame, if one is there.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match (&self.0).read(buffer) {

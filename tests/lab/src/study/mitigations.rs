@@ -1,16 +1,20 @@
 //! What helps against full buffers on an asymmetric link, side by side: plain and small buffers, the kernel's fq_codel and cake, and the
-//! agent's ACK lane with each of its filters (000 §6, RFC 3449, paper 002).
+//! agent's shaper with each of its ACK filters (000 §6, RFC 3449, paper 002).
 //!
 //! Every case has the same link and traffic. Its score is each direction's goodput as a share of what that direction has alone on the
-//! link with a plain buffer, summed.
+//! link with a plain buffer, summed. Beside it: a ping, retransmission timeouts, and how two hosts that upload share the link.
 
 mod arrangement;
+mod congestion_control;
 mod links;
 mod measure;
 mod ours;
+mod ping;
 mod selection;
+mod short;
 mod table;
 
+use std::fmt;
 use std::time::Duration;
 
 use pendulum_model::segment::PerDirection;
@@ -18,12 +22,13 @@ use serde_json::{Map, Value, json};
 
 use super::{Study, StudyCase, StudyError, StudyOptions, StudyReport};
 use crate::experiment::{About, Progress};
-use crate::lab::Lab;
+use crate::lab::{Lab, LinkSpec};
 use crate::netns::NetnsError;
+use crate::topology::Role;
 
 use arrangement::{Arrangement, CASES};
-use links::{LINKS, Link};
-use measure::{Measured, measure};
+use links::{Ecn, Link};
+use measure::{Measured, Traffic, measure, smaller_share};
 use ours::{Ours, OursError};
 use selection::Selection;
 
@@ -31,6 +36,8 @@ use selection::Selection;
 pub(super) struct Mitigations;
 
 const NAME: &str = "mitigations";
+/// Which kinds of explicit congestion notification an end asks for.
+const TCP_ECN: &str = "net.ipv4.tcp_ecn";
 /// Of each case.
 const USUAL: Duration = Duration::from_secs(60);
 const QUICK: Duration = Duration::from_secs(15);
@@ -42,7 +49,7 @@ impl Study for Mitigations {
         About {
             name: NAME,
             source: "000 §6, RFC 3449, 002",
-            what: "fifo, fq_codel, cake and the ACK lane with each filter, on three links; --only picks links, cc and cases",
+            what: "fifo, fq_codel, cake and the shaper with each ACK filter, on six links; --only picks links, cc, ECN and cases",
             usual: USUAL * runs,
             quick: QUICK * runs,
             shortest: SHORTEST * runs,
@@ -56,15 +63,14 @@ impl Study for Mitigations {
         let length = options.total.map_or(usual, |total| total / runs).max(SHORTEST);
         let mut bench = Bench { options, progress, length, runs, done: 0, what: String::new() };
         let (mut cases, mut text) = (Vec::new(), String::new());
-        for link in LINKS.iter().filter(|link| selection.has_link(link.name)) {
-            for cc in selection.congestion_controls() {
-                let block = bench.block(link, cc, &selection)?;
-                text.push_str(&table::block(link, cc, &block));
-                cases.extend(block);
-            }
+        for (link, cc, ecn) in selection.blocks() {
+            let block = bench.block(link, cc, ecn, &selection)?;
+            text.push_str(&table::block(link, cc, ecn, &block));
+            cases.extend(block);
         }
         text.push_str(&format!(
-            "{} s each, the last three quarters measured; score: goodput over goodput alone, both directions added\n",
+            "{} s each, the last three quarters measured; score: goodput over goodput alone, both directions added; ping: beside the traffic; \
+             smaller host: share of the smaller of two uploads from two hosts\n",
             length.as_secs()
         ));
         Ok(StudyReport::new(NAME, cases, text))
@@ -82,100 +88,163 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// All cases of one link and congestion control.
-    fn block(&mut self, link: &Link, cc: &str, selection: &Selection) -> Result<Vec<StudyCase>, StudyError> {
-        let alone = self.alone(link, cc)?;
-        let mut cases = Vec::new();
-        for (name, arrangement) in CASES.into_iter().filter(|(name, _)| selection.has_case(name)) {
-            self.what = format!("{}, {cc}: {name}", link.name);
-            cases.push(self.case(name, arrangement, link, cc, &alone)?);
+    /// All cases of one link, congestion control and kind of ECN.
+    fn block(
+        &mut self,
+        link: &'static Link,
+        cc: &'static str,
+        ecn: Ecn,
+        selection: &Selection,
+    ) -> Result<Vec<StudyCase>, StudyError> {
+        let cases = || CASES.into_iter().filter(|(name, _)| selection.has_case(name));
+        let mut block = Block { link, cc, ecn, alone: PerDirection::default() };
+        if let Some(reason) = block.lacks()? {
+            return Ok(cases()
+                .map(|(name, arrangement)| self.skipped(block.empty(name, arrangement), &reason))
+                .collect());
         }
-        Ok(cases)
+        block.alone = self.alone(&block)?;
+        cases().map(|(name, arrangement)| self.case(name, arrangement, &block)).collect()
     }
 
     /// What each direction has for itself.
-    fn alone(&mut self, link: &Link, cc: &str) -> Result<PerDirection<Option<f64>>, StudyError> {
+    fn alone(&mut self, block: &Block) -> Result<PerDirection<Option<f64>>, StudyError> {
         let mut alone = PerDirection::default();
-        for streams in
-            [PerDirection { up: 0, down: link.streams.down }, PerDirection { up: link.streams.up, down: 0 }]
-        {
-            if streams == (PerDirection { up: 0, down: 0 }) {
-                continue;
-            }
-            self.what = format!("{}, {cc}: one direction alone", link.name);
-            let lab = Lab::start(link.unstarved())?;
-            let measured = self.traffic(&lab, streams, cc)?;
+        for streams in block.link.alone() {
+            self.what = format!("{block}: one direction alone");
+            let lab = block.lab(block.link.unstarved())?;
+            let measured = self.traffic(&lab, block, streams)?;
             alone.up = measured.goodput_bps.up.or(alone.up);
             alone.down = measured.goodput_bps.down.or(alone.down);
         }
         Ok(alone)
     }
 
-    fn case(
-        &mut self,
-        name: &str,
-        arrangement: Arrangement,
-        link: &Link,
-        cc: &str,
-        alone: &PerDirection<Option<f64>>,
-    ) -> Result<StudyCase, StudyError> {
-        let mut case = StudyCase {
-            name: name.into(),
-            params: link.params(cc),
-            paper: paper(link, arrangement),
-            measured: figures(&Measured::default(), &PerDirection::default()),
-            ..StudyCase::default()
-        };
+    fn case(&mut self, name: &str, arrangement: Arrangement, block: &Block) -> Result<StudyCase, StudyError> {
+        self.what = format!("{block}: {name}");
+        let link = block.link;
+        let mut case = block.empty(name, arrangement);
         let spec = match arrangement.link(link.spec) {
             Ok(spec) => spec,
-            Err(reason) => return Ok(self.skipped(case, reason)),
+            Err(reason) => return Ok(self.skipped(case, &reason)),
         };
         case.params.insert("uplink_buffer".into(), spec.uplink.buffer.to_string().into());
-        let lab = Lab::start(spec)?;
+        let lab = block.lab(spec)?;
         if let Err(error) = arrangement.install(&lab) {
             return match reason(&error) {
-                Some(reason) => Ok(self.skipped(case, reason)),
+                Some(reason) => Ok(self.skipped(case, &reason)),
                 None => Err(error.into()),
             };
         }
         let ours = match arrangement {
             Arrangement::Lane(keys) => match Ours::start(&lab, self.options.agent.as_deref(), keys) {
                 Ok(ours) => Some(ours),
-                Err(OursError::NotRunnable(reason)) => return Ok(self.skipped(case, reason)),
+                Err(OursError::NotRunnable(reason)) => return Ok(self.skipped(case, &reason)),
                 Err(OursError::Failed(error)) => return Err(error),
             },
             _ => None,
         };
-        let measured = self.traffic(&lab, link.streams, cc)?;
+        let measured = self.traffic(&lab, block, link.streams)?;
         if measured.goodput_bps.down.is_none_or(|bps| bps <= 0.0) {
             return Err(StudyError::NoTraffic { case: self.what.clone() });
         }
-        case.measured = figures(&measured, alone);
-        case.truth = json!({"senders": measured, "alone_bps": alone});
+        let share = if link.streams.up > 0 { self.hosts(&lab, block)? } else { None };
+        case.measured = figures(&measured, &block.alone, share);
+        case.truth = json!({"senders": measured, "alone_bps": block.alone});
         if let Some(ours) = ours {
             (case.agent, case.truth["shape"]) = ours.finish()?;
         }
         Ok(case)
     }
 
-    fn traffic(&mut self, lab: &Lab, streams: PerDirection<u32>, cc: &str) -> Result<Measured, StudyError> {
+    fn traffic(
+        &mut self,
+        lab: &Lab,
+        block: &Block,
+        streams: PerDirection<u32>,
+    ) -> Result<Measured, StudyError> {
+        let traffic = Traffic { streams, cc: block.cc, short: block.link.short, length: self.length };
+        let measured = measure(lab, &traffic, &self.options.interrupt, &self.progress())?;
+        self.done += 1;
+        Ok(measured)
+    }
+
+    /// How two hosts share the uplink.
+    fn hosts(&mut self, lab: &Lab, block: &Block) -> Result<Option<f64>, StudyError> {
+        let traffic = Traffic { streams: block.link.streams, cc: block.cc, short: 0, length: self.length };
+        let share = smaller_share(lab, &traffic, &self.options.interrupt, &self.progress())?;
+        self.done += 1;
+        Ok(share)
+    }
+
+    fn progress(&self) -> impl Fn(Duration) {
         let before = self.length * self.done;
-        let step = |elapsed: Duration| {
+        move |elapsed: Duration| {
             (self.progress)(Progress {
                 total: self.length * self.runs,
                 elapsed: before + elapsed.min(self.length),
                 what: self.what.clone(),
             });
-        };
-        step(Duration::ZERO);
-        let measured = measure(lab, streams, cc, self.length, &self.options.interrupt, &step)?;
-        self.done += 1;
-        Ok(measured)
+        }
     }
 
-    fn skipped(&mut self, case: StudyCase, reason: String) -> StudyCase {
+    fn skipped(&mut self, case: StudyCase, reason: &str) -> StudyCase {
         self.done += 1;
-        StudyCase { not_runnable: Some(reason), ..case }
+        StudyCase { not_runnable: Some(reason.into()), ..case }
+    }
+}
+
+/// Cases that are compared with each other.
+struct Block {
+    link: &'static Link,
+    cc: &'static str,
+    ecn: Ecn,
+    /// Goodput of each direction for itself.
+    alone: PerDirection<Option<f64>>,
+}
+
+impl fmt::Display for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}, {}", self.link.name, self.cc, self.ecn.name())
+    }
+}
+
+impl Block {
+    /// A lab whose ends have this kind of ECN.
+    fn lab(&self, spec: LinkSpec) -> Result<Lab, StudyError> {
+        let lab = Lab::start(spec)?;
+        for role in Role::ALL.into_iter().filter(|role| role.is_endpoint()) {
+            lab.host(role).set_sysctl(TCP_ECN, self.ecn.sysctl())?;
+        }
+        Ok(lab)
+    }
+
+    /// Why this kernel cannot have it.
+    fn lacks(&self) -> Result<Option<String>, StudyError> {
+        if !congestion_control::is_available(self.cc) {
+            return Ok(Some(format!("this kernel has no tcp_{}", self.cc)));
+        }
+        // Every kernel has the usual one: no lab need be built to ask.
+        if self.ecn == Ecn::None {
+            return Ok(None);
+        }
+        match self.lab(self.link.spec) {
+            Err(StudyError::Netns(NetnsError::Sysctl { .. })) => Ok(Some(format!(
+                "this kernel has no {TCP_ECN} = {}: AccECN needs Linux 7.0",
+                self.ecn.sysctl()
+            ))),
+            other => other.map(|_| None),
+        }
+    }
+
+    fn empty(&self, name: &str, arrangement: Arrangement) -> StudyCase {
+        StudyCase {
+            name: name.into(),
+            params: self.link.params(self.cc, self.ecn),
+            paper: paper(self.link, arrangement),
+            measured: figures(&Measured::default(), &PerDirection::default(), None),
+            ..StudyCase::default()
+        }
     }
 }
 
@@ -189,8 +258,8 @@ fn paper(link: &Link, arrangement: Arrangement) -> Value {
     }
 }
 
-fn figures(measured: &Measured, alone: &PerDirection<Option<f64>>) -> Value {
-    let Measured { goodput_bps, rtt_s, .. } = measured;
+fn figures(measured: &Measured, alone: &PerDirection<Option<f64>>, smaller_host: Option<f64>) -> Value {
+    let Measured { goodput_bps, rtt_s, ping, .. } = measured;
     let ratio = match (goodput_bps.down, goodput_bps.up) {
         (Some(down), Some(up)) if up > 0.0 => Some(down / up),
         _ => None,
@@ -206,9 +275,15 @@ fn figures(measured: &Measured, alone: &PerDirection<Option<f64>>) -> Value {
         ("score", score),
         ("download_rtt_s", rtt_s.down),
         ("upload_rtt_s", rtt_s.up),
+        ("ping_p95_s", ping.p95_s),
+        ("ping_loss", ping.loss),
+        ("smaller_host_share", smaller_host),
     ] {
         figures.insert(name.into(), json!(value));
     }
+    let was_measured = measured.seconds > 0.0;
+    figures.insert("timeouts".into(), json!(was_measured.then_some(measured.timeouts)));
+    figures.insert("short_complete".into(), json!(measured.short.map(|(complete, _)| complete)));
     Value::Object(figures)
 }
 
@@ -232,11 +307,12 @@ mod tests {
             goodput_bps: PerDirection { up: Some(90.0), down: Some(1000.0) },
             ..Measured::default()
         };
-        let both = figures(&measured, &PerDirection { up: Some(180.0), down: Some(2000.0) });
+        let both = figures(&measured, &PerDirection { up: Some(180.0), down: Some(2000.0) }, None);
         assert_eq!(both["score"], 1.0);
         let one = figures(
             &Measured { goodput_bps: PerDirection { up: None, down: Some(1000.0) }, ..measured },
             &PerDirection { up: None, down: Some(2000.0) },
+            None,
         );
         assert_eq!((&one["score"], &one["ratio"]), (&json!(0.5), &Value::Null));
     }

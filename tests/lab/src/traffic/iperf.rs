@@ -50,6 +50,16 @@ pub struct Interval {
     pub bytes: u64,
 }
 
+impl Interval {
+    /// Mean rate over the intervals that lie within `from`..`to` seconds, bit/s; `None` if there is none.
+    pub(super) fn mean_bps(intervals: &[Self], from: f64, to: f64) -> Option<f64> {
+        let within = || intervals.iter().filter(|interval| interval.start >= from && interval.end <= to);
+        let seconds: f64 = within().map(|interval| interval.end - interval.start).sum();
+        let bytes: u64 = within().map(|interval| interval.bytes).sum();
+        (seconds > 0.0).then(|| bytes as f64 * 8.0 / seconds)
+    }
+}
+
 #[derive(Deserialize)]
 struct Raw {
     error: Option<String>,
@@ -96,10 +106,7 @@ impl IperfReport {
 
     /// Mean rate over the intervals that lie within `from`..`to` seconds of this end's time, bit/s; `None` if there is none.
     pub fn mean_bps(&self, from: f64, to: f64) -> Option<f64> {
-        let within = || self.intervals.iter().filter(|interval| interval.start >= from && interval.end <= to);
-        let seconds: f64 = within().map(|interval| interval.end - interval.start).sum();
-        let bytes: u64 = within().map(|interval| interval.bytes).sum();
-        (seconds > 0.0).then(|| bytes as f64 * 8.0 / seconds)
+        Interval::mean_bps(&self.intervals, from, to)
     }
 
     pub(super) fn check_congestion_control(&self, wanted: &str) -> Result<(), ReportError> {

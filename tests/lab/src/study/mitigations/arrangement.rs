@@ -18,7 +18,7 @@ pub(super) enum Arrangement {
     FifoModel,
     /// A qdisc of the kernel's, at the link's rate.
     Kernel(Qdisc),
-    /// The agent's shaper: the ACK lane, with these keys of `[shape]`.
+    /// The agent's shaper: cake with the ACK filter, with these keys of `[shape]`.
     Lane(&'static str),
 }
 
@@ -31,7 +31,7 @@ pub(super) enum Qdisc {
 }
 
 /// All cases, by the names of the contract.
-pub(super) const CASES: [(&str, Arrangement); 12] = [
+pub(super) const CASES: [(&str, Arrangement); 11] = [
     ("fifo", Arrangement::Fifo),
     ("fifo-model", Arrangement::FifoModel),
     ("fq_codel", Arrangement::Kernel(Qdisc::FqCodel)),
@@ -42,9 +42,8 @@ pub(super) const CASES: [(&str, Arrangement); 12] = [
     ("lane-static", Arrangement::Lane("ack-filter = \"static\"")),
     ("lane-delayed", Arrangement::Lane("ack-filter = \"delayed\"")),
     ("lane-per-connection", Arrangement::Lane("ack-filter = \"per-connection\"")),
-    ("lane-merge-sack", Arrangement::Lane("ack-filter = \"delayed\"\nmerge-sack = true")),
     // At the rate that fq_codel and cake have here, since they are the link.
-    ("lane-full-rate", Arrangement::Lane("ack-filter = \"delayed\"\nmerge-sack = true\nrate-percent = 100")),
+    ("lane-full-rate", Arrangement::Lane("ack-filter = \"delayed\"\nrate-percent = 100")),
 ];
 
 impl Arrangement {

@@ -1,9 +1,12 @@
-//! The three links of the comparison.
+//! The links of the comparison.
+
+use std::time::Duration;
 
 use pendulum_model::rate::{BufferSize, Rate};
 use pendulum_model::segment::PerDirection;
 use serde_json::{Map, Value, json};
 
+use crate::delay::Delays;
 use crate::lab::LinkSpec;
 use crate::shaper::Shaper;
 
@@ -15,15 +18,25 @@ pub(super) struct Link {
     pub(super) spec: LinkSpec,
     /// TCP connections of each direction.
     pub(super) streams: PerDirection<u32>,
+    /// Short downloads that begin within one second, once the long ones have settled.
+    pub(super) short: u32,
+    /// Whether the case is run with AccECN too.
+    pub(super) accecn: bool,
 }
 
-/// The paper's; one that starves for ACKs; one that needs no help.
-pub(super) const LINKS: [Link; 3] = [
+/// Payload of a short download: a small page's worth, within TCP's initial window.
+pub(super) const SHORT_BYTES: usize = 3_000;
+
+/// The paper's; one that starves for ACKs; one that needs no help; two with delay and several connections; one with many short
+/// connections.
+pub(super) const LINKS: [Link; 6] = [
     Link {
         name: "paper",
         what: "2.4 Mb/s down, 196 kb/s up, 30,000 B each; one download, one upload",
         spec: LinkSpec::FIG1,
         streams: PerDirection { up: 1, down: 1 },
+        short: 0,
+        accecn: true,
     },
     Link {
         name: "ack-starved",
@@ -31,14 +44,46 @@ pub(super) const LINKS: [Link; 3] = [
         what: "20 Mb/s down, 40 kb/s up (a fifth of 100 Mb/s and 200 kb/s), 250,000 B and 6,000 B; four downloads",
         spec: link(20_000_000, 250_000, 40_000, 6_000),
         streams: PerDirection { up: 0, down: 4 },
+        short: 0,
+        accecn: false,
     },
     Link {
         name: "symmetric",
         what: "10 Mb/s both ways, 125,000 B each; one download, one upload",
         spec: link(10_000_000, 125_000, 10_000_000, 125_000),
         streams: PerDirection { up: 1, down: 1 },
+        short: 0,
+        accecn: false,
+    },
+    Link {
+        name: "family",
+        what: "6 Mb/s down, 512 kb/s up, 75,000 B and 32,000 B, 20 ms each way; two downloads, two uploads",
+        spec: distant(link(6_000_000, 75_000, 512_000, 32_000), 20),
+        streams: PerDirection { up: 2, down: 2 },
+        short: 0,
+        accecn: false,
+    },
+    Link {
+        name: "cable",
+        what: "12 Mb/s down, 1 Mb/s up, 150,000 B and 64,000 B, 10 ms each way; four downloads, one upload",
+        spec: distant(link(12_000_000, 150_000, 1_000_000, 64_000), 10),
+        streams: PerDirection { up: 1, down: 4 },
+        short: 0,
+        accecn: false,
+    },
+    Link {
+        name: "short",
+        what: "5 Mb/s down, 300 kb/s up, 200,000 B and 40,000 B; two downloads, and 200 of 3,000 B that begin within a second",
+        spec: link(5_000_000, 200_000, 300_000, 40_000),
+        streams: PerDirection { up: 0, down: 2 },
+        short: 200,
+        accecn: false,
     },
 ];
+
+const fn distant(spec: LinkSpec, milliseconds: u64) -> LinkSpec {
+    LinkSpec { delays: Delays { propagation: Duration::from_millis(milliseconds), ..Delays::NONE }, ..spec }
+}
 
 const fn link(down_bps: u64, down_bytes: u64, up_bps: u64, up_bytes: u64) -> LinkSpec {
     LinkSpec { downlink: shaper(down_bps, down_bytes), uplink: shaper(up_bps, up_bytes), ..LinkSpec::FIG1 }
@@ -60,18 +105,65 @@ impl Link {
         }
     }
 
-    pub(super) fn params(&self, cc: &str) -> Map<String, Value> {
-        let Self { name, spec, streams, .. } = self;
+    /// Each direction's long transfers for themselves, where there is a score to compare with.
+    pub(super) fn alone(&self) -> impl Iterator<Item = PerDirection<u32>> {
+        let PerDirection { up, down } = self.streams;
+        let each = [PerDirection { up: 0, down }, PerDirection { up, down: 0 }];
+        each.into_iter().filter(|streams| self.short == 0 && streams.up + streams.down > 0)
+    }
+
+    pub(super) fn params(&self, cc: &str, ecn: Ecn) -> Map<String, Value> {
+        let Self { name, spec, streams, short, .. } = self;
         let params = json!({
             "link": name,
             "cc": cc,
+            "ecn": ecn.name(),
             "downlink_rate_bps": spec.downlink.rate.bits_per_second(),
             "uplink_rate_bps": spec.uplink.rate.bits_per_second(),
             "downlink_buffer": spec.downlink.buffer.to_string(),
             "uplink_buffer": spec.uplink.buffer.to_string(),
             "downloads": streams.down,
             "uploads": streams.up,
+            "short_downloads": short,
+            "propagation_s": spec.delays.propagation.as_secs_f64(),
         });
         params.as_object().cloned().unwrap_or_default()
+    }
+}
+
+/// Whether the connections have explicit congestion notification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ecn {
+    /// As Linux is by default: offered by servers, asked for by nobody.
+    None,
+    /// Accurate ECN (RFC 9768) at both ends, from Linux 7.0.
+    Accurate,
+}
+
+impl Ecn {
+    pub(super) const ALL: [Self; 2] = [Self::None, Self::Accurate];
+
+    /// Its name in `--only` and in `params.ecn`.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::None => "no-ecn",
+            Self::Accurate => "accecn",
+        }
+    }
+
+    /// The value of net.ipv4.tcp_ecn at both ends.
+    pub(super) const fn sysctl(self) -> &'static str {
+        match self {
+            Self::None => "2",
+            Self::Accurate => "3",
+        }
+    }
+
+    /// Whether a link is run with it.
+    pub(super) const fn is_for(self, link: &Link) -> bool {
+        match self {
+            Self::None => true,
+            Self::Accurate => link.accecn,
+        }
     }
 }

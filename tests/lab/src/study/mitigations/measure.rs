@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 use pendulum_model::segment::{Direction, PerDirection};
 use serde::Serialize;
 
+use super::ping::{Ping, Pinged};
+use super::short::Crowd;
 use crate::interrupt::Interrupt;
-use crate::lab::Lab;
+use crate::lab::{Lab, LabError};
 use crate::study::StudyError;
 use crate::topology::Role;
-use crate::traffic::{Prepared, Transfer, TransferSpec};
-use crate::truth::{SocketReading, read_sockets};
+use crate::traffic::{Ends, Prepared, Transfer, TransferSpec};
+use crate::truth::{SocketReading, counter, read_sockets};
 
 const INTERVAL: Duration = Duration::from_millis(500);
 /// The transfers outlast what is measured, so that no end exchange of iperf3 falls into it.
@@ -30,6 +32,12 @@ pub(super) struct Measured {
     pub(super) rtt_max_s: PerDirection<Option<f64>>,
     /// Segments sent again.
     pub(super) retransmitted_segments: PerDirection<Option<u64>>,
+    /// A ping beside it.
+    pub(super) ping: Pinged,
+    /// Retransmission timeouts of all ends, from the first packet on.
+    pub(super) timeouts: u64,
+    /// Short downloads that came to their end, of those that began.
+    pub(super) short: Option<(u32, u32)>,
     /// Seconds that were measured.
     pub(super) seconds: f64,
 }
@@ -40,15 +48,27 @@ struct Reading {
     senders: PerDirection<Vec<SocketReading>>,
 }
 
-/// Runs `streams` transfers of each direction for `length` and measures their steady part.
+/// What runs over the link.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Traffic<'a> {
+    /// Long transfers of each direction.
+    pub(super) streams: PerDirection<u32>,
+    /// Their congestion control.
+    pub(super) cc: &'a str,
+    /// Short downloads.
+    pub(super) short: u32,
+    pub(super) length: Duration,
+}
+
+/// Runs the traffic and measures its steady part.
 pub(super) fn measure(
     lab: &Lab,
-    streams: PerDirection<u32>,
-    cc: &str,
-    length: Duration,
+    traffic: &Traffic<'_>,
     interrupt: &Interrupt,
     step: &dyn Fn(Duration),
 ) -> Result<Measured, StudyError> {
+    let Traffic { streams, cc, short, length } = *traffic;
+    let before = timeouts(lab)?;
     let mut prepared = Vec::new();
     for direction in [Direction::Down, Direction::Up] {
         if streams[direction] > 0 {
@@ -61,21 +81,104 @@ pub(super) fn measure(
         }
     }
     let transfers = prepared.into_iter().map(Prepared::start).collect::<Result<Vec<Transfer>, _>>()?;
-    let start = Instant::now();
-    let mut readings = Vec::new();
-    for tick in 1.. {
-        interrupt.sleep_until(start + INTERVAL * tick)?;
+    let ping = Ping::start(lab, length)?;
+    let settled = length.mul_f64(SETTLING_SHARE);
+    let (mut readings, mut crowd) = (Vec::new(), None);
+    look_on(lab, length, interrupt, step, |at| {
         let senders =
             PerDirection { up: read_sockets(&lab.host(Role::U2))?, down: read_sockets(&lab.host(Role::D1))? };
-        let at = start.elapsed();
         readings.push(Reading { at, senders });
+        if short > 0 && crowd.is_none() && at >= settled {
+            crowd = Some(Crowd::start(lab, short)?);
+        }
+        Ok(())
+    })?;
+    let seen = timeouts(lab)?.saturating_sub(before);
+    let short = crowd.map(|crowd| crowd.complete());
+    // The last replies come while the transfers still run: they outlast what is measured.
+    let ping = ping.finish(SETTLING_SHARE)?;
+    drop(transfers);
+    Ok(Measured { ping, timeouts: seen, short, ..evaluate(&readings, settled, streams, cc)? })
+}
+
+/// Two uploads, each from a host of its own, beside the link's downloads: the share of the smaller one, 0.5 at best.
+pub(super) fn smaller_share(
+    lab: &Lab,
+    traffic: &Traffic<'_>,
+    interrupt: &Interrupt,
+    step: &dyn Fn(Duration),
+) -> Result<Option<f64>, StudyError> {
+    let Traffic { streams, cc, length, .. } = *traffic;
+    let spec = |direction, ends, streams| TransferSpec {
+        ends,
+        streams,
+        congestion_control: cc.into(),
+        ..TransferSpec::new(direction, length + BEYOND)
+    };
+    let mut prepared = Vec::new();
+    if streams.down > 0 {
+        prepared.push(Prepared::new(
+            lab,
+            spec(Direction::Down, Ends { internet: Role::D1, home: Role::D2 }, streams.down),
+        )?);
+    }
+    for ends in [Ends { internet: Role::U1, home: Role::U2 }, Ends { internet: Role::D1, home: Role::D2 }] {
+        prepared.push(Prepared::new(lab, spec(Direction::Up, ends, 1))?);
+    }
+    let transfers = prepared.into_iter().map(Prepared::start).collect::<Result<Vec<Transfer>, _>>()?;
+    let (mut first, mut last): (Option<[_; 2]>, Option<[_; 2]>) = (None, None);
+    look_on(lab, length, interrupt, step, |at| {
+        if at >= length.mul_f64(SETTLING_SHARE) {
+            let uploads = [read_uploads(lab, Role::U2)?, read_uploads(lab, Role::D2)?];
+            first.get_or_insert_with(|| uploads.clone());
+            last = Some(uploads);
+        }
+        Ok(())
+    })?;
+    drop(transfers);
+    let Some((first, last)) = first.zip(last) else { return Ok(None) };
+    Ok(share_of_smaller([0, 1].map(|n| grown(&first[n], &last[n], SocketReading::delivered_bytes))))
+}
+
+/// Calls `look` now and then until `length` has passed; the last time then.
+fn look_on(
+    lab: &Lab,
+    length: Duration,
+    interrupt: &Interrupt,
+    step: &dyn Fn(Duration),
+    mut look: impl FnMut(Duration) -> Result<(), StudyError>,
+) -> Result<(), StudyError> {
+    let start = Instant::now();
+    for tick in 1.. {
+        interrupt.sleep_until(start + INTERVAL * tick)?;
+        lab.check().map_err(LabError::from)?;
+        let at = start.elapsed();
+        look(at)?;
         step(at);
         if at >= length {
             break;
         }
     }
-    drop(transfers);
-    evaluate(&readings, length.mul_f64(SETTLING_SHARE), streams, cc)
+    Ok(())
+}
+
+fn share_of_smaller(sent: [u64; 2]) -> Option<f64> {
+    let all = sent[0] + sent[1];
+    (all > 0).then(|| sent[0].min(sent[1]) as f64 / all as f64)
+}
+
+fn read_uploads(lab: &Lab, home: Role) -> Result<Vec<SocketReading>, StudyError> {
+    Ok(read_sockets(&lab.host(home))?.into_iter().filter(SocketReading::sends_bulk).collect())
+}
+
+/// Retransmission timers that have run out at all ends (`TcpExtTCPTimeouts`).
+fn timeouts(lab: &Lab) -> Result<u64, StudyError> {
+    let mut all = 0;
+    for role in Role::ALL.into_iter().filter(|role| role.is_endpoint()) {
+        let text = lab.host(role).inside(|| std::fs::read_to_string("/proc/thread-self/net/netstat"))?;
+        all += text.ok().and_then(|text| counter(&text, "TcpExt", "TCPTimeouts")).unwrap_or(0);
+    }
+    Ok(all)
 }
 
 fn evaluate(
@@ -164,6 +267,13 @@ mod tests {
         assert_eq!(measured.goodput_bps.up, None);
         assert!((measured.rtt_s.down.unwrap() - 0.2).abs() < 1e-9);
         assert_eq!(measured.rtt_max_s.down, Some(0.3));
+    }
+
+    #[test]
+    fn the_smaller_share_is_half_at_best() {
+        assert_eq!(share_of_smaller([300, 100]), Some(0.25));
+        assert_eq!(share_of_smaller([7, 7]), Some(0.5));
+        assert_eq!(share_of_smaller([0, 0]), None, "nothing was sent");
     }
 
     #[test]

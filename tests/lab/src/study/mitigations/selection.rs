@@ -1,16 +1,17 @@
 //! What `--only` picks.
 
 use super::arrangement::CASES;
-use super::links::LINKS;
+use super::links::{Ecn, LINKS, Link};
 use crate::study::StudyError;
 
-pub(super) const CONGESTION_CONTROLS: [&str; 2] = ["reno", "cubic"];
+pub(super) const CONGESTION_CONTROLS: [&str; 3] = ["reno", "cubic", "bbr"];
 
-/// Links, congestion controls and cases to run; an empty list means all.
+/// Links, congestion controls, kinds of ECN and cases to run; an empty list means all.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selection {
     links: Vec<String>,
     congestion_controls: Vec<String>,
+    ecn: Vec<String>,
     cases: Vec<String>,
 }
 
@@ -22,6 +23,8 @@ impl Selection {
                 &mut selection.links
             } else if CONGESTION_CONTROLS.contains(&name.as_str()) {
                 &mut selection.congestion_controls
+            } else if Ecn::ALL.iter().any(|ecn| ecn.name() == name) {
+                &mut selection.ecn
             } else if CASES.iter().any(|(case, _)| case == name) {
                 &mut selection.cases
             } else {
@@ -32,25 +35,27 @@ impl Selection {
         Ok(selection)
     }
 
-    pub(super) fn has_link(&self, name: &str) -> bool {
-        has(&self.links, name)
-    }
-
     pub(super) fn has_case(&self, name: &str) -> bool {
         has(&self.cases, name)
     }
 
-    pub(super) fn congestion_controls(&self) -> impl Iterator<Item = &'static str> {
-        CONGESTION_CONTROLS.into_iter().filter(|cc| has(&self.congestion_controls, cc))
+    /// The tables to make: links, each with its congestion controls and kinds of ECN.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = (&'static Link, &'static str, Ecn)> {
+        let links = LINKS.iter().filter(|link| has(&self.links, link.name));
+        let of_link = |link: &'static Link| {
+            let ccs = CONGESTION_CONTROLS.into_iter().filter(|cc| has(&self.congestion_controls, cc));
+            ccs.flat_map(move |cc| Ecn::ALL.into_iter().map(move |ecn| (link, cc, ecn)))
+        };
+        let wanted = |(link, _, ecn): &(&Link, &str, Ecn)| ecn.is_for(link) && has(&self.ecn, ecn.name());
+        links.flat_map(of_link).filter(wanted)
     }
 
-    /// Stretches of traffic: all cases, and each direction alone.
+    /// Stretches of traffic: all cases, those with uploads a second time for two hosts, and each direction alone.
     pub(super) fn runs(&self) -> u32 {
-        let cases = CASES.iter().filter(|(name, _)| self.has_case(name)).count();
-        let links = LINKS.iter().filter(|link| self.has_link(link.name));
-        let alone = |up, down| usize::from(up > 0) + usize::from(down > 0);
-        let of_links: usize = links.map(|link| cases + alone(link.streams.up, link.streams.down)).sum();
-        (of_links * self.congestion_controls().count()) as u32
+        let cases = CASES.iter().filter(|(name, _)| self.has_case(name)).count() as u32;
+        let of_link =
+            |link: &Link| cases * (1 + u32::from(link.streams.up > 0)) + link.alone().count() as u32;
+        self.blocks().map(|(link, ..)| of_link(link)).sum()
     }
 }
 
@@ -61,7 +66,8 @@ fn has(list: &[String], name: &str) -> bool {
 fn known() -> String {
     let links = LINKS.iter().map(|link| link.name);
     let cases = CASES.iter().map(|(name, _)| *name);
-    links.chain(CONGESTION_CONTROLS).chain(cases).collect::<Vec<_>>().join(", ")
+    let ecn = Ecn::ALL.iter().map(|ecn| ecn.name());
+    links.chain(CONGESTION_CONTROLS).chain(ecn).chain(cases).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -75,16 +81,25 @@ mod tests {
     #[test]
     fn nothing_named_is_everything() {
         let all = parse(&[]).unwrap();
-        assert!(all.has_link("symmetric") && all.has_case("cake"));
-        assert_eq!(all.runs(), 2 * (14 + 13 + 14));
+        let blocks: Vec<_> = all.blocks().collect();
+        // Each of six links with three congestion controls; the paper's with AccECN too.
+        assert_eq!(blocks.len(), 6 * 3 + 3);
+        assert!(all.has_case("cake") && blocks.iter().any(|(link, ..)| link.name == "symmetric"));
     }
 
     #[test]
     fn names_of_one_kind_add_up_and_of_two_kinds_narrow_down() {
         let some = parse(&["paper", "reno", "fifo", "lane"]).unwrap();
-        assert!(some.has_link("paper") && !some.has_link("symmetric"));
-        assert_eq!(some.congestion_controls().collect::<Vec<_>>(), ["reno"]);
-        assert_eq!(some.runs(), 4);
+        let blocks: Vec<_> = some.blocks().map(|(link, cc, ecn)| (link.name, cc, ecn.name())).collect();
+        assert_eq!(blocks, [("paper", "reno", "no-ecn"), ("paper", "reno", "accecn")]);
+        // Two cases twice, and two directions alone.
+        assert_eq!(some.runs(), 2 * (2 * 2 + 2));
+        assert_eq!(parse(&["paper", "reno", "fifo", "no-ecn"]).unwrap().runs(), 2 + 2);
+        assert_eq!(
+            parse(&["short", "bbr", "fifo"]).unwrap().runs(),
+            1,
+            "nobody uploads, and nothing is compared with"
+        );
     }
 
     #[test]

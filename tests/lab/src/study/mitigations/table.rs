@@ -4,18 +4,31 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::links::Link;
+use super::links::{Ecn, Link};
 use crate::study::StudyCase;
 use crate::study::report::align;
 
 const NOTHING: &str = "–";
 
 /// Text of one block: its cases, then what could not be run and why.
-pub(super) fn block(link: &Link, cc: &str, cases: &[StudyCase]) -> String {
-    let perfect = [link.streams.down, link.streams.up].iter().filter(|streams| **streams > 0).count();
-    let mut text = format!("{} ({}), {cc}; score {perfect} is perfect\n\n", link.name, link.what);
-    let headings =
-        ["case", "down kb/s", "up kb/s", "score", "RTT down ms", "RTT up ms", "vs fifo down", "vs fifo up"];
+pub(super) fn block(link: &Link, cc: &str, ecn: Ecn, cases: &[StudyCase]) -> String {
+    let perfect = link.alone().count();
+    let score = if perfect > 0 { format!("; score {perfect} is perfect") } else { String::new() };
+    let mut text = format!("{} ({}), {cc}, {}{score}\n\n", link.name, link.what, ecn.name());
+    let headings = [
+        "case",
+        "down kb/s",
+        "up kb/s",
+        "score",
+        "RTT down ms",
+        "RTT up ms",
+        "ping p95 ms",
+        "lost %",
+        "smaller host %",
+        "timeouts",
+        "vs fifo down",
+        "vs fifo up",
+    ];
     let fifo = cases.iter().find(|case| case.name == "fifo" && case.not_runnable.is_none());
     let mut rows = vec![headings.map(str::to_owned).to_vec()];
     rows.extend(cases.iter().filter(|case| case.not_runnable.is_none()).map(|case| row(case, fifo)));
@@ -49,9 +62,13 @@ fn row(case: &StudyCase, fifo: Option<&StudyCase>) -> Vec<String> {
         case.name.clone(),
         number("download_bps", 1e-3, 0),
         number("upload_bps", 1e-3, 0),
-        number("score", 1.0, 2),
+        number("score", 1.0, 3),
         number("download_rtt_s", 1e3, 0),
         number("upload_rtt_s", 1e3, 0),
+        number("ping_p95_s", 1e3, 0),
+        number("ping_loss", 1e2, 1),
+        number("smaller_host_share", 1e2, 1),
+        number("timeouts", 1.0, 0),
         against("download_bps"),
         against("upload_bps"),
     ]
@@ -75,9 +92,9 @@ mod tests {
             not_runnable: Some("no sch_cake".into()),
             ..StudyCase::default()
         };
-        let text = block(&LINKS[0], "reno", &[case("fifo", 1e6), case("lane", 2e6), missing]);
+        let text = block(&LINKS[0], "reno", Ecn::None, &[case("fifo", 1e6), case("lane", 2e6), missing]);
         assert!(text.contains("cake: not runnable here: no sch_cake"), "{text}");
         let lane = text.lines().find(|line| line.starts_with("lane")).unwrap();
-        assert!(lane.contains("2000") && lane.contains("1.50") && lane.contains("+100.0 %"), "{lane}");
+        assert!(lane.contains("2000") && lane.contains("1.500") && lane.contains("+100.0 %"), "{lane}");
     }
 }

@@ -1,0 +1,113 @@
+use serde_json::json;
+
+use super::*;
+use crate::snapshot::example;
+
+#[test]
+fn lan_says_which_traffic_is_homes() {
+    let mut link = Link::new("wan0");
+    let translated = |device: &str| Home {
+        translated_from: Some(IpAddr::from([192, 168, 1, 7])),
+        reached: Some(Reached::Through(device.to_owned())),
+    };
+    let said = |home: &Home, link: &Link| {
+        let whose = whose(home, link);
+        (whose.home_host_source, whose.home_device, whose.traffic)
+    };
+    let conntrack = Some("conntrack");
+    assert_eq!(said(&translated("br0"), &link), (conntrack, Some("br0".to_owned()), Some("home")));
+    link.lan = vec!["br0".to_owned()];
+    assert_eq!(said(&translated("br0"), &link), (conntrack, Some("br0".to_owned()), Some("home")));
+    assert_eq!(said(&translated("docker0"), &link), (conntrack, Some("docker0".to_owned()), Some("other")));
+    let own = Home { reached: Some(Reached::Own), ..Home::default() };
+    assert_eq!(said(&own, &link), (None, None, Some("gateway")));
+    // On a bridge the route to home is not known, and says nothing.
+    let bridged = Home { reached: Some(Reached::Through("wan0".to_owned())), ..Home::default() };
+    assert_eq!(said(&bridged, &link), (None, None, None));
+    assert_eq!(whose(&Home::default(), &link), Whose::default());
+}
+
+fn rows() -> Vec<FlowRow> {
+    example::link("dsl").flows.rows.clone()
+}
+
+/// The kernel is asked for the connection that the table has, and told whether it must still know it.
+#[test]
+fn a_connection_is_asked_for_by_its_ends_its_beginning_and_whether_it_is_open() {
+    let mut row = rows().remove(1);
+    let expected = Connection {
+        home: "192.0.2.2:40002".parse().unwrap(),
+        remote: "192.0.2.100:443".parse().unwrap(),
+        // Home sent first, in second 1; the other end in second 2.
+        began_ns: 1_000_000_000,
+        is_open: true,
+    };
+    assert_eq!(connection(&row), expected);
+    row.is_closed = true;
+    row.halves[1].first_seen_ns = 999;
+    assert_eq!(connection(&row), Connection { began_ns: 999, is_open: false, ..expected });
+    // Of an end that was never seen nothing began.
+    row.halves[0].first_seen_ns = 0;
+    assert_eq!(connection(&row).began_ns, 999);
+    row.halves[1].first_seen_ns = 0;
+    assert_eq!(connection(&row).began_ns, 0);
+}
+
+/// Both count alike: neither the larger way nor their product makes a flow busy.
+#[test]
+fn the_busiest_flow_has_the_largest_sum_of_both_ways() {
+    let mut rows = rows();
+    // Sums 12, 11 and 10; products 20, 10 and 25; differences 8, 9 and 0; of one way 2, 10 and 5.
+    for (row, [up, down]) in rows.iter_mut().zip([[2_u16, 10], [10, 1], [5, 5]]) {
+        for (half, figure) in row.halves.iter_mut().zip([up, down]) {
+            half.wire_rate = f32::from(figure);
+            half.wire_bytes = u64::from(100 * figure);
+        }
+    }
+    for (sort, of_one) in [(Sort::Rate, 1.0), (Sort::Bytes, 100.0)] {
+        let ranks: Vec<f64> = rows.iter().map(|row| rank(row, sort)).collect();
+        assert_eq!(ranks, [12.0 * of_one, 11.0 * of_one, 10.0 * of_one], "{sort:?}");
+    }
+}
+
+/// Home and configuration of each flow are those of its own row and link, whichever come first in the list.
+#[test]
+fn whose_a_flow_is_belongs_to_it_alone() {
+    let links = ["dsl", "lte", "fibre"].map(|name| Arc::new(example::link(name)));
+    let flows: Vec<Listed<'_>> =
+        links.iter().zip([0, 1, 2]).map(|(link, row)| (link, &link.flows.rows[row])).collect();
+    let through = |last: u8, device: &str| Home {
+        translated_from: Some(IpAddr::from([192, 168, 1, last])),
+        reached: Some(Reached::Through(device.to_owned())),
+    };
+    let homes = |missing: Option<&str>| Homes {
+        homes: vec![through(7, "br0"), through(8, "br0"), through(9, "br0")],
+        missing: missing.map(str::to_owned),
+    };
+    // `fibre` has just been taken out of the file.
+    let configured = [
+        Link { name: "lte".to_owned(), lan: vec!["br1".to_owned()], ..Link::new("wwan0") },
+        Link { name: "dsl".to_owned(), ..Link::new("ppp0") },
+    ];
+    let told = |homes| serde_json::to_value(report(42, &flows, homes, &configured)).unwrap();
+    let report = told(homes(None));
+    assert_eq!(report["total"], 42);
+    assert_eq!(report.get("home_host_missing"), None);
+    let whose = |index: usize| {
+        let flow = &report["flows"][index];
+        let key = |key: &str| flow.get(key).cloned();
+        (flow["link"].clone(), flow["client"].clone(), key("home_host"), key("traffic"))
+    };
+    let known =
+        |link, client, host, traffic| (json!(link), json!(client), Some(json!(host)), Some(json!(traffic)));
+    assert_eq!(whose(0), known("dsl", "192.0.2.1:40001", "192.168.1.7", "home"));
+    // `lan` of `lte` does not have the device.
+    assert_eq!(whose(1), known("lte", "192.0.2.2:40002", "192.168.1.8", "other"));
+    assert_eq!(whose(2), (json!("fibre"), json!("192.0.2.3:40003"), None, None));
+
+    // Where nobody could be asked, the flows are listed all the same.
+    let unknown = told(Homes { homes: vec![], missing: Some("no permission".to_owned()) });
+    assert_eq!(unknown["home_host_missing"], "no permission");
+    assert_eq!(unknown["flows"].as_array().map(Vec::len), Some(3));
+    assert_eq!(unknown["flows"][0].get("home_host"), None);
+}

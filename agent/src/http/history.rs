@@ -1,0 +1,251 @@
+//! `/api/v1/history`: the last quarter of an hour of each link in steps of ten seconds, so that a picture that is opened
+//! begins with what was. Bounded: [`KEPT`] steps for each link that is configured.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use pendulum_model::findings::{Phase, Verdict};
+use pendulum_model::segment::{Direction, PerDirection};
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::answer::{Refusal, shortened};
+use super::{App, json};
+use crate::snapshot::{Board, LinkSnapshot};
+
+/// Length of a step.
+const STEP: Duration = Duration::from_secs(10);
+/// Steps that are kept of a link: 15 minutes.
+const KEPT: usize = 90;
+/// Between two looks at the links, which publish as often.
+const LOOK: Duration = Duration::from_millis(100);
+/// Longer than this without news of a link, and its step ends: what was not measured is a gap.
+const GAP: Duration = Duration::from_secs(1);
+
+/// The steps of all links.
+#[derive(Clone, Debug, Default)]
+pub(super) struct History(Arc<Mutex<BTreeMap<Arc<str>, Course>>>);
+
+/// One link.
+#[derive(Debug, Default)]
+struct Course {
+    closed: VecDeque<Step>,
+    open: Option<Open>,
+}
+
+/// What is told of a step. Means of what was measured; `null` where nothing was.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Step {
+    /// Its end, on the clock of the stream's ticks.
+    at_s: f64,
+    lasted_s: f64,
+    up: Half,
+    down: Half,
+    /// Shares of the time; `null` if no phase was known.
+    phase_share: Option<BTreeMap<&'static str, f64>>,
+    /// The one that held at the end.
+    verdict: Option<Verdict>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Half {
+    queue_bytes: Option<f64>,
+    /// How far each level may be off, on average; 0: it was read.
+    queue_uncertainty_bytes: Option<f64>,
+    queue_peak_bytes: Option<f64>,
+    queue_ack_bytes: Option<f64>,
+    throughput_bps: Option<f64>,
+    rtt_s: Option<f64>,
+}
+
+/// A step that is being measured.
+#[derive(Debug)]
+struct Open {
+    begin: Duration,
+    end: Duration,
+    number: u64,
+    halves: PerDirection<Sums>,
+    /// Time in each phase since the agent's start: when the step began, and now.
+    phases: Option<([f64; 4], [f64; 4])>,
+    verdict: Option<Verdict>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    sum: f64,
+    count: f64,
+}
+
+impl Mean {
+    fn add(&mut self, values: impl IntoIterator<Item = f64>) {
+        for value in values {
+            self.sum += value;
+            self.count += 1.0;
+        }
+    }
+
+    fn value(self) -> Option<f64> {
+        (self.count > 0.0).then(|| self.sum / self.count)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    queue: Mean,
+    uncertainty: Mean,
+    ack: Mean,
+    peak: Option<f64>,
+    throughput: Mean,
+    rtt: Mean,
+}
+
+impl Open {
+    fn new(link: &LinkSnapshot, begin: Duration) -> Self {
+        let phases = link.findings.as_ref().map(|findings| (findings.phase_seconds, findings.phase_seconds));
+        Self { begin, end: begin, number: 0, halves: PerDirection::default(), phases, verdict: None }
+    }
+
+    fn add(&mut self, link: &LinkSnapshot) {
+        (self.end, self.number) = (link.tick.at, link.tick.number);
+        for direction in Direction::ALL {
+            let (tick, sums) = (&link.tick.directions[direction], &mut self.halves[direction]);
+            let levels = || tick.queue_bytes.iter().flatten().copied();
+            sums.queue.add(levels());
+            sums.peak = levels().chain(sums.peak).reduce(f64::max);
+            sums.uncertainty.add(tick.queue_uncertainty_bytes.iter().flatten().copied());
+            sums.ack.add(tick.queue_ack_bytes.iter().flatten().copied());
+            sums.throughput.add([link.direction(direction).throughput * 8.0]);
+            sums.rtt.add(tick.round_trip_s);
+        }
+        self.verdict = link.findings.as_ref().map(|findings| findings.verdict);
+        self.phases = self
+            .phases
+            .map(|(begin, _)| begin)
+            .zip(link.findings.as_ref().map(|findings| findings.phase_seconds));
+    }
+
+    fn step(&self) -> Step {
+        let half = |direction| {
+            let sums = &self.halves[direction];
+            Half {
+                queue_bytes: sums.queue.value(),
+                queue_uncertainty_bytes: sums.uncertainty.value(),
+                queue_peak_bytes: sums.peak,
+                queue_ack_bytes: sums.ack.value(),
+                throughput_bps: sums.throughput.value(),
+                rtt_s: sums.rtt.value(),
+            }
+        };
+        Step {
+            at_s: self.end.as_secs_f64(),
+            lasted_s: (self.end - self.begin).as_secs_f64(),
+            up: half(Direction::Up),
+            down: half(Direction::Down),
+            phase_share: self.phase_share(),
+            verdict: self.verdict,
+        }
+    }
+
+    fn phase_share(&self) -> Option<BTreeMap<&'static str, f64>> {
+        let (begin, now) = self.phases?;
+        let spent: Vec<f64> = now.iter().zip(begin).map(|(now, begin)| (now - begin).max(0.0)).collect();
+        let whole: f64 = spent.iter().sum();
+        let shares = spent.iter().map(|seconds| seconds / whole);
+        (whole > 0.0).then(|| Phase::ALL.map(Phase::name).into_iter().zip(shares).collect())
+    }
+}
+
+impl Course {
+    /// Takes in the newest tick, once.
+    fn note(&mut self, link: &LinkSnapshot) {
+        let at = link.tick.at;
+        if link.tick.number == 0 || self.open.as_ref().is_some_and(|open| open.number == link.tick.number) {
+            return;
+        }
+        let over =
+            |open: &Open| at < open.end || at - open.end > GAP || open.end.saturating_sub(open.begin) >= STEP;
+        let before = self.open.take_if(|open| over(open));
+        let follows =
+            before.as_ref().filter(|open| at >= open.end && at - open.end <= GAP).map(|open| open.end);
+        self.closed.extend(before.map(|open| open.step()));
+        while self.closed.len() > KEPT {
+            self.closed.pop_front();
+        }
+        let begin = follows.unwrap_or_else(|| at.saturating_sub(LOOK));
+        self.open.get_or_insert_with(|| Open::new(link, begin)).add(link);
+    }
+
+    /// The step that goes on is told as far as it has come.
+    fn steps(&self) -> Vec<Step> {
+        self.closed.iter().cloned().chain(self.open.as_ref().map(Open::step)).collect()
+    }
+}
+
+impl History {
+    fn note(&self, board: &Board) {
+        let links = board.snapshots();
+        let mut courses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        courses.retain(|name, _| links.iter().any(|link| link.name == *name));
+        for link in &links {
+            courses.entry(Arc::clone(&link.name)).or_default().note(link);
+        }
+    }
+}
+
+/// Writes down what happens until the agent stops.
+pub async fn remember(app: Arc<App>, mut stopping: watch::Receiver<bool>) {
+    let mut look = interval(LOOK);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = stopping.wait_for(|stop| *stop) => return,
+            _ = look.tick() => app.history.note(&app.board),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Request {
+    /// The first link if not given.
+    link: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    link: &'a str,
+    step_s: f64,
+    /// Oldest first.
+    steps: Vec<Step>,
+}
+
+pub(super) async fn history(
+    State(app): State<Arc<App>>,
+    request: Result<Query<Request>, QueryRejection>,
+) -> Response {
+    let refusal = |reason: String| {
+        let remedy = "use link=NAME, or nothing for the first link; /api/v1/state lists them".to_owned();
+        Refusal { status: StatusCode::BAD_REQUEST, reason, remedy }.into_response()
+    };
+    let wanted = match request {
+        Ok(Query(request)) => request.link,
+        Err(error) => return refusal(error.body_text()),
+    };
+    let links = app.board.snapshots();
+    let found = links.iter().find(|link| wanted.as_ref().is_none_or(|name| *link.name == **name));
+    let Some(link) = found else {
+        return refusal(format!("there is no link {}", shortened(wanted.as_deref().unwrap_or_default())));
+    };
+    let courses = app.history.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let steps = courses.get(&link.name).map(Course::steps).unwrap_or_default();
+    json(StatusCode::OK, &Report { link: &link.name, step_s: STEP.as_secs_f64(), steps })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! CAKE as a device's root qdisc (sch_cake, linux/pkt_sched.h): made, changed without a gap, and read back.
+
+use std::io;
+
+use pendulum_model::rate::Rate;
+
+use super::control::{ROOT, kind, tcmsg};
+use super::request::{Attributes, Deed, request};
+use crate::config::{CakeOptions, Framing};
+
+const RTM_NEWQDISC: u16 = 36;
+
+/// `TCA_CAKE_*`.
+mod attribute {
+    pub(super) const BASE_RATE64: u16 = 2;
+    pub(super) const DIFFSERV_MODE: u16 = 3;
+    pub(super) const ATM: u16 = 4;
+    pub(super) const FLOW_MODE: u16 = 5;
+    pub(super) const OVERHEAD: u16 = 6;
+    pub(super) const RTT: u16 = 7;
+    pub(super) const TARGET: u16 = 8;
+    pub(super) const MEMORY: u16 = 10;
+    pub(super) const NAT: u16 = 11;
+    pub(super) const RAW: u16 = 12;
+    pub(super) const WASH: u16 = 13;
+    pub(super) const MPU: u16 = 14;
+    pub(super) const INGRESS: u16 = 15;
+    pub(super) const ACK_FILTER: u16 = 16;
+    pub(super) const SPLIT_GSO: u16 = 17;
+    pub(super) const FWMARK: u16 = 18;
+}
+
+/// A CAKE qdisc in all its settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cake {
+    /// What it sends at; none: as fast as the device takes it.
+    pub(crate) rate: Option<Rate>,
+    /// How bytes are counted.
+    pub(crate) framing: Framing,
+    /// How the queue is shared out; isolation is that of the uplink.
+    pub(crate) options: CakeOptions,
+    /// Whether packets come from the link: then what is dropped counts as carried, and source and destination are the other way round.
+    pub(crate) ingress: bool,
+}
+
+impl Cake {
+    /// Makes it the root qdisc of a device that has none.
+    ///
+    /// # Errors
+    /// What the kernel says; [`io::ErrorKind::NotFound`] if it has no sch_cake.
+    pub(crate) fn add(&self, ifindex: u32, handle: u32) -> io::Result<()> {
+        self.put(ifindex, handle, Deed::Create)
+    }
+
+    /// Changes the one that [`Self::add`] has made. What stands in it stays.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(crate) fn change(&self, ifindex: u32, handle: u32) -> io::Result<()> {
+        self.put(ifindex, handle, Deed::Change)
+    }
+
+    fn put(&self, ifindex: u32, handle: u32, deed: Deed) -> io::Result<()> {
+        let nat = self.options.nat.unwrap_or(true);
+        let send = |nat| {
+            let header = tcmsg(ifindex, handle, ROOT, 0);
+            request(RTM_NEWQDISC, deed, &header, &kind("cake", &self.attributes(nat)))
+        };
+        match send(nat) {
+            // A kernel without connection tracking refuses only the word for it.
+            Err(error) if self.options.nat.is_none() && error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                send(false)
+            }
+            other => other,
+        }
+    }
+
+    /// All settings, so that nothing of an earlier one stays.
+    fn attributes(&self, nat: bool) -> Attributes {
+        let Self { framing, options, .. } = self;
+        let isolation = if self.ingress { options.isolation.mirrored() } else { options.isolation };
+        let [rtt, target] = options.times.unwrap_or([100_000, 5_000]);
+        let mut all = Attributes::new();
+        // Without connection tracking in the kernel even "no" is refused.
+        if nat || options.nat.is_some() {
+            all = all.with_u32(attribute::NAT, nat.into());
+        }
+        all = all
+            .with(attribute::BASE_RATE64, &self.rate.map_or(0, bytes_per_second).to_ne_bytes())
+            .with_u32(attribute::DIFFSERV_MODE, options.priorities as u32)
+            .with_u32(attribute::FLOW_MODE, isolation as u32)
+            .with_u32(attribute::ATM, framing.layer as u32)
+            .with_u32(attribute::OVERHEAD, i32::from(framing.overhead.unwrap_or(0)).cast_unsigned())
+            .with_u32(attribute::MPU, framing.mpu.into())
+            .with_u32(attribute::RTT, rtt)
+            .with_u32(attribute::TARGET, target)
+            .with_u32(attribute::MEMORY, options.memory_bytes)
+            .with_u32(attribute::WASH, options.wash.into())
+            .with_u32(attribute::INGRESS, self.ingress.into())
+            // Ours merges more and is tested against AccECN.
+            .with_u32(attribute::ACK_FILTER, 0)
+            .with_u32(attribute::SPLIT_GSO, options.split_gso.into())
+            .with_u32(attribute::FWMARK, options.fwmark);
+        // Any overhead, also none, has the kernel count IP bytes; this takes that back.
+        if framing.overhead.is_none() { all.with_u32(attribute::RAW, 0) } else { all }
+    }
+}
+
+/// As the kernel keeps a rate.
+fn bytes_per_second(rate: Rate) -> u64 {
+    (rate.bits_per_second() / 8).max(1)
+}
+
+/// Sets the rate of a CAKE qdisc of somebody else, and nothing besides; none: no limit.
+///
+/// # Errors
+/// What the kernel says.
+pub(crate) fn set_rate(ifindex: u32, handle: u32, rate: Option<Rate>) -> io::Result<()> {
+    let bytes = rate.map_or(0, bytes_per_second);
+    let options = Attributes::new().with(attribute::BASE_RATE64, &bytes.to_ne_bytes());
+    request(RTM_NEWQDISC, Deed::Change, &tcmsg(ifindex, handle, ROOT, 0), &kind("cake", &options))
+}

@@ -1,0 +1,190 @@
+//! Samples of packets made by hand: what belongs to which interval.
+
+use pendulum_model::observer::{Observer, Vantage};
+
+use super::super::meter::{Meter, MeterConfig};
+use super::super::packet::{Frame, LinkType};
+use super::super::tests::craft::{Direction as Way, LinkLayer, Tcp, down, up};
+use super::*;
+use pendulum_model::sample::QueueSource;
+
+const MS: u64 = 1_000_000;
+
+fn intervals() -> Intervals {
+    let observer = Observer::new(0, Vantage::BeforeUplinkBuffer, Duration::from_secs(1));
+    Intervals::new(Buffers::new(observer, None))
+}
+
+/// All samples of these packets, each at its time in milliseconds.
+fn samples(packets: &[(u64, Tcp)], end_ms: u64) -> Vec<Sample> {
+    let (mut intervals, mut meter, mut found) =
+        (intervals(), Meter::<()>::new(MeterConfig::default()), Vec::new());
+    let sink = &mut |sample: &Sample| found.push(sample.clone());
+    for (ms, packet) in packets {
+        intervals.advance(ms * MS, sink);
+        let crafted = packet.build(LinkLayer::RawIp);
+        let direction = if crafted.direction == Way::Up { Direction::Up } else { Direction::Down };
+        let frame = Frame {
+            gso_segments: crafted.gso_segs,
+            gso_size: crafted.gso_size,
+            ..Frame::whole(LinkType::RawIp, &crafted.bytes)
+        };
+        let observation = meter.observe_frame(direction, ms * MS, &frame);
+        let wire_bytes =
+            observation.segment.map_or(u64::from(frame.frame_bytes()), |segment| segment.wire_bytes());
+        intervals.count(direction, &observation, wire_bytes);
+    }
+    intervals.finish(end_ms * MS, sink);
+    found
+}
+
+/// One after another, without a gap, up to the end of the interval in which the capture ends.
+#[test]
+fn intervals_follow_each_other() {
+    for (end_ms, count) in [(0, 1), (9, 1), (10, 2), (25, 3), (1_234, 124)] {
+        let found = samples(&[(0, up().payload(1))], end_ms);
+        let ends: Vec<Duration> = found.iter().map(|sample| sample.at).collect();
+        let expected: Vec<Duration> = (1..=count).map(|number| Duration::from_millis(10 * number)).collect();
+        assert_eq!(ends, expected, "{end_ms}");
+        assert!(found.iter().all(|sample| sample.span == Duration::from_millis(10)));
+    }
+}
+
+/// 40 bytes of headers: what passed in an interval is in its sample, by direction and kind.
+#[test]
+fn packets_are_counted_where_and_when_they_pass() {
+    let found = samples(
+        &[
+            (1, down().payload(1_000)),
+            // Two segments of 700 and 300 bytes in one packet.
+            (2, down().seq(1_001).payload(1_000).gso(2, 700)),
+            (3, up().ack(1_001)),
+            (4, up().ack(2_001)),
+            (9, up().payload(60)),
+            (10, up().protocol(17).payload(80)),
+            (19, up().payload(60)),
+        ],
+        19,
+    );
+    assert_eq!(found.len(), 2);
+    let (first, second) = (&found[0].link, &found[1].link);
+    let data = |wire_bytes, data_segments| Traffic {
+        wire_bytes,
+        data_bytes: wire_bytes,
+        data_segments,
+        ..Traffic::default()
+    };
+    // The second of both segments has headers of its own.
+    assert_eq!(first.down.traffic, data(2_120, 3));
+    assert_eq!(
+        first.up.traffic,
+        Traffic { wire_bytes: 180, data_bytes: 100, data_segments: 1, ack_segments: 2, ..Traffic::default() }
+    );
+    assert_eq!(first.up.composition, Composition { tcp_data: 100, ack: 80, ..Composition::default() });
+    assert_eq!(first.down.composition, Composition { tcp_data: 2_120, ..Composition::default() });
+    // Data ends the burst of two ACKs.
+    assert_eq!(first.up.ack_bursts, AckBursts { bursts: 1, segments: 2, segments_in_long_bursts: 0 });
+    assert_eq!(first.down.ack_bursts, AckBursts::default());
+    // 20 bytes of IP, 20 of what would be TCP, and 80.
+    assert_eq!(
+        second.up.traffic,
+        Traffic { retransmitted_segments: 1, wire_bytes: 220, ..data(100, 1) },
+        "sent again 10 ms later"
+    );
+    assert_eq!(second.up.composition, Composition { tcp_data: 100, udp: 120, ..Composition::default() });
+    assert_eq!(second.down, DirectionSample { queue: second.down.queue, ..DirectionSample::default() });
+}
+
+/// Turnarounds, as (direction, at, seconds), and the round trip of each interval.
+fn round_trips(turns: &[(Direction, u64, f64)], end_ms: u64) -> Vec<Option<f64>> {
+    let (mut intervals, mut found) = (intervals(), Vec::new());
+    let sink = &mut |sample: &Sample| found.push(sample.round_trip.map(|s| (s * 1e6).round() / 1e6));
+    for (direction, ms, seconds) in turns {
+        intervals.advance(ms * MS, sink);
+        intervals.note_turn(*direction, ms * MS, *seconds);
+    }
+    // A packet now and then: no silence.
+    for ms in (0..end_ms).step_by(1_000).filter(|ms| turns.last().is_none_or(|(_, last, _)| ms > last)) {
+        intervals.advance(ms * MS, sink);
+    }
+    intervals.finish(end_ms * MS, sink);
+    found
+}
+
+#[test]
+fn both_ends_together_are_the_round_trip() {
+    use Direction::{Down, Up};
+    // The mean of each end; the newest of the other one if it was not heard in the same interval.
+    let turns = [(Up, 1, 0.002), (Down, 2, 0.030), (Down, 5, 0.050), (Up, 12, 0.008), (Down, 31, 0.1)];
+    assert_eq!(round_trips(&turns, 39), [Some(0.042), Some(0.058), None, Some(0.108)]);
+    // One end alone, as long as nothing else is known.
+    assert_eq!(round_trips(&turns[..1], 9), [Some(0.002)]);
+    assert_eq!(round_trips(&[], 9), [None]);
+}
+
+/// What an end took to answer holds for five seconds, counted to the end of the interval.
+#[test]
+fn an_old_turnaround_is_no_part_of_the_round_trip() {
+    use Direction::{Down, Up};
+    for (later, expected) in [(4_990, 0.132), (4_995, 0.132), (5_001, 0.1), (5_010, 0.1)] {
+        let found = round_trips(&[(Up, 0, 0.032), (Down, later, 0.1)], later + 1);
+        assert_eq!(found.last(), Some(&Some(expected)), "{later}");
+        assert_eq!(found.iter().flatten().count(), 2);
+    }
+}
+
+/// What the flows did is told once, in the interval in which they were read.
+#[test]
+fn flows_are_told_once() {
+    let (mut intervals, mut found) = (intervals(), Vec::new());
+    let sink = &mut |sample: &Sample| found.push(sample.flows.len());
+    let flow = FlowSample {
+        id: 1,
+        direction: Direction::Up,
+        data_bytes: 5,
+        in_flight_bytes: None,
+        round_trip: None,
+        base_round_trip: None,
+    };
+    intervals.advance(12 * MS, sink);
+    intervals.note_flows(vec![flow; 3]);
+    intervals.advance(22 * MS, sink);
+    intervals.finish(35 * MS, sink);
+    assert_eq!(found, [0, 3, 0, 0]);
+}
+
+/// After ten seconds without a packet everything has drained: five seconds go on as before, and one sample speaks for the rest.
+#[test]
+fn a_silence_is_one_sample() {
+    let packets = [(5, up().payload(100)), (60_005, up().seq(101).payload(200))];
+    let found = samples(&packets, 60_012);
+    let mut end = Duration::ZERO;
+    for sample in &found {
+        assert_eq!(sample.at - sample.span, end, "no gap, and nothing twice");
+        end = sample.at;
+    }
+    assert_eq!(end, Duration::from_millis(60_020));
+    let silence = found.iter().find(|sample| sample.span > Duration::from_secs(1)).expect("one");
+    // The silence began at 0.005 s: what has ended by 5.005 s, and from 60 s on, are intervals of 10 ms.
+    assert_eq!((silence.at, silence.at - silence.span), (Duration::from_secs(60), Duration::from_secs(5)));
+    for x in Direction::ALL {
+        assert_eq!(silence.link[x].queue, Some(QueueSample::level(QueueSource::Estimate, 0.0)));
+        assert_eq!(silence.link[x].traffic, Traffic::default());
+    }
+    assert_eq!(found.len(), 500 + 1 + 2);
+    let sum: u64 = found.iter().map(|sample| sample.link.up.traffic.wire_bytes).sum();
+    assert_eq!(sum, 140 + 240);
+    assert_eq!(found[501].link.up.traffic.wire_bytes, 240);
+    // Ten seconds are no silence yet.
+    let found = samples(&[(0, up().payload(100)), (10_000, up().payload(100))], 10_000);
+    assert!(found.iter().all(|sample| sample.span == Duration::from_millis(10)));
+    assert_eq!(found.len(), 1_001);
+}
+
+#[test]
+fn an_interval_is_due_when_it_ends() {
+    let mut intervals = intervals();
+    assert!(!intervals.is_due(0) && !intervals.is_due(10 * MS - 1) && intervals.is_due(10 * MS));
+    intervals.advance(34 * MS, &mut |_| {});
+    assert!(!intervals.is_due(40 * MS - 1) && intervals.is_due(40 * MS));
+}

@@ -1,0 +1,186 @@
+//! The first look at a whole capture: on which side of the uplink's buffer it was taken, and the link's rates.
+//!
+//! The file does not say where it was taken; delays do. Before the buffer, hosts at home answer at once and answers from outside contain the
+//! uplink's queue. Behind it, hosts at home seem to answer late, by the queue their answers stood in, and answers from outside
+//! do not contain it.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::time::Duration;
+
+use pendulum_model::observer::level::INTERVAL_NS;
+use pendulum_model::observer::{Observer, Vantage};
+use pendulum_model::rate::Rate;
+use pendulum_model::segment::{Direction, PerDirection};
+use serde::Serialize;
+
+use super::capture::{Capture, CaptureError};
+use super::intervals::SILENCE_NS;
+use super::meter::{Meter, MeterConfig};
+use super::packet::parse;
+use super::session::Watch;
+use super::session::notes::Notes;
+use super::survey::{Surveyed, direction_of};
+use super::tally::Tally;
+
+/// The smallest delay of each of these, nanoseconds, counts: answers that were held back do not.
+const WINDOW_NS: u64 = 250_000_000;
+
+/// A queue of less than this shows nothing, seconds.
+const CLEAR_S: f64 = 0.01;
+
+/// One side's delays must vary by so much more than the other's.
+const FACTOR: f64 = 2.0;
+
+/// Windows remembered: four hours.
+const WINDOWS_MAX: usize = 1 << 16;
+
+/// The share of windows that may have longer delays than the one that is taken.
+const TAIL: f64 = 0.1;
+
+/// What decided where a capture was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VantageBy {
+    /// Two captures were given, one of each side.
+    Captures,
+    /// Answers from outside contain a queue that varies, those from home do not.
+    AnswersFromOutside,
+    /// Answers from home contain a queue that varies, those from outside do not.
+    AnswersFromHome,
+    /// No queue of the uplink shows; the usual place is assumed.
+    Assumed,
+}
+
+/// What the scout found.
+#[derive(Clone, Copy, Debug)]
+pub struct Scouted {
+    /// Where the capture was taken.
+    pub vantage: Vantage,
+    /// How that is known.
+    pub by: VantageBy,
+    /// Rates, bytes per second, as far as a buffer held a queue for long enough: the first that was known.
+    pub rates: PerDirection<Option<f64>>,
+}
+
+/// How much the smallest delays of short windows vary.
+#[derive(Debug, Default)]
+struct Variation {
+    window: Option<(u64, f64)>,
+    minima: VecDeque<f64>,
+}
+
+impl Variation {
+    fn add(&mut self, at_ns: u64, seconds: f64) {
+        let number = at_ns / WINDOW_NS;
+        match &mut self.window {
+            Some((open, least)) if *open == number => *least = least.min(seconds),
+            window => {
+                if let Some((_, least)) = window.replace((number, seconds)) {
+                    if self.minima.len() == WINDOWS_MAX {
+                        self.minima.pop_front();
+                    }
+                    self.minima.push_back(least);
+                }
+            }
+        }
+    }
+
+    /// How much longer than the shortest all but the longest tenth are, seconds.
+    fn spread(&self) -> f64 {
+        let mut sorted: Vec<f64> = self.minima.iter().copied().collect();
+        sorted.sort_by(f64::total_cmp);
+        let high = sorted.get(((sorted.len() as f64) * (1.0 - TAIL)) as usize).or(sorted.last());
+        high.zip(sorted.first()).map_or(0.0, |(high, low)| high - low)
+    }
+}
+
+/// Looks at all of the capture.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn scout(
+    wan: &Path,
+    surveyed: &mut Surveyed,
+    told: PerDirection<Option<Rate>>,
+    both: bool,
+    watch: &dyn Watch,
+) -> Result<Scouted, CaptureError> {
+    let mut capture = Capture::open(wan)?;
+    let mut meter = Meter::<Tally>::new(MeterConfig::default());
+    let mut notes = Notes::default();
+    let rates = PerDirection::from_fn(|x| told[x].map(|rate| rate.bytes_per_second()));
+    let mut observers = [Vantage::BeforeUplinkBuffer, Vantage::BehindUplinkBuffer].map(|vantage| {
+        let mut observer = Observer::new(0, vantage, Duration::from_secs(1));
+        observer.set_rates(rates, rates.up);
+        observer
+    });
+    let mut found = [PerDirection::<Option<f64>>::default(); 2];
+    let mut variations = PerDirection::<Variation>::default();
+    let mut now_ns = 0;
+    let mut settled_ns = 0;
+    watch.begin("finding out rates and place", capture.file_bytes());
+    while capture.advance()? {
+        let Some(record) = capture.record() else { break };
+        let before_ns = now_ns;
+        now_ns = record.time_ns.saturating_sub(surveyed.origin_ns).max(now_ns);
+        if now_ns > before_ns.saturating_add(SILENCE_NS) {
+            settled_ns = now_ns / INTERVAL_NS * INTERVAL_NS;
+            observers.iter_mut().for_each(|observer| observer.restart(settled_ns));
+        }
+        let frame = record.frame();
+        let packet = parse(&frame);
+        let Some(direction) = direction_of(&mut surveyed.orientation, &record, &packet) else { continue };
+        let observation = meter.observe_packet(direction, now_ns, &frame, packet);
+        let noted = notes.note(direction, now_ns, frame.frame_bytes(), observation);
+        notes.active.clear();
+        for observer in &mut observers {
+            match direction {
+                Direction::Up => observer.leave(&noted.passing, noted.answer.as_ref()),
+                Direction::Down => observer.arrive(&noted.passing, noted.answer.as_ref()),
+            }
+        }
+        if let Some(answer) = &noted.answer {
+            let delay_s = answer.delay_ns as f64 / 1e9;
+            match direction {
+                Direction::Up => variations.up.add(now_ns, delay_s),
+                Direction::Down => {
+                    if let Some(waited_s) = observers[0].downlink_wait_by_clock(now_ns) {
+                        variations.down.add(now_ns, delay_s - waited_s);
+                    }
+                }
+            }
+        }
+        if now_ns >= settled_ns + WINDOW_NS {
+            settled_ns = now_ns;
+            for (observer, found) in observers.iter_mut().zip(&mut found) {
+                observer.settle(now_ns);
+                for x in Direction::ALL {
+                    while observer.pop(x).is_some() {}
+                    found[x] = found[x].or_else(|| observer.rate(x).map(|rate| rate.bytes_per_second));
+                }
+            }
+        }
+        watch.at(capture.read_bytes());
+    }
+    let (vantage, by) = decide(&variations, both);
+    let index = usize::from(vantage != Vantage::BeforeUplinkBuffer);
+    Ok(Scouted { vantage, by, rates: found[index] })
+}
+
+fn decide(variations: &PerDirection<Variation>, both: bool) -> (Vantage, VantageBy) {
+    if both {
+        return (Vantage::Both, VantageBy::Captures);
+    }
+    let (home, outside) = (variations.up.spread(), variations.down.spread());
+    if outside > CLEAR_S && outside > FACTOR * home {
+        (Vantage::BeforeUplinkBuffer, VantageBy::AnswersFromOutside)
+    } else if home > CLEAR_S && home > FACTOR * outside {
+        (Vantage::BehindUplinkBuffer, VantageBy::AnswersFromHome)
+    } else {
+        (Vantage::BeforeUplinkBuffer, VantageBy::Assumed)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! Where a capture was taken, from how much delays vary.
+
+use super::*;
+
+/// Answers of 1 ms each, but the smallest ones of the windows that are named, in seconds.
+fn variation(windows: &[f64]) -> Variation {
+    let mut variation = Variation::default();
+    for (number, seconds) in (0_u64..).zip(windows) {
+        // The smallest of each window counts; what was held back does not.
+        for longer in [0.5, 0.0, 0.2] {
+            variation.add(number * WINDOW_NS + WINDOW_NS / 2, seconds + longer);
+        }
+    }
+    // The next one closes the last of them.
+    variation.add(windows.len() as u64 * WINDOW_NS, 9.0);
+    variation
+}
+
+#[track_caller]
+fn assert_spread(windows: &[f64], expected: f64) {
+    let found = variation(windows).spread();
+    assert!((found - expected).abs() < 1e-9, "{found}, not {expected}");
+}
+
+/// All but the longest tenth of the smallest delays, less the shortest.
+#[test]
+fn a_spread_leaves_the_longest_tenth_out() {
+    assert_spread(&[], 0.0);
+    assert_spread(&[0.02], 0.0);
+    assert_spread(&[0.05, 0.02], 0.03);
+    // The tenth of ten, and the nineteenth of twenty.
+    let ten: Vec<f64> = (1..=10).map(|number| f64::from(number) * 0.01).collect();
+    assert_spread(&ten, 0.09);
+    let twenty: Vec<f64> = (1..=20).rev().map(|number| f64::from(number) * 0.01).collect();
+    assert_spread(&twenty, 0.18);
+}
+
+#[test]
+fn windows_are_bounded() {
+    let mut variation = Variation::default();
+    for number in 0..=WINDOWS_MAX as u64 + 1 {
+        variation.add(number * WINDOW_NS, 0.01);
+    }
+    assert_eq!(variation.minima.len(), WINDOWS_MAX);
+}
+
+/// The place by the spread of answers from home and from outside, seconds.
+fn place(home: f64, outside: f64) -> (Vantage, VantageBy) {
+    let of = |spread: f64| variation(&[0.02, 0.02 + spread]);
+    decide(&PerDirection { up: of(home), down: of(outside) }, false)
+}
+
+/// One side's answers have to vary by more than 10 ms, and by more than twice as much as the other's.
+#[test]
+fn the_side_whose_answers_vary_has_the_queue() {
+    let before = (Vantage::BeforeUplinkBuffer, VantageBy::AnswersFromOutside);
+    let behind = (Vantage::BehindUplinkBuffer, VantageBy::AnswersFromHome);
+    let assumed = (Vantage::BeforeUplinkBuffer, VantageBy::Assumed);
+    for (home, outside, expected) in [
+        (0.0, 0.011, before),
+        (0.0, 0.009, assumed),
+        (0.02, 0.041, before),
+        (0.02, 0.039, assumed),
+        (0.011, 0.0, behind),
+        (0.009, 0.0, assumed),
+        (0.041, 0.02, behind),
+        (0.039, 0.02, assumed),
+        (0.05, 0.05, assumed),
+        (0.0, 0.0, assumed),
+    ] {
+        assert_eq!(place(home, outside), expected, "{home} {outside}");
+    }
+    let both = decide(&PerDirection { up: variation(&[0.0, 0.5]), down: Variation::default() }, true);
+    assert_eq!(both, (Vantage::Both, VantageBy::Captures));
+}

@@ -1,0 +1,126 @@
+//! Once a second over what has entered each direction of the link: what fills its buffer.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use pendulum_model::carrier::Carrier;
+use pendulum_model::sample::Composition;
+use pendulum_model::segment::Direction;
+
+use super::meter::RECENT;
+use crate::bpf::PortCounts;
+use crate::snapshot::{Entered, TopPort};
+
+/// Without a reading for this long, what was read before tells of the past only.
+const STALE: Duration = Duration::from_secs(3);
+
+/// Remembers the recent past.
+#[derive(Default)]
+pub(super) struct EnteredMeter {
+    /// Oldest first.
+    readings: VecDeque<Reading>,
+    ports: [PortCounts; 2],
+}
+
+/// One reading; index with [`Direction`].
+struct Reading {
+    at: Instant,
+    totals: [Composition; 2],
+    /// Bytes since the reading before.
+    carriers: [BTreeMap<Carrier, u64>; 2],
+}
+
+impl EnteredMeter {
+    /// Takes in totals since the agent's start, and the ports as they were counted since the programs were loaded.
+    pub(super) fn observe(&mut self, at: Instant, totals: [Composition; 2], ports: [PortCounts; 2]) {
+        let carriers = [0, 1].map(|i| ports[i].since(&self.ports[i]));
+        self.ports = ports;
+        self.readings.push_back(Reading { at, totals, carriers });
+        while self.readings.get(1).is_some_and(|next| at.duration_since(next.at) >= RECENT) {
+            self.readings.pop_front();
+        }
+    }
+
+    /// The programs were replaced by new ones, which count from zero, or taken down.
+    pub(super) fn restart(&mut self) {
+        *self = Self::default();
+    }
+
+    /// What has entered over the last ten seconds.
+    pub(super) fn recent(&self, direction: Direction, now: Instant) -> Entered {
+        let (Some(first), Some(last)) = (self.readings.front(), self.readings.back()) else {
+            return Entered::default();
+        };
+        if now.saturating_duration_since(last.at) > STALE {
+            return Entered::default();
+        }
+        let x = direction as usize;
+        let composition = last.totals[x].since(&first.totals[x]);
+        let mut sums = BTreeMap::<Carrier, u64>::new();
+        // What the first one tells is older than the first totals.
+        for (carrier, bytes) in self.readings.iter().skip(1).flat_map(|reading| &reading.carriers[x]) {
+            *sums.entry(*carrier).or_default() += bytes;
+        }
+        let total = composition.total();
+        let top_port = sums.into_iter().max_by_key(|(_, bytes)| *bytes).filter(|_| total > 0);
+        let top_port = top_port.map(|(carrier, bytes)| {
+            // Counters and ports are not read at one instant.
+            let bytes = bytes.min(composition.udp + composition.other);
+            TopPort { carrier, bytes, share: bytes as f64 / total as f64 }
+        });
+        Entered { composition, top_port: top_port.filter(|top| top.bytes > 0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn totals(tcp_data: u64, udp: u64) -> [Composition; 2] {
+        [Composition { tcp_data, udp, ..Composition::default() }, Composition::default()]
+    }
+
+    fn ports(port: u16, bytes: u64) -> [PortCounts; 2] {
+        [PortCounts::one(Carrier { protocol: 17, port: Some(port) }, bytes), PortCounts::default()]
+    }
+
+    #[test]
+    fn shares_are_those_of_ten_seconds() {
+        let mut meter = EnteredMeter::default();
+        let start = Instant::now();
+        // 1000 B of TCP a second; from second 11 on, 3000 B of QUIC a second beside it.
+        for second in 0..=21u32 {
+            let udp = u64::from(second.saturating_sub(11)) * 3000;
+            meter.observe(start + SECOND * second, totals(u64::from(second) * 1000, udp), ports(443, udp));
+        }
+        let recent = meter.recent(Direction::Up, start + SECOND * 21);
+        assert_eq!(recent.composition, Composition { tcp_data: 10_000, udp: 30_000, ack: 0, other: 0 });
+        let top = recent.top_port.expect("QUIC");
+        assert_eq!(
+            (top.carrier.to_string(), top.bytes, top.share),
+            ("UDP port 443".to_owned(), 30_000, 0.75)
+        );
+        assert_eq!(
+            recent.shares().expect("something entered").map(|(_, share)| share),
+            [0.25, 0.0, 0.75, 0.0]
+        );
+        assert_eq!(meter.recent(Direction::Down, start + SECOND * 21).shares(), None);
+    }
+
+    #[test]
+    fn what_is_not_read_any_more_is_not_known() {
+        let mut meter = EnteredMeter::default();
+        let start = Instant::now();
+        meter.observe(start, totals(0, 0), ports(443, 500));
+        // What was counted before the first reading is no part of the ten seconds.
+        assert_eq!(meter.recent(Direction::Up, start), Entered::default());
+        meter.observe(start + SECOND, totals(100, 100), ports(443, 600));
+        let recent = meter.recent(Direction::Up, start + SECOND);
+        assert_eq!(recent.top_port.map(|top| top.bytes), Some(100));
+        assert_eq!(meter.recent(Direction::Up, start + SECOND * 5), Entered::default());
+        meter.restart();
+        assert_eq!(meter.recent(Direction::Up, start + SECOND), Entered::default());
+    }
+}

@@ -1,0 +1,115 @@
+//! The gateway's own queue as those see it who asked the outside: how long it held each of them back, which is no part of the delays behind it.
+
+use std::collections::VecDeque;
+
+use super::estimate::{BUCKET_NS, BUCKETS};
+use crate::bpf::{Answered, Departures, Interval};
+
+/// An uplink on which a full packet takes less than this is fast: packets that came together waited alike.
+const FAST_PACKET_S: f64 = 0.001;
+const FULL_BYTES: f64 = 1500.0;
+
+/// What our own uplink's queue was like in the recent past: how long it held a packet back that asked the outside.
+#[derive(Default)]
+pub struct OwnQueue {
+    departures: Option<Departures>,
+    /// Lowest level of each of the newest buckets, oldest first, and the number of the first.
+    lowest: VecDeque<u32>,
+    first: u64,
+    rate: Option<f64>,
+}
+
+impl OwnQueue {
+    /// `departures`: when packets left, if the tracepoints tell.
+    pub fn new(departures: Option<Departures>) -> Self {
+        Self { departures, ..Self::default() }
+    }
+
+    /// The uplink's rate, bytes per second, as far as known.
+    pub fn set_rate(&mut self, rate: Option<f64>) {
+        self.rate = rate;
+    }
+
+    /// One bucket of the queue's history.
+    pub fn push(&mut self, interval: &Interval) {
+        self.note(interval.number, interval.min_bytes);
+    }
+
+    /// The level, where only that can be read.
+    pub fn push_level(&mut self, now_ns: u64, bytes: u32) {
+        let number = now_ns / BUCKET_NS;
+        // Nothing was seen in between: at best what stands there now did.
+        for missing in self.next().max(number.saturating_sub(10))..=number {
+            self.note(missing, bytes);
+        }
+    }
+
+    /// How long a packet waited that asked something; `None` if that cannot be told.
+    pub fn sojourn_ns(&self, question: &Answered) -> Option<u64> {
+        let fast = self.rate.is_some_and(|rate| FULL_BYTES / rate < FAST_PACKET_S);
+        let departures = self.departures.as_ref();
+        if let Some(ns) =
+            departures.and_then(|left| left.sojourn_ns(question.asked_ns, question.asked_by_ack, fast))
+        {
+            return Some(ns);
+        }
+        let index = (question.asked_ns / BUCKET_NS).checked_sub(self.first)?;
+        match (self.lowest.get(usize::try_from(index).ok()?)?, self.rate) {
+            // It found the queue empty and passed it by.
+            (0, _) => Some(0),
+            (bytes, Some(rate)) if departures.is_none() => Some((f64::from(*bytes) / rate * 1e9) as u64),
+            _ => None,
+        }
+    }
+
+    fn next(&self) -> u64 {
+        self.first + self.lowest.len() as u64
+    }
+
+    fn note(&mut self, number: u64, bytes: u32) {
+        if self.lowest.is_empty() || number != self.next() {
+            self.lowest.clear();
+            self.first = number;
+        }
+        self.lowest.push_back(bytes);
+        if self.lowest.len() > BUCKETS {
+            self.lowest.pop_front();
+            self.first += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in super::super) const MS: u64 = 1_000_000;
+    /// Bytes per second: 1500 bytes take 5 ms.
+    pub(in super::super) const RATE: f64 = 300_000.0;
+
+    /// A question that is answered after 50 ms.
+    pub(in super::super) fn question(asked_ns: u64) -> Answered {
+        Answered {
+            end: 1,
+            at_ns: asked_ns + 50 * MS,
+            asked_ns,
+            asked_by_ack: true,
+            question_bytes: 64,
+            answer_bytes: 1488,
+        }
+    }
+
+    #[test]
+    fn an_answer_whose_question_may_have_waited_at_home_tells_nothing() {
+        let own = OwnQueue::new(None);
+        assert_eq!(own.sojourn_ns(&question(1000 * MS)), None);
+        let mut own = OwnQueue::new(None);
+        own.push_level(1000 * MS, 0);
+        own.push_level(1100 * MS, 30_000);
+        assert_eq!(own.sojourn_ns(&question(1001 * MS)), Some(0));
+        assert_eq!(own.sojourn_ns(&question(1101 * MS)), None, "no rate");
+        own.set_rate(Some(RATE));
+        assert_eq!(own.sojourn_ns(&question(1101 * MS)), Some(100 * MS));
+        assert_eq!(own.sojourn_ns(&question(1200 * MS)), None, "not seen yet");
+    }
+}

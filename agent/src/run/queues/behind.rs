@@ -1,0 +1,168 @@
+//! How long packets wait behind our own shaper, on the way to the provider: nothing, if it sends slowly enough.
+//!
+//! What an answer's delay has beyond the time its question spent in our queue, the wait in the downlink's buffer (by the sender's clock) and
+//! the end's delay without queues. That delay is the smallest there was, or, while the uplink is little used, the newest: then nothing can
+//! wait there, and a longer one is a longer route.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::bpf::Answered;
+
+/// Ends that are remembered.
+const ENDS: usize = 4096;
+/// What is shorter than half of a full packet takes less time on the line.
+const SHORT_BYTES: u32 = 750;
+/// A packet alone may take up more than its share of a tick.
+const FULL_BYTES: f64 = 1514.0;
+/// Ticks that a statement is about: a second.
+const TICKS: usize = 10;
+/// The uplink is little used if it carried less than this share of its rate over two such spans.
+const LIGHT: f64 = 0.4;
+/// Fewer answers say nothing.
+const ANSWERS: u32 = 3;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Tick {
+    least_ns: Option<f64>,
+    answers: u32,
+    bytes: u64,
+}
+
+/// Watches the answers.
+#[derive(Debug, Default)]
+pub(super) struct BehindShaper {
+    /// By end and whether the question was long, nanoseconds.
+    bases: HashMap<(u32, bool), f64>,
+    /// The newest, the last one unfinished.
+    ticks: VecDeque<Tick>,
+    /// The uplink's rate, bytes per tick.
+    rate: Option<f64>,
+}
+
+impl BehindShaper {
+    /// A tick of a tenth of a second begins; `rate`: of the uplink, bytes per second.
+    pub(super) fn begin(&mut self, rate: Option<f64>) {
+        self.rate = rate.map(|rate| rate / TICKS as f64);
+        self.ticks.push_back(Tick::default());
+        if self.ticks.len() > 2 * TICKS {
+            self.ticks.pop_front();
+        }
+    }
+
+    /// Whether nothing can wait: for two seconds the uplink was little used, and in no tick of them it was filled.
+    fn is_light(&self) -> bool {
+        let bytes: u64 = self.ticks.iter().map(|tick| tick.bytes).sum();
+        let most = self.ticks.iter().map(|tick| tick.bytes).max().unwrap_or(0) as f64;
+        self.ticks.len() == 2 * TICKS
+            && self.rate.is_some_and(|rate| {
+                (bytes as f64) < LIGHT * rate * self.ticks.len() as f64 && most <= FULL_BYTES.max(rate / 2.0)
+            })
+    }
+
+    /// Something was sent.
+    pub(super) fn sent(&mut self, bytes: u32) {
+        if let Some(tick) = self.ticks.back_mut() {
+            tick.bytes += u64::from(bytes);
+        }
+    }
+
+    /// An answer came, whose question spent `own_ns` in our queue, and which waited itself `down_s` in the downlink's buffer.
+    pub(super) fn answered(&mut self, answer: &Answered, own_ns: u64, down_s: f64) {
+        let delay_ns = answer.at_ns.saturating_sub(answer.asked_ns) as f64 - own_ns as f64 - down_s * 1e9;
+        let key = (answer.end, answer.question_bytes > SHORT_BYTES);
+        if self.bases.len() >= ENDS && !self.bases.contains_key(&key) {
+            self.bases.clear();
+        }
+        let is_light = self.is_light();
+        let base = self.bases.entry(key).or_insert(delay_ns);
+        if is_light || delay_ns < *base {
+            *base = delay_ns;
+        }
+        let waited_ns = delay_ns - *base;
+        if let Some(tick) = self.ticks.back_mut() {
+            tick.answers += 1;
+            tick.least_ns = Some(tick.least_ns.map_or(waited_ns, |least| least.min(waited_ns)));
+        }
+    }
+
+    /// The least that packets waited within the last second, seconds; `None` if too few were answered.
+    pub(super) fn least_s(&self) -> Option<f64> {
+        let newest = || self.ticks.iter().rev().take(TICKS);
+        if newest().map(|tick| tick.answers).sum::<u32>() < ANSWERS {
+            return None;
+        }
+        newest().filter_map(|tick| tick.least_ns).reduce(f64::min).map(|ns| ns / 1e9)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: f64 = 25_000.0;
+
+    fn answer(end: u32, milliseconds: u64) -> Answered {
+        Answered {
+            end,
+            at_ns: (1_000 + milliseconds) * 1_000_000,
+            asked_ns: 1_000_000_000,
+            asked_by_ack: false,
+            question_bytes: 1_500,
+            answer_bytes: 64,
+        }
+    }
+
+    /// Seconds in which so many bytes leave, and answers of one end take so long.
+    fn run(behind: &mut BehindShaper, seconds: usize, bytes: u32, milliseconds: u64) {
+        for _ in 0..seconds * TICKS {
+            behind.begin(Some(RATE));
+            behind.sent(bytes / TICKS as u32);
+            behind.answered(&answer(7, milliseconds), 0, 0.0);
+        }
+    }
+
+    #[test]
+    fn what_waits_behind_a_busy_shaper_shows() {
+        let mut behind = BehindShaper::default();
+        run(&mut behind, 3, 1_000, 40);
+        assert_eq!(behind.least_s(), Some(0.0));
+        run(&mut behind, 4, 25_000, 340);
+        let waited = behind.least_s().expect("answers");
+        assert!((waited - 0.3).abs() < 1e-9, "{waited}");
+        // Our own queue and the downlink's are not it.
+        for _ in 0..TICKS {
+            behind.begin(Some(RATE));
+            behind.sent(2_500);
+            behind.answered(&answer(7, 340), 200_000_000, 0.1);
+        }
+        assert!(behind.least_s().expect("answers") < 1e-9);
+    }
+
+    #[test]
+    fn a_longer_route_is_no_queue() {
+        let mut behind = BehindShaper::default();
+        run(&mut behind, 3, 1_000, 40);
+        // Two seconds without load are enough to see it.
+        run(&mut behind, 4, 1_000, 240);
+        assert_eq!(behind.least_s(), Some(0.0));
+        // And another end, met under load, is taken at its word.
+        run(&mut behind, 3, 25_000, 240);
+        for _ in 0..TICKS {
+            behind.begin(Some(RATE));
+            behind.sent(2_500);
+            behind.answered(&answer(8, 500), 0, 0.0);
+        }
+        assert_eq!(behind.least_s(), Some(0.0));
+    }
+
+    #[test]
+    fn without_answers_nothing_is_said() {
+        let mut behind = BehindShaper::default();
+        assert_eq!(behind.least_s(), None);
+        run(&mut behind, 2, 25_000, 40);
+        for _ in 0..TICKS {
+            behind.begin(Some(RATE));
+        }
+        assert_eq!(behind.least_s(), None);
+    }
+}

@@ -1,0 +1,146 @@
+//! The buffers that no qdisc of this machine holds, live: reads what passes and keeps the estimate.
+
+use pendulum_model::observer::Vantage;
+use pendulum_model::segment::{Direction, PerDirection};
+
+use super::super::estimate::{Estimate, LinkEstimate, Told};
+use super::super::own_queue::OwnQueue;
+use super::behind::BehindShaper;
+use super::tracked::Tracked;
+use crate::bpf::{self, Departures, Passage, PassageReader, QueueMethod};
+use crate::snapshot::{QueueSnapshot, SlotLosses};
+
+/// The estimate and what it is made from.
+pub(super) struct Elsewhere {
+    passages: PassageReader,
+    own: OwnQueue,
+    link: LinkEstimate,
+    read_ns: u64,
+    answered_s: Option<f64>,
+    behind: BehindShaper,
+    snapshots: PerDirection<Option<QueueSnapshot>>,
+}
+
+impl Elsewhere {
+    /// From now on; `departures` if the uplink's queue is traced.
+    pub(super) fn new(passages: PassageReader, departures: Option<Departures>) -> Self {
+        let now_ns = bpf::monotonic_ns();
+        Self {
+            passages,
+            own: OwnQueue::new(departures),
+            link: LinkEstimate::new(now_ns, Vantage::BeforeUplinkBuffer),
+            read_ns: now_ns,
+            answered_s: None,
+            behind: BehindShaper::default(),
+            snapshots: PerDirection::default(),
+        }
+    }
+
+    /// The estimate.
+    pub(super) fn link(&self) -> &LinkEstimate {
+        &self.link
+    }
+
+    /// The shortest time in which the outside answered since the tick before, both buffers included, seconds.
+    pub(super) fn answered_s(&self) -> Option<f64> {
+        self.answered_s
+    }
+
+    /// The least that packets waited behind our own queue within the last second, seconds, if that can be told.
+    pub(super) fn behind_s(&self) -> Option<f64> {
+        self.behind.least_s().filter(|_| self.link.vantage() == Vantage::OwnQueue)
+    }
+
+    /// What was lost on the way here from the kernel's slots.
+    pub(super) fn slot_losses(&self) -> SlotLosses {
+        SlotLosses { overwritten: self.passages.lost(), torn_answers: self.passages.torn() }
+    }
+
+    /// What readers see of a direction's buffer; `None` if its level is not known.
+    pub(super) fn snapshot(&self, direction: Direction) -> Option<&QueueSnapshot> {
+        self.snapshots[direction].as_ref()
+    }
+
+    /// Ten times a second, after the uplink's queue was read: no system call. `up`: the WAN device's queue and how its level is known.
+    /// `capacity`: of the uplink, bytes per second, as far as known.
+    pub(super) fn tick(
+        &mut self,
+        up: Option<(&Tracked, QueueMethod)>,
+        told: PerDirection<Option<f64>>,
+        capacity: Option<f64>,
+        repeated: f64,
+    ) {
+        let now_ns = bpf::monotonic_ns();
+        let was_read_ns = std::mem::replace(&mut self.read_ns, now_ns);
+        match up {
+            Some((up, QueueMethod::Tracepoint)) => {
+                up.fresh().iter().for_each(|interval| self.own.push(interval));
+            }
+            Some((up, QueueMethod::Netlink)) => self.own.push_level(now_ns, up.snapshot().bytes),
+            None => {}
+        }
+        self.own.set_rate(capacity);
+        let is_own = up.is_some_and(|(up, _)| up.is_buffer());
+        let vantage = if is_own { Vantage::OwnQueue } else { Vantage::BeforeUplinkBuffer };
+        if self.link.vantage() != vantage {
+            self.link = LinkEstimate::new(was_read_ns, vantage);
+        } else if now_ns.saturating_sub(was_read_ns) > PassageReader::REACH_NS {
+            self.link.restart(now_ns - PassageReader::REACH_NS);
+        }
+        // Behind a shaper of our own a question's time on the uplink is part of its time in the queue.
+        let is_shaped =
+            up.is_some_and(|(up, method)| method == QueueMethod::Tracepoint && up.snapshot().rate.is_some());
+        self.link.tell(&Told {
+            rates: told,
+            question_rate: capacity.filter(|_| is_own && !is_shaped),
+            repeated,
+        });
+        let known_to = PerDirection::from_fn(|x| self.link.of(x).map(|estimate| estimate.known_to()));
+        let Self { passages, own, link, behind, .. } = self;
+        behind.begin(capacity);
+        let mut shortest_ns = None;
+        let read_to_ns = passages.read(now_ns, |passage| {
+            let answer = match &passage {
+                Passage::Down(arrival) => arrival.answer,
+                Passage::Up(_) => None,
+            };
+            if let Some(answer) = answer {
+                let delay_ns = answer.at_ns.saturating_sub(answer.asked_ns);
+                shortest_ns = Some(shortest_ns.map_or(delay_ns, |shortest: u64| shortest.min(delay_ns)));
+            }
+            let own_ns = answer.and_then(|answer| if is_own { own.sojourn_ns(&answer) } else { Some(0) });
+            link.push(&passage, own_ns);
+            if let Passage::Up(egress) = &passage {
+                behind.sent(egress.bytes);
+            }
+            if let (Some(answer), Some(own_ns)) = (answer, own_ns)
+                && let Some(down_s) = link.downlink_wait_by_clock(answer.at_ns)
+            {
+                behind.answered(&answer, own_ns, down_s);
+            }
+        });
+        self.link.settle(read_to_ns);
+        self.answered_s = shortest_ns.map(|ns| ns as f64 / 1e9);
+        self.snapshots =
+            PerDirection::from_fn(|x| snapshot(self.link.of(x)?, known_to[x].unwrap_or_default()));
+    }
+}
+
+/// A buffer as it was in the buckets that became known since `known_to`.
+fn snapshot(estimate: Estimate<'_>, known_to: u64) -> Option<QueueSnapshot> {
+    let newest = estimate.sample(estimate.known_to())?;
+    let fresh = (known_to..estimate.known_to()).filter_map(|number| estimate.sample(number));
+    let (lowest, peak) = fresh.fold((newest.min_bytes, newest.max_bytes), |(lowest, peak), bucket| {
+        (lowest.min(bucket.min_bytes), peak.max(bucket.max_bytes))
+    });
+    let whole = |bytes: f64| bytes.round() as u32;
+    Some(QueueSnapshot {
+        source: "estimate",
+        bytes: whole(newest.mean_bytes),
+        peak_bytes: whole(peak),
+        lowest_bytes: whole(lowest),
+        uncertainty_bytes: Some(newest.uncertainty_bytes),
+        trust: Some(estimate.trust()),
+        ..QueueSnapshot::default()
+    })
+}

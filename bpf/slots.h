@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What passes the WAN device, by time: small rings in memory that the agent shares (abi.h has what each word
+ * means). docs/queues.md, "Slots".
+ */
+#ifndef PENDULUM_SLOTS_H
+#define PENDULUM_SLOTS_H
+
+#include "turnaround.h"
+
+static __always_inline __u32 hash_of_address(const __u32 address[4])
+{
+	__u32 hash = address[0];
+
+#pragma unroll
+	for (int i = 1; i < 4; i++)
+		hash = (hash ^ address[i]) * 0x9e3779b1u;
+	return hash ^ hash >> 15;
+}
+
+/* Tells the flows of the same few seconds apart; never 0. */
+static __always_inline __u32 hash_of_flow(const struct pendulum_flow_key *key)
+{
+	__u32 ports = (__u32)key->home_port << 16 | key->remote_port;
+
+	return (ports ^ key->home_addr[3] ^ key->remote_addr[3] * 0x9e3779b1u) | 1;
+}
+
+/* Count packets that pass at `now`. */
+static __always_inline void fill_slot(struct pendulum_slot *slot, __u64 now_ns, __u32 bytes, __u32 packets)
+{
+	__u64 turn = (now_ns >> PENDULUM_SLOT_SHIFT) / PENDULUM_SLOTS << PENDULUM_SLOT_TURN_SHIFT;
+	__u64 more = (__u64)packets << PENDULUM_SLOT_PACKETS_SHIFT | bytes;
+	__u64 seen = *(volatile __u64 *)&slot->account;
+
+	/* Where the exchange fails, another CPU has just opened the slot. */
+	if (!((seen ^ turn) >> PENDULUM_SLOT_TURN_SHIFT) ||
+	    __sync_val_compare_and_swap(&slot->account, seen, turn | more) != seen)
+		__sync_fetch_and_add(&slot->account, more);
+	slot->at_ns = now_ns;
+}
+
+/* Packets leave through the WAN device. */
+static __always_inline void record_egress(__u64 now_ns, __u32 bytes, __u32 packets)
+{
+	__u32 index = now_ns >> PENDULUM_SLOT_SHIFT & (PENDULUM_SLOTS - 1);
+	struct pendulum_slot *slot = bpf_map_lookup_elem(&egress, &index);
+
+	if (slot)
+		fill_slot(slot, now_ns, bytes, packets);
+}
+
+static __always_inline __u32 sum_of_answer(__u32 asked, __u32 answered, __u32 number)
+{
+	return answered ^ asked * PENDULUM_SUM_FACTOR_ASKED ^ number * PENDULUM_SUM_FACTOR_NUMBER;
+}
+
+/* Packets come in; `s` is the segment, if it is one and can be an answer. */
+static __always_inline void record_arrival(__u64 now_ns, __u32 bytes, __u32 packets, const struct segment *s)
+{
+	__u64 number = now_ns >> PENDULUM_SLOT_SHIFT;
+	__u32 index = number & (PENDULUM_SLOTS - 1), answered;
+	struct pendulum_arrival *arrival = bpf_map_lookup_elem(&arrivals, &index);
+	__u64 clock = 0;
+
+	if (!arrival)
+		return;
+	fill_slot(&arrival->slot, now_ns, bytes, packets);
+	if (s && s->options.present & OPTION_TIMESTAMPS)
+		clock = (__u64)hash_of_flow(&s->key) << 32 | s->options.tsval;
+	arrival->clock = clock;
+	if (!s || !s->asked)
+		return;
+	answered = question_word(now_ns, 0, bytes);
+	arrival->answer = (__u64)answered << 32 | s->asked;
+	arrival->answered_by =
+		(__u64)hash_of_address(s->key.remote_addr) << 32 | sum_of_answer(s->asked, answered, number);
+}
+
+#endif

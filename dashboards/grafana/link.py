@@ -1,0 +1,231 @@
+"""The dashboard Link: one link of one gateway."""
+
+from panels import heatmap, now, query, stat, table, target, text, timeline, timeseries
+from words import (AGENT_DOWN, COLOURS, CRITICAL, DOWN, DOWN_COLOUR, GOOD, GREY, KINDS, MEASURED, NO_SUCH_LINK, NOT_MEASURED, PHASES, UP, UP_COLOUR,
+                   VERDICTS, WARNING, alerts, first_steps, numbered, phases, verdicts)
+
+#: In every query of a link, and of its agent.
+ONE = 'job=~"$job",instance="$instance",link="$link"'
+AGENT = 'job=~"$job",instance="$instance"'
+CLASSES = "data|ack|dup_ack|sack"
+GONE = "not known: nothing comes from the agent"
+PAGE = "http://${instance}/#${link}"
+PACKETS = "suffix:packets/s"
+
+
+def rate(metric, more=""):
+    return f"rate({metric}{{{ONE}{more}}}[$__rate_interval])"
+
+
+def increase(metric, more=""):
+    return f"increase({metric}{{{ONE}{more}}}[$__rate_interval])"
+
+
+def bits(metric, more=""):
+    """Rates are shown in bit/s, as links are sold."""
+    return f"8 * {metric}{{{ONE}{more}}}"
+
+
+def mirrored(metric, legend):
+    """Both directions of a gauge: up above the axis, down below it."""
+    return [target(f"{metric}{{{ONE},{UP}}}", f"▲ {legend}"), target(f"{metric}{{{ONE},{DOWN}}}", f"▼ {legend}")]
+
+
+def two_colours(*legends, fill=0, dashed=False):
+    """Each direction in its colour, the downlink below the axis."""
+    return [(f"{mark} {legend}", {"colour": colour, "fill": fill, "dashed": dashed, "below": mark == "▼"})
+            for legend in legends for mark, colour in (("▲", UP_COLOUR), ("▼", DOWN_COLOUR))]
+
+
+def directions(*legends):
+    """Each direction in its colour, both above the axis."""
+    return [(legend.format(name), {"colour": colour}) for legend in legends for name, colour in (("up", UP_COLOUR), ("down", DOWN_COLOUR))]
+
+
+def band():
+    """Edges of the uncertainty: the upper line of each half of the picture is filled down to the lower one. Below the axis that is the least."""
+    edges = [("▲", "▲ at most", "▲ at least", UP_COLOUR), ("▼", "▼ at least", "▼ at most", DOWN_COLOUR)]
+    styles = []
+    for mark, upper, lower, colour in edges:
+        below = mark == "▼"
+        styles += [(upper, {"colour": colour, "below": below, "band": lower}), (lower, {"colour": colour, "below": below, "band": None})]
+    targets = []
+    for mark, direction in (("▲", UP), ("▼", DOWN)):
+        level, error = (f"{name}{{{ONE},{direction}}}" for name in ("pendulum_queue_bytes", "pendulum_queue_uncertainty_bytes"))
+        targets += [target(f"{level} + {error}", f"{mark} at most"), target(f"clamp_min({level} - {error}, 0)", f"{mark} at least")]
+    return targets, styles
+
+
+def composition(direction, name):
+    expr = f"pendulum_queue_composition_ratio{{{ONE},{direction}}}"
+    return timeseries(f"What fills the {name} buffer", "Shares of the bytes that entered it over ten seconds, whether the buffer is the gateway's own or out of "
+                      "sight. The gateway's page names the port.", "percentunit", [target(expr, "{{kind}}")], stack=True, limits=(0, 1),
+                      styles=[(kind, {"colour": COLOURS["kind"][kind], "fill": 70}) for kind in KINDS])
+
+
+def answer(grid):
+    """One look: is it watched, what is wrong, since when, what does it cost, what to do."""
+    condition = f"sum({MEASURED + 1} - pendulum_link_up{{{ONE}}}) or sum({AGENT_DOWN} + 2 * up{{{AGENT}}})"
+    grid.add(18, 2, stat("Is this link watched?", "Whether what is below is the present.", "none", [now(condition, "link")],
+                         "NO AGENT: Prometheus has no gateway of this name. The graphs below are the past.",
+                         names={MEASURED: ("watched: what is below is the present", GOOD),
+                                NOT_MEASURED: ("NOT MEASURED: the WAN device is gone or down. Graphs are the past", CRITICAL),
+                                AGENT_DOWN: ("AGENT DOWN: it cannot be scraped. Graphs are the past", CRITICAL),
+                                NO_SUCH_LINK: ("the agent answers, and has no such link", WARNING)},
+                         background=True, size=18, name=False))
+    seen = f"1000 * max(max_over_time((timestamp(up{{{AGENT}}} == 1))[1d:1m]))"
+    grid.add(6, 2, stat("Agent last seen", "When Prometheus scraped it last, to a minute; within one day.", "dateTimeFromNow", [now(seen, "seen")],
+                        "not within a day", size=18, name=False))
+
+    verdict = numbered("pendulum_verdict", "verdict", VERDICTS, ONE)
+    grid.add(6, 4, stat("Verdict", "What the agent says of the last seconds to a minute.", "none", [now(verdict, "verdict")], GONE,
+                        names=verdicts(), background=True, size=22, name=False))
+    grid.add(4, 4, stat("Since", "When this verdict began.", "dateTimeFromNow", [now(f"1000 * pendulum_verdict_since_timestamp_seconds{{{ONE}}}", "since")],
+                        "not known", size=20, name=False))
+    most = f"topk by (direction) (1, pendulum_queue_composition_ratio{{{ONE}}})"
+    grid.add(5, 4, stat("What fills the buffers", "The largest part of what entered each buffer within ten seconds.", "percentunit",
+                        [now(most, "{{direction}}: {{kind}}")], "nothing has entered", size=20))
+    grid.add(4, 4, stat("Lost throughput", "Capacity that a direction cannot use because the other one's buffer never empties.", "si:bit/s",
+                        [now(bits("pendulum_lost_bytes_per_second"), "{{direction}}")], "not known", size=20, steps=[(1, CRITICAL)]))
+    grid.add(5, 4, stat("Everything waits", "What even the luckiest packet waits in each buffer: what calls and games feel.", "s",
+                        [now(f"pendulum_queue_standing_delay_seconds{{{ONE}}}", "{{direction}}")], "not known", size=20,
+                        steps=[(0.1, WARNING), (0.4, CRITICAL)]))
+
+    grid.add(12, 3, stat("What to do", "By the verdict. The gateway's page has the commands for this link.", "none", [now(verdict, "deed")],
+                         "Find out why the agent is gone: see PendulumTargetDown in What to do first, below.",
+                         names=verdicts(deeds=True), size=15, name=False, links=[("The gateway's own page", PAGE, True)]))
+    grid.add(12, 3, table("Firing alerts", "Of this link, its gateway, and the whole job; what to do first is at the end of this dashboard.",
+                          [query(alerts("$instance", "$link"))], ["severity", "alertname", "direction"], "no alert fires", sort=("severity",)))
+
+
+def over_time(grid):
+    grid.row("Over time")
+    grid.add(24, 4, timeline("Verdicts", "What the agent said.", numbered("pendulum_verdict", "verdict", VERDICTS, ONE), verdicts(), "link"))
+    grid.add(24, 4, timeline("Phase", "Which buffer held a standing queue when Prometheus looked. A swing is faster than that: the next panel counts "
+                             "every phase.", numbered("pendulum_phase", "phase", PHASES, ONE), phases(), "link"))
+    grid.add(18, 6, timeseries("Time in each phase", "Share of the time, from the agent's counters: nothing is missed between two scrapes. "
+                               "Uplink-bound and downlink-bound in equal parts is the data pendulum; uplink-bound alone beside uploads is a lock.", "percentunit",
+                               [target(rate("pendulum_phase_seconds_total"), "{{phase}}")], stack=True, limits=(0, 1),
+                               styles=[(phase, {"colour": COLOURS["phase"][phase], "fill": 70}) for phase, _ in PHASES]))
+    grid.add(6, 6, stat("Swing", "Period of the swing between both buffers.", "s",
+                        [now(f"pendulum_swing_period_seconds{{{ONE}}}", "period")], "no swing", size=24, name=False))
+    found = 'sum by (finding, direction) (pendulum_finding{%s}) > 0' % ONE
+    grid.add(24, 4, timeline("Findings", "Beside the verdict: bufferbloat, a buffer that never drains; rtt_unfairness, near flows displace far ones; "
+                             "shaping_not_helping, shaping_ineffective.",
+                             found, {1: ("holds", WARNING)}, "{{finding}} {{direction}}", nothing="none"))
+
+
+def queues(grid):
+    grid.row("Queues and rates: up above the axis, down below it")
+    edges, edge_styles = band()
+    grid.add(24, 9, timeseries("Queues", "Bytes in both buffers on one axis, and the pure ACKs among them: they are what the other direction waits for. The band is "
+                               "between at least and at most where the level is estimated, as it is of a buffer in the modem or at the provider: see Sources.", "decbytes",
+                               mirrored("pendulum_queue_bytes", "queue") + mirrored("pendulum_queue_ack_bytes", "ACKs in it")
+                               + mirrored("pendulum_queue_standing_bytes", "standing") + mirrored("pendulum_queue_limit_bytes", "limit") + edges,
+                               styles=edge_styles + two_colours("queue", fill=10) + two_colours("ACKs in it", fill=70) + two_colours("standing", dashed=True)
+                               + two_colours("limit", dashed=True)))
+    share = "clamp_max(pendulum_queue_ack_bytes{%s,%s} / (pendulum_queue_bytes{%s,%s} > 0), 1)"
+    grid.add(12, 7, timeseries("ACKs' share of the queues", "Pure ACKs among the bytes in each buffer: data of one direction keeps the other direction's ACKs waiting.",
+                               "percentunit", [target(share % (ONE, UP, ONE, UP), "▲ ACKs' share"), target(share % (ONE, DOWN, ONE, DOWN), "▼ ACKs' share")],
+                               limits=(-1, 1), styles=two_colours("ACKs' share", fill=15)))
+    used = "sum(rate(pendulum_bytes_total{%s,%s}[$__rate_interval])) / sum(pendulum_link_rate_bytes_per_second{%s,%s})"
+    grid.add(12, 7, timeseries("Link used", "Bytes that passed, from counters, over what the link can carry; absent while its rate is not known.", "percentunit",
+                               [target(used % (ONE, UP, ONE, UP), "▲ used"), target(used % (ONE, DOWN, ONE, DOWN), "▼ used")], soft=(-1, 1),
+                               styles=two_colours("used", fill=15)))
+    grid.add(12, 7, composition(UP, "uplink"))
+    grid.add(12, 7, composition(DOWN, "downlink"))
+    grid.add(24, 8, timeseries("Throughput and link rate", "Link-layer throughput, moving over 300 ms, against the capacity.", "si:bit/s",
+                               [target(bits("pendulum_throughput_bytes_per_second", f",{UP}"), "▲ throughput"),
+                                target(bits("pendulum_throughput_bytes_per_second", f",{DOWN}"), "▼ throughput"),
+                                target(bits("pendulum_link_rate_bytes_per_second", f",{UP}"), "▲ rate"),
+                                target(bits("pendulum_link_rate_bytes_per_second", f",{DOWN}"), "▼ rate")],
+                               styles=two_colours("throughput", fill=15) + two_colours("rate", dashed=True)))
+    grid.add(12, 7, timeseries("Outstanding data and windows", "Payload sent and not yet acknowledged, over all flows; the congestion windows are those "
+                               "of the gateway's own sockets.", "decbytes",
+                               mirrored("pendulum_in_flight_bytes", "outstanding")
+                               + [target(f"pendulum_cwnd_bytes{{{ONE},{UP}}}", "▲ cwnd of local sockets")],
+                               styles=two_colours("outstanding", fill=15)))
+    grid.add(12, 7, timeseries("Download over upload", "Throughput ratio as measured, and as the model predicts it for this link's buffers.", "none",
+                               [target(f"pendulum_throughput_ratio{{{ONE}}}", "{{kind}}")],
+                               styles=[("measured", {"colour": COLOURS["kind"]["tcp_data"]}), ("predicted", {"colour": GREY, "dashed": True})]))
+
+
+def delay(grid):
+    grid.row("Delay")
+    sides = (("wan", "internet"), ("lan", "home"))
+    quantile = "histogram_quantile(%s, sum by (le) (%s))"
+    lines = [target(quantile % (part, rate("pendulum_rtt_seconds_bucket", f',side="{side}"')), f"{where}, {name}")
+             for side, where in sides for part, name in ((0.5, "half below"), (0.95, "95 % below"))]
+    colours = {"internet": COLOURS["kind"]["tcp_data"], "home": COLOURS["kind"]["udp"]}
+    grid.add(24, 7, timeseries("Round trips", "From the gateway to the internet and back, and to the home and back.", "s", lines,
+                               styles=[(f"{where}, {name}", {"colour": colours[where], "dashed": name != "half below"})
+                                       for _, where in sides for name in ("half below", "95 % below")]))
+    for side, where in sides:
+        grid.add(12, 7, heatmap(f"Round trips to the {where}", f"From the gateway to the {where} and back; segments by their round-trip time.",
+                                f'sum by (le) ({increase("pendulum_rtt_seconds_bucket", f",side={chr(34)}{side}{chr(34)}")})', "s"))
+    for kind, name in (("data", "Data"), ("ack", "ACKs")):
+        grid.add(12, 7, heatmap(f"{name} in the uplink buffer", "Packets by the time they spent in it; those that found it empty are not in here.",
+                                f'sum by (le) ({increase("pendulum_queue_sojourn_seconds_bucket", f",{UP},class={chr(34)}{kind}{chr(34)}")})', "s"))
+
+
+def segments(grid):
+    grid.row("Segments")
+    for direction, name, whose in ((UP, "up", "downloads"), (DOWN, "down", "uploads")):
+        grid.add(12, 7, timeseries(f"ACK classes, {name}", f"ACKs of the {whose} by kind; data for comparison.", PACKETS,
+                                   [target(rate("pendulum_segments_total", f',{direction},class=~"{CLASSES}"'), "{{class}}")]))
+    grid.add(12, 7, heatmap("ACK bursts, up", "Pure ACKs between two data segments; bursts of tens are ACK compression.",
+                            f'sum by (le) ({increase("pendulum_ack_burst_segments_bucket", f",{UP}")})', "none"))
+    grid.add(12, 7, timeseries("Losses", "Data segments that were sent again, wherever they were lost, and packets that the gateway's own buffers "
+                               "dropped, by reason if there were any.", PACKETS,
+                               [target(rate("pendulum_retransmitted_segments_total"), "{{direction}} sent again"),
+                                target(f'{rate("pendulum_queue_drops_total")} > 0', "{{direction}} dropped: {{reason}}")],
+                               styles=directions("{} sent again")))
+    grid.add(12, 7, timeseries("Flows", "TCP flows that carried payload within the last 5 seconds.", "none",
+                               [target(f"pendulum_flows{{{ONE}}}", "{{direction}}")], styles=directions("{}")))
+    grid.add(12, 7, timeseries("Traffic that is not seen", "Share of the device's own bytes that did not come past the agent's programs, a lower bound: all other "
+                               "figures hold for the rest only.", "percentunit", [target(f"pendulum_unseen_bytes_ratio{{{ONE}}}", "{{direction}}")], limits=(0, 1),
+                               styles=directions("{}")))
+
+
+def about(grid):
+    grid.row("Advice and sources")
+    grid.add(12, 5, stat("Buffer: advised and present", "Size that lets both directions be full, and the size that there is; the gateway's page has the "
+                         "commands.", "decbytes",
+                         [now(f"pendulum_advised_buffer_bytes{{{ONE}}}", "{{direction}} advised"),
+                          now(f"pendulum_queue_limit_bytes{{{ONE}}}", "{{direction}} present")], "no advice: rates or round trip are not known", size=20))
+    grid.add(12, 9, table("Sources", "Where the figures come from, best source first: tracepoint before netlink, config before learnt. Estimate: the buffer is in the modem "
+                          "or at the provider.", [query(f"pendulum_source_info{{{ONE}}}")], ["what", "direction", "source"], GONE))
+
+    grid.row("Shaping", collapsed=True)
+    grid.add(6, 7, stat("Shaping", "Whether the agent acts on the link.", "none", [now(f"pendulum_shaping{{{ONE}}}", "shaping")], GONE,
+                        names={0: ("off", GREY), 1: ("shaping", GOOD)}, size=22, name=False))
+    grid.add(18, 7, timeseries("ACK filter", "ACKs by what the filter did with them. In a dry run `would_hold` is counted and nothing changes.", PACKETS,
+                               [target(rate("pendulum_ack_filter_acks_total"), "{{action}}: {{reason}}")]))
+
+    grid.row("The agent itself", collapsed=True)
+    grid.add(8, 7, timeseries("Processor", "Time used by the agent, and by its BPF programs where the kernel measures that.", "percentunit",
+                              [target(f"rate(process_cpu_seconds_total{{{AGENT}}}[$__rate_interval])", "agent"),
+                               target(f'sum by (program) ({rate("pendulum_bpf_program_run_seconds_total")})', "{{program}}")]))
+    grid.add(8, 7, timeseries("Memory", "Resident memory of the agent.", "bytes",
+                              [target(f"process_resident_memory_bytes{{{AGENT}}}", "resident")]))
+    grid.add(8, 7, timeseries("Tables", "Entries of the BPF maps over what they can hold.", "percentunit",
+                              [target(f"pendulum_map_entries{{{ONE}}} / pendulum_map_capacity{{{ONE}}}", "{{map}}")], limits=(0, 1)))
+    grid.add(12, 7, timeseries("Measurements lost", "What could not be measured, by reason if there was any; the packets passed.", PACKETS,
+                               [target(f'{rate("pendulum_lost_total")} > 0', "{{reason}}")]))
+    failing = f"pendulum_collector_success{{{ONE}}} == 0 or pendulum_bpf_program_attached{{{ONE}}} == 0"
+    grid.add(6, 7, table("What fails", "Readings from the kernel that failed the last time, and programs that are not attached.", [query(failing)],
+                         ["collector", "program"], "nothing fails"))
+    settings = [now(f"pendulum_config_last_reload_successful{{{AGENT}}}", "last reload"),
+                now(f"10 + clamp_max(pendulum_config_settings_waiting{{{AGENT}}}, 1)", "settings that wait")]
+    words = {0: ("REFUSED: the old one holds", CRITICAL), 1: ("applied", GOOD), 10: ("none wait", GOOD), 11: ("some wait for a restart", WARNING)}
+    grid.add(6, 7, stat("Configuration", "Whether the newest file was taken over, and settings that wait for a restart.", "none", settings, GONE,
+                        names=words, size=15))
+
+    grid.row("What to do first, for each alert", collapsed=True)
+    steps = "\n".join(f"* **{name}:** {step}" for name, step in first_steps())
+    grid.add(24, 16, text("What to do first", "From docs/alerts.md.", steps))
+
+
+def panels(grid):
+    for part in (answer, over_time, queues, delay, segments, about):
+        part(grid)

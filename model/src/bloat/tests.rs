@@ -1,0 +1,81 @@
+use super::*;
+use crate::sample::Composition;
+use crate::segment::PerDirection;
+
+const RTT: Duration = Duration::from_millis(100);
+
+/// Slots of 100 ms from `from` to `to` seconds, of which the first `above` of each ten have a queue of 200 ms.
+fn add(history: &mut History, from: u64, to: u64, above: u64) {
+    for slot in from * 10 + 1..=to * 10 {
+        let mut totals = Totals { seconds: 0.1, ..Totals::default() };
+        totals.delay.up.add(if (slot - 1) % 10 < above { 0.2 } else { 0.0 }, 0.1, 0.1);
+        totals.composition = PerDirection {
+            up: Composition { ack: 90, udp: 10, ..Composition::default() },
+            down: Composition::default(),
+        };
+        history.push(Duration::from_millis(100 * slot), &totals);
+    }
+}
+
+fn consider(bloat: &mut Bloat, history: &History, second: u64) -> Option<News> {
+    let now = Duration::from_secs(second);
+    bloat.consider(history, &Thresholds::default(), Direction::Up, now, RTT)
+}
+
+/// It takes the evidence time of 5 s, nine tenths of it above the threshold.
+#[test]
+fn begins_after_the_evidence_time() {
+    let (mut bloat, mut history) = (Bloat::default(), History::default());
+    add(&mut history, 0, 4, 10);
+    assert_eq!(consider(&mut bloat, &history, 4), None);
+    add(&mut history, 4, 5, 10);
+    let Some(News::Begins(found, reason, figures)) = consider(&mut bloat, &history, 5) else {
+        panic!("5 s of 200 ms");
+    };
+    assert_eq!((found.since_s, found.cause), (0.0, Some(Cause { kind: Kind::Ack, share: 0.9 })));
+    assert!((found.delay_s - 0.2).abs() < 1e-9);
+    assert!(reason.starts_with("whatever enters the uplink waits 200 ms"), "{reason}");
+    assert!(reason.contains("90 % of what fills the uplink is TCP ACKs; thin out the ACKs"), "{reason}");
+    let named: Vec<_> = figures.iter().map(|figure| (figure.name, figure.threshold)).collect();
+    assert_eq!(named[..2], [("uplink_delay_s", Some(0.1)), ("uplink_delayed_share", Some(0.9))]);
+    assert_eq!(named.len(), 6);
+    assert_eq!(bloat.get(), Some(found));
+    // Nothing new.
+    assert_eq!(consider(&mut bloat, &history, 5), None);
+    assert_eq!(consider(&mut Bloat::default(), &History::default(), 5), None);
+}
+
+#[test]
+fn a_queue_that_drains_once_a_second_does_not_stand() {
+    for (above, begins) in [(8, false), (9, true)] {
+        let (mut bloat, mut history) = (Bloat::default(), History::default());
+        add(&mut history, 0, 20, above);
+        assert_eq!(consider(&mut bloat, &history, 20).is_some(), begins, "{above}");
+    }
+}
+
+/// It ends when less than 30 % of the last ten seconds are above: 7.1 s after the queue went.
+#[test]
+fn ends_once_it_was_gone_for_long() {
+    let (mut bloat, mut history) = (Bloat::default(), History::default());
+    add(&mut history, 0, 20, 10);
+    assert!(consider(&mut bloat, &history, 20).is_some());
+    add(&mut history, 20, 27, 0);
+    assert_eq!(consider(&mut bloat, &history, 27), None);
+    // The figures are those of the time when it stood.
+    assert!(bloat.get().is_some_and(|found| (found.delay_s - 0.2).abs() < 1e-9));
+    add(&mut history, 27, 28, 0);
+    let Some(News::Ends(reason, figures)) = consider(&mut bloat, &history, 28) else { panic!("drained") };
+    assert_eq!(reason, "the uplink's buffer drains again");
+    assert!((figures[0].value - 0.2).abs() < 1e-9 && figures[0].threshold == Some(0.3));
+    assert_eq!(bloat.get(), None);
+}
+
+#[test]
+fn the_remedy_fits_the_direction() {
+    let udp = Some(Cause { kind: Kind::Udp, share: 0.9 });
+    assert!(
+        help(Direction::Down, udp).contains("ifb")
+            && help(Direction::Up, None).starts_with("shape the uplink")
+    );
+}

@@ -1,0 +1,142 @@
+//! What fills a buffer: the shares of what entered it, by kind.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::findings::Figure;
+use crate::sample::Composition;
+use crate::segment::Direction;
+
+/// A kind of traffic, as it matters to a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// TCP segments with data.
+    TcpData,
+    /// Pure TCP ACKs.
+    Ack,
+    /// UDP: QUIC, WireGuard, voice and video.
+    Udp,
+    /// ESP, ICMP and everything else.
+    Other,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::TcpData, Self::Ack, Self::Udp, Self::Other];
+
+    /// The name used in metrics and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TcpData => "tcp_data",
+            Self::Ack => "ack",
+            Self::Udp => "udp",
+            Self::Other => "other",
+        }
+    }
+
+    /// Its bytes.
+    pub const fn bytes(self, composition: &Composition) -> u64 {
+        match self {
+            Self::TcpData => composition.tcp_data,
+            Self::Ack => composition.ack,
+            Self::Udp => composition.udp,
+            Self::Other => composition.other,
+        }
+    }
+
+    /// Its part of all bytes, 0 to 1; `None` if there are none.
+    pub fn share(self, composition: &Composition) -> Option<f64> {
+        let total = composition.total();
+        (total > 0).then(|| self.bytes(composition) as f64 / total as f64)
+    }
+
+    const fn figure_name(self, buffer: Direction) -> &'static str {
+        match (buffer, self) {
+            (Direction::Up, Self::TcpData) => "uplink_share_tcp_data",
+            (Direction::Up, Self::Ack) => "uplink_share_ack",
+            (Direction::Up, Self::Udp) => "uplink_share_udp",
+            (Direction::Up, Self::Other) => "uplink_share_other",
+            (Direction::Down, Self::TcpData) => "downlink_share_tcp_data",
+            (Direction::Down, Self::Ack) => "downlink_share_ack",
+            (Direction::Down, Self::Udp) => "downlink_share_udp",
+            (Direction::Down, Self::Other) => "downlink_share_other",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            Self::TcpData => "TCP data",
+            Self::Ack => "TCP ACKs",
+            Self::Udp => "UDP",
+            Self::Other => "neither TCP nor UDP",
+        })
+    }
+}
+
+/// The kind with the largest share of what filled a buffer, and that share.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Cause {
+    /// Which.
+    pub kind: Kind,
+    /// Its part of the bytes that entered, 0 to 1.
+    pub share: f64,
+}
+
+impl Cause {
+    /// Of what entered a buffer; `None` if nothing is known to have entered.
+    pub fn of(composition: &Composition) -> Option<Self> {
+        let shares = Kind::ALL.into_iter().filter_map(|kind| Some((kind, kind.share(composition)?)));
+        let largest = shares.max_by(|one, two| one.1.total_cmp(&two.1))?;
+        Some(Self { kind: largest.0, share: largest.1 })
+    }
+
+    /// "87 % of what fills the uplink is UDP".
+    pub(crate) fn sentence(self, buffer: Direction) -> String {
+        format!("{:.0} % of what fills the {}link is {}", self.share * 1e2, buffer.name(), self.kind)
+    }
+}
+
+/// The shares as figures for evidence; empty if they are not known.
+pub(crate) fn figures(composition: &Composition, buffer: Direction) -> impl Iterator<Item = Figure> {
+    Kind::ALL
+        .into_iter()
+        .filter_map(move |kind| Some(Figure::new(kind.figure_name(buffer), kind.share(composition)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_by_hand() {
+        let composition = Composition { tcp_data: 50, ack: 60, udp: 870, other: 20 };
+        let cause = Cause::of(&composition).expect("bytes");
+        assert_eq!(cause, Cause { kind: Kind::Udp, share: 0.87 });
+        assert_eq!(cause.sentence(Direction::Up), "87 % of what fills the uplink is UDP");
+        let shares: Vec<_> =
+            figures(&composition, Direction::Down).map(|figure| (figure.name, figure.value)).collect();
+        assert_eq!(
+            shares,
+            [
+                ("downlink_share_tcp_data", 0.05),
+                ("downlink_share_ack", 0.06),
+                ("downlink_share_udp", 0.87),
+                ("downlink_share_other", 0.02)
+            ]
+        );
+        let names: Vec<_> = figures(&composition, Direction::Up).map(|figure| figure.name).collect();
+        assert_eq!(
+            names,
+            ["uplink_share_tcp_data", "uplink_share_ack", "uplink_share_udp", "uplink_share_other"]
+        );
+        assert_eq!(Cause::of(&Composition::default()), None);
+        assert_eq!(figures(&Composition::default(), Direction::Up).count(), 0);
+        for kind in Kind::ALL {
+            assert_eq!(serde_json::to_value(kind).expect("json"), kind.name());
+        }
+    }
+}

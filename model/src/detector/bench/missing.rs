@@ -1,0 +1,96 @@
+//! What may not be said without evidence.
+
+use super::super::Config;
+use super::*;
+use crate::link::Link;
+use crate::sample::{Composition, DirectionSample, QueueSample, QueueSource, Sample, Traffic};
+
+/// What one direction does in 10 ms.
+fn direction(composition: Composition, queue: Option<(f64, f64)>) -> DirectionSample {
+    let data_bytes = composition.tcp_data;
+    DirectionSample {
+        traffic: Traffic {
+            wire_bytes: composition.total(),
+            data_bytes,
+            data_segments: data_bytes.div_ceil(1500),
+            ack_segments: composition.ack / 66,
+            ..Traffic::default()
+        },
+        composition,
+        queue: queue.map(|(level, uncertainty_bytes)| QueueSample {
+            uncertainty_bytes,
+            ..QueueSample::level(QueueSource::Estimate, level)
+        }),
+        ..DirectionSample::default()
+    }
+}
+
+/// A minute of the same on a link of 1 and 8 Mbit/s; the verdict at its end and what was missing.
+fn judge(up: &DirectionSample, down: &DirectionSample, round_trip: Option<f64>) -> (Verdict, Vec<Missing>) {
+    let link = Link::with_capacity(125e3, 1e6);
+    let mut detector = Detector::new(Config { link, ..Config::default() });
+    for step in 1..=6000 {
+        detector.push(&Sample {
+            at: Duration::from_millis(10 * step),
+            span: Duration::from_millis(10),
+            link: PerDirection { up: up.clone(), down: down.clone() },
+            round_trip,
+            ..Sample::default()
+        });
+    }
+    let state = detector.state();
+    (state.verdict, state.evidence.map_or(Vec::new(), |evidence| evidence.missing))
+}
+
+fn udp(bytes: u64) -> Composition {
+    Composition { udp: bytes, ..Composition::default() }
+}
+
+fn tcp(bytes: u64) -> Composition {
+    Composition { tcp_data: bytes, ..Composition::default() }
+}
+
+const EMPTY: Option<(f64, f64)> = Some((0.0, 0.0));
+
+#[test]
+fn datagrams_into_a_buffer_that_nobody_sees_are_not_called_clear() {
+    let (verdict, missing) = judge(&direction(udp(1000), None), &direction(udp(0), EMPTY), None);
+    assert_eq!(verdict, Verdict::Unknown);
+    assert!(missing.contains(&Missing::demand(Direction::Up)), "{missing:?}");
+    assert!(missing.contains(&Missing::queue(Direction::Up)), "{missing:?}");
+    // The same with the buffer in sight, and empty.
+    let (verdict, _) = judge(&direction(udp(1000), EMPTY), &direction(udp(0), EMPTY), None);
+    assert_eq!(verdict, Verdict::Clear);
+}
+
+#[test]
+fn a_download_whose_acks_pass_elsewhere_is_not_called_one_way() {
+    let full = direction(tcp(10_000), Some((60_000.0, 1_500.0)));
+    let (verdict, missing) = judge(&direction(tcp(0), None), &full, Some(0.1));
+    assert_eq!(verdict, Verdict::Unknown);
+    assert!(missing.contains(&Missing::queue(Direction::Up)), "{missing:?}");
+    // With its ACKs it is.
+    let acks = Composition { ack: 66, ..Composition::default() };
+    let (verdict, _) = judge(&direction(acks, EMPTY), &full, Some(0.1));
+    assert_eq!(verdict, Verdict::OneWay);
+}
+
+#[test]
+fn datagrams_that_get_little_beside_a_queue_of_half_a_second_may_starve() {
+    let full = direction(tcp(1250), Some((62_500.0, 1_500.0)));
+    // A fifth of the downlink's rate: nobody knows whether it wants more.
+    let (verdict, missing) = judge(&full, &direction(udp(2_000), EMPTY), Some(0.52));
+    assert_eq!(verdict, Verdict::Unknown);
+    assert_eq!(missing.first(), Some(&Missing::demand(Direction::Down)));
+    // Two thirds do not starve.
+    let (verdict, _) = judge(&full, &direction(udp(6_600), EMPTY), Some(0.52));
+    assert_eq!(verdict, Verdict::OneWay);
+}
+
+#[test]
+fn a_download_that_nothing_times_is_not_called_clear() {
+    let acks = direction(Composition { ack: 66, ..Composition::default() }, EMPTY);
+    let (verdict, missing) = judge(&acks, &direction(tcp(9_000), None), None);
+    assert_eq!(verdict, Verdict::Unknown);
+    assert!(missing.contains(&Missing::RoundTrip), "{missing:?}");
+}

@@ -1,0 +1,100 @@
+use super::*;
+
+fn ruling(verdict: Verdict, held: bool) -> Ruling {
+    Ruling { verdict, rule: "a_rule", reason: String::new(), figures: Vec::new(), held, missing: Vec::new() }
+}
+
+/// One weighing a second; returns the change, if there is one.
+fn weigh(bench: &mut Bench, second: u64, verdict: Verdict) -> Option<(Verdict, Verdict, f64)> {
+    let at = Duration::from_secs(second);
+    let begin = at - Duration::from_secs(1);
+    bench.pass(at - begin);
+    let event = bench.weigh(ruling(verdict, false), begin, at, Duration::from_secs(2))?;
+    match event.change {
+        Change::Verdict { from, to } => Some((from, to, event.evidence.since_s)),
+        _ => None,
+    }
+}
+
+fn held(bench: &Bench, verdict: Verdict) -> f64 {
+    bench.held_seconds()[verdict as usize]
+}
+
+#[test]
+fn time_is_booked_from_the_beginning_of_what_wins() {
+    let mut bench = Bench::default();
+    // Seconds 0 to 2: enough for the first verdict, which then has held since 0.
+    assert_eq!(weigh(&mut bench, 1, Verdict::OneWay), None);
+    assert_eq!(held(&bench, Verdict::OneWay), 0.0);
+    assert_eq!(weigh(&mut bench, 2, Verdict::OneWay), Some((Verdict::Clear, Verdict::OneWay, 0.0)));
+    assert_eq!(held(&bench, Verdict::OneWay), 2.0);
+    // A second of another verdict that does not last belongs to the one that does, at once and for good.
+    assert_eq!(weigh(&mut bench, 3, Verdict::Swinging), None);
+    assert_eq!(held(&bench, Verdict::OneWay), 3.0);
+    assert_eq!(weigh(&mut bench, 4, Verdict::OneWay), None);
+    assert_eq!((held(&bench, Verdict::OneWay), held(&bench, Verdict::Swinging)), (4.0, 0.0));
+    // Another challenger does not inherit the time of the one before.
+    assert_eq!(weigh(&mut bench, 5, Verdict::Swinging), None);
+    assert_eq!(weigh(&mut bench, 6, Verdict::LockedUplink), None);
+    assert_eq!(
+        weigh(&mut bench, 7, Verdict::LockedUplink),
+        Some((Verdict::OneWay, Verdict::LockedUplink, 5.0))
+    );
+    assert_eq!((held(&bench, Verdict::OneWay), held(&bench, Verdict::LockedUplink)), (5.0, 2.0));
+    assert_eq!(bench.longest(), Some(Verdict::OneWay));
+    for second in 8..=11 {
+        assert_eq!(weigh(&mut bench, second, Verdict::LockedUplink), None);
+    }
+    assert_eq!((held(&bench, Verdict::LockedUplink), bench.longest()), (6.0, Some(Verdict::LockedUplink)));
+    // No rule applies for a second: the verdict holds on.
+    bench.pass(Duration::from_secs(1));
+    bench.hold();
+    assert_eq!(held(&bench, Verdict::LockedUplink), 7.0);
+    // So does a challenger's second when no rule applies after it.
+    weigh(&mut bench, 13, Verdict::Balanced);
+    bench.pass(Duration::from_secs(1));
+    bench.hold();
+    assert_eq!((held(&bench, Verdict::LockedUplink), held(&bench, Verdict::Balanced)), (9.0, 0.0));
+}
+
+/// A sample that speaks for 100 s of silence ends the verdict at the beginning of the silence.
+#[test]
+fn a_long_sample_decides_at_once_and_from_its_beginning() {
+    let mut bench = Bench::default();
+    for second in 1..=30 {
+        weigh(&mut bench, second, Verdict::LockedUplink);
+    }
+    let (begin, at) = (Duration::from_secs(30), Duration::from_secs(130));
+    bench.pass(at - begin);
+    let event =
+        bench.weigh(ruling(Verdict::Clear, false), begin, at, Duration::from_secs(2)).expect("a change");
+    assert_eq!((event.at_s, event.evidence.since_s), (130.0, 30.0));
+    assert_eq!((held(&bench, Verdict::LockedUplink), held(&bench, Verdict::Clear)), (30.0, 100.0));
+    // Stretches without bulk data do not count for a whole capture.
+    assert_eq!(bench.longest(), Some(Verdict::LockedUplink));
+}
+
+#[test]
+fn time_that_nobody_looked_at_belongs_to_no_verdict() {
+    let mut bench = Bench::default();
+    weigh(&mut bench, 1, Verdict::OneWay);
+    weigh(&mut bench, 2, Verdict::OneWay);
+    weigh(&mut bench, 500, Verdict::OneWay);
+    assert_eq!(held(&bench, Verdict::OneWay), 3.0);
+}
+
+#[test]
+fn hysteresis_is_dated_from_its_beginning() {
+    let mut bench = Bench::default();
+    weigh(&mut bench, 1, Verdict::LockedUplink);
+    weigh(&mut bench, 2, Verdict::LockedUplink);
+    let mut kept = |second, held| {
+        let at = Duration::from_secs(second);
+        bench.weigh(ruling(Verdict::LockedUplink, held), at, at, Duration::from_secs(2));
+        bench.evidence().and_then(|evidence| evidence.held_since_s)
+    };
+    assert_eq!(
+        [kept(3, false), kept(4, true), kept(5, true), kept(6, false)],
+        [None, Some(4.0), Some(4.0), None]
+    );
+}

@@ -1,0 +1,92 @@
+//! What of one interval is kept for the judgements: sums, the rate, and how long the standing queues make wait.
+
+use std::time::Duration;
+
+use crate::findings::Phase;
+use crate::history::Totals;
+use crate::sample::{DirectionSample, QueueSource, Sample, sane};
+use crate::segment::{Direction, PerDirection};
+
+use super::{Detector, load};
+
+/// Throughput is the moving sum of paper 003.
+const MOVING_THROUGHPUT: Duration = Duration::from_millis(300);
+
+impl Detector {
+    /// Adds one interval to the past.
+    pub(super) fn book(&mut self, sample: &Sample, span: Duration, window: &PerDirection<Option<f64>>) {
+        let seconds = span.as_secs_f64();
+        let mut interval = Totals { seconds, ..Totals::default() };
+        interval.phase_seconds = self.phases.take_credit().map(|credit| credit.as_secs_f64());
+        if let Some(round_trip) = self.round_trip {
+            interval.round_trip = (round_trip * seconds, seconds);
+        }
+        let recently = self.bounded_round_trip().mul_f64(1.5).max(Duration::from_millis(200));
+        for x in Direction::ALL {
+            let direction = &sample.link[x];
+            let traffic = &direction.traffic;
+            interval.wire_bytes[x] = traffic.wire_bytes;
+            interval.data_bytes[x] = traffic.data_bytes;
+            interval.data_segments[x] = traffic.data_segments;
+            interval.load_bytes[x] = load(direction);
+            interval.composition[x] = direction.composition;
+            if let Some(delay) = self.standing_delay(x, direction) {
+                interval.delay[x].add(delay, self.thresholds.bufferbloat_delay.seconds(), seconds);
+            }
+            interval.retransmitted_segments[x] = traffic.retransmitted_segments;
+            interval.ack_bursts[x] = direction.ack_bursts;
+            let bytes = window[x].unwrap_or(0.0);
+            interval.window_byte_seconds[x] = bytes * seconds;
+            if interval.load_bytes[x] > 0 || bytes >= 0.5 * self.thresholds.segment_bytes {
+                self.last_data[x] = Some(sample.at);
+            }
+            if self.last_data[x].is_some_and(|at| sample.at.saturating_sub(at) <= recently) {
+                interval.active_seconds[x] = seconds;
+            }
+            self.moving[x].push(sample.at, traffic.data_bytes);
+            let moved = self.moving[x].since(sample.at.saturating_sub(MOVING_THROUGHPUT));
+            self.throughput[x] = moved as f64 / MOVING_THROUGHPUT.as_secs_f64();
+            let queue = self.known_queue(x, direction.queue);
+            // An estimate of the queue rests on the capacity: it cannot teach it.
+            let seen = queue.is_some_and(|queue| queue.source != QueueSource::Estimate);
+            let stands = seen && self.phases.stands(x) == Some(true);
+            self.learner[x].push(sample.at, traffic.wire_bytes, stands);
+            if let Some(peak) = queue.and_then(|queue| sane(queue.max_bytes)) {
+                self.peak_queue[x] = self.peak_queue[x].max(peak);
+            }
+        }
+        let mean = |x: Direction| self.known_queue(x, sample.link[x].queue).map(|queue| queue.mean_bytes);
+        if let (Some(up), Some(down)) = (mean(Direction::Up), mean(Direction::Down)) {
+            interval.queues.add(PerDirection { up, down }, seconds);
+        }
+        self.history.push(sample.at, &interval);
+    }
+
+    /// What even the luckiest packet of the last round trip waited in a buffer, seconds. From its level, less what the
+    /// level may be wrong by, and the link's rate; where the level is not known, from the round trip, if its base is proven
+    /// and only one buffer stands. `None` if it cannot be told.
+    fn standing_delay(&self, direction: Direction, seen: &DirectionSample) -> Option<f64> {
+        if let Some(bytes) = self.phases.standing()[direction] {
+            let uncertainty = seen.queue.and_then(|queue| sane(queue.uncertainty_bytes)).unwrap_or(0.0);
+            let surely = (bytes - uncertainty).max(0.0);
+            // An empty buffer makes nobody wait, whatever the rate.
+            return if surely == 0.0 { Some(0.0) } else { Some(surely / self.capacity(direction)?.value) };
+        }
+        let (phase, _) = self.phases.current()?;
+        let own = match direction {
+            Direction::Up => Phase::UplinkBound,
+            Direction::Down => Phase::DownlinkBound,
+        };
+        match phase {
+            Phase::Balanced => None,
+            phase if phase == own => {
+                let base = self.base_round_trip().filter(|base| base.is_proven)?;
+                Some((self.round_trip? - base.seconds).max(0.0))
+            }
+            _ => Some(0.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,304 @@
+//! What is taken in of a sample, and what is not.
+
+use super::*;
+use crate::sample::{Composition, QueueSample, QueueSource};
+
+const STEP: Duration = Duration::from_millis(10);
+
+fn sample(at: Duration) -> Sample {
+    Sample { at, span: STEP, ..Sample::default() }
+}
+
+fn level(bytes: f64) -> Option<QueueSample> {
+    Some(QueueSample::level(QueueSource::Tracepoint, bytes))
+}
+
+/// A full uplink and an empty downlink.
+fn locked(at: Duration) -> Sample {
+    let mut sample = sample(at);
+    sample.link.up.queue = level(9_000.0);
+    sample.link.down.queue = level(0.0);
+    sample
+}
+
+#[test]
+fn time_only_goes_on() {
+    let mut detector = Detector::new(Config::default());
+    for (ms, rejected) in [(50, 0), (50, 1), (40, 2), (60, 2), (59, 3)] {
+        detector.push(&sample(Duration::from_millis(ms)));
+        assert_eq!(detector.rejected_samples(), rejected, "{ms}");
+    }
+    let state = detector.state();
+    assert_eq!((state.samples, state.rejected_samples, state.at_s), (2, 3, 0.06));
+}
+
+/// A sample speaks for its span, but not for time that another one spoke for.
+#[test]
+fn no_time_is_counted_twice() {
+    let mut detector = Detector::new(Config::default());
+    for (ms, span_ms, sum_ms) in [(100, 30, 30.0), (120, 50, 50.0), (150, 10, 60.0)] {
+        let sample = Sample {
+            at: Duration::from_millis(ms),
+            span: Duration::from_millis(span_ms),
+            ..Sample::default()
+        };
+        detector.push(&sample);
+        assert!((detector.run().seconds * 1e3 - sum_ms).abs() < 1e-9, "{ms}");
+    }
+}
+
+/// After so long without samples the case of a link that was locked, with this round trip.
+fn after_gap(gap: Duration, round_trip: Option<f64>) -> Option<Phase> {
+    let mut detector = Detector::new(Config::default());
+    for step in 1..=400_u32 {
+        detector.push(&Sample { round_trip, ..locked(STEP * step) });
+    }
+    assert_eq!(detector.phase().map(|(phase, _)| phase), Some(Phase::UplinkBound));
+    detector.push(&locked(STEP * 400 + gap + STEP));
+    detector.phase().map(|(phase, _)| phase)
+}
+
+/// A second without samples, or a round trip if that is longer, and what stood in the buffers is not known.
+#[test]
+fn a_gap_ends_what_was_known() {
+    let held = Some(Phase::UplinkBound);
+    let gap = |ms| Duration::from_millis(ms);
+    assert_eq!((after_gap(gap(1_000), None), after_gap(gap(1_001), None)), (held, None));
+    assert_eq!((after_gap(gap(1_001), Some(0.05)), after_gap(gap(1_001), Some(1.1))), (None, held));
+    assert_eq!(after_gap(gap(1_101), Some(1.1)), None);
+}
+
+#[test]
+fn useless_round_trips_and_rates_are_left_out() {
+    let mut detector = Detector::new(Config::default());
+    let rate = |value| Some(MeasuredRate { bytes_per_second: value, measured_at: STEP });
+    for (step, value) in (1..).zip([0.2, f64::NAN, 0.0, -1.0, f64::INFINITY]) {
+        let mut sample = Sample { round_trip: Some(value), ..sample(STEP * step) };
+        sample.link.down.rate = rate(1e5 * value);
+        detector.push(&sample);
+        assert_eq!(detector.state().round_trip_s, Some(0.2), "{value}");
+        let measured = detector.measured_rate(Direction::Down).map(|rate| rate.bytes_per_second);
+        assert_eq!(measured, Some(20_000.0), "{value}");
+    }
+    assert_eq!(detector.measured_rate(Direction::Up), None);
+}
+
+/// What was told counts, then what was measured; both are named as what they are.
+#[test]
+fn a_rate_that_was_told_comes_first() {
+    let mut told = Link::with_capacity(1_000.0, 9_000.0);
+    told.capacity.down = None;
+    let mut detector = Detector::new(Config { link: told, ..Config::default() });
+    let mut one = sample(STEP);
+    for x in Direction::ALL {
+        one.link[x].rate = Some(MeasuredRate { bytes_per_second: 7_000.0, measured_at: STEP });
+    }
+    detector.push(&one);
+    let known = |x| detector.capacity(x).map(|known| (known.value, known.provenance));
+    assert_eq!(known(Direction::Up), Some((1_000.0, Provenance::Config)));
+    assert_eq!(known(Direction::Down), Some((7_000.0, Provenance::Learnt)));
+    let mut nonsense = detector.clone();
+    nonsense.set_link(Link::with_capacity(0.0, f64::NAN));
+    let known = |x| nonsense.capacity(x).map(|known| known.value);
+    assert_eq!(Direction::ALL.map(known), [Some(7_000.0); 2], "a link without capacity is no link");
+}
+
+/// The window of the uplink in the third of three samples like this one.
+fn window(fill: impl Fn(&mut Sample)) -> Option<f64> {
+    let mut detector = Detector::new(Config::default());
+    let mut found = None;
+    for step in 1..=3 {
+        let mut sample = sample(STEP * step);
+        fill(&mut sample);
+        detector.note_round_trip(&sample);
+        let input = detector.phase_input(&sample, STEP);
+        assert_eq!(input.window.down, None);
+        found = input.window.up;
+    }
+    found
+}
+
+/// `cwnd`: what the source says is outstanding, and datagrams of a round trip; else what passed in a round trip, or what stands in the
+/// direction's own buffer, whichever is more.
+#[test]
+fn windows_are_what_is_under_way() {
+    let data = |sample: &mut Sample| sample.link.up.traffic.data_bytes = 1_000;
+    assert_eq!(window(data), None, "neither a round trip nor a level");
+    let filled = |sample: &mut Sample| {
+        data(sample);
+        sample.link.up.queue = level(5_000.0);
+    };
+    assert_eq!(window(filled), Some(5_000.0));
+    let idle = |sample: &mut Sample| sample.link.up.queue = level(5_000.0);
+    assert_eq!(window(idle), None, "nothing passed: what stands there is no window");
+}
+
+/// The same with a round trip of 20 ms, which holds two samples; then both directions have a window.
+#[test]
+fn a_round_trip_makes_windows_of_what_passed() {
+    let window = |fill: &dyn Fn(&mut Sample)| {
+        let mut detector = Detector::new(Config::default());
+        let mut found = None;
+        for step in 1..=3 {
+            let mut sample = Sample { round_trip: Some(0.02), ..sample(STEP * step) };
+            sample.link.up.traffic.data_bytes = 1_000;
+            fill(&mut sample);
+            detector.note_round_trip(&sample);
+            found = Some(detector.phase_input(&sample, STEP));
+        }
+        let input = found.expect("three samples");
+        assert_eq!(input.round_trip, Duration::from_millis(20));
+        assert_eq!(input.window.down, Some(0.0));
+        input.window.up
+    };
+    assert_eq!(window(&|_| {}), Some(2_000.0));
+    assert_eq!(window(&|sample| sample.link.up.queue = level(900.0)), Some(2_000.0));
+    assert_eq!(window(&|sample| sample.link.up.queue = level(5_000.0)), Some(5_000.0));
+    // All but ACKs passed, and of it 300 bytes in each sample are no TCP.
+    let kinds = |sample: &mut Sample| {
+        sample.link.up.composition = Composition { tcp_data: 1_000, ack: 500, udp: 200, other: 100 };
+    };
+    assert_eq!(window(&kinds), Some(2_600.0));
+    let told = |bytes: f64| {
+        window(&|sample| {
+            kinds(sample);
+            sample.link.up.in_flight_bytes = Some(bytes);
+        })
+    };
+    assert_eq!(told(700.0), Some(700.0 + 600.0));
+    assert_eq!(told(f64::NAN), Some(2_600.0), "useless");
+}
+
+#[test]
+fn a_change_of_case_says_what_it_rests_on() {
+    let mut detector = Detector::new(Config::default());
+    let mut changes = Vec::new();
+    for step in 1..=600_u32 {
+        let mut sample = Sample { round_trip: Some(0.1), ..sample(STEP * step) };
+        let (up, down) = match step {
+            1..=200 => (9_000.0, 0.0),
+            201..=300 => (9_000.0, 8_000.0),
+            301..=400 => (0.0, 8_000.0),
+            _ => (0.0, 0.0),
+        };
+        sample.link.up.queue = level(up);
+        sample.link.down.queue = level(down);
+        for event in detector.push(&sample) {
+            if let Change::Phase { from, to, dwell_s } = event.change {
+                changes.push((from, to, dwell_s, event.evidence));
+            }
+        }
+    }
+    let found: Vec<_> = changes.iter().map(|(from, to, dwell, _)| (*from, *to, *dwell)).collect();
+    // A queue stands once it has stood for a round trip of 0.1 s, and is gone at once.
+    assert_eq!(
+        found,
+        [
+            (None, Phase::UplinkBound, 0.0),
+            (Some(Phase::UplinkBound), Phase::Balanced, 2.09),
+            (Some(Phase::Balanced), Phase::DownlinkBound, 0.91),
+            (Some(Phase::DownlinkBound), Phase::Idle, 1.0),
+        ]
+    );
+    for ((_, to, _, evidence), words) in changes.iter().zip([
+        "only the uplink buffer holds a standing queue (case 1)",
+        "both buffers hold a standing queue (case 3)",
+        "only the downlink buffer holds a standing queue (case 2)",
+        "neither buffer holds a standing queue",
+    ]) {
+        assert_eq!((evidence.reason.as_str(), evidence.rule), (words, "standing_queues"), "{to:?}");
+    }
+    let transitions = detector.transitions();
+    assert_eq!(transitions.iter().flatten().sum::<u64>(), 3, "the first case is no change");
+    assert_eq!(transitions[Phase::UplinkBound as usize][Phase::Balanced as usize], 1);
+    assert_eq!(detector.standing_bytes(Direction::Up), Some(0.0));
+}
+
+/// Ten seconds of a full uplink at 250,000 bytes per second against a download that gets nothing.
+fn starved() -> Detector {
+    let link = Link::with_capacity(250_000.0, 2_500_000.0);
+    let mut detector = Detector::new(Config { link, ..Config::default() });
+    for step in 1..=1_000_u32 {
+        let mut sample = Sample { round_trip: Some(0.25), ..locked(STEP * step) };
+        sample.link.up.queue = level(50_000.0);
+        sample.link.up.traffic = crate::sample::Traffic {
+            wire_bytes: 2_500,
+            data_bytes: 2_400,
+            data_segments: 2,
+            ..crate::sample::Traffic::default()
+        };
+        sample.link.up.in_flight_bytes = Some(60_000.0);
+        // Its ACKs: a direction of which nothing passes would be one that is not seen.
+        sample.link.down.traffic.wire_bytes = 66;
+        detector.push(&sample);
+    }
+    detector
+}
+
+/// What the state says is what the samples were, each direction for itself.
+#[test]
+fn the_state_by_hand() {
+    let mut detector = starved();
+    let state = detector.state();
+    assert_eq!((state.phase, state.phase_since_s), (Some(Phase::UplinkBound), Some(0.0)));
+    assert_eq!(state.phase_source, Some(PhaseSource::Queues));
+    assert_eq!(state.phase_share, Some([1.0, 0.0, 0.0, 0.0]));
+    assert!((state.phase_seconds[0] - 10.0).abs() < 1e-9);
+    assert_eq!((state.horizon_s, state.at_s, state.samples), (15.0, 10.0, 1_000));
+    assert_eq!((state.round_trip_s, state.base_round_trip_s), (Some(0.25), Some(0.25)));
+    assert!(!state.base_round_trip_proven);
+    let (up, down) = (&state.directions.up, &state.directions.down);
+    assert_eq!((up.standing_bytes, down.standing_bytes), (Some(50_000.0), Some(0.0)));
+    assert_eq!((up.peak_bytes, down.peak_bytes), (50_000.0, 0.0));
+    // 30 samples of 2,400 bytes in 0.3 s; 2,500 bytes in each 10 ms are the whole rate.
+    assert!((up.throughput - 240_000.0).abs() < 1e-6 && down.throughput == 0.0);
+    assert!((up.utilization.expect("a rate") - 1.0).abs() < 1e-9);
+    // 6,600 of 2,500,000 bytes a second.
+    assert!((down.utilization.expect("a rate") - 0.002_64).abs() < 1e-9);
+    assert!((up.window_bytes - 60_000.0).abs() < 1e-6);
+    assert!((up.standing_delay_s.expect("known") - 0.2).abs() < 1e-9);
+    assert_eq!(down.standing_delay_s, Some(0.0));
+    assert!(up.bulk && !down.bulk);
+    // 200 ms in a buffer that never drains.
+    let bloat = up.bufferbloat.expect("it stands");
+    assert!((bloat.delay_s - 0.2).abs() < 1e-9);
+    assert_eq!(down.bufferbloat, None);
+    // One-way traffic has no ratio, and one verdict has held since it was reached.
+    assert_eq!((state.throughput_ratio, state.verdict), (None, Verdict::OneWay));
+    // Weighed for the first time at 4.01 s, when the activity time of 4 s is full, and last at 9.76 s: 24 times 250 ms.
+    assert!((state.verdict_seconds[Verdict::OneWay as usize] - 6.0).abs() < 1e-9);
+    // A new link: half the rate makes it wait for twice as long.
+    detector.set_link(Link::with_capacity(125_000.0, 2_500_000.0));
+    assert_eq!(detector.state().directions.up.utilization.map(f64::round), Some(2.0));
+    detector.set_thresholds(Thresholds { horizon_round_trips: 100.0, ..Thresholds::default() });
+    assert_eq!(detector.state().horizon_s, 25.0);
+}
+
+#[test]
+fn a_detector_that_saw_nothing_says_so() {
+    let state = Detector::new(Config::default()).state();
+    assert_eq!((state.phase, state.phase_share, state.phase_since_s), (None, None, None));
+    assert_eq!((state.verdict, state.evidence.is_some()), (Verdict::Clear, false));
+    assert_eq!((state.round_trip_s, state.base_round_trip_s), (None, None));
+}
+
+/// Verdicts are looked at every 250 ms, from the first sample on: the first stretch of activity of 4 s is full after the sample at 4.01 s,
+/// and what is judged first is of no use but for its time.
+#[test]
+fn verdicts_are_looked_at_four_times_a_second() {
+    let judged_at = |origin_ms: u64| {
+        let mut detector = Detector::new(Config::default());
+        let mut judged = Vec::new();
+        for step in 0..=200 {
+            let before = detector.reconsidered;
+            detector.push(&sample(Duration::from_millis(origin_ms + 10 * step)));
+            if detector.reconsidered != before {
+                judged.push(10 * step);
+            }
+        }
+        judged
+    };
+    for origin_ms in [10, 7_777] {
+        assert_eq!(judged_at(origin_ms), [0, 250, 500, 750, 1_000, 1_250, 1_500, 1_750, 2_000]);
+    }
+}

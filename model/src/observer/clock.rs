@@ -1,0 +1,219 @@
+//! The clock of a sender (RFC 7323), and how long its packets waited on the way.
+//!
+//! A sender stamps each segment when it sends it: `y = t_left − TSval·tick` is a constant plus the time that the packet
+//! waited. The smallest `y` is the constant, if the buffer was empty at least once. Nothing is assumed of the clock:
+//! its tick is found out, a slow drift against ours is taken off, and a step makes it begin anew.
+
+use super::bound::LowerBound;
+
+/// Ticks that are in use, nanoseconds: RFC 7323 allows 1 ms to 1 s, Linux has 1 ms (and 1 µs by route), others 4, 10, 100 ms.
+const TICKS_NS: [f64; 6] = [1e3, 1e6, 4e6, 10e6, 100e6, 1e9];
+
+/// A tick is told apart from its neighbours after this much time …
+const TICK_KNOWN_NS: f64 = 400e6;
+
+/// … if the mean differs from it by no more than this factor: the queue itself changes meanwhile.
+const TICK_FACTOR: f64 = 1.4;
+
+/// Over this long a clock must keep its tick …
+const CHECKED_NS: f64 = 10e9;
+
+/// … to this part: crystals are right to 10⁻⁴, a queue that grows by a second in ten changes it by a tenth.
+const CHECKED: f64 = 0.25;
+
+/// The smallest readings of this long are points that a drift is found from.
+const EPOCH_NS: f64 = 10e9;
+const EPOCHS_MIN: usize = 6;
+const EPOCHS_MAX: usize = 60;
+
+/// No oscillator drifts faster.
+const DRIFT_MAX: f64 = 200e-6;
+
+/// Points lie on a line if their median distance is below this.
+const ON_LINE_NS: f64 = 1.5e6;
+
+/// A step of the clock is larger than any wait: a reading that is this much below all before it begins anew.
+const STEP_NS: f64 = 10e9;
+
+/// The same for a clock whose smallest reading was met by an empty buffer: no route becomes shorter by that.
+const SET_AHEAD_NS: f64 = 1e9;
+
+/// A stamp that is older by more than this was not overtaken: the clock was set back.
+const SET_BACK_NS: f64 = 1e9;
+
+/// The clock of one sender, as one flow shows it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SenderClock {
+    /// Time and stamp of its first reading; later ones count from there.
+    origin: Option<(f64, u32)>,
+    newest: i64,
+    tick_ns: Option<f64>,
+    /// Smallest reading for each possible tick, by length of the packet, until the tick is known.
+    guesses: [[Option<f64>; 2]; TICKS_NS.len()],
+    base: [Option<f64>; 2],
+    bound: LowerBound,
+    lent: Lent,
+    proven_ns: Option<f64>,
+    drift: f64,
+    epoch: Option<(f64, f64, f64)>,
+    points: Vec<(f64, f64)>,
+    distrusted: bool,
+}
+
+/// A smallest reading taken over from other clocks, for one whose buffer was never empty: the largest of several.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lent {
+    count: u32,
+    largest: Option<f64>,
+}
+
+impl Lent {
+    /// Readings that others must have told before they are believed.
+    const READINGS: u32 = 16;
+
+    fn take_in(&mut self, reading: Option<f64>) -> Option<f64> {
+        let reading = reading.filter(|_| self.count < Self::READINGS)?;
+        self.count += 1;
+        self.largest = Some(self.largest.map_or(reading, |largest| largest.max(reading)));
+        self.largest.filter(|_| self.count == Self::READINGS)
+    }
+}
+
+/// What a stamp tells about its packet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Reading {
+    /// Time waited, nanoseconds; too long by up to a tick.
+    pub(super) waited_ns: f64,
+    /// Length of a tick, nanoseconds.
+    pub(super) tick_ns: f64,
+    /// When it was last certain that the smallest reading met an empty buffer.
+    pub(super) proven_ns: Option<f64>,
+}
+
+impl SenderClock {
+    /// A packet stamped `tsval` left the buffer at `left_ns`. `most_ns`: the longest it can have waited, as far as known from the
+    /// link (infinite if nothing is). `full_ns`: the same if the link was seen to have time to spare, which confirms a
+    /// smallest reading but does not raise one. `known_ns`: the wait as others tell it, for a clock that is new.
+    pub(super) fn read(
+        &mut self,
+        left_ns: f64,
+        tsval: u32,
+        is_long: bool,
+        (most_ns, full_ns): (f64, f64),
+        known_ns: Option<f64>,
+    ) -> Option<Reading> {
+        let &mut (origin_ns, first) = self.origin.get_or_insert((left_ns, tsval));
+        // Counted from the newest: the stamp comes round after 2^32 ticks.
+        let step = tsval.wrapping_sub(first.wrapping_add(self.newest as u32)).cast_signed();
+        let ticks = self.newest + i64::from(step);
+        // Stamps never run backwards: packets changed places, or the clock was set back.
+        if step < 0 {
+            if self.tick_ns.is_none_or(|tick_ns| -f64::from(step) * tick_ns > SET_BACK_NS) {
+                *self = Self { origin: Some((left_ns, tsval)), ..Self::default() };
+            }
+            return None;
+        }
+        self.newest = self.newest.max(ticks);
+        let passed_ns = left_ns - origin_ns;
+        let Some(tick_ns) = self.tick_ns else {
+            self.guess(passed_ns, ticks, is_long);
+            return self
+                .tick_ns
+                .and_then(|_| self.read(left_ns, tsval, is_long, (most_ns, full_ns), known_ns));
+        };
+        if !self.keeps_its_tick(passed_ns, ticks, tick_ns) {
+            *self = Self { origin: Some((left_ns, tsval)), distrusted: true, ..Self::default() };
+            return None;
+        }
+        let kind = usize::from(is_long);
+        let y = passed_ns - ticks as f64 * tick_ns - self.drift * passed_ns;
+        let other = self.base[1 - kind];
+        let base = &mut self.base[kind];
+        let step_ns = if self.proven_ns.is_some() { SET_AHEAD_NS } else { STEP_NS };
+        if base.is_some_and(|base| y < base - step_ns) {
+            *self = Self { origin: Some((left_ns, tsval)), ..Self::default() };
+            return None;
+        }
+        let lent = self.lent.take_in(known_ns.filter(|_| self.proven_ns.is_none()).map(|known| y - known));
+        let known = base.or(other).unwrap_or(y).min(y).min(lent.unwrap_or(f64::INFINITY));
+        let raised = self.bound.add(left_ns, y - most_ns).map_or(known, |least| known.max(least.min(y)));
+        *base = Some(raised);
+        let waited_ns = y - raised;
+        if most_ns.min(full_ns) <= tick_ns.max(3e6) && waited_ns <= tick_ns.max(3e6) {
+            self.proven_ns = Some(left_ns);
+        }
+        self.follow_drift(left_ns, y + self.drift * passed_ns, tick_ns);
+        Some(Reading { waited_ns, tick_ns, proven_ns: self.proven_ns })
+    }
+
+    fn guess(&mut self, passed_ns: f64, ticks: i64, is_long: bool) {
+        let kind = usize::from(is_long);
+        for (guess, tick_ns) in self.guesses.iter_mut().zip(TICKS_NS) {
+            let y = passed_ns - ticks as f64 * tick_ns;
+            guess[kind] = Some(guess[kind].map_or(y, |known| known.min(y)));
+        }
+        let mean_ns = passed_ns / ticks as f64;
+        if passed_ns < TICK_KNOWN_NS || ticks < 4 {
+            return;
+        }
+        let is_it = |tick_ns: f64| mean_ns < tick_ns * TICK_FACTOR && mean_ns > tick_ns / TICK_FACTOR;
+        if self.distrusted && passed_ns < CHECKED_NS {
+            return;
+        }
+        if let Some(index) = TICKS_NS.iter().position(|tick_ns| is_it(*tick_ns)) {
+            self.tick_ns = Some(TICKS_NS[index]);
+            self.base = self.guesses[index];
+        }
+    }
+
+    fn keeps_its_tick(&self, passed_ns: f64, ticks: i64, tick_ns: f64) -> bool {
+        if passed_ns < CHECKED_NS {
+            return true;
+        }
+        let mean_ns = passed_ns / (ticks.max(1) as f64);
+        (mean_ns - tick_ns).abs() <= CHECKED * tick_ns
+    }
+
+    /// The smallest readings of ten seconds each, if they lie on a line, show how fast the sender's clock is.
+    fn follow_drift(&mut self, left_ns: f64, y: f64, tick_ns: f64) {
+        let (began_ns, at_ns, least) = *self.epoch.get_or_insert((left_ns, left_ns, y));
+        if left_ns - began_ns < EPOCH_NS {
+            if y < least {
+                self.epoch = Some((began_ns, left_ns, y));
+            }
+            return;
+        }
+        self.epoch = Some((left_ns, left_ns, y));
+        if self.points.len() == EPOCHS_MAX {
+            self.points.remove(0);
+        }
+        self.points.push((at_ns, least));
+        if self.points.len() < EPOCHS_MIN {
+            return;
+        }
+        let half = self.points.len() / 2;
+        let (early, late) = self.points.split_at(half);
+        let slopes = early.iter().zip(late).map(|(a, b)| (b.1 - a.1) / (b.0 - a.0));
+        let Some(slope) = median(slopes.collect()) else { return };
+        let at = |point: &(f64, f64)| point.1 - slope * point.0;
+        let Some(middle) = median(self.points.iter().map(at).collect()) else { return };
+        let distance = median(self.points.iter().map(|point| (at(point) - middle).abs()).collect());
+        let is_line = distance.is_some_and(|distance| distance <= ON_LINE_NS.max(tick_ns / 2.0));
+        if !is_line || slope.abs() > DRIFT_MAX || (slope - self.drift).abs() < 1e-6 {
+            return;
+        }
+        // Readings count from the first: with another drift they all change by the same at one moment.
+        let Some((origin_ns, _)) = self.origin else { return };
+        let change = (slope - self.drift) * (left_ns - origin_ns);
+        self.drift = slope;
+        for base in self.base.iter_mut().flatten() {
+            *base -= change;
+        }
+        self.bound = LowerBound::default();
+    }
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}

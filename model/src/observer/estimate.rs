@@ -1,0 +1,105 @@
+//! What is told of a buffer: its level in one interval, and how far off that may be.
+
+use crate::sample::{QueueSample, QueueSource};
+use crate::segment::Direction;
+
+use super::level::{INTERVAL_NS, Levels};
+use super::outlet::Outlet;
+use super::{FULL_BYTES, Observer, Uplink};
+
+/// A level that may be off by so long a wait, and by twice its height, is not known: anything may stand there.
+const VAGUE_NS: f64 = 50e6;
+const VAGUE: f64 = 2.0;
+
+/// A change of level counts for at most so many intervals before and after it.
+const AWAY_MOST: f64 = 5.0;
+
+/// One interval, before it is known how far off it may be.
+struct Interval {
+    levels: Option<Levels>,
+    /// Of waiting, nanoseconds.
+    error_ns: f64,
+    /// At least so many bytes.
+    least_bytes: f64,
+    /// Its end, where the buffer is hidden.
+    to_ns: u64,
+}
+
+impl Observer {
+    /// Takes the oldest interval of a direction's buffer that is complete. Inside, `None` if its level is not known.
+    pub fn pop(&mut self, direction: Direction) -> Option<Option<QueueSample>> {
+        let interval = self.take(direction)?;
+        let before =
+            std::mem::replace(&mut self.before[direction], interval.levels.map(|levels| levels.mean));
+        Some(interval.levels.and_then(|levels| self.sample(direction, levels, &interval, before)))
+    }
+
+    fn take(&mut self, direction: Direction) -> Option<Interval> {
+        let until_ns = self.settled_ns.saturating_sub(self.lag_ns);
+        match (direction, &mut self.up) {
+            (Direction::Down, _) => take_outlet(&mut self.down),
+            (Direction::Up, Uplink::Shown(outlet)) => take_outlet(outlet),
+            (Direction::Up, Uplink::Hidden(inlet)) => {
+                let booked = inlet.pop(until_ns)?;
+                Some(Interval {
+                    levels: booked.map(|booked| booked.levels),
+                    error_ns: booked.map_or(0.0, |booked| booked.error_ns),
+                    least_bytes: booked.map_or(0.0, |booked| booked.doubt_bytes),
+                    to_ns: inlet.taken_ns(),
+                })
+            }
+            (Direction::Up, Uplink::Elsewhere) => None,
+        }
+    }
+
+    /// The level and its uncertainty; `None` if it is too vague to be told.
+    fn sample(
+        &self,
+        direction: Direction,
+        levels: Levels,
+        &Interval { error_ns, least_bytes, to_ns, .. }: &Interval,
+        before: Option<f64>,
+    ) -> Option<QueueSample> {
+        let rate = self.any_rate(direction);
+        let passed = match (&self.up, direction) {
+            (Uplink::Hidden(inlet), Direction::Up) if rate.is_none() => inlet.throughput(to_ns),
+            _ => 0.0,
+        };
+        let bytes = |ns: f64| ns * rate.unwrap_or(0.0);
+        let base_ns = self.remote.newest().map_or(0.0, |(ns, _)| ns.max(0.0));
+        // What stands all the time hides in the delay without queue, which is longer by it. Where a buffer is seen from behind, a link that had
+        // nothing to do proves that it was empty.
+        let is_hidden = direction == Direction::Up && matches!(self.up, Uplink::Hidden(_));
+        let is_proven = self.proofs[direction].proven_ns.is_some() || (!is_hidden && levels.max <= 0.0);
+        let hidden_ns = if is_proven { 0.0 } else { base_ns };
+        let packet = if levels.max > 0.0 { FULL_BYTES } else { 0.0 };
+        // Within the interval it moves, but a burst that comes and goes makes nothing unknown; and how far away the downlink's buffer is, and
+        // so when it held that, is known to half of the way.
+        let away = match direction {
+            Direction::Up => 0.0,
+            Direction::Down => (base_ns / 4.0 / INTERVAL_NS as f64).min(AWAY_MOST),
+        };
+        let moved = ((levels.max - levels.min) / 2.0).min(FULL_BYTES / 2.0);
+        let changed = away * before.map_or(0.0, |before| (levels.mean - before).abs());
+        // They have nothing to do with each other: their squares add up.
+        let errors = [bytes(error_ns), moved, changed];
+        let uncertainty = packet
+            + hidden_ns * rate.unwrap_or(passed)
+            + errors.iter().map(|error| error * error).sum::<f64>().sqrt();
+        let uncertainty_bytes = uncertainty.max(least_bytes);
+        let is_vague = error_ns > VAGUE_NS && rate.is_none_or(|rate| error_ns * rate > VAGUE * levels.max);
+        (uncertainty_bytes.is_finite() && !is_vague).then_some(QueueSample {
+            source: QueueSource::Estimate,
+            min_bytes: levels.min,
+            mean_bytes: levels.mean,
+            max_bytes: levels.max,
+            uncertainty_bytes,
+        })
+    }
+}
+
+fn take_outlet(outlet: &mut Outlet) -> Option<Interval> {
+    let track = outlet.track();
+    let (levels, error_ns) = track.is_ready().then(|| track.pop_doubtful())?;
+    Some(Interval { levels, error_ns, least_bytes: 0.0, to_ns: 0 })
+}

@@ -1,0 +1,388 @@
+//! A buffer of which only the beginning can be seen, such as a modem's: its level by book-keeping.
+//!
+//! Every byte that enters is seen; when it leaves follows from the link's rate (Lindley's recursion: a packet is served
+//! when the one before it is, or when it comes). Errors of the rate, framing and drops make that drift. Answers set it right: each tells how long
+//! one packet waited. Between two of them the error is spread over the packets between, after the newest the recursion goes on.
+
+use std::collections::VecDeque;
+
+use super::known::KnownRate;
+use super::learner::{Learner, Measured};
+use super::level::{INTERVAL_NS, Levels};
+
+/// Packets remembered.
+const ENTRIES_MAX: usize = 1 << 16;
+
+/// So long after the newest measured wait what stands is only booked: drops are not seen …
+const BOOKED_NS: f64 = 2e9;
+/// … and a queue that would last for so long is not known at all.
+const BOOKED_MAX_NS: f64 = 2e9;
+
+/// Without a rate a level is known for so long after the newest measured wait.
+const KNOWN_NS: f64 = 5e9;
+
+/// Part of a measured difference that is believed at once: if the packet left earlier than the recursion says …
+const GAIN_EARLIER: f64 = 0.8;
+/// … and if it left later: its answer may have been held back.
+const GAIN_LATER: f64 = 0.5;
+
+/// Without a rate and without a measured wait, a buffer into which nothing went for this long is taken for empty.
+const SILENT_NS: f64 = 1e9;
+
+/// What stood in the buffer at first has drained after so much time that the link did not use …
+const DRAINED_NS: f64 = 2e9;
+
+/// … or stood not at all, if this early nothing but the first questions passed.
+const QUIET_NS: f64 = 1e9;
+
+/// Nine of ten differences are at most so many times their root mean square.
+const NINE_OF_TEN: f64 = 1.65;
+
+/// The buffer drops if a packet that waited for this part of the longest wait left earlier than booked …
+const NEARLY_FULL: f64 = 0.9;
+
+/// … by more than this.
+const DROPS_NS: f64 = 5e6;
+
+/// One packet, or all of a short slot of time.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    at_ns: f64,
+    /// End of its service.
+    done_ns: f64,
+    bytes: f64,
+    /// Bytes that have entered up to its end.
+    sum: f64,
+}
+
+/// A level, and how far off it may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Booked {
+    pub(super) levels: Levels,
+    /// Of waiting, nanoseconds …
+    pub(super) error_ns: f64,
+    /// … and bytes, whichever is more.
+    pub(super) doubt_bytes: f64,
+}
+
+/// The buffer.
+#[derive(Debug)]
+pub(super) struct Inlet {
+    /// What is known of the rate beside what is learnt.
+    pub(super) known: KnownRate,
+    learner: Learner,
+    entries: VecDeque<Entry>,
+    sum: f64,
+    /// Number of the newest measured entry, counted from the first ever.
+    corrected: u64,
+    first: u64,
+    waited_ns: f64,
+    /// The buffer has been seen to drop at its longest wait: no packet waits longer.
+    is_limited: bool,
+    measured_at_ns: f64,
+    /// Mean square of the differences, nanoseconds squared.
+    error2: f64,
+    /// What stood before is not known …
+    began_ns: f64,
+    /// … and whether it has drained since.
+    is_drained: bool,
+    /// How far off a measured wait may be, nanoseconds.
+    doubt_ns: f64,
+    /// Start of the next interval to take.
+    next_ns: u64,
+}
+
+impl Inlet {
+    pub(super) fn new(start_ns: u64) -> Self {
+        Self {
+            known: KnownRate::default(),
+            learner: Learner::default(),
+            entries: VecDeque::new(),
+            sum: 0.0,
+            corrected: 0,
+            first: 0,
+            waited_ns: 0.0,
+            is_limited: false,
+            measured_at_ns: f64::NEG_INFINITY,
+            error2: 0.0,
+            began_ns: start_ns as f64,
+            is_drained: false,
+            doubt_ns: 0.0,
+            next_ns: start_ns,
+        }
+    }
+
+    /// Bytes per nanosecond: what was told, else what was measured.
+    pub(super) fn rate(&self) -> Option<f64> {
+        self.known.best(|pick| self.learner.rate(pick))
+    }
+
+    /// What the rate is learnt from.
+    pub(super) fn learner(&self) -> &Learner {
+        &self.learner
+    }
+
+    /// `bytes` enter; `repeated` of them repeat what was lost before.
+    pub(super) fn enter(&mut self, at_ns: u64, bytes: u32, repeated: u32) {
+        // In the order of time, whatever a clock says.
+        let at_ns = self.entries.back().map_or(at_ns as f64, |before| before.at_ns.max(at_ns as f64));
+        let bytes = f64::from(bytes);
+        if self.entries.len() == ENTRIES_MAX {
+            self.drop_first();
+        }
+        self.sum += bytes;
+        self.learner.enter(bytes, f64::from(repeated));
+        let busy_to = self.entries.back().map_or(at_ns, |before| before.done_ns);
+        let done_ns = self.after(busy_to, at_ns, bytes);
+        self.entries.push_back(Entry { at_ns, done_ns, bytes, sum: self.sum });
+    }
+
+    /// When a packet is served that comes at `at_ns`, the link being busy until `busy_to`.
+    fn after(&self, busy_to: f64, at_ns: f64, bytes: f64) -> f64 {
+        match self.rate() {
+            Some(rate) => {
+                let begins = busy_to.max(at_ns);
+                // What finds the buffer full is dropped.
+                let is_dropped = self.is_limited && begins - at_ns > self.learner.longest_ns();
+                begins + if is_dropped { 0.0 } else { bytes / rate }
+            }
+            // It waits as long as the last one that was measured.
+            None => busy_to.max(at_ns + self.waited_ns),
+        }
+    }
+
+    /// The wait that the recursion gives for a packet that came at `at_ns`, if the rate is known.
+    pub(super) fn expected_ns(&self, at_ns: u64) -> Option<f64> {
+        let rate = self.rate()?;
+        let entry = self.entries.get(self.index_of(at_ns as f64))?;
+        Some((entry.done_ns - entry.bytes / rate - entry.at_ns).max(0.0))
+    }
+
+    /// Whether a queue can be ruled out for a packet that came at `at_ns` and was answered at `now_ns`: in the second before it no more entered than this
+    /// part of the rate, and what had stood there when all this began has had time to drain. `is_quiet`: from then on hardly anything was
+    /// answered before this packet was.
+    pub(super) fn is_light(&mut self, at_ns: u64, now_ns: u64, part: f64, is_quiet: bool) -> bool {
+        let Some(rate) = self.rate() else { return false };
+        let entered = |entries: &VecDeque<Entry>, from_ns: f64, to_ns: f64| {
+            let oldest = entries.partition_point(|entry| entry.at_ns < from_ns);
+            let count = entries.partition_point(|entry| entry.at_ns <= to_ns);
+            let newest = count.checked_sub(1).filter(|newest| *newest >= oldest);
+            newest.map_or(0.0, |newest| entries[newest].sum - entries[oldest].sum + entries[oldest].bytes)
+        };
+        let (at_ns, now_ns) = (at_ns as f64, now_ns as f64);
+        if !self.is_drained {
+            let elapsed_ns = at_ns - self.began_ns;
+            let index = self.index_of(at_ns);
+            let sum = self.entries.get(index).map_or(0.0, |entry| entry.sum);
+            // Whoever had filled it would have gone on meanwhile, and what stood there would have been answered.
+            let began_quiet = is_quiet
+                && elapsed_ns < QUIET_NS
+                && entered(&self.entries, self.began_ns, now_ns) <= part * rate * (now_ns - self.began_ns);
+            self.is_drained = began_quiet || elapsed_ns - sum / rate >= DRAINED_NS;
+            if began_quiet {
+                return true;
+            }
+        }
+        self.is_drained && entered(&self.entries, at_ns - 1e9, at_ns) <= part * rate * 1e9
+    }
+
+    /// Bytes per nanosecond that entered in the second before, for want of a rate.
+    pub(super) fn throughput(&self, at_ns: u64) -> f64 {
+        let sum = |until_ns: f64| {
+            let count = self.entries.partition_point(|entry| entry.at_ns <= until_ns);
+            let first = self.entries.front().map_or(0.0, |entry| entry.sum - entry.bytes);
+            count.checked_sub(1).map_or(first, |newest| self.entries[newest].sum)
+        };
+        (sum(at_ns as f64) - sum(at_ns as f64 - 1e9)) / 1e9
+    }
+
+    fn index_of(&self, at_ns: f64) -> usize {
+        self.entries.partition_point(|entry| entry.at_ns < at_ns).min(self.entries.len().saturating_sub(1))
+    }
+
+    /// The packet that came at `asked_ns` waited for `wait_ns`, give or take `doubt_ns`; known at `now_ns`.
+    pub(super) fn measure(&mut self, asked_ns: u64, wait_ns: f64, doubt_ns: f64, now_ns: f64) {
+        // Delays are measured in microseconds.
+        let index = self.index_of(asked_ns as f64 - 2e3);
+        let Some(&entry) = self.entries.get(index) else { return };
+        // Forgotten, or never seen.
+        if (entry.at_ns - asked_ns as f64).abs() > 2.5e6 {
+            return;
+        }
+        let service_ns = self.rate().map_or(0.0, |rate| entry.bytes / rate);
+        let done_ns = entry.at_ns + wait_ns.max(0.0) + service_ns;
+        let off_by = done_ns - entry.done_ns;
+        // A newer packet was answered before, and left no later: this answer was held back.
+        if off_by > 0.0 && self.first + (index as u64) < self.corrected.saturating_sub(1) {
+            return;
+        }
+        self.waited_ns = wait_ns.max(0.0);
+        self.doubt_ns += 0.1 * (doubt_ns - self.doubt_ns);
+        self.measured_at_ns = now_ns;
+        self.error2 += 0.05 * (off_by * off_by - self.error2);
+        let longest_ns = self.learner.longest_ns();
+        self.is_limited |= off_by < -DROPS_NS && longest_ns > 0.0 && wait_ns > NEARLY_FULL * longest_ns;
+        self.learner.measure(Measured { at_ns: entry.at_ns, done_ns, sum: entry.sum });
+        self.correct(index, off_by);
+    }
+
+    fn correct(&mut self, index: usize, off_by: f64) {
+        let gain = match self.rate() {
+            None => 1.0,
+            Some(_) if off_by < 0.0 => GAIN_EARLIER,
+            Some(_) => GAIN_LATER,
+        };
+        let shift = gain * off_by;
+        // Spread over what came since the newest that was set right before.
+        let from = (self.corrected.saturating_sub(self.first) as usize).min(index);
+        let count = (index - from + 1) as f64;
+        for (step, entry) in (1..).zip(self.entries.range_mut(from..=index)) {
+            entry.done_ns += shift * f64::from(step) / count;
+            entry.done_ns = entry.done_ns.max(entry.at_ns);
+        }
+        self.corrected = self.corrected.max(self.first + index as u64 + 1);
+        let rate = self.rate();
+        let mut latest = self.entries[index].done_ns;
+        // In order: what came before was served before.
+        let mut after_ns = latest;
+        for (at, entry) in self.entries.range_mut(..index).enumerate().rev() {
+            if at < from && entry.done_ns <= after_ns {
+                break;
+            }
+            entry.done_ns = entry.done_ns.min(after_ns).max(entry.at_ns);
+            after_ns = entry.done_ns;
+        }
+        for at in index + 1..self.entries.len() {
+            let Entry { at_ns, bytes, done_ns, .. } = self.entries[at];
+            let done = match rate {
+                Some(_) => self.after(latest, at_ns, bytes),
+                None => (done_ns + shift).max(latest),
+            };
+            self.entries[at].done_ns = done;
+            latest = done;
+        }
+    }
+
+    /// Nothing entered between both moments.
+    fn is_silent(&self, from: f64, to: f64) -> bool {
+        let entered = |until: f64| self.entries.partition_point(|entry| entry.at_ns <= until);
+        entered(from) == entered(to)
+    }
+
+    /// The oldest interval that ends at or before `until_ns` and was not taken yet.
+    pub(super) fn pop(&mut self, until_ns: u64) -> Option<Option<Booked>> {
+        let (from, to) = (self.next_ns, self.next_ns.saturating_add(INTERVAL_NS));
+        if to > until_ns || to == from {
+            return None;
+        }
+        self.next_ns = to;
+        let levels = self.levels(from as f64, to as f64);
+        // What has left before is not needed any more, but for the questions that may still be answered.
+        let keep_ns = from as f64 - 5e9;
+        while self.entries.len() > 1 && self.entries[0].done_ns < keep_ns && self.entries[1].at_ns < keep_ns {
+            self.drop_first();
+        }
+        Some(levels)
+    }
+
+    /// End of the interval that was taken last.
+    pub(super) fn taken_ns(&self) -> u64 {
+        self.next_ns
+    }
+
+    fn drop_first(&mut self) {
+        self.entries.pop_front();
+        self.first += 1;
+    }
+
+    /// When its service begins: when it comes, or when the one before is served.
+    fn start_ns(&self, index: usize) -> f64 {
+        let entry = self.entries[index];
+        match index.checked_sub(1) {
+            Some(before) => self.entries[before].done_ns.max(entry.at_ns),
+            None => {
+                self.rate().map_or(entry.at_ns, |rate| (entry.done_ns - entry.bytes / rate).max(entry.at_ns))
+            }
+        }
+    }
+
+    /// Packets whose service has begun.
+    fn begun(&self, at_ns: f64, by_service: bool) -> usize {
+        let served = self.entries.partition_point(|entry| entry.done_ns <= at_ns);
+        let next = self.entries.get(served).filter(|_| by_service);
+        served + usize::from(next.is_some_and(|_| self.start_ns(served) <= at_ns))
+    }
+
+    /// Bytes that have entered and are not yet being served: those that came, less those that were dropped, as which the link has no time for.
+    fn waiting(&self, entered: usize, begun: usize, rate: Option<f64>) -> f64 {
+        if entered <= begun {
+            return 0.0;
+        }
+        let sum = |count: usize| match count.checked_sub(1) {
+            Some(index) => self.entries[index].sum,
+            None => self.entries.front().map_or(0.0, |entry| entry.sum - entry.bytes),
+        };
+        let came = sum(entered) - sum(begun);
+        let served = |rate: f64| rate * (self.entries[entered - 1].done_ns - self.start_ns(begun));
+        rate.map_or(came, |rate| came.min(served(rate))).max(0.0)
+    }
+
+    fn levels(&self, from: f64, to: f64) -> Option<Booked> {
+        let rate = self.rate();
+        let start = |index: usize| match rate {
+            Some(_) => self.start_ns(index),
+            None => self.entries[index].done_ns,
+        };
+        let mut entered = self.entries.partition_point(|entry| entry.at_ns <= from);
+        let mut begun = self.begun(from, rate.is_some());
+        let waiting = |entered: usize, begun: usize| self.waiting(entered, begun, rate);
+        let mut level = waiting(entered, begun);
+        let (mut at, mut area, mut min, mut max) = (from, 0.0, level, level);
+        loop {
+            let enters = self.entries.get(entered).map_or(f64::INFINITY, |entry| entry.at_ns);
+            let begins = if begun < self.entries.len() { start(begun) } else { f64::INFINITY };
+            let next = enters.min(begins);
+            if next >= to {
+                break;
+            }
+            area += level * (next - at).max(0.0);
+            at = at.max(next);
+            if enters <= begins {
+                entered += 1;
+            } else {
+                begun += 1;
+            }
+            level = waiting(entered, begun);
+            // A packet that goes on at once never waited.
+            if enters != begins {
+                min = min.min(level);
+                max = max.max(level);
+            }
+        }
+        area += level * (to - at).max(0.0);
+        let mean = area / (to - from);
+        let levels = Levels { min: min.min(mean), mean, max: max.max(mean) };
+        let unmeasured_ns = from - self.measured_at_ns;
+        let is_booked = unmeasured_ns > BOOKED_NS;
+        let known = match rate {
+            Some(rate) => !is_booked || levels.max <= rate * BOOKED_MAX_NS,
+            None => unmeasured_ns < KNOWN_NS || self.is_silent(from - SILENT_NS, to),
+        };
+        let error_ns = (NINE_OF_TEN * self.error2.sqrt()).hypot(self.doubt_ns);
+        // Where no rate is known, bytes per time are those of the wait that was measured.
+        let by_wait = match rate {
+            None if levels.max > 0.0 => levels.max * (error_ns / self.waited_ns.max(1.0)).min(1.0),
+            _ => 0.0,
+        };
+        let doubt_bytes = if is_booked { levels.max.max(by_wait) } else { by_wait };
+        known.then_some(Booked { levels, error_ns, doubt_bytes })
+    }
+
+    /// Begins anew at `start_ns`.
+    pub(super) fn restart(&mut self, start_ns: u64) {
+        let Self { known, mut learner, is_limited, .. } = std::mem::replace(self, Self::new(start_ns));
+        learner.interrupt();
+        // It has drained for certain.
+        *self = Self { known, learner, is_limited, is_drained: true, ..Self::new(start_ns) };
+    }
+}

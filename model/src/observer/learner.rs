@@ -1,0 +1,144 @@
+//! The rate of a link of whose buffer only the beginning is seen, from when packets have left it.
+
+use std::collections::VecDeque;
+
+use super::rate::ServiceRate;
+
+/// A measured packet is final when so many came after it.
+const SETTLED: usize = 4;
+
+/// A span is at least this long, nanoseconds, unless the queue drains before.
+const SPAN_NS: f64 = 100e6;
+
+/// A packet that entered less than this before the one ahead of it left may have met an empty buffer: waits are not known better.
+const SPAN_MARGIN_NS: f64 = 5e6;
+
+/// Spans end before the buffer is this full, compared with the most that it ever held: a full buffer drops, and what is dropped is not carried.
+const NEARLY_FULL: f64 = 0.9;
+
+/// A span in which the wait was the longest so far is put off for so long: a buffer that fills is not full.
+const UNDECIDED_NS: f64 = 3e9;
+
+/// Spans that are put off.
+const HELD_MAX: usize = 64;
+
+/// How long the share of lost bytes is remembered.
+const LOSS_DECAY: f64 = 0.9995;
+
+/// A packet of which it is known when it left.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Measured {
+    pub(super) at_ns: f64,
+    pub(super) done_ns: f64,
+    /// Bytes that have entered up to its end.
+    pub(super) sum: f64,
+}
+
+/// A stretch in which the buffer was not empty.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    end_ns: f64,
+    busy_ns: f64,
+    bytes: f64,
+    /// The wait at its end.
+    wait_ns: f64,
+}
+
+/// Learns the rate.
+#[derive(Debug, Default)]
+pub(super) struct Learner {
+    /// From spans in which the buffer was not full …
+    open: ServiceRate,
+    /// … and from those in which it was.
+    full: ServiceRate,
+    held: VecDeque<Span>,
+    measured: VecDeque<Measured>,
+    /// Where the open span begins, and the newest packet of it.
+    span: Option<(Measured, Measured)>,
+    longest_ns: f64,
+    losses: f64,
+    total: f64,
+}
+
+impl Learner {
+    /// Bytes per nanosecond as measured, what was lost on the way taken off.
+    pub(super) fn rate(&self, of: impl Fn(&ServiceRate) -> Option<f64>) -> Option<f64> {
+        let lost = if self.total > 0.0 { (self.losses / self.total).clamp(0.0, 0.5) } else { 0.0 };
+        of(&self.open).or_else(|| of(&self.full).map(|rate| rate * (1.0 - lost)))
+    }
+
+    /// The newest moment at which the buffer was known to hold a queue.
+    pub(super) fn newest_ns(&self) -> f64 {
+        self.open.newest_ns().max(self.full.newest_ns())
+    }
+
+    /// The longest wait ever measured.
+    pub(super) fn longest_ns(&self) -> f64 {
+        self.longest_ns
+    }
+
+    /// So many bytes enter the buffer; `repeated` of them repeat what was lost before.
+    pub(super) fn enter(&mut self, bytes: f64, repeated: f64) {
+        self.total = self.total * LOSS_DECAY + bytes;
+        self.losses = self.losses * LOSS_DECAY + repeated;
+    }
+
+    /// A packet has left. Departures in order: an answer that was held back shows by the next one.
+    pub(super) fn measure(&mut self, new: Measured) {
+        for old in self.measured.iter_mut().rev() {
+            if old.at_ns > new.at_ns || old.done_ns <= new.done_ns {
+                break;
+            }
+            old.done_ns = new.done_ns;
+        }
+        if self.measured.back().is_some_and(|newest| newest.at_ns > new.at_ns) {
+            return;
+        }
+        self.measured.push_back(new);
+        while self.measured.len() > SETTLED {
+            if let Some(settled) = self.measured.pop_front() {
+                self.longest_ns = self.longest_ns.max(settled.done_ns - settled.at_ns);
+                self.extend(settled);
+                self.decide(settled.done_ns);
+            }
+        }
+    }
+
+    /// Nothing spans a silence.
+    pub(super) fn interrupt(&mut self) {
+        self.decide(f64::INFINITY);
+        self.measured.clear();
+        self.span = None;
+    }
+
+    /// From one departure to another, the buffer not empty between: what entered between both is what the link carried. It was not empty as
+    /// long as each packet that was measured had entered before the one measured before it left.
+    fn extend(&mut self, new: Measured) {
+        let open = self.span.filter(|(_, before)| new.at_ns + SPAN_MARGIN_NS < before.done_ns);
+        let Some((begin, _)) = open else {
+            self.span = Some((new, new));
+            return;
+        };
+        let busy_ns = new.done_ns - begin.done_ns;
+        if busy_ns < SPAN_NS {
+            self.span = Some((begin, new));
+            return;
+        }
+        self.span = Some((new, new));
+        let (bytes, wait_ns) = (new.sum - begin.sum, new.done_ns - new.at_ns);
+        self.held.push_back(Span { end_ns: new.done_ns, busy_ns, bytes, wait_ns });
+    }
+
+    /// Whether the buffer was full in the oldest spans is known.
+    fn decide(&mut self, now_ns: f64) {
+        while let Some(span) = self.held.front().copied() {
+            let is_full = span.wait_ns > NEARLY_FULL * self.longest_ns;
+            if is_full && now_ns < span.end_ns + UNDECIDED_NS && self.held.len() < HELD_MAX {
+                return;
+            }
+            self.held.pop_front();
+            let learnt = if is_full { &mut self.full } else { &mut self.open };
+            learnt.add(span.end_ns, span.busy_ns, span.bytes);
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! A buffer of which only the end can be seen: its level from how long each packet waited in it.
+//!
+//! When a packet left is seen; when it entered is its departure less its wait, and the level follows as if both had been seen. The wait
+//! is told by the sender's clock ([`SenderClock`]) or by an answer's delay. What makes it exact:
+//!
+//! * **Serialisation.** A long packet takes longer on a slow link than a short one. Where the rate is known it is taken off.
+//! * **Order.** A buffer is a queue: what came out later went in later. Packets without a clock are placed between those that have one.
+//! * **Work.** A buffer that holds something keeps the link busy. So nothing waited longer than the link had been busy without a
+//!   pause.
+
+mod place;
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::segment::Direction;
+
+use super::clock::SenderClock;
+use super::known::KnownRate;
+use super::level::LevelTrack;
+use super::rate::ServiceRate;
+use super::standing::Standing;
+use super::{FULL_BYTES, Passing, Wait};
+
+/// Longer than any packet's time on the link, so that jitter and a slow scheduler are not taken for an idle link.
+const IDLE_TOLERANCE_NS: f64 = 5e6;
+
+/// The rate may be wrong by this part, and more than all else together: a rate that was told often leaves out what the modem's framing takes.
+const RATE_ERROR: f64 = 0.2;
+
+/// The same while the rate is not known.
+const IDLE_WITHOUT_RATE_NS: f64 = 150e6;
+
+/// What was measured this long ago still tells how long a packet waits now.
+const FRESH_NS: f64 = 30e6;
+
+/// What one clock told this long ago another one may take over.
+const LENT_NS: f64 = 5e6;
+
+/// Without a measured wait or an idle link for this long the level is not known.
+const KNOWN_NS: u64 = 1_000_000_000;
+
+/// Packets that wait to be placed; more are placed at once.
+const PENDING_MAX: usize = 1 << 16;
+
+/// Clocks that are followed.
+const CLOCKS_MAX: usize = 1 << 14;
+
+/// Packets remembered to know what the link carried since a question.
+const HISTORY_MAX: usize = 1 << 12;
+
+/// Clocks drift by no more than this while the drift is not found.
+const DRIFT: f64 = 50e-6;
+
+/// A clock that was confirmed this long ago counts as stale.
+const STALE_NS: f64 = 300e9;
+
+/// No buffer makes packets wait longer than this.
+const WAIT_MAX_NS: f64 = 60e9;
+
+/// Waits are this exact at best: jitter of sender and route.
+const JITTER_NS: f64 = 1.5e6;
+
+/// A packet whose entry is not final.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    left_ns: f64,
+    bytes: u32,
+    entered_ns: Option<f64>,
+    /// How far off its wait may be, nanoseconds.
+    doubt_ns: f64,
+}
+
+/// The buffer.
+#[derive(Debug)]
+pub(super) struct Outlet {
+    direction: Direction,
+    /// What is known of the rate beside what is learnt.
+    pub(super) known: KnownRate,
+    learnt: ServiceRate,
+    clocks: HashMap<u64, SenderClock>,
+    /// When the link was last known to be busy, and since when without a pause.
+    busy_to_ns: f64,
+    busy_from_ns: f64,
+    full_from_ns: f64,
+    /// So much more time without work proves that the buffer was empty.
+    slack_ns: f64,
+    /// Entry of the newest measured packet, how long it waited, and when it left.
+    measured_ns: f64,
+    waited_ns: f64,
+    measured_at_ns: f64,
+    clock_at_ns: f64,
+    /// When a clock or an answer told a wait.
+    timed_at_ns: f64,
+    /// The newest proven clock: which one, when, and the wait it told.
+    lender: Option<(u64, f64, f64)>,
+    evidence_ns: u64,
+    /// Uncertainty of the newest measured waits, nanoseconds.
+    uncertainty_ns: f64,
+    history: VecDeque<(u64, u64)>,
+    bytes: u64,
+    pending: VecDeque<Pending>,
+    /// Entry and departure of the newest packet that was placed.
+    placed: (f64, f64),
+    /// End of service of the newest packet, if its entry was measured: spans for the rate begin there.
+    served: Option<f64>,
+    standing: Standing,
+    /// From the buffer to the point of observation, nanoseconds.
+    away_ns: f64,
+}
+
+/// What is known of a packet before its wait is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Departure {
+    pub(super) left_ns: f64,
+    /// The longest it can have waited; infinite if unknown.
+    pub(super) most_ns: f64,
+    /// Since when the link was full: a link that had time to spare had no queue.
+    full_ns: f64,
+    was_idle: bool,
+}
+
+impl Outlet {
+    pub(super) fn new(start_ns: u64, direction: Direction) -> Self {
+        let start = start_ns as f64;
+        Self {
+            direction,
+            known: KnownRate::default(),
+            learnt: ServiceRate::default(),
+            clocks: HashMap::new(),
+            busy_to_ns: start,
+            // What stood before is not known.
+            busy_from_ns: f64::NEG_INFINITY,
+            full_from_ns: f64::NEG_INFINITY,
+            slack_ns: IDLE_TOLERANCE_NS,
+            measured_ns: start,
+            waited_ns: 0.0,
+            measured_at_ns: f64::NEG_INFINITY,
+            clock_at_ns: f64::NEG_INFINITY,
+            timed_at_ns: f64::NEG_INFINITY,
+            lender: None,
+            evidence_ns: start_ns,
+            uncertainty_ns: JITTER_NS,
+            history: VecDeque::new(),
+            bytes: 0,
+            pending: VecDeque::new(),
+            placed: (start, start),
+            served: None,
+            standing: Standing::new(start_ns),
+            away_ns: 0.0,
+        }
+    }
+
+    /// How far away the buffer is, one way, nanoseconds: levels are told for the time at which they were there.
+    pub(super) fn set_away(&mut self, away_ns: f64) {
+        self.away_ns = away_ns;
+    }
+
+    /// Bytes per nanosecond: what was told, else what was measured.
+    pub(super) fn rate(&self) -> Option<f64> {
+        self.known.best(|pick| pick(&self.learnt))
+    }
+
+    pub(super) fn learnt(&self) -> &ServiceRate {
+        &self.learnt
+    }
+
+    /// The wait of packets that leave now, if that is known; `by_clock`: only what a clock told.
+    pub(super) fn wait_ns(&self, at_ns: f64, by_clock: bool) -> Option<f64> {
+        let told_ns = if by_clock { self.clock_at_ns } else { self.measured_at_ns };
+        if at_ns - told_ns < FRESH_NS {
+            return Some(self.waited_ns);
+        }
+        self.is_idle(at_ns).then_some(0.0)
+    }
+
+    /// Whether any clock has told a wait within the last seconds.
+    pub(super) fn has_clock(&self, at_ns: f64) -> bool {
+        at_ns - self.clock_at_ns < KNOWN_NS as f64
+    }
+
+    /// How uncertain a measured wait is, nanoseconds.
+    pub(super) fn uncertainty_ns(&self) -> f64 {
+        self.uncertainty_ns
+    }
+
+    /// What was carried since a moment took the link this long; infinite if that is not known.
+    pub(super) fn busy_since(&self, since_ns: u64) -> f64 {
+        let index = self.history.partition_point(|(off_link_ns, _)| *off_link_ns <= since_ns);
+        let before = match index.checked_sub(1) {
+            Some(index) => self.history[index].1,
+            None if self.history.len() < HISTORY_MAX => 0,
+            None => return f64::INFINITY,
+        };
+        self.rate().map_or(f64::INFINITY, |rate| (self.bytes - before) as f64 / rate)
+    }
+
+    /// Packets that came out since a moment.
+    pub(super) fn count_since(&self, since_ns: u64) -> usize {
+        self.history.len() - self.history.partition_point(|(off_link_ns, _)| *off_link_ns <= since_ns)
+    }
+
+    /// A packet has come out: what the link tells of it.
+    pub(super) fn depart(&mut self, packet: &Passing) -> Departure {
+        let (left_ns, off_ns) = self.time_on_link(packet);
+        let (most_ns, unused_ns) = (self.tolerance_ns().max(self.waited_ns), left_ns - self.busy_to_ns);
+        // A link that stops for a moment, a shaper that oversleeps, is no idle link: what stood in the buffer still does.
+        let was_free = self.was_free(unused_ns.max(0.0), most_ns, off_ns - left_ns);
+        // Where waits are measured, a link that is used in part may have become slower: then only time in one piece proves that it was idle.
+        let is_timed = left_ns - self.timed_at_ns < KNOWN_NS as f64;
+        let was_idle = unused_ns > most_ns || (was_free && !is_timed);
+        if was_idle {
+            self.busy_from_ns = left_ns;
+        }
+        if was_free {
+            self.full_from_ns = left_ns;
+        }
+        self.busy_to_ns = self.busy_to_ns.max(off_ns);
+        if self.history.len() == HISTORY_MAX {
+            self.history.pop_front();
+        }
+        self.bytes += u64::from(packet.bytes);
+        self.history.push_back((off_ns.max(0.0) as u64, self.bytes));
+        let since = |from_ns: f64| (left_ns - from_ns).max(0.0);
+        Departure { left_ns, most_ns: since(self.busy_from_ns), full_ns: since(self.full_from_ns), was_idle }
+    }
+
+    /// Whether the link had time before this packet that it did not use, in one piece or in many small ones: more than jitter, a rate that is not
+    /// exact, and what was measured to stand there explain.
+    fn was_free(&mut self, unused_ns: f64, most_ns: f64, busy_ns: f64) -> bool {
+        // Without a rate all time between two packets seems unused: only one piece counts.
+        let left_over_ns = if self.rate().is_some() { self.slack_ns.min(most_ns) } else { most_ns };
+        if unused_ns > left_over_ns {
+            self.slack_ns = most_ns;
+            return true;
+        }
+        self.slack_ns = left_over_ns - unused_ns + RATE_ERROR * busy_ns;
+        false
+    }
+
+    /// What the packet's stamp tells of its wait.
+    pub(super) fn read_clock(&mut self, packet: &Passing, departure: &Departure) -> Option<Wait> {
+        let (flow, tsval) = packet.clock?;
+        if self.clocks.len() >= CLOCKS_MAX && !self.clocks.contains_key(&flow) {
+            self.clocks.clear();
+        }
+        // Only another clock that is proven is exact enough to begin with: an error here would stay.
+        let known_ns = match (departure.was_idle, self.lender) {
+            (true, _) => Some(0.0),
+            (false, Some((lender, at_ns, waited_ns)))
+                if lender != flow && departure.left_ns - at_ns < LENT_NS =>
+            {
+                Some(waited_ns)
+            }
+            _ => None,
+        };
+        let is_long = f64::from(packet.bytes) > FULL_BYTES / 2.0;
+        let clock = self.clocks.entry(flow).or_default();
+        let reading = clock.read(
+            departure.left_ns,
+            tsval,
+            is_long,
+            (departure.most_ns, departure.full_ns),
+            known_ns,
+        )?;
+        let since_proven = reading.proven_ns.map(|at| departure.left_ns - at);
+        self.clock_at_ns = departure.left_ns;
+        let waited_ns = (reading.waited_ns - reading.tick_ns / 2.0).max(0.0);
+        if reading.proven_ns.is_some() {
+            self.lender = Some((flow, departure.left_ns, waited_ns));
+        }
+        Some(Wait {
+            ns: waited_ns,
+            uncertainty_ns: JITTER_NS + reading.tick_ns + DRIFT * since_proven.unwrap_or(0.0).min(STALE_NS),
+            proven_ns: reading.proven_ns,
+        })
+    }
+
+    /// Places the packet by its wait, if that is known.
+    pub(super) fn place(&mut self, packet: &Passing, departure: &Departure, wait: Option<Wait>) {
+        let left_ns = departure.left_ns;
+        let wait_ns = match wait {
+            Some(wait) => {
+                self.timed_at_ns = left_ns;
+                self.uncertainty_ns += 0.1 * (wait.uncertainty_ns - self.uncertainty_ns);
+                Some(wait.ns.min(WAIT_MAX_NS))
+            }
+            None if departure.was_idle => Some(0.0),
+            None => None,
+        };
+        // Since the newest wait that was measured, anything may have happened that the busy link does not rule out.
+        let doubt_ns = match wait {
+            Some(wait) => wait.uncertainty_ns.max(0.0),
+            None if departure.was_idle => JITTER_NS,
+            None => self.uncertainty_ns + (left_ns - self.measured_at_ns).clamp(0.0, departure.most_ns),
+        };
+        let entered_ns = wait_ns.map(|ns| (left_ns - ns).max(self.measured_ns).min(left_ns));
+        self.learn(packet, departure, entered_ns);
+        if self.pending.len() >= PENDING_MAX {
+            self.place_first();
+        }
+        self.pending.push_back(Pending { left_ns, bytes: packet.bytes, entered_ns, doubt_ns });
+        if let Some(entered_ns) = entered_ns {
+            self.measured_ns = entered_ns;
+            self.waited_ns = left_ns - entered_ns;
+            self.measured_at_ns = left_ns;
+            self.evidence_ns = packet.at_ns;
+        }
+    }
+
+    /// A packet that had entered before the one ahead of it was gone kept the link busy: the time between both departures is its own.
+    fn learn(&mut self, packet: &Passing, departure: &Departure, entered_ns: Option<f64>) {
+        let margin_ns = self.uncertainty_ns;
+        let at_ns = packet.at_ns as f64;
+        let served = self.served.replace(at_ns);
+        let (Some(served), Some(entered)) = (served, entered_ns.or_else(|| self.carried_on(departure)))
+        else {
+            return;
+        };
+        if entered + margin_ns < served && at_ns > served {
+            // A capture behind the uplink's buffer sees a packet when it begins to leave: the time until then was that of the packet before.
+            let bytes = match self.direction {
+                Direction::Down => f64::from(packet.bytes),
+                Direction::Up => self.pending.back().map_or(0.0, |before| f64::from(before.bytes)),
+            };
+            self.learnt.add(at_ns, at_ns - served, bytes);
+        }
+    }
+
+    fn carried_on(&self, departure: &Departure) -> Option<f64> {
+        let is_fresh = departure.left_ns - self.measured_at_ns < FRESH_NS + self.waited_ns / 2.0;
+        is_fresh.then_some(departure.left_ns - self.waited_ns)
+    }
+
+    /// Begins anew at `start_ns`, after a silence in which everything drained. Clocks and rates stay known.
+    pub(super) fn restart(&mut self, start_ns: u64) {
+        let fresh = Self::new(start_ns, self.direction);
+        let Self { known, learnt, clocks, uncertainty_ns, direction, .. } = std::mem::replace(self, fresh);
+        *self = Self {
+            known,
+            learnt,
+            clocks,
+            uncertainty_ns,
+            busy_from_ns: start_ns as f64,
+            full_from_ns: start_ns as f64,
+            ..Self::new(start_ns, direction)
+        };
+    }
+
+    /// Its level over time, of which the oldest intervals can be taken.
+    pub(super) fn track(&mut self) -> &mut LevelTrack {
+        &mut self.standing.track
+    }
+
+    fn tolerance_ns(&self) -> f64 {
+        self.rate().map_or(IDLE_WITHOUT_RATE_NS, |rate| IDLE_TOLERANCE_NS.max(0.5 * FULL_BYTES / rate))
+    }
+
+    /// A packet that is on the link now may have begun this long ago.
+    fn unseen_ns(&self) -> f64 {
+        self.rate().map_or(IDLE_WITHOUT_RATE_NS, |rate| FULL_BYTES / rate + IDLE_TOLERANCE_NS)
+    }
+
+    /// No packet can be on the link.
+    pub(super) fn is_idle(&self, now_ns: f64) -> bool {
+        now_ns > self.busy_to_ns + (2.0 * self.unseen_ns()).max(self.waited_ns)
+    }
+
+    /// When a packet's first and last bit were on the link. Captures see a packet when it has arrived, or when it begins to leave.
+    fn time_on_link(&self, packet: &Passing) -> (f64, f64) {
+        let at = packet.at_ns as f64;
+        let length = self.rate().map_or(0.0, |rate| f64::from(packet.bytes) / rate);
+        match self.direction {
+            Direction::Up => (at, at + length),
+            Direction::Down => (at - length, at),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! A link's rate from what left its buffer back to back.
+//!
+//! While a buffer holds a packet, the link sends. So bytes over time between two departures, with something waiting
+//! throughout, *is* the rate. Spans of that kind are collected; the rate is their sum over the most recent ones.
+
+use std::collections::VecDeque;
+
+/// Spans up to this much busy time are averaged, nanoseconds.
+const WINDOW_NS: f64 = 10e9;
+
+/// The newest spans up to this much busy time tell whether the rate has changed.
+const RECENT_NS: f64 = 1e9;
+
+/// Bytes that the newest spans need for that: a few full packets are no evidence.
+const RECENT_BYTES: f64 = 24.0 * 1514.0;
+
+/// The rate has changed if the newest spans differ by more than this part.
+const CHANGED: f64 = 0.08;
+
+/// A rate to be shown rests on this much busy time and so many bytes.
+const SUSTAINED_NS: f64 = 1e9;
+const SUSTAINED_BYTES: f64 = 32.0 * 1514.0;
+
+/// A first guess rests on a tenth of that.
+const ROUGH: f64 = 0.1;
+
+/// Spans remembered.
+const SPANS_MAX: usize = 1 << 14;
+
+/// A stretch of time in which the link was busy throughout.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    busy_ns: f64,
+    bytes: f64,
+}
+
+/// Learns one direction's rate.
+#[derive(Clone, Debug, Default)]
+pub struct ServiceRate {
+    spans: VecDeque<Span>,
+    busy_ns: f64,
+    bytes: f64,
+    newest_ns: f64,
+    /// Since when there has been busy time.
+    rates: Option<f64>,
+}
+
+impl ServiceRate {
+    /// The link was busy for `busy_ns`, until `end_ns`, and carried `bytes`.
+    pub fn add(&mut self, end_ns: f64, busy_ns: f64, bytes: f64) {
+        if !(busy_ns > 0.0 && bytes > 0.0 && busy_ns.is_finite() && bytes.is_finite()) {
+            return;
+        }
+        self.newest_ns = self.newest_ns.max(end_ns);
+        self.spans.push_back(Span { busy_ns, bytes });
+        self.busy_ns += busy_ns;
+        self.bytes += bytes;
+        while self.spans.len() > 1 && (self.busy_ns > WINDOW_NS || self.spans.len() > SPANS_MAX) {
+            self.drop_oldest();
+        }
+        self.drop_another_rate();
+        self.rates = (self.is_sustained(1.0)).then(|| self.bytes / self.busy_ns).or(self.rates);
+    }
+
+    /// Bytes per nanosecond, good enough to show; holds when the window was emptied by a change, until it is full again.
+    pub fn rate(&self) -> Option<f64> {
+        self.rates
+    }
+
+    /// Bytes per nanosecond as far as known: the first guess comes early.
+    pub fn rough(&self) -> Option<f64> {
+        if self.is_sustained(ROUGH) { Some(self.bytes / self.busy_ns) } else { self.rates }
+    }
+
+    /// The newest moment at which the link was known to be busy.
+    pub fn newest_ns(&self) -> f64 {
+        self.newest_ns
+    }
+
+    fn is_sustained(&self, part: f64) -> bool {
+        self.busy_ns >= part * SUSTAINED_NS && self.bytes >= part * SUSTAINED_BYTES
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some(span) = self.spans.pop_front() {
+            self.busy_ns -= span.busy_ns;
+            self.bytes -= span.bytes;
+        }
+    }
+
+    /// What was measured before the rate changed is no part of it.
+    fn drop_another_rate(&mut self) {
+        let (mut busy_ns, mut bytes, mut count) = (0.0, 0.0, 0);
+        for span in self.spans.iter().rev() {
+            busy_ns += span.busy_ns;
+            bytes += span.bytes;
+            count += 1;
+            if busy_ns >= RECENT_NS && bytes >= RECENT_BYTES {
+                break;
+            }
+        }
+        let (old_ns, old_bytes) = (self.busy_ns - busy_ns, self.bytes - bytes);
+        if busy_ns < RECENT_NS || bytes < RECENT_BYTES || old_ns < RECENT_NS {
+            return;
+        }
+        let (recent, old) = (bytes / busy_ns, old_bytes / old_ns);
+        if (recent - old).abs() > CHANGED * old {
+            while self.spans.len() > count {
+                self.drop_oldest();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn feed(rate: &mut ServiceRate, from_s: f64, seconds: f64, bytes_per_s: f64, frame: f64) {
+        let step = frame / bytes_per_s;
+        for i in 0..(seconds / step) as u32 {
+            rate.add((from_s + f64::from(i) * step) * 1e9, step * 1e9, frame);
+        }
+    }
+
+    #[test]
+    fn a_rate_needs_a_second_and_thirty_two_frames() {
+        let mut rate = ServiceRate::default();
+        feed(&mut rate, 0.0, 0.9, 300_000.0, 1500.0);
+        assert_eq!(rate.rate(), None);
+        assert!((rate.rough().expect("a guess") * 1e9 - 300_000.0).abs() < 1.0);
+        feed(&mut rate, 0.9, 0.2, 300_000.0, 1500.0);
+        assert!((rate.rate().expect("a rate") * 1e9 - 300_000.0).abs() < 1.0);
+        // 24,500 bytes a second: a second holds 16 frames only.
+        let mut slow = ServiceRate::default();
+        feed(&mut slow, 0.0, 1.5, 24_500.0, 1500.0);
+        assert_eq!(slow.rate(), None);
+        feed(&mut slow, 1.5, 1.0, 24_500.0, 1500.0);
+        assert!((slow.rate().expect("a rate") * 1e9 - 24_500.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn it_follows_a_link_that_becomes_slower_or_faster() {
+        for after in [150_000.0, 600_000.0] {
+            let mut rate = ServiceRate::default();
+            feed(&mut rate, 0.0, 30.0, 300_000.0, 1500.0);
+            feed(&mut rate, 30.0, 2.5, after, 1500.0);
+            let found = rate.rate().expect("a rate") * 1e9;
+            assert!((found - after).abs() < 0.01 * after, "{found} for {after}");
+            assert!(rate.newest_ns() > 32.4e9);
+        }
+    }
+
+    #[test]
+    fn nonsense_is_left_out() {
+        let mut rate = ServiceRate::default();
+        for (busy, bytes) in [(0.0, 1.0), (-1.0, 1.0), (1.0, 0.0), (f64::NAN, 1.0), (1.0, f64::INFINITY)] {
+            rate.add(1.0, busy, bytes);
+        }
+        assert_eq!((rate.rough(), rate.newest_ns()), (None, 0.0));
+    }
+}

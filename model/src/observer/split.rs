@@ -1,0 +1,139 @@
+//! What an answer's delay consists of: the delay without queues, the wait of its question, and its own.
+
+use super::base::{Bases, Cleared};
+use super::outlet::{Departure, Outlet};
+use super::{Answer, LIGHT, MOSTLY, NO_QUEUE_NS, Observer, Passing, Proof, Uplink, Wait};
+
+/// An answer before which no more than so many packets came had nothing ahead of it.
+const QUIET: usize = 3;
+
+/// Of a reading's uncertainty, what its answer's other wait inherits.
+const TICK_SHARE: f64 = 0.5;
+
+impl Observer {
+    /// The delay with what is known taken off.
+    pub(super) fn clear(&self, packet: &Passing, answer: &Answer, waits: &Waits) -> Cleared {
+        let on_link = |bytes: u32, rate: Option<f64>| rate.map_or(0.0, |rate| f64::from(bytes) / rate);
+        let question_rate = match &self.up {
+            Uplink::Hidden(inlet) => inlet.rate(),
+            Uplink::Shown(outlet) => outlet.rate(),
+            Uplink::Elsewhere => self.question_rate,
+        };
+        let delay_ns = answer.delay_ns as f64
+            - answer.own_queue_ns as f64
+            - waits.known_ns
+            - on_link(answer.question_bytes, question_rate)
+            - on_link(packet.bytes, self.down.rate());
+        Self::cleared(packet, answer, delay_ns, waits)
+    }
+
+    pub(super) fn cleared(packet: &Passing, answer: &Answer, delay_ns: f64, waits: &Waits) -> Cleared {
+        Cleared {
+            end: answer.end,
+            at_ns: packet.at_ns as f64,
+            delay_ns,
+            question_bytes: answer.question_bytes,
+            answer_bytes: packet.bytes,
+            most_ns: waits.most_ns,
+            known_ns: waits.unknown_ns,
+        }
+    }
+
+    /// Both buffers lie between question and answer, and neither is seen.
+    pub(super) fn split_hidden(
+        &mut self,
+        packet: &Passing,
+        answer: &Answer,
+        departure: &Departure,
+        clock: Option<Wait>,
+    ) -> Option<Wait> {
+        let asked_ns = packet.at_ns.saturating_sub(answer.delay_ns);
+        let at_ns = departure.left_ns;
+        let is_quiet = self.down.count_since(asked_ns) <= QUIET;
+        let Uplink::Hidden(inlet) = &mut self.up else { return clock };
+        let expected_ns = inlet.expected_ns(asked_ns);
+        // The most that the uplink can have held, where it is certain that it was not full.
+        let most_up_ns = if inlet.is_light(asked_ns, packet.at_ns, LIGHT, is_quiet) {
+            expected_ns.unwrap_or(f64::INFINITY)
+        } else {
+            f64::INFINITY
+        };
+        let by_clock = clock
+            .map(|wait| wait.ns)
+            .or_else(|| self.down.has_clock(at_ns).then(|| self.down.wait_ns(at_ns, true)).flatten());
+        if let Some(down_ns) = by_clock {
+            // A reading is off by up to half of the clock's tick; jitter evens out.
+            let doubt_ns = clock.map_or(0.0, |wait| TICK_SHARE * wait.uncertainty_ns);
+            let waits = Waits { known_ns: down_ns, most_ns: most_up_ns, unknown_ns: expected_ns };
+            let split = self.remote.split(&self.clear(packet, answer, &waits));
+            self.proofs.up = Proof { proven_ns: split.proven_ns.or(self.proofs.up.proven_ns) };
+            if let Uplink::Hidden(inlet) = &mut self.up {
+                inlet.measure(asked_ns, split.queue_ns, doubt_ns, packet.at_ns as f64);
+            }
+            return clock;
+        }
+        let busy_ns = self.down.busy_since(asked_ns);
+        let most_down_ns = departure.most_ns.min(busy_ns);
+        let both_known = expected_ns.zip(self.down.wait_ns(at_ns, false)).map(|(up, down)| up + down);
+        let waits = Waits { known_ns: 0.0, most_ns: most_up_ns + most_down_ns, unknown_ns: both_known };
+        let split = self.remote.split(&self.clear(packet, answer, &waits));
+        let queue_ns = split.queue_ns;
+        let is_down_busy = most_down_ns > NO_QUEUE_NS && busy_ns > MOSTLY * answer.delay_ns as f64;
+        let up_ns = match expected_ns {
+            _ if !is_down_busy => Some(queue_ns),
+            Some(_) if most_up_ns <= NO_QUEUE_NS => Some(0.0),
+            Some(expected) => Some(expected.min(queue_ns)),
+            None => None,
+        };
+        let up_ns = up_ns?;
+        self.proofs.up = Proof { proven_ns: split.proven_ns.or(self.proofs.up.proven_ns) };
+        if let (Uplink::Hidden(inlet), false) = (&mut self.up, is_down_busy) {
+            inlet.measure(asked_ns, up_ns, 0.0, packet.at_ns as f64);
+        }
+        let ns = (queue_ns - up_ns).clamp(0.0, most_down_ns);
+        // How both share it is book-keeping only while both are busy.
+        let uncertainty_ns = self.down.uncertainty_ns().max(if is_down_busy { 0.25 * queue_ns } else { 0.0 });
+        Some(Wait { ns, uncertainty_ns, proven_ns: split.proven_ns })
+    }
+}
+
+/// What is known of the waits in a delay, nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waits {
+    /// Known and not of interest: taken off.
+    pub(super) known_ns: f64,
+    /// The most that the rest can be.
+    pub(super) most_ns: f64,
+    /// What it probably is, for an end that is new.
+    pub(super) unknown_ns: Option<f64>,
+}
+
+impl Default for Waits {
+    fn default() -> Self {
+        Self { known_ns: 0.0, most_ns: f64::INFINITY, unknown_ns: None }
+    }
+}
+
+/// One buffer lies between question and answer, the outlet's own: the clock's word if there is one, else the answer's.
+pub(super) fn told(
+    outlet: &Outlet,
+    bases: &mut Bases,
+    packet: &Passing,
+    answer: &Answer,
+    cleared: Cleared,
+    departure: &Departure,
+    clock: Option<Wait>,
+) -> Option<Wait> {
+    // The question was on its way once it had left the gateway's own queue.
+    let asked_ns =
+        packet.at_ns.saturating_sub(answer.delay_ns).saturating_add(answer.own_queue_ns).min(packet.at_ns);
+    let most_ns = departure.most_ns.min(outlet.busy_since(asked_ns));
+    if let Some(wait) = clock {
+        bases.split(&Cleared { delay_ns: cleared.delay_ns - wait.ns, most_ns: 0.0, ..cleared });
+        return clock;
+    }
+    let known_ns = outlet.wait_ns(departure.left_ns, false);
+    let split = bases.split(&Cleared { most_ns, known_ns, ..cleared });
+    let ns = split.queue_ns.min(most_ns);
+    Some(Wait { ns, uncertainty_ns: outlet.uncertainty_ns(), proven_ns: split.proven_ns })
+}

@@ -1,0 +1,143 @@
+//! Senders' clocks: what the stamps of a known sender tell about known waits.
+
+use super::super::clock::{Reading, SenderClock};
+
+const MS: f64 = 1e6;
+const SECOND: f64 = 1e9;
+
+/// A sender that stamps what it sends.
+struct Sender {
+    clock: SenderClock,
+    tick_ns: f64,
+    /// How much faster than ours its clock runs.
+    fast: f64,
+    offset: u32,
+}
+
+impl Sender {
+    fn new(tick_ms: f64) -> Self {
+        Self { clock: SenderClock::default(), tick_ns: tick_ms * MS, fast: 0.0, offset: 0 }
+    }
+
+    /// A long packet, sent at `sent_ns`, leaves the buffer after `wait_ms`.
+    fn send(&mut self, sent_ns: f64, wait_ms: f64, most_ms: f64) -> Option<Reading> {
+        let ticks = (sent_ns * (1.0 + self.fast) / self.tick_ns) as u64 as u32;
+        let left_ns = sent_ns + wait_ms * MS;
+        self.clock.read(left_ns, ticks.wrapping_add(self.offset), true, (most_ms * MS, f64::INFINITY), None)
+    }
+
+    /// One packet each 7 ms, none of which waits. The newest reading.
+    fn idle(&mut self, from_s: f64, seconds: f64, most_ms: f64) -> Option<Reading> {
+        let packets = (seconds / 0.007) as u32;
+        (0..packets)
+            .map(|i| self.send(from_s * SECOND + f64::from(i) * 7.0 * MS, 0.0, most_ms))
+            .last()
+            .flatten()
+    }
+}
+
+#[test]
+fn the_tick_is_found_and_the_wait_is_right_to_a_tick() {
+    for tick_ms in [1.0, 4.0, 10.0, 100.0] {
+        // The second one comes round after 2³² ticks within the test.
+        for offset in [12_345, u32::MAX - 20] {
+            let mut sender = Sender { offset, ..Sender::new(tick_ms) };
+            sender.idle(1.0, 4.0, f64::INFINITY);
+            let reading = sender.send(5.2 * SECOND, 37.0, 37.0).expect("four seconds are enough");
+            assert_eq!(reading.tick_ns, tick_ms * MS);
+            let waited_ms = reading.waited_ns / MS;
+            assert!((36.9..=37.1 + tick_ms).contains(&waited_ms), "{tick_ms} ms: {waited_ms}");
+        }
+    }
+}
+
+#[test]
+fn a_clock_needs_four_tenths_of_a_second() {
+    let mut sender = Sender::new(1.0);
+    assert_eq!(sender.idle(1.0, 0.39, 0.0), None);
+    assert!(sender.idle(1.39, 0.1, 0.0).is_some());
+}
+
+#[test]
+fn drift_is_found_and_taken_off() {
+    for fast in [50e-6, -50e-6] {
+        let mut sender = Sender { fast, ..Sender::new(1.0) };
+        // 50 ppm of 200 s are 10 ms.
+        let idle = sender.idle(0.0, 200.0, f64::INFINITY).expect("a reading");
+        assert!(idle.waited_ns <= 5.0 * MS, "{fast}: {} ns without a queue", idle.waited_ns);
+        let full = sender.send(200.01 * SECOND, 80.0, f64::INFINITY).expect("a reading");
+        assert!((full.waited_ns - 80.0 * MS).abs() <= 5.0 * MS, "{fast}: {}", full.waited_ns);
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_begins_anew() {
+    // Forward and back, by an hour and by three seconds.
+    for set_by in [3_600_000_i32, 3_000, -3_000, -3_600_000] {
+        let mut sender = Sender::new(1.0);
+        sender.idle(1.0, 4.0, 0.0);
+        sender.offset = sender.offset.wrapping_add_signed(set_by);
+        // A full buffer meanwhile. Nothing is said rather than that it waited for hours.
+        assert_eq!(sender.send(5.01 * SECOND, 50.0, f64::INFINITY), None, "{set_by}");
+        sender.idle(5.1, 2.0, 0.0);
+        let reading = sender.send(7.2 * SECOND, 37.0, 37.0).expect("a new clock");
+        assert!((36.9..=38.1).contains(&(reading.waited_ns / MS)), "{set_by}: {}", reading.waited_ns);
+    }
+}
+
+#[test]
+fn packets_that_changed_places_tell_nothing_and_break_nothing() {
+    let mut sender = Sender::new(1.0);
+    sender.idle(1.0, 4.0, 0.0);
+    sender.send(5.2 * SECOND, 0.0, 0.0);
+    assert_eq!(sender.send(5.1 * SECOND, 100.0, 0.0), None);
+    let reading = sender.send(5.3 * SECOND, 37.0, 37.0).expect("the same clock");
+    assert!((36.9..=38.1).contains(&(reading.waited_ns / MS)));
+}
+
+#[test]
+fn a_clock_that_lies_is_not_used() {
+    // Half as fast again, or two thirds as fast: no tick at all.
+    for fast in [0.5, -0.34] {
+        let mut sender = Sender { fast, ..Sender::new(1.0) };
+        for i in 0..6000 {
+            let reading = sender.send(f64::from(i) * 10.0 * MS, 0.0, f64::INFINITY);
+            assert_eq!(reading, None, "{fast} at {i}");
+        }
+    }
+    // A third faster or slower could be a queue for a few seconds, and then no longer.
+    for fast in [0.38, -0.25] {
+        let mut sender = Sender { fast, ..Sender::new(1.0) };
+        for i in 0..6000 {
+            let reading = sender.send(f64::from(i) * 10.0 * MS, 0.0, f64::INFINITY);
+            assert!(reading.is_none() || i < 1000, "{fast} at {i}");
+        }
+    }
+}
+
+#[test]
+fn a_longer_route_is_no_queue_once_the_idle_link_has_shown_it() {
+    let mut sender = Sender::new(1.0);
+    sender.idle(1.0, 4.0, 0.0);
+    // 30 ms longer from now on; nothing waits, and the link is idle.
+    for i in 0..200 {
+        sender.send(5.0 * SECOND + f64::from(i) * 10.0 * MS, 30.0, 0.0);
+    }
+    let reading = sender.send(7.1 * SECOND, 30.0, 0.0).expect("a reading");
+    assert!(reading.waited_ns <= 1.0 * MS, "{}", reading.waited_ns);
+    // Behind a busy link it is one.
+    for i in 0..200 {
+        sender.send(7.2 * SECOND + f64::from(i) * 10.0 * MS, 60.0, f64::from(i) * 10.0);
+    }
+    let reading = sender.send(9.3 * SECOND, 60.0, 2100.0).expect("a reading");
+    assert!((29.0..=31.0).contains(&(reading.waited_ns / MS)), "{}", reading.waited_ns);
+}
+
+#[test]
+fn only_an_empty_buffer_proves_the_smallest_reading() {
+    let mut sender = Sender::new(1.0);
+    assert_eq!(sender.idle(1.0, 4.0, 1000.0).expect("a reading").proven_ns, None);
+    let proven = sender.idle(5.0, 1.0, 0.0).expect("a reading").proven_ns.expect("the link was idle");
+    let later = sender.send(6.2 * SECOND, 40.0, 60.0).expect("a reading");
+    assert_eq!(later.proven_ns, Some(proven));
+}

@@ -1,0 +1,296 @@
+//! A whole link, simulated packet by packet, and what the observer tells of both buffers from one point before the uplink's.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::super::{Answer, Observer, Passing, Vantage};
+use crate::sample::QueueSample;
+use crate::segment::{Direction, PerDirection};
+
+const MS: f64 = 1e6;
+const SECOND: f64 = 1e9;
+
+/// A buffer and the link behind it: what stood when.
+struct Buffer {
+    /// Bytes per nanosecond.
+    rate: f64,
+    done_ns: f64,
+    /// When each packet entered, when its service began, and its bytes.
+    stays: Vec<(f64, f64, f64)>,
+}
+
+impl Buffer {
+    fn new(bytes_per_s: f64) -> Self {
+        Self { rate: bytes_per_s / 1e9, done_ns: 0.0, stays: Vec::new() }
+    }
+
+    /// A packet enters; when it has left.
+    fn pass(&mut self, at_ns: f64, bytes: f64) -> f64 {
+        let begins = self.done_ns.max(at_ns);
+        self.done_ns = begins + bytes / self.rate;
+        self.stays.push((at_ns, begins, bytes));
+        self.done_ns
+    }
+
+    /// Mean bytes that waited in each interval of 10 ms.
+    fn means(&self, count: usize) -> Vec<f64> {
+        let mut sums = vec![0.0; count];
+        for &(entered, begins, bytes) in &self.stays {
+            for (at, sum) in sums.iter_mut().enumerate().skip((entered / (10.0 * MS)) as usize) {
+                let from = at as f64 * 10.0 * MS;
+                if from >= begins {
+                    break;
+                }
+                *sum += bytes * (begins.min(from + 10.0 * MS) - entered.max(from)) / (10.0 * MS);
+            }
+        }
+        sums
+    }
+}
+
+/// What passes the point of observation.
+#[derive(Clone, Copy)]
+enum Event {
+    Leaves(Passing),
+    Arrives(Passing, Option<Answer>),
+}
+
+/// The link.
+#[derive(Clone, Copy)]
+struct Link {
+    /// Bytes per second.
+    up: f64,
+    down: f64,
+    /// Without queues, to each of two hosts.
+    round_trip_ms: [f64; 2],
+    has_clocks: bool,
+    seconds: f64,
+    /// Share of each direction's rate, in bursts and between.
+    busy: PerDirection<f64>,
+}
+
+/// Times of packets of 1500 bytes: bursts above the rate and pauses below it.
+fn load(rng: &mut Rng, rate: f64, share: f64, seconds: f64) -> Vec<f64> {
+    let mut times = Vec::new();
+    let mut at = 0.3 * SECOND;
+    while at < seconds * SECOND {
+        for (share, length) in [(share, 0.3 + 0.6 * rng.f64()), (0.2 * share, 0.3 + 0.6 * rng.f64())] {
+            let end = at + length * SECOND;
+            while at < end {
+                times.push(at);
+                at += 1500.0 * 1e9 / (rate * share) * (0.5 + rng.f64());
+            }
+        }
+    }
+    times
+}
+
+/// All that passes, in the order of time; levels of both buffers.
+fn simulate(link: &Link, seed: u64) -> (Vec<Event>, PerDirection<Vec<f64>>) {
+    let mut rng = Rng::with_seed(seed);
+    // The downlink's buffer is half of the way to the nearest host away, for all hosts.
+    let away_ms = link.round_trip_ms.into_iter().fold(f64::INFINITY, f64::min) / 4.0;
+    let mut uplink = Buffer::new(link.up);
+    let mut downlink = Buffer::new(link.down);
+    let mut events: Vec<(f64, Event)> = Vec::new();
+    // What enters the downlink's buffer: when, bytes, host, and the question that it answers.
+    let mut inbound: Vec<(f64, u32, usize, Option<f64>)> = Vec::new();
+    for (count, at) in load(&mut rng, link.up, link.busy.up, link.seconds).into_iter().enumerate() {
+        let (at, host) = (at.floor(), count % 2);
+        let done = uplink.pass(at, 1500.0);
+        let passing = Passing { at_ns: at as u64, bytes: 1500, repeated_bytes: 0, clock: None };
+        events.push((at, Event::Leaves(passing)));
+        inbound.push((done + (link.round_trip_ms[host] - away_ms) * MS, 66, host, Some(at)));
+    }
+    for (count, at) in load(&mut rng, link.down, link.busy.down, link.seconds).into_iter().enumerate() {
+        inbound.push((at, 1500, count % 2, None));
+    }
+    inbound.sort_by(|a, b| a.0.total_cmp(&b.0));
+    for (at, bytes, host, asked) in inbound {
+        let arrived = downlink.pass(at, f64::from(bytes)) + away_ms * MS;
+        let sent_ms = at / MS + 1e4;
+        let clock = link.has_clocks.then_some((host as u64, sent_ms as u32));
+        let passing = Passing { at_ns: arrived as u64, bytes, repeated_bytes: 0, clock };
+        let answer = asked.map(|asked| Answer {
+            end: [host as u8 + 1; 16],
+            delay_ns: arrived as u64 - asked as u64,
+            question_bytes: 1500,
+            own_queue_ns: 0,
+        });
+        events.push((arrived.floor(), Event::Arrives(passing, answer)));
+    }
+    events.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let count = (link.seconds * 100.0) as usize;
+    let levels = PerDirection { up: uplink.means(count), down: downlink.means(count) };
+    (events.into_iter().map(|(_, event)| event).collect(), levels)
+}
+
+/// What the observer tells.
+struct Told {
+    rows: PerDirection<Vec<Option<QueueSample>>>,
+    rates: PerDirection<Option<f64>>,
+    base_ms: f64,
+}
+
+fn observe(link: &Link, events: &[Event], rates: PerDirection<Option<f64>>) -> Told {
+    let mut observer = Observer::new(0, Vantage::BeforeUplinkBuffer, Duration::from_secs(2));
+    observer.set_rates(rates, None);
+    let mut rows = PerDirection::<Vec<_>>::default();
+    let mut last = 0;
+    for event in events {
+        let at_ns = match event {
+            Event::Leaves(passing) => {
+                observer.leave(passing, None);
+                passing.at_ns
+            }
+            Event::Arrives(passing, answer) => {
+                observer.arrive(passing, answer.as_ref());
+                passing.at_ns
+            }
+        };
+        if at_ns / 10_000_000 > last {
+            last = at_ns / 10_000_000;
+            observer.settle(at_ns);
+            for direction in [Direction::Up, Direction::Down] {
+                rows[direction].extend(std::iter::from_fn(|| observer.pop(direction)));
+            }
+        }
+    }
+    observer.finish((link.seconds * SECOND) as u64);
+    for direction in [Direction::Up, Direction::Down] {
+        rows[direction].extend(std::iter::from_fn(|| observer.pop(direction)));
+    }
+    Told {
+        rows,
+        rates: PerDirection::from_fn(|x| observer.rate(x).map(|rate| rate.bytes_per_second)),
+        base_ms: observer.base_round_trip().expect("answers came").seconds * 1e3,
+    }
+}
+
+/// After the first seconds: root of the mean square of the error, share of rows that are known, and share that the uncertainty covers.
+fn compare(rows: &[Option<QueueSample>], truth: &[f64], from_s: usize) -> (f64, f64, f64) {
+    let pairs: Vec<_> = rows.iter().zip(truth).skip(from_s * 100).collect();
+    let known: Vec<_> = pairs.iter().filter_map(|(row, truth)| row.map(|row| (row, **truth))).collect();
+    let errors = || known.iter().map(|(row, truth)| (row.mean_bytes - truth, row.uncertainty_bytes));
+    let count = known.len() as f64;
+    let rms = (errors().map(|(error, _)| error * error).sum::<f64>() / count).sqrt();
+    let covered = errors().filter(|(error, most)| error.abs() <= *most).count() as f64;
+    (rms, count / pairs.len() as f64, covered / count)
+}
+
+fn check(link: &Link, seed: u64, is_told: bool, segments: f64) {
+    let (events, levels) = simulate(link, seed);
+    let rates = PerDirection { up: Some(link.up), down: Some(link.down) };
+    let told = observe(link, &events, if is_told { rates } else { PerDirection::default() });
+    let nearest = link.round_trip_ms.into_iter().fold(f64::INFINITY, f64::min);
+    let farthest = link.round_trip_ms.into_iter().fold(0.0, f64::max);
+    assert!(
+        (nearest - 2.0..=farthest + 6.0).contains(&told.base_ms),
+        "{} ms for {:?}",
+        told.base_ms,
+        link.round_trip_ms
+    );
+    for direction in [Direction::Up, Direction::Down] {
+        let (rms, known, covered) = compare(&told.rows[direction], &levels[direction], 20);
+        let what = format!(
+            "{direction:?} {} B/s, {:?} ms, seed {seed}, told {is_told}",
+            rates[direction].unwrap_or_default(),
+            link.round_trip_ms
+        );
+        assert!(rms <= segments * 1500.0, "{what}: RMS {rms}");
+        assert!(known >= 0.95, "{what}: known {known}");
+        assert!(covered >= 0.9, "{what}: covered {covered}");
+    }
+    if !is_told {
+        let rate = told.rates.up.expect("the uplink stood for half of the time");
+        assert!((rate / link.up - 1.0).abs() <= 0.05, "{rate} for {}", link.up);
+    }
+}
+
+#[test]
+fn both_levels_over_a_grid_of_links() {
+    for (seed, (up, down)) in
+        (1..).zip([(75e3, 300e3), (125e3, 1e6), (250e3, 250e3), (300e3, 300e3), (250e3, 2.5e6), (1e6, 5e6)])
+    {
+        for round_trip_ms in [[10.0, 10.0], [20.0, 60.0]] {
+            let busy = PerDirection { up: 1.4, down: 1.3 };
+            let link = Link { up, down, round_trip_ms, has_clocks: true, seconds: 40.0, busy };
+            // Jitter of a clock is worth more bytes on a faster link.
+            let segments = 2.0 + up.max(down) * 3e-3 / 1500.0;
+            check(&link, seed, true, segments);
+            check(&link, seed, false, segments);
+        }
+    }
+}
+
+#[test]
+fn an_upload_alone_does_not_need_clocks() {
+    for has_clocks in [true, false] {
+        let busy = PerDirection { up: 1.4, down: 0.1 };
+        let link =
+            Link { up: 125e3, down: 1e6, round_trip_ms: [20.0, 60.0], has_clocks, seconds: 40.0, busy };
+        check(&link, 7, true, 3.0);
+    }
+}
+
+#[test]
+fn without_clocks_and_both_directions_busy_the_error_is_told() {
+    let busy = PerDirection { up: 1.4, down: 1.3 };
+    let link =
+        Link { up: 125e3, down: 500e3, round_trip_ms: [20.0; 2], has_clocks: false, seconds: 40.0, busy };
+    let (events, levels) = simulate(&link, 8);
+    let told = observe(&link, &events, PerDirection { up: Some(link.up), down: Some(link.down) });
+    for direction in [Direction::Up, Direction::Down] {
+        let (_, _, covered) = compare(&told.rows[direction], &levels[direction], 20);
+        assert!(covered >= 0.8, "{direction:?}: covered {covered}");
+    }
+}
+
+#[test]
+fn a_standing_queue_of_ten_minutes_changes_neither_base_nor_level() {
+    let (up, base_ms, wait_ms) = (125e3, 30.0, 240.0);
+    let mut observer = Observer::new(0, Vantage::BeforeUplinkBuffer, Duration::from_secs(1));
+    observer.set_rates(PerDirection { up: Some(up), down: Some(1e6) }, None);
+    let mut seen = HashMap::<&str, f64>::new();
+    // 20 questions without a queue; then 12 ms of service each and 20 in the buffer, for ten minutes.
+    let mut queue = std::collections::VecDeque::new();
+    for i in 0..50_000_u64 {
+        let at = if i < 20 { 100 * i } else { 2000 + 12 * (i - 20) };
+        let answers_at = |at: u64, wait: f64| at as f64 + base_ms + 12.0 + wait;
+        queue.push_back((
+            at,
+            answers_at(at, if i < 20 { 0.0 } else { (12.0 * (i - 20) as f64).min(wait_ms) }),
+        ));
+        if (20..40).contains(&i) {
+            // The burst that fills it: one more each.
+            observer.leave(&Passing { at_ns: at * 1_000_000, bytes: 1500, ..Passing::default() }, None);
+        }
+        observer.leave(&Passing { at_ns: at * 1_000_000, bytes: 1500, ..Passing::default() }, None);
+        while let Some(&(asked, arrives)) = queue.front().filter(|(_, arrives)| *arrives <= (at + 12) as f64)
+        {
+            queue.pop_front();
+            let answer = Answer {
+                end: [1; 16],
+                delay_ns: ((arrives - asked as f64) * MS) as u64,
+                question_bytes: 1500,
+                own_queue_ns: 0,
+            };
+            let passing = Passing { at_ns: (arrives * MS) as u64, bytes: 66, ..Passing::default() };
+            observer.arrive(&passing, Some(&answer));
+        }
+        observer.settle(at * 1_000_000);
+        while let Some(row) = observer.pop(Direction::Up) {
+            if at > 10_000 {
+                let row = row.expect("known");
+                let most = seen.entry("most").or_insert(0.0);
+                *most = most.max((row.mean_bytes - 125.0 * wait_ms).abs());
+            }
+        }
+        while observer.pop(Direction::Down).is_some() {}
+        let base = observer.base_round_trip().map_or(base_ms, |base| base.seconds * 1e3);
+        assert!(base <= base_ms + 1.0, "{base} ms at {at} ms");
+    }
+    assert!(seen["most"] <= 3000.0, "{}", seen["most"]);
+}

@@ -1,0 +1,224 @@
+//! A buffer of which the end is seen, by hand: 300,000 B/s, so that 1500 bytes are on the link for 5 ms.
+
+use std::time::Duration;
+
+use super::super::{Answer, Observer, Passing, Trust, Vantage};
+use crate::sample::QueueSample;
+use crate::segment::{Direction, PerDirection};
+
+const MS: u64 = 1_000_000;
+const RATE: f64 = 300_000.0;
+
+/// The gateway's own uplink queue is read elsewhere: delays consist of the way and the downlink's queue.
+fn observer() -> Observer {
+    let mut observer = Observer::new(0, Vantage::OwnQueue, Duration::ZERO);
+    observer.set_rates(PerDirection { up: None, down: Some(RATE) }, None);
+    observer
+}
+
+fn pass(observer: &mut Observer, at_ms: u64, bytes: u32, delay_us: Option<u64>) {
+    let answer =
+        delay_us.map(|us| Answer { end: [7; 16], delay_ns: us * 1000, question_bytes: 60, own_queue_ns: 0 });
+    observer.arrive(&Passing { at_ns: at_ms * MS, bytes, repeated_bytes: 0, clock: None }, answer.as_ref());
+}
+
+/// A full packet arrives, `delay_ms` after the short one that it answers.
+fn full(observer: &mut Observer, at_ms: u64, delay_ms: u64) {
+    pass(observer, at_ms, 1500, Some(delay_ms * 1000));
+}
+
+/// A full packet with its sender's clock; an answer if `delay_ms` is given.
+fn clocked(observer: &mut Observer, at_ms: u64, tsval: u32, delay_ms: Option<u64>) {
+    let answer =
+        delay_ms.map(|ms| Answer { end: [7; 16], delay_ns: ms * MS, question_bytes: 60, own_queue_ns: 0 });
+    let packet = Passing { at_ns: at_ms * MS, bytes: 1500, repeated_bytes: 0, clock: Some((1, tsval)) };
+    observer.arrive(&packet, answer.as_ref());
+}
+
+fn rows(observer: &mut Observer, to_ms: u64) -> Vec<Option<QueueSample>> {
+    observer.finish(to_ms * MS);
+    std::iter::from_fn(|| observer.pop(Direction::Down)).collect()
+}
+
+fn highest(observer: &mut Observer, to_ms: u64) -> f64 {
+    rows(observer, to_ms).into_iter().flatten().map(|row| row.max_bytes).fold(0.0, f64::max)
+}
+
+/// Packets passed, but none of them stood in the buffer.
+fn stays_empty(observer: &mut Observer, to_ms: u64) -> bool {
+    rows(observer, to_ms).into_iter().all(|row| row.is_some_and(|row| row.mean_bytes < 1.0))
+}
+
+#[test]
+fn delay_above_the_smallest_is_queue() {
+    let mut link = observer();
+    // 20 ms of way and 5 ms of its own; then 20 packets back to back, each 4 ms later than the one before.
+    full(&mut link, 1000, 25);
+    for i in 1..=20 {
+        full(&mut link, 1000 + 5 * i, 25 + 4 * i);
+    }
+    // The last one waited 80 ms: 24,000 bytes, itself among them.
+    assert_eq!(highest(&mut link, 1100), 24_000.0);
+    assert_eq!(link.answers(), (21, 0));
+}
+
+#[test]
+fn a_short_answer_calibrates_long_ones() {
+    let mut link = observer();
+    // SYN-ACK: 20 ms of way. Data of the same end: 20 ms and 5 ms on the link.
+    pass(&mut link, 1000, 60, Some(20_200));
+    full(&mut link, 1100, 25);
+    assert!(stays_empty(&mut link, 1200));
+}
+
+#[test]
+fn an_idle_link_means_an_empty_buffer() {
+    let mut link = observer();
+    full(&mut link, 1000, 25);
+    // Held back by its sender for 200 ms; but nothing was on the link before it.
+    full(&mut link, 2000, 225);
+    assert!(stays_empty(&mut link, 2100));
+    assert_eq!(link.trust(Direction::Down, 2100 * MS), Trust::Confirmed);
+}
+
+#[test]
+fn a_delay_cannot_be_longer_than_the_link_was_busy() {
+    let mut link = observer();
+    full(&mut link, 1000, 25);
+    pass(&mut link, 1010, 1500, None);
+    pass(&mut link, 1015, 1500, None);
+    // 100 ms too late, and only three packets passed since the question.
+    full(&mut link, 1020, 125);
+    assert!(highest(&mut link, 1100) <= 4500.0);
+}
+
+#[test]
+fn a_longer_way_is_learnt_behind_an_idle_link() {
+    let mut link = observer();
+    full(&mut link, 1000, 25);
+    for i in 1..=24 {
+        full(&mut link, 1000 + 100 * i, 55);
+    }
+    // Busy from now on: 55 ms are no queue any more, 65 ms are 10 ms of one.
+    full(&mut link, 3505, 55);
+    for i in 1..=10 {
+        pass(&mut link, 3505 + 5 * i, 1500, None);
+    }
+    full(&mut link, 3560, 65);
+    // Itself, and the one before it, which leaves 5 ms earlier.
+    let level = highest(&mut link, 3600);
+    assert!((3000.0..=4500.0).contains(&level), "{level}");
+    assert!((link.base_round_trip().expect("answers").seconds - 0.05).abs() < 1e-9);
+}
+
+#[test]
+fn a_burst_stands_in_the_buffer_although_only_its_first_packet_is_an_answer() {
+    let mut link = observer();
+    // A second of single packets, so that the clock is known.
+    for i in 0..10 {
+        clocked(&mut link, 400 + 100 * i, (400 + 100 * i) as u32, Some(25));
+    }
+    // Ten packets sent at once, on the link one after the other.
+    clocked(&mut link, 1500, 1500, Some(25));
+    for i in 1..10 {
+        clocked(&mut link, 1500 + 5 * i, 1500, None);
+    }
+    let rows = rows(&mut link, 1600);
+    // The first one is on the link from 1495 ms on. Nine wait, half a tick less; then one less every 5 ms.
+    let means: Vec<f64> = rows[149..155].iter().map(|row| row.expect("known").mean_bytes).collect();
+    for (mean, packets) in means.iter().zip([0.45 * 9.0, 7.5, 5.5, 3.5, 1.5, 0.0]) {
+        assert!((mean - 1500.0 * packets).abs() < 1.0, "{means:?}");
+    }
+    assert!(rows[..148].iter().all(|row| row.expect("known").mean_bytes < 1.0));
+}
+
+#[test]
+fn the_clock_places_packets_between_answers() {
+    let mut link = observer();
+    for i in 0..10 {
+        clocked(&mut link, 400 + 100 * i, (400 + 100 * i) as u32, Some(25));
+    }
+    // Sent 30 ms after the first one, and 10 ms before the next answer, which waited for nothing.
+    clocked(&mut link, 1500, 1500, Some(25));
+    clocked(&mut link, 1530, 1530, None);
+    clocked(&mut link, 1540, 1540, Some(25));
+    assert!(stays_empty(&mut link, 1600));
+}
+
+#[test]
+fn without_answers_the_level_is_not_known_for_long() {
+    let mut link = observer();
+    full(&mut link, 1000, 25);
+    for i in 1..2000 {
+        pass(&mut link, 1000 + 5 * i, 1500, None);
+        link.settle((1000 + 5 * i) * MS);
+    }
+    let rows = rows(&mut link, 11_000);
+    // The second before is known, and some moments after the answer: then twice as much may stand as it told of. The link is full, whoever
+    // fills it.
+    let known = rows.iter().flatten().count();
+    assert!((100..=112).contains(&known), "{known}");
+    assert!(rows[115..].iter().all(Option::is_none));
+}
+
+#[test]
+fn a_link_that_was_never_idle_is_not_trusted() {
+    let mut link = observer();
+    for i in 0..200 {
+        pass(&mut link, 5 * i, 1500, None);
+    }
+    full(&mut link, 1000, 90);
+    assert_eq!(link.answers(), (1, 1));
+    assert_eq!(link.trust(Direction::Down, 1001 * MS), Trust::NeverEmpty);
+}
+
+#[test]
+fn minutes_without_an_empty_buffer_make_it_stale() {
+    let mut link = observer();
+    full(&mut link, 1000, 25);
+    assert_eq!(link.trust(Direction::Down, 1001 * MS), Trust::Confirmed);
+    let (mut at_ms, mut trusts) = (1000, Vec::new());
+    while at_ms < 320_000 {
+        at_ms += 5;
+        full(&mut link, at_ms, 125);
+        link.settle(at_ms * MS);
+        while link.pop(Direction::Down).is_some() {}
+        trusts.push((at_ms, link.trust(Direction::Down, at_ms * MS)));
+    }
+    assert!(trusts.iter().filter(|(at, _)| *at < 300_000).all(|(_, trust)| *trust == Trust::Confirmed));
+    assert!(trusts.iter().filter(|(at, _)| *at > 302_000).all(|(_, trust)| *trust == Trust::Stale));
+}
+
+#[test]
+fn after_a_silence_it_begins_anew() {
+    let mut link = observer();
+    link.finish(100 * MS);
+    while link.pop(Direction::Down).is_some() {}
+    link.restart(100_000 * MS);
+    assert_eq!(rows(&mut link, 100_030).len(), 3);
+}
+
+#[test]
+fn the_rate_is_what_leaves_while_the_buffer_stands() {
+    let mut link = observer();
+    link.set_rates(PerDirection { up: None, down: None }, None);
+    full(&mut link, 1000, 25);
+    // 100 ms of queue for three seconds: bytes over time is the rate, whatever was told.
+    for i in 0..600 {
+        full(&mut link, 2000 + 5 * i, 25 + (5 * i).min(100));
+    }
+    let rate = link.rate(Direction::Down).expect("a buffer that stands tells");
+    assert!((rate.bytes_per_second / RATE - 1.0).abs() < 0.01, "{rate:?}");
+    assert!((4.9..=5.0).contains(&rate.measured_at.as_secs_f64()));
+}
+
+#[test]
+fn a_buffer_that_never_stood_tells_no_rate() {
+    let mut link = observer();
+    link.set_rates(PerDirection { up: None, down: None }, None);
+    // Acknowledgements, each as soon as it can: 40 ms apart, and always after 25 ms.
+    for i in 0..2000 {
+        pass(&mut link, 1000 + 40 * i, 66, Some(25_000 + 300 * (i % 3)));
+    }
+    assert_eq!(link.rate(Direction::Down), None);
+}

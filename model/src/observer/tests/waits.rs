@@ -1,0 +1,174 @@
+//! What the link itself tells of waits: 1,000,000 B/s, so that 1,000 bytes are on it for a millisecond.
+
+use super::super::Passing;
+use super::super::Wait;
+use super::super::inlet::Inlet;
+use super::super::outlet::Outlet;
+use crate::segment::Direction;
+
+const MS: u64 = 1_000_000;
+/// Bytes per nanosecond.
+const RATE: f64 = 1e-3;
+
+fn passing(at_ns: u64, bytes: u32) -> Passing {
+    Passing { at_ns, bytes, repeated_bytes: 0, clock: None }
+}
+
+fn outlet(direction: Direction, rate: Option<f64>) -> Outlet {
+    let mut outlet = Outlet::new(0, direction);
+    outlet.known.tell(rate);
+    outlet
+}
+
+/// What was carried since a moment took so long: whatever came off the link after it.
+#[test]
+fn a_busy_link_is_busy_for_what_it_carried() {
+    for (direction, off_ms) in [(Direction::Down, 0), (Direction::Up, 1)] {
+        let mut link = outlet(direction, Some(RATE));
+        for ms in [10, 20, 30] {
+            link.depart(&passing(ms * MS, 1_000));
+        }
+        // Down a packet is seen when it is off the link, up when it begins.
+        let off = |ms: u64| (ms + off_ms) * MS;
+        for (since, carried_ms) in
+            [(0, 3.0), (off(10) - 1, 3.0), (off(10), 2.0), (off(20), 1.0), (off(30), 0.0), (off(99), 0.0)]
+        {
+            assert_eq!(link.busy_since(since) / 1e6, carried_ms, "{direction:?} {since}");
+        }
+    }
+    let mut unknown = outlet(Direction::Down, None);
+    unknown.depart(&passing(10 * MS, 1_000));
+    assert_eq!(unknown.busy_since(0), f64::INFINITY);
+}
+
+/// The newest 4,096 packets are remembered. What was before them is not known.
+#[test]
+fn the_past_of_a_link_is_bounded() {
+    let mut link = outlet(Direction::Down, Some(RATE));
+    for ms in 1..=4_095 {
+        link.depart(&passing(ms * MS, 1_000));
+    }
+    assert_eq!(link.busy_since(0), 4_095e6);
+    link.depart(&passing(4_096 * MS, 1_000));
+    link.depart(&passing(4_097 * MS, 1_000));
+    assert_eq!(link.busy_since(0), f64::INFINITY);
+    assert_eq!(link.busy_since(2 * MS), 4_095e6);
+}
+
+/// A packet cannot have waited for longer than the link was busy. It was idle if nothing was on it for 5 ms, in one piece or, where nothing tells
+/// waits, in several.
+#[test]
+fn nothing_waits_on_an_idle_link() {
+    let mut link = outlet(Direction::Down, Some(RATE));
+    let mut most_ms = |at_us: u64| {
+        let departure = link.depart(&passing(at_us * 1_000, 1_000));
+        assert_eq!(departure.left_ns, (at_us * 1_000) as f64 - 1e6, "less its own time on the link");
+        departure.most_ns / 1e6
+    };
+    // Idle from 0 to 99 ms, and from 110 to 115.001 ms; not from 100 to 105 ms, but with the 3 ms from 106 to 109 it is too long.
+    assert_eq!(most_ms(100_000), 0.0);
+    assert_eq!(most_ms(106_000), 6.0);
+    assert_eq!(most_ms(110_000), 0.0);
+    assert_eq!(most_ms(116_001), 0.0);
+    assert_eq!(most_ms(118_001), 2.0);
+}
+
+/// A measured wait holds for 30 ms, and is nothing once the link is idle: two full packets and 10 ms after the last.
+#[test]
+fn a_measured_wait_holds_for_a_while() {
+    let ms = |ms: f64| ms * 1e6;
+    let measured = || {
+        let mut link = outlet(Direction::Down, Some(RATE));
+        // The link is busy since 80 ms, so that the packet at 100 ms may have waited.
+        for at in [80, 85, 90, 95, 100] {
+            let departure = link.depart(&passing(at * MS, 1_000));
+            let wait = Wait { ns: ms(5.0), uncertainty_ns: 0.0, proven_ns: None };
+            link.place(&passing(at * MS, 1_000), &departure, (at == 100).then_some(wait));
+        }
+        link
+    };
+    let mut link = measured();
+    // It left at 99 ms.
+    assert_eq!(link.wait_ns(ms(100.0), false), Some(ms(5.0)));
+    assert_eq!(link.wait_ns(ms(100.0), true), None, "no clock told it");
+    assert!(!link.has_clock(ms(100.0)));
+    // Off the link at 100 ms; idle after 13 ms more. Until 129 ms the measured wait counts.
+    assert!(!link.is_idle(ms(113.0)) && link.is_idle(ms(113.1)));
+    assert_eq!(link.wait_ns(ms(128.9), false), Some(ms(5.0)));
+    assert_eq!(link.wait_ns(ms(129.0), false), Some(0.0), "an idle link");
+    link.depart(&passing(120 * MS, 1_000));
+    assert_eq!(link.wait_ns(ms(129.0), false), None, "busy, and nothing told");
+    assert_eq!(link.wait_ns(ms(133.1), false), Some(0.0));
+}
+
+/// What was told, what was measured, what was there to begin with.
+#[test]
+fn the_best_rate_of_a_buffer_counts() {
+    let mut link = outlet(Direction::Down, None);
+    assert_eq!(link.rate(), None);
+    link.known.begin_with(Some(2e-3));
+    assert_eq!(link.rate(), Some(2e-3));
+    link.known.tell(Some(RATE));
+    assert_eq!(link.rate(), Some(RATE));
+    let mut inlet = Inlet::new(0);
+    assert_eq!(inlet.rate(), None);
+    inlet.known.begin_with(Some(2e-3));
+    assert_eq!(inlet.rate(), Some(2e-3));
+    inlet.known.tell(Some(RATE));
+    assert_eq!(inlet.rate(), Some(RATE));
+}
+
+/// A hundred packets of 5,000 bytes in the second before: half of what the link carries.
+#[test]
+fn light_traffic_is_a_part_of_the_rate_in_the_second_before() {
+    let mut inlet = Inlet::new(0);
+    inlet.known.tell(Some(RATE));
+    let light = |inlet: &mut Inlet, at_ns: u64, part: f64| inlet.is_light(at_ns, at_ns + MS, part, true);
+    assert!(light(&mut inlet, 5 * MS, 0.0), "nothing ever entered");
+    for packet in 0..100 {
+        inlet.enter((1_000 + 10 * packet) * MS, 5_000, 0);
+    }
+    assert!(light(&mut inlet, 2_000 * MS, 0.5) && !light(&mut inlet, 2_000 * MS, 0.499));
+    // A moment later the first one is more than a second ago.
+    assert!(light(&mut inlet, 2_000 * MS + 1, 0.495) && !light(&mut inlet, 2_000 * MS + 1, 0.494));
+    let mut unknown = Inlet::new(0);
+    unknown.enter(5 * MS, 1, 0);
+    assert!(!light(&mut unknown, 5 * MS, 1.0), "without a rate nothing is light");
+}
+
+/// By the recursion each packet waits for those before it.
+#[test]
+fn packets_wait_for_those_before_them() {
+    let mut inlet = Inlet::new(0);
+    inlet.known.tell(Some(RATE));
+    for ms in [0, 1, 2, 20] {
+        inlet.enter(ms * MS, 3_000, 0);
+    }
+    // Served from 0, 3, 6 and 20 ms on.
+    let expected_ms = |ms: u64| inlet.expected_ns(ms * MS).map(|ns| ns / 1e6);
+    assert_eq!([0, 1, 2, 20].map(expected_ms), [0.0, 2.0, 4.0, 0.0].map(Some));
+    // A question between two packets is taken for the next one.
+    assert_eq!(expected_ms(10), Some(0.0));
+    assert_eq!(Inlet::new(0).expected_ns(0), None);
+}
+
+/// Rates are told in bytes per second; less than one is none.
+#[test]
+fn rates_are_told_by_the_second() {
+    use super::super::{Observer, Vantage};
+    use crate::segment::PerDirection;
+    use std::time::Duration;
+    for vantage in [Vantage::BeforeUplinkBuffer, Vantage::BehindUplinkBuffer] {
+        let mut observer = Observer::new(0, vantage, Duration::ZERO);
+        let rates = |observer: &Observer| Direction::ALL.map(|x| observer.any_rate(x).map(|rate| rate * 1e9));
+        let pair = |up, down| PerDirection { up: Some(up), down: Some(down) };
+        observer.set_first_rates(pair(0.9, f64::INFINITY));
+        assert_eq!(rates(&observer), [None, None]);
+        observer.set_first_rates(pair(1.0, 4_000.0));
+        assert_eq!(rates(&observer), [Some(1.0), Some(4_000.0)]);
+        observer.set_rates(pair(2_000.0, f64::NAN), None);
+        assert_eq!(rates(&observer), [Some(2_000.0), Some(4_000.0)]);
+        observer.set_rates(pair(0.5, 8_000.0), None);
+        assert_eq!(rates(&observer), [Some(1.0), Some(8_000.0)]);
+    }
+}

@@ -1,0 +1,117 @@
+//! Two-way TCP over two drop-tail buffers, packet by packet.
+//!
+//! Downloads and uploads share a link with one buffer before each direction. Senders and receivers are Linux': New Reno or CUBIC with SACK,
+//! RACK, tail loss probes, proportional rate reduction, F-RTO, an initial window of ten segments, and delayed acknowledgements with Linux' 40 ms and quick
+//! acknowledgements. Nothing here is fitted: every constant is the kernel's, or of the link.
+//!
+//! A run is the same for the same seed. The seed chooses when flows start, where the hosts' jiffies begin, and a jitter of 0.1 ms.
+
+mod buffer;
+mod clock;
+mod congestion;
+mod cubic;
+mod engine;
+mod packet;
+mod receiver;
+mod record;
+mod round_trip;
+mod sender;
+#[cfg(test)]
+mod tests;
+
+use crate::segment::{Direction, PerDirection};
+
+pub use buffer::Limit;
+pub use congestion::CongestionControl;
+pub use packet::{ACK_FRAME_BYTES, DATA_FRAME_BYTES, PAYLOAD_BYTES};
+
+/// A long-lived transfer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Flow {
+    /// Which way its data goes.
+    pub direction: Direction,
+    /// What its sender uses.
+    pub congestion_control: CongestionControl,
+    /// Whether its sender spreads its segments over the round trip: Linux does so under the `fq` queueing discipline.
+    pub paced: bool,
+    /// Whether its receiver delays acknowledgements.
+    pub delayed_acks: bool,
+    /// From a buffer to the receiver and from there to the other buffer, without queues, seconds.
+    pub receiver_round_trip_s: f64,
+    /// From a buffer to the sender and from there to the other buffer, seconds.
+    pub sender_round_trip_s: f64,
+    /// When it starts, seconds.
+    pub start_s: f64,
+    /// Segments that the smaller of the two socket buffers holds; `None`: as many as the window wants.
+    pub most_segments: Option<u32>,
+}
+
+/// A link and what uses it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Link {
+    /// Capacities, bytes of frames per second.
+    pub rate: PerDirection<f64>,
+    /// What the buffers hold.
+    pub buffer: PerDirection<Limit>,
+    /// Bytes that pass at once after a pause (a token bucket's burst); zero: a wire.
+    pub burst: PerDirection<f64>,
+    /// The flows.
+    pub flows: Vec<Flow>,
+    /// Jiffies each second of the hosts (`CONFIG_HZ`).
+    pub hertz: u64,
+}
+
+/// How long to run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Run {
+    /// From when on it is measured, seconds.
+    pub from_s: f64,
+    /// When it ends, seconds.
+    pub until_s: f64,
+    /// Flows start up to so much later than they say, seconds.
+    pub start_spread_s: f64,
+    /// Hosts take up to so much time for a frame, seconds.
+    pub jitter_s: f64,
+}
+
+/// What a frame would wait that came at any time, seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Wait {
+    /// Mean over time.
+    pub mean_s: f64,
+    /// 95th percentile over time.
+    pub p95_s: f64,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Payload that arrived, each segment once, bit/s.
+    pub goodput_bps: PerDirection<f64>,
+    /// Frames on the link, bit/s.
+    pub sent_bps: PerDirection<f64>,
+    /// Of each buffer.
+    pub wait: PerDirection<Wait>,
+    /// Of both together: what queues add to a round trip.
+    pub wait_both: Wait,
+    /// Frames that the link has carried in all.
+    pub frames: u64,
+    /// Frames dropped in all.
+    pub dropped: PerDirection<u64>,
+    /// Segments sent again in all.
+    pub retransmitted: PerDirection<u64>,
+    /// Retransmission timeouts in all.
+    pub timeouts: PerDirection<u64>,
+}
+
+impl Outcome {
+    /// Download over upload; `None` if nothing was uploaded.
+    pub fn ratio(&self) -> Option<f64> {
+        (self.goodput_bps.up > 0.0).then(|| self.goodput_bps.down / self.goodput_bps.up)
+    }
+}
+
+/// Simulates a link.
+pub fn simulate(link: &Link, run: &Run, seed: u64) -> Outcome {
+    engine::Engine::new(link, run, seed).run((run.until_s * 1e9) as u64)
+}

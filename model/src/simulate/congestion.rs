@@ -1,0 +1,171 @@
+//! Congestion control: how the window grows and what a loss makes of it.
+
+use super::cubic::Cubic;
+
+/// What a sender uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CongestionControl {
+    /// New Reno (net/ipv4/tcp_cong.c).
+    Reno,
+    /// CUBIC (RFC 9438; net/ipv4/tcp_cubic.c), with `HyStart`.
+    Cubic,
+}
+
+/// No slow-start threshold yet (`TCP_INFINITE_SSTHRESH`).
+pub(super) const NO_THRESHOLD: u32 = 0x7fff_ffff;
+/// `TCP_INIT_CWND`, RFC 6928.
+pub(super) const INITIAL_WINDOW: u32 = 10;
+
+/// A window in segments, with the count that makes it grow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    pub(super) segments: u32,
+    pub(super) threshold: u32,
+    pub(super) count: u32,
+}
+
+impl Window {
+    pub(super) fn new() -> Self {
+        Self { segments: INITIAL_WINDOW, threshold: NO_THRESHOLD, count: 0 }
+    }
+
+    pub(super) fn in_slow_start(&self) -> bool {
+        self.segments < self.threshold
+    }
+
+    /// `tcp_slow_start`: returns what is left of the acknowledged segments.
+    pub(super) fn slow_start(&mut self, acked: u32) -> u32 {
+        let grown = (self.segments + acked).min(self.threshold);
+        let left = acked - (grown - self.segments);
+        self.segments = grown;
+        left
+    }
+
+    /// `tcp_cong_avoid_ai`: one segment more for every `per` acknowledged.
+    pub(super) fn grow(&mut self, per: u32, acked: u32) {
+        if self.count >= per {
+            self.count = 0;
+            self.segments += 1;
+        }
+        self.count += acked;
+        if self.count >= per {
+            self.segments += self.count / per;
+            self.count %= per;
+        }
+    }
+}
+
+/// What the algorithms see of an acknowledgement.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    /// Microseconds since the run began.
+    pub(super) now: i64,
+    /// The sender's jiffy, and jiffies each second.
+    pub(super) jiffy: u64,
+    pub(super) hertz: u64,
+    /// First segment that is not acknowledged, and the next to be sent.
+    pub(super) una: u32,
+    pub(super) next: u32,
+    /// Of the last segment acknowledged, microseconds.
+    pub(super) round_trip: Option<i64>,
+    /// Bytes per second that Linux would pace at.
+    pub(super) pacing_rate: u64,
+    pub(super) paced: bool,
+}
+
+/// The state of an algorithm.
+#[derive(Clone, Debug)]
+pub(super) enum Algorithm {
+    Reno,
+    Cubic(Cubic),
+}
+
+impl Algorithm {
+    pub(super) fn new(which: CongestionControl) -> Self {
+        match which {
+            CongestionControl::Reno => Self::Reno,
+            CongestionControl::Cubic => Self::Cubic(Cubic::default()),
+        }
+    }
+
+    /// `ssthresh`: the window after a loss.
+    pub(super) fn after_loss(&mut self, window: u32) -> u32 {
+        match self {
+            Self::Reno => (window / 2).max(2),
+            Self::Cubic(cubic) => cubic.after_loss(window),
+        }
+    }
+
+    /// A retransmission timeout.
+    pub(super) fn timed_out(&mut self, sample: &Sample) {
+        if let Self::Cubic(cubic) = self {
+            cubic.reset(sample);
+        }
+    }
+
+    /// `pkts_acked`.
+    pub(super) fn measure(&mut self, window: &mut Window, sample: &Sample) {
+        if let Self::Cubic(cubic) = self {
+            cubic.measure(window, sample);
+        }
+    }
+
+    /// `cong_avoid`: segments were delivered while the window was the limit.
+    pub(super) fn delivered(&mut self, window: &mut Window, acked: u32, sample: &Sample) {
+        let left = if window.in_slow_start() { window.slow_start(acked) } else { acked };
+        if left == 0 {
+            return;
+        }
+        let per = match self {
+            Self::Reno => window.segments,
+            Self::Cubic(cubic) => cubic.segments_for_one(window.segments, left, sample),
+        };
+        window.grow(per.max(1), left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Sample {
+        Sample {
+            now: 0,
+            jiffy: 1,
+            hertz: 250,
+            una: 0,
+            next: 0,
+            round_trip: None,
+            pacing_rate: 0,
+            paced: false,
+        }
+    }
+
+    #[test]
+    fn a_loss_leaves_half_with_reno_and_seven_tenths_with_cubic() {
+        let after = |which| Algorithm::new(which).after_loss(100);
+        assert_eq!(after(CongestionControl::Reno), 50);
+        // 100 · 717/1024 = 70.02.
+        assert_eq!(after(CongestionControl::Cubic), 70);
+        assert_eq!(Algorithm::Reno.after_loss(3), 2);
+    }
+
+    #[test]
+    fn reno_grows_by_one_segment_for_each_window() {
+        let mut window = Window { segments: 10, threshold: 5, count: 0 };
+        // 10 + 11 + 12 segments in twos and a one.
+        for _ in 0..16 {
+            Algorithm::Reno.delivered(&mut window, 2, &sample());
+        }
+        assert_eq!(window.segments, 12);
+        Algorithm::Reno.delivered(&mut window, 1, &sample());
+        assert_eq!(window.segments, 13);
+    }
+
+    #[test]
+    fn slow_start_ends_at_the_threshold() {
+        let mut window = Window { segments: 10, threshold: 15, count: 0 };
+        assert_eq!(window.slow_start(4), 0);
+        assert_eq!((window.slow_start(4), window.segments), (3, 15));
+    }
+}

@@ -1,0 +1,253 @@
+//! The event loop: two buffers, the flows' ends, and what is under way between them.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::buffer::Buffer;
+use super::clock::Jiffies;
+use super::packet::{Ack, Content, DATA_FRAME_BYTES, Data, Packet, SECOND, Time};
+use super::receiver::Receiver;
+use super::record::Record;
+use super::sender::Sender;
+use super::{Link, Outcome, Run};
+use crate::segment::{Direction, PerDirection};
+
+/// What happens, to the flow or the direction of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Start(u32),
+    /// The first frame of a buffer has left.
+    Up,
+    Down,
+    /// A frame reaches an end.
+    ToReceiver(u32),
+    ToSender(u32),
+    SenderTimer(u32),
+    ReceiverTimer(u32),
+}
+
+/// Frames between a buffer and one end of a flow; they stay in order.
+#[derive(Debug)]
+struct Path<T> {
+    delay: Time,
+    last: Time,
+    under_way: VecDeque<T>,
+}
+
+impl<T> Path<T> {
+    fn new(delay: Time) -> Self {
+        Self { delay, last: 0, under_way: VecDeque::new() }
+    }
+
+    /// A frame sets out; returns when it arrives.
+    fn push(&mut self, now: Time, what: T) -> Time {
+        self.last = self.last.max(now + self.delay);
+        self.under_way.push_back(what);
+        self.last
+    }
+}
+
+#[derive(Debug)]
+struct Flow {
+    direction: Direction,
+    sender: Sender,
+    receiver: Receiver,
+    to_receiver: Path<Data>,
+    to_sender: Path<Ack>,
+    /// For when a timer of each end is in the list of events.
+    sender_timer: Option<Time>,
+    receiver_timer: Option<Time>,
+}
+
+pub(super) struct Engine {
+    now: Time,
+    /// Ties are resolved by the order of entry.
+    events: BinaryHeap<Reverse<(Time, u64, Event)>>,
+    entered: u64,
+    buffers: PerDirection<Buffer>,
+    flows: Vec<Flow>,
+    record: Record,
+    random: fastrand::Rng,
+    jitter: Time,
+}
+
+impl Engine {
+    pub(super) fn new(link: &Link, run: &Run, seed: u64) -> Self {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let buffers = PerDirection::from_fn(|x| Buffer::new(link.rate[x], link.burst[x], link.buffer[x]));
+        let mut events = BinaryHeap::new();
+        let mut flows = Vec::new();
+        let hertz = link.hertz;
+        for spec in &link.flows {
+            let number = flows.len() as u32;
+            let delay = |seconds: f64| (seconds * SECOND as f64) as Time;
+            let (at_receiver, at_sender) =
+                (delay(spec.receiver_round_trip_s), delay(spec.sender_round_trip_s));
+            let clock = |random: &mut fastrand::Rng| Jiffies::new(hertz, random.u64(0..SECOND / hertz));
+            // A small frame each way on an empty link; a bucket with credit lets it pass at once.
+            let frames = PerDirection::from_fn(|x| delay((80.0 - link.burst[x]).max(0.0) / link.rate[x]));
+            let handshake = at_receiver + at_sender + frames.up + frames.down;
+            let most = spec.most_segments.unwrap_or(u32::MAX).max(1);
+            let sender =
+                Sender::new(clock(&mut random), hertz, spec.congestion_control, handshake, most, spec.paced);
+            let receiver = Receiver::new(clock(&mut random), handshake, !spec.delayed_acks);
+            let start = delay(spec.start_s) + random.u64(0..=delay(run.start_spread_s));
+            events.push(Reverse((start, u64::from(number), Event::Start(number))));
+            flows.push(Flow {
+                direction: spec.direction,
+                sender,
+                receiver,
+                to_receiver: Path::new(at_receiver),
+                to_sender: Path::new(at_sender),
+                sender_timer: None,
+                receiver_timer: None,
+            });
+        }
+        Self {
+            now: 0,
+            events,
+            entered: flows.len() as u64,
+            buffers,
+            flows,
+            record: Record::new(run, link),
+            random,
+            jitter: (run.jitter_s * SECOND as f64) as Time,
+        }
+    }
+
+    /// Runs until a moment and says what happened.
+    pub(super) fn run(mut self, until: Time) -> Outcome {
+        while let Some(Reverse((at, _, event))) = self.events.pop() {
+            if at > until {
+                break;
+            }
+            let buffers = &self.buffers;
+            self.record.advance(at, || PerDirection::from_fn(|x| buffers[x].wait_seconds()));
+            self.now = at;
+            self.handle(event);
+        }
+        let buffers = &self.buffers;
+        self.record.advance(until, || PerDirection::from_fn(|x| buffers[x].wait_seconds()));
+        let dropped = PerDirection::from_fn(|x| self.buffers[x].dropped());
+        let senders = |direction| {
+            let flows = self.flows.iter().filter(move |flow| flow.direction == direction);
+            flows.map(|flow| &flow.sender)
+        };
+        let retransmitted = PerDirection::from_fn(|x| senders(x).map(Sender::retransmitted).sum());
+        let timeouts = PerDirection::from_fn(|x| senders(x).map(Sender::timeouts).sum());
+        self.record.outcome(dropped, retransmitted, timeouts)
+    }
+
+    fn enter(&mut self, at: Time, event: Event) {
+        self.entered += 1;
+        self.events.push(Reverse((at, self.entered, event)));
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Start(number) => {
+                self.flows[number as usize].sender.start(self.now);
+                self.send(number);
+            }
+            Event::Up => self.depart(Direction::Up),
+            Event::Down => self.depart(Direction::Down),
+            Event::ToReceiver(number) => self.arrive(number),
+            Event::ToSender(number) => {
+                let flow = &mut self.flows[number as usize];
+                if let Some(ack) = flow.to_sender.under_way.pop_front() {
+                    flow.sender.acknowledged(self.now, &ack);
+                    self.send(number);
+                }
+            }
+            Event::SenderTimer(number) => {
+                let flow = &mut self.flows[number as usize];
+                if flow.sender_timer == Some(self.now) {
+                    flow.sender_timer = None;
+                }
+                if flow.sender.deadline().is_some_and(|due| due <= self.now) {
+                    flow.sender.expire(self.now);
+                }
+                self.send(number);
+            }
+            Event::ReceiverTimer(number) => {
+                let flow = &mut self.flows[number as usize];
+                if flow.receiver_timer == Some(self.now) {
+                    flow.receiver_timer = None;
+                }
+                let ack = flow.receiver.expire(self.now);
+                self.reply(number, ack);
+            }
+        }
+    }
+
+    /// A frame leaves a buffer.
+    fn depart(&mut self, direction: Direction) {
+        let Some((packet, next)) = self.buffers[direction].pop(self.now) else { return };
+        if let Some(at) = next {
+            self.enter_departure(at, direction);
+        }
+        self.record.sent(self.now, direction, packet.bytes);
+        let start = self.now + self.random.u64(0..=self.jitter);
+        let flow = &mut self.flows[packet.flow as usize];
+        let (at, event) = match packet.content {
+            Content::Data(data) => (flow.to_receiver.push(start, data), Event::ToReceiver(packet.flow)),
+            Content::Ack(ack) => (flow.to_sender.push(start, ack), Event::ToSender(packet.flow)),
+        };
+        self.enter(at, event);
+    }
+
+    fn enter_departure(&mut self, at: Time, direction: Direction) {
+        self.enter(at, if direction == Direction::Up { Event::Up } else { Event::Down });
+    }
+
+    fn arrive(&mut self, number: u32) {
+        let flow = &mut self.flows[number as usize];
+        let Some(data) = flow.to_receiver.under_way.pop_front() else { return };
+        let (ack, fresh) = flow.receiver.arrive(self.now, data);
+        if fresh {
+            self.record.delivered(self.now, flow.direction);
+        }
+        self.reply(number, ack);
+    }
+
+    /// Puts an acknowledgement into the other direction's buffer, and keeps the receiver's timer.
+    fn reply(&mut self, number: u32, ack: Option<Ack>) {
+        let flow = &mut self.flows[number as usize];
+        let back = flow.direction.opposite();
+        if let Some(due) = flow.receiver.deadline()
+            && flow.receiver_timer.is_none_or(|entered| due < entered)
+        {
+            flow.receiver_timer = Some(due);
+            self.enter(due.max(self.now), Event::ReceiverTimer(number));
+        }
+        if let Some(ack) = ack {
+            self.push(back, Packet { flow: number, bytes: ack.frame_bytes(), content: Content::Ack(ack) });
+        }
+    }
+
+    /// Puts what a sender has to send into its direction's buffer, and keeps the sender's timer.
+    fn send(&mut self, number: u32) {
+        let flow = &mut self.flows[number as usize];
+        let direction = flow.direction;
+        let mut due = None;
+        for data in flow.sender.outgoing() {
+            let packet = Packet { flow: number, bytes: DATA_FRAME_BYTES, content: Content::Data(data) };
+            due = due.or(self.buffers[direction].push(self.now, packet));
+        }
+        let timer =
+            flow.sender.deadline().filter(|due| flow.sender_timer.is_none_or(|entered| *due < entered));
+        if let Some(at) = timer {
+            flow.sender_timer = Some(at);
+            self.enter(at.max(self.now), Event::SenderTimer(number));
+        }
+        if let Some(at) = due {
+            self.enter_departure(at, direction);
+        }
+    }
+
+    fn push(&mut self, direction: Direction, packet: Packet) {
+        if let Some(at) = self.buffers[direction].push(self.now, packet) {
+            self.enter_departure(at, direction);
+        }
+    }
+}

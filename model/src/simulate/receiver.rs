@@ -1,0 +1,253 @@
+//! The receiving end: when Linux acknowledges, and what it says (net/ipv4/tcp_input.c, tcp_output.c, tcp_timer.c).
+
+use super::clock::Jiffies;
+use super::packet::{Ack, Block, Data, Time};
+
+/// `TCP_MAX_QUICKACKS`.
+const MOST_QUICK: u32 = 16;
+/// `TCP_ATO_MIN` and `TCP_DELACK_MIN`: HZ/25.
+const SHORTEST_DELAY_MS: u64 = 40;
+/// `TCP_DELACK_MAX`: HZ/5.
+const LONGEST_DELAY_MS: u64 = 200;
+/// Blocks that Linux remembers (`tp->selective_acks`).
+const REMEMBERED: usize = 4;
+
+#[derive(Debug)]
+pub(super) struct Receiver {
+    clock: Jiffies,
+    /// Each segment is acknowledged at once (`ip route … quickack 1`).
+    immediate: bool,
+    /// Round-trip time of the handshake, the only one this end has measured, and its retransmission timeout, in jiffies.
+    round_trip: u64,
+    timeout: u64,
+    /// The first segment that has not arrived.
+    next: u32,
+    /// What the last acknowledgement said.
+    acked: u32,
+    /// What has arrived beyond `next`, in order.
+    islands: Vec<Block>,
+    /// Those of the islands to report, the one of the latest arrival first.
+    reported: Vec<Block>,
+    /// `ts_recent`.
+    echo: u32,
+    /// The delay of a delayed acknowledgement (`icsk_ack.ato`), jiffies; zero before the first segment.
+    delay: u64,
+    last_arrival: u64,
+    quick: u32,
+    /// The jiffy at which a delayed acknowledgement is due.
+    due: Option<u64>,
+}
+
+impl Receiver {
+    /// `round_trip` is that of the handshake.
+    pub(super) fn new(clock: Jiffies, round_trip: Time, immediate: bool) -> Self {
+        let round_trip = clock.of_duration(round_trip);
+        Self {
+            clock,
+            immediate,
+            round_trip,
+            timeout: 3 * round_trip.max(clock.of_millis(100)),
+            next: 0,
+            acked: 0,
+            islands: Vec::new(),
+            reported: Vec::new(),
+            echo: 0,
+            delay: 0,
+            last_arrival: 0,
+            quick: 0,
+            due: None,
+        }
+    }
+
+    /// When a delayed acknowledgement is due.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.due.map(|jiffy| self.clock.moment(jiffy))
+    }
+
+    /// A segment arrives. The acknowledgement that it causes at once, and whether the segment is new.
+    pub(super) fn arrive(&mut self, now: Time, data: Data) -> (Option<Ack>, bool) {
+        let jiffy = self.clock.jiffy(now);
+        if data.number <= self.acked {
+            self.echo = self.echo.max(data.stamp);
+        }
+        if data.number < self.next || self.has_island(data.number) {
+            // A segment that has arrived before: the sender is told at once, and so for a while.
+            self.quick = self.quick.max(MOST_QUICK);
+            self.delay = self.clock.of_millis(SHORTEST_DELAY_MS);
+            return (Some(self.acknowledge(Some(data.number))), false);
+        }
+        if data.number > self.next {
+            self.keep(data.number);
+            return (Some(self.acknowledge(None)), true);
+        }
+        self.estimate_delay(jiffy);
+        let had_hole = !self.islands.is_empty();
+        self.advance();
+        let now_due = had_hole || self.next - self.acked > 1 || self.immediate || self.quick > 0;
+        let ack = if now_due { Some(self.acknowledge(None)) } else { self.delay(jiffy) };
+        (ack, true)
+    }
+
+    /// The timer of the delayed acknowledgement.
+    pub(super) fn expire(&mut self, now: Time) -> Option<Ack> {
+        let jiffy = self.clock.jiffy(now);
+        self.due.filter(|due| *due <= jiffy)?;
+        // "Delayed ACK missed: inflate ATO."
+        self.delay = (2 * self.delay).min(self.timeout);
+        Some(self.acknowledge(None))
+    }
+
+    /// `tcp_event_data_recv`.
+    fn estimate_delay(&mut self, jiffy: u64) {
+        let shortest = self.clock.of_millis(SHORTEST_DELAY_MS);
+        let pause = jiffy - self.last_arrival;
+        if self.delay == 0 {
+            self.quick = MOST_QUICK;
+            self.delay = shortest;
+        } else if pause <= shortest / 2 {
+            self.delay = self.delay / 2 + shortest / 2;
+        } else if pause < self.delay {
+            self.delay = (self.delay / 2 + pause).min(self.timeout);
+        } else if pause > self.timeout {
+            self.quick = self.quick.max(MOST_QUICK);
+        }
+        self.last_arrival = jiffy;
+    }
+
+    /// `tcp_send_delayed_ack`.
+    fn delay(&mut self, jiffy: u64) -> Option<Ack> {
+        let shortest = self.clock.of_millis(SHORTEST_DELAY_MS);
+        let longest = self.round_trip.max(shortest).min(self.clock.of_millis(500));
+        let delay = if self.delay > shortest { self.delay.min(longest) } else { self.delay };
+        let delay = delay.min(self.clock.of_millis(LONGEST_DELAY_MS));
+        if self.due.is_some_and(|due| due <= jiffy + delay / 4) {
+            return Some(self.acknowledge(None));
+        }
+        let due = jiffy + delay;
+        self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
+        None
+    }
+
+    fn acknowledge(&mut self, twice: Option<u32>) -> Ack {
+        self.acked = self.next;
+        self.due = None;
+        if self.quick > 0 {
+            self.quick -= 1;
+            if self.quick == 0 {
+                self.delay = self.clock.of_millis(SHORTEST_DELAY_MS);
+            }
+        }
+        Ack::new(self.next, self.echo, twice, &self.reported)
+    }
+
+    fn has_island(&self, number: u32) -> bool {
+        self.islands.iter().any(|island| (island.from..island.to).contains(&number))
+    }
+
+    /// Takes the next segment in order, and what lies right behind it.
+    fn advance(&mut self) {
+        self.next += 1;
+        if self.islands.first().is_some_and(|first| first.from == self.next) {
+            self.next = self.islands.remove(0).to;
+        }
+        let next = self.next;
+        self.reported.retain(|block| block.to > next);
+    }
+
+    /// Takes a segment behind a hole.
+    fn keep(&mut self, number: u32) {
+        let at = self.islands.partition_point(|island| island.to < number);
+        let mut grown = Block { from: number, to: number + 1 };
+        while let Some(island) = self.islands.get(at).filter(|island| island.from <= number + 1) {
+            grown = Block { from: grown.from.min(island.from), to: grown.to.max(island.to) };
+            self.islands.remove(at);
+        }
+        self.islands.insert(at, grown);
+        self.reported.retain(|block| block.to < grown.from || block.from > grown.to);
+        self.reported.insert(0, grown);
+        self.reported.truncate(REMEMBERED);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::packet::MILLISECOND;
+    use super::*;
+
+    fn receiver() -> Receiver {
+        Receiver::new(Jiffies::new(250, 0), 20 * MILLISECOND, false)
+    }
+
+    fn data(number: u32) -> Data {
+        Data { number, stamp: 1_000 + number }
+    }
+
+    /// A receiver that has left the quick acknowledgements of the beginning behind it, with the number and the time of what comes next.
+    fn settled() -> (Receiver, u32, Time) {
+        let mut receiver = receiver();
+        for number in 0..17 {
+            receiver.arrive(u64::from(number) * MILLISECOND, data(number));
+        }
+        // The 17th waits; with the 18th it is acknowledged.
+        assert!(receiver.arrive(17 * MILLISECOND, data(17)).0.is_some());
+        (receiver, 18, 18 * MILLISECOND)
+    }
+
+    #[test]
+    fn the_first_sixteen_segments_are_acknowledged_at_once() {
+        let mut receiver = receiver();
+        for number in 0..16 {
+            let (ack, fresh) = receiver.arrive(u64::from(number) * MILLISECOND, data(number));
+            assert_eq!((ack.map(|ack| ack.next), fresh), (Some(number + 1), true));
+        }
+        assert_eq!(receiver.arrive(16 * MILLISECOND, data(16)).0, None);
+    }
+
+    #[test]
+    fn then_every_second_one_or_after_40_ms() {
+        let (mut receiver, next, now) = settled();
+        assert_eq!(receiver.arrive(now, data(next)).0, None);
+        let due = receiver.deadline().expect("a timer");
+        // Segments came each millisecond, so the delay has become the shortest, which jiffies of 4 ms cut by less than two of them.
+        assert!((now + 32 * MILLISECOND..=now + 40 * MILLISECOND).contains(&due), "{}", due - now);
+        assert_eq!(receiver.expire(due - 1), None);
+        assert_eq!(receiver.expire(due).map(|ack| ack.next), Some(next + 1));
+        assert_eq!(receiver.deadline(), None);
+        assert_eq!(receiver.arrive(due, data(next + 1)).0, None);
+        assert_eq!(receiver.arrive(due, data(next + 2)).0.map(|ack| ack.next), Some(next + 3));
+    }
+
+    #[test]
+    fn what_lies_behind_a_hole_is_reported_the_latest_first() {
+        let (mut receiver, next, now) = settled();
+        let block = |from, to| Block { from: next + from, to: next + to };
+        let mut blocks = |number: u32| {
+            let ack = receiver.arrive(now, data(next + number)).0.expect("an ACK at once");
+            assert_eq!(ack.next, next);
+            ack.sacks().to_vec()
+        };
+        assert_eq!(blocks(1), [block(1, 2)]);
+        assert_eq!(blocks(3), [block(3, 4), block(1, 2)]);
+        assert_eq!(blocks(5), [block(5, 6), block(3, 4), block(1, 2)]);
+        assert_eq!(blocks(2), [block(1, 4), block(5, 6)]);
+        // The hole is filled: all up to the next one is acknowledged at once.
+        let ack = receiver.arrive(now, data(next)).0.expect("an ACK");
+        assert_eq!((ack.next, ack.sacks()), (next + 4, [block(5, 6)].as_slice()));
+    }
+
+    #[test]
+    fn a_duplicate_is_reported_and_counts_once() {
+        let (mut receiver, next, now) = settled();
+        let (ack, fresh) = receiver.arrive(now, data(next - 1));
+        assert_eq!((ack.and_then(|ack| ack.twice), fresh), (Some(next - 1), false));
+    }
+
+    #[test]
+    fn the_echo_is_of_the_segment_that_is_acknowledged() {
+        let (mut receiver, next, now) = settled();
+        receiver.arrive(now, Data { number: next + 1, stamp: 9_000 });
+        let ack = receiver.arrive(now, Data { number: next, stamp: 8_000 }).0.expect("an ACK");
+        // RFC 7323, section 4.3: the one that filled the hole, not the later one behind it.
+        assert_eq!(ack.echo, 8_000);
+    }
+}

@@ -1,0 +1,89 @@
+//! What is measured of a run, after its beginning.
+
+use super::packet::{PAYLOAD_BYTES, SECOND, Time};
+use super::{Link, Outcome, Run, Wait};
+use crate::segment::{Direction, PerDirection};
+
+/// How often the queues are read.
+const INTERVAL: Time = SECOND / 100;
+
+#[derive(Debug)]
+pub(super) struct Record {
+    from: Time,
+    until: Time,
+    next_reading: Time,
+    delivered: PerDirection<u64>,
+    sent_bytes: PerDirection<u64>,
+    frames: u64,
+    waits: PerDirection<Vec<f32>>,
+}
+
+impl Record {
+    pub(super) fn new(run: &Run, link: &Link) -> Self {
+        let from = (run.from_s * SECOND as f64) as Time;
+        let until = (run.until_s * SECOND as f64) as Time;
+        let readings = (until.saturating_sub(from) / INTERVAL) as usize + 1;
+        let waits = PerDirection::from_fn(|_| Vec::with_capacity(readings));
+        let zero = PerDirection { up: 0, down: 0 };
+        debug_assert!(!link.flows.is_empty());
+        Self { from, until, next_reading: from, delivered: zero, sent_bytes: zero, frames: 0, waits }
+    }
+
+    /// Time goes on: reads the queues as often as it is due.
+    pub(super) fn advance(&mut self, to: Time, waits: impl FnOnce() -> PerDirection<f64>) {
+        if to < self.next_reading {
+            return;
+        }
+        let waits = waits();
+        while self.next_reading <= to && self.next_reading <= self.until {
+            self.waits.up.push(waits.up as f32);
+            self.waits.down.push(waits.down as f32);
+            self.next_reading += INTERVAL;
+        }
+    }
+
+    pub(super) fn delivered(&mut self, now: Time, direction: Direction) {
+        if now >= self.from {
+            self.delivered[direction] += 1;
+        }
+    }
+
+    pub(super) fn sent(&mut self, now: Time, direction: Direction, bytes: u32) {
+        self.frames += 1;
+        if now >= self.from {
+            self.sent_bytes[direction] += u64::from(bytes);
+        }
+    }
+
+    pub(super) fn outcome(
+        self,
+        dropped: PerDirection<u64>,
+        retransmitted: PerDirection<u64>,
+        timeouts: PerDirection<u64>,
+    ) -> Outcome {
+        let seconds = self.until.saturating_sub(self.from) as f64 / SECOND as f64;
+        let both = self.waits.up.iter().zip(&self.waits.down).map(|(up, down)| up + down).collect();
+        Outcome {
+            goodput_bps: PerDirection::from_fn(|x| {
+                self.delivered[x] as f64 * f64::from(PAYLOAD_BYTES) * 8.0 / seconds
+            }),
+            sent_bps: PerDirection::from_fn(|x| self.sent_bytes[x] as f64 * 8.0 / seconds),
+            wait: PerDirection { up: wait(self.waits.up), down: wait(self.waits.down) },
+            wait_both: wait(both),
+            frames: self.frames,
+            dropped,
+            retransmitted,
+            timeouts,
+        }
+    }
+}
+
+fn wait(mut all: Vec<f32>) -> Wait {
+    if all.is_empty() {
+        return Wait::default();
+    }
+    let mean = all.iter().map(|wait| f64::from(*wait)).sum::<f64>() / all.len() as f64;
+    let rank = ((all.len() as f64 * 0.95).ceil() as usize).clamp(1, all.len());
+    let p95 = f64::from(*all.select_nth_unstable_by(rank - 1, f32::total_cmp).1);
+    Wait { mean_s: mean, p95_s: p95 }
+}

@@ -1,0 +1,267 @@
+//! The sending end: Linux' TCP with SACK, timestamps, RACK, tail loss probes, F-RTO and proportional rate reduction
+//! (net/ipv4/tcp_input.c, tcp_output.c, tcp_recovery.c, tcp_timer.c), for data that never ends.
+//!
+//! Everything is counted in full segments. Names in backticks are the kernel's.
+
+mod acknowledge;
+mod recovery;
+#[cfg(test)]
+mod tests;
+mod timers;
+mod transmit;
+
+use std::collections::VecDeque;
+
+use super::clock::Jiffies;
+use super::congestion::{Algorithm, CongestionControl, Sample, Window};
+use super::packet::{Data, MICROSECOND, MILLISECOND, Time};
+use super::round_trip::RoundTrip;
+
+use timers::Timer;
+
+/// What a sender knows of a segment under way.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    /// When it was last sent.
+    sent: Time,
+    /// Selectively acknowledged (`TCPCB_SACKED_ACKED`).
+    sacked: bool,
+    /// Taken for lost (`TCPCB_LOST`).
+    lost: bool,
+    /// Sent again, and that copy is not known to be lost (`TCPCB_SACKED_RETRANS`).
+    again: bool,
+    /// Ever sent again (`TCPCB_EVER_RETRANS`).
+    ever_again: bool,
+}
+
+/// `icsk_ca_state`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing is missing.
+    Open,
+    /// Something is missing, nothing is taken for lost.
+    Disorder,
+    /// Fast recovery.
+    Recovery,
+    /// After a retransmission timeout.
+    Loss,
+}
+
+/// `tp->rack`: the latest sent of the segments that have arrived.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rack {
+    sent: Time,
+    end: u32,
+    /// Microseconds.
+    round_trip: i64,
+    advanced: bool,
+}
+
+/// What can be undone when a recovery turns out needless.
+#[derive(Clone, Copy, Debug, Default)]
+struct Undo {
+    /// `undo_marker`.
+    from: Option<u32>,
+    /// `undo_retrans`: segments sent again that have not been reported as needless; `None`: none was sent again.
+    again: Option<u32>,
+    threshold: u32,
+    window: u32,
+    /// `retrans_stamp`, milliseconds.
+    first_again: Option<u32>,
+}
+
+/// Whether the window is what limits the sender (`tcp_cwnd_validate`).
+#[derive(Clone, Copy, Debug)]
+struct WindowLimit {
+    limited: bool,
+    /// `cwnd_usage_seq`: the answer holds until this segment is acknowledged, unless it becomes yes.
+    until: u32,
+    /// `max_packets_out`.
+    most_out: u32,
+}
+
+/// Pacing inside of TCP (`tcp_pacing_check`).
+#[derive(Clone, Copy, Debug)]
+struct Pacing {
+    paced: bool,
+    /// Bytes of payload per second.
+    rate: u64,
+    /// `tcp_wstamp_ns`: when the next burst may leave; without pacing when the last one left.
+    ready: Time,
+    /// When the timer fires that sends what had to wait.
+    due: Option<Time>,
+}
+
+#[derive(Debug)]
+pub(super) struct Sender {
+    clock: Jiffies,
+    hertz: u64,
+    /// Segments that the socket buffers allow under way.
+    most: u32,
+    algorithm: Algorithm,
+    window: Window,
+    limit: WindowLimit,
+    pacing: Pacing,
+    round_trip: RoundTrip,
+    /// Doublings of the timeout (`icsk_backoff`), and timeouts since something was acknowledged (`icsk_retransmits`).
+    doublings: u32,
+    repeats: u32,
+    /// The first segment that is not acknowledged; those from there to the last one sent.
+    una: u32,
+    board: VecDeque<Segment>,
+    sacked: u32,
+    lost: u32,
+    again: u32,
+    delivered: u32,
+    /// Segments taken for lost so far (`tp->lost`).
+    lost_ever: u32,
+    state: State,
+    /// `high_seq`: recovery ends here.
+    high: u32,
+    prior_window: u32,
+    reduction_delivered: u32,
+    reduction_sent: u32,
+    rack: Rack,
+    undo: Undo,
+    /// `frto`: whether a timeout was needless is still to be seen.
+    forward: bool,
+    /// `tlp_high_seq`.
+    probe: Option<u32>,
+    timer: Option<(Timer, Time)>,
+    /// Segments sent again, and timeouts, so far.
+    retransmitted: u64,
+    timeouts: u64,
+    /// Where the next segment to retransmit is looked for, as an offset in the board.
+    hint: usize,
+    out: Vec<Data>,
+}
+
+impl Sender {
+    /// `round_trip` is that of the handshake; `most` segments may be under way.
+    pub(super) fn new(
+        clock: Jiffies,
+        hertz: u64,
+        which: CongestionControl,
+        round_trip: Time,
+        most: u32,
+        paced: bool,
+    ) -> Self {
+        let mut sender = Self {
+            clock,
+            hertz,
+            most,
+            algorithm: Algorithm::new(which),
+            window: Window::new(),
+            limit: WindowLimit { limited: true, until: 0, most_out: 0 },
+            pacing: Pacing { paced, rate: 0, ready: 0, due: None },
+            round_trip: RoundTrip::new((round_trip / MICROSECOND) as i64),
+            doublings: 0,
+            repeats: 0,
+            una: 0,
+            board: VecDeque::new(),
+            sacked: 0,
+            lost: 0,
+            again: 0,
+            delivered: 0,
+            lost_ever: 0,
+            state: State::Open,
+            high: 0,
+            prior_window: 0,
+            reduction_delivered: 0,
+            reduction_sent: 0,
+            rack: Rack::default(),
+            undo: Undo::default(),
+            forward: false,
+            probe: None,
+            timer: None,
+            retransmitted: 0,
+            timeouts: 0,
+            hint: 0,
+            out: Vec::new(),
+        };
+        sender.update_pacing_rate();
+        sender
+    }
+
+    /// Congestion window, segments.
+    #[cfg(test)]
+    fn window(&self) -> u32 {
+        self.window.segments
+    }
+
+    pub(super) fn retransmitted(&self) -> u64 {
+        self.retransmitted
+    }
+
+    pub(super) fn timeouts(&self) -> u64 {
+        self.timeouts
+    }
+
+    /// What is to be sent, oldest first; the caller takes it out.
+    pub(super) fn outgoing(&mut self) -> std::vec::Drain<'_, Data> {
+        self.out.drain(..)
+    }
+
+    /// The next segment that has never been sent.
+    fn next(&self) -> u32 {
+        self.una + self.board.len() as u32
+    }
+
+    /// `tcp_packets_in_flight`.
+    fn in_flight(&self) -> u32 {
+        (self.board.len() as u32 + self.again).saturating_sub(self.sacked + self.lost)
+    }
+
+    fn reducing(&self) -> bool {
+        self.state == State::Recovery
+    }
+
+    /// `tcp_update_pacing_rate`: 1.2 windows, or two in slow start, for each round trip. Bursts are sized by it even when nothing is paced.
+    fn update_pacing_rate(&mut self) {
+        let percent = if self.window.segments < self.window.threshold / 2 { 200 } else { 120 };
+        let segments = u64::from(self.window.segments.max(self.board.len() as u32));
+        let bytes = segments * u64::from(super::packet::PAYLOAD_BYTES);
+        self.pacing.rate = bytes * 10_000 * percent / self.round_trip.smoothed().max(1) as u64;
+    }
+
+    fn sample(&self, now: Time, round_trip: Option<i64>) -> Sample {
+        Sample {
+            now: (now / MICROSECOND) as i64,
+            jiffy: self.clock.jiffy(now),
+            hertz: self.hertz,
+            una: self.una,
+            next: self.next(),
+            round_trip,
+            pacing_rate: self.pacing.rate,
+            paced: self.pacing.paced,
+        }
+    }
+}
+
+impl Sender {
+    /// `tcp_mark_skb_lost`: a copy sent again is lost too.
+    fn mark_lost(&mut self, at: usize) {
+        let segment = &mut self.board[at];
+        if segment.again {
+            segment.again = false;
+            self.again -= 1;
+            self.lost_ever += u32::from(segment.lost);
+        }
+        if !segment.lost {
+            segment.lost = true;
+            self.lost += 1;
+            self.lost_ever += 1;
+        }
+        self.hint = self.hint.min(at);
+    }
+}
+
+/// Microseconds from one moment to a later one.
+fn micros(from: Time, to: Time) -> i64 {
+    (to.saturating_sub(from) / MICROSECOND) as i64
+}
+
+/// The clock of the timestamps.
+fn stamp(now: Time) -> u32 {
+    (now / MILLISECOND) as u32
+}

@@ -1,0 +1,141 @@
+use super::super::packet::{Ack, Block, MILLISECOND, SECOND};
+use super::*;
+
+fn sender(which: CongestionControl) -> Sender {
+    Sender::new(Jiffies::new(250, 0), 250, which, 50 * MILLISECOND, u32::MAX, false)
+}
+
+fn numbers(sender: &mut Sender) -> Vec<u32> {
+    sender.outgoing().map(|data| data.number).collect()
+}
+
+fn acknowledge(sender: &mut Sender, now: Time, next: u32, blocks: &[(u32, u32)]) -> Vec<u32> {
+    let blocks: Vec<Block> = blocks.iter().map(|(from, to)| Block { from: *from, to: *to }).collect();
+    sender.acknowledged(now, &Ack::new(next, stamp(now) - 50, None, &blocks));
+    numbers(sender)
+}
+
+/// A sender in congestion avoidance with a window of 20 segments, all under way.
+fn steady(which: CongestionControl) -> (Sender, Time) {
+    let mut sender = sender(which);
+    sender.window.threshold = 20;
+    sender.start(100 * MILLISECOND);
+    assert_eq!(numbers(&mut sender), (0..10).collect::<Vec<_>>());
+    let now = 150 * MILLISECOND;
+    for next in 1..=10 {
+        acknowledge(&mut sender, now, next, &[]);
+    }
+    assert_eq!((sender.window(), sender.in_flight()), (20, 20));
+    (sender, now)
+}
+
+#[test]
+fn slow_start_doubles_the_window_in_a_round_trip() {
+    let mut sender = sender(CongestionControl::Reno);
+    sender.start(100 * MILLISECOND);
+    assert_eq!(numbers(&mut sender).len(), 10);
+    for next in [2, 4, 6, 8, 10] {
+        acknowledge(&mut sender, 150 * MILLISECOND, next, &[]);
+    }
+    assert_eq!(sender.window(), 20);
+}
+
+#[test]
+fn a_lost_segment_is_sent_again_once_and_the_window_ends_at_the_threshold() {
+    for (which, after) in [(CongestionControl::Reno, 10), (CongestionControl::Cubic, 14)] {
+        let (mut sender, now) = steady(which);
+        // Segment 10 is lost; 11 to 29 arrive.
+        let now = now + 50 * MILLISECOND;
+        let mut again = Vec::new();
+        for to in 12..=30 {
+            again.extend(acknowledge(&mut sender, now + u64::from(to) * MICROSECOND, 10, &[(11, to)]));
+        }
+        assert_eq!(again.iter().filter(|number| **number == 10).count(), 1, "{which:?}: {again:?}");
+        assert!(again.iter().all(|number| *number == 10 || *number >= 30), "{again:?}");
+        assert_eq!(sender.state, State::Recovery);
+        let end = sender.high;
+        acknowledge(&mut sender, now + 60 * MILLISECOND, end, &[]);
+        assert_eq!((sender.state, sender.window.threshold), (State::Open, after), "{which:?}");
+        assert!((after..=after + 1).contains(&sender.window()), "{which:?}: {}", sender.window());
+        assert_eq!((sender.retransmitted(), sender.timeouts()), (1, 0));
+    }
+}
+
+#[test]
+fn recovery_sends_the_share_of_what_arrives() {
+    // RFC 6937: of 20 delivered segments a window that is halved lets 10 out.
+    let (mut sender, now) = steady(CongestionControl::Reno);
+    let now = now + 50 * MILLISECOND;
+    let sent: usize = (12..=30)
+        .map(|to| acknowledge(&mut sender, now + u64::from(to) * MICROSECOND, 10, &[(11, to)]).len())
+        .sum();
+    assert!((9..=10).contains(&sent), "{sent}");
+}
+
+#[test]
+fn silence_is_probed_then_times_out_and_the_window_is_one_segment() {
+    let (mut sender, _) = steady(CongestionControl::Reno);
+    let due = sender.deadline().expect("a timer");
+    sender.expire(due);
+    // The probe is new data.
+    assert_eq!(numbers(&mut sender), [30]);
+    let due = sender.deadline().expect("a timer");
+    sender.expire(due);
+    assert_eq!(numbers(&mut sender), [10]);
+    assert_eq!((sender.timeouts(), sender.window(), sender.in_flight()), (1, 1, 1));
+    // Each further timeout takes twice as long.
+    let first = sender.deadline().expect("a timer") - due;
+    sender.expire(due + first);
+    let second = sender.deadline().expect("a timer") - due - first;
+    assert!(second.abs_diff(2 * first) <= 8 * MILLISECOND, "{first} {second}");
+}
+
+#[test]
+fn a_needless_timeout_is_undone() {
+    let (mut sender, _) = steady(CongestionControl::Reno);
+    for _ in 0..2 {
+        let due = sender.deadline().expect("a timer");
+        sender.expire(due);
+    }
+    numbers(&mut sender);
+    // Everything had only been late: the ACK echoes a stamp from before the retransmission.
+    let now = sender.deadline().expect("a timer") - 1;
+    sender.acknowledged(now, &Ack::new(30, 150, None, &[]));
+    assert_eq!(sender.state, State::Open);
+    assert!(sender.window() >= 20, "{}", sender.window());
+}
+
+#[test]
+fn pacing_spreads_a_window_over_the_round_trip() {
+    let mut sender =
+        Sender::new(Jiffies::new(250, 0), 250, CongestionControl::Reno, 100 * MILLISECOND, u32::MAX, true);
+    sender.window.threshold = 5;
+    sender.start(0);
+    numbers(&mut sender);
+    let mut now = SECOND / 10;
+    sender.acknowledged(now, &Ack::new(10, 0, None, &[]));
+    let mut times: Vec<Time> = sender.outgoing().map(|_| now).collect();
+    while times.len() < 10 {
+        now = sender.deadline().expect("a timer");
+        sender.expire(now);
+        times.extend(sender.outgoing().map(|_| now));
+    }
+    // Ten segments in bursts of two, at 1.2 windows of ten for each 100 ms: 16.7 ms from burst to burst, the first of them shorter by the credit.
+    let length = times[8] - times[0];
+    assert!((50 * MILLISECOND..67 * MILLISECOND).contains(&length), "{length}");
+    assert!(times.windows(2).all(|pair| pair[0] <= pair[1]));
+}
+
+#[test]
+fn socket_buffers_limit_what_is_under_way() {
+    let mut sender =
+        Sender::new(Jiffies::new(250, 0), 250, CongestionControl::Reno, 50 * MILLISECOND, 6, false);
+    sender.start(0);
+    assert_eq!(numbers(&mut sender).len(), 6);
+    for round in 1..=20_u32 {
+        acknowledge(&mut sender, u64::from(round) * 50 * MILLISECOND, 6 * round, &[]);
+        assert_eq!(sender.in_flight(), 6);
+    }
+    // A window that is not the limit does not grow for ever.
+    assert!(sender.window() <= 24, "{}", sender.window());
+}

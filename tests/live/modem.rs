@@ -1,0 +1,130 @@
+//! The uplink's buffer out of sight, in a modem behind the gateway: the agent's reading beside the kernel's.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use pendulum_lab::LinkSpec;
+use pendulum_lab::topology::BufferPlace;
+use pendulum_model::segment::Direction;
+use serde_json::Value;
+
+use crate::rig::{Rig, with_rig_of};
+
+pub(crate) const MODEM: LinkSpec = LinkSpec { uplink_buffer_at: BufferPlace::Modem, ..LinkSpec::FIG1 };
+
+/// The agent's level is as old as this: answers may come in until then.
+const LAG: Duration = Duration::from_millis(600);
+
+/// Between two readings.
+const STEP: Duration = Duration::from_millis(50);
+
+/// Bytes per second of the uplink.
+const UP_RATE: f64 = 24_500.0;
+
+/// Two full packets with their headers.
+const TWO_PACKETS: f64 = 3028.0;
+
+/// The modem's buffer by the agent and by the kernel, and how far the agent says it may be off.
+struct Pair {
+    agent: f64,
+    uncertainty: f64,
+    kernel: f64,
+}
+
+pub(crate) fn number(link: &Value, pointer: &str) -> Option<f64> {
+    link.pointer(pointer).and_then(Value::as_f64)
+}
+
+/// Reads both for this long.
+fn compare(rig: &Rig, length: Duration) -> Vec<Pair> {
+    let mut kernel: VecDeque<(Instant, f64)> = VecDeque::new();
+    let mut pairs = Vec::new();
+    let end = Instant::now() + length;
+    while Instant::now() < end {
+        kernel.push_back((Instant::now(), rig.kernel_queue(Direction::Up).backlog_bytes as f64));
+        let asked = Instant::now();
+        let link = rig.link();
+        let then = kernel.iter().rev().find(|(at, _)| asked.duration_since(*at) >= LAG);
+        if let (Some((_, kernel)), Some(agent), Some(uncertainty)) = (
+            then,
+            number(&link, "/directions/up/queue/bytes"),
+            number(&link, "/directions/up/queue/uncertainty_bytes"),
+        ) {
+            pairs.push(Pair { agent, uncertainty, kernel: *kernel });
+        }
+        std::thread::sleep(STEP);
+    }
+    pairs
+}
+
+fn mean(figures: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let count = figures.len() as f64;
+    figures.sum::<f64>() / count
+}
+
+/// An upload fills the modem, a download starves beside it: what the agent shows is what the kernel holds.
+fn check_tcp(test: &str, told: bool) {
+    with_rig_of(test, MODEM, told, |rig| {
+        let idle = rig.link();
+        assert_eq!(idle["vantage"], "before_uplink_buffer", "{idle:#}");
+        let upload = rig.transfer(Direction::Up);
+        rig.wait_for("the modem's buffer", |link| {
+            link["directions"]["up"]["queue"]["source"] == "estimate"
+                && number(link, "/directions/up/queue/bytes").is_some_and(|bytes| bytes > 15_000.0)
+        });
+        let download = rig.transfer(Direction::Down);
+        rig.wait_for("a verdict", |link| link["verdict"] == "locked_uplink");
+        let pairs = compare(rig, Duration::from_secs(5));
+        assert!(pairs.len() >= 10, "{} readings", pairs.len());
+        let (agent, kernel) =
+            (mean(pairs.iter().map(|pair| pair.agent)), mean(pairs.iter().map(|pair| pair.kernel)));
+        let rms = mean(pairs.iter().map(|pair| (pair.agent - pair.kernel).powi(2))).sqrt();
+        let uncertainty = mean(pairs.iter().map(|pair| pair.uncertainty));
+        println!(
+            "told {told}: mean {agent:.0} B, kernel {kernel:.0} B, RMS {rms:.0} B of {} readings, ± {uncertainty:.0} B",
+            pairs.len()
+        );
+        assert!(kernel > 10_000.0, "the buffer was used: {kernel} B");
+        // The token bucket holds the packet that is being sent, which a link's buffer does not.
+        assert!((agent - kernel).abs() < 2.0 * TWO_PACKETS, "mean {agent} B, kernel {kernel} B");
+        assert!(rms < 3.0 * TWO_PACKETS, "RMS {rms} B");
+        // Learnt, it moves for a while: what is dropped behind us is not known before it is sent again.
+        let since = Instant::now();
+        let rate = |link: &Value| number(link, "/link/uplink_rate_bps").map(|bits| bits / 8.0);
+        rig.wait_for("the rate within 5 %", |link| {
+            rate(link).is_some_and(|rate| (rate / UP_RATE - 1.0).abs() < 0.05)
+        });
+        println!("told {told}: the rate is right {:.1} s later", since.elapsed().as_secs_f64());
+        drop((upload, download));
+        let metrics = rig.get("metrics");
+        let name = "pendulum_queue_uncertainty_bytes{link=\"wan0\",direction=\"up\"}";
+        assert!(metrics.contains(name), "{metrics}");
+    });
+}
+
+#[test]
+fn an_upload_that_fills_the_modem_is_seen() {
+    check_tcp("an_upload_that_fills_the_modem_is_seen", true);
+}
+
+#[test]
+fn an_upload_that_fills_the_modem_is_seen_without_rates() {
+    check_tcp("an_upload_that_fills_the_modem_is_seen_without_rates", false);
+}
+
+/// Datagrams at the link's rate fill the modem; a download beside them starves. That is found, and who does it.
+#[test]
+fn datagrams_that_fill_the_modem_lock_the_download() {
+    with_rig_of("datagrams_that_fill_the_modem_lock_the_download", MODEM, true, |rig| {
+        let download = rig.transfer(Direction::Down);
+        let datagrams = rig.datagrams_up();
+        let started = Instant::now();
+        let locked = rig.wait_for("a verdict", |link| link["verdict"] == "locked_uplink");
+        println!("locked_uplink {:.1} s after both had begun", started.elapsed().as_secs_f64());
+        drop((datagrams, download));
+        let reason = locked["evidence"]["reason"].as_str().unwrap();
+        assert!(reason.contains("UDP"), "{reason}");
+        let udp = number(&locked, "/directions/up/queue/composition/udp").unwrap();
+        assert!(udp > 0.5, "{udp}");
+    });
+}

@@ -1,0 +1,111 @@
+"""What is said of a mutant, and the table that is made of it."""
+
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import report
+from judge import CAUGHT, MISSED, UNVIABLE, Broken, Judge, Verdict
+from rooms import RUST, Mutant, Room
+from scratch import Tree, mirror
+
+MUTANT = Mutant("a | b", "a.txt", 0, 1, "z")
+ROOM = Room("model", "the model", RUST, [["-p", "one"], ["-p", "two", "--", "only"]])
+
+
+class Played:
+    """A tree whose commands end as the test says."""
+
+    def __init__(self, place, statuses):
+        self.root, self.log, self.statuses, self.asked = place, place / "log", list(statuses), []
+        (place / "a.txt").write_text("abc")
+
+    change, restore, last_words = Tree.change, Tree.restore, Tree.last_words
+
+    def run(self, command, limit_s=None):
+        self.asked.append((command[-1], (self.root / "a.txt").read_text()))
+        self.log.write_text("---- a::b stdout ----\n")
+        return self.statuses.pop(0)
+
+
+class Judging(unittest.TestCase):
+    def judge(self, *statuses):
+        with tempfile.TemporaryDirectory() as place:
+            self.tree = Played(Path(place), statuses)
+            verdict = Judge(self.tree, ROOM).judge(MUTANT)
+            self.assertEqual((self.tree.root / "a.txt").read_text(), "abc", "taken back")
+            self.assertEqual(self.tree.statuses, [])
+            return verdict
+
+    def test_missed_if_all_tests_pass(self):
+        self.assertEqual(self.judge(0, 0, 0, 0).outcome, MISSED)
+        self.assertEqual(self.tree.asked, [("--no-run", "zbc"), ("one", "zbc"), ("--no-run", "zbc"), ("only", "zbc")])
+
+    def test_caught_by_the_first_test_that_fails(self):
+        verdict = self.judge(0, 101)
+        self.assertEqual((verdict.outcome, verdict.why), (CAUGHT, "a::b"))
+
+    def test_caught_if_it_does_not_end(self):
+        self.assertEqual(self.judge(0, 0, 0, None).outcome, CAUGHT)
+
+    def test_not_viable_if_it_does_not_compile(self):
+        self.assertEqual(self.judge(101).outcome, UNVIABLE)
+
+    def test_tests_that_fail_without_a_mutant_judge_nothing(self):
+        for statuses in [[101], [0, 101]]:
+            with tempfile.TemporaryDirectory() as place, self.assertRaises(Broken):
+                Judge(Played(Path(place), statuses), ROOM).check_whole()
+
+
+class Copy(unittest.TestCase):
+    def test_the_copy_follows_and_leaves_alone_what_is_the_same(self):
+        with tempfile.TemporaryDirectory() as place:
+            root, copy = Path(place) / "root", Path(place) / "copy"
+            root.mkdir()
+            subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
+            (root / ".gitignore").write_text("ignored\n")
+            for name in ["same", "changes", "goes", "ignored"]:
+                (root / name).write_text(name)
+            mirror(root, copy)
+            self.assertEqual(sorted(p.name for p in copy.iterdir()), [".gitignore", "changes", "goes", "same"])
+            made = (copy / "same").stat().st_mtime_ns
+            (root / "changes").write_text("changed")
+            (root / "goes").unlink()
+            mirror(root, copy)
+            self.assertEqual((copy / "changes").read_text(), "changed")
+            self.assertFalse((copy / "goes").exists())
+            self.assertEqual((copy / "same").stat().st_mtime_ns, made)
+
+    def test_what_does_not_end_is_ended_with_all_it_started(self):
+        with tempfile.TemporaryDirectory() as place:
+            root = Path(place) / "root"
+            root.mkdir()
+            subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
+            (Path(place) / "below").mkdir()
+            tree = Tree(root, Path(place) / "below")
+            self.assertIsNone(tree.run(["sh", "-c", "sleep 60 & sleep 60"], 0.2))
+            self.assertEqual(tree.run(["true"]), 0)
+
+
+class Table(unittest.TestCase):
+    VERDICTS = [Verdict(MUTANT, CAUGHT), Verdict(MUTANT, MISSED), Verdict(MUTANT, UNVIABLE), Verdict(MUTANT, CAUGHT)]
+
+    def test_what_is_not_viable_does_not_count(self):
+        self.assertEqual(report.row(ROOM, self.VERDICTS), "| model: the model | 2 of 3 (1 more not viable) | a \\| b |")
+        self.assertEqual(report.row(ROOM, self.VERDICTS[:1]), "| model: the model | 1 of 1 | – |")
+
+    def test_the_document_keeps_the_rows_of_other_rooms(self):
+        document = f"# Title\n\n{report.BEGIN}\n\nSeed 0.\n\n" + "\n".join(report.HEAD)
+        document += f"\n| http: x | 1 of 2 | y |\n| model: x | 0 of 1 | z |\n\n{report.END}\nrest\n"
+        new = report.merged(document, ["| model: x | 1 of 1 | – |"], ["model", "http"], "Seed 1.")
+        self.assertIn("Seed 1.", new)
+        self.assertNotIn("Seed 0.", new)
+        self.assertLess(new.index("| model: x | 1 of 1 | – |"), new.index("| http: x | 1 of 2 | y |"))
+        self.assertNotIn("0 of 1", new)
+        self.assertTrue(new.startswith("# Title\n") and new.endswith("rest\n"))
+        self.assertEqual(report.merged(new, [], ["model", "http"], "Seed 1."), new)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,180 @@
+//! What is dropped, why, and what of it stood in the queue: the rules of `bpf/queue.bpf.c` by figures worked out by hand.
+
+use pendulum_model::segment::Direction;
+
+use crate::bench::{AQM, Bench, CAKE, DRIFT, DROPS_INSIDE, EXACT, ack, data, events};
+use crate::native::{Kind, mark};
+
+// `SKB_DROP_REASON_…` (`bpf/kernel.h`).
+const NOT_SPECIFIED: u32 = 2;
+const QDISC_DROP: u32 = 3;
+const OVERLIMIT: u32 = 4;
+const CONGESTED: u32 = 5;
+/// Where the qdiscs' own reasons begin in the harness, 7.0.
+const QDISCS: u32 = 0x40000;
+
+/// Where each reason goes, by kernel: over the limit, AQM, ACK filter, other.
+#[test]
+fn drops_are_counted_by_reason() {
+    // Kernel, kind of qdisc, reason, index of the count.
+    let cases = [
+        (14, "tbf", QDISC_DROP, 0),
+        (14, "tbf", OVERLIMIT, 0),
+        (14, "fq", 7, 0),
+        (14, "fq", 9, 0),
+        (14, "codel", CONGESTED, 1),
+        (14, "cake", 6, 1),
+        (14, "fq", 8, 1),
+        (14, "tbf", 77, 3),
+        // Before 6.14 an AQM gives no reason, and the numbers above mean other things.
+        (1, "fq_codel", NOT_SPECIFIED, 1),
+        (1, "tbf", NOT_SPECIFIED, 3),
+        (1, "tbf", OVERLIMIT, 3),
+        (1, "tbf", QDISC_DROP, 0),
+        (20, "fq_codel", QDISCS + 1, 1),
+        (20, "tbf", QDISCS + 1, 0),
+        (20, "tbf", QDISCS + 2, 0),
+        (20, "codel", QDISCS + 3, 1),
+        (20, "fq", QDISCS + 4, 0),
+        (20, "cake", QDISCS + 5, 1),
+        (20, "fq", QDISCS + 6, 0),
+        (20, "fq", QDISCS + 7, 1),
+        (20, "fq", QDISCS + 8, 0),
+        (20, "dualpi2", QDISCS + 9, 1),
+    ];
+    for (kernel, kind, reason, index) in cases {
+        let Some(mut bench) = Bench::new("drops_are_counted_by_reason", kind) else { return };
+        bench.say(format!("kernel {kernel}")).enqueue([100, 1], 100, data(1000));
+        let shown = bench.say(format!("drop 0 700 {} {reason}", data(1000))).show();
+        let mut expected = [0; 4];
+        expected[index] = 1;
+        assert_eq!(shown.queue.row::<4>("drops"), expected, "{kind}, reason {reason} of 6.{kernel}");
+        assert_eq!(shown.queue.pair("dropped_bytes"), [700, 0]);
+        assert_eq!(shown.queue.pair("dropped_packets"), [1, 0]);
+    }
+}
+
+#[test]
+fn drops_of_others_are_none_of_ours() {
+    let Some(mut bench) = Bench::new("drops_of_others_are_none_of_ours", "tbf") else { return };
+    bench.enqueue([100, 1], 100, data(1000));
+    // Not marked; of the other direction; no device.
+    bench.say(format!("drop 0 100 0 {QDISC_DROP}"));
+    bench.say(format!("drop 0 100 {} {QDISC_DROP}", mark(Direction::Down, Kind::Data, 1_000_000_000)));
+    bench.say(format!("drop -1 100 {} {QDISC_DROP}", data(1000)));
+    let shown = bench.show();
+    assert_eq!(shown.queue.row::<4>("drops"), [0; 4]);
+    assert_eq!(shown.queue.pair("dropped_packets"), [0, 0]);
+}
+
+/// An ACK that found no room was never in the queue; one that is dropped inside was.
+#[test]
+fn an_ack_dropped_inside_leaves_the_level() {
+    for (kind, reason, stay) in
+        [("tbf", QDISC_DROP, 2), ("tbf", 77, 1), ("codel", CONGESTED, 1), ("sfq", QDISC_DROP, 1)]
+    {
+        let Some(mut bench) = Bench::new("an_ack_dropped_inside…", kind) else { return };
+        bench.enqueue([66, 1], 66, ack(1000)).enqueue([132, 2], 66, ack(1000));
+        bench.say(format!("drop 0 66 {} {reason}", ack(1000))).clock(1001);
+        // The next event: a packet of data comes.
+        let left = stay * 66;
+        let shown = bench.enqueue([left + 1000, stay + 1], 1000, data(1001)).show();
+        let stay = u64::from(stay);
+        assert_eq!(
+            shown.queue.level(),
+            [u64::from(left) + 1000, stay + 1, stay * 66, stay],
+            "{kind} {reason}"
+        );
+        assert_eq!(shown.queue.pair("dropped_bytes"), [0, 66]);
+        assert_eq!(shown.queue.pair("dropped_packets"), [0, 1]);
+    }
+}
+
+/// What an AQM dropped between two events has come as well: nothing comes twice, and nothing less than what an event told.
+#[test]
+fn what_an_aqm_drops_inside_still_came() {
+    let Some(mut bench) = Bench::new("what_an_aqm_drops_inside_still_came", "codel") else { return };
+    bench.enqueue([1000, 1], 1000, data(1000)).enqueue([2000, 2], 1000, data(1000));
+    bench.say(format!("drop 0 1000 {} {CONGESTED}", data(1000))).clock(1001);
+    let shown = bench.enqueue([2000, 2], 1000, data(1001)).show();
+    assert_eq!(shown.queue.pair("enqueued_bytes"), [3000, 0]);
+    assert_eq!(shown.queue.pair("enqueued_packets"), [3, 0]);
+    assert_eq!(events(&shown)[DRIFT], 0);
+    // At a dequeue nothing came.
+    let Some(mut bench) = Bench::new("what_an_aqm_drops_inside_still_came", "codel") else { return };
+    bench.enqueue([1000, 1], 1000, data(1000)).enqueue([2000, 2], 1000, data(1000)).clock(1001);
+    let shown = bench.dequeue([0, 0], [1000, 1], &[(1000, data(1000))]).show();
+    assert_eq!(shown.queue.pair("enqueued_bytes"), [2000, 0]);
+    assert_eq!(shown.queue.pair("enqueued_packets"), [2, 0]);
+}
+
+/// CAKE's ACK filter: an ACK comes, the length stays, nothing was sent; an older one went without a trace.
+#[test]
+fn cakes_ack_filter_is_told_by_the_length() {
+    let Some(mut bench) = Bench::new("cakes_ack_filter_is_told_by_the_length", "cake") else { return };
+    bench.enqueue([1000, 1], 1000, data(1000)).enqueue([1066, 2], 66, ack(1000));
+    // The one of 66 bytes makes way for one of 78.
+    let shown = bench.clock(1001).enqueue([1078, 2], 78, ack(1001)).show();
+    assert_eq!(shown.queue.row::<4>("drops"), [0, 0, 1, 0]);
+    assert_eq!(shown.queue.pair("dropped_bytes"), [0, 66]);
+    assert_eq!(shown.queue.pair("dropped_packets"), [0, 1]);
+    assert_eq!(shown.queue.level(), [1078, 2, 78, 1]);
+    assert_eq!(shown.queue.pair("enqueued_bytes"), [1000, 144]);
+    assert_eq!(shown.queue.pair("enqueued_packets"), [1, 2]);
+    // All of what came is there, and something else has gone: no ACK was filtered.
+    let Some(mut bench) = Bench::new("cakes_ack_filter…", "cake") else { return };
+    bench.enqueue([1000, 1], 1000, data(1000)).enqueue([1066, 2], 66, ack(1000));
+    let shown = bench.clock(1001).enqueue([1144, 2], 78, ack(1001)).show();
+    assert_eq!(shown.queue.row::<4>("drops"), [0; 4]);
+    // No other qdisc does that, and data is not filtered.
+    for (kind, word) in [("tbf", ack(1001)), ("cake", data(1001))] {
+        let Some(mut bench) = Bench::new("cakes_ack_filter…", kind) else { return };
+        bench.enqueue([1000, 1], 1000, data(1000)).enqueue([1066, 2], 66, ack(1000));
+        let shown = bench.clock(1001).enqueue([1078, 2], 78, word).show();
+        assert_eq!(shown.queue.row::<4>("drops"), [0; 4], "{kind}");
+    }
+}
+
+#[test]
+fn what_a_qdisc_does_inside_is_known_by_its_kind() {
+    let kinds = [
+        ("tbf", EXACT),
+        ("bfifo", EXACT),
+        ("cake", EXACT | CAKE | DROPS_INSIDE | AQM),
+        ("fq_codel", EXACT | DROPS_INSIDE | AQM),
+        ("sfq", EXACT | DROPS_INSIDE),
+        ("codel", EXACT | AQM),
+        ("pie", EXACT | AQM),
+    ];
+    for (kind, flags) in kinds {
+        let Some(mut bench) = Bench::new("what_a_qdisc_does_inside…", kind) else { return };
+        assert_eq!(bench.enqueue([100, 1], 100, data(1000)).show().queue.get("flags"), flags, "{kind}");
+    }
+    // And by what the agent found below the root.
+    let Some(mut bench) = Bench::new("what_a_qdisc_does_inside…", "htb") else { return };
+    bench.say(format!("register 0 7 4026531840 {AQM}"));
+    assert_eq!(bench.enqueue([100, 1], 100, data(1000)).show().queue.get("flags"), EXACT | AQM);
+}
+
+/// What was dropped inside the qdisc before takes nothing off the one in its place.
+#[test]
+fn an_ack_dropped_inside_belongs_to_its_qdisc() {
+    let Some(mut bench) = Bench::new("an_ack_dropped_inside_belongs_to_its_qdisc", "codel") else { return };
+    bench.enqueue([66, 1], 66, ack(1000)).say(format!("drop 0 66 {} {CONGESTED}", ack(1000)));
+    bench.say("qdisc 1 codel 0xffffffff 0").clock(1001);
+    bench.say("holds 1 78 1").say(format!("enqueue 1 0 78 {}", ack(1001)));
+    bench.clock(1002).say("holds 1 156 2").say(format!("enqueue 1 0 78 {}", ack(1002)));
+    assert_eq!(bench.show().queue.level(), [156, 2, 156, 2]);
+}
+
+/// If the event of one that came was left out, more ACKs may be dropped than are known to stand there.
+#[test]
+fn no_more_acks_leave_than_stand_there() {
+    let Some(mut bench) = Bench::new("no_more_acks_leave_than_stand_there", "codel") else { return };
+    bench.enqueue([66, 1], 66, ack(1000));
+    for _ in 0..2 {
+        bench.say(format!("drop 0 66 {} {CONGESTED}", ack(1000)));
+    }
+    let shown = bench.clock(1001).enqueue([2000, 2], 1000, data(1001)).show();
+    assert_eq!(shown.queue.level(), [2000, 2, 0, 0]);
+}

@@ -1,0 +1,158 @@
+//! The methods of paper 002 beside the static one: what they measure, and when they withhold.
+
+use std::time::Duration;
+
+use pendulum::bpf::abi::{self, pendulum_channel};
+use pendulum_model::filter::tsw::Tsw;
+
+use crate::craft::{self, Tcp};
+use crate::decisions::{ack, ethernet};
+use crate::kernel::{Filter, MILLISECOND};
+use crate::random::Random;
+
+const WINDOW: Duration = Duration::from_millis(100);
+
+fn data(bytes: usize) -> Tcp {
+    craft::up().payload(bytes)
+}
+
+/// §3.1, §3: the rate of all that leaves, and the two thresholds around it. The program rounds down to whole bytes per second, each time.
+#[test]
+fn the_channel_is_used_up_between_two_thresholds() {
+    let Some(mut filter) = Filter::for_test("the_channel_is_used_up_between_two_thresholds") else { return };
+    filter.control.filter = abi::PENDULUM_FILTER_DELAYED;
+    filter.tell();
+    filter.reset();
+    let channel = filter.control.channel_bytes_per_s as f64;
+    let random = &mut Random(0x75);
+    let mut tsw = Tsw::new(WINDOW, Duration::from_nanos(filter.now));
+    filter.set_channel(pendulum_channel { rate_ns: filter.now, ..Default::default() });
+    let (mut filtering, mut turns) = (false, 0);
+    for step in 0..2_000 {
+        // Busy and idle times, of a hundred packets each.
+        let busy = step / 100 % 2 == 0;
+        filter.now += (1 + random.below(if busy { 60 } else { 160 })) * MILLISECOND;
+        let bytes = if random.below(2) == 0 { 1_400 } else { random.below(200) as usize };
+        let packet = ethernet(&data(bytes)).bytes;
+        filter.depart(&packet).expect("it leaves");
+        tsw.note(packet.len() as f64, Duration::from_nanos(filter.now));
+        let expected = tsw.rate(Duration::from_nanos(filter.now));
+        let found = filter.channel_now();
+        assert!((found.rate as f64 - expected).abs() < 40.0, "step {step}: {} and {expected}", found.rate);
+        let used = found.rate as f64 / channel;
+        let before = filtering;
+        filtering = if filtering { used >= 0.7 } else { used >= 0.9 };
+        assert_eq!(found.filtering != 0, filtering, "step {step}: {used}");
+        turns += u32::from(before != filtering);
+    }
+    assert!(turns > 10, "{turns} changes");
+    // In a minute of silence it forgets nearly all.
+    let before = filter.channel_now().rate;
+    filter.now += 60_000 * MILLISECOND;
+    filter.depart(&ethernet(&data(0)).bytes).expect("it leaves");
+    assert!(filter.channel_now().rate < before / 100);
+}
+
+/// §4.1: a connection is filtered while its rate times the number of connections with ACKs exceeds the channel's rate.
+#[test]
+fn the_fair_share_is_divided_by_the_connections() {
+    let Some(mut filter) = Filter::for_test("the_fair_share_is_divided_by_the_connections") else { return };
+    filter.control.filter = abi::PENDULUM_FILTER_PER_CONNECTION;
+    let of = |port: u16, number: u32| ethernet(&ack(number).home_port(port));
+    // One ACK of 66 bytes in 10 ms: 6,600 bytes per second each, for half a second of windows.
+    for (connections, channel, fate) in [
+        (1, 6_000, "held redundant"),
+        (1, 9_000, "passed fair_share"),
+        (2, 9_000, "held redundant"),
+        (2, 15_000, "passed fair_share"),
+        (4, 15_000, "held redundant"),
+        (4, 30_000, "passed fair_share"),
+    ] {
+        filter.control.channel_bytes_per_s = channel;
+        filter.tell();
+        filter.reset();
+        // The beginning of an epoch.
+        filter.now = ((filter.now >> 30) + 1) << 30;
+        for round in 1..=50 {
+            filter.now += 10 * MILLISECOND;
+            for port in 0..connections {
+                // Each leaves before the next one comes.
+                let packet = filter.arrive(&of(1_000 + port, 10_000 * round)).expect("nothing is queued");
+                filter.depart(&packet).expect("it leaves");
+            }
+        }
+        assert_eq!(filter.channel_now().active, u32::from(connections), "each once");
+        let decide = |filter: &mut Filter, number: u32| {
+            let carrier = filter.arrive(&of(1_000, number)).expect("nothing is queued");
+            let (_, fates) = filter.fate_of(|filter| filter.arrive(&of(1_000, number + 1)));
+            filter.depart(&carrier).expect("it leaves");
+            fates.concat()
+        };
+        assert_eq!(decide(&mut filter, 600_000), fate, "{connections} connections, {channel} bytes/s");
+        // In the next epoch those of the last one count still; in the one after the next no more.
+        filter.now = ((filter.now >> 30) + 1) << 30;
+        filter.depart(&ethernet(&data(9)).bytes).expect("it leaves");
+        let counted = filter.channel_now();
+        assert_eq!((counted.active, counted.active_before), (0, u32::from(connections)));
+        filter.now += 2 << 30;
+        filter.depart(&ethernet(&data(9)).bytes).expect("it leaves");
+        assert_eq!(filter.channel_now().active_before, 0);
+    }
+}
+
+/// Those of the epoch before count: the first ACK of an epoch would else be alone.
+#[test]
+fn connections_of_the_epoch_before_count() {
+    let Some(mut filter) = Filter::for_test("connections_of_the_epoch_before_count") else { return };
+    filter.control.filter = abi::PENDULUM_FILTER_PER_CONNECTION;
+    filter.control.channel_bytes_per_s = 1_500;
+    filter.now += 9_000 * MILLISECOND;
+    filter.tell();
+    for (active, active_before, held) in [(1, 1, false), (1, 4, true), (4, 1, true)] {
+        filter.reset();
+        // The first of a connection tells no rate. The second one: 66 bytes in a window of 100 ms, 660 bytes per second.
+        for number in [10_000, 15_000] {
+            let packet = filter.arrive(&ethernet(&ack(number))).expect("it passes");
+            filter.depart(&packet).expect("it leaves");
+        }
+        filter.arrive(&ethernet(&ack(20_000))).expect("it passes");
+        let channel = filter.channel_now();
+        filter.set_channel(pendulum_channel { active, active_before, ..channel });
+        assert_eq!(filter.arrive(&ethernet(&ack(30_000))).is_none(), held, "{active}, {active_before}");
+    }
+    // Those of the epoch before the last do not.
+    let epoch = (filter.now >> 30) - 2;
+    filter.set_channel(pendulum_channel { active: 4, epoch, ..Default::default() });
+    filter.depart(&ethernet(&data(9)).bytes).expect("it leaves");
+    assert_eq!(filter.channel_now().active_before, 0);
+}
+
+/// Nothing comes back in a dry run: ACKs count as queued for as long as packets wait on average, and the use is counted as they come.
+#[test]
+fn a_dry_run_takes_the_queue_to_be_as_long_as_measured() {
+    let Some(mut filter) = Filter::for_test("a_dry_run_takes_the_queue_to_be_as_long_as_measured") else {
+        return;
+    };
+    filter.control.mode = abi::PENDULUM_SHAPE_DRY_RUN;
+    filter.control.uplink_ifindex = 0;
+    filter.control.sojourn_ns = 20 * MILLISECOND;
+    filter.now += 5_000 * MILLISECOND;
+    filter.tell();
+    filter.reset();
+    let mut fate = |after: u64, number: u32| {
+        filter.now += after * MILLISECOND;
+        let (packet, fates) = filter.fate_of(|filter| filter.arrive(&ethernet(&ack(number))));
+        assert!(packet.is_some(), "everything passes");
+        fates.concat()
+    };
+    assert_eq!(fate(0, 10_000), "passed first");
+    assert_eq!(fate(10, 20_000), "would_hold redundant");
+    assert_eq!(fate(9, 30_000), "would_hold redundant");
+    // The carrier has left with all of them.
+    assert_eq!(fate(1, 40_000), "passed no_carrier");
+    assert_eq!(fate(19, 50_000), "would_hold redundant");
+    // Two have passed; what would have been withheld is no use of the channel.
+    let channel = filter.channel_now();
+    assert_eq!(channel.active, 1);
+    assert!(channel.rate > 0 && channel.rate < 1_400, "{}", channel.rate);
+}
