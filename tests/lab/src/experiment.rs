@@ -20,7 +20,7 @@ mod rtt;
 mod runner;
 mod scenario;
 mod session;
-mod splitmix;
+
 mod symmetric;
 mod verdict;
 mod wimax;
