@@ -20,7 +20,6 @@ mod rtt;
 mod runner;
 mod scenario;
 mod session;
-
 mod symmetric;
 mod verdict;
 mod wimax;

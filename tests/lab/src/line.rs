@@ -226,7 +226,8 @@ impl OneWay {
 
     /// `None` for an error that costs a frame at most: a signal, a device that is down or has no room, a frame that is too long for it.
     fn lost<T>(result: io::Result<T>) -> io::Result<Option<T>> {
-        const PASSING: [i32; 4] = [libc::EINTR, libc::ENETDOWN, libc::ENOBUFS, libc::EMSGSIZE];
+        // ENXIO: what a device that is just going down says, and one that has gone; of the latter `has_device` tells.
+        const PASSING: [i32; 5] = [libc::EINTR, libc::ENETDOWN, libc::ENOBUFS, libc::EMSGSIZE, libc::ENXIO];
         match result {
             Ok(value) => Ok(Some(value)),
             Err(error) if error.raw_os_error().is_some_and(|code| PASSING.contains(&code)) => Ok(None),
