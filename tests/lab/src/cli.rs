@@ -60,7 +60,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) quick: bool,
     /// Only this one of the experiment's scenarios, within its share of the time; a wrong name is answered with all names.
-    /// Of `mitigations`: links, congestion controls and cases, with commas between.
+    /// Of `mitigations` and `autorate`: links or traces, congestion controls, cases or contenders, with commas between.
     #[arg(long, value_name = "SCENARIO")]
     pub(crate) only: Option<String>,
     /// Congestion control of the senders, of those that net.ipv4.tcp_available_congestion_control lists or the kernel can load; several, with
@@ -76,6 +76,9 @@ pub(crate) struct RunArgs {
     /// Shifts the starts of the transfers by up to 200 ms, differently for each number; each repetition takes the next one. 0: no shift.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
+    /// Of `autorate`: run over the traces of this directory, pairs NAME.up and NAME.down in mahimahi's format, also .zst.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) traces: Option<PathBuf>,
     /// Form of the result.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,

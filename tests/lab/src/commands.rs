@@ -80,6 +80,11 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     match error.downcast_ref::<StudyError>() {
         Some(StudyError::Interrupted(Interrupted)) => return EXIT_INTERRUPTED,
         Some(StudyError::UnknownPart { .. }) => return EX_USAGE,
+        Some(StudyError::Trace(TraceError::Read { .. })) => return EX_NOINPUT,
+        Some(StudyError::Trace(_)) => return EX_DATAERR,
+        Some(StudyError::NoTraces { .. } | StudyError::NoPair { .. } | StudyError::List { .. }) => {
+            return EX_NOINPUT;
+        }
         Some(StudyError::Write { .. }) => return EX_IOERR,
         _ => {}
     }
@@ -158,6 +163,7 @@ fn run_study(study: &dyn Study, args: RunArgs) -> anyhow::Result<()> {
         quick: args.quick,
         only: args.only.iter().flat_map(|names| names.split(',')).map(str::to_owned).collect(),
         out: args.out,
+        traces: args.traces,
         agent: args.agent.agent,
         interrupt: Interrupt::on_signals().context("cannot install signal handlers")?,
     };
