@@ -8,7 +8,8 @@ use clap::ValueEnum;
 use pendulum_model::rate::{BufferSize, Rate, Size, parse_duration};
 use pendulum_model::ratio::Confidence;
 use pendulum_model::sizing::{
-    self, Advice, AdviceError, AdviceInput, BufferUnit, Predicted, QueueManagement, SenderControl, Traffic,
+    self, Advice, AdviceError, AdviceInput, BufferUnit, Predicted, QueueManagement, Recommended,
+    SenderControl, Traffic,
 };
 use serde::Serialize;
 
@@ -72,6 +73,9 @@ pub(super) struct Options {
     /// What manages both queues; nothing is predicted for cake
     #[arg(long, value_name = "NAME", default_value = "fifo")]
     aqm: Aqm,
+    /// Longest delay that the queues of the buffer found by simulation may add, for 95 % of the time
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "250ms")]
+    delay_bound: Duration,
     /// WAN device named in the commands [default: the agent's, else wan]
     #[arg(long, value_name = "DEV")]
     wan: Option<String>,
@@ -112,12 +116,14 @@ struct Answer {
     /// How far the expected figures can be trusted.
     confidence: Confidence,
     /// Which of `cake_command` and `commands` to use on this machine.
-    recommended: Queue,
+    recommended_queue: Queue,
     cake_command: String,
     #[serde(flatten)]
     advice: Advice,
     predicted: Option<Predicted>,
     predicted_reason: Option<String>,
+    recommended: Option<Recommended>,
+    recommended_reason: Option<String>,
 }
 
 /// The link that the advice is for: as given, else as the agent has measured it.
@@ -211,8 +217,9 @@ pub(super) fn advise(options: &Options) -> Result<ExitCode, Failure> {
     let advice = sizing::advise(&input)?;
     let traffic = traffic(options);
     let outcome = sizing::predict(&input, &advice, traffic);
-    let recommended = Queue::here();
+    let recommended_queue = Queue::here();
     let cake_command = sizing::cake_command(&input);
+    let best = sizing::recommend(&input, &advice, traffic, options.delay_bound);
     match options.format {
         Format::Text => {
             let measured = measured.map_or_else(String::new, |measured| format!("{measured}\n"));
@@ -220,25 +227,37 @@ pub(super) fn advise(options: &Options) -> Result<ExitCode, Failure> {
                 Ok(predicted) => format!("Simulated, {traffic}:\n  {predicted}."),
                 Err(reason) => format!("Not predicted: {reason}."),
             };
-            let cake = match recommended {
+            let best = best.map_or_else(|_| String::new(), |best| format!("Best by simulation: {best}.\n"));
+            let cake = match recommended_queue {
                 Queue::Cake => format!(
                     "Recommended, since this kernel has cake (add the line's framing, tc-cake(8)):\n  {cake_command}\n\n\
                      Without cake:\n\n"
                 ),
                 Queue::Fifo => String::new(),
             };
-            answer(&format!("{measured}{cake}{advice}\n{predicted}\n"))?;
+            answer(&format!("{measured}{cake}{advice}\n{predicted}\n{best}"))?;
         }
         Format::Json => {
             let (predicted, predicted_reason) = match outcome {
                 Ok(predicted) => (Some(predicted), None),
                 Err(reason) => (None, Some(reason.to_string())),
             };
-            let inputs = Inputs::of(&input);
-            let confidence = advice.explanation.confidence;
-            let printed =
-                Answer { inputs, confidence, recommended, cake_command, advice, predicted, predicted_reason };
-            answer(&super::to_json(&printed)?)?;
+            let (recommended, recommended_reason) = match best {
+                Ok(recommended) => (Some(recommended), None),
+                Err(reason) => (None, Some(reason.to_string())),
+            };
+            let answered = Answer {
+                inputs: Inputs::of(&input),
+                confidence: advice.explanation.confidence,
+                recommended_queue,
+                cake_command,
+                advice,
+                predicted,
+                predicted_reason,
+                recommended,
+                recommended_reason,
+            };
+            answer(&super::to_json(&answered)?)?;
         }
     }
     Ok(ExitCode::SUCCESS)
