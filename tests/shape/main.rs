@@ -3,6 +3,7 @@
 //! Needs root.
 
 mod accecn;
+mod behind;
 mod classes;
 #[path = "../support/craft.rs"]
 #[expect(dead_code, reason = "shared with tests that need all of it")]
