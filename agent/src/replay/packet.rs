@@ -99,7 +99,7 @@ impl Lost {
         Self::SequenceJump,
     ];
 
-    /// The name used as label `reason` of `pendulum_lost_total`.
+    /// The name used as label `reason` of `pendulum_unmeasured_total`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::LinkHeader => "link_header",
