@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::autorate::Decision;
 use crate::segment::Direction;
 
 /// The three cases of 000 §3 and their absence.
@@ -291,6 +292,17 @@ pub enum Change {
         /// The direction it was about.
         #[serde(skip_serializing_if = "Option::is_none")]
         direction: Option<Direction>,
+    },
+    /// A shaper that finds its rate by itself has another one, by more than 10 %.
+    ShapeRate {
+        /// The direction that it shapes.
+        direction: Direction,
+        /// Bits per second before.
+        from_bps: f64,
+        /// Bits per second now.
+        to_bps: f64,
+        /// Why it changed.
+        decision: Decision,
     },
 }
 

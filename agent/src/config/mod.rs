@@ -31,7 +31,8 @@ pub use error::ConfigError;
 pub(crate) use error::closest;
 pub use framing::{FrameLayer, Framing};
 pub use overrides::Overrides;
-pub use shape::{AckFilter, Delta, Shape, ShapeMode};
+pub(crate) use shape::LEAST_RATE;
+pub use shape::{AckFilter, Delta, RateBounds, Shape, ShapeMode, ShapeRate};
 
 /// Where the agent listens unless told otherwise: this machine only.
 pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9924);

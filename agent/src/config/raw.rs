@@ -8,7 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::framing::{FrameLayer, Preset};
-use super::shape::{AckFilter, Delta, ShapeMode};
+use super::shape::{AckFilter, Delta, ShapeMode, ShapeRate};
 use super::{self as config, IngressHook, LogFormat, LogLevel};
 
 /// The whole file.
@@ -53,6 +53,17 @@ pub(super) struct Shape {
     /// `off`, `dry-run`, `auto` or `enforce`. Default `off`.
     #[serde(default)]
     pub(super) mode: ShapeMode,
+    /// `told` or `auto`: found from the queue that stands behind the shaper. Default `told`.
+    #[serde(default)]
+    pub(super) rate: ShapeRate,
+    /// What `rate = "auto"` never falls below, as `tc` writes rates. Default `64kbit`.
+    pub(super) minimum_uplink_rate: Option<Spanned<Rate>>,
+    /// What it never exceeds. Default: no limit.
+    pub(super) maximum_uplink_rate: Option<Spanned<Rate>>,
+    /// The same for what is let in. Default `64kbit`.
+    pub(super) minimum_downlink_rate: Option<Spanned<Rate>>,
+    /// Default: no limit.
+    pub(super) maximum_downlink_rate: Option<Spanned<Rate>>,
     /// Share of the uplink rate that is sent at, percent; 50 to 100. Default 99.
     pub(super) rate_percent: Option<Spanned<u32>>,
     /// Whether the downlink is shaped too. Default false.

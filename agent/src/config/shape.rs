@@ -25,6 +25,8 @@ const AB_TEST: Bounds<Duration> = Bounds {
     most: Duration::from_secs(3_600),
     default: Duration::from_secs(60),
 };
+/// Below it a full frame takes a fifth of a second, and no queue management keeps a voice call alive.
+pub(crate) const LEAST_RATE: u64 = 64_000;
 /// What tc takes.
 const OVERHEAD: Bounds<i16> = Bounds { least: -64, most: 256, default: 0 };
 const MPU: Bounds<u16> = Bounds { least: 0, most: 256, default: 0 };
@@ -36,6 +38,10 @@ const DELTA_MOST: u32 = 1_000;
 pub struct Shape {
     /// How far it goes.
     pub mode: ShapeMode,
+    /// How the rates are known.
+    pub rate: ShapeRate,
+    /// Bounds of a rate that is found, by direction.
+    pub bounds: [RateBounds; 2],
     /// Share of the uplink rate that is sent at, percent.
     pub rate_percent: u32,
     /// Whether the downlink is shaped too.
@@ -60,6 +66,8 @@ impl Default for Shape {
     fn default() -> Self {
         Self {
             mode: ShapeMode::Off,
+            rate: ShapeRate::Told,
+            bounds: [RateBounds::default(); 2],
             rate_percent: PERCENT.default,
             downlink: false,
             downlink_rate_percent: DOWNLINK_PERCENT.default,
@@ -125,6 +133,36 @@ impl ShapeMode {
     pub const fn acts(self) -> bool {
         matches!(self, Self::Auto | Self::Enforce)
     }
+}
+
+/// How the rates of the shaper are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShapeRate {
+    /// From the configuration, a qdisc, or what was measured without shaping.
+    #[default]
+    Told,
+    /// From the queue that stands behind the shaper, ten times a second.
+    Auto,
+}
+
+impl ShapeRate {
+    /// The name used in the file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Told => "told",
+            Self::Auto => "auto",
+        }
+    }
+}
+
+/// Bounds of a rate that is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RateBounds {
+    /// Never less; none: what the shaper needs at least.
+    pub least: Option<Rate>,
+    /// Never more.
+    pub most: Option<Rate>,
 }
 
 /// When ACKs are withheld; paper 002.
@@ -227,8 +265,14 @@ pub(super) fn check(source: &Source<'_>, raw: raw::Shape) -> Result<Shape, Confi
     // Cells and least sizes are of the whole packet: without a word on its overhead it has none beside IP.
     let is_framed = framing.is_some() || overhead.is_some() || mpu.is_some() || layer.is_some();
     let base = framing.unwrap_or_default();
+    let bounds = [
+        rate_bounds(source, raw.rate, [raw.minimum_uplink_rate, raw.maximum_uplink_rate])?,
+        rate_bounds(source, raw.rate, [raw.minimum_downlink_rate, raw.maximum_downlink_rate])?,
+    ];
     Ok(Shape {
         mode: raw.mode,
+        rate: raw.rate,
+        bounds,
         rate_percent: source.number(raw.rate_percent, &PERCENT)?,
         downlink: raw.downlink.unwrap_or(false),
         downlink_rate_percent: source.number(raw.downlink_rate_percent, &DOWNLINK_PERCENT)?,
@@ -243,6 +287,41 @@ pub(super) fn check(source: &Source<'_>, raw: raw::Shape) -> Result<Shape, Confi
         cake: raw.cake.map_or(Ok(CakeOptions::default()), |words| cake(source, &words))?,
         take_over: raw.take_over,
     })
+}
+
+/// In order, not below what the shaper takes, and only where a rate is found.
+fn rate_bounds(
+    source: &Source<'_>,
+    rate: ShapeRate,
+    [least, most]: [Option<Spanned<Rate>>; 2],
+) -> Result<RateBounds, ConfigError> {
+    for bound in [&least, &most].into_iter().flatten() {
+        if rate == ShapeRate::Told {
+            let reason = "there are bounds only of a rate that is found";
+            return Err(source.invalid(
+                bound.span(),
+                reason,
+                "write rate = \"auto\" below [shape], or leave it out",
+            ));
+        }
+        if bound.get_ref().bits_per_second() < LEAST_RATE {
+            let reason =
+                format!("{} is too slow: a full packet would take a fifth of a second", bound.get_ref());
+            return Err(source.invalid(bound.span(), reason, "write 64kbit or more"));
+        }
+    }
+    if let (Some(least), Some(most)) = (&least, &most)
+        && least.get_ref() > most.get_ref()
+    {
+        let reason = format!("{} is more than the maximum, {}", least.get_ref(), most.get_ref());
+        return Err(source.invalid(
+            least.span(),
+            reason,
+            "write a minimum below the maximum, or leave one of them out",
+        ));
+    }
+    let rate = |bound: Option<Spanned<Rate>>| bound.map(Spanned::into_inner);
+    Ok(RateBounds { least: rate(least), most: rate(most) })
 }
 
 fn cake(source: &Source<'_>, words: &Spanned<String>) -> Result<CakeOptions, ConfigError> {

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use pendulum_model::rate::Rate;
 use serde::Serialize;
 
-use crate::shape::{Comparison, FATES, ShapeSnapshot, Turn};
+use crate::shape::{Comparison, FATES, Followed, ShapeSnapshot, Turn};
 use crate::snapshot::RateSource;
 
 /// The shaper at one moment; docs/api.md.
@@ -26,6 +27,18 @@ pub(super) struct Shape {
 struct Line {
     rate_bps: u64,
     rate_source: Option<&'static str>,
+    auto: Option<Auto>,
+}
+
+/// How a rate is found.
+#[derive(Serialize)]
+struct Auto {
+    decision: &'static str,
+    reason: &'static str,
+    link_rate_bps: Option<f64>,
+    waits_behind_s: Option<f64>,
+    minimum_bps: Option<u64>,
+    maximum_bps: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -50,7 +63,11 @@ struct Half {
 
 pub(super) fn shape(snapshot: &ShapeSnapshot) -> Shape {
     let at_work = snapshot.is_at_work();
-    let line = |of: usize, rate_source| snapshot.rates_bps[of].map(|rate_bps| Line { rate_bps, rate_source });
+    let line = |of: usize, told| {
+        let auto = snapshot.followed[of].as_ref().map(auto);
+        let rate_source = if auto.is_some() { Some("auto") } else { told };
+        snapshot.rates_bps[of].map(|rate_bps| Line { rate_bps, rate_source, auto })
+    };
     let uplink = line(0, snapshot.rate_source.map(RateSource::name));
     let downlink = line(1, Some(RateSource::Config.name()));
     Shape {
@@ -64,6 +81,18 @@ pub(super) fn shape(snapshot: &ShapeSnapshot) -> Shape {
         held_acks: at_work.then(|| snapshot.held()),
         held_bytes: at_work.then_some(snapshot.counts.held_bytes),
         ab_test: snapshot.comparison.as_ref().map(comparison),
+    }
+}
+
+fn auto(found: &Followed) -> Auto {
+    let bits = |rate: Option<Rate>| rate.map(Rate::bits_per_second);
+    Auto {
+        decision: found.decision.name(),
+        reason: found.decision.reason(),
+        link_rate_bps: found.capacity.map(|bytes| bytes * 8.0),
+        waits_behind_s: found.wait,
+        minimum_bps: bits(found.bounds.least),
+        maximum_bps: bits(found.bounds.most),
     }
 }
 

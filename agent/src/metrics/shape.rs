@@ -1,7 +1,9 @@
-//! What the shaper does to ACKs.
+//! What the shaper does: its rates, and what becomes of ACKs.
 
 use std::fmt::Result;
 
+use pendulum_model::autorate::Decision;
+use pendulum_model::segment::Direction;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
@@ -16,6 +18,18 @@ const ACKS: Family = Family::counter(
 );
 const ENFORCING: Family =
     Family::gauge("pendulum_shaping", None, "Whether the link is being shaped: 1 while it is, else 0.");
+
+const RATE: Family = Family::gauge(
+    "pendulum_shape_rate_bytes_per_second",
+    Some("bytes_per_second"),
+    "What the shaper sends at, or lets in.",
+);
+const DECISIONS: Family = Family::counter(
+    "pendulum_shape_decisions_total",
+    None,
+    "What was decided about a rate that is found by itself (rate = auto), ten times a second: idle, no demand or no answers; hold; \
+     raise, packets wait here only; lower and drain, packets wait behind; policed, packets are lost and none wait; route, the round trip became longer.",
+);
 
 #[derive(Debug)]
 pub(super) struct Shaping {
@@ -39,6 +53,30 @@ impl Collector for Shaping {
         })?;
         // A link that is not shaped has no series.
         let shaped = || links.iter().filter(|link| link.shape.is_at_work());
+        RATE.write(encoder, |samples| {
+            shaped().try_for_each(|link| {
+                Direction::ALL.into_iter().zip(link.shape.rates_bps).try_for_each(|(x, rate)| match rate {
+                    Some(bits) => {
+                        samples.gauge([("link", &*link.name), ("direction", x.name())], bits as f64 / 8.0)
+                    }
+                    None => Ok(()),
+                })
+            })
+        })?;
+        DECISIONS.write(encoder, |samples| {
+            shaped().try_for_each(|link| {
+                Direction::ALL.into_iter().zip(&link.shape.followed).try_for_each(|(x, followed)| {
+                    let counts = followed
+                        .iter()
+                        .flat_map(|followed| Decision::ALL.into_iter().zip(followed.decisions));
+                    counts.into_iter().try_for_each(|(decision, count)| {
+                        let labels =
+                            [("link", &*link.name), ("direction", x.name()), ("decision", decision.name())];
+                        samples.counter(labels, count)
+                    })
+                })
+            })
+        })?;
         ACKS.write(encoder, |samples| {
             shaped().try_for_each(|link| {
                 FATES.into_iter().zip(link.shape.counts.acks).try_for_each(|((action, reason), count)| {

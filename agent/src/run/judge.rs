@@ -17,7 +17,7 @@ use super::advisor::Advisor;
 use super::samples::{Reading, SampleBuilder, Seen};
 use crate::bpf;
 use crate::journal::Journal;
-use crate::shape::Comparison;
+use crate::shape::{Comparison, RateChange};
 use crate::snapshot::{Findings, LinkRate, LinkSnapshot, RateSource, Tick, TickDirection, Unsent};
 
 /// The detector of one link and what it needs.
@@ -114,6 +114,22 @@ impl Judge {
             missing: Vec::new(),
         };
         self.tell(FindingKind::ShapingIneffective, why.is_some(), evidence, now);
+    }
+
+    /// The shaper has found another rate.
+    pub(super) fn note_rate(&mut self, change: &RateChange) {
+        let now = bpf::monotonic();
+        let RateChange { direction, from, to, decision } = *change;
+        let evidence = Evidence {
+            rule: "shape_rate",
+            reason: decision.reason().to_owned(),
+            figures: Vec::new(),
+            since_s: now.as_secs_f64(),
+            held_since_s: None,
+            missing: Vec::new(),
+        };
+        let change = Change::ShapeRate { direction, from_bps: from * 8.0, to_bps: to * 8.0, decision };
+        self.pass_on(Event { at_s: now.as_secs_f64(), change, evidence }, now);
     }
 
     fn tell(&mut self, finding: FindingKind, begins: bool, evidence: Evidence, now: Duration) {

@@ -200,7 +200,11 @@ impl LinkTask {
         let read = self.read_counters();
         let told = PerDirection::from_fn(|x| self.config.rate(x).map(|rate| rate.bytes_per_second()));
         let capacity = self.judge.capacity(Direction::Up).map(|known| known.value);
-        self.queues.tick(told, capacity, self.meter.repeated_uplink());
+        let line = self.shaper.found_uplink().unwrap_or(capacity);
+        let repeated = self.meter.repeated_uplink();
+        self.queues.want_passing(self.shaper.follows());
+        self.queues.tick(told, capacity, line, repeated);
+        self.follow_passing(repeated);
         if let Some(at) = read {
             self.meter.observe_uplink(at, self.queues.uplink_look());
         }

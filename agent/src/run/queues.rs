@@ -26,6 +26,7 @@ use super::samples::Seen;
 use crate::bpf::{self, BpfError, Cwnd, CwndSource, PassageReader, ProgramStatus, QueuePrograms};
 use crate::config;
 use crate::net::{Devices, ingress_redirect};
+use crate::shape::{OwnLevel, Passing};
 use crate::snapshot::{FlowKey, FlowSweep, LinkRate, LinkSnapshot, QueueSnapshot, RateSource, SlotLosses};
 
 /// A socket that took no ACK for this long sends nothing: its window is no load.
@@ -162,20 +163,50 @@ impl Queues {
 
     /// Ten times a second: every bucket that is over, without a system call where the tracepoints work. `told`: rates that the user
     /// gave, `capacity`: the uplink's as far as known, bytes per second. `repeated`: share of the uplink's bytes that repeat what passed before.
-    pub(super) fn tick(&mut self, told: PerDirection<Option<f64>>, capacity: Option<f64>, repeated: f64) {
+    /// `line`: of what lies behind our own shaper.
+    pub(super) fn tick(
+        &mut self,
+        told: PerDirection<Option<f64>>,
+        capacity: Option<f64>,
+        line: Option<f64>,
+        repeated: f64,
+    ) {
         let programs = self.programs.as_ref();
         for tracked in [&mut self.tracked.up, &mut self.tracked.down].into_iter().flatten() {
             tracked.tick(programs);
         }
         if let Some(elsewhere) = &mut self.elsewhere {
             let up = self.tracked.up.as_ref().map(|up| (up, up.method(programs)));
-            elsewhere.tick(up, told, capacity, repeated);
+            elsewhere.tick(up, told, capacity, line, repeated);
         }
     }
 
     /// What waits behind the programs and what has left, at the newest [`Self::tick`].
     pub(super) fn uplink_look(&self) -> Option<Look> {
         self.tracked.up.as_ref().and_then(Tracked::look)
+    }
+
+    /// Whether [`Self::passing`] is wanted, from the next tick on.
+    pub(super) fn want_passing(&mut self, wanted: bool) {
+        if let Some(elsewhere) = &mut self.elsewhere {
+            elsewhere.want_seen(wanted);
+        }
+    }
+
+    /// What passed and waited since the tick before.
+    pub(super) fn passing(&self) -> &[(Direction, Passing)] {
+        self.elsewhere.as_ref().map(Elsewhere::seen).unwrap_or_default()
+    }
+
+    /// A direction's queue of this machine; `repeated`: share of its bytes that repeat what passed before.
+    pub(super) fn own_level(&self, direction: Direction, repeated: f64) -> OwnLevel {
+        let Some(tracked) = &self.tracked[direction] else { return OwnLevel::default() };
+        let queue = tracked.snapshot();
+        OwnLevel {
+            bytes: f64::from(queue.peak_bytes.max(queue.bytes)),
+            drops: queue.drops.iter().sum(),
+            repeated,
+        }
     }
 
     /// Whether the WAN device's queue is the uplink's buffer.

@@ -8,6 +8,7 @@ mod behind;
 mod device;
 mod error;
 mod evidence;
+mod follow;
 mod leftovers;
 mod plan;
 mod rates;
@@ -22,6 +23,7 @@ use std::io;
 use std::time::Instant;
 
 use pendulum_model::rate::Rate;
+use pendulum_model::segment::Direction;
 use tracing::{info, warn};
 
 use crate::bpf::abi;
@@ -33,12 +35,14 @@ use crate::net::control::read_filters;
 use crate::net::{Device, LinkLayer, QdiscTree};
 use behind::Watch;
 use device::{Shaping, Way};
+use follow::Follower;
 use takeover::Takeover;
 use trial::Trial;
 
 pub use behind::Behind;
 pub use error::ShapeError;
 pub use evidence::{Comparison, Outcome, Reading, Turn};
+pub use follow::{Followed, OwnLevel, RateChange, Seen as Passing};
 pub use leftovers::{remove_leftovers, remove_orphans, shaped_devices};
 pub use plan::Measured;
 pub use rates::{Seen, Uplink};
@@ -52,6 +56,8 @@ pub struct Shaper {
     measured: Measured,
     // The redirections in it go before the qdisc that they hang on.
     active: Option<Active>,
+    /// With `rate = "auto"`.
+    follower: Option<Follower>,
     /// While we shape, or will as soon as a rate is known.
     clsact: Option<Clsact>,
     refused: Option<String>,
@@ -89,6 +95,7 @@ impl Shaper {
             rates,
             measured: Measured::default(),
             active: None,
+            follower: None,
             clsact: None,
             refused: None,
             may_start_later: false,
@@ -134,6 +141,7 @@ impl Shaper {
         if self.settings.mode.acts() && self.clsact.is_none() && refused_before.is_none() {
             clsact::quiet_moment(device.index).await;
         }
+        self.follower = Follower::of(&self.settings, self.rates);
         match self.build(device) {
             Ok(active) => {
                 let rate = active.uplink.as_ref().and_then(|uplink| uplink.cake().rate);
@@ -173,17 +181,15 @@ impl Shaper {
         if acts && tree.has("hfsc") {
             self.put_clsact(device)?;
         }
-        let link = self.rates[0].ok_or(ShapeError::NoUplinkRate(error::UNLEARNT))?;
-        let up = plan::cake(&self.settings, Way::Uplink, link)?;
+        let up = self.wanted(Way::Uplink)?;
         let mut down = None;
         let mut takeover = Takeover::default();
         if acts {
             if self.settings.downlink {
-                let link = self.rates[1].ok_or(ShapeError::NoDownlinkRate)?;
-                down = Some(plan::cake(&self.settings, Way::Downlink, link)?);
+                down = Some(self.wanted(Way::Downlink)?);
             }
             let filters = read_filters(wan).map_err(failed("list the filters of"))?;
-            let rate = up.rate.unwrap_or(link);
+            let rate = up.rate.ok_or(ShapeError::NoUplinkRate(error::UNLEARNT))?;
             takeover = Takeover::plan(wan, name, &tree, &filters, &self.settings, rate)?;
             self.put_clsact(device)?;
         }
@@ -217,6 +223,22 @@ impl Shaper {
         active.takeover.carry_out().map_err(failed("take the limit from the cake of"))?;
         active.redirect(true).map_err(failed("redirect packets of"))?;
         Ok(active)
+    }
+
+    /// What is to be built for one direction, by what is known now.
+    fn wanted(&self, way: Way) -> Result<Cake, ShapeError> {
+        let direction = match way {
+            Way::Uplink => Direction::Up,
+            Way::Downlink => Direction::Down,
+        };
+        if let Some(rate) = self.follower.as_ref().and_then(|follower| follower.rate(direction)) {
+            return Ok(plan::cake_at(&self.settings, way, rate));
+        }
+        let unknown = || match way {
+            Way::Uplink => ShapeError::NoUplinkRate(error::UNLEARNT),
+            Way::Downlink => ShapeError::NoDownlinkRate,
+        };
+        plan::cake(&self.settings, way, self.rates[direction as usize].ok_or_else(unknown)?)
     }
 
     fn put_clsact(&mut self, device: &Device) -> Result<(), ShapeError> {
@@ -285,6 +307,11 @@ impl Shaper {
             delta: active.delta,
             rates_bps: [rate(&active.uplink), rate(&active.downlink)],
             rate_source: None,
+            followed: Direction::ALL.map(|x| {
+                let shaping = if x == Direction::Up { &active.uplink } else { &active.downlink };
+                shaping.as_ref()?;
+                self.follower.as_ref().map(|follower| follower.followed(x).clone())
+            }),
             counts: active.counts,
             comparison: active.trial.as_ref().map(Trial::comparison),
         }

@@ -6,13 +6,11 @@ use pendulum_model::rate::Rate;
 
 use super::ShapeError;
 use super::device::Way;
-use crate::config::{Delta, Shape};
+use crate::config::{Delta, LEAST_RATE, Shape};
 use crate::net::cake::Cake;
 
 /// A full frame as a qdisc counts it.
 const FRAME: f64 = 1_514.0;
-/// Below it a full frame takes a fifth of a second, and no queue management keeps a voice call alive.
-const LEAST_RATE: u64 = 64_000;
 /// Round trip until one is measured.
 const ROUND_TRIP: Duration = Duration::from_millis(50);
 const ROUND_TRIP_BOUNDS: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1)];
@@ -52,14 +50,14 @@ pub(super) fn cake(shape: &Shape, way: Way, link: Rate) -> Result<Cake, ShapeErr
         Way::Downlink => shape.downlink_rate(link),
     };
     match rate.filter(|rate| rate.bits_per_second() >= LEAST_RATE) {
-        Some(rate) => Ok(Cake {
-            rate: Some(rate),
-            framing: shape.framing,
-            options: shape.cake,
-            ingress: way == Way::Downlink,
-        }),
+        Some(rate) => Ok(cake_at(shape, way, rate)),
         None => Err(ShapeError::TooSlow { link }),
     }
+}
+
+/// The same for a queue that sends at this rate.
+pub(super) fn cake_at(shape: &Shape, way: Way, rate: Rate) -> Cake {
+    Cake { rate: Some(rate), framing: shape.framing, options: shape.cake, ingress: way == Way::Downlink }
 }
 
 /// δ: as configured, or paper 002 Eq. 1: `δ_o = μ_r·T/(d + 1)`.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::evidence::Comparison;
+use super::follow::Followed;
 use crate::bpf::abi::{self, pendulum_shape_counts};
 use crate::snapshot::RateSource;
 
@@ -97,6 +98,8 @@ pub struct ShapeSnapshot {
     pub rates_bps: [Option<u64>; 2],
     /// How the uplink's rate is known.
     pub rate_source: Option<RateSource>,
+    /// Of each direction whose rate is found: how.
+    pub followed: [Option<Followed>; 2],
     /// What was done.
     pub counts: pendulum_shape_counts,
     /// The comparison with and without.
@@ -111,6 +114,7 @@ impl Default for ShapeSnapshot {
             delta: 0,
             rates_bps: [None, None],
             rate_source: None,
+            followed: [None, None],
             counts: pendulum_shape_counts::default(),
             comparison: None,
         }

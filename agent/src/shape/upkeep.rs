@@ -3,10 +3,13 @@
 use std::time::Instant;
 
 use pendulum_model::rate::Rate;
+use pendulum_model::segment::{Direction, PerDirection};
 use tracing::{info, warn};
 
 use super::device::Way;
-use super::{Behind, Comparison, Measured, Outcome, Reading, Shaper, plan};
+use super::{
+    Behind, Comparison, Measured, Outcome, OwnLevel, Passing, RateChange, Reading, ShapeError, Shaper,
+};
 use crate::bpf;
 
 impl Shaper {
@@ -47,6 +50,31 @@ impl Shaper {
         let moved = self.take_turns(now, reading).await;
         self.tell_kernel();
         moved
+    }
+
+    /// Whether rates are found, so that [`Self::follow`] wants to be told what passes.
+    pub fn follows(&self) -> bool {
+        self.follower.is_some()
+            && self.active.as_ref().is_some_and(|active| active.uplink.is_some() && active.shapes())
+    }
+
+    /// The uplink's rate, bytes per second, as found; none without `rate = "auto"`, the inner one until it is.
+    pub fn found_uplink(&self) -> Option<Option<f64>> {
+        Some(self.follower.as_ref()?.followed(Direction::Up).capacity)
+    }
+
+    /// Ten times a second, while [`Self::follows`]: takes in what passed and waited since the tick before, and sets the rates. What the kernel
+    /// refuses is tried again at the next tick. Answers what has changed by more than 10 % since it was last told.
+    pub fn follow(
+        &mut self,
+        now_ns: u64,
+        seen: &[(Direction, Passing)],
+        own: PerDirection<OwnLevel>,
+    ) -> Vec<RateChange> {
+        let Some(follower) = &mut self.follower else { return Vec::new() };
+        let changes = follower.tick(now_ns, Instant::now(), seen, own);
+        self.follow_rates();
+        changes
     }
 
     /// What the comparison has come to, each time that changes.
@@ -95,18 +123,24 @@ impl Shaper {
     }
 
     fn follow_rates(&mut self) {
-        let Some(active) = &mut self.active else { return };
-        let ways = [Way::Uplink, Way::Downlink];
-        for (way, link) in ways.into_iter().zip(self.rates) {
+        let follows = self.follower.is_some();
+        for way in [Way::Uplink, Way::Downlink] {
+            let wanted = self.wanted(way);
+            let Some(active) = &mut self.active else { return };
             let shaping = match way {
                 Way::Uplink => &mut active.uplink,
                 Way::Downlink => &mut active.downlink,
             };
-            let (Some(shaping), Some(link)) = (shaping, link) else { continue };
-            let changed = match plan::cake(&self.settings, way, link) {
+            let Some(shaping) = shaping else { continue };
+            let changed = match wanted {
+                // What was known holds.
+                Err(ShapeError::NoUplinkRate(_) | ShapeError::NoDownlinkRate) => continue,
                 Ok(cake) if cake == *shaping.cake() => Ok(()),
                 Ok(cake) => shaping.change(cake).map_err(|error| error.to_string()).inspect(|()| {
-                    info!(link = self.link, link_rate = %link, "the shaper follows the link");
+                    if !follows {
+                        let rate = cake.rate.map(|rate| rate.to_string());
+                        info!(link = self.link, rate, "the shaper follows the link");
+                    }
                 }),
                 Err(error) => Err(error.to_string()),
             };

@@ -265,6 +265,14 @@ fn links() -> Vec<Row> {
 
 fn shape() -> Vec<Row> {
     let row = |key, effect, default| row(key, Live("shape"), effect, default);
+    let bound = |key, effect| {
+        row(key, effect, "none")
+            .values(
+                &[("\"64kbit\"", "64kbit"), ("\"2mbit\"", "2mbit")],
+                &[("\"63kbit\"", "63kbit is too slow")],
+            )
+            .beside("rate = \"auto\"")
+    };
     vec![
         row("shape.mode", |c| c.shape.mode.name().to_owned(), "off").values(
             &[
@@ -275,6 +283,12 @@ fn shape() -> Vec<Row> {
             ],
             &[("\"on\"", "unknown variant `on`")],
         ),
+        row("shape.rate", |c| c.shape.rate.name().to_owned(), "told")
+            .values(&[("\"auto\"", "auto"), ("\"told\"", "told")], &[("\"fast\"", "unknown variant `fast`")]),
+        bound("shape.minimum-uplink-rate", |c| text(c.shape.bounds[0].least)),
+        bound("shape.maximum-uplink-rate", |c| text(c.shape.bounds[0].most)),
+        bound("shape.minimum-downlink-rate", |c| text(c.shape.bounds[1].least)),
+        bound("shape.maximum-downlink-rate", |c| text(c.shape.bounds[1].most)),
         row("shape.rate-percent", |c| percent(Shape::uplink_rate, c), "99")
             .range(["50", "100"], &["49", "101"]),
         row("shape.downlink", |c| c.shape.downlink.to_string(), "false")

@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use pendulum_model::link::Provenance;
 use pendulum_model::rate::Rate;
-use pendulum_model::segment::Direction;
+use pendulum_model::segment::{Direction, PerDirection};
 use tracing::warn;
 
 use super::super::outflow::Look;
 use super::LinkTask;
+use crate::bpf;
 use crate::net::{Device, QdiscTree};
 use crate::shape::{self, Behind, Measured, Seen};
 
@@ -78,6 +79,20 @@ impl LinkTask {
         let devices = self.devices.borrow().clone();
         if let Some(device) = devices.by_name(&self.config.wan).filter(|device| self.is_attached_to(device)) {
             self.shape(device).await;
+        }
+    }
+
+    /// Ten times a second: a shaper that finds its rate follows what passed since the tick before.
+    pub(super) fn follow_passing(&mut self, repeated: f64) {
+        if !self.shaper.follows() {
+            return;
+        }
+        let own = PerDirection {
+            up: self.queues.own_level(Direction::Up, repeated),
+            down: self.queues.own_level(Direction::Down, 0.0),
+        };
+        for change in self.shaper.follow(bpf::monotonic_ns(), self.queues.passing(), own) {
+            self.judge.note_rate(&change);
         }
     }
 

@@ -67,7 +67,8 @@ impl BehindShaper {
     }
 
     /// An answer came, whose question spent `own_ns` in our queue, and which waited itself `down_s` in the downlink's buffer.
-    pub(super) fn answered(&mut self, answer: &Answered, own_ns: u64, down_s: f64) {
+    /// Answers how long it waited, seconds.
+    pub(super) fn answered(&mut self, answer: &Answered, own_ns: u64, down_s: f64) -> f64 {
         let delay_ns = answer.at_ns.saturating_sub(answer.asked_ns) as f64 - own_ns as f64 - down_s * 1e9;
         let key = (answer.end, answer.question_bytes > SHORT_BYTES);
         if self.bases.len() >= ENDS && !self.bases.contains_key(&key) {
@@ -83,6 +84,7 @@ impl BehindShaper {
             tick.answers += 1;
             tick.least_ns = Some(tick.least_ns.map_or(waited_ns, |least| least.min(waited_ns)));
         }
+        waited_ns / 1e9
     }
 
     /// The least that packets waited within the last second, seconds; `None` if too few were answered.

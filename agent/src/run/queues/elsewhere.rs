@@ -8,6 +8,7 @@ use super::super::own_queue::OwnQueue;
 use super::behind::BehindShaper;
 use super::tracked::Tracked;
 use crate::bpf::{self, Departures, Passage, PassageReader, QueueMethod};
+use crate::shape::Passing;
 use crate::snapshot::{QueueSnapshot, SlotLosses};
 
 /// The estimate and what it is made from.
@@ -18,6 +19,8 @@ pub(super) struct Elsewhere {
     read_ns: u64,
     answered_s: Option<f64>,
     behind: BehindShaper,
+    /// For a shaper that finds its rate, since the tick before; `None` without one.
+    seen: Option<Vec<(Direction, Passing)>>,
     snapshots: PerDirection<Option<QueueSnapshot>>,
 }
 
@@ -32,6 +35,7 @@ impl Elsewhere {
             read_ns: now_ns,
             answered_s: None,
             behind: BehindShaper::default(),
+            seen: None,
             snapshots: PerDirection::default(),
         }
     }
@@ -51,6 +55,18 @@ impl Elsewhere {
         self.behind.least_s().filter(|_| self.link.vantage() == Vantage::OwnQueue)
     }
 
+    /// Whether [`Self::seen`] is wanted, from the next tick on.
+    pub(super) fn want_seen(&mut self, wanted: bool) {
+        if wanted != self.seen.is_some() {
+            self.seen = wanted.then(Vec::new);
+        }
+    }
+
+    /// What passed and waited since the tick before.
+    pub(super) fn seen(&self) -> &[(Direction, Passing)] {
+        self.seen.as_deref().unwrap_or_default()
+    }
+
     /// What was lost on the way here from the kernel's slots.
     pub(super) fn slot_losses(&self) -> SlotLosses {
         SlotLosses { overwritten: self.passages.lost(), torn_answers: self.passages.torn() }
@@ -62,12 +78,13 @@ impl Elsewhere {
     }
 
     /// Ten times a second, after the uplink's queue was read: no system call. `up`: the WAN device's queue and how its level is known.
-    /// `capacity`: of the uplink, bytes per second, as far as known.
+    /// `capacity`: of the uplink, bytes per second, as far as known; `line`: of what lies behind our own shaper.
     pub(super) fn tick(
         &mut self,
         up: Option<(&Tracked, QueueMethod)>,
         told: PerDirection<Option<f64>>,
         capacity: Option<f64>,
+        line: Option<f64>,
         repeated: f64,
     ) {
         let now_ns = bpf::monotonic_ns();
@@ -96,8 +113,11 @@ impl Elsewhere {
             repeated,
         });
         let known_to = PerDirection::from_fn(|x| self.link.of(x).map(|estimate| estimate.known_to()));
-        let Self { passages, own, link, behind, .. } = self;
-        behind.begin(capacity);
+        let Self { passages, own, link, behind, seen, .. } = self;
+        if let Some(seen) = seen {
+            seen.clear();
+        }
+        behind.begin(line);
         let mut shortest_ns = None;
         let read_to_ns = passages.read(now_ns, |passage| {
             let answer = match &passage {
@@ -110,13 +130,31 @@ impl Elsewhere {
             }
             let own_ns = answer.and_then(|answer| if is_own { own.sojourn_ns(&answer) } else { Some(0) });
             link.push(&passage, own_ns);
-            if let Passage::Up(egress) = &passage {
-                behind.sent(egress.bytes);
+            let mut note = |direction, passing| {
+                if let Some(seen) = seen {
+                    seen.push((direction, passing));
+                }
+            };
+            match &passage {
+                Passage::Up(egress) => {
+                    behind.sent(egress.bytes);
+                    note(Direction::Up, Passing::Passed { at_ns: egress.at_ns, bytes: egress.bytes });
+                }
+                Passage::Down(arrival) => {
+                    note(Direction::Down, Passing::Passed { at_ns: arrival.at_ns, bytes: arrival.bytes });
+                    if let (Some((end, _)), Some(wait_s)) =
+                        (arrival.clock, link.downlink_wait_by_clock(arrival.at_ns))
+                    {
+                        note(Direction::Down, Passing::Waited { end, passed_ns: arrival.at_ns, wait_s });
+                    }
+                }
             }
             if let (Some(answer), Some(own_ns)) = (answer, own_ns)
                 && let Some(down_s) = link.downlink_wait_by_clock(answer.at_ns)
             {
-                behind.answered(&answer, own_ns, down_s);
+                let wait_s = behind.answered(&answer, own_ns, down_s);
+                let passed_ns = answer.asked_ns.saturating_add(own_ns);
+                note(Direction::Up, Passing::Waited { end: answer.end.into(), passed_ns, wait_s });
             }
         });
         self.link.settle(read_to_ns);

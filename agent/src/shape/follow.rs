@@ -1,0 +1,222 @@
+//! `rate = "auto"`: the rate of each direction follows the queue that stands behind the shaper.
+
+use std::time::{Duration, Instant};
+
+use pendulum_model::autorate::{Bounds, Controller, Decision, Own};
+use pendulum_model::rate::Rate;
+use pendulum_model::segment::{Direction, PerDirection};
+
+use crate::config::{LEAST_RATE, RateBounds, Shape, ShapeRate};
+
+/// Begun with where nothing is known, bytes per second: no link of a gateway of this kind is faster. It falls as soon as a queue stands behind.
+const START: f64 = 125e6;
+/// A change by more than this part is told.
+const TOLD: f64 = 0.1;
+/// After our own queue has dropped something, what is sent again for so long may be that.
+const OWN_DROPS: Duration = Duration::from_secs(12);
+
+/// What passed, and how long it waited behind the shaper (uplink) or before it came (downlink).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Seen {
+    /// Bytes that left for the link, or came out of it.
+    Passed {
+        /// When, nanoseconds of the monotonic clock.
+        at_ns: u64,
+        /// How many.
+        bytes: u32,
+    },
+    /// What one end's answer tells.
+    Waited {
+        /// Which end.
+        end: u64,
+        /// When what it is about passed.
+        passed_ns: u64,
+        /// Seconds.
+        wait_s: f64,
+    },
+}
+
+/// Our own queue of one direction as last read.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct OwnLevel {
+    /// The most that stood in it, bytes.
+    pub bytes: f64,
+    /// What it has dropped since the start.
+    pub drops: u64,
+    /// Share of what passed that repeats what passed before.
+    pub repeated: f64,
+}
+
+/// A change of more than 10 %.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateChange {
+    /// Of which direction.
+    pub direction: Direction,
+    /// Bytes per second told before, and now.
+    pub from: f64,
+    /// Now.
+    pub to: f64,
+    /// Why.
+    pub decision: Decision,
+}
+
+/// One direction in figures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Followed {
+    /// What was decided last.
+    pub decision: Decision,
+    /// How often each was decided, in the order of [`Decision::ALL`].
+    pub decisions: [u64; Decision::ALL.len()],
+    /// The link's rate as measured, bytes per second.
+    pub capacity: Option<f64>,
+    /// How long packets wait behind, seconds.
+    pub wait: Option<f64>,
+    /// The configured bounds.
+    pub bounds: RateBounds,
+}
+
+/// Both directions.
+#[derive(Debug)]
+pub(super) struct Follower {
+    ways: PerDirection<Way>,
+}
+
+#[derive(Debug)]
+struct Way {
+    controller: Controller,
+    followed: Followed,
+    told: f64,
+    drops: u64,
+    dropped: Option<Instant>,
+}
+
+impl Follower {
+    /// For these settings; `None` if they do not ask for it. `rates`: what is known of the link.
+    pub(super) fn of(shape: &Shape, rates: [Option<Rate>; 2]) -> Option<Self> {
+        (shape.rate == ShapeRate::Auto).then(|| Self {
+            ways: PerDirection::from_fn(|x| {
+                let bounds = shape.bounds[x as usize];
+                let bytes = |rate: Rate| rate.bytes_per_second();
+                let least = bounds.least.map_or(LEAST_RATE as f64 / 8.0, bytes);
+                let most = bounds.most.map_or(f64::MAX, bytes);
+                let start = rates[x as usize].or(bounds.most).map_or(START, bytes);
+                let controller = Controller::new(x, Bounds { least, most }, start);
+                let told = controller.rate();
+                Way {
+                    controller,
+                    followed: Followed {
+                        decision: Decision::Idle,
+                        decisions: Default::default(),
+                        capacity: None,
+                        wait: None,
+                        bounds,
+                    },
+                    told,
+                    drops: 0,
+                    dropped: None,
+                }
+            }),
+        })
+    }
+
+    /// What is sent, or let in.
+    pub(super) fn rate(&self, direction: Direction) -> Option<Rate> {
+        Rate::from_bytes_per_second(self.ways[direction].controller.rate())
+    }
+
+    /// For readers.
+    pub(super) fn followed(&self, direction: Direction) -> &Followed {
+        &self.ways[direction].followed
+    }
+
+    /// Takes in what was seen since the tick before, and decides. Answers what has changed by more than 10 % since it was last told.
+    pub(super) fn tick(
+        &mut self,
+        now_ns: u64,
+        now: Instant,
+        seen: &[(Direction, Seen)],
+        own: PerDirection<OwnLevel>,
+    ) -> Vec<RateChange> {
+        for (direction, seen) in seen {
+            let controller = &mut self.ways[*direction].controller;
+            match *seen {
+                Seen::Passed { at_ns, bytes } => controller.pass(at_ns, bytes),
+                Seen::Waited { end, passed_ns, wait_s } => controller.waited(end, passed_ns, wait_s),
+            }
+        }
+        Direction::ALL
+            .into_iter()
+            .filter_map(|direction| self.ways[direction].tick(direction, now_ns, now, own[direction]))
+            .collect()
+    }
+}
+
+impl Way {
+    fn tick(&mut self, direction: Direction, now_ns: u64, now: Instant, own: OwnLevel) -> Option<RateChange> {
+        if std::mem::replace(&mut self.drops, own.drops) != own.drops {
+            self.dropped = Some(now);
+        }
+        let is_own = self.dropped.is_some_and(|at| now.duration_since(at) < OWN_DROPS);
+        let lost = if is_own { 0.0 } else { own.repeated };
+        let decision = self.controller.decide(now_ns, Own { bytes: own.bytes, lost });
+        self.followed.decision = decision;
+        let index = Decision::ALL.iter().position(|it| *it == decision).unwrap_or(0);
+        self.followed.decisions[index] += 1;
+        self.followed.capacity = self.controller.capacity();
+        self.followed.wait = self.controller.wait();
+        let rate = self.controller.rate();
+        if (rate / self.told - 1.0).abs() <= TOLD {
+            return None;
+        }
+        let from = std::mem::replace(&mut self.told, rate);
+        Some(RateChange { direction, from, to: rate, decision })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn auto() -> Shape {
+        Shape { rate: ShapeRate::Auto, ..Shape::default() }
+    }
+
+    #[test]
+    fn it_begins_with_what_is_known_and_else_high() {
+        assert!(Follower::of(&Shape::default(), [None; 2]).is_none());
+        let known = "2mbit".parse().ok();
+        let follower = Follower::of(&auto(), [known, None]).expect("asked for");
+        assert_eq!(follower.rate(Direction::Up), known);
+        assert_eq!(follower.rate(Direction::Down), "1gbit".parse().ok());
+        let bounds = RateBounds { least: None, most: "50mbit".parse().ok() };
+        let bounded = Follower::of(&Shape { bounds: [bounds; 2], ..auto() }, [None; 2]).expect("asked for");
+        assert_eq!(bounded.rate(Direction::Up), bounds.most);
+    }
+
+    /// 1,000 packets a second leave, and those that are answered for waited longer by a tenth of a second each second.
+    #[test]
+    fn a_queue_behind_lowers_the_rate_and_that_is_told_once() {
+        let mut follower = Follower::of(&auto(), [None; 2]).expect("asked for");
+        let start = Instant::now();
+        let mut told = Vec::new();
+        for tick in 1..=30u64 {
+            let seen: Vec<_> = (0..100)
+                .flat_map(|packet| {
+                    let at_ns = 1_000_000_000 + tick * 100_000_000 + packet * 1_000_000;
+                    let wait_s = (tick * 100 + packet) as f64 * 1e-4;
+                    [Seen::Passed { at_ns, bytes: 1514 }, Seen::Waited { end: 1, passed_ns: at_ns, wait_s }]
+                })
+                .map(|seen| (Direction::Up, seen))
+                .collect();
+            let now_ns = 1_000_000_000 + (tick + 1) * 100_000_000;
+            let own = PerDirection::from_fn(|_| OwnLevel::default());
+            told.extend(follower.tick(now_ns, start + Duration::from_millis(100 * tick), &seen, own));
+        }
+        let first = told.first().expect("it fell");
+        assert!((first.direction, first.from) == (Direction::Up, START) && first.to < 1.5e6, "{first:?}");
+        // 1,514,000 bytes come in a second, and that takes 1.1 seconds.
+        let found = follower.followed(Direction::Up).capacity.expect("measured");
+        assert!((found / (1_514_000.0 / 1.1) - 1.0).abs() < 0.02, "{found}");
+        assert!(told.iter().all(|change| change.direction == Direction::Up), "{told:?}");
+    }
+}
