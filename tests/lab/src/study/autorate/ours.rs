@@ -10,7 +10,7 @@ use crate::topology::{LAN_DEVICE, WAN_DEVICE};
 /// Starts it without a word about the link. The line's frames are IP packets, so the framing has no overhead.
 pub(super) fn start(lab: &Lab, program: Option<&Path>) -> Result<Ours, OursError> {
     let config = format!(
-        "listen = \"{}\"\n\n[[link]]\nwan = \"{WAN_DEVICE}\"\nlan = [\"{LAN_DEVICE}\"]\n\n[shape]\nmode = \"enforce\"\nrate = \"auto\"\noverhead = 0\n",
+        "listen = \"{}\"\n\n[[link]]\nwan = \"{WAN_DEVICE}\"\nlan = [\"{LAN_DEVICE}\"]\n\n[shape]\nmode = \"enforce\"\nrate = \"auto\"\ndownlink = true\noverhead = 0\n",
         Agent::ADDRESS
     );
     Ours::start_with(lab, program, &config)
