@@ -3,6 +3,8 @@
 //! Needs root.
 
 mod accecn;
+#[path = "../support/cable.rs"]
+mod cable;
 mod classes;
 #[path = "../support/craft.rs"]
 #[expect(dead_code, reason = "shared with tests that need all of it")]
@@ -13,8 +15,10 @@ mod failures;
 mod hfsc;
 mod kernel;
 mod lane;
+mod linear;
 mod marks;
 mod methods;
+mod processors;
 mod random;
 mod rig;
 mod stream;

@@ -137,6 +137,7 @@ impl ShapePrograms {
             attached: self.link.is_some(),
             run_count: info.as_ref().map_or(0, ProgramInfo::run_count),
             run_time: info.as_ref().map_or(Duration::ZERO, ProgramInfo::run_time),
+            missed: None,
         }]
     }
 

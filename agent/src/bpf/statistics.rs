@@ -1,6 +1,6 @@
 //! The kernel's own account of BPF programs: how often they ran, and for how long.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
 use aya::sys::{Stats, enable_stats};
 
@@ -33,6 +33,18 @@ pub fn enable_statistics() -> Result<RunStatistics, BpfError> {
     }
 }
 
+/// Events that a tracing program was not run for, because it ran on that processor already (`__bpf_trace_run` of
+/// kernel/trace/bpf_trace.c); the kernel counts them always. `None` before Linux 5.12.
+pub(super) fn recursion_misses(program: BorrowedFd<'_>) -> Option<u64> {
+    // What aya has of struct bpf_prog_info lacks it; `bpf_prog_show_fdinfo` tells the same.
+    let path = format!("/proc/self/fdinfo/{}", program.as_raw_fd());
+    misses_in(&std::fs::read_to_string(path).ok()?)
+}
+
+fn misses_in(fdinfo: &str) -> Option<u64> {
+    fdinfo.lines().find_map(|line| line.strip_prefix("recursion_misses:")?.trim().parse().ok())
+}
+
 fn is_on(sysctl: &str) -> bool {
     sysctl.trim().parse::<u32>().is_ok_and(|value| value != 0)
 }
@@ -40,6 +52,13 @@ fn is_on(sysctl: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn misses_are_told_by_fdinfo_or_not_at_all() {
+        let old = "pos:\t0\nprog_type:\t26\nrun_cnt:\t5\n";
+        assert_eq!(misses_in(old), None);
+        assert_eq!(misses_in(&format!("{old}recursion_misses:\t7\nverified_insns:\t9\n")), Some(7));
+    }
 
     #[test]
     fn the_sysctl_is_a_number() {

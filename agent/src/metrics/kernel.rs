@@ -78,6 +78,11 @@ pub(crate) fn lost_by_reason(link: &LinkSnapshot) -> impl Iterator<Item = (&'sta
         // Slots of what passes, overwritten before they were read, and answers that two CPUs wrote at the same moment.
         ("slots_overwritten", link.slot_losses.map(|losses| losses.overwritten)),
         ("torn_answers", link.slot_losses.map(|losses| losses.torn_answers)),
+        // Events that the kernel did not run a tracepoint program for, as that had not ended on the same processor.
+        (
+            "program_recursion",
+            link.programs.iter().filter_map(|program| program.missed).reduce(|one, other| one + other),
+        ),
         ("sample_rejected", link.findings.as_ref().map(|findings| findings.rejected_samples)),
     ];
     LOST_REASONS

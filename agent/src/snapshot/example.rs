@@ -40,6 +40,7 @@ pub(crate) fn link(name: &str) -> LinkSnapshot {
             attached: true,
             run_count: 41,
             run_time: Duration::from_millis(1_500),
+            missed: Some(5),
         }]),
         maps: Arc::new([MapFill { name: "flows", entries: 3, capacity: 256 }]),
         cwnd_source: "tcp_probe",
