@@ -232,7 +232,7 @@ static __always_inline enum ack_kind read_tcp(const struct tcphdr *tcp, const vo
 	if ((flags & ~(TCP_ECE | TCP_CWR)) != TCP_ACK || reserved & ~1)
 		p->obstacle = PENDULUM_ACK_PASSED_FLAGS;
 	else if (p->obstacle == NO_OBSTACLE && !tcp->window)
-		p->obstacle = PENDULUM_ACK_PASSED_WINDOW;
+		p->obstacle = PENDULUM_ACK_PASSED_ZERO_WINDOW;
 	return ACK_PURE;
 }
 static __always_inline enum ack_kind read_ipv4(const struct iphdr *ip, const void *end, struct ack_packet *p)

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::os::fd::AsFd as _;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -87,7 +88,7 @@ pub(crate) fn run(agent: &Path, repeat: u32, seconds: u64) -> Result<Report> {
     let emulated = std::env::var_os("PENDULUM_IN_VM").is_some();
     let (loads, turns) = if emulated { (LOADS_EMULATED, 1) } else { (LOADS, TURNS) };
     let mut traffic = Vec::new();
-    for load in loads {
+    for load in loads.into_iter().filter(|_| has_cake()) {
         let mut quietest: Vec<Traffic> = Vec::new();
         for turn in 0..turns {
             for (index, filter) in ["off", "static", "delayed", "per-connection"].into_iter().enumerate() {
@@ -102,6 +103,13 @@ pub(crate) fn run(agent: &Path, repeat: u32, seconds: u64) -> Result<Report> {
         traffic.push((load, quietest));
     }
     Ok(Report { empty_ns, passes, turns, traffic })
+}
+
+/// Tried in a network namespace of its own.
+fn has_cake() -> bool {
+    let probe = "ip link add probe type ifb && tc qdisc add dev probe root cake";
+    let tried = Command::new("unshare").args(["--net", "sh", "-c", probe]).output();
+    tried.is_ok_and(|tried| tried.status.success())
 }
 
 fn control(filter: u32) -> pendulum_shape_control {
@@ -225,6 +233,12 @@ impl fmt::Display for Report {
         writeln!(f, "Shaped path: ns of each pass by TEST_RUN, over an empty classifier ({empty_ns} ns)\n")?;
         for Pass { what, ns } in passes {
             writeln!(f, "{what:<34}{:>+6}", i64::from(*ns) - i64::from(*empty_ns))?;
+        }
+        if traffic.is_empty() {
+            writeln!(
+                f,
+                "\nNot measured on traffic: this kernel has no cake (`./dev vm 6.12 --release --run \"pendulum-bench shape\"`)"
+            )?;
         }
         for (Load { up, down, .. }, rows) in traffic {
             writeln!(

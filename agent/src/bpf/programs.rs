@@ -18,7 +18,7 @@ use super::arrivals::{PassageReader, Slots};
 use super::attach::{self, AttachReport, Attachment, Hook};
 use super::history::mapping;
 use super::ports::PortCounts;
-use super::{BpfError, PACKET_OBJECT, batch};
+use super::{BpfError, PACKET_OBJECT, batch, statistics};
 
 /// What a frame of the WAN device starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,10 +66,8 @@ pub struct ProgramStatus {
     pub name: &'static str,
     /// Whether it hangs on a device now.
     pub attached: bool,
-    /// How often it ran; 0 unless the kernel's BPF statistics are on.
-    pub run_count: u64,
-    /// How long it ran in all; 0 unless the kernel's BPF statistics are on.
-    pub run_time: Duration,
+    /// How often it ran and how long in all; `None` unless [`super::enable_statistics`] holds.
+    pub runs: Option<(u64, Duration)>,
     /// Events that it was not run for, because another run of it on the same processor was not over (`recursion_misses` of
     /// `struct bpf_prog_info`, Linux 5.12). `None`: not known, or a program that is never left out (TC, XDP).
     pub missed: Option<u64>,
@@ -288,8 +286,7 @@ impl LinkPrograms {
                 ProgramStatus {
                     name,
                     attached: self.attachment.as_ref().is_some_and(|a| a.is_attached(name)),
-                    run_count: info.as_ref().map_or(0, ProgramInfo::run_count),
-                    run_time: info.as_ref().map_or(Duration::ZERO, ProgramInfo::run_time),
+                    runs: statistics::runs(info),
                     missed: None,
                 }
             })

@@ -3,10 +3,9 @@
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
-use std::time::Duration;
 
 use aya::maps::{Array, MapData, PerCpuArray};
-use aya::programs::{BtfTracePoint, Program, ProgramError, ProgramInfo};
+use aya::programs::{BtfTracePoint, Program, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader};
 use pendulum_model::segment::Direction;
 
@@ -203,8 +202,7 @@ impl QueuePrograms {
             ProgramStatus {
                 name,
                 attached: attached(name),
-                run_count: info.as_ref().map_or(0, ProgramInfo::run_count),
-                run_time: info.as_ref().map_or(Duration::ZERO, ProgramInfo::run_time),
+                runs: statistics::runs(info),
                 missed: self.missed(name),
             }
         };

@@ -25,8 +25,9 @@ impl ProgramTotals {
     pub(super) fn restart(&mut self, programs: &[ProgramStatus]) {
         for program in programs {
             if let Some(total) = self.by_name.get_mut(program.name) {
-                total.runs_before += total.newest.run_count;
-                total.time_before += total.newest.run_time;
+                let (runs, time) = total.newest.runs.unwrap_or_default();
+                total.runs_before += runs;
+                total.time_before += time;
                 total.missed_before += total.newest.missed.unwrap_or(0);
                 total.newest = *program;
             }
@@ -44,8 +45,7 @@ impl ProgramTotals {
             self.by_name.entry(newest.name).or_insert(fresh).newest = newest;
         }
         let sum = |total: &Total| ProgramStatus {
-            run_count: total.runs_before + total.newest.run_count,
-            run_time: total.time_before + total.newest.run_time,
+            runs: total.newest.runs.map(|(runs, time)| (total.runs_before + runs, total.time_before + time)),
             missed: total.newest.missed.map(|missed| total.missed_before + missed),
             ..total.newest
         };
@@ -59,13 +59,16 @@ mod tests {
 
     fn status(name: &'static str, attached: bool, runs: u64) -> ProgramStatus {
         let missed = (name == "enqueue").then_some(runs / 5);
-        ProgramStatus { name, attached, run_count: runs, run_time: Duration::from_micros(runs), missed }
+        ProgramStatus { name, attached, runs: Some((runs, Duration::from_micros(runs))), missed }
     }
 
     fn runs(programs: &[ProgramStatus]) -> Vec<(&'static str, bool, u64, u128)> {
         programs
             .iter()
-            .map(|program| (program.name, program.attached, program.run_count, program.run_time.as_micros()))
+            .map(|program| {
+                let (count, time) = program.runs.expect("counted");
+                (program.name, program.attached, count, time.as_micros())
+            })
             .collect()
     }
 
