@@ -79,7 +79,7 @@ _pendulum() {
             return 0
             ;;
         pendulum__subcmd__advise)
-            opts="-h --downlink-rate --uplink-rate --rtt --url --token-file --ca --link --downlink-buffer --uplink-buffer --delayed-acks --unit --tcp-buffer --congestion-control --paced --downloads --uploads --aqm --wan --format --help"
+            opts="-h --downlink-rate --uplink-rate --rtt --url --token-file --ca --link --downlink-buffer --uplink-buffer --delayed-acks --unit --tcp-buffer --congestion-control --paced --downloads --uploads --aqm --delay-bound --wan --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -151,6 +151,10 @@ _pendulum() {
                     ;;
                 --aqm)
                     COMPREPLY=($(compgen -W "fifo cake" -- "${cur}"))
+                    return 0
+                    ;;
+                --delay-bound)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --wan)

@@ -89,6 +89,7 @@ complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l downloads -
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l uploads -d 'Long uploads at the same time' -r
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l aqm -d 'What manages both queues; nothing is predicted for cake' -r -f -a "fifo\t''
 cake\t''"
+complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l delay-bound -d 'Longest delay that the queues of the buffer found by simulation may add, for 95 % of the time' -r
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l wan -d 'WAN device named in the commands [default: the agent\'s, else wan]' -r
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l format -d 'text: for people; json: one object' -r -f -a "text\t''
 json\t''"

@@ -1,6 +1,7 @@
 //! How large the buffers should be, and what that gives: the mathematics behind `pendulum advise`.
 
 mod predicted;
+mod recommended;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -18,6 +19,7 @@ use crate::ratio::{
 use crate::segment::{Direction, PerDirection};
 
 pub use predicted::{NotPredicted, Predicted, QueueManagement, SenderControl, Traffic, predict};
+pub use recommended::{Recommended, recommend};
 
 /// A frame with a full IP packet as `bfifo` counts it on Ethernet, bytes: a limit below it passes nothing.
 const FULL_FRAME_BYTES: f64 = 1514.0;

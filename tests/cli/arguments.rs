@@ -92,6 +92,8 @@ fn advice_has_exactly_the_fields_of_the_contract() {
         "paper_ratio",
         "predicted",
         "predicted_reason",
+        "recommended",
+        "recommended_reason",
         "refined_ratio",
         "uplink_buffer_bytes",
         "uplink_buffer_packets",
@@ -130,7 +132,14 @@ fn a_link_is_simulated_and_what_is_not_is_told_why() {
         let answer = predicted(&arguments);
         assert!(answer["predicted"].is_null(), "{answer}");
         assert!(answer["predicted_reason"].as_str().unwrap().contains(reason), "{answer}");
+        assert!(answer["recommended"].is_null(), "{answer}");
+        assert!(answer["recommended_reason"].as_str().unwrap().contains(reason), "{answer}");
     }
+    // The best buffer keeps the bound, and the present one is worse.
+    let best = &predicted(&[&buffers[..], &["--delay-bound", "400ms"]].concat())["recommended"];
+    let figure = |name: &str| best[name].as_f64().unwrap();
+    assert!(figure("queue_delay_p95_s") <= 0.4 && figure("delay_bound_s") == 0.4, "{best}");
+    assert!(figure("uplink_buffer_bytes") < 30_000.0 && figure("lost_with_present") > 0.0, "{best}");
 }
 
 #[test]

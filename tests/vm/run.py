@@ -154,7 +154,7 @@ def boot_suites(kernel, base, table, built, logs, niceness):
     return log, outcome, parts(qemu.read(log))
 
 
-def run_command(name, command, limit_s, logs, virtual_time, release):
+def run_command(name, command, limit_s, logs, virtual_time, files, release):
     """Boots one guest for one shell command, prints what it prints, and returns its exit status."""
     programs = suites.build_programs(release)
     kernel = kernels.fetch(name, whisper)
@@ -168,6 +168,8 @@ def run_command(name, command, limit_s, logs, virtual_time, release):
             initramfs.base_archive(kernel, suites.HERE / "init", output)
             archive = initramfs.Archive(output)
             suites.add_command(archive, command, programs, Path(work))
+            for path in files:
+                archive.tree(path.resolve())
             archive.close()
         whisper(f"booting {kernel.release} for: {command}")
         outcome = qemu.boot(kernel.image, image, log, console, lambda _: ("the command", limit_s), virtual_time, patience=1)
@@ -278,6 +280,7 @@ def parse_arguments():
     parser.add_argument("--logs", type=Path, default=suites.ROOT / "target/vm", help="where the guests' output goes")
     parser.add_argument("--skip-missing", action="store_true", help="a kernel that cannot be fetched is skipped, not failed")
     parser.add_argument("--run", metavar="COMMAND", help="boot one kernel for this shell command; it finds pendulum and pendulum-lab")
+    parser.add_argument("--file", type=Path, action="append", default=[], metavar="PATH", help="a file or directory that the command of --run finds under its absolute path; may be repeated")
     parser.add_argument("--limit", type=int, default=7200, metavar="S", help="cut the command of --run off after so long [7200]")
     parser.add_argument("--real-time", action="store_true", help="the clock of --run is this machine's, not a count of instructions")
     parser.add_argument("--release", action="store_true", help="the programs of --run are optimised, and pendulum-bench is among them")
@@ -293,7 +296,12 @@ def main():
     if arguments.run:
         if len(arguments.kernels) != 1:
             sys.exit("vm: --run takes exactly one kernel, such as 6.12")
-        return run_command(arguments.kernels[0], arguments.run, arguments.limit, arguments.logs, not arguments.real_time, arguments.release)
+        for path in arguments.file:
+            if not path.exists():
+                sys.exit(f"vm: --file {path}: there is no such file")
+        return run_command(
+            arguments.kernels[0], arguments.run, arguments.limit, arguments.logs, not arguments.real_time, arguments.file, arguments.release
+        )
     table = suites.load()
     if arguments.list:
         list_table(table)

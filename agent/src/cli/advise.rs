@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::ValueEnum;
 use pendulum_model::rate::{BufferSize, Rate, Size, parse_duration};
 use pendulum_model::sizing::{
-    self, Advice, AdviceError, AdviceInput, BufferUnit, Predicted, QueueManagement, SenderControl, Traffic,
+    self, Advice, AdviceError, AdviceInput, BufferUnit, Predicted, QueueManagement, Recommended,
+    SenderControl, Traffic,
 };
 use serde::Serialize;
 
@@ -70,6 +71,9 @@ pub(super) struct Options {
     /// What manages both queues; nothing is predicted for cake
     #[arg(long, value_name = "NAME", default_value = "fifo")]
     aqm: Aqm,
+    /// Longest delay that the queues of the buffer found by simulation may add, for 95 % of the time
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "250ms")]
+    delay_bound: Duration,
     /// WAN device named in the commands [default: the agent's, else wan]
     #[arg(long, value_name = "DEV")]
     wan: Option<String>,
@@ -110,6 +114,8 @@ struct Answer {
     advice: Advice,
     predicted: Option<Predicted>,
     predicted_reason: Option<String>,
+    recommended: Option<Recommended>,
+    recommended_reason: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -143,6 +149,7 @@ pub(super) fn advise(options: &Options) -> Result<ExitCode, Failure> {
     let advice = sizing::advise(&input)?;
     let traffic = traffic(options);
     let outcome = sizing::predict(&input, &advice, traffic);
+    let best = sizing::recommend(&input, &advice, traffic, options.delay_bound);
     match options.format {
         Format::Text => {
             let measured = measured.map_or_else(String::new, |measured| format!("{measured}\n"));
@@ -150,14 +157,20 @@ pub(super) fn advise(options: &Options) -> Result<ExitCode, Failure> {
                 Ok(predicted) => format!("Simulated, {traffic}:\n  {predicted}."),
                 Err(reason) => format!("Not predicted: {reason}."),
             };
-            answer(&format!("{measured}{advice}\n{predicted}\n"))?;
+            let best = best.map_or_else(|_| String::new(), |best| format!("Best by simulation: {best}.\n"));
+            answer(&format!("{measured}{advice}\n{predicted}\n{best}"))?;
         }
         Format::Json => {
             let (predicted, predicted_reason) = match outcome {
                 Ok(predicted) => (Some(predicted), None),
                 Err(reason) => (None, Some(reason.to_string())),
             };
-            answer(&super::to_json(&Answer { advice, predicted, predicted_reason })?)?;
+            let (recommended, recommended_reason) = match best {
+                Ok(recommended) => (Some(recommended), None),
+                Err(reason) => (None, Some(reason.to_string())),
+            };
+            let answered = Answer { advice, predicted, predicted_reason, recommended, recommended_reason };
+            answer(&super::to_json(&answered)?)?;
         }
     }
     Ok(ExitCode::SUCCESS)

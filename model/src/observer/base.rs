@@ -72,8 +72,9 @@ impl Bases {
         let is_long = |bytes: u32| usize::from(bytes > SHORT_BYTES);
         let kind = is_long(answer.question_bytes) * 2 + is_long(answer.answer_bytes);
         let other_kinds = || known.by_kind.iter().flatten().copied().reduce(f64::min);
-        let first_of_kind =
-            || other_kinds().unwrap_or(delay - answer.known_ns.unwrap_or(0.0)).max(delay - answer.most_ns);
+        // What others tell may be wrong, and no route is shorter than nothing.
+        let by_others = || answer.known_ns.map_or(delay, |known| (delay - known).max(0.0));
+        let first_of_kind = || other_kinds().unwrap_or_else(by_others).max(delay - answer.most_ns);
         let mut base = known.by_kind[kind].unwrap_or_else(first_of_kind).min(delay);
         if let Some(least) = known.bound.add(answer.at_ns, delay - answer.most_ns) {
             base = base.max(least).min(delay);
@@ -94,6 +95,13 @@ impl Bases {
     /// Delay without queues of the nearest end whose delay is certain, nanoseconds.
     pub(super) fn nearest(&self) -> Option<f64> {
         self.nearest
+    }
+
+    /// So much of the delay without queues of the end that answered last is queue all the same, nanoseconds.
+    pub(super) fn lower_newest(&mut self, queue_ns: f64) {
+        if let Some((base_ns, _)) = &mut self.newest {
+            *base_ns -= queue_ns;
+        }
     }
 
     /// Delay without queues of the end that answered last, nanoseconds, and whether it is certain that no queue is in it.

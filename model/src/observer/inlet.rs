@@ -4,6 +4,8 @@
 //! when the one before it is, or when it comes). Errors of the rate, framing and drops make that drift. Answers set it right: each tells how long
 //! one packet waited. Between two of them the error is spread over the packets between, after the newest the recursion goes on.
 
+mod booked;
+
 use std::collections::VecDeque;
 
 use super::known::KnownRate;
@@ -13,30 +15,16 @@ use super::level::{INTERVAL_NS, Levels};
 /// Packets remembered.
 const ENTRIES_MAX: usize = 1 << 16;
 
-/// So long after the newest measured wait what stands is only booked: drops are not seen …
-const BOOKED_NS: f64 = 2e9;
-/// … and a queue that would last for so long is not known at all.
-const BOOKED_MAX_NS: f64 = 2e9;
-
-/// Without a rate a level is known for so long after the newest measured wait.
-const KNOWN_NS: f64 = 5e9;
-
 /// Part of a measured difference that is believed at once: if the packet left earlier than the recursion says …
 const GAIN_EARLIER: f64 = 0.8;
 /// … and if it left later: its answer may have been held back.
 const GAIN_LATER: f64 = 0.5;
-
-/// Without a rate and without a measured wait, a buffer into which nothing went for this long is taken for empty.
-const SILENT_NS: f64 = 1e9;
 
 /// What stood in the buffer at first has drained after so much time that the link did not use …
 const DRAINED_NS: f64 = 2e9;
 
 /// … or stood not at all, if this early nothing but the first questions passed.
 const QUIET_NS: f64 = 1e9;
-
-/// Nine of ten differences are at most so many times their root mean square.
-const NINE_OF_TEN: f64 = 1.65;
 
 /// The buffer drops if a packet that waited for this part of the longest wait left earlier than booked …
 const NEARLY_FULL: f64 = 0.9;
@@ -53,6 +41,8 @@ struct Entry {
     bytes: f64,
     /// Bytes that have entered up to its end.
     sum: f64,
+    /// A wait was measured.
+    is_measured: bool,
 }
 
 /// A level, and how far off it may be.
@@ -63,6 +53,16 @@ pub(super) struct Booked {
     pub(super) error_ns: f64,
     /// … and bytes, whichever is more.
     pub(super) doubt_bytes: f64,
+}
+
+/// How long a packet waited, by an answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MeasuredWait {
+    pub(super) ns: f64,
+    /// Give or take.
+    pub(super) doubt_ns: f64,
+    /// No other end tells better: the rate is learnt from these, as waits of several ends differ by more than one packet takes.
+    pub(super) is_best: bool,
 }
 
 /// The buffer.
@@ -134,7 +134,7 @@ impl Inlet {
         self.learner.enter(bytes, f64::from(repeated));
         let busy_to = self.entries.back().map_or(at_ns, |before| before.done_ns);
         let done_ns = self.after(busy_to, at_ns, bytes);
-        self.entries.push_back(Entry { at_ns, done_ns, bytes, sum: self.sum });
+        self.entries.push_back(Entry { at_ns, done_ns, bytes, sum: self.sum, is_measured: false });
     }
 
     /// When a packet is served that comes at `at_ns`, the link being busy until `busy_to`.
@@ -200,8 +200,9 @@ impl Inlet {
         self.entries.partition_point(|entry| entry.at_ns < at_ns).min(self.entries.len().saturating_sub(1))
     }
 
-    /// The packet that came at `asked_ns` waited for `wait_ns`, give or take `doubt_ns`; known at `now_ns`.
-    pub(super) fn measure(&mut self, asked_ns: u64, wait_ns: f64, doubt_ns: f64, now_ns: f64) {
+    /// The packet that came at `asked_ns` waited for so long; known at `now_ns`.
+    pub(super) fn measure(&mut self, asked_ns: u64, wait: MeasuredWait, now_ns: f64) {
+        let MeasuredWait { ns: wait_ns, doubt_ns, is_best } = wait;
         // Delays are measured in microseconds.
         let index = self.index_of(asked_ns as f64 - 2e3);
         let Some(&entry) = self.entries.get(index) else { return };
@@ -210,19 +211,25 @@ impl Inlet {
             return;
         }
         let service_ns = self.rate().map_or(0.0, |rate| entry.bytes / rate);
-        let done_ns = entry.at_ns + wait_ns.max(0.0) + service_ns;
-        let off_by = done_ns - entry.done_ns;
-        // A newer packet was answered before, and left no later: this answer was held back.
-        if off_by > 0.0 && self.first + (index as u64) < self.corrected.saturating_sub(1) {
+        let begins_ns = entry.at_ns + wait_ns.max(0.0);
+        let off_by = begins_ns + service_ns - entry.done_ns;
+        // A newer packet was answered before, and left no later: this answer was held back. Of several answers to one question the first tells:
+        // the others answer what was sent at the same tick of the sender's clock.
+        let is_old = self.first + (index as u64) < self.corrected.saturating_sub(1);
+        if off_by > 0.0 && (is_old || entry.is_measured) {
             return;
         }
+        self.entries[index].is_measured = true;
         self.waited_ns = wait_ns.max(0.0);
         self.doubt_ns += 0.1 * (doubt_ns - self.doubt_ns);
         self.measured_at_ns = now_ns;
         self.error2 += 0.05 * (off_by * off_by - self.error2);
         let longest_ns = self.learner.longest_ns();
         self.is_limited |= off_by < -DROPS_NS && longest_ns > 0.0 && wait_ns > NEARLY_FULL * longest_ns;
-        self.learner.measure(Measured { at_ns: entry.at_ns, done_ns, sum: entry.sum });
+        if is_best {
+            let sum = entry.sum - entry.bytes;
+            self.learner.measure(Measured { at_ns: entry.at_ns, begins_ns, sum });
+        }
         self.correct(index, off_by);
     }
 
@@ -293,89 +300,6 @@ impl Inlet {
     fn drop_first(&mut self) {
         self.entries.pop_front();
         self.first += 1;
-    }
-
-    /// When its service begins: when it comes, or when the one before is served.
-    fn start_ns(&self, index: usize) -> f64 {
-        let entry = self.entries[index];
-        match index.checked_sub(1) {
-            Some(before) => self.entries[before].done_ns.max(entry.at_ns),
-            None => {
-                self.rate().map_or(entry.at_ns, |rate| (entry.done_ns - entry.bytes / rate).max(entry.at_ns))
-            }
-        }
-    }
-
-    /// Packets whose service has begun.
-    fn begun(&self, at_ns: f64, by_service: bool) -> usize {
-        let served = self.entries.partition_point(|entry| entry.done_ns <= at_ns);
-        let next = self.entries.get(served).filter(|_| by_service);
-        served + usize::from(next.is_some_and(|_| self.start_ns(served) <= at_ns))
-    }
-
-    /// Bytes that have entered and are not yet being served: those that came, less those that were dropped, as which the link has no time for.
-    fn waiting(&self, entered: usize, begun: usize, rate: Option<f64>) -> f64 {
-        if entered <= begun {
-            return 0.0;
-        }
-        let sum = |count: usize| match count.checked_sub(1) {
-            Some(index) => self.entries[index].sum,
-            None => self.entries.front().map_or(0.0, |entry| entry.sum - entry.bytes),
-        };
-        let came = sum(entered) - sum(begun);
-        let served = |rate: f64| rate * (self.entries[entered - 1].done_ns - self.start_ns(begun));
-        rate.map_or(came, |rate| came.min(served(rate))).max(0.0)
-    }
-
-    fn levels(&self, from: f64, to: f64) -> Option<Booked> {
-        let rate = self.rate();
-        let start = |index: usize| match rate {
-            Some(_) => self.start_ns(index),
-            None => self.entries[index].done_ns,
-        };
-        let mut entered = self.entries.partition_point(|entry| entry.at_ns <= from);
-        let mut begun = self.begun(from, rate.is_some());
-        let waiting = |entered: usize, begun: usize| self.waiting(entered, begun, rate);
-        let mut level = waiting(entered, begun);
-        let (mut at, mut area, mut min, mut max) = (from, 0.0, level, level);
-        loop {
-            let enters = self.entries.get(entered).map_or(f64::INFINITY, |entry| entry.at_ns);
-            let begins = if begun < self.entries.len() { start(begun) } else { f64::INFINITY };
-            let next = enters.min(begins);
-            if next >= to {
-                break;
-            }
-            area += level * (next - at).max(0.0);
-            at = at.max(next);
-            if enters <= begins {
-                entered += 1;
-            } else {
-                begun += 1;
-            }
-            level = waiting(entered, begun);
-            // A packet that goes on at once never waited.
-            if enters != begins {
-                min = min.min(level);
-                max = max.max(level);
-            }
-        }
-        area += level * (to - at).max(0.0);
-        let mean = area / (to - from);
-        let levels = Levels { min: min.min(mean), mean, max: max.max(mean) };
-        let unmeasured_ns = from - self.measured_at_ns;
-        let is_booked = unmeasured_ns > BOOKED_NS;
-        let known = match rate {
-            Some(rate) => !is_booked || levels.max <= rate * BOOKED_MAX_NS,
-            None => unmeasured_ns < KNOWN_NS || self.is_silent(from - SILENT_NS, to),
-        };
-        let error_ns = (NINE_OF_TEN * self.error2.sqrt()).hypot(self.doubt_ns);
-        // Where no rate is known, bytes per time are those of the wait that was measured.
-        let by_wait = match rate {
-            None if levels.max > 0.0 => levels.max * (error_ns / self.waited_ns.max(1.0)).min(1.0),
-            _ => 0.0,
-        };
-        let doubt_bytes = if is_booked { levels.max.max(by_wait) } else { by_wait };
-        known.then_some(Booked { levels, error_ns, doubt_bytes })
     }
 
     /// Begins anew at `start_ns`.

@@ -23,6 +23,11 @@ impl KnownRate {
         self.first = rate;
     }
 
+    /// Whether anything is known without measuring.
+    pub(super) fn is_some(&self) -> bool {
+        self.told.is_some() || self.first.is_some()
+    }
+
     /// The best that is known: told, unless the link was seen to carry another rate for certain; measured, the one to begin with, a first guess.
     /// `measured` picks from what was learnt.
     pub(super) fn best(

@@ -14,7 +14,7 @@ const SPAN_NS: f64 = 100e6;
 const SPAN_MARGIN_NS: f64 = 5e6;
 
 /// Spans end before the buffer is this full, compared with the most that it ever held: a full buffer drops, and what is dropped is not carried.
-const NEARLY_FULL: f64 = 0.9;
+const NEARLY_FULL: f64 = 0.8;
 
 /// A span in which the wait was the longest so far is put off for so long: a buffer that fills is not full.
 const UNDECIDED_NS: f64 = 3e9;
@@ -25,12 +25,18 @@ const HELD_MAX: usize = 64;
 /// How long the share of lost bytes is remembered.
 const LOSS_DECAY: f64 = 0.9995;
 
-/// A packet of which it is known when it left.
+/// A full buffer tells a rate only while no more than this part of what enters it is lost …
+const LOST_MOST: f64 = 0.2;
+
+/// … and if that differs by no more than this part from a first guess of the buffer while it was not full.
+const AGREES: f64 = 0.15;
+
+/// A packet of which it is known when its service began.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
     pub(super) at_ns: f64,
-    pub(super) done_ns: f64,
-    /// Bytes that have entered up to its end.
+    pub(super) begins_ns: f64,
+    /// Bytes that have entered before it.
     pub(super) sum: f64,
 }
 
@@ -61,10 +67,16 @@ pub(super) struct Learner {
 }
 
 impl Learner {
-    /// Bytes per nanosecond as measured, what was lost on the way taken off.
+    /// Bytes per nanosecond as measured. From a full buffer what was lost is taken off, if that is little and what is known otherwise agrees:
+    /// whoever sends faster than the link, or does not repeat what was lost, makes a full buffer's rate too high.
     pub(super) fn rate(&self, of: impl Fn(&ServiceRate) -> Option<f64>) -> Option<f64> {
-        let lost = if self.total > 0.0 { (self.losses / self.total).clamp(0.0, 0.5) } else { 0.0 };
-        of(&self.open).or_else(|| of(&self.full).map(|rate| rate * (1.0 - lost)))
+        let from_full = || {
+            let lost = if self.total > 0.0 { (self.losses / self.total).max(0.0) } else { 0.0 };
+            let rate = of(&self.full)? * (1.0 - lost);
+            let agrees = self.open.rough().is_none_or(|open| (rate - open).abs() <= AGREES * open);
+            (lost <= LOST_MOST && agrees).then_some(rate)
+        };
+        of(&self.open).or_else(from_full)
     }
 
     /// The newest moment at which the buffer was known to hold a queue.
@@ -83,13 +95,13 @@ impl Learner {
         self.losses = self.losses * LOSS_DECAY + repeated;
     }
 
-    /// A packet has left. Departures in order: an answer that was held back shows by the next one.
+    /// A packet's service began. In order: an answer that was held back shows by the next one.
     pub(super) fn measure(&mut self, new: Measured) {
         for old in self.measured.iter_mut().rev() {
-            if old.at_ns > new.at_ns || old.done_ns <= new.done_ns {
+            if old.at_ns > new.at_ns || old.begins_ns <= new.begins_ns {
                 break;
             }
-            old.done_ns = new.done_ns;
+            old.begins_ns = new.begins_ns;
         }
         if self.measured.back().is_some_and(|newest| newest.at_ns > new.at_ns) {
             return;
@@ -97,9 +109,9 @@ impl Learner {
         self.measured.push_back(new);
         while self.measured.len() > SETTLED {
             if let Some(settled) = self.measured.pop_front() {
-                self.longest_ns = self.longest_ns.max(settled.done_ns - settled.at_ns);
+                self.longest_ns = self.longest_ns.max(settled.begins_ns - settled.at_ns);
                 self.extend(settled);
-                self.decide(settled.done_ns);
+                self.decide(settled.begins_ns);
             }
         }
     }
@@ -111,22 +123,22 @@ impl Learner {
         self.span = None;
     }
 
-    /// From one departure to another, the buffer not empty between: what entered between both is what the link carried. It was not empty as
-    /// long as each packet that was measured had entered before the one measured before it left.
+    /// From the service of one packet to that of another, the buffer not empty between: what entered between both is what the link carried. It was
+    /// not empty as long as each packet that was measured had entered before the service of the one before began.
     fn extend(&mut self, new: Measured) {
-        let open = self.span.filter(|(_, before)| new.at_ns + SPAN_MARGIN_NS < before.done_ns);
+        let open = self.span.filter(|(_, before)| new.at_ns + SPAN_MARGIN_NS < before.begins_ns);
         let Some((begin, _)) = open else {
             self.span = Some((new, new));
             return;
         };
-        let busy_ns = new.done_ns - begin.done_ns;
-        if busy_ns < SPAN_NS {
+        let (busy_ns, bytes) = (new.begins_ns - begin.begins_ns, new.sum - begin.sum);
+        if busy_ns < SPAN_NS || bytes <= 0.0 {
             self.span = Some((begin, new));
             return;
         }
         self.span = Some((new, new));
-        let (bytes, wait_ns) = (new.sum - begin.sum, new.done_ns - new.at_ns);
-        self.held.push_back(Span { end_ns: new.done_ns, busy_ns, bytes, wait_ns });
+        let wait_ns = new.begins_ns - new.at_ns;
+        self.held.push_back(Span { end_ns: new.begins_ns, busy_ns, bytes, wait_ns });
     }
 
     /// Whether the buffer was full in the oldest spans is known.

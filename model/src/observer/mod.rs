@@ -23,6 +23,7 @@ mod split;
 mod standing;
 #[cfg(test)]
 mod tests;
+mod witness;
 
 use std::time::Duration;
 
@@ -37,6 +38,7 @@ pub use point::{Answer, Passing, Trust, Vantage};
 use rate::ServiceRate;
 use split::{Waits, told};
 pub use standing::Standing;
+use witness::Witnesses;
 
 /// A full packet.
 const FULL_BYTES: f64 = 1500.0;
@@ -90,6 +92,8 @@ pub struct Observer {
     remote: Bases,
     home: Bases,
     proofs: PerDirection<Proof>,
+    /// Of a hidden uplink's buffer.
+    witnesses: Witnesses,
     /// Bytes per nanosecond of what a question spends on the uplink before it goes on; none if that is part of its known queue.
     question_rate: Option<f64>,
     /// How long answers may still come in before an interval is given out, nanoseconds.
@@ -117,6 +121,7 @@ impl Observer {
             remote: Bases::default(),
             home: Bases::default(),
             proofs: PerDirection::default(),
+            witnesses: Witnesses::default(),
             question_rate: None,
             lag_ns: lag.as_nanos() as u64,
             settled_ns: start_ns,

@@ -1,7 +1,9 @@
 //! What an answer's delay consists of: the delay without queues, the wait of its question, and its own.
 
-use super::base::{Bases, Cleared};
+use super::base::{Bases, Cleared, Split};
+use super::inlet::MeasuredWait;
 use super::outlet::{Departure, Outlet};
+use super::witness::Judgement;
 use super::{Answer, LIGHT, MOSTLY, NO_QUEUE_NS, Observer, Passing, Proof, Uplink, Wait};
 
 /// An answer before which no more than so many packets came had nothing ahead of it.
@@ -67,9 +69,7 @@ impl Observer {
             let waits = Waits { known_ns: down_ns, most_ns: most_up_ns, unknown_ns: expected_ns };
             let split = self.remote.split(&self.clear(packet, answer, &waits));
             self.proofs.up = Proof { proven_ns: split.proven_ns.or(self.proofs.up.proven_ns) };
-            if let Uplink::Hidden(inlet) = &mut self.up {
-                inlet.measure(asked_ns, split.queue_ns, doubt_ns, packet.at_ns as f64);
-            }
+            self.measure_uplink(answer, &split, asked_ns, split.queue_ns, doubt_ns, packet.at_ns);
             return clock;
         }
         let busy_ns = self.down.busy_since(asked_ns);
@@ -87,13 +87,35 @@ impl Observer {
         };
         let up_ns = up_ns?;
         self.proofs.up = Proof { proven_ns: split.proven_ns.or(self.proofs.up.proven_ns) };
-        if let (Uplink::Hidden(inlet), false) = (&mut self.up, is_down_busy) {
-            inlet.measure(asked_ns, up_ns, 0.0, packet.at_ns as f64);
+        if !is_down_busy {
+            self.measure_uplink(answer, &split, asked_ns, up_ns, 0.0, packet.at_ns);
         }
         let ns = (queue_ns - up_ns).clamp(0.0, most_down_ns);
         // How both share it is book-keeping only while both are busy.
         let uncertainty_ns = self.down.uncertainty_ns().max(if is_down_busy { 0.25 * queue_ns } else { 0.0 });
         Some(Wait { ns, uncertainty_ns, proven_ns: split.proven_ns })
+    }
+}
+
+impl Observer {
+    /// An answer tells how long its question waited in the hidden uplink's buffer; if other ends tell more, longer.
+    fn measure_uplink(
+        &mut self,
+        answer: &Answer,
+        split: &Split,
+        asked_ns: u64,
+        wait_ns: f64,
+        doubt_ns: f64,
+        now_ns: u64,
+    ) {
+        let Uplink::Hidden(inlet) = &mut self.up else { return };
+        let now_ns = now_ns as f64;
+        let judgement = self.witnesses.judge(answer.end, split, asked_ns as f64, now_ns);
+        if let Some(Judgement { missing_ns, is_best }) = judgement {
+            let wait = MeasuredWait { ns: wait_ns + missing_ns, doubt_ns, is_best };
+            inlet.measure(asked_ns, wait, now_ns);
+            self.remote.lower_newest(missing_ns);
+        }
     }
 }
 

@@ -8,3 +8,4 @@ mod link;
 mod outlet;
 mod parts;
 mod waits;
+mod witness;

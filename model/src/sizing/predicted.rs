@@ -115,15 +115,29 @@ const MOST_FRAMES: f64 = 1_000_000.0;
 /// A run need not be longer: it then has many losses on any link that is slow enough.
 const MOST_SECONDS: f64 = 300.0;
 /// Share of a run left out at its beginning: slow start, and the filling of the buffers.
-const SETTLING_SHARE: f64 = 0.2;
+pub(super) const SETTLING_SHARE: f64 = 0.2;
 /// What the ends take for a frame, seconds.
-const HOST_S: f64 = 5e-5;
+pub(super) const HOST_S: f64 = 5e-5;
 
 /// Simulates the link with the buffers it has, or else with those recommended.
 ///
 /// # Errors
 /// If the simulation does not cover it.
 pub fn predict(input: &AdviceInput, advice: &Advice, traffic: Traffic) -> Result<Predicted, NotPredicted> {
+    let link = simulated_link(input, advice, traffic)?;
+    let (runs, seconds) = length(&link)?;
+    let run =
+        Run { from_s: SETTLING_SHARE * seconds, until_s: seconds, start_spread_s: 0.2, jitter_s: HOST_S };
+    let outcomes: Vec<Outcome> = (0..u64::from(runs)).map(|seed| simulate(&link, &run, seed)).collect();
+    summary(&outcomes)
+}
+
+/// The link with the buffers it has, or else with those recommended, if the simulation covers it.
+pub(super) fn simulated_link(
+    input: &AdviceInput,
+    advice: &Advice,
+    traffic: Traffic,
+) -> Result<Link, NotPredicted> {
     let congestion_control = match traffic.congestion_control {
         SenderControl::Reno => CongestionControl::Reno,
         SenderControl::Cubic => CongestionControl::Cubic,
@@ -135,12 +149,7 @@ pub fn predict(input: &AdviceInput, advice: &Advice, traffic: Traffic) -> Result
     if traffic.downloads == 0 || traffic.uploads == 0 {
         return Err(NotPredicted::OneWay);
     }
-    let link = link(input, advice, traffic, congestion_control);
-    let (runs, seconds) = length(&link)?;
-    let run =
-        Run { from_s: SETTLING_SHARE * seconds, until_s: seconds, start_spread_s: 0.2, jitter_s: HOST_S };
-    let outcomes: Vec<Outcome> = (0..u64::from(runs)).map(|seed| simulate(&link, &run, seed)).collect();
-    summary(&outcomes)
+    Ok(link(input, advice, traffic, congestion_control))
 }
 
 fn link(
@@ -216,7 +225,7 @@ fn length(link: &Link) -> Result<(u32, f64), NotPredicted> {
 }
 
 /// At most: both links full of data, and an acknowledgement for each segment or each two.
-fn frames_per_second(link: &Link) -> f64 {
+pub(super) fn frames_per_second(link: &Link) -> f64 {
     let delayed = link.flows.iter().all(|flow| flow.delayed_acks);
     let per_segment = if delayed { 1.5 } else { 2.0 };
     (link.rate.up + link.rate.down) / f64::from(DATA_FRAME_BYTES + ACK_FRAME_BYTES) * per_segment

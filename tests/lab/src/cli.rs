@@ -1,16 +1,18 @@
 //! Arguments.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pendulum_lab::agent::Agent;
+use pendulum_lab::capacity::{Pattern, Trace};
 use pendulum_lab::clock::{HostClock, HostClocks};
 use pendulum_lab::delay::Delays;
 use pendulum_lab::demo::{DemoOptions, PrometheusOptions};
 use pendulum_lab::interrupt::Interrupt;
-use pendulum_lab::lab::LinkSpec;
+use pendulum_lab::lab::{LinkSpec, Traces};
 use pendulum_lab::shaper::Shaper;
 use pendulum_lab::topology::BufferPlace;
 use pendulum_model::rate::{BufferSize, Rate, Span};
@@ -58,7 +60,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) quick: bool,
     /// Only this one of the experiment's scenarios, within its share of the time; a wrong name is answered with all names.
-    /// Of `mitigations`: links, congestion controls and cases, with commas between.
+    /// Of `mitigations` and `autorate`: links or traces, congestion controls, cases or contenders, with commas between.
     #[arg(long, value_name = "SCENARIO")]
     pub(crate) only: Option<String>,
     /// Congestion control of the senders, of those that net.ipv4.tcp_available_congestion_control lists or the kernel can load; several, with
@@ -74,6 +76,9 @@ pub(crate) struct RunArgs {
     /// Shifts the starts of the transfers by up to 200 ms, differently for each number; each repetition takes the next one. 0: no shift.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
+    /// Of `autorate`: run over the traces of this directory, pairs NAME.up and NAME.down in mahimahi's format, also .zst.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) traces: Option<PathBuf>,
     /// Form of the result.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
@@ -168,6 +173,13 @@ pub(crate) struct UpArgs {
     /// Buffer before the uplink.
     #[arg(long, value_name = "SIZE", default_value = "30000")]
     uplink_buffer: BufferSize,
+    /// The downlink's capacity over time, in place of its rate: a file in mahimahi's format, also .zst, or constant:RATE, step:FROM,TO,TIME,
+    /// ramp:FROM,TO,TIME, outage:RATE,TIME,PAUSE, walk:RATE,SEED. Its buffer, in bytes, then stands at the provider's end of the wire.
+    #[arg(long, value_name = "FILE|PATTERN")]
+    downlink_trace: Option<String>,
+    /// The same of the uplink; its buffer then stands in the wire, as in a modem, out of the gateway's sight.
+    #[arg(long, value_name = "FILE|PATTERN")]
+    uplink_trace: Option<String>,
     /// Where the uplink's buffer stands: on the gateway's WAN device, or in a modem behind it, out of the gateway's sight.
     #[arg(long, value_enum, value_name = "WHERE", default_value_t = Place::Gateway)]
     uplink_buffer_at: Place,
@@ -207,7 +219,27 @@ pub(crate) struct UpArgs {
     pub(crate) agent: AgentArgs,
 }
 
+/// A trace from a pattern's words, or else from a file.
+fn trace(text: &str) -> anyhow::Result<Arc<Trace>> {
+    let is_file = Path::new(text).exists();
+    match text.parse::<Pattern>() {
+        Ok(pattern) if !is_file => Ok(Arc::new(pattern.trace()?)),
+        // What looks like a pattern and is none.
+        Err(error) if !is_file && text.contains(':') => Err(error.into()),
+        _ => Ok(Arc::new(Trace::read(Path::new(text))?)),
+    }
+}
+
 impl UpArgs {
+    /// The traces of the link.
+    ///
+    /// # Errors
+    /// If one cannot be read.
+    pub(crate) fn traces(&self) -> anyhow::Result<Traces> {
+        let one = |text: &Option<String>| text.as_deref().map(trace).transpose();
+        Ok(Traces { up: one(&self.uplink_trace)?, down: one(&self.downlink_trace)? })
+    }
+
     pub(crate) fn link(&self) -> LinkSpec {
         LinkSpec {
             downlink: Shaper { rate: self.downlink_rate, buffer: self.downlink_buffer },

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pendulum_lab::agent::Agent;
+use pendulum_lab::capacity::{PatternError, TraceError};
 use pendulum_lab::cleanup;
 use pendulum_lab::clock::HostClock;
 use pendulum_lab::demo::{self, DemoError, DemoOptions};
@@ -18,6 +19,7 @@ use pendulum_lab::record::Registry;
 use pendulum_lab::relay::Relay;
 use pendulum_lab::study::{self, Study, StudyError, StudyOptions};
 use pendulum_lab::topology::{BufferPlace, IpVersion, Role};
+use pendulum_model::rate::Rate;
 use pendulum_model::segment::Direction;
 use serde_json::{Value, json};
 
@@ -25,6 +27,7 @@ use crate::cli::{AgentArgs, Cli, Command, DemoArgs, Format, RunArgs, UpArgs};
 
 /// Exit codes after sysexits(3).
 pub(crate) const EX_USAGE: u8 = 64;
+const EX_DATAERR: u8 = 65;
 const EX_NOINPUT: u8 = 66;
 const EX_UNAVAILABLE: u8 = 69;
 const EX_SOFTWARE: u8 = 70;
@@ -47,6 +50,12 @@ pub(crate) fn dispatch(cli: Cli) -> anyhow::Result<()> {
 }
 
 pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
+    if let Some(error) = error.downcast_ref::<TraceError>() {
+        return if matches!(error, TraceError::Read { .. }) { EX_NOINPUT } else { EX_DATAERR };
+    }
+    if error.is::<PatternError>() {
+        return EX_USAGE;
+    }
     let lab_error =
         error.downcast_ref::<LabError>().or_else(|| match error.downcast_ref::<ExperimentError>() {
             Some(ExperimentError::Lab(error)) => Some(error),
@@ -71,6 +80,11 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     match error.downcast_ref::<StudyError>() {
         Some(StudyError::Interrupted(Interrupted)) => return EXIT_INTERRUPTED,
         Some(StudyError::UnknownPart { .. }) => return EX_USAGE,
+        Some(StudyError::Trace(TraceError::Read { .. })) => return EX_NOINPUT,
+        Some(StudyError::Trace(_)) => return EX_DATAERR,
+        Some(StudyError::NoTraces { .. } | StudyError::NoPair { .. } | StudyError::List { .. }) => {
+            return EX_NOINPUT;
+        }
         Some(StudyError::Write { .. }) => return EX_IOERR,
         _ => {}
     }
@@ -149,6 +163,7 @@ fn run_study(study: &dyn Study, args: RunArgs) -> anyhow::Result<()> {
         quick: args.quick,
         only: args.only.iter().flat_map(|names| names.split(',')).map(str::to_owned).collect(),
         out: args.out,
+        traces: args.traces,
         agent: args.agent.agent,
         interrupt: Interrupt::on_signals().context("cannot install signal handlers")?,
     };
@@ -198,7 +213,7 @@ fn demonstrate(args: DemoArgs) -> anyhow::Result<()> {
 
 fn up(args: &UpArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::on_signals().context("cannot install signal handlers")?;
-    let lab = Lab::start(args.link())?;
+    let lab = Lab::start_with(args.link(), args.traces()?)?;
     let agent = args.agent.agent.as_deref().map(|program| Agent::start(&lab, program)).transpose()?;
     let relay = start_relay(&lab, &args.agent)?;
     match args.format {
@@ -251,12 +266,15 @@ fn what_it_is(role: Role, place: BufferPlace) -> &'static str {
 
 fn describe(lab: &Lab, relay: Option<&Relay>) -> String {
     let LinkSpec { downlink: down, uplink: up, uplink_buffer_at: place, nat, clocks, .. } = *lab.spec();
+    let rate = |direction, rate: Rate| {
+        if lab.is_traced(direction) { "by its trace".to_owned() } else { rate.to_string() }
+    };
     let mut text = format!(
         "lab {}: down {} with {} of buffer, up {} with {}{}{}\n\n",
         lab.id(),
-        down.rate,
+        rate(Direction::Down, down.rate),
         down.buffer,
-        up.rate,
+        rate(Direction::Up, up.rate),
         up.buffer,
         if place == BufferPlace::Modem { " in the modem" } else { "" },
         if nat { "; the gateway translates addresses" } else { "" }
@@ -299,13 +317,14 @@ fn description(lab: &Lab, relay: Option<&Relay>) -> Value {
         .collect();
     let queue = |direction| {
         let (host, device) = lab.queue(direction);
-        json!({"namespace": host.namespace().name(), "device": device})
+        (!lab.is_traced(direction)).then(|| json!({"namespace": host.namespace().name(), "device": device}))
     };
     json!({
         "id": lab.id().as_str(),
         "machines": machines,
         "queues": {"up": queue(Direction::Up), "down": queue(Direction::Down)},
         "uplink_buffer_at": spec.uplink_buffer_at.name(),
+        "traces": {"up": lab.is_traced(Direction::Up), "down": lab.is_traced(Direction::Down)},
         "nat": spec.nat,
         "agent_url": relay.map(|relay| format!("http://{}/", relay.address())),
     })

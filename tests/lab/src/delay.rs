@@ -7,6 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::capacity::Bottleneck;
 use crate::kernel::packet::PacketSocket;
 use crate::line::{Line, Treatment};
 use crate::netns::{Host, NetnsError};
@@ -28,7 +29,7 @@ pub struct Delays {
 pub enum DelayError {
     /// Frames with unfinished checksums, or longer than the wire takes, cannot pass a line.
     #[error(
-        "delays and clocks do not go with offloads: the line carries whole frames of wire size; leave out --offloads, or the delays and clocks"
+        "delays, clocks and traces do not go with offloads: the line carries whole frames of wire size; leave out --offloads, or the delays, clocks and traces"
     )]
     Offloads,
     /// The line in the middle of a wire could not be made.
@@ -65,7 +66,11 @@ impl Delays {
 }
 
 /// Brings up the namespace in the middle of a wire and starts its line.
-pub(crate) fn start_line(host: &Host, treatment: Treatment) -> Result<Line, DelayError> {
+pub(crate) fn start_line(
+    host: &Host,
+    treatment: Treatment,
+    bottlenecks: [Option<Bottleneck>; 2],
+) -> Result<Line, DelayError> {
     // No address, and no word of its own.
     host.set_sysctl("net.ipv6.conf.all.disable_ipv6", "1")?;
     for device in LINE_DEVICES {
@@ -77,7 +82,8 @@ pub(crate) fn start_line(host: &Host, treatment: Treatment) -> Result<Line, Dela
     let line_error = |source| DelayError::Line { namespace: namespace.to_owned(), source };
     let open = |device| host.inside(|| PacketSocket::open(device).map(Arc::new));
     let [a, b] = LINE_DEVICES.map(open);
-    Line::start(namespace, [a?.map_err(line_error)?, b?.map_err(line_error)?], treatment).map_err(line_error)
+    let ends = [a?.map_err(line_error)?, b?.map_err(line_error)?];
+    Line::start(namespace, ends, treatment, bottlenecks).map_err(line_error)
 }
 
 #[cfg(test)]

@@ -20,7 +20,6 @@ mod rtt;
 mod runner;
 mod scenario;
 mod session;
-mod splitmix;
 mod symmetric;
 mod verdict;
 mod wimax;

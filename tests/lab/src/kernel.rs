@@ -1,13 +1,14 @@
 //! The few system calls that the standard library has no safe form of. All unsafe code of this crate is here.
 #![expect(
     unsafe_code,
-    reason = "setns, prctl, pidfd, packet sockets and TIOCGWINSZ have no safe wrapper in the standard library"
+    reason = "setns, prctl, pidfd, packet and ping sockets and TIOCGWINSZ have no safe wrapper in the standard library"
 )]
 
 pub(crate) mod packet;
 
 use std::fs::File;
 use std::io;
+use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -98,6 +99,17 @@ pub(crate) fn terminal_size(terminal: &impl AsRawFd) -> Option<(usize, usize)> {
 pub fn is_root() -> bool {
     // SAFETY: geteuid has no preconditions and cannot fail.
     unsafe { libc::geteuid() == 0 }
+}
+
+/// A socket for echo requests and replies (`ping` sockets of icmp(7)), in the calling thread's namespace. What is sent and received begins with the
+/// ICMP header; the kernel fills in identifier and checksum.
+pub(crate) fn icmp_socket() -> io::Result<UdpSocket> {
+    // SAFETY: three integers.
+    let fd =
+        unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, libc::IPPROTO_ICMP) };
+    check(fd)?;
+    // SAFETY: the descriptor was just created by the kernel and belongs to nobody else.
+    Ok(UdpSocket::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
 fn check(result: libc::c_int) -> io::Result<()> {

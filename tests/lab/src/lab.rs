@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Instant;
 
 use pendulum_model::rate::{BufferSize, Rate};
-use pendulum_model::segment::Direction;
+use pendulum_model::segment::{Direction, PerDirection};
 
+use crate::capacity::{Bottleneck, LinkReading, Trace};
 use crate::cleanup::{self, CleanupError};
 use crate::clock::HostClocks;
 use crate::delay::{self, DelayError, Delays};
@@ -49,7 +51,7 @@ impl LinkSpec {
         offloads: false,
     };
 
-    /// Whether some wire needs a line.
+    /// Whether some wire needs a line by itself.
     fn has_lines(&self) -> bool {
         let clocks = Role::ALL.into_iter().any(|role| self.clocks.ticks(role).is_some());
         clocks || self.delays != Delays::NONE
@@ -105,9 +107,15 @@ pub enum LabError {
 pub struct Lab {
     record: Arc<RunRecord>,
     spec: LinkSpec,
+    traces: Traces,
     ports_used: AtomicU16,
     lines: Vec<Line>,
+    /// Which of the lines is the bottleneck's, if it is one.
+    bottleneck: Option<usize>,
 }
+
+/// The traces of a link whose capacity changes; a direction without one has its rate.
+pub type Traces = PerDirection<Option<Arc<Trace>>>;
 
 impl Lab {
     /// Removes leftovers of dead runs, then builds the machines of paper 000, Fig. 2 and the given link.
@@ -115,24 +123,37 @@ impl Lab {
     /// # Errors
     /// If the caller is not root, a tool is missing, or the kernel refuses. Nothing is left behind then.
     pub fn start(spec: LinkSpec) -> Result<Self, LabError> {
+        Self::start_with(spec, Traces::default())
+    }
+
+    /// The same, with a link that follows traces. A direction with a trace has no qdisc at all: its buffer, of the size that the spec
+    /// names, in bytes of IP packets, stands in the wire between gateway and provider, and the spec's rate is only what the agent may be told.
+    ///
+    /// # Errors
+    /// As [`Lab::start`].
+    pub fn start_with(spec: LinkSpec, traces: Traces) -> Result<Self, LabError> {
         if !kernel::is_root() {
             return Err(LabError::NotRoot);
         }
         spec.uplink.check()?;
         spec.downlink.check()?;
-        if spec.offloads && spec.has_lines() {
+        let traced = traces.up.is_some() || traces.down.is_some();
+        if spec.offloads && (spec.has_lines() || traced) {
             return Err(DelayError::Offloads.into());
         }
         let registry = Registry::system();
         cleanup::remove_leftovers(&registry).map_err(LabError::Leftovers)?;
         // From here on the drop guard removes whatever exists when a step fails.
         let record = Arc::new(registry.open_run()?);
-        let mut lab = Self { record, spec, ports_used: AtomicU16::new(0), lines: Vec::new() };
+        let (ports_used, lines) = (AtomicU16::new(0), Vec::new());
+        let mut lab = Self { record, spec, traces, ports_used, lines, bottleneck: None };
         lab.make_machines()?;
         lab.make_wires()?;
         for (direction, shaper) in [(Direction::Up, spec.uplink), (Direction::Down, spec.downlink)] {
-            let (host, device) = lab.queue(direction);
-            shaper.install(&host, device)?;
+            if lab.traces[direction].is_none() {
+                let (host, device) = lab.queue(direction);
+                shaper.install(&host, device)?;
+            }
         }
         if spec.nat {
             nat::install(&lab.gateway())?;
@@ -166,7 +187,26 @@ impl Lab {
         self.host(Role::Gateway)
     }
 
-    /// The machine and the device whose root qdisc is the buffer of a direction: what reads it has the truth.
+    /// Whether a direction follows a trace: then its buffer is no qdisc, and [`Lab::link_reading`] has the truth.
+    pub fn is_traced(&self, direction: Direction) -> bool {
+        self.traces[direction].is_some()
+    }
+
+    /// What a direction that follows a trace has done since the trace began; `None` for one without.
+    pub fn link_reading(&self, direction: Direction) -> Option<LinkReading> {
+        self.lines.get(self.bottleneck?)?.reading(entrance(direction))
+    }
+
+    /// Lets the traces of both directions begin again, at one moment, which is returned.
+    pub fn restart_traces(&self) -> Instant {
+        let now = Instant::now();
+        if let Some(line) = self.bottleneck.and_then(|index| self.lines.get(index)) {
+            line.restart(now);
+        }
+        now
+    }
+
+    /// The machine and the device whose root qdisc is the buffer of a direction without a trace: what reads it has the truth.
     pub fn queue(&self, direction: Direction) -> (Host, &'static str) {
         let (role, device) = match direction {
             Direction::Up => self.spec.uplink_buffer_at.uplink_queue(),
@@ -209,16 +249,37 @@ impl Lab {
         let delay = self.spec.delays.between(ends[0], ends[1]);
         let clocks = ends.map(|role| self.spec.clocks.ticks(role));
         let name = || format!("pdl-{}-{}-{}", self.id(), ends[0], ends[1]);
-        let needed = !delay.is_zero() || clocks.iter().any(Option::is_some);
+        let traced = Self::is_bottleneck(wire) && (self.traces.up.is_some() || self.traces.down.is_some());
+        let needed = traced || !delay.is_zero() || clocks.iter().any(Option::is_some);
         needed.then(|| (name(), Treatment { delay, clocks }))
+    }
+
+    /// Whether a wire is the one that the link's traces, if any, belong to: the provider's.
+    fn is_bottleneck(wire: &Wire) -> bool {
+        wire.a == (Role::R1, LINK_DEVICE)
+    }
+
+    /// The bottlenecks at both ends of its wire, R1's first.
+    fn bottlenecks(&self) -> [Option<Bottleneck>; 2] {
+        let spec = PerDirection { up: self.spec.uplink, down: self.spec.downlink };
+        let mut ends = [None, None];
+        for direction in [Direction::Up, Direction::Down] {
+            ends[entrance(direction)] = self.traces[direction]
+                .as_ref()
+                .map(|trace| Bottleneck::new(Arc::clone(trace), spec[direction].buffer_bytes()));
+        }
+        ends
     }
 
     fn wires(&self) -> Vec<Wire> {
         topology::wires(self.spec.uplink_buffer_at)
     }
 
-    fn middles(&self) -> impl Iterator<Item = (String, Treatment)> {
-        self.wires().into_iter().filter_map(|wire| self.middle(&wire))
+    fn middles(&self) -> impl Iterator<Item = (String, Treatment, bool)> {
+        self.wires().into_iter().filter_map(|wire| {
+            let (name, treatment) = self.middle(&wire)?;
+            Some((name, treatment, Self::is_bottleneck(&wire)))
+        })
     }
 
     fn roles(&self) -> impl Iterator<Item = Role> + use<> {
@@ -227,7 +288,7 @@ impl Lab {
 
     fn make_machines(&self) -> Result<(), LabError> {
         let machines = self.roles().map(|role| self.namespace_name(role));
-        let middles = self.middles().map(|(name, _)| name);
+        let middles = self.middles().map(|(name, ..)| name);
         for namespace in machines.chain(middles).map(Namespace::named) {
             self.record.add_namespace(namespace.name())?;
             namespace.create()?;
@@ -237,9 +298,13 @@ impl Lab {
 
     fn start_lines(&mut self) -> Result<(), LabError> {
         let middles: Vec<_> = self.middles().collect();
-        for (name, treatment) in middles {
+        for (name, treatment, is_bottleneck) in middles {
             let host = Host::new(Namespace::named(name), Arc::clone(&self.record));
-            self.lines.push(delay::start_line(&host, treatment)?);
+            let bottlenecks = if is_bottleneck { self.bottlenecks() } else { [None, None] };
+            if is_bottleneck {
+                self.bottleneck = Some(self.lines.len());
+            }
+            self.lines.push(delay::start_line(&host, treatment, bottlenecks)?);
         }
         Ok(())
     }
@@ -280,6 +345,14 @@ impl Lab {
             }
         }
         Ok(())
+    }
+}
+
+/// The end of the bottleneck's wire at which a direction's packets come in: R1's is the first.
+const fn entrance(direction: Direction) -> usize {
+    match direction {
+        Direction::Down => 0,
+        Direction::Up => 1,
     }
 }
 

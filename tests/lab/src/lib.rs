@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 pub mod agent;
+pub mod capacity;
 pub mod chart;
 pub mod cleanup;
 pub mod clock;
@@ -23,6 +24,7 @@ pub mod prometheus;
 pub mod record;
 pub mod relay;
 pub mod shaper;
+mod splitmix;
 mod statistics;
 pub mod study;
 pub mod topology;

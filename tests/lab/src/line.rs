@@ -5,7 +5,8 @@
 //! many as there are, drops none, and keeps their order. What the thread is late by, the frame is late by: tens of microseconds on an
 //! idle machine (it runs with real-time priority where the system allows).
 //!
-//! A line may also put another clock on the host at one of its ends ([`crate::clock`]).
+//! A line may also put another clock on the host at one of its ends ([`crate::clock`]), and be a bottleneck whose capacity changes
+//! ([`crate::capacity`]): frames then wait in its buffer first, and are on their way from the moment on at which the trace let them go.
 //!
 //! While a device is down, frames are lost, as with a cable that is unplugged. A device that goes away ends the line: [`Line::check`]
 //! then says why nothing passes any more.
@@ -20,6 +21,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use self::clock::{ClockRewriter, Way};
+use crate::capacity::{Bottleneck, LinkReading};
 use crate::clock::Ticks;
 use crate::kernel::packet::{PacketSocket, prefer_this_thread};
 
@@ -52,6 +54,15 @@ pub(crate) struct Line {
     /// Why the first direction to end has ended.
     reason: Arc<OnceLock<String>>,
     threads: Vec<JoinHandle<()>>,
+    /// By the end where frames come in.
+    bottlenecks: [Option<Arc<Mutex<Paced>>>; 2],
+}
+
+/// A bottleneck, and when its trace began.
+#[derive(Debug)]
+struct Paced {
+    began: Instant,
+    bottleneck: Bottleneck,
 }
 
 /// Longest Ethernet frame of a device with an MTU of 1500, with room for tags.
@@ -60,7 +71,8 @@ const LONGEST_FRAME: usize = 2048;
 const SLICE: Duration = Duration::from_millis(50);
 
 impl Line {
-    /// Starts carrying frames between the two devices behind the sockets, each way. `namespace` is where they are, for messages.
+    /// Starts carrying frames between the two devices behind the sockets, each way. `namespace` is where they are, for messages. What
+    /// comes in at an end passes the bottleneck of that end, if there is one; its trace begins now.
     ///
     /// # Errors
     /// If a thread cannot be started.
@@ -68,12 +80,15 @@ impl Line {
         namespace: &str,
         ends: [Arc<PacketSocket>; 2],
         treatment: Treatment,
+        bottlenecks: [Option<Bottleneck>; 2],
     ) -> io::Result<Self> {
+        let paced = |bottleneck| Paced { began: Instant::now(), bottleneck };
         let mut line = Self {
             namespace: namespace.into(),
             stopped: Arc::default(),
             reason: Arc::default(),
             threads: Vec::new(),
+            bottlenecks: bottlenecks.map(|bottleneck| Some(Arc::new(Mutex::new(paced(bottleneck?))))),
         };
         let clocks = treatment.clocks.map(|clock| Some(Arc::new(Mutex::new(ClockRewriter::new(clock?)))));
         for from in [0, 1] {
@@ -81,6 +96,7 @@ impl Line {
                 from: Arc::clone(&ends[from]),
                 to: Arc::clone(&ends[1 - from]),
                 delay: treatment.delay,
+                bottleneck: line.bottlenecks[from].clone(),
                 clocks: [(&clocks[from], Way::FromHost), (&clocks[1 - from], Way::ToHost)]
                     .into_iter()
                     .filter_map(|(clock, way)| Some((Arc::clone(clock.as_ref()?), way)))
@@ -110,6 +126,41 @@ impl Line {
         let reason = self.reason.get().map_or("its thread has panicked", String::as_str);
         Err(LineEnded { namespace: self.namespace.clone(), reason: reason.to_owned() })
     }
+
+    /// What the bottleneck of an end has done; `None` if there is none.
+    pub(crate) fn reading(&self, from: usize) -> Option<LinkReading> {
+        let paced = lock(self.bottlenecks.get(from)?.as_ref()?);
+        Some(paced.bottleneck.reading(paced.began.elapsed()))
+    }
+
+    /// Lets the traces of all bottlenecks begin again at one moment.
+    pub(crate) fn restart(&self, began: Instant) {
+        for paced in self.bottlenecks.iter().flatten() {
+            let mut paced = lock(paced);
+            paced.began = began;
+            paced.bottleneck.restart();
+        }
+    }
+}
+
+fn lock(paced: &Mutex<Paced>) -> std::sync::MutexGuard<'_, Paced> {
+    paced.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Paced {
+    /// Moves what has left by now, with the time at which it is at the other end, and says when the next one leaves.
+    fn pass(
+        &mut self,
+        now: Instant,
+        delay: Duration,
+        under_way: &mut VecDeque<(Instant, Box<[u8]>)>,
+    ) -> Option<Instant> {
+        let since = now.saturating_duration_since(self.began);
+        while let Some((at, frame)) = self.bottleneck.take(since) {
+            under_way.push_back((self.began + at + delay, frame));
+        }
+        self.bottleneck.next_at().map(|at| self.began + at)
+    }
 }
 
 impl Drop for Line {
@@ -127,6 +178,7 @@ struct OneWay {
     from: Arc<PacketSocket>,
     to: Arc<PacketSocket>,
     delay: Duration,
+    bottleneck: Option<Arc<Mutex<Paced>>>,
     clocks: Vec<(Arc<Mutex<ClockRewriter>>, Way)>,
 }
 
@@ -140,15 +192,28 @@ impl OneWay {
                 for (clock, way) in &self.clocks {
                     clock.lock().unwrap_or_else(PoisonError::into_inner).rewrite(frame, *way);
                 }
-                under_way.push_back((Instant::now() + self.delay, (&*frame).into()));
+                let now = Instant::now();
+                match &self.bottleneck {
+                    None => under_way.push_back((now + self.delay, (&*frame).into())),
+                    Some(paced) => {
+                        let mut paced = lock(paced);
+                        let since = now.saturating_duration_since(paced.began);
+                        paced.bottleneck.offer(since, frame);
+                    }
+                }
             }
             let now = Instant::now();
+            let next = self
+                .bottleneck
+                .as_deref()
+                .and_then(|paced| lock(paced).pass(now, self.delay, &mut under_way));
             while under_way.front().is_some_and(|(due, _)| *due <= now) {
                 if let Some((_, frame)) = under_way.pop_front() {
                     Self::lost(self.to.send(&frame))?;
                 }
             }
-            let due = under_way.front().map_or(SLICE, |(due, _)| due.saturating_duration_since(now));
+            let due = under_way.front().map(|(due, _)| *due).into_iter().chain(next).min();
+            let due = due.map_or(SLICE, |due| due.saturating_duration_since(now));
             let waited = self.from.wait(due.min(SLICE));
             Self::lost(waited)?;
             // The kernel tells of a device that has gone as of one that is down, and then says nothing more.
@@ -161,7 +226,8 @@ impl OneWay {
 
     /// `None` for an error that costs a frame at most: a signal, a device that is down or has no room, a frame that is too long for it.
     fn lost<T>(result: io::Result<T>) -> io::Result<Option<T>> {
-        const PASSING: [i32; 4] = [libc::EINTR, libc::ENETDOWN, libc::ENOBUFS, libc::EMSGSIZE];
+        // ENXIO: what a device that is just going down says, and one that has gone; of the latter `has_device` tells.
+        const PASSING: [i32; 5] = [libc::EINTR, libc::ENETDOWN, libc::ENOBUFS, libc::EMSGSIZE, libc::ENXIO];
         match result {
             Ok(value) => Ok(Some(value)),
             Err(error) if error.raw_os_error().is_some_and(|code| PASSING.contains(&code)) => Ok(None),

@@ -4,6 +4,7 @@
 
 mod ack_many;
 mod ack_threshold;
+mod autorate;
 mod error;
 mod mitigations;
 mod report;
@@ -29,6 +30,8 @@ pub struct StudyOptions {
     pub only: Vec<String>,
     /// Where to write everything observed.
     pub out: Option<PathBuf>,
+    /// A directory of traces, where a study takes some.
+    pub traces: Option<PathBuf>,
     /// The agent.
     pub agent: Option<PathBuf>,
     /// Stops the run.
@@ -48,8 +51,8 @@ pub trait Study: Sync {
 }
 
 /// All studies.
-pub const ALL: [&dyn Study; 3] =
-    [&ack_threshold::AckThreshold, &ack_many::AckMany, &mitigations::Mitigations];
+pub const ALL: [&dyn Study; 4] =
+    [&ack_threshold::AckThreshold, &ack_many::AckMany, &mitigations::Mitigations, &autorate::Autorate];
 
 /// The study of a name, if there is one.
 pub fn find(name: &str) -> Option<&'static dyn Study> {

@@ -32,6 +32,8 @@ mod hidden;
 mod lines;
 #[path = "lab/refusals.rs"]
 mod refusals;
+#[path = "lab/traced.rs"]
+mod traced;
 
 fn skip(reason: &str) {
     // Not eprintln!: the test harness would keep that to itself.

@@ -138,3 +138,70 @@ fn mitigations_say_which_kernel_accurate_ecn_needs() {
     assert!(case["not_runnable"].as_str().unwrap().contains("Linux 7.0"), "{case}");
     assert_eq!((&case["params"]["ecn"], &case["measured"]["score"]), (&Value::from("accecn"), &Value::Null));
 }
+
+/// A directory with one pair of traces: 2 Mb/s down, packed, and 1 Mb/s up.
+fn traces(name: &str) -> Directory {
+    let directory = Directory::new(name);
+    let lines = |every: u64| (1..=1000 / every).map(|n| format!("{}\n", n * every)).collect::<String>();
+    std::fs::write(directory.path().join("even.up"), lines(12)).unwrap();
+    let packed = zstd::encode_all(lines(6).as_bytes(), 3).unwrap();
+    std::fs::write(directory.path().join("even.down.zst"), packed).unwrap();
+    directory
+}
+
+#[test]
+fn autorate_has_a_case_for_each_trace_and_contender_with_the_contract_s_figures() {
+    if !pendulum_lab::is_root() {
+        let _ = writeln!(
+            std::io::stderr(),
+            "SKIPPED autorate_has_a_case_for_each_trace_and_contender_with_the_contract_s_figures: network namespaces need root"
+        );
+        return;
+    }
+    let (directory, out) = (traces("autorate-traces"), Directory::new("autorate"));
+    let arguments = [
+        ["--traces", directory.path().to_str().unwrap()],
+        ["--out", out.path().to_str().unwrap()],
+        ["--only", "none,ours"],
+        ["--agent", "/bin/false"],
+        ["--duration", "16"],
+        ["--format", "json"],
+    ];
+    let report = report(&[&["run", "autorate"][..], arguments.as_flattened()].concat());
+    assert_eq!(report["experiment"], "autorate");
+    let none = case(&report, "even, none");
+    assert_eq!((&none["params"]["trace"], &none["params"]["contender"]), (&"even".into(), &"none".into()));
+    for direction in ["up", "down"] {
+        let seen = &none["measured"][direction];
+        for key in ["utilization", "ping_p50_s", "ping_p95_s", "ping_p99_s", "tcp_rtt_p95_s"] {
+            assert!(seen[key].as_f64().is_some_and(|value| value > 0.0), "{direction} {key}: {seen}");
+        }
+        assert_eq!(seen["probe_bytes"], 0);
+        // Nothing passes that the trace has not given, but for a packet that was half on its way.
+        assert!(seen["utilization"].as_f64().unwrap() < 1.05, "{seen}");
+        assert!(seen["ping_p50_s"].as_f64() <= seen["ping_p99_s"].as_f64(), "{seen}");
+    }
+    // Physics: two uploads fill a buffer of a second's worth, and nobody keeps them from it.
+    assert!(none["measured"]["up"]["ping_p95_s"].as_f64().unwrap() > 0.1, "{none}");
+    let reason = case(&report, "even, ours")["not_runnable"].as_str().unwrap();
+    assert!(reason.contains("/bin/false"), "{reason}");
+    assert!(out.has("even-none.png") && out.has("report.json"));
+}
+
+#[test]
+fn autorate_refuses_what_is_no_pair_of_traces() {
+    let directory = traces("autorate-no-traces");
+    let path = directory.path().to_str().unwrap();
+    let refusal = |arguments: &[&str], code: i32, word: &str| {
+        let output = lab(&[&["run", "autorate"], arguments].concat());
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{words}");
+        assert!(words.contains(word), "{words}");
+    };
+    refusal(&["--traces", path, "--only", "evne"], 64, "`evne`");
+    refusal(&["--traces", "/nonexistent/traces"], 66, "/nonexistent/traces");
+    std::fs::write(directory.path().join("even.up"), "9\n8\n").unwrap();
+    refusal(&["--traces", path], 65, "line 2");
+    std::fs::remove_file(directory.path().join("even.up")).unwrap();
+    refusal(&["--traces", path], 66, "even.up");
+}

@@ -15,8 +15,9 @@ use super::pair::{empty, link, steady};
 use super::report::CaseReport;
 use super::scenario::{Preparation, Scenario, TimedTransfer};
 use super::session::ScenarioRun;
-use super::{About, Experiment, prediction, splitmix};
+use super::{About, Experiment, prediction};
 use crate::delay::Delays;
+use crate::splitmix;
 use crate::statistics::quantile;
 use crate::traffic::TransferSpec;
 

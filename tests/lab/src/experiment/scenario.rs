@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::figures::{Claim, Predicted};
-use super::splitmix;
 use crate::lab::{Lab, LinkSpec};
 use crate::netns::NetnsError;
+use crate::splitmix;
 use crate::topology::Role;
 use crate::traffic::{TransferSpec, UdpSpec};
 

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::agent::AgentError;
+use crate::capacity::TraceError;
 use crate::chart::ChartError;
 use crate::interrupt::Interrupted;
 use crate::lab::LabError;
@@ -59,6 +60,37 @@ pub enum StudyError {
     NoTraffic {
         /// The case.
         case: String,
+    },
+    /// The reference's probes, or a ping, cannot be sent.
+    #[error("cannot probe the link: {source}")]
+    Probe {
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A trace cannot be had.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A directory has no traces.
+    #[error("{} has no pair of traces NAME.up and NAME.down (also .zst)", path.display())]
+    NoTraces {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A trace of one direction has no companion.
+    #[error("{} has no trace {missing} (or {missing}.zst): both directions are needed", path.display())]
+    NoPair {
+        /// The directory.
+        path: PathBuf,
+        /// The name it would have.
+        missing: String,
+    },
+    /// A directory cannot be listed.
+    #[error("cannot read {}: {source}", path.display())]
+    List {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
     },
     /// A plot could not be drawn.
     #[error(transparent)]

@@ -27,9 +27,11 @@ use crate::netns::NetnsError;
 use crate::topology::Role;
 
 use arrangement::{Arrangement, CASES};
+pub(super) use congestion_control::is_available;
 use links::{Ecn, Link};
+pub(super) use measure::grown;
 use measure::{Measured, Traffic, measure, smaller_share};
-use ours::{Ours, OursError};
+pub(super) use ours::{Ours, OursError};
 use selection::Selection;
 
 /// See the module.
@@ -131,7 +133,7 @@ impl Bench<'_> {
         case.params.insert("uplink_buffer".into(), spec.uplink.buffer.to_string().into());
         let lab = block.lab(spec)?;
         if let Err(error) = arrangement.install(&lab) {
-            return match reason(&error) {
+            return match reason(&error, NAME) {
                 Some(reason) => Ok(self.skipped(case, &reason)),
                 None => Err(error.into()),
             };
@@ -288,12 +290,12 @@ fn figures(measured: &Measured, alone: &PerDirection<Option<f64>>, smaller_host:
 }
 
 /// Why a qdisc cannot be had, if the kernel or tc lacks it; every other failure is a failure.
-fn reason(error: &NetnsError) -> Option<String> {
+pub(super) fn reason(error: &NetnsError, study: &str) -> Option<String> {
     let text = error.to_string();
     let lacks = ["Unknown qdisc", "qdisc kind is unknown", "No such file or directory"];
     lacks.iter().any(|lack| text.contains(lack)).then(|| {
         let first = text.lines().next().unwrap_or_default();
-        format!("this kernel or its tc lacks the qdisc ({first}); run in the VM: ./dev vm 6.12 --run \"pendulum-lab run {NAME}\"")
+        format!("this kernel or its tc lacks the qdisc ({first}); run in the VM: ./dev vm 6.12 --run \"pendulum-lab run {study}\"")
     })
 }
 

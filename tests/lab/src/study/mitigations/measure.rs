@@ -214,7 +214,11 @@ fn evaluate(
 }
 
 /// How much a figure of all sockets together has grown. A socket that was not there before began at zero.
-fn grown(before: &[SocketReading], after: &[SocketReading], figure: impl Fn(&SocketReading) -> u64) -> u64 {
+pub(in crate::study) fn grown(
+    before: &[SocketReading],
+    after: &[SocketReading],
+    figure: impl Fn(&SocketReading) -> u64,
+) -> u64 {
     let known: HashMap<(&str, &str), u64> =
         before.iter().map(|socket| ((socket.local.as_str(), socket.peer.as_str()), figure(socket))).collect();
     let growth = after.iter().map(|socket| {

@@ -11,12 +11,12 @@ use crate::study::StudyError;
 use crate::topology::{LAN_DEVICE, WAN_DEVICE};
 
 /// An agent that shapes.
-pub(super) struct Ours {
+pub(in crate::study) struct Ours {
     agent: Agent,
 }
 
 /// Why there is none.
-pub(super) enum OursError {
+pub(in crate::study) enum OursError {
     /// It cannot be had here: no agent, or it refuses.
     NotRunnable(String),
     /// It failed.
@@ -34,13 +34,22 @@ const PATIENCE: Duration = Duration::from_secs(20);
 impl Ours {
     /// Starts the agent with its lane and these keys of `[shape]`, and waits until it shapes.
     pub(super) fn start(lab: &Lab, program: Option<&Path>, keys: &str) -> Result<Self, OursError> {
+        Self::start_with(lab, program, &config(lab, keys))
+    }
+
+    /// The same with a configuration of one's own.
+    pub(in crate::study) fn start_with(
+        lab: &Lab,
+        program: Option<&Path>,
+        config: &str,
+    ) -> Result<Self, OursError> {
         let Some(program) = program.map(Path::to_owned).or_else(Agent::beside_this_program) else {
             return Err(OursError::NotRunnable(
                 "no agent; give --agent PATH, or put `pendulum` beside `pendulum-lab`".into(),
             ));
         };
         let file = lab.directory().join("shape.toml");
-        std::fs::write(&file, config(lab, keys))
+        std::fs::write(&file, config)
             .map_err(|source| OursError::Failed(StudyError::Write { path: file.clone(), source }))?;
         // An agent without this shaper, or on a kernel without BPF, is no reason to lose the other cases.
         let agent = Agent::configured(lab, &program, &file)
@@ -66,7 +75,7 @@ impl Ours {
     }
 
     /// Ends it; returns its verdict and what its shaper counted.
-    pub(super) fn finish(self) -> Result<(Value, Value), StudyError> {
+    pub(in crate::study) fn finish(self) -> Result<(Value, Value), StudyError> {
         let state = self.agent.json("/api/v1/state")?;
         let link = state.pointer("/links/0").cloned().unwrap_or_default();
         let shape = shape_of(&state);

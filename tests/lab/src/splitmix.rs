@@ -1,10 +1,10 @@
 //! SplitMix64: any two inputs give unrelated outputs.
 
 /// The step of its sequence.
-pub(super) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+pub(crate) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Its output function.
-pub(super) const fn mixed(input: u64) -> u64 {
+pub(crate) const fn mixed(input: u64) -> u64 {
     let mixed = (input ^ (input >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ (mixed >> 31)

@@ -1,0 +1,196 @@
+//! The uplink buffer that serves both directions best, found by simulation ([`crate::simulate`]).
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::segment::Direction;
+use crate::simulate::{DATA_FRAME_BYTES, Limit, Link, Outcome, PAYLOAD_BYTES, Run, simulate};
+
+use super::predicted::{HOST_S, SETTLING_SHARE, frames_per_second, simulated_link};
+use super::{Advice, AdviceInput, NotPredicted, Traffic};
+
+/// Sizes that are tried, from two packets to what the bound lets stand: so many, or fewer on a fast link …
+const SIZES_MOST: u32 = 8;
+const SIZES_LEAST: u32 = 3;
+const SMALLEST_BYTES: f64 = 2.0 * DATA_FRAME_BYTES as f64;
+
+/// … and frames simulated for all of them: less than a tenth of a second of work.
+const FRAMES: f64 = 400_000.0;
+
+/// A run is this long at least, or the link is too fast, and at most.
+const LEAST_SECONDS: f64 = 20.0;
+const MOST_SECONDS: f64 = 120.0;
+
+/// Of sizes whose results differ by less than this, the smallest is recommended: one run knows no more.
+const SAME: f64 = 0.03;
+
+/// What the recommended uplink buffer gives. Its JSON is a contract.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Recommended {
+    /// Bytes.
+    pub uplink_buffer_bytes: u64,
+    /// Payload of all downloads, bit/s.
+    pub download_bps: f64,
+    /// Payload of all uploads, bit/s.
+    pub upload_bps: f64,
+    /// What both queues together add to a round trip, 95th percentile over time, seconds.
+    pub queue_delay_p95_s: f64,
+    /// The bound that was asked for, seconds. If no size keeps it, `queue_delay_p95_s` is above it and the size is the one with the shortest delay.
+    pub delay_bound_s: f64,
+    /// Shares of the links' goodput, download's and upload's together, that the present buffer gives less; `None` if it is not known. Negative: the present
+    /// buffer carries more, at a longer delay.
+    pub lost_with_present: Option<f64>,
+}
+
+/// Tries several uplink buffers on the link, the downlink's as it is. Of those whose queues delay by no more than `bound` (95th percentile), it returns the
+/// smallest that carries as much as the best.
+///
+/// # Errors
+/// If the simulation does not cover the link.
+pub fn recommend(
+    input: &AdviceInput,
+    advice: &Advice,
+    traffic: Traffic,
+    bound: Duration,
+) -> Result<Recommended, NotPredicted> {
+    let mut link = simulated_link(input, advice, traffic)?;
+    let frames_per_second = frames_per_second(&link);
+    let count = (FRAMES / LEAST_SECONDS / frames_per_second).min(f64::from(SIZES_MOST)) as u32;
+    if count < SIZES_LEAST {
+        return Err(NotPredicted::TooFast { frames_per_second });
+    }
+    let seconds = (FRAMES / f64::from(count) / frames_per_second).min(MOST_SECONDS);
+    let run =
+        Run { from_s: SETTLING_SHARE * seconds, until_s: seconds, start_spread_s: 0.2, jitter_s: HOST_S };
+    let present = input.uplink_buffer.map(|_| carried(&link, &simulate(&link, &run, 0)));
+    let bound_s = bound.as_secs_f64();
+    let growth = (bound_s * link.rate.up / SMALLEST_BYTES).max(2.0).powf(1.0 / f64::from(count - 1));
+    let tried: Vec<(u64, Outcome)> = (0..count)
+        .map(|step| {
+            let bytes = (SMALLEST_BYTES * growth.powf(f64::from(step))).round() as u64;
+            link.buffer.up = Limit::Bytes(bytes);
+            (bytes, simulate(&link, &run, 0))
+        })
+        .collect();
+    let delay = |outcome: &Outcome| outcome.wait_both.p95_s;
+    let within = || tried.iter().filter(|(_, outcome)| delay(outcome) <= bound_s);
+    let best = within().map(|(_, outcome)| carried(&link, outcome)).reduce(f64::max);
+    let chosen = match best {
+        Some(best) => within().find(|(_, outcome)| carried(&link, outcome) >= best - SAME),
+        None => tried.iter().min_by(|(_, a), (_, b)| delay(a).total_cmp(&delay(b))),
+    };
+    let (bytes, outcome) = chosen.unwrap_or(&tried[0]);
+    Ok(Recommended {
+        uplink_buffer_bytes: *bytes,
+        download_bps: outcome.goodput_bps.down,
+        upload_bps: outcome.goodput_bps.up,
+        queue_delay_p95_s: delay(outcome),
+        delay_bound_s: bound_s,
+        lost_with_present: present.map(|present| carried(&link, outcome) - present),
+    })
+}
+
+/// Goodput of both directions, each as a share of what its link can carry: 2 is all.
+fn carried(link: &Link, outcome: &Outcome) -> f64 {
+    let share = f64::from(PAYLOAD_BYTES) / f64::from(DATA_FRAME_BYTES);
+    Direction::ALL.iter().map(|&x| outcome.goodput_bps[x] / (8.0 * link.rate[x] * share)).sum()
+}
+
+impl fmt::Display for Recommended {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "an uplink buffer of {} bytes: download {:.0} kbit/s, upload {:.0} kbit/s, queues add up to {:.0} ms for 95 % of the time",
+            self.uplink_buffer_bytes,
+            self.download_bps / 1e3,
+            self.upload_bps / 1e3,
+            self.queue_delay_p95_s * 1e3,
+        )?;
+        if self.queue_delay_p95_s > self.delay_bound_s {
+            write!(out, " (no size keeps them below {:.0} ms)", self.delay_bound_s * 1e3)?;
+        }
+        match self.lost_with_present {
+            Some(lost) if lost >= SAME => {
+                write!(out, ";\n  the present buffer loses {:.0} % of one direction's rate", lost * 100.0)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::advise;
+    use super::*;
+    use crate::rate::BufferSize;
+
+    fn asked(uplink_buffer: u64) -> AdviceInput {
+        let rate = |text: &str| text.parse().expect("a rate");
+        let mut input = AdviceInput::new(rate("2400kbit"), rate("196kbit"), Duration::from_millis(40));
+        input.uplink_buffer = Some(BufferSize::Bytes(uplink_buffer));
+        input.downlink_buffer = Some(BufferSize::Bytes(30_000));
+        input
+    }
+
+    fn recommended(input: &AdviceInput, bound_ms: u64) -> Recommended {
+        let advice = advise(input).expect("advice");
+        recommend(input, &advice, Traffic::default(), Duration::from_millis(bound_ms)).expect("a figure")
+    }
+
+    #[test]
+    fn the_recommended_buffer_is_better_than_an_oversized_one_and_keeps_the_bound() {
+        let found = recommended(&asked(30_000), 400);
+        assert!(found.queue_delay_p95_s <= 0.4, "{found:?}");
+        assert!(found.uplink_buffer_bytes < 30_000, "{found:?}");
+        assert!(found.lost_with_present.is_some_and(|lost| lost > 0.3), "{found:?}");
+        // It is the link's.
+        assert!(found.download_bps < 2.4e6 && found.upload_bps < 196e3, "{found:?}");
+    }
+
+    #[test]
+    fn the_recommended_buffer_is_not_lost_against_itself() {
+        let found = recommended(&asked(30_000), 400);
+        let again = recommended(&asked(found.uplink_buffer_bytes), 400);
+        assert_eq!(again.uplink_buffer_bytes, found.uplink_buffer_bytes);
+        assert!(again.lost_with_present.is_some_and(|lost| lost.abs() < SAME), "{again:?}");
+    }
+
+    #[test]
+    fn a_longer_bound_never_carries_less() {
+        let carried = |found: &Recommended| found.download_bps / 2.4e6 + found.upload_bps / 196e3;
+        let bounds = [200, 400, 800, 1600].map(|bound| recommended(&asked(30_000), bound));
+        for pair in bounds.windows(2) {
+            assert!(carried(&pair[1]) >= carried(&pair[0]) - SAME, "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn the_work_is_bounded() {
+        let of = |down: &str, up: &str| {
+            let rate = |text: &str| text.parse().expect("a rate");
+            let input = AdviceInput::new(rate(down), rate(up), Duration::from_millis(40));
+            recommend(
+                &input,
+                &advise(&input).expect("advice"),
+                Traffic::default(),
+                Duration::from_millis(250),
+            )
+        };
+        let fast = of("40mbit", "10mbit").expect("three sizes");
+        // No more than the bound lets stand on the uplink.
+        assert!(fast.uplink_buffer_bytes <= 312_500, "{fast:?}");
+        assert!(fast.lost_with_present.is_none(), "no present buffer was given");
+        assert!(matches!(of("200mbit", "20mbit"), Err(NotPredicted::TooFast { .. })));
+    }
+
+    #[test]
+    fn a_bound_that_no_size_keeps_is_not_claimed() {
+        // One packet takes 62 ms on the uplink.
+        let found = recommended(&asked(30_000), 1);
+        assert!(found.queue_delay_p95_s > found.delay_bound_s);
+        assert!(found.to_string().contains("no size keeps"), "{found}");
+        assert!(found.uplink_buffer_bytes as f64 >= SMALLEST_BYTES);
+    }
+}
