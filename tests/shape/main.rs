@@ -3,6 +3,7 @@
 //! Needs root.
 
 mod accecn;
+mod behind;
 #[path = "../support/cable.rs"]
 mod cable;
 mod classes;

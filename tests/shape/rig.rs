@@ -35,6 +35,7 @@ pub(crate) fn with_rig(test: &str, spec: LinkSpec, deed: impl FnOnce(&mut Rig)) 
         directory: tempfile::tempdir().expect("a scratch directory"),
         began: Instant::now(),
         tells_rates: true,
+        told_uplink: None,
     };
     deed(&mut rig);
     rig.lab.stop().expect("the lab goes away");
@@ -60,6 +61,8 @@ pub(crate) struct Rig {
     pub(crate) began: Instant,
     /// Whether configurations name the link's rates.
     pub(crate) tells_rates: bool,
+    /// The uplink's rate that they name instead of the link's.
+    pub(crate) told_uplink: Option<&'static str>,
 }
 
 /// What both transfers have delivered, bit/s.
@@ -98,10 +101,10 @@ impl Rig {
         let spec = self.lab.spec();
         let file = self.directory.path().join("pendulum.toml");
         let rates = match self.tells_rates {
-            true => format!(
-                "uplink-rate = \"{}\"\ndownlink-rate = \"{}\"\n",
-                spec.uplink.rate, spec.downlink.rate
-            ),
+            true => {
+                let uplink = self.told_uplink.map_or_else(|| spec.uplink.rate.to_string(), str::to_owned);
+                format!("uplink-rate = \"{uplink}\"\ndownlink-rate = \"{}\"\n", spec.downlink.rate)
+            }
             false => String::new(),
         };
         let text =
