@@ -22,6 +22,9 @@ struct Cli {
     command: Command,
 }
 
+/// Where the packages put the configuration; the systemd unit reads it from there.
+const CONFIGURATION: &str = "/etc/pendulum/pendulum.toml";
+
 const EXIT_CODES: &str = "Exit codes follow sysexits(3): 0 success, 64 command line, 65 data, 66 no input, 69 \
                           unavailable (device, port, kernel ability), 70 defect, 71 operating system, 74 input/output, \
                           77 permission, 78 configuration. `doctor` ends with 0, 1 (degraded) or 2 (cannot run).";
@@ -32,7 +35,7 @@ enum Command {
     Run(run::Options),
     /// Tell what this machine can and cannot do for the agent, and the remedy for what is missing
     Doctor(crate::doctor::Options),
-    /// Say from a capture what the agent would have said on the spot
+    /// Analyse a capture as the agent would live traffic
     Replay(replay::cli::ReplayArgs),
     /// Recommend buffer sizes for a link, and predict what they give
     Advise(advise::Options),
@@ -41,6 +44,7 @@ enum Command {
     /// Check a configuration file and say where it is wrong
     CheckConfig {
         /// The file
+        #[arg(default_value = CONFIGURATION)]
         file: PathBuf,
     },
 }
@@ -96,9 +100,9 @@ fn check_config(file: &std::path::Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// JSON for people and programs: one object, indented.
+/// JSON for people and programs: one object, indented, with a newline at its end.
 pub(crate) fn to_json(value: &impl serde::Serialize) -> Result<String, Failure> {
-    serde_json::to_string_pretty(value).map_err(|error| {
+    serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(|error| {
         Failure::new(
             Exit::Software,
             format!("cannot write JSON: {error}; this is a defect: please report it"),

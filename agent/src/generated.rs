@@ -138,8 +138,8 @@ fn the_metrics_reference_lists_what_is_exported() {
     let active = Active::start(Config::default()).1;
     let text = Exposition::new(&board, active, true).encode(Format::Text).unwrap();
     let (families, values) = read(std::str::from_utf8(&text).unwrap());
-    let mut page = "# Metrics\n\nWritten by `./dev generate` from the code; a test holds it in step. How each figure is measured is told in \
-                    [measurement.md](measurement.md),\n[queues.md](queues.md) and [detector.md](detector.md). A figure that is not known has no \
+    let mut page = "# Metrics\n\nEvery metric that the agent exports, with its type, labels and meaning. `./dev generate` writes this page from the code. \
+                    [measurement.md](measurement.md),\n[queues.md](queues.md) and [detector.md](detector.md) say how each figure is measured. A figure that is not known has no \
                     sample. No label carries an address or a port.\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n"
         .to_owned();
     for (name, family) in &families {
@@ -147,10 +147,10 @@ fn the_metrics_reference_lists_what_is_exported() {
         let help = family.help.replace('|', "\\|");
         writeln!(page, "| `{name}` | {} | {} | {help} |", family.kind, labels.join(", ")).unwrap();
     }
-    page.push_str("\n## Values of labels\n\n`link` is the name of a link in the configuration, `program` and `map` are names of BPF objects.\n\n| label | values |\n|---|---|\n");
+    page.push_str("\n## Values of labels\n\n`link` is the name of a link in the configuration, `device` that of its network device, `program` and `map` are names of BPF objects.\n\n| label | values |\n|---|---|\n");
     for (label, values) in &values {
         // The sources are told below.
-        if ["link", "program", "map", "version", "source"].contains(&label.as_str()) {
+        if ["link", "device", "program", "map", "version", "source"].contains(&label.as_str()) {
             continue;
         }
         let values: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();

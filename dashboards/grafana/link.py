@@ -211,7 +211,7 @@ def about(grid):
     grid.add(8, 7, timeseries("Tables", "Entries of the BPF maps over what they can hold.", "percentunit",
                               [target(f"pendulum_map_entries{{{ONE}}} / pendulum_map_capacity{{{ONE}}}", "{{map}}")], limits=(0, 1)))
     grid.add(12, 7, timeseries("Measurements lost", "What could not be measured, by reason if there was any; the packets passed.", PACKETS,
-                               [target(f'{rate("pendulum_lost_total")} > 0', "{{reason}}")]))
+                               [target(f'{rate("pendulum_unmeasured_total")} > 0', "{{reason}}")]))
     failing = f"pendulum_collector_success{{{ONE}}} == 0 or pendulum_bpf_program_attached{{{ONE}}} == 0"
     grid.add(6, 7, table("What fails", "Readings from the kernel that failed the last time, and programs that are not attached.", [query(failing)],
                          ["collector", "program"], "nothing fails"))

@@ -28,7 +28,7 @@ def series():
     """Name, labels and whether it counts, for all that one gateway with one link exports and that is recorded of it."""
     reference = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
     values = {label: re.findall(r"`([^`]+)`", cell) for label, cell in re.findall(r"^\| `(\w+)` \| (`[^|]+) \|$", reference, re.M)}
-    values |= {"link": ["dsl"], "program": list("abcdef"), "map": list("abc"), "version": ["0"], "source": ["config"]}
+    values |= {"link": ["dsl"], "device": ["ppp0"], "program": list("abcdef"), "map": list("abc"), "version": ["0"], "source": ["config"]}
     for name, kind, cell in re.findall(r"^\| `((?:pendulum|process)_\w+)` \| (\w+) \| ([^|]*) \|", reference, re.M):
         labels = re.findall(r"`(\w+)`", cell)
         for chosen in itertools.product(*(OWN.get((name, label), values[label])[:20] for label in labels)):

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod activity;
+pub mod autorate;
 pub mod bloat;
 pub mod carrier;
 pub mod certainty;

@@ -216,6 +216,17 @@ pub fn advise(input: &AdviceInput) -> Result<Advice, AdviceError> {
     })
 }
 
+/// The `tc` command that makes cake the uplink's queue, 2 % below the link's rate so that the queue is here.
+pub fn cake_command(input: &AdviceInput) -> String {
+    let rate = below(input.uplink_rate);
+    format!("tc qdisc replace dev {} root cake bandwidth {rate}bit nat dual-srchost", input.device)
+}
+
+/// 2 % below a rate, bit/s.
+fn below(rate: Rate) -> u64 {
+    (rate.bits_per_second() / 100 * 98).max(1)
+}
+
 fn by_formula(setting: &Setting, unit: BufferUnit) -> Prediction {
     match unit {
         BufferUnit::Bytes => refined::predict(setting),
@@ -252,7 +263,6 @@ fn bytes_of(size: BufferSize, direction: &'static str, unit: BufferUnit) -> Resu
 /// recommended size.
 fn commands(input: &AdviceInput, uplink: u64, slots: u64, downlink: Option<f64>) -> Vec<String> {
     let device = &input.device;
-    let shaped = |rate: Rate| rate.bits_per_second() / 100 * 98;
     let leaf = |bytes: u64, packets: u64| match input.unit {
         BufferUnit::Bytes => format!("bfifo limit {bytes}"),
         BufferUnit::Packets => format!("pfifo limit {packets}"),
@@ -260,10 +270,7 @@ fn commands(input: &AdviceInput, uplink: u64, slots: u64, downlink: Option<f64>)
     let shape = |device: &str, rate: Rate, leaf: String| {
         [
             format!("tc qdisc replace dev {device} root handle 1: htb default 1"),
-            format!(
-                "tc class replace dev {device} parent 1: classid 1:1 htb rate {}bit",
-                shaped(rate).max(1)
-            ),
+            format!("tc class replace dev {device} parent 1: classid 1:1 htb rate {}bit", below(rate)),
             format!("tc qdisc replace dev {device} parent 1:1 handle 10: {leaf}"),
         ]
     };

@@ -60,7 +60,9 @@ fn a_running_agent_is_asked_over_tls() {
     });
     let (code, out, _) = advise(&known);
     assert_eq!(code, 0);
-    for part in ["Link dsl on wan0, as measured: 10mbit down, 2mbit up", "rates by config", "dev wan0"] {
+    for part in
+        ["Link dsl on wan0, as measured: 10.0 Mbit/s down, 2.00 Mbit/s up", "rates by config", "dev wan0"]
+    {
         assert!(out.contains(part), "{part} in\n{out}");
     }
 

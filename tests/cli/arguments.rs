@@ -50,6 +50,14 @@ fn a_good_configuration_is_said_to_be_good() {
 }
 
 #[test]
+fn without_a_file_the_packages_one_is_checked() {
+    let file = "/etc/pendulum/pendulum.toml";
+    let (code, stdout, stderr) = pendulum(&["check-config"]);
+    assert!(stdout.contains(file) || stderr.contains(file), "{stdout}{stderr}");
+    assert_eq!(code == 66, !std::path::Path::new(file).exists(), "{stderr}");
+}
+
+#[test]
 fn a_wrong_configuration_is_78_and_names_file_line_and_key() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("wrong.toml");
@@ -85,14 +93,18 @@ fn advice_has_exactly_the_fields_of_the_contract() {
     let mut fields: Vec<&str> = advice.as_object().unwrap().keys().map(String::as_str).collect();
     fields.sort_unstable();
     let expected = [
+        "cake_command",
         "commands",
+        "confidence",
         "downlink_buffer_bytes",
         "download_bps",
+        "inputs",
         "max_queue_delay_s",
         "paper_ratio",
         "predicted",
         "predicted_reason",
         "recommended",
+        "recommended_queue",
         "recommended_reason",
         "refined_ratio",
         "uplink_buffer_bytes",
@@ -101,6 +113,16 @@ fn advice_has_exactly_the_fields_of_the_contract() {
         "wanted_ratio",
     ];
     assert_eq!(fields, expected);
+    assert!(stdout.ends_with("}\n"), "{stdout}");
+    let inputs = serde_json::json!({
+        "downlink_rate_bps": 2_400_000, "uplink_rate_bps": 196_000, "rtt_s": 0.04, "downlink_buffer": "30000b", "uplink_buffer": null,
+        "delayed_acks": true, "unit": "bytes", "tcp_buffer_bytes": null, "device": "wan",
+    });
+    assert_eq!(advice["inputs"], inputs);
+    assert!(["low", "moderate", "high"].contains(&advice["confidence"].as_str().unwrap()), "{advice}");
+    assert!(["cake", "fifo"].contains(&advice["recommended_queue"].as_str().unwrap()), "{advice}");
+    let command = "tc qdisc replace dev wan root cake bandwidth 192080bit nat dual-srchost";
+    assert_eq!(advice["cake_command"], command);
     // k = 2400/196.
     assert!((advice["wanted_ratio"].as_f64().unwrap() - 12.245).abs() < 0.001, "{advice}");
 }

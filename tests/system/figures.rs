@@ -206,7 +206,7 @@ fn state_and_metrics_agree(reading: &Reading) {
         }
     }
     for (reason, count) in reading.state["losses"].as_object().unwrap() {
-        let name = format!("pendulum_lost_total{{link=\"wan0\",reason=\"{reason}\"}}");
+        let name = format!("pendulum_unmeasured_total{{link=\"wan0\",reason=\"{reason}\"}}");
         assert_eq!(samples.get(&name), count.as_f64().unwrap(), "{name}");
     }
     println!("state and metrics: {compared} figures are the same");

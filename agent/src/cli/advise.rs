@@ -1,10 +1,12 @@
 //! `pendulum advise`: the mathematics is in the model; here are its options and its output.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use pendulum_model::rate::{BufferSize, Rate, Size, parse_duration};
+use pendulum_model::ratio::Confidence;
 use pendulum_model::sizing::{
     self, Advice, AdviceError, AdviceInput, BufferUnit, Predicted, QueueManagement, Recommended,
     SenderControl, Traffic,
@@ -107,15 +109,81 @@ enum Aqm {
     Cake,
 }
 
-/// What is printed: the advice, and what was simulated or why nothing was.
+/// What is printed: what was asked, the advice, and what was simulated or why nothing was.
 #[derive(Serialize)]
 struct Answer {
+    inputs: Inputs,
+    /// How far the expected figures can be trusted.
+    confidence: Confidence,
+    /// Which of `cake_command` and `commands` to use on this machine.
+    recommended_queue: Queue,
+    cake_command: String,
     #[serde(flatten)]
     advice: Advice,
     predicted: Option<Predicted>,
     predicted_reason: Option<String>,
     recommended: Option<Recommended>,
     recommended_reason: Option<String>,
+}
+
+/// The link that the advice is for: as given, else as the agent has measured it.
+#[derive(Serialize)]
+struct Inputs {
+    downlink_rate_bps: u64,
+    uplink_rate_bps: u64,
+    /// Round trip without queues, seconds.
+    rtt_s: f64,
+    /// As given, in bytes (`30000b`) or packets (`50p`).
+    downlink_buffer: Option<String>,
+    uplink_buffer: Option<String>,
+    delayed_acks: bool,
+    unit: BufferUnit,
+    tcp_buffer_bytes: Option<u64>,
+    device: String,
+}
+
+impl Inputs {
+    fn of(input: &AdviceInput) -> Self {
+        Self {
+            downlink_rate_bps: input.downlink_rate.bits_per_second(),
+            uplink_rate_bps: input.uplink_rate.bits_per_second(),
+            rtt_s: input.round_trip.as_secs_f64(),
+            downlink_buffer: input.downlink_buffer.map(|size| size.to_string()),
+            uplink_buffer: input.uplink_buffer.map(|size| size.to_string()),
+            delayed_acks: input.delayed_acks,
+            unit: input.unit,
+            tcp_buffer_bytes: input.tcp_buffer,
+            device: input.device.clone(),
+        }
+    }
+}
+
+/// What to make the uplink's queue of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Queue {
+    /// The kernel has it.
+    Cake,
+    /// A fifo of the recommended size.
+    Fifo,
+}
+
+impl Queue {
+    /// By the running kernel's list of modules below `modules`: loaded, built in, or to be loaded.
+    fn of_kernel(loaded: &str, modules: &Path) -> Self {
+        let listed = |name: &str| {
+            std::fs::read_to_string(modules.join(name)).is_ok_and(|list| list.contains("/sch_cake.ko"))
+        };
+        let is_loaded = loaded.lines().any(|line| line.starts_with("sch_cake "));
+        if is_loaded || listed("modules.builtin") || listed("modules.dep") { Self::Cake } else { Self::Fifo }
+    }
+
+    /// On this machine.
+    fn here() -> Self {
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let loaded = std::fs::read_to_string("/proc/modules").unwrap_or_default();
+        Self::of_kernel(&loaded, &Path::new("/lib/modules").join(release.trim()))
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -149,6 +217,8 @@ pub(super) fn advise(options: &Options) -> Result<ExitCode, Failure> {
     let advice = sizing::advise(&input)?;
     let traffic = traffic(options);
     let outcome = sizing::predict(&input, &advice, traffic);
+    let recommended_queue = Queue::here();
+    let cake_command = sizing::cake_command(&input);
     let best = sizing::recommend(&input, &advice, traffic, options.delay_bound);
     match options.format {
         Format::Text => {
@@ -158,7 +228,14 @@ pub(super) fn advise(options: &Options) -> Result<ExitCode, Failure> {
                 Err(reason) => format!("Not predicted: {reason}."),
             };
             let best = best.map_or_else(|_| String::new(), |best| format!("Best by simulation: {best}.\n"));
-            answer(&format!("{measured}{advice}\n{predicted}\n{best}"))?;
+            let cake = match recommended_queue {
+                Queue::Cake => format!(
+                    "Recommended, since this kernel has cake (add the line's framing, tc-cake(8)):\n  {cake_command}\n\n\
+                     Without cake:\n\n"
+                ),
+                Queue::Fifo => String::new(),
+            };
+            answer(&format!("{measured}{cake}{advice}\n{predicted}\n{best}"))?;
         }
         Format::Json => {
             let (predicted, predicted_reason) = match outcome {
@@ -169,7 +246,17 @@ pub(super) fn advise(options: &Options) -> Result<ExitCode, Failure> {
                 Ok(recommended) => (Some(recommended), None),
                 Err(reason) => (None, Some(reason.to_string())),
             };
-            let answered = Answer { advice, predicted, predicted_reason, recommended, recommended_reason };
+            let answered = Answer {
+                inputs: Inputs::of(&input),
+                confidence: advice.explanation.confidence,
+                recommended_queue,
+                cake_command,
+                advice,
+                predicted,
+                predicted_reason,
+                recommended,
+                recommended_reason,
+            };
             answer(&super::to_json(&answered)?)?;
         }
     }
@@ -224,4 +311,25 @@ fn input(options: &Options, measured: Option<&Measured>) -> Result<AdviceInput, 
         device: device.unwrap_or_else(|| "wan".to_owned()),
         ..AdviceInput::new(downlink_rate, uplink_rate, round_trip)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cake_is_recommended_where_the_kernel_has_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let found = |loaded: &str| Queue::of_kernel(loaded, directory.path());
+        assert_eq!(found("sch_cakes 1 0\nact_mirred 16384 2\n"), Queue::Fifo);
+        assert_eq!(found("act_mirred 16384 2\nsch_cake 40960 1 - Live 0x0\n"), Queue::Cake);
+        for list in ["modules.builtin", "modules.dep"] {
+            let file = directory.path().join(list);
+            std::fs::write(&file, "kernel/net/sched/sch_fq.ko.xz:\n").unwrap();
+            assert_eq!(found(""), Queue::Fifo, "{list}");
+            std::fs::write(&file, "kernel/net/sched/sch_cake.ko.xz:\n").unwrap();
+            assert_eq!(found(""), Queue::Cake, "{list}");
+            std::fs::remove_file(&file).unwrap();
+        }
+    }
 }

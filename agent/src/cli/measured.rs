@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use pendulum_model::rate::Rate;
+use pendulum_model::rate::{Rate, in_words};
 use serde::Deserialize;
 
 use crate::client::{Address, Client, Credentials};
@@ -108,7 +108,7 @@ impl fmt::Display for Measured {
         write!(out, "Link {} on {}, as measured:", self.name, self.wan)?;
         for (what, rate) in [("down", self.downlink_rate), ("up", self.uplink_rate)] {
             match rate {
-                Some(rate) => write!(out, " {rate} {what},")?,
+                Some(rate) => write!(out, " {} {what},", in_words(rate.bits_per_second() as f64))?,
                 None => write!(out, " {what} unknown,")?,
             }
         }

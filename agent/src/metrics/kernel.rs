@@ -14,7 +14,7 @@ use crate::snapshot::{Board, LinkSnapshot, Reading, ReadingHealth};
 const ATTACHED: Family = Family::gauge(
     "pendulum_bpf_program_attached",
     None,
-    "1 while the BPF program hangs on its device, else 0.",
+    "1 while the BPF program is attached to its device, else 0.",
 );
 const RUNS: Family = Family::counter(
     "pendulum_bpf_program_runs_total",
@@ -28,10 +28,16 @@ const RUN_SECONDS: Family = Family::counter(
 );
 const ENTRIES: Family = Family::gauge("pendulum_map_entries", None, "Entries in the BPF map.");
 const CAPACITY: Family = Family::gauge("pendulum_map_capacity", None, "Entries the BPF map can hold.");
-const LOST: Family = Family::counter(
-    "pendulum_lost_total",
+const UNMEASURED: Family = Family::counter(
+    "pendulum_unmeasured_total",
     None,
     "Measurements that could not be made (completely) from a packet, or did not reach their reader, by reason; the packets passed.",
+);
+/// The name that [`UNMEASURED`] had; release 0.2 does without.
+const UNMEASURED_OLD: Family = Family::counter(
+    "pendulum_lost_total",
+    None,
+    "Deprecated, removed with release 0.2: the old name of pendulum_unmeasured_total.",
 );
 const READ_OK: Family = Family::gauge(
     "pendulum_collector_success",
@@ -111,7 +117,9 @@ impl Collector for Kernel {
         }
         ENTRIES.write(encoder, |samples| maps(links, |labels, map| samples.gauge(labels, map.entries)))?;
         CAPACITY.write(encoder, |samples| maps(links, |labels, map| samples.gauge(labels, map.capacity)))?;
-        LOST.write(encoder, |samples| lost(samples, links))?;
+        for family in [&UNMEASURED, &UNMEASURED_OLD] {
+            family.write(encoder, |samples| unmeasured(samples, links))?;
+        }
         READ_OK.write(encoder, |samples| {
             readings(links, |labels, health| samples.gauge(labels, u32::from(health.ok)))
         })?;
@@ -143,7 +151,7 @@ fn maps(links: &[Arc<LinkSnapshot>], mut write: impl FnMut(Labels<'_>, &MapFill)
     })
 }
 
-fn lost(samples: &mut Samples<'_>, links: &[Arc<LinkSnapshot>]) -> Result {
+fn unmeasured(samples: &mut Samples<'_>, links: &[Arc<LinkSnapshot>]) -> Result {
     links.iter().try_for_each(|link| {
         lost_by_reason(link).try_for_each(|(reason, count)| {
             samples.counter([("link", &*link.name), ("reason", reason)], count)

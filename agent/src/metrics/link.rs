@@ -12,7 +12,12 @@ use crate::snapshot::{Board, DeviceState, DirectionSnapshot};
 const UP: Family = Family::gauge(
     "pendulum_link_up",
     None,
-    "1 while the WAN device is there, is set up, and the programs hang on it; else 0.",
+    "1 while the WAN device is there, is set up, and the programs are attached to it; else 0.",
+);
+const INFO: Family = Family::gauge(
+    "pendulum_link_info",
+    None,
+    "The network device of the link, as node_exporter names it (label device); the value is always 1.",
 );
 const THROUGHPUT: Family = Family::gauge(
     "pendulum_throughput_bytes_per_second",
@@ -56,6 +61,11 @@ impl Collector for Links {
                 let up = link.hooks.is_some() && link.device == DeviceState::Up;
                 samples.gauge([("link", &*link.name)], u32::from(up))
             })
+        })?;
+        INFO.write(&mut encoder, |samples| {
+            links
+                .iter()
+                .try_for_each(|link| samples.gauge([("link", &*link.name), ("device", &*link.wan)], 1_u32))
         })?;
         let mut family = |family: &Family, figure: fn(&DirectionSnapshot) -> Option<f64>| {
             family.write(&mut encoder, |samples| {

@@ -109,7 +109,7 @@ impl Lost {
         }
     };
 
-    /// The name used as label `reason` of `pendulum_lost_total`.
+    /// The name used as label `reason` of `pendulum_unmeasured_total`.
     pub const fn name(self) -> &'static str {
         const { Self::IN_ORDER };
         abi::names::LOST[self as usize]

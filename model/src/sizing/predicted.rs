@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::rate::BufferSize;
+use crate::rate::{BufferSize, in_words};
 use crate::segment::{Direction, PerDirection};
 use crate::simulate::{
     ACK_FRAME_BYTES, CongestionControl, DATA_FRAME_BYTES, Flow, Limit, Link, Outcome, PAYLOAD_BYTES, Run,
@@ -258,10 +258,10 @@ impl fmt::Display for Predicted {
         let [low, high] = self.ratio_interval;
         write!(
             out,
-            "download {:.0} kbit/s, upload {:.0} kbit/s of payload, r = {:.2} ({low:.2} to {high:.2});\n  \
+            "download {}, upload {} of payload, r = {:.2} ({low:.2} to {high:.2});\n  \
              both queues add {:.0} ms to a round trip on average, up to {:.0} ms for 95 % of the time",
-            self.download_bps / 1e3,
-            self.upload_bps / 1e3,
+            in_words(self.download_bps),
+            in_words(self.upload_bps),
             self.ratio,
             self.queue_delay_mean_s * 1e3,
             self.queue_delay_p95_s * 1e3,

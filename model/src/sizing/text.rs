@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::rate::in_words;
 use crate::ratio::{Caveat, Confidence, Formula};
 
 use super::Advice;
@@ -29,14 +30,10 @@ impl fmt::Display for Advice {
         let (down, up) = (share(self.download_bps, why.rates.down), share(self.upload_bps, why.rates.up));
         writeln!(
             out,
-            "Expected download            {:.0} kbit/s, {down:.0} % of the link",
-            self.download_bps / 1e3
+            "Expected download            {}, {down:.0} % of the link",
+            in_words(self.download_bps)
         )?;
-        writeln!(
-            out,
-            "Expected upload              {:.0} kbit/s, {up:.0} % of the link",
-            self.upload_bps / 1e3
-        )?;
+        writeln!(out, "Expected upload              {}, {up:.0} % of the link", in_words(self.upload_bps))?;
         writeln!(out, "Longest wait in both queues  {:.0} ms", self.max_queue_delay_s * 1e3)?;
         let packets = why.one_way_packets;
         writeln!(out, "One-way rule of thumb        {} packets up, {} down", packets.up, packets.down)?;

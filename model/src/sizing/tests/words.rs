@@ -2,6 +2,7 @@
 
 use super::super::*;
 use super::{input, with_buffers};
+use crate::rate::in_words;
 use crate::ratio::{Confidence, Formula};
 
 fn lines(advice: &Advice) -> Vec<String> {
@@ -25,14 +26,14 @@ fn the_words_hold_the_figures() {
     assert_line(&advice, "Downlink buffer              30000 bytes, as given");
     assert_line(&advice, "Longest wait in both queues  221 ms");
     // Of 2,400 and 196 kbit/s.
-    let (down, up) = (advice.download_bps / 1e3, advice.upload_bps / 1e3);
+    let (down, up) = (advice.download_bps, advice.upload_bps);
     assert_line(
         &advice,
-        &format!("Expected download            {down:.0} kbit/s, {:.0} % of the link", down / 24.0),
+        &format!("Expected download            {}, {:.0} % of the link", in_words(down), down / 24e3),
     );
     assert_line(
         &advice,
-        &format!("Expected upload              {up:.0} kbit/s, {:.0} % of the link", up / 1.96),
+        &format!("Expected upload              {}, {:.0} % of the link", in_words(up), up / 1.96e3),
     );
     let packets = advice.explanation.one_way_packets;
     let rule = format!("One-way rule of thumb        {} packets up, {} down", packets.up, packets.down);

@@ -1,0 +1,387 @@
+//! The rate of a shaper without a word from the user and without a probe packet: from the queue that stands behind it.
+//!
+//! One [`Controller`] for each direction. It is told what passes, how long what passed waited in the buffer that is not ours (the
+//! uplink's in a modem, the downlink's at the provider), and what stands in our own queue. Time is an argument, on a clock that never steps.
+//!
+//! The rules, in the order in which they are asked at each [`Controller::decide`]:
+//!
+//! 1. **A queue stands behind** (the least wait of the newest answers is more than a packet's own time and 5 ms): what leaves that buffer *is*
+//!    the link's rate. The rate falls to it, less 1 % (uplink) or 5 % (downlink), and less what has to drain. How much that is
+//!    follows from what has passed since the newest packet that was answered for, less what was served since: answers are a
+//!    round trip late, and what is known to be under way is not waited for.
+//! 2. **That queue stays though less is sent than would empty it**: it is no queue but a longer route. The wait becomes the new zero,
+//!    and the rate is again what it was.
+//! 3. **Packets are lost and no queue stands behind**: a policer. The rate falls to what is not lost.
+//! 4. **Our own queue stands, the one behind does not**, and this is known of packets sent since the last change: the rate is raised, by 4, 6, 12
+//!    and then always 25 %; the first time two seconds after a queue was last seen behind. Never above 1.3 times what passes.
+//! 5. **Nothing is known**: no demand, or nobody answers. The rate is held.
+
+mod decision;
+mod heard;
+mod passage;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use crate::segment::Direction;
+pub use decision::Decision;
+use heard::Heard;
+use passage::{FULL, Passage};
+
+/// A wait of no more than this beyond a packet's own time is no queue, seconds.
+const NO_QUEUE: f64 = 0.005;
+/// What is sent at most of what the link carries.
+const UPLINK_SHARE: f64 = 0.99;
+const DOWNLINK_SHARE: f64 = 0.95;
+/// A queue of more than so many seconds drains in [`DRAIN`], a smaller one in [`DRAIN_GENTLY`].
+const SMALL: f64 = 0.03;
+const DRAIN: f64 = 0.1;
+const DRAIN_GENTLY: f64 = 1.0;
+/// While it drains, at least this share of the link's rate is sent, …
+const DRAIN_LEAST: f64 = 0.1;
+/// … or a packet each so many seconds if that is more, but never more than so much of the rate: a shaper
+/// does not take back the time that it has given to a packet.
+const DRAIN_PACKET: f64 = 0.1;
+const DRAIN_MOST: f64 = 0.75;
+/// The downlink's senders are a round trip away: no more than this is taken from them at once.
+const DOWNLINK_DRAIN_LEAST: f64 = 0.7;
+/// A rate that was measured anew and differs by less than this is the same one, measured again.
+const SAME: f64 = 0.08;
+/// How much of the difference is then taken over.
+const GAIN: f64 = 0.3;
+/// So long after a queue was seen behind the rate is not raised, seconds.
+const HOLD: f64 = 2.0;
+/// Raises, one after another; the last one is repeated.
+const RAISES: [f64; 4] = [1.04, 1.06, 1.12, 1.25];
+/// What passed so long after a change shows what it did, seconds, …
+const SHOWS: [f64; 2] = [0.25, 1.0];
+/// … and at least so many times what a link as fast as the rate before takes to let a queue be seen.
+const SHOWS_QUEUE: f64 = 1.2;
+/// The rate is not raised above so many times what passes.
+const ABOVE_PASSING: f64 = 1.3;
+/// Our own queue stands if so much of what may pass does.
+const USED: f64 = 0.9;
+/// That is measured over this time, seconds, or over so many full packets.
+const USE: f64 = 0.3;
+const USE_PACKETS: f64 = 6.0;
+/// More than this is lost where a policer is.
+const LOST: f64 = 0.03;
+/// Without an answer for so long nothing is known of the buffer behind, seconds.
+const SILENT: f64 = 0.5;
+/// A wait that has not fallen to this share of itself when the queue would be empty …
+const STAYED: f64 = 0.7;
+/// … for half of its length, and this, seconds, is no queue.
+const EMPTY_FOR: f64 = 0.05;
+
+/// Bounds of the rate, bytes per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    /// Never less.
+    pub least: f64,
+    /// Never more.
+    pub most: f64,
+}
+
+/// Our own queue since the decision before.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Own {
+    /// The most that stood in it, bytes.
+    pub bytes: f64,
+    /// Share of what passed that was lost on the way, 0 to 1; what our own queue dropped is none of it.
+    pub lost: f64,
+}
+
+/// A wait that ought to drain.
+#[derive(Clone, Copy, Debug)]
+struct Episode {
+    wait: f64,
+    /// When what met it had passed, and how much had passed then.
+    passed: f64,
+    sum: f64,
+    capacity: f64,
+}
+
+/// Finds the rate of one direction.
+#[derive(Debug)]
+pub struct Controller {
+    direction: Direction,
+    bounds: Bounds,
+    rate: f64,
+    capacity: Option<f64>,
+    passage: Passage,
+    heard: BTreeMap<u64, Heard>,
+    /// The newest wait, and when the answer was taken in.
+    wait: Option<(f64, f64)>,
+    /// What waits behind that is no queue: a longer route.
+    offset: f64,
+    episode: Option<Episode>,
+    /// Length, allowance and what passed, by decision.
+    uses: Vec<[f64; 3]>,
+    decided: Option<(f64, f64)>,
+    changed: f64,
+    hold_until: f64,
+    raises: usize,
+    first_ns: Option<u64>,
+}
+
+impl Controller {
+    /// A controller that knows nothing; `start`: bytes per second to begin with. What is no number, or out of bounds, is put right.
+    pub fn new(direction: Direction, bounds: Bounds, start: f64) -> Self {
+        let mut controller = Self {
+            direction,
+            bounds: sane(bounds),
+            rate: start,
+            capacity: None,
+            passage: Passage::default(),
+            heard: BTreeMap::new(),
+            wait: None,
+            offset: 0.0,
+            episode: None,
+            uses: Vec::new(),
+            decided: None,
+            changed: 0.0,
+            hold_until: 0.0,
+            raises: 0,
+            first_ns: None,
+        };
+        controller.set(start, 0.0);
+        controller
+    }
+
+    /// Other bounds, from the next decision on.
+    pub fn set_bounds(&mut self, bounds: Bounds) {
+        self.bounds = sane(bounds);
+    }
+
+    /// Bytes per second to be sent, or let in.
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// The link's rate, bytes per second, as measured while a queue stood behind.
+    pub fn capacity(&self) -> Option<f64> {
+        self.capacity
+    }
+
+    /// How long packets wait behind, seconds, as the newest answers tell.
+    pub fn wait(&self) -> Option<f64> {
+        self.wait.map(|(wait, _)| wait)
+    }
+
+    fn seconds(&mut self, at_ns: u64) -> f64 {
+        let first = *self.first_ns.get_or_insert(at_ns);
+        // What was asked before the beginning counts as of then.
+        at_ns.saturating_sub(first) as f64 / 1e9
+    }
+
+    /// Bytes leave our queue for the link, or come out of the link.
+    pub fn pass(&mut self, at_ns: u64, bytes: u32) {
+        let at = self.seconds(at_ns);
+        self.passage.pass(at, f64::from(bytes));
+    }
+
+    /// What passed at `passed_ns` waited for `wait` seconds in the buffer that is not ours, so `end` says: behind us (uplink), or
+    /// before it came (downlink).
+    pub fn waited(&mut self, end: u64, passed_ns: u64, wait: f64) {
+        if !wait.is_finite() || self.first_ns.is_none_or(|first| passed_ns < first) {
+            return;
+        }
+        // A route that has become shorter again shows at once.
+        self.offset = self.offset.min(wait.max(0.0));
+        let (passed, wait) = (self.seconds(passed_ns), (wait - self.offset).max(0.0));
+        match self.heard.entry(end) {
+            Entry::Vacant(new) => _ = new.insert(Heard::new(wait, passed, None)),
+            Entry::Occupied(known) => known.into_mut().add(wait, passed),
+        }
+        let sum = self.passage.sum_at(passed);
+        match self.direction {
+            Direction::Up => self.passage.serve(passed, passed + wait, sum),
+            Direction::Down => self.passage.serve(passed - wait, passed, sum),
+        }
+    }
+
+    /// Decides, up to ten times a second.
+    pub fn decide(&mut self, now_ns: u64, own: Own) -> Decision {
+        let now = self.seconds(now_ns);
+        let sum = self.passage.sum_at(now);
+        let Some((before, sum_before)) = self.decided else {
+            self.decided = Some((now, sum));
+            return Decision::Idle;
+        };
+        let span = now - before;
+        if span <= 0.0 {
+            return Decision::Hold;
+        }
+        self.decided = Some((now, sum));
+        let (passing, used) = self.note_use(span, sum - sum_before);
+        let heard = self.take_heard();
+        if let Some(heard) = heard {
+            self.wait = Some((heard.wait, now));
+        } else if self.wait.is_some_and(|(_, at)| now - at > SILENT) {
+            self.wait = None;
+        }
+        let Some((wait, _)) = self.wait else {
+            self.raises = 0;
+            return Decision::Idle;
+        };
+        let scale = self.capacity.unwrap_or(passing).max(passing).max(self.bounds.least);
+        let least = NO_QUEUE + FULL / scale;
+        if wait > least {
+            return match heard {
+                Some(heard) => self.follow(now, heard, least, passing, own.lost),
+                None => self.settle(now, Decision::Drain),
+            };
+        }
+        self.episode = None;
+        let is_used = used >= USED && own.bytes > 0.0;
+        if is_used && own.lost > LOST && now >= self.hold_until {
+            self.hold_until = now + HOLD;
+            self.raises = 0;
+            let carried = passing * (1.0 - own.lost.min(0.5));
+            self.capacity = Some(carried);
+            self.set(self.share() * carried, now);
+            return Decision::Policed;
+        }
+        // What is still known to stand there drains first.
+        if let Some(capacity) = self.capacity
+            && self.rate < 0.98 * self.share() * capacity
+        {
+            return self.settle(now, Decision::Hold);
+        }
+        if !is_used {
+            self.raises = 0;
+            return Decision::Idle;
+        }
+        let last =
+            self.raises.checked_sub(1).and_then(|last| RAISES.get(last)).unwrap_or(&RAISES[RAISES.len() - 1]);
+        let takes = (SHOWS_QUEUE * least / (UPLINK_SHARE * last - 1.0)).clamp(SHOWS[0], SHOWS[1]);
+        let shows = heard.is_some_and(|heard| heard.passed >= self.changed + takes + span);
+        if now < self.hold_until || !shows {
+            return Decision::Hold;
+        }
+        let factor = RAISES[self.raises.min(RAISES.len() - 1)];
+        let raised = (self.rate * factor).min(ABOVE_PASSING * passing);
+        if raised <= self.rate {
+            return Decision::Hold;
+        }
+        self.raises += 1;
+        self.set(raised, now);
+        Decision::Raise
+    }
+
+    /// A queue stands behind.
+    fn follow(&mut self, now: f64, heard: Heard, least: f64, passing: f64, lost: f64) -> Decision {
+        self.hold_until = now + HOLD;
+        self.raises = 0;
+        if lost <= LOST && self.is_route(heard) {
+            let capacity = self.episode.take().map(|episode| episode.capacity);
+            self.offset += heard.wait;
+            self.passage = std::mem::take(&mut self.passage).without_served();
+            self.wait = Some((0.0, now));
+            self.capacity = capacity;
+            self.set(capacity.map_or(self.rate, |capacity| capacity * self.share()), now);
+            return Decision::Route;
+        }
+        let measured = self
+            .passage
+            .served_rate(least / 2.0, self.capacity.unwrap_or(passing))
+            .map(|rate| rate * (1.0 - lost.clamp(0.0, 0.5)))
+            .or_else(|| (self.capacity.is_none() && heard.wait > 10.0 * least).then_some(0.8 * passing));
+        self.begin_episode(heard, measured);
+        if let Some(measured) = measured.filter(|rate| rate.is_finite() && *rate > 0.0) {
+            self.capacity = Some(match self.capacity {
+                Some(known) if (measured / known - 1.0).abs() < SAME => known + GAIN * (measured - known),
+                _ => measured,
+            });
+        }
+        self.settle(now, Decision::Lower)
+    }
+
+    /// The rate that empties what stands behind and then is the link's.
+    fn settle(&mut self, now: f64, decision: Decision) -> Decision {
+        let Some(capacity) = self.capacity else { return Decision::Hold };
+        let standing = match self.direction {
+            Direction::Up => self.passage.standing(now, capacity),
+            Direction::Down => self.wait.map_or(0.0, |(wait, _)| wait * capacity),
+        };
+        let target = self.share() * capacity;
+        let is_big = standing > SMALL * capacity;
+        let time = if is_big { DRAIN } else { DRAIN_GENTLY };
+        let lowest = match self.direction {
+            Direction::Up => (DRAIN_LEAST * capacity).max((FULL / DRAIN_PACKET).min(DRAIN_MOST * capacity)),
+            Direction::Down => DOWNLINK_DRAIN_LEAST * capacity,
+        };
+        self.set((target - standing / time).max(lowest), now);
+        if is_big { Decision::Drain } else { decision }
+    }
+
+    fn share(&self) -> f64 {
+        match self.direction {
+            Direction::Up => UPLINK_SHARE,
+            Direction::Down => DOWNLINK_SHARE,
+        }
+    }
+
+    fn begin_episode(&mut self, heard: Heard, measured: Option<f64>) {
+        // As long as it grows it is a queue.
+        if self.episode.is_some_and(|episode| heard.wait <= 1.1 * episode.wait) {
+            return;
+        }
+        let Some(capacity) = self.capacity.or(measured) else { return };
+        let sum = self.passage.sum_at(heard.passed);
+        self.episode = Some(Episode { wait: heard.wait, passed: heard.passed, sum, capacity });
+    }
+
+    /// Whether a wait stays that would have drained. What the downlink's senders do is not known: there it is seen by nothing but a
+    /// lower bound.
+    fn is_route(&self, heard: Heard) -> bool {
+        let Some(episode) = self.episode else { return false };
+        let (time, bytes) = (heard.passed - episode.passed, self.passage.sum_at(heard.passed) - episode.sum);
+        let spare = time - bytes / episode.capacity - episode.wait;
+        heard.wait >= STAYED * episode.wait && spare > EMPTY_FOR.max(episode.wait / 2.0)
+    }
+
+    /// What passes, bytes per second, and which share of the allowance that is.
+    fn note_use(&mut self, span: f64, bytes: f64) -> (f64, f64) {
+        self.uses.push([span, span * self.rate, bytes]);
+        let whole = USE.max(USE_PACKETS * FULL / self.rate);
+        let mut sums = [0.0; 3];
+        let mut count = 0;
+        for use_ in self.uses.iter().rev() {
+            if sums[0] >= whole {
+                break;
+            }
+            sums.iter_mut().zip(use_).for_each(|(sum, more)| *sum += more);
+            count += 1;
+        }
+        let old = self.uses.len() - count;
+        self.uses.drain(..old);
+        let [time, allowed, passed] = sums;
+        (passed / time.max(1e-9), passed / allowed.max(1.0))
+    }
+
+    /// What the ends say together: of each the least, of those the middle one, the lower of two: neither a host that is slow nor one that
+    /// answers before it has received decides among three.
+    fn take_heard(&mut self) -> Option<Heard> {
+        let heard = std::mem::take(&mut self.heard).into_values();
+        let mut ends: Vec<Heard> = heard.map(Heard::settled).collect();
+        ends.sort_by(|a, b| a.wait.total_cmp(&b.wait));
+        let middle = ends.len().checked_sub(1)? / 2;
+        ends.get(middle).copied()
+    }
+
+    fn set(&mut self, rate: f64, now: f64) {
+        let rate = if rate.is_finite() { rate } else { self.bounds.most };
+        self.rate = rate.clamp(self.bounds.least, self.bounds.most);
+        self.changed = now;
+    }
+}
+
+/// At least a byte per second, and in order.
+fn sane(bounds: Bounds) -> Bounds {
+    let least = if bounds.least.is_finite() { bounds.least.max(1.0) } else { 1.0 };
+    let most = if bounds.most.is_nan() { f64::MAX } else { bounds.most.clamp(least, f64::MAX) };
+    Bounds { least, most }
+}

@@ -1,0 +1,254 @@
+//! The controller in a closed loop: packets of our queue enter a hidden drop-tail buffer, answers come a round trip later, with noise.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+use super::*;
+
+const TICK_NS: u64 = 100_000_000;
+
+/// The hidden link: what it carries at a time, bytes per second; the rest of the loop.
+struct Loop {
+    controller: Controller,
+    now: f64,
+    next_tick: f64,
+    /// When the hidden buffer has served everything in it.
+    free: f64,
+    round_trip: f64,
+    /// The controller's idea of the round trip without queues is the first one.
+    first_round_trip: f64,
+    buffer: f64,
+    noise: f64,
+    random: u64,
+    answers: BTreeMap<u64, Vec<(u64, u64, f64)>>,
+    lost: VecDeque<(f64, f64)>,
+    /// Each tick: time, rate, wait in the hidden buffer, decision.
+    told: Vec<(f64, f64, f64, Decision)>,
+}
+
+impl Loop {
+    fn new(start: f64, round_trip: f64) -> Self {
+        let bounds = Bounds { least: 8_000.0, most: 1.25e9 };
+        Self {
+            controller: Controller::new(Direction::Up, bounds, start),
+            now: 0.0,
+            next_tick: 0.0,
+            free: 0.0,
+            round_trip,
+            first_round_trip: round_trip,
+            buffer: 0.5,
+            noise: 0.003,
+            random: 1,
+            answers: BTreeMap::new(),
+            lost: VecDeque::new(),
+            told: Vec::new(),
+        }
+    }
+
+    fn chance(&mut self) -> f64 {
+        self.random =
+            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) as f64 / (1u64 << 31) as f64
+    }
+
+    /// For so long; `demand`: bytes per second that want to pass, `police`: whether what exceeds the link is dropped, not queued.
+    fn run(&mut self, seconds: f64, capacity: f64, demand: f64, police: bool) {
+        let end = self.now + seconds;
+        while self.now < end {
+            let rate = self.controller.rate().min(demand).min(1.25e8);
+            let sent = self.now;
+            let at_ns = (sent * 1e9) as u64;
+            self.controller.pass(at_ns, FULL as u32);
+            let start = self.free.max(sent);
+            let wait = start - sent;
+            let drops = if police { wait > 0.002 } else { wait > self.buffer };
+            self.lost.push_back((sent, f64::from(u8::from(drops))));
+            while self.lost.front().is_some_and(|(at, _)| *at < sent - 1.0) {
+                self.lost.pop_front();
+            }
+            if !drops {
+                self.free = start + FULL / capacity;
+                let jitter = self.noise * self.chance();
+                let heard = start + self.round_trip + jitter;
+                let longer = self.round_trip - self.first_round_trip;
+                let end = (self.chance() * 3.0) as u64;
+                self.answers.entry((heard * 1e9) as u64).or_default().push((
+                    end,
+                    at_ns,
+                    (heard - sent - self.first_round_trip).max(longer),
+                ));
+            }
+            self.now += FULL / rate;
+            while self.next_tick <= self.now {
+                self.tick(demand);
+            }
+        }
+    }
+
+    fn tick(&mut self, demand: f64) {
+        let now_ns = (self.next_tick * 1e9) as u64;
+        let later = self.answers.split_off(&now_ns);
+        for (end, at_ns, wait) in std::mem::replace(&mut self.answers, later).into_values().flatten() {
+            self.controller.waited(end, at_ns, wait);
+        }
+        let own = Own {
+            bytes: if demand > self.controller.rate() { 20_000.0 } else { 0.0 },
+            lost: self.lost.iter().map(|(_, lost)| lost).sum::<f64>() / self.lost.len().max(1) as f64,
+        };
+        let decision = self.controller.decide(now_ns, own);
+        let wait = (self.free - self.next_tick).max(0.0);
+        self.told.push((self.next_tick, self.controller.rate(), wait, decision));
+        self.next_tick += TICK_NS as f64 / 1e9;
+    }
+
+    /// Mean and coefficient of variation of the rate since then.
+    fn since(&self, from: f64) -> (f64, f64) {
+        let rates: Vec<f64> = self.told.iter().filter(|it| it.0 >= from).map(|it| it.1).collect();
+        let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+        let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / rates.len() as f64;
+        (mean, variance.sqrt() / mean)
+    }
+
+    /// The first tick since `from` from which both hold: within `part` of the rate, and a wait of less than `wait`.
+    fn settled(&self, from: f64, rate: f64, part: f64, wait: f64) -> Option<f64> {
+        self.told
+            .iter()
+            .find(|it| it.0 >= from && (it.1 / rate - 1.0).abs() <= part && it.2 < wait)
+            .map(|it| it.0 - from)
+    }
+}
+
+const GREEDY: f64 = 1e12;
+
+/// 2, 20 and 100 Mbit/s; near and far.
+const LINKS: [(f64, f64); 6] =
+    [(250e3, 0.03), (2.5e6, 0.03), (12.5e6, 0.03), (250e3, 0.15), (2.5e6, 0.15), (12.5e6, 0.15)];
+
+#[test]
+fn a_constant_link_is_found_and_held() {
+    for (capacity, round_trip) in LINKS {
+        let mut link = Loop::new(4.0 * capacity, round_trip);
+        link.run(60.0, capacity, GREEDY, false);
+        let (mean, variation) = link.since(10.0);
+        let what = format!("{capacity} B/s, {round_trip} s: {:.4}, {variation:.4}", mean / capacity);
+        assert!(variation <= 0.02, "{what}");
+        let waits: f64 = link.told.iter().filter(|it| it.0 > 10.0).map(|it| it.2).sum();
+        assert!(waits / (link.told.len() as f64 - 100.0) < 0.015 + FULL / capacity, "{what}: {waits}");
+    }
+}
+
+#[test]
+fn a_halved_link_is_followed_and_its_queue_drained_soon() {
+    for (capacity, round_trip) in &LINKS[1..] {
+        for at in [20.0, 20.03, 20.07, 21.1, 21.55, 22.0] {
+            let mut link = Loop::new(*capacity, *round_trip);
+            link.run(at, *capacity, GREEDY, false);
+            let step = link.now;
+            link.run(5.0, capacity / 2.0, GREEDY, false);
+            let packet = 4.0 * FULL / capacity;
+            let took = link.settled(step + 0.1, capacity / 2.0, 0.1, 0.02 + packet).expect("settles") + 0.1;
+            let what = format!("{capacity} B/s, {round_trip} s, at {at}: {took:.3} s");
+            assert!(took <= 2.0 * round_trip + 0.55, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_doubled_link_is_followed_within_five_seconds() {
+    for (capacity, round_trip) in LINKS {
+        let mut link = Loop::new(capacity, round_trip);
+        link.run(20.0, capacity, GREEDY, false);
+        let step = link.now;
+        link.run(10.0, capacity * 2.0, GREEDY, false);
+        let took = link.settled(step, capacity * 2.0, 0.1, 1.0).expect("settles");
+        assert!(took <= 5.0, "{capacity} B/s, {round_trip} s: {took:.2} s");
+    }
+}
+
+#[test]
+fn an_upload_that_its_application_limits_moves_nothing() {
+    let mut link = Loop::new(2.5e6, 0.05);
+    link.run(20.0, 2.5e6, GREEDY, false);
+    let before = link.controller.rate();
+    link.run(60.0, 2.5e6, 0.6e6, false);
+    assert!((link.controller.rate() / before - 1.0).abs() < 0.05, "{before} {}", link.controller.rate());
+    assert!(link.told.iter().rev().take(500).all(|it| it.3 == Decision::Idle));
+}
+
+#[test]
+fn a_longer_route_is_no_queue() {
+    let mut link = Loop::new(2.5e6, 0.03);
+    link.run(20.0, 2.5e6, GREEDY, false);
+    link.round_trip = 0.12;
+    link.run(20.0, 2.5e6, GREEDY, false);
+    let (mean, _) = link.since(30.0);
+    assert!((mean / 2.5e6 - 1.0).abs() < 0.03, "{mean} {:#?}", &link.told[195..240]);
+    assert!(link.told.iter().any(|it| it.3 == Decision::Route));
+}
+
+#[test]
+fn a_policer_is_followed_to_what_it_lets_pass() {
+    let mut link = Loop::new(5e6, 0.03);
+    link.run(40.0, 2.5e6, GREEDY, true);
+    let (mean, _) = link.since(20.0);
+    assert!((0.85..1.1).contains(&(mean / 2.5e6)), "{mean}");
+}
+
+/// Answers of one end come a second late, of another too early: the third tells.
+#[test]
+fn one_end_that_lies_and_one_that_is_slow_move_nothing() {
+    let mut controller = Controller::new(Direction::Up, Bounds { least: 1e4, most: 1e9 }, 1e6);
+    for tick in 0..100u64 {
+        let at = tick * TICK_NS;
+        for packet in 0..60 {
+            controller.pass(at + packet * 1_000_000, 1514);
+        }
+        for (end, wait) in [(1, 0.002), (2, 1.0), (3, -0.5)] {
+            controller.waited(end, at, wait);
+        }
+        controller.decide(at + TICK_NS, Own::default());
+        assert!((controller.rate() - 1e6).abs() < 1.0, "{tick}");
+    }
+}
+
+#[test]
+fn nothing_is_made_of_nonsense() {
+    let mut controller =
+        Controller::new(Direction::Down, Bounds { least: f64::NAN, most: f64::NAN }, f64::NAN);
+    assert!(controller.rate().is_finite() && controller.rate() >= 1.0);
+    controller.set_bounds(Bounds { least: 5e5, most: 1e5 });
+    for at in [5u64, 3, 3, 0, u64::MAX, 7] {
+        controller.pass(at, u32::MAX);
+        controller.waited(1, at, f64::NAN);
+        controller.waited(1, at, f64::INFINITY);
+        controller.waited(1, at, -1.0);
+        controller.decide(at, Own { bytes: f64::NAN, lost: f64::NAN });
+        assert!(controller.rate().is_finite() && controller.rate() >= 1.0);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(18), failure_persistence: None, ..ProptestConfig::with_cases(100) })]
+
+    /// Any sequence of rates, demand up to four times that: within bounds, a number; and a link that is constant from then on is found.
+    #[test]
+    fn any_link_and_demand(
+        stretches in prop::collection::vec((0.1f64..2.0, 3e4f64..3e7, 0.05f64..4.0), 1..8),
+        round_trip in 0.01f64..0.3,
+        start in 1e4f64..1e8,
+    ) {
+        let mut link = Loop::new(start, round_trip);
+        for (seconds, capacity, wanted) in stretches {
+            link.run(seconds, capacity, wanted * capacity, false);
+        }
+        let from = link.now;
+        link.run(40.0, 2.5e6, 4.0 * 2.5e6, false);
+        for (at, rate, _, _) in &link.told {
+            prop_assert!(rate.is_finite() && (8_000.0..=1.25e9).contains(rate), "{at}: {rate}");
+        }
+        let (mean, variation) = link.since(from + 25.0);
+        prop_assert!((mean / 2.5e6 - 1.0).abs() <= 0.05 && variation <= 0.05, "{mean} {variation}");
+    }
+}
