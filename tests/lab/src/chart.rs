@@ -1,4 +1,4 @@
-//! Plots as data: axes with units, series with fixed colours. [`write`] turns them into PNG and SVG, with the feature `charts`.
+//! Plots as data: axes with units, series with fixed colours. [`write()`] turns them into PNG and SVG, with the feature `charts`.
 //!
 //! The colours are those of Okabe and Ito, which people tell apart who see colours differently; what matters differs in form as well
 //! (line, dashes, points).

@@ -173,7 +173,7 @@ struct Delays {
     loss: Option<f64>,
 }
 
-/// Of the pings that were sent within a time; one that entered and had not come out within [`PATIENCE`] of the end is lost, a younger one
+/// Of the pings that were sent within a time; one that entered and had not come out within its time limit of the end is lost, a younger one
 /// is not counted.
 fn delays(
     echoes: &[Echo],
