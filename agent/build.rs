@@ -73,7 +73,7 @@ fn asm_headers() -> Result<Option<String>> {
 }
 
 fn generate_abi(bpf: &Path, out: &Path) -> Result<()> {
-    bindgen::Builder::default()
+    let generated = bindgen::Builder::default()
         .header(bpf.join("abi.h").display().to_string())
         .clang_args(asm_headers()?.iter().flat_map(|headers| ["-idirafter", headers]))
         .allowlist_item("(pendulum|PENDULUM)_.*")
@@ -84,8 +84,65 @@ fn generate_abi(bpf: &Path, out: &Path) -> Result<()> {
         .use_core()
         .generate()
         .context("generating the Rust side of bpf/abi.h; libclang comes with Debian's libclang-19-dev")?
-        .write_to_file(out.join("abi.rs"))
-        .context("writing abi.rs")
+        .to_string();
+    std::fs::write(out.join("abi.rs"), &generated).context("writing abi.rs")?;
+    std::fs::write(out.join("names.rs"), names(&generated)?).context("writing names.rs")
+}
+
+/// Names that both sides know: the members of abi.h's enumerations in the order of their values, in lower case.
+fn names(generated: &str) -> Result<String> {
+    // What is written, enumeration, what its names begin with, and what ends the group.
+    let lists = [
+        ("LOST", "pendulum_stat", "PENDULUM_LOST_", "PENDULUM_LOST_REASONS"),
+        ("DROPS", "pendulum_drop", "PENDULUM_DROP_", "PENDULUM_DROPS"),
+        ("QUEUE_EVENTS", "pendulum_queue_event", "PENDULUM_QUEUE_", "PENDULUM_QUEUE_EVENTS"),
+        ("QUEUE_CLASSES", "pendulum_queue_class", "PENDULUM_QUEUE_", "PENDULUM_QUEUE_CLASSES"),
+        ("ACK_FATES", "pendulum_ack_fate", "PENDULUM_ACK_", "PENDULUM_ACK_FATES"),
+    ];
+    // What became of an ACK, and why: two labels.
+    let actions = ["passed", "held", "would_hold", "rewritten", "released"];
+    let mut text = String::new();
+    for (list, of, prefix, end) in lists {
+        let members = members(generated, of);
+        let count =
+            members.iter().find(|(name, _)| name == end).with_context(|| format!("{of} has no {end}"))?.1;
+        let mut found = vec![None; count];
+        for (name, value) in &members {
+            if let Some(name) = name.strip_prefix(prefix).filter(|_| name != end)
+                && let Some(place) = found.get_mut(*value)
+            {
+                *place = Some(name.to_lowercase());
+            }
+        }
+        let found: Vec<String> =
+            found.into_iter().collect::<Option<_>>().with_context(|| format!("{of} leaves out a value"))?;
+        if list != "ACK_FATES" {
+            text += &format!("/// Of `enum {of}`.\npub const {list}: [&str; {count}] = {found:?};\n");
+            continue;
+        }
+        let pair = |name: &String| {
+            actions
+                .iter()
+                .find_map(|action| Some((*action, name.strip_prefix(action)?.strip_prefix('_')?.to_owned())))
+        };
+        let pairs: Vec<(&str, String)> =
+            found.iter().map(pair).collect::<Option<_>>().with_context(|| format!("{of}: ACTION_REASON"))?;
+        text += &format!(
+            "/// Of `enum {of}`: action and reason.\npub const {list}: [(&str, &str); {count}] = {pairs:?};\n"
+        );
+    }
+    Ok(text)
+}
+
+/// Names and values of one enumeration, as bindgen has written them.
+fn members(generated: &str, of: &str) -> Vec<(String, usize)> {
+    let constant = |text: &str| {
+        let (name, rest) = text.split_once(':')?;
+        let (kind, rest) = rest.split_once('=')?;
+        let value = rest.split(';').next()?.trim().parse().ok()?;
+        (kind.trim() == of).then(|| (name.trim().to_owned(), value))
+    };
+    generated.split("pub const ").filter_map(constant).collect()
 }
 
 /// bindgen does not translate array macros: let the preprocessor expand this one.

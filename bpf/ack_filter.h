@@ -73,15 +73,15 @@ static __always_inline __u32 method_obstacle(const struct pendulum_ack_state *st
 
 	switch (control->filter) {
 	case PENDULUM_FILTER_STATIC:
-		return state->queued < control->delta ? PENDULUM_ACK_PASSED_DELTA : NO_OBSTACLE;
+		return state->queued < control->delta ? PENDULUM_ACK_PASSED_BELOW_DELTA : NO_OBSTACLE;
 	case PENDULUM_FILTER_DELAYED:
 		return uplink->filtering ? NO_OBSTACLE : PENDULUM_ACK_PASSED_UNDER_USED;
 	case PENDULUM_FILTER_PER_CONNECTION:
 		return state->rate * (active ? active : 1) > control->channel_bytes_per_s
 			       ? NO_OBSTACLE
-			       : PENDULUM_ACK_PASSED_FAIR;
+			       : PENDULUM_ACK_PASSED_FAIR_SHARE;
 	}
-	return PENDULUM_ACK_PASSED_OFF;
+	return PENDULUM_ACK_PASSED_FILTER_OFF;
 }
 
 static __always_inline bool same_sack(const struct ack_packet *p, const struct pendulum_ack_state *state)
@@ -153,9 +153,9 @@ static __always_inline __u32 judge(const struct pendulum_ack_state *state, const
 	/* Nor if nothing comes back at all: what redirects packets may have been taken away. */
 	if (elapsed_ns(now, state->queued_ns) > control->carrier_ns ||
 	    elapsed_ns(now, uplink->rate_ns) > control->carrier_ns)
-		return PENDULUM_ACK_PASSED_STALE;
+		return PENDULUM_ACK_PASSED_STALE_CARRIER;
 	if (!(state->flags & PENDULUM_ACK_PLAIN))
-		return PENDULUM_ACK_PASSED_CARRIER;
+		return PENDULUM_ACK_PASSED_UNSAFE_CARRIER;
 	if (state->tos != p->tos)
 		return PENDULUM_ACK_PASSED_DSCP;
 	if (!covers_sack(p, state))
@@ -164,7 +164,7 @@ static __always_inline __u32 judge(const struct pendulum_ack_state *state, const
 		return PENDULUM_ACK_PASSED_TIMESTAMP;
 	/* One pending content at a time: that of an earlier carrier is not given up. */
 	if (state->flags & PENDULUM_ACK_PENDING && state->carrier_print != state->newest_print)
-		return PENDULUM_ACK_PASSED_CARRIER;
+		return PENDULUM_ACK_PASSED_UNSAFE_CARRIER;
 	if (p->ack - state->first_ack < control->spared_bytes)
 		return PENDULUM_ACK_PASSED_SLOW_START;
 	if (state->flags & PENDULUM_ACK_PENDING && state->withheld >= control->stretch)

@@ -55,9 +55,10 @@ struct ack_packet {
 enum ack_kind {
 	ACK_NONE = 0, /* of no connection that is known */
 	ACK_PURE = 1,
-	ACK_SYN = 2,  /* the connection begins */
-	ACK_END = 3,  /* it ends, by FIN or RST */
-	ACK_DATA = 4, /* any other segment */
+	ACK_SYN = 2,   /* the connection begins */
+	ACK_END = 3,   /* it ends, by FIN or RST */
+	ACK_DATA = 4,  /* any other segment */
+	ACK_SHORT = 5, /* of read_frame(): a header lies outside the linear part */
 };
 
 static __always_inline bool sack_within(const __u32 *block, const __u32 *other)
@@ -200,7 +201,7 @@ static __always_inline enum ack_kind read_tcp(const struct tcphdr *tcp, const vo
 	__u8 flags, reserved;
 
 	if ((const void *)(tcp + 1) > end)
-		return ACK_NONE;
+		return ACK_SHORT;
 	p->length = tcp->doff;
 	flags = bytes[13];
 	reserved = bytes[12] & 0xf;
@@ -210,8 +211,10 @@ static __always_inline enum ack_kind read_tcp(const struct tcphdr *tcp, const vo
 	if (flags & TCP_SYN)
 		return ACK_SYN;
 	if (p->length < TCP_WORDS_PLAIN || l4_bytes != p->length * 4u || !(flags & TCP_ACK) ||
-	    flags & TCP_URG || !read_words(tcp, end, p))
+	    flags & TCP_URG)
 		return ACK_DATA;
+	if (!read_words(tcp, end, p))
+		return ACK_SHORT;
 	p->ack = bpf_ntohl(tcp->ack_seq);
 	p->ace = (reserved & 1) << 2 | flags >> 6;
 	if (p->length == TCP_WORDS_PLAIN) {
@@ -229,12 +232,14 @@ static __always_inline enum ack_kind read_tcp(const struct tcphdr *tcp, const vo
 	if ((flags & ~(TCP_ECE | TCP_CWR)) != TCP_ACK || reserved & ~1)
 		p->obstacle = PENDULUM_ACK_PASSED_FLAGS;
 	else if (p->obstacle == NO_OBSTACLE && !tcp->window)
-		p->obstacle = PENDULUM_ACK_PASSED_WINDOW;
+		p->obstacle = PENDULUM_ACK_PASSED_ZERO_WINDOW;
 	return ACK_PURE;
 }
 static __always_inline enum ack_kind read_ipv4(const struct iphdr *ip, const void *end, struct ack_packet *p)
 {
-	if ((const void *)(ip + 1) > end || ip->version != 4 || ip->ihl != 5 || ip->protocol != IPPROTO_TCP)
+	if ((const void *)(ip + 1) > end)
+		return ACK_SHORT;
+	if (ip->version != 4 || ip->ihl != 5 || ip->protocol != IPPROTO_TCP)
 		return ACK_NONE;
 	/* More fragments, or an offset. */
 	if (ip->frag_off & bpf_htons(0x3fff))
@@ -251,7 +256,9 @@ static __always_inline enum ack_kind read_ipv6(const struct ipv6hdr *ip, const v
 {
 	const __u8 *bytes = (const __u8 *)ip;
 
-	if ((const void *)(ip + 1) > end || ip->version != 6 || ip->nexthdr != IPPROTO_TCP)
+	if ((const void *)(ip + 1) > end)
+		return ACK_SHORT;
+	if (ip->version != 6 || ip->nexthdr != IPPROTO_TCP)
 		return ACK_NONE;
 	p->tos = bytes[0] << 4 | bytes[1] >> 4;
 	__builtin_memcpy(p->flow.home_addr, &ip->saddr, 16);
@@ -265,15 +272,16 @@ static __always_inline enum ack_kind read_frame(const void *data, const void *en
 	const struct ethhdr *eth = data;
 	const __u8 *version = data;
 
+	p->tcp_at = 0;
 	if (config.link_layer == PENDULUM_LINK_RAW_IP) {
 		if ((const void *)(version + 1) > end)
-			return ACK_NONE;
+			return ACK_SHORT;
 		if (*version >> 4 == 4)
 			return read_ipv4(data, end, p);
 		return *version >> 4 == 6 ? read_ipv6(data, end, p) : ACK_NONE;
 	}
 	if ((const void *)(eth + 1) > end)
-		return ACK_NONE;
+		return ACK_SHORT;
 	p->tcp_at = sizeof(*eth);
 	if (eth->h_proto == bpf_htons(ETH_P_IP))
 		return read_ipv4((const void *)(eth + 1), end, p);
@@ -282,18 +290,26 @@ static __always_inline enum ack_kind read_frame(const void *data, const void *en
 	return ACK_NONE;
 }
 
-/* What the packet is, and of which connection unless it is ACK_NONE. A global function: the verifier looks at
- * it once. */
+/*
+ * What the packet is, and of which connection unless it is ACK_NONE. Headers are pulled into the linear part
+ * only if they are not there: that copies, and takes a clone apart. Of data the options are of no interest. A
+ * global function: the verifier looks at it once.
+ */
 __noinline int read_ack(struct __sk_buff *skb, struct ack_packet *p)
 {
 	__u32 wanted = skb->len < ACK_HEADERS_MAX ? skb->len : ACK_HEADERS_MAX;
-	enum ack_kind kind;
+	enum ack_kind kind = ACK_SHORT;
 
 	if (!p)
 		return ACK_NONE;
-	if ((void *)(long)skb->data + wanted > (void *)(long)skb->data_end && bpf_skb_pull_data(skb, wanted))
+	for (int attempt = 0; attempt < 2 && kind == ACK_SHORT; attempt++) {
+		if (attempt && bpf_skb_pull_data(skb, wanted))
+			break;
+		kind = read_frame((const void *)(long)skb->data, (const void *)(long)skb->data_end, p);
+	}
+	/* The packet ends inside a header. */
+	if (kind == ACK_SHORT)
 		return ACK_NONE;
-	kind = read_frame((const void *)(long)skb->data, (const void *)(long)skb->data_end, p);
 	/* A super-packet carries data; of more than 64 kB its IP header does not tell how much. */
 	return kind == ACK_PURE && skb->gso_segs > 1 ? ACK_DATA : kind;
 }

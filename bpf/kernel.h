@@ -88,6 +88,7 @@ enum skb_drop_reason {
 	SKB_DROP_REASON_FQ_BAND_LIMIT = 7,
 	SKB_DROP_REASON_FQ_HORIZON_LIMIT = 8,
 	SKB_DROP_REASON_FQ_FLOW_LIMIT = 9,
+	SKB_DROP_REASON_QDISC_BURST_DROP = 10, /* since 6.19 */
 };
 
 /* The qdiscs' own reasons, a subsystem of the above (7.0, include/net/dropreason-qdisc.h). */

@@ -304,8 +304,8 @@ static __always_inline __u32 parse_tcp(struct cursor *c, struct segment *s, __u3
 	return PARSE_TCP;
 }
 
-/* NOP, NOP, timestamps, length 10: the options of nearly every segment. */
-#define OPTIONS_TIMESTAMPS_ONLY bpf_htonl(KIND_NOP << 24 | KIND_NOP << 16 | KIND_TIMESTAMPS << 8 | 10)
+/* NOP, NOP, timestamps, length 10: the options of nearly every segment, and the first of those with SACK. */
+#define OPTIONS_TIMESTAMPS bpf_htonl(KIND_NOP << 24 | KIND_NOP << 16 | KIND_TIMESTAMPS << 8 | 10)
 
 /* Read the options behind the TCP header at the cursor; that header is known to be whole. */
 static __always_inline __u32 parse_options(struct cursor *c, struct segment *s)
@@ -318,10 +318,19 @@ static __always_inline __u32 parse_options(struct cursor *c, struct segment *s)
 
 	if (!length)
 		return PARSE_TCP;
+	/* NOP, NOP, timestamps, NOP, NOP, SACK to the end: what else an established connection sends. */
+	if (length >= 24 && (const void *)(word + 4) <= c->end && word[0] == OPTIONS_TIMESTAMPS &&
+	    word[3] == bpf_htonl(KIND_NOP << 24 | KIND_NOP << 16 | KIND_SACK << 8 | (length - 14))) {
+		s->options.tsval = bpf_ntohl(word[1]);
+		s->options.tsecr = bpf_ntohl(word[2]);
+		s->options.sack_blocks = (length - 16) / 8;
+		s->options.present = OPTION_TIMESTAMPS;
+		return PARSE_TCP;
+	}
 	if (length == 12) {
 		if ((const void *)(word + 3) > c->end)
 			return missing(c, sizeof(struct tcphdr) + length, PENDULUM_LOST_TCP_HEADER);
-		if (word[0] == OPTIONS_TIMESTAMPS_ONLY) {
+		if (word[0] == OPTIONS_TIMESTAMPS) {
 			s->options.tsval = bpf_ntohl(word[1]);
 			s->options.tsecr = bpf_ntohl(word[2]);
 			s->options.present = OPTION_TIMESTAMPS;

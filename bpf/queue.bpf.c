@@ -15,12 +15,26 @@ char LICENSE[] SEC("license") = "GPL";
 /* Packets that are looked at in one bulk dequeue; a driver's byte queue limit allows a few dozen. */
 #define CHAIN_MAX 64
 
-/* CAKE's ACK filter takes an older ACK out when a newer one comes, without a trace: the length stays as it
- * was. */
-static __always_inline void count_filtered_ack(struct pendulum_queue *queue, __u32 expected)
+/* Ethernet with two VLAN tags, IPv6, TCP with options: nothing longer is a pure ACK. */
+#define ACK_BYTES_MAX (14 + 8 + 40 + 60)
+
+/*
+ * CAKE's ACK filter takes an older ACK out when a newer segment of its connection comes, an ACK or data
+ * (cake_ack_filter), without a trace: the number of packets stays as it was. The overlimit drop of another
+ * flow's packet looks the same, but for its length.
+ */
+static __always_inline bool filtered_ack(const struct pendulum_queue *queue, struct pendulum_queue_level was,
+					 __u32 expected, const struct Qdisc *q)
 {
 	__u32 bytes = expected - queue->level.bytes;
 
+	return queue->flags & PENDULUM_QUEUE_CAKE && queue->level.packets == was.packets &&
+	       queue->level.bytes < expected && bytes <= ACK_BYTES_MAX && was.ack_packets &&
+	       bytes <= was.ack_bytes && sent_bytes(q) == queue->sent_bytes;
+}
+
+static __always_inline void count_filtered_ack(struct pendulum_queue *queue, __u32 bytes)
+{
 	take_acks(&queue->level, bytes, 1);
 	__sync_fetch_and_add(&queue->drops[PENDULUM_DROP_ACK_FILTER], 1);
 	__sync_fetch_and_add(&queue->totals.dropped_bytes[PENDULUM_QUEUE_ACK], bytes);
@@ -50,10 +64,9 @@ static __always_inline void observe_enqueue(struct pendulum_queue *queue, __u32 
 		seen.ack_packets = 1;
 		queue->level.ack_bytes += bytes;
 		queue->level.ack_packets += 1;
-		if (queue->flags & PENDULUM_QUEUE_CAKE && queue->level.packets == was.packets &&
-		    queue->level.bytes < expected && sent_bytes(q) == queue->sent_bytes)
-			count_filtered_ack(queue, expected);
 	}
+	if (filtered_ack(queue, was, expected, q))
+		count_filtered_ack(queue, expected - queue->level.bytes);
 	count_passage(queue, &seen, was, q, false);
 	reconcile(queue);
 	note_level(queue);
@@ -102,7 +115,11 @@ __noinline int observe_inexact(__u32 direction, __u32 mark, __u64 now)
 	return 0;
 }
 
-static __always_inline __u32 kind_of_drop(__u32 flags, __u32 reason)
+/*
+ * Why a packet was dropped. *inside: it may have stood in the queue, by the qdisc's own reasons. What an
+ * egress filter, the stack before the qdisc or the driver behind it drops never did, or has left.
+ */
+static __always_inline __u32 kind_of_drop(__u32 flags, __u32 reason, bool *inside)
 {
 #define IS(name)                                                                                             \
 	(bpf_core_enum_value_exists(enum skb_drop_reason, SKB_DROP_REASON_##name) &&                         \
@@ -110,17 +127,29 @@ static __always_inline __u32 kind_of_drop(__u32 flags, __u32 reason)
 #define QDISC(name)                                                                                          \
 	(bpf_core_enum_value_exists(enum qdisc_drop_reason, QDISC_DROP_##name) &&                            \
 	 reason == bpf_core_enum_value(enum qdisc_drop_reason, QDISC_DROP_##name))
+	*inside = flags & PENDULUM_QUEUE_DROPS_INSIDE;
 	if (IS(QDISC_DROP) || IS(QDISC_OVERLIMIT) || IS(FQ_BAND_LIMIT) || IS(FQ_FLOW_LIMIT) ||
 	    QDISC(OVERLIMIT) || QDISC(BAND_LIMIT) || QDISC(FLOW_LIMIT) || QDISC(MAXFLOWS))
 		return PENDULUM_DROP_OVERLIMIT;
+	*inside = true;
 	if (IS(QDISC_CONGESTED) || IS(CAKE_FLOOD) || IS(FQ_HORIZON_LIMIT) || QDISC(CONGESTED) ||
 	    QDISC(FLOOD_PROTECTION) || QDISC(HORIZON_LIMIT) || QDISC(L4S_STEP_NON_ECN))
 		return PENDULUM_DROP_AQM;
-	/* Before 6.14 active queue management gives no reason; since 7.0 "generic" is the lack of one. */
-	if (QDISC(GENERIC))
-		return flags & PENDULUM_QUEUE_AQM ? PENDULUM_DROP_AQM : PENDULUM_DROP_OVERLIMIT;
-	if (flags & PENDULUM_QUEUE_AQM && IS(NOT_SPECIFIED))
+	/* Before 6.14 active queue management gives no reason, and cannot be told from a driver that gives
+	 * none; since 7.0 "generic" is the lack of one. */
+	if (QDISC(GENERIC) && flags & PENDULUM_QUEUE_AQM)
 		return PENDULUM_DROP_AQM;
+	if (flags & PENDULUM_QUEUE_AQM && IS(NOT_SPECIFIED) &&
+	    !bpf_core_enum_value_exists(enum skb_drop_reason, SKB_DROP_REASON_QDISC_CONGESTED) &&
+	    !bpf_core_enum_value_exists(enum qdisc_drop_reason, QDISC_DROP_CONGESTED))
+		return PENDULUM_DROP_AQM;
+	*inside = flags & PENDULUM_QUEUE_DROPS_INSIDE;
+	if (QDISC(GENERIC))
+		return PENDULUM_DROP_OVERLIMIT;
+	*inside = false;
+	/* Too many wait for the qdisc's lock. */
+	if (IS(QDISC_BURST_DROP))
+		return PENDULUM_DROP_OVERLIMIT;
 #undef QDISC
 #undef IS
 	return PENDULUM_DROP_OTHER;
@@ -187,6 +216,7 @@ int BPF_PROG(pendulum_drop, const struct sk_buff *skb, const void *location, int
 	const struct pendulum_queue_device *device;
 	struct pendulum_queue *queue;
 	struct net_device *dev;
+	bool inside;
 
 	/* Most drops of the system are none of ours: see that first. */
 	if (!is_mark(mark, PENDULUM_UP) && !is_mark(mark, PENDULUM_DOWN))
@@ -203,12 +233,11 @@ int BPF_PROG(pendulum_drop, const struct sk_buff *skb, const void *location, int
 	flags = queue->flags | device->flags;
 	class = class_of_mark(mark, direction) & 1;
 	bytes = bytes_of(skb);
-	kind = kind_of_drop(flags, reason);
+	kind = kind_of_drop(flags, reason, &inside);
 	__sync_fetch_and_add(&queue->drops[kind], 1);
 	__sync_fetch_and_add(&queue->totals.dropped_bytes[class], bytes);
 	__sync_fetch_and_add(&queue->totals.dropped_packets[class], 1);
-	if (class == PENDULUM_QUEUE_ACK &&
-	    (kind != PENDULUM_DROP_OVERLIMIT || flags & PENDULUM_QUEUE_DROPS_INSIDE)) {
+	if (class == PENDULUM_QUEUE_ACK && inside) {
 		__sync_fetch_and_add(&queue->inside_ack_bytes, bytes);
 		__sync_fetch_and_add(&queue->inside_ack_packets, 1);
 	}

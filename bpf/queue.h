@@ -119,7 +119,8 @@ static __always_inline struct pendulum_queue_device *find_device(const struct ne
 	return NULL;
 }
 
-/* The same by its address and that of its qdisc, as the event before found them. */
+/* The same by its address and that of its qdisc, as the event before found them; by its own alone if its
+ * qdisc keeps no level: children of mq have one event each, in turn and on several CPUs. */
 static __always_inline struct pendulum_queue_device *
 find_known(const struct Qdisc *q, const struct net_device *dev, __u32 *direction)
 {
@@ -129,30 +130,43 @@ find_known(const struct Qdisc *q, const struct net_device *dev, __u32 *direction
 
 		*direction = x;
 		device = bpf_map_lookup_elem(&queue_devices, direction);
-		if (device && device->qdisc == (__u64)q && device->device == (__u64)dev)
+		if (device && device->device == (__u64)dev &&
+		    (device->qdisc == (__u64)q || (!device->qdisc && device->ifindex == (__u32)dev->ifindex)))
 			return device;
 	}
 	return NULL;
 }
 
+static __always_inline bool keeps_level(const struct Qdisc *q)
+{
+	return q->parent == TC_H_ROOT && !(q->flags & (TCQ_F_NOLOCK | TCQ_F_CPUSTATS));
+}
+
+/* enum pendulum_queue_flag, by the qdisc's kind. */
+static __noinline __u32 flags_of(const struct Qdisc *q)
+{
+	__u64 kind = *(const __u64 *)q->ops->id;
+	__u32 flags = 0;
+
+	if (keeps_level(q))
+		flags |= PENDULUM_QUEUE_EXACT;
+	if (kind == KIND("cake"))
+		flags |= PENDULUM_QUEUE_CAKE | PENDULUM_QUEUE_DROPS_INSIDE;
+	if (kind == KIND("fq_codel") || kind == KIND("sfq"))
+		flags |= PENDULUM_QUEUE_DROPS_INSIDE;
+	if (kind == KIND("cake") || kind == KIND("fq_codel") || kind == KIND("codel") || kind == KIND("pie"))
+		flags |= PENDULUM_QUEUE_AQM;
+	return flags;
+}
+
 /*
  * Begin anew. A qdisc that took the place of one we knew started empty, and all it has done since is counted.
- * Of the first one of a device we count from here on. Answers whether this event is to be counted.
+ * Of the first one of a device we count from here on. Returns whether this event is to be counted.
  */
 static __noinline bool adopt(struct pendulum_queue *queue, const struct Qdisc *q)
 {
-	__u64 kind = *(const __u64 *)q->ops->id;
 	bool first = !queue->qdisc;
 
-	queue->flags = 0;
-	if (q->parent == TC_H_ROOT && !(q->flags & (TCQ_F_NOLOCK | TCQ_F_CPUSTATS)))
-		queue->flags |= PENDULUM_QUEUE_EXACT;
-	if (kind == KIND("cake"))
-		queue->flags |= PENDULUM_QUEUE_CAKE | PENDULUM_QUEUE_DROPS_INSIDE;
-	if (kind == KIND("fq_codel") || kind == KIND("sfq"))
-		queue->flags |= PENDULUM_QUEUE_DROPS_INSIDE;
-	if (kind == KIND("cake") || kind == KIND("fq_codel") || kind == KIND("codel") || kind == KIND("pie"))
-		queue->flags |= PENDULUM_QUEUE_AQM;
 	queue->level = (struct pendulum_queue_level){};
 	queue->sent_bytes = first ? sent_bytes(q) : 0;
 	queue->sent_packets = first ? sent_packets(q) : 0;
@@ -168,9 +182,12 @@ static __noinline bool adopt(struct pendulum_queue *queue, const struct Qdisc *q
 	return !first;
 }
 
-/* The same address and kind may be another one: then it has sent less than the one before. */
+/* The same address and kind may be another one: then it has sent less than the one before. Of queues without
+ * a level one child is as good as another. */
 static __always_inline bool is_new(const struct pendulum_queue *queue, const struct Qdisc *q)
 {
+	if (!keeps_level(q))
+		return !queue->qdisc || queue->flags & PENDULUM_QUEUE_EXACT;
 	return queue->qdisc != (__u64)q || queue->ops != (__u64)q->ops || sent_bytes(q) < queue->sent_bytes;
 }
 
@@ -193,11 +210,11 @@ static __always_inline struct pendulum_queue *find_queue(const struct Qdisc *q, 
 		return NULL;
 	if (known && !is_new(queue, q))
 		return queue;
-	device->qdisc = (__u64)q;
+	device->qdisc = keeps_level(q) ? (__u64)q : 0;
 	device->device = (__u64)dev;
 	if (is_new(queue, q))
 		*skips = !adopt(queue, q);
-	queue->flags |= device->flags;
+	queue->flags = flags_of(q) | device->flags;
 	return queue;
 }
 

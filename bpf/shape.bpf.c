@@ -18,7 +18,7 @@
 
 static __always_inline bool is_held(__u32 fate)
 {
-	return fate == PENDULUM_ACK_HELD || fate == PENDULUM_ACK_WOULD_HOLD;
+	return fate == PENDULUM_ACK_HELD_REDUNDANT || fate == PENDULUM_ACK_WOULD_HOLD_REDUNDANT;
 }
 
 /*
@@ -64,12 +64,12 @@ static __always_inline __u32 admit(struct __sk_buff *skb, const struct ack_packe
 	__u64 now = packet_time_ns(skb);
 
 	if (!state || !uplink)
-		return PENDULUM_ACK_PASSED_TABLE;
+		return PENDULUM_ACK_PASSED_TABLE_FULL;
 	bpf_spin_lock(&state->lock);
 	if (!same_flow(&state->flow, &p->flow) || is_idle(state, control, now)) {
 		if (!is_idle(state, control, now)) {
 			bpf_spin_unlock(&state->lock);
-			return PENDULUM_ACK_PASSED_TABLE;
+			return PENDULUM_ACK_PASSED_TABLE_FULL;
 		}
 		lost = state->flags & PENDULUM_ACK_PENDING;
 		start_state(state, p);
@@ -83,14 +83,14 @@ static __always_inline __u32 admit(struct __sk_buff *skb, const struct ack_packe
 	else if (speaks_accecn(p))
 		state->flags |= PENDULUM_ACK_ACCECN;
 	fate = judge(state, p, control, uplink, segments, first, now);
-	if (state->flags & PENDULUM_ACK_PENDING && fate == PENDULUM_ACK_PASSED_STALE) {
+	if (state->flags & PENDULUM_ACK_PENDING && fate == PENDULUM_ACK_PASSED_STALE_CARRIER) {
 		state->flags &= ~PENDULUM_ACK_PENDING;
 		lost = true;
 	}
 	if (fate == NO_OBSTACLE) {
 		superseded = state->flags & PENDULUM_ACK_PENDING;
 		note_withheld(state, p, segments);
-		fate = dry ? PENDULUM_ACK_WOULD_HOLD : PENDULUM_ACK_HELD;
+		fate = dry ? PENDULUM_ACK_WOULD_HOLD_REDUNDANT : PENDULUM_ACK_HELD_REDUNDANT;
 	} else {
 		note_passed(state, p, fate, segments, now);
 		if (dry)
@@ -102,7 +102,7 @@ static __always_inline __u32 admit(struct __sk_buff *skb, const struct ack_packe
 	if (dry)
 		return fate;
 	if (lost)
-		count_fate(PENDULUM_ACK_RELEASED_LOST);
+		count_fate(PENDULUM_ACK_RELEASED_CARRIER_LOST);
 	if (superseded)
 		count_fate(PENDULUM_ACK_RELEASED_SUPERSEDED);
 	return fate;
@@ -138,7 +138,7 @@ __noinline int arrive(struct __sk_buff *skb, struct ack_packet *p, int kind)
 {
 	const struct pendulum_shape_control *control = shape_control_now();
 	struct pendulum_shape_counts *counts = shape_counts_here();
-	__u32 fate = PENDULUM_ACK_PASSED_OFF;
+	__u32 fate = PENDULUM_ACK_PASSED_FILTER_OFF;
 	bool fresh = false;
 
 	if (!p || !control)
@@ -155,9 +155,9 @@ __noinline int arrive(struct __sk_buff *skb, struct ack_packet *p, int kind)
 	} else if (kind != ACK_NONE && control->filter) {
 		note_other(skb, p, kind);
 	}
-	if (control->mode == PENDULUM_SHAPE_DRY_RUN && fate != PENDULUM_ACK_WOULD_HOLD)
+	if (control->mode == PENDULUM_SHAPE_DRY_RUN && fate != PENDULUM_ACK_WOULD_HOLD_REDUNDANT)
 		note_channel(control, packet_time_ns(skb), skb->len, fresh);
-	return fate == PENDULUM_ACK_HELD ? TCX_DROP : TCX_NEXT;
+	return fate == PENDULUM_ACK_HELD_REDUNDANT ? TCX_DROP : TCX_NEXT;
 }
 
 /* The content could not be given: what the sender has been told is not known. */
@@ -191,14 +191,14 @@ static __always_inline int depart_ack(struct __sk_buff *skb, const struct ack_pa
 		count_fate(PENDULUM_ACK_HELD_OVERTAKEN);
 		return TCX_DROP;
 	case LEAVES_BEHIND_LOST:
-		count_fate(PENDULUM_ACK_RELEASED_LOST);
+		count_fate(PENDULUM_ACK_RELEASED_CARRIER_LOST);
 		break;
 	case LEAVES_REWRITTEN:
 		if (rewrite(skb, p, content)) {
-			count_fate(PENDULUM_ACK_REWRITTEN);
+			count_fate(PENDULUM_ACK_REWRITTEN_NEWEST);
 			break;
 		}
-		count_fate(PENDULUM_ACK_RELEASED_LOST);
+		count_fate(PENDULUM_ACK_RELEASED_CARRIER_LOST);
 		note_not_rewritten(state);
 		break;
 	case LEAVES_AS_IT_CAME:

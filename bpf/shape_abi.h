@@ -27,36 +27,37 @@ enum pendulum_ack_filter {
 /* What became of a pure ACK, and why. The values are the order of pendulum_shape_counts.acks. */
 enum pendulum_ack_fate {
 	/* Passed on as it came, because … */
-	PENDULUM_ACK_PASSED_OFF = 0,         /* the filter is off */
-	PENDULUM_ACK_PASSED_FIRST = 1,       /* first ACK of its connection for a while */
-	PENDULUM_ACK_PASSED_NO_CARRIER = 2,  /* none of the connection is queued */
-	PENDULUM_ACK_PASSED_STALE = 3,       /* the newest queued should have left long ago */
-	PENDULUM_ACK_PASSED_CARRIER = 4,     /* the newest queued is one that must not be changed */
-	PENDULUM_ACK_PASSED_DUPLICATE = 5,   /* acknowledges nothing new: dupACK, window update */
-	PENDULUM_ACK_PASSED_TIMESTAMP = 6,   /* its timestamps are older, or there are none */
-	PENDULUM_ACK_PASSED_SACK = 7,        /* its SACK blocks do not cover those of the queued one */
-	PENDULUM_ACK_PASSED_FLAGS = 8,       /* flags beside ACK: PSH, and ECE or CWR of classic ECN */
-	PENDULUM_ACK_PASSED_OPTIONS = 9,     /* options that are not known here: MPTCP, AO, MD5, … */
-	PENDULUM_ACK_PASSED_DSCP = 10,       /* DSCP or ECN field of the IP header differ */
-	PENDULUM_ACK_PASSED_WINDOW = 11,     /* closes the window */
-	PENDULUM_ACK_PASSED_LOCAL = 12,      /* of a socket of this machine */
-	PENDULUM_ACK_PASSED_SLOW_START = 13, /* the connection is young */
-	PENDULUM_ACK_PASSED_STRETCH = 14,    /* enough withheld in a row */
-	PENDULUM_ACK_PASSED_ACCECN = 15,     /* the sender could no longer tell the number of CE marks */
-	PENDULUM_ACK_PASSED_DELTA = 16,      /* fewer than delta queued */
-	PENDULUM_ACK_PASSED_UNDER_USED = 17, /* delayed: the channel has room */
-	PENDULUM_ACK_PASSED_FAIR = 18,       /* per-connection: within its share */
-	PENDULUM_ACK_PASSED_TABLE = 19,      /* another connection has the place in the table */
+	PENDULUM_ACK_PASSED_FILTER_OFF = 0,     /* the filter is off */
+	PENDULUM_ACK_PASSED_FIRST = 1,          /* first ACK of its connection for a while */
+	PENDULUM_ACK_PASSED_NO_CARRIER = 2,     /* none of the connection is queued */
+	PENDULUM_ACK_PASSED_STALE_CARRIER = 3,  /* the newest queued should have left long ago */
+	PENDULUM_ACK_PASSED_UNSAFE_CARRIER = 4, /* the newest queued is one that must not be changed */
+	PENDULUM_ACK_PASSED_DUPLICATE = 5,      /* acknowledges nothing new: dupACK, window update */
+	PENDULUM_ACK_PASSED_TIMESTAMP = 6,      /* its timestamps are older, or there are none */
+	PENDULUM_ACK_PASSED_SACK = 7,           /* its SACK blocks do not cover those of the queued one */
+	PENDULUM_ACK_PASSED_FLAGS = 8,          /* flags beside ACK: PSH, and ECE or CWR of classic ECN */
+	PENDULUM_ACK_PASSED_OPTIONS = 9,        /* options that are not known here: MPTCP, AO, MD5, … */
+	PENDULUM_ACK_PASSED_DSCP = 10,          /* DSCP or ECN field of the IP header differ */
+	PENDULUM_ACK_PASSED_ZERO_WINDOW = 11,   /* closes the window */
+	PENDULUM_ACK_PASSED_LOCAL = 12,         /* of a socket of this machine */
+	PENDULUM_ACK_PASSED_SLOW_START = 13,    /* the connection is young */
+	PENDULUM_ACK_PASSED_STRETCH = 14,       /* enough withheld in a row */
+	PENDULUM_ACK_PASSED_ACCECN = 15,        /* the sender could no longer tell the number of CE marks */
+	PENDULUM_ACK_PASSED_BELOW_DELTA = 16,   /* fewer than delta queued */
+	PENDULUM_ACK_PASSED_UNDER_USED = 17,    /* delayed: the channel has room */
+	PENDULUM_ACK_PASSED_FAIR_SHARE = 18,    /* per-connection: within its share */
+	PENDULUM_ACK_PASSED_TABLE_FULL = 19,    /* another connection has the place in the table */
 	/* Withheld. */
-	PENDULUM_ACK_HELD = 20,
+	PENDULUM_ACK_HELD_REDUNDANT = 20,
 	PENDULUM_ACK_HELD_OVERTAKEN = 21, /* it left the queue after its connection's newest had gone out in
 					     an older one's place */
-	PENDULUM_ACK_WOULD_HOLD = 22,     /* dry run */
+	PENDULUM_ACK_WOULD_HOLD_REDUNDANT = 22, /* dry run */
 	/* A queued one left with the content of a withheld one. */
-	PENDULUM_ACK_REWRITTEN = 23,
+	PENDULUM_ACK_REWRITTEN_NEWEST = 23,
 	/* A withheld one's content was not sent, because … */
 	PENDULUM_ACK_RELEASED_SUPERSEDED = 24, /* a newer one was withheld after it */
-	PENDULUM_ACK_RELEASED_LOST = 25, /* its carrier did not leave the queue, or could not be changed */
+	PENDULUM_ACK_RELEASED_CARRIER_LOST =
+		25, /* its carrier did not leave the queue, or could not be changed */
 	PENDULUM_ACK_FATES = 26,
 };
 

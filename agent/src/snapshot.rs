@@ -135,7 +135,7 @@ pub struct Hooks {
     pub link_layer: &'static str,
     /// `tcx` or `clsact`.
     pub egress: &'static str,
-    /// `tcx`, `clsact`, `xdp-native` or `xdp-generic`.
+    /// `tcx`, `clsact` or `xdp-native`.
     pub ingress: &'static str,
 }
 

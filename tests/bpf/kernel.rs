@@ -305,16 +305,4 @@ fn counters(counters: &pendulum_counters) -> Counters {
 }
 
 /// Names of the reasons, by `enum pendulum_stat`.
-pub(crate) const LOST: [&str; abi::PENDULUM_LOST_REASONS as usize] = [
-    "link_header",
-    "vlan_depth",
-    "ip_header",
-    "ipv6_extensions",
-    "fragment",
-    "tcp_header",
-    "tcp_options",
-    "pull",
-    "flow_insert",
-    "ack_of_unseen",
-    "sequence_jump",
-];
+pub(crate) use pendulum::bpf::abi::names::LOST;

@@ -151,23 +151,33 @@ fn flows_that_a_full_table_forgets_are_counted() {
 }
 
 #[test]
-fn runs_of_programs_are_counted_unless_switched_off() {
-    let Some((gateway, _provider)) = Netns::with_provider("runs_of_programs_are_counted_unless_switched_off")
+fn runs_of_programs_are_counted_only_if_asked_for() {
+    let Some((gateway, _provider)) = Netns::with_provider("runs_of_programs_are_counted_only_if_asked_for")
     else {
         return;
     };
-    let runs = |agent: &Agent<'_>| figure(&agent.link("wan0"), "/programs/0/runs");
     let mut agent = Agent::start(&gateway, &["--wan", "wan0"]);
-    run(gateway.command("ping").args(["-c", "3", "-i", "0.05", "192.0.2.2"]));
-    agent.wait_until("runs are counted", |agent| runs(agent) >= 3.0);
-    drop(agent);
-
-    let config = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(config.path(), "[[link]]\nwan = \"wan0\"\n[metrics]\nbpf-statistics = false\n").unwrap();
-    let mut agent = Agent::start(&gateway, &["--config", config.path().to_str().unwrap()]);
     agent.wait_attached("wan0", gateway.index("wan0"));
     let (_, text) = agent.get("/metrics").unwrap();
     assert!(!text.contains("pendulum_bpf_program_run"), "{text}");
+    for what in ["runs", "run_seconds"] {
+        assert_eq!(agent.link("wan0")["programs"][0][what], serde_json::Value::Null, "not known is not 0");
+    }
+    drop(agent);
+
+    let runs = |agent: &Agent<'_>| {
+        let link = agent.link("wan0");
+        let up = link["programs"].as_array().unwrap().iter().find(|program| program["name"] == "pendulum_up");
+        up.and_then(|program| program["runs"].as_u64()).unwrap_or(0)
+    };
+    let config = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(config.path(), "[[link]]\nwan = \"wan0\"\n[metrics]\nbpf-statistics = true\n").unwrap();
+    let mut agent = Agent::start(&gateway, &["--config", config.path().to_str().unwrap()]);
+    agent.wait_attached("wan0", gateway.index("wan0"));
+    run(gateway.command("ping").args(["-c", "3", "-i", "0.05", "192.0.2.2"]));
+    agent.wait_until("runs are counted", |agent| runs(agent) >= 3);
+    let (_, text) = agent.get("/metrics").unwrap();
+    assert!(text.contains("pendulum_bpf_program_run_seconds_total"), "{text}");
 }
 
 #[test]

@@ -129,7 +129,31 @@ fn xdp_ingress() {
     let mut agent = Agent::start(&gateway, &["--wan", "wan0", "--ingress-hook", "xdp"]);
     agent.wait_attached("wan0", gateway.index("wan0"));
     let hooks = &agent.link("wan0")["hooks"];
-    assert!(hooks["ingress"].as_str().unwrap().starts_with("xdp-"), "{hooks}");
+    assert_eq!(hooks["ingress"], "xdp-native");
+    assert!(agent.end("TERM").success());
+    assert!(!gateway.hooks().contains("pendulum"), "{}", gateway.hooks());
+}
+
+/// Generic XDP would turn receive offload off: TC takes its place, and the log says why.
+#[test]
+fn a_driver_without_xdp_is_measured_by_tc() {
+    let test = "a_driver_without_xdp_is_measured_by_tc";
+    let Some((gateway, _provider)) = Netns::with_provider(test) else { return };
+    gateway.ip("link add link wan0 name upper0 type macvlan");
+    gateway.ip("link set dev upper0 up");
+    let mut agent = Agent::start(&gateway, &["--wan", "upper0", "--ingress-hook", "xdp"]);
+    agent.wait_attached("upper0", gateway.index("upper0"));
+    let link = agent.link("upper0");
+    let ingress = link["hooks"]["ingress"].as_str().unwrap();
+    assert!(["tcx", "clsact"].contains(&ingress), "{ingress}");
+    let programs: Vec<_> =
+        link["programs"].as_array().unwrap().iter().map(|p| (&p["name"], &p["attached"])).collect();
+    assert!(
+        programs.iter().any(|(name, attached)| **name == "pendulum_down" && **attached == true),
+        "{programs:?}"
+    );
+    let log = agent.log();
+    assert!(log.contains("ingress is measured by TC, not by XDP as asked for"), "{log}");
     assert!(agent.end("TERM").success());
     assert!(!gateway.hooks().contains("pendulum"), "{}", gateway.hooks());
 }

@@ -10,6 +10,7 @@ const NOT_SPECIFIED: u32 = 2;
 const QDISC_DROP: u32 = 3;
 const OVERLIMIT: u32 = 4;
 const CONGESTED: u32 = 5;
+const BURST_DROP: u32 = 10;
 /// Where the qdiscs' own reasons begin in the harness, 7.0.
 const QDISCS: u32 = 0x40000;
 
@@ -31,6 +32,13 @@ fn drops_are_counted_by_reason() {
         (1, "tbf", NOT_SPECIFIED, 3),
         (1, "tbf", OVERLIMIT, 3),
         (1, "tbf", QDISC_DROP, 0),
+        // From then on what gives none is not the AQM: the driver, say.
+        (14, "fq_codel", NOT_SPECIFIED, 3),
+        (20, "fq_codel", NOT_SPECIFIED, 3),
+        // Too many wait for the qdisc's lock, 6.19.
+        (18, "tbf", BURST_DROP, 3),
+        (19, "tbf", BURST_DROP, 0),
+        (20, "cake", BURST_DROP, 0),
         (20, "fq_codel", QDISCS + 1, 1),
         (20, "tbf", QDISCS + 1, 0),
         (20, "tbf", QDISCS + 2, 0),
@@ -67,14 +75,30 @@ fn drops_of_others_are_none_of_ours() {
     assert_eq!(shown.queue.pair("dropped_packets"), [0, 0]);
 }
 
-/// An ACK that found no room was never in the queue; one that is dropped inside was.
+/// An ACK that found no room was never in the queue, nor was what an egress filter or the driver drops (77: a reason that is no
+/// qdisc's); one that is dropped inside was.
 #[test]
 fn an_ack_dropped_inside_leaves_the_level() {
-    for (kind, reason, stay) in
-        [("tbf", QDISC_DROP, 2), ("tbf", 77, 1), ("codel", CONGESTED, 1), ("sfq", QDISC_DROP, 1)]
-    {
+    for (kernel, kind, reason, stay) in [
+        (14, "tbf", QDISC_DROP, 2),
+        (14, "tbf", 77, 2),
+        (14, "codel", 77, 2),
+        (14, "cake", 77, 2),
+        (14, "fq_codel", NOT_SPECIFIED, 2),
+        (19, "cake", BURST_DROP, 2),
+        (20, "fq_codel", NOT_SPECIFIED, 2),
+        (20, "tbf", QDISCS + 1, 2),
+        (20, "sfq", QDISCS + 1, 1),
+        (14, "codel", CONGESTED, 1),
+        (1, "codel", NOT_SPECIFIED, 1),
+        (14, "sfq", QDISC_DROP, 1),
+    ] {
         let Some(mut bench) = Bench::new("an_ack_dropped_inside…", kind) else { return };
-        bench.enqueue([66, 1], 66, ack(1000)).enqueue([132, 2], 66, ack(1000));
+        bench.say(format!("kernel {kernel}")).enqueue([66, 1], 66, ack(1000)).enqueue(
+            [132, 2],
+            66,
+            ack(1000),
+        );
         bench.say(format!("drop 0 66 {} {reason}", ack(1000))).clock(1001);
         // The next event: a packet of data comes.
         let left = stay * 66;
@@ -126,12 +150,30 @@ fn cakes_ack_filter_is_told_by_the_length() {
     bench.enqueue([1000, 1], 1000, data(1000)).enqueue([1066, 2], 66, ack(1000));
     let shown = bench.clock(1001).enqueue([1144, 2], 78, ack(1001)).show();
     assert_eq!(shown.queue.row::<4>("drops"), [0; 4]);
-    // No other qdisc does that, and data is not filtered.
-    for (kind, word) in [("tbf", ack(1001)), ("cake", data(1001))] {
-        let Some(mut bench) = Bench::new("cakes_ack_filter…", kind) else { return };
-        bench.enqueue([1000, 1], 1000, data(1000)).enqueue([1066, 2], 66, ack(1000));
-        let shown = bench.clock(1001).enqueue([1078, 2], 78, word).show();
-        assert_eq!(shown.queue.row::<4>("drops"), [0; 4], "{kind}");
+    // No other qdisc does that.
+    let Some(mut bench) = Bench::new("cakes_ack_filter…", "tbf") else { return };
+    bench.enqueue([1000, 1], 1000, data(1000)).enqueue([1066, 2], 66, ack(1000));
+    let shown = bench.clock(1001).enqueue([1078, 2], 78, ack(1001)).show();
+    assert_eq!(shown.queue.row::<4>("drops"), [0; 4]);
+}
+
+/// Data of the connection makes an older ACK go as well (`cake_ack_filter` of net/sched/sch_cake.c asks for the ACK flag only).
+#[test]
+fn data_triggers_cakes_ack_filter() {
+    let Some(mut bench) = Bench::new("data_triggers_cakes_ack_filter", "cake") else { return };
+    bench.enqueue([66, 1], 66, ack(1000)).enqueue([132, 2], 66, ack(1000));
+    let shown = bench.clock(1001).enqueue([66 + 1514, 2], 1514, data(1001)).show();
+    assert_eq!(shown.queue.row::<4>("drops"), [0, 0, 1, 0]);
+    assert_eq!(shown.queue.pair("dropped_bytes"), [0, 66]);
+    assert_eq!(shown.queue.level(), [66 + 1514, 2, 66, 1]);
+    assert_eq!(shown.queue.pair("enqueued_bytes"), [1514, 132]);
+    assert_eq!(events(&shown)[DRIFT], 0);
+    // A whole packet of another flow made way, or something short where no ACK stands: the memory limit, which is traced.
+    for (standing, word) in [((1000, ack(1000)), data(1001)), ((66, data(1000)), data(1001))] {
+        let Some(mut bench) = Bench::new("data_triggers_cakes_ack_filter", "cake") else { return };
+        bench.enqueue([standing.0, 1], standing.0, standing.1);
+        let shown = bench.clock(1001).enqueue([1514, 1], 1514, word).show();
+        assert_eq!(shown.queue.row::<4>("drops"), [0; 4], "{standing:?}");
     }
 }
 

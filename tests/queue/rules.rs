@@ -277,6 +277,34 @@ fn a_queue_without_a_level_of_its_own_has_sojourns_only() {
     }
 }
 
+/// mq: its children have one event each, in turn. The device is told once, and again when another qdisc takes all their places.
+#[test]
+fn children_of_mq_are_one_queue() {
+    let test = "children_of_mq_are_one_queue";
+    let Some(mut bench) = Bench::with(test, "fq_codel", "0x10001", 0) else { return };
+    bench.say("qdisc 1 tbf 0x10002 0");
+    for i in 0..10 {
+        let child = i % 2;
+        bench.clock(1000 + i).say(format!("holds {child} 100 1"));
+        bench.say(format!("enqueue {child} 0 100 {}", data(1000 + i)));
+        bench.say(format!("has_sent {child} {} {}", 100 * (i + 1), i + 1)).say(format!("holds {child} 0 0"));
+        bench.say(format!("dequeue {child} 0 1 100 {}", data(1000 + i)));
+    }
+    bench.say("show 0");
+    // A root with a level, and mq again.
+    bench.say("qdisc 2 bfifo 0xffffffff 0").say("holds 2 300 1");
+    bench.say(format!("enqueue 2 0 300 {}", data(1010))).say("show 0");
+    bench.say(format!("enqueue 0 0 100 {}", data(1010))).say(format!("enqueue 1 0 100 {}", data(1010)));
+    bench.say("show 0");
+    let [children, root, again] = bench.0.run().try_into().expect("three were shown");
+    assert_eq!(events(&children)[ADOPTED], 1);
+    assert_eq!(children.queue.get("flags") & EXACT, 0);
+    assert_eq!(children.sojourns[0].row::<15>("slots")[0], 10, "each packet's time is measured");
+    assert_eq!((events(&root)[ADOPTED], root.queue.get("flags")), (2, EXACT));
+    assert_eq!(root.queue.level(), [300, 1, 0, 0]);
+    assert_eq!((events(&again)[ADOPTED], again.queue.get("flags") & EXACT), (3, 0));
+}
+
 /// The clock of a mark comes round after 2^24 ticks, 68.7 s; a sojourn is told across it.
 #[test]
 fn a_sojourn_is_told_across_the_turn_of_the_marks_clock() {

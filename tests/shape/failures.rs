@@ -12,7 +12,7 @@ use crate::rig::skipped;
 const CLANG: &str = "clang-19";
 
 /// The shaper's object, with this before all of its source.
-fn compile(prelude: &str) -> Result<Vec<u8>, String> {
+pub(crate) fn compile(prelude: &str) -> Result<Vec<u8>, String> {
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
     let [before, object] = ["before.h", "shape.o"].map(|name| directory.path().join(name));
     std::fs::write(&before, format!("#include <linux/bpf.h>\n#include <bpf/bpf_helpers.h>\n{prelude}\n"))

@@ -52,7 +52,7 @@ const PRIORITY: u32 = 6;
 
 /// The filter, loaded.
 pub(crate) struct Filter {
-    programs: ShapePrograms,
+    pub(crate) programs: ShapePrograms,
     pub(crate) control: pendulum_shape_control,
     pub(crate) now: u64,
 }

@@ -4,6 +4,8 @@
 
 mod accecn;
 mod behind;
+#[path = "../support/cable.rs"]
+mod cable;
 mod classes;
 #[path = "../support/craft.rs"]
 #[expect(dead_code, reason = "shared with tests that need all of it")]
@@ -14,8 +16,10 @@ mod failures;
 mod hfsc;
 mod kernel;
 mod lane;
+mod linear;
 mod marks;
 mod methods;
+mod processors;
 mod random;
 mod rig;
 mod stream;

@@ -154,9 +154,9 @@ def boot_suites(kernel, base, table, built, logs, niceness):
     return log, outcome, parts(qemu.read(log))
 
 
-def run_command(name, command, limit_s, logs, virtual_time, files):
+def run_command(name, command, limit_s, logs, virtual_time, files, release):
     """Boots one guest for one shell command, prints what it prints, and returns its exit status."""
-    programs = suites.build_programs()
+    programs = suites.build_programs(release)
     kernel = kernels.fetch(name, whisper)
     home = logs / kernel.version
     home.mkdir(parents=True, exist_ok=True)
@@ -283,6 +283,7 @@ def parse_arguments():
     parser.add_argument("--file", type=Path, action="append", default=[], metavar="PATH", help="a file or directory that the command of --run finds under its absolute path; may be repeated")
     parser.add_argument("--limit", type=int, default=7200, metavar="S", help="cut the command of --run off after so long [7200]")
     parser.add_argument("--real-time", action="store_true", help="the clock of --run is this machine's, not a count of instructions")
+    parser.add_argument("--release", action="store_true", help="the programs of --run are optimised, and pendulum-bench is among them")
     parser.add_argument("--nice", type=int, default=0, metavar="N", help="let other work of this machine go first")
     parser.add_argument("--list", action="store_true", help="print the kernels and suites, and stop")
     return parser.parse_args()
@@ -298,7 +299,9 @@ def main():
         for path in arguments.file:
             if not path.exists():
                 sys.exit(f"vm: --file {path}: there is no such file")
-        return run_command(arguments.kernels[0], arguments.run, arguments.limit, arguments.logs, not arguments.real_time, arguments.file)
+        return run_command(
+            arguments.kernels[0], arguments.run, arguments.limit, arguments.logs, not arguments.real_time, arguments.file, arguments.release
+        )
     table = suites.load()
     if arguments.list:
         list_table(table)

@@ -94,9 +94,10 @@ def build_all(table):
     return {suite.name: made[suite.package, suite.target] for suite in table if suite.package}
 
 
-def build_programs():
-    """Builds the agent and the testbed for `--run`; returns their paths."""
+def build_programs(release):
+    """Builds the agent and the testbed for `--run`, with `release` optimised and with the bench; returns their paths."""
     command = ["cargo", "build", "--locked", "--message-format=json-render-diagnostics", "-p", "pendulum", "-p", "pendulum-lab", "--bins"]
+    command += ["--release", "-p", "pendulum-bench"] if release else []
     done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         raise SuiteError("the agent or the testbed does not build: the reason is above")

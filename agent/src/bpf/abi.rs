@@ -12,6 +12,11 @@ use pendulum_model::segment::{Class, Direction};
 
 include!(concat!(env!("OUT_DIR"), "/abi.rs"));
 
+/// Names of the members of abi.h's enumerations, by value: labels of metrics, keys of JSON.
+pub mod names {
+    include!(concat!(env!("OUT_DIR"), "/names.rs"));
+}
+
 // SAFETY: plain integers and arrays of them; every bit pattern is a value.
 unsafe impl aya::Pod for pendulum_config {}
 // SAFETY: as above.

@@ -52,10 +52,8 @@ pub enum Mechanism {
     Tcx,
     /// A filter of the clsact qdisc: stays behind after a crash, until the next start.
     Clsact,
-    /// XDP in the driver.
+    /// XDP in the driver. Never in the network stack (generic XDP): that turns receive offload off and copies what is not linear.
     XdpNative,
-    /// XDP in the network stack: works on every device, after the skb is made.
-    XdpGeneric,
 }
 
 impl Mechanism {
@@ -65,16 +63,17 @@ impl Mechanism {
             Self::Tcx => "tcx",
             Self::Clsact => "clsact",
             Self::XdpNative => "xdp-native",
-            Self::XdpGeneric => "xdp-generic",
         }
     }
 }
 
 /// What [`super::LinkPrograms::attach`] has done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AttachReport {
     /// Each hook and its mechanism.
     pub hooks: Vec<(Hook, Mechanism)>,
+    /// Why ingress is measured by TC although XDP was asked for: the driver's reason.
+    pub stepped_down: Option<String>,
 }
 
 /// A program that hangs somewhere; dropping it takes it down.
@@ -108,18 +107,36 @@ pub(super) fn attach(
     ifindex: u32,
     hooks: [Hook; 2],
 ) -> Result<Attachment, BpfError> {
-    let mut attachment =
-        Attachment { held: Vec::new(), clsact: None, report: AttachReport { hooks: Vec::new() } };
-    for hook in hooks {
-        let (held, mechanism) = if hook == Hook::Xdp {
-            attach_xdp(object, device, ifindex)?
-        } else {
-            attach_tc(object, device, ifindex, hook, &mut attachment.clsact)?
+    let mut attachment = Attachment { held: Vec::new(), clsact: None, report: AttachReport::default() };
+    for mut hook in hooks {
+        let mut xdp = None;
+        if hook == Hook::Xdp {
+            match attach_xdp(object, device, ifindex)? {
+                Ok(held) => xdp = Some((held, Mechanism::XdpNative)),
+                Err(reason) => {
+                    attachment.report.stepped_down = Some(reason);
+                    hook = Hook::Ingress;
+                    load_ingress(object)?;
+                }
+            }
+        }
+        let (held, mechanism) = match xdp {
+            Some(attached) => attached,
+            None => attach_tc(object, device, ifindex, hook, &mut attachment.clsact)?,
         };
         attachment.held.push(held);
         attachment.report.hooks.push((hook, mechanism));
     }
     Ok(attachment)
+}
+
+/// The program of TC ingress, which is not loaded where XDP was asked for.
+fn load_ingress(object: &mut Ebpf) -> Result<(), BpfError> {
+    let program: &mut SchedClassifier = find(object, Hook::Ingress)?;
+    match program.load() {
+        Ok(()) | Err(ProgramError::AlreadyLoaded) => Ok(()),
+        Err(source) => Err(BpfError::Program { program: Hook::Ingress.program(), source: Box::new(source) }),
+    }
 }
 
 fn attach_tc(
@@ -148,26 +165,35 @@ fn attach_tc(
     Ok((Held::Tc(link), Mechanism::Clsact))
 }
 
-fn attach_xdp(object: &mut Ebpf, device: &str, ifindex: u32) -> Result<(Held, Mechanism), BpfError> {
+/// In the driver; inside, why the driver does not take it.
+fn attach_xdp(object: &mut Ebpf, device: &str, ifindex: u32) -> Result<Result<Held, String>, BpfError> {
     let program: &mut Xdp = find(object, Hook::Xdp)?;
-    let mut last = None;
-    for (mode, mechanism) in [(XdpMode::Driver, Mechanism::XdpNative), (XdpMode::Skb, Mechanism::XdpGeneric)]
-    {
-        match program.attach_to_if_index(ifindex, mode) {
-            Ok(id) => {
-                let link = program.take_link(id).map_err(|e| refused(Hook::Xdp, device, &e))?;
-                return Ok((Held::Xdp(link), mechanism));
-            }
-            Err(error) => last = Some(error),
+    match program.attach_to_if_index(ifindex, XdpMode::Driver) {
+        Ok(id) => {
+            let link = program.take_link(id).map_err(|e| refused(Hook::Xdp, device, &e))?;
+            Ok(Ok(Held::Xdp(link)))
         }
+        Err(error) if is_occupied(&error) => Err(BpfError::Attach {
+            program: Hook::Xdp.program(),
+            device: device.to_owned(),
+            reason: chain(&error),
+            remedy: "another XDP program may be there (`ip link show` tells); use ingress-hook = \"tc\"",
+        }),
+        Err(error) => Ok(Err(chain(&error))),
     }
-    let reason = last.map_or_else(String::new, |e| chain(&e));
-    Err(BpfError::Attach {
-        program: Hook::Xdp.program(),
-        device: device.to_owned(),
-        reason,
-        remedy: "another XDP program may be there (`ip link show` tells); use ingress-hook = \"tc\"",
-    })
+}
+
+/// `dev_xdp_attach` of net/core/dev.c: EBUSY behind a program of the same mode, EEXIST behind one of another.
+fn is_occupied(error: &ProgramError) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let code = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
+        if code.is_some_and(|code| [libc::EBUSY, libc::EEXIST].contains(&code)) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 fn find<'a, P>(object: &'a mut Ebpf, hook: Hook) -> Result<&'a mut P, BpfError>

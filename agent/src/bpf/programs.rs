@@ -18,7 +18,7 @@ use super::arrivals::{PassageReader, Slots};
 use super::attach::{self, AttachReport, Attachment, Hook};
 use super::history::mapping;
 use super::ports::PortCounts;
-use super::{BpfError, PACKET_OBJECT, batch};
+use super::{BpfError, PACKET_OBJECT, batch, statistics};
 
 /// What a frame of the WAN device starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,10 +66,11 @@ pub struct ProgramStatus {
     pub name: &'static str,
     /// Whether it hangs on a device now.
     pub attached: bool,
-    /// How often it ran; 0 unless the kernel's BPF statistics are on.
-    pub run_count: u64,
-    /// How long it ran in all; 0 unless the kernel's BPF statistics are on.
-    pub run_time: Duration,
+    /// How often it ran and how long in all; `None` unless [`super::enable_statistics`] holds.
+    pub runs: Option<(u64, Duration)>,
+    /// Events that it was not run for, because another run of it on the same processor was not over (`recursion_misses` of
+    /// `struct bpf_prog_info`, Linux 5.12). `None`: not known, or a program that is never left out (TC, XDP).
+    pub missed: Option<u64>,
 }
 
 /// How full a map is.
@@ -90,6 +91,8 @@ pub struct LinkPrograms {
     object: Ebpf,
     slots: Slots,
     options: LoadOptions,
+    /// The hook of ingress: the one that was asked for, or what it stepped down to.
+    ingress: Hook,
     flows_seen: AtomicU32,
     nursed_seen: AtomicU32,
 }
@@ -132,6 +135,7 @@ impl LinkPrograms {
             object,
             slots,
             options: *options,
+            ingress: Self::hooks(options)[1],
             flows_seen: AtomicU32::new(0),
             nursed_seen: AtomicU32::new(0),
         })
@@ -148,6 +152,7 @@ impl LinkPrograms {
     pub fn attach(&mut self, device: &str, ifindex: u32) -> Result<AttachReport, BpfError> {
         self.attachment = None;
         let attachment = attach::attach(&mut self.object, device, ifindex, Self::hooks(&self.options))?;
+        self.ingress = attachment.report.hooks.last().map_or(self.ingress, |(hook, _)| *hook);
         let report = attachment.report.clone();
         self.attachment = Some(attachment);
         Ok(report)
@@ -273,7 +278,7 @@ impl LinkPrograms {
 
     /// The state of each program that was loaded.
     pub fn programs(&self) -> Vec<ProgramStatus> {
-        Self::hooks(&self.options)
+        [Hook::Egress, self.ingress]
             .iter()
             .map(|hook| {
                 let name = hook.program();
@@ -281,8 +286,8 @@ impl LinkPrograms {
                 ProgramStatus {
                     name,
                     attached: self.attachment.as_ref().is_some_and(|a| a.is_attached(name)),
-                    run_count: info.as_ref().map_or(0, ProgramInfo::run_count),
-                    run_time: info.as_ref().map_or(Duration::ZERO, ProgramInfo::run_time),
+                    runs: statistics::runs(info),
+                    missed: None,
                 }
             })
             .collect()

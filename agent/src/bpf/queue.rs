@@ -1,11 +1,11 @@
 //! The queue tracepoints: `bpf/queue.bpf.c`, loaded, attached, read. What they measure is told in `docs/queues.md`.
 
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
-use std::time::Duration;
 
 use aya::maps::{Array, MapData, PerCpuArray};
-use aya::programs::{BtfTracePoint, Program, ProgramError, ProgramInfo};
+use aya::programs::{BtfTracePoint, Program, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader};
 use pendulum_model::segment::Direction;
 
@@ -16,7 +16,7 @@ use super::arrivals::Departures;
 use super::attach::chain;
 use super::history::{Mapping, RingReader, mapping};
 use super::programs::{map_error, map_of};
-use super::{BpfError, ProgramStatus, QUEUE_OBJECT};
+use super::{BpfError, ProgramStatus, QUEUE_OBJECT, statistics};
 use crate::net::QdiscTree;
 
 /// Program and tracepoint. The last one may be missing: then drops come from the qdisc's own counter.
@@ -202,11 +202,18 @@ impl QueuePrograms {
             ProgramStatus {
                 name,
                 attached: attached(name),
-                run_count: info.as_ref().map_or(0, ProgramInfo::run_count),
-                run_time: info.as_ref().map_or(Duration::ZERO, ProgramInfo::run_time),
+                runs: statistics::runs(info),
+                missed: self.missed(name),
             }
         };
         TRACEPOINTS.into_iter().map(status).collect()
+    }
+
+    fn missed(&self, name: &str) -> Option<u64> {
+        match self.object.program(name)? {
+            Program::BtfTracePoint(program) => statistics::recursion_misses(program.fd().ok()?.as_fd()),
+            _ => None,
+        }
     }
 
     /// The object itself, for tests and benchmarks.

@@ -1,7 +1,5 @@
 //! The program of the ACK filter: load, attach, tell what to do, read what was done.
 
-use std::time::Duration;
-
 use aya::maps::{Array, MapData, PerCpuArray};
 use aya::programs::links::LinkOrder;
 use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions, TcAttachType};
@@ -11,7 +9,7 @@ use aya::{Ebpf, EbpfLoader};
 use super::abi::{self, pendulum_channel, pendulum_config, pendulum_shape_control, pendulum_shape_counts};
 use super::attach::{chain, remove_filter};
 use super::programs::{map_error, map_of};
-use super::{BpfError, LinkLayer, ProgramStatus, SHAPE_OBJECT};
+use super::{BpfError, LinkLayer, ProgramStatus, SHAPE_OBJECT, statistics};
 
 /// Priority of the clsact filter on kernels without TCX: behind the measuring one, before the redirection.
 const CLSACT_PRIORITY: u16 = 59_000;
@@ -135,8 +133,8 @@ impl ShapePrograms {
         vec![ProgramStatus {
             name: PROGRAM,
             attached: self.link.is_some(),
-            run_count: info.as_ref().map_or(0, ProgramInfo::run_count),
-            run_time: info.as_ref().map_or(Duration::ZERO, ProgramInfo::run_time),
+            runs: statistics::runs(info),
+            missed: None,
         }]
     }
 

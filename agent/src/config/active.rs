@@ -209,7 +209,7 @@ mod tests {
              lan = [\"br0\"]\nmax-flows = 512\n\
              [[link]]\nwan = \"wwan0\"\n\
              [flows]\ntop = 7\nidle-timeout = \"1m\"\n\
-             [log]\nlevel = \"debug\"\nformat = \"json\"\n[metrics]\nbpf-statistics = false\n",
+             [log]\nlevel = \"debug\"\nformat = \"json\"\n[metrics]\nbpf-statistics = true\n",
         );
         let changes = active.adopt(&wanted);
         assert_eq!(

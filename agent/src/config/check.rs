@@ -58,7 +58,7 @@ pub(super) fn check(text: &str, path: &Path) -> Result<Config, ConfigError> {
         detector: source.detector(file.detector)?,
         events: Events { log: file.events.log.map(|path| source.event_log(path)).transpose()? },
         log: Log { format: file.log.format, level: file.log.level },
-        bpf_statistics: file.metrics.bpf_statistics.unwrap_or(true),
+        bpf_statistics: file.metrics.bpf_statistics.unwrap_or(false),
         privileges: file.privileges.after_start,
         shape: shape::check(&source, file.shape)?,
     })

@@ -241,7 +241,7 @@ impl Default for Config {
             detector: Thresholds::default(),
             events: Events::default(),
             log: Log::default(),
-            bpf_statistics: true,
+            bpf_statistics: false,
             privileges: Privileges::default(),
             shape: Shape::default(),
         }

@@ -13,8 +13,9 @@ use serde::Serialize;
 use super::findings::FindingsReport;
 use super::shape::{Shape, shape};
 use super::{App, json};
+use crate::bpf::abi::names;
 use crate::bpf::{MapFill, ProgramStatus, abi};
-use crate::metrics::{DROP_REASONS, MARKS, lost_by_reason};
+use crate::metrics::{MARKS, lost_by_reason};
 use crate::snapshot::{Entered, FlowSweep, LinkSnapshot, QueueSnapshot, RecentRtt};
 
 #[derive(Serialize)]
@@ -150,8 +151,9 @@ struct FlowTable {
 struct Program {
     name: &'static str,
     attached: bool,
-    runs: u64,
-    run_seconds: f64,
+    /// `null` unless the kernel counts them.
+    runs: Option<u64>,
+    run_seconds: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -256,7 +258,7 @@ fn queue(queue: &QueueSnapshot, entered: &Entered) -> Queue {
             port: top.carrier.port,
             share: top.share,
         }),
-        drops: DROP_REASONS.into_iter().zip(queue.drops).filter(|_| is_here).collect(),
+        drops: names::DROPS.into_iter().zip(queue.drops).filter(|_| is_here).collect(),
     }
 }
 
@@ -327,8 +329,8 @@ fn program(program: &ProgramStatus) -> Program {
     Program {
         name: program.name,
         attached: program.attached,
-        runs: program.run_count,
-        run_seconds: program.run_time.as_secs_f64(),
+        runs: program.runs.map(|runs| runs.0),
+        run_seconds: program.runs.map(|runs| runs.1.as_secs_f64()),
     }
 }
 

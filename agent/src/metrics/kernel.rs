@@ -19,12 +19,12 @@ const ATTACHED: Family = Family::gauge(
 const RUNS: Family = Family::counter(
     "pendulum_bpf_program_runs_total",
     None,
-    "Runs of the BPF program since it was loaded, by the kernel's BPF statistics.",
+    "Runs of the BPF program since it was loaded, by the kernel's BPF statistics; absent unless bpf-statistics is set.",
 );
 const RUN_SECONDS: Family = Family::counter(
     "pendulum_bpf_program_run_seconds_total",
     Some("seconds"),
-    "Time the BPF program ran since it was loaded, by the kernel's BPF statistics.",
+    "Time the BPF program ran since it was loaded, by the kernel's BPF statistics; absent unless bpf-statistics is set.",
 );
 const ENTRIES: Family = Family::gauge("pendulum_map_entries", None, "Entries in the BPF map.");
 const CAPACITY: Family = Family::gauge("pendulum_map_capacity", None, "Entries the BPF map can hold.");
@@ -55,21 +55,6 @@ const READ_SECONDS: Family = Family::gauge(
     "Time the newest attempt to read this from the kernel took.",
 );
 
-/// Names of the first group of `enum pendulum_stat`, in its order.
-const LOST_REASONS: [&str; abi::PENDULUM_LOST_REASONS as usize] = [
-    "link_header",
-    "vlan_depth",
-    "ip_header",
-    "ipv6_extensions",
-    "fragment",
-    "tcp_header",
-    "tcp_options",
-    "pull",
-    "flow_insert",
-    "ack_of_unseen",
-    "sequence_jump",
-];
-
 /// Everything that was lost on its way from a packet to a reader, by reason.
 pub(crate) fn lost_by_reason(link: &LinkSnapshot) -> impl Iterator<Item = (&'static str, u64)> {
     let overwritten = Direction::ALL.into_iter().filter_map(|direction| {
@@ -84,9 +69,14 @@ pub(crate) fn lost_by_reason(link: &LinkSnapshot) -> impl Iterator<Item = (&'sta
         // Slots of what passes, overwritten before they were read, and answers that two CPUs wrote at the same moment.
         ("slots_overwritten", link.slot_losses.map(|losses| losses.overwritten)),
         ("torn_answers", link.slot_losses.map(|losses| losses.torn_answers)),
+        // Events that the kernel did not run a tracepoint program for, as that had not ended on the same processor.
+        (
+            "program_recursion",
+            link.programs.iter().filter_map(|program| program.missed).reduce(|one, other| one + other),
+        ),
         ("sample_rejected", link.findings.as_ref().map(|findings| findings.rejected_samples)),
     ];
-    LOST_REASONS
+    abi::names::LOST
         .into_iter()
         .zip(link.stats)
         .chain(measured.into_iter().filter_map(|(reason, count)| Some((reason, count?))))
@@ -115,10 +105,14 @@ impl Collector for Kernel {
         })?;
         if self.statistics {
             RUNS.write(encoder, |samples| {
-                programs(links, |labels, program| samples.counter(labels, program.run_count))
+                programs(links, |labels, program| {
+                    program.runs.map_or(Ok(()), |runs| samples.counter(labels, runs.0))
+                })
             })?;
             RUN_SECONDS.write(encoder, |samples| {
-                programs(links, |labels, program| samples.counter(labels, program.run_time.as_secs_f64()))
+                programs(links, |labels, program| {
+                    program.runs.map_or(Ok(()), |runs| samples.counter(labels, runs.1.as_secs_f64()))
+                })
             })?;
         }
         ENTRIES.write(encoder, |samples| maps(links, |labels, map| samples.gauge(labels, map.entries)))?;

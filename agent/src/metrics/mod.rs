@@ -29,7 +29,6 @@ use crate::snapshot::Board;
 
 pub use format::Format;
 pub(crate) use kernel::lost_by_reason;
-pub(crate) use queue::DROP_REASONS;
 pub(crate) use traffic::MARKS;
 
 /// All metrics of the agent.

@@ -8,7 +8,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use super::family::Family;
 use super::traffic::rtt_buckets;
-use crate::bpf::abi;
+use crate::bpf::abi::names;
 use crate::snapshot::{Board, DirectionSnapshot, QueueSnapshot};
 
 const BYTES: Family = Family::gauge("pendulum_queue_bytes", Some("bytes"), "Bytes in the queue.");
@@ -56,14 +56,6 @@ const CWND: Family = Family::gauge(
     Some("bytes"),
     "Congestion windows of this machine's own sockets on the link, together.",
 );
-
-/// Names of `enum pendulum_drop`, in its order.
-pub(crate) const DROP_REASONS: [&str; abi::PENDULUM_DROPS as usize] =
-    ["overlimit", "aqm", "ack_filter", "other"];
-/// Names of `enum pendulum_queue_event`, in its order.
-const EVENTS: [&str; abi::PENDULUM_QUEUE_EVENTS as usize] =
-    ["drift", "unmarked", "requeued", "adopted", "long_chain"];
-const CLASSES: [&str; abi::PENDULUM_QUEUE_CLASSES as usize] = ["data", "ack"];
 
 #[derive(Debug)]
 pub(super) struct Queues {
@@ -127,7 +119,7 @@ impl Collector for Queues {
         })?;
         SOJOURN.write(encoder, |samples| {
             self.counting(|[link, direction], queue| {
-                CLASSES.into_iter().zip(&queue.sojourns).try_for_each(|(class, sojourn)| {
+                names::QUEUE_CLASSES.into_iter().zip(&queue.sojourns).try_for_each(|(class, sojourn)| {
                     let labels = [link, direction, ("class", class)];
                     samples.histogram(labels, sojourn.sum_us as f64 / 1e6, &rtt_buckets(&sojourn.slots))
                 })
@@ -135,14 +127,14 @@ impl Collector for Queues {
         })?;
         DROPS.write(encoder, |samples| {
             self.counting(|[link, direction], queue| {
-                DROP_REASONS.into_iter().zip(queue.drops).try_for_each(|(reason, count)| {
+                names::DROPS.into_iter().zip(queue.drops).try_for_each(|(reason, count)| {
                     samples.counter([link, direction, ("reason", reason)], count)
                 })
             })
         })?;
         DRIFT.write(encoder, |samples| {
             self.counting(|[link, direction], queue| {
-                EVENTS.into_iter().zip(queue.events).try_for_each(|(event, count)| {
+                names::QUEUE_EVENTS.into_iter().zip(queue.events).try_for_each(|(event, count)| {
                     samples.counter([link, direction, ("event", event)], count)
                 })
             })

@@ -78,6 +78,7 @@ fn every_figure_of_the_snapshot_is_exported_once_under_its_name() {
         ("pendulum_queue_composition_ratio{link=\"dsl\",direction=\"up\",kind=\"udp\"}", "0.875"),
         ("pendulum_unmeasured_total{link=\"dsl\",reason=\"slots_overwritten\"}", "2"),
         ("pendulum_unmeasured_total{link=\"dsl\",reason=\"torn_answers\"}", "1"),
+        ("pendulum_unmeasured_total{link=\"dsl\",reason=\"program_recursion\"}", "5"),
         ("pendulum_phase{link=\"dsl\",phase=\"uplink_bound\"}", "1"),
         ("pendulum_phase{link=\"dsl\",phase=\"idle\"}", "0"),
         ("pendulum_phase_seconds_total{link=\"dsl\",phase=\"downlink_bound\"}", "20.25"),

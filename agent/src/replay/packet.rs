@@ -14,6 +14,8 @@ mod udp;
 use pendulum_model::carrier::Carrier;
 use pendulum_model::segment::Direction;
 
+use crate::bpf::abi;
+
 /// What stands at the start of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkType {
@@ -60,32 +62,32 @@ impl<'a> Frame<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lost {
     /// The frame ends inside the Ethernet, VLAN or PPPoE header.
-    LinkHeader = 0,
+    LinkHeader = abi::PENDULUM_LOST_LINK_HEADER as isize,
     /// More than two VLAN tags.
-    VlanDepth = 1,
+    VlanDepth = abi::PENDULUM_LOST_VLAN_DEPTH as isize,
     /// The frame ends inside the IP header, or its length fields contradict.
-    IpHeader = 2,
+    IpHeader = abi::PENDULUM_LOST_IP_HEADER as isize,
     /// More IPv6 extension headers than are walked.
-    Ipv6Extensions = 3,
+    Ipv6Extensions = abi::PENDULUM_LOST_IPV6_EXTENSIONS as isize,
     /// A later fragment: it carries no TCP header.
-    Fragment = 4,
+    Fragment = abi::PENDULUM_LOST_FRAGMENT as isize,
     /// The packet ends inside the TCP header, or its data offset is impossible.
-    TcpHeader = 5,
+    TcpHeader = abi::PENDULUM_LOST_TCP_HEADER as isize,
     /// Malformed option list: the segment counts, its options are ignored.
-    TcpOptions = 6,
+    TcpOptions = abi::PENDULUM_LOST_TCP_OPTIONS as isize,
     /// The header is in the frame, but not in the bytes at hand.
-    Pull = 7,
+    Pull = abi::PENDULUM_LOST_PULL as isize,
     /// The flow table refused an entry. Cannot happen here; the kernel's can.
-    FlowInsert = 8,
+    FlowInsert = abi::PENDULUM_LOST_FLOW_INSERT as isize,
     /// An ACK for data that never passed: some of the flow is invisible.
-    AckOfUnseen = 9,
+    AckOfUnseen = abi::PENDULUM_LOST_ACK_OF_UNSEEN as isize,
     /// Sequence or ACK number more than 2^30 away: tracking restarted.
-    SequenceJump = 10,
+    SequenceJump = abi::PENDULUM_LOST_SEQUENCE_JUMP as isize,
 }
 
 impl Lost {
     /// All reasons, in index order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; abi::PENDULUM_LOST_REASONS as usize] = [
         Self::LinkHeader,
         Self::VlanDepth,
         Self::IpHeader,
@@ -99,21 +101,18 @@ impl Lost {
         Self::SequenceJump,
     ];
 
+    const IN_ORDER: () = {
+        let mut place = 0;
+        while place < Self::ALL.len() {
+            assert!(Self::ALL[place] as usize == place, "all of them, by value");
+            place += 1;
+        }
+    };
+
     /// The name used as label `reason` of `pendulum_unmeasured_total`.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::LinkHeader => "link_header",
-            Self::VlanDepth => "vlan_depth",
-            Self::IpHeader => "ip_header",
-            Self::Ipv6Extensions => "ipv6_extensions",
-            Self::Fragment => "fragment",
-            Self::TcpHeader => "tcp_header",
-            Self::TcpOptions => "tcp_options",
-            Self::Pull => "pull",
-            Self::FlowInsert => "flow_insert",
-            Self::AckOfUnseen => "ack_of_unseen",
-            Self::SequenceJump => "sequence_jump",
-        }
+        const { Self::IN_ORDER };
+        abi::names::LOST[self as usize]
     }
 }
 

@@ -16,6 +16,7 @@ pub(super) struct ProgramTotals {
 struct Total {
     runs_before: u64,
     time_before: Duration,
+    missed_before: u64,
     newest: ProgramStatus,
 }
 
@@ -24,8 +25,10 @@ impl ProgramTotals {
     pub(super) fn restart(&mut self, programs: &[ProgramStatus]) {
         for program in programs {
             if let Some(total) = self.by_name.get_mut(program.name) {
-                total.runs_before += total.newest.run_count;
-                total.time_before += total.newest.run_time;
+                let (runs, time) = total.newest.runs.unwrap_or_default();
+                total.runs_before += runs;
+                total.time_before += time;
+                total.missed_before += total.newest.missed.unwrap_or(0);
                 total.newest = *program;
             }
         }
@@ -38,12 +41,12 @@ impl ProgramTotals {
     ) -> Arc<[ProgramStatus]> {
         self.by_name.values_mut().for_each(|total| total.newest.attached = false);
         for newest in programs {
-            let fresh = Total { runs_before: 0, time_before: Duration::ZERO, newest };
+            let fresh = Total { runs_before: 0, time_before: Duration::ZERO, missed_before: 0, newest };
             self.by_name.entry(newest.name).or_insert(fresh).newest = newest;
         }
         let sum = |total: &Total| ProgramStatus {
-            run_count: total.runs_before + total.newest.run_count,
-            run_time: total.time_before + total.newest.run_time,
+            runs: total.newest.runs.map(|(runs, time)| (total.runs_before + runs, total.time_before + time)),
+            missed: total.newest.missed.map(|missed| total.missed_before + missed),
             ..total.newest
         };
         self.by_name.values().map(sum).collect()
@@ -55,13 +58,17 @@ mod tests {
     use super::*;
 
     fn status(name: &'static str, attached: bool, runs: u64) -> ProgramStatus {
-        ProgramStatus { name, attached, run_count: runs, run_time: Duration::from_micros(runs) }
+        let missed = (name == "enqueue").then_some(runs / 5);
+        ProgramStatus { name, attached, runs: Some((runs, Duration::from_micros(runs))), missed }
     }
 
     fn runs(programs: &[ProgramStatus]) -> Vec<(&'static str, bool, u64, u128)> {
         programs
             .iter()
-            .map(|program| (program.name, program.attached, program.run_count, program.run_time.as_micros()))
+            .map(|program| {
+                let (count, time) = program.runs.expect("counted");
+                (program.name, program.attached, count, time.as_micros())
+            })
             .collect()
     }
 
@@ -74,5 +81,9 @@ mod tests {
         totals.restart(&[status("down", false, 0)]);
         let again = totals.observe([status("down", true, 3), status("enqueue", true, 7)]);
         assert_eq!(runs(&again), [("down", true, 13, 13), ("enqueue", true, 7, 7)]);
+        totals.restart(&[status("enqueue", true, 0)]);
+        let missed =
+            totals.observe([status("enqueue", true, 10)]).iter().map(|p| p.missed).collect::<Vec<_>>();
+        assert_eq!(missed, [None, Some(1 + 2)], "what is not known is not 0");
     }
 }

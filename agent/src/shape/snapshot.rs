@@ -4,38 +4,11 @@ use std::sync::Arc;
 
 use super::evidence::Comparison;
 use super::follow::Followed;
-use crate::bpf::abi::{self, pendulum_shape_counts};
+use crate::bpf::abi::pendulum_shape_counts;
 use crate::snapshot::RateSource;
 
 /// Action and reason of each `enum pendulum_ack_fate`, in its order.
-pub const FATES: [(&str, &str); abi::PENDULUM_ACK_FATES as usize] = [
-    ("passed", "filter_off"),
-    ("passed", "first"),
-    ("passed", "no_carrier"),
-    ("passed", "stale_carrier"),
-    ("passed", "unsafe_carrier"),
-    ("passed", "duplicate"),
-    ("passed", "timestamp"),
-    ("passed", "sack"),
-    ("passed", "flags"),
-    ("passed", "options"),
-    ("passed", "dscp"),
-    ("passed", "zero_window"),
-    ("passed", "local"),
-    ("passed", "slow_start"),
-    ("passed", "stretch"),
-    ("passed", "accecn"),
-    ("passed", "below_delta"),
-    ("passed", "under_used"),
-    ("passed", "fair_share"),
-    ("passed", "table_full"),
-    ("held", "redundant"),
-    ("held", "overtaken"),
-    ("would_hold", "redundant"),
-    ("rewritten", "newest"),
-    ("released", "superseded"),
-    ("released", "carrier_lost"),
-];
+pub use crate::bpf::abi::names::ACK_FATES as FATES;
 
 /// Whether the shaper works.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -38,8 +38,8 @@ pub(crate) fn link(name: &str) -> LinkSnapshot {
         programs: Arc::new([ProgramStatus {
             name: "pendulum_up",
             attached: true,
-            run_count: 41,
-            run_time: Duration::from_millis(1_500),
+            runs: Some((41, Duration::from_millis(1_500))),
+            missed: Some(5),
         }]),
         maps: Arc::new([MapFill { name: "flows", entries: 3, capacity: 256 }]),
         cwnd_source: "tcp_probe",

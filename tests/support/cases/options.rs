@@ -104,6 +104,40 @@ fn lists() -> Vec<Case> {
         )
         .leaves(&[("counters.up.marked_segments.sack", 1)]),
         case(
+            "timestamps and SACK in the usual form",
+            [up().ts(77, 66).sack(&[(10, 20), (30, 40)]).is("sack")],
+        )
+        .leaves(&[("up.tsval_newest", 77), ("counters.up.marked_segments.sack", 1)]),
+        case(
+            "an option behind timestamps and SACK is read, too",
+            [up()
+                .options(
+                    &[
+                        &[NOP, NOP][..],
+                        &timestamps,
+                        &[NOP, NOP, 5, 10, 0, 0, 0, 10, 0, 0, 0, 20],
+                        &[30, 8, 0, 0, 0, 0, 0, 0],
+                    ]
+                    .concat(),
+                )
+                .is("sack")],
+        )
+        .leaves(&[
+            ("up.tsval_newest", 77),
+            ("up.flag.mptcp", 1),
+            ("counters.up.marked_segments.sack", 1),
+        ]),
+        case(
+            "timestamps and a SACK that is too long for its list",
+            [up()
+                .options(
+                    &[&[NOP, NOP][..], &timestamps, &[NOP, NOP, 5, 18, 0, 0, 0, 10, 0, 0, 0, 20]].concat(),
+                )
+                .is("ack")
+                .losing(&["tcp_options"])],
+        )
+        .leaves(&[("counters.up.marked_segments.sack", 0)]),
+        case(
             "a SACK option without a whole block is none",
             [up().options(&[5, 9, 0, 0, 0, 1, 0, 0, 0, NOP, NOP, NOP]).is("ack")],
         )

@@ -175,9 +175,9 @@ fn general() -> Vec<Row> {
             "metrics.bpf-statistics",
             Waits("metrics.bpf-statistics"),
             |c| c.bpf_statistics.to_string(),
-            "true",
+            "false",
         )
-        .values(&[("false", "false"), ("true", "true")], &[("1", "invalid type")]),
+        .values(&[("true", "true"), ("false", "false")], &[("1", "invalid type")]),
         row("privileges.after-start", Waits("privileges.after-start"), |c| debug(c.privileges), "Reattach")
             .values(
                 &[("\"none\"", "None"), ("\"reattach\"", "Reattach")],

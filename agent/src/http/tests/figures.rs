@@ -102,7 +102,7 @@ async fn a_link_says_where_it_is_attached_and_what_was_lost() {
             "link_header": 100, "vlan_depth": 101, "ip_header": 102, "ipv6_extensions": 103, "fragment": 104,
             "tcp_header": 105, "tcp_options": 106, "pull": 107, "flow_insert": 108, "ack_of_unseen": 109,
             "sequence_jump": 110, "history_overwritten": 6, "sample_rejected": 3, "event_log": 1,
-            "stream_client_slow": 4, "slots_overwritten": 2, "torn_answers": 1,
+            "stream_client_slow": 4, "slots_overwritten": 2, "torn_answers": 1, "program_recursion": 5,
         },
         "programs": [{ "name": "pendulum_up", "attached": true, "runs": 41, "run_seconds": 1.5 }],
         "maps": [{ "name": "flows", "entries": 3, "capacity": 256 }],

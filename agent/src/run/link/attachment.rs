@@ -89,7 +89,16 @@ impl LinkTask {
             Some(loaded) if loaded.link_layer == device.link_layer => loaded,
             _ => self.load(device)?,
         };
-        let hooks = loaded.programs.attach(&device.name, device.index).map(|report| hooks(device, &report));
+        let attached = loaded.programs.attach(&device.name, device.index);
+        if let Ok(bpf::AttachReport { stepped_down: Some(reason), .. }) = &attached {
+            warn!(
+                link = self.config.name,
+                device = device.name,
+                "ingress is measured by TC, not by XDP as asked for: the driver does not take the program ({reason}); generic XDP \
+                 would turn receive offload off"
+            );
+        }
+        let hooks = attached.map(|report| hooks(device, &report));
         if let Ok(hooks) = &hooks {
             info!(
                 link = self.config.name,

@@ -20,6 +20,8 @@ static inline int native_knows(const char *type, const char *value)
 	if (strcmp(value, "SKB_DROP_REASON_NOT_SPECIFIED") == 0 ||
 	    strcmp(value, "SKB_DROP_REASON_QDISC_DROP") == 0)
 		return native_kernel >= 1;
+	if (strcmp(value, "SKB_DROP_REASON_QDISC_BURST_DROP") == 0)
+		return native_kernel >= 19;
 	return native_kernel >= 14 && native_kernel < 20;
 }
 
