@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use pendulum_lab::LinkSpec;
+
 use pendulum_lab::topology::BufferPlace;
 use pendulum_lab::traffic::{Transfer, TransferSpec};
+use pendulum_lab::truth::QueueReading;
 use pendulum_model::segment::Direction;
 
-use crate::rig::{Rig, stop, until, with_cake};
+use crate::rig::{Rig, stop, until, value, with_cake};
 
 const LINK: LinkSpec = LinkSpec { uplink_buffer_at: BufferPlace::Modem, ..LinkSpec::FIG1 };
 
@@ -68,6 +70,41 @@ fn a_right_rate_is_not_ineffective() {
             let told = shape(rig);
             assert_eq!(told["state"], "enforcing", "{told}");
         }
+        drop(transfer);
+        stop(agent);
+    });
+}
+
+/// Nobody tells a rate: it is held while the link is idle, found once an upload fills the modem, and the modem's buffer is then empty.
+#[test]
+fn a_rate_that_nobody_told_is_found() {
+    with_cake("a_rate_that_nobody_told_is_found", LINK, |rig| {
+        rig.tells_rates = false;
+        let agent = rig.agent("mode = \"enforce\"\nrate = \"auto\"");
+        until("enforcing", || shape(rig)["state"] == "enforcing");
+        std::thread::sleep(Duration::from_secs(2));
+        let idle = shape(rig)["uplink"].clone();
+        assert_eq!(idle["auto"]["decision"], "idle", "{idle}");
+        let rate = |told: &serde_json::Value| told["uplink"]["rate_bps"].as_f64().expect("a rate");
+        let transfer = upload(rig);
+        until("a rate", || (0.8..1.05).contains(&(rate(&shape(rig)) / CARRIES)));
+        // What the buffer held when the rate was found drains.
+        std::thread::sleep(Duration::from_secs(5));
+        let (mut rates, mut levels) = (Vec::new(), Vec::new());
+        for _ in 0..20 {
+            std::thread::sleep(Duration::from_millis(250));
+            let (host, device) = rig.lab.queue(Direction::Up);
+            let reading = QueueReading::take(&host, device).expect("a reading");
+            levels.push(reading.backlog_bytes as f64);
+            rates.push(rate(&shape(rig)));
+        }
+        println!("{rates:?} bit/s, {levels:?} B");
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        assert!((0.8..1.05).contains(&(mean(&rates) / CARRIES)), "{rates:?}");
+        // Of 30,000 that it has.
+        assert!(mean(&levels) < 7_000.0, "{levels:?}");
+        let name = "pendulum_shape_rate_bytes_per_second";
+        assert!(value(&rig.metrics(), name, &["direction=\"up\""]) * 8.0 > 0.5 * CARRIES);
         drop(transfer);
         stop(agent);
     });

@@ -39,9 +39,9 @@ fn a_shaper_at_work_tells_what_it_did() {
         "reason": null,
         "ack_filter": "delayed",
         "delta": 6,
-        "uplink": { "rate_bps": 9_800_000, "rate_source": "learnt" },
+        "uplink": { "rate_bps": 9_800_000, "rate_source": "learnt", "auto": null },
         // The downlink is shaped only by what the configuration says.
-        "downlink": { "rate_bps": 47_500_000, "rate_source": "config" },
+        "downlink": { "rate_bps": 47_500_000, "rate_source": "config", "auto": null },
         "acks": {
             // `stale_carrier`, the fourth, never happened.
             "passed": {
