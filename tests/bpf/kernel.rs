@@ -306,3 +306,13 @@ fn counters(counters: &pendulum_counters) -> Counters {
 
 /// Names of the reasons, by `enum pendulum_stat`.
 pub(crate) use pendulum::bpf::abi::names::LOST;
+
+/// This thread runs on that processor from here on: what the maps keep for each processor has one writer.
+pub fn pin(cpu: usize) {
+    // SAFETY: a set of this thread's own, and calls that only read it.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        assert_eq!(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set), 0);
+    }
+}

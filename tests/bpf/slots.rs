@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pendulum::bpf::{Passage, PassageReader};
 
 use crate::craft::{CraftedFrame, LinkLayer, Tcp, down, up};
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, pin};
 
 const SLOT_NS: u64 = 1 << 20;
 /// Number of the first slot that is used: the ring's first turn is the time before everything.
@@ -188,14 +188,5 @@ fn meet(arrived: &AtomicU64, both: u64) {
             true => std::thread::yield_now(),
             false => std::hint::spin_loop(),
         }
-    }
-}
-
-fn pin(cpu: usize) {
-    // SAFETY: a set of this thread's own, and calls that only read it.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        assert_eq!(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set), 0);
     }
 }

@@ -11,6 +11,7 @@
 mod base;
 mod bound;
 mod clock;
+mod clocks;
 mod estimate;
 mod inlet;
 mod known;

@@ -1,7 +1,7 @@
 //! A buffer of which only the end can be seen: its level from how long each packet waited in it.
 //!
 //! When a packet left is seen; when it entered is its departure less its wait, and the level follows as if both had been seen. The wait
-//! is told by the sender's clock ([`SenderClock`]) or by an answer's delay. What makes it exact:
+//! is told by the sender's clock ([`super::clock::SenderClock`]) or by an answer's delay. What makes it exact:
 //!
 //! * **Serialisation.** A long packet takes longer on a slow link than a short one. Where the rate is known it is taken off.
 //! * **Order.** A buffer is a queue: what came out later went in later. Packets without a clock are placed between those that have one.
@@ -10,11 +10,11 @@
 
 mod place;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use crate::segment::Direction;
 
-use super::clock::SenderClock;
+use super::clocks::Clocks;
 use super::known::KnownRate;
 use super::level::LevelTrack;
 use super::rate::ServiceRate;
@@ -41,9 +41,6 @@ const KNOWN_NS: u64 = 1_000_000_000;
 
 /// Packets that wait to be placed; more are placed at once.
 const PENDING_MAX: usize = 1 << 16;
-
-/// Clocks that are followed.
-const CLOCKS_MAX: usize = 1 << 14;
 
 /// Packets remembered to know what the link carried since a question.
 const HISTORY_MAX: usize = 1 << 12;
@@ -77,7 +74,7 @@ pub(super) struct Outlet {
     /// What is known of the rate beside what is learnt.
     pub(super) known: KnownRate,
     learnt: ServiceRate,
-    clocks: HashMap<u64, SenderClock>,
+    clocks: Clocks,
     /// When the link was last known to be busy, and since when without a pause.
     busy_to_ns: f64,
     busy_from_ns: f64,
@@ -126,7 +123,7 @@ impl Outlet {
             direction,
             known: KnownRate::default(),
             learnt: ServiceRate::default(),
-            clocks: HashMap::new(),
+            clocks: Clocks::default(),
             busy_to_ns: start,
             // What stood before is not known.
             busy_from_ns: f64::NEG_INFINITY,
@@ -240,9 +237,6 @@ impl Outlet {
     /// What the packet's stamp tells of its wait.
     pub(super) fn read_clock(&mut self, packet: &Passing, departure: &Departure) -> Option<Wait> {
         let (flow, tsval) = packet.clock?;
-        if self.clocks.len() >= CLOCKS_MAX && !self.clocks.contains_key(&flow) {
-            self.clocks.clear();
-        }
         // Only another clock that is proven is exact enough to begin with: an error here would stay.
         let known_ns = match (departure.was_idle, self.lender) {
             (true, _) => Some(0.0),
@@ -254,7 +248,7 @@ impl Outlet {
             _ => None,
         };
         let is_long = f64::from(packet.bytes) > FULL_BYTES / 2.0;
-        let clock = self.clocks.entry(flow).or_default();
+        let clock = self.clocks.of(flow, departure.left_ns);
         let reading = clock.read(
             departure.left_ns,
             tsval,

@@ -223,12 +223,14 @@ fn what_cannot_be_shown_is_refused_before_anything_is_built() {
 /// As `./dev demo --shape` calls it in a guest: the agent is the one beside the program. Here there is none.
 #[test]
 fn without_a_word_the_agent_beside_the_program_is_shown() {
-    let directory = tempfile::tempdir().unwrap();
+    // A link, not a copy: while another test's thread forks, its child has the copy open for writing (ETXTBSY).
+    let directory = tempfile::tempdir_in(Path::new(DEMO).parent().unwrap()).unwrap();
     let alone = directory.path().join("pendulum-lab");
-    std::fs::copy(DEMO, &alone).unwrap();
+    std::fs::hard_link(DEMO, &alone).unwrap();
     let output = Command::new(&alone).args(["demo", "--shape"]).output().unwrap();
     assert_eq!(output.status.code(), Some(66), "{}", text(&output));
-    assert!(text(&output).contains("there is no agent at pendulum"), "{}", text(&output));
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(words.contains("there is no agent at pendulum"), "{words}");
 }
 
 #[test]
