@@ -13,14 +13,18 @@
 //!    and the rate is again what it was.
 //! 3. **Packets are lost and no queue stands behind**: a policer. The rate falls to what is not lost.
 //! 4. **Our own queue stands, the one behind does not**, and this is known of packets sent since the last change: the rate is raised, by 4, 6, 12
-//!    and then always 25 %; the first time two seconds after a queue was last seen behind. Never above 1.3 times what passes.
-//! 5. **Nothing is known**: no demand, or nobody answers. The rate is held.
+//!    and then always 25 %; the first time two seconds after a queue was last seen behind. Never above 1.5 times what passes. A link whose rate
+//!    varies ([`variation`]) is tried again sooner and by more.
+//! 5. **Questions are not answered any more** ([`silence`]): an outage. What was asked waits at least since then; little is sent until an answer comes.
+//! 6. **Nothing is known**: no demand, or nobody answers. The rate is held.
 
 mod decision;
 mod heard;
 mod passage;
+mod silence;
 #[cfg(test)]
 mod tests;
+mod variation;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -29,6 +33,8 @@ use crate::segment::Direction;
 pub use decision::Decision;
 use heard::Heard;
 use passage::{FULL, Passage};
+use silence::Silence;
+use variation::Variation;
 
 /// A wait of no more than this beyond a packet's own time is no queue, seconds.
 const NO_QUEUE: f64 = 0.005;
@@ -40,10 +46,10 @@ const SMALL: f64 = 0.03;
 const DRAIN: f64 = 0.1;
 const DRAIN_GENTLY: f64 = 1.0;
 /// While it drains, at least this share of the link's rate is sent, …
-const DRAIN_LEAST: f64 = 0.1;
+const DRAIN_LEAST: f64 = 0.05;
 /// … or a packet each so many seconds if that is more, but never more than so much of the rate: a shaper
 /// does not take back the time that it has given to a packet.
-const DRAIN_PACKET: f64 = 0.1;
+const DRAIN_PACKET: f64 = 0.19;
 const DRAIN_MOST: f64 = 0.75;
 /// The downlink's senders are a round trip away: no more than this is taken from them at once.
 const DOWNLINK_DRAIN_LEAST: f64 = 0.7;
@@ -60,7 +66,7 @@ const SHOWS: [f64; 2] = [0.25, 1.0];
 /// … and at least so many times what a link as fast as the rate before takes to let a queue be seen.
 const SHOWS_QUEUE: f64 = 1.2;
 /// The rate is not raised above so many times what passes.
-const ABOVE_PASSING: f64 = 1.3;
+const ABOVE_PASSING: f64 = 1.5;
 /// Our own queue stands if so much of what may pass does.
 const USED: f64 = 0.9;
 /// That is measured over this time, seconds, or over so many full packets.
@@ -91,6 +97,8 @@ pub struct Own {
     pub bytes: f64,
     /// Share of what passed that was lost on the way, 0 to 1; what our own queue dropped is none of it.
     pub lost: f64,
+    /// Packets that left for the link to which an answer is expected: those of TCP. None where answers do not depend on our packets (downlink).
+    pub asked: u64,
 }
 
 /// A wait that ought to drain.
@@ -123,6 +131,8 @@ pub struct Controller {
     changed: f64,
     hold_until: f64,
     raises: usize,
+    silence: Silence,
+    variation: Variation,
     first_ns: Option<u64>,
 }
 
@@ -144,6 +154,8 @@ impl Controller {
             changed: 0.0,
             hold_until: 0.0,
             raises: 0,
+            silence: Silence::default(),
+            variation: Variation::default(),
             first_ns: None,
         };
         controller.set(start, 0.0);
@@ -215,14 +227,27 @@ impl Controller {
             return Decision::Hold;
         }
         self.decided = Some((now, sum));
+        self.variation.tick(span);
+        self.silence.ask(before, now, own.asked);
         let (passing, used) = self.note_use(span, sum - sum_before);
         let heard = self.take_heard();
         if let Some(heard) = heard {
             self.wait = Some((heard.wait, now));
+            self.silence.answered(self.passage.newest().map_or(0.0, |(_, left)| now - left));
+        } else if let Some(waited) = self.overdue(now) {
+            self.wait = Some((waited, now));
+            self.hold_until = now + self.variation.hold(HOLD);
+            self.raises = 0;
+            self.set(self.drained(self.capacity.unwrap_or(passing)), now);
+            return Decision::Drain;
         } else if self.wait.is_some_and(|(_, at)| now - at > SILENT) {
             self.wait = None;
         }
         let Some((wait, _)) = self.wait else {
+            // Nobody is left to tell that what stands there has drained.
+            if let Some(capacity) = self.capacity.filter(|capacity| self.rate < self.share() * capacity) {
+                self.set(self.share() * capacity, now);
+            }
             self.raises = 0;
             return Decision::Idle;
         };
@@ -235,9 +260,10 @@ impl Controller {
             };
         }
         self.episode = None;
+        self.variation.passes(passing);
         let is_used = used >= USED && own.bytes > 0.0;
         if is_used && own.lost > LOST && now >= self.hold_until {
-            self.hold_until = now + HOLD;
+            self.hold_until = now + self.variation.hold(HOLD);
             self.raises = 0;
             let carried = passing * (1.0 - own.lost.min(0.5));
             self.capacity = Some(carried);
@@ -256,24 +282,27 @@ impl Controller {
         }
         let last =
             self.raises.checked_sub(1).and_then(|last| RAISES.get(last)).unwrap_or(&RAISES[RAISES.len() - 1]);
-        let takes = (SHOWS_QUEUE * least / (UPLINK_SHARE * last - 1.0)).clamp(SHOWS[0], SHOWS[1]);
+        let takes = (SHOWS_QUEUE * least / (UPLINK_SHARE * last - 1.0))
+            .clamp(self.variation.shows(SHOWS[0]), SHOWS[1]);
         let shows = heard.is_some_and(|heard| heard.passed >= self.changed + takes + span);
         if now < self.hold_until || !shows {
             return Decision::Hold;
         }
-        let factor = RAISES[self.raises.min(RAISES.len() - 1)];
+        let steady = RAISES[self.raises.min(RAISES.len() - 1)];
+        let factor = self.variation.factor(self.rate, steady);
         let raised = (self.rate * factor).min(ABOVE_PASSING * passing);
         if raised <= self.rate {
             return Decision::Hold;
         }
         self.raises += 1;
+        self.variation.raised(self.rate, self.capacity);
         self.set(raised, now);
         Decision::Raise
     }
 
     /// A queue stands behind.
     fn follow(&mut self, now: f64, heard: Heard, least: f64, passing: f64, lost: f64) -> Decision {
-        self.hold_until = now + HOLD;
+        self.hold_until = now + self.variation.hold(HOLD);
         self.raises = 0;
         if lost <= LOST && self.is_route(heard) {
             let capacity = self.episode.take().map(|episode| episode.capacity);
@@ -291,6 +320,9 @@ impl Controller {
             .or_else(|| (self.capacity.is_none() && heard.wait > 10.0 * least).then_some(0.8 * passing));
         self.begin_episode(heard, measured);
         if let Some(measured) = measured.filter(|rate| rate.is_finite() && *rate > 0.0) {
+            if let Some(known) = self.capacity {
+                self.variation.measured(measured, known);
+            }
             self.capacity = Some(match self.capacity {
                 Some(known) if (measured / known - 1.0).abs() < SAME => known + GAIN * (measured - known),
                 _ => measured,
@@ -309,12 +341,22 @@ impl Controller {
         let target = self.share() * capacity;
         let is_big = standing > SMALL * capacity;
         let time = if is_big { DRAIN } else { DRAIN_GENTLY };
-        let lowest = match self.direction {
+        self.set((target - standing / time).max(self.drained(capacity)), now);
+        if is_big { Decision::Drain } else { decision }
+    }
+
+    /// The least that is sent while a queue drains, bytes per second.
+    fn drained(&self, capacity: f64) -> f64 {
+        match self.direction {
             Direction::Up => (DRAIN_LEAST * capacity).max((FULL / DRAIN_PACKET).min(DRAIN_MOST * capacity)),
             Direction::Down => DOWNLINK_DRAIN_LEAST * capacity,
-        };
-        self.set((target - standing / time).max(lowest), now);
-        if is_big { Decision::Drain } else { decision }
+        }
+    }
+
+    /// How long the oldest question without an answer waits at least, seconds, if answers are late.
+    fn overdue(&self, now: f64) -> Option<f64> {
+        let (passed, left) = self.passage.newest()?;
+        self.silence.overdue(now, passed, left)
     }
 
     fn share(&self) -> f64 {

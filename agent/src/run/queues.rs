@@ -198,14 +198,16 @@ impl Queues {
         self.elsewhere.as_ref().map(Elsewhere::seen).unwrap_or_default()
     }
 
-    /// A direction's queue of this machine; `repeated`: share of its bytes that repeat what passed before.
-    pub(super) fn own_level(&self, direction: Direction, repeated: f64) -> OwnLevel {
+    /// A direction's queue of this machine; `repeated`: share of its bytes that repeat what passed before; `asked`: segments that were sent
+    /// and are answered.
+    pub(super) fn own_level(&self, direction: Direction, repeated: f64, asked: u64) -> OwnLevel {
         let Some(tracked) = &self.tracked[direction] else { return OwnLevel::default() };
         let queue = tracked.snapshot();
         OwnLevel {
             bytes: f64::from(queue.peak_bytes.max(queue.bytes)),
             drops: queue.drops.iter().sum(),
             repeated,
+            asked,
         }
     }
 

@@ -45,6 +45,8 @@ pub struct OwnLevel {
     pub drops: u64,
     /// Share of what passed that repeats what passed before.
     pub repeated: f64,
+    /// Segments of TCP that were sent since the start: answers are expected.
+    pub asked: u64,
 }
 
 /// A change of more than 10 %.
@@ -87,6 +89,7 @@ struct Way {
     followed: Followed,
     told: f64,
     drops: u64,
+    asked: Option<u64>,
     dropped: Option<Instant>,
 }
 
@@ -113,6 +116,7 @@ impl Follower {
                     },
                     told,
                     drops: 0,
+                    asked: None,
                     dropped: None,
                 }
             }),
@@ -158,7 +162,9 @@ impl Way {
         }
         let is_own = self.dropped.is_some_and(|at| now.duration_since(at) < OWN_DROPS);
         let lost = if is_own { 0.0 } else { own.repeated };
-        let decision = self.controller.decide(now_ns, Own { bytes: own.bytes, lost });
+        // The programs may be new, and count from zero.
+        let asked = self.asked.replace(own.asked).map_or(0, |before| own.asked.saturating_sub(before));
+        let decision = self.controller.decide(now_ns, Own { bytes: own.bytes, lost, asked });
         self.followed.decision = decision;
         let index = Decision::ALL.iter().position(|it| *it == decision).unwrap_or(0);
         self.followed.decisions[index] += 1;

@@ -92,6 +92,11 @@ impl Passage {
         (time >= LEAST && bytes >= LEAST_PACKETS * FULL).then(|| bytes / time)
     }
 
+    /// When the newest packet that was answered for had passed, and when it left the buffer.
+    pub(super) fn newest(&self) -> Option<(f64, f64)> {
+        self.served.back().map(|newest| (newest.passed, newest.left))
+    }
+
     /// Bytes that stand behind at `now`, at a service of `rate`: what passed since the newest packet of which it is known when it
     /// left, less what has been served since.
     pub(super) fn standing(&self, now: f64, rate: f64) -> f64 {

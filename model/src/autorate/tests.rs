@@ -24,6 +24,7 @@ struct Loop {
     random: u64,
     answers: BTreeMap<u64, Vec<(u64, u64, f64)>>,
     lost: VecDeque<(f64, f64)>,
+    asked: u64,
     /// Each tick: time, rate, wait in the hidden buffer, decision.
     told: Vec<(f64, f64, f64, Decision)>,
 }
@@ -43,6 +44,7 @@ impl Loop {
             random: 1,
             answers: BTreeMap::new(),
             lost: VecDeque::new(),
+            asked: 0,
             told: Vec::new(),
         }
     }
@@ -61,6 +63,7 @@ impl Loop {
             let sent = self.now;
             let at_ns = (sent * 1e9) as u64;
             self.controller.pass(at_ns, FULL as u32);
+            self.asked += 1;
             let start = self.free.max(sent);
             let wait = start - sent;
             let drops = if police { wait > 0.002 } else { wait > self.buffer };
@@ -96,6 +99,7 @@ impl Loop {
         let own = Own {
             bytes: if demand > self.controller.rate() { 20_000.0 } else { 0.0 },
             lost: self.lost.iter().map(|(_, lost)| lost).sum::<f64>() / self.lost.len().max(1) as f64,
+            asked: std::mem::take(&mut self.asked),
         };
         let decision = self.controller.decide(now_ns, own);
         let wait = (self.free - self.next_tick).max(0.0);
@@ -119,6 +123,8 @@ impl Loop {
             .map(|it| it.0 - from)
     }
 }
+
+mod varying;
 
 const GREEDY: f64 = 1e12;
 
@@ -224,7 +230,7 @@ fn nothing_is_made_of_nonsense() {
         controller.waited(1, at, f64::NAN);
         controller.waited(1, at, f64::INFINITY);
         controller.waited(1, at, -1.0);
-        controller.decide(at, Own { bytes: f64::NAN, lost: f64::NAN });
+        controller.decide(at, Own { bytes: f64::NAN, lost: f64::NAN, asked: u64::MAX });
         assert!(controller.rate().is_finite() && controller.rate() >= 1.0);
     }
 }

@@ -1,0 +1,134 @@
+//! A link whose rate changes all the time: it has opportunities for a packet each, as a cellular link does, and a drop-tail buffer.
+
+use super::*;
+
+/// What one run showed. Times in seconds.
+struct Outcome {
+    /// Share of the opportunities that were used, since the fifth second.
+    used: f64,
+    /// Each packet: when it entered the hidden buffer, and how much later than the next opportunity it left.
+    waits: Vec<(f64, f64)>,
+    /// Each decision: when, the rate, and the packets that stood in the hidden buffer.
+    told: Vec<(f64, f64, usize)>,
+}
+
+impl Outcome {
+    fn wait_p95(&self) -> f64 {
+        let mut waits: Vec<f64> = self.waits.iter().filter(|it| it.0 > 5.0).map(|it| it.1).collect();
+        waits.sort_by(f64::total_cmp);
+        waits[waits.len() * 95 / 100]
+    }
+
+    fn rates(&self, from: f64, to: f64) -> impl Iterator<Item = f64> {
+        self.told.iter().filter(move |it| (from..to).contains(&it.0)).map(|it| it.1)
+    }
+}
+
+/// An upload that always has something to send. `rate`: bytes per second at a time. Until `answered` its packets are answered; from
+/// then on they are none of TCP.
+fn upload(seconds: f64, answered: f64, rate: impl Fn(f64) -> f64) -> Outcome {
+    const ROUND_TRIP: f64 = 0.04;
+    let mut given = 0.0;
+    let opportunities: Vec<f64> = (0..(seconds * 1e3) as u64 + 20_000)
+        .map(|millisecond| millisecond as f64 / 1e3)
+        .filter(|at| {
+            given += rate(*at) / 1e3;
+            let is_one = given >= FULL;
+            given -= if is_one { FULL } else { 0.0 };
+            is_one
+        })
+        .collect();
+    let mut controller = Controller::new(Direction::Up, Bounds { least: 8_000.0, most: 1.25e9 }, 125e6);
+    let mut link = Loop::new(1.0, ROUND_TRIP);
+    let mut outcome = Outcome { used: 0.0, waits: Vec::new(), told: Vec::new() };
+    let mut standing: VecDeque<f64> = VecDeque::new();
+    let (mut now, mut tick, mut next, mut used, mut asked) = (0.0, 0.0, 0, 0, 0);
+    while now < seconds {
+        let at_ns = (now * 1e9) as u64;
+        controller.pass(at_ns, FULL as u32);
+        asked += u64::from(now < answered);
+        while standing.front().is_some_and(|leaves| *leaves <= now) {
+            standing.pop_front();
+        }
+        if standing.len() < 200 {
+            let soonest = opportunities.partition_point(|at| *at < now);
+            next = soonest.max(next);
+            let Some(leaves) = opportunities.get(next).copied() else { break };
+            next += 1;
+            used += usize::from((5.0..seconds).contains(&leaves));
+            standing.push_back(leaves);
+            outcome.waits.push((now, leaves - opportunities[soonest]));
+            if now < answered {
+                let heard = leaves + ROUND_TRIP + 0.003 * link.chance();
+                let end = (link.chance() * 2.0) as u64;
+                let answers = link.answers.entry((heard * 1e9) as u64).or_default();
+                answers.push((end, at_ns, heard - now - ROUND_TRIP));
+            }
+        }
+        now += FULL / controller.rate().min(125e6);
+        while tick <= now {
+            let now_ns = (tick * 1e9) as u64;
+            let later = link.answers.split_off(&now_ns);
+            for (end, at_ns, wait) in std::mem::replace(&mut link.answers, later).into_values().flatten() {
+                controller.waited(end, at_ns, wait);
+            }
+            let own = Own { bytes: 20_000.0, lost: 0.0, asked: std::mem::take(&mut asked) };
+            controller.decide(now_ns, own);
+            let stand = standing.iter().filter(|leaves| **leaves > tick).count();
+            outcome.told.push((tick, controller.rate(), stand));
+            tick += TICK_NS as f64 / 1e9;
+        }
+    }
+    let all = opportunities.iter().filter(|at| (5.0..seconds).contains(*at)).count();
+    outcome.used = used as f64 / all as f64;
+    outcome
+}
+
+/// A rate that changes five times a second, by a factor of up to 1.27, between 50 and 750 kB/s.
+fn walk(seed: u64) -> impl Fn(f64) -> f64 {
+    let mut link = Loop::new(1.0, 0.04);
+    link.random = seed;
+    let steps: Vec<f64> = std::iter::successors(Some(312e3), move |rate: &f64| {
+        Some((rate * 2f64.powf(0.7 * link.chance() - 0.35)).clamp(50e3, 750e3))
+    })
+    .take(600)
+    .collect();
+    move |at| steps[((at * 5.0) as usize).min(steps.len() - 1)]
+}
+
+#[test]
+fn a_rate_that_walks_is_used_and_little_waits() {
+    let (mut used, mut waited) = (0.0, 0.0);
+    for seed in 1..=8 {
+        let outcome = upload(60.0, 60.0, walk(seed));
+        let what = format!("seed {seed}: {:.3} used, {:.3} s", outcome.used, outcome.wait_p95());
+        println!("{what}");
+        assert!(outcome.used >= 0.75 && outcome.wait_p95() <= 0.12, "{what}");
+        used += outcome.used / 8.0;
+        waited += outcome.wait_p95() / 8.0;
+    }
+    println!("{used:.3} used, {waited:.3} s");
+    assert!(used >= 0.83 && waited <= 0.08, "{used:.3} used, {waited:.3} s");
+}
+
+/// Three seconds without an opportunity: what stands there is no more than what was sent before answers were late.
+#[test]
+fn an_outage_lets_little_stand_and_is_over_soon() {
+    let capacity = 190e3;
+    let is_out = |at: f64| (20.0..23.0).contains(&at);
+    let outcome = upload(40.0, 40.0, |at| if is_out(at) { 0.0 } else { capacity });
+    let (_, _, stood) = outcome.told.iter().find(|it| it.0 >= 22.95).expect("told");
+    assert!((*stood as f64) * FULL < 0.5 * capacity, "{stood} packets");
+    let back = outcome.rates(23.0, 40.0).take_while(|rate| *rate < 0.9 * capacity).count();
+    assert!(back <= 30, "{back} tenths of a second until the rate was back");
+}
+
+/// From the twentieth second on nothing but UDP is sent, which nobody answers: no outage.
+#[test]
+fn what_nobody_answers_keeps_its_rate() {
+    let outcome = upload(60.0, 20.0, |_| 190e3);
+    let before = outcome.rates(15.0, 20.0).sum::<f64>() / 50.0;
+    for rate in outcome.rates(21.0, 60.0) {
+        assert!((rate / before - 1.0).abs() < 0.15, "{rate} after {before}");
+    }
+}
