@@ -269,6 +269,13 @@ pub(super) fn check(source: &Source<'_>, raw: raw::Shape) -> Result<Shape, Confi
         rate_bounds(source, raw.rate, [raw.minimum_uplink_rate, raw.maximum_uplink_rate])?,
         rate_bounds(source, raw.rate, [raw.minimum_downlink_rate, raw.maximum_downlink_rate])?,
     ];
+    if raw.rate == ShapeRate::Auto
+        && let Some(percent) = raw.rate_percent.as_ref().or(raw.downlink_rate_percent.as_ref())
+    {
+        let reason =
+            "a rate that is found follows the queue behind the shaper, there is no share of it to send at";
+        return Err(source.invalid(percent.span(), reason, "leave it out, or leave rate = \"auto\" out"));
+    }
     Ok(Shape {
         mode: raw.mode,
         rate: raw.rate,

@@ -143,6 +143,20 @@ fn refusals_name_file_line_key_reason_and_remedy() {
             "test.toml:4: shape.delta: invalid value: integer `0`, expected \"auto\", or a whole number",
         ),
         (
+            &format!(
+                "{wan}[shape]\nrate = \"auto\"\nminimum-uplink-rate = \"2mbit\"\nmaximum-uplink-rate = \"1mbit\"\n"
+            ),
+            "test.toml:5: shape.minimum-uplink-rate: 2mbit is more than the maximum, 1mbit",
+        ),
+        (
+            &format!("{wan}[shape]\nmaximum-downlink-rate = \"1mbit\"\n"),
+            "test.toml:4: shape.maximum-downlink-rate: there are bounds only of a rate that is found",
+        ),
+        (
+            &format!("{wan}[shape]\nrate = \"auto\"\ndownlink-rate-percent = 90\n"),
+            "test.toml:5: shape.downlink-rate-percent: a rate that is found follows the queue",
+        ),
+        (
             &format!("{wan}[shape]\nbuffer = \"5p\"\n"),
             "test.toml:4: shape.buffer: unknown key `buffer`; cake manages its queue by time",
         ),

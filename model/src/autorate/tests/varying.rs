@@ -111,15 +111,15 @@ fn a_rate_that_walks_is_used_and_little_waits() {
     assert!(used >= 0.83 && waited <= 0.08, "{used:.3} used, {waited:.3} s");
 }
 
-/// Three seconds without an opportunity: what stands there is no more than what was sent before answers were late.
+/// Two and a half seconds without an opportunity: what stands there is no more than what was sent before answers were late.
 #[test]
 fn an_outage_lets_little_stand_and_is_over_soon() {
     let capacity = 190e3;
-    let is_out = |at: f64| (20.0..23.0).contains(&at);
+    let is_out = |at: f64| (20.0..22.5).contains(&at);
     let outcome = upload(40.0, 40.0, |at| if is_out(at) { 0.0 } else { capacity });
-    let (_, _, stood) = outcome.told.iter().find(|it| it.0 >= 22.95).expect("told");
+    let (_, _, stood) = outcome.told.iter().find(|it| it.0 >= 22.45).expect("told");
     assert!((*stood as f64) * FULL < 0.5 * capacity, "{stood} packets");
-    let back = outcome.rates(23.0, 40.0).take_while(|rate| *rate < 0.9 * capacity).count();
+    let back = outcome.rates(22.5, 40.0).take_while(|rate| *rate < 0.9 * capacity).count();
     assert!(back <= 30, "{back} tenths of a second until the rate was back");
 }
 
