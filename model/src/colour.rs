@@ -1,11 +1,12 @@
 //! What each colour stands for, in the dashboards, the page, the terminal, the demo and the plots: the one definition.
 //!
 //! The uplink is orange and the downlink blue, everywhere, and nothing else is: these two stay apart in every form of colour
-//! vision. Phases, verdicts, and what fills a buffer have colours of their own. A colour never says anything alone: a
+//! vision. Phases, verdicts, decisions, and what fills a buffer have colours of their own. A colour never says anything alone: a
 //! word, a sign or a place says the same.
 //!
 //! `dashboards/colours.json` is written from here for the programs in other languages (`./dev generate`).
 
+use crate::autorate::Decision;
 use crate::findings::{Phase, Verdict};
 use crate::segment::Direction;
 
@@ -31,6 +32,7 @@ pub fn all() -> Vec<(&'static str, &'static str, Colour)> {
     let mut all: Vec<_> = Direction::ALL.map(|x| ("direction", x.name(), of_direction(x))).to_vec();
     all.extend(Phase::ALL.map(|phase| ("phase", phase.name(), of_phase(phase))));
     all.extend(Verdict::ALL.map(|verdict| ("verdict", verdict.name(), of_verdict(verdict))));
+    all.extend(Decision::ALL.map(|decision| ("decision", decision.name(), of_decision(decision))));
     all.extend(KINDS.map(|(kind, colour)| ("kind", kind, colour)));
     all.extend(SEVERITIES.map(|(severity, colour)| ("severity", severity, colour)));
     all
@@ -69,6 +71,19 @@ pub const fn of_verdict(verdict: Verdict) -> Colour {
         Verdict::Balanced => Colour { any: 0x4e_c8_94, light: 0x17_60_3d, dark: 0x7f_dc_ae, xterm: 78 },
         Verdict::Clear => Colour { any: 0x5f_66_72, light: 0x5f_66_72, dark: 0x9a_a8_b8, xterm: 246 },
         Verdict::Unknown => Colour { any: 0xf9_fb_ce, light: 0x6e_6c_30, dark: 0xf9_fb_ce, xterm: 230 },
+    }
+}
+
+/// What is decided about a rate that is found. What changes nothing is grey.
+pub const fn of_decision(decision: Decision) -> Colour {
+    match decision {
+        Decision::Idle => Colour { any: 0x91_91_91, light: 0x72_72_72, dark: 0x91_91_91, xterm: 246 },
+        Decision::Hold => Colour { any: 0xda_e4_d8, light: 0x41_4d_47, dark: 0xda_e4_d8, xterm: 254 },
+        Decision::Raise => Colour { any: 0x4b_c0_68, light: 0x33_80_46, dark: 0x4b_c0_68, xterm: 77 },
+        Decision::Lower => Colour { any: 0xfd_cd_26, light: 0x8a_6e_14, dark: 0xfd_cd_26, xterm: 220 },
+        Decision::Drain => Colour { any: 0x9a_12_1f, light: 0x9a_11_1f, dark: 0xff_5a_68, xterm: 160 },
+        Decision::Policed => Colour { any: 0xb6_42_c9, light: 0xb1_40_c3, dark: 0xcf_4b_e5, xterm: 134 },
+        Decision::Route => Colour { any: 0x0f_4f_5b, light: 0x0f_4f_5b, dark: 0x1c_93_aa, xterm: 31 },
     }
 }
 

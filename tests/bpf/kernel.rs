@@ -308,7 +308,7 @@ fn counters(counters: &pendulum_counters) -> Counters {
 pub(crate) use pendulum::bpf::abi::names::LOST;
 
 /// This thread runs on that processor from here on: what the maps keep for each processor has one writer.
-pub fn pin(cpu: usize) {
+pub(crate) fn pin(cpu: usize) {
     // SAFETY: a set of this thread's own, and calls that only read it.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();

@@ -10,8 +10,9 @@ use crate::browser::Browser;
 use crate::live::URL;
 use crate::{PENDULUM, lab};
 
-/// Answers in the agent's place with `told.link` and its levels; the page's files come from the agent.
-const TELLER: &str = r"
+/// Answers in the agent's place with `told.link` and its levels, `told.auto` and `told.steps` if they are there, and not at all if it is
+/// `told.dead`; the page's files come from the agent.
+pub(crate) const TELLER: &str = r"
 window.sent = { violations: [] };
 addEventListener('securitypolicyviolation', (event) => window.sent.violations.push(event.violatedDirective));
 const real = window.fetch;
@@ -22,11 +23,12 @@ const streamed = () => {
     const half = (name) => {
         const { queue, throughput_bps } = told.link.directions[name];
         const steps = (figure) => queue && queue[figure] != null ? Array(10).fill(queue[figure]) : null;
-        return { queue_bytes: steps('bytes'), queue_uncertainty_bytes: steps('uncertainty_bytes'), queue_ack_bytes: null, source: queue?.source ?? null, throughput_bps, rtt_s: 0.05 };
+        return { queue_bytes: steps('bytes'), queue_uncertainty_bytes: steps('uncertainty_bytes'), queue_ack_bytes: null, source: queue?.source ?? null, throughput_bps, rtt_s: 0.05, auto: told.auto?.[name] ?? null };
     };
     return new ReadableStream({
         async pull(out) {
             await new Promise((done) => setTimeout(done, 100));
+            if (told.dead) return out.error(new TypeError('gone'));
             at_s += 0.1;
             const tick = { link: told.link.name, at_s, step_s: 0.01, up: half('up'), down: half('down'),
                            phase: told.link.phase, verdict: told.link.verdict, skipped: 0 };
@@ -38,6 +40,8 @@ const streamed = () => {
 };
 window.fetch = async (input, init) => {
     const path = String(input);
+    if (told.dead) throw new TypeError('refused');
+    if (told.steps && path.startsWith('/api/v1/history')) return json({ link: told.link.name, step_s: 10, steps: told.steps });
     if (path.startsWith('/api/v1/state')) return json({ version: '1', uptime_s: 1, links: [told.link] });
     if (path.startsWith('/api/v1/events')) return json({ events: [], dropped: 0 });
     if (path.startsWith('/api/v1/flows')) return json({ total: 0, flows: [] });
@@ -62,7 +66,7 @@ const SHOWN: &str = r"(() => {
 })()";
 
 /// A link behind a modem that a QUIC upload fills, with an exact queue on neither side.
-fn link() -> Value {
+pub(crate) fn link() -> Value {
     let direction = |queue: Value| {
         json!({ "throughput_bps": 1_900_000.0, "goodput_bps": 0.0, "utilization": null, "in_flight_bytes": 0, "flows": 1,
                 "retransmitted_segments": 0, "rtt": null, "ack_burst": null, "queue": queue, "cwnd_bytes": null, "cwnd_source": null })

@@ -8,6 +8,7 @@
 mod browser;
 mod bundle;
 mod choice;
+mod found;
 mod hidden;
 mod hour;
 mod live;

@@ -9,6 +9,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
+use pendulum_model::autorate::Decision;
 use pendulum_model::findings::{Phase, Verdict};
 use pendulum_model::segment::{Direction, PerDirection};
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::answer::{Refusal, shortened};
 use super::{App, json};
+use crate::shape::FoundRate;
 use crate::snapshot::{Board, LinkSnapshot};
 
 /// Length of a step.
@@ -62,6 +64,18 @@ struct Half {
     queue_ack_bytes: Option<f64>,
     throughput_bps: Option<f64>,
     rtt_s: Option<f64>,
+    /// `null` where no rate was found, and while the link was not shaped.
+    auto: Option<Found>,
+}
+
+/// A rate that is found: means, and shares of the decisions that were taken.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Found {
+    rate_bps: f64,
+    /// The longest that was measured.
+    waits_behind_peak_s: Option<f64>,
+    waits_behind_s: Option<f64>,
+    decision_share: BTreeMap<&'static str, f64>,
 }
 
 /// A step that is being measured.
@@ -103,6 +117,36 @@ struct Sums {
     peak: Option<f64>,
     throughput: Mean,
     rtt: Mean,
+    found: FoundSums,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct FoundSums {
+    rate: Mean,
+    wait: Mean,
+    longest: Option<f64>,
+    decisions: [u32; Decision::ALL.len()],
+}
+
+impl FoundSums {
+    fn add(&mut self, found: FoundRate) {
+        self.rate.add([found.rate_bps as f64]);
+        self.wait.add(found.waits_behind_s);
+        self.longest = found.waits_behind_s.into_iter().chain(self.longest).reduce(f64::max);
+        self.decisions[found.decision as usize] += 1;
+    }
+
+    fn found(&self) -> Option<Found> {
+        let rate_bps = self.rate.value()?;
+        let share = |count: u32| f64::from(count) / self.rate.count;
+        let decisions = Decision::ALL.into_iter().zip(self.decisions).filter(|(_, count)| *count > 0);
+        Some(Found {
+            rate_bps,
+            waits_behind_peak_s: self.longest,
+            waits_behind_s: self.wait.value(),
+            decision_share: decisions.map(|(decision, count)| (decision.name(), share(count))).collect(),
+        })
+    }
 }
 
 impl Open {
@@ -122,6 +166,9 @@ impl Open {
             sums.ack.add(tick.queue_ack_bytes.iter().flatten().copied());
             sums.throughput.add([link.direction(direction).throughput * 8.0]);
             sums.rtt.add(tick.round_trip_s);
+            if let Some(found) = link.shape.found(direction) {
+                sums.found.add(found);
+            }
         }
         self.verdict = link.findings.as_ref().map(|findings| findings.verdict);
         self.phases = self
@@ -140,6 +187,7 @@ impl Open {
                 queue_ack_bytes: sums.ack.value(),
                 throughput_bps: sums.throughput.value(),
                 rtt_s: sums.rtt.value(),
+                auto: sums.found.found(),
             }
         };
         Step {

@@ -27,6 +27,7 @@ use super::answer::{Refusal, shortened};
 use super::{App, state};
 use crate::bpf::BUCKET;
 use crate::journal::Journal;
+use crate::shape::FoundRate;
 use crate::snapshot::{Channels, LinkSnapshot};
 
 /// The whole state of a link is sent at most this often.
@@ -199,6 +200,26 @@ struct TickDirection<'a> {
     source: Option<&'static str>,
     throughput_bps: f64,
     rtt_s: Option<f64>,
+    /// `null` where the rate is not found, and while the link is not shaped.
+    auto: Option<Found>,
+}
+
+/// A rate that is found.
+#[derive(Serialize)]
+struct Found {
+    rate_bps: u64,
+    waits_behind_s: Option<f64>,
+    decision: &'static str,
+}
+
+impl From<FoundRate> for Found {
+    fn from(found: FoundRate) -> Self {
+        Self {
+            rate_bps: found.rate_bps,
+            waits_behind_s: found.waits_behind_s,
+            decision: found.decision.name(),
+        }
+    }
 }
 
 impl<'a> Tick<'a> {
@@ -227,6 +248,7 @@ impl<'a> TickDirection<'a> {
             source: tick.source,
             throughput_bps: link.direction(direction).throughput * 8.0,
             rtt_s: tick.round_trip_s,
+            auto: link.shape.found(direction).map(Found::from),
         }
     }
 }

@@ -24,6 +24,11 @@ const RATE: Family = Family::gauge(
     Some("bytes_per_second"),
     "What the shaper sends at, or lets in.",
 );
+const WAIT: Family = Family::gauge(
+    "pendulum_shape_waits_behind_seconds",
+    Some("seconds"),
+    "How long packets wait in the buffer behind the shaper while its rate is found by itself (rate = auto); absent while not known.",
+);
 const DECISIONS: Family = Family::counter(
     "pendulum_shape_decisions_total",
     None,
@@ -60,6 +65,16 @@ impl Collector for Shaping {
                         samples.gauge([("link", &*link.name), ("direction", x.name())], bits as f64 / 8.0)
                     }
                     None => Ok(()),
+                })
+            })
+        })?;
+        WAIT.write(encoder, |samples| {
+            shaped().try_for_each(|link| {
+                Direction::ALL.into_iter().try_for_each(|x| {
+                    match link.shape.found(x).and_then(|found| found.waits_behind_s) {
+                        Some(wait) => samples.gauge([("link", &*link.name), ("direction", x.name())], wait),
+                        None => Ok(()),
+                    }
                 })
             })
         })?;

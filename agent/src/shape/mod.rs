@@ -46,7 +46,7 @@ pub use follow::{Followed, OwnLevel, RateChange, Seen as Passing};
 pub use leftovers::{remove_leftovers, remove_orphans, shaped_devices};
 pub use plan::Measured;
 pub use rates::{Seen, Uplink};
-pub use snapshot::{FATES, ShapeSnapshot, ShapeState};
+pub use snapshot::{FATES, FoundRate, ShapeSnapshot, ShapeState};
 
 /// The shaper of one link.
 pub struct Shaper {

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use pendulum_model::autorate::Decision;
+use pendulum_model::segment::Direction;
+
 use super::evidence::Comparison;
 use super::follow::Followed;
 use crate::bpf::abi::pendulum_shape_counts;
@@ -58,6 +61,17 @@ impl ShapeState {
     }
 }
 
+/// A rate that is found, while packets pass the shaper.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FoundRate {
+    /// Bits per second sent, or let in.
+    pub rate_bps: u64,
+    /// How long packets wait behind the shaper, seconds; `None`: not known.
+    pub waits_behind_s: Option<f64>,
+    /// What was decided last.
+    pub decision: Decision,
+}
+
 /// The shaper at one moment.
 #[derive(Clone, Debug)]
 pub struct ShapeSnapshot {
@@ -98,6 +112,13 @@ impl ShapeSnapshot {
     /// Whether anything is counted.
     pub fn is_at_work(&self) -> bool {
         !matches!(self.state, ShapeState::Off | ShapeState::Refused(_))
+    }
+
+    /// What is found for a direction; `None` where nothing is looked for, and while packets do not pass the shaper.
+    pub fn found(&self, direction: Direction) -> Option<FoundRate> {
+        let followed = self.followed[direction as usize].as_ref().filter(|_| self.state.shapes())?;
+        let rate_bps = self.rates_bps[direction as usize]?;
+        Some(FoundRate { rate_bps, waits_behind_s: followed.wait, decision: followed.decision })
     }
 
     /// ACKs withheld: those whose action is `held`.

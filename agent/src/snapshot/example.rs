@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pendulum_model::autorate::Decision;
 use pendulum_model::bloat::Bufferbloat;
 use pendulum_model::carrier::Carrier;
 use pendulum_model::contents::{Cause, Kind};
@@ -54,6 +55,7 @@ pub(crate) fn link(name: &str) -> LinkSnapshot {
             ack_filter: "static",
             delta: 6,
             rates_bps: [Some(9_800_000), None],
+            followed: [Some(followed()), None],
             comparison: Some(crate::shape::Comparison {
                 pairs: 6,
                 with: crate::shape::Turn { goodput: [20_000.0, 250_000.0], round_trip: Some(0.125) },
@@ -65,6 +67,17 @@ pub(crate) fn link(name: &str) -> LinkSnapshot {
             ..crate::shape::ShapeSnapshot::default()
         },
         readings: [ReadingHealth { failures: 2, ok: true, took: Duration::from_millis(4) }; 4],
+    }
+}
+
+/// An uplink whose rate is found; one decision of each kind more than of the one before.
+fn followed() -> crate::shape::Followed {
+    crate::shape::Followed {
+        decision: Decision::Lower,
+        decisions: [60, 61, 62, 63, 64, 65, 66],
+        capacity: Some(1_250_000.0),
+        wait: Some(0.0175),
+        bounds: crate::config::RateBounds { least: "300kbit".parse().ok(), most: None },
     }
 }
 

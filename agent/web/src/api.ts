@@ -7,6 +7,9 @@ export type PhaseName = 'uplink_bound' | 'downlink_bound' | 'balanced' | 'idle';
 export const DIRECTIONS: DirectionName[] = ['up', 'down'];
 export const PHASES: PhaseName[] = ['uplink_bound', 'downlink_bound', 'balanced', 'idle'];
 
+export type DecisionName = 'idle' | 'hold' | 'raise' | 'lower' | 'drain' | 'policed' | 'route';
+export const DECISIONS: DecisionName[] = ['raise', 'lower', 'drain', 'policed', 'route', 'hold', 'idle'];
+
 export interface Report {
     version: string;
     uptime_s: number;
@@ -92,6 +95,20 @@ export interface Source {
     source: string;
 }
 
+// What one direction is shaped to; `auto`: how that rate is found, null if it is not looked for.
+export interface ShapedLine {
+    rate_bps: number;
+    rate_source: Maybe<string>;
+    auto: Maybe<{
+        decision: DecisionName;
+        reason: string;
+        link_rate_bps: Maybe<number>;
+        waits_behind_s: Maybe<number>;
+        minimum_bps: Maybe<number>;
+        maximum_bps: Maybe<number>;
+    }>;
+}
+
 export interface Link {
     name: string;
     wan: string;
@@ -123,6 +140,7 @@ export interface Link {
     throughput_ratio?: Maybe<{ measured: Maybe<number>; predicted: Maybe<number> }>;
     advice?: Maybe<Advice>;
     unfair?: unknown;
+    shape?: Maybe<{ state: string; uplink: Maybe<ShapedLine>; downlink: Maybe<ShapedLine> }>;
     sources?: Maybe<Source[]>;
     degraded?: Maybe<string[]>;
 }
@@ -135,6 +153,8 @@ export interface TickHalf {
     throughput_bps: Maybe<number>;
     rtt_s: Maybe<number>;
     source?: Maybe<string>;
+    // Null where no rate is looked for, and while packets do not pass the shaper.
+    auto?: Maybe<{ rate_bps: number; waits_behind_s: Maybe<number>; decision: DecisionName }>;
 }
 
 // 100 ms of a link: ten means of 10 ms each, oldest first; at_s is the end of the last one.
@@ -156,6 +176,12 @@ export interface StepHalf {
     queue_ack_bytes: Maybe<number>;
     throughput_bps: Maybe<number>;
     rtt_s: Maybe<number>;
+    auto?: Maybe<{
+        rate_bps: number;
+        waits_behind_s: Maybe<number>;
+        waits_behind_peak_s: Maybe<number>;
+        decision_share: Partial<Record<DecisionName, number>>;
+    }>;
 }
 
 // Ten seconds of what was; at_s is the end, on the clock of the ticks.

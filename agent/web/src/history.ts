@@ -1,7 +1,7 @@
 // The last minute as it came, and the quarter of an hour before it in the agent's steps of 10 s, in columns that uPlot draws as
 // they are. Bounded: what is older than KEPT_S is cut off, and the agent keeps 90 steps.
 
-import { type Maybe, PHASES, type PhaseName, type Step, type Tick } from './api.ts';
+import { DECISIONS, type DecisionName, DIRECTIONS, type DirectionName, type Maybe, PHASES, type PhaseName, type Step, type Tick } from './api.ts';
 
 export type Column = (number | null)[];
 
@@ -42,10 +42,22 @@ class Table {
     }
 }
 
-export interface PhaseRun {
+// What held for a while; null: nothing is known of it.
+export interface Run<T> {
     from: number;
     to: number;
-    phase: PhaseName | null;
+    what: T | null;
+}
+
+function addRun<T>(runs: Run<T>[], from: number, to: number, what: T | null): void {
+    const last = runs.at(-1);
+    if (last && last.what === what && from - last.to < 0.25) last.to = to;
+    else runs.push({ from, to, what });
+}
+
+function trimRuns<T>(runs: Run<T>[], oldest: number): void {
+    const cut = runs.findIndex((run) => run.to >= oldest);
+    if (cut > 0) runs.splice(0, cut);
 }
 
 // The most and the least that may be in the buffer; nothing where the level is exact, or its error not known.
@@ -58,21 +70,25 @@ class Course {
     // up total, up ACKs, down total, down ACKs, then the upper and the lower edge of each band of uncertainty; the
     // downlink's are negative: they hang below the axis.
     readonly queues = new Table(8);
-    // up bit/s, down bit/s, RTT to the outside, RTT to the home; one row for each tick.
-    readonly rates = new Table(4);
-    readonly phases: PhaseRun[] = [];
+    // up bit/s, down bit/s, RTT to the outside, RTT to the home, then the shaper's found rate and the wait behind it, up and
+    // down; one row for each tick.
+    readonly rates = new Table(8);
+    readonly phases: Run<PhaseName>[] = [];
+    readonly decisions: Record<DirectionName, Run<DecisionName>[]> = { up: [], down: [] };
 
     clear(): void {
         this.queues.clear();
         this.rates.clear();
         this.phases.length = 0;
+        for (const name of DIRECTIONS) this.decisions[name].length = 0;
     }
 
     gap(from: number, to: number): void {
         const middle = (from + to) / 2;
         this.queues.push(middle, Array<null>(8).fill(null));
-        this.rates.push(middle, [null, null, null, null]);
-        this.addPhase(from, to, null);
+        this.rates.push(middle, Array<null>(8).fill(null));
+        addRun(this.phases, from, to, null);
+        for (const name of DIRECTIONS) addRun(this.decisions[name], from, to, null);
     }
 
     // A step as a level that lasts from its begin, or from what is there already, to its end.
@@ -92,25 +108,37 @@ class Course {
                 down(downLeast),
                 down(downMost),
             ]);
-            this.rates.push(at, [step.up.throughput_bps, step.down.throughput_bps, step.up.rtt_s, step.down.rtt_s]);
+            this.rates.push(at, [
+                step.up.throughput_bps,
+                step.down.throughput_bps,
+                step.up.rtt_s,
+                step.down.rtt_s,
+                ...DIRECTIONS.flatMap((name) => [step[name].auto?.rate_bps, step[name].auto?.waits_behind_s]),
+            ]);
         }
         // The phase that held longest.
         const share = step.phase_share;
         const longest = share ? PHASES.reduce((best, phase) => (share[phase] > share[best] ? phase : best)) : null;
-        this.addPhase(begin, step.at_s, longest);
+        addRun(this.phases, begin, step.at_s, longest);
+        for (const name of DIRECTIONS) this.addDecisions(name, begin, step.at_s, step[name].auto?.decision_share);
     }
 
-    addPhase(from: number, to: number, phase: PhaseName | null): void {
-        const last = this.phases.at(-1);
-        if (last && last.phase === phase && from - last.to < 0.25) last.to = to;
-        else this.phases.push({ from, to, phase });
+    // The order within a step is not known: each decision has its share of the width.
+    private addDecisions(name: DirectionName, from: number, to: number, share: Maybe<Partial<Record<DecisionName, number>>>): void {
+        if (!share) return addRun(this.decisions[name], from, to, null);
+        let at = from;
+        for (const decision of DECISIONS) {
+            const end = at + (share[decision] ?? 0) * (to - from);
+            if (end > at) addRun(this.decisions[name], at, end, decision);
+            at = end;
+        }
     }
 
     trim(oldest: number): void {
         this.queues.trim(oldest);
         this.rates.trim(oldest);
-        const cut = this.phases.findIndex((run) => run.to >= oldest);
-        if (cut > 0) this.phases.splice(0, cut);
+        trimRuns(this.phases, oldest);
+        for (const name of DIRECTIONS) trimRuns(this.decisions[name], oldest);
     }
 }
 
@@ -134,8 +162,12 @@ export class History {
         return (this.long ? this.coarse : this.fine).rates;
     }
 
-    get phases(): PhaseRun[] {
+    get phases(): Run<PhaseName>[] {
         return (this.long ? this.coarse : this.fine).phases;
+    }
+
+    get decisions(): Record<DirectionName, Run<DecisionName>[]> {
+        return (this.long ? this.coarse : this.fine).decisions;
     }
 
     // What the agent remembers: all of it for the long windows, and for the short ones what they lack.
@@ -190,8 +222,11 @@ export class History {
             tick.down.throughput_bps,
             tick.up.rtt_s,
             tick.down.rtt_s,
+            ...DIRECTIONS.flatMap((name) => [tick[name].auto?.rate_bps, tick[name].auto?.waits_behind_s]),
         ]);
-        this.fine.addPhase(this.newest === null ? begin : Math.max(begin, this.newest), tick.at_s, tick.phase ?? null);
+        const since = this.newest === null ? begin : Math.max(begin, this.newest);
+        addRun(this.fine.phases, since, tick.at_s, tick.phase ?? null);
+        for (const name of DIRECTIONS) addRun(this.fine.decisions[name], since, tick.at_s, tick[name].auto?.decision ?? null);
         this.skipped += tick.skipped;
         this.newest = tick.at_s;
         this.fine.trim(Math.min(tick.at_s - KEPT_S, this.heldFrom ?? Infinity));

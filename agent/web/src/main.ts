@@ -2,8 +2,9 @@
 
 import '../style/page.css';
 
-import type { DirectionName, Finding, Link, Report, Step, Tick } from './api.ts';
+import { DIRECTIONS, type DirectionName, type Finding, type Link, type Report, type Step, type Tick } from './api.ts';
 import { Clock } from './charts/clock.ts';
+import { DecisionStrip } from './charts/decisions.ts';
 import { LineChart } from './charts/lines.ts';
 import { PhaseStrip } from './charts/phases.ts';
 import { QueueChart, type Unit } from './charts/queues.ts';
@@ -18,6 +19,7 @@ import { BuffersView, placeOf } from './view/buffers.ts';
 import { EventsView } from './view/events.ts';
 import { FiguresView } from './view/figures.ts';
 import { FlowsView } from './view/flows.ts';
+import { FoundView } from './view/found.ts';
 import { Pendulum } from './view/pendulum.ts';
 import { SourcesView } from './view/sources.ts';
 import { VerdictView } from './view/verdict.ts';
@@ -32,7 +34,10 @@ const HISTORY_MS = 10_000;
 // A buffer of unknown size counts as full here.
 const USUAL_BUFFER = 30_000;
 // Figures of this moment: without a connection there are none.
-const LIVE = ['level-up', 'level-up-ack', 'level-down', 'level-down-ack', 'rate-up', 'rate-down', 'rtt-up', 'rtt-down'];
+const LIVE = [
+    ...['level-up', 'level-up-ack', 'level-down', 'level-down-ack', 'rate-up', 'rate-down', 'rtt-up', 'rtt-down'],
+    ...DIRECTIONS.flatMap((name) => ['rate', 'wait', 'decision'].map((part) => `found-${name}-${part}`)),
+];
 const SHOWN_CONDITION: Record<Condition['kind'], string> = {
     connecting: 'Connecting',
     live: 'Live',
@@ -57,6 +62,21 @@ class Page implements Listener {
         format.seconds,
         0.01,
     );
+    // For each direction the rate that is found over what passes, the wait behind the shaper, and the decisions.
+    private readonly found = DIRECTIONS.map((name, index) => ({
+        rate: this.lines(
+            `found-${name}-rate-chart`,
+            [
+                { column: 1 + index, colour: name, filled: true, lineless: true },
+                { column: 5 + 2 * index, colour: name },
+            ],
+            format.rate,
+            1_000,
+        ),
+        wait: this.lines(`found-${name}-wait-chart`, [{ column: 6 + 2 * index, colour: name }], format.seconds, 0.02),
+        decisions: new DecisionStrip(byId(`found-${name}-decisions`), this.history, name),
+    }));
+    private readonly foundView = new FoundView();
     private readonly verdict = new VerdictView();
     private readonly buffers = new BuffersView();
     private readonly figures = new FiguresView();
@@ -131,6 +151,7 @@ class Page implements Listener {
         this.verdict.show(link);
         this.buffers.show(link);
         this.figures.show(link);
+        this.foundView.show(link);
         byId('band-note').hidden = !(up.queue?.uncertainty_bytes || down.queue?.uncertainty_bytes);
         this.advice.show(link);
         this.sources.show(link, this.history.skipped);
@@ -180,6 +201,7 @@ class Page implements Listener {
         setText(byId('rate-down'), format.rate(down.throughput_bps));
         setText(byId('rtt-up'), format.seconds(up.rtt_s));
         setText(byId('rtt-down'), format.seconds(down.rtt_s));
+        this.foundView.tick(tick);
         this.pendulum.show(tick, {
             up: this.link?.directions.up.queue?.limit_bytes ?? USUAL_BUFFER,
             down: this.link?.directions.down.queue?.limit_bytes ?? USUAL_BUFFER,
@@ -233,6 +255,7 @@ class Page implements Listener {
 
     private rebuild(): void {
         for (const chart of this.charts) chart.build();
+        for (const { rate, wait } of this.found) [rate, wait].forEach((chart) => chart.build());
         this.lastFrame = 0;
     }
 
@@ -263,6 +286,12 @@ class Page implements Listener {
         for (const chart of this.charts) chart.draw(from, edge);
         const { left, width } = this.queues.plot();
         this.strip.draw(from, edge, left, width);
+        for (const { rate, wait, decisions } of this.foundView.isShown ? this.found : []) {
+            rate.draw(from, edge);
+            wait.draw(from, edge);
+            const plot = rate.plot();
+            decisions.draw(from, edge, plot.left, plot.width);
+        }
         if (now - this.lastDescription > DESCRIBE_MS) {
             this.lastDescription = now;
             this.describe();
@@ -280,6 +309,7 @@ class Page implements Listener {
         setAttribute(byId('rate-up-chart'), 'aria-label', `Uplink throughput, now ${text('rate-up')}`);
         setAttribute(byId('rate-down-chart'), 'aria-label', `Downlink throughput, now ${text('rate-down')}`);
         setAttribute(byId('rtt-chart'), 'aria-label', `Round-trip times, now ${text('rtt-up')} to the internet, ${text('rtt-down')} to the home`);
+        this.foundView.describe();
         const phase = this.link?.phase;
         setAttribute(byId('phase-chart'), 'aria-label', `Phases over time, now ${phase ? phase.replaceAll('_', ' ') : 'unknown'}`);
     }

@@ -1,6 +1,6 @@
 // Light, dark, or what the system prefers. Charts are told, since a canvas does not follow style sheets.
 
-import type { PhaseName } from './api.ts';
+import { DECISIONS, type DecisionName, type PhaseName } from './api.ts';
 import { recall, remember } from './settings.ts';
 
 export interface Colours {
@@ -16,6 +16,7 @@ export interface Colours {
     downFill: string;
     downAck: string;
     phases: Record<PhaseName, string>;
+    decisions: Record<DecisionName, string>;
 }
 
 const system = matchMedia('(prefers-color-scheme: dark)');
@@ -75,5 +76,6 @@ function read(): Colours {
             balanced: of('phase-balanced'),
             idle: of('phase-idle'),
         },
+        decisions: Object.fromEntries(DECISIONS.map((name) => [name, of(`decision-${name}`)])) as Record<DecisionName, string>,
     };
 }

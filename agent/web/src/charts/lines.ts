@@ -12,6 +12,10 @@ interface Curve {
     column: number;
     colour: 'up' | 'down';
     dashed?: boolean;
+    // Down to the axis; a chart of one curve always is.
+    filled?: boolean;
+    // No line, only what is below it.
+    lineless?: boolean;
 }
 
 export class LineChart {
@@ -54,10 +58,16 @@ export class LineChart {
                     (_, splits) => splits.map((value) => this.format(value)),
                 ),
             ],
-            series: [{}, ...this.curves.map((curve) => series(curve, c, this.curves.length === 1))],
+            series: [{}, ...this.curves.map((curve) => series(curve, c, this.curves.length === 1 || curve.filled === true))],
             hooks: { draw: [(chart) => this.drawMark(chart)] },
         };
         this.chart = new uPlot(options, this.data(), this.element);
+    }
+
+    // Where the plot is within the element, for what has the same time axis.
+    plot(): { left: number; width: number } {
+        const box = this.chart?.bbox;
+        return box ? { left: box.left / devicePixelRatio, width: box.width / devicePixelRatio } : { left: 0, width: 0 };
     }
 
     draw(from: number, to: number): void {
@@ -106,6 +116,7 @@ function series(curve: Curve, c: Colours, filled: boolean): uPlot.Series {
     const stroke = curve.colour === 'up' ? c.up : c.down;
     const shape: uPlot.Series = { stroke, width: 1.8, points: { show: false }, spanGaps: false };
     if (filled) shape.fill = curve.colour === 'up' ? c.upFill : c.downFill;
+    if (curve.lineless) shape.width = 0;
     if (curve.dashed) shape.dash = [5, 4];
     return shape;
 }

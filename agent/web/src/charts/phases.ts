@@ -37,12 +37,12 @@ export class PhaseStrip {
         context.fillRect(left, 6 + lane, width, lane);
         const x = (at: number) => left + ((at - from) / (to - from)) * width;
         for (const run of this.history.phases) {
-            if (run.to < from || run.from > to || run.phase === null) continue;
+            if (run.to < from || run.from > to || run.what === null) continue;
             const begin = Math.max(x(run.from), left);
             const length = Math.max(Math.min(x(run.to), left + width) - begin, 0.7);
-            context.fillStyle = c.phases[run.phase];
-            if (UP.includes(run.phase)) context.fillRect(begin, 2, length, lane);
-            if (DOWN.includes(run.phase)) context.fillRect(begin, 6 + lane, length, lane);
+            context.fillStyle = c.phases[run.what];
+            if (UP.includes(run.what)) context.fillRect(begin, 2, length, lane);
+            if (DOWN.includes(run.what)) context.fillRect(begin, 6 + lane, length, lane);
         }
         context.font = '12px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
         context.textAlign = 'right';
