@@ -76,6 +76,12 @@ for name in sys.argv[1:]:
     ast.parse(open(name, encoding="utf-8").read(), name)'
 }
 
+# Links from one comment to another lead somewhere; those to private items are for readers of the sources.
+lint_rustdoc() {
+    RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" \
+        cargo doc --quiet --workspace --no-deps --document-private-items --locked
+}
+
 run_lint() {
     need_packages build lint
     need_rust
@@ -90,6 +96,9 @@ run_lint() {
     check "no registry addresses" lint_addresses
     check "dependencies (licences, bans, sources)" lint_dependencies
     check "clippy" cargo clippy --workspace --all-targets --locked -- -D warnings
+    # Alone: in the workspace, features that only tests ask for are on.
+    check "the agent's library by itself" cargo check --quiet --package pendulum --lib --locked
+    check "rustdoc" lint_rustdoc
     if [ ${#LINT_FAILURES[@]} -gt 0 ]; then
         printf 'dev: lint failed: %s\n' "${LINT_FAILURES[@]}" >&2
         exit 1

@@ -24,6 +24,7 @@ mod passage;
 mod silence;
 #[cfg(test)]
 mod tests;
+mod usage;
 mod variation;
 
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ pub use decision::Decision;
 use heard::Heard;
 use passage::{FULL, Passage};
 use silence::Silence;
+use usage::Usage;
 use variation::Variation;
 
 /// A wait of no more than this beyond a packet's own time is no queue, seconds.
@@ -69,9 +71,6 @@ const SHOWS_QUEUE: f64 = 1.2;
 const ABOVE_PASSING: f64 = 1.5;
 /// Our own queue stands if so much of what may pass does.
 const USED: f64 = 0.9;
-/// That is measured over this time, seconds, or over so many full packets.
-const USE: f64 = 0.3;
-const USE_PACKETS: f64 = 6.0;
 /// More than this is lost where a policer is.
 const LOST: f64 = 0.03;
 /// Without an answer for so long nothing is known of the buffer behind, seconds.
@@ -125,8 +124,7 @@ pub struct Controller {
     /// What waits behind that is no queue: a longer route.
     offset: f64,
     episode: Option<Episode>,
-    /// Length, allowance and what passed, by decision.
-    uses: Vec<[f64; 3]>,
+    usage: Usage,
     decided: Option<(f64, f64)>,
     changed: f64,
     hold_until: f64,
@@ -149,7 +147,7 @@ impl Controller {
             wait: None,
             offset: 0.0,
             episode: None,
-            uses: Vec::new(),
+            usage: Usage::default(),
             decided: None,
             changed: 0.0,
             hold_until: 0.0,
@@ -229,7 +227,7 @@ impl Controller {
         self.decided = Some((now, sum));
         self.variation.tick(span);
         self.silence.ask(before, now, own.asked);
-        let (passing, used) = self.note_use(span, sum - sum_before);
+        let (passing, used) = self.usage.note(span, sum - sum_before, self.rate);
         let heard = self.take_heard();
         if let Some(heard) = heard {
             self.wait = Some((heard.wait, now));
@@ -383,25 +381,6 @@ impl Controller {
         let (time, bytes) = (heard.passed - episode.passed, self.passage.sum_at(heard.passed) - episode.sum);
         let spare = time - bytes / episode.capacity - episode.wait;
         heard.wait >= STAYED * episode.wait && spare > EMPTY_FOR.max(episode.wait / 2.0)
-    }
-
-    /// What passes, bytes per second, and which share of the allowance that is.
-    fn note_use(&mut self, span: f64, bytes: f64) -> (f64, f64) {
-        self.uses.push([span, span * self.rate, bytes]);
-        let whole = USE.max(USE_PACKETS * FULL / self.rate);
-        let mut sums = [0.0; 3];
-        let mut count = 0;
-        for use_ in self.uses.iter().rev() {
-            if sums[0] >= whole {
-                break;
-            }
-            sums.iter_mut().zip(use_).for_each(|(sum, more)| *sum += more);
-            count += 1;
-        }
-        let old = self.uses.len() - count;
-        self.uses.drain(..old);
-        let [time, allowed, passed] = sums;
-        (passed / time.max(1e-9), passed / allowed.max(1.0))
     }
 
     /// What the ends say together: of each the least, of those the middle one, the lower of two: neither a host that is slow nor one that

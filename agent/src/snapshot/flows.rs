@@ -99,7 +99,7 @@ impl PartialOrd for FlowKey {
 pub struct FlowRow {
     /// Who talks to whom.
     pub key: FlowKey,
-    /// What each end has sent; index with [`Direction`].
+    /// What each end has sent; index with [`pendulum_model::segment::Direction`].
     pub halves: [HalfRow; 2],
     /// When a segment of either end was last noticed, to the sweep.
     pub changed_at: Instant,

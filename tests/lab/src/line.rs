@@ -69,6 +69,8 @@ struct Paced {
 const LONGEST_FRAME: usize = 2048;
 /// How long a stop may go unnoticed.
 const SLICE: Duration = Duration::from_millis(50);
+/// So long is waited where the socket's buffer is full. The thread runs before those that empty it.
+const TAKEN_IN: Duration = Duration::from_micros(200);
 
 impl Line {
     /// Starts carrying frames between the two devices behind the sockets, each way. `namespace` is where they are, for messages. What
@@ -207,13 +209,20 @@ impl OneWay {
                 .bottleneck
                 .as_deref()
                 .and_then(|paced| lock(paced).pass(now, self.delay, &mut under_way));
-            while under_way.front().is_some_and(|(due, _)| *due <= now) {
-                if let Some((_, frame)) = under_way.pop_front() {
-                    Self::lost(self.to.send(&frame))?;
+            let mut soonest = Duration::ZERO;
+            while let Some((_, frame)) = under_way.front().filter(|(due, _)| *due <= now) {
+                match self.to.send(frame) {
+                    // What was sent before has not been taken in yet.
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        soonest = TAKEN_IN;
+                        break;
+                    }
+                    sent => _ = Self::lost(sent)?,
                 }
+                under_way.pop_front();
             }
             let due = under_way.front().map(|(due, _)| *due).into_iter().chain(next).min();
-            let due = due.map_or(SLICE, |due| due.saturating_duration_since(now));
+            let due = due.map_or(SLICE, |due| due.saturating_duration_since(now)).max(soonest);
             let waited = self.from.wait(due.min(SLICE));
             Self::lost(waited)?;
             // The kernel tells of a device that has gone as of one that is down, and then says nothing more.

@@ -184,7 +184,7 @@ impl ExactQueue {
         }
     }
 
-    /// See [`super::Queue::settle`].
+    /// See [`super::Buffers::settle`].
     pub fn settle(&mut self, now_ns: u64) {
         while let Some(packet) = self.waiting.front()
             && (packet.fate != Fate::Open || packet.entered_ns + PATIENCE_NS < now_ns)
@@ -195,7 +195,7 @@ impl ExactQueue {
         self.standing.hold(known_to);
     }
 
-    /// See [`super::Queue::finish`]. What entered before and did not leave counts as nothing.
+    /// See [`super::Buffers::finish`]. What entered before and did not leave counts as nothing.
     pub fn finish(&mut self, now_ns: u64) {
         while self.waiting.front().is_some_and(|packet| packet.entered_ns <= now_ns) {
             self.resolve_first(Fate::Unknown);
@@ -203,7 +203,7 @@ impl ExactQueue {
         self.settle(now_ns);
     }
 
-    /// See [`super::Queue::restart`].
+    /// See [`super::Buffers::restart`].
     pub fn restart(&mut self, start_ns: u64) {
         while self.waiting.front().is_some_and(|packet| packet.entered_ns < start_ns) {
             self.resolve_first(Fate::Unknown);
