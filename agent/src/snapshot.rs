@@ -23,7 +23,7 @@ use crate::bpf::{MapFill, ProgramStatus};
 use crate::shape::ShapeSnapshot;
 
 pub use entered::{Entered, TopPort};
-pub use findings::{Findings, Tick, TickDirection, Unsent};
+pub use findings::{Findings, Prediction, SimulatedLink, Tick, TickDirection, Unsent};
 pub use flows::{FlowKey, FlowRow, FlowSweep, FlowTotals, HalfRow};
 pub use queue::QueueSnapshot;
 

@@ -86,6 +86,11 @@ fn check_state(link: &Value) {
     assert!((1e-5..0.5).contains(&base), "base round trip {base} s");
     assert!(number("/throughput_ratio/measured").unwrap() > 0.0);
     assert!(number("/advice/uplink_buffer_bytes").unwrap() >= 1_514.0, "{link:#}");
+    // Figures or the reason why not, never both and never neither.
+    for figures in ["predicted", "predicted_as_advised", "recommended"] {
+        let reason = &link["advice"][format!("{figures}_reason")];
+        assert_eq!(link["advice"][figures].is_null(), reason.is_string(), "{figures}: {:#}", link["advice"]);
+    }
     assert!(number("/directions/up/queue/standing_bytes").is_some());
     let sources = link["sources"].as_array().unwrap();
     let queue =

@@ -8,10 +8,10 @@ use pendulum_model::findings::{Evidence, Phase, Verdict};
 use pendulum_model::phase::PhaseSource;
 use pendulum_model::ratio::Confidence;
 use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_model::sizing::Advice;
+use pendulum_model::sizing::{Predicted, Recommended, SenderControl, Traffic};
 use serde::Serialize;
 
-use crate::snapshot::{Findings, LinkSnapshot};
+use crate::snapshot::{Findings, LinkSnapshot, Prediction};
 
 /// All `null` while the link is not measured.
 #[derive(Serialize)]
@@ -63,6 +63,30 @@ struct AdviceReport {
     max_queue_delay_s: f64,
     commands: Vec<String>,
     confidence: Confidence,
+    /// What was simulated; `null` if nothing was.
+    predicted_inputs: Option<PredictedInputs>,
+    /// With the buffers as they are.
+    predicted: Option<Predicted>,
+    predicted_reason: Option<String>,
+    /// With the buffers of the advice.
+    predicted_as_advised: Option<Predicted>,
+    predicted_as_advised_reason: Option<String>,
+    recommended: Option<Recommended>,
+    recommended_reason: Option<String>,
+}
+
+/// The link and the transfers that were simulated.
+#[derive(Serialize)]
+struct PredictedInputs {
+    downlink_rate_bps: u64,
+    uplink_rate_bps: u64,
+    rtt_s: f64,
+    /// In bytes (`30000b`) or packets (`50p`).
+    downlink_buffer: Option<String>,
+    uplink_buffer: Option<String>,
+    congestion_control: SenderControl,
+    downloads: u32,
+    uploads: u32,
 }
 
 #[derive(Serialize)]
@@ -115,15 +139,22 @@ impl FindingsReport {
             round_trip_classes: PerDirection::from_fn(|x| {
                 directions.and_then(|both| both[x].round_trip_classes)
             }),
-            advice: findings.and_then(|findings| findings.advice.as_deref()).map(advice),
+            advice: findings.and_then(advice),
             sources: sources(link),
             degraded: link.degraded.to_vec(),
         }
     }
 }
 
-fn advice(advice: &Advice) -> AdviceReport {
-    AdviceReport {
+fn advice(findings: &Findings) -> Option<AdviceReport> {
+    let advice = findings.advice.as_deref()?;
+    let prediction = findings.prediction.as_deref().cloned();
+    let prediction =
+        prediction.unwrap_or_else(|| Prediction::unknown("nothing has been simulated yet".to_owned()));
+    let (predicted, predicted_reason) = or_reason(prediction.present);
+    let (predicted_as_advised, predicted_as_advised_reason) = or_reason(prediction.as_advised);
+    let (recommended, recommended_reason) = or_reason(prediction.recommended);
+    Some(AdviceReport {
         uplink_buffer_bytes: advice.uplink_buffer_bytes,
         uplink_buffer_packets: advice.uplink_buffer_packets,
         downlink_buffer_bytes: advice.downlink_buffer_bytes,
@@ -134,6 +165,32 @@ fn advice(advice: &Advice) -> AdviceReport {
         max_queue_delay_s: advice.max_queue_delay_s,
         commands: advice.commands.clone(),
         confidence: advice.explanation.confidence,
+        predicted_inputs: prediction.link.map(|link| {
+            let transfers = Traffic::default();
+            PredictedInputs {
+                downlink_rate_bps: link.rate.down.bits_per_second(),
+                uplink_rate_bps: link.rate.up.bits_per_second(),
+                rtt_s: link.round_trip.as_secs_f64(),
+                downlink_buffer: link.buffer.map(|buffer| buffer.down.to_string()),
+                uplink_buffer: link.buffer.map(|buffer| buffer.up.to_string()),
+                congestion_control: transfers.congestion_control,
+                downloads: transfers.downloads,
+                uploads: transfers.uploads,
+            }
+        }),
+        predicted,
+        predicted_reason,
+        predicted_as_advised,
+        predicted_as_advised_reason,
+        recommended,
+        recommended_reason,
+    })
+}
+
+fn or_reason<T>(answer: Result<T, String>) -> (Option<T>, Option<String>) {
+    match answer {
+        Ok(figures) => (Some(figures), None),
+        Err(reason) => (None, Some(reason)),
     }
 }
 

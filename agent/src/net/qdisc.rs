@@ -2,7 +2,7 @@
 
 use std::io;
 
-use pendulum_model::rate::Rate;
+use pendulum_model::rate::{BufferSize, Rate};
 use rtnetlink::sys::protocols::NETLINK_ROUTE;
 
 use super::dump::{attribute, attributes, dump, u32_at, u64_at};
@@ -106,6 +106,26 @@ impl QdiscTree {
         }
         let root = self.root()?;
         leaf.and_then(|leaf| leaf.limit_bytes).or(if root.kind == "htb" { None } else { root.limit_bytes })
+    }
+
+    /// What the drop-tail queue holds that everything waits in: the leaf's, else the root's.
+    ///
+    /// # Errors
+    /// The kind of the queue if it is none, or if its size is not told: `fq_codel`, `mq`, …; `noqueue` without any.
+    pub fn drop_tail(&self) -> Result<BufferSize, &str> {
+        let root = self.root().ok_or("noqueue")?;
+        let mut leaves = self.qdiscs.iter().filter(|qdisc| qdisc.parent != ROOT);
+        let queue = leaves.next().unwrap_or(root);
+        if leaves.next().is_some() {
+            return Err(&root.kind);
+        }
+        let size = match queue.kind.as_str() {
+            // Its own queue is a bfifo of its limit (`tbf_change`).
+            "bfifo" | "tbf" => queue.limit_bytes.map(BufferSize::Bytes),
+            "pfifo" => queue.limit_packets.map(BufferSize::Packets),
+            _ => None,
+        };
+        size.ok_or(&queue.kind)
     }
 
     /// The rate that everything is shaped to, and the kind that shapes.
@@ -232,4 +252,51 @@ fn htb_ceiling(options: &[u8]) -> Option<u64> {
     attributes(options)
         .find_map(|(kind, value)| if kind == 7 { u64_at(value, 0).ok() } else { None })
         .or_else(|| spec_rate(attribute(options, 1)?, 12))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn qdisc(parent: u32, kind: &str, bytes: Option<u64>, packets: Option<u64>) -> Qdisc {
+        Qdisc {
+            handle: 0,
+            parent,
+            kind: kind.to_owned(),
+            sent_bytes: 0,
+            sent_packets: 0,
+            backlog_bytes: 0,
+            backlog_packets: 0,
+            drops: 0,
+            requeues: 0,
+            limit_bytes: bytes,
+            limit_packets: packets,
+            rate: None,
+        }
+    }
+
+    #[test]
+    fn a_drop_tail_queue_is_the_leaf_s_or_the_root_s_and_nothing_else() {
+        let tbf = qdisc(ROOT, "tbf", Some(30_000), None);
+        let htb = qdisc(ROOT, "htb", None, None);
+        let codel = qdisc(0x1_0001, "fq_codel", None, Some(10_240));
+        let pfifo = qdisc(0x1_0001, "pfifo", None, Some(20));
+        let bfifo = qdisc(0x1_0001, "bfifo", Some(9_000), None);
+        for (qdiscs, expected) in [
+            (vec![], Err("noqueue")),
+            (vec![tbf.clone()], Ok(BufferSize::Bytes(30_000))),
+            (vec![tbf.clone(), bfifo.clone()], Ok(BufferSize::Bytes(9_000))),
+            // The limit of tbf says nothing of what its leaf lets stand.
+            (vec![tbf, codel.clone()], Err("fq_codel")),
+            (vec![htb.clone(), pfifo.clone()], Ok(BufferSize::Packets(20))),
+            // A class's own pfifo is not listed.
+            (vec![htb.clone()], Err("htb")),
+            (vec![htb, pfifo, bfifo], Err("htb")),
+            (vec![qdisc(ROOT, "fq_codel", None, Some(10_240))], Err("fq_codel")),
+            (vec![qdisc(ROOT, "cake", None, None)], Err("cake")),
+        ] {
+            let tree = QdiscTree { qdiscs };
+            assert_eq!(tree.drop_tail(), expected, "{tree:?}");
+        }
+    }
 }

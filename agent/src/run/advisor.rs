@@ -9,8 +9,14 @@ use pendulum_model::rate::Rate;
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_model::sizing::{self, Advice, AdviceInput};
 
+use super::predictor::{Buffer, Predictor, Question};
+use crate::snapshot::Prediction;
+
 /// Asked for once a second, computed anew at every so many: the figures move slowly and the formulas take their time.
 const SECONDS_BETWEEN: u32 = 10;
+
+/// Why nothing is simulated.
+const UNPROVEN: &str = "the round trip without queues is not proven: a queue may be part of it until the link has been idle for a moment";
 
 /// Remembers the newest advice.
 pub(super) struct Advisor {
@@ -19,6 +25,9 @@ pub(super) struct Advisor {
     basis: Option<Basis>,
     advice: Option<Arc<Advice>>,
     predicted_ratio: Option<f64>,
+    buffers: PerDirection<Buffer>,
+    predictor: Predictor,
+    prediction: Option<Arc<Prediction>>,
 }
 
 /// What the advice rests on. A change of a rate that is more than its last digit makes it old.
@@ -31,7 +40,16 @@ struct Basis {
 impl Advisor {
     /// For a link on this device.
     pub(super) fn new(wan: &str) -> Self {
-        Self { wan: wan.to_owned(), asked: 0, basis: None, advice: None, predicted_ratio: None }
+        Self {
+            wan: wan.to_owned(),
+            asked: 0,
+            basis: None,
+            advice: None,
+            predicted_ratio: None,
+            buffers: PerDirection::default(),
+            predictor: Predictor::default(),
+            prediction: None,
+        }
     }
 
     /// The newest advice.
@@ -44,8 +62,30 @@ impl Advisor {
         self.predicted_ratio
     }
 
-    /// Takes in the state once a second.
-    pub(super) fn consider(&mut self, detector: &Detector, state: &State) {
+    /// What the simulation says beside the advice.
+    pub(super) fn prediction(&self) -> Option<Arc<Prediction>> {
+        self.prediction.clone()
+    }
+
+    /// Tells what the buffers are.
+    pub(super) fn set_buffers(&mut self, buffers: PerDirection<Buffer>) {
+        self.buffers = buffers;
+    }
+
+    /// Takes in the state once a second. `now`: on the kernel's monotonic clock.
+    pub(super) fn consider(&mut self, now: Duration, detector: &Detector, state: &State) {
+        self.compute(detector, state);
+        let input = input(detector, state, &self.wan);
+        self.prediction = self.advice.clone().zip(input).map(|(advice, input)| {
+            if !state.base_round_trip_proven {
+                return Arc::new(Prediction::unknown(UNPROVEN.to_owned()));
+            }
+            self.predictor.consider(now, Question { input, advice, buffer: self.buffers.clone() })
+        });
+    }
+
+    /// The formulas.
+    fn compute(&mut self, detector: &Detector, state: &State) {
         let basis = basis(detector, state);
         let is_due = self.asked.is_multiple_of(SECONDS_BETWEEN) || basis != self.basis;
         self.asked = if is_due { 1 } else { self.asked + 1 };
@@ -69,12 +109,42 @@ fn basis(detector: &Detector, state: &State) -> Option<Basis> {
 }
 
 fn advise(detector: &Detector, state: &State, wan: &str) -> Option<Advice> {
+    // A link no buffer can help has no advice: that is no error here.
+    sizing::advise(&input(detector, state, wan)?).ok()
+}
+
+/// The link as it is found to be, its buffers left out.
+fn input(detector: &Detector, state: &State, wan: &str) -> Option<AdviceInput> {
     let rate = |x: Direction| Rate::from_bytes_per_second(detector.capacity(x)?.value);
     let round_trip = Duration::try_from_secs_f64(state.base_round_trip_s?).ok()?;
-    let input = AdviceInput {
+    Some(AdviceInput {
         device: wan.to_owned(),
         ..AdviceInput::new(rate(Direction::Down)?, rate(Direction::Up)?, round_trip)
-    };
-    // A link no buffer can help has no advice: that is no error here.
-    sizing::advise(&input).ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use pendulum_model::detector::Config;
+    use pendulum_model::link::Link;
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_simulated_before_the_round_trip_is_proven() {
+        let detector =
+            Detector::new(Config { link: Link::with_capacity(24_500.0, 300_000.0), ..Config::default() });
+        let mut state = detector.state();
+        let mut advisor = Advisor::new("wan0");
+        let mut reason = |state: &State| {
+            advisor.consider(Duration::ZERO, &detector, state);
+            advisor.prediction().map(|prediction| prediction.as_advised.clone().expect_err("no figure"))
+        };
+        assert_eq!(reason(&state), None);
+        (state.base_round_trip_s, state.base_round_trip_proven) = (Some(0.04), false);
+        assert_eq!(reason(&state).as_deref(), Some(UNPROVEN));
+        state.base_round_trip_proven = true;
+        let begun = reason(&state).expect("it is not over yet");
+        assert!(begun.contains("simulated"), "{begun}");
+    }
 }

@@ -14,6 +14,7 @@ use pendulum_model::thresholds::Thresholds;
 use tracing::info;
 
 use super::advisor::Advisor;
+use super::predictor::Buffer;
 use super::samples::{Reading, SampleBuilder, Seen};
 use crate::bpf;
 use crate::journal::Journal;
@@ -58,6 +59,11 @@ impl Judge {
     /// Tells what is known of the link beside its traffic.
     pub(super) fn set_link(&mut self, link: Link) {
         self.detector.set_link(link);
+    }
+
+    /// Tells what the buffers are.
+    pub(super) fn set_buffers(&mut self, buffers: PerDirection<Buffer>) {
+        self.advisor.set_buffers(buffers);
     }
 
     /// What the detector compares with from now on.
@@ -158,17 +164,15 @@ impl Judge {
     /// What the detector knows now. `all`: also what costs a pass over the past, once a second.
     fn refresh(&mut self, all: bool) {
         let before = self.findings.take();
-        let (state, predicted_ratio, advice) = match &before {
-            Some(findings) if !all => {
-                (Arc::clone(&findings.state), findings.predicted_ratio, findings.advice.clone())
-            }
+        let at = self.builder.newest().unwrap_or_default();
+        let state = match &before {
+            Some(findings) if !all => Arc::clone(&findings.state),
             _ => {
                 let state = self.detector.state();
-                self.advisor.consider(&self.detector, &state);
-                (Arc::new(state), self.advisor.predicted_ratio(), self.advisor.advice())
+                self.advisor.consider(at, &self.detector, &state);
+                Arc::new(state)
             }
         };
-        let at = self.builder.newest().unwrap_or_default();
         self.findings = Some(Arc::new(Findings {
             at,
             phase: self.detector.phase(),
@@ -178,8 +182,9 @@ impl Judge {
             phase_seconds: self.detector.run().phase_seconds,
             rejected_samples: self.detector.rejected_samples(),
             state,
-            predicted_ratio,
-            advice,
+            predicted_ratio: self.advisor.predicted_ratio(),
+            advice: self.advisor.advice(),
+            prediction: self.advisor.prediction(),
         }));
     }
 

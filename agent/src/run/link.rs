@@ -226,6 +226,9 @@ impl LinkTask {
             return;
         }
         self.judge.set_link(self.queues.link(&self.config));
+        if self.swept {
+            self.judge.set_buffers(self.queues.buffers());
+        }
         let (sweep, totals) = (self.sweeper.latest(), self.meter.totals());
         self.judge.tick(&Moment {
             at: bpf::monotonic(),

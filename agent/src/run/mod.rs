@@ -18,6 +18,7 @@ mod links;
 mod meter;
 mod outflow;
 pub mod own_queue;
+mod predictor;
 mod preflight;
 mod privileges;
 mod programs;

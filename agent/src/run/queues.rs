@@ -22,6 +22,7 @@ use self::elsewhere::Elsewhere;
 use self::tracked::Tracked;
 use super::estimate::Estimate;
 use super::outflow::Look;
+use super::predictor::Buffer;
 use super::samples::Seen;
 use crate::bpf::{self, BpfError, Cwnd, CwndSource, PassageReader, ProgramStatus, QueuePrograms};
 use crate::config;
@@ -281,6 +282,14 @@ impl Queues {
             }),
             propagation: None,
         }
+    }
+
+    /// Both buffers, as far as this machine can tell.
+    pub(super) fn buffers(&self) -> PerDirection<Buffer> {
+        PerDirection::from_fn(|x| {
+            let tracked = self.tracked[x].as_ref().filter(|tracked| tracked.is_buffer());
+            tracked.map_or(Buffer::Elsewhere, Tracked::buffer)
+        })
     }
 
     /// The detector has got all buckets.

@@ -14,7 +14,7 @@ use pendulum_model::observer::Vantage;
 use pendulum_model::phase::PhaseSource;
 use pendulum_model::sample::Composition;
 use pendulum_model::segment::PerDirection;
-use pendulum_model::sizing::{self, AdviceInput};
+use pendulum_model::sizing::{self, AdviceInput, Predicted};
 use tokio::sync::watch;
 
 use super::*;
@@ -136,6 +136,23 @@ fn findings() -> Findings {
         state: Arc::new(state),
         predicted_ratio: Some(1.5),
         advice: sizing::advise(&input).ok().map(Arc::new),
+        prediction: Some(Arc::new(Prediction {
+            link: Some(SimulatedLink {
+                rate: PerDirection { up: input.uplink_rate, down: input.downlink_rate },
+                round_trip: input.round_trip,
+                buffer: None,
+            }),
+            present: Err("one reason".to_owned()),
+            as_advised: Ok(Predicted {
+                download_bps: 2.125e6,
+                upload_bps: 187_500.0,
+                ratio: 11.5,
+                ratio_interval: [11.25, 11.75],
+                queue_delay_mean_s: 0.25,
+                queue_delay_p95_s: 0.375,
+            }),
+            recommended: Err("another".to_owned()),
+        })),
     }
 }
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use pendulum_model::detector::State;
 use pendulum_model::findings::{Phase, Verdict};
+use pendulum_model::rate::{BufferSize, Rate};
 use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_model::sizing::Advice;
+use pendulum_model::sizing::{Advice, Predicted, Recommended};
 
 /// Phase and verdict as of the newest tick, the rest as of the last second.
 #[derive(Clone, Debug)]
@@ -32,6 +33,44 @@ pub struct Findings {
     pub predicted_ratio: Option<f64>,
     /// Buffer sizes for this link, once its rates and its round trip are known.
     pub advice: Option<Arc<Advice>>,
+    /// What the simulation says beside the advice; `None` as long as there is no advice.
+    pub prediction: Option<Arc<Prediction>>,
+}
+
+/// What the simulation says of the link, or why it says nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// What was simulated; `None` if nothing was.
+    pub link: Option<SimulatedLink>,
+    /// What transfers get with the buffers as they are.
+    pub present: Result<Predicted, String>,
+    /// What transfers get with the buffers of the advice.
+    pub as_advised: Result<Predicted, String>,
+    /// The best uplink buffer, that of the downlink as it is.
+    pub recommended: Result<Recommended, String>,
+}
+
+impl Prediction {
+    /// Nothing is known, for this reason.
+    pub fn unknown(reason: String) -> Self {
+        Self {
+            link: None,
+            present: Err(reason.clone()),
+            as_advised: Err(reason.clone()),
+            recommended: Err(reason),
+        }
+    }
+}
+
+/// The link as it was when it was simulated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SimulatedLink {
+    /// `C_x`.
+    pub rate: PerDirection<Rate>,
+    /// The round trip without queues.
+    pub round_trip: Duration,
+    /// The buffers as they are, if both are known.
+    pub buffer: Option<PerDirection<BufferSize>>,
 }
 
 impl Findings {

@@ -15,7 +15,8 @@ use crate::simulate::{
 use super::{Advice, AdviceInput, BufferUnit};
 
 /// What the senders use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum SenderControl {
     /// New Reno, as in the papers.
     Reno,

@@ -5,7 +5,9 @@ mod directions;
 use serde_json::json;
 
 use super::*;
-use crate::snapshot::{LinkRate, RateSource};
+use crate::snapshot::{LinkRate, RateSource, SimulatedLink};
+use pendulum_model::rate::BufferSize;
+use pendulum_model::segment::PerDirection;
 use pendulum_model::sizing::Advice;
 
 /// Both are the same; numbers to nine digits.
@@ -186,8 +188,42 @@ async fn advice_is_what_the_model_gave() {
         // Whole bits per second, and the ratio of what they were before.
         "upload_bps": 150_000, "download_bps": 2_250_001, "expected_ratio": 2_250_000.6 / 150_000.4,
         "max_queue_delay_s": 0.75, "commands": ["one", "two"], "confidence": "moderate",
+        "predicted_inputs": {
+            "downlink_rate_bps": 2_400_000, "uplink_rate_bps": 196_000, "rtt_s": 0.04, "downlink_buffer": null, "uplink_buffer": null,
+            "congestion_control": "cubic", "downloads": 1, "uploads": 1,
+        },
+        "predicted": null, "predicted_reason": "one reason",
+        "predicted_as_advised": {
+            "download_bps": 2.125e6, "upload_bps": 187_500.0, "ratio": 11.5, "ratio_interval": [11.25, 11.75],
+            "queue_delay_mean_s": 0.25, "queue_delay_p95_s": 0.375,
+        },
+        "predicted_as_advised_reason": null,
+        "recommended": null, "recommended_reason": "another",
     });
     assert_same("advice", &link(of.clone()).await["advice"], &expected);
+
+    // Both buffers are known: what is simulated says so.
+    let mut prediction = (*findings.prediction.take().unwrap()).clone();
+    let sizes = PerDirection { up: BufferSize::Packets(20), down: BufferSize::Bytes(30_000) };
+    prediction.link = prediction.link.map(|link| SimulatedLink { buffer: Some(sizes), ..link });
+    prediction.present.clone_from(&prediction.as_advised);
+    findings.prediction = Some(Arc::new(prediction));
+    of.findings = Some(Arc::new(findings.clone()));
+    let found = &link(of.clone()).await["advice"];
+    assert_eq!(found["predicted"], found["predicted_as_advised"]);
+    assert_eq!(found["predicted_reason"], Value::Null);
+    assert_eq!(found["predicted_inputs"]["uplink_buffer"], "20p");
+    assert_eq!(found["predicted_inputs"]["downlink_buffer"], "30000b");
+
+    // Nothing was simulated yet: no figure, but the reason.
+    findings.prediction = None;
+    of.findings = Some(Arc::new(findings.clone()));
+    let found = &link(of.clone()).await["advice"];
+    for figure in ["predicted", "predicted_as_advised", "recommended"] {
+        assert_eq!(found[figure], Value::Null, "{figure}");
+        assert_eq!(found[format!("{figure}_reason")], "nothing has been simulated yet");
+    }
+    assert_eq!(found["predicted_inputs"], Value::Null);
 
     // No upload, no ratio.
     findings.advice = Some(Arc::new(Advice { upload_bps: 0.0, ..advice }));

@@ -5,6 +5,7 @@ use pendulum_model::segment::Direction;
 use tracing::info;
 
 use super::super::outflow::Look;
+use super::super::predictor::Buffer;
 use super::super::samples::Seen;
 use super::drops::Drops;
 use crate::bpf::{self, BpfError, Interval, QueueMethod, QueuePrograms, RingReader};
@@ -166,6 +167,14 @@ impl Tracked {
         }
         self.snapshot.repaired = self.reader.as_ref().map_or(0, RingReader::repaired);
         Ok(())
+    }
+
+    /// What it holds, if it drops what does not fit.
+    pub(super) fn buffer(&self) -> Buffer {
+        match self.tree.drop_tail() {
+            Ok(size) => Buffer::DropTail(size),
+            Err(kind) => Buffer::Other(kind.into()),
+        }
     }
 
     /// Whether this queue is the link's buffer. A device that does not shape and never holds anything stands in front of a
