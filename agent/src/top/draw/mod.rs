@@ -107,6 +107,9 @@ fn draw_link(frame: &mut Frame<'_>, area: Rect, view: &View, link: &Link, palett
 }
 
 #[cfg(test)]
+mod states;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::client::Trouble;
@@ -116,13 +119,13 @@ mod tests {
     use ratatui::backend::TestBackend;
     use serde_json::json;
 
-    fn screen(view: &View, width: u16, height: u16) -> String {
+    pub(super) fn screen(view: &View, width: u16, height: u16) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a screen in memory");
         terminal.draw(|frame| draw(frame, view, Palette::new(true))).expect("drawn");
         terminal.backend().to_string()
     }
 
-    fn view() -> View {
+    pub(super) fn view() -> View {
         let mut view = View::new(&"http://gateway".parse().expect("a URL"), None, false);
         let direction = |utilization: f64, queue: f64| {
             json!({"throughput_bps": 195_000.0, "utilization": utilization, "in_flight_bytes": 29_000, "flows": 1,
