@@ -12,7 +12,7 @@ use crate::metrics::{Exposition, Format};
 use crate::snapshot::example;
 
 /// Writes the file, or asserts that it is as it should be.
-fn hold(path: &str, wanted: &str) {
+pub(crate) fn hold(path: &str, wanted: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
     if std::env::var_os("PENDULUM_GENERATE").is_some() {
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();

@@ -150,6 +150,32 @@ def queues(grid):
                                styles=[("measured", {"colour": COLOURS["kind"]["tcp_data"]}), ("predicted", {"colour": GREY, "dashed": True})]))
 
 
+def found(grid):
+    grid.row('The rate that the shaper finds (rate = "auto"); empty where none is looked for')
+    same = "on (job, instance, link)"
+    shaped = f"and {same} (pendulum_shaping{{{ONE}}} == 1)"
+
+    def where_looked_for(expr, direction):
+        decided = f'rate(pendulum_shape_decisions_total{{{ONE},{direction},decision="idle"}}[$__rate_interval])'
+        return f"({expr} and {same} ({decided} >= 0)) {shaped}"
+
+    passing = [target(where_looked_for(bits("pendulum_throughput_bytes_per_second", f",{x}"), x), f"{mark} passes") for mark, x in (("▲", UP), ("▼", DOWN))]
+    rates = [target(where_looked_for(bits("pendulum_shape_rate_bytes_per_second", f",{x}"), x), f"{mark} rate of the shaper") for mark, x in (("▲", UP), ("▼", DOWN))]
+    waits = [target(f"pendulum_shape_waits_behind_seconds{{{ONE},{x}}}", f"{mark} waits behind") for mark, x in (("▲", UP), ("▼", DOWN))]
+    nothing = "no rate is looked for in this time"
+    grid.add(24, 8, timeseries("Rate of the shaper", "What the shaper sends at (up) and lets in (down), found by itself, and what passes; a gap while the link is not shaped.",
+                               "si:bit/s", rates + passing, nothing=nothing, styles=two_colours("rate of the shaper") + two_colours("passes", fill=15)))
+    grid.add(24, 6, timeseries("Queue behind the shaper", "How long packets wait in the buffer behind it: in the modem, and at the provider. A gap where nobody's answers tell; "
+                               "that is not 0.", "s", waits, nothing="not known in this time", styles=two_colours("waits behind", fill=15)))
+    for direction, name in ((UP, "up"), (DOWN, "down")):
+        decided = rate("pendulum_shape_decisions_total", f",{direction}")
+        share = f"(sum by (job, instance, link, decision) ({decided}) / {same} group_left () sum by (job, instance, link) ({decided})) {shaped}"
+        grid.add(24, 5, timeseries(f"Decisions, {name}", "Shares of what was decided, ten times a second: raise, packets wait in the shaper only; lower and drain, they wait behind; policed, "
+                                   "they are lost and none wait; route, the round trip became longer; hold and idle, the rate stays.", "percentunit",
+                                   [target(share, "{{decision}}")], stack=True, limits=(0, 1), nothing=nothing,
+                                   styles=[(decision, {"colour": colour, "fill": 70}) for decision, colour in COLOURS["decision"].items()]))
+
+
 def delay(grid):
     grid.row("Delay")
     sides = (("wan", "internet"), ("lan", "home"))
@@ -227,5 +253,5 @@ def about(grid):
 
 
 def panels(grid):
-    for part in (answer, over_time, queues, delay, segments, about):
+    for part in (answer, over_time, queues, found, delay, segments, about):
         part(grid)

@@ -78,8 +78,8 @@ def _mappings(names):
     return [{"type": "value", "options": options}]
 
 
-def timeseries(title, description, unit, targets, stack=False, limits=None, soft=None, styles=()):
-    """Lines. `styles`: for a legend, its colour, fill, dashed, whether it goes below the axis, and down to which legend its band goes."""
+def timeseries(title, description, unit, targets, stack=False, limits=None, soft=None, styles=(), nothing="nothing in this time"):
+    """Lines; `nothing` is said where there are none. `styles`: for a legend, its colour, fill, dashed, whether it goes below the axis, and down to which legend its band goes."""
     overrides = []
     for legend, style in styles:
         properties = {}
@@ -101,7 +101,7 @@ def timeseries(title, description, unit, targets, stack=False, limits=None, soft
               "stacking": {"mode": "normal" if stack else "none", "group": "A"}}
     if soft:
         custom |= {"axisSoftMin": soft[0], "axisSoftMax": soft[1]}
-    defaults = {"color": {"mode": "palette-classic"}, "noValue": "nothing in this time", **(dict(zip(("min", "max"), limits)) if limits else {})}
+    defaults = {"color": {"mode": "palette-classic"}, "noValue": nothing, **(dict(zip(("min", "max"), limits)) if limits else {})}
     options = {"legend": {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []},
                "tooltip": {"mode": "multi", "sort": "none"}}
     return _panel("timeseries", title, description, targets, unit, options, custom, defaults, overrides)

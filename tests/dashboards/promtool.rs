@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::files::{below, home};
 
 /// Runs a tool that has to succeed, or says why it cannot.
-fn tool(test: &str, program: &str, arguments: &[&str], files: &[std::path::PathBuf]) {
+pub(crate) fn tool(test: &str, program: &str, arguments: &[&str], files: &[std::path::PathBuf]) {
     let mut command = Command::new(program);
     let output = match command.args(arguments).args(files).output() {
         Ok(output) => output,

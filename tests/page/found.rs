@@ -153,6 +153,7 @@ fn pictures(browser: &mut Browser, link: &Value) {
     let mut both = link.clone();
     both["shape"]["downlink"] = line("hold", "nothing says that it is wrong", json!(0.002));
     both["shape"]["downlink"]["rate_bps"] = 47_500_000.into();
+    both["shape"]["downlink"]["auto"]["link_rate_bps"] = 50e6.into();
     let hold = |rate: f64, wait: f64, decision: &str| json!({ "rate_bps": rate, "waits_behind_s": wait, "decision": decision });
     let steady = hold(47.5e6, 0.002, "hold");
     let story: Vec<_> = (0..300)
@@ -169,8 +170,16 @@ fn pictures(browser: &mut Browser, link: &Value) {
     let told = if directory.is_some() {
         let last = story.last().unwrap();
         tell(browser, &both, &json!({ "up": last, "down": steady }), &Value::Null);
-        for moment in &story {
+        for (index, moment) in story.iter().enumerate() {
             let mut now = both.clone();
+            let decision = moment["decision"].as_str().unwrap();
+            let reason = match decision {
+                "hold" => "nothing says that it is wrong",
+                "raise" => "packets wait here and nowhere else",
+                _ => "packets wait behind the shaper",
+            };
+            now["shape"]["uplink"] = line(decision, reason, moment["waits_behind_s"].clone());
+            now["shape"]["uplink"]["auto"]["link_rate_bps"] = if index < 120 { 9.97e6 } else { 5e6 }.into();
             now["directions"]["up"]["throughput_bps"] = (moment["rate_bps"].as_f64().unwrap() * 0.97).into();
             now["directions"]["down"]["throughput_bps"] = 46.1e6.into();
             let auto = json!({ "up": moment, "down": steady });
@@ -181,8 +190,8 @@ fn pictures(browser: &mut Browser, link: &Value) {
     } else {
         story[0].clone()
     };
-    for (name, width, dark) in [("auto", 1360, false), ("auto-narrow", 390, true)] {
-        browser.look(width, 940, 1.0, dark);
+    for (name, width, height, dark) in [("auto", 1360, 470, false), ("auto-narrow", 390, 940, true)] {
+        browser.look(width, height, 1.0, dark);
         if directory.is_none() {
             tell(browser, &both, &json!({ "up": told, "down": steady }), &Value::Null);
         }

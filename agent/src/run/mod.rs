@@ -4,8 +4,8 @@
 //! * the [device watch](crate::net::DeviceWatch) tells them which devices there are;
 //! * the [HTTP server](crate::http) shows the snapshots.
 //!
-//! All run on one thread. At the end every task is told at once; whoever is late is dropped, and dropping a link's
-//! programs takes them off the device too.
+//! All run on one thread; only simulations have one of their own ([`predictor`]). At the end every task is told at once; whoever is
+//! late is dropped, and dropping a link's programs takes them off the device too.
 
 mod advisor;
 mod cleanup;

@@ -6,6 +6,7 @@
 mod draw;
 mod feed;
 mod flows;
+mod found;
 mod keys;
 mod series;
 mod sse;

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use pendulum_model::findings::Phase;
+use pendulum_model::segment::PerDirection;
 
+use super::found::{self, Moment};
 use super::wire::{Levels, Step, StepHalf, Tick};
 
 /// Bytes in a queue.
@@ -31,6 +33,7 @@ struct Point {
     up: Option<Level>,
     down: Option<Level>,
     phase: Option<Phase>,
+    found: PerDirection<Option<Moment>>,
 }
 
 /// What is shown in one column.
@@ -42,6 +45,8 @@ pub(super) struct Column {
     pub(super) down: Option<Level>,
     /// The phase that held longest.
     pub(super) phase: Option<Phase>,
+    /// What the shaper has found.
+    pub(super) found: PerDirection<Option<Moment>>,
 }
 
 /// A ring of points.
@@ -76,8 +81,12 @@ impl Series {
         }
         self.at_s = Some(tick.at_s);
         let phase = tick.phase.as_deref().and_then(phase_named);
+        let found = PerDirection {
+            up: tick.up.auto.as_ref().and_then(Moment::of),
+            down: tick.down.auto.as_ref().and_then(Moment::of),
+        };
         for index in 0..count {
-            self.push(Point { up: level(&tick.up, index), down: level(&tick.down, index), phase });
+            self.push(Point { up: level(&tick.up, index), down: level(&tick.down, index), phase, found });
         }
     }
 
@@ -95,7 +104,11 @@ impl Series {
                 let (total, ack) = (half.queue_bytes? as f32, half.queue_ack_bytes.unwrap_or(0.0) as f32);
                 Some(Level { data: (total - ack).max(0.0), ack: ack.min(total) })
             };
-            self.hold(step.lasted_s, level(&step.up), level(&step.down), phase);
+            let found = PerDirection {
+                up: step.up.auto.as_ref().and_then(Moment::of_step),
+                down: step.down.auto.as_ref().and_then(Moment::of_step),
+            };
+            self.hold(step.lasted_s, level(&step.up), level(&step.down), phase, found);
             self.at_s = Some(step.at_s);
         }
     }
@@ -107,10 +120,11 @@ impl Series {
         up: Option<Level>,
         down: Option<Level>,
         phase: Option<Phase>,
+        found: PerDirection<Option<Moment>>,
     ) {
         let count = (seconds / Self::STEP).clamp(1.0, Self::CAPACITY as f64) as usize;
         for _ in 0..count {
-            self.push(Point { up, down, phase });
+            self.push(Point { up, down, phase, found });
         }
     }
 
@@ -172,6 +186,7 @@ fn mean<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> Column {
         up: mean_of(|point| point.up),
         down: mean_of(|point| point.down),
         phase: longest.filter(|&phase| held[phase as usize] > 0),
+        found: PerDirection::from_fn(|x| found::mean(points.clone().map(|point| point.found[x]))),
     }
 }
 
@@ -183,12 +198,13 @@ mod tests {
         let levels = |bytes: f32, acks: f32| Levels {
             queue_bytes: Some(vec![Some(bytes); 10]),
             queue_ack_bytes: Some(vec![Some(acks); 10]),
+            auto: None,
         };
         Tick {
             at_s,
             step_s: 0.01,
             up: levels(bytes, acks),
-            down: Levels { queue_bytes: None, queue_ack_bytes: None },
+            down: Levels::default(),
             phase: Some(phase.to_owned()),
         }
     }
@@ -224,7 +240,7 @@ mod tests {
         let step = |at_s, lasted_s, bytes| Step {
             at_s,
             lasted_s,
-            up: StepHalf { queue_bytes: Some(bytes), queue_ack_bytes: Some(bytes / 4.0) },
+            up: StepHalf { queue_bytes: Some(bytes), queue_ack_bytes: Some(bytes / 4.0), auto: None },
             down: StepHalf::default(),
             phase_share: Some([("idle".to_owned(), 0.4), ("uplink_bound".to_owned(), 0.6)].into()),
         };
@@ -247,8 +263,8 @@ mod tests {
     #[test]
     fn the_ring_is_bounded() {
         let mut series = Series::default();
-        series.hold(1e9, None, None, None);
-        series.hold(100.0, Some(Level { data: 5.0, ack: 0.0 }), None, None);
+        series.hold(1e9, None, None, None, PerDirection::default());
+        series.hold(100.0, Some(Level { data: 5.0, ack: 0.0 }), None, None, PerDirection::default());
         assert_eq!(series.points.len(), Series::CAPACITY);
         let columns = series.columns(Series::SPAN, 120);
         assert_eq!(columns.iter().filter(|column| column.up.is_some()).count(), 100);

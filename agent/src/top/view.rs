@@ -2,10 +2,13 @@
 
 use std::time::Instant;
 
+use pendulum_model::segment::PerDirection;
+
 use crate::client::{Address, Trouble};
 
 use super::feed::{News, Wish};
 use super::flows::{self, Row, Sort};
+use super::found::Moment;
 use super::series::{Level, Series, phase_named};
 use super::wire::{Flows, Link, Queue, State};
 
@@ -135,7 +138,8 @@ impl View {
         };
         let (up, down) = (level(&link.directions.up.queue), level(&link.directions.down.queue));
         let phase = link.phase.as_deref().and_then(phase_named);
-        self.series.hold(seconds, up, down, phase);
+        let found = PerDirection::from_fn(|x| Moment::of_state(link, x));
+        self.series.hold(seconds, up, down, phase, found);
     }
 
     /// The flows as they are to be shown.

@@ -34,6 +34,32 @@ pub(super) struct Link {
     pub(super) swing_period_s: Option<f64>,
     pub(super) throughput_ratio: Option<Ratio>,
     pub(super) degraded: Vec<String>,
+    pub(super) shape: Option<Shape>,
+}
+
+/// What the link is shaped to.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Shape {
+    pub(super) state: String,
+    pub(super) uplink: Option<Line>,
+    pub(super) downlink: Option<Line>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Line {
+    pub(super) rate_bps: f64,
+    /// How that rate is found, if it is looked for.
+    pub(super) auto: Option<Auto>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Auto {
+    pub(super) decision: String,
+    pub(super) reason: String,
+    pub(super) waits_behind_s: Option<f64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -142,6 +168,16 @@ pub(super) struct Tick {
 pub(super) struct Levels {
     pub(super) queue_bytes: Option<Vec<Option<f32>>>,
     pub(super) queue_ack_bytes: Option<Vec<Option<f32>>>,
+    pub(super) auto: Option<Found>,
+}
+
+/// A rate that the shaper has found, while packets pass it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Found {
+    pub(super) rate_bps: f64,
+    pub(super) waits_behind_s: Option<f64>,
+    pub(super) decision: String,
 }
 
 /// `/api/v1/history`: what was before the ticks.
@@ -168,6 +204,16 @@ pub(super) struct Step {
 pub(super) struct StepHalf {
     pub(super) queue_bytes: Option<f64>,
     pub(super) queue_ack_bytes: Option<f64>,
+    pub(super) auto: Option<FoundStep>,
+}
+
+/// The same over a step: means, and shares of the decisions.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct FoundStep {
+    pub(super) rate_bps: f64,
+    pub(super) waits_behind_s: Option<f64>,
+    pub(super) decision_share: BTreeMap<String, f64>,
 }
 
 /// `/api/v1/flows`.

@@ -7,6 +7,7 @@ mod ack_threshold;
 mod autorate;
 mod error;
 mod mitigations;
+mod paper_figures;
 mod report;
 
 use std::path::{Path, PathBuf};
@@ -51,8 +52,13 @@ pub trait Study: Sync {
 }
 
 /// All studies.
-pub const ALL: [&dyn Study; 4] =
-    [&ack_threshold::AckThreshold, &ack_many::AckMany, &mitigations::Mitigations, &autorate::Autorate];
+pub const ALL: [&dyn Study; 5] = [
+    &paper_figures::PaperFigures,
+    &ack_threshold::AckThreshold,
+    &ack_many::AckMany,
+    &mitigations::Mitigations,
+    &autorate::Autorate,
+];
 
 /// The study of a name, if there is one.
 pub fn find(name: &str) -> Option<&'static dyn Study> {

@@ -65,6 +65,35 @@ fn ack_threshold_has_the_paper_s_order_and_its_figures() {
 }
 
 #[test]
+fn paper_figures_have_paper_equation_simulation_and_linux() {
+    let out = Directory::new("paper-figures");
+    let directory = out.path().to_str().unwrap();
+    let report = report(&[
+        "run",
+        "paper-figures",
+        "--quick",
+        "--duration",
+        "20",
+        "--format",
+        "json",
+        "--out",
+        directory,
+    ]);
+    let point = case(&report, "15000b up, 22500b down, 20 ms, reno, paced");
+    assert!(point["predicted"]["paper"]["ratio"].as_f64().unwrap() > 1.0, "{point}");
+    assert!(point["measured"]["ratio"].as_f64().unwrap() > 1.0, "{point}");
+    assert!(point["truth"]["linux_ratio"][0].as_f64().unwrap() > 1.0, "{point}");
+    let point = case(&report, "25p up, 50p down, 20 ms, reno, B_TCP 256 kB");
+    assert!((point["paper"]["ratio"].as_f64().unwrap() - 2_400.0 / 196.0).abs() < 1e-6, "{point}");
+    for figure in
+        ["000-fig10-tp20", "000-fig10-tp100", "000-fig11", "000-fig12", "001-fig10", "001-fig6", "001-fig7"]
+    {
+        assert!(out.has(&format!("{figure}.svg")) && out.has(&format!("{figure}.png")), "{figure}");
+    }
+    assert!(out.has("points.csv"));
+}
+
+#[test]
 fn ack_many_has_every_strategy_and_both_buffers() {
     let out = Directory::new("ack-many");
     let directory = out.path().to_str().unwrap();

@@ -51,6 +51,31 @@ fn a_step_has_the_means_of_ten_seconds() {
 }
 
 #[test]
+fn a_step_has_the_found_rate_and_the_shares_of_what_was_decided() {
+    let mut course = Course::default();
+    for tenths in 1..=100 {
+        let mut link = at(tenths, 1.0, 0.0);
+        let followed = link.shape.followed[0].as_mut().unwrap();
+        if tenths <= 20 {
+            (followed.decision, followed.wait) = (Decision::Drain, Some(0.1));
+        } else {
+            (followed.decision, followed.wait) = (Decision::Idle, None);
+        }
+        // A turn of the comparison without shaping: there is no rate, and what was decided is not in force.
+        if tenths > 80 {
+            link.shape.state = crate::shape::ShapeState::Observing;
+        }
+        course.note(&link);
+    }
+    let [step] = &course.steps()[..] else { panic!("{:?}", course.steps()) };
+    let found = step.up.auto.as_ref().unwrap();
+    assert_eq!((found.rate_bps, found.waits_behind_peak_s), (9.8e6, Some(0.1)));
+    assert!((found.waits_behind_s.unwrap() - 0.1).abs() < 1e-9, "what is not known is not 0: {found:?}");
+    assert_eq!(found.decision_share, BTreeMap::from([("drain", 0.25), ("idle", 0.75)]));
+    assert_eq!(step.down.auto, None);
+}
+
+#[test]
 fn what_was_not_measured_is_a_gap_and_what_is_kept_is_bounded() {
     let mut course = Course::default();
     for tenths in (1..=30).chain(100..=105) {

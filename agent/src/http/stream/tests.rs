@@ -104,6 +104,8 @@ async fn a_client_gets_ticks_states_and_findings() {
     for unknown in ["queue_bytes", "queue_uncertainty_bytes", "queue_ack_bytes", "source", "rtt_s"] {
         assert_eq!(tick["down"][unknown], Value::Null, "{unknown}");
     }
+    let auto = serde_json::json!({ "rate_bps": 9_800_000, "waits_behind_s": 0.0175, "decision": "lower" });
+    assert_eq!((&tick["up"]["auto"], &tick["down"]["auto"]), (&auto, &Value::Null));
     assert_eq!((&tick["phase"], &tick["verdict"]), (&"uplink_bound".into(), &"locked_uplink".into()));
     assert_eq!(tick["skipped"], 0);
     // The state comes at once, and then not with each tick.

@@ -15,7 +15,7 @@ use crate::top::view::View;
 use crate::top::wire::{Direction, Link, Queue};
 
 /// Eighths of a cell, filled from below.
-const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+pub(super) const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 /// Without a limit, a graph is at least so high: a few segments are no full buffer.
 const LEAST_SCALE: f64 = 12_000.0;
 /// Columns kept for the key at the end of a graph's line of words.

@@ -1,6 +1,7 @@
 //! What is known, on the screen. Nothing is decided here but what to leave out where there is little room.
 
 mod flows;
+mod found;
 mod graph;
 mod head;
 mod help;
@@ -74,15 +75,21 @@ fn draw_link(frame: &mut Frame<'_>, area: Rect, view: &View, link: &Link, palett
     let strip_rows = 2;
     // The rest is shared; each graph has a line of text above it.
     let rest = area.height.saturating_sub(head_rows + figure_rows + strip_rows);
+    // Rates that are found come with their graphs where there is room for the queues' too.
+    let found = found::directions(link).len() as u16;
+    let with_graphs = found * found::FULL;
+    let found_rows = if rest >= with_graphs + FLOWS + 2 * (GRAPH.0 + 1) { with_graphs } else { found };
+    let rest = rest.saturating_sub(found_rows);
     // Few flows leave their room to the graphs; many get half of it.
     let flows = (view.rows().len() as u16).saturating_add(3).clamp(FLOWS, (rest / 2).max(FLOWS));
     let graph = (rest.saturating_sub(flows) / 2).saturating_sub(1).min(GRAPH.1);
     let graph_rows = if graph < GRAPH.0 { 0 } else { graph + 1 };
-    let [head, strip, up, down, text, table] = Layout::vertical([
+    let [head, strip, up, down, rates, text, table] = Layout::vertical([
         Constraint::Length(head_rows),
         Constraint::Length(strip_rows),
         Constraint::Length(graph_rows),
         Constraint::Length(graph_rows),
+        Constraint::Length(found_rows),
         Constraint::Length(figure_rows),
         Constraint::Fill(1),
     ])
@@ -94,9 +101,13 @@ fn draw_link(frame: &mut Frame<'_>, area: Rect, view: &View, link: &Link, palett
         graph::uplink(frame, up, link, &columns, palette);
         graph::downlink(frame, down, link, &columns, palette);
     }
+    found::draw(frame, rates, link, &columns, view.trouble.is_some(), palette);
     frame.render_widget(Paragraph::new(figures), text);
     flows::draw(frame, table, view, palette);
 }
+
+#[cfg(test)]
+mod states;
 
 #[cfg(test)]
 mod tests {
@@ -108,13 +119,13 @@ mod tests {
     use ratatui::backend::TestBackend;
     use serde_json::json;
 
-    fn screen(view: &View, width: u16, height: u16) -> String {
+    pub(super) fn screen(view: &View, width: u16, height: u16) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a screen in memory");
         terminal.draw(|frame| draw(frame, view, Palette::new(true))).expect("drawn");
         terminal.backend().to_string()
     }
 
-    fn view() -> View {
+    pub(super) fn view() -> View {
         let mut view = View::new(&"http://gateway".parse().expect("a URL"), None, false);
         let direction = |utilization: f64, queue: f64| {
             json!({"throughput_bps": 195_000.0, "utilization": utilization, "in_flight_bytes": 29_000, "flows": 1,
@@ -225,6 +236,70 @@ mod tests {
         let below = shown.lines().skip_while(|line| !line.contains("flows 1–1 of 1")).skip(1);
         let empty = below.filter(|line| line.trim_matches(['"', ' ']).is_empty()).count();
         assert!(empty <= 3, "{empty} rows are left empty\n{shown}");
+    }
+
+    /// The uplink's rate is found and falls; nothing of it is on the screen of a link whose rate was told.
+    #[test]
+    fn a_rate_that_is_found_has_its_reasons_beside_it() {
+        let mut view = view();
+        assert!(!screen(&view, 120, 40).contains("rate found"));
+        let shape = json!({"state": "enforcing", "downlink": {"rate_bps": 2_000_000, "auto": null}, "uplink": {"rate_bps": 190_000, "auto": {
+            "decision": "lower", "reason": "packets wait behind the shaper", "waits_behind_s": 0.035}}});
+        let told = |view: &mut View, shape: &serde_json::Value| {
+            view.state.as_mut().expect("known").links[0].shape =
+                serde_json::from_value(shape.clone()).expect("a shaper");
+        };
+        told(&mut view, &shape);
+        let tick = |tenths: u32, auto: serde_json::Value| {
+            let half = json!({"queue_bytes": vec![500.0; 10], "auto": auto});
+            serde_json::from_value(
+                json!({"at_s": f64::from(tenths) / 10.0, "step_s": 0.01, "up": half, "down": {}}),
+            )
+            .expect("a tick")
+        };
+        for tenths in 1..=100 {
+            let auto = match tenths {
+                50..60 => json!({"rate_bps": 20_000, "waits_behind_s": 0.2, "decision": "drain"}),
+                60..80 => json!(null),
+                80.. => json!({"rate_bps": 190_000, "waits_behind_s": null, "decision": "idle"}),
+                _ => json!({"rate_bps": 200_000, "waits_behind_s": 0.0, "decision": "hold"}),
+            };
+            view.take(News::Tick(tick(tenths, auto)));
+        }
+        let shown = screen(&view, 120, 40);
+        let rows: Vec<Vec<char>> =
+            shown.lines().map(|line| line.trim_matches('"').chars().collect()).collect();
+        let words = rows
+            .iter()
+            .position(|row| row.iter().collect::<String>().contains("▲ rate found"))
+            .expect("said");
+        let said: String = rows[words].iter().collect();
+        assert!(
+            said.contains("sent at 190 kbit/s, 35 ms wait behind; lower: packets wait behind the shaper"),
+            "{said}"
+        );
+        assert!(!shown.contains("▼ rate found"), "{shown}");
+        // A column is a quarter of a second, and the same for rate, wait and decision.
+        let at = |tenth: usize, row: usize| rows[words + row][119 - (100 - tenth) * 2 / 5];
+        let columns = |tenth| [1, 2, 3].map(|row| at(tenth, row));
+        assert_eq!(columns(30), ['█', '▁', '─'], "{shown}");
+        assert_eq!(columns(55), ['▁', '█', '⇓'], "{shown}");
+        assert_eq!(columns(70), ['·', '·', ' '], "not shaped: a gap\n{shown}");
+        assert_eq!(columns(95), ['█', '·', '·'], "a wait that is not known is no zero\n{shown}");
+
+        // A small screen keeps the words, an agent that is gone says nothing of the present, a turn without shaping has no rate.
+        assert!(screen(&view, 80, 24).contains("▲ rate found  sent at 190 kbit/s"));
+        let mut observing = shape;
+        observing["state"] = "observing".into();
+        told(&mut view, &observing);
+        assert!(screen(&view, 120, 40).contains("▲ rate found  the link is not being shaped"));
+        let trouble = Trouble { reason: "refused".to_owned(), remedy: "start it.", unknown_path: false };
+        view.take(News::Trouble(trouble));
+        let shown = screen(&view, 120, 40);
+        assert!(
+            shown.contains("▲ rate found  not known: no answer") && !shown.contains("190 kbit/s,"),
+            "{shown}"
+        );
     }
 
     #[test]

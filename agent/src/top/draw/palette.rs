@@ -1,6 +1,7 @@
 //! Colours, and what stands in for them.
 
-use pendulum_model::colour::{of_direction, of_phase, of_verdict};
+use pendulum_model::autorate::Decision;
+use pendulum_model::colour::{of_decision, of_direction, of_phase, of_verdict};
 use pendulum_model::findings::{Phase, Verdict};
 use pendulum_model::segment::Direction;
 use ratatui::style::{Color, Modifier, Style};
@@ -45,6 +46,10 @@ impl Palette {
 
     pub(super) fn phase(self, phase: Phase) -> Style {
         self.ink(of_phase(phase).xterm)
+    }
+
+    pub(super) fn decision(self, decision: Decision) -> Style {
+        self.ink(of_decision(decision).xterm)
     }
 
     /// The verdict's own colour; trouble is bold.
