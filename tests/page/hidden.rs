@@ -7,7 +7,7 @@ use pendulum_lab::agent::Agent;
 use serde_json::{Value, json};
 
 use crate::browser::Browser;
-use crate::live::URL;
+use crate::live::{URL, picture};
 use crate::{PENDULUM, lab};
 
 /// Answers in the agent's place with `told.link` and its levels, `told.auto` and `told.steps` if they are there, and not at all if it is
@@ -154,6 +154,8 @@ fn undecided_and_exact(browser: &mut Browser) {
     assert_eq!(shown["missing"], "Missing evidence: the round-trip time without queues; the uplink’s rate.");
     assert_eq!((&shown["levels"][0], &shown["band"]), (&json!("about 24 kB"), &json!(false)));
     assert_eq!(shown["bufferbloat"], "");
+    browser.look(1360, 940, 1.0, false);
+    picture(browser, "unknown");
     let up = shown["buffers"][0].as_str().unwrap();
     for part in ["how far off it may be is not known", "never seen empty", "What fills it is not known"] {
         assert!(up.contains(part), "{part} is not in {up}");
@@ -169,5 +171,22 @@ fn undecided_and_exact(browser: &mut Browser) {
     let up = shown["buffers"][0].as_str().unwrap();
     for part in ["read from the gateway’s queue", "87 % UDP (UDP port 443: at least 50 %)"] {
         assert!(up.contains(part), "{part} is not in {up}");
+    }
+
+    // A kernel that shows the queue by netlink only: the source says so, with what it costs.
+    let lack = "the uplink queue is read by netlink ten times a second and what happens in between is missed";
+    told["directions"]["up"]["queue"]["source"] = "netlink".into();
+    told["degraded"] = json!([lack]);
+    told["sources"] = json!([{ "what": "queue", "direction": "up", "source": "netlink" }]);
+    let shown = tell(browser, &told);
+    assert_eq!(shown["acks"][0], "not known");
+    let sources = browser.text("sources");
+    assert!(
+        sources.contains(lack) && sources.contains("netlink") && !sources.contains("best there is"),
+        "{sources}"
+    );
+    browser.evaluate("document.getElementById('sources').scrollIntoView({ block: 'end' })");
+    if let Some(directory) = std::env::var_os("PENDULUM_SCREENSHOTS") {
+        browser.screenshot(&Path::new(&directory).join("page-stepped-down.png"));
     }
 }

@@ -93,9 +93,11 @@ fn the_page_shows_what_the_agent_says_and_survives_its_restart() {
     browser.wait_until("the page says that the agent is gone", "!document.getElementById('notice').hidden");
     assert!(browser.text("notice").contains("What is shown is old"), "{}", browser.text("notice"));
     check_nothing_is_said_of_the_present(&mut browser);
+    picture(&mut browser, "down");
     let agent = Agent::start(&lab, Path::new(PENDULUM)).unwrap();
     wait_live(&mut browser);
     browser.wait_until("the notice is gone", "document.getElementById('notice').hidden");
+    picture(&mut browser, "started");
     let shown = browser.evaluate(SHOWN);
     check_against_the_stream(&shown);
     check_against_the_agent(&agent, &shown);
@@ -271,6 +273,14 @@ fn pictures(browser: &mut Browser) {
     }
     assert_ne!(grounds[0], grounds[1]);
     browser.look(1360, 940, 1.0, false);
+}
+
+/// With `PENDULUM_SCREENSHOTS` a picture for docs/statements.md.
+pub(crate) fn picture(browser: &mut Browser, name: &str) {
+    if let Some(directory) = std::env::var_os("PENDULUM_SCREENSHOTS") {
+        browser.evaluate("scrollTo(0, 0)");
+        browser.screenshot(&Path::new(&directory).join(format!("page-{name}.png")));
+    }
 }
 
 /// Without a connection there are no figures of this moment, and the verdict is one that was.
