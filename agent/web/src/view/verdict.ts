@@ -176,7 +176,8 @@ function sayingOf(link: Link): Saying {
     if (link.trouble || !link.attached) {
         return { title: 'Not measured', meaning: 'Packets pass as always; the agent goes on trying.', tone: 'bad' };
     }
-    if (!link.verdict) return { title: 'No verdict yet', meaning: '', tone: 'none' };
+    // The agent begins with `clear`, before it has judged anything.
+    if (!link.verdict || !link.evidence) return { title: 'No verdict yet', meaning: '', tone: 'none' };
     return SAYINGS[link.verdict] ?? { title: link.verdict.replaceAll('_', ' '), meaning: '', tone: 'none' };
 }
 
