@@ -85,7 +85,7 @@ enum Held {
     Xdp(XdpLink),
 }
 
-/// All that hangs on one device.
+/// All that is attached to one device.
 #[derive(Debug)]
 pub(super) struct Attachment {
     // Filters go before the qdisc that they hang on.

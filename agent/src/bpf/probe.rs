@@ -18,9 +18,9 @@ pub const OLDEST_KERNEL: (u8, u8, u16) = (5, 15, 0);
 pub enum RungStatus {
     /// As it should be.
     Ok,
-    /// A lower rung serves in its place.
+    /// A fallback is in use.
     Degraded,
-    /// Nothing serves in its place.
+    /// There is no fallback.
     Missing,
 }
 

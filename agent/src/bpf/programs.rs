@@ -64,7 +64,7 @@ impl Default for LoadOptions {
 pub struct ProgramStatus {
     /// Its name in the object.
     pub name: &'static str,
-    /// Whether it hangs on a device now.
+    /// Whether it is attached to a device now.
     pub attached: bool,
     /// How often it ran and how long in all; `None` unless [`super::enable_statistics`] holds.
     pub runs: Option<(u64, Duration)>,

@@ -5,7 +5,7 @@ use std::io;
 use pendulum_model::rate::Rate;
 
 use super::control::{ROOT, kind, tcmsg};
-use super::request::{Attributes, Deed, request};
+use super::request::{Action, Attributes, request};
 use crate::config::{CakeOptions, Framing};
 
 const RTM_NEWQDISC: u16 = 36;
@@ -49,7 +49,7 @@ impl Cake {
     /// # Errors
     /// What the kernel says; [`io::ErrorKind::NotFound`] if it has no sch_cake.
     pub(crate) fn add(&self, ifindex: u32, handle: u32) -> io::Result<()> {
-        self.put(ifindex, handle, Deed::Create)
+        self.put(ifindex, handle, Action::Create)
     }
 
     /// Changes the one that [`Self::add`] has made. What stands in it stays.
@@ -57,14 +57,14 @@ impl Cake {
     /// # Errors
     /// What the kernel says.
     pub(crate) fn change(&self, ifindex: u32, handle: u32) -> io::Result<()> {
-        self.put(ifindex, handle, Deed::Change)
+        self.put(ifindex, handle, Action::Change)
     }
 
-    fn put(&self, ifindex: u32, handle: u32, deed: Deed) -> io::Result<()> {
+    fn put(&self, ifindex: u32, handle: u32, action: Action) -> io::Result<()> {
         let nat = self.options.nat.unwrap_or(true);
         let send = |nat| {
             let header = tcmsg(ifindex, handle, ROOT, 0);
-            request(RTM_NEWQDISC, deed, &header, &kind("cake", &self.attributes(nat)))
+            request(RTM_NEWQDISC, action, &header, &kind("cake", &self.attributes(nat)))
         };
         match send(nat) {
             // A kernel without connection tracking refuses only the word for it.
@@ -118,5 +118,5 @@ fn bytes_per_second(rate: Rate) -> u64 {
 pub(crate) fn set_rate(ifindex: u32, handle: u32, rate: Option<Rate>) -> io::Result<()> {
     let bytes = rate.map_or(0, bytes_per_second);
     let options = Attributes::new().with(attribute::BASE_RATE64, &bytes.to_ne_bytes());
-    request(RTM_NEWQDISC, Deed::Change, &tcmsg(ifindex, handle, ROOT, 0), &kind("cake", &options))
+    request(RTM_NEWQDISC, Action::Change, &tcmsg(ifindex, handle, ROOT, 0), &kind("cake", &options))
 }

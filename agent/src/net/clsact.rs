@@ -8,7 +8,7 @@ use tracing::warn;
 use super::QdiscTree;
 use super::control::{TCA_KIND, read_filters, tcmsg};
 use super::qdisc::{INGRESS, ingress_qdisc};
-use super::request::{Attributes, Deed, request};
+use super::request::{Action, Attributes, request};
 
 const RTM_NEWQDISC: u16 = 36;
 const RTM_DELQDISC: u16 = 37;
@@ -42,7 +42,7 @@ impl Clsact {
         }
         refuse_if_stuck(ifindex)?;
         let kind = Attributes::new().with_text(TCA_KIND, "clsact");
-        match request(RTM_NEWQDISC, Deed::Create, &tcmsg(ifindex, HANDLE, INGRESS, 0), &kind) {
+        match request(RTM_NEWQDISC, Action::Create, &tcmsg(ifindex, HANDLE, INGRESS, 0), &kind) {
             Ok(()) => Ok(Self { ifindex, is_ours: true }),
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(Self { ifindex, is_ours: false }),
             Err(error) => Err(error),
@@ -73,7 +73,7 @@ impl Drop for Clsact {
 /// Removes a device's clsact qdisc and all filters in it.
 pub(crate) fn remove(ifindex: u32) -> io::Result<()> {
     refuse_if_stuck(ifindex)?;
-    request(RTM_DELQDISC, Deed::Change, &tcmsg(ifindex, HANDLE, INGRESS, 0), &Attributes::new())
+    request(RTM_DELQDISC, Action::Change, &tcmsg(ifindex, HANDLE, INGRESS, 0), &Attributes::new())
 }
 
 /// How long the device's own queue may take to become empty.

@@ -5,7 +5,7 @@ use std::io;
 use rtnetlink::sys::protocols::NETLINK_ROUTE;
 
 use super::dump::{attribute, attributes, dump, u32_at};
-use super::request::{Attributes, Deed, request, words};
+use super::request::{Action, Attributes, request, words};
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_DELLINK: u16 = 17;
@@ -50,7 +50,7 @@ pub(crate) fn add_ifb(name: &str) -> io::Result<()> {
     const INFO_KIND: u16 = 1;
     let info = Attributes::new().with_text(INFO_KIND, "ifb");
     let attributes = Attributes::new().with_text(NAME, name).with_nested(INFO, &info);
-    request(RTM_NEWLINK, Deed::Create, &ifinfomsg(0, 0), &attributes)
+    request(RTM_NEWLINK, Action::Create, &ifinfomsg(0, 0), &attributes)
 }
 
 /// Gives a device an alias and sets it up, without an IPv6 address of its own.
@@ -65,17 +65,17 @@ pub(crate) fn set_up(ifindex: u32, alias: &str) -> io::Result<()> {
     // Without IPv6 in the kernel there is nothing to switch off.
     let _ = request(
         RTM_NEWLINK,
-        Deed::Change,
+        Action::Change,
         &ifinfomsg(ifindex, 0),
         &Attributes::new().with_nested(AF_SPEC, &spec),
     );
     let alias = Attributes::new().with(ALIAS, alias.as_bytes());
-    request(RTM_NEWLINK, Deed::Change, &ifinfomsg(ifindex, 1), &alias)
+    request(RTM_NEWLINK, Action::Change, &ifinfomsg(ifindex, 1), &alias)
 }
 
 /// Removes a device.
 pub(crate) fn delete_device(ifindex: u32) -> io::Result<()> {
-    request(RTM_DELLINK, Deed::Change, &ifinfomsg(ifindex, 0), &Attributes::new())
+    request(RTM_DELLINK, Action::Change, &ifinfomsg(ifindex, 0), &Attributes::new())
 }
 
 /// `struct ifinfomsg`; `up`: `IFF_UP`, to be set.
@@ -133,7 +133,7 @@ pub(crate) fn add_redirection(ifindex: u32, side: Side, priority: u16, to: u32) 
         .with(SELECTOR, &selector)
         .with_nested(ACTION, &Attributes::new().with_nested(1, &mirred_redirect(to)));
     let header = tcmsg(ifindex, 0, side.parent(), filter_info(priority));
-    request(RTM_NEWTFILTER, Deed::Create, &header, &kind("u32", &options))
+    request(RTM_NEWTFILTER, Action::Create, &header, &kind("u32", &options))
 }
 
 fn filter_info(priority: u16) -> u32 {
@@ -153,7 +153,7 @@ fn mirred_redirect(to: u32) -> Attributes {
 /// Removes the filters of one priority.
 pub(crate) fn remove_filters(ifindex: u32, side: Side, priority: u16) -> io::Result<()> {
     let header = tcmsg(ifindex, 0, side.parent(), filter_info(priority));
-    match request(RTM_DELTFILTER, Deed::Change, &header, &Attributes::new()) {
+    match request(RTM_DELTFILTER, Action::Change, &header, &Attributes::new()) {
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINVAL)) => Ok(()),
         other => other,
     }

@@ -17,14 +17,14 @@ const NESTED: u16 = 0x8000;
 
 /// What may already be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Deed {
+pub(crate) enum Action {
     /// Change or remove what is there.
     Change,
     /// Make it; it must not be there.
     Create,
 }
 
-impl Deed {
+impl Action {
     const fn flags(self) -> u16 {
         /// `NLM_F_EXCL`, `NLM_F_CREATE`.
         const EXCLUSIVE: u16 = 0x200;
@@ -89,11 +89,11 @@ pub(crate) fn words(values: &[u32]) -> Vec<u8> {
 ///
 /// # Errors
 /// What the kernel says.
-pub(crate) fn request(kind: u16, deed: Deed, header: &[u8], attributes: &Attributes) -> io::Result<()> {
+pub(crate) fn request(kind: u16, action: Action, header: &[u8], attributes: &Attributes) -> io::Result<()> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
     socket.bind_auto()?;
     socket.connect(&SocketAddr::new(0, 0))?;
-    let flags = NLM_F_REQUEST | NLM_F_ACK | deed.flags();
+    let flags = NLM_F_REQUEST | NLM_F_ACK | action.flags();
     socket.send(&message(kind, flags, 0, header, attributes), 0)?;
     loop {
         let (answer, _) = socket.recv_from_full()?;

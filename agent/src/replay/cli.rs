@@ -21,7 +21,7 @@ use crate::exit::{Classified, Exit};
 /// The bar moves at most this often.
 const BAR_STEP_BYTES: u64 = 1 << 20;
 
-/// Say from a capture what the agent would have said on the spot.
+/// Analyse a capture as the agent would live traffic.
 #[derive(Clone, Debug, Args)]
 pub struct ReplayArgs {
     /// Capture at the gateway, before or behind the uplink's buffer: pcap or pcapng, also .gz or .zst; - for stdin

@@ -18,13 +18,13 @@ pub(super) fn ready() {
     say(&[NotifyState::Ready, NotifyState::Status("measuring")]);
 }
 
-/// Does `deed` between the two messages that frame a reload.
-pub(super) async fn reloading(deed: impl Future<Output = ()>) {
+/// Does `work` between the two messages that frame a reload.
+pub(super) async fn reloading(work: impl Future<Output = ()>) {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => say(&[NotifyState::Reloading, now]),
         Err(error) => debug!("the monotonic clock cannot be read: {error}"),
     }
-    deed.await;
+    work.await;
     ready();
 }
 

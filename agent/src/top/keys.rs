@@ -4,7 +4,7 @@ use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModif
 
 use super::view::View;
 
-/// For the help and for docs: key and deed.
+/// For the help and for docs: key and what it does.
 pub(super) const KEYS: [(&str, &str); 10] = [
     ("q", "leave"),
     ("/", "show only flows that contain these words; Esc takes them away"),

@@ -13,9 +13,9 @@ use crate::process::ProcessIdentity;
 
 /// Why the state directory could not be used.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {deed} {}: {source}; the lab keeps its records there and needs root", path.display())]
+#[error("cannot {action} {}: {source}; the lab keeps its records there and needs root", path.display())]
 pub struct RecordError {
-    deed: &'static str,
+    action: &'static str,
     path: PathBuf,
     source: io::Error,
 }
@@ -45,7 +45,7 @@ impl Registry {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let pid = std::process::id();
         let owner = ProcessIdentity::of(pid).ok_or_else(|| RecordError {
-            deed: "find this process in",
+            action: "find this process in",
             path: "/proc".into(),
             source: io::ErrorKind::NotFound.into(),
         })?;
@@ -64,7 +64,7 @@ impl Registry {
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
                     fs::remove_dir_all(&draft).map_err(failed("remove", &draft))?;
                 }
-                Err(source) => return Err(RecordError { deed: "create", path: dir, source }),
+                Err(source) => return Err(RecordError { action: "create", path: dir, source }),
             }
         }
     }
@@ -200,9 +200,9 @@ fn create_dir_all(path: &Path) -> Result<(), RecordError> {
     fs::create_dir_all(path).map_err(failed("create", path))
 }
 
-fn failed(deed: &'static str, path: &Path) -> impl Fn(io::Error) -> RecordError {
+fn failed(action: &'static str, path: &Path) -> impl Fn(io::Error) -> RecordError {
     let path = path.to_owned();
-    move |source| RecordError { deed, path: path.clone(), source }
+    move |source| RecordError { action, path: path.clone(), source }
 }
 
 fn identity_line(identity: ProcessIdentity) -> String {

@@ -85,12 +85,12 @@ impl Shaper {
         )
     }
 
-    fn leaf_command(&self, deed: &str, device: &str) -> String {
+    fn leaf_command(&self, action: &str, device: &str) -> String {
         let leaf = match self.buffer {
             BufferSize::Bytes(bytes) => format!("bfifo limit {bytes}"),
             BufferSize::Packets(packets) => format!("pfifo limit {packets}"),
         };
-        format!("qdisc {deed} dev {device} parent 1:1 handle 10: {leaf}")
+        format!("qdisc {action} dev {device} parent 1:1 handle 10: {leaf}")
     }
 }
 

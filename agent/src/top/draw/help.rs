@@ -20,7 +20,7 @@ const SIGNS: [&str; 6] = [
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, palette: Palette) {
     let mut lines = vec![Line::default()];
-    lines.extend(KEYS.iter().map(|(key, deed)| Line::from(format!("  {key:<8}{deed}"))));
+    lines.extend(KEYS.iter().map(|(key, action)| Line::from(format!("  {key:<8}{action}"))));
     lines.push(Line::default());
     let signs =
         SIGNS.iter().flat_map(|sign| crate::top::text::wrap(sign, usize::from(area.width).saturating_sub(4)));

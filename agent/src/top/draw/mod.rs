@@ -325,8 +325,11 @@ mod tests {
         let mut view = view();
         view.help = true;
         let shown = screen(&view, 80, 24);
-        for (key, deed) in crate::top::keys::KEYS {
-            assert!(shown.contains(key) && shown.contains(&deed[..deed.len().min(20)]), "{key} in\n{shown}");
+        for (key, action) in crate::top::keys::KEYS {
+            assert!(
+                shown.contains(key) && shown.contains(&action[..action.len().min(20)]),
+                "{key} in\n{shown}"
+            );
         }
     }
 }

@@ -84,14 +84,14 @@ impl Case {
 
 /// What is done to a lab before anything else runs on it.
 #[derive(Clone, Default)]
-pub struct Preparation(Option<Arc<Deed>>);
+pub struct Preparation(Option<Arc<Action>>);
 
-type Deed = dyn Fn(&Lab) -> Result<(), NetnsError> + Send + Sync;
+type Action = dyn Fn(&Lab) -> Result<(), NetnsError> + Send + Sync;
 
 impl Preparation {
-    /// Does `deed`.
-    pub fn new(deed: impl Fn(&Lab) -> Result<(), NetnsError> + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(deed)))
+    /// Does `action`.
+    pub fn new(action: impl Fn(&Lab) -> Result<(), NetnsError> + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(action)))
     }
 
     /// Every segment is acknowledged at once, by both ends: "no delayed ACKs" in the papers. Linux has it as a property of the route
@@ -133,7 +133,7 @@ impl Preparation {
 
     /// Does it.
     pub(super) fn apply(&self, lab: &Lab) -> Result<(), NetnsError> {
-        self.0.as_ref().map_or(Ok(()), |deed| deed(lab))
+        self.0.as_ref().map_or(Ok(()), |action| action(lab))
     }
 }
 
