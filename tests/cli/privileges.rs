@@ -103,6 +103,10 @@ fn three_capabilities_and_nobody_measure_as_root_does() {
     std::fs::write(file.path(), "[[link]]\nwan = \"wan0\"\n[events]\nlog = \"/dev/full\"\n").unwrap();
     let mut root = Agent::start(&gateway, &["--config", file.path().to_str().unwrap()]);
     root.wait_attached("wan0", gateway.index("wan0"));
+    // Until the first packet an exact queue is told from one that netlink reads by nothing.
+    let packets = || run(gateway.command("ping").args(["-c", "3", "-i", "0.05", "192.0.2.2"]));
+    packets();
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
     // The first readings come a moment after the programs hang.
     root.wait_until("it reads the queue", |root| {
         let (queue, windows) = sources(root);
@@ -128,6 +132,7 @@ fn three_capabilities_and_nobody_measure_as_root_does() {
     {
         assert_eq!(held(&agent, set) & !allowed, 0, "{set}\n{}", agent.log());
     }
+    packets();
     agent.wait_until("its sources are those of root's", |agent| sources(agent) == expected);
     // What the unit withholds on purpose is no reason to warn.
     assert!(!agent.log().contains("WARN"), "{}", agent.log());
