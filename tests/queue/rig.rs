@@ -123,8 +123,14 @@ impl Rig {
             std::thread::sleep(Duration::from_millis(50));
             meanwhile();
         }
-        for _ in 0..200 {
-            if self.root().backlog_packets == 0 {
+        // An answer to what the other direction still holds may be on its way after the queue has run empty.
+        let mut before = None;
+        let mut quiet = 0;
+        for _ in 0..400 {
+            let now = self.root();
+            let is_quiet = now.backlog_packets == 0 && before.replace(now.sent_packets) == Some(now.sent_packets);
+            quiet = if is_quiet { quiet + 1 } else { 0 };
+            if quiet == 25 {
                 return;
             }
             std::thread::sleep(Duration::from_millis(20));
