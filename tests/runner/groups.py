@@ -29,6 +29,11 @@ class Group:
     threads: int | None = None
     limit_s: int = 1200
 
+    @property
+    def real_packets(self):
+        """Whether its tests send real packets, and so depend on more than what they test."""
+        return self.layer in ("namespaces", "guests")
+
 
 @dataclass
 class Long:
@@ -46,17 +51,12 @@ class Table:
 
     groups: list
     longs: list
-    retried: list
 
     def find(self, name):
         for group in self.groups:
             if group.name == name:
                 return group
         raise GroupError(f"there is no test group '{name}'; the groups are: {', '.join(group.name for group in self.groups)}")
-
-    def retried_in(self, group):
-        """The tests of a group that may be run once more."""
-        return [name.removeprefix(group + "::") for name in self.retried if name.startswith(group + "::")]
 
 
 @dataclass
@@ -86,7 +86,7 @@ def load(path=HERE / "groups.toml"):
     """The table."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-        return Table([Group(**entry) for entry in table["group"]], [Long(**entry) for entry in table["long"]], table["retried"])
+        return Table([Group(**entry) for entry in table["group"]], [Long(**entry) for entry in table["long"]])
     except (tomllib.TOMLDecodeError, TypeError, KeyError) as error:
         raise GroupError(f"{path}: {error}") from error
 

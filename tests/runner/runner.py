@@ -10,6 +10,7 @@ import argparse
 import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -32,6 +33,11 @@ GUEST_NICENESS = 10
 # What is asked to end has so long for it.
 END_S = 20
 LONG_LIMIT_S = 4 * 3600
+
+# Of the tests with real packets, no more than so many have a second run. See groups.toml.
+REPEATED_AT_MOST = 2
+# How the runner of the guests names a test: the kernel's version, the suite, the test.
+GUEST_TEST = re.compile(r"^(\d+\.\d+)\.\S+ (\S+): (\S+)$")
 
 # libtest tells how long each test took only if it may do what is not stable.
 UNSTABLE = {"RUSTC_BOOTSTRAP": "1"}
@@ -148,23 +154,38 @@ def run_group(group, built, missing, options):
         counted = counts.count(lines, status, group.name)
     for name in missing:
         counted.fail(f"{name} was not built: the reason is in {options.logs / 'build.log'}")
-    once_more(group, built, counted, options)
     return counted, time.monotonic() - begin
 
 
-def once_more(group, built, counted, options):
-    """Runs the tests that failed a second time, if the table allows it for each of them."""
-    allowed = options.table.retried_in(group.name)
-    if not counted.failures or len(counted.failures) != counted.failed or not set(counted.failures) <= set(allowed):
+def once_more(ended, built, options):
+    """Runs the tests with real packets that failed a second time, if there are no more of them than may be."""
+    failed = [(group, counted) for group, counted, _ in ended if group.real_packets and counted.failed]
+    if not 0 < sum(counted.failed for _, counted in failed) <= REPEATED_AT_MOST:
         return
-    log = options.logs / f"{group.name}.again.log"
-    status = 0
-    with open(log, "wb") as output:
-        for program in (program for program in built.programs if program.group == group.name):
-            step = libtest(program, options, [*counted.failures, "--exact", "--test-threads=1"])
-            status = PROCESSES.run(step, output, 0, group.limit_s) or status
-    with open(log, encoding="utf-8", errors="replace") as lines:
-        counted.repeat(counts.count(lines, status, group.name))
+    for group, counted in failed:
+        steps = again_steps(group, counted.failures, built, options)
+        if not steps:
+            continue
+        say(f"once more: {group.name}: {', '.join(counted.failures)}")
+        log = options.logs / f"{group.name}.again.log"
+        status = 0
+        with open(log, "wb") as output:
+            for step in steps:
+                status = PROCESSES.run(step, output, 0, group.limit_s) or status
+        with open(log, encoding="utf-8", errors="replace") as lines:
+            counted.repeat(counts.count(lines, status, group.name))
+
+
+def again_steps(group, failures, built, options):
+    """What runs just these tests of a group; nothing if one of them is no test but a program that broke off."""
+    if group.name == "vm":
+        found = [GUEST_TEST.match(failure) for failure in failures]
+        vm = [sys.executable, "tests/vm/run.py", "--logs", options.target / "vm-again"]
+        return [Step([*vm, match[1], "--suite", match[2], "--exact", match[3]]) for match in found] if all(found) else []
+    if any(" " in failure for failure in failures):
+        return []
+    exact = [*failures, "--exact", "--test-threads=1"]
+    return [libtest(program, options, exact) for program in built.programs if program.group == group.name]
 
 
 class Session:
@@ -257,6 +278,7 @@ def run_chosen(chosen, options):
             missing.setdefault(group, []).append(target)
     session = Session(chosen, built, missing, options)
     session.run()
+    once_more(session.ended, built, options)
     return report(session.ended, build_s, time.monotonic() - begin, options)
 
 

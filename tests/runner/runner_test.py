@@ -27,14 +27,10 @@ class Table(unittest.TestCase):
         wanted = {group for group, _, _ in groups.targets()} | set(groups.OTHERS)
         self.assertEqual((sorted(names), len(names)), (sorted(wanted), len(wanted)))
 
-    def test_at_most_two_live_tests_are_repeated_and_they_exist(self):
-        table = groups.load()
-        self.assertLessEqual(len(table.retried), 2)
-        for name in table.retried:
-            group, _, test = name.partition("::")
-            self.assertEqual(table.find(group).layer, "namespaces")
-            sources = "".join(path.read_text() for path in (groups.ROOT / "tests" / group).glob("*.rs"))
-            self.assertIn(f"fn {test.rpartition('::')[2]}()", sources)
+    def test_only_what_sends_real_packets_may_have_a_second_run(self):
+        real = {group.name for group in groups.load().groups if group.real_packets}
+        self.assertTrue({"live", "shape", "vm"} <= real)
+        self.assertFalse(real & {"unit", "bpf", "ns3", "scripts"})
 
     def test_long_forms_belong_to_groups(self):
         table = groups.load()
@@ -65,16 +61,18 @@ class Builds(unittest.TestCase):
 
 
 class Running(unittest.TestCase):
-    def ran(self, script, retried=(), limit_s=60):
+    def ran(self, script, layer="namespaces", limit_s=60):
         """What a group comes to whose one program is this shell script."""
         with tempfile.TemporaryDirectory() as logs:
             path = Path(logs) / "program"
             path.write_text("#!/bin/sh\n" + script)
             path.chmod(0o755)
-            table = groups.Table([groups.Group("g", "unit", "", limit_s=limit_s)], [], list(retried))
+            table = groups.Table([groups.Group("g", layer, "", limit_s=limit_s)], [])
             options = runner.Options(Path(logs), Path(logs), [], table)
             built = groups.Built([groups.Program("p", "g", "test", path, Path(logs))])
-            return runner.run_group(table.groups[0], built, [], options)[0]
+            counted, seconds = runner.run_group(table.groups[0], built, [], options)
+            runner.once_more([(table.groups[0], counted, seconds)], built, options)
+            return counted
 
     FAILS_ONCE = """if [ -e before ]; then
         printf 'running 1 test\\ntest t ... ok\\ntest result: ok. 1 passed; 0 failed; 0 ignored;\\n'; exit 0
@@ -83,17 +81,33 @@ class Running(unittest.TestCase):
     printf 'running 1 test\\ntest t ... FAILED\\ntest result: FAILED. 0 passed; 1 failed; 0 ignored;\\n'; exit 101
     """
 
-    def test_what_fails_has_failed(self):
-        counted = self.ran(self.FAILS_ONCE)
+    FAILS = "printf 'running 1 test\\ntest t ... FAILED\\ntest result: FAILED. 0 passed; 1 failed; 0 ignored;\\n'; exit 101\n"
+    THREE_FAIL_ONCE = FAILS_ONCE.replace("t ... FAILED\\n", "t ... FAILED\\ntest u ... FAILED\\ntest v ... FAILED\\n").replace("1 failed", "3 failed")
+
+    def test_a_unit_test_that_fails_has_failed(self):
+        counted = self.ran(self.FAILS_ONCE, layer="unit")
         self.assertEqual((counted.passed, counted.failed, counted.repeated), (0, 1, []))
 
-    def test_a_test_of_the_list_has_a_second_run_that_is_told(self):
-        counted = self.ran(self.FAILS_ONCE, ["g::t"])
-        self.assertEqual((counted.passed, counted.failed, len(counted.repeated)), (1, 0, 1))
+    def test_a_test_with_real_packets_has_a_second_run_and_is_named(self):
+        counted = self.ran(self.FAILS_ONCE)
+        self.assertEqual((counted.passed, counted.failed), (1, 0))
+        self.assertIn("t: failed, and passed", counted.repeated[0])
 
-    def test_beside_another_failure_nothing_is_repeated(self):
-        counted = self.ran(self.FAILS_ONCE.replace("test t ... FAILED\\n", "test t ... FAILED\\ntest u ... FAILED\\n").replace("1 failed", "2 failed"), ["g::t"])
-        self.assertEqual((counted.passed, counted.failed), (0, 2))
+    def test_what_fails_twice_has_failed(self):
+        counted = self.ran(self.FAILS)
+        self.assertEqual((counted.passed, counted.failed, len(counted.repeated)), (0, 1, 1))
+
+    def test_beside_two_other_failures_nothing_is_repeated(self):
+        counted = self.ran(self.THREE_FAIL_ONCE)
+        self.assertEqual((counted.passed, counted.failed, counted.repeated), (0, 3, []))
+
+    def test_a_test_of_a_guest_is_run_in_a_guest_of_that_kernel(self):
+        options = runner.Options(Path("/logs"), Path("/target"), [], groups.Table([], []))
+        vm = groups.Group("vm", "guests", "")
+        failures = ["6.12.117+deb12 shape: behind::a_rate", "6.1.0-56 bpf-short: flows::end"]
+        words = [step.command[-5:] for step in runner.again_steps(vm, failures, groups.Built(), options)]
+        self.assertEqual(words, [["6.12", "--suite", "shape", "--exact", "behind::a_rate"], ["6.1", "--suite", "bpf-short", "--exact", "flows::end"]])
+        self.assertEqual(runner.again_steps(vm, [*failures, "7.2.12 queue: the guest ended before the suite did"], groups.Built(), options), [])
 
     def test_a_program_that_crashes_has_failed(self):
         self.assertEqual(self.ran("echo running 2 tests\nkill -9 $$\n").failed, 1)
@@ -103,7 +117,7 @@ class Running(unittest.TestCase):
 
     def test_a_program_that_was_not_built_has_failed(self):
         with tempfile.TemporaryDirectory() as logs:
-            options = runner.Options(Path(logs), Path(logs), [], groups.Table([], [], []))
+            options = runner.Options(Path(logs), Path(logs), [], groups.Table([], []))
             counted, _ = runner.run_group(groups.Group("g", "unit", ""), groups.Built(), ["g"], options)
         self.assertEqual((counted.passed, counted.failed), (0, 1))
 

@@ -277,6 +277,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kernels", nargs="*", metavar="KERNEL", help="such as 6.1, 6.12, 7.2; all if none is given")
     parser.add_argument("--suite", action="append", metavar="NAME", help="only this suite; may be repeated")
+    parser.add_argument("--exact", action="append", metavar="TEST", help="only this test of the suites, by its whole name; may be repeated")
     parser.add_argument("--logs", type=Path, default=suites.ROOT / "target/vm", help="where the guests' output goes")
     parser.add_argument("--skip-missing", action="store_true", help="a kernel that cannot be fetched is skipped, not failed")
     parser.add_argument("--run", metavar="COMMAND", help="boot one kernel for this shell command; it finds pendulum and pendulum-lab")
@@ -310,6 +311,8 @@ def main():
         if name not in [suite.name for suite in table]:
             raise suites.SuiteError(f"there is no suite '{name}'; there are {', '.join(suite.name for suite in table)}")
     table = [suite for suite in table if not arguments.suite or suite.name in arguments.suite]
+    if arguments.exact:
+        table = [suites.of_tests(suite, arguments.exact) for suite in table if suite.package]
     names = kernels.select(arguments.kernels)
     begin = time.monotonic()
     built = suites.build_all(table)

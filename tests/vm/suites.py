@@ -1,5 +1,6 @@
 """The table of suites, and the programs they need."""
 
+import dataclasses
 import json
 import os
 import platform
@@ -73,6 +74,11 @@ def load(path=HERE / "suites.toml"):
         return [Suite(**entry) for entry in table["suite"]]
     except (tomllib.TOMLDecodeError, TypeError, KeyError) as error:
         raise SuiteError(f"{path}: {error}") from error
+
+
+def of_tests(suite, tests):
+    """The suite with these tests alone."""
+    return dataclasses.replace(suite, arguments=[*tests, "--exact", "--nocapture", "--test-threads=1"])
 
 
 def build(suite):
