@@ -19,7 +19,7 @@ use crate::ratio::{
 use crate::segment::{Direction, PerDirection};
 
 pub use predicted::{NotPredicted, Predicted, QueueManagement, SenderControl, Traffic, predict};
-pub use recommended::{Recommended, recommend};
+pub use recommended::{DELAY_BOUND, Recommended, recommend};
 
 /// A frame with a full IP packet as `bfifo` counts it on Ethernet, bytes: a limit below it passes nothing.
 const FULL_FRAME_BYTES: f64 = 1514.0;

@@ -128,7 +128,8 @@ impl Rig {
         let mut quiet = 0;
         for _ in 0..400 {
             let now = self.root();
-            let is_quiet = now.backlog_packets == 0 && before.replace(now.sent_packets) == Some(now.sent_packets);
+            let is_quiet =
+                now.backlog_packets == 0 && before.replace(now.sent_packets) == Some(now.sent_packets);
             quiet = if is_quiet { quiet + 1 } else { 0 };
             if quiet == 25 {
                 return;

@@ -8,8 +8,8 @@ use clap::ValueEnum;
 use pendulum_model::rate::{BufferSize, Rate, Size, parse_duration};
 use pendulum_model::ratio::Confidence;
 use pendulum_model::sizing::{
-    self, Advice, AdviceError, AdviceInput, BufferUnit, Predicted, QueueManagement, Recommended,
-    SenderControl, Traffic,
+    self, Advice, AdviceError, AdviceInput, BufferUnit, NotPredicted, Predicted, QueueManagement,
+    Recommended, SenderControl, Traffic,
 };
 use serde::Serialize;
 
@@ -238,14 +238,8 @@ pub(super) fn advise(options: &Options) -> Result<ExitCode, Failure> {
             answer(&format!("{measured}{cake}{advice}\n{predicted}\n{best}"))?;
         }
         Format::Json => {
-            let (predicted, predicted_reason) = match outcome {
-                Ok(predicted) => (Some(predicted), None),
-                Err(reason) => (None, Some(reason.to_string())),
-            };
-            let (recommended, recommended_reason) = match best {
-                Ok(recommended) => (Some(recommended), None),
-                Err(reason) => (None, Some(reason.to_string())),
-            };
+            let (predicted, predicted_reason) = or_reason(outcome);
+            let (recommended, recommended_reason) = or_reason(best);
             let answered = Answer {
                 inputs: Inputs::of(&input),
                 confidence: advice.explanation.confidence,
@@ -261,6 +255,13 @@ pub(super) fn advise(options: &Options) -> Result<ExitCode, Failure> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn or_reason<T>(answer: Result<T, NotPredicted>) -> (Option<T>, Option<String>) {
+    match answer {
+        Ok(figures) => (Some(figures), None),
+        Err(reason) => (None, Some(reason.to_string())),
+    }
 }
 
 fn traffic(options: &Options) -> Traffic {
@@ -316,6 +317,17 @@ fn input(options: &Options, measured: Option<&Measured>) -> Result<AdviceInput, 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_delay_bound_is_that_of_the_running_agent() {
+        #[derive(clap::Parser)]
+        struct Alone {
+            #[command(flatten)]
+            options: Options,
+        }
+        let parsed = <Alone as clap::Parser>::parse_from(["advise", "--url", "http://127.0.0.1:9924"]);
+        assert_eq!(parsed.options.delay_bound, sizing::DELAY_BOUND);
+    }
 
     #[test]
     fn cake_is_recommended_where_the_kernel_has_it() {

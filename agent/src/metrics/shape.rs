@@ -8,7 +8,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::family::Family;
-use crate::shape::FATES;
+use crate::shape::{FATES, ShapeSnapshot};
 use crate::snapshot::Board;
 
 const ACKS: Family = Family::counter(
@@ -58,26 +58,18 @@ impl Collector for Shaping {
         })?;
         // A link that is not shaped has no series.
         let shaped = || links.iter().filter(|link| link.shape.is_at_work());
-        RATE.write(encoder, |samples| {
-            shaped().try_for_each(|link| {
-                Direction::ALL.into_iter().zip(link.shape.rates_bps).try_for_each(|(x, rate)| match rate {
-                    Some(bits) => {
-                        samples.gauge([("link", &*link.name), ("direction", x.name())], bits as f64 / 8.0)
-                    }
-                    None => Ok(()),
-                })
-            })
-        })?;
-        WAIT.write(encoder, |samples| {
-            shaped().try_for_each(|link| {
-                Direction::ALL.into_iter().try_for_each(|x| {
-                    match link.shape.found(x).and_then(|found| found.waits_behind_s) {
-                        Some(wait) => samples.gauge([("link", &*link.name), ("direction", x.name())], wait),
+        let mut known = |family: Family, figure: fn(&ShapeSnapshot, Direction) -> Option<f64>| {
+            family.write(encoder, |samples| {
+                shaped().try_for_each(|link| {
+                    Direction::ALL.into_iter().try_for_each(|x| match figure(&link.shape, x) {
+                        Some(value) => samples.gauge([("link", &*link.name), ("direction", x.name())], value),
                         None => Ok(()),
-                    }
+                    })
                 })
             })
-        })?;
+        };
+        known(RATE, |shape, x| shape.rates_bps[x as usize].map(|bits| bits as f64 / 8.0))?;
+        known(WAIT, |shape, x| shape.found(x)?.waits_behind_s)?;
         DECISIONS.write(encoder, |samples| {
             shaped().try_for_each(|link| {
                 Direction::ALL.into_iter().zip(&link.shape.followed).try_for_each(|(x, followed)| {

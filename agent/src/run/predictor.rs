@@ -22,9 +22,6 @@ const ROUND_TRIP_CHANGE_S: f64 = 1e-3;
 /// At least so much time passes between the beginnings of two simulations.
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// Longest delay that the queues of the recommended buffer may add for 95 % of the time; the default of `pendulum advise`.
-const DELAY_BOUND: Duration = Duration::from_millis(250);
-
 /// A direction's buffer, as far as this machine can tell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) enum Buffer {
@@ -91,7 +88,8 @@ impl Question {
             sizing::predict(input, &self.advice, traffic).map_err(|reason| reason.to_string())
         };
         let recommend = |input: &AdviceInput| {
-            sizing::recommend(input, &self.advice, traffic, DELAY_BOUND).map_err(|reason| reason.to_string())
+            sizing::recommend(input, &self.advice, traffic, sizing::DELAY_BOUND)
+                .map_err(|reason| reason.to_string())
         };
         Prediction {
             link: Some(SimulatedLink {

@@ -8,6 +8,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use pendulum_model::segment::Direction;
 use tracing::warn;
 
 use super::ShapeError;
@@ -26,41 +27,33 @@ const ALIAS: &str = "pendulum shaper of ";
 /// A queue without limit leaves within this time, or is given up.
 const DRAIN: Duration = Duration::from_millis(800);
 
-/// What is shaped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    Uplink,
-    Downlink,
+/// The hook of the WAN device that its packets pass.
+const fn side(direction: Direction) -> Side {
+    match direction {
+        Direction::Up => Side::Egress,
+        Direction::Down => Side::Ingress,
+    }
 }
 
-impl Way {
-    const fn side(self) -> Side {
-        match self {
-            Self::Uplink => Side::Egress,
-            Self::Downlink => Side::Ingress,
-        }
+/// What it means if its queue cannot be changed.
+pub(super) const fn keeps(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Up => "the uplink's shaper keeps its rate",
+        Direction::Down => "the downlink's shaper keeps its rate",
     }
+}
 
-    /// What it means if its queue cannot be changed.
-    pub(super) const fn keeps(self) -> &'static str {
-        match self {
-            Self::Uplink => "the uplink's shaper keeps its rate",
-            Self::Downlink => "the downlink's shaper keeps its rate",
-        }
-    }
-
-    fn device_name(self, wan: u32) -> String {
-        match self {
-            Self::Uplink => format!("pdl-up{wan}"),
-            Self::Downlink => format!("pdl-dn{wan}"),
-        }
+fn device_name(direction: Direction, wan: u32) -> String {
+    match direction {
+        Direction::Up => format!("pdl-up{wan}"),
+        Direction::Down => format!("pdl-dn{wan}"),
     }
 }
 
 /// A shaping device.
 #[derive(Debug)]
 pub(super) struct Shaping {
-    way: Way,
+    direction: Direction,
     wan: u32,
     pub(super) ifindex: u32,
     cake: Cake,
@@ -71,13 +64,13 @@ pub(super) struct Shaping {
 impl Shaping {
     /// Makes device and qdisc; nothing is sent there yet. On failure nothing is left.
     pub(super) fn build(
-        way: Way,
+        direction: Direction,
         wan: u32,
         wan_name: &str,
         cake: Cake,
         takeover: &Takeover,
     ) -> Result<Self, ShapeError> {
-        let name = way.device_name(wan);
+        let name = device_name(direction, wan);
         let failed = |step: &'static str| {
             let name = name.clone();
             move |source| ShapeError::Kernel { step, device: name, source }
@@ -90,13 +83,19 @@ impl Shaping {
             .map(|ifb| ifb.index)
             .ok_or_else(|| failed("find the device")(io::Error::from(io::ErrorKind::NotFound)))?;
         // From here on it is removed by being dropped.
-        let shaping =
-            Self { way, wan, ifindex, cake, priority: takeover.priority(way.side()), redirects: false };
+        let shaping = Self {
+            direction,
+            wan,
+            ifindex,
+            cake,
+            priority: takeover.priority(side(direction)),
+            redirects: false,
+        };
         cake.add(ifindex, HANDLE).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => ShapeError::NoCake,
             _ => failed("set up cake on")(source),
         })?;
-        let alias = format!("{ALIAS}{wan_name}{}", takeover.note(way.side()));
+        let alias = format!("{ALIAS}{wan_name}{}", takeover.note(side(direction)));
         control::set_up(ifindex, &alias).map_err(failed("set up the device"))?;
         Ok(shaping)
     }
@@ -121,9 +120,9 @@ impl Shaping {
         if on {
             // It had no limit while the last packets left.
             self.cake.change(self.ifindex, HANDLE)?;
-            control::add_redirection(self.wan, self.way.side(), self.priority, self.ifindex)?;
+            control::add_redirection(self.wan, side(self.direction), self.priority, self.ifindex)?;
         } else {
-            control::remove_filters(self.wan, self.way.side(), self.priority)?;
+            control::remove_filters(self.wan, side(self.direction), self.priority)?;
         }
         self.redirects = on;
         Ok(())
@@ -169,7 +168,7 @@ pub(super) fn remove_leftovers(wan: u32, wan_name: &str) -> io::Result<Vec<Strin
         // Killed before it could be given its alias.
         None => {
             ifb.alias.is_empty()
-                && [Way::Uplink, Way::Downlink].iter().any(|way| way.device_name(wan) == ifb.name)
+                && Direction::ALL.into_iter().any(|direction| device_name(direction, wan) == ifb.name)
         }
     };
     let ours: Vec<Ifb> = control::list_ifbs()?.into_iter().filter(is_ours).collect();

@@ -166,8 +166,7 @@ impl Way {
         let asked = self.asked.replace(own.asked).map_or(0, |before| own.asked.saturating_sub(before));
         let decision = self.controller.decide(now_ns, Own { bytes: own.bytes, lost, asked });
         self.followed.decision = decision;
-        let index = Decision::ALL.iter().position(|it| *it == decision).unwrap_or(0);
-        self.followed.decisions[index] += 1;
+        self.followed.decisions[decision as usize] += 1;
         self.followed.capacity = self.controller.capacity();
         self.followed.wait = self.controller.wait();
         let rate = self.controller.rate();

@@ -23,7 +23,7 @@ use std::io;
 use std::time::Instant;
 
 use pendulum_model::rate::Rate;
-use pendulum_model::segment::Direction;
+use pendulum_model::segment::{Direction, PerDirection};
 use tracing::{info, warn};
 
 use crate::bpf::abi;
@@ -34,7 +34,7 @@ use crate::net::clsact::{self, Clsact};
 use crate::net::control::read_filters;
 use crate::net::{Device, LinkLayer, QdiscTree};
 use behind::Watch;
-use device::{Shaping, Way};
+use device::Shaping;
 use follow::Follower;
 use takeover::Takeover;
 use trial::Trial;
@@ -72,8 +72,7 @@ pub struct Shaper {
 /// A shaper at work.
 struct Active {
     // Packets are sent elsewhere before the programs go, and another's shaper works again after that.
-    downlink: Option<Shaping>,
-    uplink: Option<Shaping>,
+    shapings: PerDirection<Option<Shaping>>,
     programs: ShapePrograms,
     takeover: Takeover,
     wan: u32,
@@ -144,13 +143,13 @@ impl Shaper {
         self.follower = Follower::of(&self.settings, self.rates);
         match self.build(device) {
             Ok(active) => {
-                let rate = active.uplink.as_ref().and_then(|uplink| uplink.cake().rate);
+                let rate = active.shapings.up.as_ref().and_then(|uplink| uplink.cake().rate);
                 info!(
                     link = self.link,
                     mode = self.settings.mode.name(),
                     ack_filter = self.settings.ack_filter.name(),
                     rate = rate.map(|rate| rate.to_string()),
-                    downlink = active.downlink.is_some(),
+                    downlink = active.shapings.down.is_some(),
                     "shaping"
                 );
                 self.active = Some(active);
@@ -181,12 +180,12 @@ impl Shaper {
         if acts && tree.has("hfsc") {
             self.put_clsact(device)?;
         }
-        let up = self.wanted(Way::Uplink)?;
+        let up = self.wanted(Direction::Up)?;
         let mut down = None;
         let mut takeover = Takeover::default();
         if acts {
             if self.settings.downlink {
-                down = Some(self.wanted(Way::Downlink)?);
+                down = Some(self.wanted(Direction::Down)?);
             }
             let filters = read_filters(wan).map_err(failed("list the filters of"))?;
             let rate = up.rate.ok_or(ShapeError::NoUplinkRate(error::UNLEARNT))?;
@@ -199,8 +198,7 @@ impl Shaper {
         };
         let now = Instant::now();
         let mut active = Active {
-            downlink: None,
-            uplink: None,
+            shapings: PerDirection::default(),
             programs: ShapePrograms::load(link_layer)?,
             takeover,
             wan,
@@ -214,10 +212,10 @@ impl Shaper {
         // Every error from here on takes back what was made, by dropping it.
         let build = |way, cake: Cake, active: &Active| Shaping::build(way, wan, name, cake, &active.takeover);
         if acts {
-            active.uplink = Some(build(Way::Uplink, up, &active)?);
+            active.shapings.up = Some(build(Direction::Up, up, &active)?);
         }
         if let Some(down) = down {
-            active.downlink = Some(build(Way::Downlink, down, &active)?);
+            active.shapings.down = Some(build(Direction::Down, down, &active)?);
         }
         active.programs.attach(name)?;
         active.takeover.carry_out().map_err(failed("take the limit from the cake of"))?;
@@ -226,19 +224,15 @@ impl Shaper {
     }
 
     /// What is to be built for one direction, by what is known now.
-    fn wanted(&self, way: Way) -> Result<Cake, ShapeError> {
-        let direction = match way {
-            Way::Uplink => Direction::Up,
-            Way::Downlink => Direction::Down,
-        };
+    fn wanted(&self, direction: Direction) -> Result<Cake, ShapeError> {
         if let Some(rate) = self.follower.as_ref().and_then(|follower| follower.rate(direction)) {
-            return Ok(plan::cake_at(&self.settings, way, rate));
+            return Ok(plan::cake_at(&self.settings, direction, rate));
         }
-        let unknown = || match way {
-            Way::Uplink => ShapeError::NoUplinkRate(error::UNLEARNT),
-            Way::Downlink => ShapeError::NoDownlinkRate,
+        let unknown = || match direction {
+            Direction::Up => ShapeError::NoUplinkRate(error::UNLEARNT),
+            Direction::Down => ShapeError::NoDownlinkRate,
         };
-        plan::cake(&self.settings, way, self.rates[direction as usize].ok_or_else(unknown)?)
+        plan::cake(&self.settings, direction, self.rates[direction as usize].ok_or_else(unknown)?)
     }
 
     fn put_clsact(&mut self, device: &Device) -> Result<(), ShapeError> {
@@ -277,13 +271,13 @@ impl Shaper {
 
     /// The shaping device, from which uplink packets come a second time; none if there is none.
     pub fn device(&self) -> Option<u32> {
-        Some(self.active.as_ref()?.uplink.as_ref()?.ifindex)
+        Some(self.active.as_ref()?.shapings.up.as_ref()?.ifindex)
     }
 
     /// The device whose root qdisc is the uplink's queue, if it is one of ours.
     pub fn queue_device(&self) -> Option<u32> {
         let active = self.active.as_ref()?;
-        active.shapes().then_some(active.uplink.as_ref()?.ifindex)
+        active.shapes().then_some(active.shapings.up.as_ref()?.ifindex)
     }
 
     /// The programs, for metrics.
@@ -305,11 +299,10 @@ impl Shaper {
             state: active.state(self.settings.mode),
             ack_filter: self.settings.ack_filter.name(),
             delta: active.delta,
-            rates_bps: [rate(&active.uplink), rate(&active.downlink)],
+            rates_bps: Direction::ALL.map(|x| rate(&active.shapings[x])),
             rate_source: None,
             followed: Direction::ALL.map(|x| {
-                let shaping = if x == Direction::Up { &active.uplink } else { &active.downlink };
-                shaping.as_ref()?;
+                active.shapings[x].as_ref()?;
                 self.follower.as_ref().map(|follower| follower.followed(x).clone())
             }),
             counts: active.counts,
@@ -341,10 +334,8 @@ impl Active {
     }
 
     fn redirect(&mut self, on: bool) -> io::Result<()> {
-        [&mut self.uplink, &mut self.downlink]
-            .into_iter()
-            .flatten()
-            .try_for_each(|shaping| shaping.redirect(on))
+        let PerDirection { up, down } = &mut self.shapings;
+        [up, down].into_iter().flatten().try_for_each(|shaping| shaping.redirect(on))
     }
 
     /// What could not be done is told once, and shown until it can be.
@@ -371,7 +362,7 @@ impl Active {
         if let Err(error) = quiet.and(stopped) {
             warn!("while shaping ends: {error}");
         }
-        for shaping in [&self.uplink, &self.downlink].into_iter().flatten() {
+        for shaping in [&self.shapings.up, &self.shapings.down].into_iter().flatten() {
             shaping.drain().await;
         }
     }
@@ -380,8 +371,7 @@ impl Active {
 impl Drop for Active {
     fn drop(&mut self) {
         // Packets that stand in the queue pass the program a second time: it goes after the queue.
-        self.downlink = None;
-        self.uplink = None;
+        self.shapings = PerDirection::default();
         self.programs.detach();
     }
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use pendulum_model::rate::Rate;
+use pendulum_model::segment::Direction;
 
 use super::ShapeError;
-use super::device::Way;
 use crate::config::{Delta, LEAST_RATE, Shape};
 use crate::net::cake::Cake;
 
@@ -44,20 +44,25 @@ impl Measured {
 }
 
 /// What is to be built for one direction of a link with this rate.
-pub(super) fn cake(shape: &Shape, way: Way, link: Rate) -> Result<Cake, ShapeError> {
-    let rate = match way {
-        Way::Uplink => shape.uplink_rate(link),
-        Way::Downlink => shape.downlink_rate(link),
+pub(super) fn cake(shape: &Shape, direction: Direction, link: Rate) -> Result<Cake, ShapeError> {
+    let rate = match direction {
+        Direction::Up => shape.uplink_rate(link),
+        Direction::Down => shape.downlink_rate(link),
     };
     match rate.filter(|rate| rate.bits_per_second() >= LEAST_RATE) {
-        Some(rate) => Ok(cake_at(shape, way, rate)),
+        Some(rate) => Ok(cake_at(shape, direction, rate)),
         None => Err(ShapeError::TooSlow { link }),
     }
 }
 
 /// The same for a queue that sends at this rate.
-pub(super) fn cake_at(shape: &Shape, way: Way, rate: Rate) -> Cake {
-    Cake { rate: Some(rate), framing: shape.framing, options: shape.cake, ingress: way == Way::Downlink }
+pub(super) fn cake_at(shape: &Shape, direction: Direction, rate: Rate) -> Cake {
+    Cake {
+        rate: Some(rate),
+        framing: shape.framing,
+        options: shape.cake,
+        ingress: direction == Direction::Down,
+    }
 }
 
 /// δ: as configured, or paper 002 Eq. 1: `δ_o = μ_r·T/(d + 1)`.
@@ -108,17 +113,17 @@ mod tests {
 
     #[test]
     fn each_direction_leaves_its_share_free() {
-        let up = cake(&shape(), Way::Uplink, rate("196kbit")).expect("a queue");
+        let up = cake(&shape(), Direction::Up, rate("196kbit")).expect("a queue");
         assert_eq!((up.rate, up.ingress), (Some(rate("194040bit")), false));
-        let down = cake(&shape(), Way::Downlink, rate("2400kbit")).expect("a queue");
+        let down = cake(&shape(), Direction::Down, rate("2400kbit")).expect("a queue");
         assert_eq!((down.rate, down.ingress), (Some(rate("2280kbit")), true));
     }
 
     #[test]
     fn a_link_too_slow_for_it_is_not_shaped() {
         // 99 % of 64,647 bit/s are 64,000.53.
-        assert!(cake(&shape(), Way::Uplink, rate("64647bit")).is_ok());
-        let refused = cake(&shape(), Way::Uplink, rate("64640bit")).expect_err("63,993 bit/s");
+        assert!(cake(&shape(), Direction::Up, rate("64647bit")).is_ok());
+        let refused = cake(&shape(), Direction::Up, rate("64640bit")).expect_err("63,993 bit/s");
         assert!(refused.to_string().contains("64640bit"), "{refused}");
     }
 

@@ -29,7 +29,7 @@ impl Active {
         measured: &Measured,
         filters: bool,
     ) -> Result<(), BpfError> {
-        let rate = match &self.uplink {
+        let rate = match &self.shapings.up {
             Some(uplink) => uplink.cake().rate,
             None => link.and_then(|link| settings.uplink_rate(link)),
         };
@@ -60,7 +60,7 @@ impl Active {
             spared_bytes: SPARED_BYTES,
             upper_permille: UPPER_PERMILLE,
             lower_permille: LOWER_PERMILLE,
-            uplink_ifindex: self.uplink.as_ref().map_or(0, |uplink| uplink.ifindex),
+            uplink_ifindex: self.shapings.up.as_ref().map_or(0, |uplink| uplink.ifindex),
         })
     }
 }

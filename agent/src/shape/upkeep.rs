@@ -6,7 +6,7 @@ use pendulum_model::rate::Rate;
 use pendulum_model::segment::{Direction, PerDirection};
 use tracing::{info, warn};
 
-use super::device::Way;
+use super::device;
 use super::{
     Behind, Comparison, Measured, Outcome, OwnLevel, Passing, RateChange, Reading, ShapeError, Shaper,
 };
@@ -38,8 +38,8 @@ impl Shaper {
         let Some(active) = &mut self.active else { return false };
         let counts = active.programs.counts().map(|counts| active.counts = counts);
         active.report(&self.link, "ACKs are not counted", counts.map_err(|error| bpf::chain(&error)));
-        let shapes = active.uplink.is_some() && active.shapes();
-        let rate = active.uplink.as_ref().and_then(|uplink| uplink.cake().rate);
+        let shapes = active.shapings.up.is_some() && active.shapes();
+        let rate = active.shapings.up.as_ref().and_then(|uplink| uplink.cake().rate);
         if let Some(told) = active.watch.observe(now, behind, rate.filter(|_| shapes)) {
             match told {
                 Some(why) => warn!(link = self.link, "shaping does not work: {why}"),
@@ -55,7 +55,7 @@ impl Shaper {
     /// Whether rates are found, so that [`Self::follow`] wants to be told what passes.
     pub fn follows(&self) -> bool {
         self.follower.is_some()
-            && self.active.as_ref().is_some_and(|active| active.uplink.is_some() && active.shapes())
+            && self.active.as_ref().is_some_and(|active| active.shapings.up.is_some() && active.shapes())
     }
 
     /// The uplink's rate, bytes per second, as found; none without `rate = "auto"`, the inner one until it is.
@@ -124,14 +124,10 @@ impl Shaper {
 
     fn follow_rates(&mut self) {
         let follows = self.follower.is_some();
-        for way in [Way::Uplink, Way::Downlink] {
-            let wanted = self.wanted(way);
+        for direction in Direction::ALL {
+            let wanted = self.wanted(direction);
             let Some(active) = &mut self.active else { return };
-            let shaping = match way {
-                Way::Uplink => &mut active.uplink,
-                Way::Downlink => &mut active.downlink,
-            };
-            let Some(shaping) = shaping else { continue };
+            let Some(shaping) = &mut active.shapings[direction] else { continue };
             let changed = match wanted {
                 // What was known holds.
                 Err(ShapeError::NoUplinkRate(_) | ShapeError::NoDownlinkRate) => continue,
@@ -144,7 +140,7 @@ impl Shaper {
                 }),
                 Err(error) => Err(error.to_string()),
             };
-            active.report(&self.link, way.keeps(), changed);
+            active.report(&self.link, device::keeps(direction), changed);
         }
     }
 }

@@ -111,3 +111,8 @@ export function masked(address: string): string {
     const groups = (six[1] ?? '').split('::')[0]?.split(':').slice(0, 3) ?? [];
     return six[2] === undefined ? `${groups.join(':')}:•` : `[${groups.join(':')}:•]${six[2]}`;
 }
+
+// A clause as a sentence: with a capital, and a full stop if it has none.
+export function sentence(text: string): string {
+    return `${text.charAt(0).toUpperCase()}${text.slice(1)}${text.endsWith('.') ? '' : '.'}`;
+}

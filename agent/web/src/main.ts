@@ -284,13 +284,11 @@ class Page implements Listener {
         edge = this.pausedAt ?? edge;
         const from = edge - Number(this.windowSelect.value);
         for (const chart of this.charts) chart.draw(from, edge);
-        const { left, width } = this.queues.plot();
-        this.strip.draw(from, edge, left, width);
+        this.strip.draw(from, edge, this.queues.plot());
         for (const { rate, wait, decisions } of this.foundView.isShown ? this.found : []) {
             rate.draw(from, edge);
             wait.draw(from, edge);
-            const plot = rate.plot();
-            decisions.draw(from, edge, plot.left, plot.width);
+            decisions.draw(from, edge, rate.plot());
         }
         if (now - this.lastDescription > DESCRIBE_MS) {
             this.lastDescription = now;

@@ -9,7 +9,7 @@ export const AXIS_WIDTH = 74;
 // Room for the last label on the right.
 export const PADDING: [number, number, number, number] = [8, 18, 0, 0];
 
-const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
+export const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
 
 // Marks at fixed distances from the right edge, labelled with seconds ago.
 export function timeAxis(colours: Colours): uPlot.Axis {
@@ -78,4 +78,10 @@ export function keepFitted(element: HTMLElement, fit: (width: number, height: nu
     new ResizeObserver(() => {
         if (element.clientWidth > 0) fit(element.clientWidth, element.clientHeight);
     }).observe(element);
+}
+
+// Where the plot is within its element, in CSS pixels, for what has the same time axis.
+export function plotOf(chart: uPlot | null): { left: number; width: number } {
+    const box = chart?.bbox;
+    return box ? { left: box.left / devicePixelRatio, width: box.width / devicePixelRatio } : { left: 0, width: 0 };
 }

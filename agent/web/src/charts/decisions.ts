@@ -4,7 +4,7 @@
 
 import type { DecisionName, DirectionName } from '../api.ts';
 import type { History } from '../history.ts';
-import { colours } from '../theme.ts';
+import { type Lane, Strip } from './strip.ts';
 
 // Top and height of each in parts of the lane.
 const PLACES: Record<DecisionName, [number, number]> = {
@@ -18,45 +18,23 @@ const PLACES: Record<DecisionName, [number, number]> = {
 };
 
 export class DecisionStrip {
-    private readonly canvas = document.createElement('canvas');
+    private readonly strip: Strip;
 
     constructor(
         element: HTMLElement,
         private readonly history: History,
         private readonly direction: DirectionName,
     ) {
-        element.append(this.canvas);
+        this.strip = new Strip(element);
     }
 
-    draw(from: number, to: number, left: number, width: number): void {
-        const { canvas } = this;
-        const scale = devicePixelRatio;
-        const full = { width: canvas.clientWidth, height: canvas.clientHeight };
-        if (canvas.width !== Math.round(full.width * scale) || canvas.height !== Math.round(full.height * scale)) {
-            canvas.width = Math.round(full.width * scale);
-            canvas.height = Math.round(full.height * scale);
-        }
-        const context = canvas.getContext('2d');
-        if (!context) return;
-        const c = colours();
-        context.setTransform(scale, 0, 0, scale, 0, 0);
-        context.clearRect(0, 0, full.width, full.height);
-        const [top, lane] = [2, full.height - 4];
-        context.fillStyle = c.grid;
-        context.fillRect(left, top, width, lane);
-        const x = (at: number) => left + ((at - from) / (to - from)) * width;
-        for (const run of this.history.decisions[this.direction]) {
-            if (run.to < from || run.from > to || run.what === null) continue;
-            const begin = Math.max(x(run.from), left);
-            const length = Math.max(Math.min(x(run.to), left + width) - begin, 0.7);
-            const [above, height] = PLACES[run.what];
-            context.fillStyle = c.decisions[run.what];
-            context.fillRect(begin, Math.round(top + above * lane), length, Math.max(Math.round(height * lane), 1));
-        }
-        context.font = '12px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
-        context.textAlign = 'right';
-        context.textBaseline = 'middle';
-        context.fillStyle = c.quiet;
-        context.fillText('decision', left - 6, top + lane / 2);
+    draw(from: number, to: number, plot: { left: number; width: number }): void {
+        const lanes = (height: number): Lane[] => [{ name: 'decision', top: 2, height: height - 4 }];
+        this.strip.draw([from, to], plot, this.history.decisions[this.direction], lanes, (context, c, what, box, [lane]) => {
+            if (!lane) return;
+            const [above, height] = PLACES[what];
+            context.fillStyle = c.decisions[what];
+            context.fillRect(box.left, Math.round(lane.top + above * lane.height), box.width, Math.max(Math.round(height * lane.height), 1));
+        });
     }
 }

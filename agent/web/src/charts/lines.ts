@@ -5,7 +5,7 @@ import uPlot from 'uplot';
 import type { Maybe } from '../api.ts';
 import type { History } from '../history.ts';
 import { type Colours, colours } from '../theme.ts';
-import { keepFitted, PADDING, roundUp, timeAxis, valueAxis } from './axes.ts';
+import { keepFitted, PADDING, plotOf, roundUp, timeAxis, valueAxis } from './axes.ts';
 
 interface Curve {
     // Column of `History.rates`.
@@ -66,8 +66,7 @@ export class LineChart {
 
     // Where the plot is within the element, for what has the same time axis.
     plot(): { left: number; width: number } {
-        const box = this.chart?.bbox;
-        return box ? { left: box.left / devicePixelRatio, width: box.width / devicePixelRatio } : { left: 0, width: 0 };
+        return plotOf(this.chart);
     }
 
     draw(from: number, to: number): void {

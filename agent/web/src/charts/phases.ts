@@ -3,52 +3,34 @@
 
 import type { PhaseName } from '../api.ts';
 import type { History } from '../history.ts';
-import { colours } from '../theme.ts';
+import { type Lane, Strip } from './strip.ts';
 
-const UP: PhaseName[] = ['uplink_bound', 'balanced'];
-const DOWN: PhaseName[] = ['downlink_bound', 'balanced'];
+// The lane that each fills: 0 is the uplink's, 1 the downlink's.
+const LANES: Partial<Record<PhaseName, number[]>> = { uplink_bound: [0], downlink_bound: [1], balanced: [0, 1] };
 
 export class PhaseStrip {
-    private readonly canvas = document.createElement('canvas');
+    private readonly strip: Strip;
 
     constructor(
         element: HTMLElement,
         private readonly history: History,
     ) {
-        element.append(this.canvas);
+        this.strip = new Strip(element);
     }
 
-    draw(from: number, to: number, left: number, width: number): void {
-        const { canvas } = this;
-        const scale = devicePixelRatio;
-        const full = { width: canvas.clientWidth, height: canvas.clientHeight };
-        if (canvas.width !== Math.round(full.width * scale) || canvas.height !== Math.round(full.height * scale)) {
-            canvas.width = Math.round(full.width * scale);
-            canvas.height = Math.round(full.height * scale);
-        }
-        const context = canvas.getContext('2d');
-        if (!context) return;
-        const c = colours();
-        context.setTransform(scale, 0, 0, scale, 0, 0);
-        context.clearRect(0, 0, full.width, full.height);
-        const lane = (full.height - 8) / 2;
-        context.fillStyle = c.grid;
-        context.fillRect(left, 2, width, lane);
-        context.fillRect(left, 6 + lane, width, lane);
-        const x = (at: number) => left + ((at - from) / (to - from)) * width;
-        for (const run of this.history.phases) {
-            if (run.to < from || run.from > to || run.what === null) continue;
-            const begin = Math.max(x(run.from), left);
-            const length = Math.max(Math.min(x(run.to), left + width) - begin, 0.7);
-            context.fillStyle = c.phases[run.what];
-            if (UP.includes(run.what)) context.fillRect(begin, 2, length, lane);
-            if (DOWN.includes(run.what)) context.fillRect(begin, 6 + lane, length, lane);
-        }
-        context.font = '12px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
-        context.textAlign = 'right';
-        context.textBaseline = 'middle';
-        context.fillStyle = c.quiet;
-        context.fillText('uplink', left - 6, 2 + lane / 2);
-        context.fillText('downlink', left - 6, 6 + lane * 1.5);
+    draw(from: number, to: number, plot: { left: number; width: number }): void {
+        const lanes = (height: number): Lane[] => {
+            const lane = (height - 8) / 2;
+            return [
+                { name: 'uplink', top: 2, height: lane },
+                { name: 'downlink', top: 6 + lane, height: lane },
+            ];
+        };
+        this.strip.draw([from, to], plot, this.history.phases, lanes, (context, c, what, box, all) => {
+            context.fillStyle = c.phases[what];
+            for (const lane of (LANES[what] ?? []).map((index) => all[index])) {
+                if (lane) context.fillRect(box.left, lane.top, box.width, lane.height);
+            }
+        });
     }
 }

@@ -7,7 +7,7 @@ import type { DirectionName, Maybe } from '../api.ts';
 import { bytes, percent } from '../format.ts';
 import type { History } from '../history.ts';
 import { colours } from '../theme.ts';
-import { keepFitted, PADDING, roundUp, timeAxis, valueAxis } from './axes.ts';
+import { keepFitted, PADDING, plotOf, roundUp, timeAxis, valueAxis } from './axes.ts';
 
 const LEAST_SCALE = 2_000;
 // A limit far above what stands in the buffer would squeeze the curve to a line: then it is not shown.
@@ -49,8 +49,7 @@ export class QueueChart {
 
     // Where the plotting area begins and how wide it is, in CSS pixels.
     plot(): { left: number; width: number } {
-        const box = this.chart?.bbox;
-        return box ? { left: box.left / devicePixelRatio, width: box.width / devicePixelRatio } : { left: 0, width: 0 };
+        return plotOf(this.chart);
     }
 
     // With the colours of the present theme.

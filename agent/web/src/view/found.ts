@@ -44,7 +44,7 @@ export class FoundView {
             byId(`found-${name}`).hidden = !auto;
             if (!auto) continue;
             const carries = auto.link_rate_bps == null ? 'What the link carries is not known yet' : `The link carries ${format.rate(auto.link_rate_bps)} as measured`;
-            setText(byId(`found-${name}-why`), `${STATES[link.shape?.state ?? ''] ?? sentence(auto.reason)} ${carries}${bounds(auto.minimum_bps, auto.maximum_bps)}.`);
+            setText(byId(`found-${name}-why`), `${STATES[link.shape?.state ?? ''] ?? format.sentence(auto.reason)} ${carries}${bounds(auto.minimum_bps, auto.maximum_bps)}.`);
         }
     }
 
@@ -72,8 +72,4 @@ export class FoundView {
 function bounds(least: Maybe<number>, most: Maybe<number>): string {
     const parts = [...(least == null ? [] : [`at least ${format.rate(least)}`]), ...(most == null ? [] : [`at most ${format.rate(most)}`])];
     return parts.length === 0 ? '' : `; configured: ${parts.join(', ')}`;
-}
-
-function sentence(reason: string): string {
-    return `${reason.charAt(0).toUpperCase()}${reason.slice(1)}.`;
 }

@@ -138,7 +138,7 @@ export class VerdictView {
                     'li',
                     { 'data-direction': name },
                     make('b', {}, `Bufferbloat in the ${NAMES[name]}: `),
-                    `everything waits ${format.seconds(bloat.delay_s)}. ${causeOf(bloat.cause)} ${sentence(bloat.help)}`,
+                    `everything waits ${format.seconds(bloat.delay_s)}. ${causeOf(bloat.cause)} ${format.sentence(bloat.help)}`,
                 ),
             ),
         );
@@ -162,10 +162,6 @@ export class VerdictView {
 
 function signed(value: Maybe<number>): string {
     return value == null ? format.UNKNOWN : value.toFixed(2).replace('-', '−');
-}
-
-function sentence(text: string): string {
-    return `${text.charAt(0).toUpperCase()}${text.slice(1)}${text.endsWith('.') ? '' : '.'}`;
 }
 
 function predicted(value: Maybe<number>): string {
