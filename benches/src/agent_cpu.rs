@@ -1,4 +1,4 @@
-//! The agent's own processor time: at rest, and with 1,000 connections that talk.
+//! The agent's own processor time: at rest, with 1,000 connections that talk, and while it also finds the rate of its shaper from them.
 
 use std::fmt;
 use std::path::Path;
@@ -8,9 +8,13 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 
 use crate::frames::Conversations;
-use crate::namespaces::{PLAIN, Pair};
+use crate::namespaces::{PLAIN, Pair, has_cake};
 
 const FLOWS: u32 = 1_000;
+
+/// Both directions shaped, at rates that are found.
+const AUTO: &str =
+    "[[link]]\nwan = \"wan0\"\n[shape]\nmode = \"enforce\"\nrate = \"auto\"\ndownlink = true\n";
 
 #[derive(Serialize)]
 pub(crate) struct Report {
@@ -21,25 +25,34 @@ pub(crate) struct Report {
     busy_share: f64,
     /// Segments per second of that traffic, both directions.
     segments_per_second: f64,
+    /// With the same traffic and `rate = "auto"`; `null` where the kernel has no cake.
+    auto_share: Option<f64>,
 }
 
 /// Measure, the history ring's 10 ms buckets and a queue on the device included.
 pub(crate) fn run(agent: &Path, seconds: u64) -> Result<Report> {
+    let stretch = Duration::from_secs(seconds);
+    let auto_share = if has_cake() { Some(stretches(agent, AUTO, stretch)?.1) } else { None };
+    let (rest_share, busy_share, segments_per_second) = stretches(agent, PLAIN, stretch)?;
+    Ok(Report { seconds: stretch.as_secs_f64(), rest_share, busy_share, segments_per_second, auto_share })
+}
+
+/// Shares of one core at rest and with traffic, and the segments per second of that.
+fn stretches(agent: &Path, config: &str, stretch: Duration) -> Result<(f64, f64, f64)> {
     let pair = Pair::new()?;
     pair.qdisc(Some("pfifo"))?;
-    let running = pair.agent(agent, PLAIN)?;
+    let running = pair.agent(agent, config)?;
     let pid = running.child.id();
-    let stretch = Duration::from_secs(seconds);
     // What starting takes is not rest.
     std::thread::sleep(Duration::from_secs(2));
-    let rest_share = share(pid, || {
+    let rest = share(pid, || {
         std::thread::sleep(stretch);
         Ok(())
     })?;
     let conversations = Conversations::open(&pair)?;
     let mut segments = 0_u64;
     let start = Instant::now();
-    let busy_share = share(pid, || {
+    let busy = share(pid, || {
         let mut round = 0;
         while start.elapsed() < stretch {
             for n in 0..FLOWS {
@@ -52,8 +65,7 @@ pub(crate) fn run(agent: &Path, seconds: u64) -> Result<Report> {
         }
         Ok(())
     })?;
-    let segments_per_second = segments as f64 / start.elapsed().as_secs_f64();
-    Ok(Report { seconds: stretch.as_secs_f64(), rest_share, busy_share, segments_per_second })
+    Ok((rest, busy, segments as f64 / start.elapsed().as_secs_f64()))
 }
 
 /// Share of one core that a process takes while `deed` runs.
@@ -85,6 +97,15 @@ impl fmt::Display for Report {
             "{FLOWS} flows, {:>6.0} segments/s {:>6.2} % of a core",
             self.segments_per_second,
             self.busy_share * 100.0
-        )
+        )?;
+        match self.auto_share {
+            Some(share) => {
+                writeln!(f, "the same, rate = \"auto\"    {:>6.2} % of a core  (aim ≤ 1.5 %)", share * 100.0)
+            }
+            None => writeln!(
+                f,
+                "rate = \"auto\": not measured, this kernel has no cake (`./dev vm 6.12 --release --run \"pendulum-bench cpu\"`)"
+            ),
+        }
     }
 }

@@ -127,6 +127,13 @@ impl Drop for Running {
     }
 }
 
+/// Whether the kernel has cake: tried in a network namespace of its own.
+pub(crate) fn has_cake() -> bool {
+    let probe = "ip link add probe type ifb && tc qdisc add dev probe root cake";
+    let tried = Command::new("unshare").args(["--net", "sh", "-c", probe]).output();
+    tried.is_ok_and(|tried| tried.status.success())
+}
+
 /// A command that runs inside a namespace.
 pub(crate) fn command(namespace: &str, words: &[&str]) -> Command {
     let mut command = Command::new("nsenter");

@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::os::fd::AsFd as _;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -25,6 +24,7 @@ use pendulum_model::segment::Direction;
 use serde::Serialize;
 
 use crate::craft::{self, LinkLayer};
+use crate::namespaces::has_cake;
 use crate::path::totals;
 use crate::test_run;
 
@@ -103,13 +103,6 @@ pub(crate) fn run(agent: &Path, repeat: u32, seconds: u64) -> Result<Report> {
         traffic.push((load, quietest));
     }
     Ok(Report { empty_ns, passes, turns, traffic })
-}
-
-/// Tried in a network namespace of its own.
-fn has_cake() -> bool {
-    let probe = "ip link add probe type ifb && tc qdisc add dev probe root cake";
-    let tried = Command::new("unshare").args(["--net", "sh", "-c", probe]).output();
-    tried.is_ok_and(|tried| tried.status.success())
 }
 
 fn control(filter: u32) -> pendulum_shape_control {
