@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use crate::agent::Agent;
-use crate::netns::Netns;
+use crate::http::{TOKEN, secured};
+use crate::netns::{Netns, outcome, run};
 
 fn write(file: &Path, text: &str) {
     std::fs::write(file, text).unwrap();
@@ -173,4 +174,54 @@ fn links_follow_the_file() {
     gateway.ip("link del br0");
     gateway.ip("link del port0");
     assert_eq!(gateway.hooks(), before);
+}
+
+/// Token and certificate are read again from the same paths. What cannot be used changes nothing.
+#[test]
+fn renewed_secrets_are_used() {
+    const RENEWED: &str = "00112233445566778899aabbccddeeff";
+    let Some((gateway, _provider)) = Netns::with_provider("renewed_secrets_are_used") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let config = secured(directory.path());
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::copy(path("certificate.pem"), path("first.pem")).unwrap();
+    let first = path("first.pem");
+    let bearer = format!("Authorization: Bearer {TOKEN}");
+    let trust = ["--cacert", first.as_str(), "--header", bearer.as_str()];
+    let mut agent = Agent::start_guarded(&gateway, &["--config", &config], "https://192.0.2.1:9924", &trust);
+    let ask = |authority: &str, token: &str| {
+        let mut curl = gateway.command("curl");
+        curl.args(["--silent", "--max-time", "10", "--output", "/dev/null", "--write-out", "%{http_code}"]);
+        curl.args(["--cacert", authority, "--header", &format!("Authorization: Bearer {token}")]);
+        outcome(curl.arg("https://192.0.2.1:9924/api/v1/flows")).1
+    };
+    assert_eq!(ask(&first, TOKEN), "200");
+
+    // A good token beside a key of another certificate: neither is used.
+    std::fs::write(path("token"), RENEWED).unwrap();
+    let key = std::fs::read(path("key.pem")).unwrap();
+    std::fs::write(path("key.pem"), "no key").unwrap();
+    agent.signal("HUP");
+    agent.wait_until("the reload is refused", |agent| {
+        agent.log().contains("the configuration in use stays as it is: http.tls-key")
+    });
+    assert_eq!((ask(&first, TOKEN), ask(&first, RENEWED)), ("200".to_owned(), "401".to_owned()));
+
+    std::fs::write(path("key.pem"), key).unwrap();
+    agent.signal("HUP");
+    agent.wait_until("the token is renewed", |agent| {
+        agent.log().contains("changed: http.token-file (new content)\n")
+    });
+    assert_eq!((ask(&first, TOKEN), ask(&first, RENEWED)), ("401".to_owned(), "200".to_owned()));
+
+    let mut openssl = std::process::Command::new("openssl");
+    openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]);
+    openssl.args(["-days", "2", "-subj", "/CN=renewed", "-addext", "subjectAltName=IP:192.0.2.1"]);
+    run(openssl.args(["-keyout", &path("key.pem"), "-out", &path("certificate.pem")]));
+    agent.signal("HUP");
+    agent.wait_until("the certificate is renewed", |agent| {
+        agent.log().contains("changed: http.tls-certificate, http.tls-key (new content)\n")
+    });
+    assert_eq!(ask(&path("certificate.pem"), RENEWED), "200");
+    assert_eq!(ask(&first, RENEWED), "000", "the old certificate is not shown any more");
 }

@@ -1,8 +1,6 @@
 //! Who is let in: by name, against DNS rebinding, and by token.
 
-use std::fmt;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -10,17 +8,12 @@ use axum::http::header::{AUTHORIZATION, HOST, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use subtle::ConstantTimeEq as _;
-use thiserror::Error;
+use tokio::sync::watch;
 
 use super::answer::{Refusal, shortened};
 use super::page;
+use super::secrets::{SecretError, Token};
 use crate::config::Http;
-use crate::exit::{Classified, Exit};
-
-/// A token that can be guessed protects nothing.
-const SHORTEST_TOKEN: usize = 16;
-const LONGEST_TOKEN: usize = 512;
 
 /// Who may read.
 #[derive(Debug)]
@@ -28,32 +21,7 @@ pub struct Access {
     names: Vec<String>,
     /// Only this machine can reach the listener.
     is_local: bool,
-    token: Option<Token>,
-}
-
-/// The token cannot be used.
-#[derive(Debug, Error)]
-#[error("http.token-file {}: {reason}; {remedy}", file.display())]
-pub struct AccessError {
-    file: PathBuf,
-    reason: String,
-    remedy: &'static str,
-    exit: Exit,
-}
-
-impl Classified for AccessError {
-    fn exit(&self) -> Exit {
-        self.exit
-    }
-}
-
-/// A bearer token. It is never shown.
-struct Token(Vec<u8>);
-
-impl fmt::Debug for Token {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Token")
-    }
+    pub(super) token: Option<watch::Sender<Token>>,
 }
 
 impl Access {
@@ -61,8 +29,9 @@ impl Access {
     ///
     /// # Errors
     /// The file cannot be read, or what it holds is no token.
-    pub fn new(config: &Http, address: IpAddr) -> Result<Self, AccessError> {
+    pub fn new(config: &Http, address: IpAddr) -> Result<Self, SecretError> {
         let token = config.token_file.as_deref().map(Token::read).transpose()?;
+        let token = token.map(watch::Sender::new);
         Ok(Self { names: config.names.clone(), is_local: address.is_loopback(), token })
     }
 
@@ -93,7 +62,7 @@ impl Access {
         }
         let token = self.token.as_ref()?;
         // The page's files hold nothing that is measured; it asks for the token itself.
-        if path == "/healthz" || page::is_asset(path) || token.is_in(headers) {
+        if path == "/healthz" || page::is_asset(path) || token.borrow().is_in(headers) {
             return None;
         }
         let refusal = Refusal {
@@ -117,40 +86,6 @@ impl Access {
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(&host);
         bare.parse::<IpAddr>().is_ok() || host == "localhost" || self.names.contains(&host)
-    }
-}
-
-impl Token {
-    fn read(file: &Path) -> Result<Self, AccessError> {
-        let error =
-            |reason: String, remedy, exit| AccessError { file: file.to_owned(), reason, remedy, exit };
-        let text = std::fs::read_to_string(file).map_err(|source| {
-            let remedy = "name a file that the agent may read, or leave the key out";
-            error(format!("cannot be read: {source}"), remedy, Exit::NoInput)
-        })?;
-        let token = text.trim();
-        let make = "make one with `openssl rand -hex 32`";
-        if !(SHORTEST_TOKEN..=LONGEST_TOKEN).contains(&token.len()) {
-            let reason = format!(
-                "holds {} characters, and a token has {SHORTEST_TOKEN} to {LONGEST_TOKEN}",
-                token.len()
-            );
-            return Err(error(reason, make, Exit::Config));
-        }
-        if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(error("holds more than visible ASCII characters".to_owned(), make, Exit::Config));
-        }
-        Ok(Self(token.as_bytes().to_vec()))
-    }
-
-    /// In constant time: how long the answer takes tells nothing about the token.
-    fn is_in(&self, headers: &HeaderMap) -> bool {
-        let Some((scheme, sent)) =
-            headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()?.split_once(' '))
-        else {
-            return false;
-        };
-        scheme.eq_ignore_ascii_case("bearer") && bool::from(sent.trim().as_bytes().ct_eq(&self.0))
     }
 }
 

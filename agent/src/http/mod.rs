@@ -7,6 +7,7 @@ mod findings;
 mod flows;
 mod history;
 mod page;
+mod secrets;
 mod server;
 mod shape;
 mod state;
@@ -38,10 +39,10 @@ use crate::metrics::{Exposition, Format};
 use crate::snapshot::Board;
 use crate::who::Who;
 
-pub use access::{Access, AccessError};
+pub use access::Access;
 pub use history::remember;
+pub use secrets::{SecretError, Secrets};
 pub use server::{Listener, serve};
-pub use tls::TlsError;
 
 use answer::{Refusal, json};
 

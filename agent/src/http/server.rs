@@ -15,7 +15,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 use tracing::{debug, warn};
 
-use super::{ListenError, TlsError, tls};
+use super::tls::Identity;
+use super::{ListenError, SecretError};
 use crate::config::Tls;
 
 /// What all clients together and each of them can take.
@@ -52,7 +53,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// A bound listener.
 pub struct Listener {
     listener: TcpListener,
-    tls: Option<TlsAcceptor>,
+    pub(super) identity: Option<watch::Sender<Identity>>,
     /// Where it is bound; the port is the real one, also if any was asked for.
     pub address: SocketAddr,
 }
@@ -65,20 +66,21 @@ impl Listener {
     pub async fn bind(address: SocketAddr) -> Result<Self, ListenError> {
         let listener = TcpListener::bind(address).await.map_err(|error| ListenError::new(address, &error))?;
         let address = listener.local_addr().map_err(|error| ListenError::new(address, &error))?;
-        Ok(Self { listener, tls: None, address })
+        Ok(Self { listener, identity: None, address })
     }
 
     /// Encrypts what it carries, if there is a certificate.
     ///
     /// # Errors
     /// Certificate or key cannot be used.
-    pub fn secured(self, config: Option<&Tls>) -> Result<Self, TlsError> {
-        Ok(Self { tls: config.map(tls::acceptor).transpose()?, ..self })
+    pub fn secured(self, config: Option<&Tls>) -> Result<Self, SecretError> {
+        let identity = config.map(Identity::read).transpose()?.map(watch::Sender::new);
+        Ok(Self { identity, ..self })
     }
 
     /// The scheme of its addresses.
     pub fn scheme(&self) -> &'static str {
-        if self.tls.is_some() { "https" } else { "http" }
+        if self.identity.is_some() { "https" } else { "http" }
     }
 }
 
@@ -102,7 +104,8 @@ async fn serve_within(
                 Ok((stream, peer)) => {
                     let connection =
                         Connection { limits, peer, router: router.clone(), shutdown: stop.clone() };
-                    tokio::spawn(connection.secure(stream, listener.tls.clone(), permit));
+                    let tls = listener.identity.as_ref().map(|identity| identity.borrow().acceptor.clone());
+                    tokio::spawn(connection.secure(stream, tls, permit));
                 }
                 Err(error) => {
                     warn!("cannot accept a connection: {error}");

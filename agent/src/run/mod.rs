@@ -43,7 +43,7 @@ use tracing::{info, warn};
 use crate::bpf;
 use crate::config::{Active, Config, ShapeMode};
 use crate::exit::{Exit, Failure};
-use crate::http::{self, Access, App, Listener};
+use crate::http::{self, Access, App, Listener, Secrets};
 use crate::journal::Journal;
 use crate::net::{DeviceWatch, Devices};
 pub use cleanup::clean_up;
@@ -83,6 +83,7 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
     let claims = config.links.iter().map(|link| Instance::claim(&link.wan)).collect::<Result<Vec<_>, _>>()?;
     let listener = Listener::bind(config.listen).await?.secured(config.http.tls.as_ref())?;
     let access = Access::new(&config.http, listener.address.ip())?;
+    let secrets = Secrets::of(&listener, &access);
 
     // From here on the kernel's state changes; every error takes back what was done, by dropping it.
     // Asking needs CAP_SYS_ADMIN, which the unit withholds on purpose: nothing to warn of.
@@ -126,7 +127,7 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
         tokio::select! {
             signal = signals.next() => match signal {
                 Asked::Reload => {
-                    service::reloading(reload.carry_out(&configure, &mut links, &mut tasks)).await;
+                    service::reloading(reload.carry_out(&configure, &secrets, &mut links, &mut tasks)).await;
                 }
                 Asked::Stop(name) => {
                     info!(signal = name, "stopping");

@@ -1,4 +1,4 @@
-//! SIGHUP: read the configuration again. A mistake in it changes nothing.
+//! SIGHUP: read the configuration again, and the token, certificate and key it names. A mistake in any of them changes nothing.
 
 use std::path::PathBuf;
 
@@ -8,6 +8,7 @@ use tracing::{error, info, warn};
 
 use super::links::{Ended, Links};
 use crate::config::{Active, Changes, Config, Overrides};
+use crate::http::Secrets;
 use crate::log::Level;
 
 /// Where the configuration came from, and so where a new one comes from.
@@ -30,17 +31,25 @@ impl Reload {
     pub(super) async fn carry_out(
         &self,
         configure: &watch::Sender<Active>,
+        secrets: &Secrets,
         links: &mut Links,
         tasks: &mut JoinSet<Ended>,
     ) {
-        let read = match self.read() {
-            Ok(wanted) => links.prepare_added(&wanted.links).await.map(|added| (added, wanted)),
+        let read = self.read().and_then(|wanted| {
+            let renewed = secrets.read_again(&configure.borrow().config.http, &wanted.http);
+            renewed.map(|renewed| (renewed, wanted)).map_err(|error| error.to_string())
+        });
+        let prepared = match read {
+            Ok((renewed, wanted)) => {
+                links.prepare_added(&wanted.links).await.map(|added| (added, renewed, wanted))
+            }
             Err(reason) => Err(reason),
         };
-        match read {
-            Ok((added, wanted)) => {
+        match prepared {
+            Ok((added, renewed, wanted)) => {
                 let mut changes = Changes::default();
                 configure.send_modify(|active| changes = active.adopt(&wanted));
+                changes.applied.extend(secrets.adopt(renewed));
                 self.level.set(wanted.log.level);
                 links.follow(added, tasks);
                 tell(&changes);

@@ -134,7 +134,7 @@ fn files_that_are_of_no_use_are_named() {
 }
 
 fn check(tls: &Tls, meant: &str, reason: &str, remedy: &str) {
-    let Err(error) = tls::acceptor(tls) else { panic!("{tls:?} is of use") };
+    let Err(error) = Identity::read(tls) else { panic!("{tls:?} is of use") };
     let (message, file) =
         (error.to_string(), if meant == "http.tls-key" { &tls.key } else { &tls.certificate });
     let rest = message.strip_prefix(&format!("{meant} {}: ", file.display()));
