@@ -5,6 +5,7 @@
 mod log;
 
 use std::collections::VecDeque;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -39,6 +40,8 @@ pub struct Journal(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
+    /// Random: tells this numbering from that of an earlier start.
+    run: u64,
     ring: Mutex<Ring>,
     newest: watch::Sender<u64>,
     log: Option<EventLog>,
@@ -54,7 +57,8 @@ impl Journal {
     /// An empty journal, which also writes to this file, if there is one.
     pub fn new(log: Option<&Path>) -> Self {
         let newest = watch::Sender::new(0);
-        Self(Arc::new(Shared { ring: Mutex::default(), newest, log: log.map(EventLog::start) }))
+        let run = RandomState::new().build_hasher().finish();
+        Self(Arc::new(Shared { run, ring: Mutex::default(), newest, log: log.map(EventLog::start) }))
     }
 
     /// Takes in an event that was recognised `age` ago.
@@ -75,6 +79,19 @@ impl Journal {
         if let Some(log) = &self.0.log {
             log.write(record, unsent);
         }
+    }
+
+    /// How a reader names the place after event `seq`, 0 for the beginning: the `id` of server-sent events.
+    pub fn place(&self, seq: u64) -> String {
+        format!("{:016x}-{seq}", self.0.run)
+    }
+
+    /// The number in a name of [`Self::place`]. A place in the numbering of an earlier start is before all events of this one: 0.
+    /// `None`: not such a name.
+    pub fn number_at(&self, place: &str) -> Option<u64> {
+        let (run, seq) = place.split_once('-')?;
+        let (run, seq) = (u64::from_str_radix(run, 16).ok()?, seq.parse::<u64>().ok()?);
+        Some(if run == self.0.run { seq.min(self.ring().newest) } else { 0 })
     }
 
     /// The number of the newest event, as it changes.
@@ -148,6 +165,23 @@ pub(crate) mod tests {
         let (records, gone) = journal.after(2);
         assert_eq!((records.len(), records[0].seq, gone), (KEPT, 8, 5));
         assert_eq!(journal.after(7).1, 0);
+    }
+
+    #[test]
+    fn a_place_is_found_again_and_one_of_another_start_is_the_beginning() {
+        let (journal, other) = (journal_of(3), journal_of(3));
+        for seq in 0..=3 {
+            assert_eq!(journal.number_at(&journal.place(seq)), Some(seq));
+            assert_eq!(journal.number_at(&other.place(seq)), Some(0));
+        }
+        assert_eq!(
+            journal.number_at(&journal.place(u64::MAX)),
+            Some(3),
+            "nothing is skipped that is still to come"
+        );
+        for other in ["", "3", "-", "x-3", "0-", "0-x", "0--1"] {
+            assert_eq!(journal.number_at(other), None, "{other}");
+        }
     }
 
     #[test]

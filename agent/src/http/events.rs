@@ -31,6 +31,8 @@ struct Report<'a> {
     events: Vec<&'a Record>,
     /// Events after `since` that are no longer kept.
     dropped: u64,
+    /// `Last-Event-ID` for a stream that goes on after these events.
+    last_event_id: String,
 }
 
 pub(super) async fn events(
@@ -55,13 +57,20 @@ fn list(app: &App, request: &Request) -> Result<Response, Refusal> {
         return Err(refusal(format!("there is no link {}", shortened(name))));
     }
     let (records, dropped) = app.journal.after(request.since.unwrap_or(0));
+    let mut last = records.last().map_or_else(|| *app.journal.newest().borrow(), |record| record.seq);
     let mut events: Vec<&Record> = records.iter().map(|record| &**record).collect();
     events.retain(|record| request.link.as_ref().is_none_or(|name| record.link == *name));
     match request.since {
-        Some(_) => events.truncate(limit),
+        Some(_) => {
+            if let Some(left_out) = events.get(limit) {
+                last = left_out.seq - 1;
+            }
+            events.truncate(limit);
+        }
         None => drop(events.drain(..events.len().saturating_sub(limit))),
     }
-    Ok(json(StatusCode::OK, &Report { events, dropped }))
+    let last_event_id = app.journal.place(last);
+    Ok(json(StatusCode::OK, &Report { events, dropped, last_event_id }))
 }
 
 fn refusal(reason: String) -> Refusal {

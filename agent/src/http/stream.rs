@@ -2,6 +2,9 @@
 //!
 //! A client is served as fast as it reads. While one does not, ticks pass it by: it gets the newest next, and is told
 //! how many it missed. So no client can make the agent remember anything for it.
+//!
+//! Every event has an `id`: the place in the journal up to which the client has the findings. Who comes back with it in
+//! `Last-Event-ID` (WHATWG HTML, 9.2.4) gets the findings after it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -9,8 +12,8 @@ use std::time::Duration;
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
 use axum::http::header::CACHE_CONTROL;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::Stream;
@@ -45,6 +48,7 @@ pub(super) struct Request {
 pub(super) async fn stream(
     State(app): State<Arc<App>>,
     request: Result<Query<Request>, QueryRejection>,
+    headers: HeaderMap,
 ) -> Response {
     let refusal = |reason: String| {
         let remedy = "use link=NAME, or nothing for all links; /api/v1/state lists them".to_owned();
@@ -65,7 +69,9 @@ pub(super) async fn stream(
             return refusal(format!("there is no link {}", shortened(name)));
         }
     }
-    let subscription = Subscription::new(links, others, &app.journal, app.stopping.clone());
+    // Of another origin or cut short: as if there were none.
+    let place = headers.get("last-event-id").and_then(|place| app.journal.number_at(place.to_str().ok()?));
+    let subscription = Subscription::new(links, others, &app.journal, place, app.stopping.clone());
     let events = Sse::new(subscription.into_stream()).keep_alive(KeepAlive::default());
     ([(CACHE_CONTROL, "no-store")], events).into_response()
 }
@@ -96,10 +102,11 @@ impl Subscription {
         links: Vec<Feed>,
         others: watch::Receiver<Channels>,
         journal: &Journal,
+        place: Option<u64>,
         stopping: watch::Receiver<bool>,
     ) -> Self {
         let newest = journal.newest();
-        let told = *newest.borrow();
+        let told = place.unwrap_or(*newest.borrow());
         let mut subscription =
             Self { links, others, journal: journal.clone(), newest, told, stopping, ready: VecDeque::new() };
         // The first answer needs no change.
@@ -137,17 +144,21 @@ impl Subscription {
     /// What there is to tell since it was told last.
     fn collect(&mut self) {
         let now = Instant::now();
+        let id = self.journal.place(self.told);
         for feed in &mut self.links {
-            feed.collect(now, &mut self.ready);
+            feed.collect(now, &id, &mut self.ready);
         }
         if *self.newest.borrow_and_update() == self.told {
             return;
         }
-        let (records, _) = self.journal.after(self.told);
+        let (records, dropped) = self.journal.after(self.told);
+        if dropped > 0 {
+            self.ready.extend(event("dropped", &id, &Dropped { dropped }));
+        }
         for record in records {
             self.told = record.seq;
             if self.links.iter().any(|feed| *feed.snapshots.borrow().name == *record.link) {
-                self.ready.extend(event("finding", &*record));
+                self.ready.extend(event("finding", &self.journal.place(record.seq), &*record));
             }
         }
     }
@@ -158,25 +169,31 @@ impl Feed {
         Self { snapshots, tick: None, state_at: None }
     }
 
-    fn collect(&mut self, now: Instant, ready: &mut VecDeque<Event>) {
+    fn collect(&mut self, now: Instant, id: &str, ready: &mut VecDeque<Event>) {
         let link = Arc::clone(&self.snapshots.borrow_and_update());
         let number = link.tick.number;
         if number > 0 && self.tick != Some(number) {
             let skipped = self.tick.map_or(0, |last| number.saturating_sub(last + 1));
             self.tick = Some(number);
             link.unsent.count_ticks(skipped);
-            ready.extend(event("tick", &Tick::of(&link, skipped)));
+            ready.extend(event("tick", id, &Tick::of(&link, skipped)));
         }
         if self.state_at.is_none_or(|at| now.duration_since(at) >= STATE_EVERY - STATE_EARLY) {
             self.state_at = Some(now);
-            ready.extend(event("state", &state::report(&link)));
+            ready.extend(event("state", id, &state::report(&link)));
         }
     }
 }
 
 /// Nothing of ours fails to become JSON; if it did, the client would not get it.
-fn event(name: &str, data: &impl Serialize) -> Option<Event> {
-    Event::default().event(name).json_data(data).ok()
+fn event(name: &str, id: &str, data: &impl Serialize) -> Option<Event> {
+    Event::default().event(name).id(id).json_data(data).ok()
+}
+
+/// Findings that the client has not got and the journal no longer has.
+#[derive(Serialize)]
+struct Dropped {
+    dropped: u64,
 }
 
 #[derive(Serialize)]

@@ -81,10 +81,10 @@ export class Feed {
         if (!link) throw new Error('the agent watches no link');
         this.listener.onState(link);
         const query = `link=${encodeURIComponent(link.name)}`;
-        await this.fetchFindings(query);
+        const known = await this.fetchFindings(query);
         this.listener.onHistory(await history(link.name));
         try {
-            for await (const event of readStream(`/api/v1/stream?${query}`, this.stopping.signal)) {
+            for await (const event of readStream(`/api/v1/stream?${query}`, known, this.stopping.signal)) {
                 onSuccess();
                 this.handle(event.name, event.data);
             }
@@ -106,15 +106,18 @@ export class Feed {
         }
     }
 
-    // What happened before this page was opened. An agent without an event list is followed all the same.
-    private async fetchFindings(query: string): Promise<void> {
+    // What happened until now, and the id after which the stream goes on. An agent without an event list is followed all
+    // the same.
+    private async fetchFindings(query: string): Promise<string | null> {
         try {
-            const { events } = await getJson<{ events: Finding[] }>(
+            const { events, last_event_id } = await getJson<{ events: Finding[]; last_event_id?: string }>(
                 `/api/v1/events?${query}&limit=${EVENTS_ASKED_FOR}`,
             );
             this.listener.onFindings(events);
+            return last_event_id ?? null;
         } catch (error) {
             if (!(error instanceof HttpError && error.status === 404)) throw error;
+            return null;
         }
     }
 

@@ -12,8 +12,13 @@ export class HttpError extends Error {
     }
 }
 
-function request(path: string, accept: string, signal: AbortSignal): Promise<Response> {
-    const headers: Record<string, string> = { Accept: accept };
+function request(
+    path: string,
+    accept: string,
+    signal: AbortSignal,
+    more: Record<string, string> = {},
+): Promise<Response> {
+    const headers: Record<string, string> = { Accept: accept, ...more };
     const token = getToken();
     if (token) headers['Authorization'] = `Bearer ${token}`;
     return fetch(path, { headers, signal, cache: 'no-store', credentials: 'omit' });
@@ -40,8 +45,13 @@ export interface StreamEvent {
 // An event larger than this is not ours.
 const MAX_EVENT = 1 << 20;
 
-// Reads events until the stream ends, fails, or is silent for too long (the agent sends ten a second).
-export async function* readStream(path: string, stop: AbortSignal): AsyncGenerator<StreamEvent> {
+// Reads events until the stream ends, fails, or is silent for too long (the agent sends ten a second). `after`: the id
+// of what is known already, if there is one.
+export async function* readStream(
+    path: string,
+    after: string | null,
+    stop: AbortSignal,
+): AsyncGenerator<StreamEvent> {
     const silence = new AbortController();
     const give_up = () => silence.abort(new Error('the stream is silent'));
     let timer = setTimeout(give_up, PATIENCE_MS);
@@ -49,7 +59,12 @@ export async function* readStream(path: string, stop: AbortSignal): AsyncGenerat
     stop.addEventListener('abort', forward);
     if (stop.aborted) forward();
     try {
-        const response = await checked(await request(path, 'text/event-stream', silence.signal));
+        const response = await checked(await request(
+                path,
+                'text/event-stream',
+                silence.signal,
+                after === null ? {} : { 'Last-Event-ID': after },
+            ));
         if (!response.body) throw new Error('the answer has no body');
         const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
         let rest = '';

@@ -10,8 +10,8 @@ use tokio::sync::watch;
 
 use crate::config::{Active, Config};
 use crate::http::{Access, App, router};
-use crate::journal::Journal;
-use crate::journal::tests::event;
+use crate::journal::tests::{event, journal_of};
+use crate::journal::{Journal, KEPT};
 use crate::snapshot::{Board, LinkSnapshot, example};
 
 /// An agent with two links, and a client of its stream.
@@ -38,16 +38,24 @@ fn other_link(number: u64) -> LinkSnapshot {
 
 impl Rig {
     async fn connect(path: &str) -> Self {
+        Self::connect_after(path, Journal::new(None), None).await
+    }
+
+    /// A client that comes back, with what it got last.
+    async fn connect_after(path: &str, journal: Journal, last_event_id: Option<&str>) -> Self {
         let (links, link) = watch::channel(Arc::new(example::link("dsl")));
         let (other, second) = watch::channel(Arc::new(other_link(9)));
         let (stop, stopping) = watch::channel(false);
-        let journal = Journal::new(None);
         // What was before the client came is not for the stream.
         journal.push("dsl", &Arc::default(), event(1.0), std::time::Duration::ZERO);
         let board = Board::new(vec![link, second]);
         let active = Active::start(Config::default()).1;
         let app = App::new(board.clone(), journal.clone(), active, true, stopping);
-        let request = HttpRequest::get(path).body(Body::empty()).unwrap();
+        let mut request = HttpRequest::get(path);
+        if let Some(id) = last_event_id {
+            request = request.header("last-event-id", id);
+        }
+        let request = request.body(Body::empty()).unwrap();
         let response =
             TowerToHyperService::new(router(Arc::new(app), Access::local())).call(request).await.unwrap();
         assert_eq!(response.status(), 200);
@@ -63,6 +71,11 @@ impl Rig {
 
     /// The next event's name and data; `None` at the end of the stream.
     async fn next(&mut self) -> Option<(String, Value)> {
+        let (name, data, _) = self.next_with_id().await?;
+        Some((name, data))
+    }
+
+    async fn next_with_id(&mut self) -> Option<(String, Value, String)> {
         loop {
             if let Some((head, rest)) = self.buffer.split_once("\n\n") {
                 let field = |name: &str| {
@@ -72,7 +85,7 @@ impl Rig {
                         .trim()
                         .to_owned()
                 };
-                let event = (field("event:"), serde_json::from_str(&field("data:")).unwrap());
+                let event = (field("event:"), serde_json::from_str(&field("data:")).unwrap(), field("id:"));
                 self.buffer = rest.to_owned();
                 return Some(event);
             }
@@ -286,7 +299,7 @@ fn collected(moments: &[(u64, u64)]) -> Vec<usize> {
         link.tick = Arc::new(example::tick(number));
         send.send_replace(Arc::new(link));
         let mut ready = std::collections::VecDeque::new();
-        feed.collect(start + std::time::Duration::from_millis(ms), &mut ready);
+        feed.collect(start + std::time::Duration::from_millis(ms), "", &mut ready);
         ready.len()
     });
     sent.collect()
@@ -299,4 +312,103 @@ fn the_state_comes_once_a_second_and_each_tick_once() {
     assert_eq!(collected(&moments), [2, 0, 1, 0, 1, 1, 2]);
     // Before the first tick there is only the state.
     assert_eq!(collected(&[(0, 0), (100, 0), (200, 1)]), [1, 0, 1]);
+}
+
+/// Numbers of the findings among what is ready for a client, and the id of what it got last.
+async fn findings(rig: &mut Rig, count: usize) -> (Vec<u64>, String) {
+    let (mut found, mut last) = (Vec::new(), String::new());
+    while found.len() < count {
+        let (name, data, id) = rig.next_with_id().await.unwrap();
+        assert!(!id.is_empty(), "{name}");
+        last = id;
+        if name == "finding" {
+            found.push(data["seq"].as_u64().unwrap());
+        }
+    }
+    (found, last)
+}
+
+/// However often a client is cut off, it gets each finding once.
+#[tokio::test]
+async fn who_comes_back_goes_on_where_it_was() {
+    // The rig itself pushes one more each time, before the client comes.
+    let mut first = Rig::connect("/api/v1/stream?link=dsl").await;
+    let journal = first.journal.clone();
+    let (_, _, begin) = first.next_with_id().await.unwrap();
+    assert_eq!(begin, journal.place(1), "what was before is not for a client that comes first");
+    first.find("dsl", 2.0);
+    first.find("lte", 3.0);
+    first.find("dsl", 4.0);
+    // Three are there; it reads one and goes.
+    let (found, last) = findings(&mut first, 1).await;
+    assert_eq!(found, [2]);
+    drop(first);
+    let mut second = Rig::connect_after("/api/v1/stream?link=dsl", journal.clone(), Some(&last)).await;
+    let (found, last) = findings(&mut second, 2).await;
+    assert_eq!(found, [4, 5], "3 is of the other link");
+    drop(second);
+    // A tick has an id too, and it says no more than what was sent before it.
+    let mut third = Rig::connect_after("/api/v1/stream?link=dsl", journal.clone(), Some(&last)).await;
+    assert_eq!(third.next_with_id().await.map(|(name, _, id)| (name, id)), Some(("tick".to_owned(), last)));
+    assert_eq!(findings(&mut third, 1).await.0, [6]);
+    third.find("dsl", 9.0);
+    assert_eq!(findings(&mut third, 1).await.0, [7], "and then each once");
+}
+
+#[tokio::test]
+async fn after_a_restart_all_findings_are_new() {
+    let before = journal_of(40);
+    let journal = Journal::new(None);
+    let mut rig = Rig::connect_after("/api/v1/stream", journal.clone(), Some(&before.place(40))).await;
+    assert_eq!(findings(&mut rig, 1).await.0, [1]);
+    // What is no id of ours is no place.
+    for other in ["", "7", "x-y"] {
+        let mut rig = Rig::connect_after("/api/v1/stream", journal.clone(), Some(other)).await;
+        let newest = *journal.newest().borrow();
+        rig.find("dsl", 1.0);
+        assert_eq!(findings(&mut rig, 1).await.0, [newest + 1], "{other}");
+    }
+}
+
+#[tokio::test]
+async fn findings_that_are_no_longer_kept_are_counted() {
+    let journal = journal_of(KEPT as u64 + 4);
+    // With the rig's own one there are five too many; the client has one of them.
+    let mut rig = Rig::connect_after("/api/v1/stream", journal.clone(), Some(&journal.place(1))).await;
+    let (name, data) = loop {
+        let (name, data) = rig.next().await.unwrap();
+        if name != "tick" && name != "state" {
+            break (name, data);
+        }
+    };
+    assert_eq!((name.as_str(), data), ("dropped", serde_json::json!({ "dropped": 4 })));
+    let (found, last) = findings(&mut rig, KEPT).await;
+    assert_eq!((found[0], found[KEPT - 1]), (6, KEPT as u64 + 5));
+    assert_eq!(last, journal.place(KEPT as u64 + 5));
+}
+
+/// A page lists what was and then follows: nothing falls between the two.
+#[tokio::test]
+async fn a_list_is_continued_by_the_stream() {
+    let (active, stopping) = (Active::start(Config::default()).1, watch::channel(false).1);
+    let board = example::board(vec![example::link("dsl"), example::link("lte")]);
+    let journal = journal_of(9);
+    let app = Arc::new(App::new(board, journal.clone(), active, true, stopping));
+    for (query, last) in [
+        ("", 9),
+        ("?limit=2", 9),
+        ("?since=0&limit=4", 4),
+        // Up to the next one of this link that was left out.
+        ("?since=0&limit=2&link=dsl", 4),
+        ("?since=0&limit=2&link=lte", 5),
+        ("?since=9", 9),
+        ("?since=100", 9),
+    ] {
+        let request = HttpRequest::get(format!("/api/v1/events{query}")).body(Body::empty()).unwrap();
+        let service = TowerToHyperService::new(router(Arc::clone(&app), Access::local()));
+        let body = service.call(request).await.unwrap().into_body();
+        let body = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+        let list: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(list["last_event_id"], journal.place(last), "{query}");
+    }
 }
