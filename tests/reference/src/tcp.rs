@@ -10,11 +10,11 @@ const FIRST_RTO: Duration = Duration::from_secs(3);
 const LEAST_RTO: Duration = Duration::from_secs(1);
 const MOST_RTO: Duration = Duration::from_secs(60);
 /// How long a receiver withholds an ACK for the next segment.
-pub(super) const DELAYED_ACK: Duration = Duration::from_millis(200);
+pub(crate) const DELAYED_ACK: Duration = Duration::from_millis(200);
 
 /// The sender: slow start and congestion avoidance by ACKs received, not by bytes acknowledged (RFC 2581, before RFC 3465).
 #[derive(Clone, Debug)]
-pub(super) struct Sender {
+pub(crate) struct Sender {
     /// Segments to deliver.
     total: u64,
     next: u64,
@@ -31,7 +31,7 @@ pub(super) struct Sender {
 
 impl Sender {
     /// A sender of `total` segments whose receiver takes `most` at a time.
-    pub(super) fn new(total: u64, most: f64) -> Self {
+    pub(crate) fn new(total: u64, most: f64) -> Self {
         Self {
             total,
             next: 0,
@@ -46,25 +46,25 @@ impl Sender {
         }
     }
 
-    pub(super) fn window(&self) -> f64 {
+    pub(crate) fn window(&self) -> f64 {
         self.window
     }
 
-    pub(super) fn acked(&self) -> u64 {
+    pub(crate) fn acked(&self) -> u64 {
         self.acked
     }
 
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.acked >= self.total
     }
 
     /// When the retransmission timer expires; `None` if nothing is outstanding.
-    pub(super) fn deadline(&self) -> Option<Duration> {
+    pub(crate) fn deadline(&self) -> Option<Duration> {
         self.deadline
     }
 
     /// The next segment that the window lets out, if any.
-    pub(super) fn send(&mut self, now: Duration) -> Option<u64> {
+    pub(crate) fn send(&mut self, now: Duration) -> Option<u64> {
         if self.next >= self.total || self.next - self.acked >= self.window as u64 {
             return None;
         }
@@ -76,7 +76,7 @@ impl Sender {
     }
 
     /// An ACK for all segments before `number`.
-    pub(super) fn acknowledge(&mut self, number: u64, now: Duration) {
+    pub(crate) fn acknowledge(&mut self, number: u64, now: Duration) {
         if number <= self.acked {
             return;
         }
@@ -91,7 +91,7 @@ impl Sender {
     }
 
     /// The retransmission timer has expired: back to the first segment that is not acknowledged, in slow start.
-    pub(super) fn expire(&mut self) {
+    pub(crate) fn expire(&mut self) {
         let outstanding = (self.next - self.acked) as f64;
         self.threshold = (outstanding / 2.0).max(2.0);
         self.window = 1.0;
@@ -115,7 +115,7 @@ impl Sender {
 
 /// The receiver.
 #[derive(Clone, Debug)]
-pub(super) struct Receiver {
+pub(crate) struct Receiver {
     segments_per_ack: u32,
     next: u64,
     unacknowledged: u32,
@@ -124,17 +124,17 @@ pub(super) struct Receiver {
 
 impl Receiver {
     /// A receiver that acknowledges every `segments_per_ack` segments.
-    pub(super) fn new(segments_per_ack: u32) -> Self {
+    pub(crate) fn new(segments_per_ack: u32) -> Self {
         Self { segments_per_ack, next: 0, unacknowledged: 0, deadline: None }
     }
 
     /// When it acknowledges what it has withheld so far.
-    pub(super) fn deadline(&self) -> Option<Duration> {
+    pub(crate) fn deadline(&self) -> Option<Duration> {
         self.deadline
     }
 
     /// A segment arrives; returns the ACK to send now.
-    pub(super) fn receive(&mut self, segment: u64, now: Duration) -> Option<u64> {
+    pub(crate) fn receive(&mut self, segment: u64, now: Duration) -> Option<u64> {
         let repeated = segment != self.next;
         if !repeated {
             self.next += 1;
@@ -148,7 +148,7 @@ impl Receiver {
     }
 
     /// The ACK for everything received.
-    pub(super) fn acknowledge(&mut self) -> u64 {
+    pub(crate) fn acknowledge(&mut self) -> u64 {
         self.unacknowledged = 0;
         self.deadline = None;
         self.next
