@@ -2,6 +2,11 @@
 //!
 //! The forward path loses nothing ("router buffers in the forward direction are large enough", 002 §2), so there is no fast
 //! retransmit. ACKs can be lost: more often than not a later one covers for them, and where none comes the timer expires.
+//!
+//! Why not the TCP of `pendulum_model::simulate`: that one is Linux'. It grows its window by the segments that an ACK covers
+//! (`tcp_slow_start`), so a filter that erases ACKs does not slow it, and what the paper shows in Figures 4 to 7 and derives in
+//! §2.3, growth by one segment for each ACK, does not exist there. To run the paper's experiments it would need a sender that
+//! no kernel has, a connection for each file, and a buffer that erases and reorders, all of it in what the agent links.
 
 use std::time::Duration;
 
