@@ -145,6 +145,7 @@ impl Detector {
         }
         self.book(sample, span, &input.window);
         self.bench.pass(span);
+        self.bench.note_case(sample.at, self.phases.current().is_some());
         // Counted from the first sample, so that the origin of the clock changes nothing.
         let reconsidered = *self.reconsidered.get_or_insert(sample.at);
         if sample.at.saturating_sub(reconsidered) >= RECONSIDER {
