@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 
-use crate::frames::Conversations;
+use crate::frames::{Conversations, Sender};
 use crate::namespaces::{PLAIN, Pair, has_cake};
 
 const FLOWS: u32 = 1_000;
@@ -56,7 +56,7 @@ fn stretches(agent: &Path, config: &str, stretch: Duration) -> Result<(f64, f64,
         let mut round = 0;
         while start.elapsed() < stretch {
             for n in 0..FLOWS {
-                conversations.exchange(n, round)?;
+                conversations.exchange(Sender::Home, n, round)?;
             }
             segments += 2 * u64::from(FLOWS);
             round += 1;

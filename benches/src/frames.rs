@@ -5,12 +5,32 @@ use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use anyhow::{Result, ensure};
+use serde::Serialize;
 
 use crate::craft::{self, LinkLayer};
 use crate::namespaces::{Pair, REMOTE_DEVICE, WAN, inside};
 
-/// Payload of each question.
-const QUESTION: u32 = 100;
+/// Payload of each data segment.
+const PAYLOAD: u32 = 1_000;
+
+/// Who sends the data of a conversation; the other end acknowledges it.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Sender {
+    /// The gateway's side.
+    Home,
+    /// The remote end.
+    Remote,
+}
+
+impl Sender {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Home => "home",
+            Self::Remote => "remote",
+        }
+    }
+}
 
 /// Many connections between the gateway's side and the remote end.
 pub(crate) struct Conversations {
@@ -24,14 +44,24 @@ impl Conversations {
         Ok(Self { up, down: PacketSocket::open(&pair.remote, REMOTE_DEVICE)? })
     }
 
-    /// Question and answer number `round` of connection `n`, in turn: a flood of questions would only fill the nursery.
-    pub(crate) fn exchange(&self, n: u32, round: u32) -> Result<()> {
-        let port = 10_000 + n as u16;
-        let seq = 1 + round * QUESTION;
-        let question = craft::up().home_port(port).seq(seq).ack(1).payload(QUESTION as usize);
-        self.up.send(&question.build(LinkLayer::Ethernet).bytes)?;
-        let answer = craft::down().home_port(port).seq(1).ack(seq + QUESTION);
-        self.down.send(&answer.build(LinkLayer::Ethernet).bytes)
+    /// Segment number `round` of connection `n` and its ACK, with timestamps as in Linux: a flood of segments would only fill the nursery.
+    pub(crate) fn exchange(&self, sender: Sender, n: u32, round: u32) -> Result<()> {
+        let (data, ack) = match sender {
+            Sender::Home => (craft::up(), craft::down()),
+            Sender::Remote => (craft::down(), craft::up()),
+        };
+        // Ports of their own for each sender: the other direction never carried data.
+        let port = 10_000 + n as u16 + if sender == Sender::Home { 0 } else { 20_000 };
+        let seq = round.wrapping_mul(PAYLOAD).wrapping_add(1);
+        let data = data.home_port(port).seq(seq).ack(1).ts(round, round).payload(PAYLOAD as usize);
+        let ack = ack.home_port(port).seq(1).ack(seq.wrapping_add(PAYLOAD)).ts(round, round);
+        let frames = [data, ack].map(|segment| segment.build(LinkLayer::Ethernet).bytes);
+        let [first, second] = match sender {
+            Sender::Home => [&self.up, &self.down],
+            Sender::Remote => [&self.down, &self.up],
+        };
+        first.send(&frames[0])?;
+        second.send(&frames[1])
     }
 }
 

@@ -12,6 +12,7 @@ mod frames;
 mod namespaces;
 mod packets;
 mod path;
+mod place;
 mod queue;
 mod replay;
 mod scale;
@@ -51,6 +52,8 @@ enum Part {
     Packets,
     /// Throughput and CPU share on a veth path.
     Path,
+    /// Nanoseconds of the programs in place, on a veth path, over empty ones.
+    Place,
     /// Nanoseconds for a packet that enters and leaves a queue.
     Queue,
     /// Memory and scrape time with 10,000 flows.
@@ -77,6 +80,8 @@ struct Report {
     packets: Option<packets::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<path::Report>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<place::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
     queue: Option<queue::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -108,6 +113,11 @@ fn main() -> Result<()> {
         let part = path::run(&agent()?, args.seconds)?;
         print_text(args.format, &part.to_string());
         report.path = Some(part);
+    }
+    if wanted(Part::Place) {
+        let part = place::run(&agent()?, args.seconds.div_ceil(4))?;
+        print_text(args.format, &part.to_string());
+        report.place = Some(part);
     }
     if wanted(Part::Queue) {
         let part = queue::run(&agent()?, args.seconds)?;

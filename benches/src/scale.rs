@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::frames::Conversations;
+use crate::frames::{Conversations, Sender};
 use crate::namespaces::{PLAIN, Pair};
 
 const FLOWS: u32 = 10_000;
@@ -29,7 +29,7 @@ pub(crate) fn run(agent: &Path) -> Result<Report> {
     let running = pair.agent(agent, PLAIN)?;
     let conversations = Conversations::open(&pair)?;
     for n in 0..FLOWS {
-        conversations.exchange(n, 0)?;
+        conversations.exchange(Sender::Home, n, 0)?;
     }
     let flows = wait_for_flows(&pair)?;
     let mut times = Vec::new();

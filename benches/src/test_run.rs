@@ -1,5 +1,6 @@
 //! `BPF_PROG_TEST_RUN` with many repetitions, and empty programs to compare with.
 
+use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
@@ -10,6 +11,7 @@ use aya_obj::btf::BtfKind;
 const BPF_PROG_LOAD: libc::c_long = 5;
 const BPF_PROG_TEST_RUN: libc::c_long = 10;
 const BPF_RAW_TRACEPOINT_OPEN: libc::c_long = 17;
+const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
 const BPF_PROG_TYPE_TRACING: u32 = 26;
 const BPF_TRACE_RAW_TP: u32 = 23;
@@ -64,6 +66,17 @@ struct TestAttr {
     rest: [u64; 4],
 }
 
+/// The part of `union bpf_attr` for `BPF_LINK_CREATE`.
+#[repr(C)]
+#[derive(Default)]
+struct LinkAttr {
+    prog_fd: u32,
+    target_ifindex: u32,
+    attach_type: u32,
+    flags: u32,
+    rest: [u64; 4],
+}
+
 fn bpf<T>(command: libc::c_long, attr: &mut T) -> io::Result<libc::c_long> {
     // SAFETY: `attr` is the start of a zero-filled bpf_attr for this command, of the size given; pointers in it
     // outlive the call.
@@ -89,6 +102,55 @@ pub(crate) fn empty_classifier() -> Result<OwnedFd> {
         .context("loading an empty classifier")
 }
 
+/// The side of a device that a classifier is attached to, as `enum bpf_attach_type` has it.
+#[derive(Clone, Copy)]
+pub(crate) enum TcxSide {
+    Ingress = 46,
+    Egress = 47,
+}
+
+/// A classifier that does nothing, attached by TCX in front of what is there, as long as it lives. `device` is of this thread's namespace.
+pub(crate) struct EmptyTcx {
+    _program: OwnedFd,
+    _link: OwnedFd,
+}
+
+impl EmptyTcx {
+    pub(crate) fn attach(name: &str, device: &str, side: TcxSide) -> Result<Self> {
+        let program = load(
+            &EMPTY,
+            LoadAttr {
+                prog_type: BPF_PROG_TYPE_SCHED_CLS,
+                prog_name: short_name(name),
+                ..LoadAttr::default()
+            },
+        )
+        .context("loading an empty classifier")?;
+        let device_name = CString::new(device)?;
+        // SAFETY: a NUL-terminated name.
+        let ifindex = unsafe { libc::if_nametoindex(device_name.as_ptr()) };
+        let mut attr = LinkAttr {
+            prog_fd: program.as_raw_fd().cast_unsigned(),
+            target_ifindex: ifindex,
+            attach_type: side as u32,
+            ..LinkAttr::default()
+        };
+        let link = bpf(BPF_LINK_CREATE, &mut attr)
+            .with_context(|| format!("attaching an empty classifier to {device} (TCX, Linux 6.6)"))?;
+        // SAFETY: a new file descriptor that nobody else owns.
+        let link = unsafe { OwnedFd::from_raw_fd(link as i32) };
+        Ok(Self { _program: program, _link: link })
+    }
+}
+
+/// A name as the kernel keeps it.
+fn short_name(name: &str) -> [u8; 16] {
+    let mut kept = [0; 16];
+    let length = name.len().min(15);
+    kept[..length].copy_from_slice(&name.as_bytes()[..length]);
+    kept
+}
+
 /// A program that does nothing, at a tracepoint as long as it lives. `name`: in the kernel's list of programs.
 pub(crate) struct EmptyTracing {
     _program: OwnedFd,
@@ -99,15 +161,13 @@ impl EmptyTracing {
     pub(crate) fn attach(name: &str, tracepoint: &str) -> Result<Self> {
         let btf = Btf::from_sys_fs().context("reading the kernel's BTF")?;
         let typedef = format!("btf_trace_{tracepoint}");
-        let mut prog_name = [0; 16];
-        prog_name[..name.len().min(15)].copy_from_slice(&name.as_bytes()[..name.len().min(15)]);
         let program = load(
             &EMPTY_TRACING,
             LoadAttr {
                 prog_type: BPF_PROG_TYPE_TRACING,
                 expected_attach_type: BPF_TRACE_RAW_TP,
                 attach_btf_id: btf.id_by_type_name_kind(&typedef, BtfKind::Typedef)?,
-                prog_name,
+                prog_name: short_name(name),
                 ..LoadAttr::default()
             },
         )

@@ -78,6 +78,8 @@ pub struct Detector {
     per_round_trip: PerDirection<SlidingSum>,
     datagrams_per_round_trip: PerDirection<SlidingSum>,
     last_data: PerDirection<Option<Duration>>,
+    /// What enters the buffer is told by kind.
+    kinds_known: PerDirection<bool>,
     peak_queue: PerDirection<f64>,
     flows: FlowBook,
     activity: PerDirection<Activity>,
@@ -108,6 +110,7 @@ impl Detector {
             per_round_trip: PerDirection::default(),
             datagrams_per_round_trip: PerDirection::default(),
             last_data: PerDirection::default(),
+            kinds_known: PerDirection::default(),
             peak_queue: PerDirection::default(),
             flows: FlowBook::default(),
             activity: PerDirection::default(),
@@ -142,6 +145,7 @@ impl Detector {
         }
         self.book(sample, span, &input.window);
         self.bench.pass(span);
+        self.bench.note_case(sample.at, self.phases.current().is_some());
         // Counted from the first sample, so that the origin of the clock changes nothing.
         let reconsidered = *self.reconsidered.get_or_insert(sample.at);
         if sample.at.saturating_sub(reconsidered) >= RECONSIDER {
@@ -255,8 +259,9 @@ impl Detector {
         let queue = PerDirection::from_fn(|x| self.known_queue(x, sample.link[x].queue));
         let window = PerDirection::from_fn(|x| {
             let direction = &sample.link[x];
+            self.kinds_known[x] |= direction.composition.total() > 0;
             let (bytes, datagrams) = (&mut self.per_round_trip[x], &mut self.datagrams_per_round_trip[x]);
-            bytes.push(sample.at, load(direction));
+            bytes.push(sample.at, load(direction, self.kinds_known[x]));
             datagrams.push(sample.at, direction.composition.udp.saturating_add(direction.composition.other));
             let (passed, datagrams) = (bytes.since(since) as f64, datagrams.since(since) as f64);
             // Part of the window stands in the direction's own buffer: where the round trip is known in part only (a
@@ -318,11 +323,13 @@ impl Detector {
     }
 }
 
-/// Bytes that are no pure ACKs, whatever carries them; where the kinds are not told apart, TCP data.
-fn load(direction: &DirectionSample) -> u64 {
-    match direction.composition.total() {
-        0 => direction.traffic.data_bytes,
-        total => total - direction.composition.ack,
+/// Bytes that are no pure ACKs, whatever carries them; where the kinds are not told apart, TCP data. What entered the buffer in one interval may
+/// leave it in the next, and counts once.
+fn load(direction: &DirectionSample, kinds_known: bool) -> u64 {
+    if kinds_known {
+        direction.composition.total() - direction.composition.ack
+    } else {
+        direction.traffic.data_bytes
     }
 }
 

@@ -5,7 +5,6 @@
 //! * [`sample`] is the one input, [`detector`] the one that judges it, [`findings`] what it says.
 //! * [`ratio`] predicts the throughput ratio (000 Eq. 1–11).
 //! * [`observer`] finds the levels of buffers out of sight, the link's rates and the round-trip time without queues.
-//! * [`filter`]: reference ACK filters (paper 002), simulated.
 //! * [`simulate`] runs two-way TCP over two buffers, packet by packet.
 //! * [`rate`], [`segment`], [`link`] are the vocabulary.
 #![forbid(unsafe_code)]
@@ -20,7 +19,6 @@ mod compression;
 pub mod contents;
 pub mod detector;
 pub mod fairness;
-pub mod filter;
 pub mod findings;
 mod flows;
 pub mod history;

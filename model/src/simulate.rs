@@ -18,14 +18,28 @@ mod round_trip;
 mod sender;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use crate::segment::{Direction, PerDirection};
 
 pub use buffer::Limit;
 pub use congestion::CongestionControl;
 pub use packet::{ACK_FRAME_BYTES, DATA_FRAME_BYTES, PAYLOAD_BYTES};
+pub use watch::{Frame, FrameContent, Watch};
 
-/// A long-lived transfer.
+/// What a flow has to send.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Load {
+    /// As much as its window takes.
+    Bulk,
+    /// What an application hands over at this rate, bytes of payload per second. A window that was not used for long stays as
+    /// it was: Linux would shrink it (RFC 7661).
+    Application(f64),
+    /// No TCP: frames of [`DATA_FRAME_BYTES`] at this rate, bytes of frames per second, whatever becomes of them.
+    Datagrams(f64),
+}
+
+/// A transfer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow {
     /// Which way its data goes.
@@ -42,6 +56,10 @@ pub struct Flow {
     pub sender_round_trip_s: f64,
     /// When it starts, seconds.
     pub start_s: f64,
+    /// From when on it sends nothing new, seconds; infinite: it never ends.
+    pub stop_s: f64,
+    /// What it has to send.
+    pub load: Load,
     /// Segments that the smaller of the two socket buffers holds; `None`: as many as the window wants.
     pub most_segments: Option<u32>,
 }
@@ -113,5 +131,10 @@ impl Outcome {
 
 /// Simulates a link.
 pub fn simulate(link: &Link, run: &Run, seed: u64) -> Outcome {
-    engine::Engine::new(link, run, seed).run((run.until_s * 1e9) as u64)
+    watch(link, run, seed, &mut ())
+}
+
+/// Simulates a link while somebody looks on.
+pub fn watch<W: Watch>(link: &Link, run: &Run, seed: u64, watch: &mut W) -> Outcome {
+    engine::Engine::new(link, run, seed, watch).run((run.until_s * 1e9) as u64)
 }

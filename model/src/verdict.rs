@@ -141,7 +141,7 @@ fn doubt(seen: &Circumstances<'_>, thresholds: &Thresholds) -> Option<String> {
 /// Traffic in both directions, or a buffer that stands against one that wants more.
 pub(crate) fn judge_two_way(seen: &Circumstances<'_>, thresholds: &Thresholds) -> Ruling {
     let both = Direction::ALL.into_iter().all(|x| seen.activity[x].wants());
-    let known = seen.recent.phase_seconds.iter().sum::<f64>() >= KNOWN_SHARE * seen.recent.seconds;
+    let known = is_case_known(seen.recent);
     let by_phases = || {
         compressed(seen, thresholds)
             .or_else(|| swinging(seen, thresholds))
@@ -158,6 +158,11 @@ pub(crate) fn judge_two_way(seen: &Circumstances<'_>, thresholds: &Thresholds) -
             true => undecided(seen, "bulk data goes both ways, and which buffer holds it cannot be told"),
             false => judge_one_way(seen, thresholds),
         })
+}
+
+/// Whether the case is known for enough of the time for a verdict that rests on it.
+pub(crate) fn is_case_known(recent: &Totals) -> bool {
+    recent.phase_seconds.iter().sum::<f64>() >= KNOWN_SHARE * recent.seconds
 }
 
 /// What a reason adds if something is not known.

@@ -8,7 +8,7 @@ use std::thread;
 use pendulum_model::rate::BufferSize;
 use pendulum_model::ratio::{Setting, paper, refined};
 use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_model::simulate::{CongestionControl, Flow, Limit, Link, Outcome, Run, simulate};
+use pendulum_model::simulate::{CongestionControl, Flow, Limit, Link, Load, Outcome, Run, simulate};
 
 const SEEDS: u64 = 3;
 /// The lab's token bucket: a full frame, a rounding, and a millisecond of the rate (`tests/lab/src/shaper.rs`).
@@ -112,6 +112,8 @@ fn points() -> Vec<Point> {
                 receiver_round_trip_s: both_ways + receiver + HOST_S,
                 sender_round_trip_s: both_ways + sender + HOST_S,
                 start_s: 0.3,
+                stop_s: f64::INFINITY,
+                load: Load::Bulk,
                 most_segments: None,
             }
         };

@@ -1,10 +1,10 @@
-//! AccECN (RFC 9768): how much one ACK may stand for. `model::filter::hold` has the rules, held against Linux' decoder;
+//! AccECN (RFC 9768): how much one ACK may stand for. `pendulum_reference::hold` has the rules, held against Linux' decoder;
 //! here the kernel's program is held against the model.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use pendulum_model::filter::accecn::{CE, ECT0, Feedback, Receiver};
-use pendulum_model::filter::hold::{Ack, Bounds, Fate, Hold};
+use pendulum_reference::accecn::{CE, ECT0, Feedback, Receiver};
+use pendulum_reference::hold::{Ack, Bounds, Fate, Hold};
 
 use crate::craft::{self, LinkLayer, Tcp, flag};
 use crate::decisions::{ack, assert_decided, decision, ethernet};

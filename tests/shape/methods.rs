@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pendulum::bpf::abi::{self, pendulum_channel};
-use pendulum_model::filter::tsw::Tsw;
+use pendulum_reference::tsw::Tsw;
 
 use crate::craft::{self, Tcp};
 use crate::decisions::{ack, ethernet};

@@ -8,7 +8,7 @@ use crate::findings::{Change, Event, Evidence, Missing, Verdict};
 use crate::history::Totals;
 use crate::segment::{Direction, PerDirection};
 use crate::thresholds::times;
-use crate::verdict::{Circumstances, Ruling, judge_one_way, judge_two_way};
+use crate::verdict::{Circumstances, Ruling, is_case_known, judge_one_way, judge_two_way};
 
 use super::Detector;
 
@@ -18,6 +18,8 @@ pub(super) struct Bench {
     current: Option<Holding>,
     challenger: Option<Challenger>,
     two_way_since: Option<Duration>,
+    /// Since when the case has been known without a gap.
+    case_known_since: Option<Duration>,
     held_seconds: [f64; Verdict::COUNT],
     /// Time that samples spoke for since verdicts were last weighed, seconds.
     unbooked: f64,
@@ -71,6 +73,11 @@ impl Bench {
     /// A sample speaks for this much time: what nobody looked at belongs to no verdict.
     pub(super) fn pass(&mut self, span: Duration) {
         self.unbooked += span.as_secs_f64();
+    }
+
+    /// Whether the case is known at `at`.
+    pub(super) fn note_case(&mut self, at: Duration, is_known: bool) {
+        self.case_known_since = is_known.then(|| self.case_known_since.unwrap_or(at));
     }
 
     fn book(&mut self, verdict: Option<Verdict>, seconds: f64) {
@@ -171,12 +178,13 @@ impl Detector {
         self.reconsider_findings(at, events);
     }
 
-    /// How long a new verdict must hold. Traffic that starts or stops is plain to see; whether two-way traffic is locked
-    /// or swings is a matter of degree, and must hold for a good part of the horizon it was judged by.
+    /// How long a new verdict must hold. Traffic that starts or stops is plain to see, as is evidence that was missing and comes in; whether two-way
+    /// traffic is locked or swings is a matter of degree, and must hold for a good part of the horizon it was judged by.
     fn dwell(&self, verdict: Verdict, round_trip: Duration) -> Duration {
         let two_way = |verdict| !matches!(verdict, Verdict::OneWay | Verdict::Clear);
         let dwell = self.thresholds.verdict_dwell.0;
-        if two_way(verdict) && self.bench.verdict().is_some_and(two_way) {
+        let current = self.bench.verdict().filter(|current| *current != Verdict::Unknown);
+        if two_way(verdict) && current.is_some_and(two_way) {
             return dwell.max(self.thresholds.horizon(round_trip) / 4);
         }
         dwell
@@ -204,8 +212,17 @@ impl Detector {
         if at.saturating_sub(since) < self.thresholds.evidence_time(round_trip) {
             return None;
         }
-        let start = since.max(at.saturating_sub(self.thresholds.horizon(round_trip)));
-        let recent = self.history.since(start);
+        let mut start = since.max(at.saturating_sub(self.thresholds.horizon(round_trip)));
+        let mut recent = self.history.since(start);
+        if !is_case_known(&recent) {
+            // What is known since then may be enough by itself.
+            let evidence_time = self.thresholds.evidence_time(round_trip);
+            let is_enough = |since: &Duration| at.saturating_sub(*since) >= evidence_time;
+            if let Some(known_since) = self.bench.case_known_since.filter(is_enough) {
+                start = start.max(known_since);
+                recent = self.history.since(start);
+            }
+        }
         Some(judge_two_way(&self.circumstances(start, &recent, &missing), &self.thresholds))
     }
 

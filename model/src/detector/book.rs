@@ -28,7 +28,7 @@ impl Detector {
             interval.wire_bytes[x] = traffic.wire_bytes;
             interval.data_bytes[x] = traffic.data_bytes;
             interval.data_segments[x] = traffic.data_segments;
-            interval.load_bytes[x] = load(direction);
+            interval.load_bytes[x] = load(direction, self.kinds_known[x]);
             interval.composition[x] = direction.composition;
             if let Some(delay) = self.standing_delay(x, direction) {
                 interval.delay[x].add(delay, self.thresholds.bufferbloat_delay.seconds(), seconds);

@@ -12,7 +12,7 @@ use super::bound::LowerBound;
 const SHORT_BYTES: u32 = 750;
 
 /// With no more queue than this possible, a delay counts as one without queue, nanoseconds.
-const CLEAR_NS: f64 = 4e6;
+pub(super) const CLEAR_NS: f64 = 4e6;
 
 /// Ends that are remembered.
 const ENDS_MAX: usize = 1 << 14;
@@ -28,6 +28,8 @@ pub(super) struct Cleared {
     pub(super) answer_bytes: u32,
     /// The most of it that can be queue, as far as the links tell; infinite if they do not.
     pub(super) most_ns: f64,
+    /// If no more than this can be queue, it counts as a delay without queue.
+    pub(super) clear_ns: f64,
     /// The queue in it, if others tell: for an end that is new.
     pub(super) known_ns: Option<f64>,
 }
@@ -80,7 +82,7 @@ impl Bases {
             base = base.max(least).min(delay);
         }
         known.by_kind[kind] = Some(base);
-        if answer.most_ns <= CLEAR_NS.max(0.1 * delay) && delay - base <= CLEAR_NS {
+        if answer.most_ns <= answer.clear_ns.max(0.1 * delay) && delay - base <= CLEAR_NS {
             known.proven_ns = Some(answer.at_ns);
         }
         // The end as a whole is as near as its quickest kind of answer.

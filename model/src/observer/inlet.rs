@@ -8,6 +8,7 @@ mod booked;
 
 use std::collections::VecDeque;
 
+use super::SLOWEST;
 use super::known::KnownRate;
 use super::learner::{Learner, Measured};
 use super::level::{INTERVAL_NS, Levels};
@@ -26,6 +27,10 @@ const DRAINED_NS: f64 = 2e9;
 /// … or stood not at all, if this early nothing but the first questions passed.
 const QUIET_NS: f64 = 1e9;
 
+/// Where a packet is looked for by the time at which it came, nanoseconds: delays are measured in microseconds, and all of a slot has one time.
+const EARLIER_NS: f64 = 2e3;
+const LATER_NS: f64 = 2.5e6;
+
 /// The buffer drops if a packet that waited for this part of the longest wait left earlier than booked …
 const NEARLY_FULL: f64 = 0.9;
 
@@ -43,6 +48,8 @@ struct Entry {
     sum: f64,
     /// A wait was measured.
     is_measured: bool,
+    /// How long it would have waited behind what came before if the link were the slowest there is.
+    slowest_ns: f64,
 }
 
 /// A level, and how far off it may be.
@@ -86,6 +93,8 @@ pub(super) struct Inlet {
     began_ns: f64,
     /// … and whether it has drained since.
     is_drained: bool,
+    /// When the slowest link would have served all that came.
+    slowest_done_ns: f64,
     /// How far off a measured wait may be, nanoseconds.
     doubt_ns: f64,
     /// Start of the next interval to take.
@@ -107,6 +116,7 @@ impl Inlet {
             error2: 0.0,
             began_ns: start_ns as f64,
             is_drained: false,
+            slowest_done_ns: start_ns as f64 + DRAINED_NS,
             doubt_ns: 0.0,
             next_ns: start_ns,
         }
@@ -134,7 +144,16 @@ impl Inlet {
         self.learner.enter(bytes, f64::from(repeated));
         let busy_to = self.entries.back().map_or(at_ns, |before| before.done_ns);
         let done_ns = self.after(busy_to, at_ns, bytes);
-        self.entries.push_back(Entry { at_ns, done_ns, bytes, sum: self.sum, is_measured: false });
+        let slowest_ns = (self.slowest_done_ns - at_ns).max(0.0);
+        self.slowest_done_ns = at_ns + slowest_ns + bytes / SLOWEST;
+        self.entries.push_back(Entry {
+            at_ns,
+            done_ns,
+            bytes,
+            sum: self.sum,
+            is_measured: false,
+            slowest_ns,
+        });
     }
 
     /// When a packet is served that comes at `at_ns`, the link being busy until `busy_to`.
@@ -186,6 +205,30 @@ impl Inlet {
         self.is_drained && entered(&self.entries, at_ns - 1e9, at_ns) <= part * rate * 1e9
     }
 
+    /// The most that a packet of so many bytes, which came at `at_ns`, can have waited, whatever the rate is. `is_quiet`: from then on hardly anything was
+    /// answered before this packet was.
+    pub(super) fn most_ns(&self, at_ns: u64, bytes: u32, is_quiet: bool) -> f64 {
+        let Some(index) = self.index_near(at_ns) else { return f64::INFINITY };
+        let entry = self.entries[index];
+        let beside_ns = (entry.bytes - f64::from(bytes)).max(0.0) / SLOWEST;
+        // Whoever had filled it before all this began would have gone on meanwhile, and what stood there would have been answered.
+        let began_quiet = is_quiet && self.first == 0 && entry.at_ns - self.began_ns < QUIET_NS;
+        let since_start = || {
+            let done = self
+                .entries
+                .range(..index)
+                .fold(self.began_ns, |done, before| done.max(before.at_ns) + before.bytes / SLOWEST);
+            (done - entry.at_ns).max(0.0)
+        };
+        beside_ns + if began_quiet { since_start() } else { entry.slowest_ns }
+    }
+
+    /// The packet, or the slot, that came at this moment as far as delays tell; `None` if it is forgotten, or was never seen.
+    fn index_near(&self, at_ns: u64) -> Option<usize> {
+        let index = self.index_of(at_ns as f64 - EARLIER_NS);
+        self.entries.get(index).filter(|entry| (entry.at_ns - at_ns as f64).abs() <= LATER_NS).map(|_| index)
+    }
+
     /// Bytes per nanosecond that entered in the second before, for want of a rate.
     pub(super) fn throughput(&self, at_ns: u64) -> f64 {
         let sum = |until_ns: f64| {
@@ -203,13 +246,8 @@ impl Inlet {
     /// The packet that came at `asked_ns` waited for so long; known at `now_ns`.
     pub(super) fn measure(&mut self, asked_ns: u64, wait: MeasuredWait, now_ns: f64) {
         let MeasuredWait { ns: wait_ns, doubt_ns, is_best } = wait;
-        // Delays are measured in microseconds.
-        let index = self.index_of(asked_ns as f64 - 2e3);
-        let Some(&entry) = self.entries.get(index) else { return };
-        // Forgotten, or never seen.
-        if (entry.at_ns - asked_ns as f64).abs() > 2.5e6 {
-            return;
-        }
+        let Some(index) = self.index_near(asked_ns) else { return };
+        let entry = self.entries[index];
         let service_ns = self.rate().map_or(0.0, |rate| entry.bytes / rate);
         let begins_ns = entry.at_ns + wait_ns.max(0.0);
         let off_by = begins_ns + service_ns - entry.done_ns;
@@ -307,6 +345,7 @@ impl Inlet {
         let Self { known, mut learner, is_limited, .. } = std::mem::replace(self, Self::new(start_ns));
         learner.interrupt();
         // It has drained for certain.
-        *self = Self { known, learner, is_limited, is_drained: true, ..Self::new(start_ns) };
+        let slowest_done_ns = start_ns as f64;
+        *self = Self { known, learner, is_limited, is_drained: true, slowest_done_ns, ..Self::new(start_ns) };
     }
 }

@@ -13,6 +13,7 @@ mod bound;
 mod clock;
 mod clocks;
 mod estimate;
+mod fastest;
 mod inlet;
 mod known;
 mod learner;
@@ -40,6 +41,9 @@ use rate::ServiceRate;
 use split::{Waits, told};
 pub use standing::Standing;
 use witness::Witnesses;
+
+/// No link is slower, bytes per nanosecond: 64 kbit/s. So a wait has a bound before a rate is known.
+const SLOWEST: f64 = 8e-6;
 
 /// A full packet.
 const FULL_BYTES: f64 = 1500.0;

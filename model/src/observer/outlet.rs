@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 use crate::segment::Direction;
 
 use super::clocks::Clocks;
+use super::fastest::Fastest;
 use super::known::KnownRate;
 use super::level::LevelTrack;
 use super::rate::ServiceRate;
@@ -95,6 +96,7 @@ pub(super) struct Outlet {
     uncertainty_ns: f64,
     history: VecDeque<(u64, u64)>,
     bytes: u64,
+    fastest: Fastest,
     pending: VecDeque<Pending>,
     /// Entry and departure of the newest packet that was placed.
     placed: (f64, f64),
@@ -139,6 +141,7 @@ impl Outlet {
             uncertainty_ns: JITTER_NS,
             history: VecDeque::new(),
             bytes: 0,
+            fastest: Fastest::default(),
             pending: VecDeque::new(),
             placed: (start, start),
             served: None,
@@ -180,7 +183,8 @@ impl Outlet {
         self.uncertainty_ns
     }
 
-    /// What was carried since a moment took the link this long; infinite if that is not known.
+    /// What was carried since a moment took the link this long; infinite if that is not known. Without a rate it is the most that it can have taken, by
+    /// what the link has carried at least, the newest packet left out.
     pub(super) fn busy_since(&self, since_ns: u64) -> f64 {
         let index = self.history.partition_point(|(off_link_ns, _)| *off_link_ns <= since_ns);
         let before = match index.checked_sub(1) {
@@ -188,7 +192,13 @@ impl Outlet {
             None if self.history.len() < HISTORY_MAX => 0,
             None => return f64::INFINITY,
         };
-        self.rate().map_or(f64::INFINITY, |rate| (self.bytes - before) as f64 / rate)
+        match self.rate() {
+            Some(rate) => (self.bytes - before) as f64 / rate,
+            None => {
+                let newest = self.history.iter().rev().map(|(_, bytes)| *bytes).nth(1).unwrap_or(0);
+                newest.saturating_sub(before) as f64 / self.fastest.at_least()
+            }
+        }
     }
 
     /// Packets that came out since a moment.
@@ -216,6 +226,7 @@ impl Outlet {
             self.history.pop_front();
         }
         self.bytes += u64::from(packet.bytes);
+        self.fastest.pass(packet.at_ns as f64, f64::from(packet.bytes));
         self.history.push_back((off_ns.max(0.0) as u64, self.bytes));
         let since = |from_ns: f64| (left_ns - from_ns).max(0.0);
         Departure { left_ns, most_ns: since(self.busy_from_ns), full_ns: since(self.full_from_ns), was_idle }
@@ -328,11 +339,13 @@ impl Outlet {
     /// Begins anew at `start_ns`, after a silence in which everything drained. Clocks and rates stay known.
     pub(super) fn restart(&mut self, start_ns: u64) {
         let fresh = Self::new(start_ns, self.direction);
-        let Self { known, learnt, clocks, uncertainty_ns, direction, .. } = std::mem::replace(self, fresh);
+        let Self { known, learnt, clocks, fastest, uncertainty_ns, direction, .. } =
+            std::mem::replace(self, fresh);
         *self = Self {
             known,
             learnt,
             clocks,
+            fastest,
             uncertainty_ns,
             busy_from_ns: start_ns as f64,
             full_from_ns: start_ns as f64,

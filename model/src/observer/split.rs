@@ -1,13 +1,16 @@
 //! What an answer's delay consists of: the delay without queues, the wait of its question, and its own.
 
-use super::base::{Bases, Cleared, Split};
+use super::base::{Bases, CLEAR_NS, Cleared, Split};
 use super::inlet::MeasuredWait;
 use super::outlet::{Departure, Outlet};
 use super::witness::Judgement;
-use super::{Answer, LIGHT, MOSTLY, NO_QUEUE_NS, Observer, Passing, Proof, Uplink, Wait};
+use super::{Answer, LIGHT, MOSTLY, NO_QUEUE_NS, Observer, Passing, Proof, SLOWEST, Uplink, Wait};
 
 /// An answer before which no more than so many packets came had nothing ahead of it.
 const QUIET: usize = 3;
+
+/// Before the uplink's rate is known, no more than so many bytes ahead of a question count as no queue: three short packets.
+const FEW_BYTES: f64 = 256.0;
 
 /// Of a reading's uncertainty, what its answer's other wait inherits.
 const TICK_SHARE: f64 = 0.5;
@@ -37,6 +40,7 @@ impl Observer {
             question_bytes: answer.question_bytes,
             answer_bytes: packet.bytes,
             most_ns: waits.most_ns,
+            clear_ns: waits.clear_ns,
             known_ns: waits.unknown_ns,
         }
     }
@@ -55,18 +59,19 @@ impl Observer {
         let Uplink::Hidden(inlet) = &mut self.up else { return clock };
         let expected_ns = inlet.expected_ns(asked_ns);
         // The most that the uplink can have held, where it is certain that it was not full.
-        let most_up_ns = if inlet.is_light(asked_ns, packet.at_ns, LIGHT, is_quiet) {
-            expected_ns.unwrap_or(f64::INFINITY)
-        } else {
-            f64::INFINITY
+        let most_up_ns = match expected_ns {
+            Some(expected) if inlet.is_light(asked_ns, packet.at_ns, LIGHT, is_quiet) => expected,
+            Some(_) => f64::INFINITY,
+            None => inlet.most_ns(asked_ns, answer.question_bytes, is_quiet),
         };
+        let clear_ns = if expected_ns.is_some() { CLEAR_NS } else { FEW_BYTES / SLOWEST };
         let by_clock = clock
             .map(|wait| wait.ns)
             .or_else(|| self.down.has_clock(at_ns).then(|| self.down.wait_ns(at_ns, true)).flatten());
         if let Some(down_ns) = by_clock {
             // A reading is off by up to half of the clock's tick; jitter evens out.
             let doubt_ns = clock.map_or(0.0, |wait| TICK_SHARE * wait.uncertainty_ns);
-            let waits = Waits { known_ns: down_ns, most_ns: most_up_ns, unknown_ns: expected_ns };
+            let waits = Waits { known_ns: down_ns, most_ns: most_up_ns, clear_ns, unknown_ns: expected_ns };
             let split = self.remote.split(&self.clear(packet, answer, &waits));
             self.proofs.up = Proof { proven_ns: split.proven_ns.or(self.proofs.up.proven_ns) };
             self.measure_uplink(answer, &split, asked_ns, split.queue_ns, doubt_ns, packet.at_ns);
@@ -75,7 +80,8 @@ impl Observer {
         let busy_ns = self.down.busy_since(asked_ns);
         let most_down_ns = departure.most_ns.min(busy_ns);
         let both_known = expected_ns.zip(self.down.wait_ns(at_ns, false)).map(|(up, down)| up + down);
-        let waits = Waits { known_ns: 0.0, most_ns: most_up_ns + most_down_ns, unknown_ns: both_known };
+        let waits =
+            Waits { known_ns: 0.0, most_ns: most_up_ns + most_down_ns, clear_ns, unknown_ns: both_known };
         let split = self.remote.split(&self.clear(packet, answer, &waits));
         let queue_ns = split.queue_ns;
         let is_down_busy = most_down_ns > NO_QUEUE_NS && busy_ns > MOSTLY * answer.delay_ns as f64;
@@ -126,13 +132,15 @@ pub(super) struct Waits {
     pub(super) known_ns: f64,
     /// The most that the rest can be.
     pub(super) most_ns: f64,
+    /// If it can be no more than this, it counts as none.
+    pub(super) clear_ns: f64,
     /// What it probably is, for an end that is new.
     pub(super) unknown_ns: Option<f64>,
 }
 
 impl Default for Waits {
     fn default() -> Self {
-        Self { known_ns: 0.0, most_ns: f64::INFINITY, unknown_ns: None }
+        Self { known_ns: 0.0, most_ns: f64::INFINITY, clear_ns: CLEAR_NS, unknown_ns: None }
     }
 }
 

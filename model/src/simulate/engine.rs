@@ -5,17 +5,21 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::buffer::Buffer;
 use super::clock::Jiffies;
-use super::packet::{Ack, Content, DATA_FRAME_BYTES, Data, Packet, SECOND, Time};
+use super::packet::{Ack, Content, DATA_FRAME_BYTES, Data, PAYLOAD_BYTES, Packet, SECOND, Time};
 use super::receiver::Receiver;
 use super::record::Record;
-use super::sender::Sender;
-use super::{Link, Outcome, Run};
+use super::sender::{Sender, stamp};
+use super::watch::{Frame, Watch};
+use super::{Link, Load, Outcome, Run};
 use crate::segment::{Direction, PerDirection};
 
 /// What happens, to the flow or the direction of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Start(u32),
+    Stop(u32),
+    /// The application hands over one more segment, or sends its next datagram.
+    Offer(u32),
     /// The first frame of a buffer has left.
     Up,
     Down,
@@ -50,6 +54,10 @@ impl<T> Path<T> {
 #[derive(Debug)]
 struct Flow {
     direction: Direction,
+    load: Load,
+    /// Between two segments of an application, or two datagrams.
+    interval: Time,
+    stop: Time,
     sender: Sender,
     receiver: Receiver,
     to_receiver: Path<Data>,
@@ -59,7 +67,8 @@ struct Flow {
     receiver_timer: Option<Time>,
 }
 
-pub(super) struct Engine {
+pub(super) struct Engine<'a, W> {
+    watch: &'a mut W,
     now: Time,
     /// Ties are resolved by the order of entry.
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
@@ -71,12 +80,12 @@ pub(super) struct Engine {
     jitter: Time,
 }
 
-impl Engine {
-    pub(super) fn new(link: &Link, run: &Run, seed: u64) -> Self {
+impl<'a, W: Watch> Engine<'a, W> {
+    pub(super) fn new(link: &Link, run: &Run, seed: u64, watch: &'a mut W) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
         let buffers = PerDirection::from_fn(|x| Buffer::new(link.rate[x], link.burst[x], link.buffer[x]));
         let mut events = BinaryHeap::new();
-        let mut flows = Vec::new();
+        let (mut flows, mut stops) = (Vec::new(), Vec::new());
         let hertz = link.hertz;
         for spec in &link.flows {
             let number = flows.len() as u32;
@@ -88,13 +97,27 @@ impl Engine {
             let frames = PerDirection::from_fn(|x| delay((80.0 - link.burst[x]).max(0.0) / link.rate[x]));
             let handshake = at_receiver + at_sender + frames.up + frames.down;
             let most = spec.most_segments.unwrap_or(u32::MAX).max(1);
-            let sender =
+            let mut sender =
                 Sender::new(clock(&mut random), hertz, spec.congestion_control, handshake, most, spec.paced);
+            let interval = match spec.load {
+                Load::Bulk => {
+                    sender.offer(u32::MAX);
+                    0
+                }
+                Load::Application(rate) => delay(f64::from(PAYLOAD_BYTES) / rate).max(1),
+                Load::Datagrams(rate) => delay(f64::from(DATA_FRAME_BYTES) / rate).max(1),
+            };
             let receiver = Receiver::new(clock(&mut random), handshake, !spec.delayed_acks);
             let start = delay(spec.start_s) + random.u64(0..=delay(run.start_spread_s));
             events.push(Reverse((start, u64::from(number), Event::Start(number))));
+            if spec.stop_s.is_finite() {
+                stops.push((delay(spec.stop_s), Event::Stop(number)));
+            }
             flows.push(Flow {
                 direction: spec.direction,
+                load: spec.load,
+                interval,
+                stop: delay(spec.stop_s),
                 sender,
                 receiver,
                 to_receiver: Path::new(at_receiver),
@@ -103,7 +126,8 @@ impl Engine {
                 receiver_timer: None,
             });
         }
-        Self {
+        let mut engine = Self {
+            watch,
             now: 0,
             events,
             entered: flows.len() as u64,
@@ -112,7 +136,11 @@ impl Engine {
             record: Record::new(run, link),
             random,
             jitter: (run.jitter_s * SECOND as f64) as Time,
+        };
+        for (at, stop) in stops {
+            engine.enter(at, stop);
         }
+        engine
     }
 
     /// Runs until a moment and says what happened.
@@ -145,10 +173,15 @@ impl Engine {
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Start(number) => {
-                self.flows[number as usize].sender.start(self.now);
-                self.send(number);
-            }
+            Event::Start(number) => match self.flows[number as usize].load {
+                Load::Bulk => {
+                    self.flows[number as usize].sender.start(self.now);
+                    self.send(number);
+                }
+                Load::Application(_) | Load::Datagrams(_) => self.offer(number),
+            },
+            Event::Stop(number) => self.flows[number as usize].sender.stop(),
+            Event::Offer(number) => self.offer(number),
             Event::Up => self.depart(Direction::Up),
             Event::Down => self.depart(Direction::Down),
             Event::ToReceiver(number) => self.arrive(number),
@@ -156,6 +189,8 @@ impl Engine {
                 let flow = &mut self.flows[number as usize];
                 if let Some(ack) = flow.to_sender.under_way.pop_front() {
                     flow.sender.acknowledged(self.now, &ack);
+                    let round_trip = stamp(self.now).saturating_sub(ack.echo);
+                    self.watch.acknowledged(self.now, number as usize, ack.next, f64::from(round_trip) / 1e3);
                     self.send(number);
                 }
             }
@@ -186,12 +221,14 @@ impl Engine {
         if let Some(at) = next {
             self.enter_departure(at, direction);
         }
+        self.watch.left(self.now, direction, &Frame::from(&packet));
         self.record.sent(self.now, direction, packet.bytes);
         let start = self.now + self.random.u64(0..=self.jitter);
         let flow = &mut self.flows[packet.flow as usize];
         let (at, event) = match packet.content {
             Content::Data(data) => (flow.to_receiver.push(start, data), Event::ToReceiver(packet.flow)),
             Content::Ack(ack) => (flow.to_sender.push(start, ack), Event::ToSender(packet.flow)),
+            Content::Datagram => return,
         };
         self.enter(at, event);
     }
@@ -232,7 +269,7 @@ impl Engine {
         let mut due = None;
         for data in flow.sender.outgoing() {
             let packet = Packet { flow: number, bytes: DATA_FRAME_BYTES, content: Content::Data(data) };
-            due = due.or(self.buffers[direction].push(self.now, packet));
+            due = due.or(put(self.watch, &mut self.buffers, self.now, direction, packet));
         }
         let timer =
             flow.sender.deadline().filter(|due| flow.sender_timer.is_none_or(|entered| *due < entered));
@@ -246,8 +283,40 @@ impl Engine {
     }
 
     fn push(&mut self, direction: Direction, packet: Packet) {
-        if let Some(at) = self.buffers[direction].push(self.now, packet) {
+        if let Some(at) = put(self.watch, &mut self.buffers, self.now, direction, packet) {
             self.enter_departure(at, direction);
         }
     }
+
+    /// One segment or datagram more, and when the next one is due.
+    fn offer(&mut self, number: u32) {
+        let flow = &mut self.flows[number as usize];
+        if self.now >= flow.stop {
+            return;
+        }
+        let (direction, next) = (flow.direction, self.now + flow.interval);
+        if let Load::Datagrams(_) = flow.load {
+            let packet = Packet { flow: number, bytes: DATA_FRAME_BYTES, content: Content::Datagram };
+            self.push(direction, packet);
+        } else {
+            flow.sender.offer(1);
+            flow.sender.start(self.now);
+            self.send(number);
+        }
+        self.enter(next, Event::Offer(number));
+    }
+}
+
+/// Puts a frame into a buffer; when its link was idle: the moment at which the frame leaves.
+fn put<W: Watch>(
+    watch: &mut W,
+    buffers: &mut PerDirection<Buffer>,
+    now: Time,
+    direction: Direction,
+    packet: Packet,
+) -> Option<Time> {
+    let dropped = buffers[direction].dropped();
+    let due = buffers[direction].push(now, packet);
+    watch.reached(now, direction, &Frame::from(&packet), buffers[direction].dropped() == dropped);
+    due
 }

@@ -73,6 +73,8 @@ pub(super) struct Data {
 pub(super) enum Content {
     Data(Data),
     Ack(Ack),
+    /// Of a flow that is no TCP.
+    Datagram,
 }
 
 /// A frame in a buffer or under way.

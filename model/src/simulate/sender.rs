@@ -1,5 +1,5 @@
 //! The sending end: Linux' TCP with SACK, timestamps, RACK, tail loss probes, F-RTO and proportional rate reduction
-//! (net/ipv4/tcp_input.c, tcp_output.c, tcp_recovery.c, tcp_timer.c), for data that never ends.
+//! (net/ipv4/tcp_input.c, tcp_output.c, tcp_recovery.c, tcp_timer.c).
 //!
 //! Everything is counted in full segments. Names in backticks are the kernel's.
 
@@ -98,6 +98,8 @@ pub(super) struct Sender {
     hertz: u64,
     /// Segments that the socket buffers allow under way.
     most: u32,
+    /// Segments that the application has handed over so far.
+    offered: u32,
     algorithm: Algorithm,
     window: Window,
     limit: WindowLimit,
@@ -150,6 +152,7 @@ impl Sender {
             clock,
             hertz,
             most,
+            offered: 0,
             algorithm: Algorithm::new(which),
             window: Window::new(),
             limit: WindowLimit { limited: true, until: 0, most_out: 0 },
@@ -195,6 +198,16 @@ impl Sender {
 
     pub(super) fn timeouts(&self) -> u64 {
         self.timeouts
+    }
+
+    /// The application hands over so many segments more.
+    pub(super) fn offer(&mut self, segments: u32) {
+        self.offered = self.offered.saturating_add(segments);
+    }
+
+    /// The application has nothing more than what was sent already.
+    pub(super) fn stop(&mut self) {
+        self.offered = self.offered.min(self.next());
     }
 
     /// What is to be sent, oldest first; the caller takes it out.
@@ -262,6 +275,6 @@ fn micros(from: Time, to: Time) -> i64 {
 }
 
 /// The clock of the timestamps.
-fn stamp(now: Time) -> u32 {
+pub(super) fn stamp(now: Time) -> u32 {
     (now / MILLISECOND) as u32
 }

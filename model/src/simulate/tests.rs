@@ -15,6 +15,8 @@ fn flow(direction: Direction, congestion_control: CongestionControl) -> Flow {
         receiver_round_trip_s: 0.02,
         sender_round_trip_s: 0.02,
         start_s: 0.0,
+        stop_s: f64::INFINITY,
+        load: Load::Bulk,
         most_segments: None,
     }
 }
@@ -113,6 +115,91 @@ fn two_downloads_fill_the_link_together() {
     let both = vec![near, near];
     let outcome = simulate(&link((4e6, 4e6), (40_000, 40_000), both), &run(120.0), 5);
     assert!(outcome.goodput_bps.down > 0.97 * 4e6 * GOODPUT_SHARE, "{outcome:?}");
+}
+
+/// Counts what a run shows.
+#[derive(Default)]
+struct Count {
+    last: u64,
+    taken: PerDirection<u64>,
+    dropped: PerDirection<u64>,
+    left: PerDirection<u64>,
+    datagrams: u64,
+    sent: u32,
+    acked: u32,
+    round_trips: Vec<f64>,
+}
+
+impl Watch for Count {
+    fn reached(&mut self, at: u64, direction: Direction, frame: &Frame, is_taken: bool) {
+        assert!(at >= self.last);
+        self.last = at;
+        let count = if is_taken { &mut self.taken } else { &mut self.dropped };
+        count[direction] += 1;
+        match frame.content {
+            FrameContent::Segment { number } => self.sent = self.sent.max(number + 1),
+            FrameContent::Ack { .. } => {}
+            FrameContent::Datagram => self.datagrams += 1,
+        }
+    }
+
+    fn left(&mut self, at: u64, direction: Direction, _: &Frame) {
+        assert!(at >= self.last);
+        self.last = at;
+        self.left[direction] += 1;
+    }
+
+    fn acknowledged(&mut self, at: u64, _: usize, next: u32, round_trip_s: f64) {
+        assert!(at >= self.last);
+        self.last = at;
+        self.acked = self.acked.max(next);
+        self.round_trips.push(round_trip_s);
+    }
+}
+
+#[test]
+fn who_looks_on_sees_every_frame_and_changes_nothing() {
+    let link = link((3e6, 5e5), (30_000, 20_000), pair(CongestionControl::Cubic));
+    let mut count = Count::default();
+    let seen = watch(&link, &run(30.0), 7, &mut count);
+    assert_eq!(seen, simulate(&link, &run(30.0), 7));
+    assert_eq!(count.dropped, seen.dropped);
+    assert_eq!(count.left.up + count.left.down, seen.frames);
+    for x in Direction::ALL {
+        // What has not left stands in a buffer of at most 30,000 bytes.
+        let waiting = count.taken[x] - count.left[x];
+        assert!(waiting * u64::from(ACK_FRAME_BYTES) <= 30_000, "{waiting}");
+    }
+}
+
+/// What an application offers passes, no more; after the end nothing new is sent, and all of it arrives.
+#[test]
+fn an_application_gets_its_rate_until_it_stops() {
+    let load = Load::Application(20_000.0);
+    let flow = Flow { load, stop_s: 50.0, ..flow(Direction::Down, CongestionControl::Reno) };
+    let mut count = Count::default();
+    let outcome = watch(&link((2e6, 1e6), (60_000, 60_000), vec![flow]), &run(60.0), 1, &mut count);
+    let segments = 50.0 * 20_000.0 / f64::from(PAYLOAD_BYTES);
+    assert!((f64::from(count.sent) - segments).abs() <= 5.0, "{} {segments}", count.sent);
+    assert_eq!(count.acked, count.sent);
+    assert_eq!((outcome.dropped.down, outcome.retransmitted.down), (0, 0));
+    // Nothing queues: 40 ms of delay, and at most as much again for a delayed ACK.
+    assert!(count.round_trips.iter().all(|seconds| (0.039..0.1).contains(seconds)));
+}
+
+#[test]
+fn datagrams_keep_their_rate_and_fill_the_buffer() {
+    // 1.2 times the uplink's rate.
+    let load = Load::Datagrams(150_000.0);
+    let flow = Flow { load, ..flow(Direction::Up, CongestionControl::Reno) };
+    let mut count = Count::default();
+    let outcome = watch(&link((2e6, 1e6), (60_000, 60_000), vec![flow]), &run(60.0), 1, &mut count);
+    let frames = 60.0 * 150_000.0 / f64::from(DATA_FRAME_BYTES);
+    assert!((count.datagrams as f64 - frames).abs() <= 0.01 * frames, "{} {frames}", count.datagrams);
+    let share = outcome.sent_bps.up / 1e6;
+    assert!((0.99..1.01).contains(&share), "{share}");
+    assert!((outcome.dropped.up as f64 / frames - 1.0 / 6.0).abs() < 0.02, "{}", outcome.dropped.up);
+    assert_eq!(outcome.goodput_bps.up, 0.0);
 }
 
 proptest! {

@@ -8,8 +8,8 @@ use thiserror::Error;
 use crate::rate::{BufferSize, in_words};
 use crate::segment::{Direction, PerDirection};
 use crate::simulate::{
-    ACK_FRAME_BYTES, CongestionControl, DATA_FRAME_BYTES, Flow, Limit, Link, Outcome, PAYLOAD_BYTES, Run,
-    simulate,
+    ACK_FRAME_BYTES, CongestionControl, DATA_FRAME_BYTES, Flow, Limit, Link, Load, Outcome, PAYLOAD_BYTES,
+    Run, simulate,
 };
 
 use super::{Advice, AdviceInput, BufferUnit};
@@ -186,6 +186,8 @@ fn link(
         receiver_round_trip_s: half,
         sender_round_trip_s: half,
         start_s: 0.0,
+        stop_s: f64::INFINITY,
+        load: Load::Bulk,
         most_segments: input
             .tcp_buffer
             .map(|bytes| u32::try_from(bytes / u64::from(PAYLOAD_BYTES)).unwrap_or(u32::MAX)),

@@ -94,3 +94,35 @@ fn a_download_that_nothing_times_is_not_called_clear() {
     assert_eq!(verdict, Verdict::Unknown);
     assert!(missing.contains(&Missing::RoundTrip), "{missing:?}");
 }
+
+/// Both ways want more; rates and what stands in the uplink's buffer become known after 12 seconds. A round trip of a second looks back for a minute.
+#[test]
+fn what_was_not_known_at_first_does_not_delay_the_verdict_for_the_whole_horizon() {
+    let mut detector = Detector::new(Config::default());
+    let mut locked_at = None;
+    for step in 1..=6000 {
+        if step == 1200 {
+            detector.set_link(Link::with_capacity(125e3, 1e6));
+        }
+        let queue = (step > 1200).then_some((125_000.0, 3_000.0));
+        detector.push(&Sample {
+            at: Duration::from_millis(10 * step),
+            span: Duration::from_millis(10),
+            link: PerDirection { up: direction(tcp(1250), queue), down: direction(tcp(1_500), EMPTY) },
+            round_trip: Some(1.0),
+            ..Sample::default()
+        });
+        match detector.verdict() {
+            Verdict::LockedUplink => drop(locked_at.get_or_insert(step as f64 / 100.0)),
+            verdict => {
+                assert!(
+                    matches!(verdict, Verdict::Clear | Verdict::Unknown) && locked_at.is_none(),
+                    "{verdict:?} at {step}"
+                );
+            }
+        }
+    }
+    // Evidence of eight round trips at most, and the dwell.
+    let locked_at = locked_at.expect("it is told");
+    assert!((16.0..23.0).contains(&locked_at), "{locked_at} s");
+}

@@ -1,6 +1,6 @@
 //! The delay without queues: what lowers it, and what may raise it.
 
-use super::super::base::{Bases, Cleared, Split};
+use super::super::base::{Bases, CLEAR_NS, Cleared, Split};
 use super::super::bound::LowerBound;
 
 const MS: f64 = 1e6;
@@ -15,6 +15,7 @@ fn answer(at_ns: f64, delay_ms: f64, most_ms: f64) -> Cleared {
         question_bytes: 66,
         answer_bytes: 1500,
         most_ns: most_ms * MS,
+        clear_ns: CLEAR_NS,
         known_ns: None,
     }
 }

@@ -208,6 +208,46 @@ fn what_stood_before_the_first_packet_must_have_drained() {
     assert!(inlet.is_light(5001 * MS, 5020 * MS, 0.4, false));
 }
 
+/// 64 kbit/s are 8 bytes a millisecond.
+#[test]
+fn without_a_rate_a_wait_is_at_most_what_the_slowest_link_would_make_of_it() {
+    let mut inlet = Inlet::new(0);
+    let small = |inlet: &mut Inlet, at_ms: u64, bytes: u32| inlet.enter(at_ms * MS, bytes, 0);
+    let most_ms = |inlet: &Inlet, at_ms: u64, bytes: u32| inlet.most_ns(at_ms * MS, bytes, false) / 1e6;
+    // What stood before may take two seconds.
+    small(&mut inlet, 500, 80);
+    assert!((most_ms(&inlet, 500, 80) - 1500.0).abs() < 1e-6);
+    // Nothing is left of it and of the first packet at 2,010 ms; after that each waits for the one before.
+    small(&mut inlet, 2005, 160);
+    small(&mut inlet, 2015, 80);
+    small(&mut inlet, 2045, 80);
+    assert!((most_ms(&inlet, 2005, 160) - 5.0).abs() < 1e-6);
+    assert!((most_ms(&inlet, 2015, 80) - 15.0).abs() < 1e-6);
+    assert_eq!(most_ms(&inlet, 2045, 80), 0.0);
+    // Of a slot only 40 bytes are the question.
+    assert!((most_ms(&inlet, 2045, 40) - 5.0).abs() < 1e-6);
+    assert_eq!(most_ms(&inlet, 2030, 80), f64::INFINITY, "nothing came then");
+}
+
+#[test]
+fn the_first_question_of_a_quiet_link_had_nothing_ahead_of_it() {
+    let mut inlet = Inlet::new(0);
+    for at_ms in [300, 340] {
+        inlet.enter(at_ms * MS, 160, 0);
+    }
+    assert_eq!(inlet.most_ns(300 * MS, 160, true), 0.0);
+    // The first one has left by then; with answers to others meanwhile, somebody may have filled the buffer before.
+    assert_eq!(inlet.most_ns(340 * MS, 160, true), 0.0);
+    assert!(inlet.most_ns(340 * MS, 160, false) > 1e9);
+    // Nor is it the beginning any more after a second.
+    inlet.enter(1100 * MS, 160, 0);
+    assert!(inlet.most_ns(1100 * MS, 160, true) > 0.9e9);
+    // After a silence it has drained for certain.
+    inlet.restart(5000 * MS);
+    inlet.enter(5001 * MS, 1500, 0);
+    assert_eq!(inlet.most_ns(5001 * MS, 1500, false), 0.0);
+}
+
 /// A buffer with a limit, as a modem has it: what came in and when it left.
 struct Modem {
     rate: f64,

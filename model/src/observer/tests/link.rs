@@ -294,3 +294,32 @@ fn a_standing_queue_of_ten_minutes_changes_neither_base_nor_level() {
     }
     assert!(seen["most"] <= 3000.0, "{}", seen["most"]);
 }
+
+/// Nobody told a rate. A connection is opened on an idle link, and then an upload fills the buffer for good.
+#[test]
+fn the_first_packets_of_an_idle_link_prove_the_delay_without_queue_before_a_rate_is_known() {
+    let (base_ms, service_ms) = (30.0, 12.0);
+    for began_idle_ms in [100, 4000] {
+        let mut observer = Observer::new(0, Vantage::BeforeUplinkBuffer, Duration::from_secs(1));
+        let mut done_ms = 0.0_f64;
+        let mut answers = std::collections::VecDeque::new();
+        // A short question; one more after a round trip; then 300 full packets, one each 6 ms.
+        let questions = [(0, 66), (50, 66)].into_iter().chain((0..300).map(|i| (60 + 6 * i, 1500)));
+        for (at, bytes) in questions.map(|(at, bytes)| (began_idle_ms + at, bytes)) {
+            done_ms = done_ms.max(at as f64) + service_ms * f64::from(bytes) / 1500.0;
+            answers.push_back((at, done_ms + base_ms, bytes));
+            observer.leave(&Passing { at_ns: at * 1_000_000, bytes, ..Passing::default() }, None);
+            while let Some((asked, arrives, question_bytes)) =
+                answers.pop_front_if(|(_, arrives, _)| *arrives <= at as f64)
+            {
+                let delay_ns = ((arrives - asked as f64) * MS) as u64;
+                let answer = Answer { end: [1; 16], delay_ns, question_bytes, own_queue_ns: 0 };
+                let passing = Passing { at_ns: (arrives * MS) as u64, bytes: 66, ..Passing::default() };
+                observer.arrive(&passing, Some(&answer));
+            }
+        }
+        let base = observer.base_round_trip().expect("answers came");
+        assert!(base.is_proven, "{began_idle_ms} ms");
+        assert!((base.seconds * 1e3 - base_ms).abs() < 1.0, "{} ms", base.seconds * 1e3);
+    }
+}

@@ -1,6 +1,6 @@
 //! The observer's parts, each by itself and by hand.
 
-use super::super::base::{Bases, Cleared, Split};
+use super::super::base::{Bases, CLEAR_NS, Cleared, Split};
 use super::super::bound::LowerBound;
 use super::super::level::{INTERVAL_NS, LevelTrack, Levels};
 use super::super::rate::ServiceRate;
@@ -233,6 +233,7 @@ fn answer(end: u8, at_s: f64, delay_ms: f64, lengths: (u32, u32), most_ms: f64) 
         question_bytes: lengths.0,
         answer_bytes: lengths.1,
         most_ns: most_ms * 1e6,
+        clear_ns: CLEAR_NS,
         known_ns: None,
     }
 }

@@ -36,9 +36,13 @@ fn a_busy_link_is_busy_for_what_it_carried() {
             assert_eq!(link.busy_since(since) / 1e6, carried_ms, "{direction:?} {since}");
         }
     }
+    // Without a rate: at most as long as 64 kbit/s would have taken, the newest packet left out.
     let mut unknown = outlet(Direction::Down, None);
-    unknown.depart(&passing(10 * MS, 1_000));
-    assert_eq!(unknown.busy_since(0), f64::INFINITY);
+    for (ms, most_ms) in [(10, 0.0), (20, 125.0), (30, 250.0)] {
+        unknown.depart(&passing(ms * MS, 1_000));
+        assert!((unknown.busy_since(0) / 1e6 - most_ms).abs() < 1e-6, "{ms} ms: {}", unknown.busy_since(0));
+    }
+    assert_eq!(unknown.busy_since(30 * MS), 0.0);
 }
 
 /// The newest 4,096 packets are remembered. What was before them is not known.

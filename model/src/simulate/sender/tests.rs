@@ -2,7 +2,14 @@ use super::super::packet::{Ack, Block, MILLISECOND, SECOND};
 use super::*;
 
 fn sender(which: CongestionControl) -> Sender {
-    Sender::new(Jiffies::new(250, 0), 250, which, 50 * MILLISECOND, u32::MAX, false)
+    made(which, 50 * MILLISECOND, u32::MAX, false)
+}
+
+/// A sender that never runs out of data.
+fn made(which: CongestionControl, round_trip: Time, most: u32, paced: bool) -> Sender {
+    let mut sender = Sender::new(Jiffies::new(250, 0), 250, which, round_trip, most, paced);
+    sender.offer(u32::MAX);
+    sender
 }
 
 fn numbers(sender: &mut Sender) -> Vec<u32> {
@@ -107,8 +114,7 @@ fn a_needless_timeout_is_undone() {
 
 #[test]
 fn pacing_spreads_a_window_over_the_round_trip() {
-    let mut sender =
-        Sender::new(Jiffies::new(250, 0), 250, CongestionControl::Reno, 100 * MILLISECOND, u32::MAX, true);
+    let mut sender = made(CongestionControl::Reno, 100 * MILLISECOND, u32::MAX, true);
     sender.window.threshold = 5;
     sender.start(0);
     numbers(&mut sender);
@@ -128,8 +134,7 @@ fn pacing_spreads_a_window_over_the_round_trip() {
 
 #[test]
 fn socket_buffers_limit_what_is_under_way() {
-    let mut sender =
-        Sender::new(Jiffies::new(250, 0), 250, CongestionControl::Reno, 50 * MILLISECOND, 6, false);
+    let mut sender = made(CongestionControl::Reno, 50 * MILLISECOND, 6, false);
     sender.start(0);
     assert_eq!(numbers(&mut sender).len(), 6);
     for round in 1..=20_u32 {
@@ -138,4 +143,21 @@ fn socket_buffers_limit_what_is_under_way() {
     }
     // A window that is not the limit does not grow for ever.
     assert!(sender.window() <= 24, "{}", sender.window());
+}
+
+#[test]
+fn without_more_data_the_last_segment_probes_for_a_loss() {
+    let mut sender =
+        Sender::new(Jiffies::new(250, 0), 250, CongestionControl::Reno, 50 * MILLISECOND, 99, false);
+    sender.start(0);
+    assert!(numbers(&mut sender).is_empty());
+    sender.offer(3);
+    sender.start(0);
+    assert_eq!(numbers(&mut sender), [0, 1, 2]);
+    let due = sender.deadline().expect("a timer");
+    sender.expire(due);
+    assert_eq!(numbers(&mut sender), [2]);
+    sender.offer(9);
+    sender.stop();
+    assert!(acknowledge(&mut sender, due + 50 * MILLISECOND, 3, &[]).is_empty());
 }

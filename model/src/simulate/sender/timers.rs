@@ -81,10 +81,10 @@ impl Sender {
         true
     }
 
-    /// `tcp_send_loss_probe`: there is always new data to probe with, unless the socket buffers are full.
+    /// `tcp_send_loss_probe`: new data, if there is any and the socket buffers have room for it.
     fn send_probe(&mut self, now: Time) {
         if self.probe.is_none() {
-            if (self.board.len() as u32) < self.most {
+            if (self.board.len() as u32) < self.most && self.next() < self.offered {
                 self.send_new(now);
             } else {
                 let last = self.board.len() - 1;

@@ -12,7 +12,7 @@ const LEAST_BURST: u64 = 2;
 const WINDOW_PARTS: u32 = 3;
 
 impl Sender {
-    /// The connection is made: sends the initial window.
+    /// There is something to send: sends what the window allows.
     pub(in super::super) fn start(&mut self, now: Time) {
         self.transmit(now);
     }
@@ -44,6 +44,7 @@ impl Sender {
                 break;
             }
             let room = room.min(self.most.saturating_sub(self.board.len() as u32));
+            let room = room.min(self.offered.saturating_sub(self.next()));
             if room == 0 {
                 break;
             }

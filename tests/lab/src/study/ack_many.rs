@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use pendulum_model::filter::scenario::{
+use pendulum_reference::scenario::{
     MOST_SOURCES, ManyFiles, ManyOutcome, SMALL_BUFFER, Strategy, many_files,
 };
 use serde_json::{Value, json};

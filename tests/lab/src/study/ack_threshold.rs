@@ -4,9 +4,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use pendulum_model::filter::policy::Policy;
-use pendulum_model::filter::scenario::{ESTIMATOR_WINDOW, LINK, THRESHOLDS, reverse_channel, slow_start};
-use pendulum_model::filter::simulation::Moment;
+use pendulum_reference::policy::Policy;
+use pendulum_reference::scenario::{ESTIMATOR_WINDOW, LINK, THRESHOLDS, reverse_channel, slow_start};
+use pendulum_reference::simulation::Moment;
 use serde_json::{Value, json};
 
 use super::report::align;

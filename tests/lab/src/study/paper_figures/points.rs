@@ -3,7 +3,7 @@
 use pendulum_model::rate::BufferSize;
 use pendulum_model::ratio::{Setting, paper};
 use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_model::simulate::{CongestionControl, Flow, Limit, Link, PAYLOAD_BYTES, Run, simulate};
+use pendulum_model::simulate::{CongestionControl, Flow, Limit, Link, Load, PAYLOAD_BYTES, Run, simulate};
 
 /// Access delays of both papers: U1 is 5 ms from the link, D1 1 ms.
 const ACCESS_S: PerDirection<f64> = PerDirection { up: 0.005, down: 0.001 };
@@ -227,6 +227,8 @@ impl Point {
                 receiver_round_trip_s: propagation + receiver + HOST_S,
                 sender_round_trip_s: propagation + sender + HOST_S,
                 start_s: 0.0,
+                stop_s: f64::INFINITY,
+                load: Load::Bulk,
                 most_segments: self
                     .tcp_buffer
                     .map(|bytes| u32::try_from(bytes / u64::from(PAYLOAD_BYTES)).unwrap_or(u32::MAX)),

@@ -2,6 +2,11 @@
 //!
 //! The forward path loses nothing ("router buffers in the forward direction are large enough", 002 §2), so there is no fast
 //! retransmit. ACKs can be lost: more often than not a later one covers for them, and where none comes the timer expires.
+//!
+//! Why not the TCP of `pendulum_model::simulate`: that one is Linux'. It grows its window by the segments that an ACK covers
+//! (`tcp_slow_start`), so a filter that erases ACKs does not slow it, and what the paper shows in Figures 4 to 7 and derives in
+//! §2.3, growth by one segment for each ACK, does not exist there. To run the paper's experiments it would need a sender that
+//! no kernel has, a connection for each file, and a buffer that erases and reorders, all of it in what the agent links.
 
 use std::time::Duration;
 
@@ -10,11 +15,11 @@ const FIRST_RTO: Duration = Duration::from_secs(3);
 const LEAST_RTO: Duration = Duration::from_secs(1);
 const MOST_RTO: Duration = Duration::from_secs(60);
 /// How long a receiver withholds an ACK for the next segment.
-pub(super) const DELAYED_ACK: Duration = Duration::from_millis(200);
+pub(crate) const DELAYED_ACK: Duration = Duration::from_millis(200);
 
 /// The sender: slow start and congestion avoidance by ACKs received, not by bytes acknowledged (RFC 2581, before RFC 3465).
 #[derive(Clone, Debug)]
-pub(super) struct Sender {
+pub(crate) struct Sender {
     /// Segments to deliver.
     total: u64,
     next: u64,
@@ -31,7 +36,7 @@ pub(super) struct Sender {
 
 impl Sender {
     /// A sender of `total` segments whose receiver takes `most` at a time.
-    pub(super) fn new(total: u64, most: f64) -> Self {
+    pub(crate) fn new(total: u64, most: f64) -> Self {
         Self {
             total,
             next: 0,
@@ -46,25 +51,25 @@ impl Sender {
         }
     }
 
-    pub(super) fn window(&self) -> f64 {
+    pub(crate) fn window(&self) -> f64 {
         self.window
     }
 
-    pub(super) fn acked(&self) -> u64 {
+    pub(crate) fn acked(&self) -> u64 {
         self.acked
     }
 
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.acked >= self.total
     }
 
     /// When the retransmission timer expires; `None` if nothing is outstanding.
-    pub(super) fn deadline(&self) -> Option<Duration> {
+    pub(crate) fn deadline(&self) -> Option<Duration> {
         self.deadline
     }
 
     /// The next segment that the window lets out, if any.
-    pub(super) fn send(&mut self, now: Duration) -> Option<u64> {
+    pub(crate) fn send(&mut self, now: Duration) -> Option<u64> {
         if self.next >= self.total || self.next - self.acked >= self.window as u64 {
             return None;
         }
@@ -76,7 +81,7 @@ impl Sender {
     }
 
     /// An ACK for all segments before `number`.
-    pub(super) fn acknowledge(&mut self, number: u64, now: Duration) {
+    pub(crate) fn acknowledge(&mut self, number: u64, now: Duration) {
         if number <= self.acked {
             return;
         }
@@ -91,7 +96,7 @@ impl Sender {
     }
 
     /// The retransmission timer has expired: back to the first segment that is not acknowledged, in slow start.
-    pub(super) fn expire(&mut self) {
+    pub(crate) fn expire(&mut self) {
         let outstanding = (self.next - self.acked) as f64;
         self.threshold = (outstanding / 2.0).max(2.0);
         self.window = 1.0;
@@ -115,7 +120,7 @@ impl Sender {
 
 /// The receiver.
 #[derive(Clone, Debug)]
-pub(super) struct Receiver {
+pub(crate) struct Receiver {
     segments_per_ack: u32,
     next: u64,
     unacknowledged: u32,
@@ -124,17 +129,17 @@ pub(super) struct Receiver {
 
 impl Receiver {
     /// A receiver that acknowledges every `segments_per_ack` segments.
-    pub(super) fn new(segments_per_ack: u32) -> Self {
+    pub(crate) fn new(segments_per_ack: u32) -> Self {
         Self { segments_per_ack, next: 0, unacknowledged: 0, deadline: None }
     }
 
     /// When it acknowledges what it has withheld so far.
-    pub(super) fn deadline(&self) -> Option<Duration> {
+    pub(crate) fn deadline(&self) -> Option<Duration> {
         self.deadline
     }
 
     /// A segment arrives; returns the ACK to send now.
-    pub(super) fn receive(&mut self, segment: u64, now: Duration) -> Option<u64> {
+    pub(crate) fn receive(&mut self, segment: u64, now: Duration) -> Option<u64> {
         let repeated = segment != self.next;
         if !repeated {
             self.next += 1;
@@ -148,7 +153,7 @@ impl Receiver {
     }
 
     /// The ACK for everything received.
-    pub(super) fn acknowledge(&mut self) -> u64 {
+    pub(crate) fn acknowledge(&mut self) -> u64 {
         self.unacknowledged = 0;
         self.deadline = None;
         self.next

@@ -4,12 +4,12 @@
 
 use std::time::Duration;
 
-use pendulum_model::filter::policy::Policy;
-use pendulum_model::filter::scenario::{
+use pendulum_reference::policy::Policy;
+use pendulum_reference::scenario::{
     ESTIMATOR_WINDOW, LINK, ManyFiles, ManyOutcome, SMALL_BUFFER, Strategy, many_files, reverse_channel,
     slow_start,
 };
-use pendulum_model::filter::simulation::Moment;
+use pendulum_reference::simulation::Moment;
 
 const STEP: Duration = Duration::from_millis(200);
 

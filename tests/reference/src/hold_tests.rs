@@ -1,7 +1,7 @@
 //! Numbers never go backwards, nothing that was said is lost, and Linux decodes the CE marks of merged ACKs exactly.
 
 use super::*;
-use crate::filter::accecn::{ECT0, ECT1, Receiver, Sender};
+use crate::accecn::{ECT0, ECT1, Receiver, Sender};
 
 /// xorshift64*: the same sequences every time.
 struct Random(u64);
