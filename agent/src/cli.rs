@@ -96,6 +96,9 @@ fn check_config(file: &std::path::Path) -> Result<ExitCode, Failure> {
     for doubt in rates::doubts(&std::fs::read_to_string(file).unwrap_or_default()) {
         text += &format!("warning: {doubt}\n");
     }
+    for exposed in config.http.exposed_files() {
+        text += &format!("warning: {exposed}\n");
+    }
     answer(&text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,7 @@
 //! The HTTP side against bad input and bad company: the answer is clear, and the agent goes on as before.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -122,6 +123,7 @@ pub(crate) fn secured(directory: &Path) -> String {
     openssl.args(["-addext", "subjectAltName=DNS:gateway.example,IP:192.0.2.1"]);
     run(openssl.args(["-keyout", &path("key.pem"), "-out", &path("certificate.pem")]));
     std::fs::write(path("token"), TOKEN).unwrap();
+    std::fs::set_permissions(path("token"), std::fs::Permissions::from_mode(0o600)).unwrap();
     let config = format!(
         "listen = \"192.0.2.1:9924\"\n[http]\nnames = [\"gateway.example\"]\ntoken-file = \"{}\"\n\
          tls-certificate = \"{}\"\ntls-key = \"{}\"\n[[link]]\nwan = \"wan0\"\n",

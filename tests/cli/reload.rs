@@ -1,8 +1,9 @@
 //! SIGHUP reads the configuration again: all of a good file that can change, nothing of a bad one.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use crate::agent::Agent;
+use crate::agent::{Agent, PENDULUM};
 use crate::http::{TOKEN, secured};
 use crate::netns::{Netns, outcome, run};
 
@@ -196,6 +197,9 @@ fn renewed_secrets_are_used() {
         outcome(curl.arg("https://192.0.2.1:9924/api/v1/flows")).1
     };
     assert_eq!(ask(&first, TOKEN), "200");
+    // The key is made for its owner alone, and a certificate is for everybody.
+    let exposed = |agent: &Agent<'_>| agent.log().matches("every user of this machine may read it").count();
+    assert_eq!(exposed(&agent), 0, "{}", agent.log());
 
     // A good token beside a key of another certificate: neither is used.
     std::fs::write(path("token"), RENEWED).unwrap();
@@ -208,11 +212,15 @@ fn renewed_secrets_are_used() {
     assert_eq!((ask(&first, TOKEN), ask(&first, RENEWED)), ("200".to_owned(), "401".to_owned()));
 
     std::fs::write(path("key.pem"), key).unwrap();
+    std::fs::set_permissions(path("token"), std::fs::Permissions::from_mode(0o644)).unwrap();
     agent.signal("HUP");
     agent.wait_until("the token is renewed", |agent| {
         agent.log().contains("changed: http.token-file (new content)\n")
     });
     assert_eq!((ask(&first, TOKEN), ask(&first, RENEWED)), ("401".to_owned(), "200".to_owned()));
+    agent.wait_until("the mode is told", |agent| exposed(agent) == 1);
+    let checked = run(gateway.command(PENDULUM).args(["check-config", &config]));
+    assert!(checked.contains("warning: http.token-file ") && checked.contains("chmod o-r"), "{checked}");
 
     let mut openssl = std::process::Command::new("openssl");
     openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]);

@@ -7,6 +7,7 @@ mod active;
 mod cake;
 mod check;
 mod error;
+mod exposed;
 mod framing;
 mod overrides;
 pub(crate) mod rates;

@@ -41,7 +41,7 @@ use tokio::task::{JoinError, JoinSet};
 use tracing::{info, warn};
 
 use crate::bpf;
-use crate::config::{Active, Config, ShapeMode};
+use crate::config::{Active, Config, Http, ShapeMode};
 use crate::exit::{Exit, Failure};
 use crate::http::{self, Access, App, Listener, Secrets};
 use crate::journal::Journal;
@@ -115,7 +115,7 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
     let mut tasks = JoinSet::new();
     links.follow(prepared, &mut tasks);
     tasks.spawn(ended(follow_devices(device_watch, stopping.clone())));
-    announce(&listener, &access);
+    announce(&active.borrow().config.http, &listener, &access);
     let board = links.board();
     tasks.spawn(ended(service::watchdog(board.clone(), stopping.clone())));
     let app = Arc::new(App::new(board, journal, active, statistics.is_some(), stopping.clone()));
@@ -204,7 +204,10 @@ fn check_devices(config: &Config, devices: &Devices, wait: bool) -> Result<(), F
     Ok(())
 }
 
-fn announce(listener: &Listener, access: &Access) {
+fn announce(http: &Http, listener: &Listener, access: &Access) {
+    for exposed in http.exposed_files() {
+        warn!("{exposed}");
+    }
     let address = listener.address;
     let scheme = listener.scheme();
     info!("listening on {scheme}://{address}/");

@@ -53,6 +53,9 @@ impl Reload {
                 self.level.set(wanted.log.level);
                 links.follow(added, tasks);
                 tell(&changes);
+                for exposed in wanted.http.exposed_files() {
+                    warn!("{exposed}");
+                }
             }
             Err(reason) => {
                 error!("the configuration in use stays as it is: {reason}");
