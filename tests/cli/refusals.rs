@@ -55,6 +55,41 @@ fn second_instance() {
     assert_eq!(first.get("/readyz").map(|(status, _)| status), Some(200));
 }
 
+/// Listens on abstract names as another user, until its input ends.
+const STRANGER: &str = "import os, socket, sys
+os.setuid(65534)
+sockets = []
+for name in sys.argv[1:]:
+    sockets.append(socket.socket(socket.AF_UNIX))
+    sockets[-1].bind('\\0' + name)
+    sockets[-1].listen()
+print('there', flush=True)
+sys.stdin.read()";
+
+/// Any local user may bind any abstract name: it neither keeps an agent from starting nor lets a second one start.
+#[test]
+fn a_stranger_cannot_take_a_device() {
+    use std::io::{BufRead as _, BufReader};
+    use std::process::Stdio;
+    let Some((gateway, _provider)) = Netns::with_provider("a_stranger_cannot_take_a_device") else { return };
+    let mut stranger = gateway.command("python3");
+    stranger.args(["-c", STRANGER, "pendulum/wan/wan0", "pendulum/wan/wan0/0000000000000000"]);
+    let mut stranger = stranger.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut there = String::new();
+    BufReader::new(stranger.stdout.take().unwrap()).read_line(&mut there).unwrap();
+    assert_eq!(there, "there\n");
+    let mut first = Agent::start(&gateway, &["--wan", "wan0"]);
+    first.wait_attached("wan0", gateway.index("wan0"));
+    let ignored =
+        format!("device `wan0` are ignored (1, the first by process {} of user 65534)", stranger.id());
+    assert!(first.log().contains(&ignored), "{}", first.log());
+    let (code, message) = refused(&gateway, &["--wan", "wan0", "--listen", "127.0.0.1:0"]);
+    assert_eq!(code, 69);
+    assert!(message.contains(&format!("pendulum already (process {})", first.id())), "{message}");
+    drop(stranger.stdin.take());
+    assert!(stranger.wait().unwrap().success());
+}
+
 #[test]
 fn port_in_use() {
     let Some((gateway, provider)) = Netns::with_provider("port_in_use") else { return };

@@ -31,13 +31,18 @@ pub fn clean_up(config: Option<&Config>) -> Result<Vec<String>, Failure> {
     names.sort();
     names.dedup();
     let mut removed = Vec::new();
+    // Claims ask through it.
     let _context = runtime.enter();
     for name in names {
         let Some(device) = devices.by_name(&name) else { continue };
-        let Ok(_claim) = Instance::claim(&name) else {
+        let Ok(claim) = Instance::claim(&name) else {
             info!("{name}: its agent is running; left alone");
             continue;
         };
+        if claim.is_disputed() {
+            info!("{name}: another user's process may be its agent; left alone");
+            continue;
+        }
         removed.extend(
             shape::remove_leftovers(device).map_err(|error| Failure::new(Exit::Os, bpf::chain(&error)))?,
         );
