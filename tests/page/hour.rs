@@ -11,7 +11,7 @@ use crate::{PENDULUM, lab};
 /// Takes the first tick and state of the real stream, then lets the test go on with the stream in the agent's place.
 const REPLAY: &str = r"
 const real = window.fetch;
-const part = (text, name) => new RegExp(`event: ?${name}\\ndata: ?(.*)\\n\\n`).exec(text)?.[1];
+const part = (text, name) => new RegExp(`event: ?${name}\\ndata: ?(.*)\\n`).exec(text)?.[1];
 window.fetch = async (input, init) => {
     const answer = await real(input, init);
     if (!String(input).startsWith('/api/v1/stream') || !answer.ok) return answer;

@@ -25,7 +25,7 @@ const read = async (body) => {
         const blocks = text.split('\n\n');
         text = blocks.pop();
         for (const block of blocks) {
-            const found = /^event: ?(\w+)\ndata: ?(.*)$/s.exec(block);
+            const found = /^event: ?(\w+)\ndata: ?(.*)$/m.exec(block);
             if (found) window.sent[found[1]] = JSON.parse(found[2]);
         }
     }

@@ -187,7 +187,7 @@ impl Feed {
 
 /// Nothing of ours fails to become JSON; if it did, the client would not get it.
 fn event(name: &str, id: &str, data: &impl Serialize) -> Option<Event> {
-    Event::default().event(name).id(id).json_data(data).ok()
+    Event::default().event(name).json_data(data).ok().map(|event| event.id(id))
 }
 
 /// Findings that the client has not got and the journal no longer has.
