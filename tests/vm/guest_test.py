@@ -59,6 +59,15 @@ class Guests(unittest.TestCase):
         self.assertEqual(found["a"].ended, run.Ended(0, 1.5))
         self.assertEqual((found["b"].lines, found["b"].ended), (["half"], run.Ended()))
 
+    def test_a_log_is_read_while_the_guest_writes_it(self):
+        log = f"PENDULUM-VM start 3\r\n{self.A_PASSED}"
+        begun, ended = log.index(" a 3.5\n") + len(" a 3.5"), len(log) - 1
+        for written in range(len(log) + 1):
+            found = run.parts(log[:written])
+            self.assertEqual("a" in found, written > begun, written)
+            if "a" in found:
+                self.assertEqual(found["a"].ended, run.Ended(0, 1.5) if written > ended else run.Ended(), written)
+
     def boots(self, *outcomes):
         """What run_guest makes of guests that end so, one after the other: (log, problem)."""
         outcomes, booted = list(outcomes), []
@@ -164,7 +173,8 @@ class Suites(unittest.TestCase):
 class Ends(unittest.TestCase):
     def test_the_end_marker(self):
         self.assertEqual(qemu.end_status("PENDULUM-VM start 2.9\nx\nPENDULUM-VM end 101\n"), 101)
-        self.assertIsNone(qemu.end_status("PENDULUM-VM start 2.9\n"))
+        for ended_before in ["PENDULUM-VM start 2.9\n", "x\nPENDULUM-VM end", "x\nPENDULUM-VM end 10"]:
+            self.assertIsNone(qemu.end_status(ended_before))
         self.assertIn("Kernel panic", qemu.why_no_end("[ 1.0] Kernel panic - not syncing: VFS\n", ""))
 
     def test_the_table(self):

@@ -105,9 +105,9 @@ def read(path):
 
 
 def end_status(text):
-    """The number after the end marker, or None."""
-    for line in text.splitlines():
-        if line.startswith(END):
+    """The number after the end marker, or None. A guest that was ended from outside may have written half of the line."""
+    for line in text.splitlines(keepends=True):
+        if line.startswith(END) and line.endswith("\n"):
             return int(line.removeprefix(END))
     return None
 

@@ -76,9 +76,15 @@ def whisper(text):
 
 
 def parts(text):
-    """A guest's log, taken apart: the suites that began, by name."""
+    """A guest's log, taken apart: the suites that began, by name.
+
+    The guest may be writing it: a marker counts with its newline only.
+    """
     found, current = {}, None
-    for line in text.splitlines():
+    for written in text.splitlines(keepends=True):
+        line, is_whole = written.rstrip("\r\n"), written.endswith("\n")
+        if line.startswith((suites.BEGIN, suites.DONE)) and not is_whole:
+            continue
         if line.startswith(suites.BEGIN):
             name, at = line.removeprefix(suites.BEGIN).split()
             current = found[name] = Part(begin_s=float(at))
