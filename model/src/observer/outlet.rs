@@ -20,7 +20,7 @@ use super::known::KnownRate;
 use super::level::LevelTrack;
 use super::rate::ServiceRate;
 use super::standing::Standing;
-use super::{FULL_BYTES, Passing, Wait};
+use super::{FULL_BYTES, Passing, SLOWEST, Wait};
 
 /// Longer than any packet's time on the link, so that jitter and a slow scheduler are not taken for an idle link.
 const IDLE_TOLERANCE_NS: f64 = 5e6;
@@ -183,9 +183,18 @@ impl Outlet {
         self.uncertainty_ns
     }
 
-    /// What was carried since a moment took the link this long; infinite if that is not known. Without a rate it is the most that it can have taken, by
-    /// what the link has carried at least, the newest packet left out.
+    /// What was carried since a moment took the link this long; infinite if that is not known. Without a rate it is the most that it can have taken, the
+    /// newest packet left out.
     pub(super) fn busy_since(&self, since_ns: u64) -> f64 {
+        self.carried_since(since_ns, SLOWEST)
+    }
+
+    /// The same, but without a rate by what the link has carried at least: a guess, since the link may have become slower.
+    pub(super) fn probably_busy_since(&self, since_ns: u64) -> f64 {
+        self.carried_since(since_ns, self.fastest.at_least())
+    }
+
+    fn carried_since(&self, since_ns: u64, least_rate: f64) -> f64 {
         let index = self.history.partition_point(|(off_link_ns, _)| *off_link_ns <= since_ns);
         let before = match index.checked_sub(1) {
             Some(index) => self.history[index].1,
@@ -196,7 +205,7 @@ impl Outlet {
             Some(rate) => (self.bytes - before) as f64 / rate,
             None => {
                 let newest = self.history.iter().rev().map(|(_, bytes)| *bytes).nth(1).unwrap_or(0);
-                newest.saturating_sub(before) as f64 / self.fastest.at_least()
+                newest.saturating_sub(before) as f64 / least_rate
             }
         }
     }

@@ -84,7 +84,8 @@ impl Observer {
             Waits { known_ns: 0.0, most_ns: most_up_ns + most_down_ns, clear_ns, unknown_ns: both_known };
         let split = self.remote.split(&self.clear(packet, answer, &waits));
         let queue_ns = split.queue_ns;
-        let is_down_busy = most_down_ns > NO_QUEUE_NS && busy_ns > MOSTLY * answer.delay_ns as f64;
+        let probably_ns = self.down.probably_busy_since(asked_ns);
+        let is_down_busy = most_down_ns > NO_QUEUE_NS && probably_ns > MOSTLY * answer.delay_ns as f64;
         let up_ns = match expected_ns {
             _ if !is_down_busy => Some(queue_ns),
             Some(_) if most_up_ns <= NO_QUEUE_NS => Some(0.0),
