@@ -9,7 +9,7 @@
  *  - no pointers, no bit fields, no enum-typed members (an enum's size is the compiler's choice);
  *  - every structure ends with a _Static_assert on its size.
  *
- * What each field means, and how it is derived from packets, is told in docs/measurement.md.
+ * What each field means, and how it is derived from packets, is told in docs/design/measurement.md.
  */
 #ifndef PENDULUM_ABI_H
 #define PENDULUM_ABI_H
@@ -19,7 +19,7 @@
 #include "queue_abi.h"
 #include "shape_abi.h"
 
-/* What a segment is. Exactly one class for each; see docs/measurement.md for the rules and their order. */
+/* What a segment is. Exactly one class for each; see docs/design/measurement.md for the rules and their order. */
 enum pendulum_class {
 	PENDULUM_CLASS_DATA = 0,
 	PENDULUM_CLASS_ACK = 1,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The ACK filter: hold and replace. docs/shaping.md, "ACK filter".
+ * The ACK filter: hold and replace. docs/design/shaping.md, "ACK filter".
  *
  *   1. While the newest ACK of its connection stands in the queue, an ACK that says all that it says and more
  * may be withheld: it is that one's pending content.
@@ -134,7 +134,7 @@ static __always_inline __u32 obstacle_of(const struct ack_packet *p, __u32 flags
 	return p->ace && !(flags & PENDULUM_ACK_ACCECN) ? PENDULUM_ACK_PASSED_FLAGS : p->obstacle;
 }
 
-/* Why the ACK must pass, or NO_OBSTACLE. The order is that of docs/shaping.md. */
+/* Why the ACK must pass, or NO_OBSTACLE. The order is that of docs/design/shaping.md. */
 static __always_inline __u32 judge(const struct pendulum_ack_state *state, const struct ack_packet *p,
 				   const struct pendulum_shape_control *control,
 				   const struct pendulum_channel *uplink, __u32 segments, bool first,

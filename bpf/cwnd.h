@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the congestion control of a local TCP socket holds, taken at its newest ACK. docs/queues.md. */
+/* What the congestion control of a local TCP socket holds, taken at its newest ACK. docs/design/queues.md. */
 #ifndef PENDULUM_CWND_H
 #define PENDULUM_CWND_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The flow table, and what one segment changes in its flow. docs/measurement.md, "Flow state".
+ * The flow table, and what one segment changes in its flow. docs/design/measurement.md, "Flow state".
  *
  * Both hooks and several CPUs touch a flow at the same time without a lock (LRU maps allow none). Each field
  * is therefore written by one hook: what a half sent by the hook that sees its segments; its rtt_* and the
@@ -143,7 +143,7 @@ static __always_inline bool fills_hole(const struct pendulum_half *me, const str
 	       now - me->hole_at_ns < reorder_window_ns(me, peer);
 }
 
-/* Apply the sequence range [seq, end) of a segment; docs/measurement.md, "Flow state", 1. */
+/* Apply the sequence range [seq, end) of a segment; docs/design/measurement.md, "Flow state", 1. */
 static __always_inline void apply_sequence(struct pendulum_half *me, const struct pendulum_half *peer,
 					   const struct segment *s, __u32 end, __u64 now,
 					   struct sequence_verdict *verdict)
@@ -196,7 +196,7 @@ static __always_inline void apply_sequence(struct pendulum_half *me, const struc
 	verdict->moved = true;
 }
 
-/* Apply the acknowledgement number; docs/measurement.md, "Flow state", 2. */
+/* Apply the acknowledgement number; docs/design/measurement.md, "Flow state", 2. */
 static __always_inline void apply_acknowledgement(struct pendulum_half *me, struct pendulum_half *peer,
 						  const struct segment *s, struct sequence_verdict *verdict)
 {

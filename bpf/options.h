@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * TCP options. docs/measurement.md, "Parsing", 6.
+ * TCP options. docs/design/measurement.md, "Parsing", 6.
  *
  * Nearly every segment of an established connection carries exactly NOP, NOP, timestamps (RFC 7323 appendix
  * A): that form is recognised by its first word. All others are copied out of the packet and walked in a

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * From a frame to a struct segment, for TC and XDP alike. docs/measurement.md, "Parsing".
+ * From a frame to a struct segment, for TC and XDP alike. docs/design/measurement.md, "Parsing".
  *
  * The parser sees the linear part of a packet only. Where a header lies beyond it but inside the frame, it
  * answers PARSE_SHORT: the caller may pull the header in and ask again. Every length is checked against both

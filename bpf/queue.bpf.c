@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The queues of the registered devices, by the qdisc tracepoints. docs/queues.md.
+ * The queues of the registered devices, by the qdisc tracepoints. docs/design/queues.md.
  *
  * An object of its own: without BTF or these tracepoints it does not load, and only this measurement is lost.
  */

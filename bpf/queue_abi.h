@@ -26,7 +26,7 @@ enum pendulum_direction {
 #define PENDULUM_DEPARTURES 8192
 
 /*
- * Local queues, docs/queues.md. A queue is the root qdisc of the device that was registered for a direction:
+ * Local queues, docs/design/queues.md. A queue is the root qdisc of the device that was registered for a direction:
  * the WAN device for PENDULUM_UP, a shaping ifb for PENDULUM_DOWN.
  */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Round-trip time from the gateway to one end and back. docs/measurement.md, "RTT".
+ * Round-trip time from the gateway to one end and back. docs/design/measurement.md, "RTT".
  *
  * A half times up to PENDULUM_PROBES of its segments at once. A slot is found by its key, not searched, and a
  * slot in use is left alone, so that on a link with seconds of queue the oldest segment is still there when

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The ACK filter of the shaped uplink. docs/shaping.md.
+ * The ACK filter of the shaped uplink. docs/design/shaping.md.
  *
  * TC egress of the WAN device sees each packet twice. After its first pass a filter of the agent's (mirred)
  * redirects it to the shaping device, an ifb with cake. When that lets it go it comes back: the second pass,

@@ -84,7 +84,7 @@ static __always_inline __u32 shaper(void)
 }
 
 /*
- * What is shaped here passes twice (docs/shaping.md, "Two passes"): it is measured on its first way, before
+ * What is shaped here passes twice (docs/design/shaping.md, "Two passes"): it is measured on its first way, before
  * the shaper's queue, and enters whatever stands behind the WAN device on its second. The slots tell of the
  * second: what waits here does not wait there. The length is the stack's own then (qdisc_pkt_len_init).
  */

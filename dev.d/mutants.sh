@@ -7,7 +7,7 @@ CARGO_MUTANTS_VERSION=27.1.0
 # Prints where cargo-mutants is. It only names what can be changed.
 cargo_mutants() { cargo_tool cargo-mutants "$CARGO_MUTANTS_VERSION"; }
 
-# run_mutants [ROOM…] [--seed N] [--count N] [--list] [--write]: docs/mutants.md.
+# run_mutants [ROOM…] [--seed N] [--count N] [--list] [--write]: docs/results/mutants.md.
 run_mutants() {
     need_packages build test
     need_rust

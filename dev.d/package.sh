@@ -21,7 +21,7 @@ stage_files() {
     local page share=usr/share/pendulum file
     stage deploy/pendulum.toml 644 etc/pendulum/pendulum.toml
     stage deploy/systemd/pendulum.service 644 usr/lib/systemd/system/pendulum.service
-    for page in docs/man/*.1; do stage_compressed "$page" "usr/share/man/man1/${page##*/}"; done
+    for page in docs/reference/man/*.1; do stage_compressed "$page" "usr/share/man/man1/${page##*/}"; done
     stage deploy/completions/pendulum.bash 644 usr/share/bash-completion/completions/pendulum
     stage deploy/completions/_pendulum 644 usr/share/zsh/vendor-completions/_pendulum
     stage deploy/completions/pendulum.fish 644 usr/share/fish/vendor_completions.d/pendulum.fish

@@ -45,10 +45,10 @@ fn man_pages_are_those_of_the_command_line() {
     for entry in std::fs::read_dir(made.path()).unwrap() {
         let page = entry.unwrap();
         let name = page.file_name().into_string().unwrap();
-        hold(&format!("docs/man/{name}"), &std::fs::read_to_string(page.path()).unwrap());
+        hold(&format!("docs/reference/man/{name}"), &std::fs::read_to_string(page.path()).unwrap());
         wanted.insert(PathBuf::from(name));
     }
-    assert_eq!(names("docs/man"), wanted, "remove the pages of commands that are gone");
+    assert_eq!(names("docs/reference/man"), wanted, "remove the pages of commands that are gone");
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn the_metrics_reference_lists_what_is_exported() {
             .collect();
         assert!(unlisted.is_empty(), "{what} has sources that are not listed: {unlisted:?}");
     }
-    hold("docs/metrics.md", &page);
+    hold("docs/reference/metrics.md", &page);
 }
 
 /// The samples of `pendulum_source_info` about one thing.

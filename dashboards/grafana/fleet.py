@@ -64,7 +64,7 @@ def links(grid):
                                   "Downlink used": "percentunit", "Uplink used": "percentunit", "Round trip, p95": "s", "Sent again": "percentunit"},
                            drill_down="/d/pendulum-link?${__url_time_range}&var-job=${job}&var-instance=${__data.fields.instance}"
                                       "&var-link=${__data.fields.link}"))
-    grid.add(24, 6, table("Firing alerts", "What to do first is at the end of the dashboard Link, and in docs/alerts.md.", [query(alerts("$instance", "$link"))],
+    grid.add(24, 6, table("Firing alerts", "What to do first is at the end of the dashboard Link, and in docs/guide/alerts.md.", [query(alerts("$instance", "$link"))],
                           ["severity", "alertname", "instance", "link", "direction"], "no alert fires", sort=("severity",)))
 
 

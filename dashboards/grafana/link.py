@@ -249,7 +249,7 @@ def about(grid):
 
     grid.row("What to do first, for each alert", collapsed=True)
     steps = "\n".join(f"* **{name}:** {step}" for name, step in first_steps())
-    grid.add(24, 16, text("What to do first", "From docs/alerts.md.", steps))
+    grid.add(24, 16, text("What to do first", "From docs/guide/alerts.md.", steps))
 
 
 def panels(grid):

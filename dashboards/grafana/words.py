@@ -54,13 +54,13 @@ def numbers_are_recorded():
 
 
 def first_steps():
-    """For each alert, what who is woken does first: from docs/alerts.md."""
-    runbook = (HERE / "../../docs/alerts.md").read_text(encoding="utf-8")
+    """For each alert, what who is woken does first: from docs/guide/alerts.md."""
+    runbook = (HERE / "../../docs/guide/alerts.md").read_text(encoding="utf-8")
     sections = re.findall(r"^## (Pendulum\w+)$(.*?)(?=^## |\Z)", runbook, re.M | re.S)
     found = []
     for name, body in sections:
         step = re.search(r"^\*\*First:\*\* (.+?)(?=\n\*\*|\n\n|\Z)", body, re.M | re.S)
-        assert step, f"docs/alerts.md: {name} has no line that begins with **First:**"
+        assert step, f"docs/guide/alerts.md: {name} has no line that begins with **First:**"
         found.append((name, " ".join(step.group(1).split())))
     return found
 

@@ -26,7 +26,7 @@ LEVELS = {"direction": ["up", "down"], "side": ["wan", "lan"]}
 
 def series():
     """Name, labels and whether it counts, for all that one gateway with one link exports and that is recorded of it."""
-    reference = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
+    reference = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
     values = {label: re.findall(r"`([^`]+)`", cell) for label, cell in re.findall(r"^\| `(\w+)` \| (`[^|]+) \|$", reference, re.M)}
     values |= {"link": ["dsl"], "device": ["ppp0"], "program": list("abcdef"), "map": list("abc"), "version": ["0"], "source": ["config"]}
     for name, kind, cell in re.findall(r"^\| `((?:pendulum|process)_\w+)` \| (\w+) \| ([^|]*) \|", reference, re.M):

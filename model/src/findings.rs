@@ -237,9 +237,9 @@ pub enum FindingKind {
     RttUnfairness,
     /// A far flow's window collapsed while near flows burst (paper 003, Fig. 6 and 8).
     FarFlowKnockedBack,
-    /// The shaper's comparison of turns with and without it shows no gain, or harm (docs/shaping.md).
+    /// The shaper's comparison of turns with and without it shows no gain, or harm (docs/guide/shaping.md).
     ShapingNotHelping,
-    /// Packets wait behind the shaper all the same: its rate or its framing is not the line's (docs/shaping.md).
+    /// Packets wait behind the shaper all the same: its rate or its framing is not the line's (docs/guide/shaping.md).
     ShapingIneffective,
     /// A buffer never drains: even the luckiest packet waits longer than `bufferbloat-delay`, whoever fills it.
     Bufferbloat,

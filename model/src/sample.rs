@@ -162,7 +162,7 @@ pub enum QueueSource {
     Estimate,
 }
 
-/// What passed through one direction of the link, counted as `docs/measurement.md` says. Deltas, not totals.
+/// What passed through one direction of the link, counted as `docs/design/measurement.md` says. Deltas, not totals.
 ///
 /// Counted where the link is entered (after the buffer) if the source can, else where it sees the packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

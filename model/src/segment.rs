@@ -72,7 +72,7 @@ impl<T> IndexMut<Direction> for PerDirection<T> {
     }
 }
 
-/// What a segment is. Every segment has exactly one class; the rules are in `docs/measurement.md`.
+/// What a segment is. Every segment has exactly one class; the rules are in `docs/design/measurement.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {

@@ -1,4 +1,4 @@
-//! Every number the detector compares with, in one place. `docs/detector.md` gives the reasons at length.
+//! Every number the detector compares with, in one place. `docs/design/detector.md` gives the reasons at length.
 
 use std::fmt::Display;
 use std::time::Duration;

@@ -41,16 +41,16 @@ fn alerts() -> Vec<(String, String)> {
 
 #[test]
 fn every_alert_waits_stays_and_leads_to_its_runbook() {
-    let runbook = std::fs::read_to_string(home().join("../docs/alerts.md")).unwrap();
+    let runbook = std::fs::read_to_string(home().join("../docs/guide/alerts.md")).unwrap();
     let tests: String =
         below("tests", ".test.yml").iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
     for (name, alert) in alerts() {
         for part in [" for: ", " keep_firing_for: ", " severity: ", " summary: ", " description: "] {
             assert!(alert.contains(part), "{name} has no{part}");
         }
-        let anchor = format!("docs/alerts.md#{}", name.to_lowercase());
+        let anchor = format!("docs/guide/alerts.md#{}", name.to_lowercase());
         assert!(alert.contains(&anchor), "{name} does not lead to {anchor}");
-        assert!(runbook.contains(&format!("\n## {name}\n")), "docs/alerts.md does not explain {name}");
+        assert!(runbook.contains(&format!("\n## {name}\n")), "docs/guide/alerts.md does not explain {name}");
         assert!(name.len() <= 40, "{name} is too long");
         // At least one case in which it fires and one in which it does not.
         let cases: Vec<&str> =
@@ -72,7 +72,7 @@ fn every_alert_waits_stays_and_leads_to_its_runbook() {
         let section = runbook.split(&format!("\n## {name}\n")).nth(1).unwrap();
         assert!(
             section.trim_start().starts_with("**First:** "),
-            "docs/alerts.md: what to do first for {name}?"
+            "docs/guide/alerts.md: what to do first for {name}?"
         );
     }
 }

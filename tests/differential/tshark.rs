@@ -28,7 +28,7 @@ impl Verdict {
         self.flags & flag != 0
     }
 
-    /// The class by tshark's own marks, in the terms of docs/measurement.md. (tshark tells a duplicate ACK by an
+    /// The class by tshark's own marks, in the terms of docs/design/measurement.md. (tshark tells a duplicate ACK by an
     /// unchanged window; with SACK blocks a changed window makes no difference to a sender, RFC 6675.)
     pub(crate) const fn class(&self) -> &'static str {
         if self.has(Self::RST) {

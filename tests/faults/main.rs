@@ -1,5 +1,5 @@
 //! What goes wrong around the agent, and what it must not lead to: traffic goes on, nothing stays attached, the figures
-//! say what happened. docs/reliability.md lists these and the faults that other tests cover.
+//! say what happened. docs/results/reliability.md lists these and the faults that other tests cover.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -12,7 +12,7 @@ use crate::rig::{Rig, with_rig_of};
 
 /// Verdicts that blame a buffer.
 const BLAMES: [&str; 4] = ["swinging", "locked_uplink", "locked_downlink", "ack_compression"];
-/// How long each kind of traffic lasts: three times what a verdict needs, twice what bufferbloat needs (docs/detector.md).
+/// How long each kind of traffic lasts: three times what a verdict needs, twice what bufferbloat needs (docs/design/detector.md).
 const LASTS: Duration = Duration::from_secs(16);
 /// WireGuard's usual port, and the payload of its data packets on a path of 1,500 bytes: the tunnel's MTU of 1,420 and 32 bytes of its own.
 const WIREGUARD_PORT: u16 = 51_820;

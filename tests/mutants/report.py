@@ -1,4 +1,4 @@
-"""The table: on the terminal, and in docs/mutants.md, which keeps the last one."""
+"""The table: on the terminal, and in docs/results/mutants.md, which keeps the last one."""
 
 from judge import CAUGHT, MISSED, UNVIABLE
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Mutation testing: changes the programs in one place after another, and looks whether a test notices.
 
-`./dev mutants` calls this; docs/mutants.md tells how to read what comes out.
+`./dev mutants` calls this; docs/results/mutants.md tells how to read what comes out.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from judge import MISSED, Broken, Judge
 from rooms import ROOT, TableError, mutants_of, rooms
 from scratch import Tree, place_below, seed_target
 
-DOCUMENT = ROOT / "docs" / "mutants.md"
+DOCUMENT = ROOT / "docs/results/mutants.md"
 
 
 def arguments(words):
@@ -25,7 +25,7 @@ def arguments(words):
     parser.add_argument("--count", type=int, default=12, help="mutants of each room (%(default)s); 0: all")
     parser.add_argument("--match", default="", help="only mutants whose name or file has these words")
     parser.add_argument("--list", action="store_true", help="name the sampled mutants and run nothing")
-    parser.add_argument("--write", action="store_true", help="keep the table in docs/mutants.md")
+    parser.add_argument("--write", action="store_true", help="keep the table in docs/results/mutants.md")
     return parser.parse_args(words)
 
 

@@ -133,7 +133,7 @@ class Chart(unittest.TestCase):
         [rules] = [document for document in documents if document["kind"] == "PrometheusRule"]
         self.assertEqual(rules["metadata"]["labels"]["release"], "prometheus")
         shipped = [yaml.safe_load((ROOT / f"dashboards/rules/pendulum-{name}.yml").read_text(encoding="utf-8"))["groups"] for name in ("records", "alerts")]
-        text = json.dumps(shipped[0] + shipped[1]).replace("docs/alerts.md#", "https://wiki.example/alerts#")
+        text = json.dumps(shipped[0] + shipped[1]).replace("docs/guide/alerts.md#", "https://wiki.example/alerts#")
         self.assertEqual(rules["spec"]["groups"], json.loads(text))
         if PROMTOOL is None:
             self.skip("no promtool in PATH; './dev test dashboards' unpacks Debian's")

@@ -122,7 +122,7 @@ class Contents(Deb):
 
     def test_documents_are_there(self):
         listed = run("dpkg-deb", "--contents", self.deb).stdout
-        for document in ("docs/guide/install.md", "docs/reliability.md", "README.md", "CHANGELOG.md"):
+        for document in ("docs/guide/install.md", "docs/results/reliability.md", "README.md", "CHANGELOG.md"):
             self.assertIn(f"./usr/share/doc/pendulum/{document}\n", listed)
 
     def test_lintian(self):

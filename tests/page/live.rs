@@ -275,7 +275,7 @@ fn pictures(browser: &mut Browser) {
     browser.look(1360, 940, 1.0, false);
 }
 
-/// With `PENDULUM_SCREENSHOTS` a picture for docs/statements.md.
+/// With `PENDULUM_SCREENSHOTS` a picture for docs/reference/statements.md.
 pub(crate) fn picture(browser: &mut Browser, name: &str) {
     if let Some(directory) = std::env::var_os("PENDULUM_SCREENSHOTS") {
         browser.evaluate("scrollTo(0, 0)");

@@ -9,7 +9,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 use crate::native::{Figures, Kind, Script, Shown, TICK_NS, mark};
 
-/// Of the ring (docs/queues.md, "History ring").
+/// Of the ring (docs/design/queues.md, "History ring").
 pub(crate) const BUCKET_NS: u64 = 10_000_000;
 pub(crate) const RING: u64 = 512;
 /// From TC to the tracepoint.

@@ -215,7 +215,7 @@ fn downlink_shaped_by_an_ifb_is_observed() {
         }
         println!("highest level {highest} B, equal to the qdisc's own {equal} times of {compared}");
         assert!(highest > 15_000, "the highest level is {highest}");
-        // A guest looks rarely; on a busy host an event may be missing (docs/queues.md, "Drift").
+        // A guest looks rarely; on a busy host an event may be missing (docs/design/queues.md, "Drift").
         assert!(equal >= 5 && compared - equal <= compared / 10, "equal {equal} times of {compared}");
         let totals = rig.queues.state(Direction::Down).totals;
         assert!(totals.dequeued_packets[0] > 100 && totals.sojourn_packets[0] > 50, "{totals:?}");

@@ -194,7 +194,7 @@ fn measure(rig: &Rig, arrangement: &Arrangement, former: u64) -> Vec<String> {
     let adopted = after.events[abi::PENDULUM_QUEUE_ADOPTED as usize] - former;
     events[abi::PENDULUM_QUEUE_ADOPTED as usize] = 0;
     expect(adopted <= 3, format!("the qdisc was noticed {adopted} times"));
-    // Under load the kernel itself leaves out an event now and then (docs/queues.md).
+    // Under load the kernel itself leaves out an event now and then (docs/design/queues.md).
     let missed = events[abi::PENDULUM_QUEUE_DRIFT as usize];
     events[abi::PENDULUM_QUEUE_DRIFT as usize] = 0;
     if arrangement.shapes {

@@ -70,7 +70,7 @@ fn departures(queues: &mut QueuePrograms) -> [Vec<u64>; 2] {
     sojourns
 }
 
-/// All packets come, then all leave; `None` if the kernel left out an event (docs/queues.md, "Drift"), which it says.
+/// All packets come, then all leave; `None` if the kernel left out an event (docs/design/queues.md, "Drift"), which it says.
 fn run() -> Option<()> {
     let ifindex = index(NEAR);
     // 1 kbit/s: 8 ms for each byte. The bucket holds one full packet, and less than an ACK beside it.

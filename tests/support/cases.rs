@@ -1,4 +1,4 @@
-//! The acceptance table of the packet measurement: `docs/measurement.md` in examples.
+//! The acceptance table of the packet measurement: `docs/design/measurement.md` in examples.
 //!
 //! Two programs are held against it: the BPF programs through TEST_RUN, and `agent/src/replay/`. Each case starts
 //! with empty maps and counters.

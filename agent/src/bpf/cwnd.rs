@@ -1,5 +1,5 @@
 //! Congestion windows of local sockets: the best source that this kernel offers. What each means is told in
-//! `docs/queues.md`.
+//! `docs/design/queues.md`.
 
 use std::os::fd::AsFd as _;
 use std::time::Duration;

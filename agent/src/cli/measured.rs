@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::client::{Address, Client, Credentials};
 use crate::exit::{Exit, Failure};
 
-/// `/api/v1/state`, as far as it is needed (docs/api.md).
+/// `/api/v1/state`, as far as it is needed (docs/reference/api.md).
 #[derive(Deserialize)]
 struct State {
     links: Vec<Link>,

@@ -212,7 +212,7 @@ fn read_token(file: &Path) -> Result<HeaderValue, Failure> {
     Ok(header)
 }
 
-/// An agent's own words on why it does not answer as asked (docs/api.md).
+/// An agent's own words on why it does not answer as asked (docs/reference/api.md).
 fn refusal(body: &[u8]) -> Option<String> {
     let answer: serde_json::Value = serde_json::from_slice(body).ok()?;
     let word = |name: &str| answer["error"][name].as_str();

@@ -26,7 +26,7 @@ pub(super) struct File {
     /// The flow table's upkeep.
     #[serde(default)]
     pub(super) flows: Flows,
-    /// What the detector compares with; every key is optional, `docs/detector.md` gives the reasons.
+    /// What the detector compares with; every key is optional, `docs/design/detector.md` gives the reasons.
     #[serde(default)]
     pub(super) detector: Thresholds,
     /// What happens to phase changes, verdicts and findings.

@@ -1,4 +1,5 @@
 mod fields;
+mod generated;
 mod keys;
 mod options;
 mod places;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::shape::{Comparison, FATES, Followed, ShapeSnapshot, Turn};
 use crate::snapshot::RateSource;
 
-/// The shaper at one moment; docs/api.md.
+/// The shaper at one moment; docs/reference/api.md.
 #[derive(Serialize)]
 pub(super) struct Shape {
     state: &'static str,

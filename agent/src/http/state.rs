@@ -1,4 +1,4 @@
-//! `/api/v1/state`: every link at one look. The structures here are the schema; docs/api.md explains it.
+//! `/api/v1/state`: every link at one look. The structures here are the schema; docs/reference/api.md explains it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

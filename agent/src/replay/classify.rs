@@ -1,4 +1,4 @@
-//! What a segment is: `docs/measurement.md`, "Classes". The rules see the flow as it was before the segment.
+//! What a segment is: `docs/design/measurement.md`, "Classes". The rules see the flow as it was before the segment.
 
 use pendulum_model::segment::Class;
 

@@ -1,4 +1,4 @@
-//! One conversation as the gateway sees it: `docs/measurement.md`, "Flow state". The numbered
+//! One conversation as the gateway sees it: `docs/design/measurement.md`, "Flow state". The numbered
 //! steps there are the functions here, in the same order.
 
 use pendulum_model::segment::{Class, Direction};

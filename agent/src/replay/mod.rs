@@ -1,4 +1,4 @@
-//! Captures read as if the gateway's own programs had seen them: the meaning of `docs/measurement.md` without a kernel.
+//! Captures read as if the gateway's own programs had seen them: the meaning of `docs/design/measurement.md` without a kernel.
 //!
 //! [`packet`] reads one frame, [`meter`] turns a stream of frames into the counters and flows that the BPF side
 //! keeps in its maps. A test feeds both the same packets and compares everything.

@@ -1,4 +1,4 @@
-//! One frame, read by the rules of `docs/measurement.md`, "Parsing".
+//! One frame, read by the rules of `docs/design/measurement.md`, "Parsing".
 //!
 //! Every byte comes through [`Cursor`], which knows two ends: that of the bytes at hand and that of the frame. A
 //! capture may hold less of a frame than there was (snaplen); what is missing for that reason is [`Lost::Pull`], as

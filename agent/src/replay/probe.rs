@@ -1,4 +1,4 @@
-//! Round-trip time from the gateway to one end and back; `docs/measurement.md`, "RTT".
+//! Round-trip time from the gateway to one end and back; `docs/design/measurement.md`, "RTT".
 
 use super::flow::{Sequence, distance};
 use super::half::{Half, HalfFlag};

@@ -1,7 +1,7 @@
 //! How long an end takes to answer, seen from the gateway: the delay that contains one queue.
 //!
 //! What the gateway hears from an end has waited in that end's queue towards it: answers from home in the uplink
-//! buffer, answers from the remote end in the downlink buffer. The round-trip times of `docs/measurement.md` time data
+//! buffer, answers from the remote end in the downlink buffer. The round-trip times of `docs/design/measurement.md` time data
 //! only and let the receiver's delayed ACKs in; the queue estimate needs more samples and truer ones:
 //!
 //! * Data is timed until the ACK whose number is exactly its end: the segment that made the receiver answer, so the

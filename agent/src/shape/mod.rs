@@ -1,4 +1,4 @@
-//! Acting on the link: its queue is made here, a little below the link's rate, and managed by cake. docs/shaping.md.
+//! Acting on the link: its queue is made here, a little below the link's rate, and managed by cake. docs/design/shaping.md.
 //!
 //! [`plan`] has the figures, [`takeover`] what is in the way, [`device`] makes the queue, [`trial`] asks whether it helps, [`behind`]
 //! whether it works; the kernel side is `bpf/shape.bpf.c`. All that is made can be recognised and is removed at the end, by the

@@ -1,4 +1,4 @@
-//! What is read of the agent's answers (docs/api.md). Everything may be missing: the agent may be of another version.
+//! What is read of the agent's answers (docs/reference/api.md). Everything may be missing: the agent may be of another version.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-// What the agent sends; docs/api.md explains every field. A figure that is not known is null or absent.
+// What the agent sends; docs/reference/api.md explains every field. A figure that is not known is null or absent.
 
 export type Maybe<T> = T | null | undefined;
 export type DirectionName = 'up' | 'down';
@@ -27,7 +27,7 @@ export interface Evidence {
     reason: string;
     figures: Figure[];
     since_s: number;
-    // What it would take to say more: docs/api.md.
+    // What it would take to say more: docs/reference/api.md.
     missing?: Maybe<string[]>;
 }
 

@@ -18,7 +18,7 @@ use crate::segment::{Direction, PerDirection};
 use super::{Caveat, Confidence, Formula, Prediction, SEGMENT_BYTES, Setting};
 
 /// Part of a round trip for which a sender pauses after a loss: until its window has halved (RFC 6675), and a little
-/// longer. Calibrated, see `docs/detector.md`; on links it was not calibrated on, the model errs by a factor of 1.4.
+/// longer. Calibrated, see `docs/design/detector.md`; on links it was not calibrated on, the model errs by a factor of 1.4.
 const PAUSE: f64 = 0.65;
 
 /// Fewer outstanding segments than this do not make three duplicate ACKs: the loss ends in a timeout (RFC 5681 §3.2).

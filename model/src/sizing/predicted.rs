@@ -88,7 +88,7 @@ pub enum NotPredicted {
     #[error("BBR is not simulated; reno and cubic are")]
     Bbr,
     /// Cake has no model here.
-    #[error("cake is not simulated; docs/mitigations.md has what it gave on three links")]
+    #[error("cake is not simulated; docs/results/mitigations.md has what it gave on three links")]
     Cake,
     /// Too much happens each second.
     #[error(

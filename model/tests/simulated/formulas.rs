@@ -8,7 +8,7 @@ use pendulum_model::simulate::Limit;
 use super::simulator::Scenario;
 use super::{bytes, detect, papers_link};
 
-/// 001 Eq. 5: the direction whose window takes longer holds the queue. `docs/detector.md` has what this prints.
+/// 001 Eq. 5: the direction whose window takes longer holds the queue. `docs/design/detector.md` has what this prints.
 #[test]
 fn windows_tell_which_buffer_stands() {
     // Agreement of windows and queues on nine links, and how long the buffer that stood longer stood alone, as a share.
@@ -72,7 +72,7 @@ fn ratios(links: &[(f64, f64)]) -> [Vec<(f64, f64)>; 2] {
     [by_paper, by_refined]
 }
 
-/// What `docs/detector.md` says of both formulas. The refined one was fitted to the first three links, with another TCP.
+/// What `docs/design/detector.md` says of both formulas. The refined one was fitted to the first three links, with another TCP.
 #[test]
 fn the_refined_ratio_is_nearer_than_equation_11_on_the_links_it_was_fitted_to() {
     let fitted = ratios(&[(2.4e6, 196e3), (2e6, 192e3), (20e6, 1e6)]);

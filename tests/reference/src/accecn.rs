@@ -2,7 +2,7 @@
 //!
 //! Written after `net/ipv4/tcp_input.c` of Linux 7.0 (`tcp_accecn_process_option`, `__tcp_accecn_process`) and
 //! `include/net/tcp_ecn.h` (`tcp_update_ecn_bytes`). The shaper's filter may merge ACKs only as far as this decoder
-//! stays exact; `docs/shaping.md`, "AccECN".
+//! stays exact; `docs/design/shaping.md`, "AccECN".
 
 /// `TCP_ACCECN_CEP_ACE_MASK`.
 const ACE_MASK: u32 = 7;

@@ -1,4 +1,4 @@
-//! Hold and replace: the decisions of the ACK filter for one connection, as `docs/shaping.md` has them, with all knowledge
+//! Hold and replace: the decisions of the ACK filter for one connection, as `docs/design/shaping.md` has them, with all knowledge
 //! of the queue that the kernel's program must infer. What that one does is compared with this.
 //!
 //! Time is left out: no carrier is stale, no connection idle.

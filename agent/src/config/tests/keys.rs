@@ -29,7 +29,7 @@ impl Row {
         format!("{} = {value}\n{}", self.name(), self.beside)
     }
 
-    fn name(&self) -> &'static str {
+    pub(super) fn name(&self) -> &'static str {
         self.key.rsplit('.').next().unwrap()
     }
 

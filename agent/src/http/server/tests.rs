@@ -13,16 +13,16 @@ use tokio::task::JoinHandle;
 
 use super::*;
 
-/// What docs/api.md promises, and what the agent can afford: descriptors for 128 clients, a scrape's time for those that are slow.
+/// What docs/reference/api.md promises, and what the agent can afford: descriptors for 128 clients, a scrape's time for those that are slow.
 #[test]
 fn the_limits_are_those_of_the_documentation() {
     let Limits { connections, handshake, head, age, last_answer } = LIMITS;
     let seconds = [handshake, head, age, last_answer].map(|limit| limit.as_secs_f64());
     assert_eq!((connections, seconds), (128, [10.0, 30.0, 600.0, 2.0]));
     assert_eq!((MAX_HEAD, MAX_HEADERS), (16_384, 64));
-    let page = include_str!("../../../../docs/api.md");
+    let page = include_str!("../../../../docs/reference/api.md");
     for part in ["431 for a head above 16 KiB or 64 headers", "A connection ends after ten minutes"] {
-        assert!(page.contains(part), "docs/api.md does not say: {part}");
+        assert!(page.contains(part), "docs/reference/api.md does not say: {part}");
     }
 }
 

@@ -69,7 +69,7 @@ fn halves(options: &DemoOptions, lab: &Lab, half: Duration) -> Result<(), DemoEr
             writeln!(out, "{}", line.render(style.palette))?;
         }
     }
-    writeln!(out, "Means are those after the upload has joined. How: docs/shaping.md.")?;
+    writeln!(out, "Means are those after the upload has joined. How: docs/guide/shaping.md.")?;
     writeln!(out, "Against fq_codel and cake: pendulum-lab run mitigations.")?;
     Ok(())
 }

@@ -64,7 +64,7 @@ pub struct Predicted {
     /// Paper 000, Eq. 6–11.
     #[serde(flatten)]
     pub paper: Figures,
-    /// The refined model (`docs/detector.md`).
+    /// The refined model (`docs/design/detector.md`).
     pub refined: Figures,
 }
 

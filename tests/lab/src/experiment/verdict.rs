@@ -1,6 +1,6 @@
 //! The verdict that the kernel's own readings imply, to hold the agent's against.
 //!
-//! The rules and thresholds are the detector's (docs/detector.md), applied to a whole stretch: what is known of both queues is exact here, and whether there is
+//! The rules and thresholds are the detector's (docs/design/detector.md), applied to a whole stretch: what is known of both queues is exact here, and whether there is
 //! bulk data, whatever its protocol, is known because the experiment has started it.
 
 use pendulum_model::segment::{Direction, PerDirection};
