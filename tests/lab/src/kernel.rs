@@ -20,19 +20,27 @@ use std::time::Duration;
 /// Only the network namespace changes. `ip netns exec` would also remount /sys and hide bpffs and cgroupfs.
 /// The own process group keeps a Ctrl-C at the terminal from killing children before the lab has taken their results.
 pub(crate) fn confine(command: &mut Command, netns: Option<File>) {
-    let parent = std::process::id();
     command.process_group(0);
-    // SAFETY: between fork and exec the closure makes only the async-signal-safe calls prctl, getppid and setns, and
-    // touches no memory but the captured integer and file descriptor.
+    end_with_parent(command, libc::SIGKILL);
+    let Some(netns) = netns else { return };
+    // SAFETY: between fork and exec the closure makes only the async-signal-safe call setns, and touches no memory but the
+    // captured file descriptor.
+    unsafe {
+        command.pre_exec(move || check(libc::setns(netns.as_raw_fd(), libc::CLONE_NEWNET)));
+    }
+}
+
+/// Makes `command` end by `signal` when the thread that starts it does.
+pub(crate) fn end_with_parent(command: &mut Command, signal: libc::c_int) {
+    let parent = std::process::id();
+    // SAFETY: between fork and exec the closure makes only the async-signal-safe calls prctl and getppid, and touches no memory
+    // but the captured integers.
     unsafe {
         command.pre_exec(move || {
-            check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
+            check(libc::prctl(libc::PR_SET_PDEATHSIG, signal))?;
             // The parent may have died before prctl took effect; then no signal will ever come.
             if u32::try_from(libc::getppid()) != Ok(parent) {
                 return Err(io::Error::from_raw_os_error(libc::ESRCH));
-            }
-            if let Some(file) = &netns {
-                check(libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET))?;
             }
             Ok(())
         });

@@ -3,7 +3,7 @@
 //! Needs root and a built agent; says so and checks nothing where one is missing.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -274,21 +274,15 @@ impl Terminal {
     }
 }
 
-/// From the block's clock, "4 of 85 s".
-fn seconds_gone(screen: &str) -> Option<u32> {
-    screen
-        .lines()
-        .find_map(|line| line.strip_suffix(" of 85 s")?.split_ascii_whitespace().next_back()?.parse().ok())
-}
-
 impl Drop for Terminal {
     fn drop(&mut self) {
         let _ = self.tmux(&["kill-server"]);
     }
 }
 
+/// A whole round, the table, and what of the next round is there when the user has seen enough.
 #[test]
-fn on_a_terminal_a_block_is_drawn_in_place() {
+fn a_kept_demo_on_a_terminal_shows_top_and_the_table_until_the_user_leaves() {
     let Some(agent) = agent() else { return };
     if Command::new("tmux").arg("-V").output().is_err() {
         skip("tmux is not installed");
@@ -297,53 +291,31 @@ fn on_a_terminal_a_block_is_drawn_in_place() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     // The shell outlives the demo, so that the terminal can be looked at as the demo has left it.
     let program = format!(
-        "trap : INT; '{DEMO}' demo --agent '{}' --listen 127.0.0.1:0; echo ended with $?; sleep 1000",
+        "trap : INT; '{DEMO}' demo --agent '{}' --listen 127.0.0.1:0 --seconds 30 --keep; echo ended with $?; sleep 1000",
         agent.display()
     );
-    let terminal = Terminal::start(80, 48, &program);
-    // Drawn several times by then: had it not been in place, each part would show more than once.
-    let shown = wait_for("the block", || {
-        Some(terminal.shows()).filter(|screen| seconds_gone(screen).is_some_and(|seconds| seconds >= 4))
-    });
-    assert!(shown.lines().any(|line| line.starts_with(" ▼ ") && line.contains('█')), "{shown}");
-    for part in ["1 of 3  one download", "throughput", "queue", "outstanding", "data segments", "/metrics"] {
-        assert_eq!(shown.matches(part).count(), 1, "{part} in\n{shown}");
-    }
-    assert_eq!(terminal.value("#{cursor_flag}"), "0", "the cursor is hidden while the block is drawn");
-    let coloured = text(&terminal.tmux(&["capture-pane", "-p", "-e"]));
-    assert!(coloured.contains("38;5;33m") && coloured.contains("38;5;208m"), "{coloured:?}");
+    let terminal = Terminal::start(100, 60, &program);
+    let shows = |what: &str, parts: &[&str]| {
+        wait_for(what, || {
+            Some(terminal.shows()).filter(|screen| parts.iter().all(|part| screen.contains(part)))
+        })
+    };
+    shows("the introduction", &["Why does a download collapse", "/metrics"]);
+    let top = ["uplink queue", "downlink queue", "? help"];
+    shows("pendulum top", &top);
+    assert_eq!(terminal.value("#{alternate_on}"), "1", "top draws on the terminal's second screen");
+    let table = shows("the table", &["download, Mb/s", "uplink queue max, B", "Ctrl-C to end it"]);
+    // In between no figures run over the terminal: top has them.
+    assert!(!table.contains(" s  + one upload") && table.contains("/metrics"), "{table}");
+    shows("top in the next round", &top);
 
     let shell = terminal.value("#{pane_pid}");
     let run = record_where(|pid| parent_of(pid).as_deref() == Some(shell.as_str())).unwrap();
     let (namespaces, processes) = (run.namespaces(), run.processes());
     terminal.tmux(&["send-keys", "C-c"]);
-    let left = wait_for("the end", || Some(terminal.shows()).filter(|screen| screen.contains("ended with")));
-    assert!(left.contains("ended with 130") && left.contains("interrupted"), "{left}");
-    // What stood above and the last block stay; no ^C and no half line is in them.
-    assert!(left.contains("/metrics") && left.contains("data segments") && !left.contains("^C"), "{left}");
-    assert_eq!(terminal.value("#{cursor_flag}"), "1", "the cursor is back");
-    assert_eq!(left_of(&run, &namespaces, &processes), Vec::<String>::new());
-}
-
-#[test]
-fn a_kept_demo_goes_on_until_told_to_stop() {
-    let Some(agent) = agent() else { return };
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let mut demo = Demo::start(&agent, &["--seconds", "30", "--listen", "127.0.0.1:0", "--keep"]);
-    let mut out = BufReader::new(demo.0.stdout.take().unwrap());
-    let mut after_the_table = 0;
-    let mut line = String::new();
-    // The first line of the second round.
-    while after_the_table == 0 || !line.contains("queues") {
-        line.clear();
-        assert!(out.read_line(&mut line).unwrap() > 0, "the demo has ended");
-        after_the_table += usize::from(line.contains("Ctrl-C to end it"));
-    }
-    let run = demo.record(5);
-    let (namespaces, processes) = (run.namespaces(), run.processes());
-    demo.signal("-TERM");
-    demo.0.stdout = Some(out.into_inner());
-    let (code, _, err) = demo.finish();
-    assert_eq!((code, err.as_str()), (Some(0), ""));
+    // A kept demo is meant to be ended so.
+    let left = shows("the end", &["ended with 0"]);
+    assert!(left.contains("uplink queue max, B") && !left.contains("^C"), "{left}");
+    assert_eq!([terminal.value("#{cursor_flag}"), terminal.value("#{alternate_on}")], ["1", "0"]);
     assert_eq!(left_of(&run, &namespaces, &processes), Vec::<String>::new());
 }

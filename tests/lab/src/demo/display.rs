@@ -1,81 +1,87 @@
-//! Where the demo's words go: a terminal with a block in place, or plain lines for a file or a pipe.
+//! Where the demo's words go: a terminal, which `pendulum top` has while the traffic runs, or plain lines for a file or a pipe.
 
-use std::io::{self, Stdout, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use super::block;
-use super::screen::Screen;
+use super::course;
+use super::error::DemoError;
 use super::style::{self, Line, Style};
 use super::view::View;
+use super::viewer::Viewer;
+use crate::interrupt::Interrupted;
 use crate::kernel;
 
 /// The standard output.
 #[derive(Debug)]
 pub(super) struct Display {
     style: Style,
-    /// Only on a terminal that can move its cursor.
-    screen: Option<Screen<Stdout>>,
+    no_colour: bool,
+    /// The program that can show a link live.
+    agent: PathBuf,
+    /// Lines are printed while there is none.
+    viewer: Option<Viewer>,
     last_line: Option<Duration>,
 }
 
-/// Between two lines where no block is drawn.
+/// Between two lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
-const USUAL_SIZE: (usize, usize) = (80, 24);
+const USUAL_COLUMNS: usize = 80;
 /// Text does not run wider than this.
 const WIDEST_TEXT: usize = 100;
 
 impl Display {
-    pub(super) fn new(no_colour: bool) -> Self {
-        let size = kernel::terminal_size(&io::stdout());
-        let is_dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
-        let style = Style::of_environment(size.is_some(), no_colour);
-        let screen = (size.is_some() && !is_dumb).then(|| Screen::new(io::stdout(), style.palette));
-        Self { style, screen, last_line: None }
+    pub(super) fn new(agent: PathBuf, no_colour: bool) -> Self {
+        let style = Style::of_environment(io::stdout().is_terminal(), no_colour);
+        Self { style, no_colour, agent, viewer: None, last_line: None }
     }
 
     pub(super) fn style(&self) -> Style {
         self.style
     }
 
-    fn size() -> (usize, usize) {
-        kernel::terminal_size(&io::stdout()).unwrap_or(USUAL_SIZE)
-    }
-
     /// Columns for running text and tables.
     pub(super) fn columns() -> usize {
-        Self::size().0.min(WIDEST_TEXT)
+        kernel::terminal_size(&io::stdout()).map_or(USUAL_COLUMNS, |(columns, _)| columns).min(WIDEST_TEXT)
     }
 
-    /// Shows a moment of a run.
+    /// A run begins: its clock starts, and a terminal shows the agent at `url`.
     ///
     /// # Errors
-    /// If the standard output is gone.
-    pub(super) fn show(&mut self, view: &View) -> io::Result<()> {
-        let glyphs = self.style.glyphs;
-        if let Some(screen) = &mut self.screen {
-            let size = Self::size();
-            return screen.draw(&block::block(view, glyphs, size.0), size);
+    /// If the agent's program cannot be started.
+    pub(super) fn begin(&mut self, url: &str) -> io::Result<()> {
+        self.last_line = None;
+        if Viewer::has_terminal() {
+            self.viewer = Some(Viewer::start(&self.agent, url, self.no_colour)?);
+        }
+        Ok(())
+    }
+
+    /// Shows a moment of a run, where the agent does not show it itself.
+    ///
+    /// # Errors
+    /// If the standard output is gone, or the user has left the live view.
+    pub(super) fn show(&mut self, view: &View) -> Result<(), DemoError> {
+        if let Some(viewer) = &mut self.viewer {
+            match viewer.ended()? {
+                None => return Ok(()),
+                Some(status) if status.success() => return Err(Interrupted.into()),
+                // It has said why: lines instead.
+                Some(_) => self.viewer = None,
+            }
         }
         if self.last_line.is_some_and(|last| view.elapsed.saturating_sub(last) < LINE_INTERVAL) {
             return Ok(());
         }
         self.last_line = Some(view.elapsed);
         let mut out = io::stdout();
-        writeln!(out, "{}", block::line(view, glyphs))?;
-        out.flush()
+        writeln!(out, "{}", course::line(view, self.style.glyphs))?;
+        Ok(out.flush()?)
     }
 
-    /// The next run begins: its clock starts anew.
-    pub(super) fn begin(&mut self) {
-        self.last_line = None;
-    }
-
-    /// Takes the block away.
-    ///
-    /// # Errors
-    /// If the terminal is gone.
-    pub(super) fn clear(&mut self) -> io::Result<()> {
-        self.screen.as_mut().map_or(Ok(()), |screen| screen.clear(Self::size().0))
+    /// The run is over: the terminal is the demo's again.
+    pub(super) fn end(&mut self) {
+        self.viewer = None;
     }
 
     /// Prints lines as they are.

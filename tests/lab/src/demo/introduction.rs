@@ -53,7 +53,7 @@ pub(super) fn what(total: Duration, link: &LinkSpec, glyphs: &Glyphs, columns: u
     ]);
     lines.extend(text(&format!(
         "The link is built from network namespaces on this machine; the traffic is iperf3 over this kernel's TCP (reno). It takes \
-         {:.0} seconds. Ctrl-C ends it at any time; nothing is left behind.",
+         {:.0} seconds; on a terminal `pendulum top` shows the agent meanwhile. q or Ctrl-C ends it at any time; nothing is left behind.",
         total.as_secs_f64()
     )));
     lines.push(Line::new());
@@ -87,7 +87,7 @@ pub(super) fn addresses(
 pub(super) fn notes() -> [String; 2] {
     [
         "Kernel: payload, round trip, outstanding data and retransmissions as the senders' sockets count them (ss), queues as tc \
-         shows them ten times a second. Agent: what it read on the gateway. A queue marked tc in the live block is one that the agent does not measure. Each figure covers the last two thirds of its stretch."
+         shows them ten times a second. Agent: what it read on the gateway.  Each figure covers the last two thirds of its stretch."
             .to_owned(),
         "Of a download the agent sees as outstanding only what is between the gateway and the home: the rest waits in the \
          buffers behind it. It times data segments, so it knows the round trip to the internet only while something is uploaded."

@@ -1,10 +1,10 @@
 //! `pendulum-lab demo`: the link of paper 000, Fig. 1 with real traffic, the agent on its gateway, and what both say.
 //!
-//! [`run`] builds and takes down; `session` drives the traffic and reads; `view` is one moment, which `block` draws and
-//! `display` brings to the terminal; `figures`, `table` and `findings` make the end.
+//! [`run`] builds and takes down; `session` drives the traffic and reads. On a terminal `viewer` is `pendulum top`; elsewhere `display`
+//! prints a line of `course` for a moment, which is a `view`. `figures`, `table` and `findings` make the end.
 
 mod alerts;
-mod block;
+mod course;
 mod display;
 mod error;
 mod figures;
@@ -14,12 +14,12 @@ mod introduction;
 mod picture;
 mod plan;
 mod reading;
-mod screen;
 mod session;
 mod shaped;
 mod style;
 mod table;
 mod view;
+mod viewer;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -81,7 +81,7 @@ pub fn run(options: &DemoOptions) -> Result<(), DemoError> {
         return shaped::run(options);
     }
     let plan = Plan::new(options.total.unwrap_or(Plan::USUAL).max(Plan::SHORTEST));
-    let mut display = Display::new(options.no_colour);
+    let mut display = Display::new(options.agent.clone(), options.no_colour);
     let glyphs = display.style().glyphs;
     display.print(&introduction::what(plan.total(), &LinkSpec::FIG1, glyphs, Display::columns()))?;
     let lab = Lab::start(LinkSpec::FIG1)?;
@@ -122,7 +122,6 @@ fn show(options: &DemoOptions, plan: Plan, lab: &Lab, display: &mut Display) -> 
 /// One round of traffic and its table; with `--keep`, more rounds until the user stops them.
 fn rounds(options: &DemoOptions, mut session: Session<'_>, display: &mut Display) -> Result<(), DemoError> {
     let observed = session.run(display)?;
-    display.clear()?;
     report(&observed, display)?;
     if !options.keep {
         return Ok(());
@@ -149,7 +148,7 @@ fn report(observed: &Observed, display: &Display) -> io::Result<()> {
     let outcomes: Vec<Outcome> =
         observed.view.plan.stretches.iter().map(|stretch| Outcome::of(stretch, observed)).collect();
     let mut lines = vec![Line::new()];
-    lines.extend(block::time_line(&observed.view, glyphs, columns - 1));
+    lines.extend(course::time_line(&observed.view, glyphs, columns - 1));
     lines.push(Line::new());
     lines.extend(table::table(&outcomes, glyphs, columns));
     lines.push(Line::new());

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use pendulum_model::segment::{Class, Direction, PerDirection};
+use pendulum_model::segment::{Direction, PerDirection};
 use serde_json::Value;
 
 use super::format;
@@ -15,8 +15,6 @@ pub(super) struct Reading {
     /// Since the begin of the traffic.
     pub(super) at: Duration,
     pub(super) directions: PerDirection<DirectionReading>,
-    /// Which buffer holds the traffic, as a name of design.md.
-    pub(super) phase: Option<String>,
     pub(super) verdict: Option<String>,
     /// The evidence sentence of the verdict.
     pub(super) reason: Option<String>,
@@ -29,15 +27,11 @@ pub(super) struct Reading {
 pub(super) struct DirectionReading {
     pub(super) throughput_bps: f64,
     pub(super) goodput_bps: f64,
-    /// Counts by class, in the order of [`Class::ALL`].
-    pub(super) segments: [u64; Class::ALL.len()],
     pub(super) retransmitted_segments: u64,
     pub(super) in_flight_bytes: u64,
-    pub(super) flows: u64,
     /// Between the gateway and the end this direction leads to: median over the flows that send bulk data there.
     pub(super) rtt_s: Option<f64>,
     pub(super) queue: Option<QueueLevel>,
-    pub(super) cwnd_bytes: Option<u64>,
 }
 
 /// The buffer before the link in one direction.
@@ -46,8 +40,6 @@ pub(super) struct QueueLevel {
     pub(super) bytes: u64,
     /// Highest level lately.
     pub(super) peak_bytes: Option<u64>,
-    /// What of it is ACKs; the rest is data.
-    pub(super) ack_bytes: Option<u64>,
 }
 
 impl Reading {
@@ -61,7 +53,6 @@ impl Reading {
                 rtt_s: rtt(flows, direction),
                 ..DirectionReading::of(&link["directions"][direction.name()])
             }),
-            phase: name(&link["phase"]),
             verdict: name(verdict),
             reason: [&verdict["evidence"], &link["evidence"], verdict]
                 .into_iter()
@@ -76,29 +67,20 @@ impl DirectionReading {
     fn of(direction: &Value) -> Self {
         let number = |name: &str| direction[name].as_f64().unwrap_or(0.0);
         let count = |name: &str| direction[name].as_u64().unwrap_or(0);
-        let segments = &direction["segments"];
         Self {
             throughput_bps: number("throughput_bps"),
             goodput_bps: number("goodput_bps"),
-            segments: Class::ALL.map(|class| segments[class.name()].as_u64().unwrap_or(0)),
             retransmitted_segments: count("retransmitted_segments"),
             in_flight_bytes: count("in_flight_bytes"),
-            flows: count("flows"),
             rtt_s: None,
             queue: QueueLevel::of(&direction["queue"]),
-            // A gateway that only forwards has no sockets of its own, and no windows to show.
-            cwnd_bytes: whole(&direction["cwnd_bytes"]).filter(|bytes| *bytes > 0),
         }
     }
 }
 
 impl QueueLevel {
     fn of(queue: &Value) -> Option<Self> {
-        Some(Self {
-            bytes: whole(&queue["bytes"])?,
-            peak_bytes: whole(&queue["peak_bytes"]),
-            ack_bytes: whole(&queue["ack_bytes"]),
-        })
+        Some(Self { bytes: whole(&queue["bytes"])?, peak_bytes: whole(&queue["peak_bytes"]) })
     }
 }
 
@@ -163,29 +145,23 @@ mod tests {
     #[test]
     fn a_state_without_queues_and_verdict_is_read() {
         let state = json!({"links": [{"directions": {"up": {"throughput_bps": 1000.5, "in_flight_bytes": 7,
-            "segments": {"data": 3, "ack": 2}, "flows": 1, "rtt": null}, "down": {}}}]});
+            "rtt": null}, "down": {}}}]});
         let reading = Reading::of(Duration::ZERO, &state, &json!({"flows": []}));
         let up = &reading.directions.up;
-        assert_eq!((up.throughput_bps, up.in_flight_bytes, up.flows), (1000.5, 7, 1));
-        assert_eq!((up.segments[Class::Data as usize], up.segments[Class::Ack as usize]), (3, 2));
-        assert_eq!((up.queue, up.cwnd_bytes, up.rtt_s), (None, None, None));
-        assert_eq!((&reading.phase, &reading.verdict), (&None, &None));
+        assert_eq!((up.throughput_bps, up.in_flight_bytes), (1000.5, 7));
+        assert_eq!((up.queue, up.rtt_s, &reading.verdict), (None, None, &None));
         assert_eq!(Reading::of(Duration::ZERO, &Value::Null, &Value::Null), Reading::default());
     }
 
     #[test]
     fn queues_windows_and_verdicts_are_read_where_they_are() {
-        let state = json!({"links": [{"phase": "uplink_bound",
-            "verdict": {"name": "locked_uplink", "evidence": {"reason": "the uplink buffer never empties"}},
-            "directions": {"up": {"queue": {"bytes": 29_954, "ack_bytes": 1954, "peak_bytes": 29_999},
-                                  "cwnd_bytes": 52_128},
+        let state = json!({"links": [{"verdict": {"name": "locked_uplink", "evidence": {"reason": "the uplink buffer never empties"}},
+            "directions": {"up": {"queue": {"bytes": 29_954, "peak_bytes": 29_999}},
                            "down": {"queue": {"bytes": 0.4}}}}]});
         let reading = Reading::of(Duration::ZERO, &state, &Value::Null);
         let queue = reading.directions.up.queue.unwrap();
-        assert_eq!((queue.bytes, queue.peak_bytes, queue.ack_bytes), (29_954, Some(29_999), Some(1954)));
+        assert_eq!((queue.bytes, queue.peak_bytes), (29_954, Some(29_999)));
         assert_eq!(reading.directions.down.queue, Some(QueueLevel::default()));
-        assert_eq!(reading.directions.up.cwnd_bytes, Some(52_128));
-        assert_eq!(reading.phase.as_deref(), Some("uplink_bound"));
         assert_eq!(reading.verdict.as_deref(), Some("locked_uplink"));
         assert_eq!(reading.reason.as_deref(), Some("the uplink buffer never empties"));
         assert_eq!(reading.evidence, None);

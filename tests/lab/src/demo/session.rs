@@ -69,7 +69,7 @@ impl Session<'_> {
         };
         let start = Instant::now();
         let mut misses = 0;
-        display.begin();
+        display.begin(&self.url)?;
         for tick in 0.. {
             let now = start.elapsed();
             for (_, prepared) in waiting.iter_mut().filter(|(at, _)| *at <= now) {
@@ -91,6 +91,7 @@ impl Session<'_> {
             }
             self.interrupt.sleep_until(start + TICK * (tick + 1))?;
         }
+        display.end();
         Ok(observed)
     }
 
@@ -100,11 +101,9 @@ impl Session<'_> {
             elapsed: Duration::ZERO,
             link: *self.lab.spec(),
             reading: Reading::default(),
-            per_second: PerDirection::default(),
             backlog: PerDirection::default(),
             history: PerDirection::default(),
             alerts: self.prometheus.map(|_| Vec::new()),
-            url: self.url.clone(),
         }
     }
 

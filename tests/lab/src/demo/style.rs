@@ -54,15 +54,10 @@ impl Palette {
 /// The signs that pictures are made of.
 #[derive(Debug)]
 pub(super) struct Glyphs {
-    /// From an eighth to a whole character cell, growing to the right.
-    pub(super) bar: &'static [char],
-    /// The rest of a bar.
-    pub(super) rest: char,
-    /// The same growing upwards.
+    /// From an eighth to a whole character cell, growing upwards.
     pub(super) level: &'static [char],
-    /// A time line: past and future.
-    pub(super) past: char,
-    pub(super) future: char,
+    /// A time axis.
+    pub(super) axis: char,
     down: &'static str,
     up: &'static str,
     /// Stands for a figure that is not known.
@@ -72,28 +67,16 @@ pub(super) struct Glyphs {
 
 impl Glyphs {
     pub(super) const UNICODE: Self = Self {
-        bar: &['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'],
-        rest: '░',
         level: &['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'],
-        past: '━',
-        future: '─',
+        axis: '─',
         down: "▼",
         up: "▲",
         unknown: "–",
         minus: "−",
     };
     /// For terminals that are said to know nothing else.
-    pub(super) const ASCII: Self = Self {
-        bar: &['#'],
-        rest: '.',
-        level: &['_', '.', '-', '=', '#'],
-        past: '=',
-        future: '-',
-        down: "v",
-        up: "^",
-        unknown: "-",
-        minus: "-",
-    };
+    pub(super) const ASCII: Self =
+        Self { level: &['_', '.', '-', '=', '#'], axis: '-', down: "v", up: "^", unknown: "-", minus: "-" };
 
     /// By the locale's name. None at all, as in many containers, says nothing about the terminal, and today's know UTF-8.
     pub(super) fn of(locale: &str) -> &'static Self {
@@ -166,21 +149,6 @@ impl Line {
         self.0.iter().map(|(_, text)| text.chars().count()).sum()
     }
 
-    /// Columns it takes on the terminal: blanks at the end are not written.
-    pub(super) fn written_width(&self) -> usize {
-        self.render(Palette::Monochrome).chars().count()
-    }
-
-    /// What of it fits into so many columns.
-    pub(super) fn cut(mut self, width: usize) -> Self {
-        let mut left = width;
-        for (_, text) in &mut self.0 {
-            *text = text.chars().take(left).collect();
-            left -= text.chars().count();
-        }
-        self
-    }
-
     /// The text with the terminal's colour codes; each piece ends its own colour.
     pub(super) fn render(&self, palette: Palette) -> String {
         let pieces = self.0.iter().map(|(tone, text)| match palette.code(*tone) {
@@ -228,19 +196,12 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_cut_at_characters() {
-        let line = Line::plain("▼ 2.29").with(Tone::Strong, " Mb/s").cut(8);
-        assert_eq!(line.render(Palette::Monochrome), "▼ 2.29 M");
-        assert_eq!(Line::plain("ab").cut(0).width(), 0);
-    }
-
-    #[test]
     fn only_a_locale_that_denies_utf_8_gets_ascii() {
-        assert_eq!(Glyphs::of("").rest, '░');
-        assert_eq!(Glyphs::of("en_GB.UTF-8").rest, '░');
-        assert_eq!(Glyphs::of("C.utf8").rest, '░');
-        assert_eq!(Glyphs::of("de_DE.ISO-8859-1").rest, '.');
-        assert_eq!(Glyphs::of("C").rest, '.');
+        assert_eq!(Glyphs::of("").axis, '─');
+        assert_eq!(Glyphs::of("en_GB.UTF-8").axis, '─');
+        assert_eq!(Glyphs::of("C.utf8").axis, '─');
+        assert_eq!(Glyphs::of("de_DE.ISO-8859-1").axis, '-');
+        assert_eq!(Glyphs::of("C").axis, '-');
     }
 
     #[test]
