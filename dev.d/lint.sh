@@ -94,6 +94,7 @@ run_lint() {
     check "shellcheck" lint_shell
     check "python syntax" lint_python
     check "links between documents" python3 tests/runner/links.py
+    check "circles of modules" python3 tests/runner/modules.py
     check "no registry addresses" lint_addresses
     check "dependencies (licences, bans, sources)" lint_dependencies
     check "clippy" cargo clippy --workspace --all-targets --locked -- -D warnings

@@ -103,16 +103,6 @@ fn check_config(file: &std::path::Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// JSON for people and programs: one object, indented, with a newline at its end.
-pub(crate) fn to_json(value: &impl serde::Serialize) -> Result<String, Failure> {
-    serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(|error| {
-        Failure::new(
-            Exit::Software,
-            format!("cannot write JSON: {error}; this is a defect: please report it"),
-        )
-    })
-}
-
 /// The whole command line, for what is written from it.
 #[cfg(test)]
 pub(crate) fn definition() -> clap::Command {

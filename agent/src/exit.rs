@@ -3,8 +3,6 @@
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use crate::bpf::{BpfError, chain};
-
 /// Exit codes of every command, from `sysexits(3)`; `doctor` has its own scale (0, 1, 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -85,20 +83,26 @@ impl<E: Classified> From<E> for Failure {
     }
 }
 
-impl Classified for BpfError {
-    /// What the kernel answered decides: a missing permission is another matter than a missing ability.
-    fn exit(&self) -> Exit {
-        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
-        while let Some(error) = cause {
-            let answer = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
-            if matches!(answer, Some(libc::EPERM | libc::EACCES)) {
-                return Exit::NoPermission;
-            }
-            cause = error.source();
+/// An error with all its causes on one line: aya's own text often lacks the kernel's reason.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
         }
-        match self {
-            Self::Missing { .. } => Exit::Software,
-            _ => Exit::Unavailable,
-        }
+        source = cause.source();
     }
+    text
+}
+
+/// JSON for people and programs: one object, indented, with a newline at its end.
+pub(crate) fn to_json(value: &impl serde::Serialize) -> Result<String, Failure> {
+    serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(|error| {
+        Failure::new(
+            Exit::Software,
+            format!("cannot write JSON: {error}; this is a defect: please report it"),
+        )
+    })
 }

@@ -139,7 +139,7 @@ fn the_metrics_reference_lists_what_is_exported() {
     let text = Exposition::new(&board, active, true).encode(Format::Text).unwrap();
     let (families, values) = read(std::str::from_utf8(&text).unwrap());
     let mut page = "# Metrics\n\nEvery metric that the agent exports, with its type, labels and meaning. `./dev generate` writes this page from the code. \
-                    [measurement.md](measurement.md),\n[queues.md](queues.md) and [detector.md](detector.md) say how each figure is measured. A figure that is not known has no \
+                    [measurement.md](../design/measurement.md),\n[queues.md](../design/queues.md) and [detector.md](../design/detector.md) say how each figure is measured. A figure that is not known has no \
                     sample. No label carries an address or a port.\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n"
         .to_owned();
     for (name, family) in &families {

@@ -9,6 +9,7 @@ pub(crate) mod example;
 mod findings;
 mod flows;
 mod queue;
+mod shape;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,12 +21,12 @@ use tokio::sync::watch;
 
 use crate::bpf::abi;
 use crate::bpf::{MapFill, ProgramStatus};
-use crate::shape::ShapeSnapshot;
 
 pub use entered::{Entered, TopPort};
 pub use findings::{Findings, Prediction, SimulatedLink, Tick, TickDirection, Unsent};
 pub use flows::{FlowKey, FlowRow, FlowSweep, FlowTotals, HalfRow};
 pub use queue::QueueSnapshot;
+pub use shape::{Comparison, FATES, Followed, FoundRate, Outcome, ShapeSnapshot, ShapeState, Turn};
 
 /// A link at one moment.
 #[derive(Clone, Debug)]

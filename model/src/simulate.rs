@@ -9,7 +9,6 @@
 mod buffer;
 mod clock;
 mod congestion;
-mod cubic;
 mod engine;
 mod packet;
 mod receiver;

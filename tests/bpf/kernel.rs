@@ -7,8 +7,7 @@ use pendulum::bpf::abi::{self, pendulum_counters, pendulum_flow, pendulum_flow_k
 use pendulum::bpf::{LinkLayer, LinkPrograms, LoadOptions};
 use pendulum::replay::counters::Counters;
 use pendulum::replay::flow::{Flow, FlowKey};
-use pendulum::replay::half::Half;
-use pendulum::replay::probe::Probe;
+use pendulum::replay::half::{Half, Probe};
 use pendulum_model::segment::Direction;
 
 use crate::craft::{self, CraftedFrame};

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use pendulum::bpf::abi::{pendulum_flow_key, pendulum_socket};
+use pendulum::bpf::read_sockets;
 use pendulum::bpf::{Cwnd, CwndSource};
-use pendulum::net::read_sockets;
 use pendulum::snapshot::FlowKey;
 use pendulum_lab::process::Process;
 use pendulum_lab::shaper::Shaper;

@@ -5,7 +5,7 @@ use aya::maps::{Array, MapData};
 use aya::programs::{SchedClassifier, TestRun as _, TestRunOptions};
 use pendulum::bpf::abi::{self, pendulum_ack_state, pendulum_channel, pendulum_shape_control};
 use pendulum::bpf::{LinkLayer, SHAPE_OBJECT, ShapePrograms};
-use pendulum::shape::FATES;
+use pendulum::snapshot::FATES;
 
 use crate::craft::{self, CraftedFrame};
 

@@ -11,6 +11,7 @@ use aya::programs::{ProgramError, SchedClassifier, Xdp};
 use serde::Serialize;
 
 use super::{BpfError, clsact};
+use crate::exit::chain;
 use crate::net;
 use crate::net::clsact::Clsact;
 
@@ -212,20 +213,6 @@ fn refused(hook: Hook, device: &str, error: &ProgramError) -> BpfError {
         reason: chain(error),
         remedy: "check that the device exists and that this process has CAP_NET_ADMIN and CAP_BPF",
     }
-}
-
-/// An error with all its causes on one line: aya's own text often lacks the kernel's reason.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }
 
 /// Take one program's filters off a device (kernels without TCX only). Answers what was removed.

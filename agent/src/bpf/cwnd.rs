@@ -12,7 +12,6 @@ use super::abi::{pendulum_cwnd_config, pendulum_flow_key, pendulum_socket};
 use super::history::monotonic_ns;
 use super::queue::{first_line, own_netns};
 use super::{BpfError, CWND_FENTRY_OBJECT, CWND_PROBE_OBJECT, batch};
-use crate::net::read_sockets;
 
 /// Where congestion windows come from, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,7 +86,7 @@ impl Cwnd {
     pub fn sockets(&self, age: Duration) -> Result<Vec<(pendulum_flow_key, pendulum_socket)>, BpfError> {
         let name = "sockets";
         let failed = |source| BpfError::Map { action: "read", map: name, source };
-        let Some(object) = &self.object else { return read_sockets().map_err(failed) };
+        let Some(object) = &self.object else { return super::read_sockets().map_err(failed) };
         let Some(Map::LruHashMap(map)) = object.map(name) else {
             return Err(BpfError::Missing { what: "map", name });
         };
@@ -101,13 +100,13 @@ impl Cwnd {
 fn load(source: CwndSource) -> Result<Ebpf, String> {
     let btf =
         Btf::from_sys_fs().map_err(|_| "this kernel has no BTF (/sys/kernel/btf/vmlinux)".to_owned())?;
-    let config = pendulum_cwnd_config { netns: own_netns().map_err(|error| super::attach::chain(&error))? };
+    let config = pendulum_cwnd_config { netns: own_netns().map_err(|error| crate::exit::chain(&error))? };
     let bytes = if source == CwndSource::Probe { CWND_PROBE_OBJECT } else { CWND_FENTRY_OBJECT };
     let mut object = EbpfLoader::new()
         .btf(Some(&btf))
         .override_global("config", &config, true)
         .load(bytes)
-        .map_err(|error| super::attach::chain(&error))?;
+        .map_err(|error| crate::exit::chain(&error))?;
     let program = object.program_mut(source.program()).ok_or("the object lacks the program")?;
     attach(program, &btf).map_err(|error| first_line(&error))?;
     Ok(object)

@@ -15,7 +15,7 @@ use pendulum_model::segment::Direction;
 
 use super::BpfError;
 use super::abi::{self, pendulum_bucket, pendulum_queue, pendulum_queue_level, pendulum_queue_totals};
-use super::programs::map_error;
+use super::map_error;
 
 /// Length of a bucket.
 pub const BUCKET: Duration = Duration::from_nanos(abi::PENDULUM_BUCKET_NS as u64);

@@ -17,22 +17,24 @@ mod probe;
 mod programs;
 mod queue;
 mod shape;
+mod socket_diag;
 mod statistics;
 
 pub use arrivals::{Answered, Arrival, Departures, Egress, Passage, PassageReader};
-pub(crate) use attach::chain;
 pub use attach::{AttachReport, Hook, Mechanism, remove_leftovers};
 pub use cwnd::{Cwnd, CwndSource};
 pub use foreign::tcx_programs;
 pub use history::{BUCKET, Interval, RingReader};
 pub(crate) use history::{monotonic, monotonic_ns};
 pub use ports::PortCounts;
-pub(crate) use probe::is_at_least;
 pub use probe::{OLDEST_KERNEL, Rung, RungStatus, probe};
 pub use programs::{LinkLayer, LinkPrograms, LoadOptions, MapFill, ProgramStatus};
 pub use queue::{QueueMethod, QueuePrograms, Sojourns, flags_of};
 pub use shape::{ShapePrograms, remove_shape_leftovers};
+pub use socket_diag::read_sockets;
 pub use statistics::{RunStatistics, enable_statistics};
+
+use crate::exit::{Classified, Exit};
 
 /// The compiled object, `bpf/packet.bpf.c`.
 pub static PACKET_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/packet.bpf.o"));
@@ -123,6 +125,33 @@ pub enum BpfError {
         #[source]
         source: std::io::Error,
     },
+}
+
+/// What an access to a map failed with.
+fn map_error(action: &'static str, map: &'static str, error: aya::maps::MapError) -> BpfError {
+    let source = match error {
+        aya::maps::MapError::SyscallError(error) => error.io_error,
+        other => std::io::Error::other(other),
+    };
+    BpfError::Map { action, map, source }
+}
+
+impl Classified for BpfError {
+    /// What the kernel answered decides: a missing permission is another matter than a missing ability.
+    fn exit(&self) -> Exit {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
+        while let Some(error) = cause {
+            let answer = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
+            if matches!(answer, Some(libc::EPERM | libc::EACCES)) {
+                return Exit::NoPermission;
+            }
+            cause = error.source();
+        }
+        match self {
+            Self::Missing { .. } => Exit::Software,
+            _ => Exit::Unavailable,
+        }
+    }
 }
 
 /// Give back to the system what loading took for a moment: the kernel's BTF and the objects, some 20 MB, which glibc

@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use aya::programs::{SchedClassifier, TcAttachType};
-use aya::util::KernelVersion;
 use serde::Serialize;
 
-use super::attach::chain;
 use super::{BpfError, Cwnd, CwndSource, LinkPrograms, LoadOptions, QueuePrograms, enable_statistics};
+use crate::exit::chain;
 
 /// The oldest kernel the programs are tested on: tracepoint `qdisc_enqueue` and fetching atomics.
 pub const OLDEST_KERNEL: (u8, u8, u16) = (5, 15, 0);
@@ -45,11 +44,6 @@ impl Rung {
     }
 }
 
-/// Whether the running kernel is this one or a newer one.
-pub(crate) fn is_at_least((major, minor, patch): (u8, u8, u16)) -> bool {
-    KernelVersion::current().is_ok_and(|kernel| kernel >= KernelVersion::new(major, minor, patch))
-}
-
 /// Try everything that does not need a device.
 pub fn probe() -> Vec<Rung> {
     vec![kernel(), btf(), programs(), tcx(), xdp(), statistics(), queue(), cwnd()]
@@ -59,7 +53,7 @@ fn kernel() -> Rung {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let reason = format!("Linux {}", release.trim());
     let (major, minor, _) = OLDEST_KERNEL;
-    if is_at_least(OLDEST_KERNEL) {
+    if crate::kernel::is_at_least(OLDEST_KERNEL) {
         return Rung::ok("kernel", reason);
     }
     Rung {

@@ -1,6 +1,5 @@
 //! The programs and maps of one link.
 
-use std::io;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +17,7 @@ use super::arrivals::{PassageReader, Slots};
 use super::attach::{self, AttachReport, Attachment, Hook};
 use super::history::mapping;
 use super::ports::PortCounts;
-use super::{BpfError, PACKET_OBJECT, batch, statistics};
+use super::{BpfError, PACKET_OBJECT, batch, map_error, statistics};
 
 /// What a frame of the WAN device starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -339,12 +338,4 @@ where
 {
     let map = object.map(name).ok_or(BpfError::Missing { what: "map", name })?;
     T::try_from(map).map_err(|e| map_error("read", name, e))
-}
-
-pub(super) fn map_error(action: &'static str, map: &'static str, error: MapError) -> BpfError {
-    let source = match error {
-        MapError::SyscallError(error) => error.io_error,
-        other => io::Error::other(other),
-    };
-    BpfError::Map { action, map, source }
 }

@@ -13,10 +13,11 @@ use super::abi::{
     self, pendulum_bucket, pendulum_departure, pendulum_queue, pendulum_queue_device, pendulum_sojourn,
 };
 use super::arrivals::Departures;
-use super::attach::chain;
 use super::history::{Mapping, RingReader, mapping};
-use super::programs::{map_error, map_of};
+use super::map_error;
+use super::programs::map_of;
 use super::{BpfError, ProgramStatus, QUEUE_OBJECT, statistics};
+use crate::exit::chain;
 use crate::net::QdiscTree;
 
 /// Program and tracepoint. The last one may be missing: then drops come from the qdisc's own counter.

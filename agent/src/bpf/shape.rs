@@ -7,9 +7,11 @@ use aya::programs::{Program, ProgramInfo, SchedClassifier};
 use aya::{Ebpf, EbpfLoader};
 
 use super::abi::{self, pendulum_channel, pendulum_config, pendulum_shape_control, pendulum_shape_counts};
-use super::attach::{chain, remove_filter};
-use super::programs::{map_error, map_of};
+use super::attach::remove_filter;
+use super::map_error;
+use super::programs::map_of;
 use super::{BpfError, LinkLayer, ProgramStatus, SHAPE_OBJECT, statistics};
+use crate::exit::chain;
 
 /// Priority of the clsact filter on kernels without TCX: behind the measuring one, before the redirection.
 const CLSACT_PRIORITY: u16 = 59_000;

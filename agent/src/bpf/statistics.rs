@@ -8,7 +8,7 @@ use aya::programs::ProgramInfo;
 use aya::sys::{Stats, enable_stats};
 
 use super::BpfError;
-use super::attach::chain;
+use crate::exit::chain;
 
 /// Who needs no privilege to profit: with 1, the kernel counts for everybody.
 const SYSCTL: &str = "/proc/sys/kernel/bpf_stats_enabled";

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::measured::Measured;
 use crate::client::{Address, Credentials};
-use crate::exit::{Classified, Exit, Failure, answer};
+use crate::exit::{Classified, Exit, Failure, answer, to_json};
 
 /// Recommends an uplink buffer that lets downloads and uploads fill both directions of a link, and tells what it gives.
 ///
@@ -251,7 +251,7 @@ pub(super) fn advise(options: &Options) -> Result<ExitCode, Failure> {
                 recommended,
                 recommended_reason,
             };
-            answer(&super::to_json(&answered)?)?;
+            answer(&to_json(&answered)?)?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -1,5 +1,7 @@
 //! From the file as written to a configuration that can be trusted.
 
+mod shape;
+
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -11,15 +13,9 @@ use pendulum_model::rate::Span;
 use pendulum_model::thresholds::{Thresholds, Unusable};
 use toml::Spanned;
 
+use super::bounds::Bounds;
 use super::error::{ConfigError, Source};
-use super::{Config, DEFAULT_LISTEN, Events, Flows, Http, Link, Log, Tls, raw, shape};
-
-/// The allowed values of one key, both ends included.
-pub(crate) struct Bounds<T> {
-    pub(crate) least: T,
-    pub(crate) most: T,
-    pub(super) default: T,
-}
+use super::{Config, DEFAULT_LISTEN, Events, Flows, Http, Link, Log, Tls, raw};
 
 /// A flow takes 664 bytes of kernel memory (`bpftool map show`); a million of them is what a large gateway can spare.
 pub(super) const MAX_FLOWS: Bounds<u32> = Bounds { least: 256, most: 1 << 20, default: 16_384 };

@@ -4,6 +4,7 @@
 //! [`active`] is what a running agent follows. Nothing else in the agent looks at text from users again.
 
 mod active;
+mod bounds;
 mod cake;
 mod check;
 mod error;

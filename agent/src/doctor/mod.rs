@@ -10,9 +10,8 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::bpf::{self, RungStatus};
-use crate::cli::to_json;
 use crate::config::DEFAULT_LISTEN;
-use crate::exit::{Exit, Failure, answer};
+use crate::exit::{Exit, Failure, answer, to_json};
 
 /// Looks at the kernel, the permissions, the device and the listen port without changing anything. Ends with 0 if all
 /// is there, 1 if something is missing that the agent can do without, 2 if it cannot run.
@@ -125,7 +124,7 @@ impl Verdict {
 /// # Errors
 /// The looking itself is not possible.
 pub(crate) fn doctor(options: &Options) -> Result<ExitCode, Failure> {
-    crate::run::use_what_is_permitted();
+    crate::privileges::use_what_is_permitted();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
         Failure::new(Exit::Os, format!("cannot start the event loop: {error}; raise `ulimit -n`"))
     })?;

@@ -12,7 +12,8 @@ use tokio::sync::watch;
 
 use super::answer::{Refusal, shortened};
 use super::page;
-use super::secrets::{SecretError, Token};
+use super::secrets::Token;
+use super::tls::SecretError;
 use crate::config::Http;
 
 /// Who may read.

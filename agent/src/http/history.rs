@@ -18,7 +18,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::answer::{Refusal, shortened};
 use super::{App, json};
-use crate::shape::FoundRate;
+use crate::snapshot::FoundRate;
 use crate::snapshot::{Board, LinkSnapshot};
 
 /// Length of a step.

@@ -41,8 +41,9 @@ use crate::who::Who;
 
 pub use access::Access;
 pub use history::remember;
-pub use secrets::{SecretError, Secrets};
+pub use secrets::Secrets;
 pub use server::{Listener, serve};
+pub use tls::SecretError;
 
 use answer::{Refusal, json};
 

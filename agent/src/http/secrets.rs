@@ -1,39 +1,21 @@
 //! Token, certificate and key: files that are read at the start and, at SIGHUP, again from the same paths.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use subtle::ConstantTimeEq as _;
-use thiserror::Error;
 use tokio::sync::watch;
 
-use super::tls::Identity;
+use super::tls::{Identity, SecretError};
 use super::{Access, Listener};
 use crate::config::Http;
-use crate::exit::{Classified, Exit};
+use crate::exit::Exit;
 
 /// A token that can be guessed protects nothing.
 const SHORTEST_TOKEN: usize = 16;
 const LONGEST_TOKEN: usize = 512;
-
-/// A file of `[http]` cannot be used.
-#[derive(Debug, Error)]
-#[error("{key} {}: {reason}; {remedy}", file.display())]
-pub struct SecretError {
-    pub(super) key: &'static str,
-    pub(super) file: PathBuf,
-    pub(super) reason: String,
-    pub(super) remedy: &'static str,
-    pub(super) exit: Exit,
-}
-
-impl Classified for SecretError {
-    fn exit(&self) -> Exit {
-        self.exit
-    }
-}
 
 /// The secrets in use. The listener and the access check share them, so a renewed one takes effect with the next connection or
 /// request.

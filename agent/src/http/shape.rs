@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use pendulum_model::rate::Rate;
 use serde::Serialize;
 
-use crate::shape::{Comparison, FATES, Followed, ShapeSnapshot, Turn};
 use crate::snapshot::RateSource;
+use crate::snapshot::{Comparison, FATES, Followed, ShapeSnapshot, Turn};
 
 /// The shaper at one moment; docs/reference/api.md.
 #[derive(Serialize)]

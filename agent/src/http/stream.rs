@@ -30,7 +30,7 @@ use super::answer::{Refusal, shortened};
 use super::{App, state};
 use crate::bpf::BUCKET;
 use crate::journal::Journal;
-use crate::shape::FoundRate;
+use crate::snapshot::FoundRate;
 use crate::snapshot::{Channels, LinkSnapshot};
 
 /// The whole state of a link is sent at most this often.

@@ -1,19 +1,37 @@
 //! TLS for listeners that others can reach.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use thiserror::Error;
 use tokio_rustls::TlsAcceptor;
 
-use super::secrets::SecretError;
 use crate::config::Tls;
-use crate::exit::Exit;
+use crate::exit::{Classified, Exit};
 
 const CERTIFICATE: &str = "http.tls-certificate";
 const KEY: &str = "http.tls-key";
+
+/// A file of `[http]` cannot be used.
+#[derive(Debug, Error)]
+#[error("{key} {}: {reason}; {remedy}", file.display())]
+pub struct SecretError {
+    pub(super) key: &'static str,
+    pub(super) file: PathBuf,
+    pub(super) reason: String,
+    pub(super) remedy: &'static str,
+    pub(super) exit: Exit,
+}
+
+impl Classified for SecretError {
+    fn exit(&self) -> Exit {
+        self.exit
+    }
+}
 
 /// Certificate and key as they were read.
 pub(super) struct Identity {

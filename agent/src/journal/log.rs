@@ -45,7 +45,7 @@ impl EventLog {
         let mut writer = Writer::new(path.to_owned());
         let run = move || {
             // It starts before the others have given up theirs, and capabilities belong to threads.
-            crate::run::give_up_privileges();
+            crate::privileges::give_up_all();
             writer.run(&waiting);
             drop(ending);
         };

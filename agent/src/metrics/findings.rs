@@ -10,7 +10,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::family::{Family, Samples};
-use crate::shape::ShapeState;
+use crate::snapshot::ShapeState;
 use crate::snapshot::{Board, Findings};
 
 const PHASE: Family = Family::gauge(

@@ -8,8 +8,8 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::family::Family;
-use crate::shape::{FATES, ShapeSnapshot};
 use crate::snapshot::Board;
+use crate::snapshot::{FATES, ShapeSnapshot};
 
 const ACKS: Family = Family::counter(
     "pendulum_ack_filter_acks_total",

@@ -92,7 +92,7 @@ pub(crate) async fn quiet_moment(ifindex: u32) {
 
 /// The same before programs are attached or taken down, where the kernel hangs them on clsact (before Linux 6.6: no TCX).
 pub(crate) async fn quiet_moment_before_attaching(ifindex: u32) {
-    if !crate::bpf::is_at_least(TCX) {
+    if !crate::kernel::is_at_least(TCX) {
         quiet_moment(ifindex).await;
     }
 }

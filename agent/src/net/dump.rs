@@ -19,7 +19,7 @@ const TYPE_MASK: u16 = 0x3fff;
 ///
 /// # Errors
 /// What the kernel says.
-pub(super) fn dump(protocol: isize, request: u16, body: &[u8], answer: u16) -> io::Result<Vec<Vec<u8>>> {
+pub(crate) fn dump(protocol: isize, request: u16, body: &[u8], answer: u16) -> io::Result<Vec<Vec<u8>>> {
     const ATTEMPTS: usize = 3;
     let mut answers = Vec::new();
     for _ in 0..ATTEMPTS {
@@ -90,7 +90,7 @@ pub(super) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])>
 }
 
 /// The value of the first attribute of a type.
-pub(super) fn attribute(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
+pub(crate) fn attribute(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     attributes(bytes).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
 }
 
@@ -100,12 +100,12 @@ fn array_at<const N: usize>(bytes: &[u8], at: usize) -> io::Result<[u8; N]> {
 }
 
 /// A number of two bytes in the machine's order.
-pub(super) fn u16_at(bytes: &[u8], at: usize) -> io::Result<u16> {
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> io::Result<u16> {
     array_at(bytes, at).map(u16::from_ne_bytes)
 }
 
 /// A number of four bytes in the machine's order.
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> io::Result<u32> {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> io::Result<u32> {
     array_at(bytes, at).map(u32::from_ne_bytes)
 }
 

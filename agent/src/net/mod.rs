@@ -6,14 +6,13 @@ pub(crate) mod clsact;
 mod conntrack;
 pub(crate) mod control;
 mod device;
-mod dump;
+pub(crate) mod dump;
 mod filters;
 mod offloads;
 mod problem;
 mod qdisc;
 mod request;
 mod route;
-mod sockets;
 mod statistics;
 #[cfg(test)]
 mod tests;
@@ -27,7 +26,6 @@ pub use offloads::Offloads;
 pub use problem::DeviceProblem;
 pub use qdisc::{Qdisc, QdiscTree};
 pub use route::{Reached, Routes};
-pub use sockets::read_sockets;
 pub use statistics::DeviceBytes;
 pub use watch::DeviceWatch;
 

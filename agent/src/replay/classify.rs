@@ -2,9 +2,9 @@
 
 use pendulum_model::segment::Class;
 
-use super::flow::{distance, outstanding};
 use super::half::{Half, HalfFlag};
 use super::packet::{ParsedSegment, flag};
+use super::sequence::{distance, outstanding};
 
 /// The class of a segment that `me` sent to `peer`.
 pub(super) fn classify(me: &Half, peer: &Half, segment: &ParsedSegment) -> Class {

@@ -15,7 +15,8 @@ use super::capture::input::STDIN;
 use super::orientation::Prefix;
 use super::report::{Collector, write_text};
 use super::series::{Series, SeriesError};
-use super::session::{ReplayError, Task, Watch, replay};
+use super::session::{ReplayError, Task, replay};
+use super::watch::Watch;
 use crate::exit::{Classified, Exit};
 
 /// The bar moves at most this often.

@@ -7,6 +7,7 @@ use super::classify::classify;
 use super::half::{Half, HalfFlag};
 use super::packet::{Lost, ParsedSegment, flag};
 use super::probe::{match_probe, record_probe, ticks};
+use super::sequence::{Sequence, distance, outstanding};
 
 /// Further apart than this, two sequence numbers cannot belong to one window (RFC 7323 §2.3).
 const SEQUENCE_SPAN: u32 = 1 << 30;
@@ -75,20 +76,6 @@ pub struct Observed {
     pub lost: [Option<Lost>; 3],
 }
 
-/// What a segment did to the sequence space of its half.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sequence {
-    /// `seq_next` moved on …
-    moved: bool,
-    /// … by a segment that did not start below it …
-    pub(super) fresh: bool,
-    /// … and was the first of its half.
-    pub(super) first: bool,
-    retransmitted: bool,
-    reordered: bool,
-    lost: Option<Lost>,
-}
-
 #[derive(Clone, Copy, Debug, Default)]
 struct Acknowledgement {
     /// By how many bytes `ack_highest` moved on.
@@ -96,24 +83,8 @@ struct Acknowledgement {
     lost: [Option<Lost>; 2],
 }
 
-/// How far `to` is ahead of `from`, modulo 2^32.
-pub(super) const fn distance(to: u32, from: u32) -> i32 {
-    to.wrapping_sub(from).cast_signed()
-}
-
 const fn beyond_span(distance: i32) -> bool {
     distance.unsigned_abs() > SEQUENCE_SPAN
-}
-
-/// Bytes that `sender` has sent and `receiver` has not acknowledged, as both passed the gateway.
-pub fn outstanding(sender: &Half, receiver: &Half) -> u32 {
-    if !sender.has(HalfFlag::Seq) || !receiver.has(HalfFlag::Ack) {
-        return 0;
-    }
-    match u32::try_from(distance(sender.seq_next, receiver.ack_highest)) {
-        Ok(bytes) => bytes.saturating_sub(u32::from(sender.has(HalfFlag::Fin))),
-        Err(_) => 0,
-    }
 }
 
 impl Flow {

@@ -1,7 +1,8 @@
 //! What one end of a flow has sent: `struct pendulum_half` of `bpf/abi.h`, field by field and of the same widths, so
 //! that both can be compared for equality.
 
-use super::probe::{PROBES, Probe};
+/// Segments in flight whose RTT is being timed, for each half of a flow.
+pub const PROBES: usize = 8;
 
 /// Bits of [`Half::flags`]: `enum pendulum_half_flag`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,15 @@ pub enum HalfFlag {
     Window = 1 << 11,
     /// `tsecr_newest` is valid.
     Tsecr = 1 << 12,
+}
+
+/// A segment whose RTT is being timed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Probe {
+    /// TSval, or the sequence number after the segment.
+    pub key: u32,
+    /// When it passed, in ticks of 1024 ns; 0: the slot is free.
+    pub at: u32,
 }
 
 /// What one end of a flow has sent: `struct pendulum_half`.

@@ -11,18 +11,21 @@ pub mod flow;
 pub mod half;
 pub mod intervals;
 pub mod meter;
+mod notes;
 pub mod orientation;
 pub mod packet;
 pub mod probe;
 pub mod queue;
 pub mod report;
 pub mod scout;
+pub mod sequence;
 pub mod series;
 pub mod session;
 pub mod survey;
 pub mod table;
 pub mod tally;
 pub mod turnaround;
+pub mod watch;
 
 #[cfg(test)]
 mod tests;

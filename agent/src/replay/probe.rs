@@ -1,28 +1,14 @@
 //! Round-trip time from the gateway to one end and back; `docs/design/measurement.md`, "RTT".
 
-use super::flow::{Sequence, distance};
-use super::half::{Half, HalfFlag};
+use super::half::{Half, HalfFlag, PROBES, Probe};
 use super::packet::{ParsedSegment, flag};
-
-/// Segments in flight whose RTT is being timed, for each half of a flow.
-pub const PROBES: usize = 8;
+use super::sequence::{Sequence, distance};
 
 /// 16 s in ticks of 1024 ns: an answer that comes later is no measurement.
 const LIFETIME_TICKS: u32 = 16_000_000 / 1024 * 1000;
 
-/// A segment whose RTT is being timed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Probe {
-    /// TSval, or the sequence number after the segment.
-    pub key: u32,
-    /// When it passed, in ticks of 1024 ns; 0: the slot is free.
-    pub at: u32,
-}
-
-impl Probe {
-    const fn expired(&self, tick: u32) -> bool {
-        self.at == 0 || tick.wrapping_sub(self.at) > LIFETIME_TICKS
-    }
+const fn has_expired(probe: &Probe, tick: u32) -> bool {
+    probe.at == 0 || tick.wrapping_sub(probe.at) > LIFETIME_TICKS
 }
 
 /// Time in the unit of [`Probe::at`]; never 0.
@@ -63,7 +49,7 @@ pub(super) fn match_probe(
         return None;
     };
     let probe = &mut peer.probes[slot];
-    if probe.key != key || probe.expired(tick) {
+    if probe.key != key || has_expired(probe, tick) {
         return None;
     }
     let elapsed = tick.wrapping_sub(probe.at);
@@ -113,7 +99,7 @@ pub(super) fn record_probe(
         (segment.end(), slot, answered)
     };
     let probe = &mut me.probes[slot];
-    if probe.expired(tick) || answered {
+    if has_expired(probe, tick) || answered {
         *probe = Probe { key, at: tick };
     }
 }
@@ -141,7 +127,7 @@ mod tests {
     #[test]
     fn a_probe_lives_sixteen_seconds_across_the_wrap() {
         let probe = Probe { key: 0, at: u32::MAX - 5 };
-        assert!(!probe.expired(LIFETIME_TICKS.wrapping_add(u32::MAX - 5)));
-        assert!(probe.expired(LIFETIME_TICKS.wrapping_add(u32::MAX - 4)));
+        assert!(!has_expired(&probe, LIFETIME_TICKS.wrapping_add(u32::MAX - 5)));
+        assert!(has_expired(&probe, LIFETIME_TICKS.wrapping_add(u32::MAX - 4)));
     }
 }

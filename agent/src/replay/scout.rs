@@ -17,11 +17,11 @@ use serde::Serialize;
 use super::capture::{Capture, CaptureError};
 use super::intervals::SILENCE_NS;
 use super::meter::{Meter, MeterConfig};
+use super::notes::Notes;
 use super::packet::parse;
-use super::session::Watch;
-use super::session::notes::Notes;
 use super::survey::{Surveyed, direction_of};
 use super::tally::Tally;
+use super::watch::Watch;
 
 /// The smallest delay of each of these, nanoseconds, counts: answers that were held back do not.
 const WINDOW_NS: u64 = 250_000_000;

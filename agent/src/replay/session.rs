@@ -1,6 +1,5 @@
 //! One replay: the frames of both captures in the order of time, through meter, queues and detector.
 
-pub(super) mod notes;
 mod run;
 
 use std::path::PathBuf;
@@ -20,6 +19,7 @@ use super::queue::exact::Crossings;
 use super::scout::{Scouted, scout};
 use super::survey;
 use super::tally::{InFlight, Tally};
+use super::watch::Watch;
 use run::Session;
 
 /// What to replay.
@@ -58,14 +58,6 @@ pub enum ReplayError {
         /// How that is known.
         reason: Exchanged,
     },
-}
-
-/// Is told how far a replay is.
-pub trait Watch {
-    /// A pass over a file of this many bytes begins.
-    fn begin(&self, what: &'static str, bytes: u64);
-    /// So many bytes of it have been read.
-    fn at(&self, bytes: u64);
 }
 
 /// Is given everything that comes out of a replay, in the order of time.

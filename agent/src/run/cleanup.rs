@@ -44,7 +44,8 @@ pub fn clean_up(config: Option<&Config>) -> Result<Vec<String>, Failure> {
             continue;
         }
         removed.extend(
-            shape::remove_leftovers(device).map_err(|error| Failure::new(Exit::Os, bpf::chain(&error)))?,
+            shape::remove_leftovers(device)
+                .map_err(|error| Failure::new(Exit::Os, crate::exit::chain(&error)))?,
         );
         removed.extend(bpf::remove_leftovers(&device.name, device.index)?);
     }

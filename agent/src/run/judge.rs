@@ -18,7 +18,8 @@ use super::predictor::Buffer;
 use super::samples::{Reading, SampleBuilder, Seen};
 use crate::bpf;
 use crate::journal::Journal;
-use crate::shape::{Comparison, RateChange};
+use crate::shape::RateChange;
+use crate::snapshot::Comparison;
 use crate::snapshot::{Findings, LinkRate, LinkSnapshot, RateSource, Tick, TickDirection, Unsent};
 
 /// The detector of one link and what it needs.

@@ -182,7 +182,7 @@ impl LinkTask {
         match self.follow_device().await {
             Ok(()) => self.retry = Retry::default(),
             Err(error) => {
-                let reason = crate::bpf::chain(&error);
+                let reason = crate::exit::chain(&error);
                 warn!(
                     link = self.config.name,
                     retry_s = self.retry.pause().as_secs(),

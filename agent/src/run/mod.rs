@@ -20,7 +20,6 @@ mod outflow;
 pub mod own_queue;
 mod predictor;
 mod preflight;
-mod privileges;
 mod programs;
 mod queues;
 mod reload;
@@ -46,13 +45,11 @@ use crate::exit::{Exit, Failure};
 use crate::http::{self, Access, App, Listener, Secrets};
 use crate::journal::Journal;
 use crate::net::{DeviceWatch, Devices};
+use crate::privileges;
 pub use cleanup::clean_up;
 use instance::Instance;
 use links::{Ended, Links, Prepared};
 pub(crate) use preflight::missing_capabilities;
-use privileges::StillToDo;
-pub(crate) use privileges::give_up_all as give_up_privileges;
-pub(crate) use privileges::use_what_is_permitted;
 pub(crate) use reload::Reload;
 
 /// Time for all tasks to end by themselves.
@@ -65,7 +62,7 @@ const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
 /// What stands against starting, found before anything is changed; or a task that died.
 pub(crate) fn run(config: Config, wait: bool, reload: &Reload) -> Result<(), Failure> {
     // Capabilities are a thread's own: before there is a second one.
-    use_what_is_permitted();
+    privileges::use_what_is_permitted();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
         Failure::new(Exit::Os, format!("cannot start the event loop: {error}; raise `ulimit -n`"))
     })?;
@@ -103,7 +100,7 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
     bpf::release_load_memory();
     privileges::drop_unneeded(
         active.borrow().config.privileges,
-        StillToDo {
+        privileges::StillToDo {
             attach: prepared.iter().any(|link| link.mechanisms().is_none()),
             take_down: shapes
                 || prepared.iter().filter_map(Prepared::mechanisms).flatten().any(|name| name == "clsact"),

@@ -24,7 +24,7 @@ use super::estimate::Estimate;
 use super::outflow::Look;
 use super::predictor::Buffer;
 use super::samples::Seen;
-use crate::bpf::{self, BpfError, Cwnd, CwndSource, PassageReader, ProgramStatus, QueuePrograms};
+use crate::bpf::{BpfError, Cwnd, CwndSource, PassageReader, ProgramStatus, QueuePrograms};
 use crate::config;
 use crate::net::{Devices, ingress_redirect};
 use crate::shape::{OwnLevel, Passing};
@@ -56,7 +56,7 @@ impl Queues {
         let programs = match QueuePrograms::load() {
             Ok(programs) => Some(programs),
             Err(error) => {
-                let reason = bpf::chain(&error);
+                let reason = crate::exit::chain(&error);
                 let reason = reason.lines().next().unwrap_or_default();
                 warn!(link, "queues are read by netlink, ten times a second: {reason}");
                 None
@@ -138,7 +138,11 @@ impl Queues {
                 info!(link = config.name, ifindex, "the downlink is shaped here: its queue is observed")
             }
             Err(error) => {
-                warn!(link = config.name, "the downlink's queue is not measured: {}", bpf::chain(&error))
+                warn!(
+                    link = config.name,
+                    "the downlink's queue is not measured: {}",
+                    crate::exit::chain(&error)
+                )
             }
         }
     }
@@ -158,7 +162,7 @@ impl Queues {
         if let Some(programs) = &mut self.programs
             && let Err(error) = programs.untrack(direction)
         {
-            warn!("{}", bpf::chain(&error));
+            warn!("{}", crate::exit::chain(&error));
         }
     }
 

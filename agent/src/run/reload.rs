@@ -72,7 +72,7 @@ impl Reload {
                     .to_owned(),
             );
         }
-        self.overrides.resolve(self.file.clone()).map_err(|error| crate::bpf::chain(&error))
+        self.overrides.resolve(self.file.clone()).map_err(|error| crate::exit::chain(&error))
     }
 }
 

@@ -9,7 +9,7 @@ use super::sweep::Sweeper;
 use crate::bpf::{AttachReport, Hook};
 use crate::config::Link;
 use crate::net::{Device, LinkLayer};
-use crate::shape::ShapeSnapshot;
+use crate::snapshot::ShapeSnapshot;
 use crate::snapshot::{DeviceState, DirectionSnapshot, Entered, Hooks, LinkRate, LinkSnapshot, RateSource};
 
 /// What the counters and the flow table tell; a link of which nothing else is known.

@@ -20,8 +20,6 @@ use crate::net::control::{self, Ifb, Side};
 
 /// An unusual number: packets may carry a priority of the user's, which chooses a class where its major is the qdisc's.
 const HANDLE: u32 = 0x7e0d_0000;
-/// Of the redirecting filter: behind what the user has.
-pub(super) const FILTER_PRIORITY: u16 = 60_000;
 /// In front of the name of the device that is shaped; a shaper that is put out of use follows.
 const ALIAS: &str = "pendulum shaper of ";
 /// A queue without limit leaves within this time, or is given up.

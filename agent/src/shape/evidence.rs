@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use pendulum_model::findings::{Evidence, Figure};
 
+use crate::snapshot::{Comparison, Outcome, Turn};
+
 /// What one second showed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reading {
@@ -11,64 +13,6 @@ pub struct Reading {
     pub goodput: [f64; 2],
     /// Mean round trip of both sides together, seconds.
     pub round_trip: Option<f64>,
-}
-
-/// The mean of one turn.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Turn {
-    /// Uplink and downlink, bytes per second.
-    pub goodput: [f64; 2],
-    /// Seconds.
-    pub round_trip: Option<f64>,
-}
-
-/// What the comparison comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Too few turns, or too little traffic.
-    Undecided,
-    /// The interval lies above zero; or packets wait less, and the score has not suffered much.
-    Helps,
-    /// It includes zero, and enough turns have been seen.
-    NoDifference,
-    /// It lies below zero; or packets wait longer.
-    Hurts,
-}
-
-impl Outcome {
-    /// Whether enough was seen to say that shaping does not earn its keep.
-    pub const fn speaks_against(self) -> bool {
-        matches!(self, Self::NoDifference | Self::Hurts)
-    }
-
-    /// The name used in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Undecided => "undecided",
-            Self::Helps => "helps",
-            Self::NoDifference => "no_difference",
-            Self::Hurts => "hurts",
-        }
-    }
-}
-
-/// The comparison so far.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Comparison {
-    /// Pairs of turns.
-    pub pairs: usize,
-    /// Mean with shaping.
-    pub with: Turn,
-    /// Mean without.
-    pub without: Turn,
-    /// Change of the score by shaping, and half the width of its 95 % interval; none with fewer than two pairs. The
-    /// score is download over its mean plus upload over its mean: 2 on average.
-    pub change: Option<(f64, f64)>,
-    /// Change of the round trip as a share of the mean without shaping, and half the width of its 95 % interval; none with fewer than
-    /// two pairs in which it was measured.
-    pub delay: Option<(f64, f64)>,
-    /// What that comes to.
-    pub outcome: Outcome,
 }
 
 /// So many pairs make "no difference" worth saying.

@@ -6,7 +6,8 @@ use pendulum_model::autorate::{Bounds, Controller, Decision, Own};
 use pendulum_model::rate::Rate;
 use pendulum_model::segment::{Direction, PerDirection};
 
-use crate::config::{LEAST_RATE, RateBounds, Shape, ShapeRate};
+use crate::config::{LEAST_RATE, Shape, ShapeRate};
+use crate::snapshot::Followed;
 
 /// Begun with where nothing is known, bytes per second: no link of a gateway of this kind is faster. It falls as soon as a queue stands behind.
 const START: f64 = 125e6;
@@ -60,21 +61,6 @@ pub struct RateChange {
     pub to: f64,
     /// Why.
     pub decision: Decision,
-}
-
-/// One direction in figures.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Followed {
-    /// What was decided last.
-    pub decision: Decision,
-    /// How often each was decided, in the order of [`Decision::ALL`].
-    pub decisions: [u64; Decision::ALL.len()],
-    /// The link's rate as measured, bytes per second.
-    pub capacity: Option<f64>,
-    /// How long packets wait behind, seconds.
-    pub wait: Option<f64>,
-    /// The configured bounds.
-    pub bounds: RateBounds,
 }
 
 /// Both directions.
@@ -181,6 +167,7 @@ impl Way {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::RateBounds;
 
     fn auto() -> Shape {
         Shape { rate: ShapeRate::Auto, ..Shape::default() }

@@ -13,7 +13,6 @@ mod leftovers;
 mod plan;
 mod rates;
 mod readings;
-mod snapshot;
 mod takeover;
 mod tell;
 mod trial;
@@ -33,6 +32,7 @@ use crate::net::cake::Cake;
 use crate::net::clsact::{self, Clsact};
 use crate::net::control::read_filters;
 use crate::net::{Device, LinkLayer, QdiscTree};
+use crate::snapshot::{Comparison, Outcome, ShapeSnapshot, ShapeState};
 use behind::Watch;
 use device::Shaping;
 use follow::Follower;
@@ -41,12 +41,14 @@ use trial::Trial;
 
 pub use behind::Behind;
 pub use error::ShapeError;
-pub use evidence::{Comparison, Outcome, Reading, Turn};
-pub use follow::{Followed, OwnLevel, RateChange, Seen as Passing};
+pub use evidence::Reading;
+pub use follow::{OwnLevel, RateChange, Seen as Passing};
 pub use leftovers::{remove_leftovers, remove_orphans, shaped_devices};
 pub use plan::Measured;
 pub use rates::{Seen, Uplink};
-pub use snapshot::{FATES, FoundRate, ShapeSnapshot, ShapeState};
+
+/// Of the redirecting filter: behind what the user has.
+const FILTER_PRIORITY: u16 = 60_000;
 
 /// The shaper of one link.
 pub struct Shaper {
@@ -156,7 +158,7 @@ impl Shaper {
                 self.tell_kernel();
             }
             Err(error) => {
-                let reason = bpf::chain(&error);
+                let reason = crate::exit::chain(&error);
                 if refused_before.as_ref() != Some(&reason) {
                     warn!(link = self.link, "not shaped: {reason}");
                 }
@@ -266,7 +268,11 @@ impl Shaper {
     fn tell_kernel(&mut self) {
         let Some(active) = &mut self.active else { return };
         let told = active.tell_kernel(&self.settings, self.rates[0], &self.measured, true);
-        active.report(&self.link, "the ACK filter is not told", told.map_err(|error| bpf::chain(&error)));
+        active.report(
+            &self.link,
+            "the ACK filter is not told",
+            told.map_err(|error| crate::exit::chain(&error)),
+        );
     }
 
     /// The shaping device, from which uplink packets come a second time; none if there is none.
@@ -357,7 +363,7 @@ impl Active {
     /// No ACK is withheld any more, no packet comes in, and what stands in the queues leaves: with it go the numbers
     /// of the last ones withheld.
     async fn quiesce(&mut self, settings: &Shape, measured: &Measured) {
-        let quiet = self.tell_kernel(settings, None, measured, false).map_err(|e| bpf::chain(&e));
+        let quiet = self.tell_kernel(settings, None, measured, false).map_err(|e| crate::exit::chain(&e));
         let stopped = self.redirect(false).map_err(|e| e.to_string());
         if let Err(error) = quiet.and(stopped) {
             warn!("while shaping ends: {error}");

@@ -9,8 +9,8 @@ use std::io;
 use pendulum_model::rate::Rate;
 use tracing::{info, warn};
 
+use super::FILTER_PRIORITY;
 use super::ShapeError;
-use super::device::FILTER_PRIORITY;
 use crate::config::Shape;
 use crate::net::QdiscTree;
 use crate::net::cake;

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::evidence::{AbTest, Comparison, Outcome, Reading};
+use super::evidence::{AbTest, Reading};
 use crate::config::{Shape, ShapeMode};
+use crate::snapshot::{Comparison, Outcome};
 
 /// After a decision traffic may change: so much later the comparison begins anew.
 const HOLDS: Duration = Duration::from_secs(4 * 3_600);

@@ -7,10 +7,8 @@ use pendulum_model::segment::{Direction, PerDirection};
 use tracing::{info, warn};
 
 use super::device;
-use super::{
-    Behind, Comparison, Measured, Outcome, OwnLevel, Passing, RateChange, Reading, ShapeError, Shaper,
-};
-use crate::bpf;
+use super::{Behind, Measured, OwnLevel, Passing, RateChange, Reading, ShapeError, Shaper};
+use crate::snapshot::{Comparison, Outcome};
 
 impl Shaper {
     /// The link's rates are others now (configuration, or learnt). The queue keeps what it holds.
@@ -37,7 +35,7 @@ impl Shaper {
         self.follow_rates();
         let Some(active) = &mut self.active else { return false };
         let counts = active.programs.counts().map(|counts| active.counts = counts);
-        active.report(&self.link, "ACKs are not counted", counts.map_err(|error| bpf::chain(&error)));
+        active.report(&self.link, "ACKs are not counted", counts.map_err(|error| crate::exit::chain(&error)));
         let shapes = active.shapings.up.is_some() && active.shapes();
         let rate = active.shapings.up.as_ref().and_then(|uplink| uplink.cake().rate);
         if let Some(told) = active.watch.observe(now, behind, rate.filter(|_| shapes)) {

@@ -50,29 +50,29 @@ pub(crate) fn link(name: &str) -> LinkSnapshot {
         slot_losses: Some(SlotLosses { overwritten: 2, torn_answers: 1 }),
         unsent: Arc::new(unsent()),
         degraded: Arc::new(["the uplink's queue is read by netlink; load BTF".to_owned()]),
-        shape: crate::shape::ShapeSnapshot {
-            state: crate::shape::ShapeState::Enforcing,
+        shape: crate::snapshot::ShapeSnapshot {
+            state: crate::snapshot::ShapeState::Enforcing,
             ack_filter: "static",
             delta: 6,
             rates_bps: [Some(9_800_000), None],
             followed: [Some(followed()), None],
-            comparison: Some(crate::shape::Comparison {
+            comparison: Some(crate::snapshot::Comparison {
                 pairs: 6,
-                with: crate::shape::Turn { goodput: [20_000.0, 250_000.0], round_trip: Some(0.125) },
-                without: crate::shape::Turn { goodput: [21_000.0, 240_000.0], round_trip: Some(0.25) },
+                with: crate::snapshot::Turn { goodput: [20_000.0, 250_000.0], round_trip: Some(0.125) },
+                without: crate::snapshot::Turn { goodput: [21_000.0, 240_000.0], round_trip: Some(0.25) },
                 change: Some((0.125, 0.25)),
                 delay: Some((-0.5, 0.125)),
-                outcome: crate::shape::Outcome::NoDifference,
+                outcome: crate::snapshot::Outcome::NoDifference,
             }),
-            ..crate::shape::ShapeSnapshot::default()
+            ..crate::snapshot::ShapeSnapshot::default()
         },
         readings: [ReadingHealth { failures: 2, ok: true, took: Duration::from_millis(4) }; 4],
     }
 }
 
 /// An uplink whose rate is found; one decision of each kind more than of the one before.
-fn followed() -> crate::shape::Followed {
-    crate::shape::Followed {
+fn followed() -> crate::snapshot::Followed {
+    crate::snapshot::Followed {
         decision: Decision::Lower,
         decisions: [60, 61, 62, 63, 64, 65, 66],
         capacity: Some(1_250_000.0),

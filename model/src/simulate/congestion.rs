@@ -1,6 +1,9 @@
 //! Congestion control: how the window grows and what a loss makes of it.
 
-use super::cubic::Cubic;
+mod cubic;
+
+use cubic::Cubic;
+pub(super) use cubic::LARGEST_BURST_BYTES;
 
 /// What a sender uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

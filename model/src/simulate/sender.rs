@@ -19,6 +19,16 @@ use super::round_trip::RoundTrip;
 
 use timers::Timer;
 
+/// What is to be sent after an acknowledgement (`REXMIT_…`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Nothing,
+    /// What was lost.
+    Lost,
+    /// F-RTO: new data first.
+    New,
+}
+
 /// What a sender knows of a segment under way.
 #[derive(Clone, Copy, Debug)]
 struct Segment {

@@ -12,7 +12,7 @@ use pendulum_lab::capacity::{PatternError, TraceError};
 use pendulum_lab::cleanup;
 use pendulum_lab::clock::HostClock;
 use pendulum_lab::demo::{self, DemoError, DemoOptions};
-use pendulum_lab::experiment::{self, ExperimentError, Progress, RunOptions};
+use pendulum_lab::experiment::{self, About, ExperimentError, Progress, RunOptions};
 use pendulum_lab::interrupt::{Interrupt, Interrupted};
 use pendulum_lab::lab::{Lab, LabError, LinkSpec};
 use pendulum_lab::record::Registry;
@@ -91,15 +91,35 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     match error.downcast_ref::<ExperimentError>() {
         Some(ExperimentError::Interrupted(Interrupted)) => EXIT_INTERRUPTED,
         Some(ExperimentError::UnknownScenario { .. }) => EX_USAGE,
-        _ if error.is::<experiment::UnknownExperiment>() => EX_USAGE,
+        _ if error.is::<UnknownExperiment>() => EX_USAGE,
         _ => EX_SOFTWARE,
     }
 }
 
+/// No experiment has this name.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no experiment `{name}`; there are: {known} (`pendulum-lab list` describes them)")]
+struct UnknownExperiment {
+    name: String,
+    known: String,
+}
+
+impl UnknownExperiment {
+    fn new(name: &str) -> Self {
+        let known: Vec<&str> = all().map(|about| about.name).collect();
+        Self { name: name.to_owned(), known: known.join(", ") }
+    }
+}
+
+/// What can be run, the papers' experiments first.
+fn all() -> impl Iterator<Item = About> {
+    let experiments = experiment::ALL.into_iter().map(|experiment| experiment.about());
+    experiments.chain(study::ALL.into_iter().map(|study| study.about()))
+}
+
 fn list() -> String {
     let mut text = String::new();
-    let experiments = experiment::ALL.into_iter().map(|experiment| experiment.about());
-    for about in experiments.chain(study::ALL.into_iter().map(|study| study.about())) {
+    for about in all() {
         // Writing to a String does not fail.
         let _ = writeln!(
             text,
@@ -119,7 +139,8 @@ fn run(args: RunArgs) -> anyhow::Result<()> {
     if let Some(study) = study::find(&args.experiment) {
         return run_study(study, args);
     }
-    let experiment = experiment::find(&args.experiment)?;
+    let experiment =
+        experiment::find(&args.experiment).ok_or_else(|| UnknownExperiment::new(&args.experiment))?;
     let about = experiment.about();
     let wanted = args.duration.map(Duration::from_secs);
     if wanted.is_some_and(|wanted| wanted < about.shortest) {

@@ -11,7 +11,7 @@ use crate::capacity::Bottleneck;
 use crate::kernel::packet::PacketSocket;
 use crate::line::{Line, Treatment};
 use crate::netns::{Host, NetnsError};
-use crate::topology::Role;
+use crate::topology::{LINE_DEVICES, Role};
 
 /// One-way delays added to the wires, each in both directions. Zero means none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,9 +44,6 @@ pub enum DelayError {
     #[error(transparent)]
     Netns(#[from] NetnsError),
 }
-
-/// The devices at both ends of a line, inside its namespace.
-pub(crate) const LINE_DEVICES: [&str; 2] = ["end0", "end1"];
 
 impl Delays {
     /// No delay anywhere.

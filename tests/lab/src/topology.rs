@@ -154,6 +154,9 @@ pub enum IpVersion {
     V6,
 }
 
+/// The devices at both ends of a [`crate::line::Line`], inside its namespace.
+pub(crate) const LINE_DEVICES: [&str; 2] = ["end0", "end1"];
+
 /// The gateway's device towards the provider.
 pub const WAN_DEVICE: &str = "wan0";
 /// The gateway's device towards the home.

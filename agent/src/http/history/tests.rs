@@ -63,7 +63,7 @@ fn a_step_has_the_found_rate_and_the_shares_of_what_was_decided() {
         }
         // A turn of the comparison without shaping: there is no rate, and what was decided is not in force.
         if tenths > 80 {
-            link.shape.state = crate::shape::ShapeState::Observing;
+            link.shape.state = crate::snapshot::ShapeState::Observing;
         }
         course.note(&link);
     }

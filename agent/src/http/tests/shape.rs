@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::*;
 use crate::bpf::abi::pendulum_shape_counts;
-use crate::shape::{ShapeSnapshot, ShapeState};
 use crate::snapshot::RateSource;
+use crate::snapshot::{ShapeSnapshot, ShapeState};
 
 fn shape(snapshot: ShapeSnapshot) -> Value {
     serde_json::to_value(crate::http::shape::shape(&snapshot)).unwrap()

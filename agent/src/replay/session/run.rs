@@ -11,6 +11,7 @@ use super::super::capture::{Capture, CaptureError, Record};
 use super::super::flow::FlowKey;
 use super::super::intervals::Intervals;
 use super::super::meter::{Meter, MeterConfig};
+use super::super::notes::Notes;
 use super::super::orientation::Orientation;
 use super::super::packet::{Packet, outline, parse};
 use super::super::queue::Buffers;
@@ -19,7 +20,6 @@ use super::super::scout::Scouted;
 use super::super::survey::{Surveyed, direction_of};
 use super::super::table::Entry;
 use super::super::tally::{InFlight, Tally, Turns};
-use super::notes::Notes;
 use super::{Audience, Outcome, Task, Watch};
 
 /// An interval waits this long for answers that tell of the uplink's buffer.

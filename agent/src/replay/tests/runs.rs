@@ -11,8 +11,9 @@ use super::captures::{RAW_IP, args, built, json_of, pcap, upload, write};
 use super::craft::{LinkLayer, Tcp, endpoint, up};
 use crate::replay::cli::Format;
 use crate::replay::flow::FlowKey;
-use crate::replay::session::{Audience, Task, Watch, replay};
+use crate::replay::session::{Audience, Task, replay};
 use crate::replay::tally::{InFlight, Tally};
+use crate::replay::watch::Watch;
 
 const MS: u64 = 1_000_000;
 

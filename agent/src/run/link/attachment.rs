@@ -83,7 +83,7 @@ impl LinkTask {
             Ok(removed) => removed.iter().for_each(|leftover| {
                 info!(link = self.config.name, "removed what an earlier run had left: {leftover}");
             }),
-            Err(error) => warn!(link = self.config.name, "{}", crate::bpf::chain(&error)),
+            Err(error) => warn!(link = self.config.name, "{}", crate::exit::chain(&error)),
         }
         let mut loaded = match self.loaded.take() {
             Some(loaded) if loaded.link_layer == device.link_layer => loaded,
@@ -115,7 +115,7 @@ impl LinkTask {
             self.trouble = None;
             let passages = loaded.programs.passages(bpf::monotonic_ns());
             if let Err(error) = self.queues.attach(hooks.ifindex, passages) {
-                warn!(link = self.config.name, "the queue is not measured: {}", crate::bpf::chain(&error));
+                warn!(link = self.config.name, "the queue is not measured: {}", crate::exit::chain(&error));
             }
         }
         self.loaded = Some(loaded);

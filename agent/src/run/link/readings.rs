@@ -89,7 +89,12 @@ impl LinkTask {
             Err(error) => {
                 health.failures += 1;
                 if was_ok {
-                    warn!(link = self.config.name, reading = reading.name(), "{}", crate::bpf::chain(&error));
+                    warn!(
+                        link = self.config.name,
+                        reading = reading.name(),
+                        "{}",
+                        crate::exit::chain(&error)
+                    );
                 }
                 None
             }

@@ -42,7 +42,7 @@ impl LinkTask {
         };
         let tracked = self.queues.move_uplink(self.shaper.queue_device().unwrap_or(wan));
         if let Err(error) = told.and(tracked) {
-            warn!(link = self.config.name, "the queue is not measured: {}", crate::bpf::chain(&error));
+            warn!(link = self.config.name, "the queue is not measured: {}", crate::exit::chain(&error));
         }
     }
 

@@ -14,7 +14,7 @@ use crate::top::wire::State;
 
 const HEAD: &str = "# `pendulum top` in each state
 
-Written by `./dev generate` from the program, with made-up figures; what each statement is worth is told in [statements.md](../statements.md).
+Written by `./dev generate` from the program, with made-up figures; what each statement is worth is told in [statements.md](../reference/statements.md).
 ";
 
 /// A link with this on top of what each one has.

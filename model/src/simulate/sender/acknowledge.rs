@@ -1,7 +1,7 @@
 //! What an acknowledgement does to the list of segments under way (`tcp_ack`, `tcp_sacktag_write_queue`, `tcp_clean_rtx_queue`).
 
 use super::super::packet::{Ack, Block, Time};
-use super::{Sender, State, micros};
+use super::{Sender, State, Step, micros};
 
 /// What an acknowledgement has brought (`FLAG_…`).
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,7 +48,7 @@ impl Sender {
             self.probe = None;
         }
         let dubious = self.state != State::Open || news.sacked || had_sacked || !news.advanced;
-        let next_step = if dubious { self.judge(now, &mut news) } else { super::recovery::Step::Nothing };
+        let next_step = if dubious { self.judge(now, &mut news) } else { Step::Nothing };
         if news.set_timer {
             self.set_timer(now);
         }

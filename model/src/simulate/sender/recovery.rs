@@ -3,17 +3,7 @@
 use super::super::packet::{MICROSECOND, Time};
 use super::acknowledge::News;
 use super::timers::Timer;
-use super::{Sender, State, Undo, micros};
-
-/// What is to be sent after an acknowledgement (`REXMIT_…`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    Nothing,
-    /// What was lost.
-    Lost,
-    /// F-RTO: new data first.
-    New,
-}
+use super::{Sender, State, Step, Undo, micros};
 
 /// `tp->reordering`: the threshold of duplicates.
 const DUPLICATES: u32 = 3;

@@ -1,9 +1,8 @@
 //! What is sent, and when (`tcp_write_xmit`, `tcp_xmit_retransmit_queue`).
 
-use super::super::congestion::INITIAL_WINDOW;
-use super::super::cubic::LARGEST_BURST_BYTES;
+use super::super::congestion::{INITIAL_WINDOW, LARGEST_BURST_BYTES};
 use super::super::packet::{Data, MICROSECOND, MILLISECOND, PAYLOAD_BYTES, SECOND, Time};
-use super::recovery::Step;
+use super::Step;
 use super::{Segment, Sender, State, stamp};
 
 /// `tcp_min_tso_segs`.

@@ -8,8 +8,8 @@ use super::figures::{Claim, Figures};
 use super::options::Wishes;
 use super::pair::{DOWNLINK_BPS, UNEQUAL_ACCESS, UPLINK_BPS, link, pair};
 use super::report::CaseReport;
+use super::results::ScenarioRun;
 use super::scenario::Scenario;
-use super::session::ScenarioRun;
 use super::{About, Experiment, prediction, symmetric};
 
 /// One of the two; they differ in the uplink buffer alone.

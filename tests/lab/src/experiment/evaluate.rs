@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::figures::{Figures, Measured};
 use super::report::CaseReport;
+use super::results::ScenarioRun;
 use super::scenario::Case;
-use super::session::ScenarioRun;
 use super::verdict;
 use crate::traffic::UdpReport;
 use crate::truth::AckBursts;

@@ -8,7 +8,7 @@ use super::figures::{Claim, Figures};
 use super::options::Wishes;
 use super::pair::{DOWNLINK_BPS, UNEQUAL_ACCESS, UPLINK_BPS, link, pair};
 use super::report::{CaseReport, Report};
-use super::runner::Results;
+use super::results::Results;
 use super::scenario::{Preparation, Scenario};
 use super::{About, Experiment, prediction};
 use crate::chart::{Chart, Colour, Form, Panel, Series};

@@ -8,9 +8,8 @@ use serde_json::{Value, json};
 
 use super::options::{ExperimentError, RunOptions};
 use super::report::Report;
-use super::runner::Results;
+use super::results::{Results, ScenarioRun};
 use super::scenario::Scenario;
-use super::session::ScenarioRun;
 use super::{Experiment, plots};
 use crate::chart;
 use crate::traffic::TransferReport;

@@ -9,8 +9,15 @@ use std::time::Duration;
 use pendulum_model::segment::PerDirection;
 use serde::Serialize;
 
-use super::record::QueueSample;
 use crate::shaper::FULL_FRAME_BYTES;
+use crate::truth::QueueReading;
+
+/// Both queues at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QueueSample {
+    pub(super) at: Duration,
+    pub(super) queue: PerDirection<QueueReading>,
+}
 
 /// Share of the readings in each case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

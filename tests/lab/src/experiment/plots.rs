@@ -5,7 +5,7 @@ use std::time::Duration;
 use pendulum_model::segment::{Direction, PerDirection};
 
 use super::record::TransferSample;
-use super::session::ScenarioRun;
+use super::results::ScenarioRun;
 use crate::chart::{Chart, Colour, Form, Panel, Series};
 use crate::truth::AckBursts;
 

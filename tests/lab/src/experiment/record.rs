@@ -8,16 +8,9 @@ use serde::Serialize;
 
 use super::agent_log::AgentLog;
 use super::figures::Figures;
-use super::phases::Phases;
+use super::phases::{Phases, QueueSample};
 use crate::statistics::median;
 use crate::truth::{QueueReading, QueueSummary, SocketReading};
-
-/// Both queues at one moment.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct QueueSample {
-    pub(super) at: Duration,
-    pub(super) queue: PerDirection<QueueReading>,
-}
 
 /// Both ends' sockets at one moment, summed over the transfers of each direction.
 #[derive(Clone, Copy, Debug)]

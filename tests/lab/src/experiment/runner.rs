@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use super::options::{ExperimentError, Progress, RunOptions, Wishes};
 use super::report::{CaseReport, Report};
+use super::results::ScenarioRun;
 use super::scenario::Scenario;
-use super::session::{ScenarioRun, observe};
+use super::session::observe;
 use super::{About, Experiment, evaluate, output};
 
 /// Runs all scenarios of an experiment and evaluates them.
@@ -172,13 +173,4 @@ impl<'a> Work<'a> {
             what: format!("{what} ({}{seed})", task.congestion_control),
         });
     }
-}
-
-/// Everything that an experiment's plots are drawn from.
-#[derive(Clone, Copy, Debug)]
-pub struct Results<'a> {
-    /// The report, repetitions joined.
-    pub report: &'a Report,
-    /// Each run for itself.
-    pub runs: &'a [ScenarioRun],
 }

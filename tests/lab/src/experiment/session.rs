@@ -6,8 +6,10 @@ use std::time::{Duration, Instant, SystemTime};
 use pendulum_model::segment::{Direction, PerDirection};
 
 use super::options::{ExperimentError, RunOptions};
-use super::record::{QueueSample, Record, TransferSockets};
+use super::phases::QueueSample;
+use super::record::{Record, TransferSockets};
 use super::report::CaseReport;
+use super::results::ScenarioRun;
 use super::scenario::{Scenario, TimedUdp};
 use super::{evaluate, output};
 use crate::agent::{Agent, Rates};
@@ -29,27 +31,6 @@ const AGENT_EVERY: u32 = 5;
 const END_EXCHANGE: Duration = Duration::from_secs(10);
 /// Bytes of each packet that captures keep: all headers with all options.
 const SNAP_BYTES: u32 = 160;
-
-/// A scenario that has been run, with everything observed.
-#[derive(Debug)]
-pub struct ScenarioRun {
-    /// What was run, with its congestion control and its starts.
-    pub scenario: Scenario,
-    /// The congestion control of all transfers.
-    pub congestion_control: String,
-    /// The repetition's seed.
-    pub seed: u64,
-    /// What was observed.
-    pub record: Record,
-    /// What both ends of each transfer said; `None` where the end exchange did not get through.
-    pub reports: Vec<Option<TransferReport>>,
-    /// What arrived of each flow of datagrams.
-    pub datagrams: Vec<UdpReport>,
-    /// The ACK bursts of each case; empty if they were not asked for.
-    pub ack_bursts: Vec<PerDirection<AckBursts>>,
-    /// Whether an agent was running.
-    pub with_agent: bool,
-}
 
 /// Runs one scenario and evaluates its cases.
 ///

@@ -8,7 +8,7 @@ use pendulum_model::thresholds::Thresholds;
 
 use super::figures::Figures;
 use super::phases::{PhaseShare, Phases};
-use super::session::ScenarioRun;
+use super::results::ScenarioRun;
 use crate::lab::LinkSpec;
 
 /// A verdict, or why there is none.

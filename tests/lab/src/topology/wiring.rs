@@ -1,10 +1,9 @@
 //! The wires between the machines, and the commands that make them and bring the machines up.
 
 use super::{
-    BufferPlace, ENDPOINT_DEVICE, INTERFACES, Interface, IpVersion, LAN_DEVICE, LINK_DEVICE,
+    BufferPlace, ENDPOINT_DEVICE, INTERFACES, Interface, IpVersion, LAN_DEVICE, LINE_DEVICES, LINK_DEVICE,
     MODEM_HOME_DEVICE, MODEM_LINE_DEVICE, Role, Subnet, WAN_DEVICE,
 };
-use crate::delay::LINE_DEVICES;
 
 const BRIDGE: &str = "br0";
 

@@ -3,28 +3,28 @@
 use pendulum_model::observer::{Answer, Passing};
 use pendulum_model::segment::Direction;
 
-use super::super::flow::FlowKey;
-use super::super::meter::Observation;
-use super::super::table::Entry;
-use super::super::tally::Tally;
-use super::super::turnaround::Turn;
+use super::flow::FlowKey;
+use super::meter::Observation;
+use super::table::Entry;
+use super::tally::Tally;
+use super::turnaround::Turn;
 
 /// The flows that carried data since they were last read, and how many there ever were.
 #[derive(Default)]
-pub(in super::super) struct Notes {
-    pub(in super::super) active: Vec<FlowKey>,
+pub(super) struct Notes {
+    pub(super) active: Vec<FlowKey>,
     flows: u64,
 }
 
 /// One packet of a capture, as it passes the point of observation.
-pub(in super::super) struct Noted {
-    pub(in super::super) passing: Passing,
-    pub(in super::super) answer: Option<Answer>,
+pub(super) struct Noted {
+    pub(super) passing: Passing,
+    pub(super) answer: Option<Answer>,
 }
 
 impl Notes {
     /// Notes a packet in its flow: the sender's clock, and what it answers.
-    pub(in super::super) fn note(
+    pub(super) fn note(
         &mut self,
         direction: Direction,
         now_ns: u64,

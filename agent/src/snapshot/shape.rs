@@ -5,10 +5,9 @@ use std::sync::Arc;
 use pendulum_model::autorate::Decision;
 use pendulum_model::segment::Direction;
 
-use super::evidence::Comparison;
-use super::follow::Followed;
+use super::RateSource;
 use crate::bpf::abi::pendulum_shape_counts;
-use crate::snapshot::RateSource;
+use crate::config::RateBounds;
 
 /// Action and reason of each `enum pendulum_ack_fate`, in its order.
 pub use crate::bpf::abi::names::ACK_FATES as FATES;
@@ -59,6 +58,79 @@ impl ShapeState {
     pub const fn shapes(&self) -> bool {
         matches!(self, Self::Enforcing | Self::Ineffective(_))
     }
+}
+
+/// One direction in figures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Followed {
+    /// What was decided last.
+    pub decision: Decision,
+    /// How often each was decided, in the order of [`Decision::ALL`].
+    pub decisions: [u64; Decision::ALL.len()],
+    /// The link's rate as measured, bytes per second.
+    pub capacity: Option<f64>,
+    /// How long packets wait behind, seconds.
+    pub wait: Option<f64>,
+    /// The configured bounds.
+    pub bounds: RateBounds,
+}
+
+/// The mean of one turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Turn {
+    /// Uplink and downlink, bytes per second.
+    pub goodput: [f64; 2],
+    /// Seconds.
+    pub round_trip: Option<f64>,
+}
+
+/// What the comparison comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Too few turns, or too little traffic.
+    Undecided,
+    /// The interval lies above zero; or packets wait less, and the score has not suffered much.
+    Helps,
+    /// It includes zero, and enough turns have been seen.
+    NoDifference,
+    /// It lies below zero; or packets wait longer.
+    Hurts,
+}
+
+impl Outcome {
+    /// Whether enough was seen to say that shaping does not earn its keep.
+    pub const fn speaks_against(self) -> bool {
+        matches!(self, Self::NoDifference | Self::Hurts)
+    }
+
+    /// The name used in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Undecided => "undecided",
+            Self::Helps => "helps",
+            Self::NoDifference => "no_difference",
+            Self::Hurts => "hurts",
+        }
+    }
+}
+
+/// The comparison so far.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// Pairs of turns.
+    pub pairs: usize,
+    /// Mean with shaping.
+    pub with: Turn,
+    /// Mean without.
+    pub without: Turn,
+    /// Change of the score by shaping, and half the width of its 95 % interval; none with fewer than two pairs. The
+    /// score is download over its mean plus upload over its mean: 2 on average.
+    pub change: Option<(f64, f64)>,
+    /// Change of the round trip as a share of the mean without shaping, and half the width of its 95 % interval; none with fewer than
+    /// two pairs in which it was measured.
+    pub delay: Option<(f64, f64)>,
+    /// What that comes to.
+    pub outcome: Outcome,
 }
 
 /// A rate that is found, while packets pass the shaper.

@@ -28,17 +28,17 @@ pub(crate) fn use_what_is_permitted() {
 
 /// What the agent still has to do that needs a capability.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct StillToDo {
+pub(crate) struct StillToDo {
     /// A link waits for its device.
-    pub(super) attach: bool,
+    pub(crate) attach: bool,
     /// Something has to be taken off a device by netlink: clsact filters, queues that were set up.
-    pub(super) take_down: bool,
+    pub(crate) take_down: bool,
     /// The kernel wants `CAP_BPF` for reading maps too: before Linux 5.19, where unprivileged BPF is off.
-    pub(super) privileged_maps: bool,
+    pub(crate) privileged_maps: bool,
 }
 
 /// Gives up what is not needed any more.
-pub(super) fn drop_unneeded(after_start: Privileges, to_do: StillToDo) {
+pub(crate) fn drop_unneeded(after_start: Privileges, to_do: StillToDo) {
     if after_start == Privileges::None && to_do.attach {
         warn!("privileges.after-start = \"none\" is not followed: a link still waits for its device");
     }

@@ -1,6 +1,6 @@
 //! CUBIC with `HyStart` as net/ipv4/tcp_cubic.c has them, in its integers.
 
-use super::congestion::{Sample, Window};
+use super::{Sample, Window};
 
 /// The window after a loss, of 1024 parts.
 const BETA: u64 = 717;
@@ -20,10 +20,10 @@ const TRAIN_GAP: i64 = 2_000;
 /// Bounds of `HYSTART_DELAY_THRESH`, microseconds.
 const DELAY_BOUNDS: (i64, i64) = (4_000, 16_000);
 /// `sk_gso_max_size`.
-pub(super) const LARGEST_BURST_BYTES: u64 = 65_536;
+pub(in super::super) const LARGEST_BURST_BYTES: u64 = 65_536;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Cubic {
+pub(in super::super) struct Cubic {
     /// Acknowledged segments that make the window grow by one (`cnt`).
     per: u32,
     last_maximum: u32,

@@ -1,0 +1,120 @@
+//! `[shape]`: from the file as written to what can be trusted.
+
+use pendulum_model::rate::{Rate, Span};
+use toml::Spanned;
+
+use super::super::bounds::Bounds;
+use super::super::cake::CakeOptions;
+use super::super::error::{ConfigError, Source};
+use super::super::framing::{Framing, Preset};
+use super::super::raw;
+use super::super::shape::{
+    AB_TEST, DOWNLINK_PERCENT, LEAST_RATE, MPU, OVERHEAD, PERCENT, RateBounds, Shape, ShapeRate,
+};
+
+pub(super) fn check(source: &Source<'_>, raw: raw::Shape) -> Result<Shape, ConfigError> {
+    let ab_test = match raw.ab_test {
+        None => None,
+        Some(span) => {
+            let bounds = Bounds {
+                least: Span(AB_TEST.least),
+                most: Span(AB_TEST.most),
+                default: Span(AB_TEST.default),
+            };
+            if !raw.mode.acts() {
+                return Err(source.invalid(
+                    span.span(),
+                    "there is nothing to compare unless shaping is enforced",
+                    "write mode = \"enforce\", or leave ab-test out",
+                ));
+            }
+            Some(source.within(*span.get_ref(), &bounds, span.span())?.0)
+        }
+    };
+    let framing = raw.preset.map(Preset::framing);
+    let overhead = raw.overhead.map(|it| source.within(*it.get_ref(), &OVERHEAD, it.span())).transpose()?;
+    let mpu = raw.mpu.map(|it| source.within(*it.get_ref(), &MPU, it.span())).transpose()?;
+    let layer = raw.link_layer;
+    // Cells and least sizes are of the whole packet: without a word on its overhead it has none beside IP.
+    let is_framed = framing.is_some() || overhead.is_some() || mpu.is_some() || layer.is_some();
+    let base = framing.unwrap_or_default();
+    let bounds = [
+        rate_bounds(source, raw.rate, [raw.minimum_uplink_rate, raw.maximum_uplink_rate])?,
+        rate_bounds(source, raw.rate, [raw.minimum_downlink_rate, raw.maximum_downlink_rate])?,
+    ];
+    if raw.rate == ShapeRate::Auto
+        && let Some(percent) = raw.rate_percent.as_ref().or(raw.downlink_rate_percent.as_ref())
+    {
+        let reason =
+            "a rate that is found follows the queue behind the shaper, there is no share of it to send at";
+        return Err(source.invalid(percent.span(), reason, "leave it out, or leave rate = \"auto\" out"));
+    }
+    Ok(Shape {
+        mode: raw.mode,
+        rate: raw.rate,
+        bounds,
+        rate_percent: source.number(raw.rate_percent, &PERCENT)?,
+        downlink: raw.downlink.unwrap_or(false),
+        downlink_rate_percent: source.number(raw.downlink_rate_percent, &DOWNLINK_PERCENT)?,
+        ack_filter: raw.ack_filter,
+        delta: raw.delta,
+        ab_test,
+        framing: Framing {
+            overhead: overhead.or(base.overhead).or(is_framed.then_some(OVERHEAD.default)),
+            mpu: mpu.unwrap_or(base.mpu),
+            layer: layer.unwrap_or(base.layer),
+        },
+        cake: raw.cake.map_or(Ok(CakeOptions::default()), |words| cake(source, &words))?,
+        take_over: raw.take_over,
+    })
+}
+
+/// In order, not below what the shaper takes, and only where a rate is found.
+fn rate_bounds(
+    source: &Source<'_>,
+    rate: ShapeRate,
+    [least, most]: [Option<Spanned<Rate>>; 2],
+) -> Result<RateBounds, ConfigError> {
+    for bound in [&least, &most].into_iter().flatten() {
+        if rate == ShapeRate::Told {
+            let reason = "there are bounds only of a rate that is found";
+            return Err(source.invalid(
+                bound.span(),
+                reason,
+                "write rate = \"auto\" below [shape], or leave it out",
+            ));
+        }
+        if bound.get_ref().bits_per_second() < LEAST_RATE {
+            let reason =
+                format!("{} is too slow: a full packet would take a fifth of a second", bound.get_ref());
+            return Err(source.invalid(bound.span(), reason, "write 64kbit or more"));
+        }
+    }
+    if let (Some(least), Some(most)) = (&least, &most)
+        && least.get_ref() > most.get_ref()
+    {
+        let reason = format!("{} is more than the maximum, {}", least.get_ref(), most.get_ref());
+        return Err(source.invalid(
+            least.span(),
+            reason,
+            "write a minimum below the maximum, or leave one of them out",
+        ));
+    }
+    let rate = |bound: Option<Spanned<Rate>>| bound.map(Spanned::into_inner);
+    Ok(RateBounds { least: rate(least), most: rate(most) })
+}
+
+fn cake(source: &Source<'_>, words: &Spanned<String>) -> Result<CakeOptions, ConfigError> {
+    CakeOptions::parse(words.get_ref()).map_err(|misfit| {
+        // Where the text stands in the file as it is meant, without escapes.
+        let written = &source.text[words.span()];
+        let start = words.span().start + written.find(words.get_ref().as_str()).unwrap_or(0);
+        let at = start + misfit.at.start;
+        let column = source.column(at);
+        source.invalid(
+            at..start + misfit.at.end,
+            format!("{} (column {column})", misfit.reason),
+            misfit.remedy,
+        )
+    })
+}
