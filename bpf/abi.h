@@ -19,7 +19,8 @@
 #include "queue_abi.h"
 #include "shape_abi.h"
 
-/* What a segment is. Exactly one class for each; see docs/design/measurement.md for the rules and their order. */
+/* What a segment is. Exactly one class for each; see docs/design/measurement.md for the rules and their
+ * order. */
 enum pendulum_class {
 	PENDULUM_CLASS_DATA = 0,
 	PENDULUM_CLASS_ACK = 1,

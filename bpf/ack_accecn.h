@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Accurate ECN (RFC 9768): how much one ACK may acknowledge, so that the sender still decodes the right
- * number of CE marks. docs/design/shaping.md, "AccECN", has the reasoning; pendulum_reference::accecn holds Linux'
- * decoder against it.
+ * number of CE marks. docs/design/shaping.md, "AccECN", has the reasoning; pendulum_reference::accecn holds
+ * Linux' decoder against it.
  *
  * ACE is the receiver's count of marked packets, modulo 8.
  *   - An ACK that delivers at most 7 segments is decoded exactly, with or without option. Segments are

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a segment is. The rules, their order and their numbers are those of docs/design/measurement.md, "Classes";
- * they see the flow as it was before the segment.
+ * What a segment is. The rules, their order and their numbers are those of docs/design/measurement.md,
+ * "Classes"; they see the flow as it was before the segment.
  */
 #ifndef PENDULUM_CLASSIFY_H
 #define PENDULUM_CLASSIFY_H

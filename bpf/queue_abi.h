@@ -26,8 +26,8 @@ enum pendulum_direction {
 #define PENDULUM_DEPARTURES 8192
 
 /*
- * Local queues, docs/design/queues.md. A queue is the root qdisc of the device that was registered for a direction:
- * the WAN device for PENDULUM_UP, a shaping ifb for PENDULUM_DOWN.
+ * Local queues, docs/design/queues.md. A queue is the root qdisc of the device that was registered for a
+ * direction: the WAN device for PENDULUM_UP, a shaping ifb for PENDULUM_DOWN.
  */
 
 /* What stands in a queue. Data is everything that is no pure ACK. */

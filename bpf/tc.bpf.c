@@ -84,9 +84,10 @@ static __always_inline __u32 shaper(void)
 }
 
 /*
- * What is shaped here passes twice (docs/design/shaping.md, "Two passes"): it is measured on its first way, before
- * the shaper's queue, and enters whatever stands behind the WAN device on its second. The slots tell of the
- * second: what waits here does not wait there. The length is the stack's own then (qdisc_pkt_len_init).
+ * What is shaped here passes twice (docs/design/shaping.md, "Two passes"): it is measured on its first way,
+ * before the shaper's queue, and enters whatever stands behind the WAN device on its second. The slots tell
+ * of the second: what waits here does not wait there. The length is the stack's own then
+ * (qdisc_pkt_len_init).
  */
 SEC("classifier")
 int pendulum_up(struct __sk_buff *skb)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * How long the outside takes to answer: the delay that the provider's buffer is estimated from.
- * docs/design/queues.md, "Buffers of other machines"; the same rules as pendulum_agent's replay/turnaround.rs.
+ * docs/design/queues.md, "Buffers of other machines"; the same rules as pendulum_agent's
+ * replay/turnaround.rs.
  *
  *  - Data is a question until an ACK comes whose number is exactly its end: the segment that made the
  * receiver answer, so that the time for which it held back the ACK of an earlier one does not count.
