@@ -80,6 +80,7 @@ fn generate_abi(bpf: &Path, out: &Path) -> Result<()> {
         .default_enum_style(bindgen::EnumVariation::Consts)
         .prepend_enum_name(false)
         .derive_default(true)
+        .derive_partialeq(true)
         .layout_tests(true)
         .use_core()
         .generate()

@@ -1,10 +1,12 @@
 //! The real BPF programs, run on crafted packets by the kernel (`BPF_PROG_TEST_RUN`) without any interface, and what
 //! they leave in their maps in the form the capture replay uses.
 
+use std::sync::LazyLock;
+
 use aya::maps::{Array, HashMap, PerCpuArray, PerCpuValues};
 use aya::programs::{ProgramError, SchedClassifier, TestRun as _, TestRunOptions, Xdp};
 use pendulum::bpf::abi::{self, pendulum_counters, pendulum_flow, pendulum_flow_key, pendulum_half};
-use pendulum::bpf::{LinkLayer, LinkPrograms, LoadOptions};
+use pendulum::bpf::{KernelTypes, LinkLayer, LinkPrograms, LoadOptions};
 use pendulum::replay::counters::Counters;
 use pendulum::replay::flow::{Flow, FlowKey};
 use pendulum::replay::half::{Half, Probe};
@@ -76,6 +78,8 @@ impl Kernel {
     }
 
     pub(crate) fn with(options: LoadOptions) -> Self {
+        static TYPES: LazyLock<KernelTypes> = LazyLock::new(KernelTypes::keep);
+        LazyLock::force(&TYPES);
         Self { programs: LinkPrograms::load(&options).expect("the programs load") }
     }
 

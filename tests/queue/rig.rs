@@ -1,11 +1,11 @@
 //! A lab whose uplink queue is measured: programs on the gateway's `wan0`, real traffic through it.
 
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use pendulum::bpf::abi::pendulum_queue;
-use pendulum::bpf::{LinkPrograms, LoadOptions, QueuePrograms, RingReader};
+use pendulum::bpf::{KernelTypes, LinkPrograms, LoadOptions, QueuePrograms, RingReader};
 use pendulum::net::{Qdisc, QdiscTree};
 use pendulum_lab::topology::WAN_DEVICE;
 use pendulum_lab::traffic::{Transfer, TransferSpec};
@@ -60,6 +60,8 @@ pub(crate) struct Rig {
 
 impl Rig {
     fn new(lab: Lab) -> Self {
+        static TYPES: LazyLock<KernelTypes> = LazyLock::new(KernelTypes::keep);
+        LazyLock::force(&TYPES);
         let gateway = lab.gateway();
         let (programs, queues, ifindex) = gateway
             .inside(|| {

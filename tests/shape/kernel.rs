@@ -1,10 +1,12 @@
 //! The real filter, run on crafted packets by the kernel (`BPF_PROG_TEST_RUN`): both passes, with the queue between them
 //! played by the test.
 
+use std::sync::LazyLock;
+
 use aya::maps::{Array, MapData};
 use aya::programs::{SchedClassifier, TestRun as _, TestRunOptions};
 use pendulum::bpf::abi::{self, pendulum_ack_state, pendulum_channel, pendulum_shape_control};
-use pendulum::bpf::{LinkLayer, SHAPE_OBJECT, ShapePrograms};
+use pendulum::bpf::{KernelTypes, LinkLayer, SHAPE_OBJECT, ShapePrograms};
 use pendulum::snapshot::FATES;
 
 use crate::craft::{self, CraftedFrame};
@@ -93,6 +95,8 @@ impl Filter {
             uplink_ifindex: SHAPER,
             ..pendulum_shape_control::default()
         };
+        static TYPES: LazyLock<KernelTypes> = LazyLock::new(KernelTypes::keep);
+        LazyLock::force(&TYPES);
         let programs = ShapePrograms::load_from(object, layer, true).expect("the programs load");
         let mut filter = Self { programs, control, now: 1_000 * MILLISECOND };
         filter.tell();

@@ -2,14 +2,16 @@
 //! `docs/design/queues.md`.
 
 use std::os::fd::AsFd as _;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use aya::maps::Map;
 use aya::programs::{BtfTracePoint, FEntry, FExit, Program, ProgramError};
-use aya::{Btf, Ebpf, EbpfLoader};
+use aya::{Btf, Ebpf};
 
 use super::abi::{pendulum_cwnd_config, pendulum_flow_key, pendulum_socket};
 use super::history::monotonic_ns;
+use super::loader::{self, KernelTypes};
 use super::queue::{first_line, own_netns};
 use super::{BpfError, CWND_FENTRY_OBJECT, CWND_PROBE_OBJECT, batch};
 
@@ -98,17 +100,21 @@ impl Cwnd {
 }
 
 fn load(source: CwndSource) -> Result<Ebpf, String> {
-    let btf =
-        Btf::from_sys_fs().map_err(|_| "this kernel has no BTF (/sys/kernel/btf/vmlinux)".to_owned())?;
+    static CONFIGS: Mutex<Vec<&pendulum_cwnd_config>> = Mutex::new(Vec::new());
     let config = pendulum_cwnd_config { netns: own_netns().map_err(|error| crate::exit::chain(&error))? };
     let bytes = if source == CwndSource::Probe { CWND_PROBE_OBJECT } else { CWND_FENTRY_OBJECT };
-    let mut object = EbpfLoader::new()
-        .btf(Some(&btf))
-        .override_global("config", &config, true)
-        .load(bytes)
-        .map_err(|error| crate::exit::chain(&error))?;
+    let _types = KernelTypes::keep();
+    let no_types = |_| "this kernel has no BTF (/sys/kernel/btf/vmlinux)".to_owned();
+    loader::with_types(|_| ()).map_err(no_types)?;
+    let config = loader::constant(&CONFIGS, config);
+    let mut object = loader::load(bytes, |loader| {
+        loader.override_global("config", config, false);
+    })
+    .map_err(|error| crate::exit::chain(&error))?;
     let program = object.program_mut(source.program()).ok_or("the object lacks the program")?;
-    attach(program, &btf).map_err(|error| first_line(&error))?;
+    loader::with_types(|types| attach(program, types))
+        .map_err(no_types)?
+        .map_err(|error| first_line(&error))?;
     Ok(object)
 }
 

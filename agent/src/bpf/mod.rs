@@ -12,6 +12,7 @@ mod clsact;
 mod cwnd;
 mod foreign;
 mod history;
+mod loader;
 mod ports;
 mod probe;
 mod programs;
@@ -26,6 +27,7 @@ pub use cwnd::{Cwnd, CwndSource};
 pub use foreign::tcx_programs;
 pub use history::{BUCKET, Interval, RingReader};
 pub(crate) use history::{monotonic, monotonic_ns};
+pub use loader::KernelTypes;
 pub use ports::PortCounts;
 pub use probe::{OLDEST_KERNEL, Rung, RungStatus, probe};
 pub use programs::{LinkLayer, LinkPrograms, LoadOptions, MapFill, ProgramStatus};
@@ -154,7 +156,7 @@ impl Classified for BpfError {
     }
 }
 
-/// Give back to the system what loading took for a moment: the kernel's BTF and the objects, some 20 MB, which glibc
+/// Give back to the system what loading took for a moment: the kernel's types and the objects, some 40 MB, which glibc
 /// would keep for allocations that never come.
 pub fn release_load_memory() {
     #[cfg(target_env = "gnu")]

@@ -5,7 +5,9 @@ use std::path::Path;
 use aya::programs::{SchedClassifier, TcAttachType};
 use serde::Serialize;
 
-use super::{BpfError, Cwnd, CwndSource, LinkPrograms, LoadOptions, QueuePrograms, enable_statistics};
+use super::{
+    BpfError, Cwnd, CwndSource, KernelTypes, LinkPrograms, LoadOptions, QueuePrograms, enable_statistics,
+};
 use crate::exit::chain;
 
 /// The oldest kernel the programs are tested on: tracepoint `qdisc_enqueue` and fetching atomics.
@@ -46,6 +48,7 @@ impl Rung {
 
 /// Try everything that does not need a device.
 pub fn probe() -> Vec<Rung> {
+    let _types = KernelTypes::keep();
     vec![kernel(), btf(), programs(), tcx(), xdp(), statistics(), queue(), cwnd()]
 }
 

@@ -1,13 +1,13 @@
 //! The programs and maps of one link.
 
 use std::os::fd::AsFd as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use aya::Ebpf;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray};
 use aya::programs::{Program, ProgramInfo};
-use aya::{Ebpf, EbpfLoader};
 use pendulum_model::segment::Direction;
 
 use super::abi::{
@@ -17,7 +17,7 @@ use super::arrivals::{PassageReader, Slots};
 use super::attach::{self, AttachReport, Attachment, Hook};
 use super::history::mapping;
 use super::ports::PortCounts;
-use super::{BpfError, PACKET_OBJECT, batch, map_error, statistics};
+use super::{BpfError, PACKET_OBJECT, batch, loader, map_error, statistics};
 
 /// What a frame of the WAN device starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +102,7 @@ impl LinkPrograms {
     /// # Errors
     /// [`BpfError::Load`] and [`BpfError::Program`] if the kernel refuses.
     pub fn load(options: &LoadOptions) -> Result<Self, BpfError> {
+        static CONFIGS: Mutex<Vec<&pendulum_config>> = Mutex::new(Vec::new());
         let config = pendulum_config {
             link_layer: match options.link_layer {
                 LinkLayer::Ethernet => abi::PENDULUM_LINK_ETHERNET,
@@ -110,12 +111,14 @@ impl LinkPrograms {
             replay_time: options.replay_time.into(),
             queue_mark: options.queue_mark.into(),
         };
-        let mut object = EbpfLoader::new()
-            .override_global("config", &config, true)
-            .map_max_entries("flows", options.max_flows)
-            .map_max_entries("nursery", options.nursery)
-            .load(PACKET_OBJECT)
-            .map_err(|e| BpfError::Load { source: Box::new(e) })?;
+        let config = loader::constant(&CONFIGS, config);
+        let mut object = loader::load(PACKET_OBJECT, |loader| {
+            loader
+                .override_global("config", config, false)
+                .map_max_entries("flows", options.max_flows)
+                .map_max_entries("nursery", options.nursery);
+        })
+        .map_err(|e| BpfError::Load { source: Box::new(e) })?;
         for hook in Self::hooks(options) {
             let name = hook.program();
             let failed = |e| BpfError::Program { program: name, source: Box::new(e) };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use aya::maps::{Array, MapData, PerCpuArray};
 use aya::programs::{BtfTracePoint, Program, ProgramError};
-use aya::{Btf, Ebpf, EbpfLoader};
+use aya::{BtfError, Ebpf};
 use pendulum_model::segment::Direction;
 
 use super::abi::{
@@ -14,6 +14,7 @@ use super::abi::{
 };
 use super::arrivals::Departures;
 use super::history::{Mapping, RingReader, mapping};
+use super::loader::{self, KernelTypes};
 use super::map_error;
 use super::programs::map_of;
 use super::{BpfError, ProgramStatus, QUEUE_OBJECT, statistics};
@@ -96,18 +97,21 @@ impl QueuePrograms {
     /// # Errors
     /// [`BpfError`] if this kernel has no BTF, or refuses the tracepoints of enqueue and dequeue.
     pub fn load() -> Result<Self, BpfError> {
-        let btf = Btf::from_sys_fs().map_err(|e| BpfError::Load { source: Box::new(e.into()) })?;
-        let mut object = EbpfLoader::new()
-            .btf(Some(&btf))
-            .load(QUEUE_OBJECT)
-            .map_err(|e| BpfError::Load { source: Box::new(e) })?;
+        // Without them loading fails too, and does not say why.
+        let _types = KernelTypes::keep();
+        let no_types = |e: BtfError| BpfError::Load { source: Box::new(e.into()) };
+        loader::with_types(|_| ()).map_err(no_types)?;
+        let mut object =
+            loader::load(QUEUE_OBJECT, |_| {}).map_err(|e| BpfError::Load { source: Box::new(e) })?;
         let mut drops = Ok(());
         for (name, tracepoint) in TRACEPOINTS {
             let program: &mut BtfTracePoint = object
                 .program_mut(name)
                 .and_then(|program| program.try_into().ok())
                 .ok_or(BpfError::Missing { what: "program", name })?;
-            let attached = program.load(tracepoint, &btf).and_then(|()| program.attach().map(drop));
+            let attached = loader::with_types(|types| program.load(tracepoint, types))
+                .map_err(no_types)?
+                .and_then(|()| program.attach().map(drop));
             match attached {
                 Ok(()) => {}
                 Err(error) if tracepoint == "kfree_skb" => drops = Err(first_line(&error)),

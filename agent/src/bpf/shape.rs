@@ -1,13 +1,16 @@
 //! The program of the ACK filter: load, attach, tell what to do, read what was done.
 
+use std::sync::Mutex;
+
+use aya::Ebpf;
 use aya::maps::{Array, MapData, PerCpuArray};
 use aya::programs::links::LinkOrder;
 use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions, TcAttachType};
 use aya::programs::{Program, ProgramInfo, SchedClassifier};
-use aya::{Ebpf, EbpfLoader};
 
 use super::abi::{self, pendulum_channel, pendulum_config, pendulum_shape_control, pendulum_shape_counts};
 use super::attach::remove_filter;
+use super::loader;
 use super::map_error;
 use super::programs::map_of;
 use super::{BpfError, LinkLayer, ProgramStatus, SHAPE_OBJECT, statistics};
@@ -40,6 +43,7 @@ impl ShapePrograms {
     /// # Errors
     /// As [`Self::load`].
     pub fn load_from(object: &[u8], link_layer: LinkLayer, replay_time: bool) -> Result<Self, BpfError> {
+        static CONFIGS: Mutex<Vec<&pendulum_config>> = Mutex::new(Vec::new());
         let config = pendulum_config {
             link_layer: match link_layer {
                 LinkLayer::Ethernet => abi::PENDULUM_LINK_ETHERNET,
@@ -48,10 +52,11 @@ impl ShapePrograms {
             replay_time: replay_time.into(),
             ..pendulum_config::default()
         };
-        let mut object = EbpfLoader::new()
-            .override_global("config", &config, true)
-            .load(object)
-            .map_err(|e| BpfError::Load { source: Box::new(e) })?;
+        let config = loader::constant(&CONFIGS, config);
+        let mut object = loader::load(object, |loader| {
+            loader.override_global("config", config, false);
+        })
+        .map_err(|e| BpfError::Load { source: Box::new(e) })?;
         classifier(&mut object)?
             .load()
             .map_err(|source| BpfError::Program { program: PROGRAM, source: Box::new(source) })?;

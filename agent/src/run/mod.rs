@@ -94,9 +94,11 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
     let (configure, active) = Active::start(config);
     let mut links = Links::new(journal.clone(), active.clone(), devices.clone());
     let mut prepared = Vec::new();
+    let types = bpf::KernelTypes::keep();
     for (link, claim) in configured.iter().zip(claims) {
         prepared.push(links.prepare(link, claim).await?);
     }
+    drop(types);
     bpf::release_load_memory();
     privileges::drop_unneeded(
         active.borrow().config.privileges,
