@@ -91,9 +91,9 @@ def answer(grid):
                         [now(f"pendulum_queue_standing_delay_seconds{{{ONE}}}", "{{direction}}")], "not known", size=20,
                         steps=[(0.1, WARNING), (0.4, CRITICAL)]))
 
-    grid.add(12, 3, stat("What to do", "By the verdict. The gateway's page has the commands for this link.", "none", [now(verdict, "deed")],
+    grid.add(12, 3, stat("What to do", "By the verdict. The gateway's page has the commands for this link.", "none", [now(verdict, "action")],
                          "Find out why the agent is gone: see PendulumTargetDown in What to do first, below.",
-                         names=verdicts(deeds=True), size=15, name=False, links=[("The gateway's own page", PAGE, True)]))
+                         names=verdicts(actions=True), size=15, name=False, links=[("The gateway's own page", PAGE, True)]))
     grid.add(12, 3, table("Firing alerts", "Of this link, its gateway, and the whole job; what to do first is at the end of this dashboard.",
                           [query(alerts("$instance", "$link"))], ["severity", "alertname", "direction"], "no alert fires", sort=("severity",)))
 
@@ -165,8 +165,8 @@ def found(grid):
     nothing = "no rate is looked for in this time"
     grid.add(24, 8, timeseries("Rate of the shaper", "What the shaper sends at (up) and lets in (down), found by itself, and what passes; a gap while the link is not shaped.",
                                "si:bit/s", rates + passing, nothing=nothing, styles=two_colours("rate of the shaper") + two_colours("passes", fill=15)))
-    grid.add(24, 6, timeseries("Queue behind the shaper", "How long packets wait in the buffer behind it: in the modem, and at the provider. A gap where nobody's answers tell; "
-                               "that is not 0.", "s", waits, nothing="not known in this time", styles=two_colours("waits behind", fill=15)))
+    grid.add(24, 6, timeseries("Queue behind the shaper", "How long packets wait in the buffer behind it: in the modem, and at the provider. A gap means that no "
+                               "answer could be timed; it does not mean 0.", "s", waits, nothing="not known in this time", styles=two_colours("waits behind", fill=15)))
     for direction, name in ((UP, "up"), (DOWN, "down")):
         decided = rate("pendulum_shape_decisions_total", f",{direction}")
         share = f"(sum by (job, instance, link, decision) ({decided}) / {same} group_left () sum by (job, instance, link) ({decided})) {shaped}"

@@ -35,9 +35,9 @@ def phases():
     return {number: (title, COLOURS["phase"][name]) for number, (name, title) in enumerate(PHASES, 1)}
 
 
-def verdicts(deeds=False):
+def verdicts(actions=False):
     """Numbers to names or to what to do, and colours."""
-    return {number: (deed if deeds else title, COLOURS["verdict"][name]) for number, (name, title, deed) in enumerate(VERDICTS, 1)}
+    return {number: (action if actions else title, COLOURS["verdict"][name]) for number, (name, title, action) in enumerate(VERDICTS, 1)}
 
 
 def numbered(metric, label, values, matchers):

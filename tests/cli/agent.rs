@@ -141,9 +141,9 @@ impl<'a> Agent<'a> {
         }
     }
 
-    /// Waits until the link's programs hang on this device.
+    /// Waits until the link's programs are attached to this device.
     pub(crate) fn wait_attached(&mut self, link: &str, ifindex: u64) {
-        self.wait_until("the programs hang on the device", |agent| {
+        self.wait_until("the programs are attached to the device", |agent| {
             agent.link(link)["hooks"]["ifindex"] == ifindex
         });
     }

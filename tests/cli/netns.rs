@@ -69,7 +69,7 @@ impl Netns {
         command
     }
 
-    /// What hangs on the devices inside: XDP, TCX and TC programs, qdiscs.
+    /// What is attached to the devices inside: XDP, TCX and TC programs, qdiscs.
     pub(crate) fn hooks(&self) -> String {
         let programs = run(self.command("bpftool").args(["-j", "net", "show"]));
         let qdiscs = run(self.command("tc").args(["qdisc", "show"]));

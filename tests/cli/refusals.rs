@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::agent::{Agent, PENDULUM};
 use crate::netns::{Netns, outcome};
 
-/// Runs `pendulum run` inside; it has to end at once. Checks that nothing hangs on any device that did not before.
+/// Runs `pendulum run` inside; it has to end at once. Checks that nothing is attached to any device that did not before.
 fn refused(netns: &Netns, arguments: &[&str]) -> (i32, String) {
     let before = netns.hooks();
     let (code, stdout, stderr) = outcome(netns.command(PENDULUM).arg("run").args(arguments));

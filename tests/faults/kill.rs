@@ -4,14 +4,14 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use crate::agent::{Agent, PENDULUM};
-use crate::rig::{hangings, pair, ping, wait_until};
+use crate::rig::{attachments, pair, ping, wait_until};
 
 #[test]
 fn killed_at_any_stage_of_the_start_it_leaves_nothing() {
     let Some((gateway, provider)) = pair("killed_at_any_stage_of_the_start_it_leaves_nothing") else {
         return;
     };
-    let before = hangings(&gateway);
+    let before = attachments(&gateway);
     // How far it gets depends on the machine; the steps cover load, attachment and the first readings on a fast one.
     for after_ms in [0, 10, 30, 60, 100, 200, 400, 800] {
         let mut command = gateway.command(PENDULUM);
@@ -26,13 +26,13 @@ fn killed_at_any_stage_of_the_start_it_leaves_nothing() {
     let mut next = Agent::start(&gateway, &["--wan", "wan0"]);
     next.wait_attached("wan0", gateway.index("wan0"));
     assert!(next.end("TERM").success(), "{}", next.log());
-    wait_until("nothing hangs there any more", || hangings(&gateway) == before);
+    wait_until("nothing is attached any more", || attachments(&gateway) == before);
 }
 
 #[test]
 fn killed_while_it_reloads_it_leaves_nothing() {
     let Some((gateway, provider)) = pair("killed_while_it_reloads_it_leaves_nothing") else { return };
-    let before = hangings(&gateway);
+    let before = attachments(&gateway);
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "[[link]]\nwan = \"wan0\"\n").unwrap();
     let mut agent = Agent::start(&gateway, &["--config", file.path().to_str().unwrap()]);
@@ -44,5 +44,5 @@ fn killed_while_it_reloads_it_leaves_nothing() {
     ping(&provider, "192.0.2.1", 5);
     let mut next = Agent::start(&gateway, &["--wan", "wan0"]);
     assert!(next.end("TERM").success(), "{}", next.log());
-    wait_until("nothing hangs there any more", || hangings(&gateway) == before);
+    wait_until("nothing is attached any more", || attachments(&gateway) == before);
 }

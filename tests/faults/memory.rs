@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use crate::agent::{Agent, PENDULUM};
 use crate::netns::run;
-use crate::rig::{hangings, pair, ping, wait_until};
+use crate::rig::{attachments, pair, ping, wait_until};
 
 /// Under each limit the agent works, or ends and leaves nothing.
 #[test]
 fn too_little_memory_leaves_nothing_behind() {
     let Some((gateway, provider)) = pair("too_little_memory_leaves_nothing_behind") else { return };
-    let before = hangings(&gateway);
+    let before = attachments(&gateway);
     let mut ended = 0;
     for megabytes in [56_u64, 64, 70, 96] {
         let mut command = gateway.command("prlimit");
@@ -41,7 +41,7 @@ fn too_little_memory_leaves_nothing_behind() {
                 agent.wait().unwrap();
             }
         }
-        wait_until("nothing hangs there any more", || hangings(&gateway) == before);
+        wait_until("nothing is attached any more", || attachments(&gateway) == before);
     }
     assert!(ended > 0, "no limit was too low: the test tests nothing");
 }
@@ -50,7 +50,7 @@ fn too_little_memory_leaves_nothing_behind() {
 #[test]
 fn memory_that_runs_out_later_stops_no_packet() {
     let Some((gateway, provider)) = pair("memory_that_runs_out_later_stops_no_packet") else { return };
-    let before = hangings(&gateway);
+    let before = attachments(&gateway);
     let mut agent = Agent::start(&gateway, &["--wan", "wan0"]);
     agent.wait_attached("wan0", gateway.index("wan0"));
     let status = std::fs::read_to_string(format!("/proc/{}/status", agent.id())).unwrap();
@@ -75,5 +75,5 @@ fn memory_that_runs_out_later_stops_no_packet() {
     let alive = agent.get("/readyz").map(|(status, _)| status);
     println!("afterwards /readyz says {alive:?}; {}", agent.log().lines().last().unwrap_or_default());
     agent.end("KILL");
-    wait_until("nothing hangs there any more", || hangings(&gateway) == before);
+    wait_until("nothing is attached any more", || attachments(&gateway) == before);
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use crate::agent::{Agent, PENDULUM};
-use crate::rig::{hangings, pair, ping, wait_until};
+use crate::rig::{attachments, pair, ping, wait_until};
 
 const ROOT: &str = "/sys/fs/cgroup";
 const LINK: &str = "[[link]]\nwan = \"wan0\"\nuplink-rate = \"10mbit\"\ndownlink-rate = \"50mbit\"\n";
@@ -95,7 +95,7 @@ fn out_of_memory_while_it_measures_and_while_it_shapes() {
     let test = "out_of_memory_while_it_measures_and_while_it_shapes";
     let Some((gateway, provider)) = pair(test) else { return };
     let Some(group) = Group::new(test) else { return };
-    let before = hangings(&gateway);
+    let before = attachments(&gateway);
     let file = tempfile::NamedTempFile::new().unwrap();
     let write = |text: &str| std::fs::write(file.path(), text).unwrap();
     let arguments = ["--config", file.path().to_str().unwrap()];
@@ -118,7 +118,7 @@ fn out_of_memory_while_it_measures_and_while_it_shapes() {
         eprintln!("SKIPPED {test}: {}", shape(&agent)["reason"]);
         return;
     }
-    assert_ne!(hangings(&gateway), before);
+    assert_ne!(attachments(&gateway), before);
     kill_by_limit(&group, &mut agent, &provider);
 
     // What stands there still lets packets pass, and the next start takes it down.
@@ -126,5 +126,5 @@ fn out_of_memory_while_it_measures_and_while_it_shapes() {
     let mut next = group.start(&gateway, &arguments);
     next.wait_attached("wan0", index);
     assert!(next.end("TERM").success(), "{}", next.log());
-    wait_until("nothing hangs there any more", || hangings(&gateway) == before);
+    wait_until("nothing is attached any more", || attachments(&gateway) == before);
 }

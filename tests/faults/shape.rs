@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::agent::Agent;
-use crate::rig::{hangings, pair, ping, wait_until};
+use crate::rig::{attachments, pair, ping, wait_until};
 
 const LINK: &str = "[[link]]\nwan = \"wan0\"\nuplink-rate = \"10mbit\"\ndownlink-rate = \"50mbit\"\n";
 
@@ -15,13 +15,13 @@ fn shape(agent: &Agent<'_>) -> Value {
 fn shaping_follows_the_configuration() {
     let test = "shaping_follows_the_configuration";
     let Some((gateway, provider)) = pair(test) else { return };
-    let before = hangings(&gateway);
+    let before = attachments(&gateway);
     let file = tempfile::NamedTempFile::new().unwrap();
     let write = |text: &str| std::fs::write(file.path(), text).unwrap();
     write(LINK);
     let mut agent = Agent::start(&gateway, &["--config", file.path().to_str().unwrap()]);
     agent.wait_attached("wan0", gateway.index("wan0"));
-    let observing = hangings(&gateway);
+    let observing = attachments(&gateway);
     assert_eq!(shape(&agent)["state"], "off");
 
     write(&format!("{LINK}[shape]\nmode = \"enforce\"\n"));
@@ -52,7 +52,7 @@ fn shaping_follows_the_configuration() {
     write(LINK);
     agent.signal("HUP");
     agent.wait_until("shaping has ended", |agent| shape(agent)["state"] == "off");
-    wait_until("only the measuring programs are left", || hangings(&gateway) == observing);
+    wait_until("only the measuring programs are left", || attachments(&gateway) == observing);
     ping(&provider, "192.0.2.1", 5);
 
     // Killed while it shapes again, and started without: the rest is taken down.
@@ -65,5 +65,5 @@ fn shaping_follows_the_configuration() {
     let mut next = Agent::start(&gateway, &["--config", file.path().to_str().unwrap()]);
     next.wait_attached("wan0", gateway.index("wan0"));
     assert!(next.end("TERM").success(), "{}", next.log());
-    wait_until("nothing hangs there any more", || hangings(&gateway) == before);
+    wait_until("nothing is attached any more", || attachments(&gateway) == before);
 }

@@ -45,20 +45,20 @@ pub(crate) struct Files {
     lan: PathBuf,
 }
 
-/// Calls `deed` with a running agent on the link of 000 Fig. 1; then everything is taken down. Says so and returns if
+/// Calls `action` with a running agent on the link of 000 Fig. 1; then everything is taken down. Says so and returns if
 /// this user may not build one.
-pub(crate) fn with_rig(test: &str, deed: impl FnOnce(&mut Rig)) {
-    with_rig_of(test, LinkSpec::FIG1, true, deed);
+pub(crate) fn with_rig(test: &str, action: impl FnOnce(&mut Rig)) {
+    with_rig_of(test, LinkSpec::FIG1, true, action);
 }
 
 /// The same on another link, whose rates the agent is told or not.
-pub(crate) fn with_rig_of(test: &str, spec: LinkSpec, told: bool, deed: impl FnOnce(&mut Rig)) {
+pub(crate) fn with_rig_of(test: &str, spec: LinkSpec, told: bool, action: impl FnOnce(&mut Rig)) {
     if !pendulum_lab::is_root() {
         eprintln!("SKIPPED {test}: network namespaces need root");
         return;
     }
     let mut rig = Rig::start(spec, told);
-    deed(&mut rig);
+    action(&mut rig);
     let Rig { lab, mut agent, .. } = rig;
     let status = agent.stop(libc::SIGTERM, PATIENCE).unwrap();
     assert!(status.success(), "the agent ended with {status}: {}", agent.stderr().unwrap());

@@ -153,9 +153,9 @@ class Life(Deb):
         shutil.copy(busybox, self.root / "bin/busybox")
         for applet in ("sh", "rm", "rmdir"):
             (self.root / "bin" / applet).symlink_to("busybox")
-        for name, deed in STAND_INS.items():
+        for name, action in STAND_INS.items():
             path = self.root / "usr/bin" / name
-            path.write_text(f'#!/bin/sh\necho "{name} $*" >>/calls\n{deed}\n', encoding="utf-8")
+            path.write_text(f'#!/bin/sh\necho "{name} $*" >>/calls\n{action}\n', encoding="utf-8")
             path.chmod(0o755)
 
     def dpkg(self, *arguments):

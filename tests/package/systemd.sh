@@ -17,7 +17,7 @@ pid() { property MainPID; }
 # In the service's own view of the files.
 within() { nsenter --target "$(pid)" --mount "$@"; }
 entries() { journalctl --quiet --output json --unit pendulum "$@"; }
-# Not those that systemd hangs on its services' cgroups.
+# Not those that systemd attaches to its services' cgroups.
 programs() { bpftool --json prog | jq '[.[] | select(.type | startswith("cgroup") | not)] | length'; }
 hooks() { tc qdisc show dev wan0; tc filter show dev wan0 egress; tc filter show dev wan0 ingress; bpftool net show dev wan0 2>/dev/null; ip -o link | grep pdl-; }
 

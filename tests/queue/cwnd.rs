@@ -58,7 +58,7 @@ fn start(rig: &Rig, best: CwndSource) -> Cwnd {
 }
 
 /// A transfer whose sender is the gateway itself.
-fn upload_from_gateway(rig: &Rig, deed: impl FnOnce(&Rig, &mut Process)) {
+fn upload_from_gateway(rig: &Rig, action: impl FnOnce(&Rig, &mut Process)) {
     let address = Role::U1.address(IpVersion::V4).expect("an endpoint").to_string();
     let port = PORT.to_string();
     let (server, gateway) = (rig.lab.host(Role::U1), rig.lab.gateway());
@@ -70,7 +70,7 @@ fn upload_from_gateway(rig: &Rig, deed: impl FnOnce(&Rig, &mut Process)) {
     command.args(["-c", &address, "-p", &port, "-t", "60", "-C", "reno", "-w", "60K"]);
     let mut client = gateway.spawn(command, "client").expect("it starts");
     std::thread::sleep(Duration::from_secs(2));
-    deed(rig, &mut client);
+    action(rig, &mut client);
 }
 
 fn read(rig: &Rig, cwnd: &Cwnd) -> (Option<pendulum_socket>, Option<pendulum_socket>) {

@@ -23,15 +23,15 @@ pub(crate) fn skipped(test: &str, reason: &str) {
     eprintln!("SKIPPED {test}: {reason}");
 }
 
-/// Call `deed` with a measured lab. Says so and returns if this user may not build one.
-pub(crate) fn with_rig(test: &str, spec: LinkSpec, deed: impl FnOnce(&mut Rig)) {
+/// Call `action` with a measured lab. Says so and returns if this user may not build one.
+pub(crate) fn with_rig(test: &str, spec: LinkSpec, action: impl FnOnce(&mut Rig)) {
     if !pendulum_lab::is_root() {
         return skipped(test, "needs root");
     }
     let alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let lab = Lab::start(spec).expect("the lab starts");
     let mut rig = Rig::new(lab);
-    deed(&mut rig);
+    action(&mut rig);
     let Rig { lab, programs, queues, .. } = rig;
     drop((programs, queues));
     lab.stop().expect("the lab goes away");
@@ -39,13 +39,13 @@ pub(crate) fn with_rig(test: &str, spec: LinkSpec, deed: impl FnOnce(&mut Rig)) 
 }
 
 /// The same with a lab that nothing measures yet.
-pub(crate) fn with_lab(test: &str, spec: LinkSpec, deed: impl FnOnce(&Lab)) {
+pub(crate) fn with_lab(test: &str, spec: LinkSpec, action: impl FnOnce(&Lab)) {
     if !pendulum_lab::is_root() {
         return skipped(test, "needs root");
     }
     let alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let lab = Lab::start(spec).expect("the lab starts");
-    deed(&lab);
+    action(&lab);
     lab.stop().expect("the lab goes away");
     drop(alone);
 }

@@ -12,13 +12,13 @@ use crate::rig::{Rig, skipped, stop, until, value, with_cake};
 use crate::stream::{Flows, Tally};
 use crate::transfers::{ENFORCE, link, link_of};
 
-/// A download and an upload, and `deed` while they run. ACKs meet, and are merged, while the upload lasts beyond the download's slow start.
-fn under_load(rig: &Rig, ip: IpVersion, bytes: [usize; 2], deed: impl FnOnce()) {
+/// A download and an upload, and `action` while they run. ACKs meet, and are merged, while the upload lasts beyond the download's slow start.
+fn under_load(rig: &Rig, ip: IpVersion, bytes: [usize; 2], action: impl FnOnce()) {
     let lab: &Lab = &rig.lab;
     std::thread::scope(|scope| {
         let flows = [Flows::upload(ip, bytes[0]), Flows::download(ip, bytes[1])];
         let running = flows.map(|flows| scope.spawn(move || flows.run(lab)));
-        deed();
+        action();
         for thread in running {
             assert_eq!(thread.join().expect("its thread"), Ok(()));
         }

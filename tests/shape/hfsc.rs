@@ -9,7 +9,7 @@ use crate::rig::{Rig, skipped, stop, until, with_cake};
 const RATE_BPS: f64 = 200_000.0;
 const QUEUE: &str = "mode = \"enforce\"\nack-filter = \"off\"";
 
-fn with_hfsc(test: &str, rate_bps: f64, deed: impl FnOnce(&mut Rig)) {
+fn with_hfsc(test: &str, rate_bps: f64, action: impl FnOnce(&mut Rig)) {
     with_cake(test, LinkSpec::FIG1, |rig| {
         let limit = format!(
             "tc qdisc replace dev {WAN_DEVICE} root handle 7: hfsc default 1 \
@@ -17,7 +17,7 @@ fn with_hfsc(test: &str, rate_bps: f64, deed: impl FnOnce(&mut Rig)) {
              && tc qdisc add dev {WAN_DEVICE} parent 7:1 bfifo limit 20000"
         );
         match rig.gateway(&["sh", "-c", &limit]) {
-            Ok(_) => deed(rig),
+            Ok(_) => action(rig),
             Err(reason) => skipped(test, &format!("no hfsc in this kernel: {}", reason.replace('\n', " "))),
         }
     });

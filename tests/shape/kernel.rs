@@ -198,10 +198,10 @@ impl Filter {
         (verdict, out, SkBuff::read(&context_out))
     }
 
-    /// What the next deed adds to the fates: one of them, as a rule.
-    pub(crate) fn fate_of<T>(&mut self, deed: impl FnOnce(&mut Self) -> T) -> (T, Vec<String>) {
+    /// What the next action adds to the fates: one of them, as a rule.
+    pub(crate) fn fate_of<T>(&mut self, action: impl FnOnce(&mut Self) -> T) -> (T, Vec<String>) {
         let before = self.programs.counts().expect("readable").acks;
-        let result = deed(self);
+        let result = action(self);
         let after = self.programs.counts().expect("readable").acks;
         let changed =
             FATES.into_iter().zip(before.iter().zip(after)).filter(|(_, (before, after))| *before != after);

@@ -24,8 +24,8 @@ pub(crate) fn skipped(test: &str, reason: &str) {
     eprintln!("SKIPPED {test}: {reason}");
 }
 
-/// Call `deed` with a lab. Says so and returns if this user may not build one.
-pub(crate) fn with_rig(test: &str, spec: LinkSpec, deed: impl FnOnce(&mut Rig)) {
+/// Call `action` with a lab. Says so and returns if this user may not build one.
+pub(crate) fn with_rig(test: &str, spec: LinkSpec, action: impl FnOnce(&mut Rig)) {
     if !pendulum_lab::is_root() {
         return skipped(test, "needs root");
     }
@@ -37,18 +37,18 @@ pub(crate) fn with_rig(test: &str, spec: LinkSpec, deed: impl FnOnce(&mut Rig)) 
         tells_rates: true,
         told_uplink: None,
     };
-    deed(&mut rig);
+    action(&mut rig);
     rig.lab.stop().expect("the lab goes away");
     drop(alone);
 }
 
 /// The same where the agent is to shape, which takes a kernel with sch_cake.
-pub(crate) fn with_cake(test: &str, spec: LinkSpec, deed: impl FnOnce(&mut Rig)) {
+pub(crate) fn with_cake(test: &str, spec: LinkSpec, action: impl FnOnce(&mut Rig)) {
     with_rig(test, spec, |rig| {
         let probe = "ip link add probe type ifb && tc qdisc add dev probe root cake; found=$?; \
                      ip link del probe; exit $found";
         match rig.gateway(&["sh", "-c", probe]) {
-            Ok(_) => deed(rig),
+            Ok(_) => action(rig),
             Err(reason) => skipped(test, &format!("no cake in this kernel: {}", reason.replace('\n', " "))),
         }
     });

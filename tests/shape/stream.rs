@@ -121,14 +121,14 @@ impl Flows {
     }
 }
 
-/// `deed` for each number on a thread of its own, which stands on the same machine as the caller's.
-fn each(count: usize, deed: impl Fn(usize) -> io::Result<()> + Sync) -> io::Result<()> {
+/// `action` for each number on a thread of its own, which stands on the same machine as the caller's.
+fn each(count: usize, action: impl Fn(usize) -> io::Result<()> + Sync) -> io::Result<()> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..count)
             .map(|number| {
                 scope.spawn({
-                    let deed = &deed;
-                    move || deed(number)
+                    let action = &action;
+                    move || action(number)
                 })
             })
             .collect();
@@ -136,9 +136,12 @@ fn each(count: usize, deed: impl Fn(usize) -> io::Result<()> + Sync) -> io::Resu
     })
 }
 
-pub(crate) fn inside<T: Send>(host: &Host, deed: impl FnOnce() -> io::Result<T> + Send) -> Result<T, String> {
+pub(crate) fn inside<T: Send>(
+    host: &Host,
+    action: impl FnOnce() -> io::Result<T> + Send,
+) -> Result<T, String> {
     let name = host.namespace().name().to_owned();
-    match host.inside(deed) {
+    match host.inside(action) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(format!("{name}: {error}")),
         Err(error) => Err(error.to_string()),

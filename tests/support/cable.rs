@@ -21,8 +21,8 @@ pub(crate) fn ip(arguments: &str) {
     assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Call `deed` on a thread with a network of its own, which goes away with it: two ends of a cable, silent but for the test.
-pub(crate) fn with_cable(deed: impl FnOnce() + Send) {
+/// Call `action` on a thread with a network of its own, which goes away with it: two ends of a cable, silent but for the test.
+pub(crate) fn with_cable(action: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             // SAFETY: concerns this thread alone, and touches no memory.
@@ -36,7 +36,7 @@ pub(crate) fn with_cable(deed: impl FnOnce() + Send) {
             for device in [NEAR, FAR] {
                 ip(&format!("link set {device} up"));
             }
-            deed();
+            action();
         });
         if let Err(panic) = thread.join() {
             std::panic::resume_unwind(panic);

@@ -3,7 +3,7 @@
 use crate::agent::{Agent, PENDULUM};
 use crate::foreign::{Count, Counter, Hook};
 use crate::netns::{Netns, outcome, run};
-use crate::rig::{hangings, is_possible, packets, pair, ping, wait_until};
+use crate::rig::{attachments, is_possible, packets, pair, ping, wait_until};
 
 const PINGS: u64 = 50;
 
@@ -43,7 +43,7 @@ fn a_second_tcx_program_and_an_ingress_redirect_go_on_working() {
     }
     let counters =
         [Hook::TcxIngress, Hook::TcxEgress].map(|hook| Counter::attach(&gateway, "wan0", hook, Count::All));
-    let before = hangings(&gateway);
+    let before = attachments(&gateway);
     assert_eq!(before.matches("foreign").count(), counters.iter().flatten().count(), "{before}");
     assert_all_seen(&gateway, &counters, "before");
     for hook in ["tc", "xdp"] {
@@ -55,7 +55,7 @@ fn a_second_tcx_program_and_an_ingress_redirect_go_on_working() {
             ["up", "down"].iter().all(|way| ways[way]["segments"]["non_tcp"] == PINGS)
         });
         assert!(agent.end("TERM").success());
-        wait_until("they hang as before", || hangings(&gateway) == before);
+        wait_until("they are attached as before", || attachments(&gateway) == before);
         assert_all_seen(&gateway, &counters, "after");
     }
 }
@@ -84,7 +84,7 @@ fn a_program_that_comes_later_goes_in_front_and_both_count() {
 fn another_xdp_program_is_not_replaced() {
     let Some((gateway, _provider)) = pair("another_xdp_program_is_not_replaced") else { return };
     let other = Counter::attach(&gateway, "wan0", Hook::Xdp, Count::All).unwrap();
-    let before = hangings(&gateway);
+    let before = attachments(&gateway);
     assert!(before.contains("foreign"), "{before}");
     let (code, stdout, message) =
         outcome(gateway.command(PENDULUM).args(["run", "--wan", "wan0", "--ingress-hook", "xdp"]));
@@ -92,7 +92,7 @@ fn another_xdp_program_is_not_replaced() {
     for part in ["pendulum_xdp to wan0", "another XDP program may be there", "use ingress-hook = \"tc\""] {
         assert!(message.contains(part), "{part:?} is not in: {message}");
     }
-    assert_eq!(hangings(&gateway), before);
+    assert_eq!(attachments(&gateway), before);
     ping(&gateway, "192.0.2.2", PINGS);
     assert_eq!(other.packets(), PINGS);
 

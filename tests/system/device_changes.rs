@@ -6,7 +6,7 @@ use crate::craft::{self, LinkLayer};
 use crate::metrics::Samples;
 use crate::netns::Netns;
 use crate::packet_socket::PacketSocket;
-use crate::rig::{hanging_on, pair, wire};
+use crate::rig::{attached_to, pair, wire};
 use crate::tcp::{Background, Transfer};
 
 const FRAMES: u64 = 50;
@@ -53,7 +53,7 @@ fn data(direction: &str) -> String {
 fn hooked_to(agent: &Agent<'_>, gateway: &Netns, device: &str) -> (Vec<KernelObject>, String) {
     let ifindex = Some(gateway.index(device));
     let links = agent.kernel_objects().into_iter().filter(|object| object.ifindex == ifindex);
-    (links.collect(), hanging_on(gateway, device))
+    (links.collect(), attached_to(gateway, device))
 }
 
 const DSL_UP: &str = "pendulum_link_up{link=\"dsl\"}";
@@ -98,7 +98,7 @@ fn one_link_changes_and_the_other_does_not_notice() {
         gateway.ip("link set dev wan0 up");
     }
     watch.wait_for(&mut agent, DSL_UP, 1.0);
-    assert_eq!(hooked_to(&agent, &gateway, "wan0"), first, "the programs hang as before the flaps");
+    assert_eq!(hooked_to(&agent, &gateway, "wan0"), first, "the programs are attached as before the flaps");
     assert_counts(&mut agent, &mut watch);
 
     for _ in 0..3 {
@@ -116,7 +116,7 @@ fn one_link_changes_and_the_other_does_not_notice() {
 
     gateway.ip("link set dev wan0 name moved0");
     watch.wait_for(&mut agent, DSL_UP, 0.0);
-    assert!(!hanging_on(&gateway, "moved0").contains("pendulum_"), "a device of another name is let go");
+    assert!(!attached_to(&gateway, "moved0").contains("pendulum_"), "a device of another name is let go");
     gateway.ip("link set dev moved0 name wan0");
     watch.wait_for(&mut agent, DSL_UP, 1.0);
     assert_counts(&mut agent, &mut watch);

@@ -38,7 +38,7 @@ pub(crate) enum Count {
     LinearUpTo(i32),
 }
 
-/// A program that hangs on a device, in front of those that were there; dropping it takes it down.
+/// A program that is attached to a device, in front of those that were there; dropping it takes it down.
 pub(crate) struct Counter {
     map: OwnedFd,
     _program: OwnedFd,

@@ -6,15 +6,15 @@ use std::os::fd::AsRawFd as _;
 
 use crate::netns::Netns;
 
-/// Calls `deed` on a thread that stands inside the namespace. Sockets it opens stay there.
-pub(crate) fn inside<T: Send>(netns: &Netns, deed: impl FnOnce() -> T + Send) -> T {
+/// Calls `action` on a thread that stands inside the namespace. Sockets it opens stay there.
+pub(crate) fn inside<T: Send>(netns: &Netns, action: impl FnOnce() -> T + Send) -> T {
     let file = File::open(format!("/run/netns/{}", netns.name)).unwrap();
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             // SAFETY: moves only this thread, which ends with the scope.
             let result = unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) };
             assert_eq!(result, 0, "entering {}: {}", netns.name, io::Error::last_os_error());
-            deed()
+            action()
         });
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })

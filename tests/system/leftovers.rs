@@ -3,14 +3,14 @@
 use std::os::unix::process::ExitStatusExt as _;
 
 use crate::agent::{Agent, KernelObject};
-use crate::rig::{hangings, pair};
+use crate::rig::{attachments, pair};
 use crate::tcp::{Background, Transfer};
 
 #[test]
 fn nothing_is_left_however_it_ends() {
     let Some((gateway, provider)) = pair("nothing_is_left_however_it_ends") else { return };
     let traffic = Background::start(Transfer::between(&gateway, &provider, "192.0.2.2:5201"));
-    let before = hangings(&gateway);
+    let before = attachments(&gateway);
     for hook in ["tc", "xdp"] {
         for signal in ["TERM", "INT", "KILL"] {
             let mut agent = Agent::start(&gateway, &["--wan", "wan0", "--ingress-hook", hook]);
@@ -20,7 +20,7 @@ fn nothing_is_left_however_it_ends() {
                 segments("/directions/up/segments/data") > Some(0)
                     && segments("/directions/down/segments/ack") > Some(0)
             });
-            let during = hangings(&gateway);
+            let during = attachments(&gateway);
             assert!(during.contains("pendulum_up") && during != before, "{during}");
             let objects = agent.kernel_objects();
             let is_clsact = agent.link("wan0")["hooks"]["egress"] == "clsact";
@@ -39,7 +39,7 @@ fn nothing_is_left_however_it_ends() {
                 assert!(next.end("TERM").success());
             }
             KernelObject::wait_gone(&objects);
-            assert_eq!(hangings(&gateway), before, "{hook}, {signal}");
+            assert_eq!(attachments(&gateway), before, "{hook}, {signal}");
             traffic.assert_flows();
         }
     }

@@ -1,4 +1,4 @@
-//! Links between namespaces on which nothing is sent but by the test, and what hangs on their devices.
+//! Links between namespaces on which nothing is sent but by the test, and what is attached to their devices.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -34,19 +34,19 @@ pub(crate) fn wire(a: &Netns, a_device: &str, b: &Netns, b_device: &str, prefix:
     }
 }
 
-/// Everything that can hang on the devices of a namespace, and the devices themselves.
-pub(crate) fn hangings(netns: &Netns) -> String {
+/// Everything that can be attached to the devices of a namespace, and the devices themselves.
+pub(crate) fn attachments(netns: &Netns) -> String {
     let mut text = vec![
         run(netns.command("bpftool").args(["-j", "net", "show"])),
         run(netns.command("tc").args(["qdisc", "show"])),
         netns.ip("-d link show"),
     ];
-    text.extend(devices(netns).iter().map(|device| hanging_on(netns, device)));
+    text.extend(devices(netns).iter().map(|device| attached_to(netns, device)));
     text.join("\n")
 }
 
 /// The TC programs and filters on one device.
-pub(crate) fn hanging_on(netns: &Netns, device: &str) -> String {
+pub(crate) fn attached_to(netns: &Netns, device: &str) -> String {
     // bpftool 7.1 does not know TCX yet.
     let mut text = inside(netns, || tcx_programs(device));
     for side in ["ingress", "egress"] {

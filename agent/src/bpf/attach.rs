@@ -28,7 +28,7 @@ pub enum Hook {
 }
 
 impl Hook {
-    /// The program that hangs here.
+    /// The program that is attached here.
     pub const fn program(self) -> &'static str {
         match self {
             Self::Ingress => "pendulum_down",
@@ -45,7 +45,7 @@ impl Hook {
     }
 }
 
-/// How it hangs there.
+/// How it is attached there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mechanism {
@@ -77,7 +77,7 @@ pub struct AttachReport {
     pub stepped_down: Option<String>,
 }
 
-/// A program that hangs somewhere; dropping it takes it down.
+/// An attached program; dropping it takes it down.
 #[derive(Debug)]
 enum Held {
     #[expect(dead_code, reason = "held for its Drop")]
@@ -89,7 +89,7 @@ enum Held {
 /// All that is attached to one device.
 #[derive(Debug)]
 pub(super) struct Attachment {
-    // Filters go before the qdisc that they hang on.
+    // Filters go before the qdisc that they are attached to.
     held: Vec<Held>,
     clsact: Option<Clsact>,
     pub(super) report: AttachReport,

@@ -1,6 +1,6 @@
 //! The kernel side as the agent sees it: load, attach, read, detach. The only home of aya and of `unsafe`.
 //!
-//! Everything the kernel holds for us hangs on file descriptors of this process (programs, maps, TCX and XDP links): when
+//! Everything the kernel holds for us belongs to file descriptors of this process (programs, maps, TCX and XDP links): when
 //! it dies, even by `kill -9`, the kernel takes all of it down. The one exception is a clsact filter on kernels
 //! before 6.6, which [`remove_leftovers`] of the next start removes.
 

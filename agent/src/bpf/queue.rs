@@ -61,7 +61,7 @@ impl QueueMethod {
     }
 }
 
-/// Bits of `enum pendulum_queue_flag` that only netlink tells: what hangs below the root.
+/// Bits of `enum pendulum_queue_flag` that only netlink tells: what stands below the root.
 pub fn flags_of(tree: &QdiscTree) -> u32 {
     let mut flags = 0;
     for (kind, flag) in [

@@ -1,4 +1,4 @@
-//! The clsact qdisc of a device, which classic TC filters hang on.
+//! The clsact qdisc of a device, which classic TC filters are attached to.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -90,7 +90,7 @@ pub(crate) async fn quiet_moment(ifindex: u32) {
     }
 }
 
-/// The same before programs are attached or taken down, where the kernel hangs them on clsact (before Linux 6.6: no TCX).
+/// The same before programs are attached or taken down, where the kernel attaches them to clsact (before Linux 6.6: no TCX).
 pub(crate) async fn quiet_moment_before_attaching(ifindex: u32) {
     if !crate::kernel::is_at_least(TCX) {
         quiet_moment(ifindex).await;

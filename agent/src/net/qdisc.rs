@@ -27,7 +27,7 @@ pub(super) const INGRESS: u32 = 0xffff_fff1;
 pub struct Qdisc {
     /// `major:minor` in one number.
     pub handle: u32,
-    /// The class or qdisc it hangs on.
+    /// The class or qdisc above it.
     pub parent: u32,
     /// `tbf`, `fq_codel`, …
     pub kind: String,
@@ -135,7 +135,7 @@ impl QdiscTree {
     }
 }
 
-/// The kind of the qdisc that classic filters of a device hang on: `clsact`, or the old `ingress`.
+/// The kind of the qdisc that classic filters of a device are attached to: `clsact`, or the old `ingress`.
 pub(super) fn ingress_qdisc(ifindex: u32) -> io::Result<Option<String>> {
     for message in messages(ifindex)? {
         let qdisc = parse(&message)?;

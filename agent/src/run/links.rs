@@ -49,7 +49,7 @@ pub(super) struct Links {
 }
 
 impl Prepared {
-    /// How its programs hang on the device; none while they do not.
+    /// How its programs are attached to the device; none while they are not.
     pub(super) fn mechanisms(&self) -> Option<[&'static str; 2]> {
         self.task.mechanisms()
     }

@@ -46,7 +46,7 @@ pub(super) struct Queues {
     elsewhere: Option<Elsewhere>,
     /// Of readers that are gone.
     slot_losses: SlotLosses,
-    /// The WAN device while the programs hang there.
+    /// The WAN device while the programs are attached to it.
     wan: Option<u32>,
 }
 
@@ -82,7 +82,7 @@ impl Queues {
         self.programs.is_some()
     }
 
-    /// The link's programs hang on this device now.
+    /// The link's programs are attached to this device now.
     ///
     /// # Errors
     /// [`BpfError::Map`] if the device cannot be registered.

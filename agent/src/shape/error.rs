@@ -42,7 +42,7 @@ pub enum ShapeError {
         /// What the user can do.
         remedy: &'static str,
     },
-    /// Nothing to hang a redirection on.
+    /// Nothing to attach a redirection to.
     #[error("cannot add a clsact qdisc to {device}: {source}")]
     Clsact {
         /// The device.

@@ -56,7 +56,7 @@ pub struct Shaper {
     settings: Shape,
     rates: [Option<Rate>; 2],
     measured: Measured,
-    // The redirections in it go before the qdisc that they hang on.
+    // The redirections in it go before the qdisc that they are attached to.
     active: Option<Active>,
     /// With `rate = "auto"`.
     follower: Option<Follower>,

@@ -165,17 +165,17 @@ impl Host {
         Ok(process)
     }
 
-    /// Calls `deed` on a thread that stands inside this machine. Sockets it opens stay there.
+    /// Calls `action` on a thread that stands inside this machine. Sockets it opens stay there.
     ///
     /// # Errors
     /// If the namespace cannot be entered.
     ///
     /// # Panics
-    /// If `deed` panics.
-    pub fn inside<T: Send>(&self, deed: impl FnOnce() -> T + Send) -> Result<T, NetnsError> {
+    /// If `action` panics.
+    pub fn inside<T: Send>(&self, action: impl FnOnce() -> T + Send) -> Result<T, NetnsError> {
         let file = self.namespace.open()?;
         std::thread::scope(|scope| {
-            let thread = scope.spawn(|| kernel::enter_netns(&file).map(|()| deed()));
+            let thread = scope.spawn(|| kernel::enter_netns(&file).map(|()| action()));
             match thread.join() {
                 Ok(result) => result.map_err(|source| self.namespace.enter_error(source)),
                 Err(panic) => std::panic::resume_unwind(panic),

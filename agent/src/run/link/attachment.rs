@@ -46,7 +46,7 @@ impl LinkTask {
         self.attach(device).await
     }
 
-    /// How the programs hang on the device; none while they do not.
+    /// How the programs are attached to the device; none while they are not.
     pub(in super::super) fn mechanisms(&self) -> Option<[&'static str; 2]> {
         let hooks = self.loaded.as_ref()?.hooks.as_ref()?;
         Some([hooks.egress, hooks.ingress])

@@ -14,7 +14,7 @@ use crate::top::wire::State;
 
 const HEAD: &str = "# `pendulum top` in each state
 
-Written by `./dev generate` from the program, with made-up figures; what each statement is worth is told in [statements.md](../reference/statements.md).
+Written by `./dev generate` from the program, with made-up figures; [statements.md](../reference/statements.md) says when each statement is valid.
 ";
 
 /// A link with this on top of what each one has.

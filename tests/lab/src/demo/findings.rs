@@ -38,7 +38,7 @@ fn what_happened(outcomes: &[Outcome], glyphs: &Glyphs) -> Option<String> {
         })
         .collect();
     let (_, _, first) = *changes.first()?;
-    let deed = if first <= -UNHURT { "fell" } else { "went" };
+    let verb = if first <= -UNHURT { "fell" } else { "went" };
     let parts: Vec<String> = changes
         .iter()
         .enumerate()
@@ -47,7 +47,7 @@ fn what_happened(outcomes: &[Outcome], glyphs: &Glyphs) -> Option<String> {
             let change = change_text(change, glyphs);
             match index {
                 0 => format!(
-                    "With {plural} the download {deed} from {} to {} ({change})",
+                    "With {plural} the download {verb} from {} to {} ({change})",
                     format::rate(alone),
                     format::rate(bps)
                 ),

@@ -202,9 +202,9 @@ impl UdpFlow {
         Ok(flow)
     }
 
-    fn run(&mut self, name: &str, deed: impl FnOnce(&Shared) + Send + 'static) -> Result<(), TrafficError> {
+    fn run(&mut self, name: &str, action: impl FnOnce(&Shared) + Send + 'static) -> Result<(), TrafficError> {
         let shared = Arc::clone(&self.shared);
-        let thread = thread::Builder::new().name(name.into()).spawn(move || deed(&shared));
+        let thread = thread::Builder::new().name(name.into()).spawn(move || action(&shared));
         self.threads.push(thread.map_err(failed(self.spec.sender()))?);
         Ok(())
     }
