@@ -37,8 +37,21 @@ pub(crate) struct StillToDo {
     pub(crate) privileged_maps: bool,
 }
 
-/// Gives up what is not needed any more.
-pub(crate) fn drop_unneeded(after_start: Privileges, to_do: StillToDo) {
+/// Capabilities that a thread keeps.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept(CapsHashSet);
+
+impl Kept {
+    /// Takes all others from this thread, too.
+    pub(crate) fn restrict(&self) {
+        if let Err(error) = restrict(&self.0) {
+            warn!("a thread keeps capabilities that it does not need: {error}");
+        }
+    }
+}
+
+/// Gives up in this thread what is not needed any more. Threads that began before have to follow; later ones inherit what is left.
+pub(crate) fn drop_unneeded(after_start: Privileges, to_do: StillToDo) -> Kept {
     if after_start == Privileges::None && to_do.attach {
         warn!("privileges.after-start = \"none\" is not followed: a link still waits for its device");
     }
@@ -49,13 +62,12 @@ pub(crate) fn drop_unneeded(after_start: Privileges, to_do: StillToDo) {
             warn!("capabilities were not given up: {error}; the agent works, with more rights than it needs")
         }
     }
+    Kept(keep)
 }
 
 /// Gives up everything, for a thread that needs nothing.
 pub(crate) fn give_up_all() {
-    if let Err(error) = restrict(&HashSet::new()) {
-        warn!("a thread keeps capabilities that it does not need: {error}");
-    }
+    Kept(HashSet::new()).restrict();
 }
 
 fn kept(after_start: Privileges, to_do: StillToDo) -> CapsHashSet {

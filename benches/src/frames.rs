@@ -51,7 +51,7 @@ impl Conversations {
             Sender::Remote => (craft::down(), craft::up()),
         };
         // Ports of their own for each sender: the other direction never carried data.
-        let port = 10_000 + n as u16 + if sender == Sender::Home { 0 } else { 20_000 };
+        let port = (n as u16).wrapping_add(if sender == Sender::Home { 10_000 } else { 30_000 });
         let seq = round.wrapping_mul(PAYLOAD).wrapping_add(1);
         let data = data.home_port(port).seq(seq).ack(1).ts(round, round).payload(PAYLOAD as usize);
         let ack = ack.home_port(port).seq(1).ack(seq.wrapping_add(PAYLOAD)).ts(round, round);

@@ -17,6 +17,7 @@ mod queue;
 mod replay;
 mod scale;
 mod shape;
+mod stall;
 mod test_run;
 
 use std::path::PathBuf;
@@ -58,6 +59,8 @@ enum Part {
     Queue,
     /// Memory and scrape time with 10,000 flows.
     Scale,
+    /// How long requests and readings wait while the agent loads programs or reads a full flow table.
+    Stall,
     /// Nanoseconds that the second pass and the filter add to a shaped packet.
     Shape,
     /// The agent's own processor time.
@@ -86,6 +89,8 @@ struct Report {
     queue: Option<queue::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
     scale: Option<scale::Report>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stall: Option<stall::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
     shape: Option<shape::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -128,6 +133,11 @@ fn main() -> Result<()> {
         let part = scale::run(&agent()?)?;
         print_text(args.format, &part.to_string());
         report.scale = Some(part);
+    }
+    if wanted(Part::Stall) {
+        let part = stall::run(&agent()?, args.seconds)?;
+        print_text(args.format, &part.to_string());
+        report.stall = Some(part);
     }
     if wanted(Part::Shape) {
         let part = shape::run(&agent()?, args.repeat, args.seconds)?;

@@ -19,7 +19,7 @@ pub(crate) const REMOTE: &str = "10.99.0.2";
 /// A configuration with the WAN device and nothing else.
 pub(crate) const PLAIN: &str = "[[link]]\nwan = \"wan0\"\n";
 /// Where the agent listens, in the gateway's namespace.
-const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9924);
+pub(crate) const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9924);
 
 /// The pair; dropping it removes both namespaces, and with them the devices.
 pub(crate) struct Pair {
@@ -52,12 +52,16 @@ impl Pair {
 
     /// Start the agent on the WAN device and wait until it is ready; `config`: the text of its configuration.
     pub(crate) fn agent(&self, agent: &Path, config: &str) -> Result<Running> {
-        let agent = agent.display().to_string();
-        let listen = LISTEN.to_string();
         let mut file = tempfile::NamedTempFile::new().context("a file for the configuration")?;
         file.write_all(config.as_bytes())?;
-        let path = file.path().display().to_string();
-        let words = [&agent, "run", "--config", &path, "--listen", &listen];
+        self.agent_by(agent, file.path())
+    }
+
+    /// The same with a configuration that stays, for reloads.
+    pub(crate) fn agent_by(&self, agent: &Path, config: &Path) -> Result<Running> {
+        let [agent, config] = [agent, config].map(|path| path.display().to_string());
+        let listen = LISTEN.to_string();
+        let words = [&agent, "run", "--config", &config, "--listen", &listen];
         let child = command(&self.gateway, &words)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -156,7 +160,8 @@ pub(crate) fn inside<T: Send>(namespace: &str, deed: impl FnOnce() -> Result<T> 
     })
 }
 
-fn sh(words: &[&str]) -> Result<()> {
+/// Runs a command that has to succeed.
+pub(crate) fn sh(words: &[&str]) -> Result<()> {
     let output = Command::new(words[0]).args(&words[1..]).output().context(words[0].to_owned())?;
     ensure!(
         output.status.success(),

@@ -177,6 +177,51 @@ fn links_follow_the_file() {
     assert_eq!(gateway.hooks(), before);
 }
 
+/// The verifier takes its time for a link's programs: nobody else waits for it.
+#[test]
+fn requests_are_answered_while_links_are_loaded() {
+    let Some((gateway, _provider)) = Netns::with_provider("requests_are_answered_while_links_are_loaded")
+    else {
+        return;
+    };
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let mut more = START.to_owned();
+    for number in 1..=3 {
+        gateway.ip(&format!("link add wan{number} type veth peer name far{number}"));
+        gateway.ip(&format!("link set wan{number} up"));
+        gateway.ip(&format!("link set far{number} up"));
+        more.push_str(&format!("[[link]]\nwan = \"wan{number}\"\n"));
+    }
+    write(file.path(), START);
+    let mut agent = Agent::start(&gateway, &["--config", file.path().to_str().unwrap()]);
+    agent.wait_attached("wan0", gateway.index("wan0"));
+    let one = agent.kernel_objects().len();
+    let applied =
+        |agent: &Agent<'_>| agent.json("/api/v1/state")["config"]["reloads_applied"].as_u64().unwrap();
+    // Between the first of their programs and the end of the reload an answer comes. This side may be late to see them, so it tries a few
+    // times.
+    let answered = (0..5).any(|turn| {
+        write(file.path(), &more);
+        agent.signal("HUP");
+        agent.wait_until("their programs are being loaded", |agent| agent.kernel_objects().len() > one);
+        let meanwhile = applied(&agent) == 2 * turn;
+        agent.wait_until("they are attached", |agent| applied(agent) == 2 * turn + 1);
+        write(file.path(), START);
+        reload(&mut agent, 2 * turn + 2, 0);
+        meanwhile || {
+            agent.wait_until("they are gone", |agent| agent.kernel_objects().len() == one);
+            false
+        }
+    });
+    assert!(answered, "{}", agent.log());
+    // Those that went may come back at once.
+    let before = applied(&agent);
+    write(file.path(), &more);
+    assert!(reload(&mut agent, before + 1, 0)["error"].is_null());
+    assert!(agent.end("TERM").success(), "{}", agent.log());
+    assert_eq!(agent.log().matches(" ERROR ").count(), 0, "{}", agent.log());
+}
+
 /// Token and certificate are read again from the same paths. What cannot be used changes nothing.
 #[test]
 fn renewed_secrets_are_used() {

@@ -41,7 +41,7 @@ use crate::who::Who;
 
 pub use access::Access;
 pub use history::remember;
-pub use secrets::Secrets;
+pub use secrets::{Renewed, Secrets};
 pub use server::{Listener, serve};
 pub use tls::SecretError;
 

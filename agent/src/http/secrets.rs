@@ -19,7 +19,7 @@ const LONGEST_TOKEN: usize = 512;
 
 /// The secrets in use. The listener and the access check share them, so a renewed one takes effect with the next connection or
 /// request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Secrets {
     token: Option<watch::Sender<Token>>,
     identity: Option<watch::Sender<Identity>>,

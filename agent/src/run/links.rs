@@ -9,10 +9,12 @@ use tracing::{info, warn};
 use super::instance::Instance;
 use super::link::LinkTask;
 use super::preflight::missing_capabilities;
+use super::thread::{Attached, LinkThread};
 use crate::config::{Active, Link};
 use crate::exit::Failure;
 use crate::journal::Journal;
 use crate::net::Devices;
+use crate::privileges::Kept;
 use crate::snapshot::{Board, LinkSnapshot};
 
 /// Why a task ended.
@@ -24,10 +26,10 @@ pub(super) enum Ended {
     Early,
 }
 
-/// A link whose programs are attached, or that waits for its device; nobody runs it yet.
+/// A link whose programs are attached, or that waits for its device; it does not measure yet.
 pub(super) struct Prepared {
-    task: LinkTask,
-    claim: Instance,
+    thread: LinkThread,
+    mechanisms: Option<[&'static str; 2]>,
     entry: Entry,
 }
 
@@ -46,12 +48,14 @@ pub(super) struct Links {
     devices: watch::Receiver<Arc<Devices>>,
     board: Board,
     running: Vec<Entry>,
+    /// Of links that were told to end: closed once they have.
+    leaving: Vec<watch::Sender<bool>>,
 }
 
 impl Prepared {
     /// How its programs are attached to the device; none while they are not.
     pub(super) fn mechanisms(&self) -> Option<[&'static str; 2]> {
-        self.task.mechanisms()
+        self.mechanisms
     }
 }
 
@@ -62,7 +66,14 @@ impl Links {
         active: watch::Receiver<Active>,
         devices: watch::Receiver<Arc<Devices>>,
     ) -> Self {
-        Self { journal, active, devices, board: Board::new(Vec::new()), running: Vec::new() }
+        Self {
+            journal,
+            active,
+            devices,
+            board: Board::new(Vec::new()),
+            running: Vec::new(),
+            leaving: Vec::new(),
+        }
     }
 
     /// Where their snapshots appear.
@@ -75,11 +86,15 @@ impl Links {
     /// # Errors
     /// The kernel refuses the programs.
     pub(super) async fn prepare(&self, link: &Link, claim: Instance) -> Result<Prepared, Failure> {
-        let (mut task, snapshots) =
-            LinkTask::new(link.clone(), self.journal.clone(), self.active.clone(), self.devices.clone());
-        task.follow_device().await?;
-        let entry = Entry { link: link.clone(), stop: watch::channel(false).0, snapshots };
-        Ok(Prepared { task, claim, entry })
+        let stop = watch::Sender::new(false);
+        let make = {
+            let (link, journal) = (link.clone(), self.journal.clone());
+            let (active, devices) = (self.active.clone(), self.devices.clone());
+            move || LinkTask::new(link, journal, active, devices)
+        };
+        let (thread, Attached { mechanisms, snapshots }) =
+            LinkThread::start(&link.name, claim, stop.subscribe(), make).await?;
+        Ok(Prepared { thread, mechanisms, entry: Entry { link: link.clone(), stop, snapshots } })
     }
 
     /// Prepares the links of a new file that can be taken over while running.
@@ -87,43 +102,62 @@ impl Links {
     /// # Errors
     /// One of them cannot be measured, another agent has its device, or this one no longer has the rights to attach; then
     /// none is.
-    pub(super) async fn prepare_added(&self, wanted: &[Link]) -> Result<Vec<Prepared>, String> {
+    pub(super) async fn prepare_added(&mut self, wanted: &[Link]) -> Result<Vec<Prepared>, String> {
+        // One that went a moment ago still has its device.
+        for leaving in self.leaving.drain(..) {
+            leaving.closed().await;
+        }
         let added = self.active.borrow().config.links_to_add(wanted);
         let devices = self.devices.borrow().clone();
-        let missing = missing_capabilities();
         let mut prepared = Vec::new();
         for link in &added {
-            if !missing.is_empty() {
-                return Err(format!(
-                    "link {}: the agent cannot attach to {} any more: {} {} given up after the start; restart it, with \
-                     privileges.after-start = \"reattach\" if links are to be added while it runs",
-                    link.name,
-                    link.wan,
-                    missing.join(", "),
-                    if missing.len() == 1 { "was" } else { "were" }
-                ));
+            match self.prepare_one(link, &devices).await {
+                Ok(link) => prepared.push(link),
+                Err(reason) => {
+                    for Prepared { thread, .. } in prepared {
+                        thread.give_up().await;
+                    }
+                    return Err(format!("link {}: {reason}", link.name));
+                }
             }
-            match devices.usable(&link.wan) {
-                Ok(_) => {}
-                Err(problem) if problem.can_pass() => warn!("{problem}; waiting for it"),
-                Err(problem) => return Err(format!("link {}: {problem}", link.name)),
-            }
-            let failed = |failure: Failure| format!("link {}: {}", link.name, failure.message);
-            let claim = Instance::claim(&link.wan).map_err(|error| failed(error.into()))?;
-            prepared.push(self.prepare(link, claim).await.map_err(failed)?);
         }
         Ok(prepared)
     }
 
-    /// Runs those that were prepared, stops those that the configuration in use no longer has, and shows them in its order.
-    pub(super) fn follow(&mut self, prepared: Vec<Prepared>, tasks: &mut JoinSet<Ended>) {
-        for Prepared { task, claim, entry } in prepared {
-            let stopping = entry.stop.subscribe();
+    async fn prepare_one(&self, link: &Link, devices: &Devices) -> Result<Prepared, String> {
+        let missing = missing_capabilities();
+        if !missing.is_empty() {
+            return Err(format!(
+                "the agent cannot attach to {} any more: {} {} given up after the start; restart it, with \
+                 privileges.after-start = \"reattach\" if links are to be added while it runs",
+                link.wan,
+                missing.join(", "),
+                if missing.len() == 1 { "was" } else { "were" }
+            ));
+        }
+        match devices.usable(&link.wan) {
+            Ok(_) => {}
+            Err(problem) if problem.can_pass() => warn!("{problem}; waiting for it"),
+            Err(problem) => return Err(problem.to_string()),
+        }
+        let failed = |failure: Failure| failure.message;
+        let claim = Instance::claim(&link.wan).map_err(|error| failed(error.into()))?;
+        self.prepare(link, claim).await.map_err(failed)
+    }
+
+    /// Runs those that were prepared, with the capabilities that are kept (none: those they have), stops those that the configuration in
+    /// use no longer has, and shows them in its order.
+    pub(super) fn follow(
+        &mut self,
+        prepared: Vec<Prepared>,
+        keep: Option<&Kept>,
+        tasks: &mut JoinSet<Ended>,
+    ) {
+        for Prepared { thread, entry, .. } in prepared {
             let told = entry.stop.subscribe();
+            let Some(running) = thread.begin(keep.cloned()) else { continue };
             tasks.spawn(async move {
-                task.run(stopping).await;
-                // Only now may another agent have the device.
-                drop(claim);
+                running.ended().await;
                 // The sender is gone where the whole agent ends.
                 if *told.borrow() || told.has_changed().is_err() { Ended::AsTold } else { Ended::Early }
             });
@@ -131,14 +165,11 @@ impl Links {
         }
         let configured = self.active.borrow().config.links.clone();
         let place = |entry: &Entry| configured.iter().position(|link| link.is_same(&entry.link));
-        self.running.retain(|entry| {
-            let stays = place(entry).is_some();
-            if !stays {
-                info!(link = entry.link.name, "no longer in the configuration");
-                entry.stop.send_replace(true);
-            }
-            stays
-        });
+        for Entry { link, stop, .. } in self.running.extract_if(.., |entry| place(entry).is_none()) {
+            info!(link = link.name, "no longer in the configuration");
+            stop.send_replace(true);
+            self.leaving.push(stop);
+        }
         self.running.sort_by_key(|entry| place(entry));
         self.board.show(self.running.iter().map(|entry| entry.snapshots.clone()).collect());
     }

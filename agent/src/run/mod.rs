@@ -4,8 +4,10 @@
 //! * the [device watch](crate::net::DeviceWatch) tells them which devices there are;
 //! * the [HTTP server](crate::http) shows the snapshots.
 //!
-//! All run on one thread; only simulations have one of their own ([`predictor`]). At the end every task is told at once; whoever is
-//! late is dropped, and dropping a link's programs takes them off the device too.
+//! Each link has a [`thread`] of its own, which never keeps another link or the HTTP server waiting. All else runs on the agent's first
+//! thread, where nothing takes long; files are read again and connection tracking is asked by tokio's blocking threads, the event log
+//! ([`crate::journal`]) and simulations ([`predictor`]) have threads of their own. At the end every task is told at once; whoever is late is
+//! dropped, and dropping a link's programs takes them off the device too.
 
 mod advisor;
 mod cleanup;
@@ -27,6 +29,7 @@ mod report;
 mod samples;
 mod service;
 mod sweep;
+mod thread;
 mod unseen;
 mod warnings;
 
@@ -52,8 +55,10 @@ use links::{Ended, Links, Prepared};
 pub(crate) use preflight::missing_capabilities;
 pub(crate) use reload::Reload;
 
-/// Time for all tasks to end by themselves.
-const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
+/// Time for all tasks to end: more than a link's thread has, which takes everything down before it ends.
+const SHUTDOWN_DEADLINE: Duration = thread::DEADLINE.saturating_add(Duration::from_secs(3));
+/// Time for what a blocking thread is at, such as a file on a disk that hangs.
+const BLOCKING_DEADLINE: Duration = Duration::from_secs(1);
 
 /// Watches the configured links until a signal ends it. `wait`: start although no device is there yet. `reload`: how
 /// SIGHUP brings a new configuration.
@@ -66,7 +71,9 @@ pub(crate) fn run(config: Config, wait: bool, reload: &Reload) -> Result<(), Fai
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
         Failure::new(Exit::Os, format!("cannot start the event loop: {error}; raise `ulimit -n`"))
     })?;
-    runtime.block_on(supervise(config, wait, reload))
+    let ended = runtime.block_on(supervise(config, wait, reload));
+    runtime.shutdown_timeout(BLOCKING_DEADLINE);
+    ended
 }
 
 async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Failure> {
@@ -100,7 +107,7 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
     }
     drop(types);
     bpf::release_load_memory();
-    privileges::drop_unneeded(
+    let kept = privileges::drop_unneeded(
         active.borrow().config.privileges,
         privileges::StillToDo {
             attach: prepared.iter().any(|link| link.mechanisms().is_none()),
@@ -112,7 +119,7 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
 
     let (stop, stopping) = watch::channel(false);
     let mut tasks = JoinSet::new();
-    links.follow(prepared, &mut tasks);
+    links.follow(prepared, Some(&kept), &mut tasks);
     tasks.spawn(ended(follow_devices(device_watch, stopping.clone())));
     announce(&active.borrow().config.http, &listener, &access);
     let board = links.board();

@@ -8,7 +8,7 @@ use tracing::{error, info, warn};
 
 use super::links::{Ended, Links};
 use crate::config::{Active, Changes, Config, Overrides};
-use crate::http::Secrets;
+use crate::http::{Renewed, Secrets};
 use crate::log::Level;
 
 /// Where the configuration came from, and so where a new one comes from.
@@ -35,25 +35,21 @@ impl Reload {
         links: &mut Links,
         tasks: &mut JoinSet<Ended>,
     ) {
-        let read = self.read().and_then(|wanted| {
-            let renewed = secrets.read_again(&configure.borrow().config.http, &wanted.http);
-            renewed.map(|renewed| (renewed, wanted)).map_err(|error| error.to_string())
-        });
-        let prepared = match read {
-            Ok((renewed, wanted)) => {
-                links.prepare_added(&wanted.links).await.map(|added| (added, renewed, wanted))
+        let prepared = match self.read(configure, secrets).await {
+            Ok(Read { wanted, renewed, exposed }) => {
+                links.prepare_added(&wanted.links).await.map(|added| (added, renewed, wanted, exposed))
             }
             Err(reason) => Err(reason),
         };
         match prepared {
-            Ok((added, renewed, wanted)) => {
+            Ok((added, renewed, wanted, exposed)) => {
                 let mut changes = Changes::default();
                 configure.send_modify(|active| changes = active.adopt(&wanted));
                 changes.applied.extend(secrets.adopt(renewed));
                 self.level.set(wanted.log.level);
-                links.follow(added, tasks);
+                links.follow(added, None, tasks);
                 tell(&changes);
-                for exposed in wanted.http.exposed_files() {
+                for exposed in exposed {
                     warn!("{exposed}");
                 }
             }
@@ -64,16 +60,32 @@ impl Reload {
         }
     }
 
-    fn read(&self) -> Result<Config, String> {
-        if self.file.is_none() {
+    /// Reads all files on another thread: a disk may hang, and nothing may wait for it.
+    async fn read(&self, configure: &watch::Sender<Active>, secrets: &Secrets) -> Result<Read, String> {
+        let Some(file) = self.file.clone() else {
             return Err(
                 "the agent was started with options and without a file, so there is nothing to read again; start it \
                  with --config FILE"
                     .to_owned(),
             );
-        }
-        self.overrides.resolve(self.file.clone()).map_err(|error| crate::exit::chain(&error))
+        };
+        let (overrides, secrets) = (self.overrides.clone(), secrets.clone());
+        let current = configure.borrow().config.http.clone();
+        let read = move || {
+            let wanted = overrides.resolve(Some(file)).map_err(|error| crate::exit::chain(&error))?;
+            let renewed = secrets.read_again(&current, &wanted.http).map_err(|error| error.to_string())?;
+            Ok(Read { exposed: wanted.http.exposed_files(), wanted, renewed })
+        };
+        tokio::task::spawn_blocking(read).await.unwrap_or_else(|error| Err(error.to_string()))
     }
+}
+
+/// What the files hold now.
+struct Read {
+    wanted: Config,
+    renewed: Renewed,
+    /// Secrets that others can read or change, in words.
+    exposed: Vec<String>,
 }
 
 fn tell(changes: &Changes) {
