@@ -1,5 +1,7 @@
-//! What is written from the code and kept in the repository: man pages, completions, the metrics reference. The tests
+//! What is written from the code and kept in the repository: man pages, completions, the references. The tests
 //! here hold both in step; `./dev generate` runs them with `PENDULUM_GENERATE=1`, and they then write instead.
+
+mod api;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

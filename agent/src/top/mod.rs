@@ -12,7 +12,6 @@ mod series;
 mod sse;
 mod text;
 mod view;
-mod wire;
 
 use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;

@@ -27,6 +27,17 @@ pub enum SenderControl {
     Bbr,
 }
 
+impl SenderControl {
+    /// The name used in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reno => "reno",
+            Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
+        }
+    }
+}
+
 /// What manages the buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueManagement {
