@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use clap_complete::Shell;
 
 use crate::config::{Active, Config};
-use crate::metrics::{Exposition, Format};
+use crate::metrics::{Exposition, ExpositionFormat};
 use crate::snapshot::example;
 
 /// Writes the file, or asserts that it is as it should be.
@@ -138,7 +138,7 @@ fn read(text: &str) -> (BTreeMap<String, Family>, BTreeMap<String, BTreeSet<Stri
 fn the_metrics_reference_lists_what_is_exported() {
     let board = example::board(vec![example::link("dsl")]);
     let active = Active::start(Config::default()).1;
-    let text = Exposition::new(&board, active, true).encode(Format::Text).unwrap();
+    let text = Exposition::new(&board, active, true).encode(ExpositionFormat::Text).unwrap();
     let (families, values) = read(std::str::from_utf8(&text).unwrap());
     let mut page = "# Metrics\n\nEvery metric that the agent exports, with its type, labels and meaning. `./dev generate` writes this page from the code. \
                     [measurement.md](../design/measurement.md),\n[queues.md](../design/queues.md) and [detector.md](../design/detector.md) say how each figure is measured. A figure that is not known has no \

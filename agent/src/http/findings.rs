@@ -14,7 +14,7 @@ pub(super) fn detected(link: &LinkSnapshot) -> Link {
     let phase = findings.and_then(|findings| findings.phase);
     let directions = state.map(|state| &state.directions);
     let transitions =
-        |state: &pendulum_model::detector::State| state.phase_transitions.iter().flatten().sum();
+        |state: &pendulum_model::detector::DetectorState| state.phase_transitions.iter().flatten().sum();
     Link {
         phase: phase.map(|(phase, _)| phase.name().into()),
         phase_for_s: findings.zip(phase).map(|(findings, (_, then))| since(findings, then)),

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::answer::{Refusal, shortened};
 use super::{App, json};
-use crate::config::{Link, TOP};
+use crate::config::{LinkConfig, TOP};
 use crate::net::Reached;
 use crate::snapshot::{FlowRow, HalfRow, LinkSnapshot};
 use crate::who::{Connection, Home, Homes};
@@ -66,7 +66,7 @@ pub(super) async fn flows(
 }
 
 /// `homes`: of the flows that are listed, in their order.
-fn report(total: usize, listed: &[Listed<'_>], homes: Homes, configured: &[Link]) -> Flows {
+fn report(total: usize, listed: &[Listed<'_>], homes: Homes, configured: &[LinkConfig]) -> Flows {
     let Homes { homes, missing } = homes;
     let flows = listed.iter().enumerate().map(|(index, (link, row))| {
         let configured = configured.iter().find(|configured| configured.name == *link.name);
@@ -90,7 +90,7 @@ fn connection(row: &FlowRow) -> Connection {
 }
 
 /// Whose flow it is, as far as that is known. `lan` names the devices behind which home is; without it home is behind all but the WAN.
-fn whose(home: &Home, link: &Link) -> Flow {
+fn whose(home: &Home, link: &LinkConfig) -> Flow {
     let (device, traffic) = match &home.reached {
         Some(Reached::Own) => (None, Some("gateway")),
         // Behind the WAN: a bridge, or a route that does not lead home.

@@ -9,7 +9,7 @@ use tracing::{info, warn};
 use super::instance::Instance;
 use super::link::LinkTask;
 use super::preflight::missing_capabilities;
-use crate::config::{Active, Link};
+use crate::config::{Active, LinkConfig};
 use crate::exit::Failure;
 use crate::journal::Journal;
 use crate::net::Devices;
@@ -34,7 +34,7 @@ pub(super) struct Prepared {
 /// What is kept of a link that runs.
 struct Entry {
     /// As it was when it came: what it is known by stays.
-    link: Link,
+    link: LinkConfig,
     stop: watch::Sender<bool>,
     snapshots: watch::Receiver<Arc<LinkSnapshot>>,
 }
@@ -74,7 +74,7 @@ impl Links {
     ///
     /// # Errors
     /// The kernel refuses the programs.
-    pub(super) async fn prepare(&self, link: &Link, claim: Instance) -> Result<Prepared, Failure> {
+    pub(super) async fn prepare(&self, link: &LinkConfig, claim: Instance) -> Result<Prepared, Failure> {
         let (mut task, snapshots) =
             LinkTask::new(link.clone(), self.journal.clone(), self.active.clone(), self.devices.clone());
         task.follow_device().await?;
@@ -87,7 +87,7 @@ impl Links {
     /// # Errors
     /// One of them cannot be measured, another agent has its device, or this one no longer has the rights to attach; then
     /// none is.
-    pub(super) async fn prepare_added(&self, wanted: &[Link]) -> Result<Vec<Prepared>, String> {
+    pub(super) async fn prepare_added(&self, wanted: &[LinkConfig]) -> Result<Vec<Prepared>, String> {
         let added = self.active.borrow().config.links_to_add(wanted);
         let devices = self.devices.borrow().clone();
         let missing = missing_capabilities();

@@ -11,7 +11,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use crate::client::{Client, Trouble};
 use crate::exit::Exit;
 
-use super::sse::{Event, Reader};
+use super::sse::{Reader, ServerEvent};
 use pendulum_wire::{Flows, History, Link, State, Tick};
 
 /// What the view has for putting the terminal in order.
@@ -229,7 +229,7 @@ impl Asking {
 }
 
 /// Events of a newer agent are passed over.
-fn understood(event: &Event) -> Option<News> {
+fn understood(event: &ServerEvent) -> Option<News> {
     match event.name.as_str() {
         "tick" => serde_json::from_str(&event.data).ok().map(|tick| News::Tick(Box::new(tick))),
         "state" => serde_json::from_str(&event.data).ok().map(|link| News::Link(Box::new(link))),

@@ -7,12 +7,12 @@ use crate::snapshot::example;
 
 #[test]
 fn lan_says_which_traffic_is_homes() {
-    let mut link = Link::new("wan0");
+    let mut link = LinkConfig::new("wan0");
     let translated = |device: &str| Home {
         translated_from: Some(IpAddr::from([192, 168, 1, 7])),
         reached: Some(Reached::Through(device.to_owned())),
     };
-    let said = |home: &Home, link: &Link| {
+    let said = |home: &Home, link: &LinkConfig| {
         let whose = whose(home, link);
         [whose.home_host_source.as_deref(), whose.home_device.as_deref(), whose.traffic.as_deref()]
             .map(|known| known.map(str::to_owned))
@@ -89,8 +89,8 @@ fn whose_a_flow_is_belongs_to_it_alone() {
     };
     // `fibre` has just been taken out of the file.
     let configured = [
-        Link { name: "lte".to_owned(), lan: vec!["br1".to_owned()], ..Link::new("wwan0") },
-        Link { name: "dsl".to_owned(), ..Link::new("ppp0") },
+        LinkConfig { name: "lte".to_owned(), lan: vec!["br1".to_owned()], ..LinkConfig::new("wwan0") },
+        LinkConfig { name: "dsl".to_owned(), ..LinkConfig::new("ppp0") },
     ];
     let told = |homes| serde_json::to_value(report(42, &flows, homes, &configured)).unwrap();
     let report = told(homes(None));
