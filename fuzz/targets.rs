@@ -11,7 +11,7 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use pendulum::config::{Active, Config, Http};
+use pendulum::config::{Active, Config, HttpConfig};
 use pendulum::http::{Access, App, router};
 use pendulum::journal::Journal;
 use pendulum::replay::capture::Capture;
@@ -112,7 +112,7 @@ fn http(input: &[u8]) {
         let (_stop, stopping) = watch::channel(false);
         let (_configure, active) = Active::start(Config::default());
         let app = App::new(Board::new(Vec::new()), Journal::new(None), active, true, stopping);
-        let access = Access::new(&Http::default(), IpAddr::V4(Ipv4Addr::LOCALHOST)).expect("no token");
+        let access = Access::new(&HttpConfig::default(), IpAddr::V4(Ipv4Addr::LOCALHOST)).expect("no token");
         let service = TowerToHyperService::new(router(Arc::new(app), access));
         let (mut client, server) = tokio::io::duplex(1 << 16);
         let serve = http1::Builder::new().serve_connection(TokioIo::new(server), service);

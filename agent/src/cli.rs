@@ -32,15 +32,15 @@ const EXIT_CODES: &str = "Exit codes follow sysexits(3): 0 success, 64 command l
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Measure links until SIGTERM or SIGINT, and show the figures over HTTP
-    Run(run::Options),
+    Run(run::RunOptions),
     /// Tell what this machine can and cannot do for the agent, and the remedy for what is missing
-    Doctor(crate::doctor::Options),
+    Doctor(crate::doctor::DoctorOptions),
     /// Analyse a capture as the agent would live traffic
     Replay(replay::cli::ReplayArgs),
     /// Recommend buffer sizes for a link, and predict what they give
-    Advise(advise::Options),
+    Advise(advise::AdviseOptions),
     /// Show an agent's figures in this terminal, live
-    Top(crate::top::Options),
+    Top(crate::top::TopOptions),
     /// Check a configuration file and say where it is wrong
     CheckConfig {
         /// The file

@@ -28,6 +28,13 @@ pub enum Exit {
     Config = 78,
 }
 
+/// Form of a command's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum OutputFormat {
+    Text,
+    Json,
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)

@@ -1,5 +1,7 @@
-//! What is written from the code and kept in the repository: man pages, completions, the metrics reference. The tests
+//! What is written from the code and kept in the repository: man pages, completions, the references. The tests
 //! here hold both in step; `./dev generate` runs them with `PENDULUM_GENERATE=1`, and they then write instead.
+
+mod api;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -8,7 +10,7 @@ use std::path::{Path, PathBuf};
 use clap_complete::Shell;
 
 use crate::config::{Active, Config};
-use crate::metrics::{Exposition, Format};
+use crate::metrics::{Exposition, ExpositionFormat};
 use crate::snapshot::example;
 
 /// Writes the file, or asserts that it is as it should be.
@@ -136,7 +138,7 @@ fn read(text: &str) -> (BTreeMap<String, Family>, BTreeMap<String, BTreeSet<Stri
 fn the_metrics_reference_lists_what_is_exported() {
     let board = example::board(vec![example::link("dsl")]);
     let active = Active::start(Config::default()).1;
-    let text = Exposition::new(&board, active, true).encode(Format::Text).unwrap();
+    let text = Exposition::new(&board, active, true).encode(ExpositionFormat::Text).unwrap();
     let (families, values) = read(std::str::from_utf8(&text).unwrap());
     let mut page = "# Metrics\n\nEvery metric that the agent exports, with its type, labels and meaning. `./dev generate` writes this page from the code. \
                     [measurement.md](../design/measurement.md),\n[queues.md](../design/queues.md) and [detector.md](../design/detector.md) say how each figure is measured. A figure that is not known has no \

@@ -18,7 +18,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer, Registry, fmt as layer, reload};
 
 use self::journald::Journald;
-use crate::config::{Log, LogFormat, LogLevel};
+use crate::config::{LogConfig, LogFormat, LogLevel};
 
 /// Changes which messages are written, while the agent runs.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ impl Level {
 }
 
 /// Starts writing messages. The first call decides; later ones do nothing.
-pub(crate) fn start(log: Log) -> Level {
+pub(crate) fn start(log: LogConfig) -> Level {
     let registry = tracing_subscriber::registry();
     let (filter, handle) = reload::Layer::new(filter(log.level));
     let started = match log.format {

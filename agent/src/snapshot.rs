@@ -57,8 +57,8 @@ pub struct LinkSnapshot {
     pub cwnd_source: &'static str,
     /// The shaper.
     pub shape: ShapeSnapshot,
-    /// How reading from the kernel goes; index with [`Reading`].
-    pub readings: [ReadingHealth; Reading::ALL.len()],
+    /// How reading from the kernel goes; index with [`ReadingKind`].
+    pub readings: [ReadingHealth; ReadingKind::ALL.len()],
     /// Where the uplink's buffer stands; `None` while the link is not measured.
     pub vantage: Option<Vantage>,
     /// What the detector says; nothing while the link is not measured.
@@ -218,7 +218,7 @@ impl RateSource {
 
 /// What is read from the kernel, each with its own rhythm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reading {
+pub enum ReadingKind {
     /// Counters and losses, ten times a second.
     Counters = 0,
     /// The flow table, once a second.
@@ -229,7 +229,7 @@ pub enum Reading {
     Queues = 3,
 }
 
-impl Reading {
+impl ReadingKind {
     /// All of them, in index order.
     pub const ALL: [Self; 4] = [Self::Counters, Self::Flows, Self::Programs, Self::Queues];
 

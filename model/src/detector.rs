@@ -40,7 +40,7 @@ use crate::window::SlidingSum;
 use base::Base;
 use bench::Bench;
 use findings::ActiveFindings;
-pub use state::{DirectionState, State};
+pub use state::{DetectorState, DirectionState};
 
 /// Verdicts are reconsidered this often.
 const RECONSIDER: Duration = Duration::from_millis(250);

@@ -25,6 +25,17 @@ pub enum PhaseSource {
     Windows,
 }
 
+impl PhaseSource {
+    /// The name used in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Queues => "queues",
+            Self::QueueAndWindows => "queue_and_windows",
+            Self::Windows => "windows",
+        }
+    }
+}
+
 /// What the tracker looks at in one interval.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PhaseInput {

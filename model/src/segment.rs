@@ -38,6 +38,7 @@ impl Direction {
 
 /// One value for each direction; `{"up": …, "down": …}` in JSON.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PerDirection<T> {
     /// Of what leaves through the WAN device: the uplink, its buffer, the uploads.
     pub up: T,

@@ -65,7 +65,7 @@ pub struct Flow {
 
 /// A link and what uses it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Link {
+pub struct SimulatedLink {
     /// Capacities, bytes of frames per second.
     pub rate: PerDirection<f64>,
     /// What the buffers hold.
@@ -129,11 +129,11 @@ impl Outcome {
 }
 
 /// Simulates a link.
-pub fn simulate(link: &Link, run: &Run, seed: u64) -> Outcome {
+pub fn simulate(link: &SimulatedLink, run: &Run, seed: u64) -> Outcome {
     watch(link, run, seed, &mut ())
 }
 
 /// Simulates a link while somebody looks on.
-pub fn watch<W: Watch>(link: &Link, run: &Run, seed: u64, watch: &mut W) -> Outcome {
+pub fn watch<W: Watch>(link: &SimulatedLink, run: &Run, seed: u64, watch: &mut W) -> Outcome {
     engine::Engine::new(link, run, seed, watch).run((run.until_s * 1e9) as u64)
 }

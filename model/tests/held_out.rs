@@ -8,7 +8,7 @@ use std::thread;
 use pendulum_model::rate::BufferSize;
 use pendulum_model::ratio::{Setting, paper, refined};
 use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_model::simulate::{CongestionControl, Flow, Limit, Link, Load, Outcome, Run, simulate};
+use pendulum_model::simulate::{CongestionControl, Flow, Limit, Load, Outcome, Run, SimulatedLink, simulate};
 
 const SEEDS: u64 = 3;
 /// The lab's token bucket: a full frame, a rounding, and a millisecond of the rate (`tests/lab/src/shaper.rs`).
@@ -25,7 +25,7 @@ struct Point {
     paced: bool,
     in_packets: bool,
     flows: usize,
-    link: Link,
+    link: SimulatedLink,
     run: Run,
     goodput: PerDirection<f64>,
     wait: f64,
@@ -141,7 +141,7 @@ fn points() -> Vec<Point> {
             paced: text("paced") == "1",
             in_packets: text("up_buffer").ends_with('p'),
             flows: flows.len(),
-            link: Link {
+            link: SimulatedLink {
                 rate,
                 buffer: PerDirection { down: limit("down_buffer"), up: limit("up_buffer") },
                 burst: PerDirection::from_fn(|x| BUCKET_BYTES + rate[x] / 1_000.0),

@@ -6,7 +6,7 @@ mod streams;
 use std::time::Duration;
 
 use pendulum_model::contents::Kind;
-use pendulum_model::detector::{Config, Detector, State};
+use pendulum_model::detector::{Config, Detector, DetectorState};
 use pendulum_model::findings::{Event, Missing, Phase, Verdict};
 use pendulum_model::link::Link;
 use pendulum_model::sample::{BaseRoundTrip, MeasuredRate, QueueSample, QueueSource};
@@ -179,7 +179,7 @@ fn bufferbloat_begins_and_ends_once() {
 #[test]
 fn the_state_says_what_fills_the_buffer() {
     let (detector, _) = run(&stream(20, |_| beside_udp()));
-    let State { directions, .. } = detector.state();
+    let DetectorState { directions, .. } = detector.state();
     let found = directions.up.bufferbloat.expect("350 ms");
     assert!((found.delay_s - 0.35).abs() < 1e-6);
     let cause = found.cause.expect("known");

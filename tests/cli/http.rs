@@ -81,7 +81,7 @@ fn malformed_requests_are_refused_and_nothing_else_happens() {
 
 #[test]
 fn hundreds_of_scrapes_leave_nothing_behind() {
-    const SCRAPES: usize = 600;
+    const SCRAPES: usize = 300;
     let Some((gateway, _provider)) = Netns::with_provider("hundreds_of_scrapes_leave_nothing_behind") else {
         return;
     };

@@ -199,7 +199,7 @@ fn scaled(text: &str, scale: f64) -> String {
 
 /// What does not change from one second to the next, asked for beside the page.
 fn check_against_the_agent(agent: &Agent, shown: &Value) {
-    let link = agent.json("/api/v1/state").unwrap()["links"][0].take();
+    let link = agent.json::<Value>("/api/v1/state").unwrap()["links"][0].take();
     let sent = &shown["state"];
     for pointer in
         ["/name", "/wan", "/hooks", "/link", "/directions/up/queue/limit_bytes", "/directions/up/queue/qdisc"]
@@ -309,7 +309,7 @@ fn check_scale(browser: &mut Browser) {
 
 /// The agent remembers what the page begins with.
 fn check_memory(agent: &Agent, browser: &mut Browser) {
-    let remembered = agent.json("/api/v1/history").unwrap();
+    let remembered: Value = agent.json("/api/v1/history").unwrap();
     let steps = remembered["steps"].as_array().unwrap();
     let newest = steps.last().unwrap();
     assert!(newest["up"]["queue_bytes"].as_f64().unwrap() > 0.0, "{remembered}");

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-CRATES = ["agent/src", "model/src", "tests/lab/src", "tests/reference/src", "benches/src"]
+CRATES = ["agent/src", "agent/wire/src", "model/src", "tests/lab/src", "tests/reference/src", "benches/src"]
 NO_MODULES = {"lib", "main", "tests", "generated", "example"}
 TESTS = re.compile(r"#\[cfg\(test\)\]\s*(?:pub\([a-z]+\) )?mod \w+ \{")
 COMMENT = re.compile(r"//[^\n]*")

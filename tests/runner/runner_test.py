@@ -104,9 +104,9 @@ class Running(unittest.TestCase):
     def test_a_test_of_a_guest_is_run_in_a_guest_of_that_kernel(self):
         options = runner.Options(Path("/logs"), Path("/target"), [], groups.Table([], []))
         vm = groups.Group("vm", "guests", "")
-        failures = ["6.12.117+deb12 shape: behind::a_rate", "6.1.0-56 bpf-short: flows::end"]
+        failures = ["6.12.117+deb12 shape: behind::a_rate", "6.1.0-56 queue-short: flows::end"]
         words = [step.command[-5:] for step in runner.again_steps(vm, failures, groups.Built(), options)]
-        self.assertEqual(words, [["6.12", "--suite", "shape", "--exact", "behind::a_rate"], ["6.1", "--suite", "bpf-short", "--exact", "flows::end"]])
+        self.assertEqual(words, [["6.12", "--suite", "shape", "--exact", "behind::a_rate"], ["6.1", "--suite", "queue-short", "--exact", "flows::end"]])
         self.assertEqual(runner.again_steps(vm, [*failures, "7.2.12 queue: the guest ended before the suite did"], groups.Built(), options), [])
 
     def test_a_program_that_crashes_has_failed(self):

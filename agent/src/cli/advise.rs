@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::measured::Measured;
 use crate::client::{Address, Credentials};
-use crate::exit::{Classified, Exit, Failure, answer, to_json};
+use crate::exit::{Classified, Exit, Failure, OutputFormat, answer, to_json};
 
 /// Recommends an uplink buffer that lets downloads and uploads fill both directions of a link, and tells what it gives.
 ///
@@ -25,7 +25,7 @@ use crate::exit::{Classified, Exit, Failure, answer, to_json};
 ///
 /// What the given buffers, or else the recommended ones, give to long transfers is simulated packet by packet.
 #[derive(Debug, clap::Args)]
-pub(super) struct Options {
+pub(super) struct AdviseOptions {
     /// Capacity from the provider, as tc writes rates: 196kbit, 2.4mbit
     #[arg(long, value_name = "RATE", required_unless_present = "url")]
     downlink_rate: Option<Rate>,
@@ -81,7 +81,7 @@ pub(super) struct Options {
     wan: Option<String>,
     /// text: for people; json: one object
     #[arg(long, value_name = "FORMAT", default_value = "text")]
-    format: Format,
+    format: OutputFormat,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -186,12 +186,6 @@ impl Queue {
     }
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
-    Text,
-    Json,
-}
-
 impl Classified for AdviceError {
     /// Every refusal comes from a figure on the command line.
     fn exit(&self) -> Exit {
@@ -202,7 +196,7 @@ impl Classified for AdviceError {
     }
 }
 
-pub(super) fn advise(options: &Options) -> Result<ExitCode, Failure> {
+pub(super) fn advise(options: &AdviseOptions) -> Result<ExitCode, Failure> {
     let measured = match &options.url {
         Some(url) => Some(Measured::ask(url, &options.credentials, options.link.as_deref())?),
         None => match options.credentials.first_given() {
@@ -221,7 +215,7 @@ pub(super) fn advise(options: &Options) -> Result<ExitCode, Failure> {
     let cake_command = sizing::cake_command(&input);
     let best = sizing::recommend(&input, &advice, traffic, options.delay_bound);
     match options.format {
-        Format::Text => {
+        OutputFormat::Text => {
             let measured = measured.map_or_else(String::new, |measured| format!("{measured}\n"));
             let predicted = match outcome {
                 Ok(predicted) => format!("Simulated, {traffic}:\n  {predicted}."),
@@ -237,7 +231,7 @@ pub(super) fn advise(options: &Options) -> Result<ExitCode, Failure> {
             };
             answer(&format!("{measured}{cake}{advice}\n{predicted}\n{best}"))?;
         }
-        Format::Json => {
+        OutputFormat::Json => {
             let (predicted, predicted_reason) = or_reason(outcome);
             let (recommended, recommended_reason) = or_reason(best);
             let answered = Answer {
@@ -264,7 +258,7 @@ fn or_reason<T>(answer: Result<T, NotPredicted>) -> (Option<T>, Option<String>) 
     }
 }
 
-fn traffic(options: &Options) -> Traffic {
+fn traffic(options: &AdviseOptions) -> Traffic {
     Traffic {
         congestion_control: match options.congestion_control {
             Control::Reno => SenderControl::Reno,
@@ -282,7 +276,7 @@ fn traffic(options: &Options) -> Traffic {
 }
 
 /// What is given counts more than what was measured.
-fn input(options: &Options, measured: Option<&Measured>) -> Result<AdviceInput, Failure> {
+fn input(options: &AdviseOptions, measured: Option<&Measured>) -> Result<AdviceInput, Failure> {
     let unknown = |what: &str, option: &str| match measured {
         Some(measured) => measured.unknown(what, option),
         None => Failure::new(
@@ -323,7 +317,7 @@ mod tests {
         #[derive(clap::Parser)]
         struct Alone {
             #[command(flatten)]
-            options: Options,
+            options: AdviseOptions,
         }
         let parsed = <Alone as clap::Parser>::parse_from(["advise", "--url", "http://127.0.0.1:9924"]);
         assert_eq!(parsed.options.delay_bound, sizing::DELAY_BOUND);

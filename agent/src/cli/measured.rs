@@ -4,32 +4,10 @@ use std::fmt;
 use std::time::Duration;
 
 use pendulum_model::rate::{Rate, in_words};
-use serde::Deserialize;
+use pendulum_wire::{Link, Name, State};
 
 use crate::client::{Address, Client, Credentials};
 use crate::exit::{Exit, Failure};
-
-/// `/api/v1/state`, as far as it is needed (docs/reference/api.md).
-#[derive(Deserialize)]
-struct State {
-    links: Vec<Link>,
-}
-
-#[derive(Deserialize)]
-struct Link {
-    name: String,
-    wan: String,
-    link: Rates,
-    #[serde(default)]
-    base_round_trip_s: Option<f64>,
-}
-
-#[derive(Deserialize)]
-struct Rates {
-    uplink_rate_bps: Option<u64>,
-    downlink_rate_bps: Option<u64>,
-    rate_source: Option<String>,
-}
 
 /// A link as it was measured. What is not known yet is `None`.
 pub(super) struct Measured {
@@ -38,7 +16,7 @@ pub(super) struct Measured {
     pub(super) uplink_rate: Option<Rate>,
     pub(super) downlink_rate: Option<Rate>,
     pub(super) round_trip: Option<Duration>,
-    rate_source: Option<String>,
+    rate_source: Option<Name>,
 }
 
 impl Measured {
@@ -124,16 +102,19 @@ impl fmt::Display for Measured {
 
 #[cfg(test)]
 mod tests {
+    use pendulum_wire::Rates;
+
     use super::*;
 
     fn links(names: &[&str]) -> Vec<Link> {
         let link = |name: &&str| {
-            let rates = Rates { uplink_rate_bps: Some(196_000), downlink_rate_bps: None, rate_source: None };
+            let link = Rates { uplink_rate_bps: Some(196_000), ..Rates::default() };
             Link {
                 name: (*name).to_owned(),
                 wan: "wan0".to_owned(),
-                link: rates,
+                link,
                 base_round_trip_s: Some(0.04),
+                ..Link::default()
             }
         };
         names.iter().map(link).collect()

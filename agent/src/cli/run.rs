@@ -14,7 +14,7 @@ use crate::exit::{Failure, answer};
 ///
 /// Without --config and --wan, the file /etc/pendulum/pendulum.toml is read.
 #[derive(Debug, clap::Args)]
-pub(super) struct Options {
+pub(super) struct RunOptions {
     /// Configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -51,7 +51,7 @@ pub(super) struct Options {
     log_level: Option<LogLevel>,
 }
 
-impl Options {
+impl RunOptions {
     /// What they change in the configuration.
     pub(super) fn overrides(&self) -> Overrides {
         Overrides {
@@ -67,7 +67,7 @@ impl Options {
     }
 }
 
-pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
+pub(super) fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
     let overrides = options.overrides();
     let file = file(options);
     if options.cleanup {
@@ -87,7 +87,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn file(options: &Options) -> Option<PathBuf> {
+fn file(options: &RunOptions) -> Option<PathBuf> {
     if options.config.is_some() || options.wan.is_some() {
         return options.config.clone();
     }

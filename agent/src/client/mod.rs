@@ -14,6 +14,7 @@ use hyper::client::conn::http1;
 use hyper::header::{ACCEPT, AUTHORIZATION, HOST, HeaderValue, USER_AGENT};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use pendulum_wire::Refused;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use serde::de::DeserializeOwned;
@@ -214,9 +215,8 @@ fn read_token(file: &Path) -> Result<HeaderValue, Failure> {
 
 /// An agent's own words on why it does not answer as asked (docs/reference/api.md).
 fn refusal(body: &[u8]) -> Option<String> {
-    let answer: serde_json::Value = serde_json::from_slice(body).ok()?;
-    let word = |name: &str| answer["error"][name].as_str();
-    Some(format!(": {}; {}", word("reason")?, word("remedy")?))
+    let Refused { error } = serde_json::from_slice(body).ok()?;
+    (!error.reason.is_empty()).then(|| format!(": {}; {}", error.reason, error.remedy))
 }
 
 /// An answer on its way.

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use tokio::sync::watch;
 
-use super::{Config, Events, Flows, Http, Link, Log};
+use super::{Config, EventsConfig, FlowsConfig, HttpConfig, LinkConfig, LogConfig};
 
 /// The configuration in use, and how reloading it went.
 #[derive(Clone, Debug, Default)]
@@ -85,7 +85,7 @@ impl Changes {
 
 impl Config {
     /// Links of a new configuration that are not measured yet and can be while the agent runs.
-    pub(crate) fn links_to_add(&self, wanted: &[Link]) -> Vec<Link> {
+    pub(crate) fn links_to_add(&self, wanted: &[LinkConfig]) -> Vec<LinkConfig> {
         to_add(&self.links, wanted)
     }
 
@@ -98,7 +98,7 @@ impl Config {
             links,
             flows,
             detector,
-            events: Events { log: event_log },
+            events: EventsConfig { log: event_log },
             log,
             bpf_statistics,
             privileges,
@@ -118,27 +118,27 @@ impl Config {
     }
 }
 
-fn adopt_http(http: &Http, wanted: &Http, changes: &mut Changes) {
-    let Http { names, token_file, tls } = http;
+fn adopt_http(http: &HttpConfig, wanted: &HttpConfig, changes: &mut Changes) {
+    let HttpConfig { names, token_file, tls } = http;
     changes.fixed(|| "http.names".to_owned(), names, &wanted.names);
     changes.fixed(|| "http.token-file".to_owned(), token_file, &wanted.token_file);
     changes.fixed(|| "http.tls-certificate, http.tls-key".to_owned(), tls, &wanted.tls);
 }
 
-fn adopt_flows(flows: &mut Flows, wanted: &Flows, changes: &mut Changes) {
-    let Flows { idle_timeout, top } = flows;
+fn adopt_flows(flows: &mut FlowsConfig, wanted: &FlowsConfig, changes: &mut Changes) {
+    let FlowsConfig { idle_timeout, top } = flows;
     changes.live(|| "flows.idle-timeout".to_owned(), idle_timeout, &wanted.idle_timeout);
     changes.live(|| "flows.top".to_owned(), top, &wanted.top);
 }
 
-fn adopt_log(log: &mut Log, wanted: Log, changes: &mut Changes) {
-    let Log { format, level } = log;
+fn adopt_log(log: &mut LogConfig, wanted: LogConfig, changes: &mut Changes) {
+    let LogConfig { format, level } = log;
     changes.fixed(|| "log.format".to_owned(), format, &wanted.format);
     changes.live(|| "log.level".to_owned(), level, &wanted.level);
 }
 
 /// With another device it is another link.
-fn adopt_links(links: &mut Vec<Link>, wanted: &[Link], changes: &mut Changes) {
+fn adopt_links(links: &mut Vec<LinkConfig>, wanted: &[LinkConfig], changes: &mut Changes) {
     let added = to_add(links, wanted);
     for link in wanted.iter().filter(|wanted| !links.iter().any(|link| link.is_same(wanted))) {
         let name = format!("link {} on {} (added)", link.name, link.wan);
@@ -161,13 +161,14 @@ fn adopt_links(links: &mut Vec<Link>, wanted: &[Link], changes: &mut Changes) {
 
 /// Links that can be measured from now on. Not one under a new name on a device that is measured, nor one under a name that is in
 /// use: figures of one and the other would mix.
-fn to_add(links: &[Link], wanted: &[Link]) -> Vec<Link> {
-    let is_new = |wanted: &&Link| links.iter().all(|link| link.wan != wanted.wan && link.name != wanted.name);
+fn to_add(links: &[LinkConfig], wanted: &[LinkConfig]) -> Vec<LinkConfig> {
+    let is_new =
+        |wanted: &&LinkConfig| links.iter().all(|link| link.wan != wanted.wan && link.name != wanted.name);
     wanted.iter().filter(is_new).cloned().collect()
 }
 
-fn adopt_link(link: &mut Link, wanted: &Link, changes: &mut Changes) {
-    let Link { name, wan: _, lan, rates, downlink_device, ingress_hook, max_flows, nursery } = link;
+fn adopt_link(link: &mut LinkConfig, wanted: &LinkConfig, changes: &mut Changes) {
+    let LinkConfig { name, wan: _, lan, rates, downlink_device, ingress_hook, max_flows, nursery } = link;
     let key = |key: &str| format!("link {name}: {key}");
     let [up, down] = rates;
     changes.live(|| key("uplink-rate"), up, &wanted.rates[0]);
@@ -231,12 +232,12 @@ mod tests {
         assert_eq!(active.reloads.waiting, changes.waiting);
         let link = &active.config.links[0];
         assert_eq!((link.rates, link.lan.len()), (wanted.links[0].rates, 1));
-        assert_eq!(link.max_flows, Link::new("x").max_flows);
+        assert_eq!(link.max_flows, LinkConfig::new("x").max_flows);
         assert_eq!((active.config.listen, active.config.links.len()), (Config::default().listen, 2));
 
         let changes = active.adopt(&config("[[link]]\nwan = \"wwan0\"\n"));
         assert_eq!(changes.applied.last().unwrap(), "link dsl on ppp0 (removed)");
-        assert_eq!(active.config.links, [Link::new("wwan0")]);
+        assert_eq!(active.config.links, [LinkConfig::new("wwan0")]);
     }
 
     #[test]
@@ -256,7 +257,7 @@ mod tests {
             |active: &Active| active.config.links.iter().map(|link| link.name.clone()).collect::<Vec<_>>();
         let kept = "[[link]]\nwan = \"wwan0\"\n[[link]]\nwan = \"ppp0\"\nname = \"dsl\"\n";
         let wanted = config(kept);
-        assert_eq!(active.config.links_to_add(&wanted.links), [Link::new("wwan0")]);
+        assert_eq!(active.config.links_to_add(&wanted.links), [LinkConfig::new("wwan0")]);
         active.adopt(&wanted);
         assert_eq!(names(&active), ["wwan0", "dsl"]);
         assert_eq!(active.config.links_to_add(&wanted.links), []);

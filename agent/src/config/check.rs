@@ -15,7 +15,7 @@ use toml::Spanned;
 
 use super::bounds::Bounds;
 use super::error::{ConfigError, Source};
-use super::{Config, DEFAULT_LISTEN, Events, Flows, Http, Link, Log, Tls, raw};
+use super::{Config, DEFAULT_LISTEN, EventsConfig, FlowsConfig, HttpConfig, LinkConfig, LogConfig, Tls, raw};
 
 /// A flow takes 664 bytes of kernel memory (`bpftool map show`); a million of them is what a large gateway can spare.
 pub(super) const MAX_FLOWS: Bounds<u32> = Bounds { least: 256, most: 1 << 20, default: 16_384 };
@@ -47,13 +47,13 @@ pub(super) fn check(text: &str, path: &Path) -> Result<Config, ConfigError> {
         listen: file.listen.map_or(Ok(DEFAULT_LISTEN), |listen| source.listen(&listen))?,
         http: source.http(file.http)?,
         links: source.links(file.link)?,
-        flows: Flows {
+        flows: FlowsConfig {
             idle_timeout: source.idle_timeout(file.flows.idle_timeout)?,
             top: source.number(file.flows.top, &TOP)? as usize,
         },
         detector: source.detector(file.detector)?,
-        events: Events { log: file.events.log.map(|path| source.event_log(path)).transpose()? },
-        log: Log { format: file.log.format, level: file.log.level },
+        events: EventsConfig { log: file.events.log.map(|path| source.event_log(path)).transpose()? },
+        log: LogConfig { format: file.log.format, level: file.log.level },
         bpf_statistics: file.metrics.bpf_statistics.unwrap_or(false),
         privileges: file.privileges.after_start,
         shape: shape::check(&source, file.shape)?,
@@ -85,7 +85,7 @@ impl Source<'_> {
         ))
     }
 
-    fn http(&self, raw: raw::Http) -> Result<Http, ConfigError> {
+    fn http(&self, raw: raw::HttpTable) -> Result<HttpConfig, ConfigError> {
         let names = raw.names.iter().map(|name| self.host_name(name)).collect::<Result<_, _>>()?;
         let token_file = raw.token_file.map(|file| self.file(&file)).transpose()?;
         let tls = match (raw.tls_certificate, raw.tls_key) {
@@ -96,7 +96,7 @@ impl Source<'_> {
             (Some(lonely), None) => return Err(self.lonely(&lonely, "tls-certificate", "tls-key")),
             (None, Some(lonely)) => return Err(self.lonely(&lonely, "tls-key", "tls-certificate")),
         };
-        Ok(Http { names, token_file, tls })
+        Ok(HttpConfig { names, token_file, tls })
     }
 
     fn lonely(&self, value: &Spanned<String>, this: &str, missing: &str) -> ConfigError {
@@ -133,7 +133,7 @@ impl Source<'_> {
         Ok(text.to_ascii_lowercase())
     }
 
-    fn links(&self, raw: Vec<Spanned<raw::Link>>) -> Result<Vec<Link>, ConfigError> {
+    fn links(&self, raw: Vec<Spanned<raw::LinkTable>>) -> Result<Vec<LinkConfig>, ConfigError> {
         let mut names = HashMap::new();
         let mut devices = HashMap::new();
         let mut links = Vec::with_capacity(raw.len());
@@ -166,7 +166,7 @@ impl Source<'_> {
         }
     }
 
-    fn link(&self, raw: raw::Link) -> Result<Link, ConfigError> {
+    fn link(&self, raw: raw::LinkTable) -> Result<LinkConfig, ConfigError> {
         let wan = self.device(&raw.wan)?;
         let name = match &raw.name {
             Some(name) => self.link_name(name)?,
@@ -180,7 +180,7 @@ impl Source<'_> {
                 "name only devices towards the home hosts here",
             ));
         }
-        Ok(Link {
+        Ok(LinkConfig {
             name,
             wan,
             lan,

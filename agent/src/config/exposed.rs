@@ -7,12 +7,12 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use super::Http;
+use super::HttpConfig;
 
 const READ: u32 = 0o004;
 const WRITE: u32 = 0o002;
 
-impl Http {
+impl HttpConfig {
     /// One warning for each such file. Of a symbolic link, the file behind it counts. A file that cannot be looked at has none: reading
     /// it gives the reason.
     pub(crate) fn exposed_files(&self) -> Vec<String> {
@@ -63,8 +63,8 @@ mod tests {
         file
     }
 
-    fn token(file: PathBuf) -> Http {
-        Http { token_file: Some(file), ..Http::default() }
+    fn token(file: PathBuf) -> HttpConfig {
+        HttpConfig { token_file: Some(file), ..HttpConfig::default() }
     }
 
     #[test]
@@ -115,7 +115,7 @@ mod tests {
                 certificate: file(directory.path(), "certificate", certificate),
                 key: file(directory.path(), "key", key),
             };
-            Http { tls: Some(tls), ..Http::default() }.exposed_files()
+            HttpConfig { tls: Some(tls), ..HttpConfig::default() }.exposed_files()
         };
         assert_eq!(tls(0o644, 0o640), [""; 0]);
         let warnings = tls(0o646, 0o644);
@@ -127,6 +127,6 @@ mod tests {
     #[test]
     fn what_cannot_be_looked_at_has_no_warning() {
         assert_eq!(token("/nonexistent/token".into()).exposed_files(), [""; 0]);
-        assert_eq!(Http::default().exposed_files(), [""; 0]);
+        assert_eq!(HttpConfig::default().exposed_files(), [""; 0]);
     }
 }

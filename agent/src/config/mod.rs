@@ -34,7 +34,7 @@ pub(crate) use error::closest;
 pub use framing::{FrameLayer, Framing};
 pub use overrides::Overrides;
 pub(crate) use shape::LEAST_RATE;
-pub use shape::{AckFilter, Delta, RateBounds, Shape, ShapeMode, ShapeRate};
+pub use shape::{AckFilter, Delta, RateBounds, ShapeConfig, ShapeMode, ShapeRate};
 
 /// Where the agent listens unless told otherwise: this machine only.
 pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9924);
@@ -48,28 +48,28 @@ pub struct Config {
     /// Address and port of the HTTP listener.
     pub listen: SocketAddr,
     /// Who may read, and how it travels.
-    pub http: Http,
+    pub http: HttpConfig,
     /// The links to watch: at least one, names and WAN devices unique.
-    pub links: Vec<Link>,
+    pub links: Vec<LinkConfig>,
     /// The flow table's upkeep.
-    pub flows: Flows,
+    pub flows: FlowsConfig,
     /// What the detector compares with.
     pub detector: Thresholds,
     /// What happens to phase changes, verdicts and findings.
-    pub events: Events,
+    pub events: EventsConfig,
     /// The agent's own messages.
-    pub log: Log,
+    pub log: LogConfig,
     /// Whether the kernel measures run count and run time of BPF programs.
     pub bpf_statistics: bool,
     /// What the agent may still do once it measures.
     pub privileges: Privileges,
     /// Acting on the links.
-    pub shape: Shape,
+    pub shape: ShapeConfig,
 }
 
 /// The HTTP listener: who may read, and how it travels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Http {
+pub struct HttpConfig {
     /// Names under which the agent may be asked for, lower case, beside `localhost` and numeric addresses.
     pub names: Vec<String>,
     /// File with the bearer token that clients have to send.
@@ -89,7 +89,7 @@ pub struct Tls {
 
 /// One bottleneck link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct LinkConfig {
     /// Value of the label `link`.
     pub name: String,
     /// Network device towards the provider.
@@ -108,7 +108,7 @@ pub struct Link {
     pub nursery: u32,
 }
 
-impl Link {
+impl LinkConfig {
     /// A link with all defaults.
     pub fn new(wan: impl Into<String>) -> Self {
         let wan = wan.into();
@@ -138,7 +138,7 @@ impl Link {
 
 /// The flow table's upkeep.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flows {
+pub struct FlowsConfig {
     /// A flow without a packet for this long is forgotten.
     pub idle_timeout: Duration,
     /// Flows that the API lists when the request names no limit.
@@ -147,14 +147,14 @@ pub struct Flows {
 
 /// What happens to phase changes, verdicts and findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Events {
+pub struct EventsConfig {
     /// Each is a line of this file, if there is one.
     pub log: Option<PathBuf>,
 }
 
 /// The agent's own messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Log {
+pub struct LogConfig {
     /// How they look.
     pub format: LogFormat,
     /// Which are written.
@@ -237,15 +237,18 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: DEFAULT_LISTEN,
-            http: Http::default(),
+            http: HttpConfig::default(),
             links: Vec::new(),
-            flows: Flows { idle_timeout: check::IDLE_TIMEOUT.default, top: check::TOP.default as usize },
+            flows: FlowsConfig {
+                idle_timeout: check::IDLE_TIMEOUT.default,
+                top: check::TOP.default as usize,
+            },
             detector: Thresholds::default(),
-            events: Events::default(),
-            log: Log::default(),
+            events: EventsConfig::default(),
+            log: LogConfig::default(),
             bpf_statistics: false,
             privileges: Privileges::default(),
-            shape: Shape::default(),
+            shape: ShapeConfig::default(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use pendulum_model::rate::Rate;
 
 use super::check::{Problem, parse_device};
-use super::{Config, ConfigError, IngressHook, Link, LogFormat, LogLevel};
+use super::{Config, ConfigError, IngressHook, LinkConfig, LogFormat, LogLevel};
 
 /// Values given on the command line. They win over the file.
 #[derive(Clone, Debug, Default)]
@@ -49,10 +49,10 @@ impl Overrides {
         Ok(config)
     }
 
-    fn apply_to_links(&self, links: &mut Vec<Link>) -> Result<(), ConfigError> {
+    fn apply_to_links(&self, links: &mut Vec<LinkConfig>) -> Result<(), ConfigError> {
         let wan = self.wan.as_deref().map(parse_device).transpose().map_err(option_problem)?;
         match (links.as_mut_slice(), wan) {
-            ([], Some(wan)) => links.push(self.applied(Link::new(wan))?),
+            ([], Some(wan)) => links.push(self.applied(LinkConfig::new(wan))?),
             ([], None) => {
                 return Err(ConfigError::Options {
                     reason: "no link to watch".to_owned(),
@@ -101,7 +101,7 @@ impl Overrides {
             || self.ingress_hook.is_some()
     }
 
-    fn applied(&self, mut link: Link) -> Result<Link, ConfigError> {
+    fn applied(&self, mut link: LinkConfig) -> Result<LinkConfig, ConfigError> {
         if !self.lan.is_empty() {
             link.lan = self
                 .lan

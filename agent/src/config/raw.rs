@@ -19,37 +19,37 @@ pub(super) struct File {
     pub(super) listen: Option<Spanned<String>>,
     /// Who may read, and how it travels.
     #[serde(default)]
-    pub(super) http: Http,
+    pub(super) http: HttpTable,
     /// One table for each link; at least one.
     #[serde(default)]
-    pub(super) link: Vec<Spanned<Link>>,
+    pub(super) link: Vec<Spanned<LinkTable>>,
     /// The flow table's upkeep.
     #[serde(default)]
-    pub(super) flows: Flows,
+    pub(super) flows: FlowsTable,
     /// What the detector compares with; every key is optional, `docs/design/detector.md` gives the reasons.
     #[serde(default)]
     pub(super) detector: Thresholds,
     /// What happens to phase changes, verdicts and findings.
     #[serde(default)]
-    pub(super) events: Events,
+    pub(super) events: EventsTable,
     /// The agent's own messages.
     #[serde(default)]
-    pub(super) log: Log,
+    pub(super) log: LogTable,
     /// What `/metrics` includes.
     #[serde(default)]
-    pub(super) metrics: Metrics,
+    pub(super) metrics: MetricsTable,
     /// What the agent may do.
     #[serde(default)]
-    pub(super) privileges: Privileges,
+    pub(super) privileges: PrivilegesTable,
     /// Acting on the links, all alike.
     #[serde(default)]
-    pub(super) shape: Shape,
+    pub(super) shape: ShapeTable,
 }
 
 /// Acting on the links. Default: not at all.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Shape {
+pub(super) struct ShapeTable {
     /// `off`, `dry-run`, `auto` or `enforce`. Default `off`.
     #[serde(default)]
     pub(super) mode: ShapeMode,
@@ -97,7 +97,7 @@ pub(super) struct Shape {
 /// The HTTP listener: who may read, and how it travels.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Http {
+pub(super) struct HttpTable {
     /// Names under which the agent may be asked for, beside `localhost` and numeric addresses. Default: none.
     #[serde(default)]
     pub(super) names: Vec<Spanned<String>>,
@@ -112,7 +112,7 @@ pub(super) struct Http {
 /// One bottleneck link.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Link {
+pub(super) struct LinkTable {
     /// Value of the label `link`: 1 to 32 of `A-Z a-z 0-9 . _ -`, unique. Default: the name of the WAN device.
     pub(super) name: Option<Spanned<String>>,
     /// Network device towards the provider: where the uplink buffer stands.
@@ -139,7 +139,7 @@ pub(super) struct Link {
 /// The flow table's upkeep.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Flows {
+pub(super) struct FlowsTable {
     /// A flow without a packet for this long is forgotten; 10s to 24h. Default 5m.
     pub(super) idle_timeout: Option<Spanned<Span>>,
     /// Flows that `/api/v1/flows` lists when the request names no limit; 1 to 10000. Default 20.
@@ -149,7 +149,7 @@ pub(super) struct Flows {
 /// What happens to phase changes, verdicts and findings.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Events {
+pub(super) struct EventsTable {
     /// File that gets one JSON object for each, on a line of its own; an absolute path. Default: none.
     pub(super) log: Option<Spanned<PathBuf>>,
 }
@@ -157,7 +157,7 @@ pub(super) struct Events {
 /// The agent's own messages, on stderr.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Log {
+pub(super) struct LogTable {
     /// `text` or `json`. Default `text`, with journal priorities when stderr is the journal.
     #[serde(default)]
     pub(super) format: LogFormat,
@@ -169,7 +169,7 @@ pub(super) struct Log {
 /// What `/metrics` includes.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Metrics {
+pub(super) struct MetricsTable {
     /// Lets the kernel measure run count and run time of BPF programs while the agent runs. It costs two clock reads
     /// for each run of every BPF program on this machine. Default true.
     pub(super) bpf_statistics: Option<bool>,
@@ -178,7 +178,7 @@ pub(super) struct Metrics {
 /// What the agent may do.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Privileges {
+pub(super) struct PrivilegesTable {
     /// What it keeps once it measures. Default `reattach`.
     #[serde(default)]
     pub(super) after_start: config::Privileges,

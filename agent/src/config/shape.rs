@@ -32,7 +32,7 @@ const DELTA_MOST: u32 = 1_000;
 
 /// Shaping, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct ShapeConfig {
     /// How far it goes.
     pub mode: ShapeMode,
     /// How the rates are known.
@@ -59,7 +59,7 @@ pub struct Shape {
     pub take_over: bool,
 }
 
-impl Default for Shape {
+impl Default for ShapeConfig {
     fn default() -> Self {
         Self {
             mode: ShapeMode::Off,
@@ -78,7 +78,7 @@ impl Default for Shape {
     }
 }
 
-impl Shape {
+impl ShapeConfig {
     /// Length of a turn with or without shaping, if both are to be compared.
     pub fn turns(&self) -> Option<Duration> {
         self.ab_test.or((self.mode == ShapeMode::Auto).then_some(AB_TEST.default))

@@ -32,7 +32,7 @@ fn shipped_example_is_accepted_and_shows_the_defaults() {
     assert_eq!((config.detector, &config.events), (defaults.detector, &defaults.events));
     assert_eq!(config.shape, defaults.shape);
     let [link] = config.links.as_slice() else { panic!("one link") };
-    let plain = Link::new("ppp0");
+    let plain = LinkConfig::new("ppp0");
     assert_eq!((link.max_flows, link.nursery), (plain.max_flows, plain.nursery));
     assert_eq!(link.ingress_hook, plain.ingress_hook);
     assert_eq!((link.name.as_str(), link.lan.as_slice()), ("dsl", ["br-lan".to_owned()].as_slice()));
@@ -84,8 +84,8 @@ fn shipped_example_shows_every_key() {
 #[test]
 fn a_link_needs_only_its_device() {
     let config = parse("[[link]]\nwan = \"eth0\"\n").unwrap();
-    assert_eq!(config.links, [Link::new("eth0")]);
-    assert_eq!((config.listen, config.http), (DEFAULT_LISTEN, Http::default()));
+    assert_eq!(config.links, [LinkConfig::new("eth0")]);
+    assert_eq!((config.listen, config.http), (DEFAULT_LISTEN, HttpConfig::default()));
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn a_device_on_the_command_line_is_a_whole_configuration() {
 fn options_go_to_the_link_they_name() {
     let (_directory, file) = two_links();
     let config = overrides(Some("b")).resolve(Some(file.clone())).unwrap();
-    assert_eq!(config.links[0], Link::new("a"));
+    assert_eq!(config.links[0], LinkConfig::new("a"));
     assert_eq!(config.links[1].rate(Direction::Up), "1mbit".parse().ok());
     assert_eq!(config.links[1].rate(Direction::Down), "9mbit".parse().ok());
     for wrong in [overrides(Some("c")), overrides(None)] {

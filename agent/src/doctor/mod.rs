@@ -11,12 +11,12 @@ use serde::Serialize;
 
 use crate::bpf::{self, RungStatus};
 use crate::config::DEFAULT_LISTEN;
-use crate::exit::{Exit, Failure, answer, to_json};
+use crate::exit::{Exit, Failure, OutputFormat, answer, to_json};
 
 /// Looks at the kernel, the permissions, the device and the listen port without changing anything. Ends with 0 if all
 /// is there, 1 if something is missing that the agent can do without, 2 if it cannot run.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct DoctorOptions {
     /// Also look at this network device
     #[arg(long, value_name = "DEV")]
     wan: Option<String>,
@@ -25,13 +25,7 @@ pub(crate) struct Options {
     listen: SocketAddr,
     /// text: a table; json: one object
     #[arg(long, value_name = "FORMAT", default_value = "text")]
-    format: Format,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    Text,
-    Json,
+    format: OutputFormat,
 }
 
 /// One thing that was looked at.
@@ -123,7 +117,7 @@ impl Verdict {
 ///
 /// # Errors
 /// The looking itself is not possible.
-pub(crate) fn doctor(options: &Options) -> Result<ExitCode, Failure> {
+pub(crate) fn doctor(options: &DoctorOptions) -> Result<ExitCode, Failure> {
     crate::privileges::use_what_is_permitted();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
         Failure::new(Exit::Os, format!("cannot start the event loop: {error}; raise `ulimit -n`"))
@@ -131,13 +125,13 @@ pub(crate) fn doctor(options: &Options) -> Result<ExitCode, Failure> {
     let rungs = runtime.block_on(look(options));
     let verdict = Verdict::of(&rungs);
     match options.format {
-        Format::Text => answer(&report::text(&rungs, verdict))?,
-        Format::Json => answer(&to_json(&report::json(&rungs, verdict))?)?,
+        OutputFormat::Text => answer(&report::text(&rungs, verdict))?,
+        OutputFormat::Json => answer(&to_json(&report::json(&rungs, verdict))?)?,
     }
     Ok(ExitCode::from(verdict as u8))
 }
 
-async fn look(options: &Options) -> Vec<Rung> {
+async fn look(options: &DoctorOptions) -> Vec<Rung> {
     let mut rungs = vec![host::capabilities()];
     rungs.extend(bpf::probe().into_iter().map(Rung::from));
     rungs.push(host::listen(options.listen).await);

@@ -14,7 +14,7 @@ use super::answer::{Refusal, shortened};
 use super::page;
 use super::secrets::Token;
 use super::tls::SecretError;
-use crate::config::Http;
+use crate::config::HttpConfig;
 
 /// Who may read.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Access {
     ///
     /// # Errors
     /// The file cannot be read, or what it holds is no token.
-    pub fn new(config: &Http, address: IpAddr) -> Result<Self, SecretError> {
+    pub fn new(config: &HttpConfig, address: IpAddr) -> Result<Self, SecretError> {
         let token = config.token_file.as_deref().map(Token::read).transpose()?;
         let token = token.map(watch::Sender::new);
         Ok(Self { names: config.names.clone(), is_local: address.is_loopback(), token })

@@ -5,6 +5,7 @@ use axum::http::header::{
 };
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use pendulum_wire as wire;
 use serde::Serialize;
 
 /// A request that is not answered as asked.
@@ -17,10 +18,8 @@ pub(super) struct Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let body = serde_json::json!({
-            "error": { "status": self.status.as_u16(), "reason": self.reason, "remedy": self.remedy },
-        });
-        json(self.status, &body)
+        let error = wire::Refusal { status: self.status.as_u16(), reason: self.reason, remedy: self.remedy };
+        json(self.status, &wire::Refused { error })
     }
 }
 

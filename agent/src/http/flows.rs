@@ -1,6 +1,5 @@
 //! `/api/v1/flows`: the busiest flows. Addresses appear here and nowhere else.
 
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -9,11 +8,12 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use pendulum_model::segment::Direction;
-use serde::{Deserialize, Serialize};
+use pendulum_wire::{Flow, FlowHalf, Flows, Name};
+use serde::Deserialize;
 
 use super::answer::{Refusal, shortened};
 use super::{App, json};
-use crate::config::{Link, TOP};
+use crate::config::{LinkConfig, TOP};
 use crate::net::Reached;
 use crate::snapshot::{FlowRow, HalfRow, LinkSnapshot};
 use crate::who::{Connection, Home, Homes};
@@ -38,67 +38,6 @@ enum Sort {
     Rate,
     /// Link-layer bytes since the flow was first seen, both ways.
     Bytes,
-}
-
-#[derive(Serialize)]
-struct Report {
-    /// Flows in the tables, listed or not.
-    total: usize,
-    /// Why hosts behind translated addresses cannot be named.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    home_host_missing: Option<String>,
-    flows: Vec<Flow>,
-}
-
-#[derive(Serialize)]
-struct Flow {
-    link: String,
-    client: SocketAddr,
-    server: SocketAddr,
-    /// Which of the two is behind the gateway.
-    home: &'static str,
-    #[serde(flatten)]
-    whose: Whose,
-    /// Where most of the payload goes.
-    direction: &'static str,
-    state: &'static str,
-    age_s: f64,
-    idle_s: f64,
-    up: Half,
-    down: Half,
-}
-
-/// Whose flow it is, as far as that is known.
-#[derive(Debug, Default, PartialEq, Serialize)]
-struct Whose {
-    /// The address behind the one that the WAN sees.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    home_host: Option<IpAddr>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    home_host_source: Option<&'static str>,
-    /// The device through which that host, or the home end itself, is reached.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    home_device: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    traffic: Option<&'static str>,
-}
-
-#[derive(Serialize)]
-struct Half {
-    bytes: u64,
-    payload_bytes: u64,
-    segments: u64,
-    data_segments: u64,
-    throughput_bps: f64,
-    goodput_bps: f64,
-    in_flight_bytes: u32,
-    in_flight_max_bytes: u32,
-    rtt_min_s: Option<f64>,
-    rtt_mean_s: Option<f64>,
-    rtt_last_s: Option<f64>,
-    segments_per_ack: Option<f64>,
-    retransmitted_segments: u32,
-    reordered_segments: u32,
 }
 
 pub(super) async fn flows(
@@ -127,14 +66,14 @@ pub(super) async fn flows(
 }
 
 /// `homes`: of the flows that are listed, in their order.
-fn report(total: usize, listed: &[Listed<'_>], homes: Homes, configured: &[Link]) -> Report {
+fn report(total: usize, listed: &[Listed<'_>], homes: Homes, configured: &[LinkConfig]) -> Flows {
     let Homes { homes, missing } = homes;
     let flows = listed.iter().enumerate().map(|(index, (link, row))| {
         let configured = configured.iter().find(|configured| configured.name == *link.name);
         let whose = homes.get(index).zip(configured).map(|(home, link)| whose(home, link));
         flow(link, row, whose.unwrap_or_default())
     });
-    Report { total, home_host_missing: missing, flows: flows.collect() }
+    Flows { total: total as u64, home_host_missing: missing, flows: flows.collect() }
 }
 
 /// A flow that is listed, and its link.
@@ -150,8 +89,8 @@ fn connection(row: &FlowRow) -> Connection {
     }
 }
 
-/// `lan` names the devices behind which home is; without it home is behind all but the WAN.
-fn whose(home: &Home, link: &Link) -> Whose {
+/// Whose flow it is, as far as that is known. `lan` names the devices behind which home is; without it home is behind all but the WAN.
+fn whose(home: &Home, link: &LinkConfig) -> Flow {
     let (device, traffic) = match &home.reached {
         Some(Reached::Own) => (None, Some("gateway")),
         // Behind the WAN: a bridge, or a route that does not lead home.
@@ -162,11 +101,12 @@ fn whose(home: &Home, link: &Link) -> Whose {
         }
         None => (None, None),
     };
-    Whose {
-        home_host: home.translated_from,
-        home_host_source: home.translated_from.map(|_| "conntrack"),
+    Flow {
+        home_host: home.translated_from.map(|address| address.to_string()),
+        home_host_source: home.translated_from.map(|_| "conntrack".into()),
         home_device: device,
-        traffic,
+        traffic: traffic.map(Name::Borrowed),
+        ..Flow::default()
     }
 }
 
@@ -210,7 +150,7 @@ fn began_ns(row: &FlowRow) -> u64 {
     row.halves.iter().map(|half| half.first_seen_ns).filter(|&at| at > 0).min().unwrap_or(0)
 }
 
-fn flow(link: &LinkSnapshot, row: &FlowRow, whose: Whose) -> Flow {
+fn flow(link: &LinkSnapshot, row: &FlowRow, whose: Flow) -> Flow {
     let [up, down] = &row.halves;
     let (home, remote) = (row.key.home(), row.key.remote());
     // Who opened it sent the first segment. Without a SYN the flow is older than the agent: most are opened at home.
@@ -222,36 +162,36 @@ fn flow(link: &LinkSnapshot, row: &FlowRow, whose: Whose) -> Flow {
     let idle = Instant::now().duration_since(row.changed_at).as_secs_f64();
     Flow {
         link: link.name.to_string(),
-        client,
-        server,
-        home: if opened_at_home { "client" } else { "server" },
-        whose,
-        direction: direction.name(),
-        state: if row.is_closed { "closed" } else { "open" },
+        client: client.to_string(),
+        server: server.to_string(),
+        home: if opened_at_home { "client" } else { "server" }.into(),
+        direction: direction.name().into(),
+        state: if row.is_closed { "closed" } else { "open" }.into(),
         age_s: newest.saturating_sub(first) as f64 / 1e9 + idle,
         idle_s: idle,
         up: half(up),
         down: half(down),
+        ..whose
     }
 }
 
-fn half(half: &HalfRow) -> Half {
+fn half(half: &HalfRow) -> FlowHalf {
     let seconds = |us: u32| (half.rtt_samples > 0).then(|| f64::from(us) / 1e6);
-    Half {
+    FlowHalf {
         bytes: half.wire_bytes,
         payload_bytes: half.payload_bytes,
         segments: half.segments,
         data_segments: half.data_segments,
         throughput_bps: f64::from(half.wire_rate) * 8.0,
         goodput_bps: f64::from(half.goodput) * 8.0,
-        in_flight_bytes: half.in_flight_bytes,
-        in_flight_max_bytes: half.in_flight_max_bytes,
+        in_flight_bytes: half.in_flight_bytes.into(),
+        in_flight_max_bytes: half.in_flight_max_bytes.into(),
         rtt_min_s: seconds(half.rtt_min_us),
         rtt_mean_s: half.rtt_mean_s(),
         rtt_last_s: seconds(half.rtt_last_us),
         segments_per_ack: half.segments_per_ack(),
-        retransmitted_segments: half.retransmitted_segments,
-        reordered_segments: half.reordered_segments,
+        retransmitted_segments: half.retransmitted_segments.into(),
+        reordered_segments: half.reordered_segments.into(),
     }
 }
 

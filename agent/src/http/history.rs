@@ -10,16 +10,16 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use pendulum_model::autorate::Decision;
-use pendulum_model::findings::{Phase, Verdict};
+use pendulum_model::findings::Verdict;
 use pendulum_model::segment::{Direction, PerDirection};
-use serde::{Deserialize, Serialize};
+use pendulum_wire::{self as wire, PerPhase, Step, StepAuto, StepHalf};
+use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::answer::{Refusal, shortened};
 use super::{App, json};
-use crate::snapshot::FoundRate;
-use crate::snapshot::{Board, LinkSnapshot};
+use crate::snapshot::{Board, FoundRate, LinkSnapshot};
 
 /// Length of a step.
 const STEP: Duration = Duration::from_secs(10);
@@ -39,43 +39,6 @@ pub(super) struct History(Arc<Mutex<BTreeMap<Arc<str>, Course>>>);
 struct Course {
     closed: VecDeque<Step>,
     open: Option<Open>,
-}
-
-/// What is told of a step. Means of what was measured; `null` where nothing was.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-struct Step {
-    /// Its end, on the clock of the stream's ticks.
-    at_s: f64,
-    lasted_s: f64,
-    up: Half,
-    down: Half,
-    /// Shares of the time; `null` if no phase was known.
-    phase_share: Option<BTreeMap<&'static str, f64>>,
-    /// The one that held at the end.
-    verdict: Option<Verdict>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize)]
-struct Half {
-    queue_bytes: Option<f64>,
-    /// How far each level may be off, on average; 0: it was read.
-    queue_uncertainty_bytes: Option<f64>,
-    queue_peak_bytes: Option<f64>,
-    queue_ack_bytes: Option<f64>,
-    throughput_bps: Option<f64>,
-    rtt_s: Option<f64>,
-    /// `null` where no rate was found, and while the link was not shaped.
-    auto: Option<Found>,
-}
-
-/// A rate that is found: means, and shares of the decisions that were taken.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-struct Found {
-    rate_bps: f64,
-    /// The longest that was measured.
-    waits_behind_peak_s: Option<f64>,
-    waits_behind_s: Option<f64>,
-    decision_share: BTreeMap<&'static str, f64>,
 }
 
 /// A step that is being measured.
@@ -136,15 +99,17 @@ impl FoundSums {
         self.decisions[found.decision as usize] += 1;
     }
 
-    fn found(&self) -> Option<Found> {
+    fn found(&self) -> Option<StepAuto> {
         let rate_bps = self.rate.value()?;
         let share = |count: u32| f64::from(count) / self.rate.count;
         let decisions = Decision::ALL.into_iter().zip(self.decisions).filter(|(_, count)| *count > 0);
-        Some(Found {
+        Some(StepAuto {
             rate_bps,
             waits_behind_peak_s: self.longest,
             waits_behind_s: self.wait.value(),
-            decision_share: decisions.map(|(decision, count)| (decision.name(), share(count))).collect(),
+            decision_share: decisions
+                .map(|(decision, count)| (decision.name().into(), share(count)))
+                .collect(),
         })
     }
 }
@@ -180,7 +145,7 @@ impl Open {
     fn step(&self) -> Step {
         let half = |direction| {
             let sums = &self.halves[direction];
-            Half {
+            StepHalf {
                 queue_bytes: sums.queue.value(),
                 queue_uncertainty_bytes: sums.uncertainty.value(),
                 queue_peak_bytes: sums.peak,
@@ -196,16 +161,15 @@ impl Open {
             up: half(Direction::Up),
             down: half(Direction::Down),
             phase_share: self.phase_share(),
-            verdict: self.verdict,
+            verdict: self.verdict.map(|verdict| verdict.name().into()),
         }
     }
 
-    fn phase_share(&self) -> Option<BTreeMap<&'static str, f64>> {
+    fn phase_share(&self) -> Option<PerPhase> {
         let (begin, now) = self.phases?;
-        let spent: Vec<f64> = now.iter().zip(begin).map(|(now, begin)| (now - begin).max(0.0)).collect();
+        let spent: [f64; 4] = std::array::from_fn(|phase| (now[phase] - begin[phase]).max(0.0));
         let whole: f64 = spent.iter().sum();
-        let shares = spent.iter().map(|seconds| seconds / whole);
-        (whole > 0.0).then(|| Phase::ALL.map(Phase::name).into_iter().zip(shares).collect())
+        (whole > 0.0).then(|| spent.map(|seconds| seconds / whole).into())
     }
 }
 
@@ -265,14 +229,6 @@ pub(super) struct Request {
     link: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Report<'a> {
-    link: &'a str,
-    step_s: f64,
-    /// Oldest first.
-    steps: Vec<Step>,
-}
-
 pub(super) async fn history(
     State(app): State<Arc<App>>,
     request: Result<Query<Request>, QueryRejection>,
@@ -292,7 +248,7 @@ pub(super) async fn history(
     };
     let courses = app.history.0.lock().unwrap_or_else(PoisonError::into_inner);
     let steps = courses.get(&link.name).map(Course::steps).unwrap_or_default();
-    json(StatusCode::OK, &Report { link: &link.name, step_s: STEP.as_secs_f64(), steps })
+    json(StatusCode::OK, &wire::History { link: link.name.to_string(), step_s: STEP.as_secs_f64(), steps })
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ use tower_http::compression::CompressionLayer;
 use crate::config::Active;
 use crate::exit::{Classified, Exit};
 use crate::journal::Journal;
-use crate::metrics::{Exposition, Format};
+use crate::metrics::{Exposition, ExpositionFormat};
 use crate::snapshot::Board;
 use crate::who::Who;
 
@@ -146,7 +146,7 @@ pub fn router(app: Arc<App>, access: Access) -> Router {
 
 async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-    let format = Format::negotiate(accept);
+    let format = ExpositionFormat::negotiate(accept);
     match app.exposition.encode(format) {
         Ok(body) => ([(CONTENT_TYPE, format.content_type()), (VARY, "accept")], body).into_response(),
         Err(error) => Refusal {

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::tls::{Identity, SecretError};
 use super::{Access, Listener};
-use crate::config::Http;
+use crate::config::HttpConfig;
 use crate::exit::Exit;
 
 /// A token that can be guessed protects nothing.
@@ -42,7 +42,7 @@ impl Secrets {
     ///
     /// # Errors
     /// A file cannot be used. Nothing has changed then.
-    pub fn read_again(&self, current: &Http, wanted: &Http) -> Result<Renewed, SecretError> {
+    pub fn read_again(&self, current: &HttpConfig, wanted: &HttpConfig) -> Result<Renewed, SecretError> {
         let token_file = wanted
             .token_file
             .as_deref()

@@ -19,8 +19,8 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::Stream;
 use futures_util::future::select_all;
 use futures_util::stream;
-use pendulum_model::findings::{Phase, Verdict};
 use pendulum_model::segment::Direction;
+use pendulum_wire::{Dropped, Tick, TickAuto, TickHalf};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use tokio::sync::watch;
@@ -30,7 +30,6 @@ use super::answer::{Refusal, shortened};
 use super::{App, state};
 use crate::bpf::BUCKET;
 use crate::journal::Journal;
-use crate::snapshot::FoundRate;
 use crate::snapshot::{Channels, LinkSnapshot};
 
 /// The whole state of a link is sent at most this often.
@@ -176,11 +175,11 @@ impl Feed {
             let skipped = self.tick.map_or(0, |last| number.saturating_sub(last + 1));
             self.tick = Some(number);
             link.unsent.count_ticks(skipped);
-            ready.extend(event("tick", id, &Tick::of(&link, skipped)));
+            ready.extend(event("tick", id, &tick(&link, skipped)));
         }
         if self.state_at.is_none_or(|at| now.duration_since(at) >= STATE_EVERY - STATE_EARLY) {
             self.state_at = Some(now);
-            ready.extend(event("state", id, &state::report(&link)));
+            ready.extend(event("state", id, &state::of_link(&link)));
         }
     }
 }
@@ -190,83 +189,34 @@ fn event(name: &str, id: &str, data: &impl Serialize) -> Option<Event> {
     Event::default().event(name).json_data(data).ok().map(|event| event.id(id))
 }
 
-/// Findings that the client has not got and the journal no longer has.
-#[derive(Serialize)]
-struct Dropped {
-    dropped: u64,
+fn tick(link: &LinkSnapshot, skipped: u64) -> Tick {
+    let findings = link.findings.as_deref();
+    Tick {
+        link: link.name.to_string(),
+        at_s: link.tick.at.as_secs_f64(),
+        step_s: BUCKET.as_secs_f64(),
+        up: half(link, Direction::Up),
+        down: half(link, Direction::Down),
+        phase: findings.and_then(|findings| findings.phase).map(|(phase, _)| phase.name().into()),
+        verdict: findings.map(|findings| findings.verdict.name().into()),
+        skipped,
+    }
 }
 
-#[derive(Serialize)]
-struct Tick<'a> {
-    link: &'a str,
-    at_s: f64,
-    step_s: f64,
-    up: TickDirection<'a>,
-    down: TickDirection<'a>,
-    phase: Option<Phase>,
-    verdict: Option<Verdict>,
-    /// Ticks before this one that the client did not get.
-    skipped: u64,
-}
-
-#[derive(Serialize)]
-struct TickDirection<'a> {
-    queue_bytes: Option<&'a [f64]>,
-    queue_uncertainty_bytes: Option<&'a [f64]>,
-    queue_ack_bytes: Option<&'a [f64]>,
-    source: Option<&'static str>,
-    throughput_bps: f64,
-    rtt_s: Option<f64>,
-    /// `null` where the rate is not found, and while the link is not shaped.
-    auto: Option<Found>,
-}
-
-/// A rate that is found.
-#[derive(Serialize)]
-struct Found {
-    rate_bps: u64,
-    waits_behind_s: Option<f64>,
-    decision: &'static str,
-}
-
-impl From<FoundRate> for Found {
-    fn from(found: FoundRate) -> Self {
-        Self {
+fn half(link: &LinkSnapshot, direction: Direction) -> TickHalf {
+    let tick = &link.tick.directions[direction];
+    TickHalf {
+        queue_bytes: tick.queue_bytes.clone(),
+        queue_uncertainty_bytes: tick.queue_uncertainty_bytes.clone(),
+        queue_ack_bytes: tick.queue_ack_bytes.clone(),
+        source: tick.source.map(Into::into),
+        throughput_bps: link.direction(direction).throughput * 8.0,
+        rtt_s: tick.round_trip_s,
+        auto: link.shape.found(direction).map(|found| TickAuto {
             rate_bps: found.rate_bps,
             waits_behind_s: found.waits_behind_s,
-            decision: found.decision.name(),
-        }
-    }
-}
-
-impl<'a> Tick<'a> {
-    fn of(link: &'a LinkSnapshot, skipped: u64) -> Self {
-        let findings = link.findings.as_deref();
-        Self {
-            link: &link.name,
-            at_s: link.tick.at.as_secs_f64(),
-            step_s: BUCKET.as_secs_f64(),
-            up: TickDirection::of(link, Direction::Up),
-            down: TickDirection::of(link, Direction::Down),
-            phase: findings.and_then(|findings| findings.phase).map(|(phase, _)| phase),
-            verdict: findings.map(|findings| findings.verdict),
-            skipped,
-        }
-    }
-}
-
-impl<'a> TickDirection<'a> {
-    fn of(link: &'a LinkSnapshot, direction: Direction) -> Self {
-        let tick = &link.tick.directions[direction];
-        Self {
-            queue_bytes: tick.queue_bytes.as_deref(),
-            queue_uncertainty_bytes: tick.queue_uncertainty_bytes.as_deref(),
-            queue_ack_bytes: tick.queue_ack_bytes.as_deref(),
-            source: tick.source,
-            throughput_bps: link.direction(direction).throughput * 8.0,
-            rtt_s: tick.round_trip_s,
-            auto: link.shape.found(direction).map(Found::from),
-        }
+            decision: found.decision.name().into(),
+        }),
     }
 }
 

@@ -14,16 +14,16 @@ use serde_json::Value;
 
 use super::*;
 use crate::config::Config;
-use crate::config::Http;
+use crate::config::HttpConfig;
 use crate::snapshot::{LinkSnapshot, example};
 
 fn app(links: Vec<LinkSnapshot>) -> Router {
-    guarded(links, &Http::default(), LOCAL)
+    guarded(links, &HttpConfig::default(), LOCAL)
 }
 
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-fn guarded(links: Vec<LinkSnapshot>, config: &Http, listen: IpAddr) -> Router {
+fn guarded(links: Vec<LinkSnapshot>, config: &HttpConfig, listen: IpAddr) -> Router {
     let (journal, stopping) = (Journal::new(None), watch::channel(false).1);
     let active = Active::start(Config::default()).1;
     let app = App::new(example::board(links), journal, active, true, stopping);
@@ -175,7 +175,7 @@ async fn the_page_loads_its_own_files_only_and_each_once() {
 
 #[tokio::test]
 async fn foreign_names_are_refused() {
-    let config = Http { names: vec!["gateway.example".to_owned()], ..Http::default() };
+    let config = HttpConfig { names: vec!["gateway.example".to_owned()], ..HttpConfig::default() };
     let wide: IpAddr = Ipv4Addr::UNSPECIFIED.into();
     for (listen, path, host, expected) in [
         (LOCAL, "/api/v1/flows", "127.0.0.1:9924", 200),
@@ -205,7 +205,7 @@ async fn a_token_is_asked_for_everywhere_but_in_the_page_s_files_and_health() {
     let token = "0123456789abcdef0123456789abcdef";
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), format!("{token}\n")).unwrap();
-    let config = Http { token_file: Some(file.path().to_owned()), ..Http::default() };
+    let config = HttpConfig { token_file: Some(file.path().to_owned()), ..HttpConfig::default() };
     for (path, sent, expected) in [
         ("/metrics", None, 401),
         ("/readyz", None, 401),
@@ -234,7 +234,7 @@ async fn a_token_is_asked_for_everywhere_but_in_the_page_s_files_and_health() {
 #[test]
 fn what_is_no_token_is_refused_at_the_start() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let config = Http { token_file: Some(file.path().to_owned()), ..Http::default() };
+    let config = HttpConfig { token_file: Some(file.path().to_owned()), ..HttpConfig::default() };
     for (content, part) in [
         ("", "holds 0 characters"),
         ("secret\n", "holds 6 characters"),

@@ -7,7 +7,7 @@
 
 /// A format of `/metrics`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ExpositionFormat {
     /// OpenMetrics 1.0.
     OpenMetrics,
     /// Prometheus text 0.0.4.
@@ -16,7 +16,7 @@ pub enum Format {
     Protobuf,
 }
 
-impl Format {
+impl ExpositionFormat {
     /// Those that a client named; at equal quality the first is served.
     const NAMED: [Self; 3] = [Self::OpenMetrics, Self::Text, Self::Protobuf];
     /// For a client that takes anything.
@@ -116,7 +116,7 @@ impl<'a> Range<'a> {
         Self { kind, subtype, parameters, quality }
     }
 
-    fn matches(&self, format: Format) -> Option<Precision> {
+    fn matches(&self, format: ExpositionFormat) -> Option<Precision> {
         let (kind, subtype) = format.media_type();
         if (self.kind, self.subtype) == ("*", "*") {
             Some(Precision::Any)
@@ -176,42 +176,42 @@ mod tests {
         let protobuf =
             "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
         for (accept, expected) in [
-            (None, Format::Text),
-            (Some("*/*"), Format::Text),
-            (Some("text/plain"), Format::Text),
-            (Some("text/*"), Format::Text),
-            (Some("application/*"), Format::OpenMetrics),
-            (Some(v2), Format::OpenMetrics),
-            (Some(v2_42_native), Format::Protobuf),
-            (Some(v3), Format::OpenMetrics),
-            (Some(v3_protobuf), Format::Protobuf),
-            (Some("application/openmetrics-text"), Format::OpenMetrics),
-            (Some("Application/OpenMetrics-Text; version=1.0.0"), Format::OpenMetrics),
-            (Some("application/openmetrics-text;version=9.0.0"), Format::Text),
-            (Some("application/openmetrics-text;q=0"), Format::Text),
-            (Some("text/plain;version=0.0.4, application/openmetrics-text;q=0.1"), Format::Text),
-            (Some("text/plain, application/openmetrics-text"), Format::OpenMetrics),
-            (Some("*/*, text/plain;q=0.1"), Format::OpenMetrics),
-            (Some(protobuf), Format::Protobuf),
+            (None, ExpositionFormat::Text),
+            (Some("*/*"), ExpositionFormat::Text),
+            (Some("text/plain"), ExpositionFormat::Text),
+            (Some("text/*"), ExpositionFormat::Text),
+            (Some("application/*"), ExpositionFormat::OpenMetrics),
+            (Some(v2), ExpositionFormat::OpenMetrics),
+            (Some(v2_42_native), ExpositionFormat::Protobuf),
+            (Some(v3), ExpositionFormat::OpenMetrics),
+            (Some(v3_protobuf), ExpositionFormat::Protobuf),
+            (Some("application/openmetrics-text"), ExpositionFormat::OpenMetrics),
+            (Some("Application/OpenMetrics-Text; version=1.0.0"), ExpositionFormat::OpenMetrics),
+            (Some("application/openmetrics-text;version=9.0.0"), ExpositionFormat::Text),
+            (Some("application/openmetrics-text;q=0"), ExpositionFormat::Text),
+            (Some("text/plain;version=0.0.4, application/openmetrics-text;q=0.1"), ExpositionFormat::Text),
+            (Some("text/plain, application/openmetrics-text"), ExpositionFormat::OpenMetrics),
+            (Some("*/*, text/plain;q=0.1"), ExpositionFormat::OpenMetrics),
+            (Some(protobuf), ExpositionFormat::Protobuf),
             (
                 Some(
                     "application/vnd.google.protobuf; proto=\"io.prometheus.client.MetricFamily\"; encoding=\"delimited\"",
                 ),
-                Format::Protobuf,
+                ExpositionFormat::Protobuf,
             ),
-            (Some(&format!("{protobuf};q=0.3, text/plain;q=0.4")), Format::Text),
-            (Some(&format!("{protobuf};q=0, application/*;q=0.4")), Format::OpenMetrics),
-            (Some("application/vnd.google.protobuf"), Format::Text),
+            (Some(&format!("{protobuf};q=0.3, text/plain;q=0.4")), ExpositionFormat::Text),
+            (Some(&format!("{protobuf};q=0, application/*;q=0.4")), ExpositionFormat::OpenMetrics),
+            (Some("application/vnd.google.protobuf"), ExpositionFormat::Text),
             (
                 Some("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=text"),
-                Format::Text,
+                ExpositionFormat::Text,
             ),
-            (Some("application/openmetrics-protobuf; version=1.0.0"), Format::Text),
-            (Some("image/png"), Format::Text),
-            (Some(";;,=,q="), Format::Text),
-            (Some("*/*;q=NaN"), Format::Text),
+            (Some("application/openmetrics-protobuf; version=1.0.0"), ExpositionFormat::Text),
+            (Some("image/png"), ExpositionFormat::Text),
+            (Some(";;,=,q="), ExpositionFormat::Text),
+            (Some("*/*;q=NaN"), ExpositionFormat::Text),
         ] {
-            assert_eq!(Format::negotiate(accept), expected, "{accept:?}");
+            assert_eq!(ExpositionFormat::negotiate(accept), expected, "{accept:?}");
         }
     }
 

@@ -9,7 +9,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use super::family::{Family, Samples};
 use crate::bpf::{MapFill, ProgramStatus, abi};
-use crate::snapshot::{Board, LinkSnapshot, Reading, ReadingHealth};
+use crate::snapshot::{Board, LinkSnapshot, ReadingHealth, ReadingKind};
 
 const ATTACHED: Family = Family::gauge(
     "pendulum_bpf_program_attached",
@@ -164,7 +164,7 @@ fn readings(
     mut write: impl FnMut(Labels<'_>, &ReadingHealth) -> Result,
 ) -> Result {
     links.iter().try_for_each(|link| {
-        Reading::ALL.into_iter().zip(&link.readings).try_for_each(|(reading, health)| {
+        ReadingKind::ALL.into_iter().zip(&link.readings).try_for_each(|(reading, health)| {
             write([("link", &link.name), ("collector", reading.name())], health)
         })
     })

@@ -27,7 +27,7 @@ use tokio::sync::watch;
 use crate::config::Active;
 use crate::snapshot::Board;
 
-pub use format::Format;
+pub use format::ExpositionFormat;
 pub(crate) use kernel::lost_by_reason;
 pub(crate) use traffic::MARKS;
 
@@ -57,11 +57,11 @@ impl Exposition {
     ///
     /// # Errors
     /// A collector failed to write; nothing a caller can mend.
-    pub fn encode(&self, format: Format) -> Result<Vec<u8>, ExpositionError> {
+    pub fn encode(&self, format: ExpositionFormat) -> Result<Vec<u8>, ExpositionError> {
         Ok(match format {
-            Format::OpenMetrics => self.text()?.into_bytes(),
-            Format::Text => format::openmetrics_to_text(&self.text()?).into_bytes(),
-            Format::Protobuf => prometheus_protobuf::encode_to_vec(&self.registry)?,
+            ExpositionFormat::OpenMetrics => self.text()?.into_bytes(),
+            ExpositionFormat::Text => format::openmetrics_to_text(&self.text()?).into_bytes(),
+            ExpositionFormat::Protobuf => prometheus_protobuf::encode_to_vec(&self.registry)?,
         })
     }
 

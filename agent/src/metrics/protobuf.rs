@@ -181,10 +181,10 @@ fn steady(mut series: Series) -> Series {
 fn protobuf_says_what_the_text_says() {
     let board = example::board(vec![example::link("dsl"), example::link("lte")]);
     let exposition = Exposition::new(&board, Active::start(Config::default()).1, true);
-    let text = String::from_utf8(exposition.encode(Format::Text).unwrap()).unwrap();
+    let text = String::from_utf8(exposition.encode(ExpositionFormat::Text).unwrap()).unwrap();
     let expected = steady(from_text(&text));
     assert!(expected.len() > 300, "{} series", expected.len());
-    let (prometheus, families) = from_prometheus(&exposition.encode(Format::Protobuf).unwrap());
+    let (prometheus, families) = from_prometheus(&exposition.encode(ExpositionFormat::Protobuf).unwrap());
     assert_eq!(families, text.lines().filter(|line| line.starts_with("# TYPE ")).count());
     assert_eq!(steady(prometheus), expected);
 }

@@ -11,12 +11,12 @@ fn active() -> watch::Receiver<Active> {
     active
 }
 
-fn exposition(format: Format) -> String {
+fn exposition(format: ExpositionFormat) -> String {
     let board = example::board(vec![example::link("dsl"), example::link("lte")]);
     written(&Exposition::new(&board, active(), true), format)
 }
 
-fn written(exposition: &Exposition, format: Format) -> String {
+fn written(exposition: &Exposition, format: ExpositionFormat) -> String {
     String::from_utf8(exposition.encode(format).unwrap()).unwrap()
 }
 
@@ -27,7 +27,7 @@ fn value<'a>(text: &'a str, sample: &str) -> &'a str {
 
 #[test]
 fn every_figure_of_the_snapshot_is_exported_once_under_its_name() {
-    let text = exposition(Format::Text);
+    let text = exposition(ExpositionFormat::Text);
     let advice = example::link("dsl").findings.and_then(|findings| findings.advice.clone()).unwrap();
     let advised = (
         format!("{:.1}", advice.uplink_buffer_bytes as f64),
@@ -117,7 +117,7 @@ fn every_figure_of_the_snapshot_is_exported_once_under_its_name() {
 
 #[test]
 fn unknown_capacity_is_absent_not_zero() {
-    let text = exposition(Format::Text);
+    let text = exposition(ExpositionFormat::Text);
     assert!(!text.contains("pendulum_link_rate_bytes_per_second{link=\"dsl\",direction=\"down\"}"));
     assert!(!text.contains("pendulum_link_utilization_ratio{link=\"dsl\",direction=\"down\"}"));
     // Nothing entered the downlink.
@@ -129,7 +129,8 @@ fn nothing_is_said_about_a_link_that_is_not_measured() {
     let mut silent = example::link("dsl");
     silent.findings = None;
     let board = example::board(vec![silent]);
-    let text = written(&Exposition::new(&board, Active::start(Config::default()).1, true), Format::Text);
+    let text =
+        written(&Exposition::new(&board, Active::start(Config::default()).1, true), ExpositionFormat::Text);
     for family in ["pendulum_phase{", "pendulum_verdict{", "pendulum_phase_seconds_total{", "sample_rejected"]
     {
         assert!(!text.contains(family), "{family} in\n{text}");
@@ -140,14 +141,14 @@ fn nothing_is_said_about_a_link_that_is_not_measured() {
 #[test]
 fn run_metrics_are_absent_without_the_kernels_statistics() {
     let board = example::board(vec![example::link("dsl")]);
-    let text = written(&Exposition::new(&board, active(), false), Format::Text);
+    let text = written(&Exposition::new(&board, active(), false), ExpositionFormat::Text);
     assert!(!text.contains("pendulum_bpf_program_run"));
     assert!(text.contains("pendulum_bpf_program_attached"));
 }
 
 #[test]
 fn no_address_leaves_through_metrics() {
-    let text = exposition(Format::OpenMetrics);
+    let text = exposition(ExpositionFormat::OpenMetrics);
     for part in ["192.0.2", "40001", ":443"] {
         assert!(!text.contains(part), "{part}");
     }
@@ -155,7 +156,7 @@ fn no_address_leaves_through_metrics() {
 
 #[test]
 fn every_family_has_help_and_type_and_stands_together() {
-    for format in [Format::OpenMetrics, Format::Text] {
+    for format in [ExpositionFormat::OpenMetrics, ExpositionFormat::Text] {
         let text = exposition(format);
         assert!(text.ends_with("# EOF\n"));
         let mut families = std::collections::HashSet::new();
@@ -177,7 +178,7 @@ fn every_family_has_help_and_type_and_stands_together() {
 
 #[test]
 fn series_are_few() {
-    let text = exposition(Format::Text);
+    let text = exposition(ExpositionFormat::Text);
     let samples = text.lines().filter(|line| !line.starts_with('#')).count();
     assert!(samples < 700, "{samples} samples for two links");
 }

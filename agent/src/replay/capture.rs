@@ -130,7 +130,7 @@ pub struct Notes {
     pub frames: u64,
 }
 
-enum Format {
+enum FileFormat {
     Pcap(pcap::Header),
     Pcapng(pcapng::Section),
 }
@@ -139,7 +139,7 @@ enum Format {
 pub struct Capture {
     path: PathBuf,
     window: Window,
-    format: Format,
+    format: FileFormat,
     notes: Notes,
     file_bytes: u64,
     read_bytes: Arc<AtomicU64>,
@@ -178,8 +178,8 @@ impl Capture {
     pub fn advance(&mut self) -> Result<bool, CaptureError> {
         self.current = None;
         let found = match &mut self.format {
-            Format::Pcap(header) => pcap::next(&mut self.window, header),
-            Format::Pcapng(section) => pcapng::next(&mut self.window, section, &mut self.notes),
+            FileFormat::Pcap(header) => pcap::next(&mut self.window, header),
+            FileFormat::Pcapng(section) => pcapng::next(&mut self.window, section, &mut self.notes),
         };
         self.current = match found {
             Ok(found) => found,
@@ -266,12 +266,12 @@ impl Problem {
     }
 }
 
-fn read_header(window: &mut Window) -> Result<Format, Problem> {
+fn read_header(window: &mut Window) -> Result<FileFormat, Problem> {
     let Some(magic) = window.peek::<4>()? else { return Err(Problem::NotACapture) };
     if let Some(flavour) = pcap::Flavour::of(magic) {
-        pcap::Header::read(window, flavour).map(Format::Pcap)
+        pcap::Header::read(window, flavour).map(FileFormat::Pcap)
     } else if magic == pcapng::SECTION_HEADER {
-        Ok(Format::Pcapng(pcapng::Section::default()))
+        Ok(FileFormat::Pcapng(pcapng::Section::default()))
     } else {
         Err(Problem::NotACapture)
     }

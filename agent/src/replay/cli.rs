@@ -44,13 +44,13 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "FILE")]
     pub series: Option<PathBuf>,
     /// Form of the answer: a text, one JSON object, or one JSON line for each phase change and finding
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
 }
 
 /// Form of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum ReportFormat {
     /// For people.
     Text,
     /// One object.
@@ -122,7 +122,7 @@ pub fn answer(args: &ReplayArgs, out: &mut dyn Write) -> Result<(), ReplayFailur
     };
     let mut written = Ok(());
     let mut write_event = |event: &Event| {
-        if args.format == Format::Jsonl && written.is_ok() {
+        if args.format == ReportFormat::Jsonl && written.is_ok() {
             written = write_line(event, out);
         }
     };
@@ -135,12 +135,12 @@ pub fn answer(args: &ReplayArgs, out: &mut dyn Write) -> Result<(), ReplayFailur
     }
     written?;
     match args.format {
-        Format::Text => write_text(&report, out)?,
-        Format::Json => {
+        ReportFormat::Text => write_text(&report, out)?,
+        ReportFormat::Json => {
             serde_json::to_writer_pretty(&mut *out, &report)?;
             writeln!(out)?;
         }
-        Format::Jsonl => {}
+        ReportFormat::Jsonl => {}
     }
     Ok(())
 }

@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_replay_remembers_as_many_flows_as_the_agent() {
-        let (replay, link) = (MeterConfig::default(), crate::config::Link::new("wan0"));
+        let (replay, link) = (MeterConfig::default(), crate::config::LinkConfig::new("wan0"));
         assert_eq!(
             (replay.flow_entries, replay.nursery_entries),
             (link.max_flows as usize, link.nursery as usize)

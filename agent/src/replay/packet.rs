@@ -134,7 +134,7 @@ pub mod flag {
 
 /// What a TCP header's options say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct TcpOptions {
     /// Maximum segment size in bytes.
     pub mss: Option<u16>,
     /// Window scale shift, at most 14 (RFC 7323 §2.3).
@@ -179,7 +179,7 @@ pub struct ParsedSegment {
     /// IP ECN field, 0…3.
     pub ecn: u8,
     /// Options of the header.
-    pub options: Options,
+    pub options: TcpOptions,
     /// Length of the frame in bytes.
     pub frame_bytes: u32,
     /// Segments this packet stands for, at least 1.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pendulum_model::detector::{Detector, State};
+use pendulum_model::detector::{Detector, DetectorState};
 use pendulum_model::findings::Verdict;
 use pendulum_model::rate::Rate;
 use pendulum_model::segment::{Direction, PerDirection};
@@ -73,7 +73,7 @@ impl Advisor {
     }
 
     /// Takes in the state once a second. `now`: on the kernel's monotonic clock.
-    pub(super) fn consider(&mut self, now: Duration, detector: &Detector, state: &State) {
+    pub(super) fn consider(&mut self, now: Duration, detector: &Detector, state: &DetectorState) {
         self.compute(detector, state);
         let input = input(detector, state, &self.wan);
         self.prediction = self.advice.clone().zip(input).map(|(advice, input)| {
@@ -85,7 +85,7 @@ impl Advisor {
     }
 
     /// The formulas.
-    fn compute(&mut self, detector: &Detector, state: &State) {
+    fn compute(&mut self, detector: &Detector, state: &DetectorState) {
         let basis = basis(detector, state);
         let is_due = self.asked.is_multiple_of(SECONDS_BETWEEN) || basis != self.basis;
         self.asked = if is_due { 1 } else { self.asked + 1 };
@@ -101,20 +101,20 @@ impl Advisor {
     }
 }
 
-fn basis(detector: &Detector, state: &State) -> Option<Basis> {
+fn basis(detector: &Detector, state: &DetectorState) -> Option<Basis> {
     state.base_round_trip_s?;
     let kilobits = |x: Direction| Some((detector.capacity(x)?.value / 125.0).round() as u64);
     let kilobits = PerDirection { up: kilobits(Direction::Up)?, down: kilobits(Direction::Down)? };
     Some(Basis { kilobits, verdict: state.verdict })
 }
 
-fn advise(detector: &Detector, state: &State, wan: &str) -> Option<Advice> {
+fn advise(detector: &Detector, state: &DetectorState, wan: &str) -> Option<Advice> {
     // A link no buffer can help has no advice: that is no error here.
     sizing::advise(&input(detector, state, wan)?).ok()
 }
 
 /// The link as it is found to be, its buffers left out.
-fn input(detector: &Detector, state: &State, wan: &str) -> Option<AdviceInput> {
+fn input(detector: &Detector, state: &DetectorState, wan: &str) -> Option<AdviceInput> {
     let rate = |x: Direction| Rate::from_bytes_per_second(detector.capacity(x)?.value);
     let round_trip = Duration::try_from_secs_f64(state.base_round_trip_s?).ok()?;
     Some(AdviceInput {
@@ -136,7 +136,7 @@ mod tests {
             Detector::new(Config { link: Link::with_capacity(24_500.0, 300_000.0), ..Config::default() });
         let mut state = detector.state();
         let mut advisor = Advisor::new("wan0");
-        let mut reason = |state: &State| {
+        let mut reason = |state: &DetectorState| {
             advisor.consider(Duration::ZERO, &detector, state);
             advisor.prediction().map(|prediction| prediction.as_advised.clone().expect_err("no figure"))
         };

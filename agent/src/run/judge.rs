@@ -15,7 +15,7 @@ use tracing::info;
 
 use super::advisor::Advisor;
 use super::predictor::Buffer;
-use super::samples::{Reading, SampleBuilder, Seen};
+use super::samples::{LinkReading, SampleBuilder, Seen};
 use crate::bpf;
 use crate::journal::Journal;
 use crate::shape::RateChange;
@@ -78,7 +78,7 @@ impl Judge {
     }
 
     /// Judges what was read at one tick.
-    pub(super) fn tick(&mut self, reading: &Reading<'_>) {
+    pub(super) fn tick(&mut self, reading: &LinkReading<'_>) {
         self.builder.take(reading, &mut self.samples);
         let mut samples = std::mem::take(&mut self.samples);
         let mut changed = false;
@@ -189,7 +189,7 @@ impl Judge {
         }));
     }
 
-    fn tick_of(&self, reading: &Reading<'_>) -> Tick {
+    fn tick_of(&self, reading: &LinkReading<'_>) -> Tick {
         let directions = PerDirection::from_fn(|x| TickDirection {
             round_trip_s: self.builder.round_trip(x, reading.at),
             ..steps(reading.queues[x], reading.at, reading.at - self.tick.at.min(reading.at))

@@ -18,16 +18,16 @@ use super::meter::Meter;
 use super::programs::ProgramTotals;
 use super::queues::Queues;
 use super::report::snapshot;
-use super::samples::Reading as Moment;
+use super::samples::LinkReading;
 use super::sweep::Sweeper;
 use super::unseen::Unseen;
 use super::warnings::{Evictions, Retry};
 use crate::bpf::{self, LinkPrograms, MapFill, ProgramStatus};
-use crate::config::{Active, Link};
+use crate::config::{Active, LinkConfig};
 use crate::journal::Journal;
 use crate::net::{Devices, LinkLayer};
 use crate::shape::{Shaper, Uplink};
-use crate::snapshot::{DeviceState, Hooks, LinkSnapshot, Reading, ReadingHealth};
+use crate::snapshot::{DeviceState, Hooks, LinkSnapshot, ReadingHealth, ReadingKind};
 
 /// Rhythm of reading the counters.
 const TICK: Duration = Duration::from_millis(100);
@@ -38,7 +38,7 @@ const SWEEPS_PER_NURSERY: u64 = 5;
 
 /// The task of one link.
 pub(super) struct LinkTask {
-    config: Link,
+    config: LinkConfig,
     active: watch::Receiver<Active>,
     devices: watch::Receiver<Arc<Devices>>,
     publish: watch::Sender<Arc<LinkSnapshot>>,
@@ -61,7 +61,7 @@ pub(super) struct LinkTask {
     evictions: Evictions,
     samples: u64,
     ticks: u64,
-    readings: [ReadingHealth; Reading::ALL.len()],
+    readings: [ReadingHealth; ReadingKind::ALL.len()],
     programs: Arc<[ProgramStatus]>,
     program_totals: ProgramTotals,
     maps: Arc<[MapFill]>,
@@ -77,7 +77,7 @@ struct Loaded {
 impl LinkTask {
     /// A task that has touched nothing yet, and where its snapshots appear.
     pub(super) fn new(
-        config: Link,
+        config: LinkConfig,
         journal: Journal,
         active: watch::Receiver<Active>,
         devices: watch::Receiver<Arc<Devices>>,
@@ -230,7 +230,7 @@ impl LinkTask {
             self.judge.set_buffers(self.queues.buffers());
         }
         let (sweep, totals) = (self.sweeper.latest(), self.meter.totals());
-        self.judge.tick(&Moment {
+        self.judge.tick(&LinkReading {
             at: bpf::monotonic(),
             counters: &totals.counters,
             queues: PerDirection::from_fn(|x| self.queues.seen(x)),

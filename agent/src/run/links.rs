@@ -10,7 +10,7 @@ use super::instance::Instance;
 use super::link::LinkTask;
 use super::preflight::missing_capabilities;
 use super::thread::{Attached, LinkThread};
-use crate::config::{Active, Link};
+use crate::config::{Active, LinkConfig};
 use crate::exit::Failure;
 use crate::journal::Journal;
 use crate::net::Devices;
@@ -36,7 +36,7 @@ pub(super) struct Prepared {
 /// What is kept of a link that runs.
 struct Entry {
     /// As it was when it came: what it is known by stays.
-    link: Link,
+    link: LinkConfig,
     stop: watch::Sender<bool>,
     snapshots: watch::Receiver<Arc<LinkSnapshot>>,
 }
@@ -85,7 +85,7 @@ impl Links {
     ///
     /// # Errors
     /// The kernel refuses the programs.
-    pub(super) async fn prepare(&self, link: &Link, claim: Instance) -> Result<Prepared, Failure> {
+    pub(super) async fn prepare(&self, link: &LinkConfig, claim: Instance) -> Result<Prepared, Failure> {
         let stop = watch::Sender::new(false);
         let make = {
             let (link, journal) = (link.clone(), self.journal.clone());
@@ -102,7 +102,7 @@ impl Links {
     /// # Errors
     /// One of them cannot be measured, another agent has its device, or this one no longer has the rights to attach; then
     /// none is.
-    pub(super) async fn prepare_added(&mut self, wanted: &[Link]) -> Result<Vec<Prepared>, String> {
+    pub(super) async fn prepare_added(&mut self, wanted: &[LinkConfig]) -> Result<Vec<Prepared>, String> {
         // One that went a moment ago still has its device.
         for leaving in self.leaving.drain(..) {
             leaving.closed().await;
@@ -124,7 +124,7 @@ impl Links {
         Ok(prepared)
     }
 
-    async fn prepare_one(&self, link: &Link, devices: &Devices) -> Result<Prepared, String> {
+    async fn prepare_one(&self, link: &LinkConfig, devices: &Devices) -> Result<Prepared, String> {
         let missing = missing_capabilities();
         if !missing.is_empty() {
             return Err(format!(

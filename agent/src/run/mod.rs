@@ -43,7 +43,7 @@ use tokio::task::{JoinError, JoinSet};
 use tracing::{info, warn};
 
 use crate::bpf;
-use crate::config::{Active, Config, Http, ShapeMode};
+use crate::config::{Active, Config, HttpConfig, ShapeMode};
 use crate::exit::{Exit, Failure};
 use crate::http::{self, Access, App, Listener, Secrets};
 use crate::journal::Journal;
@@ -210,7 +210,7 @@ fn check_devices(config: &Config, devices: &Devices, wait: bool) -> Result<(), F
     Ok(())
 }
 
-fn announce(http: &Http, listener: &Listener, access: &Access) {
+fn announce(http: &HttpConfig, listener: &Listener, access: &Access) {
     for exposed in http.exposed_files() {
         warn!("{exposed}");
     }

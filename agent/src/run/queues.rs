@@ -119,7 +119,7 @@ impl Queues {
     }
 
     /// Once a second: the device that this machine shapes the downlink with may have come or gone.
-    pub(super) fn follow_shaper(&mut self, config: &config::Link, devices: &Devices) {
+    pub(super) fn follow_shaper(&mut self, config: &config::LinkConfig, devices: &Devices) {
         let Some(wan) = self.wan else { return };
         let found = match &config.downlink_device {
             Some(name) => devices.by_name(name).map(|device| device.index),
@@ -272,7 +272,7 @@ impl Queues {
     }
 
     /// What is known of the link beside its traffic: the user's word first, then the qdisc's.
-    pub(super) fn link(&self, config: &config::Link) -> Link {
+    pub(super) fn link(&self, config: &config::LinkConfig) -> Link {
         let buffer = |x: Direction| {
             self.tracked[x].as_ref().filter(|tracked| tracked.is_buffer()).map(Tracked::snapshot)
         };

@@ -7,13 +7,13 @@ use pendulum_model::segment::Direction;
 use super::meter::Meter;
 use super::sweep::Sweeper;
 use crate::bpf::{AttachReport, Hook};
-use crate::config::Link;
+use crate::config::LinkConfig;
 use crate::net::{Device, LinkLayer};
 use crate::snapshot::ShapeSnapshot;
 use crate::snapshot::{DeviceState, DirectionSnapshot, Entered, Hooks, LinkRate, LinkSnapshot, RateSource};
 
 /// What the counters and the flow table tell; a link of which nothing else is known.
-pub(super) fn snapshot(config: &Link, meter: &Meter, sweeper: &Sweeper) -> LinkSnapshot {
+pub(super) fn snapshot(config: &LinkConfig, meter: &Meter, sweeper: &Sweeper) -> LinkSnapshot {
     let counted = meter.totals();
     let throughput = meter.throughput();
     let rtt = meter.recent_rtt();

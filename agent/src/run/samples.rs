@@ -47,7 +47,7 @@ pub(super) enum Seen<'a> {
 
 /// Everything that was read at one tick.
 #[derive(Debug)]
-pub(super) struct Reading<'a> {
+pub(super) struct LinkReading<'a> {
     /// Now, on the kernel's monotonic clock.
     pub(super) at: Duration,
     /// Totals since the start; index with [`Direction`].
@@ -109,7 +109,7 @@ impl SampleBuilder {
     }
 
     /// Turns a reading into samples that follow those before, oldest first.
-    pub(super) fn take(&mut self, reading: &Reading<'_>, samples: &mut Vec<Sample>) {
+    pub(super) fn take(&mut self, reading: &LinkReading<'_>, samples: &mut Vec<Sample>) {
         let measured = self.count(reading);
         let slots = self.slots(reading);
         let (Some(oldest), Some(newest)) = (slots.first(), slots.last()) else {
@@ -159,7 +159,7 @@ impl SampleBuilder {
     }
 
     /// Passes on the samples whose buffers are known, or have waited for long enough.
-    fn release(&mut self, reading: &Reading<'_>, samples: &mut Vec<Sample>) {
+    fn release(&mut self, reading: &LinkReading<'_>, samples: &mut Vec<Sample>) {
         while let Some(sample) = self.waiting.front() {
             // The bucket that ends there.
             let number = number_at(sample.at).saturating_sub(1);
@@ -183,7 +183,7 @@ impl SampleBuilder {
     }
 
     /// Takes in the counters. Answers whether a round trip was measured.
-    fn count(&mut self, reading: &Reading<'_>) -> bool {
+    fn count(&mut self, reading: &LinkReading<'_>) -> bool {
         let Some(before) = self.before.replace(*reading.counters) else { return false };
         let mut measured = false;
         for x in Direction::ALL {
@@ -219,7 +219,7 @@ impl SampleBuilder {
     }
 
     /// The intervals this reading speaks for.
-    fn slots(&self, reading: &Reading<'_>) -> Vec<Slot> {
+    fn slots(&self, reading: &LinkReading<'_>) -> Vec<Slot> {
         let is_new = |end: Duration| self.last.is_none_or(|last| end > last);
         let PerDirection { up, down } = reading.queues;
         let ((Seen::Buckets(grid), _) | (_, Seen::Buckets(grid))) = (up, down) else {
@@ -248,7 +248,7 @@ impl SampleBuilder {
     }
 
     /// Buckets since the newest sample; a pause is made up for as far as what passed was read.
-    fn estimated_slots(&self, reading: &Reading<'_>) -> Vec<Slot> {
+    fn estimated_slots(&self, reading: &LinkReading<'_>) -> Vec<Slot> {
         let PerDirection { up, down } = reading.queues;
         let end = number_at(reading.at);
         let longest = number_at(LONGEST_ESTIMATED);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tracing::warn;
 
-use crate::config::Link;
+use crate::config::LinkConfig;
 
 /// First pause after a failed attachment; doubled each time, up to the last.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
@@ -51,7 +51,7 @@ impl Evictions {
     const PAUSE: Duration = Duration::from_secs(60);
 
     /// So many flows were forgotten since the start.
-    pub(super) fn tell(&mut self, evicted: u64, now: Instant, config: &Link) {
+    pub(super) fn tell(&mut self, evicted: u64, now: Instant, config: &LinkConfig) {
         if evicted == self.told || self.at.is_some_and(|at| now.duration_since(at) < Self::PAUSE) {
             return;
         }

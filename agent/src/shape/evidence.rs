@@ -8,7 +8,7 @@ use crate::snapshot::{Comparison, Outcome, Turn};
 
 /// What one second showed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Reading {
+pub struct ShapeReading {
     /// Payload acknowledged, uplink and downlink, bytes per second.
     pub goodput: [f64; 2],
     /// Mean round trip of both sides together, seconds.
@@ -32,7 +32,7 @@ pub(super) struct AbTest {
     length: Duration,
     began: Instant,
     with: bool,
-    readings: Vec<Reading>,
+    readings: Vec<ShapeReading>,
     before: Option<Turn>,
     pairs: Vec<[Turn; 2]>,
 }
@@ -49,7 +49,7 @@ impl AbTest {
     }
 
     /// Takes a second's figures; whether the turn is over and the other one begins.
-    pub(super) fn observe(&mut self, now: Instant, reading: Reading) -> bool {
+    pub(super) fn observe(&mut self, now: Instant, reading: ShapeReading) -> bool {
         let age = now.duration_since(self.began);
         if age.as_secs_f64() >= self.length.as_secs_f64() * SETTLING {
             self.readings.push(reading);
@@ -168,7 +168,7 @@ fn busy(turn: &Turn) -> bool {
     turn.goodput.iter().any(|goodput| *goodput > IDLE)
 }
 
-fn mean(readings: &[Reading]) -> Turn {
+fn mean(readings: &[ShapeReading]) -> Turn {
     mean_of_turns(readings.iter().map(|r| Turn { goodput: r.goodput, round_trip: r.round_trip }))
 }
 
@@ -215,7 +215,7 @@ mod tests {
             for second in 1..=10 {
                 now += SECOND;
                 let reading =
-                    Reading { goodput: goodput.map(|kilobytes| kilobytes * 1e3), round_trip: Some(0.1) };
+                    ShapeReading { goodput: goodput.map(|kilobytes| kilobytes * 1e3), round_trip: Some(0.1) };
                 assert_eq!(test.observe(now, reading), second == 10);
             }
         }

@@ -6,7 +6,7 @@ use pendulum_model::autorate::{Bounds, Controller, Decision, Own};
 use pendulum_model::rate::Rate;
 use pendulum_model::segment::{Direction, PerDirection};
 
-use crate::config::{LEAST_RATE, Shape, ShapeRate};
+use crate::config::{LEAST_RATE, ShapeConfig, ShapeRate};
 use crate::snapshot::Followed;
 
 /// Begun with where nothing is known, bytes per second: no link of a gateway of this kind is faster. It falls as soon as a queue stands behind.
@@ -81,7 +81,7 @@ struct Way {
 
 impl Follower {
     /// For these settings; `None` if they do not ask for it. `rates`: what is known of the link.
-    pub(super) fn of(shape: &Shape, rates: [Option<Rate>; 2]) -> Option<Self> {
+    pub(super) fn of(shape: &ShapeConfig, rates: [Option<Rate>; 2]) -> Option<Self> {
         (shape.rate == ShapeRate::Auto).then(|| Self {
             ways: PerDirection::from_fn(|x| {
                 let bounds = shape.bounds[x as usize];
@@ -169,19 +169,20 @@ mod tests {
     use super::*;
     use crate::config::RateBounds;
 
-    fn auto() -> Shape {
-        Shape { rate: ShapeRate::Auto, ..Shape::default() }
+    fn auto() -> ShapeConfig {
+        ShapeConfig { rate: ShapeRate::Auto, ..ShapeConfig::default() }
     }
 
     #[test]
     fn it_begins_with_what_is_known_and_else_high() {
-        assert!(Follower::of(&Shape::default(), [None; 2]).is_none());
+        assert!(Follower::of(&ShapeConfig::default(), [None; 2]).is_none());
         let known = "2mbit".parse().ok();
         let follower = Follower::of(&auto(), [known, None]).expect("asked for");
         assert_eq!(follower.rate(Direction::Up), known);
         assert_eq!(follower.rate(Direction::Down), "1gbit".parse().ok());
         let bounds = RateBounds { least: None, most: "50mbit".parse().ok() };
-        let bounded = Follower::of(&Shape { bounds: [bounds; 2], ..auto() }, [None; 2]).expect("asked for");
+        let bounded =
+            Follower::of(&ShapeConfig { bounds: [bounds; 2], ..auto() }, [None; 2]).expect("asked for");
         assert_eq!(bounded.rate(Direction::Up), bounds.most);
     }
 

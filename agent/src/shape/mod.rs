@@ -27,7 +27,7 @@ use tracing::{info, warn};
 
 use crate::bpf::abi;
 use crate::bpf::{self, ShapePrograms};
-use crate::config::{Shape, ShapeMode};
+use crate::config::{ShapeConfig, ShapeMode};
 use crate::net::cake::Cake;
 use crate::net::clsact::{self, Clsact};
 use crate::net::control::read_filters;
@@ -41,7 +41,7 @@ use trial::Trial;
 
 pub use behind::Behind;
 pub use error::ShapeError;
-pub use evidence::Reading;
+pub use evidence::ShapeReading;
 pub use follow::{OwnLevel, RateChange, Seen as Passing};
 pub use leftovers::{remove_leftovers, remove_orphans, shaped_devices};
 pub use plan::Measured;
@@ -53,7 +53,7 @@ const FILTER_PRIORITY: u16 = 60_000;
 /// The shaper of one link.
 pub struct Shaper {
     link: String,
-    settings: Shape,
+    settings: ShapeConfig,
     rates: [Option<Rate>; 2],
     measured: Measured,
     // The redirections in it go before the qdisc that they are attached to.
@@ -89,7 +89,7 @@ struct Active {
 
 impl Shaper {
     /// A shaper that does nothing yet.
-    pub fn new(link: &str, settings: Shape, rates: [Option<Rate>; 2]) -> Self {
+    pub fn new(link: &str, settings: ShapeConfig, rates: [Option<Rate>; 2]) -> Self {
         Self {
             link: link.to_owned(),
             settings,
@@ -107,12 +107,12 @@ impl Shaper {
 
     /// Whether the settings differ from those in use: then [`Self::stop`] and [`Self::start`], unless only rates
     /// have changed and [`Self::set_rates`] is enough.
-    pub fn differs(&self, settings: &Shape) -> bool {
+    pub fn differs(&self, settings: &ShapeConfig) -> bool {
         self.settings != *settings
     }
 
     /// Other settings from the next start on.
-    pub fn configure(&mut self, settings: &Shape) {
+    pub fn configure(&mut self, settings: &ShapeConfig) {
         self.settings.clone_from(settings);
     }
 
@@ -362,7 +362,7 @@ impl Active {
 
     /// No ACK is withheld any more, no packet comes in, and what stands in the queues leaves: with it go the numbers
     /// of the last ones withheld.
-    async fn quiesce(&mut self, settings: &Shape, measured: &Measured) {
+    async fn quiesce(&mut self, settings: &ShapeConfig, measured: &Measured) {
         let quiet = self.tell_kernel(settings, None, measured, false).map_err(|e| crate::exit::chain(&e));
         let stopped = self.redirect(false).map_err(|e| e.to_string());
         if let Err(error) = quiet.and(stopped) {

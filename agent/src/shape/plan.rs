@@ -6,7 +6,7 @@ use pendulum_model::rate::Rate;
 use pendulum_model::segment::Direction;
 
 use super::ShapeError;
-use crate::config::{Delta, LEAST_RATE, Shape};
+use crate::config::{Delta, LEAST_RATE, ShapeConfig};
 use crate::net::cake::Cake;
 
 /// A full frame as a qdisc counts it.
@@ -44,7 +44,7 @@ impl Measured {
 }
 
 /// What is to be built for one direction of a link with this rate.
-pub(super) fn cake(shape: &Shape, direction: Direction, link: Rate) -> Result<Cake, ShapeError> {
+pub(super) fn cake(shape: &ShapeConfig, direction: Direction, link: Rate) -> Result<Cake, ShapeError> {
     let rate = match direction {
         Direction::Up => shape.uplink_rate(link),
         Direction::Down => shape.downlink_rate(link),
@@ -56,7 +56,7 @@ pub(super) fn cake(shape: &Shape, direction: Direction, link: Rate) -> Result<Ca
 }
 
 /// The same for a queue that sends at this rate.
-pub(super) fn cake_at(shape: &Shape, direction: Direction, rate: Rate) -> Cake {
+pub(super) fn cake_at(shape: &ShapeConfig, direction: Direction, rate: Rate) -> Cake {
     Cake {
         rate: Some(rate),
         framing: shape.framing,
@@ -66,7 +66,7 @@ pub(super) fn cake_at(shape: &Shape, direction: Direction, rate: Rate) -> Cake {
 }
 
 /// δ: as configured, or paper 002 Eq. 1: `δ_o = μ_r·T/(d + 1)`.
-pub(super) fn delta(shape: &Shape, rate: Rate, measured: &Measured) -> u32 {
+pub(super) fn delta(shape: &ShapeConfig, rate: Rate, measured: &Measured) -> u32 {
     match shape.delta {
         Delta::Fixed(acks) => acks,
         Delta::Auto => {
@@ -107,8 +107,8 @@ mod tests {
         text.parse().expect("a rate")
     }
 
-    fn shape() -> Shape {
-        Shape { mode: ShapeMode::Enforce, ..Shape::default() }
+    fn shape() -> ShapeConfig {
+        ShapeConfig { mode: ShapeMode::Enforce, ..ShapeConfig::default() }
     }
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
             uplink_bytes: 0,
         };
         assert_eq!(delta(&shape(), rate("100kbit"), &measured), 30);
-        assert_eq!(delta(&Shape { delta: Delta::Fixed(3), ..shape() }, rate("100kbit"), &measured), 3);
+        assert_eq!(delta(&ShapeConfig { delta: Delta::Fixed(3), ..shape() }, rate("100kbit"), &measured), 3);
         let near = Measured { round_trip: Some(Duration::ZERO), ..measured };
         assert_eq!(delta(&shape(), rate("100kbit"), &near), 1);
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pendulum_model::segment::{Class, Direction};
 
-use super::evidence::Reading;
+use super::evidence::ShapeReading;
 use super::plan::Measured;
 use crate::bpf::abi::pendulum_counters;
 use crate::snapshot::{FlowSweep, RecentRtt};
@@ -42,7 +42,7 @@ impl Measured {
     }
 }
 
-impl Reading {
+impl ShapeReading {
     /// From the flow table, and the recent round trips of both directions.
     pub fn of(flows: &FlowSweep, recent: &[RecentRtt; 2]) -> Self {
         let samples: u64 = recent.iter().flat_map(|rtt| rtt.slots).sum();

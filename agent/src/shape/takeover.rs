@@ -11,7 +11,7 @@ use tracing::{info, warn};
 
 use super::FILTER_PRIORITY;
 use super::ShapeError;
-use crate::config::Shape;
+use crate::config::ShapeConfig;
 use crate::net::QdiscTree;
 use crate::net::cake;
 use crate::net::control::{Filters, Redirection, Side};
@@ -39,7 +39,7 @@ impl Takeover {
         device: &str,
         tree: &QdiscTree,
         filters: &Filters,
-        shape: &Shape,
+        shape: &ShapeConfig,
         rate: Rate,
     ) -> Result<Self, ShapeError> {
         let refused = |reason: String, remedy: &'static str| ShapeError::InTheWay { reason, remedy };
@@ -161,7 +161,7 @@ mod tests {
 
     fn plan(filters: &[Redirection], downlink: bool, take_over: bool) -> Result<Takeover, String> {
         let filters = Filters { redirections: filters.to_vec(), count: filters.len() };
-        let shape = Shape { downlink, take_over, ..Shape::default() };
+        let shape = ShapeConfig { downlink, take_over, ..ShapeConfig::default() };
         let rate = "1mbit".parse().expect("a rate");
         Takeover::plan(0, "ppp0", &QdiscTree::default(), &filters, &shape, rate).map_err(|e| e.to_string())
     }

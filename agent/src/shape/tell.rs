@@ -7,7 +7,7 @@ use pendulum_model::rate::Rate;
 use super::{Active, Measured, plan};
 use crate::bpf::BpfError;
 use crate::bpf::abi::{self, pendulum_shape_control};
-use crate::config::{AckFilter, Shape, ShapeMode};
+use crate::config::{AckFilter, ShapeConfig, ShapeMode};
 
 /// A connection without an ACK for so long gives its place in the table to another.
 const IDLE: Duration = Duration::from_secs(10);
@@ -24,7 +24,7 @@ impl Active {
     /// Tells the ACK filter what holds now; not `filters`: to withhold nothing.
     pub(super) fn tell_kernel(
         &mut self,
-        settings: &Shape,
+        settings: &ShapeConfig,
         link: Option<Rate>,
         measured: &Measured,
         filters: bool,

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::evidence::{AbTest, Reading};
-use crate::config::{Shape, ShapeMode};
+use super::evidence::{AbTest, ShapeReading};
+use crate::config::{ShapeConfig, ShapeMode};
 use crate::snapshot::{Comparison, Outcome};
 
 /// After a decision traffic may change: so much later the comparison begins anew.
@@ -26,7 +26,7 @@ struct Decision {
 
 impl Trial {
     /// Begins with a turn that shapes; none if no comparison is asked for.
-    pub(super) fn new(shape: &Shape, now: Instant) -> Option<Self> {
+    pub(super) fn new(shape: &ShapeConfig, now: Instant) -> Option<Self> {
         let length = shape.turns()?;
         let decides = shape.mode == ShapeMode::Auto;
         Some(Self { length, decides, test: AbTest::new(length, now), decided: None })
@@ -51,7 +51,7 @@ impl Trial {
     }
 
     /// Takes a second's figures; whether a turn is over, or a decision no longer holds.
-    pub(super) fn observe(&mut self, now: Instant, reading: Reading) -> bool {
+    pub(super) fn observe(&mut self, now: Instant, reading: ShapeReading) -> bool {
         match &self.decided {
             Some(decision) if now.duration_since(decision.at) < HOLDS => false,
             Some(_) => {
@@ -86,7 +86,7 @@ mod tests {
     impl Run {
         fn new(mode: ShapeMode) -> Self {
             let now = Instant::now();
-            let shape = Shape { mode, ab_test: Some(10 * SECOND), ..Shape::default() };
+            let shape = ShapeConfig { mode, ab_test: Some(10 * SECOND), ..ShapeConfig::default() };
             Self { trial: Trial::new(&shape, now).expect("a comparison"), now }
         }
 
@@ -98,7 +98,7 @@ mod tests {
                 for _ in 0..10 {
                     self.now += SECOND;
                     let kilobytes = chance * if self.trial.shapes() { with } else { without };
-                    let reading = Reading { goodput: [1e4, kilobytes * 1e3], round_trip: Some(0.1) };
+                    let reading = ShapeReading { goodput: [1e4, kilobytes * 1e3], round_trip: Some(0.1) };
                     self.trial.observe(self.now, reading);
                     if self.trial.decided.is_some() {
                         return turn + 1;
@@ -110,7 +110,7 @@ mod tests {
 
         fn hold(&mut self, span: Duration) -> bool {
             self.now += span;
-            self.trial.observe(self.now, Reading::default())
+            self.trial.observe(self.now, ShapeReading::default())
         }
     }
 
@@ -145,9 +145,9 @@ mod tests {
             turns.push(run.trial.shapes());
             run.now += SECOND;
             let kilobytes = if run.trial.shapes() { 280.0 } else { 40.0 };
-            run.trial.observe(run.now, Reading { goodput: [1e4, kilobytes * 1e3], round_trip: None });
+            run.trial.observe(run.now, ShapeReading { goodput: [1e4, kilobytes * 1e3], round_trip: None });
         }
         assert!(turns.chunks(10).enumerate().all(|(turn, part)| part == [turn % 2 == 0; 10]));
-        assert!(Trial::new(&Shape::default(), run.now).is_none());
+        assert!(Trial::new(&ShapeConfig::default(), run.now).is_none());
     }
 }

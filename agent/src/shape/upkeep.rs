@@ -7,7 +7,7 @@ use pendulum_model::segment::{Direction, PerDirection};
 use tracing::{info, warn};
 
 use super::device;
-use super::{Behind, Measured, OwnLevel, Passing, RateChange, Reading, ShapeError, Shaper};
+use super::{Behind, Measured, OwnLevel, Passing, RateChange, ShapeError, ShapeReading, Shaper};
 use crate::snapshot::{Comparison, Outcome};
 
 impl Shaper {
@@ -27,7 +27,7 @@ impl Shaper {
         &mut self,
         now: Instant,
         measured: Measured,
-        reading: Reading,
+        reading: ShapeReading,
         behind: &Behind,
     ) -> bool {
         self.measured = measured;
@@ -85,7 +85,7 @@ impl Shaper {
         self.effect.take()
     }
 
-    async fn take_turns(&mut self, now: Instant, reading: Reading) -> bool {
+    async fn take_turns(&mut self, now: Instant, reading: ShapeReading) -> bool {
         let Some(active) = &mut self.active else { return false };
         let shaped = active.shapes();
         let Some(trial) = &mut active.trial else { return false };

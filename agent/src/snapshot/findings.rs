@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use pendulum_model::detector::State;
+use pendulum_model::detector::DetectorState;
 use pendulum_model::findings::{Phase, Verdict};
 use pendulum_model::rate::{BufferSize, Rate};
 use pendulum_model::segment::{Direction, PerDirection};
@@ -28,7 +28,7 @@ pub struct Findings {
     /// Samples that the detector refused because they did not follow in time.
     pub rejected_samples: u64,
     /// Everything else the detector knows.
-    pub state: Arc<State>,
+    pub state: Arc<DetectorState>,
     /// Download over upload throughput as the model predicts it for this link.
     pub predicted_ratio: Option<f64>,
     /// Buffer sizes for this link, once its rates and its round trip are known.

@@ -11,8 +11,8 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use crate::client::{Client, Trouble};
 use crate::exit::Exit;
 
-use super::sse::{Event, Reader};
-use super::wire::{Flows, Link, State, Steps, Tick};
+use super::sse::{Reader, ServerEvent};
+use pendulum_wire::{Flows, History, Link, State, Tick};
 
 /// What the view has for putting the terminal in order.
 const LAST_MOMENT: Duration = Duration::from_millis(500);
@@ -23,8 +23,8 @@ pub(super) enum News {
     State(State),
     Link(Box<Link>),
     /// What was before the first tick.
-    History(Steps),
-    Tick(Tick),
+    History(History),
+    Tick(Box<Tick>),
     /// A reading without a stream, standing for so many seconds.
     Held(f64),
     Flows(Flows),
@@ -229,9 +229,9 @@ impl Asking {
 }
 
 /// Events of a newer agent are passed over.
-fn understood(event: &Event) -> Option<News> {
+fn understood(event: &ServerEvent) -> Option<News> {
     match event.name.as_str() {
-        "tick" => serde_json::from_str(&event.data).ok().map(News::Tick),
+        "tick" => serde_json::from_str(&event.data).ok().map(|tick| News::Tick(Box::new(tick))),
         "state" => serde_json::from_str(&event.data).ok().map(|link| News::Link(Box::new(link))),
         _ => None,
     }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::text;
-use super::wire::Flow;
+use pendulum_wire::Flow;
 
 /// What makes a flow come first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(super) fn rows<'a>(flows: &'a [Flow], sort: Sort, filter: &str, redact: bool
     let shown = |end: &str| if redact { text::redacted(end) } else { end.to_owned() };
     let filter = filter.to_lowercase();
     let matches = |row: &Row<'_>| {
-        let words = [&row.home, &row.remote, &row.flow.direction, &row.flow.state];
+        let words: [&str; 4] = [&row.home, &row.remote, &row.flow.direction, &row.flow.state];
         filter.split_whitespace().all(|part| words.iter().any(|word| word.to_lowercase().contains(part)))
     };
     let mut rows: Vec<Row<'_>> = flows
@@ -90,16 +90,16 @@ fn descending(a: f64, b: f64) -> Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::wire::Half;
+    use pendulum_wire::FlowHalf;
 
     fn flow(client: &str, server: &str, rate: f64, rtt: Option<f64>) -> Flow {
-        let up = Half { throughput_bps: rate, rtt_last_s: rtt, ..Half::default() };
+        let up = FlowHalf { throughput_bps: rate, rtt_last_s: rtt, ..FlowHalf::default() };
         Flow {
             client: client.to_owned(),
             server: server.to_owned(),
-            home: "client".to_owned(),
-            direction: "up".to_owned(),
-            state: "open".to_owned(),
+            home: "client".into(),
+            direction: "up".into(),
+            state: "open".into(),
             up,
             ..Flow::default()
         }
@@ -125,9 +125,9 @@ mod tests {
 
     #[test]
     fn a_translated_flow_is_shown_with_its_host() {
-        let behind = |host: Option<&str>, traffic: &str| Flow {
+        let behind = |host: Option<&str>, traffic: &'static str| Flow {
             home_host: host.map(str::to_owned),
-            traffic: Some(traffic.to_owned()),
+            traffic: Some(traffic.into()),
             ..flow("203.0.113.5:40000", "198.51.100.2:443", 1.0, None)
         };
         let flows =

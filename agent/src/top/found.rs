@@ -3,7 +3,7 @@
 use pendulum_model::autorate::Decision;
 use pendulum_model::segment::Direction;
 
-use super::wire::{Auto, Found, FoundStep, Line, Link};
+use pendulum_wire::{Auto, Link, Shaped, StepAuto, TickAuto};
 
 /// One direction at one moment, or over a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,7 +27,7 @@ pub(super) fn is_quiet(decision: Decision) -> bool {
 }
 
 /// The shaper's line of a direction.
-pub(super) fn line(link: &Link, direction: Direction) -> Option<(&Line, &Auto)> {
+pub(super) fn line(link: &Link, direction: Direction) -> Option<(&Shaped, &Auto)> {
     let shape = link.shape.as_ref()?;
     let line = match direction {
         Direction::Up => shape.uplink.as_ref(),
@@ -38,7 +38,7 @@ pub(super) fn line(link: &Link, direction: Direction) -> Option<(&Line, &Auto)> 
 
 /// Whether packets pass the shaper.
 pub(super) fn is_shaped(link: &Link) -> bool {
-    link.shape.as_ref().is_some_and(|shape| matches!(shape.state.as_str(), "enforcing" | "ineffective"))
+    link.shape.as_ref().is_some_and(|shape| matches!(&*shape.state, "enforcing" | "ineffective"))
 }
 
 /// Of so many decisions the one that tells most.
@@ -52,13 +52,13 @@ fn telling(counts: impl Iterator<Item = (Decision, f64)> + Clone) -> Option<Deci
 
 impl Moment {
     /// Of a tick; `None` for a decision of a newer agent.
-    pub(super) fn of(found: &Found) -> Option<Self> {
+    pub(super) fn of(found: &TickAuto) -> Option<Self> {
         let wait = found.waits_behind_s.map(|seconds| seconds as f32);
         Some(Self { rate: found.rate_bps as f32, wait, decision: decision_named(&found.decision)? })
     }
 
     /// Of a step of the history.
-    pub(super) fn of_step(step: &FoundStep) -> Option<Self> {
+    pub(super) fn of_step(step: &StepAuto) -> Option<Self> {
         let shares =
             step.decision_share.iter().filter_map(|(name, share)| Some((decision_named(name)?, *share)));
         let wait = step.waits_behind_s.map(|seconds| seconds as f32);
@@ -100,13 +100,14 @@ mod tests {
         assert_eq!(mean(moments.into_iter()), Some(found));
         assert_eq!(mean([Some(held)].into_iter()), Some(held), "a wait that is not known is not 0");
         assert_eq!(mean([None].into_iter()), None);
-        let step = FoundStep {
+        let step = StepAuto {
             rate_bps: 3e6,
             waits_behind_s: Some(0.2),
-            decision_share: [("hold".to_owned(), 0.75), ("drain".to_owned(), 0.25)].into(),
+            decision_share: [("hold".into(), 0.75), ("drain".into(), 0.25)].into(),
+            waits_behind_peak_s: None,
         };
         assert_eq!(Moment::of_step(&step), Some(found));
-        let newer = Found { decision: "guess".to_owned(), ..Found::default() };
+        let newer = TickAuto { decision: "guess".into(), ..TickAuto::default() };
         assert_eq!(Moment::of(&newer), None);
     }
 }

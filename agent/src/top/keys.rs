@@ -87,7 +87,7 @@ fn scroll(view: &mut View, flows: usize) {
 mod tests {
     use super::*;
     use crate::top::flows::Sort;
-    use crate::top::wire::{Flow, Link, State};
+    use pendulum_wire::{Flow, Link, State};
 
     fn press(view: &mut View, keys: &[KeyCode]) {
         for &code in keys {

@@ -12,7 +12,6 @@ mod series;
 mod sse;
 mod text;
 mod view;
-mod wire;
 
 use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
@@ -34,7 +33,7 @@ use view::View;
 /// The agent may be on another machine. It answers on loopback only unless told otherwise (https, a token); else tunnel
 /// its port: ssh -L 9924:127.0.0.1:9924 GATEWAY.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct TopOptions {
     /// The agent, as http://HOST:PORT or https://HOST:PORT
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9924")]
     url: Address,
@@ -55,7 +54,7 @@ pub(crate) struct Options {
 const TICK: Duration = Duration::from_millis(50);
 
 /// Runs until the user leaves, or a signal ends it.
-pub(crate) fn top(options: &Options) -> Result<ExitCode, Failure> {
+pub(crate) fn top(options: &TopOptions) -> Result<ExitCode, Failure> {
     let client = Client::new(options.url.clone(), &options.credentials)?;
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return Err(Failure::new(

@@ -6,7 +6,7 @@ use pendulum_model::findings::Phase;
 use pendulum_model::segment::PerDirection;
 
 use super::found::{self, Moment};
-use super::wire::{Levels, Step, StepHalf, Tick};
+use pendulum_wire::{Step, StepHalf, Tick, TickHalf};
 
 /// Bytes in a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -98,8 +98,9 @@ impl Series {
         for step in steps {
             let begin = step.at_s - step.lasted_s;
             self.gap(self.at_s.map_or(0.0, |before| ((begin - before) / Self::STEP).round()));
-            let longest = step.phase_share.iter().flatten().max_by(|one, other| one.1.total_cmp(other.1));
-            let phase = longest.and_then(|(name, _)| phase_named(name));
+            let phase = step.phase_share.and_then(|shares| {
+                Phase::ALL.into_iter().max_by(|&one, &other| shares.of(one).total_cmp(&shares.of(other)))
+            });
             let level = |half: &StepHalf| {
                 let (total, ack) = (half.queue_bytes? as f32, half.queue_ack_bytes.unwrap_or(0.0) as f32);
                 Some(Level { data: (total - ack).max(0.0), ack: ack.min(total) })
@@ -162,9 +163,9 @@ impl Series {
     }
 }
 
-fn level(levels: &Levels, index: usize) -> Option<Level> {
-    let total = (*levels.queue_bytes.as_ref()?.get(index)?)?;
-    let ack = levels.queue_ack_bytes.as_ref().and_then(|acks| *acks.get(index)?).unwrap_or(0.0);
+fn level(levels: &TickHalf, index: usize) -> Option<Level> {
+    let at = |levels: &Option<Vec<f64>>| Some(*levels.as_ref()?.get(index)? as f32);
+    let (total, ack) = (at(&levels.queue_bytes)?, at(&levels.queue_ack_bytes).unwrap_or(0.0));
     Some(Level { data: (total - ack).max(0.0), ack: ack.min(total) })
 }
 
@@ -192,20 +193,23 @@ fn mean<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> Column {
 
 #[cfg(test)]
 mod tests {
+    use pendulum_wire::PerPhase;
+
     use super::*;
 
-    fn tick(at_s: f64, bytes: f32, acks: f32, phase: &str) -> Tick {
-        let levels = |bytes: f32, acks: f32| Levels {
-            queue_bytes: Some(vec![Some(bytes); 10]),
-            queue_ack_bytes: Some(vec![Some(acks); 10]),
-            auto: None,
+    fn tick(at_s: f64, bytes: f64, acks: f64, phase: &'static str) -> Tick {
+        let levels = |bytes: f64, acks: f64| TickHalf {
+            queue_bytes: Some(vec![bytes; 10]),
+            queue_ack_bytes: Some(vec![acks; 10]),
+            ..TickHalf::default()
         };
         Tick {
             at_s,
             step_s: 0.01,
             up: levels(bytes, acks),
-            down: Levels::default(),
-            phase: Some(phase.to_owned()),
+            down: TickHalf::default(),
+            phase: Some(phase.into()),
+            ..Tick::default()
         }
     }
 
@@ -240,9 +244,14 @@ mod tests {
         let step = |at_s, lasted_s, bytes| Step {
             at_s,
             lasted_s,
-            up: StepHalf { queue_bytes: Some(bytes), queue_ack_bytes: Some(bytes / 4.0), auto: None },
+            up: StepHalf {
+                queue_bytes: Some(bytes),
+                queue_ack_bytes: Some(bytes / 4.0),
+                ..StepHalf::default()
+            },
             down: StepHalf::default(),
-            phase_share: Some([("idle".to_owned(), 0.4), ("uplink_bound".to_owned(), 0.6)].into()),
+            phase_share: Some(PerPhase { idle: 0.4, uplink_bound: 0.6, ..PerPhase::default() }),
+            verdict: None,
         };
         let mut series = Series::default();
         series.remember(&[step(10.0, 10.0, 4000.0), step(25.0, 5.0, 8000.0)]);

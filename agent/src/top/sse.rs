@@ -2,7 +2,7 @@
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Event {
+pub(super) struct ServerEvent {
     /// Field `event`.
     pub(super) name: String,
     /// Field `data`; its lines joined by line ends.
@@ -25,7 +25,7 @@ impl Reader {
     const LONGEST_LINE: usize = 4 << 20;
 
     /// The events that these bytes complete.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Event> {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<ServerEvent> {
         let mut events = Vec::new();
         for &byte in bytes {
             match byte {
@@ -39,13 +39,13 @@ impl Reader {
         events
     }
 
-    fn end_line(&mut self) -> Option<Event> {
+    fn end_line(&mut self) -> Option<ServerEvent> {
         let line = String::from_utf8_lossy(&self.line).into_owned();
         self.line.clear();
         if line.is_empty() {
             let (name, mut data) = (std::mem::take(&mut self.name), std::mem::take(&mut self.data));
             data.pop();
-            return (!data.is_empty()).then_some(Event { name, data });
+            return (!data.is_empty()).then_some(ServerEvent { name, data });
         }
         let (field, value) = line.split_once(':').unwrap_or((&line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
@@ -66,8 +66,8 @@ impl Reader {
 mod tests {
     use super::*;
 
-    fn event(name: &str, data: &str) -> Event {
-        Event { name: name.to_owned(), data: data.to_owned() }
+    fn event(name: &str, data: &str) -> ServerEvent {
+        ServerEvent { name: name.to_owned(), data: data.to_owned() }
     }
 
     #[test]
@@ -76,7 +76,7 @@ mod tests {
         let wanted = [event("tick", "{\"a\":1}"), event("state", "x\ny"), event("", "bare")];
         for step in [1, 2, 3, 7, text.len()] {
             let mut reader = Reader::default();
-            let events: Vec<Event> =
+            let events: Vec<ServerEvent> =
                 text.as_bytes().chunks(step).flat_map(|part| reader.push(part)).collect();
             assert_eq!(events, wanted, "in steps of {step}");
         }

@@ -10,7 +10,7 @@ use super::feed::{News, Wish};
 use super::flows::{self, Row, Sort};
 use super::found::Moment;
 use super::series::{Level, Series, phase_named};
-use super::wire::{Flows, Link, Queue, State};
+use pendulum_wire::{Flows, Link, Queue, State};
 
 /// Seconds that the graphs can show.
 const WINDOWS: [f64; 5] = [5.0, 10.0, 30.0, 60.0, Series::SPAN];
@@ -133,8 +133,8 @@ impl View {
         let Some(link) = self.link() else { return };
         let level = |queue: &Option<Queue>| {
             let queue = queue.as_ref()?;
-            let (total, ack) = (queue.bytes?, queue.ack_bytes.unwrap_or(0.0));
-            Some(Level { data: (total - ack) as f32, ack: ack as f32 })
+            let (total, ack) = (queue.bytes? as f32, queue.ack_bytes.unwrap_or(0) as f32);
+            Some(Level { data: total - ack, ack })
         };
         let (up, down) = (level(&link.directions.up.queue), level(&link.directions.down.queue));
         let phase = link.phase.as_deref().and_then(phase_named);

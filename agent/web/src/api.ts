@@ -1,72 +1,188 @@
-// What the agent sends; docs/reference/api.md explains every field. A figure that is not known is null or absent.
+// Written by `./dev generate` from agent/wire. A figure that is not known is null or absent.
 
 export type Maybe<T> = T | null | undefined;
-export type DirectionName = 'up' | 'down';
-export type PhaseName = 'uplink_bound' | 'downlink_bound' | 'balanced' | 'idle';
 
-export const DIRECTIONS: DirectionName[] = ['up', 'down'];
-export const PHASES: PhaseName[] = ['uplink_bound', 'downlink_bound', 'balanced', 'idle'];
-
-export type DecisionName = 'idle' | 'hold' | 'raise' | 'lower' | 'drain' | 'policed' | 'route';
-export const DECISIONS: DecisionName[] = ['raise', 'lower', 'drain', 'policed', 'route', 'hold', 'idle'];
-
-export interface Report {
+// `/api/v1/state`: every link.
+export interface State {
     version: string;
     uptime_s: number;
+    config: Reloads;
     links: Link[];
 }
 
-export interface Figure {
-    name: string;
-    value: number;
-    threshold?: number;
+// How reloads of the configuration went.
+export interface Reloads {
+    reloads_applied: number;
+    reloads_refused: number;
+    error: Maybe<string>;
+    waiting_for_restart: string[];
 }
 
-export interface Evidence {
-    rule: string;
-    reason: string;
-    figures: Figure[];
-    since_s: number;
-    // What it would take to say more: docs/reference/api.md.
-    missing?: Maybe<string[]>;
+// One link.
+export interface Link {
+    name: string;
+    wan: string;
+    device: string;
+    attached: boolean;
+    hooks: Maybe<Hooks>;
+    trouble: Maybe<string>;
+    vantage: Maybe<string>;
+    link: Rates;
+    directions: { up: Direction; down: Direction };
+    flow_table: FlowTable;
+    phase: Maybe<PhaseName>;
+    phase_for_s: Maybe<number>;
+    phase_source: Maybe<string>;
+    phase_share: Maybe<PerPhase>;
+    horizon_s: Maybe<number>;
+    phase_seconds: Maybe<PerPhase>;
+    phase_transitions: Maybe<number>;
+    verdict: Maybe<VerdictName>;
+    verdict_for_s: Maybe<number>;
+    evidence: Maybe<Evidence>;
+    swing_period_s: Maybe<number>;
+    queue_correlation: Maybe<number>;
+    queue_lag_s: Maybe<number>;
+    throughput_ratio: Maybe<Ratio>;
+    round_trip_s: Maybe<number>;
+    base_round_trip_s: Maybe<number>;
+    base_round_trip_proven: Maybe<boolean>;
+    bulk: Maybe<{ up: boolean; down: boolean }>;
+    unfair: Maybe<{ up: boolean; down: boolean }>;
+    standing_delay_s: { up: Maybe<number>; down: Maybe<number> };
+    bufferbloat: { up: Maybe<Bufferbloat>; down: Maybe<Bufferbloat> };
+    round_trip_classes: { up: Maybe<RttClasses>; down: Maybe<RttClasses> };
+    advice: Maybe<Advice>;
+    sources: Source[];
+    degraded: string[];
+    shape: Maybe<Shape>;
+    losses: Record<string, number>;
+    programs: BpfProgram[];
+    maps: BpfMap[];
+}
+
+// What to set, for the link as measured.
+export interface Advice {
+    uplink_buffer_bytes: number;
+    uplink_buffer_packets: number;
+    downlink_buffer_bytes: number;
+    wanted_ratio: number;
+    expected_ratio: Maybe<number>;
+    download_bps: number;
+    upload_bps: number;
+    max_queue_delay_s: number;
+    commands: string[];
+    confidence: string;
+    predicted_inputs: Maybe<PredictedInputs>;
+    predicted: Maybe<Predicted>;
+    predicted_reason: Maybe<string>;
+    predicted_as_advised: Maybe<Predicted>;
+    predicted_as_advised_reason: Maybe<string>;
+    recommended: Maybe<Recommended>;
+    recommended_reason: Maybe<string>;
+}
+
+// What the simulation gives.
+export interface Predicted {
+    download_bps: number;
+    upload_bps: number;
+    ratio: number;
+    ratio_interval: [number, number];
+    queue_delay_mean_s: number;
+    queue_delay_p95_s: number;
+}
+
+// The link and the transfers that were simulated.
+export interface PredictedInputs {
+    downlink_rate_bps: number;
+    uplink_rate_bps: number;
+    rtt_s: number;
+    downlink_buffer: Maybe<string>;
+    uplink_buffer: Maybe<string>;
+    congestion_control: string;
+    downloads: number;
+    uploads: number;
+}
+
+// The best uplink buffer by the simulation.
+export interface Recommended {
+    uplink_buffer_bytes: number;
+    download_bps: number;
+    upload_bps: number;
+    queue_delay_p95_s: number;
+    delay_bound_s: number;
+    lost_with_present: Maybe<number>;
 }
 
 // A buffer that never drains.
 export interface Bufferbloat {
+    since_s: number;
     delay_s: number;
-    cause: Maybe<{ kind: string; share: number }>;
+    cause: Maybe<Cause>;
     help: string;
 }
 
-export interface Advice {
-    uplink_buffer_bytes: Maybe<number>;
-    uplink_buffer_packets: Maybe<number>;
-    downlink_buffer_bytes: Maybe<number>;
-    expected_ratio: Maybe<number>;
-    max_queue_delay_s: Maybe<number>;
-    commands: string[];
-    confidence: unknown;
+// What fills a buffer most.
+export interface Cause {
+    kind: string;
+    share: number;
 }
 
+// One direction of a link. Counters are since the start and go on when a device comes back.
+export interface Direction {
+    segments: Record<string, number>;
+    bytes: number;
+    payload_bytes: number;
+    retransmitted_segments: number;
+    reordered_segments: number;
+    marked_segments: Record<string, number>;
+    throughput_bps: number;
+    goodput_bps: number;
+    utilization: Maybe<number>;
+    in_flight_bytes: number;
+    flows: number;
+    rtt: Maybe<Rtt>;
+    ack_burst: Maybe<AckBurst>;
+    queue: Maybe<Queue>;
+    cwnd_bytes: Maybe<number>;
+    cwnd_source: Maybe<string>;
+    unseen_ratio: Maybe<number>;
+}
+
+// Pure ACKs between two data segments.
+export interface AckBurst {
+    mean: number;
+    p95: number;
+    histogram: Record<string, number>;
+}
+
+// The buffer in front of the link. Of a buffer elsewhere (`source` is `estimate`) only `bytes`, `peak_bytes`, `uncertainty_bytes`, `standing_bytes`, `limit_bytes`, `composition`, `top_port` and `trust` are known.
 export interface Queue {
     source: string;
-    trust?: string;
-    qdisc?: string;
+    trust: Maybe<string>;
+    qdisc: Maybe<string>;
     bytes: Maybe<number>;
-    // 0 if the level is exact, null if it is not known how far off the level may be.
-    uncertainty_bytes?: Maybe<number>;
-    packets?: Maybe<number>;
+    packets: Maybe<number>;
     ack_bytes: Maybe<number>;
-    peak_bytes?: Maybe<number>;
-    standing_bytes?: Maybe<number>;
+    ack_packets: Maybe<number>;
+    peak_bytes: Maybe<number>;
+    uncertainty_bytes: Maybe<number>;
+    standing_bytes: Maybe<number>;
     limit_bytes: Maybe<number>;
-    // Shares of the bytes that entered lately: tcp_data, ack, udp, other.
-    composition?: Maybe<Record<string, number>>;
-    // What is no TCP and carries most; `share` of all bytes, at least.
-    top_port?: Maybe<{ name: string; protocol?: number; share: number }>;
-    drops?: Record<string, number>;
+    composition: Maybe<Record<string, number>>;
+    top_port: Maybe<TopPort>;
+    drops: Record<string, number>;
 }
 
+// What is no TCP and carries most.
+export interface TopPort {
+    name: string;
+    protocol: number;
+    port: Maybe<number>;
+    share: number;
+}
+
+// Round trips, seconds.
 export interface Rtt {
     samples: number;
     min_s: Maybe<number>;
@@ -75,89 +191,216 @@ export interface Rtt {
     p95_s: number;
 }
 
-export interface Direction {
-    throughput_bps: number;
-    goodput_bps: number;
-    utilization: Maybe<number>;
-    in_flight_bytes: number;
-    flows: number;
-    retransmitted_segments: number;
-    rtt: Maybe<Rtt>;
-    ack_burst: Maybe<{ mean: number; p95: number }>;
-    queue: Maybe<Queue>;
-    cwnd_bytes: Maybe<number>;
-    cwnd_source: Maybe<string>;
+// Why something is said.
+export interface Evidence {
+    rule: string;
+    reason: string;
+    figures: Figure[];
+    since_s: number;
+    held_since_s?: number;
+    missing?: string[];
 }
 
+// One figure that a rule looked at.
+export interface Figure {
+    name: string;
+    value: number;
+    threshold?: number;
+}
+
+// The table of flows; counters are since the start.
+export interface FlowTable {
+    flows: number;
+    nursed: number;
+    promoted: number;
+    restarted: number;
+    expired: number;
+    evicted: number;
+}
+
+// Where the programs are attached.
+export interface Hooks {
+    ifindex: number;
+    link_layer: string;
+    egress: string;
+    ingress: string;
+}
+
+// The rates of a link.
+export interface Rates {
+    uplink_rate_bps: Maybe<number>;
+    downlink_rate_bps: Maybe<number>;
+    rate_source: Maybe<string>;
+}
+
+// A map in the kernel.
+export interface BpfMap {
+    name: string;
+    entries: number;
+    capacity: number;
+}
+
+export const PHASES = ['uplink_bound', 'downlink_bound', 'balanced', 'idle'] as const;
+export type PhaseName = (typeof PHASES)[number];
+
+// One figure for each phase.
+export interface PerPhase {
+    uplink_bound: number;
+    downlink_bound: number;
+    balanced: number;
+    idle: number;
+}
+
+// A program in the kernel.
+export interface BpfProgram {
+    name: string;
+    attached: boolean;
+    runs: Maybe<number>;
+    run_seconds: Maybe<number>;
+}
+
+// Flows with short and with long round trips in one direction.
+export interface RttClasses {
+    near_flows: number;
+    far_flows: number;
+    near_round_trip_s: number;
+    far_round_trip_s: number;
+    near_share: number;
+    near_far_ratio: number;
+}
+
+// The shaper of a link.
+export interface Shape {
+    state: string;
+    reason: Maybe<string>;
+    ack_filter: string;
+    delta: Maybe<number>;
+    uplink: Maybe<Shaped>;
+    downlink: Maybe<Shaped>;
+    acks: Maybe<Record<string, Record<string, number>>>;
+    held_acks: Maybe<number>;
+    held_bytes: Maybe<number>;
+    ab_test: Maybe<AbTest>;
+}
+
+// Turns with shaping against turns without.
+export interface AbTest {
+    pairs: number;
+    outcome: string;
+    change: Maybe<number>;
+    confidence_interval: Maybe<[number, number]>;
+    rtt_change: Maybe<number>;
+    rtt_confidence_interval: Maybe<[number, number]>;
+    with: Turn;
+    without: Turn;
+    statement: string;
+}
+
+// Means over turns.
+export interface Turn {
+    download_bps: number;
+    upload_bps: number;
+    rtt_s: Maybe<number>;
+}
+
+// What one direction is shaped to.
+export interface Shaped {
+    rate_bps: number;
+    rate_source: Maybe<string>;
+    auto: Maybe<Auto>;
+}
+
+// How a rate is found.
+export interface Auto {
+    decision: DecisionName;
+    reason: string;
+    link_rate_bps: Maybe<number>;
+    waits_behind_s: Maybe<number>;
+    minimum_bps: Maybe<number>;
+    maximum_bps: Maybe<number>;
+}
+
+export const DECISIONS = ['idle', 'hold', 'raise', 'lower', 'drain', 'policed', 'route'] as const;
+export type DecisionName = (typeof DECISIONS)[number];
+
+// Where something comes from.
 export interface Source {
     what: string;
     direction: Maybe<string>;
     source: string;
 }
 
-// What one direction is shaped to; `auto`: how that rate is found, null if it is not looked for.
-export interface ShapedLine {
-    rate_bps: number;
-    rate_source: Maybe<string>;
-    auto: Maybe<{
-        decision: DecisionName;
-        reason: string;
-        link_rate_bps: Maybe<number>;
-        waits_behind_s: Maybe<number>;
-        minimum_bps: Maybe<number>;
-        maximum_bps: Maybe<number>;
-    }>;
+// Download throughput over upload throughput.
+export interface Ratio {
+    measured: Maybe<number>;
+    predicted: Maybe<number>;
 }
 
-export interface Link {
-    name: string;
-    wan: string;
-    device: string;
-    attached: boolean;
-    hooks: Maybe<{ egress: string; ingress: string; link_layer: string }>;
-    trouble: Maybe<string>;
-    // Where the agent stands: own_queue, before_uplink_buffer.
-    vantage?: Maybe<string>;
-    link: { uplink_rate_bps: Maybe<number>; downlink_rate_bps: Maybe<number>; rate_source: Maybe<string> };
-    directions: Record<DirectionName, Direction>;
-    losses: Record<string, number>;
-    programs: { name: string; attached: boolean }[];
-    phase?: Maybe<PhaseName>;
-    phase_for_s?: Maybe<number>;
-    phase_source?: Maybe<string>;
-    phase_share?: Maybe<Record<PhaseName, number>>;
-    // Of how many seconds the shares are.
-    horizon_s?: Maybe<number>;
-    phase_transitions?: Maybe<number>;
-    verdict?: Maybe<string>;
-    verdict_for_s?: Maybe<number>;
-    evidence?: Maybe<Evidence>;
-    bufferbloat?: Maybe<Record<DirectionName, Maybe<Bufferbloat>>>;
-    // What even the luckiest packet waits in the buffer.
-    standing_delay_s?: Maybe<Record<DirectionName, Maybe<number>>>;
-    swing_period_s?: Maybe<number>;
-    queue_correlation?: Maybe<number>;
-    throughput_ratio?: Maybe<{ measured: Maybe<number>; predicted: Maybe<number> }>;
-    advice?: Maybe<Advice>;
-    unfair?: unknown;
-    shape?: Maybe<{ state: string; uplink: Maybe<ShapedLine>; downlink: Maybe<ShapedLine> }>;
-    sources?: Maybe<Source[]>;
-    degraded?: Maybe<string[]>;
+export const VERDICTS = ['swinging', 'locked_uplink', 'locked_downlink', 'ack_compression', 'one_way', 'balanced', 'clear', 'unknown'] as const;
+export type VerdictName = (typeof VERDICTS)[number];
+
+// `/api/v1/events`.
+export interface Events {
+    events: JournalEvent[];
+    dropped: number;
+    last_event_id: string;
 }
 
-export interface TickHalf {
-    queue_bytes: Maybe<Maybe<number>[]>;
-    // How far each of these may be off; 0: it was read.
-    queue_uncertainty_bytes?: Maybe<Maybe<number>[]>;
-    queue_ack_bytes: Maybe<Maybe<number>[]>;
+// Something that changed. Which fields there are depends on `event`.
+export interface JournalEvent {
+    seq: number;
+    link: string;
+    time: string;
+    at_s: number;
+    event: string;
+    from: Maybe<string>;
+    evidence: Evidence;
+    decision?: string;
+    direction?: string;
+    dwell_s?: number;
+    finding?: string;
+    from_bps?: number;
+    to?: string;
+    to_bps?: number;
+}
+
+// The last 15 minutes of a link.
+export interface History {
+    link: string;
+    step_s: number;
+    steps: Step[];
+}
+
+// One step. What was not known is `null`.
+export interface Step {
+    at_s: number;
+    lasted_s: number;
+    up: StepHalf;
+    down: StepHalf;
+    phase_share: Maybe<PerPhase>;
+    verdict: Maybe<VerdictName>;
+}
+
+// One direction of a step.
+export interface StepHalf {
+    queue_bytes: Maybe<number>;
+    queue_uncertainty_bytes: Maybe<number>;
+    queue_peak_bytes: Maybe<number>;
+    queue_ack_bytes: Maybe<number>;
     throughput_bps: Maybe<number>;
     rtt_s: Maybe<number>;
-    source?: Maybe<string>;
-    // Null where no rate is looked for, and while packets do not pass the shaper.
-    auto?: Maybe<{ rate_bps: number; waits_behind_s: Maybe<number>; decision: DecisionName }>;
+    auto: Maybe<StepAuto>;
 }
 
-// 100 ms of a link: ten means of 10 ms each, oldest first; at_s is the end of the last one.
+// The rates that the shaper found.
+export interface StepAuto {
+    rate_bps: number;
+    waits_behind_peak_s: Maybe<number>;
+    waits_behind_s: Maybe<number>;
+    decision_share: Record<string, number>;
+}
+
+// Event `tick`: what was measured since the tick before, in steps of 10 ms.
 export interface Tick {
     link: string;
     at_s: number;
@@ -165,78 +408,87 @@ export interface Tick {
     up: TickHalf;
     down: TickHalf;
     phase: Maybe<PhaseName>;
-    verdict: Maybe<string>;
+    verdict: Maybe<VerdictName>;
     skipped: number;
 }
 
-export interface StepHalf {
-    queue_bytes: Maybe<number>;
-    queue_uncertainty_bytes?: Maybe<number>;
-    queue_peak_bytes: Maybe<number>;
-    queue_ack_bytes: Maybe<number>;
-    throughput_bps: Maybe<number>;
-    rtt_s: Maybe<number>;
-    auto?: Maybe<{
-        rate_bps: number;
-        waits_behind_s: Maybe<number>;
-        waits_behind_peak_s: Maybe<number>;
-        decision_share: Partial<Record<DecisionName, number>>;
-    }>;
-}
-
-// Ten seconds of what was; at_s is the end, on the clock of the ticks.
-export interface Step {
-    at_s: number;
-    lasted_s: number;
-    up: StepHalf;
-    down: StepHalf;
-    phase_share: Maybe<Record<PhaseName, number>>;
-}
-
-export interface Finding {
-    seq: number;
-    link: string;
-    time: string;
-    at_s: number;
-    event: string;
-    from?: Maybe<string>;
-    to?: Maybe<string>;
-    finding?: string;
-    direction?: Maybe<string>;
-    evidence?: Maybe<Evidence>;
-}
-
-export interface FlowHalf {
+// One direction of a tick.
+export interface TickHalf {
+    queue_bytes: Maybe<number[]>;
+    queue_uncertainty_bytes: Maybe<number[]>;
+    queue_ack_bytes: Maybe<number[]>;
+    source: Maybe<string>;
     throughput_bps: number;
-    goodput_bps: number;
-    in_flight_bytes: number;
-    rtt_min_s: Maybe<number>;
-    rtt_mean_s: Maybe<number>;
-    rtt_last_s: Maybe<number>;
-    segments_per_ack: Maybe<number>;
-    retransmitted_segments: number;
+    rtt_s: Maybe<number>;
+    auto: Maybe<TickAuto>;
 }
 
+// A rate that the shaper has found.
+export interface TickAuto {
+    rate_bps: number;
+    waits_behind_s: Maybe<number>;
+    decision: DecisionName;
+}
+
+// Event `dropped`.
+export interface Dropped {
+    dropped: number;
+}
+
+// `/api/v1/flows`.
+export interface Flows {
+    total: number;
+    flows: Flow[];
+    home_host_missing?: string;
+}
+
+// A TCP connection.
 export interface Flow {
     link: string;
     client: string;
     server: string;
-    home: 'client' | 'server';
-    // The host behind the home end's address, where that is translated.
-    home_host?: string;
-    home_device?: string;
-    traffic?: 'home' | 'gateway' | 'other';
+    home: string;
     direction: DirectionName;
     state: string;
     age_s: number;
     idle_s: number;
     up: FlowHalf;
     down: FlowHalf;
+    home_device?: string;
+    home_host?: string;
+    home_host_source?: string;
+    traffic?: string;
 }
 
-export interface FlowReport {
-    total: number;
-    // Why the hosts behind translated addresses are not named.
-    home_host_missing?: string;
-    flows: Flow[];
+export const DIRECTIONS = ['up', 'down'] as const;
+export type DirectionName = (typeof DIRECTIONS)[number];
+
+// One direction of a flow.
+export interface FlowHalf {
+    bytes: number;
+    payload_bytes: number;
+    segments: number;
+    data_segments: number;
+    throughput_bps: number;
+    goodput_bps: number;
+    in_flight_bytes: number;
+    in_flight_max_bytes: number;
+    rtt_min_s: Maybe<number>;
+    rtt_mean_s: Maybe<number>;
+    rtt_last_s: Maybe<number>;
+    segments_per_ack: Maybe<number>;
+    retransmitted_segments: number;
+    reordered_segments: number;
+}
+
+// A request that was not answered as asked.
+export interface Refused {
+    error: Refusal;
+}
+
+// Why a request was refused.
+export interface Refusal {
+    status: number;
+    reason: string;
+    remedy: string;
 }

@@ -1,7 +1,7 @@
 // Follows one link: the stream of ticks, states and findings; after a failure again and again, until told to stop.
 // An agent without a stream is asked for its state instead.
 
-import type { Finding, Link, Report, Step, Tick, TickHalf } from './api.ts';
+import type { JournalEvent, Link, Maybe, State, Step, Tick, TickHalf } from './api.ts';
 import { getJson, HttpError, readStream } from './net.ts';
 
 export type Condition =
@@ -12,12 +12,12 @@ export type Condition =
     | { kind: 'lost'; reason: string };
 
 export interface Listener {
-    onReport(report: Report): void;
+    onReport(report: State): void;
     onState(link: Link): void;
     onHistory(steps: Step[]): void;
     onTick(tick: Tick): void;
-    onFinding(finding: Finding): void;
-    onFindings(findings: Finding[]): void;
+    onFinding(finding: JournalEvent): void;
+    onFindings(findings: JournalEvent[]): void;
     onCondition(condition: Condition): void;
 }
 
@@ -74,7 +74,7 @@ export class Feed {
     }
 
     private async once(onSuccess: () => void): Promise<void> {
-        const report = await getJson<Report>('/api/v1/state');
+        const report = await getJson<State>('/api/v1/state');
         if (this.stopped) return;
         this.listener.onReport(report);
         const link = report.links.find((link) => link.name === this.wanted) ?? report.links[0];
@@ -102,7 +102,7 @@ export class Feed {
         } else if (name === 'state') {
             this.listener.onState(value as Link);
         } else if (name === 'finding') {
-            this.listener.onFinding(value as Finding);
+            this.listener.onFinding(value as JournalEvent);
         }
     }
 
@@ -110,7 +110,7 @@ export class Feed {
     // the same.
     private async fetchFindings(query: string): Promise<string | null> {
         try {
-            const { events, last_event_id } = await getJson<{ events: Finding[]; last_event_id?: string }>(
+            const { events, last_event_id } = await getJson<{ events: JournalEvent[]; last_event_id?: string }>(
                 `/api/v1/events?${query}&limit=${EVENTS_ASKED_FOR}`,
             );
             this.listener.onFindings(events);
@@ -123,7 +123,7 @@ export class Feed {
 
     private async poll(name: string, onSuccess: () => void): Promise<void> {
         while (!this.stopped) {
-            const report = await getJson<Report>('/api/v1/state');
+            const report = await getJson<State>('/api/v1/state');
             const link = report.links.find((link) => link.name === name);
             if (this.stopped || !link) return;
             onSuccess();
@@ -147,16 +147,17 @@ export async function history(link: string): Promise<Step[]> {
 }
 
 function tickOf(link: Link, at_s: number): Tick {
+    const one = (level: Maybe<number>) => (level === null || level === undefined ? null : [level]);
     const half = (name: 'up' | 'down'): TickHalf => {
         const direction = link.directions[name];
-        const level = direction.queue?.bytes;
         return {
-            queue_bytes: [level ?? null],
-            queue_uncertainty_bytes: [direction.queue?.uncertainty_bytes ?? null],
-            queue_ack_bytes: [direction.queue?.ack_bytes ?? null],
+            queue_bytes: one(direction.queue?.bytes),
+            queue_uncertainty_bytes: one(direction.queue?.uncertainty_bytes),
+            queue_ack_bytes: one(direction.queue?.ack_bytes),
             throughput_bps: direction.throughput_bps,
             rtt_s: direction.rtt?.mean_s ?? null,
             source: direction.queue?.source ?? null,
+            auto: null,
         };
     };
     return {

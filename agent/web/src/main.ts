@@ -2,7 +2,7 @@
 
 import '../style/page.css';
 
-import { DIRECTIONS, type DirectionName, type Finding, type Link, type Report, type Step, type Tick } from './api.ts';
+import { DIRECTIONS, type DirectionName, type JournalEvent, type Link, type State, type Step, type Tick } from './api.ts';
 import { Clock } from './charts/clock.ts';
 import { DecisionStrip } from './charts/decisions.ts';
 import { LineChart } from './charts/lines.ts';
@@ -126,7 +126,7 @@ class Page implements Listener {
         requestAnimationFrame((now) => this.frame(now));
     }
 
-    onReport(report: Report): void {
+    onReport(report: State): void {
         setText(byId('about'), `Pendulum ${report.version}, running for ${format.span(report.uptime_s)} when this page connected`);
         const names = report.links.map((link) => link.name);
         const shown = [...this.links.options].map((option) => option.value);
@@ -208,11 +208,11 @@ class Page implements Listener {
         });
     }
 
-    onFinding(finding: Finding): void {
+    onFinding(finding: JournalEvent): void {
         this.events.add(finding);
     }
 
-    onFindings(findings: Finding[]): void {
+    onFindings(findings: JournalEvent[]): void {
         this.events.reset(findings);
     }
 

@@ -15,7 +15,7 @@ use super::Detector;
 
 /// A snapshot. Base units; shares and utilisations 0–1; `None` is "not known".
 #[derive(Clone, Debug, Serialize)]
-pub struct State {
+pub struct DetectorState {
     /// Time of the latest sample, seconds.
     pub at_s: f64,
     /// Samples taken in.
@@ -97,14 +97,14 @@ pub struct DirectionState {
 
 impl Detector {
     /// The present state. Costs a pass over the horizon; meant for once in a while, not for every sample.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> DetectorState {
         let now = self.now();
         let horizon = self.thresholds.horizon(self.bounded_round_trip());
         let start = now.saturating_sub(horizon);
         let recent = self.history.since(start);
         let current = self.phases.current();
         let directions = PerDirection::from_fn(|x| self.direction_state(x, &recent));
-        State {
+        DetectorState {
             at_s: now.as_secs_f64(),
             samples: self.samples,
             rejected_samples: self.rejected,

@@ -81,7 +81,7 @@ impl Lent {
 
 /// What a stamp tells about its packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Reading {
+pub(super) struct StampReading {
     /// Time waited, nanoseconds; too long by up to a tick.
     pub(super) waited_ns: f64,
     /// Length of a tick, nanoseconds.
@@ -101,7 +101,7 @@ impl SenderClock {
         is_long: bool,
         (most_ns, full_ns): (f64, f64),
         known_ns: Option<f64>,
-    ) -> Option<Reading> {
+    ) -> Option<StampReading> {
         let &mut (origin_ns, first) = self.origin.get_or_insert((left_ns, tsval));
         // Counted from the newest: the stamp comes round after 2^32 ticks.
         let step = tsval.wrapping_sub(first.wrapping_add(self.newest as u32)).cast_signed();
@@ -143,7 +143,7 @@ impl SenderClock {
             self.proven_ns = Some(left_ns);
         }
         self.follow_drift(left_ns, y + self.drift * passed_ns, tick_ns);
-        Some(Reading { waited_ns, tick_ns, proven_ns: self.proven_ns })
+        Some(StampReading { waited_ns, tick_ns, proven_ns: self.proven_ns })
     }
 
     fn guess(&mut self, passed_ns: f64, ticks: i64, is_long: bool) {

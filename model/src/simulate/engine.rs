@@ -10,7 +10,7 @@ use super::receiver::Receiver;
 use super::record::Record;
 use super::sender::{Sender, stamp};
 use super::watch::{Frame, Watch};
-use super::{Link, Load, Outcome, Run};
+use super::{Load, Outcome, Run, SimulatedLink};
 use crate::segment::{Direction, PerDirection};
 
 /// What happens, to the flow or the direction of a number.
@@ -81,7 +81,7 @@ pub(super) struct Engine<'a, W> {
 }
 
 impl<'a, W: Watch> Engine<'a, W> {
-    pub(super) fn new(link: &Link, run: &Run, seed: u64, watch: &'a mut W) -> Self {
+    pub(super) fn new(link: &SimulatedLink, run: &Run, seed: u64, watch: &'a mut W) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
         let buffers = PerDirection::from_fn(|x| Buffer::new(link.rate[x], link.burst[x], link.buffer[x]));
         let mut events = BinaryHeap::new();

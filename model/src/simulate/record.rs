@@ -1,7 +1,7 @@
 //! What is measured of a run, after its beginning.
 
 use super::packet::{PAYLOAD_BYTES, SECOND, Time};
-use super::{Link, Outcome, Run, Wait};
+use super::{Outcome, Run, SimulatedLink, Wait};
 use crate::segment::{Direction, PerDirection};
 
 /// How often the queues are read.
@@ -19,7 +19,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    pub(super) fn new(run: &Run, link: &Link) -> Self {
+    pub(super) fn new(run: &Run, link: &SimulatedLink) -> Self {
         let from = (run.from_s * SECOND as f64) as Time;
         let until = (run.until_s * SECOND as f64) as Time;
         let readings = (until.saturating_sub(from) / INTERVAL) as usize + 1;

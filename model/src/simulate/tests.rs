@@ -21,9 +21,9 @@ fn flow(direction: Direction, congestion_control: CongestionControl) -> Flow {
     }
 }
 
-fn link(rate: (f64, f64), buffer: (u64, u64), flows: Vec<Flow>) -> Link {
+fn link(rate: (f64, f64), buffer: (u64, u64), flows: Vec<Flow>) -> SimulatedLink {
     let rate = PerDirection { down: rate.0 / 8.0, up: rate.1 / 8.0 };
-    Link {
+    SimulatedLink {
         rate,
         buffer: PerDirection { down: Limit::Bytes(buffer.0), up: Limit::Bytes(buffer.1) },
         burst: PerDirection::from_fn(|x| 1_600.0 + rate[x] / 1_000.0),

@@ -8,8 +8,8 @@ use thiserror::Error;
 use crate::rate::{BufferSize, in_words};
 use crate::segment::{Direction, PerDirection};
 use crate::simulate::{
-    ACK_FRAME_BYTES, CongestionControl, DATA_FRAME_BYTES, Flow, Limit, Link, Load, Outcome, PAYLOAD_BYTES,
-    Run, simulate,
+    ACK_FRAME_BYTES, CongestionControl, DATA_FRAME_BYTES, Flow, Limit, Load, Outcome, PAYLOAD_BYTES, Run,
+    SimulatedLink, simulate,
 };
 
 use super::{Advice, AdviceInput, BufferUnit};
@@ -25,6 +25,17 @@ pub enum SenderControl {
     Cubic,
     /// Not simulated.
     Bbr,
+}
+
+impl SenderControl {
+    /// The name used in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reno => "reno",
+            Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
+        }
+    }
 }
 
 /// What manages the buffers.
@@ -138,7 +149,7 @@ pub(super) fn simulated_link(
     input: &AdviceInput,
     advice: &Advice,
     traffic: Traffic,
-) -> Result<Link, NotPredicted> {
+) -> Result<SimulatedLink, NotPredicted> {
     let congestion_control = match traffic.congestion_control {
         SenderControl::Reno => CongestionControl::Reno,
         SenderControl::Cubic => CongestionControl::Cubic,
@@ -158,7 +169,7 @@ fn link(
     advice: &Advice,
     traffic: Traffic,
     congestion_control: CongestionControl,
-) -> Link {
+) -> SimulatedLink {
     let rate = PerDirection {
         up: input.uplink_rate.bytes_per_second(),
         down: input.downlink_rate.bytes_per_second(),
@@ -193,7 +204,7 @@ fn link(
             .map(|bytes| u32::try_from(bytes / u64::from(PAYLOAD_BYTES)).unwrap_or(u32::MAX)),
     };
     let several = |direction, count| std::iter::repeat_n(flow(direction), count as usize);
-    Link {
+    SimulatedLink {
         rate,
         buffer: PerDirection::from_fn(|x| limit(given[x].unwrap_or(recommended[x]))),
         // A bucket of a frame, as shapers have it.
@@ -214,7 +225,7 @@ fn limit(size: BufferSize) -> Limit {
 }
 
 /// Number of runs, and seconds of each.
-fn length(link: &Link) -> Result<(u32, f64), NotPredicted> {
+fn length(link: &SimulatedLink) -> Result<(u32, f64), NotPredicted> {
     let frames_per_second = frames_per_second(link);
     let seconds = |frames: f64, runs: u32| frames / f64::from(runs) / frames_per_second;
     let usual = seconds(FRAMES, RUNS);
@@ -228,7 +239,7 @@ fn length(link: &Link) -> Result<(u32, f64), NotPredicted> {
 }
 
 /// At most: both links full of data, and an acknowledgement for each segment or each two.
-pub(super) fn frames_per_second(link: &Link) -> f64 {
+pub(super) fn frames_per_second(link: &SimulatedLink) -> f64 {
     let delayed = link.flows.iter().all(|flow| flow.delayed_acks);
     let per_segment = if delayed { 1.5 } else { 2.0 };
     (link.rate.up + link.rate.down) / f64::from(DATA_FRAME_BYTES + ACK_FRAME_BYTES) * per_segment

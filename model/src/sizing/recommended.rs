@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::segment::Direction;
-use crate::simulate::{DATA_FRAME_BYTES, Limit, Link, Outcome, PAYLOAD_BYTES, Run, simulate};
+use crate::simulate::{DATA_FRAME_BYTES, Limit, Outcome, PAYLOAD_BYTES, Run, SimulatedLink, simulate};
 
 use super::predicted::{HOST_S, SETTLING_SHARE, frames_per_second, simulated_link};
 use super::{Advice, AdviceInput, NotPredicted, Traffic};
@@ -96,7 +96,7 @@ pub fn recommend(
 }
 
 /// Goodput of both directions, each as a share of what its link can carry: 2 is all.
-fn carried(link: &Link, outcome: &Outcome) -> f64 {
+fn carried(link: &SimulatedLink, outcome: &Outcome) -> f64 {
     let share = f64::from(PAYLOAD_BYTES) / f64::from(DATA_FRAME_BYTES);
     Direction::ALL.iter().map(|&x| outcome.goodput_bps[x] / (8.0 * link.rate[x] * share)).sum()
 }

@@ -7,7 +7,7 @@ mod truth;
 
 use pendulum_model::sample::Sample;
 use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_model::simulate::{self, CongestionControl, Limit, Link, Load, Run};
+use pendulum_model::simulate::{self, CongestionControl, Limit, Load, Run, SimulatedLink};
 
 use truth::Truth;
 
@@ -52,7 +52,7 @@ impl Scenario {
         simulate::simulate(&self.link(), &run, 1).ratio()
     }
 
-    fn link(&self) -> Link {
+    fn link(&self) -> SimulatedLink {
         let flow = |flow: &Flow| {
             // Propagation lies behind each buffer.
             let home = self.propagation_ms / 1e3 + 2.0 * LAN_S;
@@ -74,7 +74,7 @@ impl Scenario {
                 most_segments: None,
             }
         };
-        Link {
+        SimulatedLink {
             rate: PerDirection { up: self.up_bps / 8.0, down: self.down_bps / 8.0 },
             buffer: self.buffer,
             burst: PerDirection { up: 0.0, down: 0.0 },

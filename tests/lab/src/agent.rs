@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 
 use crate::lab::Lab;
 use crate::netns::{Host, NetnsError};
@@ -124,10 +124,11 @@ impl Agent {
     /// The body of a successful `GET path`, read as JSON.
     ///
     /// # Errors
-    /// If it does not answer, or not in JSON.
-    pub fn json(&self, path: &str) -> Result<Value, AgentError> {
+    /// If it does not answer, or not with this.
+    pub fn json<T: DeserializeOwned>(&self, path: &str) -> Result<T, AgentError> {
         let body = self.get(path)?;
-        serde_json::from_str(&body).map_err(|error| self.silent(format!("{path} is no JSON: {error}")))
+        serde_json::from_str(&body)
+            .map_err(|error| self.silent(format!("{path} is not what was expected: {error}")))
     }
 
     /// How it has ended, if it has, which it should not do by itself.

@@ -9,10 +9,10 @@ use super::super::error::{ConfigError, Source};
 use super::super::framing::{Framing, Preset};
 use super::super::raw;
 use super::super::shape::{
-    AB_TEST, DOWNLINK_PERCENT, LEAST_RATE, MPU, OVERHEAD, PERCENT, RateBounds, Shape, ShapeRate,
+    AB_TEST, DOWNLINK_PERCENT, LEAST_RATE, MPU, OVERHEAD, PERCENT, RateBounds, ShapeConfig, ShapeRate,
 };
 
-pub(super) fn check(source: &Source<'_>, raw: raw::Shape) -> Result<Shape, ConfigError> {
+pub(super) fn check(source: &Source<'_>, raw: raw::ShapeTable) -> Result<ShapeConfig, ConfigError> {
     let ab_test = match raw.ab_test {
         None => None,
         Some(span) => {
@@ -49,7 +49,7 @@ pub(super) fn check(source: &Source<'_>, raw: raw::Shape) -> Result<Shape, Confi
             "a rate that is found follows the queue behind the shaper, there is no share of it to send at";
         return Err(source.invalid(percent.span(), reason, "leave it out, or leave rate = \"auto\" out"));
     }
-    Ok(Shape {
+    Ok(ShapeConfig {
         mode: raw.mode,
         rate: raw.rate,
         bounds,

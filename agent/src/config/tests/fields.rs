@@ -45,15 +45,15 @@ pub(super) fn all() -> Vec<String> {
     let tables = of::<raw::File>().into_iter().flat_map(|table| {
         let keys = match table {
             "listen" => return vec![table.to_owned()],
-            "http" => of::<raw::Http>(),
-            "link" => of::<raw::Link>(),
-            "flows" => of::<raw::Flows>(),
+            "http" => of::<raw::HttpTable>(),
+            "link" => of::<raw::LinkTable>(),
+            "flows" => of::<raw::FlowsTable>(),
             "detector" => of::<Thresholds>(),
-            "events" => of::<raw::Events>(),
-            "log" => of::<raw::Log>(),
-            "metrics" => of::<raw::Metrics>(),
-            "privileges" => of::<raw::Privileges>(),
-            "shape" => of::<raw::Shape>(),
+            "events" => of::<raw::EventsTable>(),
+            "log" => of::<raw::LogTable>(),
+            "metrics" => of::<raw::MetricsTable>(),
+            "privileges" => of::<raw::PrivilegesTable>(),
+            "shape" => of::<raw::ShapeTable>(),
             unknown => panic!("the table of keys does not know what `{unknown}` holds"),
         };
         keys.into_iter().map(|key| format!("{table}.{key}")).collect()

@@ -48,7 +48,7 @@ fn a_file_is_read_as_its_text_says() {
 /// A file that says nothing but a device, and a command line that does, are the same configuration.
 #[test]
 fn what_is_not_said_is_the_default_in_every_way() {
-    let expected = Config { links: vec![Link::new("eth0")], ..Config::default() };
+    let expected = Config { links: vec![LinkConfig::new("eth0")], ..Config::default() };
     assert_eq!(parse("[[link]]\nwan = \"eth0\"\n").unwrap(), expected);
     let tables = "[http]\n[flows]\n[detector]\n[events]\n[log]\n[metrics]\n[privileges]\n[shape]\n";
     assert_eq!(parse(&format!("[[link]]\nwan = \"eth0\"\n{tables}")).unwrap(), expected);
@@ -62,7 +62,7 @@ fn a_name_may_be_another_link_s_device() {
     let ends: Vec<_> = config.links.iter().map(|link| (link.wan.as_str(), link.name.as_str())).collect();
     assert_eq!(ends, [("a", "b"), ("b", "a")]);
     assert!(!config.links[0].is_same(&config.links[1]));
-    let other = Link { max_flows: 1, nursery: 1, lan: vec!["c".to_owned()], ..config.links[0].clone() };
+    let other = LinkConfig { max_flows: 1, nursery: 1, lan: vec!["c".to_owned()], ..config.links[0].clone() };
     assert!(other.is_same(&config.links[0]));
     // Two links may lead to the same home.
     let home = "[[link]]\nwan = \"a\"\nlan = [\"br0\"]\n[[link]]\nwan = \"b\"\nlan = [\"br0\"]\n";
@@ -86,5 +86,5 @@ fn a_lonely_half_of_tls_is_named() {
     let both = parse(&format!("{link}[http]\n{key}{certificate}")).unwrap().http.tls.unwrap();
     assert_eq!((both.certificate, both.key), ("/c".into(), "/k".into()));
     let token = parse(&format!("{link}[http]\ntoken-file = \"/t\"\n")).unwrap().http;
-    assert_eq!(token, Http { token_file: Some("/t".into()), ..Http::default() });
+    assert_eq!(token, HttpConfig { token_file: Some("/t".into()), ..HttpConfig::default() });
 }

@@ -6,30 +6,30 @@ use super::*;
 use crate::config::Changes;
 
 /// Links of few names and devices, so that they meet often; each has a rate of its own.
-fn links() -> impl Strategy<Value = Vec<Link>> {
+fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
     let ends = proptest::collection::vec((0_u8..4, 0_u8..4, 1_u64..1_000), 1..4);
     ends.prop_map(|ends| {
-        let mut links: Vec<Link> = Vec::new();
+        let mut links: Vec<LinkConfig> = Vec::new();
         for (name, wan, rate) in ends {
             let (name, wan) = (format!("n{name}"), format!("w{wan}"));
             if links.iter().all(|link| link.name != name && link.wan != wan) {
                 let rates = [Rate::from_bits_per_second(rate), None];
-                links.push(Link { name, rates, ..Link::new(wan) });
+                links.push(LinkConfig { name, rates, ..LinkConfig::new(wan) });
             }
         }
         links
     })
 }
 
-fn active(links: Vec<Link>) -> Active {
+fn active(links: Vec<LinkConfig>) -> Active {
     Active { config: Config { links, ..Config::default() }, ..Active::default() }
 }
 
-fn told(changes: &[String], link: &Link, what: &str) -> bool {
+fn told(changes: &[String], link: &LinkConfig, what: &str) -> bool {
     changes.contains(&format!("link {} on {} ({what})", link.name, link.wan))
 }
 
-fn count(links: &[Link], key: impl Fn(&Link) -> &String) -> usize {
+fn count(links: &[LinkConfig], key: impl Fn(&LinkConfig) -> &String) -> usize {
     links.iter().map(key).collect::<BTreeSet<_>>().len()
 }
 
@@ -47,7 +47,7 @@ proptest! {
         // Figures of two links never mix.
         prop_assert_eq!(count(after, |link| &link.name), after.len());
         prop_assert_eq!(count(after, |link| &link.wan), after.len());
-        let shares = |link: &Link, others: &[Link]| others.iter().any(|o| o.name == link.name || o.wan == link.wan);
+        let shares = |link: &LinkConfig, others: &[LinkConfig]| others.iter().any(|o| o.name == link.name || o.wan == link.wan);
         for link in &wanted {
             let kept = before.iter().any(|old| old.name == link.name && old.wan == link.wan);
             let begins = !shares(link, &before);
@@ -64,7 +64,7 @@ proptest! {
             prop_assert_eq!(told(&changes.waiting, link, "removed"), waits, "{:?}", link);
         }
         // In the order of the file, and those that only wait behind them.
-        let place = |link: &Link| wanted.iter().position(|new| new == link).unwrap_or(usize::MAX);
+        let place = |link: &LinkConfig| wanted.iter().position(|new| new == link).unwrap_or(usize::MAX);
         prop_assert!(after.is_sorted_by_key(place));
 
         // The same file once more begins and ends nothing, and the same things wait.
@@ -81,9 +81,9 @@ proptest! {
         let link = Rate::from_bits_per_second(bits).unwrap();
         let expected = Rate::from_bits_per_second(of(bits));
         let other = if percent == 77 { 78 } else { 77 };
-        let shape = Shape { rate_percent: percent, downlink_rate_percent: other, ..Shape::default() };
+        let shape = ShapeConfig { rate_percent: percent, downlink_rate_percent: other, ..ShapeConfig::default() };
         prop_assert_eq!(shape.uplink_rate(link), expected);
-        let shape = Shape { rate_percent: other, downlink_rate_percent: percent, ..Shape::default() };
+        let shape = ShapeConfig { rate_percent: other, downlink_rate_percent: percent, ..ShapeConfig::default() };
         prop_assert_eq!(shape.downlink_rate(link), expected);
     }
 }
@@ -92,7 +92,11 @@ proptest! {
 #[test]
 fn nothing_of_a_rate_is_no_rate() {
     let bit = Rate::from_bits_per_second(1).unwrap();
-    let shape = |percent| Shape { rate_percent: percent, downlink_rate_percent: percent, ..Shape::default() };
+    let shape = |percent| ShapeConfig {
+        rate_percent: percent,
+        downlink_rate_percent: percent,
+        ..ShapeConfig::default()
+    };
     assert_eq!((shape(99).uplink_rate(bit), shape(99).downlink_rate(bit)), (None, None));
     assert_eq!((shape(100).uplink_rate(bit), shape(100).downlink_rate(bit)), (Some(bit), Some(bit)));
 }

@@ -92,7 +92,7 @@ fn rate(direction: Direction, config: &Config) -> String {
 }
 
 /// What is let through of a link of 100 bit/s: bits per second are percent then.
-fn percent(rate_of: fn(&Shape, Rate) -> Option<Rate>, config: &Config) -> String {
+fn percent(rate_of: fn(&ShapeConfig, Rate) -> Option<Rate>, config: &Config) -> String {
     let link = Rate::from_bits_per_second(100).unwrap();
     text(rate_of(&config.shape, link).map(Rate::bits_per_second))
 }
@@ -289,11 +289,11 @@ fn shape() -> Vec<Row> {
         bound("shape.maximum-uplink-rate", |c| text(c.shape.bounds[0].most)),
         bound("shape.minimum-downlink-rate", |c| text(c.shape.bounds[1].least)),
         bound("shape.maximum-downlink-rate", |c| text(c.shape.bounds[1].most)),
-        row("shape.rate-percent", |c| percent(Shape::uplink_rate, c), "99")
+        row("shape.rate-percent", |c| percent(ShapeConfig::uplink_rate, c), "99")
             .range(["50", "100"], &["49", "101"]),
         row("shape.downlink", |c| c.shape.downlink.to_string(), "false")
             .values(&[("true", "true"), ("false", "false")], &[("\"yes\"", "invalid type")]),
-        row("shape.downlink-rate-percent", |c| percent(Shape::downlink_rate, c), "95")
+        row("shape.downlink-rate-percent", |c| percent(ShapeConfig::downlink_rate, c), "95")
             .range(["50", "100"], &["49", "101"]),
         row("shape.ack-filter", |c| c.shape.ack_filter.name().to_owned(), "delayed").values(
             &[

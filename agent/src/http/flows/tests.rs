@@ -1,3 +1,5 @@
+use std::net::IpAddr;
+
 use serde_json::json;
 
 use super::*;
@@ -5,26 +7,27 @@ use crate::snapshot::example;
 
 #[test]
 fn lan_says_which_traffic_is_homes() {
-    let mut link = Link::new("wan0");
+    let mut link = LinkConfig::new("wan0");
     let translated = |device: &str| Home {
         translated_from: Some(IpAddr::from([192, 168, 1, 7])),
         reached: Some(Reached::Through(device.to_owned())),
     };
-    let said = |home: &Home, link: &Link| {
+    let said = |home: &Home, link: &LinkConfig| {
         let whose = whose(home, link);
-        (whose.home_host_source, whose.home_device, whose.traffic)
+        [whose.home_host_source.as_deref(), whose.home_device.as_deref(), whose.traffic.as_deref()]
+            .map(|known| known.map(str::to_owned))
     };
-    let conntrack = Some("conntrack");
-    assert_eq!(said(&translated("br0"), &link), (conntrack, Some("br0".to_owned()), Some("home")));
+    let of = |device: &str, traffic: &str| ["conntrack", device, traffic].map(|known| Some(known.to_owned()));
+    assert_eq!(said(&translated("br0"), &link), of("br0", "home"));
     link.lan = vec!["br0".to_owned()];
-    assert_eq!(said(&translated("br0"), &link), (conntrack, Some("br0".to_owned()), Some("home")));
-    assert_eq!(said(&translated("docker0"), &link), (conntrack, Some("docker0".to_owned()), Some("other")));
+    assert_eq!(said(&translated("br0"), &link), of("br0", "home"));
+    assert_eq!(said(&translated("docker0"), &link), of("docker0", "other"));
     let own = Home { reached: Some(Reached::Own), ..Home::default() };
-    assert_eq!(said(&own, &link), (None, None, Some("gateway")));
+    assert_eq!(said(&own, &link), [None, None, Some("gateway".to_owned())]);
     // On a bridge the route to home is not known, and says nothing.
     let bridged = Home { reached: Some(Reached::Through("wan0".to_owned())), ..Home::default() };
-    assert_eq!(said(&bridged, &link), (None, None, None));
-    assert_eq!(whose(&Home::default(), &link), Whose::default());
+    assert_eq!(said(&bridged, &link), [None, None, None]);
+    assert_eq!(whose(&Home::default(), &link), Flow::default());
 }
 
 fn rows() -> Vec<FlowRow> {
@@ -86,8 +89,8 @@ fn whose_a_flow_is_belongs_to_it_alone() {
     };
     // `fibre` has just been taken out of the file.
     let configured = [
-        Link { name: "lte".to_owned(), lan: vec!["br1".to_owned()], ..Link::new("wwan0") },
-        Link { name: "dsl".to_owned(), ..Link::new("ppp0") },
+        LinkConfig { name: "lte".to_owned(), lan: vec!["br1".to_owned()], ..LinkConfig::new("wwan0") },
+        LinkConfig { name: "dsl".to_owned(), ..LinkConfig::new("ppp0") },
     ];
     let told = |homes| serde_json::to_value(report(42, &flows, homes, &configured)).unwrap();
     let report = told(homes(None));

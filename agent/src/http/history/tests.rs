@@ -42,7 +42,7 @@ fn a_step_has_the_means_of_ten_seconds() {
     assert_eq!(second.up.throughput_bps, Some(100_000.0));
     let shares = second.phase_share.as_ref().unwrap();
     // The first tick of a step opens it: 99 of its 100 tenths are between its ends.
-    assert!((shares["uplink_bound"] - 0.25).abs() < 0.01, "{shares:?}");
+    assert!((shares.uplink_bound - 0.25).abs() < 0.01, "{shares:?}");
     // Of the other buffer nothing is known: that is not empty.
     assert_eq!(
         (second.down.queue_bytes, second.down.queue_peak_bytes, second.down.rtt_s),
@@ -71,7 +71,7 @@ fn a_step_has_the_found_rate_and_the_shares_of_what_was_decided() {
     let found = step.up.auto.as_ref().unwrap();
     assert_eq!((found.rate_bps, found.waits_behind_peak_s), (9.8e6, Some(0.1)));
     assert!((found.waits_behind_s.unwrap() - 0.1).abs() < 1e-9, "what is not known is not 0: {found:?}");
-    assert_eq!(found.decision_share, BTreeMap::from([("drain", 0.25), ("idle", 0.75)]));
+    assert_eq!(found.decision_share, [("drain".into(), 0.25), ("idle".into(), 0.75)].into());
     assert_eq!(step.down.auto, None);
 }
 

@@ -14,7 +14,7 @@ const SECOND: &str = "fedcba9876543210";
 /// A listener and an access check over files in a directory of their own.
 struct Rig {
     directory: tempfile::TempDir,
-    config: Http,
+    config: HttpConfig,
     access: Access,
     secrets: Secrets,
 }
@@ -24,7 +24,7 @@ impl Rig {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
         let tls = Tls { certificate: path("certificate.pem"), key: path("key.pem") };
-        let config = Http { token_file: Some(path("token")), tls: Some(tls), ..Http::default() };
+        let config = HttpConfig { token_file: Some(path("token")), tls: Some(tls), ..HttpConfig::default() };
         for (name, content) in [("token", FIRST), ("certificate.pem", CERTIFICATE), ("key.pem", KEY)] {
             std::fs::write(path(name), content).unwrap();
         }
@@ -40,7 +40,7 @@ impl Rig {
         std::fs::write(self.directory.path().join(name), content).unwrap();
     }
 
-    fn reload(&self, wanted: &Http) -> Result<Vec<String>, String> {
+    fn reload(&self, wanted: &HttpConfig) -> Result<Vec<String>, String> {
         let renewed = self.secrets.read_again(&self.config, wanted).map_err(|error| error.to_string())?;
         Ok(self.secrets.adopt(renewed))
     }
@@ -89,7 +89,8 @@ async fn another_path_is_not_read() {
     let rig = Rig::new().await;
     rig.write("token", "short");
     rig.write("key.pem", "no key");
-    let wanted = Http { token_file: Some("/nonexistent/token".into()), tls: None, ..Http::default() };
+    let wanted =
+        HttpConfig { token_file: Some("/nonexistent/token".into()), tls: None, ..HttpConfig::default() };
     assert_eq!(rig.reload(&wanted), Ok(vec![]));
     assert!(rig.takes(FIRST));
 }

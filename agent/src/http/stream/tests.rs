@@ -186,7 +186,7 @@ async fn the_state_is_that_of_the_api() {
     let (name, state) = rig.next().await.unwrap();
     assert_eq!(name, "state");
     let link = rig.other.borrow().clone();
-    assert_eq!(state, serde_json::to_value(crate::http::state::report(&link)).unwrap());
+    assert_eq!(state, serde_json::to_value(crate::http::state::of_link(&link)).unwrap());
 }
 
 #[tokio::test]

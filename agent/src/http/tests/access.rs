@@ -5,10 +5,10 @@ use crate::exit::Classified as _;
 
 const WIDE: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-fn with_token(content: &str) -> (tempfile::NamedTempFile, Http) {
+fn with_token(content: &str) -> (tempfile::NamedTempFile, HttpConfig) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), content).unwrap();
-    let config = Http { token_file: Some(file.path().to_owned()), ..Http::default() };
+    let config = HttpConfig { token_file: Some(file.path().to_owned()), ..HttpConfig::default() };
     (file, config)
 }
 
@@ -24,8 +24,8 @@ fn a_token_has_16_to_512_characters() {
             Err(error) => assert_eq!(error.exit(), Exit::Config, "{length}"),
         }
     }
-    assert!(!Access::new(&Http::default(), LOCAL).unwrap().has_token());
-    let gone = Http { token_file: Some("/nonexistent/token".into()), ..Http::default() };
+    assert!(!Access::new(&HttpConfig::default(), LOCAL).unwrap().has_token());
+    let gone = HttpConfig { token_file: Some("/nonexistent/token".into()), ..HttpConfig::default() };
     assert_eq!(Access::new(&gone, LOCAL).expect_err("no file").exit(), Exit::NoInput);
     assert!(!format!("{:?}", Access::new(&with_token("0123456789abcdef").1, LOCAL)).contains("0123"));
 }
@@ -52,7 +52,7 @@ async fn a_refusal_says_whether_a_token_came() {
 /// A page elsewhere can point its own name at this machine, but not at an address; collectors read nothing that is anybody's.
 #[tokio::test]
 async fn names_are_checked_where_addresses_of_hosts_could_leave() {
-    let config = Http { names: vec!["gateway.example".to_owned()], ..Http::default() };
+    let config = HttpConfig { names: vec!["gateway.example".to_owned()], ..HttpConfig::default() };
     for (path, local, wide) in [
         ("/metrics", 421, 200),
         ("/healthz", 421, 200),
@@ -96,7 +96,7 @@ async fn only_loopback_is_this_machine_s_alone() {
         [("127.0.0.1", 421), ("127.8.8.8", 421), ("::1", 421), ("::", 200), ("192.0.2.1", 200)]
     {
         let request = Request::get("/metrics").header("host", "evil.example").body(Body::empty()).unwrap();
-        let router = guarded(vec![], &Http::default(), listen.parse().unwrap());
+        let router = guarded(vec![], &HttpConfig::default(), listen.parse().unwrap());
         assert_eq!(ask(router, request).await.0.as_u16(), expected, "{listen}");
     }
 }

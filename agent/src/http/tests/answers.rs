@@ -18,7 +18,7 @@ async fn answered(router: Router, path: &str, headers: &[(&str, &str)]) -> (Stat
 async fn every_answer_keeps_browsers_careful() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "0123456789abcdef").unwrap();
-    let config = Http { token_file: Some(file.path().to_owned()), ..Http::default() };
+    let config = HttpConfig { token_file: Some(file.path().to_owned()), ..HttpConfig::default() };
     let bearer = ("authorization", "Bearer 0123456789abcdef");
     for (path, headers, status) in [
         ("/", vec![], 200),

@@ -1,6 +1,6 @@
 //! The TCP header (RFC 9293 §3.1) and its options.
 
-use super::{Cursor, Lost, Options, Stop, flag};
+use super::{Cursor, Lost, Stop, TcpOptions, flag};
 
 const HEADER_MIN: u32 = 20;
 
@@ -27,7 +27,7 @@ pub(super) struct Header {
     pub(super) window: u16,
     /// With options.
     pub(super) bytes: u32,
-    pub(super) options: Options,
+    pub(super) options: TcpOptions,
     /// Why the options are not known.
     pub(super) lost: Option<Lost>,
 }
@@ -46,7 +46,7 @@ pub(super) fn parse(cursor: &Cursor<'_>, l4_bytes: u32) -> Result<Header, Stop> 
     }
     let (options, lost) = match read_options(cursor, bytes, flags & flag::SYN != 0) {
         Ok(options) => (options, None),
-        Err(reason) => (Options::default(), Some(reason)),
+        Err(reason) => (TcpOptions::default(), Some(reason)),
     };
     Ok(Header {
         source_port: u16::from_be_bytes([s0, s1]),
@@ -61,7 +61,7 @@ pub(super) fn parse(cursor: &Cursor<'_>, l4_bytes: u32) -> Result<Header, Stop> 
     })
 }
 
-fn read_options(cursor: &Cursor<'_>, header_bytes: u32, is_syn: bool) -> Result<Options, Lost> {
+fn read_options(cursor: &Cursor<'_>, header_bytes: u32, is_syn: bool) -> Result<TcpOptions, Lost> {
     let start = cursor.at.saturating_add(HEADER_MIN) as usize;
     let end = cursor.at.saturating_add(header_bytes) as usize;
     // The header is inside the frame (the IP layer saw to that), so what is missing here was cut by the capture.
@@ -70,8 +70,8 @@ fn read_options(cursor: &Cursor<'_>, header_bytes: u32, is_syn: bool) -> Result<
 }
 
 /// Read an option list; `None` if it is malformed.
-fn walk_options(mut list: &[u8], is_syn: bool) -> Option<Options> {
-    let mut options = Options::default();
+fn walk_options(mut list: &[u8], is_syn: bool) -> Option<TcpOptions> {
+    let mut options = TcpOptions::default();
     loop {
         match *list {
             [] | [KIND_EOL, ..] => return Some(options),
@@ -86,7 +86,7 @@ fn walk_options(mut list: &[u8], is_syn: bool) -> Option<Options> {
     }
 }
 
-fn read_option(kind: u8, body: &[u8], is_syn: bool, options: &mut Options) {
+fn read_option(kind: u8, body: &[u8], is_syn: bool, options: &mut TcpOptions) {
     match (kind, body) {
         (KIND_MSS, &[high, low]) if is_syn => options.mss = Some(u16::from_be_bytes([high, low])),
         (KIND_WSCALE, &[shift]) if is_syn => options.wscale = Some(shift.min(WSCALE_MAX)),

@@ -78,7 +78,7 @@ fn a_header_that_was_cut_off_is_lost_but_its_owner_is_not_blamed() {
     for snaplen in 54..66 {
         let Packet::Tcp(segment) = cut(&bytes, snaplen) else { panic!("snaplen {snaplen}") };
         assert_eq!((segment.payload_bytes, segment.lost), (1000, Some(Lost::Pull)));
-        assert_eq!(segment.options, Options::default());
+        assert_eq!(segment.options, TcpOptions::default());
     }
 }
 
@@ -230,9 +230,9 @@ fn handshake_options_belong_to_a_syn() {
         };
         segment.options
     };
-    let always = Options { mptcp: true, accecn: true, ..Options::default() };
+    let always = TcpOptions { mptcp: true, accecn: true, ..TcpOptions::default() };
     assert_eq!(options(flag::ACK), always);
-    let syn = Options { mss: Some(1_460), wscale: Some(7), sack_ok: true, ..always };
+    let syn = TcpOptions { mss: Some(1_460), wscale: Some(7), sack_ok: true, ..always };
     assert_eq!(options(flag::SYN), syn);
     assert_eq!(options(flag::SYN | flag::ACK), syn);
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::craft::{CraftedFrame, Direction as Way, LinkLayer, Tcp, down, flag, up};
-use crate::replay::cli::{Format, ReplayArgs, ReplayFailure, answer};
+use crate::replay::cli::{ReplayArgs, ReplayFailure, ReportFormat, answer};
 
 /// A capture as pcap with nanoseconds.
 pub(super) fn pcap(link_type: u32, frames: &[(u64, Vec<u8>)]) -> Vec<u8> {
@@ -35,7 +35,7 @@ pub(super) fn write(directory: &TempDir, name: &str, contents: &[u8]) -> std::pa
     path
 }
 
-pub(super) fn args(wan: &Path, lan: Option<&Path>, format: Format) -> ReplayArgs {
+pub(super) fn args(wan: &Path, lan: Option<&Path>, format: ReportFormat) -> ReplayArgs {
     ReplayArgs {
         wan: wan.to_owned(),
         lan: lan.map(Path::to_owned),
@@ -54,7 +54,7 @@ fn text_of(args: &ReplayArgs) -> Result<String, ReplayFailure> {
 }
 
 pub(super) fn json_of(args: &ReplayArgs) -> Value {
-    let args = ReplayArgs { format: Format::Json, ..args.clone() };
+    let args = ReplayArgs { format: ReportFormat::Json, ..args.clone() };
     serde_json::from_str(&text_of(&args).expect("replays")).expect("one JSON object")
 }
 
@@ -94,7 +94,7 @@ fn both_captures_give_the_exact_uplink_queue() {
     let [wan, lan] = upload(10);
     let wan = write(&directory, "wan.pcap", &pcap(RAW_IP, &built(&wan, LinkLayer::RawIp)));
     let lan = write(&directory, "lan.pcap", &pcap(ETHERNET, &built(&lan, LinkLayer::Ethernet)));
-    let report = json_of(&args(&wan, Some(&lan), Format::Json));
+    let report = json_of(&args(&wan, Some(&lan), ReportFormat::Json));
 
     let queue = &report["directions"]["up"]["queue"];
     assert_eq!(queue["source"], "capture");
@@ -137,8 +137,8 @@ fn translated_addresses_change_nothing() {
         })
         .collect();
     let translated = write(&directory, "nat.pcap", &pcap(RAW_IP, &translated));
-    let [expected, found] =
-        [plain, translated].map(|wan| json_of(&args(&wan, Some(&lan), Format::Json))["directions"].clone());
+    let [expected, found] = [plain, translated]
+        .map(|wan| json_of(&args(&wan, Some(&lan), ReportFormat::Json))["directions"].clone());
     assert_eq!(found, expected);
 }
 
@@ -147,12 +147,12 @@ fn one_capture_gives_an_estimate() {
     let directory = TempDir::new().expect("temporary directory");
     let [wan, _] = upload(10);
     let wan = write(&directory, "wan.pcap", &pcap(RAW_IP, &built(&wan, LinkLayer::RawIp)));
-    let report = json_of(&args(&wan, None, Format::Json));
+    let report = json_of(&args(&wan, None, ReportFormat::Json));
     assert_eq!(report["directions"]["up"]["queue"]["source"], "estimate");
     assert_eq!(report["directions"]["up"]["queue"]["dropped_packets"], Value::Null);
     assert_eq!(report["link"]["rate_source"], "config");
     assert_eq!(report["link"]["uplink_rate_bps"], 800_000.0);
-    let learnt = json_of(&ReplayArgs { uplink_rate: None, ..args(&wan, None, Format::Json) });
+    let learnt = json_of(&ReplayArgs { uplink_rate: None, ..args(&wan, None, ReportFormat::Json) });
     assert_eq!(learnt["link"]["rate_source"], "learnt");
     // 8000 bytes every 100 ms, but nothing tells that a queue stood meanwhile: that is no rate of the link.
     assert_eq!(learnt["link"]["uplink_rate_bps"], Value::Null);
@@ -165,7 +165,7 @@ fn the_same_capture_gives_the_same_answer_however_it_is_packed() {
     let plain = pcap(RAW_IP, &built(&wan, LinkLayer::RawIp));
     let zstd = write(&directory, "wan.pcap.zst", &zstd::encode_all(&plain[..], 1).expect("memory"));
     let plain = write(&directory, "wan.pcap", &plain);
-    for format in [Format::Text, Format::Json, Format::Jsonl] {
+    for format in [ReportFormat::Text, ReportFormat::Json, ReportFormat::Jsonl] {
         let once = text_of(&args(&plain, None, format)).expect("replays");
         assert_eq!(text_of(&args(&plain, None, format)).expect("replays"), once);
         assert_eq!(text_of(&args(&zstd, None, format)).expect("replays"), once);
@@ -179,13 +179,13 @@ fn lines_are_events_and_the_text_begins_with_the_verdict() {
     let [wan, lan] = upload(20);
     let wan = write(&directory, "wan.pcap", &pcap(RAW_IP, &built(&wan, LinkLayer::RawIp)));
     let lan = write(&directory, "lan.pcap", &pcap(RAW_IP, &built(&lan, LinkLayer::RawIp)));
-    let lines = text_of(&args(&wan, Some(&lan), Format::Jsonl)).expect("replays");
+    let lines = text_of(&args(&wan, Some(&lan), ReportFormat::Jsonl)).expect("replays");
     for line in lines.lines() {
         let event: Value = serde_json::from_str(line).expect("a JSON line");
         assert!(event["event"].is_string() && event["at_s"].is_number(), "{line}");
         assert!(event["evidence"]["reason"].is_string(), "{line}");
     }
-    let text = text_of(&args(&wan, Some(&lan), Format::Text)).expect("replays");
+    let text = text_of(&args(&wan, Some(&lan), ReportFormat::Text)).expect("replays");
     assert!(text.starts_with("verdict"), "{text}");
     assert!(text.contains("192.0.2.10:40000 > 198.51.100.20:80"), "{text}");
 }
@@ -199,7 +199,7 @@ fn a_year_of_silence_is_no_year_of_work() {
     let second: Vec<_> = wan.iter().map(|(time, bytes)| (time + year, bytes.clone())).collect();
     wan.extend(second);
     let wan = write(&directory, "wan.pcap", &pcap(RAW_IP, &wan));
-    let report = json_of(&args(&wan, None, Format::Json));
+    let report = json_of(&args(&wan, None, ReportFormat::Json));
     let duration = report["duration_s"].as_f64().expect("a figure");
     assert!((duration - 365.0 * 86_400.0).abs() < 2.0, "{duration}");
     assert_eq!(report["directions"]["up"]["segments"]["data"], 160);
@@ -209,11 +209,11 @@ fn a_year_of_silence_is_no_year_of_work() {
 fn captures_with_next_to_nothing_are_answered() {
     let directory = TempDir::new().expect("temporary directory");
     let empty = write(&directory, "empty.pcap", &pcap(RAW_IP, &[]));
-    let message = text_of(&args(&empty, None, Format::Text)).expect_err("nothing to say").to_string();
+    let message = text_of(&args(&empty, None, ReportFormat::Text)).expect_err("nothing to say").to_string();
     assert!(message.contains("empty.pcap") && message.contains("no packet"), "{message}");
 
     let one = write(&directory, "one.pcap", &pcap(RAW_IP, &built(&[(0, up().payload(5))], LinkLayer::RawIp)));
-    let report = json_of(&args(&one, None, Format::Json));
+    let report = json_of(&args(&one, None, ReportFormat::Json));
     assert_eq!((report["duration_s"].as_f64(), report["verdict"].as_str()), (Some(0.0), Some("clear")));
     assert_eq!(report["flows_total"], 1);
 
@@ -222,7 +222,7 @@ fn captures_with_next_to_nothing_are_answered() {
         "noise.pcap",
         &pcap(ETHERNET, &[(0, vec![0xff; 60]), (1, vec![]), (2, vec![0; 14])]),
     );
-    let report = json_of(&args(&noise, None, Format::Json));
+    let report = json_of(&args(&noise, None, ReportFormat::Json));
     assert_eq!(report["packets"]["wan"], 3);
     assert_eq!(report["flows"], serde_json::json!([]));
 }
@@ -233,7 +233,7 @@ fn a_cut_capture_is_used_as_far_as_it_goes_and_said_so() {
     let [wan, _] = upload(1);
     let whole = pcap(RAW_IP, &built(&wan, LinkLayer::RawIp));
     let wan = write(&directory, "wan.pcap", &whole[..whole.len() - 7]);
-    let report = json_of(&args(&wan, None, Format::Json));
+    let report = json_of(&args(&wan, None, ReportFormat::Json));
     let warning = report["warnings"][0].as_str().expect("a warning");
     assert!(warning.contains("wan.pcap is cut off at byte"), "{warning}");
 }
@@ -246,7 +246,7 @@ fn a_lan_capture_of_something_else_is_noticed() {
         lan.into_iter().map(|(time, packet)| (time, packet.seq(0x7000_0000).ack(0x7000_0000))).collect();
     let wan = write(&directory, "wan.pcap", &pcap(RAW_IP, &built(&wan, LinkLayer::RawIp)));
     let lan = write(&directory, "lan.pcap", &pcap(RAW_IP, &built(&shifted, LinkLayer::RawIp)));
-    let report = json_of(&args(&wan, Some(&lan), Format::Json));
+    let report = json_of(&args(&wan, Some(&lan), ReportFormat::Json));
     let warnings = report["warnings"].to_string();
     assert!(warnings.contains("hardly any packet in common"), "{warnings}");
     assert!(warnings.contains("lower bound"), "{warnings}");

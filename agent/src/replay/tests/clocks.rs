@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use super::captures::{RAW_IP, args, built, json_of, pcap, upload, write};
 use super::craft::{Direction as Way, LinkLayer};
-use crate::replay::cli::Format;
+use crate::replay::cli::ReportFormat;
 
 /// The report of ten seconds of upload, with a LAN clock that is ahead by so many milliseconds. On the way down packets take no
 /// time from one device to the other; on the way up the first one of each round takes none.
@@ -33,7 +33,7 @@ fn report(ahead_ms: i64) -> Value {
     let lan = shifted(lan, &|i| (ahead_ms - i64::from(ways[1][i])) * 1_000_000);
     let wan = write(&directory, "wan.pcap", &pcap(RAW_IP, &wan));
     let lan = write(&directory, "lan.pcap", &pcap(RAW_IP, &lan));
-    json_of(&args(&wan, Some(&lan), Format::Json))
+    json_of(&args(&wan, Some(&lan), ReportFormat::Json))
 }
 
 #[test]

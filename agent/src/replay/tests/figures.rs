@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use super::captures::{RAW_IP, args, built, json_of, pcap, write};
 use super::craft::{LinkLayer, Tcp, down, flag, up};
-use crate::replay::cli::Format;
+use crate::replay::cli::ReportFormat;
 
 const MS: u64 = 1_000_000;
 
@@ -39,7 +39,7 @@ fn conversation() -> Vec<(u64, Tcp)> {
 fn report(packets: &[(u64, Tcp)]) -> Value {
     let directory = TempDir::new().expect("temporary directory");
     let wan = write(&directory, "wan.pcap", &pcap(RAW_IP, &built(packets, LinkLayer::RawIp)));
-    json_of(&args(&wan, None, Format::Json))
+    json_of(&args(&wan, None, ReportFormat::Json))
 }
 
 fn assert_near(found: &Value, expected: f64, what: &str) {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use pendulum_model::rate::Rate;
 use serde_json::Value;
 
-use crate::replay::cli::{Format, ReplayArgs, answer};
+use crate::replay::cli::{ReplayArgs, ReportFormat, answer};
 
 fn data(scenario: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/ns3").join(scenario)
@@ -88,7 +88,7 @@ fn one_point_before_the_uplink_buffer_shows_both_queues() {
                 downlink_rate: rate("cd"),
                 home: Vec::new(),
                 series: Some(series.clone()),
-                format: Format::Json,
+                format: ReportFormat::Json,
             };
             let mut out = Vec::new();
             answer(&args, &mut out).expect("replays");
@@ -147,7 +147,7 @@ fn replayed(scenario: &str, with_lan: bool) -> Replayed {
         downlink_rate: rate("cd"),
         home: Vec::new(),
         series: None,
-        format: Format::Json,
+        format: ReportFormat::Json,
     };
     let mut out = Vec::new();
     answer(&args, &mut out).expect("replays");

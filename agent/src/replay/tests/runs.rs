@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::captures::{RAW_IP, args, built, json_of, pcap, upload, write};
 use super::craft::{LinkLayer, Tcp, endpoint, up};
-use crate::replay::cli::Format;
+use crate::replay::cli::ReportFormat;
 use crate::replay::flow::FlowKey;
 use crate::replay::session::{Audience, Task, replay};
 use crate::replay::tally::{InFlight, Tally};
@@ -30,7 +30,7 @@ fn replayed(wan: Frames, lan: Frames, home: &[&str]) -> Value {
     }
     let wan = write(&directory, "wan.pcap", &pcap(RAW_IP, &wan_frames));
     let lan = write(&directory, "lan.pcap", &pcap(RAW_IP, &lan_frames));
-    let mut args = args(&wan, Some(&lan), Format::Json);
+    let mut args = args(&wan, Some(&lan), ReportFormat::Json);
     args.home = home.iter().map(|text| text.parse().expect("prefix")).collect();
     json_of(&args)
 }

@@ -8,7 +8,7 @@ use super::{LinkTask, SWEEPS_PER_NURSERY, TICKS_PER_SWEEP};
 use crate::bpf::BpfError;
 use crate::net::DeviceBytes;
 use crate::run::meter::Counted;
-use crate::snapshot::Reading;
+use crate::snapshot::ReadingKind;
 
 impl LinkTask {
     /// Answers when, if it was possible.
@@ -19,7 +19,7 @@ impl LinkTask {
             .programs
             .counters()
             .and_then(|counters| Ok(Counted { counters, stats: loaded.programs.stats()? }));
-        let counted = self.note(Reading::Counters, started, read)?;
+        let counted = self.note(ReadingKind::Counters, started, read)?;
         self.meter.observe(started, counted);
         self.samples += 1;
         Some(started)
@@ -47,7 +47,7 @@ impl LinkTask {
             }
             Ok(())
         });
-        self.swept = self.note(Reading::Flows, started, read).is_some();
+        self.swept = self.note(ReadingKind::Flows, started, read).is_some();
         self.evictions.tell(self.sweeper.latest().evicted, started, &self.config);
     }
 
@@ -61,7 +61,7 @@ impl LinkTask {
             self.entered.observe(started, totals, ports);
             Ok(())
         });
-        self.note(Reading::Queues, started, read);
+        self.note(ReadingKind::Queues, started, read);
     }
 
     pub(super) fn read_programs(&mut self) {
@@ -75,11 +75,11 @@ impl LinkTask {
             .chain(self.shaper.programs());
         self.programs = self.program_totals.observe(running);
         self.maps = loaded.programs.maps().into();
-        self.note(Reading::Programs, started, Ok(()));
+        self.note(ReadingKind::Programs, started, Ok(()));
     }
 
     /// Keeps account of a reading; a failure is told once, not ten times a second.
-    fn note<T>(&mut self, reading: Reading, started: Instant, read: Result<T, BpfError>) -> Option<T> {
+    fn note<T>(&mut self, reading: ReadingKind, started: Instant, read: Result<T, BpfError>) -> Option<T> {
         let health = &mut self.readings[reading as usize];
         let was_ok = health.ok || health.failures == 0;
         health.took = started.elapsed();

@@ -104,7 +104,7 @@ impl LinkTask {
         let totals = self.meter.totals();
         let sweep = self.sweeper.latest();
         let measured = Measured::of(&sweep, &totals.counters, self.queues.uplink_bytes());
-        let reading = shape::Reading::of(&sweep, &self.meter.recent_rtt());
+        let reading = shape::ShapeReading::of(&sweep, &self.meter.recent_rtt());
         let up = &totals.counters[Direction::Up as usize];
         let counted = (up.bytes.iter().sum(), up.payload_bytes);
         let [passed, sent] = match self.counted_up.replace(counted) {

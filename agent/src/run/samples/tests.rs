@@ -54,7 +54,7 @@ impl Feed {
         let queues = PerDirection { up, down };
         let at = Duration::from_secs(1) + TICK * u32::try_from(self.ticks).unwrap();
         self.builder.take(
-            &Reading {
+            &LinkReading {
                 at,
                 counters,
                 queues,
@@ -168,7 +168,7 @@ fn what_acks_asked_tells_the_way_out_where_no_data_was_answered() {
     let mut read = |totals: &[abi::pendulum_counters; 2], answered_s: Option<f64>| {
         feed.ticks += 1;
         let mut samples = Vec::new();
-        let reading = Reading {
+        let reading = LinkReading {
             at: Duration::from_secs(1) + TICK * u32::try_from(feed.ticks).unwrap(),
             counters: totals,
             queues: PerDirection::default(),
@@ -232,7 +232,7 @@ fn flows_are_told_with_what_they_carried_since() {
         let sweep = FlowSweep { rows, ..FlowSweep::empty(start + Duration::from_secs(seconds)) };
         let totals = counters(0);
         let mut samples = Vec::new();
-        let reading = Reading {
+        let reading = LinkReading {
             at: Duration::from_secs(2 + seconds),
             counters: &totals,
             queues: PerDirection::default(),

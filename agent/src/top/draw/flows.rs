@@ -61,7 +61,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View, palette: Pale
         for (_, _, width, text) in &figures {
             line.push_str(&format!("  {:>width$}", text(row)));
         }
-        let style = match (row.flow.state.as_str(), up) {
+        let style = match (&*row.flow.state, up) {
             ("closed", _) => palette.faint(),
             (_, true) => palette.up(),
             (_, false) => palette.down(),

@@ -13,7 +13,7 @@ use super::graph::EIGHTHS;
 use crate::top::found::{is_shaped, line};
 use crate::top::series::Column;
 use crate::top::text;
-use crate::top::wire::Link;
+use pendulum_wire::Link;
 
 /// Rows of a direction with its graphs: words, rate, wait, decisions.
 pub(super) const FULL: u16 = 4;
@@ -51,7 +51,7 @@ fn words(link: &Link, direction: Direction, old: bool, palette: Palette) -> Opti
         let wait = auto.waits_behind_s.map_or("wait behind not known".to_owned(), |seconds| {
             format!("{} wait behind", text::time(seconds))
         });
-        format!("  {verb} {}, {wait}; {}: {}", text::rate(shaped.rate_bps), auto.decision, auto.reason)
+        format!("  {verb} {}, {wait}; {}: {}", text::rate(shaped.rate_bps as f64), auto.decision, auto.reason)
     } else {
         "  the link is not being shaped".to_owned()
     };

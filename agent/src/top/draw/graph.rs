@@ -12,7 +12,7 @@ use super::Palette;
 use crate::top::series::{Column, Level};
 use crate::top::text;
 use crate::top::view::View;
-use crate::top::wire::{Direction, Link, Queue};
+use pendulum_wire::{Direction, Link, Queue};
 
 /// Eighths of a cell, filled from below.
 pub(super) const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
@@ -56,8 +56,10 @@ pub(super) fn strip(
     let shares = link.horizon_s.map(|seconds| format!(", shares {seconds:.0} s")).unwrap_or_default();
     let mut words = vec![Span::styled(format!("phase {:.0} s{shares}:", view.seconds()), palette.strong())];
     for phase in Phase::ALL {
-        let share = link.phase_share.as_ref().and_then(|shares| shares.get(phase.name()));
-        let share = share.map(|&share| format!(" {}", text::percent(share))).unwrap_or_default();
+        let share = link
+            .phase_share
+            .map(|shares| format!(" {}", text::percent(shares.of(phase))))
+            .unwrap_or_default();
         let name = short(phase);
         words.push(Span::styled(format!(" {} {name}{share}", glyph(Some(phase))), palette.phase(phase)));
     }
@@ -91,19 +93,19 @@ pub(super) fn downlink(frame: &mut Frame<'_>, area: Rect, link: &Link, columns: 
 /// The level, with how far off it may be, and how it is known; `place`: where the buffer stands if it is not here.
 fn level(queue: &Queue, place: &str) -> String {
     let is_estimate = queue.source == "estimate";
-    let how = if is_estimate { format!("estimate, {place}") } else { queue.source.clone() };
+    let how = if is_estimate { format!("estimate, {place}") } else { queue.source.to_string() };
     let Some(bytes) = queue.bytes else { return format!("not known ({how})") };
     let about = if is_estimate { "about " } else { "" };
     let band = queue.uncertainty_bytes.filter(|&bytes| bytes > 0.0);
     let band = band.map(|bytes| format!(" ± {}", text::bytes(bytes))).unwrap_or_default();
-    format!("{about}{}{band} ({how})", text::bytes(bytes))
+    format!("{about}{}{band} ({how})", text::bytes(bytes as f64))
 }
 
 /// The largest part of what fills it: by its port, if that accounts for it, else by its kind.
 fn filled_by(queue: &Queue) -> Option<String> {
     let (kind, share) = queue.composition.iter().flatten().max_by(|a, b| a.1.total_cmp(b.1))?;
     let top = queue.top_port.as_ref().filter(|top| {
-        matches!(kind.as_str(), "udp" | "other") && text::percent(top.share) == text::percent(*share)
+        matches!(&**kind, "udp" | "other") && text::percent(top.share) == text::percent(*share)
     });
     let name = top.map_or_else(|| text::kind(kind), |top| top.name.clone());
     Some(format!("{} {name}", text::percent(*share)))
@@ -119,7 +121,7 @@ fn draw(
     palette: Palette,
 ) {
     let queue = direction.queue.as_ref();
-    let limit = queue.and_then(|queue| queue.limit_bytes);
+    let limit = queue.and_then(|queue| queue.limit_bytes).map(|bytes| bytes as f64);
     let highest = levels.iter().flatten().map(|level| f64::from(level.total())).fold(0.0, f64::max);
     // An estimate may go beyond the limit; a queue without one fills the graph with its highest level.
     let scale = limit.unwrap_or(LEAST_SCALE).max(highest).max(1.0);

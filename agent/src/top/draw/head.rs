@@ -8,7 +8,7 @@ use super::Palette;
 use crate::client::Trouble;
 use crate::top::text;
 use crate::top::view::View;
-use crate::top::wire::{Direction, Link};
+use pendulum_wire::{Direction, Link};
 
 /// Which agent, which link, how fast.
 pub(super) fn title(view: &View, width: u16, palette: Palette) -> Line<'static> {
@@ -21,7 +21,7 @@ pub(super) fn title(view: &View, width: u16, palette: Palette) -> Line<'static> 
         }
         for (mark, rate) in [("▲", link.link.uplink_rate_bps), ("▼", link.link.downlink_rate_bps)] {
             if let Some(rate) = rate {
-                left.push_str(&format!("  {mark} {}", text::rate(rate)));
+                left.push_str(&format!("  {mark} {}", text::rate(rate as f64)));
             }
         }
     }
@@ -134,7 +134,7 @@ pub(super) fn figures(link: &Link, width: u16, palette: Palette) -> Vec<Line<'st
             direction.utilization.map_or("     –".to_owned(), |share| format!("{:>6}", text::used(share))),
         );
         let rtt = direction.rtt.as_ref();
-        let p50 = rtt.and_then(|rtt| rtt.p50_s).map_or("–".to_owned(), text::time);
+        let p50 = rtt.map(|rtt| rtt.p50_s).map_or("–".to_owned(), text::time);
         words.push(format!("{end} RTT {p50}"));
         words.extend(rtt.and_then(|rtt| rtt.min_s).map(|s| format!("least {}", text::time(s))));
         words.push(format!("{} in flight", text::bytes(direction.in_flight_bytes as f64)));

@@ -15,7 +15,7 @@ use ratatui::widgets::Paragraph;
 pub(super) use palette::Palette;
 
 use super::view::View;
-use super::wire::Link;
+use pendulum_wire::Link;
 
 /// Below this nothing useful fits.
 const SMALLEST: (u16, u16) = (40, 10);
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use crate::client::Trouble;
     use crate::top::feed::News;
-    use crate::top::wire::{Flow, State};
+    use pendulum_wire::{Flow, State};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use serde_json::json;
@@ -127,16 +127,16 @@ mod tests {
 
     pub(super) fn view() -> View {
         let mut view = View::new(&"http://gateway".parse().expect("a URL"), None, false);
-        let direction = |utilization: f64, queue: f64| {
+        let direction = |utilization: f64, queue: u64| {
             json!({"throughput_bps": 195_000.0, "utilization": utilization, "in_flight_bytes": 29_000, "flows": 1,
                    "rtt": {"min_s": 0.04, "p50_s": 1.2}, "retransmitted_segments": 7,
-                   "queue": {"source": "tracepoint", "bytes": queue, "ack_bytes": 300.0, "limit_bytes": 30_000.0,
+                   "queue": {"source": "tracepoint", "bytes": queue, "ack_bytes": 300, "limit_bytes": 30_000,
                              "drops": {"overlimit": 12}}})
         };
         let state: State = serde_json::from_value(json!({"version": "1", "links": [{
             "name": "dsl", "wan": "ppp0", "device": "up",
             "link": {"uplink_rate_bps": 196_000, "downlink_rate_bps": 2_400_000},
-            "directions": {"up": direction(0.99, 29_000.0), "down": direction(0.31, 500.0)},
+            "directions": {"up": direction(0.99, 29_000), "down": direction(0.31, 500)},
             "phase": "uplink_bound", "verdict": "locked_uplink", "verdict_for_s": 34.0,
             "phase_share": {"uplink_bound": 0.9, "downlink_bound": 0.0, "balanced": 0.1, "idle": 0.0},
             "evidence": {"rule": "r", "reason": "the uplink buffer has held a standing queue for 33.1 s", "figures": []}
@@ -150,8 +150,8 @@ mod tests {
         view.flows.flows = vec![Flow {
             client: "192.168.1.5:40000".to_owned(),
             server: "203.0.113.9:443".to_owned(),
-            direction: "up".to_owned(),
-            state: "open".to_owned(),
+            direction: "up".into(),
+            state: "open".into(),
             ..Flow::default()
         }];
         view
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn a_buffer_out_of_sight_has_a_band_a_cause_and_no_zero() {
         let mut view = view();
-        let queue = json!({"source": "estimate", "bytes": 24_000.0, "uncertainty_bytes": 2_000.0, "drops": {},
+        let queue = json!({"source": "estimate", "bytes": 24_000, "uncertainty_bytes": 2_000.0, "drops": {},
                            "composition": {"tcp_data": 0.125, "ack": 0.003, "udp": 0.872, "other": 0.0},
                            "top_port": {"name": "UDP port 443", "share": 0.87}});
         let state = json!({"version": "1", "links": [{

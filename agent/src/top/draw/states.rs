@@ -10,7 +10,7 @@ use crate::client::Trouble;
 use crate::generated::hold;
 use crate::top::feed::News;
 use crate::top::view::View;
-use crate::top::wire::State;
+use pendulum_wire::State;
 
 const HEAD: &str = "# `pendulum top` in each state
 
@@ -43,13 +43,13 @@ fn screens_of_each_state_are_those_of_the_docs() {
     let started = fresh(
         json!({"verdict": "clear", "verdict_for_s": 0.5, "evidence": null, "directions": {"up": direction(Value::Null), "down": direction(Value::Null)}}),
     );
-    let netlink = json!({"source": "netlink", "bytes": 21_000.0, "uncertainty_bytes": 0.0, "limit_bytes": 30_000.0, "drops": {"qdisc": 3}});
+    let netlink = json!({"source": "netlink", "bytes": 21_000, "uncertainty_bytes": 0.0, "limit_bytes": 30_000, "drops": {"qdisc": 3}});
     let mut stepped_down = fresh(json!({
         "directions": {"up": direction(netlink), "down": direction(json!({"source": "estimate", "bytes": null}))},
         "verdict": "unknown", "verdict_for_s": 12.0, "evidence": {"reason": "the downlink's queue is not known", "missing": ["downlink_rate"]},
         "degraded": ["the uplink queue is read by netlink ten times a second and what happens in between is missed"]
     }));
-    let modem = json!({"source": "estimate", "bytes": 24_000.0, "uncertainty_bytes": 2_000.0, "drops": {},
+    let modem = json!({"source": "estimate", "bytes": 24_000, "uncertainty_bytes": 2_000.0, "drops": {},
         "composition": {"tcp_data": 0.125, "udp": 0.875}, "top_port": {"name": "UDP port 443", "share": 0.875}});
     let mut modem = fresh(json!({
         "vantage": "before_uplink_buffer", "verdict": "locked_uplink", "verdict_for_s": 40.0,

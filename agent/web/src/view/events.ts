@@ -1,6 +1,6 @@
 // Verdicts and findings as they came, newest first. Phase changes are left to the strip: there are too many to read.
 
-import type { Finding } from '../api.ts';
+import type { JournalEvent } from '../api.ts';
 import { byId, make } from '../dom.ts';
 import { titleOf } from './verdict.ts';
 
@@ -15,12 +15,12 @@ export class EventsView {
     }
 
     // What happened before; replaces what is shown, since an agent that was started anew counts anew.
-    reset(findings: Finding[]): void {
+    reset(findings: JournalEvent[]): void {
         this.clear();
         for (const finding of findings) this.add(finding);
     }
 
-    add(finding: Finding): void {
+    add(finding: JournalEvent): void {
         if (finding.seq <= this.newest) return;
         this.newest = finding.seq;
         if (finding.event === 'phase') return;
@@ -37,14 +37,14 @@ export class EventsView {
     }
 }
 
-function item(finding: Finding): HTMLElement {
+function item(finding: JournalEvent): HTMLElement {
     const at = new Date(finding.time);
     const time = make('time', { datetime: finding.time, title: finding.time }, at.toLocaleTimeString('en-GB'));
     const reason = finding.evidence?.reason ?? '';
     return make('li', {}, time, make('b', {}, titleOfEvent(finding)), make('p', { class: 'quiet' }, reason));
 }
 
-function titleOfEvent(finding: Finding): string {
+function titleOfEvent(finding: JournalEvent): string {
     const where = finding.direction ? `, ${finding.direction}` : '';
     switch (finding.event) {
         case 'verdict':

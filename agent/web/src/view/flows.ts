@@ -1,6 +1,6 @@
 // The busiest flows: sorted by any column, addresses whole or masked.
 
-import type { Flow, FlowReport, Maybe } from '../api.ts';
+import type { Flow, Flows, Maybe } from '../api.ts';
 import { byId, make, setText } from '../dom.ts';
 import * as format from '../format.ts';
 import { getJson } from '../net.ts';
@@ -32,7 +32,7 @@ export class FlowsView {
     private readonly mask = byId<HTMLInputElement>('mask');
     private readonly columns: Column[];
     private sorted = { id: 'rate', descending: true };
-    private report: FlowReport = { total: 0, flows: [] };
+    private report: Flows = { total: 0, flows: [] };
     private link: string | null = null;
 
     constructor() {
@@ -93,7 +93,7 @@ export class FlowsView {
         const asked = this.link;
         try {
             const query = `link=${encodeURIComponent(asked)}&limit=${this.limit.value}&sort=rate`;
-            const report = await getJson<FlowReport>(`/api/v1/flows?${query}`);
+            const report = await getJson<Flows>(`/api/v1/flows?${query}`);
             if (asked !== this.link) return;
             this.report = report;
             this.render();

@@ -1,6 +1,6 @@
 // The rates that the shaper finds by itself: shown where it looks for one, and nowhere else.
 
-import { DECISIONS, type DecisionName, DIRECTIONS, type DirectionName, type Link, type Maybe, type Tick } from '../api.ts';
+import { type DecisionName, DIRECTIONS, type DirectionName, type Link, type Maybe, type Tick } from '../api.ts';
 import { byId, make, setAttribute, setText } from '../dom.ts';
 import * as format from '../format.ts';
 
@@ -24,8 +24,8 @@ export class FoundView {
 
     constructor() {
         byId('found-legend').append(
-            ...DECISIONS.map((decision) =>
-                make('li', {}, make('i', { class: `decision-${decision}`, 'aria-hidden': 'true' }), DECISION_TITLES[decision]),
+            ...Object.entries(DECISION_TITLES).map(([decision, title]) =>
+                make('li', {}, make('i', { class: `decision-${decision}`, 'aria-hidden': 'true' }), title),
             ),
         );
     }

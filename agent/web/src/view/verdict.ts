@@ -54,7 +54,7 @@ const SAYINGS: Record<string, Saying> = {
     },
 };
 
-// The names of what may be missing: docs/reference/api.md.
+// The names of what may be missing: docs/reference/api-fields.md.
 const MISSING: Record<string, string> = {
     uplink_queue: 'the level of the uplink’s buffer',
     downlink_queue: 'the level of the downlink’s buffer',

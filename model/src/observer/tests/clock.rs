@@ -1,6 +1,6 @@
 //! Senders' clocks: what the stamps of a known sender tell about known waits.
 
-use super::super::clock::{Reading, SenderClock};
+use super::super::clock::{SenderClock, StampReading};
 
 const MS: f64 = 1e6;
 const SECOND: f64 = 1e9;
@@ -20,14 +20,14 @@ impl Sender {
     }
 
     /// A long packet, sent at `sent_ns`, leaves the buffer after `wait_ms`.
-    fn send(&mut self, sent_ns: f64, wait_ms: f64, most_ms: f64) -> Option<Reading> {
+    fn send(&mut self, sent_ns: f64, wait_ms: f64, most_ms: f64) -> Option<StampReading> {
         let ticks = (sent_ns * (1.0 + self.fast) / self.tick_ns) as u64 as u32;
         let left_ns = sent_ns + wait_ms * MS;
         self.clock.read(left_ns, ticks.wrapping_add(self.offset), true, (most_ms * MS, f64::INFINITY), None)
     }
 
     /// One packet each 7 ms, none of which waits. The newest reading.
-    fn idle(&mut self, from_s: f64, seconds: f64, most_ms: f64) -> Option<Reading> {
+    fn idle(&mut self, from_s: f64, seconds: f64, most_ms: f64) -> Option<StampReading> {
         let packets = (seconds / 0.007) as u32;
         (0..packets)
             .map(|i| self.send(from_s * SECOND + f64::from(i) * 7.0 * MS, 0.0, most_ms))

@@ -1,10 +1,9 @@
-//! What the agent says at one moment, out of `/api/v1/state` and `/api/v1/flows`. A field that this agent does not have is left
-//! empty: the demo shows what there is.
+//! What the agent says at one moment, out of `/api/v1/state` and `/api/v1/flows`.
 
 use std::time::Duration;
 
 use pendulum_model::segment::{Direction, PerDirection};
-use serde_json::Value;
+use pendulum_wire::{self as wire, Flow, Flows, State};
 
 use super::format;
 use crate::statistics::median;
@@ -44,58 +43,47 @@ pub(super) struct QueueLevel {
 
 impl Reading {
     /// Reads the agent's two answers. The lab has one link.
-    pub(super) fn of(at: Duration, state: &Value, flows: &Value) -> Self {
-        let link = state.pointer("/links/0").unwrap_or(&Value::Null);
-        let verdict = &link["verdict"];
+    pub(super) fn of(at: Duration, state: &State, flows: &Flows) -> Self {
+        let Some(link) = state.links.first() else { return Self { at, ..Self::default() } };
+        let evidence = link.evidence.as_ref();
         Self {
             at,
             directions: PerDirection::from_fn(|direction| DirectionReading {
                 rtt_s: rtt(flows, direction),
-                ..DirectionReading::of(&link["directions"][direction.name()])
+                ..DirectionReading::of(&link.directions[direction])
             }),
-            verdict: name(verdict),
-            reason: [&verdict["evidence"], &link["evidence"], verdict]
-                .into_iter()
-                .find_map(|evidence| evidence["reason"].as_str())
-                .map(str::to_owned),
-            evidence: evidence(&link["evidence"]),
+            verdict: link.verdict.as_deref().map(str::to_owned),
+            reason: evidence.map(|evidence| evidence.reason.clone()),
+            evidence: evidence.and_then(figures),
         }
     }
 }
 
 impl DirectionReading {
-    fn of(direction: &Value) -> Self {
-        let number = |name: &str| direction[name].as_f64().unwrap_or(0.0);
-        let count = |name: &str| direction[name].as_u64().unwrap_or(0);
+    fn of(direction: &wire::Direction) -> Self {
         Self {
-            throughput_bps: number("throughput_bps"),
-            goodput_bps: number("goodput_bps"),
-            retransmitted_segments: count("retransmitted_segments"),
-            in_flight_bytes: count("in_flight_bytes"),
+            throughput_bps: direction.throughput_bps,
+            goodput_bps: direction.goodput_bps,
+            retransmitted_segments: direction.retransmitted_segments,
+            in_flight_bytes: direction.in_flight_bytes,
             rtt_s: None,
-            queue: QueueLevel::of(&direction["queue"]),
+            queue: direction.queue.as_ref().and_then(QueueLevel::of),
         }
     }
 }
 
 impl QueueLevel {
-    fn of(queue: &Value) -> Option<Self> {
-        Some(Self { bytes: whole(&queue["bytes"])?, peak_bytes: whole(&queue["peak_bytes"]) })
+    fn of(queue: &wire::Queue) -> Option<Self> {
+        Some(Self { bytes: queue.bytes?, peak_bytes: queue.peak_bytes })
     }
 }
 
-/// An estimate may have a fraction.
-fn whole(value: &Value) -> Option<u64> {
-    value.as_f64().filter(|number| *number >= 0.0).map(|number| number.round() as u64)
-}
-
 /// "uplink bound share 0.97 (threshold 0.8), …"
-fn evidence(evidence: &Value) -> Option<String> {
-    let figures = evidence["figures"].as_array()?.iter().filter_map(|figure| {
-        let name = figure["name"].as_str()?.replace('_', " ");
-        let value = number(figure["value"].as_f64()?);
-        let threshold = figure["threshold"].as_f64().map(number);
-        Some(format!("{name} {value}{}", threshold.map_or(String::new(), |t| format!(" (threshold {t})"))))
+fn figures(evidence: &wire::Evidence) -> Option<String> {
+    let figures = evidence.figures.iter().map(|figure| {
+        let (name, value) = (figure.name.replace('_', " "), number(figure.value));
+        let threshold = figure.threshold.map(number);
+        format!("{name} {value}{}", threshold.map_or(String::new(), |t| format!(" (threshold {t})")))
     });
     let figures: Vec<String> = figures.collect();
     (!figures.is_empty()).then(|| figures.join(", "))
@@ -109,66 +97,53 @@ fn number(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A bare name, or an object that has one.
-fn name(value: &Value) -> Option<String> {
-    let found =
-        [value, &value["name"], &value["verdict"], &value["phase"]].into_iter().find_map(Value::as_str);
-    found.map(str::to_owned)
-}
-
 /// The latest round trips of the flows that send bulk data in a direction. Others have an old one, of their handshake.
-fn rtt(flows: &Value, direction: Direction) -> Option<f64> {
+fn rtt(flows: &Flows, direction: Direction) -> Option<f64> {
     const RECENT_SECONDS: f64 = 3.0;
-    let all = flows["flows"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let recent = all.iter().filter(|flow| {
-        flow["direction"] == direction.name()
-            && flow["idle_s"].as_f64().is_some_and(|idle| idle < RECENT_SECONDS)
-    });
-    let bulk = recent.map(|flow| &flow[direction.name()]).filter(|half| {
-        const BULK_BYTES: u64 = 10_000;
-        half["payload_bytes"].as_u64().is_some_and(|bytes| bytes > BULK_BYTES)
-    });
-    median(bulk.filter_map(|half| half["rtt_last_s"].as_f64()).collect())
+    const BULK_BYTES: u64 = 10_000;
+    let recent = |flow: &&Flow| flow.direction == direction.name() && flow.idle_s < RECENT_SECONDS;
+    let half = |flow: &Flow| match direction {
+        Direction::Up => (flow.up.payload_bytes, flow.up.rtt_last_s),
+        Direction::Down => (flow.down.payload_bytes, flow.down.rtt_last_s),
+    };
+    let bulk = flows.flows.iter().filter(recent).map(half).filter(|(payload, _)| *payload > BULK_BYTES);
+    median(bulk.filter_map(|(_, rtt)| rtt).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use serde_json::json;
+    use pendulum_wire::FlowHalf;
+    use serde_json::{Value, json};
 
-    fn flow(direction: &str, payload: u64, idle: f64, rtt: f64) -> Value {
-        let mut flow = json!({"direction": direction, "idle_s": idle});
-        flow[direction] = json!({"payload_bytes": payload, "rtt_last_s": rtt});
-        flow
+    use super::*;
+
+    fn state(link: Value) -> State {
+        serde_json::from_value(json!({ "links": [link] })).expect("a state")
     }
 
     #[test]
     fn a_state_without_queues_and_verdict_is_read() {
-        let state = json!({"links": [{"directions": {"up": {"throughput_bps": 1000.5, "in_flight_bytes": 7,
-            "rtt": null}, "down": {}}}]});
-        let reading = Reading::of(Duration::ZERO, &state, &json!({"flows": []}));
+        let state = state(
+            json!({"directions": {"up": {"throughput_bps": 1000.5, "in_flight_bytes": 7, "rtt": null}}}),
+        );
+        let reading = Reading::of(Duration::ZERO, &state, &Flows::default());
         let up = &reading.directions.up;
         assert_eq!((up.throughput_bps, up.in_flight_bytes), (1000.5, 7));
         assert_eq!((up.queue, up.rtt_s, &reading.verdict), (None, None, &None));
-        assert_eq!(Reading::of(Duration::ZERO, &Value::Null, &Value::Null), Reading::default());
+        assert_eq!(Reading::of(Duration::ZERO, &State::default(), &Flows::default()), Reading::default());
     }
 
     #[test]
-    fn queues_windows_and_verdicts_are_read_where_they_are() {
-        let state = json!({"links": [{"verdict": {"name": "locked_uplink", "evidence": {"reason": "the uplink buffer never empties"}},
-            "directions": {"up": {"queue": {"bytes": 29_954, "peak_bytes": 29_999}},
-                           "down": {"queue": {"bytes": 0.4}}}}]});
-        let reading = Reading::of(Duration::ZERO, &state, &Value::Null);
+    fn queues_and_verdicts_are_read_with_their_evidence() {
+        let state = state(json!({"verdict": "clear",
+            "directions": {"up": {"queue": {"bytes": 29_954, "peak_bytes": 29_999}}, "down": {"queue": {"bytes": null}}},
+            "evidence": {"reason": "quiet", "figures": [
+                {"name": "upload_active_share", "value": 0.104, "threshold": 0.8},
+                {"name": "lost_bytes_per_second", "value": 256_000.0}]}}));
+        let reading = Reading::of(Duration::ZERO, &state, &Flows::default());
         let queue = reading.directions.up.queue.unwrap();
         assert_eq!((queue.bytes, queue.peak_bytes), (29_954, Some(29_999)));
-        assert_eq!(reading.directions.down.queue, Some(QueueLevel::default()));
-        assert_eq!(reading.verdict.as_deref(), Some("locked_uplink"));
-        assert_eq!(reading.reason.as_deref(), Some("the uplink buffer never empties"));
-        assert_eq!(reading.evidence, None);
-        let bare = json!({"links": [{"verdict": "clear", "evidence": {"reason": "quiet", "figures": [
-            {"name": "upload_active_share", "value": 0.104, "threshold": 0.8},
-            {"name": "lost_bytes_per_second", "value": 256_000.0}]}}]});
-        let reading = Reading::of(Duration::ZERO, &bare, &Value::Null);
+        assert_eq!(reading.directions.down.queue, None, "not known is not empty");
         assert_eq!(
             reading.evidence.as_deref(),
             Some("upload active share 0.1 (threshold 0.8), lost bytes per second 256,000")
@@ -178,9 +153,21 @@ mod tests {
 
     #[test]
     fn round_trips_are_those_of_bulk_flows_that_live() {
-        let flows = json!({"flows": [
-            flow("up", 90_000, 0.1, 1.2), flow("up", 90_000, 0.1, 1.4), flow("up", 90_000, 0.1, 1.3),
-            flow("up", 90_000, 9.0, 9.9), flow("up", 500, 0.1, 0.001), flow("down", 90_000, 0.1, 0.002)]});
+        let flow = |direction: &'static str, payload_bytes: u64, idle_s: f64, rtt: f64| {
+            let half = FlowHalf { payload_bytes, rtt_last_s: Some(rtt), ..FlowHalf::default() };
+            let (up, down) =
+                if direction == "up" { (half, FlowHalf::default()) } else { (FlowHalf::default(), half) };
+            Flow { direction: direction.into(), idle_s, up, down, ..Flow::default() }
+        };
+        let flows = vec![
+            flow("up", 90_000, 0.1, 1.2),
+            flow("up", 90_000, 0.1, 1.4),
+            flow("up", 90_000, 0.1, 1.3),
+            flow("up", 90_000, 9.0, 9.9),
+            flow("up", 500, 0.1, 0.001),
+            flow("down", 90_000, 0.1, 0.002),
+        ];
+        let flows = Flows { flows, ..Flows::default() };
         assert_eq!(rtt(&flows, Direction::Up), Some(1.3));
         assert_eq!(rtt(&flows, Direction::Down), Some(0.002));
     }

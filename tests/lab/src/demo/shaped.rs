@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use pendulum_model::rate::Rate;
 use pendulum_model::segment::Direction;
-use serde_json::Value;
+use pendulum_wire::State;
 
 use super::picture;
 use super::style::{Line, Style, Tone};
@@ -157,17 +157,18 @@ fn measure(options: &DemoOptions, lab: &Lab, agent: &Agent, half: Duration) -> R
     Ok(Measured { down: course(down, 0.0)?, up: course(up, JOINS)?, said })
 }
 
-fn in_words(state: &Value) -> String {
-    let link = &state["links"][0];
-    let verdict = link["verdict"].as_str().unwrap_or("no verdict yet");
-    let shape = &link["shape"];
-    match (shape["state"].as_str(), shape["held_acks"].as_u64()) {
-        (Some("enforcing"), Some(held)) => {
-            let passed = shape["acks"]["passed"].as_object().into_iter().flatten();
-            let passed: u64 = passed.filter_map(|(_, count)| count.as_u64()).sum();
+fn in_words(state: &State) -> String {
+    let link = state.links.first().cloned().unwrap_or_default();
+    let verdict = link.verdict.as_deref().unwrap_or("no verdict yet");
+    let shape = link.shape.unwrap_or_default();
+    match (&*shape.state, shape.held_acks) {
+        ("enforcing", Some(held)) => {
+            let passed =
+                shape.acks.iter().filter_map(|acks| acks.get("passed")).flat_map(|passed| passed.values());
+            let passed: u64 = passed.sum();
             format!("{verdict}; {held} of {} ACKs merged", passed + held)
         }
-        (Some("refused"), _) => format!("not shaped: {}", shape["reason"].as_str().unwrap_or_default()),
+        ("refused", _) => format!("not shaped: {}", shape.reason.unwrap_or_default()),
         _ => verdict.to_owned(),
     }
 }
@@ -176,7 +177,7 @@ fn in_words(state: &Value) -> String {
 mod tests {
     use super::*;
     use crate::demo::style::{Glyphs, Palette};
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     #[test]
     fn an_upload_begins_where_it_joins() {
@@ -191,7 +192,10 @@ mod tests {
 
     #[test]
     fn words_of_both_halves() {
-        let state = |shape: Value| json!({"links": [{"verdict": "swinging", "shape": shape}]});
+        let state = |shape: Value| -> State {
+            let state = json!({"links": [{"verdict": "swinging", "shape": shape}]});
+            serde_json::from_value(state).expect("a state")
+        };
         assert_eq!(in_words(&state(json!({"state": "off"}))), "swinging");
         let acks = json!({"passed": {"first": 100, "no_carrier": 300}, "held": {"redundant": 600}});
         let shaping = json!({"state": "enforcing", "held_acks": 600, "acks": acks});

@@ -2,7 +2,7 @@
 
 use super::super::*;
 use super::{PUBLIC_A, PUBLIC_B, PUBLIC_C, mapped, observe, readdressed, record, segment};
-use crate::replay::packet::{LinkType, Options, ParsedSegment};
+use crate::replay::packet::{LinkType, ParsedSegment, TcpOptions};
 use crate::replay::tests::craft::{down, up};
 
 const MS: u64 = 1_000_000;
@@ -75,8 +75,10 @@ const MARK: u32 = 1_000_000;
 /// A packet that differs in anything a router leaves alone is another packet.
 #[test]
 fn packets_are_recognised_by_all_that_stays() {
-    let original =
-        ParsedSegment { options: Options { timestamps: Some((3, 4)), ..Options::default() }, ..sent(7) };
+    let original = ParsedSegment {
+        options: TcpOptions { timestamps: Some((3, 4)), ..TcpOptions::default() },
+        ..sent(7)
+    };
     let known = |lan: ParsedSegment| {
         let mut transit = Transit::default();
         transit.on_wan(0, &sent(MARK));
@@ -90,7 +92,7 @@ fn packets_are_recognised_by_all_that_stays() {
         ParsedSegment { flags: original.flags | 8, ..original },
         ParsedSegment { window: 8, ..original },
         ParsedSegment { payload_bytes: 8, ..original },
-        ParsedSegment { options: Options::default(), ..original },
+        ParsedSegment { options: TcpOptions::default(), ..original },
         ParsedSegment { source_port: 8, destination_port: 8, ..original },
         ParsedSegment { source: [8; 16], destination: [8; 16], ..original },
     ] {

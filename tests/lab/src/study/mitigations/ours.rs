@@ -76,7 +76,7 @@ impl Ours {
 
     /// Ends it; returns its verdict and what its shaper counted.
     pub(in crate::study) fn finish(self) -> Result<(Value, Value), StudyError> {
-        let state = self.agent.json("/api/v1/state")?;
+        let state: Value = self.agent.json("/api/v1/state")?;
         let link = state.pointer("/links/0").cloned().unwrap_or_default();
         let shape = shape_of(&state);
         self.agent.stop()?;

@@ -3,7 +3,9 @@
 use pendulum_model::rate::BufferSize;
 use pendulum_model::ratio::{Setting, paper};
 use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_model::simulate::{CongestionControl, Flow, Limit, Link, Load, PAYLOAD_BYTES, Run, simulate};
+use pendulum_model::simulate::{
+    CongestionControl, Flow, Limit, Load, PAYLOAD_BYTES, Run, SimulatedLink, simulate,
+};
 
 /// Access delays of both papers: U1 is 5 ms from the link, D1 1 ms.
 const ACCESS_S: PerDirection<f64> = PerDirection { up: 0.005, down: 0.001 };
@@ -213,7 +215,7 @@ impl Point {
         Simulated { ratio: (goodput.up > 0.0).then(|| goodput.down / goodput.up), goodput, spread }
     }
 
-    fn link(&self) -> Link {
+    fn link(&self) -> SimulatedLink {
         let propagation = self.propagation_ms as f64 / 1e3;
         let flow = |direction| {
             let access = 2.0 * ACCESS_S[direction];
@@ -238,7 +240,7 @@ impl Point {
             BufferSize::Bytes(bytes) => Limit::Bytes(bytes),
             BufferSize::Packets(packets) => Limit::Packets(u32::try_from(packets).unwrap_or(u32::MAX)),
         };
-        Link {
+        SimulatedLink {
             rate: PerDirection::from_fn(|x| self.rate[x] / 8.0),
             buffer: PerDirection::from_fn(|x| limit(self.buffer[x])),
             burst: PerDirection::from_fn(|_| BUCKET_BYTES),

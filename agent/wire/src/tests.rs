@@ -1,0 +1,122 @@
+use std::fmt::Debug;
+
+use pendulum_model::contents::Kind;
+use pendulum_model::findings::{self, Change, FindingKind, Missing, Phase, Verdict};
+use pendulum_model::observer::{Trust, Vantage};
+use pendulum_model::phase::PhaseSource;
+use pendulum_model::ratio::Confidence;
+use pendulum_model::segment;
+use pendulum_model::sizing::SenderControl;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn json_of(value: impl Serialize) -> Value {
+    serde_json::to_value(value).expect("JSON")
+}
+
+/// Names are sent as the model's own JSON has them: `replay` and `advise` say the same of the same thing.
+#[test]
+fn names_are_those_of_the_model_s_json() {
+    fn check<T: Serialize + Copy + Debug>(values: &[T], name: fn(T) -> &'static str) {
+        for value in values {
+            assert_eq!(json_of(value), name(*value), "{value:?}");
+        }
+    }
+    check(&Phase::ALL, Phase::name);
+    check(&Verdict::ALL, Verdict::name);
+    check(&Kind::ALL, Kind::name);
+    check(&segment::Direction::ALL, segment::Direction::name);
+    check(&[PhaseSource::Queues, PhaseSource::QueueAndWindows, PhaseSource::Windows], PhaseSource::name);
+    check(&[Confidence::Low, Confidence::Moderate, Confidence::High], Confidence::name);
+    check(&[SenderControl::Reno, SenderControl::Cubic, SenderControl::Bbr], SenderControl::name);
+    check(&[Vantage::OwnQueue, Vantage::BeforeUplinkBuffer], Vantage::name);
+    check(&[Trust::Confirmed, Trust::NeverEmpty, Trust::Stale], Trust::name);
+}
+
+/// The model's own JSON of the same findings, which `replay` prints.
+#[test]
+fn findings_are_sent_as_replay_prints_them() {
+    let evidence = findings::Evidence {
+        rule: "one_buffer_never_empties",
+        reason: "the uplink buffer never empties".to_owned(),
+        figures: vec![
+            findings::Figure::against("uplink_bound_share", 0.97, 0.8),
+            findings::Figure::new("x", 1.5),
+        ],
+        since_s: 2.5,
+        held_since_s: Some(3.5),
+        missing: vec![Missing::UplinkRate],
+    };
+    assert_eq!(json_of(Evidence::from(&evidence)), json_of(&evidence));
+    let found = pendulum_model::bloat::Bufferbloat {
+        since_s: 1.0,
+        delay_s: 0.3,
+        cause: Some(pendulum_model::contents::Cause { kind: Kind::Udp, share: 0.87 }),
+        help: "shape the uplink",
+    };
+    assert_eq!(json_of(Bufferbloat::from(found)), json_of(found));
+}
+
+/// What the journal writes is read whole: nothing of it is lost on the way.
+#[test]
+fn every_event_is_read_as_it_was_written() {
+    let direction = Some(segment::Direction::Up);
+    let changes = [
+        Change::Phase { from: None, to: Phase::Idle, dwell_s: 0.0 },
+        Change::Phase { from: Some(Phase::Idle), to: Phase::UplinkBound, dwell_s: 2.5 },
+        Change::Verdict { from: Verdict::Clear, to: Verdict::LockedUplink },
+        Change::Finding { finding: FindingKind::Bufferbloat, direction },
+        Change::FindingEnded { finding: FindingKind::RttUnfairness, direction: None },
+        Change::ShapeRate {
+            direction: segment::Direction::Down,
+            from_bps: 2e6,
+            to_bps: 1.5e6,
+            decision: pendulum_model::autorate::Decision::Lower,
+        },
+    ];
+    for change in changes {
+        let evidence = findings::Evidence {
+            rule: "rule",
+            reason: "reason".to_owned(),
+            figures: Vec::new(),
+            since_s: 1.0,
+            held_since_s: None,
+            missing: Vec::new(),
+        };
+        let mut written = json_of(findings::Event { at_s: 7.25, change, evidence });
+        let record = written.as_object_mut().expect("an object");
+        record.extend([
+            ("seq".to_owned(), json!(3)),
+            ("link".to_owned(), json!("dsl")),
+            ("time".to_owned(), json!("2026-01-01T00:00:00.000Z")),
+        ]);
+        record.entry("from").or_insert(Value::Null);
+        let read: JournalEvent = serde_json::from_value(written.clone()).expect("an event");
+        assert_eq!(json_of(read), written);
+    }
+}
+
+/// Another version of the agent: what is missing is the default, what is new is left aside, names may be unknown.
+#[test]
+fn answers_of_other_versions_are_read() {
+    let link: Link = serde_json::from_value(json!({
+        "name": "dsl", "verdict": "wobbling", "newer": {"than": "this"}, "directions": {"up": {"queue": {"bytes": null}}},
+    }))
+    .expect("a link");
+    assert_eq!((&*link.name, link.verdict.as_deref()), ("dsl", Some("wobbling")));
+    assert_eq!(
+        link.directions.up.queue.map(|queue| queue.bytes),
+        Some(None),
+        "a level that is not known is not 0"
+    );
+    assert!(link.directions.down.queue.is_none() && link.phase_share.is_none());
+}
+
+#[test]
+fn phases_have_their_own_figures() {
+    let shares = PerPhase::from([0.5, 0.25, 0.125, 0.0625]);
+    for (phase, share) in Phase::ALL.into_iter().zip([0.5, 0.25, 0.125, 0.0625]) {
+        assert_eq!((shares.of(phase), json_of(shares)[phase.name()].as_f64()), (share, Some(share)));
+    }
+}
