@@ -62,7 +62,7 @@ pub struct DetectorState {
     pub directions: PerDirection<DirectionState>,
 }
 
-/// One direction's part of the [`State`].
+/// One direction's part of the [`DetectorState`].
 #[derive(Clone, Debug, Serialize)]
 pub struct DirectionState {
     /// `C_x`, bytes per second.
