@@ -157,3 +157,24 @@ fn a_driver_without_xdp_is_measured_by_tc() {
     assert!(agent.end("TERM").success());
     assert!(!gateway.hooks().contains("pendulum"), "{}", gateway.hooks());
 }
+
+/// A shaper above the port's speed would never hold a packet. A veth says that it is a port of 10 Gbit/s.
+#[test]
+fn a_rate_above_the_port_s_is_not_shaped_and_the_reason_has_both() {
+    let Some((gateway, _provider)) =
+        Netns::with_provider("a_rate_above_the_port_s_is_not_shaped_and_the_reason_has_both")
+    else {
+        return;
+    };
+    let config = tempfile::NamedTempFile::new().unwrap();
+    let link = "[[link]]\nwan = \"wan0\"\nuplink-rate = \"20gbit\"\n";
+    std::fs::write(config.path(), format!("{link}[shape]\nmode = \"enforce\"\n")).unwrap();
+    let mut agent = Agent::start(&gateway, &["--config", config.path().to_str().unwrap()]);
+    agent.wait_attached("wan0", gateway.index("wan0"));
+    let shape = |agent: &Agent<'_>| agent.json("/api/v1/state")["links"][0]["shape"].clone();
+    agent.wait_until("it is refused", |agent| shape(agent)["state"] == "refused");
+    let reason = shape(&agent)["reason"].as_str().unwrap().to_owned();
+    for part in ["the uplink", "wan0 is a port of 10gbit", "correct the rate"] {
+        assert!(reason.contains(part), "no '{part}' in: {reason}");
+    }
+}

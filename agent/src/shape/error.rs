@@ -3,6 +3,7 @@
 use std::io;
 
 use pendulum_model::rate::Rate;
+use pendulum_model::segment::Direction;
 use thiserror::Error;
 
 use crate::bpf::BpfError;
@@ -27,6 +28,22 @@ pub enum ShapeError {
     TooSlow {
         /// The link's rate.
         link: Rate,
+    },
+    /// The device can never send so fast.
+    #[error(
+        "the {} is to be shaped to {rate}, but {device} is a port of {speed}: packets would never wait in the shaper; \
+         correct the rate (bps counts bytes)",
+        match direction { Direction::Up => "uplink", Direction::Down => "downlink" }
+    )]
+    TooFast {
+        /// Of the link.
+        direction: Direction,
+        /// What was asked for.
+        rate: Rate,
+        /// The device.
+        device: String,
+        /// What it was negotiated to.
+        speed: Rate,
     },
     /// The kernel has no sch_cake.
     #[error(
@@ -78,6 +95,7 @@ impl ShapeError {
             Self::Clsact { source, .. } => source.kind() == io::ErrorKind::ResourceBusy,
             Self::NoDownlinkRate
             | Self::TooSlow { .. }
+            | Self::TooFast { .. }
             | Self::NoCake
             | Self::InTheWay { .. }
             | Self::Kernel { .. }

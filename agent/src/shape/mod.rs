@@ -31,11 +31,12 @@ use crate::config::{ShapeConfig, ShapeMode};
 use crate::net::cake::Cake;
 use crate::net::clsact::{self, Clsact};
 use crate::net::control::read_filters;
-use crate::net::{Device, LinkLayer, QdiscTree};
+use crate::net::{Device, LinkLayer, QdiscTree, port_speed};
 use crate::snapshot::{Comparison, Outcome, ShapeSnapshot, ShapeState};
 use behind::Watch;
 use device::Shaping;
 use follow::Follower;
+use plan::Port;
 use takeover::Takeover;
 use trial::Trial;
 
@@ -78,6 +79,7 @@ struct Active {
     programs: ShapePrograms,
     takeover: Takeover,
     wan: u32,
+    port: Port,
     delta: u32,
     counts: abi::pendulum_shape_counts,
     trial: Option<Trial>,
@@ -182,12 +184,20 @@ impl Shaper {
         if acts && tree.has("hfsc") {
             self.put_clsact(device)?;
         }
+        // A driver that does not tell its speed is no reason to refuse, and those of tunnels tell what is not so (tun: 10 Mbit/s). A rate that
+        // is found is what passes.
+        let has_port = device.link_layer == LinkLayer::Ethernet && self.follower.is_none();
+        let speed = has_port.then(|| port_speed(name).ok().flatten()).flatten();
+        let port = Port { device: name.to_owned(), speed };
         let up = self.wanted(Direction::Up)?;
+        port.fits(Direction::Up, &up)?;
         let mut down = None;
         let mut takeover = Takeover::default();
         if acts {
             if self.settings.downlink {
-                down = Some(self.wanted(Direction::Down)?);
+                let cake = self.wanted(Direction::Down)?;
+                port.fits(Direction::Down, &cake)?;
+                down = Some(cake);
             }
             let filters = read_filters(wan).map_err(failed("list the filters of"))?;
             let rate = up.rate.ok_or(ShapeError::NoUplinkRate(error::UNLEARNT))?;
@@ -204,6 +214,7 @@ impl Shaper {
             programs: ShapePrograms::load(link_layer)?,
             takeover,
             wan,
+            port,
             delta: 0,
             counts: abi::pendulum_shape_counts::default(),
             trial: Trial::new(&self.settings, now),

@@ -55,6 +55,27 @@ pub(super) fn cake(shape: &ShapeConfig, direction: Direction, link: Rate) -> Res
     }
 }
 
+/// The port of the device that is shaped.
+#[derive(Debug)]
+pub(super) struct Port {
+    /// The device.
+    pub(super) device: String,
+    /// As it was negotiated; `None` if the driver does not tell.
+    pub(super) speed: Option<Rate>,
+}
+
+impl Port {
+    /// Whether a queue that sends at its rate can be the slower of the two.
+    pub(super) fn fits(&self, direction: Direction, cake: &Cake) -> Result<(), ShapeError> {
+        match cake.rate.zip(self.speed) {
+            Some((rate, speed)) if rate > speed => {
+                Err(ShapeError::TooFast { direction, rate, device: self.device.clone(), speed })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// The same for a queue that sends at this rate.
 pub(super) fn cake_at(shape: &ShapeConfig, direction: Direction, rate: Rate) -> Cake {
     Cake {
@@ -117,6 +138,21 @@ mod tests {
         assert_eq!((up.rate, up.ingress), (Some(rate("194040bit")), false));
         let down = cake(&shape(), Direction::Down, rate("2400kbit")).expect("a queue");
         assert_eq!((down.rate, down.ingress), (Some(rate("2280kbit")), true));
+    }
+
+    #[test]
+    fn a_rate_above_the_port_s_is_refused_and_one_below_or_beside_it_is_not() {
+        let cake = |text| cake(&shape(), Direction::Up, rate(text)).unwrap();
+        let port = |speed: Option<&str>| Port { device: "wan0".to_owned(), speed: speed.map(rate) };
+        let wanted = cake("1gbit");
+        let refused = port(Some("100mbit")).fits(Direction::Up, &wanted).unwrap_err().to_string();
+        let parts = ["the uplink", &wanted.rate.unwrap().to_string(), "wan0", "100mbit", "correct the rate"];
+        assert!(parts.iter().all(|part| refused.contains(part)), "{refused}");
+        assert!(port(Some("1gbit")).fits(Direction::Up, &wanted).is_ok());
+        assert!(
+            port(wanted.rate.map(|rate| rate.to_string()).as_deref()).fits(Direction::Up, &wanted).is_ok()
+        );
+        assert!(port(None).fits(Direction::Up, &wanted).is_ok(), "not known is no reason");
     }
 
     #[test]

@@ -130,12 +130,16 @@ impl Shaper {
                 // What was known holds.
                 Err(ShapeError::NoUplinkRate(_) | ShapeError::NoDownlinkRate) => continue,
                 Ok(cake) if cake == *shaping.cake() => Ok(()),
-                Ok(cake) => shaping.change(cake).map_err(|error| error.to_string()).inspect(|()| {
-                    if !follows {
-                        let rate = cake.rate.map(|rate| rate.to_string());
-                        info!(link = self.link, rate, "the shaper follows the link");
-                    }
-                }),
+                Ok(cake) => {
+                    let fits = active.port.fits(direction, &cake).map_err(|error| error.to_string());
+                    let mut change = || shaping.change(cake).map_err(|error| error.to_string());
+                    fits.and_then(|()| change()).inspect(|()| {
+                        if !follows {
+                            let rate = cake.rate.map(|rate| rate.to_string());
+                            info!(link = self.link, rate, "the shaper follows the link");
+                        }
+                    })
+                }
                 Err(error) => Err(error.to_string()),
             };
             active.report(&self.link, device::keeps(direction), changed);
