@@ -26,12 +26,12 @@ struct BatchAttr {
 /// Entries asked for at a time. More than a hash bucket ever holds, so that `ENOSPC` needs no special case below it.
 const CHUNK: usize = 512;
 
-/// Every entry of a hash map. Entries that come or go meanwhile may be missing; none comes twice.
+/// Every entry of a hash map, `expected` of them. Entries that come or go meanwhile may be missing; none comes twice.
 ///
 /// # Errors
 /// What the kernel says; `EINVAL` before Linux 5.6.
-pub(super) fn entries<K: Pod, V: Pod>(map: BorrowedFd<'_>) -> io::Result<Vec<(K, V)>> {
-    let mut found = Vec::new();
+pub(super) fn entries<K: Pod, V: Pod>(map: BorrowedFd<'_>, expected: usize) -> io::Result<Vec<(K, V)>> {
+    let mut found = Vec::with_capacity(expected);
     let mut chunk = CHUNK;
     let mut keys: Vec<MaybeUninit<K>> = Vec::new();
     let mut values: Vec<MaybeUninit<V>> = Vec::new();

@@ -92,7 +92,7 @@ impl Cwnd {
         let Some(Map::LruHashMap(map)) = object.map(name) else {
             return Err(BpfError::Missing { what: "map", name });
         };
-        let mut sockets: Vec<(_, pendulum_socket)> = batch::entries(map.fd().as_fd()).map_err(failed)?;
+        let mut sockets: Vec<(_, pendulum_socket)> = batch::entries(map.fd().as_fd(), 0).map_err(failed)?;
         let oldest = monotonic_ns().saturating_sub(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
         sockets.retain(|(_, socket)| socket.at_ns >= oldest);
         Ok(sockets)

@@ -249,7 +249,8 @@ impl LinkPrograms {
         let Some(Map::LruHashMap(map)) = self.object.map(name) else {
             return Err(BpfError::Missing { what: "map", name });
         };
-        let entries = batch::entries(map.fd().as_fd()).map_err(|source| BpfError::Map {
+        let expected = usize::try_from(seen.load(Ordering::Relaxed)).unwrap_or(0);
+        let entries = batch::entries(map.fd().as_fd(), expected).map_err(|source| BpfError::Map {
             action: "read",
             map: name,
             source,
