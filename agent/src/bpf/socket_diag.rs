@@ -5,7 +5,8 @@ use std::io;
 use rtnetlink::sys::protocols::NETLINK_SOCK_DIAG;
 
 use super::abi::{pendulum_flow_key, pendulum_socket};
-use crate::net::dump::{attribute, dump, u16_at, u32_at};
+use crate::net::dump::dump;
+use crate::net::message::{attribute, u16_at, u32_at};
 
 /// <linux/sock_diag.h>, <linux/inet_diag.h>.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;

@@ -5,7 +5,8 @@ use std::io;
 use pendulum_model::rate::Rate;
 
 use super::control::{ROOT, kind, tcmsg};
-use super::request::{Action, Attributes, request};
+use super::message::{Attributes, code};
+use super::request::{Action, request};
 use crate::config::{CakeOptions, Framing};
 
 const RTM_NEWQDISC: u16 = 36;
@@ -68,9 +69,7 @@ impl Cake {
         };
         match send(nat) {
             // A kernel without connection tracking refuses only the word for it.
-            Err(error) if self.options.nat.is_none() && error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-                send(false)
-            }
+            Err(error) if self.options.nat.is_none() && code(&error) == Some(libc::EOPNOTSUPP) => send(false),
             other => other,
         }
     }

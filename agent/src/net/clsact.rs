@@ -7,8 +7,9 @@ use tracing::warn;
 
 use super::QdiscTree;
 use super::control::{TCA_KIND, read_filters, tcmsg};
+use super::message::{Attributes, code};
 use super::qdisc::{INGRESS, ingress_qdisc};
-use super::request::{Action, Attributes, request};
+use super::request::{Action, request};
 
 const RTM_NEWQDISC: u16 = 36;
 const RTM_DELQDISC: u16 = 37;
@@ -44,7 +45,7 @@ impl Clsact {
         let kind = Attributes::new().with_text(TCA_KIND, "clsact");
         match request(RTM_NEWQDISC, Action::Create, &tcmsg(ifindex, HANDLE, INGRESS, 0), &kind) {
             Ok(()) => Ok(Self { ifindex, is_ours: true }),
-            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(Self { ifindex, is_ours: false }),
+            Err(error) if code(&error) == Some(libc::EEXIST) => Ok(Self { ifindex, is_ours: false }),
             Err(error) => Err(error),
         }
     }

@@ -11,8 +11,8 @@ use std::path::Path;
 use rtnetlink::sys::protocols::NETLINK_NETFILTER;
 use thiserror::Error;
 
-use super::dump::attribute;
-use super::request::{Attributes, Questions};
+use super::message::{Attributes, attribute, code};
+use super::request::Questions;
 
 /// `NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_GET`, <linux/netfilter/nfnetlink_conntrack.h>.
 const GET: u16 = 1 << 8 | 1;
@@ -111,7 +111,7 @@ impl Conntrack {
         match questions.ask(GET, &header(home), &Attributes::new().with_nested(REPLY, &arriving.attributes()))
         {
             Ok(entry) => Ok(original(&entry, arriving).map_or(Original::NotTracked, Original::Known)),
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
+            Err(error) if code(&error) == Some(libc::ENOENT) => {
                 Ok(if tracks_nothing() { Original::NothingTracked } else { Original::NotTracked })
             }
             Err(error) => Err(error),
@@ -126,7 +126,7 @@ fn tracks_nothing() -> bool {
 
 /// nfnetlink says EPERM to who lacks the right, EINVAL where no module serves the subsystem.
 fn refusal(error: &io::Error) -> NoConntrack {
-    match error.raw_os_error() {
+    match code(error) {
         Some(libc::EPERM | libc::EACCES | libc::EAFNOSUPPORT) => NoConntrack::NotAllowed,
         _ => NoConntrack::NoModule,
     }

@@ -4,8 +4,9 @@ use std::io;
 
 use rtnetlink::sys::protocols::NETLINK_ROUTE;
 
-use super::dump::{attribute, attributes, dump, u32_at};
-use super::request::{Action, Attributes, request, words};
+use super::dump::dump;
+use super::message::{Attributes, attribute, attributes, code, u32_at, words};
+use super::request::{Action, request};
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_DELLINK: u16 = 17;
@@ -154,7 +155,7 @@ fn mirred_redirect(to: u32) -> Attributes {
 pub(crate) fn remove_filters(ifindex: u32, side: Side, priority: u16) -> io::Result<()> {
     let header = tcmsg(ifindex, 0, side.parent(), filter_info(priority));
     match request(RTM_DELTFILTER, Action::Change, &header, &Attributes::new()) {
-        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINVAL)) => Ok(()),
+        Err(error) if matches!(code(&error), Some(libc::ENOENT | libc::EINVAL)) => Ok(()),
         other => other,
     }
 }
@@ -188,7 +189,7 @@ pub(crate) fn read_filters(ifindex: u32) -> io::Result<Filters> {
     for side in [Side::Ingress, Side::Egress] {
         match found.read_side(ifindex, side) {
             // The kernel refuses the request if there is no such qdisc: then there is no filter either.
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOENT)) => {}
+            Err(error) if matches!(code(&error), Some(libc::EINVAL | libc::ENOENT)) => {}
             other => other?,
         }
     }

@@ -9,6 +9,7 @@ mod device;
 pub(crate) mod dump;
 mod ethtool;
 mod filters;
+pub(crate) mod message;
 mod problem;
 mod qdisc;
 mod request;

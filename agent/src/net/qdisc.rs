@@ -5,7 +5,8 @@ use std::io;
 use pendulum_model::rate::{BufferSize, Rate};
 use rtnetlink::sys::protocols::NETLINK_ROUTE;
 
-use super::dump::{attribute, attributes, dump, u32_at, u64_at};
+use super::dump::dump;
+use super::message::{attribute, attributes, u32_at, u64_at};
 
 const RTM_NEWQDISC: u16 = 36;
 const RTM_GETQDISC: u16 = 38;

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use rtnetlink::sys::protocols::NETLINK_ROUTE;
 
-use super::dump::{attribute, u32_at};
-use super::request::{Attributes, Questions};
+use super::message::{Attributes, attribute, u32_at};
+use super::request::Questions;
 
 /// <linux/rtnetlink.h>.
 const RTM_GETLINK: u16 = 18;

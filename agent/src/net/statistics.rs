@@ -4,7 +4,8 @@ use std::io;
 
 use rtnetlink::sys::protocols::NETLINK_ROUTE;
 
-use super::dump::{attribute, dump, u32_at, u64_at};
+use super::dump::dump;
+use super::message::{attribute, u32_at, u64_at};
 
 const RTM_NEWSTATS: u16 = 92;
 const RTM_GETSTATS: u16 = 94;
