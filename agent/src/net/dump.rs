@@ -92,7 +92,7 @@ mod tests {
             message(WANTED, 2, 1, &[4; 4], &[]),
         ]
         .concat();
-        let found = answers(&[datagram.clone()]).unwrap();
+        let found = answers(std::slice::from_ref(&datagram)).unwrap();
         assert_eq!((found.bodies, found.complete), (vec![vec![1, 2, 3], vec![4; 4]], false));
         let found = answers(&[datagram, message(NLMSG_DONE, 2, 1, &[0; 4], &[])]).unwrap();
         assert!(found.complete && !found.interrupted);
