@@ -3,14 +3,12 @@
 //! Both forget what has been silent for longest. The kernel's LRU maps only approximate that order, so which flow
 //! goes when a table is full is the one thing in which replay and kernel may differ.
 
-use std::collections::HashMap;
+use std::num::NonZeroUsize;
 
+use lru::LruCache;
 use pendulum_model::segment::Direction;
 
 use super::flow::{Flow, FlowKey};
-
-/// Marks the end of the list of slots.
-const NONE: u32 = u32::MAX;
 
 /// A flow, and what the caller notes beside it.
 #[derive(Clone, Debug, Default)]
@@ -19,110 +17,6 @@ pub struct Entry<T> {
     pub flow: Flow,
     /// The caller's own notes. They survive the restart of a flow.
     pub note: T,
-}
-
-#[derive(Debug)]
-struct Slot<T> {
-    key: FlowKey,
-    entry: Entry<T>,
-    newer: u32,
-    older: u32,
-}
-
-/// A hash table with a bound, which forgets the entry that was not asked for longest.
-#[derive(Debug)]
-struct Lru<T> {
-    index: HashMap<FlowKey, u32>,
-    slots: Vec<Slot<T>>,
-    free: Vec<u32>,
-    newest: u32,
-    oldest: u32,
-    capacity: usize,
-}
-
-impl<T: Default> Lru<T> {
-    fn new(capacity: usize) -> Self {
-        let capacity = capacity.clamp(1, NONE as usize - 1);
-        Self {
-            index: HashMap::new(),
-            slots: Vec::new(),
-            free: Vec::new(),
-            newest: NONE,
-            oldest: NONE,
-            capacity,
-        }
-    }
-
-    /// The slot of a flow, which becomes the newest.
-    fn touch(&mut self, key: &FlowKey) -> Option<u32> {
-        let slot = *self.index.get(key)?;
-        if slot != self.newest {
-            self.unlink(slot);
-            self.link(slot);
-        }
-        Some(slot)
-    }
-
-    fn entry(&mut self, slot: u32) -> &mut Entry<T> {
-        &mut self.slots[slot as usize].entry
-    }
-
-    /// Add a flow that is not there yet. Answers its slot, and the flow that had to go for it.
-    fn insert(&mut self, key: FlowKey, entry: Entry<T>) -> (u32, Option<(FlowKey, Entry<T>)>) {
-        let evicted = (self.index.len() >= self.capacity).then(|| {
-            let key = self.slots[self.oldest as usize].key;
-            self.remove(self.oldest).map(|entry| (key, entry))
-        });
-        let fresh = Slot { key, entry, newer: NONE, older: NONE };
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.slots[slot as usize] = fresh;
-                slot
-            }
-            None => {
-                self.slots.push(fresh);
-                // `new` keeps the capacity below NONE.
-                (self.slots.len() - 1) as u32
-            }
-        };
-        self.index.insert(key, slot);
-        self.link(slot);
-        (slot, evicted.flatten())
-    }
-
-    fn remove(&mut self, slot: u32) -> Option<Entry<T>> {
-        let key = self.slots.get(slot as usize)?.key;
-        self.index.remove(&key)?;
-        self.unlink(slot);
-        self.free.push(slot);
-        Some(std::mem::take(&mut self.slots[slot as usize].entry))
-    }
-
-    fn unlink(&mut self, slot: u32) {
-        let Slot { newer, older, .. } = self.slots[slot as usize];
-        match newer {
-            NONE => self.newest = older,
-            newer => self.slots[newer as usize].older = older,
-        }
-        match older {
-            NONE => self.oldest = newer,
-            older => self.slots[older as usize].newer = newer,
-        }
-    }
-
-    fn link(&mut self, slot: u32) {
-        let older = std::mem::replace(&mut self.newest, slot);
-        self.slots[slot as usize].newer = NONE;
-        self.slots[slot as usize].older = older;
-        match older {
-            NONE => self.oldest = slot,
-            older => self.slots[older as usize].newer = slot,
-        }
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (&FlowKey, &Entry<T>)> {
-        self.index.iter().map(|(key, slot)| (key, &self.slots[*slot as usize].entry))
-    }
 }
 
 /// What happened in the table when a flow was looked up.
@@ -152,45 +46,50 @@ pub struct FlowTable<T> {
     nursery: Lru<T>,
 }
 
+/// The entry that was not asked for longest is forgotten.
+type Lru<T> = LruCache<FlowKey, Entry<T>>;
+
+fn bounded<T>(capacity: usize) -> Lru<T> {
+    // Not reserved at once: most captures have few flows.
+    let mut table = LruCache::unbounded();
+    table.resize(NonZeroUsize::new(capacity).unwrap_or(NonZeroUsize::MIN));
+    table
+}
+
 impl<T: Default> FlowTable<T> {
     /// A table for `flows` conversations and `nursery` flows seen one way only; each at least 1.
     pub fn new(flows: usize, nursery: usize) -> Self {
-        Self { flows: Lru::new(flows), nursery: Lru::new(nursery) }
+        Self { flows: bounded(flows), nursery: bounded(nursery) }
     }
 
     /// The flow of a segment that travels in `direction`; created if need be, but not by a RST.
     pub fn find(&mut self, key: FlowKey, direction: Direction, is_rst: bool) -> Found<'_, T> {
-        if let Some(slot) = self.flows.touch(&key) {
-            return Found { entry: Some(self.flows.entry(slot)), event: None, evicted: None };
+        if self.flows.contains(&key) {
+            return Found { entry: self.flows.get_mut(&key), event: None, evicted: None };
         }
-        let Some(slot) = self.nursery.touch(&key) else {
+        let Some(nursed) = self.nursery.get(&key) else {
             if is_rst {
                 return Found { entry: None, event: None, evicted: None };
             }
-            let (slot, evicted) = self.nursery.insert(key, Entry::default());
-            return Found { entry: Some(self.nursery.entry(slot)), event: Some(Event::Nursed), evicted };
+            let evicted = self.nursery.push(key, Entry::default());
+            return Found { entry: self.nursery.get_mut(&key), event: Some(Event::Nursed), evicted };
         };
-        let answered = self.nursery.entry(slot).flow.halves[direction.opposite() as usize].segments > 0;
-        if !answered {
-            return Found { entry: Some(self.nursery.entry(slot)), event: None, evicted: None };
+        if nursed.flow.halves[direction.opposite() as usize].segments == 0 {
+            return Found { entry: self.nursery.get_mut(&key), event: None, evicted: None };
         }
-        let entry = self.nursery.remove(slot).unwrap_or_default();
-        let (slot, evicted) = self.flows.insert(key, entry);
-        Found { entry: Some(self.flows.entry(slot)), event: Some(Event::Promoted), evicted }
+        let entry = self.nursery.pop(&key).unwrap_or_default();
+        let evicted = self.flows.push(key, entry);
+        Found { entry: self.flows.get_mut(&key), event: Some(Event::Promoted), evicted }
     }
 
     /// A flow by its key, wherever it is. Does not count as use.
     pub fn get(&self, key: &FlowKey) -> Option<&Entry<T>> {
-        [&self.flows, &self.nursery]
-            .into_iter()
-            .find_map(|lru| lru.index.get(key).map(|slot| &lru.slots[*slot as usize].entry))
+        self.flows.peek(key).or_else(|| self.nursery.peek(key))
     }
 
     /// Like [`FlowTable::get`], to change it.
     pub fn get_mut(&mut self, key: &FlowKey) -> Option<&mut Entry<T>> {
-        let lru = if self.flows.index.contains_key(key) { &mut self.flows } else { &mut self.nursery };
-        let slot = *lru.index.get(key)?;
-        lru.slots.get_mut(slot as usize).map(|slot| &mut slot.entry)
+        self.flows.peek_mut(key).or_else(|| self.nursery.peek_mut(key))
     }
 
     /// Conversations in the table, in no order.
@@ -206,14 +105,10 @@ impl<T: Default> FlowTable<T> {
     /// Take all flows out, table first, in the order of their keys.
     pub fn drain(&mut self) -> Vec<(FlowKey, Entry<T>)> {
         let mut all = Vec::new();
-        for lru in [&mut self.flows, &mut self.nursery] {
-            let drained = std::mem::replace(lru, Lru::new(lru.capacity));
-            let mut slots = drained.slots;
-            let mut keyed: Vec<_> = drained.index.into_iter().collect();
-            keyed.sort_unstable_by_key(|(key, _)| *key);
-            all.extend(
-                keyed.into_iter().map(|(key, slot)| (key, std::mem::take(&mut slots[slot as usize].entry))),
-            );
+        for table in [&mut self.flows, &mut self.nursery] {
+            let mut drained: Vec<_> = std::iter::from_fn(|| table.pop_lru()).collect();
+            drained.sort_unstable_by_key(|(key, _)| *key);
+            all.append(&mut drained);
         }
         all
     }
@@ -286,15 +181,5 @@ mod tests {
         let ports: Vec<_> = table.drain().into_iter().map(|(_, entry)| entry.note).collect();
         assert_eq!(ports, [1, 4, 5]);
         assert_eq!(table.flows().count(), 0);
-    }
-
-    #[test]
-    fn slots_are_used_again() {
-        let mut table = FlowTable::new(1, 1);
-        for port in 0..1000 {
-            pass(&mut table, port, Direction::Up);
-            pass(&mut table, port, Direction::Down);
-        }
-        assert_eq!((table.flows.slots.len(), table.nursery.slots.len()), (1, 1));
     }
 }
