@@ -15,7 +15,8 @@
 //! 4. **Our own queue stands, the one behind does not**, and this is known of packets sent since the last change: the rate is raised, by 4, 6, 12
 //!    and then always 25 %; the first time two seconds after a queue was last seen behind. Never above 1.5 times what passes. A link whose rate
 //!    varies ([`variation`]) is tried again sooner and by more.
-//! 5. **Questions are not answered any more** ([`silence`]): an outage. What was asked waits at least since then; little is sent until an answer comes.
+//! 5. **Questions are not answered any more** ([`silence`]), by more than answers wait on their way back: an outage. What was asked waits at least
+//!    since then; little is sent until an answer comes.
 //! 6. **Nothing is known**: no demand, or nobody answers. The rate is held.
 
 mod decision;
@@ -98,6 +99,8 @@ pub struct Own {
     pub lost: f64,
     /// Packets that left for the link to which an answer is expected: those of TCP. None where answers do not depend on our packets (downlink).
     pub asked: u64,
+    /// What answers wait on their way back, seconds: in the other direction's buffer.
+    pub back: f64,
 }
 
 /// A wait that ought to drain.
@@ -232,7 +235,7 @@ impl Controller {
         if let Some(heard) = heard {
             self.wait = Some((heard.wait, now));
             self.silence.answered(self.passage.newest().map_or(0.0, |(_, left)| now - left));
-        } else if let Some(waited) = self.overdue(now) {
+        } else if let Some(waited) = self.overdue(now, own.back) {
             self.wait = Some((waited, now));
             self.hold_until = now + self.variation.hold(HOLD);
             self.raises = 0;
@@ -352,9 +355,9 @@ impl Controller {
     }
 
     /// How long the oldest question without an answer waits at least, seconds, if answers are late.
-    fn overdue(&self, now: f64) -> Option<f64> {
+    fn overdue(&self, now: f64, back: f64) -> Option<f64> {
         let (passed, left) = self.passage.newest()?;
-        self.silence.overdue(now, passed, left)
+        self.silence.overdue(now, passed, left, back.max(0.0))
     }
 
     fn share(&self) -> f64 {

@@ -134,15 +134,24 @@ impl Follower {
                 Seen::Waited { end, passed_ns, wait_s } => controller.waited(end, passed_ns, wait_s),
             }
         }
+        // Answers to what we send come back through the downlink's buffer.
+        let back = PerDirection { up: self.ways.down.controller.wait().unwrap_or(0.0), down: 0.0 };
         Direction::ALL
             .into_iter()
-            .filter_map(|direction| self.ways[direction].tick(direction, now_ns, now, own[direction]))
+            .filter_map(|x| self.ways[x].tick(x, now_ns, now, own[x], back[x]))
             .collect()
     }
 }
 
 impl Way {
-    fn tick(&mut self, direction: Direction, now_ns: u64, now: Instant, own: OwnLevel) -> Option<RateChange> {
+    fn tick(
+        &mut self,
+        direction: Direction,
+        now_ns: u64,
+        now: Instant,
+        own: OwnLevel,
+        back: f64,
+    ) -> Option<RateChange> {
         if std::mem::replace(&mut self.drops, own.drops) != own.drops {
             self.dropped = Some(now);
         }
@@ -150,7 +159,7 @@ impl Way {
         let lost = if is_own { 0.0 } else { own.repeated };
         // The programs may be new, and count from zero.
         let asked = self.asked.replace(own.asked).map_or(0, |before| own.asked.saturating_sub(before));
-        let decision = self.controller.decide(now_ns, Own { bytes: own.bytes, lost, asked });
+        let decision = self.controller.decide(now_ns, Own { bytes: own.bytes, lost, asked, back });
         self.followed.decision = decision;
         self.followed.decisions[decision as usize] += 1;
         self.followed.capacity = self.controller.capacity();
@@ -211,5 +220,38 @@ mod tests {
         let found = follower.followed(Direction::Up).capacity.expect("measured");
         assert!((found / (1_514_000.0 / 1.1) - 1.0).abs() < 0.02, "{found}");
         assert!(told.iter().all(|change| change.direction == Direction::Up), "{told:?}");
+    }
+
+    /// Two seconds of answers, then none to what is sent, while packets go on to come in after this wait in the downlink's buffer.
+    fn decision_in_silence(downlink_wait: f64) -> Decision {
+        let known = "10mbit".parse().ok();
+        let mut follower = Follower::of(&auto(), [known; 2]).expect("asked for");
+        let start = Instant::now();
+        for tick in 1..=24u64 {
+            let is_answered = tick <= 20;
+            let seen = (0..20).flat_map(|packet| {
+                let at_ns = 1_000_000_000 + tick * 100_000_000 + packet * 5_000_000;
+                let passed = Seen::Passed { at_ns, bytes: 1514 };
+                let waited = |wait_s| Seen::Waited { end: 1, passed_ns: at_ns, wait_s };
+                let up = is_answered.then(|| (Direction::Up, waited(0.0)));
+                let down = waited(if is_answered { 0.0 } else { downlink_wait });
+                up.into_iter().chain([
+                    (Direction::Up, passed),
+                    (Direction::Down, passed),
+                    (Direction::Down, down),
+                ])
+            });
+            let own = OwnLevel { asked: tick * 20, ..OwnLevel::default() };
+            let own = PerDirection { up: own, down: OwnLevel::default() };
+            let now_ns = 1_000_000_000 + (tick + 1) * 100_000_000;
+            follower.tick(now_ns, start + Duration::from_millis(100 * tick), &seen.collect::<Vec<_>>(), own);
+        }
+        follower.followed(Direction::Up).decision
+    }
+
+    #[test]
+    fn answers_that_wait_in_the_downlink_s_buffer_are_no_outage_of_the_uplink() {
+        assert_eq!(decision_in_silence(0.0), Decision::Drain);
+        assert_ne!(decision_in_silence(0.4), Decision::Drain);
     }
 }

@@ -100,6 +100,7 @@ impl Loop {
             bytes: if demand > self.controller.rate() { 20_000.0 } else { 0.0 },
             lost: self.lost.iter().map(|(_, lost)| lost).sum::<f64>() / self.lost.len().max(1) as f64,
             asked: std::mem::take(&mut self.asked),
+            back: 0.0,
         };
         let decision = self.controller.decide(now_ns, own);
         let wait = (self.free - self.next_tick).max(0.0);
@@ -230,7 +231,7 @@ fn nothing_is_made_of_nonsense() {
         controller.waited(1, at, f64::NAN);
         controller.waited(1, at, f64::INFINITY);
         controller.waited(1, at, -1.0);
-        controller.decide(at, Own { bytes: f64::NAN, lost: f64::NAN, asked: u64::MAX });
+        controller.decide(at, Own { bytes: f64::NAN, lost: f64::NAN, asked: u64::MAX, back: f64::NAN });
         assert!(controller.rate().is_finite() && controller.rate() >= 1.0);
     }
 }

@@ -72,7 +72,7 @@ fn upload(seconds: f64, answered: f64, rate: impl Fn(f64) -> f64) -> Outcome {
             for (end, at_ns, wait) in std::mem::replace(&mut link.answers, later).into_values().flatten() {
                 controller.waited(end, at_ns, wait);
             }
-            let own = Own { bytes: 20_000.0, lost: 0.0, asked: std::mem::take(&mut asked) };
+            let own = Own { bytes: 20_000.0, lost: 0.0, asked: std::mem::take(&mut asked), back: 0.0 };
             controller.decide(now_ns, own);
             let stand = standing.iter().filter(|leaves| **leaves > tick).count();
             outcome.told.push((tick, controller.rate(), stand));
