@@ -143,7 +143,7 @@ impl Classified for BpfError {
     fn exit(&self) -> Exit {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
         while let Some(error) = cause {
-            let answer = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
+            let answer = error.downcast_ref::<std::io::Error>().and_then(crate::net::message::code);
             if matches!(answer, Some(libc::EPERM | libc::EACCES)) {
                 return Exit::NoPermission;
             }

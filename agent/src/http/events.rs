@@ -6,7 +6,8 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use serde::{Deserialize, Serialize};
+use pendulum_wire::Events;
+use serde::Deserialize;
 
 use super::answer::{Refusal, shortened};
 use super::{App, json};
@@ -24,15 +25,6 @@ pub(super) struct Request {
     since: Option<u64>,
     /// Only events of this link.
     link: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Report<'a> {
-    events: Vec<&'a Record>,
-    /// Events after `since` that are no longer kept.
-    dropped: u64,
-    /// `Last-Event-ID` for a stream that goes on after these events.
-    last_event_id: String,
 }
 
 pub(super) async fn events(
@@ -70,7 +62,7 @@ fn list(app: &App, request: &Request) -> Result<Response, Refusal> {
         None => drop(events.drain(..events.len().saturating_sub(limit))),
     }
     let last_event_id = app.journal.place(last);
-    Ok(json(StatusCode::OK, &Report { events, dropped, last_event_id }))
+    Ok(json(StatusCode::OK, &Events { events, dropped, last_event_id }))
 }
 
 fn refusal(reason: String) -> Refusal {

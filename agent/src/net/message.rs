@@ -141,7 +141,7 @@ pub(super) fn refusal(code: i32, flags: u16, told: &[u8]) -> io::Error {
     }
 }
 
-fn cut_short() -> io::Error {
+pub(super) fn cut_short() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the kernel's netlink answer is cut short")
 }
 

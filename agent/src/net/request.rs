@@ -36,7 +36,11 @@ pub(crate) fn request(kind: u16, action: Action, header: &[u8], attributes: &Att
     socket.send(&message(kind, flags, 0, header, attributes.bytes()), 0)?;
     loop {
         let (answer, _) = socket.recv_from_full()?;
-        if let Some(outcome) = message::messages(&answer).find_map(|message| message::outcome(&message)) {
+        let mut messages = message::messages(&answer).peekable();
+        if messages.peek().is_none() {
+            return Err(message::cut_short());
+        }
+        if let Some(outcome) = messages.find_map(|message| message::outcome(&message)) {
             return outcome;
         }
     }

@@ -6,14 +6,16 @@ use crate::{Evidence, Name};
 
 /// `/api/v1/events`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Events {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Events"))]
+pub struct Events<Event = JournalEvent> {
     /// Oldest first.
-    pub events: Vec<JournalEvent>,
+    #[serde(default)]
+    pub events: Vec<Event>,
     /// How many after `since` are no longer kept.
+    #[serde(default)]
     pub dropped: u64,
     /// Continues the list as a stream: its `Last-Event-ID`.
+    #[serde(default)]
     pub last_event_id: String,
 }
 
