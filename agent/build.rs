@@ -24,7 +24,7 @@ fn main() -> Result<()> {
         compile(&clang, &bpf, &bpf.join(format!("{object}.bpf.c")), &out.join(format!("{object}.bpf.o")))?;
     }
     generate_abi(&bpf, &out)?;
-    generate_rtt_bounds(&clang, &bpf, &out)
+    generate_time_bounds(&clang, &bpf, &out)
 }
 
 fn find_clang() -> Result<String> {
@@ -147,13 +147,13 @@ fn members(generated: &str, of: &str) -> Vec<(String, usize)> {
 }
 
 /// bindgen does not translate array macros: let the preprocessor expand this one.
-fn generate_rtt_bounds(clang: &str, bpf: &Path, out: &Path) -> Result<()> {
-    let probe = out.join("rtt_bounds.c");
-    std::fs::write(&probe, "#include \"abi.h\"\n=PENDULUM_RTT_BOUNDS_US\n")
-        .context("writing rtt_bounds.c")?;
+fn generate_time_bounds(clang: &str, bpf: &Path, out: &Path) -> Result<()> {
+    let probe = out.join("time_bounds.c");
+    std::fs::write(&probe, "#include \"abi.h\"\n=PENDULUM_TIME_BOUNDS_US\n")
+        .context("writing time_bounds.c")?;
     let output = Command::new(clang).arg("-I").arg(bpf).args(["-E", "-P"]).arg(&probe).output()?;
     let text = String::from_utf8(output.stdout)?;
-    let (_, bounds) = text.rsplit_once('=').context("abi.h defines PENDULUM_RTT_BOUNDS_US")?;
+    let (_, bounds) = text.rsplit_once('=').context("abi.h defines PENDULUM_TIME_BOUNDS_US")?;
     let array = bounds.trim().replace('{', "[").replace('}', "]");
-    std::fs::write(out.join("rtt_bounds.rs"), array).context("writing rtt_bounds.rs")
+    std::fs::write(out.join("time_bounds.rs"), array).context("writing time_bounds.rs")
 }

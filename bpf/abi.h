@@ -132,9 +132,9 @@ struct pendulum_counters {
 	__u64 burst_segments; /* sum of all burst lengths */
 	__u64 bursts[PENDULUM_BURST_SLOTS];
 	__u64 rtt_sum_us; /* RTT of what was sent in this direction */
-	__u64 rtt[PENDULUM_RTT_SLOTS];
+	__u64 rtt[PENDULUM_TIME_SLOTS];
 };
-_Static_assert(sizeof(struct pendulum_counters) == (12 + 12 + 2 + 4 + 3 + 65 + 1 + 15) * 8,
+_Static_assert(sizeof(struct pendulum_counters) == (12 + 12 + 2 + 4 + 3 + 65 + 1 + 47) * 8,
 	       "abi: pendulum_counters");
 
 /* ACK segments since the last data segment in one direction; shared by all CPUs, on a cache line of its own.

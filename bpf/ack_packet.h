@@ -163,7 +163,7 @@ __noinline int read_ack_options(struct ack_packet *p)
 			continue;
 		}
 		size = ack_u8(p, at + 1);
-		if (kind == KIND_EOL || size < 2 || at + size > length)
+		if (size < 2 || at + size > length)
 			return PENDULUM_ACK_PASSED_OPTIONS;
 		found = read_ack_option(p, at, kind, size);
 		/* SACK alone is the lesser obstacle. */

@@ -315,7 +315,7 @@ static __always_inline __u32 record_sojourn(__u32 direction, __u32 mark, __u64 n
 	if (!sojourn)
 		return us;
 	sojourn->sum_us += us;
-	if (slot < PENDULUM_RTT_SLOTS)
+	if (slot < PENDULUM_TIME_SLOTS)
 		sojourn->slots[slot] += 1;
 	return us;
 }

@@ -13,14 +13,20 @@ enum pendulum_direction {
 };
 
 /*
- * Upper bounds of the RTT histogram in microseconds. A sample belongs to the first bound that is not below
- * it; one more slot takes what is above the last.
+ * Upper bounds of the histograms of times (RTT, time in the queue) in microseconds. A time belongs to the
+ * first bound that is not below it; one more slot takes what is above the last. They are those of two
+ * histograms in one list, so that each of the two is a sum of slots: of Prometheus' classic one (1, 2 and 5
+ * times a power of ten, 0.5 ms to 10 s), and of its native one of schema 1 (powers of the square root of two
+ * seconds, 2^-13 to 2^4, rounded down).
  */
-#define PENDULUM_RTT_BOUNDS_US                                                                               \
-	{500,    1000,   2000,   5000,    10000,   20000,   50000,                                           \
-	 100000, 200000, 500000, 1000000, 2000000, 5000000, 10000000}
-#define PENDULUM_RTT_BOUNDS 14
-#define PENDULUM_RTT_SLOTS  15
+#define PENDULUM_TIME_BOUNDS_US                                                                              \
+	{122,     172,     244,     345,      488,      500,     690,     976,     1000,    1381,            \
+	 1953,    2000,    2762,    3906,     5000,     5524,    7812,    10000,   11048,   15625,           \
+	 20000,   22097,   31250,   44194,    50000,    62500,   88388,   100000,  125000,  176776,          \
+	 200000,  250000,  353553,  500000,   707106,   1000000, 1414213, 2000000, 2828427, 4000000,         \
+	 5000000, 5656854, 8000000, 10000000, 11313708, 16000000}
+#define PENDULUM_TIME_BOUNDS 46
+#define PENDULUM_TIME_SLOTS  47
 
 /* Packets that left the queue of the uplink, for each class, by the time they came. A power of two. */
 #define PENDULUM_DEPARTURES 8192
@@ -161,12 +167,12 @@ struct pendulum_bucket {
 };
 _Static_assert(sizeof(struct pendulum_bucket) == 40 + 128 + 16 + 24, "abi: pendulum_bucket");
 
-/* Time spent in the queue, of one class; one copy for each CPU. Bounds: PENDULUM_RTT_BOUNDS_US. */
+/* Time spent in the queue, of one class; one copy for each CPU. Bounds: PENDULUM_TIME_BOUNDS_US. */
 struct pendulum_sojourn {
 	__u64 sum_us;
-	__u64 slots[PENDULUM_RTT_SLOTS];
+	__u64 slots[PENDULUM_TIME_SLOTS];
 };
-_Static_assert(sizeof(struct pendulum_sojourn) == 16 * 8, "abi: pendulum_sojourn");
+_Static_assert(sizeof(struct pendulum_sojourn) == (1 + PENDULUM_TIME_SLOTS) * 8, "abi: pendulum_sojourn");
 
 /*
  * A packet's passage through the queue of the uplink, kept by class and by the time it came (low bits of the

@@ -49,7 +49,7 @@ static __always_inline void record_sample(struct pendulum_half *sender, __u32 di
 	if (!c)
 		return;
 	c->rtt_sum_us += us;
-	if (slot < PENDULUM_RTT_SLOTS)
+	if (slot < PENDULUM_TIME_SLOTS)
 		c->rtt[slot] += 1;
 }
 

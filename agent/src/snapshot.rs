@@ -165,12 +165,18 @@ pub struct DirectionSnapshot {
 }
 
 /// A distribution of RTT samples.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecentRtt {
     /// Sum of all samples, microseconds.
     pub sum_us: u64,
-    /// Samples in each slot of the histogram, bounds in [`abi::RTT_BOUNDS_US`].
-    pub slots: [u64; abi::PENDULUM_RTT_SLOTS as usize],
+    /// Samples in each slot of the histogram, bounds in [`abi::TIME_BOUNDS_US`].
+    pub slots: [u64; abi::PENDULUM_TIME_SLOTS as usize],
+}
+
+impl Default for RecentRtt {
+    fn default() -> Self {
+        Self { sum_us: 0, slots: [0; abi::PENDULUM_TIME_SLOTS as usize] }
+    }
 }
 
 impl DirectionSnapshot {

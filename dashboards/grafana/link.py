@@ -21,6 +21,16 @@ def increase(metric, more=""):
     return f"increase({metric}{{{ONE}{more}}}[$__rate_interval])"
 
 
+def buckets(metric, more=""):
+    """A histogram over time: the native one where Prometheus keeps it, else the classic one; never both in one picture."""
+    return f'sum({increase(metric, more)}) or on () sum by (le) ({increase(metric + "_bucket", more)})'
+
+
+def quantile(part, metric, more=""):
+    """Likewise, the value that so much is below."""
+    return f'histogram_quantile({part}, sum({rate(metric, more)})) or histogram_quantile({part}, sum by (le) ({rate(metric + "_bucket", more)}))'
+
+
 def bits(metric, more=""):
     """Rates are shown in bit/s, as links are sold."""
     return f"8 * {metric}{{{ONE}{more}}}"
@@ -179,8 +189,7 @@ def found(grid):
 def delay(grid):
     grid.row("Delay")
     sides = (("wan", "internet"), ("lan", "home"))
-    quantile = "histogram_quantile(%s, sum by (le) (%s))"
-    lines = [target(quantile % (part, rate("pendulum_rtt_seconds_bucket", f',side="{side}"')), f"{where}, {name}")
+    lines = [target(quantile(part, "pendulum_rtt_seconds", f',side="{side}"'), f"{where}, {name}")
              for side, where in sides for part, name in ((0.5, "half below"), (0.95, "95 % below"))]
     colours = {"internet": COLOURS["kind"]["tcp_data"], "home": COLOURS["kind"]["udp"]}
     grid.add(24, 7, timeseries("Round trips", "From the gateway to the internet and back, and to the home and back.", "s", lines,
@@ -188,10 +197,10 @@ def delay(grid):
                                        for _, where in sides for name in ("half below", "95 % below")]))
     for side, where in sides:
         grid.add(12, 7, heatmap(f"Round trips to the {where}", f"From the gateway to the {where} and back; segments by their round-trip time.",
-                                f'sum by (le) ({increase("pendulum_rtt_seconds_bucket", f",side={chr(34)}{side}{chr(34)}")})', "s"))
+                                buckets("pendulum_rtt_seconds", f',side="{side}"'), "s"))
     for kind, name in (("data", "Data"), ("ack", "ACKs")):
         grid.add(12, 7, heatmap(f"{name} in the uplink buffer", "Packets by the time they spent in it; those that found it empty are not in here.",
-                                f'sum by (le) ({increase("pendulum_queue_sojourn_seconds_bucket", f",{UP},class={chr(34)}{kind}{chr(34)}")})', "s"))
+                                buckets("pendulum_queue_sojourn_seconds", f',{UP},class="{kind}"'), "s"))
 
 
 def segments(grid):

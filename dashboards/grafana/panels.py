@@ -118,7 +118,7 @@ def timeline(title, description, expr, names, legend, nothing="not known"):
 
 
 def heatmap(title, description, expr, unit):
-    """Classic histogram buckets over time."""
+    """A histogram's buckets over time, classic or native."""
     one = {**target(expr, "{{le}}"), "format": "heatmap"}
     options = {"calculate": False, "cellGap": 1, "cellValues": {"unit": "short"}, "yAxis": {"unit": unit, "axisPlacement": "left"},
                "rowsFrame": {"layout": "auto"}, "color": {"mode": "scheme", "scheme": "Viridis", "exponent": 0.5, "steps": 64, "reverse": False},

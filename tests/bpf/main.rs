@@ -168,5 +168,5 @@ fn every_case_of_the_acceptance_table_holds_in_the_kernel() {
 #[test]
 fn reasons_have_the_replays_names_and_order() {
     assert_eq!(LOST, Lost::ALL.map(Lost::name));
-    assert_eq!(pendulum::bpf::abi::RTT_BOUNDS_US, pendulum::replay::counters::RTT_BOUNDS_US);
+    assert_eq!(pendulum::bpf::abi::TIME_BOUNDS_US, pendulum::replay::counters::TIME_BOUNDS_US);
 }

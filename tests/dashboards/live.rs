@@ -1,6 +1,7 @@
 //! Every query, on a real Prometheus that scrapes the real agent on the lab's link.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -52,10 +53,15 @@ fn prometheus() -> Option<PathBuf> {
 
 /// As Grafana would fill it in.
 pub(crate) fn filled(expression: &str) -> String {
+    filled_for(expression, Prometheus::INSTANCE)
+}
+
+/// For what is scraped there.
+pub(crate) fn filled_for(expression: &str, instance: SocketAddr) -> String {
     expression
         .replace("$__rate_interval", "10s")
         .replace("$job", "pendulum")
-        .replace("$instance", &Prometheus::INSTANCE.to_string())
+        .replace("$instance", &instance.to_string())
         .replace("$link", "wan0")
 }
 
@@ -166,7 +172,7 @@ fn every_query_gives_data_and_every_name_exists() {
     let Run { lab, agent, prometheus, traffic, program } = run;
     let agent = the_past_is_not_shown_as_the_present(&lab, agent, &prometheus);
     drop((prometheus, traffic));
-    the_same_by_protobuf(&lab, &agent, program);
+    the_same_by_protobuf(&lab, &agent, program, &dashboards);
     agent.stop().unwrap();
     lab.stop().unwrap();
 }

@@ -10,10 +10,18 @@ use std::time::{Duration, Instant};
 use pendulum_lab::agent::Agent;
 use pendulum_lab::lab::Lab;
 use pendulum_lab::prometheus::{Prometheus, Setup};
+use serde_json::Value;
+
+use crate::files::Dashboard;
+use crate::live::filled_for;
 
 /// Stands between Prometheus and the agent.
 const RELAY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9925);
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Exported as classic and as native histograms.
+const TIMES: [&str; 2] = ["pendulum_rtt_seconds", "pendulum_queue_sojourn_seconds"];
+/// Bounds in seconds that both kinds have.
+const SHARED_BOUNDS: [f64; 3] = [0.5, 1.0, 2.0];
 
 /// Passes on what comes, and keeps the beginning of each piece that comes back.
 fn relay(lab: &Lab) -> Arc<Mutex<String>> {
@@ -77,18 +85,55 @@ fn by_text(agent: &Agent) -> Series {
         .collect()
 }
 
+/// A native histogram as the classic series that both kinds have: what it counts, their sum, and how many lie up to the bounds that are powers of two.
+fn native(name: &str, labels: &BTreeMap<String, String>, histogram: &Value) -> Vec<(Key, f64)> {
+    let number = |text: &Value| text.as_str().unwrap().parse::<f64>().unwrap();
+    let count = number(&histogram["count"]);
+    let buckets: Vec<_> = histogram["buckets"].as_array().into_iter().flatten().collect();
+    let series = |what: &str, bound: Option<f64>, value| {
+        let bound = bound.map(|bound| ("le".to_owned(), bound.to_string()));
+        (key(&format!("{name}_{what}"), labels.clone().into_iter().chain(bound)), value)
+    };
+    let up_to = |bound: f64| {
+        let below = buckets.iter().filter(|bucket| number(&bucket[2]) <= bound * (1.0 + 1e-9));
+        series("bucket", Some(bound), below.map(|bucket| number(&bucket[3])).sum())
+    };
+    let mut told = vec![
+        series("count", None, count),
+        series("sum", None, number(&histogram["sum"])),
+        series("bucket", Some(f64::INFINITY), count),
+    ];
+    told.extend(SHARED_BOUNDS.map(up_to));
+    told
+}
+
 fn by_prometheus(prometheus: &Prometheus) -> Series {
     let found = prometheus.query(&format!("{{__name__=~\"pendulum_.+\", instance=\"{RELAY}\"}}")).unwrap();
     found
         .iter()
-        .map(|one| {
+        .flat_map(|one| {
             let labels = one["metric"].as_object().unwrap();
             let name = labels["__name__"].as_str().unwrap();
             let labels =
                 labels.iter().map(|(label, value)| (label.clone(), value.as_str().unwrap().to_owned()));
-            (key(name, labels), one["value"][1].as_str().unwrap().parse().unwrap())
+            match &one["histogram"] {
+                Value::Null => {
+                    vec![(key(name, labels), one["value"][1].as_str().unwrap().parse().unwrap())]
+                }
+                told => native(name, &labels.collect(), &told[1]),
+            }
         })
         .collect()
+}
+
+/// What a Prometheus that keeps native histograms has of those that we export as both kinds: not their other classic buckets.
+fn without_classic_buckets(mut series: Series) -> Series {
+    series.retain(|(name, labels), _| {
+        let is_both = TIMES.iter().any(|family| name.strip_suffix("_bucket") == Some(family));
+        let is_shared = |bound: f64| bound.is_infinite() || SHARED_BOUNDS.contains(&bound);
+        !is_both || is_shared(labels["le"].parse().unwrap())
+    });
+    series
 }
 
 /// Figures that stand still once nothing flows.
@@ -102,13 +147,33 @@ fn counted(series: &Series) -> Vec<(&Key, &f64)> {
     series.iter().filter(|((name, _), _)| STEADY.iter().any(|start| name.starts_with(start))).collect()
 }
 
-pub(crate) fn the_same_by_protobuf(lab: &Lab, agent: &Agent, program: PathBuf) {
+/// The dashboards' pictures of histograms, where Prometheus has no classic ones.
+fn pictures_have_native_histograms(prometheus: &Prometheus, dashboards: &[Dashboard]) {
+    let queries = dashboards.iter().flat_map(Dashboard::queries);
+    let queries: Vec<_> = queries
+        .filter(|(_, query)| TIMES.iter().any(|family| query.contains(&format!("{family}_bucket"))))
+        .map(|(title, query)| (title, filled_for(&query, RELAY)))
+        .collect();
+    assert!(queries.len() >= 8, "{queries:?}");
+    let deadline = Instant::now() + PATIENCE;
+    for (title, query) in queries {
+        while prometheus.query(&query).unwrap().is_empty() {
+            assert!(Instant::now() < deadline, "{title}: nothing from {query}");
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    }
+}
+
+pub(crate) fn the_same_by_protobuf(lab: &Lab, agent: &Agent, program: PathBuf, dashboards: &[Dashboard]) {
     let answers = relay(lab);
     let setup = Setup { target: RELAY, protobuf: true, ..Setup::new(program) };
     let prometheus = Prometheus::start(lab, &setup).unwrap();
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let (text, scraped) = (by_text(agent), by_prometheus(&prometheus));
+        let (mut text, scraped) = (by_text(agent), by_prometheus(&prometheus));
+        if prometheus.keeps_native_histograms() {
+            text = without_classic_buckets(text);
+        }
         // As many series, and the same figures where nothing changes between two looks.
         if !counted(&text).is_empty() && text.keys().eq(scraped.keys()) && counted(&text) == counted(&scraped)
         {
@@ -123,6 +188,9 @@ pub(crate) fn the_same_by_protobuf(lab: &Lab, agent: &Agent, program: PathBuf) {
             scraped.len()
         );
         std::thread::sleep(Duration::from_millis(500));
+    }
+    if prometheus.keeps_native_histograms() {
+        pictures_have_native_histograms(&prometheus, dashboards);
     }
     let answers = answers.lock().unwrap().to_ascii_lowercase();
     let kinds: Vec<&str> = answers.lines().filter(|line| line.starts_with("content-type:")).collect();

@@ -15,12 +15,14 @@ pub(crate) const RING: u64 = 512;
 /// From TC to the tracepoint.
 const TO_QUEUE_NS: u64 = 40_000;
 /// More than 100 jiffies (of the harness) after the event before, a mark does not tell the time.
-const JIFFY_NS: u64 = 4_000_000;
-const NEAR_JIFFIES: u64 = 100;
+pub(crate) const JIFFY_NS: u64 = 4_000_000;
+pub(crate) const NEAR_JIFFIES: u64 = 100;
 /// Upper bounds of the slots of a sojourn, microseconds.
-const BOUNDS_US: [u64; 14] = [
-    500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000,
-    5_000_000, 10_000_000,
+pub(crate) const BOUNDS_US: [u64; 46] = [
+    122, 172, 244, 345, 488, 500, 690, 976, 1_000, 1_381, 1_953, 2_000, 2_762, 3_906, 5_000, 5_524, 7_812,
+    10_000, 11_048, 15_625, 20_000, 22_097, 31_250, 44_194, 50_000, 62_500, 88_388, 100_000, 125_000,
+    176_776, 200_000, 250_000, 353_553, 500_000, 707_106, 1_000_000, 1_414_213, 2_000_000, 2_828_427,
+    4_000_000, 5_000_000, 5_656_854, 8_000_000, 10_000_000, 11_313_708, 16_000_000,
 ];
 
 /// The middle of a tick: what the account takes for the time of a mark.
@@ -232,10 +234,10 @@ impl Line {
     /// The histograms: of each packet that left, in the first slot whose bound is not below its time.
     fn sojourns_differ(&self, shown: &Shown) -> Option<String> {
         for (kind, told) in [Kind::Data, Kind::Ack].into_iter().zip(&shown.sojourns) {
-            let mut slots = [0; 15];
+            let mut slots = [0; 47];
             let times = self.passages.iter().filter(|p| p.kind == kind).filter_map(Passage::sojourn_us);
             for us in times.clone() {
-                slots[BOUNDS_US.iter().position(|bound| us <= *bound).unwrap_or(14)] += 1;
+                slots[BOUNDS_US.iter().position(|bound| us <= *bound).unwrap_or(46)] += 1;
             }
             let told = (told.get("sum_us"), told.row("slots"));
             if told != (times.sum(), slots) {

@@ -3,6 +3,7 @@
 
 use pendulum_model::segment::Direction;
 
+use crate::account::{BOUNDS_US, JIFFY_NS, NEAR_JIFFIES};
 use crate::bench::{ADOPTED, Bench, DRIFT, EXACT, LONG_CHAIN, REQUEUED, ROOT, UNMARKED, ack, data, events};
 use crate::native::{Kind, Shown, TICK_NS, mark};
 
@@ -319,15 +320,35 @@ fn a_sojourn_is_told_across_the_turn_of_the_marks_clock() {
     assert_eq!(shown.queue.get("sojourn_max_us.data"), 4505);
 }
 
+/// A time belongs to the first slot whose bound is not below it, and the next tick, of 4.096 µs, to the slot above: for each bound that the
+/// mark of a packet without another event reaches.
+#[test]
+fn each_bound_parts_two_slots() {
+    let bounds = BOUNDS_US.iter().take_while(|bound| **bound < (NEAR_JIFFIES - 1) * JIFFY_NS / 1000);
+    for (slot, bound) in bounds.enumerate() {
+        let last = (bound + 1) * 1000 / TICK_NS - u64::from((bound + 1) * 1000 % TICK_NS == 0);
+        for (ticks, slot) in [(last, slot), (last + 1, slot + 1)] {
+            let Some(mut bench) = Bench::new("each_bound_parts_two_slots", "tbf") else { return };
+            bench.enqueue([100, 1], 100, data(1000));
+            let left = (1_000_000_000 / TICK_NS + ticks) * TICK_NS;
+            let shown =
+                bench.say(format!("time {left}")).dequeue([0, 0], [100, 1], &[(100, data(1000))]).show();
+            let mut slots = [0; 47];
+            slots[slot] = 1;
+            assert_eq!(shown.sojourns[0].row("slots"), slots, "{bound} us, {ticks} ticks");
+        }
+    }
+}
+
 /// A time on a bound belongs to its slot: 4,883 ticks are 20,000.8 µs, cut to 20,000; a tick less, and a tick more, are not on it.
 #[test]
 fn a_sojourn_on_a_bound_belongs_to_its_slot() {
-    for (ticks, us, slot) in [(4_882, 19_996, 5), (4_883, 20_000, 5), (4_884, 20_004, 6)] {
+    for (ticks, us, slot) in [(4_882, 19_996, 20), (4_883, 20_000, 20), (4_884, 20_004, 21)] {
         let Some(mut bench) = Bench::new("a_sojourn_on_a_bound_belongs_to_its_slot", "tbf") else { return };
         bench.enqueue([100, 1], 100, data(1000));
         let left = (1_000_000_000 / TICK_NS + ticks) * TICK_NS;
         let shown = bench.say(format!("time {left}")).dequeue([0, 0], [100, 1], &[(100, data(1000))]).show();
-        let mut slots = [0; 15];
+        let mut slots = [0; 47];
         slots[slot] = 1;
         assert_eq!((shown.sojourns[0].get("sum_us"), shown.sojourns[0].row("slots")), (us, slots));
     }

@@ -131,6 +131,16 @@ fn any_number_while_counters_tell_of_no_mark() {
     // ACE alone tells of a mark of a packet without payload.
     let silent = (2..22).map(|step| counted(step).ace(6));
     assert_eq!(held(&mut filter, &[counted(0), counted(1)], silent.collect()), 1);
+    // Marked bytes are a mark, though ACE tells of none: there were eight of them.
+    let wrapped = |step: u32| numbered(step).ace(5).counters(&[1 + (step - 1) * STEP, 8 * 1_448 * step, 1]);
+    assert_eq!(held(&mut filter, &[counted(0), counted(1)], (2..22).map(wrapped).collect()), 1);
+    // A sender that has seen only this counter grow does not take the others for steady, nor one that has seen two grow, nor one that has seen none.
+    let all_marked = |step: u32| numbered(step).ace(7).counters(&[1, step * STEP, 1]);
+    assert_eq!(held(&mut filter, &[counted(0), all_marked(1)], (2..22).map(all_marked).collect()), 1);
+    let both = |step: u32| numbered(step).ace(5).counters(&[1 + step * STEP, 0, 1 + step * STEP]);
+    assert_eq!(held(&mut filter, &[both(0), both(1)], (2..22).map(both).collect()), 1);
+    let still = |step: u32| numbered(step).ace(5).counters(&[1, 0, 1]);
+    assert_eq!(held(&mut filter, &[still(1)], (2..22).map(still).collect()), 1);
     // One without the option has left in between: what the sender has guessed is not known.
     let gap = [marked(1), numbered(2).ace(6), marked(3)];
     assert_eq!(held(&mut filter, &gap, (4..22).map(marked).collect()), 1);
@@ -166,6 +176,15 @@ fn a_syn_forgets_accecn_and_silence_does_not() {
         let (_, fates) = filter.fate_of(|filter| filter.arrive(&ethernet(&numbered(1).ace(1))));
         assert_eq!(fates, [fate]);
     }
+    // While the old connection still has something to say, too.
+    filter.reset();
+    let first = filter.arrive(&ethernet(&numbered(0).ace(5))).expect("it passes");
+    filter.depart(&first).expect("it leaves");
+    filter.arrive(&ethernet(&numbered(1).ace(5))).expect("without a carrier it passes");
+    assert!(filter.arrive(&ethernet(&numbered(2).ace(5))).is_none());
+    filter.arrive(&ethernet(&numbered(0).flags(flag::SYN))).expect("it passes");
+    let (_, fates) = filter.fate_of(|filter| filter.arrive(&ethernet(&numbered(3).ace(1))));
+    assert_eq!(fates, ["passed flags"]);
 }
 
 /// Fates of the model by the kernel's names.

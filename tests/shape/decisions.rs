@@ -59,6 +59,8 @@ fn decisions() -> Vec<Decision> {
         decision(first(), ack(20_000).flags(flag::ACK | flag::CWR), "passed flags"),
         decision(first(), ack(20_000).flags(flag::ACK | flag::ECE | flag::CWR), "passed flags"),
         decision(first(), ack(20_000).flags(flag::ACK | 0x08), "passed flags"),
+        // A reserved bit beside AE: data offset of eight words, 0b0010.
+        decision(first(), ack(20_000).patch(14 + 20 + 12, 0x82), "passed flags"),
         decision(first(), ack(20_000).window(0), "passed zero_window"),
         decision(first(), option(&[30, 4, 0, 0]), "passed options"),
         decision(first(), option(&[29, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), "passed options"),
@@ -66,6 +68,8 @@ fn decisions() -> Vec<Decision> {
         decision(first(), option(&[1, 1, 1, 254]), "passed options"),
         decision(first(), option(&[254, 1, 1, 1]), "passed options"),
         decision(first(), option(&[254, 5, 1, 1]), "passed options"),
+        // An option that is known, and ends behind the header.
+        decision(plain(10_000), plain(20_000).options(&[1, 1, 8, 10]), "passed options"),
         decision(first(), ack(20_000).ts(2_000, 1_000), "passed options"),
         decision(
             plain(10_000),
@@ -270,6 +274,51 @@ fn methods_delta_spare_and_stretch() {
     assert_eq!(withheld.count(), 3, "a carrier stands for so many at most");
 }
 
+/// With other packets leaving, too: a carrier that has stood for longer than any queue is long may have been dropped in it.
+#[test]
+fn a_carrier_of_long_ago_is_none() {
+    let Some(mut filter) = Filter::for_test("a_carrier_of_long_ago_is_none") else { return };
+    filter.arrive(&ethernet(&ack(10_000))).expect("it passes");
+    filter.now += 2_001 * MILLISECOND;
+    let other = filter.arrive(&ethernet(&ack(1).payload(9).home_port(99))).expect("it passes");
+    filter.depart(&other).expect("it leaves");
+    let (_, fates) = filter.fate_of(|filter| filter.arrive(&ethernet(&ack(20_000))));
+    assert_eq!(fates, ["passed stale_carrier"]);
+}
+
+/// δ counts what stands in the queue. Once the newest has left, what came before it has left, too, or was dropped.
+#[test]
+fn acks_that_the_queue_dropped_do_not_count_as_waiting() {
+    let Some(mut filter) = Filter::for_test("acks_that_the_queue_dropped_do_not_count_as_waiting") else {
+        return;
+    };
+    filter.control.delta = 2;
+    filter.tell();
+    filter.arrive(&ethernet(&ack(10_000))).expect("it passes, and is dropped");
+    let newest = filter.arrive(&ethernet(&ack(20_000))).expect("one waits: it passes");
+    filter.depart(&newest).expect("it leaves");
+    filter.arrive(&ethernet(&ack(30_000))).expect("none waits: it passes");
+    let (_, fates) = filter.fate_of(|filter| filter.arrive(&ethernet(&ack(40_000))));
+    assert_eq!(fates, ["passed below_delta"], "one waits");
+    assert!(filter.arrive(&ethernet(&ack(50_000))).is_none(), "two wait");
+}
+
+#[test]
+fn withheld_bytes_are_those_of_the_packets() {
+    let Some(mut filter) = Filter::for_test("withheld_bytes_are_those_of_the_packets") else { return };
+    let mut held = |packet: Tcp| {
+        let before = filter.programs.counts().expect("readable").held_bytes;
+        filter.arrive(&ethernet(&packet));
+        filter.programs.counts().expect("readable").held_bytes - before
+    };
+    // 14 bytes of Ethernet, 20 of IP or 40, 20 of TCP; 12 with timestamps, 12 with a SACK block.
+    assert_eq!(held(ack(10_000)), 0);
+    assert_eq!(held(ack(20_000)), 66);
+    assert_eq!(held(ack(20_000).sack(&[(30_000, 31_000)])), 78);
+    assert_eq!(held(plain(10_000).v6()), 0);
+    assert_eq!(held(plain(20_000).v6()), 74);
+}
+
 /// The queue may drop a carrier. What is behind it says no less, and the filter goes on.
 #[test]
 fn a_carrier_dropped_in_the_queue_does_not_stop_the_filter() {
@@ -322,48 +371,6 @@ fn no_ack_takes_a_place_before_data_of_its_connection() {
     }
 }
 
-/// What is pending leaves although the connection ends; then the place is free for another one, or for the same ports again.
-#[test]
-fn the_end_of_a_connection() {
-    let Some(mut filter) = Filter::for_test("the_end_of_a_connection") else { return };
-    for end in [flag::ACK | flag::FIN, flag::ACK | flag::RST, flag::SYN] {
-        filter.reset();
-        let carrier = filter.arrive(&ethernet(&ack(10_000))).expect("it passes");
-        assert!(filter.arrive(&ethernet(&ack(20_000))).is_none());
-        let fin = filter.arrive(&ethernet(&ack(20_000).flags(end))).expect("it passes");
-        assert_eq!(filter.depart(&carrier).expect("it leaves"), ethernet(&ack(20_000)).bytes);
-        assert_eq!(filter.depart(&fin).expect("it leaves"), fin);
-        filter.arrive(&ethernet(&ack(20_000).flags(end))).expect("it passes");
-        let (_, fates) = filter.fate_of(|filter| filter.arrive(&ethernet(&ack(9_000))));
-        assert_eq!(fates, ["passed first"]);
-    }
-}
-
-/// Of two connections in one place of the table the later one is not filtered, and does not disturb the other.
-#[test]
-fn two_connections_in_one_place() {
-    let Some(mut filter) = Filter::for_test("two_connections_in_one_place") else { return };
-    let carrier = filter.arrive(&ethernet(&ack(10_000))).expect("it passes");
-    let place = filter.place_in_use().expect("the connection has a place");
-    let port = (1_024..65_535)
-        .find(|port| *port != craft::endpoint::HOME_PORT && filter.place_of(*port) == place)
-        .expect("4,096 places, 64,000 ports");
-    let other = |number: u32| ethernet(&ack(number).home_port(port));
-    for number in [10_000, 20_000, 30_000] {
-        let (packet, fates) = filter.fate_of(|filter| filter.arrive(&other(number)));
-        assert_eq!(fates, ["passed table_full"]);
-        let packet = packet.expect("it passes");
-        assert_eq!(filter.depart(&packet).expect("it leaves"), packet);
-    }
-    filter.arrive(&ethernet(&ack(0).home_port(port).flags(flag::SYN))).expect("it passes");
-    filter.arrive(&ethernet(&ack(0).home_port(port).payload(9))).expect("it passes");
-    assert!(filter.arrive(&ethernet(&ack(20_000))).is_none());
-    assert_eq!(filter.depart(&carrier).expect("it leaves"), ethernet(&ack(20_000)).bytes);
-    filter.now += 10_001 * MILLISECOND;
-    let (_, fates) = filter.fate_of(|filter| filter.arrive(&other(40_000)));
-    assert_eq!(fates, ["passed first"]);
-}
-
 /// Paper 002 §4.1: the newest goes out in the place of the oldest, and those in between need not go out at all.
 #[test]
 fn per_connection_the_newest_takes_the_place_of_the_oldest() {
@@ -387,4 +394,28 @@ fn per_connection_the_newest_takes_the_place_of_the_oldest() {
         assert_eq!((left, fates.concat().as_str()), (None, "held overtaken"));
     }
     assert!(filter.arrive(&ethernet(&ack(60_000))).is_some());
+}
+
+/// What says more than a number leaves, however old its number is.
+#[test]
+fn per_connection_a_special_ack_is_not_overtaken() {
+    let Some(mut filter) = Filter::for_test("per_connection_a_special_ack_is_not_overtaken") else { return };
+    filter.control.filter = abi::PENDULUM_FILTER_PER_CONNECTION;
+    filter.control.channel_bytes_per_s = 0;
+    filter.tell();
+    filter.control.delta = 1;
+    let oldest = filter.arrive(&ethernet(&ack(10_000))).expect("it passes");
+    // A connection that has sent nothing has less than its share.
+    let queued = filter.arrive(&ethernet(&ack(20_000))).expect("it passes");
+    filter.control.filter = abi::PENDULUM_FILTER_STATIC;
+    filter.tell();
+    assert!(filter.arrive(&ethernet(&ack(50_000))).is_none());
+    filter.control.filter = abi::PENDULUM_FILTER_PER_CONNECTION;
+    filter.tell();
+    assert_eq!(filter.depart(&oldest).expect("it leaves"), ethernet(&ack(50_000)).bytes);
+    let special = ack(15_000).flags(flag::ACK | flag::ECE);
+    let special = filter.arrive(&ethernet(&special)).expect("it passes");
+    let (left, fates) = filter.fate_of(|filter| filter.depart(&queued));
+    assert_eq!((left, fates.concat().as_str()), (None, "held overtaken"));
+    assert_eq!(filter.depart(&special).expect("it leaves"), special);
 }

@@ -126,11 +126,16 @@ impl Filter {
         (0..states.len()).find(|place| states.get(place, 0).expect("readable").flow.ports != 0)
     }
 
-    /// Where the table has the connection with this port at home: the kernel's hash, over the words of the flow.
+    /// Where the table has the connection with this port at home.
     pub(crate) fn place_of(&self, home_port: u16) -> u32 {
+        self.place_from(craft::endpoint::HOME_V4, home_port)
+    }
+
+    /// Where it has the connection with this address and port at home: the kernel's hash, over the words of the flow.
+    pub(crate) fn place_from(&self, home: [u8; 4], home_port: u16) -> u32 {
         let word = |octets: [u8; 4]| u64::from(u32::from_ne_bytes(octets));
         let ports = u64::from(home_port.to_be()) | u64::from(craft::endpoint::REMOTE_PORT.to_be()) << 16;
-        let [home, remote] = [craft::endpoint::HOME_V4, craft::endpoint::REMOTE_V4].map(word);
+        let [home, remote] = [home, craft::endpoint::REMOTE_V4].map(word);
         let hash = [0, 0, 0, home, 0, 0, 0, remote, ports]
             .into_iter()
             .fold(0x9e37_79b9_7f4a_7c15_u64, |hash, word| (hash ^ word).wrapping_mul(0x9ddf_ea08_eb38_2d69));

@@ -7,6 +7,7 @@ mod behind;
 #[path = "../support/cable.rs"]
 mod cable;
 mod classes;
+mod connections;
 #[path = "../support/craft.rs"]
 #[expect(dead_code, reason = "shared with tests that need all of it")]
 mod craft;

@@ -56,9 +56,14 @@ unsafe impl aya::Pod for pendulum_ack_state {}
 // SAFETY: as above.
 unsafe impl aya::Pod for pendulum_channel {}
 
-/// Upper bounds of the RTT histogram in microseconds; the kernel side's `PENDULUM_RTT_BOUNDS_US`.
-pub const RTT_BOUNDS_US: [u32; PENDULUM_RTT_BOUNDS as usize] =
-    include!(concat!(env!("OUT_DIR"), "/rtt_bounds.rs"));
+/// Upper bounds of the histograms of times in microseconds; the kernel side's `PENDULUM_TIME_BOUNDS_US`.
+pub const TIME_BOUNDS_US: [u32; PENDULUM_TIME_BOUNDS as usize] =
+    include!(concat!(env!("OUT_DIR"), "/time_bounds.rs"));
+
+/// The slot of a time in such a histogram: that of the first bound that is not below it.
+pub fn time_slot(us: u32) -> usize {
+    TIME_BOUNDS_US.partition_point(|bound| *bound < us)
+}
 
 // The model's vocabulary has the kernel side's numbers: they index the same arrays.
 const _: () = {
@@ -93,7 +98,7 @@ impl pendulum_counters {
             burst_segments: 0,
             bursts: [0; PENDULUM_BURST_SLOTS as usize],
             rtt_sum_us: 0,
-            rtt: [0; PENDULUM_RTT_SLOTS as usize],
+            rtt: [0; PENDULUM_TIME_SLOTS as usize],
         }
     }
 

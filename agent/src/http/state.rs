@@ -148,7 +148,7 @@ fn rtt_quantile(slots: &[u64], quantile: f64) -> f64 {
     let rank = quantile * slots.iter().sum::<u64>() as f64;
     let mut below = 0.0;
     let mut lower = 0.0;
-    for (&count, bound) in slots.iter().zip(abi::RTT_BOUNDS_US.iter().map(|&us| f64::from(us) / 1e6)) {
+    for (&count, bound) in slots.iter().zip(abi::TIME_BOUNDS_US.iter().map(|&us| f64::from(us) / 1e6)) {
         let count = count as f64;
         if count > 0.0 && below + count >= rank {
             return lower + (bound - lower) * ((rank - below) / count).clamp(0.0, 1.0);

@@ -9,6 +9,8 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::Unit;
 
+use super::histogram::{NativeBuckets, TimeSlots, classic_buckets};
+
 /// A metric family.
 pub(super) struct Family {
     /// The full name, as it appears in queries.
@@ -85,6 +87,19 @@ impl Samples<'_> {
             return self.encoder.encode_gauge(&value);
         }
         self.encoder.encode_family(&labels)?.encode_gauge(&value)
+    }
+
+    /// Times by slot, and their sum in microseconds.
+    pub(super) fn times<const N: usize>(
+        &mut self,
+        labels: Labels<'_, N>,
+        sum_us: u64,
+        slots: &TimeSlots,
+    ) -> Result {
+        let (native, classic) = (NativeBuckets::new(slots), classic_buckets(slots));
+        let mut encoder = self.encoder.encode_family(&labels)?;
+        let (sum_s, count) = (sum_us as f64 / 1e6, slots.iter().sum());
+        encoder.encode_histogram_with_native::<NoLabelSet>(sum_s, count, &classic, None, native.message())
     }
 
     /// `buckets` are (upper bound, samples in this bucket alone); the last bound is infinity.

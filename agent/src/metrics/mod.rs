@@ -8,6 +8,7 @@ mod family;
 mod findings;
 mod flows;
 mod format;
+mod histogram;
 mod kernel;
 mod link;
 mod process;

@@ -7,7 +7,6 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::family::Family;
-use super::traffic::rtt_buckets;
 use crate::bpf::abi::names;
 use crate::snapshot::{Board, DirectionSnapshot, QueueSnapshot};
 
@@ -121,7 +120,7 @@ impl Collector for Queues {
             self.counting(|[link, direction], queue| {
                 names::QUEUE_CLASSES.into_iter().zip(&queue.sojourns).try_for_each(|(class, sojourn)| {
                     let labels = [link, direction, ("class", class)];
-                    samples.histogram(labels, sojourn.sum_us as f64 / 1e6, &rtt_buckets(&sojourn.slots))
+                    samples.times(labels, sojourn.sum_us, &sojourn.slots)
                 })
             })
         })?;

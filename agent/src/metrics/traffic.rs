@@ -89,7 +89,7 @@ impl Collector for Traffic {
         RTT.write(encoder, |samples| {
             each(links, |link, direction, counters| {
                 let labels = [("link", link), ("side", side(direction))];
-                samples.histogram(labels, counters.rtt_sum_us as f64 / 1e6, &rtt_buckets(&counters.rtt))
+                samples.times(labels, counters.rtt_sum_us, &counters.rtt)
             })
         })?;
         ACK_BURST.write(encoder, |samples| {
@@ -143,11 +143,6 @@ fn total(
     })
 }
 
-pub(super) fn rtt_buckets(slots: &[u64; abi::PENDULUM_RTT_SLOTS as usize]) -> Vec<(f64, u64)> {
-    let bounds = abi::RTT_BOUNDS_US.iter().map(|&bound| f64::from(bound) / 1e6).chain([f64::INFINITY]);
-    bounds.zip(slots.iter().copied()).collect()
-}
-
 fn burst_buckets(slots: &[u64; abi::PENDULUM_BURST_SLOTS as usize]) -> Vec<(f64, u64)> {
     let mut from = 0;
     let mut buckets = Vec::with_capacity(BURST_BOUNDS.len() + 1);
@@ -173,13 +168,5 @@ mod tests {
         assert_eq!(buckets[6], (8.0, 2));
         assert_eq!(buckets[buckets.len() - 1], (f64::INFINITY, 1));
         assert!(buckets.len() <= 15);
-    }
-
-    #[test]
-    fn rtt_bounds_are_in_seconds() {
-        let buckets = rtt_buckets(&[7; abi::PENDULUM_RTT_SLOTS as usize]);
-        assert_eq!(buckets[0], (0.0005, 7));
-        assert_eq!(buckets[13], (10.0, 7));
-        assert_eq!(buckets[14], (f64::INFINITY, 7));
     }
 }

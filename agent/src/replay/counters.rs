@@ -5,17 +5,19 @@ use pendulum_model::segment::Class;
 
 use super::packet::{Datagram, ParsedSegment, flag};
 
-/// Upper bounds of the RTT histogram in microseconds. A sample belongs to the first bound that is not below it.
-pub const RTT_BOUNDS_US: [u32; 14] = [
-    500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000,
-    5_000_000, 10_000_000,
+/// Upper bounds of the RTT histogram in microseconds, those of the kernel side. A sample belongs to the first bound that is not below it.
+pub const TIME_BOUNDS_US: [u32; 46] = [
+    122, 172, 244, 345, 488, 500, 690, 976, 1_000, 1_381, 1_953, 2_000, 2_762, 3_906, 5_000, 5_524, 7_812,
+    10_000, 11_048, 15_625, 20_000, 22_097, 31_250, 44_194, 50_000, 62_500, 88_388, 100_000, 125_000,
+    176_776, 200_000, 250_000, 353_553, 500_000, 707_106, 1_000_000, 1_414_213, 2_000_000, 2_828_427,
+    4_000_000, 5_000_000, 5_656_854, 8_000_000, 10_000_000, 11_313_708, 16_000_000,
 ];
 
 /// ACK burst lengths 1…63 are counted one by one, longer ones together in the last slot. Slot 0 is unused.
 pub const BURST_SLOTS: usize = 65;
 
 /// The bounds, and one slot for what lies above them.
-const RTT_SLOTS: usize = RTT_BOUNDS_US.len() + 1;
+const TIME_SLOTS: usize = TIME_BOUNDS_US.len() + 1;
 
 /// The IP ECN codepoint "congestion experienced" (RFC 3168).
 const ECN_CE: u8 = 3;
@@ -56,8 +58,8 @@ pub struct Counters {
     pub bursts: [u64; BURST_SLOTS],
     /// Sum of the RTT samples of what was sent in this direction, in microseconds.
     pub rtt_sum_us: u64,
-    /// RTT samples, by [`RTT_BOUNDS_US`].
-    pub rtt: [u64; RTT_SLOTS],
+    /// RTT samples, by [`TIME_BOUNDS_US`].
+    pub rtt: [u64; TIME_SLOTS],
     /// ACK segments since the last data segment (`struct pendulum_burst`).
     pub burst_run: u64,
 }
@@ -75,7 +77,7 @@ impl Default for Counters {
             burst_segments: 0,
             bursts: [0; BURST_SLOTS],
             rtt_sum_us: 0,
-            rtt: [0; RTT_SLOTS],
+            rtt: [0; TIME_SLOTS],
             burst_run: 0,
         }
     }
@@ -122,7 +124,7 @@ impl Counters {
     /// Count an RTT sample of what was sent in this direction.
     pub fn count_rtt(&mut self, us: u32) {
         self.rtt_sum_us += u64::from(us);
-        self.rtt[RTT_BOUNDS_US.partition_point(|bound| *bound < us)] += 1;
+        self.rtt[TIME_BOUNDS_US.partition_point(|bound| *bound < us)] += 1;
     }
 
     fn add(&mut self, class: Class, segments: u64, bytes: u64) {
@@ -148,13 +150,13 @@ mod tests {
     #[test]
     fn rtt_belongs_to_the_first_bound_not_below_it() {
         let mut counters = Counters::default();
-        for us in [1, 500, 501, 10_000_000, 10_000_001] {
+        for us in [1, 122, 123, 16_000_000, 16_000_001] {
             counters.count_rtt(us);
         }
         assert_eq!(counters.rtt[0], 2);
         assert_eq!(counters.rtt[1], 1);
-        assert_eq!(counters.rtt[13], 1);
-        assert_eq!(counters.rtt[14], 1);
+        assert_eq!(counters.rtt[45], 1);
+        assert_eq!(counters.rtt[46], 1);
         assert_eq!(counters.rtt.iter().sum::<u64>(), 5);
     }
 

@@ -66,3 +66,60 @@ impl Notes {
         noted
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::meter::{Meter, MeterConfig};
+    use super::super::packet::{Frame, LinkType};
+    use super::super::tests::craft::{Direction as Way, LinkLayer, Tcp, down, up};
+    use super::*;
+
+    /// Notes packets, one each millisecond.
+    fn noted(packets: &[Tcp]) -> (Vec<Noted>, Notes) {
+        let (mut meter, mut notes) = (Meter::<Tally>::new(MeterConfig::default()), Notes::default());
+        let noted = (1..).zip(packets).map(|(ms, packet): (u64, _)| {
+            let crafted = packet.build(LinkLayer::RawIp);
+            let direction = if crafted.direction == Way::Up { Direction::Up } else { Direction::Down };
+            let frame = Frame::whole(LinkType::RawIp, &crafted.bytes);
+            let observation = meter.observe_frame(direction, ms * 1_000_000, &frame);
+            notes.note(direction, ms * 1_000_000, frame.frame_bytes(), observation)
+        });
+        (noted.collect(), notes)
+    }
+
+    /// Each end of each flow has a clock of its own, and it stays the same one.
+    #[test]
+    fn clocks_are_those_of_one_end_of_one_flow() {
+        let ends = |tsval: u32| {
+            [
+                up().payload(1).ts(tsval, 1),
+                down().payload(1).ts(tsval, 1),
+                up().home_port(7).payload(1).ts(tsval, 1),
+                down().home_port(7).payload(1).ts(tsval, 1),
+            ]
+        };
+        let (noted, notes) = noted(&[ends(10), ends(20)].concat());
+        let clocks: Vec<_> = noted.iter().map(|noted| noted.passing.clock.expect("it has one")).collect();
+        let (before, after) = clocks.split_at(4);
+        for (before, after) in before.iter().zip(after) {
+            assert_eq!((before.0, before.1, after.1), (after.0, 10, 20));
+        }
+        assert_eq!(before.iter().map(|clock| clock.0).collect::<BTreeSet<_>>().len(), 4);
+        assert_eq!(notes.active.len(), 2, "two flows carried data");
+    }
+
+    /// Without timestamps there is no clock; times and bytes are those of the packet.
+    #[test]
+    fn a_packet_passes_at_its_time_with_its_bytes() {
+        let (noted, notes) = noted(&[up().ack(1), up().seq(9).payload(100), up().seq(9).payload(100)]);
+        let passing: Vec<_> = noted.iter().map(|noted| &noted.passing).collect();
+        assert!(passing.iter().all(|passing| passing.clock.is_none()));
+        let told = |passing: &Passing| (passing.at_ns, passing.bytes, passing.repeated_bytes);
+        assert_eq!(told(passing[0]), (1_000_000, 40, 0));
+        assert_eq!(told(passing[1]), (2_000_000, 140, 0));
+        assert_eq!(told(passing[2]), (3_000_000, 140, 140), "sent once more");
+        assert_eq!(notes.active.len(), 1);
+    }
+}

@@ -122,3 +122,57 @@ impl Series {
         written.map_err(|source| SeriesError { path: self.path, source })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pendulum_model::sample::QueueSource;
+
+    use super::*;
+
+    fn queue(min: f64, mean: f64, max: f64, uncertainty: f64) -> QueueSample {
+        QueueSample {
+            min_bytes: min,
+            mean_bytes: mean,
+            max_bytes: max,
+            uncertainty_bytes: uncertainty,
+            ..QueueSample::level(QueueSource::Capture, 0.0)
+        }
+    }
+
+    /// The lines that a row gives, the uplink's buffer by itself.
+    fn lines(count: u64, now: Option<QueueSample>, after: Option<QueueSample>) -> Vec<String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut series = Series::create(file.path()).unwrap();
+        let only_up = |x, queue| if x == Direction::Up { queue } else { None };
+        let row = Row {
+            at_ns: 2_000_000_000,
+            count,
+            queues: PerDirection::from_fn(|x| only_up(x, now)),
+            rates: PerDirection::from_fn(|x| (x == Direction::Down).then_some(2_400_000.4)),
+            phase: "uplink_bound",
+        };
+        series.write(&row, Some(&PerDirection::from_fn(|x| only_up(x, after))));
+        series.out.flush().unwrap();
+        let text = std::fs::read_to_string(file.path()).unwrap();
+        text.lines().skip(1).map(str::to_owned).collect()
+    }
+
+    /// By hand: the mean of 1,000 and 2,000 bytes; from 500 to 4,000 bytes it moves by 1,750 to each side, and √(1,750² + 400²) = 1,795.
+    #[test]
+    fn a_level_is_the_mean_of_both_sides_and_may_be_as_far_off_as_it_moves() {
+        let [now, after] = [queue(500.0, 1_000.0, 3_000.0, 300.0), queue(1_500.0, 2_000.0, 4_000.0, 400.0)];
+        assert_eq!(lines(1, Some(now), Some(after)), ["2.00,1500,1795,,,,2400000,uplink_bound"]);
+        // Without a next one it holds: (3,000 − 500) / 2 = 1,250, and √(1,250² + 300²) = 1,285.
+        assert_eq!(lines(1, Some(now), None), ["2.00,1000,1285,,,,2400000,uplink_bound"]);
+        assert_eq!(lines(1, None, Some(after)), ["2.00,,,,,,2400000,uplink_bound"], "it is not known");
+    }
+
+    /// A row for each 10 ms of a silence; the next sample is a neighbour of the last one only.
+    #[test]
+    fn a_silence_has_a_row_for_each_interval() {
+        let [now, after] = [600.0, 800.0].map(|level| queue(level, level, level, 0.0));
+        let expected = ["1.98,600,0", "1.99,600,0", "2.00,700,100"];
+        let rest = ",,,,2400000,uplink_bound";
+        assert_eq!(lines(3, Some(now), Some(after)), expected.map(|start| format!("{start}{rest}")));
+    }
+}

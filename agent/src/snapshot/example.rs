@@ -206,11 +206,11 @@ fn direction(base: u64, throughput: f64) -> DirectionSnapshot {
     let way = base / 1_000;
     counters.bursts[way as usize] = base;
     counters.bursts[20] = way;
-    counters.rtt[6] = base;
+    counters.rtt[abi::time_slot(40_000)] = base;
     let mut rtt = RecentRtt { sum_us: 400_000 * way, ..RecentRtt::default() };
-    // All between 20 and 50 ms; or eight between 50 and 100 ms, and two between 100 and 200 ms.
-    for (slot, count) in if way == 1 { [(6, 10), (7, 0)] } else { [(7, 8), (8, 2)] } {
-        rtt.slots[slot] = count;
+    // All between 31.25 and 44.194 ms; or eight between 62.5 and 88.388 ms, and two between 100 and 125 ms.
+    for (us, count) in if way == 1 { [(40_000, 10), (80_000, 0)] } else { [(80_000, 8), (120_000, 2)] } {
+        rtt.slots[abi::time_slot(us)] = count;
     }
     DirectionSnapshot {
         counters,
@@ -242,7 +242,7 @@ fn queue() -> QueueSnapshot {
         lost_buckets: 6,
         ..QueueSnapshot::default()
     };
-    queue.sojourns[1].slots[6] = 5;
+    queue.sojourns[1].slots[abi::time_slot(40_000)] = 5;
     queue.sojourns[1].sum_us = 200_000;
     queue
 }

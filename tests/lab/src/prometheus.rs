@@ -85,7 +85,7 @@ impl Setup {
     }
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Protobuf {
     No,
     Setting,
@@ -98,6 +98,7 @@ pub struct Prometheus {
     process: Process,
     program: PathBuf,
     host: Host,
+    protobuf: Protobuf,
 }
 
 impl Prometheus {
@@ -107,6 +108,11 @@ impl Prometheus {
     pub const INSTANCE: SocketAddr = Agent::ADDRESS;
     const PATIENCE: Duration = Duration::from_secs(30);
     const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+    /// Whether it takes native histograms in place of classic ones: the experiment that makes an old one ask for protobuf does.
+    pub fn keeps_native_histograms(&self) -> bool {
+        self.protobuf == Protobuf::Feature
+    }
 
     /// Starts it and waits until it is ready.
     ///
@@ -136,7 +142,7 @@ impl Prometheus {
             command.arg("--enable-feature=native-histograms");
         }
         let process = host.spawn(command, "prometheus")?;
-        let mut prometheus = Self { process, program: setup.program.clone(), host };
+        let mut prometheus = Self { process, program: setup.program.clone(), host, protobuf };
         let deadline = Instant::now() + Self::PATIENCE;
         loop {
             match prometheus.get("/-/ready") {

@@ -165,7 +165,7 @@ static void show(__u32 direction)
 
 		printf("sojourns class %u", class);
 		SHOW(sojourn, sum_us);
-		for (int i = 0; i < PENDULUM_RTT_SLOTS; i++)
+		for (int i = 0; i < PENDULUM_TIME_SLOTS; i++)
 			printf(" slots.%d %" PRIu64, i, (uint64_t)sojourn->slots[i]);
 		putchar('\n');
 	}

@@ -2,19 +2,19 @@ use super::*;
 
 #[test]
 fn quantiles_lie_inside_their_bucket() {
-    let mut slots = [0; abi::PENDULUM_RTT_SLOTS as usize];
-    slots[4] = 100; // 5 to 10 ms
-    assert!((rtt_quantile(&slots, 0.5) - 0.0075).abs() < 1e-9);
-    slots[14] = 900; // above 10 s
-    assert!((rtt_quantile(&slots, 0.95) - 10.0).abs() < 1e-9);
+    let mut slots = [0; abi::PENDULUM_TIME_SLOTS as usize];
+    slots[abi::time_slot(5_000)] = 100; // 3.906 to 5 ms
+    assert!((rtt_quantile(&slots, 0.5) - 0.004453).abs() < 1e-9);
+    slots[abi::TIME_BOUNDS_US.len()] = 900; // above 16 s
+    assert!((rtt_quantile(&slots, 0.95) - 16.0).abs() < 1e-9);
 }
 
 /// Each of so many samples stands in its bucket as far up as its place among them says, and the quantile is where the
 /// share ends: walked here sample by sample.
 #[test]
 fn quantiles_are_those_of_samples_spread_evenly_over_their_buckets() {
-    let bounds = abi::RTT_BOUNDS_US;
-    let mut slots = [0; abi::PENDULUM_RTT_SLOTS as usize];
+    let bounds = abi::TIME_BOUNDS_US;
+    let mut slots = [0; abi::PENDULUM_TIME_SLOTS as usize];
     for (bucket, count) in [(0, 10), (2, 40), (3, 20), (7, 30)] {
         slots[bucket] = count;
     }

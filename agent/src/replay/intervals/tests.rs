@@ -188,3 +188,24 @@ fn an_interval_is_due_when_it_ends() {
     intervals.advance(34 * MS, &mut |_| {});
     assert!(!intervals.is_due(40 * MS - 1) && intervals.is_due(40 * MS));
 }
+
+/// A direction is unseen if the other one's TCP went on for more than two seconds after its last segment, and has not ended itself.
+#[test]
+fn a_direction_is_unseen_after_two_seconds_of_the_other_one() {
+    const S: u64 = 1_000_000_000;
+    let is_unseen = |up: Option<u64>, down: Option<u64>, last| {
+        let mut intervals = intervals();
+        intervals.segment_ns[Direction::Up] = up;
+        intervals.segment_ns[Direction::Down] = down;
+        intervals.last_packet_ns = last;
+        (intervals.is_unseen(Direction::Up), intervals.is_unseen(Direction::Down))
+    };
+    assert_eq!(is_unseen(None, None, 9 * S), (false, false), "no TCP at all");
+    assert_eq!(is_unseen(None, Some(S), S), (true, false));
+    assert_eq!(is_unseen(Some(S), Some(3 * S), 3 * S), (false, false), "two seconds");
+    assert_eq!(is_unseen(Some(S), Some(3 * S + 1), 3 * S + 1), (true, false));
+    assert_eq!(is_unseen(Some(3 * S + 1), Some(S), 3 * S + 1), (false, true));
+    // Other packets pass, TCP has ended two seconds ago.
+    assert_eq!(is_unseen(None, Some(S), 3 * S), (true, false));
+    assert_eq!(is_unseen(None, Some(S), 3 * S + 1), (false, false));
+}
