@@ -6,8 +6,14 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-/// Objects that are loaded, each from `bpf/<name>.bpf.c`.
-const OBJECTS: &[&str] = &["packet", "queue", "cwnd_fentry", "cwnd_probe", "shape"];
+/// Objects that are loaded: the folder below `bpf/`, and the object, from `<name>.bpf.c` there.
+const OBJECTS: &[(&str, &str)] = &[
+    ("packet", "packet"),
+    ("queue", "queue"),
+    ("cwnd", "cwnd_fentry"),
+    ("cwnd", "cwnd_probe"),
+    ("shape", "shape"),
+];
 
 /// Newest first. clang 14 is the oldest that compiles the sources (`-mcpu=v3` with atomics).
 const CLANGS: &[&str] = &["clang-19", "clang", "clang-18", "clang-17", "clang-16", "clang-15", "clang-14"];
@@ -20,8 +26,9 @@ fn main() -> Result<()> {
     println!("cargo::rerun-if-env-changed=PENDULUM_CLANG");
 
     let clang = find_clang()?;
-    for object in OBJECTS {
-        compile(&clang, &bpf, &bpf.join(format!("{object}.bpf.c")), &out.join(format!("{object}.bpf.o")))?;
+    for (folder, object) in OBJECTS {
+        let source = bpf.join(folder).join(format!("{object}.bpf.c"));
+        compile(&clang, &bpf, &source, &out.join(format!("{object}.bpf.o")))?;
     }
     generate_abi(&bpf, &out)?;
     generate_time_bounds(&clang, &bpf, &out)
@@ -35,7 +42,7 @@ fn find_clang() -> Result<String> {
             return Ok(candidate.to_owned());
         }
     }
-    bail!("no clang found to compile bpf/*.bpf.c; install Debian's clang-19, or name one in PENDULUM_CLANG")
+    bail!("no clang found to compile bpf/*/*.bpf.c; install Debian's clang-19, or name one in PENDULUM_CLANG")
 }
 
 fn compile(clang: &str, bpf: &Path, source: &Path, object: &Path) -> Result<()> {

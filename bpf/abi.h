@@ -16,8 +16,8 @@
 
 #include <linux/types.h>
 
-#include "queue_abi.h"
-#include "shape_abi.h"
+#include "abi/queue.h"
+#include "abi/shape.h"
 
 /* What a segment is. Exactly one class for each; see docs/design/measurement.md for the rules and their
  * order. */

@@ -22,12 +22,12 @@ lint_c() {
     [ ${#sources[@]} -eq 0 ] || clang-format-19 --dry-run -Werror --ferror-limit=5 "${sources[@]}"
 }
 
-# Gateways with big-endian processors (MIPS) load what this target makes; nobody here can run it. bpf/byte_order.h refuses headers of the
+# Gateways with big-endian processors (MIPS) load what this target makes; nobody here can run it. bpf/common/byte_order.h refuses headers of the
 # wrong byte order, as this machine's would be.
 lint_big_endian() {
     local source work
     work=$(mktemp -d)
-    for source in bpf/*.bpf.c; do
+    for source in bpf/*/*.bpf.c; do
         clang-19 --target=bpfeb -O2 -g -mcpu=v3 -Wall -Wextra -Werror -I bpf -isystem bpf/big-endian -idirafter "/usr/include/$(uname -m)-linux-gnu" \
             -c "$source" -o "$work/object.o" || return 1
     done

@@ -5,7 +5,7 @@ use pendulum::bpf::LoadOptions;
 use crate::craft::{CraftedFrame, LinkLayer, Tcp, down, flag, up};
 use crate::kernel::{CB_BEFORE, Kernel};
 
-/// By `bpf/mark.h`: magic 0x2a, direction, class, 24 bits of time in ticks of 4,096 ns.
+/// By `bpf/common/mark.h`: magic 0x2a, direction, class, 24 bits of time in ticks of 4,096 ns.
 const fn word(direction: u32, class: u32, time_ns: u64) -> u32 {
     0x2a << 26 | direction << 25 | class << 24 | (time_ns / 4096 % (1 << 24)) as u32
 }

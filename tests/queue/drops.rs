@@ -1,11 +1,11 @@
-//! What is dropped, why, and what of it stood in the queue: the rules of `bpf/queue.bpf.c` by figures worked out by hand.
+//! What is dropped, why, and what of it stood in the queue: the rules of `bpf/queue/queue.bpf.c` by figures worked out by hand.
 
 use pendulum_model::segment::Direction;
 
 use crate::bench::{AQM, Bench, CAKE, DRIFT, DROPS_INSIDE, EXACT, ack, data, events};
 use crate::native::{Kind, mark};
 
-// `SKB_DROP_REASON_…` (`bpf/kernel.h`).
+// `SKB_DROP_REASON_…` (`bpf/common/kernel.h`).
 const NOT_SPECIFIED: u32 = 2;
 const QDISC_DROP: u32 = 3;
 const OVERLIMIT: u32 = 4;

@@ -1,4 +1,4 @@
-//! `bpf/queue.bpf.c` compiled for this machine (`native/harness.c`): the same source with a clock, a qdisc and packets that the
+//! `bpf/queue/queue.bpf.c` compiled for this machine (`native/harness.c`): the same source with a clock, a qdisc and packets that the
 //! test makes up, so that every figure is known beforehand.
 
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
     Ack,
 }
 
-/// The word that TC leaves in a packet, by `bpf/mark.h`: magic 0x2a, direction, class, 24 bits of time.
+/// The word that TC leaves in a packet, by `bpf/common/mark.h`: magic 0x2a, direction, class, 24 bits of time.
 pub(crate) const fn mark(direction: Direction, kind: Kind, at_ns: u64) -> u32 {
     0x2a << 26 | (direction as u32) << 25 | (kind as u32) << 24 | (at_ns / TICK_NS % (1 << 24)) as u32
 }

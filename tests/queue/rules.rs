@@ -1,4 +1,4 @@
-//! The rules of `bpf/queue.h` and `bpf/queue.bpf.c`, one by one, on a qdisc that the test makes up (`native/harness.c`): figures
+//! The rules of `bpf/queue/queue.h` and `bpf/queue/queue.bpf.c`, one by one, on a qdisc that the test makes up (`native/harness.c`): figures
 //! worked out by hand.
 
 use pendulum_model::segment::Direction;

@@ -27,7 +27,7 @@ pub(crate) fn compile(prelude: &str) -> Result<Vec<u8>, String> {
         .arg("-include")
         .arg(&before)
         .arg("-c")
-        .arg(bpf.join("shape.bpf.c"))
+        .arg(bpf.join("shape/shape.bpf.c"))
         .arg("-o")
         .arg(&object)
         .output()

@@ -1,4 +1,4 @@
-//! What passes the WAN device, by time, and which of it answers what: the kernel's slots (`bpf/slots.h`), read from shared
+//! What passes the WAN device, by time, and which of it answers what: the kernel's slots (`bpf/packet/slots.h`), read from shared
 //! memory without system calls.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const SETTLE_NS: u64 = 1_000_000;
 /// The oldest slots of a full ring may be overwritten while they are read: they are given up at once.
 const MARGIN: u64 = 16;
 
-/// Length of a tick (`bpf/mark.h`), nanoseconds, and how many there are before they come round.
+/// Length of a tick (`bpf/common/mark.h`), nanoseconds, and how many there are before they come round.
 const TICK_NS: u64 = 4096;
 const TICK_MASK: u64 = 0xff_ffff;
 

@@ -38,21 +38,21 @@ pub use statistics::{RunStatistics, enable_statistics};
 
 use crate::exit::{Classified, Exit};
 
-/// The compiled object, `bpf/packet.bpf.c`.
+/// The compiled object, `bpf/packet/packet.bpf.c`.
 pub static PACKET_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/packet.bpf.o"));
 
-/// The compiled object, `bpf/queue.bpf.c`.
+/// The compiled object, `bpf/queue/queue.bpf.c`.
 pub static QUEUE_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/queue.bpf.o"));
 
-/// The compiled object, `bpf/cwnd_fentry.bpf.c`.
+/// The compiled object, `bpf/cwnd/cwnd_fentry.bpf.c`.
 pub static CWND_FENTRY_OBJECT: &[u8] =
     aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/cwnd_fentry.bpf.o"));
 
-/// The compiled object, `bpf/cwnd_probe.bpf.c`.
+/// The compiled object, `bpf/cwnd/cwnd_probe.bpf.c`.
 pub static CWND_PROBE_OBJECT: &[u8] =
     aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/cwnd_probe.bpf.o"));
 
-/// The compiled object, `bpf/shape.bpf.c`.
+/// The compiled object, `bpf/shape/shape.bpf.c`.
 pub static SHAPE_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/shape.bpf.o"));
 
 /// Why the kernel side could not do what was asked.

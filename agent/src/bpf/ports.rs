@@ -1,4 +1,4 @@
-//! What is no TCP, by IP protocol and port: the kernel's counts (`bpf/ports.h`).
+//! What is no TCP, by IP protocol and port: the kernel's counts (`bpf/packet/ports.h`).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The measurement of one frame, from its first byte to the last counter: what `bpf/measure.h` does for live traffic.
+//! The measurement of one frame, from its first byte to the last counter: what `bpf/packet/measure.h` does for live traffic.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Acting on the link: its queue is made here, a little below the link's rate, and managed by cake. docs/design/shaping.md.
 //!
 //! [`plan`] has the figures, [`takeover`] what is in the way, [`device`] makes the queue, [`trial`] asks whether it helps, [`behind`]
-//! whether it works; the kernel side is `bpf/shape.bpf.c`. All that is made can be recognised and is removed at the end, by the
+//! whether it works; the kernel side is `bpf/shape/shape.bpf.c`. All that is made can be recognised and is removed at the end, by the
 //! next start, and by `pendulum run --cleanup`. Whatever fails, packets pass.
 
 mod behind;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * bpf/queue.bpf.c as a program of this machine: its events come from standard input, and what it keeps goes
+ * bpf/queue/queue.bpf.c as a program of this machine: its events come from standard input, and what it keeps goes
  * to standard output. With a clock and qdiscs that the test sets, every figure is known beforehand. The
  * tracepoints themselves and the verifier are the business of the other tests here. Commands, one a line:
  *
@@ -22,10 +22,10 @@
 
 #include <linux/bpf.h>
 
-#include "kernel.h"
+#include "common/kernel.h"
 /* Assembly of the BPF machine. */
 #define is_null(pointer) (!(pointer))
-#include "queue.bpf.c"
+#include "queue/queue.bpf.c"
 
 #define THINGS 8
 #define CHAIN  80

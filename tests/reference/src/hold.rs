@@ -26,7 +26,7 @@ pub struct Ack {
 
 /// What becomes of an ACK that comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the kernel's names, documented in bpf/shape_abi.h")]
+#[expect(missing_docs, reason = "the kernel's names, documented in bpf/abi/shape.h")]
 pub enum Fate {
     First,
     NoCarrier,

@@ -13,8 +13,8 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#include "seam.h"
-#include "segment.h"
+#include "common/seam.h"
+#include "packet/segment.h"
 
 #define TCP_OPTIONS_MAX 40
 
@@ -99,7 +99,7 @@ static __always_inline void read_option(const struct option_list *list, __u32 at
 	}
 }
 
-/* Walk an option list. Answers 0, or 1 if it is malformed (then what was read of it must not be used). */
+/* Walk an option list. Returns 0, or 1 if it is malformed (then what was read of it must not be used). */
 __noinline int walk_options(const struct option_list *list, __u32 length, struct tcp_options *options)
 {
 	__u32 at = 0;

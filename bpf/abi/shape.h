@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
 /*
- * The part of abi.h that the shaper needs: what the agent asks of bpf/shape.bpf.c, and what that counts. The
- * rules of abi.h hold. docs/design/shaping.md tells what each means.
+ * The part of abi.h that the shaper needs: what the agent asks of bpf/shape/shape.bpf.c, and what that
+ * counts. The rules of abi.h hold. docs/design/shaping.md tells what each means.
  */
 #ifndef PENDULUM_SHAPE_ABI_H
 #define PENDULUM_SHAPE_ABI_H

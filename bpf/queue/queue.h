@@ -23,10 +23,10 @@
 #include <bpf/bpf_core_read.h>
 
 #include "abi.h"
-#include "histogram.h"
-#include "history.h"
-#include "kernel.h"
-#include "mark.h"
+#include "common/histogram.h"
+#include "queue/history.h"
+#include "common/kernel.h"
+#include "common/mark.h"
 
 /* Registered devices; index: direction. Looked through at every event of every device of the system: an array
  * of two costs less than a hash, and shares one cache line that is not written. */
@@ -302,7 +302,7 @@ static __always_inline void record_departure(__u32 class, __u32 mark, __u64 now_
 		departure->passage = (__u64)mark << 32 | (__u32)(now_ns >> MARK_TICK_SHIFT);
 }
 
-/* Count a packet's time in the queue, by its mark, and answer it: microseconds. */
+/* Count a packet's time in the queue, by its mark. Returns it: microseconds. */
 static __always_inline __u32 record_sojourn(__u32 direction, __u32 mark, __u64 now_ns)
 {
 	__u32 class = class_of_mark(mark, direction) & 1, us = age_us(mark, now_ns);

@@ -7,7 +7,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-#include "cwnd.h"
+#include "cwnd/cwnd.h"
 
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(pendulum_cwnd_probe, struct sock *sk)

@@ -8,7 +8,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-#include "cwnd.h"
+#include "cwnd/cwnd.h"
 
 SEC("fexit/tcp_ack")
 int BPF_PROG(pendulum_cwnd_after_ack, struct sock *sk)

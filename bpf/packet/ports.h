@@ -3,8 +3,8 @@
 #ifndef PENDULUM_PORTS_H
 #define PENDULUM_PORTS_H
 
-#include "maps.h"
-#include "segment.h"
+#include "packet/maps.h"
+#include "packet/segment.h"
 
 #define PORT_KEY ((1u << PENDULUM_PORT_KEY_BITS) - 1)
 

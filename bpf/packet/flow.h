@@ -10,9 +10,9 @@
 #ifndef PENDULUM_FLOW_H
 #define PENDULUM_FLOW_H
 
-#include "maps.h"
-#include "segment.h"
-#include "stats.h"
+#include "packet/maps.h"
+#include "packet/segment.h"
+#include "packet/stats.h"
 
 /* Further apart than this, two sequence numbers cannot belong to one window (RFC 7323 §2.3). */
 #define SEQUENCE_SPAN (1 << 30)
@@ -78,7 +78,7 @@ static __always_inline struct pendulum_flow *create_flow(const struct pendulum_f
 	return flow;
 }
 
-/* Move a flow from the nursery to the table. Answers its new place, or the old one if the table refused. */
+/* Move a flow from the nursery to the table. Returns its new place, or the old one if the table refused. */
 static __always_inline struct pendulum_flow *promote_flow(const struct pendulum_flow_key *key,
 							  struct pendulum_flow *nursed)
 {

@@ -6,7 +6,7 @@
 #ifndef PENDULUM_SLOTS_H
 #define PENDULUM_SLOTS_H
 
-#include "turnaround.h"
+#include "packet/turnaround.h"
 
 static __always_inline __u32 hash_of_address(const __u32 address[4])
 {

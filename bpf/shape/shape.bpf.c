@@ -9,9 +9,9 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
-#include "ack_filter.h"
-#include "ack_rewrite.h"
-#include "clock.h"
+#include "shape/ack_filter.h"
+#include "shape/ack_rewrite.h"
+#include "common/clock.h"
 
 #define TCX_NEXT -1
 #define TCX_DROP 2
@@ -53,7 +53,7 @@ static __always_inline bool note_rate(struct pendulum_ack_state *state,
 	return first;
 }
 
-/* Decide on one ACK, and keep account of it. Answers its fate. */
+/* Decide on one ACK, and keep account of it. Returns its fate. */
 static __always_inline __u32 admit(struct __sk_buff *skb, const struct ack_packet *p,
 				   const struct pendulum_shape_control *control, bool *fresh)
 {

@@ -9,9 +9,9 @@
 #ifndef PENDULUM_RTT_H
 #define PENDULUM_RTT_H
 
-#include "clock.h"
-#include "flow.h"
-#include "histogram.h"
+#include "common/clock.h"
+#include "packet/flow.h"
+#include "common/histogram.h"
 
 /* 16 s in ticks: an answer that comes later is no measurement. */
 #define PROBE_LIFETIME_TICKS (16 * 1000 * 1000 / 1024 * 1000)
@@ -84,7 +84,7 @@ static __always_inline void match_probe(struct pendulum_half *me, struct pendulu
 	probe->at = 0;
 }
 
-/* Start timing this segment of `me`, if it can be timed and its slot is free. Answers whether its TSval is
+/* Start timing this segment of `me`, if it can be timed and its slot is free. Returns whether its TSval is
  * newer than any before.
  */
 static __always_inline bool record_probe(struct pendulum_half *me, const struct pendulum_half *peer,

@@ -14,8 +14,8 @@
 #ifndef PENDULUM_ACK_ACCECN_H
 #define PENDULUM_ACK_ACCECN_H
 
-#include "ack_packet.h"
-#include "ack_table.h"
+#include "shape/ack_packet.h"
+#include "shape/ack_table.h"
 
 #define ACE_MAX 7
 /* Of segments: not known. */

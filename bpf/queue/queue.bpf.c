@@ -8,7 +8,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-#include "queue.h"
+#include "queue/queue.h"
 
 char LICENSE[] SEC("license") = "GPL";
 

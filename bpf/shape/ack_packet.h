@@ -16,11 +16,11 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#include "byte_order.h"
-#include "config.h"
-#include "options.h"
-#include "seam.h"
-#include "segment.h"
+#include "common/byte_order.h"
+#include "common/config.h"
+#include "packet/options.h"
+#include "common/seam.h"
+#include "packet/segment.h"
 
 /* No obstacle against withholding or rewriting. */
 #define NO_OBSTACLE PENDULUM_ACK_FATES

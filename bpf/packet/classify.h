@@ -6,7 +6,7 @@
 #ifndef PENDULUM_CLASSIFY_H
 #define PENDULUM_CLASSIFY_H
 
-#include "flow.h"
+#include "packet/flow.h"
 
 /* Rules 3 and 4: segments that only ask for an answer. PENDULUM_CLASSES if it is none. */
 static __always_inline __u32 classify_probe(const struct pendulum_half *me, const struct pendulum_half *peer,

@@ -15,9 +15,9 @@
 #ifndef PENDULUM_ACK_FILTER_H
 #define PENDULUM_ACK_FILTER_H
 
-#include "ack_accecn.h"
-#include "ack_packet.h"
-#include "ack_table.h"
+#include "shape/ack_accecn.h"
+#include "shape/ack_packet.h"
+#include "shape/ack_table.h"
 
 #define EPOCH_SHIFT 30 /* an epoch of activity: 1.07 s */
 #define NS_PER_S    1000000000ull

@@ -13,12 +13,12 @@
 #ifndef PENDULUM_MEASURE_H
 #define PENDULUM_MEASURE_H
 
-#include "classify.h"
-#include "parse.h"
-#include "ports.h"
-#include "rtt.h"
-#include "seam.h"
-#include "slots.h"
+#include "packet/classify.h"
+#include "packet/parse.h"
+#include "packet/ports.h"
+#include "packet/rtt.h"
+#include "common/seam.h"
+#include "packet/slots.h"
 
 #define IP_ECN_CE 3
 
@@ -109,7 +109,7 @@ static __always_inline void observe_sequence(struct pendulum_half *me, const str
 	}
 }
 
-/* Classify the segment in its flow and apply it. Answers its class. */
+/* Classify the segment in its flow and apply it. Returns its class. */
 static __always_inline __u32 observe_flow(struct pendulum_flow *flow, struct segment *s, __u32 direction,
 					  __u64 now, struct pendulum_counters *c)
 {

@@ -19,11 +19,11 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#include "byte_order.h"
-#include "config.h"
-#include "options.h"
-#include "seam.h"
-#include "segment.h"
+#include "common/byte_order.h"
+#include "common/config.h"
+#include "packet/options.h"
+#include "common/seam.h"
+#include "packet/segment.h"
 
 #define VLAN_TAGS_MAX       2
 #define IPV6_EXTENSIONS_MAX 6
@@ -352,7 +352,7 @@ static __always_inline __u32 parse_options(struct cursor *c, struct segment *s)
 
 /*
  * Parse one frame. `direction` orients the key: the source is at home on the way up, the destination on the
- * way down. Answers PARSE_TCP, PARSE_UDP, PARSE_NON_TCP, PARSE_SHORT, or the reason why the frame could not
+ * way down. Returns PARSE_TCP, PARSE_UDP, PARSE_NON_TCP, PARSE_SHORT, or the reason why the frame could not
  * be read; after PENDULUM_LOST_TCP_OPTIONS the segment is whole but for its options, after PARSE_UDP the
  * lengths of headers and payload are known.
  */

@@ -3,7 +3,7 @@
 #ifndef PENDULUM_CLOCK_H
 #define PENDULUM_CLOCK_H
 
-#include "config.h"
+#include "common/config.h"
 
 static __always_inline __u64 packet_time_ns(const struct __sk_buff *skb)
 {

@@ -9,7 +9,7 @@
 #include <bpf/bpf_endian.h>
 
 #include "abi.h"
-#include "kernel.h"
+#include "common/kernel.h"
 
 const volatile struct pendulum_cwnd_config config = {};
 

@@ -10,7 +10,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "abi.h"
-#include "mark.h"
+#include "common/mark.h"
 
 /* Index: direction · PENDULUM_RING_BUCKETS + number mod PENDULUM_RING_BUCKETS. */
 struct {

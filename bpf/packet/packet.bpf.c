@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * TC ingress and egress of the WAN device. Both always answer TCX_NEXT: an observer never ends the processing
- * of a packet, so that other programs and the user's own filters go on working.
+ * The packet measurement: TC ingress and egress of the WAN device, and XDP. They share the flow table, and
+ * maps are shared within an object (aya 0.14 could do it across objects only by pinning, which outlives a
+ * crash).
+ *
+ * TC programs always return TCX_NEXT, the XDP program XDP_PASS: an observer never ends the processing of a
+ * packet, so that other programs and the user's own filters go on working.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
-#include "mark.h"
-#include "measure.h"
+#include "common/mark.h"
+#include "packet/measure.h"
 
 /* TC_ACT_UNSPEC for clsact: the next filter decides. The uapi headers of older systems lack the name. */
 #define TCX_NEXT -1
@@ -44,7 +48,7 @@ __noinline int parse_skb(struct __sk_buff *skb, struct segment *s, __u32 directi
 	return result == PARSE_SHORT ? PENDULUM_LOST_PULL : result;
 }
 
-/* Measure the packet. Answers its class. */
+/* Measure the packet. Returns its class. */
 static __always_inline __u32 observe(struct __sk_buff *skb, struct segment *s, __u32 direction, __u64 now)
 {
 	__u32 result = parse_skb(skb, s, direction);
@@ -114,4 +118,40 @@ int pendulum_down(struct __sk_buff *skb)
 
 	mark(skb, PENDULUM_DOWN, observe(skb, &s, PENDULUM_DOWN, now), now);
 	return TCX_NEXT;
+}
+
+/*
+ * XDP: before GRO, so that every segment has its own time. Takes the place of TC ingress when the user asks
+ * for it (ingress-hook = "xdp").
+ */
+
+/* Read the headers. A global function: see seam.h. */
+__noinline int parse_xdp(struct xdp_md *ctx, struct segment *s)
+{
+	const void *data = (const void *)(long)ctx->data;
+	const void *data_end = (const void *)(long)ctx->data_end;
+
+	if (!s)
+		return PARSE_NON_TCP;
+	return parse_frame(data, data_end, data_end - data, PENDULUM_DOWN, s);
+}
+
+SEC("xdp")
+int pendulum_xdp(struct xdp_md *ctx)
+{
+	__u32 frame_bytes = ctx->data_end - ctx->data;
+	__u64 now = bpf_ktime_get_ns();
+	struct segment s = {};
+	__u32 result = parse_xdp(ctx, &s);
+
+	s.segments = 1;
+	s.wire_bytes = frame_bytes;
+	if (result < PARSE_TCP)
+		count(result);
+	if (result != PARSE_TCP && result != PENDULUM_LOST_TCP_OPTIONS) {
+		count_unread(&s, PENDULUM_DOWN, result, now);
+		return XDP_PASS;
+	}
+	observe_segment(&s, PENDULUM_DOWN, now);
+	return XDP_PASS;
 }

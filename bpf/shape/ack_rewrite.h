@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-#include "ack_packet.h"
+#include "shape/ack_packet.h"
 
 #define TCP_ACK_AT      8
 #define TCP_CHECKSUM_AT 16

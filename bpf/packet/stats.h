@@ -3,7 +3,7 @@
 #ifndef PENDULUM_STATS_H
 #define PENDULUM_STATS_H
 
-#include "maps.h"
+#include "packet/maps.h"
 
 static __always_inline void count(__u32 stat)
 {

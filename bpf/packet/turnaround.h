@@ -15,8 +15,8 @@
 #ifndef PENDULUM_TURNAROUND_H
 #define PENDULUM_TURNAROUND_H
 
-#include "flow.h"
-#include "mark.h"
+#include "packet/flow.h"
+#include "common/mark.h"
 
 /* 34 s: an answer that comes later is none. Half of the time after which ticks come round. */
 #define QUESTION_LIFETIME_TICKS (1 << 23)
