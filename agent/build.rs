@@ -82,6 +82,7 @@ fn asm_headers() -> Result<Option<String>> {
 fn generate_abi(bpf: &Path, out: &Path) -> Result<()> {
     let generated = bindgen::Builder::default()
         .header(bpf.join("abi.h").display().to_string())
+        .clang_arg(format!("-I{}", bpf.display()))
         .clang_args(asm_headers()?.iter().flat_map(|headers| ["-idirafter", headers]))
         .allowlist_item("(pendulum|PENDULUM)_.*")
         .default_enum_style(bindgen::EnumVariation::Consts)

@@ -16,6 +16,7 @@
 
 #include <linux/types.h>
 
+#include "abi/flow.h"
 #include "abi/queue.h"
 #include "abi/shape.h"
 
@@ -144,19 +145,6 @@ struct pendulum_burst {
 	__u64 pad[7];
 };
 _Static_assert(sizeof(struct pendulum_burst) == 64, "abi: pendulum_burst");
-
-/*
- * A flow's identity, the same for both directions: "home" is the end behind the gateway (source at WAN
- * egress, destination at WAN ingress). IPv4 addresses are mapped into IPv6 (::ffff:a.b.c.d). Network byte
- * order.
- */
-struct pendulum_flow_key {
-	__u32 home_addr[4];
-	__u32 remote_addr[4];
-	__u16 home_port;
-	__u16 remote_port;
-};
-_Static_assert(sizeof(struct pendulum_flow_key) == 36, "abi: pendulum_flow_key");
 
 /* A segment whose RTT is being timed. `at` counts 1.024 µs ticks; 0: slot is free. */
 struct pendulum_probe {

@@ -9,6 +9,8 @@
 #include <linux/bpf.h>
 #include <linux/types.h>
 
+#include "abi/flow.h"
+
 /* How far shaping goes. */
 enum pendulum_shape_mode {
 	PENDULUM_SHAPE_OFF = 0,
@@ -86,14 +88,6 @@ struct pendulum_shape_counts {
 };
 _Static_assert(sizeof(struct pendulum_shape_counts) == (26 + 1) * 8, "abi: pendulum_shape_counts");
 
-/* A flow's identity as in abi.h, which includes this header. */
-struct pendulum_ack_flow {
-	__u32 home_addr[4];
-	__u32 remote_addr[4];
-	__u32 ports; /* home in the low half; network byte order */
-};
-_Static_assert(sizeof(struct pendulum_ack_flow) == 36, "abi: pendulum_ack_flow");
-
 /* An ACK with more SACK blocks than these passes as it came; beside timestamps TCP has room for no more. */
 #define PENDULUM_SACK_BLOCKS 3
 
@@ -131,7 +125,7 @@ struct pendulum_ack_state {
 	__u64 rate;      /* bytes per second of ACKs that left (TSW) */
 	__u64 rate_ns;
 	__u64 epoch; /* in which it was counted as active */
-	struct pendulum_ack_flow flow;
+	struct pendulum_flow_key flow;
 	__u32 first_ack;
 	__u32 newest_print;  /* fingerprint of the newest in the queue */
 	__u32 carrier_print; /* of the one that pending is for */

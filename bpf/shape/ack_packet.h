@@ -34,7 +34,7 @@
 
 /* A pure ACK. Numbers in host byte order, but for words. */
 struct ack_packet {
-	struct pendulum_ack_flow flow;
+	struct pendulum_flow_key flow;
 	/* As in pendulum_ack_state.pending; 0 beyond the header. The rest keeps masked indices inside. */
 	__be32 words[2 + OPTION_LIST_BYTES / 4];
 	__u32 ack;
@@ -205,7 +205,8 @@ static __always_inline enum ack_kind read_tcp(const struct tcphdr *tcp, const vo
 	p->length = tcp->doff;
 	flags = bytes[13];
 	reserved = bytes[12] & 0xf;
-	p->flow.ports = (__u32)tcp->source | (__u32)tcp->dest << 16;
+	p->flow.home_port = tcp->source;
+	p->flow.remote_port = tcp->dest;
 	if (flags & (TCP_FIN | TCP_RST))
 		return ACK_END;
 	if (flags & TCP_SYN)
@@ -245,6 +246,7 @@ static __always_inline enum ack_kind read_ipv4(const struct iphdr *ip, const voi
 	if (ip->frag_off & bpf_htons(0x3fff))
 		return ACK_NONE;
 	p->tos = ip->tos;
+	p->flow.home_addr[2] = p->flow.remote_addr[2] = bpf_htonl(0xffff);
 	p->flow.home_addr[3] = ip->saddr;
 	p->flow.remote_addr[3] = ip->daddr;
 	p->tcp_at += sizeof(*ip);

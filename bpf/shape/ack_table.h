@@ -78,13 +78,13 @@ static __always_inline __u64 hash_words(const __u32 *word, int count)
 	return hash;
 }
 
-static __always_inline __u32 place_of(const struct pendulum_ack_flow *flow)
+static __always_inline __u32 place_of(const struct pendulum_flow_key *flow)
 {
 	return hash_words((const __u32 *)flow, 9) >> 40 & (PENDULUM_ACK_FLOWS - 1);
 }
 
 /* Where this connection's state is, or another's. */
-static __always_inline struct pendulum_ack_state *state_of(const struct pendulum_ack_flow *flow)
+static __always_inline struct pendulum_ack_state *state_of(const struct pendulum_flow_key *flow)
 {
 	__u32 place = place_of(flow);
 
@@ -97,7 +97,7 @@ static __always_inline __u64 elapsed_ns(__u64 now, __u64 then)
 	return now > then ? now - then : 0;
 }
 
-static __always_inline bool same_flow(const struct pendulum_ack_flow *a, const struct pendulum_ack_flow *b)
+static __always_inline bool same_flow(const struct pendulum_flow_key *a, const struct pendulum_flow_key *b)
 {
 	const __u32 *x = (const __u32 *)a, *y = (const __u32 *)b;
 	__u32 differs = 0;

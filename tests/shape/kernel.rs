@@ -112,7 +112,7 @@ impl Filter {
     pub(crate) fn reset(&mut self) {
         let mut states = self.states();
         for place in 0..states.len() {
-            if states.get(&place, 0).expect("readable").flow.ports != 0 {
+            if states.get(&place, 0).expect("readable").flow.home_port != 0 {
                 states.set(place, pendulum_ack_state::default(), 0).expect("writable");
             }
         }
@@ -123,7 +123,7 @@ impl Filter {
     /// The one place of the table that is in use.
     pub(crate) fn place_in_use(&mut self) -> Option<u32> {
         let states = self.states();
-        (0..states.len()).find(|place| states.get(place, 0).expect("readable").flow.ports != 0)
+        (0..states.len()).find(|place| states.get(place, 0).expect("readable").flow.home_port != 0)
     }
 
     /// Where the table has the connection with this port at home.
@@ -136,7 +136,8 @@ impl Filter {
         let word = |octets: [u8; 4]| u64::from(u32::from_ne_bytes(octets));
         let ports = u64::from(home_port.to_be()) | u64::from(craft::endpoint::REMOTE_PORT.to_be()) << 16;
         let [home, remote] = [home, craft::endpoint::REMOTE_V4].map(word);
-        let hash = [0, 0, 0, home, 0, 0, 0, remote, ports]
+        let mapped = word([0, 0, 0xff, 0xff]);
+        let hash = [0, 0, mapped, home, 0, 0, mapped, remote, ports]
             .into_iter()
             .fold(0x9e37_79b9_7f4a_7c15_u64, |hash, word| (hash ^ word).wrapping_mul(0x9ddf_ea08_eb38_2d69));
         (hash >> 40) as u32 & (abi::PENDULUM_ACK_FLOWS - 1)
