@@ -2,9 +2,7 @@
 
 use std::io;
 
-use rtnetlink::packet_core::{
-    ErrorBuffer, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NLMSG_DONE, NetlinkBuffer,
-};
+use rtnetlink::packet_core::{NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NLMSG_DONE};
 
 use super::message::{self, message};
 
@@ -12,23 +10,28 @@ use super::message::{self, message};
 /// something changed meanwhile, is asked for again.
 ///
 /// # Errors
-/// What the kernel says.
+/// What the kernel says; or the list changed each time that it was read.
 pub(crate) fn dump(protocol: isize, request: u16, body: &[u8], answer: u16) -> io::Result<Vec<Vec<u8>>> {
-    const ATTEMPTS: usize = 3;
-    let mut answers = Answers::default();
-    for _ in 0..ATTEMPTS {
-        answers = Answers::default();
+    consistent(|| {
         let socket = message::open(protocol)?;
         socket.send(&message(request, NLM_F_REQUEST | NLM_F_DUMP, 0, body, &[]), 0)?;
-        while !answers.complete {
-            let (datagram, _) = socket.recv_from_full()?;
-            answers.take(&datagram, answer)?;
-        }
+        Answers::all(answer, || socket.recv_from_full().map(|(datagram, _)| datagram))
+    })
+}
+
+/// The first answer that nothing changed under.
+fn consistent(mut ask: impl FnMut() -> io::Result<Answers>) -> io::Result<Vec<Vec<u8>>> {
+    const ATTEMPTS: usize = 3;
+    for _ in 0..ATTEMPTS {
+        let answers = ask()?;
         if !answers.interrupted {
-            break;
+            return Ok(answers.bodies);
         }
     }
-    Ok(answers.bodies)
+    Err(io::Error::new(
+        io::ErrorKind::ResourceBusy,
+        format!("the kernel's list changed each of the {ATTEMPTS} times that it was read"),
+    ))
 }
 
 /// What has come of a dump.
@@ -41,12 +44,25 @@ struct Answers {
 }
 
 impl Answers {
+    /// Receives until the kernel says that this was all.
+    fn all(wanted: u16, mut receive: impl FnMut() -> io::Result<Vec<u8>>) -> io::Result<Self> {
+        let mut answers = Self::default();
+        while !answers.complete {
+            answers.take(&receive()?, wanted)?;
+        }
+        Ok(answers)
+    }
+
     fn take(&mut self, datagram: &[u8], wanted: u16) -> io::Result<()> {
-        for message in message::messages(datagram) {
+        let mut messages = message::messages(datagram).peekable();
+        if messages.peek().is_none() {
+            return Err(message::cut_short());
+        }
+        for message in messages {
             self.interrupted |= message.flags() & NLM_F_DUMP_INTR != 0;
             if message.message_type() == NLMSG_DONE {
                 self.complete = true;
-                return ended(&message);
+                return message::ended(&message);
             }
             if let Some(outcome) = message::outcome(&message) {
                 self.complete = true;
@@ -60,17 +76,11 @@ impl Answers {
     }
 }
 
-/// The kernel may break a dump off: the last message then has the reason.
-fn ended(message: &NetlinkBuffer<&[u8]>) -> io::Result<()> {
-    let reason = ErrorBuffer::new_checked(message.payload()).ok();
-    match reason.and_then(|reason| reason.code()).filter(|code| code.get() < 0) {
-        Some(code) => Err(io::Error::from_raw_os_error(-code.get())),
-        None => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use rtnetlink::packet_core::NLM_F_ACK_TLVS;
+
+    use super::super::message::Attributes;
     use super::*;
 
     const WANTED: u16 = 36;
@@ -104,5 +114,44 @@ mod tests {
         assert!(found.interrupted);
         let broken_off = message(NLMSG_DONE, 2, 1, &(-libc::ENOMEM).to_ne_bytes(), &[]);
         assert_eq!(answers(&[broken_off]).unwrap_err().raw_os_error(), Some(libc::ENOMEM));
+    }
+
+    #[test]
+    fn why_a_dump_was_broken_off_is_told_in_the_kernel_s_words() {
+        let words = Attributes::new().with_text(message::WORDS, "Unknown qdisc.");
+        let code = (-libc::EOPNOTSUPP).to_ne_bytes();
+        let broken_off = message(NLMSG_DONE, NLM_F_ACK_TLVS, 1, &code, words.bytes());
+        let error = answers(&[broken_off]).unwrap_err();
+        assert_eq!(
+            (message::code(&error), error.to_string().contains("Unknown qdisc")),
+            (Some(libc::EOPNOTSUPP), true)
+        );
+    }
+
+    #[test]
+    fn what_holds_no_message_ends_the_dump() {
+        for nothing in [vec![], vec![0; 3]] {
+            let error = Answers::all(WANTED, || Ok(nothing.clone())).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+        }
+    }
+
+    /// Read again, from the beginning, until nothing changes meanwhile; not for ever.
+    #[test]
+    fn a_list_that_changed_is_read_again() {
+        let body = |number: usize| vec![u8::try_from(number).unwrap(); 4];
+        for changes in 0..4 {
+            let mut asked = 0;
+            let found = consistent(|| {
+                asked += 1;
+                Ok(Answers { bodies: vec![body(asked)], complete: true, interrupted: asked <= changes })
+            });
+            match found {
+                Ok(bodies) => assert_eq!((bodies, asked), (vec![body(changes + 1)], changes + 1)),
+                Err(error) => {
+                    assert_eq!((changes, asked, error.kind()), (3, 3, io::ErrorKind::ResourceBusy));
+                }
+            }
+        }
     }
 }

@@ -15,7 +15,7 @@ use thiserror::Error;
 /// Of `struct nlmsghdr`.
 const HEADER: usize = 16;
 /// `NLMSGERR_ATTR_MSG`.
-const WORDS: u16 = 1;
+pub(super) const WORDS: u16 = 1;
 
 /// The kernel refuses a request and says why.
 #[derive(Debug, Error)]
@@ -125,19 +125,39 @@ pub(super) fn outcome(message: &NetlinkBuffer<&[u8]>) -> Option<io::Result<()>> 
 
 /// `told`: the request that was refused, whole or its header only, and after it the kernel's words.
 pub(super) fn refusal(code: i32, flags: u16, told: &[u8]) -> io::Error {
-    let error = io::Error::from_raw_os_error(code.saturating_neg());
-    let words = || {
+    let behind = || {
         let request = match flags & NLM_F_CAPPED {
             0 => usize::try_from(NetlinkBuffer::new_checked(told).ok()?.length()).ok()?.next_multiple_of(4),
             _ => HEADER,
         };
-        let words = attribute(told.get(request..)?, WORDS)?;
+        told.get(request..)
+    };
+    in_words(code, flags, behind().unwrap_or_default())
+}
+
+/// `attributes`: the kernel's words are one of them, if the flags say so.
+fn in_words(code: i32, flags: u16, attributes: &[u8]) -> io::Error {
+    let error = io::Error::from_raw_os_error(code.saturating_neg());
+    let words = || {
+        let words = attribute(attributes, WORDS)?;
         let words = String::from_utf8_lossy(words.split(|&byte| byte == 0).next()?).into_owned();
         (!words.is_empty()).then(|| words.trim_end_matches('.').to_owned())
     };
     match (flags & NLM_F_ACK_TLVS != 0).then(words).flatten() {
         Some(words) => io::Error::new(error.kind(), Refused { words, error }),
         None => error,
+    }
+}
+
+/// The last message of a dump: why the kernel broke it off, if it did. The reason's number, then attributes.
+///
+/// # Errors
+/// The reason.
+pub(super) fn ended(message: &NetlinkBuffer<&[u8]>) -> io::Result<()> {
+    let Some((code, attributes)) = message.payload().split_first_chunk() else { return Ok(()) };
+    match i32::from_ne_bytes(*code) {
+        code @ ..0 => Err(in_words(code, message.flags(), attributes)),
+        _ => Ok(()),
     }
 }
 

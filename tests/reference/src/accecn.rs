@@ -213,4 +213,34 @@ mod tests {
         sender.process(receiver.feedback(true), 8, 8 * 1_448);
         assert_eq!(sender.delivered_ce, 9, "one mark, and eight that there were none of");
     }
+
+    /// The end of `__tcp_accecn_process`, worked out by hand. `safe` is the largest count of marks with this ACE: of 20 segments and three
+    /// marks, 20 − ((20 − 3) mod 8) = 19; of ten segments and one, 10 − ((10 − 1) mod 8) = 9.
+    #[test]
+    fn marks_of_an_ack_that_delivers_more_than_seven_segments() {
+        let sender = Sender { ewma: 1, ..Sender::new(1_448) };
+        let compressed = Sender { ewma: (ACK_COMPRESSION << EWMA_SHIFT) + 1, ..sender };
+        assert_eq!(sender.increase(false, 3, 7, 7 * 1_448, 0), 3, "up to seven ACE is exact");
+        // Without valid counters: the most, unless such ACKs are usual here.
+        assert_eq!(sender.increase(false, 3, 20, 20_000, 0), 19);
+        assert_eq!(compressed.increase(false, 3, 20, 20_000, 0), 3);
+        assert_eq!(sender.increase(true, 3, 20, 20_000, 0), 3, "no byte came with CE");
+        // From 16 segments on by the share of bytes: 20 · 11,000 / 20,000 = 11 segments, of which whole eights count: 3 + 8.
+        assert_eq!(sender.increase(true, 3, 20, 20_000, 11_000), 11);
+        assert_eq!(sender.increase(true, 3, 20, 20_000, 20_000), 19, "all bytes came with CE");
+        assert_eq!(
+            sender.increase(true, 3, 20, 20_000, 19_999),
+            19,
+            "3 + 16 = 19, and no more than the most"
+        );
+        // Below that by the size of a segment: one may be one, nine segments are more than half of the most.
+        assert_eq!(sender.increase(true, 1, 10, 10 * 1_448, 1_448), 1);
+        assert_eq!(sender.increase(true, 1, 10, 10 * 1_448, 1_449), 9);
+        assert_eq!(sender.increase(true, 1, 15, 15 * 1_448, 1_448), 1);
+        assert_eq!(
+            sender.increase(true, 5, 9, 9 * 1_448, 5 * 1_448),
+            5 + ((9 - 5) & !7),
+            "4 · 1,448 of five"
+        );
+    }
 }
