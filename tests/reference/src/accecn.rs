@@ -237,5 +237,6 @@ mod tests {
         assert_eq!(sender.increase(true, 1, 10, 10 * 1_448, 1_448), 1);
         assert_eq!(sender.increase(true, 1, 10, 10 * 1_448, 1_449), 9);
         assert_eq!(sender.increase(true, 1, 15, 15 * 1_448, 1_448), 1);
+        assert_eq!(sender.increase(true, 1, 15, 15 * 1_448, 1_449), 9);
     }
 }

@@ -204,6 +204,16 @@ mod tests {
         assert!(sender.is_done() && sender.deadline().is_none());
     }
 
+    /// RFC 6298 §2.2, 2.3: of 2 s, 2 + 4 · 1; then of 2.8 s, mean (7 · 2 + 2.8) / 8 and deviation (3 · 1 + 0.8) / 4.
+    #[test]
+    fn the_timeout_is_the_mean_and_four_deviations() {
+        let mut sender = Sender::new(8, 4.0);
+        sender.note_round_trip(Duration::from_secs(2));
+        assert_eq!(sender.timeout, Duration::from_secs(6));
+        sender.note_round_trip(Duration::from_millis(2_800));
+        assert_eq!(sender.timeout, Duration::from_millis(2_100 + 4 * 950));
+    }
+
     #[test]
     fn an_odd_segment_waits_for_the_next_or_the_timer() {
         let mut receiver = Receiver::new(2);
