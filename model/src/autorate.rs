@@ -5,8 +5,8 @@
 //!
 //! The rules, in the order in which they are asked at each [`Controller::decide`]:
 //!
-//! 1. **A queue stands behind** (the least wait of the newest answers is more than a packet's own time and 5 ms): what leaves that buffer *is*
-//!    the link's rate. The rate falls to it, less 1 % (uplink) or 5 % (downlink), and less what has to drain. How much that is
+//! 1. **A queue stands behind** (the least wait of the newest answers is more than a packet's own time and 5 ms, on an uplink below 0.9 Mb/s
+//!    and another 40 ms, for which a receiver may hold its ACK back): what leaves that buffer *is* the link's rate. The rate falls to it, less 1 % (uplink) or 5 % (downlink), and less what has to drain. How much that is
 //!    follows from what has passed since the newest packet that was answered for, less what was served since: answers are a
 //!    round trip late, and what is known to be under way is not waited for.
 //! 2. **That queue stays though less is sent than would empty it**: it is no queue but a longer route. The wait becomes the new zero,
@@ -80,6 +80,10 @@ const SILENT: f64 = 0.5;
 const STAYED: f64 = 0.7;
 /// … for half of its length, and this, seconds, is no queue.
 const EMPTY_FOR: f64 = 0.05;
+/// The ACK of a single segment is held back for so long, seconds, if no second one comes (Linux: `TCP_DELACK_MIN`)…
+const HELD: f64 = 0.04;
+/// … which is so where as many connections share what passes, and each one's segments are that far apart.
+const FLOWS: f64 = 3.0;
 
 /// Bounds of the rate, bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -253,7 +257,8 @@ impl Controller {
             return Decision::Idle;
         };
         let scale = self.capacity.unwrap_or(passing).max(passing).max(self.bounds.least);
-        let least = NO_QUEUE + FULL / scale;
+        let held = if self.direction == Direction::Up && FLOWS * FULL / scale > HELD { HELD } else { 0.0 };
+        let least = NO_QUEUE + FULL / scale + held;
         if wait > least {
             return match heard {
                 Some(heard) => self.follow(now, heard, least, passing, own.lost),

@@ -27,6 +27,19 @@ impl Outcome {
 /// An upload that always has something to send. `rate`: bytes per second at a time. Until `answered` its packets are answered; from
 /// then on they are none of TCP.
 fn upload(seconds: f64, answered: f64, rate: impl Fn(f64) -> f64) -> Outcome {
+    upload_to(seconds, answered, &mut [], rate)
+}
+
+/// Linux holds the ACK of a single segment back for so long, in seconds, if no second one comes (`TCP_DELACK_MIN`).
+const DELAYED_ACK: f64 = 0.04;
+
+/// The same to ends that hold ACKs back: of each, what is held, and until when.
+fn upload_to(
+    seconds: f64,
+    answered: f64,
+    held: &mut [Option<(u64, f64)>],
+    rate: impl Fn(f64) -> f64,
+) -> Outcome {
     const ROUND_TRIP: f64 = 0.04;
     let mut given = 0.0;
     let opportunities: Vec<f64> = (0..(seconds * 1e3) as u64 + 20_000)
@@ -59,8 +72,20 @@ fn upload(seconds: f64, answered: f64, rate: impl Fn(f64) -> f64) -> Outcome {
             standing.push_back(leaves);
             outcome.waits.push((now, leaves - opportunities[soonest]));
             if now < answered {
-                let heard = leaves + ROUND_TRIP + 0.003 * link.chance();
                 let end = (link.chance() * 2.0) as u64;
+                let mut heard = leaves + ROUND_TRIP + 0.003 * link.chance();
+                if let Some(held) = held.get_mut(end as usize) {
+                    // The second one is answered at once, and with it the first one.
+                    match held.take().filter(|first: &(u64, f64)| first.1 > heard) {
+                        Some((first, until)) => {
+                            link.answers.entry((until * 1e9) as u64).or_default().retain(|it| it.1 != first);
+                        }
+                        None => {
+                            heard += DELAYED_ACK;
+                            *held = Some((at_ns, heard));
+                        }
+                    }
+                }
                 let answers = link.answers.entry((heard * 1e9) as u64).or_default();
                 answers.push((end, at_ns, heard - now - ROUND_TRIP));
             }
@@ -131,4 +156,18 @@ fn what_nobody_answers_keeps_its_rate() {
     for rate in outcome.rates(21.0, 60.0) {
         assert!((rate / before - 1.0).abs() < 0.15, "{rate} after {before}");
     }
+}
+
+/// Between two segments of a flow there is more than the time for which its receiver holds an ACK back: answers are late by that, at any rate
+/// between this and the link's, and none waits.
+#[test]
+fn acks_that_are_held_back_are_no_queue() {
+    let triangle = |at: f64| 62.5e3 + 125e3 * (1.0 - ((at / 15.0) % 2.0 - 1.0).abs());
+    let outcome = upload_to(60.0, 60.0, &mut [None, None], triangle);
+    let settled: Vec<_> = outcome.told.iter().filter(|it| it.0 >= 15.0).collect();
+    let used = settled.iter().map(|(at, rate, _)| (rate / triangle(*at)).min(1.0)).sum::<f64>();
+    let stood = settled.iter().map(|it| it.2).max().expect("told");
+    let used = used / settled.len() as f64;
+    println!("{used:.3} of the rate, at most {stood} packets stood");
+    assert!(used >= 0.9 && stood <= 25, "{used:.3} of the rate, at most {stood} packets stood");
 }
