@@ -19,8 +19,10 @@
 //!    since then; little is sent until an answer comes.
 //! 6. **Nothing is known**: no demand, or nobody answers. The rate is held.
 
+mod bounds;
 mod decision;
 mod heard;
+mod own;
 mod passage;
 mod silence;
 #[cfg(test)]
@@ -32,8 +34,10 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use crate::segment::Direction;
+pub use bounds::Bounds;
 pub use decision::Decision;
 use heard::Heard;
+pub use own::Own;
 use passage::{FULL, Passage};
 use silence::Silence;
 use usage::Usage;
@@ -85,28 +89,6 @@ const HELD: f64 = 0.04;
 /// … which is so where as many connections share what passes, and each one's segments are that far apart.
 const FLOWS: f64 = 3.0;
 
-/// Bounds of the rate, bytes per second.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bounds {
-    /// Never less.
-    pub least: f64,
-    /// Never more.
-    pub most: f64,
-}
-
-/// Our own queue since the decision before.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Own {
-    /// The most that stood in it, bytes.
-    pub bytes: f64,
-    /// Share of what passed that was lost on the way, 0 to 1; what our own queue dropped is none of it.
-    pub lost: f64,
-    /// Packets that left for the link to which an answer is expected: those of TCP. None where answers do not depend on our packets (downlink).
-    pub asked: u64,
-    /// What answers wait on their way back, seconds: in the other direction's buffer.
-    pub back: f64,
-}
-
 /// A wait that ought to drain.
 #[derive(Clone, Copy, Debug)]
 struct Episode {
@@ -146,7 +128,7 @@ impl Controller {
     pub fn new(direction: Direction, bounds: Bounds, start: f64) -> Self {
         let mut controller = Self {
             direction,
-            bounds: sane(bounds),
+            bounds: bounds.sane(),
             rate: start,
             capacity: None,
             passage: Passage::default(),
@@ -169,7 +151,7 @@ impl Controller {
 
     /// Other bounds, from the next decision on.
     pub fn set_bounds(&mut self, bounds: Bounds) {
-        self.bounds = sane(bounds);
+        self.bounds = bounds.sane();
     }
 
     /// Bytes per second to be sent, or let in.
@@ -406,11 +388,4 @@ impl Controller {
         self.rate = rate.clamp(self.bounds.least, self.bounds.most);
         self.changed = now;
     }
-}
-
-/// At least a byte per second, and in order.
-fn sane(bounds: Bounds) -> Bounds {
-    let least = if bounds.least.is_finite() { bounds.least.max(1.0) } else { 1.0 };
-    let most = if bounds.most.is_nan() { f64::MAX } else { bounds.most.clamp(least, f64::MAX) };
-    Bounds { least, most }
 }

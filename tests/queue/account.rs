@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use pendulum::replay::counters::TIME_BOUNDS_US;
 use pendulum_model::segment::Direction;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -17,13 +18,6 @@ const TO_QUEUE_NS: u64 = 40_000;
 /// More than 100 jiffies (of the harness) after the event before, a mark does not tell the time.
 pub(crate) const JIFFY_NS: u64 = 4_000_000;
 pub(crate) const NEAR_JIFFIES: u64 = 100;
-/// Upper bounds of the slots of a sojourn, microseconds.
-pub(crate) const BOUNDS_US: [u64; 46] = [
-    122, 172, 244, 345, 488, 500, 690, 976, 1_000, 1_381, 1_953, 2_000, 2_762, 3_906, 5_000, 5_524, 7_812,
-    10_000, 11_048, 15_625, 20_000, 22_097, 31_250, 44_194, 50_000, 62_500, 88_388, 100_000, 125_000,
-    176_776, 200_000, 250_000, 353_553, 500_000, 707_106, 1_000_000, 1_414_213, 2_000_000, 2_828_427,
-    4_000_000, 5_000_000, 5_656_854, 8_000_000, 10_000_000, 11_313_708, 16_000_000,
-];
 
 /// The middle of a tick: what the account takes for the time of a mark.
 pub(crate) const fn at(tick: u64) -> u64 {
@@ -237,7 +231,7 @@ impl Line {
             let mut slots = [0; 47];
             let times = self.passages.iter().filter(|p| p.kind == kind).filter_map(Passage::sojourn_us);
             for us in times.clone() {
-                slots[BOUNDS_US.iter().position(|bound| us <= *bound).unwrap_or(46)] += 1;
+                slots[TIME_BOUNDS_US.iter().position(|bound| us <= u64::from(*bound)).unwrap_or(46)] += 1;
             }
             let told = (told.get("sum_us"), told.row("slots"));
             if told != (times.sum(), slots) {

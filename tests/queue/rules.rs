@@ -1,9 +1,10 @@
 //! The rules of `bpf/queue/queue.h` and `bpf/queue/queue.bpf.c`, one by one, on a qdisc that the test makes up (`native/harness.c`): figures
 //! worked out by hand.
 
+use pendulum::replay::counters::TIME_BOUNDS_US;
 use pendulum_model::segment::Direction;
 
-use crate::account::{BOUNDS_US, JIFFY_NS, NEAR_JIFFIES};
+use crate::account::{JIFFY_NS, NEAR_JIFFIES};
 use crate::bench::{ADOPTED, Bench, DRIFT, EXACT, LONG_CHAIN, REQUEUED, ROOT, UNMARKED, ack, data, events};
 use crate::native::{Kind, Shown, TICK_NS, mark};
 
@@ -324,7 +325,10 @@ fn a_sojourn_is_told_across_the_turn_of_the_marks_clock() {
 /// mark of a packet without another event reaches.
 #[test]
 fn each_bound_parts_two_slots() {
-    let bounds = BOUNDS_US.iter().take_while(|bound| **bound < (NEAR_JIFFIES - 1) * JIFFY_NS / 1000);
+    let bounds = TIME_BOUNDS_US
+        .map(u64::from)
+        .into_iter()
+        .take_while(|bound| *bound < (NEAR_JIFFIES - 1) * JIFFY_NS / 1000);
     for (slot, bound) in bounds.enumerate() {
         let last = (bound + 1) * 1000 / TICK_NS - u64::from((bound + 1) * 1000 % TICK_NS == 0);
         for (ticks, slot) in [(last, slot), (last + 1, slot + 1)] {

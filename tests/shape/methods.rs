@@ -5,7 +5,7 @@ use std::time::Duration;
 use pendulum::bpf::abi::{self, pendulum_channel};
 use pendulum_reference::tsw::Tsw;
 
-use crate::craft::{self, Tcp};
+use crate::craft::{self, Tcp, flag};
 use crate::decisions::{ack, ethernet};
 use crate::kernel::{Filter, MILLISECOND};
 use crate::random::Random;
@@ -155,4 +155,53 @@ fn a_dry_run_takes_the_queue_to_be_as_long_as_measured() {
     let channel = filter.channel_now();
     assert_eq!(channel.active, 1);
     assert!(channel.rate > 0 && channel.rate < 1_400, "{}", channel.rate);
+}
+
+/// Paper 002 §4.1: the newest goes out in the place of the oldest, and those in between need not go out at all.
+#[test]
+fn per_connection_the_newest_takes_the_place_of_the_oldest() {
+    let Some(mut filter) = Filter::for_test("per_connection_the_newest_takes_the_place_of_the_oldest") else {
+        return;
+    };
+    let queued: Vec<_> = (1..=3)
+        .map(|n| {
+            // Filtering begins with the fourth.
+            filter.control.delta = 3;
+            filter.tell();
+            filter.arrive(&ethernet(&ack(10_000 * n))).expect("it passes")
+        })
+        .collect();
+    assert!(filter.arrive(&ethernet(&ack(50_000))).is_none());
+    filter.control.filter = abi::PENDULUM_FILTER_PER_CONNECTION;
+    filter.tell();
+    assert_eq!(filter.depart(&queued[0]).expect("it leaves"), ethernet(&ack(50_000)).bytes);
+    for stale in &queued[1..] {
+        let (left, fates) = filter.fate_of(|filter| filter.depart(stale));
+        assert_eq!((left, fates.concat().as_str()), (None, "held overtaken"));
+    }
+    assert!(filter.arrive(&ethernet(&ack(60_000))).is_some());
+}
+
+/// What says more than a number leaves, however old its number is.
+#[test]
+fn per_connection_a_special_ack_is_not_overtaken() {
+    let Some(mut filter) = Filter::for_test("per_connection_a_special_ack_is_not_overtaken") else { return };
+    filter.control.filter = abi::PENDULUM_FILTER_PER_CONNECTION;
+    filter.control.channel_bytes_per_s = 0;
+    filter.tell();
+    filter.control.delta = 1;
+    let oldest = filter.arrive(&ethernet(&ack(10_000))).expect("it passes");
+    // A connection that has sent nothing has less than its share.
+    let queued = filter.arrive(&ethernet(&ack(20_000))).expect("it passes");
+    filter.control.filter = abi::PENDULUM_FILTER_STATIC;
+    filter.tell();
+    assert!(filter.arrive(&ethernet(&ack(50_000))).is_none());
+    filter.control.filter = abi::PENDULUM_FILTER_PER_CONNECTION;
+    filter.tell();
+    assert_eq!(filter.depart(&oldest).expect("it leaves"), ethernet(&ack(50_000)).bytes);
+    let special = ack(15_000).flags(flag::ACK | flag::ECE);
+    let special = filter.arrive(&ethernet(&special)).expect("it passes");
+    let (left, fates) = filter.fate_of(|filter| filter.depart(&queued));
+    assert_eq!((left, fates.concat().as_str()), (None, "held overtaken"));
+    assert_eq!(filter.depart(&special).expect("it leaves"), special);
 }

@@ -54,11 +54,7 @@ impl Answers {
     }
 
     fn take(&mut self, datagram: &[u8], wanted: u16) -> io::Result<()> {
-        let mut messages = message::messages(datagram).peekable();
-        if messages.peek().is_none() {
-            return Err(message::cut_short());
-        }
-        for message in messages {
+        for message in message::received(datagram)? {
             self.interrupted |= message.flags() & NLM_F_DUMP_INTR != 0;
             if message.message_type() == NLMSG_DONE {
                 self.complete = true;

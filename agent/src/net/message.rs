@@ -101,7 +101,7 @@ pub(super) fn message(kind: u16, flags: u16, number: u32, body: &[u8], attribute
 }
 
 /// The messages of a datagram. What is cut short ends them.
-pub(super) fn messages(datagram: &[u8]) -> impl Iterator<Item = NetlinkBuffer<&[u8]>> {
+fn messages(datagram: &[u8]) -> impl Iterator<Item = NetlinkBuffer<&[u8]>> {
     let mut rest = datagram;
     std::iter::from_fn(move || {
         let message = NetlinkBuffer::new_checked(rest).ok()?;
@@ -109,6 +109,15 @@ pub(super) fn messages(datagram: &[u8]) -> impl Iterator<Item = NetlinkBuffer<&[
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
         Some(message)
     })
+}
+
+/// The messages of an answer.
+///
+/// # Errors
+/// There is none: nothing more would come of waiting for another.
+pub(super) fn received(datagram: &[u8]) -> io::Result<impl Iterator<Item = NetlinkBuffer<&[u8]>>> {
+    let mut messages = messages(datagram).peekable();
+    if messages.peek().is_some() { Ok(messages) } else { Err(cut_short()) }
 }
 
 /// What a message says of a request: done (`Ok`), or why not. `None`: it says something else.
@@ -161,7 +170,7 @@ pub(super) fn ended(message: &NetlinkBuffer<&[u8]>) -> io::Result<()> {
     }
 }
 
-pub(super) fn cut_short() -> io::Error {
+fn cut_short() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the kernel's netlink answer is cut short")
 }
 

@@ -36,11 +36,7 @@ pub(crate) fn request(kind: u16, action: Action, header: &[u8], attributes: &Att
     socket.send(&message(kind, flags, 0, header, attributes.bytes()), 0)?;
     loop {
         let (answer, _) = socket.recv_from_full()?;
-        let mut messages = message::messages(&answer).peekable();
-        if messages.peek().is_none() {
-            return Err(message::cut_short());
-        }
-        if let Some(outcome) = messages.find_map(|message| message::outcome(&message)) {
+        if let Some(outcome) = message::received(&answer)?.find_map(|message| message::outcome(&message)) {
             return outcome;
         }
     }
@@ -73,7 +69,7 @@ impl Questions {
         loop {
             let (answer, _) = self.socket.recv_from_full()?;
             let Some(answer) =
-                message::messages(&answer).find(|message| message.sequence_number() == self.asked)
+                message::received(&answer)?.find(|message| message.sequence_number() == self.asked)
             else {
                 continue;
             };

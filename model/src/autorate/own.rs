@@ -1,0 +1,14 @@
+//! What a controller is told of our own queue.
+
+/// Our own queue since the decision before.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Own {
+    /// The most that stood in it, bytes.
+    pub bytes: f64,
+    /// Share of what passed that was lost on the way, 0 to 1; what our own queue dropped is none of it.
+    pub lost: f64,
+    /// Packets that left for the link to which an answer is expected: those of TCP. None where answers do not depend on our packets (downlink).
+    pub asked: u64,
+    /// What answers wait on their way back, seconds: in the other direction's buffer.
+    pub back: f64,
+}
