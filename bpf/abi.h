@@ -244,7 +244,7 @@ struct pendulum_arrival {
 	__u64 clock;  /* newest packet, if it has timestamps: 63…32 its flow, a hash, never 0; 31…0 its TSval;
 			 0: it has none */
 	__u64 answer; /* newest answer: 31…0 the question's word, 63…32 a word of the same form for the answer
-			 itself; 0: none */
+			 itself, its bit 7 PENDULUM_ANSWER_HELD; 0: none */
 	__u64 answered_by; /* 63…32 who answered, a hash of the address; 31…0 the sum */
 };
 _Static_assert(sizeof(struct pendulum_arrival) == 40, "abi: pendulum_arrival");
@@ -252,6 +252,12 @@ _Static_assert(sizeof(struct pendulum_arrival) == 40, "abi: pendulum_arrival");
 /* The sum of an answer, from its two words and the slot's number, all of 32 bits. */
 #define PENDULUM_SUM_FACTOR_ASKED  0x9e3779b1u
 #define PENDULUM_SUM_FACTOR_NUMBER 0x85ebca6bu
+
+/*
+ * The answer is the ACK of a single segment, for which the receiver may have waited for a second one
+ * (RFC 5681 §4.2; Linux: 40 ms and more).
+ */
+#define PENDULUM_ANSWER_HELD 0x80
 
 /*
  * Bytes of what is no TCP, by what carries it, in one direction; one copy for each CPU. A place is shared by

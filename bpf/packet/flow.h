@@ -198,7 +198,7 @@ static __always_inline void apply_sequence(struct pendulum_half *me, const struc
 
 /* Apply the acknowledgement number; docs/design/measurement.md, "Flow state", 2. */
 static __always_inline void apply_acknowledgement(struct pendulum_half *me, struct pendulum_half *peer,
-						  const struct segment *s, struct sequence_verdict *verdict)
+						  struct segment *s, struct sequence_verdict *verdict)
 {
 	__s32 ahead;
 
@@ -216,6 +216,7 @@ static __always_inline void apply_acknowledgement(struct pendulum_half *me, stru
 		me->advancing_acks += 1;
 		me->ack_highest = s->ack;
 		verdict->acked = true;
+		s->advance = ahead;
 	}
 	if (peer->flags & PENDULUM_HALF_SEQ && sequence_distance(me->ack_highest, peer->seq_next) > 0) {
 		count(PENDULUM_LOST_ACK_OF_UNSEEN);

@@ -21,6 +21,9 @@
 /* 34 s: an answer that comes later is none. Half of the time after which ticks come round. */
 #define QUESTION_LIFETIME_TICKS (1 << 23)
 
+/* Payload of a single segment, at most, where packets are no longer than on Ethernet. */
+#define SINGLE_SEGMENT 1500
+
 static __always_inline __u32 question_word(__u64 now_ns, __u32 kind, __u32 bytes)
 {
 	__u32 length = bytes / 16;
@@ -109,6 +112,21 @@ static __always_inline __u32 take_answered(struct pendulum_flow *flow, const str
 		question->asked = 0;
 	}
 	return asked;
+}
+
+/*
+ * Whether this answer acknowledges no more than the question. A second full segment would have
+ * been acknowledged at once: what moves on by more than one was not held back.
+ */
+static __always_inline __u32 may_be_held(const struct segment *s)
+{
+	__u32 single = (s->asked & PENDULUM_QUESTION_LENGTH) * 16;
+
+	if (s->asked & PENDULUM_QUESTION_CLOCK || s->flags & TCP_SYN)
+		return 0;
+	if (single < SINGLE_SEGMENT)
+		single = SINGLE_SEGMENT;
+	return s->advance <= single ? PENDULUM_ANSWER_HELD : 0;
 }
 
 #endif

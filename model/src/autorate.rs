@@ -5,16 +5,16 @@
 //!
 //! The rules, in the order in which they are asked at each [`Controller::decide`]:
 //!
-//! 1. **A queue stands behind** (the least wait of the newest answers is more than a packet's own time and 5 ms, on an uplink below 0.9 Mb/s
-//!    and another 40 ms, for which a receiver may hold its ACK back): what leaves that buffer *is* the link's rate. The rate falls to it, less 1 % (uplink) or 5 % (downlink), and less what has to drain. How much that is
-//!    follows from what has passed since the newest packet that was answered for, less what was served since: answers are a
-//!    round trip late, and what is known to be under way is not waited for.
+//! 1. **A queue stands behind** (the least wait of the newest answers is more than a packet's own time and 5 ms; less 40 ms where a
+//!    receiver may have held its ACK back for that long): what leaves that buffer *is* the link's rate. The rate falls to it, less 1 %
+//!    (uplink) or 5 % (downlink), and less what has to drain. How much that is follows from what has passed since the newest packet that
+//!    was answered for, less what was served since: answers are a round trip late, and what is known to be under way is not waited for.
 //! 2. **That queue stays though less is sent than would empty it**: it is no queue but a longer route. The wait becomes the new zero,
 //!    and the rate is again what it was.
 //! 3. **Packets are lost and no queue stands behind**: a policer. The rate falls to what is not lost.
-//! 4. **Our own queue stands, the one behind does not**, and this is known of packets sent since the last change: the rate is raised, by 4, 6, 12
-//!    and then always 25 %; the first time two seconds after a queue was last seen behind. Never above 1.5 times what passes. A link whose rate
-//!    varies ([`variation`]) is tried again sooner and by more.
+//! 4. **Our own queue stands, the one behind does not**, and this is known of packets sent since the last change: the rate is raised, by
+//!    4, 6, 12 and then always 25 %; not within two seconds of a queue behind, and from 4 % on again after one or after two seconds
+//!    without demand. Never above 1.5 times what passes. A link whose rate varies ([`variation`]) is tried again sooner and by more.
 //! 5. **Questions are not answered any more** ([`silence`]), by more than answers wait on their way back: an outage. What was asked waits at least
 //!    since then; little is sent until an answer comes.
 //! 6. **Nothing is known**: no demand, or nobody answers. The rate is held.
@@ -24,6 +24,8 @@ mod decision;
 mod heard;
 mod own;
 mod passage;
+mod queue;
+mod route;
 mod silence;
 #[cfg(test)]
 mod tests;
@@ -39,31 +41,13 @@ pub use decision::Decision;
 use heard::Heard;
 pub use own::Own;
 use passage::{FULL, Passage};
+use route::Route;
 use silence::Silence;
 use usage::Usage;
 use variation::Variation;
 
 /// A wait of no more than this beyond a packet's own time is no queue, seconds.
 const NO_QUEUE: f64 = 0.005;
-/// What is sent at most of what the link carries.
-const UPLINK_SHARE: f64 = 0.99;
-const DOWNLINK_SHARE: f64 = 0.95;
-/// A queue of more than so many seconds drains in [`DRAIN`], a smaller one in [`DRAIN_GENTLY`].
-const SMALL: f64 = 0.03;
-const DRAIN: f64 = 0.1;
-const DRAIN_GENTLY: f64 = 1.0;
-/// While it drains, at least this share of the link's rate is sent, …
-const DRAIN_LEAST: f64 = 0.05;
-/// … or a packet each so many seconds if that is more, but never more than so much of the rate: a shaper
-/// does not take back the time that it has given to a packet.
-const DRAIN_PACKET: f64 = 0.19;
-const DRAIN_MOST: f64 = 0.75;
-/// The downlink's senders are a round trip away: no more than this is taken from them at once.
-const DOWNLINK_DRAIN_LEAST: f64 = 0.7;
-/// A rate that was measured anew and differs by less than this is the same one, measured again.
-const SAME: f64 = 0.08;
-/// How much of the difference is then taken over.
-const GAIN: f64 = 0.3;
 /// So long after a queue was seen behind the rate is not raised, seconds.
 const HOLD: f64 = 2.0;
 /// Raises, one after another; the last one is repeated.
@@ -72,6 +56,8 @@ const RAISES: [f64; 4] = [1.04, 1.06, 1.12, 1.25];
 const SHOWS: [f64; 2] = [0.25, 1.0];
 /// … and at least so many times what a link as fast as the rate before takes to let a queue be seen.
 const SHOWS_QUEUE: f64 = 1.2;
+/// What is sent of what the link carries, before a raise that lets a queue stand.
+const RAISED_FROM: f64 = 0.99;
 /// The rate is not raised above so many times what passes.
 const ABOVE_PASSING: f64 = 1.5;
 /// Our own queue stands if so much of what may pass does.
@@ -80,24 +66,8 @@ const USED: f64 = 0.9;
 const LOST: f64 = 0.03;
 /// Without an answer for so long nothing is known of the buffer behind, seconds.
 const SILENT: f64 = 0.5;
-/// A wait that has not fallen to this share of itself when the queue would be empty …
-const STAYED: f64 = 0.7;
-/// … for half of its length, and this, seconds, is no queue.
-const EMPTY_FOR: f64 = 0.05;
-/// The ACK of a single segment is held back for so long, seconds, if no second one comes (Linux: `TCP_DELACK_MIN`)…
+/// The ACK of a single segment is held back for so long at least, seconds, if it is (Linux: `TCP_DELACK_MIN`).
 const HELD: f64 = 0.04;
-/// … which is so where as many connections share what passes, and each one's segments are that far apart.
-const FLOWS: f64 = 3.0;
-
-/// A wait that ought to drain.
-#[derive(Clone, Copy, Debug)]
-struct Episode {
-    wait: f64,
-    /// When what met it had passed, and how much had passed then.
-    passed: f64,
-    sum: f64,
-    capacity: f64,
-}
 
 /// Finds the rate of one direction.
 #[derive(Debug)]
@@ -112,12 +82,16 @@ pub struct Controller {
     wait: Option<(f64, f64)>,
     /// What waits behind that is no queue: a longer route.
     offset: f64,
-    episode: Option<Episode>,
+    route: Route,
     usage: Usage,
     decided: Option<(f64, f64)>,
     changed: f64,
     hold_until: f64,
     raises: usize,
+    /// By how much the rate was raised last.
+    raised: f64,
+    /// When our own queue stood last.
+    used_at: f64,
     silence: Silence,
     variation: Variation,
     first_ns: Option<u64>,
@@ -135,12 +109,14 @@ impl Controller {
             heard: BTreeMap::new(),
             wait: None,
             offset: 0.0,
-            episode: None,
+            route: Route::default(),
             usage: Usage::default(),
             decided: None,
             changed: 0.0,
             hold_until: 0.0,
             raises: 0,
+            raised: RAISES[0],
+            used_at: 0.0,
             silence: Silence::default(),
             variation: Variation::default(),
             first_ns: None,
@@ -182,8 +158,10 @@ impl Controller {
     }
 
     /// What passed at `passed_ns` waited for `wait` seconds in the buffer that is not ours, so `end` says: behind us (uplink), or
-    /// before it came (downlink).
-    pub fn waited(&mut self, end: u64, passed_ns: u64, wait: f64) {
+    /// before it came (downlink). `may_be_held`: the answer is the ACK of a single segment. A receiver that holds it back does so for [`HELD`]
+    /// or longer; a shorter wait is one of the buffer.
+    pub fn waited(&mut self, end: u64, passed_ns: u64, wait: f64, may_be_held: bool) {
+        let wait = if may_be_held && wait >= HELD { wait - HELD } else { wait };
         if !wait.is_finite() || self.first_ns.is_none_or(|first| passed_ns < first) {
             return;
         }
@@ -217,15 +195,20 @@ impl Controller {
         self.variation.tick(span);
         self.silence.ask(before, now, own.asked);
         let (passing, used) = self.usage.note(span, sum - sum_before, self.rate);
+        let is_used = used >= USED && own.bytes > 0.0;
         let heard = self.take_heard();
         if let Some(heard) = heard {
             self.wait = Some((heard.wait, now));
             self.silence.answered(self.passage.newest().map_or(0.0, |(_, left)| now - left));
-        } else if let Some(waited) = self.overdue(now, own.back) {
+        } else if let Some(waited) = self.overdue(now, own.back)
+            // Where nothing was measured, what passes is what is gone back to, if it is limited by us.
+            && let Some(capacity) = self.capacity.or(is_used.then_some(passing))
+        {
+            self.capacity = Some(capacity);
             self.wait = Some((waited, now));
             self.hold_until = now + self.variation.hold(HOLD);
             self.raises = 0;
-            self.set(self.drained(self.capacity.unwrap_or(passing)), now);
+            self.set(self.drained(capacity), now);
             return Decision::Drain;
         } else if self.wait.is_some_and(|(_, at)| now - at > SILENT) {
             self.wait = None;
@@ -239,17 +222,15 @@ impl Controller {
             return Decision::Idle;
         };
         let scale = self.capacity.unwrap_or(passing).max(passing).max(self.bounds.least);
-        let held = if self.direction == Direction::Up && FLOWS * FULL / scale > HELD { HELD } else { 0.0 };
-        let least = NO_QUEUE + FULL / scale + held;
+        let least = NO_QUEUE + FULL / scale;
         if wait > least {
             return match heard {
                 Some(heard) => self.follow(now, heard, least, passing, own.lost),
-                None => self.settle(now, Decision::Drain),
+                None => self.settle_unheard(now),
             };
         }
-        self.episode = None;
+        self.route.clear();
         self.variation.passes(passing);
-        let is_used = used >= USED && own.bytes > 0.0;
         if is_used && own.lost > LOST && now >= self.hold_until {
             self.hold_until = now + self.variation.hold(HOLD);
             self.raises = 0;
@@ -265,14 +246,16 @@ impl Controller {
             return self.settle(now, Decision::Hold);
         }
         if !is_used {
-            self.raises = 0;
+            if now - self.used_at > HOLD {
+                self.raises = 0;
+            }
             return Decision::Idle;
         }
-        let last =
-            self.raises.checked_sub(1).and_then(|last| RAISES.get(last)).unwrap_or(&RAISES[RAISES.len() - 1]);
-        let takes = (SHOWS_QUEUE * least / (UPLINK_SHARE * last - 1.0))
+        self.used_at = now;
+        let takes = (SHOWS_QUEUE * least / (RAISED_FROM * self.raised - 1.0))
             .clamp(self.variation.shows(SHOWS[0]), SHOWS[1]);
-        let shows = heard.is_some_and(|heard| heard.passed >= self.changed + takes + span);
+        let after = self.changed + takes + self.variation.choose(0.0, span);
+        let shows = heard.is_some_and(|heard| heard.passed >= after);
         if now < self.hold_until || !shows {
             return Decision::Hold;
         }
@@ -283,94 +266,16 @@ impl Controller {
             return Decision::Hold;
         }
         self.raises += 1;
+        self.raised = raised / self.rate;
         self.variation.raised(self.rate, self.capacity);
         self.set(raised, now);
         Decision::Raise
-    }
-
-    /// A queue stands behind.
-    fn follow(&mut self, now: f64, heard: Heard, least: f64, passing: f64, lost: f64) -> Decision {
-        self.hold_until = now + self.variation.hold(HOLD);
-        self.raises = 0;
-        if lost <= LOST && self.is_route(heard) {
-            let capacity = self.episode.take().map(|episode| episode.capacity);
-            self.offset += heard.wait;
-            self.passage = std::mem::take(&mut self.passage).without_served();
-            self.wait = Some((0.0, now));
-            self.capacity = capacity;
-            self.set(capacity.map_or(self.rate, |capacity| capacity * self.share()), now);
-            return Decision::Route;
-        }
-        let measured = self
-            .passage
-            .served_rate(least / 2.0, self.capacity.unwrap_or(passing))
-            .map(|rate| rate * (1.0 - lost.clamp(0.0, 0.5)))
-            .or_else(|| (self.capacity.is_none() && heard.wait > 10.0 * least).then_some(0.8 * passing));
-        self.begin_episode(heard, measured);
-        if let Some(measured) = measured.filter(|rate| rate.is_finite() && *rate > 0.0) {
-            if let Some(known) = self.capacity {
-                self.variation.measured(measured, known);
-            }
-            self.capacity = Some(match self.capacity {
-                Some(known) if (measured / known - 1.0).abs() < SAME => known + GAIN * (measured - known),
-                _ => measured,
-            });
-        }
-        self.settle(now, Decision::Lower)
-    }
-
-    /// The rate that empties what stands behind and then is the link's.
-    fn settle(&mut self, now: f64, decision: Decision) -> Decision {
-        let Some(capacity) = self.capacity else { return Decision::Hold };
-        let standing = match self.direction {
-            Direction::Up => self.passage.standing(now, capacity),
-            Direction::Down => self.wait.map_or(0.0, |(wait, _)| wait * capacity),
-        };
-        let target = self.share() * capacity;
-        let is_big = standing > SMALL * capacity;
-        let time = if is_big { DRAIN } else { DRAIN_GENTLY };
-        self.set((target - standing / time).max(self.drained(capacity)), now);
-        if is_big { Decision::Drain } else { decision }
-    }
-
-    /// The least that is sent while a queue drains, bytes per second.
-    fn drained(&self, capacity: f64) -> f64 {
-        match self.direction {
-            Direction::Up => (DRAIN_LEAST * capacity).max((FULL / DRAIN_PACKET).min(DRAIN_MOST * capacity)),
-            Direction::Down => DOWNLINK_DRAIN_LEAST * capacity,
-        }
     }
 
     /// How long the oldest question without an answer waits at least, seconds, if answers are late.
     fn overdue(&self, now: f64, back: f64) -> Option<f64> {
         let (passed, left) = self.passage.newest()?;
         self.silence.overdue(now, passed, left, back.max(0.0))
-    }
-
-    fn share(&self) -> f64 {
-        match self.direction {
-            Direction::Up => UPLINK_SHARE,
-            Direction::Down => DOWNLINK_SHARE,
-        }
-    }
-
-    fn begin_episode(&mut self, heard: Heard, measured: Option<f64>) {
-        // As long as it grows it is a queue.
-        if self.episode.is_some_and(|episode| heard.wait <= 1.1 * episode.wait) {
-            return;
-        }
-        let Some(capacity) = self.capacity.or(measured) else { return };
-        let sum = self.passage.sum_at(heard.passed);
-        self.episode = Some(Episode { wait: heard.wait, passed: heard.passed, sum, capacity });
-    }
-
-    /// Whether a wait stays that would have drained. What the downlink's senders do is not known: there it is seen by nothing but a
-    /// lower bound.
-    fn is_route(&self, heard: Heard) -> bool {
-        let Some(episode) = self.episode else { return false };
-        let (time, bytes) = (heard.passed - episode.passed, self.passage.sum_at(heard.passed) - episode.sum);
-        let spare = time - bytes / episode.capacity - episode.wait;
-        heard.wait >= STAYED * episode.wait && spare > EMPTY_FOR.max(episode.wait / 2.0)
     }
 
     /// What the ends say together: of each the least, of those the middle one, the lower of two: neither a host that is slow nor one that

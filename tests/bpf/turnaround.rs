@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;
 
-use pendulum::bpf::{Passage, PassageReader};
+use pendulum::bpf::{Answered, Passage, PassageReader};
 use pendulum::replay::capture::Capture;
 use pendulum::replay::meter::{Meter, MeterConfig};
 use pendulum::replay::packet::parse;
@@ -12,7 +12,7 @@ use pendulum::replay::tally::Tally;
 use pendulum_model::segment::Direction;
 
 use crate::capture::{crafted, is_home};
-use crate::craft::{self, LinkLayer, Tcp, down, up};
+use crate::craft::{self, LinkLayer, Tcp, down, flag, up};
 use crate::kernel::Kernel;
 
 /// Length of a slot of arrivals.
@@ -108,8 +108,8 @@ fn turnarounds_of_the_simulator_are_the_replays() {
     check(&file, LinkLayer::RawIp, 1000);
 }
 
-/// Answers of crafted packets: delay in microseconds, whether a pure ACK asked, length of question and answer.
-fn answers(packets: &[Tcp]) -> Vec<(u64, bool, u32, u32)> {
+/// Answers of crafted packets.
+fn read(packets: &[Tcp]) -> Vec<Answered> {
     let mut kernel = Kernel::new(LinkLayer::Ethernet);
     let mut reader = kernel.programs().passages(READ_NS);
     for packet in packets {
@@ -120,12 +120,18 @@ fn answers(packets: &[Tcp]) -> Vec<(u64, bool, u32, u32)> {
     let mut answers = Vec::new();
     reader.read(READ_NS + 4_000_000_000, |passage| {
         let Passage::Down(arrival) = passage else { return };
-        answers.extend(arrival.answer.map(|answer| {
-            let delay = (answer.at_ns - answer.asked_ns + 5000) / 1000;
-            (delay / 10 * 10, answer.asked_by_ack, answer.question_bytes, answer.answer_bytes)
-        }));
+        answers.extend(arrival.answer);
     });
     answers
+}
+
+/// The same: delay in microseconds, whether a pure ACK asked, length of question and answer.
+fn answers(packets: &[Tcp]) -> Vec<(u64, bool, u32, u32)> {
+    let told = |answer: &Answered| {
+        let delay = (answer.at_ns - answer.asked_ns + 5000) / 1000;
+        (delay / 10 * 10, answer.asked_by_ack, answer.question_bytes, answer.answer_bytes)
+    };
+    read(packets).iter().map(told).collect()
 }
 
 #[test]
@@ -154,6 +160,46 @@ fn a_retransmission_closes_all_questions() {
         down().ack(3001).at(450_000),
     ]);
     assert_eq!(found.iter().map(|answer| answer.0).collect::<Vec<_>>(), [20_000]);
+}
+
+/// Of the crafted packets' answers: whether each may have been held back.
+fn held(packets: &[Tcp]) -> Vec<bool> {
+    read(packets).iter().map(|answer| answer.may_be_held).collect()
+}
+
+/// Receivers answer each second full segment at once (RFC 5681 §4.2); for a single one they wait.
+#[test]
+fn the_ack_of_a_single_segment_may_be_held_back() {
+    let data = |seq, at| up().seq(seq).payload(1448).at(at);
+    let found = held(&[
+        data(1, 10_000),
+        // The first ACK of all: by how much it moves on is not known.
+        down().ack(1449).at(60_000),
+        data(1449, 70_000),
+        down().ack(2897).at(90_000),
+        data(2897, 100_000),
+        data(4345, 105_000),
+        down().ack(5793).at(130_000),
+        // Two short ones are no more than one full one.
+        up().seq(5793).payload(400).at(140_000),
+        up().seq(6193).payload(400).at(150_000),
+        down().ack(6593).at(190_000),
+        data(6593, 200_000),
+        up().seq(8041).payload(400).at(201_000),
+        down().ack(8441).at(220_000),
+    ]);
+    assert_eq!(found, [true, true, false, true, false]);
+}
+
+#[test]
+fn what_answers_an_ack_or_a_syn_is_not_held_back() {
+    let found = held(&[
+        up().flags(flag::SYN).seq(0).ack(0).at(10_000),
+        down().flags(flag::SYN | flag::ACK).seq(0).ack(1).at(30_000),
+        up().seq(1).ts(77, 1).at(100_000),
+        down().seq(1).ack(1).payload(1400).ts(500, 77).at(140_000),
+    ]);
+    assert_eq!(found, [false, false]);
 }
 
 /// What came in, slot by slot: when the newest packet came, bytes, and its sender's clock.

@@ -65,6 +65,8 @@ pub struct Answered {
     pub asked_ns: u64,
     /// Whether the question was a pure ACK.
     pub asked_by_ack: bool,
+    /// Whether the answer is the ACK of a single segment: its receiver may have held it back.
+    pub may_be_held: bool,
     /// Link-layer length of the question, in steps of 16 bytes, at most 2032.
     pub question_bytes: u32,
     /// Link-layer length of the answer, as above.
@@ -147,6 +149,7 @@ impl pendulum_arrival {
                 at_ns,
                 asked_ns: moment((asked >> 8).into(), at_ns),
                 asked_by_ack: asked & abi::PENDULUM_QUESTION_CLOCK != 0,
+                may_be_held: answered & abi::PENDULUM_ANSWER_HELD != 0,
                 question_bytes: length_of(asked),
                 answer_bytes: length_of(answered),
             }

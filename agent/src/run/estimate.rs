@@ -322,6 +322,7 @@ mod tests {
                 at_ns,
                 asked_ns: entered,
                 asked_by_ack: false,
+                may_be_held: false,
                 question_bytes: 1500,
                 answer_bytes: 64,
             };

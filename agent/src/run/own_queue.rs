@@ -94,6 +94,7 @@ pub(super) mod tests {
             at_ns: asked_ns + 50 * MS,
             asked_ns,
             asked_by_ack: true,
+            may_be_held: false,
             question_bytes: 64,
             answer_bytes: 1488,
         }

@@ -34,6 +34,8 @@ pub enum Seen {
         passed_ns: u64,
         /// Seconds.
         wait_s: f64,
+        /// Whether the answer may have been held back by who gave it.
+        may_be_held: bool,
     },
 }
 
@@ -131,7 +133,9 @@ impl Follower {
             let controller = &mut self.ways[*direction].controller;
             match *seen {
                 Seen::Passed { at_ns, bytes } => controller.pass(at_ns, bytes),
-                Seen::Waited { end, passed_ns, wait_s } => controller.waited(end, passed_ns, wait_s),
+                Seen::Waited { end, passed_ns, wait_s, may_be_held } => {
+                    controller.waited(end, passed_ns, wait_s, may_be_held);
+                }
             }
         }
         // Answers to what we send come back through the downlink's buffer.
@@ -206,7 +210,10 @@ mod tests {
                 .flat_map(|packet| {
                     let at_ns = 1_000_000_000 + tick * 100_000_000 + packet * 1_000_000;
                     let wait_s = (tick * 100 + packet) as f64 * 1e-4;
-                    [Seen::Passed { at_ns, bytes: 1514 }, Seen::Waited { end: 1, passed_ns: at_ns, wait_s }]
+                    [
+                        Seen::Passed { at_ns, bytes: 1514 },
+                        Seen::Waited { end: 1, passed_ns: at_ns, wait_s, may_be_held: false },
+                    ]
                 })
                 .map(|seen| (Direction::Up, seen))
                 .collect();
@@ -232,7 +239,7 @@ mod tests {
             let seen = (0..20).flat_map(|packet| {
                 let at_ns = 1_000_000_000 + tick * 100_000_000 + packet * 5_000_000;
                 let passed = Seen::Passed { at_ns, bytes: 1514 };
-                let waited = |wait_s| Seen::Waited { end: 1, passed_ns: at_ns, wait_s };
+                let waited = |wait_s| Seen::Waited { end: 1, passed_ns: at_ns, wait_s, may_be_held: false };
                 let up = is_answered.then(|| (Direction::Up, waited(0.0)));
                 let down = waited(if is_answered { 0.0 } else { downlink_wait });
                 up.into_iter().chain([

@@ -5,9 +5,7 @@ use std::collections::VecDeque;
 /// For so long what passed is remembered, seconds.
 const REMEMBERED: f64 = 4.0;
 
-/// The service is measured over the newest stretch of this length, seconds, …
-const STRETCH: f64 = 0.4;
-/// … or as long as it takes for so many full packets, if that is more.
+/// The service is measured over a stretch that is long enough for so many full packets.
 const STRETCH_PACKETS: f64 = 12.0;
 /// A shorter one, or one with fewer packets, tells nothing.
 const LEAST: f64 = 0.04;
@@ -23,6 +21,13 @@ struct Served {
     left: f64,
     /// Bytes that had passed up to and with it.
     sum: f64,
+}
+
+/// How the buffer was served over a stretch of time: bytes per second, seconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Service {
+    pub(super) rate: f64,
+    pub(super) seconds: f64,
 }
 
 /// What passed the point of measurement. Times in seconds.
@@ -77,19 +82,20 @@ impl Passage {
         }
     }
 
-    /// Bytes per second that the buffer was served with over the newest stretch in which each packet waited for longer than `wait`
-    /// seconds; none if that is too short.
-    pub(super) fn served_rate(&self, wait: f64, rate: f64) -> Option<f64> {
+    /// How the buffer was served over the newest `stretch` of seconds, or less, in which each packet waited for longer than `wait` seconds;
+    /// `None` if that tells nothing. `rate`: what is known of it, bytes per second.
+    pub(super) fn service(&self, stretch: f64, wait: f64, rate: f64) -> Option<Service> {
         let newest = self.served.back().filter(|newest| newest.left - newest.passed > wait)?;
-        let stretch = STRETCH.max(STRETCH_PACKETS * FULL / rate.max(1.0));
+        let stretch = stretch.max(STRETCH_PACKETS * FULL / rate.max(1.0));
         let oldest = self
             .served
             .iter()
             .rev()
             .take_while(|it| it.left - it.passed > wait && it.left >= newest.left - stretch)
             .last()?;
-        let (time, bytes) = (newest.left - oldest.left, newest.sum - oldest.sum);
-        (time >= LEAST && bytes >= LEAST_PACKETS * FULL).then(|| bytes / time)
+        let (seconds, bytes) = (newest.left - oldest.left, newest.sum - oldest.sum);
+        (seconds >= LEAST && bytes >= LEAST_PACKETS * FULL)
+            .then(|| Service { rate: bytes / seconds, seconds })
     }
 
     /// When the newest packet that was answered for had passed, and when it left the buffer.
@@ -102,5 +108,51 @@ impl Passage {
     pub(super) fn standing(&self, now: f64, rate: f64) -> f64 {
         let Some(newest) = self.served.back() else { return 0.0 };
         (self.sum - newest.sum - rate * (now - newest.left)).max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A packet each 10 ms, of which each waits for so long.
+    fn served(waits: impl IntoIterator<Item = f64>) -> Passage {
+        let mut passage = Passage::default();
+        for (number, wait) in waits.into_iter().enumerate() {
+            let at = number as f64 * 0.01;
+            passage.pass(at, FULL);
+            passage.serve(at, at + wait, passage.sum_at(at));
+        }
+        passage
+    }
+
+    #[test]
+    fn what_leaves_while_a_queue_stands_is_the_service() {
+        // Each leaves 20 ms after the one before.
+        let passage = served((0..50).map(|number| 0.02 + f64::from(number) * 0.01));
+        let service = passage.service(0.4, 0.01, 1e6).expect("measured");
+        assert!((service.rate / (FULL / 0.02) - 1.0).abs() < 1e-9, "{service:?}");
+        assert!((service.seconds - 0.4).abs() < 0.021, "{service:?}");
+        // On a slow link, as long as it takes for twelve packets.
+        let slow = passage.service(0.1, 0.01, FULL / 0.02).expect("measured");
+        assert!((0.22..0.25).contains(&slow.seconds), "{slow:?}");
+    }
+
+    #[test]
+    fn without_a_queue_nothing_is_measured() {
+        assert!(served([0.005; 50]).service(0.4, 0.01, 1e6).is_none());
+        // Three packets that waited are too few.
+        let few = (0..50).map(|number| if number < 47 { 0.005 } else { 0.05 });
+        assert!(served(few).service(0.4, 0.01, 1e6).is_none());
+    }
+
+    #[test]
+    fn what_stands_is_what_passed_since_less_what_was_served() {
+        let mut passage = served([0.03; 10]);
+        // The newest passed at 90 ms and left at 120 ms; since then five more.
+        (10..15).for_each(|number| passage.pass(f64::from(number) * 0.01, FULL));
+        let standing = passage.standing(0.16, FULL / 0.02);
+        assert!((standing - 3.0 * FULL).abs() < 1.0, "{standing}");
+        assert_eq!(passage.standing(1.0, FULL / 0.02), 0.0);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 /// Answers are late if they take so much longer than usual, seconds.
-const LATE: f64 = 0.1;
+const LATE: f64 = 0.05;
 /// So many questions must be late: single answers get lost, or are held back.
 const QUESTIONS: u64 = 3;
 /// After so long it may be that nobody is there to answer, seconds. In an outage TCP sends little from then on anyway.

@@ -22,7 +22,8 @@ struct Loop {
     buffer: f64,
     noise: f64,
     random: u64,
-    answers: BTreeMap<u64, Vec<(u64, u64, f64)>>,
+    /// When each comes: its end, what it is about, the wait, and whether it may have been held back.
+    answers: BTreeMap<u64, Vec<(u64, u64, f64, bool)>>,
     lost: VecDeque<(f64, f64)>,
     asked: u64,
     /// Each tick: time, rate, wait in the hidden buffer, decision.
@@ -67,10 +68,7 @@ impl Loop {
             let start = self.free.max(sent);
             let wait = start - sent;
             let drops = if police { wait > 0.002 } else { wait > self.buffer };
-            self.lost.push_back((sent, f64::from(u8::from(drops))));
-            while self.lost.front().is_some_and(|(at, _)| *at < sent - 1.0) {
-                self.lost.pop_front();
-            }
+            self.note_lost(sent, drops);
             if !drops {
                 self.free = start + FULL / capacity;
                 let jitter = self.noise * self.chance();
@@ -81,6 +79,7 @@ impl Loop {
                     end,
                     at_ns,
                     (heard - sent - self.first_round_trip).max(longer),
+                    false,
                 ));
             }
             self.now += FULL / rate;
@@ -90,15 +89,31 @@ impl Loop {
         }
     }
 
+    fn note_lost(&mut self, now: f64, is_lost: bool) {
+        self.lost.push_back((now, f64::from(u8::from(is_lost))));
+        while self.lost.front().is_some_and(|(at, _)| *at < now - 1.0) {
+            self.lost.pop_front();
+        }
+    }
+
+    /// Share of the packets of the newest second.
+    fn lost(&self) -> f64 {
+        self.lost.iter().map(|(_, lost)| lost).sum::<f64>() / self.lost.len().max(1) as f64
+    }
+
+    fn answers_until(&mut self, now_ns: u64) -> impl Iterator<Item = (u64, u64, f64, bool)> + use<> {
+        let later = self.answers.split_off(&now_ns);
+        std::mem::replace(&mut self.answers, later).into_values().flatten()
+    }
+
     fn tick(&mut self, demand: f64) {
         let now_ns = (self.next_tick * 1e9) as u64;
-        let later = self.answers.split_off(&now_ns);
-        for (end, at_ns, wait) in std::mem::replace(&mut self.answers, later).into_values().flatten() {
-            self.controller.waited(end, at_ns, wait);
+        for (end, at_ns, wait, may_be_held) in self.answers_until(now_ns) {
+            self.controller.waited(end, at_ns, wait, may_be_held);
         }
         let own = Own {
             bytes: if demand > self.controller.rate() { 20_000.0 } else { 0.0 },
-            lost: self.lost.iter().map(|(_, lost)| lost).sum::<f64>() / self.lost.len().max(1) as f64,
+            lost: self.lost(),
             asked: std::mem::take(&mut self.asked),
             back: 0.0,
         };
@@ -213,7 +228,7 @@ fn one_end_that_lies_and_one_that_is_slow_move_nothing() {
             controller.pass(at + packet * 1_000_000, 1514);
         }
         for (end, wait) in [(1, 0.002), (2, 1.0), (3, -0.5)] {
-            controller.waited(end, at, wait);
+            controller.waited(end, at, wait, false);
         }
         controller.decide(at + TICK_NS, Own::default());
         assert!((controller.rate() - 1e6).abs() < 1.0, "{tick}");
@@ -228,9 +243,9 @@ fn nothing_is_made_of_nonsense() {
     controller.set_bounds(Bounds { least: 5e5, most: 1e5 });
     for at in [5u64, 3, 3, 0, u64::MAX, 7] {
         controller.pass(at, u32::MAX);
-        controller.waited(1, at, f64::NAN);
-        controller.waited(1, at, f64::INFINITY);
-        controller.waited(1, at, -1.0);
+        controller.waited(1, at, f64::NAN, false);
+        controller.waited(1, at, f64::INFINITY, false);
+        controller.waited(1, at, -1.0, false);
         controller.decide(at, Own { bytes: f64::NAN, lost: f64::NAN, asked: u64::MAX, back: f64::NAN });
         assert!(controller.rate().is_finite() && controller.rate() >= 1.0);
     }

@@ -22,7 +22,7 @@ pub(super) struct Usage {
 
 impl Usage {
     /// So many bytes passed within `seconds`, of `rate` bytes per second that were allowed. Returns what passes, bytes per second, and
-    /// which share of the allowance that is.
+    /// which share of the allowance that is at most: a packet that is about to pass counts.
     pub(super) fn note(&mut self, seconds: f64, bytes: f64, rate: f64) -> (f64, f64) {
         self.stretches.push(Stretch { seconds, allowed: seconds * rate, passed: bytes });
         let whole = USE.max(USE_PACKETS * FULL / rate);
@@ -39,7 +39,7 @@ impl Usage {
         }
         let old = self.stretches.len() - count;
         self.stretches.drain(..old);
-        (sum.passed / sum.seconds.max(1e-9), sum.passed / sum.allowed.max(1.0))
+        (sum.passed / sum.seconds.max(1e-9), (sum.passed + FULL) / sum.allowed.max(1.0))
     }
 }
 
@@ -55,7 +55,7 @@ mod tests {
             usage.note(0.1, 5e4, 1e6);
         }
         let (passing, used) = usage.note(0.1, 8e4, 1e6);
-        assert!((passing - 6e5).abs() < 1.0 && (used - 0.6).abs() < 1e-6, "{passing} {used}");
+        assert!((passing - 6e5).abs() < 1.0 && (used - 0.6 - FULL / 3e5).abs() < 1e-6, "{passing} {used}");
     }
 
     #[test]

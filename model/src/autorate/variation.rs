@@ -4,19 +4,20 @@
 const DIFFERENT: f64 = 0.2;
 /// … and what does not: one that was tried and found again with no more difference than this.
 const SAME: f64 = 0.04;
-/// How much is left of the variation after each of those, and with time, seconds.
+/// How much is left of the variation after each of those, after each other measurement that says the same, and with time, seconds.
 const FOUND_AGAIN: f64 = 0.6;
+const FOUND_STILL: f64 = 0.98;
 const FADES: f64 = 60.0;
 /// A link varies if more than this is left.
 const VARIES: f64 = 0.3;
-/// The least share of the time that is waited before the rate is raised again.
-const HOLD_LEAST: f64 = 0.1;
+/// The share of the time that is waited before the rate is raised again, on a link that varies.
+const HOLD: f64 = 0.1;
 /// What passed so long after a raise shows what it did, seconds.
 const SHOWS: f64 = 0.1;
 /// The first raise; and those on the way back to what had passed before, up to so much of it.
-const FIRST: f64 = 1.12;
+const FIRST: f64 = 1.2;
 const BACK: f64 = 1.5;
-const BACK_TO: f64 = 0.7;
+const BACK_TO: f64 = 0.4;
 /// What had passed before is forgotten within so many seconds.
 const PEAK_FADES: f64 = 10.0;
 
@@ -42,13 +43,18 @@ impl Variation {
         self.peak = self.peak.max(rate);
     }
 
+    /// The most that passed without a queue behind within the last seconds, fading.
+    pub(super) fn peak(&self) -> f64 {
+        self.peak
+    }
+
     /// The link's rate was measured; `known`: the one before.
     pub(super) fn measured(&mut self, rate: f64, known: f64) {
         let difference = (rate / known - 1.0).abs();
         if difference > DIFFERENT {
             self.share = 1.0;
-        } else if difference < SAME && std::mem::take(&mut self.tried) {
-            self.share *= FOUND_AGAIN;
+        } else if difference < SAME {
+            self.share *= if std::mem::take(&mut self.tried) { FOUND_AGAIN } else { FOUND_STILL };
         }
     }
 
@@ -61,14 +67,19 @@ impl Variation {
         }
     }
 
-    /// The same time, shorter the more the link varies.
-    pub(super) fn hold(&self, seconds: f64) -> f64 {
-        seconds * (1.0 - self.share).max(HOLD_LEAST)
+    /// What holds for a link that varies, or for one that does not.
+    pub(super) fn choose(&self, varying: f64, steady: f64) -> f64 {
+        if self.varies() { varying } else { steady }
+    }
+
+    /// For how long the rate is held; `steady` on a link that does not vary. Seconds.
+    pub(super) fn hold(&self, steady: f64) -> f64 {
+        self.choose(HOLD, 1.0) * steady
     }
 
     /// What passed so long after a change shows what it did, seconds; `steady` on a link that does not vary.
     pub(super) fn shows(&self, steady: f64) -> f64 {
-        if self.varies() { SHOWS } else { steady }
+        self.choose(SHOWS, steady)
     }
 
     /// By how much `rate` is raised; `steady` on a link that does not vary.
@@ -94,17 +105,31 @@ mod tests {
         let mut variation = Variation::default();
         assert_eq!((variation.hold(2.0), variation.factor(1e6, 1.04)), (2.0, 1.04));
         variation.measured(1e6, 2e6);
-        assert!((variation.hold(2.0) - 0.2).abs() < 1e-9);
-        assert_eq!((variation.factor(1e6, 1.04), variation.factor(1e6, 1.25)), (FIRST, 1.25));
         for _ in 0..3 {
-            assert_eq!(variation.shows(0.25), SHOWS);
+            assert_eq!((variation.hold(2.0), variation.shows(0.25)), (2.0 * HOLD, SHOWS));
+            assert_eq!((variation.factor(1e6, 1.04), variation.factor(1e6, 1.25)), (FIRST, 1.25));
             variation.raised(1e6, Some(1e6));
             variation.measured(1.01e6, 1e6);
-            // Once for each raise.
-            variation.measured(1.01e6, 1e6);
         }
-        assert_eq!((variation.shows(0.25), variation.factor(1e6, 1.04)), (0.25, 1.04));
-        assert!((variation.hold(2.0) - 2.0 * (1.0 - 0.6f64.powi(3))).abs() < 1e-9);
+        assert_eq!(
+            (variation.hold(2.0), variation.shows(0.25), variation.factor(1e6, 1.04)),
+            (2.0, 0.25, 1.04)
+        );
+    }
+
+    #[test]
+    fn a_rate_that_is_measured_again_and_again_is_steady_within_ten_seconds() {
+        let mut variation = Variation::default();
+        variation.measured(1e6, 2e6);
+        // Differences of more than that say neither.
+        (0..100).for_each(|_| variation.measured(1.1e6, 1e6));
+        assert!(variation.varies());
+        let took = (0..1000).take_while(|_| {
+            variation.measured(1.02e6, 1e6);
+            variation.varies()
+        });
+        let took = took.count();
+        assert!((20..100).contains(&took), "{took} tenths of a second");
     }
 
     #[test]

@@ -145,7 +145,8 @@ impl Elsewhere {
                     if let (Some((end, _)), Some(wait_s)) =
                         (arrival.clock, link.downlink_wait_by_clock(arrival.at_ns))
                     {
-                        note(Direction::Down, Passing::Waited { end, passed_ns: arrival.at_ns, wait_s });
+                        let passed_ns = arrival.at_ns;
+                        note(Direction::Down, Passing::Waited { end, passed_ns, wait_s, may_be_held: false });
                     }
                 }
             }
@@ -154,7 +155,8 @@ impl Elsewhere {
             {
                 let wait_s = behind.answered(&answer, own_ns, down_s);
                 let passed_ns = answer.asked_ns.saturating_add(own_ns);
-                note(Direction::Up, Passing::Waited { end: answer.end.into(), passed_ns, wait_s });
+                let (end, may_be_held) = (answer.end.into(), answer.may_be_held);
+                note(Direction::Up, Passing::Waited { end, passed_ns, wait_s, may_be_held });
             }
         });
         self.link.settle(read_to_ns);
