@@ -71,7 +71,7 @@ static __always_inline void record_arrival(__u64 now_ns, __u32 bytes, __u32 pack
 	arrival->clock = clock;
 	if (!s || !s->asked)
 		return;
-	answered = question_word(now_ns, may_be_held(s), bytes);
+	answered = question_word(now_ns, held_of_answer(s), bytes);
 	arrival->answer = (__u64)answered << 32 | s->asked;
 	arrival->answered_by =
 		(__u64)hash_of_address(s->key.remote_addr) << 32 | sum_of_answer(s->asked, answered, number);
