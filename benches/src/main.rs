@@ -19,6 +19,7 @@ mod scale;
 mod shape;
 mod stall;
 mod test_run;
+mod transfer;
 
 use std::path::PathBuf;
 
@@ -39,7 +40,7 @@ struct Args {
     /// TEST_RUN repetitions for each figure.
     #[arg(long, default_value_t = 1_000_000)]
     repeat: u32,
-    /// Seconds of iperf3 for each stretch on the veth path.
+    /// Seconds of traffic for each stretch; the veth path takes four times that for each arrangement.
     #[arg(long, default_value_t = 4)]
     seconds: u64,
     /// Form of the result.
@@ -51,7 +52,7 @@ struct Args {
 enum Part {
     /// Nanoseconds of each program for each kind of packet.
     Packets,
-    /// Throughput and CPU share on a veth path.
+    /// Throughput on a veth path without programs, with empty ones and with the agent's; their share of a processor.
     Path,
     /// Nanoseconds of the programs in place, on a veth path, over empty ones.
     Place,

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -21,6 +22,9 @@ pub(crate) const PLAIN: &str = "[[link]]\nwan = \"wan0\"\n";
 /// Where the agent listens, in the gateway's namespace.
 pub(crate) const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9924);
 
+/// Pairs that this process has made so far.
+static PAIRS: AtomicU32 = AtomicU32::new(0);
+
 /// The pair; dropping it removes both namespaces, and with them the devices.
 pub(crate) struct Pair {
     pub(crate) gateway: String,
@@ -31,7 +35,9 @@ impl Pair {
     /// Make it, with segmentation and receive offloads off, so that every packet has at most 1500 bytes.
     pub(crate) fn new() -> Result<Self> {
         let id = std::process::id();
-        let pair = Self { gateway: format!("pbench-{id}-gw"), remote: format!("pbench-{id}-out") };
+        let number = PAIRS.fetch_add(1, Ordering::Relaxed);
+        let pair =
+            Self { gateway: format!("pbench-{id}-gw{number}"), remote: format!("pbench-{id}-out{number}") };
         sh(&["ip", "netns", "add", &pair.gateway])?;
         sh(&["ip", "netns", "add", &pair.remote])?;
         let link = ["ip", "-n", &pair.gateway, "link", "add", WAN, "type", "veth"];

@@ -1,5 +1,8 @@
 //! What the programs cost in place: nanoseconds for a packet on a veth pair by the kernel's BPF run-time statistics, less those of a
 //! program that does nothing at the same hook for the same packets. Unlike TEST_RUN it finds the caches as the traffic leaves them.
+//!
+//! Two kinds of traffic: TCP transfers by iperf3, whose data comes in bursts; and crafted segments, a system call for each, of
+//! any number of connections. There each packet finds the caches as a system call left them: about the worst that can be.
 
 use std::fmt;
 use std::path::Path;
@@ -13,12 +16,15 @@ use serde::Serialize;
 use crate::frames::{Conversations, Sender};
 use crate::namespaces::{PLAIN, Pair, WAN, inside};
 use crate::test_run::{EmptyTcx, TcxSide};
+use crate::transfer::connections;
 
 /// Stretches of each load; they alternate, and the median counts.
 const TURNS: usize = 5;
 
-/// Connections at the same time.
+/// Crafted connections at the same time.
 const FLOWS: [u32; 3] = [1, 10, 1_000];
+/// TCP connections at the same time; iperf3 takes 128.
+const CONNECTIONS: [u32; 3] = [1, 10, 100];
 
 /// Aims of issue 19, nanoseconds over an empty program with one connection; and with 1,000 as a multiple of that.
 const AIM_DATA_NS: f64 = 150.0;
@@ -34,14 +40,27 @@ pub(crate) struct Report {
     rows: Vec<Row>,
 }
 
-/// One load: data one way, and an ACK for each segment the other way.
-#[derive(Serialize)]
-struct Row {
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Traffic {
+    /// Transfers by TCP, with an ACK for each second segment.
+    Tcp,
+    /// Crafted segments, and an ACK for each.
+    Crafted,
+}
+
+/// Data one way and ACKs the other way.
+#[derive(Clone, Copy, Serialize)]
+struct Load {
+    traffic: Traffic,
     /// Who sends the data.
     data_from: Sender,
     flows: u32,
-    /// Data segments of each stretch, and as many ACKs.
-    segments: u64,
+}
+
+#[derive(Serialize)]
+struct Row {
+    load: Load,
     /// The agent's program for the data, less the empty one: median, and the range of the turns.
     data_ns: Spread,
     /// The same for the ACKs.
@@ -73,21 +92,33 @@ pub(crate) fn run(agent: &Path, seconds: u64) -> Result<Report> {
     })?;
     let _running = pair.agent(agent, PLAIN)?;
     let conversations = Conversations::open(&pair)?;
-    let loads: Vec<(Sender, u32)> = [Sender::Remote, Sender::Home]
+    let loads: Vec<Load> = [(Traffic::Tcp, CONNECTIONS), (Traffic::Crafted, FLOWS)]
         .into_iter()
-        .flat_map(|sender| FLOWS.map(|flows| (sender, flows)))
+        .flat_map(|(traffic, counts)| {
+            [Sender::Remote, Sender::Home].map(|data_from| (traffic, data_from, counts))
+        })
+        .flat_map(|(traffic, data_from, counts)| counts.map(|flows| Load { traffic, data_from, flows }))
         .collect();
-    let mut costs = vec![(0, Vec::new(), Vec::new()); loads.len()];
+    let mut costs = vec![(Vec::new(), Vec::new()); loads.len()];
     let _statistics = enable_stats(Stats::RunTime).context("switching BPF statistics on")?;
     let mut round = 0;
     for _ in 0..TURNS {
-        for (&(sender, flows), (segments, data, ack)) in loads.iter().zip(&mut costs) {
-            // Connections begin, and those of the load before leave the caches.
-            stretch(&conversations, sender, flows, Duration::from_millis(100), &mut round)?;
-            let before = Times::read()?;
-            *segments = stretch(&conversations, sender, flows, Duration::from_secs(seconds), &mut round)?;
-            let spent = Times::read()?.since(&before)?;
-            let (of_data, of_ack) = match sender {
+        for (&load, (data, ack)) in loads.iter().zip(&mut costs) {
+            let spent = match load.traffic {
+                Traffic::Tcp => {
+                    let before = Times::read()?;
+                    connections(&pair, load.data_from, load.flows, seconds)?;
+                    Times::read()?.since(&before)?
+                }
+                Traffic::Crafted => {
+                    // Connections begin, and those of the load before leave the caches.
+                    stretch(&conversations, load, Duration::from_millis(100), &mut round)?;
+                    let before = Times::read()?;
+                    stretch(&conversations, load, Duration::from_secs(seconds), &mut round)?;
+                    Times::read()?.since(&before)?
+                }
+            };
+            let (of_data, of_ack) = match load.data_from {
                 Sender::Remote => (spent.down_ns, spent.up_ns),
                 Sender::Home => (spent.up_ns, spent.down_ns),
             };
@@ -98,34 +129,21 @@ pub(crate) fn run(agent: &Path, seconds: u64) -> Result<Report> {
     let rows = loads
         .into_iter()
         .zip(costs)
-        .map(|((data_from, flows), (segments, data, ack))| Row {
-            data_from,
-            flows,
-            segments,
-            data_ns: Spread::of(data),
-            ack_ns: Spread::of(ack),
-        })
+        .map(|(load, (data, ack))| Row { load, data_ns: Spread::of(data), ack_ns: Spread::of(ack) })
         .collect();
     Ok(Report { rows })
 }
 
-/// Segments and their ACKs for so long, one connection after the other; returns how many segments.
-fn stretch(
-    conversations: &Conversations,
-    sender: Sender,
-    flows: u32,
-    length: Duration,
-    round: &mut u32,
-) -> Result<u64> {
-    let (start, mut segments) = (Instant::now(), 0);
+/// Segments and their ACKs for so long, one connection after the other.
+fn stretch(conversations: &Conversations, load: Load, length: Duration, round: &mut u32) -> Result<()> {
+    let start = Instant::now();
     while start.elapsed() < length {
         *round += 1;
-        for n in 0..flows {
-            conversations.exchange(sender, n, *round)?;
+        for n in 0..load.flows {
+            conversations.exchange(load.data_from, n, *round)?;
         }
-        segments += u64::from(flows);
     }
-    Ok(segments)
+    Ok(())
 }
 
 /// Runs and time of one program so far.
@@ -197,16 +215,16 @@ impl fmt::Display for Report {
             "In place: ns for a packet over an empty program at the same hook, by BPF run-time statistics; medians of {TURNS} turns (range)\n\
              Aims: data ≤ {AIM_DATA_NS:.0}, ACK ≤ {AIM_ACK_NS:.0} with one flow; ≤ {AIM_MANY} times that with 1,000\n"
         )?;
-        writeln!(f, "{:<12}{:>7}{:>10}{:>24}{:>24}", "data from", "flows", "segments", "data", "ACK")?;
-        for Row { data_from, flows, segments, data_ns, ack_ns } in &self.rows {
+        writeln!(f, "{:<10}{:<12}{:>7}{:>26}{:>26}", "traffic", "data from", "flows", "data", "ACK")?;
+        for Row { load, data_ns, ack_ns } in &self.rows {
             let text = |it: &Spread| format!("{:+.0} ({:+.0} … {:+.0})", it.median, it.least, it.most);
-            writeln!(
-                f,
-                "{:<12}{flows:>7}{segments:>10}{:>24}{:>24}",
-                data_from.name(),
-                text(data_ns),
-                text(ack_ns)
-            )?;
+            let traffic = match load.traffic {
+                Traffic::Tcp => "TCP",
+                Traffic::Crafted => "crafted",
+            };
+            let (name, flows) = (load.data_from.name(), load.flows);
+            let (data, ack) = (text(data_ns), text(ack_ns));
+            writeln!(f, "{traffic:<10}{name:<12}{flows:>7}{data:>26}{ack:>26}")?;
         }
         Ok(())
     }

@@ -11,8 +11,9 @@ use aya::sys::{Stats, enable_stats};
 use serde::Serialize;
 
 use crate::namespaces::{PLAIN, Pair};
-use crate::path::{Load, totals, transfer};
+use crate::path::totals;
 use crate::test_run::EmptyTracing;
+use crate::transfer::{Load, transfer};
 
 /// The aim of issue 2.
 const AIM_NS: f64 = 250.0;

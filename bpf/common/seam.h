@@ -7,7 +7,7 @@
  * extension headers and options is walked through everything that follows, and a million instructions are not
  * enough. Two kinds:
  *
- *  - A global (non-static) function is checked once, by itself; to its caller the answer is any number.
+ *  - A global (non-static) function is checked once, by itself; to its caller the result is any number.
  * Parsing, option lists and measurement are such functions.
  *  - Inside one, what was written through a pointer argument is any number when it is read back: reread().
  */

@@ -3,7 +3,7 @@
  * From a frame to a struct segment, for TC and XDP alike. docs/design/measurement.md, "Parsing".
  *
  * The parser sees the linear part of a packet only. Where a header lies beyond it but inside the frame, it
- * answers PARSE_SHORT: the caller may pull the header in and ask again. Every length is checked against both
+ * returns PARSE_SHORT: the caller may pull the header in and ask again. Every length is checked against both
  * ends.
  */
 #ifndef PENDULUM_PARSE_H
@@ -35,7 +35,7 @@
 #define IPV6_FRAGMENT_OFFSET 0xfff8
 
 /*
- * What parse_frame and its steps answer. Values below PARSE_TCP are reasons, enum pendulum_stat (of which the
+ * What parse_frame and its steps return. Values below PARSE_TCP are reasons, enum pendulum_stat (of which the
  * first is 0: compare with PARSE_TCP). For a step, PARSE_TCP means that the next one may go on.
  */
 enum parse_result {
