@@ -229,15 +229,20 @@ mod tests {
         assert!(told.iter().all(|change| change.direction == Direction::Up), "{told:?}");
     }
 
-    /// Two seconds of answers, then none to what is sent, while packets go on to come in after this wait in the downlink's buffer.
+    /// Two seconds of answers to an upload that our own queue limits, then none to what is sent, while packets go on to come in after
+    /// this wait in the downlink's buffer.
     fn decision_in_silence(downlink_wait: f64) -> Decision {
         let known = "10mbit".parse().ok();
         let mut follower = Follower::of(&auto(), [known; 2]).expect("asked for");
         let start = Instant::now();
+        let mut asked = 0;
         for tick in 1..=24u64 {
             let is_answered = tick <= 20;
-            let seen = (0..20).flat_map(|packet| {
-                let at_ns = 1_000_000_000 + tick * 100_000_000 + packet * 5_000_000;
+            let rate = follower.rate(Direction::Up).expect("known").bytes_per_second();
+            let packets = (rate * 0.1 / 1514.0) as u64;
+            asked += packets;
+            let seen = (0..packets).flat_map(|packet| {
+                let at_ns = 1_000_000_000 + tick * 100_000_000 + packet * 100_000_000 / packets;
                 let passed = Seen::Passed { at_ns, bytes: 1514 };
                 let waited = |wait_s| Seen::Waited { end: 1, passed_ns: at_ns, wait_s, may_be_held: false };
                 let up = is_answered.then(|| (Direction::Up, waited(0.0)));
@@ -248,7 +253,7 @@ mod tests {
                     (Direction::Down, down),
                 ])
             });
-            let own = OwnLevel { asked: tick * 20, ..OwnLevel::default() };
+            let own = OwnLevel { bytes: 20_000.0, asked, ..OwnLevel::default() };
             let own = PerDirection { up: own, down: OwnLevel::default() };
             let now_ns = 1_000_000_000 + (tick + 1) * 100_000_000;
             follower.tick(now_ns, start + Duration::from_millis(100 * tick), &seen.collect::<Vec<_>>(), own);

@@ -1,0 +1,132 @@
+//! Connections of TCP, and our own queue of each, for closed loops.
+
+use std::collections::VecDeque;
+
+/// CoDel's, seconds, as cake has them (RFC 8289, section 4.2 and 4.3).
+const TARGET: f64 = 0.005;
+const INTERVAL: f64 = 0.1;
+/// Connections without an answer for so long begin again, seconds.
+const TIMEOUT: f64 = 1.0;
+/// Slow start ends when the round trip is so many times the one without queues, as HyStart has it (RFC 9406, simplified).
+const LONGER: f64 = 1.3;
+
+/// How a connection's window changes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Congestion {
+    /// RFC 9438: falls to 0.7.
+    Cubic,
+    /// RFC 5681: falls to a half.
+    Reno,
+}
+
+/// Times in seconds; `entered`: the queue in which it stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Packet {
+    pub(super) flow: usize,
+    pub(super) sent: f64,
+    pub(super) entered: f64,
+}
+
+/// A connection's sender.
+#[derive(Debug)]
+pub(super) struct Flow {
+    congestion: Congestion,
+    window: f64,
+    threshold: f64,
+    most: f64,
+    fell: f64,
+    flying: usize,
+    /// Packets that are left to send; `None`: always some.
+    left: Option<usize>,
+    heard: f64,
+}
+
+impl Flow {
+    pub(super) fn new(congestion: Congestion, left: Option<usize>, now: f64) -> Self {
+        Self { congestion, window: 10.0, threshold: 1e9, most: 0.0, fell: now, flying: 0, left, heard: now }
+    }
+
+    /// Whether a packet is sent now.
+    pub(super) fn sends(&mut self) -> bool {
+        if (self.flying as f64) + 1.0 > self.window || self.left == Some(0) {
+            return false;
+        }
+        self.left = self.left.map(|left| left - 1);
+        self.flying += 1;
+        true
+    }
+
+    /// `usual`: the round trip without queues.
+    pub(super) fn acknowledged(&mut self, now: f64, round_trip: f64, usual: f64) {
+        self.flying = self.flying.saturating_sub(1);
+        self.heard = now;
+        if self.window < self.threshold && round_trip > LONGER * usual {
+            self.threshold = self.window;
+        }
+        self.window += match self.congestion {
+            _ if self.window < self.threshold => 1.0,
+            Congestion::Reno => 1.0 / self.window,
+            Congestion::Cubic => {
+                let root = (self.most * 0.3 / 0.4).cbrt();
+                let target = 0.4 * (now - self.fell + round_trip - root).powi(3) + self.most;
+                // Not slower than Reno would grow.
+                ((target - self.window) / self.window).clamp(0.53 / self.window, 0.5)
+            }
+        };
+    }
+
+    /// One that was sent then is known to be lost.
+    pub(super) fn lost(&mut self, now: f64, sent: f64) {
+        self.flying = self.flying.saturating_sub(1);
+        self.left = self.left.map(|left| left + 1);
+        self.heard = now;
+        if sent < self.fell {
+            return;
+        }
+        self.most = self.window;
+        self.window *= if self.congestion == Congestion::Cubic { 0.7 } else { 0.5 };
+        self.window = self.window.max(2.0);
+        (self.threshold, self.fell) = (self.window, now);
+    }
+
+    /// After a time without an answer all that was sent counts as lost.
+    pub(super) fn time_out(&mut self, now: f64) {
+        if self.flying > 0 && now - self.heard > TIMEOUT {
+            (self.threshold, self.window, self.most) = ((self.window / 2.0).max(2.0), 2.0, self.window);
+            (self.flying, self.heard, self.fell) = (0, now, now);
+        }
+    }
+}
+
+/// Our own queue of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Codel {
+    pub(super) packets: VecDeque<Packet>,
+    above_since: Option<f64>,
+    next: f64,
+    count: u32,
+    drops: bool,
+}
+
+impl Codel {
+    /// The next packet, and those that are dropped before it.
+    pub(super) fn take(&mut self, now: f64, dropped: &mut Vec<Packet>) -> Option<Packet> {
+        loop {
+            let packet = self.packets.pop_front()?;
+            if now - packet.entered < TARGET || self.packets.is_empty() {
+                (self.above_since, self.drops) = (None, false);
+                return Some(packet);
+            }
+            let since = *self.above_since.get_or_insert(now);
+            let begins = !self.drops && now - since > INTERVAL;
+            let goes_on = self.drops && now >= self.next;
+            if !begins && !goes_on {
+                return Some(packet);
+            }
+            self.count = if self.drops { self.count + 1 } else { self.count.saturating_sub(2).max(1) };
+            self.drops = true;
+            self.next = now + INTERVAL / f64::from(self.count).sqrt();
+            dropped.push(packet);
+        }
+    }
+}
