@@ -87,7 +87,7 @@ complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l paced -d 'W
 no\t''"
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l downloads -d 'Long downloads at the same time' -r
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l uploads -d 'Long uploads at the same time' -r
-complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l aqm -d 'What manages both queues; nothing is predicted for cake' -r -f -a "fifo\t''
+complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l aqm -d 'What stands before the uplink in the simulation: a buffer, or cake as cake_command sets it up' -r -f -a "fifo\t''
 cake\t''"
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l delay-bound -d 'Longest delay that the queues of the buffer found by simulation may add, for 95 % of the time' -r
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l wan -d 'WAN device named in the commands [default: the agent\'s, else wan]' -r

@@ -1,16 +1,18 @@
-//! Two-way TCP over two drop-tail buffers, packet by packet.
+//! Two-way TCP over two queues, packet by packet.
 //!
-//! Downloads and uploads share a link with one buffer before each direction. Senders and receivers are Linux': New Reno or CUBIC with SACK,
+//! Downloads and uploads share a link with one drop-tail buffer, or cake, before each direction. Senders and receivers are Linux': New Reno or CUBIC with SACK,
 //! RACK, tail loss probes, proportional rate reduction, F-RTO, an initial window of ten segments, and delayed acknowledgements with Linux' 40 ms and quick
 //! acknowledgements. Nothing here is fitted: every constant is the kernel's, or of the link.
 //!
 //! A run is the same for the same seed. The seed chooses when flows start, where the hosts' jiffies begin, and a jitter of 0.1 ms.
 
 mod buffer;
+mod cake;
 mod clock;
 mod congestion;
 mod engine;
 mod packet;
+mod queue;
 mod receiver;
 mod record;
 mod round_trip;
@@ -22,6 +24,7 @@ mod watch;
 use crate::segment::{Direction, PerDirection};
 
 pub use buffer::Limit;
+pub use cake::{AckFilter, Cake, Hosts, Isolation};
 pub use congestion::CongestionControl;
 pub use packet::{ACK_FRAME_BYTES, DATA_FRAME_BYTES, PAYLOAD_BYTES};
 pub use watch::{Frame, FrameContent, Watch};
@@ -61,6 +64,8 @@ pub struct Flow {
     pub load: Load,
     /// Segments that the smaller of the two socket buffers holds; `None`: as many as the window wants.
     pub most_segments: Option<u32>,
+    /// Its ends. Only cake takes notice.
+    pub hosts: Hosts,
 }
 
 /// A link and what uses it.
@@ -70,6 +75,8 @@ pub struct SimulatedLink {
     pub rate: PerDirection<f64>,
     /// What the buffers hold.
     pub buffer: PerDirection<Limit>,
+    /// Cake in a buffer's place, as the shaper of the direction's rate: a frame leaves it at once if that lets it. Nothing is said of the buffer then, nor of the burst.
+    pub cake: PerDirection<Option<Cake>>,
     /// Bytes that pass at once after a pause (a token bucket's burst); zero: a wire.
     pub burst: PerDirection<f64>,
     /// The flows.
@@ -107,14 +114,21 @@ pub struct Outcome {
     pub goodput_bps: PerDirection<f64>,
     /// Frames on the link, bit/s.
     pub sent_bps: PerDirection<f64>,
-    /// Of each buffer.
+    /// Of each queue: the time of all bytes that wait there. In a drop-tail buffer that is what a frame waits; with cake it is, in the mean,
+    /// what the transfers' own frames wait (Little's law), each byte counted alike.
     pub wait: PerDirection<Wait>,
     /// Of both together: what queues add to a round trip.
     pub wait_both: Wait,
+    /// Of each queue, for a frame of a flow that has nothing else there. In a drop-tail buffer the same.
+    pub sparse_wait: PerDirection<Wait>,
+    /// Of both together.
+    pub sparse_wait_both: Wait,
     /// Frames that the link has carried in all.
     pub frames: u64,
     /// Frames dropped in all.
     pub dropped: PerDirection<u64>,
+    /// Acknowledgements that cake's ACK filter has left out.
+    pub filtered: PerDirection<u64>,
     /// Segments sent again in all.
     pub retransmitted: PerDirection<u64>,
     /// Retransmission timeouts in all.

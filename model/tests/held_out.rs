@@ -8,7 +8,9 @@ use std::thread;
 use pendulum_model::rate::BufferSize;
 use pendulum_model::ratio::{Setting, paper, refined};
 use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_model::simulate::{CongestionControl, Flow, Limit, Load, Outcome, Run, SimulatedLink, simulate};
+use pendulum_model::simulate::{
+    CongestionControl, Flow, Hosts, Limit, Load, Outcome, Run, SimulatedLink, simulate,
+};
 
 const SEEDS: u64 = 3;
 /// The lab's token bucket: a full frame, a rounding, and a millisecond of the rate (`tests/lab/src/shaper.rs`).
@@ -115,6 +117,7 @@ fn points() -> Vec<Point> {
                 stop_s: f64::INFINITY,
                 load: Load::Bulk,
                 most_segments: None,
+                hosts: Hosts::default(),
             }
         };
         let several = |direction, count: f64| std::iter::repeat_n(flow(direction), count as usize);
@@ -144,6 +147,7 @@ fn points() -> Vec<Point> {
             link: SimulatedLink {
                 rate,
                 buffer: PerDirection { down: limit("down_buffer"), up: limit("up_buffer") },
+                cake: PerDirection::default(),
                 burst: PerDirection::from_fn(|x| BUCKET_BYTES + rate[x] / 1_000.0),
                 flows,
                 hertz: 250,

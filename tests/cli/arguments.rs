@@ -139,8 +139,17 @@ fn a_link_is_simulated_and_what_is_not_is_told_why() {
     let figures = answer["predicted"].as_object().unwrap();
     let mut fields: Vec<&str> = figures.keys().map(String::as_str).collect();
     fields.sort_unstable();
-    let expected =
-        ["download_bps", "queue_delay_mean_s", "queue_delay_p95_s", "ratio", "ratio_interval", "upload_bps"];
+    let expected = [
+        "aqm",
+        "download_bps",
+        "queue_delay_mean_s",
+        "queue_delay_p95_s",
+        "ratio",
+        "ratio_interval",
+        "transfers_queue_delay_mean_s",
+        "transfers_queue_delay_p95_s",
+        "upload_bps",
+    ];
     assert_eq!(
         (fields.as_slice(), &answer["predicted_reason"]),
         (expected.as_slice(), &serde_json::Value::Null)
@@ -150,13 +159,19 @@ fn a_link_is_simulated_and_what_is_not_is_told_why() {
     // The same question has the same answer, and more uploads another one.
     assert_eq!(predicted(&buffers), answer);
     assert_ne!(predicted(&[&buffers[..], &["--uploads", "3"]].concat())["predicted"], answer["predicted"]);
-    for (arguments, reason) in [(["--congestion-control", "bbr"], "BBR"), (["--aqm", "cake"], "cake")] {
-        let answer = predicted(&arguments);
-        assert!(answer["predicted"].is_null(), "{answer}");
-        assert!(answer["predicted_reason"].as_str().unwrap().contains(reason), "{answer}");
-        assert!(answer["recommended"].is_null(), "{answer}");
-        assert!(answer["recommended_reason"].as_str().unwrap().contains(reason), "{answer}");
+    let bbr = predicted(&["--congestion-control", "bbr"]);
+    for figures in ["predicted", "recommended"] {
+        assert!(bbr[figures].is_null(), "{bbr}");
+        assert!(bbr[format!("{figures}_reason")].as_str().unwrap().contains("BBR"), "{bbr}");
     }
+    // Cake in the place of the uplink's buffer: nothing is left to size, and the download is rid of the upload's queue.
+    let cake = predicted(&[&buffers[..], &["--aqm", "cake"]].concat());
+    let of = |answer: &serde_json::Value, name: &str| answer["predicted"][name].as_f64().unwrap();
+    assert_eq!((&answer["predicted"]["aqm"], &cake["predicted"]["aqm"]), (&"fifo".into(), &"cake".into()));
+    assert!(of(&cake, "download_bps") > 1.5 * of(&answer, "download_bps"), "{cake}");
+    assert!(of(&cake, "queue_delay_p95_s") < 0.3 * of(&answer, "queue_delay_p95_s"), "{cake}");
+    assert!(cake["recommended"].is_null(), "{cake}");
+    assert!(cake["recommended_reason"].as_str().unwrap().contains("cake"), "{cake}");
     // The best buffer keeps the bound, and the present one is worse.
     let best = &predicted(&[&buffers[..], &["--delay-bound", "400ms"]].concat())["recommended"];
     let figure = |name: &str| best[name].as_f64().unwrap();

@@ -70,7 +70,7 @@ pub(super) struct AdviseOptions {
     /// Long uploads at the same time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     uploads: u32,
-    /// What manages both queues; nothing is predicted for cake
+    /// What stands before the uplink in the simulation: a buffer, or cake as cake_command sets it up
     #[arg(long, value_name = "NAME", default_value = "fifo")]
     aqm: Aqm,
     /// Longest delay that the queues of the buffer found by simulation may add, for 95 % of the time

@@ -1,13 +1,13 @@
-//! The event loop: two buffers, the flows' ends, and what is under way between them.
+//! The event loop: two queues, the flows' ends, and what is under way between them.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::buffer::Buffer;
 use super::clock::Jiffies;
 use super::packet::{Ack, Content, DATA_FRAME_BYTES, Data, PAYLOAD_BYTES, Packet, SECOND, Time};
+use super::queue::Queue;
 use super::receiver::Receiver;
-use super::record::Record;
+use super::record::{Counts, Record};
 use super::sender::{Sender, stamp};
 use super::watch::{Frame, Watch};
 use super::{Load, Outcome, Run, SimulatedLink};
@@ -20,7 +20,7 @@ enum Event {
     Stop(u32),
     /// The application hands over one more segment, or sends its next datagram.
     Offer(u32),
-    /// The first frame of a buffer has left.
+    /// A frame leaves a queue.
     Up,
     Down,
     /// A frame reaches an end.
@@ -30,7 +30,7 @@ enum Event {
     ReceiverTimer(u32),
 }
 
-/// Frames between a buffer and one end of a flow; they stay in order.
+/// Frames between a queue and one end of a flow; they stay in order.
 #[derive(Debug)]
 struct Path<T> {
     delay: Time,
@@ -73,7 +73,7 @@ pub(super) struct Engine<'a, W> {
     /// Ties are resolved by the order of entry.
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     entered: u64,
-    buffers: PerDirection<Buffer>,
+    queues: PerDirection<Queue>,
     flows: Vec<Flow>,
     record: Record,
     random: fastrand::Rng,
@@ -83,7 +83,7 @@ pub(super) struct Engine<'a, W> {
 impl<'a, W: Watch> Engine<'a, W> {
     pub(super) fn new(link: &SimulatedLink, run: &Run, seed: u64, watch: &'a mut W) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
-        let buffers = PerDirection::from_fn(|x| Buffer::new(link.rate[x], link.burst[x], link.buffer[x]));
+        let queues = PerDirection::from_fn(|x| Queue::new(link, x, seed ^ x as u64));
         let mut events = BinaryHeap::new();
         let (mut flows, mut stops) = (Vec::new(), Vec::new());
         let hertz = link.hertz;
@@ -93,8 +93,11 @@ impl<'a, W: Watch> Engine<'a, W> {
             let (at_receiver, at_sender) =
                 (delay(spec.receiver_round_trip_s), delay(spec.sender_round_trip_s));
             let clock = |random: &mut fastrand::Rng| Jiffies::new(hertz, random.u64(0..SECOND / hertz));
-            // A small frame each way on an empty link; a bucket with credit lets it pass at once.
-            let frames = PerDirection::from_fn(|x| delay((80.0 - link.burst[x]).max(0.0) / link.rate[x]));
+            // A small frame each way on an empty link; a bucket with credit lets it pass at once, as cake does.
+            let frames = PerDirection::from_fn(|x| match link.cake[x] {
+                None => delay((80.0 - link.burst[x]).max(0.0) / link.rate[x]),
+                Some(_) => 0,
+            });
             let handshake = at_receiver + at_sender + frames.up + frames.down;
             let most = spec.most_segments.unwrap_or(u32::MAX).max(1);
             let mut sender =
@@ -131,7 +134,7 @@ impl<'a, W: Watch> Engine<'a, W> {
             now: 0,
             events,
             entered: flows.len() as u64,
-            buffers,
+            queues,
             flows,
             record: Record::new(run, link),
             random,
@@ -149,21 +152,23 @@ impl<'a, W: Watch> Engine<'a, W> {
             if at > until {
                 break;
             }
-            let buffers = &self.buffers;
-            self.record.advance(at, || PerDirection::from_fn(|x| buffers[x].wait_seconds()));
+            let queues = &mut self.queues;
+            self.record.advance(at, |now| PerDirection::from_fn(|x| queues[x].read(now)));
             self.now = at;
             self.handle(event);
         }
-        let buffers = &self.buffers;
-        self.record.advance(until, || PerDirection::from_fn(|x| buffers[x].wait_seconds()));
-        let dropped = PerDirection::from_fn(|x| self.buffers[x].dropped());
+        let queues = &mut self.queues;
+        self.record.advance(until, |now| PerDirection::from_fn(|x| queues[x].read(now)));
+        let sparse = PerDirection::from_fn(|x| queues[x].take_sparse());
+        let dropped = PerDirection::from_fn(|x| queues[x].dropped());
+        let filtered = PerDirection::from_fn(|x| queues[x].filtered());
         let senders = |direction| {
             let flows = self.flows.iter().filter(move |flow| flow.direction == direction);
             flows.map(|flow| &flow.sender)
         };
         let retransmitted = PerDirection::from_fn(|x| senders(x).map(Sender::retransmitted).sum());
         let timeouts = PerDirection::from_fn(|x| senders(x).map(Sender::timeouts).sum());
-        self.record.outcome(dropped, retransmitted, timeouts)
+        self.record.outcome(Counts { dropped, filtered, retransmitted, timeouts }, sparse)
     }
 
     fn enter(&mut self, at: Time, event: Event) {
@@ -215,9 +220,9 @@ impl<'a, W: Watch> Engine<'a, W> {
         }
     }
 
-    /// A frame leaves a buffer.
+    /// A frame leaves a queue.
     fn depart(&mut self, direction: Direction) {
-        let Some((packet, next)) = self.buffers[direction].pop(self.now) else { return };
+        let Some((packet, next)) = self.queues[direction].pop(self.now) else { return };
         if let Some(at) = next {
             self.enter_departure(at, direction);
         }
@@ -247,7 +252,7 @@ impl<'a, W: Watch> Engine<'a, W> {
         self.reply(number, ack);
     }
 
-    /// Puts an acknowledgement into the other direction's buffer, and keeps the receiver's timer.
+    /// Puts an acknowledgement into the other direction's queue, and keeps the receiver's timer.
     fn reply(&mut self, number: u32, ack: Option<Ack>) {
         let flow = &mut self.flows[number as usize];
         let back = flow.direction.opposite();
@@ -262,14 +267,14 @@ impl<'a, W: Watch> Engine<'a, W> {
         }
     }
 
-    /// Puts what a sender has to send into its direction's buffer, and keeps the sender's timer.
+    /// Puts what a sender has to send into its direction's queue, and keeps the sender's timer.
     fn send(&mut self, number: u32) {
         let flow = &mut self.flows[number as usize];
         let direction = flow.direction;
         let mut due = None;
         for data in flow.sender.outgoing() {
             let packet = Packet { flow: number, bytes: DATA_FRAME_BYTES, content: Content::Data(data) };
-            due = due.or(put(self.watch, &mut self.buffers, self.now, direction, packet));
+            due = due.or(put(self.watch, &mut self.queues, self.now, direction, packet));
         }
         let timer =
             flow.sender.deadline().filter(|due| flow.sender_timer.is_none_or(|entered| *due < entered));
@@ -283,7 +288,7 @@ impl<'a, W: Watch> Engine<'a, W> {
     }
 
     fn push(&mut self, direction: Direction, packet: Packet) {
-        if let Some(at) = put(self.watch, &mut self.buffers, self.now, direction, packet) {
+        if let Some(at) = put(self.watch, &mut self.queues, self.now, direction, packet) {
             self.enter_departure(at, direction);
         }
     }
@@ -307,16 +312,15 @@ impl<'a, W: Watch> Engine<'a, W> {
     }
 }
 
-/// Puts a frame into a buffer; when its link was idle: the moment at which the frame leaves.
+/// Puts a frame into a queue; when its link was idle: the moment at which the frame leaves.
 fn put<W: Watch>(
     watch: &mut W,
-    buffers: &mut PerDirection<Buffer>,
+    queues: &mut PerDirection<Queue>,
     now: Time,
     direction: Direction,
     packet: Packet,
 ) -> Option<Time> {
-    let dropped = buffers[direction].dropped();
-    let due = buffers[direction].push(now, packet);
-    watch.reached(now, direction, &Frame::from(&packet), buffers[direction].dropped() == dropped);
+    let (is_taken, due) = queues[direction].push(now, packet);
+    watch.reached(now, direction, &Frame::from(&packet), is_taken);
     due
 }

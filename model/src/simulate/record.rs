@@ -18,6 +18,15 @@ pub(super) struct Record {
     waits: PerDirection<Vec<f32>>,
 }
 
+/// What was counted of the whole run.
+#[derive(Debug)]
+pub(super) struct Counts {
+    pub(super) dropped: PerDirection<u64>,
+    pub(super) filtered: PerDirection<u64>,
+    pub(super) retransmitted: PerDirection<u64>,
+    pub(super) timeouts: PerDirection<u64>,
+}
+
 impl Record {
     pub(super) fn new(run: &Run, link: &SimulatedLink) -> Self {
         let from = (run.from_s * SECOND as f64) as Time;
@@ -30,14 +39,12 @@ impl Record {
     }
 
     /// Time goes on: reads the queues as often as it is due.
-    pub(super) fn advance(&mut self, to: Time, waits: impl FnOnce() -> PerDirection<f64>) {
-        if to < self.next_reading {
-            return;
-        }
-        let waits = waits();
+    pub(super) fn advance(&mut self, to: Time, mut reading: impl FnMut(Time) -> PerDirection<f64>) {
         while self.next_reading <= to && self.next_reading <= self.until {
-            self.waits.up.push(waits.up as f32);
-            self.waits.down.push(waits.down as f32);
+            let reading = reading(self.next_reading);
+            for direction in Direction::ALL {
+                self.waits[direction].push(reading[direction] as f32);
+            }
             self.next_reading += INTERVAL;
         }
     }
@@ -55,27 +62,40 @@ impl Record {
         }
     }
 
-    pub(super) fn outcome(
-        self,
-        dropped: PerDirection<u64>,
-        retransmitted: PerDirection<u64>,
-        timeouts: PerDirection<u64>,
-    ) -> Outcome {
+    /// `sparse` is what frames of flows without others wait, at each reading; `None`: no less than others.
+    pub(super) fn outcome(self, counts: Counts, sparse: PerDirection<Option<Vec<f32>>>) -> Outcome {
         let seconds = self.until.saturating_sub(self.from) as f64 / SECOND as f64;
-        let both = self.waits.up.iter().zip(&self.waits.down).map(|(up, down)| up + down).collect();
+        let sparse = match sparse {
+            PerDirection { up: None, down: None } => None,
+            PerDirection { up, down } => Some(PerDirection {
+                up: up.unwrap_or_else(|| self.waits.up.clone()),
+                down: down.unwrap_or_else(|| self.waits.down.clone()),
+            }),
+        };
+        let (wait, wait_both) = waits(self.waits);
+        let (sparse_wait, sparse_wait_both) = sparse.map_or((wait, wait_both), waits);
         Outcome {
             goodput_bps: PerDirection::from_fn(|x| {
                 self.delivered[x] as f64 * f64::from(PAYLOAD_BYTES) * 8.0 / seconds
             }),
             sent_bps: PerDirection::from_fn(|x| self.sent_bytes[x] as f64 * 8.0 / seconds),
-            wait: PerDirection { up: wait(self.waits.up), down: wait(self.waits.down) },
-            wait_both: wait(both),
+            wait,
+            wait_both,
+            sparse_wait,
+            sparse_wait_both,
             frames: self.frames,
-            dropped,
-            retransmitted,
-            timeouts,
+            dropped: counts.dropped,
+            filtered: counts.filtered,
+            retransmitted: counts.retransmitted,
+            timeouts: counts.timeouts,
         }
     }
+}
+
+/// Of each queue, and of both together.
+fn waits(readings: PerDirection<Vec<f32>>) -> (PerDirection<Wait>, Wait) {
+    let both = readings.up.iter().zip(&readings.down).map(|(up, down)| up + down).collect();
+    (PerDirection { up: wait(readings.up), down: wait(readings.down) }, wait(both))
 }
 
 fn wait(mut all: Vec<f32>) -> Wait {

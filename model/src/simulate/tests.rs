@@ -18,6 +18,7 @@ fn flow(direction: Direction, congestion_control: CongestionControl) -> Flow {
         stop_s: f64::INFINITY,
         load: Load::Bulk,
         most_segments: None,
+        hosts: Hosts::default(),
     }
 }
 
@@ -26,6 +27,7 @@ fn link(rate: (f64, f64), buffer: (u64, u64), flows: Vec<Flow>) -> SimulatedLink
     SimulatedLink {
         rate,
         buffer: PerDirection { down: Limit::Bytes(buffer.0), up: Limit::Bytes(buffer.1) },
+        cake: PerDirection::default(),
         burst: PerDirection::from_fn(|x| 1_600.0 + rate[x] / 1_000.0),
         flows,
         hertz: 250,
@@ -86,6 +88,30 @@ fn an_oversized_uplink_buffer_starves_the_download() {
     let small =
         simulate(&link((2.4e6, 196e3), (30_000, 6_000), pair(CongestionControl::Reno)), &run(60.0), 1);
     assert!(small.goodput_bps.down > 1.5 * locked.goodput_bps.down, "{small:?}");
+}
+
+/// The same link with cake in the place of the uplink's buffer: ACKs have a queue of their own, and others wait for a frame or two (62 ms each).
+#[test]
+fn cake_frees_the_download_of_the_upload_s_queue() {
+    let oversized = link((2.4e6, 196e3), (30_000, 30_000), pair(CongestionControl::Reno));
+    let locked = simulate(&oversized, &run(60.0), 1);
+    let with = |ack_filter| {
+        let cake = Cake { ack_filter, ..Cake::default() };
+        let link = SimulatedLink { cake: PerDirection { up: Some(cake), down: None }, ..oversized.clone() };
+        simulate(&link, &run(60.0), 1)
+    };
+    let plain = with(AckFilter::Off);
+    assert!(plain.goodput_bps.down > 2.0 * locked.goodput_bps.down, "{plain:?}");
+    assert!(plain.sparse_wait.up.p95_s < 0.13, "{plain:?}");
+    assert!(plain.sparse_wait.up.mean_s < plain.wait.up.mean_s, "{plain:?}");
+    assert_eq!(locked.sparse_wait, locked.wait);
+    // CoDel makes the upload lose something, and the link is never idle for that.
+    assert!(plain.dropped.up > 0 && plain.sent_bps.up > 0.97 * 196e3, "{plain:?}");
+    // With fewer ACKs the upload has more of the link.
+    let (filtered, more) = (with(AckFilter::On), with(AckFilter::Aggressive));
+    assert!(0 == plain.filtered.up && 0 < filtered.filtered.up, "{filtered:?}");
+    assert!(filtered.goodput_bps.up > plain.goodput_bps.up, "{filtered:?}");
+    assert!(more.goodput_bps.up > filtered.goodput_bps.up, "{more:?}");
 }
 
 /// 000, Eq. 1 and 4: the round-trip time is the sum of both waits, and the download's rate its window by that. With windows that `B_TCP`

@@ -1,15 +1,13 @@
 //! What a link gives, simulated packet by packet ([`crate::simulate`]).
 
-use std::fmt;
-
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::rate::{BufferSize, in_words};
+use crate::rate::BufferSize;
 use crate::segment::{Direction, PerDirection};
 use crate::simulate::{
-    ACK_FRAME_BYTES, CongestionControl, DATA_FRAME_BYTES, Flow, Limit, Load, Outcome, PAYLOAD_BYTES, Run,
-    SimulatedLink, simulate,
+    ACK_FRAME_BYTES, Cake, CongestionControl, DATA_FRAME_BYTES, Flow, Hosts, Isolation, Limit, Load, Outcome,
+    PAYLOAD_BYTES, Run, SimulatedLink, simulate,
 };
 
 use super::{Advice, AdviceInput, BufferUnit};
@@ -38,13 +36,14 @@ impl SenderControl {
     }
 }
 
-/// What manages the buffers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What stands before the uplink. Before the downlink there always is the provider's drop-tail buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum QueueManagement {
-    /// One queue in each direction that drops what does not fit.
+    /// One queue that drops what does not fit.
     #[default]
     Fifo,
-    /// Not simulated.
+    /// Cake as [`super::cake_command`] sets it up: 2 % below the link's rate, `dual-srchost`, without an ACK filter.
     Cake,
 }
 
@@ -59,7 +58,7 @@ pub struct Traffic {
     pub downloads: u32,
     /// Transfers from the home.
     pub uploads: u32,
-    /// Of both directions.
+    /// Of the uplink.
     pub queue_management: QueueManagement,
 }
 
@@ -78,6 +77,8 @@ impl Default for Traffic {
 /// What the transfers get, and what they do to the queues. Its JSON is a contract.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Predicted {
+    /// What stands before the uplink.
+    pub aqm: QueueManagement,
     /// Payload of all downloads, bit/s.
     pub download_bps: f64,
     /// Payload of all uploads, bit/s.
@@ -86,10 +87,15 @@ pub struct Predicted {
     pub ratio: f64,
     /// Smallest and largest ratio of the simulated runs, which differ in when the transfers start.
     pub ratio_interval: [f64; 2],
-    /// What both queues together add to a round trip, mean over time, seconds.
+    /// What both queues together add to a round trip, mean over time, seconds. With cake: to that of a flow that has nothing else waiting there, as a
+    /// name look-up or a key press.
     pub queue_delay_mean_s: f64,
     /// 95th percentile over time, seconds.
     pub queue_delay_p95_s: f64,
+    /// What the bytes that wait in both queues take, mean over time, seconds: what the transfers themselves wait. Without cake the same as above.
+    pub transfers_queue_delay_mean_s: f64,
+    /// 95th percentile over time, seconds.
+    pub transfers_queue_delay_p95_s: f64,
 }
 
 /// Why nothing is predicted.
@@ -98,9 +104,9 @@ pub enum NotPredicted {
     /// BBR has no model here.
     #[error("BBR is not simulated; reno and cubic are")]
     Bbr,
-    /// Cake has no model here.
-    #[error("cake is not simulated; docs/results/mitigations.md has what it gave on three links")]
-    Cake,
+    /// Cake has no buffer that could be sized.
+    #[error("cake bounds its queues by delay, so there is no buffer to recommend")]
+    NoBuffer,
     /// Too much happens each second.
     #[error(
         "a link that carries {frames_per_second:.0} frames per second is too fast to be simulated for long enough"
@@ -141,7 +147,7 @@ pub fn predict(input: &AdviceInput, advice: &Advice, traffic: Traffic) -> Result
     let run =
         Run { from_s: SETTLING_SHARE * seconds, until_s: seconds, start_spread_s: 0.2, jitter_s: HOST_S };
     let outcomes: Vec<Outcome> = (0..u64::from(runs)).map(|seed| simulate(&link, &run, seed)).collect();
-    summary(&outcomes)
+    summary(&outcomes, traffic.queue_management)
 }
 
 /// The link with the buffers it has, or else with those recommended, if the simulation covers it.
@@ -155,9 +161,6 @@ pub(super) fn simulated_link(
         SenderControl::Cubic => CongestionControl::Cubic,
         SenderControl::Bbr => return Err(NotPredicted::Bbr),
     };
-    if traffic.queue_management == QueueManagement::Cake {
-        return Err(NotPredicted::Cake);
-    }
     if traffic.downloads == 0 || traffic.uploads == 0 {
         return Err(NotPredicted::OneWay);
     }
@@ -170,10 +173,14 @@ fn link(
     traffic: Traffic,
     congestion_control: CongestionControl,
 ) -> SimulatedLink {
-    let rate = PerDirection {
-        up: input.uplink_rate.bytes_per_second(),
-        down: input.downlink_rate.bytes_per_second(),
+    let with_cake = traffic.queue_management == QueueManagement::Cake;
+    let up = if with_cake {
+        super::below(input.uplink_rate) as f64 / 8.0
+    } else {
+        input.uplink_rate.bytes_per_second()
     };
+    let rate = PerDirection { up, down: input.downlink_rate.bytes_per_second() };
+    let cake = Cake { isolation: Isolation::DualSource, ..Cake::default() };
     let recommended = match input.unit {
         BufferUnit::Bytes => PerDirection {
             up: BufferSize::Bytes(advice.uplink_buffer_bytes),
@@ -202,11 +209,14 @@ fn link(
         most_segments: input
             .tcp_buffer
             .map(|bytes| u32::try_from(bytes / u64::from(PAYLOAD_BYTES)).unwrap_or(u32::MAX)),
+        // Of one home host. With a host each it would be the same: cake then shares among hosts as it does among flows here.
+        hosts: Hosts::default(),
     };
     let several = |direction, count| std::iter::repeat_n(flow(direction), count as usize);
     SimulatedLink {
         rate,
         buffer: PerDirection::from_fn(|x| limit(given[x].unwrap_or(recommended[x]))),
+        cake: PerDirection { up: with_cake.then_some(cake), down: None },
         // A bucket of a frame, as shapers have it.
         burst: PerDirection::from_fn(|_| f64::from(DATA_FRAME_BYTES)),
         flows: several(Direction::Down, traffic.downloads)
@@ -245,7 +255,7 @@ pub(super) fn frames_per_second(link: &SimulatedLink) -> f64 {
     (link.rate.up + link.rate.down) / f64::from(DATA_FRAME_BYTES + ACK_FRAME_BYTES) * per_segment
 }
 
-fn summary(outcomes: &[Outcome]) -> Result<Predicted, NotPredicted> {
+fn summary(outcomes: &[Outcome], aqm: QueueManagement) -> Result<Predicted, NotPredicted> {
     let mean = |figure: fn(&Outcome) -> f64| outcomes.iter().map(figure).sum::<f64>() / outcomes.len() as f64;
     let goodput = PerDirection {
         up: mean(|outcome| outcome.goodput_bps.up),
@@ -258,48 +268,16 @@ fn summary(outcomes: &[Outcome]) -> Result<Predicted, NotPredicted> {
     }
     let ratios = || outcomes.iter().map(|outcome| outcome.goodput_bps.down / outcome.goodput_bps.up);
     Ok(Predicted {
+        aqm,
         download_bps: goodput.down,
         upload_bps: goodput.up,
         ratio: goodput.down / goodput.up,
         ratio_interval: [ratios().fold(f64::INFINITY, f64::min), ratios().fold(0.0, f64::max)],
-        queue_delay_mean_s: mean(|outcome| outcome.wait_both.mean_s),
-        queue_delay_p95_s: mean(|outcome| outcome.wait_both.p95_s),
+        queue_delay_mean_s: mean(|outcome| outcome.sparse_wait_both.mean_s),
+        queue_delay_p95_s: mean(|outcome| outcome.sparse_wait_both.p95_s),
+        transfers_queue_delay_mean_s: mean(|outcome| outcome.wait_both.mean_s),
+        transfers_queue_delay_p95_s: mean(|outcome| outcome.wait_both.p95_s),
     })
-}
-
-impl fmt::Display for Predicted {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [low, high] = self.ratio_interval;
-        write!(
-            out,
-            "download {}, upload {} of payload, r = {:.2} ({low:.2} to {high:.2});\n  \
-             both queues add {:.0} ms to a round trip on average, up to {:.0} ms for 95 % of the time",
-            in_words(self.download_bps),
-            in_words(self.upload_bps),
-            self.ratio,
-            self.queue_delay_mean_s * 1e3,
-            self.queue_delay_p95_s * 1e3,
-        )
-    }
-}
-
-impl fmt::Display for Traffic {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count =
-            |number: u32, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
-        let which = match self.congestion_control {
-            SenderControl::Reno => "reno",
-            SenderControl::Cubic => "CUBIC",
-            SenderControl::Bbr => "BBR",
-        };
-        let paced = if self.paced { ", paced" } else { "" };
-        write!(
-            out,
-            "{} and {} with {which}{paced}",
-            count(self.downloads, "download"),
-            count(self.uploads, "upload")
-        )
-    }
 }
 
 #[cfg(test)]
@@ -346,11 +324,31 @@ mod tests {
     }
 
     #[test]
+    fn cake_keeps_its_rate_and_spares_others_the_transfers_queue() {
+        let mut asked = input("2400kbit", "196kbit");
+        asked.uplink_buffer = Some(BufferSize::Bytes(30_000));
+        asked.downlink_buffer = Some(BufferSize::Bytes(30_000));
+        let with = |queue_management| {
+            predicted(&asked, Traffic { queue_management, ..Traffic::default() }).expect("a figure")
+        };
+        let (fifo, cake) = (with(QueueManagement::Fifo), with(QueueManagement::Cake));
+        // 2 % below the link's rate.
+        assert!(cake.upload_bps < 192_080.0, "{cake:?}");
+        assert!(cake.download_bps > fifo.download_bps, "{cake:?} {fifo:?}");
+        // The uplink makes others wait for a frame or two, 63 ms each; the downlink's buffer holds 0.1 s.
+        assert!(cake.queue_delay_p95_s < 0.1 + 2.0 * 0.063, "{cake:?}");
+        assert!(cake.transfers_queue_delay_mean_s > cake.queue_delay_mean_s, "{cake:?}");
+        assert_eq!(fifo.transfers_queue_delay_p95_s, fifo.queue_delay_p95_s);
+        let text = cake.to_string();
+        assert!(text.contains("of whatever else is sent") && text.contains("transfers' own"), "{text}");
+        assert!(!fifo.to_string().contains("transfers' own"), "{fifo}");
+    }
+
+    #[test]
     fn what_is_not_simulated_is_not_predicted() {
         let slow = input("2400kbit", "196kbit");
         let cases = [
             (Traffic { congestion_control: SenderControl::Bbr, ..Traffic::default() }, "BBR"),
-            (Traffic { queue_management: QueueManagement::Cake, ..Traffic::default() }, "cake"),
             (Traffic { uploads: 0, ..Traffic::default() }, "an upload"),
         ];
         for (traffic, part) in cases {

@@ -9,7 +9,7 @@ use crate::segment::Direction;
 use crate::simulate::{DATA_FRAME_BYTES, Limit, Outcome, PAYLOAD_BYTES, Run, SimulatedLink, simulate};
 
 use super::predicted::{HOST_S, SETTLING_SHARE, frames_per_second, simulated_link};
-use super::{Advice, AdviceInput, NotPredicted, Traffic};
+use super::{Advice, AdviceInput, NotPredicted, QueueManagement, Traffic};
 
 /// Sizes that are tried, from two packets to what the bound lets stand: so many, or fewer on a fast link …
 const SIZES_MOST: u32 = 8;
@@ -58,6 +58,9 @@ pub fn recommend(
     traffic: Traffic,
     bound: Duration,
 ) -> Result<Recommended, NotPredicted> {
+    if traffic.queue_management == QueueManagement::Cake {
+        return Err(NotPredicted::NoBuffer);
+    }
     let mut link = simulated_link(input, advice, traffic)?;
     let frames_per_second = frames_per_second(&link);
     let count = (FRAMES / LEAST_SECONDS / frames_per_second).min(f64::from(SIZES_MOST)) as u32;
@@ -158,6 +161,14 @@ mod tests {
         let again = recommended(&asked(found.uplink_buffer_bytes), 400);
         assert_eq!(again.uplink_buffer_bytes, found.uplink_buffer_bytes);
         assert!(again.lost_with_present.is_some_and(|lost| lost.abs() < SAME), "{again:?}");
+    }
+
+    #[test]
+    fn cake_has_no_buffer_to_size() {
+        let traffic = Traffic { queue_management: QueueManagement::Cake, ..Traffic::default() };
+        let input = asked(30_000);
+        let found = recommend(&input, &advise(&input).expect("advice"), traffic, DELAY_BOUND);
+        assert_eq!(found, Err(NotPredicted::NoBuffer));
     }
 
     #[test]

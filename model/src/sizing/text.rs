@@ -1,11 +1,11 @@
-//! Advice for people.
+//! Advice and predictions for people.
 
 use std::fmt;
 
 use crate::rate::in_words;
 use crate::ratio::{Caveat, Confidence, Formula};
 
-use super::Advice;
+use super::{Advice, Predicted, QueueManagement, SenderControl, Traffic};
 
 impl fmt::Display for Advice {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -88,5 +88,54 @@ fn text(caveat: Caveat) -> &'static str {
         Caveat::PacketCounted => {
             "packet-counted buffers have no closed form; byte-counted ones are easier to size"
         }
+    }
+}
+
+impl fmt::Display for Predicted {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [low, high] = self.ratio_interval;
+        write!(
+            out,
+            "download {}, upload {} of payload, r = {:.2} ({low:.2} to {high:.2});\n  ",
+            in_words(self.download_bps),
+            in_words(self.upload_bps),
+            self.ratio,
+        )?;
+        let times = |mean: f64, p95: f64| {
+            format!(
+                "{:.0} ms to a round trip on average, up to {:.0} ms for 95 % of the time",
+                mean * 1e3,
+                p95 * 1e3
+            )
+        };
+        write!(out, "both queues add {}", times(self.queue_delay_mean_s, self.queue_delay_p95_s))?;
+        if self.aqm == QueueManagement::Cake {
+            let own = times(self.transfers_queue_delay_mean_s, self.transfers_queue_delay_p95_s);
+            write!(out, ", of whatever else is sent;\n  of the transfers' own frames: {own}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Traffic {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count =
+            |number: u32, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+        let which = match self.congestion_control {
+            SenderControl::Reno => "reno",
+            SenderControl::Cubic => "CUBIC",
+            SenderControl::Bbr => "BBR",
+        };
+        let paced = if self.paced { ", paced" } else { "" };
+        let cake = match self.queue_management {
+            QueueManagement::Fifo => "",
+            QueueManagement::Cake => ", cake before the uplink",
+        };
+        write!(
+            out,
+            "{} and {} with {which}{paced}{cake}",
+            count(self.downloads, "download"),
+            count(self.uploads, "upload")
+        )
     }
 }

@@ -2,6 +2,7 @@
 
 mod agent_log;
 mod asymmetric;
+mod cake_points;
 mod evaluate;
 mod field;
 mod fig1;
@@ -86,7 +87,7 @@ pub trait Experiment: Sync {
 }
 
 /// All experiments, in the order of the papers' figures.
-pub const ALL: [&dyn Experiment; 12] = [
+pub const ALL: [&dyn Experiment; 13] = [
     &fig1::Fig1,
     &symmetric::Symmetric,
     &symmetric::Swing,
@@ -99,6 +100,7 @@ pub const ALL: [&dyn Experiment; 12] = [
     &rtt::RttCompetition,
     &field::Field,
     &points::Points,
+    &cake_points::CakePoints,
 ];
 
 /// The experiment of a name, if there is one.

@@ -75,6 +75,21 @@ impl Shaper {
         host.run_with_input("tc", &["-batch", "-"], &commands).map(|_| ())
     }
 
+    /// Puts cake at the same rate into its place, with these words after the bandwidth (tc-cake(8)). Cake then is the link: all waits there.
+    ///
+    /// # Errors
+    /// If tc refuses, for example because the kernel has no cake.
+    pub(crate) fn replace_by_cake(&self, host: &Host, device: &str, words: &str) -> Result<(), NetnsError> {
+        host.run("tc", &["qdisc", "del", "dev", device, "root"])?;
+        let command = self.cake_command(device, words);
+        host.run_with_input("tc", &["-batch", "-"], &command).map(|_| ())
+    }
+
+    fn cake_command(&self, device: &str, words: &str) -> String {
+        let rate = self.rate.bits_per_second();
+        format!("qdisc replace dev {device} root handle 1: cake bandwidth {rate}bit {words}\n")
+    }
+
     fn root_command(&self, device: &str) -> String {
         // The limit given here sizes a default leaf that is replaced at once.
         format!(
@@ -116,6 +131,15 @@ mod tests {
     fn the_bucket_holds_little_more_than_a_frame() {
         let burst = slow(BufferSize::Bytes(30_000)).burst_bytes();
         assert!((FULL_FRAME_BYTES..FULL_FRAME_BYTES + 200).contains(&burst), "{burst}");
+    }
+
+    #[test]
+    fn cake_has_the_link_s_rate_and_the_words_asked_for() {
+        let command = slow(BufferSize::Packets(1)).cake_command("wan0", "ack-filter dual-srchost");
+        assert_eq!(
+            command,
+            "qdisc replace dev wan0 root handle 1: cake bandwidth 196000bit ack-filter dual-srchost\n"
+        );
     }
 
     #[test]

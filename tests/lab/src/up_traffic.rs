@@ -130,6 +130,8 @@ mod tests {
             received_bytes: 6880,
             reordered_packets: 0,
             delay_median_s: Some(0.25),
+            delay_mean_s: Some(0.25),
+            delay_p95_s: Some(0.25),
             delay_max_s: Some(1.2),
             intervals: Vec::new(),
         };

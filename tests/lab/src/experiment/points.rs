@@ -41,27 +41,27 @@ const SETS: [Set; 4] = [
 const CALIBRATION: u64 = 0x5eed_ca11;
 const HELD_OUT: u64 = 0x5eed_4e1d;
 /// How often the sockets are read. Each reading starts four programs, which many labs at once would feel.
-const SOCKETS_EVERY: Duration = Duration::from_secs(2);
+pub(super) const SOCKETS_EVERY: Duration = Duration::from_secs(2);
 /// Parts of the steady stretch whose ratios tell how much it varies by itself.
 const PARTS: u32 = 4;
 const EACH: Duration = Duration::from_secs(300);
 const TOTAL: u32 = SETS[0].count + SETS[1].count + SETS[2].count + SETS[3].count;
 
 /// SplitMix64.
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(splitmix::STEP);
         splitmix::mixed(self.0)
     }
 
-    fn one_of<T: Copy>(&mut self, values: &[T]) -> T {
+    pub(super) fn one_of<T: Copy>(&mut self, values: &[T]) -> T {
         values[(self.next() % values.len() as u64) as usize]
     }
 
     /// From `low` to `high`, evenly on a logarithmic scale, in steps.
-    fn size(&mut self, low: f64, high: f64, step: u64) -> u64 {
+    pub(super) fn size(&mut self, low: f64, high: f64, step: u64) -> u64 {
         let part = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
         let size = low * (high / low).powf(part);
         ((size / step as f64).round() as u64).max(1) * step
@@ -92,16 +92,21 @@ impl Experiment for Points {
     }
 
     fn judge(&self, case: &mut CaseReport, index: usize, run: &ScenarioRun) {
-        let Some(stretch) = run.scenario.cases.get(index) else { return };
-        let more = &mut case.measured.more;
-        more.insert("queues".into(), waits(run, stretch.from, stretch.to));
-        let part = (stretch.to - stretch.from) / PARTS;
-        let figures = (0..PARTS).map(|count| {
-            let from = stretch.from + part * count;
-            run.record.measure(from, from + part).figures
-        });
-        more.insert("parts".into(), figures.map(|figures| json!(figures)).collect());
+        queues_and_parts(case, index, run);
     }
+}
+
+/// Adds what the queues made packets wait, and the goodput of each part of the stretch.
+pub(super) fn queues_and_parts(case: &mut CaseReport, index: usize, run: &ScenarioRun) {
+    let Some(stretch) = run.scenario.cases.get(index) else { return };
+    let more = &mut case.measured.more;
+    more.insert("queues".into(), waits(run, stretch.from, stretch.to));
+    let part = (stretch.to - stretch.from) / PARTS;
+    let figures = (0..PARTS).map(|count| {
+        let from = stretch.from + part * count;
+        run.record.measure(from, from + part).figures
+    });
+    more.insert("parts".into(), figures.map(|figures| json!(figures)).collect());
 }
 
 /// One point: the order of the draws is part of the recipe.

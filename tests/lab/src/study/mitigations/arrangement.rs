@@ -64,11 +64,8 @@ impl Arrangement {
     pub(super) fn install(self, lab: &Lab) -> Result<(), NetnsError> {
         let Self::Kernel(qdisc) = self else { return Ok(()) };
         let uplink = lab.spec().uplink;
-        let rate = format!("{}bit", uplink.rate.bits_per_second());
         let commands = match qdisc {
-            Qdisc::Cake(words) => {
-                format!("qdisc replace dev {WAN_DEVICE} root handle 1: cake bandwidth {rate} {words}\n")
-            }
+            Qdisc::Cake(words) => return uplink.replace_by_cake(&lab.gateway(), WAN_DEVICE, words),
             Qdisc::FqCodel => {
                 let (target, interval) = codel_times(uplink.rate.bytes_per_second());
                 // Not the buffer's handle 10: the kernel replaces a qdisc by one of another kind under another handle only.
@@ -77,9 +74,6 @@ impl Arrangement {
                 )
             }
         };
-        if matches!(qdisc, Qdisc::Cake(_)) {
-            lab.gateway().run("tc", &["qdisc", "del", "dev", WAN_DEVICE, "root"])?;
-        }
         lab.gateway().run_with_input("tc", &["-batch", "-"], &commands).map(|_| ())
     }
 }

@@ -4,7 +4,7 @@ use pendulum_model::rate::BufferSize;
 use pendulum_model::ratio::{Setting, paper};
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_model::simulate::{
-    CongestionControl, Flow, Limit, Load, PAYLOAD_BYTES, Run, SimulatedLink, simulate,
+    CongestionControl, Flow, Hosts, Limit, Load, PAYLOAD_BYTES, Run, SimulatedLink, simulate,
 };
 
 /// Access delays of both papers: U1 is 5 ms from the link, D1 1 ms.
@@ -234,6 +234,7 @@ impl Point {
                 most_segments: self
                     .tcp_buffer
                     .map(|bytes| u32::try_from(bytes / u64::from(PAYLOAD_BYTES)).unwrap_or(u32::MAX)),
+                hosts: Hosts::default(),
             }
         };
         let limit = |size| match size {
@@ -243,6 +244,7 @@ impl Point {
         SimulatedLink {
             rate: PerDirection::from_fn(|x| self.rate[x] / 8.0),
             buffer: PerDirection::from_fn(|x| limit(self.buffer[x])),
+            cake: PerDirection::default(),
             burst: PerDirection::from_fn(|_| BUCKET_BYTES),
             flows: std::iter::once(flow(Direction::Down))
                 .chain(std::iter::repeat_n(flow(Direction::Up), self.uploads as usize))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::statistics::median;
+use crate::statistics::{median, quantile};
 use crate::traffic::Interval;
 
 /// Length of the report's intervals, as of iperf3's.
@@ -26,6 +26,10 @@ pub struct UdpReport {
     pub reordered_packets: u64,
     /// Median of the datagrams' times under way, seconds; `None` if none arrived.
     pub delay_median_s: Option<f64>,
+    /// Their mean, seconds.
+    pub delay_mean_s: Option<f64>,
+    /// Their 95th percentile, seconds.
+    pub delay_p95_s: Option<f64>,
     /// The longest time under way, seconds.
     pub delay_max_s: Option<f64>,
     /// What arrived in each half second since the start.
@@ -99,6 +103,9 @@ impl Arrivals {
             received_bytes: bytes.iter().sum(),
             reordered_packets: self.reordered,
             delay_median_s: median(self.delays.clone()),
+            delay_mean_s: (!self.delays.is_empty())
+                .then(|| self.delays.iter().sum::<f64>() / self.delays.len() as f64),
+            delay_p95_s: quantile(self.delays.clone(), 0.95),
             delay_max_s: self.delays.iter().copied().reduce(f64::max),
             intervals: bytes.iter().enumerate().map(interval).collect(),
         }
@@ -127,7 +134,9 @@ mod tests {
         assert_eq!(bytes, [1000, 2000, 0, 1000, 0]);
         assert_eq!(report.mean_bps(0.5, 1.5), Some(16_000.0));
         assert_eq!(report.mean_bps(1.5, 2.5), Some(8_000.0));
-        assert_eq!(report.delay_max_s, Some(1.65));
+        // 50, 550, 560 and 1,650 ms under way.
+        assert_eq!((report.delay_max_s, report.delay_p95_s), (Some(1.65), Some(1.65)));
+        assert!((report.delay_mean_s.unwrap() - 0.7025).abs() < 1e-9);
     }
 
     #[test]

@@ -1,0 +1,411 @@
+//! Cake, a queueing discipline of Linux (net/sched/sch_cake.c), as `cake bandwidth RATE` has it.
+//!
+//! A shaper without a burst, a queue for each flow served by DRR++ (flows that send little go first), COBALT on each of them, fairness between hosts, and an
+//! ACK filter. What the simulation's traffic cannot use is left out: priority tins (nothing is marked, so all is best effort), hashing (eight ways and 1,024
+//! queues keep the few flows of a run apart), segmentation of super-packets, ECN, and the ingress mode. Names in backticks are the kernel's.
+
+mod ack_filter;
+mod cobalt;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use super::packet::{Content, DATA_FRAME_BYTES, MILLISECOND, Packet, SECOND, Time};
+use crate::segment::Direction;
+use cobalt::{Cobalt, Parameters};
+
+/// How cake is set up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cake {
+    /// What is kept apart beside flows.
+    pub isolation: Isolation,
+    /// Which acknowledgements it leaves out.
+    pub ack_filter: AckFilter,
+}
+
+/// Whose share of the link is limited: each host's flows share what the host gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Isolation {
+    /// `dual-srchost`: hosts that send.
+    DualSource,
+    /// `triple-isolate`, cake's default: hosts that send and hosts that receive.
+    #[default]
+    Triple,
+}
+
+/// What an acknowledgement that joins a queue replaces there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AckFilter {
+    /// Nothing.
+    #[default]
+    Off,
+    /// `ack-filter`: an earlier one of its flow, if a second one that could go stands behind that.
+    On,
+    /// `ack-filter-aggressive`: also the one right before it.
+    Aggressive,
+}
+
+/// Which hosts a transfer connects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hosts {
+    /// The home's end, any number.
+    pub home: u32,
+    /// The internet's end.
+    pub internet: u32,
+}
+
+/// CoDel's target and interval by default: 5 ms, and `rtt 100ms`.
+const TARGET: Time = 5 * MILLISECOND;
+const INTERVAL: Time = 100 * MILLISECOND;
+/// `flow_quantum` is a 4,096th of the rate in bytes per second, within these.
+const QUANTUM_BYTES: (f64, f64) = (300.0, DATA_FRAME_BYTES as f64);
+/// `buffer_limit`: what comes in 0.4 s, but 4 MiB at least, counted by `truesize`.
+const LEAST_MEMORY: u64 = 4 << 20;
+const MEMORY_S: f64 = 0.4;
+/// `truesize` of a full frame and of one without payload: the slab its data takes, and the `sk_buff`.
+const TRUE_SIZES: (u64, u64) = (2_048 + 256, 512 + 256);
+
+/// `CAKE_SET_…`: which turn a queue has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// In no list.
+    None,
+    /// Among those that are served first.
+    Sparse,
+    /// Empty, waits among the others until its deficit is paid, and is not counted with them.
+    SparseWait,
+    /// Among those that take turns.
+    Bulk,
+    /// Empty; its COBALT comes to rest.
+    Decaying,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Queued {
+    frame: Packet,
+    since: Time,
+}
+
+/// The queue of one flow's frames that go one way.
+#[derive(Debug)]
+struct FlowQueue {
+    frames: VecDeque<Queued>,
+    bytes: u64,
+    deficit: i64,
+    turn: Turn,
+    cobalt: Cobalt,
+    /// Places of its hosts in the lists of hosts.
+    source: usize,
+    destination: usize,
+}
+
+/// One direction of the link with cake before it.
+#[derive(Debug)]
+pub(super) struct CakeQueue {
+    setup: Cake,
+    nanoseconds_per_byte: f64,
+    quantum: u64,
+    parameters: Parameters,
+    memory_limit: u64,
+    memory: u64,
+    /// `time_next_packet`: when the shaper lets the next frame leave.
+    next: Time,
+    flows: Vec<FlowQueue>,
+    /// `new_flows`, `old_flows` and `decaying_flows`: places in `flows`. Beyond them, among the new ones: [`PROBE`].
+    new: VecDeque<usize>,
+    old: VecDeque<usize>,
+    decaying: VecDeque<usize>,
+    /// Bulk flows of each host.
+    sources: Vec<u64>,
+    destinations: Vec<u64>,
+    frames: usize,
+    bytes: u64,
+    dropped: u64,
+    filtered: u64,
+    /// When the probes came that wait, and what those before them have waited, seconds.
+    probes: VecDeque<Time>,
+    probed: Vec<f32>,
+    random: fastrand::Rng,
+}
+
+/// In the place of a flow: a frame without a length of a flow that has nothing else here.
+const PROBE: usize = usize::MAX;
+
+impl CakeQueue {
+    /// `rate` in bytes per second; `hosts` are those of each flow, frames go in `direction`.
+    pub(super) fn new(
+        rate: f64,
+        setup: Cake,
+        direction: Direction,
+        hosts: impl Iterator<Item = Hosts>,
+        seed: u64,
+    ) -> Self {
+        let nanoseconds_per_byte = SECOND as f64 / rate;
+        let (mut homes, mut remotes) = (Vec::new(), Vec::new());
+        let flows = hosts
+            .map(|hosts| {
+                let (home, remote) = (place(&mut homes, hosts.home), place(&mut remotes, hosts.internet));
+                let (source, destination) =
+                    if direction == Direction::Up { (home, remote) } else { (remote, home) };
+                FlowQueue::new(source, destination)
+            })
+            .collect::<Vec<_>>();
+        let (sources, destinations) = if direction == Direction::Up {
+            (homes.len(), remotes.len())
+        } else {
+            (remotes.len(), homes.len())
+        };
+        Self {
+            setup,
+            nanoseconds_per_byte,
+            quantum: (rate / 4_096.0).clamp(QUANTUM_BYTES.0, QUANTUM_BYTES.1) as u64,
+            parameters: Parameters::new(f64::from(DATA_FRAME_BYTES) * nanoseconds_per_byte, TARGET, INTERVAL),
+            memory_limit: ((rate * MEMORY_S) as u64).max(LEAST_MEMORY),
+            memory: 0,
+            next: 0,
+            flows,
+            new: VecDeque::new(),
+            old: VecDeque::new(),
+            decaying: VecDeque::new(),
+            sources: vec![0; sources],
+            destinations: vec![0; destinations],
+            frames: 0,
+            bytes: 0,
+            dropped: 0,
+            filtered: 0,
+            probes: VecDeque::new(),
+            probed: Vec::new(),
+            random: fastrand::Rng::with_seed(seed),
+        }
+    }
+
+    /// `cake_enqueue`. Takes a frame; where nothing waited: the moment at which it leaves.
+    pub(super) fn push(&mut self, now: Time, frame: Packet) -> Option<Time> {
+        let idle = self.frames == 0;
+        if idle {
+            self.next = self.next.max(now);
+        }
+        let at = frame.flow as usize;
+        let flow = &mut self.flows[at];
+        flow.frames.push_back(Queued { frame, since: now });
+        flow.bytes += u64::from(frame.bytes);
+        self.bytes += u64::from(frame.bytes);
+        self.memory += true_size(&frame);
+        self.frames += 1;
+        if let Some(old) = ack_filter::replaced(&mut flow.frames, self.setup.ack_filter) {
+            flow.bytes -= u64::from(old.bytes);
+            self.forget(&old);
+            self.filtered += 1;
+        }
+        self.give_turn(at);
+        while self.memory > self.memory_limit {
+            self.drop_from_longest(now);
+        }
+        if idle { Some(self.next) } else { None }
+    }
+
+    /// `cake_dequeue`: the frame whose turn it is, and the moment at which the next one leaves.
+    pub(super) fn pop(&mut self, now: Time) -> Option<(Packet, Option<Time>)> {
+        let frame = self.choose(now)?;
+        self.next += self.duration(u64::from(frame.bytes));
+        let due = (self.frames > 0).then(|| self.next.max(now));
+        Some((frame, due))
+    }
+
+    /// How long the bytes that wait take, seconds.
+    pub(super) fn wait_seconds(&self) -> f64 {
+        self.bytes as f64 * self.nanoseconds_per_byte / SECOND as f64
+    }
+
+    /// Notes what a frame waits that comes now, of a flow that has nothing else here: for the shaper, and for flows that are as new.
+    pub(super) fn probe(&mut self, now: Time) {
+        if self.frames == 0 {
+            self.probed.push(seconds(self.next.saturating_sub(now)));
+        } else {
+            self.probes.push_back(now);
+            self.new.push_back(PROBE);
+        }
+    }
+
+    /// What such frames have waited, in the order in which they came, seconds. Those that still wait are missing.
+    pub(super) fn take_probed(&mut self) -> Vec<f32> {
+        std::mem::take(&mut self.probed)
+    }
+
+    /// Frames dropped so far, without those that the ACK filter has left out.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Acknowledgements that the ACK filter has left out.
+    pub(super) fn filtered(&self) -> u64 {
+        self.filtered
+    }
+
+    fn duration(&self, bytes: u64) -> Time {
+        (bytes as f64 * self.nanoseconds_per_byte) as Time
+    }
+
+    fn forget(&mut self, frame: &Packet) {
+        self.bytes -= u64::from(frame.bytes);
+        self.memory -= true_size(frame);
+        self.frames -= 1;
+    }
+
+    /// A queue that has got a frame goes to where it is served.
+    fn give_turn(&mut self, at: usize) {
+        match self.flows[at].turn {
+            Turn::None | Turn::Decaying => {
+                self.decaying.retain(|other| *other != at);
+                self.new.push_back(at);
+                self.flows[at].turn = Turn::Sparse;
+                self.flows[at].deficit = self.quantum_of(at);
+            }
+            Turn::SparseWait => self.count_as_bulk(at),
+            Turn::Sparse | Turn::Bulk => {}
+        }
+    }
+
+    fn count_as_bulk(&mut self, at: usize) {
+        let flow = &mut self.flows[at];
+        flow.turn = Turn::Bulk;
+        self.sources[flow.source] += 1;
+        self.destinations[flow.destination] += 1;
+    }
+
+    /// `cake_get_flow_quantum`: a host's flows share one quantum; the remainder is rounded by chance.
+    fn quantum_of(&mut self, at: usize) -> i64 {
+        let flow = &self.flows[at];
+        let destination = match self.setup.isolation {
+            Isolation::DualSource => 1,
+            Isolation::Triple => self.destinations[flow.destination],
+        };
+        let load = self.sources[flow.source].max(destination).max(1);
+        let dither = u64::from(self.random.u16(..));
+        ((self.quantum * (u64::from(u16::MAX) / load) + dither) >> 16) as i64
+    }
+
+    /// `cake_drop`: the first frame of the longest queue goes.
+    fn drop_from_longest(&mut self, now: Time) {
+        let longest = self.flows.iter_mut().max_by_key(|flow| flow.bytes);
+        let Some((flow, queued)) = longest.and_then(|flow| flow.take().map(|queued| (flow, queued))) else {
+            return;
+        };
+        flow.cobalt.queue_full(&self.parameters, now);
+        self.forget(&queued.frame);
+        self.dropped += 1;
+    }
+
+    /// DRR++: the flows that are new first, then those that take turns.
+    fn choose(&mut self, now: Time) -> Option<Packet> {
+        if self.frames == 0 {
+            return None;
+        }
+        // Of those that decay, one is looked at for each frame.
+        let mut decaying_first = !self.decaying.is_empty();
+        loop {
+            let list = match (decaying_first, self.new.is_empty(), self.old.is_empty()) {
+                (false, false, _) => &mut self.new,
+                (false, true, false) => &mut self.old,
+                _ => &mut self.decaying,
+            };
+            decaying_first = false;
+            let at = list.pop_front()?;
+            if at == PROBE {
+                let since = self.probes.pop_front().unwrap_or(now);
+                self.probed.push(seconds(now - since));
+                continue;
+            }
+            if self.flows[at].deficit <= 0 {
+                self.pay(at);
+                continue;
+            }
+            let Some(frame) = self.take_from(at, now) else {
+                self.leave(at, now);
+                continue;
+            };
+            self.flows[at].deficit -= i64::from(frame.bytes);
+            // It keeps its place: its deficit decides when it is next looked at.
+            if self.flows[at].turn == Turn::Sparse { &mut self.new } else { &mut self.old }.push_front(at);
+            return Some(frame);
+        }
+    }
+
+    /// A queue that has used up its deficit gets a quantum and goes behind the others.
+    fn pay(&mut self, at: usize) {
+        if self.flows[at].turn == Turn::Sparse {
+            if self.flows[at].frames.is_empty() {
+                self.flows[at].turn = Turn::SparseWait;
+            } else {
+                self.count_as_bulk(at);
+            }
+        }
+        self.flows[at].deficit += self.quantum_of(at);
+        self.old.push_back(at);
+    }
+
+    /// The first frame of a queue that COBALT lets pass. The last one is never dropped.
+    fn take_from(&mut self, at: usize, now: Time) -> Option<Packet> {
+        loop {
+            let flow = &mut self.flows[at];
+            let queued = flow.take()?;
+            let sojourn = now - queued.since;
+            let drops = flow.cobalt.should_drop(&self.parameters, now, sojourn, &mut self.random);
+            let is_last = flow.frames.is_empty();
+            self.forget(&queued.frame);
+            if !drops || is_last {
+                return Some(queued.frame);
+            }
+            self.dropped += 1;
+        }
+    }
+
+    /// An empty queue leaves the turns, at once or when its COBALT has come to rest.
+    fn leave(&mut self, at: usize, now: Time) {
+        let flow = &mut self.flows[at];
+        flow.cobalt.queue_empty(&self.parameters, now);
+        if flow.turn == Turn::Bulk {
+            self.sources[flow.source] -= 1;
+            self.destinations[flow.destination] -= 1;
+        }
+        if flow.cobalt.is_at_rest(now) {
+            flow.turn = Turn::None;
+        } else {
+            flow.turn = Turn::Decaying;
+            self.decaying.push_back(at);
+        }
+    }
+}
+
+impl FlowQueue {
+    fn new(source: usize, destination: usize) -> Self {
+        let (frames, cobalt) = (VecDeque::new(), Cobalt::default());
+        Self { frames, bytes: 0, deficit: 0, turn: Turn::None, cobalt, source, destination }
+    }
+
+    fn take(&mut self) -> Option<Queued> {
+        let queued = self.frames.pop_front()?;
+        self.bytes -= u64::from(queued.frame.bytes);
+        Some(queued)
+    }
+}
+
+fn true_size(frame: &Packet) -> u64 {
+    match frame.content {
+        Content::Ack(_) => TRUE_SIZES.1,
+        Content::Data(_) | Content::Datagram => TRUE_SIZES.0,
+    }
+}
+
+fn seconds(time: Time) -> f32 {
+    (time as f64 / SECOND as f64) as f32
+}
+
+/// The place of a host in a list, which gets it if it does not have it.
+fn place(known: &mut Vec<u32>, host: u32) -> usize {
+    known.iter().position(|other| *other == host).unwrap_or_else(|| {
+        known.push(host);
+        known.len() - 1
+    })
+}
