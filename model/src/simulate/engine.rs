@@ -5,6 +5,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::buffer::Buffer;
 use super::clock::Jiffies;
+use super::congestion::Algorithm;
 use super::packet::{Ack, Content, DATA_FRAME_BYTES, Data, PAYLOAD_BYTES, Packet, SECOND, Time};
 use super::receiver::Receiver;
 use super::record::Record;
@@ -96,9 +97,9 @@ impl<'a, W: Watch> Engine<'a, W> {
             // A small frame each way on an empty link; a bucket with credit lets it pass at once.
             let frames = PerDirection::from_fn(|x| delay((80.0 - link.burst[x]).max(0.0) / link.rate[x]));
             let handshake = at_receiver + at_sender + frames.up + frames.down;
+            let algorithm = Algorithm::new(spec.congestion_control, &mut random);
             let most = spec.most_segments.unwrap_or(u32::MAX).max(1);
-            let mut sender =
-                Sender::new(clock(&mut random), hertz, spec.congestion_control, handshake, most, spec.paced);
+            let mut sender = Sender::new(clock(&mut random), hertz, algorithm, handshake, most, spec.paced);
             let interval = match spec.load {
                 Load::Bulk => {
                     sender.offer(u32::MAX);
