@@ -44,7 +44,7 @@ impl Point {
     }
 
     fn is_held_out(&self) -> bool {
-        self.name.starts_with(['h', 'q'])
+        self.name.starts_with(['h', 'q', 'e', 'r', 's'])
     }
 
     fn simulate(&self) -> Predicted {
@@ -98,6 +98,7 @@ fn points() -> Vec<Point> {
         let congestion_control = match text("cc") {
             "reno" => CongestionControl::Reno,
             "cubic" => CongestionControl::Cubic,
+            "bbr" => CongestionControl::Bbr,
             other => panic!("{other} is not simulated"),
         };
         let millis = |name: &str| number(name) / 1e3;

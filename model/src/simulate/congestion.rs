@@ -1,7 +1,11 @@
 //! Congestion control: how the window grows and what a loss makes of it.
 
+mod bbr;
 mod cubic;
+mod windowed;
 
+use bbr::Bbr;
+pub(super) use bbr::Report;
 use cubic::Cubic;
 pub(super) use cubic::LARGEST_BURST_BYTES;
 
@@ -12,6 +16,19 @@ pub enum CongestionControl {
     Reno,
     /// CUBIC (RFC 9438; net/ipv4/tcp_cubic.c), with `HyStart`.
     Cubic,
+    /// BBR, version 1 (net/ipv4/tcp_bbr.c). It paces, whatever the flow says.
+    Bbr,
+}
+
+impl CongestionControl {
+    /// As Linux calls it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reno => "reno",
+            Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
+        }
+    }
 }
 
 /// No slow-start threshold yet (`TCP_INFINITE_SSTHRESH`).
@@ -81,21 +98,45 @@ pub(super) struct Sample {
 pub(super) enum Algorithm {
     Reno,
     Cubic(Cubic),
+    Bbr(Box<Bbr>),
 }
 
+/// `tcp_min_tso_segs`, segments of the smallest burst.
+const LEAST_BURST: u64 = 2;
+
 impl Algorithm {
-    pub(super) fn new(which: CongestionControl) -> Self {
+    /// BBR takes its first phase by chance.
+    pub(super) fn new(which: CongestionControl, random: &mut fastrand::Rng) -> Self {
         match which {
             CongestionControl::Reno => Self::Reno,
             CongestionControl::Cubic => Self::Cubic(Cubic::default()),
+            CongestionControl::Bbr => Self::Bbr(Box::new(Bbr::new(random.fork()))),
         }
     }
 
+    /// `cong_control`: BBR sets window and pacing itself, instead of what the others have in common.
+    pub(super) fn bbr(&mut self) -> Option<&mut Bbr> {
+        if let Self::Bbr(bbr) = self { Some(bbr) } else { None }
+    }
+
+    pub(super) fn is_bbr(&self) -> bool {
+        matches!(self, Self::Bbr(_))
+    }
+
+    /// `min_tso_segs`.
+    pub(super) fn least_burst(&self) -> u64 {
+        if let Self::Bbr(bbr) = self { bbr.least_burst() } else { LEAST_BURST }
+    }
+
     /// `ssthresh`: the window after a loss.
-    pub(super) fn after_loss(&mut self, window: u32) -> u32 {
+    pub(super) fn after_loss(&mut self, window: &Window) -> u32 {
         match self {
-            Self::Reno => (window / 2).max(2),
-            Self::Cubic(cubic) => cubic.after_loss(window),
+            Self::Reno => (window.segments / 2).max(2),
+            Self::Cubic(cubic) => cubic.after_loss(window.segments),
+            Self::Bbr(bbr) => {
+                bbr.save_window(window);
+                window.threshold
+            }
         }
     }
 
@@ -120,7 +161,7 @@ impl Algorithm {
             return;
         }
         let per = match self {
-            Self::Reno => window.segments,
+            Self::Reno | Self::Bbr(_) => window.segments,
             Self::Cubic(cubic) => cubic.segments_for_one(window.segments, left, sample),
         };
         window.grow(per.max(1), left);
@@ -146,11 +187,13 @@ mod tests {
 
     #[test]
     fn a_loss_leaves_half_with_reno_and_seven_tenths_with_cubic() {
-        let after = |which| Algorithm::new(which).after_loss(100);
+        let window = |segments| Window { segments, threshold: NO_THRESHOLD, count: 0 };
+        let new = |which| Algorithm::new(which, &mut fastrand::Rng::with_seed(0));
+        let after = |which| new(which).after_loss(&window(100));
         assert_eq!(after(CongestionControl::Reno), 50);
         // 100 · 717/1024 = 70.02.
         assert_eq!(after(CongestionControl::Cubic), 70);
-        assert_eq!(Algorithm::Reno.after_loss(3), 2);
+        assert_eq!(Algorithm::Reno.after_loss(&window(3)), 2);
     }
 
     #[test]

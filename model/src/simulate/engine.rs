@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::clock::Jiffies;
+use super::congestion::Algorithm;
 use super::packet::{Ack, Content, DATA_FRAME_BYTES, Data, PAYLOAD_BYTES, Packet, SECOND, Time};
 use super::queue::Queue;
 use super::receiver::Receiver;
@@ -99,9 +100,9 @@ impl<'a, W: Watch> Engine<'a, W> {
                 Some(_) => 0,
             });
             let handshake = at_receiver + at_sender + frames.up + frames.down;
+            let algorithm = Algorithm::new(spec.congestion_control, &mut random);
             let most = spec.most_segments.unwrap_or(u32::MAX).max(1);
-            let mut sender =
-                Sender::new(clock(&mut random), hertz, spec.congestion_control, handshake, most, spec.paced);
+            let mut sender = Sender::new(clock(&mut random), hertz, algorithm, handshake, most, spec.paced);
             let interval = match spec.load {
                 Load::Bulk => {
                     sender.offer(u32::MAX);

@@ -4,6 +4,8 @@
 //! Everything is counted in full segments. Names in backticks are the kernel's.
 
 mod acknowledge;
+mod control;
+mod delivery;
 mod recovery;
 #[cfg(test)]
 mod tests;
@@ -13,10 +15,12 @@ mod transmit;
 use std::collections::VecDeque;
 
 use super::clock::Jiffies;
-use super::congestion::{Algorithm, CongestionControl, Sample, Window};
+use super::congestion::{Algorithm, Sample, Window};
 use super::packet::{Data, MICROSECOND, MILLISECOND, Time};
 use super::round_trip::RoundTrip;
 
+pub(super) use delivery::Rate;
+use delivery::{Delivery, Sending};
 use timers::Timer;
 
 /// What is to be sent after an acknowledgement (`REXMIT_…`).
@@ -42,11 +46,13 @@ struct Segment {
     again: bool,
     /// Ever sent again (`TCPCB_EVER_RETRANS`).
     ever_again: bool,
+    /// For a rate sample, until it arrives; only BBR asks for it.
+    sending: Option<Sending>,
 }
 
 /// `icsk_ca_state`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum State {
     /// Nothing is missing.
     Open,
     /// Something is missing, nothing is taken for lost.
@@ -124,7 +130,9 @@ pub(super) struct Sender {
     sacked: u32,
     lost: u32,
     again: u32,
+    /// Segments that have arrived so far; the connection's first (`SYN`) is one.
     delivered: u32,
+    delivery: Delivery,
     /// Segments taken for lost so far (`tp->lost`).
     lost_ever: u32,
     state: State,
@@ -153,7 +161,7 @@ impl Sender {
     pub(super) fn new(
         clock: Jiffies,
         hertz: u64,
-        which: CongestionControl,
+        algorithm: Algorithm,
         round_trip: Time,
         most: u32,
         paced: bool,
@@ -163,10 +171,10 @@ impl Sender {
             hertz,
             most,
             offered: 0,
-            algorithm: Algorithm::new(which),
+            pacing: Pacing { paced: paced || algorithm.is_bbr(), rate: 0, ready: 0, due: None },
+            algorithm,
             window: Window::new(),
             limit: WindowLimit { limited: true, until: 0, most_out: 0 },
-            pacing: Pacing { paced, rate: 0, ready: 0, due: None },
             round_trip: RoundTrip::new((round_trip / MICROSECOND) as i64),
             doublings: 0,
             repeats: 0,
@@ -175,7 +183,8 @@ impl Sender {
             sacked: 0,
             lost: 0,
             again: 0,
-            delivered: 0,
+            delivered: 1,
+            delivery: Delivery::default(),
             lost_ever: 0,
             state: State::Open,
             high: 0,
@@ -212,6 +221,7 @@ impl Sender {
 
     /// The application hands over so many segments more.
     pub(super) fn offer(&mut self, segments: u32) {
+        self.note_application_limit();
         self.offered = self.offered.saturating_add(segments);
     }
 

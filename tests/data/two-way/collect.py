@@ -34,8 +34,8 @@ def row(path, report):
         path.stem,
         report["kernel"],
         params["cc"],
-        # The letter of a set says whether its senders are paced.
-        int(path.stem[0] in "pq"),
+        # The letter of a set says whether its senders are paced; BBR always is.
+        int(path.stem[0] in "pqsbe"),
         int(params["delayed_acks"]),
         params["downloads"],
         params["uploads"],

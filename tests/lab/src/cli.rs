@@ -54,7 +54,7 @@ pub(crate) struct RunArgs {
     /// The experiment (see `list`).
     pub(crate) experiment: String,
     /// Seconds of traffic in all, shared among the experiment's stretches; never less than its shortest.
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=604_800))]
     pub(crate) duration: Option<u64>,
     /// The short form: less time, and fewer points of a grid.
     #[arg(long)]

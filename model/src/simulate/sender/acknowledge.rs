@@ -1,6 +1,8 @@
 //! What an acknowledgement does to the list of segments under way (`tcp_ack`, `tcp_sacktag_write_queue`, `tcp_clean_rtx_queue`).
 
 use super::super::packet::{Ack, Block, Time};
+use super::control::Progress;
+use super::delivery::Draft;
 use super::{Sender, State, Step, micros};
 
 /// What an acknowledgement has brought (`FLAG_…`).
@@ -22,6 +24,7 @@ pub(super) struct News {
     last_acked: Option<Time>,
     first_sacked: Option<Time>,
     last_sacked: Option<Time>,
+    rate: Draft,
 }
 
 impl Sender {
@@ -30,7 +33,7 @@ impl Sender {
         if ack.next < self.una || ack.next > self.next() {
             return;
         }
-        let (delivered, lost) = (self.delivered, self.lost_ever);
+        let (delivered, lost, in_flight) = (self.delivered, self.lost_ever, self.in_flight());
         let head_sent = self.board.front().map(|segment| segment.sent);
         let mut news = News { echo: ack.echo, ..News::default() };
         if let Some(number) = ack.twice {
@@ -53,13 +56,20 @@ impl Sender {
             self.set_timer(now);
         }
         let delivered = self.delivered - delivered;
-        if self.reducing() {
+        if self.algorithm.is_bbr() {
+            let shortest = self.round_trip.shortest();
+            let rate = self.delivery.sample(news.rate, now, self.delivered, delivered, shortest);
+            let losses = self.lost_ever - lost;
+            self.control(now, Progress { acked: delivered, losses, in_flight, round_trip, rate });
+        } else if self.reducing() {
             self.reduce(delivered, self.lost_ever > lost, news.advanced);
         } else if news.advanced && delivered > 0 && self.is_window_limited() {
             let sample = self.sample(now, round_trip);
             self.algorithm.delivered(&mut self.window, delivered, &sample);
         }
-        self.update_pacing_rate();
+        if !self.algorithm.is_bbr() {
+            self.update_pacing_rate();
+        }
         self.resend(now, next_step);
         self.transmit(now);
     }
@@ -97,6 +107,8 @@ impl Sender {
                 self.board[at].lost = false;
                 self.lost -= 1;
             }
+            let sending = self.board[at].sending.take();
+            self.delivery.arrived(&mut news.rate, number, segment.sent, sending);
             self.board[at].sacked = true;
             self.sacked += 1;
             self.delivered += 1;
@@ -129,6 +141,7 @@ impl Sender {
                     self.advance_rack(now, number, segment.sent, segment.ever_again);
                 }
             }
+            self.delivery.arrived(&mut news.rate, number, segment.sent, segment.sending);
             self.lost -= u32::from(segment.lost);
             self.hint = self.hint.saturating_sub(1);
         }

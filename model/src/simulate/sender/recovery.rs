@@ -17,7 +17,7 @@ impl Sender {
             self.try_undo(news, false);
             self.state = State::Open;
             // `tcp_end_cwnd_reduction`, unless undone.
-            if self.undo.from.is_some() {
+            if self.undo.from.is_some() && !self.algorithm.is_bbr() {
                 self.window.segments = self.window.threshold;
             }
         }
@@ -88,7 +88,7 @@ impl Sender {
         self.window.count = 0;
         self.prior_window = self.window.segments;
         (self.reduction_delivered, self.reduction_sent) = (0, 0);
-        self.window.threshold = self.algorithm.after_loss(self.window.segments);
+        self.window.threshold = self.algorithm.after_loss(&self.window);
         self.state = State::Recovery;
     }
 
@@ -126,7 +126,11 @@ impl Sender {
             }
             self.lost = 0;
         }
-        self.window.segments = self.window.segments.max(self.undo.window);
+        if self.algorithm.is_bbr() {
+            self.control_undone();
+        } else {
+            self.window.segments = self.window.segments.max(self.undo.window);
+        }
         self.window.threshold = self.window.threshold.max(self.undo.threshold);
         self.undo.from = None;
         self.rack.advanced = true;

@@ -105,7 +105,9 @@ impl Sender {
         if self.in_flight() != before {
             if self.state != State::Recovery {
                 self.enter_recovery();
-                self.reduce(1, true, false);
+                if !self.algorithm.is_bbr() {
+                    self.reduce(1, true, false);
+                }
             }
             self.retransmit(now);
         }
@@ -123,13 +125,14 @@ impl Sender {
         self.forward = fresh || self.repeats > 0;
         if fresh || self.una >= self.high || (self.state == State::Loss && self.repeats == 0) {
             self.begin_undo();
-            self.window.threshold = self.algorithm.after_loss(self.window.segments);
+            self.window.threshold = self.algorithm.after_loss(&self.window);
         }
         let sample = self.sample(now, None);
         self.algorithm.timed_out(&sample);
         self.window.segments = self.in_flight() + 1;
         self.limit.limited = true;
         self.window.count = 0;
+        self.control_timed_out();
         self.state = State::Loss;
         self.high = self.next();
         self.probe = None;

@@ -5,14 +5,15 @@ use super::super::packet::{Data, MICROSECOND, MILLISECOND, PAYLOAD_BYTES, SECOND
 use super::Step;
 use super::{Segment, Sender, State, stamp};
 
-/// `tcp_min_tso_segs`.
-const LEAST_BURST: u64 = 2;
 /// `tcp_tso_win_divisor`.
 const WINDOW_PARTS: u32 = 3;
 
 impl Sender {
     /// There is something to send: sends what the window allows.
     pub(in super::super) fn start(&mut self, now: Time) {
+        if self.next() == 0 {
+            self.begin_control(now);
+        }
         self.transmit(now);
     }
 
@@ -115,7 +116,7 @@ impl Sender {
             bytes += LARGEST_BURST_BYTES >> halvings;
         }
         let segments = bytes.min(LARGEST_BURST_BYTES) / u64::from(PAYLOAD_BYTES);
-        segments.max(LEAST_BURST) as u32
+        segments.max(self.algorithm.least_burst()) as u32
     }
 
     /// `tcp_tso_should_defer`: whether what the window allows waits for the next acknowledgement, to go out in a larger burst.
@@ -134,12 +135,14 @@ impl Sender {
     pub(super) fn send_new(&mut self, now: Time) {
         let number = self.next();
         let was_empty = self.board.is_empty();
+        let sending = self.note_sending(now);
         self.board.push_back(Segment {
             sent: now,
             sacked: false,
             lost: false,
             again: false,
             ever_again: false,
+            sending,
         });
         self.out.push(Data { number, stamp: stamp(now) });
         if was_empty {
@@ -149,8 +152,10 @@ impl Sender {
 
     /// Sends a segment again, by its place in the board.
     pub(super) fn send_again(&mut self, now: Time, at: usize) {
+        let sending = self.note_sending(now);
         let segment = &mut self.board[at];
         segment.sent = now;
+        segment.sending = sending;
         segment.ever_again = true;
         self.again += u32::from(!segment.again);
         segment.again = true;

@@ -1,7 +1,7 @@
 //! Operating points of two-way links for `model::simulate`: a seeded sample of rates, buffers, delays, congestion controls and numbers of flows.
 //!
-//! Points whose names begin with `c` or `p` are for calibration, those with `h` or `q` are held out: the simulation is judged on them, and nothing in
-//! it is chosen by them. Senders of `p` and `q` are paced.
+//! Points whose names begin with `c`, `p` or `b` are for calibration, all others are held out: the simulation is judged on them, and nothing in
+//! it is chosen by them. Senders of `p`, `q` and `s` are paced. `b`, `e` and `f` use BBR, `r` and `s` reno, the others reno or CUBIC.
 
 use std::time::Duration;
 
@@ -29,13 +29,28 @@ struct Set {
     seed: u64,
     count: u32,
     paced: bool,
+    senders: Senders,
 }
 
-const SETS: [Set; 4] = [
-    Set { letter: 'c', seed: CALIBRATION, count: 52, paced: false },
-    Set { letter: 'p', seed: CALIBRATION, count: 52, paced: true },
-    Set { letter: 'h', seed: HELD_OUT, count: 112, paced: false },
-    Set { letter: 'q', seed: HELD_OUT, count: 48, paced: true },
+/// What the senders of a set use.
+#[derive(Clone, Copy)]
+enum Senders {
+    /// Reno or CUBIC, as the dice say.
+    Either,
+    /// The same on every link.
+    All(&'static str),
+}
+
+const SETS: [Set; 9] = [
+    Set { letter: 'c', seed: CALIBRATION, count: 52, paced: false, senders: Senders::Either },
+    Set { letter: 'p', seed: CALIBRATION, count: 52, paced: true, senders: Senders::Either },
+    Set { letter: 'h', seed: HELD_OUT, count: 112, paced: false, senders: Senders::Either },
+    Set { letter: 'q', seed: HELD_OUT, count: 48, paced: true, senders: Senders::Either },
+    Set { letter: 'b', seed: 0x5eed_bb01, count: 12, paced: false, senders: Senders::All("bbr") },
+    Set { letter: 'e', seed: 0x5eed_bb02, count: 24, paced: false, senders: Senders::All("bbr") },
+    Set { letter: 'f', seed: 0x5eed_bb03, count: 24, paced: false, senders: Senders::All("bbr") },
+    Set { letter: 'r', seed: 0x5eed_4e02, count: 24, paced: false, senders: Senders::All("reno") },
+    Set { letter: 's', seed: 0x5eed_4e03, count: 12, paced: true, senders: Senders::All("reno") },
 ];
 /// Paced or not, a seed gives the same links.
 const CALIBRATION: u64 = 0x5eed_ca11;
@@ -45,7 +60,15 @@ pub(super) const SOCKETS_EVERY: Duration = Duration::from_secs(2);
 /// Parts of the steady stretch whose ratios tell how much it varies by itself.
 const PARTS: u32 = 4;
 const EACH: Duration = Duration::from_secs(300);
-const TOTAL: u32 = SETS[0].count + SETS[1].count + SETS[2].count + SETS[3].count;
+/// Points of all sets.
+const TOTAL: u32 = {
+    let (mut total, mut index) = (0, 0);
+    while index < SETS.len() {
+        total += SETS[index].count;
+        index += 1;
+    }
+    total
+};
 
 /// SplitMix64.
 pub(super) struct Dice(pub(super) u64);
@@ -85,7 +108,7 @@ impl Experiment for Points {
         let set = |set: Set| {
             (0..set.count).map(move |index| {
                 let mut dice = Dice(set.seed.wrapping_add(u64::from(index) << 32));
-                point(&format!("{}{index:03}", set.letter), &mut dice, each, set.paced)
+                point(&format!("{}{index:03}", set.letter), &mut dice, each, &set)
             })
         };
         SETS.into_iter().flat_map(set).collect()
@@ -110,7 +133,7 @@ pub(super) fn queues_and_parts(case: &mut CaseReport, index: usize, run: &Scenar
 }
 
 /// One point: the order of the draws is part of the recipe.
-fn point(name: &str, dice: &mut Dice, each: Duration, paced: bool) -> Scenario {
+fn point(name: &str, dice: &mut Dice, each: Duration, set: &Set) -> Scenario {
     let down = dice
         .one_of(&[1_000_000, 1_500_000, 2_000_000, 2_400_000, 3_000_000, 4_000_000, 6_000_000, 8_000_000]);
     let up = dice.one_of(&[200_000, 256_000, 384_000, 512_000, 768_000, 1_000_000]);
@@ -126,7 +149,12 @@ fn point(name: &str, dice: &mut Dice, each: Duration, paced: bool) -> Scenario {
         d1_access: millis(dice.one_of(&[0, 1, 5])),
         u1_access: millis(dice.one_of(&[0, 2, 5])),
     };
-    let congestion_control = dice.one_of(&["reno", "cubic"]);
+    let drawn = dice.one_of(&["reno", "cubic"]);
+    let congestion_control = match set.senders {
+        Senders::Either => drawn,
+        Senders::All(same) => same,
+    };
+    let paced = set.paced;
     let several = dice.next() % 10 < 3;
     let flows = if several { dice.one_of(&[(2, 1), (1, 2), (2, 2), (3, 1), (1, 4), (4, 4)]) } else { (1, 1) };
     let delayed_acks = dice.next() % 100 >= 15;
@@ -183,11 +211,12 @@ mod tests {
         let (one, two) = (Points.scenarios(wishes), Points.scenarios(wishes));
         assert!(one.iter().zip(&two).all(|(a, b)| a.link == b.link && a.name == b.name));
         assert_eq!(one.len(), TOTAL as usize);
-        let links = |letter: char| one.iter().filter(move |point| point.name.starts_with(letter));
+        let of = |letters: &'static [char]| one.iter().filter(move |point| point.name.starts_with(letters));
         assert!(
-            links('h')
-                .chain(links('q'))
-                .all(|held| links('c').chain(links('p')).all(|known| known.link != held.link))
+            of(&['h', 'q', 'e', 'f', 'r', 's'])
+                .all(|held| of(&['c', 'p', 'b']).all(|known| known.link != held.link))
         );
+        assert!(of(&['b', 'e', 'f']).all(|point| point.congestion_controls == ["bbr"]));
+        assert!(of(&['r', 's']).all(|point| point.congestion_controls == ["reno"]));
     }
 }

@@ -138,10 +138,7 @@ impl Point {
     }
 
     pub(super) fn cc(&self) -> &'static str {
-        match self.sender.control {
-            CongestionControl::Reno => "reno",
-            CongestionControl::Cubic => "cubic",
-        }
+        self.sender.control.name()
     }
 
     pub(super) fn is_paced(&self) -> bool {

@@ -1,0 +1,100 @@
+//! Where BBR takes over: it sets window and pacing rate itself, by rate samples.
+
+use super::super::congestion::Report;
+use super::super::packet::{MICROSECOND, Time};
+use super::Sender;
+use super::delivery::{Rate, Sending};
+
+/// What an acknowledgement has brought, for BBR.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Progress {
+    /// Segments delivered, and taken for lost.
+    pub(super) acked: u32,
+    pub(super) losses: u32,
+    /// Segments that were under way before it.
+    pub(super) in_flight: u32,
+    /// Microseconds.
+    pub(super) round_trip: Option<i64>,
+    pub(super) rate: Rate,
+}
+
+impl Sender {
+    fn report(&self, now: Time, progress: Progress) -> Report {
+        Report {
+            jiffy: self.clock.jiffy(now),
+            hertz: self.hertz,
+            in_flight: self.in_flight(),
+            prior_in_flight: progress.in_flight,
+            delivered: self.delivered,
+            delivered_at: self.delivery.at(),
+            lost: self.lost_ever,
+            acked: progress.acked,
+            losses: progress.losses,
+            state: self.state,
+            round_trip: progress.round_trip,
+            held: self.pacing.ready.saturating_sub(now) / MICROSECOND,
+            rate: progress.rate,
+        }
+    }
+
+    /// `init`, when the connection begins.
+    pub(super) fn begin_control(&mut self, now: Time) {
+        let (round_trip, jiffy) = (self.round_trip.smoothed(), self.clock.jiffy(now));
+        if let Some(bbr) = self.algorithm.bbr() {
+            bbr.begin(round_trip, jiffy);
+            self.pacing.rate = bbr.pacing_rate();
+        }
+    }
+
+    /// `cong_control`.
+    pub(super) fn control(&mut self, now: Time, progress: Progress) {
+        let report = self.report(now, progress);
+        let limit = (self.delivered + self.in_flight()).max(1);
+        let Some(bbr) = self.algorithm.bbr() else { return };
+        if bbr.acknowledged(&mut self.window, &report) {
+            self.delivery.app_limited = limit;
+        }
+        self.pacing.rate = bbr.pacing_rate();
+    }
+
+    /// `set_state` at a retransmission timeout, before the state changes.
+    pub(super) fn control_timed_out(&mut self) {
+        let report = self.report(0, Progress { losses: 1, ..Progress::default() });
+        if let Some(bbr) = self.algorithm.bbr() {
+            bbr.timed_out(&report);
+        }
+    }
+
+    /// `undo_cwnd`.
+    pub(super) fn control_undone(&mut self) {
+        let report = self.report(0, Progress::default());
+        if let Some(bbr) = self.algorithm.bbr() {
+            bbr.undone(&report);
+        }
+    }
+
+    /// A segment is about to be sent: what it keeps for a rate sample.
+    pub(super) fn note_sending(&mut self, now: Time) -> Option<Sending> {
+        if !self.algorithm.is_bbr() {
+            return None;
+        }
+        // `CA_EVENT_TX_START`.
+        if self.in_flight() == 0 && self.delivery.app_limited > 0 {
+            let report = self.report(now, Progress::default());
+            if let Some(bbr) = self.algorithm.bbr() {
+                bbr.restarted(&mut self.window, now / MICROSECOND, &report);
+                self.pacing.rate = bbr.pacing_rate();
+            }
+        }
+        Some(self.delivery.sent(now, self.delivered, self.board.is_empty()))
+    }
+
+    /// `tcp_rate_check_app_limited`: the application hands over data while there is room for more than was there.
+    pub(super) fn note_application_limit(&mut self) {
+        let in_flight = self.in_flight();
+        let has_sent_all = self.next() >= self.offered;
+        if has_sent_all && in_flight < self.window.segments && self.lost <= self.again {
+            self.delivery.app_limited = (self.delivered + in_flight).max(1);
+        }
+    }
+}

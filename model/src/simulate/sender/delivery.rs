@@ -1,0 +1,147 @@
+//! How fast segments are delivered (net/ipv4/tcp_rate.c).
+
+use super::super::packet::{MICROSECOND, Time};
+use super::micros;
+
+/// A rate sample (`struct rate_sample`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Rate {
+    /// Segments delivered between the sending of the latest of those that arrive now and now; `None`: none has arrived.
+    pub(in super::super) delivered: Option<u32>,
+    /// How long that took, microseconds; `None`: shorter than any round trip, so it says nothing.
+    pub(in super::super) interval: Option<u64>,
+    /// Segments that had been delivered when that segment was sent.
+    pub(in super::super) prior_delivered: u32,
+    /// Whether the application, not the network, was the limit then.
+    pub(in super::super) app_limited: bool,
+}
+
+impl Rate {
+    pub(in super::super) fn is_valid(&self) -> bool {
+        self.delivered.is_some() && self.interval.is_some()
+    }
+}
+
+/// What a segment keeps of the moment at which it was sent (`tcp_skb_cb.tx`).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sending {
+    first_sent: Time,
+    delivered_at: Time,
+    delivered: u32,
+    app_limited: bool,
+}
+
+/// What the connection keeps.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Delivery {
+    /// When the latest sent of the segments that have arrived was sent (`first_tx_mstamp`).
+    first_sent: Time,
+    /// When something last arrived (`delivered_mstamp`).
+    at: Time,
+    /// Until so many are delivered the application was the limit (`app_limited`); zero: it is not.
+    pub(super) app_limited: u32,
+}
+
+/// The sample while an acknowledgement is read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Draft {
+    prior: Option<Sending>,
+    number: u32,
+    /// Between the sendings of the first and the last segment of the sample.
+    sending: i64,
+}
+
+impl Delivery {
+    /// `tcp_rate_skb_sent`. `idle`: nothing was under way.
+    pub(super) fn sent(&mut self, now: Time, delivered: u32, idle: bool) -> Sending {
+        if idle {
+            (self.first_sent, self.at) = (now, now);
+        }
+        Sending {
+            first_sent: self.first_sent,
+            delivered_at: self.at,
+            delivered,
+            app_limited: self.app_limited > 0,
+        }
+    }
+
+    /// `tcp_rate_skb_delivered`.
+    pub(super) fn arrived(&mut self, draft: &mut Draft, number: u32, sent: Time, sending: Option<Sending>) {
+        let Some(sending) = sending else { return };
+        if draft.prior.is_none() || (sent, number) > (self.first_sent, draft.number) {
+            self.first_sent = sent;
+            draft.prior = Some(sending);
+            draft.number = number;
+            draft.sending = micros(sending.first_sent, sent);
+        }
+    }
+
+    /// `tcp_rate_gen`: `delivered` segments in all, `acked` by this acknowledgement; `shortest` round trip in microseconds.
+    pub(super) fn sample(
+        &mut self,
+        draft: Draft,
+        now: Time,
+        delivered: u32,
+        acked: u32,
+        shortest: i64,
+    ) -> Rate {
+        if delivered > self.app_limited {
+            self.app_limited = 0;
+        }
+        if acked > 0 {
+            self.at = now;
+        }
+        let Some(prior) = draft.prior else { return Rate::default() };
+        let interval = draft.sending.max(micros(prior.delivered_at, now));
+        Rate {
+            delivered: Some(delivered - prior.delivered),
+            interval: (interval >= shortest.max(1)).then_some(interval as u64),
+            prior_delivered: prior.delivered,
+            app_limited: prior.app_limited,
+        }
+    }
+
+    /// When something last arrived, microseconds.
+    pub(super) fn at(&self) -> u64 {
+        self.at / MICROSECOND
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::packet::MILLISECOND;
+    use super::*;
+
+    #[test]
+    fn acknowledgements_that_were_held_back_do_not_look_like_a_faster_link() {
+        // A segment each 10 ms; the acknowledgements of ten of them arrive together, 200 ms after the first was sent.
+        let mut delivery = Delivery::default();
+        let sendings: Vec<(Time, Sending)> =
+            (0..10).map(|n| (n * 10 * MILLISECOND, delivery.sent(n * 10 * MILLISECOND, 1, n == 0))).collect();
+        let now = 200 * MILLISECOND;
+        let mut draft = Draft::default();
+        for (number, (sent, sending)) in sendings.into_iter().enumerate() {
+            delivery.arrived(&mut draft, number as u32, sent, Some(sending));
+        }
+        let rate = delivery.sample(draft, now, 11, 10, 50_000);
+        assert_eq!((rate.delivered, rate.interval), (Some(10), Some(200_000)));
+        // What was sent at 110 and 190 ms arrives at once at 201 ms: the time between the sendings counts.
+        let first = delivery.sent(210 * MILLISECOND, 11, false);
+        let last = delivery.sent(290 * MILLISECOND, 11, false);
+        let mut draft = Draft::default();
+        delivery.arrived(&mut draft, 10, 210 * MILLISECOND, Some(first));
+        delivery.arrived(&mut draft, 11, 290 * MILLISECOND, Some(last));
+        let rate = delivery.sample(draft, 291 * MILLISECOND, 13, 2, 50_000);
+        assert_eq!((rate.delivered, rate.interval), (Some(2), Some(200_000)));
+    }
+
+    #[test]
+    fn an_interval_shorter_than_any_round_trip_is_no_sample() {
+        let mut delivery = Delivery::default();
+        let sending = delivery.sent(0, 1, true);
+        let mut draft = Draft::default();
+        delivery.arrived(&mut draft, 0, 0, Some(sending));
+        let rate = delivery.sample(draft, 40 * MILLISECOND, 2, 1, 50_000);
+        assert_eq!((rate.delivered, rate.interval), (Some(1), None));
+    }
+}
