@@ -17,6 +17,8 @@ packages_for() {
     package-test) echo dpkg-dev binutils busybox-static make python3-yaml systemd ;;
     # The browser that looks at the live page, and letters to write it in.
     page) echo chromium fonts-dejavu-core ;;
+    # Captures of simulated links, whose truth is known: `./dev ns3` only.
+    ns3) echo g++ libns3-dev python3 ;;
     lint) echo clang-format-19 shellcheck ;;
     # kmod: depmod. The rest of the guest's tools come with "test" and are copied from this machine.
     vm) echo qemu-system-x86 busybox-static kmod ;;

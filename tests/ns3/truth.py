@@ -1,0 +1,133 @@
+"""What a router's buffer held, from the simulator's own log, and which verdict that asks for.
+
+Nothing here uses Pendulum's code: rules are those of docs/design/detector.md, applied to true levels of the whole run.
+"""
+
+import csv
+from bisect import bisect_right
+
+STEP_S = 0.01
+SEGMENT = 1500.0
+BLOAT_S = 0.1
+PHASES = ("uplink_bound", "downlink_bound", "balanced", "idle")
+
+
+class Level:
+    """A buffer's level every 10 ms: at that moment, and the least since the moment before; and the data that it let through."""
+
+    def __init__(self, path):
+        with open(path, newline="", encoding="ascii") as file:
+            rows = [[float(cell) for cell in row] for row in list(csv.reader(file))[1:]]
+        self.at = [row[1] for row in rows]
+        self.least = [row[2] for row in rows]
+        self.data_bits = [8 * row[5] for row in rows]
+
+    def standing(self, windows):
+        """The least level of the window that is centred on each moment; `windows` in steps."""
+        standing = []
+        for moment, width in enumerate(windows):
+            first = max(0, moment - width // 2)
+            standing.append(min(self.least[first : moment + width - width // 2 + 1] or [self.at[moment]]))
+        return standing
+
+
+class Truth:
+    """Both buffers of a run."""
+
+    def __init__(self, directory, link):
+        self.link = link
+        self.up = Level(directory / "queue_R2_up.csv")
+        self.down = Level(directory / "queue_R1_down.csv")
+        self.rates = {"D": rates_over_time(link, "D"), "U": rates_over_time(link, "U")}
+        nearest = min(float(ms) for ms in link["far"].split(","))
+        self.base_s = 2 * (link["tp"] + nearest + 0.1) / 1000
+        count = len(self.up.at)
+        delay = [self.delay(moment, 0.0) for moment in range(count)]
+        windows = [max(1, round((self.base_s + up + down + 8 * SEGMENT / link["cu"]) / STEP_S)) for up, down in delay]
+        self.standing_up = self.up.standing(windows)
+        self.standing_down = self.down.standing(windows)
+
+    def delay(self, moment, least):
+        """What the uplink's and the downlink's level means in seconds, if more than `least` bytes."""
+        up, down = (max(0.0, level.at[moment] - least) for level in (self.up, self.down))
+        return 8 * up / self.rate("U", moment * STEP_S), 8 * down / self.rate("D", moment * STEP_S)
+
+    def rate(self, direction, time):
+        times, rates = self.rates[direction]
+        return rates[bisect_right(times, time) - 1]
+
+    def shares(self, threshold, start=0):
+        """Of the time after step `start`, each phase's share, a queue standing above `threshold` bytes."""
+        counts = [0, 0, 0, 0]
+        for up, down in zip(self.standing_up[start:], self.standing_down[start:]):
+            phase = 2 if up > threshold and down > threshold else 0 if up > threshold else 1 if down > threshold else 3
+            counts[phase] += 1
+        total = max(1, sum(counts))
+        return [count / total for count in counts]
+
+    def verdict(self, start):
+        """The verdict that the true queues of the time after step `start` ask for, and whether a queue of more than 100 ms starves a direction that
+        wants more than it gets."""
+        wants = [self.wants(x) for x in "UD"]
+        shares = self.shares(SEGMENT, start)
+        used = [self.used(x, start) for x in "UD"]
+        delayed = [self.delayed(x, start) for x in "UD"]
+        starved = [delayed[x] >= 0.5 and shares_other <= 0.1 and wants[1 - x] and used[1 - x] < 0.5
+                   for x, shares_other in ((0, shares[1] + shares[2]), (1, shares[0] + shares[2]))]
+        names = ("locked_uplink", "locked_downlink")
+        if not any(wants):
+            return "clear", None
+        if sum(wants) == 1:
+            # ACKs alone may fill the opposite buffer.
+            x = 0 if wants[0] else 1
+            if not starved[1 - x] and shares[1 - x] < 0.8:
+                return "one_way", None
+        changes = self.changes(start)
+        if min(shares[0], shares[1]) >= 0.1 and changes >= 3:
+            return "swinging", None
+        for x in (0, 1):
+            if shares[x] >= 0.8 and used[1 - x] < 0.5 or starved[x]:
+                return names[x], names[x] if starved[x] else None
+        return "balanced", None
+
+    def wants(self, direction):
+        """Whether something in a direction wants more than it gets for most of the time after the first 20 s."""
+        capacity = self.link["cd" if direction == "D" else "cu"]
+        wanted = 0.0
+        for flow in self.link["flows"].split(";"):
+            x, start, stop, size, rate, _, _ = flow.split(":")
+            if x != direction or float(size) > 0 or 0 < float(rate) < 0.8 * capacity:
+                continue
+            wanted = max(wanted, (float(stop) or self.link["T"]) - max(20.0, float(start)))
+        return wanted > 0.5 * (self.link["T"] - 20.0)
+
+    def used(self, direction, start):
+        level = self.up if direction == "U" else self.down
+        could = sum(self.rate(direction, k * STEP_S) * STEP_S for k in range(start, len(level.at)))
+        return sum(level.data_bits[start:]) / could
+
+    def delayed(self, direction, start):
+        """Share of the time in which a direction's standing queue means more than 100 ms."""
+        standing = self.standing_up if direction == "U" else self.standing_down
+        late = sum(8 * standing[k] / self.rate(direction, k * STEP_S) > BLOAT_S for k in range(start, len(standing)))
+        return late / max(1, len(standing) - start)
+
+    def changes(self, start):
+        """How often the buffer that stands alone is another one."""
+        last, changes = None, 0
+        for up, down in zip(self.standing_up[start:], self.standing_down[start:]):
+            if (up > SEGMENT) != (down > SEGMENT):
+                now = up > SEGMENT
+                changes += last is not None and now != last
+                last = now
+        return changes
+
+
+def rates_over_time(link, direction):
+    times, rates = [0.0], [link["cd" if direction == "D" else "cu"]]
+    for change in filter(None, link.get("changes", "").split(";")):
+        time, x, rate = change.split(":")
+        if x == direction:
+            times.append(float(time))
+            rates.append(int(rate))
+    return times, rates
