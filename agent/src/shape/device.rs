@@ -15,13 +15,12 @@ use super::ShapeError;
 use super::takeover::Takeover;
 use crate::net::QdiscTree;
 use crate::net::cake::Cake;
-use crate::net::clsact;
-use crate::net::control::{self, Ifb, Side};
+use crate::net::control::{self, Side};
 
 /// An unusual number: packets may carry a priority of the user's, which chooses a class where its major is the qdisc's.
 const HANDLE: u32 = 0x7e0d_0000;
 /// In front of the name of the device that is shaped; a shaper that is put out of use follows.
-const ALIAS: &str = "pendulum shaper of ";
+pub(super) const ALIAS: &str = "pendulum shaper of ";
 /// A queue without limit leaves within this time, or is given up.
 const DRAIN: Duration = Duration::from_millis(800);
 
@@ -41,7 +40,7 @@ pub(super) const fn keeps(direction: Direction) -> &'static str {
     }
 }
 
-fn device_name(direction: Direction, wan: u32) -> String {
+pub(super) fn device_name(direction: Direction, wan: u32) -> String {
     match direction {
         Direction::Up => format!("pdl-up{wan}"),
         Direction::Down => format!("pdl-dn{wan}"),
@@ -149,67 +148,4 @@ impl Drop for Shaping {
             );
         }
     }
-}
-
-/// The device for which an ifb of ours was made, and what it says about a shaper that was put out of use.
-fn shaped_by(ifb: &Ifb) -> Option<(&str, &str)> {
-    let text = ifb.alias.strip_prefix(ALIAS)?;
-    // No device's name contains a blank.
-    Some(text.split_once(' ').unwrap_or((text, "")))
-}
-
-/// Removes what earlier runs left for a device: filters that redirect to a shaper of ours, the shapers, and a clsact
-/// qdisc that is empty then. Answers what was removed. Where something cannot be listed, nothing is touched.
-pub(super) fn remove_leftovers(wan: u32, wan_name: &str) -> io::Result<Vec<String>> {
-    let is_ours = |ifb: &Ifb| match shaped_by(ifb) {
-        Some((device, _)) => device == wan_name,
-        // Killed before it could be given its alias.
-        None => {
-            ifb.alias.is_empty()
-                && Direction::ALL.into_iter().any(|direction| device_name(direction, wan) == ifb.name)
-        }
-    };
-    let ours: Vec<Ifb> = control::list_ifbs()?.into_iter().filter(is_ours).collect();
-    if ours.is_empty() {
-        return Ok(Vec::new());
-    }
-    let filters = control::read_filters(wan)?;
-    let mut removed = Vec::new();
-    for ifb in ours {
-        for filter in filters.redirections.iter().filter(|filter| filter.to == ifb.index) {
-            control::remove_filters(wan, filter.side, filter.priority)?;
-            removed.push(format!("redirection of {wan_name} to {}", ifb.name));
-        }
-        if let Some((_, note)) = shaped_by(&ifb) {
-            removed.extend(super::takeover::restore_noted(wan, wan_name, note)?);
-        }
-        control::delete_device(ifb.index)?;
-        removed.push(format!("device {}", ifb.name));
-    }
-    // The crashed run had added the qdisc, or had found it empty; in both cases nobody misses it.
-    if control::read_filters(wan)?.count == 0 && clsact::remove(wan).is_ok() {
-        removed.push(format!("clsact qdisc of {wan_name}"));
-    }
-    Ok(removed)
-}
-
-/// Removes shapers of devices that are not there any more.
-pub(super) fn remove_orphans(is_there: impl Fn(&str) -> bool) -> io::Result<Vec<String>> {
-    let mut removed = Vec::new();
-    for ifb in control::list_ifbs()? {
-        if shaped_by(&ifb).is_some_and(|(wan, _)| !is_there(wan)) {
-            control::delete_device(ifb.index)?;
-            removed.push(format!("device {}", ifb.name));
-        }
-    }
-    Ok(removed)
-}
-
-/// The WAN devices for which shapers of ours stand.
-pub(super) fn shaped_devices() -> io::Result<Vec<String>> {
-    let ifbs = control::list_ifbs()?;
-    let mut names: Vec<String> = ifbs.iter().filter_map(|ifb| Some(shaped_by(ifb)?.0.to_owned())).collect();
-    names.sort();
-    names.dedup();
-    Ok(names)
 }

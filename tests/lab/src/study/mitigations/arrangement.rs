@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pendulum_model::rate::BufferSize;
+use pendulum_model::rate::{BufferSize, Rate};
 use pendulum_model::sizing::{AdviceInput, advise};
 
 use crate::lab::{Lab, LinkSpec};
@@ -18,6 +18,8 @@ pub(super) enum Arrangement {
     FifoModel,
     /// A qdisc of the kernel's, at the link's rate.
     Kernel(Qdisc),
+    /// Cake as the agent sets it up, before the link on an ifb, without the agent: what of the agent's figures is the arrangement's.
+    CakeBefore,
     /// The agent's shaper: cake with the ACK filter, with these keys of `[shape]`.
     Lane(&'static str),
 }
@@ -30,14 +32,20 @@ pub(super) enum Qdisc {
     Cake(&'static str),
 }
 
+/// The agent's `rate-percent`, and its options of cake but `nat`: nothing is translated here, and not every kernel can.
+const SHARE_PERCENT: u64 = 99;
+const OPTIONS: &str = "besteffort dual-srchost";
+const IFB: &str = "before0";
+
 /// All cases, by the names of the contract.
-pub(super) const CASES: [(&str, Arrangement); 11] = [
+pub(super) const CASES: [(&str, Arrangement); 12] = [
     ("fifo", Arrangement::Fifo),
     ("fifo-model", Arrangement::FifoModel),
     ("fq_codel", Arrangement::Kernel(Qdisc::FqCodel)),
     ("cake", Arrangement::Kernel(Qdisc::Cake("no-ack-filter"))),
     ("cake-ack-filter", Arrangement::Kernel(Qdisc::Cake("ack-filter"))),
     ("cake-ack-filter-aggressive", Arrangement::Kernel(Qdisc::Cake("ack-filter-aggressive"))),
+    ("cake-before", Arrangement::CakeBefore),
     ("lane", Arrangement::Lane("ack-filter = \"off\"")),
     ("lane-static", Arrangement::Lane("ack-filter = \"static\"")),
     ("lane-delayed", Arrangement::Lane("ack-filter = \"delayed\"")),
@@ -62,7 +70,11 @@ impl Arrangement {
 
     /// Puts a qdisc of the kernel's in the place of the link's buffer; nothing for the other cases.
     pub(super) fn install(self, lab: &Lab) -> Result<(), NetnsError> {
-        let Self::Kernel(qdisc) = self else { return Ok(()) };
+        let qdisc = match self {
+            Self::Kernel(qdisc) => qdisc,
+            Self::CakeBefore => return before_the_link(lab),
+            Self::Fifo | Self::FifoModel | Self::Lane(_) => return Ok(()),
+        };
         let uplink = lab.spec().uplink;
         let commands = match qdisc {
             Qdisc::Cake(words) => return uplink.replace_by_cake(&lab.gateway(), WAN_DEVICE, words),
@@ -76,6 +88,22 @@ impl Arrangement {
         };
         lab.gateway().run_with_input("tc", &["-batch", "-"], &commands).map(|_| ())
     }
+}
+
+/// As the agent does with `ack-filter = "off"`: its options of cake and its share of the rate, by `ip` and `tc` alone.
+fn before_the_link(lab: &Lab) -> Result<(), NetnsError> {
+    let devices = format!("link add {IFB} type ifb\nlink set {IFB} up\n");
+    lab.gateway().run_with_input("ip", &["-batch", "-"], &devices)?;
+    lab.gateway().run_with_input("tc", &["-batch", "-"], &before_commands(lab.spec().uplink.rate)).map(|_| ())
+}
+
+fn before_commands(link: Rate) -> String {
+    let rate = link.bits_per_second() * SHARE_PERCENT / 100;
+    format!(
+        "qdisc add dev {IFB} root cake bandwidth {rate}bit {OPTIONS}\n\
+         qdisc add dev {WAN_DEVICE} clsact\n\
+         filter add dev {WAN_DEVICE} egress protocol all u32 match u32 0 0 action mirred egress redirect dev {IFB}\n"
+    )
 }
 
 /// CoDel's target and interval in microseconds as sqm-scripts set them: the target is at least the time of one and a half full frames, and the
@@ -98,6 +126,15 @@ mod tests {
         assert_eq!(codel_times(1_250_000.0), (5_000, 100_000));
         let (target, interval) = codel_times(24_500.0);
         assert_eq!((target, interval), (94_286, 189_286));
+    }
+
+    /// `each_direction_leaves_its_share_free` in agent/src/shape/plan.rs has the same rate for this link.
+    #[test]
+    fn cake_before_the_link_has_the_agent_s_rate_and_leaves_the_link_s_own_queue() {
+        let commands = before_commands(LINKS[0].spec.uplink.rate);
+        assert!(commands.contains("dev before0 root cake bandwidth 194040bit besteffort"), "{commands}");
+        assert!(commands.contains("egress redirect dev before0"), "{commands}");
+        assert!(!commands.contains("dev wan0 root"), "{commands}");
     }
 
     #[test]

@@ -40,9 +40,10 @@ pub(super) const LINKS: [Link; 6] = [
     },
     Link {
         name: "ack-starved",
-        // 100 Mb/s and 200 kb/s are more than an emulated machine forwards: a fifth of both, and of both buffers, keeps all times.
-        what: "20 Mb/s down, 40 kb/s up (a fifth of 100 Mb/s and 200 kb/s), 250,000 B and 6,000 B; four downloads",
-        spec: link(20_000_000, 250_000, 40_000, 6_000),
+        // 100 Mb/s and 200 kb/s are more than an emulated machine forwards: a third of both, and of both buffers, keeps all times. A
+        // fifth would be less than the 64 kb/s that the agent shapes to.
+        what: "33 Mb/s down, 66 kb/s up (a third of 100 Mb/s and 200 kb/s), 412,500 B and 9,900 B; four downloads",
+        spec: link(33_000_000, 412_500, 66_000, 9_900),
         streams: PerDirection { up: 0, down: 4 },
         short: 0,
         accecn: false,
@@ -164,6 +165,20 @@ impl Ecn {
         match self {
             Self::None => true,
             Self::Accurate => link.accecn,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `LEAST_RATE` and the share of `rate-percent` in agent/src/config: on a slower link the agent refuses to shape.
+    #[test]
+    fn the_agent_shapes_every_link() {
+        for link in LINKS {
+            let uplink = link.spec.uplink.rate.bits_per_second();
+            assert!(uplink * 99 / 100 >= 64_000, "{}: {uplink}", link.name);
         }
     }
 }

@@ -18,6 +18,8 @@ use crate::truth::{SocketReading, counter, read_sockets};
 const INTERVAL: Duration = Duration::from_millis(500);
 /// The transfers outlast what is measured, so that no end exchange of iperf3 falls into it.
 const BEYOND: Duration = Duration::from_secs(5);
+const TIMEOUTS: &str = "TCPTimeouts";
+const LOST_RETRANSMISSIONS: &str = "TCPLostRetransmit";
 /// Share of the time left out at the begin: slow start, and the filling of the buffers.
 const SETTLING_SHARE: f64 = 0.25;
 
@@ -36,6 +38,8 @@ pub(super) struct Measured {
     pub(super) ping: Pinged,
     /// Retransmission timeouts of all ends, from the first packet on.
     pub(super) timeouts: u64,
+    /// Retransmissions that were lost in turn (`TcpExtTCPLostRetransmit`), of all ends: each makes the window smaller once more.
+    pub(super) lost_retransmissions: u64,
     /// Short downloads that came to their end, of those that began.
     pub(super) short: Option<(u32, u32)>,
     /// Seconds that were measured.
@@ -68,7 +72,7 @@ pub(super) fn measure(
     step: &dyn Fn(Duration),
 ) -> Result<Measured, StudyError> {
     let Traffic { streams, cc, short, length } = *traffic;
-    let before = timeouts(lab)?;
+    let before = [counted(lab, TIMEOUTS)?, counted(lab, LOST_RETRANSMISSIONS)?];
     let mut prepared = Vec::new();
     for direction in [Direction::Down, Direction::Up] {
         if streams[direction] > 0 {
@@ -93,12 +97,13 @@ pub(super) fn measure(
         }
         Ok(())
     })?;
-    let seen = timeouts(lab)?.saturating_sub(before);
+    let timeouts = counted(lab, TIMEOUTS)?.saturating_sub(before[0]);
+    let lost_retransmissions = counted(lab, LOST_RETRANSMISSIONS)?.saturating_sub(before[1]);
     let short = crowd.map(|crowd| crowd.complete());
     // The last replies come while the transfers still run: they outlast what is measured.
     let ping = ping.finish(SETTLING_SHARE)?;
     drop(transfers);
-    Ok(Measured { ping, timeouts: seen, short, ..evaluate(&readings, settled, streams, cc)? })
+    Ok(Measured { ping, timeouts, lost_retransmissions, short, ..evaluate(&readings, settled, streams, cc)? })
 }
 
 /// Two uploads, each from a host of its own, beside the link's downloads: the share of the smaller one, 0.5 at best.
@@ -171,12 +176,12 @@ fn read_uploads(lab: &Lab, home: Role) -> Result<Vec<SocketReading>, StudyError>
     Ok(read_sockets(&lab.host(home))?.into_iter().filter(SocketReading::sends_bulk).collect())
 }
 
-/// Retransmission timers that have run out at all ends (`TcpExtTCPTimeouts`).
-fn timeouts(lab: &Lab) -> Result<u64, StudyError> {
+/// A counter of `TcpExt`, summed over all ends.
+fn counted(lab: &Lab, name: &str) -> Result<u64, StudyError> {
     let mut all = 0;
     for role in Role::ALL.into_iter().filter(|role| role.is_endpoint()) {
         let text = lab.host(role).inside(|| std::fs::read_to_string("/proc/thread-self/net/netstat"))?;
-        all += text.ok().and_then(|text| counter(&text, "TcpExt", "TCPTimeouts")).unwrap_or(0);
+        all += text.ok().and_then(|text| counter(&text, "TcpExt", name)).unwrap_or(0);
     }
     Ok(all)
 }
