@@ -80,8 +80,10 @@ pub(crate) struct Facts {
     pub(crate) long_flow_share: Option<f64>,
     /// `C_x`, bytes per second.
     pub(crate) capacity: Option<f64>,
-    /// Its own buffer holds a standing queue most of the time.
+    /// Its own buffer holds a standing queue above `bufferbloat-delay` most of the time.
     pub(crate) fills: bool,
+    /// It holds one of any height, whatever its delay.
+    pub(crate) stands: bool,
     /// The opposite buffer does.
     pub(crate) opposed: bool,
     /// The level of its own buffer is known.
@@ -114,7 +116,7 @@ impl Activity {
 /// Judges one direction; `before` is what was said of it last.
 pub(crate) fn assess(scene: Scene<'_>, direction: Direction, before: Demand, facts: Facts) -> Activity {
     let Scene { history, thresholds, now, round_trip } = scene;
-    let window = thresholds.activity_time(round_trip);
+    let window = thresholds.activity_after(history, round_trip);
     let recent = history.since(now.saturating_sub(window));
     let ease = if before == Demand::Bulk { HYSTERESIS } else { 1.0 };
     let mut activity = Activity {
@@ -163,7 +165,11 @@ fn is_unseen(recent: &Totals, direction: Direction) -> bool {
 fn demand(scene: Scene<'_>, direction: Direction, before: Demand, facts: Facts, datagrams: f64) -> Demand {
     let pace = Pace::of(scene, direction);
     let near = |capacity| pace.rates.mean() >= FULL * capacity;
-    if facts.fills || (pace.is_known() && facts.capacity.is_some_and(near)) {
+    // Datagrams that leave a queue that does not drain come faster than the link carries them, also while its rate is not known.
+    if facts.fills
+        || (datagrams > 0.5 && facts.stands)
+        || (pace.is_known() && facts.capacity.is_some_and(near))
+    {
         return Demand::Bulk;
     }
     let rate = pace.rates.mean();

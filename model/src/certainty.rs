@@ -25,6 +25,13 @@ pub fn known(
     (uncertainty <= bound && sane(queue.min_bytes).is_some()).then_some(queue)
 }
 
+/// What of a queue is beyond doubt, bytes, if that is at least four segments: then it stands, however uncertain the rest of it is. `None`: that cannot be told.
+pub(crate) fn surely(queue: Option<QueueSample>, thresholds: &Thresholds) -> Option<f64> {
+    let queue = queue?;
+    let bytes = sane(queue.min_bytes)? - sane(queue.uncertainty_bytes)?;
+    (bytes >= SEGMENTS * thresholds.segment_bytes).then_some(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,5 +57,15 @@ mod tests {
         assert!(known(Some(queue(10_000.0)), Some(200_000.0), &thresholds).is_some());
         assert_eq!(known(Some(queue(10_001.0)), Some(200_000.0), &thresholds), None);
         assert_eq!(known(None, None, &thresholds), None);
+    }
+    #[test]
+    fn four_segments_beyond_doubt_stand() {
+        let thresholds = Thresholds { segment_bytes: 1000.0, ..Thresholds::default() };
+        let of = |uncertainty_bytes| {
+            let level = QueueSample::level(QueueSource::Estimate, 20_000.0);
+            surely(Some(QueueSample { uncertainty_bytes, min_bytes: 19_000.0, ..level }), &thresholds)
+        };
+        assert_eq!([of(10_001.0), of(15_000.0), of(15_001.0)], [Some(8_999.0), Some(4_000.0), None]);
+        assert_eq!((of(f64::NAN), of(f64::INFINITY), surely(None, &thresholds)), (None, None, None));
     }
 }

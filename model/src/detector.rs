@@ -19,6 +19,7 @@
 mod base;
 mod bench;
 mod book;
+mod damping;
 mod findings;
 mod state;
 
@@ -275,7 +276,11 @@ impl Detector {
         PhaseInput {
             at: sample.at,
             span,
-            queue: PerDirection::from_fn(|x| queue[x].map(|queue| queue.min_bytes)),
+            // Of a level that is not known, what is beyond doubt stands.
+            queue: PerDirection::from_fn(|x| {
+                let surely = || certainty::surely(sample.link[x].queue, &self.thresholds);
+                queue[x].map(|queue| queue.min_bytes).or_else(surely)
+            }),
             window,
             capacity: PerDirection::from_fn(|x| self.capacity(x).map(|known| known.value)),
             round_trip,

@@ -199,6 +199,11 @@ impl Totals {
         self.phase_share(alone) + self.phase_share(Phase::Balanced)
     }
 
+    /// Share of all time in which a buffer is known to have held a standing queue.
+    pub fn known_standing_share(&self, direction: Direction) -> f64 {
+        self.standing_share(direction) * ratio(self.phase_seconds.iter().sum(), self.seconds)
+    }
+
     /// Mean size of a TCP data segment on the wire, bytes; `None` without any.
     pub fn mean_segment(&self, direction: Direction) -> Option<f64> {
         let segments = self.data_segments[direction];
@@ -283,6 +288,22 @@ impl History {
     /// The slots that ended after `start`, newest first, with their ends.
     pub fn slots_since(&self, start: Duration) -> impl Iterator<Item = &(Duration, Totals)> {
         self.slots.iter().rev().take_while(move |(end, _)| *end > start)
+    }
+
+    /// How long the last so many round trips took, each as long as it was at its time, but no more than `longest`. Time of which no round
+    /// trip is known counts as if it were `assumed` long.
+    pub fn round_trips(&self, count: f64, assumed: Duration, longest: Duration) -> Duration {
+        let (mut passed, mut seconds) = (0.0, 0.0);
+        for (_, slot) in self.slots.iter().rev() {
+            let round_trip = slot.mean_round_trip().unwrap_or(assumed.as_secs_f64()).max(1e-6);
+            let left = (count - passed) * round_trip;
+            if left <= slot.seconds || seconds >= longest.as_secs_f64() {
+                return Duration::try_from_secs_f64(seconds + left.max(0.0)).unwrap_or(longest).min(longest);
+            }
+            passed += slot.seconds / round_trip;
+            seconds += slot.seconds;
+        }
+        longest
     }
 
     /// The lag at which both queues are most opposed after `start` (001 Fig. 9), seconds, to a slot's length: positive

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::history::History;
 use crate::rate::Span;
 
 /// Thresholds of the detector. The defaults follow from the papers' definitions, not from any one trace; times that
@@ -214,9 +215,26 @@ impl Thresholds {
         self.evidence.0.max(times(round_trip, self.evidence_round_trips))
     }
 
-    /// Over how long a direction is judged to carry bulk data.
+    /// How much a lock or a swing needs: as many round trips as have passed, each as long as it was. A queue that builds up makes them longer, and those
+    /// before tell as much as those after.
+    pub(crate) fn evidence_after(&self, history: &History, round_trip: Duration) -> Duration {
+        self.evidence.0.max(self.round_trips(history, round_trip))
+    }
+
+    /// Over how long a direction is judged to carry bulk data at a given RTT.
     pub(crate) fn activity_time(&self, round_trip: Duration) -> Duration {
         self.activity.0.max(times(round_trip, self.evidence_round_trips))
+    }
+
+    /// The same after these round trips.
+    pub(crate) fn activity_after(&self, history: &History, round_trip: Duration) -> Duration {
+        self.activity.0.max(self.round_trips(history, round_trip))
+    }
+
+    /// How long `evidence_round_trips` took, if that is less than they would take now.
+    fn round_trips(&self, history: &History, round_trip: Duration) -> Duration {
+        let longest = times(round_trip, self.evidence_round_trips);
+        history.round_trips(self.evidence_round_trips, self.assumed_round_trip.0, longest)
     }
 }
 

@@ -1,6 +1,8 @@
 //! What the detector says of made-up links whose answer is known: any protocol, bufferbloat, the round trip without
 //! queues, uncertain levels, rates, and the same answer for as long as the traffic is the same.
 
+#[path = "judgements/steady.rs"]
+mod steady;
 mod streams;
 
 use std::time::Duration;
@@ -259,10 +261,15 @@ fn the_base_round_trip_outlives_the_load() {
     }
 }
 
-/// 30,000 bytes, give or take more than half of them and more than four segments: nothing is known of that buffer.
+/// 30,000 bytes, give or take more than half of them and more than four segments: what is beyond doubt stands, and no more is known.
 #[test]
-fn an_uncertain_level_proves_nothing() {
-    for (uncertainty_bytes, known) in [(15_000.0, true), (15_001.0, false)] {
+fn of_an_uncertain_level_counts_what_is_beyond_doubt() {
+    for (uncertainty_bytes, known, standing) in [
+        (15_000.0, true, Some(30_000.0)),
+        (15_001.0, false, Some(14_999.0)),
+        (24_000.0, false, Some(6_000.0)),
+        (24_001.0, false, None),
+    ] {
         let mut samples = stream(30, |_| (tcp(UP).behind(30_000.0), acks(5_000.0)));
         for sample in &mut samples {
             if let Some(queue) = &mut sample.link.up.queue {
@@ -270,7 +277,7 @@ fn an_uncertain_level_proves_nothing() {
             }
         }
         let (detector, events) = run(&samples);
-        assert_eq!(detector.standing_bytes(Direction::Up), known.then_some(30_000.0));
+        assert_eq!(detector.standing_bytes(Direction::Up), standing);
         // Of 120 ms 60 are certain. Where the level says nothing, the round trip of 150 ms on a proven base of 30 does.
         assert_eq!(bloats(&events).len(), usize::from(!known));
         assert_eq!(detector.state().directions.up.peak_bytes, if known { 30_000.0 } else { 0.0 });

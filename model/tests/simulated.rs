@@ -3,17 +3,26 @@
 #[path = "simulated/formulas.rs"]
 mod formulas;
 mod simulator;
+#[path = "simulated/steady.rs"]
+mod steady;
 
 use pendulum_model::detector::{Config, Detector};
 use pendulum_model::findings::{Change, Event, FindingKind, Phase, Verdict};
 use pendulum_model::link::Link;
 use pendulum_model::sample::{AckBursts, Sample};
 use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_model::simulate::{Limit, Load};
+use pendulum_model::simulate::{CongestionControl, Limit, Load};
 use simulator::{Flow, Scenario};
 
 fn bulk(direction: Direction, remote_ms: f64) -> Flow {
-    Flow { direction, start_s: 0.0, stop_s: f64::INFINITY, remote_ms, load: Load::Bulk }
+    Flow {
+        direction,
+        start_s: 0.0,
+        stop_s: f64::INFINITY,
+        remote_ms,
+        load: Load::Bulk,
+        congestion_control: CongestionControl::Reno,
+    }
 }
 
 fn bytes(down: u64, up: u64) -> PerDirection<Limit> {
@@ -30,6 +39,8 @@ fn papers_link() -> Scenario {
         delayed_acks: true,
         flows: vec![bulk(Direction::Down, 1.0), bulk(Direction::Up, 5.0)],
         duration_s: 60.0,
+        seed: 1,
+        start_spread_s: 0.0,
     }
 }
 

@@ -377,3 +377,14 @@ fn datagrams_and_long_flows_last_together() {
         assert_eq!(judge(&history(mixed, |_| 300_000.0, |_| 0.5), facts), expected, "{share}");
     }
 }
+
+/// Datagrams whose own queue never drains come faster than the link carries them, also where its rate is not known; of TCP that is told by its windows.
+#[test]
+fn datagrams_that_leave_a_standing_queue_are_bulk() {
+    let rate = |_| 40_000.0;
+    let stands = Facts { stands: true, ..Facts::default() };
+    assert_eq!(judge(&history(mostly_udp, rate, |_| 0.5), Facts::default()), Demand::Untold);
+    assert_eq!(judge(&history(mostly_udp, rate, |_| 0.5), stands), Demand::Bulk);
+    assert_eq!(judge(&history(mostly_udp, rate, sawtooth), stands), Demand::Bulk);
+    assert!(matches!(judge(&history(tcp, rate, sawtooth), stands), Demand::Application(_)));
+}

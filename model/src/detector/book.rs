@@ -66,9 +66,10 @@ impl Detector {
     /// level may be wrong by, and the link's rate; where the level is not known, from the round trip, if its base is proven
     /// and only one buffer stands. `None` if it cannot be told.
     fn standing_delay(&self, direction: Direction, seen: &DirectionSample) -> Option<f64> {
-        if let Some(bytes) = self.phases.standing()[direction] {
-            let uncertainty = seen.queue.and_then(|queue| sane(queue.uncertainty_bytes)).unwrap_or(0.0);
-            let surely = (bytes - uncertainty).max(0.0);
+        let standing = self.phases.standing()[direction];
+        let level = self.known_queue(direction, seen.queue);
+        if let (Some(bytes), Some(queue)) = (standing, level) {
+            let surely = (bytes - queue.uncertainty_bytes).max(0.0);
             // An empty buffer makes nobody wait, whatever the rate.
             return if surely == 0.0 { Some(0.0) } else { Some(surely / self.capacity(direction)?.value) };
         }
@@ -80,8 +81,10 @@ impl Detector {
         match phase {
             Phase::Balanced => None,
             phase if phase == own => {
-                let base = self.base_round_trip().filter(|base| base.is_proven)?;
-                Some((self.round_trip? - base.seconds).max(0.0))
+                let base = self.base_round_trip().filter(|base| base.is_proven);
+                let by_round_trip = base.and_then(|base| Some((self.round_trip? - base.seconds).max(0.0)));
+                // What is beyond doubt of a level that is not known.
+                by_round_trip.or_else(|| Some(standing? / self.capacity(direction)?.value))
             }
             _ => Some(0.0),
         }

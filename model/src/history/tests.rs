@@ -305,3 +305,29 @@ fn what_only_grows_is_not_opposed() {
     }
     assert_eq!(history.opposition_lag(Duration::ZERO), None);
 }
+
+#[test]
+fn round_trips_are_counted_as_long_as_they_were() {
+    let mut history = History::default();
+    let seconds = Duration::from_secs_f64;
+    let count = |history: &History| history.round_trips(2.0, seconds(0.5), seconds(9.0)).as_secs_f64();
+    // Nothing is known yet: as long as can be.
+    assert_eq!(count(&history), 9.0);
+    for slot in 1..=40u64 {
+        // 2 s of which no round trip is known, 1 s of 0.5 s, 1 s of 2 s.
+        let round_trip = match slot {
+            1..=20 => (0.0, 0.0),
+            21..=30 => (0.05, 0.1),
+            _ => (0.2, 0.1),
+        };
+        history.push(
+            Duration::from_millis(100 * slot),
+            &Totals { seconds: 0.1, round_trip, ..Totals::default() },
+        );
+    }
+    // Half a round trip in the last second, three halves before in 0.75 s.
+    assert!((count(&history) - 1.75).abs() < 1e-6);
+    assert_eq!(history.round_trips(2.0, seconds(0.5), seconds(1.0)), seconds(1.0));
+    // Two and a half by then, the rest of half a second each.
+    assert!((history.round_trips(4.0, seconds(0.5), seconds(9.0)).as_secs_f64() - 2.75).abs() < 1e-6);
+}

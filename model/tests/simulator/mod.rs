@@ -23,6 +23,7 @@ pub(crate) struct Flow {
     /// One-way delay between R1 and the remote end, milliseconds.
     pub(crate) remote_ms: f64,
     pub(crate) load: Load,
+    pub(crate) congestion_control: CongestionControl,
 }
 
 /// The link and what runs over it. Rates in bits per second, times in milliseconds.
@@ -35,21 +36,25 @@ pub(crate) struct Scenario {
     pub(crate) delayed_acks: bool,
     pub(crate) flows: Vec<Flow>,
     pub(crate) duration_s: f64,
+    /// Chooses when flows start, within [`Scenario::start_spread_s`].
+    pub(crate) seed: u64,
+    pub(crate) start_spread_s: f64,
 }
 
 impl Scenario {
     /// Runs it and returns one sample for each 10 ms.
     pub(crate) fn samples(&self) -> Vec<Sample> {
-        let run = Run { from_s: 0.0, until_s: self.duration_s, start_spread_s: 0.0, jitter_s: 0.0 };
+        let run =
+            Run { from_s: 0.0, until_s: self.duration_s, start_spread_s: self.start_spread_s, jitter_s: 0.0 };
         let mut truth = Truth::new(self.flows.iter().map(|flow| flow.direction));
-        simulate::watch(&self.link(), &run, 1, &mut truth);
+        simulate::watch(&self.link(), &run, self.seed, &mut truth);
         truth.samples((self.duration_s * 1e9) as u64)
     }
 
     /// Download over upload from a moment on.
     pub(crate) fn ratio(&self, from_s: f64) -> Option<f64> {
         let run = Run { from_s, until_s: self.duration_s, start_spread_s: 0.0, jitter_s: 0.0 };
-        simulate::simulate(&self.link(), &run, 1).ratio()
+        simulate::simulate(&self.link(), &run, self.seed).ratio()
     }
 
     fn link(&self) -> SimulatedLink {
@@ -63,7 +68,7 @@ impl Scenario {
             };
             simulate::Flow {
                 direction: flow.direction,
-                congestion_control: CongestionControl::Reno,
+                congestion_control: flow.congestion_control,
                 paced: false,
                 delayed_acks: self.delayed_acks,
                 receiver_round_trip_s,

@@ -1,5 +1,7 @@
 use super::*;
 
+const DWELL: Dwell = Dwell { usual: Duration::from_secs(2), degree: Duration::from_secs(3) };
+
 fn ruling(verdict: Verdict, held: bool) -> Ruling {
     Ruling { verdict, rule: "a_rule", reason: String::new(), figures: Vec::new(), held, missing: Vec::new() }
 }
@@ -9,7 +11,7 @@ fn weigh(bench: &mut Bench, second: u64, verdict: Verdict) -> Option<(Verdict, V
     let at = Duration::from_secs(second);
     let begin = at - Duration::from_secs(1);
     bench.pass(at - begin);
-    let event = bench.weigh(ruling(verdict, false), begin, at, Duration::from_secs(2))?;
+    let event = bench.weigh(ruling(verdict, false), begin, at, DWELL)?;
     match event.change {
         Change::Verdict { from, to } => Some((from, to, event.evidence.since_s)),
         _ => None,
@@ -66,8 +68,7 @@ fn a_long_sample_decides_at_once_and_from_its_beginning() {
     }
     let (begin, at) = (Duration::from_secs(30), Duration::from_secs(130));
     bench.pass(at - begin);
-    let event =
-        bench.weigh(ruling(Verdict::Clear, false), begin, at, Duration::from_secs(2)).expect("a change");
+    let event = bench.weigh(ruling(Verdict::Clear, false), begin, at, DWELL).expect("a change");
     assert_eq!((event.at_s, event.evidence.since_s), (130.0, 30.0));
     assert_eq!((held(&bench, Verdict::LockedUplink), held(&bench, Verdict::Clear)), (30.0, 100.0));
     // Stretches without bulk data do not count for a whole capture.
@@ -90,11 +91,56 @@ fn hysteresis_is_dated_from_its_beginning() {
     weigh(&mut bench, 2, Verdict::LockedUplink);
     let mut kept = |second, held| {
         let at = Duration::from_secs(second);
-        bench.weigh(ruling(Verdict::LockedUplink, held), at, at, Duration::from_secs(2));
+        bench.weigh(ruling(Verdict::LockedUplink, held), at, at, DWELL);
         bench.evidence().and_then(|evidence| evidence.held_since_s)
     };
     assert_eq!(
         [kept(3, false), kept(4, true), kept(5, true), kept(6, false)],
         [None, Some(4.0), Some(4.0), None]
     );
+}
+
+/// The newest figures say one thing for 10 s and another for the next 10 s, for ten minutes.
+#[test]
+fn what_comes_and_goes_is_followed_ever_more_slowly() {
+    let mut bench = Bench::default();
+    let turns = |second: u64| if second % 20 < 10 { Verdict::Swinging } else { Verdict::Balanced };
+    let changes: Vec<_> = (1..=600)
+        .filter_map(|second| weigh(&mut bench, second, turns(second)))
+        .map(|change| change.1)
+        .collect();
+    // The first verdict, and the first of the other kind. To return takes 24 s.
+    assert_eq!(changes, [Verdict::Swinging, Verdict::Balanced]);
+    let doubt = |bench: &Bench| bench.evidence().map(|evidence| evidence.reason).unwrap_or_default();
+    assert_eq!(doubt(&bench), "; for 1 s the newest figures would be swinging, which was given up before");
+    // It is followed for good, since 600 s; a year later as at first.
+    let back = (601..=700).find_map(|second| weigh(&mut bench, second, Verdict::Swinging).map(|_| second));
+    assert!(back.is_some_and(|second| (610..=640).contains(&second)), "{back:?}");
+    assert_eq!(doubt(&bench), "");
+    let back = (31_536_000..).find_map(|second| weigh(&mut bench, second, Verdict::Balanced).map(|_| second));
+    assert_eq!(back, Some(31_536_001));
+}
+
+/// Locks, and the ends of traffic, are not put off.
+#[test]
+fn a_lock_is_never_put_off() {
+    let mut bench = Bench::default();
+    let turns = |second: u64| match second % 20 {
+        0..10 => Verdict::LockedUplink,
+        _ => Verdict::Balanced,
+    };
+    let changes: Vec<_> = (1..=600).filter_map(|second| weigh(&mut bench, second, turns(second))).collect();
+    // Given up once, and said again; to give it up once more takes 24 s of the other.
+    assert_eq!(changes.iter().map(|change| change.2).collect::<Vec<_>>(), [0.0, 9.0, 19.0]);
+    assert_eq!(bench.verdict(), Some(Verdict::LockedUplink));
+    // It was given up before, and is said again after the usual 2 s.
+    let mut locked = Bench { damping: bench.damping.clone(), ..Bench::default() };
+    locked.damping.give_up(Verdict::LockedUplink, Duration::from_secs(601));
+    weigh(&mut locked, 602, Verdict::Balanced);
+    weigh(&mut locked, 603, Verdict::LockedUplink);
+    assert!(weigh(&mut locked, 604, Verdict::LockedUplink).is_some());
+    let mut ended = Bench { damping: bench.damping.clone(), ..Bench::default() };
+    weigh(&mut ended, 605, Verdict::Clear);
+    assert_eq!(weigh(&mut ended, 606, Verdict::Clear), None);
+    assert_eq!(ended.verdict(), Some(Verdict::Clear));
 }

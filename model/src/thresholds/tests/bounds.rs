@@ -1,6 +1,7 @@
 //! Every threshold at its bounds, and one beyond.
 
 use super::super::*;
+use crate::history::Totals;
 
 type Set = fn(&mut Thresholds, f64);
 type SetTime = fn(&mut Thresholds, Span);
@@ -120,7 +121,18 @@ fn times_follow_the_round_trip() {
     for (round_trip, evidence, activity) in [(0.1, 5.0, 4.0), (0.75, 5.0, 4.5), (1.0, 6.0, 6.0)] {
         assert_eq!(thresholds.evidence_time(seconds(round_trip)), seconds(evidence));
         assert_eq!(thresholds.activity_time(seconds(round_trip)), seconds(activity));
+        let steady = constant(&[(10.0, round_trip)]);
+        let near = |one: Duration, two: f64| (one.as_secs_f64() - two).abs() < 1e-6;
+        assert!(near(thresholds.evidence_after(&steady, seconds(round_trip)), evidence));
+        assert!(near(thresholds.activity_after(&steady, seconds(round_trip)), activity));
     }
+    // 3 s of 1.2 s, and before that 0.5 s each: two and a half round trips and three and a half, 4.75 s in all.
+    let grown = constant(&[(10.0, 0.5), (3.0, 1.2)]);
+    assert_eq!(thresholds.evidence_after(&grown, seconds(1.2)), seconds(5.0));
+    assert!((thresholds.activity_after(&grown, seconds(1.2)).as_secs_f64() - 4.75).abs() < 1e-6);
+    // A queue that has drained: never longer than the present round trips would take.
+    let drained = constant(&[(10.0, 1.2)]);
+    assert_eq!(thresholds.evidence_after(&drained, seconds(0.1)), seconds(5.0));
     assert_eq!(times(seconds(2.0), 1.5), seconds(3.0));
     for useless in [-1.0, f64::NAN, f64::INFINITY] {
         assert_eq!(times(seconds(2.0), useless), Duration::ZERO);
@@ -133,4 +145,17 @@ fn times_follow_the_round_trip() {
     };
     assert_eq!(crossed.bounded_round_trip(3.0), Duration::from_millis(10));
     assert_eq!(crossed.horizon(seconds(1.0)), seconds(10.0));
+}
+
+/// So many seconds of each round-trip time.
+fn constant(stretches: &[(f64, f64)]) -> History {
+    let (mut history, mut slot) = (History::default(), 0);
+    for &(length, round_trip) in stretches {
+        for _ in 0..(length * 10.0).round() as u64 {
+            slot += 1;
+            let interval = Totals { seconds: 0.1, round_trip: (0.1 * round_trip, 0.1), ..Totals::default() };
+            history.push(Duration::from_millis(100 * slot), &interval);
+        }
+    }
+    history
 }
