@@ -75,7 +75,9 @@ static __always_inline __u32 method_obstacle(const struct pendulum_ack_state *st
 	case PENDULUM_FILTER_STATIC:
 		return state->queued < control->delta ? PENDULUM_ACK_PASSED_BELOW_DELTA : NO_OBSTACLE;
 	case PENDULUM_FILTER_DELAYED:
-		return uplink->filtering ? NO_OBSTACLE : PENDULUM_ACK_PASSED_UNDER_USED;
+		/* As many of one connection as one may stand for use the channel up, whatever the average says. */
+		return uplink->filtering || state->queued >= control->stretch ? NO_OBSTACLE
+									       : PENDULUM_ACK_PASSED_UNDER_USED;
 	case PENDULUM_FILTER_PER_CONNECTION:
 		return state->rate * (active ? active : 1) > control->channel_bytes_per_s
 			       ? NO_OBSTACLE
@@ -162,7 +164,7 @@ static __always_inline __u32 judge(const struct pendulum_ack_state *state, const
 		return PENDULUM_ACK_PASSED_SACK;
 	if (has_older_timestamps(state, p))
 		return PENDULUM_ACK_PASSED_TIMESTAMP;
-	/* One pending content at a time: that of an earlier carrier is not given up. */
+	/* One pending content at a time: that of an earlier carrier is given up only by supersedes_pending(). */
 	if (state->flags & PENDULUM_ACK_PENDING && state->carrier_print != state->newest_print)
 		return PENDULUM_ACK_PASSED_UNSAFE_CARRIER;
 	if (p->ack - state->first_ack < control->spared_bytes)
@@ -172,6 +174,17 @@ static __always_inline __u32 judge(const struct pendulum_ack_state *state, const
 	if (!keeps_ace(state, p, segments))
 		return PENDULUM_ACK_PASSED_ACCECN;
 	return method_obstacle(state, control, uplink);
+}
+
+/*
+ * Enough is withheld for the carrier, and this ACK goes into the queue behind it: it says all that is pending,
+ * and is the carrier from here on. Otherwise all ACKs would pass for as long as the carrier waits, and a queue
+ * that ACKs alone have filled would never become shorter. Not if the sender could no longer tell the marks.
+ */
+static __always_inline bool supersedes_pending(const struct pendulum_ack_state *state,
+					       const struct ack_packet *p, __u32 fate, __u32 segments)
+{
+	return fate == PENDULUM_ACK_PASSED_STRETCH && keeps_ace(state, p, segments);
 }
 
 static __always_inline void note_newest(struct pendulum_ack_state *state, const struct ack_packet *p)

@@ -92,6 +92,9 @@ static __always_inline __u32 admit(struct __sk_buff *skb, const struct ack_packe
 		note_withheld(state, p, segments);
 		fate = dry ? PENDULUM_ACK_WOULD_HOLD_REDUNDANT : PENDULUM_ACK_HELD_REDUNDANT;
 	} else {
+		superseded = supersedes_pending(state, p, fate, segments);
+		if (superseded)
+			state->flags &= ~PENDULUM_ACK_PENDING;
 		note_passed(state, p, fate, segments, now);
 		if (dry)
 			*fresh = note_rate(state, control, now, bytes);

@@ -167,6 +167,10 @@ impl Hold {
             self.segments = UNKNOWN.min(self.segments + segments);
             return fate;
         }
+        // It says all that is pending, and is the carrier from here on.
+        if fate == Fate::Stretch && (!self.accecn || self.stays_exact(&ack, segments)) {
+            self.queue.back_mut().expect("a carrier").pending = None;
+        }
         if self.queue.iter().all(|queued| queued.pending.is_none()) {
             self.withheld = 0;
         }

@@ -30,7 +30,9 @@ fn sequence(seed: u64) -> (u32, u32) {
     // Without, with, now and then.
     let (option, merges) = (random.below(3), full > LEAST && random.below(4) == 0);
     let tails = random.below(3) == 0;
-    let bounds = Bounds { delta: 1 + random.below(2) as usize, stretch: 32, spared_bytes: 0 };
+    // So few that the carrier's part goes on to the ACK behind it now and then.
+    let stretch = [2, 4, 32][random.below(3) as usize];
+    let bounds = Bounds { delta: 1 + random.below(2) as usize, stretch, spared_bytes: 0 };
     let (mut hold, mut receiver, mut sender) = (Hold::new(bounds), Receiver::default(), Sender::new(full));
     let mut number = random.below(1 << 32) as u32;
     // Before any mark ACE is 5, whose AE tells the filter what kind of ECN this is.
@@ -85,6 +87,28 @@ fn linux_decodes_what_the_filter_lets_through() {
     println!("{sequences} sequences: {withheld} ACKs withheld, {long} of more than seven segments");
     assert!(withheld > sequences, "{withheld} ACKs withheld");
     assert!(long > sequences / 100, "{long} ACKs of more than seven segments");
+}
+
+/// Slow start has left 400 ACKs in the queue, and twelve come for each that leaves: what stands there drains, and as many as may be withheld are.
+#[test]
+fn a_queue_of_acks_alone_becomes_shorter() {
+    let bounds = Bounds { delta: 1, stretch: 32, spared_bytes: 400 * 2_896 };
+    let mut hold = Hold::new(bounds);
+    let mut numbers = (1..).map(|n: u32| Ack { number: n * 2_896, window: 500, ..Ack::default() });
+    for ack in numbers.by_ref().take(400) {
+        assert_ne!(hold.arrive(ack), Fate::Held);
+    }
+    let (mut left, mut longest) = (0, 0);
+    for _ in 0..800 {
+        let arrived = numbers.by_ref().take(12);
+        arrived.for_each(|ack| _ = hold.arrive(ack));
+        let ack = hold.depart().expect("one stands there");
+        longest = longest.max(ack.number - left);
+        left = ack.number;
+    }
+    assert!(hold.queued() <= 2, "{} still stand there", hold.queued());
+    // From one carrier that gave its part up to the next one with what is pending for it.
+    assert!(longest <= 65 * 2_896, "one ACK stands for {}", longest / 2_896);
 }
 
 /// The filter without the rule for AccECN makes the sender count marks that are none: the property can fail.
