@@ -33,15 +33,18 @@ pub(super) enum Contender {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     Mean,
+    /// 99 % of the mean: on a link that is constant, all that a shaper can use without a queue behind it.
+    NearlyTheMean,
     /// The tenth percentile of its seconds.
     Low,
     HalfTheMean,
 }
 
 /// All, by their names.
-pub(super) const CONTENDERS: [(&str, Contender); 6] = [
+pub(super) const CONTENDERS: [(&str, Contender); 7] = [
     ("none", Contender::Nothing),
     ("cake-mean", Contender::Cake(Told::Mean)),
+    ("cake-99", Contender::Cake(Told::NearlyTheMean)),
     ("cake-p10", Contender::Cake(Told::Low)),
     ("cake-half", Contender::Cake(Told::HalfTheMean)),
     ("reference", Contender::Reference),
@@ -78,6 +81,7 @@ impl Told {
     pub(super) fn rate_bps(self, known: Known) -> f64 {
         match self {
             Self::Mean => known.mean,
+            Self::NearlyTheMean => (0.99 * known.mean).max(FLOOR_BPS),
             Self::Low => known.low,
             Self::HalfTheMean => (known.mean / 2.0).max(FLOOR_BPS),
         }
@@ -135,6 +139,7 @@ mod tests {
             "{known:?}"
         );
         assert!((Told::HalfTheMean.rate_bps(known) / 9e5 - 1.0).abs() < 0.02);
+        assert_eq!(Told::NearlyTheMean.rate_bps(known), 0.99 * known.mean);
         let Bounds { min, base, max } = known.bounds();
         assert!(min <= base && base <= max && min <= known.mean / 2.0);
     }
