@@ -76,7 +76,7 @@ fn share(pid: u32, deed: impl FnOnce() -> Result<()>) -> Result<f64> {
 }
 
 /// User and system time of a process so far, seconds.
-fn processor_time(pid: u32) -> Result<f64> {
+pub(crate) fn processor_time(pid: u32) -> Result<f64> {
     // Nanoseconds on the processor, of every thread: finer than the clock ticks of /proc/PID/stat.
     let mut total = 0.0;
     for task in std::fs::read_dir(format!("/proc/{pid}/task")).context("the agent runs")? {

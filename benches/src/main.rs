@@ -17,6 +17,7 @@ mod queue;
 mod replay;
 mod scale;
 mod shape;
+mod simulate;
 mod stall;
 mod test_run;
 mod transfer;
@@ -68,6 +69,8 @@ enum Part {
     Cpu,
     /// Samples per second through the detector.
     Detector,
+    /// Packets per second through the simulation of a link.
+    Simulate,
     /// Speed of `pendulum replay` beside tshark.
     Replay,
 }
@@ -98,6 +101,8 @@ struct Report {
     cpu: Option<agent_cpu::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
     detector: Option<detector::Report>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    simulate: Option<simulate::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
     replay: Option<replay::Report>,
 }
@@ -154,6 +159,11 @@ fn main() -> Result<()> {
         let part = detector::run();
         print_text(args.format, &part.to_string());
         report.detector = Some(part);
+    }
+    if wanted(Part::Simulate) {
+        let part = simulate::run()?;
+        print_text(args.format, &part.to_string());
+        report.simulate = Some(part);
     }
     if wanted(Part::Replay) {
         let part = replay::run(&agent()?)?;

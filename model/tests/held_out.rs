@@ -2,6 +2,9 @@
 //!
 //! `cargo test -p pendulum-model held_out -- --nocapture` prints the errors.
 
+#[path = "held_out/cake.rs"]
+mod cake;
+
 use std::path::Path;
 use std::thread;
 

@@ -6,6 +6,7 @@
 
 mod ack_filter;
 mod cobalt;
+mod flow_queue;
 #[cfg(test)]
 mod tests;
 
@@ -13,7 +14,8 @@ use std::collections::VecDeque;
 
 use super::packet::{Content, DATA_FRAME_BYTES, MILLISECOND, Packet, SECOND, Time};
 use crate::segment::Direction;
-use cobalt::{Cobalt, Parameters};
+use cobalt::Parameters;
+use flow_queue::{FlowQueue, Queued, Turn};
 
 /// How cake is set up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,40 +67,6 @@ const LEAST_MEMORY: u64 = 4 << 20;
 const MEMORY_S: f64 = 0.4;
 /// `truesize` of a full frame and of one without payload: the slab its data takes, and the `sk_buff`.
 const TRUE_SIZES: (u64, u64) = (2_048 + 256, 512 + 256);
-
-/// `CAKE_SET_…`: which turn a queue has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
-    /// In no list.
-    None,
-    /// Among those that are served first.
-    Sparse,
-    /// Empty, waits among the others until its deficit is paid, and is not counted with them.
-    SparseWait,
-    /// Among those that take turns.
-    Bulk,
-    /// Empty; its COBALT comes to rest.
-    Decaying,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Queued {
-    frame: Packet,
-    since: Time,
-}
-
-/// The queue of one flow's frames that go one way.
-#[derive(Debug)]
-struct FlowQueue {
-    frames: VecDeque<Queued>,
-    bytes: u64,
-    deficit: i64,
-    turn: Turn,
-    cobalt: Cobalt,
-    /// Places of its hosts in the lists of hosts.
-    source: usize,
-    destination: usize,
-}
 
 /// One direction of the link with cake before it.
 #[derive(Debug)]
@@ -375,19 +343,6 @@ impl CakeQueue {
             flow.turn = Turn::Decaying;
             self.decaying.push_back(at);
         }
-    }
-}
-
-impl FlowQueue {
-    fn new(source: usize, destination: usize) -> Self {
-        let (frames, cobalt) = (VecDeque::new(), Cobalt::default());
-        Self { frames, bytes: 0, deficit: 0, turn: Turn::None, cobalt, source, destination }
-    }
-
-    fn take(&mut self) -> Option<Queued> {
-        let queued = self.frames.pop_front()?;
-        self.bytes -= u64::from(queued.frame.bytes);
-        Some(queued)
     }
 }
 

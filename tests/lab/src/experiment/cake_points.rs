@@ -16,7 +16,7 @@ use super::results::ScenarioRun;
 use super::scenario::{Preparation, Scenario, TimedTransfer, TimedUdp};
 use super::{About, Experiment};
 use crate::delay::Delays;
-use crate::topology::WAN_DEVICE;
+use crate::topology::{Role, WAN_DEVICE};
 use crate::traffic::{TransferSpec, UdpSpec};
 
 pub(super) struct CakePoints;
@@ -93,7 +93,7 @@ fn point(name: &str, dice: &mut Dice, each: Duration) -> Scenario {
     }
     scenario.congestion_controls = vec![congestion_control];
     scenario.sockets_every = SOCKETS_EVERY;
-    scenario.prepare = Preparation::reno_by_default().then(cake(&words));
+    scenario.prepare = Preparation::reno_by_default().then(steady_hash()).then(cake(&words));
     if !delayed_acks {
         scenario.prepare = scenario.prepare.then(Preparation::immediate_acks());
     }
@@ -106,6 +106,17 @@ fn point(name: &str, dice: &mut Dice, each: Duration) -> Scenario {
     scenario.datagrams = probe(case.from, case.to - case.from);
     scenario.cases = vec![case];
     scenario
+}
+
+/// A flow stays in one of cake's queues. Cake takes the hash that a packet carries (`cake_hash`, `skb->l4_hash`), veth passes on the one of the sender's socket,
+/// and Linux changes that after each timeout (net.core.txrehash). Behind a real wire the gateway would compute it from the header.
+fn steady_hash() -> Preparation {
+    Preparation::new(|lab| {
+        for role in Role::ALL.into_iter().filter(|role| role.is_endpoint()) {
+            lab.host(role).set_sysctl("net.core.txrehash", "0")?;
+        }
+        Ok(())
+    })
 }
 
 fn cake(words: &str) -> Preparation {

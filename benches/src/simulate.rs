@@ -1,0 +1,74 @@
+//! Packets per second through the simulation of a link: drop-tail buffers, and cake before the uplink.
+
+use std::fmt;
+
+use anyhow::Result;
+use pendulum_model::segment::{Direction, PerDirection};
+use pendulum_model::simulate::{
+    AckFilter, Cake, CongestionControl, Flow, Hosts, Isolation, Limit, Load, Run, SimulatedLink, simulate,
+};
+use serde::Serialize;
+
+use crate::agent_cpu::processor_time;
+
+/// Runs of each, and their length.
+const RUNS: u64 = 20;
+const SECONDS: f64 = 300.0;
+
+#[derive(Serialize)]
+pub(crate) struct Report {
+    /// By processor time, one core.
+    fifo_packets_per_second: f64,
+    cake_packets_per_second: f64,
+}
+
+pub(crate) fn run() -> Result<Report> {
+    let cake = Cake { isolation: Isolation::DualSource, ack_filter: AckFilter::Off };
+    Ok(Report {
+        fifo_packets_per_second: packets_per_second(&link(None))?,
+        cake_packets_per_second: packets_per_second(&link(Some(cake)))?,
+    })
+}
+
+fn packets_per_second(link: &SimulatedLink) -> Result<f64> {
+    let run = Run { from_s: 0.2 * SECONDS, until_s: SECONDS, start_spread_s: 0.2, jitter_s: 5e-5 };
+    let start = processor_time(std::process::id())?;
+    let packets: u64 = (0..RUNS).map(|seed| simulate(link, &run, seed).frames).sum();
+    Ok(packets as f64 / (processor_time(std::process::id())? - start))
+}
+
+/// One download beside one upload with CUBIC.
+fn link(cake: Option<Cake>) -> SimulatedLink {
+    let flow = |direction| Flow {
+        direction,
+        congestion_control: CongestionControl::Cubic,
+        paced: false,
+        delayed_acks: true,
+        receiver_round_trip_s: 0.02,
+        sender_round_trip_s: 0.02,
+        start_s: 0.0,
+        stop_s: f64::INFINITY,
+        load: Load::Bulk,
+        most_segments: None,
+        hosts: Hosts::default(),
+    };
+    SimulatedLink {
+        rate: PerDirection { down: 1e6, up: 125e3 },
+        buffer: PerDirection { down: Limit::Bytes(60_000), up: Limit::Bytes(10_000) },
+        cake: PerDirection { down: None, up: cake },
+        burst: PerDirection { down: 1_514.0, up: 1_514.0 },
+        flows: vec![flow(Direction::Down), flow(Direction::Up)],
+        hertz: 250,
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "simulation: {:.1} million packets per second of one core, {:.1} with cake before the uplink",
+            self.fifo_packets_per_second / 1e6,
+            self.cake_packets_per_second / 1e6
+        )
+    }
+}

@@ -1,0 +1,53 @@
+//! The queue of one flow.
+
+use std::collections::VecDeque;
+
+use super::super::packet::{Packet, Time};
+use super::cobalt::Cobalt;
+
+/// `CAKE_SET_…`: which turn a queue has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// In no list.
+    None,
+    /// Among those that are served first.
+    Sparse,
+    /// Empty, waits among the others until its deficit is paid, and is not counted with them.
+    SparseWait,
+    /// Among those that take turns.
+    Bulk,
+    /// Empty; its COBALT comes to rest.
+    Decaying,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Queued {
+    pub(super) frame: Packet,
+    pub(super) since: Time,
+}
+
+/// The queue of one flow's frames that go one way.
+#[derive(Debug)]
+pub(super) struct FlowQueue {
+    pub(super) frames: VecDeque<Queued>,
+    pub(super) bytes: u64,
+    pub(super) deficit: i64,
+    pub(super) turn: Turn,
+    pub(super) cobalt: Cobalt,
+    /// Places of its hosts in the lists of hosts.
+    pub(super) source: usize,
+    pub(super) destination: usize,
+}
+
+impl FlowQueue {
+    pub(super) fn new(source: usize, destination: usize) -> Self {
+        let (frames, cobalt) = (VecDeque::new(), Cobalt::default());
+        Self { frames, bytes: 0, deficit: 0, turn: Turn::None, cobalt, source, destination }
+    }
+
+    pub(super) fn take(&mut self) -> Option<Queued> {
+        let queued = self.frames.pop_front()?;
+        self.bytes -= u64::from(queued.frame.bytes);
+        Some(queued)
+    }
+}
