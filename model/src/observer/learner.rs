@@ -16,8 +16,15 @@ const SPAN_MARGIN_NS: f64 = 5e6;
 /// Spans end before the buffer is this full, compared with the most that it ever held: a full buffer drops, and what is dropped is not carried.
 const NEARLY_FULL: f64 = 0.8;
 
-/// A span in which the wait was the longest so far is put off for so long: a buffer that fills is not full.
+/// A span in which the wait was the longest so far is put off for so long: a buffer that fills is not full. So is one that carried more than is known: what
+/// was dropped of it is sent again meanwhile.
 const UNDECIDED_NS: f64 = 3e9;
+
+/// More than is known: by more than this part.
+const EXCESS: f64 = 0.04;
+
+/// A span did not carry more than is known if this part of what it had more was sent again.
+const REPEATED: f64 = 0.5;
 
 /// Spans that are put off.
 const HELD_MAX: usize = 64;
@@ -48,6 +55,8 @@ struct Span {
     bytes: f64,
     /// The wait at its end.
     wait_ns: f64,
+    /// Bytes that had been sent again when it began.
+    repeated: f64,
 }
 
 /// Learns the rate.
@@ -61,6 +70,11 @@ pub(super) struct Learner {
     measured: VecDeque<Measured>,
     /// Where the open span begins, and the newest packet of it.
     span: Option<(Measured, Measured)>,
+    /// Bytes that repeat what was lost: ever, and until the open span began.
+    repeated: f64,
+    span_repeated: f64,
+    /// So much of it has been found to be what was dropped of spans.
+    found: f64,
     longest_ns: f64,
     losses: f64,
     total: f64,
@@ -93,6 +107,7 @@ impl Learner {
     pub(super) fn enter(&mut self, bytes: f64, repeated: f64) {
         self.total = self.total * LOSS_DECAY + bytes;
         self.losses = self.losses * LOSS_DECAY + repeated;
+        self.repeated += repeated;
     }
 
     /// A packet's service began. In order: an answer that was held back shows by the next one.
@@ -128,7 +143,7 @@ impl Learner {
     fn extend(&mut self, new: Measured) {
         let open = self.span.filter(|(_, before)| new.at_ns + SPAN_MARGIN_NS < before.begins_ns);
         let Some((begin, _)) = open else {
-            self.span = Some((new, new));
+            self.begin(new);
             return;
         };
         let (busy_ns, bytes) = (new.begins_ns - begin.begins_ns, new.sum - begin.sum);
@@ -136,21 +151,41 @@ impl Learner {
             self.span = Some((begin, new));
             return;
         }
+        let (wait_ns, repeated) = (new.begins_ns - new.at_ns, self.span_repeated);
+        self.begin(new);
+        self.held.push_back(Span { end_ns: new.begins_ns, busy_ns, bytes, wait_ns, repeated });
+    }
+
+    fn begin(&mut self, new: Measured) {
         self.span = Some((new, new));
-        let wait_ns = new.begins_ns - new.at_ns;
-        self.held.push_back(Span { end_ns: new.begins_ns, busy_ns, bytes, wait_ns });
+        self.span_repeated = self.repeated;
     }
 
     /// Whether the buffer was full in the oldest spans is known.
     fn decide(&mut self, now_ns: f64) {
         while let Some(span) = self.held.front().copied() {
             let is_full = span.wait_ns > NEARLY_FULL * self.longest_ns;
-            if is_full && now_ns < span.end_ns + UNDECIDED_NS && self.held.len() < HELD_MAX {
+            let excess = self.excess(&span);
+            let is_undecided = is_full || excess > 0.0;
+            if is_undecided && now_ns < span.end_ns + UNDECIDED_NS && self.held.len() < HELD_MAX {
                 return;
             }
             self.held.pop_front();
-            let learnt = if is_full { &mut self.full } else { &mut self.open };
+            // A buffer that counts packets is full of ACKs long before it holds the longest wait.
+            let known = self.found.max(span.repeated);
+            let has_dropped = excess > 0.0 && self.repeated - known >= REPEATED * excess;
+            if has_dropped {
+                self.found = known + REPEATED * excess;
+            }
+            let learnt = if is_full || has_dropped { &mut self.full } else { &mut self.open };
             learnt.add(span.end_ns, span.busy_ns, span.bytes);
         }
+    }
+
+    /// Bytes of a span beyond what the link is known to carry, if they are many.
+    fn excess(&self, span: &Span) -> f64 {
+        let Some(rate) = self.open.rate() else { return 0.0 };
+        let expected = rate * span.busy_ns;
+        if span.bytes > (1.0 + EXCESS) * expected { span.bytes - expected } else { 0.0 }
     }
 }

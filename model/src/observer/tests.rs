@@ -4,6 +4,7 @@ mod base;
 mod clock;
 mod hostile;
 mod inlet;
+mod learner;
 mod link;
 mod outlet;
 mod parts;
