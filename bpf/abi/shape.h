@@ -57,7 +57,7 @@ enum pendulum_ack_fate {
 	/* A queued one left with the content of a withheld one. */
 	PENDULUM_ACK_REWRITTEN_NEWEST = 23,
 	/* A withheld one's content was not sent, because … */
-	PENDULUM_ACK_RELEASED_SUPERSEDED = 24, /* a newer one was withheld after it */
+	PENDULUM_ACK_RELEASED_SUPERSEDED = 24, /* a newer one was withheld after it, or is the carrier now */
 	PENDULUM_ACK_RELEASED_CARRIER_LOST =
 		25, /* its carrier did not leave the queue, or could not be changed */
 	PENDULUM_ACK_FATES = 26,

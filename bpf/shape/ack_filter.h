@@ -164,27 +164,17 @@ static __always_inline __u32 judge(const struct pendulum_ack_state *state, const
 		return PENDULUM_ACK_PASSED_SACK;
 	if (has_older_timestamps(state, p))
 		return PENDULUM_ACK_PASSED_TIMESTAMP;
-	/* One pending content at a time: that of an earlier carrier is given up only by supersedes_pending(). */
+	/* One pending content at a time: that of an earlier carrier is given up only for STRETCH. */
 	if (state->flags & PENDULUM_ACK_PENDING && state->carrier_print != state->newest_print)
 		return PENDULUM_ACK_PASSED_UNSAFE_CARRIER;
 	if (p->ack - state->first_ack < control->spared_bytes)
 		return PENDULUM_ACK_PASSED_SLOW_START;
-	if (state->flags & PENDULUM_ACK_PENDING && state->withheld >= control->stretch)
-		return PENDULUM_ACK_PASSED_STRETCH;
 	if (!keeps_ace(state, p, segments))
 		return PENDULUM_ACK_PASSED_ACCECN;
+	/* Nothing else speaks against it: it says all that is pending. */
+	if (state->flags & PENDULUM_ACK_PENDING && state->withheld >= control->stretch)
+		return PENDULUM_ACK_PASSED_STRETCH;
 	return method_obstacle(state, control, uplink);
-}
-
-/*
- * Enough is withheld for the carrier, and this ACK goes into the queue behind it: it says all that is pending,
- * and is the carrier from here on. Otherwise all ACKs would pass for as long as the carrier waits, and a queue
- * that ACKs alone have filled would never become shorter. Not if the sender could no longer tell the marks.
- */
-static __always_inline bool supersedes_pending(const struct pendulum_ack_state *state,
-					       const struct ack_packet *p, __u32 fate, __u32 segments)
-{
-	return fate == PENDULUM_ACK_PASSED_STRETCH && keeps_ace(state, p, segments);
 }
 
 static __always_inline void note_newest(struct pendulum_ack_state *state, const struct ack_packet *p)

@@ -92,7 +92,12 @@ static __always_inline __u32 admit(struct __sk_buff *skb, const struct ack_packe
 		note_withheld(state, p, segments);
 		fate = dry ? PENDULUM_ACK_WOULD_HOLD_REDUNDANT : PENDULUM_ACK_HELD_REDUNDANT;
 	} else {
-		superseded = supersedes_pending(state, p, fate, segments);
+		/*
+		 * Enough is withheld for the carrier: this one is the carrier from here on. Otherwise all
+		 * ACKs would pass for as long as that one waits, and a queue that ACKs alone have filled
+		 * would never become shorter.
+		 */
+		superseded = fate == PENDULUM_ACK_PASSED_STRETCH;
 		if (superseded)
 			state->flags &= ~PENDULUM_ACK_PENDING;
 		note_passed(state, p, fate, segments, now);

@@ -168,7 +168,7 @@ impl Hold {
             return fate;
         }
         // It says all that is pending, and is the carrier from here on.
-        if fate == Fate::Stretch && (!self.accecn || self.stays_exact(&ack, segments)) {
+        if fate == Fate::Stretch {
             self.queue.back_mut().expect("a carrier").pending = None;
         }
         if self.queue.iter().all(|queued| queued.pending.is_none()) {
@@ -231,11 +231,11 @@ impl Hold {
         if ack.number.wrapping_sub(first) < self.bounds.spared_bytes {
             return Fate::SlowStart;
         }
-        if carrier.pending.is_some() && self.withheld >= self.bounds.stretch {
-            return Fate::Stretch;
-        }
         if self.accecn && !self.stays_exact(ack, segments) {
             return Fate::AccEcn;
+        }
+        if carrier.pending.is_some() && self.withheld >= self.bounds.stretch {
+            return Fate::Stretch;
         }
         if self.queue.len() < self.bounds.delta { Fate::Delta } else { Fate::Held }
     }
