@@ -6,10 +6,12 @@
 //!
 //! A run is the same for the same seed. The seed chooses when flows start, where the hosts' jiffies begin, and a jitter of 0.1 ms.
 
+mod agreement;
 mod buffer;
 mod clock;
 mod congestion;
 mod engine;
+mod handshake;
 mod packet;
 mod receiver;
 mod record;
@@ -21,6 +23,7 @@ mod watch;
 
 use crate::segment::{Direction, PerDirection};
 
+pub use agreement::{AGREED_FACTOR, BUSY_JITTER_S, agree, ratio_range};
 pub use buffer::Limit;
 pub use congestion::CongestionControl;
 pub use packet::{ACK_FRAME_BYTES, DATA_FRAME_BYTES, PAYLOAD_BYTES};

@@ -8,8 +8,8 @@ use thiserror::Error;
 use crate::rate::{BufferSize, in_words};
 use crate::segment::{Direction, PerDirection};
 use crate::simulate::{
-    ACK_FRAME_BYTES, CongestionControl, DATA_FRAME_BYTES, Flow, Limit, Load, Outcome, PAYLOAD_BYTES, Run,
-    SimulatedLink, simulate,
+    ACK_FRAME_BYTES, BUSY_JITTER_S, CongestionControl, DATA_FRAME_BYTES, Flow, Limit, Load, Outcome,
+    PAYLOAD_BYTES, Run, SimulatedLink, agree, ratio_range, simulate,
 };
 
 use super::{Advice, AdviceInput, BufferUnit};
@@ -23,7 +23,7 @@ pub enum SenderControl {
     /// The default of Linux, Windows and macOS.
     #[default]
     Cubic,
-    /// Not simulated.
+    /// Version 1, Linux'. Predicted only where chance does not decide.
     Bbr,
 }
 
@@ -95,9 +95,17 @@ pub struct Predicted {
 /// Why nothing is predicted.
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 pub enum NotPredicted {
-    /// BBR has no model here.
-    #[error("BBR is not simulated; reno and cubic are")]
-    Bbr,
+    /// With BBR chance decides: runs with and without some milliseconds of jitter disagree.
+    #[error("with BBR chance decides here: simulated runs, half of them with {:.0} ms of jitter, give r from {low:.2} to {high:.2}", BUSY_JITTER_S * 1e3)]
+    Bbr {
+        /// Smallest ratio of the runs.
+        low: f64,
+        /// Largest ratio of the runs.
+        high: f64,
+    },
+    /// A buffer is judged by one run, which says little with BBR.
+    #[error("with BBR one simulated run for each buffer says too little")]
+    BbrBuffers,
     /// Cake has no model here.
     #[error("cake is not simulated; docs/results/mitigations.md has what it gave on three links")]
     Cake,
@@ -138,10 +146,19 @@ pub(super) const HOST_S: f64 = 5e-5;
 pub fn predict(input: &AdviceInput, advice: &Advice, traffic: Traffic) -> Result<Predicted, NotPredicted> {
     let link = simulated_link(input, advice, traffic)?;
     let (runs, seconds) = length(&link)?;
-    let run =
-        Run { from_s: SETTLING_SHARE * seconds, until_s: seconds, start_spread_s: 0.2, jitter_s: HOST_S };
-    let outcomes: Vec<Outcome> = (0..u64::from(runs)).map(|seed| simulate(&link, &run, seed)).collect();
-    summary(&outcomes)
+    let is_bbr = traffic.congestion_control == SenderControl::Bbr;
+    let outcomes: Vec<Outcome> = (0..u64::from(runs))
+        .map(|seed| {
+            let jitter_s = if is_bbr && seed % 2 == 1 { BUSY_JITTER_S } else { HOST_S };
+            let from_s = SETTLING_SHARE * seconds;
+            simulate(&link, &Run { from_s, until_s: seconds, start_spread_s: 0.2, jitter_s }, seed)
+        })
+        .collect();
+    let predicted = summary(&outcomes)?;
+    match ratio_range(&outcomes) {
+        Some([low, high]) if is_bbr && !agree(&outcomes) => Err(NotPredicted::Bbr { low, high }),
+        _ => Ok(predicted),
+    }
 }
 
 /// The link with the buffers it has, or else with those recommended, if the simulation covers it.
@@ -153,7 +170,7 @@ pub(super) fn simulated_link(
     let congestion_control = match traffic.congestion_control {
         SenderControl::Reno => CongestionControl::Reno,
         SenderControl::Cubic => CongestionControl::Cubic,
-        SenderControl::Bbr => return Err(NotPredicted::Bbr),
+        SenderControl::Bbr => CongestionControl::Bbr,
     };
     if traffic.queue_management == QueueManagement::Cake {
         return Err(NotPredicted::Cake);
@@ -349,7 +366,6 @@ mod tests {
     fn what_is_not_simulated_is_not_predicted() {
         let slow = input("2400kbit", "196kbit");
         let cases = [
-            (Traffic { congestion_control: SenderControl::Bbr, ..Traffic::default() }, "BBR"),
             (Traffic { queue_management: QueueManagement::Cake, ..Traffic::default() }, "cake"),
             (Traffic { uploads: 0, ..Traffic::default() }, "an upload"),
         ];
