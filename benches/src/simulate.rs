@@ -1,4 +1,4 @@
-//! Packets per second through the simulation of a link: drop-tail buffers, and cake before the uplink.
+//! Packets per second through the simulation of a link: drop-tail buffers with each congestion control, and cake before the uplink.
 
 use std::fmt;
 
@@ -18,15 +18,21 @@ const SECONDS: f64 = 300.0;
 #[derive(Serialize)]
 pub(crate) struct Report {
     /// By processor time, one core.
-    fifo_packets_per_second: f64,
+    reno_packets_per_second: f64,
+    cubic_packets_per_second: f64,
+    bbr_packets_per_second: f64,
+    /// With CUBIC.
     cake_packets_per_second: f64,
 }
 
 pub(crate) fn run() -> Result<Report> {
     let cake = Cake { isolation: Isolation::DualSource, ack_filter: AckFilter::Off };
+    let fifo = |congestion_control| packets_per_second(&link(congestion_control, None));
     Ok(Report {
-        fifo_packets_per_second: packets_per_second(&link(None))?,
-        cake_packets_per_second: packets_per_second(&link(Some(cake)))?,
+        reno_packets_per_second: fifo(CongestionControl::Reno)?,
+        cubic_packets_per_second: fifo(CongestionControl::Cubic)?,
+        bbr_packets_per_second: fifo(CongestionControl::Bbr)?,
+        cake_packets_per_second: packets_per_second(&link(CongestionControl::Cubic, Some(cake)))?,
     })
 }
 
@@ -37,11 +43,11 @@ fn packets_per_second(link: &SimulatedLink) -> Result<f64> {
     Ok(packets as f64 / (processor_time(std::process::id())? - start))
 }
 
-/// One download beside one upload with CUBIC.
-fn link(cake: Option<Cake>) -> SimulatedLink {
+/// One download beside one upload.
+fn link(congestion_control: CongestionControl, cake: Option<Cake>) -> SimulatedLink {
     let flow = |direction| Flow {
         direction,
-        congestion_control: CongestionControl::Cubic,
+        congestion_control,
         paced: false,
         delayed_acks: true,
         receiver_round_trip_s: 0.02,
@@ -66,8 +72,10 @@ impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             out,
-            "simulation: {:.1} million packets per second of one core, {:.1} with cake before the uplink",
-            self.fifo_packets_per_second / 1e6,
+            "simulation, million packets per second of one core: reno {:.1}, CUBIC {:.1}, BBR {:.1}; CUBIC with cake before the uplink {:.1}",
+            self.reno_packets_per_second / 1e6,
+            self.cubic_packets_per_second / 1e6,
+            self.bbr_packets_per_second / 1e6,
             self.cake_packets_per_second / 1e6
         )
     }

@@ -6,11 +6,13 @@
 //!
 //! A run is the same for the same seed. The seed chooses when flows start, where the hosts' jiffies begin, and a jitter of 0.1 ms.
 
+mod agreement;
 mod buffer;
 mod cake;
 mod clock;
 mod congestion;
 mod engine;
+mod handshake;
 mod packet;
 mod queue;
 mod receiver;
@@ -23,6 +25,7 @@ mod watch;
 
 use crate::segment::{Direction, PerDirection};
 
+pub use agreement::{AGREED_FACTOR, BUSY_JITTER_S, agree, ratio_range};
 pub use buffer::Limit;
 pub use cake::{AckFilter, Cake, Hosts, Isolation};
 pub use congestion::CongestionControl;

@@ -348,7 +348,7 @@ impl CakeQueue {
 
 fn true_size(frame: &Packet) -> u64 {
     match frame.content {
-        Content::Ack(_) => TRUE_SIZES.1,
+        Content::Ack(_) | Content::Greeting(_) => TRUE_SIZES.1,
         Content::Data(_) | Content::Datagram => TRUE_SIZES.0,
     }
 }

@@ -5,7 +5,10 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::clock::Jiffies;
 use super::congestion::Algorithm;
-use super::packet::{Ack, Content, DATA_FRAME_BYTES, Data, PAYLOAD_BYTES, Packet, SECOND, Time};
+use super::handshake::{Greeting, Handshake, Reply, SYN_FRAME_BYTES, Stage};
+use super::packet::{
+    ACK_FRAME_BYTES, Ack, Content, DATA_FRAME_BYTES, Data, PAYLOAD_BYTES, Packet, SECOND, Time,
+};
 use super::queue::Queue;
 use super::receiver::Receiver;
 use super::record::{Counts, Record};
@@ -19,6 +22,8 @@ use crate::segment::{Direction, PerDirection};
 enum Event {
     Start(u32),
     Stop(u32),
+    /// A frame of its handshake reaches an end.
+    Greeting(u32, Greeting),
     /// The application hands over one more segment, or sends its next datagram.
     Offer(u32),
     /// A frame leaves a queue.
@@ -59,6 +64,7 @@ struct Flow {
     /// Between two segments of an application, or two datagrams.
     interval: Time,
     stop: Time,
+    handshake: Handshake,
     sender: Sender,
     receiver: Receiver,
     to_receiver: Path<Data>,
@@ -94,15 +100,9 @@ impl<'a, W: Watch> Engine<'a, W> {
             let (at_receiver, at_sender) =
                 (delay(spec.receiver_round_trip_s), delay(spec.sender_round_trip_s));
             let clock = |random: &mut fastrand::Rng| Jiffies::new(hertz, random.u64(0..SECOND / hertz));
-            // A small frame each way on an empty link; a bucket with credit lets it pass at once, as cake does.
-            let frames = PerDirection::from_fn(|x| match link.cake[x] {
-                None => delay((80.0 - link.burst[x]).max(0.0) / link.rate[x]),
-                Some(_) => 0,
-            });
-            let handshake = at_receiver + at_sender + frames.up + frames.down;
             let algorithm = Algorithm::new(spec.congestion_control, &mut random);
             let most = spec.most_segments.unwrap_or(u32::MAX).max(1);
-            let mut sender = Sender::new(clock(&mut random), hertz, algorithm, handshake, most, spec.paced);
+            let mut sender = Sender::new(clock(&mut random), hertz, algorithm, most, spec.paced);
             let interval = match spec.load {
                 Load::Bulk => {
                     sender.offer(u32::MAX);
@@ -111,7 +111,7 @@ impl<'a, W: Watch> Engine<'a, W> {
                 Load::Application(rate) => delay(f64::from(PAYLOAD_BYTES) / rate).max(1),
                 Load::Datagrams(rate) => delay(f64::from(DATA_FRAME_BYTES) / rate).max(1),
             };
-            let receiver = Receiver::new(clock(&mut random), handshake, !spec.delayed_acks);
+            let receiver = Receiver::new(clock(&mut random), !spec.delayed_acks);
             let start = delay(spec.start_s) + random.u64(0..=delay(run.start_spread_s));
             events.push(Reverse((start, u64::from(number), Event::Start(number))));
             if spec.stop_s.is_finite() {
@@ -122,6 +122,7 @@ impl<'a, W: Watch> Engine<'a, W> {
                 load: spec.load,
                 interval,
                 stop: delay(spec.stop_s),
+                handshake: Handshake::new(spec.direction),
                 sender,
                 receiver,
                 to_receiver: Path::new(at_receiver),
@@ -180,12 +181,10 @@ impl<'a, W: Watch> Engine<'a, W> {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Start(number) => match self.flows[number as usize].load {
-                Load::Bulk => {
-                    self.flows[number as usize].sender.start(self.now);
-                    self.send(number);
-                }
-                Load::Application(_) | Load::Datagrams(_) => self.offer(number),
+                Load::Bulk | Load::Application(_) => self.open(number),
+                Load::Datagrams(_) => self.offer(number),
             },
+            Event::Greeting(number, greeting) => self.greeted(number, greeting),
             Event::Stop(number) => self.flows[number as usize].sender.stop(),
             Event::Offer(number) => self.offer(number),
             Event::Up => self.depart(Direction::Up),
@@ -221,6 +220,38 @@ impl<'a, W: Watch> Engine<'a, W> {
         }
     }
 
+    /// A connection begins, or tries again.
+    fn open(&mut self, number: u32) {
+        if let Some((syn, again)) = self.flows[number as usize].handshake.open(self.now) {
+            self.enter(again, Event::Start(number));
+            self.greet(number, syn);
+        }
+    }
+
+    fn greet(&mut self, number: u32, greeting: Greeting) {
+        let bytes = if greeting.stage == Stage::Ack { ACK_FRAME_BYTES } else { SYN_FRAME_BYTES };
+        let packet = Packet { flow: number, bytes, content: Content::Greeting(greeting) };
+        self.push(greeting.stage.direction(), packet);
+    }
+
+    fn greeted(&mut self, number: u32, greeting: Greeting) {
+        let flow = &mut self.flows[number as usize];
+        match flow.handshake.arrive(self.now, greeting) {
+            None => {}
+            Some(Reply::Send(next)) => self.greet(number, next),
+            Some(Reply::Begin(round_trip)) => {
+                flow.receiver.connected(flow.handshake.receiver_round_trip(round_trip));
+                flow.sender.connected(self.now, round_trip);
+                if flow.load == Load::Bulk {
+                    flow.sender.start(self.now);
+                    self.send(number);
+                } else {
+                    self.offer(number);
+                }
+            }
+        }
+    }
+
     /// A frame leaves a queue.
     fn depart(&mut self, direction: Direction) {
         let Some((packet, next)) = self.queues[direction].pop(self.now) else { return };
@@ -234,6 +265,11 @@ impl<'a, W: Watch> Engine<'a, W> {
         let (at, event) = match packet.content {
             Content::Data(data) => (flow.to_receiver.push(start, data), Event::ToReceiver(packet.flow)),
             Content::Ack(ack) => (flow.to_sender.push(start, ack), Event::ToSender(packet.flow)),
+            Content::Greeting(greeting) => {
+                let is_ahead = flow.direction == direction;
+                let delay = if is_ahead { flow.to_receiver.delay } else { flow.to_sender.delay };
+                (start + delay, Event::Greeting(packet.flow, greeting))
+            }
             Content::Datagram => return,
         };
         self.enter(at, event);

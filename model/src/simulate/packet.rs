@@ -1,5 +1,7 @@
 //! What travels: full segments of data one way, acknowledgements the other.
 
+use super::handshake::Greeting;
+
 /// Nanoseconds since the run began.
 pub(super) type Time = u64;
 
@@ -73,6 +75,8 @@ pub(super) struct Data {
 pub(super) enum Content {
     Data(Data),
     Ack(Ack),
+    /// Of a connection that begins.
+    Greeting(Greeting),
     /// Of a flow that is no TCP.
     Datagram,
 }

@@ -39,14 +39,12 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// `round_trip` is that of the handshake.
-    pub(super) fn new(clock: Jiffies, round_trip: Time, immediate: bool) -> Self {
-        let round_trip = clock.of_duration(round_trip);
+    pub(super) fn new(clock: Jiffies, immediate: bool) -> Self {
         Self {
             clock,
             immediate,
-            round_trip,
-            timeout: 3 * round_trip.max(clock.of_millis(100)),
+            round_trip: 0,
+            timeout: 0,
             next: 0,
             acked: 0,
             islands: Vec::new(),
@@ -57,6 +55,12 @@ impl Receiver {
             quick: 0,
             due: None,
         }
+    }
+
+    /// The handshake is over; `round_trip` is what it took.
+    pub(super) fn connected(&mut self, round_trip: Time) {
+        self.round_trip = self.clock.of_duration(round_trip);
+        self.timeout = 3 * self.round_trip.max(self.clock.of_millis(100));
     }
 
     /// When a delayed acknowledgement is due.
@@ -175,7 +179,9 @@ mod tests {
     use super::*;
 
     fn receiver() -> Receiver {
-        Receiver::new(Jiffies::new(250, 0), 20 * MILLISECOND, false)
+        let mut receiver = Receiver::new(Jiffies::new(250, 0), false);
+        receiver.connected(20 * MILLISECOND);
+        receiver
     }
 
     fn data(number: u32) -> Data {

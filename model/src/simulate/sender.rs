@@ -157,16 +157,9 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// `round_trip` is that of the handshake; `most` segments may be under way.
-    pub(super) fn new(
-        clock: Jiffies,
-        hertz: u64,
-        algorithm: Algorithm,
-        round_trip: Time,
-        most: u32,
-        paced: bool,
-    ) -> Self {
-        let mut sender = Self {
+    /// `most` segments may be under way.
+    pub(super) fn new(clock: Jiffies, hertz: u64, algorithm: Algorithm, most: u32, paced: bool) -> Self {
+        Self {
             clock,
             hertz,
             most,
@@ -175,7 +168,7 @@ impl Sender {
             algorithm,
             window: Window::new(),
             limit: WindowLimit { limited: true, until: 0, most_out: 0 },
-            round_trip: RoundTrip::new((round_trip / MICROSECOND) as i64),
+            round_trip: RoundTrip::new(0),
             doublings: 0,
             repeats: 0,
             una: 0,
@@ -200,9 +193,14 @@ impl Sender {
             timeouts: 0,
             hint: 0,
             out: Vec::new(),
-        };
-        sender.update_pacing_rate();
-        sender
+        }
+    }
+
+    /// The handshake is over; `round_trip` is what it took.
+    pub(super) fn connected(&mut self, now: Time, round_trip: Time) {
+        self.round_trip = RoundTrip::new((round_trip / MICROSECOND) as i64);
+        self.update_pacing_rate();
+        self.begin_control(now);
     }
 
     /// Congestion window, segments.

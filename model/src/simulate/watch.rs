@@ -22,7 +22,7 @@ pub enum FrameContent {
         /// Counted from the connection's first.
         number: u32,
     },
-    /// A TCP acknowledgement without data.
+    /// A TCP acknowledgement without data, or a frame of a handshake.
     Ack {
         /// The first segment that has not arrived.
         next: u32,
@@ -55,6 +55,7 @@ impl From<&Packet> for Frame {
         let content = match packet.content {
             Content::Data(data) => FrameContent::Segment { number: data.number },
             Content::Ack(ack) => FrameContent::Ack { next: ack.next },
+            Content::Greeting(_) => FrameContent::Ack { next: 0 },
             Content::Datagram => FrameContent::Datagram,
         };
         Self { flow: packet.flow as usize, bytes: packet.bytes, content }

@@ -9,7 +9,7 @@ use crate::segment::Direction;
 use crate::simulate::{DATA_FRAME_BYTES, Limit, Outcome, PAYLOAD_BYTES, Run, SimulatedLink, simulate};
 
 use super::predicted::{HOST_S, SETTLING_SHARE, frames_per_second, simulated_link};
-use super::{Advice, AdviceInput, NotPredicted, QueueManagement, Traffic};
+use super::{Advice, AdviceInput, NotPredicted, QueueManagement, SenderControl, Traffic};
 
 /// Sizes that are tried, from two packets to what the bound lets stand: so many, or fewer on a fast link …
 const SIZES_MOST: u32 = 8;
@@ -60,6 +60,9 @@ pub fn recommend(
 ) -> Result<Recommended, NotPredicted> {
     if traffic.queue_management == QueueManagement::Cake {
         return Err(NotPredicted::NoBuffer);
+    }
+    if traffic.congestion_control == SenderControl::Bbr {
+        return Err(NotPredicted::BbrBuffers);
     }
     let mut link = simulated_link(input, advice, traffic)?;
     let frames_per_second = frames_per_second(&link);

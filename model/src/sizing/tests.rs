@@ -109,3 +109,29 @@ fn the_text_says_what_it_used_and_how_sure_it_is() {
         assert!(text.contains(part), "{part} is missing:\n{text}");
     }
 }
+
+#[test]
+fn bbr_is_predicted_where_runs_with_and_without_jitter_agree_and_only_there() {
+    let bbr = |down: &str, up: &str, buffer: u64| {
+        let rate = |text: &str| text.parse().expect("a rate");
+        let buffer = Some(crate::rate::BufferSize::Bytes(buffer));
+        let link = AdviceInput {
+            downlink_buffer: buffer,
+            uplink_buffer: buffer,
+            ..AdviceInput::new(rate(down), rate(up), Duration::from_millis(60))
+        };
+        let traffic = Traffic { congestion_control: SenderControl::Bbr, ..Traffic::default() };
+        let advice = advise(&link).expect("advice");
+        let recommended = recommend(&link, &advice, traffic, Duration::from_millis(250));
+        assert_eq!(recommended, Err(NotPredicted::BbrBuffers));
+        predict(&link, &advice, traffic)
+    };
+    let [low, high] = bbr("3mbit", "1mbit", 20_000).expect("a figure").ratio_interval;
+    assert!(high <= crate::simulate::AGREED_FACTOR * low, "{low} {high}");
+    match bbr("8mbit", "1mbit", 30_000) {
+        Err(NotPredicted::Bbr { low, high }) => {
+            assert!(high > crate::simulate::AGREED_FACTOR * low, "{low} {high}")
+        }
+        other => panic!("{other:?}"),
+    }
+}

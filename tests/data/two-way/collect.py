@@ -35,7 +35,7 @@ def row(path, report):
         report["kernel"],
         params["cc"],
         # The letter of a set says whether its senders are paced; BBR always is.
-        int(path.stem[0] in "pqsbe"),
+        int(path.stem[0] in "pqbef"),
         int(params["delayed_acks"]),
         params["downloads"],
         params["uploads"],

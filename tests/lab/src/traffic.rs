@@ -81,9 +81,6 @@ pub struct TransferSpec {
     pub ip: IpVersion,
     /// Socket buffers in bytes (`B_TCP` of paper 000); `None` leaves them to Linux' autotuning.
     pub tcp_buffer_bytes: Option<u64>,
-    /// Whether the sender spreads its segments over the round trip, as Linux does under `fq` and after BBR: asked for by a limit
-    /// (`SO_MAX_PACING_RATE`) that is never reached. Without it the host's default decides.
-    pub paced: bool,
 }
 
 impl TransferSpec {
@@ -98,7 +95,6 @@ impl TransferSpec {
             congestion_control: "reno".into(),
             ip: IpVersion::V4,
             tcp_buffer_bytes: None,
-            paced: false,
         }
     }
 
@@ -125,9 +121,6 @@ impl TransferSpec {
         }
         if let Some(bytes) = self.tcp_buffer_bytes {
             args.extend(["-w".into(), bytes.to_string()]);
-        }
-        if self.paced {
-            args.extend(["--fq-rate".into(), "100G".into()]);
         }
         args
     }

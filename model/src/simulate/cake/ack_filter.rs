@@ -6,7 +6,8 @@ use std::collections::VecDeque;
 use super::super::packet::{Ack, Block, Content, Packet};
 use super::{AckFilter, Queued};
 
-/// The last frame of a flow's queue has just joined it: takes out an acknowledgement that it replaces, the nearest to the head.
+/// The last frame of a flow's queue has just joined it: takes out an acknowledgement that it replaces, the nearest to the head. Frames of a handshake stay, and
+/// replace none: the kernel passes over all that has SYN. The third has none, but it is the only one of its flow here until the sender has it.
 pub(super) fn replaced(frames: &mut VecDeque<Queued>, filter: AckFilter) -> Option<Packet> {
     if filter == AckFilter::Off {
         return None;
@@ -58,7 +59,9 @@ fn compare(old: &Ack, new: &Ack) -> Option<Ordering> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::handshake::Handshake;
     use super::*;
+    use crate::segment::Direction;
 
     const fn block(from: u32, to: u32) -> Block {
         Block { from, to }
@@ -87,6 +90,26 @@ mod tests {
         assert_eq!(left(&acks[..2], AckFilter::On), [0, 1]);
         assert_eq!(left(&acks, AckFilter::On), [3, 4]);
         assert_eq!(left(&acks, AckFilter::Aggressive), [4]);
+    }
+
+    #[test]
+    fn a_handshake_is_left_alone() {
+        let mut handshake = Handshake::new(Direction::Up);
+        let (syn, _) = handshake.open(0).expect("a SYN");
+        let greeting = Content::Greeting(syn);
+        let ack = |next| Content::Ack(ack(next, next, &[]));
+        for contents in [[greeting, ack(1), ack(2)], [ack(1), ack(1), greeting], [greeting; 3]] {
+            let mut frames = VecDeque::new();
+            for content in contents {
+                frames.push_back(Queued { frame: Packet { flow: 0, bytes: 74, content }, since: 0 });
+                replaced(&mut frames, AckFilter::Aggressive);
+            }
+            let greetings = |contents: &[Content]| {
+                contents.iter().filter(|content| matches!(content, Content::Greeting(_))).count()
+            };
+            let left: Vec<Content> = frames.iter().map(|queued| queued.frame.content).collect();
+            assert_eq!(greetings(&left), greetings(&contents));
+        }
     }
 
     #[test]

@@ -9,7 +9,8 @@ fn sender(which: CongestionControl) -> Sender {
 /// A sender that never runs out of data.
 fn made(which: CongestionControl, round_trip: Time, most: u32, paced: bool) -> Sender {
     let algorithm = Algorithm::new(which, &mut fastrand::Rng::with_seed(0));
-    let mut sender = Sender::new(Jiffies::new(250, 0), 250, algorithm, round_trip, most, paced);
+    let mut sender = Sender::new(Jiffies::new(250, 0), 250, algorithm, most, paced);
+    sender.connected(0, round_trip);
     sender.offer(u32::MAX);
     sender
 }
@@ -149,7 +150,8 @@ fn socket_buffers_limit_what_is_under_way() {
 
 #[test]
 fn without_more_data_the_last_segment_probes_for_a_loss() {
-    let mut sender = Sender::new(Jiffies::new(250, 0), 250, Algorithm::Reno, 50 * MILLISECOND, 99, false);
+    let mut sender = Sender::new(Jiffies::new(250, 0), 250, Algorithm::Reno, 99, false);
+    sender.connected(0, 50 * MILLISECOND);
     sender.start(0);
     assert!(numbers(&mut sender).is_empty());
     sender.offer(3);

@@ -11,9 +11,6 @@ const WINDOW_PARTS: u32 = 3;
 impl Sender {
     /// There is something to send: sends what the window allows.
     pub(in super::super) fn start(&mut self, now: Time) {
-        if self.next() == 0 {
-            self.begin_control(now);
-        }
         self.transmit(now);
     }
 

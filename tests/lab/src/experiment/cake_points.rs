@@ -93,7 +93,7 @@ fn point(name: &str, dice: &mut Dice, each: Duration) -> Scenario {
     }
     scenario.congestion_controls = vec![congestion_control];
     scenario.sockets_every = SOCKETS_EVERY;
-    scenario.prepare = Preparation::reno_by_default().then(steady_hash()).then(cake(&words));
+    scenario.prepare = Preparation::sockets_begin_with("reno").then(steady_hash()).then(cake(&words));
     if !delayed_acks {
         scenario.prepare = scenario.prepare.then(Preparation::immediate_acks());
     }

@@ -1,7 +1,7 @@
 //! Operating points of two-way links for `model::simulate`: a seeded sample of rates, buffers, delays, congestion controls and numbers of flows.
 //!
 //! Points whose names begin with `c`, `p` or `b` are for calibration, all others are held out: the simulation is judged on them, and nothing in
-//! it is chosen by them. Senders of `p`, `q` and `s` are paced. `b`, `e` and `f` use BBR, `r` and `s` reno, the others reno or CUBIC.
+//! it is chosen by them. Senders of `p` and `q` are paced. `b`, `e` and `f` use BBR, `r` reno, the others reno or CUBIC.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ enum Senders {
     All(&'static str),
 }
 
-const SETS: [Set; 9] = [
+const SETS: [Set; 8] = [
     Set { letter: 'c', seed: CALIBRATION, count: 52, paced: false, senders: Senders::Either },
     Set { letter: 'p', seed: CALIBRATION, count: 52, paced: true, senders: Senders::Either },
     Set { letter: 'h', seed: HELD_OUT, count: 112, paced: false, senders: Senders::Either },
@@ -50,7 +50,6 @@ const SETS: [Set; 9] = [
     Set { letter: 'e', seed: 0x5eed_bb02, count: 24, paced: false, senders: Senders::All("bbr") },
     Set { letter: 'f', seed: 0x5eed_bb03, count: 24, paced: false, senders: Senders::All("bbr") },
     Set { letter: 'r', seed: 0x5eed_4e02, count: 24, paced: false, senders: Senders::All("reno") },
-    Set { letter: 's', seed: 0x5eed_4e03, count: 12, paced: true, senders: Senders::All("reno") },
 ];
 /// Paced or not, a seed gives the same links.
 const CALIBRATION: u64 = 0x5eed_ca11;
@@ -162,12 +161,12 @@ fn point(name: &str, dice: &mut Dice, each: Duration, set: &Set) -> Scenario {
     let mut scenario = empty(name, link, each);
     let length = scenario.length;
     for (direction, streams) in [(Direction::Down, flows.0), (Direction::Up, flows.1)] {
-        let spec = TransferSpec { streams, paced, ..TransferSpec::new(direction, length) };
+        let spec = TransferSpec { streams, ..TransferSpec::new(direction, length) };
         scenario.transfers.push(TimedTransfer::new(Duration::ZERO, spec));
     }
     scenario.congestion_controls = vec![congestion_control];
     scenario.sockets_every = SOCKETS_EVERY;
-    scenario.prepare = Preparation::reno_by_default();
+    scenario.prepare = Preparation::sockets_begin_with(if paced { "bbr" } else { "reno" });
     if !delayed_acks {
         scenario.prepare = scenario.prepare.then(Preparation::immediate_acks());
     }
@@ -213,10 +212,10 @@ mod tests {
         assert_eq!(one.len(), TOTAL as usize);
         let of = |letters: &'static [char]| one.iter().filter(move |point| point.name.starts_with(letters));
         assert!(
-            of(&['h', 'q', 'e', 'f', 'r', 's'])
+            of(&['h', 'q', 'e', 'f', 'r'])
                 .all(|held| of(&['c', 'p', 'b']).all(|known| known.link != held.link))
         );
         assert!(of(&['b', 'e', 'f']).all(|point| point.congestion_controls == ["bbr"]));
-        assert!(of(&['r', 's']).all(|point| point.congestion_controls == ["reno"]));
+        assert!(of(&['r']).all(|point| point.congestion_controls == ["reno"]));
     }
 }

@@ -120,12 +120,12 @@ impl Preparation {
         })
     }
 
-    /// Sockets begin with reno, whatever the host's default is. A socket that begins with BBR goes on pacing its segments after another
-    /// algorithm is chosen for it (net/ipv4/tcp_bbr.c, `bbr_init`: `sk_pacing_status`).
-    pub fn reno_by_default() -> Self {
-        Self::new(|lab| {
+    /// Sockets begin with an algorithm, whatever the host's default is. One that begins with BBR goes on pacing its segments after another
+    /// is chosen for it (net/ipv4/tcp_bbr.c, `bbr_init`: `sk_pacing_status`).
+    pub fn sockets_begin_with(congestion_control: &'static str) -> Self {
+        Self::new(move |lab| {
             for role in Role::ALL.into_iter().filter(|role| role.is_endpoint()) {
-                lab.host(role).set_sysctl("net.ipv4.tcp_congestion_control", "reno")?;
+                lab.host(role).set_sysctl("net.ipv4.tcp_congestion_control", congestion_control)?;
             }
             Ok(())
         })
