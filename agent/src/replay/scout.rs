@@ -4,12 +4,12 @@
 //! uplink's queue. Behind it, hosts at home seem to answer late, by the queue their answers stood in, and answers from outside
 //! do not contain it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::time::Duration;
 
 use pendulum_model::observer::level::INTERVAL_NS;
-use pendulum_model::observer::{Observer, Vantage};
+use pendulum_model::observer::{End, Observer, Vantage};
 use pendulum_model::rate::Rate;
 use pendulum_model::segment::{Direction, PerDirection};
 use serde::Serialize;
@@ -61,6 +61,26 @@ pub struct Scouted {
     pub by: VantageBy,
     /// Rates, bytes per second, as far as a buffer held a queue for long enough: the first that was known.
     pub rates: PerDirection<Option<f64>>,
+}
+
+/// Ends that are remembered of each side.
+const ENDS_MAX: usize = 64;
+
+/// How much the delays of each end vary: one end is farther away than another.
+#[derive(Debug, Default)]
+struct Variations(BTreeMap<End, Variation>);
+
+impl Variations {
+    fn add(&mut self, end: End, at_ns: u64, seconds: f64) {
+        if self.0.len() < ENDS_MAX || self.0.contains_key(&end) {
+            self.0.entry(end).or_default().add(at_ns, seconds);
+        }
+    }
+
+    /// The spread of the end that answered in most windows, seconds.
+    fn spread(&self) -> f64 {
+        self.0.values().max_by_key(|variation| variation.minima.len()).map_or(0.0, Variation::spread)
+    }
 }
 
 /// How much the smallest delays of short windows vary.
@@ -116,7 +136,7 @@ pub fn scout(
         observer
     });
     let mut found = [PerDirection::<Option<f64>>::default(); 2];
-    let mut variations = PerDirection::<Variation>::default();
+    let mut variations = PerDirection::<Variations>::default();
     let mut now_ns = 0;
     let mut settled_ns = 0;
     watch.begin("finding out rates and place", capture.file_bytes());
@@ -143,10 +163,11 @@ pub fn scout(
         if let Some(answer) = &noted.answer {
             let delay_s = answer.delay_ns as f64 / 1e9;
             match direction {
-                Direction::Up => variations.up.add(now_ns, delay_s),
+                Direction::Up => variations.up.add(answer.end, now_ns, delay_s),
                 Direction::Down => {
-                    if let Some(waited_s) = observers[0].downlink_wait_by_clock(now_ns) {
-                        variations.down.add(now_ns, delay_s - waited_s);
+                    let waited_s = observers[0].downlink_wait_by_clock(now_ns);
+                    if let Some(rest_s) = rest_of(delay_s, waited_s) {
+                        variations.down.add(answer.end, now_ns, rest_s);
                     }
                 }
             }
@@ -168,7 +189,12 @@ pub fn scout(
     Ok(Scouted { vantage, by, rates: found[index] })
 }
 
-fn decide(variations: &PerDirection<Variation>, both: bool) -> (Vantage, VantageBy) {
+/// An answer's delay without its own wait, seconds. A wait that comes out longer than the delay it is a part of is wrong: the clock is not known yet.
+fn rest_of(delay_s: f64, waited_s: Option<f64>) -> Option<f64> {
+    waited_s.map(|waited_s| delay_s - waited_s).filter(|rest_s| *rest_s >= 0.0)
+}
+
+fn decide(variations: &PerDirection<Variations>, both: bool) -> (Vantage, VantageBy) {
     if both {
         return (Vantage::Both, VantageBy::Captures);
     }

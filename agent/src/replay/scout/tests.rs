@@ -44,9 +44,17 @@ fn windows_are_bounded() {
     assert_eq!(variation.minima.len(), WINDOWS_MAX);
 }
 
+#[test]
+fn a_wait_is_a_part_of_its_delay() {
+    assert_eq!(rest_of(0.75, Some(0.5)), Some(0.25));
+    assert_eq!(rest_of(0.5, Some(0.5)), Some(0.0));
+    assert_eq!(rest_of(0.5, Some(0.5625)), None, "a clock that is not known yet");
+    assert_eq!(rest_of(0.5, None), None);
+}
+
 /// The place by the spread of answers from home and from outside, seconds.
 fn place(home: f64, outside: f64) -> (Vantage, VantageBy) {
-    let of = |spread: f64| variation(&[0.02, 0.02 + spread]);
+    let of = |spread: f64| Variations(BTreeMap::from([([1; 16], variation(&[0.02, 0.02 + spread]))]));
     decide(&PerDirection { up: of(home), down: of(outside) }, false)
 }
 
@@ -70,6 +78,26 @@ fn the_side_whose_answers_vary_has_the_queue() {
     ] {
         assert_eq!(place(home, outside), expected, "{home} {outside}");
     }
-    let both = decide(&PerDirection { up: variation(&[0.0, 0.5]), down: Variation::default() }, true);
+    let up = Variations(BTreeMap::from([([1; 16], variation(&[0.0, 0.5]))]));
+    let both = decide(&PerDirection { up, down: Variations::default() }, true);
     assert_eq!(both, (Vantage::Both, VantageBy::Captures));
+}
+
+/// Two ends, one 80 ms farther away, answer in turns, a window each: no queue. The end that answered in most windows counts.
+#[test]
+fn an_end_that_is_farther_away_is_no_queue() {
+    let mut outside = Variations::default();
+    for number in 0..40 {
+        let (end, seconds) = if number % 2 == 0 { ([1; 16], 0.01) } else { ([2; 16], 0.09) };
+        outside.add(end, number * WINDOW_NS, seconds);
+    }
+    assert_eq!(outside.spread(), 0.0);
+    for number in 40..60 {
+        outside.add([1; 16], number * WINDOW_NS, 0.05);
+    }
+    assert!((outside.spread() - 0.04).abs() < 1e-9, "{}", outside.spread());
+    for end in 3..=u8::MAX {
+        outside.add([end; 16], 0, 0.0);
+    }
+    assert_eq!(outside.0.len(), ENDS_MAX);
 }
