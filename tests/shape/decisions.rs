@@ -274,38 +274,6 @@ fn methods_delta_spare_and_stretch() {
     assert_eq!(withheld.count(), 3, "a carrier stands for so many at most");
 }
 
-/// The ACK that passes because enough is withheld says all that is pending: it is the carrier from then on.
-#[test]
-fn the_carrier_s_part_goes_on_to_the_ack_behind_it() {
-    let Some(mut filter) = Filter::for_test("the_carrier_s_part_goes_on_to_the_ack_behind_it") else {
-        return;
-    };
-    filter.control.stretch = 2;
-    filter.tell();
-    let mut queue = vec![filter.arrive(&ethernet(&ack(10_000))).expect("it passes")];
-    assert_eq!(filter.arrive(&ethernet(&ack(10_100))), None);
-    assert_eq!(filter.arrive(&ethernet(&ack(10_200))), None);
-    let (packet, fates) = filter.fate_of(|filter| filter.arrive(&ethernet(&ack(10_300))));
-    assert_eq!(fates, ["passed stretch", "released superseded"]);
-    queue.extend(packet);
-    assert_eq!(filter.arrive(&ethernet(&ack(10_400))), None);
-    let left: Vec<_> = queue.iter().map(|packet| filter.depart(packet).expect("it leaves")).collect();
-    assert_eq!(left, [ethernet(&ack(10_000)).bytes, ethernet(&ack(10_400)).bytes]);
-}
-
-/// Of the channel's use only an average is known, and a queue of ACKs alone is use, too.
-#[test]
-fn many_queued_acks_are_use_of_the_channel() {
-    let Some(mut filter) = Filter::for_test("many_queued_acks_are_use_of_the_channel") else { return };
-    filter.control.filter = abi::PENDULUM_FILTER_DELAYED;
-    filter.control.stretch = 3;
-    filter.tell();
-    for n in 0..3 {
-        filter.arrive(&ethernet(&ack(10_000 + 100 * n))).expect("the channel has room, as far as is known");
-    }
-    assert_eq!(filter.arrive(&ethernet(&ack(10_300))), None);
-}
-
 /// With other packets leaving, too: a carrier that has stood for longer than any queue is long may have been dropped in it.
 #[test]
 fn a_carrier_of_long_ago_is_none() {
