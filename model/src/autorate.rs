@@ -9,6 +9,8 @@
 //!    receiver may have held its ACK back for that long): what leaves that buffer *is* the link's rate. The rate falls to it, less 1 %
 //!    (uplink) or 5 % (downlink), and less what has to drain. How much that is follows from what has passed since the newest packet that
 //!    was answered for, less what was served since: answers are a round trip late, and what is known to be under way is not waited for.
+//!    A lower rate of an uplink is not learnt where all waited for equally long while clearly less was sent than the known rate: then what left is what
+//!    was sent, and no queue is seen to stand there.
 //! 2. **That queue stays though less is sent than would empty it**: it is no queue but a longer route. The wait becomes the new zero,
 //!    and the rate is again what it was.
 //! 3. **Packets are lost and no queue stands behind**: a policer. The rate falls to what is not lost.

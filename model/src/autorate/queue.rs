@@ -63,7 +63,7 @@ impl Controller {
             .or_else(|| {
                 // Nothing has been measured, and this much passed.
                 let is_long = self.capacity.is_none() && heard.wait > 10.0 * least;
-                is_long.then_some(Service { rate: 0.8 * passing, seconds: heard.wait })
+                is_long.then_some(Service { rate: 0.8 * passing, seconds: heard.wait, spread: heard.wait })
             })
             .filter(|it| it.rate.is_finite() && it.rate > 0.0);
         self.route.watch(heard, sum, self.capacity.or(measured.map(|it| it.rate)));
@@ -83,6 +83,10 @@ impl Controller {
         // What a buffer that overflows drops is counted as passed.
         let most = (MOST_AT_ONCE * known).max(self.variation.peak());
         let measured = Service { rate: measured.rate.min(most), ..measured };
+        // Answers that only look late would else take away the rate, again and again: what is sent leaves, and then less is sent.
+        if self.direction == Direction::Up && measured.as_it_came(known) {
+            return;
+        }
         let (difference, same) = ((measured.rate / known - 1.0).abs(), SAME.max(least / measured.seconds));
         if difference < SAME || difference >= same {
             self.variation.measured(measured.rate, known);
@@ -157,7 +161,7 @@ mod tests {
 
     fn learnt(rate: f64, seconds: f64) -> f64 {
         let mut controller = known(100e3);
-        controller.learn(Service { rate, seconds }, 0.017);
+        controller.learn(Service { rate, seconds, spread: seconds }, 0.017);
         controller.capacity.expect("known")
     }
 
@@ -171,8 +175,23 @@ mod tests {
         assert_eq!(learnt(900e3, 0.3), 200e3, "no more than twice at once");
         let mut controller = known(100e3);
         controller.variation.passes(700e3);
-        controller.learn(Service { rate: 900e3, seconds: 0.3 }, 0.017);
+        controller.learn(Service { rate: 900e3, seconds: 0.3, spread: 0.3 }, 0.017);
         assert_eq!(controller.capacity, Some(700e3), "so much has passed");
+    }
+
+    #[test]
+    fn what_leaves_as_it_came_does_not_say_that_the_link_is_slower() {
+        let learnt = |direction, rate, spread| {
+            let mut controller = Controller::new(direction, Bounds { least: 1e3, most: 1e9 }, 100e3);
+            controller.capacity = Some(100e3);
+            controller.learn(Service { rate, seconds: 0.4, spread }, 0.017);
+            controller.capacity.expect("known")
+        };
+        assert_eq!(learnt(Direction::Up, 80e3, 0.01), 100e3);
+        assert_eq!(learnt(Direction::Up, 80e3, 0.03), 80e3, "the queue grows or drains");
+        assert!(learnt(Direction::Up, 97e3, 0.01) < 99.5e3, "that is how a rate is measured again");
+        assert_eq!(learnt(Direction::Up, 120e3, 0.01), 120e3);
+        assert_eq!(learnt(Direction::Down, 80e3, 0.01), 80e3, "others send");
     }
 
     #[test]

@@ -31,7 +31,7 @@ fn cell(seed: u64, mean: f64) -> Vec<f64> {
 }
 
 fn on(direction: Direction, congestion: Congestion, mean: f64, told: Option<Rates>, link: Rates) -> Outcome {
-    let traffic = Traffic { congestion, long: 2, burst: (0.5 * mean / PACKET) as usize };
+    let traffic = Traffic { congestion, long: 2, burst: (0.5 * mean / PACKET) as usize, late: 0.0 };
     run(direction, traffic, SECONDS, mean, told, link)
 }
 
@@ -68,6 +68,39 @@ fn a_constant_link_beside_one_whose_rate_is_told() {
             }
         }
     }
+}
+
+/// What was taken for the route's time is too short by 10 to 80 ms, and not always by as much: nothing waits, and each answer looks late. A part of the
+/// rate is lost, not most of it.
+#[test]
+fn answers_that_only_look_late_do_not_take_the_rate_away() {
+    for (capacity, congestion) in [500e3, 2.5e6].into_iter().flat_map(|it| LAWS.map(|law| (it, law))) {
+        for late in [0.03, 0.045, 0.06] {
+            let traffic = Traffic { congestion, long: 2, burst: (0.5 * capacity / PACKET) as usize, late };
+            let used = run(Direction::Up, traffic, SECONDS, capacity, None, &|_| capacity).used();
+            println!("{capacity} {congestion:?}, {late} s late: {used:.3} used");
+            assert!(used >= 0.5, "{capacity} {congestion:?}, {late} s late: {used:.3}");
+        }
+    }
+}
+
+/// A link that slows down, by chance: a queue that stands there is not taken for one of which nothing is known.
+#[test]
+fn a_link_that_fades_keeps_no_queue() {
+    let mut chance = Chance(4242);
+    let (mut used, mut waits) = (0.0, 0.0);
+    for number in 0..20 {
+        let mean = 150e3 * 20f64.powf(chance.next());
+        let (from, time, depth) =
+            (6.0 + 6.0 * chance.next(), 5.0 + 45.0 * chance.next(), 0.2 + 0.6 * chance.next());
+        let link = |at: f64| mean * (1.0 - depth * ((at - from) / time).clamp(0.0, 1.0));
+        let traffic = Traffic { congestion: LAWS[number % 2], long: 2, burst: 0, late: 0.0 };
+        let outcome = run(Direction::Up, traffic, SECONDS, mean, None, &link);
+        used += outcome.used() / 20.0;
+        waits += outcome.wait_p95() / 20.0;
+    }
+    println!("links that fade: {used:.3} used, {waits:.4} s");
+    assert!(used >= 0.98 && waits <= 0.04, "{used:.3} {waits:.4}");
 }
 
 /// What is sent who knows at any time how fast the link was in the tenth of a second before: 98 % of that.

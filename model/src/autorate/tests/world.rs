@@ -27,6 +27,8 @@ pub(super) struct Traffic {
     pub(super) long: usize,
     /// A burst of so many packets each four seconds; 0: none.
     pub(super) burst: usize,
+    /// From the tenth second on answers look later than they are, by this and up to 20 ms more or less; seconds.
+    pub(super) late: f64,
 }
 
 /// Numbers by chance, 0 to 1, by seed.
@@ -77,6 +79,7 @@ struct World<'a> {
     controller: Controller,
     /// Rates that are told, bytes per second at a time, in place of the controller's.
     told: Option<Rates<'a>>,
+    late: f64,
     flows: Vec<Flow>,
     own: Vec<Codel>,
     turn: usize,
@@ -111,6 +114,7 @@ pub(super) fn run(
         direction,
         controller: Controller::new(direction, bounds, 125e6),
         told,
+        late: traffic.late,
         flows: Vec::new(),
         own: Vec::new(),
         turn: 0,
@@ -206,10 +210,12 @@ impl World<'_> {
             let wait = self.now - packet.entered;
             match self.direction {
                 Direction::Up => {
-                    let late = 0.003 * self.chance.next();
-                    let back = self.now + 2.0 * PROPAGATION + late;
+                    let noise = 0.003 * self.chance.next();
+                    let looks = self.late + 0.02 * (1.7 * self.now).sin();
+                    let looks = if self.late > 0.0 && self.now > 10.0 { looks } else { 0.0 };
+                    let back = self.now + 2.0 * PROPAGATION + noise;
                     self.acks.push_back((back, packet));
-                    self.answers.push_back((back, packet.flow, packet.entered, wait + late));
+                    self.answers.push_back((back, packet.flow, packet.entered, wait + noise + looks));
                 }
                 Direction::Down => {
                     let at_ns = (self.now * 1e9) as u64;
