@@ -50,6 +50,9 @@ pub(super) struct SenderClock {
     /// Time and stamp of its first reading; later ones count from there.
     origin: Option<(f64, u32)>,
     newest: i64,
+    /// When the newest packet left, and by how many ticks its stamp was newer than the one before, after how long.
+    newest_ns: f64,
+    step: (f64, f64),
     tick_ns: Option<f64>,
     /// Smallest reading for each possible tick, by length of the packet, until the tick is known.
     guesses: [[Option<f64>; 2]; TICKS_NS.len()],
@@ -101,11 +104,16 @@ impl SenderClock {
             return None;
         }
         self.newest = self.newest.max(ticks);
+        self.step = (f64::from(step), left_ns - self.newest_ns);
+        self.newest_ns = left_ns;
         let passed_ns = left_ns - origin_ns;
         let Some(tick_ns) = self.tick_ns else {
             self.guess(passed_ns, ticks, is_long);
             return self.tick_ns.and_then(|_| self.read(left_ns, tsval, is_long, (most_ns, full_ns)));
         };
+        if passed_ns < CHECKED_NS && self.finds_another(passed_ns, ticks, is_long) {
+            return self.read(left_ns, tsval, is_long, (most_ns, full_ns));
+        }
         if !self.keeps_its_tick(passed_ns, ticks, tick_ns) {
             *self = Self { origin: Some((left_ns, tsval)), distrusted: true, ..Self::default() };
             return None;
@@ -177,6 +185,28 @@ impl SenderClock {
             let y = passed_ns - ticks as f64 * tick_ns;
             guess[kind] = Some(guess[kind].map_or(y, |known| known.min(y)));
         }
+    }
+
+    /// A queue that grows fast, as at the start of a transfer, looks like a longer tick. Once another one is likelier, its smallest readings count from the first.
+    fn finds_another(&mut self, passed_ns: f64, ticks: i64, is_long: bool) -> bool {
+        self.note(passed_ns, ticks, is_long);
+        let Some(index) = likely(passed_ns, ticks) else { return false };
+        // A stamp that is ahead of the time that has passed shows that the clock was set, not how long its tick is.
+        let (step, since_ns) = self.step;
+        let was_set = step * TICKS_NS[index] > since_ns + SET_AHEAD_NS;
+        if self.tick_ns == Some(TICKS_NS[index]) || was_set {
+            return false;
+        }
+        self.tick_ns = Some(TICKS_NS[index]);
+        self.base = self.guesses[index];
+        self.bound = LowerBound::default();
+        self.epoch = None;
+        self.points.clear();
+        self.limits.clear();
+        self.unfollowed = None;
+        self.is_settled = false;
+        self.proven_ns = None;
+        true
     }
 
     fn keeps_its_tick(&self, passed_ns: f64, ticks: i64, tick_ns: f64) -> bool {

@@ -160,3 +160,18 @@ fn a_better_clock_tells_what_hides_in_the_smallest_reading() {
         assert!(expected_ms.contains(&waited_ms), "{most_ms}: {waited_ms} ms");
     }
 }
+
+/// A transfer begins on a slow link: twelve packets that were sent at once come out one each 40 ms, which looks like a tick of 4 ms. Later ones wait for 440 ms.
+#[test]
+fn a_queue_that_grows_fast_is_no_longer_tick() {
+    let mut sender = Sender::new(1.0);
+    sender.send(0.0, 0.0, f64::INFINITY);
+    for i in 0..12 {
+        sender.send(100.0 * MS, 40.0 * f64::from(i), f64::INFINITY);
+    }
+    for i in 0..500 {
+        sender.send(f64::from(140 + 40 * i) * MS, 440.0, f64::INFINITY);
+    }
+    let waited_ms = sender.send(20.2 * SECOND, 440.0, f64::INFINITY).expect("a reading").waited_ns / MS;
+    assert!((439.0..=441.5).contains(&waited_ms), "{waited_ms} ms");
+}
