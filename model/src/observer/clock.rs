@@ -41,42 +41,33 @@ const SET_AHEAD_NS: f64 = 1e9;
 /// A stamp that is older by more than this was not overtaken: the clock was set back.
 const SET_BACK_NS: f64 = 1e9;
 
+/// So many packets of a better clock, taken together, tell how large the smallest reading can be.
+const LIMITS: usize = 15;
+
 /// The clock of one sender, as one flow shows it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SenderClock {
     /// Time and stamp of its first reading; later ones count from there.
     origin: Option<(f64, u32)>,
     newest: i64,
+    /// When the newest packet left, and by how many ticks its stamp was newer than the one before, after how long.
+    newest_ns: f64,
+    step: (f64, f64),
     tick_ns: Option<f64>,
     /// Smallest reading for each possible tick, by length of the packet, until the tick is known.
     guesses: [[Option<f64>; 2]; TICKS_NS.len()],
     base: [Option<f64>; 2],
     bound: LowerBound,
-    lent: Lent,
+    /// The newest packet that no packet of a better clock has followed: when it left, and its reading.
+    unfollowed: Option<(f64, f64)>,
+    /// What a better clock says that the smallest reading is at most.
+    limits: Vec<f64>,
+    is_settled: bool,
     proven_ns: Option<f64>,
     drift: f64,
     epoch: Option<(f64, f64, f64)>,
     points: Vec<(f64, f64)>,
     distrusted: bool,
-}
-
-/// A smallest reading taken over from other clocks, for one whose buffer was never empty: the largest of several.
-#[derive(Clone, Copy, Debug, Default)]
-struct Lent {
-    count: u32,
-    largest: Option<f64>,
-}
-
-impl Lent {
-    /// Readings that others must have told before they are believed.
-    const READINGS: u32 = 16;
-
-    fn take_in(&mut self, reading: Option<f64>) -> Option<f64> {
-        let reading = reading.filter(|_| self.count < Self::READINGS)?;
-        self.count += 1;
-        self.largest = Some(self.largest.map_or(reading, |largest| largest.max(reading)));
-        self.largest.filter(|_| self.count == Self::READINGS)
-    }
 }
 
 /// What a stamp tells about its packet.
@@ -93,14 +84,13 @@ pub(super) struct StampReading {
 impl SenderClock {
     /// A packet stamped `tsval` left the buffer at `left_ns`. `most_ns`: the longest it can have waited, as far as known from the
     /// link (infinite if nothing is). `full_ns`: the same if the link was seen to have time to spare, which confirms a
-    /// smallest reading but does not raise one. `known_ns`: the wait as others tell it, for a clock that is new.
+    /// smallest reading but does not raise one.
     pub(super) fn read(
         &mut self,
         left_ns: f64,
         tsval: u32,
         is_long: bool,
         (most_ns, full_ns): (f64, f64),
-        known_ns: Option<f64>,
     ) -> Option<StampReading> {
         let &mut (origin_ns, first) = self.origin.get_or_insert((left_ns, tsval));
         // Counted from the newest: the stamp comes round after 2^32 ticks.
@@ -114,13 +104,16 @@ impl SenderClock {
             return None;
         }
         self.newest = self.newest.max(ticks);
+        self.step = (f64::from(step), left_ns - self.newest_ns);
+        self.newest_ns = left_ns;
         let passed_ns = left_ns - origin_ns;
         let Some(tick_ns) = self.tick_ns else {
             self.guess(passed_ns, ticks, is_long);
-            return self
-                .tick_ns
-                .and_then(|_| self.read(left_ns, tsval, is_long, (most_ns, full_ns), known_ns));
+            return self.tick_ns.and_then(|_| self.read(left_ns, tsval, is_long, (most_ns, full_ns)));
         };
+        if passed_ns < CHECKED_NS && self.finds_another(passed_ns, ticks, is_long) {
+            return self.read(left_ns, tsval, is_long, (most_ns, full_ns));
+        }
         if !self.keeps_its_tick(passed_ns, ticks, tick_ns) {
             *self = Self { origin: Some((left_ns, tsval)), distrusted: true, ..Self::default() };
             return None;
@@ -134,10 +127,10 @@ impl SenderClock {
             *self = Self { origin: Some((left_ns, tsval)), ..Self::default() };
             return None;
         }
-        let lent = self.lent.take_in(known_ns.filter(|_| self.proven_ns.is_none()).map(|known| y - known));
-        let known = base.or(other).unwrap_or(y).min(y).min(lent.unwrap_or(f64::INFINITY));
+        let known = base.or(other).unwrap_or(y).min(y);
         let raised = self.bound.add(left_ns, y - most_ns).map_or(known, |least| known.max(least.min(y)));
         *base = Some(raised);
+        self.unfollowed = Some((left_ns, y));
         let waited_ns = y - raised;
         if most_ns.min(full_ns) <= tick_ns.max(3e6) && waited_ns <= tick_ns.max(3e6) {
             self.proven_ns = Some(left_ns);
@@ -146,24 +139,74 @@ impl SenderClock {
         Some(StampReading { waited_ns, tick_ns, proven_ns: self.proven_ns })
     }
 
+    /// Since when it is heard, without a step, and whether its smallest reading met an empty buffer for certain.
+    pub(super) fn heard(&self) -> Option<(f64, bool)> {
+        self.origin.map(|(first_ns, _)| (first_ns, self.proven_ns.is_some()))
+    }
+
+    /// Whether a better clock has told enough of it.
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_settled || self.proven_ns.is_some()
+    }
+
+    /// A packet of a better clock left at `left_ns`, after a wait of `waited_ns`. A buffer is a queue: this sender's newest packet left earlier, so it had come
+    /// earlier, and waited at least until its own departure from when the other came. Its reading less that is more than the smallest reading can be.
+    pub(super) fn follow(&mut self, left_ns: f64, waited_ns: f64) {
+        let Some((own_ns, y)) = self.unfollowed.take() else { return };
+        if self.proven_ns.is_some() {
+            return;
+        }
+        self.limits.push(y - (waited_ns - (left_ns - own_ns)));
+        if self.limits.len() < LIMITS {
+            return;
+        }
+        // Not the smallest: stamps are right to a tick only.
+        let Some(limit) = median(std::mem::take(&mut self.limits)) else { return };
+        for base in self.base.iter_mut().flatten() {
+            *base = base.min(limit);
+        }
+        self.is_settled = true;
+    }
+
     fn guess(&mut self, passed_ns: f64, ticks: i64, is_long: bool) {
+        self.note(passed_ns, ticks, is_long);
+        if passed_ns < TICK_KNOWN_NS || (self.distrusted && passed_ns < CHECKED_NS) {
+            return;
+        }
+        if let Some(index) = likely(passed_ns, ticks) {
+            self.tick_ns = Some(TICKS_NS[index]);
+            self.base = self.guesses[index];
+        }
+    }
+
+    fn note(&mut self, passed_ns: f64, ticks: i64, is_long: bool) {
         let kind = usize::from(is_long);
         for (guess, tick_ns) in self.guesses.iter_mut().zip(TICKS_NS) {
             let y = passed_ns - ticks as f64 * tick_ns;
             guess[kind] = Some(guess[kind].map_or(y, |known| known.min(y)));
         }
-        let mean_ns = passed_ns / ticks as f64;
-        if passed_ns < TICK_KNOWN_NS || ticks < 4 {
-            return;
+    }
+
+    /// A queue that grows fast, as at the start of a transfer, looks like a longer tick. Once another one is likelier, its smallest readings count from the first.
+    fn finds_another(&mut self, passed_ns: f64, ticks: i64, is_long: bool) -> bool {
+        self.note(passed_ns, ticks, is_long);
+        let Some(index) = likely(passed_ns, ticks) else { return false };
+        // A stamp that is ahead of the time that has passed shows that the clock was set, not how long its tick is.
+        let (step, since_ns) = self.step;
+        let was_set = step * TICKS_NS[index] > since_ns + SET_AHEAD_NS;
+        if self.tick_ns == Some(TICKS_NS[index]) || was_set {
+            return false;
         }
-        let is_it = |tick_ns: f64| mean_ns < tick_ns * TICK_FACTOR && mean_ns > tick_ns / TICK_FACTOR;
-        if self.distrusted && passed_ns < CHECKED_NS {
-            return;
-        }
-        if let Some(index) = TICKS_NS.iter().position(|tick_ns| is_it(*tick_ns)) {
-            self.tick_ns = Some(TICKS_NS[index]);
-            self.base = self.guesses[index];
-        }
+        self.tick_ns = Some(TICKS_NS[index]);
+        self.base = self.guesses[index];
+        self.bound = LowerBound::default();
+        self.epoch = None;
+        self.points.clear();
+        self.limits.clear();
+        self.unfollowed = None;
+        self.is_settled = false;
+        self.proven_ns = None;
+        true
     }
 
     fn keeps_its_tick(&self, passed_ns: f64, ticks: i64, tick_ns: f64) -> bool {
@@ -210,7 +253,16 @@ impl SenderClock {
             *base -= change;
         }
         self.bound = LowerBound::default();
+        self.limits.clear();
+        self.unfollowed = None;
     }
+}
+
+/// The tick that so many ticks in so much time are likely to be.
+fn likely(passed_ns: f64, ticks: i64) -> Option<usize> {
+    let mean_ns = passed_ns / ticks as f64;
+    let is_it = |tick_ns: f64| mean_ns < tick_ns * TICK_FACTOR && mean_ns > tick_ns / TICK_FACTOR;
+    TICKS_NS.iter().position(|tick_ns| ticks >= 4 && is_it(*tick_ns))
 }
 
 fn median(mut values: Vec<f64>) -> Option<f64> {

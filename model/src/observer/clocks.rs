@@ -35,7 +35,7 @@ mod tests {
 
     /// Packets of one flow until its clock's tick is known.
     fn is_known(clocks: &mut Clocks, at_ns: f64) -> bool {
-        let reading = clocks.of(0, at_ns).read(at_ns, (at_ns / 1e6) as u32, true, (0.0, 0.0), Some(0.0));
+        let reading = clocks.of(0, at_ns).read(at_ns, (at_ns / 1e6) as u32, true, (0.0, 0.0));
         reading.is_some()
     }
 

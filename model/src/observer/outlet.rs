@@ -8,6 +8,7 @@
 //! * **Work.** A buffer that holds something keeps the link busy. So nothing waited longer than the link had been busy without a
 //!   pause.
 
+mod lender;
 mod place;
 
 use std::collections::VecDeque;
@@ -21,6 +22,7 @@ use super::level::LevelTrack;
 use super::rate::ServiceRate;
 use super::standing::Standing;
 use super::{FULL_BYTES, Passing, SLOWEST, Wait};
+use lender::{Lender, Told};
 
 /// Longer than any packet's time on the link, so that jitter and a slow scheduler are not taken for an idle link.
 const IDLE_TOLERANCE_NS: f64 = 5e6;
@@ -33,9 +35,6 @@ const IDLE_WITHOUT_RATE_NS: f64 = 150e6;
 
 /// What was measured this long ago still tells how long a packet waits now.
 const FRESH_NS: f64 = 30e6;
-
-/// What one clock told this long ago another one may take over.
-const LENT_NS: f64 = 5e6;
 
 /// Without a measured wait or an idle link for this long the level is not known.
 const KNOWN_NS: u64 = 1_000_000_000;
@@ -89,8 +88,8 @@ pub(super) struct Outlet {
     clock_at_ns: f64,
     /// When a clock or an answer told a wait.
     timed_at_ns: f64,
-    /// The newest proven clock: which one, when, and the wait it told.
-    lender: Option<(u64, f64, f64)>,
+    /// The clock that the others go by.
+    lender: Lender,
     evidence_ns: u64,
     /// Uncertainty of the newest measured waits, nanoseconds.
     uncertainty_ns: f64,
@@ -136,7 +135,7 @@ impl Outlet {
             measured_at_ns: f64::NEG_INFINITY,
             clock_at_ns: f64::NEG_INFINITY,
             timed_at_ns: f64::NEG_INFINITY,
-            lender: None,
+            lender: Lender::default(),
             evidence_ns: start_ns,
             uncertainty_ns: JITTER_NS,
             history: VecDeque::new(),
@@ -257,31 +256,20 @@ impl Outlet {
     /// What the packet's stamp tells of its wait.
     pub(super) fn read_clock(&mut self, packet: &Passing, departure: &Departure) -> Option<Wait> {
         let (flow, tsval) = packet.clock?;
-        // Only another clock that is proven is exact enough to begin with: an error here would stay.
-        let known_ns = match (departure.was_idle, self.lender) {
-            (true, _) => Some(0.0),
-            (false, Some((lender, at_ns, waited_ns)))
-                if lender != flow && departure.left_ns - at_ns < LENT_NS =>
-            {
-                Some(waited_ns)
-            }
-            _ => None,
-        };
         let is_long = f64::from(packet.bytes) > FULL_BYTES / 2.0;
-        let clock = self.clocks.of(flow, departure.left_ns);
-        let reading = clock.read(
-            departure.left_ns,
-            tsval,
-            is_long,
-            (departure.most_ns, departure.full_ns),
-            known_ns,
-        )?;
-        let since_proven = reading.proven_ns.map(|at| departure.left_ns - at);
-        self.clock_at_ns = departure.left_ns;
+        let left_ns = departure.left_ns;
+        let clock = self.clocks.of(flow, left_ns);
+        let reading = clock.read(left_ns, tsval, is_long, (departure.most_ns, departure.full_ns))?;
+        let (first_ns, is_proven) = clock.heard().unwrap_or((left_ns, false));
+        let is_settled = clock.is_settled();
         let waited_ns = (reading.waited_ns - reading.tick_ns / 2.0).max(0.0);
-        if reading.proven_ns.is_some() {
-            self.lender = Some((flow, departure.left_ns, waited_ns));
+        let told = Told { flow, left_ns, waited_ns, first_ns, is_proven };
+        // What stood in the buffer when it was new hides in its smallest reading, until a better one has told how much.
+        if !self.lender.hear(told, &mut self.clocks) && !is_settled {
+            return None;
         }
+        let since_proven = reading.proven_ns.map(|at| left_ns - at);
+        self.clock_at_ns = left_ns;
         Some(Wait {
             ns: waited_ns,
             uncertainty_ns: JITTER_NS + reading.tick_ns + DRIFT * since_proven.unwrap_or(0.0).min(STALE_NS),

@@ -5,6 +5,7 @@ mod clock;
 mod hostile;
 mod inlet;
 mod learner;
+mod lender;
 mod link;
 mod outlet;
 mod parts;

@@ -255,6 +255,16 @@ fn s3_swings_by_the_wan_capture_alone() {
 }
 
 #[test]
+fn s5_is_locked_by_the_wan_capture_alone() {
+    for told in [true, false] {
+        let run = replayed_if_told("s5", false, told);
+        assert_eq!(run.report["verdict"], "locked_uplink", "{told}");
+        assert_eq!(run.report["vantage"], "behind_uplink_buffer", "{told}");
+        run.check_shares();
+    }
+}
+
+#[test]
 fn s5_is_locked() {
     let run = replayed("s5", true);
     assert_eq!(run.report["verdict"], "locked_uplink");

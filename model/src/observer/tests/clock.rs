@@ -23,7 +23,7 @@ impl Sender {
     fn send(&mut self, sent_ns: f64, wait_ms: f64, most_ms: f64) -> Option<StampReading> {
         let ticks = (sent_ns * (1.0 + self.fast) / self.tick_ns) as u64 as u32;
         let left_ns = sent_ns + wait_ms * MS;
-        self.clock.read(left_ns, ticks.wrapping_add(self.offset), true, (most_ms * MS, f64::INFINITY), None)
+        self.clock.read(left_ns, ticks.wrapping_add(self.offset), true, (most_ms * MS, f64::INFINITY))
     }
 
     /// One packet each 7 ms, none of which waits. The newest reading.
@@ -140,4 +140,38 @@ fn only_an_empty_buffer_proves_the_smallest_reading() {
     let proven = sender.idle(5.0, 1.0, 0.0).expect("a reading").proven_ns.expect("the link was idle");
     let later = sender.send(6.2 * SECOND, 40.0, 60.0).expect("a reading");
     assert_eq!(later.proven_ns, Some(proven));
+}
+
+/// Between 60 and 136 ms stand from the beginning, which a better clock knows: its packets come 2 ms after this sender's and wait as long. What the smallest
+/// reading hides is told to 2 ms and a tick; a proven one stays as it is.
+#[test]
+fn a_better_clock_tells_what_hides_in_the_smallest_reading() {
+    for (most_ms, expected_ms) in [(f64::INFINITY, 97.0..=100.5), (0.0, 39.0..=41.0)] {
+        let mut sender = Sender::new(1.0);
+        for i in 0..300 {
+            let sent_ns = f64::from(i) * 10.0 * MS;
+            let wait_ms = 60.0 + 4.0 * f64::from(i % 20);
+            // By its own readings an empty link proves the shortest of them.
+            let most_ms = if i % 20 == 0 { most_ms } else { f64::INFINITY };
+            sender.send(sent_ns, wait_ms, most_ms);
+            sender.clock.follow(sent_ns + (2.0 + wait_ms) * MS, wait_ms * MS);
+        }
+        let waited_ms = sender.send(3.0 * SECOND, 100.0, f64::INFINITY).expect("a reading").waited_ns / MS;
+        assert!(expected_ms.contains(&waited_ms), "{most_ms}: {waited_ms} ms");
+    }
+}
+
+/// A transfer begins on a slow link: twelve packets that were sent at once come out one each 40 ms, which looks like a tick of 4 ms. Later ones wait for 440 ms.
+#[test]
+fn a_queue_that_grows_fast_is_no_longer_tick() {
+    let mut sender = Sender::new(1.0);
+    sender.send(0.0, 0.0, f64::INFINITY);
+    for i in 0..12 {
+        sender.send(100.0 * MS, 40.0 * f64::from(i), f64::INFINITY);
+    }
+    for i in 0..500 {
+        sender.send(f64::from(140 + 40 * i) * MS, 440.0, f64::INFINITY);
+    }
+    let waited_ms = sender.send(20.2 * SECOND, 440.0, f64::INFINITY).expect("a reading").waited_ns / MS;
+    assert!((439.0..=441.5).contains(&waited_ms), "{waited_ms} ms");
 }
