@@ -116,8 +116,8 @@ static __always_inline __u32 take_answered(struct pendulum_flow *flow, const str
 
 /*
  * PENDULUM_ANSWER_HELD if this answer acknowledges no more than the question, or one segment: a second full
- * segment would have been acknowledged at once. Not for clocks and handshakes. By arithmetic on the sign and on
- * the bits: each branch here would double what the verifier walks.
+ * segment would have been acknowledged at once. Not for clocks and handshakes. By arithmetic on the sign and
+ * on the bits: each branch here would double what the verifier walks.
  */
 static __always_inline __u32 held_of_answer(const struct segment *s)
 {

@@ -75,9 +75,11 @@ static __always_inline __u32 method_obstacle(const struct pendulum_ack_state *st
 	case PENDULUM_FILTER_STATIC:
 		return state->queued < control->delta ? PENDULUM_ACK_PASSED_BELOW_DELTA : NO_OBSTACLE;
 	case PENDULUM_FILTER_DELAYED:
-		/* As many of one connection as one may stand for use the channel up, whatever the average says. */
-		return uplink->filtering || state->queued >= control->stretch ? NO_OBSTACLE
-									       : PENDULUM_ACK_PASSED_UNDER_USED;
+		/* As many of one connection as one may stand for use the channel up, whatever the average
+		 * says. */
+		return uplink->filtering || state->queued >= control->stretch
+			       ? NO_OBSTACLE
+			       : PENDULUM_ACK_PASSED_UNDER_USED;
 	case PENDULUM_FILTER_PER_CONNECTION:
 		return state->rate * (active ? active : 1) > control->channel_bytes_per_s
 			       ? NO_OBSTACLE

@@ -31,6 +31,38 @@ impl CongestionControl {
     }
 }
 
+/// `icsk_ca_state`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum State {
+    /// Nothing is missing.
+    Open,
+    /// Something is missing, nothing is taken for lost.
+    Disorder,
+    /// Fast recovery.
+    Recovery,
+    /// After a retransmission timeout.
+    Loss,
+}
+
+/// A rate sample (`struct rate_sample`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Rate {
+    /// Segments delivered between the sending of the latest of those that arrive now and now; `None`: none has arrived.
+    pub(super) delivered: Option<u32>,
+    /// How long that took, microseconds; `None`: shorter than any round trip, so it says nothing.
+    pub(super) interval: Option<u64>,
+    /// Segments that had been delivered when that segment was sent.
+    pub(super) prior_delivered: u32,
+    /// Whether the application, not the network, was the limit then.
+    pub(super) app_limited: bool,
+}
+
+impl Rate {
+    pub(super) fn is_valid(&self) -> bool {
+        self.delivered.is_some() && self.interval.is_some()
+    }
+}
+
 /// No slow-start threshold yet (`TCP_INFINITE_SSTHRESH`).
 pub(super) const NO_THRESHOLD: u32 = 0x7fff_ffff;
 /// `TCP_INIT_CWND`, RFC 6928.

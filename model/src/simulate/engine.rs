@@ -5,9 +5,10 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::clock::Jiffies;
 use super::congestion::Algorithm;
-use super::handshake::{Greeting, Handshake, Reply, SYN_FRAME_BYTES, Stage};
+use super::handshake::{Handshake, Reply, SYN_FRAME_BYTES};
 use super::packet::{
-    ACK_FRAME_BYTES, Ack, Content, DATA_FRAME_BYTES, Data, PAYLOAD_BYTES, Packet, SECOND, Time,
+    ACK_FRAME_BYTES, Ack, Content, DATA_FRAME_BYTES, Data, Greeting, PAYLOAD_BYTES, Packet, SECOND, Stage,
+    Time,
 };
 use super::queue::Queue;
 use super::receiver::Receiver;

@@ -3,7 +3,7 @@
 //! A host whose handshake waited behind somebody's transfer keeps that long round trip as its shortest until it sees a shorter one. Linux sizes its
 //! bursts (`tcp_tso_autosize`), its patience with reordering (`tcp_rack_reo_wnd`) and BBR's window by the shortest.
 
-use super::packet::{SECOND, Time};
+use super::packet::{Greeting, SECOND, Stage, Time};
 use crate::segment::Direction;
 
 /// A SYN or its answer as an Ethernet frame: 40 bytes of TCP with options.
@@ -12,34 +12,6 @@ pub(super) const SYN_FRAME_BYTES: u32 = 74;
 const FIRST_TIMEOUT: Time = SECOND;
 /// `tcp_syn_retries`: doublings.
 const MOST_DOUBLINGS: u32 = 6;
-
-/// Which of the three frames. The home's end opens every connection, whichever way its data goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Stage {
-    Syn,
-    SynAck,
-    Ack,
-}
-
-impl Stage {
-    /// Which way it goes.
-    pub(super) const fn direction(self) -> Direction {
-        match self {
-            Self::Syn | Self::Ack => Direction::Up,
-            Self::SynAck => Direction::Down,
-        }
-    }
-}
-
-/// A frame of a handshake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Greeting {
-    pub(super) stage: Stage,
-    /// When the SYN was sent, as timestamps tell the ends.
-    pub(super) opened: Time,
-    /// When it was answered.
-    pub(super) answered: Time,
-}
 
 /// What an end does when a frame of the handshake reaches it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What travels: full segments of data one way, acknowledgements the other.
 
-use super::handshake::Greeting;
+use crate::segment::Direction;
 
 /// Nanoseconds since the run began.
 pub(super) type Time = u64;
@@ -23,6 +23,34 @@ pub(super) const MOST_SACKS: usize = 3;
 pub(super) struct Block {
     pub(super) from: u32,
     pub(super) to: u32,
+}
+
+/// Which of the three frames. The home's end opens every connection, whichever way its data goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stage {
+    Syn,
+    SynAck,
+    Ack,
+}
+
+impl Stage {
+    /// Which way it goes.
+    pub(super) const fn direction(self) -> Direction {
+        match self {
+            Self::Syn | Self::Ack => Direction::Up,
+            Self::SynAck => Direction::Down,
+        }
+    }
+}
+
+/// A frame of a handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Greeting {
+    pub(super) stage: Stage,
+    /// When the SYN was sent, as timestamps tell the ends.
+    pub(super) opened: Time,
+    /// When it was answered.
+    pub(super) answered: Time,
 }
 
 /// An acknowledgement.

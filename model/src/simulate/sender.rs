@@ -15,11 +15,10 @@ mod transmit;
 use std::collections::VecDeque;
 
 use super::clock::Jiffies;
-use super::congestion::{Algorithm, Sample, Window};
+use super::congestion::{Algorithm, Sample, State, Window};
 use super::packet::{Data, MICROSECOND, MILLISECOND, Time};
 use super::round_trip::RoundTrip;
 
-pub(super) use delivery::Rate;
 use delivery::{Delivery, Sending};
 use timers::Timer;
 
@@ -48,19 +47,6 @@ struct Segment {
     ever_again: bool,
     /// For a rate sample, until it arrives; only BBR asks for it.
     sending: Option<Sending>,
-}
-
-/// `icsk_ca_state`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum State {
-    /// Nothing is missing.
-    Open,
-    /// Something is missing, nothing is taken for lost.
-    Disorder,
-    /// Fast recovery.
-    Recovery,
-    /// After a retransmission timeout.
-    Loss,
 }
 
 /// `tp->rack`: the latest sent of the segments that have arrived.

@@ -9,9 +9,9 @@ mod tests;
 mod window;
 
 use super::super::packet::PAYLOAD_BYTES;
-use super::super::sender::{Rate, State};
 use super::windowed::WindowedMax;
 use super::{INITIAL_WINDOW, Window};
+use super::{Rate, State};
 
 use aggregation::Aggregation;
 use policer::{Finding, Policer};

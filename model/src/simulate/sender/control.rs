@@ -1,9 +1,9 @@
 //! Where BBR takes over: it sets window and pacing rate itself, by rate samples.
 
-use super::super::congestion::Report;
+use super::super::congestion::{Rate, Report};
 use super::super::packet::{MICROSECOND, Time};
 use super::Sender;
-use super::delivery::{Rate, Sending};
+use super::delivery::Sending;
 
 /// What an acknowledgement has brought, for BBR.
 #[derive(Clone, Copy, Debug, Default)]

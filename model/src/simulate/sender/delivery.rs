@@ -1,26 +1,8 @@
 //! How fast segments are delivered (net/ipv4/tcp_rate.c).
 
+use super::super::congestion::Rate;
 use super::super::packet::{MICROSECOND, Time};
 use super::micros;
-
-/// A rate sample (`struct rate_sample`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Rate {
-    /// Segments delivered between the sending of the latest of those that arrive now and now; `None`: none has arrived.
-    pub(in super::super) delivered: Option<u32>,
-    /// How long that took, microseconds; `None`: shorter than any round trip, so it says nothing.
-    pub(in super::super) interval: Option<u64>,
-    /// Segments that had been delivered when that segment was sent.
-    pub(in super::super) prior_delivered: u32,
-    /// Whether the application, not the network, was the limit then.
-    pub(in super::super) app_limited: bool,
-}
-
-impl Rate {
-    pub(in super::super) fn is_valid(&self) -> bool {
-        self.delivered.is_some() && self.interval.is_some()
-    }
-}
 
 /// What a segment keeps of the moment at which it was sent (`tcp_skb_cb.tx`).
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,5 @@
-use super::super::super::sender::{Rate, State};
 use super::super::NO_THRESHOLD;
+use super::super::{Rate, State};
 use super::*;
 
 /// Nothing has happened yet.

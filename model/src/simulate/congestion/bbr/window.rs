@@ -1,7 +1,7 @@
 //! What BBR allows under way (`bbr_set_cwnd`).
 
 use super::super::super::packet::PAYLOAD_BYTES;
-use super::super::super::sender::State;
+use super::super::State;
 use super::super::{INITIAL_WINDOW, Window};
 use super::{BANDWIDTH_BITS, Bbr, LEAST_WINDOW, Mode, Report, UNIT, UNIT_BITS};
 
