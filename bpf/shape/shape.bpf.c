@@ -98,8 +98,11 @@ static __always_inline __u32 admit(struct __sk_buff *skb, const struct ack_packe
 		 * would never become shorter.
 		 */
 		superseded = fate == PENDULUM_ACK_PASSED_STRETCH;
-		if (superseded)
+		if (superseded) {
 			state->flags &= ~PENDULUM_ACK_PENDING;
+			/* It also delivers what the pending one would have. */
+			segments = SEGMENTS_UNKNOWN;
+		}
 		note_passed(state, p, fate, segments, now);
 		if (dry)
 			*fresh = note_rate(state, control, now, bytes);

@@ -177,7 +177,11 @@ impl Hold {
         if is_first || !is_before_or_same(ack.number.wrapping_add(1), self.newest.number) {
             self.newest = ack.clone();
         }
-        self.segments = segments;
+        self.segments = match fate {
+            // It also delivers what the pending one would have.
+            Fate::Stretch => UNKNOWN,
+            _ => segments,
+        };
         let plain = !self.is_special(&ack) && fate != Fate::Duplicate;
         self.queue.push_back(Queued { ack, plain, pending: None });
         fate
