@@ -99,7 +99,8 @@ fn reason(behind: &Behind, carried: Option<Rate>, rate: Rate) -> String {
         );
     }
     let waits = behind.delay.unwrap_or_default().as_millis();
-    let remedy = match carried.map(|carried| in_words(carried.min(rate))) {
+    // As much as was sent, or more: a recovery's ACKs came late, and what the line carried is not known.
+    let remedy = match carried.filter(|carried| *carried < rate).map(in_words) {
         Some(carried) => format!("it carried {carried}: write that, less a few percent, as uplink-rate"),
         None => "write a lower uplink-rate".to_owned(),
     };
@@ -163,6 +164,9 @@ mod tests {
         assert!(why.contains("216 kbit/s"), "{why}");
         // Without TCP's acknowledgements it is not known.
         assert_eq!(carried(&Behind { passed: 1e5, ..Behind::default() }, HOLDS), None);
+        // Nor if a recovery's ACKs came late and make it as much as was sent.
+        let all = rate.expect("a rate");
+        assert!(reason(&behind(375), Some(all), all).contains("write a lower uplink-rate"));
         let hides = Behind { unseen: Some(0.4), ..behind(0) };
         let why = reason(&hides, None, "1mbit".parse().expect("a rate"));
         assert!(why.contains("40 %") && why.contains("offload"), "{why}");
