@@ -10,14 +10,13 @@ use pendulum_model::segment::Direction;
 
 use super::options::Wishes;
 use super::pair::{empty, link, steady};
-use super::points::{Dice, SOCKETS_EVERY, queues_and_parts};
+use super::points::{Dice, SOCKETS_EVERY, delays, queues_and_parts, transfers};
 use super::report::CaseReport;
 use super::results::ScenarioRun;
-use super::scenario::{Preparation, Scenario, TimedTransfer, TimedUdp};
+use super::scenario::{Preparation, Scenario, TimedUdp};
 use super::{About, Experiment};
-use crate::delay::Delays;
 use crate::topology::{Role, WAN_DEVICE};
-use crate::traffic::{TransferSpec, UdpSpec};
+use crate::traffic::UdpSpec;
 
 pub(super) struct CakePoints;
 
@@ -72,12 +71,7 @@ fn point(name: &str, dice: &mut Dice, each: Duration) -> Scenario {
     } else {
         BufferSize::Bytes(dice.size(10_000.0, 100_000.0, 500))
     };
-    let millis = Duration::from_millis;
-    let delays = Delays {
-        propagation: millis(dice.one_of(&[0, 2, 5, 10, 20, 30])),
-        d1_access: millis(dice.one_of(&[0, 1, 5])),
-        u1_access: millis(dice.one_of(&[0, 2, 5])),
-    };
+    let delays = delays(dice);
     let congestion_control = dice.one_of(&["reno", "cubic"]);
     let several = dice.next() % 10 < 4;
     let flows = if several { dice.one_of(&[(2, 1), (1, 2), (2, 2), (3, 1), (1, 4), (4, 4)]) } else { (1, 1) };
@@ -87,10 +81,7 @@ fn point(name: &str, dice: &mut Dice, each: Duration) -> Scenario {
     let link = link((down, downlink_buffer), (up, BufferSize::Packets(1)), delays);
     let mut scenario = empty(name, link, each);
     let length = scenario.length;
-    for (direction, streams) in [(Direction::Down, flows.0), (Direction::Up, flows.1)] {
-        let spec = TransferSpec { streams, ..TransferSpec::new(direction, length) };
-        scenario.transfers.push(TimedTransfer::new(Duration::ZERO, spec));
-    }
+    scenario.transfers = transfers(length, flows);
     scenario.congestion_controls = vec![congestion_control];
     scenario.sockets_every = SOCKETS_EVERY;
     scenario.prepare = Preparation::sockets_begin_with("reno").then(steady_hash()).then(cake(&words));

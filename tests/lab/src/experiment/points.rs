@@ -131,6 +131,25 @@ pub(super) fn queues_and_parts(case: &mut CaseReport, index: usize, run: &Scenar
     more.insert("parts".into(), figures.map(|figures| json!(figures)).collect());
 }
 
+/// The link's and the hosts' delays, each drawn by itself.
+pub(super) fn delays(dice: &mut Dice) -> Delays {
+    let millis = Duration::from_millis;
+    Delays {
+        propagation: millis(dice.one_of(&[0, 2, 5, 10, 20, 30])),
+        d1_access: millis(dice.one_of(&[0, 1, 5])),
+        u1_access: millis(dice.one_of(&[0, 2, 5])),
+    }
+}
+
+/// So many downloads and uploads, from the begin to the end.
+pub(super) fn transfers(length: Duration, flows: (u32, u32)) -> Vec<TimedTransfer> {
+    let of = |(direction, streams)| {
+        let spec = TransferSpec { streams, ..TransferSpec::new(direction, length) };
+        TimedTransfer::new(Duration::ZERO, spec)
+    };
+    [(Direction::Down, flows.0), (Direction::Up, flows.1)].map(of).into()
+}
+
 /// One point: the order of the draws is part of the recipe.
 fn point(name: &str, dice: &mut Dice, each: Duration, set: &Set) -> Scenario {
     let down = dice
@@ -142,12 +161,7 @@ fn point(name: &str, dice: &mut Dice, each: Duration, set: &Set) -> Scenario {
     } else {
         [dice.size(10_000.0, 100_000.0, 500), dice.size(8_000.0, 80_000.0, 500)].map(BufferSize::Bytes)
     };
-    let millis = Duration::from_millis;
-    let delays = Delays {
-        propagation: millis(dice.one_of(&[0, 2, 5, 10, 20, 30])),
-        d1_access: millis(dice.one_of(&[0, 1, 5])),
-        u1_access: millis(dice.one_of(&[0, 2, 5])),
-    };
+    let delays = delays(dice);
     let drawn = dice.one_of(&["reno", "cubic"]);
     let congestion_control = match set.senders {
         Senders::Either => drawn,
@@ -160,10 +174,7 @@ fn point(name: &str, dice: &mut Dice, each: Duration, set: &Set) -> Scenario {
     let link = link((down, buffers[0]), (up, buffers[1]), delays);
     let mut scenario = empty(name, link, each);
     let length = scenario.length;
-    for (direction, streams) in [(Direction::Down, flows.0), (Direction::Up, flows.1)] {
-        let spec = TransferSpec { streams, ..TransferSpec::new(direction, length) };
-        scenario.transfers.push(TimedTransfer::new(Duration::ZERO, spec));
-    }
+    scenario.transfers = transfers(length, flows);
     scenario.congestion_controls = vec![congestion_control];
     scenario.sockets_every = SOCKETS_EVERY;
     scenario.prepare = Preparation::sockets_begin_with(if paced { "bbr" } else { "reno" });
