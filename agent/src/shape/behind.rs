@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pendulum_model::rate::Rate;
+use pendulum_model::rate::{self, Rate};
 
 use crate::config::rates::in_words;
 
@@ -25,6 +25,9 @@ const LATE: Duration = Duration::from_millis(100);
 const EARLY: Duration = Duration::from_millis(50);
 /// Less than so many seconds is a moment's burst.
 const HOLDS: Duration = Duration::from_secs(5);
+/// What the line carried is told of so many seconds. A recovery holds back the ACKs of a round trip, a second or more in a modem that is full:
+/// what was acknowledged is known no better than that.
+const KNOWN_AFTER: Duration = Duration::from_secs(20);
 /// Below it drivers only count otherwise.
 const UNSEEN: f64 = 0.1;
 
@@ -33,9 +36,41 @@ const UNSEEN: f64 = 0.1;
 pub(super) struct Watch {
     /// Since when what was seen speaks against the present state.
     since: Option<Instant>,
-    /// Of what was seen since then.
-    sums: Behind,
+    waiting: Option<Waiting>,
+    /// The line carried so much while packets waited.
+    carried: Option<Rate>,
     why: Option<String>,
+}
+
+/// Of the seconds in which packets have waited. A recovery, whose ACKs tell no delay, interrupts them no longer than [`HOLDS`].
+#[derive(Debug)]
+struct Waiting {
+    since: Instant,
+    /// When a delay was last known.
+    seen: Instant,
+    passed: f64,
+    payload: [f64; 2],
+}
+
+impl Waiting {
+    fn begin(now: Instant) -> Self {
+        Self { since: now, seen: now, passed: 0.0, payload: [0.0; 2] }
+    }
+
+    fn add(&mut self, behind: &Behind) {
+        self.passed += behind.passed;
+        for (sum, more) in self.payload.iter_mut().zip(behind.payload) {
+            *sum += more;
+        }
+    }
+
+    /// What the line carried: what passed, less what was sent and not acknowledged. It stands in the buffer, or was dropped there. None
+    /// without TCP, and where all of it came back: late ACKs of what was sent before.
+    fn carried(&self, now: Instant) -> Option<Rate> {
+        let [sent, acknowledged] = self.payload;
+        let share = (sent > 0.0).then_some(acknowledged / sent).filter(|share| *share < 1.0)?;
+        Rate::from_bytes_per_second(self.passed * share / now.duration_since(self.since).as_secs_f64())
+    }
 }
 
 impl Watch {
@@ -45,7 +80,7 @@ impl Watch {
     }
 
     /// Takes in what is seen; `rate`: what is sent at, none while nothing is shaped. What has changed: why the shaper does not work,
-    /// or, as the inner `None`, that it does again.
+    /// or, as the inner `None`, that it does again. The rate that the line carried is added to [`Self::why`] once it is known.
     pub(super) fn observe(
         &mut self,
         now: Instant,
@@ -57,6 +92,7 @@ impl Watch {
             return None;
         };
         let hides = behind.unseen.is_some_and(|share| share > UNSEEN);
+        self.measure(now, behind, hides, rate);
         let against = match (self.why.is_some(), behind.delay) {
             (false, delay) => hides || delay.is_some_and(|delay| delay >= LATE),
             // What cannot be told does not end it.
@@ -66,32 +102,51 @@ impl Watch {
             self.since = None;
             return None;
         }
-        if self.since.is_none() {
-            self.sums = Behind::default();
-        } else {
-            self.sums.passed += behind.passed;
-            for (sum, more) in self.sums.payload.iter_mut().zip(behind.payload) {
-                *sum += more;
-            }
-        }
         if now.duration_since(*self.since.get_or_insert(now)) < HOLDS {
             return None;
         }
         self.since = None;
-        self.why =
-            if self.why.is_some() { None } else { Some(reason(behind, carried(&self.sums, HOLDS), rate)) };
+        self.why = match self.why {
+            Some(_) => None,
+            None => Some(reason(behind, self.carried, rate)),
+        };
         Some(self.why.as_deref())
+    }
+
+    /// Adds up what the line carries while packets wait.
+    fn measure(&mut self, now: Instant, behind: &Behind, hides: bool, rate: Rate) {
+        let late = if self.why.is_some() { EARLY } else { LATE };
+        let unknown_for = self.waiting.as_ref().map(|waiting| now.duration_since(waiting.seen));
+        let waits = match behind.delay {
+            Some(delay) => delay >= late,
+            None => unknown_for.is_some_and(|unknown| unknown < HOLDS),
+        };
+        if hides || !waits {
+            (self.waiting, self.carried) = (None, None);
+            return;
+        }
+        let Some(waiting) = &mut self.waiting else {
+            // What is counted now was sent before.
+            self.waiting = Some(Waiting::begin(now));
+            return;
+        };
+        waiting.add(behind);
+        if behind.delay.is_none() {
+            return;
+        }
+        waiting.seen = now;
+        if self.carried.is_some() || now.duration_since(waiting.since) < KNOWN_AFTER {
+            return;
+        }
+        self.carried = waiting.carried(now).filter(|carried| *carried < rate);
+        self.waiting = Some(Waiting::begin(now));
+        if self.why.is_some() && self.carried.is_some() {
+            self.why = Some(reason(behind, self.carried, rate));
+        }
     }
 }
 
-/// What the line carried: what passed, less what was sent and not acknowledged. It stands in the buffer, or was dropped there.
-fn carried(sums: &Behind, span: Duration) -> Option<Rate> {
-    let [sent, acknowledged] = sums.payload;
-    let share = (sent > 0.0).then(|| (acknowledged / sent).min(1.0))?;
-    Rate::from_bytes_per_second(sums.passed * share / span.as_secs_f64())
-}
-
-fn reason(behind: &Behind, carried: Option<Rate>, rate: Rate) -> String {
+fn reason(behind: &Behind, carried: Option<Rate>, shaped_to: Rate) -> String {
     if let Some(share) = behind.unseen.filter(|share| *share > UNSEEN) {
         return format!(
             "{:.0} % of what the device sends does not pass the shaper: switch off hardware flow offload",
@@ -99,15 +154,15 @@ fn reason(behind: &Behind, carried: Option<Rate>, rate: Rate) -> String {
         );
     }
     let waits = behind.delay.unwrap_or_default().as_millis();
-    // As much as was sent, or more: a recovery's ACKs came late, and what the line carried is not known.
-    let remedy = match carried.filter(|carried| *carried < rate).map(in_words) {
+    let measured = |carried: Rate| rate::in_words(carried.bits_per_second() as f64);
+    let remedy = match carried.map(measured) {
         Some(carried) => format!("it carried {carried}: write that, less a few percent, as uplink-rate"),
         None => "write a lower uplink-rate".to_owned(),
     };
     format!(
         "packets wait {waits} ms behind it, though it sends at {}: the line carries less, or takes more for each packet; \
          {remedy}, or give the line's preset",
-        in_words(rate)
+        in_words(shaped_to)
     )
 }
 
@@ -148,27 +203,81 @@ mod tests {
         assert_eq!(run(&[Behind::default(); 20]), []);
     }
 
-    /// 216 kbit/s are sent, of which the line carries 194.
-    #[test]
-    fn the_reason_has_the_rate_that_would_do() {
+    /// What [`Watch::why`] says after each of these seconds, at 216 kbit/s.
+    fn reasons(seen: impl IntoIterator<Item = Behind>) -> Vec<Option<String>> {
         let (start, mut watch) = (Instant::now(), Watch::default());
         let rate = "216kbit".parse().ok();
-        let seen = Behind { passed: 27_000.0, payload: [25_800.0, 25_800.0 * 194.0 / 216.0], ..behind(375) };
-        let mut why = None;
-        for second in 0..=5 {
-            let now = start + Duration::from_secs(second);
-            why = watch.observe(now, &seen, rate).flatten().map(str::to_owned);
+        let each = |(second, behind): (u64, Behind)| {
+            watch.observe(start + Duration::from_secs(second), &behind, rate);
+            watch.why().map(str::to_owned)
+        };
+        (0..).zip(seen).map(each).collect()
+    }
+
+    /// A second of 216 kbit/s, of whose payload this share is acknowledged.
+    fn second(acknowledged: f64) -> Behind {
+        Behind { passed: 27_000.0, payload: [25_800.0, 25_800.0 * acknowledged], ..behind(375) }
+    }
+
+    /// Of 216 kbit/s the line carries 194.
+    #[test]
+    fn the_reason_has_the_rate_that_would_do_once_it_is_known() {
+        let told = reasons(std::iter::repeat_n(second(194.0 / 216.0), 22));
+        assert_eq!(told[4], None);
+        let early = told[5].as_deref().expect("five seconds");
+        assert!(early.contains("375 ms") && early.contains("216 kbit/s"), "{early}");
+        assert!(early.contains("write a lower uplink-rate"), "{early}");
+        assert_eq!(told[19], told[5]);
+        let late = told[20].as_deref().expect("twenty seconds");
+        assert!(late.contains("it carried 194 kbit/s"), "{late}");
+        assert_eq!(told[21], told[20]);
+    }
+
+    /// In a recovery no ACK comes, and no delay is known; then all come at once.
+    #[test]
+    fn a_recovery_does_not_begin_it_anew() {
+        let share = 194.0 / 216.0;
+        let held = [Behind { delay: None, ..second(0.0) }, second(2.0 * share)];
+        let seen =
+            std::iter::repeat_n(second(share), 6).chain([second(share); 3].into_iter().chain(held).cycle());
+        let told = reasons(seen.take(22));
+        let why = told[20].as_deref().expect("twenty seconds");
+        assert!(why.contains("it carried 194 kbit/s"), "{why}");
+        // But five seconds without a delay do: nobody knows whether anything waited.
+        let unknown = std::iter::repeat_n(Behind { delay: None, ..second(0.2) }, 5);
+        let told = reasons(
+            std::iter::repeat_n(second(share), 18)
+                .chain(unknown)
+                .chain(std::iter::repeat_n(second(share), 19)),
+        );
+        assert_eq!(told[41], told[17]);
+    }
+
+    /// A recovery holds the ACKs of 1.2 s back, and they come at the worst moment: 20 s know the rate within 6 %, five would not.
+    #[test]
+    fn a_recovery_moves_it_little() {
+        let share = 194.0 / 216.0;
+        let held = std::iter::once(second(share + 1.2 * share)).chain(std::iter::repeat_n(second(share), 19));
+        let told = reasons(std::iter::once(second(share)).chain(held));
+        let why = told[20].as_deref().expect("twenty seconds");
+        assert!(why.contains("it carried 206 kbit/s"), "{why}");
+    }
+
+    #[test]
+    fn without_acknowledgements_or_with_all_of_them_no_rate_is_told() {
+        for seen in [Behind { passed: 27_000.0, ..behind(375) }, second(1.0), second(1.1)] {
+            let told = reasons(std::iter::repeat_n(seen, 60));
+            assert!(
+                told[59].as_deref().is_some_and(|why| why.contains("write a lower uplink-rate")),
+                "{told:?}"
+            );
         }
-        let why = why.expect("five seconds");
-        assert!(why.contains("375 ms") && why.contains("it carried 194 kbit/s"), "{why}");
-        assert!(why.contains("216 kbit/s"), "{why}");
-        // Without TCP's acknowledgements it is not known.
-        assert_eq!(carried(&Behind { passed: 1e5, ..Behind::default() }, HOLDS), None);
-        // Nor if a recovery's ACKs came late and make it as much as was sent.
-        let all = rate.expect("a rate");
-        assert!(reason(&behind(375), Some(all), all).contains("write a lower uplink-rate"));
+    }
+
+    #[test]
+    fn what_the_device_sends_unseen_is_the_reason() {
         let hides = Behind { unseen: Some(0.4), ..behind(0) };
-        let why = reason(&hides, None, "1mbit".parse().expect("a rate"));
+        let why = reasons(std::iter::repeat_n(hides, 6)).pop().flatten().expect("five seconds");
         assert!(why.contains("40 %") && why.contains("offload"), "{why}");
     }
 
