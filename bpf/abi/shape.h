@@ -105,6 +105,8 @@ enum pendulum_ack_flag {
 	PENDULUM_ACK_ACCECN = 1 << 5,  /* AE, CWR and ECE are a counter (RFC 9768) */
 	PENDULUM_ACK_LEFT = 1 << 6,    /* left_counters is valid */
 	PENDULUM_ACK_GAP = 1 << 7,     /* the one that left last had no counters */
+	/* The next behind carrier_print must stay as it is: it may be a duplicate of what is pending */
+	PENDULUM_ACK_REPEATED = 1 << 8,
 };
 
 /* The byte counters of AccECN, in the order that is used here; bits of a set of them are 1 << index. */
@@ -139,8 +141,9 @@ struct pendulum_ack_state {
 	__u32 left_ack;                       /* newest number that has left */
 	__u32 pending[PENDULUM_ACK_WORDS];    /* what the carrier is to leave with; network byte order */
 	__u32 pending_counters[PENDULUM_ECN_COUNTERS];
-	__u32 left_counters[PENDULUM_ECN_COUNTERS]; /* of the newest that has left with counters */
-	__u8 timestamps;                            /* of the newest that came, as are the two below */
+	__u32 pending_sack[2 * PENDULUM_SACK_BLOCKS]; /* as sack */
+	__u32 left_counters[PENDULUM_ECN_COUNTERS];   /* of the newest that has left with counters */
+	__u8 timestamps;                              /* of the newest that came, as are the two below */
 	__u8 sack_blocks;
 	__u8 counted;         /* its counters, a set */
 	__u8 tos;             /* of the newest in the queue */
@@ -148,9 +151,10 @@ struct pendulum_ack_state {
 	__u8 left_ace;        /* of the newest that has left */
 	__u8 segments; /* that the newest in the queue will acknowledge at most, pending content included */
 	__u8 steady;   /* the counters of which alone the sender has seen change, a set of one; 0: unknown */
-	__u8 pad[8];
+	__u8 pending_sack_blocks;
+	__u8 pad[7];
 };
-_Static_assert(sizeof(struct pendulum_ack_state) == 8 + 48 + 36 + 8 * 4 + 24 + 4 + 48 + 24 + 16,
+_Static_assert(sizeof(struct pendulum_ack_state) == 8 + 48 + 36 + 8 * 4 + 24 + 4 + 48 + 24 + 24 + 16,
 	       "abi: pendulum_ack_state");
 
 /* Connections that are followed at once. A power of two, below 65536. */

@@ -75,9 +75,10 @@ static __always_inline __u32 method_obstacle(const struct pendulum_ack_state *st
 	case PENDULUM_FILTER_STATIC:
 		return state->queued < control->delta ? PENDULUM_ACK_PASSED_BELOW_DELTA : NO_OBSTACLE;
 	case PENDULUM_FILTER_DELAYED:
-		/* As many of one connection as one may stand for use the channel up, whatever the average
-		 * says. */
-		return uplink->filtering || state->queued >= control->stretch
+		/* As many of one connection as the static method asks for, or as one may stand for, use the
+		 * channel up, whatever the average says. */
+		return uplink->filtering || state->queued >= control->delta ||
+				       state->queued >= control->stretch
 			       ? NO_OBSTACLE
 			       : PENDULUM_ACK_PASSED_UNDER_USED;
 	case PENDULUM_FILTER_PER_CONNECTION:
@@ -98,22 +99,34 @@ static __always_inline bool same_sack(const struct ack_packet *p, const struct p
 	return !differs;
 }
 
-/* The SACK blocks tell all that those of the connection's newest ACK do: CAKE's rule (net/sched/sch_cake.c,
- * cake_tcph_sack_compare). */
-static __always_inline bool covers_sack(const struct ack_packet *p, const struct pendulum_ack_state *state)
+/* 1 if a sequence number does not come before another, else 0: without a branch, for the verifier's sake. */
+static __always_inline __u32 is_reached(__u32 number, __u32 other)
 {
-	bool all = true;
+	return ~(number - other) >> 31;
+}
+
+/* The SACK blocks of an ACK tell all that these do: CAKE's rule (net/sched/sch_cake.c,
+ * cake_tcph_sack_compare). */
+static __always_inline bool covers_sack(const struct ack_packet *p, const __u32 *blocks, __u32 count)
+{
+	__u32 told = 1;
 
 #pragma unroll
-	for (int i = 0; i < PENDULUM_SACK_BLOCKS; i++) {
-		bool covered = i >= state->sack_blocks || (__s32)(state->sack[2 * i + 1] - p->ack) <= 0;
+	for (__u32 i = 0; i < PENDULUM_SACK_BLOCKS; i++) {
+		__u32 left = blocks[2 * i], right = blocks[2 * i + 1];
+		__u32 covered;
+
+		/* Otherwise the compiler keeps all blocks on the stack at once. */
+		asm volatile("" ::: "memory");
+		covered = is_reached(i, count) | is_reached(p->ack, right);
 
 #pragma unroll
-		for (int j = 0; j < PENDULUM_SACK_BLOCKS; j++)
-			covered |= j < p->sack_blocks && sack_within(state->sack + 2 * i, p->sack + 2 * j);
-		all &= covered;
+		for (__u32 j = 0; j < PENDULUM_SACK_BLOCKS; j++)
+			covered |= is_reached(p->sack_blocks, j + 1) & is_reached(left, p->sack[2 * j]) &
+				   is_reached(p->sack[2 * j + 1], right);
+		told &= covered;
 	}
-	return all;
+	return told;
 }
 
 /* Says nothing that the connection's newest ACK has not said: no carrier's numbers may become its own. */
@@ -132,6 +145,23 @@ static __always_inline bool has_older_timestamps(const struct pendulum_ack_state
 		((__s32)(p->tsval - state->tsval) < 0 || (__s32)(p->tsecr - state->tsecr) < 0));
 }
 
+/* One content at a time is pending. It is for an earlier carrier than the newest in the queue. */
+static __always_inline bool is_pending_earlier(const struct pendulum_ack_state *state)
+{
+	return state->flags & PENDULUM_ACK_PENDING && state->carrier_print != state->newest_print;
+}
+
+/*
+ * What is pending for an earlier carrier need not be sent: this ACK tells all of it. But a duplicate of it,
+ * sent without it, would be none; and AccECN's segments are counted from what leaves before the carrier.
+ */
+static __always_inline bool gives_up_earlier(const struct pendulum_ack_state *state,
+					     const struct ack_packet *p)
+{
+	return !(state->flags & (PENDULUM_ACK_REPEATED | PENDULUM_ACK_ACCECN)) &&
+	       covers_sack(p, state->pending_sack, state->pending_sack_blocks);
+}
+
 /* Why this ACK must stay as it is, whatever there is in the queue, or NO_OBSTACLE. */
 static __always_inline __u32 obstacle_of(const struct ack_packet *p, __u32 flags)
 {
@@ -145,6 +175,7 @@ static __always_inline __u32 judge(const struct pendulum_ack_state *state, const
 				   __u64 now)
 {
 	__u32 obstacle = obstacle_of(p, state->flags);
+	bool earlier = is_pending_earlier(state);
 
 	if (obstacle != NO_OBSTACLE)
 		return obstacle;
@@ -162,19 +193,18 @@ static __always_inline __u32 judge(const struct pendulum_ack_state *state, const
 		return PENDULUM_ACK_PASSED_UNSAFE_CARRIER;
 	if (state->tos != p->tos)
 		return PENDULUM_ACK_PASSED_DSCP;
-	if (!covers_sack(p, state))
+	if (!covers_sack(p, state->sack, state->sack_blocks))
 		return PENDULUM_ACK_PASSED_SACK;
 	if (has_older_timestamps(state, p))
 		return PENDULUM_ACK_PASSED_TIMESTAMP;
-	/* One pending content at a time: that of an earlier carrier is given up only for STRETCH. */
-	if (state->flags & PENDULUM_ACK_PENDING && state->carrier_print != state->newest_print)
+	if (earlier && !gives_up_earlier(state, p))
 		return PENDULUM_ACK_PASSED_UNSAFE_CARRIER;
 	if (p->ack - state->first_ack < control->spared_bytes)
 		return PENDULUM_ACK_PASSED_SLOW_START;
 	if (!keeps_ace(state, p, segments))
 		return PENDULUM_ACK_PASSED_ACCECN;
 	/* Nothing else speaks against it: it says all that is pending. */
-	if (state->flags & PENDULUM_ACK_PENDING && state->withheld >= control->stretch)
+	if (!earlier && state->flags & PENDULUM_ACK_PENDING && state->withheld >= control->stretch)
 		return PENDULUM_ACK_PASSED_STRETCH;
 	return method_obstacle(state, control, uplink);
 }
@@ -210,6 +240,8 @@ static __always_inline void note_passed(struct pendulum_ack_state *state, const 
 	/* With nothing pending for the one before, what is withheld counts anew. */
 	if (!(state->flags & PENDULUM_ACK_PENDING))
 		state->withheld = 0;
+	else if (!plain && !is_pending_earlier(state))
+		state->flags |= PENDULUM_ACK_REPEATED;
 	note_newest(state, p);
 	state->newest_print = print_of(p);
 	state->queued_ns = now;
@@ -228,12 +260,18 @@ static __always_inline void note_passed(struct pendulum_ack_state *state, const 
 static __always_inline void note_withheld(struct pendulum_ack_state *state, const struct ack_packet *p,
 					  __u32 segments)
 {
+	/* Another carrier than that of what was pending. */
+	if (is_pending_earlier(state))
+		state->withheld = 0;
 	note_newest(state, p);
 	state->flags |= PENDULUM_ACK_PENDING;
+	state->flags &= ~PENDULUM_ACK_REPEATED;
 	state->carrier_print = state->newest_print;
 	__builtin_memcpy(state->pending, p->words, sizeof(state->pending));
 	__builtin_memcpy(state->pending_counters, p->counters, sizeof(state->pending_counters));
 	state->pending_counted = p->counted;
+	__builtin_memcpy(state->pending_sack, p->sack, sizeof(state->pending_sack));
+	state->pending_sack_blocks = p->sack_blocks;
 	state->segments = add_segments(state->segments, segments);
 	state->withheld += 1;
 }

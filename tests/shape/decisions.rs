@@ -111,67 +111,6 @@ pub(crate) fn assert_decided(filter: &mut Filter, decisions: &[Decision]) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What the queued one has to say in SACK blocks must be in what comes.
-#[test]
-fn sack_is_merged_with_sack_that_covers_it() {
-    let Some(mut filter) = Filter::for_test("sack_is_merged_with_sack_that_covers_it") else { return };
-    let sack = |number: u32, blocks: &[(u32, u32)]| ack(number).sack(blocks);
-    let one = || sack(10_000, &[(12_000, 13_000)]);
-    let two = || sack(10_000, &[(16_000, 17_000), (12_000, 13_000)]);
-    let table = [
-        decision(one(), sack(10_000, &[(12_000, 14_000)]), "held redundant"),
-        decision(one(), sack(11_000, &[(12_000, 13_000)]), "held redundant"),
-        decision(one(), sack(14_000, &[(16_000, 17_000)]), "held redundant"),
-        decision(two(), sack(10_000, &[(16_000, 18_000), (12_000, 13_000)]), "held redundant"),
-        decision(two(), sack(10_000, &[(12_000, 17_000), (20_000, 21_000)]), "held redundant"),
-        decision(one().v6(), sack(10_000, &[(12_000, 14_000)]).v6(), "held redundant"),
-        decision(
-            plain(10_000).sack(&[(12_000, 13_000)]),
-            plain(10_000).sack(&[(12_000, 14_000)]),
-            "held redundant",
-        ),
-        decision(one(), one(), "passed duplicate"),
-        decision(one(), one().window(700), "passed duplicate"),
-        decision(one(), sack(9_000, &[(12_000, 14_000)]), "passed duplicate"),
-        decision(one(), sack(10_000, &[(12_500, 14_000)]), "passed sack"),
-        decision(one(), sack(10_000, &[(11_500, 12_500)]), "passed sack"),
-        decision(one(), sack(11_000, &[(14_000, 15_000)]), "passed sack"),
-        decision(two(), sack(10_000, &[(16_000, 18_000), (20_000, 21_000)]), "passed sack"),
-        // A report of duplicates, and more blocks than are merged.
-        decision(one(), sack(13_500, &[(12_000, 13_000)]), "passed sack"),
-        decision(two(), sack(10_000, &[(16_000, 17_000), (16_000, 18_000)]), "passed sack"),
-        decision(
-            plain(10_000).sack(&[(12_000, 13_000); 4]),
-            plain(10_000).sack(&[(12_000, 14_000); 4]),
-            "passed sack",
-        ),
-        decision(one(), sack(10_000, &[(12_000, 14_000)]).window(0), "passed zero_window"),
-        decision(one(), sack(10_000, &[(12_000, 14_000)]).flags(flag::ACK | flag::ECE), "passed flags"),
-        // SACK begins, grows, shrinks, ends: the carrier becomes as long as what it stands for.
-        decision(ack(10_000), one(), "held redundant"),
-        decision(
-            ack(10_000),
-            sack(10_000, &[(20_000, 21_000), (16_000, 17_000), (12_000, 13_000)]),
-            "held redundant",
-        ),
-        decision(one(), two(), "held redundant"),
-        decision(two(), sack(17_000, &[(18_000, 19_000)]), "held redundant"),
-        decision(two(), sack(10_000, &[(12_000, 17_000)]), "held redundant"),
-        decision(one(), ack(20_000), "held redundant"),
-        decision(ack(10_000).v6(), two().v6(), "held redundant"),
-        decision(two().v6(), ack(20_000).v6(), "held redundant"),
-        decision(plain(10_000).sack(&[(12_000, 13_000)]), plain(20_000), "held redundant"),
-        decision(plain(10_000), plain(10_000).sack(&[(12_000, 13_000)]), "held redundant"),
-        decision(plain(0xffff_f000), plain(0xffff_f000).sack(&[(0xffff_f800, 0x800)]), "held redundant"),
-        decision(plain(0xffff_f000).sack(&[(0xffff_f800, 0x800)]), plain(0x900), "held redundant"),
-        // Its blocks are not all there.
-        decision(one(), ack(12_500), "passed sack"),
-        decision(two(), sack(10_000, &[(12_000, 13_000)]), "passed sack"),
-        decision(ack(10_000), plain(20_000).sack(&[(30_000, 31_000)]), "passed timestamp"),
-    ];
-    assert_decided(&mut filter, &table);
-}
-
 #[test]
 fn the_carrier_leaves_with_the_newest_content() {
     const TEST: &str = "the_carrier_leaves_with_the_newest_content";
@@ -247,9 +186,13 @@ fn methods_delta_spare_and_stretch() {
     assert_eq!(after_one(&|f| f.control.spared_bytes = 20_000), "passed slow_start");
     assert_eq!(after_one(&|f| f.control.spared_bytes = 10_000), "held redundant");
     assert_eq!(after_one(&|f| f.control.filter = abi::PENDULUM_FILTER_OFF), "passed filter_off");
-    assert_eq!(after_one(&|f| f.control.filter = abi::PENDULUM_FILTER_DELAYED), "passed under_used");
-    let full = |f: &mut Filter| {
+    let delayed = |f: &mut Filter| {
         f.control.filter = abi::PENDULUM_FILTER_DELAYED;
+        f.control.delta = 2;
+    };
+    assert_eq!(after_one(&delayed), "passed under_used");
+    let full = |f: &mut Filter| {
+        delayed(f);
         f.set_channel(abi::pendulum_channel { filtering: 1, rate_ns: f.now, ..Default::default() });
     };
     assert_eq!(after_one(&full), "held redundant");

@@ -23,5 +23,6 @@ mod methods;
 mod processors;
 mod random;
 mod rig;
+mod sack;
 mod stream;
 mod transfers;

@@ -19,6 +19,10 @@ use crate::record::{RecordError, Registry, RunId, RunRecord};
 use crate::shaper::{Shaper, ShaperError};
 use crate::topology::{self, BufferPlace, LINK_DEVICE, Role, Wire};
 
+/// A sender keeps the hash of its socket after a timeout if this is 0. veth hands that hash on to the gateway, whose qdiscs put packets into queues by it
+/// (`skb_get_hash()`, `cake_hash()`): with another hash a flow would get a second queue. Behind a real wire a gateway computes the hash from the header.
+const TXREHASH: &str = "net.core.txrehash";
+
 /// What the bottleneck link is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkSpec {
@@ -334,6 +338,7 @@ impl Lab {
         if role.is_endpoint() {
             // Otherwise a connection starts with the ssthresh of the one before it.
             host.set_sysctl("net.ipv4.tcp_no_metrics_save", "1")?;
+            host.set_sysctl(TXREHASH, "0")?;
             self.spec.clocks.configure(role, host)?;
         }
         if !self.spec.offloads {

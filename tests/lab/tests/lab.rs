@@ -195,6 +195,19 @@ fn all_machines_reach_each_other_by_both_ip_versions() {
     assert!(features.contains("tcp-segmentation-offload: on"));
 }
 
+/// Else a flow that has had a timeout has two queues in the gateway's cake.
+#[test]
+fn senders_keep_the_hash_of_a_flow() {
+    if !can_run() {
+        return;
+    }
+    let lab = Lab::start(LinkSpec::default()).unwrap();
+    for role in [Role::D1, Role::D2, Role::U1, Role::U2] {
+        let value = lab.host(role).run("cat", &["/proc/sys/net/core/txrehash"]).unwrap();
+        assert_eq!(value.trim(), "0", "{role}");
+    }
+}
+
 #[test]
 fn a_capture_holds_what_the_device_counts() {
     if !can_run() {

@@ -162,6 +162,10 @@ impl Hold {
         self.first.get_or_insert(ack.number);
         if fate == Fate::Held {
             self.newest = ack.clone();
+            if let Some(at) = self.earlier() {
+                self.queue[at].pending = None;
+                self.withheld = 0;
+            }
             self.queue.back_mut().expect("a carrier").pending = Some(ack);
             self.withheld += 1;
             self.segments = UNKNOWN.min(self.segments + segments);
@@ -228,8 +232,7 @@ impl Hold {
             (Some(new), Some(old)) if is_before_or_same(old.0, new.0) && is_before_or_same(old.1, new.1) => {}
             _ => return Fate::Timestamp,
         }
-        let earlier = self.queue.len() - 1;
-        if self.queue.iter().take(earlier).any(|queued| queued.pending.is_some()) {
+        if self.earlier().is_some_and(|at| !self.gives_up(at, ack)) {
             return Fate::Carrier;
         }
         if ack.number.wrapping_sub(first) < self.bounds.spared_bytes {
@@ -242,6 +245,18 @@ impl Hold {
             return Fate::Stretch;
         }
         if self.queue.len() < self.bounds.delta { Fate::Delta } else { Fate::Held }
+    }
+
+    /// The carrier that something is pending for, if that is not the newest in the queue.
+    fn earlier(&self) -> Option<usize> {
+        let before = self.queue.len().saturating_sub(1);
+        self.queue.iter().take(before).position(|queued| queued.pending.is_some())
+    }
+
+    /// What is pending for an earlier carrier need not be sent: the ACK tells all of it, and none behind that carrier can be a duplicate of it.
+    fn gives_up(&self, at: usize, ack: &Ack) -> bool {
+        let tells = self.queue[at].pending.as_ref().is_some_and(|pending| covers(ack, pending));
+        tells && self.queue[at + 1].plain && !self.accecn
     }
 
     fn stays_exact(&self, ack: &Ack, segments: u32) -> bool {

@@ -111,6 +111,31 @@ fn a_queue_of_acks_alone_becomes_shorter() {
     assert!(longest <= 65 * 2_896, "one ACK stands for {}", longest / 2_896);
 }
 
+/// A loss while the queue is long: an ACK whose SACK blocks do not cover what is pending passes. Once an ACK covers that again, the queue drains as before.
+#[test]
+fn a_queue_becomes_shorter_after_a_loss() {
+    let bounds = Bounds { delta: 1, stretch: 32, spared_bytes: 399 * 2_896 };
+    let mut hold = Hold::new(bounds);
+    let ack = |n: u32, sack: &[(u32, u32)]| Ack {
+        number: n * 2_896,
+        window: 500,
+        sack: sack.to_vec(),
+        ..Ack::default()
+    };
+    for n in 1..400 {
+        assert_ne!(hold.arrive(ack(n, &[])), Fate::Held);
+    }
+    assert_eq!(hold.arrive(ack(400, &[(2_000_000, 2_001_448)])), Fate::Held);
+    assert_eq!(hold.arrive(ack(400, &[(2_010_000, 2_011_448)])), Fate::Sack, "what is pending is not in it");
+    assert_eq!(hold.arrive(ack(401, &[(2_010_000, 2_014_344)])), Fate::Carrier, "nor is it in this one");
+    let row = (800..832).map(|n| hold.arrive(ack(n, &[])));
+    assert!(row.eq(std::iter::repeat_n(Fate::Held, 32)), "it is in these");
+    let left: Vec<Ack> = std::iter::from_fn(|| hold.depart()).collect();
+    assert_eq!(left.len(), 401);
+    assert_eq!(left[400], ack(831, &[]));
+    assert!(left.is_sorted_by_key(|ack| ack.number), "backwards");
+}
+
 /// The filter without the rule for AccECN makes the sender count marks that are none: the property can fail.
 #[test]
 fn without_the_rule_the_sender_miscounts() {

@@ -15,7 +15,7 @@ use super::report::CaseReport;
 use super::results::ScenarioRun;
 use super::scenario::{Preparation, Scenario, TimedUdp};
 use super::{About, Experiment};
-use crate::topology::{Role, WAN_DEVICE};
+use crate::topology::WAN_DEVICE;
 use crate::traffic::UdpSpec;
 
 pub(super) struct CakePoints;
@@ -84,7 +84,7 @@ fn point(name: &str, dice: &mut Dice, each: Duration) -> Scenario {
     scenario.transfers = transfers(length, flows);
     scenario.congestion_controls = vec![congestion_control];
     scenario.sockets_every = SOCKETS_EVERY;
-    scenario.prepare = Preparation::sockets_begin_with("reno").then(steady_hash()).then(cake(&words));
+    scenario.prepare = Preparation::sockets_begin_with("reno").then(cake(&words));
     if !delayed_acks {
         scenario.prepare = scenario.prepare.then(Preparation::immediate_acks());
     }
@@ -97,17 +97,6 @@ fn point(name: &str, dice: &mut Dice, each: Duration) -> Scenario {
     scenario.datagrams = probe(case.from, case.to - case.from);
     scenario.cases = vec![case];
     scenario
-}
-
-/// A flow stays in one of cake's queues. Cake takes the hash that a packet carries (`cake_hash`, `skb->l4_hash`), veth passes on the one of the sender's socket,
-/// and Linux changes that after each timeout (net.core.txrehash). Behind a real wire the gateway would compute it from the header.
-fn steady_hash() -> Preparation {
-    Preparation::new(|lab| {
-        for role in Role::ALL.into_iter().filter(|role| role.is_endpoint()) {
-            lab.host(role).set_sysctl("net.core.txrehash", "0")?;
-        }
-        Ok(())
-    })
 }
 
 fn cake(words: &str) -> Preparation {
