@@ -1,25 +1,17 @@
 #!/usr/bin/env python3
 """Makes points.csv of what `pendulum-lab run cake-points … --format json` has written, one report after the other: collect.py OUTPUT… > points.csv"""
 
-import json
 import statistics
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from reports import ratio_error, reports  # noqa: E402
 
 COLUMNS = (
     "name,kernel,cc,delayed_acks,downloads,uploads,down_bps,up_bps,down_buffer,ack_filter,isolation,propagation_ms,d1_ms,u1_ms,"
     "length_s,download_bps,upload_bps,wait_mean_s,wait_p95_s,sparse_mean_s,sparse_p95_s,ratio_error"
 )
-
-
-def reports(text):
-    """The JSON objects of a text; what stands between them is left out."""
-    decoder = json.JSONDecoder()
-    at = text.find("{\n")
-    while at >= 0:
-        report, end = decoder.raw_decode(text, at)
-        yield report
-        at = text.find("{\n", end)
 
 
 def row(report):
@@ -28,9 +20,6 @@ def row(report):
     parts = measured["parts"]
     # Of TCP alone: the whole stretch counts the probe too.
     download, upload = (statistics.mean(part[f"{way}_bps"] for part in parts) for way in ("download", "upload"))
-    ratios = [part["ratio"] for part in parts]
-    # The standard error of the mean ratio, as a share of it: how much the run varies by itself.
-    error = statistics.stdev(ratios) / len(ratios) ** 0.5 / statistics.mean(ratios)
     both = measured["queues"]["both"]
     propagation, d1, u1 = (params.get(name, 0) for name in ("propagation_s", "d1_access_s", "u1_access_s"))
     probe = case["truth"]["udp"][0]["report"]
@@ -54,7 +43,7 @@ def row(report):
         # One way: the wires between U2 and U1 are no queue.
         round(probe["delay_mean_s"] - propagation - u1, 5),
         round(probe["delay_p95_s"] - propagation - u1, 5),
-        round(error, 4),
+        round(ratio_error(parts), 4),
     ]
 
 

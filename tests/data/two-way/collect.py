@@ -2,9 +2,11 @@
 """Makes points.csv of the reports that `pendulum-lab run points --only NAME --format json` has written: collect.py NAME.json… > points.csv"""
 
 import json
-import statistics
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from reports import kept_up, ratio_error  # noqa: E402
 
 COLUMNS = (
     "name,kernel,cc,paced,delayed_acks,downloads,uploads,down_bps,up_bps,down_buffer,up_buffer,propagation_ms,d1_ms,u1_ms,"
@@ -12,22 +14,9 @@ COLUMNS = (
 )
 
 
-# Of the readings of the queues, one each 20 ms, a machine that keeps up takes so many.
-LEAST_READINGS = 0.95
-STEADY_SHARE = 0.7
-
-
-def kept_up(case):
-    due = case["params"]["length_s"] * STEADY_SHARE * 50
-    return case["truth"]["queue_readings"] >= LEAST_READINGS * due
-
-
 def row(path, report):
     case = report["cases"][0]
     params, measured = case["params"], case["measured"]
-    ratios = [part["ratio"] for part in measured["parts"]]
-    # The standard error of the mean ratio, as a share of it: how much the run varies by itself.
-    error = statistics.stdev(ratios) / len(ratios) ** 0.5 / statistics.mean(ratios)
     both = measured["queues"]["both"]
     millis = [round(params.get(name, 0) * 1000) for name in ("propagation_s", "d1_access_s", "u1_access_s")]
     return [
@@ -49,7 +38,7 @@ def row(path, report):
         round(measured["upload_bps"]),
         round(both["mean_s"], 5),
         round(both["p95_s"], 5),
-        round(error, 4),
+        round(ratio_error(measured["parts"]), 4),
     ]
 
 

@@ -71,6 +71,8 @@ pub enum Form {
     Dashes,
     /// A mark at each point.
     Marks,
+    /// An open circle at each point.
+    Circles,
     /// A mark at each point, and a line through them.
     MarkedLine,
     /// A bar from zero to each point, one unit wide.

@@ -23,6 +23,7 @@ mod runner;
 mod scenario;
 mod session;
 mod symmetric;
+mod tcp_buffers;
 mod verdict;
 mod wimax;
 mod windows;
@@ -87,7 +88,7 @@ pub trait Experiment: Sync {
 }
 
 /// All experiments, in the order of the papers' figures.
-pub const ALL: [&dyn Experiment; 13] = [
+pub const ALL: [&dyn Experiment; 14] = [
     &fig1::Fig1,
     &symmetric::Symmetric,
     &symmetric::Swing,
@@ -95,6 +96,7 @@ pub const ALL: [&dyn Experiment; 13] = [
     &asymmetric::EQUAL,
     &grid::BytesGrid,
     &grid::PacketsGrid,
+    &tcp_buffers::TcpBuffers,
     &windows::Windows,
     &wimax::Wimax,
     &rtt::RttCompetition,

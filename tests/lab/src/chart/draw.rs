@@ -154,6 +154,10 @@ fn draw_series<'a, B: DrawingBackend + 'a>(
             line,
         ),
         Form::Marks => legend(axes.draw_series(marks()).map_err(|e| failed(&e))?, series, line),
+        Form::Circles => {
+            let circles = series.points.iter().map(|&point| Circle::new(point, 4, line));
+            legend(axes.draw_series(circles).map_err(|e| failed(&e))?, series, line);
+        }
         Form::MarkedLine => {
             axes.draw_series(marks()).map_err(|e| failed(&e))?;
             legend(axes.draw_series(LineSeries::new(points(), line)).map_err(|e| failed(&e))?, series, line);
@@ -184,8 +188,12 @@ fn legend<'a, B: DrawingBackend + 'a>(
     }
     let form = series.form;
     drawn.label(&series.label).legend(move |(x, y)| match form {
-        Form::Dashes => PathElement::new([(x, y), (x + 7, y)], style),
-        _ => PathElement::new([(x, y), (x + 18, y)], style),
+        Form::Dashes => PathElement::new(vec![(x, y), (x + 7, y)], style),
+        Form::Circles => {
+            let (left, right) = ((x + 5, y), (x + 13, y));
+            PathElement::new(vec![left, (x + 9, y - 4), right, (x + 9, y + 4), left], style)
+        }
+        _ => PathElement::new(vec![(x, y), (x + 18, y)], style),
     });
 }
 
@@ -199,7 +207,15 @@ mod tests {
         let form = |label: &str, form| {
             Series::line(label, Colour::Up, vec![(0.0, 1.0), (1.0, 3.0), (1.0, 2.0)]).drawn(form)
         };
-        let forms = [Form::Line, Form::Dashes, Form::Marks, Form::MarkedLine, Form::Bars, Form::Spread];
+        let forms = [
+            Form::Line,
+            Form::Dashes,
+            Form::Marks,
+            Form::Circles,
+            Form::MarkedLine,
+            Form::Bars,
+            Form::Spread,
+        ];
         let series = forms.into_iter().map(|one| form("η ≤ 3 → x", one)).collect();
         let chart = Chart {
             name: format!("chart-test-{}", std::process::id()),

@@ -7,8 +7,9 @@ use pendulum_model::rate::BufferSize;
 use super::figures::{Claim, Figures};
 use super::options::Wishes;
 use super::pair::{DOWNLINK_BPS, UNEQUAL_ACCESS, UPLINK_BPS, link, pair};
+use super::points::{SOCKETS_EVERY, queues_and_parts};
 use super::report::{CaseReport, Report};
-use super::results::Results;
+use super::results::{Results, ScenarioRun};
 use super::scenario::{Preparation, Scenario};
 use super::{About, Experiment, prediction};
 use crate::chart::{Chart, Colour, Form, Panel, Series};
@@ -20,23 +21,81 @@ pub(super) struct PacketsGrid;
 /// `k` of the link.
 const K: f64 = DOWNLINK_BPS as f64 / UPLINK_BPS as f64;
 
-/// One point: `T_p` in ms, both buffers in bytes, uploads.
-type BytesPoint = (u64, u64, u64, u32);
+/// Rates of 000 §4 and of 001 §3.1, bit/s: down, up.
+const RATES_000: (u64, u64) = (DOWNLINK_BPS, UPLINK_BPS);
+pub(super) const RATES_001: (u64, u64) = (2_000_000, 192_000);
+/// Buffers of 000 Fig. 10 and 001 Fig. 6 and 7, bytes.
+pub(super) const DOWNLINK_BYTES: [u64; 3] = [22_500, 37_500, 75_000];
+pub(super) const UPLINK_BYTES: [u64; 4] = [6_000, 9_000, 15_000, 30_000];
 
-fn bytes_points(quick: bool) -> Vec<BytesPoint> {
+/// A link of these grids and its traffic.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Point {
+    /// bit/s: down, up.
+    pub(super) rates: (u64, u64),
+    /// `T_p`, one way.
+    pub(super) propagation_ms: u64,
+    /// Buffers: down, up.
+    pub(super) buffers: (BufferSize, BufferSize),
+    pub(super) uploads: u32,
+    /// `B_TCP`, bytes; `None`: more than the windows want.
+    pub(super) tcp_buffer: Option<u64>,
+    pub(super) delayed_acks: bool,
+}
+
+impl Point {
+    /// 000 Fig. 10.
+    pub(super) const fn in_bytes(propagation_ms: u64, down: u64, up: u64) -> Self {
+        let buffers = (BufferSize::Bytes(down), BufferSize::Bytes(up));
+        Self { rates: RATES_000, propagation_ms, buffers, uploads: 1, tcp_buffer: None, delayed_acks: true }
+    }
+
+    /// One scenario with one case. Senders are not paced, as those of the papers; a run of minutes is read less often.
+    pub(super) fn scenario(&self, name: &str, case: &str, each: Duration) -> Scenario {
+        let delays = Delays { propagation: Duration::from_millis(self.propagation_ms), ..UNEQUAL_ACCESS };
+        let link = link((self.rates.0, self.buffers.0), (self.rates.1, self.buffers.1), delays);
+        let mut scenario = pair(name, case, link, each, self.uploads);
+        scenario.prepare = Preparation::sockets_begin_with("reno");
+        if !self.delayed_acks {
+            scenario.prepare = scenario.prepare.then(Preparation::immediate_acks());
+        }
+        if let Some(bytes) = self.tcp_buffer {
+            scenario.prepare = scenario.prepare.then(Preparation::largest_window(bytes));
+        }
+        let length_s = scenario.length.as_secs();
+        if scenario.length >= LONG {
+            scenario.sockets_every = SOCKETS_EVERY;
+        }
+        let (BufferSize::Bytes(size) | BufferSize::Packets(size)) = self.buffers.1;
+        let predicted = prediction::beside_upload(&link, self.delayed_acks, self.tcp_buffer);
+        let cases = std::mem::take(&mut scenario.cases).into_iter().map(|case| {
+            let case = case.with("propagation_ms", self.propagation_ms).with("uplink_buffer_size", size);
+            let case = case.with("delayed_acks", self.delayed_acks).with("tcp_buffer_bytes", self.tcp_buffer);
+            case.with("paced", false).with("length_s", length_s).compared(Claim::default(), predicted)
+        });
+        scenario.cases = cases.collect();
+        scenario
+    }
+}
+
+/// From here on a stretch is long enough for readings of the sockets some seconds apart.
+const LONG: Duration = Duration::from_secs(60);
+
+fn bytes_points(quick: bool) -> Vec<Point> {
     let (propagations, downlinks, uplinks): (&[u64], &[u64], &[u64]) = if quick {
         (&[20], &[22_500, 75_000], &[6_000, 15_000, 30_000])
     } else {
-        (&[20, 100], &[22_500, 37_500, 75_000], &[6_000, 9_000, 15_000, 30_000])
+        (&[20, 100], &DOWNLINK_BYTES, &UPLINK_BYTES)
     };
     let mut points = Vec::new();
     for &propagation in propagations {
         for &downlink in downlinks {
-            points.extend(uplinks.iter().map(|&uplink| (propagation, downlink, uplink, 1)));
+            points.extend(uplinks.iter().map(|&uplink| Point::in_bytes(propagation, downlink, uplink)));
         }
     }
     if !quick {
-        points.extend(uplinks.iter().map(|&uplink| (20, 75_000, uplink, 10)));
+        let ten = |&uplink: &u64| Point { uploads: 10, ..Point::in_bytes(20, 75_000, uplink) };
+        points.extend(uplinks.iter().map(ten));
     }
     points
 }
@@ -56,7 +115,11 @@ impl Experiment for BytesGrid {
     fn scenarios(&self, wishes: Wishes) -> Vec<Scenario> {
         let points = bytes_points(wishes.quick);
         let each = wishes.total / points.len() as u32;
-        points.into_iter().map(|point| bytes_scenario(point, each)).collect()
+        points.into_iter().map(|point| bytes_scenario(&point, each)).collect()
+    }
+
+    fn judge(&self, case: &mut CaseReport, index: usize, run: &ScenarioRun) {
+        queues_and_parts(case, index, run);
     }
 
     fn plots(&self, results: Results<'_>) -> Vec<Chart> {
@@ -70,27 +133,43 @@ impl Experiment for BytesGrid {
     }
 }
 
-fn bytes_scenario((propagation, downlink, uplink, uploads): BytesPoint, each: Duration) -> Scenario {
-    let delays = Delays { propagation: Duration::from_millis(propagation), ..UNEQUAL_ACCESS };
-    let link =
-        link((DOWNLINK_BPS, BufferSize::Bytes(downlink)), (UPLINK_BPS, BufferSize::Bytes(uplink)), delays);
+/// A point whose buffers are in bytes.
+pub(super) fn bytes_scenario(point: &Point, each: Duration) -> Scenario {
+    let Point { propagation_ms, buffers: (down, up), uploads, tcp_buffer, .. } = *point;
     let several = if uploads > 1 { format!(", {uploads} uploads") } else { String::new() };
-    let name = format!("tp{propagation}-down{downlink}-up{uplink}-x{uploads}");
-    let case = format!("{uplink} B up, {downlink} B down, {propagation} ms{several}");
-    let mut scenario = pair(&name, &case, link, each, uploads);
-    let predicted = prediction::download_and_upload(&link);
-    let cases = std::mem::take(&mut scenario.cases).into_iter();
-    scenario.cases = cases
-        .map(|case| {
-            let case = case.with("propagation_ms", propagation).with("uplink_buffer_size", uplink);
-            case.compared(Claim::says("Eq. 11 fits fairly well"), predicted)
-        })
-        .collect();
+    let window = tcp_buffer.map_or_else(String::new, |bytes| format!(", B_TCP {bytes} B"));
+    let bytes = |size| match size {
+        BufferSize::Bytes(count) | BufferSize::Packets(count) => count,
+    };
+    let (down, up) = (bytes(down), bytes(up));
+    let suffix = tcp_buffer.map_or_else(String::new, |bytes| format!("-tcp{bytes}"));
+    let name = format!("tp{propagation_ms}-down{down}-up{up}-x{uploads}{suffix}");
+    let case = format!("{up} B up, {down} B down, {propagation_ms} ms{window}{several}");
+    let mut scenario = point.scenario(&name, &case, each);
+    for case in &mut scenario.cases {
+        case.paper = Claim::says("Eq. 11 fits fairly well");
+    }
     scenario
 }
 
 /// Slots of the downlink buffer (000 §4.1).
 const DOWNLINK_SLOTS: u64 = 50;
+
+/// A curve of a figure: its prefix in names, what its link has, and with which ACKs it is measured.
+type Curve = (&'static str, &'static str, Point, &'static [bool]);
+
+fn packets_curves(quick: bool) -> Vec<Curve> {
+    let buffers = (BufferSize::Packets(DOWNLINK_SLOTS), BufferSize::Packets(DOWNLINK_SLOTS));
+    let of_000 = Point { buffers, ..Point::in_bytes(20, 0, 0) };
+    let mut curves: Vec<Curve> = vec![("", "", of_000, &[true, false])];
+    if !quick {
+        // 000 Fig. 12 was measured with routers on one Ethernet: no propagation to speak of.
+        curves.push(("tp0-", ", 0 ms", Point { propagation_ms: 0, ..of_000 }, &[true]));
+        let of_001 = Point { rates: RATES_001, tcp_buffer: Some(64 * 1024), ..of_000 };
+        curves.push(("report-", ", 2 Mb/s / 192 kb/s, B_TCP 64 kB", of_001, &[true, false]));
+    }
+    curves
+}
 
 impl Experiment for PacketsGrid {
     fn about(&self) -> About {
@@ -98,7 +177,7 @@ impl Experiment for PacketsGrid {
             name: "packets-grid",
             source: "000 Fig. 11, 12; 001 Fig. 10",
             what: "r against an uplink buffer of 5 to 50 packets, with and without delayed ACKs; downlink 50 packets",
-            usual: Duration::from_secs(20 * 60),
+            usual: Duration::from_secs(50 * 60),
             quick: Duration::from_secs(6 * 15),
             shortest: Duration::from_secs(6 * 10),
         }
@@ -106,16 +185,28 @@ impl Experiment for PacketsGrid {
 
     fn scenarios(&self, wishes: Wishes) -> Vec<Scenario> {
         let slots: Vec<u64> = if wishes.quick { vec![5, 25, 50] } else { (1..=10).map(|i| 5 * i).collect() };
-        let points: Vec<(u64, bool)> = [true, false]
-            .into_iter()
-            .flat_map(|acks| slots.iter().map(move |&slots| (slots, acks)))
-            .collect();
+        let mut points = Vec::new();
+        for (prefix, link, point, acks) in packets_curves(wishes.quick) {
+            for &delayed_acks in acks {
+                points.extend(slots.iter().map(|&up| {
+                    let buffers = (point.buffers.0, BufferSize::Packets(up));
+                    (prefix, link, up, Point { buffers, delayed_acks, ..point })
+                }));
+            }
+        }
         let each = wishes.total / points.len() as u32;
-        points.into_iter().map(|(slots, delayed)| packets_scenario(slots, delayed, each)).collect()
+        points
+            .into_iter()
+            .map(|(prefix, link, up, point)| packets_scenario(prefix, link, up, &point, each))
+            .collect()
+    }
+
+    fn judge(&self, case: &mut CaseReport, index: usize, run: &ScenarioRun) {
+        queues_and_parts(case, index, run);
     }
 
     fn plots(&self, results: Results<'_>) -> Vec<Chart> {
-        groups(results.report, &["cc"])
+        groups(results.report, &["downlink_rate_bps", "propagation_ms", "cc"])
             .into_iter()
             .map(|(name, cases)| Chart {
                 name: format!("ratio-{name}"),
@@ -128,27 +219,14 @@ impl Experiment for PacketsGrid {
     }
 }
 
-fn packets_scenario(slots: u64, delayed: bool, each: Duration) -> Scenario {
-    let delays = Delays { propagation: Duration::from_millis(20), ..UNEQUAL_ACCESS };
-    let link = link(
-        (DOWNLINK_BPS, BufferSize::Packets(DOWNLINK_SLOTS)),
-        (UPLINK_BPS, BufferSize::Packets(slots)),
-        delays,
-    );
+fn packets_scenario(prefix: &str, link: &str, slots: u64, point: &Point, each: Duration) -> Scenario {
+    let delayed = point.delayed_acks;
     let acks = if delayed { "delayed ACKs" } else { "an ACK for each segment" };
-    let name = format!("up{slots}-{}", if delayed { "delayed" } else { "every" });
-    let mut scenario = pair(&name, &format!("{slots} packets up, {acks}"), link, each, 1);
-    if !delayed {
-        scenario.prepare = Preparation::immediate_acks();
+    let name = format!("{prefix}up{slots}-{}", if delayed { "delayed" } else { "every" });
+    let mut scenario = point.scenario(&name, &format!("{slots} packets up, {acks}{link}"), each);
+    for case in &mut scenario.cases {
+        case.paper = claim(slots, delayed);
     }
-    let predicted = prediction::download_beside_upload(&link, delayed);
-    let cases = std::mem::take(&mut scenario.cases).into_iter();
-    scenario.cases = cases
-        .map(|case| {
-            let case = case.with("delayed_acks", delayed).with("uplink_buffer_size", slots);
-            case.compared(claim(slots, delayed), predicted)
-        })
-        .collect();
     scenario
 }
 

@@ -29,6 +29,11 @@ pub fn download_and_upload(link: &LinkSpec) -> Predicted {
 /// The same with the choice of delayed ACKs. For buffers counted in packets there is no closed form: Eq. 11 stays empty, and the rules of
 /// 000 §4.1 stand in the refined model's place.
 pub fn download_beside_upload(link: &LinkSpec, delayed_acks: bool) -> Predicted {
+    beside_upload(link, delayed_acks, None)
+}
+
+/// The same with TCP buffers of so many bytes, `B_TCP`.
+pub fn beside_upload(link: &LinkSpec, delayed_acks: bool, tcp_buffer: Option<u64>) -> Predicted {
     let in_packets = matches!(link.uplink.buffer, BufferSize::Packets(_));
     let capacity =
         PerDirection { up: link.uplink.rate.bytes_per_second(), down: link.downlink.rate.bytes_per_second() };
@@ -39,6 +44,7 @@ pub fn download_beside_upload(link: &LinkSpec, delayed_acks: bool) -> Predicted 
     let propagation = (link.delays.propagation + access).as_secs_f64();
     let Ok(setting) = Setting::new(capacity, buffer, propagation) else { return Predicted::default() };
     let setting = setting.with_delayed_acks(delayed_acks);
+    let setting = setting.with_tcp_buffer(tcp_buffer.map_or(f64::INFINITY, |bytes| bytes as f64));
     if in_packets {
         return Predicted { paper: Figures::default(), refined: figures(&packets::predict(&setting)) };
     }

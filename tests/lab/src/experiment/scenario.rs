@@ -82,6 +82,9 @@ impl Case {
     }
 }
 
+/// Of what a full segment takes in memory at a receiver of the lab, the share that it carries, in per cent.
+const PAYLOAD_PERCENT: u64 = 61;
+
 /// What is done to a lab before anything else runs on it.
 #[derive(Clone, Default)]
 pub struct Preparation(Option<Arc<Action>>);
@@ -106,6 +109,23 @@ impl Preparation {
                 change.extend(route.split_ascii_whitespace().filter(|word| *word != "linkdown"));
                 change.extend(["quickack", "1"]);
                 host.run("ip", &change)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// No receiver offers more than about so many bytes: `B_TCP` of the papers, within some per cent.
+    ///
+    /// Of a receive buffer Linux offers the share that is payload (`tcp_sock::scaling_ratio`), and does not adjust the buffer here. The
+    /// route's `window` would be exact, but Linux computes the bound anew from the buffer when that share changes (`tcp_measure_rcv_mss`),
+    /// and that of `cwnd lock` does not hold without cached metrics.
+    pub fn largest_window(bytes: u64) -> Self {
+        let buffer = bytes * 100 / PAYLOAD_PERCENT;
+        Self::new(move |lab| {
+            for role in Role::ALL.into_iter().filter(|role| role.is_endpoint()) {
+                let host = lab.host(role);
+                host.set_sysctl("net.ipv4.tcp_moderate_rcvbuf", "0")?;
+                host.set_sysctl("net.ipv4.tcp_rmem", &format!("4096 {buffer} 6291456"))?;
             }
             Ok(())
         })

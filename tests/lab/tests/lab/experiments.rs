@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pendulum_lab::experiment::{CaseReport, Preparation, RunOptions, Scenario, find, run, run_scenario};
+use pendulum_model::rate::BufferSize;
 use pendulum_model::segment::Direction;
 use serde_json::Value;
 
@@ -209,4 +210,32 @@ fn acks_are_delayed_or_not_as_asked_for() {
         (acks_per_segment(Preparation::default()), every.join().unwrap())
     });
     assert!(every > 0.9 && delayed < 0.75, "{every} {delayed}");
+}
+
+/// `B_TCP` bounds what is under way where the buffer would hold more.
+#[test]
+fn no_more_is_under_way_than_the_tcp_buffer_holds() {
+    if !can_run() {
+        return;
+    }
+    let outstanding = |bytes: u64| {
+        let mut link = LinkSpec::FIG1;
+        link.downlink.buffer = BufferSize::Bytes(150_000);
+        let scenario = Scenario {
+            name: "window".into(),
+            link,
+            length: seconds(6),
+            transfers: vec![transfer(0, 6, Direction::Down)],
+            cases: vec![case("download", 3, 6)],
+            prepare: Preparation::largest_window(bytes),
+            ..Scenario::default()
+        };
+        let case = run_scenario(&scenario, &RunOptions::default(), &|_, _| {}).unwrap().remove(0);
+        truth(&case, "/outstanding_median_bytes/down") / bytes as f64
+    };
+    let (small, large) = std::thread::scope(|scope| {
+        let small = scope.spawn(|| outstanding(16_384));
+        (outstanding(65_536), small.join().unwrap())
+    });
+    assert!((0.85..1.15).contains(&small) && (0.85..1.15).contains(&large), "{small} {large}");
 }

@@ -86,11 +86,14 @@ fn panel(those: &[&Outcome], x: &str, unit: f64, y: &str) -> Panel {
             .filter_map(|outcome| Some((at(outcome), outcome.simulated.spread?)))
             .flat_map(|(x, [low, high])| [(x, drawn(low)), (x, drawn(high))])
             .collect();
-        let linux =
-            of_sender(sender).filter_map(|outcome| Some((at(outcome), drawn(outcome.linux?[0])))).collect();
+        let measured = || of_sender(sender).filter_map(|outcome| Some((at(outcome), outcome.linux?)));
+        let linux = measured().map(|(x, [mean, ..])| (x, drawn(mean))).collect();
+        let linux_spread =
+            measured().flat_map(|(x, [_, low, high])| [(x, drawn(low)), (x, drawn(high))]).collect();
         series.push(Series::line(&format!("simulation, {name}"), colour, simulated));
         series.push(Series::line("", colour, spread).drawn(Form::Spread));
-        series.push(Series::line(&format!("Linux, {name}"), colour, linux).drawn(Form::Marks));
+        series.push(Series::line(&format!("Linux, {name}"), colour, linux).drawn(Form::Circles));
+        series.push(Series::line("", colour, linux_spread).drawn(Form::Spread));
     }
     let sizes = || those.iter().map(|outcome| at(outcome));
     let (low, high) = (sizes().fold(f64::INFINITY, f64::min), sizes().fold(0.0, f64::max));
@@ -112,20 +115,22 @@ fn estimates(outcomes: &[Outcome], figure: &str) -> Chart {
     let panels = [20, 100].map(|propagation_ms| {
         let k = those.first().map_or(1.0, |outcome| outcome.point.k());
         let end = 1.5 * k;
-        let mut series: Vec<Series> = TCP_BUFFERS
-            .iter()
-            .enumerate()
-            .map(|(index, bytes)| {
-                let points = those.iter().filter_map(|outcome| {
-                    let point = &outcome.point;
-                    let is_one = point.tcp_buffer == Some(*bytes) && point.propagation_ms == propagation_ms;
-                    let (simulated, equation) = (outcome.simulated.ratio?, outcome.equation?);
-                    is_one.then_some((simulated.min(end), equation.min(end)))
-                });
-                let name = format!("simulation, B_TCP {} kB", bytes / 1024);
-                Series::line(&name, Colour::of_family(index), points.collect()).drawn(Form::Marks)
-            })
-            .collect();
+        let of_buffer = |bytes: u64, ratio: &dyn Fn(&Outcome) -> Option<f64>| -> Vec<(f64, f64)> {
+            let those = those.iter().filter(|outcome| {
+                outcome.point.tcp_buffer == Some(bytes) && outcome.point.propagation_ms == propagation_ms
+            });
+            those.filter_map(|outcome| Some((ratio(outcome)?.min(end), outcome.equation?.min(end)))).collect()
+        };
+        let mut series = Vec::new();
+        for (index, &bytes) in TCP_BUFFERS.iter().enumerate() {
+            let (colour, name) = (Colour::of_family(index), format!("B_TCP {} kB", bytes / 1024));
+            let simulated = of_buffer(bytes, &|outcome| outcome.simulated.ratio);
+            let linux = of_buffer(bytes, &|outcome| outcome.linux.map(|[mean, ..]| mean));
+            series.push(Series::line(&format!("simulation, {name}"), colour, simulated).drawn(Form::Marks));
+            if !linux.is_empty() {
+                series.push(Series::line(&format!("Linux, {name}"), colour, linux).drawn(Form::Circles));
+            }
+        }
         let stated = those.iter().filter_map(|outcome| {
             let is_one = outcome.point.propagation_ms == propagation_ms;
             is_one.then_some((outcome.point.stated()?, outcome.equation?))
@@ -139,14 +144,14 @@ fn estimates(outcomes: &[Outcome], figure: &str) -> Chart {
         );
         series.push(Series::line("k", Colour::Limit, vec![(k, 0.0), (k, end)]).drawn(Form::Spread));
         let y = format!("r by Eq. 11, propagation {propagation_ms} ms");
-        let mut panel = Panel::new("r, simulated", &y, series);
+        let mut panel = Panel::new("r, simulated or measured", &y, series);
         panel.range.x = Some((0.0, 1.02 * end));
         panel.range.y = Some((0.0, 1.9 * end));
         panel
     });
     Chart {
         name: file(figure),
-        title: format!("{figure}: Eq. 11 against the simulated ratio, reno"),
+        title: format!("{figure}: Eq. 11 against the ratio, simulated and on Linux, reno"),
         panels: panels.into(),
     }
 }
@@ -182,10 +187,11 @@ mod tests {
         let labels = |chart: &Chart| -> Vec<String> {
             chart.panels[0].series.iter().map(|series| series.label.clone()).collect()
         };
-        for part in ["Eq. 11", "simulation, reno", "simulation, CUBIC", "Linux, reno, paced", "k"] {
+        for part in ["Eq. 11", "simulation, reno", "simulation, CUBIC", "Linux, reno", "Linux, CUBIC", "k"] {
             assert!(labels(&charts[0]).iter().any(|label| label == part), "{part}");
         }
         assert!(labels(&charts[2]).iter().any(|label| label == "paper's text"));
+        assert!(labels(&charts[5]).iter().any(|label| label == "Linux, B_TCP 64 kB"));
         assert_eq!(charts.iter().map(|chart| chart.panels.len()).collect::<Vec<_>>(), [3, 3, 2, 1, 2, 2, 2]);
     }
 }
