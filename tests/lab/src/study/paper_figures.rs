@@ -13,6 +13,7 @@ use self::points::{Point, Simulated};
 use super::report::align;
 use super::{Study, StudyCase, StudyError, StudyOptions, StudyReport, write_charts, write_file};
 use crate::experiment::{About, Progress};
+use crate::statistics::quantile;
 
 /// See the module.
 pub(super) struct PaperFigures;
@@ -142,9 +143,43 @@ fn table(outcomes: &[Outcome], duration: Duration) -> String {
             ]
         });
         text.push_str(&align(&std::iter::once(head).chain(rows).collect::<Vec<_>>()));
+        text.push_str(&agreement(group));
         text.push('\n');
     }
-    let _ = writeln!(text, "simulated, {} s each", duration.as_secs());
+    let _ = writeln!(text, "all: {}simulated, {} s each", agreement(outcomes), duration.as_secs());
+    text
+}
+
+/// How far the simulation and Eq. 11 are from Linux, where that was measured.
+fn agreement(outcomes: &[Outcome]) -> String {
+    let mut text = String::new();
+    let measured = || outcomes.iter().filter_map(|outcome| Some((outcome, outcome.linux?[0])));
+    let errors: Vec<f64> = measured()
+        .filter_map(|(outcome, linux)| Some((outcome.simulated.ratio? / linux - 1.0).abs()))
+        .collect();
+    if errors.is_empty() {
+        return text;
+    }
+    let near = errors.iter().filter(|error| **error <= 0.2).count() as f64 / errors.len() as f64;
+    // Writing to a String does not fail.
+    let _ = writeln!(
+        text,
+        "{} links on Linux: the simulation is off by {:.1} % in the median, within 20 % at {:.0} % of them",
+        errors.len(),
+        100.0 * quantile(errors.clone(), 0.5).unwrap_or_default(),
+        100.0 * near
+    );
+    for (propagation_ms, cc) in [(20, "reno"), (100, "reno"), (20, "cubic"), (100, "cubic")] {
+        let factors: Vec<f64> = measured()
+            .filter(|(outcome, _)| outcome.point.propagation_ms == propagation_ms && outcome.point.cc() == cc)
+            .filter_map(|(outcome, linux)| Some(linux / outcome.equation?))
+            .collect();
+        if !factors.is_empty() {
+            let median = quantile(factors, 0.5).unwrap_or_default();
+            let _ =
+                writeln!(text, "{propagation_ms} ms, {cc}: Linux is {median:.2} times Eq. 11 in the median");
+        }
+    }
     text
 }
 
@@ -176,4 +211,36 @@ fn csv(outcomes: &[Outcome]) -> String {
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use pendulum_model::segment::PerDirection;
+
+    use super::*;
+
+    #[test]
+    fn the_distance_from_linux_is_of_those_links_that_were_measured() {
+        let outcome = |equation, ratio, linux: Option<f64>| Outcome {
+            point: points::all().remove(0),
+            equation: Some(equation),
+            simulated: Simulated { goodput: PerDirection::default(), ratio: Some(ratio), spread: None },
+            linux: linux.map(|ratio| [ratio; 3]),
+        };
+        let outcomes = [
+            outcome(5.0, 11.0, Some(10.0)),
+            outcome(5.0, 13.0, Some(10.0)),
+            outcome(4.0, 9.5, Some(10.0)),
+            outcome(5.0, 99.0, None),
+        ];
+        let said = agreement(&outcomes);
+        assert!(
+            said.starts_with(
+                "3 links on Linux: the simulation is off by 10.0 % in the median, within 20 % at 67 %"
+            ),
+            "{said}"
+        );
+        assert!(said.contains("20 ms, reno: Linux is 2.00 times Eq. 11 in the median"), "{said}");
+        assert_eq!(agreement(&outcomes[3..]), "");
+    }
 }

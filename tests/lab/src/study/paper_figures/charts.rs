@@ -145,8 +145,9 @@ fn estimates(outcomes: &[Outcome], figure: &str) -> Chart {
         series.push(Series::line("k", Colour::Limit, vec![(k, 0.0), (k, end)]).drawn(Form::Spread));
         let y = format!("r by Eq. 11, propagation {propagation_ms} ms");
         let mut panel = Panel::new("r, simulated or measured", &y, series);
-        panel.range.x = Some((0.0, 1.02 * end));
-        panel.range.y = Some((0.0, 1.9 * end));
+        // The legend stands to the right of all points.
+        panel.range.x = Some((0.0, 1.4 * end));
+        panel.range.y = Some((0.0, 1.1 * end));
         panel
     });
     Chart {

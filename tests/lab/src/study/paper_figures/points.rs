@@ -1,11 +1,13 @@
 //! The points of the papers' figures: what the paper says of them, Eq. 11, the simulation, Linux.
 
-use pendulum_model::rate::BufferSize;
+use pendulum_model::rate::{BufferSize, Rate};
 use pendulum_model::ratio::{Setting, paper};
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_model::simulate::{
     CongestionControl, Flow, Hosts, Limit, Load, PAYLOAD_BYTES, Run, SimulatedLink, simulate,
 };
+
+use crate::shaper::Shaper;
 
 /// Access delays of both papers: U1 is 5 ms from the link, D1 1 ms.
 const ACCESS_S: PerDirection<f64> = PerDirection { up: 0.005, down: 0.001 };
@@ -13,8 +15,6 @@ const ACCESS_S: PerDirection<f64> = PerDirection { up: 0.005, down: 0.001 };
 const HOST_S: f64 = 5e-5;
 /// Share of a run left out at its beginning.
 const SETTLING_SHARE: f64 = 0.2;
-/// A token bucket of the lab: a frame, a rounding, and a millisecond of the rate (`crate::shaper`).
-const BUCKET_BYTES: f64 = 1_600.0;
 
 /// Rates of 000 §4 and of 001 §3.1, bit/s.
 const RATES_000: PerDirection<f64> = PerDirection { up: 196e3, down: 2.4e6 };
@@ -212,6 +212,13 @@ impl Point {
         Simulated { ratio: (goodput.up > 0.0).then(|| goodput.down / goodput.up), goodput, spread }
     }
 
+    /// Of a token bucket of the lab.
+    fn burst_bytes(&self, direction: Direction) -> f64 {
+        let rate = Rate::from_bits_per_second(self.rate[direction] as u64);
+        let shaper = rate.map(|rate| Shaper { rate, buffer: self.buffer[direction] });
+        shaper.map_or(0.0, |shaper| shaper.burst_bytes() as f64)
+    }
+
     fn link(&self) -> SimulatedLink {
         let propagation = self.propagation_ms as f64 / 1e3;
         let flow = |direction| {
@@ -242,7 +249,7 @@ impl Point {
             rate: PerDirection::from_fn(|x| self.rate[x] / 8.0),
             buffer: PerDirection::from_fn(|x| limit(self.buffer[x])),
             cake: PerDirection::default(),
-            burst: PerDirection::from_fn(|_| BUCKET_BYTES),
+            burst: PerDirection::from_fn(|x| self.burst_bytes(x)),
             flows: std::iter::once(flow(Direction::Down))
                 .chain(std::iter::repeat_n(flow(Direction::Up), self.uploads as usize))
                 .collect(),
