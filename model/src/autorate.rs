@@ -9,8 +9,8 @@
 //!    receiver may have held its ACK back for that long): what leaves that buffer *is* the link's rate. The rate falls to it, less 1 %
 //!    (uplink) or 5 % (downlink), and less what has to drain. How much that is follows from what has passed since the newest packet that
 //!    was answered for, less what was served since: answers are a round trip late, and what is known to be under way is not waited for.
-//!    A lower rate of an uplink is not learnt where all waited for equally long while clearly less was sent than the known rate: then what left is what
-//!    was sent, and no queue is seen to stand there.
+//!    A wait that grows proves that this is the uplink's rate. Where it does not grow, what left may be what was sent, and no queue be there: the rate
+//!    falls by no more than 15 % below what was proven, and is back when no packet waits.
 //! 2. **That queue stays though less is sent than would empty it**: it is no queue but a longer route. The wait becomes the new zero,
 //!    and the rate is again what it was.
 //! 3. **Packets are lost and no queue stands behind**: a policer. The rate falls to what is not lost.
@@ -78,6 +78,10 @@ pub struct Controller {
     bounds: Bounds,
     rate: f64,
     capacity: Option<f64>,
+    /// What the uplink carries, bytes per second, as was shown last: by a queue that grew, or by what passed without one.
+    proven: f64,
+    /// The least wait since a rate was measured that is less, and that nothing shows to be the link's.
+    doubted_at: Option<f64>,
     passage: Passage,
     heard: BTreeMap<u64, Heard>,
     /// The newest wait, and when the answer was taken in.
@@ -107,6 +111,8 @@ impl Controller {
             bounds: bounds.sane(),
             rate: start,
             capacity: None,
+            proven: 0.0,
+            doubted_at: None,
             passage: Passage::default(),
             heard: BTreeMap::new(),
             wait: None,
@@ -233,11 +239,12 @@ impl Controller {
         }
         self.route.clear();
         self.variation.passes(passing);
+        self.end_doubt();
         if is_used && own.lost > LOST && now >= self.hold_until {
             self.hold_until = now + self.variation.hold(HOLD);
             self.raises = 0;
             let carried = passing * (1.0 - own.lost.min(0.5));
-            self.capacity = Some(carried);
+            (self.capacity, self.proven) = (Some(carried), carried);
             self.set(self.share() * carried, now);
             return Decision::Policed;
         }
@@ -267,6 +274,7 @@ impl Controller {
         if raised <= self.rate {
             return Decision::Hold;
         }
+        self.proven = self.proven.max(passing.min(self.rate));
         self.raises += 1;
         self.raised = raised / self.rate;
         self.variation.raised(self.rate, self.capacity);
