@@ -11,12 +11,6 @@ const STRETCH_PACKETS: f64 = 12.0;
 const LEAST: f64 = 0.04;
 const LEAST_PACKETS: f64 = 4.0;
 
-/// Waits that differ by less than this part of the stretch in which they were measured are equal, …
-const EQUAL: f64 = 0.04;
-/// … and what left at less than this share of the link's known rate says nothing of the link's then. More of it keeps a queue standing on a
-/// link that slows down by a few percent a second.
-const CLEARLY_LESS: f64 = 0.95;
-
 /// A full packet on Ethernet, bytes.
 pub(super) const FULL: f64 = 1514.0;
 
@@ -29,21 +23,13 @@ struct Served {
     sum: f64,
 }
 
-/// How the buffer was served over a stretch of time: bytes per second, seconds; and by how much the waits in it
-/// differ, seconds.
+/// How the buffer was served over a stretch of time: bytes per second, seconds; and by how much longer the newest packet of it waited than the
+/// oldest, seconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Service {
     pub(super) rate: f64,
     pub(super) seconds: f64,
-    pub(super) spread: f64,
-}
-
-impl Service {
-    /// Whether what left is what was sent, clearly less than the link's `known` rate, bytes per second. A queue that stands gets shorter
-    /// while less comes in than the link carries, and longer while more does; where all wait for equally long, neither is so.
-    pub(super) fn as_it_came(self, known: f64) -> bool {
-        self.rate < CLEARLY_LESS * known && self.spread < EQUAL * self.seconds
-    }
+    pub(super) grown: f64,
 }
 
 /// What passed the point of measurement. Times in seconds.
@@ -103,19 +89,18 @@ impl Passage {
     pub(super) fn service(&self, stretch: f64, wait: f64, rate: f64) -> Option<Service> {
         let newest = self.served.back().filter(|newest| newest.left - newest.passed > wait)?;
         let stretch = stretch.max(STRETCH_PACKETS * FULL / rate.max(1.0));
-        let mut waits = (f64::MAX, 0.0f64);
-        let oldest = self
-            .served
-            .iter()
-            .rev()
-            .take_while(|it| it.left - it.passed > wait && it.left >= newest.left - stretch)
-            .inspect(|it| waits = (waits.0.min(it.left - it.passed), waits.1.max(it.left - it.passed)))
-            .last()?;
+        let since = |seconds: f64| {
+            let waits_since =
+                move |it: &&Served| it.left - it.passed > wait && it.left >= newest.left - seconds;
+            self.served.iter().rev().take_while(waits_since)
+        };
+        let oldest = since(stretch).last()?;
+        let wait_of = |it: &Served| it.left - it.passed;
         let (seconds, bytes) = (newest.left - oldest.left, newest.sum - oldest.sum);
         (seconds >= LEAST && bytes >= LEAST_PACKETS * FULL).then(|| Service {
             rate: bytes / seconds,
             seconds,
-            spread: waits.1 - waits.0,
+            grown: wait_of(newest) - wait_of(oldest),
         })
     }
 
@@ -155,7 +140,7 @@ mod tests {
         assert!((service.rate / (FULL / 0.02) - 1.0).abs() < 1e-9, "{service:?}");
         assert!((service.seconds - 0.4).abs() < 0.021, "{service:?}");
         // Half of the time each of them waited for longer than the one before.
-        assert!((service.spread - 0.2).abs() < 0.011, "{service:?}");
+        assert!((service.grown - 0.2).abs() < 0.011, "{service:?}");
         // On a slow link, as long as it takes for twelve packets.
         let slow = passage.service(0.1, 0.01, FULL / 0.02).expect("measured");
         assert!((0.22..0.25).contains(&slow.seconds), "{slow:?}");

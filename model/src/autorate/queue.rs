@@ -2,7 +2,7 @@
 
 use super::heard::Heard;
 use super::passage::Service;
-use super::{Controller, Decision, HOLD, LOST};
+use super::{Controller, Decision, LOST};
 use crate::segment::Direction;
 
 /// What is sent at most of what the link carries, …
@@ -34,13 +34,20 @@ const SAME: f64 = 0.08;
 /// How much of the difference is then taken over; on a link that varies, the second one.
 const GAIN: f64 = 0.3;
 const GAIN_VARYING: f64 = 1.0;
+/// A wait that grows by so many seconds, or by so much of the time in which it does, is a queue's: how late answers are is known to no less.
+const PROVES: f64 = 0.03;
+const PROVES_OF: f64 = 0.08;
+/// A lower rate than this share of the proven one is doubtful where no wait grows, …
+const UNPROVEN: f64 = 0.95;
+/// … and the rate is lowered by it to this share at most.
+const DOUBTFUL: f64 = 0.85;
 /// A rate is not taken for more than so many times what it was at once, or what has passed since without a queue.
 const MOST_AT_ONCE: f64 = 2.0;
 
 impl Controller {
     /// A queue stands behind. `least`: a wait of no more than this is none.
     pub(super) fn follow(&mut self, now: f64, heard: Heard, least: f64, passing: f64, lost: f64) -> Decision {
-        self.hold_until = now + self.variation.hold(HOLD);
+        self.hold_until = now + self.hold();
         self.raises = 0;
         let sum = self.passage.sum_at(heard.passed);
         if lost <= LOST
@@ -63,30 +70,30 @@ impl Controller {
             .or_else(|| {
                 // Nothing has been measured, and this much passed.
                 let is_long = self.capacity.is_none() && heard.wait > 10.0 * least;
-                is_long.then_some(Service { rate: 0.8 * passing, seconds: heard.wait, spread: heard.wait })
+                is_long.then_some(Service { rate: 0.8 * passing, seconds: heard.wait, grown: heard.wait })
             })
             .filter(|it| it.rate.is_finite() && it.rate > 0.0);
         self.route.watch(heard, sum, self.capacity.or(measured.map(|it| it.rate)));
         if let Some(measured) = measured {
-            self.learn(measured, least);
+            self.learn(measured, heard.wait, least);
         }
         self.settle(now, Decision::Lower)
     }
 
     /// The link's rate was measured. How late the answers are varies by as much as a wait may be without a queue, `least`: what a short
     /// stretch tells is uncertain by that share of its length.
-    fn learn(&mut self, measured: Service, least: f64) {
+    fn learn(&mut self, measured: Service, wait: f64, least: f64) {
         let Some(known) = self.capacity else {
-            self.capacity = Some(measured.rate);
+            (self.capacity, self.proven) = (Some(measured.rate), measured.rate);
             return;
         };
         // What a buffer that overflows drops is counted as passed.
         let most = (MOST_AT_ONCE * known).max(self.variation.peak());
         let measured = Service { rate: measured.rate.min(most), ..measured };
-        // Answers that only look late would else take away the rate, again and again: what is sent leaves, and then less is sent.
-        if self.direction == Direction::Up && measured.as_it_came(known) {
-            return;
-        }
+        let measured = match self.direction {
+            Direction::Up => self.doubted(measured, wait),
+            Direction::Down => measured,
+        };
         let (difference, same) = ((measured.rate / known - 1.0).abs(), SAME.max(least / measured.seconds));
         if difference < SAME || difference >= same {
             self.variation.measured(measured.rate, known);
@@ -96,6 +103,27 @@ impl Controller {
             true => known + gain * (measured.rate - known),
             false => measured.rate,
         });
+    }
+
+    /// What an uplink's measurement is taken for. Where only what was sent left, as late, no queue is seen to stand there: answers that only look
+    /// late would else take away the rate, again and again. Such a measurement lowers the rate by no more than a part of what was proven, and
+    /// until no packet waits.
+    fn doubted(&mut self, measured: Service, wait: f64) -> Service {
+        let has_grown = self.doubted_at.is_some_and(|least| wait > least + PROVES);
+        if has_grown || measured.grown > PROVES.max(PROVES_OF * measured.seconds) {
+            (self.proven, self.doubted_at) = (measured.rate, None);
+        } else if measured.rate < UNPROVEN * self.proven {
+            self.doubted_at = Some(self.doubted_at.map_or(wait, |least| least.min(wait)));
+            return Service { rate: measured.rate.max(DOUBTFUL * self.proven), ..measured };
+        }
+        measured
+    }
+
+    /// Nothing waits behind: what was only doubtful is over.
+    pub(super) fn end_doubt(&mut self) {
+        if self.doubted_at.take().is_some() {
+            self.capacity = self.capacity.map(|capacity| capacity.max(self.proven));
+        }
     }
 
     /// The rate that empties what stands behind and then is the link's.
@@ -155,13 +183,13 @@ mod tests {
 
     fn known(capacity: f64) -> Controller {
         let mut controller = Controller::new(Direction::Up, Bounds { least: 1e3, most: 1e9 }, capacity);
-        controller.capacity = Some(capacity);
+        (controller.capacity, controller.proven) = (Some(capacity), capacity);
         controller
     }
 
     fn learnt(rate: f64, seconds: f64) -> f64 {
         let mut controller = known(100e3);
-        controller.learn(Service { rate, seconds, spread: seconds }, 0.017);
+        controller.learn(Service { rate, seconds, grown: seconds }, 0.02, 0.017);
         controller.capacity.expect("known")
     }
 
@@ -175,23 +203,33 @@ mod tests {
         assert_eq!(learnt(900e3, 0.3), 200e3, "no more than twice at once");
         let mut controller = known(100e3);
         controller.variation.passes(700e3);
-        controller.learn(Service { rate: 900e3, seconds: 0.3, spread: 0.3 }, 0.017);
+        controller.learn(Service { rate: 900e3, seconds: 0.3, grown: 0.3 }, 0.02, 0.017);
         assert_eq!(controller.capacity, Some(700e3), "so much has passed");
     }
 
     #[test]
-    fn what_leaves_as_it_came_does_not_say_that_the_link_is_slower() {
-        let learnt = |direction, rate, spread| {
-            let mut controller = Controller::new(direction, Bounds { least: 1e3, most: 1e9 }, 100e3);
-            controller.capacity = Some(100e3);
-            controller.learn(Service { rate, seconds: 0.4, spread }, 0.017);
-            controller.capacity.expect("known")
+    fn what_leaves_as_it_came_takes_a_part_of_the_rate_and_gives_it_back() {
+        let after = |direction, measurements: &[(f64, f64, f64)]| {
+            let mut controller = Controller { direction, ..known(100e3) };
+            for (rate, grown, wait) in measurements {
+                controller.learn(Service { rate: *rate, seconds: 0.4, grown: *grown }, *wait, 0.017);
+            }
+            controller
         };
-        assert_eq!(learnt(Direction::Up, 80e3, 0.01), 100e3);
-        assert_eq!(learnt(Direction::Up, 80e3, 0.03), 80e3, "the queue grows or drains");
-        assert!(learnt(Direction::Up, 97e3, 0.01) < 99.5e3, "that is how a rate is measured again");
-        assert_eq!(learnt(Direction::Up, 120e3, 0.01), 120e3);
-        assert_eq!(learnt(Direction::Down, 80e3, 0.01), 80e3, "others send");
+        let mut doubtful =
+            after(Direction::Up, &[(60e3, 0.01, 0.02), (40e3, -0.03, 0.02), (20e3, 0.02, 0.04)]);
+        assert_eq!((doubtful.capacity, doubtful.proven), (Some(85e3), 100e3));
+        doubtful.end_doubt();
+        assert_eq!(doubtful.capacity, Some(100e3), "nothing waits");
+        let rate = |direction, measurements| after(direction, measurements).capacity;
+        assert_eq!(rate(Direction::Up, &[(60e3, 0.033, 0.05)]), Some(60e3), "the queue grows");
+        assert_eq!(rate(Direction::Up, &[(70e3, 0.01, 0.02), (70e3, 0.01, 0.051)]), Some(70e3), "slowly");
+        assert!(
+            rate(Direction::Up, &[(97e3, 0.01, 0.02)]) < Some(99.5e3),
+            "that is how a rate is measured again"
+        );
+        assert_eq!(rate(Direction::Up, &[(120e3, 0.01, 0.02)]), Some(120e3));
+        assert_eq!(rate(Direction::Down, &[(60e3, 0.01, 0.02)]), Some(60e3), "others send");
     }
 
     #[test]

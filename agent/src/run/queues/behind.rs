@@ -1,7 +1,7 @@
 //! How long packets wait behind our own shaper, on the way to the provider: nothing, if it sends slowly enough.
 //!
 //! What an answer's delay has beyond the time its question spent in our queue, the wait in the downlink's buffer (by the sender's clock) and
-//! the end's delay without queues. That delay is the smallest there was, of answers that met longer queues with as much more allowance for
+//! the end's delay without queues. That delay is the smallest there was, of answers that met other queues with an allowance for
 //! what is not known of those, or, while the uplink is little used, the newest: then nothing can wait there, and a longer one is a longer route.
 
 use std::collections::{HashMap, VecDeque};
@@ -20,6 +20,9 @@ const TICKS: usize = 10;
 const LIGHT: f64 = 0.4;
 /// The time in other queues is known to so much of it: what was taken off too much would for ever look like a wait here.
 const UNCERTAIN: f64 = 0.2;
+/// The wait in the downlink's buffer is known of the packet before the answer; the answer's own is shorter by up to a packet's time: a
+/// full one at 600 kbit/s, nanoseconds.
+const PACKET_BEFORE_NS: f64 = 20e6;
 /// Fewer answers say nothing.
 const ANSWERS: u32 = 3;
 
@@ -78,9 +81,9 @@ impl BehindShaper {
             self.bases.clear();
         }
         let is_light = self.is_light();
-        let at_most_ns = delay_ns + UNCERTAIN * elsewhere_ns;
+        let at_most_ns = delay_ns + (UNCERTAIN * elsewhere_ns).max((down_s * 1e9).min(PACKET_BEFORE_NS));
         let base = self.bases.entry(key).or_insert(at_most_ns);
-        *base = if is_light { delay_ns } else { base.min(at_most_ns) };
+        *base = if is_light { at_most_ns } else { base.min(at_most_ns) };
         let waited_ns = (delay_ns - *base).max(0.0);
         if let Some(tick) = self.ticks.back_mut() {
             tick.answers += 1;
@@ -160,6 +163,25 @@ mod tests {
         }
         let waited = hear(40 + 100, 20_000_000, 0.0);
         assert!((0.07..=0.08).contains(&waited), "{waited}");
+    }
+
+    /// The packet before the answer had waited for 8 ms in the downlink's buffer, and the answer came at once.
+    #[test]
+    fn an_answer_that_did_not_wait_like_the_packet_before_makes_no_later_one_late() {
+        let mut behind = BehindShaper::default();
+        let mut hear = |milliseconds, own_ns, down_s| {
+            behind.begin(Some(RATE));
+            behind.sent(2_500);
+            behind.answered(&answer(7, milliseconds), own_ns, down_s)
+        };
+        hear(48, 0, 0.0);
+        hear(41, 1_000_000, 0.008);
+        for (milliseconds, down_s) in [(41, 0.0), (50, 0.01), (90, 0.05)] {
+            let waited = hear(milliseconds, 0, down_s);
+            assert!(waited <= 0.0011, "{waited}");
+        }
+        let waited = hear(90, 0, 0.01);
+        assert!((0.039..0.041).contains(&waited), "{waited}");
     }
 
     #[test]

@@ -27,8 +27,22 @@ pub(super) struct Traffic {
     pub(super) long: usize,
     /// A burst of so many packets each four seconds; 0: none.
     pub(super) burst: usize,
-    /// From the tenth second on answers look later than they are, by this and up to 20 ms more or less; seconds.
-    pub(super) late: f64,
+    pub(super) late: Late,
+}
+
+/// From the tenth second on answers look later than they are: by seconds between these two, so many times a second up and down.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Late {
+    pub(super) least: f64,
+    pub(super) most: f64,
+    pub(super) turns: f64,
+}
+
+impl Late {
+    fn at(self, now: f64) -> f64 {
+        let swing = 0.5 + 0.5 * (std::f64::consts::TAU * self.turns * now).sin();
+        if now > 2.0 * SETTLED { self.least + (self.most - self.least) * swing } else { 0.0 }
+    }
 }
 
 /// Numbers by chance, 0 to 1, by seed.
@@ -79,7 +93,7 @@ struct World<'a> {
     controller: Controller,
     /// Rates that are told, bytes per second at a time, in place of the controller's.
     told: Option<Rates<'a>>,
-    late: f64,
+    late: Late,
     flows: Vec<Flow>,
     own: Vec<Codel>,
     turn: usize,
@@ -211,8 +225,7 @@ impl World<'_> {
             match self.direction {
                 Direction::Up => {
                     let noise = 0.003 * self.chance.next();
-                    let looks = self.late + 0.02 * (1.7 * self.now).sin();
-                    let looks = if self.late > 0.0 && self.now > 10.0 { looks } else { 0.0 };
+                    let looks = self.late.at(self.now);
                     let back = self.now + 2.0 * PROPAGATION + noise;
                     self.acks.push_back((back, packet));
                     self.answers.push_back((back, packet.flow, packet.entered, wait + noise + looks));
