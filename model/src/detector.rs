@@ -217,7 +217,7 @@ impl Detector {
     }
 
     /// The verdict that held longest, for a report on a whole capture. Where bulk traffic was judged at all, stretches
-    /// without it do not count.
+    /// without it do not count, and one-way traffic does not hide a lock that held at least half as long.
     pub fn overall_verdict(&self) -> Verdict {
         self.bench.longest().unwrap_or_else(|| self.verdict())
     }

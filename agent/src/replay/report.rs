@@ -36,8 +36,10 @@ pub struct Report {
     pub phase_share: PhaseShares,
     /// Changes of case.
     pub phase_transitions: u64,
-    /// The verdict that held longest.
+    /// The verdict that held longest; instead of `one_way` a lock that held at least half as long.
     pub verdict: &'static str,
+    /// How long each verdict held, seconds.
+    pub verdict_seconds: BTreeMap<&'static str, f64>,
     /// Mean period of the swing between the two buffers.
     pub swing_period_s: Option<f64>,
     /// Pearson's correlation of both queues.

@@ -2,7 +2,10 @@
 //!
 //! The file does not say where it was taken; delays do. Before the buffer, hosts at home answer at once and answers from outside contain the
 //! uplink's queue. Behind it, hosts at home seem to answer late, by the queue their answers stood in, and answers from outside
-//! do not contain it.
+//! do not contain it. Behind it, too, packets pass one after the other at the link's rate ([`spacing`]), whatever the delays say: where the uplink's queue is
+//! small beside the downlink's, what is left of the downlink's in the answers from outside varies as much.
+
+mod spacing;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -22,6 +25,7 @@ use super::packet::parse;
 use super::survey::{Surveyed, direction_of};
 use super::tally::Tally;
 use super::watch::Watch;
+use spacing::{Pace, Spacing};
 
 /// The smallest delay of each of these, nanoseconds, counts: answers that were held back do not.
 const WINDOW_NS: u64 = 250_000_000;
@@ -31,6 +35,16 @@ const CLEAR_S: f64 = 0.01;
 
 /// One side's delays must vary by so much more than the other's.
 const FACTOR: f64 = 2.0;
+
+/// The pace of packets is the learnt rate if it is between these parts of it: three packets more make it less, steps between the paces that are tried more.
+const PACE_LEAST: f64 = 0.75;
+const PACE_MOST: f64 = 1.15;
+
+/// This share of bytes passed while a link of their pace would have been busy for long.
+const LET_OUT: f64 = 0.5;
+
+/// The two places that one capture may be from.
+const PLACES: [Vantage; 2] = [Vantage::BeforeUplinkBuffer, Vantage::BehindUplinkBuffer];
 
 /// Windows remembered: four hours.
 const WINDOWS_MAX: usize = 1 << 16;
@@ -46,10 +60,22 @@ pub enum VantageBy {
     Captures,
     /// Answers from outside contain a queue that varies, those from home do not.
     AnswersFromOutside,
-    /// Answers from home contain a queue that varies, those from outside do not.
+    /// Answers from home contain a queue that varies, those from outside do not, or packets pass at the rate that it tells.
     AnswersFromHome,
-    /// No queue of the uplink shows; the usual place is assumed.
+    /// No queue of the uplink shows, or both places are possible: the usual one is assumed, and the uplink's level is as uncertain as the other one makes it.
     Assumed,
+}
+
+impl VantageBy {
+    /// For people.
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::Captures => "two captures",
+            Self::AnswersFromOutside => "told by answers from outside",
+            Self::AnswersFromHome => "told by answers from home",
+            Self::Assumed => "assumed: the capture does not tell",
+        }
+    }
 }
 
 /// What the scout found.
@@ -61,6 +87,8 @@ pub struct Scouted {
     pub by: VantageBy,
     /// Rates, bytes per second, as far as a buffer held a queue for long enough: the first that was known.
     pub rates: PerDirection<Option<f64>>,
+    /// The place that it may as well be, and the rates that were found then.
+    pub other: Option<(Vantage, PerDirection<Option<f64>>)>,
 }
 
 /// Ends that are remembered of each side.
@@ -130,13 +158,14 @@ pub fn scout(
     let mut meter = Meter::<Tally>::new(MeterConfig::default());
     let mut notes = Notes::default();
     let rates = PerDirection::from_fn(|x| told[x].map(|rate| rate.bytes_per_second()));
-    let mut observers = [Vantage::BeforeUplinkBuffer, Vantage::BehindUplinkBuffer].map(|vantage| {
+    let mut observers = PLACES.map(|vantage| {
         let mut observer = Observer::new(0, vantage, Duration::from_secs(1));
         observer.set_rates(rates, rates.up);
         observer
     });
     let mut found = [PerDirection::<Option<f64>>::default(); 2];
     let mut variations = PerDirection::<Variations>::default();
+    let mut spacing = Spacing::default();
     let mut now_ns = 0;
     let mut settled_ns = 0;
     watch.begin("finding out rates and place", capture.file_bytes());
@@ -159,6 +188,9 @@ pub fn scout(
                 Direction::Up => observer.leave(&noted.passing, noted.answer.as_ref()),
                 Direction::Down => observer.arrive(&noted.passing, noted.answer.as_ref()),
             }
+        }
+        if direction == Direction::Up {
+            spacing.pass(now_ns, frame.frame_bytes());
         }
         if let Some(answer) = &noted.answer {
             let delay_s = answer.delay_ns as f64 / 1e9;
@@ -184,9 +216,16 @@ pub fn scout(
         }
         watch.at(capture.read_bytes());
     }
-    let (vantage, by) = decide(&variations, both);
+    let seen = Seen {
+        home_s: variations.up.spread(),
+        outside_s: variations.down.spread(),
+        pace: spacing.pace(),
+        uplink_rates: [0, 1].map(|place: usize| found[place].up),
+    };
+    let (vantage, by) = decide(&seen, both);
     let index = usize::from(vantage != Vantage::BeforeUplinkBuffer);
-    Ok(Scouted { vantage, by, rates: found[index] })
+    let other = (by == VantageBy::Assumed).then_some((PLACES[1 - index], found[1 - index]));
+    Ok(Scouted { vantage, by, rates: found[index], other })
 }
 
 /// An answer's delay without its own wait, seconds. A wait that comes out longer than the delay it is a part of is wrong: the clock is not known yet.
@@ -194,15 +233,43 @@ fn rest_of(delay_s: f64, waited_s: Option<f64>) -> Option<f64> {
     waited_s.map(|waited_s| delay_s - waited_s).filter(|rest_s| *rest_s >= 0.0)
 }
 
-fn decide(variations: &PerDirection<Variations>, both: bool) -> (Vantage, VantageBy) {
+/// What tells of the place.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// How much answers from home and from outside vary, seconds.
+    home_s: f64,
+    outside_s: f64,
+    /// How packets of the uplink passed.
+    pace: Option<Pace>,
+    /// The uplink's rate as learnt before and behind its buffer, bytes per second.
+    uplink_rates: [Option<f64>; 2],
+}
+
+impl Seen {
+    /// Packets passed as the link let them out whose rate is learnt from hosts at home that waited for it.
+    fn is_let_out(&self) -> bool {
+        self.pace.zip(self.uplink_rates[1]).is_some_and(|(pace, learnt)| {
+            let part = 1e9 * pace.rate / learnt;
+            (PACE_LEAST..=PACE_MOST).contains(&part)
+        })
+    }
+
+    /// Packets passed one after the other as a link lets them out, and no queue behind the point has ever told a rate: nothing says that they came from
+    /// home like that.
+    fn may_be_let_out(&self) -> bool {
+        self.pace.is_some_and(|pace| pace.share >= LET_OUT) && self.uplink_rates[0].is_none()
+    }
+}
+
+fn decide(seen: &Seen, both: bool) -> (Vantage, VantageBy) {
     if both {
         return (Vantage::Both, VantageBy::Captures);
     }
-    let (home, outside) = (variations.up.spread(), variations.down.spread());
-    if outside > CLEAR_S && outside > FACTOR * home {
-        (Vantage::BeforeUplinkBuffer, VantageBy::AnswersFromOutside)
-    } else if home > CLEAR_S && home > FACTOR * outside {
+    let &Seen { home_s, outside_s, .. } = seen;
+    if seen.is_let_out() || (home_s > CLEAR_S && home_s > FACTOR * outside_s) {
         (Vantage::BehindUplinkBuffer, VantageBy::AnswersFromHome)
+    } else if outside_s > CLEAR_S && outside_s > FACTOR * home_s && !seen.may_be_let_out() {
+        (Vantage::BeforeUplinkBuffer, VantageBy::AnswersFromOutside)
     } else {
         (Vantage::BeforeUplinkBuffer, VantageBy::Assumed)
     }

@@ -13,6 +13,9 @@ use crate::verdict::{Circumstances, Ruling, is_case_known, judge_one_way, judge_
 use super::Detector;
 use super::damping::Damping;
 
+/// A lock that held for this part of the time of one-way traffic is the verdict on the whole: a third of both.
+const LOCK_PART: f64 = 0.5;
+
 /// The verdict in force, its challenger, and the record.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bench {
@@ -64,13 +67,20 @@ impl Bench {
         Some(evidence)
     }
 
-    /// The verdict that held longest; `Clear` only if nothing else ever held.
+    /// The verdict that held longest; `Clear` only if nothing else ever held. One-way traffic does not hide a lock that held for a good part of
+    /// the time.
     pub(super) fn longest(&self) -> Option<Verdict> {
         let held = |verdict: &Verdict| self.held_seconds[*verdict as usize];
-        Verdict::ALL
-            .into_iter()
-            .filter(|verdict| held(verdict) > 0.0 && *verdict != Verdict::Clear)
-            .max_by(|one, two| held(one).total_cmp(&held(two)))
+        let of = |among: &dyn Fn(Verdict) -> bool, least: f64| {
+            Verdict::ALL
+                .into_iter()
+                .filter(|verdict| among(*verdict) && held(verdict) > 0.0 && held(verdict) >= least)
+                .max_by(|one, two| held(one).total_cmp(&held(two)))
+        };
+        let longest = of(&|verdict| verdict != Verdict::Clear, 0.0)?;
+        let is_lock = |verdict| matches!(verdict, Verdict::LockedUplink | Verdict::LockedDownlink);
+        let lock = of(&is_lock, LOCK_PART * held(&longest)).filter(|_| longest == Verdict::OneWay);
+        Some(lock.unwrap_or(longest))
     }
 
     /// Time each verdict has held. What a challenger may still win counts for the verdict in force until then.

@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use super::End;
 use super::bound::LowerBound;
+use super::{Answer, End};
 
 /// What is shorter than half of a full packet is "short".
 const SHORT_BYTES: u32 = 750;
@@ -92,6 +92,20 @@ impl Bases {
             self.nearest = Some(nearest.max(0.0));
         }
         Split { queue_ns: delay - base, base_ns: base, proven_ns: known.proven_ns }
+    }
+
+    /// The most that an answer can have waited: its delay, less what of that is no queue for certain; infinite for what is no answer.
+    pub(super) fn most_ns(&self, answer: Option<&Answer>) -> f64 {
+        answer.map_or(f64::INFINITY, |answer| {
+            let proven = self.ends.get(&answer.end).filter(|end| end.proven_ns.is_some());
+            let base_ns = proven.and_then(|end| end.by_kind.iter().flatten().copied().reduce(f64::min));
+            (answer.delay_ns as f64 - base_ns.unwrap_or(0.0)).max(0.0)
+        })
+    }
+
+    /// So long a queue may hide in the delay without queues of the end that answered last, nanoseconds.
+    pub(super) fn hiding_ns(&self) -> f64 {
+        self.newest.map_or(0.0, |(base_ns, is_proven)| if is_proven { 0.0 } else { base_ns.max(0.0) })
     }
 
     /// Delay without queues of the nearest end whose delay is certain, nanoseconds.

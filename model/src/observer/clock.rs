@@ -63,6 +63,8 @@ pub(super) struct SenderClock {
     /// What a better clock says that the smallest reading is at most.
     limits: Vec<f64>,
     is_settled: bool,
+    /// What the reading of a packet that did not wait is at least, by the longest that others can have waited.
+    least: Option<f64>,
     proven_ns: Option<f64>,
     drift: f64,
     epoch: Option<(f64, f64, f64)>,
@@ -149,6 +151,19 @@ impl SenderClock {
         self.is_settled || self.proven_ns.is_some()
     }
 
+    /// How long a wait may hide in the smallest reading, nanoseconds: infinite if nothing tells. `most_ns`: the longest that the packet read last can have
+    /// waited.
+    pub(super) fn hidden_ns(&mut self, most_ns: f64) -> f64 {
+        if self.is_settled() {
+            return 0.0;
+        }
+        if let Some((_, y)) = self.unfollowed.filter(|_| most_ns.is_finite()) {
+            self.least = Some(self.least.map_or(y - most_ns, |least| least.max(y - most_ns)));
+        }
+        let smallest = self.base.iter().flatten().copied().reduce(f64::max);
+        smallest.zip(self.least).map_or(f64::INFINITY, |(smallest, least)| (smallest - least).max(0.0))
+    }
+
     /// A packet of a better clock left at `left_ns`, after a wait of `waited_ns`. A buffer is a queue: this sender's newest packet left earlier, so it had come
     /// earlier, and waited at least until its own departure from when the other came. Its reading less that is more than the smallest reading can be.
     pub(super) fn follow(&mut self, left_ns: f64, waited_ns: f64) {
@@ -205,6 +220,7 @@ impl SenderClock {
         self.limits.clear();
         self.unfollowed = None;
         self.is_settled = false;
+        self.least = None;
         self.proven_ns = None;
         true
     }
@@ -252,6 +268,7 @@ impl SenderClock {
         for base in self.base.iter_mut().flatten() {
             *base -= change;
         }
+        self.least = self.least.map(|least| least - change);
         self.bound = LowerBound::default();
         self.limits.clear();
         self.unfollowed = None;

@@ -26,6 +26,13 @@ const EXCESS: f64 = 0.04;
 /// A span did not carry more than is known if this part of what it had more was sent again.
 const REPEATED: f64 = 0.5;
 
+/// A wait is the longest if so many seconds have such a one: answers that are late by themselves come alone, or all within a stall of the way …
+const SECOND_NS: f64 = 1e9;
+const CONFIRMED: usize = 3;
+
+/// … of the newest so many: what happened once does not count for ever.
+const SECONDS: u64 = 120;
+
 /// Spans that are put off.
 const HELD_MAX: usize = 64;
 
@@ -59,6 +66,40 @@ struct Span {
     repeated: f64,
 }
 
+/// The longest waits of the newest seconds.
+#[derive(Debug, Default)]
+struct Longest {
+    /// Number of the second, and its longest wait.
+    seconds: VecDeque<(u64, f64)>,
+    /// The longest that so many of them confirm; the longest of all while they are fewer.
+    confirmed_ns: f64,
+    /// The longest ever.
+    ever_ns: f64,
+}
+
+impl Longest {
+    fn add(&mut self, at_ns: f64, wait_ns: f64) {
+        self.ever_ns = self.ever_ns.max(wait_ns);
+        let second = (at_ns / SECOND_NS) as u64;
+        match self.seconds.back_mut() {
+            Some((newest, longest)) if second <= *newest => {
+                if wait_ns <= *longest {
+                    return;
+                }
+                *longest = wait_ns;
+            }
+            _ => self.seconds.push_back((second, wait_ns)),
+        }
+        while self.seconds.front().is_some_and(|(oldest, _)| oldest + SECONDS < second) {
+            self.seconds.pop_front();
+        }
+        let mut longest: Vec<f64> = self.seconds.iter().map(|(_, ns)| *ns).collect();
+        longest.sort_by(|one, two| two.total_cmp(one));
+        let confirmed = longest.get(CONFIRMED - 1).or(longest.first());
+        self.confirmed_ns = confirmed.copied().unwrap_or_default();
+    }
+}
+
 /// Learns the rate.
 #[derive(Debug, Default)]
 pub(super) struct Learner {
@@ -75,7 +116,7 @@ pub(super) struct Learner {
     span_repeated: f64,
     /// So much of it has been found to be what was dropped of spans.
     found: f64,
-    longest_ns: f64,
+    longest: Longest,
     losses: f64,
     total: f64,
 }
@@ -100,7 +141,7 @@ impl Learner {
 
     /// The longest wait ever measured.
     pub(super) fn longest_ns(&self) -> f64 {
-        self.longest_ns
+        self.longest.ever_ns
     }
 
     /// So many bytes enter the buffer; `repeated` of them repeat what was lost before.
@@ -124,7 +165,7 @@ impl Learner {
         self.measured.push_back(new);
         while self.measured.len() > SETTLED {
             if let Some(settled) = self.measured.pop_front() {
-                self.longest_ns = self.longest_ns.max(settled.begins_ns - settled.at_ns);
+                self.longest.add(settled.at_ns, settled.begins_ns - settled.at_ns);
                 self.extend(settled);
                 self.decide(settled.begins_ns);
             }
@@ -164,7 +205,10 @@ impl Learner {
     /// Whether the buffer was full in the oldest spans is known.
     fn decide(&mut self, now_ns: f64) {
         while let Some(span) = self.held.front().copied() {
-            let is_full = span.wait_ns > NEARLY_FULL * self.longest_ns;
+            // For a first guess, all that is known of the buffer has to do.
+            let has_guess = self.open.rough().is_some();
+            let longest_ns = if has_guess { self.longest.confirmed_ns } else { self.longest.ever_ns };
+            let is_full = span.wait_ns > NEARLY_FULL * longest_ns;
             let excess = self.excess(&span);
             let is_undecided = is_full || excess > 0.0;
             if is_undecided && now_ns < span.end_ns + UNDECIDED_NS && self.held.len() < HELD_MAX {

@@ -68,7 +68,16 @@ pub type End = [u8; 16];
 struct Wait {
     ns: f64,
     uncertainty_ns: f64,
+    /// A queue that may have stood there all the time, beside what the delay without queue may hide.
+    hidden_ns: f64,
     proven_ns: Option<f64>,
+}
+
+impl Wait {
+    /// Of what may hide in it so much is told elsewhere.
+    fn less_hidden(self, told_ns: f64) -> Self {
+        Self { hidden_ns: (self.hidden_ns - told_ns).max(0.0), ..self }
+    }
 }
 
 /// The uplink's buffer.
@@ -185,7 +194,10 @@ impl Observer {
             }
             Uplink::Shown(outlet) => {
                 let departure = outlet.depart(packet);
-                let mut wait = outlet.read_clock(packet, &departure);
+                let most_ns = self.home.most_ns(answer);
+                let hiding_ns = self.remote.hiding_ns();
+                let mut wait =
+                    outlet.read_clock(packet, &departure, most_ns).map(|wait| wait.less_hidden(hiding_ns));
                 if let Some((answer, cleared)) = home {
                     wait = told(outlet, &mut self.home, packet, answer, cleared, &departure, wait);
                 }
@@ -203,7 +215,10 @@ impl Observer {
     /// A packet of the downlink passes; `answer` if it answers one of ours.
     pub fn arrive(&mut self, packet: &Passing, answer: Option<&Answer>) {
         let departure = self.down.depart(packet);
-        let mut wait = self.down.read_clock(packet, &departure);
+        let most_ns = self.remote.most_ns(answer);
+        let hiding_ns = self.remote.hiding_ns();
+        let mut wait =
+            self.down.read_clock(packet, &departure, most_ns).map(|wait| wait.less_hidden(hiding_ns));
         if let Some(answer) = answer {
             self.answers += 1;
             wait = match self.up {

@@ -91,16 +91,17 @@ pub(super) struct Outlet {
     /// The clock that the others go by.
     lender: Lender,
     evidence_ns: u64,
-    /// Uncertainty of the newest measured waits, nanoseconds.
+    /// Uncertainty of the newest measured waits, nanoseconds, beside the queue that may hide in them.
     uncertainty_ns: f64,
+    hidden_ns: f64,
     history: VecDeque<(u64, u64)>,
     bytes: u64,
     fastest: Fastest,
     pending: VecDeque<Pending>,
     /// Entry and departure of the newest packet that was placed.
     placed: (f64, f64),
-    /// End of service of the newest packet, if its entry was measured: spans for the rate begin there.
-    served: Option<f64>,
+    /// When the newest packet passed, and its bytes: spans for the rate begin there.
+    served: Option<(f64, f64)>,
     standing: Standing,
     /// From the buffer to the point of observation, nanoseconds.
     away_ns: f64,
@@ -138,6 +139,7 @@ impl Outlet {
             lender: Lender::default(),
             evidence_ns: start_ns,
             uncertainty_ns: JITTER_NS,
+            hidden_ns: 0.0,
             history: VecDeque::new(),
             bytes: 0,
             fastest: Fastest::default(),
@@ -253,8 +255,13 @@ impl Outlet {
         false
     }
 
-    /// What the packet's stamp tells of its wait.
-    pub(super) fn read_clock(&mut self, packet: &Passing, departure: &Departure) -> Option<Wait> {
+    /// What the packet's stamp tells of its wait. `most_ns`: the longest that it can have waited, as far as known from the packet that it answers.
+    pub(super) fn read_clock(
+        &mut self,
+        packet: &Passing,
+        departure: &Departure,
+        most_ns: f64,
+    ) -> Option<Wait> {
         let (flow, tsval) = packet.clock?;
         let is_long = f64::from(packet.bytes) > FULL_BYTES / 2.0;
         let left_ns = departure.left_ns;
@@ -262,6 +269,7 @@ impl Outlet {
         let reading = clock.read(left_ns, tsval, is_long, (departure.most_ns, departure.full_ns))?;
         let (first_ns, is_proven) = clock.heard().unwrap_or((left_ns, false));
         let is_settled = clock.is_settled();
+        let hidden_ns = clock.hidden_ns(most_ns.min(departure.most_ns)).min(WAIT_MAX_NS);
         let waited_ns = (reading.waited_ns - reading.tick_ns / 2.0).max(0.0);
         let told = Told { flow, left_ns, waited_ns, first_ns, is_proven };
         // What stood in the buffer when it was new hides in its smallest reading, until a better one has told how much.
@@ -273,6 +281,7 @@ impl Outlet {
         Some(Wait {
             ns: waited_ns,
             uncertainty_ns: JITTER_NS + reading.tick_ns + DRIFT * since_proven.unwrap_or(0.0).min(STALE_NS),
+            hidden_ns,
             proven_ns: reading.proven_ns,
         })
     }
@@ -284,16 +293,23 @@ impl Outlet {
             Some(wait) => {
                 self.timed_at_ns = left_ns;
                 self.uncertainty_ns += 0.1 * (wait.uncertainty_ns - self.uncertainty_ns);
+                self.hidden_ns = wait.hidden_ns;
                 Some(wait.ns.min(WAIT_MAX_NS))
             }
-            None if departure.was_idle => Some(0.0),
+            None if departure.was_idle => {
+                self.hidden_ns = 0.0;
+                Some(0.0)
+            }
             None => None,
         };
         // Since the newest wait that was measured, anything may have happened that the busy link does not rule out.
         let doubt_ns = match wait {
-            Some(wait) => wait.uncertainty_ns.max(0.0),
+            Some(wait) => wait.uncertainty_ns.max(0.0) + wait.hidden_ns,
             None if departure.was_idle => JITTER_NS,
-            None => self.uncertainty_ns + (left_ns - self.measured_at_ns).clamp(0.0, departure.most_ns),
+            None => {
+                let unmeasured_ns = (left_ns - self.measured_at_ns).clamp(0.0, departure.most_ns);
+                self.uncertainty_ns + self.hidden_ns + unmeasured_ns
+            }
         };
         let entered_ns = wait_ns.map(|ns| (left_ns - ns).max(self.measured_ns).min(left_ns));
         self.learn(packet, departure, entered_ns);
@@ -313,8 +329,9 @@ impl Outlet {
     fn learn(&mut self, packet: &Passing, departure: &Departure, entered_ns: Option<f64>) {
         let margin_ns = self.uncertainty_ns;
         let at_ns = packet.at_ns as f64;
-        let served = self.served.replace(at_ns);
-        let (Some(served), Some(entered)) = (served, entered_ns.or_else(|| self.carried_on(departure)))
+        let before = self.served.replace((at_ns, f64::from(packet.bytes)));
+        let (Some((served, served_bytes)), Some(entered)) =
+            (before, entered_ns.or_else(|| self.carried_on(departure)))
         else {
             return;
         };
@@ -322,7 +339,7 @@ impl Outlet {
             // A capture behind the uplink's buffer sees a packet when it begins to leave: the time until then was that of the packet before.
             let bytes = match self.direction {
                 Direction::Down => f64::from(packet.bytes),
-                Direction::Up => self.pending.back().map_or(0.0, |before| f64::from(before.bytes)),
+                Direction::Up => served_bytes,
             };
             self.learnt.add(at_ns, at_ns - served, bytes);
         }

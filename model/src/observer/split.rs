@@ -100,7 +100,7 @@ impl Observer {
         let ns = (queue_ns - up_ns).clamp(0.0, most_down_ns);
         // How both share it is book-keeping only while both are busy.
         let uncertainty_ns = self.down.uncertainty_ns().max(if is_down_busy { 0.25 * queue_ns } else { 0.0 });
-        Some(Wait { ns, uncertainty_ns, proven_ns: split.proven_ns })
+        Some(Wait { ns, uncertainty_ns, hidden_ns: 0.0, proven_ns: split.proven_ns })
     }
 }
 
@@ -166,5 +166,5 @@ pub(super) fn told(
     let known_ns = outlet.wait_ns(departure.left_ns, false);
     let split = bases.split(&Cleared { most_ns, known_ns, ..cleared });
     let ns = split.queue_ns.min(most_ns);
-    Some(Wait { ns, uncertainty_ns: outlet.uncertainty_ns(), proven_ns: split.proven_ns })
+    Some(Wait { ns, uncertainty_ns: outlet.uncertainty_ns(), hidden_ns: 0.0, proven_ns: split.proven_ns })
 }

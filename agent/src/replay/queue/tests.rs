@@ -190,3 +190,49 @@ fn a_buffer_begins_anew_after_a_silence() {
     buffers.finish(start + 3 * INTERVAL_NS);
     assert_eq!(std::iter::from_fn(|| buffers.pop()).count(), 3);
 }
+
+/// A capture that may be from before the buffer or from behind it: the uplink's level holds what the other place tells within its uncertainty, and is not known
+/// where that is not.
+#[test]
+fn a_level_is_as_uncertain_as_the_other_place_makes_it() {
+    let observer = |vantage| {
+        let mut observer = Observer::new(0, vantage, Duration::ZERO);
+        observer.set_rates(PerDirection { up: Some(100_000.0), down: None }, Some(100_000.0));
+        observer
+    };
+    let passed = |doubted: bool| {
+        let mut buffers = Buffers::new(observer(Vantage::BeforeUplinkBuffer), None);
+        if doubted {
+            buffers.doubt(observer(Vantage::BehindUplinkBuffer));
+        }
+        // Ten packets at once after 1 s: 15,000 bytes if they enter the buffer here, none if they have left it.
+        for _ in 0..10 {
+            let packet = Passing { at_ns: 1_000_000_000, bytes: 1_500, ..Passing::default() };
+            buffers.pass(Direction::Up, &packet, None);
+        }
+        buffers.settle(1_200_000_000);
+        buffers.finish(1_500_000_000);
+        std::iter::from_fn(|| buffers.pop()).map(|levels| levels.up).collect::<Vec<_>>()
+    };
+    let (sure, doubted) = (passed(false), passed(true));
+    assert_eq!(sure.len(), doubted.len());
+    let mut full = 0;
+    for (sure, doubted) in sure.into_iter().zip(doubted) {
+        let Some(doubted) = doubted else { continue };
+        let sure = sure.expect("what is known doubtfully is known");
+        assert_eq!(sure.mean_bytes, doubted.mean_bytes);
+        assert!(
+            doubted.uncertainty_bytes >= sure.uncertainty_bytes.max(0.5 * sure.mean_bytes),
+            "{doubted:?}"
+        );
+        full += usize::from(sure.mean_bytes > 5_000.0);
+    }
+    assert!(full > 3, "{full} levels of a full buffer");
+    let here = QueueSample { uncertainty_bytes: 10.0, ..QueueSample::level(QueueSource::Estimate, 500.0) };
+    let there = |mean: f64| QueueSample {
+        uncertainty_bytes: 30.0,
+        ..QueueSample::level(QueueSource::Estimate, mean)
+    };
+    assert_eq!(either(here, &there(900.0)).uncertainty_bytes, 430.0);
+    assert_eq!(either(here, &there(400.0)).uncertainty_bytes, 130.0);
+}

@@ -143,6 +143,7 @@ impl<'a> Collector<'a> {
             PerDirection::from_fn(|x| self.delivered_bytes[x] as f64 / outcome.duration_s.max(1e-9));
         let both = goodput.up > 0.0 && goodput.down > 0.0;
         let share = |phase| totals.phase_share(phase);
+        let held = detector.state().verdict_seconds;
         let direction = |x| self.direction(x, outcome, goodput[x], capacity[x]);
         let lost =
             Lost::ALL.into_iter().map(|reason| (reason.name(), outcome.meter.stats().lost[reason as usize]));
@@ -161,6 +162,11 @@ impl<'a> Collector<'a> {
             },
             phase_transitions: detector.transitions().iter().flatten().sum(),
             verdict: detector.overall_verdict().name(),
+            verdict_seconds: Verdict::ALL
+                .into_iter()
+                .map(|verdict| (verdict.name(), held[verdict as usize]))
+                .filter(|(_, seconds)| *seconds > 0.0)
+                .collect(),
             swing_period_s: detector.run_swing_period(),
             queue_correlation: totals.queues.correlation(),
             throughput_ratio: Ratio {

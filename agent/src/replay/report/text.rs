@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use pendulum_model::observer::Vantage;
+
 use super::{DirectionReport, Report};
 
 /// Flows in the text; the rest is in the JSON form.
@@ -13,6 +15,11 @@ const ROWS: usize = 10;
 /// If `out` cannot be written to.
 pub fn write_text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "verdict      {}{}", report.verdict, verdict_note(report))?;
+    if report.verdict_seconds.len() > 1 {
+        let held =
+            report.verdict_seconds.iter().map(|(verdict, seconds)| format!("{verdict} {seconds:.0} s"));
+        writeln!(out, "held         {}", held.collect::<Vec<_>>().join(", "))?;
+    }
     writeln!(
         out,
         "capture      {:.1} s, {} packets on the WAN side{}",
@@ -26,6 +33,12 @@ pub fn write_text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     if let Some(evidence) = report.home_by {
         writeln!(out, "home         told by {}", evidence.describe())?;
     }
+    let place = match report.vantage {
+        Vantage::BehindUplinkBuffer => "behind the uplink's buffer",
+        Vantage::Both => "on both sides of the uplink's buffer",
+        Vantage::BeforeUplinkBuffer | Vantage::OwnQueue => "before the uplink's buffer",
+    };
+    writeln!(out, "place        {place} ({})", report.vantage_by.describe())?;
     let source = if report.link.rate_source == "config" { "given" } else { "learnt from the capture" };
     let rates = [report.link.uplink_rate_bps, report.link.downlink_rate_bps].map(rate);
     writeln!(out, "link         {} up, {} down ({source})", rates[0], rates[1])?;
@@ -86,6 +99,7 @@ fn write_directions(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     })?;
     row("queue seen by", &|d| d.queue.source.to_owned())?;
     row("queue mean", &|d| bytes(d.queue.mean_bytes))?;
+    row("queue uncertainty", &|d| bytes(d.queue.uncertainty_bytes))?;
     row("queue highest", &|d| bytes(d.queue.max_bytes))?;
     row("queue standing, mean", &|d| bytes(d.queue.standing_mean_bytes))?;
     writeln!(out)

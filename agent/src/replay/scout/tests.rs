@@ -53,9 +53,44 @@ fn a_wait_is_a_part_of_its_delay() {
 }
 
 /// The place by the spread of answers from home and from outside, seconds.
-fn place(home: f64, outside: f64) -> (Vantage, VantageBy) {
-    let of = |spread: f64| Variations(BTreeMap::from([([1; 16], variation(&[0.02, 0.02 + spread]))]));
-    decide(&PerDirection { up: of(home), down: of(outside) }, false)
+fn place(home_s: f64, outside_s: f64) -> (Vantage, VantageBy) {
+    decide(&Seen { home_s, outside_s, pace: None, uplink_rates: [None; 2] }, false)
+}
+
+/// Packets pass at the rate that waits at home tell: behind the buffer, though answers from outside vary as well.
+#[test]
+fn packets_at_the_rate_that_home_tells_have_been_let_out() {
+    let seen = |pace: f64, learnt: Option<f64>| Seen {
+        home_s: 0.0,
+        outside_s: 0.02,
+        pace: Some(Pace { rate: pace / 1e9, share: 0.9 }),
+        uplink_rates: [Some(1e5), learnt],
+    };
+    let behind = (Vantage::BehindUplinkBuffer, VantageBy::AnswersFromHome);
+    let before = (Vantage::BeforeUplinkBuffer, VantageBy::AnswersFromOutside);
+    for (pace, learnt, expected) in [
+        (1.0e5, Some(1e5), behind),
+        (0.8e5, Some(1e5), behind),
+        (1.1e5, Some(1e5), behind),
+        (0.7e5, Some(1e5), before),
+        (1.2e5, Some(1e5), before),
+        (50e5, Some(1e5), before),
+        (1.0e5, None, before),
+    ] {
+        assert_eq!(decide(&seen(pace, learnt), false), expected, "{pace} {learnt:?}");
+    }
+}
+
+/// Nobody at home waited, answers from outside vary, but packets pass like those of a link that is busy: either is possible.
+#[test]
+fn packets_as_of_a_busy_link_without_a_rate_leave_the_place_open() {
+    let by = |share: f64, learnt: Option<f64>| {
+        let pace = Some(Pace { rate: 1e-4, share });
+        decide(&Seen { home_s: 0.0, outside_s: 0.04, pace, uplink_rates: [learnt, None] }, false).1
+    };
+    assert_eq!(by(0.6, None), VantageBy::Assumed);
+    assert_eq!(by(0.4, None), VantageBy::AnswersFromOutside);
+    assert_eq!(by(0.6, Some(1e5)), VantageBy::AnswersFromOutside);
 }
 
 /// One side's answers have to vary by more than 10 ms, and by more than twice as much as the other's.
@@ -78,8 +113,7 @@ fn the_side_whose_answers_vary_has_the_queue() {
     ] {
         assert_eq!(place(home, outside), expected, "{home} {outside}");
     }
-    let up = Variations(BTreeMap::from([([1; 16], variation(&[0.0, 0.5]))]));
-    let both = decide(&PerDirection { up, down: Variations::default() }, true);
+    let both = decide(&Seen { home_s: 0.5, outside_s: 0.0, pace: None, uplink_rates: [None; 2] }, true);
     assert_eq!(both, (Vantage::Both, VantageBy::Captures));
 }
 

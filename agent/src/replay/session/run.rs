@@ -54,12 +54,19 @@ impl Session {
         link: Link,
     ) -> Result<Self, CaptureError> {
         let lan = task.lan.as_deref().map(Capture::open).transpose()?;
-        let mut observer = Observer::new(0, scouted.vantage, LAG);
         let told = PerDirection::from_fn(|x| link.capacity(x));
-        observer.set_rates(told, told.up);
-        observer.set_first_rates(scouted.rates);
+        let observer = |vantage, rates| {
+            let mut observer = Observer::new(0, vantage, LAG);
+            observer.set_rates(told, told.up);
+            observer.set_first_rates(rates);
+            observer
+        };
         let exact =
             (scouted.vantage == Vantage::Both).then(|| Box::new(ExactQueue::new(0, surveyed.translates)));
+        let mut buffers = Buffers::new(observer(scouted.vantage, scouted.rates), exact);
+        if let Some((vantage, rates)) = scouted.other {
+            buffers.doubt(observer(vantage, rates));
+        }
         Ok(Self {
             wan: Capture::open(&task.wan)?,
             lan,
@@ -68,7 +75,7 @@ impl Session {
             orientation: surveyed.orientation,
             meter: Meter::new(MeterConfig::default()),
             lan_meter: Meter::new(MeterConfig::default()),
-            intervals: Intervals::new(Buffers::new(observer, exact)),
+            intervals: Intervals::new(buffers),
             detector: Detector::new(Config { link, ..Config::default() }),
             notes: Notes::default(),
             scouted,
@@ -171,11 +178,7 @@ impl Session {
         if let Some(answer) = &noted.answer {
             self.intervals.note_turn(direction, now_ns, answer.delay_ns as f64 / 1e9);
         }
-        let observer = &mut self.intervals.buffers().observer;
-        match direction {
-            Direction::Up => observer.leave(&noted.passing, noted.answer.as_ref()),
-            Direction::Down => observer.arrive(&noted.passing, noted.answer.as_ref()),
-        }
+        self.intervals.buffers().pass(direction, &noted.passing, noted.answer.as_ref());
     }
 
     /// Tell the open interval what the flows did since they were last read.

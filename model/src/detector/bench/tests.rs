@@ -59,6 +59,28 @@ fn time_is_booked_from_the_beginning_of_what_wins() {
     assert_eq!((held(&bench, Verdict::LockedUplink), held(&bench, Verdict::Balanced)), (9.0, 0.0));
 }
 
+/// A lock that held for a third of the time is not hidden by the one-way traffic before and after it; one that held for less is.
+#[test]
+fn one_way_traffic_hides_no_lock_that_held_for_a_third_of_the_time() {
+    for (locked_s, expected) in [(44, Verdict::OneWay), (45, Verdict::LockedDownlink)] {
+        let mut bench = Bench::default();
+        for second in 1..=90 {
+            weigh(&mut bench, second, Verdict::OneWay);
+        }
+        for second in 91..=90 + locked_s {
+            weigh(&mut bench, second, Verdict::LockedDownlink);
+        }
+        assert_eq!(held(&bench, Verdict::OneWay), 90.0);
+        assert_eq!(bench.longest(), Some(expected), "{locked_s}");
+    }
+    // Between verdicts on traffic in both directions the longest counts.
+    let mut bench = Bench::default();
+    for second in 1..=20 {
+        weigh(&mut bench, second, if second <= 11 { Verdict::Swinging } else { Verdict::LockedUplink });
+    }
+    assert_eq!(bench.longest(), Some(Verdict::Swinging));
+}
+
 /// A sample that speaks for 100 s of silence ends the verdict at the beginning of the silence.
 #[test]
 fn a_long_sample_decides_at_once_and_from_its_beginning() {

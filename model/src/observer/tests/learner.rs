@@ -9,7 +9,7 @@ const SECOND: f64 = 1e9;
 /// 300,000 bytes a second.
 const RATE: f64 = 3e-4;
 
-/// A link that always has work: each packet waits for 200 ms, the first second's for 400.
+/// A link that always has work: each packet waits for 200 ms, that of the first four seconds for 400.
 struct Link {
     learner: Learner,
     at_ns: f64,
@@ -25,7 +25,7 @@ impl Link {
     fn carry(&mut self, seconds: f64, rate: f64, repeated: f64) {
         let to_ns = self.at_ns + seconds * SECOND;
         while self.at_ns < to_ns {
-            let wait_ms = if self.at_ns < SECOND { 400.0 } else { 200.0 };
+            let wait_ms = if self.at_ns < 4.0 * SECOND { 400.0 } else { 200.0 };
             let begins_ns = self.at_ns + wait_ms * MS;
             self.learner.measure(Measured { at_ns: self.at_ns, begins_ns, sum: self.sum });
             let bytes = rate * 10.0 * MS;
@@ -58,5 +58,29 @@ fn a_faster_link_is_followed() {
         link.carry(20.0, RATE, 0.0);
         link.carry(20.0, RATE * 2.0, repeated);
         assert!((link.found() - 2.0).abs() < 0.02, "{repeated}: {}", link.found());
+    }
+}
+
+/// A buffer fills in 4 s and stays full of datagrams, a quarter more of them than the link carries: nobody repeats what it drops. Answers that are late by
+/// themselves make it no larger: one alone is not believed, and what stalled for a second is forgotten.
+#[test]
+fn a_full_buffer_stays_full_after_late_answers() {
+    for late_for_s in [0.01, 1.0] {
+        let mut link = Link::new();
+        while link.at_ns < 300.0 * SECOND {
+            let is_late = (20.0 * SECOND..(20.0 + late_for_s) * SECOND).contains(&link.at_ns);
+            let wait_ns = (link.at_ns / 20.0).min(200.0 * MS) + if is_late { 200.0 * MS } else { 0.0 };
+            let (at_ns, sum) = (link.at_ns, link.sum);
+            link.learner.measure(Measured { at_ns, begins_ns: at_ns + wait_ns, sum });
+            // While it fills, a twentieth more enters than is served.
+            let bytes = RATE * 10.0 * MS * if link.at_ns < 4.0 * SECOND { 1.05 } else { 1.25 };
+            link.learner.enter(bytes, 0.0);
+            link.sum += bytes;
+            link.at_ns += 10.0 * MS;
+            if link.at_ns > 10.0 * SECOND {
+                assert!((link.found() - 1.0).abs() < 0.05, "{} at {} s", link.found(), link.at_ns / SECOND);
+            }
+        }
+        assert!((link.found() - 1.0).abs() < 0.05, "{late_for_s}: {}", link.found());
     }
 }

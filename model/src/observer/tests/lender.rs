@@ -13,7 +13,7 @@ fn wait_by_clock(outlet: &mut Outlet, (flow, bytes): (u64, u32), sent_ms: u64, w
     let at_ns = (sent_ms + wait_ms) * MS + on_link_ns;
     let packet = Passing { at_ns, bytes, repeated_bytes: 0, clock: Some((flow, sent_ms as u32)) };
     let departure = outlet.depart(&packet);
-    let wait = outlet.read_clock(&packet, &departure);
+    let wait = outlet.read_clock(&packet, &departure, f64::INFINITY);
     outlet.place(&packet, &departure, wait);
     wait.map(|wait| wait.ns / 1e6)
 }

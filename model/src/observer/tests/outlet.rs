@@ -222,3 +222,60 @@ fn a_buffer_that_never_stood_tells_no_rate() {
     }
     assert_eq!(link.rate(Direction::Down), None);
 }
+
+/// What leaves a capture's uplink buffer is timed by what left before, also where that was placed already.
+#[test]
+fn the_uplink_s_rate_is_learnt_across_settling() {
+    let learnt = |settles: bool| {
+        let mut link = Observer::new(0, Vantage::BehindUplinkBuffer, Duration::ZERO);
+        for i in 0..800_u64 {
+            // Ten packets come each 100 ms, and each tenth of what they wait for is theirs: 6 ms for 1500 bytes, half of that for 750.
+            let (burst, place) = (i / 10, i % 10);
+            let sent_ms = 1000 + 100 * burst;
+            let before_us: u64 = (0..place).map(|k| if k % 2 == 0 { 6_000 } else { 3_000 }).sum();
+            let bytes = if place % 2 == 0 { 1500 } else { 750 };
+            let at_ns = (sent_ms * 1000 + before_us) * 1000;
+            let packet = Passing { at_ns, bytes, repeated_bytes: 0, clock: Some((1, sent_ms as u32)) };
+            link.leave(&packet, None);
+            if settles {
+                link.settle(at_ns);
+            }
+        }
+        link.rate(Direction::Up).map(|rate| rate.bytes_per_second)
+    };
+    let (apart, together) = (learnt(true), learnt(false));
+    assert!((together.expect("a rate") / 250_000.0 - 1.0).abs() < 0.02, "{together:?}");
+    assert_eq!(apart, together);
+}
+
+/// A sender is first heard while 100 ms stand in the buffer, which never drains below 80 ms. Its clock alone cannot tell; so the level's uncertainty holds what
+/// the link could have kept waiting, or what an answer's delay leaves room for.
+#[test]
+fn a_queue_that_stands_when_a_clock_is_first_read_is_uncertain() {
+    for answers in [false, true] {
+        let mut link = observer();
+        // Busy from 1,000 ms on, with packets that tell nothing; the clock is read from 1,200 ms on.
+        let mut covered = 0;
+        for i in 0..2_000_u64 {
+            let at_ms = 1_000 + 5 * i;
+            let waited_ms = (5 * i).min(100 - i / 100);
+            let is_read = i > 40 && i % 2 == 0;
+            let clock = is_read.then_some((1, (at_ms - waited_ms) as u32));
+            let answer = Answer {
+                end: [7; 16],
+                delay_ns: (20 + 5 + waited_ms) * MS,
+                question_bytes: 60,
+                own_queue_ns: 0,
+            };
+            let packet = Passing { at_ns: at_ms * MS, bytes: 1500, repeated_bytes: 0, clock };
+            link.arrive(&packet, (answers && is_read).then_some(&answer));
+        }
+        for row in rows(&mut link, 10_900).into_iter().skip(300).take(700).flatten() {
+            let truth = 85.0 * RATE / 1000.0;
+            let off = (row.mean_bytes - truth).abs();
+            assert!(off <= row.uncertainty_bytes + 0.2 * truth, "{answers}: {row:?}");
+            covered += 1;
+        }
+        assert!(!answers || covered == 700, "{covered} levels are known");
+    }
+}

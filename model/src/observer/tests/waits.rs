@@ -94,7 +94,7 @@ fn a_measured_wait_holds_for_a_while() {
         // The link is busy since 80 ms, so that the packet at 100 ms may have waited.
         for at in [80, 85, 90, 95, 100] {
             let departure = link.depart(&passing(at * MS, 1_000));
-            let wait = Wait { ns: ms(5.0), uncertainty_ns: 0.0, proven_ns: None };
+            let wait = Wait { ns: ms(5.0), uncertainty_ns: 0.0, hidden_ns: 0.0, proven_ns: None };
             link.place(&passing(at * MS, 1_000), &departure, (at == 100).then_some(wait));
         }
         link
