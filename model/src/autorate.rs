@@ -15,7 +15,7 @@
 //!    and the rate is again what it was.
 //! 3. **Packets are lost and no queue stands behind**: a policer. The rate falls to what is not lost.
 //! 4. **Our own queue stands, the one behind does not**, and this is known of packets sent since the last change: the rate is raised, by
-//!    4, 6, 12 and then always 25 %; not within two seconds (downlink: one) of a queue behind, and from 4 % on again after one or after two seconds
+//!    4, 6, 12 and then always 25 %; not within two seconds of a queue behind, and from 4 % on again after one or after two seconds
 //!    without demand. Never above 1.5 times what passes. A link whose rate varies ([`variation`]) is tried again sooner and by more.
 //! 5. **Questions are not answered any more** ([`silence`]), by more than answers wait on their way back: an outage. What was asked waits at least
 //!    since then; little is sent until an answer comes.
@@ -50,9 +50,8 @@ use variation::Variation;
 
 /// A wait of no more than this beyond a packet's own time is no queue, seconds.
 const NO_QUEUE: f64 = 0.005;
-/// So long after a queue was seen behind the rate is not raised, seconds; that of the downlink is mostly a burst's.
+/// So long after a queue was seen behind the rate is not raised, seconds.
 const HOLD: f64 = 2.0;
-const HOLD_DOWNLINK: f64 = 1.0;
 /// Raises, one after another; the last one is repeated.
 const RAISES: [f64; 4] = [1.04, 1.06, 1.12, 1.25];
 /// What passed so long after a change shows what it did, seconds, …
@@ -215,7 +214,7 @@ impl Controller {
         {
             self.capacity = Some(capacity);
             self.wait = Some((waited, now));
-            self.hold_until = now + self.hold();
+            self.hold_until = now + self.variation.hold(HOLD);
             self.raises = 0;
             self.set(self.drained(capacity), now);
             return Decision::Drain;
@@ -242,7 +241,7 @@ impl Controller {
         self.variation.passes(passing);
         self.end_doubt();
         if is_used && own.lost > LOST && now >= self.hold_until {
-            self.hold_until = now + self.hold();
+            self.hold_until = now + self.variation.hold(HOLD);
             self.raises = 0;
             let carried = passing * (1.0 - own.lost.min(0.5));
             (self.capacity, self.proven) = (Some(carried), carried);
@@ -271,26 +270,16 @@ impl Controller {
         }
         let steady = RAISES[self.raises.min(RAISES.len() - 1)];
         let factor = self.variation.factor(self.rate, steady);
-        // The first one goes by what the link carries, not by the share of it that is let in: less would show nothing.
-        let first = if self.raises == 0 { (RAISED_FROM / self.share()).max(1.0) } else { 1.0 };
-        let raised = (self.rate * factor * first).min(ABOVE_PASSING * passing);
+        let raised = (self.rate * factor).min(ABOVE_PASSING * passing);
         if raised <= self.rate {
             return Decision::Hold;
         }
         self.proven = self.proven.max(passing.min(self.rate));
         self.raises += 1;
-        self.raised = raised / self.rate / first;
+        self.raised = raised / self.rate;
         self.variation.raised(self.rate, self.capacity);
         self.set(raised, now);
         Decision::Raise
-    }
-
-    /// For how long the rate is not raised after a queue behind, seconds.
-    fn hold(&self) -> f64 {
-        self.variation.hold(match self.direction {
-            Direction::Up => HOLD,
-            Direction::Down => HOLD_DOWNLINK,
-        })
     }
 
     /// How long the oldest question without an answer waits at least, seconds, if answers are late.

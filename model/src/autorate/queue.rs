@@ -2,7 +2,7 @@
 
 use super::heard::Heard;
 use super::passage::Service;
-use super::{Controller, Decision, LOST};
+use super::{Controller, Decision, HOLD, LOST};
 use crate::segment::Direction;
 
 /// What is sent at most of what the link carries, …
@@ -47,7 +47,7 @@ const MOST_AT_ONCE: f64 = 2.0;
 impl Controller {
     /// A queue stands behind. `least`: a wait of no more than this is none.
     pub(super) fn follow(&mut self, now: f64, heard: Heard, least: f64, passing: f64, lost: f64) -> Decision {
-        self.hold_until = now + self.hold();
+        self.hold_until = now + self.variation.hold(HOLD);
         self.raises = 0;
         let sum = self.passage.sum_at(heard.passed);
         if lost <= LOST

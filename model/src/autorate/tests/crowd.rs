@@ -132,30 +132,6 @@ fn a_link_that_fades_keeps_no_queue() {
     assert!(used >= 0.98 && waits <= 0.045, "{used:.3} {waits:.4}");
 }
 
-/// A downlink that becomes faster, once, by chance: used nearly as well as by who is told each tenth of a second how fast it just was, with less
-/// waiting.
-#[test]
-fn a_downlink_that_becomes_faster_is_used_soon() {
-    let mut chance = Chance(31);
-    let (mut used, mut waits, mut known) = (0.0, 0.0, [0.0; 2]);
-    for number in 0..24 {
-        let mean = 150e3 * 20f64.powf(chance.next());
-        let (from, factor) = (9.0 + 8.0 * chance.next(), 1.5 + 2.0 * chance.next());
-        let link = |at: f64| if at < from { mean / factor } else { mean };
-        let told = |at: f64| 0.95 * link((at - TICK).max(0.0));
-        let burst = (0.3 * mean / PACKET) as usize;
-        let traffic = Traffic { congestion: LAWS[number % 2], long: 2, burst, late: Late::default() };
-        let found = run(Direction::Down, traffic, 24.0, mean, None, &link);
-        used += found.used() / 24.0;
-        waits += found.wait_p95() / 24.0;
-        let late = run(Direction::Down, traffic, 24.0, mean, Some(&told), &link);
-        known = [known[0] + late.used() / 24.0, known[1] + late.wait_p95() / 24.0];
-    }
-    let what = format!("downlinks that become faster: {used:.3} used, {waits:.3} s; known late: {known:.3?}");
-    println!("{what}");
-    assert!(used >= 0.825 && waits <= 0.045, "{what}");
-}
-
 /// What is sent who knows at any time how fast the link was in the tenth of a second before: 98 % of that.
 fn known_late(slots: &[f64]) -> impl Fn(f64) -> f64 {
     const BEFORE: usize = 5;
