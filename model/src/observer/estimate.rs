@@ -3,6 +3,7 @@
 use crate::sample::{QueueSample, QueueSource};
 use crate::segment::Direction;
 
+use super::base::Bases;
 use super::level::{INTERVAL_NS, Levels};
 use super::outlet::Outlet;
 use super::{FULL_BYTES, Observer, Uplink};
@@ -66,12 +67,18 @@ impl Observer {
             _ => 0.0,
         };
         let bytes = |ns: f64| ns * rate.unwrap_or(0.0);
-        let base_ns = self.remote.newest().map_or(0.0, |(ns, _)| ns.max(0.0));
+        let base_of = |bases: &Bases| bases.newest().map_or(0.0, |(ns, _)| ns.max(0.0));
+        let base_ns = base_of(&self.remote);
         // What stands all the time hides in the delay without queue, which is longer by it. Where a buffer is seen from behind, a link that had
         // nothing to do proves that it was empty.
         let is_hidden = direction == Direction::Up && matches!(self.up, Uplink::Hidden(_));
         let is_proven = self.proofs[direction].proven_ns.is_some() || (!is_hidden && levels.max <= 0.0);
-        let hidden_ns = if is_proven { 0.0 } else { base_ns };
+        // Answers from home have waited in an uplink's buffer that is seen from behind, those from outside in the others.
+        let hides_in = match (&self.up, direction) {
+            (Uplink::Shown(_), Direction::Up) => &self.home,
+            _ => &self.remote,
+        };
+        let hidden_ns = if is_proven { 0.0 } else { base_of(hides_in) };
         let packet = if levels.max > 0.0 { FULL_BYTES } else { 0.0 };
         // Within the interval it moves, but a burst that comes and goes makes nothing unknown; and how far away the downlink's buffer is, and
         // so when it held that, is known to half of the way.

@@ -195,7 +195,7 @@ impl Observer {
             Uplink::Shown(outlet) => {
                 let departure = outlet.depart(packet);
                 let most_ns = self.home.most_ns(answer);
-                let hiding_ns = self.remote.hiding_ns();
+                let hiding_ns = self.home.hiding_ns();
                 let mut wait =
                     outlet.read_clock(packet, &departure, most_ns).map(|wait| wait.less_hidden(hiding_ns));
                 if let Some((answer, cleared)) = home {

@@ -279,3 +279,27 @@ fn a_queue_that_stands_when_a_clock_is_first_read_is_uncertain() {
         assert!(!answers || covered == 700, "{covered} levels are known");
     }
 }
+
+/// A capture from behind the uplink's buffer begins while 100 ms stand there, and that never drains: it is in all that hosts at home answer, and nothing of it
+/// in what is answered from outside. The uncertainty holds it.
+#[test]
+fn a_queue_that_never_drained_hides_in_answers_from_home() {
+    let mut link = Observer::new(0, Vantage::BehindUplinkBuffer, Duration::ZERO);
+    link.set_rates(PerDirection { up: Some(RATE), down: Some(RATE) }, Some(RATE));
+    let answer =
+        |end: u8, ms: u64| Answer { end: [end; 16], delay_ns: ms * MS, question_bytes: 60, own_queue_ns: 0 };
+    for i in 0..800 {
+        let packet = Passing { at_ns: 5 * i * MS, bytes: 1500, ..Passing::default() };
+        // What is answered has passed before.
+        let home = answer(1, 100 + (i / 40) % 2 * 20);
+        link.leave(&packet, Some(&home).filter(|home| packet.at_ns >= home.delay_ns));
+        let packet = Passing { at_ns: (5 * i + 1) * MS, bytes: 60, ..Passing::default() };
+        link.arrive(&packet, Some(&answer(2, 10)));
+    }
+    link.finish(4_000 * MS);
+    let rows: Vec<_> = std::iter::from_fn(|| link.pop(Direction::Up)).flatten().collect();
+    assert!(rows.len() > 300, "{} levels are known", rows.len());
+    for row in rows.iter().skip(50).take(250) {
+        assert!(row.mean_bytes + row.uncertainty_bytes >= 0.1 * RATE, "{row:?}");
+    }
+}
