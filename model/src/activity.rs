@@ -174,7 +174,9 @@ fn demand(scene: Scene<'_>, direction: Direction, before: Demand, facts: Facts, 
     }
     let rate = pace.rates.mean();
     match pace.application_limited(scene.thresholds) {
-        Some(true) => Demand::Application(rate),
+        Some(true) if facts.level_known || facts.capacity.is_some() => Demand::Application(rate),
+        // A link that is full keeps the rate as steady as an application does.
+        Some(true) => Demand::Untold,
         None => match before {
             Demand::Application(pace) if (rate - pace).abs() <= SAME_PACE * pace => before,
             _ if datagrams <= 0.5 => Demand::Bulk,

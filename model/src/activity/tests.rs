@@ -77,6 +77,9 @@ fn a_constant_rate_is_application_limited() {
         // The same rate at 0.8 of the capacity is the link's doing.
         assert_eq!(judge(&history, of(49_900.0)), Demand::Bulk);
         assert!(is_paced(judge(&history, of(50_100.0))));
+        // Without the capacity the link might set the pace, unless its buffer is known not to stand.
+        assert_eq!(judge(&history, Facts::default()), Demand::Untold);
+        assert!(is_paced(judge(&history, Facts { level_known: true, ..Facts::default() })));
     }
 }
 
@@ -382,7 +385,7 @@ fn datagrams_and_long_flows_last_together() {
 #[test]
 fn datagrams_that_leave_a_standing_queue_are_bulk() {
     let rate = |_| 40_000.0;
-    let stands = Facts { stands: true, ..Facts::default() };
+    let stands = Facts { stands: true, level_known: true, ..Facts::default() };
     assert_eq!(judge(&history(mostly_udp, rate, |_| 0.5), Facts::default()), Demand::Untold);
     assert_eq!(judge(&history(mostly_udp, rate, |_| 0.5), stands), Demand::Bulk);
     assert_eq!(judge(&history(mostly_udp, rate, sawtooth), stands), Demand::Bulk);
