@@ -79,7 +79,7 @@ fn paper_figures_have_paper_equation_simulation_and_linux() {
         "--out",
         directory,
     ]);
-    let point = case(&report, "15000b up, 22500b down, 20 ms, reno, paced");
+    let point = case(&report, "15000b up, 22500b down, 20 ms, reno");
     assert!(point["predicted"]["paper"]["ratio"].as_f64().unwrap() > 1.0, "{point}");
     assert!(point["measured"]["ratio"].as_f64().unwrap() > 1.0, "{point}");
     assert!(point["truth"]["linux_ratio"][0].as_f64().unwrap() > 1.0, "{point}");
