@@ -45,6 +45,9 @@ class Judge:
 
     def check_whole(self):
         """The tests pass as the sources are; how long they may take is known then."""
+        reason = self.compile_objects()
+        if reason:
+            raise Broken(f"{self.room.name}: {reason} without a mutant\n{self.tree.last_words()}")
         longest = 0
         for arguments in self.room.tests:
             build, run = split(arguments)
@@ -61,7 +64,7 @@ class Judge:
         headers = f"/usr/include/{platform.machine()}-linux-gnu"
         for name in self.room.objects:
             object_file = self.tree.root.parent / f"{name}.o"
-            compiled = self.tree.run([*CLANG, "-idirafter", headers, "-c", f"bpf/{name}.bpf.c", "-o", object_file])
+            compiled = self.tree.run([*CLANG, "-idirafter", headers, "-c", f"bpf/{name}/{name}.bpf.c", "-o", object_file])
             if compiled != 0:
                 return "it does not compile"
             # In a mount namespace of its own: bpftool pins what it loads, and all of it goes with the command.
