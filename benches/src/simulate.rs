@@ -5,7 +5,7 @@ use std::fmt;
 use anyhow::Result;
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_model::simulate::{
-    AckFilter, Cake, CongestionControl, Flow, Hosts, Isolation, Limit, Load, Run, SimulatedLink, simulate,
+    AckFilter, Cake, CongestionControl, Flow, Isolation, Limit, Run, SimulatedLink, simulate,
 };
 use serde::Serialize;
 
@@ -46,17 +46,9 @@ fn packets_per_second(link: &SimulatedLink) -> Result<f64> {
 /// One download beside one upload.
 fn link(congestion_control: CongestionControl, cake: Option<Cake>) -> SimulatedLink {
     let flow = |direction| Flow {
-        direction,
-        congestion_control,
-        paced: false,
-        delayed_acks: true,
         receiver_round_trip_s: 0.02,
         sender_round_trip_s: 0.02,
-        start_s: 0.0,
-        stop_s: f64::INFINITY,
-        load: Load::Bulk,
-        most_segments: None,
-        hosts: Hosts::default(),
+        ..Flow::bulk(direction, congestion_control)
     };
     SimulatedLink {
         rate: PerDirection { down: 1e6, up: 125e3 },

@@ -71,6 +71,25 @@ pub struct Flow {
     pub hosts: Hosts,
 }
 
+impl Flow {
+    /// Bulk data from the begin on and without an end, not paced, its ACKs delayed, between hosts right at the buffers.
+    pub fn bulk(direction: Direction, congestion_control: CongestionControl) -> Self {
+        Self {
+            direction,
+            congestion_control,
+            paced: false,
+            delayed_acks: true,
+            receiver_round_trip_s: 0.0,
+            sender_round_trip_s: 0.0,
+            start_s: 0.0,
+            stop_s: f64::INFINITY,
+            load: Load::Bulk,
+            most_segments: None,
+            hosts: Hosts::default(),
+        }
+    }
+}
+
 /// A link and what uses it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimulatedLink {

@@ -145,18 +145,13 @@ fn points() -> Vec<Point> {
             // The propagation lies behind each buffer; the internet's end, D1 or U1, has the access delay.
             let (receiver, sender) = if direction == Direction::Down { (0.0, access) } else { (access, 0.0) };
             Flow {
-                direction,
-                congestion_control,
                 paced: text("paced") == "1",
                 delayed_acks: text("delayed_acks") == "1",
                 receiver_round_trip_s: both_ways + receiver + HOST_S,
                 sender_round_trip_s: both_ways + sender + HOST_S,
                 start_s: start_s(number_of(text("name")), direction)
                     + SETUP_ROUND_TRIPS * (both_ways + access),
-                stop_s: f64::INFINITY,
-                load: Load::Bulk,
-                most_segments: None,
-                hosts: Hosts::default(),
+                ..Flow::bulk(direction, congestion_control)
             }
         };
         let several = |direction, count: f64| std::iter::repeat_n(flow(direction), count as usize);

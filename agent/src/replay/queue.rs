@@ -48,10 +48,7 @@ impl Buffers {
     /// A packet passes the point of observation.
     pub fn pass(&mut self, direction: Direction, packet: &Passing, answer: Option<&Answer>) {
         for observer in self.observers() {
-            match direction {
-                Direction::Up => observer.leave(packet, answer),
-                Direction::Down => observer.arrive(packet, answer),
-            }
+            observer.pass(direction, packet, answer);
         }
     }
 

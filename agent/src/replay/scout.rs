@@ -184,10 +184,7 @@ pub fn scout(
         let noted = notes.note(direction, now_ns, frame.frame_bytes(), observation);
         notes.active.clear();
         for observer in &mut observers {
-            match direction {
-                Direction::Up => observer.leave(&noted.passing, noted.answer.as_ref()),
-                Direction::Down => observer.arrive(&noted.passing, noted.answer.as_ref()),
-            }
+            observer.pass(direction, &noted.passing, noted.answer.as_ref());
         }
         if direction == Direction::Up {
             spacing.pass(now_ns, frame.frame_bytes());
@@ -220,7 +217,7 @@ pub fn scout(
         home_s: variations.up.spread(),
         outside_s: variations.down.spread(),
         pace: spacing.pace(),
-        uplink_rates: [0, 1].map(|place: usize| found[place].up),
+        uplink_rates: found.map(|rates| rates.up),
     };
     let (vantage, by) = decide(&seen, both);
     let index = usize::from(vantage != Vantage::BeforeUplinkBuffer);

@@ -93,10 +93,14 @@ impl Longest {
         while self.seconds.front().is_some_and(|(oldest, _)| oldest + SECONDS < second) {
             self.seconds.pop_front();
         }
-        let mut longest: Vec<f64> = self.seconds.iter().map(|(_, ns)| *ns).collect();
-        longest.sort_by(|one, two| two.total_cmp(one));
-        let confirmed = longest.get(CONFIRMED - 1).or(longest.first());
-        self.confirmed_ns = confirmed.copied().unwrap_or_default();
+        let mut longest = [0.0; CONFIRMED];
+        for (_, wait_ns) in &self.seconds {
+            if *wait_ns > longest[CONFIRMED - 1] {
+                longest[CONFIRMED - 1] = *wait_ns;
+                longest.sort_by(|one, two| two.total_cmp(one));
+            }
+        }
+        self.confirmed_ns = longest[if self.seconds.len() < CONFIRMED { 0 } else { CONFIRMED - 1 }];
     }
 }
 

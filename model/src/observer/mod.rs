@@ -180,6 +180,14 @@ impl Observer {
         self.down.has_clock(now_ns).then(|| self.down.wait_ns(now_ns, true)).flatten().map(|ns| ns / 1e9)
     }
 
+    /// A packet passes the point of observation: [`Self::leave`] or [`Self::arrive`].
+    pub fn pass(&mut self, direction: Direction, packet: &Passing, answer: Option<&Answer>) {
+        match direction {
+            Direction::Up => self.leave(packet, answer),
+            Direction::Down => self.arrive(packet, answer),
+        }
+    }
+
     /// A packet of the uplink passes; `answer` if it answers one from outside. Packets come in the order of time.
     pub fn leave(&mut self, packet: &Passing, answer: Option<&Answer>) {
         // Nothing of the link lies between home and here: a question has arrived, its answer is about to leave.

@@ -8,17 +8,9 @@ const GOODPUT_SHARE: f64 = PAYLOAD_BYTES as f64 / DATA_FRAME_BYTES as f64;
 
 fn flow(direction: Direction, congestion_control: CongestionControl) -> Flow {
     Flow {
-        direction,
-        congestion_control,
-        paced: false,
-        delayed_acks: true,
         receiver_round_trip_s: 0.02,
         sender_round_trip_s: 0.02,
-        start_s: 0.0,
-        stop_s: f64::INFINITY,
-        load: Load::Bulk,
-        most_segments: None,
-        hosts: Hosts::default(),
+        ..Flow::bulk(direction, congestion_control)
     }
 }
 

@@ -85,17 +85,12 @@ impl Row<'_> {
         // Downloads from D1 to D2, uploads from U2 to U1.
         let host = u32::from(direction == Direction::Up);
         Flow {
-            direction,
-            congestion_control: self.congestion_control(),
-            paced: false,
             delayed_acks: self.text("delayed_acks") == "1",
             receiver_round_trip_s: both_ways + receiver,
             sender_round_trip_s: both_ways + sender,
             start_s: 0.3,
-            stop_s: f64::INFINITY,
-            load: Load::Bulk,
-            most_segments: None,
             hosts: Hosts { home: host, internet: host },
+            ..Flow::bulk(direction, self.congestion_control())
         }
     }
 

@@ -10,7 +10,7 @@ use pendulum_model::segment::Direction;
 
 use super::options::Wishes;
 use super::pair::{empty, link, steady};
-use super::points::{Dice, SOCKETS_EVERY, delays, queues_and_parts, transfers};
+use super::points::{Dice, SOCKETS_EVERY, delays, drawn, queues_and_parts, transfers};
 use super::report::CaseReport;
 use super::results::ScenarioRun;
 use super::scenario::{Preparation, Scenario, TimedUdp};
@@ -45,15 +45,7 @@ impl Experiment for CakePoints {
 
     fn scenarios(&self, wishes: Wishes) -> Vec<Scenario> {
         let each = wishes.total / TOTAL;
-        let set = |letter: char, seed: u64, count: u32| {
-            (0..count).map(move |index| {
-                point(
-                    &format!("{letter}{index:03}"),
-                    &mut Dice(seed.wrapping_add(u64::from(index) << 32)),
-                    each,
-                )
-            })
-        };
+        let set = |letter, seed, count| drawn(letter, seed, count, move |name, dice| point(name, dice, each));
         set('k', 0x5eed_ca4e, LOOKED_AT).chain(set('l', 0x5eed_ca4f, HELD_OUT)).collect()
     }
 

@@ -104,18 +104,27 @@ impl Experiment for Points {
 
     fn scenarios(&self, wishes: Wishes) -> Vec<Scenario> {
         let each = wishes.total / TOTAL;
-        let set = |set: Set| {
-            (0..set.count).map(move |index| {
-                let mut dice = Dice(set.seed.wrapping_add(u64::from(index) << 32));
-                point(&format!("{}{index:03}", set.letter), &mut dice, each, &set)
-            })
+        let points = |set: Set| {
+            drawn(set.letter, set.seed, set.count, move |name, dice| point(name, dice, each, &set))
         };
-        SETS.into_iter().flat_map(set).collect()
+        SETS.into_iter().flat_map(points).collect()
     }
 
     fn judge(&self, case: &mut CaseReport, index: usize, run: &ScenarioRun) {
         queues_and_parts(case, index, run);
     }
+}
+
+/// The points of a set, each of dice of its own: a set that grows keeps its links.
+pub(super) fn drawn(
+    letter: char,
+    seed: u64,
+    count: u32,
+    point: impl Fn(&str, &mut Dice) -> Scenario,
+) -> impl Iterator<Item = Scenario> {
+    (0..count).map(move |index| {
+        point(&format!("{letter}{index:03}"), &mut Dice(seed.wrapping_add(u64::from(index) << 32)))
+    })
 }
 
 /// Adds what the queues made packets wait, and the goodput of each part of the stretch.
