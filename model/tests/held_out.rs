@@ -12,7 +12,7 @@ use pendulum_model::rate::BufferSize;
 use pendulum_model::ratio::{Setting, paper, refined};
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_model::simulate::{
-    BUSY_JITTER_S, CongestionControl, Flow, Hosts, Limit, Load, Outcome, Run, SimulatedLink, agree, simulate,
+    BUSY_JITTER_S, CongestionControl, Flow, Limit, Outcome, Run, SimulatedLink, agree, simulate,
 };
 
 const SEEDS: u64 = 3;

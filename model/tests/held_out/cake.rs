@@ -5,8 +5,7 @@ use std::path::Path;
 use pendulum_model::rate::BufferSize;
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_model::simulate::{
-    AckFilter, Cake, CongestionControl, Flow, Hosts, Isolation, Limit, Load, Outcome, Run, SimulatedLink,
-    simulate,
+    AckFilter, Cake, CongestionControl, Flow, Hosts, Isolation, Limit, Outcome, Run, SimulatedLink, simulate,
 };
 
 use super::{BUCKET_BYTES, HOST_S, KNOWN, quantile};
