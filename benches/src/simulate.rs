@@ -5,7 +5,7 @@ use std::fmt;
 use anyhow::Result;
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_model::simulate::{
-    AckFilter, Cake, CongestionControl, Flow, Isolation, Limit, Run, SimulatedLink, simulate,
+    AckFilter, Cake, CongestionControl, Flow, HOST_JITTER_S, Isolation, Limit, Run, SimulatedLink, simulate,
 };
 use serde::Serialize;
 
@@ -37,7 +37,7 @@ pub(crate) fn run() -> Result<Report> {
 }
 
 fn packets_per_second(link: &SimulatedLink) -> Result<f64> {
-    let run = Run { from_s: 0.2 * SECONDS, until_s: SECONDS, start_spread_s: 0.2, jitter_s: 5e-5 };
+    let run = Run { from_s: 0.2 * SECONDS, until_s: SECONDS, start_spread_s: 0.2, jitter_s: HOST_JITTER_S };
     let start = processor_time(std::process::id())?;
     let packets: u64 = (0..RUNS).map(|seed| simulate(link, &run, seed).frames).sum();
     Ok(packets as f64 / (processor_time(std::process::id())? - start))

@@ -4,7 +4,7 @@
 //! RACK, tail loss probes, proportional rate reduction, F-RTO, an initial window of ten segments, and delayed acknowledgements with Linux' 40 ms and quick
 //! acknowledgements. Nothing here is fitted: every constant is the kernel's, or of the link.
 //!
-//! A run is the same for the same seed. The seed chooses when flows start, where the hosts' jiffies begin, and a jitter of 0.1 ms.
+//! A run is the same for the same seed. The seed chooses when flows start, where the hosts' jiffies begin, and what jitter adds to each frame's way.
 
 mod agreement;
 mod buffer;
@@ -25,7 +25,7 @@ mod watch;
 
 use crate::segment::{Direction, PerDirection};
 
-pub use agreement::{AGREED_FACTOR, BUSY_JITTER_S, agree, ratio_range};
+pub use agreement::{AGREED_FACTOR, BUSY_JITTER_S, HOST_JITTER_S, agree, ratio_range};
 pub use buffer::Limit;
 pub use cake::{AckFilter, Cake, Hosts, Isolation};
 pub use congestion::CongestionControl;

@@ -12,7 +12,8 @@ use pendulum_model::rate::BufferSize;
 use pendulum_model::ratio::{Setting, paper, refined};
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_model::simulate::{
-    BUSY_JITTER_S, CongestionControl, Flow, Limit, Outcome, Run, SimulatedLink, agree, simulate,
+    BUSY_JITTER_S, CongestionControl, Flow, HOST_JITTER_S, Limit, Outcome, Run, SimulatedLink, agree,
+    simulate,
 };
 
 const SEEDS: u64 = 3;
@@ -20,6 +21,8 @@ const SEEDS: u64 = 3;
 const BUCKET_BYTES: f64 = 1_514.0 + 86.0;
 /// What the machines of the lab take for a frame, each way, seconds.
 const HOST_S: f64 = 5e-5;
+/// How much later than by the recipe the lab's programs may begin, seconds: captures of five links say up to 0.05.
+const LATE_START_S: f64 = 0.05;
 /// Round trips that iperf3 takes before it opens a connection for data.
 const SETUP_ROUND_TRIPS: f64 = 3.0;
 /// A point whose own ratio is known less well than this says little about a prediction.
@@ -49,7 +52,7 @@ impl Point {
     }
 
     fn is_held_out(&self) -> bool {
-        self.name.starts_with(['h', 'q', 'e', 'f', 'r'])
+        self.name.starts_with(['h', 'q', 'e', 'f', 'r', 's'])
     }
 
     fn simulate(&self) -> Predicted {
@@ -187,7 +190,12 @@ fn points() -> Vec<Point> {
                 hertz: 250,
             },
             // The lab measures from three tenths of the run on.
-            run: Run { from_s: 0.3 * length, until_s: length, start_spread_s: 0.0, jitter_s: HOST_S },
+            run: Run {
+                from_s: 0.3 * length,
+                until_s: length,
+                start_spread_s: LATE_START_S,
+                jitter_s: HOST_JITTER_S,
+            },
             goodput: PerDirection { down: number("download_bps"), up: number("upload_bps") },
             wait: number("wait_mean_s"),
             wait_p95: number("wait_p95_s"),
@@ -268,10 +276,8 @@ fn table(judged: &[(Point, Errors)]) {
                 ("buffers in bytes", &|point| !point.in_packets),
                 ("buffers in packets", &|point| point.in_packets),
                 ("several flows", &|point| point.flows > 2),
-                ("r…: measured last", &|point| point.name.starts_with('r')),
-                ("r…, own error of r below 3 %", &|point| {
-                    point.name.starts_with('r') && point.ratio_error < KNOWN
-                }),
+                ("several flows, own error below 3 %", &|point| point.flows > 2 && point.ratio_error < KNOWN),
+                ("s…: chose nothing", &|point| point.name.starts_with('s')),
             ];
             for (row, chosen) in rows {
                 let chosen = |point: &Point| {
@@ -321,17 +327,27 @@ fn held_out() {
     let judged = judged();
     table(&judged);
     let well_known = |point: &Point| point.is_held_out() && point.ratio_error < KNOWN;
+    let kinds: [(&str, Chosen<'_>, usize); 4] = [
+        ("of all kinds", &|_| true, 60),
+        ("several flows", &|point| point.flows > 2, 20),
+        ("buffers in packets", &|point| point.in_packets, 20),
+        ("buffers in bytes", &|point| !point.in_packets, 20),
+    ];
     for (which, most) in [(CongestionControl::Reno, 0.05), (CongestionControl::Cubic, 0.08)] {
-        let errors = of(&judged, &|point| well_known(point) && point.congestion_control == which);
-        assert!(errors.len() >= 25, "{which:?}: {} points are too few to judge by", errors.len());
-        let median = |of: fn(&Errors) -> f64| quantile(errors.iter().map(of), 0.5);
-        assert!(median(|errors| errors.ratio) <= most, "{which:?}: {}", median(|errors| errors.ratio));
-        assert!(median(|errors| errors.download) <= 0.05, "{which:?}");
-        assert!(median(|errors| errors.upload) <= 0.05, "{which:?}");
-        assert!(median(|errors| errors.wait) <= 0.15, "{which:?}");
-        // Those whose own ratio is known less well too.
-        let all = of(&judged, &|point| point.is_held_out() && point.congestion_control == which);
-        assert!(quantile(all.iter().map(|errors| errors.ratio), 0.5) <= most, "{which:?}, all points");
+        for (kind, chosen, least) in kinds {
+            let what = format!("{which:?}, {kind}");
+            let chosen = |point: &Point| point.congestion_control == which && chosen(point);
+            let known = of(&judged, &|point| well_known(point) && chosen(point));
+            assert!(known.len() >= least, "{what}: {} points are too few to judge by", known.len());
+            // Those whose own ratio is known less well too.
+            for errors in [known, of(&judged, &|point| point.is_held_out() && chosen(point))] {
+                let median = |of: fn(&Errors) -> f64| quantile(errors.iter().map(of), 0.5);
+                assert!(median(|errors| errors.ratio) <= most, "{what}: {}", median(|errors| errors.ratio));
+                assert!(median(|errors| errors.download) <= 0.05, "{what}");
+                assert!(median(|errors| errors.upload) <= 0.05, "{what}");
+                assert!(median(|errors| errors.wait) <= 0.15, "{what}");
+            }
+        }
     }
     let both = of(&judged, &|point| well_known(point) && !is_bbr(point));
     assert!(

@@ -5,6 +5,9 @@
 
 use super::Outcome;
 
+/// What a host may add to a frame's way, seconds: interrupts that are gathered, other programs. Without it flows keep step with each other for minutes, which real
+/// ones do not (Floyd and Jacobson, "On traffic phase effects in packet-switched gateways", 1992).
+pub const HOST_JITTER_S: f64 = 5e-4;
 /// What a busy host or a radio link may add to a frame's way, seconds.
 pub const BUSY_JITTER_S: f64 = 5e-3;
 /// Runs agree whose ratios differ by no more than this factor.

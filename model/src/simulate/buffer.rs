@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     fn frame(number: u32, bytes: u32) -> Packet {
-        Packet { flow: 0, bytes, content: Content::Data(Data { number, stamp: 0 }) }
+        Packet { flow: 0, bytes, content: Content::Data(Data { number, stamp: 0, push: false }) }
     }
 
     #[test]

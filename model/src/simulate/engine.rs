@@ -18,13 +18,13 @@ use super::watch::{Frame, Watch};
 use super::{Load, Outcome, Run, SimulatedLink};
 use crate::segment::{Direction, PerDirection};
 
-/// What happens, to the flow or the direction of a number.
+/// What happens, to the flow of a number. Small, for the list of events is what a run spends most of its time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Start(u32),
     Stop(u32),
-    /// A frame of its handshake reaches an end.
-    Greeting(u32, Greeting),
+    /// A frame of a handshake reaches an end, the one of this place in the list of them.
+    Greeting(u32),
     /// The application hands over one more segment, or sends its next datagram.
     Offer(u32),
     /// A frame leaves a queue.
@@ -83,6 +83,8 @@ pub(super) struct Engine<'a, W> {
     entered: u64,
     queues: PerDirection<Queue>,
     flows: Vec<Flow>,
+    /// The frames of handshakes that have left a queue, each with its flow.
+    greetings: Vec<(u32, Greeting)>,
     record: Record,
     random: fastrand::Rng,
     jitter: Time,
@@ -139,6 +141,7 @@ impl<'a, W: Watch> Engine<'a, W> {
             entered: flows.len() as u64,
             queues,
             flows,
+            greetings: Vec::new(),
             record: Record::new(run, link),
             random,
             jitter: (run.jitter_s * SECOND as f64) as Time,
@@ -185,7 +188,10 @@ impl<'a, W: Watch> Engine<'a, W> {
                 Load::Bulk | Load::Application(_) => self.open(number),
                 Load::Datagrams(_) => self.offer(number),
             },
-            Event::Greeting(number, greeting) => self.greeted(number, greeting),
+            Event::Greeting(place) => {
+                let (number, greeting) = self.greetings[place as usize];
+                self.greeted(number, greeting);
+            }
             Event::Stop(number) => self.flows[number as usize].sender.stop(),
             Event::Offer(number) => self.offer(number),
             Event::Up => self.depart(Direction::Up),
@@ -241,7 +247,8 @@ impl<'a, W: Watch> Engine<'a, W> {
             None => {}
             Some(Reply::Send(next)) => self.greet(number, next),
             Some(Reply::Begin(round_trip)) => {
-                flow.receiver.connected(flow.handshake.receiver_round_trip(round_trip));
+                let handshake = &flow.handshake;
+                flow.receiver.connected(handshake.receiver_round_trip(round_trip), handshake.request());
                 flow.sender.connected(self.now, round_trip);
                 if flow.load == Load::Bulk {
                     flow.sender.start(self.now);
@@ -269,7 +276,8 @@ impl<'a, W: Watch> Engine<'a, W> {
             Content::Greeting(greeting) => {
                 let is_ahead = flow.direction == direction;
                 let delay = if is_ahead { flow.to_receiver.delay } else { flow.to_sender.delay };
-                (start + delay, Event::Greeting(packet.flow, greeting))
+                self.greetings.push((packet.flow, greeting));
+                (start + delay, Event::Greeting(self.greetings.len() as u32 - 1))
             }
             Content::Datagram => return,
         };

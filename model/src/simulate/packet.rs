@@ -97,6 +97,8 @@ pub(super) struct Data {
     pub(super) number: u32,
     /// The sender's clock, milliseconds.
     pub(super) stamp: u32,
+    /// The PSH flag.
+    pub(super) push: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

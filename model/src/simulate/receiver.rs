@@ -1,7 +1,8 @@
 //! The receiving end: when Linux acknowledges, and what it says (net/ipv4/tcp_input.c, tcp_output.c, tcp_timer.c).
 
 use super::clock::Jiffies;
-use super::packet::{Ack, Block, Data, Time};
+use super::packet::{Ack, Block, Data, MICROSECOND, Time};
+use super::round_trip::RoundTrip;
 
 /// `TCP_MAX_QUICKACKS`.
 const MOST_QUICK: u32 = 16;
@@ -17,9 +18,12 @@ pub(super) struct Receiver {
     clock: Jiffies,
     /// Each segment is acknowledged at once (`ip route … quickack 1`).
     immediate: bool,
-    /// Round-trip time of the handshake, the only one this end has measured, and its retransmission timeout, in jiffies.
+    /// Of what this end has sent: the handshake, and a request right behind it. Also as jiffies: smoothed round-trip time and retransmission timeout.
+    estimate: RoundTrip,
     round_trip: u64,
     timeout: u64,
+    /// When the request was sent, until it is answered.
+    request: Option<Time>,
     /// The first segment that has not arrived.
     next: u32,
     /// What the last acknowledgement said.
@@ -43,8 +47,10 @@ impl Receiver {
         Self {
             clock,
             immediate,
+            estimate: RoundTrip::new(0),
             round_trip: 0,
             timeout: 0,
+            request: None,
             next: 0,
             acked: 0,
             islands: Vec::new(),
@@ -57,10 +63,17 @@ impl Receiver {
         }
     }
 
-    /// The handshake is over; `round_trip` is what it took.
-    pub(super) fn connected(&mut self, round_trip: Time) {
-        self.round_trip = self.clock.of_duration(round_trip);
-        self.timeout = 3 * self.round_trip.max(self.clock.of_millis(100));
+    /// The handshake is over; `round_trip` is what it took. An end that opened the connection has sent its request then, which the first data answers.
+    pub(super) fn connected(&mut self, round_trip: Time, request: Option<Time>) {
+        self.estimate = RoundTrip::new((round_trip / MICROSECOND) as i64);
+        self.request = request;
+        self.note_estimate();
+    }
+
+    fn note_estimate(&mut self) {
+        let jiffies = |micros: i64| self.clock.of_duration(micros as Time * MICROSECOND);
+        (self.round_trip, self.timeout) =
+            (jiffies(self.estimate.smoothed()), jiffies(self.estimate.timeout()));
     }
 
     /// When a delayed acknowledgement is due.
@@ -71,6 +84,10 @@ impl Receiver {
     /// A segment arrives. The acknowledgement that it causes at once, and whether the segment is new.
     pub(super) fn arrive(&mut self, now: Time, data: Data) -> (Option<Ack>, bool) {
         let jiffy = self.clock.jiffy(now);
+        if let Some(sent) = self.request.take() {
+            self.estimate.sample(((now - sent) / MICROSECOND) as i64, 1, 1);
+            self.note_estimate();
+        }
         if data.number <= self.acked {
             self.echo = self.echo.max(data.stamp);
         }
@@ -87,7 +104,8 @@ impl Receiver {
         self.estimate_delay(jiffy);
         let had_hole = !self.islands.is_empty();
         self.advance();
-        let now_due = had_hole || self.next - self.acked > 1 || self.immediate || self.quick > 0;
+        // With PSH `tcp_measure_rcv_mss` sets ICSK_ACK_PUSHED: the application reads at once, then `tcp_cleanup_rbuf` acknowledges.
+        let now_due = had_hole || self.next - self.acked > 1 || self.immediate || self.quick > 0 || data.push;
         let ack = if now_due { Some(self.acknowledge(None)) } else { self.delay(jiffy) };
         (ack, true)
     }
@@ -180,12 +198,12 @@ mod tests {
 
     fn receiver() -> Receiver {
         let mut receiver = Receiver::new(Jiffies::new(250, 0), false);
-        receiver.connected(20 * MILLISECOND);
+        receiver.connected(20 * MILLISECOND, None);
         receiver
     }
 
     fn data(number: u32) -> Data {
-        Data { number, stamp: 1_000 + number }
+        Data { number, stamp: 1_000 + number, push: false }
     }
 
     /// A receiver that has left the quick acknowledgements of the beginning behind it, with the number and the time of what comes next.
@@ -224,6 +242,39 @@ mod tests {
     }
 
     #[test]
+    fn after_a_pause_longer_than_the_timeout_sixteen_are_acknowledged_at_once() {
+        // The handshake took 20 ms, so the timeout is 220 ms.
+        for (pause_ms, at_once) in [(208, false), (236, true)] {
+            let (mut receiver, next, now) = settled();
+            let now = now + pause_ms * MILLISECOND;
+            assert_eq!(receiver.arrive(now, data(next)).0.is_some(), at_once, "{pause_ms}");
+        }
+    }
+
+    #[test]
+    fn the_answer_of_the_request_moves_the_timeout() {
+        // RFC 6298, section 2, 20 ms and then 500 ms: SRTT = 20 + 480 / 8 = 80 ms, 4 · RTTVAR = 40 + 480 − 40 / 4 = 510 ms, RTO = 590 ms.
+        for (pause_ms, at_once) in [(560, false), (620, true)] {
+            let mut receiver = Receiver::new(Jiffies::new(250, 0), false);
+            receiver.connected(20 * MILLISECOND, Some(0));
+            let begin = 500 * MILLISECOND;
+            for number in 0..18 {
+                receiver.arrive(begin + u64::from(number) * MILLISECOND, data(number));
+            }
+            let next = receiver.arrive(begin + (17 + pause_ms) * MILLISECOND, data(18)).0;
+            assert_eq!(next.is_some(), at_once, "{pause_ms}");
+        }
+    }
+
+    #[test]
+    fn a_segment_with_psh_is_acknowledged_at_once() {
+        let (mut receiver, next, now) = settled();
+        let pushed = Data { push: true, ..data(next) };
+        assert_eq!(receiver.arrive(now, pushed).0.map(|ack| ack.next), Some(next + 1));
+        assert_eq!((receiver.arrive(now, data(next + 1)).0, receiver.deadline().is_some()), (None, true));
+    }
+
+    #[test]
     fn what_lies_behind_a_hole_is_reported_the_latest_first() {
         let (mut receiver, next, now) = settled();
         let block = |from, to| Block { from: next + from, to: next + to };
@@ -251,8 +302,8 @@ mod tests {
     #[test]
     fn the_echo_is_of_the_segment_that_is_acknowledged() {
         let (mut receiver, next, now) = settled();
-        receiver.arrive(now, Data { number: next + 1, stamp: 9_000 });
-        let ack = receiver.arrive(now, Data { number: next, stamp: 8_000 }).0.expect("an ACK");
+        receiver.arrive(now, Data { stamp: 9_000, ..data(next + 1) });
+        let ack = receiver.arrive(now, Data { stamp: 8_000, ..data(next) }).0.expect("an ACK");
         // RFC 7323, section 4.3: the one that filled the hole, not the later one behind it.
         assert_eq!(ack.echo, 8_000);
     }

@@ -37,6 +37,8 @@ enum Step {
 struct Segment {
     /// When it was last sent.
     sent: Time,
+    /// With the PSH flag, which stays when it is sent again (`tcp_fragment`).
+    push: bool,
     /// Selectively acknowledged (`TCPCB_SACKED_ACKED`).
     sacked: bool,
     /// Taken for lost (`TCPCB_LOST`).

@@ -6,8 +6,8 @@ use thiserror::Error;
 use crate::rate::BufferSize;
 use crate::segment::{Direction, PerDirection};
 use crate::simulate::{
-    ACK_FRAME_BYTES, BUSY_JITTER_S, Cake, CongestionControl, DATA_FRAME_BYTES, Flow, Hosts, Isolation, Limit,
-    Load, Outcome, PAYLOAD_BYTES, Run, SimulatedLink, agree, ratio_range, simulate,
+    ACK_FRAME_BYTES, BUSY_JITTER_S, Cake, CongestionControl, DATA_FRAME_BYTES, Flow, HOST_JITTER_S, Hosts,
+    Isolation, Limit, Load, Outcome, PAYLOAD_BYTES, Run, SimulatedLink, agree, ratio_range, simulate,
 };
 
 use super::{Advice, AdviceInput, BufferUnit};
@@ -146,7 +146,7 @@ const MOST_SECONDS: f64 = 300.0;
 /// Share of a run left out at its beginning: slow start, and the filling of the buffers.
 pub(super) const SETTLING_SHARE: f64 = 0.2;
 /// What the ends take for a frame, seconds.
-pub(super) const HOST_S: f64 = 5e-5;
+const HOST_S: f64 = 5e-5;
 
 /// Simulates the link with the buffers it has, or else with those recommended.
 ///
@@ -158,7 +158,7 @@ pub fn predict(input: &AdviceInput, advice: &Advice, traffic: Traffic) -> Result
     let is_bbr = traffic.congestion_control == SenderControl::Bbr;
     let outcomes: Vec<Outcome> = (0..u64::from(runs))
         .map(|seed| {
-            let jitter_s = if is_bbr && seed % 2 == 1 { BUSY_JITTER_S } else { HOST_S };
+            let jitter_s = if is_bbr && seed % 2 == 1 { BUSY_JITTER_S } else { HOST_JITTER_S };
             let from_s = SETTLING_SHARE * seconds;
             simulate(&link, &Run { from_s, until_s: seconds, start_spread_s: 0.2, jitter_s }, seed)
         })

@@ -6,9 +6,11 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::segment::Direction;
-use crate::simulate::{DATA_FRAME_BYTES, Limit, Outcome, PAYLOAD_BYTES, Run, SimulatedLink, simulate};
+use crate::simulate::{
+    DATA_FRAME_BYTES, HOST_JITTER_S, Limit, Outcome, PAYLOAD_BYTES, Run, SimulatedLink, simulate,
+};
 
-use super::predicted::{HOST_S, SETTLING_SHARE, frames_per_second, simulated_link};
+use super::predicted::{SETTLING_SHARE, frames_per_second, simulated_link};
 use super::{Advice, AdviceInput, NotPredicted, QueueManagement, SenderControl, Traffic};
 
 /// Sizes that are tried, from two packets to what the bound lets stand: so many, or fewer on a fast link …
@@ -71,8 +73,12 @@ pub fn recommend(
         return Err(NotPredicted::TooFast { frames_per_second });
     }
     let seconds = (FRAMES / f64::from(count) / frames_per_second).min(MOST_SECONDS);
-    let run =
-        Run { from_s: SETTLING_SHARE * seconds, until_s: seconds, start_spread_s: 0.2, jitter_s: HOST_S };
+    let run = Run {
+        from_s: SETTLING_SHARE * seconds,
+        until_s: seconds,
+        start_spread_s: 0.2,
+        jitter_s: HOST_JITTER_S,
+    };
     let present = input.uplink_buffer.map(|_| carried(&link, &simulate(&link, &run, 0)));
     let bound_s = bound.as_secs_f64();
     let growth = (bound_s * link.rate.up / SMALLEST_BYTES).max(2.0).powf(1.0 / f64::from(count - 1));

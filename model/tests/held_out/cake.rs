@@ -8,7 +8,7 @@ use pendulum_model::simulate::{
     AckFilter, Cake, CongestionControl, Flow, Hosts, Isolation, Limit, Outcome, Run, SimulatedLink, simulate,
 };
 
-use super::{BUCKET_BYTES, HOST_S, KNOWN, quantile};
+use super::{BUCKET_BYTES, HOST_JITTER_S, HOST_S, KNOWN, quantile};
 
 const SEEDS: u64 = 6;
 
@@ -116,7 +116,7 @@ impl Row<'_> {
     fn point(&self) -> Point {
         let link = self.link();
         let length = self.number("length_s");
-        let run = Run { from_s: 0.3 * length, until_s: length, start_spread_s: 0.2, jitter_s: HOST_S };
+        let run = Run { from_s: 0.3 * length, until_s: length, start_spread_s: 0.2, jitter_s: HOST_JITTER_S };
         let outcomes: Vec<Outcome> = (0..SEEDS).map(|seed| simulate(&link, &run, seed)).collect();
         let mean = |figure: &dyn Fn(&Outcome) -> f64| outcomes.iter().map(figure).sum::<f64>() / SEEDS as f64;
         Point {

@@ -16,7 +16,7 @@ fn queue(flows: u32) -> CakeQueue {
 }
 
 fn data(flow: u32, bytes: u32, number: u32) -> Packet {
-    Packet { flow, bytes, content: Content::Data(Data { number, stamp: 0 }) }
+    Packet { flow, bytes, content: Content::Data(Data { number, stamp: 0, push: false }) }
 }
 
 /// Bytes of each flow that leave within a time, while each flow's queue is kept at `depth` frames of its size.

@@ -51,6 +51,29 @@ fn slow_start_doubles_the_window_in_a_round_trip() {
 }
 
 #[test]
+fn the_last_segment_of_a_burst_or_of_what_was_written_carries_psh() {
+    let pushes = |sender: &mut Sender| sender.outgoing().map(|data| data.push).collect::<Vec<_>>();
+    // A burst that a whole window fits into.
+    let mut sender = sender(CongestionControl::Reno);
+    sender.pacing.rate = 100_000_000;
+    sender.start(100 * MILLISECOND);
+    assert_eq!(pushes(&mut sender), [false, false, false, false, false, false, false, false, false, true]);
+    // Its copy carries it too; others do not.
+    for (at, push) in [(9, true), (8, false)] {
+        sender.send_again(110 * MILLISECOND, at);
+        assert_eq!(pushes(&mut sender), [push]);
+    }
+    // One segment at a time: written alone, or out of much more.
+    for (offered, push) in [(1, true), (99, false)] {
+        let mut sender = Sender::new(Jiffies::new(250, 0), 250, Algorithm::Reno, 1, false);
+        sender.connected(0, 50 * MILLISECOND);
+        sender.offer(offered);
+        sender.start(0);
+        assert_eq!(pushes(&mut sender), [push], "{offered}");
+    }
+}
+
+#[test]
 fn a_lost_segment_is_sent_again_once_and_the_window_ends_at_the_threshold() {
     for (which, after) in [(CongestionControl::Reno, 10), (CongestionControl::Cubic, 14)] {
         let (mut sender, now) = steady(which);

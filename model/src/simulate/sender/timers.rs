@@ -85,7 +85,7 @@ impl Sender {
     fn send_probe(&mut self, now: Time) {
         if self.probe.is_none() {
             if (self.board.len() as u32) < self.most && self.next() < self.offered {
-                self.send_new(now);
+                self.send_new(now, false);
             } else {
                 let last = self.board.len() - 1;
                 self.send_again(now, last);

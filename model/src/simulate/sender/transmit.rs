@@ -50,8 +50,10 @@ impl Sender {
                 break;
             }
             let together = room.min(burst);
-            for _ in 0..together {
-                self.send_new(now);
+            for left in (0..together).rev() {
+                // `__tcp_transmit_skb` sets PSH on a burst, and TSO leaves it to its last segment; `tcp_push` sets it at the end of what was written.
+                let push = left == 0 && (together > 1 || self.next() + 1 == self.offered);
+                self.send_new(now, push);
             }
             self.pace(now, together);
             sent += together;
@@ -128,20 +130,21 @@ impl Sender {
         self.board.front().is_some_and(|head| now - head.sent >= half)
     }
 
-    /// Sends the next segment.
-    pub(super) fn send_new(&mut self, now: Time) {
+    /// Sends the next segment, with PSH or without it.
+    pub(super) fn send_new(&mut self, now: Time, push: bool) {
         let number = self.next();
         let was_empty = self.board.is_empty();
         let sending = self.note_sending(now);
         self.board.push_back(Segment {
             sent: now,
+            push,
             sacked: false,
             lost: false,
             again: false,
             ever_again: false,
             sending,
         });
-        self.out.push(Data { number, stamp: stamp(now) });
+        self.out.push(Data { number, stamp: stamp(now), push });
         if was_empty {
             self.rearm(now);
         }
@@ -156,9 +159,10 @@ impl Sender {
         segment.ever_again = true;
         self.again += u32::from(!segment.again);
         segment.again = true;
+        let push = segment.push;
         self.undo.first_again.get_or_insert(stamp(now));
         self.undo.again = Some(self.undo.again.unwrap_or(0) + 1);
-        self.out.push(Data { number: self.una + at as u32, stamp: stamp(now) });
+        self.out.push(Data { number: self.una + at as u32, stamp: stamp(now), push });
         self.retransmitted += 1;
     }
 

@@ -1,7 +1,8 @@
 //! Operating points of two-way links for `model::simulate`: a seeded sample of rates, buffers, delays, congestion controls and numbers of flows.
 //!
 //! Points whose names begin with `c`, `p` or `b` are for calibration, all others are held out: the simulation is judged on them, and nothing in
-//! it is chosen by them. Senders of `p` and `q` are paced. `b`, `e` and `f` use BBR, `r` reno, the others reno or CUBIC.
+//! it is chosen by them. Senders of `p` and `q` are paced. `b`, `e` and `f` use BBR, `r` reno, the others reno or CUBIC. On links of `s` several flows go
+//! one way at least.
 
 use std::time::Duration;
 
@@ -28,8 +29,24 @@ struct Set {
     letter: char,
     seed: u64,
     count: u32,
-    paced: bool,
     senders: Senders,
+    paced: bool,
+    /// More than one transfer each way or one way, on each link; else on three links of ten.
+    several_flows: bool,
+}
+
+impl Set {
+    const fn new(letter: char, seed: u64, count: u32, senders: Senders) -> Self {
+        Self { letter, seed, count, senders, paced: false, several_flows: false }
+    }
+
+    const fn paced(self) -> Self {
+        Self { paced: true, ..self }
+    }
+
+    const fn several_flows(self) -> Self {
+        Self { several_flows: true, ..self }
+    }
 }
 
 /// What the senders of a set use.
@@ -41,15 +58,16 @@ enum Senders {
     All(&'static str),
 }
 
-const SETS: [Set; 8] = [
-    Set { letter: 'c', seed: CALIBRATION, count: 52, paced: false, senders: Senders::Either },
-    Set { letter: 'p', seed: CALIBRATION, count: 52, paced: true, senders: Senders::Either },
-    Set { letter: 'h', seed: HELD_OUT, count: 112, paced: false, senders: Senders::Either },
-    Set { letter: 'q', seed: HELD_OUT, count: 48, paced: true, senders: Senders::Either },
-    Set { letter: 'b', seed: 0x5eed_bb01, count: 12, paced: false, senders: Senders::All("bbr") },
-    Set { letter: 'e', seed: 0x5eed_bb02, count: 24, paced: false, senders: Senders::All("bbr") },
-    Set { letter: 'f', seed: 0x5eed_bb03, count: 24, paced: false, senders: Senders::All("bbr") },
-    Set { letter: 'r', seed: 0x5eed_4e02, count: 24, paced: false, senders: Senders::All("reno") },
+const SETS: [Set; 9] = [
+    Set::new('c', CALIBRATION, 52, Senders::Either),
+    Set::new('p', CALIBRATION, 52, Senders::Either).paced(),
+    Set::new('h', HELD_OUT, 112, Senders::Either),
+    Set::new('q', HELD_OUT, 48, Senders::Either).paced(),
+    Set::new('b', 0x5eed_bb01, 12, Senders::All("bbr")),
+    Set::new('e', 0x5eed_bb02, 24, Senders::All("bbr")),
+    Set::new('f', 0x5eed_bb03, 24, Senders::All("bbr")),
+    Set::new('r', 0x5eed_4e02, 24, Senders::All("reno")),
+    Set::new('s', 0x5eed_4e03, 48, Senders::Either).several_flows(),
 ];
 /// Paced or not, a seed gives the same links.
 const CALIBRATION: u64 = 0x5eed_ca11;
@@ -177,7 +195,7 @@ fn point(name: &str, dice: &mut Dice, each: Duration, set: &Set) -> Scenario {
         Senders::All(same) => same,
     };
     let paced = set.paced;
-    let several = dice.next() % 10 < 3;
+    let several = dice.next() % 10 < 3 || set.several_flows;
     let flows = if several { dice.one_of(&[(2, 1), (1, 2), (2, 2), (3, 1), (1, 4), (4, 4)]) } else { (1, 1) };
     let delayed_acks = dice.next() % 100 >= 15;
     let link = link((down, buffers[0]), (up, buffers[1]), delays);
@@ -232,10 +250,11 @@ mod tests {
         assert_eq!(one.len(), TOTAL as usize);
         let of = |letters: &'static [char]| one.iter().filter(move |point| point.name.starts_with(letters));
         assert!(
-            of(&['h', 'q', 'e', 'f', 'r'])
+            of(&['h', 'q', 'e', 'f', 'r', 's'])
                 .all(|held| of(&['c', 'p', 'b']).all(|known| known.link != held.link))
         );
         assert!(of(&['b', 'e', 'f']).all(|point| point.congestion_controls == ["bbr"]));
         assert!(of(&['r']).all(|point| point.congestion_controls == ["reno"]));
+        assert!(of(&['s']).all(|point| point.transfers.iter().any(|timed| timed.spec.streams > 1)));
     }
 }

@@ -4,7 +4,7 @@ use pendulum_model::rate::{BufferSize, Rate};
 use pendulum_model::ratio::{Setting, paper};
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_model::simulate::{
-    CongestionControl, Flow, Hosts, Limit, Load, PAYLOAD_BYTES, Run, SimulatedLink, simulate,
+    CongestionControl, Flow, HOST_JITTER_S, Hosts, Limit, Load, PAYLOAD_BYTES, Run, SimulatedLink, simulate,
 };
 
 use crate::shaper::Shaper;
@@ -196,8 +196,12 @@ impl Point {
 
     /// Runs of so many seconds.
     pub(super) fn simulate(&self, seconds: f64, seeds: u64) -> Simulated {
-        let run =
-            Run { from_s: SETTLING_SHARE * seconds, until_s: seconds, start_spread_s: 0.2, jitter_s: HOST_S };
+        let run = Run {
+            from_s: SETTLING_SHARE * seconds,
+            until_s: seconds,
+            start_spread_s: 0.2,
+            jitter_s: HOST_JITTER_S,
+        };
         let link = self.link();
         let outcomes: Vec<_> = (0..seeds).map(|seed| simulate(&link, &run, seed)).collect();
         let mean = |x: Direction| {
