@@ -10,7 +10,7 @@ use crate::craft::{self, CraftedFrame, LinkLayer};
 use crate::kernel::Kernel;
 use crate::{Replay, first_difference};
 
-/// The home machines of the lab (docs/results/lab.md) and of the simulator alike live in 192.168.0.0/16.
+/// The home machines of the lab (tests/lab/README.md) and of the simulator alike live in 192.168.0.0/16.
 pub(crate) fn is_home(address: [u8; 16]) -> bool {
     address[12..14] == [192, 168]
 }

@@ -1,39 +1,36 @@
-"""The table: on the terminal, and in docs/results/mutants.md, which keeps the last one."""
+"""The table: on the terminal, and in docs/results/data/mutants.csv, which keeps the last one of each room."""
+
+import csv
+import io
 
 from judge import CAUGHT, MISSED, UNVIABLE
 
-BEGIN = "<!-- ./dev mutants --write: from here -->"
-END = "<!-- to here -->"
-HEAD = ["| room | caught of viable | what no test notices |", "|---|---|---|"]
+HEAD = ["room", "what", "sample", "caught", "viable", "not_viable", "missed"]
 
 
-def escape(text):
-    return text.replace("|", "\\|")
-
-
-def row(room, verdicts):
-    """One room's line of the table."""
+def row(room, verdicts, sample):
+    """One room's line of the table; `sample`: how its mutants were drawn."""
     count = {outcome: sum(v.outcome == outcome for v in verdicts) for outcome in (CAUGHT, MISSED, UNVIABLE)}
-    viable = count[CAUGHT] + count[MISSED]
-    missed = "; ".join(escape(v.mutant.name) for v in verdicts if v.outcome == MISSED)
-    note = f" ({count[UNVIABLE]} more not viable)" if count[UNVIABLE] else ""
-    return f"| {room.name}: {escape(room.what)} | {count[CAUGHT]} of {viable}{note} | {missed or '–'} |"
+    missed = "; ".join(v.mutant.name for v in verdicts if v.outcome == MISSED)
+    return dict(zip(HEAD, [room.name, room.what, sample, count[CAUGHT], count[CAUGHT] + count[MISSED], count[UNVIABLE], missed]))
 
 
-def name_of(line):
-    """The room that a line of the table is about."""
-    return line.removeprefix("| ").split(":", 1)[0]
-
-
-def merged(document, rows, order, how):
-    """The document with these rows instead of those of the same rooms; `how`: one line on how they came about."""
-    before, rest = document.split(BEGIN)
-    old, after = rest.split(END)
-    kept = {name_of(line): line for line in old.splitlines() if line.startswith("| ") and line not in HEAD}
-    kept |= {name_of(line): line for line in rows}
-    lines = [kept[name] for name in order if name in kept]
-    return before + "\n".join([BEGIN, "", how, "", *HEAD, *lines, "", END]) + after
+def merged(table, rows, order):
+    """The table, as CSV, with these rows instead of those of the same rooms."""
+    kept = {old["room"]: old for old in csv.DictReader(io.StringIO(table))}
+    kept |= {new["room"]: new for new in rows}
+    out = io.StringIO()
+    writer = csv.DictWriter(out, HEAD, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(kept[name] for name in order if name in kept)
+    return out.getvalue()
 
 
 def text(rows):
-    return "\n".join([*HEAD, *rows])
+    """For people: what was caught, and what no test notices."""
+    lines = []
+    for each in rows:
+        unviable = f" ({each['not_viable']} more not viable)" if each["not_viable"] else ""
+        lines.append(f"{each['room']}: {each['caught']} of {each['viable']} caught{unviable}")
+        lines += [f"  missed: {name}" for name in each["missed"].split("; ") if name]
+    return "\n".join(lines)

@@ -15,7 +15,7 @@ from judge import MISSED, Broken, Judge
 from rooms import ROOT, TableError, mutants_of, rooms
 from scratch import Tree, place_below, seed_target
 
-DOCUMENT = ROOT / "docs/results/mutants.md"
+TABLE = ROOT / "docs/results/data/mutants.csv"
 
 
 def arguments(words):
@@ -25,7 +25,7 @@ def arguments(words):
     parser.add_argument("--count", type=int, default=12, help="mutants of each room (%(default)s); 0: all")
     parser.add_argument("--match", default="", help="only mutants whose name or file has these words")
     parser.add_argument("--list", action="store_true", help="name the sampled mutants and run nothing")
-    parser.add_argument("--write", action="store_true", help="keep the table in docs/results/mutants.md")
+    parser.add_argument("--write", action="store_true", help="keep the rows in docs/results/data/mutants.csv")
     return parser.parse_args(words)
 
 
@@ -80,13 +80,11 @@ def main(words):
     rows, missed = [], 0
     for room, mutants, _ in sampled:
         verdicts = run_room(tree, room, mutants)
-        rows.append(report.row(room, verdicts))
+        rows.append(report.row(room, verdicts, f"seed {options.seed}, {options.count or 'all'}"))
         missed += sum(v.outcome == MISSED for v in verdicts)
     print(report.text(rows))
     if options.write:
-        how = f"Seed {options.seed}, {options.count or 'all'} of each room."
-        order = list(rooms())
-        DOCUMENT.write_text(report.merged(DOCUMENT.read_text(), rows, order, how))
+        TABLE.write_text(report.merged(TABLE.read_text(), rows, list(rooms())))
     return 0
 
 

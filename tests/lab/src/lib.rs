@@ -2,7 +2,7 @@
 //! and the papers' experiments on it.
 //!
 //! [`lab::Lab::start`] builds the machines and the link; dropping it removes everything, and the next start removes what a
-//! killed lab has left. `docs/results/lab.md` shows the picture and how to use it by hand.
+//! killed lab has left. `README.md` shows the picture and how to use it by hand.
 #![deny(unsafe_code)]
 
 pub mod agent;
