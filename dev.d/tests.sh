@@ -33,7 +33,7 @@ end_count() { python3 tests/runner/counts.py --total "$LOGS/counts"; }
 test_runner() { python3 tests/runner/runner.py --logs "$CARGO_TARGET_DIR/test-logs" --target "$CARGO_TARGET_DIR" "$@"; }
 
 run_tests() {
-    local names
+    local names status=0
     local -a own=()
     while [ $# -gt 0 ] && [ "$1" != -- ]; do
         own+=("$1")
@@ -47,22 +47,22 @@ run_tests() {
         return
         ;;
     esac
-    names=" $(test_runner --names "${own[@]}" | tr '\n' ' ') "
-    [ "$names" != "  " ] || exit 64
+    names=$(test_runner --names "${own[@]}") || status=$?
+    [ "$status" -eq 0 ] || exit "$status"
+    names=" ${names//$'\n'/ } "
+    # Each is NAME:LAYER.
     case "$names" in
-    *" vm "*) need_packages test vm ;;&
-    *" package "*) need_packages package-test ;;&
-    *" page "*)
-        need_packages page
-        need_npm || say "dev: no npm: the live page's bundle is not compared with its sources"
-        ;;&
-    " unit " | " doc " | " scripts " | " package " | " vm ") ;;
-    *)
+    *:namespaces\ * | *:TEST_RUN\ *)
         need_packages test
         need_prometheus
+        ;;&
+    *" vm:"*) need_packages test vm ;;&
+    *" package:"*) need_packages package-test ;;&
+    *" page:"*)
+        need_packages page
+        need_npm || say "dev: no npm: the live page's bundle is not compared with its sources"
         ;;
     esac
-    [ "$(id -u)" -eq 0 ] || say "dev: not root: the tests that need namespaces or BPF will be skipped"
     # The same random cases in every run, so that a failure is the change's; the long forms, and another seed here, try others.
     case " ${own[*]} " in
     *" --long "*) ;;

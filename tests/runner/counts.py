@@ -47,28 +47,12 @@ class Counts:
     skipped: int = 0
     failures: list = field(default_factory=list)
     skips: list = field(default_factory=list)
-    repeated: list = field(default_factory=list)
     # What a test said when it failed, by its name: a few lines.
     why: dict = field(default_factory=dict)
 
     def fail(self, what):
         self.failed += 1
         self.failures.append(what)
-
-    def repeat(self, second):
-        """Takes over what a second run, with the failed tests in it, came to. What failed twice has failed."""
-        if second.failed == 0 and second.passed < self.failed:
-            second.fail("the second run ran fewer tests than had failed")
-        self.why |= second.why
-        self.repeated += second.repeated
-        if second.failed:
-            self.repeated += [f"{name}: failed, and failed when run once more" for name in self.failures]
-            return
-        for name in self.failures:
-            words = "; ".join(line.strip() for line in self.why.pop(name, []))
-            self.repeated.append(f"{name}: failed, and passed when run once more{': ' + words if words else ''}")
-        self.passed += self.failed
-        self.failed, self.failures = 0, []
 
 
 class Words:
@@ -186,7 +170,7 @@ def count(lines, status=0, group=""):
 
 def total(records):
     """Prints failures and skips by name, then one plain line; returns the exit code."""
-    for word, key in (("skipped", "skips"), ("repeated", "repeated"), ("FAILED", "failures")):
+    for word, key in (("skipped", "skips"), ("FAILED", "failures")):
         for record in records:
             for what in record[key]:
                 print(f"{word}: {record['group']}: {what}")

@@ -77,34 +77,6 @@ class Libtest(unittest.TestCase):
         self.assertEqual(numbers(counted(good, status=1)), (1, 1, 0))
 
 
-class SecondRun(unittest.TestCase):
-    """A test that may be repeated runs again, alone."""
-
-    ALONE = "running 1 test\ntest segment::c ... {}\ntest result: {}. {} passed; {} failed; 0 ignored; 0 measured; 3 filtered out\n"
-
-    def test_a_test_that_passes_alone_is_passed_and_named(self):
-        c = counted(LIBTEST, status=101)
-        c.repeat(counted(self.ALONE.format("ok", "ok", 1, 0)))
-        self.assertEqual(numbers(c), (3, 0, 1))
-        self.assertEqual(c.repeated, ["segment::c: failed, and passed when run once more"])
-
-    def test_a_test_that_fails_twice_has_failed(self):
-        c = counted(LIBTEST, status=101)
-        c.repeat(counted(self.ALONE.format("FAILED", "FAILED", 0, 1), status=101))
-        self.assertEqual((numbers(c), c.failures), ((2, 1, 1), ["segment::c"]))
-
-    def test_what_was_repeated_within_the_second_run_is_named(self):
-        c, second = counted(LIBTEST, status=101), counted(self.ALONE.format("ok", "ok", 1, 0))
-        second.repeated.append("booted once more")
-        c.repeat(second)
-        self.assertEqual(c.repeated, ["booted once more", "segment::c: failed, and passed when run once more"])
-
-    def test_a_second_run_that_runs_nothing_excuses_nothing(self):
-        c = counted(LIBTEST, status=101)
-        c.repeat(counted("running 0 tests\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 4 filtered out\n"))
-        self.assertEqual(c.failures, ["segment::c"])
-
-
 class OtherRunners(unittest.TestCase):
     def test_unittest(self):
         self.assertEqual(numbers(counted("Ran 12 tests in 0.003s\n\nOK\n")), (12, 0, 0))
@@ -128,16 +100,12 @@ class Total(unittest.TestCase):
     def total(self, *records):
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
-            status = counts.total([{"group": "g", "failures": [], "skips": [], "repeated": [], "why": {}, **record} for record in records])
+            status = counts.total([{"group": "g", "failures": [], "skips": [], "why": {}, **record} for record in records])
         return status, output.getvalue().splitlines()
 
     def test_one_plain_line_at_the_end(self):
         status, lines = self.total({"passed": 3, "failed": 0, "skipped": 1, "skips": ["t: why"]}, {"passed": 2, "failed": 0, "skipped": 0})
         self.assertEqual((status, lines), (0, ["skipped: g: t: why", "5 passed, 0 failed, 1 skipped"]))
-
-    def test_what_was_repeated_is_named(self):
-        status, lines = self.total({"passed": 3, "failed": 0, "skipped": 0, "repeated": ["t: failed, and passed"]})
-        self.assertEqual((status, lines), (0, ["repeated: g: t: failed, and passed", "3 passed, 0 failed, 0 skipped"]))
 
     def test_a_failure_is_told_with_its_words(self):
         _, lines = self.total({"passed": 0, "failed": 1, "skipped": 0, "failures": ["t"], "why": {"t": ["0.4 of the rate"]}})

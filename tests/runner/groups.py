@@ -1,6 +1,7 @@
 """The table of test groups, and the programs that cargo builds for them."""
 
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -12,6 +13,8 @@ ROOT = HERE.parents[1]
 
 # Groups that are no integration test of the workspace.
 OTHERS = ["unit", "doc", "scripts", "package", "vm"]
+# Groups of another package than the agent's, which start the agent.
+START_THE_AGENT = {"demo", "lab", "studies", "package"}
 
 
 class GroupError(Exception):
@@ -30,9 +33,9 @@ class Group:
     limit_s: int = 1200
 
     @property
-    def real_packets(self):
-        """Whether its tests send real packets, and so depend on more than what they test."""
-        return self.layer in ("namespaces", "guests")
+    def needs_root(self):
+        """Whether its tests on this machine need namespaces or BPF."""
+        return self.layer in ("namespaces", "TEST_RUN")
 
 
 @dataclass
@@ -76,9 +79,10 @@ class Program:
 
 @dataclass
 class Built:
-    """What a build came to: its programs, and whether something is missing."""
+    """What a build came to: the test programs, the binaries that they start, and whether something is missing."""
 
     programs: list = field(default_factory=list)
+    binaries: list = field(default_factory=list)
     status: int = 0
 
 
@@ -96,35 +100,47 @@ def selection(names):
     if "vm" in names:
         return ["--workspace"]
     tests = [name for name in names if name not in OTHERS]
-    if {"demo", "package"} & set(names) and "cli" not in tests:
+    if START_THE_AGENT & set(names) and "cli" not in tests:
         # They start the agent. Built for its own tests it is the same one for all; `cargo build` would make one of other features.
         tests.append("cli")
     words = (["--lib", "--bins"] if "unit" in names else []) + [word for name in tests for word in ("--test", name)]
     return ["--workspace", *words] if words else []
 
 
-def build(names, log):
-    """Builds the test programs of the groups, and the programs that the tests start. Cargo's messages go into `log`."""
+def build(names, log=None):
+    """Builds the test programs of the groups, and the programs that the tests start. Cargo's messages go into the file `log` if nobody watches."""
     words = selection(names)
     if not words:
         return Built()
     command = ["cargo", "test", "--no-run", "--no-fail-fast", "--locked", "--message-format=json-render-diagnostics", *words]
-    with open(log, "w", encoding="utf-8") as messages:
-        done = subprocess.run(
-            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=None if sys.stderr.isatty() else messages, text=True, check=False
-        )
-    return Built(programs(done.stdout.splitlines()), done.returncode)
+    with open(log or os.devnull, "w", encoding="utf-8") as messages:
+        stderr = None if log is None or sys.stderr.isatty() else messages
+        done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, text=True, check=False)
+    lines = done.stdout.splitlines()
+    return Built(programs(lines), binaries(lines), done.returncode)
+
+
+def executables(lines):
+    """Cargo's JSON messages about executables."""
+    for message in map(json.loads, lines):
+        if message.get("reason") == "compiler-artifact" and message.get("executable"):
+            yield message
 
 
 def programs(lines):
-    """The test programs in cargo's JSON messages."""
+    """The test programs in cargo's messages."""
     found = []
-    for message in map(json.loads, lines):
-        if message.get("reason") == "compiler-artifact" and message.get("executable") and message["profile"]["test"]:
+    for message in executables(lines):
+        if message["profile"]["test"]:
             directory = Path(message["manifest_path"]).parent
             target = message["target"]
             found.append(Program(directory.name, target["name"], target["kind"][0], Path(message["executable"]), directory))
     return found
+
+
+def binaries(lines):
+    """What else was built: the programs that tests start."""
+    return [Path(message["executable"]) for message in executables(lines) if not message["profile"]["test"] and "bin" in message["target"]["kind"]]
 
 
 def targets():

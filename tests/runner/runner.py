@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Runs test groups: one build, then two groups at a time, and behind them what tells no real time, with the guests.
+"""Runs test groups: one build, then two groups at a time, and behind them what sends no packets, with the guests.
 
-    runner.py --logs DIRECTORY [GROUP…] [-- FILTER… [LIBTEST'S OPTION…]]
+    runner.py --logs DIRECTORY [--repeat N] [--load] [GROUP…] [-- FILTER… [LIBTEST'S OPTION…]]
+
+What suites.toml says is judged in guests runs there, and not on this machine.
 
 `./dev test` installs what this needs. At its end: the time of each group, what failed and was skipped, and the line that counts.
 """
@@ -10,9 +12,9 @@ import argparse
 import dataclasses
 import json
 import os
-import re
+import shlex
+import shutil
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -21,36 +23,30 @@ from pathlib import Path
 
 import counts
 import groups
+import processes
+import repeats
+import selection
 import shown
 import times
 
+sys.path.insert(0, str(groups.ROOT / "tests/vm"))
+
+import suites  # noqa: E402 # from tests/vm
+
 # Tests with real packets mostly wait.
 LIVE_AT_ONCE = 2
-# What tells no real time lets them go first, and the guests, which no delay can hurt, let all go first.
+# What sends none lets them go first, and the guests, which no delay can hurt, let all go first.
 CALM_NICENESS = 5
 GUEST_NICENESS = 10
 
-# What is asked to end has so long for it.
-END_S = 20
 LONG_LIMIT_S = 4 * 3600
 
-# Of the tests with real packets, no more than so many have a second run. See groups.toml.
-REPEATED_AT_MOST = 2
-# How the runner of the guests names a test: the kernel's version, the suite, the test.
-GUEST_TEST = re.compile(r"^(\d+\.\d+)\.\S+ (\S+): (\S+)$")
+# EX_NOPERM of sysexits.h.
+NO_PERMISSION = 77
 
 # libtest tells how long each test took only if it may do what is not stable.
 UNSTABLE = {"RUSTC_BOOTSTRAP": "1"}
 REPORT_TIME = ["-Zunstable-options", "--report-time"]
-
-
-@dataclass
-class Step:
-    """One program of a group."""
-
-    command: list
-    directory: Path = groups.ROOT
-    env: dict = field(default_factory=dict)
 
 
 @dataclass
@@ -62,53 +58,12 @@ class Options:
     arguments: list
     table: groups.Table
     env: dict = field(default_factory=dict)
+    # Of the guests only what these groups leave to them; all suites if there are none.
+    guests_of: list = field(default_factory=list)
+    guest_limit_s: int | None = None
 
 
-class Processes:
-    """The programs that run, so that they end with this one."""
-
-    def __init__(self):
-        self.lock = threading.Lock()
-        self.running = set()
-        self.stopped = False
-
-    def run(self, step, log, niceness, limit_s):
-        """Runs a step to its end, its output added to the log; returns its status. What takes too long is ended, and has failed."""
-        with self.lock:
-            if self.stopped:
-                return 143
-            process = subprocess.Popen(
-                ["nice", "-n", str(niceness), *map(str, step.command)] if niceness else [str(word) for word in step.command],
-                cwd=step.directory, env=os.environ | step.env, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-            )  # fmt: skip
-            self.running.add(process)
-        try:
-            status = process.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            log.write(f"\ndev: it had not ended after {limit_s} s\n".encode())
-            process.terminate()
-            status = self.ended(process)
-        with self.lock:
-            self.running.discard(process)
-        return status
-
-    @staticmethod
-    def ended(process):
-        """The status of a process that was asked to end."""
-        try:
-            return process.wait(END_S) or 1
-        except subprocess.TimeoutExpired:
-            process.kill()
-            return process.wait()
-
-    def stop(self):
-        with self.lock:
-            self.stopped = True
-            for process in self.running:
-                process.terminate()
-
-
-PROCESSES = Processes()
+PROCESSES = processes.Processes()
 SPEAKING = threading.Lock()
 
 
@@ -118,27 +73,48 @@ def say(text):
     sys.stderr.flush()
 
 
-def libtest(program, options, arguments=None):
-    """The step that runs one of cargo's test programs as cargo would."""
-    words = options.arguments if arguments is None else arguments
-    return Step([program.path, *words, "--show-output", *REPORT_TIME], program.directory, UNSTABLE | options.env)
+def on_this_machine(program, options):
+    """Words for a test program that leave out what the guests judge; None if that is all."""
+    table = suites.only_in_guests(suites.load(), program.group)
+    if not table:
+        return options.arguments
+    theirs = {name for suite in table for name in selection.listed(program.path, program.directory, suite.arguments)}
+    ours = [name for name in selection.listed(program.path, program.directory, options.arguments) if name not in theirs]
+    return selection.exactly(ours, options.arguments) if ours else None
+
+
+def libtest(program, group, options):
+    """The step that runs one of cargo's test programs as cargo would, or none."""
+    words = on_this_machine(program, options)
+    if words is None:
+        return []
+    threads = [f"--test-threads={group.threads}"] if group.threads else []
+    return [processes.Step([program.path, *words, *threads, "--show-output", *REPORT_TIME], program.directory, UNSTABLE | options.env)]
+
+
+def guests(options):
+    """The step that runs the suites of the guests: all, or those to which the named groups leave tests."""
+    command = [sys.executable, "tests/vm/run.py", "--logs", options.target / "vm", "--nice", GUEST_NICENESS]
+    command += [word for name in options.guests_of for word in ("--group", name)] if options.guests_of else ["--skip-missing"]
+    command += ["--only", shlex.join(options.arguments)] if options.arguments else []
+    command += ["--limit", options.guest_limit_s] if options.guest_limit_s else []
+    return processes.Step(command, env=options.env)
 
 
 def steps_of(group, built, options):
     """What a group runs."""
     python = [sys.executable]
     if group.name == "doc":
-        return [Step(["cargo", "test", "--workspace", "--doc", "--locked", "--no-fail-fast", "--", *options.arguments, "--show-output"])]
+        return [processes.Step(["cargo", "test", "--workspace", "--doc", "--locked", "--no-fail-fast", "--", *options.arguments, "--show-output"])]
     if group.name == "scripts":
         unittest = [*python, "-m", "unittest", "discover", "--pattern", "*_test.py", "--start-directory"]
-        return [Step([*unittest, f"tests/{directory}"]) for directory in ("runner", "vm", "mutants")]
+        return [processes.Step([*unittest, f"tests/{directory}"]) for directory in ("runner", "vm", "mutants")]
     if group.name == "package":
         env = {"PENDULUM_PROGRAM": str(options.target / "debug/pendulum")}
-        return [Step([*python, "-m", "unittest", "discover", "--verbose", "--start-directory", "tests/package", "--pattern", "*_test.py"], env=env)]
+        return [processes.Step([*python, "-m", "unittest", "discover", "--verbose", "--start-directory", "tests/package", "--pattern", "*_test.py"], env=env)]
     if group.name == "vm":
-        return [Step([*python, "tests/vm/run.py", "--logs", options.target / "vm", "--skip-missing", "--nice", GUEST_NICENESS])]
-    threads = [f"--test-threads={group.threads}"] if group.threads else []
-    return [libtest(program, options, [*options.arguments, *threads]) for program in built.programs if program.group == group.name]
+        return [guests(options)]
+    return [step for program in built.programs if program.group == group.name for step in libtest(program, group, options)]
 
 
 def run_group(group, built, missing, options):
@@ -155,37 +131,6 @@ def run_group(group, built, missing, options):
     for name in missing:
         counted.fail(f"{name} was not built: the reason is in {options.logs / 'build.log'}")
     return counted, time.monotonic() - begin
-
-
-def once_more(ended, built, options):
-    """Runs the tests with real packets that failed a second time, if there are no more of them than may be."""
-    failed = [(group, counted) for group, counted, _ in ended if group.real_packets and counted.failed]
-    if not 0 < sum(counted.failed for _, counted in failed) <= REPEATED_AT_MOST:
-        return
-    for group, counted in failed:
-        steps = again_steps(group, counted.failures, built, options)
-        if not steps:
-            continue
-        say(f"once more: {group.name}: {', '.join(counted.failures)}")
-        log = options.logs / f"{group.name}.again.log"
-        status = 0
-        with open(log, "wb") as output:
-            for step in steps:
-                status = PROCESSES.run(step, output, 0, group.limit_s) or status
-        with open(log, encoding="utf-8", errors="replace") as lines:
-            counted.repeat(counts.count(lines, status, group.name))
-
-
-def again_steps(group, failures, built, options):
-    """What runs just these tests of a group; nothing if one of them is no test but a program that broke off."""
-    if group.name == "vm":
-        found = [GUEST_TEST.match(failure) for failure in failures]
-        vm = [sys.executable, "tests/vm/run.py", "--logs", options.target / "vm-again"]
-        return [Step([*vm, match[1], "--suite", match[2], "--exact", match[3]]) for match in found] if all(found) else []
-    if any(" " in failure for failure in failures):
-        return []
-    exact = [*failures, "--exact", "--test-threads=1"]
-    return [libtest(program, options, exact) for program in built.programs if program.group == group.name]
 
 
 class Session:
@@ -252,23 +197,26 @@ def report(ended, build_s, total_s, options):
 
 
 def chosen_groups(table, names):
-    """The groups of that name, in the table's order; all of them if none is given."""
+    """The groups of that name, in the table's order, and the groups that leave tests to guests; all of them if none is given."""
     for name in names:
         table.find(name)
-    return [group for group in table.groups if not names or group.name in names]
+    chosen = [group for group in table.groups if not names or group.name in names]
+    left = [] if any(group.name == "vm" for group in chosen) else suites.groups_with_guests([group.name for group in chosen])
+    return (chosen + [table.find("vm")] if left else chosen), left
 
 
-def run_chosen(chosen, options):
-    """Builds, runs and reports the groups."""
+def build(chosen, options):
+    """Builds what the groups need; returns it with what is missing, by group, and the seconds it took."""
     begin = time.monotonic()
     options.logs.mkdir(parents=True, exist_ok=True)
     for stale in options.logs.glob("*.log"):
         stale.unlink()
-    names = [group.name for group in chosen]
+    # The guests of some groups need no more than these groups.
+    names = [group.name for group in chosen if group.name != "vm" or not options.guests_of]
     say(f"building the tests; what cargo says: {options.logs / 'build.log'}")
     built = groups.build(names, options.logs / "build.log")
-    build_s = time.monotonic() - begin
-    say(f"built after {build_s:.0f} s")
+    seconds = time.monotonic() - begin
+    say(f"built after {seconds:.0f} s")
     if built.status:
         sys.stderr.write((options.logs / "build.log").read_text(encoding="utf-8", errors="replace"))
     have = {(program.group, program.target, program.kind) for program in built.programs}
@@ -276,29 +224,59 @@ def run_chosen(chosen, options):
     for group, target, kind in groups.targets():
         if group in names and (group, target, kind) not in have:
             missing.setdefault(group, []).append(target)
-    session = Session(chosen, built, missing, options)
+    return built, missing, seconds
+
+
+def run_once(chosen, built, missing, options):
+    """Runs the groups; what came of them. Those are left out of which the guests judge all that was asked for."""
+    here = [group for group in chosen if group.name in missing or steps_of(group, built, options)]
+    session = Session(here, built, missing, options)
     session.run()
-    once_more(session.ended, built, options)
-    return report(session.ended, build_s, time.monotonic() - begin, options)
+    return session.ended
+
+
+def run_chosen(chosen, options, times_each):
+    """Builds the groups, runs them so many times, and reports."""
+    begin = time.monotonic()
+    built, missing, build_s = build(chosen, options)
+    rounds = []
+    for number in range(1, times_each + 1):
+        if times_each > 1:
+            say(f"round {number} of {times_each}")
+        ended = run_once(chosen, built, missing, options)
+        rounds.append([counted for _, counted, _ in ended])
+        if times_each > 1:
+            keep_failed(ended, number, options)
+    status = report(ended, build_s, time.monotonic() - begin, options)
+    if times_each > 1:
+        print("\n".join(["", *repeats.summary(rounds)]))
+        status = 1 if any(counted.failed for counts_of_round in rounds for counted in counts_of_round) else status
+    return status
+
+
+def keep_failed(ended, number, options):
+    """The logs of what failed, which the next round would write anew."""
+    for group, counted, _ in ended:
+        if counted.failed:
+            kept = options.logs / f"round-{number}"
+            shutil.rmtree(kept, ignore_errors=True)
+            kept.mkdir()
+            shutil.copy(options.logs / f"{group.name}.log", kept)
+            if group.name == "vm":
+                shutil.copytree(options.target / "vm", kept / "vm")
 
 
 def run_long(table, names, options):
     """The long forms of tests, one after another."""
     ended, begin = [], time.monotonic()
     longs = [long for long in table.longs if not names or long.group in names]
-    options.logs.mkdir(parents=True, exist_ok=True)
-    built = groups.build([long.group for long in longs], options.logs / "build.log")
-    build_s = time.monotonic() - begin
-    if built.status:
-        sys.stderr.write((options.logs / "build.log").read_text(encoding="utf-8", errors="replace"))
+    chosen, _ = chosen_groups(table, [long.group for long in longs])
+    built, missing, build_s = build([group for group in chosen if group.name != "vm"], options)
     for long in longs:
         say(f"long: {long.group} {' '.join(long.filter)}: {long.what}")
-        of_this = Options(options.logs, options.target, long.filter, table, long.env)
-        group = dataclasses.replace(table.find(long.group), limit_s=LONG_LIMIT_S)
-        missing = [] if any(program.group == group.name for program in built.programs) else [group.name]
-        session = Session([group], built, {group.name: missing}, of_this)
-        session.run()
-        ended += session.ended
+        of_this, guests_of = chosen_groups(table, [long.group])
+        with_env = dataclasses.replace(options, arguments=long.filter, env=long.env, guests_of=guests_of, guest_limit_s=LONG_LIMIT_S)
+        ended += run_once([dataclasses.replace(group, limit_s=LONG_LIMIT_S) for group in of_this], built, missing, with_env)
     return report(ended, build_s, time.monotonic() - begin, options)
 
 
@@ -313,6 +291,13 @@ def list_groups(table, of_long):
         print(f"{group.name:12} {group.layer:10} {group.judges}")
 
 
+def positive(word):
+    number = int(word)
+    if number < 1:
+        raise argparse.ArgumentTypeError("at least once")
+    return number
+
+
 def parse_arguments(words):
     of_tests = []
     if "--" in words:
@@ -325,6 +310,8 @@ def parse_arguments(words):
     parser.add_argument("--list", action="store_true", help="print the groups, or with --long what has a long form")
     parser.add_argument("--names", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--long", action="store_true", help="run the long forms of tests instead")
+    parser.add_argument("--repeat", type=positive, default=1, metavar="N", help="run the groups so many times, and say what failed how often")
+    parser.add_argument("--load", action="store_true", help=f"with {repeats.BUSY_AT_ONCE} other processes that keep processors busy")
     parser.add_argument("--slowest", nargs="?", type=int, const=30, metavar="N", help="of the last run, the tests that took longest [30]")
     arguments = parser.parse_args(words)
     return arguments, of_tests
@@ -337,17 +324,24 @@ def main():
         for test in times.slowest(arguments.logs, arguments.target / "vm", arguments.slowest):
             print(test)
         return 0
-    chosen = chosen_groups(table, arguments.groups)
-    if arguments.names:
-        print("\n".join(group.name for group in chosen))
-        return 0
+    chosen, guests_of = chosen_groups(table, arguments.groups)
     if arguments.list:
         list_groups(table, arguments.long)
         return 0
-    options = Options(arguments.logs, arguments.target, of_tests, table)
-    if arguments.long:
-        return run_long(table, arguments.groups, options)
-    return run_chosen(chosen, options)
+    need_root = [group.name for group in chosen if group.needs_root]
+    if need_root and os.geteuid() != 0:
+        free = " ".join(group.name for group in table.groups if not group.needs_root)
+        say(f"not root, and these groups need namespaces or BPF: {' '.join(need_root)}")
+        say(f"run 'sudo ./dev test …', or without root './dev test GROUP…' with any of: {free}")
+        return NO_PERMISSION
+    if arguments.names:
+        print("\n".join(f"{group.name}:{group.layer}" for group in chosen))
+        return 0
+    options = Options(arguments.logs, arguments.target, of_tests, table, guests_of=guests_of)
+    with repeats.load(arguments.load):
+        if arguments.long:
+            return run_long(table, arguments.groups, options)
+        return run_chosen(chosen, options, arguments.repeat)
 
 
 def end(*_):

@@ -3,12 +3,14 @@
 import json
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import counts
 import groups
 import runner
 import times
+from runner import suites
 
 LOG = """\
 running 3 tests
@@ -27,10 +29,17 @@ class Table(unittest.TestCase):
         wanted = {group for group, _, _ in groups.targets()} | set(groups.OTHERS)
         self.assertEqual((sorted(names), len(names)), (sorted(wanted), len(wanted)))
 
-    def test_only_what_sends_real_packets_may_have_a_second_run(self):
-        real = {group.name for group in groups.load().groups if group.real_packets}
-        self.assertTrue({"live", "shape", "vm"} <= real)
-        self.assertFalse(real & {"unit", "bpf", "ns3", "scripts"})
+    def test_what_needs_no_root_is_known(self):
+        free = {group.name for group in groups.load().groups if not group.needs_root}
+        self.assertTrue({"unit", "scripts", "vm"} <= free)
+        self.assertFalse(free & {"bpf", "queue", "cli"})
+
+    def test_what_guests_alone_judge_belongs_to_a_group(self):
+        table = groups.load()
+        for suite in suites.load():
+            if not suite.host:
+                self.assertEqual(len(suite.kernels), 1, f"{suite.name}: one kernel judges for the host")
+                table.find(suite.test)
 
     def test_long_forms_belong_to_groups(self):
         table = groups.load()
@@ -40,6 +49,16 @@ class Table(unittest.TestCase):
     def test_an_unknown_group_is_named(self):
         with self.assertRaisesRegex(groups.GroupError, "'units'.*unit"):
             runner.chosen_groups(groups.load(), ["units"])
+
+    def test_guests_run_for_the_groups_that_leave_tests_to_them(self):
+        def names(*wanted):
+            chosen, left = runner.chosen_groups(groups.load(), wanted)
+            return [group.name for group in chosen], left
+
+        self.assertEqual(names("unit"), (["unit"], []))
+        self.assertEqual(names("unit", "live"), (["live", "unit", "vm"], ["live"]))
+        chosen, left = names()
+        self.assertEqual((chosen.count("vm"), left), (1, []))
 
 
 class Builds(unittest.TestCase):
@@ -61,53 +80,45 @@ class Builds(unittest.TestCase):
 
 
 class Running(unittest.TestCase):
-    def ran(self, script, layer="namespaces", limit_s=60):
+    def ran(self, script, limit_s=60, words=()):
         """What a group comes to whose one program is this shell script."""
         with tempfile.TemporaryDirectory() as logs:
-            path = Path(logs) / "program"
-            path.write_text("#!/bin/sh\n" + script)
-            path.chmod(0o755)
-            table = groups.Table([groups.Group("g", layer, "", limit_s=limit_s)], [])
-            options = runner.Options(Path(logs), Path(logs), [], table)
-            built = groups.Built([groups.Program("p", "g", "test", path, Path(logs))])
-            counted, seconds = runner.run_group(table.groups[0], built, [], options)
-            runner.once_more([(table.groups[0], counted, seconds)], built, options)
+            program, options = self.of(logs, script, words)
+            group = groups.Group("g", "namespaces", "", limit_s=limit_s)
+            counted, _ = runner.run_group(group, groups.Built([program]), [], options)
             return counted
 
-    FAILS_ONCE = """if [ -e before ]; then
-        printf 'running 1 test\\ntest t ... ok\\ntest result: ok. 1 passed; 0 failed; 0 ignored;\\n'; exit 0
-    fi
-    touch before
-    printf 'running 1 test\\ntest t ... FAILED\\ntest result: FAILED. 0 passed; 1 failed; 0 ignored;\\n'; exit 101
+    @staticmethod
+    def of(logs, script, words=()):
+        path = Path(logs) / "program"
+        path.write_text("#!/bin/sh\n" + script)
+        path.chmod(0o755)
+        options = runner.Options(Path(logs), Path(logs), list(words), groups.Table([], []))
+        return groups.Program("p", "g", "test", path, Path(logs)), options
+
+    def test_a_test_that_fails_has_failed(self):
+        counted = self.ran("printf 'running 1 test\\ntest t ... FAILED\\ntest result: FAILED. 0 passed; 1 failed; 0 ignored;\\n'; exit 101\n")
+        self.assertEqual((counted.passed, counted.failed, counted.failures), (0, 1, ["t"]))
+
+    # Lists its tests, those that are asked for.
+    LISTS = """for name in a::x a::y b::z; do
+        case "$name" in $1*) echo "$name: test" ;; esac
+    done
     """
 
-    FAILS = "printf 'running 1 test\\ntest t ... FAILED\\ntest result: FAILED. 0 passed; 1 failed; 0 ignored;\\n'; exit 101\n"
-    THREE_FAIL_ONCE = FAILS_ONCE.replace("t ... FAILED\\n", "t ... FAILED\\ntest u ... FAILED\\ntest v ... FAILED\\n").replace("1 failed", "3 failed")
+    def test_what_guests_judge_is_left_out(self):
+        table = [suites.Suite("in guests", 60, test="g", arguments=["a::"], host=False), suites.Suite("too", 60, test="g", arguments=["b::"])]
+        with tempfile.TemporaryDirectory() as logs, unittest.mock.patch.object(suites, "load", lambda: table):
+            program, options = self.of(logs, self.LISTS.replace("$1*", '"${1#--list}"*'))
+            self.assertEqual(runner.on_this_machine(program, options), ["b::z", "--exact"])
+            program, options = self.of(logs, self.LISTS, ["a::x", "--nocapture"])
+            self.assertIsNone(runner.on_this_machine(program, options))
+            self.assertEqual(runner.steps_of(groups.Group("g", "namespaces", ""), groups.Built([program]), options), [])
 
-    def test_a_unit_test_that_fails_has_failed(self):
-        counted = self.ran(self.FAILS_ONCE, layer="unit")
-        self.assertEqual((counted.passed, counted.failed, counted.repeated), (0, 1, []))
-
-    def test_a_test_with_real_packets_has_a_second_run_and_is_named(self):
-        counted = self.ran(self.FAILS_ONCE)
-        self.assertEqual((counted.passed, counted.failed), (1, 0))
-        self.assertIn("t: failed, and passed", counted.repeated[0])
-
-    def test_what_fails_twice_has_failed(self):
-        counted = self.ran(self.FAILS)
-        self.assertEqual((counted.passed, counted.failed, len(counted.repeated)), (0, 1, 1))
-
-    def test_beside_two_other_failures_nothing_is_repeated(self):
-        counted = self.ran(self.THREE_FAIL_ONCE)
-        self.assertEqual((counted.passed, counted.failed, counted.repeated), (0, 3, []))
-
-    def test_a_test_of_a_guest_is_run_in_a_guest_of_that_kernel(self):
-        options = runner.Options(Path("/logs"), Path("/target"), [], groups.Table([], []))
-        vm = groups.Group("vm", "guests", "")
-        failures = ["6.12.117+deb12 shape: behind::a_rate", "6.1.0-56 queue-short: flows::end"]
-        words = [step.command[-5:] for step in runner.again_steps(vm, failures, groups.Built(), options)]
-        self.assertEqual(words, [["6.12", "--suite", "shape", "--exact", "behind::a_rate"], ["6.1", "--suite", "queue-short", "--exact", "flows::end"]])
-        self.assertEqual(runner.again_steps(vm, [*failures, "7.2.12 queue: the guest ended before the suite did"], groups.Built(), options), [])
+    def test_guests_get_what_was_asked_for(self):
+        options = runner.Options(Path("/logs"), Path("/target"), ["a b", "--nocapture"], groups.Table([], []), guests_of=["live", "queue"], guest_limit_s=9)
+        words = runner.guests(options).command
+        self.assertEqual(words[words.index("--group"):], ["--group", "live", "--group", "queue", "--only", "'a b' --nocapture", "--limit", 9])
 
     def test_a_program_that_crashes_has_failed(self):
         self.assertEqual(self.ran("echo running 2 tests\nkill -9 $$\n").failed, 1)

@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 import subprocess
 import tempfile
 import unittest
@@ -15,8 +14,6 @@ import qemu
 import run
 import suites
 from run import counts
-
-SUITE = suites.Suite("bpf", 60, package="pendulum", target="test bpf")
 
 
 class Kernels(unittest.TestCase):
@@ -156,18 +153,20 @@ class Suites(unittest.TestCase):
         with self.assertRaisesRegex(suites.SuiteError, "either"):
             suites.Suite("neither", 60)
 
-    def test_artifacts(self):
-        def artifact(executable, kind, test):
-            target = {"kind": [kind]}
-            message = {"reason": "compiler-artifact", "executable": executable, "target": target, "profile": {"test": test}}
-            return json.dumps({**message, "manifest_path": "/w/agent/Cargo.toml"})
+    def test_words_choose_tests_of_suites(self):
+        with tempfile.TemporaryDirectory() as work:
+            program = Path(work) / "program"
+            program.write_text('#!/bin/sh\nfor name in m::a m::b n::a; do case "$name" in "${1#--list}"*) echo "$name: test" ;; esac; done\n')
+            program.chmod(0o755)
+            built = {name: suites.Programs(program, Path(work), []) for name in ("m", "n")}
+            table = [suites.Suite(name, 60, test="g", arguments=[f"{name}::", "--nocapture"]) for name in built]
+            script = suites.Suite("smoke", 60, script="smoke.sh")
+            chosen = suites.chosen_tests([script, *table], built, ["m::b"])
+        self.assertEqual([(suite.name, suite.arguments) for suite in chosen], [("m", ["m::b", "--exact", "--nocapture"])])
 
-        lines = [artifact(None, "lib", False), artifact("/t/pendulum", "bin", False), artifact("/t/bpf-1", "test", True)]
-        programs = suites.parse_artifacts(SUITE, lines)
-        self.assertEqual((programs.test, programs.directory), (Path("/t/bpf-1"), Path("/w/agent")))
-        self.assertEqual(programs.binaries, [Path("/t/pendulum")])
-        with self.assertRaises(suites.SuiteError):
-            suites.parse_artifacts(SUITE, lines[:2])
+    def test_only_what_is_judged_here_alone_is_taken_from_the_host(self):
+        table = [suites.Suite("one", 60, test="g"), suites.Suite("two", 60, test="g", host=False), suites.Suite("three", 60, test="h", host=False)]
+        self.assertEqual([suite.name for suite in suites.only_in_guests(table, "g")], ["two"])
 
 
 class Ends(unittest.TestCase):

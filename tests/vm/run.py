@@ -6,8 +6,10 @@ instead, such as `pendulum-lab run mitigations`, and passes on what that prints.
 """
 
 import argparse
+import dataclasses
 import os
 import platform
+import shlex
 import shutil
 import signal
 import sys
@@ -275,7 +277,7 @@ def list_table(table):
         kernel = kernels.cached(name)
         print(f"kernel {name:6} {kernel.release if kernel else '(not fetched yet)'}")
     for suite in table:
-        what = suite.script or f"{suite.package}, {suite.target}"
+        what = suite.script or f"group {suite.test}{'' if suite.host else ', here alone'}"
         print(f"suite  {suite.name:10} {what}; at most {suite.limit_s} s; kernels: {', '.join(suite.kernels or ['all'])}")
 
 
@@ -283,12 +285,13 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kernels", nargs="*", metavar="KERNEL", help="such as 6.1, 6.12, 7.2; all if none is given")
     parser.add_argument("--suite", action="append", metavar="NAME", help="only this suite; may be repeated")
-    parser.add_argument("--exact", action="append", metavar="TEST", help="only this test of the suites, by its whole name; may be repeated")
+    parser.add_argument("--group", action="append", metavar="NAME", help="only the suites to which this group of ./dev test leaves tests; may be repeated")
+    parser.add_argument("--only", metavar="WORDS", help="only the tests that these words of libtest choose")
     parser.add_argument("--logs", type=Path, default=suites.ROOT / "target/vm", help="where the guests' output goes")
     parser.add_argument("--skip-missing", action="store_true", help="a kernel that cannot be fetched is skipped, not failed")
     parser.add_argument("--run", metavar="COMMAND", help="boot one kernel for this shell command; it finds pendulum and pendulum-lab")
     parser.add_argument("--file", type=Path, action="append", default=[], metavar="PATH", help="a file or directory that the command of --run finds under its absolute path; may be repeated")
-    parser.add_argument("--limit", type=int, default=7200, metavar="S", help="cut the command of --run off after so long [7200]")
+    parser.add_argument("--limit", type=int, metavar="S", help="end a suite after so many seconds of processor time, the command of --run after so many [7200]")
     parser.add_argument("--real-time", action="store_true", help="the clock of --run is this machine's, not a count of instructions")
     parser.add_argument("--release", action="store_true", help="the programs of --run are optimised, and pendulum-bench is among them")
     parser.add_argument("--nice", type=int, default=0, metavar="N", help="let other work of this machine go first")
@@ -307,7 +310,7 @@ def main():
             if not path.exists():
                 sys.exit(f"vm: --file {path}: there is no such file")
         return run_command(
-            arguments.kernels[0], arguments.run, arguments.limit, arguments.logs, not arguments.real_time, arguments.file, arguments.release
+            arguments.kernels[0], arguments.run, arguments.limit or 7200, arguments.logs, not arguments.real_time, arguments.file, arguments.release
         )
     table = suites.load()
     if arguments.list:
@@ -317,11 +320,15 @@ def main():
         if name not in [suite.name for suite in table]:
             raise suites.SuiteError(f"there is no suite '{name}'; there are {', '.join(suite.name for suite in table)}")
     table = [suite for suite in table if not arguments.suite or suite.name in arguments.suite]
-    if arguments.exact:
-        table = [suites.of_tests(suite, arguments.exact) for suite in table if suite.package]
+    if arguments.group:
+        table = [suite for name in arguments.group for suite in suites.only_in_guests(table, name)]
+    if arguments.limit:
+        table = [dataclasses.replace(suite, limit_s=arguments.limit) for suite in table]
     names = kernels.select(arguments.kernels)
     begin = time.monotonic()
     built = suites.build_all(table)
+    if arguments.only:
+        table = suites.chosen_tests(table, built, shlex.split(arguments.only))
     with tempfile.TemporaryDirectory() as work, ThreadPoolExecutor(GUESTS_AT_ONCE) as pool:
         bases = Bases(work)
         runs = [pool.submit(run_on, bases, name, shared, built, arguments) for name, shared in guests(names, table)]

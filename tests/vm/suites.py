@@ -6,19 +6,24 @@ import os
 import platform
 import shlex
 import subprocess
+import sys
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import initramfs
-from initramfs import merged
-
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
+sys.path.insert(0, str(ROOT / "tests/runner"))
 
-# What a person may set for the tests, and the guests get too.
-HANDED_ON = ["PENDULUM_LONG"]
+import groups  # noqa: E402 # from tests/runner
+import initramfs  # noqa: E402
+import selection  # noqa: E402 # from tests/runner
+from initramfs import merged  # noqa: E402
+
+
+# What may be set for the tests, by a person or by a long form, and the guests get too.
+HANDED_ON = ["PENDULUM_LONG", "PENDULUM_STEADY_SECONDS"]
 
 # Around each suite's output in the guest's log.
 BEGIN = "PENDULUM-VM suite begins:"
@@ -43,8 +48,7 @@ class Suite:
     name: str
     limit_s: int
     script: str | None = None
-    package: str | None = None
-    target: str | None = None
+    test: str | None = None
     arguments: list = field(default_factory=list)
     files: list = field(default_factory=list)
     env: dict = field(default_factory=dict)
@@ -52,15 +56,16 @@ class Suite:
     python: bool = False
     guest: str = "all"
     kernels: list | None = None
+    host: bool = True
 
     def __post_init__(self):
-        if (self.script is None) == (self.package is None or self.target is None):
-            raise SuiteError(f"suite '{self.name}': give either script, or package and target")
+        if (self.script is None) == (self.test is None):
+            raise SuiteError(f"suite '{self.name}': give either script or test")
 
 
 @dataclass
 class Programs:
-    """What a suite's build made: the test program, the package's directory, and the package's own binaries."""
+    """What a suite's build made: the test program, the package's directory, and the binaries that it may start."""
 
     test: Path
     directory: Path
@@ -76,28 +81,41 @@ def load(path=HERE / "suites.toml"):
         raise SuiteError(f"{path}: {error}") from error
 
 
-def of_tests(suite, tests):
-    """The suite with these tests alone."""
-    return dataclasses.replace(suite, arguments=[*tests, "--exact", "--nocapture", "--test-threads=1"])
+def only_in_guests(table, group):
+    """The suites whose tests the group leaves to them."""
+    return [suite for suite in table if suite.test == group and not suite.host]
 
 
-def build(suite):
-    """Builds a cargo suite; the host runs nothing of it."""
-    selection = ["--lib"] if suite.target == "lib" else ["--" + suite.target.split()[0], *suite.target.split()[1:]]
-    command = ["cargo", "test", "--no-run", "--locked", "--message-format=json-render-diagnostics", "-p", suite.package]
-    done = subprocess.run([*command, *selection], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode != 0:
-        raise SuiteError(f"suite '{suite.name}' does not build: the reason is above")
-    return parse_artifacts(suite, done.stdout.splitlines())
+def groups_with_guests(names):
+    """Those of these groups that leave tests to suites."""
+    table = load()
+    return [name for name in names if only_in_guests(table, name)]
+
+
+def chosen_tests(table, built, words):
+    """The suites with those of their tests that the words choose, as libtest reads them; without suites in which that is none."""
+    chosen = []
+    for suite in table:
+        if suite.test:
+            program = built[suite.name]
+            wanted = set(selection.listed(program.test, program.directory, words))
+            names = [name for name in selection.listed(program.test, program.directory, suite.arguments) if name in wanted]
+            if names:
+                chosen.append(dataclasses.replace(suite, arguments=selection.exactly(names, suite.arguments)))
+    return chosen
 
 
 def build_all(table):
-    """Builds each program once; returns them by suite."""
-    made = {}
-    for suite in table:
-        if suite.package and (suite.package, suite.target) not in made:
-            made[suite.package, suite.target] = build(suite)
-    return {suite.name: made[suite.package, suite.target] for suite in table if suite.package}
+    """Builds the test programs as `./dev test` does, and so only once; returns them by suite. The host runs nothing of them."""
+    names = list(dict.fromkeys(suite.test for suite in table if suite.test))
+    built = groups.build(names)
+    if built.status:
+        raise SuiteError("the tests do not build: the reason is above")
+    programs = {program.target: Programs(program.path, program.directory, built.binaries) for program in built.programs}
+    for name in names:
+        if name not in programs:
+            raise SuiteError(f"there is no test target '{name}'")
+    return {suite.name: programs[suite.test] for suite in table if suite.test}
 
 
 def build_programs(release):
@@ -120,21 +138,6 @@ def add_command(archive, command, programs, work):
     archive.data("/command.sh", f"cd /root\n{command}\n", 0o755)
     # Pipes: on the serial line, which is a terminal, programs would draw. What they say beside their output goes to the console.
     archive.data("/suite.sh", COMMAND_SUITE, 0o755)
-
-
-def parse_artifacts(suite, lines):
-    """Finds the executables in cargo's JSON messages."""
-    test, binaries = None, []
-    for message in map(json.loads, lines):
-        if message.get("reason") != "compiler-artifact" or not message.get("executable"):
-            continue
-        if message["profile"]["test"]:
-            test = message
-        elif "bin" in message["target"]["kind"]:
-            binaries.append(Path(message["executable"]))
-    if test is None:
-        raise SuiteError(f"suite '{suite.name}': cargo built no test program for {suite.package}, {suite.target}")
-    return Programs(Path(test["executable"]), Path(test["manifest_path"]).parent, binaries)
 
 
 def compile_bpf(name, directory):
