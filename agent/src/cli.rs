@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::config::{Config, rates};
+use crate::config::{Config, DEFAULT_FILE, rates};
 use crate::exit::{Exit, Failure, answer};
 use crate::replay;
 
@@ -22,9 +22,6 @@ struct Cli {
     command: Command,
 }
 
-/// Where the packages put the configuration; the systemd unit reads it from there.
-const CONFIGURATION: &str = "/etc/pendulum/pendulum.toml";
-
 const EXIT_CODES: &str = "Exit codes follow sysexits(3): 0 success, 64 command line, 65 data, 66 no input, 69 \
                           unavailable (device, port, kernel ability), 70 defect, 71 operating system, 74 input/output, \
                           77 permission, 78 configuration. `doctor` ends with 0, 1 (degraded) or 2 (cannot run).";
@@ -33,7 +30,7 @@ const EXIT_CODES: &str = "Exit codes follow sysexits(3): 0 success, 64 command l
 enum Command {
     /// Measure links until SIGTERM or SIGINT, and show the figures over HTTP
     Run(run::RunOptions),
-    /// Tell what this machine can and cannot do for the agent, and the remedy for what is missing
+    /// Check this machine and suggest fixes
     Doctor(crate::doctor::DoctorOptions),
     /// Analyse a capture as the agent would live traffic
     Replay(replay::cli::ReplayArgs),
@@ -41,10 +38,12 @@ enum Command {
     Advise(advise::AdviseOptions),
     /// Show an agent's figures in this terminal, live
     Top(crate::top::TopOptions),
+    /// Write one file for a request for help, without addresses
+    Report(crate::report::ReportOptions),
     /// Check a configuration file and say where it is wrong
     CheckConfig {
         /// The file
-        #[arg(default_value = CONFIGURATION)]
+        #[arg(default_value = DEFAULT_FILE)]
         file: PathBuf,
     },
 }
@@ -71,6 +70,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         }
         Command::Advise(options) => advise::advise(&options),
         Command::Top(options) => crate::top::top(&options),
+        Command::Report(options) => crate::report::report(&options),
         Command::CheckConfig { file } => check_config(&file),
     }
 }

@@ -16,6 +16,7 @@ pub mod metrics;
 pub mod net;
 mod privileges;
 pub mod replay;
+mod report;
 pub mod run;
 pub mod shape;
 pub mod snapshot;

@@ -31,6 +31,9 @@ _pendulum() {
             pendulum,replay)
                 cmd="pendulum__subcmd__replay"
                 ;;
+            pendulum,report)
+                cmd="pendulum__subcmd__report"
+                ;;
             pendulum,run)
                 cmd="pendulum__subcmd__run"
                 ;;
@@ -52,6 +55,9 @@ _pendulum() {
             pendulum__subcmd__help,replay)
                 cmd="pendulum__subcmd__help__subcmd__replay"
                 ;;
+            pendulum__subcmd__help,report)
+                cmd="pendulum__subcmd__help__subcmd__report"
+                ;;
             pendulum__subcmd__help,run)
                 cmd="pendulum__subcmd__help__subcmd__run"
                 ;;
@@ -65,7 +71,7 @@ _pendulum() {
 
     case "${cmd}" in
         pendulum)
-            opts="-h -V --help --version run doctor replay advise top check-config help"
+            opts="-h -V --help --version run doctor replay advise top report check-config help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -213,7 +219,7 @@ _pendulum() {
             return 0
             ;;
         pendulum__subcmd__help)
-            opts="run doctor replay advise top check-config help"
+            opts="run doctor replay advise top report check-config help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -296,6 +302,20 @@ _pendulum() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        pendulum__subcmd__help__subcmd__report)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         pendulum__subcmd__help__subcmd__run)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -357,6 +377,40 @@ _pendulum() {
                     ;;
                 --format)
                     COMPREPLY=($(compgen -W "text json jsonl" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        pendulum__subcmd__report)
+            opts="-h --wan --config --url --token-file --ca --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --wan)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --url)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --token-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 *)

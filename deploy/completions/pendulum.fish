@@ -27,10 +27,11 @@ end
 complete -c pendulum -n "__fish_pendulum_needs_command" -s h -l help -d 'Print help'
 complete -c pendulum -n "__fish_pendulum_needs_command" -s V -l version -d 'Print version'
 complete -c pendulum -n "__fish_pendulum_needs_command" -f -a "run" -d 'Measure links until SIGTERM or SIGINT, and show the figures over HTTP'
-complete -c pendulum -n "__fish_pendulum_needs_command" -f -a "doctor" -d 'Tell what this machine can and cannot do for the agent, and the remedy for what is missing'
+complete -c pendulum -n "__fish_pendulum_needs_command" -f -a "doctor" -d 'Check this machine and suggest fixes'
 complete -c pendulum -n "__fish_pendulum_needs_command" -f -a "replay" -d 'Analyse a capture as the agent would live traffic'
 complete -c pendulum -n "__fish_pendulum_needs_command" -f -a "advise" -d 'Recommend buffer sizes for a link, and predict what they give'
 complete -c pendulum -n "__fish_pendulum_needs_command" -f -a "top" -d 'Show an agent\'s figures in this terminal, live'
+complete -c pendulum -n "__fish_pendulum_needs_command" -f -a "report" -d 'Write one file for a request for help, without addresses'
 complete -c pendulum -n "__fish_pendulum_needs_command" -f -a "check-config" -d 'Check a configuration file and say where it is wrong'
 complete -c pendulum -n "__fish_pendulum_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c pendulum -n "__fish_pendulum_using_subcommand run" -l config -d 'Configuration file' -r -F
@@ -101,11 +102,18 @@ complete -c pendulum -n "__fish_pendulum_using_subcommand top" -l link -d 'Link 
 complete -c pendulum -n "__fish_pendulum_using_subcommand top" -l redact -d 'Begin with addresses hidden'
 complete -c pendulum -n "__fish_pendulum_using_subcommand top" -l no-colour -l no-color -d 'No colours, as with NO_COLOR in the environment'
 complete -c pendulum -n "__fish_pendulum_using_subcommand top" -s h -l help -d 'Print help'
+complete -c pendulum -n "__fish_pendulum_using_subcommand report" -l wan -d 'Also check this network device' -r
+complete -c pendulum -n "__fish_pendulum_using_subcommand report" -l config -d 'Configuration file of the agent' -r -F
+complete -c pendulum -n "__fish_pendulum_using_subcommand report" -l url -d 'The agent, as http://HOST:PORT or https://HOST:PORT' -r
+complete -c pendulum -n "__fish_pendulum_using_subcommand report" -l token-file -d 'File with the token that the agent wants (its http.token-file)' -r -F
+complete -c pendulum -n "__fish_pendulum_using_subcommand report" -l ca -d 'PEM file with the authority of the agent\'s certificate, or that certificate itself [default: the system\'s authorities]' -r -F
+complete -c pendulum -n "__fish_pendulum_using_subcommand report" -s h -l help -d 'Print help'
 complete -c pendulum -n "__fish_pendulum_using_subcommand check-config" -s h -l help -d 'Print help'
-complete -c pendulum -n "__fish_pendulum_using_subcommand help; and not __fish_seen_subcommand_from run doctor replay advise top check-config help" -f -a "run" -d 'Measure links until SIGTERM or SIGINT, and show the figures over HTTP'
-complete -c pendulum -n "__fish_pendulum_using_subcommand help; and not __fish_seen_subcommand_from run doctor replay advise top check-config help" -f -a "doctor" -d 'Tell what this machine can and cannot do for the agent, and the remedy for what is missing'
-complete -c pendulum -n "__fish_pendulum_using_subcommand help; and not __fish_seen_subcommand_from run doctor replay advise top check-config help" -f -a "replay" -d 'Analyse a capture as the agent would live traffic'
-complete -c pendulum -n "__fish_pendulum_using_subcommand help; and not __fish_seen_subcommand_from run doctor replay advise top check-config help" -f -a "advise" -d 'Recommend buffer sizes for a link, and predict what they give'
-complete -c pendulum -n "__fish_pendulum_using_subcommand help; and not __fish_seen_subcommand_from run doctor replay advise top check-config help" -f -a "top" -d 'Show an agent\'s figures in this terminal, live'
-complete -c pendulum -n "__fish_pendulum_using_subcommand help; and not __fish_seen_subcommand_from run doctor replay advise top check-config help" -f -a "check-config" -d 'Check a configuration file and say where it is wrong'
-complete -c pendulum -n "__fish_pendulum_using_subcommand help; and not __fish_seen_subcommand_from run doctor replay advise top check-config help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c pendulum -n "__fish_pendulum_using_subcommand help; and not __fish_seen_subcommand_from run doctor replay advise top report check-config help" -f -a "run" -d 'Measure links until SIGTERM or SIGINT, and show the figures over HTTP'
+complete -c pendulum -n "__fish_pendulum_using_subcommand help; and not __fish_seen_subcommand_from run doctor replay advise top report check-config help" -f -a "doctor" -d 'Check this machine and suggest fixes'
+complete -c pendulum -n "__fish_pendulum_using_subcommand help; and not __fish_seen_subcommand_from run doctor replay advise top report check-config help" -f -a "replay" -d 'Analyse a capture as the agent would live traffic'
+complete -c pendulum -n "__fish_pendulum_using_subcommand help; and not __fish_seen_subcommand_from run doctor replay advise top report check-config help" -f -a "advise" -d 'Recommend buffer sizes for a link, and predict what they give'
+complete -c pendulum -n "__fish_pendulum_using_subcommand help; and not __fish_seen_subcommand_from run doctor replay advise top report check-config help" -f -a "top" -d 'Show an agent\'s figures in this terminal, live'
+complete -c pendulum -n "__fish_pendulum_using_subcommand help; and not __fish_seen_subcommand_from run doctor replay advise top report check-config help" -f -a "report" -d 'Write one file for a request for help, without addresses'
+complete -c pendulum -n "__fish_pendulum_using_subcommand help; and not __fish_seen_subcommand_from run doctor replay advise top report check-config help" -f -a "check-config" -d 'Check a configuration file and say where it is wrong'
+complete -c pendulum -n "__fish_pendulum_using_subcommand help; and not __fish_seen_subcommand_from run doctor replay advise top report check-config help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

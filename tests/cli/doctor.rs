@@ -116,3 +116,28 @@ fn the_ladder_is_that_of_this_kernel() {
         assert!(reason.contains("fexit: ") && reason.ends_with("is used"), "{cwnd}");
     }
 }
+
+/// One file for a request for help: all parts, also without an agent, and no address.
+#[test]
+fn a_report_has_every_part_and_no_address() {
+    let name = "a_report_has_every_part_and_no_address";
+    let Some((gateway, _provider)) = Netns::with_provider(name) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pendulum.toml");
+    std::fs::write(
+        &file,
+        "listen = \"192.0.2.1:9924\"\n[http]\nnames = [\"gateway.example\"]\n[[link]]\nwan = \"wan0\"\n",
+    )
+    .unwrap();
+    let mut command = gateway.command(PENDULUM);
+    let (code, stdout, stderr) = outcome(command.args(["report", "--wan", "wan0", "--config"]).arg(&file));
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let report: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(report["configuration"]["link"][0]["wan"], "wan0");
+    assert_eq!(report["configuration"]["listen"], "ip-1:9924");
+    assert_eq!(rung(&report["doctor"], "device")["name"], "device");
+    for part in ["state", "events"] {
+        assert!(report[part]["unavailable"].as_str().unwrap().contains("is the agent running"), "{report:#}");
+    }
+    assert!(!stdout.contains("192.0.2") && !stdout.contains("gateway.example"), "{stdout}");
+}

@@ -122,7 +122,7 @@ pub(crate) fn doctor(options: &DoctorOptions) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
         Failure::new(Exit::Os, format!("cannot start the event loop: {error}; raise `ulimit -n`"))
     })?;
-    let rungs = runtime.block_on(look(options));
+    let rungs = runtime.block_on(look(options.wan.as_deref(), options.listen));
     let verdict = Verdict::of(&rungs);
     match options.format {
         OutputFormat::Text => answer(&report::text(&rungs, verdict))?,
@@ -131,12 +131,19 @@ pub(crate) fn doctor(options: &DoctorOptions) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(verdict as u8))
 }
 
-async fn look(options: &DoctorOptions) -> Vec<Rung> {
+/// The report as JSON, for `pendulum report`.
+pub(crate) async fn examine(wan: Option<&str>) -> serde_json::Value {
+    crate::privileges::use_what_is_permitted();
+    let rungs = look(wan, DEFAULT_LISTEN).await;
+    report::json(&rungs, Verdict::of(&rungs))
+}
+
+async fn look(wan: Option<&str>, listen: SocketAddr) -> Vec<Rung> {
     let mut rungs = vec![host::capabilities()];
     rungs.extend(bpf::probe().into_iter().map(Rung::from));
-    rungs.push(host::listen(options.listen).await);
+    rungs.push(host::listen(listen).await);
     rungs.push(host::conntrack());
-    if let Some(wan) = &options.wan {
+    if let Some(wan) = wan {
         rungs.extend(device::look(wan).await);
     }
     rungs

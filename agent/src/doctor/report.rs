@@ -1,4 +1,4 @@
-//! How the ladder is shown.
+//! How the checks are shown.
 
 use std::fmt::Write as _;
 
@@ -30,11 +30,11 @@ pub(super) fn text(rungs: &[Rung], verdict: Verdict) -> String {
     }
     let count = |status| rungs.iter().filter(|rung| rung.status == status).count();
     let _ = match verdict {
-        Verdict::Ok => writeln!(text, "\nall {} rungs are there", rungs.len()),
+        Verdict::Ok => writeln!(text, "\nall {} checks passed", rungs.len()),
         Verdict::Degraded => {
             writeln!(
                 text,
-                "\nthe agent can run; {} of {} rungs are degraded",
+                "\nthe agent can run; {} of {} checks are degraded",
                 count(RungStatus::Degraded),
                 rungs.len()
             )
@@ -42,7 +42,7 @@ pub(super) fn text(rungs: &[Rung], verdict: Verdict) -> String {
         Verdict::CannotRun => {
             writeln!(
                 text,
-                "\nthe agent cannot run: {} of {} rungs are missing",
+                "\nthe agent cannot run: {} of {} checks failed",
                 count(RungStatus::Missing),
                 rungs.len()
             )
@@ -71,7 +71,7 @@ mod tests {
                         degraded  long_name  too old\n\
                         \u{20}                    cost:   less is seen\n\
                         \u{20}                    remedy: update it\n\
-                        \nthe agent can run; 1 of 2 rungs are degraded\n";
+                        \nthe agent can run; 1 of 2 checks are degraded\n";
         assert_eq!(text(&rungs, Verdict::of(&rungs)), expected);
     }
 

@@ -8,15 +8,17 @@ use super::rows::{self, Reload, Row};
 #[derive(Default)]
 struct Group<'a> {
     comment: Vec<&'a str>,
-    keys: Vec<(String, &'a str)>,
+    keys: Vec<(String, String)>,
 }
 
-/// A key, and its value as shipped; a key that has no default stands in a comment.
-fn key_of<'a>(table: &str, line: &'a str) -> Option<(String, &'a str)> {
-    let (key, value) = line.trim_start_matches("# ").split_once(" = ")?;
+/// A key, and its value as shipped. A key without a default is commented out; its value is an example.
+fn key_of(table: &str, line: &str) -> Option<(String, String)> {
+    let shown = line.trim_start_matches("# ");
+    let (key, value) = shown.split_once(" = ")?;
     let name = if table.is_empty() { key.to_owned() } else { format!("{table}.{key}") };
     let is_key = rows::all().iter().any(|row| row.key == name);
-    is_key.then_some((name, value))
+    let example = if shown == line { "" } else { "e.g. " };
+    is_key.then(|| (name, format!("{example}`{value}`")))
 }
 
 /// The tables of the shipped file in their order, each with its groups. The first is the file's own.
@@ -53,7 +55,7 @@ fn the_reference_has_every_key() {
     let mut page = String::from(
         "# Configuration\n\nEvery key of `/etc/pendulum/pendulum.toml`. `./dev generate` writes this page from [deploy/pendulum.toml](../../deploy/pendulum.toml), which has \
          the same text as comments,\nand from the code's table of keys. Check a changed file with `pendulum check-config FILE`; SIGHUP (`systemctl reload pendulum`) reads it again. A file \
-         with a mistake changes nothing.\n\nAn option of `pendulum run` replaces the key. The value in the table is the default, except in `[[link]]` and where the text names another.\n",
+         with a mistake changes nothing.\n\nAn option of `pendulum run` replaces the key. Values are defaults. Those after \"e.g.\" and, in `[[link]]`, of `wan`, `name`, `lan` and the rates are examples.\n",
     );
     let mut seen = 0;
     for (table, groups) in tables() {
@@ -74,8 +76,7 @@ fn the_reference_has_every_key() {
                 let row = rows.iter().find(|row| row.key == key).unwrap();
                 let option = row.option.map_or(String::new(), |(arguments, _)| format!("`{}`", arguments[0]));
                 let meaning = if index == 0 { meaning.as_str() } else { "as above" };
-                let cells =
-                    [format!("`{}`", row.name()), format!("`{value}`"), option, applies(row).to_owned()];
+                let cells = [format!("`{}`", row.name()), value.clone(), option, applies(row).to_owned()];
                 writeln!(page, "| {} | {meaning} |", cells.join(" | ")).unwrap();
                 seen += 1;
             }
