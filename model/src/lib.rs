@@ -27,6 +27,7 @@ pub mod observer;
 pub mod phase;
 pub mod rate;
 pub mod ratio;
+pub mod recent;
 pub mod sample;
 pub mod segment;
 pub mod simulate;

@@ -3,10 +3,9 @@
 //! For each end it is the smallest delay seen, less what is known to have been queue. It falls at once. It rises only when
 //! the link proves that no queue can have been in the delay ([`LowerBound`]), or when the route has become longer.
 
-use std::collections::HashMap;
-
 use super::bound::LowerBound;
 use super::{Answer, End};
+use crate::recent::Recent;
 
 /// What is shorter than half of a full packet is "short".
 const SHORT_BYTES: u32 = 750;
@@ -37,7 +36,7 @@ pub(super) struct Cleared {
 /// The delays without queue of all ends.
 #[derive(Debug, Default)]
 pub(super) struct Bases {
-    ends: HashMap<End, Base>,
+    ends: Recent<End, Base, ENDS_MAX>,
     newest: Option<(f64, bool)>,
     nearest: Option<f64>,
 }
@@ -66,11 +65,8 @@ pub(super) struct Split {
 impl Bases {
     /// How much of the delay is queue; learns the delay without it.
     pub(super) fn split(&mut self, answer: &Cleared) -> Split {
-        if self.ends.len() >= ENDS_MAX && !self.ends.contains_key(&answer.end) {
-            self.ends.clear();
-        }
         let delay = answer.delay_ns;
-        let known = self.ends.entry(answer.end).or_default();
+        let known = self.ends.entry(answer.end, Base::default);
         let is_long = |bytes: u32| usize::from(bytes > SHORT_BYTES);
         let kind = is_long(answer.question_bytes) * 2 + is_long(answer.answer_bytes);
         let other_kinds = || known.by_kind.iter().flatten().copied().reduce(f64::min);

@@ -5,10 +5,11 @@
 //! tells how much is missing at the others.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use super::End;
 use super::base::Split;
+use crate::recent::Recent;
 
 /// Waits of two ends are compared if their questions passed within this time, nanoseconds.
 const SAME_NS: f64 = 50e6;
@@ -61,7 +62,7 @@ pub(super) struct Judgement {
 /// All ends.
 #[derive(Debug, Default)]
 pub(super) struct Witnesses {
-    ends: HashMap<End, Heard>,
+    ends: Recent<End, Heard, ENDS_MAX>,
     best: Option<Best>,
 }
 
@@ -69,10 +70,7 @@ impl Witnesses {
     /// An end tells how long a question waited that passed at `asked_ns`; known at `now_ns`. `None` if it is not known how much longer it waited than
     /// that, and another end tells better.
     pub(super) fn judge(&mut self, end: End, split: &Split, asked_ns: f64, now_ns: f64) -> Option<Judgement> {
-        if self.ends.len() >= ENDS_MAX && !self.ends.contains_key(&end) {
-            self.ends.clear();
-        }
-        let heard = self.ends.entry(end).or_insert_with(|| Heard {
+        let heard = self.ends.entry(end, || Heard {
             first_ns: now_ns,
             differences: VecDeque::new(),
             missing_ns: None,

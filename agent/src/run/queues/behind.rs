@@ -4,7 +4,9 @@
 //! the end's delay without queues. That delay is the smallest there was, of answers that met other queues with an allowance for
 //! what is not known of those, or, while the uplink is little used, the newest: then nothing can wait there, and a longer one is a longer route.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+
+use pendulum_model::recent::Recent;
 
 use crate::bpf::Answered;
 
@@ -37,7 +39,7 @@ struct Tick {
 #[derive(Debug, Default)]
 pub(super) struct BehindShaper {
     /// By end and whether the question was long, nanoseconds.
-    bases: HashMap<(u32, bool), f64>,
+    bases: Recent<(u32, bool), f64, ENDS>,
     /// The newest, the last one unfinished.
     ticks: VecDeque<Tick>,
     /// The uplink's rate, bytes per tick.
@@ -77,12 +79,9 @@ impl BehindShaper {
         let elsewhere_ns = own_ns as f64 + down_s * 1e9;
         let delay_ns = answer.at_ns.saturating_sub(answer.asked_ns) as f64 - elsewhere_ns;
         let key = (answer.end, answer.question_bytes > SHORT_BYTES);
-        if self.bases.len() >= ENDS && !self.bases.contains_key(&key) {
-            self.bases.clear();
-        }
         let is_light = self.is_light();
         let at_most_ns = delay_ns + (UNCERTAIN * elsewhere_ns).max((down_s * 1e9).min(PACKET_BEFORE_NS));
-        let base = self.bases.entry(key).or_insert(at_most_ns);
+        let base = self.bases.entry(key, || at_most_ns);
         *base = if is_light { at_most_ns } else { base.min(at_most_ns) };
         let waited_ns = (delay_ns - *base).max(0.0);
         if let Some(tick) = self.ticks.back_mut() {
@@ -199,6 +198,20 @@ mod tests {
             behind.answered(&answer(8, 500), 0, 0.0);
         }
         assert_eq!(behind.least_s(), Some(0.0));
+    }
+
+    /// A torrent: 5,000 other ends reply once each while one is heard on.
+    #[test]
+    fn many_ends_do_not_wipe_what_is_known_of_one() {
+        let mut behind = BehindShaper::default();
+        run(&mut behind, 3, 25_000, 40);
+        for other in 0..5_000 {
+            behind.answered(&answer(1_000 + other, 40), 0, 0.0);
+            if other % 1_000 == 0 {
+                let waited = behind.answered(&answer(7, 340), 0, 0.0);
+                assert!((waited - 0.3).abs() < 1e-9, "{waited} s after {other} ends");
+            }
+        }
     }
 
     #[test]

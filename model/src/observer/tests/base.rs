@@ -160,3 +160,19 @@ fn eight_readings_over_a_second_make_a_lower_bound() {
     assert_eq!(bound.add(9.0 * SECOND, f64::NEG_INFINITY), None);
     assert_eq!(bound.add(10.0 * SECOND, 50.0), None);
 }
+
+/// A torrent: 20,000 other ends are heard once each, while one is heard on.
+#[test]
+fn many_ends_do_not_wipe_what_is_known_of_one() {
+    let mut bases = Bases::default();
+    assert!(answers(&mut bases, 0.0, 5, 40.0, 0.0).proven_ns.is_some());
+    for other in 0..20_000_u32 {
+        let mut end = [0; 16];
+        end[..4].copy_from_slice(&other.to_le_bytes());
+        bases.split(&Cleared { end, ..answer(SECOND, 70.0, f64::INFINITY) });
+        if other % 1_000 == 0 {
+            let split = bases.split(&answer(SECOND, 90.0, 90.0));
+            assert_eq!((split.queue_ns, split.proven_ns.is_some()), (50.0 * MS, true), "after {other} ends");
+        }
+    }
+}

@@ -98,3 +98,25 @@ fn questions_of_different_times_are_not_compared() {
         assert!(judge(&mut witnesses, LATER, now_ms, 200.0, false).is_none());
     }
 }
+
+/// A torrent: 5,000 other ends are heard once each, after the differences of one are known.
+#[test]
+fn many_ends_do_not_wipe_the_differences_of_one() {
+    let mut witnesses = Witnesses::default();
+    let now_ms = |step: u32| 20.0 * f64::from(step);
+    for step in 0..20 {
+        judge(&mut witnesses, FIRST, now_ms(step), 500.0, false);
+        judge(&mut witnesses, LATER, now_ms(step) + 5.0, 200.0, false);
+    }
+    for other in 0..5_000_u32 {
+        let mut end = [3; 16];
+        end[..4].copy_from_slice(&other.to_le_bytes());
+        judge(&mut witnesses, end, now_ms(20), 100.0, false);
+        if other % 1_000 == 0 {
+            judge(&mut witnesses, FIRST, now_ms(20), 500.0, false);
+            let later = judge(&mut witnesses, LATER, now_ms(20) + 5.0, 200.0, false);
+            let missing_ns = later.expect("still known").missing_ns;
+            assert!((missing_ns - 300.0 * MS).abs() < 1.0, "after {other} ends: {missing_ns}");
+        }
+    }
+}
