@@ -14,6 +14,7 @@
 #ifndef PENDULUM_ABI_H
 #define PENDULUM_ABI_H
 
+#include <linux/bpf.h>
 #include <linux/types.h>
 
 #include "abi/flow.h"
@@ -138,11 +139,15 @@ struct pendulum_counters {
 _Static_assert(sizeof(struct pendulum_counters) == (12 + 12 + 2 + 4 + 3 + 65 + 1 + 47) * 8,
 	       "abi: pendulum_counters");
 
-/* ACK segments since the last data segment in one direction; shared by all CPUs, on a cache line of its own.
+/*
+ * ACK segments since the last data segment in one direction; shared by all CPUs, on a cache line of its own.
+ * The lock is the direction's: whoever takes the run away holds it, and whoever opens a slot of time.
  */
 struct pendulum_burst {
+	struct bpf_spin_lock lock;
+	__u32 pad;
 	__u64 run;
-	__u64 pad[7];
+	__u64 pad2[6];
 };
 _Static_assert(sizeof(struct pendulum_burst) == 64, "abi: pendulum_burst");
 
@@ -219,9 +224,9 @@ _Static_assert(sizeof(struct pendulum_flow) == 2 * 216 + 128, "abi: pendulum_flo
  * How much passed in one direction during one slot of time, number at_ns >> PENDULUM_SLOT_SHIFT. The place is
  * the number's low bits; what does not belong to the number looked for is of an earlier turn of the ring.
  *
- * One word for turn, packets and bytes: whoever opens a slot exchanges the whole word, all others add to it,
- * so that no CPU loses or mixes what another one counts. Only a CPU that stands still between the two for a
- * whole turn (4.3 s) adds to the wrong slot.
+ * One word for turn, packets and bytes: whoever opens a slot writes the whole word under the direction's
+ * lock, all others add to it, so that no CPU loses or mixes what another one counts. Only a CPU that stands
+ * still between the two for a whole turn (4.3 s) adds to the wrong slot.
  */
 #define PENDULUM_SLOT_PACKETS_SHIFT 27 /* bits 26…0: bytes, enough for 1 Tbit/s */
 #define PENDULUM_SLOT_TURN_SHIFT    44 /* bits 43…27: packets; 63…44: the slot's number / PENDULUM_SLOTS */

@@ -49,18 +49,19 @@ enum pendulum_ack_fate {
 	PENDULUM_ACK_PASSED_UNDER_USED = 17,    /* delayed: the channel has room */
 	PENDULUM_ACK_PASSED_FAIR_SHARE = 18,    /* per-connection: within its share */
 	PENDULUM_ACK_PASSED_TABLE_FULL = 19,    /* another connection has the place in the table */
+	PENDULUM_ACK_PASSED_SEQUENCE = 20,      /* a probe, or its sequence number is not the queued one's */
 	/* Withheld. */
-	PENDULUM_ACK_HELD_REDUNDANT = 20,
-	PENDULUM_ACK_HELD_OVERTAKEN = 21, /* it left the queue after its connection's newest had gone out in
+	PENDULUM_ACK_HELD_REDUNDANT = 21,
+	PENDULUM_ACK_HELD_OVERTAKEN = 22, /* it left the queue after its connection's newest had gone out in
 					     an older one's place */
-	PENDULUM_ACK_WOULD_HOLD_REDUNDANT = 22, /* dry run */
+	PENDULUM_ACK_WOULD_HOLD_REDUNDANT = 23, /* dry run */
 	/* A queued one left with the content of a withheld one. */
-	PENDULUM_ACK_REWRITTEN_NEWEST = 23,
+	PENDULUM_ACK_REWRITTEN_NEWEST = 24,
 	/* A withheld one's content was not sent, because … */
-	PENDULUM_ACK_RELEASED_SUPERSEDED = 24, /* a newer one was withheld after it, or is the carrier now */
+	PENDULUM_ACK_RELEASED_SUPERSEDED = 25, /* a newer one was withheld after it, or is the carrier now */
 	PENDULUM_ACK_RELEASED_CARRIER_LOST =
-		25, /* its carrier did not leave the queue, or could not be changed */
-	PENDULUM_ACK_FATES = 26,
+		26, /* its carrier did not leave the queue, or could not be changed */
+	PENDULUM_ACK_FATES = 27,
 };
 
 /* Set by the agent at any time. */
@@ -86,7 +87,7 @@ struct pendulum_shape_counts {
 	__u64 acks[PENDULUM_ACK_FATES];
 	__u64 held_bytes; /* link-layer bytes of what was withheld */
 };
-_Static_assert(sizeof(struct pendulum_shape_counts) == (26 + 1) * 8, "abi: pendulum_shape_counts");
+_Static_assert(sizeof(struct pendulum_shape_counts) == (27 + 1) * 8, "abi: pendulum_shape_counts");
 
 /* An ACK with more SACK blocks than these passes as it came; beside timestamps TCP has room for no more. */
 #define PENDULUM_SACK_BLOCKS 3
@@ -133,6 +134,7 @@ struct pendulum_ack_state {
 	__u32 carrier_print; /* of the one that pending is for */
 	__u32 queued;        /* ACKs in the queue; no more than these */
 	__u32 withheld;      /* for the present carrier */
+	__u32 seq;           /* that the next ACK is to have, and that a plain one in the queue has */
 	/* The newest that came; host byte order. */
 	__u32 ack;
 	__u32 tsval;
@@ -152,7 +154,7 @@ struct pendulum_ack_state {
 	__u8 segments; /* that the newest in the queue will acknowledge at most, pending content included */
 	__u8 steady;   /* the counters of which alone the sender has seen change, a set of one; 0: unknown */
 	__u8 pending_sack_blocks;
-	__u8 pad[7];
+	__u8 pad[3];
 };
 _Static_assert(sizeof(struct pendulum_ack_state) == 8 + 48 + 36 + 8 * 4 + 24 + 4 + 48 + 24 + 24 + 16,
 	       "abi: pendulum_ack_state");

@@ -107,7 +107,9 @@ static __always_inline struct pendulum_flow *find_flow(const struct segment *s, 
 	flow = bpf_map_lookup_elem(&nursery, &key);
 	if (!flow)
 		return s->flags & TCP_RST ? NULL : create_flow(&key);
-	if (flow->halves[!direction].segments)
+	/* A refusal makes no conversation, nor does what follows one: a scan of closed ports stays here. */
+	if (flow->halves[!direction].segments && !(s->flags & TCP_RST) &&
+	    !(flow->halves[!direction].flags & PENDULUM_HALF_RST))
 		return promote_flow(&key, flow);
 	return flow;
 }

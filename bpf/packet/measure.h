@@ -43,10 +43,14 @@ static __always_inline void observe_burst(struct pendulum_counters *c, __u32 dir
 		__sync_fetch_and_add(&burst->run, segments);
 		return;
 	}
-	/* Most data follows data: look before paying for the exchange. */
+	/* Most data follows data: look before paying for the lock. */
 	if (!*(volatile __u64 *)&burst->run)
 		return;
-	run = __sync_lock_test_and_set(&burst->run, 0);
+	/* Other CPUs add without it: what they add meanwhile stays. Why no exchange: slots.h. */
+	bpf_spin_lock(&burst->lock);
+	run = *(volatile __u64 *)&burst->run;
+	__sync_fetch_and_add(&burst->run, -run);
+	bpf_spin_unlock(&burst->lock);
 	if (!run)
 		return;
 	c->burst_segments += run;

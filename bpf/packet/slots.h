@@ -26,17 +26,36 @@ static __always_inline __u32 hash_of_flow(const struct pendulum_flow_key *key)
 	return (ports ^ key->home_addr[3] ^ key->remote_addr[3] * 0x9e3779b1u) | 1;
 }
 
-/* Count packets that pass at `now`. */
-static __always_inline void fill_slot(struct pendulum_slot *slot, __u64 now_ns, __u32 bytes, __u32 packets)
+static __always_inline bool is_of_turn(const struct pendulum_slot *slot, __u64 turn)
+{
+	return !((*(const volatile __u64 *)&slot->account ^ turn) >> PENDULUM_SLOT_TURN_SHIFT);
+}
+
+/* The slot is still one of an earlier turn: empty it, unless another CPU just did. */
+static __always_inline void open_slot(struct pendulum_slot *slot, __u32 direction, __u64 turn)
+{
+	struct pendulum_burst *shared = bpf_map_lookup_elem(&bursts, &direction);
+
+	if (!shared)
+		return;
+	bpf_spin_lock(&shared->lock);
+	if (!is_of_turn(slot, turn))
+		*(volatile __u64 *)&slot->account = turn;
+	bpf_spin_unlock(&shared->lock);
+}
+
+/*
+ * Count packets that pass at `now`. A lock, because a compare-and-exchange is out of reach: before Linux 5.18
+ * the JIT of arm64 takes no atomic operation but an addition. It is taken once for each slot.
+ */
+static __always_inline void fill_slot(struct pendulum_slot *slot, __u32 direction, __u64 now_ns, __u32 bytes,
+				      __u32 packets)
 {
 	__u64 turn = (now_ns >> PENDULUM_SLOT_SHIFT) / PENDULUM_SLOTS << PENDULUM_SLOT_TURN_SHIFT;
-	__u64 more = (__u64)packets << PENDULUM_SLOT_PACKETS_SHIFT | bytes;
-	__u64 seen = *(volatile __u64 *)&slot->account;
 
-	/* Where the exchange fails, another CPU has just opened the slot. */
-	if (!((seen ^ turn) >> PENDULUM_SLOT_TURN_SHIFT) ||
-	    __sync_val_compare_and_swap(&slot->account, seen, turn | more) != seen)
-		__sync_fetch_and_add(&slot->account, more);
+	if (!is_of_turn(slot, turn))
+		open_slot(slot, direction, turn);
+	__sync_fetch_and_add(&slot->account, (__u64)packets << PENDULUM_SLOT_PACKETS_SHIFT | bytes);
 	slot->at_ns = now_ns;
 }
 
@@ -47,7 +66,7 @@ static __always_inline void record_egress(__u64 now_ns, __u32 bytes, __u32 packe
 	struct pendulum_slot *slot = bpf_map_lookup_elem(&egress, &index);
 
 	if (slot)
-		fill_slot(slot, now_ns, bytes, packets);
+		fill_slot(slot, PENDULUM_UP, now_ns, bytes, packets);
 }
 
 static __always_inline __u32 sum_of_answer(__u32 asked, __u32 answered, __u32 number)
@@ -65,7 +84,7 @@ static __always_inline void record_arrival(__u64 now_ns, __u32 bytes, __u32 pack
 
 	if (!arrival)
 		return;
-	fill_slot(&arrival->slot, now_ns, bytes, packets);
+	fill_slot(&arrival->slot, PENDULUM_DOWN, now_ns, bytes, packets);
 	if (s && s->options.present & OPTION_TIMESTAMPS)
 		clock = (__u64)hash_of_flow(&s->key) << 32 | s->options.tsval;
 	arrival->clock = clock;

@@ -55,6 +55,7 @@ static __always_inline void start_state(struct pendulum_ack_state *state, const 
 	state->rate_ns = 0;
 	state->epoch = 0;
 	state->data_ns = 0;
+	state->seq = p->seq;
 	state->first_ack = p->ack;
 	state->ack = p->ack;
 	state->segments = SEGMENTS_UNKNOWN;
@@ -129,6 +130,16 @@ static __always_inline bool covers_sack(const struct ack_packet *p, const __u32 
 	return told;
 }
 
+/*
+ * A keep-alive or a zero-window probe: it repeats a number that was used, and asks for an ACK by that. The
+ * other end looks at nothing else of it, so it must arrive, and must not be what another one's content leaves
+ * with. What is far behind is a new connection that began unseen.
+ */
+static __always_inline bool is_probe(const struct pendulum_ack_state *state, const struct ack_packet *p)
+{
+	return state->seq - p->seq - 1 < ACK_SPAN;
+}
+
 /* Says nothing that the connection's newest ACK has not said: no carrier's numbers may become its own. */
 static __always_inline bool is_duplicate(const struct pendulum_ack_state *state, const struct ack_packet *p)
 {
@@ -181,6 +192,8 @@ static __always_inline __u32 judge(const struct pendulum_ack_state *state, const
 		return obstacle;
 	if (first)
 		return PENDULUM_ACK_PASSED_FIRST;
+	if (is_probe(state, p))
+		return PENDULUM_ACK_PASSED_SEQUENCE;
 	if (is_duplicate(state, p))
 		return PENDULUM_ACK_PASSED_DUPLICATE;
 	if (!(state->flags & PENDULUM_ACK_QUEUED))
@@ -191,6 +204,9 @@ static __always_inline __u32 judge(const struct pendulum_ack_state *state, const
 		return PENDULUM_ACK_PASSED_STALE_CARRIER;
 	if (!(state->flags & PENDULUM_ACK_PLAIN))
 		return PENDULUM_ACK_PASSED_UNSAFE_CARRIER;
+	/* Data in between that was not seen: to its receiver the carrier would be old. */
+	if (state->seq != p->seq)
+		return PENDULUM_ACK_PASSED_SEQUENCE;
 	if (state->tos != p->tos)
 		return PENDULUM_ACK_PASSED_DSCP;
 	if (!covers_sack(p, state->sack, state->sack_blocks))
@@ -231,12 +247,17 @@ static __always_inline __u32 print_of(const struct ack_packet *p)
 	return hash_words(p->words, PENDULUM_ACK_WORDS) >> 32;
 }
 
-/* The ACK goes into the queue. A duplicate is no carrier: rewritten, it would be one no more. */
+/* The ACK goes into the queue. A duplicate is no carrier: rewritten, it would be one no more. Nor is a probe.
+ */
 static __always_inline void note_passed(struct pendulum_ack_state *state, const struct ack_packet *p,
 					__u32 fate, __u32 segments, __u64 now)
 {
-	bool plain = obstacle_of(p, state->flags) == NO_OBSTACLE && fate != PENDULUM_ACK_PASSED_DUPLICATE;
+	bool probe = is_probe(state, p);
+	bool plain = obstacle_of(p, state->flags) == NO_OBSTACLE && fate != PENDULUM_ACK_PASSED_DUPLICATE &&
+		     !probe;
 
+	if (!probe)
+		state->seq = p->seq;
 	/* With nothing pending for the one before, what is withheld counts anew. */
 	if (!(state->flags & PENDULUM_ACK_PENDING))
 		state->withheld = 0;

@@ -37,6 +37,7 @@ struct ack_packet {
 	struct pendulum_flow_key flow;
 	/* As in pendulum_ack_state.pending; 0 beyond the header. The rest keeps masked indices inside. */
 	__be32 words[2 + OPTION_LIST_BYTES / 4];
+	__u32 seq; /* behind the packet: of a pure ACK its own */
 	__u32 ack;
 	__u32 tsval;
 	__u32 tsecr;
@@ -198,6 +199,7 @@ static __always_inline enum ack_kind read_tcp(const struct tcphdr *tcp, const vo
 					      struct ack_packet *p)
 {
 	const __u8 *bytes = (const __u8 *)tcp;
+	__u32 payload;
 	__u8 flags, reserved;
 
 	if ((const void *)(tcp + 1) > end)
@@ -205,6 +207,10 @@ static __always_inline enum ack_kind read_tcp(const struct tcphdr *tcp, const vo
 	p->length = tcp->doff;
 	flags = bytes[13];
 	reserved = bytes[12] & 0xf;
+	payload = l4_bytes - p->length * 4u;
+	/* A super-packet of more than 64 kB does not tell its length. */
+	p->seq = bpf_ntohl(tcp->seq) + (payload <= 0xffff ? payload : 0) + !!(flags & TCP_SYN) +
+		 !!(flags & TCP_FIN);
 	p->flow.home_port = tcp->source;
 	p->flow.remote_port = tcp->dest;
 	if (flags & (TCP_FIN | TCP_RST))

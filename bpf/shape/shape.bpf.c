@@ -138,6 +138,8 @@ static __always_inline void note_other(struct __sk_buff *skb, const struct ack_p
 			state->last_ns = 0;
 		if (kind == ACK_SYN)
 			state->flags &= ~PENDULUM_ACK_ACCECN;
+		if (kind == ACK_SYN || !is_probe(state, p))
+			state->seq = p->seq;
 		state->data_ns = now;
 	}
 	bpf_spin_unlock(&state->lock);

@@ -1,6 +1,6 @@
 //! The object against the agent that loads it.
 
-use pendulum::bpf::{LoadOptions, PACKET_OBJECT};
+use pendulum::bpf::{LoadOptions, PACKET_OBJECT, SHAPE_OBJECT};
 
 use crate::craft::{self, LinkLayer};
 use crate::kernel::Kernel;
@@ -68,4 +68,49 @@ fn flood_of_syns_does_not_displace_a_conversation() {
     let nursed = state.stats[pendulum::bpf::abi::PENDULUM_FLOW_NURSED as usize];
     assert_eq!(nursed, 20_001, "every flow that was nursed is counted, so evictions can be told");
     assert_eq!(kernel.programs().maps()[0].capacity, 1024);
+}
+
+/// The JIT of arm64 refuses every other atomic operation before Linux 5.18. Counting packets and shaping must work there; the queue's
+/// tracepoints exchange words with readers, and there netlink takes their place.
+#[test]
+fn packets_are_counted_and_shaped_by_additions_only() {
+    const STORE: u8 = 3;
+    const ATOMIC: u8 = 6 << 5;
+    for bytes in [PACKET_OBJECT, SHAPE_OBJECT] {
+        let object = aya_obj::Object::parse(bytes).expect("a BPF object");
+        for function in object.functions.values() {
+            let atomics =
+                function.instructions.iter().filter(|i| i.code & 7 == STORE && i.code & 0xe0 == ATOMIC);
+            let others = atomics.filter(|instruction| instruction.imm != 0).count();
+            assert_eq!(others, 0, "{}: atomic operations that are no addition", function.name);
+        }
+    }
+}
+
+/// A scan of closed ports: each SYN is refused, and the conversation stays.
+#[test]
+fn refusals_do_not_displace_a_conversation() {
+    let mut kernel = Kernel::with(LoadOptions {
+        max_flows: 1024,
+        nursery: 1024,
+        replay_time: true,
+        ..LoadOptions::default()
+    });
+    let talk = [
+        craft::up().seq(1).ack(1).payload(100).build(LinkLayer::Ethernet),
+        craft::down().seq(1).ack(101).payload(100).build(LinkLayer::Ethernet),
+    ];
+    for frame in &talk {
+        kernel.observe(frame).expect("long enough");
+    }
+    for port in 1_024..9_216 {
+        let syn = craft::up().home_port(port).flags(craft::flag::SYN).seq(7);
+        let refusal = craft::down().home_port(port).flags(craft::flag::RST | craft::flag::ACK).seq(0).ack(8);
+        for packet in [syn, refusal] {
+            kernel.observe(&packet.build(LinkLayer::Ethernet)).expect("long enough");
+        }
+    }
+    let state = kernel.state();
+    assert_eq!(state.flows.len(), 1, "the conversation is still there, and only it");
+    assert!(state.nursery.len() <= 1024, "the nursery is bounded");
 }

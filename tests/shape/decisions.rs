@@ -82,6 +82,17 @@ fn decisions() -> Vec<Decision> {
         decision(first().flags(flag::ACK | flag::ECE), ack(20_000), "passed unsafe_carrier"),
         decision(first().window(0), ack(20_000), "passed unsafe_carrier"),
         decision(first().options(&[30, 4, 0, 0]), ack(20_000), "passed unsafe_carrier"),
+        // A keep-alive or a zero-window probe asks for an ACK, and leaves as it came: also if it acknowledges more.
+        decision(first(), ack(20_000).seq(0), "passed sequence"),
+        decision(first(), ack(10_000).seq(0), "passed sequence"),
+        decision(first().seq(5_000), ack(20_000).seq(1), "passed sequence"),
+        decision(first().v6().seq(0), ack(20_000).v6().seq(u32::MAX), "passed sequence"),
+        // Nor is one a carrier: with a number that was used nobody looks at its content. (The first of a connection may be one.)
+        decision(first().seq(0), ack(20_000), "passed sequence"),
+        // Data in between that was not seen.
+        decision(first(), ack(20_000).seq(1_449), "passed sequence"),
+        decision(first().seq(u32::MAX), ack(20_000).seq(1), "passed sequence"),
+        decision(first().seq(u32::MAX), ack(20_000).seq(u32::MAX), "held redundant"),
         // Another connection.
         decision(first(), ack(20_000).home_port(4_321), "passed first"),
     ]
@@ -306,10 +317,37 @@ fn no_ack_takes_a_place_before_data_of_its_connection() {
     let carrier = filter.arrive(&ethernet(&ack(10_000))).expect("it passes");
     assert!(filter.arrive(&ethernet(&ack(20_000))).is_none());
     let data = filter.arrive(&ethernet(&ack(20_000).payload(100))).expect("it passes");
-    let (last, fates) = filter.fate_of(|filter| filter.arrive(&ethernet(&ack(30_000))));
+    let (last, fates) = filter.fate_of(|filter| filter.arrive(&ethernet(&ack(30_000).seq(101))));
     assert_eq!(fates, ["passed unsafe_carrier"]);
     assert_eq!(filter.depart(&carrier).expect("it leaves"), ethernet(&ack(20_000)).bytes);
     for packet in [data, last.expect("it passes")] {
         assert_eq!(filter.depart(&packet).expect("it leaves"), packet);
     }
+}
+
+/// A window that is closed, or an idle connection: each probe passes, and none carries what came after it.
+#[test]
+fn a_probe_leaves_as_it_came_and_stands_for_nothing_else() {
+    let Some(mut filter) = Filter::for_test("a_probe_leaves_as_it_came_and_stands_for_nothing_else") else {
+        return;
+    };
+    let data = filter.arrive(&ethernet(&ack(10_000).payload(100))).expect("it passes");
+    let first = filter.arrive(&ethernet(&ack(10_000).seq(101))).expect("it passes");
+    let mut queue = vec![data, first];
+    for step in 1..6 {
+        // Each has a newer acknowledgement, behind data that is on its way to us meanwhile.
+        let number = 10_000 + 2_000 * step;
+        let (probe, fates) = filter.fate_of(|f| f.arrive(&ethernet(&ack(number).seq(100))));
+        assert_eq!(fates, ["passed sequence"], "probe {step}");
+        queue.push(probe.expect("it passes"));
+        let (next, fates) = filter.fate_of(|f| f.arrive(&ethernet(&ack(number + 1_000).seq(101))));
+        assert_eq!(fates, ["passed unsafe_carrier"], "behind probe {step}");
+        queue.push(next.expect("it passes"));
+    }
+    assert!(filter.arrive(&ethernet(&ack(30_000).seq(101))).is_none(), "an ACK is a carrier again");
+    let carrier = queue.pop().expect("the newest");
+    for packet in queue {
+        assert_eq!(filter.depart(&packet).expect("it leaves"), packet);
+    }
+    assert_eq!(filter.depart(&carrier).expect("it leaves"), ethernet(&ack(30_000).seq(101)).bytes);
 }

@@ -9,6 +9,7 @@ use lru::LruCache;
 use pendulum_model::segment::Direction;
 
 use super::flow::{Flow, FlowKey};
+use super::half::HalfFlag;
 
 /// A flow, and what the caller notes beside it.
 #[derive(Clone, Debug, Default)]
@@ -74,7 +75,9 @@ impl<T: Default> FlowTable<T> {
             let evicted = self.nursery.push(key, Entry::default());
             return Found { entry: self.nursery.get_mut(&key), event: Some(Event::Nursed), evicted };
         };
-        if nursed.flow.halves[direction.opposite() as usize].segments == 0 {
+        let peer = &nursed.flow.halves[direction.opposite() as usize];
+        // A refusal makes no conversation, nor does what follows one: a scan of closed ports stays in the nursery.
+        if peer.segments == 0 || is_rst || peer.flags & HalfFlag::Rst as u16 != 0 {
             return Found { entry: self.nursery.get_mut(&key), event: None, evicted: None };
         }
         let entry = self.nursery.pop(&key).unwrap_or_default();

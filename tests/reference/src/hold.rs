@@ -10,6 +10,8 @@ use super::accecn::{CE, Feedback};
 /// An ACK, as far as it matters here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ack {
+    /// Sequence number.
+    pub sequence: u32,
     /// Acknowledgement number.
     pub number: u32,
     /// Window field.
@@ -29,6 +31,7 @@ pub struct Ack {
 #[expect(missing_docs, reason = "the kernel's names, documented in bpf/abi/shape.h")]
 pub enum Fate {
     First,
+    Sequence,
     NoCarrier,
     Carrier,
     Duplicate,
@@ -74,6 +77,8 @@ pub struct Hold {
     queue: VecDeque<Queued>,
     first: Option<u32>,
     newest: Ack,
+    /// The sequence number that the next one is to have.
+    sequence: u32,
     withheld: usize,
     accecn: bool,
     /// Segments that the newest in the queue is to acknowledge.
@@ -146,6 +151,7 @@ impl Hold {
             queue: VecDeque::new(),
             first: None,
             newest: Ack::default(),
+            sequence: 0,
             withheld: 0,
             accecn: false,
             segments: UNKNOWN,
@@ -186,7 +192,11 @@ impl Hold {
             Fate::Stretch => UNKNOWN,
             _ => segments,
         };
-        let plain = !self.is_special(&ack) && fate != Fate::Duplicate;
+        let is_probe = !is_first && self.is_probe(&ack);
+        if !is_probe {
+            self.sequence = ack.sequence;
+        }
+        let plain = !self.is_special(&ack) && fate != Fate::Duplicate && !is_probe;
         self.queue.push_back(Queued { ack, plain, pending: None });
         fate
     }
@@ -207,6 +217,11 @@ impl Hold {
         self.queue.len()
     }
 
+    /// A keep-alive, or a probe of a closed window: its number was used before.
+    fn is_probe(&self, ack: &Ack) -> bool {
+        ack.sequence.wrapping_sub(self.sequence).cast_signed() < 0
+    }
+
     fn is_special(&self, ack: &Ack) -> bool {
         ack.special || (ack.ecn.ace != 0 && !self.accecn)
     }
@@ -216,6 +231,9 @@ impl Hold {
             return Fate::Special;
         }
         let Some(first) = self.first else { return Fate::First };
+        if self.is_probe(ack) {
+            return Fate::Sequence;
+        }
         let ahead = ack.number.wrapping_sub(self.newest.number).cast_signed();
         if ahead < 0 || (ahead == 0 && (ack.sack.is_empty() || ack.sack == self.newest.sack)) {
             return Fate::Duplicate;
@@ -223,6 +241,10 @@ impl Hold {
         let Some(carrier) = self.queue.back() else { return Fate::NoCarrier };
         if !carrier.plain {
             return Fate::Carrier;
+        }
+        // Data in between, which was not seen.
+        if ack.sequence != self.sequence {
+            return Fate::Sequence;
         }
         if !covers(ack, &self.newest) {
             return Fate::Sack;

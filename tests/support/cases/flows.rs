@@ -41,10 +41,31 @@ fn life() -> Vec<Case> {
             ("down.first_seen_ns", 1_000_000),
         ]),
         case(
-            "a refused connection was a conversation, too",
-            [syn(1000).is("syn"), down().flags(flag::RST | flag::ACK).seq(0).ack(1001).at(1000).is("rst")],
+            "a refused connection is no conversation, nor is the next attempt",
+            [
+                syn(1000).is("syn"),
+                down().flags(flag::RST | flag::ACK).seq(0).ack(1001).at(1000).is("rst"),
+                syn(1000).at(2000).is("syn"),
+                down().flags(flag::RST | flag::ACK).seq(0).ack(1001).at(3000).is("rst"),
+            ],
         )
-        .leaves(&[("stats.promoted", 1), ("down.flag.rst", 1)]),
+        .leaves(&[
+            ("stats.promoted", 0),
+            ("table.nursery", 1),
+            ("table.flows", 0),
+            ("up.segments", 2),
+            ("down.flag.rst", 1),
+        ]),
+        case(
+            "a connection that is taken after a refusal is one",
+            [
+                syn(1000).is("syn"),
+                down().flags(flag::RST | flag::ACK).seq(0).ack(1001).at(1000).is("rst"),
+                syn(1000).at(2000).is("syn"),
+                down().flags(flag::SYN | flag::ACK).seq(5000).ack(1001).at(3000).is("syn"),
+            ],
+        )
+        .leaves(&[("stats.promoted", 1), ("table.nursery", 0), ("table.flows", 1)]),
         case(
             "a flow met in its middle",
             [down().seq(70_000).payload(500).ack(9).is("data"), up().seq(9).ack(70_500).at(1000).is("ack")],
