@@ -93,7 +93,12 @@ fn packet(input: &[u8]) {
     let Some((first, bytes)) = input.split_first() else { return };
     const KINDS: [LinkType; 5] =
         [LinkType::Ethernet, LinkType::RawIp, LinkType::LinuxSll, LinkType::LinuxSll2, LinkType::Null];
-    let frame = Frame::whole(KINDS[usize::from(*first) % KINDS.len()], bytes);
+    let kind = match first {
+        5 => LinkType::Ppp,
+        6 => LinkType::PppEther,
+        other => KINDS[usize::from(*other) % KINDS.len()],
+    };
+    let frame = Frame::whole(kind, bytes);
     parse(&frame);
     outline(&frame);
 }

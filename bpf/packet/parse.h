@@ -99,6 +99,7 @@ static __always_inline __u32 parse_link(struct cursor *c, __be16 *protocol)
 	const struct ethhdr *eth = c->pos;
 	const struct pppoe_session *pppoe;
 	const struct vlan_tag *tag;
+	__u16 ppp;
 
 	if (config.link_layer == PENDULUM_LINK_RAW_IP) {
 		const __u8 *version = c->pos;
@@ -131,13 +132,16 @@ static __always_inline __u32 parse_link(struct cursor *c, __be16 *protocol)
 		pppoe = c->pos;
 		if ((const void *)(pppoe + 1) > c->end)
 			return missing(c, sizeof(*pppoe), PENDULUM_LOST_LINK_HEADER);
-		if (pppoe->protocol == bpf_htons(PPP_IPV4))
-			*protocol = bpf_htons(ETH_P_IP);
-		else if (pppoe->protocol == bpf_htons(PPP_IPV6))
-			*protocol = bpf_htons(ETH_P_IPV6);
-		else
-			*protocol = 0;
 		c->pos = pppoe + 1;
+		ppp = bpf_ntohs(pppoe->protocol);
+		/* An odd first byte is all of the protocol (RFC 1661 section 6.5). */
+		if (ppp & 0x0100) {
+			c->pos = (const void *)pppoe + offsetof(struct pppoe_session, protocol) + 1;
+			ppp >>= 8;
+		}
+		*protocol = ppp == PPP_IPV4   ? bpf_htons(ETH_P_IP)
+			    : ppp == PPP_IPV6 ? bpf_htons(ETH_P_IPV6)
+					      : 0;
 	}
 	return PARSE_TCP;
 }

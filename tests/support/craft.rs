@@ -81,6 +81,7 @@ pub(crate) struct Tcp {
     link: Vec<u8>,
     ethertype: Option<u16>,
     ppp: Option<u16>,
+    short_ppp: bool,
     v6: bool,
     /// Kind of each IPv6 extension header, and everything behind its next-header byte.
     extensions: Vec<(u8, Vec<u8>)>,
@@ -119,6 +120,7 @@ impl Tcp {
             link: Vec::new(),
             ethertype: None,
             ppp: None,
+            short_ppp: false,
             v6: false,
             extensions: Vec::new(),
             ip_options: Vec::new(),
@@ -239,6 +241,12 @@ impl Tcp {
     pub(crate) fn pppoe(mut self) -> Self {
         self.ppp = Some(if self.v6 { 0x0057 } else { 0x0021 });
         self
+    }
+
+    /// Put a PPPoE session header with a protocol of one byte before IP.
+    pub(crate) fn pppoe_short(mut self) -> Self {
+        self.short_ppp = true;
+        self.pppoe()
     }
 
     /// Name this PPP protocol in the PPPoE header, whatever follows.

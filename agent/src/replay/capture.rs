@@ -22,6 +22,10 @@ use window::Window;
 /// A record longer than this is no packet but a damaged length: the largest super-packet has 512 KiB.
 const RECORD_MAX: u32 = 1 << 20;
 
+/// Compressions that are recognised and not read: the first bytes and the program.
+const FOREIGN_COMPRESSIONS: [(&[u8], &str); 3] =
+    [(b"\xfd7zXZ\0", "xz"), (b"BZh", "bzip2"), (b"\x04\x22\x4d\x18", "lz4")];
+
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Skippable zstd frames, which seekable archives begin with, differ in the low four bits.
@@ -54,6 +58,24 @@ pub enum CaptureError {
         #[source]
         source: io::Error,
     },
+    /// The file has no contents.
+    #[error(
+        "capture {} is empty: not one byte was written to it; let tcpdump write each packet at once (-U), and stop it with \
+         Ctrl-C",
+        path.display()
+    )]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is compressed by a program that we do not replace.
+    #[error("capture {} is compressed by {program}, which is not read here; {}", path.display(), unpack(path, program))]
+    Compressed {
+        /// The file.
+        path: PathBuf,
+        /// Unpacks it.
+        program: &'static str,
+    },
     /// The file begins with something else.
     #[error(
         "{} is no capture: it begins with neither a pcap nor a pcapng header, plain or compressed by gzip or zstd; \
@@ -66,9 +88,10 @@ pub enum CaptureError {
     },
     /// The frames begin with a header that is not understood.
     #[error(
-        "capture {} has link type {link_type}, which is not understood: capture on the WAN or LAN device itself \
-         (Ethernet, raw IP, Linux cooked and BSD loopback are)",
-        path.display()
+        "capture {} has link type {link_type}, {}: capture on the WAN or LAN device itself (Ethernet, PPP, raw IP, Linux \
+         cooked and BSD loopback are read)",
+        path.display(),
+        refusal(*link_type)
     )]
     LinkType {
         /// The file.
@@ -76,9 +99,9 @@ pub enum CaptureError {
         /// Its number in the registry of tcpdump.org.
         link_type: u32,
     },
-    /// A structure of the file contradicts itself.
+    /// A structure of the file contradicts itself, and no packet comes before it.
     #[error(
-        "capture {} is damaged at byte {offset} of its contents: {reason}; `editcap -r` can copy the packets before it",
+        "capture {} is damaged at byte {offset} of its contents, before its first packet: {reason}; copy the file again",
         path.display()
     )]
     Damaged {
@@ -118,10 +141,12 @@ impl<'a> Record<'a> {
 }
 
 /// What a capture holds besides its frames, as far as it was read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
     /// The file ends in the middle of a record, at this byte of its contents.
     pub cut_off_at: Option<u64>,
+    /// At this byte of its contents a structure contradicts itself, and why. Nothing behind it is read.
+    pub damaged_at: Option<(u64, String)>,
     /// Frames that carry no time, or come from a device whose link type is not understood.
     pub unusable: u64,
     /// One of those link types.
@@ -141,6 +166,7 @@ pub struct Capture {
     window: Window,
     format: FileFormat,
     notes: Notes,
+    is_compressed: bool,
     file_bytes: u64,
     read_bytes: Arc<AtomicU64>,
     current: Option<Found>,
@@ -157,7 +183,7 @@ impl Capture {
         let metadata = file.metadata().map_err(open_error)?;
         let read_bytes = Arc::new(AtomicU64::new(0));
         let counted = Counted { file, read_bytes: Arc::clone(&read_bytes) };
-        let input = decompress(counted).map_err(open_error)?;
+        let (input, is_compressed) = decompress(counted).map_err(open_error)?;
         let mut window = Window::new(input);
         let format = read_header(&mut window).map_err(|problem| problem.of(path))?;
         Ok(Self {
@@ -165,18 +191,24 @@ impl Capture {
             window,
             format,
             notes: Notes::default(),
+            is_compressed,
             file_bytes: metadata.len(),
             read_bytes,
             current: None,
         })
     }
 
-    /// Go to the next frame; `false` at the end of the file, be it in the middle of a record ([`Notes::cut_off_at`]).
+    /// Go to the next frame; `false` at the end of the file, be it in the middle of a record ([`Notes::cut_off_at`]) or where it is
+    /// damaged ([`Notes::damaged_at`]).
     ///
     /// # Errors
-    /// If the file cannot be read on, or is damaged.
+    /// If the file cannot be read on, or is damaged before its first packet.
     pub fn advance(&mut self) -> Result<bool, CaptureError> {
         self.current = None;
+        if self.notes.damaged_at.is_some() {
+            return Ok(false);
+        }
+        let has_frames = self.notes.frames > 0;
         let found = match &mut self.format {
             FileFormat::Pcap(header) => pcap::next(&mut self.window, header),
             FileFormat::Pcapng(section) => pcapng::next(&mut self.window, section, &mut self.notes),
@@ -187,15 +219,21 @@ impl Capture {
                 self.notes.cut_off_at = Some(offset);
                 None
             }
+            Err(Problem::Damaged(offset, reason)) if has_frames => {
+                self.notes.damaged_at = Some((offset, reason));
+                None
+            }
+            Err(Problem::Read(offset, error)) if has_frames && self.is_compressed => {
+                self.notes.damaged_at = Some((offset, format!("it cannot be decompressed ({error})")));
+                None
+            }
             Err(problem) => return Err(problem.of(&self.path)),
         };
-        match (&self.current, self.notes) {
-            (Some(_), _) => self.notes.frames += 1,
+        match self.notes.unknown_link_type {
+            _ if self.current.is_some() => self.notes.frames += 1,
             // A capture of devices that are not understood is an error, not an empty capture.
-            (None, Notes { frames: 0, unknown_link_type: Some(link_type), .. }) => {
-                return Err(Problem::LinkType(link_type).of(&self.path));
-            }
-            (None, _) => {}
+            Some(link_type) if !has_frames => return Err(Problem::LinkType(link_type).of(&self.path)),
+            _ => {}
         }
         Ok(self.current.is_some())
     }
@@ -211,8 +249,8 @@ impl Capture {
     }
 
     /// What else there was, as far as it was read.
-    pub fn notes(&self) -> Notes {
-        self.notes
+    pub fn notes(&self) -> &Notes {
+        &self.notes
     }
 
     /// The file.
@@ -246,6 +284,8 @@ enum Problem {
     /// The contents end at this byte, inside a structure.
     CutOff(u64),
     Read(u64, io::Error),
+    Empty,
+    Compressed(&'static str),
     NotACapture,
     LinkType(u32),
     Damaged(u64, String),
@@ -259,6 +299,8 @@ impl Problem {
                 CaptureError::Damaged { path, offset, reason: "it ends inside the file header".to_owned() }
             }
             Self::Read(offset, source) => CaptureError::Read { path, offset, source },
+            Self::Empty => CaptureError::Empty { path },
+            Self::Compressed(program) => CaptureError::Compressed { path, program },
             Self::NotACapture => CaptureError::NotACapture { path },
             Self::LinkType(link_type) => CaptureError::LinkType { path, link_type },
             Self::Damaged(offset, reason) => CaptureError::Damaged { path, offset, reason },
@@ -267,6 +309,13 @@ impl Problem {
 }
 
 fn read_header(window: &mut Window) -> Result<FileFormat, Problem> {
+    if window.is_at_end()? {
+        return Err(Problem::Empty);
+    }
+    let foreign = FOREIGN_COMPRESSIONS.into_iter().find(|(magic, _)| window.starts_with(magic));
+    if let Some((_, program)) = foreign {
+        return Err(Problem::Compressed(program));
+    }
     let Some(magic) = window.peek::<4>()? else { return Err(Problem::NotACapture) };
     if let Some(flavour) = pcap::Flavour::of(magic) {
         pcap::Header::read(window, flavour).map(FileFormat::Pcap)
@@ -282,10 +331,32 @@ fn link_type(number: u32) -> Option<LinkType> {
     match number {
         0 | 108 => Some(LinkType::Null),
         1 => Some(LinkType::Ethernet),
+        9 | 50 => Some(LinkType::Ppp),
+        51 => Some(LinkType::PppEther),
         12 | 14 | 101 | 228 | 229 => Some(LinkType::RawIp),
         113 => Some(LinkType::LinuxSll),
         276 => Some(LinkType::LinuxSll2),
         _ => None,
+    }
+}
+
+/// Why frames of another link type are not read.
+const fn refusal(link_type: u32) -> &'static str {
+    match link_type {
+        105 | 119 | 127 | 163 | 192 => {
+            "frames of a Wi-Fi monitor, which are encrypted, repeated in the air and not those of the link"
+        }
+        _ => "which is not understood",
+    }
+}
+
+/// How to read what `program` has compressed.
+fn unpack(path: &Path, program: &str) -> String {
+    match path == Path::new(input::STDIN) {
+        true => format!("unpack it on its way: `… | {program} -dc | pendulum replay --wan -`"),
+        false => {
+            format!("unpack it on its way: `{program} -dc {} | pendulum replay --wan -`", path.display())
+        }
     }
 }
 
@@ -302,16 +373,16 @@ impl Read for Counted {
     }
 }
 
-/// The contents behind whatever compression the first bytes show.
-fn decompress(file: Counted) -> io::Result<Box<dyn Read + Send>> {
+/// The contents behind whatever compression the first bytes show, and whether there is one.
+fn decompress(file: Counted) -> io::Result<(Box<dyn Read + Send>, bool)> {
     let mut file = BufReader::with_capacity(1 << 18, file);
     let start = file.fill_buf()?;
     let is_skippable = start.len() >= 4 && start[0] & 0xf0 == 0x50 && start[1..4] == ZSTD_SKIPPABLE;
     if start.starts_with(&GZIP_MAGIC) {
-        Ok(Box::new(flate2::bufread::MultiGzDecoder::new(file)))
+        Ok((Box::new(flate2::bufread::MultiGzDecoder::new(file)), true))
     } else if start.starts_with(&ZSTD_MAGIC) || is_skippable {
-        Ok(Box::new(zstd::Decoder::with_buffer(file)?))
+        Ok((Box::new(zstd::Decoder::with_buffer(file)?), true))
     } else {
-        Ok(Box::new(file))
+        Ok((Box::new(file), false))
     }
 }

@@ -27,6 +27,10 @@ pub enum LinkType {
     LinuxSll,
     /// Its second version, 20 bytes.
     LinuxSll2,
+    /// PPP, with or without its address and control bytes, or Cisco's header in their place (RFC 1662, RFC 1547).
+    Ppp,
+    /// A PPPoE session header without Ethernet before it.
+    PppEther,
     /// BSD loopback: four bytes of address family, in the byte order of the capturing host.
     Null,
 }

@@ -62,6 +62,14 @@ fn link() -> Vec<Case> {
         case("PPPoE session, IPv4", [data().pppoe().is("data")]).leaves(&[("counters.up.bytes.data", 162)]),
         case("PPPoE session, IPv6", [data().v6().pppoe().is("data")])
             .leaves(&[("counters.up.bytes.data", 182), ("counters.up.payload_bytes", 100)]),
+        case("PPPoE session, IPv4, protocol of one byte", [data().pppoe_short().is("data")])
+            .leaves(&[("counters.up.bytes.data", 161)]),
+        case("PPPoE session, IPv6, protocol of one byte", [data().v6().pppoe_short().is("data")])
+            .leaves(&[("counters.up.bytes.data", 181)]),
+        case(
+            "PPPoE session, an unknown protocol of one byte",
+            [data().pppoe_short().patch(20, 0x23).is("non_tcp")],
+        ),
         case("PPPoE session behind a VLAN tag", [data().vlan(VLAN, 7).pppoe().is("data")])
             .leaves(&[("up.seq_next", 101)]),
         case("PPPoE session, LCP", [data().ppp_protocol(0xc021).is("non_tcp")]),

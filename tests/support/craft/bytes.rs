@@ -20,8 +20,9 @@ impl Tcp {
         bytes.extend_from_slice(&ethertype.to_be_bytes());
         if let Some(protocol) = self.ppp {
             bytes.extend_from_slice(&[0x11, 0, 0, 7]);
-            bytes.extend_from_slice(&(packet_bytes as u16 + 2).to_be_bytes());
-            bytes.extend_from_slice(&protocol.to_be_bytes());
+            let protocol = &protocol.to_be_bytes()[usize::from(self.short_ppp)..];
+            bytes.extend_from_slice(&((packet_bytes + protocol.len()) as u16).to_be_bytes());
+            bytes.extend_from_slice(protocol);
         }
         bytes
     }

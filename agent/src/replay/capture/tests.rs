@@ -91,7 +91,7 @@ fn read(contents: &[u8]) -> Read {
                 assert!(record.bytes.len() > FRAME.len() || FRAME.starts_with(record.bytes));
                 frames.push((record.time_ns, record.link_type, record.bytes.len(), record.original_len));
             }
-            Ok(false) => return (frames, Ok(capture.notes())),
+            Ok(false) => return (frames, Ok(capture.notes().clone())),
             Err(error) => return (frames, Err(error)),
         }
     }
@@ -133,6 +133,9 @@ fn link_types_by_their_numbers() {
     for (number, expected) in [
         (0, LinkType::Null),
         (1, LinkType::Ethernet),
+        (9, LinkType::Ppp),
+        (50, LinkType::Ppp),
+        (51, LinkType::PppEther),
         (101, LinkType::RawIp),
         (113, LinkType::LinuxSll),
         (276, LinkType::LinuxSll2),
@@ -144,7 +147,8 @@ fn link_types_by_their_numbers() {
         assert_eq!(frames[0].1, expected, "link type {number}");
     }
     let (_, error) = read(&order.pcap_header(0xa1b2_c3d4, 127));
-    assert!(matches!(error, Err(CaptureError::LinkType { link_type: 127, .. })));
+    let message = error.expect_err("radiotap").to_string();
+    assert!(message.contains("link type 127") && message.contains("Wi-Fi monitor"), "{message}");
 }
 
 #[test]
@@ -186,9 +190,10 @@ fn pcapng_sections_may_change_the_byte_order_and_forget_devices() {
         .flat_map(|order| [order.section(), order.interface(1, &[]), order.packet(0, 1, &FRAME, 21)].concat())
         .collect();
     assert_eq!(read(&contents).0.len(), 2);
-    let (_, error) = read(&[contents, ORDERS[0].section(), ORDERS[0].packet(0, 1, &FRAME, 21)].concat());
-    let message = error.expect_err("a device of the section before").to_string();
-    assert!(message.contains("unknown device 0"), "{message}");
+    let (frames, notes) = read(&[contents, ORDERS[0].section(), ORDERS[0].packet(0, 1, &FRAME, 21)].concat());
+    let (_, reason) =
+        notes.expect("packets come before it").damaged_at.expect("a device of the section before");
+    assert_eq!((frames.len(), reason.as_str()), (2, "a packet of the unknown device 0"));
 }
 
 #[test]
@@ -246,6 +251,44 @@ fn compression_is_told_by_the_first_bytes() {
     assert!(read(&damaged).1.is_err());
 }
 
+/// Up to the damage a compressed file is used as one that was cut off.
+#[test]
+fn a_compressed_file_is_used_up_to_its_damage() {
+    let order = ORDERS[0];
+    // Bytes that do not repeat, so that damage does not hit the first packets.
+    let mut seed = 1_u32;
+    let mut noise = || {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (seed >> 24) as u8
+    };
+    let mut record = |i| order.pcap_record(i, 0, &(0..1_000).map(|_| noise()).collect::<Vec<u8>>(), 1_000);
+    let records: Vec<u8> = (0..2_000).flat_map(&mut record).collect();
+    let plain = [order.pcap_header(0xa1b2_c3d4, 1), records].concat();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    gzip.write_all(&plain).expect("memory");
+    let (gzip, zstd) = (gzip.finish().expect("memory"), zstd::encode_all(&plain[..], 1).expect("memory"));
+    let damaged = |compressed: &[u8], at: usize| {
+        let mut compressed = compressed.to_vec();
+        compressed[at..at + 4].fill(0xff);
+        let file = file(&compressed);
+        let mut capture = Capture::open(file.path()).expect("its beginning is sound");
+        let mut frames = 0;
+        while capture.advance().expect("no error") {
+            frames += 1;
+        }
+        assert!(!capture.advance().expect("no error"), "nothing behind it is read");
+        (frames, capture.notes().damaged_at.clone().expect("it is noticed").1)
+    };
+    // The sum at the end of gzip's contents.
+    let (frames, reason) = damaged(&gzip, gzip.len() - 8);
+    assert!(frames == 2_000 && reason.starts_with("it cannot be decompressed ("), "{frames}: {reason}");
+    // The header of zstd's last block.
+    let last = zstd.len() - plain.len() % (128 << 10) - 3;
+    let (frames, reason) = damaged(&zstd, last);
+    assert!((1..2_000).contains(&frames), "{frames}");
+    assert!(reason.starts_with("it cannot be decompressed ("), "{reason}");
+}
+
 #[test]
 fn a_file_that_ends_in_the_middle_gives_what_was_whole() {
     for contents in [
@@ -275,7 +318,17 @@ fn refusals_name_the_file_the_reason_and_the_remedy() {
     assert!(missing.contains("/nonexistent/wan.pcap") && missing.contains("check the path"), "{missing}");
     let directory = Capture::open(Path::new("/tmp")).err().expect("refused").to_string();
     assert!(directory.contains("/tmp") && directory.contains("not a regular file"), "{directory}");
-    for contents in [&b""[..], b"abc", b"#!/bin/sh\necho this is no capture\n"] {
+    let empty = read(b"").1.expect_err("nothing").to_string();
+    assert!(empty.contains("is empty"), "{empty}");
+    for (contents, remedy) in [
+        (&b"\xfd7zXZ\0 and more"[..], "`xz -dc "),
+        (b"BZh91AY", "`bzip2 -dc "),
+        (b"\x04\x22\x4d\x18 and more", "`lz4 -dc "),
+    ] {
+        let message = read(contents).1.expect_err("not read").to_string();
+        assert!(message.contains(remedy) && message.contains("| pendulum replay --wan -"), "{message}");
+    }
+    for contents in [&b"abc"[..], b"#!/bin/sh\necho this is no capture\n"] {
         assert!(matches!(read(contents).1, Err(CaptureError::NotACapture { .. })));
     }
     let cut_header = read(&two_frames(ORDERS[0])[..20]).1.expect_err("no header").to_string();
@@ -283,10 +336,12 @@ fn refusals_name_the_file_the_reason_and_the_remedy() {
 
     let order = ORDERS[0];
     let huge = [order.u32(1), order.u32(0), order.u32(u32::MAX), order.u32(u32::MAX)].concat();
-    let damaged = read(&[two_frames(order), huge].concat());
-    let message = damaged.1.expect_err("absurd length").to_string();
-    assert_eq!(damaged.0.len(), 2);
-    assert!(message.contains("at byte 81") && message.contains("4294967295"), "{message}");
+    let absurd = || Some((81, "a packet of 4294967295 bytes".to_owned()));
+    let (frames, notes) = read(&[two_frames(order), huge.clone()].concat());
+    assert_eq!((frames.len(), notes.expect("two packets come before it").damaged_at), (2, absurd()));
+    let message =
+        read(&[order.pcap_header(0xa1b2_c3d4, 1), huge].concat()).1.expect_err("none before it").to_string();
+    assert!(message.contains("at byte 24") && message.contains("4294967295"), "{message}");
 }
 
 proptest! {

@@ -59,6 +59,11 @@ impl Window {
         Ok(if self.fill(N)? { self.buffer[self.start..].first_chunk().copied() } else { None })
     }
 
+    /// Whether the bytes at hand begin like this.
+    pub(super) fn starts_with(&self, bytes: &[u8]) -> bool {
+        self.buffer[self.start..self.end].starts_with(bytes)
+    }
+
     /// Take the next bytes.
     pub(super) fn take<const N: usize>(&mut self) -> Result<[u8; N], Problem> {
         let bytes = self.peek()?.ok_or_else(|| self.cut_off())?;

@@ -13,6 +13,10 @@ const VLAN_TAGS_MAX: usize = 2;
 const PPP_IPV4: u16 = 0x0021;
 const PPP_IPV6: u16 = 0x0057;
 
+/// PPP's address and control (RFC 1662 §3.1), and the first byte of Cisco's header for one host and for all.
+const PPP_ADDRESS: [u8; 2] = [0xff, 0x03];
+const CISCO: [u8; 2] = [0x0f, 0x8f];
+
 /// Address families of [`LinkType::Null`]: one for IPv4, and those of IPv6 on NetBSD, FreeBSD, macOS and Linux.
 const FAMILY_IPV4: u32 = 2;
 const FAMILIES_IPV6: [u32; 4] = [24, 28, 30, 10];
@@ -45,6 +49,11 @@ pub(super) fn parse(cursor: &mut Cursor<'_>, link_type: LinkType) -> Result<Prot
             let [high, low, ..] = cursor.take::<20>(Lost::LinkHeader)?;
             parse_ethertype(cursor, u16::from_be_bytes([*high, *low]))
         }
+        LinkType::Ppp => parse_ppp_frame(cursor),
+        LinkType::PppEther => {
+            cursor.take::<6>(Lost::LinkHeader)?;
+            parse_ppp(cursor)
+        }
         LinkType::Null => {
             let family = cursor.take::<4>(Lost::LinkHeader)?;
             let families = [u32::from_le_bytes(*family), u32::from_be_bytes(*family)];
@@ -73,14 +82,35 @@ fn parse_ethertype(cursor: &mut Cursor<'_>, mut ethertype: u16) -> Result<Protoc
         ETHERTYPE_IPV4 => Ok(Protocol::Ipv4),
         ETHERTYPE_IPV6 => Ok(Protocol::Ipv6),
         ETHERTYPE_PPPOE_SESSION => {
-            let [_, _, _, _, _, _, high, low] = cursor.take::<8>(Lost::LinkHeader)?;
-            match u16::from_be_bytes([*high, *low]) {
-                PPP_IPV4 => Ok(Protocol::Ipv4),
-                PPP_IPV6 => Ok(Protocol::Ipv6),
-                _ => Err(NonTcp::NO_IP.into()),
-            }
+            cursor.take::<6>(Lost::LinkHeader)?;
+            parse_ppp(cursor)
         }
         other if is_vlan(other) => Err(Lost::VlanDepth.into()),
+        _ => Err(NonTcp::NO_IP.into()),
+    }
+}
+
+/// Step over PPP's address and control, which a link may leave out, or Cisco's header.
+fn parse_ppp_frame(cursor: &mut Cursor<'_>) -> Result<Protocol, Stop> {
+    let first = *cursor.peek::<2>(Lost::LinkHeader)?;
+    if first == PPP_ADDRESS {
+        cursor.skip(2);
+    } else if CISCO.contains(&first[0]) {
+        let [_, _, high, low] = cursor.take::<4>(Lost::LinkHeader)?;
+        return parse_ethertype(cursor, u16::from_be_bytes([*high, *low]));
+    }
+    parse_ppp(cursor)
+}
+
+/// Step over the PPP protocol. An odd first byte is all of it (RFC 1661 §6.5).
+fn parse_ppp(cursor: &mut Cursor<'_>) -> Result<Protocol, Stop> {
+    let protocol = *cursor.peek::<2>(Lost::LinkHeader)?;
+    let is_short = protocol[0] & 1 == 1;
+    cursor.skip(if is_short { 1 } else { 2 });
+    let protocol = if is_short { u16::from(protocol[0]) } else { u16::from_be_bytes(protocol) };
+    match protocol {
+        PPP_IPV4 => Ok(Protocol::Ipv4),
+        PPP_IPV6 => Ok(Protocol::Ipv6),
         _ => Err(NonTcp::NO_IP.into()),
     }
 }

@@ -34,6 +34,29 @@ fn cooked_headers_name_the_protocol() {
 }
 
 #[test]
+fn ppp_with_and_without_its_address_and_short_protocols() {
+    let (v4, v6) = (ip(&up().payload(9)), ip(&up().v6().payload(9)));
+    for (four, six) in [
+        (&[0xff, 3, 0, 0x21][..], &[0xff, 3, 0, 0x57][..]),
+        (&[0, 0x21], &[0, 0x57]),
+        (&[0x21], &[0x57]),
+        (&[0xff, 3, 0x21], &[0xff, 3, 0x57]),
+        // Cisco's header: an EtherType, to one host and to all.
+        (&[0x0f, 0, 8, 0], &[0x8f, 0, 0x86, 0xdd]),
+    ] {
+        assert_eq!(payload_of(LinkType::Ppp, four, &v4), Some(9), "{four:?}");
+        assert_eq!(payload_of(LinkType::Ppp, six, &v6), Some(9), "{six:?}");
+    }
+    let session = [0x11, 0, 0, 7, 0, 51];
+    for (four, six) in [(&[0, 0x21][..], &[0, 0x57][..]), (&[0x21], &[0x57])] {
+        assert_eq!(payload_of(LinkType::PppEther, &[&session[..], four].concat(), &v4), Some(9));
+        assert_eq!(payload_of(LinkType::PppEther, &[&session[..], six].concat(), &v6), Some(9));
+    }
+    let lcp = parse(&Frame::whole(LinkType::Ppp, &[0xff, 3, 0xc0, 0x21, 1, 2, 3]));
+    assert_eq!(lcp, Packet::NonTcp(NonTcp { protocol: None, udp: None }));
+}
+
+#[test]
 fn loopback_family_is_in_either_byte_order() {
     let (v4, v6) = (ip(&up().payload(9)), ip(&up().v6().payload(9)));
     for header in [[2, 0, 0, 0], [0, 0, 0, 2]] {
@@ -111,6 +134,8 @@ fn link_type() -> impl Strategy<Value = LinkType> {
         Just(LinkType::LinuxSll),
         Just(LinkType::LinuxSll2),
         Just(LinkType::Null),
+        Just(LinkType::Ppp),
+        Just(LinkType::PppEther),
     ]
 }
 

@@ -239,6 +239,12 @@ impl Session {
                 self.warnings
                     .push(format!("{path} is cut off at byte {offset}: the packets before it were used"));
             }
+            if let Some((offset, reason)) = &notes.damaged_at {
+                self.warnings.push(format!(
+                    "{path} is damaged at byte {offset} of its contents: {reason}; the {} packets before it were used",
+                    notes.frames
+                ));
+            }
             if notes.unusable > 0 {
                 let unusable = notes.unusable;
                 self.warnings.push(format!(

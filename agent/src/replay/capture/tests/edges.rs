@@ -29,7 +29,7 @@ fn a_mebibyte_is_a_packet_and_a_byte_more_is_damage() {
 /// <https://www.tcpdump.org/linktypes.html>: the numbers that mean one of ours, and no other.
 #[test]
 fn other_link_types_are_refused() {
-    let known = [0, 1, 12, 14, 101, 108, 113, 228, 229, 276];
+    let known = [0, 1, 9, 12, 14, 50, 51, 101, 108, 113, 228, 229, 276];
     for number in 0..400 {
         let found = read(&ORDERS[0].pcap_header(0xa1b2_c3d4, number)).1;
         match found {
