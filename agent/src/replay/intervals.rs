@@ -14,15 +14,13 @@ use pendulum_model::segment::{Class, Direction, PerDirection};
 
 use super::meter::Observation;
 use super::queue::Buffers;
+use super::silence::Silence;
 use pendulum_model::observer::level::INTERVAL_NS;
-
-/// Without a packet for this long the link is silent: everything drains, and one sample covers all of it.
-pub const SILENCE_NS: u64 = 10_000_000_000;
 
 /// A turnaround older than this is no part of the round-trip time any more.
 const TURN_LIFETIME_NS: u64 = 5_000_000_000;
 
-/// TCP goes one way, and for so long nothing of it came the other way: what passes there is not in the capture.
+/// TCP gets on in one direction, and for so long nothing of it came the other way: what passes there is not in the capture.
 const UNSEEN_NS: u64 = 2_000_000_000;
 
 /// One interval whose queues are not known yet.
@@ -52,11 +50,13 @@ pub struct Intervals {
     /// Newest turnaround of each end, in seconds, and when.
     turns: PerDirection<Option<(f64, u64)>>,
     last_packet_ns: u64,
-    /// Newest TCP segment of each direction.
+    silence: Silence,
+    /// Newest TCP segment of each direction; before the first one, when the other direction first got on.
     segment_ns: PerDirection<Option<u64>>,
-    /// Intervals in which a direction was not seen, and all.
-    unseen: PerDirection<u64>,
-    count: u64,
+    /// Newest one with new data or an acknowledgement of more: its sender hears the other end.
+    progress_ns: PerDirection<Option<u64>>,
+    /// Intervals in which a direction was not seen while the other one got on, and all in which the other one did.
+    unseen: PerDirection<(u64, u64)>,
 }
 
 impl Intervals {
@@ -70,9 +70,10 @@ impl Intervals {
             buffers,
             turns: PerDirection::default(),
             last_packet_ns: 0,
+            silence: Silence::default(),
             segment_ns: PerDirection::default(),
+            progress_ns: PerDirection::default(),
             unseen: PerDirection::default(),
-            count: 0,
         }
     }
 
@@ -88,10 +89,11 @@ impl Intervals {
 
     /// A packet comes at `now_ns`: close what ended before it and pass on what is complete.
     pub fn advance(&mut self, now_ns: u64, sink: &mut impl FnMut(&Sample)) {
-        if now_ns > self.last_packet_ns + SILENCE_NS {
-            self.skip_silence(now_ns, sink);
+        if let Some(drained_ns) = self.silence.drained_before(now_ns) {
+            self.skip_silence(drained_ns, now_ns, sink);
         }
         self.last_packet_ns = now_ns;
+        self.silence.pass(now_ns, 0);
         if !self.is_due(now_ns) {
             return;
         }
@@ -105,6 +107,7 @@ impl Intervals {
     /// Count a packet of the WAN capture.
     pub fn count<T>(&mut self, direction: Direction, observation: &Observation<'_, T>, wire_bytes: u64) {
         self.open.composition[direction].add(&observation.entered);
+        self.silence.pass(self.last_packet_ns, u32::try_from(wire_bytes).unwrap_or(u32::MAX));
         let traffic = &mut self.open.traffic[direction];
         traffic.wire_bytes += wire_bytes;
         let Some(segment) = &observation.segment else { return };
@@ -116,8 +119,15 @@ impl Intervals {
         } else if observation.class.is_pure_ack() {
             traffic.ack_segments += segments;
         }
-        if observation.observed.is_some_and(|observed| observed.retransmitted) {
+        let repeats = observation.observed.is_some_and(|observed| observed.retransmitted);
+        if repeats {
             traffic.retransmitted_segments += segments;
+        }
+        let acknowledges = observation.observed.is_some_and(|observed| observed.acked_bytes > 0);
+        if acknowledges || (observation.class == Class::Data && !repeats) {
+            self.progress_ns[direction] = Some(self.last_packet_ns);
+            // Whoever has not shown yet may still do so.
+            self.segment_ns[direction.opposite()].get_or_insert(self.last_packet_ns);
         }
         self.open.bursts[direction].add(observation.burst, 1);
     }
@@ -150,9 +160,9 @@ impl Intervals {
         self.emit(sink);
     }
 
-    /// Silence up to `now_ns`: one sample says so, and everything begins anew.
-    fn skip_silence(&mut self, now_ns: u64, sink: &mut impl FnMut(&Sample)) {
-        self.flush(self.last_packet_ns + SILENCE_NS / 2, sink);
+    /// Everything had drained at `drained_ns`, and nothing passed up to `now_ns`: one sample says so, and everything begins anew.
+    fn skip_silence(&mut self, drained_ns: u64, now_ns: u64, sink: &mut impl FnMut(&Sample)) {
+        self.flush(drained_ns, sink);
         let from_ns = self.waiting_end_ns - INTERVAL_NS;
         let start_ns = now_ns / INTERVAL_NS * INTERVAL_NS;
         if start_ns > from_ns {
@@ -161,7 +171,7 @@ impl Intervals {
                 span: Duration::from_nanos(start_ns - from_ns),
                 ..Sample::default()
             };
-            for direction in Direction::ALL {
+            for direction in Direction::ALL.into_iter().filter(|x| !self.is_unseen(*x)) {
                 sample.link[direction].queue = Some(QueueSample::level(self.buffers.source(direction), 0.0));
             }
             sink(&sample);
@@ -178,9 +188,13 @@ impl Intervals {
         closed.rates = PerDirection::from_fn(|x| self.buffers.observer.rate(x));
         closed.base_round_trip = self.buffers.observer.base_round_trip();
         closed.unseen = PerDirection::from_fn(|x| self.is_unseen(x));
-        self.count += 1;
+        let start_ns = self.open_end_ns - INTERVAL_NS;
         for direction in Direction::ALL {
-            self.unseen[direction] += u64::from(closed.unseen[direction]);
+            if self.progress_ns[direction.opposite()].is_some_and(|at_ns| at_ns >= start_ns) {
+                let (unseen, all) = &mut self.unseen[direction];
+                *unseen += u64::from(closed.unseen[direction]);
+                *all += 1;
+            }
         }
         // A mean of what was measured in it; what was measured before it lasts for a while.
         for direction in Direction::ALL {
@@ -195,16 +209,17 @@ impl Intervals {
         self.open_end_ns += INTERVAL_NS;
     }
 
-    /// TCP always goes both ways: if a capture holds one of them only, nothing is known of the other.
+    /// TCP always goes both ways: who gets on hears the other end. If a capture does not hold that, nothing is known of this direction until
+    /// it shows again. Who only repeats itself may have lost the other end.
     fn is_unseen(&self, direction: Direction) -> bool {
-        let Some(newest_ns) = self.segment_ns[direction.opposite()] else { return false };
-        let is_on = newest_ns + UNSEEN_NS >= self.last_packet_ns;
-        is_on && self.segment_ns[direction].is_none_or(|seen_ns| seen_ns + UNSEEN_NS < newest_ns)
+        let Some(progress_ns) = self.progress_ns[direction.opposite()] else { return false };
+        self.segment_ns[direction].is_some_and(|seen_ns| seen_ns + UNSEEN_NS < progress_ns)
     }
 
-    /// Share of the time in which a direction was not in the capture, though TCP went the other way.
+    /// Share of the intervals in which TCP got on the other way while a direction was not in the capture.
     pub fn unseen_share(&self, direction: Direction) -> f64 {
-        self.unseen[direction] as f64 / self.count.max(1) as f64
+        let (unseen, all) = self.unseen[direction];
+        unseen as f64 / all.max(1) as f64
     }
 
     fn emit(&mut self, sink: &mut impl FnMut(&Sample)) {

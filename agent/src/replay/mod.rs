@@ -21,6 +21,7 @@ pub mod scout;
 pub mod sequence;
 pub mod series;
 pub mod session;
+pub mod silence;
 pub mod survey;
 pub mod table;
 pub mod tally;

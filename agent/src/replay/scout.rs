@@ -18,10 +18,10 @@ use pendulum_model::segment::{Direction, PerDirection};
 use serde::Serialize;
 
 use super::capture::{Capture, CaptureError};
-use super::intervals::SILENCE_NS;
 use super::meter::{Meter, MeterConfig};
 use super::notes::Notes;
 use super::packet::parse;
+use super::silence::Silence;
 use super::survey::{Surveyed, direction_of};
 use super::tally::Tally;
 use super::watch::Watch;
@@ -166,18 +166,19 @@ pub fn scout(
     let mut found = [PerDirection::<Option<f64>>::default(); 2];
     let mut variations = PerDirection::<Variations>::default();
     let mut spacing = Spacing::default();
+    let mut silence = Silence::default();
     let mut now_ns = 0;
     let mut settled_ns = 0;
     watch.begin("finding out rates and place", capture.file_bytes());
     while capture.advance()? {
         let Some(record) = capture.record() else { break };
-        let before_ns = now_ns;
         now_ns = record.time_ns.saturating_sub(surveyed.origin_ns).max(now_ns);
-        if now_ns > before_ns.saturating_add(SILENCE_NS) {
+        if silence.drained_before(now_ns).is_some() {
             settled_ns = now_ns / INTERVAL_NS * INTERVAL_NS;
             observers.iter_mut().for_each(|observer| observer.restart(settled_ns));
         }
         let frame = record.frame();
+        silence.pass(now_ns, frame.frame_bytes());
         let packet = parse(&frame);
         let Some(direction) = direction_of(&mut surveyed.orientation, &record, &packet) else { continue };
         let observation = meter.observe_packet(direction, now_ns, &frame, packet);

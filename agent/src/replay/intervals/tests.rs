@@ -41,7 +41,7 @@ fn samples(packets: &[(u64, Tcp)], end_ms: u64) -> Vec<Sample> {
 /// One after another, without a gap, up to the end of the interval in which the capture ends.
 #[test]
 fn intervals_follow_each_other() {
-    for (end_ms, count) in [(0, 1), (9, 1), (10, 2), (25, 3), (1_234, 124)] {
+    for (end_ms, count) in [(0, 1), (9, 1), (10, 2), (25, 3), (999, 100)] {
         let found = samples(&[(0, up().payload(1))], end_ms);
         let ends: Vec<Duration> = found.iter().map(|sample| sample.at).collect();
         let expected: Vec<Duration> = (1..=count).map(|number| Duration::from_millis(10 * number)).collect();
@@ -99,11 +99,14 @@ fn packets_are_counted_where_and_when_they_pass() {
 fn round_trips(turns: &[(Direction, u64, f64)], end_ms: u64) -> Vec<Option<f64>> {
     let (mut intervals, mut found) = (intervals(), Vec::new());
     let sink = &mut |sample: &Sample| found.push(sample.round_trip.map(|s| (s * 1e6).round() / 1e6));
+    let mut before = 0;
     for (direction, ms, seconds) in turns {
+        // A packet now and then: no silence.
+        (before..*ms).step_by(1_000).skip(1).for_each(|ms| intervals.advance(ms * MS, sink));
+        before = *ms;
         intervals.advance(ms * MS, sink);
         intervals.note_turn(*direction, ms * MS, *seconds);
     }
-    // A packet now and then: no silence.
     for ms in (0..end_ms).step_by(1_000).filter(|ms| turns.last().is_none_or(|(_, last, _)| ms > last)) {
         intervals.advance(ms * MS, sink);
     }
@@ -153,7 +156,7 @@ fn flows_are_told_once() {
     assert_eq!(found, [0, 3, 0, 0]);
 }
 
-/// After ten seconds without a packet everything has drained: five seconds go on as before, and one sample speaks for the rest.
+/// After a second without a packet the little that passed has drained: half a second goes on as before, and one sample speaks for the rest.
 #[test]
 fn a_silence_is_one_sample() {
     let packets = [(5, up().payload(100)), (60_005, up().seq(101).payload(200))];
@@ -165,20 +168,31 @@ fn a_silence_is_one_sample() {
     }
     assert_eq!(end, Duration::from_millis(60_020));
     let silence = found.iter().find(|sample| sample.span > Duration::from_secs(1)).expect("one");
-    // The silence began at 0.005 s: what has ended by 5.005 s, and from 60 s on, are intervals of 10 ms.
-    assert_eq!((silence.at, silence.at - silence.span), (Duration::from_secs(60), Duration::from_secs(5)));
+    // The silence began at 0.005 s: what has ended by 0.505 s, and from 60 s on, are intervals of 10 ms.
+    let ends = (silence.at, silence.at - silence.span);
+    assert_eq!(ends, (Duration::from_secs(60), Duration::from_millis(500)));
     for x in Direction::ALL {
         assert_eq!(silence.link[x].queue, Some(QueueSample::level(QueueSource::Estimate, 0.0)));
         assert_eq!(silence.link[x].traffic, Traffic::default());
     }
-    assert_eq!(found.len(), 500 + 1 + 2);
+    assert_eq!(found.len(), 50 + 1 + 2);
     let sum: u64 = found.iter().map(|sample| sample.link.up.traffic.wire_bytes).sum();
     assert_eq!(sum, 140 + 240);
-    assert_eq!(found[501].link.up.traffic.wire_bytes, 240);
-    // Ten seconds are no silence yet.
-    let found = samples(&[(0, up().payload(100)), (10_000, up().payload(100))], 10_000);
+    assert_eq!(found[51].link.up.traffic.wire_bytes, 240);
+    // A second is no silence yet.
+    let found = samples(&[(0, up().payload(100)), (1_000, up().payload(100))], 1_000);
     assert!(found.iter().all(|sample| sample.span == Duration::from_millis(10)));
-    assert_eq!(found.len(), 1_001);
+    assert_eq!(found.len(), 101);
+}
+
+/// A packet each 30 s for ten days: as many samples as its packets need, not as many as the days have.
+#[test]
+fn days_of_little_are_few_samples() {
+    let packets: Vec<(u64, Tcp)> =
+        (0..28_800_u32).map(|number| (u64::from(number) * 30_000, up().seq(number).payload(1))).collect();
+    let found = samples(&packets, 864_000_000);
+    assert_eq!(found.last().map(|sample| sample.at), Some(Duration::from_millis(864_000_010)));
+    assert!(found.len() < 60 * packets.len(), "{}", found.len());
 }
 
 #[test]
@@ -189,23 +203,52 @@ fn an_interval_is_due_when_it_ends() {
     assert!(!intervals.is_due(40 * MS - 1) && intervals.is_due(40 * MS));
 }
 
-/// A direction is unseen if the other one's TCP went on for more than two seconds after its last segment, and has not ended itself.
+/// A direction is unseen if the other one's TCP got on for more than two seconds after its last segment, and until it shows again.
 #[test]
 fn a_direction_is_unseen_after_two_seconds_of_the_other_one() {
     const S: u64 = 1_000_000_000;
-    let is_unseen = |up: Option<u64>, down: Option<u64>, last| {
-        let mut intervals = intervals();
-        intervals.segment_ns[Direction::Up] = up;
-        intervals.segment_ns[Direction::Down] = down;
-        intervals.last_packet_ns = last;
-        (intervals.is_unseen(Direction::Up), intervals.is_unseen(Direction::Down))
+    let is_unseen = |seen: Option<u64>, progress: Option<u64>| {
+        Direction::ALL.map(|x| {
+            let mut intervals = intervals();
+            intervals.segment_ns[x] = seen;
+            intervals.progress_ns[x.opposite()] = progress;
+            assert!(!intervals.is_unseen(x.opposite()));
+            intervals.is_unseen(x)
+        })
     };
-    assert_eq!(is_unseen(None, None, 9 * S), (false, false), "no TCP at all");
-    assert_eq!(is_unseen(None, Some(S), S), (true, false));
-    assert_eq!(is_unseen(Some(S), Some(3 * S), 3 * S), (false, false), "two seconds");
-    assert_eq!(is_unseen(Some(S), Some(3 * S + 1), 3 * S + 1), (true, false));
-    assert_eq!(is_unseen(Some(3 * S + 1), Some(S), 3 * S + 1), (false, true));
-    // Other packets pass, TCP has ended two seconds ago.
-    assert_eq!(is_unseen(None, Some(S), 3 * S), (true, false));
-    assert_eq!(is_unseen(None, Some(S), 3 * S + 1), (false, false));
+    assert_eq!(is_unseen(None, None), [false; 2], "no TCP at all");
+    assert_eq!(is_unseen(Some(S), Some(3 * S)), [false; 2], "two seconds");
+    assert_eq!(is_unseen(Some(S), Some(3 * S + 1)), [true; 2]);
+    assert_eq!(is_unseen(Some(3 * S), Some(S)), [false; 2]);
+}
+
+/// The share of a direction that is not in the capture does not depend on how much of the time is idle; whose peer is gone only repeats itself.
+#[test]
+fn what_is_missing_does_not_depend_on_idle_time() {
+    let share = |packets: &[(u64, Tcp)]| {
+        let (mut intervals, mut meter) = (intervals(), Meter::<()>::new(MeterConfig::default()));
+        for (ms, packet) in packets {
+            intervals.advance(ms * MS, &mut |_| {});
+            let crafted = packet.build(LinkLayer::RawIp);
+            let direction = if crafted.direction == Way::Up { Direction::Up } else { Direction::Down };
+            let frame = Frame::whole(LinkType::RawIp, &crafted.bytes);
+            let observation = meter.observe_frame(direction, ms * MS, &frame);
+            intervals.count(direction, &observation, frame.frame_bytes().into());
+        }
+        intervals.advance(packets.last().map_or(0, |(ms, _)| ms * MS) + 20 * MS, &mut |_| {});
+        Direction::ALL.map(|x| intervals.unseen_share(x))
+    };
+    // 385 packets up within 597 s, and none down.
+    let uploads: Vec<_> =
+        (0..385_u32).map(|i| (u64::from(i) * 1_551, up().seq(1 + 500 * i).payload(500))).collect();
+    // All but those of the first two seconds.
+    assert_eq!(share(&uploads), [0.0, 383.0 / 385.0]);
+    // A client takes what it asked for, and dies: its server sends the last segment again for two minutes.
+    let mut dies =
+        vec![(0, up().payload(100)), (20, down().ack(101).payload(500)), (30, up().seq(101).ack(501))];
+    dies.extend(
+        [40, 240, 640, 1_440, 3_040, 6_240, 12_640, 25_440, 51_040, 102_240]
+            .map(|ms| (ms, down().seq(501).ack(101).payload(500))),
+    );
+    assert_eq!(share(&dies), [0.0, 0.0]);
 }
