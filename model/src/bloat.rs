@@ -111,7 +111,7 @@ impl Bufferbloat {
     fn sentence(&self, direction: Direction) -> String {
         let cause = self.cause.map_or(String::new(), |cause| format!("; {}", cause.sentence(direction)));
         format!(
-            "whatever enters the {}link waits {:.0} ms in a buffer that never drains{cause}; {}",
+            "all traffic into the {}link waits {:.0} ms in a buffer that never drains{cause}; {}",
             direction.name(),
             self.delay_s * 1e3,
             self.help
@@ -149,16 +149,11 @@ const fn share_name(direction: Direction) -> &'static str {
 const fn help(direction: Direction, cause: Option<Cause>) -> &'static str {
     match (direction, cause) {
         (Direction::Up, Some(Cause { kind: Kind::Ack, .. })) => {
-            "thin out the ACKs and shape the uplink a little below its rate here, with cake and its ack-filter or with \
-             [shape]"
+            "thin the ACKs and shape the uplink slightly below its rate: cake with ack-filter, or [shape]"
         }
-        (Direction::Up, _) => {
-            "shape the uplink a little below its rate here, with fq_codel or cake or with [shape], so that the queue \
-             stands where it is managed"
-        }
+        (Direction::Up, _) => "shape the uplink slightly below its rate on the gateway: cake, or [shape]",
         (Direction::Down, _) => {
-            "shape the downlink a little below its rate here, through an ifb with fq_codel or cake, so that the queue \
-             stands where it is managed"
+            "shape the downlink slightly below its rate on the gateway: cake on an ifb, or [shape]"
         }
     }
 }

@@ -94,9 +94,14 @@ impl Cause {
         Some(Self { kind: largest.0, share: largest.1 })
     }
 
-    /// "87 % of what fills the uplink is UDP".
+    /// "87 % of the traffic in the uplink's buffer is UDP".
     pub(crate) fn sentence(self, buffer: Direction) -> String {
-        format!("{:.0} % of what fills the {}link is {}", self.share * 1e2, buffer.name(), self.kind)
+        format!(
+            "{:.0} % of the traffic in the {}link's buffer is {}",
+            self.share * 1e2,
+            buffer.name(),
+            self.kind
+        )
     }
 }
 
@@ -116,7 +121,7 @@ mod tests {
         let composition = Composition { tcp_data: 50, ack: 60, udp: 870, other: 20 };
         let cause = Cause::of(&composition).expect("bytes");
         assert_eq!(cause, Cause { kind: Kind::Udp, share: 0.87 });
-        assert_eq!(cause.sentence(Direction::Up), "87 % of what fills the uplink is UDP");
+        assert_eq!(cause.sentence(Direction::Up), "87 % of the traffic in the uplink's buffer is UDP");
         let shares: Vec<_> =
             figures(&composition, Direction::Down).map(|figure| (figure.name, figure.value)).collect();
         assert_eq!(

@@ -49,7 +49,7 @@ impl Circumstances<'_> {
 
     /// What the reason of a verdict says if it would no longer be reached.
     fn told(&self, held: bool) -> &'static str {
-        if held { "; no longer beyond doubt, held by hysteresis" } else { "" }
+        if held { "; evidence now weaker" } else { "" }
     }
 
     /// A threshold not to be reached, likewise.
@@ -88,7 +88,7 @@ pub(crate) fn judge_one_way(seen: &Circumstances<'_>, thresholds: &Thresholds) -
     match wanting {
         Some(direction) => {
             let why = match activity[direction.opposite()].demand {
-                Demand::Application(_) => " (the other way is limited by its application)",
+                Demand::Application(_) => " (the other direction is limited by its application)",
                 _ => "",
             };
             Ruling {
@@ -123,7 +123,10 @@ fn doubt(seen: &Circumstances<'_>, thresholds: &Thresholds) -> Option<String> {
         let is_seen = recent.wire_bytes[x] > 0;
         let is_known = is_seen && recent.delay[x].known_seconds >= SEEN_SHARE * recent.seconds;
         if !is_known {
-            return Some(format!("traffic goes {}, and whether its buffer stands cannot be told", x.name()));
+            return Some(format!(
+                "traffic goes {}, and whether its buffer holds a queue is unknown",
+                x.name()
+            ));
         }
         let other = x.opposite();
         let stands = recent.delayed_share(other) >= DELAYED_SHARE;
@@ -131,7 +134,7 @@ fn doubt(seen: &Circumstances<'_>, thresholds: &Thresholds) -> Option<String> {
         let gets_enough = loss.part.is_some_and(|part| part >= loss.least);
         (stands && !gets_enough).then(|| {
             format!(
-                "a queue stands in the {}link, and whether the other way starves cannot be told",
+                "the {}link holds a standing queue, and whether the other direction starves is unknown",
                 other.name()
             )
         })
@@ -155,7 +158,7 @@ pub(crate) fn judge_two_way(seen: &Circumstances<'_>, thresholds: &Thresholds) -
         .or_else(|| starving(seen, thresholds, Direction::Down))
         .unwrap_or_else(|| match both {
             true if known => balanced(seen),
-            true => undecided(seen, "bulk data goes both ways, and which buffer holds it cannot be told"),
+            true => undecided(seen, "bulk data goes both ways, and which buffer holds it is unknown"),
             false => judge_one_way(seen, thresholds),
         })
 }
@@ -171,7 +174,7 @@ fn unknown(missing: &[Missing]) -> String {
         return String::new();
     }
     let words: Vec<&str> = missing.iter().map(|missing| missing.words()).collect();
-    format!("; not known: {}", words.join(", "))
+    format!("; unknown: {}", words.join(", "))
 }
 
 fn compressed(seen: &Circumstances<'_>, thresholds: &Thresholds) -> Option<Ruling> {
@@ -256,7 +259,7 @@ fn starving(seen: &Circumstances<'_>, thresholds: &Thresholds, full: Direction) 
     let Some(part) = loss.part else {
         // Full by itself, or starved by the queue: only its rate would tell.
         let reason = format!(
-            "a queue stands in the {}link, and whether the other way starves cannot be told",
+            "the {}link holds a standing queue, and whether the other direction starves is unknown",
             full.name()
         );
         return Some(undecided(seen, &reason));
@@ -271,7 +274,7 @@ fn starving(seen: &Circumstances<'_>, thresholds: &Thresholds, full: Direction) 
         Direction::Down => "downlink_delay_s",
     };
     figures.extend(seen.recent.delay[full].mean().map(|seconds| Figure::new(delay, seconds)));
-    Some(loss.ruling(seen, figures, "standing_queue_starves", "stands high", held))
+    Some(loss.ruling(seen, figures, "standing_queue_starves", "holds a long queue", held))
 }
 
 const fn locks(full: Direction) -> Verdict {

@@ -49,7 +49,11 @@ fn a_udp_upload_locks_the_uplink_within_ten_seconds() {
     );
     assert!((figure(&evidence, "uplink_share_udp").expect("known") - 0.87).abs() < 1e-6);
     assert!((figure(&evidence, "uplink_share_ack").expect("known") - 0.13).abs() < 1e-6);
-    assert!(evidence.reason.contains("87 % of what fills the uplink is UDP"), "{}", evidence.reason);
+    assert!(
+        evidence.reason.contains("87 % of the traffic in the uplink's buffer is UDP"),
+        "{}",
+        evidence.reason
+    );
     assert_eq!(evidence.missing, []);
 }
 
@@ -82,7 +86,11 @@ fn acks_that_fill_the_uplink_lock_it() {
     let evidence = evidence(&detector);
     assert_eq!(evidence.rule, "standing_queue_starves");
     assert!((figure(&evidence, "uplink_delay_s").expect("known") - 0.4).abs() < 1e-6);
-    assert!(evidence.reason.contains("100 % of what fills the uplink is TCP ACKs"), "{}", evidence.reason);
+    assert!(
+        evidence.reason.contains("100 % of the traffic in the uplink's buffer is TCP ACKs"),
+        "{}",
+        evidence.reason
+    );
     // At 60 % it does not starve.
     let (detector, _) = run(&stream(40, |_| (acks(UP).full(0.4), tcp(0.6 * DOWN))));
     assert_eq!(detector.verdict(), Verdict::OneWay);
@@ -174,7 +182,12 @@ fn bufferbloat_begins_and_ends_once() {
         events.iter().find(|event| !bloats(std::slice::from_ref(event)).is_empty()).expect("it began");
     assert!((begins.evidence.since_s - (begins.at_s - 5.0)).abs() < 1e-6);
     assert!((figure(&begins.evidence, "uplink_delay_s").expect("known") - 0.35).abs() < 0.04);
-    assert!(begins.evidence.reason.contains("87 % of what fills the uplink is UDP; shape the uplink"));
+    assert!(
+        begins
+            .evidence
+            .reason
+            .contains("87 % of the traffic in the uplink's buffer is UDP; shape the uplink")
+    );
     assert_eq!(detector.state().directions.up.bufferbloat, None);
 }
 

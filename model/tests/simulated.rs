@@ -192,7 +192,7 @@ fn a_udp_upload_locks_the_uplink() {
     assert_eq!(names, [Verdict::OneWay, Verdict::LockedUplink], "{found:?}");
     assert!(found[1].0 < 40.0, "{found:?}");
     let evidence = detector.state().evidence.expect("evidence");
-    assert!(evidence.reason.contains("of what fills the uplink is UDP"), "{}", evidence.reason);
+    assert!(evidence.reason.contains("of the traffic in the uplink's buffer is UDP"), "{}", evidence.reason);
     let bloat = detector.state().directions.up.bufferbloat.expect("30,000 bytes at 24,500 a second");
     assert!((0.8..1.25).contains(&bloat.delay_s), "{bloat:?}");
 }

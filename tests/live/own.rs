@@ -21,7 +21,7 @@ fn check(test: &str, told: bool) {
         drop((datagrams, download));
 
         let reason = locked["evidence"]["reason"].as_str().unwrap();
-        assert!(reason.contains("% of what fills the uplink is UDP"), "{reason}");
+        assert!(reason.contains("% of the traffic in the uplink's buffer is UDP"), "{reason}");
         assert_eq!(bloated["vantage"], "own_queue");
         let queue = &bloated["directions"]["up"]["queue"];
         assert!(["tracepoint", "netlink"].iter().any(|source| queue["source"] == *source), "{queue}");

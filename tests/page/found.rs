@@ -101,17 +101,14 @@ fn a_rate_that_is_found_is_shown_with_its_reasons_and_no_other() {
     let shown = tell(&mut browser, &silent, &found("idle", Value::Null), &Value::Null);
     assert_eq!(
         (&shown["wait"]["up"], &shown["decision"]["up"]),
-        (&json!("not known"), &json!("held, no evidence"))
+        (&json!("unknown"), &json!("held, no evidence"))
     );
-    assert!(
-        shown["why"]["up"].as_str().unwrap().contains("What the link carries is not known yet"),
-        "{shown:#}"
-    );
+    assert!(shown["why"]["up"].as_str().unwrap().contains("The link’s rate is unknown"), "{shown:#}");
     // A turn of the comparison without shaping: no rate is in force.
     let mut observing = lowered.clone();
     observing["shape"]["state"] = "observing".into();
     let shown = tell(&mut browser, &observing, &Value::Null, &Value::Null);
-    assert_eq!((&shown["rate"]["up"], &shown["decision"]["up"]), (&json!("not shaped"), &json!("not known")));
+    assert_eq!((&shown["rate"]["up"], &shown["decision"]["up"]), (&json!("not shaped"), &json!("unknown")));
     assert!(shown["why"]["up"].as_str().unwrap().contains("the link is not shaped"), "{shown:#}");
 
     remembered(&mut browser, &lowered, &found("raise", json!(0.0)));

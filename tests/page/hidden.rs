@@ -56,11 +56,11 @@ const SHOWN: &str = r"(() => {
     const row = (name) => [...document.getElementById('figures').rows].find((row) => row.cells[0].textContent === name);
     const buffer = (name) => document.querySelector(`#buffers [data-direction=${name}] dd`).textContent;
     return {
-        verdict: text('verdict-name'), tone: document.getElementById('verdict').dataset.tone,
+        verdict: text('verdict-name'), cost: text('cost'), action: text('action'), tone: document.getElementById('verdict').dataset.tone,
         missing: document.getElementById('missing').hidden ? null : text('missing'), bufferbloat: text('bufferbloat'),
         places: [text('up-source'), text('down-source')], levels: [text('level-up'), text('level-down')],
         acks: [text('level-up-ack'), text('level-down-ack')], buffers: [buffer('up'), buffer('down')],
-        figures: ['In the buffer', 'Standing there', 'Dropped'].map((name) => [...row(name).cells].slice(1).map((cell) => cell.firstElementChild.textContent)),
+        figures: ['In the buffer', 'Standing queue', 'Dropped'].map((name) => [...row(name).cells].slice(1).map((cell) => cell.firstElementChild.textContent)),
         band: !document.getElementById('band-note').hidden,
     };
 })()";
@@ -107,10 +107,10 @@ fn a_buffer_out_of_sight_is_shown_with_its_band_and_how_it_is_known() {
     browser.wait_until("the page is live", "document.getElementById('condition')?.dataset.kind === 'live'");
 
     let shown = tell(&mut browser, &link());
-    assert_eq!(shown["levels"], json!(["about 24 kB ± 2 kB", "not known"]), "{shown:#}");
-    assert_eq!(shown["acks"], json!(["not known", "not known"]));
+    assert_eq!(shown["levels"], json!(["about 24 kB ± 2 kB", "unknown"]), "{shown:#}");
+    assert_eq!(shown["acks"], json!(["unknown", "unknown"]));
     assert_eq!(shown["places"], json!(["Uplink buffer, in the modem", "Downlink buffer, not seen"]));
-    let figures = json!([["about 24 kB ± 2 kB", "not known"], ["about 22 kB", "not known"], ["–", "–"]]);
+    let figures = json!([["about 24 kB ± 2 kB", "unknown"], ["about 22 kB", "unknown"], ["–", "–"]]);
     assert_eq!((&shown["figures"], &shown["band"]), (&figures, &json!(true)));
     let [up, down] = [0, 1].map(|index| shown["buffers"][index].as_str().unwrap());
     for part in
@@ -119,12 +119,14 @@ fn a_buffer_out_of_sight_is_shown_with_its_band_and_how_it_is_known() {
         assert!(up.contains(part), "{part} is not in {up}");
     }
     assert!(!up.contains("ACKs"), "what is below half a per cent is not named: {up}");
-    assert!(down.contains("not known") && !down.contains("0 B"), "{down}");
+    assert!(down.contains("unknown") && !down.contains("0 B"), "{down}");
     let bloat = shown["bufferbloat"].as_str().unwrap();
-    for part in ["uplink", "350 ms", "87 % of what fills the buffer is UDP", "Shape the uplink."] {
+    for part in ["uplink", "350 ms", "87 % of the traffic in the buffer is UDP", "Shape the uplink."] {
         assert!(bloat.contains(part), "{part} is not in {bloat}");
     }
-    // One-way traffic is well by itself; a buffer that makes everything wait is not.
+    // One-way traffic is well; a buffer that delays everything is not.
+    assert_eq!(shown["verdict"], "All outgoing traffic waits in the uplink’s buffer.");
+    assert_eq!((&shown["cost"], &shown["action"]), (&json!("+350 ms of delay"), &json!("Shape the uplink.")));
     assert_eq!((&shown["tone"], &shown["missing"]), (&json!("warn"), &Value::Null));
     for (name, width, dark) in [("modem", 1360, false), ("modem-narrow", 390, true)] {
         browser.look(width, 940, 1.0, dark);
@@ -150,14 +152,23 @@ fn undecided_and_exact(browser: &mut Browser) {
     told["directions"]["up"]["queue"]["trust"] = "never_empty".into();
     told["directions"]["up"]["queue"]["composition"] = Value::Null;
     let shown = tell(browser, &told);
-    assert_eq!((&shown["verdict"], &shown["tone"]), (&json!("Not known"), &json!("none")));
+    assert_eq!(
+        (&shown["verdict"], &shown["tone"]),
+        (&json!("Unknown: evidence is missing."), &json!("none"))
+    );
+    let action = "Configure uplink-rate and downlink-rate for this link.";
+    assert_eq!(
+        (&shown["cost"], &shown["action"]),
+        (&json!(""), &json!(action)),
+        "also for traffic in one direction"
+    );
     assert_eq!(shown["missing"], "Missing evidence: the round-trip time without queues; the uplink’s rate.");
     assert_eq!((&shown["levels"][0], &shown["band"]), (&json!("about 24 kB"), &json!(false)));
     assert_eq!(shown["bufferbloat"], "");
     browser.look(1360, 940, 1.0, false);
     picture(browser, "unknown");
     let up = shown["buffers"][0].as_str().unwrap();
-    for part in ["how far off it may be is not known", "never seen empty", "What fills it is not known"] {
+    for part in ["its uncertainty is unknown", "never seen empty", "The traffic in it is unknown"] {
         assert!(up.contains(part), "{part} is not in {up}");
     }
 
@@ -179,7 +190,7 @@ fn undecided_and_exact(browser: &mut Browser) {
     told["degraded"] = json!([lack]);
     told["sources"] = json!([{ "what": "queue", "direction": "up", "source": "netlink" }]);
     let shown = tell(browser, &told);
-    assert_eq!(shown["acks"][0], "not known");
+    assert_eq!(shown["acks"][0], "unknown");
     let sources = browser.text("sources");
     assert!(
         sources.contains(lack) && sources.contains("netlink") && !sources.contains("best there is"),

@@ -91,7 +91,7 @@ fn the_page_shows_what_the_agent_says_and_survives_its_restart() {
 
     agent.stop().unwrap();
     browser.wait_until("the page says that the agent is gone", "!document.getElementById('notice').hidden");
-    assert!(browser.text("notice").contains("What is shown is old"), "{}", browser.text("notice"));
+    assert!(browser.text("notice").contains("The figures are old"), "{}", browser.text("notice"));
     check_nothing_is_said_of_the_present(&mut browser);
     picture(&mut browser, "down");
     let agent = Agent::start(&lab, Path::new(PENDULUM)).unwrap();
@@ -112,7 +112,7 @@ pub(crate) fn wait_live(browser: &mut Browser) {
     );
 }
 
-/// A figure as the page writes it, in base units and without its uncertainty; none for the dash and for "not known".
+/// A figure as the page writes it, in base units and without its uncertainty; none for the dash and for "unknown".
 pub(crate) fn figure(text: &str) -> Option<f64> {
     let text = text.strip_prefix("about ").unwrap_or(text);
     let text = text.split(" ± ").next().unwrap_or(text);
@@ -170,9 +170,9 @@ fn check_against_the_stream(shown: &Value) {
         ("Throughput", "throughput_bps"),
         ("Goodput", "goodput_bps"),
         ("In the buffer", "queue/bytes"),
-        ("Standing there", "queue/standing_bytes"),
+        ("Standing queue", "queue/standing_bytes"),
         ("Outstanding", "in_flight_bytes"),
-        ("Sent again", "retransmitted_segments"),
+        ("Retransmitted", "retransmitted_segments"),
         ("Flows with data", "flows"),
     ] {
         for (column, direction) in ["up", "down"].into_iter().enumerate() {

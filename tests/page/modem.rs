@@ -72,7 +72,7 @@ fn a_modem_s_buffer_is_shown_with_its_band_and_who_fills_it() {
         assert!(buffer.contains(part), "{part} is not in {buffer}");
     }
     let bloat = shown["bufferbloat"].as_str().unwrap();
-    assert!(bloat.contains("of what fills the buffer is UDP"), "{bloat}");
+    assert!(bloat.contains("of the traffic in the buffer is UDP"), "{bloat}");
     let (host, device) = lab.queue(Direction::Up);
     let kernel = QueueReading::take(&host, device).unwrap().backlog_bytes;
     assert!(kernel > 10_000, "the modem really holds {kernel} B");

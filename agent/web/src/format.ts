@@ -33,7 +33,7 @@ export function bytes(value: Maybe<number>): string {
 }
 
 // What is not known where a figure of a buffer is expected. A dash would be read as 0.
-export const NOT_KNOWN = 'not known';
+export const NOT_KNOWN = 'unknown';
 
 // Bytes in a buffer, with the band in which they are if they were not counted.
 export function level(value: Maybe<number>, uncertainty?: Maybe<number>, source?: Maybe<string>): string {

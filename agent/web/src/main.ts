@@ -144,7 +144,7 @@ class Page implements Listener {
         const option = this.scale.options[1];
         if (option) {
             option.disabled = !this.queues.canShowPercent;
-            setText(option, option.disabled ? '% of each limit (a limit is not known)' : '% of each limit');
+            setText(option, option.disabled ? '% of each limit (a limit is unknown)' : '% of each limit');
         }
         this.rateUp.setMark(link.link.uplink_rate_bps);
         this.rateDown.setMark(link.link.downlink_rate_bps);
@@ -236,7 +236,7 @@ class Page implements Listener {
             for (const id of LIVE) setText(byId(id), format.UNKNOWN);
             document.title = `No connection${this.link ? ` · ${this.link.name}` : ''} · Pendulum`;
             const since = new Date(this.lostAt ?? 0).toLocaleTimeString('en-GB');
-            setText(notice, `No connection to the agent since ${since} (${condition.reason}). What is shown is old; this page keeps trying.`);
+            setText(notice, `No connection to the agent since ${since} (${condition.reason}). The figures are old; this page keeps trying.`);
         }
     }
 
@@ -271,7 +271,7 @@ class Page implements Listener {
         this.pausedAt = paused ? this.clock.edge() : null;
         this.history.heldFrom = this.pausedAt === null ? null : this.pausedAt - LONGEST_WINDOW_S;
         setAttribute(this.pause, 'aria-pressed', String(this.pausedAt !== null));
-        setText(this.pause, this.pausedAt === null ? 'Pause' : 'Go on');
+        setText(this.pause, this.pausedAt === null ? 'Pause' : 'Continue');
     }
 
     private frame(now: number): void {

@@ -34,8 +34,11 @@ fn begins_after_the_evidence_time() {
     };
     assert_eq!((found.since_s, found.cause), (0.0, Some(Cause { kind: Kind::Ack, share: 0.9 })));
     assert!((found.delay_s - 0.2).abs() < 1e-9);
-    assert!(reason.starts_with("whatever enters the uplink waits 200 ms"), "{reason}");
-    assert!(reason.contains("90 % of what fills the uplink is TCP ACKs; thin out the ACKs"), "{reason}");
+    assert!(reason.starts_with("all traffic into the uplink waits 200 ms"), "{reason}");
+    assert!(
+        reason.contains("90 % of the traffic in the uplink's buffer is TCP ACKs; thin the ACKs"),
+        "{reason}"
+    );
     let named: Vec<_> = figures.iter().map(|figure| (figure.name, figure.threshold)).collect();
     assert_eq!(named[..2], [("uplink_delay_s", Some(0.1)), ("uplink_delayed_share", Some(0.9))]);
     assert_eq!(named.len(), 6);

@@ -67,7 +67,7 @@ fn a_lock_tells_what_it_costs() {
     assert_eq!(
         ruling.reason,
         "the uplink buffer never empties and downloads starve: 4.80 Mbit/s of the downlink's rate stays unused; 50 % of \
-         what fills the uplink is UDP"
+         the traffic in the uplink's buffer is UDP"
     );
     assert!(!ruling.held && ruling.missing.is_empty());
 
@@ -99,7 +99,7 @@ fn without_a_rate_a_lock_has_no_cost() {
     assert_eq!(ruling.missing, [Missing::DownlinkRate]);
     assert_eq!(
         ruling.reason,
-        "the uplink buffer never empties and downloads starve; not known: the downlink's rate"
+        "the uplink buffer never empties and downloads starve; unknown: the downlink's rate"
     );
 }
 
@@ -145,7 +145,7 @@ fn what_only_hysteresis_keeps_says_so() {
         let recent = ten_seconds([10.0 * share, 0.0, 0.0, 10.0 * (1.0 - share)], 200_000, 399_900);
         judged(&Circumstances { current: Some(Verdict::LockedUplink), ..seen(&recent) }).reason
     };
-    let told = "; no longer beyond doubt, held by hysteresis";
+    let told = "; evidence now weaker";
     assert!(reason(0.7).contains("seldom empties") && reason(0.7).contains(told));
     assert!(reason(0.9).contains("never empties") && !reason(0.9).contains(told));
 }
@@ -188,7 +188,7 @@ fn a_swing_needs_both_sides_and_three_changes() {
     let held = swinging_at(0.8, 4.0, 7, Some(Verdict::Swinging));
     assert_figure(&held, "uplink_bound_share", 0.08, Some(0.07));
     assert_figure(&held, "switches", 7.0, Some(2.1));
-    assert!(held.held && held.reason.ends_with("held by hysteresis"));
+    assert!(held.held && held.reason.ends_with("evidence now weaker"));
     let thresholds = Thresholds { swing_switches: 4, ..Thresholds::default() };
     let recent = ten_seconds([4.0, 4.0, 1.0, 1.0], 200_000, 900_000);
     let ruling = judge_two_way(
@@ -213,7 +213,7 @@ fn where_the_case_is_not_known_nothing_rests_on_it() {
     assert_eq!(unknown.missing, missing);
     assert_eq!(
         unknown.reason,
-        "bulk data goes both ways, and which buffer holds it cannot be told; not known: the level of the uplink's \
+        "bulk data goes both ways, and which buffer holds it is unknown; unknown: the level of the uplink's \
          buffer, the round-trip time"
     );
     // With one direction that wants nothing it is one-way traffic, known or not.
@@ -286,7 +286,9 @@ fn a_queue_that_stands_for_half_of_the_time_starves_the_other_way() {
     assert_figure(&ruling, "downlink_delayed_share", 0.6, Some(0.5));
     assert_figure(&ruling, "downlink_delay_s", 0.2, None);
     assert_figure(&ruling, "lost_bytes_per_second", 150_000.0, None);
-    assert!(ruling.reason.starts_with("the downlink buffer stands high and uploads starve: 1.20 Mbit/s"));
+    assert!(
+        ruling.reason.starts_with("the downlink buffer holds a long queue and uploads starve: 1.20 Mbit/s")
+    );
 }
 
 /// The same in the uplink.
@@ -327,7 +329,7 @@ fn without_a_rate_starving_cannot_be_told() {
     assert_eq!((ruling.verdict, ruling.missing.as_slice()), (Verdict::Unknown, &missing[..]));
     assert_eq!(
         ruling.reason,
-        "a queue stands in the downlink, and whether the other way starves cannot be told; not known: the uplink's rate"
+        "the downlink holds a standing queue, and whether the other direction starves is unknown; unknown: the uplink's rate"
     );
 }
 
@@ -349,14 +351,14 @@ fn one_way_traffic_is_called_by_its_way() {
     let down = ruling(Demand::Application(9.0), Demand::HeldBack);
     assert_eq!(
         down.reason,
-        "bulk data goes down only; a standing queue is normal then (the other way is limited by its application)"
+        "bulk data goes down only; a standing queue is normal then (the other direction is limited by its application)"
     );
     let none = ruling(Demand::None, Demand::Untold);
     assert_eq!((none.verdict, none.rule), (Verdict::Clear, "no_bulk_data"));
     assert_eq!(none.missing, [Missing::DownloadDemand]);
     assert_eq!(
         none.reason,
-        "no direction carries bulk data; not known: whether the download's datagrams are held back"
+        "no direction carries bulk data; unknown: whether the download's datagrams are held back"
     );
     assert_figure(&none, "upload_active_share", 0.9, Some(0.8));
     assert_figure(&none, "download_window_segments", 12.0, Some(2.0));

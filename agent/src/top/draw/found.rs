@@ -46,9 +46,9 @@ fn words(link: &Link, direction: Direction, old: bool, palette: Palette) -> Opti
         Direction::Down => ("▼", "let in at", palette.down()),
     };
     let said = if old {
-        "  not known: no answer".to_owned()
+        "  unknown: no answer".to_owned()
     } else if is_shaped(link) {
-        let wait = auto.waits_behind_s.map_or("wait behind not known".to_owned(), |seconds| {
+        let wait = auto.waits_behind_s.map_or("delay behind unknown".to_owned(), |seconds| {
             format!("{} wait behind", text::time(seconds))
         });
         format!("  {verb} {}, {wait}; {}: {}", text::rate(shaped.rate_bps as f64), auto.decision, auto.reason)

@@ -94,7 +94,7 @@ pub(super) fn downlink(frame: &mut Frame<'_>, area: Rect, link: &Link, columns: 
 fn level(queue: &Queue, place: &str) -> String {
     let is_estimate = queue.source == "estimate";
     let how = if is_estimate { format!("estimate, {place}") } else { queue.source.to_string() };
-    let Some(bytes) = queue.bytes else { return format!("not known ({how})") };
+    let Some(bytes) = queue.bytes else { return format!("unknown ({how})") };
     let about = if is_estimate { "about " } else { "" };
     let band = queue.uncertainty_bytes.filter(|&bytes| bytes > 0.0);
     let band = band.map(|bytes| format!(" ± {}", text::bytes(bytes))).unwrap_or_default();
@@ -135,7 +135,7 @@ fn draw(
         }
     };
     match queue {
-        None => say("  not known".to_owned()),
+        None => say("  unknown".to_owned()),
         Some(queue) => {
             say(format!("  {}", level(queue, place)));
             say(format!(", full height {}", text::bytes(scale)));

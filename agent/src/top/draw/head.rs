@@ -44,7 +44,7 @@ pub(super) fn trouble(
     palette: Palette,
 ) -> Vec<Line<'static>> {
     let words = format!(
-        "No answer from {url} for {}: {}; {} It is asked again every second.",
+        "No answer from {url} for {}: {}; {} Retried every second.",
         text::span(since.elapsed().as_secs_f64()),
         trouble.reason,
         trouble.remedy
@@ -55,14 +55,14 @@ pub(super) fn trouble(
 /// A verdict in words: what it is called, what it means, and whether something is wrong.
 fn meaning(verdict: &str) -> (&str, &str, bool) {
     match verdict {
-        "swinging" => ("SWINGING", "the two buffers fill in turn, and both directions lose", true),
-        "locked_uplink" => ("LOCKED UPLINK", "the uplink buffer never empties, downloads starve", true),
-        "locked_downlink" => ("LOCKED DOWNLINK", "the downlink buffer never empties, uploads starve", true),
-        "ack_compression" => ("ACK COMPRESSION", "ACKs come in bursts; rare and harmless", false),
-        "one_way" => ("ONE WAY", "bulk data in one direction only", false),
-        "balanced" => ("BALANCED", "bulk data both ways, and neither starves", false),
-        "clear" => ("CLEAR", "no bulk data", false),
-        "unknown" => ("UNKNOWN", "bulk data both ways, and its queues cannot be judged", false),
+        "swinging" => ("SWINGING", "uploads and downloads starve each other in turn", true),
+        "locked_uplink" => ("LOCKED UPLINK", "downloads starve behind your uploads", true),
+        "locked_downlink" => ("LOCKED DOWNLINK", "uploads starve behind your downloads", true),
+        "ack_compression" => ("ACK COMPRESSION", "ACKs arrive in bursts; little is lost", false),
+        "one_way" => ("ONE WAY", "one direction is busy; the other has nothing to lose", false),
+        "balanced" => ("BALANCED", "uploads and downloads share the link well", false),
+        "clear" => ("CLEAR", "no bulk traffic", false),
+        "unknown" => ("UNKNOWN", "evidence is missing", false),
         other => (other, "", false),
     }
 }
@@ -99,10 +99,14 @@ pub(super) fn verdict(link: &Link, old: bool, width: u16, palette: Palette) -> V
     for (name, found) in [("uplink", &link.bufferbloat.up), ("downlink", &link.bufferbloat.down)] {
         let Some(found) = found else { continue };
         let cause = found.cause.as_ref().map(|cause| {
-            format!(", {} {} of what fills it", text::percent(cause.share).trim(), text::kind(&cause.kind))
+            format!(
+                ", {} {} of the traffic in it",
+                text::percent(cause.share).trim(),
+                text::kind(&cause.kind)
+            )
         });
         let words = format!(
-            "! BUFFERBLOAT in the {name}: everything waits {}{}; {}",
+            "! BUFFERBLOAT in the {name}: all traffic waits {}{}; {}",
             text::time(found.delay_s),
             cause.unwrap_or_default(),
             found.help
@@ -139,7 +143,7 @@ pub(super) fn figures(link: &Link, width: u16, palette: Palette) -> Vec<Line<'st
         words.extend(rtt.and_then(|rtt| rtt.min_s).map(|s| format!("least {}", text::time(s))));
         words.push(format!("{} in flight", text::bytes(direction.in_flight_bytes as f64)));
         words.push(format!("{} flows", direction.flows));
-        words.push(format!("{} sent again", direction.retransmitted_segments));
+        words.push(format!("{} retransmitted", direction.retransmitted_segments));
         // Of a buffer elsewhere no drops are counted: that is not none.
         if let Some(queue) = direction.queue.as_ref().filter(|queue| !queue.drops.is_empty()) {
             words.push(format!("{} dropped", queue.drops.values().sum::<u64>()));
@@ -161,7 +165,7 @@ pub(super) fn figures(link: &Link, width: u16, palette: Palette) -> Vec<Line<'st
 /// The most used keys, or the filter while it is typed.
 pub(super) fn keys(view: &View, palette: Palette) -> Line<'static> {
     if view.typing {
-        return Line::from(format!("/{}▏  Enter keeps it, Esc takes it away", view.filter))
+        return Line::from(format!("/{}▏  Enter keeps it, Esc removes it", view.filter))
             .style(palette.strong());
     }
     let redact = if view.redact { "r show addresses" } else { "r hide addresses" };

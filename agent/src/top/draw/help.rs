@@ -14,7 +14,7 @@ const SIGNS: [&str; 6] = [
     "◆ balanced: both; · idle: neither. The data pendulum is ▲ and ▼ in turn.",
     "Graphs: bytes in each buffer; their height is its limit, where that is known.",
     "(estimate): the buffer is in the modem or at the provider; its level is inferred from delays,",
-    "± is how far off it may be. Per cent: what fills it most.",
+    "± is the uncertainty. Per cent: the largest share of the traffic in it.",
     "Faint flows have ended.",
 ];
 

@@ -190,10 +190,10 @@ mod tests {
         let shown = screen(&view, 120, 40);
         for part in [
             "about 24.0 kB ± 2.0 kB (estimate, in the modem), full height 29.0 kB, 87 % UDP port 443",
-            "not known (estimate, at the provider)",
+            "unknown (estimate, at the provider)",
             "UNKNOWN",
             "missing evidence: base round trip, uplink rate",
-            "everything waits 350 ms, 87 % UDP of what fills it; shape it",
+            "all traffic waits 350 ms, 87 % UDP of the traffic in it; shape it",
         ] {
             assert!(shown.contains(part), "{part} in\n{shown}");
         }
@@ -297,7 +297,7 @@ mod tests {
         view.take(News::Trouble(trouble));
         let shown = screen(&view, 120, 40);
         assert!(
-            shown.contains("▲ rate found  not known: no answer") && !shown.contains("190 kbit/s,"),
+            shown.contains("▲ rate found  unknown: no answer") && !shown.contains("190 kbit/s,"),
             "{shown}"
         );
     }

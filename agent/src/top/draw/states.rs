@@ -70,7 +70,7 @@ fn screens_of_each_state_are_those_of_the_docs() {
     let mut text = HEAD.to_owned();
     for (title, view, parts) in [
         ("The agent is down", &down, &["NO ANSWER", "for 2 min", "Last known: LOCKED UPLINK"][..]),
-        ("It has just started", &started, &["No verdict yet", "not known"]),
+        ("It has just started", &started, &["No verdict yet", "unknown"]),
         (
             "It has stepped down",
             &stepped_down,

@@ -1,5 +1,4 @@
-// How the level of each buffer is known, and what fills the buffer. A buffer out of sight, in the modem or at the provider,
-// is the usual case.
+// Source of each buffer's level, and the traffic in it. Usually the buffer is in the modem or at the provider.
 
 import { DIRECTIONS, type DirectionName, type Link, type Maybe, type Queue } from '../api.ts';
 import { byId, Keyed, make } from '../dom.ts';
@@ -11,7 +10,7 @@ const KINDS: Record<string, string> = { tcp_data: 'TCP data', ack: 'TCP ACKs', u
 // UDP's number (RFC 768).
 const UDP = 17;
 const TRUST: Record<string, string> = {
-    never_empty: '. It was never seen empty: what never drained comes on top',
+    never_empty: '. It was never seen empty, so the true level is higher by the part that never drained',
     stale: '. It was last seen empty long ago: a longer route would look the same',
 };
 // Less than this is not named.
@@ -26,7 +25,7 @@ export class BuffersView {
             const delay = link.standing_delay_s?.[name];
             const parts = [
                 `${format.level(queue?.bytes, queue?.uncertainty_bytes, queue?.source)}, ${howKnown(name, queue, link.vantage)}.`,
-                ...(delay == null ? [] : [`Everything waits at least ${format.seconds(delay)} in it.`]),
+                ...(delay == null ? [] : [`Standing delay: ${format.seconds(delay)}.`]),
                 fillOf(queue),
             ];
             return { name, text: parts.join(' ') };
@@ -50,18 +49,18 @@ function howKnown(name: DirectionName, queue: Maybe<Queue>, vantage: Maybe<strin
     const source = queue?.source;
     if (!queue || !source) {
         return name === 'up' && vantage === 'before_uplink_buffer'
-            ? 'since the buffer is in the modem and no delay has shown its level yet'
-            : 'since nothing has shown its level yet';
+            ? 'since the buffer is in the modem and no delay has been measured yet'
+            : 'since nothing has been measured yet';
     }
     if (source !== 'estimate') return 'read from the gateway’s queue';
-    const band = queue.uncertainty_bytes == null ? '; how far off it may be is not known' : '';
+    const band = queue.uncertainty_bytes == null ? '; its uncertainty is unknown' : '';
     return `estimated from delays: the buffer is ${PLACES[name]}${band}${TRUST[queue.trust ?? ''] ?? ''}`;
 }
 
 // The shares of what entered lately, largest first, with the port that carries most of what is no TCP.
 function fillOf(queue: Maybe<Queue>): string {
     const composition = queue?.composition;
-    if (!composition) return 'What fills it is not known.';
+    if (!composition) return 'The traffic in it is unknown.';
     const top = queue.top_port;
     const kindOfTop = top && (top.protocol === UDP || top.name.startsWith('UDP') ? 'udp' : 'other');
     const parts = Object.entries(composition)
@@ -73,13 +72,13 @@ function fillOf(queue: Maybe<Queue>): string {
             const part = format.percent(top.share);
             return part === whole ? `${whole} ${top.name}` : `${whole} ${KINDS[kind]} (${top.name}: at least ${part})`;
         });
-    return parts.length === 0 ? 'What fills it is not known.' : `Filled by ${parts.join(', ')}.`;
+    return parts.length === 0 ? 'The traffic in it is unknown.' : `Traffic: ${parts.join(', ')}.`;
 }
 
-// What fills a buffer most, as a sentence.
+// The largest share of the traffic in a buffer, as a sentence.
 export function causeOf(cause: Maybe<{ kind: string; share: number }>): string {
-    if (!cause) return 'What fills the buffer is not known.';
-    return `${format.percent(cause.share)} of what fills the buffer is ${KINDS[cause.kind] ?? cause.kind}.`;
+    if (!cause) return 'The traffic in the buffer is unknown.';
+    return `${format.percent(cause.share)} of the traffic in the buffer is ${KINDS[cause.kind] ?? cause.kind}.`;
 }
 
 function capital(word: string): string {

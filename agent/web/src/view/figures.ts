@@ -1,4 +1,4 @@
-// Figures of both directions side by side, and the share of time in each phase.
+// Figures of both directions, and the share of time in each phase.
 
 import { DIRECTIONS, type Direction, type DirectionName, type Link, type Maybe, PHASES, type PhaseName } from '../api.ts';
 import { byId, Keyed, make, setText } from '../dom.ts';
@@ -13,13 +13,13 @@ const ROWS: [string, (direction: Direction, rate: Maybe<number>, name: Direction
     ['Link used', (d) => [format.used(d.utilization), '']],
     ['Goodput', (d) => [format.rate(d.goodput_bps), '']],
     ['In the buffer', (d) => [levelOf(d), of(format.bytes(d.queue?.limit_bytes), d.queue?.limit_bytes)]],
-    ['Standing there', (d) => [format.level(d.queue?.standing_bytes, null, d.queue?.source), '']],
+    ['Standing queue', (d) => [format.level(d.queue?.standing_bytes, null, d.queue?.source), '']],
     ['Dropped', (d) => [format.count(total(d.queue?.drops)), '']],
     ['Outstanding', (d) => [format.bytes(d.in_flight_bytes), '']],
     ['Local windows', (d) => [format.bytes(d.cwnd_bytes), d.cwnd_source ?? '']],
     ['Round trip', (d, _, name) => [format.seconds(d.rtt?.p50_s), d.rtt ? `${ENDS[name]}; 95 %: ${format.seconds(d.rtt.p95_s)}` : ENDS[name]]],
-    ['ACKs in a row', (d) => [format.plain(d.ack_burst?.mean), d.ack_burst ? `95 %: ${d.ack_burst.p95}` : '']],
-    ['Sent again', (d) => [format.count(d.retransmitted_segments), 'segments']],
+    ['ACK burst', (d) => [format.plain(d.ack_burst?.mean), d.ack_burst ? `95 %: ${d.ack_burst.p95}` : '']],
+    ['Retransmitted', (d) => [format.count(d.retransmitted_segments), 'segments']],
     ['Flows with data', (d) => [format.count(d.flows), '']],
 ];
 
@@ -38,10 +38,10 @@ function total(drops: Maybe<Record<string, number>>): number | null {
 }
 
 export const PHASE_TITLES: Record<PhaseName, string> = {
-    uplink_bound: 'Uplink full',
-    downlink_bound: 'Downlink full',
-    balanced: 'Both full',
-    idle: 'Neither',
+    uplink_bound: 'Uplink-bound',
+    downlink_bound: 'Downlink-bound',
+    balanced: 'Balanced',
+    idle: 'Idle',
 };
 
 export class FiguresView {

@@ -57,7 +57,7 @@ export class FlowsView {
             { id: 'goodput', title: 'Goodput', key: (f) => main(f).goodput_bps, text: (f) => format.rate(main(f).goodput_bps), extra: true },
             { id: 'flight', title: 'Outstanding', key: (f) => main(f).in_flight_bytes, text: (f) => format.bytes(main(f).in_flight_bytes) },
             { id: 'rtt', title: 'Round trip to the internet', key: rtt, text: (f) => format.seconds(rtt(f)) },
-            { id: 'again', title: 'Sent again', key: (f) => main(f).retransmitted_segments, text: (f) => format.count(main(f).retransmitted_segments), extra: true },
+            { id: 'again', title: 'Retransmitted', key: (f) => main(f).retransmitted_segments, text: (f) => format.count(main(f).retransmitted_segments), extra: true },
             { id: 'acks', title: 'Data per ACK', key: (f) => main(f).segments_per_ack, text: (f) => format.plain(main(f).segments_per_ack), extra: true },
             { id: 'age', title: 'Age', key: (f) => f.age_s, text: (f) => format.span(f.age_s), extra: true },
         ];
@@ -111,7 +111,7 @@ export class FlowsView {
             if (chosen) head.setAttribute('aria-sort', this.sorted.descending ? 'descending' : 'ascending');
             else head.removeAttribute('aria-sort');
             const arrow = head.querySelector('span');
-            if (arrow) setText(arrow, chosen ? (this.sorted.descending ? ' 9–1' : ' 1–9') : '');
+            if (arrow) setText(arrow, chosen ? (this.sorted.descending ? ' ▼' : ' ▲') : '');
         }
         const missing = this.report.home_host_missing;
         setText(byId('flows-count'), `${flows.length} of ${this.report.total}${missing ? `; hosts behind NAT are not named: ${missing}` : ''}`);

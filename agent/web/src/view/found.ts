@@ -43,7 +43,7 @@ export class FoundView {
             const auto = line?.auto;
             byId(`found-${name}`).hidden = !auto;
             if (!auto) continue;
-            const carries = auto.link_rate_bps == null ? 'What the link carries is not known yet' : `The link carries ${format.rate(auto.link_rate_bps)} as measured`;
+            const carries = auto.link_rate_bps == null ? 'The link’s rate is unknown' : `The link carries ${format.rate(auto.link_rate_bps)} as measured`;
             setText(byId(`found-${name}-why`), `${STATES[link.shape?.state ?? ''] ?? format.sentence(auto.reason)} ${carries}${bounds(auto.minimum_bps, auto.maximum_bps)}.`);
         }
     }

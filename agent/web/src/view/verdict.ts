@@ -1,58 +1,86 @@
-// The verdict, in words: what is said, why, and what it means for who uses the link.
+// The answer: one sentence, what it costs, and what to do. The evidence is under "Why?".
 
-import { DIRECTIONS, type Link, type Maybe } from '../api.ts';
+import { DIRECTIONS, type DirectionName, type Link, type Maybe } from '../api.ts';
 import { byId, Keyed, make, setAttribute, setText } from '../dom.ts';
 import * as format from '../format.ts';
 import { causeOf, NAMES } from './buffers.ts';
 
+type Tone = 'bad' | 'warn' | 'good' | 'none';
+
 interface Saying {
+    // For lists of events.
     title: string;
+    // At most twelve words.
+    answer: string;
     meaning: string;
-    tone: 'bad' | 'warn' | 'good' | 'none';
+    tone: Tone;
 }
 
 const SAYINGS: Record<string, Saying> = {
     swinging: {
         title: 'Swinging',
-        meaning: 'The data pendulum: each direction starves in turn while the other one’s buffer is full.',
+        answer: 'Uploads and downloads starve each other in turn.',
+        meaning: 'The data pendulum: the queue moves between both buffers, and the direction without it starves.',
         tone: 'warn',
     },
     locked_uplink: {
         title: 'Locked in the uplink',
-        meaning: 'Downloads starve, because their ACKs wait behind upload data in a buffer that never empties.',
+        answer: 'Downloads starve behind your uploads.',
+        meaning: 'The ACKs of downloads wait behind upload data in a buffer that never empties.',
         tone: 'bad',
     },
     locked_downlink: {
         title: 'Locked in the downlink',
-        meaning: 'Uploads starve, because their ACKs wait behind download data in a buffer that never empties.',
+        answer: 'Uploads starve behind your downloads.',
+        meaning: 'The ACKs of uploads wait behind download data in a buffer that never empties.',
         tone: 'bad',
     },
     ack_compression: {
         title: 'ACK compression',
-        meaning: 'Both buffers fill and empty together and ACKs come in bursts: rare, and of little harm.',
+        answer: 'ACKs arrive in bursts; little is lost.',
+        meaning: 'Both buffers fill and empty together. This is rare.',
         tone: 'none',
     },
     one_way: {
         title: 'One-way traffic',
-        meaning: 'Bulk data goes in one direction only: the other one has none that could starve.',
+        answer: 'One direction is busy; the other has nothing to lose.',
+        meaning: 'Bulk data goes in one direction only.',
         tone: 'good',
     },
     balanced: {
         title: 'Balanced',
-        meaning: 'Bulk data goes both ways and both directions get on.',
+        answer: 'Uploads and downloads share the link well.',
+        meaning: 'Bulk data goes both ways, and neither direction starves.',
         tone: 'good',
     },
     clear: {
         title: 'Clear',
-        meaning: 'No bulk data in either direction: nothing stands in the way.',
+        answer: 'No bulk traffic on this link.',
+        meaning: 'Neither direction would use more of the link if it got more.',
         tone: 'good',
     },
     unknown: {
-        title: 'Not known',
-        meaning: 'Bulk data goes both ways, and the evidence does not suffice to judge its queues.',
+        title: 'Unknown',
+        answer: 'Unknown: evidence is missing.',
+        meaning: 'The evidence is not sufficient for a verdict.',
         tone: 'none',
     },
 };
+
+// A finding on top of a verdict that needs no action.
+const WAITING: Record<DirectionName, string> = {
+    up: 'All outgoing traffic waits in the uplink’s buffer.',
+    down: 'All incoming traffic waits in the downlink’s buffer.',
+};
+
+// What to do about missing evidence: the first that applies.
+const REMEDIES: [string, string][] = [
+    ['uplink_rate', 'Configure uplink-rate and downlink-rate for this link.'],
+    ['downlink_rate', 'Configure uplink-rate and downlink-rate for this link.'],
+    ['base_round_trip', 'Pause the traffic for a moment, so that the delay without queues is seen.'],
+    ['upload_demand', 'Keep the traffic running for a minute.'],
+    ['download_demand', 'Keep the traffic running for a minute.'],
+];
 
 // The names of what may be missing: docs/reference/api-fields.md.
 const MISSING: Record<string, string> = {
@@ -67,12 +95,15 @@ const MISSING: Record<string, string> = {
 };
 
 const LAST = 'Last known:';
+const NOTHING_TO_DO = 'Nothing to do.';
 // Old names that the agent sends beside the new ones for a release.
 const RENAMED = ['starved_bytes_per_second'];
 
 export class VerdictView {
     private readonly card = byId('verdict');
     private readonly name = byId('verdict-name');
+    private readonly cost = byId('cost');
+    private readonly action = byId('action');
     private readonly reason = byId('reason');
     private readonly meaning = byId('meaning');
     private readonly evidence = new Keyed(byId('evidence'));
@@ -84,19 +115,23 @@ export class VerdictView {
 
     show(link: Link): void {
         const saying = sayingOf(link);
-        setText(this.name, saying.title);
+        const bloated = worstDelay(link);
+        const isCalm = saying.tone === 'good' || saying.tone === 'none';
+        // A delay for everything is not well, whatever the verdict.
+        const isWaiting = bloated !== null && isCalm;
+        const answer = isWaiting ? WAITING[bloated] : saying.answer;
+        setText(this.name, answer);
+        setText(this.cost, costOf(link, bloated));
+        setText(this.action, actionOf(link, bloated, saying.tone));
         setText(this.reason, reasonOf(link));
         setText(this.meaning, saying.meaning);
-        const isBloated = DIRECTIONS.some((name) => link.bufferbloat?.[name]);
-        // A link that makes everything wait is not well, whatever else is said of it.
-        const isCalm = saying.tone === 'good' || saying.tone === 'none';
-        setAttribute(this.card, 'data-tone', isBloated && isCalm ? 'warn' : saying.tone);
+        setAttribute(this.card, 'data-tone', isWaiting ? 'warn' : saying.tone);
         setAttribute(this.card, 'data-verdict', link.verdict ?? '');
         // Screen readers hear of a new verdict, not of every change of a figure.
-        const key = `${link.name}/${link.verdict}`;
+        const key = `${link.name}/${answer}`;
         if (this.announced !== key) {
             this.announced = key;
-            setText(this.announcement, `Link ${link.name}: ${saying.title}. ${reasonOf(link)}`);
+            setText(this.announcement, `Link ${link.name}: ${answer} ${costOf(link, bloated)}`);
         }
         this.showEvidence(link);
         this.showBufferbloat(link);
@@ -109,6 +144,9 @@ export class VerdictView {
         if (this.announced === null || said.startsWith(LAST)) return;
         setText(this.name, `${LAST} ${said.charAt(0).toLowerCase()}${said.slice(1)}`);
         setAttribute(this.card, 'data-tone', 'none');
+        // The cost and the action were those of that moment.
+        setText(this.cost, '');
+        setText(this.action, '');
         this.announced = '';
     }
 
@@ -138,7 +176,7 @@ export class VerdictView {
                     'li',
                     { 'data-direction': name },
                     make('b', {}, `Bufferbloat in the ${NAMES[name]}: `),
-                    `everything waits ${format.seconds(bloat.delay_s)}. ${causeOf(bloat.cause)} ${format.sentence(bloat.help)}`,
+                    `all traffic waits ${format.seconds(bloat.delay_s)}. ${causeOf(bloat.cause)} ${format.sentence(bloat.help)}`,
                 ),
             ),
         );
@@ -147,10 +185,11 @@ export class VerdictView {
     private showFacts(link: Link): void {
         const ratio = link.throughput_ratio;
         const facts: [string, string, string][] = [
-            ['Verdict since', format.span(link.verdict_for_s), ''],
-            ['Swing period', format.seconds(link.swing_period_s), ''],
-            ['Queue correlation', signed(link.queue_correlation), ''],
-            ['Download : upload', format.ratio(ratio?.measured), predicted(ratio?.predicted)],
+            ['Since', format.span(link.verdict_for_s), ''],
+            ...fact('Swing period', link.swing_period_s, format.seconds),
+            ...fact('Queue correlation', link.queue_correlation, signed),
+            // Without TCP in both directions there is no ratio.
+            ...fact('Download : upload', ratio?.measured, format.ratio, predicted(ratio?.predicted)),
         ];
         this.facts.update(JSON.stringify(facts), () =>
             facts.map(([name, value, note]) =>
@@ -160,21 +199,60 @@ export class VerdictView {
     }
 }
 
-function signed(value: Maybe<number>): string {
-    return value == null ? format.UNKNOWN : value.toFixed(2).replace('-', '−');
+// A fact that is known.
+function fact(name: string, value: Maybe<number>, write: (value: number) => string, note = ''): [string, string, string][] {
+    return value == null ? [] : [[name, write(value), note]];
+}
+
+function signed(value: number): string {
+    return value.toFixed(2).replace('-', '−');
 }
 
 function predicted(value: Maybe<number>): string {
     return value == null ? '' : ` model ${format.ratio(value)}`;
 }
 
+// The direction whose buffer delays all traffic longest.
+function worstDelay(link: Link): DirectionName | null {
+    const delay = (name: DirectionName) => link.bufferbloat?.[name]?.delay_s ?? 0;
+    const worst = DIRECTIONS.reduce((one, other) => (delay(other) > delay(one) ? other : one));
+    return delay(worst) > 0 ? worst : null;
+}
+
+// One number: the share of the rate that is lost, else the delay.
+function costOf(link: Link, bloated: DirectionName | null): string {
+    const figure = (name: string) => link.evidence?.figures.find((one) => one.name === name)?.value;
+    const [lost, remaining] = [figure('lost_bytes_per_second'), figure('remaining_bytes_per_second')];
+    if (lost !== undefined && remaining !== undefined && lost > 0) {
+        const who = link.verdict === 'locked_downlink' ? 'Uploads' : 'Downloads';
+        return `${who} lose ${format.percent(lost / (lost + remaining))} of their rate`;
+    }
+    return bloated === null ? '' : `+${format.seconds(link.bufferbloat[bloated]?.delay_s)} of delay`;
+}
+
+function actionOf(link: Link, bloated: DirectionName | null, tone: Tone): string {
+    if (link.trouble || !link.attached || !link.evidence) return '';
+    if (link.shape?.state === 'ineffective' || link.shape?.state === 'refused') {
+        return link.shape.reason ? format.sentence(link.shape.reason) : 'See the shaper’s state below.';
+    }
+    if (bloated !== null) return format.sentence(link.bufferbloat[bloated]?.help ?? 'shape this direction');
+    if (link.verdict === 'unknown') {
+        const missing = link.evidence.missing ?? [];
+        return REMEDIES.find(([name]) => missing.includes(name))?.[1] ?? 'Keep the traffic running for a minute.';
+    }
+    if (tone === 'good' || tone === 'none') return NOTHING_TO_DO;
+    if (link.shape?.state === 'enforcing') return 'The shaper is on: check its rate.';
+    return 'Shape the link: set mode = "auto" in [shape].';
+}
+
 function sayingOf(link: Link): Saying {
     if (link.trouble || !link.attached) {
-        return { title: 'Not measured', meaning: 'Packets pass as always; the agent goes on trying.', tone: 'bad' };
+        return { title: 'Not measured', answer: 'Not measured: packets pass, the agent keeps trying.', meaning: '', tone: 'bad' };
     }
     // The agent begins with `clear`, before it has judged anything.
-    if (!link.verdict || !link.evidence) return { title: 'No verdict yet', meaning: '', tone: 'none' };
-    return SAYINGS[link.verdict] ?? { title: link.verdict.replaceAll('_', ' '), meaning: '', tone: 'none' };
+    if (!link.verdict || !link.evidence) return { title: 'No verdict yet', answer: 'No verdict yet.', meaning: '', tone: 'none' };
+    const plain = titleOf(link.verdict);
+    return SAYINGS[link.verdict] ?? { title: plain, answer: `${plain}.`, meaning: '', tone: 'none' };
 }
 
 export function titleOf(verdict: string): string {
