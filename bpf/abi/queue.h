@@ -140,7 +140,9 @@ struct pendulum_queue {
 	struct pendulum_queue_totals totals;
 	__u64 drops[PENDULUM_DROPS];         /* packets */
 	__u64 events[PENDULUM_QUEUE_EVENTS]; /* times */
-	__u64 pad[7];
+	__u32 ack_oldest;                    /* the first second whose ACKs may be in the queue (queue.h) */
+	__u32 pad0;
+	__u64 pad[6];
 };
 _Static_assert(sizeof(struct pendulum_queue) == 6 * 64, "abi: pendulum_queue");
 

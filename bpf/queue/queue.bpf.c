@@ -33,20 +33,20 @@ static __always_inline bool filtered_ack(const struct pendulum_queue *queue, str
 	       bytes <= was.ack_bytes && sent_bytes(q) == queue->sent_bytes;
 }
 
-static __always_inline void count_filtered_ack(struct pendulum_queue *queue, __u32 bytes)
+static __always_inline void count_filtered_ack(struct pendulum_queue *queue, __u32 direction, __u32 bytes)
 {
-	take_acks(&queue->level, bytes, 1);
+	remove_oldest_acks(queue, direction, bytes, 1);
 	__sync_fetch_and_add(&queue->drops[PENDULUM_DROP_ACK_FILTER], 1);
 	__sync_fetch_and_add(&queue->totals.dropped_bytes[PENDULUM_QUEUE_ACK], bytes);
 	__sync_fetch_and_add(&queue->totals.dropped_packets[PENDULUM_QUEUE_ACK], 1);
 }
 
 /* The level is what the qdisc says. */
-static __always_inline void read_level(struct pendulum_queue *queue, const struct Qdisc *q)
+static __always_inline void read_level(struct pendulum_queue *queue, __u32 direction, const struct Qdisc *q)
 {
 	queue->level.bytes = q->qstats.backlog;
 	queue->level.packets = q->q.qlen;
-	take_dropped_acks(queue);
+	take_dropped_acks(queue, direction);
 }
 
 /* A packet has entered. `skb` may have been taken apart or be gone already: only its cb is looked at. */
@@ -58,17 +58,16 @@ static __always_inline void observe_enqueue(struct pendulum_queue *queue, __u32 
 	struct seen seen = {.bytes = bytes};
 
 	hold_level(queue, direction, enqueue_time(queue, mark, direction));
-	read_level(queue, q);
+	read_level(queue, direction, q);
 	if (class_of_mark(mark, direction) == PENDULUM_QUEUE_ACK) {
 		seen.ack_bytes = bytes;
 		seen.ack_packets = 1;
-		queue->level.ack_bytes += bytes;
-		queue->level.ack_packets += 1;
+		add_ack(queue, direction, mark, bytes);
 	}
 	if (filtered_ack(queue, was, expected, q))
-		count_filtered_ack(queue, expected - queue->level.bytes);
+		count_filtered_ack(queue, direction, expected - queue->level.bytes);
 	count_passage(queue, &seen, was, q, false);
-	reconcile(queue);
+	reconcile(queue, direction);
 	note_level(queue);
 }
 
@@ -81,7 +80,7 @@ static __always_inline void observe_dequeue(struct pendulum_queue *queue, __u32 
 	struct seen seen = {};
 
 	hold_level(queue, direction, now);
-	read_level(queue, q);
+	read_level(queue, direction, q);
 	if (packets && sent_bytes(q) == queue->sent_bytes) {
 		/* The driver had given it back: the qdisc counts it once, and so do we. */
 		queue->events[PENDULUM_QUEUE_REQUEUED] += 1;
@@ -102,7 +101,7 @@ static __always_inline void observe_dequeue(struct pendulum_queue *queue, __u32 
 	if (packets > CHAIN_MAX)
 		queue->events[PENDULUM_QUEUE_LONG_CHAIN] += 1;
 	count_passage(queue, &seen, was, q, true);
-	reconcile(queue);
+	reconcile(queue, direction);
 	note_level(queue);
 }
 

@@ -7,7 +7,8 @@
  * meanwhile.
  *   2. What has come follows from them: the change of the level plus what was sent.
  *   3. The part that is ACKs is ours: plus at enqueue, minus at dequeue and when one is dropped inside, by
- * the mark that TC left in the packet (mark.h). The rest is data.
+ * the mark that TC left in the packet (mark.h). The rest is data. ACKs are kept by the second in which they
+ * came, so that one whose departure caused no event is forgotten soon, also where the queue never empties.
  *   4. What the events do not explain is counted as drift. There is always some: under load the kernel (6.18)
  * does not deliver one event in some hundred, and a packet whose events are missed is counted as data.
  *   5. The bucket of the current time takes level, totals and integral (history.h).
@@ -54,6 +55,26 @@ struct {
 	__type(key, __u32);
 	__type(value, struct pendulum_sojourn);
 } sojourns SEC(".maps");
+
+/* ACKs in the queue that came within one second of 2^30 ns. The level is the sum of those that count. */
+struct ack_second {
+	__u32 number; /* of the second: time >> ACK_SECOND_SHIFT */
+	__u32 bytes;
+	__u32 packets;
+	__u32 pad;
+};
+
+#define ACK_SECOND_SHIFT 30
+/* A turn of the mark's clock. */
+#define ACK_SECONDS ((MARK_TIME + 1) >> (ACK_SECOND_SHIFT - MARK_TICK_SHIFT))
+
+/* Index: direction · ACK_SECONDS + number mod ACK_SECONDS. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PENDULUM_DIRECTIONS *ACK_SECONDS);
+	__type(key, __u32);
+	__type(value, struct ack_second);
+} ack_seconds SEC(".maps");
 
 /* Index: class · PENDULUM_DEPARTURES + time of the mark mod PENDULUM_DEPARTURES. Of PENDULUM_UP only. */
 struct {
@@ -218,15 +239,112 @@ static __always_inline struct pendulum_queue *find_queue(const struct Qdisc *q, 
 	return queue;
 }
 
-/* Take bytes and packets off the ACKs in the queue, as far as they are there. */
-static __always_inline void take_acks(struct pendulum_queue_level *level, __u32 bytes, __u32 packets)
+static __always_inline struct ack_second *find_second(__u32 direction, __u32 number)
 {
+	__u32 index = (direction & 1) * ACK_SECONDS + number % ACK_SECONDS;
+
+	return bpf_map_lookup_elem(&ack_seconds, &index);
+}
+
+/* The second in which TC marked a packet that is in the queue, or was until `now`. */
+static __always_inline __u32 second_of_mark(__u32 mark, __u64 now)
+{
+	__u32 number = now >> ACK_SECOND_SHIFT, marked = mark >> (ACK_SECOND_SHIFT - MARK_TICK_SHIFT);
+
+	return number - (number - marked) % ACK_SECONDS;
+}
+
+/* Take ACKs of one second off, as far as they are there; with the last one goes what is left. Returns how
+ * many bytes. */
+static __always_inline __u32 take_acks(struct pendulum_queue_level *level, struct ack_second *second,
+				       __u32 bytes, __u32 packets)
+{
+	if (packets >= second->packets) {
+		packets = second->packets;
+		bytes = second->bytes;
+	} else if (bytes > second->bytes) {
+		bytes = second->bytes;
+	}
+	second->bytes -= bytes;
+	second->packets -= packets;
 	level->ack_bytes -= bytes < level->ack_bytes ? bytes : level->ack_bytes;
 	level->ack_packets -= packets < level->ack_packets ? packets : level->ack_packets;
+	return bytes;
+}
+
+/* An ACK has come. */
+static __always_inline void add_ack(struct pendulum_queue *queue, __u32 direction, __u32 mark, __u32 bytes)
+{
+	__u32 number = second_of_mark(mark, queue->last_ns);
+	struct pendulum_queue_level *level = &queue->level;
+	struct ack_second *second = find_second(direction, number);
+	bool first = !level->ack_packets;
+
+	if (!second)
+		return;
+	if (first) {
+		/* What the seconds still hold has left. */
+		level->ack_bytes = 0;
+		queue->ack_oldest = number;
+	} else if (second->number != number && (__s32)(second->number - queue->ack_oldest) >= 0) {
+		take_acks(level, second, second->bytes, second->packets);
+	}
+	if (first || second->number != number) {
+		second->number = number;
+		second->bytes = second->packets = 0;
+	}
+	second->bytes += bytes;
+	second->packets += 1;
+	level->ack_bytes += bytes;
+	level->ack_packets += 1;
+}
+
+/*
+ * An ACK has left. Those of two seconds before it, and older ones, have left too, whether an event told or
+ * not. In queues that are no FIFO one may be overtaken by that much: it is then forgotten too early.
+ */
+static __always_inline void remove_ack(struct pendulum_queue *queue, __u32 direction, __u32 mark, __u32 bytes,
+				       __u64 now)
+{
+	__u32 number = second_of_mark(mark, now);
+	struct ack_second *second = find_second(direction, number);
+
+	if (second && second->number == number && (__s32)(number - queue->ack_oldest) >= 0)
+		take_acks(&queue->level, second, bytes, 1);
+#pragma unroll
+	for (int i = 0; i < 2; i++) {
+		if ((__s32)(number - queue->ack_oldest) < 2)
+			break;
+		second = find_second(direction, queue->ack_oldest);
+		if (second && second->number == queue->ack_oldest)
+			take_acks(&queue->level, second, second->bytes, second->packets);
+		queue->ack_oldest += 1;
+	}
+}
+
+/* The same of ACKs of which is not known when they came: queues drop at their head, so the oldest ones. */
+static __always_inline void remove_oldest_acks(struct pendulum_queue *queue, __u32 direction, __u32 bytes,
+					       __u32 packets)
+{
+#pragma unroll
+	for (int i = 0; i < 3; i++) {
+		struct ack_second *second = find_second(direction, queue->ack_oldest);
+
+		if (second && second->number == queue->ack_oldest) {
+			__u32 there = second->packets, taken;
+
+			taken = take_acks(&queue->level, second, bytes, packets);
+			bytes -= taken < bytes ? taken : bytes;
+			packets -= packets < there ? packets : there;
+		}
+		if ((!bytes && !packets) || queue->ack_oldest == (__u32)(queue->last_ns >> ACK_SECOND_SHIFT))
+			break;
+		queue->ack_oldest += 1;
+	}
 }
 
 /* ACKs that were dropped inside since the last event. */
-static __always_inline void take_dropped_acks(struct pendulum_queue *queue)
+static __always_inline void take_dropped_acks(struct pendulum_queue *queue, __u32 direction)
 {
 	__u32 packets, bytes;
 
@@ -234,7 +352,7 @@ static __always_inline void take_dropped_acks(struct pendulum_queue *queue)
 		return;
 	packets = __sync_lock_test_and_set(&queue->inside_ack_packets, 0);
 	bytes = __sync_lock_test_and_set(&queue->inside_ack_bytes, 0);
-	take_acks(&queue->level, bytes, packets);
+	remove_oldest_acks(queue, direction, bytes, packets);
 }
 
 /* ACKs as we saw them, the rest is data. */
@@ -279,13 +397,16 @@ static __always_inline void count_passage(struct pendulum_queue *queue, const st
 }
 
 /* ACKs cannot be more than there is. */
-static __always_inline void reconcile(struct pendulum_queue *queue)
+static __always_inline void reconcile(struct pendulum_queue *queue, __u32 direction)
 {
 	struct pendulum_queue_level *level = &queue->level;
 
 	if (level->ack_bytes <= level->bytes && level->ack_packets <= level->packets)
 		return;
 	queue->events[PENDULUM_QUEUE_DRIFT] += 1;
+	remove_oldest_acks(queue, direction,
+			   level->ack_bytes > level->bytes ? level->ack_bytes - level->bytes : 0,
+			   level->ack_packets > level->packets ? level->ack_packets - level->packets : 0);
 	if (level->ack_bytes > level->bytes)
 		level->ack_bytes = level->bytes;
 	if (level->ack_packets > level->packets)
@@ -330,7 +451,7 @@ static __always_inline void count_departure(struct pendulum_queue *queue, struct
 	if (class == PENDULUM_QUEUE_ACK) {
 		seen->ack_bytes += bytes;
 		seen->ack_packets += 1;
-		take_acks(&queue->level, bytes, 1);
+		remove_ack(queue, direction, mark, bytes, now);
 	}
 	if (!is_mark(mark, direction)) {
 		queue->events[PENDULUM_QUEUE_UNMARKED] += 1;

@@ -400,3 +400,45 @@ fn a_mark_of_long_ago_is_not_taken_for_the_time() {
     assert_eq!(shown.queue.get("last_ns"), 1_002_000_000);
     assert_eq!(shown.queue.get("bytes_ns"), 100 * 2_000_000);
 }
+
+/// Under load the kernel does not deliver some events. In a queue that never empties, nothing else corrects the ACKs: a link of one packet each 10 ms
+/// with 100 packets waiting, every other one an ACK, for ten minutes.
+#[test]
+fn acks_whose_events_are_missing_do_not_add_up() {
+    for (missing, what) in [(7, "departures"), (7, "arrivals"), (11, "both")] {
+        let Some(mut bench) = Bench::new("acks_whose_events_are_missing_do_not_add_up", "tbf") else {
+            return;
+        };
+        let size = |place: u32| if place.is_multiple_of(2) { 66 } else { 1000 };
+        let kind = |place: u32, ms| if place.is_multiple_of(2) { ack(ms) } else { data(ms) };
+        let (mut sent, mut waiting) = ([0, 0], 0);
+        let came = |place: u32| 1000 + 10 * u64::from(place);
+        for place in 0..60_000u32 {
+            waiting += size(place);
+            bench.clock(came(place));
+            let holds = [waiting, place + 1 - sent[1]];
+            if (place / 2).is_multiple_of(missing) && what != "departures" {
+                bench.say(format!("holds 0 {} {}", holds[0], holds[1]));
+            } else {
+                bench.enqueue(holds, size(place), kind(place, came(place)));
+            }
+            let Some(leaves) = place.checked_sub(100) else { continue };
+            waiting -= size(leaves);
+            sent = [sent[0] + size(leaves), sent[1] + 1];
+            let holds = [waiting, place + 1 - sent[1]];
+            if (leaves / 2 + 3).is_multiple_of(missing) && what != "arrivals" {
+                bench.say(format!("holds 0 {} {}", holds[0], holds[1]));
+                bench.say(format!("has_sent 0 {} {}", sent[0], sent[1]));
+            } else {
+                bench.dequeue(holds, sent, &[(size(leaves), kind(leaves, came(leaves)))]);
+            }
+        }
+        let shown = bench.show();
+        let [bytes, packets, ack_bytes, ack_packets] = shown.queue.level();
+        assert_eq!([bytes, packets], [50 * 1066, 100]);
+        // Two seconds and a half of what is missing at most, of 50.
+        let most = 125 / u64::from(missing) + 1;
+        assert!(ack_packets.abs_diff(50) <= most, "{ack_packets} ACKs of 50, {what} missing");
+        assert_eq!(ack_bytes, 66 * ack_packets);
+    }
+}
