@@ -1,4 +1,4 @@
-//! Histograms of times, as both kinds that Prometheus has: the classic one with 14 bounds, and the native one of schema 1, whose bounds
+//! Histograms of times, as both kinds that Prometheus has: the classic one with 18 bounds, and the native one of schema 1, whose bounds
 //! are the powers of √2 (prometheus.io/docs/specs/native_histograms, "Schema"). The kernel side's slots are cut at the bounds of both,
 //! so that each figure of either is an exact sum of slots. Text formats carry the classic one; protobuf carries both, and Prometheus
 //! takes the one that it is told to take.
@@ -8,9 +8,10 @@ use prometheus_client::encoding::{NativeHistogram, NativeHistogramBuckets};
 use crate::bpf::abi;
 
 /// Bounds of the classic histogram, microseconds; all are among [`abi::TIME_BOUNDS_US`].
-const CLASSIC_BOUNDS_US: [u32; 14] = [
-    500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000,
-    5_000_000, 10_000_000,
+/// Closer where a full buffer's delays lie: a quantile is exact to the width of a bucket.
+const CLASSIC_BOUNDS_US: [u32; 18] = [
+    500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 353_553, 500_000, 707_106, 1_000_000,
+    1_414_213, 2_000_000, 2_828_427, 5_000_000, 10_000_000,
 ];
 
 /// Buckets end at 2^(index / 2^1) seconds.

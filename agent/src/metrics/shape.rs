@@ -18,6 +18,11 @@ const ACKS: Family = Family::counter(
 );
 const ENFORCING: Family =
     Family::gauge("pendulum_shaping", None, "Whether the link is being shaped: 1 while it is, else 0.");
+const STATE: Family = Family::gauge(
+    "pendulum_shape_state_info",
+    None,
+    "State of the shaper: off, dry_run, enforcing, observing, ineffective, declined, refused; the value is always 1.",
+);
 
 const RATE: Family = Family::gauge(
     "pendulum_shape_rate_bytes_per_second",
@@ -54,6 +59,11 @@ impl Collector for Shaping {
         ENFORCING.write(encoder, |samples| {
             links.iter().try_for_each(|link| {
                 samples.gauge([("link", &*link.name)], f64::from(u8::from(link.shape.state.shapes())))
+            })
+        })?;
+        STATE.write(encoder, |samples| {
+            links.iter().try_for_each(|link| {
+                samples.gauge([("link", &*link.name), ("state", link.shape.state.name())], 1.0)
             })
         })?;
         // A link that is not shaped has no series.
