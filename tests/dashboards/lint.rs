@@ -53,8 +53,8 @@ fn dashboards_can_be_provisioned_anywhere() {
         let kinds: Vec<String> =
             dashboard.variables().iter().map(|variable| text(&variable["name"])).collect();
         must(
-            kinds == ["datasource", "job", "instance", "link"],
-            "variables are not datasource, job, instance, link",
+            kinds == ["datasource", "job", "instance", "link", "runbook"],
+            "variables are not datasource, job, instance, link, runbook",
         );
         let mut ids = BTreeSet::new();
         let all = json["panels"].as_array().unwrap().iter().chain(dashboard.panels());
@@ -87,19 +87,10 @@ fn panels_explain_themselves() {
             }
             must(!panel["targets"].as_array().unwrap().is_empty(), "asks for nothing");
             let defaults = &panel["fieldConfig"]["defaults"];
-            // Rates in bit/s and decimal bytes, as everywhere else; memory is counted in binary ones.
+            // Rates in bit/s and decimal bytes, as everywhere else.
             let unit = defaults["unit"].as_str().unwrap_or_default();
-            let known = [
-                "none",
-                "percentunit",
-                "s",
-                "si:bit/s",
-                "decbytes",
-                "dateTimeFromNow",
-                "suffix:packets/s",
-                "suffix:/s",
-            ];
-            must(known.contains(&unit) || (title == "Memory" && unit == "bytes"), "has a unit of its own");
+            let known = ["none", "percentunit", "s", "si:bit/s", "decbytes", "suffix:packets/s", "suffix:/s"];
+            must(known.contains(&unit), "has a unit of its own");
             must(
                 !defaults["noValue"].as_str().unwrap_or_default().is_empty(),
                 "does not say what no data means",
@@ -161,6 +152,12 @@ fn annotations_are_alerts_by_severity() {
             let severity = severity.unwrap_or_else(|| panic!("{name} is not of one severity that matters"));
             assert_eq!(mark["iconColor"], colours["severity"][severity]["any"], "{name}");
             assert!(expression.contains("link=~\"$link|\""), "{name} shows the alerts of other links");
+            // An alert that holds would tint all of a graph.
+            let shown: Vec<_> = mark["filter"]["ids"].as_array().unwrap().iter().collect();
+            let top = dashboard.json["panels"].as_array().unwrap();
+            let strips = top.iter().filter(|panel| panel["type"] == "state-timeline");
+            assert_eq!(shown, strips.map(|panel| &panel["id"]).collect::<Vec<_>>(), "{name}");
+            assert_eq!(mark["filter"]["exclude"], false, "{name}");
         }
     }
 }
@@ -177,7 +174,8 @@ fn every_colour_is_that_of_the_one_definition() {
         .as_object()
         .unwrap()
         .values()
-        .flat_map(|group| group.as_object().unwrap().values().map(|colour| text(&colour["any"])))
+        .flat_map(|group| group.as_object().unwrap().values())
+        .flat_map(|colour| ["any", "light", "dark"].map(|ground| text(&colour[ground])))
         .collect();
     let mut complaints = Vec::new();
     for dashboard in Dashboard::all() {

@@ -18,20 +18,18 @@ use crate::protobuf::the_same_by_protobuf;
 /// Generous: a loaded machine must not fail a test.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Series that this link and this traffic do not give, and why. Their names are checked all the same.
-const ABSENT: [(&[&str], &str); 12] = [
+const ABSENT: [(&[&str], &str); 10] = [
     (
         &["pendulum_queue_limit_bytes{", "direction=\"down\""],
         "the provider's buffer, whose size nobody tells",
     ),
     (&["pendulum_queue_ack_bytes{", "direction=\"down\""], "its ACKs cannot be told from its data"),
-    (&["pendulum_swing_period_seconds"], "the link of fig. 1 is locked, it does not swing"),
     (&["pendulum_cwnd_bytes"], "no socket on the gateway itself sends"),
     (&["pendulum_ack_filter"], "shaping is off"),
     (&["pendulum_shape_"], "shaping is off; crate::found has its own series"),
     (&["ALERTS"], "nothing fires within a minute"),
     (&["pendulum_unmeasured_total", "> 0"], "nothing was lost"),
     (&["pendulum_queue_drops_total", "> 0"], "nothing need be dropped within the time of a test"),
-    (&["pendulum_finding", "> 0"], "no finding need hold"),
     (&["pendulum_collector_success", "== 0"], "nothing fails"),
     (&["pendulum_config_last_reload_successful", "== 0"], "nothing was refused"),
 ];

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod contrast;
 mod files;
 mod found;
 mod lint;
@@ -10,3 +11,4 @@ mod live;
 mod past;
 mod promtool;
 mod protobuf;
+mod rendered;

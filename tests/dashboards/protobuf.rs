@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use pendulum_lab::agent::Agent;
 use pendulum_lab::lab::Lab;
 use pendulum_lab::prometheus::{Prometheus, Setup};
+use pendulum_lab::traffic::{Transfer, TransferSpec};
+use pendulum_model::segment::Direction;
 use serde_json::Value;
 
 use crate::files::Dashboard;
@@ -147,8 +149,10 @@ fn counted(series: &Series) -> Vec<(&Key, &f64)> {
     series.iter().filter(|((name, _), _)| STEADY.iter().any(|start| name.starts_with(start))).collect()
 }
 
-/// The dashboards' pictures of histograms, where Prometheus has no classic ones.
-fn pictures_have_native_histograms(prometheus: &Prometheus, dashboards: &[Dashboard]) {
+/// The dashboards' pictures of histograms, where Prometheus has no classic ones. Without traffic there is nothing in them.
+fn pictures_have_native_histograms(lab: &Lab, prometheus: &Prometheus, dashboards: &[Dashboard]) {
+    let _traffic = [Direction::Down, Direction::Up]
+        .map(|direction| Transfer::start(lab, TransferSpec::new(direction, PATIENCE * 2)).unwrap());
     let queries = dashboards.iter().flat_map(Dashboard::queries);
     let queries: Vec<_> = queries
         .filter(|(_, query)| TIMES.iter().any(|family| query.contains(&format!("{family}_bucket"))))
@@ -190,7 +194,7 @@ pub(crate) fn the_same_by_protobuf(lab: &Lab, agent: &Agent, program: PathBuf, d
         std::thread::sleep(Duration::from_millis(500));
     }
     if prometheus.keeps_native_histograms() {
-        pictures_have_native_histograms(&prometheus, dashboards);
+        pictures_have_native_histograms(lab, &prometheus, dashboards);
     }
     let answers = answers.lock().unwrap().to_ascii_lowercase();
     let kinds: Vec<&str> = answers.lines().filter(|line| line.starts_with("content-type:")).collect();
