@@ -63,7 +63,7 @@ impl Collector for Shaping {
         })?;
         STATE.write(encoder, |samples| {
             links.iter().try_for_each(|link| {
-                samples.gauge([("link", &*link.name), ("state", link.shape.state.name())], 1.0)
+                samples.gauge([("link", &*link.name), ("state", link.shape.state.name())], 1_u32)
             })
         })?;
         // A link that is not shaped has no series.
