@@ -21,14 +21,101 @@ fn rules_are_valid() {
     tool("rules_are_valid", "promtool", &["check", "config"], &[home().join("prometheus.yml")]);
 }
 
+/// A file as it is included: promtool of before 2.43 knows no `scrape_config_files`. Token and certificate of the example have to be there.
+#[test]
+fn the_scrape_fragment_is_valid() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().to_str().unwrap();
+    let text = std::fs::read_to_string(home().join("scrape-fragment.yml")).unwrap();
+    for file in ["pendulum.token", "pendulum-ca.pem"] {
+        assert!(text.contains(&format!("/etc/prometheus/{file}")), "no {file}");
+        std::fs::write(directory.path().join(file), "").unwrap();
+    }
+    let config = directory.path().join("prometheus.yml");
+    std::fs::write(&config, text.replace("/etc/prometheus", place)).unwrap();
+    tool("the_scrape_fragment_is_valid", "promtool", &["check", "config"], &[config]);
+}
+
 #[test]
 fn alerts_fire_and_do_not_fire() {
     tool("alerts_fire_and_do_not_fire", "promtool", &["test", "rules"], &below("tests", ".test.yml"));
 }
 
+/// The fragment within somebody's configuration: its routes below a root, its inhibitions beside others.
 #[test]
-fn the_route_is_valid() {
-    tool("the_route_is_valid", "amtool", &["check-config"], &[home().join("alertmanager.yml")]);
+fn the_route_fragment_is_valid() {
+    let text = std::fs::read_to_string(home().join("alertmanager-fragment.yml")).unwrap();
+    let (routes, rest) = text.split_once("\ninhibit_rules:\n").unwrap();
+    let (_, routes) = routes.split_once("\nroutes:\n").unwrap();
+    let routes: String = routes.lines().map(|line| format!("  {line}\n")).collect();
+    let whole = format!(
+        "route:\n  receiver: mail\n  routes:\n{routes}\
+         inhibit_rules:\n  - source_matchers: ['a=\"1\"']\n    target_matchers: ['b=\"1\"']\n{rest}\
+         \x20 - name: mail\n  - name: pager\n"
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("alertmanager.yml");
+    std::fs::write(&config, whole).unwrap();
+    tool("the_route_fragment_is_valid", "amtool", &["check-config"], &[config]);
+}
+
+/// Severities and the runbook's address by configuration.
+#[test]
+fn rules_take_severities_and_an_absolute_runbook() {
+    let directory = tempfile::tempdir().unwrap();
+    let configure = |arguments: &[&str]| {
+        let mut command = Command::new("python3");
+        command.arg("-B").arg(home().join("configure.py")).arg("--out").arg(directory.path());
+        command.args(arguments).output().unwrap()
+    };
+    let output = configure(&[
+        "--runbook-base",
+        "https://wiki.example/alerts",
+        "--severity",
+        "PendulumUplinkLocked=critical",
+        "--severity",
+        "PendulumLinkGone=warning",
+    ]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let read = |file: &str| std::fs::read_to_string(directory.path().join(file)).unwrap();
+    let (before, after) = (
+        std::fs::read_to_string(home().join("rules/pendulum-alerts.yml")).unwrap(),
+        read("rules/pendulum-alerts.yml"),
+    );
+    let mut changed = Vec::new();
+    let mut alert = String::new();
+    for (old, new) in before.lines().zip(after.lines()) {
+        if let Some(name) = old.trim().strip_prefix("- alert: ") {
+            name.clone_into(&mut alert);
+        }
+        if old.contains("runbook_url") && !old.starts_with('#') {
+            assert_eq!(new, old.replace("docs/guide/alerts.md", "https://wiki.example/alerts"));
+        } else if old != new {
+            changed.push((alert.clone(), new.trim().to_owned()));
+        }
+    }
+    let severity = |alert: &str, severity: &str| (alert.to_owned(), format!("severity: {severity}"));
+    assert_eq!(
+        changed,
+        [severity("PendulumUplinkLocked", "critical"), severity("PendulumLinkGone", "warning")]
+    );
+    for board in ["link", "fleet"] {
+        assert!(
+            read(&format!("grafana/{board}.json")).contains("\"query\": \"https://wiki.example/alerts\"")
+        );
+    }
+    let rules =
+        ["rules/pendulum-alerts.yml", "rules/pendulum-records.yml"].map(|file| directory.path().join(file));
+    tool("rules_take_severities_and_an_absolute_runbook", "promtool", &["check", "rules"], &rules);
+    for (wrong, reason) in [
+        (["--severity", "PendulumNoSuch=critical"], "no alert of this name: PendulumNoSuch"),
+        (["--severity", "PendulumLinkGone=urgent"], "critical, warning, info"),
+        (["--runbook-base", "docs/alerts.md"], "not an address"),
+    ] {
+        let output = configure(&wrong);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(reason), "{wrong:?}: {said}");
+    }
 }
 
 /// Text of a rule file, in pieces that each begin with an alert.

@@ -142,6 +142,40 @@ class Chart(unittest.TestCase):
             done = subprocess.run([PROMTOOL, "check", "rules", file.name], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
+    def test_severities_are_values(self):
+        wanted = {"PendulumUplinkLocked": "critical", "PendulumLinkGone": "warning"}
+        rules = self.render({"links": [DSL], "prometheusRule": {"enabled": True, "severities": wanted}})["PrometheusRule"]
+        shipped = yaml.safe_load((ROOT / "dashboards/rules/pendulum-alerts.yml").read_text(encoding="utf-8"))["groups"]
+
+        def severities(groups):
+            return {rule["alert"]: rule["labels"]["severity"] for group in groups for rule in group["rules"] if "alert" in rule}
+
+        self.assertEqual(severities(rules["spec"]["groups"]), severities(shipped) | wanted)
+
+    def test_dashboards_lead_to_the_runbook(self):
+        values = {"links": [DSL], "dashboards": {"enabled": True}, "prometheusRule": {"runbookBase": "https://wiki.example/alerts"}}
+        boards = [json.loads(text) for document in self.documents(values) for name, text in document.get("data", {}).items() if name.endswith(".json")]
+        self.assertEqual(len(boards), 2)
+        for board in boards:
+            [runbook] = [variable for variable in board["templating"]["list"] if variable["name"] == "runbook"]
+            self.assertEqual(runbook["query"], "https://wiki.example/alerts")
+            self.assertEqual(runbook["current"]["value"], "https://wiki.example/alerts")
+
+    def test_every_object_has_the_common_labels(self):
+        everything = OPEN | {name: {"enabled": True} for name in ("podMonitor", "prometheusRule", "dashboards")}
+        for document in self.documents(everything):
+            labels = document["metadata"]["labels"]
+            for label in ("app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by", "helm.sh/chart"):
+                self.assertIn(label, labels, document["kind"])
+
+    def test_the_chart_says_what_it_is(self):
+        chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+        annotations = chart["annotations"]
+        self.assertEqual(annotations["artifacthub.io/license"], "MIT OR Apache-2.0")
+        self.assertEqual(annotations["artifacthub.io/category"], "monitoring-logging")
+        self.assertTrue(all(isinstance(value, str) for value in annotations.values()))
+        self.assertTrue(all(set(link) == {"name", "url"} for link in yaml.safe_load(annotations.get("artifacthub.io/links", "[]"))))
+
     def test_dashboards_are_those_of_the_repository(self):
         documents = self.documents({"links": [DSL], "dashboards": {"enabled": True, "annotations": {"grafana_folder": "Gateways"}}})
         maps = [document for document in documents if document["metadata"].get("labels", {}).get("grafana_dashboard") == "1"]
@@ -175,6 +209,8 @@ class Chart(unittest.TestCase):
             ({"links": [DSL], "log": {"level": "loud"}}, "level"),
             ({"links": [DSL], "podMonitors": {}}, "podMonitors"),
             ({"links": [DSL], "podMonitor": {"enabled": True}}, "loopback"),
+            ({"links": [DSL], "prometheusRule": {"severities": {"PendulumLinkGone": "urgent"}}}, "severities"),
+            ({"links": [DSL], "prometheusRule": {"enabled": True, "severities": {"PendulumNoSuch": "critical"}}}, "PendulumNoSuch"),
         ]:
             done = helm("template", "site", str(CHART), values=values)
             self.assertNotEqual(done.returncode, 0, values)

@@ -118,11 +118,12 @@ impl Config {
     }
 }
 
-fn adopt_http(http: &HttpConfig, wanted: &HttpConfig, changes: &mut Changes) {
-    let HttpConfig { names, token_file, tls } = http;
+fn adopt_http(http: &mut HttpConfig, wanted: &HttpConfig, changes: &mut Changes) {
+    let HttpConfig { names, token_file, tls, external_url } = http;
     changes.fixed(|| "http.names".to_owned(), names, &wanted.names);
     changes.fixed(|| "http.token-file".to_owned(), token_file, &wanted.token_file);
     changes.fixed(|| "http.tls-certificate, http.tls-key".to_owned(), tls, &wanted.tls);
+    changes.live(|| "http.external-url".to_owned(), external_url, &wanted.external_url);
 }
 
 fn adopt_flows(flows: &mut FlowsConfig, wanted: &FlowsConfig, changes: &mut Changes) {

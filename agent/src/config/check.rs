@@ -34,6 +34,8 @@ pub(crate) const TOP: Bounds<u32> = Bounds { least: 1, most: 10_000, default: 20
 const DEVICE_NAME_MAX: usize = 15;
 /// RFC 1035 §2.3.4.
 const HOST_NAME_MAX: usize = 253;
+/// A label value, too.
+const URL_MAX: usize = 256;
 /// A label value people can read in a dashboard.
 const LINK_NAME_MAX: usize = 32;
 
@@ -96,7 +98,25 @@ impl Source<'_> {
             (Some(lonely), None) => return Err(self.lonely(&lonely, "tls-certificate", "tls-key")),
             (None, Some(lonely)) => return Err(self.lonely(&lonely, "tls-key", "tls-certificate")),
         };
-        Ok(HttpConfig { names, token_file, tls })
+        let external_url = raw.external_url.map(|url| self.external_url(&url)).transpose()?;
+        Ok(HttpConfig { names, token_file, tls, external_url })
+    }
+
+    fn external_url(&self, url: &Spanned<String>) -> Result<String, ConfigError> {
+        let text = url.get_ref();
+        let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+        let is_plain = |rest: &str| {
+            rest.chars().all(|c| c.is_ascii_graphic() && !"\"'<>\\^`{|}#?@".contains(c))
+                && rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[')
+        };
+        if text.len() <= URL_MAX && rest.is_some_and(is_plain) {
+            return Ok(text.trim_end_matches('/').to_owned());
+        }
+        Err(self.invalid(
+            url.span(),
+            format!("`{}` is not the address of a page", text.escape_debug()),
+            "write it as in the address bar, without user, ? and #: https://gateway.example",
+        ))
     }
 
     fn lonely(&self, value: &Spanned<String>, this: &str, missing: &str) -> ConfigError {

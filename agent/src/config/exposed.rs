@@ -16,7 +16,7 @@ impl HttpConfig {
     /// One warning for each such file. Of a symbolic link, the file behind it counts. A file that cannot be looked at has none: reading
     /// it gives the reason.
     pub(crate) fn exposed_files(&self) -> Vec<String> {
-        let Self { names: _, token_file, tls } = self;
+        let Self { names: _, token_file, tls, external_url: _ } = self;
         let token = token_file.iter().map(|file| ("http.token-file", file, READ | WRITE));
         let tls = tls.iter().flat_map(|tls| {
             [

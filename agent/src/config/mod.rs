@@ -76,6 +76,8 @@ pub struct HttpConfig {
     pub token_file: Option<PathBuf>,
     /// Certificate and key; without them HTTP is not encrypted.
     pub tls: Option<Tls>,
+    /// Where people reach the page, without a slash at the end: a label of metrics.
+    pub external_url: Option<String>,
 }
 
 /// Where the server's identity is.

@@ -107,6 +107,8 @@ pub(super) struct HttpTable {
     pub(super) tls_certificate: Option<Spanned<String>>,
     /// File with the private key of the certificate, PEM. Together with `tls-certificate` only.
     pub(super) tls_key: Option<Spanned<String>>,
+    /// Address at which people reach the page: label `url` of `pendulum_link_info`. Default: none.
+    pub(super) external_url: Option<Spanned<String>>,
 }
 
 /// One bottleneck link.

@@ -5,8 +5,10 @@ use std::fmt::Result;
 use pendulum_model::segment::Direction;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
+use tokio::sync::watch;
 
 use super::family::Family;
+use crate::config::Active;
 use crate::snapshot::{Board, DeviceState, DirectionSnapshot};
 
 const UP: Family = Family::gauge(
@@ -17,7 +19,7 @@ const UP: Family = Family::gauge(
 const INFO: Family = Family::gauge(
     "pendulum_link_info",
     None,
-    "The network device of the link, as node_exporter names it (label device); the value is always 1.",
+    "The network device of the link, as node_exporter names it (label device), and with external-url the address of its page (label url); the value is always 1.",
 );
 const THROUGHPUT: Family = Family::gauge(
     "pendulum_throughput_bytes_per_second",
@@ -45,11 +47,12 @@ const SOURCE: Family =
 #[derive(Debug)]
 pub(super) struct Links {
     board: Board,
+    active: watch::Receiver<Active>,
 }
 
 impl Links {
-    pub(super) fn new(board: Board) -> Self {
-        Self { board }
+    pub(super) fn new(board: Board, active: watch::Receiver<Active>) -> Self {
+        Self { board, active }
     }
 }
 
@@ -62,10 +65,17 @@ impl Collector for Links {
                 samples.gauge([("link", &*link.name)], u32::from(up))
             })
         })?;
+        let url = self.active.borrow().config.http.external_url.clone();
         INFO.write(&mut encoder, |samples| {
-            links
-                .iter()
-                .try_for_each(|link| samples.gauge([("link", &*link.name), ("device", &*link.wan)], 1_u32))
+            links.iter().try_for_each(|link| {
+                let (name, device) = (("link", &*link.name), ("device", &*link.wan));
+                match &url {
+                    Some(url) => {
+                        samples.gauge([name, device, ("url", &format!("{url}/#{}", link.name))], 1_u32)
+                    }
+                    None => samples.gauge([name, device], 1_u32),
+                }
+            })
         })?;
         let mut family = |family: &Family, figure: fn(&DirectionSnapshot) -> Option<f64>| {
             family.write(&mut encoder, |samples| {

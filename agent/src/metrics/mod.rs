@@ -44,7 +44,7 @@ impl Exposition {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(traffic::Traffic::new(board.clone())));
         registry.register_collector(Box::new(flows::Flows::new(board.clone())));
-        registry.register_collector(Box::new(link::Links::new(board.clone())));
+        registry.register_collector(Box::new(link::Links::new(board.clone(), active.clone())));
         registry.register_collector(Box::new(queue::Queues::new(board.clone())));
         registry.register_collector(Box::new(findings::Judgements::new(board.clone())));
         registry.register_collector(Box::new(shape::Shaping::new(board.clone())));

@@ -178,6 +178,16 @@ fn every_family_has_help_and_type_and_stands_together() {
 }
 
 #[test]
+fn the_address_of_the_page_is_a_label_where_it_is_configured() {
+    let board = example::board(vec![example::link("dsl")]);
+    let mut config = Config::default();
+    config.http.external_url = Some("https://gw.example".to_owned());
+    let text = written(&Exposition::new(&board, Active::start(config).1, false), ExpositionFormat::Text);
+    let line = "pendulum_link_info{link=\"dsl\",device=\"wan0\",url=\"https://gw.example/#dsl\"} 1";
+    assert!(text.lines().any(|found| found == line), "{text}");
+}
+
+#[test]
 fn series_are_few() {
     let text = exposition(ExpositionFormat::Text);
     let samples = text.lines().filter(|line| !line.starts_with('#')).count();

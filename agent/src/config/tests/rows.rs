@@ -144,6 +144,24 @@ fn general() -> Vec<Row> {
         .values(&[("\"/k\"", "/k")], &[("\"k\"", "not an absolute path")])
         .beside("tls-certificate = \"/c\""),
         row(
+            "http.external-url",
+            Live("http.external-url"),
+            |c| c.http.external_url.clone().unwrap_or_else(|| "none".to_owned()),
+            "none",
+        )
+        .values(
+            &[
+                ("\"https://gw.example/\"", "https://gw.example"),
+                ("\"http://[fd00::1]:9924/pendulum\"", "http://[fd00::1]:9924/pendulum"),
+            ],
+            &[
+                ("\"gw.example\"", "not the address of a page"),
+                ("\"https://\"", "not the address of a page"),
+                ("\"https://user@gw.example\"", "not the address of a page"),
+                ("\"https://gw.example/#dsl\"", "not the address of a page"),
+            ],
+        ),
+        row(
             "flows.idle-timeout",
             Live("flows.idle-timeout"),
             |c| Span(c.flows.idle_timeout).to_string(),
