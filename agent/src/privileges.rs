@@ -31,6 +31,8 @@ pub(crate) fn use_what_is_permitted() {
 pub(crate) struct StillToDo {
     /// A link waits for its device.
     pub(crate) attach: bool,
+    /// The shaper waits for a rate: only then is its filter loaded.
+    pub(crate) shape: bool,
     /// Something has to be taken off a device by netlink: clsact filters, queues that were set up.
     pub(crate) take_down: bool,
     /// The kernel wants `CAP_BPF` for reading maps too: before Linux 5.19, where unprivileged BPF is off.
@@ -54,6 +56,11 @@ impl Kept {
 pub(crate) fn drop_unneeded(after_start: Privileges, to_do: StillToDo) -> Kept {
     if after_start == Privileges::None && to_do.attach {
         warn!("privileges.after-start = \"none\" is not followed: a link still waits for its device");
+    } else if after_start == Privileges::None && to_do.shape {
+        warn!(
+            "privileges.after-start = \"none\" is not followed: the shaper loads its filter once the uplink's rate is known; set \
+             uplink-rate of every link"
+        );
     }
     let keep = kept(after_start, to_do);
     match restrict(&keep) {
@@ -71,7 +78,7 @@ pub(crate) fn give_up_all() {
 }
 
 fn kept(after_start: Privileges, to_do: StillToDo) -> CapsHashSet {
-    if after_start == Privileges::Reattach || to_do.attach {
+    if after_start == Privileges::Reattach || to_do.attach || to_do.shape {
         return HashSet::from(ATTACH);
     }
     let reasons =
@@ -115,10 +122,11 @@ mod tests {
         assert_eq!(kept(Privileges::Reattach, nothing), HashSet::from(ATTACH));
         assert_eq!(names(&kept(Privileges::None, nothing)), "none");
         assert_eq!(kept(Privileges::None, StillToDo { attach: true, ..nothing }), HashSet::from(ATTACH));
+        assert_eq!(kept(Privileges::None, StillToDo { shape: true, ..nothing }), HashSet::from(ATTACH));
         let take_down = kept(Privileges::None, StillToDo { take_down: true, ..nothing });
         assert_eq!(names(&take_down), "CAP_NET_ADMIN");
         let old_kernel =
-            kept(Privileges::None, StillToDo { privileged_maps: true, take_down: true, attach: false });
+            kept(Privileges::None, StillToDo { privileged_maps: true, take_down: true, ..nothing });
         assert_eq!(names(&old_kernel), "CAP_BPF, CAP_NET_ADMIN");
     }
 

@@ -12,7 +12,7 @@ mod queue;
 mod shape;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pendulum_model::observer::Vantage;
 use pendulum_model::rate::Rate;
@@ -28,6 +28,9 @@ pub use flows::{FlowKey, FlowRow, FlowSweep, FlowTotals, HalfRow};
 pub use queue::QueueSnapshot;
 pub use shape::{Comparison, FATES, Followed, FoundRate, Outcome, ShapeSnapshot, ShapeState, Turn};
 
+/// A link that was not read for this long hangs. Readings are due ten times a second.
+pub const HANGS: Duration = Duration::from_secs(10);
+
 /// A link at one moment.
 #[derive(Clone, Debug)]
 pub struct LinkSnapshot {
@@ -41,8 +44,8 @@ pub struct LinkSnapshot {
     pub hooks: Option<Hooks>,
     /// Why the programs are not attached, although they should be.
     pub trouble: Option<Arc<str>>,
-    /// Successful counter readings since the start.
-    pub samples: u64,
+    /// When the counters were read last; `None` before the first time since the programs were attached.
+    pub read_at: Option<Instant>,
     /// Both directions; index with [`Direction`].
     pub directions: [DirectionSnapshot; 2],
     /// Measurements lost by reason, then flow table life: `enum pendulum_stat`.
@@ -74,9 +77,20 @@ pub struct LinkSnapshot {
 }
 
 impl LinkSnapshot {
-    /// Whether packets are being measured: attached, and read at least once.
-    pub fn is_ready(&self) -> bool {
-        self.hooks.is_some() && self.samples > 0
+    /// Age of the newest reading of what is attached. `None` if nothing is, or nothing was read yet.
+    pub fn reading_age(&self, now: Instant) -> Option<Duration> {
+        self.hooks.as_ref()?;
+        Some(now.saturating_duration_since(self.read_at?))
+    }
+
+    /// Whether packets are being measured: attached, and read a moment ago.
+    pub fn is_ready(&self, now: Instant) -> bool {
+        self.reading_age(now).is_some_and(|age| age < HANGS)
+    }
+
+    /// Whether it should be read and is not. A link whose device is gone needs no reading.
+    pub fn hangs(&self, now: Instant) -> bool {
+        self.reading_age(now).is_some_and(|age| age >= HANGS)
     }
 
     /// One direction.

@@ -90,30 +90,50 @@ fn a_stranger_cannot_take_a_device() {
     assert!(stranger.wait().unwrap().success());
 }
 
+/// Whoever has the port keeps nobody from measuring; the agent answers once it is free.
 #[test]
 fn port_in_use() {
     let Some((gateway, provider)) = Netns::with_provider("port_in_use") else { return };
     gateway.ip("link add other0 type veth peer name other1");
     gateway.ip("link set dev other0 up");
-    let _first = Agent::start(&gateway, &["--wan", "wan0"]);
-    let (code, message) = refused(&gateway, &["--wan", "other0"]);
-    assert_eq!(code, 69);
-    assert!(message.contains("cannot listen on 127.0.0.1:9924"), "{message}");
-    assert!(message.contains("another process has this port"), "{message}");
+    let mut first = Agent::start(&gateway, &["--wan", "wan0"]);
+    let mut second = Agent::start(&gateway, &["--wan", "other0"]);
+    let said = "cannot listen on 127.0.0.1:9924";
+    second.wait_until("it says so and measures", |agent| {
+        agent.log().contains(said) && agent.log().contains("device=\"other0\"")
+    });
+    let log = second.log();
+    assert!(
+        log.contains("another process has this port") && log.contains("tried again every second"),
+        "{log}"
+    );
+    assert!(gateway.hooks().contains("other0"), "{}", gateway.hooks());
     // Namespaces have ports and devices of their own.
     // Before 6.2 only a device that is down can be renamed.
     provider.ip("link set dev isp down");
     provider.ip("link set dev isp name wan0");
     provider.ip("link set dev wan0 up");
     Agent::start(&provider, &["--wan", "wan0"]);
+    assert!(first.end("TERM").success());
+    second.wait_until("it answers", |agent| {
+        agent.get("/api/v1/state").is_some_and(|(status, body)| status == 200 && body.contains("other0"))
+    });
+    assert!(second.log().contains("listening on http://127.0.0.1:9924/"), "{}", second.log());
+    assert!(second.end("TERM").success());
 }
 
 #[test]
 fn address_that_is_not_ours() {
     let Some((gateway, _provider)) = Netns::with_provider("address_that_is_not_ours") else { return };
-    let (code, message) = refused(&gateway, &["--wan", "wan0", "--listen", "198.51.100.1:9924"]);
-    assert_eq!(code, 69);
-    assert!(message.contains("no device of this network namespace has this address"), "{message}");
+    gateway.ip("link add other0 type veth peer name other1");
+    gateway.ip("link set dev other0 up");
+    let _first = Agent::start(&gateway, &["--wan", "wan0"]);
+    let mut second = Agent::start(&gateway, &["--wan", "other0", "--listen", "198.51.100.1:9924"]);
+    second.wait_until("it says so", |agent| {
+        agent.log().contains("no device of this network namespace has this address")
+    });
+    gateway.ip("address add 198.51.100.1/32 dev lo");
+    second.wait_until("it listens", |agent| agent.log().contains("listening on http://198.51.100.1:9924/"));
 }
 
 #[test]

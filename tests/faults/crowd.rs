@@ -14,15 +14,15 @@ const FLOWS: u32 = 100_000;
 /// One of kernel memory takes 664 bytes; the agent keeps a row of its own for each, and makes the next while it shows the last.
 const RESIDENT_KB_PER_FLOW: u64 = 2;
 
-fn resident_kb(agent: &Agent<'_>) -> u64 {
+pub(crate) fn resident_kb(agent: &Agent<'_>) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", agent.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Both ends of each conversation: the home end's address and port tell them apart. The first segment comes into the nursery, the
+/// `crowd` conversations. Both ends of each conversation: the home end's address and port tell them apart. The first segment comes into the nursery, the
 /// answer moves it to the table.
-fn converse(home: &PacketSocket, remote: &PacketSocket) {
+pub(crate) fn converse(crowd: u32, home: &PacketSocket, remote: &PacketSocket) {
     // Where the source address stands in the frame; no host has these addresses (RFC 2544).
     const HOME_ADDRESS: [usize; 2] = [14 + 12, 14 + 16];
     let frame = |segment: craft::Tcp, number: u32, address: usize| {
@@ -31,7 +31,7 @@ fn converse(home: &PacketSocket, remote: &PacketSocket) {
         bytes
     };
     // The nursery is smaller than the crowd: each is answered before it is forgotten.
-    for first in (0..FLOWS).step_by(250) {
+    for first in (0..crowd).step_by(250) {
         let numbers = || first..first + 250;
         remote.send_all(numbers().map(|number| frame(craft::down().payload(100), number, HOME_ADDRESS[1])));
         home.send_all(numbers().map(|number| frame(craft::up().ack(101), number, HOME_ADDRESS[0])));
@@ -55,7 +55,7 @@ fn crowd(test: &str, max_flows: u64) -> Option<u64> {
     agent.wait_until("the transfer is there", |agent| payload(&busiest(agent)) > 1_000_000);
     let (before, objects, resident) = (busiest(&agent), agent.kernel_objects(), resident_kb(&agent));
 
-    converse(&PacketSocket::ethernet(&gateway, "wan0"), &PacketSocket::ethernet(&provider, "isp"));
+    converse(FLOWS, &PacketSocket::ethernet(&gateway, "wan0"), &PacketSocket::ethernet(&provider, "isp"));
     let table = |agent: &Agent<'_>| agent.link("wan0")["flow_table"].clone();
     agent.wait_until("all have been met", |agent| {
         let table = table(agent);

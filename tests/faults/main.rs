@@ -32,5 +32,6 @@ mod memory;
 mod offload;
 mod oom;
 mod packets;
+mod readers;
 mod shape;
 mod soak;

@@ -72,9 +72,15 @@ pub(super) fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
     let file = file(options);
     if options.cleanup {
         // Without a configuration everything of ours is looked for.
-        let config =
-            (file.is_some() || overrides.wan.is_some()).then(|| overrides.resolve(file)).transpose()?;
-        crate::log::start(config.as_ref().map_or_else(Default::default, |config| config.log));
+        let config = (file.is_some() || overrides.wan.is_some()).then(|| overrides.resolve(file)).transpose();
+        crate::log::start(
+            config.as_ref().ok().and_then(Option::as_ref).map(|config| config.log).unwrap_or_default(),
+        );
+        // A file with a mistake is why an agent does not start again: what the one before it left goes all the same.
+        let config = config.unwrap_or_else(|error| {
+            tracing::warn!("only shaped devices are cleaned: {}", crate::exit::chain(&error));
+            None
+        });
         let removed = crate::run::clean_up(config.as_ref())?;
         let lines: String = removed.iter().map(|what| format!("removed {what}\n")).collect();
         answer(if lines.is_empty() { "nothing was left\n" } else { &lines })?;

@@ -1,5 +1,6 @@
 //! The form of answers: JSON, refusals with a reason and a remedy, headers that keep browsers careful.
 
+use axum::body::HttpBody as _;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
@@ -42,6 +43,20 @@ pub(super) fn shortened(text: &str) -> String {
         return text.to_owned();
     }
     text.chars().take(SHOWN).chain(['…']).collect()
+}
+
+/// Bytes that an answer holds until it is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Weight(pub(super) usize);
+
+/// What a stream has ready at most: states and ticks of a few links.
+const STREAM_BYTES: usize = 64 * 1024;
+
+/// Notes what the answer holds, unless its maker has.
+pub(super) async fn weigh(mut response: Response) -> Response {
+    let bytes = response.body().size_hint().exact().map_or(STREAM_BYTES, |bytes| bytes as usize);
+    response.extensions_mut().get_or_insert(Weight(bytes));
+    response
 }
 
 /// Scripts and styles of the page's own files only, no frame, no foreign resource, no guess at types, no address in a

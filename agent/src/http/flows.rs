@@ -3,16 +3,20 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::Extension;
+use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
+use futures_util::stream;
 use pendulum_model::segment::Direction;
 use pendulum_wire::{Flow, FlowHalf, Flows, Name};
 use serde::Deserialize;
 
-use super::answer::{Refusal, shortened};
-use super::{App, json};
+use super::App;
+use super::answer::{Refusal, Weight, shortened};
 use crate::config::{LinkConfig, TOP};
 use crate::net::Reached;
 use crate::snapshot::{FlowRow, HalfRow, LinkSnapshot};
@@ -52,6 +56,8 @@ pub(super) async fn flows(
     if !(TOP.least as usize..=TOP.most as usize).contains(&limit) {
         return refusal(format!("limit={limit} is out of range")).into_response();
     }
+    // Long lists one after the other: what else is asked for is answered in between.
+    let _turn = if limit > SHORT { app.long_lists.acquire().await.ok() } else { None };
     let mut links = app.board.snapshots();
     if let Some(name) = &request.link {
         links.retain(|link| *link.name == **name);
@@ -60,24 +66,78 @@ pub(super) async fn flows(
         }
     }
     let (total, listed) = busiest(&links, limit, request.sort);
+    // Copies: a reader that takes its time keeps no whole table.
+    let listed: Vec<Listed> =
+        listed.into_iter().map(|(link, row)| (Arc::clone(&link.name), row.clone())).collect();
+    drop(links);
     let connections = listed.iter().map(|(_, row)| connection(row)).collect();
     let homes = app.who.homes(connections).await;
-    json(StatusCode::OK, &report(total, &listed, homes, &app.active.borrow().config.links))
+    let configured = app.active.borrow().config.links.clone();
+    in_pieces(Report { total, listed, homes, configured })
 }
 
-/// `homes`: of the flows that are listed, in their order.
-fn report(total: usize, listed: &[Listed<'_>], homes: Homes, configured: &[LinkConfig]) -> Flows {
-    let Homes { homes, missing } = homes;
-    let flows = listed.iter().enumerate().map(|(index, (link, row))| {
-        let configured = configured.iter().find(|configured| configured.name == *link.name);
-        let whose = homes.get(index).zip(configured).map(|(home, link)| whose(home, link));
-        flow(link, row, whose.unwrap_or_default())
+/// A flow that is listed, and its link's name.
+type Listed = (Arc<str>, FlowRow);
+
+/// What is to be told.
+struct Report {
+    total: usize,
+    listed: Vec<Listed>,
+    /// Of the flows that are listed, in their order.
+    homes: Homes,
+    configured: Vec<LinkConfig>,
+}
+
+impl Report {
+    /// All but the flows.
+    fn head(&self) -> Flows {
+        let home_host_missing = self.homes.missing.clone();
+        Flows { total: self.total as u64, home_host_missing, flows: Vec::new() }
+    }
+
+    fn flow(&self, index: usize) -> Option<Flow> {
+        let (name, row) = self.listed.get(index)?;
+        let configured = self.configured.iter().find(|configured| configured.name == **name);
+        let whose = self.homes.homes.get(index).zip(configured).map(|(home, link)| whose(home, link));
+        Some(flow(name, row, whose.unwrap_or_default()))
+    }
+
+    /// Bytes it holds.
+    fn weight(&self) -> usize {
+        self.listed.capacity() * size_of::<Listed>() + self.homes.homes.capacity() * size_of::<Home>()
+    }
+}
+
+/// A list of no more flows than these is made at once.
+const SHORT: usize = 256;
+/// JSON of so many flows is made at a time, while the reader takes it: other requests are answered in between.
+const PIECE: usize = 32;
+
+/// The same as `json` of the whole, without ever having all of it.
+fn in_pieces(report: Report) -> Response {
+    let head = match serde_json::to_string(&report.head()) {
+        Ok(head) => head,
+        Err(error) => return (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    };
+    let Some(head) = head.strip_suffix("]}").map(str::to_owned) else {
+        return (StatusCode::INTERNAL_SERVER_ERROR, "flows are not the last field").into_response();
+    };
+    let weight = Weight(report.weight());
+    let count = report.listed.len();
+    let pieces = (0..count.div_ceil(PIECE)).map(move |piece| {
+        let mut text = Vec::new();
+        for index in piece * PIECE..count.min((piece + 1) * PIECE) {
+            if index > 0 {
+                text.push(b',');
+            }
+            serde_json::to_writer(&mut text, &report.flow(index))?;
+        }
+        Ok::<_, serde_json::Error>(text)
     });
-    Flows { total: total as u64, home_host_missing: missing, flows: flows.collect() }
+    let body = std::iter::once(Ok(head.into_bytes())).chain(pieces).chain([Ok(b"]}\n".to_vec())]);
+    let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
+    (headers, Extension(weight), Body::from_stream(stream::iter(body))).into_response()
 }
-
-/// A flow that is listed, and its link.
-type Listed<'a> = (&'a Arc<LinkSnapshot>, &'a FlowRow);
 
 /// How the flow is known on the WAN.
 fn connection(row: &FlowRow) -> Connection {
@@ -122,7 +182,11 @@ fn refusal(reason: String) -> Refusal {
 }
 
 /// How many flows there are, and those to be listed, in order.
-fn busiest(links: &[Arc<LinkSnapshot>], limit: usize, sort: Sort) -> (usize, Vec<Listed<'_>>) {
+fn busiest(
+    links: &[Arc<LinkSnapshot>],
+    limit: usize,
+    sort: Sort,
+) -> (usize, Vec<(&Arc<LinkSnapshot>, &FlowRow)>) {
     let rows = links.iter().flat_map(|link| link.flows.rows.iter().map(move |row| (link, row)));
     let mut ranked: Vec<_> = rows.map(|(link, row)| (rank(row, sort), link, row)).collect();
     let total = ranked.len();
@@ -150,7 +214,7 @@ fn began_ns(row: &FlowRow) -> u64 {
     row.halves.iter().map(|half| half.first_seen_ns).filter(|&at| at > 0).min().unwrap_or(0)
 }
 
-fn flow(link: &LinkSnapshot, row: &FlowRow, whose: Flow) -> Flow {
+fn flow(link: &str, row: &FlowRow, whose: Flow) -> Flow {
     let [up, down] = &row.halves;
     let (home, remote) = (row.key.home(), row.key.remote());
     // Who opened it sent the first segment. Without a SYN the flow is older than the agent: most are opened at home.
@@ -161,7 +225,7 @@ fn flow(link: &LinkSnapshot, row: &FlowRow, whose: Flow) -> Flow {
     let newest = up.last_seen_ns.max(down.last_seen_ns);
     let idle = Instant::now().duration_since(row.changed_at).as_secs_f64();
     Flow {
-        link: link.name.to_string(),
+        link: link.to_owned(),
         client: client.to_string(),
         server: server.to_string(),
         home: if opened_at_home { "client" } else { "server" }.into(),

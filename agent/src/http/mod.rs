@@ -7,6 +7,7 @@ mod findings;
 mod flows;
 mod history;
 mod page;
+mod places;
 mod secrets;
 mod server;
 mod shape;
@@ -21,14 +22,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, VARY};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use serde::Deserialize;
 use thiserror::Error;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
 
@@ -36,7 +39,7 @@ use crate::config::Active;
 use crate::exit::{Classified, Exit};
 use crate::journal::Journal;
 use crate::metrics::{Exposition, ExpositionFormat};
-use crate::snapshot::Board;
+use crate::snapshot::{Board, DeviceState, HANGS};
 use crate::who::Who;
 
 pub use access::Access;
@@ -99,6 +102,8 @@ pub struct App {
     /// Whose connections those are that are listed.
     who: Who,
     history: history::History,
+    /// One list of thousands of flows is made at a time.
+    long_lists: Semaphore,
 }
 
 impl App {
@@ -119,6 +124,7 @@ impl App {
             active,
             who: Who::default(),
             history: history::History::default(),
+            long_lists: Semaphore::new(1),
         }
     }
 }
@@ -139,6 +145,7 @@ pub fn router(app: Arc<App>, access: Access) -> Router {
         .method_not_allowed_fallback(wrong_method)
         .with_state(app)
         .layer(from_fn_with_state(Arc::new(access), access::admit))
+        .layer(map_response(answer::weigh))
         // Not the stream: its events have to leave at once.
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest))
         .layer(map_response(answer::guard))
@@ -158,24 +165,56 @@ async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     }
 }
 
-/// The process answers: nothing more is said.
-async fn healthz() -> Response {
-    ([(CACHE_CONTROL, "no-store")], "ok\n").into_response()
+/// The process answers, and every link that is measured is read. Nothing more is said: this needs no token.
+async fn healthz(State(app): State<Arc<App>>) -> Response {
+    let now = Instant::now();
+    let (status, text) = if app.board.snapshots().iter().any(|link| link.hangs(now)) {
+        let text = format!("a link was not read for {} s\n", HANGS.as_secs());
+        (StatusCode::SERVICE_UNAVAILABLE, text)
+    } else {
+        (StatusCode::OK, "ok\n".to_owned())
+    };
+    (status, [(CACHE_CONTROL, "no-store")], text).into_response()
 }
 
-/// At least one link is measured.
-async fn readyz(State(app): State<Arc<App>>) -> Response {
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Readiness {
+    /// Whether it is also ready if no link's device is there: nothing is to be measured then.
+    idle: Option<Idle>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Idle {
+    Ok,
+}
+
+/// At least one link is measured, and was read a moment ago.
+async fn readyz(State(app): State<Arc<App>>, asked: Result<Query<Readiness>, QueryRejection>) -> Response {
+    let asked = match asked {
+        Ok(Query(asked)) => asked,
+        Err(error) => {
+            let remedy = "use idle=ok, or nothing".to_owned();
+            return Refusal { status: StatusCode::BAD_REQUEST, reason: error.body_text(), remedy }
+                .into_response();
+        }
+    };
+    let now = Instant::now();
     let links = app.board.snapshots();
-    let ready = links.iter().any(|link| link.is_ready());
-    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let ready = links.iter().any(|link| link.is_ready(now));
+    let idle = links.iter().all(|link| link.device == DeviceState::Missing);
+    let is_fine = ready || (idle && matches!(asked.idle, Some(Idle::Ok)));
+    let status = if is_fine { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let links = links.iter().map(|link| {
         let link_state = serde_json::json!({
-            "ready": link.is_ready(), "device": link.device.name(), "trouble": link.trouble.as_deref(),
+            "ready": link.is_ready(now), "device": link.device.name(), "trouble": link.trouble.as_deref(),
+            "reading_age_s": link.reading_age(now).map(|age| age.as_secs_f64()),
         });
         (link.name.to_string(), link_state)
     });
     let links: serde_json::Map<String, serde_json::Value> = links.collect();
-    json(status, &serde_json::json!({ "ready": ready, "links": links }))
+    json(status, &serde_json::json!({ "ready": ready, "idle": idle, "links": links }))
 }
 
 async fn unknown_path(uri: Uri) -> Refusal {

@@ -6,6 +6,7 @@ mod shape;
 mod unknown;
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
@@ -121,17 +122,51 @@ async fn ready_means_attached_and_sampled() {
     detached.hooks = None;
     detached.trouble = Some("network device `wan0` does not exist".into());
     let mut not_sampled = ready.clone();
-    not_sampled.samples = 0;
-    for (links, expected) in [
-        (vec![ready.clone()], 200),
-        (vec![detached.clone(), ready], 200),
-        (vec![detached], 503),
-        (vec![not_sampled], 503),
-        (vec![], 503),
+    not_sampled.read_at = None;
+    let hanging = hanging(ready.clone());
+    let missing = LinkSnapshot { device: DeviceState::Missing, ..detached.clone() };
+    for (links, expected, if_idle_is_fine) in [
+        (vec![ready.clone()], 200, 200),
+        (vec![detached.clone(), ready.clone()], 200, 200),
+        (vec![hanging.clone(), ready], 200, 200),
+        (vec![detached.clone()], 503, 503),
+        (vec![not_sampled], 503, 503),
+        (vec![hanging.clone()], 503, 503),
+        // Nothing is to be measured on this machine.
+        (vec![missing.clone()], 503, 200),
+        (vec![missing.clone(), hanging], 503, 503),
+        (vec![missing, detached], 503, 503),
     ] {
-        let request = Request::get("/readyz").body(Body::empty()).unwrap();
+        for (path, expected) in [("/readyz", expected), ("/readyz?idle=ok", if_idle_is_fine)] {
+            let request = Request::get(path).body(Body::empty()).unwrap();
+            let (status, _, body) = ask(app(links.clone()), request).await;
+            assert_eq!(status.as_u16(), expected, "{path}: {body}");
+        }
+    }
+    let request = Request::get("/readyz?idle=no").body(Body::empty()).unwrap();
+    assert_eq!(ask(app(vec![]), request).await.0, StatusCode::BAD_REQUEST);
+}
+
+/// A link whose thread was held up for eleven seconds.
+fn hanging(link: LinkSnapshot) -> LinkSnapshot {
+    let read_at = Instant::now().checked_sub(HANGS + Duration::from_secs(1));
+    assert!(read_at.is_some(), "the machine has run for so long");
+    LinkSnapshot { read_at, ..link }
+}
+
+#[tokio::test]
+async fn healthy_means_that_what_is_attached_is_read() {
+    let well = example::link("dsl");
+    let mut waiting = hanging(well.clone());
+    waiting.hooks = None;
+    for (links, expected, said) in [
+        (vec![], 200, "ok\n"),
+        (vec![well.clone(), waiting], 200, "ok\n"),
+        (vec![hanging(well.clone()), well], 503, "a link was not read for 10 s\n"),
+    ] {
+        let request = Request::get("/healthz").body(Body::empty()).unwrap();
         let (status, _, body) = ask(app(links), request).await;
-        assert_eq!(status.as_u16(), expected, "{body}");
+        assert_eq!((status.as_u16(), &*body), (expected, said));
     }
 }
 

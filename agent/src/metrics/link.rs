@@ -1,6 +1,7 @@
 //! The link itself: whether it is measured, how fast it is, how much of that is used.
 
 use std::fmt::Result;
+use std::time::Instant;
 
 use pendulum_model::segment::Direction;
 use prometheus_client::collector::Collector;
@@ -15,6 +16,11 @@ const UP: Family = Family::gauge(
     "pendulum_link_up",
     None,
     "1 while the WAN device is there, is set up, and the programs are attached to it; else 0.",
+);
+const READING_AGE: Family = Family::gauge(
+    "pendulum_link_reading_age_seconds",
+    Some("seconds"),
+    "Time since the link's counters were read; due ten times a second. Absent while the programs are not attached.",
 );
 const INFO: Family = Family::gauge(
     "pendulum_link_info",
@@ -66,6 +72,13 @@ impl Collector for Links {
             })
         })?;
         let url = self.active.borrow().config.http.external_url.clone();
+        let now = Instant::now();
+        READING_AGE.write(&mut encoder, |samples| {
+            links.iter().try_for_each(|link| {
+                let age = link.reading_age(now);
+                age.map_or(Ok(()), |age| samples.gauge([("link", &*link.name)], age.as_secs_f64()))
+            })
+        })?;
         INFO.write(&mut encoder, |samples| {
             links.iter().try_for_each(|link| {
                 let (name, device) = (("link", &*link.name), ("device", &*link.wan));

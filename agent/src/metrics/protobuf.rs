@@ -171,9 +171,9 @@ fn from_text(text: &str) -> Series {
     series
 }
 
-/// Figures of the process itself change between two expositions.
+/// Figures of the process itself and ages change between two expositions.
 fn steady(mut series: Series) -> Series {
-    series.retain(|key, _| !key.starts_with("process_"));
+    series.retain(|key, _| !key.starts_with("process_") && !key.contains("_reading_age_"));
     series
 }
 

@@ -59,7 +59,7 @@ pub(super) struct LinkTask {
     /// Whether the flow table was read since the detector last got it.
     swept: bool,
     evictions: Evictions,
-    samples: u64,
+    read_at: Option<Instant>,
     ticks: u64,
     readings: [ReadingHealth; ReadingKind::ALL.len()],
     programs: Arc<[ProgramStatus]>,
@@ -108,7 +108,7 @@ impl LinkTask {
             counted_up: None,
             swept: false,
             evictions: Evictions::default(),
-            samples: 0,
+            read_at: None,
             ticks: 0,
             readings: Default::default(),
             programs: Arc::new([]),
@@ -222,7 +222,7 @@ impl LinkTask {
 
     /// Gives the detector what was read at this tick.
     fn judge(&mut self) {
-        if self.loaded.as_ref().is_none_or(|loaded| loaded.hooks.is_none()) || self.samples == 0 {
+        if self.loaded.as_ref().is_none_or(|loaded| loaded.hooks.is_none()) || self.read_at.is_none() {
             return;
         }
         self.judge.set_link(self.queues.link(&self.config));
@@ -247,7 +247,7 @@ impl LinkTask {
             device: self.device,
             hooks: self.loaded.as_ref().and_then(|loaded| loaded.hooks.clone()),
             trouble: self.trouble.clone(),
-            samples: self.samples,
+            read_at: self.read_at,
             programs: Arc::clone(&self.programs),
             maps: Arc::clone(&self.maps),
             readings: self.readings,

@@ -37,13 +37,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pendulum_model::segment::Direction;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tracing::{info, warn};
 
 use crate::bpf;
-use crate::config::{Active, Config, HttpConfig, ShapeMode};
+use crate::config::{Active, Config, HttpConfig, LinkConfig, ShapeMode};
 use crate::exit::{Exit, Failure};
 use crate::http::{self, Access, App, Listener, Secrets};
 use crate::journal::Journal;
@@ -85,7 +86,7 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
     let (device_watch, devices) = DeviceWatch::start().await?;
     check_devices(&config, &devices.borrow(), wait)?;
     let claims = config.links.iter().map(|link| Instance::claim(&link.wan)).collect::<Result<Vec<_>, _>>()?;
-    let listener = Listener::bind(config.listen).await?.secured(config.http.tls.as_ref())?;
+    let listener = Listener::bind_or_retry(config.listen).await.secured(config.http.tls.as_ref())?;
     let access = Access::new(&config.http, listener.address.ip())?;
     let secrets = Secrets::of(&listener, &access);
 
@@ -97,21 +98,26 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
     });
     let journal = Journal::new(config.events.log.as_deref());
     let configured = config.links.clone();
-    let shapes = config.shape.mode != ShapeMode::Off;
+    let shape = ToShape::of(&config);
     let (configure, active) = Active::start(config);
     let mut links = Links::new(journal.clone(), active.clone(), devices.clone());
-    let mut prepared = Vec::new();
     let types = bpf::KernelTypes::keep();
-    for (link, claim) in configured.iter().zip(claims) {
-        prepared.push(links.prepare(link, claim).await?);
-    }
+    // The verifier may take longer than a service manager waits for the end. Dropping what was prepared takes it back.
+    let prepared = tokio::select! {
+        prepared = prepare(&links, &configured, claims) => prepared?,
+        name = signals.stop() => {
+            info!(signal = name, "stopping before anything was measured");
+            return Ok(());
+        }
+    };
     drop(types);
     bpf::release_load_memory();
     let kept = privileges::drop_unneeded(
         active.borrow().config.privileges,
         privileges::StillToDo {
             attach: prepared.iter().any(|link| link.mechanisms().is_none()),
-            take_down: shapes
+            shape: shape == ToShape::Later,
+            take_down: shape != ToShape::Nothing
                 || prepared.iter().filter_map(Prepared::mechanisms).flatten().any(|name| name == "clsact"),
             privileged_maps: preflight::maps_need_privileges(),
         },
@@ -121,12 +127,12 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
     let mut tasks = JoinSet::new();
     links.follow(prepared, Some(&kept), &mut tasks);
     tasks.spawn(ended(follow_devices(device_watch, stopping.clone())));
-    announce(&active.borrow().config.http, &listener, &access);
+    let http = active.borrow().config.http.clone();
     let board = links.board();
     tasks.spawn(ended(service::watchdog(board.clone(), stopping.clone())));
     let app = Arc::new(App::new(board, journal, active, statistics.is_some(), stopping.clone()));
     tasks.spawn(ended(http::remember(Arc::clone(&app), stopping.clone())));
-    tasks.spawn(ended(http::serve(listener, http::router(app, access), stopping)));
+    tasks.spawn(ended(serve(http, listener, app, access, stopping)));
     service::ready();
 
     let ended = loop {
@@ -158,6 +164,56 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
 async fn ended(task: impl Future<Output = ()>) -> Ended {
     task.await;
     Ended::Early
+}
+
+/// Attaches all links.
+async fn prepare(
+    links: &Links,
+    configured: &[LinkConfig],
+    claims: Vec<Instance>,
+) -> Result<Vec<Prepared>, Failure> {
+    let mut prepared = Vec::new();
+    for (link, claim) in configured.iter().zip(claims) {
+        prepared.push(links.prepare(link, claim).await?);
+    }
+    Ok(prepared)
+}
+
+/// Answers requests, from the moment at which the address can be bound.
+async fn serve(
+    http: HttpConfig,
+    listener: Listener,
+    app: Arc<App>,
+    access: Access,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let listener = tokio::select! {
+        listener = listener.bound() => listener,
+        _ = stopping.wait_for(|stop| *stop) => return,
+    };
+    announce(&http, &listener, &access);
+    http::serve(listener, http::router(app, access), stopping).await;
+}
+
+/// What the shaper still has to load after the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ToShape {
+    /// It is off.
+    Nothing,
+    /// The rate of every uplink is known: the filter is loaded at the start.
+    AtOnce,
+    /// The filter is loaded once a rate is known.
+    Later,
+}
+
+impl ToShape {
+    fn of(config: &Config) -> Self {
+        if config.shape.mode == ShapeMode::Off {
+            return Self::Nothing;
+        }
+        let is_known = |link: &LinkConfig| link.rate(Direction::Up).is_some();
+        if config.links.iter().all(is_known) { Self::AtOnce } else { Self::Later }
+    }
 }
 
 async fn follow_devices(devices: DeviceWatch, mut stopping: watch::Receiver<bool>) {
@@ -259,11 +315,40 @@ impl Signals {
         })
     }
 
+    /// The signal that asks for the end.
+    async fn stop(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+
     async fn next(&mut self) -> Asked {
         tokio::select! {
             _ = self.terminate.recv() => Asked::Stop("SIGTERM"),
             _ = self.interrupt.recv() => Asked::Stop("SIGINT"),
             _ = self.hangup.recv() => Asked::Reload,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_filter_is_loaded_later_while_the_rate_of_one_link_is_unknown() {
+        let to_shape = |mode: &str, rates: [&str; 2]| {
+            let link = |name: &str, rate: &str| format!("[[link]]\nwan = \"{name}\"\n{rate}\n");
+            let text = format!("{}{}[shape]\nmode = \"{mode}\"\n", link("a", rates[0]), link("b", rates[1]));
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), text).unwrap();
+            ToShape::of(&Config::load(file.path()).unwrap())
+        };
+        let known = "uplink-rate = \"10mbit\"";
+        assert_eq!(to_shape("off", ["", ""]), ToShape::Nothing);
+        assert_eq!(to_shape("enforce", [known, known]), ToShape::AtOnce);
+        assert_eq!(to_shape("enforce", [known, ""]), ToShape::Later);
+        assert_eq!(to_shape("dry-run", ["", ""]), ToShape::Later);
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn snapshot(config: &LinkConfig, meter: &Meter, sweeper: &Sweeper) ->
         device: DeviceState::Missing,
         hooks: None,
         trouble: None,
-        samples: 0,
+        read_at: None,
         directions: Direction::ALL.map(|direction| DirectionSnapshot {
             counters: counted.counters[direction as usize],
             entered: Entered::default(),

@@ -29,7 +29,7 @@ pub(crate) fn link(name: &str) -> LinkSnapshot {
         device: DeviceState::Up,
         hooks: Some(Hooks { ifindex: 3, link_layer: "ethernet", egress: "tcx", ingress: "clsact" }),
         trouble: None,
-        samples: 17,
+        read_at: Some(now),
         directions: [
             DirectionSnapshot { rate: rate("200kbit"), ..direction(1_000, 12_500.0) },
             DirectionSnapshot { rate: None, ..direction(2_000, 250_000.0) },

@@ -77,8 +77,11 @@ fn the_busiest_flow_has_the_largest_sum_of_both_ways() {
 #[test]
 fn whose_a_flow_is_belongs_to_it_alone() {
     let links = ["dsl", "lte", "fibre"].map(|name| Arc::new(example::link(name)));
-    let flows: Vec<Listed<'_>> =
-        links.iter().zip([0, 1, 2]).map(|(link, row)| (link, &link.flows.rows[row])).collect();
+    let flows: Vec<Listed> = links
+        .iter()
+        .zip([0, 1, 2])
+        .map(|(link, row)| (Arc::clone(&link.name), link.flows.rows[row].clone()))
+        .collect();
     let through = |last: u8, device: &str| Home {
         translated_from: Some(IpAddr::from([192, 168, 1, last])),
         reached: Some(Reached::Through(device.to_owned())),
@@ -92,7 +95,12 @@ fn whose_a_flow_is_belongs_to_it_alone() {
         LinkConfig { name: "lte".to_owned(), lan: vec!["br1".to_owned()], ..LinkConfig::new("wwan0") },
         LinkConfig { name: "dsl".to_owned(), ..LinkConfig::new("ppp0") },
     ];
-    let told = |homes| serde_json::to_value(report(42, &flows, homes, &configured)).unwrap();
+    let told = |homes| {
+        let report = Report { total: 42, listed: flows.clone(), homes, configured: configured.to_vec() };
+        let listed = (0..3).filter_map(|index| report.flow(index)).collect();
+        assert!(report.flow(3).is_none());
+        serde_json::to_value(Flows { flows: listed, ..report.head() }).unwrap()
+    };
     let report = told(homes(None));
     assert_eq!(report["total"], 42);
     assert_eq!(report.get("home_host_missing"), None);

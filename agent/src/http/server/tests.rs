@@ -16,12 +16,17 @@ use super::*;
 /// What docs/reference/api.md promises, and what the agent can afford: descriptors for 128 clients, a scrape's time for those that are slow.
 #[test]
 fn the_limits_are_those_of_the_documentation() {
-    let Limits { connections, handshake, head, age, last_answer } = LIMITS;
-    let seconds = [handshake, head, age, last_answer].map(|limit| limit.as_secs_f64());
-    assert_eq!((connections, seconds), (128, [10.0, 30.0, 600.0, 2.0]));
+    let Limits { connections, bytes, patience, handshake, head, stall, age, last_answer } = LIMITS;
+    let seconds = [patience, handshake, head, stall, age, last_answer].map(|limit| limit.as_secs_f64());
+    assert_eq!((connections, bytes, seconds), (128, 16 << 20, [0.5, 10.0, 20.0, 20.0, 600.0, 2.0]));
     assert_eq!((MAX_HEAD, MAX_HEADERS), (16_384, 64));
     let page = include_str!("../../../../docs/reference/api.md");
-    for part in ["431 for a head above 16 KiB or 64 headers", "A connection ends after ten minutes"] {
+    for part in [
+        "431 for a head above 16 KiB or 64 headers",
+        "A connection ends after ten minutes",
+        "At most 128 connections, and 16 MiB of answers that were not read yet",
+        "sends no request or reads nothing for 20 s is closed",
+    ] {
         assert!(page.contains(part), "docs/reference/api.md does not say: {part}");
     }
 }
@@ -101,7 +106,7 @@ impl Client {
 
 #[tokio::test]
 async fn one_connection_too_many_waits_until_another_one_is_closed() {
-    let server = Server::start(Limits { connections: 3, ..LIMITS }).await;
+    let server = Server::start(Limits { connections: 3, patience: PATIENCE, ..LIMITS }).await;
     let mut served = Vec::new();
     for _ in 0..3 {
         let mut client = server.connect().await;
@@ -123,10 +128,97 @@ async fn one_connection_too_many_waits_until_another_one_is_closed() {
     fourth.is_answered().await;
 }
 
+/// With every place taken, who has said nothing for the longest makes room; who is being answered does not.
+#[tokio::test]
+async fn the_client_that_is_waited_for_longest_makes_room() {
+    let server = Server::start(Limits { connections: 3, patience: Duration::ZERO, ..LIMITS }).await;
+    let mut busy = server.connect().await;
+    busy.ask("/later").await;
+    let mut silent = server.connect().await;
+    let mut idle = server.connect().await;
+    idle.ask("/").await;
+    idle.is_answered().await;
+    let mut new = server.connect().await;
+    new.ask("/").await;
+    new.is_answered().await;
+    assert_eq!(silent.read().await, "", "it is closed");
+    let mut newer = server.connect().await;
+    newer.ask("/").await;
+    newer.is_answered().await;
+    assert_eq!(idle.read().await, "", "it is closed");
+    server.later.notify_one();
+    busy.is_answered().await;
+}
+
+/// Where memory runs out, who has not read a large answer for the longest makes room at once; the others are answered on.
+#[tokio::test]
+async fn answers_that_nobody_reads_are_bounded() {
+    const ANSWER: usize = 4 << 20;
+    let router = Router::new()
+        .route("/large", get(async || vec![b'x'; ANSWER]))
+        .route("/", get(async || "here"))
+        .layer(axum::middleware::map_response(crate::http::answer::weigh));
+    let (_stop, stopping) = watch::channel(false);
+    let listener = Listener::bind(LOOPBACK).await.unwrap();
+    let address = listener.address;
+    let limits = Limits { bytes: 2 * ANSWER + 1_024, patience: PATIENCE, stall: PATIENCE, ..LIMITS };
+    tokio::spawn(serve_within(limits, listener, router, stopping));
+    let mut readers = Vec::new();
+    for _ in 0..3 {
+        let mut client = Client(TcpStream::connect(address).await.unwrap());
+        client.ask("/large").await;
+        client.is_answered().await;
+        readers.push(client);
+    }
+    let mut other = Client(TcpStream::connect(address).await.unwrap());
+    other.ask("/").await;
+    other.is_answered().await;
+    let mut rest = Vec::new();
+    let _ =
+        tokio::time::timeout(PATIENCE, readers.remove(0).0.read_to_end(&mut rest)).await.expect("the end");
+    assert!(rest.len() < ANSWER / 2, "the first one made room for the third, after {} bytes", rest.len());
+    for client in &mut readers {
+        client.is_read_on(ANSWER - 4_096).await;
+    }
+}
+
+/// There is room, and still a client that reads nothing is cut off after a while.
+#[tokio::test]
+async fn who_reads_nothing_is_cut_off() {
+    struct Answer(Arc<AtomicUsize>);
+    impl Drop for Answer {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let ended = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&ended);
+    let endless = async move || {
+        let answer = Answer(Arc::clone(&count));
+        Body::from_stream(futures_util::stream::iter(std::iter::repeat_with(move || {
+            let _held = &answer;
+            Ok::<_, Infallible>(vec![b'x'; 1_024])
+        })))
+    };
+    let (_stop, stopping) = watch::channel(false);
+    let listener = Listener::bind(LOOPBACK).await.unwrap();
+    let address = listener.address;
+    let limits = Limits { stall: Duration::from_millis(30), ..LIMITS };
+    tokio::spawn(serve_within(limits, listener, Router::new().route("/", get(endless)), stopping));
+    let mut client = Client(TcpStream::connect(address).await.unwrap());
+    client.ask("/").await;
+    let cut_off = async {
+        while ended.load(Ordering::Relaxed) == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, cut_off).await.expect("it is not waited for");
+}
+
 /// As many as an agent has to serve at once are served.
 #[tokio::test]
 async fn as_many_connections_as_allowed_are_served_at_once() {
-    let server = Server::start(LIMITS).await;
+    let server = Server::start(Limits { patience: PATIENCE, ..LIMITS }).await;
     let mut clients = Vec::new();
     for _ in 0..LIMITS.connections {
         let mut client = server.connect().await;

@@ -153,6 +153,7 @@ impl LinkTask {
         let Some(loaded) = &mut self.loaded else { return };
         if let Some(hooks) = loaded.hooks.take() {
             loaded.programs.detach();
+            self.read_at = None;
             self.queues.detach();
             self.unseen.restart();
             self.entered.restart();

@@ -21,7 +21,7 @@ impl LinkTask {
             .and_then(|counters| Ok(Counted { counters, stats: loaded.programs.stats()? }));
         let counted = self.note(ReadingKind::Counters, started, read)?;
         self.meter.observe(started, counted);
-        self.samples += 1;
+        self.read_at = Some(started);
         Some(started)
     }
 

@@ -15,6 +15,21 @@ async fn a_port_that_is_taken_is_unavailable() {
     assert!(message.contains("another process has this port"), "{message}");
 }
 
+/// Whoever has the port gives it up later: the agent listens then.
+#[tokio::test]
+async fn a_port_that_is_taken_is_tried_again() {
+    let first = Listener::bind(LOOPBACK).await.unwrap();
+    let address = first.address;
+    let later = Listener::bind_or_retry(address).await;
+    let bound = tokio::spawn(later.bound());
+    tokio::time::sleep(BIND_PAUSE / 2).await;
+    assert!(!bound.is_finished());
+    drop(first);
+    let bound = tokio::time::timeout(PATIENCE, bound).await.expect("the port is free").unwrap();
+    assert_eq!(bound.address, address);
+    assert!(TcpStream::connect(address).await.is_ok());
+}
+
 /// A documentation address (RFC 5737) is no device's.
 #[tokio::test]
 async fn an_address_of_no_device_is_unavailable() {
