@@ -60,7 +60,7 @@ fn every_option_reaches_the_queue() {
         told("pdl-up", &[("raw", true.into()), ("overhead", 0.into())]);
         stop(agent);
         let agent = rig.agent(
-            "mode = \"enforce\"\npreset = \"adsl-pppoe\"\nmpu = 96\n\
+            "mode = \"enforce\"\nack-filter = \"off\"\npreset = \"adsl-pppoe\"\nmpu = 96\n\
              cake = \"nonat diffserv4 srchost wash no-split-gso rtt 50ms memlimit 2mb fwmark 0xf\"\ndownlink = true",
         );
         for (device, flowmode) in [("pdl-up", "srchost"), ("pdl-dn", "dsthost")] {

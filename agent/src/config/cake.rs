@@ -80,6 +80,11 @@ pub enum Isolation {
 }
 
 impl Isolation {
+    /// Whether each connection has a queue of its own.
+    pub const fn separates_connections(self) -> bool {
+        matches!(self, Self::Flows | Self::DualSource | Self::DualDestination | Self::Triple)
+    }
+
     /// The same for packets in the other direction.
     pub const fn mirrored(self) -> Self {
         match self {

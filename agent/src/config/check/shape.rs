@@ -9,7 +9,8 @@ use super::super::error::{ConfigError, Source};
 use super::super::framing::{Framing, Preset};
 use super::super::raw;
 use super::super::shape::{
-    AB_TEST, DOWNLINK_PERCENT, LEAST_RATE, MPU, OVERHEAD, PERCENT, RateBounds, ShapeConfig, ShapeRate,
+    AB_TEST, AckFilter, DOWNLINK_PERCENT, LEAST_RATE, MPU, OVERHEAD, PERCENT, RateBounds, ShapeConfig,
+    ShapeRate,
 };
 
 pub(super) fn check(source: &Source<'_>, raw: raw::ShapeTable) -> Result<ShapeConfig, ConfigError> {
@@ -64,7 +65,7 @@ pub(super) fn check(source: &Source<'_>, raw: raw::ShapeTable) -> Result<ShapeCo
             mpu: mpu.unwrap_or(base.mpu),
             layer: layer.unwrap_or(base.layer),
         },
-        cake: raw.cake.map_or(Ok(CakeOptions::default()), |words| cake(source, &words))?,
+        cake: raw.cake.map_or(Ok(CakeOptions::default()), |words| cake(source, &words, raw.ack_filter))?,
         take_over: raw.take_over,
     })
 }
@@ -104,8 +105,12 @@ fn rate_bounds(
     Ok(RateBounds { least: rate(least), most: rate(most) })
 }
 
-fn cake(source: &Source<'_>, words: &Spanned<String>) -> Result<CakeOptions, ConfigError> {
-    CakeOptions::parse(words.get_ref()).map_err(|misfit| {
+fn cake(
+    source: &Source<'_>,
+    words: &Spanned<String>,
+    ack_filter: AckFilter,
+) -> Result<CakeOptions, ConfigError> {
+    let options = CakeOptions::parse(words.get_ref()).map_err(|misfit| {
         // Where the text stands in the file as it is meant, without escapes.
         let written = &source.text[words.span()];
         let start = words.span().start + written.find(words.get_ref().as_str()).unwrap_or(0);
@@ -116,5 +121,39 @@ fn cake(source: &Source<'_>, words: &Spanned<String>) -> Result<CakeOptions, Con
             format!("{} (column {column})", misfit.reason),
             misfit.remedy,
         )
-    })
+    })?;
+    if ack_filter != AckFilter::Off && !options.isolation.separates_connections() {
+        return Err(source.invalid(
+            words.span(),
+            "several connections share a queue, where cake drops ACKs: the ACK filter would lose up to 32 others with each of these",
+            "write ack-filter = \"off\", or an isolation with a queue for each connection, such as dual-srchost or flows",
+        ));
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::config::Config;
+
+    #[test]
+    fn the_ack_filter_wants_a_queue_for_each_connection() {
+        let check = |isolation: &str, filter: &str| {
+            let text = format!(
+                "[[link]]\nwan = \"a\"\n[shape]\nmode = \"enforce\"\ncake = \"{isolation}\"\n{filter}"
+            );
+            Config::parse(&text, Path::new("x")).map(|_| ()).map_err(|error| error.to_string())
+        };
+        for isolation in ["flowblind", "srchost", "dsthost", "hosts"] {
+            let error = check(isolation, "").expect_err(isolation);
+            assert!(error.contains("share a queue") && error.contains("ack-filter = \"off\""), "{error}");
+            assert!(check(isolation, "ack-filter = \"static\"").is_err(), "{isolation}");
+            assert_eq!(check(isolation, "ack-filter = \"off\""), Ok(()), "{isolation}");
+        }
+        for isolation in ["flows", "dual-srchost", "dual-dsthost", "triple-isolate", ""] {
+            assert_eq!(check(isolation, ""), Ok(()), "{isolation}");
+        }
+    }
 }
