@@ -89,7 +89,7 @@ class Chart(unittest.TestCase):
         self.assertEqual((context["readOnlyRootFilesystem"], context["allowPrivilegeEscalation"], context["privileged"]), (True, False, False))
         self.assertEqual([volume["name"] for volume in pod["volumes"]], ["config"])
         # The kubelet is in the same network and reaches the loopback address.
-        self.assertEqual(container["readinessProbe"]["httpGet"], {"path": "/readyz", "port": "metrics", "scheme": "HTTP", "host": "127.0.0.1"})
+        self.assertEqual(container["readinessProbe"]["httpGet"], {"path": "/readyz?idle=ok", "port": "metrics", "scheme": "HTTP", "host": "127.0.0.1"})
         self.assertEqual(container["image"], "pendulum:0.1.0")
 
     def test_the_agent_takes_the_configuration(self):

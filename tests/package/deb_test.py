@@ -153,6 +153,13 @@ class Life(Deb):
         shutil.copy(busybox, self.root / "bin/busybox")
         for applet in ("sh", "rm", "rmdir"):
             (self.root / "bin" / applet).symlink_to("busybox")
+        # What the agent is linked with: the scripts of the package call it.
+        for line in run("ldd", agent()).stdout.splitlines():
+            for word in line.split():
+                if word.startswith("/") and Path(word).is_file():
+                    place = self.root / word.removeprefix("/")
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(word, place)
         for name, action in STAND_INS.items():
             path = self.root / "usr/bin" / name
             path.write_text(f'#!/bin/sh\necho "{name} $*" >>/calls\n{action}\n', encoding="utf-8")
@@ -164,14 +171,16 @@ class Life(Deb):
         calls.unlink(missing_ok=True)
         env = dict(os.environ, PATH="/usr/sbin:/usr/bin:/sbin:/bin", DEBIAN_FRONTEND="noninteractive")
         # --force-depends: nothing else is in the root.
-        done = run("dpkg", f"--root={self.root}", "--force-depends", "--force-confold", *arguments, env=env)
+        # In a network of its own: the package's scripts clean up devices.
+        done = run("unshare", "--net", "dpkg", f"--root={self.root}", "--force-depends", "--force-confold", *arguments, env=env)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.said = done.stdout + done.stderr
         text = calls.read_text(encoding="utf-8") if calls.exists() else ""
         return [line for line in text.splitlines() if not line.startswith("getent ")]
 
     def left(self):
         """What is there beside dpkg's own and the stand-ins'."""
-        own = ("var/lib/dpkg", "var/log", "dev", "bin", "usr/bin", "calls")
+        own = ("var/lib/dpkg", "var/log", "dev", "bin", "usr/bin", "calls", "lib", "usr/lib/x86_64", "usr/lib/aarch64")
         paths = (str(path.relative_to(self.root)) for path in self.root.rglob("*") if not path.is_dir())
         return sorted(path for path in paths if not path.startswith(own))
 
@@ -185,6 +194,8 @@ class Life(Deb):
         self.assertEqual(run("dpkg", f"--root={self.root}", "--verify", "pendulum").stdout, "")
         unit = (self.root / "usr/lib/systemd/system/pendulum.service").read_text(encoding="utf-8")
         self.assertIn("ExecStart=/usr/bin/pendulum ", unit)
+        # A killed agent cannot take its shaper down itself.
+        self.assertIn("\nExecStopPost=-/usr/bin/pendulum run --cleanup --config /etc/pendulum/pendulum.toml\n", unit)
 
         config = self.root / CONFIG
         edited = config.read_text(encoding="utf-8").replace('wan = "ppp0"', 'wan = "wan7"')
@@ -193,8 +204,19 @@ class Life(Deb):
         self.assertEqual((calls[0], calls[-1]), ("systemctl --system daemon-reload", "systemctl try-restart pendulum.service"), calls)
         self.assertEqual(config.read_text(encoding="utf-8"), edited)
 
+        # A file that the new version refuses: what runs goes on, and it is said why.
+        config.write_text(edited.replace("[[link]]", "[[linc]]"), encoding="utf-8")
+        calls = self.dpkg("--install", package("1.0~test3"))
+        self.assertEqual(calls[-1], "systemctl --system daemon-reload", calls)
+        self.assertIn("linc", self.said)
+        self.assertIn("the service is not restarted, because this version refuses its configuration", self.said)
+        config.write_text(edited, encoding="utf-8")
+
+        # In the program's place, to see that it is asked to clean up once the service has ended.
+        program = self.root / "usr/bin/pendulum"
+        program.write_text('#!/bin/sh\necho "pendulum $*" >>/calls\n', encoding="utf-8")
         calls = self.dpkg("--remove", "pendulum")
-        self.assertIn("systemctl --no-reload disable --now pendulum.service", calls)
+        self.assertEqual(calls[:2], ["systemctl --no-reload disable --now pendulum.service", "pendulum run --cleanup"], calls)
         self.assertEqual(config.read_text(encoding="utf-8"), edited)
         self.assertFalse((self.root / "usr/bin/pendulum").exists())
 

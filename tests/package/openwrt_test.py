@@ -1,5 +1,6 @@
 """The OpenWrt init script under sh, with stand-ins for what rc.common and procd bring: what it hands to procd, and what it refuses."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,21 +14,25 @@ INIT = OPENWRT / "files/pendulum.init"
 
 # procd's functions print their arguments; logger too.
 STAND_INS = """
-for name in procd_open_instance procd_set_param procd_close_instance procd_send_signal logger; do
+for name in procd_open_instance procd_set_param procd_close_instance procd_send_signal procd_add_jail procd_add_jail_mount logger sleep chgrp chmod; do
     eval "$name() { echo $name \\"\\$@\\"; }"
 done
 . "$INIT"
 """
 
 
-def call(function, good):
-    """Calls one function of the script; `good`: what check-config says of the file."""
+def call(function, good, jail=False):
+    """Calls one function of the script; `good`: what check-config says of the file; `jail`: whether procd can confine."""
     with tempfile.TemporaryDirectory() as work:
         program = Path(work) / "pendulum"
         verdict = "exit 0" if good else 'echo "pendulum: line 3: no such key" >&2; exit 78'
-        program.write_text(f'#!/bin/sh\n[ "$1" = check-config ] || exit 99\n{verdict}\n', encoding="utf-8")
+        cleanup = 'if [ "$1 $2" = "run --cleanup" ]; then echo "cleaned: $*" >&2; exit 0; fi'
+        program.write_text(f'#!/bin/sh\n{cleanup}\n[ "$1" = check-config ] || exit 99\n{verdict}\n', encoding="utf-8")
         program.chmod(0o755)
-        env = dict(os.environ, INIT=str(INIT), PENDULUM_PROG=str(program), PENDULUM_CONFIG="/etc/pendulum/pendulum.toml")
+        ujail, capabilities = Path(work) / "ujail", OPENWRT / "files/pendulum.capabilities"
+        if jail:
+            ujail.touch(0o755)
+        env = dict(os.environ, INIT=str(INIT), PENDULUM_PROG=str(program), PENDULUM_CONFIG="/etc/pendulum/pendulum.toml", PENDULUM_UJAIL=str(ujail), PENDULUM_CAPABILITIES=str(capabilities))
         shell = ["busybox", "sh"] if busybox() else ["sh"]
         done = subprocess.run([*shell, "-c", STAND_INS + function], env=env, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout.replace(str(program), "PROG").splitlines(), done.stderr
@@ -44,7 +49,27 @@ class InitScript(unittest.TestCase):
         self.assertEqual(status, 0)
         self.assertEqual((said[0], said[-1]), ("procd_open_instance", "procd_close_instance"))
         self.assertIn("procd_set_param command PROG run --config /etc/pendulum/pendulum.toml --wait", said)
-        self.assertIn("procd_set_param respawn 3600 5 5", said)
+        # Without end: a start is what removes a killed agent's shaper, and nothing would after the last one.
+        self.assertIn("procd_set_param respawn 3600 10 0", said)
+        self.assertNotIn("procd_set_param user pendulum", said)
+
+    def test_where_procd_can_confine_it_has_a_user_and_three_capabilities(self):
+        status, said, _ = call("start_service", good=True, jail=True)
+        self.assertEqual(status, 0)
+        self.assertEqual(said[-1], "procd_close_instance")
+        for line in ("procd_set_param user pendulum", "procd_set_param no_new_privs 1", "procd_add_jail_mount /etc/pendulum"):
+            self.assertIn(line, said)
+        text = (OPENWRT / "files/pendulum.capabilities").read_text(encoding="utf-8")
+        sets = json.loads(text)
+        self.assertEqual(sorted(sets), ["ambient", "bounding", "effective", "inheritable", "permitted"])
+        for held in sets.values():
+            self.assertEqual(held, ["CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN"])
+
+    def test_what_a_killed_agent_left_goes_after_the_stop(self):
+        status, said, errors = call("service_stopped; wait", good=True)
+        # Later than procd kills an agent that hangs.
+        self.assertEqual((status, said), (0, ["sleep 16"]))
+        self.assertEqual(errors, "cleaned: run --cleanup --config /etc/pendulum/pendulum.toml\n")
 
     def test_reload_is_a_signal_and_no_restart(self):
         status, said, _ = call("reload_service", good=True)
@@ -106,6 +131,7 @@ class Recipe(unittest.TestCase):
             self.assertEqual(found, {
                 "usr/bin/pendulum": "0o755",
                 "etc/init.d/pendulum": "0o755",
+                "etc/capabilities/pendulum.json": "0o644",
                 "etc/pendulum/pendulum.toml": "0o600",
                 "lib/upgrade/keep.d/pendulum": "0o644",
             })
