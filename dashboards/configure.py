@@ -54,13 +54,13 @@ def dashboard(text, runbook):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description="Writes rules and dashboards with your severities and your runbook.")
-    parser.add_argument("--runbook-base", type=address, default=RUNBOOK, metavar="URL", help="the address of your copy of docs/guide/alerts.md")
+    parser.add_argument("--runbook-base", type=address, metavar="URL", help="the address of your copy of docs/guide/alerts.md")
     parser.add_argument("--severity", type=severity, action="append", default=[], metavar="ALERT=SEVERITY", help="may be repeated")
     parser.add_argument("--out", type=pathlib.Path, required=True, metavar="DIR")
     options = parser.parse_args(arguments)
-    severities = dict(options.severity)
-    written = {path.relative_to(HERE): rules(path.read_text(encoding="utf-8"), options.runbook_base, severities) for path in sorted(HERE.glob("rules/*.yml"))}
-    written |= {path.relative_to(HERE): dashboard(path.read_text(encoding="utf-8"), options.runbook_base) for path in sorted(HERE.glob("grafana/*.json"))}
+    severities, runbook = dict(options.severity), options.runbook_base or RUNBOOK
+    written = {path.relative_to(HERE): rules(path.read_text(encoding="utf-8"), runbook, severities) for path in sorted(HERE.glob("rules/*.yml"))}
+    written |= {path.relative_to(HERE): dashboard(path.read_text(encoding="utf-8"), runbook) for path in sorted(HERE.glob("grafana/*.json"))}
     if severities:
         sys.exit(f"configure.py: no alert of this name: {', '.join(severities)}")
     for name, text in written.items():
