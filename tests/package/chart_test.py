@@ -45,6 +45,18 @@ def newest_agent():
     return str(max(found, key=lambda path: path.stat().st_mtime)) if found else None
 
 
+class Files(unittest.TestCase):
+    """Needs no helm."""
+
+    def test_the_chart_has_the_repositorys_files(self):
+        for name in ("rules/pendulum-records.yml", "rules/pendulum-alerts.yml", "dashboards/link.json", "dashboards/fleet.json"):
+            shipped = ROOT / "dashboards" / name.replace("dashboards/", "grafana/")
+            found = CHART / "files" / name
+            # Links of the repository: a copy of it that makes files of them has a chart without rules and dashboards.
+            self.assertTrue(found.is_file(), f"{found} is not there")
+            self.assertEqual(found.read_bytes(), shipped.read_bytes(), name)
+
+
 class Chart(unittest.TestCase):
     def setUp(self):
         if HELM is None:
