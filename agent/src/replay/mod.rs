@@ -3,6 +3,7 @@
 //! [`packet`] reads one frame, [`meter`] turns a stream of frames into the counters and flows that the BPF side
 //! keeps in its maps. A test feeds both the same packets and compares everything.
 
+pub mod account;
 pub mod capture;
 mod classify;
 pub mod cli;

@@ -1,6 +1,7 @@
 //! What a replay found, as one object: the JSON of `pendulum replay --format json`.
 
 mod collect;
+mod conclusion;
 mod flows;
 mod text;
 
@@ -34,10 +35,15 @@ pub struct Report {
     pub directions: Directions,
     /// Shares of the time in which the case was known; all 0 if it never was.
     pub phase_share: PhaseShares,
+    /// The time in which the case was known, seconds.
+    pub phase_known_s: f64,
     /// Changes of case.
     pub phase_transitions: u64,
-    /// The verdict that held longest; instead of `one_way` a lock that held at least half as long.
+    /// The verdict on the whole. Time without bulk traffic does not count if there was any: `clear` only if nothing else held. Of the others the one
+    /// that held longest; instead of `one_way` a lock that held at least half as long. `unknown` where evidence is missing.
     pub verdict: &'static str,
+    /// Why, in one sentence.
+    pub verdict_reason: Option<String>,
     /// How long each verdict held, seconds.
     pub verdict_seconds: BTreeMap<&'static str, f64>,
     /// Mean period of the swing between the two buffers.
@@ -59,12 +65,16 @@ pub struct Report {
 }
 
 /// Frames read.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Packets {
     /// Of the WAN capture.
     pub wan: u64,
     /// Of the LAN capture.
     pub lan: u64,
+    /// Of the WAN capture, those that say something of the link.
+    pub used: u64,
+    /// Of the WAN capture, those that do not, by reason.
+    pub left_out: BTreeMap<&'static str, u64>,
 }
 
 /// Rates of the link.

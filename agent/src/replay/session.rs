@@ -11,6 +11,7 @@ use pendulum_model::rate::Rate;
 use pendulum_model::sample::Sample;
 use pendulum_model::segment::{Direction, PerDirection};
 
+use super::account::Account;
 use super::capture::CaptureError;
 use super::flow::FlowKey;
 use super::meter::Meter;
@@ -44,6 +45,14 @@ pub enum ReplayError {
     /// There is nothing to measure.
     #[error("capture {} holds no packet with a time; was it taken on the right device?", .0.display())]
     Empty(PathBuf),
+    /// Not one packet says anything of a link.
+    #[error("no packet of capture {} could be used: {reason}", path.display())]
+    Unusable {
+        /// The capture.
+        path: PathBuf,
+        /// What was left out, and why.
+        reason: String,
+    },
     /// WAN and LAN capture are each other.
     #[error(
         "the captures seem to be exchanged: {reason}; give --wan {} --lan {}, or, if they are not, name the home \
@@ -85,6 +94,10 @@ pub struct Outcome {
     pub evidence: Option<Evidence>,
     /// Where the capture was taken.
     pub scouted: Scouted,
+    /// What became of the packets of the WAN capture.
+    pub account: Account,
+    /// Directions of which the capture holds hardly anything, though TCP got on the other way.
+    pub missing: PerDirection<bool>,
     /// What became of the packets between the captures.
     pub crossings: Option<Crossings>,
     /// What the user should know.
@@ -107,5 +120,8 @@ pub fn replay(task: &Task, watch: &dyn Watch, audience: &mut dyn Audience) -> Re
     let link = Link { capacity: PerDirection::from_fn(told), ..Link::default() };
     let mut session = Session::open(task, surveyed, scouted, link)?;
     session.run(watch, audience)?;
+    if let Some(reason) = session.is_unusable() {
+        return Err(ReplayError::Unusable { path: task.wan.clone(), reason });
+    }
     Ok(session.finish(audience))
 }

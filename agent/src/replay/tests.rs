@@ -17,6 +17,7 @@ pub(super) mod craft;
 
 mod captures;
 mod clocks;
+mod evidence;
 mod figures;
 mod ns3;
 mod runs;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pendulum_model::detector::Detector;
-use pendulum_model::findings::{Event, Phase, Verdict};
+use pendulum_model::findings::{Change, Event, Phase, Verdict};
 use pendulum_model::link::{Known, Link, Provenance};
 use pendulum_model::ratio::refined;
 use pendulum_model::sample::{Composition, MeasuredRate, QueueSource, Sample};
@@ -17,6 +17,7 @@ use super::super::packet::Lost;
 use super::super::series::Series;
 use super::super::session::{Audience, Outcome};
 use super::super::tally::{InFlight, Tally};
+use super::conclusion::conclude;
 use super::flows::{FlowRow, ROWS_MAX};
 use super::{
     BurstReport, CompositionShares, DirectionReport, Directions, LinkReport, Packets, PhaseShares,
@@ -38,6 +39,8 @@ pub struct Collector<'a> {
     series: Option<Series>,
     rates: PerDirection<Option<MeasuredRate>>,
     composition: PerDirection<Composition>,
+    /// Why each verdict was given last.
+    reasons: [Option<String>; Verdict::COUNT],
 }
 
 #[derive(Default)]
@@ -88,6 +91,9 @@ impl Audience for Collector<'_> {
     }
 
     fn event(&mut self, event: &Event) {
+        if let Change::Verdict { to, .. } = event.change {
+            self.reasons[to as usize] = Some(event.evidence.reason.clone());
+        }
         (self.on_event)(event);
     }
 
@@ -117,6 +123,7 @@ impl<'a> Collector<'a> {
             series,
             rates: PerDirection::default(),
             composition: PerDirection::default(),
+            reasons: Default::default(),
         }
     }
 
@@ -143,13 +150,23 @@ impl<'a> Collector<'a> {
             PerDirection::from_fn(|x| self.delivered_bytes[x] as f64 / outcome.duration_s.max(1e-9));
         let both = goodput.up > 0.0 && goodput.down > 0.0;
         let share = |phase| totals.phase_share(phase);
-        let held = detector.state().verdict_seconds;
+        let state = detector.state();
+        let held = state.verdict_seconds;
+        if let Some(evidence) = &state.evidence {
+            self.reasons[state.verdict as usize] = Some(evidence.reason.clone());
+        }
+        let conclusion = conclude(outcome, |verdict| self.reasons[verdict as usize].clone());
         let direction = |x| self.direction(x, outcome, goodput[x], capacity[x]);
         let lost =
             Lost::ALL.into_iter().map(|reason| (reason.name(), outcome.meter.stats().lost[reason as usize]));
         Report {
             duration_s: outcome.duration_s,
-            packets: Packets { wan: outcome.frames.0, lan: outcome.frames.1 },
+            packets: Packets {
+                wan: outcome.frames.0,
+                lan: outcome.frames.1,
+                used: outcome.account.used(),
+                left_out: outcome.account.left_out(),
+            },
             vantage: outcome.scouted.vantage,
             vantage_by: outcome.scouted.by,
             link: link_report(&capacity),
@@ -160,8 +177,10 @@ impl<'a> Collector<'a> {
                 balanced: share(Phase::Balanced),
                 idle: share(Phase::Idle),
             },
+            phase_known_s: totals.phase_seconds.iter().sum(),
             phase_transitions: detector.transitions().iter().flatten().sum(),
-            verdict: detector.overall_verdict().name(),
+            verdict: conclusion.verdict.name(),
+            verdict_reason: conclusion.reason,
             verdict_seconds: Verdict::ALL
                 .into_iter()
                 .map(|verdict| (verdict.name(), held[verdict as usize]))
@@ -171,7 +190,7 @@ impl<'a> Collector<'a> {
             queue_correlation: totals.queues.correlation(),
             throughput_ratio: Ratio {
                 measured: both.then(|| goodput.down / goodput.up),
-                predicted: self.predict(detector, &capacity),
+                predicted: self.predict(conclusion.verdict, &capacity),
             },
             flows: self.rows,
             flows_total: self.flows_total,
@@ -216,8 +235,8 @@ impl<'a> Collector<'a> {
     }
 
     /// The model's ratio for buffers as large as the longest queues seen. Only where there is a ratio to predict.
-    fn predict(&self, detector: &Detector, capacity: &PerDirection<Option<Known>>) -> Option<f64> {
-        if matches!(detector.overall_verdict(), Verdict::OneWay | Verdict::Clear) {
+    fn predict(&self, verdict: Verdict, capacity: &PerDirection<Option<Known>>) -> Option<f64> {
+        if matches!(verdict, Verdict::OneWay | Verdict::Clear | Verdict::Unknown) {
             return None;
         }
         let seen = |value: f64| (value > 0.0).then_some(Known { value, provenance: Provenance::Learnt });

@@ -4,7 +4,11 @@ use std::io::{self, Write};
 
 use pendulum_model::observer::Vantage;
 
+use super::super::counters::BURST_SLOTS;
 use super::{DirectionReport, Report};
+
+/// Bursts of so many ACKs and more are counted together.
+const BURST_MOST: u64 = BURST_SLOTS as u64 - 1;
 
 /// Flows in the text; the rest is in the JSON form.
 const ROWS: usize = 10;
@@ -39,17 +43,24 @@ pub fn write_text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         Vantage::BeforeUplinkBuffer | Vantage::OwnQueue => "before the uplink's buffer",
     };
     writeln!(out, "place        {place} ({})", report.vantage_by.describe())?;
-    let source = if report.link.rate_source == "config" { "given" } else { "learnt from the capture" };
-    let rates = [report.link.uplink_rate_bps, report.link.downlink_rate_bps].map(rate);
+    let rates = [report.link.uplink_rate_bps, report.link.downlink_rate_bps];
+    let source = match report.link.rate_source {
+        "config" => "given",
+        _ if rates.iter().any(Option::is_some) => "learnt from the capture",
+        _ => "not given, and the capture does not show them",
+    };
+    let rates = rates.map(rate);
     writeln!(out, "link         {} up, {} down ({source})", rates[0], rates[1])?;
     let share = &report.phase_share;
     writeln!(
         out,
-        "phases       uplink-bound {:.0} %, downlink-bound {:.0} %, balanced {:.0} %, idle {:.0} %; {} changes",
+        "phases       uplink-bound {:.0} %, downlink-bound {:.0} %, balanced {:.0} %, idle {:.0} % of {:.0} s in which they are \
+         known; {} changes",
         share.uplink_bound * 100.0,
         share.downlink_bound * 100.0,
         share.balanced * 100.0,
         share.idle * 100.0,
+        report.phase_known_s,
         report.phase_transitions
     )?;
     let ratio = &report.throughput_ratio;
@@ -62,6 +73,10 @@ pub fn write_text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)?;
     write_directions(report, out)?;
     write_flows(report, out)?;
+    if !report.lost.is_empty() {
+        let lost = report.lost.iter().map(|(reason, count)| format!("{reason} {count}"));
+        writeln!(out, "\nnot measured {}", lost.collect::<Vec<_>>().join(", "))?;
+    }
     for warning in &report.warnings {
         writeln!(out, "\nwarning: {warning}")?;
     }
@@ -70,6 +85,9 @@ pub fn write_text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 
 fn verdict_note(report: &Report) -> String {
     match (report.verdict, report.swing_period_s) {
+        ("unknown", _) => {
+            report.verdict_reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"))
+        }
         ("swinging", Some(period)) => {
             format!(
                 ": period {period:.1} s, correlation of the queues {}",
@@ -94,7 +112,11 @@ fn write_directions(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     row("pure ACKs", &|d| count(d, &["ack", "dup_ack", "sack", "window_update"]))?;
     row("retransmitted", &|d| d.retransmitted_segments.to_string())?;
     row("ACK burst mean / p95", &|d| {
-        let p95 = d.ack_burst.p95.map_or_else(|| "-".to_owned(), |p95| p95.to_string());
+        let p95 = d.ack_burst.p95.map_or_else(
+            || "-".to_owned(),
+            // The longest ones are counted together.
+            |p95| if p95 >= BURST_MOST { format!("{BURST_MOST}+") } else { p95.to_string() },
+        );
         format!("{} / {p95}", number(d.ack_burst.mean, 2))
     })?;
     row("queue seen by", &|d| d.queue.source.to_owned())?;

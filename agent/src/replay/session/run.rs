@@ -7,6 +7,7 @@ use pendulum_model::sample::{FlowSample, Sample};
 use pendulum_model::segment::{Direction, PerDirection};
 use std::time::Duration;
 
+use super::super::account::Account;
 use super::super::capture::{Capture, CaptureError, Record};
 use super::super::flow::FlowKey;
 use super::super::intervals::Intervals;
@@ -25,6 +26,9 @@ use super::{Audience, Outcome, Task, Watch};
 /// An interval waits this long for answers that tell of the uplink's buffer.
 const LAG: Duration = Duration::from_secs(3);
 
+/// A direction is missing if it is not seen for this part of the time in which the other one gets on.
+const UNSEEN_SHARE: f64 = 0.5;
+
 /// Flows are read this often.
 const FLOWS_NS: u64 = 1_000_000_000;
 
@@ -42,7 +46,7 @@ pub(super) struct Session {
     scouted: Scouted,
     flows_due_ns: u64,
     last_ns: u64,
-    unoriented: u64,
+    account: Account,
     warnings: Vec<String>,
 }
 
@@ -81,7 +85,7 @@ impl Session {
             scouted,
             flows_due_ns: FLOWS_NS,
             last_ns: 0,
-            unoriented: 0,
+            account: Account::new(!task.home.is_empty()),
             warnings: surveyed.warnings,
         })
     }
@@ -162,10 +166,9 @@ impl Session {
         }
         let Some(record) = self.wan.record() else { return };
         let packet = parse(&record.frame());
-        let Some(direction) = direction_of(&mut self.orientation, &record, &packet) else {
-            self.unoriented += 1;
-            return;
-        };
+        let direction = direction_of(&mut self.orientation, &record, &packet);
+        self.account.note(&record, &packet, direction);
+        let Some(direction) = direction else { return };
         leave_exact(&mut self.intervals, direction, now_ns, &record, &packet);
         let observation = self.meter.observe_packet(direction, now_ns, &record.frame(), packet);
         let frame_bytes = record.frame().frame_bytes();
@@ -211,6 +214,11 @@ impl Session {
         self.intervals.note_flows(samples);
     }
 
+    /// Why not one packet could be used, if so.
+    pub(super) fn is_unusable(&self) -> Option<String> {
+        (self.account.used() == 0).then(|| self.account.describe_left_out())
+    }
+
     pub(super) fn finish(mut self, audience: &mut dyn Audience) -> Outcome {
         self.read_flows(self.last_ns);
         let detector = &mut self.detector;
@@ -219,20 +227,23 @@ impl Session {
             audience.flow(&key, &entry.note, self.lan_meter.table().get(&key).map(|lan| &lan.note));
         }
         let crossings = self.intervals.buffers().exact.as_ref().map(|queue| queue.crossings());
-        self.warn(crossings);
+        let missing = PerDirection::from_fn(|x| self.intervals.unseen_share(x) > UNSEEN_SHARE);
+        self.warn(crossings, missing);
         Outcome {
             duration_s: self.last_ns as f64 / 1e9,
             frames: (self.wan.notes().frames, self.lan.as_ref().map_or(0, |lan| lan.notes().frames)),
             evidence: self.orientation.evidence(),
             meter: self.meter,
             detector: self.detector,
+            account: self.account,
+            missing,
             crossings,
             scouted: self.scouted,
             warnings: self.warnings,
         }
     }
 
-    fn warn(&mut self, crossings: Option<Crossings>) {
+    fn warn(&mut self, crossings: Option<Crossings>, is_missing: PerDirection<bool>) {
         for capture in [Some(&self.wan), self.lan.as_ref()].into_iter().flatten() {
             let (path, notes) = (capture.path().display(), capture.notes());
             if let Some(offset) = notes.cut_off_at {
@@ -252,14 +263,9 @@ impl Session {
                 ));
             }
         }
-        if self.unoriented > 0 {
-            let unoriented = self.unoriented;
-            self.warnings.push(format!(
-                "{unoriented} packets between unknown addresses were left out; name yours with --home PREFIX"
-            ));
-        }
+        self.warnings.extend(self.account.warnings());
         for (direction, missing) in [(Direction::Up, "to"), (Direction::Down, "from")] {
-            if self.intervals.unseen_share(direction) > 0.5 {
+            if is_missing[direction] {
                 self.warnings.push(format!(
                     "packets {missing} the Internet are missing from the capture: nothing is known of the {}link's queue; \
                      capture on the device that both directions pass",

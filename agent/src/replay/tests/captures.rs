@@ -7,6 +7,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::craft::{CraftedFrame, Direction as Way, LinkLayer, Tcp, down, flag, up};
+use crate::exit::{Classified as _, Exit};
 use crate::replay::cli::{ReplayArgs, ReplayFailure, ReportFormat, answer};
 
 /// A capture as pcap with nanoseconds.
@@ -27,7 +28,7 @@ pub(super) fn pcap(link_type: u32, frames: &[(u64, Vec<u8>)]) -> Vec<u8> {
 }
 
 pub(super) const RAW_IP: u32 = 101;
-const ETHERNET: u32 = 1;
+pub(super) const ETHERNET: u32 = 1;
 
 pub(super) fn write(directory: &TempDir, name: &str, contents: &[u8]) -> std::path::PathBuf {
     let path = directory.path().join(name);
@@ -47,7 +48,7 @@ pub(super) fn args(wan: &Path, lan: Option<&Path>, format: ReportFormat) -> Repl
     }
 }
 
-fn text_of(args: &ReplayArgs) -> Result<String, ReplayFailure> {
+pub(super) fn text_of(args: &ReplayArgs) -> Result<String, ReplayFailure> {
     let mut out = Vec::new();
     answer(args, &mut out)?;
     Ok(String::from_utf8(out).expect("text"))
@@ -217,7 +218,8 @@ fn captures_with_next_to_nothing_are_answered() {
 
     let one = write(&directory, "one.pcap", &pcap(RAW_IP, &built(&[(0, up().payload(5))], LinkLayer::RawIp)));
     let report = json_of(&args(&one, None, ReportFormat::Json));
-    assert_eq!((report["duration_s"].as_f64(), report["verdict"].as_str()), (Some(0.0), Some("clear")));
+    assert_eq!((report["duration_s"].as_f64(), report["verdict"].as_str()), (Some(0.0), Some("unknown")));
+    assert_eq!(report["verdict_reason"], "0.0 s with 1 usable packets are too short for a verdict");
     assert_eq!(report["flows_total"], 1);
 
     let noise = write(
@@ -225,9 +227,17 @@ fn captures_with_next_to_nothing_are_answered() {
         "noise.pcap",
         &pcap(ETHERNET, &[(0, vec![0xff; 60]), (1, vec![]), (2, vec![0; 14])]),
     );
-    let report = json_of(&args(&noise, None, ReportFormat::Json));
-    assert_eq!(report["packets"]["wan"], 3);
-    assert_eq!(report["flows"], serde_json::json!([]));
+    let refused = text_of(&args(&noise, None, ReportFormat::Text)).expect_err("nothing to say");
+    assert_eq!(refused.exit(), Exit::Data);
+    let message = refused.to_string();
+    assert!(message.contains("noise.pcap could be used: "), "{message}");
+    for part in [
+        "1 packet with unreadable headers (link_header)",
+        "1 packet without an IP header",
+        "1 packet of EtherType 0xffff",
+    ] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
 }
 
 #[test]

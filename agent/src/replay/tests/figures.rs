@@ -55,7 +55,7 @@ fn assert_within(found: &Value, expected: f64, part: f64, what: &str) {
 fn both_directions_in_figures() {
     let report = report(&conversation());
     assert_near(&report["duration_s"], 0.231, "duration");
-    assert_eq!(report["packets"], json!({ "wan": 15, "lan": 0 }));
+    assert_eq!(report["packets"], json!({ "wan": 15, "lan": 0, "used": 15, "left_out": {} }));
     let link =
         json!({ "uplink_rate_bps": 800_000.0, "downlink_rate_bps": 8_000_000.0, "rate_source": "config" });
     assert_eq!(report["link"], link);

@@ -123,7 +123,7 @@ fn packets_between_strangers_are_left_out_and_told_of() {
     let report = replayed(strangers, Vec::new(), &["192.0.2.0/24"]);
     assert_eq!(
         report["warnings"],
-        json!(["3 packets between unknown addresses were left out; name yours with --home PREFIX"])
+        json!(["3 packets were left out, between addresses of which none is given with --home PREFIX"])
     );
     assert_eq!(report["packets"]["wan"], 1_605);
     assert_eq!(report["flows_total"], 1);
