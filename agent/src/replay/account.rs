@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use pendulum_model::segment::{Direction, PerDirection};
 use serde::Serialize;
 
-use super::capture::Record;
+use super::capture::{Notes, Record};
 use super::packet::{LinkType, Lost, NonTcp, Packet, outline};
 
 /// EtherTypes that are told apart.
@@ -25,6 +25,10 @@ pub enum LeftOut {
     Unreadable(&'static str),
     /// The frame carries no IP packet that is understood: its EtherType, 0 if it has none.
     NoIp(u16),
+    /// Its time is not between those of its neighbours.
+    OutOfOrder,
+    /// The same packet has just passed.
+    Copy,
     /// From a host to itself.
     Loopback,
     /// Which end is home is not known.
@@ -37,6 +41,8 @@ impl LeftOut {
         match self {
             Self::Unreadable(lost) => lost,
             Self::NoIp(_) => "no_ip",
+            Self::OutOfOrder => "out_of_order",
+            Self::Copy => "copy",
             Self::Loopback => "loopback",
             Self::UnknownAddresses => "unknown_addresses",
         }
@@ -58,6 +64,10 @@ impl LeftOut {
                 }
                 other => format!("of EtherType {other:#06x}, which is not read"),
             },
+            Self::OutOfOrder => "with times far from those of their neighbours".to_owned(),
+            Self::Copy => {
+                "that are in the capture twice, as on the device any: capture on the WAN device".to_owned()
+            }
             Self::Loopback => {
                 "from a host to itself: capture on the WAN device, not on the loopback device".to_owned()
             }
@@ -115,6 +125,15 @@ impl Account {
             && let Some(tunnel) = tunnel(other)
         {
             *self.tunnels[direction].entry(tunnel).or_default() += u64::from(bytes);
+        }
+    }
+
+    /// Takes in what the reader has passed over.
+    pub fn pass_over(&mut self, notes: &Notes) {
+        for (reason, packets) in [(LeftOut::OutOfOrder, notes.out_of_order), (LeftOut::Copy, notes.copies)] {
+            if packets > 0 {
+                self.left_out.insert(reason, Count { packets, bytes: 0 });
+            }
         }
     }
 

@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::packet::{Frame, LinkType};
+use super::packet::{Frame, LinkType, parse};
+use super::timeline::{Copies, Timeline};
 use window::Window;
 
 /// A record longer than this is no packet but a damaged length: the largest super-packet has 512 KiB.
@@ -99,6 +100,20 @@ pub enum CaptureError {
         /// Its number in the registry of tcpdump.org.
         link_type: u32,
     },
+    /// Its packets are written in no order of time.
+    #[error(
+        "capture {} is not in the order of time: its clock goes back {steps} times for long, and {strays} packets stand alone; \
+         sort it: `reordercap {} SORTED`",
+        path.display(), path.display()
+    )]
+    Disorder {
+        /// The file.
+        path: PathBuf,
+        /// How often the clock goes back for long.
+        steps: usize,
+        /// Packets that stand alone.
+        strays: u64,
+    },
     /// A structure of the file contradicts itself, and no packet comes before it.
     #[error(
         "capture {} is damaged at byte {offset} of its contents, before its first packet: {reason}; copy the file again",
@@ -153,6 +168,10 @@ pub struct Notes {
     pub unknown_link_type: Option<u32>,
     /// Frames so far.
     pub frames: u64,
+    /// Of them, those that were passed over because they are out of the order of time.
+    pub out_of_order: u64,
+    /// Of them, those that were passed over because the same packet came before.
+    pub copies: u64,
 }
 
 enum FileFormat {
@@ -170,6 +189,7 @@ pub struct Capture {
     file_bytes: u64,
     read_bytes: Arc<AtomicU64>,
     current: Option<Found>,
+    correction: Option<Box<(Arc<Timeline>, Copies)>>,
 }
 
 impl Capture {
@@ -195,7 +215,14 @@ impl Capture {
             file_bytes: metadata.len(),
             read_bytes,
             current: None,
+            correction: None,
         })
+    }
+
+    /// With the times of its frames corrected from here on, and without those that are out of order or copies.
+    pub(super) fn corrected(mut self, timeline: Arc<Timeline>) -> Self {
+        self.correction = (!timeline.is_sound()).then(|| Box::new((timeline, Copies::default())));
+        self
     }
 
     /// Go to the next frame; `false` at the end of the file, be it in the middle of a record ([`Notes::cut_off_at`]) or where it is
@@ -204,6 +231,33 @@ impl Capture {
     /// # Errors
     /// If the file cannot be read on, or is damaged before its first packet.
     pub fn advance(&mut self) -> Result<bool, CaptureError> {
+        while self.read()? {
+            if self.correct() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Corrects the time of the present frame; `false` if it is to be passed over.
+    fn correct(&mut self) -> bool {
+        let Some(mut correction) = self.correction.take() else { return true };
+        let (timeline, copies) = &mut *correction;
+        let frame = self.notes.frames - 1;
+        if let Some(found) = &mut self.current {
+            found.time_ns = timeline.corrected_ns(frame, found.time_ns);
+        }
+        let is_stray = timeline.is_stray(frame);
+        let is_copy = timeline.is_doubled
+            && self.record().is_some_and(|record| copies.is_copy(&record, &parse(&record.frame())));
+        self.correction = Some(correction);
+        self.notes.out_of_order += u64::from(is_stray);
+        self.notes.copies += u64::from(is_copy && !is_stray);
+        !is_stray && !is_copy
+    }
+
+    /// Reads the next frame.
+    fn read(&mut self) -> Result<bool, CaptureError> {
         self.current = None;
         if self.notes.damaged_at.is_some() {
             return Ok(false);

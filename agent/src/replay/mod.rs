@@ -26,6 +26,7 @@ pub mod silence;
 pub mod survey;
 pub mod table;
 pub mod tally;
+pub mod timeline;
 pub mod turnaround;
 pub mod watch;
 

@@ -8,7 +8,6 @@
 mod spacing;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::Path;
 use std::time::Duration;
 
 use pendulum_model::observer::level::INTERVAL_NS;
@@ -17,13 +16,14 @@ use pendulum_model::rate::Rate;
 use pendulum_model::segment::{Direction, PerDirection};
 use serde::Serialize;
 
-use super::capture::{Capture, CaptureError};
+use super::capture::CaptureError;
 use super::meter::{Meter, MeterConfig};
 use super::notes::Notes;
 use super::packet::parse;
 use super::silence::Silence;
 use super::survey::{Surveyed, direction_of};
 use super::tally::Tally;
+use super::timeline::Source;
 use super::watch::Watch;
 use spacing::{Pace, Spacing};
 
@@ -148,13 +148,13 @@ impl Variation {
 /// # Errors
 /// If it cannot be read.
 pub fn scout(
-    wan: &Path,
+    wan: &Source,
     surveyed: &mut Surveyed,
     told: PerDirection<Option<Rate>>,
     both: bool,
     watch: &dyn Watch,
 ) -> Result<Scouted, CaptureError> {
-    let mut capture = Capture::open(wan)?;
+    let mut capture = wan.open()?;
     let mut meter = Meter::<Tally>::new(MeterConfig::default());
     let mut notes = Notes::default();
     let rates = PerDirection::from_fn(|x| told[x].map(|rate| rate.bytes_per_second()));

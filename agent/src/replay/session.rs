@@ -20,6 +20,7 @@ use super::queue::exact::Crossings;
 use super::scout::{Scouted, scout};
 use super::survey;
 use super::tally::{InFlight, Tally};
+use super::timeline::Source;
 use super::watch::Watch;
 use run::Session;
 
@@ -109,16 +110,22 @@ pub struct Outcome {
 /// # Errors
 /// If a capture cannot be read, or holds nothing.
 pub fn replay(task: &Task, watch: &dyn Watch, audience: &mut dyn Audience) -> Result<Outcome, ReplayError> {
-    let Some(mut surveyed) = survey::survey(&task.wan, task.lan.as_deref(), &task.home)? else {
+    let wan = Source::examine(&task.wan)?;
+    let lan = task.lan.as_deref().map(Source::examine).transpose()?;
+    let Some(mut surveyed) = survey::survey(&wan, lan.as_ref(), &task.home)? else {
         return Err(ReplayError::Empty(task.wan.clone()));
     };
+    for (source, path) in [(Some(&wan), Some(&task.wan)), (lan.as_ref(), task.lan.as_ref())] {
+        let steps = source.zip(path).into_iter().flat_map(|(source, path)| source.timeline().warnings(path));
+        surveyed.warnings.extend(steps);
+    }
     if let (Some(reason), Some(lan)) = (surveyed.exchanged, &task.lan) {
         return Err(ReplayError::Exchanged { wan: task.wan.clone(), lan: lan.clone(), reason });
     }
-    let scouted = scout(&task.wan, &mut surveyed, task.rates, task.lan.is_some(), watch)?;
+    let scouted = scout(&wan, &mut surveyed, task.rates, task.lan.is_some(), watch)?;
     let told = |x: Direction| task.rates[x].map(|rate| Known::config(rate.bytes_per_second()));
     let link = Link { capacity: PerDirection::from_fn(told), ..Link::default() };
-    let mut session = Session::open(task, surveyed, scouted, link)?;
+    let mut session = Session::open(task, (&wan, lan.as_ref()), surveyed, scouted, link)?;
     session.run(watch, audience)?;
     if let Some(reason) = session.is_unusable() {
         return Err(ReplayError::Unusable { path: task.wan.clone(), reason });

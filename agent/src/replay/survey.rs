@@ -1,13 +1,12 @@
 //! What must be known before the first packet can be measured: which end is home, how the captures relate, and the link
 //! rates where the user did not give them. Reads the captures' beginnings, and all of the WAN capture only for the rates.
 
-use std::path::Path;
-
 use pendulum_model::segment::Direction;
 
-use super::capture::{Capture, CaptureError, Record};
+use super::capture::{CaptureError, Record};
 use super::orientation::{Evidence, Exchanged, Orientation, Prefix, Survey, Transit};
 use super::packet::{Packet, outline, parse};
+use super::timeline::Source;
 
 /// Packets of each capture that are looked at.
 const PACKETS: u64 = 50_000;
@@ -33,8 +32,12 @@ pub struct Surveyed {
 ///
 /// # Errors
 /// If a capture cannot be read, or the WAN capture has no packet.
-pub fn survey(wan: &Path, lan: Option<&Path>, prefixes: &[Prefix]) -> Result<Option<Surveyed>, CaptureError> {
-    let mut capture = Capture::open(wan)?;
+pub fn survey(
+    wan: &Source,
+    lan: Option<&Source>,
+    prefixes: &[Prefix],
+) -> Result<Option<Surveyed>, CaptureError> {
+    let mut capture = wan.open()?;
     let (mut survey, mut transit) = (Survey::default(), Transit::default());
     let (mut origin_ns, mut last_ns) = (None, 0);
     while capture.notes().frames < PACKETS && capture.advance()? {
@@ -85,14 +88,14 @@ pub fn survey(wan: &Path, lan: Option<&Path>, prefixes: &[Prefix]) -> Result<Opt
 
 /// Find packets of the WAN capture, of this stretch of time, in the LAN capture.
 fn compare(
-    lan: &Path,
+    lan: &Source,
     (from_ns, to_ns): (u64, u64),
     survey: &Survey,
     transit: &mut Transit,
 ) -> Result<(), CaptureError> {
     /// Clocks of two hosts may differ by so much and still be compared.
     const CLOCKS_NS: u64 = 10_000_000_000;
-    let mut capture = Capture::open(lan)?;
+    let mut capture = lan.open()?;
     let mut looked = 0;
     while looked < 2 * PACKETS && capture.advance()? {
         let Some(record) = capture.record() else { break };

@@ -15,7 +15,7 @@ mod cases;
 #[path = "../../../tests/support/craft.rs"]
 pub(super) mod craft;
 
-mod captures;
+pub(super) mod captures;
 mod clocks;
 mod evidence;
 mod figures;

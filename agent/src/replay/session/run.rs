@@ -21,6 +21,7 @@ use super::super::scout::Scouted;
 use super::super::survey::{Surveyed, direction_of};
 use super::super::table::Entry;
 use super::super::tally::{InFlight, Tally, Turns};
+use super::super::timeline::Source;
 use super::{Audience, Outcome, Task, Watch};
 
 /// An interval waits this long for answers that tell of the uplink's buffer.
@@ -53,11 +54,12 @@ pub(super) struct Session {
 impl Session {
     pub(super) fn open(
         task: &Task,
+        (wan, lan): (&Source, Option<&Source>),
         surveyed: Surveyed,
         scouted: Scouted,
         link: Link,
     ) -> Result<Self, CaptureError> {
-        let lan = task.lan.as_deref().map(Capture::open).transpose()?;
+        let lan = lan.map(Source::open).transpose()?;
         let told = PerDirection::from_fn(|x| link.capacity(x));
         let observer = |vantage, rates| {
             let mut observer = Observer::new(0, vantage, LAG);
@@ -72,7 +74,7 @@ impl Session {
             buffers.doubt(observer(vantage, rates));
         }
         Ok(Self {
-            wan: Capture::open(&task.wan)?,
+            wan: wan.open()?,
             lan,
             origin_ns: surveyed.origin_ns,
             lan_offset_ns: surveyed.lan_offset_ns,
@@ -263,6 +265,7 @@ impl Session {
                 ));
             }
         }
+        self.account.pass_over(self.wan.notes());
         self.warnings.extend(self.account.warnings());
         for (direction, missing) in [(Direction::Up, "to"), (Direction::Down, "from")] {
             if is_missing[direction] {

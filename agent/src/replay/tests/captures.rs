@@ -11,7 +11,7 @@ use crate::exit::{Classified as _, Exit};
 use crate::replay::cli::{ReplayArgs, ReplayFailure, ReportFormat, answer};
 
 /// A capture as pcap with nanoseconds.
-pub(super) fn pcap(link_type: u32, frames: &[(u64, Vec<u8>)]) -> Vec<u8> {
+pub(in crate::replay) fn pcap(link_type: u32, frames: &[(u64, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for value in [0xa1b2_3c4d, 0x0004_0002, 0, 0, 65535, link_type] {
         bytes.extend_from_slice(&u32::to_le_bytes(value));
@@ -27,16 +27,16 @@ pub(super) fn pcap(link_type: u32, frames: &[(u64, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
-pub(super) const RAW_IP: u32 = 101;
+pub(in crate::replay) const RAW_IP: u32 = 101;
 pub(super) const ETHERNET: u32 = 1;
 
-pub(super) fn write(directory: &TempDir, name: &str, contents: &[u8]) -> std::path::PathBuf {
+pub(in crate::replay) fn write(directory: &TempDir, name: &str, contents: &[u8]) -> std::path::PathBuf {
     let path = directory.path().join(name);
     std::fs::File::create(&path).and_then(|mut file| file.write_all(contents)).expect("temporary file");
     path
 }
 
-pub(super) fn args(wan: &Path, lan: Option<&Path>, format: ReportFormat) -> ReplayArgs {
+pub(in crate::replay) fn args(wan: &Path, lan: Option<&Path>, format: ReportFormat) -> ReplayArgs {
     ReplayArgs {
         wan: wan.to_owned(),
         lan: lan.map(Path::to_owned),
@@ -48,20 +48,20 @@ pub(super) fn args(wan: &Path, lan: Option<&Path>, format: ReportFormat) -> Repl
     }
 }
 
-pub(super) fn text_of(args: &ReplayArgs) -> Result<String, ReplayFailure> {
+pub(in crate::replay) fn text_of(args: &ReplayArgs) -> Result<String, ReplayFailure> {
     let mut out = Vec::new();
     answer(args, &mut out)?;
     Ok(String::from_utf8(out).expect("text"))
 }
 
-pub(super) fn json_of(args: &ReplayArgs) -> Value {
+pub(in crate::replay) fn json_of(args: &ReplayArgs) -> Value {
     let args = ReplayArgs { format: ReportFormat::Json, ..args.clone() };
     serde_json::from_str(&text_of(&args).expect("replays")).expect("one JSON object")
 }
 
 /// An upload over an uplink of 100,000 B/s: eight segments at once every 100 ms, each 10 ms on the link, acknowledged
 /// one by one 20 ms after they left. Frames of the WAN capture and of the LAN capture, in the order of time.
-pub(super) fn upload(seconds: u32) -> [Vec<(u64, Tcp)>; 2] {
+pub(in crate::replay) fn upload(seconds: u32) -> [Vec<(u64, Tcp)>; 2] {
     const MS: u64 = 1_000_000;
     let syn = up().flags(flag::SYN).seq(0).ack(0);
     let syn_ack = down().flags(flag::SYN | flag::ACK).seq(0).ack(1);
@@ -85,7 +85,7 @@ pub(super) fn upload(seconds: u32) -> [Vec<(u64, Tcp)>; 2] {
     [wan, lan]
 }
 
-pub(super) fn built(packets: &[(u64, Tcp)], link_layer: LinkLayer) -> Vec<(u64, Vec<u8>)> {
+pub(in crate::replay) fn built(packets: &[(u64, Tcp)], link_layer: LinkLayer) -> Vec<(u64, Vec<u8>)> {
     packets.iter().map(|(time, packet)| (*time, packet.build(link_layer).bytes)).collect()
 }
 

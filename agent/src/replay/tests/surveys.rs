@@ -11,6 +11,11 @@ use crate::replay::capture::Record;
 use crate::replay::orientation::{Address, Evidence, Orientation, Prefix};
 use crate::replay::packet::{LinkType, parse};
 use crate::replay::survey::{Surveyed, direction_of, survey};
+use crate::replay::timeline::Source;
+
+fn examined(path: &Path) -> Source {
+    Source::examine(path).expect("readable")
+}
 
 const SECOND: u64 = 1_000_000_000;
 const PUBLIC: [u8; 4] = [203, 0, 113, 5];
@@ -31,7 +36,7 @@ fn readdressed(packet: &Tcp, source: [u8; 4], destination: [u8; 4]) -> Vec<u8> {
 }
 
 fn surveyed(wan: &Path, lan: Option<&Path>) -> Surveyed {
-    survey(wan, lan, &[]).expect("readable").expect("packets")
+    survey(&examined(wan), lan.map(examined).as_ref(), &[]).expect("readable").expect("packets")
 }
 
 /// Of captures with these packets.
@@ -62,7 +67,7 @@ fn time_counts_from_the_earliest_packet() {
 fn a_capture_without_packets_has_no_survey() {
     let directory = TempDir::new().expect("temporary directory");
     let empty = write(&directory, "empty.pcap", &pcap(RAW_IP, &[]));
-    assert!(survey(&empty, None, &[]).expect("readable").is_none());
+    assert!(survey(&examined(&empty), None, &[]).expect("readable").is_none());
 }
 
 /// Who could be home is told by the ports here, and by nothing there.
@@ -83,7 +88,7 @@ fn named_homes_are_no_guess() {
     let unknown = readdressed(&up().patch(22, 200), PUBLIC, [198, 51, 100, 7]);
     let wan = write(&directory, "wan.pcap", &pcap(RAW_IP, &[(0, unknown)]));
     let home: Vec<Prefix> = vec!["198.51.100.0/24".parse().expect("prefix")];
-    let found = survey(&wan, None, &home).expect("readable").expect("packets");
+    let found = survey(&examined(&wan), None, &home).expect("readable").expect("packets");
     assert!(found.warnings.is_empty());
     assert!(
         found.orientation.is_home(mapped([198, 51, 100, 7])) && !found.orientation.is_home(mapped(PUBLIC))

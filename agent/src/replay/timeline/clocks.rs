@@ -1,0 +1,168 @@
+//! The senders' clocks (TCP timestamps) against the capture's: a clock that was set moves all of them at once and for good, in both directions. A
+//! queue or a stall holds back one direction, or lets go.
+
+use std::collections::HashMap;
+
+use super::super::packet::{Packet, ParsedSegment};
+use super::Step;
+
+/// One half of a connection: source and destination, with their ports.
+type Half = ([u8; 16], u16, [u8; 16], u16);
+
+/// Clocks remembered, and moments in doubt.
+const CLOCKS_MAX: usize = 256;
+const DOUBTS_MAX: usize = 64;
+
+/// A clock's rate is read over this time, nanoseconds; rates near those of known systems are those, per second.
+const RATE_NS: f64 = 2e9;
+const RATES: [f64; 4] = [1_000.0, 250.0, 100.0, 1e6];
+const RATE_PART: f64 = 0.03;
+
+/// Offsets before and after a moment are the least within this time, nanoseconds.
+const WINDOW_NS: u64 = 2_000_000_000;
+
+/// Less is no step, nanoseconds …
+const STEP_NS: f64 = 1e8;
+
+/// … and clocks agree on it within this part, and as much as a clock that ticks 100 times a second is off.
+const AGREE_PART: f64 = 0.2;
+const AGREE_NS: f64 = 3e7;
+
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    first: (u64, u32),
+    /// Ticks per nanosecond.
+    rate: Option<f64>,
+    /// Least and most offset in the present window and in the one before.
+    windows: [(u64, f64, f64); 2],
+}
+
+/// A window without an offset.
+const NOTHING: (u64, f64, f64) = (u64::MAX, f64::MAX, f64::MIN);
+
+impl Clock {
+    fn new(at_ns: u64, ticks: u32) -> Self {
+        Self { first: (at_ns, ticks), rate: None, windows: [NOTHING; 2] }
+    }
+
+    /// How far the capture's clock is ahead of this one, nanoseconds since the first packet.
+    fn offset(&mut self, at_ns: u64, ticks: u32) -> Option<f64> {
+        let passed_ns = at_ns as f64 - self.first.0 as f64;
+        let ticked = f64::from(ticks.wrapping_sub(self.first.1).cast_signed());
+        if self.rate.is_none() && passed_ns >= RATE_NS && ticked > 0.0 {
+            let per_second = 1e9 * ticked / passed_ns;
+            let known = RATES.into_iter().find(|rate| (per_second / rate - 1.0).abs() < RATE_PART);
+            self.rate = known.map(|rate| rate / 1e9);
+        }
+        self.rate.map(|rate| passed_ns - ticked / rate)
+    }
+
+    fn note(&mut self, at_ns: u64, offset: f64) {
+        let number = at_ns / WINDOW_NS;
+        if self.windows[0].0 != number {
+            self.windows = [(number, offset, offset), self.windows[0]];
+        }
+        let (_, least, most) = &mut self.windows[0];
+        (*least, *most) = (least.min(offset), most.max(offset));
+    }
+
+    /// Forgets the offsets.
+    fn clear(&mut self) {
+        self.windows = [NOTHING; 2];
+    }
+
+    /// Least offset of late, and how much it varied.
+    fn before(&self) -> Option<(f64, f64)> {
+        let [(_, least, most), (_, least_before, most_before)] = self.windows;
+        let (least, most) = (least.min(least_before), most.max(most_before));
+        (least <= most).then_some((least, most - least))
+    }
+}
+
+/// A moment at which the capture's clock may have been set.
+#[derive(Debug)]
+struct Doubt {
+    frame: u64,
+    at_ns: u64,
+    before: HashMap<Half, (f64, f64)>,
+    /// The least offset after it.
+    after: HashMap<Half, f64>,
+}
+
+impl Doubt {
+    /// What the clock was set by, if clocks of both directions of a connection say so and none contradicts.
+    fn step_ns(&self) -> Option<f64> {
+        let moved: HashMap<&Half, f64> = self
+            .after
+            .iter()
+            .filter_map(|(half, after)| Some((half, after - self.before.get(half)?.0)))
+            .collect();
+        let is_both =
+            |(from, from_port, to, to_port): &Half| moved.contains_key(&(*to, *to_port, *from, *from_port));
+        if !moved.keys().any(|half| is_both(half)) {
+            return None;
+        }
+        let steadiest = moved.iter().min_by(|(a, _), (b, _)| self.before[*a].1.total_cmp(&self.before[*b].1));
+        let by_ns = *steadiest?.1;
+        let agrees = |other: &f64| (other - by_ns).abs() <= AGREE_PART * by_ns.abs() + AGREE_NS;
+        (by_ns.abs() >= STEP_NS && moved.values().all(agrees)).then_some(by_ns)
+    }
+}
+
+/// All clocks.
+#[derive(Debug, Default)]
+pub(super) struct Clocks {
+    clocks: HashMap<Half, Clock>,
+    doubts: Vec<Doubt>,
+}
+
+impl Clocks {
+    /// From this packet on, the capture's clock may be another one.
+    pub(super) fn doubt(&mut self, frame: u64, at_ns: u64) {
+        let open = self.doubts.iter().filter(|doubt| at_ns.abs_diff(doubt.at_ns) < WINDOW_NS).count();
+        self.doubts.retain(|doubt| at_ns.abs_diff(doubt.at_ns) < WINDOW_NS || doubt.step_ns().is_some());
+        if open >= DOUBTS_MAX || self.doubts.len() >= 2 * DOUBTS_MAX {
+            return;
+        }
+        let before: HashMap<_, _> =
+            self.clocks.iter().filter_map(|(half, clock)| Some((*half, clock.before()?))).collect();
+        if !before.is_empty() {
+            self.doubts.push(Doubt { frame, at_ns, before, after: HashMap::new() });
+        }
+        // What was seen before is compared with what comes after, and not mixed with it.
+        self.clocks.values_mut().for_each(Clock::clear);
+    }
+
+    pub(super) fn observe(&mut self, at_ns: u64, packet: &Packet) {
+        let Packet::Tcp(segment) = packet else { return };
+        let ParsedSegment { source, source_port, destination, destination_port, .. } = *segment;
+        let Some((ticks, _)) = segment.options.timestamps else { return };
+        let half = (source, source_port, destination, destination_port);
+        if !self.clocks.contains_key(&half) && self.clocks.len() >= CLOCKS_MAX {
+            return;
+        }
+        let clock = self.clocks.entry(half).or_insert_with(|| Clock::new(at_ns, ticks));
+        let Some(offset) = clock.offset(at_ns, ticks) else { return };
+        clock.note(at_ns, offset);
+        for doubt in &mut self.doubts {
+            if at_ns >= doubt.at_ns && at_ns - doubt.at_ns < WINDOW_NS {
+                let least = doubt.after.entry(half).or_insert(offset);
+                *least = least.min(offset);
+            }
+        }
+    }
+
+    /// What the clock was set by at this packet, nanoseconds, if clocks tell.
+    pub(super) fn step_at(&self, frame: u64) -> Option<i64> {
+        self.doubts.iter().find(|doubt| doubt.frame == frame).and_then(Doubt::step_ns).map(|ns| ns as i64)
+    }
+
+    /// When the clock was set forward.
+    pub(super) fn forward_steps(&self) -> Vec<Step> {
+        let steps = self.doubts.iter().filter_map(|doubt| {
+            let by_ns = doubt.step_ns().filter(|by_ns| *by_ns > 0.0)?;
+            Some(Step { frame: doubt.frame, by_ns: by_ns as i64 })
+        });
+        steps.collect()
+    }
+}
