@@ -3,7 +3,8 @@
 # Results go to CARGO_TARGET_DIR/package. How they are tried, and what is told at the end, is in package-check.sh.
 # shellcheck shell=bash
 
-# The processors that static binaries are built for; the first is tried on this machine, the other under qemu-user.
+# The processors that static binaries are built for; the first is tried on this machine, the other under qemu-user and, by `./dev vm arm64`, in
+# guests.
 STATIC_TRIPLES=(x86_64-unknown-linux-musl aarch64-unknown-linux-musl)
 
 package_version() { sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' "$ROOT/Cargo.toml"; }
@@ -94,23 +95,30 @@ foreign_musl() {
     echo "$home/usr/include/aarch64-linux-musl"
 }
 
-# make_static TRIPLE: one file that runs on any Linux of that architecture.
-make_static() {
+# musl_toolchain TRIPLE: whether cargo can build for it here; what it needs for that is in the environment then.
+musl_toolchain() {
     local triple=$1
     if ! rustup target add "$triple" >&2 2>/dev/null; then
-        say "dev: no static binary for $triple: its standard library comes by rustup, which is not here or cannot fetch it"
+        say "dev: nothing can be built for $triple: its standard library comes by rustup, which is not here or cannot fetch it"
         return 1
     fi
     case "$triple" in
-    x86_64-*) CC_x86_64_unknown_linux_musl=musl-gcc build_release -p pendulum --target "$triple" >&2 ;;
+    x86_64-*) export CC_x86_64_unknown_linux_musl=musl-gcc ;;
     aarch64-*)
-        CC_aarch64_unknown_linux_musl=clang-19 AR_aarch64_unknown_linux_musl=llvm-ar-19 \
-            CFLAGS_aarch64_unknown_linux_musl="--target=aarch64-linux-musl -nostdlibinc -isystem $(foreign_musl)" \
-            CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld \
-            CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS="-C link-self-contained=yes -C linker-flavor=ld.lld" \
-            build_release -p pendulum --target "$triple" >&2
+        export CC_aarch64_unknown_linux_musl=clang-19 AR_aarch64_unknown_linux_musl=llvm-ar-19
+        CFLAGS_aarch64_unknown_linux_musl="--target=aarch64-linux-musl -nostdlibinc -isystem $(foreign_musl)"
+        export CFLAGS_aarch64_unknown_linux_musl
+        export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld
+        export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS="-C link-self-contained=yes -C linker-flavor=ld.lld"
         ;;
     esac
+}
+
+# make_static TRIPLE: one file that runs on any Linux of that architecture.
+make_static() {
+    local triple=$1
+    musl_toolchain "$triple" || return 1
+    build_release -p pendulum --target "$triple" >&2
     mkdir -p "$PACKAGES"
     llvm-objcopy-19 --strip-debug "$CARGO_TARGET_DIR/$triple/release/pendulum" "$(static_binary "$triple")"
 }

@@ -12,7 +12,7 @@ packages_for() {
     # buildah, libcap2-bin, crun: the container image. python3-yaml: the chart's tests. iproute2, iputils-ping, curl: a link to try binary and image on.
     # busybox-static, make, lintian: the short tests of the package. qemu-system-x86, kmod: its guests.
     package) echo dpkg-dev binutils musl-tools llvm-19 mmdebstrap qemu-user-static buildah crun libcap2-bin python3-yaml iproute2 iputils-ping curl \
-        busybox-static make lintian qemu-system-x86 kmod ;;
+        busybox-static make lintian qemu-system-x86 qemu-system-arm kmod ;;
     # The short form of the package's tests. make: OpenWrt's recipe; python3-yaml: the chart, where there is a helm.
     package-test) echo dpkg-dev binutils busybox-static make python3-yaml systemd ;;
     # The browser that looks at the live page, and letters to write it in.
@@ -22,6 +22,10 @@ packages_for() {
     lint) echo clang-format-19 shellcheck ;;
     # kmod: depmod. The rest of the guest's tools come with "test" and are copied from this machine.
     vm) echo qemu-system-x86 busybox-static kmod ;;
+    # arm64 guests. binutils: readelf. clang and llvm-19 build for them.
+    vm-arm64) echo qemu-system-arm binutils llvm-19 ;;
+    # Fetched for a guest's processor when that is another one (tests/vm/kernels.py), never installed.
+    guest) echo bash iproute2 iperf3 iputils-ping ethtool nftables procps tcpdump curl bpftool util-linux busybox-static libgcc-s1 ;;
     *) die "no package list is named '$1'" 70 ;;
     esac
 }

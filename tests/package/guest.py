@@ -17,6 +17,7 @@ sys.path.insert(0, str(HERE.parent / "vm"))
 
 import initramfs  # noqa: E402 # from tests/vm
 import kernels  # noqa: E402
+import machines  # noqa: E402
 import qemu  # noqa: E402
 
 # The guest's clock counts its own instructions, so that a busy machine does not make systemd's time limits pass. All of it takes some minutes.
@@ -35,7 +36,7 @@ def write_archive(output, kernel, arguments):
         archive.directory("/" + name)
     archive.device("/dev/console", 5, 1)
     archive.data("/init", (HERE / "guest-init").read_bytes(), 0o755)
-    archive.file(initramfs.find_tool("busybox"), "/usr/bin/busybox")
+    archive.file(machines.Tools().find("busybox"), "/usr/bin/busybox")
     initramfs.add_modules(archive, kernel)
     archive.file(arguments.root, "/root.tar")
     for name in ("outcomes.sh", "systemd.sh"):
@@ -43,7 +44,7 @@ def write_archive(output, kernel, arguments):
     archive.file(arguments.old, "/check/old.deb")
     archive.file(arguments.new, "/check/new.deb")
     # The guest's own netcat and its like.
-    archive.file(initramfs.find_tool("busybox"), "/check/busybox")
+    archive.file(machines.Tools().find("busybox"), "/check/busybox")
     archive.data("/check/name", arguments.name + "\n")
     archive.close()
 
@@ -71,7 +72,7 @@ def main():
         with open(image, "wb") as output:
             write_archive(output, kernel, arguments)
         say(f"booting {arguments.name} with Linux {kernel.release}")
-        outcome = qemu.boot(kernel.image, image, log, console, lambda _: ("the Debian guest", LIMIT_S))
+        outcome = qemu.boot(kernel, image, log, console, lambda _: ("the Debian guest", LIMIT_S))
     print("\n".join(line.rstrip() for line in qemu.read(log).splitlines() if not line.startswith((qemu.START, qemu.END))))
     boot = f"{outcome.boot_s:.0f} s to boot, " if outcome.boot_s else ""
     say(f"{arguments.name}: {boot}{outcome.wall_s:.0f} s in all; its output is in {log} and {console}")
@@ -86,5 +87,5 @@ if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         sys.exit(main())
-    except (kernels.KernelError, initramfs.MissingTool) as error:
+    except (kernels.KernelError, machines.MissingTool) as error:
         sys.exit(f"dev: {error}")

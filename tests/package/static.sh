@@ -88,6 +88,6 @@ for binary in "${foreign[@]}"; do
     expect "${architecture}_says" say_all "$work/$architecture" "qemu-$architecture-static" "$binary"
     [ -z "$native" ] || expect "${architecture}_says_the_same" diff -r "$work/native" "$work/$architecture"
     expect "${architecture}_refuses_without_bpf" refuses_without_bpf "qemu-$architecture-static" "$binary"
-    skip "${architecture}_measures" "qemu-user has no bpf(2): no kernel for that processor runs here"
+    skip "${architecture}_measures" "qemu-user has no bpf(2); ./dev package check measures in a guest of that processor"
 done
 outcomes

@@ -107,12 +107,14 @@ def selection(names):
     return ["--workspace", *words] if words else []
 
 
-def build(names, log=None):
-    """Builds the test programs of the groups, and the programs that the tests start. Cargo's messages go into the file `log` if nobody watches."""
+def build(names, log=None, target=None):
+    """Builds the test programs of the groups, and the programs that the tests start. Cargo's messages go into the file `log` if nobody watches.
+    `target` is Rust's name of another machine."""
     words = selection(names)
     if not words:
         return Built()
     command = ["cargo", "test", "--no-run", "--no-fail-fast", "--locked", "--message-format=json-render-diagnostics", *words]
+    command += ["--target", target] if target else []
     with open(log or os.devnull, "w", encoding="utf-8") as messages:
         stderr = None if log is None or sys.stderr.isatty() else messages
         done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, text=True, check=False)

@@ -1,6 +1,7 @@
 """What the runner decides about kernels, modules, suites and the end of a boot. Boots nothing, fetches nothing."""
 
 import contextlib
+import dataclasses
 import io
 import subprocess
 import tempfile
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import initramfs
 import kernels
+import machines
 import qemu
 import run
 import suites
@@ -31,10 +33,18 @@ class Kernels(unittest.TestCase):
         self.assertEqual(kernels.newest(both, patterns)[1], "7.2.12+deb13-cloud-amd64")
         self.assertEqual(kernels.newest(both[:1], patterns)[1], "7.3.4+deb13-cloud-amd64")
 
-    def test_an_unknown_name(self):
-        self.assertEqual(kernels.select([]), list(kernels.CATALOGUE))
-        with self.assertRaisesRegex(kernels.KernelError, "5.10"):
-            kernels.select(["6.1", "5.10"])
+    def test_names_of_kernels_and_machines(self):
+        self.assertEqual(kernels.select([]), ["6.1", "6.12", "7.2"])
+        self.assertEqual(kernels.select(["arm64"]), ["6.12-arm64", "7.2-arm64"])
+        with self.assertRaisesRegex(kernels.KernelError, "5.4"):
+            kernels.select(["6.1", "5.4"])
+
+    def test_a_kernel_s_version_tells_its_machine(self):
+        def version(name, release):
+            return kernels.Kernel(name, release, None, None).version
+
+        self.assertEqual(version("6.12", "6.12.117+deb12-cloud-amd64"), "6.12.117+deb12")
+        self.assertEqual(version("6.12-arm64", "6.12.117+deb12-cloud-arm64"), "6.12.117+deb12-arm64")
 
 
 class Guests(unittest.TestCase):
@@ -70,7 +80,7 @@ class Guests(unittest.TestCase):
         outcomes, booted = list(outcomes), []
         with tempfile.TemporaryDirectory() as logs:
 
-            def boot(kernel, base, table, built, home, niceness):
+            def boot(guest, table, built, home, niceness):
                 booted.append([suite.name for suite in table])
                 log, problem = outcomes.pop(0)
                 path = Path(home) / "guest.log"
@@ -79,7 +89,8 @@ class Guests(unittest.TestCase):
                 return path, qemu.Outcome(3.0, 9.0, None if problem else 0, problem), run.parts(log)
 
             with unittest.mock.patch.object(run, "boot_suites", boot), contextlib.redirect_stdout(io.StringIO()):
-                cells = run.run_guest(kernels.Kernel("6.1", "6.1.0-amd64", None, None), None, self.TABLE[:2], {}, Path(logs), 0)
+                guest = run.Guest(kernels.Kernel("6.1", "6.1.0-amd64", None, None), None, None)
+                cells = run.run_guest(guest, self.TABLE[:2], {}, Path(logs), 0)
         return booted, [(cell.suite, cell.text()) for cell in cells]
 
     def test_a_suite_that_brings_its_guest_down_has_failed_and_the_rest_gets_another(self):
@@ -167,6 +178,41 @@ class Suites(unittest.TestCase):
     def test_only_what_is_judged_here_alone_is_taken_from_the_host(self):
         table = [suites.Suite("one", 60, test="g"), suites.Suite("two", 60, test="g", host=False), suites.Suite("three", 60, test="h", host=False)]
         self.assertEqual([suite.name for suite in suites.only_in_guests(table, "g")], ["two"])
+
+    def test_an_installed_agent_stands_in_for_the_one_that_was_built(self):
+        built = suites.Programs(Path("/t/cli-1"), Path("/w/agent"), [Path("/t/pendulum"), Path("/t/pendulum-lab")])
+        self.assertEqual(dict(built.files()), {path: path for path in (built.test, *built.binaries)})
+        installed = dict(dataclasses.replace(built, agent=Path("/package/pendulum-aarch64")).files())
+        self.assertEqual(installed, dict(built.files()) | {Path("/t/pendulum"): Path("/package/pendulum-aarch64")})
+
+
+class Programs(unittest.TestCase):
+    def test_foreign_ones_come_with_their_libraries_and_absolute_links_stay_below_the_root(self):
+        with tempfile.TemporaryDirectory() as root:
+            for name in ("usr/bin", "usr/sbin", "usr/lib/m"):
+                (Path(root) / name).mkdir(parents=True)
+            (Path(root) / "usr/bin/ip").write_bytes(b"")
+            (Path(root) / "usr/sbin/ip").symlink_to("/usr/bin/ip")
+            (Path(root) / "usr/lib/m/libx.so.1").write_bytes(b"")
+            tools = machines.ForeignTools(root, "m")
+            self.assertEqual((tools.find("ip"), tools.file(tools.find("ip"))), ("/usr/sbin/ip", Path(root) / "usr/bin/ip"))
+            with self.assertRaisesRegex(machines.MissingTool, "'tc'"):
+                tools.find("tc")
+            needs = {"program": "(NEEDED) Shared library: [libx.so.1]\n[Requesting program interpreter: /lib/ld.so]", "libx.so.1": "", "ld.so": ""}
+
+            def readelf(command, **_):
+                return unittest.mock.Mock(stdout=needs[Path(command[-1]).name])
+
+            with unittest.mock.patch.object(subprocess, "run", readelf):
+                self.assertEqual(sorted(tools.libraries(Path("program"))), ["/lib/ld.so", "/usr/lib/m/libx.so.1"])
+                needs["program"] = "(NEEDED) Shared library: [liby.so.1]"
+                with self.assertRaisesRegex(machines.MissingTool, "liby.so.1"):
+                    tools.libraries(Path("program"))
+
+    def test_both_machines_have_a_port_for_each_kind_of_output(self):
+        for name, log in (("6.12", "file:log"), ("6.12-arm64", "file,id=log,path=log")):
+            words = qemu.command(kernels.Kernel(name, name, "image", None), "initramfs", "log", "console", True, 2)
+            self.assertTrue({"file:console", log} <= set(words), words)
 
 
 class Ends(unittest.TestCase):

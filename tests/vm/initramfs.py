@@ -12,6 +12,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from machines import SEARCH_PATH, MissingTool, Tools
+
 # Modules by name pattern; what they depend on comes with them. A pattern may match nothing: kernels differ.
 MODULES = """
     veth ifb dummy bridge 8021q macvlan tun ppp_generic pppoe pppox wireguard
@@ -21,7 +23,7 @@ MODULES = """
     nf_flow_table* nft_flow_offload
 """.split()
 
-# Programs of this machine that the tests may call; they come with their libraries.
+# Programs that the tests may call; they come with their libraries.
 TOOLS = """
     bash ip tc ss bridge ethtool iperf3 tcpdump bpftool nft nsenter unshare sysctl setpriv ping curl
 """.split()
@@ -29,21 +31,12 @@ TOOLS = """
 # What the tools look for without naming it: iproute2's netem distributions and names, and the library that the C
 # library loads when a thread is cancelled.
 DATA = """
-    /usr/lib/x86_64-linux-gnu/tc /usr/lib/tc /etc/iproute2 /usr/share/iproute2 /usr/lib/x86_64-linux-gnu/libgcc_s.so.1
-""".split()
-
-PYTHON_WITHOUT = {"__pycache__", "test", "tests", "idlelib", "tkinter", "lib2to3", "ensurepip", "pydoc_data", "dist-packages"}
+    /usr/lib/{0}/tc /usr/lib/tc /etc/iproute2 /usr/share/iproute2 /usr/lib/{0}/libgcc_s.so.1
+"""
 
 PASSWD = "root:x:0:0:root:/root:/bin/sh\ntcpdump:x:100:100::/nonexistent:/bin/sh\nnobody:x:65534:65534::/nonexistent:/bin/sh\n"
 GROUP = "root:x:0:\ntcpdump:x:100:\nnogroup:x:65534:\n"
 HOSTS = "127.0.0.1 localhost\n::1 localhost\n"
-
-SEARCH_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
-
-
-class MissingTool(Exception):
-    """A program that the guest needs is not on this machine."""
-
 
 class Archive:
     """A cpio archive in the "newc" format (kernel: Documentation/driver-api/early-userspace/buffer-format.rst)."""
@@ -86,6 +79,13 @@ class Archive:
         if name := self._leaf(path):
             self._entry(name, stat.S_IFLNK | 0o777, target.encode())
 
+    def merge_usr(self):
+        """/bin, /lib and /sbin as links into /usr."""
+        for name in ("bin", "sbin", "lib", "lib64"):
+            self.directory("/usr/" + name)
+            self.names.add("/" + name)
+            self._entry(name, stat.S_IFLNK | 0o777, b"usr/" + name.encode())
+
     def device(self, path, major, minor):
         """A character device."""
         if name := self._leaf(path):
@@ -96,34 +96,26 @@ class Archive:
         source = Path(source)
         self.data(str(path or source), source.read_bytes(), 0o755 if os.access(source, os.X_OK) else 0o644)
 
-    def tree(self, source):
-        """A file or a whole directory under its own name; nothing where there is none."""
-        source = Path(source)
+    def tree(self, source, path=None):
+        """A file or a whole directory, by default under its own name; nothing where there is none."""
+        source, path = Path(source), str(path or source)
         if source.is_dir():
-            for path in sorted(source.rglob("*")):
-                if path.is_file():
-                    self.file(path)
+            for each in sorted(source.rglob("*")):
+                if each.is_file():
+                    self.file(each, f"{path}/{each.relative_to(source)}")
         elif source.is_file():
-            self.file(source)
+            self.file(source, path)
 
-    def program(self, source, content=None):
-        """A program under its own name, with its libraries; `content` replaces its bytes (a stripped copy)."""
-        if content is None:
-            self.file(source)
-        else:
-            self.data(str(source), content, 0o755)
-        for library in libraries(source):
-            self.file(library)
+    def libraries(self, tools, program):
+        """The libraries of a program."""
+        for library in tools.libraries(program):
+            self.file(tools.file(library), library)
 
-    def python(self):
-        """Debian's Python with its standard library, without what only its developers and desktops use."""
-        interpreter = find_tool("python3")
-        query = "import sysconfig; print(sysconfig.get_path('stdlib'))"
-        library = Path(subprocess.run([interpreter, "-I", "-c", query], capture_output=True, text=True, check=True).stdout.strip())
-        self.program(interpreter)
-        for path in sorted(library.rglob("*")):
-            if path.is_file() and not PYTHON_WITHOUT & set(path.parts):
-                self.program(path) if path.suffix == ".so" else self.file(path)
+    def tool(self, tools, name):
+        """A program with its libraries."""
+        path = tools.find(name)
+        self.data(path, tools.file(path).read_bytes(), 0o755)
+        self.libraries(tools, tools.file(path))
 
     def close(self):
         """Ends the archive. Another may follow in the same file."""
@@ -135,25 +127,6 @@ def merged(path):
     """/lib/x → /usr/lib/x: the guest has only one of each, and links."""
     first = path.split("/", 2)[1]
     return "/usr" + path if first in ("bin", "sbin", "lib", "lib64") else path
-
-
-def libraries(program):
-    """What the dynamic loader maps for a program, the loader included; nothing for a static one."""
-    listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
-    found = []
-    for line in listed.splitlines():
-        if "=> not found" in line:
-            raise MissingTool(f"{program} needs the library {line.split()[0]}, which is not on this machine")
-        found += [word for word in line.split() if word.startswith("/")][:1]
-    return found
-
-
-def find_tool(name):
-    """The path of a program of this machine."""
-    path = shutil.which(name, path=SEARCH_PATH)
-    if path is None:
-        raise MissingTool(f"'{name}' is not on this machine, and the guest needs it: './dev vm' installs its package")
-    return path
 
 
 def closure(wanted, dependencies):
@@ -211,25 +184,25 @@ def add_modules(archive, kernel):
                 archive.file(path, "/" + str(path.relative_to(base)))
 
 
-def add_busybox(archive):
+def add_busybox(archive, tools):
     """busybox, and a link for each of its commands that no real tool provides. Call this last."""
-    busybox = find_tool("busybox")
-    archive.file(busybox)
-    for applet in subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split():
+    busybox = tools.find("busybox")
+    archive.data(busybox, tools.file(busybox).read_bytes(), 0o755)
+    # This machine's busybox has the same commands as the guest's, whose processor may be another.
+    own = Tools().find("busybox")
+    for applet in subprocess.run([own, "--list"], capture_output=True, text=True, check=True).stdout.split():
         if not any(merged(f"{place}/{applet}") in archive.names for place in ("/bin", "/sbin", "/usr/bin", "/usr/sbin")):
             archive.link(f"/usr/bin/{applet}", busybox)
     # The kernel runs this one by its full name.
     archive.link("/usr/sbin/modprobe", busybox)
 
 
-def base_archive(kernel, init, output):
+def base_archive(kernel, tools, init, output):
     """Everything but the tests, for one kernel."""
     archive = Archive(output)
-    for name in ("dev", "proc", "sys", "run", "tmp", "root", "etc", "var/tmp", "usr/bin", "usr/sbin", "usr/lib", "usr/lib64"):
+    for name in ("dev", "proc", "sys", "run", "tmp", "root", "etc", "var/tmp"):
         archive.directory("/" + name)
-    for name in ("bin", "sbin", "lib", "lib64"):
-        archive.names.add("/" + name)
-        archive._entry(name, stat.S_IFLNK | 0o777, b"usr/" + name.encode())
+    archive.merge_usr()
     archive.device("/dev/console", 5, 1)
     archive.data("/init", Path(init).read_bytes(), 0o755)
     archive.data("/etc/passwd", PASSWD)
@@ -237,11 +210,11 @@ def base_archive(kernel, init, output):
     archive.data("/etc/hosts", HOSTS)
     archive.link("/etc/mtab", "/proc/self/mounts")
     for tool in TOOLS:
-        archive.program(find_tool(tool))
+        archive.tool(tools, tool)
     # busybox's own shell prefers its own commands to those on the PATH, its small "ip" among them.
     archive.link("/usr/bin/sh", "bash")
-    for path in DATA:
-        archive.tree(path)
+    for path in DATA.format(kernel.machine.multiarch).split():
+        archive.tree(tools.file(path), path)
     add_modules(archive, kernel)
-    add_busybox(archive)
+    add_busybox(archive, tools)
     archive.close()

@@ -13,7 +13,8 @@ START = "PENDULUM-VM start"
 END = "PENDULUM-VM end"
 
 # panic=-1 with -no-reboot: a panic ends QEMU at once. oops=panic: an oops in a driver is no passed test.
-KERNEL_ARGUMENTS = "console=ttyS0 quiet panic=-1 oops=panic mitigations=off random.trust_cpu=on"
+# What the kernel does not know itself, the first process finds in its environment.
+KERNEL_ARGUMENTS = "console={} PENDULUM_LOG=/dev/{} quiet panic=-1 oops=panic mitigations=off random.trust_cpu=on"
 
 # A guest may take this many times its limit by the clock on the wall, where others use the processors.
 PATIENCE = 6
@@ -32,7 +33,7 @@ class Outcome:
     problem: str | None
 
 
-def command(image, initramfs, log, console, virtual_time, processors):
+def command(kernel, initramfs, log, console, virtual_time, processors):
     """QEMU's command line. Software emulation: it needs nothing from the host, and boots in seconds.
 
     With `virtual_time` the guest's clock counts its own instructions, two nanoseconds each, and idle time is skipped.
@@ -42,11 +43,12 @@ def command(image, initramfs, log, console, virtual_time, processors):
     """
     clock = ["-icount", "shift=1,sleep=off"] if virtual_time else []
     processors = 1 if virtual_time else processors
+    machine = kernel.machine
+    ports = [word.format(path) for port, path in zip(machine.ports, (console, log)) for word in port]
     return [
-        "qemu-system-x86_64", "-machine", "q35,accel=tcg", "-cpu", "max", "-smp", str(processors), "-m", str(MEMORY_MIB),
-        "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-nic", "none", "-monitor", "none",
-        "-serial", f"file:{console}", "-serial", f"file:{log}",
-        "-kernel", str(image), "-initrd", str(initramfs), "-append", KERNEL_ARGUMENTS,
+        *machine.emulator, "-smp", str(processors), "-m", str(MEMORY_MIB),
+        "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-nic", "none", "-monitor", "none", *ports,
+        "-kernel", str(kernel.image), "-initrd", str(initramfs), "-append", KERNEL_ARGUMENTS.format(machine.console, machine.log),
         *clock,
     ]  # fmt: skip
 
@@ -60,7 +62,7 @@ def processor_s(process_id):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def boot(image, initramfs, log, console, limit, virtual_time=True, processors=PROCESSORS, niceness=0, patience=PATIENCE):
+def boot(kernel, initramfs, log, console, limit, virtual_time=True, processors=PROCESSORS, niceness=0, patience=PATIENCE):
     """Runs a guest to its end or to a time limit. Its output is in the files `log` and `console`.
 
     `limit` reads the log and returns what the guest is at, and how many seconds it may take for that. Of a busy machine the guest has a part
@@ -72,7 +74,7 @@ def boot(image, initramfs, log, console, limit, virtual_time=True, processors=PR
     boot_s = None
     stage, stage_wall, stage_cpu = None, begin, 0.0
     problem = None
-    arguments = command(image, initramfs, log, console, virtual_time, processors)
+    arguments = command(kernel, initramfs, log, console, virtual_time, processors)
     with subprocess.Popen(
         ["nice", "-n", str(niceness), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as qemu:

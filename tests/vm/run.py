@@ -12,6 +12,7 @@ import platform
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -25,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "runner"))
 import counts  # noqa: E402 # from tests/runner
 import initramfs  # noqa: E402
 import kernels  # noqa: E402
+import machines  # noqa: E402
 import qemu  # noqa: E402
 import suites  # noqa: E402
 
@@ -108,11 +110,11 @@ def judge(part, problem, name):
     return counted
 
 
-def run_guest(kernel, base, table, built, logs, niceness):
+def run_guest(guest, table, built, logs, niceness):
     """Runs suites in one guest. What a guest that broke off has not begun runs in another one."""
-    cells, left = [], list(table)
+    kernel, cells, left = guest.kernel, [], list(table)
     while left:
-        boot, outcome, found = boot_suites(kernel, base, left, built, logs, niceness)
+        boot, outcome, found = boot_suites(guest, left, built, logs, niceness)
         if not found:
             # It broke off before anything began: the first suite cannot be had.
             found = {left[0].name: Part()}
@@ -135,8 +137,9 @@ def run_guest(kernel, base, table, built, logs, niceness):
     return cells
 
 
-def boot_suites(kernel, base, table, built, logs, niceness):
+def boot_suites(guest, table, built, logs, niceness):
     """Boots one guest for some suites; returns its log's path, how it ended, and the parts of its log."""
+    kernel = guest.kernel
     home = logs / kernel.version
     home.mkdir(parents=True, exist_ok=True)
     log = home / f"guest-{table[0].name}.log"
@@ -151,21 +154,24 @@ def boot_suites(kernel, base, table, built, logs, niceness):
 
     with tempfile.TemporaryDirectory() as work:
         image = Path(work) / "initramfs"
-        shutil.copy(base, image)
+        shutil.copy(guest.base, image)
         with open(image, "ab") as output:
             archive = initramfs.Archive(output)
-            suites.add_to(archive, table, built, Path(work))
+            suites.add_to(archive, guest.tools, table, built, Path(work))
             archive.close()
-        outcome = qemu.boot(kernel.image, image, log, log.with_suffix(".console.log"), limit, niceness=niceness)
+        outcome = qemu.boot(kernel, image, log, log.with_suffix(".console.log"), limit, niceness=niceness)
     boot_s = f"{outcome.boot_s:.1f} s to boot" if outcome.boot_s else "no boot"
     say(f"{kernel.version} {', '.join(suite.name for suite in table)}: {boot_s}, {outcome.wall_s:.0f} s in all")
     return log, outcome, parts(qemu.read(log))
 
 
-def run_command(name, command, limit_s, logs, virtual_time, files, release):
+def run_command(name, command, limit_s, logs, virtual_time, files, release, agent):
     """Boots one guest for one shell command, prints what it prints, and returns its exit status."""
-    programs = suites.build_programs(release)
     kernel = kernels.fetch(name, whisper)
+    tools = tools_for(kernel.machine, whisper)
+    programs = suites.build_programs(release, kernel.machine)
+    if kernel.machine.target and agent:
+        programs["pendulum"] = agent
     home = logs / kernel.version
     home.mkdir(parents=True, exist_ok=True)
     # Of its own process: two may run at once.
@@ -173,14 +179,14 @@ def run_command(name, command, limit_s, logs, virtual_time, files, release):
     with tempfile.TemporaryDirectory() as work:
         image = Path(work) / "initramfs"
         with open(image, "wb") as output:
-            initramfs.base_archive(kernel, suites.HERE / "init", output)
+            initramfs.base_archive(kernel, tools, suites.HERE / "init", output)
             archive = initramfs.Archive(output)
-            suites.add_command(archive, command, programs, Path(work))
+            suites.add_command(archive, tools, command, programs, Path(work))
             for path in files:
                 archive.tree(path.resolve())
             archive.close()
         whisper(f"booting {kernel.release} for: {command}")
-        outcome = qemu.boot(kernel.image, image, log, console, lambda _: ("the command", limit_s), virtual_time, patience=1)
+        outcome = qemu.boot(kernel, image, log, console, lambda _: ("the command", limit_s), virtual_time, patience=1)
     lines = qemu.read(log).splitlines()
     print("\n".join(line for line in lines if not line.startswith((qemu.START, qemu.END))))
     if outcome.problem:
@@ -197,6 +203,23 @@ def show_tail(path):
     sys.stdout.write("\n".join([f"  {path}:", *(f"  | {line.rstrip()}" for line in lines)]) + "\n")
 
 
+def tools_for(machine, report):
+    """Where the programs of a machine's guests come from: this machine, or Debian's packages for that processor."""
+    if machine.target is None:
+        return machines.Tools()
+    lists = subprocess.run(["bash", "-c", ". dev.d/packages.sh; packages_for guest"], cwd=suites.ROOT, capture_output=True, text=True, check=True)
+    return machines.ForeignTools(kernels.foreign_tools(machine, lists.stdout.split(), report), machine.multiarch)
+
+
+@dataclass
+class Guest:
+    """What all guests of a kernel have in common: `base` is the archive of everything but the tests."""
+
+    kernel: kernels.Kernel
+    tools: machines.Tools
+    base: Path
+
+
 class Bases:
     """The kernels, and the file systems of their guests, each made when it is first asked for."""
 
@@ -206,21 +229,22 @@ class Bases:
         self.lock = threading.Lock()
 
     def get(self, name):
-        """Kernel and file system; KernelError if that kernel cannot be had."""
+        """What guests of that kernel have; KernelError if it cannot be had."""
         with self.lock:
             if name not in self.made:
                 kernel = kernels.fetch(name, say)
+                tools = tools_for(kernel.machine, say)
                 base = self.directory / name
                 with open(base, "wb") as output:
-                    initramfs.base_archive(kernel, suites.HERE / "init", output)
-                self.made[name] = (kernel, base)
+                    initramfs.base_archive(kernel, tools, suites.HERE / "init", output)
+                self.made[name] = Guest(kernel, tools, base)
             return self.made[name]
 
 
 def run_on(bases, name, table, built, options):
     """The suites of one guest on one kernel. A kernel that cannot be had fails, or is skipped if that was asked for."""
     try:
-        kernel, base = bases.get(name)
+        guest = bases.get(name)
     except kernels.KernelError as error:
         cells = []
         for suite in table:
@@ -232,7 +256,7 @@ def run_on(bases, name, table, built, options):
                 cell.counts.fail(str(error))
             cells.append(cell)
         return cells
-    return run_guest(kernel, base, table, built, options.logs, options.nice)
+    return run_guest(guest, table, built[guest.kernel.machine.debian], options.logs, options.nice)
 
 
 def guests(names, table):
@@ -275,7 +299,7 @@ def list_table(table):
     """Prints the names `./dev vm` takes, and the suites."""
     for name in kernels.CATALOGUE:
         kernel = kernels.cached(name)
-        print(f"kernel {name:6} {kernel.release if kernel else '(not fetched yet)'}")
+        print(f"kernel {name:10} {kernel.release if kernel else '(not fetched yet)'}")
     for suite in table:
         what = suite.script or f"group {suite.test}{'' if suite.host else ', here alone'}"
         print(f"suite  {suite.name:10} {what}; at most {suite.limit_s} s; kernels: {', '.join(suite.kernels or ['all'])}")
@@ -283,10 +307,11 @@ def list_table(table):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kernels", nargs="*", metavar="KERNEL", help="such as 6.1, 6.12, 7.2; all if none is given")
+    parser.add_argument("kernels", nargs="*", metavar="KERNEL", help="such as 6.1, or arm64 for all of another machine; all of amd64 if none is given")
     parser.add_argument("--suite", action="append", metavar="NAME", help="only this suite; may be repeated")
     parser.add_argument("--group", action="append", metavar="NAME", help="only the suites to which this group of ./dev test leaves tests; may be repeated")
     parser.add_argument("--only", metavar="WORDS", help="only the tests that these words of libtest choose")
+    parser.add_argument("--agent", type=Path, metavar="FILE", help="the agent of guests whose processor is not this machine's, in place of one built with the tests")
     parser.add_argument("--logs", type=Path, default=suites.ROOT / "target/vm", help="where the guests' output goes")
     parser.add_argument("--skip-missing", action="store_true", help="a kernel that cannot be fetched is skipped, not failed")
     parser.add_argument("--run", metavar="COMMAND", help="boot one kernel for this shell command; it finds pendulum and pendulum-lab")
@@ -310,8 +335,9 @@ def main():
             if not path.exists():
                 sys.exit(f"vm: --file {path}: there is no such file")
         return run_command(
-            arguments.kernels[0], arguments.run, arguments.limit or 7200, arguments.logs, not arguments.real_time, arguments.file, arguments.release
-        )
+            arguments.kernels[0], arguments.run, arguments.limit or 7200, arguments.logs, not arguments.real_time, arguments.file, arguments.release,
+            arguments.agent,
+        )  # fmt: skip
     table = suites.load()
     if arguments.list:
         list_table(table)
@@ -325,10 +351,15 @@ def main():
     if arguments.limit:
         table = [dataclasses.replace(suite, limit_s=arguments.limit) for suite in table]
     names = kernels.select(arguments.kernels)
+    if arguments.only and any(kernels.machine(name).target for name in names):
+        sys.exit("vm: --only asks the test programs for their tests, which those of another processor do not tell here: name amd64's kernels, or --suite")
     begin = time.monotonic()
-    built = suites.build_all(table)
+    built = {}
+    for machine in {kernels.machine(name) for name in names}:
+        wanted = [suite for name, shared in guests(names, table) for suite in shared if kernels.machine(name) == machine]
+        built[machine.debian] = suites.build_all(wanted, machine, arguments.agent if machine.target else None)
     if arguments.only:
-        table = suites.chosen_tests(table, built, shlex.split(arguments.only))
+        table = suites.chosen_tests(table, built["amd64"], shlex.split(arguments.only))
     with tempfile.TemporaryDirectory() as work, ThreadPoolExecutor(GUESTS_AT_ONCE) as pool:
         bases = Bases(work)
         runs = [pool.submit(run_on, bases, name, shared, built, arguments) for name, shared in guests(names, table)]
@@ -347,5 +378,5 @@ if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         sys.exit(main())
-    except (kernels.KernelError, suites.SuiteError, initramfs.MissingTool) as error:
+    except (kernels.KernelError, suites.SuiteError, machines.MissingTool) as error:
         sys.exit(f"vm: {error}")

@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -17,7 +18,6 @@ ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT / "tests/runner"))
 
 import groups  # noqa: E402 # from tests/runner
-import initramfs  # noqa: E402
 import selection  # noqa: E402 # from tests/runner
 from initramfs import merged  # noqa: E402
 
@@ -32,7 +32,7 @@ DONE = "PENDULUM-VM suite ended:"
 REPORT_TIME = ["-Zunstable-options", "--report-time"]
 
 COMMAND_SUITE = """\
-{ { bash /command.sh; echo $? >/status; } 2>&1 >&3 3>&- | cat >/dev/ttyS0; } 3>&1 | cat
+{ { bash /command.sh; echo $? >/status; } 2>&1 >&3 3>&- | cat >/dev/console; } 3>&1 | cat
 exit "$(cat /status)"
 """
 
@@ -53,7 +53,6 @@ class Suite:
     files: list = field(default_factory=list)
     env: dict = field(default_factory=dict)
     bpf: list = field(default_factory=list)
-    python: bool = False
     guest: str = "all"
     kernels: list | None = None
     host: bool = True
@@ -65,11 +64,18 @@ class Suite:
 
 @dataclass
 class Programs:
-    """What a suite's build made: the test program, the package's directory, and the binaries that it may start."""
+    """What a suite's build made: the test program, the package's directory, and the binaries that it may start. `agent`, if it is given, is what
+    the guest has in the place of the agent among them."""
 
     test: Path
     directory: Path
     binaries: list
+    agent: Path | None = None
+
+    def files(self):
+        """Each program's path in the guest, and the file that is put there."""
+        for path in [self.test, *self.binaries]:
+            yield path, self.agent if self.agent and path in self.binaries and path.name == "pendulum" else path
 
 
 def load(path=HERE / "suites.toml"):
@@ -105,36 +111,38 @@ def chosen_tests(table, built, words):
     return chosen
 
 
-def build_all(table):
-    """Builds the test programs as `./dev test` does, and so only once; returns them by suite. The host runs nothing of them."""
+def build_all(table, machine, agent=None):
+    """Builds the test programs for a machine, for this one as `./dev test` does, and so only once; returns them by suite. The host runs
+    nothing of them. Another machine's toolchain is that of dev.d/package.sh; `agent` is what its guests have in place of what is built."""
     names = list(dict.fromkeys(suite.test for suite in table if suite.test))
-    built = groups.build(names)
+    built = groups.build(names, target=machine.target)
     if built.status:
         raise SuiteError("the tests do not build: the reason is above")
-    programs = {program.target: Programs(program.path, program.directory, built.binaries) for program in built.programs}
+    programs = {program.target: Programs(program.path, program.directory, built.binaries, agent) for program in built.programs}
     for name in names:
         if name not in programs:
             raise SuiteError(f"there is no test target '{name}'")
     return {suite.name: programs[suite.test] for suite in table if suite.test}
 
 
-def build_programs(release):
-    """Builds the agent and the testbed for `--run`, with `release` optimised and with the bench; returns their paths."""
+def build_programs(release, machine):
+    """Builds the agent and the testbed for `--run`, with `release` optimised and with the bench; returns them by name."""
     command = ["cargo", "build", "--locked", "--message-format=json-render-diagnostics", "-p", "pendulum", "-p", "pendulum-lab", "--bins"]
     command += ["--release", "-p", "pendulum-bench"] if release else []
+    command += ["--target", machine.target] if machine.target else []
     done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         raise SuiteError("the agent or the testbed does not build: the reason is above")
     messages = map(json.loads, done.stdout.splitlines())
-    return [Path(m["executable"]) for m in messages if m.get("executable") and "bin" in m["target"]["kind"]]
+    paths = [Path(m["executable"]) for m in messages if m.get("executable") and "bin" in m["target"]["kind"]]
+    return {path.name: path for path in paths}
 
 
-def add_command(archive, command, programs, work):
+def add_command(archive, tools, command, programs, work):
     """Puts the programs onto the guest's search path, and a suite that is one shell command."""
-    for program in programs:
-        archive.data(f"/usr/bin/{program.name}", stripped(program, work), 0o755)
-        for library in initramfs.libraries(program):
-            archive.file(library)
+    for name, program in programs.items():
+        archive.data(f"/usr/bin/{name}", stripped(program, work), 0o755)
+        archive.libraries(tools, program)
     archive.data("/command.sh", f"cd /root\n{command}\n", 0o755)
     # Pipes: on the serial line, which is a terminal, programs would draw. What they say beside their output goes to the console.
     archive.data("/suite.sh", COMMAND_SUITE, 0o755)
@@ -154,7 +162,9 @@ def compile_bpf(name, directory):
 def stripped(program, work):
     """A program's bytes without debug information, which only costs memory in the guest."""
     copy = work / "stripped"
-    done = subprocess.run(["strip", "-g", "-o", copy, program], capture_output=True, check=False)
+    # Debian's strip knows its own processor only.
+    tool = "llvm-strip-19" if shutil.which("llvm-strip-19") else "strip"
+    done = subprocess.run([tool, "-g", "-o", copy, program], capture_output=True, check=False)
     return (copy if done.returncode == 0 else Path(program)).read_bytes()
 
 
@@ -166,12 +176,12 @@ def guests(table):
     return list(shared.values())
 
 
-def add_to(archive, table, built, work):
+def add_to(archive, tools, table, built, work):
     """Puts suites into a guest's file system: /suite.sh runs them one after another, and marks where each begins and how it ended."""
     lines = []
     for suite in table:
         script = f"/suites/{suite.name}.sh"
-        archive.data(script, add_suite(archive, suite, built.get(suite.name), work), 0o755)
+        archive.data(script, add_suite(archive, tools, suite, built.get(suite.name), work), 0o755)
         # A program that was killed may have left half a line.
         lines.append(f"printf '\\n{BEGIN} {suite.name} %s\\n' \"$(cut -d ' ' -f 1 /proc/uptime)\"")
         lines.append(f"sh {script}")
@@ -179,7 +189,7 @@ def add_to(archive, table, built, work):
     archive.data("/suite.sh", "\n".join(lines) + "\n", 0o755)
 
 
-def add_suite(archive, suite, programs, work):
+def add_suite(archive, tools, suite, programs, work):
     """Puts what one suite needs into the guest's file system; returns the script that runs it."""
     env = {name: os.environ[name] for name in HANDED_ON if name in os.environ} | suite.env
     lines = [f"export {name}={shlex.quote(value)}" for name, value in sorted(env.items())]
@@ -187,16 +197,15 @@ def add_suite(archive, suite, programs, work):
         archive.file(HERE / suite.script, "/suite/" + suite.script)
         lines.append(f"exec sh /suite/{suite.script}")
     else:
-        for program in [programs.test, *programs.binaries]:
-            if merged(str(program)) not in archive.names:
-                archive.program(program, stripped(program, work))
+        for path, program in programs.files():
+            if merged(str(path)) not in archive.names:
+                archive.data(str(path), stripped(program, work), 0o755)
+                archive.libraries(tools, program)
         archive.directory(str(programs.directory))
         lines.append(f"cd {shlex.quote(str(programs.directory))}")
         # libtest tells how long each test took only if it may do what is not stable.
         lines.append("export RUSTC_BOOTSTRAP=1")
         lines.append("exec " + shlex.join([str(programs.test), *suite.arguments, "--show-output", *REPORT_TIME]))
-    if suite.python:
-        archive.python()
     for name in suite.bpf:
         archive.file(compile_bpf(name, work), "/bpf/" + name.replace(".bpf.c", ".bpf.o"))
     for path in suite.files:

@@ -87,7 +87,7 @@ impl PacketSocket {
     pub(crate) fn wait(&self, timeout: Duration) -> io::Result<()> {
         let mut poll = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let timeout = libc::timespec {
-            tv_sec: timeout.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+            tv_sec: timeout.as_secs().try_into().unwrap_or(i32::MAX.into()),
             tv_nsec: timeout.subsec_nanos().into(),
         };
         // SAFETY: one valid pollfd and one timespec that live across the call; no signal mask.
@@ -98,10 +98,11 @@ impl PacketSocket {
 /// Lets the calling thread run before all ordinary ones, and wake to the microsecond. Where the system refuses, timing is
 /// merely worse.
 pub(crate) fn prefer_this_thread() {
-    let parameters = libc::sched_param { sched_priority: 10 };
+    // The kernel's own sched_param. musl has none of the functions around it.
+    let priority: libc::c_int = 10;
     // SAFETY: integers, and one parameter block that lives across the call; 0 means the calling thread.
     unsafe {
-        libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters);
+        libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_FIFO, &raw const priority);
         libc::prctl(libc::PR_SET_TIMERSLACK, 1);
     }
 }
