@@ -4,7 +4,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use crate::agent::{Agent, PENDULUM};
-use crate::rig::{attachments, pair, ping, wait_until};
+use crate::netns::run;
+use crate::rig::{attachments, pair, ping, wait_until, wire};
 
 #[test]
 fn killed_at_any_stage_of_the_start_it_leaves_nothing() {
@@ -44,5 +45,31 @@ fn killed_while_it_reloads_it_leaves_nothing() {
     ping(&provider, "192.0.2.1", 5);
     let mut next = Agent::start(&gateway, &["--wan", "wan0"]);
     assert!(next.end("TERM").success(), "{}", next.log());
+    wait_until("nothing is attached any more", || attachments(&gateway) == before);
+}
+
+/// Eight links take a while to load. Who is told to end meanwhile does not first load them all.
+#[test]
+fn told_to_end_while_links_are_loaded_it_ends() {
+    let Some((gateway, provider)) = pair("told_to_end_while_links_are_loaded_it_ends") else { return };
+    let names: Vec<String> = (0..8).map(|number| format!("wan0{number}")).collect();
+    for (number, name) in names.iter().enumerate() {
+        wire(&gateway, name, &provider, &format!("isp0{number}"), &format!("198.51.{number}"));
+    }
+    let before = attachments(&gateway);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let links: String = names.iter().map(|name| format!("[[link]]\nwan = \"{name}\"\n")).collect();
+    std::fs::write(file.path(), links).unwrap();
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let mut command = gateway.command(PENDULUM);
+    command.args(["run", "--config", file.path().to_str().unwrap()]);
+    let mut agent = command.stdin(Stdio::null()).stderr(log.reopen().unwrap()).spawn().unwrap();
+    let said = || std::fs::read_to_string(log.path()).unwrap();
+    let attached = || names.iter().filter(|name| said().contains(&format!("device=\"{name}\""))).count();
+    wait_until("the first one is attached", || attached() > 0);
+    run(gateway.command("kill").args(["-TERM", &agent.id().to_string()]));
+    assert!(agent.wait().unwrap().success(), "{}", said());
+    assert!(said().contains("stopping before anything was measured"), "{}", said());
+    assert!(attached() < names.len(), "{}", said());
     wait_until("nothing is attached any more", || attachments(&gateway) == before);
 }
