@@ -35,14 +35,19 @@ struct Clock {
     rate: Option<f64>,
     /// Least and most offset in the present window and in the one before.
     windows: [(u64, f64, f64); 2],
+    /// Offsets in them.
+    count: u64,
 }
+
+/// A clock that is read less often than this just before says little of how steady it is.
+const STEADY_COUNT: u64 = 16;
 
 /// A window without an offset.
 const NOTHING: (u64, f64, f64) = (u64::MAX, f64::MAX, f64::MIN);
 
 impl Clock {
     fn new(at_ns: u64, ticks: u32) -> Self {
-        Self { first: (at_ns, ticks), rate: None, windows: [NOTHING; 2] }
+        Self { first: (at_ns, ticks), rate: None, windows: [NOTHING; 2], count: 0 }
     }
 
     /// How far the capture's clock is ahead of this one, nanoseconds since the first packet.
@@ -62,20 +67,17 @@ impl Clock {
         if self.windows[0].0 != number {
             self.windows = [(number, offset, offset), self.windows[0]];
         }
+        self.count += 1;
         let (_, least, most) = &mut self.windows[0];
         (*least, *most) = (least.min(offset), most.max(offset));
-    }
-
-    /// Forgets the offsets.
-    fn clear(&mut self) {
-        self.windows = [NOTHING; 2];
     }
 
     /// Least offset of late, and how much it varied.
     fn before(&self) -> Option<(f64, f64)> {
         let [(_, least, most), (_, least_before, most_before)] = self.windows;
         let (least, most) = (least.min(least_before), most.max(most_before));
-        (least <= most).then_some((least, most - least))
+        let varies = if self.count < STEADY_COUNT { f64::MAX } else { most - least };
+        (least <= most).then_some((least, varies))
     }
 }
 
@@ -129,8 +131,6 @@ impl Clocks {
         if !before.is_empty() {
             self.doubts.push(Doubt { frame, at_ns, before, after: HashMap::new() });
         }
-        // What was seen before is compared with what comes after, and not mixed with it.
-        self.clocks.values_mut().for_each(Clock::clear);
     }
 
     pub(super) fn observe(&mut self, at_ns: u64, packet: &Packet) {
@@ -157,12 +157,15 @@ impl Clocks {
         self.doubts.iter().find(|doubt| doubt.frame == frame).and_then(Doubt::step_ns).map(|ns| ns as i64)
     }
 
-    /// When the clock was set forward.
+    /// When the clock was set forward. A doubt soon after another one sees the same step once more.
     pub(super) fn forward_steps(&self) -> Vec<Step> {
-        let steps = self.doubts.iter().filter_map(|doubt| {
-            let by_ns = doubt.step_ns().filter(|by_ns| *by_ns > 0.0)?;
-            Some(Step { frame: doubt.frame, by_ns: by_ns as i64 })
-        });
-        steps.collect()
+        let mut steps: Vec<(u64, Step)> = Vec::new();
+        for doubt in &self.doubts {
+            let is_new = steps.last().is_none_or(|(at_ns, _)| doubt.at_ns > at_ns + 2 * WINDOW_NS);
+            if let Some(by_ns) = doubt.step_ns().filter(|by_ns| *by_ns > 0.0 && is_new) {
+                steps.push((doubt.at_ns, Step { frame: doubt.frame, by_ns: by_ns as i64 }));
+            }
+        }
+        steps.into_iter().map(|(_, step)| step).collect()
     }
 }

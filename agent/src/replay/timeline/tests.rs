@@ -87,6 +87,25 @@ fn a_clock_that_is_set_is_no_queue() {
     }
 }
 
+/// A locked uplink, simulated: what comes from outside says less well by how much the clock was set than what comes from home.
+#[test]
+fn the_steadiest_clock_tells_by_how_much() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/ns3/s5/lan.pcap.zst");
+    for (after_s, by_ms) in [(30, 3_000), (30, 200), (48, 500), (30, -3_000)] {
+        let mut capture = Capture::open(&data).expect("data");
+        let (mut survey, mut first_ns) = (Survey::default(), None);
+        while capture.advance().expect("sound") {
+            let record = capture.record().expect("advanced to it");
+            let first_ns = *first_ns.get_or_insert(record.time_ns);
+            let by_ns = if record.time_ns >= first_ns + after_s * S { by_ms * 1_000_000 } else { 0 };
+            survey.observe(&Record { time_ns: record.time_ns.saturating_add_signed(by_ns), ..record });
+        }
+        let steps = survey.finish().expect("in order").steps;
+        let [Step { by_ns, .. }] = steps[..] else { panic!("{by_ms}: {steps:?}") };
+        assert!((by_ns - by_ms * 1_000_000).abs() < 4_000_000, "{by_ms}: {by_ns}");
+    }
+}
+
 /// Half a second in which nothing passes, and a queue of half a second in one direction, are no clock that was set.
 #[test]
 fn a_silence_and_a_queue_are_no_set_clock() {
