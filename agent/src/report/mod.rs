@@ -68,7 +68,7 @@ fn configuration(file: &Path) -> Value {
         Ok(text) => text,
         Err(error) => return unavailable(format!("{}: {error}", file.display())),
     };
-    match toml::from_str::<toml::Table>(&text).map(|table| serde_json::to_value(table)) {
+    match toml::from_str::<toml::Table>(&text).map(serde_json::to_value) {
         Ok(Ok(value)) => value,
         Ok(Err(error)) => unavailable(format!("{}: {error}", file.display())),
         // The error quotes the line.
