@@ -76,7 +76,9 @@ struct {
 	__type(value, struct ack_second);
 } ack_seconds SEC(".maps");
 
-/* Index: class · PENDULUM_DEPARTURES + time of the mark mod PENDULUM_DEPARTURES. Of PENDULUM_UP only. */
+/* Index: class · PENDULUM_DEPARTURES + time of the mark mod PENDULUM_DEPARTURES. Of PENDULUM_UP only. Packets
+ * of a class that came in one tick share an entry, as the segments of a super-packet do: it is the last
+ * one's. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);

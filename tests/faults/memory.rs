@@ -2,10 +2,9 @@
 //! or a mapping that fails, anywhere.
 
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use crate::agent::{Agent, PENDULUM};
-use crate::netns::run;
+use crate::netns::{outcome, run};
 use crate::rig::{attachments, pair, ping, wait_until};
 
 /// Under each limit the agent works, or ends and leaves nothing.
@@ -19,12 +18,12 @@ fn too_little_memory_leaves_nothing_behind() {
         command.arg(format!("--as={}", megabytes << 20)).args([PENDULUM, "run", "--wan", "wan0"]);
         let log = tempfile::NamedTempFile::new().unwrap();
         let mut agent = command.stdin(Stdio::null()).stderr(log.reopen().unwrap()).spawn().unwrap();
-        let deadline = Instant::now() + Duration::from_millis(1_000);
+        let ready = ["-sf", "-m", "5", "http://127.0.0.1:9924/readyz"];
         let mut over = None;
-        while over.is_none() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(50));
+        wait_until("it measures or has ended", || {
             over = agent.try_wait().unwrap();
-        }
+            over.is_some() || outcome(gateway.command("curl").args(ready)).0 == 0
+        });
         ping(&provider, "192.0.2.1", 5);
         let words = std::fs::read_to_string(log.path()).unwrap();
         println!("{megabytes} MiB: {over:?}: {}", words.lines().last().unwrap_or_default());

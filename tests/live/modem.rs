@@ -24,6 +24,12 @@ const UP_RATE: f64 = 24_500.0;
 /// Two full packets with their headers.
 const TWO_PACKETS: f64 = 3028.0;
 
+/// What was read of the modem's buffer: by the agent beside the kernel, and bytes per second that the kernel says have left.
+struct Seen {
+    pairs: Vec<Pair>,
+    carried: f64,
+}
+
 /// The modem's buffer by the agent and by the kernel, and how far the agent says it may be off.
 struct Pair {
     agent: f64,
@@ -36,7 +42,9 @@ pub(crate) fn number(link: &Value, pointer: &str) -> Option<f64> {
 }
 
 /// Reads both for this long.
-fn compare(rig: &Rig, length: Duration) -> Vec<Pair> {
+fn compare(rig: &Rig, length: Duration) -> Seen {
+    let sent = || (Instant::now(), rig.kernel_queue(Direction::Up).sent_bytes);
+    let before = sent();
     let mut kernel: VecDeque<(Instant, f64)> = VecDeque::new();
     let mut pairs = Vec::new();
     let end = Instant::now() + length;
@@ -54,7 +62,9 @@ fn compare(rig: &Rig, length: Duration) -> Vec<Pair> {
         }
         std::thread::sleep(STEP);
     }
-    pairs
+    let after = sent();
+    let carried = (after.1 - before.1) as f64 / (after.0 - before.0).as_secs_f64();
+    Seen { pairs, carried }
 }
 
 fn mean(figures: impl ExactSizeIterator<Item = f64>) -> f64 {
@@ -74,7 +84,7 @@ fn check_tcp(test: &str, told: bool) {
         });
         let download = rig.transfer(Direction::Down);
         rig.wait_for("a verdict", |link| link["verdict"] == "locked_uplink");
-        let pairs = compare(rig, Duration::from_secs(5));
+        let Seen { pairs, carried } = compare(rig, Duration::from_secs(5));
         assert!(pairs.len() >= 10, "{} readings", pairs.len());
         let (agent, kernel) =
             (mean(pairs.iter().map(|pair| pair.agent)), mean(pairs.iter().map(|pair| pair.kernel)));
@@ -89,6 +99,11 @@ fn check_tcp(test: &str, told: bool) {
         assert!((agent - kernel).abs() < 2.0 * TWO_PACKETS, "mean {agent} B, kernel {kernel} B");
         assert!(rms < 3.0 * TWO_PACKETS, "RMS {rms} B");
         let rate = number(&rig.link(), "/link/uplink_rate_bps").map(|bits| bits / 8.0);
+        println!("the link carried {carried:.0} B/s, its rate is {rate:?}");
+        assert!(
+            (carried / UP_RATE - 1.0).abs() < 0.02,
+            "the link has another rate than it is to have: {carried} B/s"
+        );
         assert!(rate.is_some_and(|rate| (rate / UP_RATE - 1.0).abs() < 0.05), "{rate:?} B/s");
         drop((upload, download));
         let metrics = rig.get("metrics");

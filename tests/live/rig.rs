@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use pendulum_lab::agent;
 use pendulum_lab::netns::Host;
 use pendulum_lab::process::Process;
 use pendulum_lab::topology::{LAN_DEVICE, WAN_DEVICE};
@@ -84,10 +85,8 @@ impl Rig {
         command.arg("run").arg("--config").arg(&file);
         let agent = gateway.spawn(command, "agent").unwrap();
         let rig = Self { lab, gateway, agent, directory };
-        let ready =
-            || rig.gateway.run("curl", &["-sf", "-m", "5", &format!("http://{LISTEN}/readyz")]).is_ok();
         let deadline = Instant::now() + PATIENCE;
-        while !ready() {
+        while agent::ask(&rig.gateway, "/readyz").is_err() {
             assert!(Instant::now() < deadline, "the agent is not ready: {}", rig.agent.stderr().unwrap());
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -96,7 +95,7 @@ impl Rig {
 
     /// The answer to a request.
     pub(crate) fn get(&self, path: &str) -> String {
-        self.gateway.run("curl", &["-sf", "-m", "10", &format!("http://{LISTEN}/{path}")]).unwrap()
+        agent::ask(&self.gateway, &format!("/{path}")).unwrap()
     }
 
     /// The link as the agent sees it now.

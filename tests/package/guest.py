@@ -22,6 +22,8 @@ import qemu  # noqa: E402
 
 # The guest's clock counts its own instructions, so that a busy machine does not make systemd's time limits pass. All of it takes some minutes.
 LIMIT_S = 3600
+# A whole Debian lies in it.
+MEMORY_MIB = 2048
 TAIL_LINES = 40
 
 
@@ -72,7 +74,7 @@ def main():
         with open(image, "wb") as output:
             write_archive(output, kernel, arguments)
         say(f"booting {arguments.name} with Linux {kernel.release}")
-        outcome = qemu.boot(kernel, image, log, console, lambda _: ("the Debian guest", LIMIT_S))
+        outcome = qemu.boot(kernel, image, log, console, lambda _: ("the Debian guest", LIMIT_S), memory_mib=MEMORY_MIB)
     print("\n".join(line.rstrip() for line in qemu.read(log).splitlines() if not line.startswith((qemu.START, qemu.END))))
     boot = f"{outcome.boot_s:.0f} s to boot, " if outcome.boot_s else ""
     say(f"{arguments.name}: {boot}{outcome.wall_s:.0f} s in all; its output is in {log} and {console}")

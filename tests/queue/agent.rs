@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pendulum_lab::LinkSpec;
+use pendulum_lab::agent;
 use pendulum_lab::topology::WAN_DEVICE;
 use serde_json::Value;
 
@@ -70,13 +71,12 @@ fn metrics_and_api_tell_of_the_queue() {
 }
 
 fn fetch(rig: &Rig, path: &str) -> String {
-    let url = format!("http://{LISTEN}/{path}");
-    rig.lab.gateway().run("curl", &["-s", "-m", "5", &url]).expect("the agent answers")
+    agent::ask(&rig.lab.gateway(), &format!("/{path}")).expect("the agent answers")
 }
 
 fn wait_for(rig: &Rig) {
     for _ in 0..100 {
-        if rig.lab.gateway().run("curl", &["-sf", "-m", "5", &format!("http://{LISTEN}/readyz")]).is_ok() {
+        if agent::ask(&rig.lab.gateway(), "/readyz").is_ok() {
             return;
         }
         std::thread::sleep(Duration::from_millis(100));

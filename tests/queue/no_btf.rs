@@ -6,6 +6,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use pendulum_lab::agent;
 use pendulum_lab::topology::WAN_DEVICE;
 use pendulum_lab::traffic::{Transfer, TransferSpec};
 use pendulum_lab::truth::{LinkCounters, QueueReading};
@@ -31,10 +32,8 @@ fn without_btf_packets_are_counted_queues_read_and_verdicts_given() {
         let mut command =
             pendulum(lab, &format!("run --wan {WAN_DEVICE} --listen {LISTEN} --downlink-rate 2400kbit"));
         command.stdin(std::process::Stdio::null());
-        let mut agent = lab.gateway().spawn(command, "agent").expect("the agent starts");
-        wait_until("the agent is ready", || {
-            lab.gateway().run("curl", &["-sf", "-m", "5", &format!("http://{LISTEN}/readyz")]).is_ok()
-        });
+        let mut process = lab.gateway().spawn(command, "agent").expect("the agent starts");
+        wait_until("the agent is ready", || agent::ask(&lab.gateway(), "/readyz").is_ok());
         let before = Reading::when_quiet(lab);
         assert!(before.link["hooks"]["ingress"].is_string(), "{:#}", before.link);
         let mut transfers = [Direction::Up, Direction::Down].map(|direction| {
@@ -56,8 +55,8 @@ fn without_btf_packets_are_counted_queues_read_and_verdicts_given() {
         println!("verdict {verdict:?}, highest level {highest} bytes");
         assert!(verdict.is_some(), "no verdict on two-way traffic: {:#}", link(lab));
         counters_are_the_devices(&before, &Reading::when_quiet(lab));
-        let status = agent.stop(libc::SIGTERM, PATIENCE).expect("it ends");
-        let said = agent.stderr().expect("its log");
+        let status = process.stop(libc::SIGTERM, PATIENCE).expect("it ends");
+        let said = process.stderr().expect("its log");
         assert!(status.success(), "{said}");
         assert_eq!(said.matches("queues are read by netlink").count(), 1, "{said}");
     });
@@ -99,8 +98,7 @@ fn replay_judges(lab: &Lab) {
 }
 
 fn link(lab: &Lab) -> Value {
-    let url = format!("http://{LISTEN}/api/v1/state");
-    let text = lab.gateway().run("curl", &["-s", "-m", "5", &url]).expect("the agent answers");
+    let text = agent::ask(&lab.gateway(), "/api/v1/state").expect("the agent answers");
     let state: Value = serde_json::from_str(&text).expect("JSON");
     state["links"][0].clone()
 }

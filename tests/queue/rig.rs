@@ -182,9 +182,3 @@ pub(crate) fn scratch() -> (tempfile::TempDir, PathBuf) {
     let path = directory.path().to_owned();
     (directory, path)
 }
-
-/// How many of `count` events the kernel may have left out (docs/design/queues.md, "Drift"): none in the guests; on the build
-/// machine's own kernel, beside other work, a few.
-pub(crate) fn may_be_missing(count: u64) -> u64 {
-    if std::env::var_os("PENDULUM_IN_VM").is_some() { 0 } else { count / 20 + 2 }
-}

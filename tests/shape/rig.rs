@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use pendulum_lab::agent;
 use pendulum_lab::process::Process;
 use pendulum_lab::topology::WAN_DEVICE;
 use pendulum_lab::traffic::{Transfer, TransferSpec};
@@ -77,7 +78,7 @@ impl Rig {
     pub(crate) fn agent(&self, shape: &str) -> Process {
         let agent = self.start(shape);
         let end = Instant::now() + PATIENCE;
-        while self.gateway(&["curl", "-sf", "-m", "5", &format!("http://{LISTEN}/readyz")]).is_err() {
+        while agent::ask(&self.lab.gateway(), "/readyz").is_err() {
             assert!(
                 Instant::now() < end,
                 "the agent does not get ready: {}",
@@ -134,8 +135,8 @@ impl Rig {
     }
 
     pub(crate) fn state(&self) -> Value {
-        let text = self.gateway(&["curl", "-s", "-m", "5", &format!("http://{LISTEN}/api/v1/state")]);
-        serde_json::from_str(&text.expect("the agent answers")).expect("JSON")
+        let text = agent::ask(&self.lab.gateway(), "/api/v1/state").expect("the agent answers");
+        serde_json::from_str(&text).expect("JSON")
     }
 
     /// The root qdisc of the shaping device for one direction (`pdl-up`, `pdl-dn`), as tc shows it, counters and all.
@@ -148,8 +149,7 @@ impl Rig {
     }
 
     pub(crate) fn metrics(&self) -> String {
-        self.gateway(&["curl", "-s", "-m", "5", &format!("http://{LISTEN}/metrics")])
-            .expect("the agent answers")
+        agent::ask(&self.lab.gateway(), "/metrics").expect("the agent answers")
     }
 
     /// Reno both ways for whole seconds, to the end.

@@ -228,6 +228,33 @@ class Ends(unittest.TestCase):
         self.assertEqual([line.split() for line in lines], [["kernel", "smoke", "bpf"], ["6.1", "3/0/0", "-"], ["7", "-", "0/1/0"]])
 
 
+class Qemu(unittest.TestCase):
+    def checked(self, says, status=0):
+        with tempfile.TemporaryDirectory() as work:
+            program = Path(work) / "qemu"
+            program.write_text(f"#!/bin/sh\necho '{says}'\nexit {status}\n")
+            program.chmod(0o755)
+            qemu.check(program)
+
+    def test_an_old_one_is_named_with_the_version_that_is_needed(self):
+        self.checked("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)")
+        self.checked("QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)")
+        for says in ("QEMU emulator version 5.2.0 (Debian 1:5.2+dfsg-11)", "something else", ""):
+            with self.assertRaisesRegex(qemu.QemuError, "7.2 or newer"):
+                self.checked(says)
+
+    def test_a_missing_or_broken_one_is_named_with_its_package(self):
+        with self.assertRaisesRegex(qemu.QemuError, "Debian's package"):
+            qemu.check("/nonexistent/qemu")
+        with self.assertRaisesRegex(qemu.QemuError, "Debian's package"):
+            self.checked("library missing", 127)
+
+    def test_guests_need_no_kvm_and_two_of_them_fit_into_4_gb(self):
+        command = qemu.command(kernels.Kernel("6.12", "6.12", "image", None), "initramfs", "log", "console", True, 2)
+        self.assertNotIn("kvm", " ".join(map(str, command)))
+        self.assertLessEqual(run.GUESTS_AT_ONCE * (qemu.MEMORY_MIB + qemu.TRANSLATED_MIB + 128), 3072)
+
+
 class InitScript(unittest.TestCase):
     def test_it_parses(self):
         subprocess.run(["bash", "-n", suites.HERE / "init"], check=True)

@@ -31,7 +31,7 @@ MACHINES = {
     "amd64": Machine(
         debian="amd64",
         multiarch="x86_64-linux-gnu",
-        emulator=("qemu-system-x86_64", "-machine", "q35,accel=tcg", "-cpu", "max"),
+        emulator=("qemu-system-x86_64", "-machine", "q35", "-cpu", "max"),
         ports=(("-serial", "file:{}"), ("-serial", "file:{}")),
         console="ttyS0",
         log="ttyS1",
@@ -40,7 +40,7 @@ MACHINES = {
     "arm64": Machine(
         debian="arm64",
         multiarch="aarch64-linux-gnu",
-        emulator=("qemu-system-aarch64", "-machine", "virt,accel=tcg", "-cpu", "cortex-a72"),
+        emulator=("qemu-system-aarch64", "-machine", "virt", "-cpu", "cortex-a72"),
         # The board has one port.
         ports=(("-serial", "file:{}"), ("-chardev", "file,id=log,path={}", "-device", "pci-serial,chardev=log")),
         console="ttyAMA0",

@@ -1,14 +1,19 @@
 """Boots one guest, waits for its end, and says what came of it."""
 
 import os
+import re
 import subprocess
 import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-MEMORY_MIB = 2048
+# Two guests, with what QEMU needs for itself, fit into a machine of 4 GB.
+MEMORY_MIB = 1024
+TRANSLATED_MIB = 256
 PROCESSORS = 2
+# The oldest that is tried: Debian 12's.
+OLDEST = (7, 2)
 START = "PENDULUM-VM start"
 END = "PENDULUM-VM end"
 
@@ -23,6 +28,22 @@ PATIENCE = 6
 STOP = threading.Event()
 
 
+class QemuError(Exception):
+    """No guest can be started here; the text says why and what to do."""
+
+
+def check(program):
+    """Whether this machine's QEMU is one that the guests are known to run on."""
+    try:
+        said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise QemuError(f"{program} does not run: {error}; './dev vm' installs Debian's package for it") from error
+    match = re.search(r"version (\d+)\.(\d+)", said)
+    if not match or (int(match[1]), int(match[2])) < OLDEST:
+        wanted = ".".join(map(str, OLDEST))
+        raise QemuError(f"{program} is '{said.splitlines()[0] if said else ''}'; the guests need version {wanted} or newer, as in Debian 12")
+
+
 @dataclass
 class Outcome:
     """`problem` is None if the guest ran to its end, whatever its tests found; `status` is then its exit status."""
@@ -33,7 +54,7 @@ class Outcome:
     problem: str | None
 
 
-def command(kernel, initramfs, log, console, virtual_time, processors):
+def command(kernel, initramfs, log, console, virtual_time, processors, memory_mib=MEMORY_MIB):
     """QEMU's command line. Software emulation: it needs nothing from the host, and boots in seconds.
 
     With `virtual_time` the guest's clock counts its own instructions, two nanoseconds each, and idle time is skipped.
@@ -46,7 +67,7 @@ def command(kernel, initramfs, log, console, virtual_time, processors):
     machine = kernel.machine
     ports = [word.format(path) for port, path in zip(machine.ports, (console, log)) for word in port]
     return [
-        *machine.emulator, "-smp", str(processors), "-m", str(MEMORY_MIB),
+        *machine.emulator, "-accel", f"tcg,tb-size={TRANSLATED_MIB}", "-smp", str(processors), "-m", str(memory_mib),
         "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-nic", "none", "-monitor", "none", *ports,
         "-kernel", str(kernel.image), "-initrd", str(initramfs), "-append", KERNEL_ARGUMENTS.format(machine.console, machine.log),
         *clock,
@@ -62,7 +83,7 @@ def processor_s(process_id):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def boot(kernel, initramfs, log, console, limit, virtual_time=True, processors=PROCESSORS, niceness=0, patience=PATIENCE):
+def boot(kernel, initramfs, log, console, limit, virtual_time=True, processors=PROCESSORS, niceness=0, patience=PATIENCE, memory_mib=MEMORY_MIB):
     """Runs a guest to its end or to a time limit. Its output is in the files `log` and `console`.
 
     `limit` reads the log and returns what the guest is at, and how many seconds it may take for that. Of a busy machine the guest has a part
@@ -74,7 +95,7 @@ def boot(kernel, initramfs, log, console, limit, virtual_time=True, processors=P
     boot_s = None
     stage, stage_wall, stage_cpu = None, begin, 0.0
     problem = None
-    arguments = command(kernel, initramfs, log, console, virtual_time, processors)
+    arguments = command(kernel, initramfs, log, console, virtual_time, processors, memory_mib)
     with subprocess.Popen(
         ["nice", "-n", str(niceness), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as qemu:

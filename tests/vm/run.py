@@ -334,6 +334,7 @@ def main():
         for path in arguments.file:
             if not path.exists():
                 sys.exit(f"vm: --file {path}: there is no such file")
+        qemu.check(kernels.machine(kernels.select(arguments.kernels)[0]).emulator[0])
         return run_command(
             arguments.kernels[0], arguments.run, arguments.limit or 7200, arguments.logs, not arguments.real_time, arguments.file, arguments.release,
             arguments.agent,
@@ -353,6 +354,8 @@ def main():
     names = kernels.select(arguments.kernels)
     if arguments.only and any(kernels.machine(name).target for name in names):
         sys.exit("vm: --only asks the test programs for their tests, which those of another processor do not tell here: name amd64's kernels, or --suite")
+    for program in {kernels.machine(name).emulator[0] for name in names}:
+        qemu.check(program)
     begin = time.monotonic()
     built = {}
     for machine in {kernels.machine(name) for name in names}:
@@ -378,5 +381,5 @@ if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         sys.exit(main())
-    except (kernels.KernelError, suites.SuiteError, machines.MissingTool) as error:
+    except (kernels.KernelError, qemu.QemuError, suites.SuiteError, machines.MissingTool) as error:
         sys.exit(f"vm: {error}")

@@ -58,7 +58,7 @@ impl Agent {
     /// Where it listens, inside the gateway's namespace.
     pub const ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9924);
     const PATIENCE: Duration = Duration::from_secs(30);
-    const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+    const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
     /// Starts `program run` on the gateway, told the devices and rates, and waits until it answers.
     ///
@@ -117,8 +117,7 @@ impl Agent {
     /// # Errors
     /// If the agent does not answer with status 200.
     pub fn get(&self, path: &str) -> Result<String, AgentError> {
-        let answer = self.host.inside(|| fetch(Self::ADDRESS, path, Self::ANSWER_TIMEOUT))?;
-        answer.map_err(|error| self.silent(error.to_string()))
+        ask(&self.host, path).map_err(|error| self.silent(error.to_string()))
     }
 
     /// The body of a successful `GET path`, read as JSON.
@@ -155,6 +154,14 @@ impl Agent {
     pub fn stop(mut self) -> Result<std::process::ExitStatus, AgentError> {
         Ok(self.process.stop(libc::SIGTERM, Self::PATIENCE)?)
     }
+}
+
+/// The body of a successful `GET path` of the agent on a machine, however it was started.
+///
+/// # Errors
+/// If none answers there with status 200.
+pub fn ask(host: &Host, path: &str) -> io::Result<String> {
+    host.inside(|| fetch(Agent::ADDRESS, path, Agent::ANSWER_TIMEOUT)).map_err(io::Error::other)?
 }
 
 /// One HTTP request. Version 1.0, so that the answer ends with the connection and is never chunked.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pendulum_model::rate::{BufferSize, Rate};
 use pendulum_model::segment::{Direction, PerDirection};
@@ -22,6 +22,9 @@ use crate::topology::{self, BufferPlace, LINK_DEVICE, Role, Wire};
 /// A sender keeps the hash of its socket after a timeout if this is 0. veth hands that hash on to the gateway, whose qdiscs put packets into queues by it
 /// (`skb_get_hash()`, `cake_hash()`): with another hash a flow would get a second queue. Behind a real wire a gateway computes the hash from the header.
 const TXREHASH: &str = "net.core.txrehash";
+
+/// The wires of a lab carry packets before that, or something is wrong with them.
+const CARRIER_WITHIN: Duration = Duration::from_secs(60);
 
 /// What the bottleneck link is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +104,14 @@ pub enum LabError {
     /// Addresses cannot be translated.
     #[error(transparent)]
     Nat(#[from] NatError),
+    /// A wire does not come up.
+    #[error("{device} in {namespace} has no carrier {} s after both its ends were set up; `dmesg` may say why", CARRIER_WITHIN.as_secs())]
+    NoCarrier {
+        /// One end of the wire.
+        device: String,
+        /// Where it is.
+        namespace: String,
+    },
     /// A wire of a running lab is dead.
     #[error(transparent)]
     Line(#[from] LineEnded),
@@ -163,6 +174,7 @@ impl Lab {
             nat::install(&lab.gateway())?;
         }
         lab.start_lines()?;
+        lab.wait_for_carriers()?;
         Ok(lab)
     }
 
@@ -290,10 +302,13 @@ impl Lab {
         Role::all(self.spec.uplink_buffer_at)
     }
 
+    /// The names of all namespaces of the lab: its machines, and what is in the middle of wires.
+    fn namespaces(&self) -> impl Iterator<Item = String> {
+        self.roles().map(|role| self.namespace_name(role)).chain(self.middles().map(|(name, ..)| name))
+    }
+
     fn make_machines(&self) -> Result<(), LabError> {
-        let machines = self.roles().map(|role| self.namespace_name(role));
-        let middles = self.middles().map(|(name, ..)| name);
-        for namespace in machines.chain(middles).map(Namespace::named) {
+        for namespace in self.namespaces().map(Namespace::named) {
             self.record.add_namespace(namespace.name())?;
             namespace.create()?;
         }
@@ -330,6 +345,24 @@ impl Lab {
         Ok(())
     }
 
+    /// The kernel takes up to a second to notice that a wire has both its ends, longer where it is busy. Until then it drops what is sent.
+    fn wait_for_carriers(&self) -> Result<(), LabError> {
+        let end = Instant::now() + CARRIER_WITHIN;
+        for name in self.namespaces() {
+            let host = Host::new(Namespace::named(name), Arc::clone(&self.record));
+            while let Some(device) = without_carrier(&host)? {
+                if Instant::now() > end {
+                    return Err(LabError::NoCarrier {
+                        device,
+                        namespace: host.namespace().name().to_owned(),
+                    });
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        Ok(())
+    }
+
     fn configure(&self, role: Role, host: &Host, wires: &[Wire]) -> Result<(), NetnsError> {
         if role.is_router() {
             host.set_sysctl("net.ipv4.ip_forward", "1")?;
@@ -351,6 +384,13 @@ impl Lab {
         }
         Ok(())
     }
+}
+
+/// The first end of a wire that is not up yet, by the state that RFC 2863 defines.
+fn without_carrier(host: &Host) -> Result<Option<String>, NetnsError> {
+    let shown = host.run("ip", &["-o", "link", "show", "type", "veth"])?;
+    let down = shown.lines().find(|line| !line.contains(" state UP "));
+    Ok(down.map(|line| line.split(&[' ', '@']).nth(1).unwrap_or(line).to_owned()))
 }
 
 /// The end of the bottleneck's wire at which a direction's packets come in: R1's is the first.

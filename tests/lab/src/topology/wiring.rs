@@ -17,8 +17,7 @@ const fn wire(a: (Role, &'static str), b: (Role, &'static str)) -> Wire {
     Wire { a, b }
 }
 
-/// The wires of a lab whose uplink buffer stands there, in the order in which they are made. The home's come last: with the bottleneck's
-/// after them, a delayed bottleneck passed nothing for most of its first second.
+/// The wires of a lab whose uplink buffer stands there.
 pub(crate) fn wires(buffer: BufferPlace) -> Vec<Wire> {
     let mut wires = vec![
         wire((Role::D1, ENDPOINT_DEVICE), (Role::R1, "d1")),

@@ -7,6 +7,22 @@ use pendulum_model::segment::Direction;
 
 use super::{can_run, seconds};
 
+/// Else the first packets are lost, and IPv6 has no routes yet.
+#[test]
+fn every_wire_carries_once_the_lab_has_started() {
+    if !can_run() {
+        return;
+    }
+    let lab = Lab::start(LinkSpec::default()).unwrap();
+    for role in Role::ALL {
+        let shown = lab.host(role).run("ip", &["-o", "link", "show", "type", "veth"]).unwrap();
+        assert!(
+            !shown.is_empty() && shown.lines().all(|line| line.contains(" state UP ")),
+            "{role}: {shown}"
+        );
+    }
+}
+
 #[test]
 fn all_machines_reach_each_other_by_both_ip_versions() {
     if !can_run() {
