@@ -1,6 +1,10 @@
 """The table of groups, the order in which they run, and how long tests took."""
 
+import contextlib
+import io
 import json
+import os
+import sys
 import tempfile
 import unittest
 import unittest.mock
@@ -33,6 +37,16 @@ class Table(unittest.TestCase):
         free = {group.name for group in groups.load().groups if not group.needs_root}
         self.assertTrue({"unit", "scripts", "vm"} <= free)
         self.assertFalse(free & {"bpf", "queue", "cli"})
+
+    def test_without_root_it_says_at_once_what_needs_none(self):
+        words = ["runner.py", "--logs", "/nowhere", "--target", "/nowhere", "--names"]
+        with unittest.mock.patch.object(os, "geteuid", lambda: 1000), contextlib.redirect_stderr(io.StringIO()) as said:
+            with unittest.mock.patch.object(sys, "argv", [*words, "unit", "queue"]):
+                self.assertEqual(runner.main(), runner.NO_PERMISSION)
+            self.assertRegex(said.getvalue(), r"(?s)queue\n.*any of: .*unit")
+            with unittest.mock.patch.object(sys, "argv", [*words, "unit"]), contextlib.redirect_stdout(io.StringIO()) as names:
+                self.assertEqual(runner.main(), 0)
+        self.assertEqual(names.getvalue(), "unit:unit\n")
 
     def test_what_guests_alone_judge_belongs_to_a_group(self):
         table = groups.load()
