@@ -35,8 +35,6 @@ pub(crate) struct StillToDo {
     pub(crate) shape: bool,
     /// Something has to be taken off a device by netlink: clsact filters, queues that were set up.
     pub(crate) take_down: bool,
-    /// The kernel wants `CAP_BPF` for reading maps too: before Linux 5.19, where unprivileged BPF is off.
-    pub(crate) privileged_maps: bool,
 }
 
 /// Capabilities that a thread keeps.
@@ -81,9 +79,7 @@ fn kept(after_start: Privileges, to_do: StillToDo) -> CapsHashSet {
     if after_start == Privileges::Reattach || to_do.attach || to_do.shape {
         return HashSet::from(ATTACH);
     }
-    let reasons =
-        [(to_do.take_down, Capability::CAP_NET_ADMIN), (to_do.privileged_maps, Capability::CAP_BPF)];
-    reasons.into_iter().filter(|(needed, _)| *needed).map(|(_, capability)| capability).collect()
+    to_do.take_down.then_some(Capability::CAP_NET_ADMIN).into_iter().collect()
 }
 
 /// Takes away from every set of this thread what is not in `keep`. Threads started later inherit what is left.
@@ -125,9 +121,6 @@ mod tests {
         assert_eq!(kept(Privileges::None, StillToDo { shape: true, ..nothing }), HashSet::from(ATTACH));
         let take_down = kept(Privileges::None, StillToDo { take_down: true, ..nothing });
         assert_eq!(names(&take_down), "CAP_NET_ADMIN");
-        let old_kernel =
-            kept(Privileges::None, StillToDo { privileged_maps: true, take_down: true, ..nothing });
-        assert_eq!(names(&old_kernel), "CAP_BPF, CAP_NET_ADMIN");
     }
 
     #[test]

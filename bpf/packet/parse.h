@@ -19,7 +19,6 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#include "common/byte_order.h"
 #include "common/config.h"
 #include "packet/options.h"
 #include "common/seam.h"

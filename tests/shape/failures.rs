@@ -18,10 +18,9 @@ pub(crate) fn compile(prelude: &str) -> Result<Vec<u8>, String> {
     std::fs::write(&before, format!("#include <linux/bpf.h>\n#include <bpf/bpf_helpers.h>\n{prelude}\n"))
         .map_err(|error| error.to_string())?;
     let bpf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bpf");
-    let endian = if cfg!(target_endian = "big") { "bpfeb" } else { "bpfel" };
     let headers = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
     let output = Command::new(CLANG)
-        .args(["-target", endian, "-mcpu=v3", "-O2", "-g", "-std=gnu11", "-idirafter", &headers])
+        .args(["-target", "bpfel", "-mcpu=v3", "-O2", "-g", "-std=gnu11", "-idirafter", &headers])
         .arg("-I")
         .arg(&bpf)
         .arg("-include")

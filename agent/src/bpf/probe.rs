@@ -10,8 +10,8 @@ use super::{
 };
 use crate::exit::chain;
 
-/// The oldest kernel the programs are tested on: tracepoint `qdisc_enqueue` and fetching atomics.
-pub const OLDEST_KERNEL: (u8, u8, u16) = (5, 15, 0);
+/// The oldest kernel that the tests have (tests/vm/kernels.py). `pendulum run` refuses older ones.
+pub const OLDEST_KERNEL: (u8, u8, u16) = (6, 1, 0);
 
 /// How a rung of the ladder is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -63,8 +63,8 @@ fn kernel() -> Rung {
         name: "kernel",
         status: RungStatus::Missing,
         reason: format!("{reason}, older than {major}.{minor}"),
-        remedy: "run a kernel of the 5.15 series or newer",
-        cost: "the programs are not tested there and may be refused",
+        remedy: "boot Linux 6.1 or newer",
+        cost: "pendulum run refuses: nothing was tested there",
     }
 }
 
@@ -147,7 +147,7 @@ fn queue() -> Rung {
                 name,
                 status: RungStatus::Degraded,
                 reason: format!("kfree_skb: {reason}"),
-                remedy: "use Linux 5.17 or newer",
+                remedy: "use a kernel whose tracepoint kfree_skb tells the reason (Linux 6.1 and newer do)",
                 cost: "drops come from the qdisc's own counter: without reason, once a second",
             },
         },
@@ -155,7 +155,7 @@ fn queue() -> Rung {
             name,
             status: RungStatus::Degraded,
             reason: first_line(&error),
-            remedy: "use Linux 5.17 or newer with CONFIG_DEBUG_INFO_BTF=y, and CAP_BPF with CAP_PERFMON",
+            remedy: "use a kernel with CONFIG_DEBUG_INFO_BTF=y, and CAP_BPF with CAP_PERFMON",
             cost: "queues are read by netlink ten times a second: no data and ACKs apart, no time in the queue, peaks missed",
         },
     }

@@ -223,7 +223,6 @@ mod tests {
             &[6, 0, 2, 0, 0x01, 0xbb, 0, 0],
             &[6, 0, 3, 0, 0x9c, 0x40, 0, 0],
         ];
-        #[cfg(target_endian = "little")]
         assert_eq!(bytes.bytes(), by_hand.concat());
         assert_eq!(Tuple::parse(bytes.bytes()), Some(tuple("198.51.100.7:443", "203.0.113.5:40000")));
     }

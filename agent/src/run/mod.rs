@@ -119,7 +119,6 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
             shape: shape == ToShape::Later,
             take_down: shape != ToShape::Nothing
                 || prepared.iter().filter_map(Prepared::mechanisms).flatten().any(|name| name == "clsact"),
-            privileged_maps: preflight::maps_need_privileges(),
         },
     );
 

@@ -31,22 +31,12 @@ impl Classified for Unfit {
     }
 }
 
-/// Since Linux 5.19, `kernel.unprivileged_bpf_disabled` stands against making maps and programs only, not against using
-/// those that are open (kernel commit c8644cd0efe7).
-const FREE_MAPS: (u32, u32) = (5, 19);
-
-fn release() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned()
-}
-
-/// Whether this kernel asks for a capability when an open map is read.
-pub(super) fn maps_need_privileges() -> bool {
-    parse_release(&release()).is_none_or(|version| version < FREE_MAPS)
-}
-
 pub(super) fn kernel() -> Result<(), Unfit> {
-    let release = release();
-    let release = release.as_str();
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    suits(release.trim())
+}
+
+fn suits(release: &str) -> Result<(), Unfit> {
     match parse_release(release) {
         Some(version) if version < (bpf::OLDEST_KERNEL.0.into(), bpf::OLDEST_KERNEL.1.into()) => {
             Err(Unfit::Kernel { release: release.to_owned() })
@@ -99,5 +89,12 @@ mod tests {
             assert_eq!(parse_release(release), expected, "{release}");
         }
         assert!(kernel().is_ok());
+        assert!(suits("6.1.0-56-cloud-amd64").is_ok() && suits("next").is_ok());
+        let refused = suits("5.15.0-91-generic").unwrap_err();
+        assert_eq!(refused.exit(), Exit::Unavailable);
+        assert_eq!(
+            refused.to_string(),
+            "the kernel is 5.15.0-91-generic, and pendulum needs 6.1 or newer; boot a newer kernel"
+        );
     }
 }
