@@ -37,6 +37,7 @@ enum Command {
     /// Recommend buffer sizes for a link, and predict what they give
     Advise(advise::AdviseOptions),
     /// Show an agent's figures in this terminal, live
+    #[cfg(feature = "top")]
     Top(crate::top::TopOptions),
     /// Write one file for a request for help, without addresses
     Report(crate::report::ReportOptions),
@@ -69,6 +70,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Advise(options) => advise::advise(&options),
+        #[cfg(feature = "top")]
         Command::Top(options) => crate::top::top(&options),
         Command::Report(options) => crate::report::report(&options),
         Command::CheckConfig { file } => check_config(&file),

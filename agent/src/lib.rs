@@ -20,5 +20,6 @@ mod report;
 pub mod run;
 pub mod shape;
 pub mod snapshot;
+#[cfg(feature = "top")]
 mod top;
 mod who;

@@ -104,7 +104,7 @@ endef
     "feeds/packages/lang/rust/rust-package.mk": "RUSTC_TARGET_ARCH:=mips-openwrt-linux-musl\nCARGO_PKG_VARS:=CARGO_BUILD_TARGET=$(RUSTC_TARGET_ARCH)\n",
     # In place of the compiler: it makes what the recipe then installs.
     "bin/cargo": """#!/bin/sh
-echo "cargo $*" && mkdir -p "target/$CARGO_BUILD_TARGET/release" && echo built >"target/$CARGO_BUILD_TARGET/release/pendulum"
+echo "cargo $*" && mkdir -p "target/$CARGO_BUILD_TARGET/small" && echo built >"target/$CARGO_BUILD_TARGET/small/pendulum"
 """,
 }
 
@@ -125,7 +125,7 @@ class Recipe(unittest.TestCase):
             command = ["make", "-f", str(OPENWRT / "Makefile"), f"TOPDIR={top}", "all"]
             done = subprocess.run(command, cwd=OPENWRT, env=env, capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            self.assertIn("cargo build --release --locked -p pendulum", done.stdout)
+            self.assertIn("cargo build --profile small --no-default-features --locked -p pendulum", done.stdout)
             root = top / "root"
             found = {str(path.relative_to(root)): oct(path.stat().st_mode & 0o777) for path in root.rglob("*") if path.is_file()}
             self.assertEqual(found, {

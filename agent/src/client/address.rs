@@ -51,6 +51,7 @@ impl Address {
     }
 
     /// The whole URL of a path.
+    #[cfg(any(test, feature = "top"))]
     pub(crate) fn with(&self, path: &str) -> String {
         format!("{self}{path}")
     }

@@ -2,10 +2,13 @@
 //! answered whole or as a stream.
 
 mod address;
+#[cfg(feature = "tls")]
+mod trust;
+#[cfg(not(feature = "tls"))]
+#[path = "no_trust.rs"]
 mod trust;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Empty};
@@ -15,13 +18,10 @@ use hyper::header::{ACCEPT, AUTHORIZATION, HOST, HeaderValue, USER_AGENT};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use pendulum_wire::Refused;
-use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
 
 use crate::exit::{Exit, Failure};
 
@@ -97,7 +97,7 @@ pub(crate) struct Client {
     /// Shown with every request.
     token: Option<HeaderValue>,
     /// For https.
-    tls: Option<Arc<ClientConfig>>,
+    tls: Option<trust::Tls>,
 }
 
 impl Client {
@@ -113,7 +113,7 @@ impl Client {
     pub(crate) fn new(address: Address, credentials: &Credentials) -> Result<Self, Failure> {
         let token = credentials.token_file.as_deref().map(read_token).transpose()?;
         let authority = credentials.ca.as_deref();
-        let tls = address.is_https().then(|| trust::config(authority)).transpose()?;
+        let tls = address.is_https().then(|| trust::Tls::new(authority)).transpose()?;
         if let (None, Some(file)) = (&tls, authority) {
             let reason = format!("--ca {}: {address} is not asked over TLS", file.display());
             return Err(Failure::new(Exit::Usage, format!("{reason}; its URL would begin with https://")));
@@ -135,6 +135,7 @@ impl Client {
     }
 
     /// `GET path`, an answer that does not end.
+    #[cfg(feature = "top")]
     pub(crate) async fn stream(&self, path: &str) -> Result<Body, Trouble> {
         self.get(path, "text/event-stream").await
     }
@@ -177,10 +178,7 @@ impl Client {
         let target = (self.address.host(), self.address.port());
         let stream = TcpStream::connect(target).await.map_err(|error| Trouble::unreachable(&error))?;
         let Some(tls) = &self.tls else { return exchange(stream, request).await };
-        let name = ServerName::try_from(self.address.host().to_owned())
-            .map_err(|error| Trouble::new(format!("the host of the URL: {error}"), "check the URL"))?;
-        let stream = TlsConnector::from(Arc::clone(tls)).connect(name, stream).await;
-        exchange(stream.map_err(|error| trust::trouble(&error))?, request).await
+        exchange(tls.connect(self.address.host(), stream).await?, request).await
     }
 }
 

@@ -10,12 +10,37 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use super::Trouble;
 use crate::exit::{Exit, Failure};
 
-/// TLS 1.2 and 1.3, with the authorities of `file`, or of the system.
-pub(super) fn config(file: Option<&Path>) -> Result<Arc<ClientConfig>, Failure> {
+/// How an agent is asked over TLS.
+#[derive(Clone, Debug)]
+pub(super) struct Tls(Arc<ClientConfig>);
+
+impl Tls {
+    /// With the authorities of `file`, or of the system.
+    pub(super) fn new(file: Option<&Path>) -> Result<Self, Failure> {
+        config(file).map(Self)
+    }
+
+    pub(super) async fn connect(
+        &self,
+        host: &str,
+        stream: TcpStream,
+    ) -> Result<TlsStream<TcpStream>, Trouble> {
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|error| Trouble::new(format!("the host of the URL: {error}"), "check the URL"))?;
+        let connected = TlsConnector::from(Arc::clone(&self.0)).connect(name, stream).await;
+        connected.map_err(|error| trouble(&error))
+    }
+}
+
+/// TLS 1.2 and 1.3.
+fn config(file: Option<&Path>) -> Result<Arc<ClientConfig>, Failure> {
     let told = match file {
         Some(file) => read(file)?,
         // What the system has and cannot read is nothing to stop for: the certificate that needs it is refused, with a reason.
@@ -113,7 +138,7 @@ impl ServerCertVerifier for Verifier {
 }
 
 /// Why a handshake failed, and what helps.
-pub(super) fn trouble(error: &std::io::Error) -> Trouble {
+fn trouble(error: &std::io::Error) -> Trouble {
     use CertificateError::{
         Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet, NotValidYetContext,
         UnknownIssuer,

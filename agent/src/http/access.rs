@@ -10,10 +10,10 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use tokio::sync::watch;
 
+use super::SecretError;
 use super::answer::{Refusal, shortened};
 use super::page;
 use super::secrets::Token;
-use super::tls::SecretError;
 use crate::config::HttpConfig;
 
 /// Who may read.

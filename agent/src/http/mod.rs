@@ -15,9 +15,14 @@ mod state;
 mod stream;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "no_tls.rs"]
 mod tls;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -46,9 +51,25 @@ pub use access::Access;
 pub use history::remember;
 pub use secrets::{Renewed, Secrets};
 pub use server::{Listener, serve};
-pub use tls::SecretError;
 
 use answer::{Refusal, json};
+
+/// A file of `[http]` cannot be used.
+#[derive(Debug, Error)]
+#[error("{key} {}: {reason}; {remedy}", file.display())]
+pub struct SecretError {
+    key: &'static str,
+    file: PathBuf,
+    reason: String,
+    remedy: &'static str,
+    exit: Exit,
+}
+
+impl Classified for SecretError {
+    fn exit(&self) -> Exit {
+        self.exit
+    }
+}
 
 /// The listener cannot be had.
 #[derive(Debug, Error)]

@@ -8,8 +8,8 @@ use axum::http::header::AUTHORIZATION;
 use subtle::ConstantTimeEq as _;
 use tokio::sync::watch;
 
-use super::tls::{Identity, SecretError};
-use super::{Access, Listener};
+use super::tls::Identity;
+use super::{Access, Listener, SecretError};
 use crate::config::HttpConfig;
 use crate::exit::Exit;
 

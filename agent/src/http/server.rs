@@ -19,12 +19,11 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio_rustls::TlsAcceptor;
 use tracing::{debug, warn};
 
 use super::answer::{Refusal, Weight};
 use super::places::{Place, Places, Watched};
-use super::tls::Identity;
+use super::tls::{Acceptor, Identity};
 use super::{ListenError, SecretError};
 use crate::config::Tls;
 
@@ -147,7 +146,7 @@ async fn serve_within(
                     let place = Arc::new(places.enter().await);
                     let connection =
                         Connection { limits, peer, place, router: router.clone(), shutdown: stop.clone() };
-                    let tls = identity.as_ref().map(|identity| identity.borrow().acceptor.clone());
+                    let tls = identity.as_ref().map(|identity| identity.borrow().acceptor());
                     tokio::spawn(connection.carry_in_place(stream, tls));
                 }
                 Err(error) => {
@@ -176,7 +175,7 @@ struct Connection {
 
 impl Connection {
     /// Until it ends, or another one needs its place.
-    async fn carry_in_place(self, stream: TcpStream, tls: Option<TlsAcceptor>) {
+    async fn carry_in_place(self, stream: TcpStream, tls: Option<Acceptor>) {
         let (place, peer) = (Arc::clone(&self.place), self.peer);
         tokio::select! {
             () = self.secure(stream, tls) => {}
@@ -184,7 +183,7 @@ impl Connection {
         }
     }
 
-    async fn secure(self, stream: TcpStream, tls: Option<TlsAcceptor>) {
+    async fn secure(self, stream: TcpStream, tls: Option<Acceptor>) {
         bound_unsent(&stream);
         let stream = Watched::new(stream, Arc::clone(&self.place), self.limits.stall);
         let Some(tls) = tls else { return carry(self, stream).await };

@@ -1,44 +1,25 @@
 //! TLS for listeners that others can reach.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use thiserror::Error;
-use tokio_rustls::TlsAcceptor;
+pub(super) use tokio_rustls::TlsAcceptor as Acceptor;
 
+use super::SecretError;
 use crate::config::Tls;
-use crate::exit::{Classified, Exit};
+use crate::exit::Exit;
 
 const CERTIFICATE: &str = "http.tls-certificate";
 const KEY: &str = "http.tls-key";
-
-/// A file of `[http]` cannot be used.
-#[derive(Debug, Error)]
-#[error("{key} {}: {reason}; {remedy}", file.display())]
-pub struct SecretError {
-    pub(super) key: &'static str,
-    pub(super) file: PathBuf,
-    pub(super) reason: String,
-    pub(super) remedy: &'static str,
-    pub(super) exit: Exit,
-}
-
-impl Classified for SecretError {
-    fn exit(&self) -> Exit {
-        self.exit
-    }
-}
 
 /// Certificate and key as they were read.
 pub(super) struct Identity {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
-    /// What new connections are accepted with.
-    pub(super) acceptor: TlsAcceptor,
+    acceptor: Acceptor,
 }
 
 impl PartialEq for Identity {
@@ -55,6 +36,11 @@ impl fmt::Debug for Identity {
 }
 
 impl Identity {
+    /// What new connections are accepted with.
+    pub(super) fn acceptor(&self) -> Acceptor {
+        self.acceptor.clone()
+    }
+
     /// Reads certificate and key, and checks that they belong together. TLS 1.2 and 1.3.
     pub(super) fn read(tls: &Tls) -> Result<Self, SecretError> {
         let problem = |key, reason: String, remedy| SecretError {
@@ -86,6 +72,6 @@ impl Identity {
                     "give the key that the first certificate of tls-certificate was made for",
                 )
             })?;
-        Ok(Self { chain, key, acceptor: TlsAcceptor::from(Arc::new(config)) })
+        Ok(Self { chain, key, acceptor: Acceptor::from(Arc::new(config)) })
     }
 }

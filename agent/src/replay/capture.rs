@@ -435,8 +435,21 @@ fn decompress(file: Counted) -> io::Result<(Box<dyn Read + Send>, bool)> {
     if start.starts_with(&GZIP_MAGIC) {
         Ok((Box::new(flate2::bufread::MultiGzDecoder::new(file)), true))
     } else if start.starts_with(&ZSTD_MAGIC) || is_skippable {
-        Ok((Box::new(zstd::Decoder::with_buffer(file)?), true))
+        Ok((unpacked_zstd(file)?, true))
     } else {
         Ok((Box::new(file), false))
     }
+}
+
+#[cfg(feature = "zstd")]
+fn unpacked_zstd(file: BufReader<Counted>) -> io::Result<Box<dyn Read + Send>> {
+    Ok(Box::new(zstd::Decoder::with_buffer(file)?))
+}
+
+#[cfg(not(feature = "zstd"))]
+fn unpacked_zstd(_: BufReader<Counted>) -> io::Result<Box<dyn Read + Send>> {
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "this build of pendulum has no zstd: unpack it with `zstd -d`",
+    ))
 }
