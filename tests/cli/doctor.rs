@@ -104,16 +104,6 @@ fn the_ladder_is_that_of_this_kernel() {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split(['.', '-']).map(|number| number.trim().parse().unwrap_or(0));
     let version: (u32, u32) = (numbers.next().unwrap(), numbers.next().unwrap());
-    if version < (6, 1) {
-        assert_eq!(
-            (report["verdict"].as_str(), &rung(&report, "kernel")["status"]),
-            (Some("cannot_run"), &"missing".into())
-        );
-        let (code, _, stderr) = outcome(gateway.command(PENDULUM).args(["run", "--wan", "wan0"]));
-        assert_eq!(code, 69, "{stderr}");
-        assert!(stderr.contains("and pendulum needs 6.1 or newer; boot a newer kernel"), "{stderr}");
-        return;
-    }
     let is_ok = |name| rung(&report, name)["status"] == "ok";
     // Without TCX (6.6), clsact is used.
     assert_eq!(is_ok("tcx"), version >= (6, 6), "Linux {release}: {report:#}");
