@@ -219,8 +219,8 @@ def found(grid):
     for direction, name in ((UP, "up"), (DOWN, "down")):
         decided = rate("pendulum_shape_decisions_total", f",{direction}")
         share = f"(sum by (job, instance, link, decision) ({decided}) / {same} group_left () sum by (job, instance, link) ({decided})) {shaped}"
-        grid.add(24, 5, timeseries(f"Decisions, {name}", "Shares of the decisions, ten each second: raise, packets queue in the shaper only; lower and drain, they queue behind it; policed, "
-                                   "they are lost and none queue; route, the round trip became longer; hold and idle, the rate stays.", "percentunit",
+        grid.add(24, 5, timeseries(f"Decisions, {name}", "Shares of the decisions, ten each second: raise, packets queue in the shaper only; lower and drain, they queue behind it or are "
+                                   "lost; outage, no replies; hold, the rate stays.", "percentunit",
                                    [target(share, "{{decision}}")], stack=True, limits=(0, 1), nothing=nothing,
                                    styles=[(decision, {"colour": colour, "fill": 70}) for decision, colour in COLOURS["decision"].items()]))
 

@@ -1,136 +1,149 @@
-//! The rate of a shaper without a word from the user and without a probe packet: from the queue that stands behind it.
+//! The rate of a shaper without a configured rate and without a probe packet: from the queue that stands behind it.
 //!
-//! One [`Controller`] for each direction. It is told what passes, how long what passed waited in the buffer that is not ours (the
-//! uplink's in a modem, the downlink's at the provider), and what stands in our own queue. Time is an argument, on a clock that never steps.
+//! One [`Controller`] for each direction. It hears what passes, how long that waited in the buffer that is not ours (the uplink's in a modem,
+//! the downlink's at the provider), and what is queued on the gateway. Time is an argument, on a clock that never steps. Each tenth of a second:
 //!
-//! The rules, in the order in which they are asked at each [`Controller::decide`]:
+//! 1. **A queue stands behind**: what leaves that buffer is the link's rate. It is believed if two hosts agree, or if most of what passes waits.
+//! 2. **It lowers the rate** only if the rate was used up within the last second, or two hosts agree; by no more than the growth of the wait
+//!    explains; and not below a share of the highest rate of the last hour.
+//! 3. **No queue stands behind and ours does**: the rate is raised by a tenth, then in growing steps, up to a fifth above what just passed.
+//! 4. **The shaper's rate** is the link's, less or more as the queue behind is longer or shorter than the [`Priority`] wants.
+//! 5. **Replies stay away**: an outage. Little is sent until one comes, for three seconds at most.
 //!
-//! 1. **A queue stands behind** (the least wait of the newest answers is more than a packet's own time and 5 ms; less 40 ms where a
-//!    receiver may have held its ACK back for that long): what leaves that buffer *is* the link's rate. The rate falls to it, less 1 %
-//!    (uplink) or 5 % (downlink), and less what has to drain. How much that is follows from what has passed since the newest packet that
-//!    was answered for, less what was served since: answers are a round trip late, and what is known to be under way is not waited for.
-//!    A wait that grows proves that this is the uplink's rate. Where it does not grow, what left may be what was sent, and no queue be there: the rate
-//!    falls by no more than 15 % below what was proven, and is back when no packet waits.
-//! 2. **That queue stays though less is sent than would empty it**: it is no queue but a longer route. The wait becomes the new zero,
-//!    and the rate is again what it was.
-//! 3. **Packets are lost and no queue stands behind**: a policer. The rate falls to what is not lost.
-//! 4. **Our own queue stands, the one behind does not**, and this is known of packets sent since the last change: the rate is raised, by
-//!    4, 6, 12 and then always 25 %; not within two seconds of a queue behind, and from 4 % on again after one or after two seconds
-//!    without demand. Never above 1.5 times what passes. A link whose rate varies ([`variation`]) is tried again sooner and by more.
-//! 5. **Questions are not answered any more** ([`silence`]), by more than answers wait on their way back: an outage. What was asked waits at least
-//!    since then; little is sent until an answer comes.
-//! 6. **Nothing is known**: no demand, or nobody answers. The rate is held.
+//! All figures are in [`rules`].
 
 mod bounds;
 mod decision;
 mod heard;
+mod outage;
 mod own;
 mod passage;
-mod queue;
-mod route;
-mod silence;
+mod rules;
 #[cfg(test)]
 mod tests;
-mod usage;
-mod variation;
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::VecDeque;
 
 use crate::segment::Direction;
 pub use bounds::Bounds;
 pub use decision::Decision;
-use heard::Heard;
+use heard::{Heard, Hosts};
+use outage::Outage;
 pub use own::Own;
 use passage::{FULL, Passage};
-use route::Route;
-use silence::Silence;
-use usage::Usage;
-use variation::Variation;
-
-/// A wait of no more than this beyond a packet's own time is no queue, seconds.
-const NO_QUEUE: f64 = 0.005;
-/// So long after a queue was seen behind the rate is not raised, seconds.
-const HOLD: f64 = 2.0;
-/// Raises, one after another; the last one is repeated.
-const RAISES: [f64; 4] = [1.04, 1.06, 1.12, 1.25];
-/// What passed so long after a change shows what it did, seconds, …
-const SHOWS: [f64; 2] = [0.25, 1.0];
-/// … and at least so many times what a link as fast as the rate before takes to let a queue be seen.
-const SHOWS_QUEUE: f64 = 1.2;
-/// What is sent of what the link carries, before a raise that lets a queue stand.
-const RAISED_FROM: f64 = 0.99;
-/// The rate is not raised above so many times what passes.
-const ABOVE_PASSING: f64 = 1.5;
-/// Our own queue stands if so much of what may pass does.
-const USED: f64 = 0.9;
-/// More than this is lost where a policer is.
-const LOST: f64 = 0.03;
-/// Without an answer for so long nothing is known of the buffer behind, seconds.
-const SILENT: f64 = 0.5;
-/// The ACK of a single segment is held back for so long at least, seconds, if it is (Linux: `TCP_DELACK_MIN`).
-const HELD: f64 = 0.04;
+pub use rules::Priority;
+use rules::RULES;
 
 /// Finds the rate of one direction.
 #[derive(Debug)]
 pub struct Controller {
     direction: Direction,
+    priority: Priority,
     bounds: Bounds,
     rate: f64,
+    /// What the link carries, bytes per second.
     capacity: Option<f64>,
-    /// What the uplink carries, bytes per second, as was shown last: by a queue that grew, or by what passed without one.
+    /// One host alone measured it, and may be behind a bottleneck of its own.
+    is_doubtful: bool,
+    /// The same as shown last; the highest of that, for a second at least, of the last hour; and the most that passed lately.
+    found: f64,
     proven: f64,
-    /// The least wait since a rate was measured that is less, and that nothing shows to be the link's.
-    doubted_at: Option<f64>,
+    peak: f64,
     passage: Passage,
-    heard: BTreeMap<u64, Heard>,
-    /// The newest wait, and when the answer was taken in.
+    hosts: Hosts,
+    outage: Outage,
+    /// The newest wait behind, when it was heard of, and whether it is believed.
     wait: Option<(f64, f64)>,
+    is_trusted: bool,
+    /// Which part of what passes waits that long. It rises within a second, and falls at once.
+    share: f64,
+    /// Waits of the last second, and when.
+    waits: VecDeque<(f64, f64)>,
     /// What waits behind that is no queue: a longer route.
     offset: f64,
-    route: Route,
-    usage: Usage,
+    /// A wait that ought to drain.
+    stays: Option<Stay>,
+    /// When it was decided last, and what had passed then.
     decided: Option<(f64, f64)>,
-    changed: f64,
-    hold_until: f64,
-    raises: usize,
-    /// By how much the rate was raised last.
-    raised: f64,
-    /// When our own queue stood last.
+    /// Of the newest decisions: seconds, bytes that might have passed, and that did.
+    usage: VecDeque<(f64, f64, f64)>,
     used_at: f64,
-    silence: Silence,
-    variation: Variation,
+    changed: f64,
+    raises: i32,
+    /// The last raise as a factor.
+    raised: f64,
+    grounds: Grounds,
     first_ns: Option<u64>,
 }
 
+/// A wait: when it was met last and what had passed then, how long it was first, and the link's rate as known then.
+#[derive(Clone, Copy, Debug)]
+struct Stay {
+    passed: f64,
+    sum: f64,
+    wait: f64,
+    capacity: f64,
+    /// What would have drained since, seconds.
+    spare: f64,
+}
+
+/// What a decision is based on.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Grounds {
+    decision: Decision,
+    wait: Option<f64>,
+    hosts: usize,
+    share: f64,
+    lost: f64,
+}
+
 impl Controller {
-    /// A controller that knows nothing; `start`: bytes per second to begin with. What is no number, or out of bounds, is put right.
+    /// A controller that knows nothing; `start`: bytes per second to begin with. What is no number, or out of bounds, is corrected.
     pub fn new(direction: Direction, bounds: Bounds, start: f64) -> Self {
         let mut controller = Self {
             direction,
+            priority: Priority::default(),
             bounds: bounds.sane(),
             rate: start,
             capacity: None,
+            is_doubtful: false,
+            found: 0.0,
             proven: 0.0,
-            doubted_at: None,
+            peak: 0.0,
             passage: Passage::default(),
-            heard: BTreeMap::new(),
+            hosts: Hosts::default(),
+            outage: Outage::default(),
             wait: None,
+            is_trusted: false,
+            share: 0.0,
+            waits: VecDeque::new(),
             offset: 0.0,
-            route: Route::default(),
-            usage: Usage::default(),
+            stays: None,
             decided: None,
+            usage: VecDeque::new(),
+            used_at: f64::MIN,
             changed: 0.0,
-            hold_until: 0.0,
             raises: 0,
-            raised: RAISES[0],
-            used_at: 0.0,
-            silence: Silence::default(),
-            variation: Variation::default(),
+            raised: 1.0 + RULES.raise,
+            grounds: Grounds::default(),
             first_ns: None,
         };
-        controller.set(start, 0.0);
+        controller.set(start);
         controller
+    }
+
+    /// The link's rate is known, bytes per second.
+    #[must_use]
+    pub fn with_rate(mut self, rate: f64) -> Self {
+        (self.capacity, self.found, self.proven) = (Some(rate), rate, rate);
+        self.set(rate);
+        self
+    }
+
+    /// Another balance of use and delay.
+    #[must_use]
+    pub fn with_priority(self, priority: Priority) -> Self {
+        Self { priority, ..self }
     }
 
     /// Other bounds, from the next decision on.
@@ -148,14 +161,19 @@ impl Controller {
         self.capacity
     }
 
-    /// How long packets wait behind, seconds, as the newest answers tell.
+    /// How long packets wait behind, seconds, as the newest replies say.
     pub fn wait(&self) -> Option<f64> {
         self.wait.map(|(wait, _)| wait)
     }
 
+    /// Why the last decision was taken, in words.
+    pub fn reason(&self) -> String {
+        self.grounds.to_string()
+    }
+
     fn seconds(&mut self, at_ns: u64) -> f64 {
         let first = *self.first_ns.get_or_insert(at_ns);
-        // What was asked before the beginning counts as of then.
+        // What was sent before the beginning counts as of then.
         at_ns.saturating_sub(first) as f64 / 1e9
     }
 
@@ -165,22 +183,18 @@ impl Controller {
         self.passage.pass(at, f64::from(bytes));
     }
 
-    /// What passed at `passed_ns` waited for `wait` seconds in the buffer that is not ours, so `end` says: behind us (uplink), or
-    /// before it came (downlink). `may_be_held`: the answer is the ACK of a single segment. A receiver that holds it back does so for [`HELD`]
-    /// or longer; a shorter wait is one of the buffer.
-    pub fn waited(&mut self, end: u64, passed_ns: u64, wait: f64, may_be_held: bool) {
-        let wait = if may_be_held && wait >= HELD { wait - HELD } else { wait };
+    /// What passed at `passed_ns` waited for `wait` seconds in the buffer that is not ours, so `host` says: behind us (uplink), or
+    /// before it came (downlink). `may_be_held`: it is the ACK of a single segment, which a receiver may hold back.
+    pub fn waited(&mut self, host: u64, passed_ns: u64, wait: f64, may_be_held: bool) {
+        let wait = if may_be_held && wait >= RULES.held { wait - RULES.held } else { wait };
         if !wait.is_finite() || self.first_ns.is_none_or(|first| passed_ns < first) {
             return;
         }
         // A route that has become shorter again shows at once.
         self.offset = self.offset.min(wait.max(0.0));
         let (passed, wait) = (self.seconds(passed_ns), (wait - self.offset).max(0.0));
-        match self.heard.entry(end) {
-            Entry::Vacant(new) => _ = new.insert(Heard::new(wait, passed, None)),
-            Entry::Occupied(known) => known.into_mut().add(wait, passed),
-        }
-        let sum = self.passage.sum_at(passed);
+        let (sum, bytes) = self.passage.at(passed);
+        self.hosts.add(host, wait, passed, bytes);
         match self.direction {
             Direction::Up => self.passage.serve(passed, passed + wait, sum),
             Direction::Down => self.passage.serve(passed - wait, passed, sum),
@@ -190,117 +204,285 @@ impl Controller {
     /// Decides, up to ten times a second.
     pub fn decide(&mut self, now_ns: u64, own: Own) -> Decision {
         let now = self.seconds(now_ns);
-        let sum = self.passage.sum_at(now);
+        let (sum, _) = self.passage.at(now);
         let Some((before, sum_before)) = self.decided else {
             self.decided = Some((now, sum));
-            return Decision::Idle;
+            return Decision::Hold;
         };
-        let span = now - before;
-        if span <= 0.0 {
+        if now <= before {
             return Decision::Hold;
         }
         self.decided = Some((now, sum));
-        self.variation.tick(span);
-        self.silence.ask(before, now, own.asked);
-        let (passing, used) = self.usage.note(span, sum - sum_before, self.rate);
-        let is_used = used >= USED && own.bytes > 0.0;
-        let heard = self.take_heard();
-        if let Some(heard) = heard {
-            self.wait = Some((heard.wait, now));
-            self.silence.answered(self.passage.newest().map_or(0.0, |(_, left)| now - left));
-        } else if let Some(waited) = self.overdue(now, own.back)
-            // Where nothing was measured, what passes is what is gone back to, if it is limited by us.
+        let known = self.capacity;
+        let raises = self.raises;
+        let is_out = self.step(now, now - before, sum - sum_before, own);
+        let (capacity, lowest) = (self.capacity.unwrap_or(f64::MAX), RULES.above.recip());
+        let decision = match known {
+            _ if is_out => Decision::Outage,
+            _ if self.raises > raises => Decision::Raise,
+            _ if self.rate < lowest * capacity => Decision::Drain,
+            Some(known) if capacity > 0.98 * known => Decision::Hold,
+            None if self.capacity.is_none() => Decision::Hold,
+            _ => Decision::Lower,
+        };
+        let (wait, share) = (self.wait(), self.share);
+        self.grounds = Grounds { decision, wait, share, ..self.grounds };
+        decision
+    }
+
+    /// Takes in what happened since the decision before, and sets the rate. Returns whether there is an outage.
+    fn step(&mut self, now: f64, span: f64, passed: f64, own: Own) -> bool {
+        self.proven *= (1.0 - span / RULES.hour).max(0.0);
+        self.proven += (self.found - self.proven).max(0.0) * (span / RULES.recent).min(1.0);
+        self.peak *= (1.0 - span / RULES.peak).max(0.0);
+        self.outage.sent(now - span, now, own.asked);
+        let (passing, used) = self.note(span, passed);
+        let is_used = used >= RULES.used && own.bytes > RULES.no_queue * self.rate;
+        if is_used {
+            self.used_at = now;
+        }
+        let heard = self.hosts.take();
+        self.note_share(span, passed, heard, own.asked);
+        (self.grounds.hosts, self.grounds.lost) = (heard.map_or(0, |it| it.agreeing), own.lost);
+        if heard.is_some() {
+            self.outage.answered(self.passage.newest().map_or(0.0, |(_, left)| now - left));
+        } else if self.share >= RULES.half
+            && self.passage.newest().is_some_and(|(at, left)| self.outage.is_on(now, at, left, own.back))
+            // Where nothing was measured, the shaper goes back to what passes, if it limits that.
             && let Some(capacity) = self.capacity.or(is_used.then_some(passing))
         {
             self.capacity = Some(capacity);
-            self.wait = Some((waited, now));
-            self.hold_until = now + self.variation.hold(HOLD);
             self.raises = 0;
-            self.set(self.drained(capacity), now);
-            return Decision::Drain;
-        } else if self.wait.is_some_and(|(_, at)| now - at > SILENT) {
-            self.wait = None;
+            self.set(self.least(capacity));
+            return true;
         }
-        let Some((wait, _)) = self.wait else {
-            // Nobody is left to tell that what stands there has drained.
-            if let Some(capacity) = self.capacity.filter(|capacity| self.rate < self.share() * capacity) {
-                self.set(self.share() * capacity, now);
-            }
-            self.raises = 0;
-            return Decision::Idle;
-        };
         let scale = self.capacity.unwrap_or(passing).max(passing).max(self.bounds.least);
-        let least = NO_QUEUE + FULL / scale;
-        if wait > least {
-            return match heard {
-                Some(heard) => self.follow(now, heard, least, passing, own.lost),
-                None => self.settle_unheard(now),
-            };
+        let least = RULES.no_queue + FULL / scale;
+        let told = heard.and_then(|heard| self.believe(now, heard, least, passing));
+        match told {
+            Some(heard) => self.wait = Some((heard.wait, now)),
+            None if self.wait.is_some_and(|(_, at)| now - at > RULES.recent) => self.wait = None,
+            None => {}
         }
-        self.route.clear();
-        self.variation.passes(passing);
-        self.end_doubt();
-        if is_used && own.lost > LOST && now >= self.hold_until {
-            self.hold_until = now + self.variation.hold(HOLD);
-            self.raises = 0;
-            let carried = passing * (1.0 - own.lost.min(0.5));
-            (self.capacity, self.proven) = (Some(carried), carried);
-            self.set(self.share() * carried, now);
-            return Decision::Policed;
-        }
-        // What is still known to stand there drains first.
-        if let Some(capacity) = self.capacity
-            && self.rate < 0.98 * self.share() * capacity
-        {
-            return self.settle(now, Decision::Hold);
-        }
-        if !is_used {
-            if now - self.used_at > HOLD {
+        match (self.wait, told) {
+            (None, _) => {
+                // Nobody is left to say what passes.
                 self.raises = 0;
+                self.capacity = self.capacity.map(|_| self.found);
             }
-            return Decision::Idle;
+            (Some((wait, _)), Some(heard)) if wait > least => {
+                self.follow((now, span), heard, least, passing, own.lost)
+            }
+            (Some((wait, _)), None) if wait > least => {}
+            (Some((wait, _)), _) => {
+                (self.stays, self.peak) = (None, self.peak.max(passing));
+                self.remember(now, wait);
+                if is_used && own.lost > RULES.lost {
+                    // A policer.
+                    self.capacity = Some(passing * (1.0 - own.lost.min(RULES.half)));
+                } else {
+                    let passing = passing.max(passed / span);
+                    self.grow(now, told, least, passing, is_used);
+                }
+            }
         }
-        self.used_at = now;
-        let takes = (SHOWS_QUEUE * least / (RAISED_FROM * self.raised - 1.0))
-            .clamp(self.variation.shows(SHOWS[0]), SHOWS[1]);
-        let after = self.changed + takes + self.variation.choose(0.0, span);
-        let shows = heard.is_some_and(|heard| heard.passed >= after);
-        if now < self.hold_until || !shows {
-            return Decision::Hold;
-        }
-        let steady = RAISES[self.raises.min(RAISES.len() - 1)];
-        let factor = self.variation.factor(self.rate, steady);
-        let raised = (self.rate * factor).min(ABOVE_PASSING * passing);
-        if raised <= self.rate {
-            return Decision::Hold;
-        }
-        self.proven = self.proven.max(passing.min(self.rate));
-        self.raises += 1;
-        self.raised = raised / self.rate;
-        self.variation.raised(self.rate, self.capacity);
-        self.set(raised, now);
-        Decision::Raise
+        self.settle(now);
+        false
     }
 
-    /// How long the oldest question without an answer waits at least, seconds, if answers are late.
-    fn overdue(&self, now: f64, back: f64) -> Option<f64> {
-        let (passed, left) = self.passage.newest()?;
-        self.silence.overdue(now, passed, left, back.max(0.0))
+    /// What passes, bytes per second, and which share of the rate that is at most: a packet that is about to pass counts.
+    fn note(&mut self, span: f64, passed: f64) -> (f64, f64) {
+        self.usage.push_back((span, span * self.rate, passed));
+        let whole = RULES.span.max(2.0 * f64::from(RULES.few) * FULL / self.rate);
+        let mut sum = (0.0, 0.0, 0.0);
+        let mut count = 0;
+        for it in self.usage.iter().rev() {
+            if sum.0 >= whole - 1e-6 {
+                break;
+            }
+            sum = (sum.0 + it.0, sum.1 + it.1, sum.2 + it.2);
+            count += 1;
+        }
+        self.usage.drain(..self.usage.len() - count);
+        (sum.2 / sum.0, (sum.2 + FULL) / sum.1.max(1.0))
     }
 
-    /// What the ends say together: of each the least, of those the middle one, the lower of two: neither a host that is slow nor one that
-    /// answers before it has received decides among three.
-    fn take_heard(&mut self) -> Option<Heard> {
-        let heard = std::mem::take(&mut self.heard).into_values();
-        let mut ends: Vec<Heard> = heard.map(Heard::settled).collect();
-        ends.sort_by(|a, b| a.wait.total_cmp(&b.wait));
-        let middle = ends.len().checked_sub(1)? / 2;
-        ends.get(middle).copied()
+    /// Of the uplink the share of TCP is known, of the downlink that of the hosts which wait.
+    fn note_share(&mut self, span: f64, passed: f64, heard: Option<Heard>, asked: u64) {
+        if passed <= 0.0 {
+            return;
+        }
+        let bytes = match self.direction {
+            Direction::Up => asked as f64 * FULL,
+            Direction::Down => heard.map_or(0.0, |heard| heard.bytes),
+        };
+        let share = (bytes / passed).min(1.0);
+        self.share = share.min(self.share + (span / RULES.recent).min(1.0) * (share - self.share));
     }
 
-    fn set(&mut self, rate: f64, now: f64) {
+    fn was_used(&self, now: f64) -> bool {
+        now - self.used_at <= RULES.recent
+    }
+
+    /// One host may be behind a bottleneck of its own: a wait counts if two agree on it, or if most of what passes waits and uses the link up. Where only such a host has
+    /// measured the rate, its wait is none of the link's as soon as others send more.
+    fn believe(&mut self, now: f64, heard: Heard, least: f64, passing: f64) -> Option<Heard> {
+        let is_used = self.capacity.is_none() || self.was_used(now) || passing >= RULES.half * self.rate;
+        let one = self.share >= RULES.half && is_used;
+        self.is_trusted = heard.wait <= least || heard.agreeing >= 2 || one;
+        match self.is_trusted {
+            true => Some(heard),
+            false => self.is_doubtful.then_some(Heard { wait: 0.0, ..heard }),
+        }
+    }
+
+    fn remember(&mut self, now: f64, wait: f64) {
+        self.waits.push_back((now, wait));
+        while self.waits.front().is_some_and(|(at, _)| *at < now - RULES.recent) {
+            self.waits.pop_front();
+        }
+    }
+
+    /// A queue stands behind.
+    fn follow(&mut self, (now, span): (f64, f64), heard: Heard, least: f64, passing: f64, lost: f64) {
+        self.raises = 0;
+        self.remember(now, heard.wait);
+        if let Some(capacity) = self.route(heard) {
+            self.capacity = Some(capacity);
+            self.offset += heard.wait;
+            self.passage.forget();
+            (self.wait, self.stays) = (Some((0.0, now)), None);
+            return;
+        }
+        let measured = self.passage.service(least / 2.0, self.capacity.unwrap_or(passing));
+        let measured = match self.capacity {
+            // Nothing was measured before, and this much passed.
+            None => measured.or((heard.wait > 10.0 * least).then_some(passing)),
+            Some(_) => measured,
+        };
+        if let Some(measured) = measured.filter(|rate| *rate > 0.0) {
+            self.learn((now, span), measured * (1.0 - lost.clamp(0.0, RULES.half)), passing, heard);
+        }
+    }
+
+    /// The link's rate was measured.
+    fn learn(&mut self, (now, span): (f64, f64), measured: f64, passing: f64, heard: Heard) {
+        let Some(known) = self.capacity else {
+            (self.capacity, self.found, self.is_doubtful) = (Some(measured), measured, heard.agreeing < 2);
+            return;
+        };
+        // What an overflowing buffer drops counts as passed until TCP sends it again.
+        let mut rate = measured.min((2.0 * known).max(self.proven));
+        if rate < known {
+            let was_used = self.was_used(now);
+            let is_shown = heard.agreeing >= 2 || passing >= RULES.half * self.rate;
+            let shortest = self.waits.iter().map(|it| it.1).fold(heard.wait, f64::min);
+            let grown = (heard.wait - shortest - RULES.explains).max(0.0);
+            let explained = known / (1.0 + grown / RULES.explains);
+            // A full buffer does not grow: a half each second.
+            let explained =
+                if is_shown { explained.min(known * (1.0 - RULES.half * span)) } else { explained };
+            let floor = self.proven * if was_used { RULES.least } else { RULES.half };
+            rate = rate.max(explained).max(floor).min(known);
+        }
+        self.is_doubtful &= heard.waiting < 2;
+        (self.capacity, self.found) = (Some(rate), rate);
+    }
+
+    /// The link's rate as known before a wait that stays where a queue would have drained.
+    fn route(&mut self, heard: Heard) -> Option<f64> {
+        let (sum, _) = self.passage.at(heard.passed);
+        let capacity = self.capacity?;
+        let first = Stay { passed: heard.passed, sum, wait: heard.wait, capacity, spare: 0.0 };
+        let stay = self.stays.get_or_insert(first);
+        if (heard.wait / stay.wait - 1.0).abs() > RULES.half {
+            self.stays = None;
+            return None;
+        }
+        stay.spare += heard.passed - stay.passed - (sum - stay.sum) / capacity;
+        (stay.passed, stay.sum) = (heard.passed, sum);
+        (stay.spare - stay.wait > RULES.held.max(RULES.half * stay.wait)).then_some(stay.capacity)
+    }
+
+    /// No queue stands behind.
+    fn grow(&mut self, now: f64, told: Option<Heard>, least: f64, passing: f64, is_used: bool) {
+        if now - self.used_at.max(self.changed) > RULES.recent {
+            // What was tried and not used up is not known to pass.
+            self.capacity = self.capacity.map(|capacity| capacity.min(self.found));
+            self.raises = 0;
+        }
+        // A queue shows so long after a raise.
+        let shows = self.changed + least / (self.raised - 1.0);
+        let is_shown = told.is_some_and(|heard| heard.passed >= shows);
+        if !is_used || !is_shown || passing < RULES.used * self.rate {
+            return;
+        }
+        self.found = self.found.max(passing.min(self.rate));
+        let capacity = self.capacity.unwrap_or(passing);
+        let factor = match self.is_doubtful || self.rate < RULES.half * self.peak {
+            true => 2.0,
+            false => (1.0 + RULES.raise * 2f64.powi(self.raises)).min(2.0),
+        };
+        let most = if self.is_doubtful { f64::MAX } else { RULES.above * self.peak.max(capacity) };
+        let raised = (capacity * factor).min(2.0 * passing).min(most);
+        if raised > capacity {
+            self.raises += 1;
+            (self.raised, self.changed) = (raised / capacity, now);
+            self.capacity = Some(raised);
+        }
+    }
+
+    /// The rate at which the queue behind becomes what the priority wants.
+    fn settle(&mut self, now: f64) {
+        let Some(capacity) = self.capacity else { return };
+        let (target, margin) = self.priority.wants();
+        let excess = match (self.direction, self.wait) {
+            (Direction::Up, Some(_)) if self.is_trusted => {
+                self.passage.standing(now, capacity) / capacity - target
+            }
+            (Direction::Up, Some(_)) => -target,
+            (Direction::Up, None) => 0.0,
+            (Direction::Down, wait) => {
+                (wait.map_or(0.0, |(wait, _)| wait) - target).max(0.0) + margin * RULES.span
+            }
+        };
+        self.set((capacity * (1.0 - excess / RULES.span)).max(self.least(capacity)));
+    }
+
+    /// The least rate while a queue drains, bytes per second. A shaper does not take back the time that it has given to a packet: one each
+    /// fifth of a second. The downlink's senders are a round trip away.
+    fn least(&self, capacity: f64) -> f64 {
+        match self.direction {
+            Direction::Up => (RULES.least * capacity).max((FULL / RULES.span).min(RULES.half * capacity)),
+            Direction::Down => RULES.half * capacity,
+        }
+    }
+
+    fn set(&mut self, rate: f64) {
         let rate = if rate.is_finite() { rate } else { self.bounds.most };
         self.rate = rate.clamp(self.bounds.least, self.bounds.most);
-        self.changed = now;
+    }
+}
+
+impl std::fmt::Display for Grounds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { decision, wait, hosts, share, lost } = *self;
+        let Some(wait) = wait else { return f.write_str("nobody says what waits behind the shaper") };
+        match decision {
+            Decision::Lower | Decision::Drain if lost > RULES.lost => {
+                write!(f, "{:.1} % of the packets are lost on the way", 100.0 * lost)
+            }
+            Decision::Lower | Decision::Drain if hosts >= 2 => {
+                write!(f, "packets of {hosts} hosts wait {:.0} ms behind the shaper", 1e3 * wait)
+            }
+            Decision::Lower | Decision::Drain => {
+                let (share, wait) = (100.0 * share, 1e3 * wait);
+                write!(
+                    f,
+                    "packets of one host, {share:.0} % of what passes, wait {wait:.0} ms behind the shaper"
+                )
+            }
+            _ => f.write_str(decision.reason()),
+        }
     }
 }

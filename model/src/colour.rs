@@ -77,13 +77,11 @@ pub const fn of_verdict(verdict: Verdict) -> Colour {
 /// What is decided about a rate that is found. What changes nothing is grey.
 pub const fn of_decision(decision: Decision) -> Colour {
     match decision {
-        Decision::Idle => Colour { any: 0x91_91_91, light: 0x72_72_72, dark: 0x91_91_91, xterm: 246 },
         Decision::Hold => Colour { any: 0xda_e4_d8, light: 0x41_4d_47, dark: 0xda_e4_d8, xterm: 254 },
         Decision::Raise => Colour { any: 0x4b_c0_68, light: 0x33_80_46, dark: 0x4b_c0_68, xterm: 77 },
         Decision::Lower => Colour { any: 0xfd_cd_26, light: 0x8a_6e_14, dark: 0xfd_cd_26, xterm: 220 },
         Decision::Drain => Colour { any: 0x9a_12_1f, light: 0x9a_11_1f, dark: 0xff_5a_68, xterm: 160 },
-        Decision::Policed => Colour { any: 0xb6_42_c9, light: 0xb1_40_c3, dark: 0xcf_4b_e5, xterm: 134 },
-        Decision::Route => Colour { any: 0x0f_4f_5b, light: 0x0f_4f_5b, dark: 0x1c_93_aa, xterm: 31 },
+        Decision::Outage => Colour { any: 0xb6_42_c9, light: 0xb1_40_c3, dark: 0xcf_4b_e5, xterm: 134 },
     }
 }
 

@@ -68,7 +68,7 @@ fn a_found_rate_is_shown_where_one_is_looked_for() {
         ("pendulum_throughput_bytes_per_second", "direction=\"up\"", "100000x36 stale"),
         ("pendulum_throughput_bytes_per_second", "direction=\"down\"", "1000000x36 stale"),
         ("pendulum_shape_waits_behind_seconds", "direction=\"up\"", "0.02x11 stale"),
-        ("pendulum_shape_decisions_total", "direction=\"up\", decision=\"idle\"", decisions),
+        ("pendulum_shape_decisions_total", "direction=\"up\", decision=\"raise\"", decisions),
         ("pendulum_shape_decisions_total", "direction=\"up\", decision=\"hold\"", decisions),
     ]);
     let [up, down, passes_up, passes_down] = &queries("Rate of the shaper")[..] else {
@@ -81,7 +81,7 @@ fn a_found_rate_is_shown_where_one_is_looked_for() {
         story.expect(passes_up, at, &of(800_000.0));
         story.expect(down, at, &[]);
         story.expect(passes_down, at, &[]);
-        let shares = [("decision=\"hold\"", 0.5), ("decision=\"idle\"", 0.5)];
+        let shares = [("decision=\"hold\"", 0.5), ("decision=\"raise\"", 0.5)];
         story.expect(&queries("Decisions, up")[0], at, if is_there { &shares } else { &[] });
         story.expect(&queries("Decisions, down")[0], at, &[]);
     }

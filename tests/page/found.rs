@@ -20,7 +20,7 @@ const SHOWN: &str = r"(() => {
         const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
         const style = getComputedStyle(document.documentElement);
         const counts = {};
-        for (const decision of ['raise', 'lower', 'drain', 'policed', 'route', 'hold', 'idle']) {
+        for (const decision of ['raise', 'lower', 'drain', 'outage', 'hold']) {
             const rgb = parseInt(style.getPropertyValue(`--decision-${decision}`).trim().slice(1), 16);
             counts[decision] = 0;
             for (let at = 0; at < data.length; at += 4)
@@ -96,13 +96,10 @@ fn a_rate_that_is_found_is_shown_with_its_reasons_and_no_other() {
 
     // Nobody answers: what is not known is not 0.
     let mut silent = lowered.clone();
-    silent["shape"]["uplink"] = line("idle", "there is no demand, or nobody answers", Value::Null);
+    silent["shape"]["uplink"] = line("hold", "nobody says what waits behind the shaper", Value::Null);
     silent["shape"]["uplink"]["auto"]["link_rate_bps"] = Value::Null;
-    let shown = tell(&mut browser, &silent, &found("idle", Value::Null), &Value::Null);
-    assert_eq!(
-        (&shown["wait"]["up"], &shown["decision"]["up"]),
-        (&json!("unknown"), &json!("held, no evidence"))
-    );
+    let shown = tell(&mut browser, &silent, &found("hold", Value::Null), &Value::Null);
+    assert_eq!((&shown["wait"]["up"], &shown["decision"]["up"]), (&json!("unknown"), &json!("held")));
     assert!(shown["why"]["up"].as_str().unwrap().contains("The link’s rate is unknown"), "{shown:#}");
     // A turn of the comparison without shaping: no rate is in force.
     let mut observing = lowered.clone();

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use pendulum_model::autorate::Priority;
 use pendulum_model::rate::{Rate, Span};
 use pendulum_model::thresholds::Thresholds;
 use serde::Deserialize;
@@ -53,9 +54,11 @@ pub(super) struct ShapeTable {
     /// `off`, `dry-run`, `auto` or `enforce`. Default `off`.
     #[serde(default)]
     pub(super) mode: ShapeMode,
-    /// `told` or `auto`: found from the queue that stands behind the shaper. Default `told`.
+    /// `configured` or `auto`: found from the queue that stands behind the shaper. Default `configured`.
     #[serde(default)]
     pub(super) rate: ShapeRate,
+    /// `latency`, `balanced` or `throughput`: what `rate = "auto"` prefers. Default `balanced`.
+    pub(super) priority: Option<Spanned<Priority>>,
     /// What `rate = "auto"` never falls below, as `tc` writes rates. Default `64kbit`.
     pub(super) minimum_uplink_rate: Option<Spanned<Rate>>,
     /// What it never exceeds. Default: no limit.

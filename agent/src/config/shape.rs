@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use pendulum_model::autorate::Priority;
 use pendulum_model::rate::Rate;
 use serde::de::{self, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -37,6 +38,8 @@ pub struct ShapeConfig {
     pub mode: ShapeMode,
     /// How the rates are known.
     pub rate: ShapeRate,
+    /// How a rate that is found balances use and delay.
+    pub priority: Priority,
     /// Bounds of a rate that is found, by direction.
     pub bounds: [RateBounds; 2],
     /// Share of the uplink rate that is sent at, percent.
@@ -63,7 +66,8 @@ impl Default for ShapeConfig {
     fn default() -> Self {
         Self {
             mode: ShapeMode::Off,
-            rate: ShapeRate::Told,
+            rate: ShapeRate::Configured,
+            priority: Priority::default(),
             bounds: [RateBounds::default(); 2],
             rate_percent: PERCENT.default,
             downlink: false,
@@ -136,9 +140,10 @@ impl ShapeMode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShapeRate {
-    /// From the configuration, a qdisc, or what was measured without shaping.
+    /// From the configuration, a qdisc, or what was measured without shaping. `told` is its name of earlier files.
     #[default]
-    Told,
+    #[serde(alias = "told")]
+    Configured,
     /// From the queue that stands behind the shaper, ten times a second.
     Auto,
 }
@@ -147,7 +152,7 @@ impl ShapeRate {
     /// The name used in the file.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Told => "told",
+            Self::Configured => "configured",
             Self::Auto => "auto",
         }
     }

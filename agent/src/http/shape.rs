@@ -35,7 +35,7 @@ fn auto(found: &Followed) -> Auto {
     let bits = |rate: Option<Rate>| rate.map(Rate::bits_per_second);
     Auto {
         decision: found.decision.name().into(),
-        reason: found.decision.reason().into(),
+        reason: found.reason.clone().into(),
         link_rate_bps: found.capacity.map(|bytes| bytes * 8.0),
         waits_behind_s: found.wait,
         minimum_bps: bits(found.bounds.least),

@@ -37,8 +37,8 @@ const WAIT: Family = Family::gauge(
 const DECISIONS: Family = Family::counter(
     "pendulum_shape_decisions_total",
     None,
-    "What was decided about a rate that is found by itself (rate = auto), ten times a second: idle, no demand or no answers; hold; \
-     raise, packets wait here only; lower and drain, packets wait behind; policed, packets are lost and none wait; route, the round trip became longer.",
+    "What was decided about a rate that is found by itself (rate = auto), ten times a second: hold; \
+     raise, packets wait here only; lower and drain, packets wait behind or are lost; outage, no replies.",
 );
 
 #[derive(Debug)]

@@ -126,10 +126,10 @@ impl Judge {
     /// The shaper has found another rate.
     pub(super) fn note_rate(&mut self, change: &RateChange) {
         let now = bpf::monotonic();
-        let RateChange { direction, from, to, decision } = *change;
+        let RateChange { direction, from, to, decision, ref reason } = *change;
         let evidence = Evidence {
             rule: "shape_rate",
-            reason: decision.reason().to_owned(),
+            reason: reason.clone(),
             figures: Vec::new(),
             since_s: now.as_secs_f64(),
             held_since_s: None,

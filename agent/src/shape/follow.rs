@@ -53,7 +53,7 @@ pub struct OwnLevel {
 }
 
 /// A change of more than 10 %.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RateChange {
     /// Of which direction.
     pub direction: Direction,
@@ -61,8 +61,10 @@ pub struct RateChange {
     pub from: f64,
     /// Now.
     pub to: f64,
-    /// Why.
+    /// What it was.
     pub decision: Decision,
+    /// What it is based on.
+    pub reason: String,
 }
 
 /// Both directions.
@@ -90,13 +92,19 @@ impl Follower {
                 let bytes = |rate: Rate| rate.bytes_per_second();
                 let least = bounds.least.map_or(LEAST_RATE as f64 / 8.0, bytes);
                 let most = bounds.most.map_or(f64::MAX, bytes);
-                let start = rates[x as usize].or(bounds.most).map_or(START, bytes);
-                let controller = Controller::new(x, Bounds { least, most }, start);
+                let start = bounds.most.map_or(START, bytes);
+                let controller =
+                    Controller::new(x, Bounds { least, most }, start).with_priority(shape.priority);
+                let controller = match rates[x as usize] {
+                    Some(known) => controller.with_rate(bytes(known)),
+                    None => controller,
+                };
                 let told = controller.rate();
                 Way {
                     controller,
                     followed: Followed {
-                        decision: Decision::Idle,
+                        decision: Decision::Hold,
+                        reason: String::new(),
                         decisions: Default::default(),
                         capacity: None,
                         wait: None,
@@ -165,6 +173,7 @@ impl Way {
         let asked = self.asked.replace(own.asked).map_or(0, |before| own.asked.saturating_sub(before));
         let decision = self.controller.decide(now_ns, Own { bytes: own.bytes, lost, asked, back });
         self.followed.decision = decision;
+        self.followed.reason = self.controller.reason();
         self.followed.decisions[decision as usize] += 1;
         self.followed.capacity = self.controller.capacity();
         self.followed.wait = self.controller.wait();
@@ -173,7 +182,7 @@ impl Way {
             return None;
         }
         let from = std::mem::replace(&mut self.told, rate);
-        Some(RateChange { direction, from, to: rate, decision })
+        Some(RateChange { direction, from, to: rate, decision, reason: self.controller.reason() })
     }
 }
 
@@ -218,7 +227,7 @@ mod tests {
                 .map(|seen| (Direction::Up, seen))
                 .collect();
             let now_ns = 1_000_000_000 + (tick + 1) * 100_000_000;
-            let own = PerDirection::from_fn(|_| OwnLevel::default());
+            let own = PerDirection::from_fn(|_| OwnLevel { asked: 100 * tick, ..OwnLevel::default() });
             told.extend(follower.tick(now_ns, start + Duration::from_millis(100 * tick), &seen, own));
         }
         let first = told.first().expect("it fell");
@@ -263,7 +272,7 @@ mod tests {
 
     #[test]
     fn answers_that_wait_in_the_downlink_s_buffer_are_no_outage_of_the_uplink() {
-        assert_eq!(decision_in_silence(0.0), Decision::Drain);
-        assert_ne!(decision_in_silence(0.4), Decision::Drain);
+        assert_eq!(decision_in_silence(0.0), Decision::Outage);
+        assert_ne!(decision_in_silence(0.4), Decision::Outage);
     }
 }

@@ -74,7 +74,8 @@ pub(crate) fn link(name: &str) -> LinkSnapshot {
 fn followed() -> crate::snapshot::Followed {
     crate::snapshot::Followed {
         decision: Decision::Lower,
-        decisions: [60, 61, 62, 63, 64, 65, 66],
+        reason: "packets of 2 hosts wait 18 ms behind the shaper".into(),
+        decisions: [60, 61, 62, 63, 64],
         capacity: Some(1_250_000.0),
         wait: Some(0.0175),
         bounds: crate::config::RateBounds { least: "300kbit".parse().ok(), most: None },

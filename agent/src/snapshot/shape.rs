@@ -65,6 +65,8 @@ impl ShapeState {
 pub struct Followed {
     /// What was decided last.
     pub decision: Decision,
+    /// What it is based on.
+    pub reason: String,
     /// How often each was decided, in the order of [`Decision::ALL`].
     pub decisions: [u64; Decision::ALL.len()],
     /// The link's rate as measured, bytes per second.

@@ -23,7 +23,7 @@ fn decision_named(name: &str) -> Option<Decision> {
 
 /// Whether the rate stays because nothing happens.
 pub(super) fn is_quiet(decision: Decision) -> bool {
-    matches!(decision, Decision::Idle | Decision::Hold)
+    decision == Decision::Hold
 }
 
 /// The shaper's line of a direction.

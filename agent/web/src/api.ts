@@ -320,7 +320,7 @@ export interface Auto {
     maximum_bps: Maybe<number>;
 }
 
-export const DECISIONS = ['idle', 'hold', 'raise', 'lower', 'drain', 'policed', 'route'] as const;
+export const DECISIONS = ['hold', 'raise', 'lower', 'drain', 'outage'] as const;
 export type DecisionName = (typeof DECISIONS)[number];
 
 // Where something comes from.

@@ -1,46 +1,87 @@
-//! What one end's answers tell of the buffer behind.
+//! What the hosts outside say of the buffer behind.
 
-/// Of the answers of a tick those count that are about the newest stretch of this length, seconds, if they are no fewer than this.
-const STRETCH: f64 = 0.04;
-const FEW: u32 = 3;
+use std::collections::BTreeMap;
 
-/// One end's answers since the decision before.
+use super::RULES;
+
+/// One host's replies since the decision before. Of those the newest stretch counts, if they are not too few.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Heard {
+struct Host {
     /// The least of the newest stretch, and of the one before it.
-    pub(super) wait: f64,
+    wait: f64,
     before: Option<f64>,
-    /// When the stretch began, how many there are, and the newest of it.
+    /// When the stretch started, how many there are, and the newest of it.
     from: f64,
     count: u32,
-    pub(super) passed: f64,
+    passed: f64,
+    /// Of all its packets.
+    bytes: f64,
 }
 
-impl Heard {
-    pub(super) fn new(wait: f64, passed: f64, before: Option<f64>) -> Self {
-        Self { wait, before, from: passed, count: 1, passed }
+impl Host {
+    fn new(wait: f64, passed: f64, before: Option<f64>, bytes: f64) -> Self {
+        Self { wait, before, from: passed, count: 1, passed, bytes }
     }
 
-    pub(super) fn add(&mut self, wait: f64, passed: f64) {
-        if passed - self.from > STRETCH {
-            *self = Self::new(wait, passed, Some(self.least()));
+    fn add(&mut self, wait: f64, passed: f64, bytes: f64) {
+        let bytes = self.bytes + bytes;
+        if passed - self.from > RULES.held {
+            *self = Self::new(wait, passed, Some(self.least()), bytes);
             return;
         }
         self.wait = self.wait.min(wait);
         self.passed = self.passed.max(passed);
-        self.count += 1;
+        (self.count, self.bytes) = (self.count + 1, bytes);
     }
 
-    /// One answer may have been held back: a few count alone, fewer together with what was before.
+    /// One reply may have been held back: a few count alone, fewer together with what was before.
     fn least(&self) -> f64 {
         match self.before {
-            Some(before) if self.count < FEW => self.wait.min(before),
+            Some(before) if self.count < RULES.few => self.wait.min(before),
             _ => self.wait,
         }
     }
+}
 
-    /// With the wait that it tells.
-    pub(super) fn settled(self) -> Self {
-        Self { wait: self.least(), ..self }
+/// What they say together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heard {
+    /// The middle one of their waits, the lower of two: neither a slow host nor one that lies decides among three. Seconds.
+    pub(super) wait: f64,
+    /// When the newest packet that met it passed.
+    pub(super) passed: f64,
+    /// Hosts that agree on it; those that wait at least as long, and their bytes.
+    pub(super) agreeing: usize,
+    pub(super) waiting: usize,
+    pub(super) bytes: f64,
+}
+
+/// Replies since the decision before.
+#[derive(Debug, Default)]
+pub(super) struct Hosts(BTreeMap<u64, Host>);
+
+impl Hosts {
+    /// A packet of `bytes` that passed at `passed` waited so long.
+    pub(super) fn add(&mut self, host: u64, wait: f64, passed: f64, bytes: f64) {
+        self.0
+            .entry(host)
+            .and_modify(|known| known.add(wait, passed, bytes))
+            .or_insert_with(|| Host::new(wait, passed, None, bytes));
+    }
+
+    /// All of them, once.
+    pub(super) fn take(&mut self) -> Option<Heard> {
+        let mut hosts: Vec<Host> = std::mem::take(&mut self.0).into_values().collect();
+        hosts.sort_by(|a, b| a.least().total_cmp(&b.least()));
+        let middle = hosts.get(hosts.len().checked_sub(1)? / 2)?;
+        let wait = middle.least();
+        let near = (2.0 * RULES.no_queue).max(RULES.half * wait);
+        Some(Heard {
+            wait,
+            passed: middle.passed,
+            agreeing: hosts.iter().filter(|it| (it.least() - wait).abs() <= near).count(),
+            waiting: hosts.iter().filter(|it| it.least() >= wait).count(),
+            bytes: hosts.iter().filter(|it| it.least() >= wait).map(|it| it.bytes).sum(),
+        })
     }
 }

@@ -2,14 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// For so long what passed is remembered, seconds.
-const REMEMBERED: f64 = 4.0;
-
-/// The service is measured over a stretch that is long enough for so many full packets.
-const STRETCH_PACKETS: f64 = 12.0;
-/// A shorter one, or one with fewer packets, tells nothing.
-const LEAST: f64 = 0.04;
-const LEAST_PACKETS: f64 = 4.0;
+use super::RULES;
 
 /// A full packet on Ethernet, bytes.
 pub(super) const FULL: f64 = 1514.0;
@@ -21,15 +14,6 @@ struct Served {
     left: f64,
     /// Bytes that had passed up to and with it.
     sum: f64,
-}
-
-/// How the buffer was served over a stretch of time: bytes per second, seconds; and by how much longer the newest packet of it waited than the
-/// oldest, seconds.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Service {
-    pub(super) rate: f64,
-    pub(super) seconds: f64,
-    pub(super) grown: f64,
 }
 
 /// What passed the point of measurement. Times in seconds.
@@ -47,24 +31,26 @@ impl Passage {
         let at = self.log.back().map_or(at, |(newest, _)| at.max(*newest));
         self.sum += bytes;
         self.log.push_back((at, self.sum));
-        while self.log.front().is_some_and(|(oldest, _)| *oldest < at - REMEMBERED) {
+        while self.log.front().is_some_and(|(oldest, _)| *oldest < at - (RULES.given_up + RULES.recent)) {
             self.log.pop_front();
         }
     }
 
     /// What was known of the buffer does not hold any more.
-    pub(super) fn without_served(self) -> Self {
-        Self { served: VecDeque::new(), ..self }
+    pub(super) fn forget(&mut self) {
+        self.served.clear();
     }
 
-    /// Bytes that had passed by then.
-    pub(super) fn sum_at(&self, at: f64) -> f64 {
+    /// Bytes that had passed by then, and of the packet that did so last.
+    pub(super) fn at(&self, at: f64) -> (f64, f64) {
         let index = self.log.partition_point(|(passed, _)| *passed <= at);
-        match index.checked_sub(1).and_then(|before| self.log.get(before)) {
-            Some((_, sum)) => *sum,
+        let sum = |index: usize| self.log.get(index).map(|(_, sum)| *sum);
+        let Some(newest) = index.checked_sub(1).and_then(sum) else {
             // Older than what is remembered.
-            None => self.log.front().map_or(self.sum, |(_, sum)| *sum),
-        }
+            return (self.log.front().map_or(self.sum, |(_, sum)| *sum), 0.0);
+        };
+        let before = index.checked_sub(2).and_then(sum).unwrap_or(newest);
+        (newest, newest - before)
     }
 
     /// What passed at `passed` left the buffer at `left`; `sum` had passed with it. An answer that was held back shows by the next
@@ -79,29 +65,26 @@ impl Passage {
         if self.served.back().is_none_or(|newest| newest.passed < passed) {
             self.served.push_back(Served { passed, left, sum });
         }
-        while self.served.front().is_some_and(|oldest| oldest.passed < passed - REMEMBERED) {
+        while self
+            .served
+            .front()
+            .is_some_and(|oldest| oldest.passed < passed - (RULES.given_up + RULES.recent))
+        {
             self.served.pop_front();
         }
     }
 
-    /// How the buffer was served over the newest `stretch` of seconds, or less, in which each packet waited for longer than `wait` seconds;
-    /// `None` if that tells nothing. `rate`: what is known of it, bytes per second.
-    pub(super) fn service(&self, stretch: f64, wait: f64, rate: f64) -> Option<Service> {
-        let newest = self.served.back().filter(|newest| newest.left - newest.passed > wait)?;
-        let stretch = stretch.max(STRETCH_PACKETS * FULL / rate.max(1.0));
-        let since = |seconds: f64| {
-            let waits_since =
-                move |it: &&Served| it.left - it.passed > wait && it.left >= newest.left - seconds;
-            self.served.iter().rev().take_while(waits_since)
-        };
-        let oldest = since(stretch).last()?;
-        let wait_of = |it: &Served| it.left - it.passed;
+    /// How fast the buffer was served lately while each packet waited for longer than `wait` seconds, bytes per second; `None` if that says
+    /// nothing. `rate`: what is known of it.
+    pub(super) fn service(&self, wait: f64, rate: f64) -> Option<f64> {
+        let waits = |it: &&Served| it.left - it.passed > wait;
+        let newest = self.served.back().filter(waits)?;
+        let few = f64::from(RULES.few) * FULL;
+        let stretch = RULES.span.max(4.0 * few / rate.max(1.0));
+        let within = |it: &&Served| waits(it) && it.left >= newest.left - stretch;
+        let oldest = self.served.iter().rev().take_while(within).last()?;
         let (seconds, bytes) = (newest.left - oldest.left, newest.sum - oldest.sum);
-        (seconds >= LEAST && bytes >= LEAST_PACKETS * FULL).then(|| Service {
-            rate: bytes / seconds,
-            seconds,
-            grown: wait_of(newest) - wait_of(oldest),
-        })
+        (seconds >= RULES.held && bytes > few).then(|| bytes / seconds)
     }
 
     /// When the newest packet that was answered for had passed, and when it left the buffer.
@@ -127,7 +110,7 @@ mod tests {
         for (number, wait) in waits.into_iter().enumerate() {
             let at = number as f64 * 0.01;
             passage.pass(at, FULL);
-            passage.serve(at, at + wait, passage.sum_at(at));
+            passage.serve(at, at + wait, passage.at(at).0);
         }
         passage
     }
@@ -136,22 +119,16 @@ mod tests {
     fn what_leaves_while_a_queue_stands_is_the_service() {
         // Each leaves 20 ms after the one before.
         let passage = served((0..50).map(|number| 0.02 + f64::from(number) * 0.01));
-        let service = passage.service(0.4, 0.01, 1e6).expect("measured");
-        assert!((service.rate / (FULL / 0.02) - 1.0).abs() < 1e-9, "{service:?}");
-        assert!((service.seconds - 0.4).abs() < 0.021, "{service:?}");
-        // Half of the time each of them waited for longer than the one before.
-        assert!((service.grown - 0.2).abs() < 0.011, "{service:?}");
-        // On a slow link, as long as it takes for twelve packets.
-        let slow = passage.service(0.1, 0.01, FULL / 0.02).expect("measured");
-        assert!((0.22..0.25).contains(&slow.seconds), "{slow:?}");
+        let service = passage.service(0.01, 1e6).expect("measured");
+        assert!((service / (FULL / 0.02) - 1.0).abs() < 1e-9, "{service}");
     }
 
     #[test]
     fn without_a_queue_nothing_is_measured() {
-        assert!(served([0.005; 50]).service(0.4, 0.01, 1e6).is_none());
-        // Three packets that waited are too few.
+        assert!(served([0.005; 50]).service(0.01, 1e6).is_none());
+        // Three packets that waited, and two intervals, are too few.
         let few = (0..50).map(|number| if number < 47 { 0.005 } else { 0.05 });
-        assert!(served(few).service(0.4, 0.01, 1e6).is_none());
+        assert!(served(few).service(0.01, 1e6).is_none());
     }
 
     #[test]

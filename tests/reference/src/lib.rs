@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod accecn;
+pub mod autorate;
 pub mod buffer;
 pub mod equations;
 pub mod hold;

@@ -50,9 +50,20 @@ pub(super) fn check(source: &Source<'_>, raw: raw::ShapeTable) -> Result<ShapeCo
             "a rate that is found follows the queue behind the shaper, there is no share of it to send at";
         return Err(source.invalid(percent.span(), reason, "leave it out, or leave rate = \"auto\" out"));
     }
+    if raw.rate == ShapeRate::Configured
+        && let Some(priority) = &raw.priority
+    {
+        let reason = "only a rate that is found leaves something to prefer";
+        return Err(source.invalid(
+            priority.span(),
+            reason,
+            "write rate = \"auto\" below [shape], or leave it out",
+        ));
+    }
     Ok(ShapeConfig {
         mode: raw.mode,
         rate: raw.rate,
+        priority: raw.priority.map(Spanned::into_inner).unwrap_or_default(),
         bounds,
         rate_percent: source.number(raw.rate_percent, &PERCENT)?,
         downlink: raw.downlink.unwrap_or(false),
@@ -77,7 +88,7 @@ fn rate_bounds(
     [least, most]: [Option<Spanned<Rate>>; 2],
 ) -> Result<RateBounds, ConfigError> {
     for bound in [&least, &most].into_iter().flatten() {
-        if rate == ShapeRate::Told {
+        if rate == ShapeRate::Configured {
             let reason = "there are bounds only of a rate that is found";
             return Err(source.invalid(
                 bound.span(),

@@ -301,8 +301,16 @@ fn shape() -> Vec<Row> {
             ],
             &[("\"on\"", "unknown variant `on`")],
         ),
-        row("shape.rate", |c| c.shape.rate.name().to_owned(), "told")
-            .values(&[("\"auto\"", "auto"), ("\"told\"", "told")], &[("\"fast\"", "unknown variant `fast`")]),
+        row("shape.rate", |c| c.shape.rate.name().to_owned(), "configured").values(
+            &[("\"auto\"", "auto"), ("\"configured\"", "configured"), ("\"told\"", "configured")],
+            &[("\"fast\"", "unknown variant `fast`")],
+        ),
+        row("shape.priority", |c| c.shape.priority.name().to_owned(), "balanced")
+            .values(
+                &[("\"latency\"", "latency"), ("\"balanced\"", "balanced"), ("\"throughput\"", "throughput")],
+                &[("\"speed\"", "unknown variant `speed`")],
+            )
+            .beside("rate = \"auto\""),
         bound("shape.minimum-uplink-rate", |c| text(c.shape.bounds[0].least)),
         bound("shape.maximum-uplink-rate", |c| text(c.shape.bounds[0].most)),
         bound("shape.minimum-downlink-rate", |c| text(c.shape.bounds[1].least)),

@@ -59,7 +59,7 @@ fn a_step_has_the_found_rate_and_the_shares_of_what_was_decided() {
         if tenths <= 20 {
             (followed.decision, followed.wait) = (Decision::Drain, Some(0.1));
         } else {
-            (followed.decision, followed.wait) = (Decision::Idle, None);
+            (followed.decision, followed.wait) = (Decision::Hold, None);
         }
         // A turn of the comparison without shaping: there is no rate, and what was decided is not in force.
         if tenths > 80 {
@@ -71,7 +71,7 @@ fn a_step_has_the_found_rate_and_the_shares_of_what_was_decided() {
     let found = step.up.auto.as_ref().unwrap();
     assert_eq!((found.rate_bps, found.waits_behind_peak_s), (9.8e6, Some(0.1)));
     assert!((found.waits_behind_s.unwrap() - 0.1).abs() < 1e-9, "what is not known is not 0: {found:?}");
-    assert_eq!(found.decision_share, [("drain".into(), 0.25), ("idle".into(), 0.75)].into());
+    assert_eq!(found.decision_share, [("drain".into(), 0.25), ("hold".into(), 0.75)].into());
     assert_eq!(step.down.auto, None);
 }
 

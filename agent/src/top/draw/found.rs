@@ -31,10 +31,8 @@ fn glyph(decision: Decision) -> &'static str {
         Decision::Raise => "↑",
         Decision::Lower => "↓",
         Decision::Drain => "⇓",
-        Decision::Policed => "×",
-        Decision::Route => "~",
+        Decision::Outage => "×",
         Decision::Hold => "─",
-        Decision::Idle => "·",
     }
 }
 

@@ -261,7 +261,7 @@ mod tests {
             let auto = match tenths {
                 50..60 => json!({"rate_bps": 20_000, "waits_behind_s": 0.2, "decision": "drain"}),
                 60..80 => json!(null),
-                80.. => json!({"rate_bps": 190_000, "waits_behind_s": null, "decision": "idle"}),
+                80.. => json!({"rate_bps": 190_000, "waits_behind_s": null, "decision": "hold"}),
                 _ => json!({"rate_bps": 200_000, "waits_behind_s": 0.0, "decision": "hold"}),
             };
             view.take(News::Tick(tick(tenths, auto)));
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(columns(30), ['█', '▁', '─'], "{shown}");
         assert_eq!(columns(55), ['▁', '█', '⇓'], "{shown}");
         assert_eq!(columns(70), ['·', '·', ' '], "not shaped: a gap\n{shown}");
-        assert_eq!(columns(95), ['█', '·', '·'], "a wait that is not known is no zero\n{shown}");
+        assert_eq!(columns(95), ['█', '·', '─'], "a wait that is not known is no zero\n{shown}");
 
         // A small screen keeps the words, an agent that is gone says nothing of the present, a turn without shaping has no rate.
         assert!(screen(&view, 80, 24).contains("▲ rate found  sent at 190 kbit/s"));

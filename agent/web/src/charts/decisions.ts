@@ -1,6 +1,6 @@
 // What was decided about a rate that is found, on the time axis of the rate: a lane that is filled above its middle while the rate
-// is raised, below it while it is lowered, on the whole height where something else explains a wait or a loss, and on a thin line
-// where it is held. So place says it as well as colour.
+// is raised, below it while it is lowered, on the whole height in an outage, and on a thin line where it is
+// held. So place says it as well as colour.
 
 import type { DecisionName, DirectionName } from '../api.ts';
 import type { History } from '../history.ts';
@@ -11,10 +11,8 @@ const PLACES: Record<DecisionName, [number, number]> = {
     raise: [0, 0.5],
     lower: [0.5, 0.5],
     drain: [0.5, 0.5],
-    policed: [0, 1],
-    route: [0, 1],
+    outage: [0, 1],
     hold: [0.42, 0.16],
-    idle: [0.47, 0.06],
 };
 
 export class DecisionStrip {

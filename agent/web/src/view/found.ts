@@ -8,10 +8,8 @@ export const DECISION_TITLES: Record<DecisionName, string> = {
     raise: 'raised',
     lower: 'lowered',
     drain: 'lowered far, to drain',
-    policed: 'lowered, packets are lost',
-    route: 'a longer route, no queue',
+    outage: 'lowered far, no replies',
     hold: 'held',
-    idle: 'held, no evidence',
 };
 const STATES: Record<string, string> = {
     observing: 'This is a turn of the comparison in which the link is not shaped.',

@@ -210,7 +210,7 @@ fn an_outage_at_the_start_is_recovered_from() {
         let own = Own { bytes: 20_000.0, asked: count, ..Own::default() };
         decisions.push(controller.decide(now_ns, own));
     }
-    assert!(decisions[10..20].contains(&Decision::Drain), "{decisions:?}");
+    assert!(decisions[10..20].contains(&Decision::Outage), "{decisions:?}");
     assert!(controller.rate() > 0.9 * 312e3, "{}", controller.rate());
 }
 

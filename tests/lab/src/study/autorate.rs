@@ -2,7 +2,7 @@
 //! probes, and the agent's `rate = "auto"`. Same traces, same traffic, real TCP.
 
 mod contender;
-mod law;
+mod elsewhere;
 mod measure;
 mod ours;
 mod pairs;
@@ -29,6 +29,7 @@ use crate::topology::BufferPlace;
 use crate::truth::counter;
 
 use contender::{CONTENDERS, Contender, Known};
+use elsewhere::Elsewhere;
 use measure::{SETTLING, Seen};
 use pairs::{Pair, pairs};
 use reference::Reference;
@@ -54,7 +55,7 @@ impl Study for Autorate {
         About {
             name: NAME,
             source: "NSDI 2013 traces; cake-autorate",
-            what: "links whose capacity changes: no shaper, cake at fixed rates, cake-autorate's law, and the agent's own rate; --traces DIR, --only picks traces and contenders",
+            what: "links whose capacity changes: no shaper, cake at fixed rates, cake-autorate's law, and the agent's own rate; --traces DIR, --only picks traces and contenders, or `elsewhere`: a bottleneck that is not the line",
             usual: USUAL * cases(false),
             quick: QUICK * cases(true),
             shortest: SHORTEST,
@@ -62,6 +63,9 @@ impl Study for Autorate {
     }
 
     fn run(&self, options: &StudyOptions, progress: &dyn Fn(Progress)) -> Result<StudyReport, StudyError> {
+        if options.only == [elsewhere::NAME] {
+            return run_elsewhere(options, progress);
+        }
         let all = pairs(options.traces.as_deref())?;
         check_names(&options.only, &all)?;
         let traces: Vec<&Pair> = wanted(&all, options.quick, &options.only).collect();
@@ -91,6 +95,15 @@ impl Study for Autorate {
     }
 }
 
+/// The cases whose bottleneck is not the line.
+fn run_elsewhere(options: &StudyOptions, progress: &dyn Fn(Progress)) -> Result<StudyReport, StudyError> {
+    let all = Elsewhere::all(options.quick);
+    let mut bench = Bench { options, progress, length: elsewhere::LENGTH, runs: all.len() as u32, done: 0 };
+    let cases = all.into_iter().map(|case| case.run(&mut bench)).collect::<Result<Vec<_>, _>>()?;
+    let text = elsewhere::table(&cases);
+    Ok(StudyReport::new(NAME, cases, text))
+}
+
 fn has_contender(name: &str) -> bool {
     CONTENDERS.iter().any(|(known, _)| *known == name)
 }
@@ -111,7 +124,8 @@ fn check_names(only: &[String], all: &[Pair]) -> Result<(), StudyError> {
     match only.iter().find(|name| !has_contender(name) && !traces().any(|trace| trace == *name)) {
         None => Ok(()),
         Some(name) => {
-            let known: Vec<&str> = traces().chain(CONTENDERS.iter().map(|(name, _)| *name)).collect();
+            let known: Vec<&str> =
+                traces().chain(CONTENDERS.iter().map(|(name, _)| *name)).chain([elsewhere::NAME]).collect();
             Err(StudyError::UnknownPart { name: name.clone(), known: known.join(", ") })
         }
     }

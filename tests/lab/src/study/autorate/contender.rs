@@ -5,11 +5,11 @@ use std::time::Duration;
 use pendulum_model::rate::Rate;
 use pendulum_model::segment::{Direction, PerDirection};
 
-use super::law::Bounds;
 use crate::capacity::Trace;
 use crate::lab::Lab;
 use crate::netns::NetnsError;
 use crate::topology::WAN_DEVICE;
+use pendulum_reference::autorate::law::Bounds;
 
 /// The device whose cake shapes what arrives, as SQM scripts make it.
 pub(super) const IFB: &str = "ifb-wan";

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use pendulum_model::segment::PerDirection;
 
 use super::contender::{IFB, change_commands};
-use super::law::{Bounds, Law, PING_INTERVAL, PINGERS};
 use crate::kernel::icmp_socket;
 use crate::lab::Lab;
 use crate::netns::Host;
 use crate::study::StudyError;
 use crate::topology::{IpVersion, Role, WAN_DEVICE};
+use pendulum_reference::autorate::law::{Bounds, Law, PING_INTERVAL, PINGERS};
 
 /// Header and data of an echo request, as fping has them.
 const ECHO_BYTES: usize = 8 + 56;

@@ -74,6 +74,11 @@ impl Ours {
         }
     }
 
+    /// What its shaper says now.
+    pub(in crate::study) fn shape(&self) -> Result<Value, StudyError> {
+        Ok(shape_of(&self.agent.json("/api/v1/state")?))
+    }
+
     /// Ends it; returns its verdict and what its shaper counted.
     pub(in crate::study) fn finish(self) -> Result<(Value, Value), StudyError> {
         let state: Value = self.agent.json("/api/v1/state")?;

@@ -10,9 +10,9 @@ use std::time::Duration;
 use pendulum_model::segment::{Direction, PerDirection};
 
 /// `no_pingers`.
-pub(super) const PINGERS: usize = 6;
+pub const PINGERS: usize = 6;
 /// `reflector_ping_interval_s`, of each pinger.
-pub(super) const PING_INTERVAL: Duration = Duration::from_millis(300);
+pub const PING_INTERVAL: Duration = Duration::from_millis(300);
 /// `monitor_achieved_rates_interval_ms`.
 const RATES_INTERVAL: Duration = Duration::from_millis(200);
 /// `bufferbloat_detection_window`.
@@ -47,10 +47,13 @@ const PACKET_BITS: f64 = 1500.0 * 8.0;
 
 /// The rates a user has to give, bit/s: `min_*_shaper_rate_kbps`, `base_*`, `max_*`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Bounds {
-    pub(super) min: f64,
-    pub(super) base: f64,
-    pub(super) max: f64,
+pub struct Bounds {
+    /// `min_*_shaper_rate_kbps`.
+    pub min: f64,
+    /// `base_*`.
+    pub base: f64,
+    /// `max_*`.
+    pub max: f64,
 }
 
 /// One direction.
@@ -68,7 +71,7 @@ struct Way {
 
 /// The controller of both directions.
 #[derive(Clone, Debug)]
-pub(super) struct Law {
+pub struct Law {
     ways: PerDirection<Way>,
     baselines_s: [f64; PINGERS],
     deltas_s: [f64; WINDOW],
@@ -77,7 +80,7 @@ pub(super) struct Law {
 
 impl Law {
     /// At the base rates.
-    pub(super) fn new(bounds: PerDirection<Bounds>) -> Self {
+    pub fn new(bounds: PerDirection<Bounds>) -> Self {
         let way = |direction| Way {
             bounds: bounds[direction],
             rate: bounds[direction].base,
@@ -96,18 +99,18 @@ impl Law {
     }
 
     /// The rates it wants, bit/s.
-    pub(super) fn rates(&self) -> PerDirection<f64> {
+    pub fn rates(&self) -> PerDirection<f64> {
         PerDirection::from_fn(|direction| self.ways[direction].rate)
     }
 
     /// Time between two readings of the load: ten round trips of a full packet at low rates.
-    pub(super) fn load_interval(&self) -> Duration {
+    pub fn load_interval(&self) -> Duration {
         let packet_s = PACKET_BITS / self.ways.up.rate + PACKET_BITS / self.ways.down.rate;
         RATES_INTERVAL.max(Duration::from_secs_f64((10.0 * packet_s).min(10.0)))
     }
 
     /// What passed, bit/s.
-    pub(super) fn load(&mut self, passed_bps: PerDirection<f64>) {
+    pub fn load(&mut self, passed_bps: PerDirection<f64>) {
         for direction in [Direction::Up, Direction::Down] {
             let way = &mut self.ways[direction];
             way.load_is_high = passed_bps[direction] > HIGH_LOAD * way.rate;
@@ -116,7 +119,7 @@ impl Law {
     }
 
     /// A prober's reply.
-    pub(super) fn reply(&mut self, now: Duration, pinger: usize, round_trip: Duration) {
+    pub fn reply(&mut self, now: Duration, pinger: usize, round_trip: Duration) {
         let Some(baseline) = self.baselines_s.get_mut(pinger) else { return };
         let delay = round_trip.as_secs_f64() / 2.0;
         let alpha = if delay >= *baseline { BASELINE_UP } else { BASELINE_DOWN };

@@ -12,7 +12,7 @@ const LONGER: f64 = 1.3;
 
 /// How a connection's window changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Congestion {
+pub enum Congestion {
     /// RFC 9438: falls to 0.7.
     Cubic,
     /// RFC 5681: falls to a half.
@@ -21,15 +21,20 @@ pub(super) enum Congestion {
 
 /// Times in seconds; `entered`: the queue in which it stands.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Packet {
-    pub(super) flow: usize,
-    pub(super) sent: f64,
-    pub(super) entered: f64,
+pub struct Packet {
+    /// Its connection.
+    pub flow: usize,
+    /// When it was sent.
+    pub sent: f64,
+    /// When it entered the queue in which it stands.
+    pub entered: f64,
+    /// What it waited elsewhere.
+    pub waited: f64,
 }
 
 /// A connection's sender.
 #[derive(Debug)]
-pub(super) struct Flow {
+pub struct Flow {
     congestion: Congestion,
     window: f64,
     threshold: f64,
@@ -42,12 +47,18 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    pub(super) fn new(congestion: Congestion, left: Option<usize>, now: f64) -> Self {
+    /// A connection that starts `now`; `left`: packets to send.
+    pub fn new(congestion: Congestion, left: Option<usize>, now: f64) -> Self {
         Self { congestion, window: 10.0, threshold: 1e9, most: 0.0, fell: now, flying: 0, left, heard: now }
     }
 
+    /// Whether it still has something to do.
+    pub fn is_active(&self) -> bool {
+        self.left != Some(0) || self.flying > 0
+    }
+
     /// Whether a packet is sent now.
-    pub(super) fn sends(&mut self) -> bool {
+    pub fn sends(&mut self) -> bool {
         if (self.flying as f64) + 1.0 > self.window || self.left == Some(0) {
             return false;
         }
@@ -57,7 +68,7 @@ impl Flow {
     }
 
     /// `usual`: the round trip without queues.
-    pub(super) fn acknowledged(&mut self, now: f64, round_trip: f64, usual: f64) {
+    pub fn acknowledged(&mut self, now: f64, round_trip: f64, usual: f64) {
         self.flying = self.flying.saturating_sub(1);
         self.heard = now;
         if self.window < self.threshold && round_trip > LONGER * usual {
@@ -76,7 +87,7 @@ impl Flow {
     }
 
     /// One that was sent then is known to be lost.
-    pub(super) fn lost(&mut self, now: f64, sent: f64) {
+    pub fn lost(&mut self, now: f64, sent: f64) {
         self.flying = self.flying.saturating_sub(1);
         self.left = self.left.map(|left| left + 1);
         self.heard = now;
@@ -90,7 +101,7 @@ impl Flow {
     }
 
     /// After a time without an answer all that was sent counts as lost.
-    pub(super) fn time_out(&mut self, now: f64) {
+    pub fn time_out(&mut self, now: f64) {
         if self.flying > 0 && now - self.heard > TIMEOUT {
             (self.threshold, self.window, self.most) = ((self.window / 2.0).max(2.0), 2.0, self.window);
             (self.flying, self.heard, self.fell) = (0, now, now);
@@ -100,8 +111,9 @@ impl Flow {
 
 /// Our own queue of one connection.
 #[derive(Debug, Default)]
-pub(super) struct Codel {
-    pub(super) packets: VecDeque<Packet>,
+pub struct Codel {
+    /// What is queued.
+    pub packets: VecDeque<Packet>,
     above_since: Option<f64>,
     next: f64,
     count: u32,
@@ -110,7 +122,7 @@ pub(super) struct Codel {
 
 impl Codel {
     /// The next packet, and those that are dropped before it.
-    pub(super) fn take(&mut self, now: f64, dropped: &mut Vec<Packet>) -> Option<Packet> {
+    pub fn take(&mut self, now: f64, dropped: &mut Vec<Packet>) -> Option<Packet> {
         loop {
             let packet = self.packets.pop_front()?;
             if now - packet.entered < TARGET || self.packets.is_empty() {

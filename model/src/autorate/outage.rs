@@ -1,0 +1,40 @@
+//! Replies that do not come.
+
+use std::collections::VecDeque;
+
+use super::RULES;
+
+/// What was sent, and how long replies take. Times in seconds.
+#[derive(Debug, Default)]
+pub(super) struct Outage {
+    /// Segments that were sent between two times.
+    asked: VecDeque<(f64, f64, u64)>,
+    usual: f64,
+}
+
+impl Outage {
+    /// So many segments were sent between these times.
+    pub(super) fn sent(&mut self, from: f64, to: f64, count: u64) {
+        // The usual time is the longest of the last seconds.
+        self.usual *= (1.0 - (to - from) / RULES.peak).max(0.0);
+        self.asked.push_back((from, to, count));
+        while self.asked.front().is_some_and(|(_, end, _)| *end < to - 2.0 * RULES.given_up) {
+            self.asked.pop_front();
+        }
+    }
+
+    /// The newest reply is about what left the buffer so long ago.
+    pub(super) fn answered(&mut self, after: f64) {
+        self.usual = after.max(self.usual);
+    }
+
+    /// Whether replies are late. `passed`, `left`: when what was acknowledged last had passed, and left the buffer. `back`: what replies wait
+    /// on their way back. After a while nobody may be there to reply, and in an outage TCP sends little anyway.
+    pub(super) fn is_on(&self, now: f64, passed: f64, left: f64, back: f64) -> bool {
+        let usual = self.usual + back.max(0.0);
+        let late = now - left - usual;
+        let is_late = |it: &&(f64, f64, u64)| it.0 >= passed && it.1 <= now - usual - RULES.held / 2.0;
+        let segments = self.asked.iter().filter(is_late).fold(0u64, |sum, it| sum.saturating_add(it.2));
+        late > RULES.held && late < RULES.given_up && segments >= u64::from(RULES.few)
+    }
+}

@@ -1,0 +1,115 @@
+//! What the automatic rate reaches in closed loops, by seed.
+#![expect(clippy::print_stdout, reason = "figures of a test that fails")]
+
+use pendulum_model::autorate::Priority;
+use pendulum_model::segment::Direction;
+use pendulum_reference::autorate::patterns::{Kind, crowd};
+use pendulum_reference::autorate::tcp::Congestion;
+use pendulum_reference::autorate::world::{NEAR, Says, Setting, Shaper, Source, run};
+use pendulum_reference::autorate::{LINE, counts, far_case, mean_of, rows};
+
+/// Both transfers run, one of them through a bottleneck of a tenth of the line beyond it: the line's rate stays, whatever the other host's
+/// packets say, and whichever starts first.
+#[test]
+fn a_far_bottleneck_leaves_the_line_s_rate_alone() {
+    for direction in Direction::ALL {
+        for says in [Says::Both, Says::Acks, Says::Nothing] {
+            for from in [(20.0_f64, 0.0_f64), (0.0, 20.0), (0.0, 0.0)] {
+                let both = from.0.max(from.1);
+                let outcome = far_case(direction, says, from, Some(LINE));
+                let (least, mean, _) = outcome.rate(both + 0.2, both + 30.0);
+                let what = format!("{direction:?} {says:?} {from:?}: {least:.0} {mean:.0}");
+                assert!(least >= 0.95 * LINE && mean <= 1.05 * LINE, "{what}");
+                let carried = outcome.throughput(both + 3.0, both + 4.0);
+                assert!(carried >= 0.9 * LINE, "{what}: {carried:.0}");
+            }
+        }
+    }
+}
+
+/// The line's rate is unknown, and the far transfer runs alone for 20 s: another one has the whole line within 3 s.
+#[test]
+fn a_rate_that_one_far_host_showed_is_left_within_three_seconds() {
+    for direction in Direction::ALL {
+        for says in [Says::Both, Says::Acks, Says::Nothing] {
+            let outcome = far_case(direction, says, (0.0, 20.0), None);
+            let carried = outcome.throughput(23.0, 24.0);
+            assert!(carried >= 0.9 * LINE, "{direction:?} {says:?}: {carried:.0}");
+        }
+    }
+}
+
+/// A far transfer alone never uses the line up: the known rate stays.
+#[test]
+fn a_far_bottleneck_alone_lowers_nothing() {
+    for says in [Says::Both, Says::Nothing] {
+        let outcome = far_case(Direction::Down, says, (0.0, f64::INFINITY), Some(LINE));
+        let (least, _, _) = outcome.rate(1.0, 30.0);
+        assert!(least >= 0.92 * LINE, "{says:?}: {least:.0}");
+    }
+}
+
+#[test]
+fn held_out_seeds_are_better_than_the_reference() {
+    let rows = rows(true);
+    let [better, worse, like_oracle] = counts(&rows);
+    println!("of {}: {better} better, {worse} worse, {like_oracle} like the oracle", rows.len());
+    assert!(10 * better >= 7 * rows.len() && worse == 0 && 10 * like_oracle >= 5 * rows.len());
+}
+
+#[test]
+fn the_priority_moves_use_and_delay() {
+    for direction in Direction::ALL {
+        let [latency, balanced, throughput] = [Priority::Latency, Priority::Balanced, Priority::Throughput]
+            .map(|priority| mean_of(Kind::Constant, direction, priority));
+        println!("{direction:?}: {latency:.3?} {balanced:.3?} {throughput:.3?}");
+        let what = format!("{latency:?} {balanced:?} {throughput:?}");
+        assert!(latency.1 <= balanced.1 + 0.001 && 1.3 * balanced.1 < throughput.1, "{what}");
+        assert!(latency.0 <= balanced.0 && balanced.0 <= throughput.0, "{what}");
+    }
+}
+
+/// Replies look later than they are, by seconds between these two, so many times a second up and down: the share of a constant link that
+/// is used.
+fn used_with_late_replies(least: f64, most: f64, turns: f64) -> f64 {
+    let cases =
+        [500e3, 2.5e6].into_iter().flat_map(|it| [Congestion::Cubic, Congestion::Reno].map(|law| (it, law)));
+    let used = cases.map(|(capacity, congestion)| {
+        let late =
+            |at: f64| least + (most - least) * (0.5 + 0.5 * (std::f64::consts::TAU * turns * at).sin());
+        let mut sources = crowd(0, capacity, 60.0);
+        sources.iter_mut().for_each(|source: &mut Source| source.congestion = congestion);
+        let setting = Setting {
+            direction: Direction::Up,
+            capacity: &|_| capacity,
+            buffer: capacity,
+            drops_at_head: false,
+            late: &late,
+            sources,
+            remotes: vec![NEAR; 3],
+            seconds: 60.0,
+        };
+        run(&setting, Shaper::ours(Direction::Up, None, Priority::Balanced)).used()
+    });
+    let used = used.fold(1.0, f64::min);
+    println!("replies {least:.3} to {most:.3} s late, {turns:.2} times a second: {used:.3} used");
+    used
+}
+
+/// All hosts look late at once, which no evidence tells from a queue. A small or steady false wait costs little; one that swings fast costs use,
+/// down to the floor.
+#[test]
+fn replies_that_only_look_late_do_not_take_the_rate_away() {
+    for (least, most, turns) in [(0.0, 0.005, 1.0), (0.02, 0.02, 1.0), (0.05, 0.05, 1.0), (0.1, 0.1, 1.0)] {
+        let used = used_with_late_replies(least, most, turns);
+        assert!(used >= 0.8, "{used:.3}");
+    }
+    for (least, most, turns) in [(0.0, 0.02, 1.0), (0.0, 0.02, 4.0), (0.01, 0.05, 0.27), (0.0, 0.1, 0.1)] {
+        let used = used_with_late_replies(least, most, turns);
+        assert!(used >= 0.4, "{used:.3}");
+    }
+    for (most, turns) in [(0.05, 1.0), (0.1, 4.0)] {
+        let used = used_with_late_replies(0.0, most, turns);
+        assert!(used >= 0.05, "{used:.3}");
+    }
+}
