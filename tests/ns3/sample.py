@@ -14,8 +14,19 @@ SEGMENT = 1500
 KINDS = {"two_way": 10, "several": 5, "upload": 2, "download": 2, "udp_upload": 2, "call": 1, "turns": 2, "quiet": 1, "changing": 1}
 
 
-def draw_link(seed, number):
-    """Link `number` of the sample `seed`."""
+# The same links with other traffic or buffers: what is changed in each.
+VARIANTS = {
+    "udp-130": {"kind": "udp_130"},
+    "changing": {"kind": "changing"},
+    "head-drop": {"qd": "head", "qu": "head"},
+    "fq-up": {"qu": "fq_codel"},
+    "fq-down": {"qd": "fq_codel"},
+}
+
+
+def draw_link(seed, number, variant=None):
+    """Link `number` of the sample `seed`, or a variant of it."""
+    change = dict(VARIANTS[variant]) if variant else {}
     rng = random.Random(f"pendulum captures {seed} {number}")
     if rng.random() < 0.5:
         down, up = rng.choice(RATES)
@@ -23,6 +34,7 @@ def draw_link(seed, number):
         down = int(10 ** rng.uniform(6.0, 7.3))
         up = int(down / 10 ** rng.uniform(0.0, 1.1))
     kind = rng.choices(list(KINDS), list(KINDS.values()))[0]
+    kind = change.pop("kind", kind)
     link = {
         "name": kind,
         "T": 90,
@@ -44,13 +56,18 @@ def draw_link(seed, number):
     link["flows"] = ";".join(":".join(str(cell) for cell in flow) for flow in flows)
     if kind == "changing":
         link["changes"] = f"40:D:{int(down * rng.uniform(0.5, 0.8))};70:U:{int(up * rng.uniform(0.5, 0.8))}"
-    return link
+    return link | change
 
 
 def buffer(rng, rate):
     """A drop-tail buffer that a full packet passes in 60 ms to 1.2 s, at least five packets; in bytes or packets."""
     packets = max(5, int(rate / 8 * 10 ** rng.uniform(-1.2, 0.08) / SEGMENT))
     return f"{packets}p" if rng.random() < 0.5 else f"{packets * SEGMENT}B"
+
+
+def udp_130(rng, link, algorithm):
+    """More than the uplink carries."""
+    return [flow("D", 0, algorithm), flow("U", 10, "udp", rate=int(1.3 * link["cu"]), far=3)]
 
 
 def two_way(rng, link, algorithm):
@@ -108,4 +125,4 @@ def flow(direction, start, transport, *, stop=0, size=0, rate=0, far=0):
 
 
 FLOWS = {"two_way": two_way, "several": several, "upload": upload, "download": download, "udp_upload": udp_upload, "call": call,
-         "turns": turns, "quiet": quiet, "changing": two_way}
+         "turns": turns, "quiet": quiet, "changing": two_way, "udp_130": udp_130}

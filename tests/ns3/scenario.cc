@@ -4,27 +4,33 @@
 //               LAN    uplink's        downlink's
 //                      buffer (R2)     buffer (R1)
 //
-// Both buffers are drop-tail queues that count bytes or packets of IP; the link adds no framing, so that its rate is that of IP bytes.
+// Both buffers count bytes or packets of IP, and drop the packet that comes, the oldest one ("head"), or are shared by flows and kept short
+// ("fq_codel"). The link adds no framing, so that its rate is that of IP bytes.
 // `score.py` builds and calls this program; `--PrintHelp` lists its parameters. Files that it writes into --out:
 //
 //   lan.pcap, wan.pcap                   the first 96 bytes of each packet at both sides of R2, link type "raw IP"; a packet of the uplink
 //                                        is in lan.pcap when it comes to R2, in wan.pcap when its transmission begins
 //   queue_R2_up.csv, queue_R1_down.csv   a row each 10 ms: the level at that moment; since the row before the lowest and the highest level, the
 //                                        bytes that left, those of packets with data, and how many packets were dropped
+//   mean_R2_up.csv, mean_R1_down.csv     the level's mean over each millisecond, a row each
 //   flows.csv                            what each flow's receiver got
 //
 // Times are seconds of the simulation; in the captures 1,700,000,000 s later.
 
 #include "ns3/core-module.h"
-#include "ns3/drop-tail-queue.h"
 #include "ns3/internet-module.h"
 #include "ns3/network-module.h"
 #include "ns3/point-to-point-module.h"
+#include "ns3/queue.h"
 #include "ns3/simple-channel.h"
 #include "ns3/simple-net-device.h"
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
+#include <list>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -93,37 +99,233 @@ ParseFlows(const std::string& text)
     return flows;
 }
 
-/// Writes what a router's buffer held: a row each 10 ms.
+/// A buffer at one end of the link.
+class LinkBuffer : public Queue<Packet>
+{
+  public:
+    LinkBuffer(const std::string& discipline, const std::string& size)
+        : m_headDrop(discipline == "head"),
+          m_fair(discipline == "fq_codel")
+    {
+        NS_ABORT_MSG_UNLESS(m_headDrop || m_fair || discipline == "tail", "no such discipline: " << discipline);
+        SetMaxSize(QueueSize(size));
+    }
+
+    /// What is taken out now is dropped and not sent.
+    bool IsDropping() const
+    {
+        return m_dropping;
+    }
+
+    bool Enqueue(Ptr<Packet> packet) override
+    {
+        while (m_headDrop && !IsEmpty() && GetCurrentSize() + packet > GetMaxSize())
+        {
+            Discard(GetContainer().begin());
+        }
+        Container::iterator at;
+        if (!DoEnqueue(GetContainer().end(), packet, at))
+        {
+            return false;
+        }
+        if (m_fair)
+        {
+            auto [flow, isNew] = m_flows.try_emplace(Key(packet));
+            flow->second.packets.push_back({at, Simulator::Now()});
+            if (!flow->second.listed)
+            {
+                flow->second.listed = true;
+                flow->second.deficit = FULL_BYTES;
+                m_new.push_back(flow->first);
+            }
+        }
+        return true;
+    }
+
+    Ptr<Packet> Dequeue() override
+    {
+        return m_fair ? DequeueFair() : DoDequeue(GetContainer().begin());
+    }
+
+    Ptr<Packet> Remove() override
+    {
+        return DoRemove(GetContainer().begin());
+    }
+
+    Ptr<const Packet> Peek() const override
+    {
+        return DoPeek(GetContainer().begin());
+    }
+
+  private:
+    using Container = std::list<Ptr<Packet>>;
+
+    static constexpr int64_t FULL_BYTES = 1514;
+
+    /// One packet that waits.
+    struct Waiting
+    {
+        Container::iterator at;
+        Time since;
+    };
+
+    /// RFC 8289 and RFC 8290.
+    struct SubQueue
+    {
+        std::deque<Waiting> packets;
+        bool listed{false};
+        int64_t deficit{0};
+        Time aboveSince{0};
+        Time dropNext{0};
+        uint32_t count{0};
+        bool dropping{false};
+    };
+
+    static uint64_t Key(Ptr<const Packet> packet)
+    {
+        uint8_t head[24] = {};
+        packet->CopyData(head, sizeof head);
+        uint64_t key = head[9];
+        for (int i = 12; i < 24; i++)
+        {
+            key = key * 1099511628211ULL + head[i];
+        }
+        return key;
+    }
+
+    void Discard(Container::const_iterator at)
+    {
+        m_dropping = true;
+        DoRemove(at);
+        m_dropping = false;
+    }
+
+    Ptr<Packet> DequeueFair()
+    {
+        while (!m_new.empty() || !m_old.empty())
+        {
+            auto& list = m_new.empty() ? m_old : m_new;
+            auto key = list.front();
+            auto& flow = m_flows[key];
+            if (flow.deficit <= 0)
+            {
+                flow.deficit += FULL_BYTES;
+                list.pop_front();
+                m_old.push_back(key);
+                continue;
+            }
+            Control(flow);
+            if (flow.packets.empty())
+            {
+                bool wasNew = &list == &m_new;
+                list.pop_front();
+                if (wasNew && !m_old.empty())
+                {
+                    m_old.push_back(key);
+                }
+                else
+                {
+                    flow.listed = false;
+                }
+                continue;
+            }
+            auto next = flow.packets.front();
+            flow.packets.pop_front();
+            flow.deficit -= (*next.at)->GetSize();
+            return DoDequeue(next.at);
+        }
+        return nullptr;
+    }
+
+    /// Drops from the head of a flow that has been late for an interval.
+    void Control(SubQueue& flow)
+    {
+        const Time target = MilliSeconds(5);
+        const Time interval = MilliSeconds(100);
+        auto now = Simulator::Now();
+        while (!flow.packets.empty())
+        {
+            bool isShort = now - flow.packets.front().since < target || flow.packets.size() == 1;
+            if (isShort)
+            {
+                flow.aboveSince = Time(0);
+                flow.dropping = false;
+                return;
+            }
+            if (flow.aboveSince.IsZero())
+            {
+                flow.aboveSince = now;
+            }
+            if (!flow.dropping)
+            {
+                if (now - flow.aboveSince < interval)
+                {
+                    return;
+                }
+                flow.dropping = true;
+                flow.count = flow.count > 2 && now - flow.dropNext < 8 * interval ? flow.count - 2 : 1;
+                flow.dropNext = now;
+            }
+            if (now < flow.dropNext)
+            {
+                return;
+            }
+            Discard(flow.packets.front().at);
+            flow.packets.pop_front();
+            flow.count += 1;
+            flow.dropNext += interval / std::sqrt(flow.count);
+        }
+    }
+
+    bool m_headDrop;
+    bool m_fair;
+    bool m_dropping{false};
+    std::map<uint64_t, SubQueue> m_flows;
+    std::list<uint64_t> m_new;
+    std::list<uint64_t> m_old;
+};
+
+/// Writes what a router's buffer held: a row each 10 ms, and its mean each millisecond.
 class QueueLog
 {
   public:
-    QueueLog(const std::string& path, Ptr<Queue<Packet>> queue)
-        : m_file(std::fopen(path.c_str(), "w")),
+    QueueLog(const std::string& out, const std::string& name, Ptr<LinkBuffer> queue)
+        : m_file(std::fopen((out + "/queue_" + name + ".csv").c_str(), "w")),
+          m_means(std::fopen((out + "/mean_" + name + ".csv").c_str(), "w")),
           m_queue(queue)
     {
-        NS_ABORT_MSG_UNLESS(m_file, "cannot write " << path);
+        NS_ABORT_MSG_UNLESS(m_file && m_means, "cannot write the queue logs in " << out);
+        std::fputs("mean_bytes\n", m_means);
         std::fputs("t_s,bytes,least_bytes,most_bytes,left_bytes,left_data_bytes,drops\n", m_file);
         queue->TraceConnectWithoutContext("Enqueue", MakeCallback(&QueueLog::Enter, this));
         queue->TraceConnectWithoutContext("Dequeue", MakeCallback(&QueueLog::Leave, this));
-        queue->TraceConnectWithoutContext("DropBeforeEnqueue", MakeCallback(&QueueLog::Drop, this));
+        queue->TraceConnectWithoutContext("Drop", MakeCallback(&QueueLog::Drop, this));
         Write();
+        Simulator::Schedule(MilliSeconds(1), &QueueLog::WriteMean, this);
     }
 
     ~QueueLog()
     {
         std::fclose(m_file);
+        std::fclose(m_means);
     }
 
   private:
     void Enter(Ptr<const Packet> /* packet */)
     {
+        Integrate();
         // A packet that goes on at once never waited: its departure is the next event of this moment.
         m_most = std::max(m_most, m_queue->GetNBytes());
     }
 
     void Leave(Ptr<const Packet> packet)
     {
+        Integrate();
         m_least = std::min(m_least, m_queue->GetNBytes());
+        if (m_queue->IsDropping())
+        {
+            return;
+        }
         m_left += packet->GetSize();
         m_leftData += packet->GetSize() > ACK_BYTES ? packet->GetSize() : 0;
     }
@@ -131,6 +333,23 @@ class QueueLog
     void Drop(Ptr<const Packet> /* packet */)
     {
         m_drops++;
+    }
+
+    /// The level since the event before was the one it had then.
+    void Integrate()
+    {
+        auto now = Simulator::Now();
+        m_integral += m_level * (now - m_since).GetSeconds();
+        m_since = now;
+        m_level = m_queue->GetNBytes();
+    }
+
+    void WriteMean()
+    {
+        Integrate();
+        std::fprintf(m_means, "%.0f\n", m_integral * 1000);
+        m_integral = 0;
+        Simulator::Schedule(MilliSeconds(1), &QueueLog::WriteMean, this);
     }
 
     void Write()
@@ -151,7 +370,11 @@ class QueueLog
     }
 
     std::FILE* m_file;
-    Ptr<Queue<Packet>> m_queue;
+    std::FILE* m_means;
+    Ptr<LinkBuffer> m_queue;
+    Time m_since{0};
+    double m_level{0};
+    double m_integral{0};
     uint32_t m_least{0};
     uint32_t m_most{0};
     uint32_t m_left{0};
@@ -163,10 +386,11 @@ class QueueLog
 class Taps
 {
   public:
-    Taps(const std::string& out, Ptr<Node> r2, uint32_t wanInterface, Ptr<Queue<Packet>> uplink)
+    Taps(const std::string& out, Ptr<Node> r2, uint32_t wanInterface, Ptr<LinkBuffer> uplink)
         : m_lan(out + "/lan.pcap"),
           m_wan(out + "/wan.pcap"),
-          m_wanInterface(wanInterface)
+          m_wanInterface(wanInterface),
+          m_uplink(uplink)
     {
         auto ip = r2->GetObject<Ipv4L3Protocol>();
         ip->TraceConnectWithoutContext("Rx", MakeCallback(&Taps::Receive, this));
@@ -210,12 +434,16 @@ class Taps
 
     void Depart(Ptr<const Packet> packet)
     {
-        m_wan.Write(packet);
+        if (!m_uplink->IsDropping())
+        {
+            m_wan.Write(packet);
+        }
     }
 
     Capture m_lan;
     Capture m_wan;
     uint32_t m_wanInterface;
+    Ptr<LinkBuffer> m_uplink;
 };
 
 /// A transfer. The home end always begins, as behind NAT.
@@ -402,15 +630,13 @@ class Flow
 
 /// One end of the link: its buffer and its rate.
 Ptr<SimpleNetDevice>
-LinkEnd(Ptr<Node> router, Ptr<SimpleChannel> channel, const std::string& buffer, uint64_t rate)
+LinkEnd(Ptr<Node> router, Ptr<SimpleChannel> channel, Ptr<LinkBuffer> buffer, uint64_t rate)
 {
     auto device = CreateObject<SimpleNetDevice>();
     device->SetAttribute("PointToPointMode", BooleanValue(true));
     device->SetAttribute("DataRate", DataRateValue(DataRate(rate)));
     device->SetAddress(Mac48Address::Allocate());
-    auto queue = CreateObject<DropTailQueue<Packet>>();
-    queue->SetMaxSize(QueueSize(buffer));
-    device->SetQueue(queue);
+    device->SetQueue(buffer);
     device->SetChannel(channel);
     router->AddDevice(device);
     return device;
@@ -453,6 +679,8 @@ main(int argc, char* argv[])
     bool timestamps = true;
     std::string downBuffer = "30000B";
     std::string upBuffer = "30000B";
+    std::string downDiscipline = "tail";
+    std::string upDiscipline = "tail";
     std::string far = "5";
     std::string flowsText = "D:0:0:0:0:0:TcpLinuxReno;U:0:0:0:0:0:TcpLinuxReno";
     std::string changes;
@@ -466,6 +694,8 @@ main(int argc, char* argv[])
     command.AddValue("cu", "rate of the uplink, bit/s", up);
     command.AddValue("bd", "buffer of the downlink, as 30000B or 20p", downBuffer);
     command.AddValue("bu", "buffer of the uplink", upBuffer);
+    command.AddValue("qd", "discipline of the downlink's buffer: tail, head or fq_codel", downDiscipline);
+    command.AddValue("qu", "discipline of the uplink's buffer", upDiscipline);
     command.AddValue("delack", "segments for each delayed ACK", delayedAck);
     command.AddValue("btcp", "the hosts' TCP buffers, bytes", tcpBuffer);
     command.AddValue("timestamps", "TCP timestamps", timestamps);
@@ -498,8 +728,10 @@ main(int argc, char* argv[])
 
     auto channel = CreateObject<SimpleChannel>();
     channel->SetAttribute("Delay", TimeValue(MicroSeconds(link_ms * 1000)));
-    auto r1End = LinkEnd(r1, channel, downBuffer, down);
-    auto r2End = LinkEnd(r2, channel, upBuffer, up);
+    auto downQueue = CreateObject<LinkBuffer>(downDiscipline, downBuffer);
+    auto upQueue = CreateObject<LinkBuffer>(upDiscipline, upBuffer);
+    auto r1End = LinkEnd(r1, channel, downQueue, down);
+    auto r2End = LinkEnd(r2, channel, upQueue, up);
     Ipv4AddressHelper linkAddresses("100.64.0.0", "255.255.255.252");
     auto link = linkAddresses.Assign(NetDeviceContainer(NetDeviceContainer(r1End), NetDeviceContainer(r2End)));
     Ipv4StaticRoutingHelper routing;
@@ -535,9 +767,9 @@ main(int argc, char* argv[])
         Simulator::Schedule(Seconds(std::stod(cells[0])), &SetRate, device, std::stoull(cells[2]));
     }
 
-    QueueLog upLog(out + "/queue_R2_up.csv", r2End->GetQueue());
-    QueueLog downLog(out + "/queue_R1_down.csv", r1End->GetQueue());
-    Taps taps(out, r2, link.Get(1).second, r2End->GetQueue());
+    QueueLog upLog(out, "R2_up", upQueue);
+    QueueLog downLog(out, "R1_down", downQueue);
+    Taps taps(out, r2, link.Get(1).second, upQueue);
     Simulator::Stop(Seconds(seconds));
     Simulator::Run();
 

@@ -2,7 +2,8 @@
 """Replays simulated captures whose truth is known, and says how far off the replay is.
 
 Each link of a random sample (`sample.py`) is simulated by ns-3 (`scenario.cc`), and replayed from before the uplink's buffer, from behind it and
-from both sides, with the rates told and not told. Levels and phases are compared with the simulator's own logs (`truth.py`).
+from both sides, with the rates configured and unknown. A level is compared with the mean that the simulator's buffer held over the same 10 ms (`truth.py`).
+`--variant` gives the same links other traffic or buffers, `--defect` spoils their captures.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import sys
 from pathlib import Path
 
 from defects import DEFECTS
-from sample import SEGMENT, draw_link
+from sample import SEGMENT, VARIANTS, draw_link
 from truth import PHASES, STEP_S, Truth
 
 HERE = Path(__file__).resolve().parent
@@ -73,9 +74,18 @@ class Replay:
         self.report = json.loads(done.stdout)
         self.rows = [line.split(",") for line in series.read_text().splitlines()[1:]]
 
-    def level(self, truth, column, first_s):
-        """Pairs of true and told level, how many were told, and how many of these the uncertainty covers."""
-        pairs, covered, asked = [], 0, 0
+    def level(self, truth, column, first_s, reach_s=0.0):
+        """How the reported levels compare with the true ones. `reach_s`: so much earlier or later the level may be reported; where between provider and
+        gateway the downlink's buffer stands, no capture tells. The bounds have to cover the truth at its own time."""
+        shifts = [k * STEP_S / 2 for k in range(-int(2 * reach_s / STEP_S), int(2 * reach_s / STEP_S) + 1)]
+        compared = [self.level_at(truth, column, first_s, shift) for shift in shifts]
+        unshifted = compared[len(compared) // 2]
+        best = min(compared, key=lambda level: level.rms if level.rms >= 0 else math.inf)
+        best.covered, best.width = unshifted.covered, unshifted.width
+        return best
+
+    def level_at(self, truth, column, first_s, shift_s):
+        pairs, covered, asked, widths = [], 0, 0, []
         for cells in self.rows:
             time = float(cells[0]) + first_s
             moment = round(time / STEP_S)
@@ -83,17 +93,20 @@ class Replay:
                 continue
             asked += 1
             if cells[column]:
-                told, off = float(cells[column]), float(cells[column + 1])
-                pairs.append((truth.at[moment], told))
-                covered += abs(truth.at[moment] - told) <= off + 1
-        return Compared(pairs, covered, asked)
+                level, off = float(cells[column]), float(cells[column + 1])
+                true = truth.mean(time + shift_s - STEP_S, time + shift_s)
+                pairs.append((true, level))
+                widths.append(off)
+                covered += abs(true - level) <= off + 1
+        return Compared(pairs, covered, asked, widths)
 
 
 class Compared:
     """How far off a series is."""
 
-    def __init__(self, pairs, covered, asked):
+    def __init__(self, pairs, covered, asked, widths):
         self.known = len(pairs) / max(1, asked)
+        self.width = sum(widths) / len(widths) if widths else math.nan
         self.correlation = self.rms = self.covered = self.deviation = self.bias = math.nan
         if not pairs:
             return
@@ -120,7 +133,7 @@ class Compared:
 
     def row(self):
         correlation = f"{self.correlation:6.3f}" if self.deviation >= MOVES else "     –"
-        return f"{correlation} {self.rms:7.0f} {self.bias:+7.0f} {self.covered:4.2f}"
+        return f"{correlation} {self.rms:7.0f} {self.bias:+7.0f} {self.covered:4.2f} ±{self.width:6.0f} {100 * self.known:3.0f}%"
 
 
 def buffer_bytes(text):
@@ -159,7 +172,7 @@ def check(replay, truth, link, bands, first_s, told):
     if replay.error:
         return {"verdict": "error", "misses": [replay.error], "error": replay.error}
     report = replay.report
-    levels = {"up": replay.level(truth.up, 1, first_s), "down": replay.level(truth.down, 3, first_s)}
+    levels = {"up": replay.level(truth.up, 1, first_s), "down": replay.level(truth.down, 3, first_s, truth.base_s / 2)}
     misses = []
     for x, level in levels.items():
         buffer = link["bu" if x == "up" else "bd"]
@@ -235,6 +248,13 @@ def summarize(results):
     count("uplink: uncertainty covers the truth in 90 %", free_of("up covered"))
     count("downlink: the same", free_of("down covered"))
     count("rates within 5 %, or none", free_of("rate"))
+    for x, name in (("up", "uplink"), ("down", "downlink")):
+        cells = []
+        for column in columns:
+            levels = [r["views"][column]["levels"][x] for r in results if "levels" in r["views"][column]]
+            widths = sorted(level.width for level in levels if level.known > 0)
+            cells.append(f"{widths[len(widths) // 2] if widths else math.nan:13.0f}")
+        print(f"{f'{name}: median of the mean half-widths, bytes':45} " + " ".join(cells))
     count("verdict of the true queues", lambda result, view, column: view["verdict"] == result["truth"])
     count("verdict as from behind with rates", lambda result, view, column: view["verdict"] == result["views"].get("behind+rates", view)["verdict"])
     print(f"denials of a queue that starves a direction: {sum(len(r['wrong']) for r in results)}")
@@ -245,6 +265,7 @@ def main():
     parser.add_argument("--links", type=int, default=30, help="size of the sample [30]")
     parser.add_argument("--seed", type=int, default=1, help="of the sample [1]")
     parser.add_argument("--only", type=int, action="append", help="this link of the sample only")
+    parser.add_argument("--variant", choices=sorted(VARIANTS), help="simulate the links with other traffic or buffers")
     parser.add_argument("--defect", choices=sorted(DEFECTS), help="spoil the captures in this way")
     parser.add_argument("--agent", type=Path, required=True, help="the program `pendulum`")
     parser.add_argument("--work", type=Path, required=True, help="where captures are kept")
@@ -254,8 +275,8 @@ def main():
     program = build(options.work)
     results = []
     for number in options.only or range(options.links):
-        link = draw_link(options.seed, number)
-        directory = options.work / f"seed{options.seed}" / str(number)
+        link = draw_link(options.seed, number, options.variant)
+        directory = options.work / f"seed{options.seed}" / f"{number}{f'-{options.variant}' if options.variant else ''}"
         simulate(program, directory, link)
         if options.simulate_only:
             continue

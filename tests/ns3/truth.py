@@ -5,6 +5,7 @@ Nothing here uses Pendulum's code: rules are those of docs/design/detector.md, a
 
 import csv
 from bisect import bisect_right
+from itertools import accumulate
 
 STEP_S = 0.01
 SEGMENT = 1500.0
@@ -13,14 +14,26 @@ PHASES = ("uplink_bound", "downlink_bound", "balanced", "idle")
 
 
 class Level:
-    """A buffer's level every 10 ms: at that moment, and the least since the moment before; and the data that it let through."""
+    """A buffer's level every 10 ms: at that moment, and the least since the moment before; the data that it let through; and its mean over any time."""
 
-    def __init__(self, path):
-        with open(path, newline="", encoding="ascii") as file:
+    def __init__(self, directory, name):
+        with open(directory / f"queue_{name}.csv", newline="", encoding="ascii") as file:
             rows = [[float(cell) for cell in row] for row in list(csv.reader(file))[1:]]
+        means = (directory / f"mean_{name}.csv").read_text(encoding="ascii").split()[1:]
+        # Byte-milliseconds until each millisecond.
+        self.integral = [0.0, *accumulate(float(mean) for mean in means)]
         self.at = [row[1] for row in rows]
         self.least = [row[2] for row in rows]
         self.data_bits = [8 * row[5] for row in rows]
+
+    def mean(self, start_s, end_s):
+        """The level's mean over a time."""
+        return (self._until(end_s) - self._until(start_s)) / (1000 * (end_s - start_s))
+
+    def _until(self, time):
+        whole, part = divmod(max(0.0, 1000 * time), 1)
+        whole = min(int(whole), len(self.integral) - 2)
+        return self.integral[whole] + part * (self.integral[whole + 1] - self.integral[whole])
 
     def standing(self, windows):
         """The least level of the window that is centred on each moment; `windows` in steps."""
@@ -36,8 +49,8 @@ class Truth:
 
     def __init__(self, directory, link):
         self.link = link
-        self.up = Level(directory / "queue_R2_up.csv")
-        self.down = Level(directory / "queue_R1_down.csv")
+        self.up = Level(directory, "R2_up")
+        self.down = Level(directory, "R1_down")
         self.rates = {"D": rates_over_time(link, "D"), "U": rates_over_time(link, "U")}
         nearest = min(float(ms) for ms in link["far"].split(","))
         self.base_s = 2 * (link["tp"] + nearest + 0.1) / 1000
