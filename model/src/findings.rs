@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::autorate::Decision;
+use crate::degree::{Degree, Severity};
 use crate::segment::Direction;
 
 /// The three cases of 000 §3 and their absence.
@@ -246,15 +247,51 @@ pub enum FindingKind {
 }
 
 /// Something changed; what the event log prints.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// When it was recognised, seconds on the samples' clock.
     pub at_s: f64,
     /// What.
-    #[serde(flatten)]
     pub change: Change,
     /// Why.
     pub evidence: Evidence,
+}
+
+impl Event {
+    /// Of a verdict: what it costs.
+    pub fn degree(&self) -> Option<Degree> {
+        match self.change {
+            Change::Verdict { to, .. } => Some(Degree::of(to, Some(&self.evidence), None)),
+            _ => None,
+        }
+    }
+}
+
+/// One flat object; a verdict has its degree.
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Line<'a> {
+            at_s: f64,
+            #[serde(flatten)]
+            change: Change,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            lost_ratio: Option<f64>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            severity: Option<Severity>,
+            evidence: &'a Evidence,
+        }
+        let Self { at_s, change, evidence } = self;
+        let degree = self.degree();
+        Line {
+            at_s: *at_s,
+            change: *change,
+            lost_ratio: degree.and_then(|degree| degree.lost_ratio),
+            severity: degree.map(|degree| degree.severity),
+            evidence,
+        }
+        .serialize(serializer)
+    }
 }
 
 /// What an [`Event`] reports.

@@ -17,6 +17,7 @@ pub mod certainty;
 pub mod colour;
 mod compression;
 pub mod contents;
+pub mod degree;
 pub mod detector;
 pub mod fairness;
 pub mod findings;

@@ -81,7 +81,7 @@ pub(crate) fn link() -> Value {
         "name": "dsl", "wan": "wan0", "device": "up", "attached": true, "hooks": null, "trouble": null, "vantage": "before_uplink_buffer",
         "link": { "uplink_rate_bps": null, "downlink_rate_bps": null, "rate_source": null },
         "directions": { "up": direction(queue), "down": direction(Value::Null) },
-        "losses": {}, "programs": [], "phase": "uplink_bound", "phase_share": null, "verdict": "one_way", "verdict_for_s": 20.0,
+        "losses": {}, "programs": [], "phase": "uplink_bound", "phase_share": null, "verdict": "one_way", "verdict_for_s": 20.0, "lost_ratio": null, "severity": "warning",
         "evidence": { "rule": "r", "reason": "bulk data goes up only", "figures": [], "since_s": 1.0, "missing": [] },
         "bufferbloat": { "up": { "since_s": 1.0, "delay_s": 0.35, "cause": { "kind": "udp", "share": 0.87 }, "help": "shape the uplink" },
                          "down": null },
@@ -148,6 +148,7 @@ fn undecided_and_exact(browser: &mut Browser) {
     told["verdict"] = "unknown".into();
     told["evidence"]["missing"] = json!(["base_round_trip", "uplink_rate"]);
     told["bufferbloat"]["up"] = Value::Null;
+    told["severity"] = "info".into();
     told["directions"]["up"]["queue"]["uncertainty_bytes"] = Value::Null;
     told["directions"]["up"]["queue"]["trust"] = "never_empty".into();
     told["directions"]["up"]["queue"]["composition"] = Value::Null;

@@ -1,5 +1,6 @@
 //! What the detector says, as part of a link in `/api/v1/state`.
 
+use pendulum_model::degree::Degree;
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_model::sizing::Traffic;
 use pendulum_wire::{Advice, Evidence, Link, PredictedInputs, Ratio, Source};
@@ -15,6 +16,11 @@ pub(super) fn detected(link: &LinkSnapshot) -> Link {
     let directions = state.map(|state| &state.directions);
     let transitions =
         |state: &pendulum_model::detector::DetectorState| state.phase_transitions.iter().flatten().sum();
+    let bloat =
+        Direction::ALL.into_iter().filter_map(|x| Some(directions?[x].bufferbloat?.delay_s)).reduce(f64::max);
+    let degree = findings
+        .zip(state)
+        .map(|(findings, state)| Degree::of(findings.verdict, state.evidence.as_ref(), bloat));
     Link {
         phase: phase.map(|(phase, _)| phase.name().into()),
         phase_for_s: findings.zip(phase).map(|(findings, (_, then))| since(findings, then)),
@@ -25,6 +31,8 @@ pub(super) fn detected(link: &LinkSnapshot) -> Link {
         phase_transitions: state.map(transitions),
         verdict: findings.map(|findings| findings.verdict.name().into()),
         verdict_for_s: findings.map(|findings| since(findings, findings.verdict_since)),
+        lost_ratio: degree.and_then(|degree| degree.lost_ratio),
+        severity: degree.map(|degree| degree.severity.name().into()),
         evidence: state.and_then(|state| state.evidence.as_ref()).map(Evidence::from),
         swing_period_s: state.and_then(|state| state.swing_period_s),
         queue_correlation: state.and_then(|state| state.queue_correlation),

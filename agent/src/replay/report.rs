@@ -13,6 +13,7 @@ pub use collect::Collector;
 pub use flows::FlowRow;
 pub use text::write_text;
 
+use pendulum_model::degree::Degree;
 use pendulum_model::observer::Vantage;
 
 use super::orientation::Evidence;
@@ -44,6 +45,9 @@ pub struct Report {
     pub verdict: &'static str,
     /// Why, in one sentence.
     pub verdict_reason: Option<String>,
+    /// What it costs: `lost_ratio`, the share of the starved direction's rate that is lost, and `severity`.
+    #[serde(flatten)]
+    pub degree: Degree,
     /// How long each verdict held, seconds.
     pub verdict_seconds: BTreeMap<&'static str, f64>,
     /// Mean period of the swing between the two buffers.

@@ -39,6 +39,8 @@ export interface Link {
     phase_transitions: Maybe<number>;
     verdict: Maybe<VerdictName>;
     verdict_for_s: Maybe<number>;
+    lost_ratio: Maybe<number>;
+    severity: Maybe<SeverityName>;
     evidence: Maybe<Evidence>;
     swing_period_s: Maybe<number>;
     queue_correlation: Maybe<number>;
@@ -269,6 +271,9 @@ export interface RttClasses {
     near_far_ratio: number;
 }
 
+export const SEVERITYS = ['info', 'warning', 'critical'] as const;
+export type SeverityName = (typeof SEVERITYS)[number];
+
 // The shaper of a link.
 export interface Shape {
     state: string;
@@ -360,6 +365,8 @@ export interface JournalEvent {
     dwell_s?: number;
     finding?: string;
     from_bps?: number;
+    lost_ratio?: number;
+    severity?: string;
     to?: string;
     to_bps?: number;
 }

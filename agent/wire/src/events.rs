@@ -57,6 +57,12 @@ pub struct JournalEvent {
     /// Of `shape_rate`: why it changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<Name>,
+    /// Of `verdict`: share of the starved direction's rate that is lost, 0 to 1; absent if no direction starves or its rate is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost_ratio: Option<f64>,
+    /// Of `verdict`: `info`, `warning`, `critical`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub severity: Option<Name>,
     /// Why.
     pub evidence: Evidence,
 }

@@ -83,6 +83,11 @@ pub struct Link {
     pub verdict: Option<Name>,
     /// How long it has been in force.
     pub verdict_for_s: Option<f64>,
+    /// Share of the starved direction's rate that is lost, 0 to 1; `null` if no direction starves or its rate is unknown.
+    pub lost_ratio: Option<f64>,
+    /// How urgent the verdict is, by what is lost and by the standing delay: `info`, `warning`, `critical`.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::SeverityName>"))]
+    pub severity: Option<Name>,
     /// Why; `null` before the first verdict.
     pub evidence: Option<Evidence>,
     /// Period of the swing.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use pendulum_model::autorate::Decision;
+use pendulum_model::degree::Severity;
 use pendulum_model::findings::{Phase, Verdict};
 use pendulum_model::segment;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -44,6 +45,11 @@ names!(
     /// A verdict.
     VerdictName,
     Verdict::ALL.map(Verdict::name)
+);
+names!(
+    /// A severity.
+    SeverityName,
+    Severity::ALL.map(Severity::name)
 );
 names!(
     /// A decision of the search for a rate.

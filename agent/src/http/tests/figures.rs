@@ -73,7 +73,16 @@ async fn a_link_says_where_it_is_attached_and_what_was_lost() {
     );
     let found = without(
         found,
-        &["phase_transitions", "verdict", "verdict_for_s", "evidence", "swing_period_s", "queue_correlation"],
+        &[
+            "phase_transitions",
+            "verdict",
+            "verdict_for_s",
+            "lost_ratio",
+            "severity",
+            "evidence",
+            "swing_period_s",
+            "queue_correlation",
+        ],
     );
     let found = without(
         found,
@@ -136,6 +145,8 @@ async fn findings_are_told_with_their_evidence_and_age() {
         "phase_for_s": 12.0,
         "verdict": "locked_uplink",
         "verdict_for_s": 30.0,
+        "lost_ratio": null,
+        "severity": "warning",
         "phase_source": "queue_and_windows",
         "phase_share": { "uplink_bound": 0.85, "downlink_bound": 0.1, "balanced": 0.03, "idle": 0.02 },
         "phase_seconds": { "uplink_bound": 60.5, "downlink_bound": 20.25, "balanced": 3.0, "idle": 9.0 },

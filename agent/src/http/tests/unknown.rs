@@ -55,7 +55,7 @@ async fn a_link_without_findings_has_none() {
     let found = link(silent).await;
     let expected = json!({
         "phase": null, "phase_for_s": null, "phase_source": null, "phase_share": null, "horizon_s": null,
-        "phase_seconds": null, "phase_transitions": null, "verdict": null, "verdict_for_s": null, "evidence": null,
+        "phase_seconds": null, "phase_transitions": null, "verdict": null, "verdict_for_s": null, "lost_ratio": null, "severity": null, "evidence": null,
         "swing_period_s": null, "queue_correlation": null, "queue_lag_s": null,
         "throughput_ratio": { "measured": null, "predicted": null },
         "round_trip_s": null, "base_round_trip_s": null, "base_round_trip_proven": null, "bulk": null, "unfair": null,

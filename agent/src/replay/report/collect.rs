@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use pendulum_model::degree::Degree;
 use pendulum_model::detector::Detector;
-use pendulum_model::findings::{Change, Event, Phase, Verdict};
+use pendulum_model::findings::{Change, Event, Evidence, FindingKind, Phase, Verdict};
 use pendulum_model::link::{Known, Link, Provenance};
 use pendulum_model::ratio::refined;
 use pendulum_model::sample::{Composition, MeasuredRate, QueueSource, Sample};
@@ -40,7 +41,9 @@ pub struct Collector<'a> {
     rates: PerDirection<Option<MeasuredRate>>,
     composition: PerDirection<Composition>,
     /// Why each verdict was given last.
-    reasons: [Option<String>; Verdict::COUNT],
+    evidence: [Option<Evidence>; Verdict::COUNT],
+    /// The longest standing delay of a bufferbloat.
+    bloat_s: Option<f64>,
 }
 
 #[derive(Default)]
@@ -92,7 +95,11 @@ impl Audience for Collector<'_> {
 
     fn event(&mut self, event: &Event) {
         if let Change::Verdict { to, .. } = event.change {
-            self.reasons[to as usize] = Some(event.evidence.reason.clone());
+            self.evidence[to as usize] = Some(event.evidence.clone());
+        }
+        if let Change::Finding { finding: FindingKind::Bufferbloat, .. } = event.change {
+            let delays = event.evidence.figures.iter().filter(|figure| figure.name.ends_with("_delay_s"));
+            self.bloat_s = delays.map(|figure| figure.value).chain(self.bloat_s).reduce(f64::max);
         }
         (self.on_event)(event);
     }
@@ -123,7 +130,8 @@ impl<'a> Collector<'a> {
             series,
             rates: PerDirection::default(),
             composition: PerDirection::default(),
-            reasons: Default::default(),
+            evidence: Default::default(),
+            bloat_s: None,
         }
     }
 
@@ -153,9 +161,11 @@ impl<'a> Collector<'a> {
         let state = detector.state();
         let held = state.verdict_seconds;
         if let Some(evidence) = &state.evidence {
-            self.reasons[state.verdict as usize] = Some(evidence.reason.clone());
+            self.evidence[state.verdict as usize] = Some(evidence.clone());
         }
-        let conclusion = conclude(outcome, |verdict| self.reasons[verdict as usize].clone());
+        let of = |verdict: Verdict| self.evidence[verdict as usize].as_ref();
+        let conclusion = conclude(outcome, |verdict| of(verdict).map(|evidence| evidence.reason.clone()));
+        let degree = Degree::of(conclusion.verdict, of(conclusion.verdict), self.bloat_s);
         let direction = |x| self.direction(x, outcome, goodput[x], capacity[x]);
         let lost =
             Lost::ALL.into_iter().map(|reason| (reason.name(), outcome.meter.stats().lost[reason as usize]));
@@ -181,6 +191,7 @@ impl<'a> Collector<'a> {
             phase_transitions: detector.transitions().iter().flatten().sum(),
             verdict: conclusion.verdict.name(),
             verdict_reason: conclusion.reason,
+            degree,
             verdict_seconds: Verdict::ALL
                 .into_iter()
                 .map(|verdict| (verdict.name(), held[verdict as usize]))

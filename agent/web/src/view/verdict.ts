@@ -125,7 +125,7 @@ export class VerdictView {
         setText(this.action, actionOf(link, bloated, saying.tone));
         setText(this.reason, reasonOf(link));
         setText(this.meaning, saying.meaning);
-        setAttribute(this.card, 'data-tone', isWaiting ? 'warn' : saying.tone);
+        setAttribute(this.card, 'data-tone', toneOf(link, saying.tone));
         setAttribute(this.card, 'data-verdict', link.verdict ?? '');
         // Screen readers hear of a new verdict, not of every change of a figure.
         const key = `${link.name}/${answer}`;
@@ -212,6 +212,14 @@ function predicted(value: Maybe<number>): string {
     return value == null ? '' : ` model ${format.ratio(value)}`;
 }
 
+// The colour of the agent's severity; a verdict without urgency keeps its own.
+function toneOf(link: Link, tone: Tone): Tone {
+    if (link.trouble || !link.attached || !link.evidence) return tone;
+    if (link.severity === 'critical') return 'bad';
+    if (link.severity === 'warning') return 'warn';
+    return tone === 'bad' || tone === 'warn' ? 'none' : tone;
+}
+
 // The direction whose buffer delays all traffic longest.
 function worstDelay(link: Link): DirectionName | null {
     const delay = (name: DirectionName) => link.bufferbloat?.[name]?.delay_s ?? 0;
@@ -221,11 +229,9 @@ function worstDelay(link: Link): DirectionName | null {
 
 // One number: the share of the rate that is lost, else the delay.
 function costOf(link: Link, bloated: DirectionName | null): string {
-    const figure = (name: string) => link.evidence?.figures.find((one) => one.name === name)?.value;
-    const [lost, remaining] = [figure('lost_bytes_per_second'), figure('remaining_bytes_per_second')];
-    if (lost !== undefined && remaining !== undefined && lost > 0) {
+    if (link.lost_ratio) {
         const who = link.verdict === 'locked_downlink' ? 'Uploads' : 'Downloads';
-        return `${who} lose ${format.percent(lost / (lost + remaining))} of their rate`;
+        return `${who} lose ${format.percent(link.lost_ratio)} of their rate`;
     }
     return bloated === null ? '' : `+${format.seconds(link.bufferbloat[bloated]?.delay_s)} of delay`;
 }

@@ -333,7 +333,7 @@ fn a_longer_route_is_learnt_from_an_idle_link() {
     }
 }
 
-/// So many ends are remembered; one more, and all are learnt anew.
+/// The base delay of one end more costs that of the end that was heard least recently, and no other's.
 #[test]
 fn ends_are_bounded() {
     let mut bases = Bases::default();
@@ -352,5 +352,6 @@ fn ends_are_bounded() {
     assert_eq!(split(0, 30.0), (10.0, 20.0));
     assert_eq!(split((1 << 14) - 1, 30.0), (10.0, 20.0));
     split(1 << 14, 20.0);
-    assert_eq!(split(0, 30.0), (0.0, 30.0));
+    assert_eq!(split(0, 30.0), (10.0, 20.0), "it was heard again");
+    assert_eq!(split(1, 30.0), (0.0, 30.0), "heard least recently");
 }

@@ -1,0 +1,137 @@
+//! The degree of a verdict: what is lost, and how urgent that is. One rule for words, colours and alerts.
+
+use serde::Serialize;
+
+use crate::findings::{Evidence, Verdict};
+
+/// How urgent a verdict is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Nothing is lost that matters.
+    #[default]
+    Info,
+    /// Something is slow.
+    Warning,
+    /// Something hardly works.
+    Critical,
+}
+
+impl Severity {
+    /// All of them, the least urgent first.
+    pub const ALL: [Self; 3] = [Self::Info, Self::Warning, Self::Critical];
+
+    /// The name in JSON and labels.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
+}
+
+/// From which losses on a verdict is urgent.
+struct Bounds {
+    /// Share of the starved direction's rate that is lost.
+    lost_ratio: f64,
+    /// Standing delay of all traffic, seconds.
+    delay_s: f64,
+}
+
+/// A lock loses half of the rate and more when it is found; down to a quarter it is worth a look.
+const WARNING: Bounds = Bounds { lost_ratio: 0.25, delay_s: 0.1 };
+/// A quarter of the rate is left; calls fail (ITU-T G.114: 0.4 s one way is the limit for planning).
+const CRITICAL: Bounds = Bounds { lost_ratio: 0.75, delay_s: 0.4 };
+
+/// What a verdict costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Degree {
+    /// Share of the starved direction's rate that is lost, 0 to 1. `None` if no direction starves or its rate is unknown.
+    pub lost_ratio: Option<f64>,
+    /// How urgent it is.
+    pub severity: Severity,
+}
+
+impl Degree {
+    /// Of a verdict with its evidence. `delay_s`: the longest standing delay of a direction with bufferbloat.
+    pub fn of(verdict: Verdict, evidence: Option<&Evidence>, delay_s: Option<f64>) -> Self {
+        let starves = matches!(verdict, Verdict::LockedUplink | Verdict::LockedDownlink);
+        let lost_ratio = evidence.filter(|_| starves).and_then(lost_ratio);
+        let least = match verdict {
+            // Which part each direction loses is not measured.
+            Verdict::Swinging => Severity::Warning,
+            _ if starves && lost_ratio.is_none() => Severity::Warning,
+            _ => Severity::Info,
+        };
+        let reaches = |bounds: &Bounds| {
+            lost_ratio.is_some_and(|lost| lost >= bounds.lost_ratio)
+                || delay_s.is_some_and(|delay| delay >= bounds.delay_s)
+        };
+        let severity = match () {
+            () if reaches(&CRITICAL) => Severity::Critical,
+            () if reaches(&WARNING) => Severity::Warning,
+            () => Severity::Info,
+        };
+        Self { lost_ratio, severity: severity.max(least) }
+    }
+}
+
+fn lost_ratio(evidence: &Evidence) -> Option<f64> {
+    let figure = |name| evidence.figures.iter().find(|figure| figure.name == name).map(|figure| figure.value);
+    let (lost, remaining) = (figure("lost_bytes_per_second")?, figure("remaining_bytes_per_second")?);
+    (lost + remaining > 0.0).then(|| lost / (lost + remaining))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::Figure;
+
+    fn lock(lost: f64) -> Evidence {
+        let figures = vec![
+            Figure::new("remaining_bytes_per_second", 1e5 * (1.0 - lost)),
+            Figure::new("lost_bytes_per_second", 1e5 * lost),
+        ];
+        Evidence {
+            rule: "r",
+            reason: String::new(),
+            figures,
+            since_s: 0.0,
+            held_since_s: None,
+            missing: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_lock_is_as_urgent_as_what_it_costs() {
+        for (lost, severity) in [
+            (0.9, Severity::Critical),
+            (0.75, Severity::Critical),
+            (0.5, Severity::Warning),
+            (0.33, Severity::Warning),
+            (0.2, Severity::Info),
+        ] {
+            let degree = Degree::of(Verdict::LockedUplink, Some(&lock(lost)), None);
+            assert!((degree.lost_ratio.unwrap() - lost).abs() < 1e-9);
+            assert_eq!(degree.severity, severity, "{lost}");
+        }
+        let unknown = Evidence { figures: Vec::new(), ..lock(0.5) };
+        let degree = Degree::of(Verdict::LockedDownlink, Some(&unknown), None);
+        assert_eq!(degree, Degree { lost_ratio: None, severity: Severity::Warning });
+    }
+
+    #[test]
+    fn ordinary_traffic_is_no_more_than_information() {
+        for verdict in
+            [Verdict::OneWay, Verdict::Balanced, Verdict::Clear, Verdict::Unknown, Verdict::AckCompression]
+        {
+            // Figures of another verdict do not count.
+            assert_eq!(Degree::of(verdict, Some(&lock(0.9)), None), Degree::default(), "{verdict:?}");
+            assert_eq!(Degree::of(verdict, None, Some(0.09)).severity, Severity::Info);
+            assert_eq!(Degree::of(verdict, None, Some(0.1)).severity, Severity::Warning);
+            assert_eq!(Degree::of(verdict, None, Some(0.4)).severity, Severity::Critical);
+        }
+        assert_eq!(Degree::of(Verdict::Swinging, None, None).severity, Severity::Warning);
+    }
+}
