@@ -82,10 +82,11 @@ struct {
 	__type(value, struct pendulum_ports);
 } ports SEC(".maps");
 
-/* The device that shapes this link's uplink (ifb): what comes from there was measured before. 0: none. */
+/* The device that shapes this link's uplink (ifb): what comes from there was measured before. 0: none. Then
+ * whether packets pass it at present: shaping may pause. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, 2);
 	__type(key, __u32);
 	__type(value, __u32);
 } shaping_device SEC(".maps");

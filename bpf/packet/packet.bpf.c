@@ -78,13 +78,12 @@ static __always_inline void mark(struct __sk_buff *skb, __u32 direction, __u32 c
 				       is_pure_ack(class) ? PENDULUM_QUEUE_ACK : PENDULUM_QUEUE_DATA, now);
 }
 
-/* The device that shapes the uplink, 0: none. */
-static __always_inline __u32 shaper(void)
+/* The device that shapes the uplink, 0: none; as the second word, whether packets pass it at present. */
+static __always_inline __u32 shaper(__u32 word)
 {
-	__u32 zero = 0;
-	const __u32 *device = bpf_map_lookup_elem(&shaping_device, &zero);
+	const __u32 *value = bpf_map_lookup_elem(&shaping_device, &word);
 
-	return device ? *device : 0;
+	return value ? *value : 0;
 }
 
 /*
@@ -97,7 +96,7 @@ SEC("classifier")
 int pendulum_up(struct __sk_buff *skb)
 {
 	__u64 now = packet_time_ns(skb);
-	__u32 shaped_by = shaper();
+	__u32 shaped_by = shaper(0);
 	struct segment s = {};
 
 	if (shaped_by && skb->ingress_ifindex == shaped_by) {
@@ -105,7 +104,7 @@ int pendulum_up(struct __sk_buff *skb)
 		return TCX_NEXT;
 	}
 	mark(skb, PENDULUM_UP, observe(skb, &s, PENDULUM_UP, now), now);
-	if (!shaped_by)
+	if (!shaper(1))
 		record_egress(now, s.wire_bytes, s.segments);
 	return TCX_NEXT;
 }

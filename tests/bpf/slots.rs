@@ -76,17 +76,21 @@ fn what_a_shaper_of_our_own_holds_leaves_when_it_has_let_it_go() {
     let mut reader = kernel.links().passages(FIRST * SLOT_NS);
     let packet = up().payload(3000).gso(3, 1000);
     kernel.run(&at(&packet, FIRST, 0), (SHAPER, 0));
-    kernel.programs().set_shaping_device(SHAPER).expect("writable");
+    kernel.programs().set_shaping_device(SHAPER, true).expect("writable");
     // From the LAN into the shaper's queue, and out of it five slots later; the stack knows how long it is on the wire.
     kernel.run(&at(&packet, FIRST + 1, 0), (3, 0));
     kernel.run(&at(&packet, FIRST + 6, 0), (SHAPER, 3162));
-    kernel.programs().set_shaping_device(0).expect("writable");
-    kernel.run(&at(&packet, FIRST + 8, 0), (3, 0));
+    // It pauses: packets pass once, and what stood there still leaves.
+    kernel.programs().set_shaping_device(SHAPER, false).expect("writable");
+    kernel.run(&at(&packet, FIRST + 7, 0), (3, 0));
+    kernel.run(&at(&packet, FIRST + 8, 0), (SHAPER, 3162));
+    kernel.programs().set_shaping_device(0, false).expect("writable");
+    kernel.run(&at(&packet, FIRST + 9, 0), (3, 0));
     let rows = table(&read(&mut reader, FIRST + 20));
     let row = |slot| ("up", slot, 3162, 3);
-    assert_eq!(rows, [row(0), row(6), row(8)]);
+    assert_eq!(rows, [row(0), row(6), row(7), row(8), row(9)]);
     // Measured on the first way only.
-    assert_eq!(kernel.segments().iter().sum::<u64>(), 9);
+    assert_eq!(kernel.segments().iter().sum::<u64>(), 12);
 }
 
 #[test]

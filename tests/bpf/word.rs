@@ -67,7 +67,7 @@ fn what_comes_back_from_the_shaper_is_not_measured_again() {
     // Nothing shapes: a packet that was forwarded is measured, whatever device it came by.
     assert_ne!(kernel.observe_from(&packet, SHAPER), Some(CB_BEFORE));
     assert_eq!(count(&kernel), 1);
-    kernel.programs().set_shaping_device(SHAPER).expect("writable");
+    kernel.programs().set_shaping_device(SHAPER, true).expect("writable");
     assert_eq!(kernel.observe_from(&packet, SHAPER), Some(CB_BEFORE), "the queue's events are over");
     assert_eq!(count(&kernel), 1);
     // From another device, or of this machine.

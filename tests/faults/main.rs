@@ -9,6 +9,9 @@ mod agent;
 #[path = "../support/craft.rs"]
 #[expect(dead_code, reason = "other tests need other packets")]
 mod craft;
+#[path = "../system/foreign.rs"]
+#[expect(dead_code, reason = "made for the system tests; not all of it is needed here")]
+mod foreign;
 #[path = "../system/inside.rs"]
 mod inside;
 #[path = "../cli/netns.rs"]
@@ -24,6 +27,7 @@ mod rig;
 #[expect(dead_code, reason = "made for the system tests; not all of it is needed here")]
 mod tcp;
 
+mod chaos;
 mod clock;
 mod crowd;
 mod kill;

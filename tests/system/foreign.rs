@@ -96,11 +96,22 @@ impl Counter {
     /// Hangs a counter on a device, in front of the programs that are there. None, with a word about it, where the kernel has no
     /// TCX (before 6.6).
     pub(crate) fn attach(netns: &Netns, device: &str, hook: Hook, count: Count) -> Option<Self> {
+        Self::attach_then(netns, device, hook, count, TCX_NEXT)
+    }
+
+    /// The same, with this verdict.
+    pub(crate) fn attach_then(
+        netns: &Netns,
+        device: &str,
+        hook: Hook,
+        count: Count,
+        verdict: i32,
+    ) -> Option<Self> {
         let map =
             create(BPF_MAP_CREATE, Attr { words: [BPF_MAP_TYPE_ARRAY, 4, 8, 1], ..Attr::default() }).unwrap();
         let (kind, verdict) = match hook {
             Hook::Xdp => (BPF_PROG_TYPE_XDP, XDP_PASS),
-            Hook::TcxIngress | Hook::TcxEgress => (BPF_PROG_TYPE_SCHED_CLS, TCX_NEXT),
+            Hook::TcxIngress | Hook::TcxEgress => (BPF_PROG_TYPE_SCHED_CLS, verdict),
         };
         let code = program(&map, count, verdict);
         let mut load = Attr::default();

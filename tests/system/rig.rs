@@ -30,7 +30,10 @@ pub(crate) fn wire(a: &Netns, a_device: &str, b: &Netns, b_device: &str, prefix:
         netns.ip(&format!("link set dev {device} address {}", mac(own)));
         netns.ip(&format!("address add {prefix}.{own}/24 dev {device}"));
         netns.ip(&format!("link set dev {device} up"));
-        netns.ip(&format!("neighbour add {prefix}.{other} lladdr {} dev {device} nud permanent", mac(other)));
+        netns.ip(&format!(
+            "neighbour replace {prefix}.{other} lladdr {} dev {device} nud permanent",
+            mac(other)
+        ));
     }
 }
 

@@ -216,7 +216,7 @@ fn refused(hook: Hook, device: &str, error: &ProgramError) -> BpfError {
 }
 
 /// Take one program's filters off a device (kernels without TCX only). Answers what was removed.
-pub(super) fn remove_filter(device: &str, ifindex: u32, side: TcAttachType, program: &str) -> Option<String> {
+fn remove_filter(device: &str, ifindex: u32, side: TcAttachType, program: &str) -> Option<String> {
     match clsact::remove_program(ifindex, side, program) {
         Ok(found) => found.then(|| format!("filter {program} of {device}")),
         Err(error) => {
@@ -234,8 +234,12 @@ pub(super) fn remove_filter(device: &str, ifindex: u32, side: TcAttachType, prog
 pub fn remove_leftovers(device: &str, ifindex: u32) -> Result<Vec<String>, BpfError> {
     let failed = |action| move |source| BpfError::Clsact { action, device: device.to_owned(), source };
     let mut removed = Vec::new();
-    for hook in [Hook::Ingress, Hook::Egress] {
-        removed.extend(remove_filter(device, ifindex, hook.side(), hook.program()));
+    for (side, program) in [
+        (TcAttachType::Ingress, Hook::Ingress.program()),
+        (TcAttachType::Egress, Hook::Egress.program()),
+        (TcAttachType::Egress, super::shape::PROGRAM),
+    ] {
+        removed.extend(remove_filter(device, ifindex, side, program));
     }
     // The crashed run had added the qdisc, or had found it empty; in both cases nobody misses it.
     if !removed.is_empty() && clsact::filters(ifindex).map_err(failed("list the filters of"))?.is_empty() {

@@ -32,7 +32,7 @@ pub use ports::PortCounts;
 pub use probe::{OLDEST_KERNEL, Rung, RungStatus, probe};
 pub use programs::{LinkLayer, LinkPrograms, LoadOptions, MapFill, ProgramStatus};
 pub use queue::{QueueMethod, QueuePrograms, Sojourns, flags_of};
-pub use shape::{ShapePrograms, remove_shape_leftovers};
+pub use shape::ShapePrograms;
 pub use socket_diag::read_sockets;
 pub use statistics::{RunStatistics, enable_statistics};
 

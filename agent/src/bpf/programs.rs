@@ -14,10 +14,11 @@ use super::abi::{
     self, pendulum_config, pendulum_counters, pendulum_flow, pendulum_flow_key, pendulum_ports,
 };
 use super::arrivals::{PassageReader, Slots};
-use super::attach::{self, AttachReport, Attachment, Hook};
+use super::attach::{self, AttachReport, Attachment, Hook, Mechanism};
 use super::history::mapping;
 use super::ports::PortCounts;
 use super::{BpfError, PACKET_OBJECT, batch, loader, map_error, statistics};
+use crate::net::control::read_filters;
 
 /// What a frame of the WAN device starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,6 +161,18 @@ impl LinkPrograms {
         Ok(report)
     }
 
+    /// Whether all filters are where they were attached. TCX links stay for as long as this process holds them.
+    pub(crate) fn is_in_place(&self, ifindex: u32) -> bool {
+        let hooks = self.attachment.iter().flat_map(|attachment| &attachment.report.hooks);
+        let mut filters = hooks.filter(|(_, mechanism)| *mechanism == Mechanism::Clsact).peekable();
+        if filters.peek().is_none() {
+            return true;
+        }
+        // What cannot be read may be there.
+        let Ok(found) = read_filters(ifindex) else { return true };
+        filters.all(|(hook, _)| found.iter().any(|filter| filter.program.as_deref() == Some(hook.program())))
+    }
+
     /// Take the programs down from the device; maps keep what was measured.
     pub fn detach(&mut self) {
         self.attachment = None;
@@ -170,15 +183,19 @@ impl LinkPrograms {
         PassageReader::new(self.slots.clone(), now_ns)
     }
 
-    /// The device from which uplink packets come back after they were shaped: those are not measured again. 0: none.
+    /// The device from which uplink packets come back after they were shaped: those are not measured again. 0: none. `passes`: whether what is
+    /// sent passes it at present.
     ///
     /// # Errors
     /// [`BpfError::Map`] if the kernel refuses.
-    pub fn set_shaping_device(&mut self, ifindex: u32) -> Result<(), BpfError> {
+    pub fn set_shaping_device(&mut self, ifindex: u32, passes: bool) -> Result<(), BpfError> {
         let name = "shaping_device";
         let map = self.object.map_mut(name).ok_or(BpfError::Missing { what: "map", name })?;
         let mut map: Array<&mut MapData, u32> = map.try_into().map_err(|e| map_error("write", name, e))?;
-        map.set(0, ifindex, 0).map_err(|e| map_error("write", name, e))
+        for (index, value) in [ifindex, passes.into()].into_iter().enumerate() {
+            map.set(index as u32, value, 0).map_err(|e| map_error("write", name, e))?;
+        }
+        Ok(())
     }
 
     /// The link's counters since load, by [`Direction`].

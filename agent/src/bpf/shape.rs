@@ -9,18 +9,19 @@ use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions, TcAttac
 use aya::programs::{Program, ProgramInfo, SchedClassifier};
 
 use super::abi::{self, pendulum_channel, pendulum_config, pendulum_shape_control, pendulum_shape_counts};
-use super::attach::remove_filter;
 use super::loader;
 use super::map_error;
 use super::programs::map_of;
 use super::{BpfError, LinkLayer, ProgramStatus, SHAPE_OBJECT, statistics};
 use crate::exit::chain;
+use crate::net::clsact;
+use crate::net::control::Filter;
 
 /// Priority of the clsact filter on kernels without TCX: behind the measuring one, before the redirection.
 const CLSACT_PRIORITY: u16 = 59_000;
 
 /// The program, on TC egress of the WAN device: both passes of the uplink.
-const PROGRAM: &str = "pendulum_shape";
+pub(super) const PROGRAM: &str = "pendulum_shape";
 
 /// The program of one link's shaper. Dropping it takes it down.
 pub struct ShapePrograms {
@@ -74,6 +75,8 @@ impl ShapePrograms {
             reason: chain(error),
             remedy: "check that the device exists and that this process has CAP_NET_ADMIN and CAP_BPF",
         };
+        // The one that somebody has taken off, before another is in its place.
+        self.link = None;
         let program = classifier(&mut self.object)?;
         let tcx = TcAttachOptions::TcxOrder(LinkOrder::last());
         let id = match program.attach_with_options(device, TcAttachType::Egress, tcx) {
@@ -88,6 +91,23 @@ impl ShapePrograms {
         };
         self.link = Some(program.take_link(id).map_err(|error| refused(&error))?);
         Ok(())
+    }
+
+    /// Whether it was attached and not taken down again, whatever others have done since.
+    pub fn is_attached(&self) -> bool {
+        self.link.is_some()
+    }
+
+    /// Whether the program is on a device; `filters`: of that device, where the kernel has no TCX.
+    pub(crate) fn is_on(&self, device: &str, filters: &[Filter]) -> bool {
+        let id = self.object.program(PROGRAM).and_then(information).map(|info| info.id());
+        let is_filter = || filters.iter().any(|filter| filter.program.as_deref() == Some(PROGRAM));
+        self.is_attached()
+            && match SchedClassifier::query_tcx(device, TcAttachType::Egress) {
+                Ok((_, programs)) => is_filter() || programs.iter().any(|program| Some(program.id()) == id),
+                // To ask for programs takes CAP_SYS_ADMIN.
+                Err(_) => is_filter() || crate::kernel::is_at_least(clsact::TCX),
+            }
     }
 
     /// Take the program down from the device; maps keep what was counted.
@@ -162,9 +182,4 @@ fn classifier(object: &mut Ebpf) -> Result<&mut SchedClassifier, BpfError> {
     let missing = BpfError::Missing { what: "program", name: PROGRAM };
     let Some(program) = object.program_mut(PROGRAM) else { return Err(missing) };
     program.try_into().map_err(|_| missing)
-}
-
-/// Remove a shaping filter that an earlier run left on a device when it crashed (kernels without TCX only). Returns what was removed.
-pub fn remove_shape_leftovers(device: &str, ifindex: u32) -> Vec<String> {
-    remove_filter(device, ifindex, TcAttachType::Egress, PROGRAM).into_iter().collect()
 }

@@ -92,9 +92,6 @@ pub(super) struct ShapeTable {
     pub(super) mpu: Option<Spanned<u16>>,
     /// Options of cake, as tc-cake(8) has them. Default: `besteffort dual-srchost`, and `nat` where the kernel can.
     pub(super) cake: Option<Spanned<String>>,
-    /// Whether a shaper that is there already is put out of use for as long as ours works. Default false.
-    #[serde(default)]
-    pub(super) take_over: bool,
 }
 
 /// The HTTP listener: who may read, and how it travels.

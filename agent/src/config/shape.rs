@@ -58,8 +58,6 @@ pub struct ShapeConfig {
     pub framing: Framing,
     /// How the queue is shared out.
     pub cake: CakeOptions,
-    /// Whether a shaper that is there already is put out of use for as long as ours works.
-    pub take_over: bool,
 }
 
 impl Default for ShapeConfig {
@@ -77,7 +75,6 @@ impl Default for ShapeConfig {
             ab_test: None,
             framing: Framing::default(),
             cake: CakeOptions::default(),
-            take_over: false,
         }
     }
 }
@@ -236,6 +233,9 @@ pub(super) fn removed(key: &str) -> Option<&'static str> {
     Some(match key {
         "shape.buffer" => "cake manages its queue by time, not by size: leave it out",
         "shape.merge-sack" => "ACKs with SACK are merged always: leave it out",
+        "shape.take-over" => {
+            "no shaper is put out of use: stop the other one (the log has the command), and leave it out"
+        }
         "shape.arrangement" => "there was one only: leave it out",
         _ => return None,
     })

@@ -45,15 +45,15 @@ pub(crate) struct Cake {
 }
 
 impl Cake {
-    /// Makes it the root qdisc of a device that has none.
+    /// Makes it the root qdisc of a device.
     ///
     /// # Errors
     /// What the kernel says; [`io::ErrorKind::NotFound`] if it has no sch_cake.
-    pub(crate) fn add(&self, ifindex: u32, handle: u32) -> io::Result<()> {
-        self.put(ifindex, handle, Action::Create)
+    pub(crate) fn replace(&self, ifindex: u32, handle: u32) -> io::Result<()> {
+        self.put(ifindex, handle, Action::Replace)
     }
 
-    /// Changes the one that [`Self::add`] has made. What stands in it stays.
+    /// Changes the one that [`Self::replace`] has made. What stands in it stays.
     ///
     /// # Errors
     /// What the kernel says.
@@ -72,6 +72,24 @@ impl Cake {
             Err(error) if self.options.nat.is_none() && code(&error) == Some(libc::EOPNOTSUPP) => send(false),
             other => other,
         }
+    }
+
+    /// Whether a CAKE qdisc with these options, as the kernel tells them, is this one.
+    pub(crate) fn is(&self, options: &[u8]) -> bool {
+        // What the kernel makes of it where it may choose, and what it tells as the absence of an overhead.
+        let is_told = |kind: u16| kind != attribute::NAT || self.options.nat.is_some();
+        let wanted = self.attributes(true);
+        let raw = super::message::attribute(options, attribute::RAW).is_some();
+        raw == self.framing.overhead.is_none()
+            && super::message::attributes(wanted.bytes())
+                .filter(|(kind, _)| is_told(*kind) && *kind != attribute::RAW)
+                .all(|(kind, value)| super::message::attribute(options, kind) == Some(value))
+    }
+
+    /// The options that it is made with.
+    #[cfg(test)]
+    pub(crate) fn options(&self) -> Vec<u8> {
+        self.attributes(true).bytes().to_vec()
     }
 
     /// All settings, so that nothing of an earlier one stays.
@@ -110,12 +128,11 @@ fn bytes_per_second(rate: Rate) -> u64 {
     (rate.bits_per_second() / 8).max(1)
 }
 
-/// Sets the rate of a CAKE qdisc of somebody else, and nothing besides; none: no limit.
+/// Takes the rate from a CAKE qdisc, and nothing besides: what stands in it leaves as fast as the device takes it.
 ///
 /// # Errors
 /// What the kernel says.
-pub(crate) fn set_rate(ifindex: u32, handle: u32, rate: Option<Rate>) -> io::Result<()> {
-    let bytes = rate.map_or(0, bytes_per_second);
-    let options = Attributes::new().with(attribute::BASE_RATE64, &bytes.to_ne_bytes());
+pub(crate) fn unlimit(ifindex: u32, handle: u32) -> io::Result<()> {
+    let options = Attributes::new().with(attribute::BASE_RATE64, &0_u64.to_ne_bytes());
     request(RTM_NEWQDISC, Action::Change, &tcmsg(ifindex, handle, ROOT, 0), &kind("cake", &options))
 }

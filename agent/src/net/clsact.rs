@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tracing::warn;
 
 use super::QdiscTree;
-use super::control::{TCA_KIND, read_filters, tcmsg};
+use super::control::{Filter, TCA_KIND, read_filters, tcmsg};
 use super::message::{Attributes, code};
 use super::qdisc::{INGRESS, ingress_qdisc};
 use super::request::{Action, request};
@@ -14,7 +14,7 @@ use super::request::{Action, request};
 const RTM_NEWQDISC: u16 = 36;
 const RTM_DELQDISC: u16 = 37;
 /// Programs need no clsact from this kernel on.
-const TCX: (u8, u8, u16) = (6, 6, 0);
+pub(crate) const TCX: (u8, u8, u16) = (6, 6, 0);
 const HANDLE: u32 = 0xffff_0000;
 
 /// Holds a device's clsact qdisc. Dropped, it takes away what it has made, unless somebody hung a filter of his own
@@ -33,7 +33,7 @@ impl Clsact {
     pub(crate) fn on(ifindex: u32) -> io::Result<Self> {
         match ingress_qdisc(ifindex)?.as_deref() {
             None => {}
-            Some("clsact") => return Ok(Self { ifindex, is_ours: false }),
+            Some("clsact") => return Ok(Self { ifindex, is_ours: holds_only_ours(&read_filters(ifindex)?) }),
             Some(other) => {
                 return Err(io::Error::new(
                     io::ErrorKind::AlreadyExists,
@@ -41,27 +41,34 @@ impl Clsact {
                 ));
             }
         }
-        refuse_if_stuck(ifindex)?;
-        let kind = Attributes::new().with_text(TCA_KIND, "clsact");
-        match request(RTM_NEWQDISC, Action::Create, &tcmsg(ifindex, HANDLE, INGRESS, 0), &kind) {
-            Ok(()) => Ok(Self { ifindex, is_ours: true }),
-            Err(error) if code(&error) == Some(libc::EEXIST) => Ok(Self { ifindex, is_ours: false }),
-            Err(error) => Err(error),
-        }
+        Ok(Self { ifindex, is_ours: add(ifindex)? })
     }
 }
 
-impl Clsact {
-    /// Whether it goes away with this.
-    pub(crate) fn is_ours(&self) -> bool {
-        self.is_ours
+/// Adds one to a device; whether there was none.
+///
+/// # Errors
+/// As [`Clsact::on`].
+pub(crate) fn add(ifindex: u32) -> io::Result<bool> {
+    refuse_if_stuck(ifindex)?;
+    let kind = Attributes::new().with_text(TCA_KIND, "clsact");
+    match request(RTM_NEWQDISC, Action::Create, &tcmsg(ifindex, HANDLE, INGRESS, 0), &kind) {
+        Ok(()) => Ok(true),
+        Err(error) if code(&error) == Some(libc::EEXIST) => Ok(false),
+        Err(error) => Err(error),
     }
+}
+
+/// Whether these are the filters of a clsact that a killed agent has left: one whose filters are all ours. It had made the qdisc, or had found
+/// it empty; in both cases nobody misses it.
+pub(crate) fn holds_only_ours(filters: &[Filter]) -> bool {
+    !filters.is_empty() && filters.iter().all(Filter::is_of_this_program)
 }
 
 impl Drop for Clsact {
     fn drop(&mut self) {
         if self.is_ours
-            && read_filters(self.ifindex).is_ok_and(|found| found.count == 0)
+            && read_filters(self.ifindex).is_ok_and(|found| found.is_empty())
             && let Err(error) = remove(self.ifindex)
             && error.kind() == io::ErrorKind::ResourceBusy
         {

@@ -11,7 +11,7 @@ mod ethtool;
 mod filters;
 pub(crate) mod message;
 mod problem;
-mod qdisc;
+pub(crate) mod qdisc;
 mod request;
 mod route;
 mod statistics;

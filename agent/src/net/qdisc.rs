@@ -64,13 +64,17 @@ impl QdiscTree {
     /// # Errors
     /// What the kernel says.
     pub fn read(ifindex: u32) -> io::Result<Self> {
-        let mut qdiscs = Vec::new();
-        for message in messages(ifindex)? {
-            let qdisc = parse(&message)?;
-            if qdisc.parent != INGRESS && qdisc.kind != "noqueue" {
-                qdiscs.push(qdisc);
-            }
-        }
+        Self::of(ifindex, &list()?)
+    }
+
+    /// Those of a device in a list.
+    ///
+    /// # Errors
+    /// What the kernel says of the classes of htb.
+    pub(crate) fn of(ifindex: u32, all: &[Listed]) -> io::Result<Self> {
+        let is_queue = |listed: &&Listed| listed.qdisc.parent != INGRESS && listed.qdisc.kind != "noqueue";
+        let own = all.iter().filter(|listed| listed.ifindex == ifindex);
+        let mut qdiscs: Vec<Qdisc> = own.filter(is_queue).map(|listed| listed.qdisc.clone()).collect();
         for htb in qdiscs.iter_mut().filter(|qdisc| qdisc.kind == "htb") {
             htb.rate = htb_rate(ifindex, htb.handle)?;
         }
@@ -138,25 +142,39 @@ impl QdiscTree {
 
 /// The kind of the qdisc that classic filters of a device are attached to: `clsact`, or the old `ingress`.
 pub(super) fn ingress_qdisc(ifindex: u32) -> io::Result<Option<String>> {
-    for message in messages(ifindex)? {
-        let qdisc = parse(&message)?;
-        if qdisc.parent == INGRESS {
-            return Ok(Some(qdisc.kind));
-        }
-    }
-    Ok(None)
+    let all = list()?;
+    let found = all.into_iter().find(|listed| listed.ifindex == ifindex && listed.holds_filters());
+    Ok(found.map(|listed| listed.qdisc.kind))
 }
 
-/// What the kernel lists for one device.
-fn messages(ifindex: u32) -> io::Result<Vec<Vec<u8>>> {
-    let mut own = Vec::new();
-    for message in dump(NETLINK_ROUTE, RTM_GETQDISC, &tcmsg(ifindex), RTM_NEWQDISC)? {
-        // Older kernels answer for every device.
-        if u32_at(&message, 4)? == ifindex {
-            own.push(message);
-        }
+/// A qdisc and the device that it is on.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Listed {
+    pub(crate) ifindex: u32,
+    pub(crate) qdisc: Qdisc,
+    /// As the kernel tells them.
+    pub(crate) options: Vec<u8>,
+}
+
+impl Listed {
+    /// Whether it is what classic filters are attached to.
+    pub(crate) fn holds_filters(&self) -> bool {
+        self.qdisc.parent == INGRESS
     }
-    Ok(own)
+}
+
+/// All qdiscs of this network namespace: older kernels answer for every device, whichever is asked for.
+///
+/// # Errors
+/// What the kernel says.
+pub(crate) fn list() -> io::Result<Vec<Listed>> {
+    let mut all = Vec::new();
+    for message in dump(NETLINK_ROUTE, RTM_GETQDISC, &tcmsg(0), RTM_NEWQDISC)? {
+        let tail = message.get(TCMSG..).unwrap_or_default();
+        let options = attribute(tail, TCA_OPTIONS).unwrap_or_default().to_vec();
+        all.push(Listed { ifindex: u32_at(&message, 4)?, qdisc: parse(&message)?, options });
+    }
+    Ok(all)
 }
 
 fn tcmsg(ifindex: u32) -> [u8; TCMSG] {
@@ -175,7 +193,7 @@ fn parse(message: &[u8]) -> io::Result<Qdisc> {
         "pfifo" => (None, u32_at(options, 0).ok().map(u64::from), None),
         "tbf" => tbf(options),
         // Its limit is one of memory, and its queue management acts long before.
-        "cake" => (None, None, cake_rate(options)),
+        "cake" | "cake_mq" => (None, None, cake_rate(options)),
         "fq_codel" | "codel" | "fq" | "pie" => (None, first_limit(&kind, options), None),
         _ => (None, None, None),
     };
@@ -257,6 +275,7 @@ fn htb_ceiling(options: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::message::Attributes;
     use super::*;
 
     fn qdisc(parent: u32, kind: &str, bytes: Option<u64>, packets: Option<u64>) -> Qdisc {
@@ -299,5 +318,17 @@ mod tests {
             let tree = QdiscTree { qdiscs };
             assert_eq!(tree.drop_tail(), expected, "{tree:?}");
         }
+    }
+
+    /// Linux 7.0: one cake for all queues of the card, with the options of cake.
+    #[test]
+    fn a_cake_of_many_queues_shapes_as_cake_does() {
+        let options = Attributes::new().with(CAKE_RATE, &1_250_000_u64.to_ne_bytes());
+        let all = Attributes::new().with_text(TCA_KIND, "cake_mq").with_nested(TCA_OPTIONS, &options);
+        let mut message = [[0; 4], 7_u32.to_ne_bytes(), [0; 4], ROOT.to_ne_bytes(), [0; 4]].concat();
+        message.extend(all.bytes());
+        let tree = QdiscTree { qdiscs: vec![parse(&message).unwrap()] };
+        let rate = Rate::from_bits_per_second(10_000_000).unwrap();
+        assert_eq!(tree.rate(), Some((rate, "cake_mq")));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rtnetlink::packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST};
+use rtnetlink::packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST};
 use rtnetlink::sys::Socket;
 use rtnetlink::sys::protocols::NETLINK_ROUTE;
 
@@ -15,6 +15,8 @@ pub(crate) enum Action {
     Change,
     /// Make it; it must not be there.
     Create,
+    /// Make it, in the place of what is there.
+    Replace,
 }
 
 impl Action {
@@ -22,6 +24,7 @@ impl Action {
         match self {
             Self::Change => 0,
             Self::Create => NLM_F_CREATE | NLM_F_EXCL,
+            Self::Replace => NLM_F_CREATE | NLM_F_REPLACE,
         }
     }
 }

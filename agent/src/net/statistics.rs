@@ -20,6 +20,8 @@ pub struct DeviceBytes {
     pub received: u64,
     /// What went out.
     pub sent: u64,
+    /// The same in packets.
+    pub sent_packets: u64,
 }
 
 impl DeviceBytes {
@@ -40,7 +42,8 @@ impl DeviceBytes {
                 return Ok(None);
             };
             // struct rtnl_link_stats64: packets in and out, then bytes in and out.
-            return Ok(Some(Self { received: u64_at(statistics, 16)?, sent: u64_at(statistics, 24)? }));
+            let figure = |at| u64_at(statistics, at);
+            return Ok(Some(Self { received: figure(16)?, sent: figure(24)?, sent_packets: figure(8)? }));
         }
         Ok(None)
     }

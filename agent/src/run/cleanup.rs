@@ -1,5 +1,7 @@
 //! `pendulum run --cleanup`: takes away what agents that were killed have left on devices.
 
+use std::collections::BTreeSet;
+
 use tracing::info;
 
 use super::instance::Instance;
@@ -9,8 +11,8 @@ use crate::exit::{Exit, Failure};
 use crate::net::Devices;
 use crate::shape;
 
-/// Cleans the configured links' devices, and all others on which a shaper of ours stands. A device whose agent runs is
-/// left alone. Answers what was removed, one line each.
+/// Cleans the configured links' devices, and whatever else something of ours is on. A device whose agent runs is left alone. Answers what was
+/// removed, one line each.
 ///
 /// # Errors
 /// The kernel refuses.
@@ -19,38 +21,37 @@ pub fn clean_up(config: Option<&Config>) -> Result<Vec<String>, Failure> {
         Failure::new(Exit::Os, format!("cannot start the event loop: {error}; raise `ulimit -n`"))
     })?;
     let devices = runtime.block_on(Devices::list())?;
-    let shaped = shape::shaped_devices().map_err(|error| {
+    let unlisted = |error| {
         Failure::new(
             Exit::Os,
             format!("the kernel does not list its devices: {error}; look at the kernel log"),
         )
-    })?;
-    let configured = config.map(|config| config.links.iter().map(|link| link.wan.clone()).collect());
-    let mut names: Vec<String> = configured.unwrap_or_default();
-    names.extend(shaped);
-    names.sort();
-    names.dedup();
+    };
+    let (mut names, filtered): (BTreeSet<String>, _) = shape::shaped_devices().map_err(unlisted)?;
+    names.extend(config.iter().flat_map(|config| &config.links).map(|link| link.wan.clone()));
+    // A device may have another name by now than when the programs were put there.
+    names.extend(filtered.iter().filter_map(|index| Some(devices.by_index(*index)?.name.clone())));
     let mut removed = Vec::new();
     // Claims ask through it.
     let _context = runtime.enter();
     for name in names {
-        let Some(device) = devices.by_name(&name) else { continue };
-        let Ok(claim) = Instance::claim(&name) else {
-            info!("{name}: its agent is running; left alone");
-            continue;
+        let claim = match Instance::claim(&name) {
+            Ok(claim) if !claim.is_disputed() => claim,
+            Ok(_) => {
+                info!("{name}: another user's process may be its agent; left alone");
+                continue;
+            }
+            Err(_) => {
+                info!("{name}: its agent is running; left alone");
+                continue;
+            }
         };
-        if claim.is_disputed() {
-            info!("{name}: another user's process may be its agent; left alone");
-            continue;
+        let left = runtime.block_on(shape::remove_left(&name));
+        removed.extend(left.map_err(|error| Failure::new(Exit::Os, crate::exit::chain(&error)))?);
+        if let Some(device) = devices.by_name(&name) {
+            removed.extend(bpf::remove_leftovers(&device.name, device.index)?);
         }
-        removed.extend(
-            shape::remove_leftovers(device)
-                .map_err(|error| Failure::new(Exit::Os, crate::exit::chain(&error)))?,
-        );
-        removed.extend(bpf::remove_leftovers(&device.name, device.index)?);
+        drop(claim);
     }
-    removed.extend(shape::remove_orphans(&devices).map_err(|error| {
-        Failure::new(Exit::Os, format!("cannot remove a shaping device without a link: {error}"))
-    })?);
     Ok(removed)
 }

@@ -86,7 +86,7 @@ impl LinkTask {
         let sweeper = Sweeper::new(active.borrow().config.flows.idle_timeout, Instant::now());
         let (publish, snapshots) = watch::channel(Arc::new(snapshot(&config, &meter, &sweeper)));
         let queues = Queues::start(&config.name);
-        let shaper = Shaper::new(&config.name, active.borrow().config.shape.clone(), config.rates);
+        let shaper = Shaper::new(&config, active.borrow().config.shape.clone());
         let judge = Judge::new(&config.name, &config.wan, active.borrow().config.detector, journal);
         let task = Self {
             config,
@@ -132,6 +132,8 @@ impl LinkTask {
                         break;
                     }
                     self.follow_device_or_retry().await;
+                    // A shaping device may be the one that has changed.
+                    self.shape(true).await;
                 }
                 changed = self.active.changed() => {
                     if changed.is_err() {
@@ -163,19 +165,8 @@ impl LinkTask {
             self.judge.set_thresholds(active.config.detector);
             active.config.shape.clone()
         };
-        if let Some(wan) = self.attached_to() {
-            self.follow_rates(wan);
-        }
-        if self.shaper.differs(&shape) {
-            self.unshape().await;
-            self.shaper.configure(&shape);
-            let devices = self.devices.borrow().clone();
-            if let Some(device) =
-                devices.by_name(&self.config.wan).filter(|device| self.is_attached_to(device))
-            {
-                self.shape(device).await;
-            }
-        }
+        self.shaper.configure(&shape);
+        self.shape(false).await;
     }
 
     async fn follow_device_or_retry(&mut self) {
@@ -209,6 +200,7 @@ impl LinkTask {
             self.meter.observe_uplink(at, self.queues.uplink_look());
         }
         if self.ticks.is_multiple_of(TICKS_PER_SWEEP) {
+            self.keep_attached().await;
             self.read_device();
             self.read_flows();
             self.read_queues();

@@ -7,8 +7,9 @@
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{oneshot, watch};
 use tracing::warn;
 
@@ -106,10 +107,18 @@ impl Drop for LinkThread {
     fn drop(&mut self) {
         // Without it the thread takes everything back.
         drop(self.begin.take());
-        if let Some(running) = self.running.take() {
-            // What it died of is in the log.
-            let _ = running.thread.join();
+        let Some(mut running) = self.running.take() else { return };
+        // The verifier is not interrupted while it looks through a program, of which nothing is attached yet.
+        let end = Instant::now() + DEADLINE;
+        while running.over.try_recv() == Err(TryRecvError::Empty) {
+            if Instant::now() >= end {
+                warn!("a link did not stop in {} s and is cut off", DEADLINE.as_secs());
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
         }
+        // What it died of is in the log.
+        let _ = running.thread.join();
     }
 }
 

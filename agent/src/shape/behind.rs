@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use pendulum_model::rate::{self, Rate};
 
 use crate::config::rates::in_words;
+use crate::net::{DeviceBytes, QdiscTree};
 
 /// What is seen behind the shaper, on the way to the provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -15,8 +16,37 @@ pub struct Behind {
     pub passed: f64,
     /// TCP payload that was sent within it, and that was acknowledged, bytes.
     pub payload: [f64; 2],
-    /// Share of the uplink's bytes that did not pass the agent's programs, 0 to 1.
-    pub unseen: Option<f64>,
+}
+
+/// What has left the WAN device, and what has left the shaping device on its way there, in packets and bytes, since they were made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Sent {
+    wan: [u64; 2],
+    shaper: [u64; 2],
+    /// What waits behind the shaper.
+    waiting: [u64; 2],
+}
+
+impl Sent {
+    /// `shaper`: of the shaping device; none if the WAN device does not tell.
+    pub(super) fn read(wan: u32, shaper: [u64; 2]) -> Option<Self> {
+        let counted = DeviceBytes::read(wan).ok()??;
+        let tree = QdiscTree::read(wan).ok()?;
+        let waiting =
+            tree.root().map_or([0; 2], |root| [root.backlog_packets, root.backlog_bytes].map(u64::from));
+        Some(Self { wan: [counted.sent_packets, counted.sent], shaper, waiting })
+    }
+
+    /// Share of what has left since then that did not come through the shaper; none if that was little. The smaller one of packets and bytes:
+    /// super-packets are few, and headers of the line many.
+    fn past(&self, before: &Self) -> Option<f64> {
+        let share = |i: usize| {
+            let left = self.wan[i].checked_sub(before.wan[i]).filter(|left| *left >= LEAST[i])?;
+            let came = self.shaper[i].checked_sub(before.shaper[i])? + before.waiting[i];
+            Some(1.0 - (came as f64 / left as f64).min(1.0))
+        };
+        Some(share(0)?.min(share(1)?))
+    }
 }
 
 /// So long a wait behind a shaper is no shaper's success: the finding `bufferbloat` begins there too.
@@ -29,7 +59,11 @@ const HOLDS: Duration = Duration::from_secs(5);
 /// what was acknowledged is known no better than that.
 const KNOWN_AFTER: Duration = Duration::from_secs(20);
 /// Below it drivers only count otherwise.
-const UNSEEN: f64 = 0.1;
+const PAST: f64 = 0.1;
+/// Packets and bytes in a second: of less nothing can be said.
+const LEAST: [u64; 2] = [10, 5_000];
+/// So many seconds have to say the same: in the first one shaping began.
+const AGREE: u8 = 2;
 
 /// Watches whether packets wait behind the shaper.
 #[derive(Debug, Default)]
@@ -40,6 +74,39 @@ pub(super) struct Watch {
     /// The line carried so much while packets waited.
     carried: Option<Rate>,
     why: Option<String>,
+    past: Past,
+}
+
+/// Whether packets leave that did not come through the shaper.
+#[derive(Debug, Default)]
+struct Past {
+    before: Option<Sent>,
+    /// Seconds that speak against the present state.
+    against: u8,
+    why: Option<String>,
+}
+
+impl Past {
+    fn observe(&mut self, sent: Option<Sent>, suspects: impl Fn() -> String) {
+        let before = std::mem::replace(&mut self.before, sent);
+        let Some(share) = sent.zip(before).and_then(|(sent, before)| sent.past(&before)) else { return };
+        if (share > PAST) == self.why.is_some() {
+            self.against = 0;
+            return;
+        }
+        self.against += 1;
+        if self.against < AGREE {
+            return;
+        }
+        self.against = 0;
+        let percent = share * 100.0;
+        self.why = (share > PAST).then(|| {
+            format!(
+                "{percent:.0} % of what the device sends does not pass the shaper: look at {}",
+                suspects()
+            )
+        });
+    }
 }
 
 /// Of the seconds in which packets have waited. A recovery, whose ACKs tell no delay, interrupts them no longer than [`HOLDS`].
@@ -76,52 +143,52 @@ impl Waiting {
 impl Watch {
     /// Why the shaper does not work, if it does not.
     pub(super) fn why(&self) -> Option<&str> {
-        self.why.as_deref()
+        self.past.why.as_deref().or(self.why.as_deref())
     }
 
-    /// Takes in what is seen; `rate`: what is sent at, none while nothing is shaped. What has changed: why the shaper does not work,
+    /// Takes in what is seen; `rate`: what is sent at, none while nothing is shaped; `suspects`: who may keep packets from the shaper. What has changed: why the shaper does not work,
     /// or, as the inner `None`, that it does again. The rate that the line carried is added to [`Self::why`] once it is known.
     pub(super) fn observe(
         &mut self,
         now: Instant,
         behind: &Behind,
+        sent: Option<Sent>,
         rate: Option<Rate>,
+        suspects: impl Fn() -> String,
     ) -> Option<Option<&str>> {
         let Some(rate) = rate else {
             *self = Self::default();
             return None;
         };
-        let hides = behind.unseen.is_some_and(|share| share > UNSEEN);
-        self.measure(now, behind, hides, rate);
-        let against = match (self.why.is_some(), behind.delay) {
-            (false, delay) => hides || delay.is_some_and(|delay| delay >= LATE),
+        let was = self.why().is_some();
+        self.past.observe(sent, suspects);
+        self.measure(now, behind, rate);
+        let against = match self.why.is_some() {
+            false => behind.delay.is_some_and(|delay| delay >= LATE),
             // What cannot be told does not end it.
-            (true, delay) => !hides && delay.is_some_and(|delay| delay < EARLY),
+            true => behind.delay.is_some_and(|delay| delay < EARLY),
         };
         if !against {
             self.since = None;
-            return None;
+        } else if now.duration_since(*self.since.get_or_insert(now)) >= HOLDS {
+            self.since = None;
+            self.why = match self.why {
+                Some(_) => None,
+                None => Some(reason(behind, self.carried, rate)),
+            };
         }
-        if now.duration_since(*self.since.get_or_insert(now)) < HOLDS {
-            return None;
-        }
-        self.since = None;
-        self.why = match self.why {
-            Some(_) => None,
-            None => Some(reason(behind, self.carried, rate)),
-        };
-        Some(self.why.as_deref())
+        (self.why().is_some() != was).then(|| self.why())
     }
 
     /// Adds up what the line carries while packets wait.
-    fn measure(&mut self, now: Instant, behind: &Behind, hides: bool, rate: Rate) {
+    fn measure(&mut self, now: Instant, behind: &Behind, rate: Rate) {
         let late = if self.why.is_some() { EARLY } else { LATE };
         let unknown_for = self.waiting.as_ref().map(|waiting| now.duration_since(waiting.seen));
         let waits = match behind.delay {
             Some(delay) => delay >= late,
             None => unknown_for.is_some_and(|unknown| unknown < HOLDS),
         };
-        if hides || !waits {
+        if self.past.why.is_some() || !waits {
             (self.waiting, self.carried) = (None, None);
             return;
         }
@@ -147,12 +214,6 @@ impl Watch {
 }
 
 fn reason(behind: &Behind, carried: Option<Rate>, shaped_to: Rate) -> String {
-    if let Some(share) = behind.unseen.filter(|share| *share > UNSEEN) {
-        return format!(
-            "{:.0} % of what the device sends does not pass the shaper: switch off hardware flow offload",
-            share * 100.0
-        );
-    }
     let waits = behind.delay.unwrap_or_default().as_millis();
     let measured = |carried: Rate| rate::in_words(carried.bits_per_second() as f64);
     let remedy = match carried.map(measured) {
@@ -181,7 +242,7 @@ mod tests {
         let mut told = Vec::new();
         for (second, behind) in seen.iter().enumerate() {
             let now = start + Duration::from_secs(second as u64);
-            if let Some(why) = watch.observe(now, behind, rate) {
+            if let Some(why) = watch.observe(now, behind, None, rate, String::new) {
                 told.push((second, why.is_some()));
             }
         }
@@ -208,7 +269,7 @@ mod tests {
         let (start, mut watch) = (Instant::now(), Watch::default());
         let rate = "216kbit".parse().ok();
         let each = |(second, behind): (u64, Behind)| {
-            watch.observe(start + Duration::from_secs(second), &behind, rate);
+            watch.observe(start + Duration::from_secs(second), &behind, None, rate, String::new);
             watch.why().map(str::to_owned)
         };
         (0..).zip(seen).map(each).collect()
@@ -274,11 +335,45 @@ mod tests {
         }
     }
 
+    /// Each second so many packets of 1,000 bytes leave the device, of which so many came through the shaper; what is told.
+    fn past(seconds: &[[u64; 2]]) -> Vec<Option<String>> {
+        let (mut past, mut sent) = (Past::default(), Sent { wan: [0; 2], shaper: [0; 2], waiting: [0; 2] });
+        let mut each = |[left, came]: &[u64; 2]| {
+            (sent.wan, sent.shaper) = (
+                [sent.wan[0] + left, sent.wan[1] + left * 1_000],
+                [sent.shaper[0] + came, sent.shaper[1] + came * 1_000],
+            );
+            past.observe(Some(sent), || "the program other (id 7)".to_owned());
+            past.why.clone()
+        };
+        seconds.iter().map(&mut each).collect()
+    }
+
     #[test]
-    fn what_the_device_sends_unseen_is_the_reason() {
-        let hides = Behind { unseen: Some(0.4), ..behind(0) };
-        let why = reasons(std::iter::repeat_n(hides, 6)).pop().flatten().expect("five seconds");
-        assert!(why.contains("40 %") && why.contains("offload"), "{why}");
+    fn what_leaves_past_the_shaper_is_told_with_who_may_be_the_cause() {
+        // The first look has nothing to compare with; one second may be the one in which it began.
+        let told = past(&[[100, 100], [100, 60], [100, 60], [100, 95], [3, 0], [100, 100]]);
+        let why = told[2].as_deref().expect("two seconds");
+        assert!(why.starts_with("40 %") && why.ends_with("the program other (id 7)"), "{why}");
+        assert_eq!(
+            told.iter().map(Option::is_some).collect::<Vec<_>>(),
+            [false, false, true, true, true, false]
+        );
+        assert!(
+            past(&[[100, 100], [100, 60], [100, 100], [100, 60], [100, 100]]).iter().all(Option::is_none)
+        );
+    }
+
+    #[test]
+    fn what_waited_behind_and_what_is_counted_otherwise_did_not_pass_by() {
+        let before = Sent { wan: [0; 2], shaper: [0; 2], waiting: [50, 50_000] };
+        let left = |wan, shaper| Sent { wan, shaper, waiting: [0; 2] }.past(&before);
+        assert_eq!(left([100, 100_000], [50, 50_000]), Some(0.0));
+        // A tunnel counts its own headers; super-packets are counted once they are taken apart.
+        assert_eq!(left([100, 300_000], [50, 50_000]), Some(0.0));
+        assert_eq!(left([9_000, 100_000], [50, 50_000]), Some(0.0));
+        assert_eq!(left([200, 200_000], [50, 50_000]), Some(0.5));
+        assert_eq!(left([9, 9_000], [0, 0]), None);
     }
 
     #[test]
@@ -286,10 +381,10 @@ mod tests {
         let (now, mut watch) = (Instant::now(), Watch::default());
         let rate = "1mbit".parse().ok();
         for second in 0..=5 {
-            watch.observe(now + Duration::from_secs(second), &behind(200), rate);
+            watch.observe(now + Duration::from_secs(second), &behind(200), None, rate, String::new);
         }
         assert!(watch.why().is_some());
-        assert_eq!(watch.observe(now, &behind(200), None), None);
+        assert_eq!(watch.observe(now, &behind(200), None, None, String::new), None);
         assert_eq!(watch.why(), None);
     }
 }

@@ -57,7 +57,7 @@ pub enum ShapeError {
         /// What.
         reason: String,
         /// What the user can do.
-        remedy: &'static str,
+        remedy: String,
     },
     /// Nothing to attach a redirection to.
     #[error("cannot add a clsact qdisc to {device}: {source}")]
@@ -75,31 +75,23 @@ pub enum ShapeError {
     )]
     Kernel {
         /// What was tried.
-        step: &'static str,
+        step: String,
         /// The device.
         device: String,
         /// What the kernel says.
         #[source]
         source: io::Error,
     },
-    /// The kernel refuses the programs.
+    /// The kernel has refused the program, and is asked again later.
+    #[error("{0}")]
+    NotLoaded(String),
+    /// A program or a map.
     #[error(transparent)]
     Bpf(#[from] BpfError),
 }
 
 impl ShapeError {
-    /// Whether another attempt may succeed with nothing changed by the user.
-    pub(super) fn may_pass(&self) -> bool {
-        match self {
-            Self::NoUplinkRate(_) => true,
-            Self::Clsact { source, .. } => source.kind() == io::ErrorKind::ResourceBusy,
-            Self::NoDownlinkRate
-            | Self::TooSlow { .. }
-            | Self::TooFast { .. }
-            | Self::NoCake
-            | Self::InTheWay { .. }
-            | Self::Kernel { .. }
-            | Self::Bpf(_) => false,
-        }
+    pub(super) fn kernel(step: &str, device: &str, source: io::Error) -> Self {
+        Self::Kernel { step: step.to_owned(), device: device.to_owned(), source }
     }
 }

@@ -50,7 +50,7 @@ pub(super) fn cake(shape: &ShapeConfig, direction: Direction, link: Rate) -> Res
         Direction::Down => shape.downlink_rate(link),
     };
     match rate.filter(|rate| rate.bits_per_second() >= LEAST_RATE) {
-        Some(rate) => Ok(cake_at(shape, direction, rate)),
+        Some(rate) => Ok(cake_at(shape, direction, Some(rate))),
         None => Err(ShapeError::TooSlow { link }),
     }
 }
@@ -76,14 +76,9 @@ impl Port {
     }
 }
 
-/// The same for a queue that sends at this rate.
-pub(super) fn cake_at(shape: &ShapeConfig, direction: Direction, rate: Rate) -> Cake {
-    Cake {
-        rate: Some(rate),
-        framing: shape.framing,
-        options: shape.cake,
-        ingress: direction == Direction::Down,
-    }
+/// The same for a queue that sends at this rate; none: at any.
+pub(super) fn cake_at(shape: &ShapeConfig, direction: Direction, rate: Option<Rate>) -> Cake {
+    Cake { rate, framing: shape.framing, options: shape.cake, ingress: direction == Direction::Down }
 }
 
 /// δ: as configured, or paper 002 Eq. 1: `δ_o = μ_r·T/(d + 1)`.

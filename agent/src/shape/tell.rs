@@ -1,13 +1,16 @@
-//! What the kernel side is told to do.
+//! What the kernel side is told to do, and what readers see.
 
 use std::time::Duration;
 
 use pendulum_model::rate::Rate;
+use pendulum_model::segment::Direction;
 
-use super::{Active, Measured, plan};
+use super::trial::Trial;
+use super::{Active, Shaper, plan};
 use crate::bpf::BpfError;
 use crate::bpf::abi::{self, pendulum_shape_control};
-use crate::config::{AckFilter, ShapeConfig, ShapeMode};
+use crate::config::{AckFilter, ShapeMode};
+use crate::snapshot::{ShapeSnapshot, ShapeState};
 
 /// A connection without an ACK for so long gives its place in the table to another.
 const IDLE: Duration = Duration::from_secs(10);
@@ -20,25 +23,20 @@ const SPARED_BYTES: u32 = 64 * 1024;
 const UPPER_PERMILLE: u32 = 900;
 const LOWER_PERMILLE: u32 = 700;
 
-impl Active {
+impl Shaper {
     /// Tells the ACK filter what holds now; not `filters`: to withhold nothing.
-    pub(super) fn tell_kernel(
-        &mut self,
-        settings: &ShapeConfig,
-        link: Option<Rate>,
-        measured: &Measured,
-        filters: bool,
-    ) -> Result<(), BpfError> {
-        let rate = match &self.shapings.up {
-            Some(uplink) => uplink.cake().rate,
-            None => link.and_then(|link| settings.uplink_rate(link)),
+    pub(super) fn tell_kernel(&mut self, filters: bool) -> Result<(), BpfError> {
+        let (settings, measured) = (&self.settings, &self.measured);
+        let rate = match &self.in_place.up {
+            Some(place) => place.cake.rate,
+            None => self.rates[0].and_then(|link| settings.uplink_rate(link)),
         };
-        let Some(rate) = rate else {
-            return self.programs.control(pendulum_shape_control::default());
-        };
+        let Some(Active { programs, delta, trial, .. }) = &mut self.active else { return Ok(()) };
+        let Some(rate) = rate else { return programs.control(pendulum_shape_control::default()) };
+        let shapes = trial.as_ref().is_none_or(Trial::shapes);
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.delta = plan::delta(settings, rate, measured);
-        self.programs.control(pendulum_shape_control {
+        *delta = plan::delta(settings, rate, measured);
+        programs.control(pendulum_shape_control {
             channel_bytes_per_s: rate.bytes_per_second() as u64,
             window_ns: nanoseconds(plan::window(rate, measured)),
             carrier_ns: nanoseconds(plan::carrier_age(rate)),
@@ -49,18 +47,60 @@ impl Active {
                 ShapeMode::DryRun => abi::PENDULUM_SHAPE_DRY_RUN,
                 ShapeMode::Auto | ShapeMode::Enforce => abi::PENDULUM_SHAPE_ENFORCE,
             },
-            filter: match if filters && self.shapes() { settings.ack_filter } else { AckFilter::Off } {
+            filter: match if filters && shapes { settings.ack_filter } else { AckFilter::Off } {
                 AckFilter::Off => abi::PENDULUM_FILTER_OFF,
                 AckFilter::Static => abi::PENDULUM_FILTER_STATIC,
                 AckFilter::Delayed => abi::PENDULUM_FILTER_DELAYED,
                 AckFilter::PerConnection => abi::PENDULUM_FILTER_PER_CONNECTION,
             },
-            delta: self.delta,
+            delta: *delta,
             stretch: STRETCH,
             spared_bytes: SPARED_BYTES,
             upper_permille: UPPER_PERMILLE,
             lower_permille: LOWER_PERMILLE,
-            uplink_ifindex: self.shapings.up.as_ref().map_or(0, |uplink| uplink.ifindex),
+            uplink_ifindex: self.in_place.up.as_ref().map_or(0, |place| place.ifindex),
         })
+    }
+
+    /// How it is at present.
+    pub(super) fn state(&self) -> ShapeState {
+        let problem = self.problem.as_deref();
+        let Some(active) = &self.active else {
+            return problem.map_or(ShapeState::Off, |why| ShapeState::Refused(why.into()));
+        };
+        if let Some(why) = problem.filter(|_| active.shapes() && !self.redirects()) {
+            return ShapeState::Refused(why.into());
+        }
+        if !self.settings.mode.acts() {
+            return ShapeState::DryRun;
+        }
+        if let Some(why) = active.trial.as_ref().and_then(Trial::declined) {
+            return ShapeState::Declined(why.into());
+        }
+        if !active.shapes() {
+            return ShapeState::Observing;
+        }
+        problem
+            .or(active.watch.why())
+            .map_or(ShapeState::Enforcing, |why| ShapeState::Ineffective(why.into()))
+    }
+
+    /// What readers see.
+    pub fn snapshot(&self) -> ShapeSnapshot {
+        let state = self.state();
+        let Some(active) = &self.active else { return ShapeSnapshot { state, ..ShapeSnapshot::default() } };
+        ShapeSnapshot {
+            state,
+            ack_filter: self.settings.ack_filter.name(),
+            delta: active.delta,
+            rates_bps: Direction::ALL.map(|x| self.rate(x).map(Rate::bits_per_second)),
+            rate_source: None,
+            followed: Direction::ALL.map(|x| {
+                self.in_place[x].as_ref()?;
+                self.follower.as_ref().map(|follower| follower.followed(x).clone())
+            }),
+            counts: active.counts,
+            comparison: active.trial.as_ref().map(Trial::comparison),
+        }
     }
 }

@@ -2,58 +2,55 @@
 
 use std::time::Instant;
 
-use pendulum_model::rate::Rate;
 use pendulum_model::segment::{Direction, PerDirection};
 use tracing::{info, warn};
 
-use super::device;
-use super::{Behind, Measured, OwnLevel, Passing, RateChange, ShapeError, ShapeReading, Shaper};
-use crate::snapshot::{Comparison, Outcome};
+use super::behind::Sent;
+use super::desired::HANDLE;
+use super::{Behind, Measured, OwnLevel, Passing, RateChange, ShapeReading, Shaper, conflict};
+use crate::bpf;
+use crate::net::Device;
+use crate::net::control::read_filters;
+use crate::snapshot::{Comparison, Outcome, ShapeState};
 
 impl Shaper {
-    /// The link's rates are others now (configuration, or learnt). The queue keeps what it holds.
-    pub fn set_rates(&mut self, rates: [Option<Rate>; 2]) {
-        if rates == self.rates {
-            return;
-        }
-        self.rates = rates;
-        self.follow_rates();
-        self.tell_kernel();
-    }
-
-    /// Once a second: reads what was done, follows what is measured, goes on with the comparison. Whether the queue
-    /// stands on another device now.
+    /// Once a second, on the device while it is there: looks and mends, reads what was done, goes on with the comparison.
     pub async fn tick(
         &mut self,
-        now: Instant,
+        device: Option<&Device>,
         measured: Measured,
         reading: ShapeReading,
         behind: &Behind,
-    ) -> bool {
+    ) {
         self.measured = measured;
-        // What could not be changed before.
-        self.follow_rates();
-        let Some(active) = &mut self.active else { return false };
-        let counts = active.programs.counts().map(|counts| active.counts = counts);
-        active.report(&self.link, "ACKs are not counted", counts.map_err(|error| crate::exit::chain(&error)));
-        let shapes = active.shapings.up.is_some() && active.shapes();
-        let rate = active.shapings.up.as_ref().and_then(|uplink| uplink.cake().rate);
-        if let Some(told) = active.watch.observe(now, behind, rate.filter(|_| shapes)) {
-            match told {
-                Some(why) => warn!(link = self.link, "shaping does not work: {why}"),
-                None => info!(link = self.link, "shaping works again"),
-            }
-            self.effect = Some(told.map(str::to_owned));
+        self.reconcile(device, true).await;
+        let Some(device) = device else { return };
+        self.watch(device, behind);
+        if self.take_turns(Instant::now(), reading) {
+            self.reconcile(Some(device), false).await;
         }
-        let moved = self.take_turns(now, reading).await;
-        self.tell_kernel();
-        moved
+    }
+
+    fn watch(&mut self, device: &Device, behind: &Behind) {
+        let shaped = self.in_place.up.as_ref().filter(|place| place.redirects);
+        let Some(active) = &mut self.active else { return };
+        let sent = shaped.and_then(|place| Sent::read(device.index, place.sent));
+        let rate = shaped.and_then(|place| place.cake.rate);
+        let suspects = || {
+            let filters = read_filters(device.index).unwrap_or_default();
+            let others: Vec<_> = filters.iter().filter(|filter| !filter.is_of_this_program()).collect();
+            conflict::suspects(&bpf::tcx_programs(&device.name), &others)
+        };
+        match active.watch.observe(Instant::now(), behind, sent, rate, suspects) {
+            Some(Some(why)) => warn!(link = self.link, "shaping does not work: {why}"),
+            Some(None) => info!(link = self.link, "shaping works again"),
+            None => {}
+        }
     }
 
     /// Whether rates are found, so that [`Self::follow`] wants to be told what passes.
     pub fn follows(&self) -> bool {
-        self.follower.is_some()
-            && self.active.as_ref().is_some_and(|active| active.shapings.up.is_some() && active.shapes())
+        self.follower.is_some() && self.redirects()
     }
 
     /// The uplink's rate, bytes per second, as found; none without `rate = "auto"`, the inner one until it is.
@@ -71,7 +68,14 @@ impl Shaper {
     ) -> Vec<RateChange> {
         let Some(follower) = &mut self.follower else { return Vec::new() };
         let changes = follower.tick(now_ns, Instant::now(), seen, own);
-        self.follow_rates();
+        for direction in Direction::ALL {
+            let Ok(cake) = self.cake(direction) else { continue };
+            if let Some(place) = self.in_place[direction].as_mut().filter(|place| place.cake != cake)
+                && cake.change(place.ifindex, HANDLE).is_ok()
+            {
+                place.cake = cake;
+            }
+        }
         changes
     }
 
@@ -82,10 +86,14 @@ impl Shaper {
 
     /// Why the shaper does not work, or, as the inner `None`, that it does again; each time that changes.
     pub fn effect(&mut self) -> Option<Option<String>> {
-        self.effect.take()
+        let state = self.state();
+        let ineffective = matches!(state, ShapeState::Ineffective(_));
+        let changed = std::mem::replace(&mut self.told_ineffective, ineffective) != ineffective;
+        changed.then(|| state.reason().filter(|_| ineffective).map(str::to_owned))
     }
 
-    async fn take_turns(&mut self, now: Instant, reading: ShapeReading) -> bool {
+    /// Whether shaping begins or pauses with this second.
+    fn take_turns(&mut self, now: Instant, reading: ShapeReading) -> bool {
         let Some(active) = &mut self.active else { return false };
         let shaped = active.shapes();
         let Some(trial) = &mut active.trial else { return false };
@@ -108,41 +116,6 @@ impl Shaper {
             }
             self.news = Some(comparison);
         }
-        if active.shapes() == shaped {
-            return false;
-        }
-        if shaped {
-            active.quiesce(&self.settings, &self.measured).await;
-        } else {
-            let redirected = active.redirect(true).map_err(|error| error.to_string());
-            active.report(&self.link, "packets are not redirected again", redirected);
-        }
-        true
-    }
-
-    fn follow_rates(&mut self) {
-        let follows = self.follower.is_some();
-        for direction in Direction::ALL {
-            let wanted = self.wanted(direction);
-            let Some(active) = &mut self.active else { return };
-            let Some(shaping) = &mut active.shapings[direction] else { continue };
-            let changed = match wanted {
-                // What was known holds.
-                Err(ShapeError::NoUplinkRate(_) | ShapeError::NoDownlinkRate) => continue,
-                Ok(cake) if cake == *shaping.cake() => Ok(()),
-                Ok(cake) => {
-                    let fits = active.port.fits(direction, &cake).map_err(|error| error.to_string());
-                    let mut change = || shaping.change(cake).map_err(|error| error.to_string());
-                    fits.and_then(|()| change()).inspect(|()| {
-                        if !follows {
-                            let rate = cake.rate.map(|rate| rate.to_string());
-                            info!(link = self.link, rate, "the shaper follows the link");
-                        }
-                    })
-                }
-                Err(error) => Err(error.to_string()),
-            };
-            active.report(&self.link, device::keeps(direction), changed);
-        }
+        active.shapes() != shaped
     }
 }

@@ -77,7 +77,6 @@ pub(super) fn check(source: &Source<'_>, raw: raw::ShapeTable) -> Result<ShapeCo
             layer: layer.unwrap_or(base.layer),
         },
         cake: raw.cake.map_or(Ok(CakeOptions::default()), |words| cake(source, &words, raw.ack_filter))?,
-        take_over: raw.take_over,
     })
 }
 

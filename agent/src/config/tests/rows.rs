@@ -374,8 +374,6 @@ fn shape() -> Vec<Row> {
                 ("\"bandwidth 5mbit\"", "not for this key"),
             ],
         ),
-        row("shape.take-over", |c| c.shape.take_over.to_string(), "false")
-            .values(&[("true", "true"), ("false", "false")], &[("\"yes\"", "invalid type")]),
         row("shape.ab-test", |c| text(c.shape.ab_test.map(Span)), "none")
             .range(["5s", "1h"], &["4999ms", "3600001ms"])
             .beside("mode = \"enforce\""),

@@ -11,7 +11,6 @@ use crate::bpf::{self, BpfError, LinkPrograms, LoadOptions};
 use crate::config::IngressHook;
 use crate::net::clsact;
 use crate::net::{Device, DeviceProblem, LinkLayer};
-use crate::shape;
 use crate::snapshot::DeviceState;
 
 impl LinkTask {
@@ -59,6 +58,8 @@ impl LinkTask {
             DeviceProblem::Port { .. } | DeviceProblem::LinkLayer { .. } => DeviceState::Up,
         };
         self.trouble = Some(problem.to_string().into());
+        // What a killed run has left, maybe under another name of the device.
+        self.shaper.reconcile(None, false).await;
         if self.loaded.as_ref().is_some_and(|loaded| loaded.hooks.is_some()) {
             // What passed until now is in the maps still.
             let _ = self.read_counters();
@@ -78,12 +79,6 @@ impl LinkTask {
         clsact::quiet_moment_before_attaching(device.index).await;
         for leftover in bpf::remove_leftovers(&device.name, device.index)? {
             info!(link = self.config.name, "removed what an earlier run had left: {leftover}");
-        }
-        match shape::remove_leftovers(device) {
-            Ok(removed) => removed.iter().for_each(|leftover| {
-                info!(link = self.config.name, "removed what an earlier run had left: {leftover}");
-            }),
-            Err(error) => warn!(link = self.config.name, "{}", crate::exit::chain(&error)),
         }
         let mut loaded = match self.loaded.take() {
             Some(loaded) if loaded.link_layer == device.link_layer => loaded,
@@ -120,8 +115,28 @@ impl LinkTask {
         }
         self.loaded = Some(loaded);
         hooks?;
-        self.shape(device).await;
+        self.shape(false).await;
         Ok(())
+    }
+
+    /// Once a second: where the kernel has no TCX, filters go with a clsact qdisc that somebody deletes.
+    pub(super) async fn keep_attached(&mut self) {
+        let Some(device) = self.attached_device() else { return };
+        let Some(loaded) = &mut self.loaded else { return };
+        if loaded.programs.is_in_place(device.index) {
+            return;
+        }
+        warn!(
+            link = self.config.name,
+            "somebody has taken the programs off {}: they are attached again", device.name
+        );
+        match loaded.programs.attach(&device.name, device.index) {
+            Ok(report) => loaded.hooks = Some(hooks(&device, &report)),
+            Err(_) => {
+                loaded.hooks = None;
+                self.follow_device_or_retry().await;
+            }
+        }
     }
 
     /// Loads programs for the device's link layer; they count from zero.
@@ -146,7 +161,7 @@ impl LinkTask {
     }
 
     pub(super) async fn detach(&mut self, why: &str) {
-        self.shaper.stop().await;
+        self.shaper.reconcile(None, false).await;
         if let Some(ifindex) = self.attached_to() {
             clsact::quiet_moment_before_attaching(ifindex).await;
         }

@@ -1,6 +1,6 @@
 //! The shaper of a link: when it begins and ends, which rate it has, where the queue stands then.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pendulum_model::link::Provenance;
 use pendulum_model::rate::Rate;
@@ -14,19 +14,20 @@ use crate::net::{Device, QdiscTree};
 use crate::shape::{self, Behind, Measured, Seen};
 
 impl LinkTask {
-    /// Shapes the device if that is wanted, and measures the queue where it stands then.
-    pub(super) async fn shape(&mut self, device: &Device) {
-        self.follow_rates(device.index);
-        self.shaper.start(device).await;
-        self.follow_queue(device.index);
+    /// Makes the shaper what it is to be on the device, if the programs are there, and measures the queue where it stands then.
+    pub(super) async fn shape(&mut self, mends: bool) {
+        let device = self.attached_device();
+        if let Some(device) = &device {
+            self.follow_rates(device.index);
+        }
+        self.shaper.reconcile(device.as_ref(), mends).await;
+        self.follow_queue();
     }
 
-    /// Shapes no longer. The queue is the device's own again.
-    pub(super) async fn unshape(&mut self) {
-        self.shaper.stop().await;
-        if let Some(wan) = self.attached_to() {
-            self.follow_queue(wan);
-        }
+    /// The device that the programs are attached to, as it is now.
+    pub(super) fn attached_device(&self) -> Option<Device> {
+        let devices = self.devices.borrow();
+        devices.by_name(&self.config.wan).filter(|device| self.is_attached_to(device)).cloned()
     }
 
     /// The interface index of the device that the programs are attached to.
@@ -34,13 +35,14 @@ impl LinkTask {
         Some(self.loaded.as_ref()?.hooks.as_ref()?.ifindex)
     }
 
-    fn follow_queue(&mut self, wan: u32) {
-        let shaping = self.shaper.device().unwrap_or(0);
+    fn follow_queue(&mut self) {
+        let Some(wan) = self.attached_to() else { return };
+        let (shaping, passes) = self.shaper.device().unwrap_or_default();
         let told = match &mut self.loaded {
-            Some(loaded) => loaded.programs.set_shaping_device(shaping),
+            Some(loaded) => loaded.programs.set_shaping_device(shaping, passes),
             None => Ok(()),
         };
-        let tracked = self.queues.move_uplink(self.shaper.queue_device().unwrap_or(wan));
+        let tracked = self.queues.move_uplink(if passes { shaping } else { wan });
         if let Err(error) = told.and(tracked) {
             warn!(link = self.config.name, "the queue is not measured: {}", crate::exit::chain(&error));
         }
@@ -51,35 +53,23 @@ impl LinkTask {
         let configured = self.config.rates[0];
         let mut seen = Seen::default();
         if configured.is_none() && self.shaper.is_wanted() {
-            let taken_over = self.shaper.taken_over();
-            seen.qdisc = QdiscTree::read(wan).ok().and_then(|tree| Some(tree.rate()?.0)).or(taken_over);
+            seen.qdisc = QdiscTree::read(wan).ok().and_then(|tree| Some(tree.rate()?.0));
             // While we shape, the queue is ours, and so is its rate. A queue that never stood says nothing about the link; and
             // without its tracepoints what enters it is counted, not what leaves. Behind it the observer sees the line's own.
             let is_traced = matches!(self.queues.uplink_look(), Some(Look::Traced { .. }));
-            let learnt = match self.shaper.queue_device() {
-                Some(_) => None,
-                None if self.queues.is_uplink_buffer() => self
+            let learnt = match self.shaper.device() {
+                Some((_, true)) => None,
+                _ if self.queues.is_uplink_buffer() => self
                     .judge
                     .capacity(Direction::Up)
                     .filter(|known| is_traced && known.provenance == Provenance::Learnt)
                     .map(|known| known.value),
-                None => self.queues.rate(Direction::Up).map(|measured| measured.bytes_per_second),
+                _ => self.queues.rate(Direction::Up).map(|measured| measured.bytes_per_second),
             };
             seen.learnt = learnt.and_then(Rate::from_bytes_per_second);
         }
         let uplink = self.uplink_rate.follow(configured, seen);
         self.shaper.set_rates([uplink, self.config.rates[1]]);
-    }
-
-    /// Begins to shape if it could not before and may now.
-    async fn start_late(&mut self) {
-        if !self.shaper.may_start_later() || self.uplink_rate.rate().is_none() {
-            return;
-        }
-        let devices = self.devices.borrow().clone();
-        if let Some(device) = devices.by_name(&self.config.wan).filter(|device| self.is_attached_to(device)) {
-            self.shape(device).await;
-        }
     }
 
     /// Ten times a second: a shaper that finds its rate follows what passed since the tick before.
@@ -97,9 +87,9 @@ impl LinkTask {
     }
 
     pub(super) async fn read_shaper(&mut self) {
-        if let Some(wan) = self.attached_to() {
-            self.follow_rates(wan);
-            self.start_late().await;
+        let device = self.attached_device();
+        if let Some(device) = &device {
+            self.follow_rates(device.index);
         }
         let totals = self.meter.totals();
         let sweep = self.sweeper.latest();
@@ -115,19 +105,14 @@ impl LinkTask {
             delay: self.queues.behind_s().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
             passed,
             payload: [sent, reading.goodput[Direction::Up as usize]],
-            unseen: self.unseen.ratio(Direction::Up),
         };
-        let moved = self.shaper.tick(Instant::now(), measured, reading, &behind).await;
+        self.shaper.tick(device.as_ref(), measured, reading, &behind).await;
+        self.follow_queue();
         if let Some(why) = self.shaper.effect() {
             self.judge.note_ineffective(why.as_deref());
         }
         if let Some(news) = self.shaper.news() {
             self.judge.note_shaping(&news);
-        }
-        if let Some(wan) = self.attached_to()
-            && moved
-        {
-            self.follow_queue(wan);
         }
     }
 }

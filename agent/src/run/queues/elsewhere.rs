@@ -16,6 +16,8 @@ pub(super) struct Elsewhere {
     passages: PassageReader,
     own: OwnQueue,
     link: LinkEstimate,
+    /// Of the other vantage, if there was one: turns of a comparison come and go.
+    other: Option<LinkEstimate>,
     read_ns: u64,
     answered_s: Option<f64>,
     behind: BehindShaper,
@@ -32,6 +34,7 @@ impl Elsewhere {
             passages,
             own: OwnQueue::new(departures),
             link: LinkEstimate::new(now_ns, Vantage::BeforeUplinkBuffer),
+            other: None,
             read_ns: now_ns,
             answered_s: None,
             behind: BehindShaper::default(),
@@ -100,7 +103,9 @@ impl Elsewhere {
         let is_own = up.is_some_and(|(up, _)| up.is_buffer());
         let vantage = if is_own { Vantage::OwnQueue } else { Vantage::BeforeUplinkBuffer };
         if self.link.vantage() != vantage {
-            self.link = LinkEstimate::new(was_read_ns, vantage);
+            let mut link = self.other.take().unwrap_or_else(|| LinkEstimate::new(was_read_ns, vantage));
+            link.restart(was_read_ns);
+            self.other = Some(std::mem::replace(&mut self.link, link));
         } else if now_ns.saturating_sub(was_read_ns) > PassageReader::REACH_NS {
             self.link.restart(now_ns - PassageReader::REACH_NS);
         }
