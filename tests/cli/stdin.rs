@@ -78,7 +78,7 @@ fn what_cannot_be_read_is_refused_with_a_remedy() {
     let (code, message) = refused(&piped(&["--wan", "-", "--lan", "-"], b""));
     assert!(code == Some(64) && message.contains("one capture only"), "{code:?}: {message}");
     let (code, message) = refused(&piped(&["--wan", "-"], b""));
-    assert!(code == Some(65) && message.contains("- is no capture"), "{code:?}: {message}");
+    assert!(code == Some(65) && message.contains("- is empty"), "{code:?}: {message}");
     let (code, message) = refused(&piped(&["--wan", "/dev/stdin"], b"abc"));
     assert!(code == Some(66) && message.contains("give `-`"), "{code:?}: {message}");
 }
