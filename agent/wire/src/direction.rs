@@ -23,7 +23,7 @@ pub struct Direction {
     pub reordered_segments: u64,
     /// Segments by mark: `ce`, `ece`, `cwr`, `sack`.
     pub marked_segments: BTreeMap<Name, u64>,
-    /// Link-layer bits per second, moving over 300 ms; `up`: what left the queue, where that is observed ([queues.md](../design/queues.md), "What the uplink carries").
+    /// Link-layer bits per second, moving over 300 ms; `up`: what left the queue, where that is observed ([queues.md](../design/queues.md), "Uplink throughput").
     pub throughput_bps: f64,
     /// Payload that receivers acknowledged, over the last second.
     pub goodput_bps: f64,
