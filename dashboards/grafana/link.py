@@ -205,7 +205,7 @@ def found(grid):
     shaped = f"and {same} (pendulum_shaping{{{ONE}}} == 1)"
 
     def where_looked_for(expr, direction):
-        decided = f'rate(pendulum_shape_decisions_total{{{ONE},{direction},decision="idle"}}[$__rate_interval])'
+        decided = f'rate(pendulum_shape_decisions_total{{{ONE},{direction},decision="hold"}}[$__rate_interval])'
         return f"({expr} and {same} ({decided} >= 0)) {shaped}"
 
     passing = [target(where_looked_for(bits("pendulum_throughput_bytes_per_second", f",{x}"), x), f"{mark} passes") for mark, x in (("▲", UP), ("▼", DOWN))]

@@ -158,7 +158,7 @@ fn without_rates_a_starving_direction_is_not_guessed() {
     assert_eq!(detector.verdict(), Verdict::Unknown);
     let evidence = evidence(&detector);
     assert_eq!(evidence.missing, [Missing::DownlinkQueue, Missing::DownlinkRate]);
-    assert!(evidence.reason.contains("not known: the level of the downlink's buffer, the downlink's rate"));
+    assert!(evidence.reason.contains("unknown: the level of the downlink's buffer, the downlink's rate"));
     assert!(verdicts(&events).iter().all(|(_, verdict)| *verdict == Verdict::Unknown));
     // The uplink's rate is learnt from its queue, the downlink's is not invented.
     assert!((detector.capacity(Direction::Up).expect("a standing queue").value - UP).abs() < 1.0);

@@ -133,7 +133,7 @@ fn evidence_never_contradicts_the_verdict() {
             // The horizon is full of it.
             29..32 => {
                 assert!(held.is_some_and(|since| (15.0..29.0).contains(&since)), "{held:?}");
-                assert!(evidence.reason.contains("hysteresis"));
+                assert!(evidence.reason.contains("evidence now weaker"));
             }
             _ => {}
         }

@@ -111,11 +111,12 @@ class Contents(Deb):
             self.assertEqual(owner, "root/root", line)
             if not mode.startswith("d"):
                 files[path.removeprefix("./")] = mode
-        self.assertEqual(files.pop("usr/bin/pendulum"), "-rwxr-xr-x")
+        for program in ("usr/bin/pendulum", "usr/share/pendulum/dashboards/configure.py"):
+            self.assertEqual(files.pop(program), "-rwxr-xr-x")
         for path, mode in files.items():
             self.assertTrue(path.startswith(PLACES), path)
             self.assertEqual(mode, "-rw-r--r--", path)
-        for command in ("", *(f"-{command}" for command in ("run", "doctor", "check-config", "replay", "advise", "top"))):
+        for command in ("", *(f"-{command}" for command in ("run", "doctor", "check-config", "replay", "advise", "top", "report"))):
             self.assertIn(f"usr/share/man/man1/pendulum{command}.1.gz", files)
         for place in PLACES:
             self.assertTrue(place == "usr/bin/pendulum" or any(path.startswith(place) for path in files), place)
