@@ -86,7 +86,11 @@ fn a_rate_that_nobody_told_is_found() {
         until("enforcing", || shape(rig)["state"] == "enforcing");
         std::thread::sleep(Duration::from_secs(2));
         let idle = shape(rig)["uplink"].clone();
-        assert_eq!(idle["auto"]["decision"], "idle", "{idle}");
+        assert_eq!(
+            (&idle["rate_bps"], idle["auto"]["waits_behind_s"].is_null()),
+            (&1_000_000_000.into(), true),
+            "{idle}"
+        );
         let rate = |told: &serde_json::Value| told["uplink"]["rate_bps"].as_f64().expect("a rate");
         let transfer = upload(rig);
         until("a rate", || (0.8..1.05).contains(&(rate(&shape(rig)) / CARRIES)));

@@ -37,7 +37,9 @@ fn queue_and_filter_on_the_paper_s_link() {
 #[test]
 fn every_option_reaches_the_queue() {
     with_cake("every_option_reaches_the_queue", LinkSpec::FIG1, |rig| {
+        let both = || rig.inventory().matches("qdisc cake").count() == 2;
         let agent = rig.agent("mode = \"enforce\"\ndownlink = true");
+        until("both queues", both);
         let options = |device: &str| rig.root(device)["options"].clone();
         let told = |device: &str, pairs: &[(&str, serde_json::Value)]| {
             let found = options(device);
@@ -63,6 +65,7 @@ fn every_option_reaches_the_queue() {
             "mode = \"enforce\"\nack-filter = \"off\"\npreset = \"adsl-pppoe\"\nmpu = 96\n\
              cake = \"nonat diffserv4 srchost wash no-split-gso rtt 50ms memlimit 2mb fwmark 0xf\"\ndownlink = true",
         );
+        until("both queues", both);
         for (device, flowmode) in [("pdl-up", "srchost"), ("pdl-dn", "dsthost")] {
             told(device, &[("overhead", 40.into()), ("mpu", 96.into()), ("atm", "atm".into())]);
             told(device, &[("nat", false.into()), ("diffserv", "diffserv4".into()), ("wash", true.into())]);
@@ -177,6 +180,8 @@ fn what_stands_in_the_way_is_refused() {
 #[test]
 fn another_cake_is_left_alone_until_it_is_stopped() {
     with_cake("another_cake_is_left_alone_until_it_is_stopped", LinkSpec::FIG1, |rig| {
+        // The remedy removes the root qdisc, whatever was there before the cake.
+        rig.gateway(&["tc", "qdisc", "del", "dev", "wan0", "root"]).expect("the root qdisc");
         let before = rig.inventory();
         let command =
             "tc qdisc replace dev wan0 root handle 8009: cake bandwidth 180kbit nat besteffort rtt 80ms";

@@ -180,10 +180,17 @@ fn mirred_redirect(to: u32) -> Attributes {
 pub(crate) fn remove_filter(filter: &Filter) -> io::Result<()> {
     let header = tcmsg(filter.device, filter.handle, filter.side.parent(), filter.info);
     let kind = Attributes::new().with_text(TCA_KIND, &filter.kind);
-    match request(RTM_DELTFILTER, Action::Change, &header, &kind) {
+    let remove = |header: &[u8]| match request(RTM_DELTFILTER, Action::Change, header, &kind) {
         Err(error) if matches!(code(&error), Some(libc::ENOENT | libc::EINVAL | libc::ENODEV)) => Ok(()),
         other => other,
+    };
+    remove(&header)?;
+    // An empty list stays at its priority.
+    let is_beside = |other: &Filter| other.side == filter.side && other.info == filter.info;
+    if read_filters(filter.device)?.iter().any(is_beside) {
+        return Ok(());
     }
+    remove(&tcmsg(filter.device, 0, filter.side.parent(), filter.info))
 }
 
 /// A filter on one side of a device's clsact or ingress qdisc.
