@@ -37,7 +37,7 @@ fn queue_and_filter_on_the_paper_s_link() {
 #[test]
 fn every_option_reaches_the_queue() {
     with_cake("every_option_reaches_the_queue", LinkSpec::FIG1, |rig| {
-        let both = || rig.inventory().matches("qdisc cake").count() == 2;
+        let both = || rig.inventory().matches("qdisc cake 7e0d:").count() == 2;
         let agent = rig.agent("mode = \"enforce\"\ndownlink = true");
         until("both queues", both);
         let options = |device: &str| rig.root(device)["options"].clone();
