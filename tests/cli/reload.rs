@@ -162,7 +162,11 @@ fn links_follow_the_file() {
     assert_eq!(reload(&mut agent, 3, 1)["waiting_for_restart"], serde_json::json!([]));
     agent.wait_until("the first link is let go", |agent| !agent.hooked().contains(&first));
     assert_eq!(names(&agent), ["lte"]);
-    // Its device is free: somebody else may have it, at another address.
+    // The claim goes last: then somebody else may have the device, at another address.
+    agent.wait_until("the claim to the first link's device ends", |_| {
+        let sockets = run(gateway.command("cat").arg("/proc/net/unix"));
+        !sockets.contains("@pendulum/wan/wan0/")
+    });
     let mut other = Agent::start_guarded(
         &gateway,
         &["--wan", "wan0", "--listen", "127.0.0.1:9925"],

@@ -168,6 +168,7 @@ pub(crate) struct Tally {
     pub(crate) checksum_errors: u64,
     pub(crate) timeouts: u64,
     pub(crate) retransmitted: u64,
+    /// Packets that came marked (CE) to the machine whose ACKs pass the filter.
     pub(crate) marked: u64,
     pub(crate) mptcp: u64,
 }
@@ -190,7 +191,9 @@ impl Tally {
             all.checksum_errors += count("Tcp", "InCsumErrors") + count("IpExt", "InCsumErrors");
             all.timeouts += count("TcpExt", "TCPTimeouts");
             all.retransmitted += count("Tcp", "RetransSegs");
-            all.marked += count("IpExt", "InCEPkts") + counter6(&text[2], "Ip6InCEPkts");
+            if role == Role::D2 {
+                all.marked = count("IpExt", "InCEPkts") + counter6(&text[2], "Ip6InCEPkts");
+            }
             all.mptcp += count("MPTcpExt", "MPCapableSYNACKRX");
         }
         all

@@ -62,44 +62,44 @@ impl Cake {
     }
 
     fn put(&self, ifindex: u32, handle: u32, action: Action) -> io::Result<()> {
-        let nat = self.options.nat.unwrap_or(true);
         let send = |nat| {
             let header = tcmsg(ifindex, handle, ROOT, 0);
             request(RTM_NEWQDISC, action, &header, &kind("cake", &self.attributes(nat)))
         };
-        match send(nat) {
-            // A kernel without connection tracking refuses only the word for it.
-            Err(error) if self.options.nat.is_none() && code(&error) == Some(libc::EOPNOTSUPP) => send(false),
-            other => other,
+        match self.options.nat {
+            Some(nat) => send(Some(nat)),
+            // A kernel without connection tracking refuses only the attribute for it, with any value.
+            None => match send(Some(true)) {
+                Err(error) if code(&error) == Some(libc::EOPNOTSUPP) => send(None),
+                other => other,
+            },
         }
     }
 
     /// Whether a CAKE qdisc with these options, as the kernel tells them, is this one.
     pub(crate) fn is(&self, options: &[u8]) -> bool {
-        // What the kernel makes of it where it may choose, and what it tells as the absence of an overhead.
-        let is_told = |kind: u16| kind != attribute::NAT || self.options.nat.is_some();
-        let wanted = self.attributes(true);
+        // Where the configuration does not name it, the kernel decides about NAT. It shows `raw` as the absence of an overhead.
+        let wanted = self.attributes(self.options.nat);
         let raw = super::message::attribute(options, attribute::RAW).is_some();
         raw == self.framing.overhead.is_none()
             && super::message::attributes(wanted.bytes())
-                .filter(|(kind, _)| is_told(*kind) && *kind != attribute::RAW)
+                .filter(|(kind, _)| *kind != attribute::RAW)
                 .all(|(kind, value)| super::message::attribute(options, kind) == Some(value))
     }
 
     /// The options that it is made with.
     #[cfg(test)]
     pub(crate) fn options(&self) -> Vec<u8> {
-        self.attributes(true).bytes().to_vec()
+        self.attributes(Some(self.options.nat.unwrap_or(true))).bytes().to_vec()
     }
 
     /// All settings, so that nothing of an earlier one stays.
-    fn attributes(&self, nat: bool) -> Attributes {
+    fn attributes(&self, nat: Option<bool>) -> Attributes {
         let Self { framing, options, .. } = self;
         let isolation = if self.ingress { options.isolation.mirrored() } else { options.isolation };
         let [rtt, target] = options.times.unwrap_or([100_000, 5_000]);
         let mut all = Attributes::new();
-        // Without connection tracking in the kernel even "no" is refused.
-        if nat || options.nat.is_some() {
+        if let Some(nat) = nat {
             all = all.with_u32(attribute::NAT, nat.into());
         }
         all = all
@@ -135,4 +135,24 @@ fn bytes_per_second(rate: Rate) -> u64 {
 pub(crate) fn unlimit(ifindex: u32, handle: u32) -> io::Result<()> {
     let options = Attributes::new().with(attribute::BASE_RATE64, &0_u64.to_ne_bytes());
     request(RTM_NEWQDISC, Action::Change, &tcmsg(ifindex, handle, ROOT, 0), &kind("cake", &options))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_shows_is_what_was_asked_for() {
+        let cake = |nat| {
+            let options = CakeOptions { nat, ..CakeOptions::default() };
+            Cake { rate: None, framing: Framing::default(), options, ingress: false }
+        };
+        for nat in [None, Some(false), Some(true)] {
+            assert!(cake(nat).is(&cake(nat).options()), "{nat:?}");
+        }
+        assert!(cake(None).is(&cake(Some(false)).options()), "the kernel decides");
+        assert!(!cake(Some(false)).is(&cake(Some(true)).options()));
+        let other = Cake { ingress: true, ..cake(None) };
+        assert!(!cake(None).is(&other.options()));
+    }
 }

@@ -82,8 +82,12 @@ impl Reconciler {
             });
             let drains = drain_ends.is_some_and(|end| Instant::now() < end);
             let Some(step) = wanted.next(found, drains) else { return Ok(taken) };
+            if taken.last() == Some(&step) {
+                let source = io::Error::other(format!("the kernel accepts the {step}, and then shows another"));
+                return Err(failed("keep the shaper of", source));
+            }
             if taken.len() == MOST_STEPS {
-                let source = io::Error::other("somebody undoes what is done");
+                let source = io::Error::other("another program undoes each change");
                 return Err(failed("keep the shaper of", source));
             }
             debug!(link = wanted.link, ?step, "the shaper's next step");
