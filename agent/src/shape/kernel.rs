@@ -83,7 +83,8 @@ impl Reconciler {
             let drains = drain_ends.is_some_and(|end| Instant::now() < end);
             let Some(step) = wanted.next(found, drains) else { return Ok(taken) };
             if taken.last() == Some(&step) {
-                let source = io::Error::other(format!("the kernel accepts the {step}, and then shows another"));
+                let source =
+                    io::Error::other(format!("the kernel accepts the {step}, and then shows another"));
                 return Err(failed("keep the shaper of", source));
             }
             if taken.len() == MOST_STEPS {
