@@ -216,13 +216,13 @@ impl Controller {
         let known = self.capacity;
         let raises = self.raises;
         let is_out = self.step(now, now - before, sum - sum_before, own);
-        let (capacity, lowest) = (self.capacity.unwrap_or(f64::MAX), RULES.above.recip());
+        let (capacity, lowest) = (self.capacity.unwrap_or(0.0), RULES.above.recip());
         let decision = match known {
             _ if is_out => Decision::Outage,
+            _ if self.capacity.is_none() => Decision::Hold,
             _ if self.raises > raises => Decision::Raise,
             _ if self.rate < lowest * capacity => Decision::Drain,
             Some(known) if capacity > 0.98 * known => Decision::Hold,
-            None if self.capacity.is_none() => Decision::Hold,
             _ => Decision::Lower,
         };
         let (wait, share) = (self.wait(), self.share);
@@ -246,8 +246,9 @@ impl Controller {
         (self.grounds.hosts, self.grounds.lost) = (heard.map_or(0, |it| it.agreeing), own.lost);
         if heard.is_some() {
             self.outage.answered(self.passage.newest().map_or(0.0, |(_, left)| now - left));
-        } else if self.share >= RULES.half
-            && self.passage.newest().is_some_and(|(at, left)| self.outage.is_on(now, at, left, own.back))
+        } else if !own.replied
+            && self.share >= RULES.half
+            && self.passage.newest().is_some_and(|(at, left)| self.outage.is_on(now, at, left, FULL / self.rate))
             // Where nothing was measured, the shaper goes back to what passes, if it limits that.
             && let Some(capacity) = self.capacity.or(is_used.then_some(passing))
         {
@@ -275,7 +276,7 @@ impl Controller {
             }
             (Some((wait, _)), None) if wait > least => {}
             (Some((wait, _)), _) => {
-                (self.stays, self.peak) = (None, self.peak.max(passing));
+                self.stays = None;
                 self.remember(now, wait);
                 if is_used && own.lost > RULES.lost {
                     // A policer.
@@ -354,12 +355,7 @@ impl Controller {
             (self.wait, self.stays) = (Some((0.0, now)), None);
             return;
         }
-        let measured = self.passage.service(least / 2.0, self.capacity.unwrap_or(passing));
-        let measured = match self.capacity {
-            // Nothing was measured before, and this much passed.
-            None => measured.or((heard.wait > 10.0 * least).then_some(passing)),
-            Some(_) => measured,
-        };
+        let measured = self.passage.service(least / 2.0, self.capacity);
         if let Some(measured) = measured.filter(|rate| *rate > 0.0) {
             self.learn((now, span), measured * (1.0 - lost.clamp(0.0, RULES.half)), passing, heard);
         }
@@ -418,12 +414,15 @@ impl Controller {
             return;
         }
         self.found = self.found.max(passing.min(self.rate));
+        self.peak = self.peak.max(self.found);
         let capacity = self.capacity.unwrap_or(passing);
-        let factor = match self.is_doubtful || self.rate < RULES.half * self.peak {
+        // The host that measured the rate may be behind a bottleneck of its own: others find out soon, and it alone does not.
+        let is_doubted = self.is_doubtful && told.is_none_or(|heard| heard.hosts >= 2);
+        let factor = match is_doubted || self.rate < RULES.half * self.peak {
             true => 2.0,
             false => (1.0 + RULES.raise * 2f64.powi(self.raises)).min(2.0),
         };
-        let most = if self.is_doubtful { f64::MAX } else { RULES.above * self.peak.max(capacity) };
+        let most = if is_doubted { f64::MAX } else { RULES.above * self.peak.max(capacity) };
         let raised = (capacity * factor).min(2.0 * passing).min(most);
         if raised > capacity {
             self.raises += 1;

@@ -110,13 +110,11 @@ impl Meter {
         (repeated as f64 / segments as f64 * data_share).clamp(0.0, 1.0)
     }
 
-    /// Segments sent to the uplink since the start that are answered: data, and ACKs whose timestamps the other side's data echoes.
-    pub(super) fn asked_uplink(&self) -> u64 {
-        let [up, _] = self.totals().counters;
-        [Class::Data, Class::Ack, Class::DupAck, Class::Sack]
-            .iter()
-            .map(|class| up.segments[*class as usize])
-            .sum()
+    /// Segments of established connections since the start: those sent to the uplink, which are answered (data, and ACKs whose timestamps the
+    /// other side's data echoes), and those that came from the downlink.
+    pub(super) fn asked_and_replies(&self) -> [u64; 2] {
+        let classes = [Class::Data, Class::Ack, Class::DupAck, Class::Sack];
+        self.totals().counters.map(|way| classes.iter().map(|class| way.segments[*class as usize]).sum())
     }
 
     /// The programs were replaced by new ones, which count from zero.

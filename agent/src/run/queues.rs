@@ -205,7 +205,12 @@ impl Queues {
 
     /// A direction's queue of this machine; `repeated`: share of its bytes that repeat what passed before; `asked`: segments that were sent
     /// and are answered.
-    pub(super) fn own_level(&self, direction: Direction, repeated: f64, asked: u64) -> OwnLevel {
+    pub(super) fn own_level(
+        &self,
+        direction: Direction,
+        repeated: f64,
+        [asked, replies]: [u64; 2],
+    ) -> OwnLevel {
         let Some(tracked) = &self.tracked[direction] else { return OwnLevel::default() };
         let queue = tracked.snapshot();
         OwnLevel {
@@ -213,6 +218,7 @@ impl Queues {
             drops: queue.drops.iter().sum(),
             repeated,
             asked,
+            replies,
         }
     }
 

@@ -50,7 +50,8 @@ pub(super) struct Heard {
     pub(super) wait: f64,
     /// When the newest packet that met it passed.
     pub(super) passed: f64,
-    /// Hosts that agree on it; those that wait at least as long, and their bytes.
+    /// All hosts; those that agree on it; those that wait at least as long, and their bytes.
+    pub(super) hosts: usize,
     pub(super) agreeing: usize,
     pub(super) waiting: usize,
     pub(super) bytes: f64,
@@ -79,6 +80,7 @@ impl Hosts {
         Some(Heard {
             wait,
             passed: middle.passed,
+            hosts: hosts.len(),
             agreeing: hosts.iter().filter(|it| (it.least() - wait).abs() <= near).count(),
             waiting: hosts.iter().filter(|it| it.least() >= wait).count(),
             bytes: hosts.iter().filter(|it| it.least() >= wait).map(|it| it.bytes).sum(),

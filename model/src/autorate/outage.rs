@@ -28,10 +28,10 @@ impl Outage {
         self.usual = after.max(self.usual);
     }
 
-    /// Whether replies are late. `passed`, `left`: when what was acknowledged last had passed, and left the buffer. `back`: what replies wait
-    /// on their way back. After a while nobody may be there to reply, and in an outage TCP sends little anyway.
-    pub(super) fn is_on(&self, now: f64, passed: f64, left: f64, back: f64) -> bool {
-        let usual = self.usual + back.max(0.0);
+    /// Whether replies are late. `passed`, `left`: when what was acknowledged last had passed, and left the buffer. `packet`: the time that one
+    /// takes at the present rate. After a while nobody may be there to reply, and in an outage TCP sends little anyway.
+    pub(super) fn is_on(&self, now: f64, passed: f64, left: f64, packet: f64) -> bool {
+        let usual = self.usual + packet;
         let late = now - left - usual;
         let is_late = |it: &&(f64, f64, u64)| it.0 >= passed && it.1 <= now - usual - RULES.held / 2.0;
         let segments = self.asked.iter().filter(is_late).fold(0u64, |sum, it| sum.saturating_add(it.2));

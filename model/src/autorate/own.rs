@@ -9,6 +9,6 @@ pub struct Own {
     pub lost: f64,
     /// Packets that left for the link to which an answer is expected: those of TCP. None where answers do not depend on our packets (downlink).
     pub asked: u64,
-    /// What answers wait on their way back, seconds: in the other direction's buffer.
-    pub back: f64,
+    /// Whether anything of TCP came from the link, answers that do not tell how long they took among it: then there is no outage.
+    pub replied: bool,
 }

@@ -62,6 +62,10 @@ impl Passage {
             }
             earlier.left = left;
         }
+        // Of packets that passed together, the last one leaves when all of them have left.
+        if let Some(newest) = self.served.back_mut().filter(|newest| newest.passed == passed) {
+            newest.left = newest.left.max(left);
+        }
         if self.served.back().is_none_or(|newest| newest.passed < passed) {
             self.served.push_back(Served { passed, left, sum });
         }
@@ -76,11 +80,11 @@ impl Passage {
 
     /// How fast the buffer was served lately while each packet waited for longer than `wait` seconds, bytes per second; `None` if that says
     /// nothing. `rate`: what is known of it.
-    pub(super) fn service(&self, wait: f64, rate: f64) -> Option<f64> {
+    pub(super) fn service(&self, wait: f64, rate: Option<f64>) -> Option<f64> {
         let waits = |it: &&Served| it.left - it.passed > wait;
         let newest = self.served.back().filter(waits)?;
         let few = f64::from(RULES.few) * FULL;
-        let stretch = RULES.span.max(4.0 * few / rate.max(1.0));
+        let stretch = rate.map_or(RULES.recent, |rate| RULES.span.max(4.0 * few / rate.max(1.0)));
         let within = |it: &&Served| waits(it) && it.left >= newest.left - stretch;
         let oldest = self.served.iter().rev().take_while(within).last()?;
         let (seconds, bytes) = (newest.left - oldest.left, newest.sum - oldest.sum);
@@ -119,16 +123,16 @@ mod tests {
     fn what_leaves_while_a_queue_stands_is_the_service() {
         // Each leaves 20 ms after the one before.
         let passage = served((0..50).map(|number| 0.02 + f64::from(number) * 0.01));
-        let service = passage.service(0.01, 1e6).expect("measured");
+        let service = passage.service(0.01, Some(1e6)).expect("measured");
         assert!((service / (FULL / 0.02) - 1.0).abs() < 1e-9, "{service}");
     }
 
     #[test]
     fn without_a_queue_nothing_is_measured() {
-        assert!(served([0.005; 50]).service(0.01, 1e6).is_none());
+        assert!(served([0.005; 50]).service(0.01, Some(1e6)).is_none());
         // Three packets that waited, and two intervals, are too few.
         let few = (0..50).map(|number| if number < 47 { 0.005 } else { 0.05 });
-        assert!(served(few).service(0.01, 1e6).is_none());
+        assert!(served(few).service(0.01, Some(1e6)).is_none());
     }
 
     #[test]

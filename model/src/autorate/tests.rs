@@ -115,7 +115,7 @@ impl Loop {
             bytes: if demand > self.controller.rate() { 0.02 * self.controller.rate() } else { 0.0 },
             lost: self.lost(),
             asked: std::mem::take(&mut self.asked),
-            back: 0.0,
+            replied: false,
         };
         let decision = self.controller.decide(now_ns, own);
         let wait = (self.free - self.next_tick).max(0.0);
@@ -250,7 +250,7 @@ fn nothing_is_made_of_nonsense() {
         controller.waited(1, at, f64::NAN, false);
         controller.waited(1, at, f64::INFINITY, false);
         controller.waited(1, at, -1.0, false);
-        controller.decide(at, Own { bytes: f64::NAN, lost: f64::NAN, asked: u64::MAX, back: f64::NAN });
+        controller.decide(at, Own { bytes: f64::NAN, lost: f64::NAN, asked: u64::MAX, replied: true });
         assert!(controller.rate().is_finite() && controller.rate() >= 1.0);
     }
 }

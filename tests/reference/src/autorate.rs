@@ -201,6 +201,47 @@ pub fn far_case(direction: Direction, says: Says, from: (f64, f64), known: Optio
     run(&setting, Shaper::ours(direction, known, Priority::Balanced))
 }
 
+/// A constant line with one transfer on it and this buffer, bytes per second and bytes.
+pub fn single_case(direction: Direction, line: f64, buffer: f64, congestion: Congestion) -> Outcome {
+    let setting = Setting {
+        direction,
+        capacity: &|_| line,
+        buffer,
+        drops_at_head: false,
+        late: &|_| 0.0,
+        sources: vec![Source::long(congestion, 0)],
+        remotes: vec![NEAR],
+        seconds: SECONDS,
+    };
+    run(&setting, Shaper::ours(direction, None, Priority::Balanced))
+}
+
+/// One transfer alone on lines of several rates and buffers, as a table.
+pub fn single() -> String {
+    let mut text = "one transfer: rate least/mean/most in % of the line, use in %, p95 in ms\n".to_owned();
+    for direction in [Direction::Up, Direction::Down] {
+        for congestion in [Congestion::Reno, Congestion::Cubic] {
+            for line in [24.5e3, 98e3, 625e3, 2.5e6] {
+                for buffer in [0.3 * line, 1.2 * line] {
+                    let outcome = single_case(direction, line, buffer.max(15e3), congestion);
+                    let (least, mean, most) = outcome.rate(10.0, SECONDS);
+                    let [least, mean, most] = [least, mean, most].map(|rate| 100.0 * rate / line);
+                    let _ = writeln!(
+                        text,
+                        "{:4} {congestion:?} {:>6.0} kbit/s {:>4.0} kB: {least:>6.1} {mean:>6.1} {most:>6.1}; {:>6.1} {:>6.0}",
+                        direction.name(),
+                        line * 8.0 / 1e3,
+                        buffer.max(15e3) / 1e3,
+                        100.0 * outcome.used(),
+                        1e3 * outcome.wait_p95(),
+                    );
+                }
+            }
+        }
+    }
+    text
+}
+
 /// All of those, as a table.
 pub fn far() -> String {
     let mut text = String::new();

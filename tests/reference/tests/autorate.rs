@@ -6,7 +6,7 @@ use pendulum_model::segment::Direction;
 use pendulum_reference::autorate::patterns::{Kind, crowd};
 use pendulum_reference::autorate::tcp::Congestion;
 use pendulum_reference::autorate::world::{NEAR, Says, Setting, Shaper, Source, run};
-use pendulum_reference::autorate::{LINE, counts, far_case, mean_of, rows};
+use pendulum_reference::autorate::{LINE, counts, far_case, mean_of, rows, single_case};
 
 /// Both transfers run, one of them through a bottleneck of a tenth of the line beyond it: the line's rate stays, whatever the other host's
 /// packets say, and whichever starts first.
@@ -35,6 +35,27 @@ fn a_rate_that_one_far_host_showed_is_left_within_three_seconds() {
             let outcome = far_case(direction, says, (0.0, 20.0), None);
             let carried = outcome.throughput(23.0, 24.0);
             assert!(carried >= 0.9 * LINE, "{direction:?} {says:?}: {carried:.0}");
+        }
+    }
+}
+
+/// One transfer, one host, nothing known: the host that measures is the one that uses the line, so what it shows is the line.
+#[test]
+fn one_transfer_alone_does_not_swing() {
+    for congestion in [Congestion::Reno, Congestion::Cubic] {
+        for line in [24.5e3, 98e3, 625e3, 2.5e6] {
+            let directions = [Direction::Up, Direction::Down];
+            // A downlink's packets are 60 ms long on the slowest of these lines: what is let in is coarse.
+            for direction in directions.into_iter().take(if line < 50e3 { 1 } else { 2 }) {
+                let outcome = single_case(direction, line, (1.2 * line).max(30e3), congestion);
+                let (least, mean, most) = outcome.rate(10.0, 60.0);
+                let used = outcome.used();
+                let what = format!(
+                    "{direction:?} {congestion:?} {line:.0}: {least:.0} {mean:.0} {most:.0}, {used:.2} used"
+                );
+                assert!((0.85..1.15).contains(&(mean / line)) && most < 1.35 * line, "{what}");
+                assert!(least > 0.5 * line && used > 0.85, "{what}");
+            }
         }
     }
 }

@@ -78,8 +78,8 @@ impl LinkTask {
             return;
         }
         let own = PerDirection {
-            up: self.queues.own_level(Direction::Up, repeated, self.meter.asked_uplink()),
-            down: self.queues.own_level(Direction::Down, 0.0, 0),
+            up: self.queues.own_level(Direction::Up, repeated, self.meter.asked_and_replies()),
+            down: self.queues.own_level(Direction::Down, 0.0, [0; 2]),
         };
         for change in self.shaper.follow(bpf::monotonic_ns(), self.queues.passing(), own) {
             self.judge.note_rate(&change);

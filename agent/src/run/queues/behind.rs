@@ -78,10 +78,16 @@ impl BehindShaper {
     pub(super) fn answered(&mut self, answer: &Answered, own_ns: u64, down_s: f64) -> f64 {
         let elsewhere_ns = own_ns as f64 + down_s * 1e9;
         let delay_ns = answer.at_ns.saturating_sub(answer.asked_ns) as f64 - elsewhere_ns;
-        let key = (answer.end, answer.question_bytes > SHORT_BYTES);
+        let is_long = answer.question_bytes > SHORT_BYTES;
         let is_light = self.is_light();
-        let at_most_ns = delay_ns + (UNCERTAIN * elsewhere_ns).max((down_s * 1e9).min(PACKET_BEFORE_NS));
-        let base = self.bases.entry(key, || at_most_ns);
+        let mut at_most_ns = delay_ns + (UNCERTAIN * elsewhere_ns).max((down_s * 1e9).min(PACKET_BEFORE_NS));
+        // A full packet takes longer than a short one by its time on the line. So a handshake bounds what the first burst of data meets.
+        if let (true, Some(rate)) = (is_long, self.rate)
+            && let Some(short_ns) = self.bases.get(&(answer.end, false))
+        {
+            at_most_ns = at_most_ns.min(short_ns + FULL_BYTES / (rate * TICKS as f64) * 1e9);
+        }
+        let base = self.bases.entry((answer.end, is_long), || at_most_ns);
         *base = if is_light { at_most_ns } else { base.min(at_most_ns) };
         let waited_ns = (delay_ns - *base).max(0.0);
         if let Some(tick) = self.ticks.back_mut() {
@@ -89,6 +95,14 @@ impl BehindShaper {
             tick.least_ns = Some(tick.least_ns.map_or(waited_ns, |least| least.min(waited_ns)));
         }
         waited_ns / 1e9
+    }
+
+    /// An answer came that does not tell what it waited in the downlink's buffer: at most its whole delay is the end's without queues.
+    pub(super) fn bound(&mut self, answer: &Answered, own_ns: u64) {
+        let at_most_ns =
+            (answer.at_ns.saturating_sub(answer.asked_ns) as f64 - own_ns as f64) + UNCERTAIN * own_ns as f64;
+        let base = self.bases.entry((answer.end, answer.question_bytes > SHORT_BYTES), || at_most_ns);
+        *base = base.min(at_most_ns);
     }
 
     /// The least that packets waited within the last second, seconds; `None` if too few were answered.
@@ -181,6 +195,20 @@ mod tests {
         }
         let waited = hear(90, 0, 0.01);
         assert!((0.039..0.041).contains(&waited), "{waited}");
+    }
+
+    /// A handshake takes 20 ms, and the first answer to data comes only after a burst of it has stood in the buffer behind for 300 ms.
+    #[test]
+    fn a_handshake_bounds_what_the_first_burst_meets() {
+        let mut behind = BehindShaper::default();
+        behind.begin(None);
+        behind.bound(&Answered { question_bytes: 74, ..answer(7, 20) }, 0);
+        behind.begin(Some(RATE));
+        // At 25,000 bytes per second a full packet takes 61 ms.
+        let waited = behind.answered(&answer(7, 20 + 60 + 300), 0, 0.0);
+        assert!((0.299..0.301).contains(&waited), "{waited}");
+        let waited = behind.answered(&answer(8, 380), 0, 0.0);
+        assert!(waited < 1e-9, "nothing is known of another end: {waited}");
     }
 
     #[test]

@@ -103,7 +103,7 @@ fn upload_to(
                 controller.waited(end, at_ns, wait, may_be_held);
             }
             let own =
-                Own { bytes: 20_000.0, lost: link.lost(), asked: std::mem::take(&mut asked), back: 0.0 };
+                Own { bytes: 20_000.0, lost: link.lost(), asked: std::mem::take(&mut asked), replied: false };
             controller.decide(now_ns, own);
             let stand = standing.iter().filter(|leaves| **leaves > tick).count();
             outcome.told.push((tick, controller.rate(), stand));

@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
-/// CoDel's, seconds, as cake has them (RFC 8289, section 4.2 and 4.3).
+/// CoDel's, seconds (RFC 8289, section 4.2 and 4.3). As in cake, one and a half packets may always wait.
 const TARGET: f64 = 0.005;
 const INTERVAL: f64 = 0.1;
+const TARGET_PACKETS: f64 = 1.5;
 /// Connections without an answer for so long begin again, seconds.
 const TIMEOUT: f64 = 1.0;
 /// Slow start ends when the round trip is so many times the one without queues, as HyStart has it (RFC 9406, simplified).
@@ -44,12 +45,27 @@ pub struct Flow {
     /// Packets that are left to send; `None`: always some.
     left: Option<usize>,
     heard: f64,
+    /// Lost packets that are not sent again yet, and when one was sent again last.
+    missing: usize,
+    repeated: f64,
 }
 
 impl Flow {
     /// A connection that starts `now`; `left`: packets to send.
     pub fn new(congestion: Congestion, left: Option<usize>, now: f64) -> Self {
-        Self { congestion, window: 10.0, threshold: 1e9, most: 0.0, fell: now, flying: 0, left, heard: now }
+        let (window, threshold, repeated) = (10.0, 1e9, f64::MIN);
+        Self {
+            congestion,
+            window,
+            threshold,
+            most: 0.0,
+            fell: now,
+            flying: 0,
+            left,
+            heard: now,
+            missing: 0,
+            repeated,
+        }
     }
 
     /// Whether it still has something to do.
@@ -57,13 +73,21 @@ impl Flow {
         self.left != Some(0) || self.flying > 0
     }
 
+    /// Whether the ACK of a packet sent then tells how long it took: after a packet was sent again, earlier ones do not (Karn's rule).
+    pub fn tells(&self, sent: f64) -> bool {
+        sent > self.repeated
+    }
+
     /// Whether a packet is sent now.
-    pub fn sends(&mut self) -> bool {
+    pub fn sends(&mut self, now: f64) -> bool {
         if (self.flying as f64) + 1.0 > self.window || self.left == Some(0) {
             return false;
         }
         self.left = self.left.map(|left| left - 1);
         self.flying += 1;
+        if let Some(missing) = self.missing.checked_sub(1) {
+            (self.missing, self.repeated) = (missing, now);
+        }
         true
     }
 
@@ -91,6 +115,7 @@ impl Flow {
         self.flying = self.flying.saturating_sub(1);
         self.left = self.left.map(|left| left + 1);
         self.heard = now;
+        self.missing += 1;
         if sent < self.fell {
             return;
         }
@@ -104,7 +129,7 @@ impl Flow {
     pub fn time_out(&mut self, now: f64) {
         if self.flying > 0 && now - self.heard > TIMEOUT {
             (self.threshold, self.window, self.most) = ((self.window / 2.0).max(2.0), 2.0, self.window);
-            (self.flying, self.heard, self.fell) = (0, now, now);
+            (self.missing, self.flying, self.heard, self.fell) = (self.flying, 0, now, now);
         }
     }
 }
@@ -121,23 +146,25 @@ pub struct Codel {
 }
 
 impl Codel {
-    /// The next packet, and those that are dropped before it.
-    pub fn take(&mut self, now: f64, dropped: &mut Vec<Packet>) -> Option<Packet> {
+    /// The next packet, and those that are dropped before it. `packet`: the time that one takes at the present rate, seconds.
+    pub fn take(&mut self, now: f64, packet: f64, dropped: &mut Vec<Packet>) -> Option<Packet> {
+        let target = TARGET.max(TARGET_PACKETS * packet);
+        let interval = INTERVAL + target - TARGET;
         loop {
             let packet = self.packets.pop_front()?;
-            if now - packet.entered < TARGET || self.packets.is_empty() {
+            if now - packet.entered < target || self.packets.is_empty() {
                 (self.above_since, self.drops) = (None, false);
                 return Some(packet);
             }
             let since = *self.above_since.get_or_insert(now);
-            let begins = !self.drops && now - since > INTERVAL;
+            let begins = !self.drops && now - since > interval;
             let goes_on = self.drops && now >= self.next;
             if !begins && !goes_on {
                 return Some(packet);
             }
             self.count = if self.drops { self.count + 1 } else { self.count.saturating_sub(2).max(1) };
             self.drops = true;
-            self.next = now + INTERVAL / f64::from(self.count).sqrt();
+            self.next = now + interval / f64::from(self.count).sqrt();
             dropped.push(packet);
         }
     }

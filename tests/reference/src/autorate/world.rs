@@ -185,6 +185,7 @@ struct World<'a, 'b> {
     order: BinaryHeap<Reverse<(u64, u64)>>,
     number: u64,
     asked: u64,
+    replied: bool,
     own_most: f64,
     passed: f64,
     tick_carried: f64,
@@ -211,6 +212,7 @@ pub fn run<'a>(setting: &Setting<'a>, shaper: Shaper<'a>) -> Outcome {
         order: BinaryHeap::new(),
         number: 0,
         asked: 0,
+        replied: false,
         own_most: 0.0,
         passed: 0.0,
         tick_carried: 0.0,
@@ -268,7 +270,7 @@ impl World<'_, '_> {
                 continue;
             }
             self.flows[flow].time_out(self.now);
-            while self.flows[flow].sends() {
+            while self.flows[flow].sends(self.now) {
                 self.send(Packet { flow, sent: self.now, entered: self.now, waited: 0.0 });
             }
         }
@@ -304,7 +306,10 @@ impl World<'_, '_> {
         let now = self.now;
         match event {
             Event::Arrives(packet) => self.enter(packet),
-            Event::Lost(packet) => self.flows[packet.flow].lost(now, packet.sent),
+            Event::Lost(packet) => {
+                self.replied = true;
+                self.flows[packet.flow].lost(now, packet.sent);
+            }
             Event::Reply(pinger, asked) => {
                 if let Shaper::Law(law) = &mut self.shaper {
                     law.reply(
@@ -315,10 +320,12 @@ impl World<'_, '_> {
                 }
             }
             Event::Acknowledged(packet, wait) => {
+                self.replied = true;
                 self.flows[packet.flow].acknowledged(now, now - packet.sent, 2.0 * PROPAGATION);
                 let host = self.host(packet);
                 if self.setting.direction == Direction::Up
                     && self.setting.remotes[host].says != Says::Nothing
+                    && self.flows[packet.flow].tells(packet.sent)
                     && let Shaper::Ours(controller) = &mut self.shaper
                 {
                     controller.waited(host as u64, (packet.entered * 1e9) as u64, wait, false);
@@ -421,7 +428,7 @@ impl World<'_, '_> {
             };
             self.turn = flow + 1;
             let before = dropped.len();
-            let taken = self.own[flow].take(self.now, &mut dropped);
+            let taken = self.own[flow].take(self.now, PACKET / rate, &mut dropped);
             if self.setting.direction == Direction::Down {
                 // `ingress`: what is dropped has passed the link, too.
                 self.credit -= PACKET * (dropped.len() - before) as f64;
@@ -486,7 +493,7 @@ impl World<'_, '_> {
             bytes: std::mem::take(&mut self.own_most),
             lost: 0.0,
             asked: std::mem::take(&mut self.asked),
-            back: 0.0,
+            replied: std::mem::take(&mut self.replied),
         };
         if let Shaper::Ours(controller) = &mut self.shaper {
             controller.decide((self.now * 1e9) as u64, own);
