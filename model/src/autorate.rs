@@ -466,7 +466,7 @@ impl Controller {
 impl std::fmt::Display for Grounds {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { decision, wait, hosts, share, lost } = *self;
-        let Some(wait) = wait else { return f.write_str("nobody says what waits behind the shaper") };
+        let Some(wait) = wait else { return f.write_str("no host shows the queue behind the shaper") };
         match decision {
             Decision::Lower | Decision::Drain if lost > RULES.lost => {
                 write!(f, "{:.1} % of the packets are lost on the way", 100.0 * lost)

@@ -96,7 +96,7 @@ fn a_rate_that_is_found_is_shown_with_its_reasons_and_no_other() {
 
     // Nobody answers: what is not known is not 0.
     let mut silent = lowered.clone();
-    silent["shape"]["uplink"] = line("hold", "nobody says what waits behind the shaper", Value::Null);
+    silent["shape"]["uplink"] = line("hold", "no host shows the queue behind the shaper", Value::Null);
     silent["shape"]["uplink"]["auto"]["link_rate_bps"] = Value::Null;
     let shown = tell(&mut browser, &silent, &found("hold", Value::Null), &Value::Null);
     assert_eq!((&shown["wait"]["up"], &shown["decision"]["up"]), (&json!("unknown"), &json!("held")));

@@ -132,7 +132,7 @@ pub(super) struct LinkTable {
     /// Where packets from the provider are seen. Default `tc`.
     #[serde(default)]
     pub(super) ingress_hook: IngressHook,
-    /// Flows that can be followed at once, 256 to 1048576. Default 16384, which takes about 8 MiB of kernel memory.
+    /// Flows that can be followed at once, 256 to 1048576. Default 16384, which takes 10.4 MiB of kernel memory.
     pub(super) max_flows: Option<Spanned<u32>>,
     /// Connection attempts that can be remembered at once before they are answered, 64 to 1048576. Default 4096.
     pub(super) nursery: Option<Spanned<u32>>,
