@@ -1,5 +1,5 @@
-//! The senders' clocks (TCP timestamps) against the capture's: a clock that was set moves all of them at once and for good, in both directions. A
-//! queue or a stall holds back one direction, or lets go.
+//! The senders' clocks (TCP timestamps) against the capture's: a clock that was set moves all of them from one packet to the next, by the same
+//! amount, in both directions. The steadiest of them shows that it is for good. A queue holds back one direction, and a stall lets go.
 
 use std::collections::HashMap;
 
@@ -17,6 +17,8 @@ const DOUBTS_MAX: usize = 64;
 const RATE_NS: f64 = 2e9;
 const RATES: [f64; 4] = [1_000.0, 250.0, 100.0, 1e6];
 const RATE_PART: f64 = 0.03;
+/// A queue that grows makes a clock look slow. So near to a known rate it is probably that one: enough for the step from one packet to the next.
+const RATE_PART_PROBABLE: f64 = 0.3;
 
 /// Offsets before and after a moment are the least within this time, nanoseconds.
 const WINDOW_NS: u64 = 2_000_000_000;
@@ -31,10 +33,12 @@ const AGREE_NS: f64 = 3e7;
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     first: (u64, u32),
-    /// Ticks per nanosecond.
+    /// Ticks per nanosecond, and whether that is certain.
     rate: Option<f64>,
+    is_certain: bool,
     /// Least and most offset in the present window and in the one before.
     windows: [(u64, f64, f64); 2],
+    newest: f64,
     /// Offsets in them.
     count: u64,
 }
@@ -47,17 +51,25 @@ const NOTHING: (u64, f64, f64) = (u64::MAX, f64::MAX, f64::MIN);
 
 impl Clock {
     fn new(at_ns: u64, ticks: u32) -> Self {
-        Self { first: (at_ns, ticks), rate: None, windows: [NOTHING; 2], count: 0 }
+        Self {
+            first: (at_ns, ticks),
+            rate: None,
+            is_certain: false,
+            windows: [NOTHING; 2],
+            newest: 0.0,
+            count: 0,
+        }
     }
 
     /// How far the capture's clock is ahead of this one, nanoseconds since the first packet.
     fn offset(&mut self, at_ns: u64, ticks: u32) -> Option<f64> {
         let passed_ns = at_ns as f64 - self.first.0 as f64;
         let ticked = f64::from(ticks.wrapping_sub(self.first.1).cast_signed());
-        if self.rate.is_none() && passed_ns >= RATE_NS && ticked > 0.0 {
+        if !self.is_certain && passed_ns >= RATE_NS && ticked > 0.0 {
             let per_second = 1e9 * ticked / passed_ns;
-            let known = RATES.into_iter().find(|rate| (per_second / rate - 1.0).abs() < RATE_PART);
-            self.rate = known.map(|rate| rate / 1e9);
+            let known = |part: f64| RATES.into_iter().find(|rate| (per_second / rate - 1.0).abs() < part);
+            self.is_certain = known(RATE_PART).is_some();
+            self.rate = known(RATE_PART_PROBABLE).map(|rate| rate / 1e9);
         }
         self.rate.map(|rate| passed_ns - ticked / rate)
     }
@@ -68,17 +80,34 @@ impl Clock {
             self.windows = [(number, offset, offset), self.windows[0]];
         }
         self.count += 1;
+        self.newest = offset;
         let (_, least, most) = &mut self.windows[0];
         (*least, *most) = (least.min(offset), most.max(offset));
     }
 
-    /// Least offset of late, and how much it varied.
-    fn before(&self) -> Option<(f64, f64)> {
+    /// Its offsets of late, if there were any.
+    fn before(&self) -> Option<Before> {
         let [(_, least, most), (_, least_before, most_before)] = self.windows;
         let (least, most) = (least.min(least_before), most.max(most_before));
-        let varies = if self.count < STEADY_COUNT { f64::MAX } else { most - least };
-        (least <= most).then_some((least, varies))
+        let is_steady = self.is_certain && self.count >= STEADY_COUNT;
+        let varies = if is_steady { most - least } else { f64::MAX };
+        (least <= most).then_some(Before { least, varies, newest: self.newest })
     }
+}
+
+/// A clock's offsets before a moment: the least, how much they varied, and the newest.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    least: f64,
+    varies: f64,
+    newest: f64,
+}
+
+/// A clock's offsets after a moment.
+#[derive(Clone, Copy, Debug)]
+struct After {
+    first: f64,
+    least: f64,
 }
 
 /// A moment at which the capture's clock may have been set.
@@ -86,27 +115,33 @@ impl Clock {
 struct Doubt {
     frame: u64,
     at_ns: u64,
-    before: HashMap<Half, (f64, f64)>,
-    /// The least offset after it.
-    after: HashMap<Half, f64>,
+    before: HashMap<Half, Before>,
+    after: HashMap<Half, After>,
 }
 
 impl Doubt {
     /// What the clock was set by, if clocks of both directions of a connection say so and none contradicts.
     fn step_ns(&self) -> Option<f64> {
-        let moved: HashMap<&Half, f64> = self
+        let moved: HashMap<&Half, (&Before, &After)> = self
             .after
             .iter()
-            .filter_map(|(half, after)| Some((half, after - self.before.get(half)?.0)))
+            .filter_map(|(half, after)| Some((half, (self.before.get(half)?, after))))
             .collect();
         let is_both =
             |(from, from_port, to, to_port): &Half| moved.contains_key(&(*to, *to_port, *from, *from_port));
         if !moved.keys().any(|half| is_both(half)) {
             return None;
         }
-        let steadiest = moved.iter().min_by(|(a, _), (b, _)| self.before[*a].1.total_cmp(&self.before[*b].1));
-        let by_ns = *steadiest?.1;
-        let agrees = |other: &f64| (other - by_ns).abs() <= AGREE_PART * by_ns.abs() + AGREE_NS;
+        let (before, after) = moved.values().min_by(|(a, _), (b, _)| a.varies.total_cmp(&b.varies))?;
+        if before.varies == f64::MAX {
+            return None;
+        }
+        let by_ns = after.least - before.least;
+        let is_it = |other: f64| (other - by_ns).abs() <= AGREE_PART * by_ns.abs() + AGREE_NS;
+        // Through a queue that grows and drains, the least offsets differ by more than the step; from one packet to the next they do not.
+        let agrees = |(before, after): &(&Before, &After)| {
+            is_it(after.first - before.newest) || is_it(after.least - before.least)
+        };
         (by_ns.abs() >= STEP_NS && moved.values().all(agrees)).then_some(by_ns)
     }
 }
@@ -146,8 +181,8 @@ impl Clocks {
         clock.note(at_ns, offset);
         for doubt in &mut self.doubts {
             if at_ns >= doubt.at_ns && at_ns - doubt.at_ns < WINDOW_NS {
-                let least = doubt.after.entry(half).or_insert(offset);
-                *least = least.min(offset);
+                let after = doubt.after.entry(half).or_insert(After { first: offset, least: offset });
+                after.least = after.least.min(offset);
             }
         }
     }

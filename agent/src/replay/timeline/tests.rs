@@ -87,12 +87,14 @@ fn a_clock_that_is_set_is_no_queue() {
     }
 }
 
-/// A locked uplink, simulated: what comes from outside says less well by how much the clock was set than what comes from home.
+/// A locked uplink, simulated, before its buffer and behind it: what comes through a full buffer says less well by how much the clock was set.
 #[test]
 fn the_steadiest_clock_tells_by_how_much() {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/ns3/s5/lan.pcap.zst");
-    for (after_s, by_ms) in [(30, 3_000), (30, 200), (48, 500), (30, -3_000)] {
-        let mut capture = Capture::open(&data).expect("data");
+    let data = |name| Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/ns3/s5").join(name);
+    let [lan, wan] = ["lan.pcap.zst", "wan.pcap.zst"].map(data);
+    let cases = [(30, 3_000), (30, 200), (48, 500), (30, -3_000), (10, 200), (20, 500), (80, 200)];
+    for ((after_s, by_ms), data) in cases.into_iter().flat_map(|case| [(case, &lan), (case, &wan)]) {
+        let mut capture = Capture::open(data).expect("data");
         let (mut survey, mut first_ns) = (Survey::default(), None);
         while capture.advance().expect("sound") {
             let record = capture.record().expect("advanced to it");
@@ -113,6 +115,12 @@ fn a_silence_and_a_queue_are_no_set_clock() {
     let is_in_gap = |time: u64| (10 * S..10 * S + 500 * MS).contains(&time);
     let gap: Frames = sound.iter().filter(|(time, _)| !is_in_gap(*time)).cloned().collect();
     assert_eq!(steps(&gap), []);
+    // All that is sent meanwhile comes behind it, at once.
+    let held = sound.iter().map(|(time, bytes)| {
+        let after = 10 * S + 500 * MS + (time % S) / 1_000;
+        (if is_in_gap(*time) { after } else { *time }, bytes.clone())
+    });
+    assert_eq!(steps(&held.collect::<Frames>()), []);
     // What comes from outside is late by half a second from then on; home's clock goes on as before.
     let mut late = sound;
     for (time, bytes) in late.iter_mut().skip(2_000) {
