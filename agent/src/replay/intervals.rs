@@ -51,8 +51,8 @@ pub struct Intervals {
     turns: PerDirection<Option<(f64, u64)>>,
     last_packet_ns: u64,
     silence: Silence,
-    /// Newest TCP segment of each direction; before the first one, when the other direction first got on.
-    segment_ns: PerDirection<Option<u64>>,
+    /// When the other direction first got on since the newest TCP segment of this one.
+    alone_ns: PerDirection<Option<u64>>,
     /// Newest one with new data or an acknowledgement of more: its sender hears the other end.
     progress_ns: PerDirection<Option<u64>>,
     /// Intervals in which a direction was not seen while the other one got on, and all in which the other one did.
@@ -71,7 +71,7 @@ impl Intervals {
             turns: PerDirection::default(),
             last_packet_ns: 0,
             silence: Silence::default(),
-            segment_ns: PerDirection::default(),
+            alone_ns: PerDirection::default(),
             progress_ns: PerDirection::default(),
             unseen: PerDirection::default(),
         }
@@ -111,7 +111,7 @@ impl Intervals {
         let traffic = &mut self.open.traffic[direction];
         traffic.wire_bytes += wire_bytes;
         let Some(segment) = &observation.segment else { return };
-        self.segment_ns[direction] = Some(self.last_packet_ns);
+        self.alone_ns[direction] = None;
         let segments = u64::from(segment.segments);
         if observation.class == Class::Data {
             traffic.data_bytes += wire_bytes;
@@ -126,8 +126,7 @@ impl Intervals {
         let acknowledges = observation.observed.is_some_and(|observed| observed.acked_bytes > 0);
         if acknowledges || (observation.class == Class::Data && !repeats) {
             self.progress_ns[direction] = Some(self.last_packet_ns);
-            // Whoever has not shown yet may still do so.
-            self.segment_ns[direction.opposite()].get_or_insert(self.last_packet_ns);
+            self.alone_ns[direction.opposite()].get_or_insert(self.last_packet_ns);
         }
         self.open.bursts[direction].add(observation.burst, 1);
     }
@@ -213,7 +212,7 @@ impl Intervals {
     /// it shows again. Who only repeats itself may have lost the other end.
     fn is_unseen(&self, direction: Direction) -> bool {
         let Some(progress_ns) = self.progress_ns[direction.opposite()] else { return false };
-        self.segment_ns[direction].is_some_and(|seen_ns| seen_ns + UNSEEN_NS < progress_ns)
+        self.alone_ns[direction].is_some_and(|since_ns| since_ns + UNSEEN_NS < progress_ns)
     }
 
     /// Share of the intervals in which TCP got on the other way while a direction was not in the capture.

@@ -88,8 +88,8 @@ pub struct LinkReport {
     pub uplink_rate_bps: Option<f64>,
     /// Likewise.
     pub downlink_rate_bps: Option<f64>,
-    /// `config` if both were given, `learnt` if any was measured.
-    pub rate_source: &'static str,
+    /// `config` if they were given, `learnt` if any was measured; null if neither rate is known.
+    pub rate_source: Option<&'static str>,
 }
 
 /// Both directions.

@@ -207,10 +207,10 @@ fn an_interval_is_due_when_it_ends() {
 #[test]
 fn a_direction_is_unseen_after_two_seconds_of_the_other_one() {
     const S: u64 = 1_000_000_000;
-    let is_unseen = |seen: Option<u64>, progress: Option<u64>| {
+    let is_unseen = |alone: Option<u64>, progress: Option<u64>| {
         Direction::ALL.map(|x| {
             let mut intervals = intervals();
-            intervals.segment_ns[x] = seen;
+            intervals.alone_ns[x] = alone;
             intervals.progress_ns[x.opposite()] = progress;
             assert!(!intervals.is_unseen(x.opposite()));
             intervals.is_unseen(x)
@@ -243,6 +243,14 @@ fn what_is_missing_does_not_depend_on_idle_time() {
         (0..385_u32).map(|i| (u64::from(i) * 1_551, up().seq(1 + 500 * i).payload(500))).collect();
     // All but those of the first two seconds.
     assert_eq!(share(&uploads), [0.0, 383.0 / 385.0]);
+    // A question each 30 s, and its answer.
+    let seldom: Vec<_> = (0..20_u32)
+        .flat_map(|i| {
+            let (ms, end) = (u64::from(i) * 30_000, 1 + 100 * i);
+            [(ms, up().seq(end).payload(100)), (ms + 20, down().ack(end + 100))]
+        })
+        .collect();
+    assert_eq!(share(&seldom), [0.0, 0.0]);
     // A client takes what it asked for, and dies: its server sends the last segment again for two minutes.
     let mut dies =
         vec![(0, up().payload(100)), (20, down().ack(101).payload(500)), (30, up().seq(101).ack(501))];

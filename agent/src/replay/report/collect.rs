@@ -263,12 +263,12 @@ impl<'a> Collector<'a> {
 
 fn link_report(capacity: &PerDirection<Option<Known>>) -> LinkReport {
     let bps = |x| capacity[x].map(|known| known.value * 8.0);
-    let told =
-        Direction::ALL.into_iter().all(|x| capacity[x].is_some_and(|c| c.provenance == Provenance::Config));
+    let mut known = Direction::ALL.into_iter().filter_map(|x| capacity[x]);
+    let is_learnt = known.clone().any(|rate| rate.provenance != Provenance::Config);
     LinkReport {
         uplink_rate_bps: bps(Direction::Up),
         downlink_rate_bps: bps(Direction::Down),
-        rate_source: if told { "config" } else { "learnt" },
+        rate_source: known.next().map(|_| if is_learnt { "learnt" } else { "config" }),
     }
 }
 
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_told_only_if_both_are() {
+    fn one_learnt_rate_makes_the_rates_learnt() {
         let known = |value, provenance| Some(Known { value, provenance });
         for (up, down, source) in [
             (Provenance::Config, Provenance::Config, "config"),
@@ -342,10 +342,11 @@ mod tests {
             let capacity = PerDirection { up: known(1_000.0, up), down: known(2_000.0, down) };
             let found = link_report(&capacity);
             assert_eq!((found.uplink_rate_bps, found.downlink_rate_bps), (Some(8_000.0), Some(16_000.0)));
-            assert_eq!(found.rate_source, source);
+            assert_eq!(found.rate_source, Some(source));
         }
         let half = link_report(&PerDirection { up: None, down: known(2_000.0, Provenance::Config) });
-        assert_eq!((half.uplink_rate_bps, half.rate_source), (None, "learnt"));
+        assert_eq!((half.uplink_rate_bps, half.rate_source), (None, Some("config")));
+        assert_eq!(link_report(&PerDirection::default()).rate_source, None);
     }
 
     fn sample(at_ms: u64, queues: [Option<(f64, f64, f64)>; 2]) -> Sample {

