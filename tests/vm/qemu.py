@@ -5,7 +5,7 @@ import re
 import subprocess
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 # Two guests, with what QEMU needs for itself, fit into a machine of 4 GB.
@@ -52,6 +52,8 @@ class Outcome:
     wall_s: float
     status: int | None
     problem: str | None
+    # Processor seconds of each stage.
+    spent: dict = field(default_factory=dict)
 
 
 def command(kernel, initramfs, log, console, virtual_time, processors, memory_mib=MEMORY_MIB):
@@ -94,7 +96,7 @@ def boot(kernel, initramfs, log, console, limit, virtual_time=True, processors=P
     begin = time.monotonic()
     boot_s = None
     stage, stage_wall, stage_cpu = None, begin, 0.0
-    problem = None
+    problem, spent = None, {}
     arguments = command(kernel, initramfs, log, console, virtual_time, processors, memory_mib)
     with subprocess.Popen(
         ["nice", "-n", str(niceness), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
@@ -108,7 +110,8 @@ def boot(kernel, initramfs, log, console, limit, virtual_time=True, processors=P
                 now, limit_s = limit(text)
                 if now != stage:
                     stage, stage_wall, stage_cpu = now, time.monotonic(), processor_s(qemu.pid)
-                if processor_s(qemu.pid) - stage_cpu > limit_s or time.monotonic() - stage_wall > patience * limit_s:
+                spent[stage] = processor_s(qemu.pid) - stage_cpu
+                if spent[stage] > limit_s or time.monotonic() - stage_wall > patience * limit_s:
                     problem = f"{stage} had not ended after {limit_s} s of processor time"
                     break
         finally:
@@ -120,7 +123,7 @@ def boot(kernel, initramfs, log, console, limit, virtual_time=True, processors=P
         problem = "it was stopped"
     elif problem is None and status is None:
         problem = why_no_end(read(console), complaint)
-    return Outcome(boot_s, time.monotonic() - begin, status, problem)
+    return Outcome(boot_s, time.monotonic() - begin, status, problem, spent)
 
 
 def read(path):

@@ -124,6 +124,8 @@ def run_guest(guest, table, built, logs, niceness):
             (boot.parent / f"{suite.name}.log").write_text("\n".join(part.lines) + "\n", encoding="utf-8")
             cell = Cell(kernel.version, suite.name, judge(part, outcome.problem, suite.name), part.ended.guest_s)
             taken = f"{cell.guest_s:.0f} s of the guest's time" if cell.guest_s is not None else "not ended"
+            if suite.name in outcome.spent:
+                taken += f", {outcome.spent[suite.name]:.0f} s of a processor"
             say(f"{kernel.version} {suite.name}: {cell.text()} passed/failed/skipped; {taken}")
             if cell.counts.failed:
                 show_tail(boot.parent / f"{suite.name}.log")
