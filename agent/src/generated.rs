@@ -141,7 +141,7 @@ fn the_metrics_reference_lists_what_is_exported() {
     let text = Exposition::new(&board, active, true).encode(ExpositionFormat::Text).unwrap();
     let (families, values) = read(std::str::from_utf8(&text).unwrap());
     let mut page = "# Metrics\n\nEvery metric that the agent exports, with its type, labels and meaning. `./dev generate` writes this page from the code. \
-                    [measurement.md](../design/measurement.md),\n[queues.md](../design/queues.md) and [detector.md](../design/detector.md) say how each figure is measured. A figure that is not known has no \
+                    [measurement.md](../design/measurement.md),\n[queues.md](../design/queues.md) and [detector.md](../design/detector.md) say how each figure is measured. An unknown figure has no \
                     sample. No label carries an address or a port.\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n"
         .to_owned();
     for (name, family) in &families {
@@ -151,7 +151,7 @@ fn the_metrics_reference_lists_what_is_exported() {
     }
     page.push_str("\n## Values of labels\n\n`link` is the name of a link in the configuration, `device` that of its network device, `program` and `map` are names of BPF objects.\n\n| label | values |\n|---|---|\n");
     for (label, values) in &values {
-        // The sources are told below.
+        // The sources follow below.
         if ["link", "device", "program", "map", "version", "source"].contains(&label.as_str()) {
             continue;
         }

@@ -30,14 +30,14 @@ def increase(metric, more=""):
 
 def buckets(metric, more=""):
     """A histogram over time: the native one where Prometheus keeps it, else the classic one; never both in one picture. Without a sample there is none:
-    of buckets that are all empty Grafana draws nothing beside a scale from infinity to infinity."""
+    of buckets that are all empty Grafana draws nothing but a scale from infinity to infinity."""
     native, every = f"sum({increase(metric, more)})", f',le="+Inf"{more}'
     return (f'({native} and on () histogram_count({native}) > 0) or on () '
             f'(sum by (le) ({increase(metric + "_bucket", more)}) and on () sum({increase(metric + "_bucket", every)}) > 0)')
 
 
 def quantile(part, metric, more=""):
-    """Likewise, the value that so much is below."""
+    """Likewise, a quantile."""
     return f'histogram_quantile({part}, sum({rate(metric, more)})) or histogram_quantile({part}, sum by (le) ({rate(metric + "_bucket", more)}))'
 
 
@@ -90,7 +90,7 @@ def composition(direction, name):
 
 
 def answer(grid):
-    """One look: is it watched, what is wrong, since when, what does it cost, what to do."""
+    """One look: is it watched, the verdict, since when, its cost, the remedy."""
     condition = f"sum({MEASURED + 1} - pendulum_link_up{{{ONE}}}) or sum({AGENT_DOWN} + 2 * up{{{AGENT}}})"
     grid.add(18, 2, stat("Is this link watched?", "Whether the panels below show the present.", "none", [now(condition, "link")],
                          "NO AGENT: Prometheus has no gateway of this name. The graphs below are the past.",
@@ -178,7 +178,7 @@ def queues(grid):
                                "percentunit", [target(share % (ONE, UP, ONE, UP), "▲ ACKs' share"), target(share % (ONE, DOWN, ONE, DOWN), "▼ ACKs' share")],
                                limits=(-1, 1), styles=two_colours("ACKs' share", fill=15)))
     used = "sum(rate(pendulum_bytes_total{%s,%s}[$__rate_interval])) / sum(pendulum_link_rate_bytes_per_second{%s,%s})"
-    grid.add(12, 7, timeseries("Link used", "Bytes that passed, from counters, over what the link can carry; absent while its rate is not known.", "percentunit",
+    grid.add(12, 7, timeseries("Link used", "Bytes that passed, from counters, over what the link can carry; absent while its rate is unknown.", "percentunit",
                                [target(used % (ONE, UP, ONE, UP), "▲ used"), target(used % (ONE, DOWN, ONE, DOWN), "▼ used")], soft=(-1, 1),
                                styles=two_colours("used", fill=15)))
     grid.add(12, 7, composition(UP, "uplink"))
@@ -260,7 +260,7 @@ def segments(grid):
                                + [(f"/^{name} dropped/", {"colour": colour, "dashed": True}) for name, colour in (("up", UP_COLOUR), ("down", DOWN_COLOUR))]))
     grid.add(12, 7, timeseries("Flows", "TCP flows that carried payload within the last 5 seconds.", "none",
                                [target(f"pendulum_flows{{{ONE}}}", "{{direction}}")], styles=directions("{}")))
-    grid.add(12, 7, timeseries("Traffic that is not seen", "Share of the device's own bytes that did not come past the agent's programs, a lower bound: all other "
+    grid.add(12, 7, timeseries("Traffic that is not seen", "Share of the device's own bytes that bypassed the agent's programs, a lower bound: all other "
                                "figures hold for the rest only.", "percentunit", [target(f"pendulum_unseen_bytes_ratio{{{ONE}}}", "{{direction}}")], limits=(0, 1),
                                styles=directions("{}")))
 
@@ -287,9 +287,9 @@ def about(grid):
                                target(f'sum by (program) ({rate("pendulum_bpf_program_run_seconds_total")})', "{{program}}")]))
     grid.add(8, 7, timeseries("Memory", "Resident memory of the agent.", "decbytes",
                               [target(f"process_resident_memory_bytes{{{AGENT}}}", "resident")]))
-    grid.add(8, 7, timeseries("Tables", "Entries of the BPF maps over what they can hold.", "percentunit",
+    grid.add(8, 7, timeseries("Tables", "Entries of the BPF maps over their capacity.", "percentunit",
                               [target(f"pendulum_map_entries{{{ONE}}} / pendulum_map_capacity{{{ONE}}}", "{{map}}")], limits=(0, 1)))
-    grid.add(12, 7, timeseries("Measurements lost", "What could not be measured, by reason if there was any; the packets passed.", EACH_SECOND,
+    grid.add(12, 7, timeseries("Measurements lost", "Incomplete measurements, by reason if there was any; the packets passed.", EACH_SECOND,
                                [target(f'{rate("pendulum_unmeasured_total")} > 0', "{{reason}}")]))
     failing = f"pendulum_collector_success{{{ONE}}} == 0 or pendulum_bpf_program_attached{{{ONE}}} == 0"
     grid.add(6, 7, table("What fails", "Readings from the kernel that failed the last time, and programs that are not attached.", [query(failing)],

@@ -1,4 +1,4 @@
-"""Grafana's dashboard format: panels, targets, variables. What is shown is in link.py and fleet.py."""
+"""Grafana's dashboard format: panels, targets, variables. The panels are in link.py and fleet.py."""
 
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 WIDTH = 24
@@ -38,12 +38,12 @@ class Grid:
 
 
 def target(expr, legend):
-    """A query over the time range, for what is drawn along it."""
+    """A query over the time range, for graphs."""
     return {"expr": expr, "legendFormat": legend, "range": True, "instant": False}
 
 
 def now(expr, legend):
-    """A query for the end of the time range, for what is said of the present: a series that has ended gives nothing."""
+    """A query for the end of the time range, for statements about the present: a series that has ended gives nothing."""
     return {"expr": expr, "legendFormat": legend, "range": False, "instant": True}
 
 
@@ -65,7 +65,7 @@ def _panel(kind, title, description, targets, unit, options, custom=None, defaul
 
 
 def thresholds(*steps):
-    """Grounds from a value on. Without any there is no judgement: Grafana would paint what is above 80 red."""
+    """Grounds from a value on. Without any there is no judgement: Grafana would paint values above 80 red."""
     return {"mode": "absolute", "steps": [{"color": PLAIN, "value": None}, *({"color": colour, "value": value} for value, colour in steps)]}
 
 
@@ -87,7 +87,7 @@ def _mappings(names, nothing=None):
 
 
 def timeseries(title, description, unit, targets, stack=False, limits=None, soft=None, styles=(), nothing="nothing in this time"):
-    """Lines; `nothing` is said where there are none. `styles`: for a legend, its name, colour, fill, dashed, whether it goes below the axis, and down to which legend its band goes."""
+    """Lines; `nothing` is shown where there are none. `styles`: for a legend, its name, colour, fill, dashed, whether it goes below the axis, and down to which legend its band goes."""
     overrides = []
     for legend, style in styles:
         properties = {}
@@ -139,7 +139,7 @@ def heatmap(title, description, expr, unit):
 
 
 def stat(title, description, unit, targets, nothing, steps=(), names=None, size=None, name=True, links=(), alarms=None):
-    """Values of the present; `nothing` is said where there are none, `names` are words for numbers. Colours are grounds, on which Grafana chooses
+    """Values of the present; `nothing` is shown where there are none, `names` are words for numbers. Colours are grounds, on which Grafana chooses
     black or white text. `alarms`: for a legend, its ground from 1 on."""
     assert all(one["instant"] for one in targets), title
     options = {"reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
@@ -197,7 +197,7 @@ def table(title, description, queries, keep, nothing, lead=(), sort=(), units=No
 
 
 def variable(name, label, definition, multi=False, all_of=False):
-    """A choice among label values. All are those that are offered: `.*` would match what is not ours."""
+    """A choice among label values. All are those that are offered: `.*` would match foreign series."""
     return {"type": "query", "name": name, "label": label, "datasource": SOURCE, "definition": definition,
             "query": {"query": definition, "refId": f"Variable-{name}"}, "refresh": 2, "sort": 1, "hide": 0, "multi": multi,
             "includeAll": all_of, "allValue": None, "skipUrlSync": False, "regex": "", "options": [],

@@ -45,7 +45,7 @@ VERDICTS = [
     ("swinging", "SWINGING", "Give both buffers the advised size, or shape the uplink just below its rate (cake)."),
     ("locked_uplink", "LOCKED UPLINK", "Now: pause what uploads. For good: shape the uplink just below its rate (cake), or the advised buffer."),
     ("locked_downlink", "LOCKED DOWNLINK", "Shape the downlink on the gateway just below its rate (cake)."),
-    ("unknown", "evidence missing", "Configure the link's rates; the gateway's page names what is missing."),
+    ("unknown", "evidence missing", "Configure the link's rates; the gateway's page names the missing evidence."),
 ]
 KINDS = ["tcp_data", "ack", "udp", "other"]
 #: Where a link stands: the numbers that `condition` gives.

@@ -186,7 +186,7 @@ fn undecided_and_exact(browser: &mut Browser) {
     }
 
     // A kernel that shows the queue by netlink only: the source says so, with what it costs.
-    let lack = "the uplink queue is read by netlink ten times a second and what happens in between is missed";
+    let lack = "the uplink queue is read by netlink ten times a second; peaks in between are missed";
     told["directions"]["up"]["queue"]["source"] = "netlink".into();
     told["degraded"] = json!([lack]);
     told["sources"] = json!([{ "what": "queue", "direction": "up", "source": "netlink" }]);

@@ -117,7 +117,7 @@ fn xdp() -> Rung {
             status: RungStatus::Degraded,
             reason: first_line(&error),
             remedy: "leave ingress-hook at \"tc\"",
-            cost: "ingress-hook = \"xdp\" is not to be had: timestamps are taken after GRO",
+            cost: "ingress-hook = \"xdp\" is unavailable: timestamps are taken after GRO",
         },
     }
 }
@@ -147,7 +147,7 @@ fn queue() -> Rung {
                 name,
                 status: RungStatus::Degraded,
                 reason: format!("kfree_skb: {reason}"),
-                remedy: "use a kernel whose tracepoint kfree_skb tells the reason (Linux 6.1 and newer do)",
+                remedy: "use a kernel whose tracepoint kfree_skb has the reason (Linux 6.1 and newer)",
                 cost: "drops come from the qdisc's own counter: without reason, once a second",
             },
         },

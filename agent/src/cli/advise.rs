@@ -279,10 +279,9 @@ fn traffic(options: &AdviseOptions) -> Traffic {
 fn input(options: &AdviseOptions, measured: Option<&Measured>) -> Result<AdviceInput, Failure> {
     let unknown = |what: &str, option: &str| match measured {
         Some(measured) => measured.unknown(what, option),
-        None => Failure::new(
-            Exit::Usage,
-            format!("the {what} is not known; give {option}, or an agent with --url"),
-        ),
+        None => {
+            Failure::new(Exit::Usage, format!("the {what} is unknown; give {option}, or an agent with --url"))
+        }
     };
     let told = |given: Option<Rate>, found: fn(&Measured) -> Option<Rate>| {
         given.or_else(|| measured.and_then(found))

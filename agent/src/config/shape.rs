@@ -38,9 +38,9 @@ pub struct ShapeConfig {
     pub mode: ShapeMode,
     /// How the rates are known.
     pub rate: ShapeRate,
-    /// How a rate that is found balances use and delay.
+    /// How an automatic rate balances use and delay.
     pub priority: Priority,
-    /// Bounds of a rate that is found, by direction.
+    /// Bounds of an automatic rate, by direction.
     pub bounds: [RateBounds; 2],
     /// Share of the uplink rate that is sent at, percent.
     pub rate_percent: u32,
@@ -155,7 +155,7 @@ impl ShapeRate {
     }
 }
 
-/// Bounds of a rate that is found.
+/// Bounds of an automatic rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateBounds {
     /// Never less; none: what the shaper needs at least.

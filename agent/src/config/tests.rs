@@ -151,11 +151,11 @@ fn refusals_name_file_line_key_reason_and_remedy() {
         ),
         (
             &format!("{wan}[shape]\nmaximum-downlink-rate = \"1mbit\"\n"),
-            "test.toml:4: shape.maximum-downlink-rate: there are bounds only of a rate that is found",
+            "test.toml:4: shape.maximum-downlink-rate: minimum and maximum apply only with rate = \"auto\"",
         ),
         (
             &format!("{wan}[shape]\nrate = \"auto\"\ndownlink-rate-percent = 90\n"),
-            "test.toml:5: shape.downlink-rate-percent: a rate that is found follows the queue",
+            "test.toml:5: shape.downlink-rate-percent: an automatic rate follows the queue",
         ),
         (
             &format!("{wan}[shape]\nbuffer = \"5p\"\n"),
@@ -183,7 +183,7 @@ fn refusals_name_file_line_key_reason_and_remedy() {
         ),
         (
             &format!("{wan}[shape]\nab-test = \"60s\"\n"),
-            "test.toml:4: shape.ab-test: there is nothing to compare",
+            "test.toml:4: shape.ab-test: ab-test compares only while",
         ),
         (&format!("{wan}[shape]\nmode = \"on\"\n"), "test.toml:4: shape.mode: unknown variant `on`"),
         (&format!("{wan}[[link]\n"), "test.toml:3: "),

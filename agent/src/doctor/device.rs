@@ -68,12 +68,9 @@ fn offloads(device: &Device) -> Rung {
         Ok(offloads) => {
             let on = |name, is_on| if is_on { format!("{name} on") } else { format!("{name} off") };
             let list = [on("gro", offloads.gro), on("gso", offloads.gso), on("tso", offloads.tso)].join(", ");
-            Rung::ok(
-                "offloads",
-                format!("lro off, {list}: merged packets count as the segments they stand for"),
-            )
+            Rung::ok("offloads", format!("lro off, {list}: merged packets count as their segments"))
         }
-        Err(error) => Rung::ok("offloads", format!("the driver does not tell: {error}")),
+        Err(error) => Rung::ok("offloads", format!("the driver does not report it: {error}")),
     }
 }
 
@@ -83,8 +80,8 @@ fn in_front(device: &Device) -> Rung {
     Rung::degraded(
         "xdp_in_front",
         format!("XDP program {} ({}) is on the device", xdp.program, xdp.mode),
-        format!("`bpftool prog show id {}` tells whose it is", xdp.program),
-        "what it drops or redirects is not seen by ingress-hook = \"tc\", and ingress-hook = \"xdp\" is not to be had",
+        format!("`bpftool prog show id {}` shows its owner", xdp.program),
+        "ingress-hook = \"tc\" misses the packets it drops or redirects, and ingress-hook = \"xdp\" is unavailable",
     )
 }
 
@@ -95,7 +92,7 @@ async fn beside(device: &Device) -> Rung {
     if found.is_empty() {
         return Rung::ok("tc_beside", "no TC program or filter on the device");
     }
-    Rung::ok("tc_beside", format!("{}; they stay as they are", found.join(", ")))
+    Rung::ok("tc_beside", format!("{}; they stay unchanged", found.join(", ")))
 }
 
 /// Flows that a flowtable hands to hardware pass no hook of the kernel. A software flowtable does not matter: TC
@@ -125,7 +122,7 @@ async fn flow_offload(device: &Device) -> Rung {
             NAME,
             format!("the flow table module is loaded, and nftables cannot be asked: {reason}"),
             "install nftables, then run this again",
-            "whether flows bypass the measurement is not known",
+            "flows may bypass the measurement unnoticed",
         ),
     }
 }

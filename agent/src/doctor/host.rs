@@ -76,7 +76,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 pub(super) fn conntrack() -> Rung {
     let refused = match Conntrack::open() {
         Ok(conntrack) if conntrack.is_there() => {
-            return Rung::ok("conntrack", "connection tracking tells the hosts behind translated addresses");
+            return Rung::ok("conntrack", "connection tracking names the hosts behind translated addresses");
         }
         Ok(_) => {
             return Rung::ok("conntrack", "nf_conntrack is not loaded: nothing translates addresses here");

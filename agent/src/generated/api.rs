@@ -189,10 +189,9 @@ fn described(schema: &Value) -> String {
 
 #[test]
 fn the_page_s_types_are_those_of_the_agent() {
-    let mut text =
-        "// Written by `./dev generate` from agent/wire. A figure that is not known is null or absent.\n\n\
+    let mut text = "// Written by `./dev generate` from agent/wire. An unknown figure is null or absent.\n\n\
                     export type Maybe<T> = T | null | undefined;\n"
-            .to_owned();
+        .to_owned();
     for (name, schema) in schemas() {
         if let Some(names) = schema["enum"].as_array() {
             let all = format!("{}S", name.trim_end_matches("Name").to_uppercase());
@@ -219,7 +218,7 @@ fn the_page_s_types_are_those_of_the_agent() {
 fn the_reference_lists_every_field_that_is_sent() {
     let mut text = "# Fields of the HTTP interface\n\nEvery field of what the agent sends, written by `./dev generate` from `agent/wire`. [api.md](api.md) says which path answers with what. \
                     Times are in seconds (`_s`), rates in bits per second (`_bps`), sizes in bytes (`_bytes`). `since_s` and `at_s` are on the kernel's monotonic clock. \
-                    A figure that is not known is `null` or absent, never 0.\n"
+                    An unknown figure is `null` or absent, never 0.\n"
         .to_owned();
     for (name, schema) in schemas() {
         if schema["enum"].is_array() {

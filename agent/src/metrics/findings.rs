@@ -16,7 +16,7 @@ use crate::snapshot::{Board, Findings};
 const PHASE: Family = Family::gauge(
     "pendulum_phase",
     None,
-    "1 for the phase that holds, 0 for the others: which buffer holds a standing queue. All 0 while it is not known.",
+    "1 for the phase that holds, 0 for the others: which buffer holds a standing queue. All 0 while unknown.",
 );
 const PHASE_SECONDS: Family =
     Family::counter("pendulum_phase_seconds_total", Some("seconds"), "Time spent in the phase.");
@@ -53,13 +53,13 @@ const VERDICT_SINCE: Family = Family::gauge(
 const STANDING_DELAY: Family = Family::gauge(
     "pendulum_queue_standing_delay_seconds",
     Some("seconds"),
-    "What even the luckiest packet waits in the buffer; absent while that is not known.",
+    "Delay that every packet waits in the buffer; absent while unknown.",
 );
 const LOST: Family = Family::gauge(
     "pendulum_lost_bytes_per_second",
     Some("bytes_per_second"),
     "Capacity that a direction cannot use because the other one's buffer never empties; 0 unless the verdict is locked; \
-     absent while it is locked and the capacity is not known.",
+     absent while it is locked and the capacity is unknown.",
 );
 /// The name that [`LOST`] had; release 0.2 does without.
 const LOST_OLD: Family = Family::gauge(
@@ -77,7 +77,7 @@ const FINDING: Family = Family::gauge(
 const NEAR_FAR: Family = Family::gauge(
     "pendulum_near_far_throughput_ratio",
     Some("ratio"),
-    "What a flow with a short round trip gets over what one with a long round trip gets; absent unless there are both.",
+    "Throughput of a flow with a short round trip over that of one with a long round trip; absent unless there are both.",
 );
 
 /// When the kernel's monotonic clock was zero, since the Unix epoch. It is kept as long as it is right to a second: so what was long ago

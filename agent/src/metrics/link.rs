@@ -45,7 +45,7 @@ const UTILIZATION: Family = Family::gauge(
 const UNSEEN: Family = Family::gauge(
     "pendulum_unseen_bytes_ratio",
     Some("ratio"),
-    "Share of the device's own bytes of the last ten seconds that did not come past the programs, a lower bound; absent below 100 kB.",
+    "Share of the device's own bytes of the last ten seconds that bypassed the programs, a lower bound; absent below 100 kB.",
 );
 const SOURCE: Family =
     Family::gauge("pendulum_source_info", None, "Where a figure comes from; the value is always 1.");

@@ -27,7 +27,7 @@ const UNCERTAINTY: Family = Family::gauge(
 const STANDING: Family = Family::gauge(
     "pendulum_queue_standing_bytes",
     Some("bytes"),
-    "Bytes that have stood in the queue for a whole round trip; absent while that is not known.",
+    "Standing queue: the least bytes in the queue over a round trip; absent while unknown.",
 );
 const COMPOSITION: Family = Family::gauge(
     "pendulum_queue_composition_ratio",

@@ -27,17 +27,17 @@ const STATE: Family = Family::gauge(
 const RATE: Family = Family::gauge(
     "pendulum_shape_rate_bytes_per_second",
     Some("bytes_per_second"),
-    "What the shaper sends at, or lets in.",
+    "Rate at which the shaper sends or admits.",
 );
 const WAIT: Family = Family::gauge(
     "pendulum_shape_waits_behind_seconds",
     Some("seconds"),
-    "How long packets wait in the buffer behind the shaper while its rate is found by itself (rate = auto); absent while not known.",
+    "How long packets wait in the buffer behind the shaper while its rate is automatic (rate = auto); absent while unknown.",
 );
 const DECISIONS: Family = Family::counter(
     "pendulum_shape_decisions_total",
     None,
-    "What was decided about a rate that is found by itself (rate = auto), ten times a second: hold; \
+    "Decisions about an automatic rate (rate = auto), ten times a second: hold; \
      raise, packets wait here only; lower and drain, packets wait behind or are lost; outage, no replies.",
 );
 

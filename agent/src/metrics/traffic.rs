@@ -39,7 +39,7 @@ const RETRANSMITTED: Family = Family::counter(
 const REORDERED: Family = Family::counter(
     "pendulum_reordered_segments_total",
     None,
-    "Segments that filled a gap so soon that they were overtaken, not sent again.",
+    "Segments that filled a gap so soon that they were overtaken, not retransmitted.",
 );
 const RTT: Family = Family::histogram(
     "pendulum_rtt_seconds",

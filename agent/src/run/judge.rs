@@ -232,13 +232,13 @@ fn degraded(link: &LinkSnapshot) -> Vec<String> {
                  been idle for a moment"
             )),
             Some(("netlink", None)) => sentences.push(format!(
-                "the {buffer} queue is read by netlink ten times a second and what happens in between is missed; `pendulum \
-                 doctor` says what the kernel lacks"
+                "the {buffer} queue is read by netlink ten times a second; peaks in between are missed. `pendulum doctor` names \
+                 the missing kernel feature"
             )),
             Some((_, Some(Trust::Confirmed) | None)) => {}
             None => sentences.push(format!(
-                "what stands in the {buffer} buffer is not known: no packet has told yet how long it waits there, and the \
-                 windows of the transfers stand in for it"
+                "the level of the {buffer} buffer is unknown: no packet has shown yet how long it waits there, and the \
+                 transfers' windows are used instead"
             )),
         }
     }
@@ -246,19 +246,18 @@ fn degraded(link: &LinkSnapshot) -> Vec<String> {
         let name = direction.name();
         if let Some(ratio) = link.direction(direction).unseen_ratio.filter(|ratio| *ratio >= WORTH_TELLING) {
             sentences.push(format!(
-                "{:.0} % of what {} carried {name} in the last seconds did not come past the agent; `pendulum doctor --wan \
-                 {}` names what stands in front: flow offload, XDP, large receive offload",
+                "{:.0} % of the bytes that {} carried {name} in the last seconds bypassed the agent; `pendulum doctor --wan \
+                 {}` names the cause: flow offload, XDP, large receive offload",
                 ratio * 1e2,
                 link.wan,
                 link.wan
             ));
         }
         match link.direction(direction).rate.map(|known| known.source) {
-            None => sentences.push(format!(
-                "the {name}link's rate is not known yet; give {name}link-rate in the configuration"
-            )),
+            None => sentences
+                .push(format!("the {name}link's rate is unknown; give {name}link-rate in the configuration")),
             Some(RateSource::Learnt) => sentences.push(format!(
-                "the {name}link's rate is learnt from what passed while its buffer held a queue; give {name}link-rate in \
+                "the {name}link's rate is measured while its buffer holds a queue; give {name}link-rate in \
                  the configuration if it is known"
             )),
             Some(RateSource::Config | RateSource::Qdisc) => {}

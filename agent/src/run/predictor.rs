@@ -67,7 +67,7 @@ impl Question {
                     "the {name}link's queue is {kind}, which is not simulated: pfifo, bfifo and tbf are"
                 )),
                 Buffer::Elsewhere => Err(format!(
-                    "the size of the {name}link's buffer is not known: it stands in another machine; `pendulum advise` \
+                    "the size of the {name}link's buffer is unknown: it is in another machine; `pendulum advise` \
                      takes a size"
                 )),
             }

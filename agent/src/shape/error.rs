@@ -15,10 +15,10 @@ pub(super) const UNLEARNT: &str = "the WAN device's qdisc does not shape, and no
 #[derive(Debug, Error)]
 pub enum ShapeError {
     /// The rate is not known.
-    #[error("the link's uplink rate is not known yet: {0}; give uplink-rate for this link")]
+    #[error("the link's uplink rate is unknown: {0}; give uplink-rate for this link")]
     NoUplinkRate(&'static str),
     /// The rate is not known.
-    #[error("the link's downlink rate is not known; give downlink-rate for this link")]
+    #[error("the link's downlink rate is unknown; give downlink-rate for this link")]
     NoDownlinkRate,
     /// A full frame takes too long.
     #[error(

@@ -1,4 +1,4 @@
-// Written by `./dev generate` from agent/wire. A figure that is not known is null or absent.
+// Written by `./dev generate` from agent/wire. An unknown figure is null or absent.
 
 export type Maybe<T> = T | null | undefined;
 
@@ -193,7 +193,7 @@ export interface Rtt {
     p95_s: number;
 }
 
-// Why something is said.
+// The reason of a statement.
 export interface Evidence {
     rule: string;
     reason: string;

@@ -37,7 +37,7 @@ pub struct Direction {
     pub rtt: Option<Rtt>,
     /// Pure ACKs between two data segments.
     pub ack_burst: Option<AckBurst>,
-    /// The buffer in front of the link ([queues.md](../design/queues.md)); `null` where it is not known.
+    /// The buffer in front of the link ([queues.md](../design/queues.md)); `null` where unknown.
     pub queue: Option<Queue>,
     /// Congestion windows of the gateway's own sockets on the link, together.
     pub cwnd_bytes: Option<u64>,
@@ -98,7 +98,7 @@ pub struct Queue {
     pub ack_packets: Option<u64>,
     /// The highest level within the last 100 ms.
     pub peak_bytes: Option<u64>,
-    /// The true level lies within this many bytes of `bytes`; 0 where it is exact, `null` where that is not known.
+    /// The true level lies within this many bytes of `bytes`; 0 where it is exact, `null` where unknown.
     pub uncertainty_bytes: Option<f64>,
     /// The lowest level of the last round trip.
     pub standing_bytes: Option<f64>,

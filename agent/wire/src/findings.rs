@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Name;
 
-/// Why something is said.
+/// The reason of a statement.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -58,9 +58,9 @@ pub struct Ratio {
 pub struct Bufferbloat {
     /// Since when, on the kernel's monotonic clock.
     pub since_s: f64,
-    /// What even the luckiest packet waits.
+    /// Delay that every packet waits.
     pub delay_s: f64,
-    /// What fills the buffer most; `null` if that is not known.
+    /// The buffer's main traffic; `null` if unknown.
     pub cause: Option<Cause>,
     /// What helps, one sentence.
     pub help: Name,

@@ -110,7 +110,7 @@ pub struct Link {
     /// Whether flows with a short round trip take more than their part.
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Both<bool>>"))]
     pub unfair: Option<PerDirection<bool>>,
-    /// What even the luckiest packet waits in the buffer, mean within the horizon; `null` if it is not known.
+    /// Delay that every packet waits in the buffer, mean within the horizon; `null` if unknown.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Both<Option<f64>>"))]
     pub standing_delay_s: PerDirection<Option<f64>>,
     /// `null` unless the buffer never drains.

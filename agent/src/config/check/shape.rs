@@ -25,7 +25,7 @@ pub(super) fn check(source: &Source<'_>, raw: raw::ShapeTable) -> Result<ShapeCo
             if !raw.mode.acts() {
                 return Err(source.invalid(
                     span.span(),
-                    "there is nothing to compare unless shaping is enforced",
+                    "ab-test compares only while shaping is enforced",
                     "write mode = \"enforce\", or leave ab-test out",
                 ));
             }
@@ -46,14 +46,13 @@ pub(super) fn check(source: &Source<'_>, raw: raw::ShapeTable) -> Result<ShapeCo
     if raw.rate == ShapeRate::Auto
         && let Some(percent) = raw.rate_percent.as_ref().or(raw.downlink_rate_percent.as_ref())
     {
-        let reason =
-            "a rate that is found follows the queue behind the shaper, there is no share of it to send at";
+        let reason = "an automatic rate follows the queue behind the shaper, so a share of it has no meaning";
         return Err(source.invalid(percent.span(), reason, "leave it out, or leave rate = \"auto\" out"));
     }
     if raw.rate == ShapeRate::Configured
         && let Some(priority) = &raw.priority
     {
-        let reason = "only a rate that is found leaves something to prefer";
+        let reason = "priority applies only with rate = \"auto\"";
         return Err(source.invalid(
             priority.span(),
             reason,
@@ -88,7 +87,7 @@ fn rate_bounds(
 ) -> Result<RateBounds, ConfigError> {
     for bound in [&least, &most].into_iter().flatten() {
         if rate == ShapeRate::Configured {
-            let reason = "there are bounds only of a rate that is found";
+            let reason = "minimum and maximum apply only with rate = \"auto\"";
             return Err(source.invalid(
                 bound.span(),
                 reason,

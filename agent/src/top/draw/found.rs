@@ -54,7 +54,7 @@ fn words(link: &Link, direction: Direction, old: bool, palette: Palette) -> Opti
         "  the link is not being shaped".to_owned()
     };
     Some(Line::from(vec![
-        Span::styled(format!("{mark} rate found"), style.patch(palette.strong())),
+        Span::styled(format!("{mark} automatic rate"), style.patch(palette.strong())),
         Span::raw(said),
     ]))
 }

@@ -183,7 +183,7 @@ mod tests {
         let state = json!({"version": "1", "links": [{
             "name": "dsl", "wan": "ppp0", "vantage": "before_uplink_buffer", "verdict": "unknown", "verdict_for_s": 5.0,
             "directions": {"up": {"queue": queue}, "down": {"queue": {"source": "estimate", "bytes": null}}},
-            "evidence": {"reason": "it cannot be told", "missing": ["base_round_trip", "uplink_rate"]},
+            "evidence": {"reason": "both buffers are out of sight", "missing": ["base_round_trip", "uplink_rate"]},
             "bufferbloat": {"up": {"delay_s": 0.35, "cause": {"kind": "udp", "share": 0.87}, "help": "shape it"}}
         }]});
         view.take(News::State(serde_json::from_value(state.clone()).expect("a state")));
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn a_rate_that_is_found_has_its_reasons_beside_it() {
         let mut view = view();
-        assert!(!screen(&view, 120, 40).contains("rate found"));
+        assert!(!screen(&view, 120, 40).contains("automatic rate"));
         let shape = json!({"state": "enforcing", "downlink": {"rate_bps": 2_000_000, "auto": null}, "uplink": {"rate_bps": 190_000, "auto": {
             "decision": "lower", "reason": "packets wait behind the shaper", "waits_behind_s": 0.035}}});
         let told = |view: &mut View, shape: &serde_json::Value| {
@@ -271,33 +271,33 @@ mod tests {
             shown.lines().map(|line| line.trim_matches('"').chars().collect()).collect();
         let words = rows
             .iter()
-            .position(|row| row.iter().collect::<String>().contains("▲ rate found"))
+            .position(|row| row.iter().collect::<String>().contains("▲ automatic rate"))
             .expect("said");
         let said: String = rows[words].iter().collect();
         assert!(
             said.contains("sent at 190 kbit/s, 35 ms wait behind; lower: packets wait behind the shaper"),
             "{said}"
         );
-        assert!(!shown.contains("▼ rate found"), "{shown}");
+        assert!(!shown.contains("▼ automatic rate"), "{shown}");
         // A column is a quarter of a second, and the same for rate, wait and decision.
         let at = |tenth: usize, row: usize| rows[words + row][119 - (100 - tenth) * 2 / 5];
         let columns = |tenth| [1, 2, 3].map(|row| at(tenth, row));
         assert_eq!(columns(30), ['█', '▁', '─'], "{shown}");
         assert_eq!(columns(55), ['▁', '█', '⇓'], "{shown}");
         assert_eq!(columns(70), ['·', '·', ' '], "not shaped: a gap\n{shown}");
-        assert_eq!(columns(95), ['█', '·', '─'], "a wait that is not known is no zero\n{shown}");
+        assert_eq!(columns(95), ['█', '·', '─'], "an unknown wait is no zero\n{shown}");
 
         // A small screen keeps the words, an agent that is gone says nothing of the present, a turn without shaping has no rate.
-        assert!(screen(&view, 80, 24).contains("▲ rate found  sent at 190 kbit/s"));
+        assert!(screen(&view, 80, 24).contains("▲ automatic rate  sent at 190 kbit/s"));
         let mut observing = shape;
         observing["state"] = "observing".into();
         told(&mut view, &observing);
-        assert!(screen(&view, 120, 40).contains("▲ rate found  the link is not being shaped"));
+        assert!(screen(&view, 120, 40).contains("▲ automatic rate  the link is not being shaped"));
         let trouble = Trouble { reason: "refused".to_owned(), remedy: "start it.", unknown_path: false };
         view.take(News::Trouble(trouble));
         let shown = screen(&view, 120, 40);
         assert!(
-            shown.contains("▲ rate found  unknown: no answer") && !shown.contains("190 kbit/s,"),
+            shown.contains("▲ automatic rate  unknown: no answer") && !shown.contains("190 kbit/s,"),
             "{shown}"
         );
     }

@@ -46,8 +46,8 @@ fn screens_of_each_state_are_those_of_the_docs() {
     let netlink = json!({"source": "netlink", "bytes": 21_000, "uncertainty_bytes": 0.0, "limit_bytes": 30_000, "drops": {"qdisc": 3}});
     let mut stepped_down = fresh(json!({
         "directions": {"up": direction(netlink), "down": direction(json!({"source": "estimate", "bytes": null}))},
-        "verdict": "unknown", "verdict_for_s": 12.0, "evidence": {"reason": "the downlink's queue is not known", "missing": ["downlink_rate"]},
-        "degraded": ["the uplink queue is read by netlink ten times a second and what happens in between is missed"]
+        "verdict": "unknown", "verdict_for_s": 12.0, "evidence": {"reason": "the downlink's queue is unknown", "missing": ["downlink_rate"]},
+        "degraded": ["the uplink queue is read by netlink ten times a second; peaks in between are missed"]
     }));
     let modem = json!({"source": "estimate", "bytes": 24_000, "uncertainty_bytes": 2_000.0, "drops": {},
         "composition": {"tcp_data": 0.125, "udp": 0.875}, "top_port": {"name": "UDP port 443", "share": 0.875}});
@@ -60,7 +60,7 @@ fn screens_of_each_state_are_those_of_the_docs() {
     let mut unknown = fresh(json!({
         "link": {}, "verdict": "unknown", "verdict_for_s": 9.0,
         "directions": {"up": direction(json!({"source": "estimate", "bytes": null})), "down": direction(json!({"source": "estimate", "bytes": null}))},
-        "evidence": {"reason": "bulk data goes both ways and neither queue can be told", "missing": ["base_round_trip", "uplink_rate"]}
+        "evidence": {"reason": "bulk data passes, and both queues are unknown", "missing": ["base_round_trip", "uplink_rate"]}
     }));
     for view in [&mut stepped_down, &mut modem, &mut unknown] {
         for _ in 0..100 {
