@@ -39,22 +39,24 @@ fn xdp_measures_what_tc_ingress_measures() {
     assert_eq!(xdp.nursery.len(), 1);
 }
 
-/// A flood of half-seen flows turns the nursery over and leaves a conversation alone, however silent it is.
-#[test]
-fn flood_of_syns_does_not_displace_a_conversation() {
+/// Tables of 1,024 flows, and a conversation in them.
+fn with_a_conversation() -> Kernel {
     let mut kernel = Kernel::with(LoadOptions {
         max_flows: 1024,
         nursery: 1024,
         replay_time: true,
         ..LoadOptions::default()
     });
-    let talk = [
-        craft::up().seq(1).ack(1).payload(100).build(LinkLayer::Ethernet),
-        craft::down().seq(1).ack(101).payload(100).build(LinkLayer::Ethernet),
-    ];
-    for frame in &talk {
-        kernel.observe(frame).expect("long enough");
+    for packet in [craft::up().ack(1), craft::down().ack(101)] {
+        kernel.observe(&packet.seq(1).payload(100).build(LinkLayer::Ethernet)).expect("long enough");
     }
+    kernel
+}
+
+/// A flood of half-seen flows turns the nursery over and leaves a conversation alone, however silent it is.
+#[test]
+fn flood_of_syns_does_not_displace_a_conversation() {
+    let mut kernel = with_a_conversation();
     for n in 0..20_000_u32 {
         let mut frame = craft::up().flags(craft::flag::SYN).seq(n).build(LinkLayer::Ethernet);
         // Source port: behind 14 bytes of Ethernet and 20 of IPv4; source address at byte 26.
@@ -90,19 +92,7 @@ fn packets_are_counted_and_shaped_by_additions_only() {
 /// A scan of closed ports: each SYN is refused, and the conversation stays.
 #[test]
 fn refusals_do_not_displace_a_conversation() {
-    let mut kernel = Kernel::with(LoadOptions {
-        max_flows: 1024,
-        nursery: 1024,
-        replay_time: true,
-        ..LoadOptions::default()
-    });
-    let talk = [
-        craft::up().seq(1).ack(1).payload(100).build(LinkLayer::Ethernet),
-        craft::down().seq(1).ack(101).payload(100).build(LinkLayer::Ethernet),
-    ];
-    for frame in &talk {
-        kernel.observe(frame).expect("long enough");
-    }
+    let mut kernel = with_a_conversation();
     for port in 1_024..9_216 {
         let syn = craft::up().home_port(port).flags(craft::flag::SYN).seq(7);
         let refusal = craft::down().home_port(port).flags(craft::flag::RST | craft::flag::ACK).seq(0).ack(8);
