@@ -176,21 +176,15 @@ fn mirred_redirect(to: u32) -> Attributes {
     Attributes::new().with_text(KIND, "mirred").with_nested(OPTIONS, &options).with(ACTION_COOKIE, COOKIE)
 }
 
-/// Removes one filter, and nothing else of its priority.
-pub(crate) fn remove_filter(filter: &Filter) -> io::Result<()> {
-    let header = tcmsg(filter.device, filter.handle, filter.side.parent(), filter.info);
+/// Removes one filter, or `with_list` all of its priority and protocol. One that is gone is removed.
+pub(crate) fn remove_filter(filter: &Filter, with_list: bool) -> io::Result<()> {
+    let handle = if with_list { 0 } else { filter.handle };
+    let header = tcmsg(filter.device, handle, filter.side.parent(), filter.info);
     let kind = Attributes::new().with_text(TCA_KIND, &filter.kind);
-    let remove = |header: &[u8]| match request(RTM_DELTFILTER, Action::Change, header, &kind) {
+    match request(RTM_DELTFILTER, Action::Change, &header, &kind) {
         Err(error) if matches!(code(&error), Some(libc::ENOENT | libc::EINVAL | libc::ENODEV)) => Ok(()),
         other => other,
-    };
-    remove(&header)?;
-    // An empty list stays at its priority.
-    let is_beside = |other: &Filter| other.side == filter.side && other.info == filter.info;
-    if read_filters(filter.device)?.iter().any(is_beside) {
-        return Ok(());
     }
-    remove(&tcmsg(filter.device, 0, filter.side.parent(), filter.info))
 }
 
 /// A filter on one side of a device's clsact or ingress qdisc.

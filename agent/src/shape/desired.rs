@@ -105,7 +105,11 @@ pub(super) fn is_shaper(ifb: &Ifb) -> bool {
 /// One change.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step {
-    RemoveFilter(Filter),
+    RemoveFilter {
+        filter: Filter,
+        /// Whether it is the last one of its list, which goes too: an empty list would stay at its priority.
+        is_last: bool,
+    },
     /// What stands in the queue leaves at once.
     Unlimit(u32),
     /// Until it has left.
@@ -139,7 +143,7 @@ pub(super) enum Step {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::RemoveFilter(filter) => {
+            Self::RemoveFilter { filter, .. } => {
                 write!(f, "redirection of what passes device {} ({})", filter.device, filter.side.name())
             }
             Self::DeleteDevice(ifb) => write!(f, "device {}", ifb.name),
@@ -160,7 +164,7 @@ impl fmt::Display for Step {
 impl Step {
     /// Whether it takes something away that somebody may want to know of.
     pub(super) fn removes(&self) -> bool {
-        matches!(self, Self::RemoveFilter(_) | Self::DeleteDevice(_) | Self::RemoveClsact(_))
+        matches!(self, Self::RemoveFilter { .. } | Self::DeleteDevice(_) | Self::RemoveClsact(_))
     }
 }
 
@@ -225,7 +229,7 @@ impl Desired {
         // A redirection of ours that leads nowhere loses every packet: whoever sees it takes it away, whosever it is.
         let nowhere = |filter: &&Filter| filter.is_ours && target(filter).is_none();
         if let Some(filter) = found.filters.iter().find(nowhere) {
-            return Some(Step::RemoveFilter(filter.clone()));
+            return Some(remove(filter, found));
         }
         for filter in &found.filters {
             let Some(queue) = target(filter).filter(|queue| self.owns(queue)) else { continue };
@@ -238,7 +242,7 @@ impl Desired {
                 None => false,
             };
             if !is_wanted {
-                return Some(drain(queue, patient).unwrap_or_else(|| Step::RemoveFilter(filter.clone())));
+                return Some(drain(queue, patient).unwrap_or_else(|| remove(filter, found)));
             }
         }
         let unwanted = |queue: &&Standing| self.owns(queue) && self.wants(queue).is_none();
@@ -293,6 +297,13 @@ impl Desired {
     }
 }
 
+fn remove(filter: &Filter, found: &Actual) -> Step {
+    let is_beside =
+        |one: &&Filter| (one.device, one.side, one.info) == (filter.device, filter.side, filter.info);
+    let is_last = found.filters.iter().filter(is_beside).count() == 1;
+    Step::RemoveFilter { filter: filter.clone(), is_last }
+}
+
 /// What stands in a queue leaves first, in order, and with it go the numbers that ACKs carry.
 fn drain(queue: &Standing, patient: bool) -> Option<Step> {
     let (_, rate) = queue.cake.as_ref().filter(|_| patient)?;
@@ -341,11 +352,11 @@ mod tests {
         let of =
             |found: &mut Actual, index: u32| found.queues.iter().position(|q| q.ifb.index == index).unwrap();
         match step {
-            Step::RemoveFilter(gone) => {
-                let before = found.filters.len();
+            Step::RemoveFilter { filter: gone, is_last } => {
                 let at = found.filters.iter().position(|one| one == gone).unwrap();
                 found.filters.remove(at);
-                assert_eq!(found.filters.len(), before - 1);
+                let list = |one: &Filter| (one.device, one.side, one.info);
+                assert_eq!(*is_last, found.filters.iter().all(|one| list(one) != list(gone)), "{step:?}");
             }
             Step::Unlimit(index) => {
                 let at = of(found, *index);
@@ -411,7 +422,10 @@ mod tests {
         let mut steps = Vec::new();
         while let Some(step) = wanted.next(found, patient) {
             let before = dangling(found);
-            assert!(before == 0 || matches!(step, Step::RemoveFilter(_)), "{step:?} comes first: {found:?}");
+            assert!(
+                before == 0 || matches!(step, Step::RemoveFilter { .. }),
+                "{step:?} comes first: {found:?}"
+            );
             carry_out(&step, found, steps.len() as u32);
             assert!(dangling(found) <= before, "{step:?} leads packets nowhere: {found:?}");
             steps.push(step);
@@ -448,15 +462,9 @@ mod tests {
                         found.queues.push(Standing { ifb: one, cake, backlog });
                     }
                 }
-                for ((device, side, priority), to, is_ours) in filters {
+                for (handle, ((device, side, priority), to, is_ours)) in (1..).zip(filters) {
                     let new = filter(device, side, priority, to, is_ours && to.is_some());
-                    if found
-                        .filters
-                        .iter()
-                        .all(|one| (one.device, one.side, one.info) != (device, side, new.info))
-                    {
-                        found.filters.push(new);
-                    }
+                    found.filters.push(Filter { handle, ..new });
                 }
                 found.clsact = clsact.into_iter().chain(found.filters.iter().map(|one| one.device)).collect();
                 found.own_clsact =

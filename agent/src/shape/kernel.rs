@@ -130,7 +130,7 @@ impl Reconciler {
         let link = &wanted.link;
         let own = self.own_clsact.get_or_insert_default();
         let done = match step {
-            Step::RemoveFilter(filter) => control::remove_filter(filter),
+            Step::RemoveFilter { filter, is_last } => control::remove_filter(filter, *is_last),
             Step::DeleteDevice(ifb) => control::delete_device(ifb.index),
             Step::AddDevice(name) => control::add_ifb(name),
             Step::SetUp { ifindex, alias, .. } => control::set_up(*ifindex, alias),
