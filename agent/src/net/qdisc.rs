@@ -21,7 +21,7 @@ const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
 /// `TC_H_ROOT`, `TC_H_INGRESS` (and clsact), <linux/pkt_sched.h>.
 const ROOT: u32 = 0xffff_ffff;
-pub(super) const INGRESS: u32 = 0xffff_fff1;
+pub(crate) const INGRESS: u32 = 0xffff_fff1;
 
 /// One qdisc of a device.
 #[derive(Clone, Debug, PartialEq)]

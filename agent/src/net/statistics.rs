@@ -21,6 +21,8 @@ pub struct DeviceBytes {
     /// What went out.
     pub sent: u64,
     /// The same in packets.
+    pub received_packets: u64,
+    /// And out.
     pub sent_packets: u64,
 }
 
@@ -43,7 +45,12 @@ impl DeviceBytes {
             };
             // struct rtnl_link_stats64: packets in and out, then bytes in and out.
             let figure = |at| u64_at(statistics, at);
-            return Ok(Some(Self { received: figure(16)?, sent: figure(24)?, sent_packets: figure(8)? }));
+            return Ok(Some(Self {
+                received: figure(16)?,
+                sent: figure(24)?,
+                received_packets: figure(0)?,
+                sent_packets: figure(8)?,
+            }));
         }
         Ok(None)
     }

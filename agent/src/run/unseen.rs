@@ -69,7 +69,7 @@ mod tests {
     fn what_the_device_carried_and_nobody_counted_is_unseen() {
         let mut unseen = Unseen::default();
         let start = Instant::now();
-        let bytes = |received, sent| DeviceBytes { received, sent, sent_packets: 0 };
+        let bytes = |received, sent| DeviceBytes { received, sent, received_packets: 0, sent_packets: 0 };
         unseen.observe(start, bytes(5_000_000, 7_000_000), [0, 0], 0);
         assert_eq!(unseen.ratio(Direction::Up), None);
         // Up: 1 MB carried, 0.6 seen. Down: 0.2 MB carried, more seen than that.

@@ -3,9 +3,12 @@
 use std::time::{Duration, Instant};
 
 use pendulum_model::rate::{self, Rate};
+use pendulum_model::segment::{Direction, PerDirection};
 
 use crate::config::rates::in_words;
-use crate::net::{DeviceBytes, QdiscTree};
+use crate::net::DeviceBytes;
+use crate::net::control::ROOT;
+use crate::net::qdisc::{self, INGRESS, Qdisc};
 
 /// What is seen behind the shaper, on the way to the provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -18,32 +21,59 @@ pub struct Behind {
     pub payload: [f64; 2],
 }
 
-/// What has left the WAN device, and what has left the shaping device on its way there, in packets and bytes, since they were made.
+/// What has passed the WAN device in one direction, and what has left the shaping device, in packets and bytes, since they were made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sent {
     wan: [u64; 2],
     shaper: [u64; 2],
-    /// What waits behind the shaper.
+    /// What waits behind the shaper (uplink), or in it.
     waiting: [u64; 2],
+    /// Packets that filters and the shaper have dropped on the way there.
+    drops: u64,
 }
 
 impl Sent {
-    /// `shaper`: of the shaping device; none if the WAN device does not tell.
-    pub(super) fn read(wan: u32, shaper: [u64; 2]) -> Option<Self> {
-        let counted = DeviceBytes::read(wan).ok()??;
-        let tree = QdiscTree::read(wan).ok()?;
-        let waiting =
-            tree.root().map_or([0; 2], |root| [root.backlog_packets, root.backlog_bytes].map(u64::from));
-        Some(Self { wan: [counted.sent_packets, counted.sent], shaper, waiting })
+    /// Of the directions that are shaped, by index of the shaping device and what has left it; none if the WAN device does not tell.
+    pub(super) fn read(
+        wan: u32,
+        shapers: PerDirection<Option<(u32, [u64; 2])>>,
+    ) -> PerDirection<Option<Self>> {
+        let counted = DeviceBytes::read(wan).ok().flatten().zip(qdisc::list().ok());
+        let Some((counted, listed)) = counted else { return PerDirection::default() };
+        let find = |device: u32, parent: u32| {
+            let one = listed.iter().find(|one| one.ifindex == device && one.qdisc.parent == parent);
+            one.map(|one| &one.qdisc)
+        };
+        let waiting = |queue: Option<&Qdisc>| {
+            queue.map_or([0; 2], |queue| [queue.backlog_packets, queue.backlog_bytes].map(u64::from))
+        };
+        let up = shapers.up.map(|(_, shaper)| Self {
+            wan: [counted.sent_packets, counted.sent],
+            shaper,
+            waiting: waiting(find(wan, ROOT)),
+            drops: 0,
+        });
+        let down = shapers.down.map(|(ifb, shaper)| {
+            let (queue, filters) = (find(ifb, ROOT), find(wan, INGRESS));
+            Self {
+                wan: [counted.received_packets, counted.received],
+                shaper,
+                waiting: waiting(queue),
+                drops: queue.into_iter().chain(filters).map(|one| u64::from(one.drops)).sum(),
+            }
+        });
+        PerDirection { up, down }
     }
 
-    /// Share of what has left since then that did not come through the shaper; none if that was little. The smaller one of packets and bytes:
+    /// Share of what has passed since then that did not come through the shaper; none if that was little. The smaller one of packets and bytes:
     /// super-packets are few, and headers of the line many.
     fn past(&self, before: &Self) -> Option<f64> {
+        let drops = self.drops.checked_sub(before.drops)?;
         let share = |i: usize| {
-            let left = self.wan[i].checked_sub(before.wan[i]).filter(|left| *left >= LEAST[i])?;
-            let came = self.shaper[i].checked_sub(before.shaper[i])? + before.waiting[i];
-            Some(1.0 - (came as f64 / left as f64).min(1.0))
+            let passed = self.wan[i].checked_sub(before.wan[i]).filter(|passed| *passed >= LEAST[i])?;
+            let waiting = before.waiting[i].max(self.waiting[i]);
+            let came = self.shaper[i].checked_sub(before.shaper[i])? + waiting + drops * FRAME[i];
+            Some(1.0 - (came as f64 / passed as f64).min(1.0))
         };
         Some(share(0)?.min(share(1)?))
     }
@@ -55,6 +85,8 @@ const LATE: Duration = Duration::from_millis(100);
 const EARLY: Duration = Duration::from_millis(50);
 /// Less than so many seconds is a moment's burst.
 const HOLDS: Duration = Duration::from_secs(5);
+/// The same in readings.
+const LASTS: u8 = 6;
 /// What the line carried is told of so many seconds. A recovery holds back the ACKs of a round trip, a second or more in a modem that is full:
 /// what was acknowledged is known no better than that.
 const KNOWN_AFTER: Duration = Duration::from_secs(20);
@@ -62,50 +94,57 @@ const KNOWN_AFTER: Duration = Duration::from_secs(20);
 const PAST: f64 = 0.1;
 /// Packets and bytes in a second: of less nothing can be said.
 const LEAST: [u64; 2] = [10, 5_000];
-/// So many seconds have to say the same: in the first one shaping began.
+/// So many seconds have to say it: in one of them somebody may have taken away what was made again since.
 const AGREE: u8 = 2;
 
-/// Watches whether packets wait behind the shaper.
+/// Packets and bytes of a packet that was dropped, at most.
+const FRAME: [u64; 2] = [1, 1_514];
+
+/// Watches whether packets wait behind the shaper, or go past it.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    /// Since when what was seen speaks against the present state.
-    since: Option<Instant>,
+    late: Claim,
+    past: PerDirection<Past>,
     waiting: Option<Waiting>,
     /// The line carried so much while packets waited.
     carried: Option<Rate>,
-    why: Option<String>,
-    past: Past,
 }
 
-/// Whether packets leave that did not come through the shaper.
+/// Why the shaper does not work: said and taken back once enough seconds in a row speak for that.
 #[derive(Debug, Default)]
-struct Past {
-    before: Option<Sent>,
-    /// Seconds that speak against the present state.
+struct Claim {
     against: u8,
     why: Option<String>,
 }
 
+impl Claim {
+    /// Takes in what a second says; whether that is another thing than before, for long enough.
+    fn turns(&mut self, says: bool, enough: u8) -> bool {
+        self.against = if says == self.why.is_some() { 0 } else { self.against + 1 };
+        let turns = self.against >= enough;
+        if turns {
+            self.against = 0;
+        }
+        turns
+    }
+}
+
+/// Whether packets pass that did not come through the shaper.
+#[derive(Debug, Default)]
+struct Past {
+    before: Option<Sent>,
+    claim: Claim,
+}
+
 impl Past {
-    fn observe(&mut self, sent: Option<Sent>, suspects: impl Fn() -> String) {
+    fn observe(&mut self, sent: Option<Sent>, why: impl Fn(f64) -> String) {
         let before = std::mem::replace(&mut self.before, sent);
         let Some(share) = sent.zip(before).and_then(|(sent, before)| sent.past(&before)) else { return };
-        if (share > PAST) == self.why.is_some() {
-            self.against = 0;
-            return;
+        // One second without says that it is over.
+        let enough = if self.claim.why.is_some() { 1 } else { AGREE };
+        if self.claim.turns(share > PAST, enough) {
+            self.claim.why = (share > PAST).then(|| why(share * 100.0));
         }
-        self.against += 1;
-        if self.against < AGREE {
-            return;
-        }
-        self.against = 0;
-        let percent = share * 100.0;
-        self.why = (share > PAST).then(|| {
-            format!(
-                "{percent:.0} % of what the device sends does not pass the shaper: look at {}",
-                suspects()
-            )
-        });
     }
 }
 
@@ -143,52 +182,55 @@ impl Waiting {
 impl Watch {
     /// Why the shaper does not work, if it does not.
     pub(super) fn why(&self) -> Option<&str> {
-        self.past.why.as_deref().or(self.why.as_deref())
+        let [up, down] = [&self.past.up, &self.past.down].map(|past| past.claim.why.as_deref());
+        up.or(down).or(self.late.why.as_deref())
     }
 
-    /// Takes in what is seen; `rate`: what is sent at, none while nothing is shaped; `suspects`: who may keep packets from the shaper. What has changed: why the shaper does not work,
-    /// or, as the inner `None`, that it does again. The rate that the line carried is added to [`Self::why`] once it is known.
+    /// Takes in what a second shows; `rate`: what is sent at, none while nothing is shaped; `suspects`: who may keep packets from the shaper.
+    /// What has changed: why the shaper does not work, or, as the inner `None`, that it does again. The rate that the line carried is added to
+    /// [`Self::why`] once it is known.
     pub(super) fn observe(
         &mut self,
         now: Instant,
         behind: &Behind,
-        sent: Option<Sent>,
+        sent: PerDirection<Option<Sent>>,
         rate: Option<Rate>,
-        suspects: impl Fn() -> String,
+        suspects: impl Fn(Direction) -> String,
     ) -> Option<Option<&str>> {
         let Some(rate) = rate else {
             *self = Self::default();
             return None;
         };
         let was = self.why().is_some();
-        self.past.observe(sent, suspects);
+        self.past.up.observe(sent.up, |percent| {
+            let who = suspects(Direction::Up);
+            format!("{percent:.0} % of what the device sends does not pass the shaper: look at {who}")
+        });
+        self.past.down.observe(sent.down, |percent| {
+            let who = suspects(Direction::Down);
+            format!("{percent:.0} % of what the device receives does not reach the shaper: look at {who}")
+        });
         self.measure(now, behind, rate);
-        let against = match self.why.is_some() {
-            false => behind.delay.is_some_and(|delay| delay >= LATE),
+        let is_late = match self.late.why {
+            None => behind.delay.is_some_and(|delay| delay >= LATE),
             // What cannot be told does not end it.
-            true => behind.delay.is_some_and(|delay| delay < EARLY),
+            Some(_) => behind.delay.is_none_or(|delay| delay >= EARLY),
         };
-        if !against {
-            self.since = None;
-        } else if now.duration_since(*self.since.get_or_insert(now)) >= HOLDS {
-            self.since = None;
-            self.why = match self.why {
-                Some(_) => None,
-                None => Some(reason(behind, self.carried, rate)),
-            };
+        if self.late.turns(is_late, LASTS) {
+            self.late.why = is_late.then(|| reason(behind, self.carried, rate));
         }
         (self.why().is_some() != was).then(|| self.why())
     }
 
     /// Adds up what the line carries while packets wait.
     fn measure(&mut self, now: Instant, behind: &Behind, rate: Rate) {
-        let late = if self.why.is_some() { EARLY } else { LATE };
+        let late = if self.late.why.is_some() { EARLY } else { LATE };
         let unknown_for = self.waiting.as_ref().map(|waiting| now.duration_since(waiting.seen));
         let waits = match behind.delay {
             Some(delay) => delay >= late,
             None => unknown_for.is_some_and(|unknown| unknown < HOLDS),
         };
-        if self.past.why.is_some() || !waits {
+        if self.past.up.claim.why.is_some() || !waits {
             (self.waiting, self.carried) = (None, None);
             return;
         }
@@ -207,8 +249,8 @@ impl Watch {
         }
         self.carried = waiting.carried(now).filter(|carried| *carried < rate);
         self.waiting = Some(Waiting::begin(now));
-        if self.why.is_some() && self.carried.is_some() {
-            self.why = Some(reason(behind, self.carried, rate));
+        if self.late.why.is_some() && self.carried.is_some() {
+            self.late.why = Some(reason(behind, self.carried, rate));
         }
     }
 }
@@ -242,7 +284,7 @@ mod tests {
         let mut told = Vec::new();
         for (second, behind) in seen.iter().enumerate() {
             let now = start + Duration::from_secs(second as u64);
-            if let Some(why) = watch.observe(now, behind, None, rate, String::new) {
+            if let Some(why) = watch.observe(now, behind, PerDirection::default(), rate, |_| String::new()) {
                 told.push((second, why.is_some()));
             }
         }
@@ -269,7 +311,8 @@ mod tests {
         let (start, mut watch) = (Instant::now(), Watch::default());
         let rate = "216kbit".parse().ok();
         let each = |(second, behind): (u64, Behind)| {
-            watch.observe(start + Duration::from_secs(second), &behind, None, rate, String::new);
+            let now = start + Duration::from_secs(second);
+            watch.observe(now, &behind, PerDirection::default(), rate, |_| String::new());
             watch.why().map(str::to_owned)
         };
         (0..).zip(seen).map(each).collect()
@@ -337,14 +380,15 @@ mod tests {
 
     /// Each second so many packets of 1,000 bytes leave the device, of which so many came through the shaper; what is told.
     fn past(seconds: &[[u64; 2]]) -> Vec<Option<String>> {
-        let (mut past, mut sent) = (Past::default(), Sent { wan: [0; 2], shaper: [0; 2], waiting: [0; 2] });
+        let (mut watch, rate) = (Watch::default(), "1mbit".parse().ok());
+        let mut sent = Sent { wan: [0; 2], shaper: [0; 2], waiting: [0; 2], drops: 0 };
         let mut each = |[left, came]: &[u64; 2]| {
-            (sent.wan, sent.shaper) = (
-                [sent.wan[0] + left, sent.wan[1] + left * 1_000],
-                [sent.shaper[0] + came, sent.shaper[1] + came * 1_000],
-            );
-            past.observe(Some(sent), || "the program other (id 7)".to_owned());
-            past.why.clone()
+            sent.wan = [sent.wan[0] + left, sent.wan[1] + left * 1_000];
+            sent.shaper = [sent.shaper[0] + came, sent.shaper[1] + came * 1_000];
+            let sent = PerDirection { down: None, up: Some(sent) };
+            let suspects = |_| "the program other (id 7)".to_owned();
+            watch.observe(Instant::now(), &Behind::default(), sent, rate, suspects);
+            watch.why().map(str::to_owned)
         };
         seconds.iter().map(&mut each).collect()
     }
@@ -352,12 +396,12 @@ mod tests {
     #[test]
     fn what_leaves_past_the_shaper_is_told_with_who_may_be_the_cause() {
         // The first look has nothing to compare with; one second may be the one in which it began.
-        let told = past(&[[100, 100], [100, 60], [100, 60], [100, 95], [3, 0], [100, 100]]);
+        let told = past(&[[100, 100], [100, 60], [100, 60], [3, 0], [100, 95], [100, 100]]);
         let why = told[2].as_deref().expect("two seconds");
         assert!(why.starts_with("40 %") && why.ends_with("the program other (id 7)"), "{why}");
         assert_eq!(
             told.iter().map(Option::is_some).collect::<Vec<_>>(),
-            [false, false, true, true, true, false]
+            [false, false, true, true, false, false]
         );
         assert!(
             past(&[[100, 100], [100, 60], [100, 100], [100, 60], [100, 100]]).iter().all(Option::is_none)
@@ -366,14 +410,34 @@ mod tests {
 
     #[test]
     fn what_waited_behind_and_what_is_counted_otherwise_did_not_pass_by() {
-        let before = Sent { wan: [0; 2], shaper: [0; 2], waiting: [50, 50_000] };
-        let left = |wan, shaper| Sent { wan, shaper, waiting: [0; 2] }.past(&before);
+        let before = Sent { wan: [0; 2], shaper: [0; 2], waiting: [50, 50_000], drops: 1 };
+        let past = |wan, shaper, drops| Sent { wan, shaper, waiting: [0; 2], drops }.past(&before);
+        let left = |wan, shaper| past(wan, shaper, 1);
         assert_eq!(left([100, 100_000], [50, 50_000]), Some(0.0));
         // A tunnel counts its own headers; super-packets are counted once they are taken apart.
         assert_eq!(left([100, 300_000], [50, 50_000]), Some(0.0));
         assert_eq!(left([9_000, 100_000], [50, 50_000]), Some(0.0));
         assert_eq!(left([200, 200_000], [50, 50_000]), Some(0.5));
         assert_eq!(left([9, 9_000], [0, 0]), None);
+        // A user's filter, or cake itself.
+        assert_eq!(past([200, 200_000], [50, 50_000], 101), Some(0.0));
+    }
+
+    /// Packets that a program of others hands on before the downlink's queue.
+    #[test]
+    fn what_is_received_past_the_shaper_is_told() {
+        let (mut watch, rate) = (Watch::default(), "1mbit".parse().ok());
+        let mut told = Vec::new();
+        for second in 0..4 {
+            let counted = [100 * second, 100_000 * second];
+            let sent = Sent { wan: counted, shaper: [0; 2], waiting: [0; 2], drops: 0 };
+            let sent = PerDirection { up: Some(Sent { shaper: counted, ..sent }), down: Some(sent) };
+            watch.observe(Instant::now(), &Behind::default(), sent, rate, |x| format!("{x:?}"));
+            told.push(watch.why().map(str::to_owned));
+        }
+        let why = told[2].as_deref().expect("two seconds");
+        assert_eq!(why, "100 % of what the device receives does not reach the shaper: look at Down");
+        assert_eq!(told[1], None);
     }
 
     #[test]
@@ -381,10 +445,12 @@ mod tests {
         let (now, mut watch) = (Instant::now(), Watch::default());
         let rate = "1mbit".parse().ok();
         for second in 0..=5 {
-            watch.observe(now + Duration::from_secs(second), &behind(200), None, rate, String::new);
+            let now = now + Duration::from_secs(second);
+            watch.observe(now, &behind(200), PerDirection::default(), rate, |_| String::new());
         }
         assert!(watch.why().is_some());
-        assert_eq!(watch.observe(now, &behind(200), None, None, String::new), None);
+        let suspects = |_| String::new();
+        assert_eq!(watch.observe(now, &behind(200), PerDirection::default(), None, suspects), None);
         assert_eq!(watch.why(), None);
     }
 }

@@ -48,19 +48,21 @@ fn target(filter: &Filter) -> String {
 }
 
 /// What may keep packets from our redirection: programs of others (`egress: name (id 7)`), and filters before ours.
-pub(super) fn suspects(programs: &[String], others: &[&Filter]) -> String {
-    let programs = programs.iter().filter_map(|program| program.strip_prefix("egress: "));
+pub(super) fn suspects(side: Side, programs: &[String], others: &[&Filter]) -> String {
+    let programs =
+        programs.iter().filter_map(|program| program.strip_prefix(side.name())?.strip_prefix(": "));
     let programs =
         programs.filter(|name| !name.starts_with("pendulum_")).map(|name| format!("the program {name}"));
-    let egress = others.iter().filter(|filter| filter.side == Side::Egress);
-    let filters = egress.map(|filter| match &filter.program {
+    let filters = others.iter().filter(|filter| filter.side == side);
+    let filters = filters.map(|filter| match &filter.program {
         Some(program) => format!("the filter {program} of preference {}", filter.priority()),
         None => format!("the {} filter of preference {}", filter.kind, filter.priority()),
     });
     let found: Vec<String> = programs.chain(filters).collect();
-    match found.is_empty() {
-        true => "hardware flow offload, or a program of others on its egress".to_owned(),
-        false => found.join(", "),
+    match (found.is_empty(), side) {
+        (false, _) => found.join(", "),
+        (true, Side::Egress) => "hardware flow offload, or a program of others on its egress".to_owned(),
+        (true, Side::Ingress) => "hardware flow offload, or an XDP program".to_owned(),
     }
 }
 
@@ -95,8 +97,11 @@ mod tests {
         let programs = ["ingress: a (id 1)", "egress: cil_to_netdev (id 7)", "egress: pendulum_up (id 8)"];
         let programs = programs.map(str::to_owned);
         let egress = filter(Side::Egress, None);
-        let named = suspects(&programs, &[&egress, &filter(Side::Ingress, None)]);
+        let named = suspects(Side::Egress, &programs, &[&egress, &filter(Side::Ingress, None)]);
         assert_eq!(named, "the program cil_to_netdev (id 7), the u32 filter of preference 9");
-        assert!(suspects(&[], &[]).contains("offload"));
+        assert_eq!(suspects(Side::Ingress, &programs, &[&egress]), "the program a (id 1)");
+        for side in [Side::Egress, Side::Ingress] {
+            assert!(suspects(side, &[], &[]).contains("offload"));
+        }
     }
 }

@@ -6,7 +6,7 @@ use pendulum_model::segment::{Direction, PerDirection};
 use tracing::{info, warn};
 
 use super::behind::Sent;
-use super::desired::HANDLE;
+use super::desired::{HANDLE, side};
 use super::{Behind, Measured, OwnLevel, Passing, RateChange, ShapeReading, Shaper, conflict};
 use crate::bpf;
 use crate::net::Device;
@@ -32,14 +32,15 @@ impl Shaper {
     }
 
     fn watch(&mut self, device: &Device, behind: &Behind) {
-        let shaped = self.in_place.up.as_ref().filter(|place| place.redirects);
+        let shaped = |x: Direction| self.in_place[x].as_ref().filter(|place| place.redirects);
+        let places = PerDirection::from_fn(|x| shaped(x).map(|place| (place.ifindex, place.sent)));
+        let rate = shaped(Direction::Up).and_then(|place| place.cake.rate);
         let Some(active) = &mut self.active else { return };
-        let sent = shaped.and_then(|place| Sent::read(device.index, place.sent));
-        let rate = shaped.and_then(|place| place.cake.rate);
-        let suspects = || {
+        let sent = Sent::read(device.index, places);
+        let suspects = |direction| {
             let filters = read_filters(device.index).unwrap_or_default();
             let others: Vec<_> = filters.iter().filter(|filter| !filter.is_of_this_program()).collect();
-            conflict::suspects(&bpf::tcx_programs(&device.name), &others)
+            conflict::suspects(side(direction), &bpf::tcx_programs(&device.name), &others)
         };
         match active.watch.observe(Instant::now(), behind, sent, rate, suspects) {
             Some(Some(why)) => warn!(link = self.link, "shaping does not work: {why}"),
