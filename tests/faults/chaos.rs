@@ -3,7 +3,8 @@
 //!
 //! `PENDULUM_CHAOS=FIRST-LASTxDEEDS` takes other seeds, or more deeds of each.
 
-use std::net::UdpSocket;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -46,18 +47,26 @@ enum Deed {
     /// One of the user's that lets everything go on.
     AddFilter,
     /// One that ends a packet's way through the filters.
-    AddTerminalFilter,
+    AddTerminalFilter(Hook),
     RemoveFilters,
-    AddProgram,
+    AddProgram(Hook),
     RemoveProgram,
     LinkDownAndUp,
     /// A `tbf` or a `cake` at the root of the WAN device.
     AddOtherShaper(&'static str),
     RemoveOtherShaper,
-    NoMemory,
+    /// No more than so many kB besides what it has, for a second.
+    NoMemory(u64),
     Cleanup,
     /// Time for turns of a comparison.
     Wait,
+}
+
+const fn terminal_filter(hook: Hook) -> &'static str {
+    match hook {
+        Hook::TcxIngress => "ingress pref 8 protocol all u32 match u32 0 0 action ok",
+        _ => "egress pref 9 protocol all u32 match u32 0 0 action ok",
+    }
 }
 
 /// The user's own, and the agent.
@@ -69,7 +78,7 @@ struct World<'a> {
     mode: usize,
     device: &'static str,
     filters: Vec<&'static str>,
-    program: Option<Counter>,
+    program: Option<(Hook, Counter)>,
     other_shaper: Option<&'static str>,
     traffic: Traffic,
     /// For the report.
@@ -118,10 +127,10 @@ impl<'a> World<'a> {
             Deed::Start(_) => !runs,
             // Without an agent nobody mends what its device took with it: SECURITY.md.
             Deed::DeleteShaper => runs,
-            Deed::Stop | Deed::Kill | Deed::Reload(_) | Deed::NoMemory | Deed::Wait => runs,
+            Deed::Stop | Deed::Kill | Deed::Reload(_) | Deed::NoMemory(_) | Deed::Wait => runs,
             Deed::Recreate | Deed::AddOtherShaper(_) => self.device == "wan0" && self.other_shaper.is_none(),
-            Deed::AddFilter | Deed::AddTerminalFilter => self.device == "wan0",
-            Deed::AddProgram => self.device == "wan0" && self.program.is_none(),
+            Deed::AddFilter | Deed::AddTerminalFilter(_) => self.device == "wan0",
+            Deed::AddProgram(_) => self.device == "wan0" && self.program.is_none(),
             Deed::RemoveFilters => !self.filters.is_empty(),
             Deed::RemoveProgram => self.program.is_some(),
             Deed::RemoveOtherShaper => self.other_shaper.is_some(),
@@ -185,18 +194,16 @@ impl<'a> World<'a> {
                 self.add_filter("egress pref 7 protocol ip u32 match ip protocol 99 0xff flowid 1:1");
                 self.add_filter("ingress pref 7 protocol ip u32 match ip protocol 99 0xff action drop");
             }
-            Deed::AddTerminalFilter => {
-                self.add_filter("egress pref 9 protocol all u32 match u32 0 0 action ok")
-            }
+            Deed::AddTerminalFilter(hook) => self.add_filter(terminal_filter(hook)),
             Deed::RemoveFilters => {
                 for filter in std::mem::take(&mut self.filters) {
                     let words: Vec<&str> = filter.split(' ').take(3).collect();
                     self.must(&format!("tc filter del dev {device} {}", words.join(" ")));
                 }
             }
-            Deed::AddProgram => {
-                self.program =
-                    Counter::attach_then(self.gateway, device, Hook::TcxEgress, Count::All, TCX_PASS);
+            Deed::AddProgram(hook) => {
+                let program = Counter::attach_then(self.gateway, device, hook, Count::All, TCX_PASS);
+                self.program = program.map(|program| (hook, program));
             }
             Deed::RemoveProgram => self.program = None,
             Deed::LinkDownAndUp => {
@@ -210,7 +217,7 @@ impl<'a> World<'a> {
                 self.must(&format!("tc qdisc del dev {device} root"));
                 self.other_shaper = None;
             }
-            Deed::NoMemory => self.run_out_of_memory(),
+            Deed::NoMemory(spare) => self.run_out_of_memory(spare),
             Deed::Cleanup => {
                 let (code, text) =
                     self.shell(&format!("{PENDULUM} run --cleanup --config {}", self.file.path().display()));
@@ -220,15 +227,15 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What the agent asks for from now on it does not get, for a second; it may end.
-    fn run_out_of_memory(&mut self) {
+    /// What the agent asks for beyond this it does not get, for a second; it may end.
+    fn run_out_of_memory(&mut self, spare_kb: u64) {
         let agent = self.agent.as_mut().unwrap();
         let pid = agent.id();
         let limit = |to: &str| run(self.gateway.command("prlimit").args(["--pid", &pid.to_string(), to]));
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
         let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
         let size: u64 = size.trim().trim_end_matches(" kB").parse().unwrap();
-        limit(&format!("--as={}:unlimited", (size + 64) << 10));
+        limit(&format!("--as={}:unlimited", (size + spare_kb) << 10));
         self.shell(
             "for i in 1 2 3 4; do curl -s -m 2 -o /dev/null http://127.0.0.1:9924/metrics; done; sleep 1",
         );
@@ -239,10 +246,21 @@ impl<'a> World<'a> {
         }
     }
 
+    /// What has not passed since then.
+    fn stands_still(&self, from: [u64; 2]) -> Option<&'static str> {
+        let [answered, transferred] = self.traffic.passed();
+        // The first transfer may have begun before.
+        match (answered >= from[0] + 5, transferred >= from[1] + 2) {
+            (false, _) => Some("packets do not pass"),
+            (_, false) => Some("no transfer comes to its end"),
+            _ => None,
+        }
+    }
+
     /// What is not well.
-    fn complaint(&self, from: u64) -> Option<String> {
-        if self.traffic.answered() < from + 5 {
-            return Some("packets do not pass".to_owned());
+    fn complaint(&self, from: [u64; 2]) -> Option<String> {
+        if let Some(why) = self.stands_still(from) {
+            return Some(why.to_owned());
         }
         let (_, all) = self.shell(
             "for d in $(ls /proc/sys/net/ipv4/conf); do for s in ingress egress; do \
@@ -280,8 +298,12 @@ impl<'a> World<'a> {
         let state: serde_json::Value = serde_json::from_str(&state.1).unwrap();
         let shape = &state["links"][0]["shape"];
         let (told, why) = (shape["state"].as_str().unwrap(), shape["reason"].as_str());
-        let passes_by =
-            self.program.is_some() || self.filters.iter().any(|filter| filter.contains("action ok"));
+        let hooks =
+            if self.mode == 2 { &[Hook::TcxEgress, Hook::TcxIngress][..] } else { &[Hook::TcxEgress] };
+        let passes_by = hooks.iter().any(|hook| {
+            self.program.as_ref().is_some_and(|(at, _)| at == hook)
+                || self.filters.contains(&terminal_filter(*hook))
+        });
         let expected: &[&str] = match self.mode {
             _ if self.device != "wan0" => &["off"],
             0 => &["off"],
@@ -312,14 +334,14 @@ impl<'a> World<'a> {
                 | Deed::Rename
                 | Deed::Recreate
                 | Deed::RemoveOtherShaper
-                | Deed::NoMemory
+                | Deed::NoMemory(_)
         );
         self.carry_out(deed);
-        let (began, from) = (Instant::now(), self.traffic.answered());
+        let (began, from) = (Instant::now(), self.traffic.passed());
         // Packets have to pass soon in any case.
         let mut passed = false;
         while let Some(why) = self.complaint(from) {
-            passed |= self.traffic.answered() >= from + 5;
+            passed |= self.stands_still(from).is_none();
             let patience = if loads && passed { LOADED } else { SOON };
             let late = began.elapsed() > patience;
             let log = || self.agent.as_ref().map(Agent::log).unwrap_or_default();
@@ -338,34 +360,38 @@ impl<'a> World<'a> {
     }
 }
 
-/// A datagram each ten milliseconds that is answered, and a connection that sends what it can, with pauses.
+/// A datagram each 40 ms that is answered, and one transfer after another, there and back.
 struct Traffic {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
+    transferred: Arc<AtomicU64>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Traffic {
     fn between(gateway: &Netns, provider: &Netns) -> Self {
         let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let transferred = Arc::new(AtomicU64::new(0));
         let far = inside(provider, || UdpSocket::bind("0.0.0.0:7")).unwrap();
         let near = inside(gateway, || UdpSocket::bind("0.0.0.0:7777")).unwrap();
         for socket in [&far, &near] {
             socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
         }
+        let listener = inside(provider, || TcpListener::bind("0.0.0.0:7")).unwrap();
+        listener.set_nonblocking(true).unwrap();
         let answers = near.try_clone().unwrap();
-        let until = |stop: &Arc<AtomicBool>| {
-            let stop = Arc::clone(stop);
+        let goes_on = || {
+            let stop = Arc::clone(&stop);
             move || !stop.load(Ordering::Relaxed)
         };
-        let (goes_on, count) = ([until(&stop), until(&stop), until(&stop)], Arc::clone(&answered));
-        let [sends, echoes, counts] = goes_on;
-        let threads = vec![
+        let [sends, echoes, counts, serves, transfers] = [(); 5].map(|()| goes_on());
+        let (count, count_transfers) = (Arc::clone(&answered), Arc::clone(&transferred));
+        let mut threads = vec![
             std::thread::spawn(move || {
                 while sends() {
                     // The device may be gone or down: that is what this is about.
                     let _ = near.send_to(&[0; 1000], "192.0.2.2:7");
-                    std::thread::sleep(Duration::from_millis(10));
+                    std::thread::sleep(Duration::from_millis(40));
                 }
             }),
             std::thread::spawn(move || {
@@ -384,20 +410,71 @@ impl Traffic {
                     }
                 }
             }),
+            std::thread::spawn(move || {
+                while serves() {
+                    match listener.accept() {
+                        Ok((stream, _)) => drop(return_all(stream)),
+                        Err(_) => std::thread::sleep(Duration::from_millis(20)),
+                    }
+                }
+            }),
         ];
-        Self { stop, answered, threads }
+        // A thread stays in the namespace of the one that starts it.
+        threads.push(inside(gateway, || {
+            std::thread::spawn(move || {
+                while transfers() {
+                    if transfer().is_ok() {
+                        count_transfers.fetch_add(1, Ordering::Relaxed);
+                    }
+                    std::thread::sleep(Duration::from_millis(200));
+                }
+            })
+        }));
+        Self { stop, answered, transferred, threads }
     }
 
-    fn answered(&self) -> u64 {
-        self.answered.load(Ordering::Relaxed)
+    /// Answers and transfers.
+    fn passed(&self) -> [u64; 2] {
+        [&self.answered, &self.transferred].map(|count| count.load(Ordering::Relaxed))
     }
+}
+
+/// A transfer that takes longer has failed: the next one is not held up by what was lost.
+const TRANSFER: Duration = Duration::from_millis(600);
+
+/// Sends 10 kB and reads them back. What comes back changed is the end of the test.
+fn transfer() -> io::Result<()> {
+    let address = SocketAddr::from(([192, 0, 2, 2], 7));
+    let mut stream = TcpStream::connect_timeout(&address, TRANSFER)?;
+    stream.set_read_timeout(Some(TRANSFER))?;
+    stream.set_write_timeout(Some(TRANSFER))?;
+    let sent: Vec<u8> = (0..10_000_u32).map(|at| (at % 251) as u8).collect();
+    stream.write_all(&sent)?;
+    stream.shutdown(Shutdown::Write)?;
+    let mut back = Vec::new();
+    stream.read_to_end(&mut back)?;
+    if back.len() == sent.len() {
+        assert!(back == sent, "a transfer came back changed");
+        return Ok(());
+    }
+    Err(io::ErrorKind::UnexpectedEof.into())
+}
+
+fn return_all(mut stream: TcpStream) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(TRANSFER))?;
+    stream.set_write_timeout(Some(TRANSFER))?;
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all)?;
+    stream.write_all(&all)
 }
 
 impl Drop for Traffic {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            let _ = thread.join();
+            let ended = thread.join();
+            assert!(ended.is_ok() || std::thread::panicking(), "traffic failed");
         }
     }
 }
@@ -441,7 +518,8 @@ fn what_others_take_away_is_made_again() {
 #[test]
 fn what_keeps_packets_from_the_shaper_is_told() {
     use Deed::{
-        AddOtherShaper, AddProgram, AddTerminalFilter, RemoveFilters, RemoveOtherShaper, RemoveProgram, Start,
+        AddOtherShaper, AddProgram, AddTerminalFilter, Reload, RemoveFilters, RemoveOtherShaper,
+        RemoveProgram, Start,
     };
     let shaper = AddOtherShaper("cake bandwidth 5mbit");
     let first = AddOtherShaper("tbf rate 5mbit burst 5k latency 50ms");
@@ -449,12 +527,17 @@ fn what_keeps_packets_from_the_shaper_is_told() {
         first,
         Start(1),
         RemoveOtherShaper,
-        AddProgram,
+        AddProgram(Hook::TcxEgress),
         RemoveProgram,
-        AddTerminalFilter,
+        AddTerminalFilter(Hook::TcxEgress),
         RemoveFilters,
         shaper,
         RemoveOtherShaper,
+        Reload(2),
+        AddProgram(Hook::TcxIngress),
+        RemoveProgram,
+        AddTerminalFilter(Hook::TcxIngress),
+        RemoveFilters,
     ];
     play("what_keeps_packets_from_the_shaper_is_told", deeds, usize::MAX);
 }
@@ -482,6 +565,7 @@ fn by_chance(seed: u64) -> impl Iterator<Item = Deed> {
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((mixed ^ (mixed >> 31)) % most as u64) as usize
     };
+    let hook = |number| if number == 0 { Hook::TcxIngress } else { Hook::TcxEgress };
     std::iter::from_fn(move || {
         Some(match pick(24) {
             0..4 => Deed::Start(1 + pick(3)),
@@ -494,9 +578,9 @@ fn by_chance(seed: u64) -> impl Iterator<Item = Deed> {
             12 | 13 => Deed::DeleteShaper,
             14 => Deed::DeleteClsact,
             15 => Deed::AddFilter,
-            16 => Deed::AddTerminalFilter,
+            16 => Deed::AddTerminalFilter(hook(pick(3))),
             17 => Deed::RemoveFilters,
-            18 => Deed::AddProgram,
+            18 => Deed::AddProgram(hook(pick(3))),
             19 => Deed::RemoveProgram,
             20 => Deed::LinkDownAndUp,
             21 => match pick(3) {
@@ -504,7 +588,7 @@ fn by_chance(seed: u64) -> impl Iterator<Item = Deed> {
                 1 => Deed::AddOtherShaper("tbf rate 5mbit burst 5k latency 50ms"),
                 _ => Deed::AddOtherShaper("cake bandwidth 5mbit"),
             },
-            22 if pick(2) == 0 => Deed::NoMemory,
+            22 if pick(2) == 0 => Deed::NoMemory([64, 1_000, 8_000][pick(3)]),
             22 => Deed::Wait,
             _ => Deed::Cleanup,
         })

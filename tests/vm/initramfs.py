@@ -25,7 +25,7 @@ MODULES = """
 
 # Programs that the tests may call; they come with their libraries.
 TOOLS = """
-    bash ip tc ss bridge ethtool iperf3 tcpdump bpftool nft nsenter unshare sysctl setpriv ping curl
+    bash ip tc ss bridge ethtool iperf3 tcpdump bpftool nft nsenter unshare sysctl setpriv prlimit ping curl
 """.split()
 
 # What the tools look for without naming it: iproute2's netem distributions and names, and the library that the C
