@@ -249,7 +249,10 @@ fn the_rate_may_come_from_the_device_s_qdisc() {
         let agent = rig.agent(QUEUE);
         let waiting = shape(rig);
         assert_eq!(waiting["state"], "refused");
-        assert!(waiting["reason"].as_str().expect("a reason").contains("uplink rate is unknown"), "{waiting}");
+        assert!(
+            waiting["reason"].as_str().expect("a reason").contains("uplink rate is unknown"),
+            "{waiting}"
+        );
         for (qdisc, rate) in [
             ("tbf rate 200kbit burst 2000 limit 30000", 198_000),
             ("tbf rate 150kbit burst 2000 limit 30000", 148_500),
