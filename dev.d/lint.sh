@@ -82,6 +82,7 @@ run_lint() {
     check "python syntax" lint_python
     check "links between documents" python3 tests/runner/links.py
     check "circles of modules" python3 tests/runner/modules.py
+    check "words and sentences" python3 tests/runner/prose.py
     check "no registry addresses" lint_addresses
     check "dependencies (licences, bans, sources)" lint_dependencies
     check "clippy" cargo clippy --workspace --all-targets --locked -- -D warnings

@@ -34,7 +34,7 @@ enum Command {
     Doctor(crate::doctor::DoctorOptions),
     /// Analyse a capture as the agent would live traffic
     Replay(replay::cli::ReplayArgs),
-    /// Recommend buffer sizes for a link, and predict what they give
+    /// Recommend buffer sizes for a link, and predict their effect
     Advise(advise::AdviseOptions),
     /// Show an agent's figures in this terminal, live
     #[cfg(feature = "top")]
@@ -105,7 +105,7 @@ fn check_config(file: &std::path::Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The whole command line, for what is written from it.
+/// The whole command line, for the files written from it.
 #[cfg(test)]
 pub(crate) fn definition() -> clap::Command {
     <Cli as clap::CommandFactory>::command()

@@ -270,7 +270,7 @@ def about(grid):
     grid.add(12, 5, stat("Buffer: advised and present", "Size that lets both directions be full, and the size that there is; the gateway's page has the "
                          "commands.", "decbytes",
                          [now(f"pendulum_advised_buffer_bytes{{{ONE}}}", "{{direction}} advised"),
-                          now(f"pendulum_queue_limit_bytes{{{ONE}}}", "{{direction}} present")], "no advice: rates or round trip are not known", size=20))
+                          now(f"pendulum_queue_limit_bytes{{{ONE}}}", "{{direction}} present")], "no advice: rates or round trip are unknown", size=20))
     grid.add(12, 9, table("Sources", "Where the figures come from, best source first: tracepoint before netlink, config before learnt. Estimate: the buffer is in the modem "
                           "or at the provider.", [query(f"pendulum_source_info{{{ONE}}}")], ["what", "direction", "source"], GONE))
 

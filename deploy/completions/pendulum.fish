@@ -29,7 +29,7 @@ complete -c pendulum -n "__fish_pendulum_needs_command" -s V -l version -d 'Prin
 complete -c pendulum -n "__fish_pendulum_needs_command" -f -a "run" -d 'Measure links until SIGTERM or SIGINT, and show the figures over HTTP'
 complete -c pendulum -n "__fish_pendulum_needs_command" -f -a "doctor" -d 'Check this machine and suggest fixes'
 complete -c pendulum -n "__fish_pendulum_needs_command" -f -a "replay" -d 'Analyse a capture as the agent would live traffic'
-complete -c pendulum -n "__fish_pendulum_needs_command" -f -a "advise" -d 'Recommend buffer sizes for a link, and predict what they give'
+complete -c pendulum -n "__fish_pendulum_needs_command" -f -a "advise" -d 'Recommend buffer sizes for a link, and predict their effect'
 complete -c pendulum -n "__fish_pendulum_needs_command" -f -a "top" -d 'Show an agent\'s figures in this terminal, live'
 complete -c pendulum -n "__fish_pendulum_needs_command" -f -a "report" -d 'Write one file for a request for help, without addresses'
 complete -c pendulum -n "__fish_pendulum_needs_command" -f -a "check-config" -d 'Check a configuration file and say where it is wrong'
@@ -42,15 +42,15 @@ complete -c pendulum -n "__fish_pendulum_using_subcommand run" -l downlink-rate 
 complete -c pendulum -n "__fish_pendulum_using_subcommand run" -l ingress-hook -d 'Where packets from the provider are seen [default: tc]' -r -f -a "tc\t'TC ingress: works on every device, after GRO'
 xdp\t'XDP: before GRO, so that each segment has its own time; needs a device with a link layer'"
 complete -c pendulum -n "__fish_pendulum_using_subcommand run" -l listen -d 'Address and port of the HTTP listener [default: 127.0.0.1:9924]' -r
-complete -c pendulum -n "__fish_pendulum_using_subcommand run" -l log-format -d 'How log lines on stderr look [default: text]' -r -f -a "text\t'For people and the journal'
+complete -c pendulum -n "__fish_pendulum_using_subcommand run" -l log-format -d 'Format of log lines on stderr [default: text]' -r -f -a "text\t'For people and the journal'
 json\t'One JSON object for each line'"
 complete -c pendulum -n "__fish_pendulum_using_subcommand run" -l log-level -d 'Least important log lines still written [default: info]' -r -f -a "error\t'What stops the agent or a link'
 warn\t'What degrades a measurement'
 info\t'What was attached, and what changed'
 debug\t'Each step'
 trace\t'Everything, also from libraries'"
-complete -c pendulum -n "__fish_pendulum_using_subcommand run" -l wait -d 'Start although no device is there yet, or is up, and attach when one comes. Without it, at least one configured device has to be there; the others are waited for'
-complete -c pendulum -n "__fish_pendulum_using_subcommand run" -l cleanup -d 'Do not run: remove what an agent that was killed has left on the devices (shaper, filters), and say what it was'
+complete -c pendulum -n "__fish_pendulum_using_subcommand run" -l wait -d 'Start although no device exists or is up yet, and attach when one comes. Without it, at least one configured device must exist; the agent waits for the others'
+complete -c pendulum -n "__fish_pendulum_using_subcommand run" -l cleanup -d 'Do not run: remove a killed agent\'s leftovers from the devices (shaper, filters), and list them'
 complete -c pendulum -n "__fish_pendulum_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c pendulum -n "__fish_pendulum_using_subcommand doctor" -l wan -d 'Also look at this network device' -r
 complete -c pendulum -n "__fish_pendulum_using_subcommand doctor" -l listen -d 'Address and port that have to be free' -r
@@ -88,7 +88,7 @@ complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l paced -d 'W
 no\t''"
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l downloads -d 'Long downloads at the same time' -r
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l uploads -d 'Long uploads at the same time' -r
-complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l aqm -d 'What stands before the uplink in the simulation: a buffer, or cake as cake_command sets it up' -r -f -a "fifo\t''
+complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l aqm -d 'Queue in front of the uplink in the simulation: a buffer, or cake as cake_command sets it up' -r -f -a "fifo\t''
 cake\t''"
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l delay-bound -d 'Longest delay that the queues of the buffer found by simulation may add, for 95 % of the time' -r
 complete -c pendulum -n "__fish_pendulum_using_subcommand advise" -l wan -d 'WAN device named in the commands [default: the agent\'s, else wan]' -r
@@ -112,7 +112,7 @@ complete -c pendulum -n "__fish_pendulum_using_subcommand check-config" -s h -l 
 complete -c pendulum -n "__fish_pendulum_using_subcommand help; and not __fish_seen_subcommand_from run doctor replay advise top report check-config help" -f -a "run" -d 'Measure links until SIGTERM or SIGINT, and show the figures over HTTP'
 complete -c pendulum -n "__fish_pendulum_using_subcommand help; and not __fish_seen_subcommand_from run doctor replay advise top report check-config help" -f -a "doctor" -d 'Check this machine and suggest fixes'
 complete -c pendulum -n "__fish_pendulum_using_subcommand help; and not __fish_seen_subcommand_from run doctor replay advise top report check-config help" -f -a "replay" -d 'Analyse a capture as the agent would live traffic'
-complete -c pendulum -n "__fish_pendulum_using_subcommand help; and not __fish_seen_subcommand_from run doctor replay advise top report check-config help" -f -a "advise" -d 'Recommend buffer sizes for a link, and predict what they give'
+complete -c pendulum -n "__fish_pendulum_using_subcommand help; and not __fish_seen_subcommand_from run doctor replay advise top report check-config help" -f -a "advise" -d 'Recommend buffer sizes for a link, and predict their effect'
 complete -c pendulum -n "__fish_pendulum_using_subcommand help; and not __fish_seen_subcommand_from run doctor replay advise top report check-config help" -f -a "top" -d 'Show an agent\'s figures in this terminal, live'
 complete -c pendulum -n "__fish_pendulum_using_subcommand help; and not __fish_seen_subcommand_from run doctor replay advise top report check-config help" -f -a "report" -d 'Write one file for a request for help, without addresses'
 complete -c pendulum -n "__fish_pendulum_using_subcommand help; and not __fish_seen_subcommand_from run doctor replay advise top report check-config help" -f -a "check-config" -d 'Check a configuration file and say where it is wrong'

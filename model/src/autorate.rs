@@ -478,7 +478,7 @@ impl std::fmt::Display for Grounds {
                 let (share, wait) = (100.0 * share, 1e3 * wait);
                 write!(
                     f,
-                    "packets of one host, {share:.0} % of what passes, wait {wait:.0} ms behind the shaper"
+                    "packets of one host, {share:.0} % of the traffic, wait {wait:.0} ms behind the shaper"
                 )
             }
             _ => f.write_str(decision.reason()),

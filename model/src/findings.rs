@@ -225,7 +225,7 @@ pub struct Evidence {
     /// would need more. Absent while they reach the full ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_since_s: Option<f64>,
-    /// What was not known and would have made it certain, or another; absent if nothing is missing.
+    /// Missing evidence that could change or confirm it; absent if none is missing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Missing>,
 }

@@ -90,7 +90,7 @@ impl FromStr for Rate {
     /// Reads `196kbit`, `2.4mbit`, `24500bps` (bytes per second), `1Mibit`, or bare bits per second.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         if text.trim_end().ends_with('%') {
-            return Err(RATE.error(text, "is a share of a device's speed, which is not known here"));
+            return Err(RATE.error(text, "is a share of a device's speed, which is unknown here"));
         }
         let bits = RATE.parse(text)?;
         Self::from_bits_per_second(bits).ok_or_else(|| RATE.error(text, "is less than one bit per second"))

@@ -198,7 +198,7 @@ fn a_wrong_key_or_token_stops_the_start() {
     let file = |name: &str| directory.path().join(name);
     for (name, content, code, part) in [
         ("token", "short", 78, "holds 5 characters, and a token has 16 to 512; make one with"),
-        ("key.pem", "no key", 78, "it has to be a PEM file that the agent may read"),
+        ("key.pem", "no key", 78, "it must be a PEM file that the agent may read"),
         ("certificate.pem", "no certificate", 78, "http.tls-certificate"),
     ] {
         let good = std::fs::read(file(name)).unwrap();

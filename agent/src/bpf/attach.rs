@@ -178,7 +178,7 @@ fn attach_xdp(object: &mut Ebpf, device: &str, ifindex: u32) -> Result<Result<He
             program: Hook::Xdp.program(),
             device: device.to_owned(),
             reason: chain(&error),
-            remedy: "another XDP program may be there (`ip link show` tells); use ingress-hook = \"tc\"",
+            remedy: "another XDP program may be there (`ip link show` names it); use ingress-hook = \"tc\"",
         }),
         Err(error) => Ok(Err(chain(&error))),
     }

@@ -59,16 +59,14 @@ pub static SHAPE_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_D
 #[derive(Debug, thiserror::Error)]
 pub enum BpfError {
     /// The object as a whole was refused.
-    #[error("the kernel refused the BPF object: {source}; `pendulum doctor` tells what is missing")]
+    #[error("the kernel refused the BPF object: {source}; `pendulum doctor` names the cause")]
     Load {
         /// What aya says.
         #[source]
         source: Box<aya::EbpfError>,
     },
     /// One program was refused, usually by the verifier.
-    #[error(
-        "the kernel refused the BPF program {program}: {source}; `pendulum doctor` tells what is missing"
-    )]
+    #[error("the kernel refused the BPF program {program}: {source}; `pendulum doctor` names the cause")]
     Program {
         /// Its name in the object.
         program: &'static str,

@@ -17,13 +17,13 @@ use super::measured::Measured;
 use crate::client::{Address, Credentials};
 use crate::exit::{Classified, Exit, Failure, OutputFormat, answer, to_json};
 
-/// Recommends an uplink buffer that lets downloads and uploads fill both directions of a link, and tells what it gives.
+/// Recommends an uplink buffer with which downloads and uploads fill both directions of a link, and predicts its effect.
 ///
 /// Ratios are download over upload throughput. With both buffers given they are those of the given buffers; the
 /// recommendation is always for the ratio of the two rates. With `--url`, rates, round trip and device are those that a
-/// running agent has measured; what is given beside it counts instead.
+/// running agent has measured; options given as well replace them.
 ///
-/// What the given buffers, or else the recommended ones, give to long transfers is simulated packet by packet.
+/// A packet simulation predicts long transfers with the given buffers, or else the recommended ones.
 #[derive(Debug, clap::Args)]
 pub(super) struct AdviseOptions {
     /// Capacity from the provider, as tc writes rates: 196kbit, 2.4mbit
@@ -70,7 +70,7 @@ pub(super) struct AdviseOptions {
     /// Long uploads at the same time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     uploads: u32,
-    /// What stands before the uplink in the simulation: a buffer, or cake as cake_command sets it up
+    /// Queue in front of the uplink in the simulation: a buffer, or cake as cake_command sets it up
     #[arg(long, value_name = "NAME", default_value = "fifo")]
     aqm: Aqm,
     /// Longest delay that the queues of the buffer found by simulation may add, for 95 % of the time
@@ -109,7 +109,7 @@ enum Aqm {
     Cake,
 }
 
-/// What is printed: what was asked, the advice, and what was simulated or why nothing was.
+/// The output: inputs, advice, and the simulation's result or why there is none.
 #[derive(Serialize)]
 struct Answer {
     inputs: Inputs,
@@ -275,7 +275,7 @@ fn traffic(options: &AdviseOptions) -> Traffic {
     }
 }
 
-/// What is given counts more than what was measured.
+/// Options replace measured values.
 fn input(options: &AdviseOptions, measured: Option<&Measured>) -> Result<AdviceInput, Failure> {
     let unknown = |what: &str, option: &str| match measured {
         Some(measured) => measured.unknown(what, option),

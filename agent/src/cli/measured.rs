@@ -9,7 +9,7 @@ use pendulum_wire::{Link, Name, State};
 use crate::client::{Address, Client, Credentials};
 use crate::exit::{Exit, Failure};
 
-/// A link as it was measured. What is not known yet is `None`.
+/// A link as it was measured. An unknown value is `None`.
 pub(super) struct Measured {
     name: String,
     pub(super) wan: String,

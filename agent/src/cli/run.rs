@@ -36,14 +36,14 @@ pub(super) struct RunOptions {
     /// Address and port of the HTTP listener [default: 127.0.0.1:9924]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
-    /// Start although no device is there yet, or is up, and attach when one comes. Without it, at least one
-    /// configured device has to be there; the others are waited for
+    /// Start although no device exists or is up yet, and attach when one comes. Without it, at least one
+    /// configured device must exist; the agent waits for the others
     #[arg(long)]
     wait: bool,
-    /// Do not run: remove what an agent that was killed has left on the devices (shaper, filters), and say what it was
+    /// Do not run: remove a killed agent's leftovers from the devices (shaper, filters), and list them
     #[arg(long, conflicts_with = "wait")]
     cleanup: bool,
-    /// How log lines on stderr look [default: text]
+    /// Format of log lines on stderr [default: text]
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
     /// Least important log lines still written [default: info]
@@ -52,7 +52,7 @@ pub(super) struct RunOptions {
 }
 
 impl RunOptions {
-    /// What they change in the configuration.
+    /// Their changes to the configuration.
     pub(super) fn overrides(&self) -> Overrides {
         Overrides {
             wan: self.wan.clone(),

@@ -169,7 +169,7 @@ impl Client {
                 let why =
                     body.next().await.ok().flatten().and_then(|part| refusal(&part)).unwrap_or_default();
                 let reason = format!("{path} is answered with {status}{why}");
-                Err(Trouble::new(reason, "the agent's log may tell more."))
+                Err(Trouble::new(reason, "see the agent's log."))
             }
         }
     }

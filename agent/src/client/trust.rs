@@ -52,7 +52,7 @@ fn config(file: Option<&Path>) -> Result<Arc<ClientConfig>, Failure> {
     if let Some(file) = file.filter(|_| roots.is_empty()) {
         let reason =
             format!("--ca {}: holds no certificate that can be used ({unusable} tried)", file.display());
-        return Err(Failure::new(Exit::Data, format!("{reason}; it has to be a PEM file")));
+        return Err(Failure::new(Exit::Data, format!("{reason}; it must be a PEM file")));
     }
     let failed = |error: &dyn std::fmt::Display| {
         Failure::new(

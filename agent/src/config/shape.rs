@@ -234,7 +234,7 @@ pub(super) fn removed(key: &str) -> Option<&'static str> {
         "shape.buffer" => "cake manages its queue by time, not by size: leave it out",
         "shape.merge-sack" => "ACKs with SACK are merged always: leave it out",
         "shape.take-over" => {
-            "no shaper is put out of use: stop the other one (the log has the command), and leave it out"
+            "another shaper is not suspended: stop it (the log has the command), and leave it out"
         }
         "shape.arrangement" => "there was one only: leave it out",
         _ => return None,

@@ -24,8 +24,8 @@ pub(super) fn capabilities() -> Rung {
     Rung::missing(
         "capabilities",
         format!("this process lacks {}", missing.join(", ")),
-        "run as root, or give the agent CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN; without them the other rungs cannot be \
-         told either",
+        "run as root, or give the agent CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN; the other checks need them \
+         too",
         "nothing can be measured",
     )
 }

@@ -50,7 +50,7 @@ impl Identity {
             remedy,
             exit: Exit::Config,
         };
-        let unreadable = "it has to be a PEM file that the agent may read";
+        let unreadable = "it must be a PEM file that the agent may read";
         let chain: Vec<_> = CertificateDer::pem_file_iter(&tls.certificate)
             .and_then(Iterator::collect)
             .map_err(|error| problem(CERTIFICATE, error.to_string(), unreadable))?;

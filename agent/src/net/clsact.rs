@@ -37,7 +37,7 @@ impl Clsact {
             Some(other) => {
                 return Err(io::Error::new(
                     io::ErrorKind::AlreadyExists,
-                    format!("an {other} qdisc stands in its place, as SQM makes one; stop what made it"),
+                    format!("an {other} qdisc is in its place, as SQM makes one; stop the tool that made it"),
                 ));
             }
         }

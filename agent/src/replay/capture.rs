@@ -80,7 +80,7 @@ pub enum CaptureError {
     /// The file begins with something else.
     #[error(
         "{} is no capture: it begins with neither a pcap nor a pcapng header, plain or compressed by gzip or zstd; \
-         `file` tells what it is, `editcap -F pcap` converts other capture formats",
+         `file` names its kind, `editcap -F pcap` converts other capture formats",
         path.display()
     )]
     NotACapture {

@@ -71,9 +71,9 @@ impl VantageBy {
     pub const fn describe(self) -> &'static str {
         match self {
             Self::Captures => "two captures",
-            Self::AnswersFromOutside => "told by answers from outside",
-            Self::AnswersFromHome => "told by answers from home",
-            Self::Assumed => "assumed: the capture does not tell",
+            Self::AnswersFromOutside => "found by replies from outside",
+            Self::AnswersFromHome => "found by replies from home",
+            Self::Assumed => "assumed: no evidence in the capture",
         }
     }
 }

@@ -74,7 +74,7 @@ pub fn survey(
     }
     let orientation = survey.decide(prefixes);
     if orientation.evidence() == Some(Evidence::Guess) {
-        warnings.push("nothing tells which end is home; name it with --home PREFIX".to_owned());
+        warnings.push("home and outside cannot be distinguished; name home with --home PREFIX".to_owned());
     }
     Ok(Some(Surveyed {
         orientation,

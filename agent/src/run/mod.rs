@@ -277,14 +277,14 @@ fn announce(http: &HttpConfig, listener: &Listener, access: &Access) {
     }
     if !access.has_token() {
         warn!(
-            "{address} can be reached from other hosts, without a token: whoever does sees every connection of your \
+            "{address} can be reached from other hosts, without a token: anyone there sees every connection of your \
              hosts in /api/v1/flows and on the page, and the link's load in /metrics; set http.token-file, or listen on \
              127.0.0.1"
         );
     }
     if scheme == "http" {
         warn!(
-            "what leaves through {address} is not encrypted{}; set http.tls-certificate and http.tls-key",
+            "data sent from {address} is not encrypted{}; set http.tls-certificate and http.tls-key",
             if access.has_token() { ", and the token can be overheard" } else { "" }
         );
     }

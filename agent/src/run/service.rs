@@ -45,7 +45,7 @@ pub(super) async fn watchdog(board: Board, mut stopping: watch::Receiver<bool>) 
                     None => say(&[NotifyState::Watchdog]),
                     Some(link) => warn!(
                         link = &*link.name,
-                        "not read for {} s: the service manager is not told that all is well",
+                        "not read for {} s: the service manager gets no keep-alive",
                         HANGS.as_secs()
                     ),
                 }
@@ -56,6 +56,6 @@ pub(super) async fn watchdog(board: Board, mut stopping: watch::Receiver<bool>) 
 
 fn say(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        debug!("the service manager could not be told: {error}");
+        debug!("the service manager could not be notified: {error}");
     }
 }

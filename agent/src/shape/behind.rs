@@ -263,7 +263,7 @@ fn reason(behind: &Behind, carried: Option<Rate>, shaped_to: Rate) -> String {
         None => "write a lower uplink-rate".to_owned(),
     };
     format!(
-        "packets wait {waits} ms behind it, though it sends at {}: the line carries less, or takes more for each packet; \
+        "packets wait {waits} ms behind it, though it sends at {}: the line carries less, or adds more to each packet; \
          {remedy}, or give the line's preset",
         in_words(shaped_to)
     )

@@ -144,7 +144,12 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::RemoveFilter { filter, .. } => {
-                write!(f, "redirection of what passes device {} ({})", filter.device, filter.side.name())
+                write!(
+                    f,
+                    "redirection of packets that pass device {} ({})",
+                    filter.device,
+                    filter.side.name()
+                )
             }
             Self::DeleteDevice(ifb) => write!(f, "device {}", ifb.name),
             Self::AddDevice(name) | Self::SetUp { name, .. } => write!(f, "device {name}"),
@@ -154,7 +159,7 @@ impl fmt::Display for Step {
             }
             Self::Attach | Self::Detach => f.write_str("program of the ACK filter"),
             Self::Redirect { wan, side, .. } => {
-                write!(f, "redirection of what passes device {wan} ({})", side.name())
+                write!(f, "redirection of packets that pass device {wan} ({})", side.name())
             }
             Self::Unlimit(_) | Self::Wait => f.write_str("packets in the queue"),
         }

@@ -9,7 +9,8 @@ use thiserror::Error;
 use crate::bpf::BpfError;
 
 /// Why no rate is learnt.
-pub(super) const UNLEARNT: &str = "the WAN device's qdisc does not shape, and no queue has stood there or behind it for long enough to show it";
+pub(super) const UNLEARNT: &str =
+    "the WAN device's qdisc does not shape, and no queue there or behind it lasted long enough to show it";
 
 /// Why a link is not shaped.
 #[derive(Debug, Error)]

@@ -139,7 +139,7 @@ impl Comparison {
     /// In words, for people.
     pub fn statement(&self) -> String {
         let Some((mean, half)) = self.change else {
-            return format!("{} pairs of turns with traffic: nothing can be said yet", self.pairs);
+            return format!("{} pairs of A/B intervals with traffic: no result yet", self.pairs);
         };
         let [up, down] = [0, 1].map(|x| {
             let kilobits = |turn: &Turn| turn.goodput[x] * 8.0 / 1e3;

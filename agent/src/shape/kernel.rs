@@ -103,10 +103,7 @@ impl Reconciler {
             match self.carry_out(&step, wanted, programs.as_deref_mut()) {
                 Err(error) if matches!(step, Step::Unlimit(_)) => {
                     let why = crate::exit::chain(&error);
-                    warn!(
-                        link = wanted.link,
-                        "what stands in the shaper leaves at its rate, or is lost: {why}"
-                    );
+                    warn!(link = wanted.link, "packets in the shaper leave at its rate, or are lost: {why}");
                     drain_ends = None;
                 }
                 done => done?,

@@ -108,7 +108,7 @@ impl Shaper {
             match comparison.outcome {
                 Outcome::Hurts | Outcome::NoDifference => {
                     let remedy = match trial.declined() {
-                        Some(_) => "the link is left alone, and the comparison begins anew after some hours",
+                        Some(_) => "the link is left alone, and the comparison starts again after some hours",
                         None => "consider mode = \"auto\" or \"off\", or another rate-percent",
                     };
                     warn!(link = self.link, "{statement}; {remedy}");

@@ -124,7 +124,7 @@ export interface Bufferbloat {
     help: string;
 }
 
-// What fills a buffer most.
+// The main traffic in a buffer.
 export interface Cause {
     kind: string;
     share: number;
@@ -176,7 +176,7 @@ export interface Queue {
     drops: Record<string, number>;
 }
 
-// What is no TCP and carries most.
+// The largest traffic that is not TCP.
 export interface TopPort {
     name: string;
     protocol: number;
@@ -288,7 +288,7 @@ export interface Shape {
     ab_test: Maybe<AbTest>;
 }
 
-// Turns with shaping against turns without.
+// A/B intervals with shaping against those without.
 export interface AbTest {
     pairs: number;
     outcome: string;
@@ -378,7 +378,7 @@ export interface History {
     steps: Step[];
 }
 
-// One step. What was not known is `null`.
+// One step. Unknown figures are `null`.
 export interface Step {
     at_s: number;
     lasted_s: number;
@@ -407,7 +407,7 @@ export interface StepAuto {
     decision_share: Record<string, number>;
 }
 
-// Event `tick`: what was measured since the tick before, in steps of 10 ms.
+// Event `tick`: measurements since the tick before, in steps of 10 ms.
 export interface Tick {
     link: string;
     at_s: number;

@@ -43,7 +43,7 @@ pub struct Direction {
     pub cwnd_bytes: Option<u64>,
     /// How these are known: `fexit`, `fentry`, `tcp_probe` or `sock_diag`.
     pub cwnd_source: Option<Name>,
-    /// Share of the bytes the device itself counted in the last 10 s that did not come past the programs (flow offload, XDP in front, senders around traffic control); a lower bound, `null` below 100 kB.
+    /// Share of the bytes the device itself counted in the last 10 s that bypassed the programs (flow offload, XDP in front, senders around traffic control); a lower bound, `null` below 100 kB.
     pub unseen_ratio: Option<f64>,
 }
 
@@ -106,13 +106,13 @@ pub struct Queue {
     pub limit_bytes: Option<u64>,
     /// Shares (0 to 1) of `tcp_data`, `ack`, `udp` and `other` in the bytes that entered over the last ten seconds; `null` if nothing did.
     pub composition: Option<BTreeMap<Name, f64>>,
-    /// What is no TCP and carries most.
+    /// The largest traffic that is not TCP.
     pub top_port: Option<TopPort>,
     /// Drops by reason.
     pub drops: BTreeMap<Name, u64>,
 }
 
-/// What is no TCP and carries most.
+/// The largest traffic that is not TCP.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

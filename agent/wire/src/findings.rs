@@ -21,7 +21,7 @@ pub struct Evidence {
     /// Since when hysteresis alone keeps the verdict; absent while it does not need to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_since_s: Option<f64>,
-    /// What was not known and would have made it certain, or another; absent if nothing is missing.
+    /// Missing evidence that could change or confirm it; absent if none is missing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Name>,
 }
@@ -31,7 +31,7 @@ pub struct Evidence {
 #[serde(default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Figure {
-    /// What it is, as `uplink_bound_share`.
+    /// Its name, as `uplink_bound_share`.
     pub name: Name,
     /// Its value in base units (seconds, bytes, bytes per second, ratios 0 to 1).
     pub value: f64,
@@ -66,7 +66,7 @@ pub struct Bufferbloat {
     pub help: Name,
 }
 
-/// What fills a buffer most.
+/// The main traffic in a buffer.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -121,9 +121,9 @@ pub struct Advice {
     pub commands: Vec<String>,
     /// How far to trust the formula here: `low`, `moderate`, `high`.
     pub confidence: Name,
-    /// What was simulated; `null` if nothing was.
+    /// The simulated link; `null` if none was.
     pub predicted_inputs: Option<PredictedInputs>,
-    /// What the simulation gives with the buffers as they are.
+    /// Result of the simulation with the present buffers.
     pub predicted: Option<Predicted>,
     /// Why `predicted` is `null`.
     pub predicted_reason: Option<String>,

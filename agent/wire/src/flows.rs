@@ -40,7 +40,7 @@ pub struct Flow {
     /// The device through which that host, or else the home end, is reached, by the routing table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub home_device: Option<String>,
-    /// `home`: of a host behind one of the link's `lan` devices, or behind any device but the WAN where none is configured; `other`: of a host behind another device (a guest network, containers); `gateway`: of this machine itself: one of its own addresses, and not translated.
+    /// `home`: of a host behind one of the link's `lan` devices, or behind any device but the WAN where none is configured; `other`: of a host behind another device (a guest network, containers); `gateway`: of this machine, not translated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traffic: Option<Name>,
     /// Where most of the payload goes.
@@ -52,9 +52,9 @@ pub struct Flow {
     pub age_s: f64,
     /// Since its last segment.
     pub idle_s: f64,
-    /// What was sent through the WAN device.
+    /// Sent through the WAN device.
     pub up: FlowHalf,
-    /// What came through it.
+    /// Received through it.
     pub down: FlowHalf,
 }
 

@@ -19,7 +19,7 @@ pub struct History {
     pub steps: Vec<Step>,
 }
 
-/// One step. What was not known is `null`.
+/// One step. Unknown figures are `null`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -56,7 +56,7 @@ pub struct StepHalf {
     pub throughput_bps: Option<f64>,
     /// Mean round trip from the gateway to that end and back.
     pub rtt_s: Option<f64>,
-    /// `null` where no rate was looked for or the link was not shaped.
+    /// `null` without an automatic rate, or while the link was not shaped.
     pub auto: Option<StepAuto>,
 }
 

@@ -54,7 +54,7 @@ pub struct Link {
     pub hooks: Option<Hooks>,
     /// Why the link is not measured, in words.
     pub trouble: Option<String>,
-    /// Where the uplink's buffer stands: `own_queue`: the WAN device's qdisc, or the agent's shaper, holds it; `before_uplink_buffer`: it stands behind, as in a modem, and is estimated. `null` while the link is not measured.
+    /// Place of the uplink's buffer: `own_queue`: the WAN device's qdisc or the agent's shaper; `before_uplink_buffer`: behind the device, as in a modem, and estimated. `null` while the link is not measured.
     pub vantage: Option<Name>,
     /// Its rates.
     pub link: Rates,
@@ -78,14 +78,14 @@ pub struct Link {
     pub phase_seconds: Option<PerPhase>,
     /// Changes of phase since the start.
     pub phase_transitions: Option<u64>,
-    /// `swinging`, `locked_uplink`, `locked_downlink`, `ack_compression`, `one_way`, `balanced`, `clear`, `unknown` (the `missing` of the evidence says what it takes).
+    /// `swinging`, `locked_uplink`, `locked_downlink`, `ack_compression`, `one_way`, `balanced`, `clear`, `unknown` (`missing` names the evidence).
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::VerdictName>"))]
     pub verdict: Option<Name>,
     /// How long it has been in force.
     pub verdict_for_s: Option<f64>,
     /// Share of the starved direction's rate that is lost, 0 to 1; `null` if no direction starves or its rate is unknown.
     pub lost_ratio: Option<f64>,
-    /// How urgent the verdict is, by what is lost and by the standing delay: `info`, `warning`, `critical`.
+    /// How urgent the verdict is, by the loss and the standing delay: `info`, `warning`, `critical`.
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::SeverityName>"))]
     pub severity: Option<Name>,
     /// Why; `null` before the first verdict.
@@ -123,7 +123,7 @@ pub struct Link {
     pub advice: Option<Advice>,
     /// Where everything that is known comes from.
     pub sources: Vec<Source>,
-    /// What is measured less well than it could be, each with the remedy.
+    /// Figures measured by a fallback, each with the remedy.
     pub degraded: Vec<String>,
     /// The shaper.
     pub shape: Option<Shape>,
@@ -174,7 +174,7 @@ pub struct FlowTable {
     pub nursed: u64,
     /// Flows that were seen both ways, and entered the table.
     pub promoted: u64,
-    /// Flows that began anew with the same addresses and ports.
+    /// Flows that started again with the same addresses and ports.
     pub restarted: u64,
     /// Flows that were silent for too long.
     pub expired: u64,

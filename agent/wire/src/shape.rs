@@ -11,7 +11,7 @@ use crate::Name;
 #[serde(default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Shape {
-    /// `off`, `dry_run`, `enforcing`, `observing`: a turn of the comparison without shaping, `ineffective`: packets wait behind the shaper all the same, `declined`: `auto` has found no gain, `refused`.
+    /// `off`, `dry_run`, `enforcing`, `observing`: an A/B interval without shaping, `ineffective`: packets still queue behind the shaper, `declined`: `auto` has found no gain, `refused`.
     pub state: Name,
     /// Why, of `ineffective`, `declined` and `refused`.
     pub reason: Option<String>,
@@ -29,7 +29,7 @@ pub struct Shape {
     pub held_acks: Option<u64>,
     /// Bytes of these.
     pub held_bytes: Option<u64>,
-    /// The comparison of turns with and without shaping.
+    /// The comparison of A/B intervals with and without shaping.
     pub ab_test: Option<AbTest>,
 }
 
@@ -66,7 +66,7 @@ pub struct Auto {
     pub maximum_bps: Option<u64>,
 }
 
-/// Turns with shaping against turns without.
+/// A/B intervals with shaping against those without.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Name;
 
-/// Event `tick`: what was measured since the tick before, in steps of 10 ms.
+/// Event `tick`: measurements since the tick before, in steps of 10 ms.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -15,9 +15,9 @@ pub struct Tick {
     pub at_s: f64,
     /// Length of a step: 0.01.
     pub step_s: f64,
-    /// What leaves through the WAN device.
+    /// Traffic that leaves through the WAN device.
     pub up: TickHalf,
-    /// What enters through it.
+    /// Traffic that enters through it.
     pub down: TickHalf,
     /// As in the state.
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::PhaseName>"))]

@@ -116,7 +116,7 @@ pub enum NotPredicted {
     #[error("BBR through cake was not compared with real kernels")]
     BbrWithCake,
     /// Cake has no buffer that could be sized.
-    #[error("cake bounds its queues by delay, so there is no buffer to recommend")]
+    #[error("cake bounds its queues by delay, so no buffer is recommended")]
     NoBuffer,
     /// Too much happens each second.
     #[error(

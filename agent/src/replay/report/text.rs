@@ -35,7 +35,7 @@ pub fn write_text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         }
     )?;
     if let Some(evidence) = report.home_by {
-        writeln!(out, "home         told by {}", evidence.describe())?;
+        writeln!(out, "home         found by {}", evidence.describe())?;
     }
     let place = match report.vantage {
         Vantage::BehindUplinkBuffer => "behind the uplink's buffer",

@@ -191,7 +191,7 @@ fn lines_are_events_and_the_text_begins_with_the_verdict() {
     assert!(text.contains("192.0.2.10:40000 > 198.51.100.20:80"), "{text}");
     assert!(text.contains("on both sides of the uplink's buffer (two captures)"), "{text}");
     let text = text_of(&args(&wan, None, ReportFormat::Text)).expect("replays");
-    assert!(text.contains("before the uplink's buffer (assumed: the capture does not tell)"), "{text}");
+    assert!(text.contains("before the uplink's buffer (assumed: no evidence in the capture)"), "{text}");
 }
 
 #[test]

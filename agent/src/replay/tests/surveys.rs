@@ -78,7 +78,7 @@ fn a_guess_is_said_to_be_one() {
     assert_eq!(found(&[(0, known)], None).warnings, Vec::<String>::new());
     let found = found(&[(0, unknown)], None);
     assert_eq!(found.orientation.evidence(), Some(Evidence::Guess));
-    assert_eq!(found.warnings, ["nothing tells which end is home; name it with --home PREFIX"]);
+    assert_eq!(found.warnings, ["home and outside cannot be distinguished; name home with --home PREFIX"]);
 }
 
 /// The user's word is the only evidence then.

@@ -41,7 +41,7 @@ impl LinkTask {
         if self.is_attached_to(device) {
             return Ok(());
         }
-        self.detach("its device was made anew").await;
+        self.detach("its device was created again").await;
         self.attach(device).await
     }
 

@@ -114,7 +114,7 @@ async fn without_a_certificate_nothing_is_encrypted() {
 /// Which key of the configuration is meant, which file, and what helps.
 #[test]
 fn files_that_are_of_no_use_are_named() {
-    let readable = "it has to be a PEM file that the agent may read";
+    let readable = "it must be a PEM file that the agent may read";
     let matching = "give the key that the first certificate of tls-certificate was made for";
     for (certificate, key, meant, reason, remedy) in [
         ("", KEY, "http.tls-certificate", "holds no certificate", readable),
