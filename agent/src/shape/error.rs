@@ -8,16 +8,15 @@ use thiserror::Error;
 
 use crate::bpf::BpfError;
 
-/// Why no rate is learnt.
-pub(super) const UNLEARNT: &str =
-    "the WAN device's qdisc does not shape, and no queue there or behind it lasted long enough to show it";
-
 /// Why a link is not shaped.
 #[derive(Debug, Error)]
 pub enum ShapeError {
     /// The rate is not known.
-    #[error("the link's uplink rate is unknown: {0}; give uplink-rate for this link")]
-    NoUplinkRate(&'static str),
+    #[error(
+        "the link's uplink rate is unknown: the WAN device's qdisc does not shape, and no queue there or behind it lasted long \
+         enough to show it; give uplink-rate for this link"
+    )]
+    NoUplinkRate,
     /// The rate is not known.
     #[error("the link's downlink rate is unknown; give downlink-rate for this link")]
     NoDownlinkRate,

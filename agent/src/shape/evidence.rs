@@ -1,19 +1,8 @@
-//! Does shaping help? Turns with and without it, compared in pairs, and what can be said with which confidence.
-
-use std::time::{Duration, Instant};
+//! What turns with shaping and without it, compared in pairs, come to, and with which confidence. No side effects.
 
 use pendulum_model::findings::{Evidence, Figure};
 
 use crate::snapshot::{Comparison, Outcome, Turn};
-
-/// What one second showed.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct ShapeReading {
-    /// Payload acknowledged, uplink and downlink, bytes per second.
-    pub goodput: [f64; 2],
-    /// Mean round trip of both sides together, seconds.
-    pub round_trip: Option<f64>,
-}
 
 /// So many pairs make "no difference" worth saying.
 const ENOUGH: usize = 5;
@@ -21,88 +10,27 @@ const ENOUGH: usize = 5;
 const DELAY_WORTH: f64 = 0.1;
 /// So much of the score may a shorter round trip cost: a shaper that sends below the link's rate always takes some.
 const SCORE_TOLERATED: f64 = 0.05;
-/// The beginning of each turn belongs to the one before: windows and queues have to settle.
-const SETTLING: f64 = 0.25;
 /// Below this there is nothing to compare, bytes per second.
 const IDLE: f64 = 1_000.0;
 
-/// Turns with shaping and without it.
-#[derive(Debug)]
-pub(super) struct AbTest {
-    length: Duration,
-    began: Instant,
-    with: bool,
-    readings: Vec<ShapeReading>,
-    before: Option<Turn>,
-    pairs: Vec<[Turn; 2]>,
-}
-
-impl AbTest {
-    /// Begins with a turn that shapes.
-    pub(super) fn new(length: Duration, now: Instant) -> Self {
-        Self { length, began: now, with: true, readings: Vec::new(), before: None, pairs: Vec::new() }
-    }
-
-    /// Whether the present turn shapes.
-    pub(super) fn shapes(&self) -> bool {
-        self.with
-    }
-
-    /// Takes a second's figures; whether the turn is over and the other one begins.
-    pub(super) fn observe(&mut self, now: Instant, reading: ShapeReading) -> bool {
-        let age = now.duration_since(self.began);
-        if age.as_secs_f64() >= self.length.as_secs_f64() * SETTLING {
-            self.readings.push(reading);
-        }
-        if age < self.length {
-            return false;
-        }
-        let turn = mean(&std::mem::take(&mut self.readings));
-        // A pair is a turn with and the one without after it.
-        match (self.with, self.before.take()) {
-            (true, _) => self.before = Some(turn),
-            (false, Some(with)) if busy(&with) || busy(&turn) => self.pairs.push([with, turn]),
-            (false, _) => {}
-        }
-        self.with = !self.with;
-        self.began = now;
-        true
-    }
-
-    /// What the turns so far come to.
-    pub(super) fn comparison(&self) -> Comparison {
-        let [with, without] = [0, 1].map(|i| mean_of_turns(self.pairs.iter().map(|pair| pair[i])));
-        let change = interval(&self.changes(&with, &without));
-        let delay = interval(&self.delays(without.round_trip));
+impl Comparison {
+    /// Of pairs of turns: one with shaping, and the one without behind it.
+    pub(super) fn of(pairs: &[[Turn; 2]]) -> Self {
+        let [with, without] = [0, 1].map(|i| mean(pairs.iter().map(|pair| pair[i])));
+        let change = interval(&changes(pairs, &with, &without));
+        let delay = interval(&delays(pairs, without.round_trip));
         let (shorter, longer) = delay.map_or((false, false), |(mean, half)| {
             (mean <= -DELAY_WORTH && mean + half < 0.0, mean >= DELAY_WORTH && mean - half > 0.0)
         });
         let outcome = match change {
             Some((mean, half)) if mean - half > 0.0 || shorter && mean >= -SCORE_TOLERATED => Outcome::Helps,
             Some((mean, half)) if mean + half < 0.0 || longer => Outcome::Hurts,
-            Some(_) if self.pairs.len() >= ENOUGH => Outcome::NoDifference,
+            Some(_) if pairs.len() >= ENOUGH => Outcome::NoDifference,
             _ => Outcome::Undecided,
         };
-        Comparison { pairs: self.pairs.len(), with, without, change, delay, outcome }
+        Self { pairs: pairs.len(), with, without, change, delay, outcome }
     }
 
-    fn delays(&self, usual: Option<f64>) -> Vec<f64> {
-        let Some(usual) = usual.filter(|usual| *usual > 0.0) else { return Vec::new() };
-        let pairs = self.pairs.iter();
-        pairs.filter_map(|[with, without]| Some((with.round_trip? - without.round_trip?) / usual)).collect()
-    }
-
-    fn changes(&self, with: &Turn, without: &Turn) -> Vec<f64> {
-        let usual = [0, 1].map(|x| f64::midpoint(with.goodput[x], without.goodput[x]));
-        let score = |turn: &Turn| {
-            let part = |x: usize| if usual[x] > IDLE { turn.goodput[x] / usual[x] } else { 0.0 };
-            part(0) + part(1)
-        };
-        self.pairs.iter().map(|[with, without]| score(with) - score(without)).collect()
-    }
-}
-
-impl Comparison {
     /// Why it is said, with its figures, in base units.
     pub fn evidence(&self, since_s: f64) -> Evidence {
         let mut figures = vec![Figure::new("pairs", self.pairs as f64)];
@@ -164,15 +92,12 @@ impl Comparison {
     }
 }
 
-fn busy(turn: &Turn) -> bool {
+/// Whether there was something to compare.
+pub(super) fn is_busy(turn: &Turn) -> bool {
     turn.goodput.iter().any(|goodput| *goodput > IDLE)
 }
 
-fn mean(readings: &[ShapeReading]) -> Turn {
-    mean_of_turns(readings.iter().map(|r| Turn { goodput: r.goodput, round_trip: r.round_trip }))
-}
-
-fn mean_of_turns(turns: impl Iterator<Item = Turn> + Clone) -> Turn {
+pub(super) fn mean(turns: impl Iterator<Item = Turn> + Clone) -> Turn {
     let average = |values: Vec<f64>| {
         let count = values.len();
         (count > 0).then(|| values.iter().sum::<f64>() / count as f64)
@@ -181,6 +106,21 @@ fn mean_of_turns(turns: impl Iterator<Item = Turn> + Clone) -> Turn {
         goodput: [0, 1].map(|x| average(turns.clone().map(|turn| turn.goodput[x]).collect()).unwrap_or(0.0)),
         round_trip: average(turns.filter_map(|turn| turn.round_trip).collect()),
     }
+}
+
+fn delays(pairs: &[[Turn; 2]], usual: Option<f64>) -> Vec<f64> {
+    let Some(usual) = usual.filter(|usual| *usual > 0.0) else { return Vec::new() };
+    let change = |[with, without]: &[Turn; 2]| Some((with.round_trip? - without.round_trip?) / usual);
+    pairs.iter().filter_map(change).collect()
+}
+
+fn changes(pairs: &[[Turn; 2]], with: &Turn, without: &Turn) -> Vec<f64> {
+    let usual = [0, 1].map(|x| f64::midpoint(with.goodput[x], without.goodput[x]));
+    let score = |turn: &Turn| {
+        let part = |x: usize| if usual[x] > IDLE { turn.goodput[x] / usual[x] } else { 0.0 };
+        part(0) + part(1)
+    };
+    pairs.iter().map(|[with, without]| score(with) - score(without)).collect()
 }
 
 /// Mean, and half the width of its 95 % confidence interval by Student's t.
@@ -204,38 +144,21 @@ fn interval(values: &[f64]) -> Option<(f64, f64)> {
 mod tests {
     use super::*;
 
-    const SECOND: Duration = Duration::from_secs(1);
-
-    /// Turns of ten seconds; the goodput of each turn, in kB/s, up and down.
-    fn run(turns: &[[f64; 2]]) -> AbTest {
-        let start = Instant::now();
-        let mut test = AbTest::new(10 * SECOND, start);
-        let mut now = start;
-        for goodput in turns {
-            for second in 1..=10 {
-                now += SECOND;
-                let reading =
-                    ShapeReading { goodput: goodput.map(|kilobytes| kilobytes * 1e3), round_trip: Some(0.1) };
-                assert_eq!(test.observe(now, reading), second == 10);
-            }
-        }
-        test
-    }
-
-    #[test]
-    fn turns_alternate_and_the_first_shapes() {
-        let test = run(&[[1.0, 1.0]]);
-        assert!(!test.shapes());
-        assert!(run(&[[1.0, 1.0]; 2]).shapes());
-        assert_eq!(test.comparison().outcome, Outcome::Undecided);
-        assert_eq!(test.comparison().change, None);
+    /// The goodput of each turn, in kB/s, up and down.
+    fn compare(turns: &[[f64; 2]]) -> Comparison {
+        let turn = |goodput: &[f64; 2]| Turn {
+            goodput: goodput.map(|kilobytes| kilobytes * 1e3),
+            round_trip: Some(0.1),
+        };
+        let pairs: Vec<_> =
+            turns.as_chunks().0.iter().map(|pair: &[_; 2]| pair.each_ref().map(turn)).collect();
+        Comparison::of(&pairs)
     }
 
     #[test]
     fn the_pendulum_s_cure_is_seen_after_two_pairs() {
-        let test =
-            run(&[[20.0, 280.0], [21.0, 40.0], [20.5, 275.0], [21.0, 42.0], [20.0, 280.0], [21.0, 41.0]]);
-        let comparison = test.comparison();
+        let comparison =
+            compare(&[[20.0, 280.0], [21.0, 40.0], [20.5, 275.0], [21.0, 42.0], [20.0, 280.0], [21.0, 41.0]]);
         assert_eq!((comparison.pairs, comparison.outcome), (3, Outcome::Helps));
         assert!((comparison.with.goodput[1] - 278_333.0).abs() < 1.0);
         assert!(
@@ -245,12 +168,12 @@ mod tests {
 
     #[test]
     fn no_difference_needs_pairs_and_harm_is_named() {
-        let even = run(&[[10.0, 100.0], [10.0, 101.0], [10.0, 101.0], [10.0, 100.0]].repeat(3));
-        assert_eq!((even.comparison().pairs, even.comparison().outcome), (6, Outcome::NoDifference));
+        let even = compare(&[[10.0, 100.0], [10.0, 101.0], [10.0, 101.0], [10.0, 100.0]].repeat(3));
+        assert_eq!((even.pairs, even.outcome), (6, Outcome::NoDifference));
         let harm =
-            run(&[[10.0, 50.0], [10.0, 100.0], [10.0, 51.0], [10.0, 100.0], [10.0, 50.0], [10.0, 99.0]]);
-        assert_eq!(harm.comparison().outcome, Outcome::Hurts);
-        let evidence = harm.comparison().evidence(7.0);
+            compare(&[[10.0, 50.0], [10.0, 100.0], [10.0, 51.0], [10.0, 100.0], [10.0, 50.0], [10.0, 99.0]]);
+        assert_eq!(harm.outcome, Outcome::Hurts);
+        let evidence = harm.evidence(7.0);
         assert!(evidence.reason.starts_with("shaping does harm"), "{}", evidence.reason);
         let figure = |name| evidence.figures.iter().find(|figure| figure.name == name).expect(name);
         assert_eq!((figure("pairs").value, evidence.since_s), (3.0, 7.0));
@@ -267,23 +190,15 @@ mod tests {
         for (with, without, outcome) in
             [(0.03, 0.1, Outcome::Helps), (0.1, 0.03, Outcome::Hurts), (0.095, 0.1, Outcome::Undecided)]
         {
-            let mut test = AbTest::new(SECOND, Instant::now());
-            for (pair, chance) in [1.0, 1.01, 0.98].into_iter().enumerate() {
-                let turn = |x: f64, round_trip: f64| Turn {
-                    goodput: [1e4 * x * chance, 1e5],
-                    round_trip: Some(round_trip * chance),
-                };
-                // Now a little less with shaping, now a little more.
-                let share = [0.99, 1.01, 0.985][pair];
-                test.pairs.push([turn(share, with), turn(1.0, without)]);
-            }
-            assert_eq!(test.comparison().outcome, outcome, "{:?}", test.comparison());
+            let turn = |x: f64, chance: f64, round_trip: f64| Turn {
+                goodput: [1e4 * x * chance, 1e5],
+                round_trip: Some(round_trip * chance),
+            };
+            // Now a little less with shaping, now a little more.
+            let pairs = [(0.99, 1.0), (1.01, 1.01), (0.985, 0.98)]
+                .map(|(share, chance)| [turn(share, chance, with), turn(1.0, chance, without)]);
+            assert_eq!(Comparison::of(&pairs).outcome, outcome, "{:?}", Comparison::of(&pairs));
         }
-    }
-
-    #[test]
-    fn idle_turns_are_no_evidence() {
-        assert_eq!(run(&[[0.1, 0.1]; 8]).comparison().pairs, 0);
     }
 
     #[test]

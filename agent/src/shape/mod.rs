@@ -36,12 +36,10 @@ use behind::Watch;
 use desired::{Actual, Desired, Queue, Step};
 use follow::Follower;
 use kernel::{InPlace, Reconciler};
-use plan::Port;
 use trial::Trial;
 
 pub use behind::Behind;
 pub use error::ShapeError;
-pub use evidence::ShapeReading;
 pub use follow::{OwnLevel, RateChange, Seen as Passing};
 pub use kernel::{remove_left, shaped_devices};
 pub use plan::Measured;
@@ -214,7 +212,7 @@ impl Shaper {
         let mut wanted = Desired { wan: Some(wan), program: true, ..Desired::nothing(&self.wan) };
         let up = match self.cake(Direction::Up) {
             // A rate is learnt while packets wait in it, and then it is too late for a clsact.
-            Err(why @ ShapeError::NoUplinkRate(_)) if acts && tree.has("hfsc") => {
+            Err(why @ ShapeError::NoUplinkRate) if acts && tree.has("hfsc") => {
                 let cake = plan::cake_at(&self.settings, Direction::Up, None);
                 wanted.queues.up = Some(Queue { cake, redirects: false });
                 return Ok((Desired { program: false, ..wanted }, Some(why)));
@@ -225,8 +223,7 @@ impl Shaper {
         // is found is what passes.
         let has_port = device.link_layer == LinkLayer::Ethernet && self.follower.is_none();
         let speed = has_port.then(|| port_speed(name).ok().flatten()).flatten();
-        let port = Port { device: name.to_owned(), speed };
-        port.fits(Direction::Up, &up)?;
+        plan::fits(name, speed, Direction::Up, &up)?;
         if !acts {
             return Ok((wanted, None));
         }
@@ -234,10 +231,10 @@ impl Shaper {
         wanted.queues.up = Some(Queue { cake: up, redirects });
         if self.settings.downlink {
             let cake = self.cake(Direction::Down)?;
-            port.fits(Direction::Down, &cake)?;
+            plan::fits(name, speed, Direction::Down, &cake)?;
             wanted.queues.down = Some(Queue { cake, redirects });
         }
-        let rate = up.rate.ok_or(ShapeError::NoUplinkRate(error::UNLEARNT))?;
+        let rate = up.rate.ok_or(ShapeError::NoUplinkRate)?;
         match conflict::found(name, &tree, &others(wan, found), self.settings.downlink, rate) {
             Some(why) if self.active.is_none() => Err(why),
             why => Ok((wanted, why)),
@@ -250,7 +247,7 @@ impl Shaper {
             return Ok(plan::cake_at(&self.settings, direction, Some(rate)));
         }
         let unknown = || match direction {
-            Direction::Up => ShapeError::NoUplinkRate(error::UNLEARNT),
+            Direction::Up => ShapeError::NoUplinkRate,
             Direction::Down => ShapeError::NoDownlinkRate,
         };
         plan::cake(&self.settings, direction, self.rates[direction as usize].ok_or_else(unknown)?)

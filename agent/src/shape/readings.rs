@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use pendulum_model::segment::{Class, Direction};
 
-use super::evidence::ShapeReading;
 use super::plan::Measured;
 use crate::bpf::abi::pendulum_counters;
-use crate::snapshot::{FlowSweep, RecentRtt};
+use crate::snapshot::{FlowSweep, RecentRtt, Turn};
 
 impl Measured {
     /// From the flow table, the link's counters and what stands in the uplink's queue.
@@ -42,7 +41,7 @@ impl Measured {
     }
 }
 
-impl ShapeReading {
+impl Turn {
     /// From the flow table, and the recent round trips of both directions.
     pub fn of(flows: &FlowSweep, recent: &[RecentRtt; 2]) -> Self {
         let samples: u64 = recent.iter().flat_map(|rtt| rtt.slots).sum();

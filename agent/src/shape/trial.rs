@@ -2,73 +2,83 @@
 
 use std::time::{Duration, Instant};
 
-use super::evidence::{AbTest, ShapeReading};
+use super::evidence::{is_busy, mean};
 use crate::config::{ShapeConfig, ShapeMode};
-use crate::snapshot::{Comparison, Outcome};
+use crate::snapshot::{Comparison, Outcome, Turn};
 
 /// After a decision traffic may change: so much later the comparison begins anew.
 const HOLDS: Duration = Duration::from_secs(4 * 3_600);
+/// The beginning of each turn belongs to the one before: windows and queues have to settle.
+const SETTLING: f64 = 0.25;
 
 /// A comparison and what follows from it.
 #[derive(Debug)]
 pub(super) struct Trial {
     length: Duration,
     decides: bool,
-    test: AbTest,
-    decided: Option<Decision>,
-}
-
-#[derive(Debug)]
-struct Decision {
-    at: Instant,
-    comparison: Comparison,
+    /// The present turn, or what was decided.
+    began: Instant,
+    with: bool,
+    is_decided: bool,
+    readings: Vec<Turn>,
+    before: Option<Turn>,
+    pairs: Vec<[Turn; 2]>,
 }
 
 impl Trial {
     /// Begins with a turn that shapes; none if no comparison is asked for.
     pub(super) fn new(shape: &ShapeConfig, now: Instant) -> Option<Self> {
-        let length = shape.turns()?;
-        let decides = shape.mode == ShapeMode::Auto;
-        Some(Self { length, decides, test: AbTest::new(length, now), decided: None })
+        Some(Self::begin(shape.turns()?, shape.mode == ShapeMode::Auto, now))
+    }
+
+    fn begin(length: Duration, decides: bool, now: Instant) -> Self {
+        let (readings, before, pairs) = Default::default();
+        Self { length, decides, began: now, with: true, is_decided: false, readings, before, pairs }
     }
 
     /// Whether the link is shaped at present.
     pub(super) fn shapes(&self) -> bool {
-        match &self.decided {
-            Some(decision) => decision.comparison.outcome == Outcome::Helps,
-            None => self.test.shapes(),
-        }
+        self.with
     }
 
     /// Why the link is left alone, if that was decided.
     pub(super) fn declined(&self) -> Option<String> {
-        self.decided.as_ref().filter(|_| !self.shapes()).map(|decision| decision.comparison.statement())
+        (self.is_decided && !self.with).then(|| self.comparison().statement())
     }
 
     /// What the turns come to, those behind the decision while it holds.
     pub(super) fn comparison(&self) -> Comparison {
-        self.decided.as_ref().map_or_else(|| self.test.comparison(), |decision| decision.comparison.clone())
+        Comparison::of(&self.pairs)
     }
 
     /// Takes a second's figures; whether a turn is over, or a decision no longer holds.
-    pub(super) fn observe(&mut self, now: Instant, reading: ShapeReading) -> bool {
-        match &self.decided {
-            Some(decision) if now.duration_since(decision.at) < HOLDS => false,
-            Some(_) => {
-                self.decided = None;
-                self.test = AbTest::new(self.length, now);
-                true
+    pub(super) fn observe(&mut self, now: Instant, reading: Turn) -> bool {
+        let age = now.duration_since(self.began);
+        if self.is_decided {
+            let is_over = age >= HOLDS;
+            if is_over {
+                *self = Self::begin(self.length, self.decides, now);
             }
-            None => {
-                let over = self.test.observe(now, reading);
-                if over && self.decides {
-                    let comparison = self.test.comparison();
-                    let is_clear = comparison.outcome != Outcome::Undecided;
-                    self.decided = is_clear.then_some(Decision { at: now, comparison });
-                }
-                over
-            }
+            return is_over;
         }
+        if age.as_secs_f64() >= self.length.as_secs_f64() * SETTLING {
+            self.readings.push(reading);
+        }
+        if age < self.length {
+            return false;
+        }
+        let turn = mean(std::mem::take(&mut self.readings).into_iter());
+        match (self.with, self.before.take()) {
+            (true, _) => self.before = Some(turn),
+            (false, Some(with)) if is_busy(&with) || is_busy(&turn) => self.pairs.push([with, turn]),
+            (false, _) => {}
+        }
+        (self.began, self.with) = (now, !self.with);
+        let outcome = self.comparison().outcome;
+        if self.decides && outcome != Outcome::Undecided {
+            (self.is_decided, self.with) = (true, outcome == Outcome::Helps);
+        }
+        true
     }
 }
 
@@ -98,9 +108,9 @@ mod tests {
                 for _ in 0..10 {
                     self.now += SECOND;
                     let kilobytes = chance * if self.trial.shapes() { with } else { without };
-                    let reading = ShapeReading { goodput: [1e4, kilobytes * 1e3], round_trip: Some(0.1) };
+                    let reading = Turn { goodput: [1e4, kilobytes * 1e3], round_trip: Some(0.1) };
                     self.trial.observe(self.now, reading);
-                    if self.trial.decided.is_some() {
+                    if self.trial.is_decided {
                         return turn + 1;
                     }
                 }
@@ -110,7 +120,7 @@ mod tests {
 
         fn hold(&mut self, span: Duration) -> bool {
             self.now += span;
-            self.trial.observe(self.now, ShapeReading::default())
+            self.trial.observe(self.now, Turn::default())
         }
     }
 
@@ -120,8 +130,8 @@ mod tests {
         assert!(run.trial.shapes(), "it begins with a turn that shapes");
         assert_eq!(run.until_decided(280.0, 40.0), 4, "two pairs");
         assert_eq!((run.trial.shapes(), run.trial.declined()), (true, None));
-        assert!(!run.hold(HOLDS - SECOND) && run.trial.decided.is_some());
-        assert!(run.hold(SECOND) && run.trial.decided.is_none(), "the traffic may be another");
+        assert!(!run.hold(HOLDS - SECOND) && run.trial.is_decided);
+        assert!(run.hold(SECOND) && !run.trial.is_decided, "the traffic may be another");
         assert_eq!(run.trial.comparison().pairs, 0);
     }
 
@@ -145,9 +155,18 @@ mod tests {
             turns.push(run.trial.shapes());
             run.now += SECOND;
             let kilobytes = if run.trial.shapes() { 280.0 } else { 40.0 };
-            run.trial.observe(run.now, ShapeReading { goodput: [1e4, kilobytes * 1e3], round_trip: None });
+            run.trial.observe(run.now, Turn { goodput: [1e4, kilobytes * 1e3], round_trip: None });
         }
         assert!(turns.chunks(10).enumerate().all(|(turn, part)| part == [turn % 2 == 0; 10]));
         assert!(Trial::new(&ShapeConfig::default(), run.now).is_none());
+    }
+
+    #[test]
+    fn idle_turns_are_no_evidence() {
+        let mut run = Run::new(ShapeMode::Enforce);
+        for _ in 0..80 {
+            run.hold(SECOND);
+        }
+        assert_eq!((run.trial.comparison().pairs, run.trial.comparison().outcome), (0, Outcome::Undecided));
     }
 }

@@ -7,11 +7,11 @@ use tracing::{info, warn};
 
 use super::behind::Sent;
 use super::desired::{HANDLE, side};
-use super::{Behind, Measured, OwnLevel, Passing, RateChange, ShapeReading, Shaper, conflict};
+use super::{Behind, Measured, OwnLevel, Passing, RateChange, Shaper, conflict};
 use crate::bpf;
 use crate::net::Device;
 use crate::net::control::read_filters;
-use crate::snapshot::{Comparison, Outcome, ShapeState};
+use crate::snapshot::{Comparison, Outcome, ShapeState, Turn};
 
 impl Shaper {
     /// Once a second, on the device while it is there: looks and mends, reads what was done, goes on with the comparison.
@@ -19,7 +19,7 @@ impl Shaper {
         &mut self,
         device: Option<&Device>,
         measured: Measured,
-        reading: ShapeReading,
+        reading: Turn,
         behind: &Behind,
     ) {
         self.measured = measured;
@@ -94,7 +94,7 @@ impl Shaper {
     }
 
     /// Whether shaping begins or pauses with this second.
-    fn take_turns(&mut self, now: Instant, reading: ShapeReading) -> bool {
+    fn take_turns(&mut self, now: Instant, reading: Turn) -> bool {
         let Some(active) = &mut self.active else { return false };
         let shaped = active.shapes();
         let Some(trial) = &mut active.trial else { return false };

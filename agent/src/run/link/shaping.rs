@@ -11,7 +11,8 @@ use super::super::outflow::Look;
 use super::LinkTask;
 use crate::bpf;
 use crate::net::{Device, QdiscTree};
-use crate::shape::{self, Behind, Measured, Seen};
+use crate::shape::{Behind, Measured, Seen};
+use crate::snapshot::Turn;
 
 impl LinkTask {
     /// Makes the shaper what it is to be on the device, if the programs are there, and measures the queue where it stands then.
@@ -94,7 +95,7 @@ impl LinkTask {
         let totals = self.meter.totals();
         let sweep = self.sweeper.latest();
         let measured = Measured::of(&sweep, &totals.counters, self.queues.uplink_bytes());
-        let reading = shape::ShapeReading::of(&sweep, &self.meter.recent_rtt());
+        let reading = Turn::of(&sweep, &self.meter.recent_rtt());
         let up = &totals.counters[Direction::Up as usize];
         let counted = (up.bytes.iter().sum(), up.payload_bytes);
         let [passed, sent] = match self.counted_up.replace(counted) {
