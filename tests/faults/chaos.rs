@@ -304,6 +304,10 @@ impl<'a> World<'a> {
             self.program.as_ref().is_some_and(|(at, _)| at == hook)
                 || self.filters.contains(&terminal_filter(*hook))
         });
+        let throughput = &state["links"][0]["directions"]["up"]["throughput_bps"];
+        if self.device == "wan0" && !passes_by && throughput.as_f64() == Some(0.0) {
+            return Some(format!("told {told}, and nothing of the uplink is measured"));
+        }
         let expected: &[&str] = match self.mode {
             _ if self.device != "wan0" => &["off"],
             0 => &["off"],
