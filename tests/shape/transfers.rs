@@ -26,6 +26,7 @@ pub(crate) fn link() -> LinkSpec {
 pub(crate) const ENFORCE: &str = "mode = \"enforce\"\nack-filter = \"static\"\ndelta = 1";
 /// As it is by default.
 const DELAYED: &str = "mode = \"enforce\"";
+const METHODS: [&str; 2] = [ENFORCE, DELAYED];
 /// The same queue without the filter.
 const CAKE_ALONE: &str = "mode = \"enforce\"\nack-filter = \"off\"";
 
@@ -123,10 +124,10 @@ fn fates(rig: &Rig, shaped: bool) -> [f64; 4] {
     )
 }
 
-/// All cases without the agent, then all with it.
-fn compare(rig: &Rig, shape: &str, cases: &[Case]) {
+/// All cases without the agent, then all with each setting of it.
+fn compare(rig: &Rig, settings: &[&str], cases: &[Case]) {
     let plain: Vec<Seen> = cases.iter().map(|case| run(rig, case, false)).collect();
-    compare_with(rig, &plain, shape, cases);
+    settings.iter().for_each(|shape| compare_with(rig, &plain, shape, cases));
 }
 
 /// All cases as seen before, then all with the agent.
@@ -191,18 +192,10 @@ fn netem(rig: &Rig, role: Role, device: &str, what: &str) -> bool {
 
 #[test]
 fn every_byte_arrives_through_loss_and_reordering() {
-    through_loss("every_byte_arrives_through_loss_and_reordering", ENFORCE);
-}
-
-#[test]
-fn every_byte_arrives_through_loss_with_delayed_filtering() {
-    through_loss("every_byte_arrives_through_loss_with_delayed_filtering", DELAYED);
-}
-
-fn through_loss(test: &str, shape: &str) {
-    with_cake(test, link(), |rig| {
+    const TEST: &str = "every_byte_arrives_through_loss_and_reordering";
+    with_cake(TEST, link(), |rig| {
         if !impair(rig) {
-            return skipped(test, "this kernel has no netem");
+            return skipped(TEST, "this kernel has no netem");
         }
         let case = |name, ip, sysctls| Case { name, sysctls, flows: both(ip), expects: Expects::Merging };
         let cases = [
@@ -212,27 +205,18 @@ fn through_loss(test: &str, shape: &str) {
             case("IPv4 without timestamps", IpVersion::V4, &[(TIMESTAMPS, "0")]),
             Case { expects: Expects::Marks, ..case("IPv4 with ECN", IpVersion::V4, &[(ECN, "1")]) },
         ];
-        compare(rig, shape, &cases);
+        compare(rig, &METHODS, &cases);
     });
 }
 
 /// On every kernel: the link's own buffers overflow.
 #[test]
 fn every_byte_arrives_on_the_bare_link() {
-    on_the_bare_link("every_byte_arrives_on_the_bare_link", ENFORCE);
-}
-
-#[test]
-fn every_byte_arrives_on_the_bare_link_with_delayed_filtering() {
-    on_the_bare_link("every_byte_arrives_on_the_bare_link_with_delayed_filtering", DELAYED);
-}
-
-fn on_the_bare_link(test: &str, shape: &str) {
-    with_cake(test, link(), |rig| {
+    with_cake("every_byte_arrives_on_the_bare_link", link(), |rig| {
         let case = |name, ip, sysctls| Case { name, sysctls, flows: both(ip), expects: Expects::Merging };
         compare(
             rig,
-            shape,
+            &METHODS,
             &[
                 case("IPv4", IpVersion::V4, &[] as &[_]),
                 case("IPv6 without SACK and timestamps", IpVersion::V6, &[(SACK, "0"), (TIMESTAMPS, "0")]),
@@ -246,17 +230,8 @@ fn on_the_bare_link(test: &str, shape: &str) {
 /// SYN; cake serves all at once.)
 #[test]
 fn two_hundred_short_connections() {
-    short_connections("two_hundred_short_connections", ENFORCE);
-}
-
-#[test]
-fn two_hundred_short_connections_with_delayed_filtering() {
-    short_connections("two_hundred_short_connections_with_delayed_filtering", DELAYED);
-}
-
-fn short_connections(test: &str, shape: &str) {
     let slow = link_of(["5mbit", "300kbit"], [200_000, 40_000]);
-    with_cake(test, slow, |rig| {
+    with_cake("two_hundred_short_connections", slow, |rig| {
         let short = Flows { connections: 200, ..Flows::download(IpVersion::V4, 3_000) };
         let lasting = Flows { connections: 2, ..Flows::download(IpVersion::V6, 300_000 * long()) };
         let flows = vec![short, lasting];
@@ -265,7 +240,7 @@ fn short_connections(test: &str, shape: &str) {
         let alone = rig.agent(CAKE_ALONE);
         let plain: Vec<Seen> = cases.iter().map(|case| run(rig, case, false)).collect();
         stop(alone);
-        compare_with(rig, &plain, shape, &cases);
+        METHODS.iter().for_each(|shape| compare_with(rig, &plain, shape, &cases));
     });
 }
 
@@ -283,6 +258,6 @@ fn mptcp_is_not_touched() {
             let flows = vec![Flows { mptcp: true, ..Flows::download(ip, 150_000 * long()) }];
             Case { name, sysctls: &[], flows, expects: Expects::Nothing }
         };
-        compare(rig, ENFORCE, &[case("MPTCP, IPv4", IpVersion::V4), case("MPTCP, IPv6", IpVersion::V6)]);
+        compare(rig, &[ENFORCE], &[case("MPTCP, IPv4", IpVersion::V4), case("MPTCP, IPv6", IpVersion::V6)]);
     });
 }
