@@ -81,6 +81,7 @@ run_lint() {
     check "shellcheck" lint_shell
     check "python syntax" lint_python
     check "links between documents" python3 tests/runner/links.py
+    check "names in documents" python3 tests/runner/named.py
     check "circles of modules" python3 tests/runner/modules.py
     check "words and sentences" python3 tests/runner/prose.py
     check "no registry addresses" lint_addresses

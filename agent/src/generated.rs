@@ -2,6 +2,7 @@
 //! here hold both in step; `./dev generate` runs them with `PENDULUM_GENERATE=1`, and they then write instead.
 
 mod api;
+mod documents;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

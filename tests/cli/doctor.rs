@@ -46,6 +46,15 @@ fn every_rung_says_what_it_found() {
         assert_eq!(rung["status"], "ok", "{rung}");
         assert!(!rung["reason"].as_str().unwrap().is_empty(), "{rung}");
     }
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guide/troubleshooting.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    for rung in report["rungs"].as_array().unwrap() {
+        let named = format!("`{}`", rung["name"].as_str().unwrap());
+        let explained = page
+            .lines()
+            .any(|line| line.starts_with("| `") && line.split(" | ").next().unwrap().contains(&named));
+        assert!(explained, "docs/guide/troubleshooting.md has no row for {named}");
+    }
     for rung in report["rungs"].as_array().unwrap().iter().filter(|rung| rung["status"] != "ok") {
         for field in ["reason", "remedy", "cost"] {
             assert!(!rung[field].as_str().unwrap().is_empty(), "{field} of {rung}");
