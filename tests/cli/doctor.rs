@@ -22,14 +22,14 @@ fn doctor(netns: &Netns, arguments: &[&str]) -> (i32, Value) {
     (code, report)
 }
 
-fn rung<'a>(report: &'a Value, name: &str) -> &'a Value {
-    let rungs = report["rungs"].as_array().unwrap();
-    rungs.iter().find(|rung| rung["name"] == name).unwrap_or_else(|| panic!("no {name} in {report:#}"))
+fn check<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let checks = report["checks"].as_array().unwrap();
+    checks.iter().find(|check| check["name"] == name).unwrap_or_else(|| panic!("no {name} in {report:#}"))
 }
 
 #[test]
-fn every_rung_says_what_it_found() {
-    let Some((gateway, _provider)) = Netns::with_provider("every_rung_says_what_it_found") else { return };
+fn every_check_has_its_finding() {
+    let Some((gateway, _provider)) = Netns::with_provider("every_check_has_its_finding") else { return };
     let (_, report) = doctor(&gateway, &["--wan", "wan0"]);
     for name in [
         "kernel",
@@ -42,22 +42,22 @@ fn every_rung_says_what_it_found() {
         "offloads",
         "tc_beside",
     ] {
-        let rung = rung(&report, name);
-        assert_eq!(rung["status"], "ok", "{rung}");
-        assert!(!rung["reason"].as_str().unwrap().is_empty(), "{rung}");
+        let check = check(&report, name);
+        assert_eq!(check["status"], "ok", "{check}");
+        assert!(!check["reason"].as_str().unwrap().is_empty(), "{check}");
     }
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guide/troubleshooting.md");
     let page = std::fs::read_to_string(page).unwrap();
-    for rung in report["rungs"].as_array().unwrap() {
-        let named = format!("`{}`", rung["name"].as_str().unwrap());
+    for check in report["checks"].as_array().unwrap() {
+        let named = format!("`{}`", check["name"].as_str().unwrap());
         let explained = page
             .lines()
             .any(|line| line.starts_with("| `") && line.split(" | ").next().unwrap().contains(&named));
         assert!(explained, "docs/guide/troubleshooting.md has no row for {named}");
     }
-    for rung in report["rungs"].as_array().unwrap().iter().filter(|rung| rung["status"] != "ok") {
+    for check in report["checks"].as_array().unwrap().iter().filter(|check| check["status"] != "ok") {
         for field in ["reason", "remedy", "cost"] {
-            assert!(!rung[field].as_str().unwrap().is_empty(), "{field} of {rung}");
+            assert!(!check[field].as_str().unwrap().is_empty(), "{field} of {check}");
         }
     }
 }
@@ -69,7 +69,7 @@ fn an_unusable_device_cannot_run() {
     for (device, remedy) in [("wan0", "ip link set dev wan0 up"), ("wan9", "did you mean `wan0`?")] {
         let (code, report) = doctor(&gateway, &["--wan", device]);
         assert_eq!(code, 2);
-        assert!(rung(&report, "device")["remedy"].as_str().unwrap().contains(remedy), "{report:#}");
+        assert!(check(&report, "device")["remedy"].as_str().unwrap().contains(remedy), "{report:#}");
     }
 }
 
@@ -82,7 +82,7 @@ fn other_programs_and_filters_are_named() {
     let filter = "filter add dev wan0 ingress protocol ip u32 match u32 0 0 flowid 1:1";
     run(gateway.command("tc").args(filter.split(' ')));
     let (_, report) = doctor(&gateway, &["--wan", "wan0"]);
-    let beside = rung(&report, "tc_beside");
+    let beside = check(&report, "tc_beside");
     assert!(beside["reason"].as_str().unwrap().contains("ingress: u32"), "{beside}");
 }
 
@@ -95,29 +95,29 @@ fn text_ends_with_the_verdict() {
     assert!(last.starts_with(expected), "{stdout}");
 }
 
-/// What is known of this kernel without asking it is what the ladder says.
+/// The checks agree with the known abilities of this kernel.
 #[test]
-fn the_ladder_is_that_of_this_kernel() {
-    let Some((gateway, _provider)) = Netns::with_provider("the_ladder_is_that_of_this_kernel") else {
+fn the_checks_of_this_kernel() {
+    let Some((gateway, _provider)) = Netns::with_provider("the_checks_of_this_kernel") else {
         return;
     };
     let (_, report) = doctor(&gateway, &["--wan", "wan0"]);
-    for rung in report["rungs"].as_array().unwrap() {
+    for check in report["checks"].as_array().unwrap() {
         println!(
             "{:<10}{:<20}{}",
-            rung["status"].as_str().unwrap(),
-            rung["name"].as_str().unwrap(),
-            rung["reason"]
+            check["status"].as_str().unwrap(),
+            check["name"].as_str().unwrap(),
+            check["reason"]
         );
     }
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split(['.', '-']).map(|number| number.trim().parse().unwrap_or(0));
     let version: (u32, u32) = (numbers.next().unwrap(), numbers.next().unwrap());
-    let is_ok = |name| rung(&report, name)["status"] == "ok";
+    let is_ok = |name| check(&report, name)["status"] == "ok";
     // Without TCX (6.6), clsact is used.
     assert_eq!(is_ok("tcx"), version >= (6, 6), "Linux {release}: {report:#}");
     assert!(is_ok("btf") && is_ok("queue_tracepoints"), "{report:#}");
-    let cwnd = rung(&report, "cwnd");
+    let cwnd = check(&report, "cwnd");
     let reason = cwnd["reason"].as_str().unwrap();
     if std::env::var_os("PENDULUM_IN_VM").is_some() {
         assert!(is_ok("cwnd") && reason.starts_with("fexit"), "full kernels trace functions: {cwnd}");
@@ -144,7 +144,7 @@ fn a_report_has_every_part_and_no_address() {
     let report: Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!(report["configuration"]["link"][0]["wan"], "wan0");
     assert_eq!(report["configuration"]["listen"], "ip-1:9924");
-    assert_eq!(rung(&report["doctor"], "device")["name"], "device");
+    assert_eq!(check(&report["doctor"], "device")["name"], "device");
     for part in ["state", "events"] {
         assert!(report[part]["unavailable"].as_str().unwrap().contains("is the agent running"), "{report:#}");
     }

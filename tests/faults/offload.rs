@@ -93,10 +93,10 @@ fn a_software_flowtable_hides_nothing() {
     assert_eq!(agent.link("wan0")["flow_table"]["flows"], 2);
     assert!(agent.end("TERM").success(), "{}", agent.log());
 
-    let (_, ladder, _) =
+    let (_, report, _) =
         outcome(gateway.command(PENDULUM).args(["doctor", "--wan", "wan0", "--format", "json"]));
-    let ladder: serde_json::Value = serde_json::from_str(&ladder).unwrap();
-    let rungs = ladder["rungs"].as_array().unwrap();
-    let rung = rungs.iter().find(|rung| rung["name"] == "flow_offload").unwrap();
-    assert!(rung.to_string().contains("flowtable short") && rung["status"] == "ok", "{rung}");
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let checks = report["checks"].as_array().unwrap();
+    let check = checks.iter().find(|check| check["name"] == "flow_offload").unwrap();
+    assert!(check.to_string().contains("flowtable short") && check["status"] == "ok", "{check}");
 }

@@ -1,4 +1,4 @@
-//! Congestion windows of the gateway's own sockets, by every source of the ladder, against socket diagnostics, which is
+//! Congestion windows of the gateway's own sockets, by every source, against socket diagnostics, which is
 //! where `ss -ti` has its figures from, and against `ss -ti` itself.
 
 use std::net::SocketAddr;

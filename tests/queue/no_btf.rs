@@ -77,14 +77,17 @@ fn doctor_tells(lab: &Lab) {
     let output = pendulum(lab, &arguments).output().expect("the doctor runs");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(output.status.code(), Some(1), "{report:#}");
-    let rungs = report["rungs"].as_array().expect("rungs");
-    let rung = |name: &str| rungs.iter().find(|rung| rung["name"] == name).expect("a rung");
-    assert_eq!(rung("tc_programs")["status"], "ok", "{report:#}");
+    let checks = report["checks"].as_array().expect("checks");
+    let check = |name: &str| checks.iter().find(|check| check["name"] == name).expect("a check");
+    assert_eq!(check("tc_programs")["status"], "ok", "{report:#}");
     for name in ["btf", "queue_tracepoints", "cwnd"] {
-        let rung = rung(name);
-        assert_eq!(rung["status"], "degraded", "{rung}");
-        assert!(rung["remedy"].as_str().is_some_and(|text| text.contains("CONFIG_DEBUG_INFO_BTF")), "{rung}");
-        assert!(rung["cost"].as_str().is_some_and(|text| !text.is_empty()), "{rung}");
+        let check = check(name);
+        assert_eq!(check["status"], "degraded", "{check}");
+        assert!(
+            check["remedy"].as_str().is_some_and(|text| text.contains("CONFIG_DEBUG_INFO_BTF")),
+            "{check}"
+        );
+        assert!(check["cost"].as_str().is_some_and(|text| !text.is_empty()), "{check}");
     }
 }
 

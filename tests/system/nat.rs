@@ -155,10 +155,11 @@ fn behind_nat_flows_belong_to_hosts() {
     }
     assert!(agent.end("TERM").success(), "{}", agent.log());
 
-    let (_, ladder, _) = outcome(gateway.command(PENDULUM).args(["doctor", "--format", "json"]));
-    let ladder: Value = serde_json::from_str(&ladder).unwrap();
-    let rung = ladder["rungs"].as_array().unwrap().iter().find(|rung| rung["name"] == "conntrack").unwrap();
-    assert_eq!(rung["status"], "ok", "{rung:#}");
+    let (_, report, _) = outcome(gateway.command(PENDULUM).args(["doctor", "--format", "json"]));
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let check =
+        report["checks"].as_array().unwrap().iter().find(|check| check["name"] == "conntrack").unwrap();
+    assert_eq!(check["status"], "ok", "{check:#}");
 }
 
 #[test]
@@ -188,11 +189,12 @@ fn without_the_right_no_host_is_named() {
     assert!(agent.end("TERM").success(), "{}", agent.log());
 
     let bounding = ["--bounding-set", "-net_admin", PENDULUM, "doctor", "--format", "json"];
-    let (_, ladder, _) = outcome(flat.gateway.command("setpriv").args(bounding));
-    let ladder: Value = serde_json::from_str(&ladder).unwrap();
-    let rung = ladder["rungs"].as_array().unwrap().iter().find(|rung| rung["name"] == "conntrack").unwrap();
+    let (_, report, _) = outcome(flat.gateway.command("setpriv").args(bounding));
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let check =
+        report["checks"].as_array().unwrap().iter().find(|check| check["name"] == "conntrack").unwrap();
     assert!(
-        rung["status"] == "degraded" && rung["reason"].as_str().unwrap().contains("CAP_NET_ADMIN"),
-        "{rung:#}"
+        check["status"] == "degraded" && check["reason"].as_str().unwrap().contains("CAP_NET_ADMIN"),
+        "{check:#}"
     );
 }

@@ -1,6 +1,6 @@
 //! Hanging the programs on a device, and taking down what a crashed run left there.
 //!
-//! Each hook has a ladder of mechanisms, best first; the rung that was reached is reported. The programs never end the
+//! Each hook has mechanisms, best first; the one in use is reported. The programs never end the
 //! processing of a packet, so they go in front of other programs: those may.
 
 use aya::Ebpf;

@@ -29,7 +29,7 @@ pub use history::{BUCKET, Interval, RingReader};
 pub(crate) use history::{monotonic, monotonic_ns};
 pub use loader::KernelTypes;
 pub use ports::PortCounts;
-pub use probe::{OLDEST_KERNEL, Rung, RungStatus, probe};
+pub use probe::{CheckStatus, KernelCheck, OLDEST_KERNEL, probe};
 pub use programs::{LinkLayer, LinkPrograms, LoadOptions, MapFill, ProgramStatus};
 pub use queue::{QueueMethod, QueuePrograms, Sojourns, flags_of};
 pub use shape::ShapePrograms;

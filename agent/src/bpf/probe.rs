@@ -13,10 +13,10 @@ use crate::exit::chain;
 /// The oldest kernel that the tests have (tests/vm/kernels.py). `pendulum run` refuses older ones.
 pub const OLDEST_KERNEL: (u8, u8, u16) = (6, 1, 0);
 
-/// How a rung of the ladder is.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RungStatus {
+pub enum CheckStatus {
     /// As it should be.
     Ok,
     /// A fallback is in use.
@@ -27,11 +27,11 @@ pub enum RungStatus {
 
 /// One ability, and what its absence means.
 #[derive(Clone, Debug, Serialize)]
-pub struct Rung {
+pub struct KernelCheck {
     /// The ability.
     pub name: &'static str,
     /// Whether it is there.
-    pub status: RungStatus,
+    pub status: CheckStatus,
     /// What was found: a version, or the kernel's reason.
     pub reason: String,
     /// What to do about it; empty if there is nothing to do.
@@ -40,54 +40,54 @@ pub struct Rung {
     pub cost: &'static str,
 }
 
-impl Rung {
+impl KernelCheck {
     fn ok(name: &'static str, reason: impl Into<String>) -> Self {
-        Self { name, status: RungStatus::Ok, reason: reason.into(), remedy: "", cost: "" }
+        Self { name, status: CheckStatus::Ok, reason: reason.into(), remedy: "", cost: "" }
     }
 }
 
 /// Try everything that does not need a device.
-pub fn probe() -> Vec<Rung> {
+pub fn probe() -> Vec<KernelCheck> {
     let _types = KernelTypes::keep();
     vec![kernel(), btf(), programs(), tcx(), xdp(), statistics(), queue(), cwnd()]
 }
 
-fn kernel() -> Rung {
+fn kernel() -> KernelCheck {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let reason = format!("Linux {}", release.trim());
     let (major, minor, _) = OLDEST_KERNEL;
     if crate::kernel::is_at_least(OLDEST_KERNEL) {
-        return Rung::ok("kernel", reason);
+        return KernelCheck::ok("kernel", reason);
     }
-    Rung {
+    KernelCheck {
         name: "kernel",
-        status: RungStatus::Missing,
+        status: CheckStatus::Missing,
         reason: format!("{reason}, older than {major}.{minor}"),
         remedy: "boot Linux 6.1 or newer",
         cost: "pendulum run refuses: nothing was tested there",
     }
 }
 
-fn btf() -> Rung {
+fn btf() -> KernelCheck {
     const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
     if Path::new(VMLINUX).exists() {
-        return Rung::ok("btf", VMLINUX);
+        return KernelCheck::ok("btf", VMLINUX);
     }
-    Rung {
+    KernelCheck {
         name: "btf",
-        status: RungStatus::Degraded,
+        status: CheckStatus::Degraded,
         reason: format!("{VMLINUX} is not there"),
         remedy: "use a kernel built with CONFIG_DEBUG_INFO_BTF=y",
         cost: "tracepoint programs cannot load; packet measurement works without",
     }
 }
 
-fn programs() -> Rung {
+fn programs() -> KernelCheck {
     match LinkPrograms::load(&LoadOptions { max_flows: 256, nursery: 256, ..LoadOptions::default() }) {
-        Ok(_) => Rung::ok("tc_programs", "loaded and verified"),
-        Err(error) => Rung {
+        Ok(_) => KernelCheck::ok("tc_programs", "loaded and verified"),
+        Err(error) => KernelCheck {
             name: "tc_programs",
-            status: RungStatus::Missing,
+            status: CheckStatus::Missing,
             reason: first_line(&error),
             remedy: "run as root or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, on a kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_BPF",
             cost: "nothing can be measured",
@@ -95,12 +95,12 @@ fn programs() -> Rung {
     }
 }
 
-fn tcx() -> Rung {
+fn tcx() -> KernelCheck {
     match SchedClassifier::query_tcx("lo", TcAttachType::Ingress) {
-        Ok(_) => Rung::ok("tcx", "the kernel answers TCX queries"),
-        Err(error) => Rung {
+        Ok(_) => KernelCheck::ok("tcx", "the kernel answers TCX queries"),
+        Err(error) => KernelCheck {
             name: "tcx",
-            status: RungStatus::Degraded,
+            status: CheckStatus::Degraded,
             reason: chain(&error),
             remedy: "use Linux 6.6 or newer",
             cost: "clsact filters are used: after a crash they stay until the next start (they change nothing)",
@@ -108,13 +108,13 @@ fn tcx() -> Rung {
     }
 }
 
-fn xdp() -> Rung {
+fn xdp() -> KernelCheck {
     let options = LoadOptions { max_flows: 256, nursery: 256, xdp_ingress: true, ..LoadOptions::default() };
     match LinkPrograms::load(&options) {
-        Ok(_) => Rung::ok("xdp_program", "loaded and verified"),
-        Err(error) => Rung {
+        Ok(_) => KernelCheck::ok("xdp_program", "loaded and verified"),
+        Err(error) => KernelCheck {
             name: "xdp_program",
-            status: RungStatus::Degraded,
+            status: CheckStatus::Degraded,
             reason: first_line(&error),
             remedy: "leave ingress-hook at \"tc\"",
             cost: "ingress-hook = \"xdp\" is unavailable: timestamps are taken after GRO",
@@ -122,12 +122,12 @@ fn xdp() -> Rung {
     }
 }
 
-fn statistics() -> Rung {
+fn statistics() -> KernelCheck {
     match enable_statistics() {
-        Ok(_) => Rung::ok("bpf_statistics", "the kernel counts runs and run time"),
-        Err(error) => Rung {
+        Ok(_) => KernelCheck::ok("bpf_statistics", "the kernel counts runs and run time"),
+        Err(error) => KernelCheck {
             name: "bpf_statistics",
-            status: RungStatus::Degraded,
+            status: CheckStatus::Degraded,
             reason: match error {
                 BpfError::Statistics { reason } => reason,
                 other => chain(&other),
@@ -138,22 +138,22 @@ fn statistics() -> Rung {
     }
 }
 
-fn queue() -> Rung {
+fn queue() -> KernelCheck {
     let name = "queue_tracepoints";
     match QueuePrograms::load() {
         Ok(programs) => match programs.traces_drops() {
-            Ok(()) => Rung::ok(name, "qdisc_enqueue, qdisc_dequeue and kfree_skb are traced"),
-            Err(reason) => Rung {
+            Ok(()) => KernelCheck::ok(name, "qdisc_enqueue, qdisc_dequeue and kfree_skb are traced"),
+            Err(reason) => KernelCheck {
                 name,
-                status: RungStatus::Degraded,
+                status: CheckStatus::Degraded,
                 reason: format!("kfree_skb: {reason}"),
                 remedy: "use a kernel whose tracepoint kfree_skb has the reason (Linux 6.1 and newer)",
                 cost: "drops come from the qdisc's own counter: without reason, once a second",
             },
         },
-        Err(error) => Rung {
+        Err(error) => KernelCheck {
             name,
-            status: RungStatus::Degraded,
+            status: CheckStatus::Degraded,
             reason: first_line(&error),
             remedy: "use a kernel with CONFIG_DEBUG_INFO_BTF=y, and CAP_BPF with CAP_PERFMON",
             cost: "queues are read by netlink ten times a second: no data and ACKs apart, no time in the queue, peaks missed",
@@ -161,13 +161,13 @@ fn queue() -> Rung {
     }
 }
 
-fn cwnd() -> Rung {
+fn cwnd() -> KernelCheck {
     let name = "cwnd";
     let cwnd = Cwnd::start(CwndSource::Fexit);
     let refused = cwnd.refused().iter().map(|(source, reason)| format!("{}: {reason}", source.name()));
     let reason = refused.chain([format!("{} is used", cwnd.source().name())]).collect::<Vec<_>>().join("; ");
     let (remedy, cost) = match cwnd.source() {
-        CwndSource::Fexit => return Rung::ok(name, reason),
+        CwndSource::Fexit => return KernelCheck::ok(name, reason),
         CwndSource::Fentry | CwndSource::Probe => (
             "use a kernel with function tracing (CONFIG_FUNCTION_TRACER, CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS)",
             "windows of local sockets are one ACK late",
@@ -177,7 +177,7 @@ fn cwnd() -> Rung {
             "windows of local sockets are seen once a second only",
         ),
     };
-    Rung { name, status: RungStatus::Degraded, reason, remedy, cost }
+    KernelCheck { name, status: CheckStatus::Degraded, reason, remedy, cost }
 }
 
 /// The verifier's log is for the debug level, not for a table.

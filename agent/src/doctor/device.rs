@@ -3,18 +3,18 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::Rung;
+use super::Check;
 use crate::bpf;
 use crate::net::{self, Device, Devices, Offloads};
 
 /// `nft` answers at once or hangs on a lock.
 const NFT_PATIENCE: Duration = Duration::from_secs(2);
 
-pub(super) async fn look(name: &str) -> Vec<Rung> {
+pub(super) async fn look(name: &str) -> Vec<Check> {
     let devices = match Devices::list().await {
         Ok(devices) => devices,
         Err(error) => {
-            return vec![Rung::missing(
+            return vec![Check::missing(
                 "netlink",
                 error.to_string(),
                 "allow AF_NETLINK in the sandbox of this process",
@@ -27,7 +27,7 @@ pub(super) async fn look(name: &str) -> Vec<Rung> {
         Err(problem) => return vec![unusable(&problem)],
     };
     vec![
-        Rung::ok("device", format!("{name}: {}", description(device))),
+        Check::ok("device", format!("{name}: {}", description(device))),
         queue(device),
         offloads(device),
         in_front(device),
@@ -36,11 +36,11 @@ pub(super) async fn look(name: &str) -> Vec<Rung> {
     ]
 }
 
-fn unusable(problem: &net::DeviceProblem) -> Rung {
+fn unusable(problem: &net::DeviceProblem) -> Check {
     let text = problem.to_string();
     // A problem's message ends in its remedy.
     let (reason, remedy) = text.split_once("; ").unwrap_or((&text, ""));
-    Rung::missing("device", reason, remedy, "nothing can be measured on it")
+    Check::missing("device", reason, remedy, "nothing can be measured on it")
 }
 
 fn description(device: &Device) -> String {
@@ -49,17 +49,17 @@ fn description(device: &Device) -> String {
     format!("ifindex {}, {kind}, {}, MTU {}, {carrier}", device.index, device.link_layer, device.mtu)
 }
 
-fn queue(device: &Device) -> Rung {
+fn queue(device: &Device) -> Check {
     let qdisc = match device.qdisc.as_str() {
         "noqueue" | "" => "noqueue: packets never wait on this device".to_owned(),
         kind => kind.to_owned(),
     };
-    Rung::ok("qdisc", qdisc)
+    Check::ok("qdisc", qdisc)
 }
 
-fn offloads(device: &Device) -> Rung {
+fn offloads(device: &Device) -> Check {
     match Offloads::of(&device.name) {
-        Ok(offloads) if offloads.lro => Rung::degraded(
+        Ok(offloads) if offloads.lro => Check::degraded(
             "offloads",
             "large receive offload is on",
             format!("ethtool -K {} lro off", device.name),
@@ -68,16 +68,16 @@ fn offloads(device: &Device) -> Rung {
         Ok(offloads) => {
             let on = |name, is_on| if is_on { format!("{name} on") } else { format!("{name} off") };
             let list = [on("gro", offloads.gro), on("gso", offloads.gso), on("tso", offloads.tso)].join(", ");
-            Rung::ok("offloads", format!("lro off, {list}: merged packets count as their segments"))
+            Check::ok("offloads", format!("lro off, {list}: merged packets count as their segments"))
         }
-        Err(error) => Rung::ok("offloads", format!("the driver does not report it: {error}")),
+        Err(error) => Check::ok("offloads", format!("the driver does not report it: {error}")),
     }
 }
 
 /// An XDP program runs before TC ingress.
-fn in_front(device: &Device) -> Rung {
-    let Some(xdp) = &device.xdp else { return Rung::ok("xdp_in_front", "no XDP program on the device") };
-    Rung::degraded(
+fn in_front(device: &Device) -> Check {
+    let Some(xdp) = &device.xdp else { return Check::ok("xdp_in_front", "no XDP program on the device") };
+    Check::degraded(
         "xdp_in_front",
         format!("XDP program {} ({}) is on the device", xdp.program, xdp.mode),
         format!("`bpftool prog show id {}` shows its owner", xdp.program),
@@ -86,39 +86,39 @@ fn in_front(device: &Device) -> Rung {
 }
 
 /// TC programs of others: they and ours go on working side by side.
-async fn beside(device: &Device) -> Rung {
+async fn beside(device: &Device) -> Check {
     let mut found = bpf::tcx_programs(&device.name);
     found.extend(net::filters(device.index).await.unwrap_or_default());
     if found.is_empty() {
-        return Rung::ok("tc_beside", "no TC program or filter on the device");
+        return Check::ok("tc_beside", "no TC program or filter on the device");
     }
-    Rung::ok("tc_beside", format!("{}; they stay unchanged", found.join(", ")))
+    Check::ok("tc_beside", format!("{}; they stay unchanged", found.join(", ")))
 }
 
 /// Flows that a flowtable hands to hardware pass no hook of the kernel. A software flowtable does not matter: TC
 /// ingress runs before it, and TC egress after it (`__netif_receive_skb_core`, `__dev_queue_xmit` in net/core/dev.c).
-async fn flow_offload(device: &Device) -> Rung {
+async fn flow_offload(device: &Device) -> Check {
     const NAME: &str = "flow_offload";
     if !Path::new("/sys/module/nf_flow_table").exists() {
-        return Rung::ok(NAME, "no flow table is in use");
+        return Check::ok(NAME, "no flow table is in use");
     }
     match flowtables().await {
         Ok(tables) => match flowtable(&tables, &device.name) {
-            Some((table, true)) => Rung::degraded(
+            Some((table, true)) => Check::degraded(
                 NAME,
                 format!("nftables flowtable {table} hands flows of this device to hardware"),
                 "remove `flags offload` from it while measuring",
                 "offloaded flows pass without being seen",
             ),
-            Some((table, false)) => Rung::ok(
+            Some((table, false)) => Check::ok(
                 NAME,
                 format!(
                     "nftables flowtable {table} forwards flows of this device in software: they are seen"
                 ),
             ),
-            None => Rung::ok(NAME, "no nftables flowtable has flows of this device"),
+            None => Check::ok(NAME, "no nftables flowtable has flows of this device"),
         },
-        Err(reason) => Rung::degraded(
+        Err(reason) => Check::degraded(
             NAME,
             format!("the flow table module is loaded, and nftables cannot be asked: {reason}"),
             "install nftables, then run this again",

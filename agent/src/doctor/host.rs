@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::Rung;
+use super::Check;
 use crate::http::Listener;
 use crate::net::{Conntrack, NoConntrack};
 use crate::run::missing_capabilities;
@@ -16,12 +16,12 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 /// `/readyz` of many links is far shorter, bytes.
 const LONGEST_ANSWER: u64 = 64 * 1024;
 
-pub(super) fn capabilities() -> Rung {
+pub(super) fn capabilities() -> Check {
     let missing = missing_capabilities();
     if missing.is_empty() {
-        return Rung::ok("capabilities", "CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, or what includes them");
+        return Check::ok("capabilities", "CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, or what includes them");
     }
-    Rung::missing(
+    Check::missing(
         "capabilities",
         format!("this process lacks {}", missing.join(", ")),
         "run as root, or give the agent CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN; the other checks need them \
@@ -30,13 +30,13 @@ pub(super) fn capabilities() -> Rung {
     )
 }
 
-pub(super) async fn listen(address: SocketAddr) -> Rung {
+pub(super) async fn listen(address: SocketAddr) -> Check {
     match Listener::bind(address).await {
-        Ok(_) => Rung::ok("listen", format!("{address} is free")),
+        Ok(_) => Check::ok("listen", format!("{address} is free")),
         Err(_) if is_agent(address).await => {
-            Rung::ok("listen", format!("a running agent listens on {address}"))
+            Check::ok("listen", format!("a running agent listens on {address}"))
         }
-        Err(error) => Rung::degraded(
+        Err(error) => Check::degraded(
             "listen",
             error.to_string(),
             "choose another port with --listen; if an agent with TLS listens there, this is no problem",
@@ -73,13 +73,13 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 }
 
 /// Whether flows can be told their hosts where addresses are translated.
-pub(super) fn conntrack() -> Rung {
+pub(super) fn conntrack() -> Check {
     let refused = match Conntrack::open() {
         Ok(conntrack) if conntrack.is_there() => {
-            return Rung::ok("conntrack", "connection tracking names the hosts behind translated addresses");
+            return Check::ok("conntrack", "connection tracking names the hosts behind translated addresses");
         }
         Ok(_) => {
-            return Rung::ok("conntrack", "nf_conntrack is not loaded: nothing translates addresses here");
+            return Check::ok("conntrack", "nf_conntrack is not loaded: nothing translates addresses here");
         }
         Err(refused) => refused,
     };
@@ -87,7 +87,7 @@ pub(super) fn conntrack() -> Rung {
         NoConntrack::NotAllowed => "run as root, or give the agent CAP_NET_ADMIN",
         NoConntrack::NoModule => "modprobe nf_conntrack_netlink (OpenWrt: install kmod-nf-conntrack-netlink)",
     };
-    Rung::degraded(
+    Check::degraded(
         "conntrack",
         refused.reason(),
         remedy,
@@ -98,7 +98,7 @@ pub(super) fn conntrack() -> Rung {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::RungStatus;
+    use crate::doctor::CheckStatus;
     use tokio::net::TcpListener;
 
     /// One that answers every request with these bytes.
@@ -125,7 +125,7 @@ mod tests {
             ("", false),
         ] {
             let found = listen(server(answer).await).await;
-            assert_eq!(found.status == RungStatus::Ok, is_agent, "{answer}");
+            assert_eq!(found.status == CheckStatus::Ok, is_agent, "{answer}");
         }
         assert_eq!(reachable("0.0.0.0:9".parse().unwrap()), "127.0.0.1:9".parse().unwrap());
     }

@@ -1,4 +1,4 @@
-//! `pendulum doctor`: the ladder of what this machine offers, and the remedy for each missing rung.
+//! `pendulum doctor`: checks of this machine, each with its remedy.
 
 mod device;
 mod host;
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::bpf::{self, RungStatus};
+use crate::bpf::{self, CheckStatus};
 use crate::config::DEFAULT_LISTEN;
 use crate::exit::{Exit, Failure, OutputFormat, answer, to_json};
 
@@ -30,11 +30,11 @@ pub(crate) struct DoctorOptions {
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, Serialize)]
-struct Rung {
+struct Check {
     /// What it is.
     name: &'static str,
     /// Whether it is there.
-    status: RungStatus,
+    status: CheckStatus,
     /// What was found.
     reason: String,
     /// What to do about it; empty if nothing needs to be done.
@@ -43,11 +43,11 @@ struct Rung {
     cost: String,
 }
 
-impl Rung {
+impl Check {
     fn ok(name: &'static str, reason: impl Into<String>) -> Self {
         Self {
             name,
-            status: RungStatus::Ok,
+            status: CheckStatus::Ok,
             reason: reason.into(),
             remedy: String::new(),
             cost: String::new(),
@@ -62,7 +62,7 @@ impl Rung {
     ) -> Self {
         Self {
             name,
-            status: RungStatus::Degraded,
+            status: CheckStatus::Degraded,
             reason: reason.into(),
             remedy: remedy.into(),
             cost: cost.into(),
@@ -75,18 +75,18 @@ impl Rung {
         remedy: impl Into<String>,
         cost: impl Into<String>,
     ) -> Self {
-        Self { status: RungStatus::Missing, ..Self::degraded(name, reason, remedy, cost) }
+        Self { status: CheckStatus::Missing, ..Self::degraded(name, reason, remedy, cost) }
     }
 }
 
-impl From<bpf::Rung> for Rung {
-    fn from(rung: bpf::Rung) -> Self {
+impl From<bpf::KernelCheck> for Check {
+    fn from(check: bpf::KernelCheck) -> Self {
         Self {
-            name: rung.name,
-            status: rung.status,
-            reason: rung.reason,
-            remedy: rung.remedy.to_owned(),
-            cost: rung.cost.to_owned(),
+            name: check.name,
+            status: check.status,
+            reason: check.reason,
+            remedy: check.remedy.to_owned(),
+            cost: check.cost.to_owned(),
         }
     }
 }
@@ -101,11 +101,11 @@ enum Verdict {
 }
 
 impl Verdict {
-    fn of(rungs: &[Rung]) -> Self {
-        let has = |status| rungs.iter().any(|rung| rung.status == status);
-        if has(RungStatus::Missing) {
+    fn of(checks: &[Check]) -> Self {
+        let has = |status| checks.iter().any(|check| check.status == status);
+        if has(CheckStatus::Missing) {
             Self::CannotRun
-        } else if has(RungStatus::Degraded) {
+        } else if has(CheckStatus::Degraded) {
             Self::Degraded
         } else {
             Self::Ok
@@ -122,11 +122,11 @@ pub(crate) fn doctor(options: &DoctorOptions) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
         Failure::new(Exit::Os, format!("cannot start the event loop: {error}; raise `ulimit -n`"))
     })?;
-    let rungs = runtime.block_on(look(options.wan.as_deref(), options.listen));
-    let verdict = Verdict::of(&rungs);
+    let checks = runtime.block_on(look(options.wan.as_deref(), options.listen));
+    let verdict = Verdict::of(&checks);
     match options.format {
-        OutputFormat::Text => answer(&report::text(&rungs, verdict))?,
-        OutputFormat::Json => answer(&to_json(&report::json(&rungs, verdict))?)?,
+        OutputFormat::Text => answer(&report::text(&checks, verdict))?,
+        OutputFormat::Json => answer(&to_json(&report::json(&checks, verdict))?)?,
     }
     Ok(ExitCode::from(verdict as u8))
 }
@@ -134,17 +134,17 @@ pub(crate) fn doctor(options: &DoctorOptions) -> Result<ExitCode, Failure> {
 /// The report as JSON, for `pendulum report`.
 pub(crate) async fn examine(wan: Option<&str>) -> serde_json::Value {
     crate::privileges::use_what_is_permitted();
-    let rungs = look(wan, DEFAULT_LISTEN).await;
-    report::json(&rungs, Verdict::of(&rungs))
+    let checks = look(wan, DEFAULT_LISTEN).await;
+    report::json(&checks, Verdict::of(&checks))
 }
 
-async fn look(wan: Option<&str>, listen: SocketAddr) -> Vec<Rung> {
-    let mut rungs = vec![host::capabilities()];
-    rungs.extend(bpf::probe().into_iter().map(Rung::from));
-    rungs.push(host::listen(listen).await);
-    rungs.push(host::conntrack());
+async fn look(wan: Option<&str>, listen: SocketAddr) -> Vec<Check> {
+    let mut checks = vec![host::capabilities()];
+    checks.extend(bpf::probe().into_iter().map(Check::from));
+    checks.push(host::listen(listen).await);
+    checks.push(host::conntrack());
     if let Some(wan) = wan {
-        rungs.extend(device::look(wan).await);
+        checks.extend(device::look(wan).await);
     }
-    rungs
+    checks
 }

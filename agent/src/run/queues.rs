@@ -51,7 +51,7 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    /// Load what this kernel takes. Never fails: netlink statistics and socket diagnostics are the last rungs.
+    /// Load what this kernel takes. Never fails: netlink statistics and socket diagnostics are the last fallbacks.
     pub(super) fn start(link: &str) -> Self {
         let programs = match QueuePrograms::load() {
             Ok(programs) => Some(programs),
