@@ -523,13 +523,17 @@ fn what_others_take_away_is_made_again() {
 fn what_keeps_packets_from_the_shaper_is_told() {
     use Deed::{
         AddOtherShaper, AddProgram, AddTerminalFilter, Reload, RemoveFilters, RemoveOtherShaper,
-        RemoveProgram, Start,
+        RemoveProgram, Rename, Start,
     };
     let shaper = AddOtherShaper("cake bandwidth 5mbit");
     let first = AddOtherShaper("tbf rate 5mbit burst 5k latency 50ms");
     let deeds = [
         first,
         Start(1),
+        Rename,
+        Rename,
+        Reload(0),
+        Reload(1),
         RemoveOtherShaper,
         AddProgram(Hook::TcxEgress),
         RemoveProgram,

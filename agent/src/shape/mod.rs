@@ -132,6 +132,7 @@ impl Shaper {
     pub async fn reconcile(&mut self, device: Option<&Device>, mends: bool) {
         let device = device.filter(|_| self.is_wanted());
         if device.is_none() && self.is_clean {
+            self.problem = None;
             return;
         }
         let was_active = self.active.is_some();
