@@ -8,6 +8,7 @@ mod doctor;
 pub mod exit;
 #[cfg(test)]
 mod generated;
+mod home_lookup;
 pub mod http;
 pub mod journal;
 mod kernel;
@@ -22,4 +23,3 @@ pub mod shape;
 pub mod snapshot;
 #[cfg(feature = "top")]
 mod top;
-mod who;

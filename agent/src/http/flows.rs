@@ -18,9 +18,9 @@ use serde::Deserialize;
 use super::App;
 use super::answer::{Refusal, Weight, shortened};
 use crate::config::{LinkConfig, TOP};
+use crate::home_lookup::{Connection, Home, Homes};
 use crate::net::Reached;
 use crate::snapshot::{FlowRow, HalfRow, LinkSnapshot};
-use crate::who::{Connection, Home, Homes};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -71,7 +71,7 @@ pub(super) async fn flows(
         listed.into_iter().map(|(link, row)| (Arc::clone(&link.name), row.clone())).collect();
     drop(links);
     let connections = listed.iter().map(|(_, row)| connection(row)).collect();
-    let homes = app.who.homes(connections).await;
+    let homes = app.home_lookup.homes(connections).await;
     let configured = app.active.borrow().config.links.clone();
     in_pieces(Report { total, listed, homes, configured })
 }

@@ -42,10 +42,10 @@ use tower_http::compression::CompressionLayer;
 
 use crate::config::Active;
 use crate::exit::{Classified, Exit};
+use crate::home_lookup::HomeLookup;
 use crate::journal::Journal;
 use crate::metrics::{Exposition, ExpositionFormat};
 use crate::snapshot::{Board, DeviceState, HANGS};
-use crate::who::Who;
 
 pub use access::Access;
 pub use history::remember;
@@ -121,7 +121,7 @@ pub struct App {
     /// The configuration in use.
     active: watch::Receiver<Active>,
     /// Whose connections those are that are listed.
-    who: Who,
+    home_lookup: HomeLookup,
     history: history::History,
     /// One list of thousands of flows is made at a time.
     long_lists: Semaphore,
@@ -143,7 +143,7 @@ impl App {
             stopping,
             started: Instant::now(),
             active,
-            who: Who::default(),
+            home_lookup: HomeLookup::default(),
             history: history::History::default(),
             long_lists: Semaphore::new(1),
         }

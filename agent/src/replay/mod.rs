@@ -18,7 +18,6 @@ pub mod packet;
 pub mod probe;
 pub mod queue;
 pub mod report;
-pub mod scout;
 pub mod sequence;
 pub mod series;
 pub mod session;
@@ -28,6 +27,7 @@ pub mod table;
 pub mod tally;
 pub mod timeline;
 pub mod turnaround;
+pub mod vantage_detection;
 pub mod watch;
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use pendulum_model::degree::Degree;
 use pendulum_model::observer::Vantage;
 
 use super::orientation::Evidence;
-use super::scout::VantageBy;
+use super::vantage_detection::VantageBy;
 
 /// Everything. Rates in bit/s of link-layer or payload bytes as named, times in seconds, sizes in bytes.
 #[derive(Clone, Debug, Serialize)]

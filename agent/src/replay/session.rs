@@ -17,10 +17,10 @@ use super::flow::FlowKey;
 use super::meter::Meter;
 use super::orientation::{Evidence, Exchanged, Prefix};
 use super::queue::exact::Crossings;
-use super::scout::{Scouted, scout};
 use super::survey;
 use super::tally::{InFlight, Tally};
 use super::timeline::Source;
+use super::vantage_detection::{DetectedVantage, detect_vantage};
 use super::watch::Watch;
 use run::Session;
 
@@ -94,7 +94,7 @@ pub struct Outcome {
     /// What decided which end is home.
     pub evidence: Option<Evidence>,
     /// Where the capture was taken.
-    pub scouted: Scouted,
+    pub detected: DetectedVantage,
     /// What became of the packets of the WAN capture.
     pub account: Account,
     /// Directions of which the capture holds hardly anything, though TCP got on the other way.
@@ -122,10 +122,10 @@ pub fn replay(task: &Task, watch: &dyn Watch, audience: &mut dyn Audience) -> Re
     if let (Some(reason), Some(lan)) = (surveyed.exchanged, &task.lan) {
         return Err(ReplayError::Exchanged { wan: task.wan.clone(), lan: lan.clone(), reason });
     }
-    let scouted = scout(&wan, &mut surveyed, task.rates, task.lan.is_some(), watch)?;
+    let detected = detect_vantage(&wan, &mut surveyed, task.rates, task.lan.is_some(), watch)?;
     let told = |x: Direction| task.rates[x].map(|rate| Known::config(rate.bytes_per_second()));
     let link = Link { capacity: PerDirection::from_fn(told), ..Link::default() };
-    let mut session = Session::open(task, (&wan, lan.as_ref()), surveyed, scouted, link)?;
+    let mut session = Session::open(task, (&wan, lan.as_ref()), surveyed, detected, link)?;
     session.run(watch, audience)?;
     if let Some(reason) = session.is_unusable() {
         return Err(ReplayError::Unusable { path: task.wan.clone(), reason });

@@ -177,8 +177,8 @@ impl<'a> Collector<'a> {
                 used: outcome.account.used(),
                 left_out: outcome.account.left_out(),
             },
-            vantage: outcome.scouted.vantage,
-            vantage_by: outcome.scouted.by,
+            vantage: outcome.detected.vantage,
+            vantage_by: outcome.detected.by,
             link: link_report(&capacity),
             directions: Directions { up: direction(Direction::Up), down: direction(Direction::Down) },
             phase_share: PhaseShares {

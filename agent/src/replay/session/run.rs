@@ -17,11 +17,11 @@ use super::super::orientation::Orientation;
 use super::super::packet::{Packet, outline, parse};
 use super::super::queue::Buffers;
 use super::super::queue::exact::{Crossings, ExactQueue, Sighting};
-use super::super::scout::Scouted;
 use super::super::survey::{Surveyed, direction_of};
 use super::super::table::Entry;
 use super::super::tally::{InFlight, Tally, Turns};
 use super::super::timeline::Source;
+use super::super::vantage_detection::DetectedVantage;
 use super::{Audience, Outcome, Task, Watch};
 
 /// An interval waits this long for answers that tell of the uplink's buffer.
@@ -44,7 +44,7 @@ pub(super) struct Session {
     intervals: Intervals,
     detector: Detector,
     notes: Notes,
-    scouted: Scouted,
+    detected: DetectedVantage,
     flows_due_ns: u64,
     last_ns: u64,
     account: Account,
@@ -56,7 +56,7 @@ impl Session {
         task: &Task,
         (wan, lan): (&Source, Option<&Source>),
         surveyed: Surveyed,
-        scouted: Scouted,
+        detected: DetectedVantage,
         link: Link,
     ) -> Result<Self, CaptureError> {
         let lan = lan.map(Source::open).transpose()?;
@@ -68,9 +68,9 @@ impl Session {
             observer
         };
         let exact =
-            (scouted.vantage == Vantage::Both).then(|| Box::new(ExactQueue::new(0, surveyed.translates)));
-        let mut buffers = Buffers::new(observer(scouted.vantage, scouted.rates), exact);
-        if let Some((vantage, rates)) = scouted.other {
+            (detected.vantage == Vantage::Both).then(|| Box::new(ExactQueue::new(0, surveyed.translates)));
+        let mut buffers = Buffers::new(observer(detected.vantage, detected.rates), exact);
+        if let Some((vantage, rates)) = detected.other {
             buffers.doubt(observer(vantage, rates));
         }
         Ok(Self {
@@ -84,7 +84,7 @@ impl Session {
             intervals: Intervals::new(buffers),
             detector: Detector::new(Config { link, ..Config::default() }),
             notes: Notes::default(),
-            scouted,
+            detected,
             flows_due_ns: FLOWS_NS,
             last_ns: 0,
             account: Account::new(!task.home.is_empty()),
@@ -240,7 +240,7 @@ impl Session {
             account: self.account,
             missing,
             crossings,
-            scouted: self.scouted,
+            detected: self.detected,
             warnings: self.warnings,
         }
     }

@@ -58,19 +58,19 @@ pub(crate) struct Homes {
 
 /// Asks the kernel, and remembers what it said.
 #[derive(Clone, Debug)]
-pub(crate) struct Who {
+pub(crate) struct HomeLookup {
     memory: Arc<Mutex<Memory>>,
     /// One question at a time.
     turn: Arc<Semaphore>,
 }
 
-impl Default for Who {
+impl Default for HomeLookup {
     fn default() -> Self {
         Self { memory: Arc::default(), turn: Arc::new(Semaphore::new(1)) }
     }
 }
 
-impl Who {
+impl HomeLookup {
     /// The home ends of these connections.
     pub(crate) async fn homes(&self, connections: Vec<Connection>) -> Homes {
         if connections.is_empty() {

@@ -78,9 +78,9 @@ impl VantageBy {
     }
 }
 
-/// What the scout found.
+/// The result of the vantage detection.
 #[derive(Clone, Copy, Debug)]
-pub struct Scouted {
+pub struct DetectedVantage {
     /// Where the capture was taken.
     pub vantage: Vantage,
     /// How that is known.
@@ -147,13 +147,13 @@ impl Variation {
 ///
 /// # Errors
 /// If it cannot be read.
-pub fn scout(
+pub fn detect_vantage(
     wan: &Source,
     surveyed: &mut Surveyed,
     told: PerDirection<Option<Rate>>,
     both: bool,
     watch: &dyn Watch,
-) -> Result<Scouted, CaptureError> {
+) -> Result<DetectedVantage, CaptureError> {
     let mut capture = wan.open()?;
     let mut meter = Meter::<Tally>::new(MeterConfig::default());
     let mut notes = Notes::default();
@@ -223,7 +223,7 @@ pub fn scout(
     let (vantage, by) = decide(&seen, both);
     let index = usize::from(vantage != Vantage::BeforeUplinkBuffer);
     let other = (by == VantageBy::Assumed).then_some((PLACES[1 - index], found[1 - index]));
-    Ok(Scouted { vantage, by, rates: found[index], other })
+    Ok(DetectedVantage { vantage, by, rates: found[index], other })
 }
 
 /// An answer's delay without its own wait, seconds. A wait that comes out longer than the delay it is a part of is wrong: the clock is not known yet.
