@@ -26,11 +26,12 @@ mod state;
 use std::time::Duration;
 
 use crate::activity::Activity;
+use crate::capacity::{Capacity, CapacityLearner};
 use crate::certainty;
 use crate::findings::{Change, Event, Evidence, Phase, Verdict};
 use crate::flows::FlowBook;
 use crate::history::{History, Totals};
-use crate::link::{CapacityLearner, Known, Link, Provenance};
+use crate::link::{Known, Link};
 use crate::phase::{PhaseChange, PhaseInput, PhaseSource, PhaseTracker};
 use crate::sample::{BaseRoundTrip, DirectionSample, MeasuredRate, QueueSample, Sample, sane};
 use crate::segment::{Direction, PerDirection};
@@ -166,19 +167,21 @@ impl Detector {
         self.thresholds = thresholds;
     }
 
-    /// `C_x` in bytes per second and where it comes from: what was told, else what the source measured, else what was
-    /// learnt here.
-    pub fn capacity(&self, direction: Direction) -> Option<Known> {
-        let told = self.link.capacity[direction].filter(|_| self.link.capacity(direction).is_some());
-        let measured = || self.measured_rate(direction);
-        told.or_else(|| {
-            measured().map(|rate| Known { value: rate.bytes_per_second, provenance: Provenance::Learnt })
-        })
+    /// What is known of `C_x`.
+    pub fn rates(&self, direction: Direction) -> Capacity {
+        let (given, learnt) = (self.measured[direction], self.learner[direction].rate());
+        let newest = given.into_iter().chain(learnt).max_by_key(|rate| rate.measured_at);
+        Capacity::new(&self.link, direction, newest, self.now())
     }
 
-    /// The rate measured from the traffic, whether or not another was told: the source's, else the one learnt here.
+    /// `C_x` in bytes per second and where it comes from: the one that counts.
+    pub fn capacity(&self, direction: Direction) -> Option<Known> {
+        self.rates(direction).counting().map(|counting| counting.known)
+    }
+
+    /// The rate measured from the traffic, whichever counts.
     pub fn measured_rate(&self, direction: Direction) -> Option<MeasuredRate> {
-        self.measured[direction].or_else(|| self.learner[direction].rate())
+        self.rates(direction).measured()
     }
 
     /// The case that holds and since when; `None` without evidence.

@@ -12,6 +12,7 @@
 mod activity;
 pub mod autorate;
 pub mod bloat;
+pub mod capacity;
 pub mod carrier;
 pub mod certainty;
 pub mod colour;

@@ -1,13 +1,9 @@
 //! What is known about the link, and where from.
 
-mod learner;
-
 use serde::Serialize;
 
 use crate::ratio::{Setting, SettingError};
 use crate::segment::{Direction, PerDirection};
-
-pub(crate) use learner::CapacityLearner;
 
 /// Where a figure of the link comes from, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -40,8 +36,10 @@ impl Known {
 /// Capacities, buffers and propagation time; whatever is not known is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Link {
-    /// `C_x`, bytes per second.
+    /// `C_x`, bytes per second, as configured.
     pub capacity: PerDirection<Option<Known>>,
+    /// The rate to which a qdisc of this machine shapes, bytes per second.
+    pub shaped: PerDirection<Option<f64>>,
     /// `B_x`, bytes.
     pub buffer: PerDirection<Option<Known>>,
     /// `T_p`, one way, seconds.

@@ -297,26 +297,29 @@ fn of_an_uncertain_level_counts_what_is_beyond_doubt() {
     }
 }
 
-/// Configured, else measured by the source, else learnt here.
+/// Configured, else the newest that was measured, by the source or here.
 #[test]
 fn the_best_rate_counts() {
-    let measured = MeasuredRate { bytes_per_second: 200_000.0, measured_at: Duration::from_secs(7) };
     let samples = stream(30, |_| (tcp(UP).full(0.3), acks(5_000.0)));
-    for (configured, by_source, expected) in
-        [(true, true, 300_000.0), (false, true, 200_000.0), (false, false, UP)]
-    {
+    let (once, until_the_end) = (700..=700, 700..=samples.len());
+    for (configured, said, expected) in [
+        (true, until_the_end.clone(), 300_000.0),
+        (false, until_the_end, 240_000.0),
+        (true, once.clone(), 300_000.0),
+        (false, once, UP),
+    ] {
         let link = if configured { Link::with_capacity(300_000.0, DOWN) } else { Link::default() };
         let mut detector = Detector::new(Config { link, ..Config::default() });
         for (index, sample) in samples.iter().enumerate() {
             let mut sample = sample.clone();
-            // Said once; kept until another is said.
-            sample.link.up.rate = Some(measured).filter(|_| by_source && index == 700);
+            let rate = MeasuredRate { bytes_per_second: 240_000.0, measured_at: sample.at };
+            sample.link.up.rate = Some(rate).filter(|_| said.contains(&index));
             detector.push(&sample);
         }
         let found = detector.capacity(Direction::Up).expect("known");
         assert!((found.value - expected).abs() < 1.0, "{found:?}");
         let rate = detector.measured_rate(Direction::Up).expect("measured");
-        assert_eq!(rate.measured_at, Duration::from_secs(if by_source { 7 } else { 30 }));
+        assert!(rate.measured_at > Duration::from_secs(29), "{rate:?}");
         assert_eq!(detector.capacity(Direction::Down).is_some(), configured);
     }
 }

@@ -8,7 +8,7 @@ use pendulum_model::findings::{Change, Event, Evidence, FindingKind};
 use pendulum_model::link::{Known, Link, Provenance};
 use pendulum_model::observer::Trust;
 use pendulum_model::rate::Rate;
-use pendulum_model::sample::{QueueSample, QueueSource, Sample};
+use pendulum_model::sample::{MeasuredRate, QueueSample, QueueSource, Sample};
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_model::thresholds::Thresholds;
 use tracing::info;
@@ -75,6 +75,11 @@ impl Judge {
     /// `C_x`: what was told, else what was learnt.
     pub(super) fn capacity(&self, direction: Direction) -> Option<Known> {
         self.detector.capacity(direction)
+    }
+
+    /// The rate measured from the traffic; `None` if it has faded.
+    pub(super) fn measured_rate(&self, direction: Direction) -> Option<MeasuredRate> {
+        self.detector.measured_rate(direction)
     }
 
     /// Judges what was read at one tick.
@@ -197,18 +202,19 @@ impl Judge {
         Tick { number: self.tick.number + 1, at: reading.at, directions }
     }
 
-    /// Puts all of it into the link's snapshot. A rate that is known better is left alone.
+    /// Puts all of it into the link's snapshot.
     pub(super) fn show(&self, snapshot: &mut LinkSnapshot) {
         for x in Direction::ALL {
             let direction = &mut snapshot.directions[x as usize];
-            direction.rate = direction.rate.or_else(|| learnt(self.capacity(x)));
+            direction.rate = self.capacity(x).and_then(link_rate).or(direction.rate);
             if let (Some(queue), Some(findings)) = (&mut direction.queue, &self.findings) {
                 queue.standing_bytes = findings.standing_bytes[x];
             }
         }
         snapshot.findings.clone_from(&self.findings);
         snapshot.tick = Arc::clone(&self.tick);
-        snapshot.degraded = degraded(snapshot).into();
+        let contradicted = PerDirection::from_fn(|x| self.detector.rates(x).counting()?.contradicted);
+        snapshot.degraded = degraded(snapshot, &contradicted).into();
         snapshot.unsent = Arc::clone(&self.unsent);
     }
 }
@@ -217,7 +223,7 @@ impl Judge {
 const WORTH_TELLING: f64 = 0.1;
 
 /// What is measured less well than it could be, and the remedy.
-fn degraded(link: &LinkSnapshot) -> Vec<String> {
+fn degraded(link: &LinkSnapshot, contradicted: &PerDirection<Option<f64>>) -> Vec<String> {
     let mut sentences = Vec::new();
     if link.findings.is_none() {
         return sentences;
@@ -253,9 +259,16 @@ fn degraded(link: &LinkSnapshot) -> Vec<String> {
                 link.wan
             ));
         }
-        match link.direction(direction).rate.map(|known| known.source) {
+        let rate = link.direction(direction).rate;
+        let configured = contradicted[direction].and_then(Rate::from_bytes_per_second);
+        match rate.map(|known| known.source) {
             None => sentences
                 .push(format!("the {name}link's rate is unknown; give {name}link-rate in the configuration")),
+            Some(RateSource::Learnt) if configured.is_some() => {
+                sentences.extend(
+                    configured.zip(rate).map(|(configured, known)| wrong(name, configured, known.rate)),
+                );
+            }
             Some(RateSource::Learnt) => sentences.push(format!(
                 "the {name}link's rate is measured while its buffer holds a queue; give {name}link-rate in \
                  the configuration if it is known"
@@ -266,9 +279,20 @@ fn degraded(link: &LinkSnapshot) -> Vec<String> {
     sentences
 }
 
-fn learnt(known: Option<Known>) -> Option<LinkRate> {
-    let known = known.filter(|known| known.provenance == Provenance::Learnt)?;
-    Some(LinkRate { rate: Rate::from_bytes_per_second(known.value)?, source: RateSource::Learnt })
+fn wrong(name: &str, configured: Rate, carried: Rate) -> String {
+    format!(
+        "{name}link-rate is configured as {configured}, but the link carried {carried} while its buffer held a queue, and that rate is \
+         used; correct {name}link-rate in the configuration"
+    )
+}
+
+fn link_rate(known: Known) -> Option<LinkRate> {
+    let source = match known.provenance {
+        Provenance::Config => RateSource::Config,
+        Provenance::ShapingQdisc => RateSource::Qdisc,
+        Provenance::Learnt => RateSource::Learnt,
+    };
+    Some(LinkRate { rate: Rate::from_bytes_per_second(known.value)?, source })
 }
 
 /// A queue in steps of a bucket; what is known only as one figure has it in each step.

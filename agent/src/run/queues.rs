@@ -28,7 +28,7 @@ use crate::bpf::{BpfError, Cwnd, CwndSource, PassageReader, ProgramStatus, Queue
 use crate::config;
 use crate::net::{Devices, ingress_redirect};
 use crate::shape::{OwnLevel, Passing};
-use crate::snapshot::{FlowKey, FlowSweep, LinkRate, LinkSnapshot, QueueSnapshot, RateSource, SlotLosses};
+use crate::snapshot::{FlowKey, FlowSweep, LinkSnapshot, QueueSnapshot, SlotLosses};
 
 /// A socket that took no ACK for this long sends nothing: its window is no load.
 const SOCKET_AGE: Duration = Duration::from_secs(10);
@@ -277,20 +277,19 @@ impl Queues {
         self.elsewhere.as_ref().and_then(|elsewhere| elsewhere.link().base_round_trip())
     }
 
-    /// What is known of the link beside its traffic: the user's word first, then the qdisc's.
+    /// What is known of the link beside its traffic.
     pub(super) fn link(&self, config: &config::LinkConfig) -> Link {
         let buffer = |x: Direction| {
             self.tracked[x].as_ref().filter(|tracked| tracked.is_buffer()).map(Tracked::snapshot)
         };
-        let set = |value| Known { value, provenance: Provenance::ShapingQdisc };
         Link {
             capacity: PerDirection::from_fn(|x| {
-                let told = config.rate(x).map(|rate| Known::config(rate.bytes_per_second()));
-                let shaped = buffer(x).and_then(|queue| queue.rate);
-                told.or(shaped.map(|rate| set(rate.bytes_per_second())))
+                config.rate(x).map(|rate| Known::config(rate.bytes_per_second()))
             }),
+            shaped: PerDirection::from_fn(|x| Some(buffer(x)?.rate?.bytes_per_second())),
             buffer: PerDirection::from_fn(|x| {
-                buffer(x).and_then(|queue| queue.limit_bytes).map(|bytes| set(bytes as f64))
+                let value = buffer(x)?.limit_bytes? as f64;
+                Some(Known { value, provenance: Provenance::ShapingQdisc })
             }),
             propagation: None,
         }
@@ -340,14 +339,11 @@ impl Queues {
         self.programs.as_ref().map(QueuePrograms::programs).unwrap_or_default()
     }
 
-    /// Put all of it into the link's snapshot. A rate that the user gave is left alone.
+    /// Put all of it into the link's snapshot.
     pub(super) fn show(&self, snapshot: &mut LinkSnapshot) {
         for x in Direction::ALL {
             let direction = &mut snapshot.directions[x as usize];
             let local = self.local(x).map(Tracked::snapshot);
-            let shaped = local.and_then(|queue| queue.rate);
-            direction.rate =
-                direction.rate.or(shaped.map(|rate| LinkRate { rate, source: RateSource::Qdisc }));
             let estimated = || self.elsewhere.as_ref().and_then(|elsewhere| elsewhere.snapshot(x));
             direction.queue = local.or_else(estimated).cloned();
             if local.is_none() {

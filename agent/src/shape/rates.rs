@@ -1,13 +1,18 @@
 //! Which rates the shaper takes for the link's: those of the configuration, else the WAN qdisc's own, else the learnt one.
 
+use std::time::Duration;
+
 use pendulum_model::rate::Rate;
+use pendulum_model::sample::MeasuredRate;
 
 use crate::snapshot::RateSource;
 
 /// A learnt rate that is no more than this off is the same one: it is a measurement, and each change disturbs the queue.
 const DEAD_BAND: f64 = 0.1;
-/// A learnt rate never falls below this share of the highest there was.
+/// A learnt rate never falls below this share of the highest there was: what a gap in the traffic looks like must not shape the line …
 const FLOOR: f64 = 0.5;
+/// … which is forgotten with this half-life, so that a line that has become slow is shaped at its rate.
+const HALF_LIFE: Duration = Duration::from_secs(600);
 
 /// What is known of the uplink's rate beside the configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -15,14 +20,15 @@ pub struct Seen {
     /// What the WAN device's own qdisc shapes to.
     pub qdisc: Option<Rate>,
     /// What was learnt while that qdisc's queue stood. None while we shape: it would be our own rate.
-    pub learnt: Option<Rate>,
+    pub learnt: Option<MeasuredRate>,
 }
 
 /// The uplink's rate and where it comes from.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Uplink {
     adopted: Option<(Rate, RateSource)>,
-    highest_learnt: f64,
+    /// The highest learnt rate, faded, as of the newest measurement.
+    highest: Option<MeasuredRate>,
 }
 
 impl Uplink {
@@ -37,10 +43,15 @@ impl Uplink {
         self.rate()
     }
 
-    fn learn(&mut self, rate: Rate) -> Option<Rate> {
+    fn learn(&mut self, rate: MeasuredRate) -> Option<Rate> {
         let known = self.adopted.filter(|(_, source)| *source == RateSource::Learnt).map(|(rate, _)| rate);
-        self.highest_learnt = self.highest_learnt.max(rate.bytes_per_second());
-        let new = rate.bytes_per_second().max(FLOOR * self.highest_learnt);
+        let faded = self.highest.map_or(0.0, |highest| {
+            let passed = rate.measured_at.saturating_sub(highest.measured_at);
+            highest.bytes_per_second * (-passed.as_secs_f64() / HALF_LIFE.as_secs_f64()).exp2()
+        });
+        let bytes_per_second = faded.max(rate.bytes_per_second);
+        self.highest = Some(MeasuredRate { bytes_per_second, ..rate });
+        let new = rate.bytes_per_second.max(FLOOR * bytes_per_second);
         match known {
             Some(known) if (new / known.bytes_per_second() - 1.0).abs() <= DEAD_BAND => Some(known),
             _ => Rate::from_bytes_per_second(new),
@@ -67,14 +78,20 @@ mod tests {
     }
 
     fn learnt(text: &str) -> Seen {
-        Seen { learnt: Some(rate(text)), ..Seen::default() }
+        learnt_at(text, 0)
+    }
+
+    fn learnt_at(text: &str, second: u64) -> Seen {
+        let bytes_per_second = rate(text).bytes_per_second();
+        let measured = MeasuredRate { bytes_per_second, measured_at: Duration::from_secs(second) };
+        Seen { learnt: Some(measured), ..Seen::default() }
     }
 
     #[test]
     fn the_configuration_comes_first_and_then_the_qdisc() {
         let mut uplink = Uplink::default();
         assert_eq!(uplink.follow(None, Seen::default()), None);
-        let seen = Seen { qdisc: Some(rate("2mbit")), learnt: Some(rate("3mbit")) };
+        let seen = Seen { qdisc: Some(rate("2mbit")), ..learnt("3mbit") };
         assert_eq!(uplink.follow(Some(rate("1mbit")), seen), Some(rate("1mbit")));
         assert_eq!(uplink.source(), Some(RateSource::Config));
         assert_eq!(uplink.follow(None, seen), Some(rate("2mbit")));
@@ -91,12 +108,13 @@ mod tests {
         assert_eq!(uplink.follow(None, Seen::default()), Some(rate("1mbit")), "while we shape");
         for _ in 0..10 {
             // What 99 % of the rate look like when shaping pauses.
-            let ours = uplink.rate().unwrap().bytes_per_second() * 0.99;
-            let seen = Seen { learnt: Rate::from_bytes_per_second(ours), ..Seen::default() };
-            assert_eq!(uplink.follow(None, seen), Some(rate("1mbit")));
+            assert_eq!(uplink.follow(None, learnt("990kbit")), Some(rate("1mbit")));
         }
         assert_eq!(uplink.follow(None, learnt("2mbit")), Some(rate("2mbit")), "the line became faster");
         assert_eq!(uplink.follow(None, learnt("1500kbit")), Some(rate("1500kbit")), "and slower");
         assert_eq!(uplink.follow(None, learnt("100kbit")), Some(rate("1mbit")), "half of what it once had");
+        // Ten minutes later half of that is enough, and after an hour of such a line it is shaped at its rate.
+        assert_eq!(uplink.follow(None, learnt_at("100kbit", 600)), Some(rate("500kbit")));
+        assert_eq!(uplink.follow(None, learnt_at("100kbit", 3_600)), Some(rate("100kbit")));
     }
 }

@@ -49,7 +49,9 @@ impl Detector {
             let queue = self.known_queue(x, direction.queue);
             // An estimate of the queue rests on the capacity: it cannot teach it.
             let seen = queue.is_some_and(|queue| queue.source != QueueSource::Estimate);
-            let stands = seen && self.phases.stands(x) == Some(true);
+            // What a qdisc of this machine lets through is its rate, not the link's.
+            let is_link = self.link.shaped[x].is_none();
+            let stands = seen && is_link && self.phases.stands(x) == Some(true);
             self.learner[x].push(sample.at, traffic.wire_bytes, stands);
             if let Some(peak) = queue.and_then(|queue| sane(queue.max_bytes)) {
                 self.peak_queue[x] = self.peak_queue[x].max(peak);

@@ -1,6 +1,7 @@
 //! What is taken in of a sample, and what is not.
 
 use super::*;
+use crate::link::Provenance;
 use crate::sample::{Composition, QueueSample, QueueSource};
 
 const STEP: Duration = Duration::from_millis(10);
@@ -83,10 +84,10 @@ fn useless_round_trips_and_rates_are_left_out() {
     assert_eq!(detector.measured_rate(Direction::Up), None);
 }
 
-/// What was told counts, then what was measured; both are named as what they are.
+/// What is configured counts, then what was measured; both are named as what they are.
 #[test]
 fn a_rate_that_was_told_comes_first() {
-    let mut told = Link::with_capacity(1_000.0, 9_000.0);
+    let mut told = Link::with_capacity(6_000.0, 9_000.0);
     told.capacity.down = None;
     let mut detector = Detector::new(Config { link: told, ..Config::default() });
     let mut one = sample(STEP);
@@ -95,7 +96,7 @@ fn a_rate_that_was_told_comes_first() {
     }
     detector.push(&one);
     let known = |x| detector.capacity(x).map(|known| (known.value, known.provenance));
-    assert_eq!(known(Direction::Up), Some((1_000.0, Provenance::Config)));
+    assert_eq!(known(Direction::Up), Some((6_000.0, Provenance::Config)));
     assert_eq!(known(Direction::Down), Some((7_000.0, Provenance::Learnt)));
     let mut nonsense = detector.clone();
     nonsense.set_link(Link::with_capacity(0.0, f64::NAN));
@@ -267,9 +268,12 @@ fn the_state_by_hand() {
     assert_eq!((state.throughput_ratio, state.verdict), (None, Verdict::OneWay));
     // Weighed for the first time at 4.01 s, when the activity time of 4 s is full, and last at 9.76 s: 24 times 250 ms.
     assert!((state.verdict_seconds[Verdict::OneWay as usize] - 6.0).abs() < 1e-9);
-    // A new link: half the rate makes it wait for twice as long.
+    // A new link: four fifths of the rate. Half of it would be contradicted by what passed.
+    let utilization = |detector: &Detector| detector.state().directions.up.utilization.expect("a rate");
+    detector.set_link(Link::with_capacity(200_000.0, 2_500_000.0));
+    assert!((utilization(&detector) - 1.25).abs() < 1e-9);
     detector.set_link(Link::with_capacity(125_000.0, 2_500_000.0));
-    assert_eq!(detector.state().directions.up.utilization.map(f64::round), Some(2.0));
+    assert!((utilization(&detector) - 1.0).abs() < 1e-9);
     detector.set_thresholds(Thresholds { horizon_round_trips: 100.0, ..Thresholds::default() });
     assert_eq!(detector.state().horizon_s, 25.0);
 }

@@ -1,9 +1,6 @@
 //! The rate of one direction, from whoever knows it best.
 
-use super::rate::ServiceRate;
-
-/// What was told is wrong, or was another link's rate, if what is carried while the buffer stands differs from it by more than this part.
-const WRONG: f64 = 0.25;
+use crate::capacity::{self, ServiceRate};
 
 /// What is known of a rate beside what is measured, bytes per nanosecond.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,7 +32,7 @@ impl KnownRate {
         measured: impl Fn(fn(&ServiceRate) -> Option<f64>) -> Option<f64>,
     ) -> Option<f64> {
         let seen = measured(ServiceRate::rate);
-        let contradicts = |told: f64| seen.is_some_and(|seen| (seen - told).abs() > WRONG * told);
+        let contradicts = |told: f64| seen.is_some_and(|seen| capacity::contradicts(seen, told));
         self.told
             .filter(|told| !contradicts(*told))
             .or(seen)

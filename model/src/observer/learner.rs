@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::rate::ServiceRate;
+use crate::capacity::ServiceRate;
 
 /// A measured packet is final when so many came after it.
 const SETTLED: usize = 4;

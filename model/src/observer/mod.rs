@@ -20,8 +20,7 @@ mod learner;
 pub mod level;
 mod outlet;
 mod point;
-pub mod rate;
-mod split;
+pub mod split;
 mod standing;
 #[cfg(test)]
 mod tests;
@@ -32,12 +31,12 @@ use std::time::Duration;
 use crate::sample::{BaseRoundTrip, MeasuredRate};
 use crate::segment::{Direction, PerDirection};
 
+use crate::capacity::ServiceRate;
 use base::{Bases, Cleared};
 use inlet::Inlet;
 use known::KnownRate;
 use outlet::Outlet;
 pub use point::{Answer, Passing, Trust, Vantage};
-use rate::ServiceRate;
 use split::{Waits, told};
 pub use standing::Standing;
 use witness::Witnesses;

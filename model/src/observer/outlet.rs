@@ -19,9 +19,9 @@ use super::clocks::Clocks;
 use super::fastest::Fastest;
 use super::known::KnownRate;
 use super::level::LevelTrack;
-use super::rate::ServiceRate;
 use super::standing::Standing;
 use super::{FULL_BYTES, Passing, SLOWEST, Wait};
+use crate::capacity::ServiceRate;
 use lender::{Lender, Told};
 
 /// Longer than any packet's time on the link, so that jitter and a slow scheduler are not taken for an idle link.

@@ -254,6 +254,7 @@ impl<'a> Collector<'a> {
         let link = Link {
             capacity: *capacity,
             buffer: PerDirection::from_fn(|x| seen(self.queues[x].max)),
+            shaped: PerDirection::default(),
             propagation: self.base_round_trip_s.and_then(|seconds| seen(seconds / 2.0)),
         };
         let setting = link.setting()?.ok()?;

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use pendulum_model::link::Provenance;
-use pendulum_model::rate::Rate;
 use pendulum_model::segment::{Direction, PerDirection};
 use tracing::warn;
 
@@ -58,16 +56,13 @@ impl LinkTask {
             // While we shape, the queue is ours, and so is its rate. A queue that never stood says nothing about the link; and
             // without its tracepoints what enters it is counted, not what leaves. Behind it the observer sees the line's own.
             let is_traced = matches!(self.queues.uplink_look(), Some(Look::Traced { .. }));
-            let learnt = match self.shaper.device() {
+            seen.learnt = match self.shaper.device() {
                 Some((_, true)) => None,
-                _ if self.queues.is_uplink_buffer() => self
-                    .judge
-                    .capacity(Direction::Up)
-                    .filter(|known| is_traced && known.provenance == Provenance::Learnt)
-                    .map(|known| known.value),
-                _ => self.queues.rate(Direction::Up).map(|measured| measured.bytes_per_second),
+                _ if self.queues.is_uplink_buffer() => {
+                    self.judge.measured_rate(Direction::Up).filter(|_| is_traced)
+                }
+                _ => self.queues.rate(Direction::Up),
             };
-            seen.learnt = learnt.and_then(Rate::from_bytes_per_second);
         }
         let uplink = self.uplink_rate.follow(configured, seen);
         self.shaper.set_rates([uplink, self.config.rates[1]]);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::detector::Config;
 use crate::link::Link;
-use crate::sample::{AckBursts, BaseRoundTrip, Composition, QueueSample, Traffic};
+use crate::sample::{AckBursts, BaseRoundTrip, Composition, MeasuredRate, QueueSample, Traffic};
 
 /// Bytes per second.
 const UP: f64 = 250_000.0;
@@ -191,6 +191,23 @@ fn a_standing_level_makes_wait_as_long_as_the_link_takes_for_it() {
     assert_eq!(delay_of(unknown, queue(30_000.0, 5_000.0)).known_seconds, 0.0);
 }
 
+/// Twice what the link carries is configured: the delay is that of the rate at which the estimate was made, and the link is full.
+#[test]
+fn a_wrong_configured_rate_halves_neither_delay_nor_utilization() {
+    let mut detector =
+        Detector::new(Config { link: Link::with_capacity(2.0 * UP, DOWN), ..Config::default() });
+    for step in 1..=200 {
+        let mut sample = sample(step, Some(0.1));
+        sample.link.up.queue = Some(QueueSample::level(QueueSource::Estimate, 30_000.0));
+        sample.link.up.rate = Some(MeasuredRate { bytes_per_second: UP, measured_at: sample.at });
+        sample.link.up.traffic.wire_bytes = (UP / 100.0) as u64;
+        detector.push(&sample);
+    }
+    let up = &detector.state().directions.up;
+    assert_near(up.standing_delay_s.expect("known"), 30_000.0 / UP);
+    assert_near(up.utilization.expect("known"), 1.0);
+}
+
 /// Two seconds with so much outstanding each way, buffers that are not seen, and a base round trip of 50 ms.
 fn hidden(up: f64, down: f64, is_proven: bool) -> PerDirection<Option<f64>> {
     let mut detector = detector();
@@ -227,6 +244,22 @@ fn learnt(source: QueueSource, bytes: f64) -> Option<f64> {
         detector.push(&sample);
     }
     detector.measured_rate(Direction::Up).map(|rate| rate.bytes_per_second)
+}
+
+/// A shaper at half of the configured rate, which then pauses: the configured rate is as right as before.
+#[test]
+fn what_a_shaper_lets_through_contradicts_nothing() {
+    let mut link = Link::with_capacity(2.0 * UP, DOWN);
+    link.shaped.up = Some(UP);
+    let mut detector = Detector::new(Config { link, ..Config::default() });
+    for step in 1..=1_000 {
+        let mut sample = sample(step, Some(0.1));
+        sample.link.up.queue = level(20_000.0);
+        sample.link.up.traffic.wire_bytes = 2_500;
+        detector.push(&sample);
+    }
+    detector.set_link(Link::with_capacity(2.0 * UP, DOWN));
+    assert_eq!(detector.capacity(Direction::Up).map(|known| known.value), Some(2.0 * UP));
 }
 
 /// A buffer that stands passes what the link carries. An estimate of the level rests on the rate and cannot teach it.

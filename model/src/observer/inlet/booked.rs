@@ -1,8 +1,8 @@
 //! How much stands in the buffer, from when each packet came and when its service begins.
 
 use super::super::level::Levels;
-use super::super::rate::ServiceRate;
 use super::{Booked, Inlet};
+use crate::capacity::ServiceRate;
 
 /// So long after the newest measured wait what stands is only booked: drops are not seen …
 const BOOKED_NS: f64 = 2e9;

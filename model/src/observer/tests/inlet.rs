@@ -1,7 +1,7 @@
 //! A buffer of which the beginning is seen, by hand: 100 bytes per millisecond, so that 1500 bytes are served in 15 ms.
 
 use super::super::inlet::{Booked, Inlet, MeasuredWait};
-use super::super::rate::ServiceRate;
+use crate::capacity::ServiceRate;
 
 const MS: u64 = 1_000_000;
 const RATE: f64 = 1e-4;

@@ -1,7 +1,7 @@
 //! The rate of a hidden buffer from what entered it and when that was served, by hand.
 
 use super::super::learner::{Learner, Measured};
-use super::super::rate::ServiceRate;
+use crate::capacity::ServiceRate;
 
 const MS: f64 = 1e6;
 const SECOND: f64 = 1e9;

@@ -3,9 +3,9 @@
 use super::super::base::{Bases, CLEAR_NS, Cleared, Split};
 use super::super::bound::LowerBound;
 use super::super::level::{INTERVAL_NS, LevelTrack, Levels};
-use super::super::rate::ServiceRate;
 use super::super::standing::Standing;
 use super::super::{Trust, Vantage};
+use crate::capacity::ServiceRate;
 
 const MS: u64 = 1_000_000;
 const SECOND: f64 = 1e9;

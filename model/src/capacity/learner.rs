@@ -1,31 +1,15 @@
 //! The rate of a link from what passes while its buffer holds a queue.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::service::ServiceRate;
 use crate::sample::MeasuredRate;
 
-/// The rate is the mean over this much time with a standing queue: long enough that single packets do not count, short
-/// enough to follow a link whose rate changes.
-const WINDOW: Duration = Duration::from_secs(10);
-
-/// A full frame on the wire, bytes.
-const FRAME_BYTES: u64 = 1514;
-
-/// On slow links the window is as long as this many full frames take …
-const WINDOW_BYTES: u64 = 32 * FRAME_BYTES;
-
-/// … and a stretch with fewer bytes than this says too little: a packet more or less at its ends is part of its error.
-const PIECE_BYTES: u64 = WINDOW_BYTES / 2;
-
-/// No rate before the queue has stood for this long.
-const FIRST: Duration = Duration::from_secs(1);
+/// A stretch with fewer bytes than 16 full frames says too little: a packet more or less at its ends is part of its error.
+const PIECE_BYTES: u64 = 16 * 1514;
 
 /// A long stretch is cut into pieces of this length, so that old ones can leave the window.
 const PIECE: Duration = Duration::from_millis(500);
-
-/// Pieces kept at most: short stretches make short pieces.
-const MAX_PIECES: usize = 1024;
 
 /// Learns one direction's rate: what passes while the buffer holds a queue *is* the rate. It follows the rate up and down.
 ///
@@ -33,11 +17,8 @@ const MAX_PIECES: usize = 1024;
 /// was counted in front of the buffer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CapacityLearner {
-    pieces: VecDeque<Piece>,
-    bytes: u64,
-    span: Duration,
+    service: ServiceRate,
     course: Course,
-    newest: Duration,
 }
 
 /// What a standing queue let through.
@@ -93,11 +74,10 @@ impl CapacityLearner {
     pub(crate) fn push(&mut self, at: Duration, wire_bytes: u64, stands: bool) {
         if !stands {
             if let Course::Standing(stretch) = std::mem::take(&mut self.course) {
-                self.take(stretch.piece());
+                self.take(stretch.to, stretch.piece());
             }
             return;
         }
-        self.newest = at;
         if wire_bytes == 0 {
             return;
         }
@@ -112,32 +92,21 @@ impl CapacityLearner {
         if piece.span >= PIECE && piece.bytes >= PIECE_BYTES {
             stretch.left_out = stretch.beyond_first();
             (stretch.from, stretch.bytes) = (at, 0);
-            self.take(piece);
+            self.take(at, piece);
         }
     }
 
-    fn take(&mut self, piece: Piece) {
-        if piece.bytes < PIECE_BYTES || piece.span.is_zero() {
-            return;
-        }
-        self.pieces.push_back(piece);
-        self.bytes = self.bytes.saturating_add(piece.bytes);
-        self.span += piece.span;
-        while let Some(&oldest) = self.pieces.front() {
-            let (bytes, span) = (self.bytes.saturating_sub(oldest.bytes), self.span - oldest.span);
-            if self.pieces.len() <= MAX_PIECES && (span < WINDOW || bytes < WINDOW_BYTES) {
-                break;
-            }
-            self.pieces.pop_front();
-            (self.bytes, self.span) = (bytes, span);
+    fn take(&mut self, end: Duration, piece: Piece) {
+        if piece.bytes >= PIECE_BYTES {
+            self.service.add(end.as_nanos() as f64, piece.span.as_nanos() as f64, piece.bytes as f64);
         }
     }
 
     /// The rate, and the newest moment at which the queue stood; `None` until it has stood for long enough.
     pub(crate) fn rate(&self) -> Option<MeasuredRate> {
-        (self.span >= FIRST && self.bytes >= WINDOW_BYTES).then(|| MeasuredRate {
-            bytes_per_second: self.bytes as f64 / self.span.as_secs_f64(),
-            measured_at: self.newest,
+        self.service.rate().map(|rate| MeasuredRate {
+            bytes_per_second: rate * 1e9,
+            measured_at: Duration::from_nanos(self.service.newest_ns() as u64),
         })
     }
 }
@@ -168,7 +137,8 @@ mod tests {
         // What passes without a queue changes nothing, and does not make the rate newer.
         run(&mut learner, 10.0, 60.0, 3_000, false);
         let known = learner.rate().expect("still known");
-        assert_eq!(known.measured_at, Duration::from_secs(10));
+        let age = Duration::from_secs(10) - known.measured_at;
+        assert!(age < PIECE, "{age:?}");
         assert!((known.bytes_per_second - 24_500.0).abs() < 1.0);
     }
 
@@ -261,19 +231,5 @@ mod tests {
             learner.push(Duration::from_millis(10 * step), 1_514, step % 3 != 0);
         }
         assert_eq!(learner.rate(), None);
-    }
-
-    #[test]
-    fn memory_is_bounded() {
-        let mut learner = CapacityLearner::default();
-        for step in 1..=40_000u64 {
-            learner.push(Duration::from_micros(100 * step), 1_000_000, step % 4 != 0);
-        }
-        assert!(learner.pieces.len() <= MAX_PIECES);
-        let (bytes, span) = learner
-            .pieces
-            .iter()
-            .fold((0, Duration::ZERO), |(bytes, span), piece| (bytes + piece.bytes, span + piece.span));
-        assert_eq!((bytes, span), (learner.bytes, learner.span));
     }
 }

@@ -36,18 +36,18 @@ struct Span {
 
 /// Learns one direction's rate.
 #[derive(Clone, Debug, Default)]
-pub struct ServiceRate {
+pub(crate) struct ServiceRate {
     spans: VecDeque<Span>,
     busy_ns: f64,
     bytes: f64,
     newest_ns: f64,
-    /// Since when there has been busy time.
+    /// The last one that was sustained, bytes per nanosecond.
     rates: Option<f64>,
 }
 
 impl ServiceRate {
     /// The link was busy for `busy_ns`, until `end_ns`, and carried `bytes`.
-    pub fn add(&mut self, end_ns: f64, busy_ns: f64, bytes: f64) {
+    pub(crate) fn add(&mut self, end_ns: f64, busy_ns: f64, bytes: f64) {
         if !(busy_ns > 0.0 && bytes > 0.0 && busy_ns.is_finite() && bytes.is_finite()) {
             return;
         }
@@ -55,7 +55,7 @@ impl ServiceRate {
         self.spans.push_back(Span { busy_ns, bytes });
         self.busy_ns += busy_ns;
         self.bytes += bytes;
-        while self.spans.len() > 1 && (self.busy_ns > WINDOW_NS || self.spans.len() > SPANS_MAX) {
+        while self.is_too_much() {
             self.drop_oldest();
         }
         self.drop_another_rate();
@@ -63,22 +63,29 @@ impl ServiceRate {
     }
 
     /// Bytes per nanosecond, good enough to show; holds when the window was emptied by a change, until it is full again.
-    pub fn rate(&self) -> Option<f64> {
+    pub(crate) fn rate(&self) -> Option<f64> {
         self.rates
     }
 
     /// Bytes per nanosecond as far as known: the first guess comes early.
-    pub fn rough(&self) -> Option<f64> {
+    pub(crate) fn rough(&self) -> Option<f64> {
         if self.is_sustained(ROUGH) { Some(self.bytes / self.busy_ns) } else { self.rates }
     }
 
     /// The newest moment at which the link was known to be busy.
-    pub fn newest_ns(&self) -> f64 {
+    pub(crate) fn newest_ns(&self) -> f64 {
         self.newest_ns
     }
 
     fn is_sustained(&self, part: f64) -> bool {
         self.busy_ns >= part * SUSTAINED_NS && self.bytes >= part * SUSTAINED_BYTES
+    }
+
+    /// On slow links the window is as long as a sustained rate takes.
+    fn is_too_much(&self) -> bool {
+        let Some(oldest) = self.spans.front().filter(|_| self.spans.len() > 1) else { return false };
+        let is_long = self.busy_ns > WINDOW_NS && self.bytes - oldest.bytes >= SUSTAINED_BYTES;
+        is_long || self.spans.len() > SPANS_MAX
     }
 
     fn drop_oldest(&mut self) {
