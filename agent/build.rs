@@ -24,6 +24,7 @@ fn main() -> Result<()> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     println!("cargo::rerun-if-changed={}", bpf.display());
     println!("cargo::rerun-if-env-changed=PENDULUM_CLANG");
+    println!("cargo::rerun-if-env-changed=PENDULUM_LLVM_STRIP");
 
     if env::var("CARGO_CFG_TARGET_ENDIAN")? == "big" {
         bail!(
@@ -67,6 +68,15 @@ fn compile(clang: &str, bpf: &Path, source: &Path, object: &Path) -> Result<()> 
     let status = command.status().with_context(|| format!("running {clang}"))?;
     if !status.success() {
         bail!("{clang} could not compile {}; libbpf headers come with Debian's libbpf-dev", source.display());
+    }
+    // clang writes the types that the kernel reads (BTF) only along with those for debuggers (DWARF), a third of the object.
+    if let Ok(strip) = env::var("PENDULUM_LLVM_STRIP")
+        && !Command::new(&strip).arg("-g").arg(object).status().is_ok_and(|status| status.success())
+    {
+        bail!(
+            "{strip} could not strip {}; PENDULUM_LLVM_STRIP names it, and Debian's llvm-19 has llvm-strip-19",
+            object.display()
+        );
     }
     Ok(())
 }

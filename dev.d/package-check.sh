@@ -56,13 +56,16 @@ package_check() {
         say "SKIPPED arm64_guests: the emulated guests are started from x86_64, this machine is $(uname -m)"
     elif foreign_agent; then
         python3 tests/vm/run.py --logs "$CARGO_TARGET_DIR/vm" "${FOREIGN_AGENT[@]}" arm64 || status=1
+        package_small || status=1
     else
         status=1
     fi
     return "$status"
 }
 
-PACKAGE_PARTS=(deb static container chart check)
+PACKAGE_PARTS=(deb static small container chart check)
+# Without names: check includes small.
+PACKAGE_DEFAULT=(deb static container chart check)
 
 # built FILE: says so, and keeps it for the end.
 built() {
@@ -78,11 +81,11 @@ run_package() {
     fi
     local what
     local -a wanted=("$@")
-    [ ${#wanted[@]} -gt 0 ] || wanted=("${PACKAGE_PARTS[@]}")
+    [ ${#wanted[@]} -gt 0 ] || wanted=("${PACKAGE_DEFAULT[@]}")
     for what in "${wanted[@]}"; do
         case " ${PACKAGE_PARTS[*]} " in
         *" $what "*) ;;
-        *) die "there is no package '$what'; there are: deb, static, container, chart, and check, which tries the deb on Debian 12 and 13" 64 ;;
+        *) die "there is no package '$what'; there are: deb, static, small, container, chart, and check, which tries the deb on Debian 12 and 13 and includes small" 64 ;;
         esac
     done
     # shellcheck disable=SC2153 # set in dev

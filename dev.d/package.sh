@@ -123,6 +123,23 @@ make_static() {
     llvm-objcopy-19 --strip-debug "$CARGO_TARGET_DIR/$triple/release/pendulum" "$(static_binary "$triple")"
 }
 
+SMALL_FLAGS="-C force-unwind-tables=no -C link-arg=--icf=all"
+
+# The build for routers with little room, and whether a small guest is enough for it.
+package_small() {
+    local triple=aarch64-unknown-linux-musl binary
+    binary="$PACKAGES/pendulum-$(package_version)-aarch64-small"
+    need_packages vm vm-arm64
+    musl_toolchain "$triple" || return 1
+    # A panic aborts and needs no tables for unwinding; those of the standard library stay. icf: equal functions are one. The BPF objects go without DWARF.
+    export PENDULUM_LLVM_STRIP=llvm-strip-19
+    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS="$CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS $SMALL_FLAGS"
+    cargo build --profile small --no-default-features --locked -p pendulum --target "$triple" || return 1
+    install -D -m 755 "$CARGO_TARGET_DIR/$triple/small/pendulum" "$binary"
+    built "$binary"
+    python3 tests/package/small.py "$binary" --logs "$CARGO_TARGET_DIR/vm/package"
+}
+
 # Where the static binary for TRIPLE is put.
 static_binary() { echo "$PACKAGES/pendulum-$(package_version)-${1%%-*}-linux"; }
 

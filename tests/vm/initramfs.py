@@ -167,11 +167,11 @@ def unpacked_module(path):
     return path.read_bytes()
 
 
-def add_modules(archive, kernel):
+def add_modules(archive, kernel, wanted=MODULES):
     """The chosen modules, with indexes of their own so that the kernel loads them when a test first needs one."""
     with tempfile.TemporaryDirectory() as base:
         stage = Path(base) / "lib/modules" / kernel.release
-        for relative in closure(MODULES, read_dependencies(kernel)):
+        for relative in closure(wanted, read_dependencies(kernel)):
             target = stage / relative.removesuffix(".xz")
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(unpacked_module(kernel.modules / relative))
