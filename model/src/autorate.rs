@@ -276,7 +276,7 @@ impl Controller {
             }
             (Some((wait, _)), None) if wait > least => {}
             (Some((wait, _)), _) => {
-                self.stays = None;
+                (self.stays, self.peak) = (None, self.peak.max(passing));
                 self.remember(now, wait);
                 if is_used && own.lost > RULES.lost {
                     // A policer.
@@ -414,7 +414,6 @@ impl Controller {
             return;
         }
         self.found = self.found.max(passing.min(self.rate));
-        self.peak = self.peak.max(self.found);
         let capacity = self.capacity.unwrap_or(passing);
         // The host that measured the rate may be behind a bottleneck of its own: others find out soon, and it alone does not.
         let is_doubted = self.is_doubtful && told.is_none_or(|heard| heard.hosts >= 2);
