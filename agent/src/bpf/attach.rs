@@ -237,7 +237,7 @@ pub fn remove_leftovers(device: &str, ifindex: u32) -> Result<Vec<String>, BpfEr
     for (side, program) in [
         (TcAttachType::Ingress, Hook::Ingress.program()),
         (TcAttachType::Egress, Hook::Egress.program()),
-        (TcAttachType::Egress, super::shape::PROGRAM),
+        (TcAttachType::Egress, super::SHAPE_PROGRAM),
     ] {
         removed.extend(remove_filter(device, ifindex, side, program));
     }

@@ -55,6 +55,9 @@ pub static CWND_PROBE_OBJECT: &[u8] =
 /// The compiled object, `bpf/shape/shape.bpf.c`.
 pub static SHAPE_OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/shape.bpf.o"));
 
+/// Its program, on TC egress of the WAN device: both passes of the uplink.
+const SHAPE_PROGRAM: &str = "pendulum_shape";
+
 /// Why the kernel side could not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum BpfError {

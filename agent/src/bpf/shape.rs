@@ -12,16 +12,13 @@ use super::abi::{self, pendulum_channel, pendulum_config, pendulum_shape_control
 use super::loader;
 use super::map_error;
 use super::programs::map_of;
-use super::{BpfError, LinkLayer, ProgramStatus, SHAPE_OBJECT, statistics};
+use super::{BpfError, LinkLayer, ProgramStatus, SHAPE_OBJECT, SHAPE_PROGRAM as PROGRAM, statistics};
 use crate::exit::chain;
 use crate::net::clsact;
 use crate::net::control::Filter;
 
 /// Priority of the clsact filter on kernels without TCX: behind the measuring one, before the redirection.
 const CLSACT_PRIORITY: u16 = 59_000;
-
-/// The program, on TC egress of the WAN device: both passes of the uplink.
-pub(super) const PROGRAM: &str = "pendulum_shape";
 
 /// The program of one link's shaper. Dropping it takes it down.
 pub struct ShapePrograms {

@@ -16,8 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::packet::{Frame, LinkType, parse};
-use super::timeline::{Copies, Timeline};
+use super::packet::{Frame, LinkType};
 use window::Window;
 
 /// A record longer than this is no packet but a damaged length: the largest super-packet has 512 KiB.
@@ -189,7 +188,24 @@ pub struct Capture {
     file_bytes: u64,
     read_bytes: Arc<AtomicU64>,
     current: Option<Found>,
-    correction: Option<Box<(Arc<Timeline>, Copies)>>,
+    correction: Option<Box<dyn Correct>>,
+}
+
+/// Why a frame is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Its time does not fit those of its neighbours.
+    OutOfOrder,
+    /// The same packet was there just before.
+    Copy,
+}
+
+/// What is known of the times of a capture's frames.
+pub(super) trait Correct: std::fmt::Debug + Send {
+    /// When a frame passed that the capture dates so.
+    fn corrected_ns(&self, frame: u64, time_ns: u64) -> u64;
+    /// Why it is to be left out, if it is.
+    fn fault(&mut self, frame: u64, record: &Record<'_>) -> Option<Fault>;
 }
 
 impl Capture {
@@ -219,10 +235,9 @@ impl Capture {
         })
     }
 
-    /// With the times of its frames corrected from here on, and without those that are out of order or copies.
-    pub(super) fn corrected(mut self, timeline: Arc<Timeline>) -> Self {
-        self.correction = (!timeline.is_sound()).then(|| Box::new((timeline, Copies::default())));
-        self
+    /// With its frames corrected from here on.
+    pub(super) fn corrected(self, correction: Box<dyn Correct>) -> Self {
+        Self { correction: Some(correction), ..self }
     }
 
     /// Go to the next frame; `false` at the end of the file, be it in the middle of a record ([`Notes::cut_off_at`]) or where it is
@@ -242,18 +257,15 @@ impl Capture {
     /// Corrects the time of the present frame; `false` if it is to be passed over.
     fn correct(&mut self) -> bool {
         let Some(mut correction) = self.correction.take() else { return true };
-        let (timeline, copies) = &mut *correction;
         let frame = self.notes.frames - 1;
         if let Some(found) = &mut self.current {
-            found.time_ns = timeline.corrected_ns(frame, found.time_ns);
+            found.time_ns = correction.corrected_ns(frame, found.time_ns);
         }
-        let is_stray = timeline.is_stray(frame);
-        let is_copy = timeline.is_doubled
-            && self.record().is_some_and(|record| copies.is_copy(&record, &parse(&record.frame())));
+        let fault = self.record().and_then(|record| correction.fault(frame, &record));
         self.correction = Some(correction);
-        self.notes.out_of_order += u64::from(is_stray);
-        self.notes.copies += u64::from(is_copy && !is_stray);
-        !is_stray && !is_copy
+        self.notes.out_of_order += u64::from(fault == Some(Fault::OutOfOrder));
+        self.notes.copies += u64::from(fault == Some(Fault::Copy));
+        fault.is_none()
     }
 
     /// Reads the next frame.

@@ -13,7 +13,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::capture::{Capture, CaptureError, Record};
+use super::capture::{Capture, CaptureError, Correct, Fault, Record};
 use super::packet::parse;
 use clocks::Clocks;
 pub use copies::Copies;
@@ -124,7 +124,11 @@ impl Source {
     /// # Errors
     /// If it cannot be read.
     pub fn open(&self) -> Result<Capture, CaptureError> {
-        Ok(Capture::open(&self.path)?.corrected(Arc::clone(&self.timeline)))
+        let capture = Capture::open(&self.path)?;
+        Ok(match self.timeline.is_sound() {
+            true => capture,
+            false => capture.corrected(Box::new((Arc::clone(&self.timeline), Copies::default()))),
+        })
     }
 
     /// What is wrong with its times.
@@ -163,6 +167,21 @@ impl Timeline {
     /// Whether nothing is wrong.
     pub fn is_sound(&self) -> bool {
         self.steps.is_empty() && self.strays.is_empty() && !self.is_doubled
+    }
+}
+
+impl Correct for (Arc<Timeline>, Copies) {
+    fn corrected_ns(&self, frame: u64, time_ns: u64) -> u64 {
+        self.0.corrected_ns(frame, time_ns)
+    }
+
+    fn fault(&mut self, frame: u64, record: &Record<'_>) -> Option<Fault> {
+        let (timeline, copies) = self;
+        let is_copy = timeline.is_doubled && copies.is_copy(record, &parse(&record.frame()));
+        match timeline.is_stray(frame) {
+            true => Some(Fault::OutOfOrder),
+            false => is_copy.then_some(Fault::Copy),
+        }
     }
 }
 
