@@ -14,6 +14,7 @@ use pendulum_model::findings::Event;
 use serde::Serialize;
 use tokio::sync::watch;
 
+use crate::incident::Store;
 use crate::snapshot::Unsent;
 use log::EventLog;
 
@@ -45,6 +46,7 @@ struct Shared {
     ring: Mutex<Ring>,
     newest: watch::Sender<u64>,
     log: Option<EventLog>,
+    incidents: Option<Store>,
 }
 
 #[derive(Debug, Default)]
@@ -56,9 +58,25 @@ struct Ring {
 impl Journal {
     /// An empty journal, which also writes to this file, if there is one.
     pub fn new(log: Option<&Path>) -> Self {
+        Self::keeping(log, None)
+    }
+
+    /// The same, with incidents.
+    pub fn keeping(log: Option<&Path>, incidents: Option<Store>) -> Self {
         let newest = watch::Sender::new(0);
         let run = RandomState::new().build_hasher().finish();
-        Self(Arc::new(Shared { run, ring: Mutex::default(), newest, log: log.map(EventLog::start) }))
+        Self(Arc::new(Shared {
+            run,
+            ring: Mutex::default(),
+            newest,
+            log: log.map(EventLog::start),
+            incidents,
+        }))
+    }
+
+    /// Where incidents are kept, if they are.
+    pub fn incidents(&self) -> Option<&Store> {
+        self.0.incidents.as_ref()
     }
 
     /// Takes in an event that was recognised `age` ago.

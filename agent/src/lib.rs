@@ -10,6 +10,7 @@ pub mod exit;
 mod generated;
 mod home_lookup;
 pub mod http;
+pub mod incident;
 pub mod journal;
 mod kernel;
 mod log;

@@ -345,7 +345,7 @@ _pendulum() {
             return 0
             ;;
         pendulum__subcmd__replay)
-            opts="-h --wan --lan --uplink-rate --downlink-rate --home --series --format --help"
+            opts="-h --wan --lan --uplink-rate --downlink-rate --home --series --incident --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -372,6 +372,10 @@ _pendulum() {
                     return 0
                     ;;
                 --series)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --incident)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

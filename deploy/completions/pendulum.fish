@@ -63,6 +63,7 @@ complete -c pendulum -n "__fish_pendulum_using_subcommand replay" -l uplink-rate
 complete -c pendulum -n "__fish_pendulum_using_subcommand replay" -l downlink-rate -d 'Rate of the downlink, likewise (2400kbit)' -r
 complete -c pendulum -n "__fish_pendulum_using_subcommand replay" -l home -d 'Addresses behind the gateway (192.168.0.0/16, 2001:db8::/48); found out if not given; may be repeated' -r
 complete -c pendulum -n "__fish_pendulum_using_subcommand replay" -l series -d 'Write both queues over time to this file: CSV, a row each 10 ms' -r -F
+complete -c pendulum -n "__fish_pendulum_using_subcommand replay" -l incident -d 'Judge an incident again: a file from the page or /api/v1/incidents/ID; instead of captures' -r -F
 complete -c pendulum -n "__fish_pendulum_using_subcommand replay" -l format -d 'Form of the answer: a text, one JSON object, or one JSON line for each phase change and finding' -r -f -a "text\t'For people'
 json\t'One object'
 jsonl\t'One line for each phase change and finding'"

@@ -47,7 +47,8 @@ const CRITICAL: Bounds = Bounds { lost_ratio: 0.75, delay_s: 0.4 };
 /// What a verdict costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Degree {
-    /// Share of the starved direction's rate that is lost, 0 to 1. `None` if no direction starves or its rate is unknown.
+    /// Share of a direction's rate that it loses because the other one's buffer is full, 0 to 1. `None` if no buffer is full alone or the rate is
+    /// unknown.
     pub lost_ratio: Option<f64>,
     /// How urgent it is.
     pub severity: Severity,
@@ -57,7 +58,11 @@ impl Degree {
     /// Of a verdict with its evidence. `delay_s`: the longest standing delay of a direction with bufferbloat.
     pub fn of(verdict: Verdict, evidence: Option<&Evidence>, delay_s: Option<f64>) -> Self {
         let starves = matches!(verdict, Verdict::LockedUplink | Verdict::LockedDownlink);
-        let lost_ratio = evidence.filter(|_| starves).and_then(lost_ratio);
+        let lost_ratio = evidence.and_then(|evidence| match verdict {
+            _ if starves => lost_ratio(evidence),
+            Verdict::Balanced => slowed(evidence),
+            _ => None,
+        });
         let least = match verdict {
             // Which part each direction loses is not measured.
             Verdict::Swinging => Severity::Warning,
@@ -77,10 +82,27 @@ impl Degree {
     }
 }
 
+fn figure(evidence: &Evidence, name: &str) -> Option<f64> {
+    evidence.figures.iter().find(|figure| figure.name == name).map(|figure| figure.value)
+}
+
 fn lost_ratio(evidence: &Evidence) -> Option<f64> {
-    let figure = |name| evidence.figures.iter().find(|figure| figure.name == name).map(|figure| figure.value);
+    let figure = |name| figure(evidence, name);
     let (lost, remaining) = (figure("lost_bytes_per_second")?, figure("remaining_bytes_per_second")?);
     (lost + remaining > 0.0).then(|| lost / (lost + remaining))
+}
+
+/// From this share of the time on, one buffer alone holds the standing queue: half way to a lock and more.
+const ONE_SIDED: f64 = 0.5;
+
+/// One buffer alone is full most of the time, and the other direction gets more than a lock leaves it: the rest is lost all the same.
+fn slowed(evidence: &Evidence) -> Option<f64> {
+    let of = |bound: &str, used: &str| {
+        let is_full = figure(evidence, bound)? >= ONE_SIDED;
+        figure(evidence, used).filter(|_| is_full).map(|used| (1.0 - used).max(0.0))
+    };
+    of("uplink_bound_share", "downlink_utilization")
+        .or_else(|| of("downlink_bound_share", "uplink_utilization"))
 }
 
 #[cfg(test)]
@@ -119,6 +141,26 @@ mod tests {
         let unknown = Evidence { figures: Vec::new(), ..lock(0.5) };
         let degree = Degree::of(Verdict::LockedDownlink, Some(&unknown), None);
         assert_eq!(degree, Degree { lost_ratio: None, severity: Severity::Warning });
+    }
+
+    #[test]
+    fn balanced_traffic_behind_one_full_buffer_has_a_loss_too() {
+        let balanced = |up_bound, down_used| {
+            let figures = vec![
+                Figure::new("uplink_bound_share", up_bound),
+                Figure::new("downlink_bound_share", 1.0 - up_bound),
+                Figure::new("uplink_utilization", 1.01),
+                Figure::new("downlink_utilization", down_used),
+            ];
+            let evidence = Evidence { figures, ..lock(0.0) };
+            Degree::of(Verdict::Balanced, Some(&evidence), None)
+        };
+        let slowed = balanced(0.95, 0.6);
+        assert!((slowed.lost_ratio.unwrap() - 0.4).abs() < 1e-9);
+        assert_eq!(slowed.severity, Severity::Warning);
+        assert_eq!(balanced(0.95, 0.9).severity, Severity::Info);
+        // The direction that the full buffer belongs to loses nothing.
+        assert_eq!(balanced(0.1, 0.6), Degree { lost_ratio: Some(0.0), severity: Severity::Info });
     }
 
     #[test]

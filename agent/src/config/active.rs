@@ -98,7 +98,7 @@ impl Config {
             links,
             flows,
             detector,
-            events: EventsConfig { log: event_log },
+            events: EventsConfig { log: event_log, incidents, incident_hosts },
             log,
             bpf_statistics,
             privileges,
@@ -110,6 +110,8 @@ impl Config {
         changes.fixed(|| "privileges.after-start".to_owned(), privileges, &wanted.privileges);
         changes.live(|| "detector".to_owned(), detector, &wanted.detector);
         changes.fixed(|| "events.log".to_owned(), event_log, &wanted.events.log);
+        changes.fixed(|| "events.incidents".to_owned(), incidents, &wanted.events.incidents);
+        changes.fixed(|| "events.incident-hosts".to_owned(), incident_hosts, &wanted.events.incident_hosts);
         changes.live(|| "shape".to_owned(), shape, &wanted.shape);
         adopt_flows(flows, &wanted.flows, &mut changes);
         adopt_log(log, wanted.log, &mut changes);

@@ -54,7 +54,11 @@ pub(super) fn check(text: &str, path: &Path) -> Result<Config, ConfigError> {
             top: source.number(file.flows.top, &TOP)? as usize,
         },
         detector: source.detector(file.detector)?,
-        events: EventsConfig { log: file.events.log.map(|path| source.event_log(path)).transpose()? },
+        events: EventsConfig {
+            log: file.events.log.map(|path| source.event_log(path)).transpose()?,
+            incidents: file.events.incidents.unwrap_or(true),
+            incident_hosts: file.events.incident_hosts.unwrap_or(false),
+        },
         log: LogConfig { format: file.log.format, level: file.log.level },
         bpf_statistics: file.metrics.bpf_statistics.unwrap_or(false),
         privileges: file.privileges.after_start,

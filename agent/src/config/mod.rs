@@ -148,10 +148,20 @@ pub struct FlowsConfig {
 }
 
 /// What happens to phase changes, verdicts and findings.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventsConfig {
     /// Each is a line of this file, if there is one.
     pub log: Option<PathBuf>,
+    /// Whether incidents are kept in the state directory.
+    pub incidents: bool,
+    /// Whether they have the addresses of their flows.
+    pub incident_hosts: bool,
+}
+
+impl Default for EventsConfig {
+    fn default() -> Self {
+        Self { log: None, incidents: true, incident_hosts: false }
+    }
 }
 
 /// The agent's own messages.

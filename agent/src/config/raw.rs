@@ -154,6 +154,10 @@ pub(super) struct FlowsTable {
 pub(super) struct EventsTable {
     /// File that gets one JSON object for each, on a line of its own; an absolute path. Default: none.
     pub(super) log: Option<Spanned<PathBuf>>,
+    /// Whether verdicts and findings are recorded as incidents in the state directory. Default true.
+    pub(super) incidents: Option<bool>,
+    /// Whether incidents have the addresses of their flows. Default false.
+    pub(super) incident_hosts: Option<bool>,
 }
 
 /// The agent's own messages, on stderr.

@@ -23,6 +23,7 @@ fn schemas() -> Vec<(String, Value)> {
         wire::State,
         wire::Events,
         wire::History,
+        wire::Incidents,
         wire::Tick,
         wire::Dropped,
         wire::Flows,

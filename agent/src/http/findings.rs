@@ -1,6 +1,5 @@
 //! What the detector says, as part of a link in `/api/v1/state`.
 
-use pendulum_model::degree::Degree;
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_model::sizing::Traffic;
 use pendulum_wire::{Advice, Evidence, Link, PredictedInputs, Ratio, Source};
@@ -16,11 +15,7 @@ pub(super) fn detected(link: &LinkSnapshot) -> Link {
     let directions = state.map(|state| &state.directions);
     let transitions =
         |state: &pendulum_model::detector::DetectorState| state.phase_transitions.iter().flatten().sum();
-    let bloat =
-        Direction::ALL.into_iter().filter_map(|x| Some(directions?[x].bufferbloat?.delay_s)).reduce(f64::max);
-    let degree = findings
-        .zip(state)
-        .map(|(findings, state)| Degree::of(findings.verdict, state.evidence.as_ref(), bloat));
+    let degree = findings.map(Findings::degree);
     Link {
         phase: phase.map(|(phase, _)| phase.name().into()),
         phase_for_s: findings.zip(phase).map(|(findings, (_, then))| since(findings, then)),

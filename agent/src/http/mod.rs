@@ -6,6 +6,7 @@ mod events;
 mod findings;
 mod flows;
 mod history;
+mod incidents;
 mod page;
 mod places;
 mod secrets;
@@ -161,6 +162,8 @@ pub fn router(app: Arc<App>, access: Access) -> Router {
         .route("/api/v1/flows", get(flows::flows))
         .route("/api/v1/events", get(events::events))
         .route("/api/v1/history", get(history::history))
+        .route("/api/v1/incidents", get(incidents::list))
+        .route("/api/v1/incidents/{id}", get(incidents::one))
         .route("/api/v1/stream", get(stream::stream))
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)

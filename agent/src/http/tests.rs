@@ -2,6 +2,7 @@ mod access;
 mod answers;
 mod figures;
 mod flows;
+mod incidents;
 mod shape;
 mod unknown;
 

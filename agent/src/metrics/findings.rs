@@ -45,6 +45,17 @@ const ADVISED: Family = Family::gauge(
     Some("bytes"),
     "Buffer size that lets both directions be full; absent until the link's rates and round trip are known.",
 );
+const SEVERITY: Family = Family::gauge(
+    "pendulum_severity",
+    None,
+    "How urgent the verdict is, by what is lost and by the standing delay: 0 information, 1 warning, 2 critical.",
+);
+const LOST_RATIO: Family = Family::gauge(
+    "pendulum_lost_ratio",
+    Some("ratio"),
+    "Share of a direction's rate that it loses because the other one's buffer is full; absent if no buffer is full alone or the rate is \
+     unknown.",
+);
 const VERDICT_SINCE: Family = Family::gauge(
     "pendulum_verdict_since_timestamp_seconds",
     Some("seconds"),
@@ -153,6 +164,8 @@ impl Collector for Judgements {
                 })
             })
         };
+        figure(&SEVERITY, |findings| Some(f64::from(findings.degree().severity as u8)))?;
+        figure(&LOST_RATIO, |findings| findings.degree().lost_ratio)?;
         figure(&PERIOD, |findings| findings.state.swing_period_s)?;
         figure(&CORRELATION, |findings| findings.state.queue_correlation)?;
         RATIO.write(encoder, |samples| {

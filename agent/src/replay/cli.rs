@@ -18,6 +18,7 @@ use super::series::{Series, SeriesError};
 use super::session::{ReplayError, Task, replay};
 use super::watch::Watch;
 use crate::exit::{Classified, Exit};
+use crate::incident::{self, IncidentError};
 
 /// The bar moves at most this often.
 const BAR_STEP_BYTES: u64 = 1 << 20;
@@ -26,8 +27,8 @@ const BAR_STEP_BYTES: u64 = 1 << 20;
 #[derive(Clone, Debug, Args)]
 pub struct ReplayArgs {
     /// Capture at the gateway, before or behind the uplink's buffer: pcap or pcapng, also .gz or .zst; - for stdin
-    #[arg(long, value_name = "FILE")]
-    pub wan: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "incident")]
+    pub wan: Option<PathBuf>,
     /// Capture on the home side, of the same time: makes the uplink queue exact
     #[arg(long, value_name = "FILE")]
     pub lan: Option<PathBuf>,
@@ -43,6 +44,9 @@ pub struct ReplayArgs {
     /// Write both queues over time to this file: CSV, a row each 10 ms
     #[arg(long, value_name = "FILE")]
     pub series: Option<PathBuf>,
+    /// Judge an incident again: a file from the page or /api/v1/incidents/ID; instead of captures
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["wan", "lan", "uplink_rate", "downlink_rate", "home", "series"])]
+    pub incident: Option<PathBuf>,
     /// Form of the answer: a text, one JSON object, or one JSON line for each phase change and finding
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,
@@ -68,6 +72,9 @@ pub enum ReplayFailure {
     /// The series cannot be written.
     #[error(transparent)]
     Series(#[from] SeriesError),
+    /// The incident cannot be read.
+    #[error(transparent)]
+    Incident(#[from] IncidentError),
     /// Both captures are to come through standard input.
     #[error(
         "--wan and --lan are both standard input (-), which can be one capture only; write the other one to a file"
@@ -87,7 +94,8 @@ impl Classified for ReplayFailure {
             Self::Replay(ReplayError::Capture(CaptureError::Open { .. })) => Exit::NoInput,
             Self::Replay(ReplayError::Capture(CaptureError::Read { .. })) => Exit::Io,
             Self::Replay(ReplayError::Exchanged { .. }) | Self::OneInput => Exit::Usage,
-            Self::Replay(_) => Exit::Data,
+            Self::Incident(IncidentError::Read { .. }) => Exit::NoInput,
+            Self::Incident(IncidentError::Data { .. }) | Self::Replay(_) => Exit::Data,
             Self::Output(_) | Self::Series(_) => Exit::Io,
             Self::Json(_) => Exit::Software,
         }
@@ -111,11 +119,15 @@ pub fn run(args: &ReplayArgs) -> Result<(), ReplayFailure> {
 /// # Errors
 /// See [`run`].
 pub fn answer(args: &ReplayArgs, out: &mut dyn Write) -> Result<(), ReplayFailure> {
-    if args.wan == Path::new(STDIN) && args.lan.as_deref() == Some(Path::new(STDIN)) {
+    if let Some(incident) = &args.incident {
+        return answer_incident(incident, args.format, out);
+    }
+    let wan = args.wan.clone().unwrap_or_default();
+    if wan == Path::new(STDIN) && args.lan.as_deref() == Some(Path::new(STDIN)) {
         return Err(ReplayFailure::OneInput);
     }
     let task = Task {
-        wan: args.wan.clone(),
+        wan,
         lan: args.lan.clone(),
         rates: PerDirection { up: args.uplink_rate, down: args.downlink_rate },
         home: args.home.clone(),
@@ -141,6 +153,24 @@ pub fn answer(args: &ReplayArgs, out: &mut dyn Write) -> Result<(), ReplayFailur
             writeln!(out)?;
         }
         ReportFormat::Jsonl => {}
+    }
+    Ok(())
+}
+
+fn answer_incident(path: &Path, format: ReportFormat, out: &mut dyn Write) -> Result<(), ReplayFailure> {
+    let judged = incident::read(path)?.judge();
+    let judged = judged.map_err(|reason| IncidentError::Data { path: path.to_owned(), reason })?;
+    match format {
+        ReportFormat::Text => incident::replay::write_text(&judged, out)?,
+        ReportFormat::Json => {
+            serde_json::to_writer_pretty(&mut *out, &judged)?;
+            writeln!(out)?;
+        }
+        ReportFormat::Jsonl => {
+            for event in &judged.events {
+                write_line(event, out)?;
+            }
+        }
     }
     Ok(())
 }

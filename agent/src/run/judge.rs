@@ -17,6 +17,7 @@ use super::advisor::Advisor;
 use super::predictor::Buffer;
 use super::samples::{LinkReading, SampleBuilder, Seen};
 use crate::bpf;
+use crate::incident::Recorder;
 use crate::journal::Journal;
 use crate::shape::RateChange;
 use crate::snapshot::Comparison;
@@ -37,6 +38,8 @@ pub(super) struct Judge {
     shaping_doubted: bool,
     findings: Option<Arc<Findings>>,
     tick: Arc<Tick>,
+    thresholds: Thresholds,
+    recorder: Recorder,
 }
 
 impl Judge {
@@ -44,6 +47,8 @@ impl Judge {
     pub(super) fn new(link: &str, wan: &str, thresholds: Thresholds, journal: Journal) -> Self {
         Self {
             link: link.into(),
+            recorder: Recorder::new(link, journal.incidents().cloned()),
+            thresholds,
             journal,
             unsent: Arc::default(),
             detector: Detector::new(Config { link: Link::default(), thresholds }),
@@ -69,7 +74,13 @@ impl Judge {
 
     /// What the detector compares with from now on.
     pub(super) fn set_thresholds(&mut self, thresholds: Thresholds) {
+        self.thresholds = thresholds;
         self.detector.set_thresholds(thresholds);
+    }
+
+    /// What the shaper does now.
+    pub(super) fn set_shaper(&mut self, state: &'static str) {
+        self.recorder.set_shaper(state);
     }
 
     /// `C_x`: what was told, else what was learnt.
@@ -87,11 +98,17 @@ impl Judge {
         self.builder.take(reading, &mut self.samples);
         let mut samples = std::mem::take(&mut self.samples);
         let mut changed = false;
+        let rtt = PerDirection::from_fn(|x| self.builder.round_trip(x, reading.at));
         for sample in &samples {
-            for event in self.detector.push(sample) {
+            let events = self.detector.push(sample);
+            self.recorder.push(sample, rtt, self.detector.verdict());
+            for event in events {
                 self.pass_on(event, reading.at);
                 changed = true;
             }
+        }
+        if let Some(sweep) = reading.flows {
+            self.recorder.note_flows(self.builder.newest().unwrap_or(reading.at), sweep);
         }
         if let Some(first) = samples.first() {
             self.verdict_since.get_or_insert(first.at);
@@ -164,7 +181,9 @@ impl Judge {
             info!(link = &*self.link, event = "verdict", verdict = %to, %from, "{}", event.evidence.reason);
         }
         let at = Duration::try_from_secs_f64(event.at_s).unwrap_or(now);
-        self.journal.push(&self.link, &self.unsent, event, now.saturating_sub(at));
+        let age = now.saturating_sub(at);
+        self.recorder.note(&event, age, &self.detector, self.thresholds);
+        self.journal.push(&self.link, &self.unsent, event, age);
     }
 
     /// What the detector knows now. `all`: also what costs a pass over the past, once a second.

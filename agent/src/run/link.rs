@@ -220,6 +220,7 @@ impl LinkTask {
         self.judge.set_link(self.queues.link(&self.config));
         if self.swept {
             self.judge.set_buffers(self.queues.buffers());
+            self.judge.set_shaper(self.shaper.snapshot().state.name());
         }
         let (sweep, totals) = (self.sweeper.latest(), self.meter.totals());
         self.judge.tick(&LinkReading {

@@ -34,6 +34,7 @@ mod unseen;
 mod warnings;
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,9 +45,10 @@ use tokio::task::{JoinError, JoinSet};
 use tracing::{info, warn};
 
 use crate::bpf;
-use crate::config::{Active, Config, HttpConfig, LinkConfig, ShapeMode};
+use crate::config::{Active, Config, EventsConfig, HttpConfig, LinkConfig, ShapeMode};
 use crate::exit::{Exit, Failure};
 use crate::http::{self, Access, App, Listener, Secrets};
+use crate::incident::Store;
 use crate::journal::Journal;
 use crate::net::{DeviceWatch, Devices};
 use crate::privileges;
@@ -55,6 +57,7 @@ use instance::Instance;
 use links::{Ended, Links, Prepared};
 pub(crate) use preflight::missing_capabilities;
 pub(crate) use reload::Reload;
+pub(crate) use samples::flow_id;
 
 /// Time for all tasks to end: more than a link's thread has, which takes everything down before it ends.
 const SHUTDOWN_DEADLINE: Duration = thread::DEADLINE.saturating_add(Duration::from_secs(3));
@@ -96,7 +99,7 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
         info!("{error}");
         None
     });
-    let journal = Journal::new(config.events.log.as_deref());
+    let journal = Journal::keeping(config.events.log.as_deref(), incidents(&config.events));
     let configured = config.links.clone();
     let shape = ToShape::of(&config);
     let (configure, active) = Active::start(config);
@@ -157,6 +160,20 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
     links.stop();
     drain(tasks).await;
     ended
+}
+
+/// Where incidents are kept: in the state directory that the service manager gives.
+fn incidents(config: &EventsConfig) -> Option<Store> {
+    if !config.incidents {
+        return None;
+    }
+    // systemd may name several, with colons between them.
+    let state = std::env::var("STATE_DIRECTORY").unwrap_or_default();
+    let state = state.split(':').next().filter(|path| Path::new(path).is_absolute());
+    if state.is_none() {
+        info!("incidents are not kept: there is no state directory; set STATE_DIRECTORY to one");
+    }
+    Some(Store::start(Path::new(state?).join("incidents"), config.incident_hosts))
 }
 
 /// A task of the agent itself, which ends with it.

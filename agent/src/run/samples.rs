@@ -19,7 +19,7 @@ use pendulum_model::segment::{Direction, PerDirection};
 use self::counted::{Counted, DataShare, Part as _, Stretch, total};
 use super::estimate::Estimate;
 use crate::bpf::{BUCKET, Interval, abi};
-use crate::snapshot::{FlowRow, FlowSweep};
+use crate::snapshot::{FlowKey, FlowRow, FlowSweep};
 
 /// A round trip measured longer ago than this is no part of the present one.
 const ROUND_TRIP_LIFETIME: Duration = Duration::from_secs(5);
@@ -304,6 +304,11 @@ fn start_of(number: u64) -> Duration {
     Duration::from_nanos(number.saturating_mul(BUCKET.as_nanos() as u64))
 }
 
+/// How the detector knows a flow.
+pub(crate) fn flow_id(key: &FlowKey) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(key)
+}
+
 fn flow(row: &FlowRow, direction: Direction, interval: f64) -> Option<FlowSample> {
     let half = &row.halves[direction as usize];
     if half.fresh_bytes == 0 {
@@ -325,7 +330,7 @@ fn flow(row: &FlowRow, direction: Direction, interval: f64) -> Option<FlowSample
         Direction::Down => None,
     };
     Some(FlowSample {
-        id: BuildHasherDefault::<DefaultHasher>::default().hash_one(row.key),
+        id: flow_id(&row.key),
         direction,
         data_bytes: half.fresh_bytes,
         in_flight_bytes,

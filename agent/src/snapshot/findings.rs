@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use pendulum_model::degree::Degree;
 use pendulum_model::detector::DetectorState;
 use pendulum_model::findings::{Phase, Verdict};
 use pendulum_model::rate::{BufferSize, Rate};
@@ -35,6 +36,15 @@ pub struct Findings {
     pub advice: Option<Arc<Advice>>,
     /// What the simulation says beside the advice; `None` as long as there is no advice.
     pub prediction: Option<Arc<Prediction>>,
+}
+
+impl Findings {
+    /// What the verdict costs.
+    pub fn degree(&self) -> Degree {
+        let delay = |x| self.state.directions[x].bufferbloat.map(|bloat| bloat.delay_s);
+        let longest = Direction::ALL.into_iter().filter_map(delay).reduce(f64::max);
+        Degree::of(self.verdict, self.state.evidence.as_ref(), longest)
+    }
 }
 
 /// What the simulation says of the link, or why it says nothing.

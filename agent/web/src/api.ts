@@ -407,6 +407,31 @@ export interface StepAuto {
     decision_share: Record<string, number>;
 }
 
+// What is kept, newest first.
+export interface Incidents {
+    incidents: Incident[];
+    trouble: Maybe<string>;
+}
+
+// A change that lasted, in short.
+export interface Incident {
+    id: string;
+    link: string;
+    time: string;
+    what: string;
+    direction: Maybe<string>;
+    severity: SeverityName;
+    lost_ratio: Maybe<number>;
+    reason: string;
+    lasted_s: number;
+    verdict: VerdictName;
+    shaper: string;
+    before_s: number;
+    step_s: number;
+    up_queue_bytes: Maybe<number>[];
+    down_queue_bytes: Maybe<number>[];
+}
+
 // Event `tick`: measurements since the tick before, in steps of 10 ms.
 export interface Tick {
     link: string;

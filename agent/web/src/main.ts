@@ -20,6 +20,7 @@ import { EventsView } from './view/events.ts';
 import { FiguresView } from './view/figures.ts';
 import { FlowsView } from './view/flows.ts';
 import { FoundView } from './view/found.ts';
+import { IncidentsView } from './view/incidents.ts';
 import { Pendulum } from './view/pendulum.ts';
 import { SourcesView } from './view/sources.ts';
 import { VerdictView } from './view/verdict.ts';
@@ -83,6 +84,7 @@ class Page implements Listener {
     private readonly flows = new FlowsView();
     private readonly advice = new AdviceView();
     private readonly events = new EventsView();
+    private readonly incidents = new IncidentsView();
     private readonly sources = new SourcesView();
     private readonly pendulum = new Pendulum();
     private readonly links = byId<HTMLSelectElement>('link');
@@ -156,6 +158,7 @@ class Page implements Listener {
         this.advice.show(link);
         this.sources.show(link, this.history.skipped);
         this.flows.setLink(link.name);
+        this.incidents.setLink(link.name);
     }
 
     onHistory(steps: Step[]): void {

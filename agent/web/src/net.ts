@@ -37,6 +37,11 @@ export async function getJson<T>(path: string): Promise<T> {
     return (await response.json()) as T;
 }
 
+export async function getBlob(path: string): Promise<Blob> {
+    const response = await checked(await request(path, 'application/json', AbortSignal.timeout(4 * PATIENCE_MS)));
+    return response.blob();
+}
+
 export interface StreamEvent {
     name: string;
     data: string;

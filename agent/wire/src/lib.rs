@@ -9,6 +9,7 @@ mod events;
 mod findings;
 mod flows;
 mod history;
+mod incidents;
 mod link;
 #[cfg(feature = "schema")]
 pub mod schema;
@@ -30,6 +31,7 @@ pub use findings::{
 };
 pub use flows::{Flow, FlowHalf, Flows};
 pub use history::{History, Step, StepAuto, StepHalf};
+pub use incidents::{Incident, Incidents};
 pub use link::{BpfMap, BpfProgram, FlowTable, Hooks, Link, Rates, Reloads, State};
 pub use shape::{AbTest, Auto, Shape, Shaped, Turn};
 pub use stream::{Dropped, Tick, TickAuto, TickHalf};

@@ -83,7 +83,7 @@ pub struct Link {
     pub verdict: Option<Name>,
     /// How long it has been in force.
     pub verdict_for_s: Option<f64>,
-    /// Share of the starved direction's rate that is lost, 0 to 1; `null` if no direction starves or its rate is unknown.
+    /// Share of a direction's rate that it loses because the other one's buffer is full, 0 to 1; `null` if no buffer is full alone or the rate is unknown.
     pub lost_ratio: Option<f64>,
     /// How urgent the verdict is, by the loss and the standing delay: `info`, `warning`, `critical`.
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::SeverityName>"))]

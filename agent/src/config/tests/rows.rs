@@ -174,6 +174,15 @@ fn general() -> Vec<Row> {
             &[("\"/a/b\"", "/a/b")],
             &[("\"a\"", "not the absolute path of a file"), ("\"/\"", "not the absolute path of a file")],
         ),
+        row("events.incidents", Waits("events.incidents"), |c| c.events.incidents.to_string(), "true")
+            .values(&[("false", "false")], &[("\"off\"", "expected a boolean")]),
+        row(
+            "events.incident-hosts",
+            Waits("events.incident-hosts"),
+            |c| c.events.incident_hosts.to_string(),
+            "false",
+        )
+        .values(&[("true", "true")], &[("1", "expected a boolean")]),
         row("log.format", Waits("log.format"), |c| debug(c.log.format), "Text")
             .values(&[("\"json\"", "Json"), ("\"text\"", "Text")], &[("\"xml\"", "unknown variant `xml`")])
             .option(&["--log-format", "text"], "Text"),

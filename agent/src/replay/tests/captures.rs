@@ -38,7 +38,8 @@ pub(in crate::replay) fn write(directory: &TempDir, name: &str, contents: &[u8])
 
 pub(in crate::replay) fn args(wan: &Path, lan: Option<&Path>, format: ReportFormat) -> ReplayArgs {
     ReplayArgs {
-        wan: wan.to_owned(),
+        wan: Some(wan.to_owned()),
+        incident: None,
         lan: lan.map(Path::to_owned),
         uplink_rate: Some("800kbit".parse().expect("rate")),
         downlink_rate: Some("8mbit".parse().expect("rate")),

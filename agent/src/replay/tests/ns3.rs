@@ -101,7 +101,8 @@ fn one_point_before_the_uplink_buffer_shows_both_queues() {
             let scratch = tempfile::TempDir::new().expect("temporary directory");
             let series = scratch.path().join("series.csv");
             let args = ReplayArgs {
-                wan: directory.join("lan.pcap.zst"),
+                wan: Some(directory.join("lan.pcap.zst")),
+                incident: None,
                 lan: None,
                 uplink_rate: rate("cu"),
                 downlink_rate: rate("cd"),
@@ -163,7 +164,8 @@ fn replayed_if_told(scenario: &str, with_lan: bool, rates_told: bool) -> Replaye
         Rate::from_bits_per_second(bits).filter(|_| rates_told)
     };
     let args = ReplayArgs {
-        wan: directory.join("wan.pcap.zst"),
+        wan: Some(directory.join("wan.pcap.zst")),
+        incident: None,
         lan: with_lan.then(|| directory.join("lan.pcap.zst")),
         uplink_rate: rate("cu"),
         downlink_rate: rate("cd"),

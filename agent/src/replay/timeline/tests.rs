@@ -53,7 +53,9 @@ fn parted(mut report: Value) -> (Value, Vec<String>) {
 }
 
 fn steps(frames: &[(u64, Vec<u8>)]) -> Vec<Step> {
-    with(frames, |args| Source::examine(&args.wan).expect("readable").timeline().steps.clone())
+    with(frames, |args| {
+        Source::examine(args.wan.as_deref().expect("a capture")).expect("readable").timeline().steps.clone()
+    })
 }
 
 /// A clock that is set moves the clocks of both ends alike, for good: it is corrected, and no queue.

@@ -53,14 +53,26 @@ pub(super) fn trouble(
 }
 
 /// A verdict in words: what it is called, what it means, and whether something is wrong.
-fn meaning(verdict: &str) -> (&str, &str, bool) {
+fn meaning<'a>(verdict: &'a str, link: &Link) -> (&'a str, &'static str, bool) {
+    let loses = link.lost_ratio.is_some_and(|lost| lost >= 0.25);
+    let slowed = loses && link.lost_ratio.is_some_and(|lost| lost <= 0.5);
+    let behind_downloads = || {
+        let figures = link.evidence.iter().flat_map(|evidence| &evidence.figures);
+        figures.into_iter().any(|figure| figure.name == "downlink_bound_share" && figure.value >= 0.5)
+    };
     match verdict {
+        "locked_uplink" if slowed => ("LOCKED UPLINK", "downloads are slowed behind your uploads", true),
+        "locked_downlink" if slowed => ("LOCKED DOWNLINK", "uploads are slowed behind your downloads", true),
+        "balanced" if loses && behind_downloads() => {
+            ("ONE BUFFER FULL", "uploads are slowed behind your downloads", true)
+        }
+        "balanced" if loses => ("ONE BUFFER FULL", "downloads are slowed behind your uploads", true),
         "swinging" => ("SWINGING", "uploads and downloads starve each other in turn", true),
         "locked_uplink" => ("LOCKED UPLINK", "downloads starve behind your uploads", true),
         "locked_downlink" => ("LOCKED DOWNLINK", "uploads starve behind your downloads", true),
         "ack_compression" => ("ACK COMPRESSION", "ACKs arrive in bursts; little is lost", false),
         "one_way" => ("ONE WAY", "one direction is busy; the other has nothing to lose", false),
-        "balanced" => ("BALANCED", "uploads and downloads share the link well", false),
+        "balanced" => ("BALANCED", "bulk traffic goes both ways; neither direction starves", false),
         "clear" => ("CLEAR", "no bulk traffic", false),
         "unknown" => ("UNKNOWN", "evidence is missing", false),
         other => (other, "", false),
@@ -76,7 +88,7 @@ pub(super) fn verdict(link: &Link, old: bool, width: u16, palette: Palette) -> V
     let Some(verdict) = link.verdict.as_ref().filter(|_| link.evidence.is_some()) else {
         return lines("No verdict yet", width, palette.faint());
     };
-    let (name, means, wrong) = meaning(verdict);
+    let (name, means, wrong) = meaning(verdict, link);
     let style = palette.verdict(verdict, wrong);
     let mark = match (old, wrong) {
         (true, _) => "Last known:",

@@ -49,8 +49,8 @@ const SAYINGS: Record<string, Saying> = {
     },
     balanced: {
         title: 'Balanced',
-        answer: 'Uploads and downloads share the link well.',
-        meaning: 'Bulk data goes both ways, and neither direction starves.',
+        answer: 'Bulk traffic goes both ways; neither direction starves.',
+        meaning: 'Both directions get at least half of their rate.',
         tone: 'good',
     },
     clear: {
@@ -227,11 +227,34 @@ function worstDelay(link: Link): DirectionName | null {
     return delay(worst) > 0 ? worst : null;
 }
 
+// From here on a loss matters: model/src/degree.rs.
+const LOSS = 0.25;
+
+// The direction that loses: by the verdict, or by which buffer is full.
+function losers(link: Link): 'Uploads' | 'Downloads' {
+    const isFull = (name: string) => (link.evidence?.figures ?? []).some((figure) => figure.name === name && figure.value >= 0.5);
+    const uploads = link.verdict === 'locked_downlink' || (link.verdict === 'balanced' && isFull('downlink_bound_share'));
+    return uploads ? 'Uploads' : 'Downloads';
+}
+
+// A loss of up to a half is not the same as starving, whichever name the verdict has.
+function slowed(link: Link, saying: Saying): Saying {
+    const lost = link.lost_ratio ?? 0;
+    const isBalanced = link.verdict === 'balanced';
+    if (lost < LOSS || (lost > 0.5 && !isBalanced)) return saying;
+    const others = losers(link) === 'Uploads' ? 'downloads' : 'uploads';
+    return {
+        ...saying,
+        answer: `${losers(link)} are slowed behind your ${others}.`,
+        meaning: `One buffer is full most of the time. ${losers(link)} get a part of their rate.`,
+        tone: 'warn',
+    };
+}
+
 // One number: the share of the rate that is lost, else the delay.
 function costOf(link: Link, bloated: DirectionName | null): string {
-    if (link.lost_ratio) {
-        const who = link.verdict === 'locked_downlink' ? 'Uploads' : 'Downloads';
-        return `${who} lose ${format.percent(link.lost_ratio)} of their rate`;
+    if ((link.lost_ratio ?? 0) >= (link.verdict === 'balanced' ? LOSS : 0.01)) {
+        return `${losers(link)} lose ${format.percent(link.lost_ratio)} of their rate`;
     }
     return bloated === null ? '' : `+${format.seconds(link.bufferbloat[bloated]?.delay_s)} of delay`;
 }
@@ -258,7 +281,8 @@ function sayingOf(link: Link): Saying {
     // The agent begins with `clear`, before it has judged anything.
     if (!link.verdict || !link.evidence) return { title: 'No verdict yet', answer: 'No verdict yet.', meaning: '', tone: 'none' };
     const plain = titleOf(link.verdict);
-    return SAYINGS[link.verdict] ?? { title: plain, answer: `${plain}.`, meaning: '', tone: 'none' };
+    const saying = SAYINGS[link.verdict];
+    return saying ? slowed(link, saying) : { title: plain, answer: `${plain}.`, meaning: '', tone: 'none' };
 }
 
 export function titleOf(verdict: string): string {
