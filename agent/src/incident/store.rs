@@ -236,7 +236,7 @@ impl Disk {
     fn fail(&self, reason: &str) {
         let text = format!("incidents are not kept in {}: {reason}", self.directory.display());
         if self.kept().trouble.replace(text.clone()).as_ref() != Some(&text) {
-            warn!("{text}; everything else goes on");
+            warn!("{text}; everything else continues");
         }
     }
 

@@ -407,7 +407,7 @@ export interface StepAuto {
     decision_share: Record<string, number>;
 }
 
-// What is kept, newest first.
+// Recordings of what lasted.
 export interface Incidents {
     incidents: Incident[];
     trouble: Maybe<string>;

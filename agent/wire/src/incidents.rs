@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Name;
 
-/// What is kept, newest first.
+/// Recordings of what lasted.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -48,7 +48,7 @@ pub struct Incident {
     pub before_s: f64,
     /// Length of a step of the picture.
     pub step_s: f64,
-    /// Mean level of the uplink's buffer in each step; `null` where it was not known.
+    /// Mean level of the uplink's buffer in each step; `null` where it was unknown.
     pub up_queue_bytes: Vec<Option<f64>>,
     /// The same of the downlink's.
     pub down_queue_bytes: Vec<Option<f64>>,
