@@ -22,7 +22,7 @@ use pendulum::replay::tally::{InFlight, Tally};
 use pendulum::replay::watch::Watch;
 use pendulum::snapshot::Board;
 use pendulum_model::detector::Detector;
-use pendulum_model::findings::Event;
+use pendulum_model::event::Event;
 use pendulum_model::rate::{BufferSize, Rate, Size, Span, parse_duration};
 use pendulum_model::sample::Sample;
 use pendulum_model::segment::PerDirection;

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use pendulum_model::findings::Event;
+use pendulum_model::event::Event;
 use serde::Serialize;
 use tokio::sync::watch;
 

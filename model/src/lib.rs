@@ -20,6 +20,7 @@ mod compression;
 pub mod contents;
 pub mod degree;
 pub mod detector;
+pub mod event;
 pub mod fairness;
 pub mod findings;
 mod flows;

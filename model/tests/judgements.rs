@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use pendulum_model::contents::Kind;
 use pendulum_model::detector::{Config, Detector, DetectorState};
-use pendulum_model::findings::{Event, Missing, Phase, Verdict};
+use pendulum_model::event::Event;
+use pendulum_model::findings::{Missing, Phase, Verdict};
 use pendulum_model::link::Link;
 use pendulum_model::sample::{BaseRoundTrip, MeasuredRate, QueueSample, QueueSource};
 use pendulum_model::segment::Direction;

@@ -7,7 +7,8 @@ mod simulator;
 mod steady;
 
 use pendulum_model::detector::{Config, Detector};
-use pendulum_model::findings::{Change, Event, FindingKind, Phase, Verdict};
+use pendulum_model::event::Event;
+use pendulum_model::findings::{Change, FindingKind, Phase, Verdict};
 use pendulum_model::link::Link;
 use pendulum_model::sample::{AckBursts, Sample};
 use pendulum_model::segment::{Direction, PerDirection};

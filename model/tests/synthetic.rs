@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use pendulum_model::detector::{Config, Detector};
-use pendulum_model::findings::{Change, Event, Phase, Verdict};
+use pendulum_model::event::Event;
+use pendulum_model::findings::{Change, Phase, Verdict};
 use pendulum_model::link::Link;
 use pendulum_model::rate::Span;
 use pendulum_model::sample::{DirectionSample, FlowSample, QueueSample, QueueSource, Sample, Traffic};

@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use pendulum_model::degree::Severity;
 use pendulum_model::detector::Detector;
-use pendulum_model::findings::{Change, Event, Verdict};
+use pendulum_model::event::Event;
+use pendulum_model::findings::{Change, Verdict};
 use pendulum_model::sample::{FlowSample, Sample};
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_model::thresholds::Thresholds;
@@ -14,7 +15,6 @@ use serde_json::Value;
 
 use super::table::{MAX_ROWS, Row, columns};
 use super::{FlowReading, HeavyFlow, Incident, Store};
-use crate::run::flow_id;
 use crate::snapshot::{FlowKey, FlowSweep};
 
 /// Recorded before a change, and after it.
@@ -309,7 +309,7 @@ impl Recorder {
         sums.sort_by_key(|(key, bytes)| (std::cmp::Reverse(bytes.up + bytes.down), *key));
         sums.truncate(HEAVY);
         let flow = |(key, bytes): (FlowKey, PerDirection<u64>)| HeavyFlow {
-            flow: numbers.get(&flow_id(&key)).copied(),
+            flow: numbers.get(&key.id()).copied(),
             home_port: key.home().port(),
             remote_port: key.remote().port(),
             addresses: names_hosts.then(|| [key.home().ip().to_string(), key.remote().ip().to_string()]),

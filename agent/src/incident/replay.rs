@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use pendulum_model::detector::{Config, Detector};
-use pendulum_model::findings::{Event, Verdict};
+use pendulum_model::event::Event;
+use pendulum_model::findings::Verdict;
 use pendulum_model::link::{Known, Link};
 use pendulum_model::sample::{FlowSample, Sample};
 use pendulum_model::segment::{Direction, PerDirection};

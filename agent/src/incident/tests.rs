@@ -242,7 +242,8 @@ fn a_file_that_is_no_incident_is_named_with_its_reason() {
 
 #[test]
 fn a_lock_that_ends_early_is_no_incident_and_one_that_ends_later_says_when() {
-    use pendulum_model::findings::{Change, Event, Evidence};
+    use pendulum_model::event::Event;
+    use pendulum_model::findings::{Change, Evidence};
     let directory = tempfile::tempdir().unwrap();
     let store = Store::start(directory.path().to_owned(), false);
     let mut recorder = Recorder::new("dsl", Some(store.clone()));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-use pendulum_model::findings::Event;
+use pendulum_model::event::Event;
 use pendulum_model::rate::Rate;
 use pendulum_model::segment::PerDirection;
 

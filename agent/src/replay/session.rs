@@ -5,7 +5,7 @@ mod run;
 use std::path::PathBuf;
 
 use pendulum_model::detector::Detector;
-use pendulum_model::findings::Event;
+use pendulum_model::event::Event;
 use pendulum_model::link::{Known, Link};
 use pendulum_model::rate::Rate;
 use pendulum_model::sample::Sample;

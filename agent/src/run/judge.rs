@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pendulum_model::detector::{Config, Detector};
-use pendulum_model::findings::{Change, Event, Evidence, FindingKind};
+use pendulum_model::event::Event;
+use pendulum_model::findings::{Change, Evidence, FindingKind};
 use pendulum_model::link::{Known, Link, Provenance};
 use pendulum_model::observer::Trust;
 use pendulum_model::rate::Rate;

@@ -57,7 +57,6 @@ use instance::Instance;
 use links::{Ended, Links, Prepared};
 pub(crate) use preflight::missing_capabilities;
 pub(crate) use reload::Reload;
-pub(crate) use samples::flow_id;
 
 /// Time for all tasks to end: more than a link's thread has, which takes everything down before it ends.
 const SHUTDOWN_DEADLINE: Duration = thread::DEADLINE.saturating_add(Duration::from_secs(3));

@@ -8,7 +8,6 @@
 mod counted;
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::time::{Duration, Instant};
 
 use pendulum_model::sample::{
@@ -19,7 +18,7 @@ use pendulum_model::segment::{Direction, PerDirection};
 use self::counted::{Counted, DataShare, Part as _, Stretch, total};
 use super::estimate::Estimate;
 use crate::bpf::{BUCKET, Interval, abi};
-use crate::snapshot::{FlowKey, FlowRow, FlowSweep};
+use crate::snapshot::{FlowRow, FlowSweep};
 
 /// A round trip measured longer ago than this is no part of the present one.
 const ROUND_TRIP_LIFETIME: Duration = Duration::from_secs(5);
@@ -304,11 +303,6 @@ fn start_of(number: u64) -> Duration {
     Duration::from_nanos(number.saturating_mul(BUCKET.as_nanos() as u64))
 }
 
-/// How the detector knows a flow.
-pub(crate) fn flow_id(key: &FlowKey) -> u64 {
-    BuildHasherDefault::<DefaultHasher>::default().hash_one(key)
-}
-
 fn flow(row: &FlowRow, direction: Direction, interval: f64) -> Option<FlowSample> {
     let half = &row.halves[direction as usize];
     if half.fresh_bytes == 0 {
@@ -330,7 +324,7 @@ fn flow(row: &FlowRow, direction: Direction, interval: f64) -> Option<FlowSample
         Direction::Down => None,
     };
     Some(FlowSample {
-        id: flow_id(&row.key),
+        id: row.key.id(),
         direction,
         data_bytes: half.fresh_bytes,
         in_flight_bytes,

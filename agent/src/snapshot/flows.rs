@@ -1,7 +1,7 @@
 //! The flow table at one moment, in the form its readers need.
 
 use std::cmp::Ordering;
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Instant;
 
@@ -57,6 +57,11 @@ impl FlowKey {
     /// The other end.
     pub fn remote(&self) -> SocketAddr {
         socket_address(&self.0.remote_addr, self.0.remote_port)
+    }
+
+    /// How the detector knows the flow.
+    pub fn id(&self) -> u64 {
+        BuildHasherDefault::<DefaultHasher>::default().hash_one(self)
     }
 }
 

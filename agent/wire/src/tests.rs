@@ -84,7 +84,7 @@ fn every_event_is_read_as_it_was_written() {
             held_since_s: None,
             missing: Vec::new(),
         };
-        let mut written = json_of(findings::Event { at_s: 7.25, change, evidence });
+        let mut written = json_of(pendulum_model::event::Event { at_s: 7.25, change, evidence });
         let record = written.as_object_mut().expect("an object");
         record.extend([
             ("seq".to_owned(), json!(3)),

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use crate::activity::{Demand, Facts, Scene, assess};
-use crate::findings::{Change, Event, Evidence, Missing, Verdict};
+use crate::event::Event;
+use crate::findings::{Change, Evidence, Missing, Verdict};
 use crate::history::Totals;
 use crate::segment::{Direction, PerDirection};
 use crate::thresholds::times;

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crate::bloat::{Bloat, Bufferbloat, News};
+use crate::event::Event;
 use crate::fairness::{Classes, classes, knocked_back};
-use crate::findings::{Change, Event, Evidence, Figure, FindingKind};
+use crate::findings::{Change, Evidence, Figure, FindingKind};
 use crate::segment::{Direction, PerDirection};
 
 use super::Detector;

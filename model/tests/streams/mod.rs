@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use pendulum_model::detector::{Config, Detector};
-use pendulum_model::findings::{Change, Event, Evidence, FindingKind, Verdict};
+use pendulum_model::event::Event;
+use pendulum_model::findings::{Change, Evidence, FindingKind, Verdict};
 use pendulum_model::link::Link;
 use pendulum_model::sample::{
     BaseRoundTrip, Composition, DirectionSample, QueueSample, QueueSource, Sample, Traffic,

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use pendulum_model::degree::Degree;
 use pendulum_model::detector::Detector;
-use pendulum_model::findings::{Change, Event, Evidence, FindingKind, Phase, Verdict};
+use pendulum_model::event::Event;
+use pendulum_model::findings::{Change, Evidence, FindingKind, Phase, Verdict};
 use pendulum_model::link::{Known, Link, Provenance};
 use pendulum_model::ratio::refined;
 use pendulum_model::sample::{Composition, MeasuredRate, QueueSource, Sample};

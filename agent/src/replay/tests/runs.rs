@@ -1,7 +1,7 @@
 //! Whole replays of two captures: what counts as queued, as dropped and as the gateway's own, and what the user is told.
 
 use pendulum_model::detector::Detector;
-use pendulum_model::findings::Event;
+use pendulum_model::event::Event;
 use pendulum_model::sample::{FlowSample, Sample};
 use pendulum_model::segment::{Direction, PerDirection};
 use serde_json::{Value, json};
