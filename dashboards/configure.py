@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """Writes rules and dashboards with your severities and the address of your copy of the runbook.
 
-    dashboards/configure.py --runbook-base https://wiki.example/alerts --severity PendulumUplinkLocked=critical --out /etc/prometheus/pendulum
+    python3 dashboards/configure.py --runbook-base https://wiki.example/alerts --severity PendulumUplinkLocked=critical --out /etc/prometheus/pendulum
 
 writes rules/*.yml and grafana/*.json below the directory of --out. The Helm chart has the same values: `prometheusRule.runbookBase`, `prometheusRule.severities`.
 """

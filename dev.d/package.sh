@@ -27,7 +27,7 @@ stage_files() {
     stage deploy/completions/_pendulum 644 usr/share/zsh/vendor-completions/_pendulum
     stage deploy/completions/pendulum.fish 644 usr/share/fish/vendor_completions.d/pendulum.fish
     while read -r file; do stage "$file" 644 "$share/$file"; done < <(git ls-files 'dashboards/*.json' 'dashboards/*.y*ml' ':!dashboards/tests')
-    stage dashboards/configure.py 755 "$share/dashboards/configure.py"
+    stage dashboards/configure.py 644 "$share/dashboards/configure.py"
     while read -r file; do stage "$file" 644 "usr/share/doc/pendulum/$file"; done < <(git ls-files 'docs/*.md')
     stage README.md 644 usr/share/doc/pendulum/README.md
     stage LICENSE-MIT 644 usr/share/doc/pendulum/LICENSE-MIT

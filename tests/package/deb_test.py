@@ -111,8 +111,7 @@ class Contents(Deb):
             self.assertEqual(owner, "root/root", line)
             if not mode.startswith("d"):
                 files[path.removeprefix("./")] = mode
-        for program in ("usr/bin/pendulum", "usr/share/pendulum/dashboards/configure.py"):
-            self.assertEqual(files.pop(program), "-rwxr-xr-x")
+        self.assertEqual(files.pop("usr/bin/pendulum"), "-rwxr-xr-x")
         for path, mode in files.items():
             self.assertTrue(path.startswith(PLACES), path)
             self.assertEqual(mode, "-rw-r--r--", path)
