@@ -1,5 +1,5 @@
 //! What panels say of the results of their queries: nothing, NaN, a gateway that is gone, several rows. By Grafana's own library (@grafana/data, Apache
-//! 2.0): field overrides, value mappings, units and transformations are its own. Grafana itself is no package of Debian, npm, PyPI or crates.io.
+//! 2.0): field overrides, value mappings, units and transformations are its own. No registry of packages has Grafana itself.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
