@@ -24,7 +24,7 @@ enum Upload {
 type Case = (LinkSpec, Upload, bool, &'static str);
 
 /// For so long each of them stays as it is.
-const SHORT: Duration = Duration::from_secs(20);
+const SHORT: Duration = Duration::from_secs(10);
 
 /// How long the verdict has to stay.
 fn length() -> Duration {

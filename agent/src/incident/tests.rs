@@ -1,5 +1,6 @@
 //! Locks by the simulator go through the recorder and the disk, and are judged again.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -199,7 +200,9 @@ fn what_cannot_be_written_is_said_and_the_agent_goes_on() {
 fn the_oldest_of_the_least_urgent_makes_room() {
     let directory = tempfile::tempdir().unwrap();
     let lock = lock(directory.path());
-    let incident = read(&file(directory.path(), &lock)).unwrap();
+    let mut incident = read(&file(directory.path(), &lock)).unwrap();
+    // What a file holds beyond its summary does not matter here, and takes long to pack.
+    (incident.rows, incident.columns, incident.flow_samples) = (0, BTreeMap::new(), Vec::new());
     let store = Store::start(directory.path().to_owned(), false);
     for number in 0..104 {
         let severity = if number == 0 { "critical" } else { "warning" };
