@@ -87,6 +87,10 @@ pub(crate) fn the_past_is_not_shown_as_the_present(
         (vec![1.0], vec![1.0], vec![0.0])
     );
 
+    // When it was last seen is looked up in steps of 15 s: one of them has to fall into the agent's life.
+    wait_until("a step of the subquery saw the agent", || {
+        !values(prometheus, "max_over_time((timestamp(up == 1))[1d:15s])").is_empty()
+    });
     agent.stop().unwrap();
     wait_until("Prometheus sees that the agent is gone", || values(prometheus, "up") == [0.0]);
     for Saying { name, query } in &sayings {
