@@ -26,7 +26,7 @@ def severity(text):
 
 
 def address(text):
-    """An alert is read far from this repository: its link has to be absolute."""
+    """An alert is read far from this repository: its link must be absolute."""
     if not re.fullmatch(r"https?://[^\s#]+", text):
         raise argparse.ArgumentTypeError(f"{text}: not an address such as https://wiki.example/alerts, without #")
     return text.rstrip("/")

@@ -409,14 +409,14 @@ impl Controller {
         }
         // A queue shows so long after a raise.
         let shows = self.changed + least / (self.raised - 1.0);
-        let is_shown = told.is_some_and(|heard| heard.passed >= shows);
-        if !is_used || !is_shown || passing < RULES.used * self.rate {
+        let Some(shown) = told.filter(|heard| heard.passed >= shows) else { return };
+        if !is_used || passing < RULES.used * self.rate {
             return;
         }
         self.found = self.found.max(passing.min(self.rate));
         let capacity = self.capacity.unwrap_or(passing);
         // The host that measured the rate may be behind a bottleneck of its own: others find out soon, and it alone does not.
-        let is_doubted = self.is_doubtful && told.is_none_or(|heard| heard.hosts >= 2);
+        let is_doubted = self.is_doubtful && shown.hosts >= 2;
         let factor = match is_doubted || self.rate < RULES.half * self.peak {
             true => 2.0,
             false => (1.0 + RULES.raise * 2f64.powi(self.raises)).min(2.0),

@@ -163,6 +163,11 @@ impl Detector {
         self.link = link;
     }
 
+    /// What it compares with.
+    pub fn thresholds(&self) -> Thresholds {
+        self.thresholds
+    }
+
     /// Compares with these from now on, as when the configuration changes.
     pub fn set_thresholds(&mut self, thresholds: Thresholds) {
         self.thresholds = thresholds;

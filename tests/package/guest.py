@@ -84,10 +84,14 @@ def main():
     return 1 if outcome.status else 0
 
 
-if __name__ == "__main__":
-    # Ended from outside, it still ends its guest and removes its files.
+def enter(program):
+    """Runs a script that boots a guest. Ended from outside, it still ends the guest and removes its files."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        sys.exit(main())
+        sys.exit(program())
     except (kernels.KernelError, machines.MissingTool) as error:
         sys.exit(f"dev: {error}")
+
+
+if __name__ == "__main__":
+    enter(main)

@@ -7,7 +7,6 @@ What is tried is in small-init. Prints what libtest prints.
 """
 
 import argparse
-import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -16,9 +15,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE.parent / "vm"))
 
+import guest  # noqa: E402 # beside this file
 import initramfs  # noqa: E402 # from tests/vm
 import kernels  # noqa: E402
-import machines  # noqa: E402
 import qemu  # noqa: E402
 import run  # noqa: E402
 
@@ -46,27 +45,23 @@ def write_archive(output, kernel, tools, binary):
     archive.close()
 
 
-def say(text):
-    print(f"dev: {text}", file=sys.stderr, flush=True)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary", type=Path)
     parser.add_argument("--logs", type=Path, required=True, help="where the guest's output goes")
     arguments = parser.parse_args()
-    kernel = kernels.fetch(KERNEL, say)
-    tools = run.tools_for(kernel.machine, say)
+    kernel = kernels.fetch(KERNEL, guest.say)
+    tools = run.tools_for(kernel.machine, guest.say)
     arguments.logs.mkdir(parents=True, exist_ok=True)
     log, console = arguments.logs / "small.log", arguments.logs / "small.console.log"
     with tempfile.TemporaryDirectory() as work:
         image = Path(work) / "initramfs"
         with open(image, "wb") as output:
             write_archive(output, kernel, tools, arguments.binary)
-        say(f"booting {kernel.release} with {MEMORY_MIB} MB of memory")
+        guest.say(f"booting {kernel.release} with {MEMORY_MIB} MB of memory")
         outcome = qemu.boot(kernel, image, log, console, lambda _: ("the small guest", LIMIT_S), memory_mib=MEMORY_MIB)
     print("\n".join(line.rstrip() for line in qemu.read(log).splitlines() if not line.startswith((qemu.START, qemu.END))))
-    say(f"{outcome.wall_s:.0f} s in all; the guest's output is in {log} and {console}")
+    guest.say(f"{outcome.wall_s:.0f} s in all; the guest's output is in {log} and {console}")
     if outcome.problem:
         run.show_tail(console)
         sys.exit(f"dev: the small guest: {outcome.problem}")
@@ -74,9 +69,4 @@ def main():
 
 
 if __name__ == "__main__":
-    # Ended from outside, it still ends its guest and removes its files.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        sys.exit(main())
-    except (kernels.KernelError, machines.MissingTool) as error:
-        sys.exit(f"dev: {error}")
+    guest.enter(main)

@@ -161,7 +161,7 @@ impl Recorder {
     }
 
     /// Takes in what changed: by the detector or by the shaper.
-    pub(crate) fn note(&mut self, event: &Event, age: Duration, detector: &Detector, thresholds: Thresholds) {
+    pub(crate) fn note(&mut self, event: &Event, age: Duration, detector: &Detector) {
         if self.store.is_none() {
             return;
         }
@@ -192,7 +192,7 @@ impl Recorder {
                 at,
                 time: now.checked_sub(age).unwrap_or(now),
                 event: event.clone(),
-                thresholds,
+                thresholds: detector.thresholds(),
                 capacity: PerDirection::from_fn(|x| detector.capacity(x).map(|known| known.value)),
                 ended: None,
                 held: Held::default(),
@@ -203,18 +203,10 @@ impl Recorder {
     /// Drops what is too old for a recording that may begin, or has begun.
     fn forget(&mut self, now: Duration) {
         let from = self.open.as_ref().map_or(now, |open| open.at).saturating_sub(BEFORE);
-        while self.rows.front().is_some_and(|(at, _)| *at < from) {
-            self.rows.pop_front();
-        }
-        while self.flows.front().is_some_and(|(at, _)| *at < from) {
-            self.flows.pop_front();
-        }
-        while self.heavy.front().is_some_and(|(at, _)| *at < from) {
-            self.heavy.pop_front();
-        }
-        while self.events.front().is_some_and(|(at, _)| *at < from) {
-            self.events.pop_front();
-        }
+        forget_before(from, &mut self.rows);
+        forget_before(from, &mut self.flows);
+        forget_before(from, &mut self.heavy);
+        forget_before(from, &mut self.events);
     }
 
     /// Ends a recording. What has not lasted is dropped.
@@ -316,6 +308,12 @@ impl Recorder {
             bytes,
         };
         sums.into_iter().map(flow).collect()
+    }
+}
+
+fn forget_before<T>(from: Duration, noted: &mut VecDeque<(Duration, T)>) {
+    while noted.front().is_some_and(|(at, _)| *at < from) {
+        noted.pop_front();
     }
 }
 

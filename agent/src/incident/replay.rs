@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use pendulum_model::detector::{Config, Detector};
 use pendulum_model::event::Event;
-use pendulum_model::findings::Verdict;
+use pendulum_model::findings::{Change, Verdict};
 use pendulum_model::link::{Known, Link};
 use pendulum_model::sample::{FlowSample, Sample};
 use pendulum_model::segment::{Direction, PerDirection};
@@ -135,12 +135,9 @@ pub fn write_text(judged: &Judged, out: &mut dyn Write) -> io::Result<()> {
             flow.bytes.down as f64 / 1e6
         )?;
     }
+    let is_phase = |event: &&Event| matches!(event.change, Change::Phase { .. });
     for event in judged.events.iter().filter(|event| !is_phase(event)) {
         writeln!(out, "  {:5.1} s         {}", event.at_s, event.evidence.reason)?;
     }
     Ok(())
-}
-
-fn is_phase(event: &Event) -> bool {
-    matches!(event.change, pendulum_model::findings::Change::Phase { .. })
 }

@@ -4,7 +4,6 @@ use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -13,6 +12,7 @@ use std::time::Duration;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use pendulum_model::degree::Severity;
 use pendulum_wire as wire;
 use tracing::warn;
 
@@ -108,8 +108,6 @@ struct Shared {
 struct Disk {
     directory: PathBuf,
     kept: Mutex<Kept>,
-    /// Recordings on their way to the disk.
-    waiting: AtomicUsize,
 }
 
 /// What is on the disk, oldest first.
@@ -124,7 +122,7 @@ impl Store {
     pub fn start(directory: PathBuf, names_hosts: bool) -> Self {
         let (finished, waiting) = sync_channel::<Incident>(WAITING);
         let (ending, done) = sync_channel(0);
-        let disk = Arc::new(Disk { directory, kept: Mutex::default(), waiting: AtomicUsize::new(0) });
+        let disk = Arc::new(Disk { directory, kept: Mutex::default() });
         let run = {
             let disk = Arc::clone(&disk);
             move || {
@@ -132,7 +130,6 @@ impl Store {
                 disk.open();
                 while let Ok(incident) = waiting.recv() {
                     disk.keep(&incident);
-                    disk.waiting.fetch_sub(1, Ordering::Relaxed);
                 }
                 drop(ending);
             }
@@ -157,9 +154,7 @@ impl Store {
 
     /// Hands a recording over; never waits.
     pub(super) fn keep(&self, incident: Incident) {
-        self.0.disk.waiting.fetch_add(1, Ordering::Relaxed);
         if self.0.finished.as_ref().is_none_or(|finished| finished.try_send(incident).is_err()) {
-            self.0.disk.waiting.fetch_sub(1, Ordering::Relaxed);
             self.0.disk.fail("the disk does not answer; free it, or let the agent write elsewhere");
         }
     }
@@ -167,12 +162,6 @@ impl Store {
     /// What is kept, newest first.
     pub fn list(&self) -> wire::Incidents {
         self.0.disk.list()
-    }
-
-    /// Recordings that wait, for a test that hands over many.
-    #[cfg(test)]
-    pub(super) fn waiting(&self) -> usize {
-        self.0.disk.waiting.load(Ordering::Relaxed)
     }
 
     /// The list once everything is written.
@@ -323,11 +312,8 @@ impl Disk {
             if kept.incidents.len() + more <= MOST && size + bytes <= MOST_BYTES {
                 return;
             }
-            let rank = |incident: &wire::Incident| match &*incident.severity {
-                "critical" => 2,
-                "warning" => 1,
-                _ => 0,
-            };
+            // What no version names is the least urgent.
+            let rank = |it: &wire::Incident| Severity::ALL.iter().position(|one| *one.name() == *it.severity);
             let least = kept.incidents.iter().enumerate().min_by_key(|(index, (it, _))| (rank(it), *index));
             let Some((index, _)) = least else { return };
             let (gone, _) = kept.incidents.remove(index);

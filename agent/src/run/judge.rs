@@ -39,7 +39,6 @@ pub(super) struct Judge {
     shaping_doubted: bool,
     findings: Option<Arc<Findings>>,
     tick: Arc<Tick>,
-    thresholds: Thresholds,
     recorder: Recorder,
 }
 
@@ -49,7 +48,6 @@ impl Judge {
         Self {
             link: link.into(),
             recorder: Recorder::new(link, journal.incidents().cloned()),
-            thresholds,
             journal,
             unsent: Arc::default(),
             detector: Detector::new(Config { link: Link::default(), thresholds }),
@@ -75,7 +73,6 @@ impl Judge {
 
     /// What the detector compares with from now on.
     pub(super) fn set_thresholds(&mut self, thresholds: Thresholds) {
-        self.thresholds = thresholds;
         self.detector.set_thresholds(thresholds);
     }
 
@@ -183,7 +180,7 @@ impl Judge {
         }
         let at = Duration::try_from_secs_f64(event.at_s).unwrap_or(now);
         let age = now.saturating_sub(at);
-        self.recorder.note(&event, age, &self.detector, self.thresholds);
+        self.recorder.note(&event, age, &self.detector);
         self.journal.push(&self.link, &self.unsent, event, age);
     }
 

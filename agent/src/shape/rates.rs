@@ -9,9 +9,9 @@ use crate::snapshot::RateSource;
 
 /// A learnt rate that is no more than this off is the same one: it is a measurement, and each change disturbs the queue.
 const DEAD_BAND: f64 = 0.1;
-/// A learnt rate never falls below this share of the highest there was: what a gap in the traffic looks like must not shape the line …
+/// A learnt rate never falls below this share of the highest there was: a gap in the traffic must not shape the line.
 const FLOOR: f64 = 0.5;
-/// … which is forgotten with this half-life, so that a line that has become slow is shaped at its rate.
+/// The highest learnt rate fades with this half-life, so that a line that has become slow is shaped at its rate.
 const HALF_LIFE: Duration = Duration::from_secs(600);
 
 /// What is known of the uplink's rate beside the configuration.

@@ -74,8 +74,10 @@ impl BehindShaper {
     }
 
     /// An answer came, whose question spent `own_ns` in our queue, and which waited itself `down_s` in the downlink's buffer.
-    /// Answers how long it waited, seconds.
-    pub(super) fn answered(&mut self, answer: &Answered, own_ns: u64, down_s: f64) -> f64 {
+    /// Answers how long it waited, seconds. Where `down_s` is unknown that is, too: the delay then is an upper bound of the end's own.
+    pub(super) fn answered(&mut self, answer: &Answered, own_ns: u64, down_s: Option<f64>) -> Option<f64> {
+        let is_known = down_s.is_some();
+        let down_s = down_s.unwrap_or(0.0);
         let elsewhere_ns = own_ns as f64 + down_s * 1e9;
         let delay_ns = answer.at_ns.saturating_sub(answer.asked_ns) as f64 - elsewhere_ns;
         let is_long = answer.question_bytes > SHORT_BYTES;
@@ -88,21 +90,16 @@ impl BehindShaper {
             at_most_ns = at_most_ns.min(short_ns + FULL_BYTES / (rate * TICKS as f64) * 1e9);
         }
         let base = self.bases.entry((answer.end, is_long), || at_most_ns);
-        *base = if is_light { at_most_ns } else { base.min(at_most_ns) };
+        *base = if is_light && is_known { at_most_ns } else { base.min(at_most_ns) };
+        if !is_known {
+            return None;
+        }
         let waited_ns = (delay_ns - *base).max(0.0);
         if let Some(tick) = self.ticks.back_mut() {
             tick.answers += 1;
             tick.least_ns = Some(tick.least_ns.map_or(waited_ns, |least| least.min(waited_ns)));
         }
-        waited_ns / 1e9
-    }
-
-    /// An answer came that does not tell what it waited in the downlink's buffer: at most its whole delay is the end's without queues.
-    pub(super) fn bound(&mut self, answer: &Answered, own_ns: u64) {
-        let at_most_ns =
-            (answer.at_ns.saturating_sub(answer.asked_ns) as f64 - own_ns as f64) + UNCERTAIN * own_ns as f64;
-        let base = self.bases.entry((answer.end, answer.question_bytes > SHORT_BYTES), || at_most_ns);
-        *base = base.min(at_most_ns);
+        Some(waited_ns / 1e9)
     }
 
     /// The least that packets waited within the last second, seconds; `None` if too few were answered.
@@ -138,7 +135,7 @@ mod tests {
         for _ in 0..seconds * TICKS {
             behind.begin(Some(RATE));
             behind.sent(bytes / TICKS as u32);
-            behind.answered(&answer(7, milliseconds), 0, 0.0);
+            behind.answered(&answer(7, milliseconds), 0, Some(0.0));
         }
     }
 
@@ -154,7 +151,7 @@ mod tests {
         for _ in 0..TICKS {
             behind.begin(Some(RATE));
             behind.sent(2_500);
-            behind.answered(&answer(7, 340), 200_000_000, 0.1);
+            behind.answered(&answer(7, 340), 200_000_000, Some(0.1));
         }
         assert!(behind.least_s().expect("answers") < 1e-9);
     }
@@ -166,7 +163,7 @@ mod tests {
         let mut hear = |milliseconds, own_ns, down_s| {
             behind.begin(Some(RATE));
             behind.sent(2_500);
-            behind.answered(&answer(7, milliseconds), own_ns, down_s)
+            behind.answered(&answer(7, milliseconds), own_ns, Some(down_s)).expect("known")
         };
         hear(40 + 200, 0, 0.24);
         hear(40 + 300, 300_000_000, 0.06);
@@ -185,7 +182,7 @@ mod tests {
         let mut hear = |milliseconds, own_ns, down_s| {
             behind.begin(Some(RATE));
             behind.sent(2_500);
-            behind.answered(&answer(7, milliseconds), own_ns, down_s)
+            behind.answered(&answer(7, milliseconds), own_ns, Some(down_s)).expect("known")
         };
         hear(48, 0, 0.0);
         hear(41, 1_000_000, 0.008);
@@ -202,12 +199,12 @@ mod tests {
     fn a_handshake_bounds_what_the_first_burst_meets() {
         let mut behind = BehindShaper::default();
         behind.begin(None);
-        behind.bound(&Answered { question_bytes: 74, ..answer(7, 20) }, 0);
+        assert_eq!(behind.answered(&Answered { question_bytes: 74, ..answer(7, 20) }, 0, None), None);
         behind.begin(Some(RATE));
         // At 25,000 bytes per second a full packet takes 61 ms.
-        let waited = behind.answered(&answer(7, 20 + 60 + 300), 0, 0.0);
+        let waited = behind.answered(&answer(7, 20 + 60 + 300), 0, Some(0.0)).expect("known");
         assert!((0.299..0.301).contains(&waited), "{waited}");
-        let waited = behind.answered(&answer(8, 380), 0, 0.0);
+        let waited = behind.answered(&answer(8, 380), 0, Some(0.0)).expect("known");
         assert!(waited < 1e-9, "nothing is known of another end: {waited}");
     }
 
@@ -223,7 +220,7 @@ mod tests {
         for _ in 0..TICKS {
             behind.begin(Some(RATE));
             behind.sent(2_500);
-            behind.answered(&answer(8, 500), 0, 0.0);
+            behind.answered(&answer(8, 500), 0, Some(0.0));
         }
         assert_eq!(behind.least_s(), Some(0.0));
     }
@@ -234,9 +231,9 @@ mod tests {
         let mut behind = BehindShaper::default();
         run(&mut behind, 3, 25_000, 40);
         for other in 0..5_000 {
-            behind.answered(&answer(1_000 + other, 40), 0, 0.0);
+            behind.answered(&answer(1_000 + other, 40), 0, Some(0.0));
             if other % 1_000 == 0 {
-                let waited = behind.answered(&answer(7, 340), 0, 0.0);
+                let waited = behind.answered(&answer(7, 340), 0, Some(0.0)).expect("known");
                 assert!((waited - 0.3).abs() < 1e-9, "{waited} s after {other} ends");
             }
         }

@@ -156,10 +156,8 @@ impl Elsewhere {
                 }
             }
             let Some((answer, own_ns)) = answer.zip(own_ns) else { return };
-            let Some(down_s) = link.downlink_wait_by_clock(answer.at_ns) else {
-                return behind.bound(&answer, own_ns);
-            };
-            let wait_s = behind.answered(&answer, own_ns, down_s);
+            let down_s = link.downlink_wait_by_clock(answer.at_ns);
+            let Some(wait_s) = behind.answered(&answer, own_ns, down_s) else { return };
             let passed_ns = answer.asked_ns.saturating_add(own_ns);
             let (end, may_be_held) = (answer.end.into(), answer.may_be_held);
             note(Direction::Up, Passing::Waited { end, passed_ns, wait_s, may_be_held });
