@@ -15,12 +15,14 @@ fn queue_and_filter_on_the_paper_s_link() {
     with_cake("queue_and_filter_on_the_paper_s_link", LinkSpec::FIG1, |rig| {
         let before = rig.inventory();
         let agent = rig.agent(QUEUE);
+        assert!(!has_filter(rig), "cake alone has no program of the filter before it");
         let queue = rig.two_way(SECONDS);
         assert!(queue.down > 1.8e6, "the queue keeps the download up: {queue:?}");
         stop(agent);
         assert_eq!(rig.inventory(), before, "everything is as it was");
 
         let agent = rig.agent(FILTER);
+        assert!(has_filter(rig));
         let filter = rig.two_way(SECONDS);
         std::thread::sleep(std::time::Duration::from_millis(1_500));
         println!("queue {queue:?}, queue and filter {filter:?}");
@@ -30,6 +32,33 @@ fn queue_and_filter_on_the_paper_s_link() {
         check_state(rig);
         stop(agent);
         assert_eq!(rig.inventory(), before, "everything is as it was");
+    });
+}
+
+/// Whether the ACK filter's program is on the WAN device.
+fn has_filter(rig: &Rig) -> bool {
+    let metrics = rig.metrics();
+    let attached = |line: &str| line.contains("program=\"pendulum_shape\"") && line.ends_with(" 1");
+    metrics.lines().any(|line| line.starts_with("pendulum_bpf_program_attached{") && attached(line))
+}
+
+/// Its program is on the device only while there is something to filter; the log tells of no foreign hand.
+#[test]
+fn the_filter_is_attached_while_it_is_wanted() {
+    with_rig("the_filter_is_attached_while_it_is_wanted", LinkSpec::FIG1, |rig| {
+        let filter = |method: &str| format!("mode = \"dry-run\"\nack-filter = \"{method}\"");
+        let mut agent = rig.agent(&filter("off"));
+        until("the dry run", || rig.state()["links"][0]["shape"]["state"] == "dry_run");
+        assert!(!has_filter(rig), "nothing is to be filtered");
+        for (method, is_there) in [("static", true), ("off", false), ("delayed", true)] {
+            rig.configuration(&filter(method));
+            agent.signal(libc::SIGHUP).expect("told");
+            until(method, || has_filter(rig) == is_there);
+            assert_eq!(rig.state()["links"][0]["shape"]["state"], "dry_run", "{method}");
+        }
+        let log = agent.stderr().expect("its log");
+        assert!(!log.contains("WARN"), "{log}");
+        stop(agent);
     });
 }
 

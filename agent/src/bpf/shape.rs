@@ -124,6 +124,17 @@ impl ShapePrograms {
         map.set(0, control, 0).map_err(|e| map_error("write", name, e))
     }
 
+    /// Whether ACKs may be withheld, as was said last.
+    ///
+    /// # Errors
+    /// [`BpfError::Map`] if the map cannot be read.
+    pub fn withholds(&self) -> Result<bool, BpfError> {
+        let name = "shape_control";
+        let map: Array<&MapData, pendulum_shape_control> = map_of(&self.object, name)?;
+        let control = map.get(&0, 0).map_err(|e| map_error("read", name, e))?;
+        Ok(control.filter != abi::PENDULUM_FILTER_OFF)
+    }
+
     /// What was done since load, over all CPUs.
     ///
     /// # Errors

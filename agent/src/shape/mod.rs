@@ -26,7 +26,7 @@ use pendulum_model::segment::{Direction, PerDirection};
 use tracing::{info, warn};
 
 use crate::bpf::{self, ShapePrograms, abi};
-use crate::config::{LinkConfig, ShapeConfig, ShapeMode};
+use crate::config::{AckFilter, LinkConfig, ShapeConfig, ShapeMode};
 use crate::net::cake::Cake;
 use crate::net::control::Filter;
 use crate::net::qdisc::{self, Listed};
@@ -74,12 +74,28 @@ pub struct Shaper {
 
 /// A shaper at work.
 struct Active {
-    programs: ShapePrograms,
+    /// Of the ACK filter, while it is wanted.
+    programs: Option<ShapePrograms>,
     delta: u32,
     counts: abi::pendulum_shape_counts,
     trial: Option<Trial>,
     told: Outcome,
     watch: Watch,
+}
+
+/// What is to become of a link.
+struct Wanted {
+    state: Desired,
+    /// Whether the shaper is at work then.
+    works: bool,
+    /// Why it will be of no use, if that is known.
+    why: Option<ShapeError>,
+}
+
+impl Wanted {
+    fn nothing(link: &str, why: Option<ShapeError>) -> Self {
+        Self { state: Desired::nothing(link), works: false, why }
+    }
 }
 
 impl Shaper {
@@ -159,10 +175,11 @@ impl Shaper {
         let decided = match device {
             Some(device) => self
                 .want(device, &listed, &found)
-                .and_then(|wanted| self.load_for(&wanted.0, device).map(|()| wanted)),
-            None => Ok((Desired::nothing(&self.wan), None)),
+                .and_then(|wanted| self.load_for(&wanted, device).map(|()| wanted)),
+            None => Ok(Wanted::nothing(&self.wan, None)),
         };
-        let (wanted, why) = decided.unwrap_or_else(|why| (Desired::nothing(&self.wan), Some(why)));
+        let Wanted { state: wanted, works, why } =
+            decided.unwrap_or_else(|why| Wanted::nothing(&self.wan, Some(why)));
         let passes = |wanted: &Desired| wanted.queues.up.is_some_and(|queue| queue.redirects);
         if self.redirects() && !passes(&wanted) {
             // What is withheld now leaves with what stands in the queue.
@@ -179,7 +196,12 @@ impl Shaper {
                 self.announce();
             }
         } else if mends {
-            let by_us = |step: &&Step| adjusts && matches!(step, Step::PutQueue { changes: true, .. });
+            let by_us = |step: &&Step| match step {
+                Step::PutQueue { changes: true, .. } => adjusts,
+                // Once nothing is withheld any more.
+                Step::Detach => true,
+                _ => false,
+            };
             let mended: Vec<String> = steps.iter().filter(|step| !by_us(step)).map(Step::to_string).collect();
             if !mended.is_empty() && why.is_none() {
                 warn!(
@@ -189,34 +211,29 @@ impl Shaper {
                 );
             }
         }
-        if !wanted.program {
+        if !works {
             self.end();
         }
         self.tell_kernel(true)?;
         if let Some(active) = &mut self.active {
-            active.counts = active.programs.counts()?;
+            active.programs.take_if(|_| !wanted.program);
+            active.counts = active.programs.as_ref().map_or(Ok(active.counts), ShapePrograms::counts)?;
         }
         why.map_or(Ok(()), Err)
     }
 
-    /// What is wanted on the device; and why it will be of no use, if that is known.
-    fn want(
-        &self,
-        device: &Device,
-        listed: &[Listed],
-        found: &Actual,
-    ) -> Result<(Desired, Option<ShapeError>), ShapeError> {
+    fn want(&self, device: &Device, listed: &[Listed], found: &Actual) -> Result<Wanted, ShapeError> {
         let (wan, name) = (device.index, device.name.as_str());
         let acts = self.settings.mode.acts();
         let failed = |source| ShapeError::kernel("list the classes of", name, source);
         let tree = QdiscTree::of(wan, listed).map_err(failed)?;
-        let mut wanted = Desired { wan: Some(wan), program: true, ..Desired::nothing(&self.wan) };
+        let mut wanted = Desired { wan: Some(wan), ..Desired::nothing(&self.wan) };
         let up = match self.cake(Direction::Up) {
             // A rate is learnt while packets wait in it, and then it is too late for a clsact.
             Err(why @ ShapeError::NoUplinkRate) if acts && tree.has("hfsc") => {
                 let cake = plan::cake_at(&self.settings, Direction::Up, None);
                 wanted.queues.up = Some(Queue { cake, redirects: false });
-                return Ok((Desired { program: false, ..wanted }, Some(why)));
+                return Ok(Wanted { state: wanted, works: false, why: Some(why) });
             }
             up => up?,
         };
@@ -225,8 +242,9 @@ impl Shaper {
         let has_port = device.link_layer == LinkLayer::Ethernet && self.follower.is_none();
         let speed = has_port.then(|| port_speed(name).ok().flatten()).flatten();
         plan::fits(name, speed, Direction::Up, &up)?;
+        wanted.program = self.wants_program()?;
         if !acts {
-            return Ok((wanted, None));
+            return Ok(Wanted { state: wanted, works: true, why: None });
         }
         let redirects = self.active.as_ref().is_none_or(Active::shapes);
         wanted.queues.up = Some(Queue { cake: up, redirects });
@@ -238,8 +256,15 @@ impl Shaper {
         let rate = up.rate.ok_or(ShapeError::NoUplinkRate)?;
         match conflict::found(name, &tree, &others(wan, found), self.settings.downlink, rate) {
             Some(why) if self.active.is_none() => Err(why),
-            why => Ok((wanted, why)),
+            why => Ok(Wanted { state: wanted, works: true, why }),
         }
+    }
+
+    /// Turned off, the ACK filter stays for one more look: what it has withheld leaves meanwhile.
+    fn wants_program(&self) -> Result<bool, ShapeError> {
+        let programs = self.active.as_ref().and_then(|active| active.programs.as_ref());
+        let withholds = programs.map_or(Ok(false), ShapePrograms::withholds)?;
+        Ok(withholds || self.settings.ack_filter != AckFilter::Off)
     }
 
     /// The queue of one direction by what is known now.
@@ -254,11 +279,29 @@ impl Shaper {
         plan::cake(&self.settings, direction, self.rates[direction as usize].ok_or_else(unknown)?)
     }
 
-    fn load_for(&mut self, wanted: &Desired, device: &Device) -> Result<(), ShapeError> {
-        if !wanted.program || self.active.is_some() {
+    fn load_for(&mut self, wanted: &Wanted, device: &Device) -> Result<(), ShapeError> {
+        if !wanted.works {
             return Ok(());
         }
         let now = Instant::now();
+        let is_loaded = self.active.as_ref().is_some_and(|active| active.programs.is_some());
+        let programs = match wanted.state.program && !is_loaded {
+            true => Some(self.load(now, device)?),
+            false => None,
+        };
+        let active = self.active.get_or_insert_with(|| Active {
+            programs: None,
+            delta: 0,
+            counts: abi::pendulum_shape_counts::default(),
+            trial: Trial::new(&self.settings, now),
+            told: Outcome::Undecided,
+            watch: Watch::default(),
+        });
+        active.programs = programs.or(active.programs.take());
+        Ok(())
+    }
+
+    fn load(&mut self, now: Instant, device: &Device) -> Result<ShapePrograms, ShapeError> {
         if let Some((at, why)) = &self.not_loaded
             && now.duration_since(*at) < LOAD_AGAIN
         {
@@ -268,20 +311,11 @@ impl Shaper {
             LinkLayer::RawIp => bpf::LinkLayer::RawIp,
             LinkLayer::Ethernet | LinkLayer::Unknown(_) => bpf::LinkLayer::Ethernet,
         };
-        let programs = ShapePrograms::load(link_layer).map_err(|error| {
+        ShapePrograms::load(link_layer).map_err(|error| {
             let why = crate::exit::chain(&error);
             self.not_loaded = Some((now, why.clone()));
             ShapeError::NotLoaded(why)
-        })?;
-        self.active = Some(Active {
-            programs,
-            delta: 0,
-            counts: abi::pendulum_shape_counts::default(),
-            trial: Trial::new(&self.settings, now),
-            told: Outcome::Undecided,
-            watch: Watch::default(),
-        });
-        Ok(())
+        })
     }
 
     async fn reach(
@@ -290,7 +324,7 @@ impl Shaper {
         found: &mut Actual,
         patient: bool,
     ) -> Result<Vec<Step>, ShapeError> {
-        let programs = self.active.as_mut().map(|active| &mut active.programs);
+        let programs = self.active.as_mut().and_then(|active| active.programs.as_mut());
         let reached = self.reconciler.reach(wanted, found, programs, patient).await;
         // What was done before a step failed is there too.
         self.in_place = PerDirection::from_fn(|x| InPlace::of(wanted, found, x));
@@ -335,7 +369,8 @@ impl Shaper {
 
     /// The programs, for metrics.
     pub fn programs(&self) -> Vec<bpf::ProgramStatus> {
-        self.active.as_ref().map(|active| active.programs.programs()).unwrap_or_default()
+        let programs = self.active.as_ref().and_then(|active| active.programs.as_ref());
+        programs.map(ShapePrograms::programs).unwrap_or_default()
     }
 }
 

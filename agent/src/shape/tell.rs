@@ -32,10 +32,11 @@ impl Shaper {
             None => self.rates[0].and_then(|link| settings.uplink_rate(link)),
         };
         let Some(Active { programs, delta, trial, .. }) = &mut self.active else { return Ok(()) };
+        *delta = rate.map_or(0, |rate| plan::delta(settings, rate, measured));
+        let Some(programs) = programs else { return Ok(()) };
         let Some(rate) = rate else { return programs.control(pendulum_shape_control::default()) };
         let shapes = trial.as_ref().is_none_or(Trial::shapes);
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        *delta = plan::delta(settings, rate, measured);
         programs.control(pendulum_shape_control {
             channel_bytes_per_s: rate.bytes_per_second() as u64,
             window_ns: nanoseconds(plan::window(rate, measured)),
