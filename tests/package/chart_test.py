@@ -89,7 +89,7 @@ class Chart(unittest.TestCase):
         chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
         self.assertIn(f'version = "{chart["appVersion"]}"', (ROOT / "Cargo.toml").read_text(encoding="utf-8"))
 
-    def test_three_capabilities_the_nodes_network_and_nothing_to_write(self):
+    def test_three_capabilities_the_nodes_network_and_one_volume_to_write(self):
         rendered = self.render({"links": [DSL]})
         self.assertEqual(sorted(rendered), ["ConfigMap", "DaemonSet", "ServiceAccount"])
         pod = rendered["DaemonSet"]["spec"]["template"]["spec"]
@@ -99,7 +99,9 @@ class Chart(unittest.TestCase):
         context = container["securityContext"]
         self.assertEqual(context["capabilities"], {"drop": ["ALL"], "add": ["BPF", "PERFMON", "NET_ADMIN"]})
         self.assertEqual((context["readOnlyRootFilesystem"], context["allowPrivilegeEscalation"], context["privileged"]), (True, False, False))
-        self.assertEqual([volume["name"] for volume in pod["volumes"]], ["config"])
+        self.assertEqual([volume["name"] for volume in pod["volumes"]], ["config", "state"])
+        [where] = [mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")]
+        self.assertEqual(container["env"], [{"name": "STATE_DIRECTORY", "value": where}])
         # The kubelet is in the same network and reaches the loopback address.
         self.assertEqual(container["readinessProbe"]["httpGet"], {"path": "/readyz?idle=ok", "port": "metrics", "scheme": "HTTP", "host": "127.0.0.1"})
         self.assertEqual(container["image"], "pendulum:0.1.0")
@@ -119,7 +121,7 @@ class Chart(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr + text)
 
     def test_secrets_and_the_operator(self):
-        rendered = self.render(OPEN | {"podMonitor": {"enabled": True, "labels": {"release": "prometheus"}}})
+        rendered = self.render(OPEN | {"state": None, "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}}})
         text = rendered["ConfigMap"]["data"]["pendulum.toml"]
         for line in ('listen = "0.0.0.0:9924"', 'token-file = "/etc/pendulum-token/token"', 'tls-key = "/etc/pendulum-tls/tls.key"'):
             self.assertIn(line, text.splitlines())
