@@ -19,6 +19,7 @@ pub mod colour;
 mod compression;
 pub mod contents;
 pub mod degree;
+pub mod delay;
 pub mod detector;
 pub mod event;
 pub mod fairness;

@@ -1,0 +1,264 @@
+use super::*;
+
+const RATE: f64 = 250_000.0;
+const CONFIGURED: PerDirection<Option<Known>> = PerDirection {
+    up: Some(Known { value: RATE, provenance: Provenance::Config }),
+    down: Some(Known { value: RATE, provenance: Provenance::Config }),
+};
+const UNKNOWN_RATES: PerDirection<Option<Known>> = PerDirection { up: None, down: None };
+
+/// What is true of a case, seconds.
+#[derive(Clone, Copy)]
+struct Truth {
+    home_s: f64,
+    gateway_s: f64,
+    up_s: f64,
+    down_s: f64,
+    /// Of far end 1 and of far end 2, which replies once a second; `None`: it is silent.
+    beyond_s: [Option<f64>; 2],
+    /// Shares of the rate.
+    load: PerDirection<f64>,
+    rates: PerDirection<Option<Known>>,
+    has_clock: bool,
+    /// RTT samples of the home flow within a second.
+    home_samples: u32,
+}
+
+const IDLE: Truth = Truth {
+    home_s: 0.0,
+    gateway_s: 0.0,
+    up_s: 0.0,
+    down_s: 0.0,
+    beyond_s: [Some(0.0), Some(0.0)],
+    load: PerDirection { up: 0.0, down: 0.02 },
+    rates: CONFIGURED,
+    has_clock: true,
+    home_samples: 100,
+};
+
+/// One second of it.
+fn second(tracker: &mut DelayTracker, from_s: f64, truth: &Truth) -> Budget {
+    for tick in 0..10 {
+        tracker.tick(
+            from_s + f64::from(tick + 1) / 10.0,
+            PerDirection::from_fn(|x| (truth.load[x] * RATE / 10.0) as u64),
+        );
+        for (end, extra) in (1..).zip(truth.beyond_s) {
+            let Some(extra_s) = extra.filter(|_| end == 1 || tick == 5) else { continue };
+            tracker.reply(&Reply {
+                end,
+                request_bytes: 66,
+                delay_s: 0.02 + truth.up_s + truth.down_s + extra_s,
+                down_s: truth.has_clock.then_some(truth.down_s + extra_s),
+                may_be_held: false,
+            });
+        }
+    }
+    let home =
+        [HomeFlow { host: 1, base_s: 0.001, least_s: 0.001 + truth.home_s, samples: truth.home_samples }];
+    tracker.budget(&Reading {
+        home: &home[..usize::from(truth.home_samples > 0)],
+        own_s: PerDirection { up: Some(truth.gateway_s), down: Some(0.0) },
+        hidden: PerDirection::default(),
+        rates: truth.rates,
+    })
+}
+
+/// The budget after three idle seconds and three of the case.
+fn of(truth: Truth) -> Budget {
+    let mut tracker = DelayTracker::default();
+    for from in 0..3 {
+        second(&mut tracker, f64::from(from), &Truth { rates: truth.rates, ..IDLE });
+    }
+    (3..6).map(|from| second(&mut tracker, f64::from(from), &truth)).last().expect("three")
+}
+
+#[test]
+fn each_segment_alone_is_found() {
+    let busy = PerDirection { up: 0.1, down: 0.5 };
+    let full = |up, down| PerDirection { up, down };
+    let cases = [
+        ("home", Truth { home_s: 0.31, load: busy, ..IDLE }),
+        ("gateway", Truth { gateway_s: 0.2, load: full(1.0, 0.1), ..IDLE }),
+        ("uplink", Truth { up_s: 0.2, load: full(1.0, 0.1), ..IDLE }),
+        // Rates unknown: both far ends show it.
+        ("uplink", Truth { up_s: 0.2, load: full(1.0, 0.1), rates: UNKNOWN_RATES, ..IDLE }),
+        ("downlink", Truth { down_s: 0.2, load: full(0.1, 1.0), ..IDLE }),
+        // No clock, but one direction only is full.
+        ("downlink", Truth { down_s: 0.2, load: full(0.1, 1.0), has_clock: false, ..IDLE }),
+        // One far end, and a line that is full.
+        ("downlink", Truth { down_s: 0.2, load: full(0.1, 1.0), beyond_s: [Some(0.0), None], ..IDLE }),
+        ("beyond", Truth { load: busy, beyond_s: [Some(0.3), Some(0.0)], ..IDLE }),
+        ("nowhere", IDLE),
+        ("nowhere", Truth { load: busy, ..IDLE }),
+        // Both wait, the longer is named.
+        ("uplink", Truth { up_s: 0.3, home_s: 0.1, load: full(1.0, 0.1), ..IDLE }),
+    ];
+    for (index, (expected, truth)) in cases.into_iter().enumerate() {
+        let budget = of(truth);
+        assert_eq!(budget.place().name(), expected, "case {index}: {budget:?}");
+        for (segment, wait_s) in [
+            (Segment::Home, truth.home_s),
+            (Segment::Gateway, truth.gateway_s),
+            (Segment::Uplink, truth.up_s),
+            (Segment::Downlink, truth.down_s),
+            (Segment::Beyond, truth.beyond_s[0].unwrap_or(0.0)),
+        ] {
+            let delay =
+                budget.part(segment).unwrap_or_else(|why| panic!("case {index}: {segment:?}: {why:?}"));
+            let error_s = (delay.queue_s - wait_s).abs();
+            assert!(error_s <= delay.uncertainty_s, "case {index}, {segment:?}: {delay:?}, not {wait_s}");
+        }
+    }
+}
+
+#[test]
+fn bases_are_told() {
+    let budget = of(Truth { home_s: 0.31, ..IDLE });
+    assert!((budget.part(Segment::Home).expect("known").base_s - 0.001).abs() < 1e-9);
+    assert!((budget.part(Segment::Beyond).expect("known").base_s - 0.02).abs() < 1e-9);
+    assert!((budget.queue_s().expect("known") - 0.31).abs() < 1e-9);
+}
+
+#[test]
+fn what_nothing_shows_is_unknown_with_the_reason() {
+    let one_end = [Some(0.3), None];
+    let cases = [
+        // One far end and a line that has room: the route, or a radio link that is slower than configured.
+        (Segment::Beyond, Unknown::OneEnd, Truth { beyond_s: one_end, ..IDLE }),
+        (Segment::Downlink, Unknown::OneEnd, Truth { beyond_s: one_end, ..IDLE }),
+        (Segment::Uplink, Unknown::OneEnd, Truth { beyond_s: one_end, rates: UNKNOWN_RATES, ..IDLE }),
+        (Segment::Uplink, Unknown::NoReplies, Truth { beyond_s: [None, None], ..IDLE }),
+        (Segment::Beyond, Unknown::NoReplies, Truth { beyond_s: [None, None], ..IDLE }),
+        (Segment::Home, Unknown::NoReplies, Truth { home_samples: 0, ..IDLE }),
+        // A host at home that delays its ACK.
+        (Segment::Home, Unknown::TooFew, Truth { home_s: 0.04, home_samples: 3, ..IDLE }),
+        (
+            Segment::Uplink,
+            Unknown::Undivided,
+            Truth { up_s: 0.1, down_s: 0.1, has_clock: false, rates: UNKNOWN_RATES, ..IDLE },
+        ),
+    ];
+    for (index, (segment, why, truth)) in cases.into_iter().enumerate() {
+        let budget = of(truth);
+        assert_eq!(budget.part(segment), Err(why), "case {index}: {budget:?}");
+        assert_eq!(budget.place(), Place::Unknown, "case {index}: {budget:?}");
+    }
+    let nothing = DelayTracker::default().budget(&Reading::default());
+    assert_eq!(nothing.part(Segment::Gateway), Err(Unknown::NotRead));
+    assert_eq!((nothing.place(), nothing.queue_s()), (Place::Unknown, None));
+}
+
+/// First heard while 300 ms wait on the line: its base has them, and by it the line would be free and the other end slow.
+#[test]
+fn an_end_that_is_new_under_load_acquits_nobody() {
+    let mut tracker = DelayTracker::default();
+    let silent = Truth { beyond_s: [Some(0.0), None], ..IDLE };
+    for from in 0..3 {
+        second(&mut tracker, f64::from(from), &silent);
+    }
+    let full = Truth { up_s: 0.3, load: PerDirection { up: 1.0, down: 0.1 }, ..IDLE };
+    let mut place = Place::Unknown;
+    for from in 3..6 {
+        let beyond_s = [Some(0.0), (from > 3).then_some(0.0)];
+        place = second(&mut tracker, f64::from(from), &Truth { beyond_s, ..full }).place();
+    }
+    assert_eq!(place, Place::In(Segment::Uplink));
+    // Nobody was ever heard on a free line: nothing is known, and nothing is said.
+    let mut tracker = DelayTracker::default();
+    let budgets = (0..3).map(|from| second(&mut tracker, f64::from(from), &full));
+    assert_eq!(budgets.last().expect("three").part(Segment::Uplink), Err(Unknown::NoBase));
+}
+
+/// One of many far ends thinks for seconds; a receiver delays the ACK of a single segment.
+#[test]
+fn a_late_answer_is_no_queue() {
+    let mut tracker = DelayTracker::default();
+    for from in 0..3 {
+        second(&mut tracker, f64::from(from), &IDLE);
+    }
+    let late =
+        |end, delay_s, may_be_held| Reply { end, request_bytes: 66, delay_s, down_s: None, may_be_held };
+    tracker.reply(&late(1, 0.06, true));
+    tracker.reply(&late(2, 3.0, false));
+    let budget = second(&mut tracker, 3.0, &IDLE);
+    assert_eq!(budget.place(), Place::Nowhere, "{budget:?}");
+    // Alone in its second, and late: the other end shows that the line is free, and one reply accuses nobody.
+    tracker.reply(&late(2, 3.0, false));
+    let alone = second(&mut tracker, 4.0, &Truth { beyond_s: [Some(0.0), None], ..IDLE });
+    assert_eq!(alone.place(), Place::Nowhere, "{alone:?}");
+}
+
+/// At 196 kbit/s a full packet takes 62 ms: that is no queue, although only handshakes were seen without load.
+#[test]
+fn a_long_packets_time_on_the_line_is_no_queue() {
+    let rate = Known { value: 24_500.0, provenance: Provenance::Config };
+    let rates = PerDirection { up: Some(rate), down: Some(rate) };
+    let mut tracker = DelayTracker::default();
+    let reading =
+        Reading { own_s: PerDirection { up: Some(0.0), down: Some(0.0) }, rates, ..Reading::default() };
+    let reply = |request_bytes, delay_s| Reply {
+        end: 1,
+        request_bytes,
+        delay_s,
+        down_s: Some(0.0),
+        may_be_held: false,
+    };
+    tracker.tick(0.1, PerDirection { up: 66, down: 66 });
+    tracker.reply(&reply(66, 0.02));
+    tracker.budget(&reading);
+    for tick in 2..12 {
+        tracker.tick(f64::from(tick) / 10.0, PerDirection { up: 2_450, down: 66 });
+        tracker.reply(&reply(1514, 0.02 + 0.0618));
+    }
+    let up = tracker.budget(&reading).part(Segment::Uplink).expect("known");
+    assert!(up.queue_s <= 0.001, "{up:?}");
+    for tick in 12..22 {
+        tracker.tick(f64::from(tick) / 10.0, PerDirection { up: 2_450, down: 66 });
+        tracker.reply(&reply(1514, 0.02 + 0.0618 + 0.5));
+    }
+    let up = tracker.budget(&reading).part(Segment::Uplink).expect("full");
+    assert!((up.queue_s - 0.5).abs() <= up.uncertainty_s, "{up:?}");
+}
+
+/// A route that has become longer is its own base ten minutes later.
+#[test]
+fn a_longer_route_is_a_base_in_the_end() {
+    let mut tracker = DelayTracker::default();
+    let longer = Truth { beyond_s: [Some(0.1), Some(0.0)], ..IDLE };
+    second(&mut tracker, 0.0, &IDLE);
+    assert_eq!(second(&mut tracker, 1.0, &longer).place(), Place::In(Segment::Beyond));
+    let late = (1..700).map(|from| second(&mut tracker, f64::from(from) * 1.0 + 1.0, &longer));
+    assert_eq!(late.last().expect("many").place(), Place::Nowhere);
+}
+
+/// Half of a torrent's hundred ends are slow: that is said. One of them is: that is nobody's delay.
+#[test]
+fn what_is_said_of_many_ends_is_what_a_tenth_of_the_traffic_has() {
+    let place = |slow: u32| {
+        let mut tracker = DelayTracker::default();
+        let mut budget = None;
+        for from in 0..3 {
+            for tick in 0..10 {
+                tracker
+                    .tick(f64::from(from) + f64::from(tick + 1) / 10.0, PerDirection { up: 500, down: 500 });
+                for end in 0..100 {
+                    let extra_s = if from > 0 && end < slow { 0.4 } else { 0.0 };
+                    let delay_s = 0.03 + extra_s;
+                    tracker.reply(&Reply {
+                        end,
+                        request_bytes: 66,
+                        delay_s,
+                        down_s: None,
+                        may_be_held: false,
+                    });
+                }
+            }
+            let own_s = PerDirection { up: Some(0.0), down: Some(0.0) };
+            budget = Some(tracker.budget(&Reading { own_s, rates: CONFIGURED, ..Reading::default() }));
+        }
+        budget.expect("three").part(Segment::Beyond).expect("known").queue_s
+    };
+    assert!(place(1) < 0.01);
+    assert!(place(50) > 0.39);
+}
