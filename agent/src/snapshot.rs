@@ -3,6 +3,7 @@
 //! A link's task publishes one [`LinkSnapshot`] for each sampling tick. Metrics, API and page read the newest one
 //! and never the kernel.
 
+mod delay;
 mod entered;
 #[cfg(test)]
 pub(crate) mod example;
@@ -22,6 +23,7 @@ use tokio::sync::watch;
 use crate::bpf::abi;
 use crate::bpf::{MapFill, ProgramStatus};
 
+pub use delay::DelaySnapshot;
 pub use entered::{Entered, TopPort};
 pub use findings::{Findings, Prediction, SimulatedLink, Tick, TickDirection, Unsent};
 pub use flows::{FlowKey, FlowRow, FlowSweep, FlowTotals, HalfRow};
@@ -64,6 +66,8 @@ pub struct LinkSnapshot {
     pub readings: [ReadingHealth; ReadingKind::ALL.len()],
     /// Where the uplink's buffer stands; `None` while the link is not measured.
     pub vantage: Option<Vantage>,
+    /// Where the delay of the last second came from; nothing while the link is not measured.
+    pub delay: Option<DelaySnapshot>,
     /// What the detector says; nothing while the link is not measured.
     pub findings: Option<Arc<Findings>>,
     /// The newest tick.

@@ -14,6 +14,9 @@ PACKETS = "suffix:packets/s"
 EACH_SECOND = "suffix:/s"
 #: ACKs by what they say, in colours that are no direction's.
 CLASS_COLOURS = {"data": COLOURS["kind"]["tcp_data"], "ack": COLOURS["kind"]["ack"], "dup_ack": COLOURS["kind"]["other"], "sack": COLOURS["kind"]["udp"]}
+#: Segments of the delay, in the colours that the page gives them.
+SEGMENTS = [("home", COLOURS["kind"]["udp"]), ("gateway", COLOURS["kind"]["other"]), ("uplink", UP_COLOUR), ("downlink", DOWN_COLOUR),
+            ("beyond", COLOURS["kind"]["tcp_data"])]
 #: States of the shaper, by their names in the API.
 SHAPER = [("off", "off", None), ("dry_run", "dry run: counts, changes nothing", None), ("enforcing", "shaping", GOOD),
           ("observing", "A/B interval without shaping", None), ("ineffective", "shaping, packets still queue behind it", WARNING),
@@ -227,6 +230,10 @@ def found(grid):
 
 def delay(grid):
     grid.row("Delay")
+    parts = [target(f'pendulum_delay_seconds{{{ONE},segment="{name}"}}', name) for name, _ in SEGMENTS]
+    grid.add(24, 8, timeseries("Where the delay is", "Delay of each segment from home to the far end and back: home (LAN, Wi-Fi, hosts), the gateway's own queues, both "
+                               "buffers of the line, beyond (route and far hosts; the line's own length is in it). A segment that is unknown is missing, not 0.", "s", parts,
+                               stack=True, styles=[(name, {"colour": colour, "fill": 70}) for name, colour in SEGMENTS]))
     sides = (("wan", "internet"), ("lan", "home"))
     lines = [target(quantile(part, "pendulum_rtt_seconds", f',side="{side}"'), f"{where}, {name}")
              for side, where in sides for part, name in ((0.5, "half below"), (0.95, "95 % below"))]

@@ -181,6 +181,36 @@ impl Budget {
     }
 }
 
+/// The place that was found in most of the last seconds: what is said to people does not flicker.
+#[derive(Clone, Copy, Debug)]
+pub struct SteadyPlace {
+    newest: [Place; Self::SECONDS],
+    next: usize,
+}
+
+impl SteadyPlace {
+    const SECONDS: usize = 5;
+
+    /// One second's place.
+    pub fn push(&mut self, place: Place) {
+        self.newest[self.next] = place;
+        self.next = (self.next + 1) % Self::SECONDS;
+    }
+
+    /// The place of more than half of them.
+    pub fn place(&self) -> Place {
+        let is_most =
+            |place: &Place| self.newest.iter().filter(|other| *other == place).count() > Self::SECONDS / 2;
+        self.newest.iter().copied().find(is_most).unwrap_or(Place::Unknown)
+    }
+}
+
+impl Default for SteadyPlace {
+    fn default() -> Self {
+        Self { newest: [Place::Unknown; Self::SECONDS], next: 0 }
+    }
+}
+
 /// A reply from outside to one of our packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply {

@@ -135,11 +135,40 @@ fn a_buffer_out_of_sight_is_shown_with_its_band_and_how_it_is_known() {
         assert!(overhang.as_f64().unwrap() <= 0.0, "{name}: {overhang} px wider than the screen");
     }
 
+    where_the_delay_is(&mut browser);
     undecided_and_exact(&mut browser);
     assert_eq!(browser.evaluate("sent.violations"), json!([]));
     let exceptions = browser.reported("Runtime.exceptionThrown");
     assert!(exceptions.is_empty(), "{exceptions:#?}");
     agent.stop().unwrap();
+}
+
+/// The answer begins with the place; a segment without evidence is unknown, not zero.
+fn where_the_delay_is(browser: &mut Browser) {
+    let mut told = link();
+    told["bufferbloat"]["up"] = Value::Null;
+    told["severity"] = "info".into();
+    tell(browser, &told);
+    assert_eq!(browser.evaluate("document.getElementById('where').hidden"), json!(true));
+    let known = |base: f64, queue: f64| json!({ "base_s": base, "queue_s": queue, "uncertainty_s": 0.01 });
+    let unknown = json!({ "base_s": null, "queue_s": null, "uncertainty_s": null, "unknown": "one_end" });
+    told["delay"] = json!({ "place": "home", "queue_s": 0.31, "segments": { "home": known(0.01, 0.31), "gateway": known(0.0, 0.0),
+        "uplink": unknown, "downlink": unknown, "beyond": known(0.02, 0.0) } });
+    tell(browser, &told);
+    assert_eq!(browser.text("delay-place"), "The line is fine. 310 ms of 340 ms wait in your home. ");
+    let list = browser.text("where-list");
+    for part in [
+        "Home: LAN, Wi-Fi, hosts320 ms, of that 310 ms ± 10 ms in queues",
+        "Uplink: modemunknown: one far host only",
+    ] {
+        assert!(list.contains(part), "{part} is not in {list}");
+    }
+    std::thread::sleep(Duration::from_secs(4));
+    browser.look(1360, 1300, 1.0, false);
+    picture(browser, "where");
+    told["delay"]["place"] = "unknown".into();
+    tell(browser, &told);
+    assert_eq!(browser.text("delay-place"), "");
 }
 
 /// The verdict that nothing is known, and a queue that is read.

@@ -60,6 +60,7 @@ pub(super) fn of_link(link: &LinkSnapshot) -> Link {
         },
         directions: PerDirection::from_fn(|x| of_direction(link, x)),
         flow_table: flow_table(link),
+        delay: link.delay.map(|delay| wire::Delay::of(&delay.budget, delay.place)),
         shape: Some(shape(&link.shape)),
         losses: lost_by_reason(link).map(|(reason, count)| (reason.into(), count)).collect(),
         programs: link.programs.iter().map(program).collect(),

@@ -4,6 +4,7 @@
 //! of enums: no address, no port, so the number of series is bounded by the configuration.
 
 mod configuration;
+mod delay;
 mod family;
 mod findings;
 mod flows;
@@ -46,6 +47,7 @@ impl Exposition {
         registry.register_collector(Box::new(flows::Flows::new(board.clone())));
         registry.register_collector(Box::new(link::Links::new(board.clone(), active.clone())));
         registry.register_collector(Box::new(queue::Queues::new(board.clone())));
+        registry.register_collector(Box::new(delay::Delays::new(board.clone())));
         registry.register_collector(Box::new(findings::Judgements::new(board.clone())));
         registry.register_collector(Box::new(shape::Shaping::new(board.clone())));
         registry.register_collector(Box::new(kernel::Kernel::new(board.clone(), bpf_statistics)));

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 use tracing::warn;
 
+use super::delays::Delays;
 use super::entered::EnteredMeter;
 use super::judge::Judge;
 use super::meter::Meter;
@@ -51,6 +52,7 @@ pub(super) struct LinkTask {
     unseen: Unseen,
     entered: EnteredMeter,
     queues: Queues,
+    delays: Delays,
     judge: Judge,
     shaper: Shaper,
     uplink_rate: Uplink,
@@ -102,6 +104,7 @@ impl LinkTask {
             unseen: Unseen::default(),
             entered: EnteredMeter::default(),
             queues,
+            delays: Delays::default(),
             judge,
             shaper,
             uplink_rate: Uplink::default(),
@@ -198,6 +201,7 @@ impl LinkTask {
         self.follow_passing(repeated);
         if let Some(at) = read {
             self.meter.observe_uplink(at, self.queues.uplink_look());
+            self.delays.tick(bpf::monotonic(), &self.queues, self.meter.throughput());
         }
         if self.ticks.is_multiple_of(TICKS_PER_SWEEP) {
             self.keep_attached().await;
@@ -206,6 +210,10 @@ impl LinkTask {
             self.read_queues();
             self.read_shaper().await;
             self.read_programs();
+        }
+        if self.swept {
+            let rates = PerDirection::from_fn(|x| self.judge.capacity(x));
+            self.delays.take(&self.sweeper.latest(), &self.queues, rates);
         }
         self.judge();
         self.ticks += 1;
@@ -252,6 +260,7 @@ impl LinkTask {
             shown.entered = self.entered.recent(direction, Instant::now());
         }
         self.queues.show(&mut snapshot);
+        snapshot.delay = self.delays.latest();
         self.judge.show(&mut snapshot);
         snapshot.shape = self.shaper.snapshot();
         snapshot.shape.rate_source = self.uplink_rate.source();

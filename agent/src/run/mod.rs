@@ -11,6 +11,7 @@
 
 mod advisor;
 mod cleanup;
+mod delays;
 mod entered;
 pub mod estimate;
 mod instance;

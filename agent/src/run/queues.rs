@@ -11,6 +11,7 @@ mod tracked;
 
 use std::time::Duration;
 
+use pendulum_model::delay::Reply;
 use pendulum_model::link::{Known, Link, Provenance};
 use pendulum_model::observer::Vantage;
 use pendulum_model::sample::{BaseRoundTrip, MeasuredRate};
@@ -265,6 +266,23 @@ impl Queues {
     /// The shortest time in which the outside answered since the tick before, both buffers included, seconds.
     pub(super) fn answered_s(&self) -> Option<f64> {
         self.elsewhere.as_ref().and_then(Elsewhere::answered_s)
+    }
+
+    /// Replies from outside since the tick before, and the bytes that passed.
+    pub(super) fn replies(&self) -> (&[Reply], PerDirection<u64>) {
+        self.elsewhere.as_ref().map(Elsewhere::replies).unwrap_or_default()
+    }
+
+    /// Level of a queue of this machine, bytes, whether or not it is the link's buffer; `None` if there is none.
+    pub(super) fn own_bytes(&self, direction: Direction) -> Option<u32> {
+        self.tracked[direction].as_ref().map(|tracked| tracked.snapshot().bytes)
+    }
+
+    /// Level of a buffer elsewhere and its uncertainty, bytes.
+    pub(super) fn hidden_bytes(&self, direction: Direction) -> Option<(f64, f64)> {
+        let elsewhere = self.elsewhere.as_ref().filter(|_| self.local(direction).is_none())?;
+        let queue = elsewhere.snapshot(direction)?;
+        Some((queue.bytes.into(), queue.uncertainty_bytes?))
     }
 
     /// The least that packets waited behind the gateway's own queue within the last second, seconds, if that can be told.

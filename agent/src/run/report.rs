@@ -43,6 +43,7 @@ pub(super) fn snapshot(config: &LinkConfig, meter: &Meter, sweeper: &Sweeper) ->
         shape: ShapeSnapshot::default(),
         readings: Default::default(),
         vantage: None,
+        delay: None,
         findings: None,
         tick: Arc::default(),
         slot_losses: None,

@@ -170,6 +170,7 @@ fn half(
         rtt_samples: me.rtt_samples,
         rtt_min_us: me.rtt_min_us,
         rtt_last_us: me.rtt_last_us,
+        rtt_fresh: fresh_rtt(me, before),
         retransmitted_segments: me.retransmitted_segments,
         reordered_segments: me.reordered_segments,
         in_flight_bytes: me.outstanding(peer),
@@ -183,6 +184,17 @@ fn half(
             Some(now)
         },
     }
+}
+
+/// RTT samples since the sweep before, and the least that is known of them: their mean, or the newest.
+fn fresh_rtt(me: &abi::pendulum_half, before: Option<&HalfRow>) -> Option<(u32, u32)> {
+    let (samples, sum_us) = before.map_or((0, 0), |half| (half.rtt_samples, half.rtt_sum_us));
+    // A flow that restarted counts from zero again.
+    let is_same = me.rtt_samples >= samples && me.rtt_sum_us >= sum_us;
+    let (samples, sum_us) = if is_same { (samples, sum_us) } else { (0, 0) };
+    let count = me.rtt_samples - samples;
+    let mean_us = (me.rtt_sum_us - sum_us).checked_div(count.into())?;
+    Some((count, mean_us.min(me.rtt_last_us.into()) as u32))
 }
 
 fn totals(rows: &[FlowRow], direction: Direction, now: Instant) -> FlowTotals {
@@ -259,6 +271,22 @@ mod tests {
         sweeper.sweep(start + SECOND, 1, vec![(key(1), flow(9_000, 0, 1))]);
         sweeper.sweep(start + 2 * SECOND, 1, vec![(key(1), flow(2_000, 0, 2))]);
         assert_eq!(sweeper.latest().rows[0].halves[0].goodput, 2_000.0);
+    }
+
+    #[test]
+    fn round_trips_of_the_last_second_are_told_apart_from_those_before() {
+        let (mut sweeper, start) = sweeper();
+        let mut timed = flow(1_000, 0, 1);
+        let mut fresh = |second, (samples, sum_us, last_us)| {
+            let down = &mut timed.halves[1];
+            (down.rtt_samples, down.rtt_sum_us, down.rtt_last_us) = (samples, sum_us, last_us);
+            sweeper.sweep(start + second * SECOND, 1, vec![(key(1), timed)]);
+            sweeper.latest().rows[0].halves[1].rtt_fresh
+        };
+        assert_eq!(fresh(1, (10, 10_000, 900)), Some((10, 900)));
+        assert_eq!(fresh(2, (10, 10_000, 900)), None);
+        assert_eq!(fresh(3, (14, 26_000, 7_000)), Some((4, 4_000)));
+        assert_eq!(fresh(4, (1, 500, 500)), Some((1, 500)));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use pendulum_model::autorate::Decision;
 use pendulum_model::bloat::Bufferbloat;
 use pendulum_model::carrier::Carrier;
 use pendulum_model::contents::{Cause, Kind};
+use pendulum_model::delay::{Budget, Delay, Place, Segment, Unknown};
 use pendulum_model::detector::{Config, Detector};
 use pendulum_model::fairness::Classes;
 use pendulum_model::findings::{Evidence, Figure, Missing, Phase, Verdict};
@@ -45,6 +46,7 @@ pub(crate) fn link(name: &str) -> LinkSnapshot {
         maps: Arc::new([MapFill { name: "flows", entries: 3, capacity: 256 }]),
         cwnd_source: "tcp_probe",
         vantage: Some(Vantage::OwnQueue),
+        delay: Some(delay()),
         findings: Some(Arc::new(findings())),
         tick: Arc::new(tick(7)),
         slot_losses: Some(SlotLosses { overwritten: 2, torn_answers: 1 }),
@@ -67,6 +69,23 @@ pub(crate) fn link(name: &str) -> LinkSnapshot {
             ..crate::snapshot::ShapeSnapshot::default()
         },
         readings: [ReadingHealth { failures: 2, ok: true, took: Duration::from_millis(4) }; 4],
+    }
+}
+
+/// Most of it at home; nobody tells line and route apart.
+fn delay() -> crate::snapshot::DelaySnapshot {
+    let known = |base_s, queue_s, uncertainty_s| Ok(Delay { base_s, queue_s, uncertainty_s });
+    crate::snapshot::DelaySnapshot {
+        budget: Budget {
+            segments: [
+                known(0.001, 0.25, 0.0625),
+                known(0.0, 0.03125, 0.015625),
+                Err(Unknown::Undivided),
+                Err(Unknown::Undivided),
+                known(0.02, 0.0078125, 0.005),
+            ],
+        },
+        place: Place::In(Segment::Home),
     }
 }
 
@@ -281,6 +300,7 @@ fn row(number: u16, now: Instant) -> FlowRow {
         rtt_samples: 3 - scale as u32,
         rtt_min_us: 30_000 * scale as u32 + u32::from(number),
         rtt_last_us: 50_000 * scale as u32,
+        rtt_fresh: None,
         retransmitted_segments: 4 * scale as u32,
         reordered_segments: scale as u32,
         in_flight_bytes: 2_896 * scale as u32,

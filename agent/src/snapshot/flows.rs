@@ -59,6 +59,11 @@ impl FlowKey {
         socket_address(&self.0.remote_addr, self.0.remote_port)
     }
 
+    /// A number that stands for the home end's address.
+    pub fn home_id(&self) -> u64 {
+        BuildHasherDefault::<DefaultHasher>::default().hash_one(self.0.home_addr)
+    }
+
     /// How the detector knows the flow.
     pub fn id(&self) -> u64 {
         BuildHasherDefault::<DefaultHasher>::default().hash_one(self)
@@ -141,6 +146,8 @@ pub struct HalfRow {
     pub rtt_min_us: u32,
     /// Newest RTT sample, microseconds.
     pub rtt_last_us: u32,
+    /// Samples since the sweep before, and the least that is known of them, microseconds.
+    pub rtt_fresh: Option<(u32, u32)>,
     /// Segments sent again.
     pub retransmitted_segments: u32,
     /// Segments that arrived out of order.

@@ -46,6 +46,7 @@ export interface Link {
     queue_correlation: Maybe<number>;
     queue_lag_s: Maybe<number>;
     throughput_ratio: Maybe<Ratio>;
+    delay: Maybe<Delay>;
     round_trip_s: Maybe<number>;
     base_round_trip_s: Maybe<number>;
     base_round_trip_proven: Maybe<boolean>;
@@ -128,6 +129,21 @@ export interface Bufferbloat {
 export interface Cause {
     kind: string;
     share: number;
+}
+
+// Where the delay of what passed in the last second came from.
+export interface Delay {
+    place: string;
+    queue_s: Maybe<number>;
+    segments: Record<string, DelaySegment>;
+}
+
+// One segment of the delay.
+export interface DelaySegment {
+    base_s: Maybe<number>;
+    queue_s: Maybe<number>;
+    uncertainty_s: Maybe<number>;
+    unknown?: string;
 }
 
 // One direction of a link. Counters are since the start and go on when a device comes back.

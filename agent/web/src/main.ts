@@ -4,6 +4,7 @@ import '../style/page.css';
 
 import { DIRECTIONS, type DirectionName, type JournalEvent, type Link, type State, type Step, type Tick } from './api.ts';
 import { Clock } from './charts/clock.ts';
+import { DelayChart } from './charts/delay.ts';
 import { DecisionStrip } from './charts/decisions.ts';
 import { LineChart } from './charts/lines.ts';
 import { PhaseStrip } from './charts/phases.ts';
@@ -24,6 +25,7 @@ import { IncidentsView } from './view/incidents.ts';
 import { Pendulum } from './view/pendulum.ts';
 import { SourcesView } from './view/sources.ts';
 import { VerdictView } from './view/verdict.ts';
+import { WhereView } from './view/where.ts';
 
 // 30 frames a second are smooth; who wants less motion gets two.
 const FRAME_MS = matchMedia('(prefers-reduced-motion: reduce)').matches ? 500 : 33;
@@ -63,6 +65,8 @@ class Page implements Listener {
         format.seconds,
         0.01,
     );
+    private readonly delays = new DelayChart(byId('where-chart'));
+    private readonly where = new WhereView();
     // For each direction the rate that is found over what passes, the wait behind the shaper, and the decisions.
     private readonly found = DIRECTIONS.map((name, index) => ({
         rate: this.lines(
@@ -150,7 +154,9 @@ class Page implements Listener {
         }
         this.rateUp.setMark(link.link.uplink_rate_bps);
         this.rateDown.setMark(link.link.downlink_rate_bps);
-        this.verdict.show(link);
+        this.verdict.show(link, this.flows.slowestHome());
+        this.where.show(link);
+        if (link.delay && this.history.newest !== null) this.delays.add(this.history.newest, link.delay);
         this.buffers.show(link);
         this.figures.show(link);
         this.foundView.show(link);
@@ -253,7 +259,7 @@ class Page implements Listener {
     }
 
     private get charts() {
-        return [this.queues, this.rateUp, this.rateDown, this.rtt];
+        return [this.queues, this.rateUp, this.rateDown, this.rtt, this.delays];
     }
 
     private rebuild(): void {
@@ -266,6 +272,7 @@ class Page implements Listener {
         const wanted = decodeURIComponent(location.hash.slice(1)) || null;
         this.feed?.stop();
         this.history.clear();
+        this.delays.clear();
         this.setPaused(false);
         this.feed = new Feed(wanted, this);
     }

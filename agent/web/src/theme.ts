@@ -17,6 +17,7 @@ export interface Colours {
     downAck: string;
     phases: Record<PhaseName, string>;
     decisions: Record<DecisionName, string>;
+    segments: Record<'home' | 'gateway' | 'uplink' | 'downlink' | 'beyond', string>;
 }
 
 const system = matchMedia('(prefers-color-scheme: dark)');
@@ -77,5 +78,6 @@ function read(): Colours {
             idle: of('phase-idle'),
         },
         decisions: Object.fromEntries(DECISIONS.map((name) => [name, of(`decision-${name}`)])) as Record<DecisionName, string>,
+        segments: { home: of('kind-udp'), gateway: of('kind-other'), uplink: of('up'), downlink: of('down'), beyond: of('kind-tcp_data') },
     };
 }

@@ -4,6 +4,7 @@
 //! A reader takes what is missing as the default, so it understands agents of another version. A name that stands for one
 //! of several things is a [`Name`]: a reader may meet one that it does not know.
 
+mod delay;
 mod direction;
 mod events;
 mod findings;
@@ -23,6 +24,7 @@ use std::borrow::Cow;
 use pendulum_model::findings::Phase;
 use serde::{Deserialize, Serialize};
 
+pub use delay::{Delay, DelaySegment};
 pub use direction::{AckBurst, Direction, Queue, Rtt, TopPort};
 pub use events::{Events, JournalEvent};
 pub use findings::{

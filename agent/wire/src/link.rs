@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use pendulum_model::segment::PerDirection;
 use serde::{Deserialize, Serialize};
 
-use crate::{Advice, Bufferbloat, Direction, Evidence, Name, PerPhase, Ratio, RttClasses, Shape, Source};
+use crate::{
+    Advice, Bufferbloat, Delay, Direction, Evidence, Name, PerPhase, Ratio, RttClasses, Shape, Source,
+};
 
 /// `/api/v1/state`: every link.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -98,6 +100,8 @@ pub struct Link {
     pub queue_lag_s: Option<f64>,
     /// Download throughput over upload throughput.
     pub throughput_ratio: Option<Ratio>,
+    /// Where the delay comes from ([where.md](../guide/where.md)); `null` while the link is not measured.
+    pub delay: Option<Delay>,
     /// Round trip, end to end.
     pub round_trip_s: Option<f64>,
     /// Round trip without queues: the smallest seen lately.

@@ -113,6 +113,19 @@ fn each_segment_alone_is_found() {
 }
 
 #[test]
+fn one_second_changes_no_place() {
+    let mut steady = SteadyPlace::default();
+    assert_eq!(steady.place(), Place::Unknown);
+    let (home, up) = (Place::In(Segment::Home), Place::In(Segment::Uplink));
+    let said = [home, home, home, up, home, Place::Nowhere, up, up, up].map(|place| {
+        steady.push(place);
+        steady.place()
+    });
+    use Place::Unknown;
+    assert_eq!(said, [Unknown, Unknown, home, home, home, home, Unknown, up, up]);
+}
+
+#[test]
 fn bases_are_told() {
     let budget = of(Truth { home_s: 0.31, ..IDLE });
     assert!((budget.part(Segment::Home).expect("known").base_s - 0.001).abs() < 1e-9);

@@ -107,6 +107,17 @@ async fn a_link_says_where_it_is_attached_and_what_was_lost() {
         "hooks": { "ifindex": 3, "link_layer": "ethernet", "egress": "tcx", "ingress": "clsact" },
         "trouble": null,
         "vantage": "own_queue",
+        "delay": {
+            "place": "home",
+            "queue_s": 0.2890625,
+            "segments": {
+                "home": { "base_s": 0.001, "queue_s": 0.25, "uncertainty_s": 0.0625 },
+                "gateway": { "base_s": 0.0, "queue_s": 0.03125, "uncertainty_s": 0.015625 },
+                "uplink": { "base_s": null, "queue_s": null, "uncertainty_s": null, "unknown": "undivided" },
+                "downlink": { "base_s": null, "queue_s": null, "uncertainty_s": null, "unknown": "undivided" },
+                "beyond": { "base_s": 0.02, "queue_s": 0.0078125, "uncertainty_s": 0.005 },
+            },
+        },
         "link": { "uplink_rate_bps": 200_000, "downlink_rate_bps": null, "rate_source": "config" },
         "flow_table": { "flows": 3, "nursed": 111, "promoted": 112, "restarted": 113, "evicted": 7, "expired": 9 },
         "losses": {

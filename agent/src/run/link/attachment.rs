@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use tracing::{info, warn};
 
+use super::super::delays::Delays;
 use super::super::report::hooks;
 use super::{LinkTask, Loaded};
 use crate::bpf::{self, BpfError, LinkPrograms, LoadOptions};
@@ -173,6 +174,7 @@ impl LinkTask {
             self.unseen.restart();
             self.entered.restart();
             self.judge.suspend();
+            self.delays = Delays::default();
             let packet_programs = loaded.programs.programs();
             self.programs =
                 self.program_totals.observe(packet_programs.into_iter().chain(self.queues.programs()));

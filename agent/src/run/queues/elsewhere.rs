@@ -1,5 +1,6 @@
 //! The buffers that no qdisc of this machine holds, live: reads what passes and keeps the estimate.
 
+use pendulum_model::delay::Reply;
 use pendulum_model::observer::Vantage;
 use pendulum_model::segment::{Direction, PerDirection};
 
@@ -24,6 +25,9 @@ pub(super) struct Elsewhere {
     /// For a shaper that finds its rate, since the tick before; `None` without one.
     seen: Option<Vec<(Direction, Passing)>>,
     snapshots: PerDirection<Option<QueueSnapshot>>,
+    /// Since the tick before: replies, and what passed.
+    replies: Vec<Reply>,
+    passed: PerDirection<u64>,
 }
 
 impl Elsewhere {
@@ -40,6 +44,8 @@ impl Elsewhere {
             behind: BehindShaper::default(),
             seen: None,
             snapshots: PerDirection::default(),
+            replies: Vec::new(),
+            passed: PerDirection::default(),
         }
     }
 
@@ -56,6 +62,11 @@ impl Elsewhere {
     /// The least that packets waited behind our own queue within the last second, seconds, if that can be told.
     pub(super) fn behind_s(&self) -> Option<f64> {
         self.behind.least_s().filter(|_| self.link.vantage() == Vantage::OwnQueue)
+    }
+
+    /// Replies from outside since the tick before, and the bytes that passed.
+    pub(super) fn replies(&self) -> (&[Reply], PerDirection<u64>) {
+        (&self.replies, self.passed)
     }
 
     /// Whether [`Self::seen`] is wanted, from the next tick on.
@@ -118,7 +129,9 @@ impl Elsewhere {
             repeated,
         });
         let known_to = PerDirection::from_fn(|x| self.link.of(x).map(|estimate| estimate.known_to()));
-        let Self { passages, own, link, behind, seen, .. } = self;
+        let Self { passages, own, link, behind, seen, replies, passed, .. } = self;
+        replies.clear();
+        *passed = PerDirection::default();
         if let Some(seen) = seen {
             seen.clear();
         }
@@ -143,9 +156,11 @@ impl Elsewhere {
             match &passage {
                 Passage::Up(egress) => {
                     behind.sent(egress.bytes);
+                    passed.up += u64::from(egress.bytes);
                     note(Direction::Up, Passing::Passed { at_ns: egress.at_ns, bytes: egress.bytes });
                 }
                 Passage::Down(arrival) => {
+                    passed.down += u64::from(arrival.bytes);
                     note(Direction::Down, Passing::Passed { at_ns: arrival.at_ns, bytes: arrival.bytes });
                     if let (Some((end, _)), Some(wait_s)) =
                         (arrival.clock, link.downlink_wait_by_clock(arrival.at_ns))
@@ -157,6 +172,13 @@ impl Elsewhere {
             }
             let Some((answer, own_ns)) = answer.zip(own_ns) else { return };
             let down_s = link.downlink_wait_by_clock(answer.at_ns);
+            replies.push(Reply {
+                end: answer.end,
+                request_bytes: answer.question_bytes,
+                delay_s: answer.at_ns.saturating_sub(answer.asked_ns).saturating_sub(own_ns) as f64 / 1e9,
+                down_s,
+                may_be_held: answer.may_be_held,
+            });
             let Some(wait_s) = behind.answered(&answer, own_ns, down_s) else { return };
             let passed_ns = answer.asked_ns.saturating_add(own_ns);
             let (end, may_be_held) = (answer.end.into(), answer.may_be_held);

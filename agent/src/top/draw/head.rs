@@ -8,7 +8,8 @@ use super::Palette;
 use crate::client::Trouble;
 use crate::top::text;
 use crate::top::view::View;
-use pendulum_wire::{Direction, Link};
+use pendulum_model::delay::Segment;
+use pendulum_wire::{Delay, Direction, Link};
 
 /// Which agent, which link, how fast.
 pub(super) fn title(view: &View, width: u16, palette: Palette) -> Line<'static> {
@@ -168,10 +169,28 @@ pub(super) fn figures(link: &Link, width: u16, palette: Palette) -> Vec<Line<'st
         });
         Line::from(vec![Span::styled(format!("{mark} {name:<5}"), style), Span::raw(words.join("  "))])
     };
-    vec![
+    let mut lines = vec![
         line("▲", "up", "internet", &link.directions.up, palette.up()),
         line("▼", "down", "home", &link.directions.down, palette.down()),
-    ]
+    ];
+    lines.extend(link.delay.as_ref().map(|delay| where_it_waits(delay, width, palette)));
+    lines
+}
+
+/// Where the delay comes from: base and wait of each segment, from home to the far end. What does not fit is left out.
+fn where_it_waits(delay: &Delay, width: u16, palette: Palette) -> Line<'static> {
+    let mut words = "  delay ".to_owned();
+    for segment in Segment::ALL {
+        let Some(known) = delay.segments.get(segment.name()) else { continue };
+        let total = known.base_s.zip(known.queue_s).map(|(base_s, queue_s)| base_s + queue_s);
+        let word = format!("{} {}", segment.name(), total.map_or("unknown".to_owned(), text::time));
+        let mark = if delay.place == segment.name() { "!" } else { "" };
+        let part = format!("{mark}{word}  ");
+        if words.chars().count() + part.trim_end().chars().count() <= usize::from(width) {
+            words.push_str(&part);
+        }
+    }
+    Line::from(words.trim_end().to_owned()).style(palette.faint())
 }
 
 /// The most used keys, or the filter while it is typed.

@@ -173,6 +173,22 @@ mod tests {
         assert!(!hidden.contains("192.168.1.5") && hidden.contains("192.168.x.x"), "{hidden}");
     }
 
+    #[test]
+    fn where_the_delay_is_has_a_row_in_which_unknown_is_not_zero() {
+        let mut view = view();
+        assert!(!screen(&view, 120, 40).contains("delay "));
+        let known = |base_s, queue_s| json!({"base_s": base_s, "queue_s": queue_s, "uncertainty_s": 0.01});
+        let unknown = json!({"base_s": null, "queue_s": null, "uncertainty_s": null, "unknown": "one_end"});
+        let delay = json!({"place": "home", "queue_s": 0.31, "segments": {"home": known(0.001, 0.31),
+            "gateway": known(0.0, 0.0), "uplink": unknown, "downlink": unknown, "beyond": known(0.02, 0.0)}});
+        let link = &mut view.state.as_mut().expect("known").links[0];
+        link.delay = serde_json::from_value(delay).expect("a delay");
+        let shown = screen(&view, 120, 40);
+        let row = "delay !home 311 ms  gateway 0.0 ms  uplink unknown  downlink unknown  beyond 20 ms";
+        assert!(shown.contains(row), "{shown}");
+        assert!(screen(&view, 60, 20).contains("!home 311 ms"));
+    }
+
     /// A QUIC upload in the modem's buffer; of the downlink's nothing is known.
     #[test]
     fn a_buffer_out_of_sight_has_a_band_a_cause_and_no_zero() {

@@ -71,6 +71,16 @@ export class FlowsView {
         setInterval(() => void this.refresh(), PERIOD_MS);
     }
 
+    // The home host whose packets take the longest beyond their best.
+    slowestHome(): string | null {
+        const extra = (flow: Flow) => (flow.down.rtt_last_s ?? 0) - (flow.down.rtt_min_s ?? 0);
+        const slowest = this.report.flows.reduce<Flow | null>((one, other) => (one && extra(one) >= extra(other) ? one : other), null);
+        if (!slowest) return null;
+        const end = slowest.home === 'server' ? slowest.server : slowest.client;
+        const host = slowest.home_host ?? end.slice(0, end.lastIndexOf(':'));
+        return this.mask.checked ? format.masked(host) : host;
+    }
+
     setLink(link: string): void {
         if (link === this.link) return;
         this.link = link;

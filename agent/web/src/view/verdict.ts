@@ -4,6 +4,7 @@ import { DIRECTIONS, type DirectionName, type Link, type Maybe } from '../api.ts
 import { byId, Keyed, make, setAttribute, setText } from '../dom.ts';
 import * as format from '../format.ts';
 import { causeOf, NAMES } from './buffers.ts';
+import { placeSentence } from './where.ts';
 
 type Tone = 'bad' | 'warn' | 'good' | 'none';
 
@@ -101,6 +102,7 @@ const RENAMED = ['starved_bytes_per_second'];
 
 export class VerdictView {
     private readonly card = byId('verdict');
+    private readonly place = byId('delay-place');
     private readonly name = byId('verdict-name');
     private readonly cost = byId('cost');
     private readonly action = byId('action');
@@ -113,13 +115,14 @@ export class VerdictView {
     private readonly announcement = byId('announcement');
     private announced: string | null = null;
 
-    show(link: Link): void {
+    show(link: Link, home: Maybe<string>): void {
         const saying = sayingOf(link);
         const bloated = worstDelay(link);
         const isCalm = saying.tone === 'good' || saying.tone === 'none';
         // A delay for everything is not well, whatever the verdict.
         const isWaiting = bloated !== null && isCalm;
         const answer = isWaiting ? WAITING[bloated] : saying.answer;
+        setText(this.place, placeSentence(link, isCalm && bloated === null, home));
         setText(this.name, answer);
         setText(this.cost, costOf(link, bloated));
         setText(this.action, actionOf(link, bloated, saying.tone));
@@ -145,6 +148,7 @@ export class VerdictView {
         setText(this.name, `${LAST} ${said.charAt(0).toLowerCase()}${said.slice(1)}`);
         setAttribute(this.card, 'data-tone', 'none');
         // The cost and the action were those of that moment.
+        setText(this.place, '');
         setText(this.cost, '');
         setText(this.action, '');
         this.announced = '';

@@ -1,0 +1,51 @@
+//! Where the delay comes from.
+
+use std::fmt::Result;
+
+use pendulum_model::delay::{Delay, Segment};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+
+use super::family::Family;
+use crate::snapshot::Board;
+
+const DELAY: Family = Family::gauge(
+    "pendulum_delay_seconds",
+    Some("seconds"),
+    "Delay of what passed in the last second, by segment: home, gateway, uplink, downlink, beyond; absent while unknown.",
+);
+const BASE: Family = Family::gauge(
+    "pendulum_delay_base_seconds",
+    Some("seconds"),
+    "Of pendulum_delay_seconds, the part without queues; that of the line is part of segment beyond. Absent while unknown.",
+);
+
+#[derive(Debug)]
+pub(super) struct Delays {
+    board: Board,
+}
+
+impl Delays {
+    pub(super) fn new(board: Board) -> Self {
+        Self { board }
+    }
+}
+
+impl Collector for Delays {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result {
+        let links = self.board.snapshots();
+        let mut family = |family: &Family, figure: fn(Delay) -> f64| {
+            family.write(&mut encoder, |samples| {
+                links.iter().try_for_each(|link| {
+                    let parts = |segment: Segment| Some((segment, link.delay?.budget.part(segment).ok()?));
+                    Segment::ALL.into_iter().filter_map(parts).try_for_each(|(segment, delay)| {
+                        let labels = [("link", &*link.name), ("segment", segment.name())];
+                        samples.gauge(labels, figure(delay))
+                    })
+                })
+            })
+        };
+        family(&DELAY, |delay| delay.base_s + delay.queue_s)?;
+        family(&BASE, |delay| delay.base_s)
+    }
+}

@@ -1,0 +1,119 @@
+//! Gives what is read of a link to the delay budget, ten times a second, and takes the budget once a second.
+
+use std::time::Duration;
+
+use pendulum_model::delay::{DelayTracker, HiddenWait, HomeFlow, Reading, SteadyPlace};
+use pendulum_model::link::Known;
+use pendulum_model::segment::{Direction, PerDirection};
+
+use super::queues::Queues;
+use crate::snapshot::{DelaySnapshot, FlowRow, FlowSweep};
+
+/// The budget of one link.
+#[derive(Debug, Default)]
+pub(super) struct Delays {
+    tracker: DelayTracker,
+    place: SteadyPlace,
+    own: PerDirection<OwnWait>,
+    latest: Option<DelaySnapshot>,
+}
+
+/// A queue of this machine within the second.
+#[derive(Clone, Copy, Debug, Default)]
+struct OwnWait {
+    /// Sum of its levels at the ticks, bytes.
+    levels: f64,
+    /// Sum of what left it per second, as measured at the ticks, bytes.
+    rates: f64,
+    ticks: u32,
+}
+
+impl OwnWait {
+    fn note(&mut self, bytes: u32, bytes_per_second: f64) {
+        self.levels += f64::from(bytes);
+        self.rates += bytes_per_second;
+        self.ticks += 1;
+    }
+
+    /// Mean wait, seconds, by Little's law.
+    fn seconds(self) -> Option<f64> {
+        if self.ticks == 0 {
+            return None;
+        }
+        if self.levels == 0.0 { Some(0.0) } else { (self.rates > 0.0).then(|| self.levels / self.rates) }
+    }
+}
+
+impl Delays {
+    /// A tick of a tenth of a second; `throughput`: what leaves the queues, bytes per second.
+    pub(super) fn tick(&mut self, at: Duration, queues: &Queues, throughput: [f64; 2]) {
+        let (replies, passed) = queues.replies();
+        self.tracker.tick(at.as_secs_f64(), passed);
+        replies.iter().for_each(|reply| self.tracker.reply(reply));
+        for x in Direction::ALL {
+            match queues.own_bytes(x) {
+                Some(bytes) => self.own[x].note(bytes, throughput[x as usize]),
+                // No queue on the way home: nothing waits in it.
+                None if x == Direction::Down => self.own[x].note(0, 0.0),
+                None => {}
+            }
+        }
+    }
+
+    /// A second is over and the flow table was read.
+    pub(super) fn take(&mut self, flows: &FlowSweep, queues: &Queues, rates: PerDirection<Option<Known>>) {
+        let own = std::mem::take(&mut self.own);
+        let home: Vec<HomeFlow> = flows.rows.iter().filter_map(home_flow).collect();
+        let hidden = |x: Direction| {
+            let (bytes, uncertainty) = queues.hidden_bytes(x)?;
+            let rate = rates[x]?.value;
+            Some(HiddenWait { wait_s: bytes / rate, uncertainty_s: uncertainty / rate })
+        };
+        let budget = self.tracker.budget(&Reading {
+            home: &home,
+            own_s: PerDirection::from_fn(|x| own[x].seconds()),
+            hidden: PerDirection::from_fn(hidden),
+            rates,
+        });
+        self.place.push(budget.place());
+        self.latest = Some(DelaySnapshot { budget, place: self.place.place() });
+    }
+
+    /// The newest budget.
+    pub(super) fn latest(&self) -> Option<DelaySnapshot> {
+        self.latest
+    }
+}
+
+/// What the flow's packets towards home took within the second.
+fn home_flow(row: &FlowRow) -> Option<HomeFlow> {
+    let half = &row.halves[Direction::Down as usize];
+    let (samples, least_us) = half.rtt_fresh?;
+    let seconds = |us: u32| f64::from(us) / 1e6;
+    Some(HomeFlow {
+        host: row.key.home_id(),
+        base_s: seconds(half.rtt_min_us),
+        least_s: seconds(least_us),
+        samples,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_in_an_own_queue_is_its_level_over_what_leaves_it() {
+        let mut own = OwnWait::default();
+        assert_eq!(own.seconds(), None);
+        own.note(0, 0.0);
+        assert_eq!(own.seconds(), Some(0.0));
+        own.note(30_000, 25_000.0);
+        own.note(30_000, 25_000.0);
+        assert!((own.seconds().expect("known") - 1.2).abs() < 1e-9);
+        // It stands, and nothing leaves it.
+        let mut stopped = OwnWait::default();
+        stopped.note(30_000, 0.0);
+        assert_eq!(stopped.seconds(), None);
+    }
+}

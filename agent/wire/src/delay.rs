@@ -1,0 +1,63 @@
+//! Where the delay comes from.
+
+use std::collections::BTreeMap;
+
+use pendulum_model::delay;
+use serde::{Deserialize, Serialize};
+
+use crate::Name;
+
+/// Where the delay of what passed in the last second came from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Delay {
+    /// Where packets waited longest in most of the last five seconds: a segment's name, `nowhere`, or `unknown`.
+    pub place: Name,
+    /// What packets are known to wait in all segments together; `null` if nothing is known.
+    pub queue_s: Option<f64>,
+    /// `home` (LAN, Wi-Fi, hosts), `gateway` (its own queues), `uplink` and `downlink` (the line's buffers), `beyond` (route and far hosts).
+    pub segments: BTreeMap<Name, DelaySegment>,
+}
+
+/// One segment of the delay.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DelaySegment {
+    /// Delay without queues; that of the line is part of `beyond`.
+    pub base_s: Option<f64>,
+    /// What packets wait on top of it.
+    pub queue_s: Option<f64>,
+    /// The true wait lies within this much of `queue_s`.
+    pub uncertainty_s: Option<f64>,
+    /// Why the figures are `null`: `no_replies`, `no_base`, `one_end`, `undivided`, `too_few`, `not_read`; absent if they are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<Name>,
+}
+
+impl Delay {
+    /// Of a budget, and the place of the last seconds.
+    pub fn of(budget: &delay::Budget, place: delay::Place) -> Self {
+        let segment = |segment: delay::Segment| (segment.name().into(), budget.part(segment).into());
+        Self {
+            place: place.name().into(),
+            queue_s: budget.queue_s(),
+            segments: delay::Segment::ALL.into_iter().map(segment).collect(),
+        }
+    }
+}
+
+impl From<delay::Part> for DelaySegment {
+    fn from(part: delay::Part) -> Self {
+        match part {
+            Ok(delay) => Self {
+                base_s: Some(delay.base_s),
+                queue_s: Some(delay.queue_s),
+                uncertainty_s: Some(delay.uncertainty_s),
+                unknown: None,
+            },
+            Err(why) => Self { unknown: Some(why.name().into()), ..Self::default() },
+        }
+    }
+}
