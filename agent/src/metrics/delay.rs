@@ -12,7 +12,7 @@ use crate::snapshot::Board;
 const DELAY: Family = Family::gauge(
     "pendulum_delay_seconds",
     Some("seconds"),
-    "Delay of what passed in the last second, by segment: home, gateway, uplink, downlink, beyond; absent while unknown.",
+    "Delay of the last second's packets, by segment: home, gateway, uplink, downlink, beyond; absent while unknown.",
 );
 const BASE: Family = Family::gauge(
     "pendulum_delay_base_seconds",

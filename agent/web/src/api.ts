@@ -131,7 +131,7 @@ export interface Cause {
     share: number;
 }
 
-// Where the delay of what passed in the last second came from.
+// Where the delay of the last second's packets came from.
 export interface Delay {
     place: string;
     queue_s: Maybe<number>;

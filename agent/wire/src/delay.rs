@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Name;
 
-/// Where the delay of what passed in the last second came from.
+/// Where the delay of the last second's packets came from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -76,6 +76,9 @@ pub(crate) struct RunArgs {
     /// Shifts the starts of the transfers by up to 200 ms, differently for each number; each repetition takes the next one. 0: no shift.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
+    /// Of `where`: so many cases, drawn by --seed.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) cases: Option<u32>,
     /// Of `autorate`: run over the traces of this directory, pairs NAME.up and NAME.down in mahimahi's format, also .zst.
     #[arg(long, value_name = "DIR")]
     pub(crate) traces: Option<PathBuf>,

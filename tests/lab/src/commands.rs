@@ -185,6 +185,8 @@ fn run_study(study: &dyn Study, args: RunArgs) -> anyhow::Result<()> {
         only: args.only.iter().flat_map(|names| names.split(',')).map(str::to_owned).collect(),
         out: args.out,
         traces: args.traces,
+        cases: args.cases,
+        seed: args.seed,
         agent: args.agent.agent,
         interrupt: Interrupt::on_signals().context("cannot install signal handlers")?,
     };

@@ -8,6 +8,7 @@ mod autorate;
 mod error;
 mod mitigations;
 mod paper_figures;
+mod place;
 mod report;
 
 use std::path::{Path, PathBuf};
@@ -33,6 +34,10 @@ pub struct StudyOptions {
     pub out: Option<PathBuf>,
     /// A directory of traces, where a study takes some.
     pub traces: Option<PathBuf>,
+    /// Of `where`: how many cases, and the seed that they are drawn from.
+    pub cases: Option<u32>,
+    /// See [`Self::cases`].
+    pub seed: u64,
     /// The agent.
     pub agent: Option<PathBuf>,
     /// Stops the run.
@@ -52,12 +57,13 @@ pub trait Study: Sync {
 }
 
 /// All studies.
-pub const ALL: [&dyn Study; 5] = [
+pub const ALL: [&dyn Study; 6] = [
     &paper_figures::PaperFigures,
     &ack_threshold::AckThreshold,
     &ack_many::AckMany,
     &mitigations::Mitigations,
     &autorate::Autorate,
+    &place::Where,
 ];
 
 /// The study of a name, if there is one.

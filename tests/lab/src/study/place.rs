@@ -1,0 +1,479 @@
+//! The bottleneck by chance in one segment of the way, or nowhere: does the agent's delay budget name it?
+//!
+//! All the time small requests go between two hosts at home and two on the internet. Then bulk transfers fill the buffer of the chosen place. The
+//! truth is the kernel's: the longest mean wait of all buffers of the lab.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use pendulum_model::rate::{BufferSize, Rate};
+use pendulum_model::segment::Direction;
+use serde_json::{Value, json};
+
+use super::report::align;
+use super::{Study, StudyCase, StudyError, StudyOptions, StudyReport};
+use crate::agent::{Agent, Rates};
+use crate::delay::Delays;
+use crate::experiment::{About, Progress};
+use crate::lab::{Lab, LinkSpec};
+use crate::netns::Host;
+use crate::shaper::Shaper;
+use crate::splitmix::{STEP, mixed};
+use crate::topology::{BufferPlace, IpVersion, Role};
+use crate::traffic::{Ends, Prepared, TrafficError, TransferSpec};
+use crate::truth::QueuePoller;
+
+/// See the module.
+pub(super) struct Where;
+
+const NAME: &str = "where";
+/// Cases, and those of the short form.
+const CASES: u32 = 200;
+const QUICK: u32 = 24;
+/// Only small requests; then the transfers fill the buffer; then it is judged.
+const CALM: Duration = Duration::from_secs(5);
+const FILLING: Duration = Duration::from_secs(5);
+const JUDGED: Duration = Duration::from_secs(8);
+const CASE: Duration = CALM.saturating_add(FILLING).saturating_add(JUDGED);
+
+const DOWNLINK_BPS: u64 = 4_000_000;
+const UPLINK_BPS: u64 = 1_000_000;
+/// A bottleneck elsewhere has this part of the line's rate.
+const ELSEWHERE_PART: u64 = 2;
+const BUFFER_BYTES: u64 = 60_000;
+/// From here on a wait counts as the place, and below the other there is none. In between it is too small to judge.
+const WAITS_S: f64 = 0.06;
+const FREE_S: f64 = 0.02;
+
+const REQUEST_EVERY: Duration = Duration::from_millis(150);
+const REQUEST_BYTES: usize = 200;
+const REPLY_BYTES: usize = 900;
+/// The device by which packets that come from D1 are delayed.
+const IFB: &str = "ifb0";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Home,
+    Gateway,
+    Uplink,
+    Downlink,
+    BeyondUp,
+    BeyondDown,
+    Nowhere,
+}
+
+impl Place {
+    const ALL: [Self; 7] = [
+        Self::Home,
+        Self::Gateway,
+        Self::Uplink,
+        Self::Downlink,
+        Self::BeyondUp,
+        Self::BeyondDown,
+        Self::Nowhere,
+    ];
+
+    /// The segment's name in the agent's answer.
+    const fn segment(self) -> &'static str {
+        match self {
+            Self::Home => "home",
+            Self::Gateway => "gateway",
+            Self::Uplink => "uplink",
+            Self::Downlink => "downlink",
+            Self::BeyondUp | Self::BeyondDown => "beyond",
+            Self::Nowhere => "nowhere",
+        }
+    }
+}
+
+/// One case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Plan {
+    place: Place,
+    cc: &'static str,
+    streams: u32,
+    rates: Rates,
+    /// The uplink's buffer, where the case does not say it.
+    buffer_at: BufferPlace,
+    /// One-way delay of the line, milliseconds.
+    line_ms: u64,
+}
+
+impl Plan {
+    fn by_chance(seed: u64, number: u32) -> Self {
+        let mut state = mixed(seed.wrapping_mul(STEP).wrapping_add(u64::from(number)));
+        let mut choose = |count: usize| {
+            state = mixed(state.wrapping_add(STEP));
+            (state % count as u64) as usize
+        };
+        let place = Place::ALL[choose(Place::ALL.len())];
+        let buffer_at = match place {
+            Place::Gateway => BufferPlace::Gateway,
+            Place::Uplink => BufferPlace::Modem,
+            _ => [BufferPlace::Gateway, BufferPlace::Modem][choose(2)],
+        };
+        Self {
+            place,
+            buffer_at,
+            cc: ["reno", "cubic", "bbr"][choose(3)],
+            streams: [1, 2, 4][choose(3)],
+            rates: [Rates::Told, Rates::Untold][choose(2)],
+            line_ms: [5, 15, 40][choose(3)],
+        }
+    }
+
+    fn link(&self) -> LinkSpec {
+        let shaper = |bps| {
+            Rate::from_bits_per_second(bps)
+                .map(|rate| Shaper { rate, buffer: BufferSize::Bytes(BUFFER_BYTES) })
+        };
+        let fig1 = LinkSpec::FIG1;
+        LinkSpec {
+            downlink: shaper(DOWNLINK_BPS).unwrap_or(fig1.downlink),
+            uplink: shaper(UPLINK_BPS).unwrap_or(fig1.uplink),
+            uplink_buffer_at: self.buffer_at,
+            delays: Delays {
+                propagation: Duration::from_millis(self.line_ms),
+                d1_access: Duration::from_millis(3),
+                u1_access: Duration::from_millis(9),
+            },
+            ..fig1
+        }
+    }
+
+    /// The transfers that fill the place.
+    fn transfer(&self) -> Option<TransferSpec> {
+        let (direction, ends) = match self.place {
+            Place::Home | Place::Downlink | Place::BeyondDown => {
+                (Direction::Down, Ends { internet: Role::D1, home: Role::D2 })
+            }
+            Place::Gateway | Place::Uplink | Place::BeyondUp => {
+                (Direction::Up, Ends { internet: Role::U1, home: Role::U2 })
+            }
+            Place::Nowhere => return None,
+        };
+        let duration = FILLING + JUDGED + Duration::from_secs(5);
+        Some(TransferSpec {
+            ends,
+            streams: self.streams,
+            congestion_control: self.cc.into(),
+            ..TransferSpec::new(direction, duration)
+        })
+    }
+
+    /// The slow place, unless it is the line; its machine, device and rate.
+    fn slow(&self, lab: &Lab) -> Result<Option<(Host, &'static str, u64)>, StudyError> {
+        let (host, device, bps) = match self.place {
+            Place::Home => (lab.host(Role::Switch), "p1", DOWNLINK_BPS / ELSEWHERE_PART),
+            Place::BeyondUp => (lab.host(Role::R1), "u1", UPLINK_BPS / ELSEWHERE_PART),
+            Place::BeyondDown => {
+                let host = lab.host(Role::R1);
+                for command in [format!("link add {IFB} type ifb"), format!("link set {IFB} up")] {
+                    host.run("ip", &command.split(' ').collect::<Vec<_>>())?;
+                }
+                for command in [
+                    "qdisc add dev d1 ingress".to_owned(),
+                    format!(
+                        "filter add dev d1 parent ffff: matchall action mirred egress redirect dev {IFB}"
+                    ),
+                ] {
+                    host.run("tc", &command.split(' ').collect::<Vec<_>>())?;
+                }
+                (host, IFB, DOWNLINK_BPS / ELSEWHERE_PART)
+            }
+            _ => return Ok(None),
+        };
+        if let Some(rate) = Rate::from_bits_per_second(bps) {
+            Shaper { rate, buffer: BufferSize::Bytes(BUFFER_BYTES) }.install(&host, device)?;
+        }
+        Ok(Some((host, device, bps)))
+    }
+
+    /// What happened.
+    fn run(&self, agent: &std::path::Path, options: &StudyOptions) -> Result<Value, StudyError> {
+        let lab = Lab::start(self.link())?;
+        let mut buffers = vec![];
+        for direction in [Direction::Up, Direction::Down] {
+            let (host, device) = lab.queue(direction);
+            let (segment, bps) = match direction {
+                Direction::Up => (self.uplink_segment(), UPLINK_BPS),
+                Direction::Down => ("downlink", DOWNLINK_BPS),
+            };
+            buffers.push(Buffer::open(segment, &host, device, bps)?);
+        }
+        if let Some((host, device, bps)) = self.slow(&lab)? {
+            buffers.push(Buffer::open(self.place.segment(), &host, device, bps)?);
+        }
+        let agent = Agent::start_with(&lab, agent, self.rates, &[])?;
+        let _requests = [(Role::U2, Role::D1), (Role::D2, Role::U1), (Role::D2, Role::D1)]
+            .map(|(home, internet)| Requests::start(&lab, home, internet))
+            .into_iter()
+            .collect::<Result<Vec<_>, _>>()?;
+        let began = Instant::now();
+        options.interrupt.sleep_until(began + CALM)?;
+        let _transfer = self.transfer().map(|spec| Prepared::new(&lab, spec)?.start()).transpose()?;
+        options.interrupt.sleep_until(began + CALM + FILLING)?;
+        let mut places = Vec::new();
+        let mut newest = Value::Null;
+        for second in 1..=JUDGED.as_secs() * 4 {
+            options
+                .interrupt
+                .sleep_until(began + CALM + FILLING + Duration::from_millis(250) * second as u32)?;
+            buffers.iter_mut().for_each(Buffer::look);
+            if second % 4 == 0 {
+                let state: Value = agent.json("/api/v1/state")?;
+                newest = state["links"][0].clone();
+                places.push(newest["delay"]["place"].as_str().unwrap_or("unknown").to_owned());
+            }
+        }
+        agent.stop()?;
+        let truth =
+            truth_of(&buffers.iter().map(|buffer| (buffer.segment, buffer.mean_s())).collect::<Vec<_>>());
+        Ok(json!({
+            "truth": truth,
+            "agent": {"segment": most(&places), "places": places, "delay": newest["delay"], "verdict": newest["verdict"],
+                "bufferbloat": newest["bufferbloat"]},
+        }))
+    }
+
+    const fn uplink_segment(&self) -> &'static str {
+        match self.buffer_at {
+            BufferPlace::Gateway => "gateway",
+            BufferPlace::Modem => "uplink",
+        }
+    }
+}
+
+/// A buffer of the lab and what the kernel says of it.
+struct Buffer {
+    segment: &'static str,
+    poller: QueuePoller,
+    bps: u64,
+    bytes: f64,
+    looks: u32,
+}
+
+impl Buffer {
+    fn open(segment: &'static str, host: &Host, device: &str, bps: u64) -> Result<Self, StudyError> {
+        Ok(Self { segment, poller: QueuePoller::open(host, device)?, bps, bytes: 0.0, looks: 0 })
+    }
+
+    fn look(&mut self) {
+        if let Ok(reading) = self.poller.take() {
+            self.bytes += reading.backlog_bytes as f64;
+            self.looks += 1;
+        }
+    }
+
+    fn mean_s(&self) -> f64 {
+        self.bytes / f64::from(self.looks.max(1)) * 8.0 / self.bps as f64
+    }
+}
+
+/// The place by the kernel's waits; `null` where they are too small to judge.
+fn truth_of(waits: &[(&str, f64)]) -> Value {
+    let waits_s: serde_json::Map<String, Value> =
+        waits.iter().map(|(segment, wait_s)| ((*segment).to_owned(), (*wait_s).into())).collect();
+    let longest = waits.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
+    let segment = match longest {
+        Some((segment, wait_s)) if *wait_s >= WAITS_S => Some(*segment),
+        Some((_, wait_s)) if *wait_s > FREE_S => None,
+        _ => Some("nowhere"),
+    };
+    json!({"segment": segment, "wait_s": waits_s})
+}
+
+/// What was said in more than half of the seconds.
+fn most(places: &[String]) -> &str {
+    let count = |place: &String| places.iter().filter(|other| *other == place).count();
+    places.iter().find(|place| 2 * count(place) > places.len()).map_or("unknown", String::as_str)
+}
+
+/// Small requests over one connection, again and again. Dropping it ends them.
+struct Requests {
+    stopped: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Requests {
+    fn start(lab: &Lab, home: Role, internet: Role) -> Result<Self, StudyError> {
+        let failed = |role| move |source| StudyError::from(TrafficError::Short { role, source });
+        let address = internet.address(IpVersion::V4).unwrap_or(IpAddr::from([0, 0, 0, 0]));
+        let at = SocketAddr::new(address, lab.next_port());
+        let stopped = Arc::new(AtomicBool::new(false));
+        let listener = lab.host(internet).inside(|| TcpListener::bind(at))?.map_err(failed(internet))?;
+        let server = thread::spawn(move || drop(listener.accept().and_then(|(stream, _)| reply(stream))));
+        let stream = lab.host(home).inside(|| TcpStream::connect(at))?.map_err(failed(home))?;
+        let client = {
+            let stopped = Arc::clone(&stopped);
+            thread::spawn(move || drop(request(stream, &stopped)))
+        };
+        Ok(Self { stopped, threads: vec![client, server] })
+    }
+}
+
+impl Drop for Requests {
+    fn drop(&mut self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn reply(mut stream: TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut request = [0; REQUEST_BYTES];
+    loop {
+        stream.read_exact(&mut request)?;
+        stream.write_all(&[0; REPLY_BYTES])?;
+    }
+}
+
+fn request(mut stream: TcpStream, stopped: &AtomicBool) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut reply = [0; REPLY_BYTES];
+    while !stopped.load(Ordering::Relaxed) {
+        stream.write_all(&[0; REQUEST_BYTES])?;
+        stream.read_exact(&mut reply)?;
+        thread::sleep(REQUEST_EVERY);
+    }
+    Ok(())
+}
+
+impl Study for Where {
+    fn about(&self) -> About {
+        About {
+            name: NAME,
+            source: "docs/guide/where.md",
+            what: "the bottleneck by chance in home, gateway, uplink, downlink, beyond, or nowhere: what the agent's delay budget names; --seed, --cases",
+            usual: CASE * CASES,
+            quick: CASE * QUICK,
+            shortest: CASE,
+        }
+    }
+
+    fn run(&self, options: &StudyOptions, progress: &dyn Fn(Progress)) -> Result<StudyReport, StudyError> {
+        let by_time = options.total.map(|total| (total.as_secs() / CASE.as_secs()).max(1) as u32);
+        let count = options.cases.or(by_time).unwrap_or(if options.quick { QUICK } else { CASES });
+        let mut cases = Vec::new();
+        for number in 0..count {
+            let plan = Plan::by_chance(options.seed, number);
+            let name = format!("{number}-{}-{}", plan.place.segment(), plan.cc);
+            progress(Progress { total: CASE * count, elapsed: CASE * number, what: name.clone() });
+            let params = json!({
+                "place": format!("{:?}", plan.place), "cc": plan.cc, "streams": plan.streams, "rates_told": plan.rates == Rates::Told,
+                "buffer_at": plan.buffer_at.name(), "line_ms": plan.line_ms, "seed": options.seed,
+            });
+            let params = params.as_object().cloned().unwrap_or_default();
+            let case = StudyCase { name, params, ..StudyCase::default() };
+            let Some(agent) = options.agent.clone().or_else(Agent::beside_this_program) else {
+                let reason = "no agent; give --agent PATH, or put `pendulum` beside `pendulum-lab`";
+                cases.push(StudyCase { not_runnable: Some(reason.into()), ..case });
+                continue;
+            };
+            let mut found = plan.run(&agent, options)?;
+            cases.push(StudyCase { truth: found["truth"].take(), agent: found["agent"].take(), ..case });
+        }
+        let text = table(&cases);
+        Ok(StudyReport::new(NAME, cases, text))
+    }
+}
+
+/// Right, unknown and wrong by true segment, and every case that is not right.
+fn table(cases: &[StudyCase]) -> String {
+    let segments = ["home", "gateway", "uplink", "downlink", "beyond", "nowhere"];
+    let said = |case: &StudyCase| case.agent["segment"].as_str().unwrap_or("unknown").to_owned();
+    let of = |segment: Option<&str>| {
+        let judged: Vec<_> = cases
+            .iter()
+            .filter(|case| {
+                case.truth["segment"].as_str().is_some_and(|truth| segment.is_none_or(|it| it == truth))
+            })
+            .map(|case| (case.truth["segment"].as_str() == Some(&said(case)), said(case) == "unknown"))
+            .collect();
+        let right = judged.iter().filter(|(is_right, _)| *is_right).count();
+        let unknown = judged.iter().filter(|(_, is_unknown)| *is_unknown).count();
+        [judged.len(), right, unknown, judged.len() - right - unknown].map(|count| count.to_string())
+    };
+    let mut rows = vec![["bottleneck", "cases", "right", "unknown", "wrong"].map(str::to_owned).to_vec()];
+    for (name, segment) in segments.into_iter().map(|name| (name, Some(name))).chain([("all", None)]) {
+        rows.push([name.to_owned()].into_iter().chain(of(segment)).collect());
+    }
+    let mut text = align(&rows);
+    let small =
+        cases.iter().filter(|case| case.not_runnable.is_none() && case.truth["segment"].is_null()).count();
+    text.push_str(&format!("too small a wait to judge: {small}\n"));
+    for case in cases {
+        if let Some(reason) = &case.not_runnable {
+            text.push_str(&format!("{}: not runnable here: {reason}\n", case.name));
+        } else if case.truth["segment"].as_str().is_some_and(|truth| truth != said(case)) {
+            text.push_str(&format!("{}: {} for {}\n", case.name, said(case), case.truth["segment"]));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chance_is_the_seed_s_and_reaches_every_place() {
+        let plans = |seed| (0..60).map(|number| Plan::by_chance(seed, number)).collect::<Vec<_>>();
+        assert_eq!(plans(3), plans(3));
+        assert_ne!(plans(3), plans(4));
+        for place in Place::ALL {
+            assert!(plans(3).iter().any(|plan| plan.place == place), "{place:?}");
+        }
+        let in_modem = |plan: &&Plan| plan.place == Place::Uplink;
+        assert!(plans(3).iter().filter(in_modem).all(|plan| plan.buffer_at == BufferPlace::Modem));
+    }
+
+    #[test]
+    fn the_truth_is_the_longest_wait_and_a_small_one_is_not_judged() {
+        let segment = |waits: &[(&str, f64)]| truth_of(waits)["segment"].clone();
+        assert_eq!(segment(&[("uplink", 0.2), ("downlink", 0.01)]), "uplink");
+        assert_eq!(segment(&[("uplink", 0.01)]), "nowhere");
+        assert_eq!(segment(&[("uplink", 0.04)]), Value::Null);
+    }
+
+    #[test]
+    fn the_table_counts_what_is_right_unknown_and_wrong() {
+        let case = |truth: Value, agent: &str| StudyCase {
+            name: format!("{agent}-for"),
+            truth: json!({"segment": truth}),
+            agent: json!({"segment": agent}),
+            ..StudyCase::default()
+        };
+        let cases = [
+            case("home".into(), "home"),
+            case("home".into(), "unknown"),
+            case("beyond".into(), "downlink"),
+            case(Value::Null, "home"),
+        ];
+        let text = table(&cases);
+        let row = |name: &str| {
+            let line = text.lines().find(|line| line.starts_with(name)).expect("a row");
+            line.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (row("home"), row("beyond")),
+            (
+                ["2", "1", "1", "0"].map(String::from).to_vec(),
+                ["1", "0", "0", "1"].map(String::from).to_vec()
+            )
+        );
+        assert_eq!(row("all"), ["3", "1", "1", "1"]);
+        assert!(
+            text.contains("to judge: 1") && text.contains("downlink-for: downlink for \"beyond\""),
+            "{text}"
+        );
+        let places = ["home", "unknown", "home"].map(str::to_owned);
+        assert_eq!((most(&places), most(&places[..2])), ("home", "unknown"));
+    }
+}
