@@ -117,7 +117,7 @@ fn flow(figures: &[Option<i64>; 6]) -> Option<FlowSample> {
 /// If it cannot be written.
 pub fn write_text(judged: &Judged, out: &mut dyn Write) -> io::Result<()> {
     let Judged { id, time, what, lasted_s, recorded_verdict, verdict, .. } = judged;
-    writeln!(out, "Incident {id}: {what} at {time}, for {lasted_s:.0} s or longer")?;
+    writeln!(out, "Incident {id}: {what} at {time}, {lasted_s:.0} s of the recording")?;
     writeln!(out, "  verdict then    {recorded_verdict}")?;
     let agrees = if judged.agrees { "the same" } else { "another: the rules or the figures differ" };
     writeln!(out, "  verdict now     {verdict} ({agrees})")?;
