@@ -59,10 +59,10 @@ pub(crate) struct RunArgs {
     /// The short form: less time, and fewer points of a grid.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Only this one of the experiment's scenarios, within its share of the time; a wrong name is answered with all names.
-    /// Of `mitigations` and `autorate`: links or traces, congestion controls, cases or contenders, with commas between.
-    #[arg(long, value_name = "SCENARIO")]
-    pub(crate) only: Option<String>,
+    /// Only these of the experiment's scenarios, within their share of the time; a wrong name is answered with all names. Of `mitigations` and
+    /// `autorate`: links or traces, congestion controls, cases or contenders.
+    #[arg(long, value_name = "SCENARIO", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
     /// Congestion control of the senders, of those that net.ipv4.tcp_available_congestion_control lists or the kernel can load; several, with
     /// commas between, are run one after the other [default: reno; of `field`: reno, cubic and bbr].
     #[arg(long, value_name = "NAME", value_delimiter = ',')]

@@ -17,7 +17,6 @@ use pendulum_lab::interrupt::{Interrupt, Interrupted};
 use pendulum_lab::lab::{Lab, LabError, LinkSpec};
 use pendulum_lab::record::Registry;
 use pendulum_lab::relay::Relay;
-use pendulum_lab::study::{self, Study, StudyError, StudyOptions};
 use pendulum_lab::topology::{BufferPlace, IpVersion, Role};
 use pendulum_model::rate::Rate;
 use pendulum_model::segment::Direction;
@@ -56,14 +55,12 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     if error.is::<PatternError>() {
         return EX_USAGE;
     }
-    let lab_error =
-        error.downcast_ref::<LabError>().or_else(|| match error.downcast_ref::<ExperimentError>() {
-            Some(ExperimentError::Lab(error)) => Some(error),
-            _ => match (error.downcast_ref::<DemoError>(), error.downcast_ref::<StudyError>()) {
-                (Some(DemoError::Lab(error)), _) | (_, Some(StudyError::Lab(error))) => Some(error),
-                _ => None,
-            },
-        });
+    let lab_error = error.downcast_ref::<LabError>().or_else(|| {
+        match (error.downcast_ref::<DemoError>(), error.downcast_ref::<ExperimentError>()) {
+            (Some(DemoError::Lab(error)), _) | (_, Some(ExperimentError::Lab(error))) => Some(error),
+            _ => None,
+        }
+    });
     match lab_error {
         Some(LabError::NotRoot) => return EX_NOPERM,
         Some(LabError::Shaper(_)) => return EX_USAGE,
@@ -77,20 +74,15 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
         Some(DemoError::Output(_)) => return EX_IOERR,
         _ => {}
     }
-    match error.downcast_ref::<StudyError>() {
-        Some(StudyError::Interrupted(Interrupted)) => return EXIT_INTERRUPTED,
-        Some(StudyError::UnknownPart { .. }) => return EX_USAGE,
-        Some(StudyError::Trace(TraceError::Read { .. })) => return EX_NOINPUT,
-        Some(StudyError::Trace(_)) => return EX_DATAERR,
-        Some(StudyError::NoTraces { .. } | StudyError::NoPair { .. } | StudyError::List { .. }) => {
-            return EX_NOINPUT;
-        }
-        Some(StudyError::Write { .. }) => return EX_IOERR,
-        _ => {}
-    }
     match error.downcast_ref::<ExperimentError>() {
         Some(ExperimentError::Interrupted(Interrupted)) => EXIT_INTERRUPTED,
-        Some(ExperimentError::UnknownScenario { .. }) => EX_USAGE,
+        Some(ExperimentError::UnknownPart { .. }) => EX_USAGE,
+        Some(ExperimentError::Trace(TraceError::Read { .. })) => EX_NOINPUT,
+        Some(ExperimentError::Trace(_)) => EX_DATAERR,
+        Some(
+            ExperimentError::NoTraces { .. } | ExperimentError::NoPair { .. } | ExperimentError::List { .. },
+        ) => EX_NOINPUT,
+        Some(ExperimentError::Write { .. }) => EX_IOERR,
         _ if error.is::<UnknownExperiment>() => EX_USAGE,
         _ => EX_SOFTWARE,
     }
@@ -111,10 +103,8 @@ impl UnknownExperiment {
     }
 }
 
-/// What can be run, the papers' experiments first.
 fn all() -> impl Iterator<Item = About> {
-    let experiments = experiment::ALL.into_iter().map(|experiment| experiment.about());
-    experiments.chain(study::ALL.into_iter().map(|study| study.about()))
+    experiment::ALL.into_iter().map(|experiment| experiment.about())
 }
 
 fn list() -> String {
@@ -136,9 +126,6 @@ fn list() -> String {
 }
 
 fn run(args: RunArgs) -> anyhow::Result<()> {
-    if let Some(study) = study::find(&args.experiment) {
-        return run_study(study, args);
-    }
     let experiment =
         experiment::find(&args.experiment).ok_or_else(|| UnknownExperiment::new(&args.experiment))?;
     let about = experiment.about();
@@ -153,6 +140,8 @@ fn run(args: RunArgs) -> anyhow::Result<()> {
         congestion_controls: args.cc,
         seed: args.seed,
         repeat: args.repeat,
+        cases: args.cases,
+        traces: args.traces,
         jobs: args.jobs,
         out: args.out,
         agent: args.agent.agent.or_else(Agent::beside_this_program),
@@ -161,12 +150,12 @@ fn run(args: RunArgs) -> anyhow::Result<()> {
     };
     make_directory(options.out.as_deref())?;
     let bar = progress_bar();
-    let report = experiment::run(experiment, &options, &|progress| show(&bar, &progress));
+    let printed = experiment.run(&options, &|progress| show(&bar, &progress));
     bar.finish_and_clear();
-    let report = report?;
+    let printed = printed?;
     match args.format {
-        Format::Text => print!("{}", experiment.text(&report)),
-        Format::Json => println!("{}", report.to_json()),
+        Format::Text => print!("{}", printed.text),
+        Format::Json => println!("{}", printed.json),
     }
     Ok(())
 }
@@ -176,33 +165,6 @@ fn make_directory(out: Option<&Path>) -> anyhow::Result<()> {
     out.map_or(Ok(()), std::fs::create_dir_all).with_context(|| {
         format!("cannot make {}; choose another directory with --out", out.unwrap_or(Path::new("")).display())
     })
-}
-
-fn run_study(study: &dyn Study, args: RunArgs) -> anyhow::Result<()> {
-    let options = StudyOptions {
-        total: args.duration.map(Duration::from_secs),
-        quick: args.quick,
-        only: args.only.iter().flat_map(|names| names.split(',')).map(str::to_owned).collect(),
-        out: args.out,
-        traces: args.traces,
-        cases: args.cases,
-        seed: args.seed,
-        agent: args.agent.agent,
-        interrupt: Interrupt::on_signals().context("cannot install signal handlers")?,
-    };
-    make_directory(options.out.as_deref())?;
-    let bar = progress_bar();
-    let report = study.run(&options, &|progress| show(&bar, &progress));
-    bar.finish_and_clear();
-    let report = report?;
-    if let Some(out) = &options.out {
-        report.write(out)?;
-    }
-    match args.format {
-        Format::Text => print!("{}", report.to_text()),
-        Format::Json => println!("{}", report.to_json()),
-    }
-    Ok(())
 }
 
 fn progress_bar() -> ProgressBar {

@@ -1,17 +1,24 @@
-//! The papers' experiments, as data: links, transfers and the stretches of time that are measured.
+//! What is measured in the lab: the papers' experiments, as links, transfers and the stretches of time that are judged; and those that run in a way of
+//! their own, with reference models or many arrangements of one link.
 
+mod ack_many;
+mod ack_threshold;
 mod agent_log;
 mod asymmetric;
+mod autorate;
 mod cake_points;
 mod evaluate;
 mod field;
 mod fig1;
 mod figures;
 mod grid;
+mod mitigations;
 mod options;
 mod output;
 mod pair;
+mod paper_figures;
 mod phases;
+mod place;
 mod plots;
 mod points;
 pub mod prediction;
@@ -28,6 +35,7 @@ mod verdict;
 mod wimax;
 mod windows;
 
+use std::path::Path;
 use std::time::Duration;
 
 pub use agent_log::{AgentSummary, Said};
@@ -35,13 +43,13 @@ pub use figures::{Claim, Figures, Measured, Predicted, Spread};
 pub use options::{ExperimentError, Progress, RunOptions, Wishes};
 pub use phases::{PhaseShare, Phases};
 pub use record::{Measurement, Record};
-pub use report::{CaseReport, Report};
+pub use report::{CaseReport, OwnCase, Printed, Report};
 pub use results::{Results, ScenarioRun};
 pub use runner::run;
 pub use scenario::{Case, Preparation, Scenario, TimedTransfer, TimedUdp};
 pub use session::run_scenario;
 
-use crate::chart::Chart;
+use crate::chart::{self, Chart};
 
 /// What a person needs to choose an experiment.
 #[derive(Clone, Copy, Debug)]
@@ -60,13 +68,15 @@ pub struct About {
     pub shortest: Duration,
 }
 
-/// One of the papers' experiments.
+/// One experiment: either it has scenarios, or a way of running of its own.
 pub trait Experiment: Sync {
     /// Name, source and times.
     fn about(&self) -> About;
 
     /// What to run, so that all traffic together takes about the time wished for.
-    fn scenarios(&self, wishes: Wishes) -> Vec<Scenario>;
+    fn scenarios(&self, _wishes: Wishes) -> Vec<Scenario> {
+        Vec::new()
+    }
 
     /// Adds what only this experiment measures to one of its cases; `index` is its place in the scenario.
     fn judge(&self, _case: &mut CaseReport, _index: usize, _run: &ScenarioRun) {}
@@ -76,19 +86,31 @@ pub trait Experiment: Sync {
         1
     }
 
-    /// The report for people.
-    fn text(&self, report: &Report) -> String {
-        report.to_text()
+    /// The tables for people.
+    fn text(&self, cases: &[CaseReport]) -> String {
+        report::tables(cases)
     }
 
     /// The experiment's own plots, beside those that every run gets.
     fn plots(&self, _results: Results<'_>) -> Vec<Chart> {
         Vec::new()
     }
+
+    /// Runs it and writes what was asked for with `out`.
+    ///
+    /// # Errors
+    /// If the lab, its traffic or the agent fails, or the run is interrupted. Nothing else is left behind.
+    fn run(
+        &self,
+        options: &RunOptions,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Printed, ExperimentError> {
+        run(self, options, progress)?.finish(options)
+    }
 }
 
-/// All experiments, in the order of the papers' figures.
-pub const ALL: [&dyn Experiment; 14] = [
+/// All experiments, in the order of the papers' figures; then those that run in a way of their own.
+pub const ALL: [&dyn Experiment; 20] = [
     &fig1::Fig1,
     &symmetric::Symmetric,
     &symmetric::Swing,
@@ -103,7 +125,21 @@ pub const ALL: [&dyn Experiment; 14] = [
     &field::Field,
     &points::Points,
     &cake_points::CakePoints,
+    &paper_figures::PaperFigures,
+    &ack_threshold::AckThreshold,
+    &ack_many::AckMany,
+    &mitigations::Mitigations,
+    &autorate::Autorate,
+    &place::Where,
 ];
+
+fn write_file(path: &Path, text: &str) -> Result<(), ExperimentError> {
+    std::fs::write(path, text).map_err(|source| ExperimentError::Write { path: path.into(), source })
+}
+
+fn write_charts(charts: &[Chart], out: &Path) -> Result<(), ExperimentError> {
+    Ok(charts.iter().try_for_each(|chart| chart::write(chart, out))?)
+}
 
 /// The experiment of a name, if there is one.
 pub fn find(name: &str) -> Option<&'static dyn Experiment> {
@@ -121,6 +157,9 @@ mod tests {
             assert!(about.shortest <= about.quick && about.quick < about.usual, "{}", about.name);
             for (total, quick) in [(about.shortest, true), (about.quick, true), (about.usual, false)] {
                 let scenarios = experiment.scenarios(Wishes { total, quick });
+                if scenarios.is_empty() {
+                    continue;
+                }
                 let runs = |scenario: &Scenario| scenario.congestion_controls.len().max(1) as u32;
                 let length: Duration =
                     scenarios.iter().map(|scenario| scenario.length * runs(scenario)).sum();

@@ -26,7 +26,6 @@ pub mod relay;
 pub mod shaper;
 mod splitmix;
 mod statistics;
-pub mod study;
 pub mod topology;
 pub mod traffic;
 pub mod truth;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::options::Wishes;
 use super::pair::{DOWNLINK_BPS, UNEQUAL_ACCESS, empty, link, pair, steady};
-use super::report::{CaseReport, Report, align, number, percent, share};
+use super::report::{CaseReport, align, number, percent, share};
 use super::scenario::{Scenario, TimedTransfer, TimedUdp};
 use super::{About, Experiment, prediction};
 use crate::lab::LinkSpec;
@@ -81,8 +81,8 @@ impl Experiment for Field {
         2
     }
 
-    fn text(&self, report: &Report) -> String {
-        text(report)
+    fn text(&self, cases: &[CaseReport]) -> String {
+        text(cases)
     }
 }
 
@@ -136,16 +136,14 @@ const HEADINGS: [&str; 8] = [
 ];
 
 /// One table: every figure as the kernel has it, and as the agent read it.
-fn text(report: &Report) -> String {
-    let rows = report.cases.iter().map(row);
+fn text(cases: &[CaseReport]) -> String {
+    let rows = cases.iter().map(row);
     let headings = HEADINGS.map(str::to_owned);
     let table = align(&[headings].into_iter().chain(rows).collect::<Vec<_>>());
-    let known = report.cases.iter().filter(|case| !case.truth["verdict"].is_null());
+    let known = cases.iter().filter(|case| !case.truth["verdict"].is_null());
     let agreeing = known.clone().filter(|case| case.truth["verdict"] == case.agent.verdict).count();
     format!(
-        "{} on Linux {}: kernel | agent; ± is what the agent itself says of its level\n\n{table}\nverdicts agree in {agreeing} of {} cases\n",
-        report.experiment,
-        report.kernel,
+        "kernel | agent; ± is what the agent itself says of its level\n\n{table}\nverdicts agree in {agreeing} of {} cases\n",
         known.count()
     )
 }
@@ -245,7 +243,7 @@ mod tests {
         };
         let other = CaseReport { truth: json!({"verdict": "balanced"}), ..case.clone() };
         let unknown = CaseReport { truth: json!({"verdict": null}), ..case.clone() };
-        let text = text(&Report { cases: vec![case, other, unknown], ..Report::new("field") });
+        let text = text(&[case, other, unknown]);
         assert!(text.contains("paper-modem-udp-told, bbr"), "{text}");
         assert!(text.contains("28000 | 28100 ± 400 (estimate)"), "{text}");
         assert!(text.contains("97% / 2%") && text.contains("locked_uplink | locked_uplink"), "{text}");

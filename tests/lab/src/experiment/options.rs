@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::agent::AgentError;
+use crate::capacity::TraceError;
 use crate::chart::ChartError;
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::lab::LabError;
 use crate::netns::NetnsError;
+use crate::process::ProcessError;
 use crate::traffic::TrafficError;
 use crate::truth::TruthError;
 
@@ -21,9 +23,12 @@ pub enum ExperimentError {
     /// The lab could not be built.
     #[error(transparent)]
     Lab(#[from] LabError),
-    /// The lab could not be prepared.
-    #[error("cannot prepare the lab: {0}")]
-    Prepare(#[from] NetnsError),
+    /// A machine of the lab refused.
+    #[error(transparent)]
+    Netns(#[from] NetnsError),
+    /// A program could not be handled.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
     /// The traffic failed.
     #[error(transparent)]
     Traffic(#[from] TrafficError),
@@ -55,34 +60,85 @@ pub enum ExperimentError {
     /// An experiment is defined wrongly.
     #[error("{0}")]
     Scenario(String),
-    /// The experiment has no scenario of the wanted name.
-    #[error("there is no scenario `{wanted}`; there are: {known}")]
-    UnknownScenario {
-        /// The name.
-        wanted: String,
-        /// All names.
+    /// `--only` names something that the experiment does not have.
+    #[error("--only: there is no `{name}`; there are: {known}")]
+    UnknownPart {
+        /// As given.
+        name: String,
+        /// What there is.
         known: String,
+    },
+    /// A sender used another congestion control than the one asked for.
+    #[error(
+        "the sender used congestion control `{used}`, not `{wanted}`; load tcp_{wanted}, or leave it out with --only"
+    )]
+    CongestionControl {
+        /// What was asked for.
+        wanted: String,
+        /// What ss shows.
+        used: String,
+    },
+    /// No bulk data was seen.
+    #[error("{case}: the transfer sent nothing; is iperf3 working?")]
+    NoTraffic {
+        /// The case.
+        case: String,
+    },
+    /// The reference's probes, or a ping, cannot be sent.
+    #[error("cannot probe the link: {source}")]
+    Probe {
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A trace cannot be had.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A directory has no traces.
+    #[error("{} has no pair of traces NAME.up and NAME.down (also .zst)", path.display())]
+    NoTraces {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A trace of one direction has no companion.
+    #[error("{} has no trace {missing} (or {missing}.zst): both directions are needed", path.display())]
+    NoPair {
+        /// The directory.
+        path: PathBuf,
+        /// The name it would have.
+        missing: String,
+    },
+    /// A directory cannot be listed.
+    #[error("cannot read {}: {source}", path.display())]
+    List {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
     },
     /// A thread could not be started.
     #[error("cannot watch the queues: {0}")]
     Watch(io::Error),
 }
 
-/// How to run an experiment.
-#[derive(Clone, Debug)]
+/// How to run an experiment. What an experiment has no use for is ignored.
+#[derive(Clone, Debug, Default)]
 pub struct RunOptions {
     /// Traffic time of one repetition; the experiment's usual one if not given.
     pub total: Option<Duration>,
     /// The short form: fewer points, and the short time unless another is given.
     pub quick: bool,
-    /// Of the experiment's scenarios the one of this name only; it takes no more time than its share.
-    pub only: Option<String>,
+    /// Names of what to run, where not everything: scenarios, which take no more time than their share; links, congestion controls, cases.
+    pub only: Vec<String>,
     /// Congestion controls; everything is repeated for each. None: those that the experiment is meant for.
     pub congestion_controls: Vec<String>,
     /// The first repetition's seed. It shifts the starts of the transfers by up to 200 ms; 0 does not.
     pub seed: u64,
-    /// Repetitions, each with the next seed.
+    /// Repetitions, each with the next seed; one if 0.
     pub repeat: u32,
+    /// Of `where`: how many cases.
+    pub cases: Option<u32>,
+    /// Of `autorate`: a directory of traces.
+    pub traces: Option<PathBuf>,
     /// Runs at the same time, each on a lab of its own; the experiment's own number if not given. They share the processors: with too
     /// many, timing suffers.
     pub jobs: Option<u32>,
@@ -94,24 +150,6 @@ pub struct RunOptions {
     pub agent_listen: Option<std::net::SocketAddr>,
     /// Stops the run.
     pub interrupt: Interrupt,
-}
-
-impl Default for RunOptions {
-    fn default() -> Self {
-        Self {
-            total: None,
-            quick: false,
-            only: None,
-            congestion_controls: Vec::new(),
-            seed: 0,
-            repeat: 1,
-            jobs: None,
-            out: None,
-            agent: None,
-            agent_listen: None,
-            interrupt: Interrupt::default(),
-        }
-    }
 }
 
 /// What an experiment makes its scenarios from.

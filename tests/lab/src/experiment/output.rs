@@ -10,8 +10,7 @@ use super::options::{ExperimentError, RunOptions};
 use super::report::Report;
 use super::results::{Results, ScenarioRun};
 use super::scenario::Scenario;
-use super::{Experiment, plots};
-use crate::chart;
+use super::{Experiment, plots, write_charts, write_file};
 use crate::traffic::TransferReport;
 
 /// Where a run's own files go: the scenario's name, with what tells it from the other runs.
@@ -33,40 +32,28 @@ pub(super) fn directory(
 
 /// Writes what one run has observed.
 pub(super) fn write_run(run: &ScenarioRun, out: &Path) -> Result<(), ExperimentError> {
-    write(&out.join("queues.csv"), &queues_csv(run))?;
-    write(&out.join("transfers.csv"), &transfers_csv(run))?;
-    write(&out.join("flows.csv"), &flows_csv(run))?;
-    write(&out.join("iperf3.json"), &iperf_json(&run.reports).to_string())?;
+    write_file(&out.join("queues.csv"), &queues_csv(run))?;
+    write_file(&out.join("transfers.csv"), &transfers_csv(run))?;
+    write_file(&out.join("flows.csv"), &flows_csv(run))?;
+    write_file(&out.join("iperf3.json"), &iperf_json(&run.reports).to_string())?;
     if run.with_agent {
         let samples = run.record.agent.answers().iter();
         let lines =
             samples.map(|(at, link)| format!("{}\n", json!({"at_s": at.as_secs_f64(), "link": link})));
-        write(&out.join("agent.jsonl"), &lines.collect::<String>())?;
+        write_file(&out.join("agent.jsonl"), &lines.collect::<String>())?;
     }
-    for chart in plots::of_run(run) {
-        chart::write(&chart, out)?;
-    }
-    Ok(())
+    write_charts(&plots::of_run(run), out)
 }
 
-/// Writes the report and the experiment's own plots.
-pub(super) fn write_report(
-    experiment: &dyn Experiment,
+/// Writes the cases and the experiment's own plots.
+pub(super) fn write_report<E: Experiment + ?Sized>(
+    experiment: &E,
     report: &Report,
     runs: &[ScenarioRun],
     out: &Path,
 ) -> Result<(), ExperimentError> {
-    write(&out.join("report.json"), &report.to_json())?;
-    write(&out.join("report.txt"), &experiment.text(report))?;
-    write(&out.join("cases.csv"), &cases_csv(report))?;
-    for chart in experiment.plots(Results { report, runs }) {
-        chart::write(&chart, out)?;
-    }
-    Ok(())
-}
-
-fn write(path: &Path, text: &str) -> Result<(), ExperimentError> {
-    std::fs::write(path, text).map_err(|source| ExperimentError::Write { path: path.into(), source })
+    write_file(&out.join("cases.csv"), &cases_csv(report))?;
+    write_charts(&experiment.plots(Results { report, runs }), out)
 }
 
 /// Rows of CSV below a heading. Writing to a String does not fail.

@@ -5,16 +5,52 @@ use serde_json::{Map, Value};
 
 use super::agent_log::AgentSummary;
 use super::figures::{Claim, Figures, Measured, Predicted};
+use super::options::{ExperimentError, RunOptions};
+use super::write_file;
 
-/// The result of an experiment; its JSON form is a contract (design.md).
+/// The result of an experiment; its JSON form is a contract (design.md). `C`: [`CaseReport`], or [`OwnCase`].
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct Report<C = CaseReport> {
     /// The experiment's name.
     pub experiment: String,
     /// The kernel it ran on, as `uname -r` says.
     pub kernel: String,
-    /// One entry for each measured stretch.
-    pub cases: Vec<CaseReport>,
+    /// One entry for each measured stretch, or each case.
+    pub cases: Vec<C>,
+    /// The tables for people.
+    #[serde(skip)]
+    pub text: String,
+}
+
+/// A report in both of its forms.
+#[derive(Clone, Debug)]
+pub struct Printed {
+    /// For people.
+    pub text: String,
+    /// One JSON object.
+    pub json: String,
+}
+
+/// A case of an experiment that has figures of its own.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct OwnCase {
+    /// Its name.
+    pub name: String,
+    /// What tells it from the others.
+    pub params: Map<String, Value>,
+    /// What the paper reports.
+    pub paper: Value,
+    /// What a closed form says.
+    pub predicted: Value,
+    /// What was measured, or what the reference model came to.
+    pub measured: Value,
+    /// What else was observed.
+    pub truth: Value,
+    /// What the agent says.
+    pub agent: Value,
+    /// Why it was not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_runnable: Option<String>,
 }
 
 /// One measured stretch.
@@ -36,45 +72,51 @@ pub struct CaseReport {
     pub agent: AgentSummary,
 }
 
-impl Report {
-    /// An empty report for this machine.
-    pub fn new(experiment: &str) -> Self {
+impl<C: Serialize> Report<C> {
+    /// The report of this machine. `text`: its tables.
+    pub fn new(experiment: &str, cases: Vec<C>, text: String) -> Self {
         let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        Self { experiment: experiment.into(), kernel: kernel.trim().into(), cases: Vec::new() }
+        Self { experiment: experiment.into(), kernel: kernel.trim().into(), cases, text }
     }
 
-    /// One JSON object, indented.
-    pub fn to_json(&self) -> String {
+    /// Both forms, which are also written where that is asked for.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn finish(&self, options: &RunOptions) -> Result<Printed, ExperimentError> {
         // Maps with string keys and plain values always serialise.
-        serde_json::to_string_pretty(self).unwrap_or_default()
-    }
-
-    /// Two aligned tables: throughputs and ratio as the paper has them, as predicted and as measured; then what the kernel
-    /// and the agent say of the same things.
-    pub fn to_text(&self) -> String {
-        let several = |case: &&CaseReport| case.params.get("cc") != self.cases[0].params.get("cc");
-        let with_cc = self.cases.iter().any(|case| several(&case));
-        let names: Vec<String> = self.cases.iter().map(|case| case.label(with_cc)).collect();
-        let mut text = format!(
-            "{} on Linux {}: download / upload in kb/s of payload, and their ratio\n\n",
-            self.experiment, self.kernel
-        );
-        let headings = ["case", "paper", "Eq. 11", "refined", "measured"].map(str::to_owned);
-        let rows = names.iter().zip(&self.cases).map(|(name, case)| case.throughput_row(name));
-        text.push_str(&align(&[headings].into_iter().chain(rows).collect::<Vec<_>>()));
-        text.push_str("\nqueues, kernel | agent; share of the time in which the uplink's / downlink's buffer alone holds the traffic\n\n");
-        let headings =
-            ["case", "uplink queue, mean B", "share", "queue correlation", "swing", "ratio", "verdict"]
-                .map(str::to_owned);
-        let rows = names.iter().zip(&self.cases).map(|(name, case)| case.reading_row(name));
-        text.push_str(&align(&[headings].into_iter().chain(rows).collect::<Vec<_>>()));
-        let more = names.iter().zip(&self.cases).filter_map(|(name, case)| case.more_line(name));
-        let more: Vec<String> = more.collect();
-        if !more.is_empty() {
-            text.push_str(&format!("\nalso measured\n\n{}", more.concat()));
+        let json = serde_json::to_string_pretty(self).unwrap_or_default();
+        let text = format!("{} on Linux {}\n\n{}", self.experiment, self.kernel, self.text);
+        if let Some(out) = &options.out {
+            write_file(&out.join("report.json"), &json)?;
+            write_file(&out.join("report.txt"), &text)?;
         }
-        text
+        Ok(Printed { text, json })
     }
+}
+
+/// Two aligned tables: throughputs and ratio as the paper has them, as predicted and as measured; then what the kernel and the agent say of the
+/// same things.
+pub(super) fn tables(cases: &[CaseReport]) -> String {
+    let several = |case: &&CaseReport| case.params.get("cc") != cases[0].params.get("cc");
+    let with_cc = cases.iter().any(|case| several(&case));
+    let names: Vec<String> = cases.iter().map(|case| case.label(with_cc)).collect();
+    let mut text = "download / upload in kb/s of payload, and their ratio\n\n".to_owned();
+    let headings = ["case", "paper", "Eq. 11", "refined", "measured"].map(str::to_owned);
+    let rows = names.iter().zip(cases).map(|(name, case)| case.throughput_row(name));
+    text.push_str(&align(&[headings].into_iter().chain(rows).collect::<Vec<_>>()));
+    text.push_str("\nqueues, kernel | agent; share of the time in which the uplink's / downlink's buffer alone holds the traffic\n\n");
+    let headings =
+        ["case", "uplink queue, mean B", "share", "queue correlation", "swing", "ratio", "verdict"]
+            .map(str::to_owned);
+    let rows = names.iter().zip(cases).map(|(name, case)| case.reading_row(name));
+    text.push_str(&align(&[headings].into_iter().chain(rows).collect::<Vec<_>>()));
+    let more = names.iter().zip(cases).filter_map(|(name, case)| case.more_line(name));
+    let more: Vec<String> = more.collect();
+    if !more.is_empty() {
+        text.push_str(&format!("\nalso measured\n\n{}", more.concat()));
+    }
+    text
 }
 
 impl CaseReport {
@@ -188,6 +230,24 @@ pub(super) fn align<const N: usize>(rows: &[[String; N]]) -> String {
     text
 }
 
+/// The same with figures to the right.
+pub(super) fn align_figures(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
+            if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        });
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,12 +268,31 @@ mod tests {
             truth: json!({"uplink_queue": {"mean_bytes": 29_900.4}, "swing_period_s": null}),
             agent,
         };
-        Report { experiment: "fig1".into(), kernel: "6.1".into(), cases: vec![case] }
+        Report::new("fig1", vec![case], String::new())
+    }
+
+    fn printed<C: Serialize>(report: &Report<C>) -> Printed {
+        report.finish(&RunOptions::default()).unwrap()
+    }
+
+    #[test]
+    fn figures_are_aligned() {
+        let row = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
+        assert_eq!(align_figures(&[row(["case", "up"]), row(["a", "1000"])]), "case    up\na     1000\n");
+    }
+
+    #[test]
+    fn a_case_that_did_not_run_says_why() {
+        let case = OwnCase { not_runnable: Some("no cake".into()), ..OwnCase::default() };
+        let json: Value =
+            serde_json::from_str(&printed(&Report::new("x", vec![case], String::new())).json).unwrap();
+        assert_eq!(json["cases"][0]["not_runnable"], "no cake");
+        assert!(json["cases"][0].get("measured").is_some());
     }
 
     #[test]
     fn the_json_has_the_fields_of_the_contract() {
-        let json: Value = serde_json::from_str(&report().to_json()).unwrap();
+        let json: Value = serde_json::from_str(&printed(&report()).json).unwrap();
         assert_eq!(json["experiment"], "fig1");
         let case = &json["cases"][0];
         for field in ["name", "params", "paper", "predicted", "measured", "truth", "agent"] {
@@ -231,7 +310,7 @@ mod tests {
 
     #[test]
     fn the_tables_are_aligned() {
-        let text = report().to_text();
+        let text = tables(&report().cases);
         let lines: Vec<&str> = text.lines().collect();
         let column = |line: &str, what: &str| line.split(what).next().map(|before| before.chars().count());
         assert_eq!(column(lines[2], "measured"), column(lines[3], "300 / 150 = 2.00"));

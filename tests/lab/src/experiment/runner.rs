@@ -16,8 +16,8 @@ use super::{About, Experiment, evaluate, output};
 ///
 /// # Errors
 /// If the lab, its traffic or the agent fails, or the run is interrupted. Nothing is left behind but what was asked for with `out`.
-pub fn run(
-    experiment: &dyn Experiment,
+pub fn run<E: Experiment + ?Sized>(
+    experiment: &E,
     options: &RunOptions,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Report, ExperimentError> {
@@ -35,20 +35,23 @@ pub fn run(
     let usual = if options.agent_listen.is_some() { 1 } else { experiment.jobs() };
     let jobs = options.jobs.unwrap_or(usual).max(1);
     let runs = Work::new(&tasks, jobs, options, progress).finish()?;
-    let report = Report { cases: join(experiment, &runs, options), ..Report::new(name) };
+    let cases = join(experiment, &runs, options);
+    let text = experiment.text(&cases);
+    let report = Report::new(name, cases, text);
     if let Some(out) = &options.out {
         output::write_report(experiment, &report, &runs, out)?;
     }
     Ok(report)
 }
 
-fn chosen(all: Vec<Scenario>, options: &RunOptions) -> Result<Vec<Scenario>, ExperimentError> {
-    let Some(wanted) = &options.only else { return Ok(all) };
-    let known = || all.iter().map(|scenario| scenario.name.as_str()).collect::<Vec<_>>().join(", ");
-    if all.iter().all(|scenario| scenario.name != *wanted) {
-        return Err(ExperimentError::UnknownScenario { wanted: wanted.clone(), known: known() });
+fn chosen(mut all: Vec<Scenario>, options: &RunOptions) -> Result<Vec<Scenario>, ExperimentError> {
+    let is_known = |name: &&String| all.iter().any(|scenario| scenario.name == **name);
+    if let Some(name) = options.only.iter().find(|name| !is_known(name)) {
+        let known = all.iter().map(|scenario| scenario.name.as_str()).collect::<Vec<_>>().join(", ");
+        return Err(ExperimentError::UnknownPart { name: name.clone(), known });
     }
-    Ok(all.into_iter().filter(|scenario| scenario.name == *wanted).collect())
+    all.retain(|scenario| options.only.is_empty() || options.only.contains(&scenario.name));
+    Ok(all)
 }
 
 /// One run of one scenario.
@@ -85,7 +88,11 @@ fn tasks<'a>(scenarios: &'a [Scenario], options: &'a RunOptions) -> Vec<Task<'a>
 }
 
 /// One report for all repetitions of each case.
-fn join(experiment: &dyn Experiment, runs: &[ScenarioRun], options: &RunOptions) -> Vec<CaseReport> {
+fn join<E: Experiment + ?Sized>(
+    experiment: &E,
+    runs: &[ScenarioRun],
+    options: &RunOptions,
+) -> Vec<CaseReport> {
     let mut cases = Vec::new();
     for repetitions in runs.chunks(options.repeat.max(1) as usize) {
         let judged = repetitions.iter().map(|run| {

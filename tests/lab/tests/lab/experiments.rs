@@ -35,7 +35,7 @@ fn quick(experiment: &str, scenario: &str, total: u64, agent: Option<PathBuf>) -
     let options = RunOptions {
         total: Some(seconds(total)),
         quick: true,
-        only: Some(scenario.into()),
+        only: vec![scenario.into()],
         agent,
         ..RunOptions::default()
     };

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use pendulum_model::segment::PerDirection;
 
 use super::contender::{IFB, change_commands};
+use crate::experiment::ExperimentError;
 use crate::kernel::icmp_socket;
 use crate::lab::Lab;
 use crate::netns::Host;
-use crate::study::StudyError;
 use crate::topology::{IpVersion, Role, WAN_DEVICE};
 use pendulum_reference::autorate::law::{Bounds, Law, PING_INTERVAL, PINGERS};
 
@@ -40,13 +40,13 @@ struct Shared {
 
 impl Reference {
     /// Starts it on the gateway, whose cakes must be there.
-    pub(super) fn start(lab: &Lab, bounds: PerDirection<Bounds>) -> Result<Self, StudyError> {
+    pub(super) fn start(lab: &Lab, bounds: PerDirection<Bounds>) -> Result<Self, ExperimentError> {
         let gateway = lab.gateway();
         // Ping sockets are for these groups only.
         gateway.set_sysctl("net.ipv4.ping_group_range", "0 2147483647")?;
         let reflectors: Vec<IpAddr> =
             [Role::D1, Role::U1].into_iter().filter_map(|role| role.address(IpVersion::V4)).collect();
-        let failed = |source: io::Error| StudyError::Probe { source };
+        let failed = |source: io::Error| ExperimentError::Probe { source };
         let socket = gateway.inside(icmp_socket)?.map_err(failed)?;
         let shared = Arc::new(Shared::default());
         let prober = Prober {

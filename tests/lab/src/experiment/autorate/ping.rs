@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use pendulum_model::segment::PerDirection;
 
+use crate::experiment::ExperimentError;
 use crate::kernel::packet::prefer_this_thread;
 use crate::lab::Lab;
 use crate::netns::Host;
-use crate::study::StudyError;
 use crate::topology::{IpVersion, Role};
 
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -67,11 +67,11 @@ impl Shared {
 
 impl Ping {
     /// Starts one from U2 to D1. `began` is when the traces did.
-    pub(super) fn start(lab: &Lab, began: Instant) -> Result<Self, StudyError> {
+    pub(super) fn start(lab: &Lab, began: Instant) -> Result<Self, ExperimentError> {
         let any = SocketAddr::from(([0, 0, 0, 0], 0));
         let address = Role::D1.address(IpVersion::V4).unwrap_or(IpAddr::from([0, 0, 0, 0]));
         let at = SocketAddr::new(address, lab.next_port());
-        let bind = |host: &Host, at: SocketAddr| -> Result<UdpSocket, StudyError> {
+        let bind = |host: &Host, at: SocketAddr| -> Result<UdpSocket, ExperimentError> {
             let socket = host.inside(|| UdpSocket::bind(at))?.map_err(failed)?;
             socket.set_read_timeout(Some(SLICE)).map_err(failed)?;
             Ok(socket)
@@ -88,7 +88,7 @@ impl Ping {
         Ok(ping)
     }
 
-    fn spawn(&mut self, work: impl FnOnce(&Shared) + Send + 'static) -> Result<(), StudyError> {
+    fn spawn(&mut self, work: impl FnOnce(&Shared) + Send + 'static) -> Result<(), ExperimentError> {
         let shared = Arc::clone(&self.shared);
         let thread = thread::Builder::new().name("ping".into()).spawn(move || {
             prefer_this_thread();
@@ -114,8 +114,8 @@ impl Drop for Ping {
     }
 }
 
-fn failed(source: io::Error) -> StudyError {
-    StudyError::Probe { source }
+fn failed(source: io::Error) -> ExperimentError {
+    ExperimentError::Probe { source }
 }
 
 fn number_in(datagram: &[u8]) -> Option<u64> {

@@ -14,11 +14,10 @@ use pendulum_model::rate::{BufferSize, Rate};
 use pendulum_model::segment::Direction;
 use serde_json::{Value, json};
 
-use super::report::align;
-use super::{Study, StudyCase, StudyError, StudyOptions, StudyReport};
+use super::report::align_figures as align;
+use super::{About, Experiment, ExperimentError, OwnCase, Printed, Progress, Report, RunOptions};
 use crate::agent::{Agent, Rates};
 use crate::delay::Delays;
-use crate::experiment::{About, Progress};
 use crate::lab::{Lab, LinkSpec};
 use crate::netns::Host;
 use crate::shaper::Shaper;
@@ -166,7 +165,7 @@ impl Plan {
     }
 
     /// The slow place, unless it is the line; its machine, device and rate.
-    fn slow(&self, lab: &Lab) -> Result<Option<(Host, &'static str, u64)>, StudyError> {
+    fn slow(&self, lab: &Lab) -> Result<Option<(Host, &'static str, u64)>, ExperimentError> {
         let (host, device, bps) = match self.place {
             Place::Home => (lab.host(Role::Switch), "p1", DOWNLINK_BPS / ELSEWHERE_PART),
             Place::BeyondUp => (lab.host(Role::R1), "u1", UPLINK_BPS / ELSEWHERE_PART),
@@ -194,7 +193,7 @@ impl Plan {
     }
 
     /// What happened.
-    fn run(&self, agent: &std::path::Path, options: &StudyOptions) -> Result<Value, StudyError> {
+    fn run(&self, agent: &std::path::Path, options: &RunOptions) -> Result<Value, ExperimentError> {
         let lab = Lab::start(self.link())?;
         let mut buffers = vec![];
         for direction in [Direction::Up, Direction::Down] {
@@ -258,7 +257,7 @@ struct Buffer {
 }
 
 impl Buffer {
-    fn open(segment: &'static str, host: &Host, device: &str, bps: u64) -> Result<Self, StudyError> {
+    fn open(segment: &'static str, host: &Host, device: &str, bps: u64) -> Result<Self, ExperimentError> {
         Ok(Self { segment, poller: QueuePoller::open(host, device)?, bps, bytes: 0.0, looks: 0 })
     }
 
@@ -300,8 +299,8 @@ struct Requests {
 }
 
 impl Requests {
-    fn start(lab: &Lab, home: Role, internet: Role) -> Result<Self, StudyError> {
-        let failed = |role| move |source| StudyError::from(TrafficError::Short { role, source });
+    fn start(lab: &Lab, home: Role, internet: Role) -> Result<Self, ExperimentError> {
+        let failed = |role| move |source| ExperimentError::from(TrafficError::Short { role, source });
         let address = internet.address(IpVersion::V4).unwrap_or(IpAddr::from([0, 0, 0, 0]));
         let at = SocketAddr::new(address, lab.next_port());
         let stopped = Arc::new(AtomicBool::new(false));
@@ -345,7 +344,7 @@ fn request(mut stream: TcpStream, stopped: &AtomicBool) -> io::Result<()> {
     Ok(())
 }
 
-impl Study for Where {
+impl Experiment for Where {
     fn about(&self) -> About {
         About {
             name: NAME,
@@ -357,7 +356,11 @@ impl Study for Where {
         }
     }
 
-    fn run(&self, options: &StudyOptions, progress: &dyn Fn(Progress)) -> Result<StudyReport, StudyError> {
+    fn run(
+        &self,
+        options: &RunOptions,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Printed, ExperimentError> {
         let by_time = options.total.map(|total| (total.as_secs() / CASE.as_secs()).max(1) as u32);
         let count = options.cases.or(by_time).unwrap_or(if options.quick { QUICK } else { CASES });
         let mut cases = Vec::new();
@@ -370,24 +373,24 @@ impl Study for Where {
                 "buffer_at": plan.buffer_at.name(), "line_ms": plan.line_ms, "seed": options.seed,
             });
             let params = params.as_object().cloned().unwrap_or_default();
-            let case = StudyCase { name, params, ..StudyCase::default() };
+            let case = OwnCase { name, params, ..OwnCase::default() };
             let Some(agent) = options.agent.clone().or_else(Agent::beside_this_program) else {
                 let reason = "no agent; give --agent PATH, or put `pendulum` beside `pendulum-lab`";
-                cases.push(StudyCase { not_runnable: Some(reason.into()), ..case });
+                cases.push(OwnCase { not_runnable: Some(reason.into()), ..case });
                 continue;
             };
             let mut found = plan.run(&agent, options)?;
-            cases.push(StudyCase { truth: found["truth"].take(), agent: found["agent"].take(), ..case });
+            cases.push(OwnCase { truth: found["truth"].take(), agent: found["agent"].take(), ..case });
         }
         let text = table(&cases);
-        Ok(StudyReport::new(NAME, cases, text))
+        Report::new(NAME, cases, text).finish(options)
     }
 }
 
 /// Right, unknown and wrong by true segment, and every case that is not right.
-fn table(cases: &[StudyCase]) -> String {
+fn table(cases: &[OwnCase]) -> String {
     let segments = ["home", "gateway", "uplink", "downlink", "beyond", "nowhere"];
-    let said = |case: &StudyCase| case.agent["segment"].as_str().unwrap_or("unknown").to_owned();
+    let said = |case: &OwnCase| case.agent["segment"].as_str().unwrap_or("unknown").to_owned();
     let of = |segment: Option<&str>| {
         let judged: Vec<_> = cases
             .iter()
@@ -444,11 +447,11 @@ mod tests {
 
     #[test]
     fn the_table_counts_what_is_right_unknown_and_wrong() {
-        let case = |truth: Value, agent: &str| StudyCase {
+        let case = |truth: Value, agent: &str| OwnCase {
             name: format!("{agent}-for"),
             truth: json!({"segment": truth}),
             agent: json!({"segment": agent}),
-            ..StudyCase::default()
+            ..OwnCase::default()
         };
         let cases = [
             case("home".into(), "home"),

@@ -8,7 +8,7 @@ use super::measure;
 use super::pairs::Pair;
 use crate::capacity::{LinkReading, OPPORTUNITY_BYTES};
 use crate::chart::{Chart, Colour, Form, Panel, Series};
-use crate::study::{StudyError, write_charts};
+use crate::experiment::{ExperimentError, write_charts};
 
 /// Writes the picture of one case.
 pub(super) fn write(
@@ -16,7 +16,7 @@ pub(super) fn write(
     pair: &Pair,
     contender: &str,
     readings: &measure::Series,
-) -> Result<(), StudyError> {
+) -> Result<(), ExperimentError> {
     write_charts(&[chart(pair, contender, readings)], out)
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pendulum_model::segment::PerDirection;
 
 use crate::capacity::{Pattern, Trace, TraceError};
-use crate::study::StudyError;
+use crate::experiment::ExperimentError;
 
 /// A link's capacity over time.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ const PATTERNS: [(&str, &str, &str, bool); 6] = [
 ];
 
 /// Every pair of a directory, or those that need no file.
-pub(super) fn pairs(directory: Option<&Path>) -> Result<Vec<Pair>, StudyError> {
+pub(super) fn pairs(directory: Option<&Path>) -> Result<Vec<Pair>, ExperimentError> {
     match directory {
         Some(directory) => of_directory(directory),
         None => Ok(PATTERNS.into_iter().map(of_patterns).collect::<Result<_, _>>()?),
@@ -45,8 +45,8 @@ fn of_patterns((name, up, down, quick): (&str, &str, &str, bool)) -> Result<Pair
     Ok(Pair { name: name.into(), traces: PerDirection { up: trace(up)?, down: trace(down)? }, quick })
 }
 
-fn of_directory(directory: &Path) -> Result<Vec<Pair>, StudyError> {
-    let failed = |source| StudyError::List { path: directory.into(), source };
+fn of_directory(directory: &Path) -> Result<Vec<Pair>, ExperimentError> {
+    let failed = |source| ExperimentError::List { path: directory.into(), source };
     let mut found: BTreeMap<String, PerDirection<Option<PathBuf>>> = BTreeMap::new();
     for entry in std::fs::read_dir(directory).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
@@ -59,14 +59,14 @@ fn of_directory(directory: &Path) -> Result<Vec<Pair>, StudyError> {
         }
     }
     if found.is_empty() {
-        return Err(StudyError::NoTraces { path: directory.into() });
+        return Err(ExperimentError::NoTraces { path: directory.into() });
     }
     let pair = |(name, paths): (String, PerDirection<Option<PathBuf>>)| {
         let (up, down) = match (paths.up, paths.down) {
             (Some(up), Some(down)) => (up, down),
             (up, _) => {
                 let missing = format!("{name}.{}", if up.is_some() { "down" } else { "up" });
-                return Err(StudyError::NoPair { path: directory.into(), missing });
+                return Err(ExperimentError::NoPair { path: directory.into(), missing });
             }
         };
         let traces = PerDirection { up: Arc::new(Trace::read(&up)?), down: Arc::new(Trace::read(&down)?) };

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::agent::Agent;
+use crate::experiment::mitigations::{Ours, OursError};
 use crate::lab::Lab;
-use crate::study::mitigations::{Ours, OursError};
 use crate::topology::{LAN_DEVICE, WAN_DEVICE};
 
 /// Starts it without a word about the link. The line's frames are IP packets, so the framing has no overhead.

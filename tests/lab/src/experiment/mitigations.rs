@@ -20,8 +20,7 @@ use std::time::Duration;
 use pendulum_model::segment::PerDirection;
 use serde_json::{Map, Value, json};
 
-use super::{Study, StudyCase, StudyError, StudyOptions, StudyReport};
-use crate::experiment::{About, Progress};
+use super::{About, Experiment, ExperimentError, OwnCase, Printed, Progress, Report, RunOptions};
 use crate::lab::{Lab, LinkSpec};
 use crate::netns::NetnsError;
 use crate::topology::Role;
@@ -45,7 +44,7 @@ const USUAL: Duration = Duration::from_secs(60);
 const QUICK: Duration = Duration::from_secs(15);
 const SHORTEST: Duration = Duration::from_secs(8);
 
-impl Study for Mitigations {
+impl Experiment for Mitigations {
     fn about(&self) -> About {
         let runs = Selection::default().runs();
         About {
@@ -58,7 +57,11 @@ impl Study for Mitigations {
         }
     }
 
-    fn run(&self, options: &StudyOptions, progress: &dyn Fn(Progress)) -> Result<StudyReport, StudyError> {
+    fn run(
+        &self,
+        options: &RunOptions,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Printed, ExperimentError> {
         let selection = Selection::parse(&options.only)?;
         let runs = selection.runs();
         let usual = if options.quick { QUICK } else { USUAL };
@@ -75,14 +78,14 @@ impl Study for Mitigations {
              smaller host: share of the smaller of two uploads from two hosts\n",
             length.as_secs()
         ));
-        Ok(StudyReport::new(NAME, cases, text))
+        Report::new(NAME, cases, text).finish(options)
     }
 }
 
 /// Where all cases run.
 struct Bench<'a> {
-    options: &'a StudyOptions,
-    progress: &'a dyn Fn(Progress),
+    options: &'a RunOptions,
+    progress: &'a (dyn Fn(Progress) + Sync),
     length: Duration,
     runs: u32,
     done: u32,
@@ -97,7 +100,7 @@ impl Bench<'_> {
         cc: &'static str,
         ecn: Ecn,
         selection: &Selection,
-    ) -> Result<Vec<StudyCase>, StudyError> {
+    ) -> Result<Vec<OwnCase>, ExperimentError> {
         let cases = || CASES.into_iter().filter(|(name, _)| selection.has_case(name));
         let mut block = Block { link, cc, ecn, alone: PerDirection::default() };
         if let Some(reason) = block.lacks()? {
@@ -110,7 +113,7 @@ impl Bench<'_> {
     }
 
     /// What each direction has for itself.
-    fn alone(&mut self, block: &Block) -> Result<PerDirection<Option<f64>>, StudyError> {
+    fn alone(&mut self, block: &Block) -> Result<PerDirection<Option<f64>>, ExperimentError> {
         let mut alone = PerDirection::default();
         for streams in block.link.alone() {
             self.what = format!("{block}: one direction alone");
@@ -122,7 +125,12 @@ impl Bench<'_> {
         Ok(alone)
     }
 
-    fn case(&mut self, name: &str, arrangement: Arrangement, block: &Block) -> Result<StudyCase, StudyError> {
+    fn case(
+        &mut self,
+        name: &str,
+        arrangement: Arrangement,
+        block: &Block,
+    ) -> Result<OwnCase, ExperimentError> {
         self.what = format!("{block}: {name}");
         let link = block.link;
         let mut case = block.empty(name, arrangement);
@@ -148,7 +156,7 @@ impl Bench<'_> {
         };
         let measured = self.traffic(&lab, block, link.streams)?;
         if measured.goodput_bps.down.is_none_or(|bps| bps <= 0.0) {
-            return Err(StudyError::NoTraffic { case: self.what.clone() });
+            return Err(ExperimentError::NoTraffic { case: self.what.clone() });
         }
         let share = if link.streams.up > 0 { self.hosts(&lab, block)? } else { None };
         case.measured = figures(&measured, &block.alone, share);
@@ -164,7 +172,7 @@ impl Bench<'_> {
         lab: &Lab,
         block: &Block,
         streams: PerDirection<u32>,
-    ) -> Result<Measured, StudyError> {
+    ) -> Result<Measured, ExperimentError> {
         let traffic = Traffic { streams, cc: block.cc, short: block.link.short, length: self.length };
         let measured = measure(lab, &traffic, &self.options.interrupt, &self.progress())?;
         self.done += 1;
@@ -172,7 +180,7 @@ impl Bench<'_> {
     }
 
     /// How two hosts share the uplink.
-    fn hosts(&mut self, lab: &Lab, block: &Block) -> Result<Option<f64>, StudyError> {
+    fn hosts(&mut self, lab: &Lab, block: &Block) -> Result<Option<f64>, ExperimentError> {
         let traffic = Traffic { streams: block.link.streams, cc: block.cc, short: 0, length: self.length };
         let share = smaller_share(lab, &traffic, &self.options.interrupt, &self.progress())?;
         self.done += 1;
@@ -190,9 +198,9 @@ impl Bench<'_> {
         }
     }
 
-    fn skipped(&mut self, case: StudyCase, reason: &str) -> StudyCase {
+    fn skipped(&mut self, case: OwnCase, reason: &str) -> OwnCase {
         self.done += 1;
-        StudyCase { not_runnable: Some(reason.into()), ..case }
+        OwnCase { not_runnable: Some(reason.into()), ..case }
     }
 }
 
@@ -213,7 +221,7 @@ impl fmt::Display for Block {
 
 impl Block {
     /// A lab whose ends have this kind of ECN.
-    fn lab(&self, spec: LinkSpec) -> Result<Lab, StudyError> {
+    fn lab(&self, spec: LinkSpec) -> Result<Lab, ExperimentError> {
         let lab = Lab::start(spec)?;
         for role in Role::ALL.into_iter().filter(|role| role.is_endpoint()) {
             lab.host(role).set_sysctl(TCP_ECN, self.ecn.sysctl())?;
@@ -222,7 +230,7 @@ impl Block {
     }
 
     /// Why this kernel cannot have it.
-    fn lacks(&self) -> Result<Option<String>, StudyError> {
+    fn lacks(&self) -> Result<Option<String>, ExperimentError> {
         if !congestion_control::is_available(self.cc) {
             return Ok(Some(format!("this kernel has no tcp_{}", self.cc)));
         }
@@ -231,7 +239,7 @@ impl Block {
             return Ok(None);
         }
         match self.lab(self.link.spec) {
-            Err(StudyError::Netns(NetnsError::Sysctl { .. })) => Ok(Some(format!(
+            Err(ExperimentError::Netns(NetnsError::Sysctl { .. })) => Ok(Some(format!(
                 "this kernel has no {TCP_ECN} = {}: AccECN needs Linux 7.0",
                 self.ecn.sysctl()
             ))),
@@ -239,13 +247,13 @@ impl Block {
         }
     }
 
-    fn empty(&self, name: &str, arrangement: Arrangement) -> StudyCase {
-        StudyCase {
+    fn empty(&self, name: &str, arrangement: Arrangement) -> OwnCase {
+        OwnCase {
             name: name.into(),
             params: self.link.params(self.cc, self.ecn),
             paper: paper(self.link, arrangement),
             measured: figures(&Measured::default(), &PerDirection::default(), None),
-            ..StudyCase::default()
+            ..OwnCase::default()
         }
     }
 }
@@ -290,12 +298,12 @@ fn figures(measured: &Measured, alone: &PerDirection<Option<f64>>, smaller_host:
 }
 
 /// Why a qdisc cannot be had, if the kernel or tc lacks it; every other failure is a failure.
-pub(super) fn reason(error: &NetnsError, study: &str) -> Option<String> {
+pub(super) fn reason(error: &NetnsError, experiment: &str) -> Option<String> {
     let text = error.to_string();
     let lacks = ["Unknown qdisc", "qdisc kind is unknown", "No such file or directory"];
     lacks.iter().any(|lack| text.contains(lack)).then(|| {
         let first = text.lines().next().unwrap_or_default();
-        format!("this kernel or its tc lacks the qdisc ({first}); run in the VM: ./dev vm 6.12 --run \"pendulum-lab run {study}\"")
+        format!("this kernel or its tc lacks the qdisc ({first}); run in the VM: ./dev vm 6.12 --run \"pendulum-lab run {experiment}\"")
     })
 }
 

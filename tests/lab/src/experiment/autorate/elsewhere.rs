@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::{Bench, ours};
 use crate::capacity::Pattern;
+use crate::experiment::mitigations::{Ours, OursError};
+use crate::experiment::report::align_figures as align;
+use crate::experiment::{ExperimentError, OwnCase};
 use crate::lab::{Lab, Traces};
 use crate::shaper::Shaper;
-use crate::study::mitigations::{Ours, OursError};
-use crate::study::report::align;
-use crate::study::{StudyCase, StudyError};
 use crate::topology::{ENDPOINT_DEVICE, Role};
 use crate::traffic::{Ends, Prepared, TransferSpec};
 
@@ -72,7 +72,7 @@ impl Elsewhere {
         format!("{place}, {order}, {} timestamps", if self.timestamps { "with" } else { "without" })
     }
 
-    fn prepare(self, lab: &Lab) -> Result<(), StudyError> {
+    fn prepare(self, lab: &Lab) -> Result<(), ExperimentError> {
         let Some(rate) = Rate::from_bits_per_second(FAR) else { return Ok(()) };
         let slow = Shaper { rate, buffer: BufferSize::Bytes(FAR_BUFFER) };
         if self.place != Place::Home {
@@ -88,21 +88,21 @@ impl Elsewhere {
     }
 
     /// Runs it.
-    pub(super) fn run(self, bench: &mut Bench<'_>) -> Result<StudyCase, StudyError> {
-        let trace = || -> Result<_, StudyError> {
+    pub(super) fn run(self, bench: &mut Bench<'_>) -> Result<OwnCase, ExperimentError> {
+        let trace = || -> Result<_, ExperimentError> {
             let rate = Rate::from_bits_per_second(LINE).map(Pattern::Constant);
             Ok(rate.map(Pattern::trace).transpose()?.map(std::sync::Arc::new))
         };
         let known = super::Known { mean: LINE as f64, low: LINE as f64, high: LINE as f64 };
         let spec = super::link(PerDirection { up: known, down: known });
-        let case = StudyCase {
+        let case = OwnCase {
             name: self.name(),
             params: json!({"trace": NAME, "contender": "ours", "line_bps": LINE, "slow_bps": FAR})
                 .as_object()
                 .cloned()
                 .unwrap_or_default(),
             paper: Value::Null,
-            ..StudyCase::default()
+            ..OwnCase::default()
         };
         let lab = Lab::start_with(spec, Traces { up: trace()?, down: trace()? })?;
         self.prepare(&lab)?;
@@ -110,7 +110,7 @@ impl Elsewhere {
             Ok(running) => running,
             Err(OursError::NotRunnable(reason)) => {
                 bench.done += 1;
-                return Ok(StudyCase { not_runnable: Some(reason), ..case });
+                return Ok(OwnCase { not_runnable: Some(reason), ..case });
             }
             Err(OursError::Failed(error)) => return Err(error),
         };
@@ -120,7 +120,7 @@ impl Elsewhere {
         };
         bench.done += 1;
         let (agent, shape) = running.finish()?;
-        Ok(StudyCase { measured, agent, truth: json!({"shape": shape}), ..case })
+        Ok(OwnCase { measured, agent, truth: json!({"shape": shape}), ..case })
     }
 
     fn measure(
@@ -129,8 +129,8 @@ impl Elsewhere {
         running: &Ours,
         bench: &Bench<'_>,
         step: &dyn Fn(Duration),
-    ) -> Result<Value, StudyError> {
-        let transfer = |slow: bool| -> Result<Prepared, StudyError> {
+    ) -> Result<Value, ExperimentError> {
+        let transfer = |slow: bool| -> Result<Prepared, ExperimentError> {
             let (internet, home) = if slow { (Role::U1, Role::U2) } else { (Role::D1, Role::D2) };
             let spec =
                 TransferSpec { ends: Ends { internet, home }, ..TransferSpec::new(Direction::Down, LENGTH) };
@@ -181,7 +181,7 @@ fn summary(rates: &[f64], carried_bps: f64) -> Value {
 }
 
 /// Text of all cases.
-pub(super) fn table(cases: &[StudyCase]) -> String {
+pub(super) fn table(cases: &[OwnCase]) -> String {
     let heading = ["a bottleneck of a tenth, 10 Mb/s", "rate least %", "mean", "most", "carried %"];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     for case in cases.iter().filter(|case| case.not_runnable.is_none()) {

@@ -5,7 +5,7 @@ use std::process::Command;
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
 /// Whether connections can have it. Its module is loaded if the kernel has one that is not.
-pub(in crate::study) fn is_available(name: &str) -> bool {
+pub(in crate::experiment) fn is_available(name: &str) -> bool {
     is_listed(name) || {
         // Without modprobe, or such a module, the list stays as it is. busybox knows the short option only.
         let _ = Command::new("modprobe").args(["-q", &format!("tcp_{name}")]).status();

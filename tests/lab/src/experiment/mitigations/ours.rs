@@ -6,21 +6,21 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, AgentError};
+use crate::experiment::ExperimentError;
 use crate::lab::Lab;
-use crate::study::StudyError;
 use crate::topology::{LAN_DEVICE, WAN_DEVICE};
 
 /// An agent that shapes.
-pub(in crate::study) struct Ours {
+pub(in crate::experiment) struct Ours {
     agent: Agent,
 }
 
 /// Why there is none.
-pub(in crate::study) enum OursError {
+pub(in crate::experiment) enum OursError {
     /// It cannot be had here: no agent, or it refuses.
     NotRunnable(String),
     /// It failed.
-    Failed(StudyError),
+    Failed(ExperimentError),
 }
 
 impl From<AgentError> for OursError {
@@ -38,7 +38,7 @@ impl Ours {
     }
 
     /// The same with a configuration of one's own.
-    pub(in crate::study) fn start_with(
+    pub(in crate::experiment) fn start_with(
         lab: &Lab,
         program: Option<&Path>,
         config: &str,
@@ -50,7 +50,7 @@ impl Ours {
         };
         let file = lab.directory().join("shape.toml");
         std::fs::write(&file, config)
-            .map_err(|source| OursError::Failed(StudyError::Write { path: file.clone(), source }))?;
+            .map_err(|source| OursError::Failed(ExperimentError::Write { path: file.clone(), source }))?;
         // An agent without this shaper, or on a kernel without BPF, is no reason to lose the other cases.
         let agent = Agent::configured(lab, &program, &file)
             .map_err(|error| OursError::NotRunnable(format!("{error}")))?;
@@ -75,12 +75,12 @@ impl Ours {
     }
 
     /// What its shaper says now.
-    pub(in crate::study) fn shape(&self) -> Result<Value, StudyError> {
+    pub(in crate::experiment) fn shape(&self) -> Result<Value, ExperimentError> {
         Ok(shape_of(&self.agent.json("/api/v1/state")?))
     }
 
     /// Ends it; returns its verdict and what its shaper counted.
-    pub(in crate::study) fn finish(self) -> Result<(Value, Value), StudyError> {
+    pub(in crate::experiment) fn finish(self) -> Result<(Value, Value), ExperimentError> {
         let state: Value = self.agent.json("/api/v1/state")?;
         let link = state.pointer("/links/0").cloned().unwrap_or_default();
         let shape = shape_of(&state);

@@ -2,7 +2,7 @@
 
 use super::arrangement::CASES;
 use super::links::{Ecn, LINKS, Link};
-use crate::study::StudyError;
+use crate::experiment::ExperimentError;
 
 pub(super) const CONGESTION_CONTROLS: [&str; 3] = ["reno", "cubic", "bbr"];
 
@@ -16,7 +16,7 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    pub(super) fn parse(only: &[String]) -> Result<Self, StudyError> {
+    pub(super) fn parse(only: &[String]) -> Result<Self, ExperimentError> {
         let mut selection = Self::default();
         for name in only {
             let list = if LINKS.iter().any(|link| link.name == name) {
@@ -28,7 +28,7 @@ impl Selection {
             } else if CASES.iter().any(|(case, _)| case == name) {
                 &mut selection.cases
             } else {
-                return Err(StudyError::UnknownPart { name: name.clone(), known: known() });
+                return Err(ExperimentError::UnknownPart { name: name.clone(), known: known() });
             };
             list.push(name.clone());
         }
@@ -74,7 +74,7 @@ fn known() -> String {
 mod tests {
     use super::*;
 
-    fn parse(only: &[&str]) -> Result<Selection, StudyError> {
+    fn parse(only: &[&str]) -> Result<Selection, ExperimentError> {
         Selection::parse(&only.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())
     }
 

@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::ping::{Ping, Pinged};
 use super::short::Crowd;
+use crate::experiment::ExperimentError;
 use crate::interrupt::Interrupt;
 use crate::lab::{Lab, LabError};
-use crate::study::StudyError;
 use crate::topology::Role;
 use crate::traffic::{Ends, Prepared, Transfer, TransferSpec};
 use crate::truth::{SocketReading, counter, read_sockets};
@@ -70,7 +70,7 @@ pub(super) fn measure(
     traffic: &Traffic<'_>,
     interrupt: &Interrupt,
     step: &dyn Fn(Duration),
-) -> Result<Measured, StudyError> {
+) -> Result<Measured, ExperimentError> {
     let Traffic { streams, cc, short, length } = *traffic;
     let before = [counted(lab, TIMEOUTS)?, counted(lab, LOST_RETRANSMISSIONS)?];
     let mut prepared = Vec::new();
@@ -112,7 +112,7 @@ pub(super) fn smaller_share(
     traffic: &Traffic<'_>,
     interrupt: &Interrupt,
     step: &dyn Fn(Duration),
-) -> Result<Option<f64>, StudyError> {
+) -> Result<Option<f64>, ExperimentError> {
     let Traffic { streams, cc, length, .. } = *traffic;
     let spec = |direction, ends, streams| TransferSpec {
         ends,
@@ -151,8 +151,8 @@ fn look_on(
     length: Duration,
     interrupt: &Interrupt,
     step: &dyn Fn(Duration),
-    mut look: impl FnMut(Duration) -> Result<(), StudyError>,
-) -> Result<(), StudyError> {
+    mut look: impl FnMut(Duration) -> Result<(), ExperimentError>,
+) -> Result<(), ExperimentError> {
     let start = Instant::now();
     for tick in 1.. {
         interrupt.sleep_until(start + INTERVAL * tick)?;
@@ -172,12 +172,12 @@ fn share_of_smaller(sent: [u64; 2]) -> Option<f64> {
     (all > 0).then(|| sent[0].min(sent[1]) as f64 / all as f64)
 }
 
-fn read_uploads(lab: &Lab, home: Role) -> Result<Vec<SocketReading>, StudyError> {
+fn read_uploads(lab: &Lab, home: Role) -> Result<Vec<SocketReading>, ExperimentError> {
     Ok(read_sockets(&lab.host(home))?.into_iter().filter(SocketReading::sends_bulk).collect())
 }
 
 /// A counter of `TcpExt`, summed over all ends.
-fn counted(lab: &Lab, name: &str) -> Result<u64, StudyError> {
+fn counted(lab: &Lab, name: &str) -> Result<u64, ExperimentError> {
     let mut all = 0;
     for role in Role::ALL.into_iter().filter(|role| role.is_endpoint()) {
         let text = lab.host(role).inside(|| std::fs::read_to_string("/proc/thread-self/net/netstat"))?;
@@ -191,7 +191,7 @@ fn evaluate(
     from: Duration,
     streams: PerDirection<u32>,
     cc: &str,
-) -> Result<Measured, StudyError> {
+) -> Result<Measured, ExperimentError> {
     let steady: Vec<&Reading> = readings.iter().filter(|reading| reading.at >= from).collect();
     let (Some(first), Some(last)) = (steady.first(), steady.last()) else { return Ok(Measured::default()) };
     let mut measured = Measured { seconds: (last.at - first.at).as_secs_f64(), ..Measured::default() };
@@ -219,7 +219,7 @@ fn evaluate(
 }
 
 /// How much a figure of all sockets together has grown. A socket that was not there before began at zero.
-pub(in crate::study) fn grown(
+pub(in crate::experiment) fn grown(
     before: &[SocketReading],
     after: &[SocketReading],
     figure: impl Fn(&SocketReading) -> u64,
@@ -233,12 +233,15 @@ pub(in crate::study) fn grown(
     growth.sum()
 }
 
-fn check_congestion_control(sockets: &[SocketReading], wanted: &str) -> Result<(), StudyError> {
+fn check_congestion_control(sockets: &[SocketReading], wanted: &str) -> Result<(), ExperimentError> {
     let other = sockets
         .iter()
         .find(|socket| !socket.congestion_control.is_empty() && socket.congestion_control != wanted);
     other.map_or(Ok(()), |socket| {
-        Err(StudyError::CongestionControl { wanted: wanted.into(), used: socket.congestion_control.clone() })
+        Err(ExperimentError::CongestionControl {
+            wanted: wanted.into(),
+            used: socket.congestion_control.clone(),
+        })
     })
 }
 

@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::links::{Ecn, Link};
-use crate::study::StudyCase;
-use crate::study::report::align;
+use crate::experiment::OwnCase;
+use crate::experiment::report::align_figures as align;
 
 const NOTHING: &str = "–";
 
 /// Text of one block: its cases, then what could not be run and why.
-pub(super) fn block(link: &Link, cc: &str, ecn: Ecn, cases: &[StudyCase]) -> String {
+pub(super) fn block(link: &Link, cc: &str, ecn: Ecn, cases: &[OwnCase]) -> String {
     let perfect = link.alone().count();
     let score = if perfect > 0 { format!("; score {perfect} is perfect") } else { String::new() };
     let mut text = format!("{} ({}), {cc}, {}{score}\n\n", link.name, link.what, ecn.name());
@@ -43,8 +43,8 @@ pub(super) fn block(link: &Link, cc: &str, ecn: Ecn, cases: &[StudyCase]) -> Str
     text
 }
 
-fn row(case: &StudyCase, fifo: Option<&StudyCase>) -> Vec<String> {
-    let of = |case: &StudyCase, name: &str| case.measured.get(name).and_then(Value::as_f64);
+fn row(case: &OwnCase, fifo: Option<&OwnCase>) -> Vec<String> {
+    let of = |case: &OwnCase, name: &str| case.measured.get(name).and_then(Value::as_f64);
     let number = |name: &str, scale: f64, digits: usize| {
         of(case, name).map_or_else(
             || NOTHING.to_owned(),
@@ -82,16 +82,13 @@ mod tests {
 
     #[test]
     fn a_block_has_the_cases_and_the_reasons() {
-        let case = |name: &str, download: f64| StudyCase {
+        let case = |name: &str, download: f64| OwnCase {
             name: name.into(),
             measured: json!({"download_bps": download, "upload_bps": 100_000.0, "score": 1.5}),
-            ..StudyCase::default()
+            ..OwnCase::default()
         };
-        let missing = StudyCase {
-            name: "cake".into(),
-            not_runnable: Some("no sch_cake".into()),
-            ..StudyCase::default()
-        };
+        let missing =
+            OwnCase { name: "cake".into(), not_runnable: Some("no sch_cake".into()), ..OwnCase::default() };
         let text = block(&LINKS[0], "reno", Ecn::None, &[case("fifo", 1e6), case("lane", 2e6), missing]);
         assert!(text.contains("cake: not runnable here: no sch_cake"), "{text}");
         let lane = text.lines().find(|line| line.starts_with("lane")).unwrap();

@@ -19,9 +19,8 @@ use pendulum_model::segment::{Direction, PerDirection};
 use serde_json::{Map, Value, json};
 
 use super::mitigations::{Ours, OursError};
-use super::{Study, StudyCase, StudyError, StudyOptions, StudyReport};
+use super::{About, Experiment, ExperimentError, OwnCase, Printed, Progress, Report, RunOptions};
 use crate::delay::Delays;
-use crate::experiment::{About, Progress};
 use crate::lab::{Lab, LinkSpec, Traces};
 use crate::netns::NetnsError;
 use crate::shaper::Shaper;
@@ -48,7 +47,7 @@ const PROPAGATION: Duration = Duration::from_millis(20);
 const BUFFER_S: f64 = 1.0;
 const LEAST_BUFFER_BYTES: u64 = 30_000;
 
-impl Study for Autorate {
+impl Experiment for Autorate {
     fn about(&self) -> About {
         let cases =
             |quick| (pairs(None).map_or(0, |all| wanted(&all, quick, &[]).count()) * CONTENDERS.len()) as u32;
@@ -62,7 +61,11 @@ impl Study for Autorate {
         }
     }
 
-    fn run(&self, options: &StudyOptions, progress: &dyn Fn(Progress)) -> Result<StudyReport, StudyError> {
+    fn run(
+        &self,
+        options: &RunOptions,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Printed, ExperimentError> {
         if options.only == [elsewhere::NAME] {
             return run_elsewhere(options, progress);
         }
@@ -91,17 +94,20 @@ impl Study for Autorate {
             length.as_secs(),
             SETTLING.as_secs()
         ));
-        Ok(StudyReport::new(NAME, cases, text))
+        Report::new(NAME, cases, text).finish(options)
     }
 }
 
 /// The cases whose bottleneck is not the line.
-fn run_elsewhere(options: &StudyOptions, progress: &dyn Fn(Progress)) -> Result<StudyReport, StudyError> {
+fn run_elsewhere(
+    options: &RunOptions,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<Printed, ExperimentError> {
     let all = Elsewhere::all(options.quick);
     let mut bench = Bench { options, progress, length: elsewhere::LENGTH, runs: all.len() as u32, done: 0 };
     let cases = all.into_iter().map(|case| case.run(&mut bench)).collect::<Result<Vec<_>, _>>()?;
     let text = elsewhere::table(&cases);
-    Ok(StudyReport::new(NAME, cases, text))
+    Report::new(NAME, cases, text).finish(options)
 }
 
 fn has_contender(name: &str) -> bool {
@@ -119,14 +125,14 @@ fn wanted<'a>(all: &'a [Pair], quick: bool, only: &'a [String]) -> impl Iterator
     all.iter().filter(move |pair| if any_named { only.contains(&pair.name) } else { pair.quick || !quick })
 }
 
-fn check_names(only: &[String], all: &[Pair]) -> Result<(), StudyError> {
+fn check_names(only: &[String], all: &[Pair]) -> Result<(), ExperimentError> {
     let traces = || all.iter().map(|pair| pair.name.as_str());
     match only.iter().find(|name| !has_contender(name) && !traces().any(|trace| trace == *name)) {
         None => Ok(()),
         Some(name) => {
             let known: Vec<&str> =
                 traces().chain(CONTENDERS.iter().map(|(name, _)| *name)).chain([elsewhere::NAME]).collect();
-            Err(StudyError::UnknownPart { name: name.clone(), known: known.join(", ") })
+            Err(ExperimentError::UnknownPart { name: name.clone(), known: known.join(", ") })
         }
     }
 }
@@ -143,8 +149,8 @@ fn title(pair: &Pair, length: Duration) -> String {
 
 /// Where all cases run.
 struct Bench<'a> {
-    options: &'a StudyOptions,
-    progress: &'a dyn Fn(Progress),
+    options: &'a RunOptions,
+    progress: &'a (dyn Fn(Progress) + Sync),
     length: Duration,
     runs: u32,
     done: u32,
@@ -158,7 +164,7 @@ enum Running {
 }
 
 impl Bench<'_> {
-    fn case(&mut self, pair: &Pair, name: &str, contender: Contender) -> Result<StudyCase, StudyError> {
+    fn case(&mut self, pair: &Pair, name: &str, contender: Contender) -> Result<OwnCase, ExperimentError> {
         let known = PerDirection::from_fn(|direction| Known::of(&pair.traces[direction], self.length));
         let spec = link(known);
         let mut case = empty(pair, name, spec, known);
@@ -168,7 +174,7 @@ impl Bench<'_> {
             Ok(running) => running,
             Err(OursError::NotRunnable(reason)) => {
                 self.done += 1;
-                return Ok(StudyCase { not_runnable: Some(reason), ..case });
+                return Ok(OwnCase { not_runnable: Some(reason), ..case });
             }
             Err(OursError::Failed(error)) => return Err(error),
         };
@@ -235,7 +241,7 @@ impl Bench<'_> {
 const LEAST_DATAGRAM_BYTES: u64 = 28;
 
 /// Echo requests and UDP datagrams that the gateway itself has sent so far.
-fn own_datagrams(lab: &Lab) -> Result<u64, StudyError> {
+fn own_datagrams(lab: &Lab) -> Result<u64, ExperimentError> {
     let text =
         lab.gateway().inside(|| std::fs::read_to_string("/proc/thread-self/net/snmp"))?.unwrap_or_default();
     let sent = |group, name| counter(&text, group, name).unwrap_or(0);
@@ -256,7 +262,7 @@ fn link(known: PerDirection<Known>) -> LinkSpec {
     }
 }
 
-fn empty(pair: &Pair, name: &str, spec: LinkSpec, known: PerDirection<Known>) -> StudyCase {
+fn empty(pair: &Pair, name: &str, spec: LinkSpec, known: PerDirection<Known>) -> OwnCase {
     let params = json!({
         "trace": pair.name,
         "contender": name,
@@ -267,12 +273,12 @@ fn empty(pair: &Pair, name: &str, spec: LinkSpec, known: PerDirection<Known>) ->
         "uplink_mean_bps": known.up.mean,
     });
     let nothing = Seen::default();
-    StudyCase {
+    OwnCase {
         name: format!("{}, {name}", pair.name),
         params: params.as_object().cloned().unwrap_or_else(Map::new),
         paper: Value::Null,
         measured: json!({"up": nothing, "down": nothing}),
-        ..StudyCase::default()
+        ..OwnCase::default()
     }
 }
 

@@ -9,10 +9,12 @@ use pendulum_reference::scenario::{ESTIMATOR_WINDOW, LINK, THRESHOLDS, reverse_c
 use pendulum_reference::simulation::Moment;
 use serde_json::{Value, json};
 
-use super::report::align;
-use super::{Study, StudyCase, StudyError, StudyOptions, StudyReport, write_charts, write_file};
+use super::report::align_figures as align;
+use super::{
+    About, Experiment, ExperimentError, OwnCase, Printed, Progress, Report, RunOptions, write_charts,
+    write_file,
+};
 use crate::chart::{Chart, Colour, Form, Panel, Series};
-use crate::experiment::{About, Progress};
 
 /// See the module.
 pub(super) struct AckThreshold;
@@ -30,7 +32,7 @@ struct Curve {
     moments: Vec<Moment>,
 }
 
-impl Study for AckThreshold {
+impl Experiment for AckThreshold {
     fn about(&self) -> About {
         About {
             name: NAME,
@@ -42,7 +44,11 @@ impl Study for AckThreshold {
         }
     }
 
-    fn run(&self, options: &StudyOptions, progress: &dyn Fn(Progress)) -> Result<StudyReport, StudyError> {
+    fn run(
+        &self,
+        options: &RunOptions,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Printed, ExperimentError> {
         let about = self.about();
         let end = options
             .total
@@ -55,7 +61,7 @@ impl Study for AckThreshold {
             write_charts(&charts(&curves), out)?;
         }
         let cases = curves.iter().map(Curve::case).collect();
-        Ok(StudyReport::new(NAME, cases, table(&curves, end)))
+        Report::new(NAME, cases, table(&curves, end)).finish(options)
     }
 }
 
@@ -101,7 +107,7 @@ impl Curve {
         self.moments.iter().map(|moment| (moment.at.as_secs_f64(), figure(moment))).collect()
     }
 
-    fn case(&self) -> StudyCase {
+    fn case(&self) -> OwnCase {
         let last = self.moments.last();
         let bits = |moment: &Moment| moment.acked_segments as f64 * LINK.segment_bytes * 8.0;
         let goodput = last.map(|moment| bits(moment) / moment.at.as_secs_f64());
@@ -115,7 +121,7 @@ impl Curve {
             "source": "simulation",
         });
         let at = |seconds: f64, figure: fn(&Moment) -> f64| self.at(seconds).map(figure);
-        StudyCase {
+        OwnCase {
             name: self.name.clone(),
             params: params.as_object().cloned().unwrap_or_default(),
             paper: json!({"says": self.says}),
@@ -133,7 +139,7 @@ impl Curve {
                 "acked_segments": last.map(|moment| moment.acked_segments),
                 "largest_ack_queue": self.moments.iter().map(|moment| moment.queued_acks).max(),
             }),
-            ..StudyCase::default()
+            ..OwnCase::default()
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::experiment::ExperimentError;
 use crate::lab::Lab;
 use crate::process::Process;
-use crate::study::StudyError;
 use crate::topology::{IpVersion, Role};
 
 /// Between two requests: enough of them for a 95th percentile within a quarter of a minute, and a few hundredths of the slowest uplink.
@@ -31,7 +31,7 @@ pub(super) struct Pinged {
 
 impl Ping {
     /// Starts one that sends for `length`.
-    pub(super) fn start(lab: &Lab, length: Duration) -> Result<Self, StudyError> {
+    pub(super) fn start(lab: &Lab, length: Duration) -> Result<Self, ExperimentError> {
         let host = lab.host(Role::U2);
         let sent = (length.as_secs_f64() / INTERVAL.as_secs_f64()) as u32;
         let mut command = host.command("ping")?;
@@ -42,7 +42,7 @@ impl Ping {
     }
 
     /// Waits for its end; `settling` is the share of the requests left out at the begin.
-    pub(super) fn finish(mut self, settling: f64) -> Result<Pinged, StudyError> {
+    pub(super) fn finish(mut self, settling: f64) -> Result<Pinged, ExperimentError> {
         self.process.wait_timeout(LINGER + 2 * INTERVAL)?;
         let text = self.process.stdout()?;
         Ok(evaluate(&text, self.sent, (f64::from(self.sent) * settling) as u32))

@@ -8,9 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use super::links::SHORT_BYTES;
+use crate::experiment::ExperimentError;
 use crate::lab::Lab;
 use crate::netns::Host;
-use crate::study::StudyError;
 use crate::topology::{IpVersion, Role};
 use crate::traffic::TrafficError;
 
@@ -28,7 +28,7 @@ pub(super) struct Crowd {
 
 impl Crowd {
     /// Starts `wanted` downloads from D1 to U2 within a second.
-    pub(super) fn start(lab: &Lab, wanted: u32) -> Result<Self, StudyError> {
+    pub(super) fn start(lab: &Lab, wanted: u32) -> Result<Self, ExperimentError> {
         let failed = |role| move |source| TrafficError::Short { role, source };
         let (internet, home) = (lab.host(Role::D1), lab.host(Role::U2));
         let address = Role::D1.address(IpVersion::V4).unwrap_or(IpAddr::from([0, 0, 0, 0]));

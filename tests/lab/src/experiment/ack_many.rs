@@ -9,10 +9,12 @@ use pendulum_reference::scenario::{
 };
 use serde_json::{Value, json};
 
-use super::report::align;
-use super::{Study, StudyCase, StudyError, StudyOptions, StudyReport, write_charts, write_file};
+use super::report::align_figures as align;
+use super::{
+    About, Experiment, ExperimentError, OwnCase, Printed, Progress, Report, RunOptions, write_charts,
+    write_file,
+};
 use crate::chart::{Chart, Colour, Form, Panel, Series};
-use crate::experiment::{About, Progress};
 
 /// See the module.
 pub(super) struct AckMany;
@@ -44,7 +46,7 @@ struct Point {
     outcomes: Vec<ManyOutcome>,
 }
 
-impl Study for AckMany {
+impl Experiment for AckMany {
     fn about(&self) -> About {
         About {
             name: NAME,
@@ -56,7 +58,11 @@ impl Study for AckMany {
         }
     }
 
-    fn run(&self, options: &StudyOptions, progress: &dyn Fn(Progress)) -> Result<StudyReport, StudyError> {
+    fn run(
+        &self,
+        options: &RunOptions,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Printed, ExperimentError> {
         let about = self.about();
         let usual = if options.quick { about.quick } else { about.usual };
         let duration = options.total.unwrap_or(usual).max(about.shortest);
@@ -78,7 +84,7 @@ impl Study for AckMany {
             write_charts(&charts(&points), out)?;
         }
         let cases = points.iter().map(|point| point.case(duration)).collect();
-        Ok(StudyReport::new(NAME, cases, table(&points, duration)))
+        Report::new(NAME, cases, table(&points, duration)).finish(options)
     }
 }
 
@@ -108,7 +114,7 @@ impl Point {
         self.mean(|outcome| outcome.mean_file_bps)
     }
 
-    fn case(&self, duration: Duration) -> StudyCase {
+    fn case(&self, duration: Duration) -> OwnCase {
         let total: fn(&ManyOutcome) -> f64 = |outcome| outcome.total_bps;
         let spread = |pick: fn(f64, f64) -> f64| {
             self.outcomes.iter().map(|outcome| outcome.mean_file_bps).reduce(pick)
@@ -121,7 +127,7 @@ impl Point {
             "simulated_s": duration.as_secs_f64(),
             "source": "simulation",
         });
-        StudyCase {
+        OwnCase {
             name: format!("{}, N = {}, {}", self.buffer.name, self.sources, self.strategy.name()),
             params: params.as_object().cloned().unwrap_or_default(),
             paper: json!({"says": says(self.buffer, self.strategy)}),
@@ -135,7 +141,7 @@ impl Point {
                 "acks_erased": self.mean(|outcome| outcome.acks.erased as f64),
                 "acks_dropped": self.mean(|outcome| outcome.acks.dropped as f64),
             }),
-            ..StudyCase::default()
+            ..OwnCase::default()
         }
     }
 }

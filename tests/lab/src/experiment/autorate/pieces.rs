@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use pendulum_model::segment::Direction;
 
+use crate::experiment::ExperimentError;
 use crate::lab::Lab;
-use crate::study::StudyError;
 use crate::topology::{IpVersion, Role};
 use crate::traffic::Ends;
 
@@ -35,7 +35,7 @@ pub(super) struct Flow {
 
 impl Pieces {
     /// Starts them.
-    pub(super) fn start(self, lab: &Lab) -> Result<Flow, StudyError> {
+    pub(super) fn start(self, lab: &Lab) -> Result<Flow, ExperimentError> {
         let ends = Ends::of(self.direction);
         let address = ends.internet.address(IpVersion::V4).unwrap_or(IpAddr::from([0, 0, 0, 0]));
         let at = SocketAddr::new(address, lab.next_port());
@@ -66,7 +66,7 @@ impl Drop for Flow {
     }
 }
 
-fn failed(role: Role) -> impl Fn(io::Error) -> StudyError {
+fn failed(role: Role) -> impl Fn(io::Error) -> ExperimentError {
     move |source| crate::traffic::TrafficError::Short { role, source }.into()
 }
 

@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use self::points::{Point, Simulated};
-use super::report::align;
-use super::{Study, StudyCase, StudyError, StudyOptions, StudyReport, write_charts, write_file};
-use crate::experiment::{About, Progress};
+use super::report::align_figures as align;
+use super::{
+    About, Experiment, ExperimentError, OwnCase, Printed, Progress, Report, RunOptions, write_charts,
+    write_file,
+};
 use crate::statistics::quantile;
 
 /// See the module.
@@ -32,7 +34,7 @@ struct Outcome {
     linux: Option<[f64; 3]>,
 }
 
-impl Study for PaperFigures {
+impl Experiment for PaperFigures {
     fn about(&self) -> About {
         About {
             name: NAME,
@@ -44,7 +46,11 @@ impl Study for PaperFigures {
         }
     }
 
-    fn run(&self, options: &StudyOptions, progress: &dyn Fn(Progress)) -> Result<StudyReport, StudyError> {
+    fn run(
+        &self,
+        options: &RunOptions,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Printed, ExperimentError> {
         let about = self.about();
         let usual = if options.quick { about.quick } else { about.usual };
         let duration = options.total.unwrap_or(usual).max(about.shortest);
@@ -64,7 +70,7 @@ impl Study for PaperFigures {
             write_charts(&charts::all(&outcomes), out)?;
         }
         let cases = outcomes.iter().map(|outcome| outcome.case(duration)).collect();
-        Ok(StudyReport::new(NAME, cases, table(&outcomes, duration)))
+        Report::new(NAME, cases, table(&outcomes, duration)).finish(options)
     }
 }
 
@@ -91,7 +97,7 @@ fn simulate(points: &[Point], duration: Duration, seeds: u64, linux: &[points::M
 }
 
 impl Outcome {
-    fn case(&self, duration: Duration) -> StudyCase {
+    fn case(&self, duration: Duration) -> OwnCase {
         let params = json!({
             "figure": self.point.figure,
             "downlink_buffer": self.point.buffer.down.to_string(),
@@ -105,7 +111,7 @@ impl Outcome {
             "simulated_s": duration.as_secs_f64(),
             "source": "simulation",
         });
-        StudyCase {
+        OwnCase {
             name: self.point.name(),
             params: params.as_object().cloned().unwrap_or_default(),
             paper: json!({ "ratio": self.point.stated() }),
@@ -117,7 +123,7 @@ impl Outcome {
                 "ratio_spread": self.simulated.spread,
             }),
             truth: json!({ "linux_ratio": self.linux }),
-            ..StudyCase::default()
+            ..OwnCase::default()
         }
     }
 }

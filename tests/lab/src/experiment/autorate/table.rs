@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use pendulum_model::segment::Direction;
 use serde_json::Value;
 
-use crate::study::StudyCase;
-use crate::study::report::align;
+use crate::experiment::OwnCase;
+use crate::experiment::report::align_figures as align;
 
 const NOTHING: &str = "–";
 
 /// Text of all cases over one trace.
-pub(super) fn block(title: &str, cases: &[StudyCase]) -> String {
+pub(super) fn block(title: &str, cases: &[OwnCase]) -> String {
     let mut text = format!("{title}\n\n");
     let heading = [
         "contender",
@@ -42,11 +42,11 @@ pub(super) fn block(title: &str, cases: &[StudyCase]) -> String {
     text
 }
 
-fn contender(case: &StudyCase) -> &str {
+fn contender(case: &OwnCase) -> &str {
     case.params.get("contender").and_then(Value::as_str).unwrap_or_default()
 }
 
-fn row(case: &StudyCase, direction: &str) -> Vec<String> {
+fn row(case: &OwnCase, direction: &str) -> Vec<String> {
     let number = |name: &str, scale: f64, digits: usize| {
         let value = case.measured[direction][name].as_f64();
         value.map_or_else(|| NOTHING.to_owned(), |value| format!("{:.digits$}", value * scale))
@@ -68,7 +68,7 @@ fn row(case: &StudyCase, direction: &str) -> Vec<String> {
 }
 
 /// How ours compares with the reference over all traces and directions; empty if one of the two did not run.
-pub(super) fn comparison(cases: &[StudyCase]) -> String {
+pub(super) fn comparison(cases: &[OwnCase]) -> String {
     let find = |trace: &Value, name: &str| {
         cases.iter().find(|case| {
             case.params["trace"] == *trace && contender(case) == name && case.not_runnable.is_none()
@@ -82,7 +82,7 @@ pub(super) fn comparison(cases: &[StudyCase]) -> String {
             continue;
         };
         for direction in [Direction::Up, Direction::Down].map(Direction::name) {
-            let of = |case: &StudyCase, name: &str| case.measured[direction][name].as_f64();
+            let of = |case: &OwnCase, name: &str| case.measured[direction][name].as_f64();
             let figures = |name| of(ours, name).zip(of(reference, name));
             let Some((used, delay)) = figures("utilization").zip(figures("ping_p95_s")) else { continue };
             all += 1;
@@ -103,19 +103,19 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn case(contender: &str, used: f64, delay: f64) -> StudyCase {
+    fn case(contender: &str, used: f64, delay: f64) -> OwnCase {
         let params = json!({"trace": "walk", "contender": contender});
         let seen = json!({"utilization": used, "ping_p95_s": delay, "probe_bytes": 0});
-        StudyCase {
+        OwnCase {
             params: params.as_object().cloned().unwrap(),
             measured: json!({"up": seen, "down": seen}),
-            ..StudyCase::default()
+            ..OwnCase::default()
         }
     }
 
     #[test]
     fn a_block_has_both_directions_and_the_reasons() {
-        let missing = StudyCase { not_runnable: Some("no cake".into()), ..case("cake-mean", 0.0, 0.0) };
+        let missing = OwnCase { not_runnable: Some("no cake".into()), ..case("cake-mean", 0.0, 0.0) };
         let text = block("walk", &[case("none", 0.994, 0.25), missing]);
         assert!(text.contains("cake-mean: not runnable here: no cake"), "{text}");
         let up = text.lines().find(|line| line.trim_start().starts_with("up")).unwrap();

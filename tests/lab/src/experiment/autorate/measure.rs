@@ -9,11 +9,11 @@ use super::pairs::Pair;
 use super::pieces::{Flow, Pieces};
 use super::ping::{Echo, Ping};
 use crate::capacity::{LinkReading, OPPORTUNITY_BYTES, Trace};
+use crate::experiment::ExperimentError;
+use crate::experiment::mitigations::{grown, is_available};
 use crate::interrupt::Interrupt;
 use crate::lab::{Lab, LabError};
 use crate::statistics::quantile;
-use crate::study::StudyError;
-use crate::study::mitigations::{grown, is_available};
 use crate::topology::Role;
 use crate::traffic::{Prepared, Transfer, TransferSpec};
 use crate::truth::{SocketReading, read_sockets};
@@ -75,7 +75,7 @@ pub(super) fn measure(
     length: Duration,
     interrupt: &Interrupt,
     step: &dyn Fn(Duration),
-) -> Result<(PerDirection<Seen>, Series), StudyError> {
+) -> Result<(PerDirection<Seen>, Series), ExperimentError> {
     let mut prepared = Vec::new();
     for direction in [Direction::Down, Direction::Up] {
         let congestion_control = if is_available("cubic") { "cubic" } else { "reno" }.into();
@@ -118,8 +118,8 @@ fn pieces(pair: &Pair, length: Duration) -> [Pieces; 3] {
     ]
 }
 
-fn read(lab: &Lab, ports: PerDirection<u16>) -> Result<Reading, StudyError> {
-    let sockets = |role, port| -> Result<Vec<SocketReading>, StudyError> {
+fn read(lab: &Lab, ports: PerDirection<u16>) -> Result<Reading, ExperimentError> {
+    let sockets = |role, port| -> Result<Vec<SocketReading>, ExperimentError> {
         let all = read_sockets(&lab.host(role))?;
         Ok(all.into_iter().filter(|socket| socket.has_port(port) && socket.sends_bulk()).collect())
     };
