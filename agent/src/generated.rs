@@ -183,13 +183,14 @@ fn text_of(text: &[u8], what: &str) -> String {
 
 /// Where each thing may be known from, best first.
 fn sources() -> [(&'static str, Vec<&'static str>); 3] {
-    use crate::bpf::{CwndSource, QueueMethod};
-    use crate::snapshot::RateSource;
-    let queue = [QueueMethod::Tracepoint, QueueMethod::Netlink].map(QueueMethod::name);
+    use crate::bpf::CwndSource;
+    use pendulum_model::link::Provenance;
+    use pendulum_model::sample::QueueSource;
+    let queue = [QueueSource::Tracepoint, QueueSource::Netlink, QueueSource::Estimate].map(QueueSource::name);
     let cwnd = [CwndSource::Fexit, CwndSource::Fentry, CwndSource::Probe, CwndSource::SockDiag];
-    let rate = [RateSource::Config, RateSource::Qdisc, RateSource::Learnt].map(RateSource::name);
+    let rate = [Provenance::Config, Provenance::ShapingQdisc, Provenance::Learnt].map(Provenance::name);
     [
-        ("queue", [&queue[..], &["estimate", "unknown"]].concat()),
+        ("queue", [&queue[..], &["unknown"]].concat()),
         ("cwnd", cwnd.map(CwndSource::name).to_vec()),
         ("rate", [&rate[..], &["unknown"]].concat()),
     ]

@@ -12,6 +12,7 @@ mod flows;
 mod queue;
 mod shape;
 
+use pendulum_model::link::Provenance;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -215,29 +216,7 @@ pub struct LinkRate {
     /// The capacity.
     pub rate: Rate,
     /// How it is known.
-    pub source: RateSource,
-}
-
-/// How a link's capacity is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RateSource {
-    /// The user said so.
-    Config,
-    /// The device's qdisc shapes to it.
-    Qdisc,
-    /// Measured from the traffic.
-    Learnt,
-}
-
-impl RateSource {
-    /// The name used in metrics and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Config => "config",
-            Self::Qdisc => "qdisc",
-            Self::Learnt => "learnt",
-        }
-    }
+    pub source: Provenance,
 }
 
 /// What is read from the kernel, each with its own rhythm.

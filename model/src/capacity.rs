@@ -43,8 +43,6 @@ pub struct Capacity {
 pub struct Counting {
     /// Bytes per second, and where from.
     pub known: Known,
-    /// The true rate lies between these, bytes per second. Of a measured rate they widen with its age.
-    pub bounds: (f64, f64),
     /// The configured rate, bytes per second, if the measured one contradicts it and counts instead.
     pub contradicted: Option<f64>,
 }
@@ -74,22 +72,19 @@ impl Capacity {
     /// The configured rate, unless the link carries another one for certain; else that of the qdisc; else the measured one. Of a queue that a qdisc of
     /// this machine shapes, the measured rate is the qdisc's and contradicts nothing.
     pub fn counting(&self) -> Option<Counting> {
-        let of = |value: f64, provenance, off: f64| Counting {
-            known: Known { value, provenance },
-            bounds: (value * (1.0 - off), value * (1.0 + off)),
-            contradicted: None,
-        };
-        let measured = self.measured.map(|rate| (rate.bytes_per_second, self.measured_within(&rate)));
-        let learnt = measured.map(|(rate, within)| of(rate, Provenance::Learnt, within));
+        let of = |value: f64, provenance| Counting { known: Known { value, provenance }, contradicted: None };
+        let learnt = self.measured.map(|rate| of(rate.bytes_per_second, Provenance::Learnt));
         let contradicted = self.configured.filter(|configured| {
-            self.shaped.is_none() && measured.is_some_and(|(rate, within)| differs(rate, *configured, within))
+            let is_other =
+                |rate: MeasuredRate| differs(rate.bytes_per_second, *configured, self.measured_within(&rate));
+            self.shaped.is_none() && self.measured.is_some_and(is_other)
         });
         match contradicted {
             Some(_) => learnt.map(|learnt| Counting { contradicted, ..learnt }),
             None => self
                 .configured
-                .map(|rate| of(rate, Provenance::Config, MEASURED_WITHIN))
-                .or_else(|| self.shaped.map(|rate| of(rate, Provenance::ShapingQdisc, 0.0)))
+                .map(|rate| of(rate, Provenance::Config))
+                .or_else(|| self.shaped.map(|rate| of(rate, Provenance::ShapingQdisc)))
                 .or(learnt),
         }
     }
@@ -140,9 +135,8 @@ mod tests {
 
     #[test]
     fn a_measured_rate_fades() {
-        let bounds = |age_s| capacity(None, None, Some(100.0), age_s).counting().map(|it| it.bounds);
-        assert_eq!((bounds(0), bounds(HOUR)), (Some((75.0, 125.0)), None));
-        assert_eq!(bounds(HOUR / 2), Some((37.5, 162.5)));
+        let counts = |age_s| capacity(None, None, Some(100.0), age_s).counting().map(|it| it.known.value);
+        assert_eq!((counts(0), counts(HOUR - 1), counts(HOUR)), (Some(100.0), Some(100.0), None));
         // What is 40 % off is wrong at first, and after half an hour nobody knows.
         let contradicted =
             |age_s| capacity(Some(100.0), None, Some(60.0), age_s).counting().and_then(|it| it.contradicted);

@@ -17,6 +17,17 @@ pub enum Provenance {
     Learnt,
 }
 
+impl Provenance {
+    /// The name used in metrics and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Config => "config",
+            Self::ShapingQdisc => "qdisc",
+            Self::Learnt => "learnt",
+        }
+    }
+}
+
 /// A figure and where it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Known {

@@ -149,7 +149,7 @@ impl QueueSample {
 }
 
 /// How a queue level was obtained, best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueSource {
     /// Qdisc tracepoints: exact.
@@ -159,7 +159,20 @@ pub enum QueueSource {
     /// Qdisc statistics read by netlink: exact at one instant, blind in between.
     Netlink,
     /// From delays and book-keeping of what passes one point (`crate::observer`), or one capture alone.
+    #[default]
     Estimate,
+}
+
+impl QueueSource {
+    /// The name used in metrics and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tracepoint => "tracepoint",
+            Self::Capture => "capture",
+            Self::Netlink => "netlink",
+            Self::Estimate => "estimate",
+        }
+    }
 }
 
 /// What passed through one direction of the link, counted as `docs/design/measurement.md` says. Deltas, not totals.

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use pendulum::bpf::abi::{self, pendulum_queue};
-use pendulum::bpf::{QueueMethod, RingReader};
+use pendulum::bpf::{RingReader, source_of};
 use pendulum::net::Qdisc;
 use pendulum_lab::LinkSpec;
 use pendulum_lab::topology::WAN_DEVICE;
+use pendulum_model::sample::QueueSource;
 
 use crate::rig::{Rig, with_rig};
 
@@ -14,16 +15,16 @@ use crate::rig::{Rig, with_rig};
 struct Arrangement {
     name: &'static str,
     commands: &'static [&'static str],
-    source: QueueMethod,
+    source: QueueSource,
     /// Something stands in it: it shapes, so that levels can be compared while it does.
     shapes: bool,
 }
 
 const fn shaping(name: &'static str, commands: &'static [&'static str]) -> Arrangement {
-    Arrangement { name, commands, source: QueueMethod::Tracepoint, shapes: true }
+    Arrangement { name, commands, source: QueueSource::Tracepoint, shapes: true }
 }
 
-const fn passing(name: &'static str, commands: &'static [&'static str], source: QueueMethod) -> Arrangement {
+const fn passing(name: &'static str, commands: &'static [&'static str], source: QueueSource) -> Arrangement {
     Arrangement { name, commands, source, shapes: false }
 }
 
@@ -41,19 +42,19 @@ const ARRANGEMENTS: [Arrangement; 15] = [
     shaping("htb+fq_codel", &[HTB[0], HTB[1], "parent 1:1 handle 10: fq_codel"]),
     shaping("cake", &["root handle 1: cake bandwidth 1mbit"]),
     shaping("cake ack-filter", &["root handle 1: cake bandwidth 500kbit ack-filter"]),
-    passing("bfifo", &["root handle 1: bfifo limit 30000"], QueueMethod::Tracepoint),
-    passing("pfifo", &["root handle 1: pfifo limit 50"], QueueMethod::Tracepoint),
-    passing("fq_codel", &["root handle 1: fq_codel"], QueueMethod::Tracepoint),
-    passing("fq", &["root handle 1: fq"], QueueMethod::Tracepoint),
-    passing("prio", &["root handle 1: prio"], QueueMethod::Tracepoint),
-    passing("pfifo_fast", &["root handle 1: pfifo_fast"], QueueMethod::Netlink),
+    passing("bfifo", &["root handle 1: bfifo limit 30000"], QueueSource::Tracepoint),
+    passing("pfifo", &["root handle 1: pfifo limit 50"], QueueSource::Tracepoint),
+    passing("fq_codel", &["root handle 1: fq_codel"], QueueSource::Tracepoint),
+    passing("fq", &["root handle 1: fq"], QueueSource::Tracepoint),
+    passing("prio", &["root handle 1: prio"], QueueSource::Tracepoint),
+    passing("pfifo_fast", &["root handle 1: pfifo_fast"], QueueSource::Netlink),
     Arrangement {
         name: "mq+tbf",
         commands: &["root handle 1: mq", "parent 1:1 handle 10: tbf rate 1mbit burst 1600 limit 20000"],
-        source: QueueMethod::Netlink,
+        source: QueueSource::Netlink,
         shapes: true,
     },
-    passing("mq", &["root handle 1: mq"], QueueMethod::Netlink),
+    passing("mq", &["root handle 1: mq"], QueueSource::Netlink),
 ];
 
 #[test]
@@ -127,7 +128,7 @@ fn measure(rig: &Rig, arrangement: &Arrangement, former: u64) -> Vec<String> {
         round += 1;
         if let Some((root, ours)) = rig.both()
             && ours.events[abi::PENDULUM_QUEUE_ADOPTED as usize] > former
-            && arrangement.source == QueueMethod::Tracepoint
+            && arrangement.source == QueueSource::Tracepoint
         {
             let (theirs, ours) = levels(&root, &ours);
             waiting += usize::from(theirs.1 > 0);
@@ -140,10 +141,10 @@ fn measure(rig: &Rig, arrangement: &Arrangement, former: u64) -> Vec<String> {
     }
     rig.finish(transfers, || {});
     let (root, after) = rig.both_at_rest();
-    let method = QueueMethod::of(&rig.tree(), &after);
+    let method = source_of(&rig.tree(), &after);
     expect(method == arrangement.source, format!("{method:?}, expected {:?}", arrangement.source));
     let sojourns = sojourns(rig) - sojourns_before;
-    if method == QueueMethod::Netlink {
+    if method == QueueSource::Netlink {
         println!("{}: level by netlink, {sojourns} sojourns", arrangement.name);
         expect(!arrangement.shapes || sojourns > 0, "no time in the queue was measured".to_owned());
         return complaints;

@@ -31,7 +31,7 @@ pub use loader::KernelTypes;
 pub use ports::PortCounts;
 pub use probe::{CheckStatus, KernelCheck, OLDEST_KERNEL, probe};
 pub use programs::{LinkLayer, LinkPrograms, LoadOptions, MapFill, ProgramStatus};
-pub use queue::{QueueMethod, QueuePrograms, Sojourns, flags_of};
+pub use queue::{QueuePrograms, Sojourns, flags_of, source_of};
 pub use shape::ShapePrograms;
 pub use socket_diag::read_sockets;
 pub use statistics::{RunStatistics, enable_statistics};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use aya::maps::{Array, MapData, PerCpuArray};
 use aya::programs::{BtfTracePoint, Program, ProgramError};
 use aya::{BtfError, Ebpf};
+use pendulum_model::sample::QueueSource;
 use pendulum_model::segment::Direction;
 
 use super::abi::{
@@ -28,36 +29,17 @@ const TRACEPOINTS: [(&str, &str); 3] = [
     ("pendulum_drop", "kfree_skb"),
 ];
 
-/// How the level of a queue is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueMethod {
-    /// At every enqueue and dequeue: exact.
-    Tracepoint,
-    /// From the qdisc's statistics, at each reading: blind in between.
-    Netlink,
-}
+/// Qdiscs that keep no level of their own for the whole queue: it is counted per CPU, or in several children.
+const SCATTERED: [&str; 5] = ["pfifo_fast", "mq", "mqprio", "taprio", "noqueue"];
 
-impl QueueMethod {
-    /// Qdiscs that keep no level of their own for the whole queue: it is counted per CPU, or in several children.
-    const SCATTERED: [&str; 5] = ["pfifo_fast", "mq", "mqprio", "taprio", "noqueue"];
-
-    /// The best one for what stands on a device, by its kind and by what the tracepoints found it to be.
-    pub fn of(tree: &QdiscTree, state: &pendulum_queue) -> Self {
-        let scattered = tree.root().is_none_or(|root| Self::SCATTERED.contains(&root.kind.as_str()));
-        let met = state.qdisc != 0;
-        if scattered || met && state.flags & abi::PENDULUM_QUEUE_EXACT == 0 {
-            Self::Netlink
-        } else {
-            Self::Tracepoint
-        }
-    }
-
-    /// The name used in metrics and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Tracepoint => "tracepoint",
-            Self::Netlink => "netlink",
-        }
+/// How the level of a device's queue is known best, by the qdisc's kind and by what the tracepoints found it to be.
+pub fn source_of(tree: &QdiscTree, state: &pendulum_queue) -> QueueSource {
+    let scattered = tree.root().is_none_or(|root| SCATTERED.contains(&root.kind.as_str()));
+    let met = state.qdisc != 0;
+    if scattered || met && state.flags & abi::PENDULUM_QUEUE_EXACT == 0 {
+        QueueSource::Netlink
+    } else {
+        QueueSource::Tracepoint
     }
 }
 

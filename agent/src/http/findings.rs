@@ -108,7 +108,7 @@ fn sources(link: &LinkSnapshot) -> Vec<Source> {
         let known = link.direction(direction);
         let has_rtt = known.rtt.slots.iter().any(|count| *count > 0);
         for (what, source) in [
-            ("queue", known.queue.as_ref().map(|queue| queue.source)),
+            ("queue", known.queue.as_ref().map(|queue| queue.source.name())),
             ("cwnd", known.cwnd_bytes.map(|_| link.cwnd_source)),
             ("rate", known.rate.map(|rate| rate.source.name())),
             ("rtt", has_rtt.then_some("packets")),

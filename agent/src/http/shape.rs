@@ -1,11 +1,12 @@
 //! `shape` of a link in `/api/v1/state`.
 
+use pendulum_model::link::Provenance;
 use std::collections::BTreeMap;
 
 use pendulum_model::rate::Rate;
 use pendulum_wire::{AbTest, Auto, Name, Shape, Shaped, Turn};
 
-use crate::snapshot::{self, Comparison, FATES, Followed, RateSource, ShapeSnapshot};
+use crate::snapshot::{self, Comparison, FATES, Followed, ShapeSnapshot};
 
 /// The shaper at one moment.
 pub(super) fn shape(snapshot: &ShapeSnapshot) -> Shape {
@@ -15,8 +16,8 @@ pub(super) fn shape(snapshot: &ShapeSnapshot) -> Shape {
         let rate_source = if auto.is_some() { Some("auto") } else { told }.map(Name::from);
         snapshot.rates_bps[of].map(|rate_bps| Shaped { rate_bps, rate_source, auto })
     };
-    let uplink = line(0, snapshot.rate_source.map(RateSource::name));
-    let downlink = line(1, Some(RateSource::Config.name()));
+    let uplink = line(0, snapshot.rate_source.map(Provenance::name));
+    let downlink = line(1, Some(Provenance::Config.name()));
     Shape {
         state: snapshot.state.name().into(),
         reason: snapshot.state.reason().map(str::to_owned),

@@ -105,7 +105,7 @@ fn queue(queue: &QueueSnapshot, entered: &Entered) -> Queue {
     // Of a buffer elsewhere only the level is known.
     let is_here = queue.trust.is_none();
     Queue {
-        source: queue.source.into(),
+        source: queue.source.name().into(),
         trust: queue.trust.map(|trust| trust.name().into()),
         qdisc: is_here.then(|| queue.qdisc.to_string()),
         bytes: Some(queue.bytes.into()),

@@ -209,7 +209,7 @@ fn half(link: &LinkSnapshot, direction: Direction) -> TickHalf {
         queue_bytes: tick.queue_bytes.clone(),
         queue_uncertainty_bytes: tick.queue_uncertainty_bytes.clone(),
         queue_ack_bytes: tick.queue_ack_bytes.clone(),
-        source: tick.source.map(Into::into),
+        source: tick.source.map(|source| source.name().into()),
         throughput_bps: link.direction(direction).throughput * 8.0,
         rtt_s: tick.round_trip_s,
         auto: link.shape.found(direction).map(|found| TickAuto {

@@ -109,7 +109,7 @@ impl Collector for Links {
                 Direction::ALL.into_iter().try_for_each(|direction| {
                     let known = link.direction(direction);
                     let rate = known.rate.map_or("unknown", |known| known.source.name());
-                    let queue = known.queue.as_ref().map_or("unknown", |queue| queue.source);
+                    let queue = known.queue.as_ref().map_or("unknown", |queue| queue.source.name());
                     let cwnd = known.cwnd_bytes.map(|_| ("cwnd", link.cwnd_source));
                     [Some(("rate", rate)), Some(("queue", queue)), cwnd].into_iter().flatten().try_for_each(
                         |(what, source)| {

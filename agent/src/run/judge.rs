@@ -22,7 +22,7 @@ use crate::incident::Recorder;
 use crate::journal::Journal;
 use crate::shape::RateChange;
 use crate::snapshot::Comparison;
-use crate::snapshot::{Findings, LinkRate, LinkSnapshot, RateSource, Tick, TickDirection, Unsent};
+use crate::snapshot::{Findings, LinkRate, LinkSnapshot, Tick, TickDirection, Unsent};
 
 /// The detector of one link and what it needs.
 pub(super) struct Judge {
@@ -254,7 +254,7 @@ fn degraded(link: &LinkSnapshot, contradicted: &PerDirection<Option<f64>>) -> Ve
                 "the {buffer} buffer was not seen empty for minutes: a longer route would look like a queue until the link has \
                  been idle for a moment"
             )),
-            Some(("netlink", None)) => sentences.push(format!(
+            Some((QueueSource::Netlink, None)) => sentences.push(format!(
                 "the {buffer} queue is read by netlink ten times a second; peaks in between are missed. `pendulum doctor` names \
                  the missing kernel feature"
             )),
@@ -281,16 +281,16 @@ fn degraded(link: &LinkSnapshot, contradicted: &PerDirection<Option<f64>>) -> Ve
         match rate.map(|known| known.source) {
             None => sentences
                 .push(format!("the {name}link's rate is unknown; give {name}link-rate in the configuration")),
-            Some(RateSource::Learnt) if configured.is_some() => {
+            Some(Provenance::Learnt) if configured.is_some() => {
                 sentences.extend(
                     configured.zip(rate).map(|(configured, known)| wrong(name, configured, known.rate)),
                 );
             }
-            Some(RateSource::Learnt) => sentences.push(format!(
+            Some(Provenance::Learnt) => sentences.push(format!(
                 "the {name}link's rate is measured while its buffer holds a queue; give {name}link-rate in \
                  the configuration if it is known"
             )),
-            Some(RateSource::Config | RateSource::Qdisc) => {}
+            Some(Provenance::Config | Provenance::ShapingQdisc) => {}
         }
     }
     sentences
@@ -304,29 +304,18 @@ fn wrong(name: &str, configured: Rate, carried: Rate) -> String {
 }
 
 fn link_rate(known: Known) -> Option<LinkRate> {
-    let source = match known.provenance {
-        Provenance::Config => RateSource::Config,
-        Provenance::ShapingQdisc => RateSource::Qdisc,
-        Provenance::Learnt => RateSource::Learnt,
-    };
-    Some(LinkRate { rate: Rate::from_bytes_per_second(known.value)?, source })
+    Some(LinkRate { rate: Rate::from_bytes_per_second(known.value)?, source: known.provenance })
 }
 
 /// A queue in steps of a bucket; what is known only as one figure has it in each step.
 fn steps(seen: Seen<'_>, at: Duration, passed: Duration) -> TickDirection {
     let count = (passed.as_secs_f64() / bpf::BUCKET.as_secs_f64()).round().clamp(1.0, 100.0) as usize;
-    let name = |source| match source {
-        QueueSource::Tracepoint => "tracepoint",
-        QueueSource::Capture => "capture",
-        QueueSource::Netlink => "netlink",
-        QueueSource::Estimate => "estimate",
-    };
     match seen {
         Seen::Nothing => TickDirection::default(),
         Seen::Level(queue) => TickDirection {
             queue_bytes: Some(vec![queue.mean_bytes; count]),
             queue_uncertainty_bytes: Some(vec![queue.uncertainty_bytes; count]),
-            source: Some(name(queue.source)),
+            source: Some(queue.source),
             ..TickDirection::default()
         },
         Seen::Estimate(queue) => {
@@ -337,7 +326,7 @@ fn steps(seen: Seen<'_>, at: Duration, passed: Duration) -> TickDirection {
             TickDirection {
                 queue_bytes: of(|level| level.mean_bytes),
                 queue_uncertainty_bytes: of(|level| level.uncertainty_bytes),
-                source: Some(name(QueueSource::Estimate)),
+                source: Some(QueueSource::Estimate),
                 ..TickDirection::default()
             }
         }
@@ -345,7 +334,7 @@ fn steps(seen: Seen<'_>, at: Duration, passed: Duration) -> TickDirection {
             queue_bytes: Some(buckets.iter().map(|bucket| bucket.mean_bytes).collect()),
             queue_uncertainty_bytes: Some(vec![0.0; buckets.len()]),
             queue_ack_bytes: Some(buckets.iter().map(|bucket| bucket.mean_ack_bytes).collect()),
-            source: Some(name(QueueSource::Tracepoint)),
+            source: Some(QueueSource::Tracepoint),
             ..TickDirection::default()
         },
     }

@@ -1,5 +1,6 @@
 //! What a link's task knows, in the form readers get it.
 
+use pendulum_model::link::Provenance;
 use std::sync::Arc;
 
 use pendulum_model::segment::Direction;
@@ -10,7 +11,7 @@ use crate::bpf::{AttachReport, Hook};
 use crate::config::LinkConfig;
 use crate::net::{Device, LinkLayer};
 use crate::snapshot::ShapeSnapshot;
-use crate::snapshot::{DeviceState, DirectionSnapshot, Entered, Hooks, LinkRate, LinkSnapshot, RateSource};
+use crate::snapshot::{DeviceState, DirectionSnapshot, Entered, Hooks, LinkRate, LinkSnapshot};
 
 /// What the counters and the flow table tell; a link of which nothing else is known.
 pub(super) fn snapshot(config: &LinkConfig, meter: &Meter, sweeper: &Sweeper) -> LinkSnapshot {
@@ -29,7 +30,7 @@ pub(super) fn snapshot(config: &LinkConfig, meter: &Meter, sweeper: &Sweeper) ->
             entered: Entered::default(),
             throughput: throughput[direction as usize],
             rtt: rtt[direction as usize],
-            rate: config.rate(direction).map(|rate| LinkRate { rate, source: RateSource::Config }),
+            rate: config.rate(direction).map(|rate| LinkRate { rate, source: Provenance::Config }),
             queue: None,
             other_queue: None,
             cwnd_bytes: None,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pendulum_model::rate::Rate;
 use pendulum_model::sample::MeasuredRate;
 
-use crate::snapshot::RateSource;
+use pendulum_model::link::Provenance;
 
 /// A learnt rate that is no more than this off is the same one: it is a measurement, and each change disturbs the queue.
 const DEAD_BAND: f64 = 0.1;
@@ -26,7 +26,7 @@ pub struct Seen {
 /// The uplink's rate and where it comes from.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Uplink {
-    adopted: Option<(Rate, RateSource)>,
+    adopted: Option<(Rate, Provenance)>,
     /// The highest learnt rate, faded, as of the newest measurement.
     highest: Option<MeasuredRate>,
 }
@@ -34,17 +34,17 @@ pub struct Uplink {
 impl Uplink {
     /// What holds from now on. A learnt rate stays until another one is known: nothing can be learnt while we shape.
     pub fn follow(&mut self, configured: Option<Rate>, seen: Seen) -> Option<Rate> {
-        let told = configured.map(|rate| (rate, RateSource::Config));
-        let learnt = |rate| self.learn(rate).map(|rate| (rate, RateSource::Learnt));
+        let told = configured.map(|rate| (rate, Provenance::Config));
+        let learnt = |rate| self.learn(rate).map(|rate| (rate, Provenance::Learnt));
         self.adopted = told
-            .or_else(|| seen.qdisc.map(|rate| (rate, RateSource::Qdisc)))
+            .or_else(|| seen.qdisc.map(|rate| (rate, Provenance::ShapingQdisc)))
             .or_else(|| seen.learnt.and_then(learnt))
-            .or_else(|| self.adopted.filter(|(_, source)| *source == RateSource::Learnt));
+            .or_else(|| self.adopted.filter(|(_, source)| *source == Provenance::Learnt));
         self.rate()
     }
 
     fn learn(&mut self, rate: MeasuredRate) -> Option<Rate> {
-        let known = self.adopted.filter(|(_, source)| *source == RateSource::Learnt).map(|(rate, _)| rate);
+        let known = self.adopted.filter(|(_, source)| *source == Provenance::Learnt).map(|(rate, _)| rate);
         let faded = self.highest.map_or(0.0, |highest| {
             let passed = rate.measured_at.saturating_sub(highest.measured_at);
             highest.bytes_per_second * (-passed.as_secs_f64() / HALF_LIFE.as_secs_f64()).exp2()
@@ -64,7 +64,7 @@ impl Uplink {
     }
 
     /// Where it comes from.
-    pub fn source(&self) -> Option<RateSource> {
+    pub fn source(&self) -> Option<Provenance> {
         self.adopted.map(|(_, source)| source)
     }
 }
@@ -93,9 +93,9 @@ mod tests {
         assert_eq!(uplink.follow(None, Seen::default()), None);
         let seen = Seen { qdisc: Some(rate("2mbit")), ..learnt("3mbit") };
         assert_eq!(uplink.follow(Some(rate("1mbit")), seen), Some(rate("1mbit")));
-        assert_eq!(uplink.source(), Some(RateSource::Config));
+        assert_eq!(uplink.source(), Some(Provenance::Config));
         assert_eq!(uplink.follow(None, seen), Some(rate("2mbit")));
-        assert_eq!(uplink.source(), Some(RateSource::Qdisc));
+        assert_eq!(uplink.source(), Some(Provenance::ShapingQdisc));
         // It shapes no longer, and nothing else is known.
         assert_eq!(uplink.follow(None, Seen::default()), None);
     }
@@ -104,7 +104,7 @@ mod tests {
     fn a_learnt_rate_stays_while_we_shape_and_does_not_creep_down() {
         let mut uplink = Uplink::default();
         assert_eq!(uplink.follow(None, learnt("1mbit")), Some(rate("1mbit")));
-        assert_eq!(uplink.source(), Some(RateSource::Learnt));
+        assert_eq!(uplink.source(), Some(Provenance::Learnt));
         assert_eq!(uplink.follow(None, Seen::default()), Some(rate("1mbit")), "while we shape");
         for _ in 0..10 {
             // What 99 % of the rate look like when shaping pauses.

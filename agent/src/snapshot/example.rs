@@ -1,5 +1,7 @@
 //! A link in full use, for the tests of those who read snapshots.
 
+use pendulum_model::link::Provenance;
+use pendulum_model::sample::QueueSource;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,7 +25,7 @@ use super::*;
 /// A snapshot in which every figure differs from zero, from its neighbours and from that of the other direction.
 pub(crate) fn link(name: &str) -> LinkSnapshot {
     let now = Instant::now();
-    let rate = |text: &str| text.parse().ok().map(|rate| LinkRate { rate, source: RateSource::Config });
+    let rate = |text: &str| text.parse().ok().map(|rate| LinkRate { rate, source: Provenance::Config });
     LinkSnapshot {
         name: name.into(),
         wan: "wan0".into(),
@@ -185,7 +187,7 @@ pub(crate) fn tick(number: u64) -> Tick {
         queue_bytes: Some((0..10).map(|step| 20_000.0 + 100.0 * f64::from(step)).collect()),
         queue_uncertainty_bytes: Some(vec![0.0; 10]),
         queue_ack_bytes: Some(vec![660.0; 10]),
-        source: Some("tracepoint"),
+        source: Some(QueueSource::Tracepoint),
         round_trip_s: Some(1.25),
     };
     let at = Duration::from_millis(100 * number);
@@ -250,7 +252,7 @@ fn direction(base: u64, throughput: f64) -> DirectionSnapshot {
 
 fn queue() -> QueueSnapshot {
     let mut queue = QueueSnapshot {
-        source: "tracepoint",
+        source: QueueSource::Tracepoint,
         qdisc: "tbf".into(),
         bytes: 4_542,
         packets: 4,

@@ -8,6 +8,7 @@ use pendulum_model::degree::Degree;
 use pendulum_model::detector::DetectorState;
 use pendulum_model::findings::{Phase, Verdict};
 use pendulum_model::rate::{BufferSize, Rate};
+use pendulum_model::sample::QueueSource;
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_model::sizing::{Advice, Predicted, Recommended};
 
@@ -121,7 +122,7 @@ pub struct TickDirection {
     /// Of these, pure ACKs; `None` if they cannot be told.
     pub queue_ack_bytes: Option<Vec<f64>>,
     /// How the queue is seen.
-    pub source: Option<&'static str>,
+    pub source: Option<QueueSource>,
     /// Round trip from the gateway to the end this direction leads to and back, seconds: mean of the newest tick in
     /// which one was measured, if that is not long ago.
     pub round_trip_s: Option<f64>,

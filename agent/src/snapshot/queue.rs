@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pendulum_model::observer::Trust;
 use pendulum_model::rate::Rate;
+use pendulum_model::sample::QueueSource;
 
 use crate::bpf::{Sojourns, abi};
 
@@ -11,8 +12,8 @@ use crate::bpf::{Sojourns, abi};
 /// the provider's: then only its level is known, by estimate.
 #[derive(Clone, Debug, Default)]
 pub struct QueueSnapshot {
-    /// `tracepoint`, `netlink` or `estimate`.
-    pub source: &'static str,
+    /// How its level is known.
+    pub source: QueueSource,
     /// Its kind; empty if it is no qdisc of this machine.
     pub qdisc: Arc<str>,
     /// Bytes in it.

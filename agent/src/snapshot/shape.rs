@@ -5,9 +5,9 @@ use std::sync::Arc;
 use pendulum_model::autorate::Decision;
 use pendulum_model::segment::Direction;
 
-use super::RateSource;
 use crate::bpf::abi::pendulum_shape_counts;
 use crate::config::RateBounds;
+use pendulum_model::link::Provenance;
 
 /// Action and reason of each `enum pendulum_ack_fate`, in its order.
 pub use crate::bpf::abi::names::ACK_FATES as FATES;
@@ -158,7 +158,7 @@ pub struct ShapeSnapshot {
     /// Of each direction that is shaped: rate in bit/s.
     pub rates_bps: [Option<u64>; 2],
     /// How the uplink's rate is known.
-    pub rate_source: Option<RateSource>,
+    pub rate_source: Option<Provenance>,
     /// Of each direction whose rate is found: how.
     pub followed: [Option<Followed>; 2],
     /// What was done.

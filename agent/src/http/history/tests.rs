@@ -1,5 +1,6 @@
 use super::*;
 use crate::snapshot::{Tick, TickDirection, example};
+use pendulum_model::sample::QueueSource;
 
 /// A link of which a tick of 100 ms is published at each tenth of a second.
 fn at(tenths: u64, level: f64, uplink_bound: f64) -> LinkSnapshot {
@@ -8,7 +9,7 @@ fn at(tenths: u64, level: f64, uplink_bound: f64) -> LinkSnapshot {
         queue_bytes: Some(vec![level; 10]),
         queue_uncertainty_bytes: Some(vec![level / 10.0; 10]),
         queue_ack_bytes: Some(vec![level / 4.0; 10]),
-        source: Some("tracepoint"),
+        source: Some(QueueSource::Tracepoint),
         round_trip_s: Some(0.5),
     };
     let directions = PerDirection { up, down: TickDirection::default() };

@@ -2,10 +2,11 @@
 
 mod directions;
 
+use pendulum_model::link::Provenance;
 use serde_json::json;
 
 use super::*;
-use crate::snapshot::{LinkRate, RateSource, SimulatedLink};
+use crate::snapshot::{LinkRate, SimulatedLink};
 use pendulum_model::rate::BufferSize;
 use pendulum_model::segment::PerDirection;
 use pendulum_model::sizing::Advice;
@@ -258,7 +259,7 @@ async fn rates_belong_to_their_directions() {
     let rate = |text: &str, source| Some(LinkRate { rate: text.parse().unwrap(), source });
     let mut of = example::link("dsl");
     of.directions[0].rate = None;
-    of.directions[1].rate = rate("4mbit", RateSource::Qdisc);
+    of.directions[1].rate = rate("4mbit", Provenance::ShapingQdisc);
     let found = link(of.clone()).await;
     let expected = json!({ "uplink_rate_bps": null, "downlink_rate_bps": 4_000_000, "rate_source": "qdisc" });
     assert_same("link", &found["link"], &expected);

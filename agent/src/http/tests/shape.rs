@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::*;
 use crate::bpf::abi::pendulum_shape_counts;
-use crate::snapshot::RateSource;
 use crate::snapshot::{ShapeSnapshot, ShapeState};
+use pendulum_model::link::Provenance;
 
 fn shape(snapshot: ShapeSnapshot) -> Value {
     serde_json::to_value(crate::http::shape::shape(&snapshot)).unwrap()
@@ -25,7 +25,7 @@ fn at_work(state: ShapeState) -> ShapeSnapshot {
         ack_filter: "delayed",
         delta: 6,
         rates_bps: [Some(9_800_000), Some(47_500_000)],
-        rate_source: Some(RateSource::Learnt),
+        rate_source: Some(Provenance::Learnt),
         counts: counts(),
         ..ShapeSnapshot::default()
     }

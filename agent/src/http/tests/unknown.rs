@@ -1,11 +1,13 @@
 //! `/api/v1/state`: what is not known is absent, never 0; and figures that only some links have.
 
+use pendulum_model::link::Provenance;
+use pendulum_model::sample::QueueSource;
 use serde_json::json;
 
 use super::figures::{assert_same, link};
 use super::*;
 use crate::bpf::abi;
-use crate::snapshot::{Entered, Findings, LinkRate, QueueSnapshot, RateSource};
+use crate::snapshot::{Entered, Findings, LinkRate, QueueSnapshot};
 
 /// A link that carried nothing has no round trip, no bursts: absent, not 0.
 #[tokio::test]
@@ -152,8 +154,8 @@ async fn findings_belong_to_their_directions() {
 async fn each_rate_has_its_source() {
     let rate = |text: &str, source| Some(LinkRate { rate: text.parse().unwrap(), source });
     let mut of = example::link("dsl");
-    of.directions[0].rate = rate("1mbit", RateSource::Learnt);
-    of.directions[1].rate = rate("16mbit", RateSource::Qdisc);
+    of.directions[0].rate = rate("1mbit", Provenance::Learnt);
+    of.directions[1].rate = rate("16mbit", Provenance::ShapingQdisc);
     let found = link(of).await;
     let expected =
         json!({ "uplink_rate_bps": 1_000_000, "downlink_rate_bps": 16_000_000, "rate_source": "learnt" });
@@ -175,7 +177,7 @@ async fn each_rate_has_its_source() {
 async fn both_queues_have_their_own_figures() {
     let mut of = example::link("dsl");
     of.directions[1].queue = Some(QueueSnapshot {
-        source: "netlink",
+        source: QueueSource::Netlink,
         qdisc: "cake".into(),
         bytes: 1_001,
         packets: 12,

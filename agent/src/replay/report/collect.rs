@@ -234,7 +234,7 @@ impl<'a> Collector<'a> {
             retransmitted_segments: counters.retransmitted_segments,
             reordered_segments: counters.reordered_segments,
             queue: QueueReport {
-                source: if queue.source == Some(QueueSource::Capture) { "capture" } else { "estimate" },
+                source: queue.source.unwrap_or_default().name(),
                 mean_bytes: queue.mean(queue.integral),
                 max_bytes: queue.mean(queue.integral).map(|_| queue.max),
                 standing_mean_bytes: queue.mean(queue.standing_integral),

@@ -2,13 +2,14 @@
 
 use pendulum_model::delay::Reply;
 use pendulum_model::observer::Vantage;
+use pendulum_model::sample::QueueSource;
 use pendulum_model::segment::{Direction, PerDirection};
 
 use super::super::estimate::{Estimate, LinkEstimate, Told};
 use super::super::own_queue::OwnQueue;
 use super::behind::BehindShaper;
 use super::tracked::Tracked;
-use crate::bpf::{self, Departures, Passage, PassageReader, QueueMethod};
+use crate::bpf::{self, Departures, Passage, PassageReader};
 use crate::shape::Passing;
 use crate::snapshot::{QueueSnapshot, SlotLosses};
 
@@ -95,7 +96,7 @@ impl Elsewhere {
     /// `capacity`: of the uplink, bytes per second, as far as known; `line`: of what lies behind our own shaper.
     pub(super) fn tick(
         &mut self,
-        up: Option<(&Tracked, QueueMethod)>,
+        up: Option<(&Tracked, QueueSource)>,
         told: PerDirection<Option<f64>>,
         capacity: Option<f64>,
         line: Option<f64>,
@@ -104,10 +105,10 @@ impl Elsewhere {
         let now_ns = bpf::monotonic_ns();
         let was_read_ns = std::mem::replace(&mut self.read_ns, now_ns);
         match up {
-            Some((up, QueueMethod::Tracepoint)) => {
+            Some((up, QueueSource::Tracepoint)) => {
                 up.fresh().iter().for_each(|interval| self.own.push(interval));
             }
-            Some((up, QueueMethod::Netlink)) => self.own.push_level(now_ns, up.snapshot().bytes),
+            Some((up, _)) => self.own.push_level(now_ns, up.snapshot().bytes),
             None => {}
         }
         self.own.set_rate(capacity);
@@ -122,7 +123,7 @@ impl Elsewhere {
         }
         // Behind a shaper of our own a question's time on the uplink is part of its time in the queue.
         let is_shaped =
-            up.is_some_and(|(up, method)| method == QueueMethod::Tracepoint && up.snapshot().rate.is_some());
+            up.is_some_and(|(up, method)| method == QueueSource::Tracepoint && up.snapshot().rate.is_some());
         self.link.tell(&Told {
             rates: told,
             question_rate: capacity.filter(|_| is_own && !is_shaped),
@@ -200,7 +201,7 @@ fn snapshot(estimate: Estimate<'_>, known_to: u64) -> Option<QueueSnapshot> {
     });
     let whole = |bytes: f64| bytes.round() as u32;
     Some(QueueSnapshot {
-        source: "estimate",
+        source: QueueSource::Estimate,
         bytes: whole(newest.mean_bytes),
         peak_bytes: whole(peak),
         lowest_bytes: whole(lowest),

@@ -8,7 +8,7 @@ use super::super::outflow::Look;
 use super::super::predictor::Buffer;
 use super::super::samples::Seen;
 use super::drops::Drops;
-use crate::bpf::{self, BpfError, Interval, QueueMethod, QueuePrograms, RingReader};
+use crate::bpf::{self, BpfError, Interval, QueuePrograms, RingReader};
 use crate::net::QdiscTree;
 use crate::snapshot::QueueSnapshot;
 
@@ -70,9 +70,9 @@ impl Tracked {
     }
 
     /// How its level is known now.
-    pub(super) fn method(&self, programs: Option<&QueuePrograms>) -> QueueMethod {
-        programs.map_or(QueueMethod::Netlink, |programs| {
-            QueueMethod::of(&self.tree, &programs.state(self.direction))
+    pub(super) fn method(&self, programs: Option<&QueuePrograms>) -> QueueSource {
+        programs.map_or(QueueSource::Netlink, |programs| {
+            bpf::source_of(&self.tree, &programs.state(self.direction))
         })
     }
 
@@ -81,10 +81,10 @@ impl Tracked {
         let method = self.method(programs);
         // First: it is compared with counters that have just been read.
         self.look =
-            programs.filter(|_| method == QueueMethod::Tracepoint).map(|programs| self.traced(programs));
+            programs.filter(|_| method == QueueSource::Tracepoint).map(|programs| self.traced(programs));
         let snapshot = &mut self.snapshot;
         match (&mut self.reader, method) {
-            (Some(reader), QueueMethod::Tracepoint) => {
+            (Some(reader), QueueSource::Tracepoint) => {
                 let mut peak = 0;
                 let mut minimum = u32::MAX;
                 reader.read(|interval| {
@@ -114,7 +114,7 @@ impl Tracked {
                 (snapshot.peak_bytes, snapshot.lowest_bytes) = (snapshot.bytes, snapshot.bytes);
             }
         }
-        snapshot.source = method.name();
+        snapshot.source = method;
         self.bottleneck.note(snapshot);
     }
 
@@ -189,10 +189,8 @@ impl Tracked {
             return Seen::Nothing;
         }
         match self.method(programs) {
-            QueueMethod::Tracepoint => Seen::Buckets(&self.fresh),
-            QueueMethod::Netlink => {
-                Seen::Level(QueueSample::level(QueueSource::Netlink, self.snapshot.bytes.into()))
-            }
+            QueueSource::Tracepoint => Seen::Buckets(&self.fresh),
+            source => Seen::Level(QueueSample::level(source, self.snapshot.bytes.into())),
         }
     }
 

@@ -1,6 +1,7 @@
 //! What the state tells of each direction, and what it leaves open.
 
 use pendulum_model::observer::Trust;
+use pendulum_model::sample::QueueSource;
 use serde_json::json;
 
 use super::{assert_same, link};
@@ -83,7 +84,7 @@ async fn the_downlink_s_figures_are_the_downlink_s() {
 async fn an_estimated_queue_has_a_level_and_no_more() {
     let mut of = example::link("dsl");
     of.directions[1].queue = Some(QueueSnapshot {
-        source: "estimate",
+        source: QueueSource::Estimate,
         bytes: 9_000,
         peak_bytes: 12_000,
         uncertainty_bytes: Some(1_500.0),
