@@ -8,9 +8,6 @@ use crate::history::{History, Totals};
 use crate::segment::Direction;
 use crate::thresholds::Thresholds;
 
-/// Once bulk, a direction stays so down to this part of each threshold.
-const HYSTERESIS: f64 = 0.6;
-
 /// Stretches compared to tell application-limited from window-limited.
 const FEWEST_BINS: usize = 6;
 
@@ -118,7 +115,6 @@ pub(crate) fn assess(scene: Scene<'_>, direction: Direction, before: Demand, fac
     let Scene { history, thresholds, now, round_trip } = scene;
     let window = thresholds.activity_after(history, round_trip);
     let recent = history.since(now.saturating_sub(window));
-    let ease = if before == Demand::Bulk { HYSTERESIS } else { 1.0 };
     let mut activity = Activity {
         active_share: recent.active_share(direction),
         segments: recent.mean_window(direction) / thresholds.segment_bytes.max(1e-9),
@@ -129,12 +125,12 @@ pub(crate) fn assess(scene: Scene<'_>, direction: Direction, before: Demand, fac
     // Datagrams that pass all the time belong to something that lasts.
     let lasting = facts
         .long_flow_share
-        .is_none_or(|share| share * (1.0 - datagrams) + datagrams >= thresholds.bulk_long_flow_share * ease);
+        .is_none_or(|share| share * (1.0 - datagrams) + datagrams >= thresholds.bulk_long_flow_share);
     // What fills its own buffer has enough under way, also where no round trip tells how much.
-    let under_way = activity.segments >= thresholds.bulk_in_flight_segments * ease
+    let under_way = activity.segments >= thresholds.bulk_in_flight_segments
         || (facts.fills && recent.load_bytes[direction] > recent.composition[direction].ack);
-    let steady = activity.active_share >= thresholds.bulk_active_share * ease && under_way && lasting;
-    let held_back = || lasting && facts.opposed && is_held_back(scene, direction, before);
+    let steady = activity.active_share >= thresholds.bulk_active_share && under_way && lasting;
+    let held_back = || lasting && facts.opposed && is_held_back(scene, direction);
     activity.demand = match before {
         _ if covered && steady => demand(scene, direction, before, facts, datagrams),
         // Nobody looked for a while: what was wanted before is wanted still, as far as was seen.
@@ -189,13 +185,12 @@ fn demand(scene: Scene<'_>, direction: Direction, before: Demand, facts: Facts, 
 }
 
 /// TCP with a backlog of which much is lost. An interactive session sends small segments, and an idle one nothing.
-fn is_held_back(scene: Scene<'_>, direction: Direction, before: Demand) -> bool {
+fn is_held_back(scene: Scene<'_>, direction: Direction) -> bool {
     let Scene { history, thresholds, now, round_trip } = scene;
     // Timeouts double: a starving flow may be silent for many seconds.
     let horizon = thresholds.horizon(round_trip).max(LOSS_TIME);
-    let ease = if before == Demand::HeldBack { HYSTERESIS } else { 1.0 };
     let recent = history.since(now.saturating_sub(horizon));
-    let full = FULL_SEGMENTS * thresholds.segment_bytes * ease;
+    let full = FULL_SEGMENTS * thresholds.segment_bytes;
     let (mut seconds, mut with_data) = (0.0, 0.0);
     let mut sum = Totals::default();
     for (_, slot) in history.slots_since(now.saturating_sub(horizon)) {
@@ -210,9 +205,9 @@ fn is_held_back(scene: Scene<'_>, direction: Direction, before: Demand) -> bool 
         sum = Totals::default();
     }
     recent.mean_segment(direction).is_some_and(|bytes| bytes >= full)
-        && recent.retransmitted_share(direction) >= LOSS * ease
+        && recent.retransmitted_share(direction) >= LOSS
         && seconds > 0.0
-        && (with_data >= TRYING * ease * seconds || recent.active_share(direction) >= TRYING * ease)
+        && (with_data >= TRYING * seconds || recent.active_share(direction) >= TRYING)
 }
 
 /// Throughput against RTT, newest first, in bins of a second or an RTT.

@@ -17,11 +17,10 @@
 //! ever NaN or infinite: what a source gets wrong is dropped at the door and counted.
 
 mod base;
-mod bench;
 mod book;
-mod damping;
 mod findings;
 mod state;
+mod tracker;
 
 use std::time::Duration;
 
@@ -41,9 +40,9 @@ use crate::thresholds::Thresholds;
 use crate::window::SlidingSum;
 
 use base::Base;
-use bench::Bench;
 use findings::ActiveFindings;
 pub use state::{DetectorState, DirectionState};
+use tracker::VerdictTracker;
 
 /// Verdicts are reconsidered this often.
 const RECONSIDER: Duration = Duration::from_millis(250);
@@ -86,7 +85,7 @@ pub struct Detector {
     peak_queue: PerDirection<f64>,
     flows: FlowBook,
     activity: PerDirection<Activity>,
-    bench: Bench,
+    tracker: VerdictTracker,
     findings: ActiveFindings,
     reconsidered: Option<Duration>,
 }
@@ -117,7 +116,7 @@ impl Detector {
             peak_queue: PerDirection::default(),
             flows: FlowBook::default(),
             activity: PerDirection::default(),
-            bench: Bench::default(),
+            tracker: VerdictTracker::default(),
             findings: ActiveFindings::default(),
             reconsidered: None,
         }
@@ -147,8 +146,8 @@ impl Detector {
             self.swing.push(change.to, change.since);
         }
         self.book(sample, span, &input.window);
-        self.bench.pass(span);
-        self.bench.note_case(sample.at, self.phases.current().is_some());
+        self.tracker.pass(span);
+        self.tracker.note_case(sample.at, self.phases.current().is_some());
         // Counted from the first sample, so that the origin of the clock changes nothing.
         let reconsidered = *self.reconsidered.get_or_insert(sample.at);
         if sample.at.saturating_sub(reconsidered) >= RECONSIDER {
@@ -222,13 +221,13 @@ impl Detector {
 
     /// The verdict now, [`Verdict::Clear`] until there is evidence for another.
     pub fn verdict(&self) -> Verdict {
-        self.bench.verdict().unwrap_or(Verdict::Clear)
+        self.tracker.verdict().unwrap_or(Verdict::Clear)
     }
 
     /// The verdict that held longest, for a report on a whole capture. Where bulk traffic was judged at all, stretches
     /// without it do not count, and one-way traffic does not hide a lock that held at least half as long.
     pub fn overall_verdict(&self) -> Verdict {
-        self.bench.longest().unwrap_or_else(|| self.verdict())
+        self.tracker.longest().unwrap_or_else(|| self.verdict())
     }
 
     fn now(&self) -> Duration {

@@ -196,11 +196,6 @@ fn a_backlog_that_is_lost_is_held_back_by_the_opposite_queue() {
     // Short flows only.
     let short = Facts { long_flow_share: Some(0.4), ..opposed };
     assert_eq!(judge(&starved(1, 1_500, 5, 5), short), Demand::None);
-    // What held so far is given up later: 0.6 of each threshold.
-    assert_eq!(judge_after(&starved(1, 451, 3, 3), Demand::HeldBack, opposed), Demand::HeldBack);
-    assert_eq!(judge_after(&starved(1, 449, 3, 3), Demand::HeldBack, opposed), Demand::None);
-    assert_eq!(judge_after(&starved(1, 451, 2, 3), Demand::HeldBack, opposed), Demand::None);
-    assert_eq!(judge_after(&starved(1, 451, 3, 2), Demand::HeldBack, opposed), Demand::None);
 }
 
 #[test]
@@ -274,20 +269,14 @@ fn a_rate_is_the_application_s_if_it_varies_by_less_than_a_quarter_of_the_round_
     assert_eq!(limited(0.0, 0.2, FEWEST_BINS - 1), (false, None), "too short");
 }
 
-/// What was said last is given up at 0.6 of the thresholds only.
+/// At each threshold of bulk data.
 #[test]
-fn bulk_data_is_given_up_less_easily_than_found() {
-    // 0.5 s of round trip: two segments are 6,000 B/s, 0.6 of them 3,600 B/s.
-    for (rate, before, expected) in [
-        (6_010.0, Demand::None, Demand::Bulk),
-        (5_980.0, Demand::None, Demand::None),
-        (3_610.0, Demand::Bulk, Demand::Bulk),
-        (3_580.0, Demand::Bulk, Demand::None),
-    ] {
-        let found = judge_after(&history(tcp, |_| rate, |_| 0.5), before, of(7_000.0));
-        assert_eq!(found, expected, "{rate}");
+fn bulk_data_is_found_at_its_thresholds() {
+    // 0.5 s of round trip: two segments are 6,000 B/s.
+    for (rate, expected) in [(6_010.0, Demand::Bulk), (5_980.0, Demand::None)] {
+        assert_eq!(judge(&history(tcp, |_| rate, |_| 0.5), of(7_000.0)), expected, "{rate}");
     }
-    // Of a horizon of 30 s with eight hundredths of the time without data: 0.8 of the last four seconds, and 0.48.
+    // Of a horizon of 30 s with eight hundredths of the time without data: 0.8 of the last four seconds.
     let busy = |tenths: u64| {
         history(
             tcp,
@@ -295,24 +284,13 @@ fn bulk_data_is_given_up_less_easily_than_found() {
             |_| 0.1,
         )
     };
-    for (tenths, before, expected) in [
-        (32, Demand::None, Demand::Bulk),
-        (31, Demand::None, Demand::None),
-        (20, Demand::Bulk, Demand::Bulk),
-        (19, Demand::Bulk, Demand::None),
-    ] {
-        assert_eq!(judge_after(&busy(tenths), before, of(300_000.0)), expected, "{tenths}");
+    for (tenths, expected) in [(32, Demand::Bulk), (31, Demand::None)] {
+        assert_eq!(judge(&busy(tenths), of(300_000.0)), expected, "{tenths}");
     }
-    // Short flows: half of the data at least in long ones, then 0.3.
-    for (share, before, expected) in [
-        (0.5, Demand::None, Demand::Bulk),
-        (0.49, Demand::None, Demand::None),
-        (0.31, Demand::Bulk, Demand::Bulk),
-        (0.29, Demand::Bulk, Demand::None),
-    ] {
+    // Short flows: half of the data at least in long ones.
+    for (share, expected) in [(0.5, Demand::Bulk), (0.49, Demand::None)] {
         let facts = Facts { long_flow_share: Some(share), ..of(300_000.0) };
-        let found = judge_after(&history(tcp, |_| 300_000.0, |_| 0.5), before, facts);
-        assert_eq!(found, expected, "{share}");
+        assert_eq!(judge(&history(tcp, |_| 300_000.0, |_| 0.5), facts), expected, "{share}");
     }
 }
 

@@ -91,3 +91,18 @@ proptest! {
         prop_assert!(found.iter().all(|(_, verdict)| known(verdict)), "{found:.0?}");
     }
 }
+
+/// A lock that is over while both directions still send is given up once the rules have spoken against it for about one and a half horizons.
+#[test]
+fn the_end_of_a_long_lock_is_said() {
+    let locked = || (udp(UP).full(0.35), tcp(0.17 * DOWN));
+    let samples = stream(300, |time| match time < 200.0 {
+        true => locked(),
+        false => (tcp(UP).full(0.1), tcp(DOWN).full(0.1)),
+    });
+    let (_, events) = run(&samples);
+    let found = verdicts(&events);
+    let names: Vec<Verdict> = found.iter().map(|(_, verdict)| *verdict).collect();
+    assert_eq!(names, [Verdict::LockedUplink, Verdict::Balanced], "{found:.0?}");
+    assert!(found[1].0 < 245.0, "{found:.0?}");
+}

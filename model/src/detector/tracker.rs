@@ -1,5 +1,5 @@
-//! Where verdicts are weighed: the stretch of two-way traffic they rest on, the dwell that keeps them from flapping,
-//! and how long each has held.
+//! The verdict in force. The rules give a ruling four times a second; a filter over them says which verdict holds, so that traffic between two
+//! verdicts does not flap.
 
 use std::time::Duration;
 
@@ -8,27 +8,58 @@ use crate::event::Event;
 use crate::findings::{Change, Evidence, Missing, Verdict};
 use crate::history::Totals;
 use crate::segment::{Direction, PerDirection};
-use crate::thresholds::times;
+use crate::thresholds::{Thresholds, times};
 use crate::verdict::{Circumstances, Ruling, is_case_known, judge_one_way, judge_two_way};
 
 use super::Detector;
-use super::damping::Damping;
 
 /// A lock that held for this part of the time of one-way traffic is the verdict on the whole: a third of both.
 const LOCK_PART: f64 = 0.5;
 
+/// The rules must have spoken for another verdict so many times as long as for the one in force.
+const OUTWEIGHS: f64 = 3.0;
+
 /// The verdict in force, its challenger, and the record.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Bench {
+pub(super) struct VerdictTracker {
     current: Option<Holding>,
     challenger: Option<Challenger>,
+    weights: Weights,
     two_way_since: Option<Duration>,
     /// Since when the case has been known without a gap.
     case_known_since: Option<Duration>,
     held_seconds: [f64; Verdict::COUNT],
     /// Time that samples spoke for since verdicts were last weighed, seconds.
     unbooked: f64,
-    damping: Damping,
+}
+
+/// Seconds for which the rules have spoken for each verdict on the present traffic, faded.
+#[derive(Clone, Copy, Debug, Default)]
+struct Weights([f64; Verdict::COUNT]);
+
+impl Weights {
+    /// The rules spoke for a verdict for so long.
+    fn add(&mut self, verdict: Verdict, seconds: f64, memory: Duration) {
+        let kept = (-seconds / memory.as_secs_f64()).exp();
+        self.0.iter_mut().for_each(|weight| *weight *= kept);
+        self.0[verdict as usize] += seconds;
+    }
+
+    /// Whether a verdict outweighs the one in force. Locks and the ends of traffic need no weight: what starves must not be overlooked, and what
+    /// is over is plain to see.
+    fn allow(&self, verdict: Verdict, current: Verdict) -> bool {
+        let outweighs = self.0[verdict as usize] > OUTWEIGHS * self.0[current as usize];
+        is_lock(verdict) || is_end(verdict) || is_end(current) || outweighs
+    }
+}
+
+const fn is_lock(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::LockedUplink | Verdict::LockedDownlink)
+}
+
+/// No traffic to judge, or no evidence.
+const fn is_end(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Clear | Verdict::Unknown)
 }
 
 /// The verdict in force.
@@ -40,30 +71,36 @@ struct Holding {
     kept_since: Option<Duration>,
 }
 
-/// Another verdict, while it has not held for long enough.
+/// Another verdict, while it is not in force.
 #[derive(Clone, Copy, Debug)]
 struct Challenger {
     verdict: Verdict,
     since: Duration,
     /// Time that belongs to it if it wins, else to the verdict in force, seconds.
     seconds: f64,
-    /// It has been in force before, and takes longer than usual.
-    is_put_off: bool,
 }
 
-impl Bench {
+/// How rulings become a verdict.
+#[derive(Clone, Copy, Debug)]
+struct Rules {
+    /// A new verdict must hold for this long …
+    dwell: Duration,
+    /// … and outweigh the one in force, by what the rules said in about this time.
+    memory: Duration,
+}
+
+impl VerdictTracker {
     pub(super) fn verdict(&self) -> Option<Verdict> {
         self.current.as_ref().map(|holding| holding.ruling.verdict)
     }
 
-    pub(super) fn evidence(&self) -> Option<Evidence> {
+    /// Why it holds. `dwell`: a challenger that has lasted for longer is named.
+    pub(super) fn evidence(&self, dwell: Duration) -> Option<Evidence> {
         let holding = self.current.as_ref()?;
         let mut evidence = evidence(&holding.ruling, holding.since, holding.kept_since);
-        if let Some(Challenger { verdict, seconds, .. }) = self.challenger.filter(|it| it.is_put_off) {
-            let doubt = format!(
-                "; for {seconds:.0} s the newest figures would be {verdict}, which was given up before"
-            );
-            evidence.reason.push_str(&doubt);
+        let lasting = self.challenger.filter(|challenger| challenger.seconds >= dwell.as_secs_f64());
+        if let Some(Challenger { verdict, seconds, .. }) = lasting {
+            evidence.reason.push_str(&format!("; for {seconds:.0} s the newest figures would be {verdict}"));
         }
         Some(evidence)
     }
@@ -79,7 +116,6 @@ impl Bench {
                 .max_by(|one, two| held(one).total_cmp(&held(two)))
         };
         let longest = of(&|verdict| verdict != Verdict::Clear, 0.0)?;
-        let is_lock = |verdict| matches!(verdict, Verdict::LockedUplink | Verdict::LockedDownlink);
         let lock = of(&is_lock, LOCK_PART * held(&longest)).filter(|_| longest == Verdict::OneWay);
         Some(lock.unwrap_or(longest))
     }
@@ -117,8 +153,9 @@ impl Bench {
     }
 
     /// Weighs a ruling about the time from `begin` to `at`; returns the event if it changes the verdict.
-    fn weigh(&mut self, ruling: Ruling, begin: Duration, at: Duration, dwell: Dwell) -> Option<Event> {
+    fn weigh(&mut self, ruling: Ruling, begin: Duration, at: Duration, rules: Rules) -> Option<Event> {
         let passed = std::mem::take(&mut self.unbooked);
+        self.weights.add(ruling.verdict, passed, rules.memory);
         let before = self.challenger.take();
         if let Some(holding) =
             self.current.as_mut().filter(|holding| holding.ruling.verdict == ruling.verdict)
@@ -136,23 +173,16 @@ impl Bench {
             }
             other => {
                 self.book(self.verdict(), other.map_or(0.0, |challenger| challenger.seconds));
-                Challenger { verdict: ruling.verdict, since: begin, seconds: passed, is_put_off: false }
+                Challenger { verdict: ruling.verdict, since: begin, seconds: passed }
             }
         };
-        let needed = self.damping.dwell(ruling.verdict, at, dwell.usual, dwell.degree);
-        if at.saturating_sub(challenger.since) < needed {
-            let is_put_off = needed > dwell.usual;
-            if is_put_off {
-                self.damping.put_off(ruling.verdict, challenger.since, at);
-            }
-            self.challenger = Some(Challenger { is_put_off, ..challenger });
+        let outweighs = self.verdict().is_none_or(|current| self.weights.allow(ruling.verdict, current));
+        if at.saturating_sub(challenger.since) < rules.dwell || !outweighs {
+            self.challenger = Some(challenger);
             return None;
         }
         let from = self.verdict().unwrap_or(Verdict::Clear);
         let (to, since) = (ruling.verdict, challenger.since);
-        if is_degree(from) && is_degree(to) {
-            self.damping.give_up(from, at);
-        }
         let evidence = evidence(&ruling, since, None);
         let first = self.current.replace(Holding { ruling, since, kept_since: None }).is_none();
         self.book(Some(to), challenger.seconds);
@@ -162,20 +192,6 @@ impl Bench {
         }
         Some(Event { at_s: at.as_secs_f64(), change: Change::Verdict { from, to }, evidence })
     }
-}
-
-/// How long a new verdict must hold.
-#[derive(Clone, Copy, Debug)]
-struct Dwell {
-    usual: Duration,
-    /// Between verdicts that differ by degree.
-    degree: Duration,
-}
-
-/// Verdicts between which the same traffic may lie. "One way" is one of them where the other way is limited by its application, which is told from how
-/// its rate varies.
-const fn is_degree(verdict: Verdict) -> bool {
-    !matches!(verdict, Verdict::Clear | Verdict::Unknown)
 }
 
 fn evidence(ruling: &Ruling, since: Duration, held_since: Option<Duration>) -> Evidence {
@@ -217,27 +233,20 @@ impl Detector {
         });
         // A direction that wants nothing any more: other traffic than before.
         if Direction::ALL.into_iter().any(|x| self.activity[x].demand == Demand::None) {
-            self.bench.damping.forget();
+            self.tracker.weights = Weights::default();
         }
         match self.rule(at, round_trip, &fills) {
             Some(ruling) => {
-                let dwell = self.dwell(ruling.verdict, round_trip);
-                events.extend(self.bench.weigh(ruling, at.saturating_sub(span), at, dwell));
+                let Thresholds { verdict_dwell, longest_horizon, .. } = self.thresholds;
+                // The end of a lock is plain to see; a swing has a period of many round trips.
+                let is_locked = self.tracker.verdict().is_some_and(is_lock);
+                let memory = if is_locked { self.thresholds.horizon(round_trip) } else { longest_horizon.0 };
+                let rules = Rules { dwell: verdict_dwell.0, memory };
+                events.extend(self.tracker.weigh(ruling, at.saturating_sub(span), at, rules));
             }
-            None => self.bench.hold(),
+            None => self.tracker.hold(),
         }
         self.reconsider_findings(at, events);
-    }
-
-    /// How long a new verdict must hold. Traffic that starts or stops is plain to see, as is evidence that was missing and comes in; whether two-way
-    /// traffic is locked or swings is a matter of degree, and must hold for a good part of the horizon it was judged by.
-    fn dwell(&self, verdict: Verdict, round_trip: Duration) -> Dwell {
-        let two_way = |verdict| !matches!(verdict, Verdict::OneWay | Verdict::Clear);
-        let shortest = self.thresholds.verdict_dwell.0;
-        let degree = shortest.max(self.thresholds.horizon(round_trip) / 4);
-        let current = self.bench.verdict().filter(|current| *current != Verdict::Unknown);
-        let is_degree = two_way(verdict) && current.is_some_and(two_way);
-        Dwell { usual: if is_degree { degree } else { shortest }, degree }
     }
 
     /// What the rules say now; `None` while the evidence is too short.
@@ -249,7 +258,7 @@ impl Detector {
         let wanted = Direction::ALL.into_iter().any(|x| self.activity[x].wants());
         let missing = self.missing();
         if !(wanted && matters(Direction::Up) && matters(Direction::Down)) {
-            self.bench.two_way_since = None;
+            self.tracker.two_way_since = None;
             // Before the first stretch of activity is full, "no bulk data" would only mean "not looked yet".
             let seen = self.run().seconds >= activity_time.as_secs_f64();
             let start = at.saturating_sub(activity_time);
@@ -259,7 +268,7 @@ impl Detector {
         }
         // Both have been active for most of the activity time already.
         let proven = times(activity_time, self.thresholds.bulk_active_share);
-        let since = *self.bench.two_way_since.get_or_insert(at.saturating_sub(proven));
+        let since = *self.tracker.two_way_since.get_or_insert(at.saturating_sub(proven));
         if at.saturating_sub(since) < evidence_time {
             return None;
         }
@@ -268,17 +277,14 @@ impl Detector {
         if !is_case_known(&recent) {
             // What is known since then may be enough by itself.
             let is_enough = |since: &Duration| at.saturating_sub(*since) >= evidence_time;
-            if let Some(known_since) = self.bench.case_known_since.filter(is_enough) {
+            if let Some(known_since) = self.tracker.case_known_since.filter(is_enough) {
                 start = start.max(known_since);
                 recent = self.history.since(start);
             }
         }
         let ruling = judge_two_way(&self.circumstances(start, &recent, &missing), &self.thresholds);
         let finds = !matches!(ruling.verdict, Verdict::Balanced | Verdict::OneWay | Verdict::Unknown);
-        if !finds && at.saturating_sub(since) < self.thorough(since, activity_time) {
-            return None;
-        }
-        self.over_longer(ruling, since, at, &missing)
+        (finds || at.saturating_sub(since) >= self.thorough(since, activity_time)).then_some(ruling)
     }
 
     /// What is found may be said as soon as there is evidence. That nothing is found takes as many of the longest round trips, to see what each
@@ -288,31 +294,6 @@ impl Detector {
         let longest = self.thresholds.bounded_round_trip(longest.fold(0.0, f64::max));
         let missed = self.thresholds.activity_time(longest).saturating_sub(activity_time);
         self.thresholds.evidence_time(longest) + missed
-    }
-
-    /// Whether both buffers take turns or stand together is judged by the longest horizon before it is said anew: a swing has a period of many round
-    /// trips, and the shares of a few of them say little. `None`: the verdict in force holds on.
-    fn over_longer(
-        &self,
-        ruling: Ruling,
-        since: Duration,
-        at: Duration,
-        missing: &[Missing],
-    ) -> Option<Ruling> {
-        let turns = |verdict: Verdict| matches!(verdict, Verdict::Swinging | Verdict::Balanced);
-        let current = self.bench.verdict();
-        if !turns(ruling.verdict) || current == Some(ruling.verdict) || !current.is_some_and(turns) {
-            return Some(ruling);
-        }
-        let start = since.max(at.saturating_sub(self.thresholds.longest_horizon.0));
-        let recent = self.history.since(start);
-        let mut longer = judge_two_way(&self.circumstances(start, &recent, missing), &self.thresholds);
-        if Some(longer.verdict) == current {
-            let horizon = self.thresholds.horizon(self.bounded_round_trip()).as_secs_f64();
-            let doubt = format!("; the last {horizon:.0} s alone would be {}", ruling.verdict);
-            longer.reason.push_str(&doubt);
-        }
-        turns(longer.verdict).then_some(longer)
     }
 
     /// What happened from `start` on.
@@ -329,7 +310,7 @@ impl Detector {
             switches: self.swing.switches_since(start),
             period: self.swing.period_since(start),
             missing,
-            current: self.bench.verdict(),
+            current: self.tracker.verdict(),
         }
     }
 
