@@ -6,13 +6,10 @@ use std::time::Duration;
 use crate::findings::Figure;
 use crate::history::{History, Totals};
 use crate::segment::Direction;
-use crate::thresholds::Thresholds;
+use crate::thresholds::{HALF, MOST, Thresholds};
 
 /// Stretches compared to tell application-limited from window-limited.
 const FEWEST_BINS: usize = 6;
-
-/// At this part of the capacity it is the link that sets the pace.
-const FULL: f64 = 0.8;
 
 /// An application that was seen to set the pace still does while the rate stays within this part of it.
 const SAME_PACE: f64 = 0.25;
@@ -29,11 +26,8 @@ const LOSS: f64 = 0.05;
 /// … they are this part of a full segment on average, since whoever has a backlog fills them …
 const FULL_SEGMENTS: f64 = 0.5;
 
-/// … over this time …
+/// … over this time, and something passes in half of the seconds, or is under way for half of the time.
 const LOSS_TIME: Duration = Duration::from_secs(30);
-
-/// … and something passes in this share of the seconds, or is under way for this share of the time.
-const TRYING: f64 = 0.5;
 
 /// Whether a direction would carry more if it could.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -120,7 +114,7 @@ pub(crate) fn assess(scene: Scene<'_>, direction: Direction, before: Demand, fac
         segments: recent.mean_window(direction) / thresholds.segment_bytes.max(1e-9),
         ..Activity::default()
     };
-    let covered = recent.seconds >= 0.8 * window.as_secs_f64();
+    let covered = recent.seconds >= MOST * window.as_secs_f64();
     let datagrams = recent.datagram_share(direction);
     // Datagrams that pass all the time belong to something that lasts.
     let lasting = facts
@@ -148,7 +142,7 @@ pub(crate) fn assess(scene: Scene<'_>, direction: Direction, before: Demand, fac
 fn is_untimed(recent: &Totals, direction: Direction, thresholds: &Thresholds) -> bool {
     let (_, timed_seconds) = recent.round_trip;
     let window = recent.load_rate(direction) * thresholds.assumed_round_trip.seconds();
-    timed_seconds < 0.5 * recent.seconds
+    timed_seconds < HALF * recent.seconds
         && window >= thresholds.bulk_in_flight_segments * thresholds.segment_bytes
 }
 
@@ -160,10 +154,10 @@ fn is_unseen(recent: &Totals, direction: Direction) -> bool {
 /// Of traffic that is always under way.
 fn demand(scene: Scene<'_>, direction: Direction, before: Demand, facts: Facts, datagrams: f64) -> Demand {
     let pace = Pace::of(scene, direction);
-    let near = |capacity| pace.rates.mean() >= FULL * capacity;
+    let near = |capacity| pace.rates.mean() >= MOST * capacity;
     // Datagrams that leave a queue that does not drain come faster than the link carries them, also while its rate is not known.
     if facts.fills
-        || (datagrams > 0.5 && facts.stands)
+        || (datagrams > HALF && facts.stands)
         || (pace.is_known() && facts.capacity.is_some_and(near))
     {
         return Demand::Bulk;
@@ -175,11 +169,11 @@ fn demand(scene: Scene<'_>, direction: Direction, before: Demand, facts: Facts, 
         Some(true) => Demand::Untold,
         None => match before {
             Demand::Application(pace) if (rate - pace).abs() <= SAME_PACE * pace => before,
-            _ if datagrams <= 0.5 => Demand::Bulk,
+            _ if datagrams <= HALF => Demand::Bulk,
             _ => Demand::Untold,
         },
         // An encoder changes its rate for its own reasons; a queue lowers it as the round trip grows.
-        Some(false) if datagrams > 0.5 && !pace.is_opposed() => Demand::Untold,
+        Some(false) if datagrams > HALF && !pace.is_opposed() => Demand::Untold,
         Some(false) => Demand::Bulk,
     }
 }
@@ -207,7 +201,7 @@ fn is_held_back(scene: Scene<'_>, direction: Direction) -> bool {
     recent.mean_segment(direction).is_some_and(|bytes| bytes >= full)
         && recent.retransmitted_share(direction) >= LOSS
         && seconds > 0.0
-        && (with_data >= TRYING * seconds || recent.active_share(direction) >= TRYING)
+        && (with_data >= HALF * seconds || recent.active_share(direction) >= HALF)
 }
 
 /// Throughput against RTT, newest first, in bins of a second or an RTT.
@@ -230,7 +224,7 @@ impl Pace {
                 continue;
             }
             // Newest first: what lies before the transfer began says nothing about it.
-            if sum.active_share(direction) < 0.5 {
+            if sum.active_share(direction) < HALF {
                 break;
             }
             let Some(round_trip) = sum.mean_round_trip() else { break };

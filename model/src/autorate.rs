@@ -14,11 +14,11 @@
 
 mod bounds;
 mod decision;
-mod heard;
 mod outage;
 mod own;
-mod passage;
+mod rtt_samples;
 mod rules;
+mod service;
 #[cfg(test)]
 mod tests;
 
@@ -27,12 +27,12 @@ use std::collections::VecDeque;
 use crate::segment::Direction;
 pub use bounds::Bounds;
 pub use decision::Decision;
-use heard::{Heard, Hosts};
 use outage::Outage;
 pub use own::Own;
-use passage::{FULL, Passage};
+use rtt_samples::{HeardHosts, RttSamples};
 pub use rules::Priority;
 use rules::RULES;
+use service::{FULL, Service};
 
 /// Finds the rate of one direction.
 #[derive(Debug)]
@@ -49,8 +49,8 @@ pub struct Controller {
     found: f64,
     proven: f64,
     peak: f64,
-    passage: Passage,
-    hosts: Hosts,
+    passage: Service,
+    hosts: HeardHosts,
     outage: Outage,
     /// The newest wait behind, when it was heard of, and whether it is believed.
     wait: Option<(f64, f64)>,
@@ -110,8 +110,8 @@ impl Controller {
             found: 0.0,
             proven: 0.0,
             peak: 0.0,
-            passage: Passage::default(),
-            hosts: Hosts::default(),
+            passage: Service::default(),
+            hosts: HeardHosts::default(),
             outage: Outage::default(),
             wait: None,
             is_trusted: false,
@@ -309,7 +309,7 @@ impl Controller {
     }
 
     /// Of the uplink the share of TCP is known, of the downlink that of the hosts which wait.
-    fn note_share(&mut self, span: f64, passed: f64, heard: Option<Heard>, asked: u64) {
+    fn note_share(&mut self, span: f64, passed: f64, heard: Option<RttSamples>, asked: u64) {
         if passed <= 0.0 {
             return;
         }
@@ -327,13 +327,13 @@ impl Controller {
 
     /// One host may be behind a bottleneck of its own: a wait counts if two agree on it, or if most of what passes waits and uses the link up. Where only such a host has
     /// measured the rate, its wait is none of the link's as soon as others send more.
-    fn believe(&mut self, now: f64, heard: Heard, least: f64, passing: f64) -> Option<Heard> {
+    fn believe(&mut self, now: f64, heard: RttSamples, least: f64, passing: f64) -> Option<RttSamples> {
         let is_used = self.capacity.is_none() || self.was_used(now) || passing >= RULES.half * self.rate;
         let one = self.share >= RULES.half && is_used;
         self.is_trusted = heard.wait <= least || heard.agreeing >= 2 || one;
         match self.is_trusted {
             true => Some(heard),
-            false => self.is_doubtful.then_some(Heard { wait: 0.0, ..heard }),
+            false => self.is_doubtful.then_some(RttSamples { wait: 0.0, ..heard }),
         }
     }
 
@@ -345,7 +345,7 @@ impl Controller {
     }
 
     /// A queue stands behind.
-    fn follow(&mut self, (now, span): (f64, f64), heard: Heard, least: f64, passing: f64, lost: f64) {
+    fn follow(&mut self, (now, span): (f64, f64), heard: RttSamples, least: f64, passing: f64, lost: f64) {
         self.raises = 0;
         self.remember(now, heard.wait);
         if let Some(capacity) = self.route(heard) {
@@ -362,7 +362,7 @@ impl Controller {
     }
 
     /// The link's rate was measured.
-    fn learn(&mut self, (now, span): (f64, f64), measured: f64, passing: f64, heard: Heard) {
+    fn learn(&mut self, (now, span): (f64, f64), measured: f64, passing: f64, heard: RttSamples) {
         let Some(known) = self.capacity else {
             (self.capacity, self.found, self.is_doubtful) = (Some(measured), measured, heard.agreeing < 2);
             return;
@@ -386,7 +386,7 @@ impl Controller {
     }
 
     /// The link's rate as known before a wait that stays where a queue would have drained.
-    fn route(&mut self, heard: Heard) -> Option<f64> {
+    fn route(&mut self, heard: RttSamples) -> Option<f64> {
         let (sum, _) = self.passage.at(heard.passed);
         let capacity = self.capacity?;
         let first = Stay { passed: heard.passed, sum, wait: heard.wait, capacity, spare: 0.0 };
@@ -401,7 +401,7 @@ impl Controller {
     }
 
     /// No queue stands behind.
-    fn grow(&mut self, now: f64, told: Option<Heard>, least: f64, passing: f64, is_used: bool) {
+    fn grow(&mut self, now: f64, told: Option<RttSamples>, least: f64, passing: f64, is_used: bool) {
         if now - self.used_at.max(self.changed) > RULES.recent {
             // What was tried and not used up is not known to pass.
             self.capacity = self.capacity.map(|capacity| capacity.min(self.found));

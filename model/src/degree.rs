@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::findings::{Evidence, Verdict};
+use crate::thresholds::HALF;
 
 /// How urgent a verdict is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -32,7 +33,7 @@ impl Severity {
 }
 
 /// From which losses on a verdict is urgent.
-struct Bounds {
+struct Urgency {
     /// Share of the starved direction's rate that is lost.
     lost_ratio: f64,
     /// Standing delay of all traffic, seconds.
@@ -40,9 +41,9 @@ struct Bounds {
 }
 
 /// A lock loses half of the rate and more when it is found; down to a quarter it is worth a look.
-const WARNING: Bounds = Bounds { lost_ratio: 0.25, delay_s: 0.1 };
+const WARNING: Urgency = Urgency { lost_ratio: 0.25, delay_s: 0.1 };
 /// A quarter of the rate is left; calls fail (ITU-T G.114: 0.4 s one way is the limit for planning).
-const CRITICAL: Bounds = Bounds { lost_ratio: 0.75, delay_s: 0.4 };
+const CRITICAL: Urgency = Urgency { lost_ratio: 0.75, delay_s: 0.4 };
 
 /// What a verdict costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -69,7 +70,7 @@ impl Degree {
             _ if starves && lost_ratio.is_none() => Severity::Warning,
             _ => Severity::Info,
         };
-        let reaches = |bounds: &Bounds| {
+        let reaches = |bounds: &Urgency| {
             lost_ratio.is_some_and(|lost| lost >= bounds.lost_ratio)
                 || delay_s.is_some_and(|delay| delay >= bounds.delay_s)
         };
@@ -92,13 +93,10 @@ fn lost_ratio(evidence: &Evidence) -> Option<f64> {
     (lost + remaining > 0.0).then(|| lost / (lost + remaining))
 }
 
-/// From this share of the time on, one buffer alone holds the standing queue: half way to a lock and more.
-const ONE_SIDED: f64 = 0.5;
-
 /// One buffer alone is full most of the time, and the other direction gets more than a lock leaves it: the rest is lost all the same.
 fn slowed(evidence: &Evidence) -> Option<f64> {
     let of = |bound: &str, used: &str| {
-        let is_full = figure(evidence, bound)? >= ONE_SIDED;
+        let is_full = figure(evidence, bound)? >= HALF;
         figure(evidence, used).filter(|_| is_full).map(|used| (1.0 - used).max(0.0))
     };
     of("uplink_bound_share", "downlink_utilization")

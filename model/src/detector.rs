@@ -17,8 +17,8 @@
 //! ever NaN or infinite: what a source gets wrong is dropped at the door and counted.
 
 mod base;
-mod book;
 mod findings;
+mod intervals;
 mod state;
 mod tracker;
 
@@ -29,7 +29,7 @@ use crate::capacity::{Capacity, CapacityLearner};
 use crate::certainty;
 use crate::event::Event;
 use crate::findings::{Change, Evidence, Phase, Verdict};
-use crate::flows::FlowBook;
+use crate::flows::FlowTable;
 use crate::history::{History, Totals};
 use crate::link::{Known, Link};
 use crate::phase::{PhaseChange, PhaseInput, PhaseSource, PhaseTracker};
@@ -39,7 +39,7 @@ use crate::swing::Swing;
 use crate::thresholds::Thresholds;
 use crate::window::SlidingSum;
 
-use base::Base;
+use base::KnownBase;
 use findings::ActiveFindings;
 pub use state::{DetectorState, DirectionState};
 use tracker::VerdictTracker;
@@ -68,7 +68,7 @@ pub struct Detector {
     samples: u64,
     rejected: u64,
     round_trip: Option<f64>,
-    base: Base,
+    base: KnownBase,
     phases: PhaseTracker,
     transitions: [[u64; 4]; 4],
     swing: Swing,
@@ -83,7 +83,7 @@ pub struct Detector {
     /// What enters the buffer is told by kind.
     kinds_known: PerDirection<bool>,
     peak_queue: PerDirection<f64>,
-    flows: FlowBook,
+    flows: FlowTable,
     activity: PerDirection<Activity>,
     tracker: VerdictTracker,
     findings: ActiveFindings,
@@ -100,7 +100,7 @@ impl Detector {
             samples: 0,
             rejected: 0,
             round_trip: None,
-            base: Base::default(),
+            base: KnownBase::default(),
             phases: PhaseTracker::default(),
             transitions: [[0; 4]; 4],
             swing: Swing::default(),
@@ -114,7 +114,7 @@ impl Detector {
             last_data: PerDirection::default(),
             kinds_known: PerDirection::default(),
             peak_queue: PerDirection::default(),
-            flows: FlowBook::default(),
+            flows: FlowTable::default(),
             activity: PerDirection::default(),
             tracker: VerdictTracker::default(),
             findings: ActiveFindings::default(),
@@ -145,7 +145,7 @@ impl Detector {
             }
             self.swing.push(change.to, change.since);
         }
-        self.book(sample, span, &input.window);
+        self.record(sample, span, &input.window);
         self.tracker.pass(span);
         self.tracker.note_case(sample.at, self.phases.current().is_some());
         // Counted from the first sample, so that the origin of the clock changes nothing.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::findings::Figure;
-use crate::flows::{FlowBook, FlowRecord};
+use crate::flows::{FlowRecord, FlowTable};
 use crate::segment::Direction;
 use crate::thresholds::Thresholds;
 
@@ -64,7 +64,7 @@ impl Classes {
 
 /// Splits the lasting bulk flows of a direction at the widest gap in base RTT; `None` if no gap is wide enough.
 pub(crate) fn classes(
-    book: &FlowBook,
+    book: &FlowTable,
     direction: Direction,
     thresholds: &Thresholds,
     now: Duration,
@@ -109,7 +109,7 @@ pub(crate) fn classes(
 
 /// A far bulk flow whose window collapsed, and that went on, while near flows burst in with at least the bytes it lost.
 pub(crate) fn knocked_back(
-    book: &FlowBook,
+    book: &FlowTable,
     direction: Direction,
     thresholds: &Thresholds,
     now: Duration,
@@ -165,8 +165,8 @@ mod tests {
         flow(id, base, (bytes as f64 * part) as u64, in_flight * part)
     }
 
-    fn book(reports: &[(u64, Vec<FlowSample>)]) -> FlowBook {
-        let mut book = FlowBook::default();
+    fn book(reports: &[(u64, Vec<FlowSample>)]) -> FlowTable {
+        let mut book = FlowTable::default();
         for (second, flows) in reports {
             book.push(Duration::from_secs(*second), flows);
         }
@@ -175,7 +175,7 @@ mod tests {
 
     /// Whatever `classes` says at any second of these reports.
     fn classes_of(reports: &[(u64, Vec<FlowSample>)]) -> Vec<Classes> {
-        let mut book = FlowBook::default();
+        let mut book = FlowTable::default();
         let mut found = Vec::new();
         for (second, flows) in reports {
             let now = Duration::from_secs(*second);
@@ -187,7 +187,7 @@ mod tests {
 
     /// Whatever `knocked_back` says at the quarter seconds of these reports.
     fn knocks_of(reports: &[(u64, Vec<FlowSample>)]) -> Vec<Vec<Figure>> {
-        let mut book = FlowBook::default();
+        let mut book = FlowTable::default();
         let mut found = Vec::new();
         for (second, flows) in reports {
             book.push(Duration::from_secs(*second), flows);

@@ -160,12 +160,12 @@ impl Faded {
 
 /// All flows that carried data lately.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FlowBook {
+pub(crate) struct FlowTable {
     records: Vec<FlowRecord>,
     reported: bool,
 }
 
-impl FlowBook {
+impl FlowTable {
     /// Takes in one report.
     pub(crate) fn push(&mut self, now: Duration, flows: &[FlowSample]) {
         if flows.is_empty() {
@@ -256,14 +256,14 @@ mod tests {
 
     #[test]
     fn many_short_flows_are_not_long() {
-        let mut book = FlowBook::default();
+        let mut book = FlowTable::default();
         let now = Duration::from_secs;
         assert_eq!(book.long_flow_share(Direction::Down, now(2), now(0)), None);
         for second in 1..=10 {
             book.push(now(second), &[report(second, 10_000)]);
         }
         let share =
-            |book: &FlowBook, at| book.long_flow_share(Direction::Down, now(2), now(at)).expect("reported");
+            |book: &FlowTable, at| book.long_flow_share(Direction::Down, now(2), now(at)).expect("reported");
         // Each flow is reported once and lasted no time, however long ago.
         assert_eq!(share(&book, 10), 0.0);
         for second in 11..=40 {
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_the_idle_are_forgotten() {
-        let mut book = FlowBook::default();
+        let mut book = FlowTable::default();
         for id in 0..5_000 {
             book.push(Duration::from_millis(id), &[report(id, 1)]);
         }

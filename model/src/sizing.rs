@@ -18,7 +18,7 @@ use crate::ratio::{
 };
 use crate::segment::{Direction, PerDirection};
 
-pub use predicted::{NotPredicted, Predicted, QueueManagement, SenderControl, Traffic, predict};
+pub use predicted::{NotPredicted, Predicted, QueueManagement, SenderControl, Transfers, predict};
 pub use recommended::{DELAY_BOUND, Recommended, recommend};
 
 /// A frame with a full IP packet as `bfifo` counts it on Ethernet, bytes: a limit below it passes nothing.

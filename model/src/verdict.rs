@@ -7,7 +7,7 @@ use crate::findings::{Figure, Missing, Phase, Verdict};
 use crate::history::Totals;
 use crate::rate::in_words;
 use crate::segment::{Direction, PerDirection};
-use crate::thresholds::Thresholds;
+use crate::thresholds::{HALF, MOST, Thresholds};
 
 /// What the rules look at.
 pub(crate) struct Circumstances<'a> {
@@ -26,17 +26,9 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) current: Option<Verdict>,
 }
 
-/// A queue that stands above `bufferbloat-delay` for this share of the time must not be overlooked …
-const DELAYED_SHARE: f64 = 0.5;
-
-/// … while the opposite buffer stands for less than this share: then both directions are full, or they swing.
+/// A queue above `bufferbloat-delay` for half of the time must not be overlooked while the opposite buffer holds one for less than this share:
+/// above it both directions are full, or they swing.
 const OPPOSITE_SHARE: f64 = 0.1;
-
-/// The case must be known for this share of the time for a verdict that rests on it.
-const KNOWN_SHARE: f64 = 0.5;
-
-/// A buffer whose delay is known for this share of the time is seen well enough to say that nothing stands there.
-const SEEN_SHARE: f64 = 0.8;
 
 /// A verdict in force holds up to this much beyond its thresholds.
 const HYSTERESIS: f64 = 0.3;
@@ -121,7 +113,7 @@ fn doubt(seen: &Circumstances<'_>, thresholds: &Thresholds) -> Option<String> {
     Direction::ALL.into_iter().filter(|&x| seen.activity[x].demand == Demand::Untold).find_map(|x| {
         let recent = seen.recent;
         let is_seen = recent.wire_bytes[x] > 0;
-        let is_known = is_seen && recent.delay[x].known_seconds >= SEEN_SHARE * recent.seconds;
+        let is_known = is_seen && recent.delay[x].known_seconds >= MOST * recent.seconds;
         if !is_known {
             return Some(format!(
                 "traffic goes {}, and whether its buffer holds a queue is unknown",
@@ -129,7 +121,7 @@ fn doubt(seen: &Circumstances<'_>, thresholds: &Thresholds) -> Option<String> {
             ));
         }
         let other = x.opposite();
-        let stands = recent.delayed_share(other) >= DELAYED_SHARE;
+        let stands = recent.delayed_share(other) >= HALF;
         let loss = Loss::of(seen, thresholds, other);
         let gets_enough = loss.part.is_some_and(|part| part >= loss.least);
         (stands && !gets_enough).then(|| {
@@ -165,7 +157,7 @@ pub(crate) fn judge_two_way(seen: &Circumstances<'_>, thresholds: &Thresholds) -
 
 /// Whether the case is known for enough of the time for a verdict that rests on it.
 pub(crate) fn is_case_known(recent: &Totals) -> bool {
-    recent.phase_seconds.iter().sum::<f64>() >= KNOWN_SHARE * recent.seconds
+    recent.phase_seconds.iter().sum::<f64>() >= HALF * recent.seconds
 }
 
 /// What a reason adds if something is not known.
@@ -249,7 +241,7 @@ fn starving(seen: &Circumstances<'_>, thresholds: &Thresholds, full: Direction) 
         Direction::Down => "downlink_delayed_share",
     };
     let share = seen.recent.delayed_share(full);
-    let enough = seen.at_least(verdict, DELAYED_SHARE);
+    let enough = seen.at_least(verdict, HALF);
     let opposite = seen.recent.standing_share(starved).max(seen.recent.delayed_share(starved));
     let least_opposite = seen.below(verdict, OPPOSITE_SHARE);
     if !seen.activity[starved].wants() || share < enough || opposite >= least_opposite {
@@ -267,7 +259,7 @@ fn starving(seen: &Circumstances<'_>, thresholds: &Thresholds, full: Direction) 
     if part >= loss.least {
         return None;
     }
-    let held = share < DELAYED_SHARE || opposite >= OPPOSITE_SHARE || loss.is_held(thresholds);
+    let held = share < HALF || opposite >= OPPOSITE_SHARE || loss.is_held(thresholds);
     let mut figures = vec![Figure::against(name, share, enough)];
     let delay = match full {
         Direction::Up => "uplink_delay_s",

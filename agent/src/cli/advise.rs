@@ -9,7 +9,7 @@ use pendulum_model::rate::{BufferSize, Rate, Size, parse_duration};
 use pendulum_model::ratio::Confidence;
 use pendulum_model::sizing::{
     self, Advice, AdviceError, AdviceInput, BufferUnit, NotPredicted, Predicted, QueueManagement,
-    Recommended, SenderControl, Traffic,
+    Recommended, SenderControl, Transfers,
 };
 use serde::Serialize;
 
@@ -258,8 +258,8 @@ fn or_reason<T>(answer: Result<T, NotPredicted>) -> (Option<T>, Option<String>) 
     }
 }
 
-fn traffic(options: &AdviseOptions) -> Traffic {
-    Traffic {
+fn traffic(options: &AdviseOptions) -> Transfers {
+    Transfers {
         congestion_control: match options.congestion_control {
             Control::Reno => SenderControl::Reno,
             Control::Cubic => SenderControl::Cubic,

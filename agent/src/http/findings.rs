@@ -1,7 +1,7 @@
 //! What the detector says, as part of a link in `/api/v1/state`.
 
 use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_model::sizing::Traffic;
+use pendulum_model::sizing::Transfers;
 use pendulum_wire::{Advice, Evidence, Link, PredictedInputs, Ratio, Source};
 
 use crate::snapshot::{Findings, LinkSnapshot, Prediction};
@@ -73,7 +73,7 @@ fn advice(findings: &Findings) -> Option<Advice> {
         commands: advice.commands.clone(),
         confidence: advice.explanation.confidence.name().into(),
         predicted_inputs: prediction.link.map(|link| {
-            let transfers = Traffic::default();
+            let transfers = Transfers::default();
             PredictedInputs {
                 downlink_rate_bps: link.rate.down.bits_per_second(),
                 uplink_rate_bps: link.rate.up.bits_per_second(),

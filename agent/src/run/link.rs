@@ -13,8 +13,8 @@ use tokio::time::MissedTickBehavior;
 use tracing::warn;
 
 use super::delays::Delays;
+use super::detection::Detection;
 use super::entered::EnteredMeter;
-use super::judge::Judge;
 use super::meter::Meter;
 use super::programs::ProgramTotals;
 use super::queues::Queues;
@@ -53,7 +53,7 @@ pub(super) struct LinkTask {
     entered: EnteredMeter,
     queues: Queues,
     delays: Delays,
-    judge: Judge,
+    detection: Detection,
     shaper: Shaper,
     uplink_rate: Uplink,
     /// Bytes and TCP payload of the uplink at the shaper's last reading.
@@ -89,7 +89,7 @@ impl LinkTask {
         let (publish, snapshots) = watch::channel(Arc::new(snapshot(&config, &meter, &sweeper)));
         let queues = Queues::start(&config.name);
         let shaper = Shaper::new(&config, active.borrow().config.shape.clone());
-        let judge = Judge::new(&config.name, &config.wan, active.borrow().config.detector, journal);
+        let detection = Detection::new(&config.name, &config.wan, active.borrow().config.detector, journal);
         let task = Self {
             config,
             active,
@@ -105,7 +105,7 @@ impl LinkTask {
             entered: EnteredMeter::default(),
             queues,
             delays: Delays::default(),
-            judge,
+            detection,
             shaper,
             uplink_rate: Uplink::default(),
             counted_up: None,
@@ -165,7 +165,7 @@ impl LinkTask {
                 self.config.clone_from(link);
             }
             self.sweeper.set_idle_timeout(active.config.flows.idle_timeout);
-            self.judge.set_thresholds(active.config.detector);
+            self.detection.set_thresholds(active.config.detector);
             active.config.shape.clone()
         };
         self.shaper.configure(&shape);
@@ -193,7 +193,7 @@ impl LinkTask {
     async fn sample(&mut self) {
         let read = self.read_counters();
         let told = PerDirection::from_fn(|x| self.config.rate(x).map(|rate| rate.bytes_per_second()));
-        let capacity = self.judge.capacity(Direction::Up).map(|known| known.value);
+        let capacity = self.detection.capacity(Direction::Up).map(|known| known.value);
         let line = self.shaper.found_uplink().unwrap_or(capacity);
         let repeated = self.meter.repeated_uplink();
         self.queues.want_passing(self.shaper.follows());
@@ -212,26 +212,26 @@ impl LinkTask {
             self.read_programs();
         }
         if self.swept {
-            let rates = PerDirection::from_fn(|x| self.judge.capacity(x));
+            let rates = PerDirection::from_fn(|x| self.detection.capacity(x));
             self.delays.take(&self.sweeper.latest(), &self.queues, rates);
         }
-        self.judge();
+        self.detect();
         self.ticks += 1;
         self.publish();
     }
 
     /// Gives the detector what was read at this tick.
-    fn judge(&mut self) {
+    fn detect(&mut self) {
         if self.loaded.as_ref().is_none_or(|loaded| loaded.hooks.is_none()) || self.read_at.is_none() {
             return;
         }
-        self.judge.set_link(self.queues.link(&self.config));
+        self.detection.set_link(self.queues.link(&self.config));
         if self.swept {
-            self.judge.set_buffers(self.queues.buffers());
-            self.judge.set_shaper(self.shaper.snapshot().state.name());
+            self.detection.set_buffers(self.queues.buffers());
+            self.detection.set_shaper(self.shaper.snapshot().state.name());
         }
         let (sweep, totals) = (self.sweeper.latest(), self.meter.totals());
-        self.judge.tick(&LinkReading {
+        self.detection.tick(&LinkReading {
             at: bpf::monotonic(),
             counters: &totals.counters,
             queues: PerDirection::from_fn(|x| self.queues.seen(x)),
@@ -261,7 +261,7 @@ impl LinkTask {
         }
         self.queues.show(&mut snapshot);
         snapshot.delay = self.delays.latest();
-        self.judge.show(&mut snapshot);
+        self.detection.show(&mut snapshot);
         snapshot.shape = self.shaper.snapshot();
         snapshot.shape.rate_source = self.uplink_rate.source();
         self.publish.send_replace(Arc::new(snapshot));

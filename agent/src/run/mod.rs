@@ -12,10 +12,10 @@
 mod advisor;
 mod cleanup;
 mod delays;
+mod detection;
 mod entered;
 pub mod estimate;
 mod instance;
-mod judge;
 mod link;
 mod links;
 mod meter;

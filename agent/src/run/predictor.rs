@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pendulum_model::rate::{BufferSize, Rate};
 use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_model::sizing::{self, Advice, AdviceInput, Traffic};
+use pendulum_model::sizing::{self, Advice, AdviceInput, Transfers};
 
 use crate::snapshot::{Prediction, SimulatedLink};
 
@@ -77,7 +77,7 @@ impl Question {
 
     /// Simulates: some tenths of a second of work.
     fn answer(&self) -> Prediction {
-        let traffic = Traffic::default();
+        let traffic = Transfers::default();
         let buffers = self.buffers();
         let with = |buffers: PerDirection<BufferSize>| AdviceInput {
             uplink_buffer: Some(buffers.up),

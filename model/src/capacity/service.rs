@@ -29,7 +29,7 @@ const SPANS_MAX: usize = 1 << 14;
 
 /// A stretch of time in which the link was busy throughout.
 #[derive(Clone, Copy, Debug)]
-struct Span {
+struct ServiceSpan {
     busy_ns: f64,
     bytes: f64,
 }
@@ -37,7 +37,7 @@ struct Span {
 /// Learns one direction's rate.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServiceRate {
-    spans: VecDeque<Span>,
+    spans: VecDeque<ServiceSpan>,
     busy_ns: f64,
     bytes: f64,
     newest_ns: f64,
@@ -52,7 +52,7 @@ impl ServiceRate {
             return;
         }
         self.newest_ns = self.newest_ns.max(end_ns);
-        self.spans.push_back(Span { busy_ns, bytes });
+        self.spans.push_back(ServiceSpan { busy_ns, bytes });
         self.busy_ns += busy_ns;
         self.bytes += bytes;
         while self.is_too_much() {

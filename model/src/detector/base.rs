@@ -4,7 +4,7 @@ use crate::sample::{BaseRoundTrip, Sample, sane};
 
 /// What is known of it. The source's word counts; it knows when the buffers were empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) enum Base {
+pub(super) enum KnownBase {
     /// No round trip has been measured.
     #[default]
     Unknown,
@@ -15,7 +15,7 @@ pub(super) enum Base {
     Given(BaseRoundTrip),
 }
 
-impl Base {
+impl KnownBase {
     /// Takes in a sample.
     pub(super) fn push(&mut self, sample: &Sample) {
         let usable = |seconds: f64| sane(seconds).filter(|seconds| *seconds > 0.0);
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn the_smallest_is_never_raised() {
-        let mut base = Base::default();
+        let mut base = KnownBase::default();
         assert_eq!(base.value(), None);
         for seconds in [0.05, 0.02, 0.3] {
             base.push(&sample(Some(seconds), None));
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn the_sources_word_counts_up_and_down() {
-        let mut base = Base::default();
+        let mut base = KnownBase::default();
         base.push(&sample(Some(0.01), None));
         base.push(&sample(Some(0.4), Some((0.04, true))));
         assert_eq!(base.value(), Some(BaseRoundTrip { seconds: 0.04, is_proven: true }));

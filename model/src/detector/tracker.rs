@@ -8,13 +8,10 @@ use crate::event::Event;
 use crate::findings::{Change, Evidence, Missing, Verdict};
 use crate::history::Totals;
 use crate::segment::{Direction, PerDirection};
-use crate::thresholds::{Thresholds, times};
+use crate::thresholds::{HALF, MOST, Thresholds, times};
 use crate::verdict::{Circumstances, Ruling, is_case_known, judge_one_way, judge_two_way};
 
 use super::Detector;
-
-/// A lock that held for this part of the time of one-way traffic is the verdict on the whole: a third of both.
-const LOCK_PART: f64 = 0.5;
 
 /// The rules must have spoken for another verdict so many times as long as for the one in force.
 const OUTWEIGHS: f64 = 3.0;
@@ -82,7 +79,7 @@ struct Challenger {
 
 /// How rulings become a verdict.
 #[derive(Clone, Copy, Debug)]
-struct Rules {
+struct Filter {
     /// A new verdict must hold for this long …
     dwell: Duration,
     /// … and outweigh the one in force, by what the rules said in about this time.
@@ -116,7 +113,7 @@ impl VerdictTracker {
                 .max_by(|one, two| held(one).total_cmp(&held(two)))
         };
         let longest = of(&|verdict| verdict != Verdict::Clear, 0.0)?;
-        let lock = of(&is_lock, LOCK_PART * held(&longest)).filter(|_| longest == Verdict::OneWay);
+        let lock = of(&is_lock, HALF * held(&longest)).filter(|_| longest == Verdict::OneWay);
         Some(lock.unwrap_or(longest))
     }
 
@@ -153,7 +150,7 @@ impl VerdictTracker {
     }
 
     /// Weighs a ruling about the time from `begin` to `at`; returns the event if it changes the verdict.
-    fn weigh(&mut self, ruling: Ruling, begin: Duration, at: Duration, rules: Rules) -> Option<Event> {
+    fn weigh(&mut self, ruling: Ruling, begin: Duration, at: Duration, rules: Filter) -> Option<Event> {
         let passed = std::mem::take(&mut self.unbooked);
         self.weights.add(ruling.verdict, passed, rules.memory);
         let before = self.challenger.take();
@@ -205,26 +202,20 @@ fn evidence(ruling: &Ruling, since: Duration, held_since: Option<Duration>) -> E
     }
 }
 
-/// A buffer stands if its queue's delay was above `bufferbloat-delay` for this share of the activity time.
-const FILLS: f64 = 0.8;
-
-/// Against losses the other way a queue of any height counts that stood for this share of the activity time.
-const STANDS: f64 = 0.5;
-
 impl Detector {
     /// Judges activity, verdict and findings anew. The newest sample speaks for `span`.
     pub(super) fn reconsider(&mut self, at: Duration, span: Duration, events: &mut Vec<Event>) {
         let round_trip = self.bounded_round_trip();
         let recent =
             self.history.since(at.saturating_sub(self.thresholds.activity_after(&self.history, round_trip)));
-        let fills = PerDirection::from_fn(|x| recent.delayed_share(x) >= FILLS);
-        let stands = PerDirection::from_fn(|x| recent.standing_share(x) >= STANDS);
+        let fills = PerDirection::from_fn(|x| recent.delayed_share(x) >= MOST);
+        let stands = PerDirection::from_fn(|x| recent.standing_share(x) >= HALF);
         self.activity = PerDirection::from_fn(|direction| {
             let facts = Facts {
                 long_flow_share: self.flows.long_flow_share(direction, self.thresholds.short_flow.0, at),
                 capacity: self.capacity(direction).map(|known| known.value),
                 fills: fills[direction],
-                stands: recent.known_standing_share(direction) >= FILLS,
+                stands: recent.known_standing_share(direction) >= MOST,
                 opposed: fills[direction.opposite()] || stands[direction.opposite()],
                 level_known: self.phases.standing()[direction].is_some(),
             };
@@ -241,7 +232,7 @@ impl Detector {
                 // The end of a lock is plain to see; a swing has a period of many round trips.
                 let is_locked = self.tracker.verdict().is_some_and(is_lock);
                 let memory = if is_locked { self.thresholds.horizon(round_trip) } else { longest_horizon.0 };
-                let rules = Rules { dwell: verdict_dwell.0, memory };
+                let rules = Filter { dwell: verdict_dwell.0, memory };
                 events.extend(self.tracker.weigh(ruling, at.saturating_sub(span), at, rules));
             }
             None => self.tracker.hold(),

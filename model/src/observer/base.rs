@@ -36,14 +36,14 @@ pub(super) struct Cleared {
 /// The delays without queue of all ends.
 #[derive(Debug, Default)]
 pub(super) struct Bases {
-    ends: Recent<End, Base, ENDS_MAX>,
+    ends: Recent<End, EndBase, ENDS_MAX>,
     newest: Option<(f64, bool)>,
     nearest: Option<f64>,
 }
 
 /// What is known of one end.
 #[derive(Clone, Copy, Debug, Default)]
-struct Base {
+struct EndBase {
     /// Smallest delay by length of question and answer (short or long each), nanoseconds: a shaper that lets single packets out at line
     /// rate makes a clearing that suits one kind wrong for another.
     by_kind: [Option<f64>; 4],
@@ -66,7 +66,7 @@ impl Bases {
     /// How much of the delay is queue; learns the delay without it.
     pub(super) fn split(&mut self, answer: &Cleared) -> Split {
         let delay = answer.delay_ns;
-        let known = self.ends.entry(answer.end, Base::default);
+        let known = self.ends.entry(answer.end, EndBase::default);
         let is_long = |bytes: u32| usize::from(bytes > SHORT_BYTES);
         let kind = is_long(answer.question_bytes) * 2 + is_long(answer.answer_bytes);
         let other_kinds = || known.by_kind.iter().flatten().copied().reduce(f64::min);

@@ -4,8 +4,8 @@ use crate::sample::{QueueSample, QueueSource};
 use crate::segment::Direction;
 
 use super::base::Bases;
+use super::exit_side::ExitSide;
 use super::level::{INTERVAL_NS, Levels};
-use super::outlet::Outlet;
 use super::{FULL_BYTES, Observer, Uplink};
 
 /// A level that may be off by so long a wait, and by twice its height, is not known: anything may stand there.
@@ -39,14 +39,14 @@ impl Observer {
         let until_ns = self.settled_ns.saturating_sub(self.lag_ns);
         match (direction, &mut self.up) {
             (Direction::Down, _) => take_outlet(&mut self.down),
-            (Direction::Up, Uplink::Shown(outlet)) => take_outlet(outlet),
-            (Direction::Up, Uplink::Hidden(inlet)) => {
-                let booked = inlet.pop(until_ns)?;
+            (Direction::Up, Uplink::Shown(exit_side)) => take_outlet(exit_side),
+            (Direction::Up, Uplink::Hidden(entry_side)) => {
+                let booked = entry_side.pop(until_ns)?;
                 Some(Interval {
                     levels: booked.map(|booked| booked.levels),
                     error_ns: booked.map_or(0.0, |booked| booked.error_ns),
                     least_bytes: booked.map_or(0.0, |booked| booked.doubt_bytes),
-                    to_ns: inlet.taken_ns(),
+                    to_ns: entry_side.taken_ns(),
                 })
             }
             (Direction::Up, Uplink::Elsewhere) => None,
@@ -63,7 +63,7 @@ impl Observer {
     ) -> Option<QueueSample> {
         let rate = self.any_rate(direction);
         let passed = match (&self.up, direction) {
-            (Uplink::Hidden(inlet), Direction::Up) if rate.is_none() => inlet.throughput(to_ns),
+            (Uplink::Hidden(entry_side), Direction::Up) if rate.is_none() => entry_side.throughput(to_ns),
             _ => 0.0,
         };
         let bytes = |ns: f64| ns * rate.unwrap_or(0.0);
@@ -105,8 +105,8 @@ impl Observer {
     }
 }
 
-fn take_outlet(outlet: &mut Outlet) -> Option<Interval> {
-    let track = outlet.track();
+fn take_outlet(exit_side: &mut ExitSide) -> Option<Interval> {
+    let track = exit_side.track();
     let (levels, error_ns) = track.is_ready().then(|| track.pop_doubtful())?;
     Some(Interval { levels, error_ns, least_bytes: 0.0, to_ns: 0 })
 }

@@ -1,5 +1,6 @@
 //! The rate of a link of whose buffer only the beginning is seen, from when packets have left it.
 
+use super::SECOND_NS;
 use std::collections::VecDeque;
 
 use crate::capacity::ServiceRate;
@@ -27,7 +28,6 @@ const EXCESS: f64 = 0.04;
 const REPEATED: f64 = 0.5;
 
 /// A wait is the longest if so many seconds have such a one: answers that are late by themselves come alone, or all within a stall of the way …
-const SECOND_NS: f64 = 1e9;
 const CONFIRMED: usize = 3;
 
 /// … of the newest so many: what happened once does not count for ever.
@@ -56,7 +56,7 @@ pub(super) struct Measured {
 
 /// A stretch in which the buffer was not empty.
 #[derive(Clone, Copy, Debug)]
-struct Span {
+struct BusySpan {
     end_ns: f64,
     busy_ns: f64,
     bytes: f64,
@@ -111,7 +111,7 @@ pub(super) struct Learner {
     open: ServiceRate,
     /// … and from those in which it was.
     full: ServiceRate,
-    held: VecDeque<Span>,
+    held: VecDeque<BusySpan>,
     measured: VecDeque<Measured>,
     /// Where the open span begins, and the newest packet of it.
     span: Option<(Measured, Measured)>,
@@ -198,7 +198,7 @@ impl Learner {
         }
         let (wait_ns, repeated) = (new.begins_ns - new.at_ns, self.span_repeated);
         self.begin(new);
-        self.held.push_back(Span { end_ns: new.begins_ns, busy_ns, bytes, wait_ns, repeated });
+        self.held.push_back(BusySpan { end_ns: new.begins_ns, busy_ns, bytes, wait_ns, repeated });
     }
 
     fn begin(&mut self, new: Measured) {
@@ -231,7 +231,7 @@ impl Learner {
     }
 
     /// Bytes of a span beyond what the link is known to carry, if they are many.
-    fn excess(&self, span: &Span) -> f64 {
+    fn excess(&self, span: &BusySpan) -> f64 {
         let Some(rate) = self.open.rate() else { return 0.0 };
         let expected = rate * span.busy_ns;
         if span.bytes > (1.0 + EXCESS) * expected { span.bytes - expected } else { 0.0 }

@@ -1,8 +1,8 @@
 //! Both buffers of the link from what passes one point: levels, rates, and the round-trip time without queues.
 //!
 //! The point is the gateway's WAN device, live or in a capture. The downlink's buffer lies before it: packets come out of it there
-//! ([`outlet`]). The uplink's buffer may lie behind it, as in a modem: packets go into it there ([`inlet`]); or before it, as where a
-//! capture was taken behind the gateway's own queue ([`outlet`] again); or it is read from a qdisc and not estimated at all.
+//! ([`exit_side`]). The uplink's buffer may lie behind it, as in a modem: packets go into it there ([`entry_side`]); or before it, as where a
+//! capture was taken behind the gateway's own queue ([`exit_side`] again); or it is read from a qdisc and not estimated at all.
 //!
 //! What an answer's delay consists of: `delay = base + w_u(question) + w_d(answer)` (000 Eq. 1). The sender's clock tells `w_d`
 //! ([`clock`]); what is left over the base is `w_u`. Where no sender has a clock, book-keeping of the uplink tells `w_u` and the rest
@@ -12,19 +12,19 @@ mod base;
 mod bound;
 mod clock;
 mod clocks;
+mod cross_check;
+mod entry_side;
 mod estimate;
+mod exit_side;
 mod fastest;
-mod inlet;
 mod known;
 mod learner;
 pub mod level;
-mod outlet;
 mod point;
 pub mod split;
 mod standing;
 #[cfg(test)]
 mod tests;
-mod witness;
 
 use std::time::Duration;
 
@@ -33,13 +33,13 @@ use crate::segment::{Direction, PerDirection};
 
 use crate::capacity::ServiceRate;
 use base::{Bases, Cleared};
-use inlet::Inlet;
+use cross_check::CrossChecks;
+use entry_side::EntrySide;
+use exit_side::ExitSide;
 use known::KnownRate;
-use outlet::Outlet;
 pub use point::{Answer, Passing, Trust, Vantage};
 use split::{Waits, told};
 pub use standing::Standing;
-use witness::Witnesses;
 
 /// No link is slower, bytes per nanosecond: 64 kbit/s. So a wait has a bound before a rate is known.
 const SLOWEST: f64 = 8e-6;
@@ -56,6 +56,9 @@ const MOSTLY: f64 = 0.5;
 /// Below this part of its rate over a second, a link has no queue that lasts.
 const LIGHT: f64 = 0.4;
 
+/// After so long a silence nothing that was seen before tells of a queue, and rates are counted over as much.
+const SECOND_NS: f64 = 1e9;
+
 /// So long after the last proof a base counts as stale.
 const STALE_NS: f64 = 300e9;
 
@@ -64,7 +67,7 @@ pub type End = [u8; 16];
 
 /// How long one packet waited.
 #[derive(Clone, Copy, Debug)]
-struct Wait {
+struct PacketWait {
     ns: f64,
     uncertainty_ns: f64,
     /// A queue that may have stood there all the time, beside what the delay without queue may hide.
@@ -72,7 +75,7 @@ struct Wait {
     proven_ns: Option<f64>,
 }
 
-impl Wait {
+impl PacketWait {
     /// Of what may hide in it so much is told elsewhere.
     fn less_hidden(self, told_ns: f64) -> Self {
         Self { hidden_ns: (self.hidden_ns - told_ns).max(0.0), ..self }
@@ -83,9 +86,9 @@ impl Wait {
 #[derive(Debug)]
 enum Uplink {
     /// Behind the point.
-    Hidden(Box<Inlet>),
+    Hidden(Box<EntrySide>),
     /// Before the point.
-    Shown(Box<Outlet>),
+    Shown(Box<ExitSide>),
     /// Read elsewhere.
     Elsewhere,
 }
@@ -100,13 +103,13 @@ struct Proof {
 #[derive(Debug)]
 pub struct Observer {
     up: Uplink,
-    down: Box<Outlet>,
+    down: Box<ExitSide>,
     /// Ends outside and at home.
     remote: Bases,
     home: Bases,
     proofs: PerDirection<Proof>,
     /// Of a hidden uplink's buffer.
-    witnesses: Witnesses,
+    cross_checks: CrossChecks,
     /// Bytes per nanosecond of what a question spends on the uplink before it goes on; none if that is part of its known queue.
     question_rate: Option<f64>,
     /// How long answers may still come in before an interval is given out, nanoseconds.
@@ -124,17 +127,17 @@ impl Observer {
     /// answers before it is given out.
     pub fn new(start_ns: u64, vantage: Vantage, lag: Duration) -> Self {
         let up = match vantage {
-            Vantage::BeforeUplinkBuffer => Uplink::Hidden(Box::new(Inlet::new(start_ns))),
-            Vantage::BehindUplinkBuffer => Uplink::Shown(Box::new(Outlet::new(start_ns, Direction::Up))),
+            Vantage::BeforeUplinkBuffer => Uplink::Hidden(Box::new(EntrySide::new(start_ns))),
+            Vantage::BehindUplinkBuffer => Uplink::Shown(Box::new(ExitSide::new(start_ns, Direction::Up))),
             Vantage::OwnQueue | Vantage::Both => Uplink::Elsewhere,
         };
         Self {
             up,
-            down: Box::new(Outlet::new(start_ns, Direction::Down)),
+            down: Box::new(ExitSide::new(start_ns, Direction::Down)),
             remote: Bases::default(),
             home: Bases::default(),
             proofs: PerDirection::default(),
-            witnesses: Witnesses::default(),
+            cross_checks: CrossChecks::default(),
             question_rate: None,
             lag_ns: lag.as_nanos() as u64,
             settled_ns: start_ns,
@@ -167,8 +170,8 @@ impl Observer {
     fn known_rate(&mut self, direction: Direction) -> Option<&mut KnownRate> {
         match (direction, &mut self.up) {
             (Direction::Down, _) => Some(&mut self.down.known),
-            (Direction::Up, Uplink::Hidden(inlet)) => Some(&mut inlet.known),
-            (Direction::Up, Uplink::Shown(outlet)) => Some(&mut outlet.known),
+            (Direction::Up, Uplink::Hidden(entry_side)) => Some(&mut entry_side.known),
+            (Direction::Up, Uplink::Shown(exit_side)) => Some(&mut exit_side.known),
             (Direction::Up, Uplink::Elsewhere) => None,
         }
     }
@@ -193,23 +196,23 @@ impl Observer {
         let home = answer
             .map(|answer| (answer, Self::cleared(packet, answer, answer.delay_ns as f64, &Waits::default())));
         match &mut self.up {
-            Uplink::Hidden(inlet) => {
-                inlet.enter(packet.at_ns, packet.bytes, packet.repeated_bytes);
+            Uplink::Hidden(entry_side) => {
+                entry_side.enter(packet.at_ns, packet.bytes, packet.repeated_bytes);
                 if let Some((_, cleared)) = home {
                     self.home.split(&Cleared { most_ns: 0.0, ..cleared });
                 }
             }
-            Uplink::Shown(outlet) => {
-                let departure = outlet.depart(packet);
+            Uplink::Shown(exit_side) => {
+                let departure = exit_side.depart(packet);
                 let most_ns = self.home.most_ns(answer);
                 let hiding_ns = self.home.hiding_ns();
                 let mut wait =
-                    outlet.read_clock(packet, &departure, most_ns).map(|wait| wait.less_hidden(hiding_ns));
+                    exit_side.read_clock(packet, &departure, most_ns).map(|wait| wait.less_hidden(hiding_ns));
                 if let Some((answer, cleared)) = home {
-                    wait = told(outlet, &mut self.home, packet, answer, cleared, &departure, wait);
+                    wait = told(exit_side, &mut self.home, packet, answer, cleared, &departure, wait);
                 }
                 note(&mut self.proofs.up, wait.as_ref());
-                outlet.place(packet, &departure, wait);
+                exit_side.place(packet, &departure, wait);
             }
             Uplink::Elsewhere => {
                 if let Some((_, cleared)) = home {
@@ -247,16 +250,16 @@ impl Observer {
         // It lies between here and the nearest end: in the middle, for want of better knowledge.
         self.down.set_away(self.remote.nearest().map_or(0.0, |ns| ns / 4.0));
         self.down.settle(now_ns);
-        if let Uplink::Shown(outlet) = &mut self.up {
-            outlet.settle(now_ns);
+        if let Uplink::Shown(exit_side) = &mut self.up {
+            exit_side.settle(now_ns);
         }
     }
 
     /// Nothing comes any more: everything up to `now_ns` is known.
     pub fn finish(&mut self, now_ns: u64) {
         self.down.finish(now_ns);
-        if let Uplink::Shown(outlet) = &mut self.up {
-            outlet.finish(now_ns);
+        if let Uplink::Shown(exit_side) = &mut self.up {
+            exit_side.finish(now_ns);
         }
         self.settled_ns = self.settled_ns.max(now_ns.saturating_add(self.lag_ns));
     }
@@ -267,8 +270,8 @@ impl Observer {
         self.settled_ns = start_ns;
         self.down.restart(start_ns);
         match &mut self.up {
-            Uplink::Hidden(inlet) => inlet.restart(start_ns),
-            Uplink::Shown(outlet) => outlet.restart(start_ns),
+            Uplink::Hidden(entry_side) => entry_side.restart(start_ns),
+            Uplink::Shown(exit_side) => exit_side.restart(start_ns),
             Uplink::Elsewhere => {}
         }
     }
@@ -281,8 +284,8 @@ impl Observer {
     fn any_rate(&self, direction: Direction) -> Option<f64> {
         match (direction, &self.up) {
             (Direction::Down, _) => self.down.rate(),
-            (Direction::Up, Uplink::Hidden(inlet)) => inlet.rate(),
-            (Direction::Up, Uplink::Shown(outlet)) => outlet.rate(),
+            (Direction::Up, Uplink::Hidden(entry_side)) => entry_side.rate(),
+            (Direction::Up, Uplink::Shown(exit_side)) => exit_side.rate(),
             (Direction::Up, Uplink::Elsewhere) => self.question_rate,
         }
     }
@@ -291,10 +294,12 @@ impl Observer {
     pub fn rate(&self, direction: Direction) -> Option<MeasuredRate> {
         let (rate, newest_ns) = match (direction, &self.up) {
             (Direction::Down, _) => (self.down.learnt().rate()?, self.down.learnt().newest_ns()),
-            (Direction::Up, Uplink::Hidden(inlet)) => {
-                (inlet.learner().rate(ServiceRate::rate)?, inlet.learner().newest_ns())
+            (Direction::Up, Uplink::Hidden(entry_side)) => {
+                (entry_side.learner().rate(ServiceRate::rate)?, entry_side.learner().newest_ns())
             }
-            (Direction::Up, Uplink::Shown(outlet)) => (outlet.learnt().rate()?, outlet.learnt().newest_ns()),
+            (Direction::Up, Uplink::Shown(exit_side)) => {
+                (exit_side.learnt().rate()?, exit_side.learnt().newest_ns())
+            }
             (Direction::Up, Uplink::Elsewhere) => return None,
         };
         Some(MeasuredRate {
@@ -333,7 +338,7 @@ fn usable(rate: Option<f64>) -> Option<f64> {
     rate.filter(|rate| rate.is_finite() && *rate >= 1.0).map(|rate| rate / 1e9)
 }
 
-fn note(proof: &mut Proof, wait: Option<&Wait>) {
+fn note(proof: &mut Proof, wait: Option<&PacketWait>) {
     if let Some(wait) = wait {
         *proof = Proof { proven_ns: wait.proven_ns };
     }

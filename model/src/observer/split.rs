@@ -1,10 +1,10 @@
 //! What an answer's delay consists of: the delay without queues, the wait of its question, and its own.
 
 use super::base::{Bases, CLEAR_NS, Cleared, Split};
-use super::inlet::MeasuredWait;
-use super::outlet::{Departure, Outlet};
-use super::witness::Judgement;
-use super::{Answer, LIGHT, MOSTLY, NO_QUEUE_NS, Observer, Passing, Proof, SLOWEST, Uplink, Wait};
+use super::cross_check::Correction;
+use super::entry_side::MeasuredWait;
+use super::exit_side::{Departure, ExitSide};
+use super::{Answer, LIGHT, MOSTLY, NO_QUEUE_NS, Observer, PacketWait, Passing, Proof, SLOWEST, Uplink};
 
 /// An answer before which no more than so many packets came had nothing ahead of it.
 const QUIET: usize = 3;
@@ -20,8 +20,8 @@ impl Observer {
     pub(super) fn clear(&self, packet: &Passing, answer: &Answer, waits: &Waits) -> Cleared {
         let on_link = |bytes: u32, rate: Option<f64>| rate.map_or(0.0, |rate| f64::from(bytes) / rate);
         let question_rate = match &self.up {
-            Uplink::Hidden(inlet) => inlet.rate(),
-            Uplink::Shown(outlet) => outlet.rate(),
+            Uplink::Hidden(entry_side) => entry_side.rate(),
+            Uplink::Shown(exit_side) => exit_side.rate(),
             Uplink::Elsewhere => self.question_rate,
         };
         let delay_ns = answer.delay_ns as f64
@@ -51,18 +51,18 @@ impl Observer {
         packet: &Passing,
         answer: &Answer,
         departure: &Departure,
-        clock: Option<Wait>,
-    ) -> Option<Wait> {
+        clock: Option<PacketWait>,
+    ) -> Option<PacketWait> {
         let asked_ns = packet.at_ns.saturating_sub(answer.delay_ns);
         let at_ns = departure.left_ns;
         let is_quiet = self.down.count_since(asked_ns) <= QUIET;
-        let Uplink::Hidden(inlet) = &mut self.up else { return clock };
-        let expected_ns = inlet.expected_ns(asked_ns);
+        let Uplink::Hidden(entry_side) = &mut self.up else { return clock };
+        let expected_ns = entry_side.expected_ns(asked_ns);
         // The most that the uplink can have held, where it is certain that it was not full.
         let most_up_ns = match expected_ns {
-            Some(expected) if inlet.is_light(asked_ns, packet.at_ns, LIGHT, is_quiet) => expected,
+            Some(expected) if entry_side.is_light(asked_ns, packet.at_ns, LIGHT, is_quiet) => expected,
             Some(_) => f64::INFINITY,
-            None => inlet.most_ns(asked_ns, answer.question_bytes, is_quiet),
+            None => entry_side.most_ns(asked_ns, answer.question_bytes, is_quiet),
         };
         let clear_ns = if expected_ns.is_some() { CLEAR_NS } else { FEW_BYTES / SLOWEST };
         let by_clock = clock
@@ -100,7 +100,7 @@ impl Observer {
         let ns = (queue_ns - up_ns).clamp(0.0, most_down_ns);
         // How both share it is book-keeping only while both are busy.
         let uncertainty_ns = self.down.uncertainty_ns().max(if is_down_busy { 0.25 * queue_ns } else { 0.0 });
-        Some(Wait { ns, uncertainty_ns, hidden_ns: 0.0, proven_ns: split.proven_ns })
+        Some(PacketWait { ns, uncertainty_ns, hidden_ns: 0.0, proven_ns: split.proven_ns })
     }
 }
 
@@ -115,12 +115,12 @@ impl Observer {
         doubt_ns: f64,
         now_ns: u64,
     ) {
-        let Uplink::Hidden(inlet) = &mut self.up else { return };
+        let Uplink::Hidden(entry_side) = &mut self.up else { return };
         let now_ns = now_ns as f64;
-        let judgement = self.witnesses.judge(answer.end, split, asked_ns as f64, now_ns);
-        if let Some(Judgement { missing_ns, is_best }) = judgement {
+        let judgement = self.cross_checks.judge(answer.end, split, asked_ns as f64, now_ns);
+        if let Some(Correction { missing_ns, is_best }) = judgement {
             let wait = MeasuredWait { ns: wait_ns + missing_ns, doubt_ns, is_best };
-            inlet.measure(asked_ns, wait, now_ns);
+            entry_side.measure(asked_ns, wait, now_ns);
             self.remote.lower_newest(missing_ns);
         }
     }
@@ -145,26 +145,31 @@ impl Default for Waits {
     }
 }
 
-/// One buffer lies between question and answer, the outlet's own: the clock's word if there is one, else the answer's.
+/// One buffer lies between question and answer, the exit side's own: the clock's word if there is one, else the answer's.
 pub(super) fn told(
-    outlet: &Outlet,
+    exit_side: &ExitSide,
     bases: &mut Bases,
     packet: &Passing,
     answer: &Answer,
     cleared: Cleared,
     departure: &Departure,
-    clock: Option<Wait>,
-) -> Option<Wait> {
+    clock: Option<PacketWait>,
+) -> Option<PacketWait> {
     // The question was on its way once it had left the gateway's own queue.
     let asked_ns =
         packet.at_ns.saturating_sub(answer.delay_ns).saturating_add(answer.own_queue_ns).min(packet.at_ns);
-    let most_ns = departure.most_ns.min(outlet.busy_since(asked_ns));
+    let most_ns = departure.most_ns.min(exit_side.busy_since(asked_ns));
     if let Some(wait) = clock {
         bases.split(&Cleared { delay_ns: cleared.delay_ns - wait.ns, most_ns: 0.0, ..cleared });
         return clock;
     }
-    let known_ns = outlet.wait_ns(departure.left_ns, false);
+    let known_ns = exit_side.wait_ns(departure.left_ns, false);
     let split = bases.split(&Cleared { most_ns, known_ns, ..cleared });
     let ns = split.queue_ns.min(most_ns);
-    Some(Wait { ns, uncertainty_ns: outlet.uncertainty_ns(), hidden_ns: 0.0, proven_ns: split.proven_ns })
+    Some(PacketWait {
+        ns,
+        uncertainty_ns: exit_side.uncertainty_ns(),
+        hidden_ns: 0.0,
+        proven_ns: split.proven_ns,
+    })
 }

@@ -2,12 +2,12 @@
 
 mod base;
 mod clock;
+mod cross_check;
+mod entry_side;
+mod exit_side;
 mod hostile;
-mod inlet;
 mod learner;
-mod lender;
 mod link;
-mod outlet;
 mod parts;
+mod reference_clock;
 mod waits;
-mod witness;

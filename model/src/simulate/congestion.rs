@@ -46,7 +46,7 @@ pub(super) enum State {
 
 /// A rate sample (`struct rate_sample`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Rate {
+pub(super) struct DeliveryRate {
     /// Segments delivered between the sending of the latest of those that arrive now and now; `None`: none has arrived.
     pub(super) delivered: Option<u32>,
     /// How long that took, microseconds; `None`: shorter than any round trip, so it says nothing.
@@ -57,7 +57,7 @@ pub(super) struct Rate {
     pub(super) app_limited: bool,
 }
 
-impl Rate {
+impl DeliveryRate {
     pub(super) fn is_valid(&self) -> bool {
         self.delivered.is_some() && self.interval.is_some()
     }
@@ -109,7 +109,7 @@ impl Window {
 
 /// What the algorithms see of an acknowledgement.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sample {
+pub(super) struct AckSample {
     /// Microseconds since the run began.
     pub(super) now: i64,
     /// The sender's jiffy, and jiffies each second.
@@ -173,21 +173,21 @@ impl Algorithm {
     }
 
     /// A retransmission timeout.
-    pub(super) fn timed_out(&mut self, sample: &Sample) {
+    pub(super) fn timed_out(&mut self, sample: &AckSample) {
         if let Self::Cubic(cubic) = self {
             cubic.reset(sample);
         }
     }
 
     /// `pkts_acked`.
-    pub(super) fn measure(&mut self, window: &mut Window, sample: &Sample) {
+    pub(super) fn measure(&mut self, window: &mut Window, sample: &AckSample) {
         if let Self::Cubic(cubic) = self {
             cubic.measure(window, sample);
         }
     }
 
     /// `cong_avoid`: segments were delivered while the window was the limit.
-    pub(super) fn delivered(&mut self, window: &mut Window, acked: u32, sample: &Sample) {
+    pub(super) fn delivered(&mut self, window: &mut Window, acked: u32, sample: &AckSample) {
         let left = if window.in_slow_start() { window.slow_start(acked) } else { acked };
         if left == 0 {
             return;
@@ -204,8 +204,8 @@ impl Algorithm {
 mod tests {
     use super::*;
 
-    fn sample() -> Sample {
-        Sample {
+    fn sample() -> AckSample {
+        AckSample {
             now: 0,
             jiffy: 1,
             hertz: 250,

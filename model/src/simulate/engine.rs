@@ -5,7 +5,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::clock::Jiffies;
 use super::congestion::Algorithm;
-use super::handshake::{Handshake, Reply, SYN_FRAME_BYTES};
+use super::handshake::{Handshake, HandshakeReply, SYN_FRAME_BYTES};
 use super::packet::{
     ACK_FRAME_BYTES, Ack, Content, DATA_FRAME_BYTES, Data, Greeting, PAYLOAD_BYTES, Packet, SECOND, Stage,
     Time,
@@ -20,7 +20,7 @@ use crate::segment::{Direction, PerDirection};
 
 /// What happens, to the flow of a number. Small, for the list of events is what a run spends most of its time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+enum Due {
     Start(u32),
     Stop(u32),
     /// A frame of a handshake reaches an end, the one of this place in the list of them.
@@ -59,7 +59,7 @@ impl<T> Path<T> {
 }
 
 #[derive(Debug)]
-struct Flow {
+struct ActiveFlow {
     direction: Direction,
     load: Load,
     /// Between two segments of an application, or two datagrams.
@@ -79,10 +79,10 @@ pub(super) struct Engine<'a, W> {
     watch: &'a mut W,
     now: Time,
     /// Ties are resolved by the order of entry.
-    events: BinaryHeap<Reverse<(Time, u64, Event)>>,
+    events: BinaryHeap<Reverse<(Time, u64, Due)>>,
     entered: u64,
     queues: PerDirection<Queue>,
-    flows: Vec<Flow>,
+    flows: Vec<ActiveFlow>,
     /// The frames of handshakes that have left a queue, each with its flow.
     greetings: Vec<(u32, Greeting)>,
     record: Record,
@@ -116,11 +116,11 @@ impl<'a, W: Watch> Engine<'a, W> {
             };
             let receiver = Receiver::new(clock(&mut random), !spec.delayed_acks);
             let start = delay(spec.start_s) + random.u64(0..=delay(run.start_spread_s));
-            events.push(Reverse((start, u64::from(number), Event::Start(number))));
+            events.push(Reverse((start, u64::from(number), Due::Start(number))));
             if spec.stop_s.is_finite() {
-                stops.push((delay(spec.stop_s), Event::Stop(number)));
+                stops.push((delay(spec.stop_s), Due::Stop(number)));
             }
-            flows.push(Flow {
+            flows.push(ActiveFlow {
                 direction: spec.direction,
                 load: spec.load,
                 interval,
@@ -177,27 +177,27 @@ impl<'a, W: Watch> Engine<'a, W> {
         self.record.outcome(Counts { dropped, filtered, retransmitted, timeouts }, sparse)
     }
 
-    fn enter(&mut self, at: Time, event: Event) {
+    fn enter(&mut self, at: Time, event: Due) {
         self.entered += 1;
         self.events.push(Reverse((at, self.entered, event)));
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: Due) {
         match event {
-            Event::Start(number) => match self.flows[number as usize].load {
+            Due::Start(number) => match self.flows[number as usize].load {
                 Load::Bulk | Load::Application(_) => self.open(number),
                 Load::Datagrams(_) => self.offer(number),
             },
-            Event::Greeting(place) => {
+            Due::Greeting(place) => {
                 let (number, greeting) = self.greetings[place as usize];
                 self.greeted(number, greeting);
             }
-            Event::Stop(number) => self.flows[number as usize].sender.stop(),
-            Event::Offer(number) => self.offer(number),
-            Event::Up => self.depart(Direction::Up),
-            Event::Down => self.depart(Direction::Down),
-            Event::ToReceiver(number) => self.arrive(number),
-            Event::ToSender(number) => {
+            Due::Stop(number) => self.flows[number as usize].sender.stop(),
+            Due::Offer(number) => self.offer(number),
+            Due::Up => self.depart(Direction::Up),
+            Due::Down => self.depart(Direction::Down),
+            Due::ToReceiver(number) => self.arrive(number),
+            Due::ToSender(number) => {
                 let flow = &mut self.flows[number as usize];
                 if let Some(ack) = flow.to_sender.under_way.pop_front() {
                     flow.sender.acknowledged(self.now, &ack);
@@ -206,7 +206,7 @@ impl<'a, W: Watch> Engine<'a, W> {
                     self.send(number);
                 }
             }
-            Event::SenderTimer(number) => {
+            Due::SenderTimer(number) => {
                 let flow = &mut self.flows[number as usize];
                 if flow.sender_timer == Some(self.now) {
                     flow.sender_timer = None;
@@ -216,7 +216,7 @@ impl<'a, W: Watch> Engine<'a, W> {
                 }
                 self.send(number);
             }
-            Event::ReceiverTimer(number) => {
+            Due::ReceiverTimer(number) => {
                 let flow = &mut self.flows[number as usize];
                 if flow.receiver_timer == Some(self.now) {
                     flow.receiver_timer = None;
@@ -230,7 +230,7 @@ impl<'a, W: Watch> Engine<'a, W> {
     /// A connection begins, or tries again.
     fn open(&mut self, number: u32) {
         if let Some((syn, again)) = self.flows[number as usize].handshake.open(self.now) {
-            self.enter(again, Event::Start(number));
+            self.enter(again, Due::Start(number));
             self.greet(number, syn);
         }
     }
@@ -245,8 +245,8 @@ impl<'a, W: Watch> Engine<'a, W> {
         let flow = &mut self.flows[number as usize];
         match flow.handshake.arrive(self.now, greeting) {
             None => {}
-            Some(Reply::Send(next)) => self.greet(number, next),
-            Some(Reply::Begin(round_trip)) => {
+            Some(HandshakeReply::Send(next)) => self.greet(number, next),
+            Some(HandshakeReply::Begin(round_trip)) => {
                 let handshake = &flow.handshake;
                 flow.receiver.connected(handshake.receiver_round_trip(round_trip), handshake.request());
                 flow.sender.connected(self.now, round_trip);
@@ -271,13 +271,13 @@ impl<'a, W: Watch> Engine<'a, W> {
         let start = self.now + self.random.u64(0..=self.jitter);
         let flow = &mut self.flows[packet.flow as usize];
         let (at, event) = match packet.content {
-            Content::Data(data) => (flow.to_receiver.push(start, data), Event::ToReceiver(packet.flow)),
-            Content::Ack(ack) => (flow.to_sender.push(start, ack), Event::ToSender(packet.flow)),
+            Content::Data(data) => (flow.to_receiver.push(start, data), Due::ToReceiver(packet.flow)),
+            Content::Ack(ack) => (flow.to_sender.push(start, ack), Due::ToSender(packet.flow)),
             Content::Greeting(greeting) => {
                 let is_ahead = flow.direction == direction;
                 let delay = if is_ahead { flow.to_receiver.delay } else { flow.to_sender.delay };
                 self.greetings.push((packet.flow, greeting));
-                (start + delay, Event::Greeting(self.greetings.len() as u32 - 1))
+                (start + delay, Due::Greeting(self.greetings.len() as u32 - 1))
             }
             Content::Datagram => return,
         };
@@ -285,7 +285,7 @@ impl<'a, W: Watch> Engine<'a, W> {
     }
 
     fn enter_departure(&mut self, at: Time, direction: Direction) {
-        self.enter(at, if direction == Direction::Up { Event::Up } else { Event::Down });
+        self.enter(at, if direction == Direction::Up { Due::Up } else { Due::Down });
     }
 
     fn arrive(&mut self, number: u32) {
@@ -306,7 +306,7 @@ impl<'a, W: Watch> Engine<'a, W> {
             && flow.receiver_timer.is_none_or(|entered| due < entered)
         {
             flow.receiver_timer = Some(due);
-            self.enter(due.max(self.now), Event::ReceiverTimer(number));
+            self.enter(due.max(self.now), Due::ReceiverTimer(number));
         }
         if let Some(ack) = ack {
             self.push(back, Packet { flow: number, bytes: ack.frame_bytes(), content: Content::Ack(ack) });
@@ -326,7 +326,7 @@ impl<'a, W: Watch> Engine<'a, W> {
             flow.sender.deadline().filter(|due| flow.sender_timer.is_none_or(|entered| *due < entered));
         if let Some(at) = timer {
             flow.sender_timer = Some(at);
-            self.enter(at.max(self.now), Event::SenderTimer(number));
+            self.enter(at.max(self.now), Due::SenderTimer(number));
         }
         if let Some(at) = due {
             self.enter_departure(at, direction);
@@ -354,7 +354,7 @@ impl<'a, W: Watch> Engine<'a, W> {
             flow.sender.start(self.now);
             self.send(number);
         }
-        self.enter(next, Event::Offer(number));
+        self.enter(next, Due::Offer(number));
     }
 }
 

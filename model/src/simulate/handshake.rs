@@ -15,7 +15,7 @@ const MOST_DOUBLINGS: u32 = 6;
 
 /// What an end does when a frame of the handshake reaches it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(super) enum HandshakeReply {
     /// Sends the next one.
     Send(Greeting),
     /// The sender may begin; this is its round trip.
@@ -49,23 +49,25 @@ impl Handshake {
     }
 
     /// A frame arrives; `None`: of an attempt whose work is done.
-    pub(super) fn arrive(&mut self, now: Time, greeting: Greeting) -> Option<Reply> {
+    pub(super) fn arrive(&mut self, now: Time, greeting: Greeting) -> Option<HandshakeReply> {
         if self.done {
             return None;
         }
         match greeting.stage {
-            Stage::Syn => Some(Reply::Send(Greeting { stage: Stage::SynAck, answered: now, ..greeting })),
+            Stage::Syn => {
+                Some(HandshakeReply::Send(Greeting { stage: Stage::SynAck, answered: now, ..greeting }))
+            }
             Stage::SynAck if self.direction == Direction::Down => {
                 self.receiver = Some((now - greeting.opened, now));
-                Some(Reply::Send(Greeting { stage: Stage::Ack, ..greeting }))
+                Some(HandshakeReply::Send(Greeting { stage: Stage::Ack, ..greeting }))
             }
             Stage::SynAck => {
                 self.done = true;
-                Some(Reply::Begin(now - greeting.opened))
+                Some(HandshakeReply::Begin(now - greeting.opened))
             }
             Stage::Ack => {
                 self.done = true;
-                Some(Reply::Begin(now - greeting.answered))
+                Some(HandshakeReply::Begin(now - greeting.answered))
             }
         }
     }
@@ -94,11 +96,11 @@ mod tests {
         loop {
             now += each;
             match handshake.arrive(now, greeting).expect("a reply") {
-                Reply::Send(next) => {
+                HandshakeReply::Send(next) => {
                     greeting = next;
                     stages.push(next.stage);
                 }
-                Reply::Begin(round_trip) => return (handshake, round_trip, stages),
+                HandshakeReply::Begin(round_trip) => return (handshake, round_trip, stages),
             }
         }
     }
@@ -125,8 +127,8 @@ mod tests {
         assert_eq!(handshake.open(again).map(|(_, third)| third), Some(3 * SECOND));
         // The first one was only late.
         let now = again + MILLISECOND;
-        let Some(Reply::Send(answer)) = handshake.arrive(now, lost) else { panic!("an answer") };
-        assert_eq!(handshake.arrive(now, answer), Some(Reply::Begin(now)));
+        let Some(HandshakeReply::Send(answer)) = handshake.arrive(now, lost) else { panic!("an answer") };
+        assert_eq!(handshake.arrive(now, answer), Some(HandshakeReply::Begin(now)));
         assert_eq!((handshake.open(3 * SECOND), handshake.arrive(now, answer)), (None, None));
     }
 }

@@ -15,7 +15,7 @@ mod transmit;
 use std::collections::VecDeque;
 
 use super::clock::Jiffies;
-use super::congestion::{Algorithm, Sample, State, Window};
+use super::congestion::{AckSample, Algorithm, State, Window};
 use super::packet::{Data, MICROSECOND, MILLISECOND, Time};
 use super::round_trip::RoundTrip;
 
@@ -34,7 +34,7 @@ enum Step {
 
 /// What a sender knows of a segment under way.
 #[derive(Clone, Copy, Debug)]
-struct Segment {
+struct SentSegment {
     /// When it was last sent.
     sent: Time,
     /// With the PSH flag, which stays when it is sent again (`tcp_fragment`).
@@ -114,7 +114,7 @@ pub(super) struct Sender {
     repeats: u32,
     /// The first segment that is not acknowledged; those from there to the last one sent.
     una: u32,
-    board: VecDeque<Segment>,
+    board: VecDeque<SentSegment>,
     sacked: u32,
     lost: u32,
     again: u32,
@@ -243,8 +243,8 @@ impl Sender {
         self.pacing.rate = bytes * 10_000 * percent / self.round_trip.smoothed().max(1) as u64;
     }
 
-    fn sample(&self, now: Time, round_trip: Option<i64>) -> Sample {
-        Sample {
+    fn sample(&self, now: Time, round_trip: Option<i64>) -> AckSample {
+        AckSample {
             now: (now / MICROSECOND) as i64,
             jiffy: self.clock.jiffy(now),
             hertz: self.hertz,

@@ -49,7 +49,7 @@ pub enum QueueManagement {
 
 /// The transfers on the link, all of them long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Traffic {
+pub struct Transfers {
     /// Of all senders.
     pub congestion_control: SenderControl,
     /// Whether senders spread their segments over the round trip, as Linux does under `fq`.
@@ -62,7 +62,7 @@ pub struct Traffic {
     pub queue_management: QueueManagement,
 }
 
-impl Default for Traffic {
+impl Default for Transfers {
     fn default() -> Self {
         Self {
             congestion_control: SenderControl::default(),
@@ -152,7 +152,7 @@ const HOST_S: f64 = 5e-5;
 ///
 /// # Errors
 /// If the simulation does not cover it.
-pub fn predict(input: &AdviceInput, advice: &Advice, traffic: Traffic) -> Result<Predicted, NotPredicted> {
+pub fn predict(input: &AdviceInput, advice: &Advice, traffic: Transfers) -> Result<Predicted, NotPredicted> {
     let link = simulated_link(input, advice, traffic)?;
     let (runs, seconds) = length(&link)?;
     let is_bbr = traffic.congestion_control == SenderControl::Bbr;
@@ -174,7 +174,7 @@ pub fn predict(input: &AdviceInput, advice: &Advice, traffic: Traffic) -> Result
 pub(super) fn simulated_link(
     input: &AdviceInput,
     advice: &Advice,
-    traffic: Traffic,
+    traffic: Transfers,
 ) -> Result<SimulatedLink, NotPredicted> {
     let congestion_control = match traffic.congestion_control {
         SenderControl::Reno => CongestionControl::Reno,
@@ -193,7 +193,7 @@ pub(super) fn simulated_link(
 fn link(
     input: &AdviceInput,
     advice: &Advice,
-    traffic: Traffic,
+    traffic: Transfers,
     congestion_control: CongestionControl,
 ) -> SimulatedLink {
     let with_cake = traffic.queue_management == QueueManagement::Cake;

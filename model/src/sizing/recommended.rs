@@ -11,7 +11,7 @@ use crate::simulate::{
 };
 
 use super::predicted::{SETTLING_SHARE, frames_per_second, simulated_link};
-use super::{Advice, AdviceInput, NotPredicted, QueueManagement, SenderControl, Traffic};
+use super::{Advice, AdviceInput, NotPredicted, QueueManagement, SenderControl, Transfers};
 
 /// Sizes that are tried, from two packets to what the bound lets stand: so many, or fewer on a fast link …
 const SIZES_MOST: u32 = 8;
@@ -57,7 +57,7 @@ pub struct Recommended {
 pub fn recommend(
     input: &AdviceInput,
     advice: &Advice,
-    traffic: Traffic,
+    traffic: Transfers,
     bound: Duration,
 ) -> Result<Recommended, NotPredicted> {
     if traffic.queue_management == QueueManagement::Cake {
@@ -151,7 +151,7 @@ mod tests {
 
     fn recommended(input: &AdviceInput, bound_ms: u64) -> Recommended {
         let advice = advise(input).expect("advice");
-        recommend(input, &advice, Traffic::default(), Duration::from_millis(bound_ms)).expect("a figure")
+        recommend(input, &advice, Transfers::default(), Duration::from_millis(bound_ms)).expect("a figure")
     }
 
     #[test]
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn cake_has_no_buffer_to_size() {
-        let traffic = Traffic { queue_management: QueueManagement::Cake, ..Traffic::default() };
+        let traffic = Transfers { queue_management: QueueManagement::Cake, ..Transfers::default() };
         let input = asked(30_000);
         let found = recommend(&input, &advise(&input).expect("advice"), traffic, DELAY_BOUND);
         assert_eq!(found, Err(NotPredicted::NoBuffer));
@@ -197,7 +197,7 @@ mod tests {
             recommend(
                 &input,
                 &advise(&input).expect("advice"),
-                Traffic::default(),
+                Transfers::default(),
                 Duration::from_millis(250),
             )
         };

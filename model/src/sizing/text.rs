@@ -5,7 +5,7 @@ use std::fmt;
 use crate::rate::in_words;
 use crate::ratio::{Caveat, Confidence, Formula};
 
-use super::{Advice, Predicted, QueueManagement, SenderControl, Traffic};
+use super::{Advice, Predicted, QueueManagement, SenderControl, Transfers};
 
 impl fmt::Display for Advice {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -117,7 +117,7 @@ impl fmt::Display for Predicted {
     }
 }
 
-impl fmt::Display for Traffic {
+impl fmt::Display for Transfers {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count =
             |number: u32, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });

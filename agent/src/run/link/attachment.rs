@@ -173,7 +173,7 @@ impl LinkTask {
             self.queues.detach();
             self.unseen.restart();
             self.entered.restart();
-            self.judge.suspend();
+            self.detection.suspend();
             self.delays = Delays::default();
             let packet_programs = loaded.programs.programs();
             self.programs =

@@ -59,7 +59,7 @@ impl LinkTask {
             seen.learnt = match self.shaper.device() {
                 Some((_, true)) => None,
                 _ if self.queues.is_uplink_buffer() => {
-                    self.judge.measured_rate(Direction::Up).filter(|_| is_traced)
+                    self.detection.measured_rate(Direction::Up).filter(|_| is_traced)
                 }
                 _ => self.queues.rate(Direction::Up),
             };
@@ -78,7 +78,7 @@ impl LinkTask {
             down: self.queues.own_level(Direction::Down, 0.0, [0; 2]),
         };
         for change in self.shaper.follow(bpf::monotonic_ns(), self.queues.passing(), own) {
-            self.judge.note_rate(&change);
+            self.detection.note_rate(&change);
         }
     }
 
@@ -105,10 +105,10 @@ impl LinkTask {
         self.shaper.tick(device.as_ref(), measured, reading, &behind).await;
         self.follow_queue();
         if let Some(why) = self.shaper.effect() {
-            self.judge.note_ineffective(why.as_deref());
+            self.detection.note_ineffective(why.as_deref());
         }
         if let Some(news) = self.shaper.news() {
-            self.judge.note_shaping(&news);
+            self.detection.note_shaping(&news);
         }
     }
 }

@@ -146,12 +146,12 @@ fn an_answer_is_that_of_the_command() {
     let asked = link();
     let answer = asked.answer();
     let mut input = asked.input.clone();
-    let advised = sizing::predict(&input, &asked.advice, Traffic::default()).expect("figures");
+    let advised = sizing::predict(&input, &asked.advice, Transfers::default()).expect("figures");
     input.uplink_buffer = Some(BufferSize::Bytes(30_000));
     input.downlink_buffer = Some(BufferSize::Bytes(30_000));
-    let present = sizing::predict(&input, &asked.advice, Traffic::default()).expect("figures");
+    let present = sizing::predict(&input, &asked.advice, Transfers::default()).expect("figures");
     let best =
-        sizing::recommend(&input, &asked.advice, Traffic::default(), sizing::DELAY_BOUND).expect("figures");
+        sizing::recommend(&input, &asked.advice, Transfers::default(), sizing::DELAY_BOUND).expect("figures");
     assert_ne!(present, advised);
     assert_eq!((answer.present, answer.as_advised), (Ok(present), Ok(advised)));
     assert_eq!(answer.recommended, Ok(best));

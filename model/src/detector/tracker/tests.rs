@@ -1,6 +1,6 @@
 use super::*;
 
-const RULES: Rules = Rules { dwell: Duration::from_secs(2), memory: Duration::from_secs(60) };
+const RULES: Filter = Filter { dwell: Duration::from_secs(2), memory: Duration::from_secs(60) };
 
 fn ruling(verdict: Verdict, held: bool) -> Ruling {
     Ruling { verdict, rule: "a_rule", reason: String::new(), figures: Vec::new(), held, missing: Vec::new() }

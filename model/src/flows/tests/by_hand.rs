@@ -19,8 +19,8 @@ fn report(data_bytes: u64, in_flight: Option<f64>, round_trip: Option<f64>) -> F
 }
 
 /// The book after these reports, each at its time.
-fn book(reports: &[(f64, FlowSample)]) -> FlowBook {
-    let mut book = FlowBook::default();
+fn book(reports: &[(f64, FlowSample)]) -> FlowTable {
+    let mut book = FlowTable::default();
     for (seconds, report) in reports {
         book.push(at(*seconds), &[*report]);
     }
@@ -175,7 +175,7 @@ fn both_directions_of_a_flow_are_two() {
     let down = report(100, None, None);
     let up = FlowSample { direction: Direction::Up, data_bytes: 40, ..down };
     let other = FlowSample { id: 8, data_bytes: 900, ..down };
-    let mut book = FlowBook::default();
+    let mut book = FlowTable::default();
     book.push(at(1.0), &[down, up, other]);
     book.push(at(1.0), &[down]);
     let bytes = |direction| book.of(direction).map(|flow| flow.recent_bytes(at(1.0))).collect::<Vec<_>>();
@@ -207,7 +207,7 @@ fn idle_flows_are_forgotten() {
 #[test]
 fn the_flow_idle_for_longest_makes_room() {
     let flow = |id: u64| FlowSample { id, ..report(1, None, None) };
-    let mut book = FlowBook::default();
+    let mut book = FlowTable::default();
     let flows: Vec<FlowSample> = (0..MAX_FLOWS as u64).map(flow).collect();
     book.push(at(1.0), &flows);
     let others: Vec<FlowSample> = flows.iter().filter(|flow| flow.id != 500).copied().collect();
@@ -222,7 +222,7 @@ fn the_flow_idle_for_longest_makes_room() {
 #[test]
 fn long_flows_have_their_part() {
     let flow = |id, data_bytes| FlowSample { id, data_bytes, ..report(1, None, None) };
-    let mut book = FlowBook::default();
+    let mut book = FlowTable::default();
     book.push(at(1.0), &[flow(1, 100), flow(2, 100)]);
     book.push(at(3.0), &[flow(1, 200), flow(3, 700)]);
     let share = |age: f64, direction| book.long_flow_share(direction, at(age), at(3.0));

@@ -1,9 +1,9 @@
 //! What the link itself tells of waits: 1,000,000 B/s, so that 1,000 bytes are on it for a millisecond.
 
+use super::super::PacketWait;
 use super::super::Passing;
-use super::super::Wait;
-use super::super::inlet::Inlet;
-use super::super::outlet::Outlet;
+use super::super::entry_side::EntrySide;
+use super::super::exit_side::ExitSide;
 use crate::segment::Direction;
 
 const MS: u64 = 1_000_000;
@@ -14,17 +14,17 @@ fn passing(at_ns: u64, bytes: u32) -> Passing {
     Passing { at_ns, bytes, repeated_bytes: 0, clock: None }
 }
 
-fn outlet(direction: Direction, rate: Option<f64>) -> Outlet {
-    let mut outlet = Outlet::new(0, direction);
-    outlet.known.tell(rate);
-    outlet
+fn exit_side(direction: Direction, rate: Option<f64>) -> ExitSide {
+    let mut exit_side = ExitSide::new(0, direction);
+    exit_side.known.tell(rate);
+    exit_side
 }
 
 /// What was carried since a moment took so long: whatever came off the link after it.
 #[test]
 fn a_busy_link_is_busy_for_what_it_carried() {
     for (direction, off_ms) in [(Direction::Down, 0), (Direction::Up, 1)] {
-        let mut link = outlet(direction, Some(RATE));
+        let mut link = exit_side(direction, Some(RATE));
         for ms in [10, 20, 30] {
             link.depart(&passing(ms * MS, 1_000));
         }
@@ -37,7 +37,7 @@ fn a_busy_link_is_busy_for_what_it_carried() {
         }
     }
     // Without a rate: at most as long as 64 kbit/s would have taken, the newest packet left out.
-    let mut unknown = outlet(Direction::Down, None);
+    let mut unknown = exit_side(Direction::Down, None);
     for (ms, most_ms) in [(10, 0.0), (20, 125.0), (30, 250.0)] {
         unknown.depart(&passing(ms * MS, 1_000));
         assert!((unknown.busy_since(0) / 1e6 - most_ms).abs() < 1e-6, "{ms} ms: {}", unknown.busy_since(0));
@@ -56,7 +56,7 @@ fn a_busy_link_is_busy_for_what_it_carried() {
 /// The newest 4,096 packets are remembered. What was before them is not known.
 #[test]
 fn the_past_of_a_link_is_bounded() {
-    let mut link = outlet(Direction::Down, Some(RATE));
+    let mut link = exit_side(Direction::Down, Some(RATE));
     for ms in 1..=4_095 {
         link.depart(&passing(ms * MS, 1_000));
     }
@@ -71,7 +71,7 @@ fn the_past_of_a_link_is_bounded() {
 /// waits, in several.
 #[test]
 fn nothing_waits_on_an_idle_link() {
-    let mut link = outlet(Direction::Down, Some(RATE));
+    let mut link = exit_side(Direction::Down, Some(RATE));
     let mut most_ms = |at_us: u64| {
         let departure = link.depart(&passing(at_us * 1_000, 1_000));
         assert_eq!(departure.left_ns, (at_us * 1_000) as f64 - 1e6, "less its own time on the link");
@@ -90,11 +90,11 @@ fn nothing_waits_on_an_idle_link() {
 fn a_measured_wait_holds_for_a_while() {
     let ms = |ms: f64| ms * 1e6;
     let measured = || {
-        let mut link = outlet(Direction::Down, Some(RATE));
+        let mut link = exit_side(Direction::Down, Some(RATE));
         // The link is busy since 80 ms, so that the packet at 100 ms may have waited.
         for at in [80, 85, 90, 95, 100] {
             let departure = link.depart(&passing(at * MS, 1_000));
-            let wait = Wait { ns: ms(5.0), uncertainty_ns: 0.0, hidden_ns: 0.0, proven_ns: None };
+            let wait = PacketWait { ns: ms(5.0), uncertainty_ns: 0.0, hidden_ns: 0.0, proven_ns: None };
             link.place(&passing(at * MS, 1_000), &departure, (at == 100).then_some(wait));
         }
         link
@@ -116,34 +116,36 @@ fn a_measured_wait_holds_for_a_while() {
 /// What was told, what was measured, what was there to begin with.
 #[test]
 fn the_best_rate_of_a_buffer_counts() {
-    let mut link = outlet(Direction::Down, None);
+    let mut link = exit_side(Direction::Down, None);
     assert_eq!(link.rate(), None);
     link.known.begin_with(Some(2e-3));
     assert_eq!(link.rate(), Some(2e-3));
     link.known.tell(Some(RATE));
     assert_eq!(link.rate(), Some(RATE));
-    let mut inlet = Inlet::new(0);
-    assert_eq!(inlet.rate(), None);
-    inlet.known.begin_with(Some(2e-3));
-    assert_eq!(inlet.rate(), Some(2e-3));
-    inlet.known.tell(Some(RATE));
-    assert_eq!(inlet.rate(), Some(RATE));
+    let mut entry_side = EntrySide::new(0);
+    assert_eq!(entry_side.rate(), None);
+    entry_side.known.begin_with(Some(2e-3));
+    assert_eq!(entry_side.rate(), Some(2e-3));
+    entry_side.known.tell(Some(RATE));
+    assert_eq!(entry_side.rate(), Some(RATE));
 }
 
 /// A hundred packets of 5,000 bytes in the second before: half of what the link carries.
 #[test]
 fn light_traffic_is_a_part_of_the_rate_in_the_second_before() {
-    let mut inlet = Inlet::new(0);
-    inlet.known.tell(Some(RATE));
-    let light = |inlet: &mut Inlet, at_ns: u64, part: f64| inlet.is_light(at_ns, at_ns + MS, part, true);
-    assert!(light(&mut inlet, 5 * MS, 0.0), "nothing ever entered");
+    let mut entry_side = EntrySide::new(0);
+    entry_side.known.tell(Some(RATE));
+    let light = |entry_side: &mut EntrySide, at_ns: u64, part: f64| {
+        entry_side.is_light(at_ns, at_ns + MS, part, true)
+    };
+    assert!(light(&mut entry_side, 5 * MS, 0.0), "nothing ever entered");
     for packet in 0..100 {
-        inlet.enter((1_000 + 10 * packet) * MS, 5_000, 0);
+        entry_side.enter((1_000 + 10 * packet) * MS, 5_000, 0);
     }
-    assert!(light(&mut inlet, 2_000 * MS, 0.5) && !light(&mut inlet, 2_000 * MS, 0.499));
+    assert!(light(&mut entry_side, 2_000 * MS, 0.5) && !light(&mut entry_side, 2_000 * MS, 0.499));
     // A moment later the first one is more than a second ago.
-    assert!(light(&mut inlet, 2_000 * MS + 1, 0.495) && !light(&mut inlet, 2_000 * MS + 1, 0.494));
-    let mut unknown = Inlet::new(0);
+    assert!(light(&mut entry_side, 2_000 * MS + 1, 0.495) && !light(&mut entry_side, 2_000 * MS + 1, 0.494));
+    let mut unknown = EntrySide::new(0);
     unknown.enter(5 * MS, 1, 0);
     assert!(!light(&mut unknown, 5 * MS, 1.0), "without a rate nothing is light");
 }
@@ -151,17 +153,17 @@ fn light_traffic_is_a_part_of_the_rate_in_the_second_before() {
 /// By the recursion each packet waits for those before it.
 #[test]
 fn packets_wait_for_those_before_them() {
-    let mut inlet = Inlet::new(0);
-    inlet.known.tell(Some(RATE));
+    let mut entry_side = EntrySide::new(0);
+    entry_side.known.tell(Some(RATE));
     for ms in [0, 1, 2, 20] {
-        inlet.enter(ms * MS, 3_000, 0);
+        entry_side.enter(ms * MS, 3_000, 0);
     }
     // Served from 0, 3, 6 and 20 ms on.
-    let expected_ms = |ms: u64| inlet.expected_ns(ms * MS).map(|ns| ns / 1e6);
+    let expected_ms = |ms: u64| entry_side.expected_ns(ms * MS).map(|ns| ns / 1e6);
     assert_eq!([0, 1, 2, 20].map(expected_ms), [0.0, 2.0, 4.0, 0.0].map(Some));
     // A question between two packets is taken for the next one.
     assert_eq!(expected_ms(10), Some(0.0));
-    assert_eq!(Inlet::new(0).expected_ns(0), None);
+    assert_eq!(EntrySide::new(0).expected_ns(0), None);
 }
 
 /// Rates are told in bytes per second; less than one is none.

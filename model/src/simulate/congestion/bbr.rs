@@ -10,8 +10,8 @@ mod window;
 
 use super::super::packet::PAYLOAD_BYTES;
 use super::windowed::WindowedMax;
+use super::{DeliveryRate, State};
 use super::{INITIAL_WINDOW, Window};
-use super::{Rate, State};
 
 use aggregation::Aggregation;
 use policer::{Finding, Policer};
@@ -70,7 +70,7 @@ pub(in super::super) struct Report {
     pub(in super::super) round_trip: Option<i64>,
     /// How long pacing holds the next burst back.
     pub(in super::super) held: u64,
-    pub(in super::super) rate: Rate,
+    pub(in super::super) rate: DeliveryRate,
 }
 
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! CUBIC with `HyStart` as net/ipv4/tcp_cubic.c has them, in its integers.
 
-use super::{Sample, Window};
+use super::{AckSample, Window};
 
 /// The window after a loss, of 1024 parts.
 const BETA: u64 = 717;
@@ -65,13 +65,13 @@ impl Cubic {
     }
 
     /// `bictcp_reset` and `bictcp_hystart_reset`.
-    pub(super) fn reset(&mut self, sample: &Sample) {
+    pub(super) fn reset(&mut self, sample: &AckSample) {
         *self = Self::default();
         self.start.new_round(sample);
     }
 
     /// `cubictcp_acked`.
-    pub(super) fn measure(&mut self, window: &mut Window, sample: &Sample) {
+    pub(super) fn measure(&mut self, window: &mut Window, sample: &AckSample) {
         let Some(delay) = sample.round_trip else { return };
         if self.epoch.is_some_and(|epoch| sample.jiffy - epoch < sample.hertz) {
             return;
@@ -84,7 +84,7 @@ impl Cubic {
     }
 
     /// `bictcp_update`.
-    pub(super) fn segments_for_one(&mut self, window: u32, acked: u32, sample: &Sample) -> u32 {
+    pub(super) fn segments_for_one(&mut self, window: u32, acked: u32, sample: &AckSample) -> u32 {
         self.acked += u64::from(acked);
         if self.last_window == window && sample.jiffy - self.last_time <= sample.hertz / 32 {
             return self.per;
@@ -101,7 +101,7 @@ impl Cubic {
         self.per
     }
 
-    fn begin(&mut self, window: u32, acked: u32, sample: &Sample) -> u64 {
+    fn begin(&mut self, window: u32, acked: u32, sample: &AckSample) -> u64 {
         self.epoch = Some(sample.jiffy);
         self.acked = u64::from(acked);
         self.reno_window = u64::from(window);
@@ -117,7 +117,7 @@ impl Cubic {
     }
 
     /// The cubic curve.
-    fn follow(&mut self, window: u32, epoch: u64, sample: &Sample) {
+    fn follow(&mut self, window: u32, epoch: u64, sample: &AckSample) {
         let shortest = self.start.shortest.unwrap_or(0) as u64;
         let jiffies = sample.jiffy - epoch + (shortest * sample.hertz).div_ceil(1_000_000);
         let time = (jiffies << TIME_BITS) / sample.hertz;
@@ -149,7 +149,7 @@ impl Cubic {
 }
 
 impl HyStart {
-    fn new_round(&mut self, sample: &Sample) {
+    fn new_round(&mut self, sample: &AckSample) {
         self.round_start = sample.now;
         self.last_ack = sample.now;
         self.round_end = sample.next;
@@ -158,7 +158,7 @@ impl HyStart {
     }
 
     /// `hystart_update`.
-    fn update(&mut self, window: &mut Window, delay: i64, sample: &Sample) {
+    fn update(&mut self, window: &mut Window, delay: i64, sample: &AckSample) {
         if sample.una > self.round_end {
             self.new_round(sample);
         }
@@ -195,10 +195,10 @@ impl HyStart {
 mod tests {
     use super::*;
 
-    fn at(milliseconds: u64) -> Sample {
+    fn at(milliseconds: u64) -> AckSample {
         let jiffy = milliseconds / 4;
         let now = milliseconds as i64 * 1000;
-        Sample { now, jiffy, hertz: 250, una: 0, next: 0, round_trip: None, pacing_rate: 0, paced: false }
+        AckSample { now, jiffy, hertz: 250, una: 0, next: 0, round_trip: None, pacing_rate: 0, paced: false }
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
         let mut cubic = Cubic::default();
         let mut window = Window { segments: 20, threshold: u32::MAX, count: 0 };
         let mut acked = |milliseconds: u64, round_trip: i64| {
-            let sample = Sample { round_trip: Some(round_trip), una: 1, next: 100, ..at(milliseconds) };
+            let sample = AckSample { round_trip: Some(round_trip), una: 1, next: 100, ..at(milliseconds) };
             cubic.measure(&mut window, &sample);
             window.threshold
         };

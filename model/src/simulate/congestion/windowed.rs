@@ -1,7 +1,7 @@
 //! The largest of the latest samples, as lib/win_minmax.c keeps it: three samples instead of all.
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
+struct WindowEntry {
     at: u32,
     value: u64,
 }
@@ -9,7 +9,7 @@ struct Entry {
 /// The best, second best and third best sample of a window, each younger than the one before it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WindowedMax {
-    best: [Entry; 3],
+    best: [WindowEntry; 3],
 }
 
 impl WindowedMax {
@@ -19,7 +19,7 @@ impl WindowedMax {
 
     /// `minmax_running_max`: a sample at `at`, of a window of so many units before it.
     pub(super) fn add(&mut self, window: u32, at: u32, value: u64) {
-        let entry = Entry { at, value };
+        let entry = WindowEntry { at, value };
         let [first, second, third] = self.best;
         if value >= first.value || at - third.at > window {
             self.best = [entry; 3];
@@ -34,7 +34,7 @@ impl WindowedMax {
     }
 
     /// `minmax_subwin_update`: what has left the window goes; a quarter and a half of it each keep a sample of their own.
-    fn age(&mut self, window: u32, entry: Entry) {
+    fn age(&mut self, window: u32, entry: WindowEntry) {
         let age = entry.at - self.best[0].at;
         if age > window {
             for _ in 0..2 {

@@ -1,6 +1,6 @@
 //! Where BBR takes over: it sets window and pacing rate itself, by rate samples.
 
-use super::super::congestion::{Rate, Report};
+use super::super::congestion::{DeliveryRate, Report};
 use super::super::packet::{MICROSECOND, Time};
 use super::Sender;
 use super::delivery::Sending;
@@ -15,7 +15,7 @@ pub(super) struct Progress {
     pub(super) in_flight: u32,
     /// Microseconds.
     pub(super) round_trip: Option<i64>,
-    pub(super) rate: Rate,
+    pub(super) rate: DeliveryRate,
 }
 
 impl Sender {

@@ -1,6 +1,6 @@
 //! How fast segments are delivered (net/ipv4/tcp_rate.c).
 
-use super::super::congestion::Rate;
+use super::super::congestion::DeliveryRate;
 use super::super::packet::{MICROSECOND, Time};
 use super::micros;
 
@@ -66,16 +66,16 @@ impl Delivery {
         delivered: u32,
         acked: u32,
         shortest: i64,
-    ) -> Rate {
+    ) -> DeliveryRate {
         if delivered > self.app_limited {
             self.app_limited = 0;
         }
         if acked > 0 {
             self.at = now;
         }
-        let Some(prior) = draft.prior else { return Rate::default() };
+        let Some(prior) = draft.prior else { return DeliveryRate::default() };
         let interval = draft.sending.max(micros(prior.delivered_at, now));
-        Rate {
+        DeliveryRate {
             delivered: Some(delivered - prior.delivered),
             interval: (interval >= shortest.max(1)).then_some(interval as u64),
             prior_delivered: prior.delivered,

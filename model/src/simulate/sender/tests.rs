@@ -77,7 +77,7 @@ fn the_last_segment_of_a_burst_or_of_what_was_written_carries_psh() {
 fn a_lost_segment_is_sent_again_once_and_the_window_ends_at_the_threshold() {
     for (which, after) in [(CongestionControl::Reno, 10), (CongestionControl::Cubic, 14)] {
         let (mut sender, now) = steady(which);
-        // Segment 10 is lost; 11 to 29 arrive.
+        // SentSegment 10 is lost; 11 to 29 arrive.
         let now = now + 50 * MILLISECOND;
         let mut again = Vec::new();
         for to in 12..=30 {

@@ -3,7 +3,7 @@
 use super::super::congestion::{INITIAL_WINDOW, LARGEST_BURST_BYTES};
 use super::super::packet::{Data, MICROSECOND, MILLISECOND, PAYLOAD_BYTES, SECOND, Time};
 use super::Step;
-use super::{Segment, Sender, State, stamp};
+use super::{Sender, SentSegment, State, stamp};
 
 /// `tcp_tso_win_divisor`.
 const WINDOW_PARTS: u32 = 3;
@@ -135,7 +135,7 @@ impl Sender {
         let number = self.next();
         let was_empty = self.board.is_empty();
         let sending = self.note_sending(now);
-        self.board.push_back(Segment {
+        self.board.push_back(SentSegment {
             sent: now,
             push,
             sacked: false,

@@ -9,7 +9,7 @@ fn input(down: &str, up: &str) -> AdviceInput {
     AdviceInput::new(rate(down), rate(up), Duration::from_millis(40))
 }
 
-fn predicted(input: &AdviceInput, traffic: Traffic) -> Result<Predicted, NotPredicted> {
+fn predicted(input: &AdviceInput, traffic: Transfers) -> Result<Predicted, NotPredicted> {
     predict(input, &super::super::advise(input).expect("advice"), traffic)
 }
 
@@ -20,7 +20,7 @@ fn a_prediction_keeps_to_the_link() {
     asked.downlink_buffer = Some(BufferSize::Bytes(30_000));
     for congestion_control in [SenderControl::Reno, SenderControl::Cubic] {
         let predicted =
-            predicted(&asked, Traffic { congestion_control, ..Traffic::default() }).expect("a figure");
+            predicted(&asked, Transfers { congestion_control, ..Transfers::default() }).expect("a figure");
         assert!(predicted.download_bps < 2.4e6 && predicted.upload_bps < 196e3, "{predicted:?}");
         let [low, high] = predicted.ratio_interval;
         assert!(low <= predicted.ratio && predicted.ratio <= high, "{predicted:?}");
@@ -34,9 +34,9 @@ fn a_prediction_keeps_to_the_link() {
 fn the_recommended_buffer_is_better_than_an_oversized_one() {
     let mut asked = input("2400kbit", "196kbit");
     asked.downlink_buffer = Some(BufferSize::Bytes(30_000));
-    let recommended = predicted(&asked, Traffic::default()).expect("a figure");
+    let recommended = predicted(&asked, Transfers::default()).expect("a figure");
     asked.uplink_buffer = Some(BufferSize::Bytes(60_000));
-    let oversized = predicted(&asked, Traffic::default()).expect("a figure");
+    let oversized = predicted(&asked, Transfers::default()).expect("a figure");
     assert!(recommended.download_bps > oversized.download_bps, "{recommended:?} {oversized:?}");
     assert!(recommended.queue_delay_mean_s < 0.5 * oversized.queue_delay_mean_s);
 }
@@ -47,7 +47,7 @@ fn cake_keeps_its_rate_and_spares_others_the_transfers_queue() {
     asked.uplink_buffer = Some(BufferSize::Bytes(30_000));
     asked.downlink_buffer = Some(BufferSize::Bytes(30_000));
     let with = |queue_management| {
-        predicted(&asked, Traffic { queue_management, ..Traffic::default() }).expect("a figure")
+        predicted(&asked, Transfers { queue_management, ..Transfers::default() }).expect("a figure")
     };
     let (fifo, cake) = (with(QueueManagement::Fifo), with(QueueManagement::Cake));
     // 2 % below the link's rate.
@@ -67,20 +67,20 @@ fn what_is_not_simulated_is_not_predicted() {
     let slow = input("2400kbit", "196kbit");
     let cases = [
         (
-            Traffic {
+            Transfers {
                 congestion_control: SenderControl::Bbr,
                 queue_management: QueueManagement::Cake,
-                ..Traffic::default()
+                ..Transfers::default()
             },
             "BBR through cake",
         ),
-        (Traffic { uploads: 0, ..Traffic::default() }, "an upload"),
+        (Transfers { uploads: 0, ..Transfers::default() }, "an upload"),
     ];
     for (traffic, part) in cases {
         let reason = predicted(&slow, traffic).expect_err(part).to_string();
         assert!(reason.contains(part), "{reason}");
     }
-    let reason = predicted(&input("1gbit", "500mbit"), Traffic::default()).expect_err("too fast");
+    let reason = predicted(&input("1gbit", "500mbit"), Transfers::default()).expect_err("too fast");
     assert!(matches!(reason, NotPredicted::TooFast { .. }), "{reason}");
 }
 
@@ -89,7 +89,7 @@ fn the_work_is_bounded() {
     for (down, up) in [("1mbit", "200kbit"), ("8mbit", "1mbit"), ("40mbit", "10mbit"), ("70mbit", "10mbit")] {
         let input = input(down, up);
         let advice = super::super::advise(&input).expect("advice");
-        let link = link(&input, &advice, Traffic::default(), CongestionControl::Cubic);
+        let link = link(&input, &advice, Transfers::default(), CongestionControl::Cubic);
         let (runs, seconds) = length(&link).expect("a length");
         let frames = f64::from(runs) * seconds * frames_per_second(&link);
         assert!(frames <= MOST_FRAMES * 1.001 && seconds >= LEAST_SECONDS, "{down}: {runs} x {seconds} s");

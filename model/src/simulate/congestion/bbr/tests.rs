@@ -1,5 +1,5 @@
 use super::super::NO_THRESHOLD;
-use super::super::{Rate, State};
+use super::super::{DeliveryRate, State};
 use super::*;
 
 /// Nothing has happened yet.
@@ -17,7 +17,7 @@ pub(super) fn report() -> Report {
         state: State::Open,
         round_trip: None,
         held: 0,
-        rate: Rate::default(),
+        rate: DeliveryRate::default(),
     }
 }
 
@@ -42,7 +42,7 @@ impl Steady {
         let carried = (self.per_second * round_trip as u64 / 1_000_000) as u32;
         let segments = self.window.segments.min(carried);
         let report = &mut self.report;
-        report.rate = Rate {
+        report.rate = DeliveryRate {
             delivered: Some(segments),
             interval: Some(round_trip as u64),
             prior_delivered: report.delivered,

@@ -8,8 +8,8 @@
 //! * **Work.** A buffer that holds something keeps the link busy. So nothing waited longer than the link had been busy without a
 //!   pause.
 
-mod lender;
 mod place;
+mod reference_clock;
 
 use std::collections::VecDeque;
 
@@ -20,9 +20,9 @@ use super::fastest::Fastest;
 use super::known::KnownRate;
 use super::level::LevelTrack;
 use super::standing::Standing;
-use super::{FULL_BYTES, Passing, SLOWEST, Wait};
+use super::{FULL_BYTES, PacketWait, Passing, SLOWEST, STALE_NS};
 use crate::capacity::ServiceRate;
-use lender::{Lender, Told};
+use reference_clock::{ClockReading, ReferenceClock};
 
 /// Longer than any packet's time on the link, so that jitter and a slow scheduler are not taken for an idle link.
 const IDLE_TOLERANCE_NS: f64 = 5e6;
@@ -48,9 +48,6 @@ const HISTORY_MAX: usize = 1 << 12;
 /// Clocks drift by no more than this while the drift is not found.
 const DRIFT: f64 = 50e-6;
 
-/// A clock that was confirmed this long ago counts as stale.
-const STALE_NS: f64 = 300e9;
-
 /// No buffer makes packets wait longer than this.
 const WAIT_MAX_NS: f64 = 60e9;
 
@@ -69,7 +66,7 @@ struct Pending {
 
 /// The buffer.
 #[derive(Debug)]
-pub(super) struct Outlet {
+pub(super) struct ExitSide {
     direction: Direction,
     /// What is known of the rate beside what is learnt.
     pub(super) known: KnownRate,
@@ -89,7 +86,7 @@ pub(super) struct Outlet {
     /// When a clock or an answer told a wait.
     timed_at_ns: f64,
     /// The clock that the others go by.
-    lender: Lender,
+    reference_clock: ReferenceClock,
     evidence_ns: u64,
     /// Uncertainty of the newest measured waits, nanoseconds, beside the queue that may hide in them.
     uncertainty_ns: f64,
@@ -118,7 +115,7 @@ pub(super) struct Departure {
     was_idle: bool,
 }
 
-impl Outlet {
+impl ExitSide {
     pub(super) fn new(start_ns: u64, direction: Direction) -> Self {
         let start = start_ns as f64;
         Self {
@@ -136,7 +133,7 @@ impl Outlet {
             measured_at_ns: f64::NEG_INFINITY,
             clock_at_ns: f64::NEG_INFINITY,
             timed_at_ns: f64::NEG_INFINITY,
-            lender: Lender::default(),
+            reference_clock: ReferenceClock::default(),
             evidence_ns: start_ns,
             uncertainty_ns: JITTER_NS,
             hidden_ns: 0.0,
@@ -261,7 +258,7 @@ impl Outlet {
         packet: &Passing,
         departure: &Departure,
         most_ns: f64,
-    ) -> Option<Wait> {
+    ) -> Option<PacketWait> {
         let (flow, tsval) = packet.clock?;
         let is_long = f64::from(packet.bytes) > FULL_BYTES / 2.0;
         let left_ns = departure.left_ns;
@@ -271,14 +268,14 @@ impl Outlet {
         let is_settled = clock.is_settled();
         let hidden_ns = clock.hidden_ns(most_ns.min(departure.most_ns)).min(WAIT_MAX_NS);
         let waited_ns = (reading.waited_ns - reading.tick_ns / 2.0).max(0.0);
-        let told = Told { flow, left_ns, waited_ns, first_ns, is_proven };
+        let told = ClockReading { flow, left_ns, waited_ns, first_ns, is_proven };
         // What stood in the buffer when it was new hides in its smallest reading, until a better one has told how much.
-        if !self.lender.hear(told, &mut self.clocks) && !is_settled {
+        if !self.reference_clock.hear(told, &mut self.clocks) && !is_settled {
             return None;
         }
         let since_proven = reading.proven_ns.map(|at| left_ns - at);
         self.clock_at_ns = left_ns;
-        Some(Wait {
+        Some(PacketWait {
             ns: waited_ns,
             uncertainty_ns: JITTER_NS + reading.tick_ns + DRIFT * since_proven.unwrap_or(0.0).min(STALE_NS),
             hidden_ns,
@@ -287,7 +284,7 @@ impl Outlet {
     }
 
     /// Places the packet by its wait, if that is known.
-    pub(super) fn place(&mut self, packet: &Passing, departure: &Departure, wait: Option<Wait>) {
+    pub(super) fn place(&mut self, packet: &Passing, departure: &Departure, wait: Option<PacketWait>) {
         let left_ns = departure.left_ns;
         let wait_ns = match wait {
             Some(wait) => {

@@ -18,14 +18,14 @@ struct Served {
 
 /// What passed the point of measurement. Times in seconds.
 #[derive(Debug, Default)]
-pub(super) struct Passage {
+pub(super) struct Service {
     /// When, and the bytes that had passed then.
     log: VecDeque<(f64, f64)>,
     sum: f64,
     served: VecDeque<Served>,
 }
 
-impl Passage {
+impl Service {
     /// So many bytes pass. In the order of time; what comes out of it counts as of the newest time.
     pub(super) fn pass(&mut self, at: f64, bytes: f64) {
         let at = self.log.back().map_or(at, |(newest, _)| at.max(*newest));
@@ -109,8 +109,8 @@ mod tests {
     use super::*;
 
     /// A packet each 10 ms, of which each waits for so long.
-    fn served(waits: impl IntoIterator<Item = f64>) -> Passage {
-        let mut passage = Passage::default();
+    fn served(waits: impl IntoIterator<Item = f64>) -> Service {
+        let mut passage = Service::default();
         for (number, wait) in waits.into_iter().enumerate() {
             let at = number as f64 * 0.01;
             passage.pass(at, FULL);

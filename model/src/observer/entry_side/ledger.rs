@@ -1,7 +1,8 @@
 //! How much stands in the buffer, from when each packet came and when its service begins.
 
+use super::super::SECOND_NS;
 use super::super::level::Levels;
-use super::{Booked, Inlet};
+use super::{Booked, EntrySide};
 use crate::capacity::ServiceRate;
 
 /// So long after the newest measured wait what stands is only booked: drops are not seen …
@@ -16,13 +17,10 @@ const KNOWN_NS: f64 = 5e9;
 /// Without a rate that is certain, up to this part of a level may have been dropped.
 const DROPPED: f64 = 0.5;
 
-/// Without a rate and without a measured wait, a buffer into which nothing went for this long is taken for empty.
-const SILENT_NS: f64 = 1e9;
-
 /// Nine of ten differences are at most so many times their root mean square.
 const NINE_OF_TEN: f64 = 1.65;
 
-impl Inlet {
+impl EntrySide {
     /// When its service begins: when it comes, or when the one before is served.
     fn start_ns(&self, index: usize) -> f64 {
         let entry = self.entries[index];
@@ -95,7 +93,7 @@ impl Inlet {
         let is_booked = unmeasured_ns > BOOKED_NS;
         let known = match rate {
             Some(rate) => !is_booked || levels.max <= rate * BOOKED_MAX_NS,
-            None => unmeasured_ns < KNOWN_NS || self.is_silent(from - SILENT_NS, to),
+            None => unmeasured_ns < KNOWN_NS || self.is_silent(from - SECOND_NS, to),
         };
         let error_ns = (NINE_OF_TEN * self.error2.sqrt()).hypot(self.doubt_ns);
         // Where no rate is known, or a first guess only, bytes per time are those of the wait that was measured, and what was dropped

@@ -25,7 +25,7 @@ use crate::snapshot::Comparison;
 use crate::snapshot::{Findings, LinkRate, LinkSnapshot, Tick, TickDirection, Unsent};
 
 /// The detector of one link and what it needs.
-pub(super) struct Judge {
+pub(super) struct Detection {
     link: Arc<str>,
     journal: Journal,
     unsent: Arc<Unsent>,
@@ -42,8 +42,8 @@ pub(super) struct Judge {
     recorder: Recorder,
 }
 
-impl Judge {
-    /// A judge that has seen nothing.
+impl Detection {
+    /// A detection that has seen nothing.
     pub(super) fn new(link: &str, wan: &str, thresholds: Thresholds, journal: Journal) -> Self {
         Self {
             link: link.into(),

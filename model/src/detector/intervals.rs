@@ -14,7 +14,7 @@ const MOVING_THROUGHPUT: Duration = Duration::from_millis(300);
 
 impl Detector {
     /// Adds one interval to the past.
-    pub(super) fn book(&mut self, sample: &Sample, span: Duration, window: &PerDirection<Option<f64>>) {
+    pub(super) fn record(&mut self, sample: &Sample, span: Duration, window: &PerDirection<Option<f64>>) {
         let seconds = span.as_secs_f64();
         let mut interval = Totals { seconds, ..Totals::default() };
         interval.phase_seconds = self.phases.take_credit().map(|credit| credit.as_secs_f64());

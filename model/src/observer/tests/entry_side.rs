@@ -1,20 +1,20 @@
 //! A buffer of which the beginning is seen, by hand: 100 bytes per millisecond, so that 1500 bytes are served in 15 ms.
 
-use super::super::inlet::{Booked, Inlet, MeasuredWait};
+use super::super::entry_side::{Booked, EntrySide, MeasuredWait};
 use crate::capacity::ServiceRate;
 
 const MS: u64 = 1_000_000;
 const RATE: f64 = 1e-4;
 
-fn told() -> Inlet {
-    let mut inlet = Inlet::new(0);
-    inlet.known.tell(Some(RATE));
-    inlet
+fn told() -> EntrySide {
+    let mut entry_side = EntrySide::new(0);
+    entry_side.known.tell(Some(RATE));
+    entry_side
 }
 
-fn enter(inlet: &mut Inlet, at_ms: u64, count: u32) {
+fn enter(entry_side: &mut EntrySide, at_ms: u64, count: u32) {
     for _ in 0..count {
-        inlet.enter(at_ms * MS, 1500, 0);
+        entry_side.enter(at_ms * MS, 1500, 0);
     }
 }
 
@@ -23,20 +23,20 @@ fn waited(ns: f64) -> MeasuredWait {
 }
 
 /// A packet that came at `asked_ms` waited for `wait_ms`; that is known at `now_ms`.
-fn measure(inlet: &mut Inlet, asked_ms: u64, wait_ms: f64, now_ms: u64) {
-    inlet.measure(asked_ms * MS, waited(wait_ms * 1e6), (now_ms * MS) as f64);
+fn measure(entry_side: &mut EntrySide, asked_ms: u64, wait_ms: f64, now_ms: u64) {
+    entry_side.measure(asked_ms * MS, waited(wait_ms * 1e6), (now_ms * MS) as f64);
 }
 
-fn booked(inlet: &mut Inlet, to_ms: u64) -> Vec<Option<Booked>> {
-    std::iter::from_fn(|| inlet.pop(to_ms * MS)).collect()
+fn booked(entry_side: &mut EntrySide, to_ms: u64) -> Vec<Option<Booked>> {
+    std::iter::from_fn(|| entry_side.pop(to_ms * MS)).collect()
 }
 
-fn means(inlet: &mut Inlet, to_ms: u64) -> Vec<f64> {
-    booked(inlet, to_ms).into_iter().map(|booked| booked.expect("a level").levels.mean).collect()
+fn means(entry_side: &mut EntrySide, to_ms: u64) -> Vec<f64> {
+    booked(entry_side, to_ms).into_iter().map(|booked| booked.expect("a level").levels.mean).collect()
 }
 
-fn expected_ms(inlet: &Inlet, at_ms: u64) -> f64 {
-    inlet.expected_ns(at_ms * MS).expect("a rate is told") / 1e6
+fn expected_ms(entry_side: &EntrySide, at_ms: u64) -> f64 {
+    entry_side.expected_ns(at_ms * MS).expect("a rate is told") / 1e6
 }
 
 /// The same to a nanosecond.
@@ -46,28 +46,28 @@ fn near(found: f64, expected: f64) -> bool {
 
 #[test]
 fn lindleys_recursion_by_hand() {
-    let mut inlet = told();
-    enter(&mut inlet, 10, 4);
-    enter(&mut inlet, 50, 1);
+    let mut entry_side = told();
+    enter(&mut entry_side, 10, 4);
+    enter(&mut entry_side, 50, 1);
     // Served from 10, 25, 40, 55 and 70 ms on; those that wait: 3 packets to 25 ms, 2 to 40, 1 to 50, 2 to 55, 1 to 70.
-    let means = means(&mut inlet, 90);
+    let means = means(&mut entry_side, 90);
     let expected = [0.0, 4500.0, 3750.0, 3000.0, 1500.0, 2250.0, 1500.0, 0.0, 0.0];
     assert_eq!(means.len(), 9);
     assert!(means.iter().zip(expected).all(|(mean, expected)| (mean - expected).abs() < 1e-3), "{means:?}");
-    assert!(near(expected_ms(&inlet, 50), 20.0));
+    assert!(near(expected_ms(&entry_side, 50), 20.0));
 }
 
 #[test]
 fn lowest_and_highest_within_an_interval() {
-    let mut inlet = told();
-    enter(&mut inlet, 10, 3);
-    let all = booked(&mut inlet, 30);
+    let mut entry_side = told();
+    enter(&mut entry_side, 10, 3);
+    let all = booked(&mut entry_side, 30);
     let levels = all[2].expect("a level").levels;
     assert_eq!((levels.min, levels.max), (1500.0, 3000.0));
     // A packet that goes on at once never waited.
-    let mut inlet = told();
-    enter(&mut inlet, 5, 1);
-    assert_eq!(booked(&mut inlet, 10)[0].expect("a level").levels.max, 0.0);
+    let mut entry_side = told();
+    enter(&mut entry_side, 5, 1);
+    assert_eq!(booked(&mut entry_side, 10)[0].expect("a level").levels.max, 0.0);
 }
 
 #[test]
@@ -91,82 +91,82 @@ fn a_measured_wait_sets_it_right_and_earlier_is_believed_more() {
 
 #[test]
 fn the_correction_is_spread_over_what_came_since_the_one_before() {
-    let mut inlet = told();
+    let mut entry_side = told();
     for at_ms in [10, 11, 12, 13] {
-        enter(&mut inlet, at_ms, 2);
+        enter(&mut entry_side, at_ms, 2);
     }
-    let before: Vec<f64> = [10, 11, 12, 13].map(|at| expected_ms(&inlet, at)).to_vec();
-    measure(&mut inlet, 13, before[3] + 28.0, 200);
+    let before: Vec<f64> = [10, 11, 12, 13].map(|at| expected_ms(&entry_side, at)).to_vec();
+    measure(&mut entry_side, 13, before[3] + 28.0, 200);
     // 14 ms, over the seven packets up to the first one of 13 ms: 2 ms each. That of 10 ms is the first, of 11 ms the third …
     for (step, at_ms) in [10, 11, 12, 13].into_iter().enumerate() {
-        let moved = expected_ms(&inlet, at_ms) - before[step];
+        let moved = expected_ms(&entry_side, at_ms) - before[step];
         assert!(near(moved, 2.0 * (2 * step + 1) as f64), "{at_ms}: {moved}");
     }
 }
 
 #[test]
 fn an_answer_that_was_held_back_moves_nothing() {
-    let mut inlet = told();
-    enter(&mut inlet, 10, 4);
-    enter(&mut inlet, 15, 1);
-    enter(&mut inlet, 20, 1);
-    measure(&mut inlet, 20, 65.0, 90);
-    let before = [10, 15, 20].map(|at| expected_ms(&inlet, at));
+    let mut entry_side = told();
+    enter(&mut entry_side, 10, 4);
+    enter(&mut entry_side, 15, 1);
+    enter(&mut entry_side, 20, 1);
+    measure(&mut entry_side, 20, 65.0, 90);
+    let before = [10, 15, 20].map(|at| expected_ms(&entry_side, at));
     // That of 15 ms left before that of 20 ms, whatever its answer says.
-    measure(&mut inlet, 15, 300.0, 320);
-    assert_eq!([10, 15, 20].map(|at| expected_ms(&inlet, at)), before);
+    measure(&mut entry_side, 15, 300.0, 320);
+    assert_eq!([10, 15, 20].map(|at| expected_ms(&entry_side, at)), before);
 }
 
 #[test]
 fn an_answer_to_what_was_forgotten_or_never_seen_is_left_out() {
-    let mut inlet = told();
-    enter(&mut inlet, 500, 3);
-    let before = expected_ms(&inlet, 500);
-    measure(&mut inlet, 100, 400.0, 600);
-    measure(&mut inlet, 900, 400.0, 1400);
-    assert_eq!(expected_ms(&inlet, 500), before);
+    let mut entry_side = told();
+    enter(&mut entry_side, 500, 3);
+    let before = expected_ms(&entry_side, 500);
+    measure(&mut entry_side, 100, 400.0, 600);
+    measure(&mut entry_side, 900, 400.0, 1400);
+    assert_eq!(expected_ms(&entry_side, 500), before);
 }
 
 #[test]
 fn without_a_rate_packets_wait_as_long_as_the_last_measured_one() {
-    let mut inlet = Inlet::new(0);
-    assert_eq!(inlet.expected_ns(0), None);
-    enter(&mut inlet, 10, 1);
-    measure(&mut inlet, 10, 30.0, 45);
+    let mut entry_side = EntrySide::new(0);
+    assert_eq!(entry_side.expected_ns(0), None);
+    enter(&mut entry_side, 10, 1);
+    measure(&mut entry_side, 10, 30.0, 45);
     // It enters when that is known, and waits from 50 to 80 ms.
-    enter(&mut inlet, 50, 1);
-    let means = means(&mut inlet, 100);
+    enter(&mut entry_side, 50, 1);
+    let means = means(&mut entry_side, 100);
     assert!(near(means[1], 1500.0) && near(means[4], 0.0), "{means:?}");
     assert!(near(means[5], 1500.0) && near(means[7], 1500.0) && near(means[8], 0.0), "{means:?}");
 }
 
 #[test]
 fn an_interval_waits_until_it_is_complete() {
-    let mut inlet = told();
-    assert!(inlet.pop(10 * MS - 1).is_none());
-    assert!(inlet.pop(10 * MS).is_some());
-    assert!(inlet.pop(10 * MS).is_none());
+    let mut entry_side = told();
+    assert!(entry_side.pop(10 * MS - 1).is_none());
+    assert!(entry_side.pop(10 * MS).is_some());
+    assert!(entry_side.pop(10 * MS).is_none());
 }
 
 #[test]
 fn what_was_never_measured_is_as_uncertain_as_it_is_large_and_soon_unknown() {
-    let mut inlet = told();
+    let mut entry_side = told();
     // 150 packets at once are served in 2.25 s: drops are not seen.
-    enter(&mut inlet, 10, 150);
-    let rows = booked(&mut inlet, 2300);
+    enter(&mut entry_side, 10, 150);
+    let rows = booked(&mut entry_side, 2300);
     let of = |at_ms: usize| rows[at_ms / 10];
     assert!(of(100).is_none(), "2.2 s of waiting");
     let row = of(1000).expect("1.3 s of waiting");
     assert!(row.doubt_bytes >= row.levels.mean && row.levels.mean > 100_000.0);
     assert_eq!(of(2290).expect("nothing").doubt_bytes, 0.0);
     // One measured wait, and for two seconds it is known.
-    let mut inlet = told();
+    let mut entry_side = told();
     for i in 0..500 {
-        enter(&mut inlet, 10 + 10 * i, 1);
+        enter(&mut entry_side, 10 + 10 * i, 1);
     }
-    let expected = expected_ms(&inlet, 1000);
-    measure(&mut inlet, 1000, expected, 1500);
-    let rows = booked(&mut inlet, 4500);
+    let expected = expected_ms(&entry_side, 1000);
+    measure(&mut entry_side, 1000, expected, 1500);
+    let rows = booked(&mut entry_side, 4500);
     assert_eq!(rows[300].expect("known").doubt_bytes, 0.0);
     let row = rows[380].expect("booked");
     assert!(row.doubt_bytes >= row.levels.mean);
@@ -174,78 +174,82 @@ fn what_was_never_measured_is_as_uncertain_as_it_is_large_and_soon_unknown() {
 
 #[test]
 fn light_use_is_less_than_a_part_of_the_rate_over_a_second() {
-    assert!(Inlet::new(0).rate().is_none() && !Inlet::new(0).is_light(0, 0, 0.4, true), "no rate, no proof");
+    assert!(
+        EntrySide::new(0).rate().is_none() && !EntrySide::new(0).is_light(0, 0, 0.4, true),
+        "no rate, no proof"
+    );
     // 100,000 B/s: 26 packets a second are 39 %, 28 are 42 %.
-    let mut inlet = told();
+    let mut entry_side = told();
     for i in 0..26 {
-        enter(&mut inlet, 3000 + 38 * i, 1);
+        enter(&mut entry_side, 3000 + 38 * i, 1);
     }
-    assert!(inlet.is_light(3990 * MS, 4000 * MS, 0.4, false));
-    enter(&mut inlet, 3989, 2);
-    assert!(!inlet.is_light(3990 * MS, 4000 * MS, 0.4, false));
+    assert!(entry_side.is_light(3990 * MS, 4000 * MS, 0.4, false));
+    enter(&mut entry_side, 3989, 2);
+    assert!(!entry_side.is_light(3990 * MS, 4000 * MS, 0.4, false));
 }
 
 #[test]
 fn what_stood_before_the_first_packet_must_have_drained() {
     // Half of a second's work is left out every second: two seconds of it after four.
-    let mut inlet = told();
+    let mut entry_side = told();
     for i in 0..200 {
-        enter(&mut inlet, 30 * i, 1);
+        enter(&mut entry_side, 30 * i, 1);
     }
-    let mut light = |at_ms: u64| inlet.is_light(at_ms * MS, (at_ms + 20) * MS, 0.6, false);
+    let mut light = |at_ms: u64| entry_side.is_light(at_ms * MS, (at_ms + 20) * MS, 0.6, false);
     assert!(!light(1500) && !light(3900));
     assert!(light(4100));
     // A first question that nothing was answered before, and little else: nobody had filled the buffer.
     for (count, is_quiet, expected) in [(1, true, true), (1, false, false), (6, true, false)] {
-        let mut inlet = told();
-        enter(&mut inlet, 1, count);
-        assert_eq!(inlet.is_light(MS, 40 * MS, 0.4, is_quiet), expected, "{count} {is_quiet}");
+        let mut entry_side = told();
+        enter(&mut entry_side, 1, count);
+        assert_eq!(entry_side.is_light(MS, 40 * MS, 0.4, is_quiet), expected, "{count} {is_quiet}");
     }
     // After a silence it has drained for certain.
-    let mut inlet = told();
-    inlet.restart(5000 * MS);
-    enter(&mut inlet, 5001, 1);
-    assert!(inlet.is_light(5001 * MS, 5020 * MS, 0.4, false));
+    let mut entry_side = told();
+    entry_side.restart(5000 * MS);
+    enter(&mut entry_side, 5001, 1);
+    assert!(entry_side.is_light(5001 * MS, 5020 * MS, 0.4, false));
 }
 
 /// 64 kbit/s are 8 bytes a millisecond.
 #[test]
 fn without_a_rate_a_wait_is_at_most_what_the_slowest_link_would_make_of_it() {
-    let mut inlet = Inlet::new(0);
-    let small = |inlet: &mut Inlet, at_ms: u64, bytes: u32| inlet.enter(at_ms * MS, bytes, 0);
-    let most_ms = |inlet: &Inlet, at_ms: u64, bytes: u32| inlet.most_ns(at_ms * MS, bytes, false) / 1e6;
+    let mut entry_side = EntrySide::new(0);
+    let small = |entry_side: &mut EntrySide, at_ms: u64, bytes: u32| entry_side.enter(at_ms * MS, bytes, 0);
+    let most_ms =
+        |entry_side: &EntrySide, at_ms: u64, bytes: u32| entry_side.most_ns(at_ms * MS, bytes, false) / 1e6;
     // What stood before may take two seconds.
-    small(&mut inlet, 500, 80);
-    assert!((most_ms(&inlet, 500, 80) - 1500.0).abs() < 1e-6);
+    small(&mut entry_side, 500, 80);
+    assert!((most_ms(&entry_side, 500, 80) - 1500.0).abs() < 1e-6);
     // Nothing is left of it and of the first packet at 2,010 ms; after that each waits for the one before.
-    small(&mut inlet, 2005, 160);
-    small(&mut inlet, 2015, 80);
-    small(&mut inlet, 2045, 80);
-    assert!((most_ms(&inlet, 2005, 160) - 5.0).abs() < 1e-6);
-    assert!((most_ms(&inlet, 2015, 80) - 15.0).abs() < 1e-6);
-    assert_eq!(most_ms(&inlet, 2045, 80), 0.0);
+    small(&mut entry_side, 2005, 160);
+    small(&mut entry_side, 2015, 80);
+    small(&mut entry_side, 2045, 80);
+    assert!((most_ms(&entry_side, 2005, 160) - 5.0).abs() < 1e-6);
+    assert!((most_ms(&entry_side, 2015, 80) - 15.0).abs() < 1e-6);
+    assert_eq!(most_ms(&entry_side, 2045, 80), 0.0);
     // Of a slot only 40 bytes are the question.
-    assert!((most_ms(&inlet, 2045, 40) - 5.0).abs() < 1e-6);
-    assert_eq!(most_ms(&inlet, 2030, 80), f64::INFINITY, "nothing came then");
+    assert!((most_ms(&entry_side, 2045, 40) - 5.0).abs() < 1e-6);
+    assert_eq!(most_ms(&entry_side, 2030, 80), f64::INFINITY, "nothing came then");
 }
 
 #[test]
 fn the_first_question_of_a_quiet_link_had_nothing_ahead_of_it() {
-    let mut inlet = Inlet::new(0);
+    let mut entry_side = EntrySide::new(0);
     for at_ms in [300, 340] {
-        inlet.enter(at_ms * MS, 160, 0);
+        entry_side.enter(at_ms * MS, 160, 0);
     }
-    assert_eq!(inlet.most_ns(300 * MS, 160, true), 0.0);
+    assert_eq!(entry_side.most_ns(300 * MS, 160, true), 0.0);
     // The first one has left by then; with answers to others meanwhile, somebody may have filled the buffer before.
-    assert_eq!(inlet.most_ns(340 * MS, 160, true), 0.0);
-    assert!(inlet.most_ns(340 * MS, 160, false) > 1e9);
+    assert_eq!(entry_side.most_ns(340 * MS, 160, true), 0.0);
+    assert!(entry_side.most_ns(340 * MS, 160, false) > 1e9);
     // Nor is it the beginning any more after a second.
-    inlet.enter(1100 * MS, 160, 0);
-    assert!(inlet.most_ns(1100 * MS, 160, true) > 0.9e9);
+    entry_side.enter(1100 * MS, 160, 0);
+    assert!(entry_side.most_ns(1100 * MS, 160, true) > 0.9e9);
     // After a silence it has drained for certain.
-    inlet.restart(5000 * MS);
-    inlet.enter(5001 * MS, 1500, 0);
-    assert_eq!(inlet.most_ns(5001 * MS, 1500, false), 0.0);
+    entry_side.restart(5000 * MS);
+    entry_side.enter(5001 * MS, 1500, 0);
+    assert_eq!(entry_side.most_ns(5001 * MS, 1500, false), 0.0);
 }
 
 /// A buffer with a limit, as a modem has it: what came in and when it left.
@@ -272,7 +276,7 @@ impl Modem {
 
 /// Feeds what `per_second` says, each packet's wait measured when it has left; largest error of the wait in the last ten seconds.
 fn feed(
-    inlet: &mut Inlet,
+    entry_side: &mut EntrySide,
     modem: &mut Modem,
     from_s: u64,
     to_s: u64,
@@ -283,27 +287,27 @@ fn feed(
     while at_ns < to_s as f64 * 1e9 {
         while let Some((asked, wait, left)) = answers.front().copied().filter(|(_, _, left)| *left <= at_ns) {
             answers.pop_front();
-            inlet.measure(asked, waited(wait), left);
+            entry_side.measure(asked, waited(wait), left);
         }
         // What was lost is sent again.
         let repeated = if modem.missing > 0.0 { 1500 } else { 0 };
         modem.missing -= f64::from(repeated);
-        inlet.enter(at_ns as u64, 1500, repeated);
+        entry_side.enter(at_ns as u64, 1500, repeated);
         if let Some(wait) = modem.offer(at_ns.floor()) {
             answers.push_back((at_ns as u64, wait, at_ns + wait + 20e6));
             if at_ns > (to_s as f64 - 10.0) * 1e9 {
-                let expected = inlet.expected_ns(at_ns as u64).unwrap_or(f64::INFINITY);
+                let expected = entry_side.expected_ns(at_ns as u64).unwrap_or(f64::INFINITY);
                 worst = worst.max((expected - wait).abs());
             }
         }
-        inlet.pop((at_ns as u64).saturating_sub(1_000_000_000));
+        entry_side.pop((at_ns as u64).saturating_sub(1_000_000_000));
         at_ns += 1e9 / per_second(at_ns as u64);
     }
     worst
 }
 
-fn learnt(inlet: &Inlet) -> f64 {
-    inlet.learner().rate(ServiceRate::rate).expect("a rate")
+fn learnt(entry_side: &EntrySide) -> f64 {
+    entry_side.learner().rate(ServiceRate::rate).expect("a rate")
 }
 
 /// One second above the rate, then one below it, so that the buffer never quite drains.
@@ -314,59 +318,59 @@ fn saw(at_ns: u64, rate: f64) -> f64 {
 
 #[test]
 fn the_rate_is_learnt_and_follows_the_link() {
-    let mut inlet = Inlet::new(0);
+    let mut entry_side = EntrySide::new(0);
     let mut modem = Modem { rate: RATE, limit: 60_000.0, done_ns: 0.0, missing: 0.0 };
-    feed(&mut inlet, &mut modem, 0, 20, |at| saw(at, RATE));
-    let found = learnt(&inlet);
+    feed(&mut entry_side, &mut modem, 0, 20, |at| saw(at, RATE));
+    let found = learnt(&entry_side);
     assert!((found / RATE - 1.0).abs() < 0.02, "{found}");
     for rate in [RATE / 2.0, RATE * 2.0] {
-        let mut inlet = Inlet::new(0);
+        let mut entry_side = EntrySide::new(0);
         let mut modem = Modem { rate: RATE, limit: 60_000.0, done_ns: 0.0, missing: 0.0 };
-        feed(&mut inlet, &mut modem, 0, 20, |at| saw(at, RATE));
+        feed(&mut entry_side, &mut modem, 0, 20, |at| saw(at, RATE));
         modem.rate = rate;
-        feed(&mut inlet, &mut modem, 20, 40, |at| saw(at, rate));
-        let found = learnt(&inlet);
+        feed(&mut entry_side, &mut modem, 20, 40, |at| saw(at, rate));
+        let found = learnt(&entry_side);
         assert!((found / rate - 1.0).abs() < 0.03, "{found} for {rate}");
     }
 }
 
 #[test]
 fn what_is_lost_is_no_part_of_the_rate() {
-    let mut inlet = Inlet::new(0);
+    let mut entry_side = EntrySide::new(0);
     let mut modem = Modem { rate: RATE, limit: 30_000.0, done_ns: 0.0, missing: 0.0 };
     // A quarter more than fits, always; what is lost comes again.
-    feed(&mut inlet, &mut modem, 0, 40, |_| 1.25 * RATE * 1e9 / 1500.0);
-    let found = learnt(&inlet);
+    feed(&mut entry_side, &mut modem, 0, 40, |_| 1.25 * RATE * 1e9 / 1500.0);
+    let found = learnt(&entry_side);
     assert!((found / RATE - 1.0).abs() < 0.02, "{found}");
 }
 
 #[test]
 fn drops_that_nobody_saw_do_not_add_up() {
-    let mut inlet = told();
+    let mut entry_side = told();
     let mut modem = Modem { rate: RATE, limit: 30_000.0, done_ns: 0.0, missing: f64::NEG_INFINITY };
-    let worst = feed(&mut inlet, &mut modem, 0, 60, |_| 1.1 * RATE * 1e9 / 1500.0);
+    let worst = feed(&mut entry_side, &mut modem, 0, 60, |_| 1.1 * RATE * 1e9 / 1500.0);
     // Booked without answers it would be 6 s by now; an answer tells of 320 ms ago, in which a tenth is lost.
     assert!(worst < 60e6, "{worst}");
 }
 
 #[test]
 fn a_buffer_that_drains_between_packets_tells_no_rate() {
-    let mut inlet = Inlet::new(0);
+    let mut entry_side = EntrySide::new(0);
     let mut modem = Modem { rate: RATE, limit: 30_000.0, done_ns: 0.0, missing: 0.0 };
-    feed(&mut inlet, &mut modem, 0, 40, |_| 0.5 * RATE * 1e9 / 1500.0);
-    assert_eq!(inlet.learner().rate(ServiceRate::rate), None);
+    feed(&mut entry_side, &mut modem, 0, 40, |_| 0.5 * RATE * 1e9 / 1500.0);
+    assert_eq!(entry_side.learner().rate(ServiceRate::rate), None);
 }
 
 #[test]
 fn what_was_told_is_better_than_what_was_measured_and_that_than_a_first_guess() {
-    let mut inlet = Inlet::new(0);
-    inlet.known.begin_with(Some(3.0 * RATE));
-    assert_eq!(inlet.rate(), Some(3.0 * RATE));
+    let mut entry_side = EntrySide::new(0);
+    entry_side.known.begin_with(Some(3.0 * RATE));
+    assert_eq!(entry_side.rate(), Some(3.0 * RATE));
     let mut modem = Modem { rate: RATE, limit: 60_000.0, done_ns: 0.0, missing: 0.0 };
-    feed(&mut inlet, &mut modem, 0, 20, |at| saw(at, RATE));
-    assert!((inlet.rate().expect("a rate") / RATE - 1.0).abs() < 0.02);
-    inlet.known.tell(Some(1.2 * RATE));
-    assert_eq!(inlet.rate(), Some(1.2 * RATE));
-    inlet.restart(50_000 * MS);
-    assert!((learnt(&inlet) / RATE - 1.0).abs() < 0.02, "rates stay known after a silence");
+    feed(&mut entry_side, &mut modem, 0, 20, |at| saw(at, RATE));
+    assert!((entry_side.rate().expect("a rate") / RATE - 1.0).abs() < 0.02);
+    entry_side.known.tell(Some(1.2 * RATE));
+    assert_eq!(entry_side.rate(), Some(1.2 * RATE));
+    entry_side.restart(50_000 * MS);
+    assert!((learnt(&entry_side) / RATE - 1.0).abs() < 0.02, "rates stay known after a silence");
 }

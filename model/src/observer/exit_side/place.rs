@@ -1,6 +1,6 @@
 //! When each packet entered: by its own wait, or between those of its neighbours.
 
-use super::{KNOWN_NS, Outlet};
+use super::{ExitSide, KNOWN_NS};
 
 /// A packet that nothing measured follows within this time is placed by those before it.
 const PLACED_NS: u64 = 500_000_000;
@@ -8,7 +8,7 @@ const PLACED_NS: u64 = 500_000_000;
 /// How far a packet's placing looks ahead.
 const LOOK_AHEAD: usize = 64;
 
-impl Outlet {
+impl ExitSide {
     /// Nothing more has come out before `now_ns`: what can be placed now is placed.
     pub(in crate::observer) fn settle(&mut self, now_ns: u64) {
         let is_idle = self.is_idle(now_ns as f64);

@@ -1,7 +1,7 @@
 //! Ends that were first heard at different times: which of them tells how long the queue was.
 
 use super::super::base::Split;
-use super::super::witness::{Judgement, Witnesses};
+use super::super::cross_check::{Correction, CrossChecks};
 
 const MS: f64 = 1e6;
 const FIRST: [u8; 16] = [1; 16];
@@ -13,29 +13,29 @@ fn split(queue_ms: f64, is_proven: bool) -> Split {
 
 /// A question of 10 ms ago waited for `queue_ms`.
 fn judge(
-    witnesses: &mut Witnesses,
+    cross_checks: &mut CrossChecks,
     end: [u8; 16],
     now_ms: f64,
     queue_ms: f64,
     is_proven: bool,
-) -> Option<Judgement> {
-    witnesses.judge(end, &split(queue_ms, is_proven), (now_ms - 10.0) * MS, now_ms * MS)
+) -> Option<Correction> {
+    cross_checks.judge(end, &split(queue_ms, is_proven), (now_ms - 10.0) * MS, now_ms * MS)
 }
 
 /// The first end tells of 500 ms from 0 on, every 20 ms; the other of `tells_ms` from 100 ms on. What becomes of the other one's word.
-fn beside(tells_ms: f64, is_proven: bool) -> Vec<Option<Judgement>> {
-    let mut witnesses = Witnesses::default();
+fn beside(tells_ms: f64, is_proven: bool) -> Vec<Option<Correction>> {
+    let mut cross_checks = CrossChecks::default();
     let mut judgements = Vec::new();
     for step in 0..40 {
         let now_ms = 20.0 * f64::from(step);
-        let first = judge(&mut witnesses, FIRST, now_ms, 500.0, false);
+        let first = judge(&mut cross_checks, FIRST, now_ms, 500.0, false);
         if is_proven && now_ms > 100.0 {
             assert!(!first.is_some_and(|first| first.is_best), "another one is proven");
         } else {
             assert!(first.is_some_and(|first| first.is_best && first.missing_ns == 0.0));
         }
         if now_ms >= 100.0 {
-            judgements.push(judge(&mut witnesses, LATER, now_ms + 5.0, tells_ms, is_proven));
+            judgements.push(judge(&mut cross_checks, LATER, now_ms + 5.0, tells_ms, is_proven));
         }
     }
     judgements
@@ -74,47 +74,47 @@ fn a_proven_end_is_believed_at_once() {
 
 #[test]
 fn when_the_best_end_falls_silent_the_other_goes_on_with_what_it_lacks() {
-    let mut witnesses = Witnesses::default();
+    let mut cross_checks = CrossChecks::default();
     for step in 0..20 {
         let now_ms = 20.0 * f64::from(step);
-        judge(&mut witnesses, FIRST, now_ms, 500.0, false);
-        judge(&mut witnesses, LATER, now_ms + 5.0, 200.0, false);
+        judge(&mut cross_checks, FIRST, now_ms, 500.0, false);
+        judge(&mut cross_checks, LATER, now_ms + 5.0, 200.0, false);
     }
-    let soon = judge(&mut witnesses, LATER, 3_000.0, 200.0, false).expect("compared");
+    let soon = judge(&mut cross_checks, LATER, 3_000.0, 200.0, false).expect("compared");
     assert!(!soon.is_best);
-    let late = judge(&mut witnesses, LATER, 11_000.0, 200.0, false).expect("compared");
+    let late = judge(&mut cross_checks, LATER, 11_000.0, 200.0, false).expect("compared");
     assert!(late.is_best && (late.missing_ns - 300.0 * MS).abs() < 1.0);
     // The first one is the better of both as soon as it is heard again.
-    assert!(judge(&mut witnesses, FIRST, 11_100.0, 500.0, false).is_some_and(|first| first.is_best));
-    assert!(judge(&mut witnesses, LATER, 11_105.0, 200.0, false).is_some_and(|later| !later.is_best));
+    assert!(judge(&mut cross_checks, FIRST, 11_100.0, 500.0, false).is_some_and(|first| first.is_best));
+    assert!(judge(&mut cross_checks, LATER, 11_105.0, 200.0, false).is_some_and(|later| !later.is_best));
 }
 
 #[test]
 fn questions_of_different_times_are_not_compared() {
-    let mut witnesses = Witnesses::default();
-    judge(&mut witnesses, FIRST, 0.0, 500.0, false);
+    let mut cross_checks = CrossChecks::default();
+    judge(&mut cross_checks, FIRST, 0.0, 500.0, false);
     for step in 0..20 {
         let now_ms = 100.0 + 20.0 * f64::from(step);
-        assert!(judge(&mut witnesses, LATER, now_ms, 200.0, false).is_none());
+        assert!(judge(&mut cross_checks, LATER, now_ms, 200.0, false).is_none());
     }
 }
 
 /// A torrent: 5,000 other ends are heard once each, after the differences of one are known.
 #[test]
 fn many_ends_do_not_wipe_the_differences_of_one() {
-    let mut witnesses = Witnesses::default();
+    let mut cross_checks = CrossChecks::default();
     let now_ms = |step: u32| 20.0 * f64::from(step);
     for step in 0..20 {
-        judge(&mut witnesses, FIRST, now_ms(step), 500.0, false);
-        judge(&mut witnesses, LATER, now_ms(step) + 5.0, 200.0, false);
+        judge(&mut cross_checks, FIRST, now_ms(step), 500.0, false);
+        judge(&mut cross_checks, LATER, now_ms(step) + 5.0, 200.0, false);
     }
     for other in 0..5_000_u32 {
         let mut end = [3; 16];
         end[..4].copy_from_slice(&other.to_le_bytes());
-        judge(&mut witnesses, end, now_ms(20), 100.0, false);
+        judge(&mut cross_checks, end, now_ms(20), 100.0, false);
         if other % 1_000 == 0 {
-            judge(&mut witnesses, FIRST, now_ms(20), 500.0, false);
-            let later = judge(&mut witnesses, LATER, now_ms(20) + 5.0, 200.0, false);
+            judge(&mut cross_checks, FIRST, now_ms(20), 500.0, false);
+            let later = judge(&mut cross_checks, LATER, now_ms(20) + 5.0, 200.0, false);
             let missing_ns = later.expect("still known").missing_ns;
             assert!((missing_ns - 300.0 * MS).abs() < 1.0, "after {other} ends: {missing_ns}");
         }

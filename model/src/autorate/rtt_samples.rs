@@ -45,7 +45,7 @@ impl Host {
 
 /// What they say together.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Heard {
+pub(super) struct RttSamples {
     /// The middle one of their waits, the lower of two: neither a slow host nor one that lies decides among three. Seconds.
     pub(super) wait: f64,
     /// When the newest packet that met it passed.
@@ -59,9 +59,9 @@ pub(super) struct Heard {
 
 /// Replies since the decision before.
 #[derive(Debug, Default)]
-pub(super) struct Hosts(BTreeMap<u64, Host>);
+pub(super) struct HeardHosts(BTreeMap<u64, Host>);
 
-impl Hosts {
+impl HeardHosts {
     /// A packet of `bytes` that passed at `passed` waited so long.
     pub(super) fn add(&mut self, host: u64, wait: f64, passed: f64, bytes: f64) {
         self.0
@@ -71,13 +71,13 @@ impl Hosts {
     }
 
     /// All of them, once.
-    pub(super) fn take(&mut self) -> Option<Heard> {
+    pub(super) fn take(&mut self) -> Option<RttSamples> {
         let mut hosts: Vec<Host> = std::mem::take(&mut self.0).into_values().collect();
         hosts.sort_by(|a, b| a.least().total_cmp(&b.least()));
         let middle = hosts.get(hosts.len().checked_sub(1)? / 2)?;
         let wait = middle.least();
         let near = (2.0 * RULES.no_queue).max(RULES.half * wait);
-        Some(Heard {
+        Some(RttSamples {
             wait,
             passed: middle.passed,
             hosts: hosts.len(),

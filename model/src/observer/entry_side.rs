@@ -4,14 +4,14 @@
 //! when the one before it is, or when it comes). Errors of the rate, framing and drops make that drift. Answers set it right: each tells how long
 //! one packet waited. Between two of them the error is spread over the packets between, after the newest the recursion goes on.
 
-mod booked;
+mod ledger;
 
 use std::collections::VecDeque;
 
-use super::SLOWEST;
 use super::known::KnownRate;
 use super::learner::{Learner, Measured};
 use super::level::{INTERVAL_NS, Levels};
+use super::{SECOND_NS, SLOWEST};
 
 /// Packets remembered.
 const ENTRIES_MAX: usize = 1 << 16;
@@ -23,9 +23,6 @@ const GAIN_LATER: f64 = 0.5;
 
 /// What stood in the buffer at first has drained after so much time that the link did not use …
 const DRAINED_NS: f64 = 2e9;
-
-/// … or stood not at all, if this early nothing but the first questions passed.
-const QUIET_NS: f64 = 1e9;
 
 /// Where a packet is looked for by the time at which it came, nanoseconds: delays are measured in microseconds, and all of a slot has one time.
 const EARLIER_NS: f64 = 2e3;
@@ -74,7 +71,7 @@ pub(super) struct MeasuredWait {
 
 /// The buffer.
 #[derive(Debug)]
-pub(super) struct Inlet {
+pub(super) struct EntrySide {
     /// What is known of the rate beside what is learnt.
     pub(super) known: KnownRate,
     learner: Learner,
@@ -101,7 +98,7 @@ pub(super) struct Inlet {
     next_ns: u64,
 }
 
-impl Inlet {
+impl EntrySide {
     pub(super) fn new(start_ns: u64) -> Self {
         Self {
             known: KnownRate::default(),
@@ -195,7 +192,7 @@ impl Inlet {
             let sum = self.entries.get(index).map_or(0.0, |entry| entry.sum);
             // Whoever had filled it would have gone on meanwhile, and what stood there would have been answered.
             let began_quiet = is_quiet
-                && elapsed_ns < QUIET_NS
+                && elapsed_ns < SECOND_NS
                 && entered(&self.entries, self.began_ns, now_ns) <= part * rate * (now_ns - self.began_ns);
             self.is_drained = began_quiet || elapsed_ns - sum / rate >= DRAINED_NS;
             if began_quiet {
@@ -212,7 +209,7 @@ impl Inlet {
         let entry = self.entries[index];
         let beside_ns = (entry.bytes - f64::from(bytes)).max(0.0) / SLOWEST;
         // Whoever had filled it before all this began would have gone on meanwhile, and what stood there would have been answered.
-        let began_quiet = is_quiet && self.first == 0 && entry.at_ns - self.began_ns < QUIET_NS;
+        let began_quiet = is_quiet && self.first == 0 && entry.at_ns - self.began_ns < SECOND_NS;
         let since_start = || {
             let done = self
                 .entries

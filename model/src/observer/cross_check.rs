@@ -32,9 +32,9 @@ const ENDS_MAX: usize = 1 << 12;
 
 /// What is known of one end.
 #[derive(Debug)]
-struct Heard {
+struct HeardEnd {
     first_ns: f64,
-    /// Wait by the best end less that by this one.
+    /// PacketWait by the best end less that by this one.
     differences: VecDeque<f64>,
     missing_ns: Option<f64>,
 }
@@ -52,7 +52,7 @@ struct Best {
 
 /// What an end's word is worth.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Judgement {
+pub(super) struct Correction {
     /// The question waited so much longer, nanoseconds.
     pub(super) missing_ns: f64,
     /// No other end tells better.
@@ -61,16 +61,22 @@ pub(super) struct Judgement {
 
 /// All ends.
 #[derive(Debug, Default)]
-pub(super) struct Witnesses {
-    ends: Recent<End, Heard, ENDS_MAX>,
+pub(super) struct CrossChecks {
+    ends: Recent<End, HeardEnd, ENDS_MAX>,
     best: Option<Best>,
 }
 
-impl Witnesses {
+impl CrossChecks {
     /// An end tells how long a question waited that passed at `asked_ns`; known at `now_ns`. `None` if it is not known how much longer it waited than
     /// that, and another end tells better.
-    pub(super) fn judge(&mut self, end: End, split: &Split, asked_ns: f64, now_ns: f64) -> Option<Judgement> {
-        let heard = self.ends.entry(end, || Heard {
+    pub(super) fn judge(
+        &mut self,
+        end: End,
+        split: &Split,
+        asked_ns: f64,
+        now_ns: f64,
+    ) -> Option<Correction> {
+        let heard = self.ends.entry(end, || HeardEnd {
             first_ns: now_ns,
             differences: VecDeque::new(),
             missing_ns: None,
@@ -90,7 +96,7 @@ impl Witnesses {
                 waits.pop_front();
             }
             self.best = Some(Best { end, is_proven, first_ns: heard.first_ns, heard_ns: now_ns, waits });
-            return Some(Judgement { missing_ns, is_best });
+            return Some(Correction { missing_ns, is_best });
         }
         let nearest = self.best.iter().flat_map(|best| &best.waits).min_by(|a, b| {
             let away = |wait: &(f64, f64)| (wait.0 - asked_ns).abs();
@@ -109,6 +115,6 @@ impl Witnesses {
             }
         }
         let missing_ns = if is_proven { Some(0.0) } else { heard.missing_ns }?;
-        Some(Judgement { missing_ns, is_best })
+        Some(Correction { missing_ns, is_best })
     }
 }

@@ -5,17 +5,15 @@
 
 use std::cmp::Reverse;
 
+use super::super::SECOND_NS;
 use super::super::clocks::Clocks;
-
-/// A clock that was not read for so long tells the others nothing, nanoseconds.
-const SILENT_NS: f64 = 1e9;
 
 /// Clocks that wait for the next word.
 const FOLLOWERS_MAX: usize = 64;
 
 /// A clock, its newest reading, and how much that is worth.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Told {
+pub(super) struct ClockReading {
     pub(super) flow: u64,
     pub(super) left_ns: f64,
     pub(super) waited_ns: f64,
@@ -24,7 +22,7 @@ pub(super) struct Told {
     pub(super) is_proven: bool,
 }
 
-impl Told {
+impl ClockReading {
     fn rank(&self) -> (bool, Reverse<u64>) {
         (self.is_proven, Reverse(self.first_ns.max(0.0) as u64))
     }
@@ -32,16 +30,16 @@ impl Told {
 
 /// The best clock, and those that were read after it was.
 #[derive(Debug, Default)]
-pub(super) struct Lender {
-    best: Option<Told>,
+pub(super) struct ReferenceClock {
+    best: Option<ClockReading>,
     followers: Vec<u64>,
 }
 
-impl Lender {
+impl ReferenceClock {
     /// A clock was read. Whether it is the best one; the others hear of it then.
-    pub(super) fn hear(&mut self, told: Told, clocks: &mut Clocks) -> bool {
+    pub(super) fn hear(&mut self, told: ClockReading, clocks: &mut Clocks) -> bool {
         match self.best {
-            Some(best) if told.left_ns - best.left_ns > SILENT_NS => self.followers.clear(),
+            Some(best) if told.left_ns - best.left_ns > SECOND_NS => self.followers.clear(),
             Some(best) if best.flow != told.flow && told.rank() < best.rank() => {
                 if self.followers.len() < FOLLOWERS_MAX && !self.followers.contains(&told.flow) {
                     self.followers.push(told.flow);
@@ -62,18 +60,18 @@ impl Lender {
 mod tests {
     use super::*;
 
-    fn told(flow: u64, first_s: f64, is_proven: bool, left_s: f64) -> Told {
-        Told { flow, left_ns: left_s * 1e9, waited_ns: 40e6, first_ns: first_s * 1e9, is_proven }
+    fn told(flow: u64, first_s: f64, is_proven: bool, left_s: f64) -> ClockReading {
+        ClockReading { flow, left_ns: left_s * 1e9, waited_ns: 40e6, first_ns: first_s * 1e9, is_proven }
     }
 
     #[test]
     fn what_is_proven_or_was_heard_first_is_best_while_it_is_heard() {
-        let (mut lender, mut clocks) = (Lender::default(), Clocks::default());
-        assert!(lender.hear(told(2, 2.0, false, 10.0), &mut clocks), "the only one");
-        assert!(lender.hear(told(1, 1.0, false, 10.1), &mut clocks), "heard earlier");
-        assert!(!lender.hear(told(2, 2.0, false, 10.2), &mut clocks));
-        assert!(lender.hear(told(3, 3.0, true, 10.3), &mut clocks), "proven");
-        assert!(!lender.hear(told(1, 1.0, false, 10.4), &mut clocks));
-        assert!(lender.hear(told(1, 1.0, false, 11.4), &mut clocks), "the other is silent");
+        let (mut reference_clock, mut clocks) = (ReferenceClock::default(), Clocks::default());
+        assert!(reference_clock.hear(told(2, 2.0, false, 10.0), &mut clocks), "the only one");
+        assert!(reference_clock.hear(told(1, 1.0, false, 10.1), &mut clocks), "heard earlier");
+        assert!(!reference_clock.hear(told(2, 2.0, false, 10.2), &mut clocks));
+        assert!(reference_clock.hear(told(3, 3.0, true, 10.3), &mut clocks), "proven");
+        assert!(!reference_clock.hear(told(1, 1.0, false, 10.4), &mut clocks));
+        assert!(reference_clock.hear(told(1, 1.0, false, 11.4), &mut clocks), "the other is silent");
     }
 }
