@@ -12,7 +12,11 @@
 //! A single far end does not tell line and route apart. Then a line that carries its known rate is where the packets wait; otherwise both
 //! are unknown.
 
+mod bloat;
+
 use std::collections::BTreeMap;
+
+pub use bloat::{BloatNews, SegmentBloat};
 
 use crate::link::{Known, Provenance};
 use crate::recent::Recent;
@@ -37,8 +41,12 @@ const FULL: f64 = 0.8;
 const LIGHT: f64 = 0.4;
 /// The same where the rate is unknown, bytes per second.
 const LIGHT_BYTES_PER_SECOND: f64 = 6_000.0;
-/// Ticks of a tenth of a second over which a line is light.
+/// Ticks of a tenth of a second over which that is taken.
 const LIGHT_TICKS: usize = 5;
+/// A delay this much above the least is still that one, seconds.
+const SAME_S: f64 = 0.002;
+/// Two far ends wait for the same thing if their extra delays differ by no more than this part, and jitter.
+const ALIKE: f64 = 0.25;
 /// One reply shows that the line is free; it takes so many of a far end within the second to say that it is slow.
 const ACCUSING_REPLIES: u32 = 3;
 /// RTT samples of a home flow within the second from which its delay follows: with fewer, a delayed ACK is most of it.
@@ -261,32 +269,53 @@ pub struct Reading<'a> {
     pub rates: PerDirection<Option<Known>>,
 }
 
+/// What the line carries, bytes per second.
+type Load = PerDirection<f64>;
+
+/// The least delay within a period, and the lightest load under which it was seen.
+#[derive(Clone, Copy, Debug)]
+struct Least {
+    delay_s: f64,
+    load: Load,
+}
+
+impl Least {
+    const NONE: Self =
+        Self { delay_s: f64::INFINITY, load: PerDirection { up: f64::INFINITY, down: f64::INFINITY } };
+
+    fn see(&mut self, delay_s: f64, load: Load) {
+        let is_lighter = load.up + load.down < self.load.up + self.load.down;
+        if delay_s + SAME_S < self.delay_s || (delay_s <= self.delay_s + SAME_S && is_lighter) {
+            self.load = load;
+        }
+        self.delay_s = self.delay_s.min(delay_s);
+    }
+}
+
 /// The least delay of an end.
 #[derive(Clone, Copy, Debug)]
 struct Base {
-    older_s: f64,
-    newer_s: f64,
+    older: Least,
+    newer: Least,
     /// When the newer period began.
     since_s: f64,
-    /// Seen while nothing waited on the line.
-    is_proven: bool,
 }
 
 impl Base {
     fn new(at_s: f64) -> Self {
-        Self { older_s: f64::INFINITY, newer_s: f64::INFINITY, since_s: at_s, is_proven: false }
+        Self { older: Least::NONE, newer: Least::NONE, since_s: at_s }
     }
 
-    fn see(&mut self, at_s: f64, delay_s: f64) {
+    fn see(&mut self, at_s: f64, delay_s: f64, load: Load) {
         if at_s - self.since_s > PERIOD_S {
-            self.older_s = if at_s - self.since_s > 2.0 * PERIOD_S { f64::INFINITY } else { self.newer_s };
-            (self.newer_s, self.since_s) = (f64::INFINITY, at_s);
+            self.older = if at_s - self.since_s > 2.0 * PERIOD_S { Least::NONE } else { self.newer };
+            (self.newer, self.since_s) = (Least::NONE, at_s);
         }
-        self.newer_s = self.newer_s.min(delay_s);
+        self.newer.see(delay_s, load);
     }
 
-    fn least_s(&self) -> f64 {
-        self.older_s.min(self.newer_s)
+    fn least(&self) -> Least {
+        if self.older.delay_s < self.newer.delay_s { self.older } else { self.newer }
     }
 }
 
@@ -297,9 +326,9 @@ struct Heard {
     extra_s: f64,
     /// Wait in the downlink's buffer of that reply, by clock.
     down_s: Option<f64>,
-    base_s: f64,
+    base: Least,
+    /// Those that nobody delayed.
     replies: u32,
-    is_proven: bool,
 }
 
 /// Follows the replies and gives the budget of each second.
@@ -313,6 +342,9 @@ pub struct DelayTracker {
     /// Bytes of the newest ticks.
     ticks: PerDirection<[f64; LIGHT_TICKS]>,
     next_tick: usize,
+    ticks_known: usize,
+    /// The most that the line has carried: its rate is no less.
+    most: Load,
     /// Bytes since the last budget, and how long that is, seconds.
     passed: PerDirection<f64>,
     at_s: f64,
@@ -329,13 +361,21 @@ impl DelayTracker {
             self.passed[x] += bytes[x] as f64;
         }
         self.next_tick = (self.next_tick + 1) % LIGHT_TICKS;
+        self.ticks_known = LIGHT_TICKS.min(self.ticks_known + 1);
+        let load = self.load();
+        self.most = PerDirection::from_fn(|x| self.most[x].max(load[x]));
     }
 
-    /// Whether nothing can have waited on the line within the last half of a second.
-    fn is_light(&self) -> bool {
+    /// Over the last half of a second.
+    fn load(&self) -> Load {
+        PerDirection::from_fn(|x| self.ticks[x].iter().sum::<f64>() * 10.0 / self.ticks_known.max(1) as f64)
+    }
+
+    /// Whether nothing waits on a line that carries this.
+    fn is_light(&self, load: Load) -> bool {
         Direction::ALL.into_iter().all(|x| {
-            let most = self.rates[x].map_or(LIGHT_BYTES_PER_SECOND, |rate| LIGHT * rate.value);
-            self.ticks[x].iter().sum::<f64>() <= most * LIGHT_TICKS as f64 / 10.0
+            let rate = self.rates[x].map_or(self.most[x], |rate| rate.value);
+            load[x] <= (LIGHT * rate).max(LIGHT_BYTES_PER_SECOND)
         })
     }
 
@@ -346,23 +386,20 @@ impl DelayTracker {
         let on_line_s = self.rates.up.map_or(0.0, |rate| FULL_BYTES / rate.value.max(1.0));
         // A full packet takes longer than a short one by its time on the line.
         let by_short = self.far.get(&(reply.end, false)).filter(|_| is_long).copied();
-        let (at_s, is_light) = (self.at_s, self.is_light());
+        let (at_s, load) = (self.at_s, self.load());
         let base = self.far.entry((reply.end, is_long), || Base::new(at_s));
-        base.see(at_s, delay_s);
-        if reply.may_be_held {
-            return;
-        }
-        base.is_proven |= is_light;
-        let mut base_s = base.least_s();
-        let mut is_proven = base.is_proven;
-        if let Some(short) = by_short.filter(|short| short.least_s() + on_line_s <= base_s || !is_proven) {
-            base_s = base_s.min(short.least_s() + on_line_s);
-            is_proven |= short.is_proven;
-        }
-        let extra_s = (delay_s - base_s).max(0.0);
-        let fresh = Heard { extra_s, down_s: reply.down_s, base_s, replies: 0, is_proven };
+        base.see(at_s, delay_s, load);
+        let own = base.least();
+        let by_short = by_short.map(|short| {
+            let least = short.least();
+            Least { delay_s: least.delay_s + on_line_s, ..least }
+        });
+        let base = by_short.filter(|short| short.delay_s <= own.delay_s).unwrap_or(own);
+        let extra_s = (delay_s - base.delay_s).max(0.0);
+        let fresh = Heard { extra_s, down_s: reply.down_s, base, replies: 0 };
         let heard = self.heard.entry(reply.end).or_insert(fresh);
-        let replies = heard.replies + 1;
+        let replies = heard.replies + u32::from(!reply.may_be_held);
+        // A delayed one, too, is an upper bound.
         if extra_s <= heard.extra_s {
             *heard = fresh;
         }
@@ -393,20 +430,22 @@ impl DelayTracker {
         is_full: PerDirection<bool>,
     ) -> (Part, Part, Part) {
         let all = |unknown| (Err(unknown), Err(unknown), Err(unknown));
-        let proven: Vec<&Heard> = heard.iter().filter(|end| end.is_proven).collect();
+        let proven: Vec<&Heard> = heard.iter().filter(|end| self.is_light(end.base.load)).collect();
         let least = proven.iter().min_by(|a, b| a.extra_s.total_cmp(&b.extra_s));
         let Some(least) = least else {
             return all(if heard.is_empty() { Unknown::NoReplies } else { Unknown::NoBase });
         };
         let line_s = least.extra_s;
-        if line_s > NONE_S && proven.len() < 2 && !is_full.up && !is_full.down {
+        // A far end whose replies may all have been delayed only agrees with another one, or contradicts nothing.
+        let agrees = |end: &&&Heard| end.replies > 0 || end.extra_s <= (1.0 + ALIKE) * line_s + NONE_S;
+        if line_s > NONE_S && proven.iter().filter(agrees).count() < 2 && !is_full.up && !is_full.down {
             return all(Unknown::OneEnd);
         }
         let (up, down) = divide(least, reading, is_full);
         let accusing = proven.iter().filter(|end| end.replies >= ACCUSING_REPLIES || end.extra_s <= NONE_S);
         let ends: Vec<_> = accusing.map(|end| (end.extra_s - line_s, end.replies, **end)).collect();
         let beyond = slowest(&ends).map(|(queue_s, end)| Delay {
-            base_s: end.base_s,
+            base_s: end.base.delay_s,
             queue_s,
             uncertainty_s: JITTER_S + UNCERTAIN * line_s,
         });
@@ -420,8 +459,8 @@ impl DelayTracker {
         for flow in reading.home {
             let (Some(base_s), Some(least_s)) = (sane(flow.base_s), sane(flow.least_s)) else { continue };
             let base = self.home.entry(flow.host, || Base::new(at_s));
-            base.see(at_s, base_s.min(least_s));
-            let base_s = base.least_s();
+            base.see(at_s, base_s.min(least_s), Load::default());
+            let base_s = base.least().delay_s;
             let queue_s = (least_s - base_s - own_s).max(0.0);
             // Until the second segment comes, an ACK may be delayed.
             let delayed_s = 2.0 / f64::from(flow.samples.max(1));

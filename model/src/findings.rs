@@ -243,6 +243,25 @@ pub enum FindingKind {
     ShapingIneffective,
     /// A buffer never drains: even the luckiest packet waits longer than `bufferbloat-delay`, whoever fills it.
     Bufferbloat,
+    /// Packets wait between the gateway and the hosts at home: LAN, Wi-Fi or the host (`crate::delay`).
+    HomeBloat,
+    /// Packets wait beyond the line: the route or far hosts. Nothing to shape here.
+    BeyondBloat,
+}
+
+impl FindingKind {
+    /// The name used in metrics and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RttUnfairness => "rtt_unfairness",
+            Self::FarFlowKnockedBack => "far_flow_knocked_back",
+            Self::ShapingNotHelping => "shaping_not_helping",
+            Self::ShapingIneffective => "shaping_ineffective",
+            Self::Bufferbloat => "bufferbloat",
+            Self::HomeBloat => "home_bloat",
+            Self::BeyondBloat => "beyond_bloat",
+        }
+    }
 }
 
 /// What an event reports.

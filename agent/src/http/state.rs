@@ -8,7 +8,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use pendulum_model::segment::{Class, Direction, PerDirection};
 use pendulum_wire::{
-    self as wire, AckBurst, BpfMap, BpfProgram, Hooks, Link, Name, Queue, Rates, Reloads, Rtt, TopPort,
+    self as wire, AckBurst, BpfMap, BpfProgram, Hooks, Link, Name, Queue, Rates, Reloads, Rtt, SegmentBloat,
+    TopPort,
 };
 
 use super::findings::detected;
@@ -17,7 +18,7 @@ use super::{App, json};
 use crate::bpf::abi::names;
 use crate::bpf::{MapFill, ProgramStatus, abi};
 use crate::metrics::{MARKS, lost_by_reason};
-use crate::snapshot::{Entered, FlowSweep, LinkSnapshot, QueueSnapshot, RecentRtt};
+use crate::snapshot::{DelaySnapshot, Entered, FlowSweep, LinkSnapshot, QueueSnapshot, RecentRtt};
 
 pub(super) async fn state(State(app): State<Arc<App>>) -> Response {
     let reloads = app.active.borrow().reloads.clone();
@@ -60,13 +61,19 @@ pub(super) fn of_link(link: &LinkSnapshot) -> Link {
         },
         directions: PerDirection::from_fn(|x| of_direction(link, x)),
         flow_table: flow_table(link),
-        delay: link.delay.map(|delay| wire::Delay::of(&delay.budget, delay.place)),
+        delay: link.delay.map(delay),
         shape: Some(shape(&link.shape)),
         losses: lost_by_reason(link).map(|(reason, count)| (reason.into(), count)).collect(),
         programs: link.programs.iter().map(program).collect(),
         maps: link.maps.iter().map(map).collect(),
         ..detected(link)
     }
+}
+
+fn delay(delay: DelaySnapshot) -> wire::Delay {
+    let [home_bloat, beyond_bloat] =
+        delay.findings.map(|(_, holds)| holds.map(|(since_s, delay_s)| SegmentBloat { since_s, delay_s }));
+    wire::Delay { home_bloat, beyond_bloat, ..wire::Delay::of(&delay.budget, delay.place) }
 }
 
 fn of_direction(link: &LinkSnapshot, direction: Direction) -> wire::Direction {

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use pendulum_model::degree::Severity;
 use pendulum_model::detector::Detector;
 use pendulum_model::event::Event;
-use pendulum_model::findings::{Change, Verdict};
+use pendulum_model::findings::{Change, FindingKind, Verdict};
 use pendulum_model::sample::{FlowSample, Sample};
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_model::thresholds::Thresholds;
@@ -95,6 +95,8 @@ fn begins(change: Change) -> bool {
         Change::Verdict { to, .. } => {
             matches!(to, Verdict::Swinging | Verdict::LockedUplink | Verdict::LockedDownlink)
         }
+        // A recording has the line's buffers: these two are elsewhere.
+        Change::Finding { finding: FindingKind::HomeBloat | FindingKind::BeyondBloat, .. } => false,
         Change::Finding { .. } => true,
         Change::Phase { .. } | Change::FindingEnded { .. } | Change::ShapeRate { .. } => false,
     }

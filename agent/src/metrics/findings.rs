@@ -83,7 +83,7 @@ const FINDING: Family = Family::gauge(
     None,
     "1 while the finding holds, else 0: rtt_unfairness, near flows take more than their part from far ones; \
      bufferbloat, the buffer never drains and makes everything wait; shaping_not_helping, the shaper's comparison (ab-test) shows no gain, or harm; \
-     shaping_ineffective, packets wait behind the shaper.",
+     shaping_ineffective, packets wait behind the shaper; home_bloat, packets wait at home, and beyond_bloat, beyond the line (direction is always down).",
 );
 const NEAR_FAR: Family = Family::gauge(
     "pendulum_near_far_throughput_ratio",
@@ -205,6 +205,10 @@ impl Collector for Judgements {
             })?;
             all.iter().try_for_each(|link| {
                 let of = |finding| [("link", &*link.name), ("direction", "up"), ("finding", finding)];
+                for (finding, holds) in link.delay.iter().flat_map(|delay| delay.findings) {
+                    let labels = [("link", &*link.name), ("direction", "down"), ("finding", finding.name())];
+                    samples.gauge(labels, u32::from(holds.is_some()))?;
+                }
                 // Of links whose shaping is being compared, and of those that are being shaped.
                 if let Some(comparison) = &link.shape.comparison {
                     samples

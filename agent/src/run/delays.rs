@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use pendulum_model::delay::{DelayTracker, HiddenWait, HomeFlow, Reading, SteadyPlace};
+use pendulum_model::delay::{
+    BloatNews, DelayTracker, HiddenWait, HomeFlow, Reading, SegmentBloat, SteadyPlace,
+};
 use pendulum_model::link::Known;
 use pendulum_model::segment::{Direction, PerDirection};
 
@@ -10,11 +12,13 @@ use super::queues::Queues;
 use crate::snapshot::{DelaySnapshot, FlowRow, FlowSweep};
 
 /// The budget of one link.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Delays {
     tracker: DelayTracker,
     place: SteadyPlace,
     own: PerDirection<OwnWait>,
+    /// Home, and beyond the line.
+    bloat: [SegmentBloat; 2],
     latest: Option<DelaySnapshot>,
 }
 
@@ -44,6 +48,18 @@ impl OwnWait {
     }
 }
 
+impl Default for Delays {
+    fn default() -> Self {
+        Self {
+            tracker: DelayTracker::default(),
+            place: SteadyPlace::default(),
+            own: PerDirection::default(),
+            bloat: SegmentBloat::both(),
+            latest: None,
+        }
+    }
+}
+
 impl Delays {
     /// A tick of a tenth of a second; `throughput`: what leaves the queues, bytes per second.
     pub(super) fn tick(&mut self, at: Duration, queues: &Queues, throughput: [f64; 2]) {
@@ -60,8 +76,15 @@ impl Delays {
         }
     }
 
-    /// A second is over and the flow table was read.
-    pub(super) fn take(&mut self, flows: &FlowSweep, queues: &Queues, rates: PerDirection<Option<Known>>) {
+    /// A second is over and the flow table was read. What begins or ends is told; `threshold_s`: the least wait of a finding.
+    pub(super) fn take(
+        &mut self,
+        at: Duration,
+        flows: &FlowSweep,
+        queues: &Queues,
+        rates: PerDirection<Option<Known>>,
+        threshold_s: f64,
+    ) -> Vec<BloatNews> {
         let own = std::mem::take(&mut self.own);
         let home: Vec<HomeFlow> = flows.rows.iter().filter_map(home_flow).collect();
         let hidden = |x: Direction| {
@@ -76,7 +99,12 @@ impl Delays {
             rates,
         });
         self.place.push(budget.place());
-        self.latest = Some(DelaySnapshot { budget, place: self.place.place() });
+        let news =
+            self.bloat.iter_mut().filter_map(|bloat| bloat.push(at.as_secs_f64(), &budget, threshold_s));
+        let news = news.collect();
+        let findings = self.bloat.each_ref().map(|bloat| (bloat.finding(), bloat.holds()));
+        self.latest = Some(DelaySnapshot { budget, place: self.place.place(), findings });
+        news
     }
 
     /// The newest budget.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pendulum_model::delay::BloatNews;
 use pendulum_model::detector::{Config, Detector};
 use pendulum_model::event::Event;
 use pendulum_model::findings::{Change, Evidence, FindingKind};
@@ -127,6 +128,11 @@ impl Detection {
         self.shaping_doubted = against;
         let now = bpf::monotonic();
         self.tell(FindingKind::ShapingNotHelping, against, comparison.evidence(now.as_secs_f64()), now);
+    }
+
+    /// Packets wait at home or beyond the line, or no longer.
+    pub(super) fn note_delay(&mut self, news: BloatNews, now: Duration) {
+        self.tell(news.finding, news.begins, news.evidence, now);
     }
 
     /// The shaper does not work, for this reason; or, without one, it does again.

@@ -213,7 +213,10 @@ impl LinkTask {
         }
         if self.swept {
             let rates = PerDirection::from_fn(|x| self.detection.capacity(x));
-            self.delays.take(&self.sweeper.latest(), &self.queues, rates);
+            let threshold_s = self.active.borrow().config.detector.bufferbloat_delay.seconds();
+            let now = bpf::monotonic();
+            let news = self.delays.take(now, &self.sweeper.latest(), &self.queues, rates, threshold_s);
+            news.into_iter().for_each(|news| self.detection.note_delay(news, now));
         }
         self.detect();
         self.ticks += 1;

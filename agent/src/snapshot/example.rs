@@ -12,7 +12,7 @@ use pendulum_model::contents::{Cause, Kind};
 use pendulum_model::delay::{Budget, Delay, Place, Segment, Unknown};
 use pendulum_model::detector::{Config, Detector};
 use pendulum_model::fairness::Classes;
-use pendulum_model::findings::{Evidence, Figure, Missing, Phase, Verdict};
+use pendulum_model::findings::{Evidence, Figure, FindingKind, Missing, Phase, Verdict};
 use pendulum_model::observer::Vantage;
 use pendulum_model::phase::PhaseSource;
 use pendulum_model::sample::Composition;
@@ -88,6 +88,7 @@ fn delay() -> crate::snapshot::DelaySnapshot {
             ],
         },
         place: Place::In(Segment::Home),
+        findings: [(FindingKind::HomeBloat, Some((64.0, 0.25))), (FindingKind::BeyondBloat, None)],
     }
 }
 

@@ -136,6 +136,14 @@ export interface Delay {
     place: string;
     queue_s: Maybe<number>;
     segments: Record<string, DelaySegment>;
+    home_bloat: Maybe<SegmentBloat>;
+    beyond_bloat: Maybe<SegmentBloat>;
+}
+
+// Packets wait in a segment for long.
+export interface SegmentBloat {
+    since_s: number;
+    delay_s: number;
 }
 
 // One segment of the delay.

@@ -18,6 +18,21 @@ pub struct Delay {
     pub queue_s: Option<f64>,
     /// `home` (LAN, Wi-Fi, hosts), `gateway` (its own queues), `uplink` and `downlink` (the line's buffers), `beyond` (route and far hosts).
     pub segments: BTreeMap<Name, DelaySegment>,
+    /// `null` unless packets wait at home for long, longer than `bufferbloat-delay`.
+    pub home_bloat: Option<SegmentBloat>,
+    /// The same beyond the line, while other far hosts reply at once.
+    pub beyond_bloat: Option<SegmentBloat>,
+}
+
+/// Packets wait in a segment for long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SegmentBloat {
+    /// Since when, on the kernel's monotonic clock.
+    pub since_s: f64,
+    /// Mean wait over the last 20 s.
+    pub delay_s: f64,
 }
 
 /// One segment of the delay.
@@ -44,6 +59,7 @@ impl Delay {
             place: place.name().into(),
             queue_s: budget.queue_s(),
             segments: delay::Segment::ALL.into_iter().map(segment).collect(),
+            ..Self::default()
         }
     }
 }

@@ -183,6 +183,56 @@ fn an_end_that_is_new_under_load_acquits_nobody() {
     assert_eq!(budgets.last().expect("three").part(Segment::Uplink), Err(Unknown::NoBase));
 }
 
+/// The rate is unknown, and requests alone are more than a line of unknown rate counts as idle. A download shows later that it carries more.
+#[test]
+fn a_base_is_proven_once_the_line_has_carried_more() {
+    let mut tracker = DelayTracker::default();
+    let requests = Truth { load: PerDirection { up: 0.02, down: 0.08 }, rates: UNKNOWN_RATES, ..IDLE };
+    for from in 0..3 {
+        let budget = second(&mut tracker, f64::from(from), &requests);
+        assert_eq!(budget.part(Segment::Beyond), Err(Unknown::NoBase));
+    }
+    let load = PerDirection { up: 0.02, down: 0.5 };
+    let slow = Truth { beyond_s: [Some(0.2), Some(0.0)], load, ..requests };
+    let budget = (3..6).map(|from| second(&mut tracker, f64::from(from), &slow)).last().expect("three");
+    assert_eq!(budget.place(), Place::In(Segment::Beyond), "{budget:?}");
+}
+
+/// Requests and their replies: each reply acknowledges one segment, and may have been delayed. Quick ones show that the line is free, and those
+/// that took as long as the other end's that it is not; late ones show nothing.
+#[test]
+fn replies_that_may_be_delayed_agree_or_acquit_and_never_accuse() {
+    let place = |held_extra_s: f64, bulk_extra_s: Option<f64>| {
+        let mut tracker = DelayTracker::default();
+        let mut budget = None;
+        for from in 0..6 {
+            for tick in 1..=10 {
+                let bytes = if from < 3 { 100 } else { 20_000 };
+                tracker.tick(f64::from(from) + f64::from(tick) / 10.0, PerDirection { up: 100, down: bytes });
+                let extra = |extra_s: f64| if from < 3 { 0.0 } else { extra_s };
+                let reply = |end, extra_s, may_be_held| Reply {
+                    end,
+                    request_bytes: 66,
+                    delay_s: 0.02 + extra(extra_s),
+                    down_s: Some(extra(extra_s)),
+                    may_be_held,
+                };
+                tracker.reply(&reply(1, held_extra_s, true));
+                bulk_extra_s.iter().for_each(|extra_s| tracker.reply(&reply(2, *extra_s, false)));
+            }
+            let own_s = PerDirection { up: Some(0.0), down: Some(0.0) };
+            let home = [HomeFlow { host: 1, base_s: 0.001, least_s: 0.001, samples: 100 }];
+            budget = Some(tracker.budget(&Reading { home: &home, own_s, ..Reading::default() }));
+        }
+        budget.expect("six").place().name()
+    };
+    assert_eq!(place(0.0, None), "nowhere");
+    assert_eq!(place(0.0, Some(0.2)), "beyond");
+    assert_eq!(place(0.2, Some(0.2)), "downlink");
+    assert_eq!(place(0.4, Some(0.1)), "unknown");
+    assert_eq!(place(0.04, None), "unknown");
+}
+
 /// One of many far ends thinks for seconds; a receiver delays the ACK of a single segment.
 #[test]
 fn a_late_answer_is_no_queue() {

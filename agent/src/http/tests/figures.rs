@@ -118,6 +118,8 @@ async fn a_link_says_where_it_is_attached_and_what_was_lost() {
                 "downlink": { "base_s": null, "queue_s": null, "uncertainty_s": null, "unknown": "undivided" },
                 "beyond": { "base_s": 0.02, "queue_s": 0.0078125, "uncertainty_s": 0.005 },
             },
+            "home_bloat": { "since_s": 64.0, "delay_s": 0.25 },
+            "beyond_bloat": null,
         },
         "link": { "uplink_rate_bps": 200_000, "downlink_rate_bps": null, "rate_source": "config" },
         "flow_table": { "flows": 3, "nursed": 111, "promoted": 112, "restarted": 113, "evicted": 7, "expired": 9 },
