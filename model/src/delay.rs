@@ -49,8 +49,8 @@ const SAME_S: f64 = 0.002;
 const ALIKE: f64 = 0.25;
 /// One reply shows that the line is free; it takes so many of a far end within the second to say that it is slow.
 const ACCUSING_REPLIES: u32 = 3;
-/// RTT samples of a home flow within the second from which its delay follows: with fewer, a delayed ACK is most of it.
-const HOME_SAMPLES: u32 = 8;
+/// RTT samples of a flow within the second from which its delay follows: with fewer, a delayed ACK is most of it.
+const SAMPLES: u32 = 8;
 /// What is shorter takes no time on the line worth telling, bytes.
 const SHORT_BYTES: u32 = 750;
 /// A full packet, bytes.
@@ -234,10 +234,10 @@ pub struct Reply {
     pub may_be_held: bool,
 }
 
-/// What a flow's packets towards home took to be answered, within the second.
+/// What a flow's packets towards one of its ends took to be answered, within the second.
 #[derive(Clone, Copy, Debug)]
-pub struct HomeFlow {
-    /// The host: any number that stands for its address.
+pub struct TimedFlow {
+    /// That end: any number that stands for its address.
     pub host: u64,
     /// The least RTT that the flow ever had, seconds.
     pub base_s: f64,
@@ -260,7 +260,9 @@ pub struct HiddenWait {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reading<'a> {
     /// Flows whose packets home answered.
-    pub home: &'a [HomeFlow],
+    pub home: &'a [TimedFlow],
+    /// Flows whose packets outwards were answered, the gateway's own queue included.
+    pub far: &'a [TimedFlow],
     /// Wait in the gateway's own queues; the downlink's is 0 where it has none. `None`: it cannot be read.
     pub own_s: PerDirection<Option<f64>>,
     /// Wait in the line's buffers by their estimated levels.
@@ -337,6 +339,8 @@ pub struct DelayTracker {
     /// By end, and whether the request was a long packet.
     far: Recent<(u32, bool), Base, ENDS>,
     home: Recent<u64, Base, ENDS>,
+    /// Of uploads' ends, as the flow table times them.
+    uploads: Recent<u64, Base, ENDS>,
     heard: BTreeMap<u32, Heard>,
     rates: PerDirection<Option<Known>>,
     /// Bytes of the newest ticks.
@@ -383,7 +387,7 @@ impl DelayTracker {
     pub fn reply(&mut self, reply: &Reply) {
         let Some(delay_s) = sane(reply.delay_s) else { return };
         let is_long = reply.request_bytes > SHORT_BYTES;
-        let on_line_s = self.rates.up.map_or(0.0, |rate| FULL_BYTES / rate.value.max(1.0));
+        let on_line_s = self.on_line_s();
         // A full packet takes longer than a short one by its time on the line.
         let by_short = self.far.get(&(reply.end, false)).filter(|_| is_long).copied();
         let (at_s, load) = (self.at_s, self.load());
@@ -424,7 +428,7 @@ impl DelayTracker {
 
     /// Uplink, downlink and what is beyond.
     fn outside(
-        &self,
+        &mut self,
         heard: &[Heard],
         reading: &Reading<'_>,
         is_full: PerDirection<bool>,
@@ -443,13 +447,41 @@ impl DelayTracker {
         }
         let (up, down) = divide(least, reading, is_full);
         let accusing = proven.iter().filter(|end| end.replies >= ACCUSING_REPLIES || end.extra_s <= NONE_S);
-        let ends: Vec<_> = accusing.map(|end| (end.extra_s - line_s, end.replies, **end)).collect();
-        let beyond = slowest(&ends).map(|(queue_s, end)| Delay {
+        let delay = |end: &&Heard| Delay {
             base_s: end.base.delay_s,
-            queue_s,
+            queue_s: end.extra_s - line_s,
             uncertainty_s: JITTER_S + UNCERTAIN * line_s,
-        });
-        (up, down, beyond.ok_or(Unknown::TooFew))
+        };
+        let mut ends: Vec<_> = accusing.map(|end| (end.extra_s - line_s, end.replies, delay(end))).collect();
+        ends.extend(self.slow_uploads(reading, line_s));
+        (up, down, slowest(&ends).map(|(_, delay)| delay).ok_or(Unknown::TooFew))
+    }
+
+    /// Far ends of uploads that wait beyond the line. While segments are lost, hardly any reply tells by itself; RTT samples still do.
+    fn slow_uploads(&mut self, reading: &Reading<'_>, line_s: f64) -> Vec<(f64, u32, Delay)> {
+        let known_s = line_s + reading.own_s.up.unwrap_or(0.0);
+        let on_line_s = self.on_line_s();
+        let mut ends = BTreeMap::<u64, (f64, u32, f64)>::new();
+        for flow in reading.far {
+            let (Some(base_s), Some(least_s)) = (sane(flow.base_s), sane(flow.least_s)) else { continue };
+            let at_s = self.at_s;
+            let base = self.uploads.entry(flow.host, || Base::new(at_s));
+            base.see(at_s, base_s.min(least_s), Load::default());
+            let end = ends.entry(flow.host).or_insert((least_s, 0, 0.0));
+            *end = (end.0.min(least_s), end.1 + flow.samples, base.least().delay_s);
+        }
+        let enough = ends.into_values().filter(|(_, samples, _)| *samples >= SAMPLES);
+        let delay = |(least_s, samples, base_s): (f64, u32, f64)| {
+            let queue_s = (least_s - base_s - on_line_s - known_s).max(0.0);
+            let uncertainty_s = JITTER_S + UNCERTAIN * known_s + delayed_s(samples);
+            (queue_s, samples, Delay { base_s, queue_s, uncertainty_s })
+        };
+        enough.map(delay).filter(|(queue_s, ..)| *queue_s > NONE_S).collect()
+    }
+
+    /// A full packet's time on the uplink, seconds.
+    fn on_line_s(&self) -> f64 {
+        self.rates.up.map_or(0.0, |rate| FULL_BYTES / rate.value.max(1.0))
     }
 
     fn at_home(&mut self, reading: &Reading<'_>) -> Part {
@@ -462,9 +494,7 @@ impl DelayTracker {
             base.see(at_s, base_s.min(least_s), Load::default());
             let base_s = base.least().delay_s;
             let queue_s = (least_s - base_s - own_s).max(0.0);
-            // Until the second segment comes, an ACK may be delayed.
-            let delayed_s = 2.0 / f64::from(flow.samples.max(1));
-            let uncertainty_s = JITTER_S + UNCERTAIN * own_s + delayed_s;
+            let uncertainty_s = JITTER_S + UNCERTAIN * own_s + delayed_s(flow.samples);
             flows.push((queue_s, flow.samples, Delay { base_s, queue_s, uncertainty_s }));
         }
         if flows.is_empty() {
@@ -476,9 +506,14 @@ impl DelayTracker {
                 delay.uncertainty_s = delay.uncertainty_s.min(NONE_S);
             }
         }
-        flows.retain(|(queue_s, samples, _)| *samples >= HOME_SAMPLES || *queue_s <= NONE_S);
+        flows.retain(|(queue_s, samples, _)| *samples >= SAMPLES || *queue_s <= NONE_S);
         slowest(&flows).map(|(_, delay)| delay).ok_or(Unknown::TooFew)
     }
+}
+
+/// Until the second segment comes, an ACK may be delayed: for so long, with so many RTT samples in the second.
+fn delayed_s(samples: u32) -> f64 {
+    2.0 / f64::from(samples.max(1))
 }
 
 /// The line's wait, by direction.

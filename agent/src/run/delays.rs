@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pendulum_model::delay::{
-    BloatNews, DelayTracker, HiddenWait, HomeFlow, Reading, SegmentBloat, SteadyPlace,
+    BloatNews, DelayTracker, HiddenWait, Reading, SegmentBloat, SteadyPlace, TimedFlow,
 };
 use pendulum_model::link::Known;
 use pendulum_model::segment::{Direction, PerDirection};
@@ -86,7 +86,10 @@ impl Delays {
         threshold_s: f64,
     ) -> Vec<BloatNews> {
         let own = std::mem::take(&mut self.own);
-        let home: Vec<HomeFlow> = flows.rows.iter().filter_map(home_flow).collect();
+        let timed = |towards: Direction| -> Vec<TimedFlow> {
+            flows.rows.iter().filter_map(|row| timed_flow(row, towards)).collect()
+        };
+        let (home, far) = (timed(Direction::Down), timed(Direction::Up));
         let hidden = |x: Direction| {
             let (bytes, uncertainty) = queues.hidden_bytes(x)?;
             let rate = rates[x]?.value;
@@ -94,6 +97,7 @@ impl Delays {
         };
         let budget = self.tracker.budget(&Reading {
             home: &home,
+            far: &far,
             own_s: PerDirection::from_fn(|x| own[x].seconds()),
             hidden: PerDirection::from_fn(hidden),
             rates,
@@ -113,13 +117,13 @@ impl Delays {
     }
 }
 
-/// What the flow's packets towards home took within the second.
-fn home_flow(row: &FlowRow) -> Option<HomeFlow> {
-    let half = &row.halves[Direction::Down as usize];
+/// What the flow's packets towards the end that a direction leads to took within the second.
+fn timed_flow(row: &FlowRow, towards: Direction) -> Option<TimedFlow> {
+    let half = &row.halves[towards as usize];
     let (samples, least_us) = half.rtt_fresh?;
     let seconds = |us: u32| f64::from(us) / 1e6;
-    Some(HomeFlow {
-        host: row.key.home_id(),
+    Some(TimedFlow {
+        host: row.key.end_id(towards),
         base_s: seconds(half.rtt_min_us),
         least_s: seconds(least_us),
         samples,

@@ -5,6 +5,8 @@ use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher, Hash, Hashe
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Instant;
 
+use pendulum_model::segment::Direction;
+
 use crate::bpf::abi;
 
 /// One look at the flow table.
@@ -59,9 +61,13 @@ impl FlowKey {
         socket_address(&self.0.remote_addr, self.0.remote_port)
     }
 
-    /// A number that stands for the home end's address.
-    pub fn home_id(&self) -> u64 {
-        BuildHasherDefault::<DefaultHasher>::default().hash_one(self.0.home_addr)
+    /// A number that stands for the address of the end that a direction leads to.
+    pub fn end_id(&self, towards: Direction) -> u64 {
+        let address = match towards {
+            Direction::Up => self.0.remote_addr,
+            Direction::Down => self.0.home_addr,
+        };
+        BuildHasherDefault::<DefaultHasher>::default().hash_one(address)
     }
 
     /// How the detector knows the flow.

@@ -55,12 +55,12 @@ fn second(tracker: &mut DelayTracker, from_s: f64, truth: &Truth) -> Budget {
         }
     }
     let home =
-        [HomeFlow { host: 1, base_s: 0.001, least_s: 0.001 + truth.home_s, samples: truth.home_samples }];
+        [TimedFlow { host: 1, base_s: 0.001, least_s: 0.001 + truth.home_s, samples: truth.home_samples }];
     tracker.budget(&Reading {
         home: &home[..usize::from(truth.home_samples > 0)],
         own_s: PerDirection { up: Some(truth.gateway_s), down: Some(0.0) },
-        hidden: PerDirection::default(),
         rates: truth.rates,
+        ..Reading::default()
     })
 }
 
@@ -221,7 +221,7 @@ fn replies_that_may_be_delayed_agree_or_acquit_and_never_accuse() {
                 bulk_extra_s.iter().for_each(|extra_s| tracker.reply(&reply(2, *extra_s, false)));
             }
             let own_s = PerDirection { up: Some(0.0), down: Some(0.0) };
-            let home = [HomeFlow { host: 1, base_s: 0.001, least_s: 0.001, samples: 100 }];
+            let home = [TimedFlow { host: 1, base_s: 0.001, least_s: 0.001, samples: 100 }];
             budget = Some(tracker.budget(&Reading { home: &home, own_s, ..Reading::default() }));
         }
         budget.expect("six").place().name()
@@ -231,6 +231,37 @@ fn replies_that_may_be_delayed_agree_or_acquit_and_never_accuse() {
     assert_eq!(place(0.2, Some(0.2)), "downlink");
     assert_eq!(place(0.4, Some(0.1)), "unknown");
     assert_eq!(place(0.04, None), "unknown");
+}
+
+/// An upload that loses segments beyond the line: no reply tells by itself, RTT samples do. Few of them are nothing, since ACKs may be delayed.
+#[test]
+fn an_upload_that_waits_beyond_the_line_shows_in_its_rtt_samples() {
+    let place = |samples, least_s| {
+        let mut tracker = DelayTracker::default();
+        let mut budget = None;
+        for from in 0..4 {
+            for tick in 1..=10 {
+                let at_s = f64::from(from) + f64::from(tick) / 10.0;
+                tracker.tick(at_s, PerDirection { up: 5_000, down: 100 });
+                let down_s = Some(0.0);
+                tracker.reply(&Reply { end: 1, request_bytes: 66, delay_s: 0.02, down_s, may_be_held: true });
+            }
+            let own_s = PerDirection { up: Some(0.05), down: Some(0.0) };
+            let home = [TimedFlow { host: 1, base_s: 0.001, least_s: 0.001, samples: 100 }];
+            let far = [TimedFlow { host: 7, base_s: 0.02, least_s, samples }];
+            budget = Some(tracker.budget(&Reading {
+                home: &home,
+                far: &far,
+                own_s,
+                rates: CONFIGURED,
+                ..Reading::default()
+            }));
+        }
+        budget.expect("four").place().name()
+    };
+    assert_eq!(place(20, 0.02 + 0.05 + 0.7), "beyond");
+    assert_eq!(place(5, 0.02 + 0.05 + 0.04), "gateway");
+    assert_eq!(place(200, 0.02 + 0.05), "gateway");
 }
 
 /// One of many far ends thinks for seconds; a receiver delays the ACK of a single segment.
