@@ -51,6 +51,8 @@ const ALIKE: f64 = 0.25;
 const ACCUSING_REPLIES: u32 = 3;
 /// RTT samples of a flow within the second from which its delay follows: with fewer, a delayed ACK is most of it.
 const SAMPLES: u32 = 8;
+/// No ACK is delayed for longer, seconds.
+const ACK_S: f64 = 0.2;
 /// What is shorter takes no time on the line worth telling, bytes.
 const SHORT_BYTES: u32 = 750;
 /// A full packet, bytes.
@@ -470,13 +472,15 @@ impl DelayTracker {
             let end = ends.entry(flow.host).or_insert((least_s, 0, 0.0));
             *end = (end.0.min(least_s), end.1 + flow.samples, base.least().delay_s);
         }
-        let enough = ends.into_values().filter(|(_, samples, _)| *samples >= SAMPLES);
         let delay = |(least_s, samples, base_s): (f64, u32, f64)| {
             let queue_s = (least_s - base_s - on_line_s - known_s).max(0.0);
             let uncertainty_s = JITTER_S + UNCERTAIN * known_s + delayed_s(samples);
             (queue_s, samples, Delay { base_s, queue_s, uncertainty_s })
         };
-        enough.map(delay).filter(|(queue_s, ..)| *queue_s > NONE_S).collect()
+        let waits = |(queue_s, samples, _): &(f64, u32, Delay)| {
+            *queue_s > if *samples >= SAMPLES { NONE_S } else { ACK_S }
+        };
+        ends.into_values().map(delay).filter(waits).collect()
     }
 
     /// A full packet's time on the uplink, seconds.
@@ -513,7 +517,7 @@ impl DelayTracker {
 
 /// Until the second segment comes, an ACK may be delayed: for so long, with so many RTT samples in the second.
 fn delayed_s(samples: u32) -> f64 {
-    2.0 / f64::from(samples.max(1))
+    (2.0 / f64::from(samples.max(1))).min(ACK_S)
 }
 
 /// The line's wait, by direction.

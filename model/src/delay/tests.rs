@@ -260,7 +260,8 @@ fn an_upload_that_waits_beyond_the_line_shows_in_its_rtt_samples() {
         budget.expect("four").place().name()
     };
     assert_eq!(place(20, 0.02 + 0.05 + 0.7), "beyond");
-    assert_eq!(place(5, 0.02 + 0.05 + 0.04), "gateway");
+    assert_eq!(place(5, 0.02 + 0.05 + 0.7), "beyond");
+    assert_eq!(place(5, 0.02 + 0.05 + 0.19), "gateway");
     assert_eq!(place(200, 0.02 + 0.05), "gateway");
 }
 
