@@ -12,6 +12,8 @@ use crate::rig::{Rig, with_rig_of};
 
 /// Verdicts that blame a buffer.
 const BLAMES: [&str; 4] = ["swinging", "locked_uplink", "locked_downlink", "ack_compression"];
+/// Findings that say that packets wait: on the line, at home, beyond the line.
+const BLOATS: [&str; 3] = ["bufferbloat", "home_bloat", "beyond_bloat"];
 /// How long each kind of traffic lasts: three times what a verdict needs, twice what bufferbloat needs (docs/design/detector.md).
 const LASTS: Duration = Duration::from_secs(16);
 /// WireGuard's usual port, and the payload of its data packets on a path of 1,500 bytes: the tunnel's MTU of 1,420 and 32 bytes of its own.
@@ -35,7 +37,8 @@ fn check(rig: &Rig, what: &str, traffic: impl FnOnce(&Rig)) {
     let before = rig.events().len();
     traffic(rig);
     let blames = |event: &Value| {
-        event["finding"] == "bufferbloat" || BLAMES.iter().any(|verdict| event["to"] == *verdict)
+        BLOATS.iter().any(|finding| event["finding"] == *finding)
+            || BLAMES.iter().any(|verdict| event["to"] == *verdict)
     };
     let blaming: Vec<Value> = rig.events().into_iter().skip(before).filter(blames).collect();
     assert!(blaming.is_empty(), "{what}: {blaming:#?}");
