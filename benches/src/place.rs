@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::frames::{Conversations, Sender};
 use crate::namespaces::{PLAIN, Pair, WAN, inside};
 use crate::test_run::{EmptyTcx, TcxSide};
-use crate::transfer::connections;
+use crate::transfer::{connections, elsewhere};
 
 /// Stretches of each load; they alternate, and the median counts.
 const TURNS: usize = 5;
@@ -38,6 +38,8 @@ const EMPTY_DOWN: &str = "pendulum_d_none";
 #[derive(Serialize)]
 pub(crate) struct Report {
     rows: Vec<Row>,
+    /// The program that reads windows, at segments of the gateway's sockets that are not on the WAN device: a run, nothing taken off.
+    window_elsewhere_ns: Spread,
 }
 
 #[derive(Clone, Copy, Serialize)]
@@ -102,7 +104,11 @@ pub(crate) fn run(agent: &Path, seconds: u64) -> Result<Report> {
     let mut costs = vec![(Vec::new(), Vec::new()); loads.len()];
     let _statistics = enable_stats(Stats::RunTime).context("switching BPF statistics on")?;
     let mut round = 0;
+    let mut window_elsewhere = Vec::new();
     for _ in 0..TURNS {
+        let before = Times::read()?;
+        elsewhere(&pair, seconds)?;
+        window_elsewhere.push(Times::read()?.window.ns_since(before.window));
         for (&load, (data, ack)) in loads.iter().zip(&mut costs) {
             let spent = match load.traffic {
                 Traffic::Tcp => {
@@ -131,7 +137,7 @@ pub(crate) fn run(agent: &Path, seconds: u64) -> Result<Report> {
         .zip(costs)
         .map(|(load, (data, ack))| Row { load, data_ns: Spread::of(data), ack_ns: Spread::of(ack) })
         .collect();
-    Ok(Report { rows })
+    Ok(Report { rows, window_elsewhere_ns: Spread::of(window_elsewhere) })
 }
 
 /// Segments and their ACKs for so long, one connection after the other.
@@ -159,13 +165,14 @@ impl Total {
     }
 }
 
-/// The four programs.
+/// The programs at the device's hooks, and the one that reads windows of sockets.
 #[derive(Default)]
 struct Times {
     up: Total,
     down: Total,
     empty_up: Total,
     empty_down: Total,
+    window: Total,
 }
 
 /// Nanoseconds for a packet over an empty program.
@@ -185,6 +192,8 @@ impl Times {
                 "pendulum_down" => &mut times.down,
                 EMPTY_UP => &mut times.empty_up,
                 EMPTY_DOWN => &mut times.empty_down,
+                // The kernel keeps fifteen letters.
+                "pendulum_cwnd_p" | "pendulum_cwnd_a" | "pendulum_cwnd_o" => &mut times.window,
                 _ => continue,
             };
             // Of those that another agent on this machine has loaded, none may run meanwhile.
@@ -226,6 +235,10 @@ impl fmt::Display for Report {
             let (data, ack) = (text(data_ns), text(ack_ns));
             writeln!(f, "{traffic:<10}{name:<12}{flows:>7}{data:>26}{ack:>26}")?;
         }
-        Ok(())
+        let Spread { least, median, most } = self.window_elsewhere_ns;
+        writeln!(
+            f,
+            "\nThe window of a socket of this machine on another device: {median:.0} ns a segment ({least:.0} … {most:.0}), statistics included"
+        )
     }
 }

@@ -30,7 +30,13 @@ pub(crate) fn transfer(pair: &Pair, load: Load, seconds: u64) -> Result<f64> {
         // 14 bytes of Ethernet, 20 of IPv4, 8 of UDP.
         Load::Udp64 => &["-u", "-b", "0", "-l", "22"],
     };
-    iperf3(pair, seconds, specific, |report| arrived(report, load))
+    iperf3([&pair.gateway, &pair.remote], REMOTE, seconds, specific, |report| arrived(report, load))
+}
+
+/// One TCP connection over the gateway's own loopback device: what passes there is none of the agent's.
+pub(crate) fn elsewhere(pair: &Pair, seconds: u64) -> Result<f64> {
+    let report = |report: &Value| arrived(report, Load::Tcp1500);
+    iperf3([&pair.gateway, &pair.gateway], "127.0.0.1", seconds, &[], report)
 }
 
 /// So many TCP connections at once, `sender`'s data; payload that arrived, bit/s.
@@ -40,26 +46,28 @@ pub(crate) fn connections(pair: &Pair, sender: Sender, count: u32, seconds: u64)
     if sender == Sender::Remote {
         specific.push("-R");
     }
-    iperf3(pair, seconds, &specific, |report| arrived(report, Load::Tcp1500))
+    let report = |report: &Value| arrived(report, Load::Tcp1500);
+    iperf3([&pair.gateway, &pair.remote], REMOTE, seconds, &specific, report)
 }
 
 fn iperf3(
-    pair: &Pair,
+    [client, server]: [&str; 2],
+    address: &str,
     seconds: u64,
     specific: &[&str],
     arrived: impl Fn(&Value) -> Option<f64>,
 ) -> Result<f64> {
     let server =
-        command(&pair.remote, &["iperf3", "-s", "-1"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        command(server, &["iperf3", "-s", "-1"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
     let _server = Running { child: server };
     let duration = seconds.to_string();
-    let common = ["iperf3", "-c", REMOTE, "-t", &duration, "-J"];
+    let common = ["iperf3", "-c", address, "-t", &duration, "-J"];
     let is_pinned = std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1);
     let pinned: &[&str] = if is_pinned { &["-A", PINNED] } else { &[] };
-    let client = [common.as_slice(), pinned, specific].concat();
+    let words = [common.as_slice(), pinned, specific].concat();
     let deadline = Instant::now() + Duration::from_secs(3);
     loop {
-        let output = command(&pair.gateway, &client).output()?;
+        let output = command(client, &words).output()?;
         let report: Value = serde_json::from_slice(&output.stdout).context("iperf3 writes JSON")?;
         if let Some(received) = arrived(&report) {
             return Ok(received);

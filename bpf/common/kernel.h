@@ -36,6 +36,7 @@ struct netdev_queue {
 struct sk_buff {
 	struct sk_buff *next;
 	struct net_device *dev;
+	int skb_iif;
 	char cb[48];
 	__u32 priority;
 };

@@ -62,6 +62,9 @@ struct tcp_sock {
 
 #pragma clang attribute pop
 
+/* ifindex of the WAN device; 0: none. Alone in .bss, which the agent writes. */
+volatile __u32 wan = 0;
+
 /* LRU: sockets come and go without a word to us. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -81,7 +84,7 @@ static __always_inline void copy_words(__u32 to[4], const __be32 from[4])
 /* The flow table's key: our end is home. False for what is neither IPv4 nor IPv6. */
 static __always_inline bool key_of(const struct sock_common *common, struct pendulum_flow_key *key)
 {
-	if (common->skc_family == AF_INET6) {
+	if (config.netns && common->skc_family == AF_INET6) {
 		copy_words(key->home_addr, common->skc_v6_rcv_saddr.in6_u.u6_addr32);
 		copy_words(key->remote_addr, common->skc_v6_daddr.in6_u.u6_addr32);
 	} else if (common->skc_family == AF_INET) {
@@ -109,14 +112,23 @@ static __always_inline void read_window(struct pendulum_socket *value, const str
 	value->ca_state = BPF_CORE_READ_BITFIELD(&tcp->inet_conn, icsk_ca_state);
 }
 
-static __always_inline void record_socket(const struct sock *sk)
+/* The segment came in through the WAN device, or its namesake by number in another namespace. Nearly all of a
+ * gateway's own segments have not. */
+static __always_inline bool is_from_wan(const struct sk_buff *skb)
+{
+	return wan == (__u32)skb->skb_iif;
+}
+
+static __always_inline void record_socket(const struct sock *sk, const struct sk_buff *skb)
 {
 	const struct sock_common *common = &sk->__sk_common;
 	struct pendulum_socket *known, fresh = {};
 	struct pendulum_flow_key key = {};
 	const struct tcp_sock *tcp;
 
-	if (config.netns && common->skc_net.net->ns.inum != config.netns)
+	if (!is_from_wan(skb))
+		return;
+	if (common->skc_net.net->ns.inum != config.netns)
 		return;
 	if (!key_of(common, &key))
 		return;

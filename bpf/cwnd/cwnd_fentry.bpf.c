@@ -11,15 +11,15 @@
 #include "cwnd/cwnd.h"
 
 SEC("fexit/tcp_ack")
-int BPF_PROG(pendulum_cwnd_after_ack, struct sock *sk)
+int BPF_PROG(pendulum_cwnd_after_ack, struct sock *sk, const struct sk_buff *skb)
 {
-	record_socket(sk);
+	record_socket(sk, skb);
 	return 0;
 }
 
 SEC("fentry/tcp_rcv_established")
-int BPF_PROG(pendulum_cwnd_on_segment, struct sock *sk)
+int BPF_PROG(pendulum_cwnd_on_segment, struct sock *sk, const struct sk_buff *skb)
 {
-	record_socket(sk);
+	record_socket(sk, skb);
 	return 0;
 }

@@ -10,8 +10,8 @@
 #include "cwnd/cwnd.h"
 
 SEC("tp_btf/tcp_probe")
-int BPF_PROG(pendulum_cwnd_probe, struct sock *sk)
+int BPF_PROG(pendulum_cwnd_probe, struct sock *sk, const struct sk_buff *skb)
 {
-	record_socket(sk);
+	record_socket(sk, skb);
 	return 0;
 }

@@ -143,7 +143,8 @@ static __always_inline struct pendulum_queue_device *find_device(const struct ne
 }
 
 /* The same by its address and that of its qdisc, as the event before found them; by its own alone if its
- * qdisc keeps no level: children of mq have one event each, in turn and on several CPUs. */
+ * qdisc keeps no level: children of mq have one event each, in turn and on several CPUs. Both may be those of
+ * another device that came after it. */
 static __always_inline struct pendulum_queue_device *
 find_known(const struct Qdisc *q, const struct net_device *dev, __u32 *direction)
 {
@@ -153,8 +154,8 @@ find_known(const struct Qdisc *q, const struct net_device *dev, __u32 *direction
 
 		*direction = x;
 		device = bpf_map_lookup_elem(&queue_devices, direction);
-		if (device && device->device == (__u64)dev &&
-		    (device->qdisc == (__u64)q || (!device->qdisc && device->ifindex == (__u32)dev->ifindex)))
+		if (device && device->device == (__u64)dev && device->ifindex == (__u32)dev->ifindex &&
+		    (device->qdisc == (__u64)q || !device->qdisc))
 			return device;
 	}
 	return NULL;

@@ -41,7 +41,11 @@ fn every_source_tells_what_socket_diagnostics_tell() {
             for source in SOURCES {
                 let cwnd = start(rig, source);
                 if cwnd.source() == source {
+                    let of_loopback = start_on(rig, source, 1);
                     compare(rig, &cwnd);
+                    if source != CwndSource::SockDiag {
+                        assert_eq!(read(rig, &of_loopback).0, None, "{source:?}: it is of another device");
+                    }
                     compare_with_ss(rig, &cwnd, client);
                 } else {
                     println!("{}: not on this kernel: {:?}", source.name(), cwnd.refused());
@@ -52,7 +56,13 @@ fn every_source_tells_what_socket_diagnostics_tell() {
 }
 
 fn start(rig: &Rig, best: CwndSource) -> Cwnd {
-    rig.lab.gateway().inside(|| Cwnd::start(best)).expect("inside the gateway")
+    start_on(rig, best, rig.ifindex)
+}
+
+fn start_on(rig: &Rig, best: CwndSource, device: u32) -> Cwnd {
+    let mut cwnd = rig.lab.gateway().inside(|| Cwnd::start(best)).expect("inside the gateway");
+    cwnd.watch(Some(device)).expect("the kernel takes it");
+    cwnd
 }
 
 /// A transfer whose sender is the gateway itself.

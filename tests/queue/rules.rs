@@ -75,6 +75,15 @@ fn a_qdisc_that_has_sent_less_than_before_is_another_one() {
     assert_eq!(shown.queue.pair("enqueued_bytes"), [1700, 0]);
 }
 
+/// At the same addresses as the registered one and its qdisc had.
+#[test]
+fn another_device_in_its_place_does_not_count() {
+    let Some(mut bench) = Bench::new("another_device_in_its_place…", "tbf") else { return };
+    bench.enqueue([1000, 1], 1000, data(1000)).say("device 0 8 4026531840");
+    let shown = bench.clock(1001).enqueue([1700, 2], 700, data(1001)).show();
+    assert_eq!(shown.queue.level(), [1000, 1, 0, 0]);
+}
+
 #[test]
 fn only_the_registered_device_of_that_namespace_counts() {
     let Some(mut bench) = Bench::new("only_the_registered_device…", "tbf") else { return };

@@ -5,13 +5,14 @@ use std::os::fd::AsFd as _;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use aya::maps::Map;
+use aya::maps::{Array, Map, MapData};
 use aya::programs::{BtfTracePoint, FEntry, FExit, Program, ProgramError};
 use aya::{Btf, Ebpf};
 
 use super::abi::{pendulum_cwnd_config, pendulum_flow_key, pendulum_socket};
 use super::history::monotonic_ns;
 use super::loader::{self, KernelTypes};
+use super::map_error;
 use super::queue::{first_line, own_netns};
 use super::{BpfError, CWND_FENTRY_OBJECT, CWND_PROBE_OBJECT, batch};
 
@@ -68,6 +69,18 @@ impl Cwnd {
             }
         }
         Self { object: None, source: CwndSource::SockDiag, refused }
+    }
+
+    /// From here on of those sockets whose segments come in through this device; socket diagnostics tell of all.
+    ///
+    /// # Errors
+    /// [`BpfError::Map`] if the kernel refuses.
+    pub fn watch(&mut self, wan: Option<u32>) -> Result<(), BpfError> {
+        let name = ".bss";
+        let Some(object) = &mut self.object else { return Ok(()) };
+        let map = object.map_mut(name).ok_or(BpfError::Missing { what: "map", name })?;
+        let mut map: Array<&mut MapData, u32> = map.try_into().map_err(|e| map_error("write", name, e))?;
+        map.set(0, wan.unwrap_or(0), 0).map_err(|e| map_error("write", name, e))
     }
 
     /// The source in use.

@@ -91,6 +91,7 @@ impl Queues {
         let departures = self.programs.as_ref().map(QueuePrograms::departures);
         self.elsewhere = Some(Elsewhere::new(passages, departures));
         self.wan = Some(ifindex);
+        self.cwnd.watch(self.wan)?;
         self.track(Direction::Up, ifindex)?;
         self.cwnd_bytes = Some(self.window_of(&FlowSweep::empty(std::time::Instant::now()))?);
         Ok(())
