@@ -91,10 +91,14 @@ fn every_option_reaches_the_queue() {
         told("pdl-up", &[("raw", true.into()), ("overhead", 0.into())]);
         stop(agent);
         let agent = rig.agent(
-            "mode = \"enforce\"\nack-filter = \"off\"\npreset = \"adsl-pppoe\"\nmpu = 96\n\
+            "mode = \"enforce\"\npreset = \"adsl-pppoe\"\nmpu = 96\n\
              cake = \"nonat diffserv4 srchost wash no-split-gso rtt 50ms memlimit 2mb fwmark 0xf\"\ndownlink = true",
         );
         until("both queues", both);
+        // Where connections share queues the filter is cake's own, on the uplink.
+        assert!(!has_filter(rig));
+        told("pdl-up", &[("ack-filter", "enabled".into())]);
+        told("pdl-dn", &[("ack-filter", "disabled".into())]);
         for (device, flowmode) in [("pdl-up", "srchost"), ("pdl-dn", "dsthost")] {
             told(device, &[("overhead", 40.into()), ("mpu", 96.into()), ("atm", "atm".into())]);
             told(device, &[("nat", false.into()), ("diffserv", "diffserv4".into()), ("wash", true.into())]);

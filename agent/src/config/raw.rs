@@ -73,7 +73,7 @@ pub(super) struct ShapeTable {
     pub(super) downlink: Option<bool>,
     /// Share of the downlink rate that is let in, percent; 50 to 100. Default 95.
     pub(super) downlink_rate_percent: Option<Spanned<u32>>,
-    /// `off`, `static`, `delayed` or `per-connection`. Default `delayed`.
+    /// `auto`, `off`, `static`, `delayed` or `per-connection`. Default `auto`.
     #[serde(default)]
     pub(super) ack_filter: AckFilter,
     /// `"auto"`, or ACKs of one connection that may be queued before the static filter starts; 1 to 1000. Default `"auto"`.

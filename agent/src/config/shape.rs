@@ -70,7 +70,7 @@ impl Default for ShapeConfig {
             rate_percent: PERCENT.default,
             downlink: false,
             downlink_rate_percent: DOWNLINK_PERCENT.default,
-            ack_filter: AckFilter::Delayed,
+            ack_filter: AckFilter::Auto,
             delta: Delta::Auto,
             ab_test: None,
             framing: Framing::default(),
@@ -83,6 +83,12 @@ impl ShapeConfig {
     /// Length of a turn with or without shaping, if both are to be compared.
     pub fn turns(&self) -> Option<Duration> {
         self.ab_test.or((self.mode == ShapeMode::Auto).then_some(AB_TEST.default))
+    }
+
+    /// Whether the agent's own ACK filter has something to do. In a queue that connections share, where cake drops ACKs, it would lose up to 32
+    /// others with each of these.
+    pub fn filters(&self) -> bool {
+        self.ack_filter != AckFilter::Off && self.cake.isolation.separates_connections()
     }
 
     /// What the shaper sends at, for a link of this rate.
@@ -168,12 +174,14 @@ pub struct RateBounds {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AckFilter {
+    /// As `delayed` where each connection has a queue of its own; else cake's own filter drops them.
+    #[default]
+    Auto,
     /// Never.
     Off,
     /// Once δ ACKs of the connection are queued (§2).
     Static,
     /// Once the uplink is used up (§3).
-    #[default]
     Delayed,
     /// Once the connection's ACKs take more than their fair share (§4).
     PerConnection,
@@ -183,6 +191,7 @@ impl AckFilter {
     /// The name used in the file and in JSON.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Auto => "auto",
             Self::Off => "off",
             Self::Static => "static",
             Self::Delayed => "delayed",

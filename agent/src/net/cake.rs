@@ -40,6 +40,8 @@ pub(crate) struct Cake {
     pub(crate) framing: Framing,
     /// How the queue is shared out; isolation is that of the uplink.
     pub(crate) options: CakeOptions,
+    /// Whether its own ACK filter thins what stands in it.
+    pub(crate) ack_filter: bool,
     /// Whether packets come from the link: then what is dropped counts as carried, and source and destination are the other way round.
     pub(crate) ingress: bool,
 }
@@ -114,8 +116,7 @@ impl Cake {
             .with_u32(attribute::MEMORY, options.memory_bytes)
             .with_u32(attribute::WASH, options.wash.into())
             .with_u32(attribute::INGRESS, self.ingress.into())
-            // Ours merges more and is tested against AccECN.
-            .with_u32(attribute::ACK_FILTER, 0)
+            .with_u32(attribute::ACK_FILTER, self.ack_filter.into())
             .with_u32(attribute::SPLIT_GSO, options.split_gso.into())
             .with_u32(attribute::FWMARK, options.fwmark);
         // Any overhead, also none, has the kernel count IP bytes; this takes that back.
@@ -145,14 +146,14 @@ mod tests {
     fn what_the_kernel_shows_is_what_was_asked_for() {
         let cake = |nat| {
             let options = CakeOptions { nat, ..CakeOptions::default() };
-            Cake { rate: None, framing: Framing::default(), options, ingress: false }
+            Cake { rate: None, framing: Framing::default(), options, ack_filter: false, ingress: false }
         };
         for nat in [None, Some(false), Some(true)] {
             assert!(cake(nat).is(&cake(nat).options()), "{nat:?}");
         }
         assert!(cake(None).is(&cake(Some(false)).options()), "the kernel decides");
         assert!(!cake(Some(false)).is(&cake(Some(true)).options()));
-        let other = Cake { ingress: true, ..cake(None) };
-        assert!(!cake(None).is(&other.options()));
+        let others = [Cake { ingress: true, ..cake(None) }, Cake { ack_filter: true, ..cake(None) }];
+        assert!(others.iter().all(|other| !cake(None).is(&other.options())));
     }
 }

@@ -329,7 +329,13 @@ mod tests {
     const DEVICES: [u32; 3] = [3, 4, 9];
 
     fn cake(rate: Option<Rate>) -> Cake {
-        Cake { rate, framing: Framing::default(), options: CakeOptions::default(), ingress: false }
+        Cake {
+            rate,
+            framing: Framing::default(),
+            options: CakeOptions::default(),
+            ack_filter: false,
+            ingress: false,
+        }
     }
 
     fn ifb(index: u32, name: &str, alias: &str) -> Ifb {

@@ -26,7 +26,7 @@ use pendulum_model::segment::{Direction, PerDirection};
 use tracing::{info, warn};
 
 use crate::bpf::{self, ShapePrograms, abi};
-use crate::config::{AckFilter, LinkConfig, ShapeConfig, ShapeMode};
+use crate::config::{LinkConfig, ShapeConfig, ShapeMode};
 use crate::net::cake::Cake;
 use crate::net::control::Filter;
 use crate::net::qdisc::{self, Listed};
@@ -264,7 +264,7 @@ impl Shaper {
     fn wants_program(&self) -> Result<bool, ShapeError> {
         let programs = self.active.as_ref().and_then(|active| active.programs.as_ref());
         let withholds = programs.map_or(Ok(false), ShapePrograms::withholds)?;
-        Ok(withholds || self.settings.ack_filter != AckFilter::Off)
+        Ok(withholds || self.settings.filters())
     }
 
     /// The queue of one direction by what is known now.

@@ -6,7 +6,7 @@ use pendulum_model::rate::Rate;
 use pendulum_model::segment::Direction;
 
 use super::ShapeError;
-use crate::config::{Delta, LEAST_RATE, ShapeConfig};
+use crate::config::{AckFilter, Delta, LEAST_RATE, ShapeConfig};
 use crate::net::cake::Cake;
 
 /// A full frame as a qdisc counts it.
@@ -70,7 +70,9 @@ pub(super) fn fits(
 
 /// The same for a queue that sends at this rate; none: at any.
 pub(super) fn cake_at(shape: &ShapeConfig, direction: Direction, rate: Option<Rate>) -> Cake {
-    Cake { rate, framing: shape.framing, options: shape.cake, ingress: direction == Direction::Down }
+    let ingress = direction == Direction::Down;
+    let ack_filter = !ingress && shape.ack_filter == AckFilter::Auto && !shape.filters();
+    Cake { rate, framing: shape.framing, options: shape.cake, ack_filter, ingress }
 }
 
 /// δ: as configured, or paper 002 Eq. 1: `δ_o = μ_r·T/(d + 1)`.

@@ -48,10 +48,11 @@ impl Shaper {
                 ShapeMode::DryRun => abi::PENDULUM_SHAPE_DRY_RUN,
                 ShapeMode::Auto | ShapeMode::Enforce => abi::PENDULUM_SHAPE_ENFORCE,
             },
-            filter: match if filters && shapes { settings.ack_filter } else { AckFilter::Off } {
+            filter: match settings.ack_filter {
+                _ if !filters || !shapes || !settings.filters() => abi::PENDULUM_FILTER_OFF,
                 AckFilter::Off => abi::PENDULUM_FILTER_OFF,
                 AckFilter::Static => abi::PENDULUM_FILTER_STATIC,
-                AckFilter::Delayed => abi::PENDULUM_FILTER_DELAYED,
+                AckFilter::Auto | AckFilter::Delayed => abi::PENDULUM_FILTER_DELAYED,
                 AckFilter::PerConnection => abi::PENDULUM_FILTER_PER_CONNECTION,
             },
             delta: *delta,

@@ -15,7 +15,7 @@ pub struct Shape {
     pub state: Name,
     /// Why, of `ineffective`, `declined` and `refused`.
     pub reason: Option<String>,
-    /// The ACK filter in use.
+    /// `ack-filter` as configured.
     pub ack_filter: Name,
     /// `delta` of the ACK filter.
     pub delta: Option<u32>,
@@ -25,7 +25,7 @@ pub struct Shape {
     pub downlink: Option<Shaped>,
     /// ACKs by action and reason; those that never happened are left out.
     pub acks: Option<BTreeMap<Name, BTreeMap<Name, u64>>>,
-    /// ACKs that a newer one made redundant.
+    /// ACKs that the agent's own filter withheld, because a newer one made them redundant.
     pub held_acks: Option<u64>,
     /// Bytes of these.
     pub held_bytes: Option<u64>,

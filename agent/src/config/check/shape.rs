@@ -131,11 +131,11 @@ fn cake(
             misfit.remedy,
         )
     })?;
-    if ack_filter != AckFilter::Off && !options.isolation.separates_connections() {
+    if !matches!(ack_filter, AckFilter::Auto | AckFilter::Off) && !options.isolation.separates_connections() {
         return Err(source.invalid(
             words.span(),
             "several connections share a queue, where cake drops ACKs: the ACK filter would lose up to 32 others with each of these",
-            "write ack-filter = \"off\", or an isolation with a queue for each connection, such as dual-srchost or flows",
+            "write ack-filter = \"auto\" or \"off\", or an isolation with a queue for each connection, such as dual-srchost or flows",
         ));
     }
     Ok(options)
@@ -156,10 +156,12 @@ mod tests {
             Config::parse(&text, Path::new("x")).map(|_| ()).map_err(|error| error.to_string())
         };
         for isolation in ["flowblind", "srchost", "dsthost", "hosts"] {
-            let error = check(isolation, "").expect_err(isolation);
-            assert!(error.contains("share a queue") && error.contains("ack-filter = \"off\""), "{error}");
+            let error = check(isolation, "ack-filter = \"delayed\"").expect_err(isolation);
+            assert!(error.contains("share a queue") && error.contains("\"auto\" or \"off\""), "{error}");
             assert!(check(isolation, "ack-filter = \"static\"").is_err(), "{isolation}");
             assert_eq!(check(isolation, "ack-filter = \"off\""), Ok(()), "{isolation}");
+            // cake's own filter looks at connections, whatever queue they are in.
+            assert_eq!(check(isolation, ""), Ok(()), "{isolation}");
         }
         for isolation in ["flows", "dual-srchost", "dual-dsthost", "triple-isolate", ""] {
             assert_eq!(check(isolation, ""), Ok(()), "{isolation}");

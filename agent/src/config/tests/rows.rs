@@ -330,14 +330,18 @@ fn shape() -> Vec<Row> {
             .values(&[("true", "true"), ("false", "false")], &[("\"yes\"", "invalid type")]),
         row("shape.downlink-rate-percent", |c| percent(ShapeConfig::downlink_rate, c), "95")
             .range(["50", "100"], &["49", "101"]),
-        row("shape.ack-filter", |c| c.shape.ack_filter.name().to_owned(), "delayed").values(
+        row("shape.ack-filter", |c| c.shape.ack_filter.name().to_owned(), "auto").values(
             &[
                 ("\"off\"", "off"),
                 ("\"static\"", "static"),
                 ("\"delayed\"", "delayed"),
                 ("\"per-connection\"", "per-connection"),
+                ("\"auto\"", "auto"),
             ],
-            &[("\"on\"", "unknown variant `on`")],
+            &[(
+                "\"on\"",
+                "unknown variant `on`, expected one of `auto`, `off`, `static`, `delayed`, `per-connection`",
+            )],
         ),
         row("shape.delta", |c| debug(c.shape.delta), "Auto").values(
             &[("1", "Fixed(1)"), ("1000", "Fixed(1000)"), ("\"auto\"", "Auto")],
