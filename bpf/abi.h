@@ -164,40 +164,45 @@ _Static_assert(sizeof(struct pendulum_probe) == 8, "abi: pendulum_probe");
  * and back (side "wan"), down from the gateway to the home end and back (side "lan").
  */
 struct pendulum_half {
-	__u64 first_seen_ns;
+	/* Written by nearly every segment: 64 bytes. */
 	__u64 last_seen_ns;
 	__u64 wire_bytes;
 	__u64 payload_bytes;
 	__u64 segments;
 	__u64 data_segments;
+	__u32 seq_next;    /* highest sequence number sent, plus one */
+	__u32 ack_highest; /* highest acknowledgement number sent */
+	__u32 tsval_newest;
+	__u32 tsecr_newest;
+	__u32 rtt_min_us; /* 0: no sample yet */
+	__u16 window_raw; /* as in the last header, unscaled */
+	__u16 flags;      /* enum pendulum_half_flag */
+
+	/* By one that acknowledges something, or is a sample. */
 	__u64 ack_segments;   /* pure ACKs of every kind */
 	__u64 acked_bytes;    /* of the other half's data, acknowledged by this half */
 	__u64 advancing_acks; /* segments of any class that acknowledged something new; acked_bytes over it
 				 gives d */
 	__u64 rtt_sum_us;
-	__u64 hole_at_ns;
 	__u32 rtt_samples;
-	__u32 rtt_min_us; /* 0: no sample yet */
 	__u32 rtt_last_us;
+	__u32 in_flight_max_bytes;
 	__u32 retransmitted_segments;
 	__u32 reordered_segments;
-	__u32 in_flight_max_bytes;
 	__u32 isn;
-	__u32 seq_next;    /* highest sequence number sent, plus one */
-	__u32 ack_highest; /* highest acknowledgement number sent */
-	__u32 hole_start;  /* newest gap in the sequence space: [hole_start, hole_end) was skipped at
-			      hole_at_ns */
+	__u32 hole_start; /* newest gap in the sequence space: [hole_start, hole_end) was skipped at
+			     hole_at_ns */
 	__u32 hole_end;
-	__u32 tsval_newest;
-	__u32 tsecr_newest;
-	__u16 window_raw; /* as in the last header, unscaled */
-	__u16 mss;        /* from the SYN; 0: unknown */
-	__u16 flags;      /* enum pendulum_half_flag */
+
+	struct pendulum_probe probes[PENDULUM_PROBES];
+
+	__u64 first_seen_ns;
+	__u64 hole_at_ns;
+	__u16 mss; /* from the SYN; 0: unknown */
 	__u8 wscale;
 	__u8 pad[5];
-	struct pendulum_probe probes[PENDULUM_PROBES];
 };
-_Static_assert(sizeof(struct pendulum_half) == 11 * 8 + 13 * 4 + 12 + 64, "abi: pendulum_half");
+_Static_assert(sizeof(struct pendulum_half) == 3 * 64 + 24, "abi: pendulum_half");
 
 /*
  * A segment sent outwards that an answer is awaited for, by a word of time and kind:

@@ -17,6 +17,7 @@
 #include "packet/parse.h"
 #include "packet/ports.h"
 #include "packet/rtt.h"
+#include "common/once.h"
 #include "common/seam.h"
 #include "packet/slots.h"
 
@@ -44,11 +45,11 @@ static __always_inline void observe_burst(struct pendulum_counters *c, __u32 dir
 		return;
 	}
 	/* Most data follows data: look before paying for the lock. */
-	if (!*(volatile __u64 *)&burst->run)
+	if (!READ_ONCE(burst->run))
 		return;
 	/* Other CPUs add without it: what they add meanwhile stays. Why no exchange: slots.h. */
 	bpf_spin_lock(&burst->lock);
-	run = *(volatile __u64 *)&burst->run;
+	run = READ_ONCE(burst->run);
 	__sync_fetch_and_add(&burst->run, -run);
 	bpf_spin_unlock(&burst->lock);
 	if (!run)

@@ -6,6 +6,7 @@
 #ifndef PENDULUM_SLOTS_H
 #define PENDULUM_SLOTS_H
 
+#include "common/once.h"
 #include "packet/turnaround.h"
 
 static __always_inline __u32 hash_of_address(const __u32 address[4])
@@ -28,7 +29,7 @@ static __always_inline __u32 hash_of_flow(const struct pendulum_flow_key *key)
 
 static __always_inline bool is_of_turn(const struct pendulum_slot *slot, __u64 turn)
 {
-	return !((*(const volatile __u64 *)&slot->account ^ turn) >> PENDULUM_SLOT_TURN_SHIFT);
+	return !((READ_ONCE(slot->account) ^ turn) >> PENDULUM_SLOT_TURN_SHIFT);
 }
 
 /* The slot is still one of an earlier turn: empty it, unless another CPU just did. */
@@ -40,7 +41,7 @@ static __always_inline void open_slot(struct pendulum_slot *slot, __u32 directio
 		return;
 	bpf_spin_lock(&shared->lock);
 	if (!is_of_turn(slot, turn))
-		*(volatile __u64 *)&slot->account = turn;
+		WRITE_ONCE(slot->account, turn);
 	bpf_spin_unlock(&shared->lock);
 }
 

@@ -28,6 +28,7 @@
 #include "queue/history.h"
 #include "common/kernel.h"
 #include "common/mark.h"
+#include "common/once.h"
 
 /* Registered devices; index: direction. Looked through at every event of every device of the system: an array
  * of two costs less than a hash, and shares one cache line that is not written. */
@@ -351,7 +352,7 @@ static __always_inline void take_dropped_acks(struct pendulum_queue *queue, __u3
 {
 	__u32 packets, bytes;
 
-	if (!*(volatile __u32 *)&queue->inside_ack_packets)
+	if (!READ_ONCE(queue->inside_ack_packets))
 		return;
 	packets = __sync_lock_test_and_set(&queue->inside_ack_packets, 0);
 	bytes = __sync_lock_test_and_set(&queue->inside_ack_bytes, 0);

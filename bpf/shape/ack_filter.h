@@ -7,6 +7,29 @@
  *   2. The queued one, the carrier, is known by its flow and by a fingerprint of its content when it leaves.
  * It leaves with the pending content.
  *
+ * By state of a connection and event, what is done and the state after it. An ACK is plain if it may be
+ * rewritten. The flags of struct pendulum_ack_state tell the state:
+ *
+ *   EMPTY    not QUEUED: none of its ACKs is known to stand in the queue
+ *   CARRIER  QUEUED, PLAIN: its newest may be a carrier
+ *   FIXED    QUEUED, not PLAIN: its newest must stay as it is, or data follows it
+ *   PENDING  and something is pending for its newest
+ *   EARLIER  and something is pending for one before it
+ *
+ *            judge() agrees     another passes    data passes  its newest leaves  the carrier leaves
+ *   EMPTY    (does not)         CARRIER or FIXED  EMPTY        -                  -
+ *   CARRIER  withheld: PENDING  CARRIER or FIXED  FIXED        EMPTY              -
+ *   FIXED    (does not)         CARRIER or FIXED  FIXED        EMPTY              -
+ *   PENDING  withheld: PENDING  EARLIER (1)       PENDING (2)  is the carrier     rewritten: EMPTY
+ *   EARLIER  withheld: PENDING  EARLIER (1)       EARLIER (2)  as it is: EMPTY    rewritten: CARRIER
+ *                                                              (3)                (4)
+ *
+ *   1: CARRIER or FIXED if enough is withheld, or the carrier is too old: what is pending is given up.
+ *   2: no longer PLAIN.
+ *   3: the carrier was lost in the queue; what is pending is given up.
+ *   4: or FIXED, as its newest is. With the method per-connection any older plain ACK may be rewritten
+ * instead; plain ones behind it are DOOMED then: they do not leave.
+ *
  * Whatever is in doubt passes as it came. BPF cannot send a packet by itself, hence no ACK is withheld
  * without a carrier; and since ACKs behind the carrier are never older than its pending content, numbers
  * never go backwards and a duplicate ACK remains one. A carrier that is lost in the queue costs what a lost
@@ -157,7 +180,7 @@ static __always_inline bool has_older_timestamps(const struct pendulum_ack_state
 }
 
 /* One content at a time is pending. It is for an earlier carrier than the newest in the queue. */
-static __always_inline bool is_pending_earlier(const struct pendulum_ack_state *state)
+static __always_inline bool pends_earlier(const struct pendulum_ack_state *state)
 {
 	return state->flags & PENDULUM_ACK_PENDING && state->carrier_print != state->newest_print;
 }
@@ -166,8 +189,7 @@ static __always_inline bool is_pending_earlier(const struct pendulum_ack_state *
  * What is pending for an earlier carrier need not be sent: this ACK tells all of it. But a duplicate of it,
  * sent without it, would be none; and AccECN's segments are counted from what leaves before the carrier.
  */
-static __always_inline bool gives_up_earlier(const struct pendulum_ack_state *state,
-					     const struct ack_packet *p)
+static __always_inline bool covers_pending(const struct pendulum_ack_state *state, const struct ack_packet *p)
 {
 	return !(state->flags & (PENDULUM_ACK_REPEATED | PENDULUM_ACK_ACCECN)) &&
 	       covers_sack(p, state->pending_sack, state->pending_sack_blocks);
@@ -186,7 +208,7 @@ static __always_inline __u32 judge(const struct pendulum_ack_state *state, const
 				   __u64 now)
 {
 	__u32 obstacle = obstacle_of(p, state->flags);
-	bool earlier = is_pending_earlier(state);
+	bool earlier = pends_earlier(state);
 
 	if (obstacle != NO_OBSTACLE)
 		return obstacle;
@@ -213,7 +235,7 @@ static __always_inline __u32 judge(const struct pendulum_ack_state *state, const
 		return PENDULUM_ACK_PASSED_SACK;
 	if (has_older_timestamps(state, p))
 		return PENDULUM_ACK_PASSED_TIMESTAMP;
-	if (earlier && !gives_up_earlier(state, p))
+	if (earlier && !covers_pending(state, p))
 		return PENDULUM_ACK_PASSED_UNSAFE_CARRIER;
 	if (p->ack - state->first_ack < control->spared_bytes)
 		return PENDULUM_ACK_PASSED_SLOW_START;
@@ -261,7 +283,7 @@ static __always_inline void note_passed(struct pendulum_ack_state *state, const 
 	/* With nothing pending for the one before, what is withheld counts anew. */
 	if (!(state->flags & PENDULUM_ACK_PENDING))
 		state->withheld = 0;
-	else if (!plain && !is_pending_earlier(state))
+	else if (!plain && !pends_earlier(state))
 		state->flags |= PENDULUM_ACK_REPEATED;
 	note_newest(state, p);
 	state->newest_print = print_of(p);
@@ -282,7 +304,7 @@ static __always_inline void note_withheld(struct pendulum_ack_state *state, cons
 					  __u32 segments)
 {
 	/* Another carrier than that of what was pending. */
-	if (is_pending_earlier(state))
+	if (pends_earlier(state))
 		state->withheld = 0;
 	note_newest(state, p);
 	state->flags |= PENDULUM_ACK_PENDING;
