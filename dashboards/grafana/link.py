@@ -230,7 +230,7 @@ def found(grid):
 
 def delay(grid):
     grid.row("Delay")
-    parts = [target(f'pendulum_delay_seconds{{{ONE},segment="{name}"}}', name) for name, _ in SEGMENTS]
+    parts = [target(f"pendulum_delay_seconds{{{ONE}}}", "{{segment}}")]
     grid.add(24, 8, timeseries("Where the delay is", "Delay of each segment from home to the far end and back: home (LAN, Wi-Fi, hosts), the gateway's own queues, both "
                                "buffers of the line, beyond (route and far hosts; the line's own length is in it). A segment that is unknown is missing, not 0.", "s", parts,
                                stack=True, styles=[(name, {"colour": colour, "fill": 70}) for name, colour in SEGMENTS]))
