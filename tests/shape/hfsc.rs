@@ -44,8 +44,9 @@ fn the_rate_may_be_learnt() {
         // A percent of it is left free, so that hfsc's queue stands no longer.
         let rate = found["uplink"]["rate_bps"].as_f64().expect("a rate");
         assert!((0.96 * RATE_BPS..=RATE_BPS).contains(&rate), "{found}");
-        // Five seconds without, fifteen with: packets pass in both.
-        assert!(goodput.up > 0.7 * RATE_BPS, "{goodput:?}");
+        // Five seconds without, fifteen with: packets pass in both. The download's ACKs take a quarter; had packets passed before only, a quarter
+        // would be left at most.
+        assert!(goodput.up > 0.5 * RATE_BPS, "{goodput:?}");
         stop(agent);
         let left = rig.inventory();
         assert!(!left.contains("pdl-up") && !left.contains("clsact") && left.contains("hfsc"), "{left}");
