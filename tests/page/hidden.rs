@@ -153,9 +153,15 @@ fn where_the_delay_is(browser: &mut Browser) {
     let known = |base: f64, queue: f64| json!({ "base_s": base, "queue_s": queue, "uncertainty_s": 0.01 });
     let unknown = json!({ "base_s": null, "queue_s": null, "uncertainty_s": null, "unknown": "one_end" });
     told["delay"] = json!({ "place": "home", "queue_s": 0.31, "segments": { "home": known(0.01, 0.31), "gateway": known(0.0, 0.0),
-        "uplink": unknown, "downlink": unknown, "beyond": known(0.02, 0.0) } });
+        "uplink": known(0.0, 0.0), "downlink": known(0.0, 0.0), "beyond": known(0.02, 0.0) } });
     tell(browser, &told);
     assert_eq!(browser.text("delay-place"), "The line is fine. 310 ms of 340 ms wait in your home. ");
+    // Of a line of which nothing is known nothing is said, and a sum has all of its parts.
+    for segment in ["uplink", "downlink"] {
+        told["delay"]["segments"][segment] = unknown.clone();
+    }
+    tell(browser, &told);
+    assert_eq!(browser.text("delay-place"), "310 ms wait in your home. ");
     let list = browser.text("where-list");
     for part in [
         "Home: LAN, Wi-Fi, hosts320 ms, of that 310 ms ± 10 ms in queues",

@@ -65,6 +65,37 @@ export function valueAxis(
     };
 }
 
+// A small chart: no legend, a value axis with marks at nothing, half and `top`.
+export function smallChart(element: HTMLElement, c: Colours, top: () => number, format: (value: number) => string, more: Pick<uPlot.Options, 'series' | 'hooks'>): uPlot.Options {
+    return {
+        width: Math.max(element.clientWidth, 120),
+        height: Math.max(element.clientHeight, 80),
+        padding: PADDING,
+        legend: { show: false },
+        cursor: { show: false },
+        scales: { x: { time: false, auto: false }, y: { auto: false } },
+        axes: [
+            timeAxis(c),
+            valueAxis(
+                c,
+                'y',
+                () => [0, top() / 2, top()],
+                (_, splits) => splits.map(format),
+            ),
+        ],
+        ...more,
+    };
+}
+
+// Its data from one time to another, up to `top`.
+export function drawSmall(chart: uPlot, data: uPlot.AlignedData, from: number, to: number, top: number): void {
+    chart.batch(() => {
+        chart.setData(data, false);
+        chart.setScale('x', { min: from, max: to });
+        chart.setScale('y', { min: 0, max: top });
+    });
+}
+
 // The next number above `value` whose half reads well too.
 export function roundUp(value: number): number {
     if (!(value > 0)) return 1;

@@ -5,7 +5,7 @@ import uPlot from 'uplot';
 import type { Delay } from '../api.ts';
 import * as format from '../format.ts';
 import { type Colours, colours } from '../theme.ts';
-import { keepFitted, PADDING, roundUp, timeAxis, valueAxis } from './axes.ts';
+import { drawSmall, keepFitted, roundUp, smallChart } from './axes.ts';
 
 export const SEGMENTS = ['home', 'gateway', 'uplink', 'downlink', 'beyond'] as const;
 export type SegmentName = (typeof SEGMENTS)[number];
@@ -62,38 +62,20 @@ export class DelayChart {
     build(): void {
         this.chart?.destroy();
         const c = colours();
-        const options: uPlot.Options = {
-            width: Math.max(this.element.clientWidth, 120),
-            height: Math.max(this.element.clientHeight, 80),
-            padding: PADDING,
-            legend: { show: false },
-            cursor: { show: false },
-            scales: { x: { time: false, auto: false }, y: { auto: false } },
-            axes: [
-                timeAxis(c),
-                valueAxis(
-                    c,
-                    'y',
-                    () => [0, this.top / 2, this.top],
-                    (_, splits) => splits.map((value) => format.seconds(value)),
-                ),
-            ],
-            // The highest edge first: what is lower is drawn over it.
-            series: [{}, ...[...SEGMENTS].reverse().map((name) => series(name, c))],
-        };
+        // The highest edge first: what is lower is drawn over it.
+        const options = smallChart(this.element, c, () => this.top, format.seconds, { series: [{}, ...[...SEGMENTS].reverse().map((name) => series(name, c))] });
         this.chart = new uPlot(options, this.data(), this.element);
     }
 
     draw(from: number, to: number): void {
         const chart = this.chart;
         if (!chart) return;
-        const shown = this.edges.flatMap((edges) => edges.filter((_, index) => (this.times[index] as number) >= from));
-        this.top = roundUp(Math.max(0.05, ...shown.map((edge) => edge ?? 0)));
-        chart.batch(() => {
-            chart.setData(this.data(), false);
-            chart.setScale('x', { min: from, max: to });
-            chart.setScale('y', { min: 0, max: this.top });
-        });
+        let peak = 0.05;
+        for (let index = this.times.length - 1; index >= 0 && (this.times[index] as number) >= from; index -= 1) {
+            for (const edges of this.edges) peak = Math.max(peak, edges[index] ?? 0);
+        }
+        this.top = roundUp(peak);
+        drawSmall(chart, this.data(), from, to, this.top);
     }
 
     private data(): uPlot.AlignedData {

@@ -5,7 +5,7 @@ import uPlot from 'uplot';
 import type { Maybe } from '../api.ts';
 import type { History } from '../history.ts';
 import { type Colours, colours } from '../theme.ts';
-import { keepFitted, PADDING, plotOf, roundUp, timeAxis, valueAxis } from './axes.ts';
+import { drawSmall, keepFitted, plotOf, roundUp, smallChart } from './axes.ts';
 
 interface Curve {
     // Column of `History.rates`.
@@ -42,25 +42,10 @@ export class LineChart {
     build(): void {
         this.chart?.destroy();
         const c = colours();
-        const options: uPlot.Options = {
-            width: Math.max(this.element.clientWidth, 120),
-            height: Math.max(this.element.clientHeight, 80),
-            padding: PADDING,
-            legend: { show: false },
-            cursor: { show: false },
-            scales: { x: { time: false, auto: false }, y: { auto: false } },
-            axes: [
-                timeAxis(c),
-                valueAxis(
-                    c,
-                    'y',
-                    () => [0, this.top / 2, this.top],
-                    (_, splits) => splits.map((value) => this.format(value)),
-                ),
-            ],
+        const options = smallChart(this.element, c, () => this.top, (value) => this.format(value), {
             series: [{}, ...this.curves.map((curve) => series(curve, c, this.curves.length === 1 || curve.filled === true))],
             hooks: { draw: [(chart) => this.drawMark(chart)] },
-        };
+        });
         this.chart = new uPlot(options, this.data(), this.element);
     }
 
@@ -78,11 +63,7 @@ export class LineChart {
             for (const { column } of this.curves) peak = Math.max(peak, columns[column]?.[index] ?? 0);
         }
         this.top = roundUp(Math.max(peak, this.least));
-        chart.batch(() => {
-            chart.setData(this.data(), false);
-            chart.setScale('x', { min: from, max: to });
-            chart.setScale('y', { min: 0, max: this.top });
-        });
+        drawSmall(chart, this.data(), from, to, this.top);
     }
 
     private data(): uPlot.AlignedData {

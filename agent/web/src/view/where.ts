@@ -1,6 +1,6 @@
 // Where the delay comes from, in words: one line for each segment, and the sentence that the answer begins with.
 
-import type { Link, Maybe } from '../api.ts';
+import type { Delay, Link, Maybe } from '../api.ts';
 import { delayOf, type SegmentName, SEGMENTS } from '../charts/delay.ts';
 import { byId, Keyed, make } from '../dom.ts';
 import * as format from '../format.ts';
@@ -33,17 +33,28 @@ function isSegment(name: string): name is SegmentName {
     return (SEGMENTS as readonly string[]).includes(name);
 }
 
-// "The line is fine. 310 ms of 340 ms wait in your home, at laptop." Nothing where nothing waits, or it is unknown where.
-export function placeSentence(link: Link, isFine: boolean, host: Maybe<string>): string {
+// Seconds that nobody notices, as in model/src/delay.rs.
+const FREE_S = 0.03;
+
+// Whether it is known that next to nothing waits in a segment.
+function isFree(delay: Delay, name: SegmentName): boolean {
+    const known = delay.segments[name];
+    return known?.queue_s != null && known.queue_s + (known.uncertainty_s ?? 0) < FREE_S;
+}
+
+// "The line is fine. 310 ms of 340 ms wait in your home, at laptop." Nothing where nothing waits, or it is unknown where; no sum while a part of it
+// is unknown.
+export function placeSentence(link: Link, isCalm: boolean, host: Maybe<string>): string {
     const delay = link.delay;
     if (!link.attached || !delay || !isSegment(delay.place)) return '';
     const queue = delay.segments[delay.place]?.queue_s;
     if (queue == null) return '';
-    const total = SEGMENTS.reduce((sum, name) => sum + (delayOf(delay, name) ?? 0), 0);
+    const delays = SEGMENTS.map((name) => delayOf(delay, name));
+    const total = delays.includes(null) ? '' : ` of ${format.seconds(delays.reduce<number>((sum, own) => sum + (own ?? 0), 0))}`;
     const isOutside = delay.place === 'home' || delay.place === 'beyond';
+    const isFine = isCalm && isOutside && isFree(delay, 'uplink') && isFree(delay, 'downlink');
     const at = delay.place === 'home' && host ? `, at ${host}` : '';
-    const start = isOutside && isFine ? 'The line is fine. ' : '';
-    return `${start}${format.seconds(queue)} of ${format.seconds(total)} wait ${PLACES[delay.place]}${at}. `;
+    return `${isFine ? 'The line is fine. ' : ''}${format.seconds(queue)}${total} wait ${PLACES[delay.place]}${at}. `;
 }
 
 export class WhereView {
