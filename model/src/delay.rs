@@ -465,12 +465,9 @@ impl DelayTracker {
         let on_line_s = self.on_line_s();
         let mut ends = BTreeMap::<u64, (f64, u32, f64)>::new();
         for flow in reading.far {
-            let (Some(base_s), Some(least_s)) = (sane(flow.base_s), sane(flow.least_s)) else { continue };
-            let at_s = self.at_s;
-            let base = self.uploads.entry(flow.host, || Base::new(at_s));
-            base.see(at_s, base_s.min(least_s), Load::default());
+            let Some((base_s, least_s)) = timed(&mut self.uploads, flow, self.at_s) else { continue };
             let end = ends.entry(flow.host).or_insert((least_s, 0, 0.0));
-            *end = (end.0.min(least_s), end.1 + flow.samples, base.least().delay_s);
+            *end = (end.0.min(least_s), end.1 + flow.samples, base_s);
         }
         let delay = |(least_s, samples, base_s): (f64, u32, f64)| {
             let queue_s = (least_s - base_s - on_line_s - known_s).max(0.0);
@@ -490,13 +487,9 @@ impl DelayTracker {
 
     fn at_home(&mut self, reading: &Reading<'_>) -> Part {
         let own_s = reading.own_s.down.unwrap_or(0.0);
-        let at_s = self.at_s;
         let mut flows = Vec::new();
         for flow in reading.home {
-            let (Some(base_s), Some(least_s)) = (sane(flow.base_s), sane(flow.least_s)) else { continue };
-            let base = self.home.entry(flow.host, || Base::new(at_s));
-            base.see(at_s, base_s.min(least_s), Load::default());
-            let base_s = base.least().delay_s;
+            let Some((base_s, least_s)) = timed(&mut self.home, flow, self.at_s) else { continue };
             let queue_s = (least_s - base_s - own_s).max(0.0);
             let uncertainty_s = JITTER_S + UNCERTAIN * own_s + delayed_s(flow.samples);
             flows.push((queue_s, flow.samples, Delay { base_s, queue_s, uncertainty_s }));
@@ -513,6 +506,14 @@ impl DelayTracker {
         flows.retain(|(queue_s, samples, _)| *samples >= SAMPLES || *queue_s <= NONE_S);
         slowest(&flows).map(|(_, delay)| delay).ok_or(Unknown::TooFew)
     }
+}
+
+/// The least RTT of the flow's end, with this flow's, and the least within the second; `None` if the flow's are no numbers.
+fn timed(ends: &mut Recent<u64, Base, ENDS>, flow: &TimedFlow, at_s: f64) -> Option<(f64, f64)> {
+    let (base_s, least_s) = (sane(flow.base_s)?, sane(flow.least_s)?);
+    let base = ends.entry(flow.host, || Base::new(at_s));
+    base.see(at_s, base_s.min(least_s), Load::default());
+    Some((base.least().delay_s, least_s))
 }
 
 /// Until the second segment comes, an ACK may be delayed: for so long, with so many RTT samples in the second.

@@ -68,6 +68,14 @@ pub struct About {
     pub shortest: Duration,
 }
 
+impl About {
+    /// The traffic time of a run.
+    fn total(&self, options: &RunOptions) -> Duration {
+        let usual = if options.quick { self.quick } else { self.usual };
+        options.total.unwrap_or(usual).max(self.shortest)
+    }
+}
+
 /// One experiment: either it has scenarios, or a way of running of its own.
 pub trait Experiment: Sync {
     /// Name, source and times.

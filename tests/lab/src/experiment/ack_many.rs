@@ -63,9 +63,7 @@ impl Experiment for AckMany {
         options: &RunOptions,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Printed, ExperimentError> {
-        let about = self.about();
-        let usual = if options.quick { about.quick } else { about.usual };
-        let duration = options.total.unwrap_or(usual).max(about.shortest);
+        let duration = self.about().total(options);
         let numbers: Vec<usize> = if options.quick { FEW.to_vec() } else { (1..=MOST_SOURCES).collect() };
         let seeds = if options.quick { 1 } else { SEEDS };
         let all = (BUFFERS.len() * numbers.len()) as u32;

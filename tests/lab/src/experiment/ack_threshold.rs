@@ -49,11 +49,7 @@ impl Experiment for AckThreshold {
         options: &RunOptions,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Printed, ExperimentError> {
-        let about = self.about();
-        let end = options
-            .total
-            .unwrap_or(if options.quick { about.quick } else { about.usual })
-            .max(about.shortest);
+        let end = self.about().total(options);
         progress(Progress { total: end, elapsed: Duration::ZERO, what: "simulating".into() });
         let curves = curves(end);
         if let Some(out) = &options.out {

@@ -51,9 +51,7 @@ impl Experiment for PaperFigures {
         options: &RunOptions,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Printed, ExperimentError> {
-        let about = self.about();
-        let usual = if options.quick { about.quick } else { about.usual };
-        let duration = options.total.unwrap_or(usual).max(about.shortest);
+        let duration = self.about().total(options);
         let seeds = if options.quick { 1 } else { SEEDS };
         let points = points::all();
         let all = points.len() as u32;

@@ -217,32 +217,33 @@ fn figures_text(figures: &Figures) -> String {
 }
 
 /// Columns as wide as their widest cell, in characters, two blanks apart.
-pub(super) fn align<const N: usize>(rows: &[[String; N]]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; N] = std::array::from_fn(width);
-    let mut text = String::new();
-    for row in rows {
-        let cells: Vec<String> =
-            row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        text.push_str(cells.join("  ").trim_end());
-        text.push('\n');
-    }
-    text
+pub(super) fn align<R: AsRef<[String]>>(rows: &[R]) -> String {
+    columns(rows, |_, cell, width| format!("{cell:<width$}"))
 }
 
-/// The same with figures to the right.
-pub(super) fn align_figures(rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
+/// The same with figures, all columns but the first, to the right.
+pub(super) fn align_figures<R: AsRef<[String]>>(rows: &[R]) -> String {
+    columns(
+        rows,
+        |column, cell, width| {
+            if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        },
+    )
+}
+
+fn columns<R: AsRef<[String]>>(rows: &[R], pad: impl Fn(usize, &str, usize) -> String) -> String {
+    let mut widths = Vec::new();
+    for row in rows.iter().map(AsRef::as_ref) {
+        widths.resize(widths.len().max(row.len()), 0);
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
     let mut text = String::new();
     for row in rows {
-        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
-            if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-        });
-        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        let cells = row.as_ref().iter().zip(&widths).enumerate();
+        let cells: Vec<String> = cells.map(|(column, (cell, width))| pad(column, cell, *width)).collect();
+        text.push_str(cells.join("  ").trim_end());
         text.push('\n');
     }
     text

@@ -10,7 +10,7 @@ use super::report::{CaseReport, Report};
 use super::results::ScenarioRun;
 use super::scenario::Scenario;
 use super::session::observe;
-use super::{About, Experiment, evaluate, output};
+use super::{Experiment, evaluate, output};
 
 /// Runs all scenarios of an experiment and evaluates them.
 ///
@@ -21,8 +21,8 @@ pub fn run<E: Experiment + ?Sized>(
     options: &RunOptions,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Report, ExperimentError> {
-    let About { name, usual, quick, shortest, .. } = experiment.about();
-    let total = options.total.unwrap_or(if options.quick { quick } else { usual }).max(shortest);
+    let about = experiment.about();
+    let (name, total) = (about.name, about.total(options));
     let scenarios = chosen(experiment.scenarios(Wishes { total, quick: options.quick }), options)?;
     let tasks = tasks(&scenarios, options);
     if tasks.is_empty() {
