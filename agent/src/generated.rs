@@ -101,15 +101,15 @@ fn colours_are_those_of_the_model() {
 
 /// A metric family as the exposition shows it.
 #[derive(Default)]
-struct Family {
+struct ExposedFamily {
     help: String,
     kind: String,
     labels: Vec<String>,
 }
 
 /// Families by name, and the values of labels that are names of enums.
-fn read(text: &str) -> (BTreeMap<String, Family>, BTreeMap<String, BTreeSet<String>>) {
-    let mut families: BTreeMap<String, Family> = BTreeMap::new();
+fn read(text: &str) -> (BTreeMap<String, ExposedFamily>, BTreeMap<String, BTreeSet<String>>) {
+    let mut families: BTreeMap<String, ExposedFamily> = BTreeMap::new();
     let mut values: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut current = String::new();
     for line in text.lines() {

@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A connection as it is seen on the WAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Connection {
+pub(crate) struct WanConnection {
     pub(crate) home: SocketAddr,
     pub(crate) remote: SocketAddr,
     /// When it was first seen, in the kernel's nanoseconds: the ends may be another connection's later.
@@ -72,7 +72,7 @@ impl Default for HomeLookup {
 
 impl HomeLookup {
     /// The home ends of these connections.
-    pub(crate) async fn homes(&self, connections: Vec<Connection>) -> Homes {
+    pub(crate) async fn homes(&self, connections: Vec<WanConnection>) -> Homes {
         if connections.is_empty() {
             return Homes::default();
         }
@@ -102,12 +102,12 @@ struct Memory {
     refused: Option<(Instant, String)>,
     routes: Option<Routes>,
     /// By ends and beginning: the home end's own address.
-    originals: Kept<(SocketAddr, SocketAddr, u64), Option<IpAddr>>,
-    reached: Kept<IpAddr, Option<Reached>>,
+    originals: AnswerCache<(SocketAddr, SocketAddr, u64), Option<IpAddr>>,
+    reached: AnswerCache<IpAddr, Option<Reached>>,
 }
 
 impl Memory {
-    fn homes(&mut self, connections: &[Connection], now: Instant) -> Homes {
+    fn homes(&mut self, connections: &[WanConnection], now: Instant) -> Homes {
         self.open(now);
         if self.routes.is_none() {
             self.routes = Routes::open().map_err(|error| debug!("no route netlink: {error}")).ok();
@@ -128,7 +128,7 @@ impl Memory {
         };
     }
 
-    fn home(&mut self, connection: &Connection, now: Instant) -> Home {
+    fn home(&mut self, connection: &WanConnection, now: Instant) -> Home {
         let Some(original) = self.original(connection, now) else {
             // An address of another machine is that machine, translated or not; one of our own may be anybody's.
             let seen = self.reached(connection.home.ip(), now);
@@ -140,8 +140,8 @@ impl Memory {
         }
     }
 
-    fn original(&mut self, connection: &Connection, now: Instant) -> Option<IpAddr> {
-        let Connection { home, remote, began_ns, is_open } = *connection;
+    fn original(&mut self, connection: &WanConnection, now: Instant) -> Option<IpAddr> {
+        let WanConnection { home, remote, began_ns, is_open } = *connection;
         let key = (home, remote, began_ns);
         if let Some(known) = self.originals.get(&key, now) {
             return known;
@@ -174,17 +174,17 @@ impl Memory {
 
 /// Answers with the moment up to which they hold. Bounded: when it is full, what is old goes, and then all.
 #[derive(Debug)]
-struct Kept<K, V> {
+struct AnswerCache<K, V> {
     answers: HashMap<K, (Instant, V)>,
 }
 
-impl<K, V> Default for Kept<K, V> {
+impl<K, V> Default for AnswerCache<K, V> {
     fn default() -> Self {
         Self { answers: HashMap::new() }
     }
 }
 
-impl<K: Eq + Hash, V: Clone> Kept<K, V> {
+impl<K: Eq + Hash, V: Clone> AnswerCache<K, V> {
     fn get(&self, key: &K, now: Instant) -> Option<V> {
         self.answers.get(key).filter(|(until, _)| now < *until).map(|(_, value)| value.clone())
     }
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn answers_are_bounded_in_number_and_age() {
         let start = Instant::now();
-        let mut kept = Kept::default();
+        let mut kept = AnswerCache::default();
         kept.put(0, 'a', start, KNOWN_FOR);
         assert_eq!(kept.get(&0, start + KNOWN_FOR - Duration::from_millis(1)), Some('a'));
         assert_eq!(kept.get(&0, start + KNOWN_FOR), None);
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn old_answers_go_first() {
         let start = Instant::now();
-        let mut kept = Kept::default();
+        let mut kept = AnswerCache::default();
         for key in 0..KEPT {
             kept.put(key, (), start, if key == 7 { KNOWN_FOR } else { UNKNOWN_FOR });
         }

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 pub(crate) use recorder::Recorder;
 pub use store::{IncidentError, Store, read};
-use table::Column;
+use table::FigureColumn;
 
 /// One recording, as its file has it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ pub struct Incident {
     /// Number of rows.
     pub rows: usize,
     /// One row for each sample of 10 ms, by column; a column whose value never changes is that value.
-    columns: BTreeMap<String, Column>,
+    columns: BTreeMap<String, FigureColumn>,
     /// The row at which flows were read, and each flow that carried data: number, direction (0: up), bytes, bytes in flight,
     /// RTT and least RTT in microseconds.
     flow_samples: Vec<FlowReading>,

@@ -23,7 +23,7 @@ pub const KEPT: usize = 1_000;
 
 /// One event as every reader gets it: a line of the event log, an element of `/api/v1/events`, a `finding` of the stream.
 #[derive(Debug, Serialize)]
-pub struct Record {
+pub struct EventRecord {
     /// Number, from 1, without gaps.
     pub seq: u64,
     /// The link's name.
@@ -37,10 +37,10 @@ pub struct Record {
 
 /// Keeps and passes on events. Clones are the same journal.
 #[derive(Clone, Debug)]
-pub struct Journal(Arc<Shared>);
+pub struct Journal(Arc<SharedJournal>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedJournal {
     /// Random: tells this numbering from that of an earlier start.
     run: u64,
     ring: Mutex<Ring>,
@@ -52,7 +52,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Ring {
     newest: u64,
-    records: VecDeque<Arc<Record>>,
+    records: VecDeque<Arc<EventRecord>>,
 }
 
 impl Journal {
@@ -65,7 +65,7 @@ impl Journal {
     pub fn keeping(log: Option<&Path>, incidents: Option<Store>) -> Self {
         let newest = watch::Sender::new(0);
         let run = RandomState::new().build_hasher().finish();
-        Self(Arc::new(Shared {
+        Self(Arc::new(SharedJournal {
             run,
             ring: Mutex::default(),
             newest,
@@ -86,7 +86,7 @@ impl Journal {
         let record = {
             let mut ring = self.ring();
             ring.newest += 1;
-            let record = Arc::new(Record { seq: ring.newest, link: link.to_owned(), time, event });
+            let record = Arc::new(EventRecord { seq: ring.newest, link: link.to_owned(), time, event });
             if ring.records.len() == KEPT {
                 ring.records.pop_front();
             }
@@ -118,7 +118,7 @@ impl Journal {
     }
 
     /// Events after number `since`, oldest first, and how many of those are gone already.
-    pub fn after(&self, since: u64) -> (Vec<Arc<Record>>, u64) {
+    pub fn after(&self, since: u64) -> (Vec<Arc<EventRecord>>, u64) {
         let ring = self.ring();
         let first = ring.records.front().map_or(ring.newest + 1, |record| record.seq);
         let gone = first.saturating_sub(since.saturating_add(1));
@@ -162,7 +162,7 @@ pub(crate) mod tests {
         journal
     }
 
-    fn numbers(found: (Vec<Arc<Record>>, u64)) -> (Vec<u64>, u64) {
+    fn numbers(found: (Vec<Arc<EventRecord>>, u64)) -> (Vec<u64>, u64) {
         (found.0.iter().map(|record| record.seq).collect(), found.1)
     }
 

@@ -22,9 +22,9 @@ use crate::config::{LogConfig, LogFormat, LogLevel};
 
 /// Changes which messages are written, while the agent runs.
 #[derive(Clone, Debug)]
-pub(crate) struct Level(reload::Handle<Targets, Registry>);
+pub(crate) struct LogFilter(reload::Handle<Targets, Registry>);
 
-impl Level {
+impl LogFilter {
     /// From now on, messages from this level up are written.
     pub(crate) fn set(&self, level: LogLevel) {
         // Fails only if nothing is written any more.
@@ -33,7 +33,7 @@ impl Level {
 }
 
 /// Starts writing messages. The first call decides; later ones do nothing.
-pub(crate) fn start(log: LogConfig) -> Level {
+pub(crate) fn start(log: LogConfig) -> LogFilter {
     let registry = tracing_subscriber::registry();
     let (filter, handle) = reload::Layer::new(filter(log.level));
     let started = match log.format {
@@ -46,7 +46,7 @@ pub(crate) fn start(log: LogConfig) -> Level {
             Err(_) => {
                 let plain = format::format().without_time().with_level(false).with_target(false);
                 let lines = layer::layer().with_writer(std::io::stderr).with_ansi(false);
-                registry.with(lines.event_format(Journal(plain)).with_filter(filter)).try_init()
+                registry.with(lines.event_format(JournalFormat(plain)).with_filter(filter)).try_init()
             }
         },
         LogFormat::Text => {
@@ -58,7 +58,7 @@ pub(crate) fn start(log: LogConfig) -> Level {
     if started.is_err() {
         tracing::debug!("messages were started before");
     }
-    Level(handle)
+    LogFilter(handle)
 }
 
 /// Our own messages at the level asked for; those of libraries only if they matter, or if everything is asked for.
@@ -101,9 +101,9 @@ fn priority(level: &tracing::Level) -> u8 {
 }
 
 /// A line for the journal: a priority of `sd-daemon(3)` in front, and no time, which the journal keeps itself.
-struct Journal(Format<Full, ()>);
+struct JournalFormat(Format<Full, ()>);
 
-impl<S, N> FormatEvent<S, N> for Journal
+impl<S, N> FormatEvent<S, N> for JournalFormat
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,

@@ -39,9 +39,9 @@ pub(crate) struct StillToDo {
 
 /// Capabilities that a thread keeps.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept(CapsHashSet);
+pub(crate) struct RetainedCapabilities(CapsHashSet);
 
-impl Kept {
+impl RetainedCapabilities {
     /// Takes all others from this thread, too.
     pub(crate) fn restrict(&self) {
         if let Err(error) = restrict(&self.0) {
@@ -51,7 +51,7 @@ impl Kept {
 }
 
 /// Gives up in this thread what is not needed any more. Threads that began before have to follow; later ones inherit what is left.
-pub(crate) fn drop_unneeded(after_start: Privileges, to_do: StillToDo) -> Kept {
+pub(crate) fn drop_unneeded(after_start: Privileges, to_do: StillToDo) -> RetainedCapabilities {
     if after_start == Privileges::None && to_do.attach {
         warn!("privileges.after-start = \"none\" is not followed: a link still waits for its device");
     } else if after_start == Privileges::None && to_do.shape {
@@ -67,12 +67,12 @@ pub(crate) fn drop_unneeded(after_start: Privileges, to_do: StillToDo) -> Kept {
             warn!("capabilities were not given up: {error}; the agent works, with more rights than it needs")
         }
     }
-    Kept(keep)
+    RetainedCapabilities(keep)
 }
 
 /// Gives up everything, for a thread that needs nothing.
 pub(crate) fn give_up_all() {
-    Kept(HashSet::new()).restrict();
+    RetainedCapabilities(HashSet::new()).restrict();
 }
 
 fn kept(after_start: Privileges, to_do: StillToDo) -> CapsHashSet {

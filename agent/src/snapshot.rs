@@ -27,9 +27,9 @@ use crate::bpf::{MapFill, ProgramStatus};
 pub use delay::DelaySnapshot;
 pub use entered::{Entered, TopPort};
 pub use findings::{Findings, Prediction, SimulatedLink, Tick, TickDirection, Unsent};
-pub use flows::{FlowKey, FlowRow, FlowSweep, FlowTotals, HalfRow};
+pub use flows::{FlowRow, FlowSweep, FlowTotals, HalfRow, KernelFlowKey};
 pub use queue::QueueSnapshot;
-pub use shape::{Comparison, FATES, Followed, FoundRate, Outcome, ShapeSnapshot, ShapeState, Turn};
+pub use shape::{Comparison, FATES, Followed, FoundRate, ShapeSnapshot, ShapeState, TrialOutcome, TrialTurn};
 
 /// A link that was not read for this long hangs. Readings are due ten times a second.
 pub const HANGS: Duration = Duration::from_secs(10);

@@ -17,7 +17,7 @@ const AUTO: &str =
     "[[link]]\nwan = \"wan0\"\n[shape]\nmode = \"enforce\"\nrate = \"auto\"\ndownlink = true\n";
 
 #[derive(Serialize)]
-pub(crate) struct Report {
+pub(crate) struct CpuReport {
     seconds: f64,
     /// Share of one core without traffic.
     rest_share: f64,
@@ -30,11 +30,11 @@ pub(crate) struct Report {
 }
 
 /// Measure, the history ring's 10 ms buckets and a queue on the device included.
-pub(crate) fn run(agent: &Path, seconds: u64) -> Result<Report> {
+pub(crate) fn run(agent: &Path, seconds: u64) -> Result<CpuReport> {
     let stretch = Duration::from_secs(seconds);
     let auto_share = if has_cake() { Some(stretches(agent, AUTO, stretch)?.1) } else { None };
     let (rest_share, busy_share, segments_per_second) = stretches(agent, PLAIN, stretch)?;
-    Ok(Report { seconds: stretch.as_secs_f64(), rest_share, busy_share, segments_per_second, auto_share })
+    Ok(CpuReport { seconds: stretch.as_secs_f64(), rest_share, busy_share, segments_per_second, auto_share })
 }
 
 /// Shares of one core at rest and with traffic, and the segments per second of that.
@@ -88,7 +88,7 @@ pub(crate) fn processor_time(pid: u32) -> Result<f64> {
     Ok(total)
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for CpuReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "The agent's own processor time, over {:.0} s each\n", self.seconds)?;
         writeln!(f, "at rest                    {:>6.2} % of a core  (aim ≤ 1 %)", self.rest_share * 100.0)?;

@@ -16,7 +16,7 @@ const STEP: Duration = Duration::from_millis(10);
 const PERIOD: u32 = 250;
 
 #[derive(Serialize)]
-pub(crate) struct Report {
+pub(crate) struct DetectorReport {
     samples: u32,
     samples_per_second: f64,
     /// Share of one core that the detector of one link takes while the agent runs.
@@ -25,7 +25,7 @@ pub(crate) struct Report {
     verdict: &'static str,
 }
 
-pub(crate) fn run() -> Report {
+pub(crate) fn run() -> DetectorReport {
     let mut detector =
         Detector::new(Config { link: Link::with_capacity(24_500.0, 300_000.0), ..Config::default() });
     let start = Instant::now();
@@ -34,7 +34,7 @@ pub(crate) fn run() -> Report {
     }
     let seconds = start.elapsed().as_secs_f64();
     let samples_per_second = f64::from(SAMPLES) / seconds;
-    Report {
+    DetectorReport {
         samples: SAMPLES,
         samples_per_second,
         live_share: 1.0 / STEP.as_secs_f64() / samples_per_second,
@@ -65,7 +65,7 @@ fn sample(number: u32) -> Sample {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for DetectorReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             out,

@@ -84,27 +84,27 @@ enum Format {
 #[derive(Default, Serialize)]
 struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
-    packets: Option<packets::Report>,
+    packets: Option<packets::PacketsReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    path: Option<path::Report>,
+    path: Option<path::PathReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    place: Option<place::Report>,
+    place: Option<place::PlaceReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    queue: Option<queue::Report>,
+    queue: Option<queue::QueueReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    scale: Option<scale::Report>,
+    scale: Option<scale::ScaleReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    stall: Option<stall::Report>,
+    stall: Option<stall::StallReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    shape: Option<shape::Report>,
+    shape: Option<shape::ShapeReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cpu: Option<agent_cpu::Report>,
+    cpu: Option<agent_cpu::CpuReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    detector: Option<detector::Report>,
+    detector: Option<detector::DetectorReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    simulate: Option<simulate::Report>,
+    simulate: Option<simulate::SimulateReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    replay: Option<replay::Report>,
+    replay: Option<replay::ReplayReport>,
 }
 
 fn main() -> Result<()> {

@@ -18,15 +18,15 @@ const ROUNDS: u32 = 3;
 const AIM_NS: u32 = 150;
 
 #[derive(Serialize)]
-pub(crate) struct Report {
+pub(crate) struct PacketsReport {
     /// Nanoseconds of a classifier that does nothing.
     empty_ns: u32,
     repeat: u32,
-    rows: Vec<Row>,
+    rows: Vec<PacketRow>,
 }
 
 #[derive(Serialize)]
-struct Row {
+struct PacketRow {
     packet: &'static str,
     /// Nanoseconds of each program, by [`PROGRAMS`]; the empty one included in the time.
     ns: [u32; 3],
@@ -73,13 +73,13 @@ fn program<'a>(object: &'a mut LinkPrograms, name: &str) -> Result<BorrowedFd<'a
 }
 
 /// Measure.
-pub(crate) fn run(repeat: u32) -> Result<Report> {
+pub(crate) fn run(repeat: u32) -> Result<PacketsReport> {
     let mut tc = LinkPrograms::load(&LoadOptions::default())?;
     let mut xdp = LinkPrograms::load(&LoadOptions { xdp_ingress: true, ..LoadOptions::default() })?;
     let empty = test_run::empty_classifier()?;
-    let mut report = Report { empty_ns: u32::MAX, repeat, rows: Vec::new() };
+    let mut report = PacketsReport { empty_ns: u32::MAX, repeat, rows: Vec::new() };
     let kinds = kinds();
-    report.rows = kinds.iter().map(|kind| Row { packet: kind.name, ns: [u32::MAX; 3] }).collect();
+    report.rows = kinds.iter().map(|kind| PacketRow { packet: kind.name, ns: [u32::MAX; 3] }).collect();
     for kind in kinds.iter().filter(|kind| kind.both_ways) {
         for (object, down) in [(&mut tc, "pendulum_down"), (&mut xdp, "pendulum_xdp")] {
             test_run::nanoseconds(program(object, "pendulum_up")?, &kind.up, 1)?;
@@ -107,7 +107,7 @@ pub(crate) fn run(repeat: u32) -> Result<Report> {
     Ok(report)
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for PacketsReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,

@@ -101,7 +101,7 @@ impl Attached {
 
 /// One load over one arrangement.
 #[derive(Serialize)]
-struct Row {
+struct PathRow {
     load: Load,
     arrangement: Arrangement,
     /// What arrived, median of the rounds: bit/s (TCP) or packets/s (UDP).
@@ -133,9 +133,9 @@ impl Quartiles {
 }
 
 #[derive(Serialize)]
-pub(crate) struct Report {
+pub(crate) struct PathReport {
     rounds: u64,
-    rows: Vec<Row>,
+    rows: Vec<PathRow>,
     /// Share of one core that the programs took, by the kernel's BPF statistics, in a stretch of its own.
     programs: Vec<Program>,
 }
@@ -149,7 +149,7 @@ struct Program {
 }
 
 /// Measure; `seconds` for each arrangement and load, four times.
-pub(crate) fn run(agent: &Path, seconds: u64) -> Result<Report> {
+pub(crate) fn run(agent: &Path, seconds: u64) -> Result<PathReport> {
     let paths = Arrangement::ALL
         .into_iter()
         .map(|arrangement| Ok((arrangement, Attached::new(arrangement, agent)?)))
@@ -170,11 +170,11 @@ pub(crate) fn run(agent: &Path, seconds: u64) -> Result<Report> {
     }
     drop(paths);
     let programs = shares(agent, seconds)?;
-    Ok(Report { rounds, rows, programs })
+    Ok(PathReport { rounds, rows, programs })
 }
 
 /// `arrived`: what did, of each arrangement in each round.
-fn rows_of(load: Load, arrived: &[Vec<f64>]) -> Vec<Row> {
+fn rows_of(load: Load, arrived: &[Vec<f64>]) -> Vec<PathRow> {
     let of = |arrangement| {
         let place = Arrangement::ALL.iter().position(|it| *it == arrangement);
         &arrived[place.expect("all of them are measured")]
@@ -187,7 +187,7 @@ fn rows_of(load: Load, arrived: &[Vec<f64>]) -> Vec<Row> {
     let doubt = (control.median - 1.0).abs().max((control.high - control.low) / 2.0);
     Arrangement::ALL
         .into_iter()
-        .map(|arrangement| Row {
+        .map(|arrangement| PathRow {
             load,
             arrangement,
             arrived: Quartiles::of(of(arrangement).clone()).median,
@@ -238,7 +238,7 @@ pub(crate) fn totals() -> Result<Vec<(u32, String, u64, Duration)>> {
     Ok(rows)
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for PathReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,

@@ -36,15 +36,15 @@ const EMPTY_UP: &str = "pendulum_u_none";
 const EMPTY_DOWN: &str = "pendulum_d_none";
 
 #[derive(Serialize)]
-pub(crate) struct Report {
-    rows: Vec<Row>,
+pub(crate) struct PlaceReport {
+    rows: Vec<PlaceRow>,
     /// The program that reads windows, at segments of the gateway's sockets that are not on the WAN device: a run, nothing taken off.
     window_elsewhere_ns: Spread,
 }
 
 #[derive(Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Traffic {
+enum PlaceTraffic {
     /// Transfers by TCP, with an ACK for each second segment.
     Tcp,
     /// Crafted segments, and an ACK for each.
@@ -53,16 +53,16 @@ enum Traffic {
 
 /// Data one way and ACKs the other way.
 #[derive(Clone, Copy, Serialize)]
-struct Load {
-    traffic: Traffic,
+struct PlaceLoad {
+    traffic: PlaceTraffic,
     /// Who sends the data.
     data_from: Sender,
     flows: u32,
 }
 
 #[derive(Serialize)]
-struct Row {
-    load: Load,
+struct PlaceRow {
+    load: PlaceLoad,
     /// The agent's program for the data, less the empty one: median, and the range of the turns.
     data_ns: Spread,
     /// The same for the ACKs.
@@ -84,7 +84,7 @@ impl Spread {
 }
 
 /// Measure; each stretch takes `seconds`.
-pub(crate) fn run(agent: &Path, seconds: u64) -> Result<Report> {
+pub(crate) fn run(agent: &Path, seconds: u64) -> Result<PlaceReport> {
     let pair = Pair::new()?;
     let _empty = inside(&pair.gateway, || {
         Ok([
@@ -94,12 +94,12 @@ pub(crate) fn run(agent: &Path, seconds: u64) -> Result<Report> {
     })?;
     let _running = pair.agent(agent, PLAIN)?;
     let conversations = Conversations::open(&pair)?;
-    let loads: Vec<Load> = [(Traffic::Tcp, CONNECTIONS), (Traffic::Crafted, FLOWS)]
+    let loads: Vec<PlaceLoad> = [(PlaceTraffic::Tcp, CONNECTIONS), (PlaceTraffic::Crafted, FLOWS)]
         .into_iter()
         .flat_map(|(traffic, counts)| {
             [Sender::Remote, Sender::Home].map(|data_from| (traffic, data_from, counts))
         })
-        .flat_map(|(traffic, data_from, counts)| counts.map(|flows| Load { traffic, data_from, flows }))
+        .flat_map(|(traffic, data_from, counts)| counts.map(|flows| PlaceLoad { traffic, data_from, flows }))
         .collect();
     let mut costs = vec![(Vec::new(), Vec::new()); loads.len()];
     let _statistics = enable_stats(Stats::RunTime).context("switching BPF statistics on")?;
@@ -111,12 +111,12 @@ pub(crate) fn run(agent: &Path, seconds: u64) -> Result<Report> {
         window_elsewhere.push(Times::read()?.window.ns_since(before.window));
         for (&load, (data, ack)) in loads.iter().zip(&mut costs) {
             let spent = match load.traffic {
-                Traffic::Tcp => {
+                PlaceTraffic::Tcp => {
                     let before = Times::read()?;
                     connections(&pair, load.data_from, load.flows, seconds)?;
                     Times::read()?.since(&before)?
                 }
-                Traffic::Crafted => {
+                PlaceTraffic::Crafted => {
                     // Connections begin, and those of the load before leave the caches.
                     stretch(&conversations, load, Duration::from_millis(100), &mut round)?;
                     let before = Times::read()?;
@@ -135,13 +135,13 @@ pub(crate) fn run(agent: &Path, seconds: u64) -> Result<Report> {
     let rows = loads
         .into_iter()
         .zip(costs)
-        .map(|(load, (data, ack))| Row { load, data_ns: Spread::of(data), ack_ns: Spread::of(ack) })
+        .map(|(load, (data, ack))| PlaceRow { load, data_ns: Spread::of(data), ack_ns: Spread::of(ack) })
         .collect();
-    Ok(Report { rows, window_elsewhere_ns: Spread::of(window_elsewhere) })
+    Ok(PlaceReport { rows, window_elsewhere_ns: Spread::of(window_elsewhere) })
 }
 
 /// Segments and their ACKs for so long, one connection after the other.
-fn stretch(conversations: &Conversations, load: Load, length: Duration, round: &mut u32) -> Result<()> {
+fn stretch(conversations: &Conversations, load: PlaceLoad, length: Duration, round: &mut u32) -> Result<()> {
     let start = Instant::now();
     while start.elapsed() < length {
         *round += 1;
@@ -217,7 +217,7 @@ impl Times {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for PlaceReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
@@ -225,11 +225,11 @@ impl fmt::Display for Report {
              Aims: data ≤ {AIM_DATA_NS:.0}, ACK ≤ {AIM_ACK_NS:.0} with one flow; ≤ {AIM_MANY} times that with 1,000\n"
         )?;
         writeln!(f, "{:<10}{:<12}{:>7}{:>26}{:>26}", "traffic", "data from", "flows", "data", "ACK")?;
-        for Row { load, data_ns, ack_ns } in &self.rows {
+        for PlaceRow { load, data_ns, ack_ns } in &self.rows {
             let text = |it: &Spread| format!("{:+.0} ({:+.0} … {:+.0})", it.median, it.least, it.most);
             let traffic = match load.traffic {
-                Traffic::Tcp => "TCP",
-                Traffic::Crafted => "crafted",
+                PlaceTraffic::Tcp => "TCP",
+                PlaceTraffic::Crafted => "crafted",
             };
             let (name, flows) = (load.data_from.name(), load.flows);
             let (data, ack) = (text(data_ns), text(ack_ns));

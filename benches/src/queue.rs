@@ -30,12 +30,12 @@ const QDISCS: [(&str, &[&str]); 2] = [
 ];
 
 #[derive(Serialize)]
-pub(crate) struct Report {
-    rows: Vec<Row>,
+pub(crate) struct QueueReport {
+    rows: Vec<QueueRow>,
 }
 
 #[derive(Serialize)]
-struct Row {
+struct QueueRow {
     qdisc: &'static str,
     /// Packets that entered the queue; one that finds it empty may bypass it.
     pairs: u64,
@@ -48,7 +48,7 @@ struct Row {
 }
 
 /// Measure.
-pub(crate) fn run(agent: &Path, seconds: u64) -> Result<Report> {
+pub(crate) fn run(agent: &Path, seconds: u64) -> Result<QueueReport> {
     let pair = Pair::new()?;
     let mut rows = Vec::new();
     for (name, qdisc) in QDISCS {
@@ -76,7 +76,7 @@ pub(crate) fn run(agent: &Path, seconds: u64) -> Result<Report> {
         let (_, empty_dequeue) = spent(EMPTY_DEQUEUE);
         ensure!(pairs > 0, "no packet entered the {name}: is there a queue?");
         let each = |time: Duration| time.as_nanos() as f64 / pairs as f64;
-        rows.push(Row {
+        rows.push(QueueRow {
             qdisc: name,
             pairs,
             enqueue_ns: each(enqueue),
@@ -85,10 +85,10 @@ pub(crate) fn run(agent: &Path, seconds: u64) -> Result<Report> {
             empty_ns: each(empty_enqueue) + each(empty_dequeue),
         });
     }
-    Ok(Report { rows })
+    Ok(QueueReport { rows })
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for QueueReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
@@ -100,7 +100,7 @@ impl fmt::Display for Report {
             "{:<16}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>16}",
             "qdisc", "packets", "enqueue", "dequeue", "pair", "empty", "over it", "dequeue calls"
         )?;
-        for Row { qdisc, pairs, enqueue_ns, dequeue_ns, dequeue_calls, empty_ns } in &self.rows {
+        for QueueRow { qdisc, pairs, enqueue_ns, dequeue_ns, dequeue_calls, empty_ns } in &self.rows {
             writeln!(
                 f,
                 "{qdisc:<16}{pairs:>10}{enqueue_ns:>10.0}{dequeue_ns:>10.0}{:>10.0}{empty_ns:>10.0}{:>10.0}{dequeue_calls:>16}",

@@ -25,7 +25,7 @@ const PAYLOAD: usize = 1448;
 const ROUNDS: u32 = 3;
 
 #[derive(Serialize)]
-pub(crate) struct Report {
+pub(crate) struct ReplayReport {
     packets: u32,
     file_bytes: u64,
     pendulum: Run,
@@ -43,7 +43,7 @@ struct Run {
 }
 
 /// Measure.
-pub(crate) fn run(agent: &Path) -> Result<Report> {
+pub(crate) fn run(agent: &Path) -> Result<ReplayReport> {
     let directory = tempfile::tempdir()?;
     let file = directory.path().join("bench.pcap");
     write_capture(&file).context("cannot write the capture")?;
@@ -61,7 +61,12 @@ pub(crate) fn run(agent: &Path) -> Result<Report> {
             theirs = Some(better(theirs, timed(&mut tshark, file_bytes)?));
         }
     }
-    Ok(Report { packets: PACKETS, file_bytes, pendulum: ours.context("no round was run")?, tshark: theirs })
+    Ok(ReplayReport {
+        packets: PACKETS,
+        file_bytes,
+        pendulum: ours.context("no round was run")?,
+        tshark: theirs,
+    })
 }
 
 fn better(before: Option<Run>, now: Run) -> Run {
@@ -123,7 +128,7 @@ fn write_capture(path: &Path) -> Result<()> {
     Ok(file.flush()?)
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ReplayReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let megabytes = self.file_bytes as f64 / 1e6;
         writeln!(out, "replay of {} packets, {megabytes:.0} MB, best of {ROUNDS}:", self.packets)?;

@@ -15,7 +15,7 @@ const FLOWS: u32 = 10_000;
 const SCRAPES: usize = 20;
 
 #[derive(Serialize)]
-pub(crate) struct Report {
+pub(crate) struct ScaleReport {
     flows: u64,
     rss_bytes: u64,
     scrape_median_s: f64,
@@ -24,7 +24,7 @@ pub(crate) struct Report {
 }
 
 /// Measure.
-pub(crate) fn run(agent: &Path) -> Result<Report> {
+pub(crate) fn run(agent: &Path) -> Result<ScaleReport> {
     let pair = Pair::new()?;
     let running = pair.agent(agent, PLAIN)?;
     let conversations = Conversations::open(&pair)?;
@@ -41,7 +41,7 @@ pub(crate) fn run(agent: &Path) -> Result<Report> {
         std::thread::sleep(Duration::from_millis(50));
     }
     times.sort_by(f64::total_cmp);
-    Ok(Report {
+    Ok(ScaleReport {
         flows,
         rss_bytes: resident_bytes(running.child.id())?,
         scrape_median_s: times[SCRAPES / 2],
@@ -72,7 +72,7 @@ fn resident_bytes(pid: u32) -> Result<u64> {
     Ok(kilobytes * 1024)
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ScaleReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "The agent with {} flows\n", self.flows)?;
         writeln!(f, "resident memory    {:>8.1} MB  (aim ≤ 30)", self.rss_bytes as f64 / 1e6)?;

@@ -31,14 +31,14 @@ use crate::test_run;
 /// The aim of issue 17: a packet of the uplink, over cake alone.
 const AIM_NS: f64 = 250.0;
 /// A slow link's programs and tables leave the processor's caches from packet to packet, a fast one's do not.
-const LOADS: [Load; 2] = [
-    Load { up: "5mbit", up_buffer: 50_000, down: "50mbit", down_buffer: 250_000 },
-    Load { up: "50mbit", up_buffer: 500_000, down: "500mbit", down_buffer: 2_500_000 },
+const LOADS: [ShapeLoad; 2] = [
+    ShapeLoad { up: "5mbit", up_buffer: 50_000, down: "50mbit", down_buffer: 250_000 },
+    ShapeLoad { up: "50mbit", up_buffer: 500_000, down: "500mbit", down_buffer: 2_500_000 },
 ];
 /// What an emulated processor has time for. Its clock counts instructions, 2 ns each, and no cache: turns give the same.
-const LOADS_EMULATED: [Load; 2] = [
-    Load { up: "200kbit", up_buffer: 30_000, down: "2400kbit", down_buffer: 30_000 },
-    Load { up: "1mbit", up_buffer: 30_000, down: "10mbit", down_buffer: 100_000 },
+const LOADS_EMULATED: [ShapeLoad; 2] = [
+    ShapeLoad { up: "200kbit", up_buffer: 30_000, down: "2400kbit", down_buffer: 30_000 },
+    ShapeLoad { up: "1mbit", up_buffer: 30_000, down: "10mbit", down_buffer: 100_000 },
 ];
 const ROUNDS: u32 = 3;
 /// One run that a hypervisor interrupts for ten milliseconds adds 500 ns to the mean of 20,000: the quietest turn counts.
@@ -47,18 +47,18 @@ const TURNS: u32 = 5;
 const LOOPBACK: u32 = 1;
 
 #[derive(Serialize)]
-pub(crate) struct Report {
+pub(crate) struct ShapeReport {
     /// Nanoseconds of a classifier that does nothing.
     empty_ns: u32,
     passes: Vec<Pass>,
     turns: u32,
     /// For each load every filter, `off` first.
-    traffic: Vec<(Load, Vec<Traffic>)>,
+    traffic: Vec<(ShapeLoad, Vec<ShapeTraffic>)>,
 }
 
 /// A link that is full both ways.
 #[derive(Clone, Copy, Serialize)]
-struct Load {
+struct ShapeLoad {
     up: &'static str,
     up_buffer: u64,
     down: &'static str,
@@ -72,7 +72,7 @@ struct Pass {
 }
 
 #[derive(Serialize)]
-struct Traffic {
+struct ShapeTraffic {
     filter: &'static str,
     /// Packets that came: each has one first pass, also if it is withheld there or lost in the queue.
     packets: u64,
@@ -83,13 +83,13 @@ struct Traffic {
 }
 
 /// Measure.
-pub(crate) fn run(agent: &Path, repeat: u32, seconds: u64) -> Result<Report> {
+pub(crate) fn run(agent: &Path, repeat: u32, seconds: u64) -> Result<ShapeReport> {
     let (empty_ns, passes) = passes(repeat)?;
     let emulated = std::env::var_os("PENDULUM_IN_VM").is_some();
     let (loads, turns) = if emulated { (LOADS_EMULATED, 1) } else { (LOADS, TURNS) };
     let mut traffic = Vec::new();
     for load in loads.into_iter().filter(|_| has_cake()) {
-        let mut quietest: Vec<Traffic> = Vec::new();
+        let mut quietest: Vec<ShapeTraffic> = Vec::new();
         for turn in 0..turns {
             for (index, filter) in ["off", "static", "delayed", "per-connection"].into_iter().enumerate() {
                 let seen = on_traffic(agent, load, filter, seconds)?;
@@ -102,7 +102,7 @@ pub(crate) fn run(agent: &Path, repeat: u32, seconds: u64) -> Result<Report> {
         }
         traffic.push((load, quietest));
     }
-    Ok(Report { empty_ns, passes, turns, traffic })
+    Ok(ShapeReport { empty_ns, passes, turns, traffic })
 }
 
 fn control(filter: u32) -> pendulum_shape_control {
@@ -131,7 +131,7 @@ fn context(ingress_ifindex: u32) -> [u8; 192] {
 }
 
 fn passes(repeat: u32) -> Result<(u32, Vec<Pass>)> {
-    let mut programs = ShapePrograms::load_from(bpf::SHAPE_OBJECT, bpf::LinkLayer::Ethernet, true)?;
+    let mut programs = ShapePrograms::load_from(bpf::SHAPE_OBJECT, pendulum::net::LinkLayer::Ethernet, true)?;
     let empty = test_run::empty_classifier()?;
     let packet =
         |payload| craft::up().seq(1000).ack(1).ts(5, 5).payload(payload).build(LinkLayer::Ethernet).bytes;
@@ -165,12 +165,12 @@ fn passes(repeat: u32) -> Result<(u32, Vec<Pass>)> {
 }
 
 /// An upload and a download through an agent that enforces.
-fn on_traffic(agent: &Path, load: Load, filter: &'static str, seconds: u64) -> Result<Traffic> {
+fn on_traffic(agent: &Path, load: ShapeLoad, filter: &'static str, seconds: u64) -> Result<ShapeTraffic> {
     let shaper = |rate: &str, bytes| -> Result<Shaper> {
         let rate = rate.parse().map_err(|error| anyhow::anyhow!("{rate}: {error}"))?;
         Ok(Shaper { rate, buffer: BufferSize::Bytes(bytes) })
     };
-    let Load { up, up_buffer, down, down_buffer } = load;
+    let ShapeLoad { up, up_buffer, down, down_buffer } = load;
     let spec =
         LinkSpec { downlink: shaper(down, down_buffer)?, uplink: shaper(up, up_buffer)?, ..LinkSpec::FIG1 };
     let lab = Lab::start(spec)?;
@@ -206,7 +206,7 @@ fn on_traffic(agent: &Path, load: Load, filter: &'static str, seconds: u64) -> R
     let (runs, time) = spent("pendulum_shape");
     ensure!(runs > 1_000 && left < runs, "too little traffic was shaped: {runs} runs, {left} packets left");
     let packets = runs - left;
-    Ok(Traffic { filter, packets, left, packet_ns: time / packets as f64 })
+    Ok(ShapeTraffic { filter, packets, left, packet_ns: time / packets as f64 })
 }
 
 /// Packets that the shaper's queue has let go.
@@ -220,7 +220,7 @@ fn left_the_queue(lab: &Lab) -> Result<u64> {
     queue["packets"].as_u64().context("tc counts packets")
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ShapeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { empty_ns, passes, turns, traffic } = self;
         writeln!(f, "Shaped path: ns of each pass by TEST_RUN, over an empty classifier ({empty_ns} ns)\n")?;
@@ -233,14 +233,14 @@ impl fmt::Display for Report {
                 "\nNot measured on traffic: this kernel has no cake (`./dev vm 6.12 --release --run \"pendulum-bench shape\"`)"
             )?;
         }
-        for (Load { up, down, .. }, rows) in traffic {
+        for (ShapeLoad { up, down, .. }, rows) in traffic {
             writeln!(
                 f,
                 "\nOn real traffic, {down} down and {up} up, by BPF run-time statistics, the quietest of {turns} turns: time of all \
                  passes over the packets that came (aim: ≤ {AIM_NS})\n"
             )?;
             writeln!(f, "{:<16}{:>10}{:>10}{:>12}", "filter", "came", "left", "a packet")?;
-            for Traffic { filter, packets, left, packet_ns } in rows {
+            for ShapeTraffic { filter, packets, left, packet_ns } in rows {
                 writeln!(f, "{filter:<16}{packets:>10}{left:>10}{packet_ns:>12.0}")?;
             }
         }

@@ -16,7 +16,7 @@ const RUNS: u64 = 20;
 const SECONDS: f64 = 300.0;
 
 #[derive(Serialize)]
-pub(crate) struct Report {
+pub(crate) struct SimulateReport {
     /// By processor time, one core.
     reno_packets_per_second: f64,
     cubic_packets_per_second: f64,
@@ -25,10 +25,10 @@ pub(crate) struct Report {
     cake_packets_per_second: f64,
 }
 
-pub(crate) fn run() -> Result<Report> {
+pub(crate) fn run() -> Result<SimulateReport> {
     let cake = Cake { isolation: Isolation::DualSource, ack_filter: AckFilter::Off };
     let fifo = |congestion_control| packets_per_second(&link(congestion_control, None));
-    Ok(Report {
+    Ok(SimulateReport {
         reno_packets_per_second: fifo(CongestionControl::Reno)?,
         cubic_packets_per_second: fifo(CongestionControl::Cubic)?,
         bbr_packets_per_second: fifo(CongestionControl::Bbr)?,
@@ -60,7 +60,7 @@ fn link(congestion_control: CongestionControl, cake: Option<Cake>) -> SimulatedL
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for SimulateReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             out,

@@ -24,7 +24,7 @@ const RELOADS: u64 = 3;
 const PAUSE: Duration = Duration::from_millis(5);
 
 #[derive(Serialize)]
-pub(crate) struct Report {
+pub(crate) struct StallReport {
     rest: Stretch,
     second_link: Stretch,
     flows: u64,
@@ -43,7 +43,7 @@ struct Stretch {
 }
 
 /// Measure.
-pub(crate) fn run(agent: &Path, seconds: u64) -> Result<Report> {
+pub(crate) fn run(agent: &Path, seconds: u64) -> Result<StallReport> {
     let pair = Pair::new()?;
     sh(&["ip", "-n", &pair.gateway, "link", "add", "wan1", "type", "veth", "peer", "name", "far1"])?;
     sh(&["ip", "-n", &pair.gateway, "link", "set", "wan1", "up"])?;
@@ -77,7 +77,7 @@ pub(crate) fn run(agent: &Path, seconds: u64) -> Result<Report> {
     let flows = state(&pair)?.pointer("/links/0/flow_table/flows").and_then(Value::as_u64);
     let flows = flows.context("the state tells how full the flow table is")?;
     ensure!(flows * 10 >= u64::from(FLOWS) * 9, "only {flows} of {FLOWS} flows arrived");
-    Ok(Report { rest, second_link, flows, many_flows })
+    Ok(StallReport { rest, second_link, flows, many_flows })
 }
 
 fn state(pair: &Pair) -> Result<Value> {
@@ -175,7 +175,7 @@ fn listen(over: &AtomicBool, note: Note<'_>) -> Result<()> {
     Ok(())
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for StallReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "The longest the agent kept others waiting\n")?;
         let full = format!("with {} flows", self.flows);

@@ -43,7 +43,7 @@ pub(crate) enum Bloat {
 
 /// What to report.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum BloatNews {
+pub(crate) enum BufferbloatNews {
     Begins(Bufferbloat, String, Vec<Figure>),
     Ends(String, Vec<Figure>),
 }
@@ -64,7 +64,7 @@ impl Bloat {
         direction: Direction,
         now: Duration,
         round_trip: Duration,
-    ) -> Option<BloatNews> {
+    ) -> Option<BufferbloatNews> {
         let evidence = thresholds.evidence_time(round_trip);
         let recent = history.since(now.saturating_sub(evidence));
         let share = recent.delayed_share(direction);
@@ -78,7 +78,7 @@ impl Bloat {
                 let found = Bufferbloat::of(&recent, direction, since_s)?;
                 *self = Self::Present(found);
                 let figures = found.figures(&recent, thresholds, direction, share, BEGIN);
-                Some(BloatNews::Begins(found, found.sentence(direction), figures))
+                Some(BufferbloatNews::Begins(found, found.sentence(direction), figures))
             }
             Self::Present(found) => {
                 let longer = history.since(now.saturating_sub(2 * evidence));
@@ -87,7 +87,7 @@ impl Bloat {
                     *self = Self::Absent;
                     let reason = format!("the {}link's buffer drains again", direction.name());
                     let figures = vec![Figure::against(share_name(direction), share, END)];
-                    return Some(BloatNews::Ends(reason, figures));
+                    return Some(BufferbloatNews::Ends(reason, figures));
                 }
                 // The figures of the last time it stood.
                 if share >= BEGIN

@@ -34,7 +34,7 @@ pub use watch::{Frame, FrameContent, Watch};
 
 /// What a flow has to send.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Load {
+pub enum FlowLoad {
     /// As much as its window takes.
     Bulk,
     /// What an application hands over at this rate, bytes of payload per second. A window that was not used for long stays as
@@ -64,7 +64,7 @@ pub struct Flow {
     /// From when on it sends nothing new, seconds; infinite: it never ends.
     pub stop_s: f64,
     /// What it has to send.
-    pub load: Load,
+    pub load: FlowLoad,
     /// Segments that the smaller of the two socket buffers holds; `None`: as many as the window wants.
     pub most_segments: Option<u32>,
     /// Its ends. Only cake takes notice.
@@ -83,7 +83,7 @@ impl Flow {
             sender_round_trip_s: 0.0,
             start_s: 0.0,
             stop_s: f64::INFINITY,
-            load: Load::Bulk,
+            load: FlowLoad::Bulk,
             most_segments: None,
             hosts: Hosts::default(),
         }

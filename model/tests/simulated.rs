@@ -12,7 +12,7 @@ use pendulum_model::findings::{Change, FindingKind, Phase, Verdict};
 use pendulum_model::link::Link;
 use pendulum_model::sample::{AckBursts, Sample};
 use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_model::simulate::{CongestionControl, Limit, Load};
+use pendulum_model::simulate::{CongestionControl, FlowLoad, Limit};
 use simulator::{Flow, Scenario};
 
 fn bulk(direction: Direction, remote_ms: f64) -> Flow {
@@ -21,7 +21,7 @@ fn bulk(direction: Direction, remote_ms: f64) -> Flow {
         start_s: 0.0,
         stop_s: f64::INFINITY,
         remote_ms,
-        load: Load::Bulk,
+        load: FlowLoad::Bulk,
         congestion_control: CongestionControl::Reno,
     }
 }
@@ -186,7 +186,7 @@ fn packet_buffers_of_equal_length_lock_the_uplink() {
 #[test]
 fn a_udp_upload_locks_the_uplink() {
     let mut scenario = Scenario { duration_s: 80.0, ..papers_link() };
-    scenario.flows[1] = Flow { load: Load::Datagrams(29_400.0), start_s: 20.0, ..scenario.flows[1] };
+    scenario.flows[1] = Flow { load: FlowLoad::Datagrams(29_400.0), start_s: 20.0, ..scenario.flows[1] };
     let (detector, events) = detect(&scenario);
     let found = verdicts(&events);
     let names: Vec<Verdict> = found.iter().map(|(_, verdict)| *verdict).collect();
@@ -202,7 +202,7 @@ fn a_udp_upload_locks_the_uplink() {
 #[test]
 fn a_udp_upload_alone_is_one_way() {
     let mut scenario = papers_link();
-    scenario.flows = vec![Flow { load: Load::Datagrams(29_400.0), ..bulk(Direction::Up, 5.0) }];
+    scenario.flows = vec![Flow { load: FlowLoad::Datagrams(29_400.0), ..bulk(Direction::Up, 5.0) }];
     let mut samples = scenario.samples();
     // Nothing else measures a round trip here.
     samples.iter_mut().for_each(|sample| sample.round_trip = Some(0.01));
@@ -215,7 +215,7 @@ fn a_udp_upload_alone_is_one_way() {
 fn an_application_limited_download_is_no_pendulum() {
     // 120 kb/s of application data beside a bulk upload: the standing uplink queue is the upload's own.
     let mut scenario = Scenario { duration_s: 120.0, ..papers_link() };
-    scenario.flows[0].load = Load::Application(15_000.0);
+    scenario.flows[0].load = FlowLoad::Application(15_000.0);
     let (detector, events) = detect(&scenario);
     assert_eq!(detector.verdict(), Verdict::OneWay, "{:?}", verdicts(&events));
 }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use pendulum::bpf::{Interval, Passage, PassageReader, QueuePrograms, RingReader, flags_of};
+use pendulum::bpf::{Passage, PassageReader, QueueInterval, QueuePrograms, RingReader, flags_of};
 use pendulum::net::{QdiscTree, ingress_redirect};
 use pendulum::run::estimate::{Estimate, LinkEstimate, Told};
 use pendulum::run::own_queue::OwnQueue;
@@ -79,7 +79,7 @@ impl Watch {
             link.push(&passage, answer.and_then(|answer| own.sojourn_ns(&answer)));
         });
         link.settle(read_to);
-        truth.read(|interval: Interval| {
+        truth.read(|interval: QueueInterval| {
             known.push((interval.number, [waiting(&interval), interval.mean_bytes]));
         });
     }
@@ -100,7 +100,7 @@ impl Watch {
 
 /// Bytes that wait behind the packet on the link. A token bucket holds that one, too, until its tokens have come, which is
 /// until a link of that rate would have sent it; the estimate, as a link's own buffer, counts it as on the link.
-fn waiting(interval: &Interval) -> f64 {
+fn waiting(interval: &QueueInterval) -> f64 {
     let first = if interval.mean_packets > 1.0 {
         interval.mean_bytes / interval.mean_packets
     } else {

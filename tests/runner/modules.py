@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that the modules of each crate use their neighbours in one direction only. Prints every circle.
+"""Checks that the modules of each crate use their neighbours in one direction only, and that no crate defines a type's name twice.
+Prints every circle and every such name.
 
 Neighbours are modules with the same parent. A module's own files and those below it count, what tests use does not. What a module has
 from its parent (`super::Name`) is no use of a neighbour.
@@ -15,6 +16,8 @@ NO_MODULES = {"lib", "main", "tests", "generated", "example"}
 TESTS = re.compile(r"#\[cfg\(test\)\]\s*(?:pub\([a-z]+\) )?mod \w+ \{")
 COMMENT = re.compile(r"//[^\n]*")
 PATH = re.compile(r"\b(crate|(?:super::)*super)::(?:(\w+(?:::\w+)*)|(?:\w+::)*\{)")
+TYPE = re.compile(r"^(?: {4})?(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait|union) (\w+)|^(?:pub(?:\([^)]*\))? )?type (\w+)", re.MULTILINE)
+STAND_IN = re.compile(r'#\[path = "((?:\w+/)*\w+\.rs)"\]')
 NAME = re.compile(r"(?:^|,)\s*(\w+(?:::\w+)*)")
 
 
@@ -80,6 +83,17 @@ def circles(uses):
     return sorted(sorted(group) for group in groups)
 
 
+def twice(files):
+    """Names of types that more than one place defines. A file that stands in for a module (`#[path]`) has that module's names."""
+    stand_ins = {str(Path(path).parent / name) for path, text in files.items() for name in STAND_IN.findall(text)}
+    places = {}
+    for path, text in sorted(files.items()):
+        if path not in stand_ins:
+            for match in TYPE.finditer(text):
+                places.setdefault(match[1] or match[2], []).append(path)
+    return {name: found for name, found in sorted(places.items()) if len(found) > 1}
+
+
 def main():
     status = 0
     for crate in CRATES:
@@ -90,6 +104,9 @@ def main():
                 status = 1
                 edges = [f"{module} uses {', '.join(sorted(uses[module] & set(circle)))}" for module in circle]
                 print(f"{'/'.join([crate, *parent])}: a circle of modules: {'; '.join(edges)}")
+        for name, places in twice(files).items():
+            status = 1
+            print(f"{crate}: more than one type is called {name}: {', '.join(places)}")
     return status
 
 

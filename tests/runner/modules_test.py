@@ -24,6 +24,15 @@ class Modules(unittest.TestCase):
         files["c.rs"] = "use crate::exit;"
         self.assertEqual(found(files), [])
 
+    def test_a_type_name_belongs_to_one_place_of_a_crate(self):
+        files = {
+            "a.rs": "pub(crate) struct Row;\nenum Kind {}\nimpl X { type Item = Row; }",
+            "b.rs": '#[path = "no_tls.rs"]\nmod tls;\n/// Row\nstruct Line;\nmod tests {\n    struct Row;\n}',
+            "tls.rs": "pub struct Identity;",
+            "no_tls.rs": "pub struct Identity;",
+        }
+        self.assertEqual(modules.twice(files), {"Row": ["a.rs", "b.rs"]})
+
     def test_neighbours_below_a_module_and_super(self):
         files = {
             "run/mod.rs": "",

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use pendulum_reference::accecn::{CE, ECT0, Feedback, Receiver};
-use pendulum_reference::hold::{Ack, Bounds, Fate, Hold};
+use pendulum_reference::hold::{AckSegment, Bounds, Fate, Hold};
 
 use crate::craft::{self, LinkLayer, Tcp, flag};
 use crate::decisions::{ack, assert_decided, decision, ethernet};
@@ -206,7 +206,7 @@ fn name(fate: Fate) -> &'static str {
     }
 }
 
-fn packet_of(ack: &Ack, v6: bool) -> Tcp {
+fn packet_of(ack: &AckSegment, v6: bool) -> Tcp {
     let mut packet = if v6 { craft::up().v6() } else { craft::up() };
     packet = packet.seq(ack.sequence).ack(ack.number).window(ack.window);
     if let Some((tsval, tsecr)) = ack.timestamps {
@@ -222,9 +222,9 @@ fn packet_of(ack: &Ack, v6: bool) -> Tcp {
     if ack.special { packet.flags(flag::ACK | 0x08 | ack.ecn.ace << 6) } else { packet }
 }
 
-fn random_ack(random: &mut Random, newest: &Ack, receiver: &mut Receiver, option: u64) -> Ack {
+fn random_ack(random: &mut Random, newest: &AckSegment, receiver: &mut Receiver, option: u64) -> AckSegment {
     let kind = random.below(24);
-    let mut ack = Ack { window: 1 + random.below(900) as u16, special: false, ..newest.clone() };
+    let mut ack = AckSegment { window: 1 + random.below(900) as u16, special: false, ..newest.clone() };
     match kind {
         // A probe; data that was not seen.
         20 | 21 => ack.sequence = ack.sequence.wrapping_sub(1),
@@ -292,7 +292,12 @@ fn the_program_decides_as_the_model() {
         let mut queue = VecDeque::<Vec<u8>>::new();
         let timestamps = (round % 3 > 0).then_some((1, 1));
         let sequence = random.below(1 << 32) as u32;
-        let mut newest = Ack { sequence, number: random.below(1 << 32) as u32, timestamps, ..Ack::default() };
+        let mut newest = AckSegment {
+            sequence,
+            number: random.below(1 << 32) as u32,
+            timestamps,
+            ..AckSegment::default()
+        };
         for step in 0..60 {
             filter.now += MILLISECOND;
             if random.below(3) == 0 {

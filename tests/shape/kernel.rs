@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 use aya::maps::{Array, MapData};
 use aya::programs::{SchedClassifier, TestRun as _, TestRunOptions};
 use pendulum::bpf::abi::{self, pendulum_ack_state, pendulum_channel, pendulum_shape_control};
-use pendulum::bpf::{KernelTypes, LinkLayer, SHAPE_OBJECT, ShapePrograms};
+use pendulum::bpf::{KernelTypes, SHAPE_OBJECT, ShapePrograms};
+use pendulum::net::LinkLayer;
 use pendulum::snapshot::FATES;
 
 use crate::craft::{self, CraftedFrame};

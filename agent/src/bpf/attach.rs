@@ -79,7 +79,7 @@ pub struct AttachReport {
 
 /// An attached program; dropping it takes it down.
 #[derive(Debug)]
-enum Held {
+enum AttachedProgram {
     #[expect(dead_code, reason = "held for its Drop")]
     Tc(SchedClassifierLink),
     #[expect(dead_code, reason = "held for its Drop")]
@@ -90,7 +90,7 @@ enum Held {
 #[derive(Debug)]
 pub(super) struct Attachment {
     // Filters go before the qdisc that they are attached to.
-    held: Vec<Held>,
+    held: Vec<AttachedProgram>,
     clsact: Option<Clsact>,
     pub(super) report: AttachReport,
 }
@@ -146,13 +146,13 @@ fn attach_tc(
     ifindex: u32,
     hook: Hook,
     clsact: &mut Option<Clsact>,
-) -> Result<(Held, Mechanism), BpfError> {
+) -> Result<(AttachedProgram, Mechanism), BpfError> {
     let program: &mut SchedClassifier = find(object, hook)?;
     // aya decides for TCX by the kernel's version and does not step down if it fails: we do.
     let tcx = TcAttachOptions::TcxOrder(LinkOrder::first());
     if let Ok(id) = program.attach_with_options(device, hook.side(), tcx) {
         let link = program.take_link(id).map_err(|e| refused(hook, device, &e))?;
-        return Ok((Held::Tc(link), Mechanism::Tcx));
+        return Ok((AttachedProgram::Tc(link), Mechanism::Tcx));
     }
     if clsact.is_none() {
         let failed = |source| BpfError::Clsact { action: "add", device: device.to_owned(), source };
@@ -163,16 +163,20 @@ fn attach_tc(
         .attach_with_options(device, hook.side(), TcAttachOptions::Netlink(NlOptions::default()))
         .map_err(|e| refused(hook, device, &e))?;
     let link = program.take_link(id).map_err(|e| refused(hook, device, &e))?;
-    Ok((Held::Tc(link), Mechanism::Clsact))
+    Ok((AttachedProgram::Tc(link), Mechanism::Clsact))
 }
 
 /// In the driver; inside, why the driver does not take it.
-fn attach_xdp(object: &mut Ebpf, device: &str, ifindex: u32) -> Result<Result<Held, String>, BpfError> {
+fn attach_xdp(
+    object: &mut Ebpf,
+    device: &str,
+    ifindex: u32,
+) -> Result<Result<AttachedProgram, String>, BpfError> {
     let program: &mut Xdp = find(object, Hook::Xdp)?;
     match program.attach_to_if_index(ifindex, XdpMode::Driver) {
         Ok(id) => {
             let link = program.take_link(id).map_err(|e| refused(Hook::Xdp, device, &e))?;
-            Ok(Ok(Held::Xdp(link)))
+            Ok(Ok(AttachedProgram::Xdp(link)))
         }
         Err(error) if is_occupied(&error) => Err(BpfError::Attach {
             program: Hook::Xdp.program(),

@@ -96,7 +96,7 @@ pub(super) fn mapping<T: aya::Pod>(object: &Ebpf, name: &'static str) -> Result<
 
 /// One queue over one bucket's time.
 #[derive(Clone, Copy, Debug)]
-pub struct Interval {
+pub struct QueueInterval {
     /// The bucket's number: its time on the monotonic clock, in [`BUCKET`]s.
     pub number: u64,
     /// Level at its end.
@@ -121,7 +121,7 @@ pub struct Interval {
     pub sojourn_max_us: [u32; 2],
 }
 
-impl Interval {
+impl QueueInterval {
     /// Its end on the monotonic clock.
     pub fn end(&self) -> Duration {
         Duration::from_nanos((self.number + 1) * BUCKET_NS)
@@ -193,7 +193,7 @@ impl RingReader {
     }
 
     /// All buckets that are over and were not read yet, oldest first: one interval each, without gaps. No system call.
-    pub fn read(&mut self, mut visit: impl FnMut(Interval)) {
+    pub fn read(&mut self, mut visit: impl FnMut(QueueInterval)) {
         let open = monotonic_ns().saturating_sub(SETTLE_NS) / BUCKET_NS;
         let oldest = open.saturating_sub(RING - MARGIN);
         if self.next < oldest {
@@ -205,7 +205,7 @@ impl RingReader {
             self.next += 1;
             let interval = match self.bucket(number) {
                 Some(bucket) => self.apply(number, &bucket),
-                None => Interval::quiet(number, self.level),
+                None => QueueInterval::quiet(number, self.level),
             };
             visit(interval);
         }
@@ -268,14 +268,14 @@ impl RingReader {
         None
     }
 
-    fn apply(&mut self, number: u64, bucket: &pendulum_bucket) -> Interval {
+    fn apply(&mut self, number: u64, bucket: &pendulum_bucket) -> QueueInterval {
         let rest = ((number + 1) * BUCKET_NS).saturating_sub(bucket.last_ns);
         let mean =
             |integral: u64, last: u32| (integral as f64 + f64::from(last) * rest as f64) / BUCKET_NS as f64;
         let events = bucket.totals.since(&self.totals);
         self.totals = bucket.totals;
         self.level = bucket.last;
-        Interval {
+        QueueInterval {
             number,
             last: bucket.last,
             min_bytes: bucket.min_bytes,

@@ -13,15 +13,15 @@ use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader};
 #[derive(Debug)]
 pub struct KernelTypes(());
 
-struct Kept {
+struct SharedLoader {
     holders: usize,
     loader: Option<EbpfLoader<'static>>,
     types: Option<Btf>,
 }
 
-static KEPT: Mutex<Kept> = Mutex::new(Kept { holders: 0, loader: None, types: None });
+static KEPT: Mutex<SharedLoader> = Mutex::new(SharedLoader { holders: 0, loader: None, types: None });
 
-impl Kept {
+impl SharedLoader {
     fn lock() -> MutexGuard<'static, Self> {
         // What a panic leaves is a loader that was not used to its end; it is set anew for each object.
         KEPT.lock().unwrap_or_else(PoisonError::into_inner)
@@ -37,14 +37,14 @@ impl Kept {
 impl KernelTypes {
     /// From now on they are kept.
     pub fn keep() -> Self {
-        Kept::lock().holders += 1;
+        SharedLoader::lock().holders += 1;
         Self(())
     }
 }
 
 impl Drop for KernelTypes {
     fn drop(&mut self) {
-        let mut kept = Kept::lock();
+        let mut kept = SharedLoader::lock();
         kept.holders -= 1;
         kept.forget_unless_held();
     }
@@ -53,7 +53,7 @@ impl Drop for KernelTypes {
 /// Loads an object after `prepare` has set its constants and the sizes of its maps. What it sets holds for later objects as well: a constant
 /// has to be set whenever an object has it.
 pub(super) fn load(object: &[u8], prepare: impl FnOnce(&mut EbpfLoader<'static>)) -> Result<Ebpf, EbpfError> {
-    let mut kept = Kept::lock();
+    let mut kept = SharedLoader::lock();
     let loader = kept.loader.get_or_insert_with(EbpfLoader::new);
     prepare(loader);
     let loaded = loader.load(object);
@@ -66,7 +66,7 @@ pub(super) fn load(object: &[u8], prepare: impl FnOnce(&mut EbpfLoader<'static>)
 /// # Errors
 /// This kernel has none.
 pub(super) fn with_types<T>(attach: impl FnOnce(&Btf) -> T) -> Result<T, BtfError> {
-    let mut kept = Kept::lock();
+    let mut kept = SharedLoader::lock();
     let types = match kept.types.take() {
         Some(types) => types,
         None => Btf::from_sys_fs()?,

@@ -25,12 +25,12 @@ pub use arrivals::{Answered, Arrival, Departures, Egress, Passage, PassageReader
 pub use attach::{AttachReport, Hook, Mechanism, remove_leftovers};
 pub use cwnd::{Cwnd, CwndSource};
 pub use foreign::tcx_programs;
-pub use history::{BUCKET, Interval, RingReader};
+pub use history::{BUCKET, QueueInterval, RingReader};
 pub(crate) use history::{monotonic, monotonic_ns};
 pub use loader::KernelTypes;
 pub use ports::PortCounts;
 pub use probe::{CheckStatus, KernelCheck, OLDEST_KERNEL, probe};
-pub use programs::{LinkLayer, LinkPrograms, LoadOptions, MapFill, ProgramStatus};
+pub use programs::{LinkPrograms, LoadOptions, MapFill, ProgramStatus};
 pub use queue::{QueuePrograms, Sojourns, flags_of, source_of};
 pub use shape::ShapePrograms;
 pub use socket_diag::read_sockets;

@@ -18,16 +18,8 @@ use super::attach::{self, AttachReport, Attachment, Hook, Mechanism};
 use super::history::mapping;
 use super::ports::PortCounts;
 use super::{BpfError, PACKET_OBJECT, batch, loader, map_error, statistics};
+use crate::net::LinkLayer;
 use crate::net::control::read_filters;
-
-/// What a frame of the WAN device starts with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinkLayer {
-    /// An Ethernet header.
-    Ethernet,
-    /// The IP header: ppp, tun, wireguard.
-    RawIp,
-}
 
 /// How to load.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +89,14 @@ pub struct LinkPrograms {
     nursed_seen: AtomicU32,
 }
 
+/// As the programs name it. A device whose frames they cannot read is refused before.
+pub(super) fn link_layer_abi(link_layer: LinkLayer) -> u32 {
+    match link_layer {
+        LinkLayer::RawIp => abi::PENDULUM_LINK_RAW_IP,
+        LinkLayer::Ethernet | LinkLayer::Unknown(_) => abi::PENDULUM_LINK_ETHERNET,
+    }
+}
+
 impl LinkPrograms {
     /// Load the programs and make the maps; nothing is attached yet.
     ///
@@ -105,10 +105,7 @@ impl LinkPrograms {
     pub fn load(options: &LoadOptions) -> Result<Self, BpfError> {
         static CONFIGS: Mutex<Vec<&pendulum_config>> = Mutex::new(Vec::new());
         let config = pendulum_config {
-            link_layer: match options.link_layer {
-                LinkLayer::Ethernet => abi::PENDULUM_LINK_ETHERNET,
-                LinkLayer::RawIp => abi::PENDULUM_LINK_RAW_IP,
-            },
+            link_layer: link_layer_abi(options.link_layer),
             replay_time: options.replay_time.into(),
             queue_mark: options.queue_mark.into(),
         };

@@ -11,9 +11,11 @@ use aya::programs::{Program, ProgramInfo, SchedClassifier};
 use super::abi::{self, pendulum_channel, pendulum_config, pendulum_shape_control, pendulum_shape_counts};
 use super::loader;
 use super::map_error;
+use super::programs::link_layer_abi;
 use super::programs::map_of;
-use super::{BpfError, LinkLayer, ProgramStatus, SHAPE_OBJECT, SHAPE_PROGRAM as PROGRAM, statistics};
+use super::{BpfError, ProgramStatus, SHAPE_OBJECT, SHAPE_PROGRAM as PROGRAM, statistics};
 use crate::exit::chain;
+use crate::net::LinkLayer;
 use crate::net::clsact;
 use crate::net::control::Filter;
 
@@ -43,10 +45,7 @@ impl ShapePrograms {
     pub fn load_from(object: &[u8], link_layer: LinkLayer, replay_time: bool) -> Result<Self, BpfError> {
         static CONFIGS: Mutex<Vec<&pendulum_config>> = Mutex::new(Vec::new());
         let config = pendulum_config {
-            link_layer: match link_layer {
-                LinkLayer::Ethernet => abi::PENDULUM_LINK_ETHERNET,
-                LinkLayer::RawIp => abi::PENDULUM_LINK_RAW_IP,
-            },
+            link_layer: link_layer_abi(link_layer),
             replay_time: replay_time.into(),
             ..pendulum_config::default()
         };

@@ -79,7 +79,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
-    use crate::snapshot::FlowKey;
+    use crate::snapshot::KernelFlowKey;
 
     #[test]
     fn own_connection_is_among_them() {
@@ -90,8 +90,8 @@ mod tests {
         server.read_exact(&mut [0; 10]).unwrap();
         let sockets = read_sockets().unwrap();
         let home = client.local_addr().unwrap();
-        let (key, socket) = sockets.iter().find(|(key, _)| FlowKey(*key).home() == home).unwrap();
-        assert_eq!(FlowKey(*key).remote(), client.peer_addr().unwrap());
+        let (key, socket) = sockets.iter().find(|(key, _)| KernelFlowKey(*key).home() == home).unwrap();
+        assert_eq!(KernelFlowKey(*key).remote(), client.peer_addr().unwrap());
         assert!(socket.snd_cwnd > 0 && socket.mss > 0, "{socket:?}");
     }
 }

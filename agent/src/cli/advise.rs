@@ -13,8 +13,8 @@ use pendulum_model::sizing::{
 };
 use serde::Serialize;
 
-use super::measured::Measured;
-use crate::client::{Address, Credentials};
+use super::measured::MeasuredLink;
+use crate::client::{AgentUrl, Credentials};
 use crate::exit::{Classified, Exit, Failure, OutputFormat, answer, to_json};
 
 /// Recommends an uplink buffer with which downloads and uploads fill both directions of a link, and predicts its effect.
@@ -37,7 +37,7 @@ pub(super) struct AdviseOptions {
     rtt: Option<Duration>,
     /// A running agent to take these from: http://127.0.0.1:9924
     #[arg(long, value_name = "URL")]
-    url: Option<Address>,
+    url: Option<AgentUrl>,
     #[command(flatten)]
     credentials: Credentials,
     /// Which of the agent's links, if it has several
@@ -111,12 +111,12 @@ enum Aqm {
 
 /// The output: inputs, advice, and the simulation's result or why there is none.
 #[derive(Serialize)]
-struct Answer {
+struct AdviseOutput {
     inputs: Inputs,
     /// How far the expected figures can be trusted.
     confidence: Confidence,
     /// Which of `cake_command` and `commands` to use on this machine.
-    recommended_queue: Queue,
+    recommended_queue: AdvisedQueue,
     cake_command: String,
     #[serde(flatten)]
     advice: Advice,
@@ -161,14 +161,14 @@ impl Inputs {
 /// What to make the uplink's queue of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Queue {
+enum AdvisedQueue {
     /// The kernel has it.
     Cake,
     /// A fifo of the recommended size.
     Fifo,
 }
 
-impl Queue {
+impl AdvisedQueue {
     /// By the running kernel's list of modules below `modules`: loaded, built in, or to be loaded.
     fn of_kernel(loaded: &str, modules: &Path) -> Self {
         let listed = |name: &str| {
@@ -198,7 +198,7 @@ impl Classified for AdviceError {
 
 pub(super) fn advise(options: &AdviseOptions) -> Result<ExitCode, Failure> {
     let measured = match &options.url {
-        Some(url) => Some(Measured::ask(url, &options.credentials, options.link.as_deref())?),
+        Some(url) => Some(MeasuredLink::ask(url, &options.credentials, options.link.as_deref())?),
         None => match options.credentials.first_given() {
             Some(option) => {
                 let reason = format!("{option}: no agent is asked");
@@ -211,7 +211,7 @@ pub(super) fn advise(options: &AdviseOptions) -> Result<ExitCode, Failure> {
     let advice = sizing::advise(&input)?;
     let traffic = traffic(options);
     let outcome = sizing::predict(&input, &advice, traffic);
-    let recommended_queue = Queue::here();
+    let recommended_queue = AdvisedQueue::here();
     let cake_command = sizing::cake_command(&input);
     let best = sizing::recommend(&input, &advice, traffic, options.delay_bound);
     match options.format {
@@ -223,18 +223,18 @@ pub(super) fn advise(options: &AdviseOptions) -> Result<ExitCode, Failure> {
             };
             let best = best.map_or_else(|_| String::new(), |best| format!("Best by simulation: {best}.\n"));
             let cake = match recommended_queue {
-                Queue::Cake => format!(
+                AdvisedQueue::Cake => format!(
                     "Recommended, since this kernel has cake (add the line's framing, tc-cake(8)):\n  {cake_command}\n\n\
                      Without cake:\n\n"
                 ),
-                Queue::Fifo => String::new(),
+                AdvisedQueue::Fifo => String::new(),
             };
             answer(&format!("{measured}{cake}{advice}\n{predicted}\n{best}"))?;
         }
         OutputFormat::Json => {
             let (predicted, predicted_reason) = or_reason(outcome);
             let (recommended, recommended_reason) = or_reason(best);
-            let answered = Answer {
+            let answered = AdviseOutput {
                 inputs: Inputs::of(&input),
                 confidence: advice.explanation.confidence,
                 recommended_queue,
@@ -276,14 +276,14 @@ fn traffic(options: &AdviseOptions) -> Transfers {
 }
 
 /// Options replace measured values.
-fn input(options: &AdviseOptions, measured: Option<&Measured>) -> Result<AdviceInput, Failure> {
+fn input(options: &AdviseOptions, measured: Option<&MeasuredLink>) -> Result<AdviceInput, Failure> {
     let unknown = |what: &str, option: &str| match measured {
         Some(measured) => measured.unknown(what, option),
         None => {
             Failure::new(Exit::Usage, format!("the {what} is unknown; give {option}, or an agent with --url"))
         }
     };
-    let told = |given: Option<Rate>, found: fn(&Measured) -> Option<Rate>| {
+    let told = |given: Option<Rate>, found: fn(&MeasuredLink) -> Option<Rate>| {
         given.or_else(|| measured.and_then(found))
     };
     let downlink_rate = told(options.downlink_rate, |measured| measured.downlink_rate)
@@ -325,15 +325,15 @@ mod tests {
     #[test]
     fn cake_is_recommended_where_the_kernel_has_it() {
         let directory = tempfile::tempdir().unwrap();
-        let found = |loaded: &str| Queue::of_kernel(loaded, directory.path());
-        assert_eq!(found("sch_cakes 1 0\nact_mirred 16384 2\n"), Queue::Fifo);
-        assert_eq!(found("act_mirred 16384 2\nsch_cake 40960 1 - Live 0x0\n"), Queue::Cake);
+        let found = |loaded: &str| AdvisedQueue::of_kernel(loaded, directory.path());
+        assert_eq!(found("sch_cakes 1 0\nact_mirred 16384 2\n"), AdvisedQueue::Fifo);
+        assert_eq!(found("act_mirred 16384 2\nsch_cake 40960 1 - Live 0x0\n"), AdvisedQueue::Cake);
         for list in ["modules.builtin", "modules.dep"] {
             let file = directory.path().join(list);
             std::fs::write(&file, "kernel/net/sched/sch_fq.ko.xz:\n").unwrap();
-            assert_eq!(found(""), Queue::Fifo, "{list}");
+            assert_eq!(found(""), AdvisedQueue::Fifo, "{list}");
             std::fs::write(&file, "kernel/net/sched/sch_cake.ko.xz:\n").unwrap();
-            assert_eq!(found(""), Queue::Cake, "{list}");
+            assert_eq!(found(""), AdvisedQueue::Cake, "{list}");
             std::fs::remove_file(&file).unwrap();
         }
     }

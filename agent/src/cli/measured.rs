@@ -6,11 +6,11 @@ use std::time::Duration;
 use pendulum_model::rate::{Rate, in_words};
 use pendulum_wire::{Link, Name, State};
 
-use crate::client::{Address, Client, Credentials};
+use crate::client::{AgentUrl, Client, Credentials};
 use crate::exit::{Exit, Failure};
 
 /// A link as it was measured. An unknown value is `None`.
-pub(super) struct Measured {
+pub(super) struct MeasuredLink {
     name: String,
     pub(super) wan: String,
     pub(super) uplink_rate: Option<Rate>,
@@ -19,13 +19,13 @@ pub(super) struct Measured {
     rate_source: Option<Name>,
 }
 
-impl Measured {
+impl MeasuredLink {
     /// Asks the agent for its link, or for that of this name.
     ///
     /// # Errors
     /// It does not answer, or which link is meant is not clear.
     pub(super) fn ask(
-        address: &Address,
+        address: &AgentUrl,
         credentials: &Credentials,
         link: Option<&str>,
     ) -> Result<Self, Failure> {
@@ -60,7 +60,7 @@ impl Measured {
     }
 }
 
-fn chosen(mut links: Vec<Link>, address: &Address, wanted: Option<&str>) -> Result<Link, Failure> {
+fn chosen(mut links: Vec<Link>, address: &AgentUrl, wanted: Option<&str>) -> Result<Link, Failure> {
     let names = links.iter().map(|link| link.name.as_str()).collect::<Vec<_>>().join(", ");
     let place = match wanted {
         Some(name) => links.iter().position(|link| link.name == name).ok_or_else(|| {
@@ -81,7 +81,7 @@ fn chosen(mut links: Vec<Link>, address: &Address, wanted: Option<&str>) -> Resu
     Ok(links.swap_remove(place))
 }
 
-impl fmt::Display for Measured {
+impl fmt::Display for MeasuredLink {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Link {} on {}, as measured:", self.name, self.wan)?;
         for (what, rate) in [("down", self.downlink_rate), ("up", self.uplink_rate)] {
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn which_link_is_meant_has_to_be_clear() {
-        let address: Address = "gateway".parse().unwrap();
+        let address: AgentUrl = "gateway".parse().unwrap();
         let ask = |names: &[&str], wanted| chosen(links(names), &address, wanted).map(|link| link.name);
         assert_eq!(ask(&["dsl"], None).ok().as_deref(), Some("dsl"));
         assert_eq!(ask(&["dsl", "lte"], Some("lte")).ok().as_deref(), Some("lte"));
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_said() {
-        let measured = Measured::of(links(&["dsl"]).remove(0));
+        let measured = MeasuredLink::of(links(&["dsl"]).remove(0));
         let text = measured.to_string();
         assert!(text.contains("down unknown") && text.contains("40 ms"), "{text}");
         assert!(measured.unknown("downlink rate", "--downlink-rate").message.contains("--downlink-rate"));

@@ -7,7 +7,7 @@ use hyper::Uri;
 
 /// Scheme, host and port of an agent, and a path in front of its own where it stands behind a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Address {
+pub(crate) struct AgentUrl {
     is_https: bool,
     host: String,
     port: u16,
@@ -22,7 +22,7 @@ pub(crate) struct AddressError {
     reason: String,
 }
 
-impl Address {
+impl AgentUrl {
     /// The agent's own port.
     const PORT: u16 = 9924;
 
@@ -57,14 +57,14 @@ impl Address {
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for AgentUrl {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.is_https { "https" } else { "http" };
         write!(formatter, "{scheme}://{}:{}{}", self.host, self.port, self.prefix)
     }
 }
 
-impl FromStr for Address {
+impl FromStr for AgentUrl {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
@@ -112,10 +112,10 @@ mod tests {
             ("http://proxy:80/gateways/one/", "http://proxy:80/gateways/one"),
             ("https://gateway.example", "https://gateway.example:9924"),
         ] {
-            let address: Address = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+            let address: AgentUrl = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(address.to_string(), url);
         }
-        let address: Address = "http://[::1]:1".parse().expect("IPv6");
+        let address: AgentUrl = "http://[::1]:1".parse().expect("IPv6");
         assert_eq!((address.host(), address.authority().as_str()), ("::1", "[::1]:1"));
     }
 
@@ -131,7 +131,7 @@ mod tests {
             ("", ""),
             ("http://two words", ""),
         ] {
-            let error = text.parse::<Address>().expect_err(text).to_string();
+            let error = text.parse::<AgentUrl>().expect_err(text).to_string();
             assert!(error.contains(reason) && error.contains("http://gateway:9924"), "{text}: {error}");
         }
     }

@@ -25,7 +25,7 @@ use tokio::time::timeout;
 
 use crate::exit::{Exit, Failure};
 
-pub(crate) use address::Address;
+pub(crate) use address::AgentUrl;
 
 /// What it takes to be let in, and to believe who answers.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -93,7 +93,7 @@ impl Trouble {
 /// Asks one agent.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
-    address: Address,
+    address: AgentUrl,
     /// Shown with every request.
     token: Option<HeaderValue>,
     /// For https.
@@ -110,7 +110,7 @@ impl Client {
     ///
     /// # Errors
     /// A file of the credentials cannot be used.
-    pub(crate) fn new(address: Address, credentials: &Credentials) -> Result<Self, Failure> {
+    pub(crate) fn new(address: AgentUrl, credentials: &Credentials) -> Result<Self, Failure> {
         let token = credentials.token_file.as_deref().map(read_token).transpose()?;
         let authority = credentials.ca.as_deref();
         let tls = address.is_https().then(|| trust::Tls::new(authority)).transpose()?;

@@ -14,8 +14,10 @@ use pendulum_model::thresholds::{Thresholds, Unusable};
 use toml::Spanned;
 
 use super::bounds::Bounds;
-use super::error::{ConfigError, Source};
-use super::{Config, DEFAULT_LISTEN, EventsConfig, FlowsConfig, HttpConfig, LinkConfig, LogConfig, Tls, raw};
+use super::error::{ConfigError, SourceText};
+use super::{
+    Config, DEFAULT_LISTEN, EventsConfig, FlowsConfig, HttpConfig, LinkConfig, LogConfig, TlsFiles, raw,
+};
 
 /// A flow takes 664 bytes of kernel memory (`bpftool map show`); a million of them is what a large gateway can spare.
 pub(super) const MAX_FLOWS: Bounds<u32> = Bounds { least: 256, most: 1 << 20, default: 16_384 };
@@ -40,7 +42,7 @@ const URL_MAX: usize = 256;
 const LINK_NAME_MAX: usize = 32;
 
 pub(super) fn check(text: &str, path: &Path) -> Result<Config, ConfigError> {
-    let source = Source { text, path };
+    let source = SourceText { text, path };
     let file: raw::File = toml::from_str(text).map_err(|error| source.toml_error(&error))?;
     if file.link.is_empty() {
         return Err(source.invalid(0..0, "no link is configured", "add a [[link]] table with `wan = \"…\"`"));
@@ -66,7 +68,7 @@ pub(super) fn check(text: &str, path: &Path) -> Result<Config, ConfigError> {
     })
 }
 
-impl Source<'_> {
+impl SourceText<'_> {
     fn listen(&self, listen: &Spanned<String>) -> Result<SocketAddr, ConfigError> {
         parse_listen(listen.get_ref()).map_err(|problem| self.problem(listen.span(), problem))
     }
@@ -97,7 +99,7 @@ impl Source<'_> {
         let tls = match (raw.tls_certificate, raw.tls_key) {
             (None, None) => None,
             (Some(certificate), Some(key)) => {
-                Some(Tls { certificate: self.file(&certificate)?, key: self.file(&key)? })
+                Some(TlsFiles { certificate: self.file(&certificate)?, key: self.file(&key)? })
             }
             (Some(lonely), None) => return Err(self.lonely(&lonely, "tls-certificate", "tls-key")),
             (None, Some(lonely)) => return Err(self.lonely(&lonely, "tls-key", "tls-certificate")),

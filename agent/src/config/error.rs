@@ -27,7 +27,7 @@ pub enum ConfigError {
         /// The file.
         file: PathBuf,
         /// Line and key.
-        place: Place,
+        place: FilePosition,
         /// What is wrong.
         reason: String,
         /// What to write instead.
@@ -55,14 +55,14 @@ impl Classified for ConfigError {
 
 /// A place in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FilePosition {
     /// Line, from 1.
     pub line: usize,
     /// Dotted path of the key, empty if the place belongs to none.
     pub key: String,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FilePosition {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}", self.line)?;
         if !self.key.is_empty() {
@@ -73,12 +73,12 @@ impl fmt::Display for Place {
 }
 
 /// A text and its name, to make errors about it.
-pub(super) struct Source<'a> {
+pub(super) struct SourceText<'a> {
     pub(super) text: &'a str,
     pub(super) path: &'a Path,
 }
 
-impl Source<'_> {
+impl SourceText<'_> {
     /// An error about the bytes in `span`.
     pub(super) fn invalid(
         &self,
@@ -88,7 +88,7 @@ impl Source<'_> {
     ) -> ConfigError {
         ConfigError::Invalid {
             file: self.path.to_owned(),
-            place: Place { line: self.line(span.start), key: key_at(self.text, span.start) },
+            place: FilePosition { line: self.line(span.start), key: key_at(self.text, span.start) },
             reason: reason.into(),
             remedy: remedy.into(),
         }

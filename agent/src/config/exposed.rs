@@ -54,7 +54,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::config::Tls;
+    use crate::config::TlsFiles;
 
     fn file(directory: &Path, name: &str, mode: u32) -> PathBuf {
         let file = directory.join(name);
@@ -111,7 +111,7 @@ mod tests {
     fn a_certificate_is_no_secret_but_its_key_is() {
         let directory = tempfile::tempdir().unwrap();
         let tls = |certificate, key| {
-            let tls = Tls {
+            let tls = TlsFiles {
                 certificate: file(directory.path(), "certificate", certificate),
                 key: file(directory.path(), "key", key),
             };

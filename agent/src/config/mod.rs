@@ -75,14 +75,14 @@ pub struct HttpConfig {
     /// File with the bearer token that clients have to send.
     pub token_file: Option<PathBuf>,
     /// Certificate and key; without them HTTP is not encrypted.
-    pub tls: Option<Tls>,
+    pub tls: Option<TlsFiles>,
     /// Where people reach the page, without a slash at the end: a label of metrics.
     pub external_url: Option<String>,
 }
 
 /// Where the server's identity is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tls {
+pub struct TlsFiles {
     /// Certificate chain, PEM.
     pub certificate: PathBuf,
     /// Private key, PEM.

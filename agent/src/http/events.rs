@@ -11,14 +11,14 @@ use serde::Deserialize;
 
 use super::answer::{Refusal, shortened};
 use super::{App, json};
-use crate::journal::{KEPT, Record};
+use crate::journal::{EventRecord, KEPT};
 
 /// Events listed when a request names no limit.
 const USUAL: usize = 100;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Request {
+pub(super) struct EventsRequest {
     /// How many events to list.
     limit: Option<usize>,
     /// Only events with a higher number, and of these the first ones; without it, the newest ones.
@@ -29,7 +29,7 @@ pub(super) struct Request {
 
 pub(super) async fn events(
     State(app): State<Arc<App>>,
-    request: Result<Query<Request>, QueryRejection>,
+    request: Result<Query<EventsRequest>, QueryRejection>,
 ) -> Response {
     let answer = match request {
         Ok(Query(request)) => list(&app, &request),
@@ -38,7 +38,7 @@ pub(super) async fn events(
     answer.unwrap_or_else(Refusal::into_response)
 }
 
-fn list(app: &App, request: &Request) -> Result<Response, Refusal> {
+fn list(app: &App, request: &EventsRequest) -> Result<Response, Refusal> {
     let limit = request.limit.unwrap_or(USUAL);
     if !(1..=KEPT).contains(&limit) {
         return Err(refusal(format!("limit={limit} is out of range")));
@@ -50,7 +50,7 @@ fn list(app: &App, request: &Request) -> Result<Response, Refusal> {
     }
     let (records, dropped) = app.journal.after(request.since.unwrap_or(0));
     let mut last = records.last().map_or_else(|| *app.journal.newest().borrow(), |record| record.seq);
-    let mut events: Vec<&Record> = records.iter().map(|record| &**record).collect();
+    let mut events: Vec<&EventRecord> = records.iter().map(|record| &**record).collect();
     events.retain(|record| request.link.as_ref().is_none_or(|name| record.link == *name));
     match request.since {
         Some(_) => {

@@ -18,25 +18,25 @@ use serde::Deserialize;
 use super::App;
 use super::answer::{Refusal, Weight, shortened};
 use crate::config::{LinkConfig, TOP};
-use crate::home_lookup::{Connection, Home, Homes};
+use crate::home_lookup::{Home, Homes, WanConnection};
 use crate::net::Reached;
 use crate::snapshot::{FlowRow, HalfRow, LinkSnapshot};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Request {
+pub(super) struct FlowsRequest {
     /// How many flows to list.
     limit: Option<usize>,
     /// What makes a flow come first.
     #[serde(default)]
-    sort: Sort,
+    sort: FlowOrder,
     /// Only flows of this link.
     link: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Sort {
+enum FlowOrder {
     /// Link-layer bytes per second, both ways.
     #[default]
     Rate,
@@ -46,7 +46,7 @@ enum Sort {
 
 pub(super) async fn flows(
     State(app): State<Arc<App>>,
-    request: Result<Query<Request>, QueryRejection>,
+    request: Result<Query<FlowsRequest>, QueryRejection>,
 ) -> Response {
     let request = match request {
         Ok(Query(request)) => request,
@@ -67,28 +67,28 @@ pub(super) async fn flows(
     }
     let (total, listed) = busiest(&links, limit, request.sort);
     // Copies: a reader that takes its time keeps no whole table.
-    let listed: Vec<Listed> =
+    let listed: Vec<ListedFlow> =
         listed.into_iter().map(|(link, row)| (Arc::clone(&link.name), row.clone())).collect();
     drop(links);
     let connections = listed.iter().map(|(_, row)| connection(row)).collect();
     let homes = app.home_lookup.homes(connections).await;
     let configured = app.active.borrow().config.links.clone();
-    in_pieces(Report { total, listed, homes, configured })
+    in_pieces(FlowList { total, listed, homes, configured })
 }
 
 /// A flow that is listed, and its link's name.
-type Listed = (Arc<str>, FlowRow);
+type ListedFlow = (Arc<str>, FlowRow);
 
 /// What is to be told.
-struct Report {
+struct FlowList {
     total: usize,
-    listed: Vec<Listed>,
+    listed: Vec<ListedFlow>,
     /// Of the flows that are listed, in their order.
     homes: Homes,
     configured: Vec<LinkConfig>,
 }
 
-impl Report {
+impl FlowList {
     /// All but the flows.
     fn head(&self) -> Flows {
         let home_host_missing = self.homes.missing.clone();
@@ -104,7 +104,7 @@ impl Report {
 
     /// Bytes it holds.
     fn weight(&self) -> usize {
-        self.listed.capacity() * size_of::<Listed>() + self.homes.homes.capacity() * size_of::<Home>()
+        self.listed.capacity() * size_of::<ListedFlow>() + self.homes.homes.capacity() * size_of::<Home>()
     }
 }
 
@@ -114,7 +114,7 @@ const SHORT: usize = 256;
 const PIECE: usize = 32;
 
 /// The same as `json` of the whole, without ever having all of it.
-fn in_pieces(report: Report) -> Response {
+fn in_pieces(report: FlowList) -> Response {
     let head = match serde_json::to_string(&report.head()) {
         Ok(head) => head,
         Err(error) => return (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
@@ -140,8 +140,8 @@ fn in_pieces(report: Report) -> Response {
 }
 
 /// How the flow is known on the WAN.
-fn connection(row: &FlowRow) -> Connection {
-    Connection {
+fn connection(row: &FlowRow) -> WanConnection {
+    WanConnection {
         home: row.key.home(),
         remote: row.key.remote(),
         began_ns: began_ns(row),
@@ -185,7 +185,7 @@ fn refusal(reason: String) -> Refusal {
 fn busiest(
     links: &[Arc<LinkSnapshot>],
     limit: usize,
-    sort: Sort,
+    sort: FlowOrder,
 ) -> (usize, Vec<(&Arc<LinkSnapshot>, &FlowRow)>) {
     let rows = links.iter().flat_map(|link| link.flows.rows.iter().map(move |row| (link, row)));
     let mut ranked: Vec<_> = rows.map(|(link, row)| (rank(row, sort), link, row)).collect();
@@ -201,11 +201,11 @@ fn busiest(
     (total, ranked.into_iter().map(|(_, link, row)| (link, row)).collect())
 }
 
-fn rank(row: &FlowRow, sort: Sort) -> f64 {
+fn rank(row: &FlowRow, sort: FlowOrder) -> f64 {
     let [up, down] = &row.halves;
     match sort {
-        Sort::Rate => f64::from(up.wire_rate) + f64::from(down.wire_rate),
-        Sort::Bytes => (up.wire_bytes + down.wire_bytes) as f64,
+        FlowOrder::Rate => f64::from(up.wire_rate) + f64::from(down.wire_rate),
+        FlowOrder::Bytes => (up.wire_bytes + down.wire_bytes) as f64,
     }
 }
 

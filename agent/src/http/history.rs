@@ -38,12 +38,12 @@ pub(super) struct History(Arc<Mutex<BTreeMap<Arc<str>, Course>>>);
 #[derive(Debug, Default)]
 struct Course {
     closed: VecDeque<Step>,
-    open: Option<Open>,
+    open: Option<OpenStep>,
 }
 
 /// A step that is being measured.
 #[derive(Debug)]
-struct Open {
+struct OpenStep {
     begin: Duration,
     end: Duration,
     number: u64,
@@ -114,7 +114,7 @@ impl FoundSums {
     }
 }
 
-impl Open {
+impl OpenStep {
     fn new(link: &LinkSnapshot, begin: Duration) -> Self {
         let phases = link.findings.as_ref().map(|findings| (findings.phase_seconds, findings.phase_seconds));
         Self { begin, end: begin, number: 0, halves: PerDirection::default(), phases, verdict: None }
@@ -180,8 +180,9 @@ impl Course {
         if link.tick.number == 0 || self.open.as_ref().is_some_and(|open| open.number == link.tick.number) {
             return;
         }
-        let over =
-            |open: &Open| at < open.end || at - open.end > GAP || open.end.saturating_sub(open.begin) >= STEP;
+        let over = |open: &OpenStep| {
+            at < open.end || at - open.end > GAP || open.end.saturating_sub(open.begin) >= STEP
+        };
         let before = self.open.take_if(|open| over(open));
         let follows =
             before.as_ref().filter(|open| at >= open.end && at - open.end <= GAP).map(|open| open.end);
@@ -190,12 +191,12 @@ impl Course {
             self.closed.pop_front();
         }
         let begin = follows.unwrap_or_else(|| at.saturating_sub(LOOK));
-        self.open.get_or_insert_with(|| Open::new(link, begin)).add(link);
+        self.open.get_or_insert_with(|| OpenStep::new(link, begin)).add(link);
     }
 
     /// The step that goes on is told as far as it has come.
     fn steps(&self) -> Vec<Step> {
-        self.closed.iter().cloned().chain(self.open.as_ref().map(Open::step)).collect()
+        self.closed.iter().cloned().chain(self.open.as_ref().map(OpenStep::step)).collect()
     }
 }
 
@@ -224,14 +225,14 @@ pub async fn remember(app: Arc<App>, mut stopping: watch::Receiver<bool>) {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Request {
+pub(super) struct HistoryRequest {
     /// The first link if not given.
     link: Option<String>,
 }
 
 pub(super) async fn history(
     State(app): State<Arc<App>>,
-    request: Result<Query<Request>, QueryRejection>,
+    request: Result<Query<HistoryRequest>, QueryRejection>,
 ) -> Response {
     let refusal = |reason: String| {
         let remedy = "use link=NAME, or nothing for the first link; /api/v1/state lists them".to_owned();

@@ -1,7 +1,7 @@
 //! In the place of `tls` in builds without it: a configured certificate is refused.
 
 use super::SecretError;
-use crate::config::Tls;
+use crate::config::TlsFiles;
 use crate::exit::Exit;
 
 /// There is none.
@@ -16,7 +16,7 @@ impl Identity {
         match *self {}
     }
 
-    pub(super) fn read(tls: &Tls) -> Result<Self, SecretError> {
+    pub(super) fn read(tls: &TlsFiles) -> Result<Self, SecretError> {
         Err(SecretError {
             key: "http.tls-certificate",
             file: tls.certificate.clone(),

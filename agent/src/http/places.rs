@@ -32,11 +32,11 @@ pub(super) struct Places {
 #[derive(Debug, Default)]
 struct Table {
     newest: u64,
-    taken: HashMap<u64, Taken>,
+    taken: HashMap<u64, SlotsTaken>,
 }
 
 #[derive(Debug)]
-struct Taken {
+struct SlotsTaken {
     waits_since: Option<Instant>,
     /// Something of the present answer was written.
     answers: bool,
@@ -46,7 +46,7 @@ struct Taken {
 
 /// The place of one connection, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ConnectionSlot {
     places: Places,
     number: u64,
     leave: Arc<Notify>,
@@ -54,7 +54,7 @@ pub(super) struct Place {
 
 impl Table {
     /// The one that is waited for the longest among those that `may` go.
-    fn longest_waiting(&self, may: impl Fn(&u64, &Taken) -> bool) -> Option<(Instant, u64)> {
+    fn longest_waiting(&self, may: impl Fn(&u64, &SlotsTaken) -> bool) -> Option<(Instant, u64)> {
         let waiting = self.taken.iter().filter(|(number, taken)| may(number, taken));
         waiting.filter_map(|(number, taken)| Some((taken.waits_since?, *number))).min()
     }
@@ -76,7 +76,7 @@ impl Places {
     }
 
     /// A place, as soon as there is one.
-    pub(super) async fn enter(&self) -> Place {
+    pub(super) async fn enter(&self) -> ConnectionSlot {
         loop {
             let freed = self.freed.notified();
             let pause = match self.try_enter(Instant::now()) {
@@ -91,7 +91,7 @@ impl Places {
     }
 
     /// A place, or how long it takes until somebody may have to make room.
-    fn try_enter(&self, now: Instant) -> Result<Place, Duration> {
+    fn try_enter(&self, now: Instant) -> Result<ConnectionSlot, Duration> {
         let mut table = self.table();
         if table.taken.len() >= self.connections {
             let Some((since, number)) = table.longest_waiting(|_, _| true) else { return Err(self.patience) };
@@ -103,9 +103,9 @@ impl Places {
         }
         table.newest += 1;
         let (number, leave) = (table.newest, Arc::new(Notify::new()));
-        let taken = Taken { waits_since: Some(now), answers: false, held: 0, leave: Arc::clone(&leave) };
+        let taken = SlotsTaken { waits_since: Some(now), answers: false, held: 0, leave: Arc::clone(&leave) };
         table.taken.insert(number, taken);
-        Ok(Place { places: self.clone(), number, leave })
+        Ok(ConnectionSlot { places: self.clone(), number, leave })
     }
 
     /// Returns once nobody is connected.
@@ -120,8 +120,8 @@ impl Places {
     }
 }
 
-impl Place {
-    fn change(&self, change: impl FnOnce(&mut Taken)) {
+impl ConnectionSlot {
+    fn change(&self, change: impl FnOnce(&mut SlotsTaken)) {
         if let Some(taken) = self.places.table().taken.get_mut(&self.number) {
             change(taken);
         }
@@ -156,7 +156,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.places.table().taken.remove(&self.number);
         self.places.freed.notify_one();
@@ -166,13 +166,13 @@ impl Drop for Place {
 /// A stream that tells the place when its client is waited for, and ends if that one reads nothing for too long.
 pub(super) struct Watched<S> {
     stream: S,
-    place: Arc<Place>,
+    place: Arc<ConnectionSlot>,
     stall: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Watched<S> {
-    pub(super) fn new(stream: S, place: Arc<Place>, stall: Duration) -> Self {
+    pub(super) fn new(stream: S, place: Arc<ConnectionSlot>, stall: Duration) -> Self {
         Self { stream, place, stall, stalled: None }
     }
 

@@ -22,10 +22,10 @@ use tokio::sync::watch;
 use tracing::{debug, warn};
 
 use super::answer::{Refusal, Weight};
-use super::places::{Place, Places, Watched};
+use super::places::{ConnectionSlot, Places, Watched};
 use super::tls::{Acceptor, Identity};
 use super::{ListenError, SecretError};
-use crate::config::Tls;
+use crate::config::TlsFiles;
 
 /// What all clients together and each of them can take.
 #[derive(Clone, Copy, Debug)]
@@ -114,7 +114,7 @@ impl Listener {
     ///
     /// # Errors
     /// Certificate or key cannot be used.
-    pub fn secured(self, config: Option<&Tls>) -> Result<Self, SecretError> {
+    pub fn secured(self, config: Option<&TlsFiles>) -> Result<Self, SecretError> {
         let identity = config.map(Identity::read).transpose()?.map(watch::Sender::new);
         Ok(Self { identity, ..self })
     }
@@ -168,7 +168,7 @@ async fn serve_within(
 struct Connection {
     limits: Limits,
     peer: SocketAddr,
-    place: Arc<Place>,
+    place: Arc<ConnectionSlot>,
     router: Router,
     shutdown: watch::Receiver<bool>,
 }
@@ -199,7 +199,7 @@ impl Connection {
 /// Answers, if there is room for the answer until it is read.
 async fn answer(
     service: TowerToHyperService<Router>,
-    place: Arc<Place>,
+    place: Arc<ConnectionSlot>,
     request: Request<Incoming>,
 ) -> Result<Response, Infallible> {
     place.serve();

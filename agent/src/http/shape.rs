@@ -69,7 +69,7 @@ fn comparison(found: &Comparison) -> AbTest {
     }
 }
 
-fn turn(turn: &snapshot::Turn) -> Turn {
+fn turn(turn: &snapshot::TrialTurn) -> Turn {
     let [up, down] = turn.goodput;
     Turn { download_bps: down * 8.0, upload_bps: up * 8.0, rtt_s: turn.round_trip }
 }

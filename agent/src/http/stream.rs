@@ -39,14 +39,14 @@ const STATE_EARLY: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Request {
+pub(super) struct StreamRequest {
     /// Only this link.
     link: Option<String>,
 }
 
 pub(super) async fn stream(
     State(app): State<Arc<App>>,
-    request: Result<Query<Request>, QueryRejection>,
+    request: Result<Query<StreamRequest>, QueryRejection>,
     headers: HeaderMap,
 ) -> Response {
     let refusal = |reason: String| {
@@ -58,7 +58,7 @@ pub(super) async fn stream(
         Err(error) => return refusal(error.body_text()),
     };
     let others = app.board.links();
-    let mut links: Vec<Feed> = others.borrow().iter().cloned().map(Feed::new).collect();
+    let mut links: Vec<LinkFeed> = others.borrow().iter().cloned().map(LinkFeed::new).collect();
     if links.is_empty() {
         return refusal("there is no link".to_owned());
     }
@@ -77,7 +77,7 @@ pub(super) async fn stream(
 
 /// One client.
 struct Subscription {
-    links: Vec<Feed>,
+    links: Vec<LinkFeed>,
     /// The stream ends when there are other links: the client asks anew.
     others: watch::Receiver<Channels>,
     journal: Journal,
@@ -89,7 +89,7 @@ struct Subscription {
 }
 
 /// One link of a client.
-struct Feed {
+struct LinkFeed {
     snapshots: watch::Receiver<Arc<LinkSnapshot>>,
     /// Number of the newest tick that was sent, once one was.
     tick: Option<u64>,
@@ -98,7 +98,7 @@ struct Feed {
 
 impl Subscription {
     fn new(
-        links: Vec<Feed>,
+        links: Vec<LinkFeed>,
         others: watch::Receiver<Channels>,
         journal: &Journal,
         place: Option<u64>,
@@ -163,7 +163,7 @@ impl Subscription {
     }
 }
 
-impl Feed {
+impl LinkFeed {
     fn new(snapshots: watch::Receiver<Arc<LinkSnapshot>>) -> Self {
         Self { snapshots, tick: None, state_at: None }
     }

@@ -9,7 +9,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 pub(super) use tokio_rustls::TlsAcceptor as Acceptor;
 
 use super::SecretError;
-use crate::config::Tls;
+use crate::config::TlsFiles;
 use crate::exit::Exit;
 
 const CERTIFICATE: &str = "http.tls-certificate";
@@ -42,7 +42,7 @@ impl Identity {
     }
 
     /// Reads certificate and key, and checks that they belong together. TLS 1.2 and 1.3.
-    pub(super) fn read(tls: &Tls) -> Result<Self, SecretError> {
+    pub(super) fn read(tls: &TlsFiles) -> Result<Self, SecretError> {
         let problem = |key, reason: String, remedy| SecretError {
             key,
             file: if key == KEY { tls.key.clone() } else { tls.certificate.clone() },

@@ -13,9 +13,9 @@ use pendulum_model::thresholds::Thresholds;
 use pendulum_wire as wire;
 use serde_json::Value;
 
-use super::table::{MAX_ROWS, Row, columns};
+use super::table::{MAX_ROWS, SampleRow, columns};
 use super::{FlowReading, HeavyFlow, Incident, Store};
-use crate::snapshot::{FlowKey, FlowSweep};
+use crate::snapshot::{FlowSweep, KernelFlowKey};
 
 /// Recorded before a change, and after it.
 const BEFORE: Duration = Duration::from_secs(15);
@@ -32,38 +32,38 @@ const EVENTS: usize = 200;
 const STEP: Duration = Duration::from_secs(1);
 
 /// A flow and its payload each way.
-type Carried = (FlowKey, PerDirection<u64>);
+type Carried = (KernelFlowKey, PerDirection<u64>);
 
 /// The newest samples of one link.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     link: String,
     store: Option<Store>,
-    rows: VecDeque<(Duration, Row)>,
+    rows: VecDeque<(Duration, SampleRow)>,
     flows: VecDeque<(Duration, Vec<FlowSample>)>,
     heavy: VecDeque<(Duration, Vec<Carried>)>,
     events: VecDeque<(Duration, Value)>,
     shaper: &'static str,
-    open: Option<Open>,
+    open: Option<OpenChange>,
 }
 
 /// A change that may last.
 #[derive(Debug)]
-struct Open {
+struct OpenChange {
     at: Duration,
     time: SystemTime,
     event: Event,
     thresholds: Thresholds,
     capacity: PerDirection<Option<f64>>,
     ended: Option<Duration>,
-    held: Held,
+    held: VerdictTimes,
 }
 
 /// How long each verdict held while the change lasted.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Held([f64; Verdict::COUNT]);
+pub(super) struct VerdictTimes([f64; Verdict::COUNT]);
 
-impl Held {
+impl VerdictTimes {
     pub(super) fn add(&mut self, verdict: Verdict, span: Duration) {
         self.0[verdict as usize] += span.as_secs_f64();
     }
@@ -75,7 +75,7 @@ impl Held {
     }
 }
 
-impl Open {
+impl OpenChange {
     /// Whether this event says that what began is over.
     fn ends_with(&self, event: &Event) -> bool {
         match (self.event.change, event.change) {
@@ -128,7 +128,7 @@ impl Recorder {
             return;
         }
         let previous = self.rows.back().map_or(sample.at.saturating_sub(sample.span), |(at, _)| *at);
-        self.rows.push_back((sample.at, Row::of(sample, previous, rtt)));
+        self.rows.push_back((sample.at, SampleRow::of(sample, previous, rtt)));
         if !sample.flows.is_empty() {
             let mut flows = sample.flows.clone();
             flows.sort_by_key(|flow| std::cmp::Reverse(flow.data_bytes));
@@ -181,7 +181,7 @@ impl Recorder {
             }
         }
         // A lock or swing is recorded for itself, though the delay it brings was found before.
-        let is_finding = |open: &Open| matches!(open.event.change, Change::Finding { .. });
+        let is_finding = |open: &OpenChange| matches!(open.event.change, Change::Finding { .. });
         if matches!(event.change, Change::Verdict { .. })
             && begins(event.change)
             && self.open.as_ref().is_some_and(is_finding)
@@ -190,14 +190,14 @@ impl Recorder {
         }
         if self.open.is_none() && begins(event.change) {
             let now = SystemTime::now();
-            self.open = Some(Open {
+            self.open = Some(OpenChange {
                 at,
                 time: now.checked_sub(age).unwrap_or(now),
                 event: event.clone(),
                 thresholds: detector.thresholds(),
                 capacity: PerDirection::from_fn(|x| detector.capacity(x).map(|known| known.value)),
                 ended: None,
-                held: Held::default(),
+                held: VerdictTimes::default(),
             });
         }
     }
@@ -220,10 +220,10 @@ impl Recorder {
         store.keep(self.incident(&open, lasted, store.names_hosts()));
     }
 
-    fn incident(&self, open: &Open, lasted: Duration, names_hosts: bool) -> Incident {
+    fn incident(&self, open: &OpenChange, lasted: Duration, names_hosts: bool) -> Incident {
         let (flow_samples, numbers) = self.numbered();
         let from = self.rows.front().map_or(open.at, |(at, _)| *at);
-        let rows: Vec<Row> = self.rows.iter().map(|(_, row)| *row).collect();
+        let rows: Vec<SampleRow> = self.rows.iter().map(|(_, row)| *row).collect();
         let picture = |x: Direction| {
             let mut steps: Vec<(f64, u32)> = Vec::new();
             for (at, row) in &self.rows {
@@ -294,7 +294,7 @@ impl Recorder {
     }
 
     fn heaviest(&self, numbers: &HashMap<u64, usize>, names_hosts: bool) -> Vec<HeavyFlow> {
-        let mut sums: HashMap<FlowKey, PerDirection<u64>> = HashMap::new();
+        let mut sums: HashMap<KernelFlowKey, PerDirection<u64>> = HashMap::new();
         for (key, bytes) in self.heavy.iter().flat_map(|(_, heavy)| heavy) {
             let sum = sums.entry(*key).or_default();
             *sum = PerDirection::from_fn(|x| sum[x] + bytes[x]);
@@ -302,7 +302,7 @@ impl Recorder {
         let mut sums: Vec<_> = sums.into_iter().collect();
         sums.sort_by_key(|(key, bytes)| (std::cmp::Reverse(bytes.up + bytes.down), *key));
         sums.truncate(HEAVY);
-        let flow = |(key, bytes): (FlowKey, PerDirection<u64>)| HeavyFlow {
+        let flow = |(key, bytes): (KernelFlowKey, PerDirection<u64>)| HeavyFlow {
             flow: numbers.get(&key.id()).copied(),
             home_port: key.home().port(),
             remote_port: key.remote().port(),

@@ -10,12 +10,12 @@ use pendulum_model::sample::{FlowSample, Sample};
 use pendulum_model::segment::{Direction, PerDirection};
 use serde::Serialize;
 
-use super::recorder::Held;
+use super::recorder::VerdictTimes;
 use super::{HeavyFlow, Incident, table};
 
 /// What the detector says of a recording.
 #[derive(Clone, Debug, Serialize)]
-pub struct Judged {
+pub struct ReplayedVerdicts {
     /// Which.
     pub id: String,
     /// When it was recognised.
@@ -58,12 +58,12 @@ impl Incident {
     ///
     /// # Errors
     /// What does not fit together.
-    pub fn judge(&self) -> Result<Judged, String> {
+    pub fn judge(&self) -> Result<ReplayedVerdicts, String> {
         let samples = self.samples()?;
         let capacity = PerDirection::from_fn(|x| self.capacity[x].map(Known::config));
         let link = Link { capacity, ..Link::default() };
         let mut detector = Detector::new(Config { link, thresholds: self.thresholds });
-        let (mut events, mut held, mut reason) = (Vec::new(), Held::default(), None);
+        let (mut events, mut held, mut reason) = (Vec::new(), VerdictTimes::default(), None);
         let first = samples.first().map_or(0.0, |sample| sample.at.as_secs_f64());
         let change = self.summary.before_s;
         for (row, sample) in samples.iter().enumerate() {
@@ -83,7 +83,7 @@ impl Incident {
             }
         }
         let verdict = held.longest();
-        Ok(Judged {
+        Ok(ReplayedVerdicts {
             id: self.summary.id.clone(),
             time: self.summary.time.clone(),
             what: self.summary.what.clone(),
@@ -115,8 +115,8 @@ fn flow(figures: &[Option<i64>; 6]) -> Option<FlowSample> {
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn write_text(judged: &Judged, out: &mut dyn Write) -> io::Result<()> {
-    let Judged { id, time, what, lasted_s, recorded_verdict, verdict, .. } = judged;
+pub fn write_text(judged: &ReplayedVerdicts, out: &mut dyn Write) -> io::Result<()> {
+    let ReplayedVerdicts { id, time, what, lasted_s, recorded_verdict, verdict, .. } = judged;
     writeln!(out, "Incident {id}: {what} at {time}, {lasted_s:.0} s of the recording")?;
     writeln!(out, "  verdict then    {recorded_verdict}")?;
     let agrees = if judged.agrees { "the same" } else { "another: the rules or the figures differ" };

@@ -93,10 +93,10 @@ fn text_of(path: &Path) -> Result<Vec<u8>, IncidentError> {
 
 /// What is kept. Clones are the same store.
 #[derive(Clone, Debug)]
-pub struct Store(Arc<Shared>);
+pub struct Store(Arc<SharedStore>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedStore {
     disk: Arc<Disk>,
     names_hosts: bool,
     finished: Option<SyncSender<Incident>>,
@@ -107,12 +107,12 @@ struct Shared {
 #[derive(Debug)]
 struct Disk {
     directory: PathBuf,
-    kept: Mutex<Kept>,
+    kept: Mutex<StoredIncident>,
 }
 
 /// What is on the disk, oldest first.
 #[derive(Debug, Default)]
-struct Kept {
+struct StoredIncident {
     incidents: Vec<(wire::Incident, u64)>,
     trouble: Option<String>,
 }
@@ -138,7 +138,7 @@ impl Store {
         let writer = writer.map_err(|error| {
             disk.fail(&format!("their thread cannot be started: {error}; raise `ulimit -u`"))
         });
-        Self(Arc::new(Shared {
+        Self(Arc::new(SharedStore {
             disk,
             names_hosts,
             finished: Some(finished),
@@ -189,7 +189,7 @@ impl Store {
     }
 }
 
-impl Drop for Shared {
+impl Drop for SharedStore {
     fn drop(&mut self) {
         self.finished = None;
         let done = self.done.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -205,7 +205,7 @@ impl Drop for Shared {
 }
 
 impl Disk {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, StoredIncident> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

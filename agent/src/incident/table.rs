@@ -55,12 +55,12 @@ const SOURCES: [QueueSource; 4] =
 
 /// A sample without its flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Row([i32; WIDTH]);
+pub(super) struct SampleRow([i32; WIDTH]);
 
 /// One figure of all rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(super) enum Column {
+pub(super) enum FigureColumn {
     /// It never changes.
     Same(Option<i32>),
     Each(Vec<Option<i32>>),
@@ -87,7 +87,7 @@ fn known(value: i32) -> Option<f64> {
     (value != UNKNOWN).then_some(f64::from(value))
 }
 
-impl Row {
+impl SampleRow {
     /// `previous`: the end of the sample before. `rtt`: from the gateway to each side and back.
     pub(super) fn of(sample: &Sample, previous: Duration, rtt: PerDirection<Option<f64>>) -> Self {
         let mut row = [UNKNOWN; WIDTH];
@@ -201,13 +201,13 @@ fn names() -> impl Iterator<Item = String> {
     LINK.map(str::to_owned).into_iter().chain(halves)
 }
 
-pub(super) fn columns(rows: &[Row]) -> BTreeMap<String, Column> {
+pub(super) fn columns(rows: &[SampleRow]) -> BTreeMap<String, FigureColumn> {
     let of = |index: usize| {
         let values = || rows.iter().map(|row| Some(row.0[index]).filter(|value| *value != UNKNOWN));
         match values().next() {
-            None => Column::Same(None),
-            Some(first) if values().all(|value| value == first) => Column::Same(first),
-            Some(_) => Column::Each(values().collect()),
+            None => FigureColumn::Same(None),
+            Some(first) if values().all(|value| value == first) => FigureColumn::Same(first),
+            Some(_) => FigureColumn::Each(values().collect()),
         }
     };
     names().enumerate().map(|(index, name)| (name, of(index))).collect()
@@ -217,28 +217,28 @@ pub(super) fn columns(rows: &[Row]) -> BTreeMap<String, Column> {
 ///
 /// # Errors
 /// What does not fit together.
-pub(super) fn samples(columns: &BTreeMap<String, Column>, rows: usize) -> Result<Vec<Sample>, String> {
+pub(super) fn samples(columns: &BTreeMap<String, FigureColumn>, rows: usize) -> Result<Vec<Sample>, String> {
     if rows > MAX_ROWS {
         return Err(format!("it has {rows} rows; at most {MAX_ROWS} are possible"));
     }
-    let mut table = vec![Row([UNKNOWN; WIDTH]); rows];
+    let mut table = vec![SampleRow([UNKNOWN; WIDTH]); rows];
     for (index, name) in names().enumerate() {
         // A column that another version does not write is not known.
         match columns.get(&name) {
-            None | Some(Column::Same(None)) => {}
-            Some(Column::Same(Some(value))) => table.iter_mut().for_each(|row| row.0[index] = *value),
-            Some(Column::Each(values)) if values.len() == rows => {
+            None | Some(FigureColumn::Same(None)) => {}
+            Some(FigureColumn::Same(Some(value))) => table.iter_mut().for_each(|row| row.0[index] = *value),
+            Some(FigureColumn::Each(values)) if values.len() == rows => {
                 for (row, value) in table.iter_mut().zip(values) {
                     row.0[index] = value.unwrap_or(UNKNOWN);
                 }
             }
-            Some(Column::Each(values)) => {
+            Some(FigureColumn::Each(values)) => {
                 return Err(format!("column {name} has {} values for {rows} rows", values.len()));
             }
         }
     }
     let mut at = Duration::from_secs(3600);
-    let next = |row: &Row| {
+    let next = |row: &SampleRow| {
         let sample = row.sample(at);
         at = sample.at;
         sample

@@ -9,7 +9,7 @@ use pendulum_model::findings::Verdict;
 use pendulum_model::link::Link;
 use pendulum_model::sample::Sample;
 use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_model::simulate::{CongestionControl, Limit, Load};
+use pendulum_model::simulate::{CongestionControl, FlowLoad, Limit};
 
 use super::*;
 use simulator::{Flow, Scenario};
@@ -25,7 +25,7 @@ fn samples(seed: u64, buffer: [u32; 2]) -> Vec<Sample> {
         start_s: 12.0,
         stop_s: 110.0,
         remote_ms: 20.0,
-        load: Load::Bulk,
+        load: FlowLoad::Bulk,
         congestion_control: CongestionControl::Reno,
     };
     let [up, down] = buffer.map(Limit::Packets);
@@ -70,7 +70,7 @@ fn a_row_keeps_what_the_detector_reads() {
     let rows: Vec<_> = samples
         .iter()
         .map(|sample| {
-            let row = table::Row::of(sample, previous, PerDirection::default());
+            let row = table::SampleRow::of(sample, previous, PerDirection::default());
             previous = sample.at;
             row
         })

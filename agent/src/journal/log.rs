@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
-use super::Record;
+use super::EventRecord;
 use crate::snapshot::Unsent;
 
 /// Events that may wait for the disk.
@@ -26,12 +26,12 @@ const MODE: u32 = 0o640;
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// Something for the log, and where to count it if it is lost.
-type Entry = (Arc<Record>, Arc<Unsent>);
+type LogEntry = (Arc<EventRecord>, Arc<Unsent>);
 
 /// The way to the thread that writes.
 #[derive(Debug)]
 pub(super) struct EventLog {
-    entries: Option<SyncSender<Entry>>,
+    entries: Option<SyncSender<LogEntry>>,
     /// Ends, and with it this channel, when all is written.
     done: std::sync::Mutex<Receiver<()>>,
     writer: Option<JoinHandle<()>>,
@@ -57,7 +57,7 @@ impl EventLog {
     }
 
     /// Hands an event over; never waits.
-    pub(super) fn write(&self, record: Arc<Record>, unsent: &Arc<Unsent>) {
+    pub(super) fn write(&self, record: Arc<EventRecord>, unsent: &Arc<Unsent>) {
         let entry = (record, Arc::clone(unsent));
         if self.entries.as_ref().is_none_or(|entries| entries.try_send(entry).is_err()) {
             unsent.count_event();
@@ -98,7 +98,7 @@ impl Writer {
         writer
     }
 
-    fn run(&mut self, entries: &Receiver<Entry>) {
+    fn run(&mut self, entries: &Receiver<LogEntry>) {
         while let Ok((record, unsent)) = entries.recv() {
             match self.append(&record) {
                 Ok(()) => self.recovered(),
@@ -114,7 +114,7 @@ impl Writer {
         }
     }
 
-    fn append(&mut self, record: &Record) -> io::Result<()> {
+    fn append(&mut self, record: &EventRecord) -> io::Result<()> {
         let mut line = serde_json::to_vec(record)?;
         line.push(b'\n');
         if !self.is_current() {

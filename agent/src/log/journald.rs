@@ -40,7 +40,7 @@ impl Journald {
 
 impl<S: Subscriber> Layer<S> for Journald {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut entry = Entry::default();
+        let mut entry = JournaldEntry::default();
         event.record(&mut entry);
         let line = entry.line();
         if self.socket.send(&entry.encode(event.metadata(), &line)).is_err() {
@@ -52,12 +52,12 @@ impl<S: Subscriber> Layer<S> for Journald {
 
 /// What an event carries.
 #[derive(Default)]
-struct Entry {
+struct JournaldEntry {
     message: String,
     fields: Vec<(&'static str, String)>,
 }
 
-impl Visit for Entry {
+impl Visit for JournaldEntry {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
             "message" => value.clone_into(&mut self.message),
@@ -70,7 +70,7 @@ impl Visit for Entry {
     }
 }
 
-impl Entry {
+impl JournaldEntry {
     /// As on stderr: the message, then the fields.
     fn line(&self) -> String {
         let mut line = self.message.clone();

@@ -21,17 +21,17 @@ const BASE: Family = Family::gauge(
 );
 
 #[derive(Debug)]
-pub(super) struct Delays {
+pub(super) struct DelayFamilies {
     board: Board,
 }
 
-impl Delays {
+impl DelayFamilies {
     pub(super) fn new(board: Board) -> Self {
         Self { board }
     }
 }
 
-impl Collector for Delays {
+impl Collector for DelayFamilies {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result {
         let links = self.board.snapshots();
         let mut family = |family: &Family, figure: fn(Delay) -> f64| {

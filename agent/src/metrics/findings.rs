@@ -121,11 +121,11 @@ impl Judgements {
 }
 
 /// A link's name and what is said about it.
-type Judged = (Arc<str>, Arc<Findings>);
+type LinkFindings = (Arc<str>, Arc<Findings>);
 
 impl Collector for Judgements {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result {
-        let links: Vec<Judged> = self
+        let links: Vec<LinkFindings> = self
             .board
             .snapshots()
             .iter()
@@ -224,11 +224,11 @@ impl Collector for Judgements {
     }
 }
 
-fn each(links: &[Judged], mut write: impl FnMut(&str, &Findings) -> Result) -> Result {
+fn each(links: &[LinkFindings], mut write: impl FnMut(&str, &Findings) -> Result) -> Result {
     links.iter().try_for_each(|(link, findings)| write(link, findings))
 }
 
-fn phases(samples: &mut Samples<'_>, links: &[Judged]) -> Result {
+fn phases(samples: &mut Samples<'_>, links: &[LinkFindings]) -> Result {
     each(links, |link, findings| {
         let current = findings.phase.map(|(phase, _)| phase);
         Phase::ALL.into_iter().try_for_each(|phase| {
@@ -237,7 +237,7 @@ fn phases(samples: &mut Samples<'_>, links: &[Judged]) -> Result {
     })
 }
 
-fn transitions(samples: &mut Samples<'_>, links: &[Judged]) -> Result {
+fn transitions(samples: &mut Samples<'_>, links: &[LinkFindings]) -> Result {
     each(links, |link, findings| {
         Phase::ALL.into_iter().try_for_each(|from| {
             Phase::ALL.into_iter().filter(|to| *to != from).try_for_each(|to| {

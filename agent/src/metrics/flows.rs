@@ -28,17 +28,17 @@ const EVENTS: Family = Family::counter(
 );
 
 #[derive(Debug)]
-pub(super) struct Flows {
+pub(super) struct FlowFamilies {
     board: Board,
 }
 
-impl Flows {
+impl FlowFamilies {
     pub(super) fn new(board: Board) -> Self {
         Self { board }
     }
 }
 
-impl Collector for Flows {
+impl Collector for FlowFamilies {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result {
         let links = self.board.snapshots();
         IN_FLIGHT.write(&mut encoder, |samples| {

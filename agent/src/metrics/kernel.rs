@@ -132,11 +132,11 @@ impl Collector for Kernel {
     }
 }
 
-type Labels<'a> = [(&'static str, &'a str); 2];
+type LabelValues<'a> = [(&'static str, &'a str); 2];
 
 fn programs(
     links: &[Arc<LinkSnapshot>],
-    mut write: impl FnMut(Labels<'_>, &ProgramStatus) -> Result,
+    mut write: impl FnMut(LabelValues<'_>, &ProgramStatus) -> Result,
 ) -> Result {
     links.iter().try_for_each(|link| {
         link.programs
@@ -145,7 +145,7 @@ fn programs(
     })
 }
 
-fn maps(links: &[Arc<LinkSnapshot>], mut write: impl FnMut(Labels<'_>, &MapFill) -> Result) -> Result {
+fn maps(links: &[Arc<LinkSnapshot>], mut write: impl FnMut(LabelValues<'_>, &MapFill) -> Result) -> Result {
     links.iter().try_for_each(|link| {
         link.maps.iter().try_for_each(|map| write([("link", &link.name), ("map", map.name)], map))
     })
@@ -161,7 +161,7 @@ fn unmeasured(samples: &mut Samples<'_>, links: &[Arc<LinkSnapshot>]) -> Result 
 
 fn readings(
     links: &[Arc<LinkSnapshot>],
-    mut write: impl FnMut(Labels<'_>, &ReadingHealth) -> Result,
+    mut write: impl FnMut(LabelValues<'_>, &ReadingHealth) -> Result,
 ) -> Result {
     links.iter().try_for_each(|link| {
         ReadingKind::ALL.into_iter().zip(&link.readings).try_for_each(|(reading, health)| {

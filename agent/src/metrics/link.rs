@@ -51,18 +51,18 @@ const SOURCE: Family =
     Family::gauge("pendulum_source_info", None, "Where a figure comes from; the value is always 1.");
 
 #[derive(Debug)]
-pub(super) struct Links {
+pub(super) struct LinkFamilies {
     board: Board,
     active: watch::Receiver<Active>,
 }
 
-impl Links {
+impl LinkFamilies {
     pub(super) fn new(board: Board, active: watch::Receiver<Active>) -> Self {
         Self { board, active }
     }
 }
 
-impl Collector for Links {
+impl Collector for LinkFamilies {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result {
         let links = self.board.snapshots();
         UP.write(&mut encoder, |samples| {

@@ -44,10 +44,10 @@ impl Exposition {
     pub fn new(board: &Board, active: watch::Receiver<Active>, bpf_statistics: bool) -> Self {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(traffic::Traffic::new(board.clone())));
-        registry.register_collector(Box::new(flows::Flows::new(board.clone())));
-        registry.register_collector(Box::new(link::Links::new(board.clone(), active.clone())));
-        registry.register_collector(Box::new(queue::Queues::new(board.clone())));
-        registry.register_collector(Box::new(delay::Delays::new(board.clone())));
+        registry.register_collector(Box::new(flows::FlowFamilies::new(board.clone())));
+        registry.register_collector(Box::new(link::LinkFamilies::new(board.clone(), active.clone())));
+        registry.register_collector(Box::new(queue::QueueFamilies::new(board.clone())));
+        registry.register_collector(Box::new(delay::DelayFamilies::new(board.clone())));
         registry.register_collector(Box::new(findings::Judgements::new(board.clone())));
         registry.register_collector(Box::new(shape::Shaping::new(board.clone())));
         registry.register_collector(Box::new(kernel::Kernel::new(board.clone(), bpf_statistics)));

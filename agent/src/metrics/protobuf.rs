@@ -83,19 +83,19 @@ fn one(message: &[u8], number: u64) -> Option<Field<'_>> {
 }
 
 /// Values by series, as the text names them; labels sorted, since `le` stands first in one format and nowhere in the other.
-type Series = BTreeMap<String, f64>;
+type SeriesValues = BTreeMap<String, f64>;
 
 fn key(name: &str, mut labels: Vec<(String, String)>) -> String {
     labels.sort_unstable();
     format!("{name}{labels:?}")
 }
 
-fn insert(series: &mut Series, key: String, value: f64) {
+fn insert(series: &mut SeriesValues, key: String, value: f64) {
     assert!(series.insert(key.clone(), value).is_none(), "{key} twice");
 }
 
 fn histogram(
-    series: &mut Series,
+    series: &mut SeriesValues,
     name: &str,
     labels: &[(String, String)],
     sum: f64,
@@ -120,8 +120,8 @@ fn number(message: &[u8], field: u64) -> f64 {
 }
 
 /// `io.prometheus.client.MetricFamily`: name 1, help 2, type 3, metric 4. Metric: label 1, gauge 2, counter 3, histogram 7.
-fn from_prometheus(mut bytes: &[u8]) -> (Series, usize) {
-    let (mut series, mut families) = (Series::new(), 0);
+fn from_prometheus(mut bytes: &[u8]) -> (SeriesValues, usize) {
+    let (mut series, mut families) = (SeriesValues::new(), 0);
     while !bytes.is_empty() {
         let length = varint(&mut bytes) as usize;
         let family = take(&mut bytes, length);
@@ -149,8 +149,8 @@ fn from_prometheus(mut bytes: &[u8]) -> (Series, usize) {
     (series, families)
 }
 
-fn from_text(text: &str) -> Series {
-    let mut series = Series::new();
+fn from_text(text: &str) -> SeriesValues {
+    let mut series = SeriesValues::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let (head, value) = line.rsplit_once(' ').unwrap();
         let (name, labels) = head.split_once('{').unwrap_or((head, "}"));
@@ -172,7 +172,7 @@ fn from_text(text: &str) -> Series {
 }
 
 /// Figures of the process itself and ages change between two expositions.
-fn steady(mut series: Series) -> Series {
+fn steady(mut series: SeriesValues) -> SeriesValues {
     series.retain(|key, _| !key.starts_with("process_") && !key.contains("_reading_age_"));
     series
 }

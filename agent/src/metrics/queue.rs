@@ -57,11 +57,11 @@ const CWND: Family = Family::gauge(
 );
 
 #[derive(Debug)]
-pub(super) struct Queues {
+pub(super) struct QueueFamilies {
     board: Board,
 }
 
-impl Queues {
+impl QueueFamilies {
     pub(super) fn new(board: Board) -> Self {
         Self { board }
     }
@@ -90,7 +90,7 @@ impl Queues {
     }
 }
 
-impl Collector for Queues {
+impl Collector for QueueFamilies {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result {
         let encoder = &mut encoder;
         let mut gauge = |family: &Family, figure: fn(&QueueSnapshot) -> Option<f64>| {

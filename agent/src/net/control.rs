@@ -36,14 +36,14 @@ pub(crate) const ROOT: u32 = 0xffff_ffff;
 
 /// A side of a device's clsact qdisc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Side {
+pub(crate) enum ClsactSide {
     /// What the device receives.
     Ingress,
     /// What it sends.
     Egress,
 }
 
-impl Side {
+impl ClsactSide {
     const fn parent(self) -> u32 {
         match self {
             Self::Ingress => 0xffff_fff2,
@@ -147,7 +147,7 @@ pub(crate) fn list_ifbs() -> io::Result<Vec<Ifb>> {
 
 /// Sends everything that comes by one side of a device to another device's egress, behind all filters of a lower
 /// priority number.
-pub(crate) fn add_redirection(ifindex: u32, side: Side, priority: u16, to: u32) -> io::Result<()> {
+pub(crate) fn add_redirection(ifindex: u32, side: ClsactSide, priority: u16, to: u32) -> io::Result<()> {
     /// `TCA_U32_SEL`: terminal, one key that matches everything; `TCA_U32_ACT`.
     const SELECTOR: u16 = 5;
     const ACTION: u16 = 7;
@@ -193,7 +193,7 @@ pub(crate) struct Filter {
     /// The device, by ifindex.
     pub(crate) device: u32,
     /// Where it catches packets.
-    pub(crate) side: Side,
+    pub(crate) side: ClsactSide,
     /// Priority and protocol, as the kernel keeps them.
     pub(crate) info: u32,
     /// Its own number.
@@ -226,7 +226,7 @@ impl Filter {
 /// What the kernel says.
 pub(crate) fn read_filters(ifindex: u32) -> io::Result<Vec<Filter>> {
     let mut found = Vec::new();
-    for side in [Side::Ingress, Side::Egress] {
+    for side in [ClsactSide::Ingress, ClsactSide::Egress] {
         match read_side(ifindex, side, &mut found) {
             // The kernel refuses the request if there is no such qdisc, or device: then there is no filter either.
             Err(error) if matches!(code(&error), Some(libc::EINVAL | libc::ENOENT | libc::ENODEV)) => {}
@@ -242,11 +242,11 @@ pub(crate) fn read_filters(ifindex: u32) -> io::Result<Vec<Filter>> {
 /// # Errors
 /// What the kernel says; a device without ingress filters is none.
 pub fn ingress_redirect(ifindex: u32) -> io::Result<Option<u32>> {
-    let ingress = |filter: Filter| filter.to.filter(|_| filter.side == Side::Ingress);
+    let ingress = |filter: Filter| filter.to.filter(|_| filter.side == ClsactSide::Ingress);
     Ok(read_filters(ifindex)?.into_iter().find_map(ingress).filter(|to| *to != 0))
 }
 
-fn read_side(ifindex: u32, side: Side, found: &mut Vec<Filter>) -> io::Result<()> {
+fn read_side(ifindex: u32, side: ClsactSide, found: &mut Vec<Filter>) -> io::Result<()> {
     let header = tcmsg(ifindex, 0, side.parent(), 0);
     for message in dump(NETLINK_ROUTE, RTM_GETTFILTER, &header, RTM_NEWTFILTER)? {
         let tail = message.get(TCMSG..).unwrap_or_default();

@@ -101,12 +101,12 @@ fn get(socket: &UdpSocket, device: &str, command: u32) -> io::Result<u32> {
 }
 
 /// A request of linux/ethtool.h, one of those that are private to this file.
-trait Request {}
-impl Request for EthtoolValue {}
-impl Request for EthtoolCmd {}
+trait EthtoolRequest {}
+impl EthtoolRequest for EthtoolValue {}
+impl EthtoolRequest for EthtoolCmd {}
 
 /// Sends a request; the kernel writes its answer into it.
-fn ask<T: Request>(socket: &UdpSocket, device: &str, content: &mut T) -> io::Result<()> {
+fn ask<T: EthtoolRequest>(socket: &UdpSocket, device: &str, content: &mut T) -> io::Result<()> {
     if device.len() >= libc::IFNAMSIZ {
         return Err(io::ErrorKind::InvalidInput.into());
     }

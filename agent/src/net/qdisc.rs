@@ -71,8 +71,9 @@ impl QdiscTree {
     ///
     /// # Errors
     /// What the kernel says of the classes of htb.
-    pub(crate) fn of(ifindex: u32, all: &[Listed]) -> io::Result<Self> {
-        let is_queue = |listed: &&Listed| listed.qdisc.parent != INGRESS && listed.qdisc.kind != "noqueue";
+    pub(crate) fn of(ifindex: u32, all: &[ListedQdisc]) -> io::Result<Self> {
+        let is_queue =
+            |listed: &&ListedQdisc| listed.qdisc.parent != INGRESS && listed.qdisc.kind != "noqueue";
         let own = all.iter().filter(|listed| listed.ifindex == ifindex);
         let mut qdiscs: Vec<Qdisc> = own.filter(is_queue).map(|listed| listed.qdisc.clone()).collect();
         for htb in qdiscs.iter_mut().filter(|qdisc| qdisc.kind == "htb") {
@@ -149,14 +150,14 @@ pub(super) fn ingress_qdisc(ifindex: u32) -> io::Result<Option<String>> {
 
 /// A qdisc and the device that it is on.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Listed {
+pub(crate) struct ListedQdisc {
     pub(crate) ifindex: u32,
     pub(crate) qdisc: Qdisc,
     /// As the kernel tells them.
     pub(crate) options: Vec<u8>,
 }
 
-impl Listed {
+impl ListedQdisc {
     /// Whether it is what classic filters are attached to.
     pub(crate) fn holds_filters(&self) -> bool {
         self.qdisc.parent == INGRESS
@@ -167,12 +168,12 @@ impl Listed {
 ///
 /// # Errors
 /// What the kernel says.
-pub(crate) fn list() -> io::Result<Vec<Listed>> {
+pub(crate) fn list() -> io::Result<Vec<ListedQdisc>> {
     let mut all = Vec::new();
     for message in dump(NETLINK_ROUTE, RTM_GETQDISC, &tcmsg(0), RTM_NEWQDISC)? {
         let tail = message.get(TCMSG..).unwrap_or_default();
         let options = attribute(tail, TCA_OPTIONS).unwrap_or_default().to_vec();
-        all.push(Listed { ifindex: u32_at(&message, 4)?, qdisc: parse(&message)?, options });
+        all.push(ListedQdisc { ifindex: u32_at(&message, 4)?, qdisc: parse(&message)?, options });
     }
     Ok(all)
 }

@@ -20,24 +20,24 @@ const REOPEN_PAUSE: Duration = Duration::from_secs(1);
 
 /// A subscription to device changes. [`DeviceWatch::follow`] has to run for the table to stay true.
 pub struct DeviceWatch {
-    subscription: Subscription,
+    subscription: NetlinkSubscription,
     devices: Devices,
     publish: watch::Sender<Arc<Devices>>,
 }
 
-struct Subscription {
+struct NetlinkSubscription {
     handle: Handle,
     messages: BoxStream<'static, NetlinkPayload<RouteNetlinkMessage>>,
     connection: AbortHandle,
 }
 
-impl Drop for Subscription {
+impl Drop for NetlinkSubscription {
     fn drop(&mut self) {
         self.connection.abort();
     }
 }
 
-impl Subscription {
+impl NetlinkSubscription {
     fn open() -> Result<Self, NetError> {
         let (connection, handle, messages) =
             rtnetlink::new_multicast_connection(&[MulticastGroup::Link]).map_err(NetError::Socket)?;
@@ -53,7 +53,7 @@ impl DeviceWatch {
     /// # Errors
     /// Route netlink does not answer.
     pub async fn start() -> Result<(Self, watch::Receiver<Arc<Devices>>), NetError> {
-        let subscription = Subscription::open()?;
+        let subscription = NetlinkSubscription::open()?;
         let devices = Devices::dump(&subscription.handle).await?;
         let (publish, receive) = watch::channel(Arc::new(devices.clone()));
         Ok((Self { subscription, devices, publish }, receive))
@@ -112,7 +112,7 @@ impl DeviceWatch {
     async fn reopen(&mut self) {
         loop {
             tokio::time::sleep(REOPEN_PAUSE).await;
-            let opened = match Subscription::open() {
+            let opened = match NetlinkSubscription::open() {
                 Ok(subscription) => {
                     let listed = Devices::dump(&subscription.handle).await;
                     listed.map(|devices| (subscription, devices))

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use pendulum_model::segment::{Direction, PerDirection};
 use serde::Serialize;
 
-use super::capture::{Notes, Record};
+use super::capture::{CaptureNotes, Record};
 use super::packet::{LinkType, Lost, NonTcp, Packet, outline};
 
 /// EtherTypes that are told apart.
@@ -129,7 +129,7 @@ impl Account {
     }
 
     /// Takes in what the reader has passed over.
-    pub fn pass_over(&mut self, notes: &Notes) {
+    pub fn pass_over(&mut self, notes: &CaptureNotes) {
         for (reason, packets) in [(LeftOut::OutOfOrder, notes.out_of_order), (LeftOut::Copy, notes.copies)] {
             if packets > 0 {
                 self.left_out.insert(reason, Count { packets, bytes: 0 });

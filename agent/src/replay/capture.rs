@@ -156,7 +156,7 @@ impl<'a> Record<'a> {
 
 /// What a capture holds besides its frames, as far as it was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Notes {
+pub struct CaptureNotes {
     /// The file ends in the middle of a record, at this byte of its contents.
     pub cut_off_at: Option<u64>,
     /// At this byte of its contents a structure contradicts itself, and why. Nothing behind it is read.
@@ -174,7 +174,7 @@ pub struct Notes {
 }
 
 enum FileFormat {
-    Pcap(pcap::Header),
+    Pcap(pcap::FileHeader),
     Pcapng(pcapng::Section),
 }
 
@@ -183,11 +183,11 @@ pub struct Capture {
     path: PathBuf,
     window: Window,
     format: FileFormat,
-    notes: Notes,
+    notes: CaptureNotes,
     is_compressed: bool,
     file_bytes: u64,
     read_bytes: Arc<AtomicU64>,
-    current: Option<Found>,
+    current: Option<FoundRecord>,
     correction: Option<Box<dyn Correct>>,
 }
 
@@ -218,7 +218,7 @@ impl Capture {
         let file = input::open(path).map_err(open_error)?;
         let metadata = file.metadata().map_err(open_error)?;
         let read_bytes = Arc::new(AtomicU64::new(0));
-        let counted = Counted { file, read_bytes: Arc::clone(&read_bytes) };
+        let counted = CountingReader { file, read_bytes: Arc::clone(&read_bytes) };
         let (input, is_compressed) = decompress(counted).map_err(open_error)?;
         let mut window = Window::new(input);
         let format = read_header(&mut window).map_err(|problem| problem.of(path))?;
@@ -226,7 +226,7 @@ impl Capture {
             path: path.to_owned(),
             window,
             format,
-            notes: Notes::default(),
+            notes: CaptureNotes::default(),
             is_compressed,
             file_bytes: metadata.len(),
             read_bytes,
@@ -240,8 +240,8 @@ impl Capture {
         Self { correction: Some(correction), ..self }
     }
 
-    /// Go to the next frame; `false` at the end of the file, be it in the middle of a record ([`Notes::cut_off_at`]) or where it is
-    /// damaged ([`Notes::damaged_at`]).
+    /// Go to the next frame; `false` at the end of the file, be it in the middle of a record ([`CaptureNotes::cut_off_at`]) or where it is
+    /// damaged ([`CaptureNotes::damaged_at`]).
     ///
     /// # Errors
     /// If the file cannot be read on, or is damaged before its first packet.
@@ -281,15 +281,15 @@ impl Capture {
         };
         self.current = match found {
             Ok(found) => found,
-            Err(Problem::CutOff(offset)) => {
+            Err(CaptureProblem::CutOff(offset)) => {
                 self.notes.cut_off_at = Some(offset);
                 None
             }
-            Err(Problem::Damaged(offset, reason)) if has_frames => {
+            Err(CaptureProblem::Damaged(offset, reason)) if has_frames => {
                 self.notes.damaged_at = Some((offset, reason));
                 None
             }
-            Err(Problem::Read(offset, error)) if has_frames && self.is_compressed => {
+            Err(CaptureProblem::Read(offset, error)) if has_frames && self.is_compressed => {
                 self.notes.damaged_at = Some((offset, format!("it cannot be decompressed ({error})")));
                 None
             }
@@ -298,7 +298,7 @@ impl Capture {
         match self.notes.unknown_link_type {
             _ if self.current.is_some() => self.notes.frames += 1,
             // A capture of devices that are not understood is an error, not an empty capture.
-            Some(link_type) if !has_frames => return Err(Problem::LinkType(link_type).of(&self.path)),
+            Some(link_type) if !has_frames => return Err(CaptureProblem::LinkType(link_type).of(&self.path)),
             _ => {}
         }
         Ok(self.current.is_some())
@@ -315,7 +315,7 @@ impl Capture {
     }
 
     /// What else there was, as far as it was read.
-    pub fn notes(&self) -> &Notes {
+    pub fn notes(&self) -> &CaptureNotes {
         &self.notes
     }
 
@@ -336,7 +336,7 @@ impl Capture {
 }
 
 /// A record whose bytes have just been taken from the window.
-struct Found {
+struct FoundRecord {
     time_ns: u64,
     link_type: LinkType,
     captured: usize,
@@ -346,7 +346,7 @@ struct Found {
 }
 
 /// What can be wrong, before the file's name is known.
-enum Problem {
+enum CaptureProblem {
     /// The contents end at this byte, inside a structure.
     CutOff(u64),
     Read(u64, io::Error),
@@ -357,7 +357,7 @@ enum Problem {
     Damaged(u64, String),
 }
 
-impl Problem {
+impl CaptureProblem {
     fn of(self, path: &Path) -> CaptureError {
         let path = path.to_owned();
         match self {
@@ -374,21 +374,21 @@ impl Problem {
     }
 }
 
-fn read_header(window: &mut Window) -> Result<FileFormat, Problem> {
+fn read_header(window: &mut Window) -> Result<FileFormat, CaptureProblem> {
     if window.is_at_end()? {
-        return Err(Problem::Empty);
+        return Err(CaptureProblem::Empty);
     }
     let foreign = FOREIGN_COMPRESSIONS.into_iter().find(|(magic, _)| window.starts_with(magic));
     if let Some((_, program)) = foreign {
-        return Err(Problem::Compressed(program));
+        return Err(CaptureProblem::Compressed(program));
     }
-    let Some(magic) = window.peek::<4>()? else { return Err(Problem::NotACapture) };
+    let Some(magic) = window.peek::<4>()? else { return Err(CaptureProblem::NotACapture) };
     if let Some(flavour) = pcap::Flavour::of(magic) {
-        pcap::Header::read(window, flavour).map(FileFormat::Pcap)
+        pcap::FileHeader::read(window, flavour).map(FileFormat::Pcap)
     } else if magic == pcapng::SECTION_HEADER {
         Ok(FileFormat::Pcapng(pcapng::Section::default()))
     } else {
-        Err(Problem::NotACapture)
+        Err(CaptureProblem::NotACapture)
     }
 }
 
@@ -426,12 +426,12 @@ fn unpack(path: &Path, program: &str) -> String {
     }
 }
 
-struct Counted {
+struct CountingReader {
     file: File,
     read_bytes: Arc<AtomicU64>,
 }
 
-impl Read for Counted {
+impl Read for CountingReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let bytes = self.file.read(buffer)?;
         self.read_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -440,7 +440,7 @@ impl Read for Counted {
 }
 
 /// The contents behind whatever compression the first bytes show, and whether there is one.
-fn decompress(file: Counted) -> io::Result<(Box<dyn Read + Send>, bool)> {
+fn decompress(file: CountingReader) -> io::Result<(Box<dyn Read + Send>, bool)> {
     let mut file = BufReader::with_capacity(1 << 18, file);
     let start = file.fill_buf()?;
     let is_skippable = start.len() >= 4 && start[0] & 0xf0 == 0x50 && start[1..4] == ZSTD_SKIPPABLE;
@@ -454,12 +454,12 @@ fn decompress(file: Counted) -> io::Result<(Box<dyn Read + Send>, bool)> {
 }
 
 #[cfg(feature = "zstd")]
-fn unpacked_zstd(file: BufReader<Counted>) -> io::Result<Box<dyn Read + Send>> {
+fn unpacked_zstd(file: BufReader<CountingReader>) -> io::Result<Box<dyn Read + Send>> {
     Ok(Box::new(zstd::Decoder::with_buffer(file)?))
 }
 
 #[cfg(not(feature = "zstd"))]
-fn unpacked_zstd(_: BufReader<Counted>) -> io::Result<Box<dyn Read + Send>> {
+fn unpacked_zstd(_: BufReader<CountingReader>) -> io::Result<Box<dyn Read + Send>> {
     Err(io::Error::new(
         io::ErrorKind::Unsupported,
         "this build of pendulum has no zstd: unpack it with `zstd -d`",

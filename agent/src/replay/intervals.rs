@@ -25,7 +25,7 @@ const UNSEEN_NS: u64 = 2_000_000_000;
 
 /// One interval whose queues are not known yet.
 #[derive(Clone, Debug, Default)]
-struct Interval {
+struct OpenInterval {
     traffic: PerDirection<Traffic>,
     composition: PerDirection<Composition>,
     rates: PerDirection<Option<MeasuredRate>>,
@@ -42,10 +42,10 @@ struct Interval {
 pub struct Intervals {
     /// End of the open interval, nanoseconds from the start of the capture.
     open_end_ns: u64,
-    open: Interval,
+    open: OpenInterval,
     /// End of the oldest waiting interval.
     waiting_end_ns: u64,
-    waiting: VecDeque<Interval>,
+    waiting: VecDeque<OpenInterval>,
     buffers: Buffers,
     /// Newest turnaround of each end, in seconds, and when.
     turns: PerDirection<Option<(f64, u64)>>,
@@ -64,7 +64,7 @@ impl Intervals {
     pub fn new(buffers: Buffers) -> Self {
         Self {
             open_end_ns: INTERVAL_NS,
-            open: Interval::default(),
+            open: OpenInterval::default(),
             waiting_end_ns: INTERVAL_NS,
             waiting: VecDeque::new(),
             buffers,
@@ -177,7 +177,7 @@ impl Intervals {
         }
         self.buffers.restart(start_ns);
         self.waiting.clear();
-        self.open = Interval::default();
+        self.open = OpenInterval::default();
         self.open_end_ns = start_ns + INTERVAL_NS;
         self.waiting_end_ns = self.open_end_ns;
     }
@@ -231,7 +231,7 @@ impl Intervals {
         }
     }
 
-    fn assemble(&self, interval: Interval, queues: PerDirection<Option<QueueSample>>) -> Sample {
+    fn assemble(&self, interval: OpenInterval, queues: PerDirection<Option<QueueSample>>) -> Sample {
         let direction = |x: Direction| DirectionSample {
             queue: queues[x].filter(|_| !interval.unseen[x]),
             traffic: interval.traffic[x],

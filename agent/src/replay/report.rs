@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 pub use collect::Collector;
-pub use flows::FlowRow;
+pub use flows::FlowReport;
 pub use text::write_text;
 
 use pendulum_model::degree::Degree;
@@ -57,7 +57,7 @@ pub struct Report {
     /// Download over upload.
     pub throughput_ratio: Ratio,
     /// The largest flows, most delivered bytes first.
-    pub flows: Vec<FlowRow>,
+    pub flows: Vec<FlowReport>,
     /// Number of all flows, one-sided attempts included.
     pub flows_total: u64,
     /// How it was decided which end is home.

@@ -43,7 +43,7 @@ const RUNS_MAX: usize = 1 << 16;
 
 /// A stretch of packets in which time goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
+struct PacketStretch {
     /// Number of its first packet, and of packets.
     first: u64,
     count: u64,
@@ -51,7 +51,7 @@ struct Run {
     to_ns: u64,
 }
 
-impl Run {
+impl PacketStretch {
     /// Begins when another one has ended.
     const fn follows(&self, before: &Self) -> bool {
         self.from_ns.saturating_add(DISORDER_NS) >= before.to_ns
@@ -65,7 +65,7 @@ impl Run {
 
 /// From this packet on, times are shifted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct ClockStep {
     /// Number of the packet.
     pub frame: u64,
     /// What the clock was set by, nanoseconds.
@@ -76,7 +76,7 @@ pub struct Step {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Timeline {
     /// When the clock was set, in the order of packets.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ClockStep>,
     /// Packets out of order: the first number and the one behind the last.
     strays: Vec<(u64, u64)>,
     /// Each packet is in the capture twice.
@@ -106,7 +106,7 @@ impl Source {
     /// If it cannot be read, or its packets are not in the order of time.
     pub fn examine(path: &Path) -> Result<Self, CaptureError> {
         let mut capture = Capture::open(path)?;
-        let mut survey = Survey::default();
+        let mut survey = StretchSurvey::default();
         while capture.advance()? {
             let Some(record) = capture.record() else { break };
             survey.observe(&record);
@@ -152,7 +152,7 @@ impl Timeline {
 
     /// What the user should know.
     pub fn warnings(&self, path: &Path) -> Vec<String> {
-        let step = |step: &Step| {
+        let step = |step: &ClockStep| {
             format!(
                 "the clock of {} was set {} by {:.3} s at packet {}: later times were corrected",
                 path.display(),
@@ -187,9 +187,9 @@ impl Correct for (Arc<Timeline>, Copies) {
 
 /// Gathers the runs.
 #[derive(Debug, Default)]
-struct Survey {
+struct StretchSurvey {
     frames: u64,
-    runs: Vec<Run>,
+    runs: Vec<PacketStretch>,
     is_orderless: bool,
     clocks: Clocks,
     copies: Copies,
@@ -197,7 +197,7 @@ struct Survey {
     copied: u64,
 }
 
-impl Survey {
+impl StretchSurvey {
     fn observe(&mut self, record: &Record<'_>) {
         let (frame, at_ns) = (self.frames, record.time_ns);
         self.frames += 1;
@@ -213,7 +213,7 @@ impl Survey {
         match self.runs.last_mut() {
             Some(_) if begins_run => {
                 self.clocks.doubt(frame, at_ns);
-                self.push(Run { first: frame, count: 1, from_ns: at_ns, to_ns: at_ns });
+                self.push(PacketStretch { first: frame, count: 1, from_ns: at_ns, to_ns: at_ns });
             }
             Some(run) => {
                 if at_ns > run.to_ns + SILENCE_NS {
@@ -222,7 +222,7 @@ impl Survey {
                 run.count += 1;
                 run.to_ns = run.to_ns.max(at_ns);
             }
-            None => self.push(Run { first: frame, count: 1, from_ns: at_ns, to_ns: at_ns }),
+            None => self.push(PacketStretch { first: frame, count: 1, from_ns: at_ns, to_ns: at_ns }),
         }
         self.clocks.observe(at_ns, &packet);
     }
@@ -230,7 +230,7 @@ impl Survey {
     /// Time goes back, or on after a pause, or is again where it was before a few packets.
     fn begins_run(&self, at_ns: u64) -> bool {
         let Some(last) = self.runs.last() else { return true };
-        let returns = |before: &Run| {
+        let returns = |before: &PacketStretch| {
             last.count <= STRAYS_MAX && !last.follows(before) && at_ns + DISORDER_NS >= before.to_ns
         };
         at_ns.saturating_add(DISORDER_NS) < last.to_ns
@@ -238,7 +238,7 @@ impl Survey {
             || self.runs.len().checked_sub(2).is_some_and(|index| returns(&self.runs[index]))
     }
 
-    fn push(&mut self, run: Run) {
+    fn push(&mut self, run: PacketStretch) {
         // A run between two others that it fits needs no place of its own.
         if let [.., before, last] = &mut self.runs[..]
             && run.continues(last)
@@ -256,14 +256,14 @@ impl Survey {
 
     fn finish(self) -> Result<Timeline, Disorder> {
         let (runs, strays) = without_strays(&self.runs);
-        let back: Vec<Step> = runs
+        let back: Vec<ClockStep> = runs
             .windows(2)
             .filter(|pair| !pair[1].follows(&pair[0]))
             .map(|pair| {
                 // Where no clock tells how long it took, no time passed.
                 let least = -((pair[0].to_ns - pair[1].from_ns) as i64);
                 let told = self.clocks.step_at(pair[1].first);
-                Step { frame: pair[1].first, by_ns: told.map_or(least, |told| told.min(least)) }
+                ClockStep { frame: pair[1].first, by_ns: told.map_or(least, |told| told.min(least)) }
             })
             .collect();
         let stray_packets = strays.iter().map(|(first, end)| end - first).sum::<u64>();
@@ -271,8 +271,8 @@ impl Survey {
         if back.len() > STEPS_MAX || are_many || self.is_orderless {
             return Err(Disorder { steps: back.len(), strays: stray_packets });
         }
-        let is_told = |step: &Step| back.iter().any(|told| told.frame == step.frame);
-        let forward: Vec<Step> =
+        let is_told = |step: &ClockStep| back.iter().any(|told| told.frame == step.frame);
+        let forward: Vec<ClockStep> =
             self.clocks.forward_steps().into_iter().filter(|step| !is_told(step)).collect();
         let mut steps = [back, forward].concat();
         steps.sort_by_key(|step| step.frame);
@@ -283,8 +283,8 @@ impl Survey {
 }
 
 /// Short runs that do not fit between their neighbours, and the others.
-fn without_strays(runs: &[Run]) -> (Vec<Run>, Vec<(u64, u64)>) {
-    let (mut kept, mut strays) = (Vec::<Run>::new(), Vec::new());
+fn without_strays(runs: &[PacketStretch]) -> (Vec<PacketStretch>, Vec<(u64, u64)>) {
+    let (mut kept, mut strays) = (Vec::<PacketStretch>::new(), Vec::new());
     for (index, run) in runs.iter().enumerate() {
         let next = runs.get(index + 1);
         // It is itself far off: its neighbours fit each other, or it does not fit the only one.

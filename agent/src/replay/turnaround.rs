@@ -32,7 +32,7 @@ enum Kind {
 
 /// A packet whose answer is awaited.
 #[derive(Clone, Copy, Debug, Default)]
-struct Mark {
+struct Awaited {
     kind: Kind,
     key: u32,
     /// Microseconds, modulo 2^32; 0: free.
@@ -50,7 +50,7 @@ pub struct Turn {
     pub question_bytes: u32,
 }
 
-impl Mark {
+impl Awaited {
     fn is_free(self, now_us: u32) -> bool {
         self.at_us == 0 || now_us.wrapping_sub(self.at_us) > LIFETIME_US
     }
@@ -67,8 +67,8 @@ impl Mark {
 
 /// What one half awaits answers for.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sent {
-    marks: [Mark; MARKS],
+struct AwaitedAnswers {
+    marks: [Awaited; MARKS],
     newest_clock: Option<u32>,
     /// Newest of the other half's clock that this half has answered.
     answered_clock: Option<u32>,
@@ -78,7 +78,7 @@ struct Sent {
 /// The turnaround of both ends of one flow.
 #[derive(Clone, Debug, Default)]
 pub struct Turnaround {
-    halves: [Sent; 2],
+    halves: [AwaitedAnswers; 2],
 }
 
 fn slot_of_end(end: u32) -> usize {
@@ -115,7 +115,12 @@ impl Turnaround {
     }
 }
 
-fn answer(me: &mut Sent, peer: &mut Sent, now_us: u32, segment: &ParsedSegment) -> Option<Turn> {
+fn answer(
+    me: &mut AwaitedAnswers,
+    peer: &mut AwaitedAnswers,
+    now_us: u32,
+    segment: &ParsedSegment,
+) -> Option<Turn> {
     if !segment.has(flag::ACK) {
         return None;
     }
@@ -135,7 +140,13 @@ fn answer(me: &mut Sent, peer: &mut Sent, now_us: u32, segment: &ParsedSegment) 
     sample
 }
 
-fn await_answer(me: &mut Sent, peer: &Sent, now_us: u32, segment: &ParsedSegment, repeats: bool) {
+fn await_answer(
+    me: &mut AwaitedAnswers,
+    peer: &AwaitedAnswers,
+    now_us: u32,
+    segment: &ParsedSegment,
+    repeats: bool,
+) {
     let clock = segment.options.timestamps.map(|(tsval, _)| tsval);
     let is_new_clock =
         clock.is_some_and(|tsval| me.newest_clock.is_none_or(|newest| is_newer(tsval, newest)));
@@ -143,7 +154,7 @@ fn await_answer(me: &mut Sent, peer: &Sent, now_us: u32, segment: &ParsedSegment
         me.newest_clock = clock;
     }
     if repeats {
-        me.marks = [Mark::default(); MARKS];
+        me.marks = [Awaited::default(); MARKS];
         return;
     }
     let occupies = segment.payload_bytes > 0 || segment.flags & (flag::SYN | flag::FIN) != 0;
@@ -159,7 +170,7 @@ fn await_answer(me: &mut Sent, peer: &Sent, now_us: u32, segment: &ParsedSegment
         Kind::Clock => peer.answered_clock.is_some_and(|newest| is_newer(newest, mark.key)),
     };
     if mark.is_free(now_us) || is_passed_over {
-        *mark = Mark { kind, key, at_us: now_us, bytes: segment.frame_bytes };
+        *mark = Awaited { kind, key, at_us: now_us, bytes: segment.frame_bytes };
     }
 }
 

@@ -214,7 +214,7 @@ pub fn detect_vantage(
         }
         watch.at(capture.read_bytes());
     }
-    let seen = Seen {
+    let seen = PlaceEvidence {
         home_s: variations.up.spread(),
         outside_s: variations.down.spread(),
         pace: spacing.pace(),
@@ -233,7 +233,7 @@ fn rest_of(delay_s: f64, waited_s: Option<f64>) -> Option<f64> {
 
 /// What tells of the place.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct PlaceEvidence {
     /// How much answers from home and from outside vary, seconds.
     home_s: f64,
     outside_s: f64,
@@ -243,7 +243,7 @@ struct Seen {
     uplink_rates: [Option<f64>; 2],
 }
 
-impl Seen {
+impl PlaceEvidence {
     /// Packets passed as the link let them out whose rate is learnt from hosts at home that waited for it.
     fn is_let_out(&self) -> bool {
         self.pace.zip(self.uplink_rates[1]).is_some_and(|(pace, learnt)| {
@@ -259,11 +259,11 @@ impl Seen {
     }
 }
 
-fn decide(seen: &Seen, both: bool) -> (Vantage, VantageBy) {
+fn decide(seen: &PlaceEvidence, both: bool) -> (Vantage, VantageBy) {
     if both {
         return (Vantage::Both, VantageBy::Captures);
     }
-    let &Seen { home_s, outside_s, .. } = seen;
+    let &PlaceEvidence { home_s, outside_s, .. } = seen;
     if seen.is_let_out() || (home_s > CLEAR_S && home_s > FACTOR * outside_s) {
         (Vantage::BehindUplinkBuffer, VantageBy::AnswersFromHome)
     } else if outside_s > CLEAR_S && outside_s > FACTOR * home_s && !seen.may_be_let_out() {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use crate::client::{Address, Client, Credentials};
+use crate::client::{AgentUrl, Client, Credentials};
 use crate::config::DEFAULT_FILE;
 use crate::doctor;
 use crate::exit::{Exit, Failure, answer, to_json};
@@ -25,7 +25,7 @@ pub(crate) struct ReportOptions {
     config: PathBuf,
     /// The agent, as http://HOST:PORT or https://HOST:PORT
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9924")]
-    url: Address,
+    url: AgentUrl,
     #[command(flatten)]
     credentials: Credentials,
 }

@@ -18,12 +18,12 @@ const STALE: Duration = Duration::from_secs(3);
 #[derive(Default)]
 pub(super) struct EnteredMeter {
     /// Oldest first.
-    readings: VecDeque<Taken>,
+    readings: VecDeque<EnteredReading>,
     ports: [PortCounts; 2],
 }
 
 /// One reading; index with [`Direction`].
-struct Taken {
+struct EnteredReading {
     at: Instant,
     totals: [Composition; 2],
     /// Bytes since the reading before.
@@ -35,7 +35,7 @@ impl EnteredMeter {
     pub(super) fn observe(&mut self, at: Instant, totals: [Composition; 2], ports: [PortCounts; 2]) {
         let carriers = [0, 1].map(|i| ports[i].since(&self.ports[i]));
         self.ports = ports;
-        self.readings.push_back(Taken { at, totals, carriers });
+        self.readings.push_back(EnteredReading { at, totals, carriers });
         while self.readings.get(1).is_some_and(|next| at.duration_since(next.at) >= RECENT) {
             self.readings.pop_front();
         }

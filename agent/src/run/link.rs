@@ -15,7 +15,7 @@ use tracing::warn;
 use super::delays::Delays;
 use super::detection::Detection;
 use super::entered::EnteredMeter;
-use super::meter::Meter;
+use super::meter::KernelMeter;
 use super::programs::ProgramTotals;
 use super::queues::Queues;
 use super::report::snapshot;
@@ -47,7 +47,7 @@ pub(super) struct LinkTask {
     device: DeviceState,
     trouble: Option<Arc<str>>,
     retry: Retry,
-    meter: Meter,
+    meter: KernelMeter,
     sweeper: Sweeper,
     unseen: Unseen,
     entered: EnteredMeter,
@@ -84,7 +84,7 @@ impl LinkTask {
         active: watch::Receiver<Active>,
         devices: watch::Receiver<Arc<Devices>>,
     ) -> (Self, watch::Receiver<Arc<LinkSnapshot>>) {
-        let meter = Meter::new();
+        let meter = KernelMeter::new();
         let sweeper = Sweeper::new(active.borrow().config.flows.idle_timeout, Instant::now());
         let (publish, snapshots) = watch::channel(Arc::new(snapshot(&config, &meter, &sweeper)));
         let queues = Queues::start(&config.name);

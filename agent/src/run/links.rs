@@ -14,7 +14,7 @@ use crate::config::{Active, LinkConfig};
 use crate::exit::Failure;
 use crate::journal::Journal;
 use crate::net::Devices;
-use crate::privileges::Kept;
+use crate::privileges::RetainedCapabilities;
 use crate::snapshot::{Board, LinkSnapshot};
 
 /// Why a task ended.
@@ -30,11 +30,11 @@ pub(super) enum Ended {
 pub(super) struct Prepared {
     thread: LinkThread,
     mechanisms: Option<[&'static str; 2]>,
-    entry: Entry,
+    entry: RunningLink,
 }
 
 /// What is kept of a link that runs.
-struct Entry {
+struct RunningLink {
     /// As it was when it came: what it is known by stays.
     link: LinkConfig,
     stop: watch::Sender<bool>,
@@ -47,7 +47,7 @@ pub(super) struct Links {
     active: watch::Receiver<Active>,
     devices: watch::Receiver<Arc<Devices>>,
     board: Board,
-    running: Vec<Entry>,
+    running: Vec<RunningLink>,
     /// Of links that were told to end: closed once they have.
     leaving: Vec<watch::Sender<bool>>,
 }
@@ -94,7 +94,7 @@ impl Links {
         };
         let (thread, Attached { mechanisms, snapshots }) =
             LinkThread::start(&link.name, claim, stop.subscribe(), make).await?;
-        Ok(Prepared { thread, mechanisms, entry: Entry { link: link.clone(), stop, snapshots } })
+        Ok(Prepared { thread, mechanisms, entry: RunningLink { link: link.clone(), stop, snapshots } })
     }
 
     /// Prepares the links of a new file that can be taken over while running.
@@ -150,7 +150,7 @@ impl Links {
     pub(super) fn follow(
         &mut self,
         prepared: Vec<Prepared>,
-        keep: Option<&Kept>,
+        keep: Option<&RetainedCapabilities>,
         tasks: &mut JoinSet<Ended>,
     ) {
         for Prepared { thread, entry, .. } in prepared {
@@ -164,8 +164,8 @@ impl Links {
             self.running.push(entry);
         }
         let configured = self.active.borrow().config.links.clone();
-        let place = |entry: &Entry| configured.iter().position(|link| link.is_same(&entry.link));
-        for Entry { link, stop, .. } in self.running.extract_if(.., |entry| place(entry).is_none()) {
+        let place = |entry: &RunningLink| configured.iter().position(|link| link.is_same(&entry.link));
+        for RunningLink { link, stop, .. } in self.running.extract_if(.., |entry| place(entry).is_none()) {
             info!(link = link.name, "no longer in the configuration");
             stop.send_replace(true);
             self.leaving.push(stop);

@@ -20,11 +20,11 @@ const STATS: usize = abi::PENDULUM_STATS as usize;
 
 /// Accumulates what the programs count.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(super) struct KernelMeter {
     /// What earlier loads of the programs had counted.
-    before: Counted,
+    before: CounterReading,
     /// What the programs in use have counted.
-    now: Counted,
+    now: CounterReading,
     outflow: Outflow,
     /// Times and bytes that the link has carried at the newest readings, oldest first.
     window: VecDeque<(Instant, [i64; 2])>,
@@ -34,25 +34,25 @@ pub(super) struct Meter {
 
 /// The counters of both directions and the stats, at one moment.
 #[derive(Clone, Debug)]
-pub(super) struct Counted {
+pub(super) struct CounterReading {
     /// Index with `Direction`.
     pub(super) counters: [abi::pendulum_counters; 2],
     /// `enum pendulum_stat`.
     pub(super) stats: [u64; STATS],
 }
 
-impl Default for Counted {
+impl Default for CounterReading {
     fn default() -> Self {
         Self { counters: Default::default(), stats: [0; STATS] }
     }
 }
 
-impl Meter {
+impl KernelMeter {
     /// Starts at zero.
     pub(super) fn new() -> Self {
         Self {
-            before: Counted::default(),
-            now: Counted::default(),
+            before: CounterReading::default(),
+            now: CounterReading::default(),
             outflow: Outflow::default(),
             window: VecDeque::with_capacity(8),
             past: VecDeque::with_capacity(16),
@@ -60,7 +60,7 @@ impl Meter {
     }
 
     /// Takes in a reading of the programs in use.
-    pub(super) fn observe(&mut self, at: Instant, reading: Counted) {
+    pub(super) fn observe(&mut self, at: Instant, reading: CounterReading) {
         self.now = reading;
         let totals = self.totals().counters;
         if self.past.back().is_none_or(|(newest, _)| at.duration_since(*newest) >= PAST_STEP) {
@@ -120,11 +120,11 @@ impl Meter {
     /// The programs were replaced by new ones, which count from zero.
     pub(super) fn restart(&mut self) {
         self.before = self.totals();
-        self.now = Counted::default();
+        self.now = CounterReading::default();
     }
 
     /// Everything counted since the start.
-    pub(super) fn totals(&self) -> Counted {
+    pub(super) fn totals(&self) -> CounterReading {
         let mut totals = self.before.clone();
         for (total, counters) in totals.counters.iter_mut().zip(&self.now.counters) {
             total.add(counters);
@@ -164,8 +164,8 @@ mod tests {
 
     const TICK: Duration = Duration::from_millis(100);
 
-    fn reading(up_bytes: u64, down_bytes: u64) -> Counted {
-        let mut reading = Counted::default();
+    fn reading(up_bytes: u64, down_bytes: u64) -> CounterReading {
+        let mut reading = CounterReading::default();
         reading.counters[0].bytes[0] = up_bytes;
         // Two classes: throughput is over all of them.
         reading.counters[1].bytes[0] = down_bytes / 2;
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn throughput_moves_over_300_ms() {
-        let mut meter = Meter::new();
+        let mut meter = KernelMeter::new();
         let start = Instant::now();
         assert_eq!(meter.throughput(), [0.0; 2]);
         for (tick, (bytes, expected)) in [
@@ -202,9 +202,9 @@ mod tests {
 
     #[test]
     fn recent_rtt_forgets_what_is_old() {
-        let mut meter = Meter::new();
+        let mut meter = KernelMeter::new();
         let start = Instant::now();
-        let mut counted = Counted::default();
+        let mut counted = CounterReading::default();
         for second in 0..=12u32 {
             meter.observe(start + Duration::from_secs(1) * second, counted.clone());
             counted.counters[0].rtt[3] += 1;
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn totals_survive_a_restart_and_do_not_jump() {
-        let mut meter = Meter::new();
+        let mut meter = KernelMeter::new();
         let start = Instant::now();
         meter.observe(start, reading(1_000, 500));
         meter.observe_uplink(start, None);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::estimate::{BUCKET_NS, BUCKETS};
-use crate::bpf::{Answered, Departures, Interval};
+use crate::bpf::{Answered, Departures, QueueInterval};
 
 /// An uplink on which a full packet takes less than this is fast: packets that came together waited alike.
 const FAST_PACKET_S: f64 = 0.001;
@@ -31,7 +31,7 @@ impl OwnQueue {
     }
 
     /// One bucket of the queue's history.
-    pub fn push(&mut self, interval: &Interval) {
+    pub fn push(&mut self, interval: &QueueInterval) {
         self.note(interval.number, interval.min_bytes);
     }
 

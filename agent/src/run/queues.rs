@@ -29,7 +29,7 @@ use crate::bpf::{BpfError, Cwnd, CwndSource, PassageReader, ProgramStatus, Queue
 use crate::config;
 use crate::net::{Devices, ingress_redirect};
 use crate::shape::{OwnLevel, Passing};
-use crate::snapshot::{FlowKey, FlowSweep, LinkSnapshot, QueueSnapshot, SlotLosses};
+use crate::snapshot::{FlowSweep, KernelFlowKey, LinkSnapshot, QueueSnapshot, SlotLosses};
 
 /// A socket that took no ACK for this long sends nothing: its window is no load.
 const SOCKET_AGE: Duration = Duration::from_secs(10);
@@ -346,7 +346,7 @@ impl Queues {
         let mut sum = 0;
         for (key, socket) in self.cwnd.sockets(SOCKET_AGE)? {
             // Rows are in the order of their keys.
-            if flows.rows.binary_search_by(|row| row.key.cmp(&FlowKey(key))).is_ok() {
+            if flows.rows.binary_search_by(|row| row.key.cmp(&KernelFlowKey(key))).is_ok() {
                 sum += u64::from(socket.snd_cwnd) * u64::from(socket.mss);
             }
         }

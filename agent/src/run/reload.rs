@@ -9,19 +9,19 @@ use tracing::{error, info, warn};
 use super::links::{Ended, Links};
 use crate::config::{Active, Changes, Config, Overrides};
 use crate::http::{Renewed, Secrets};
-use crate::log::Level;
+use crate::log::LogFilter;
 
 /// Where the configuration came from, and so where a new one comes from.
 #[derive(Debug)]
 pub(crate) struct Reload {
     file: Option<PathBuf>,
     overrides: Overrides,
-    level: Level,
+    level: LogFilter,
 }
 
 impl Reload {
     /// The file and the options that the agent was started with.
-    pub(crate) fn new(file: Option<PathBuf>, overrides: Overrides, level: Level) -> Self {
+    pub(crate) fn new(file: Option<PathBuf>, overrides: Overrides, level: LogFilter) -> Self {
         Self { file, overrides, level }
     }
 
@@ -36,7 +36,7 @@ impl Reload {
         tasks: &mut JoinSet<Ended>,
     ) {
         let prepared = match self.read(configure, secrets).await {
-            Ok(Read { wanted, renewed, exposed }) => {
+            Ok(ConfigFiles { wanted, renewed, exposed }) => {
                 links.prepare_added(&wanted.links).await.map(|added| (added, renewed, wanted, exposed))
             }
             Err(reason) => Err(reason),
@@ -61,7 +61,11 @@ impl Reload {
     }
 
     /// Reads all files on another thread: a disk may hang, and nothing may wait for it.
-    async fn read(&self, configure: &watch::Sender<Active>, secrets: &Secrets) -> Result<Read, String> {
+    async fn read(
+        &self,
+        configure: &watch::Sender<Active>,
+        secrets: &Secrets,
+    ) -> Result<ConfigFiles, String> {
         let Some(file) = self.file.clone() else {
             return Err(
                 "the agent was started with options and without a file, so there is nothing to read again; start it \
@@ -74,14 +78,14 @@ impl Reload {
         let read = move || {
             let wanted = overrides.resolve(Some(file)).map_err(|error| crate::exit::chain(&error))?;
             let renewed = secrets.read_again(&current, &wanted.http).map_err(|error| error.to_string())?;
-            Ok(Read { exposed: wanted.http.exposed_files(), wanted, renewed })
+            Ok(ConfigFiles { exposed: wanted.http.exposed_files(), wanted, renewed })
         };
         tokio::task::spawn_blocking(read).await.unwrap_or_else(|error| Err(error.to_string()))
     }
 }
 
 /// What the files hold now.
-struct Read {
+struct ConfigFiles {
     wanted: Config,
     renewed: Renewed,
     /// Secrets that others can read or change, in words.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pendulum_model::segment::Direction;
 
-use super::meter::Meter;
+use super::meter::KernelMeter;
 use super::sweep::Sweeper;
 use crate::bpf::{AttachReport, Hook};
 use crate::config::LinkConfig;
@@ -14,7 +14,7 @@ use crate::snapshot::ShapeSnapshot;
 use crate::snapshot::{DeviceState, DirectionSnapshot, Entered, Hooks, LinkRate, LinkSnapshot};
 
 /// What the counters and the flow table tell; a link of which nothing else is known.
-pub(super) fn snapshot(config: &LinkConfig, meter: &Meter, sweeper: &Sweeper) -> LinkSnapshot {
+pub(super) fn snapshot(config: &LinkConfig, meter: &KernelMeter, sweeper: &Sweeper) -> LinkSnapshot {
     let counted = meter.totals();
     let throughput = meter.throughput();
     let rtt = meter.recent_rtt();

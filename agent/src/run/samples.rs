@@ -17,7 +17,7 @@ use pendulum_model::segment::{Direction, PerDirection};
 
 use self::counted::{Counted, DataShare, Part as _, Stretch, total};
 use super::estimate::Estimate;
-use crate::bpf::{BUCKET, Interval, abi};
+use crate::bpf::{BUCKET, QueueInterval, abi};
 use crate::snapshot::{FlowRow, FlowSweep};
 
 /// A round trip measured longer ago than this is no part of the present one.
@@ -39,7 +39,7 @@ pub(super) enum Seen<'a> {
     /// One figure for all of the time.
     Level(QueueSample),
     /// Every bucket that ended since, oldest first.
-    Buckets(&'a [Interval]),
+    Buckets(&'a [QueueInterval]),
     /// Buckets that become known late: when what met them has come out, or was answered.
     Estimate(Estimate<'a>),
 }
@@ -234,7 +234,7 @@ impl SampleBuilder {
             let queue = PerDirection { up: up.at(number), down: down.at(number) };
             return vec![Slot { end: reading.at, span, queue, left: None }];
         };
-        let slot = |bucket: &Interval| Slot {
+        let slot = |bucket: &QueueInterval| Slot {
             end: bucket.end(),
             span: BUCKET,
             queue: PerDirection { up: up.at(bucket.number), down: down.at(bucket.number) },
@@ -287,7 +287,7 @@ impl Seen<'_> {
             Self::Estimate(queue) => queue.sample(number),
             Self::Buckets(buckets) => {
                 let index = buckets.partition_point(|bucket| bucket.number < number);
-                buckets.get(index).or(buckets.last()).map(Interval::queue)
+                buckets.get(index).or(buckets.last()).map(QueueInterval::queue)
             }
         }
     }

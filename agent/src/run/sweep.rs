@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pendulum_model::segment::Direction;
 
 use crate::bpf::abi;
-use crate::snapshot::{FlowKey, FlowRow, FlowSweep, FlowTotals, HalfRow};
+use crate::snapshot::{FlowRow, FlowSweep, FlowTotals, HalfRow, KernelFlowKey};
 
 /// A flow counts as active in a direction for this long after payload was seen in it.
 pub(super) const ACTIVE_WINDOW: Duration = Duration::from_secs(5);
@@ -102,7 +102,7 @@ impl Sweeper {
     /// Both lists are ordered by key: one pass finds each flow's earlier row. Only keys are moved about to sort them: a
     /// flow has ten times the size of its key.
     fn rows(&self, now: Instant, table: &[RawFlow]) -> Vec<FlowRow> {
-        let keys = table.iter().map(|(key, _)| FlowKey(*key));
+        let keys = table.iter().map(|(key, _)| KernelFlowKey(*key));
         let mut order: Vec<_> = keys.zip(table).collect();
         order.sort_unstable_by_key(|(key, _)| *key);
         let interval = now.duration_since(self.latest.at).as_secs_f64();
@@ -123,7 +123,7 @@ impl Sweeper {
 }
 
 fn row(
-    key: FlowKey,
+    key: KernelFlowKey,
     flow: &abi::pendulum_flow,
     before: Option<&FlowRow>,
     now: Instant,

@@ -17,7 +17,7 @@ use super::instance::Instance;
 use super::link::LinkTask;
 use crate::bpf::BpfError;
 use crate::exit::{Exit, Failure};
-use crate::privileges::Kept;
+use crate::privileges::RetainedCapabilities;
 use crate::snapshot::LinkSnapshot;
 
 /// Time to end by itself, once told. Then its task is dropped, which takes its programs off the device.
@@ -27,7 +27,7 @@ pub(super) const DEADLINE: Duration = Duration::from_secs(5);
 /// what it has done, and waits until that is over.
 pub(super) struct LinkThread {
     /// Says that it may begin, and which capabilities to keep; none: those it has.
-    begin: Option<oneshot::Sender<Option<Kept>>>,
+    begin: Option<oneshot::Sender<Option<RetainedCapabilities>>>,
     running: Option<Running>,
 }
 
@@ -88,7 +88,7 @@ impl LinkThread {
     }
 
     /// Lets it measure. `keep`: the capabilities that it keeps; none: all that it has.
-    pub(super) fn begin(mut self, keep: Option<Kept>) -> Option<Running> {
+    pub(super) fn begin(mut self, keep: Option<RetainedCapabilities>) -> Option<Running> {
         // It is there: it waits for this.
         let _ = self.begin.take()?.send(keep);
         self.running.take()
@@ -141,7 +141,7 @@ impl Running {
 async fn work(
     make: impl FnOnce() -> (LinkTask, watch::Receiver<Arc<LinkSnapshot>>),
     answer: oneshot::Sender<Result<Attached, BpfError>>,
-    begun: oneshot::Receiver<Option<Kept>>,
+    begun: oneshot::Receiver<Option<RetainedCapabilities>>,
     stopping: watch::Receiver<bool>,
 ) {
     let (mut task, snapshots) = make();

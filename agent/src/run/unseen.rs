@@ -17,7 +17,7 @@ const STEP: Duration = Duration::from_secs(1);
 
 /// Bytes at one moment; index with `Direction`.
 #[derive(Clone, Copy, Debug)]
-struct Moment {
+struct BytesAt {
     at: Instant,
     device: [u64; 2],
     seen: [u64; 2],
@@ -28,7 +28,7 @@ struct Moment {
 /// Remembers both over the recent past.
 #[derive(Debug, Default)]
 pub(super) struct Unseen {
-    moments: VecDeque<Moment>,
+    moments: VecDeque<BytesAt>,
 }
 
 impl Unseen {
@@ -39,7 +39,7 @@ impl Unseen {
         counted[Direction::Down as usize] = device.received;
         let mut waiting = [0; 2];
         waiting[Direction::Up as usize] = uplink_bytes;
-        self.moments.push_back(Moment { at, device: counted, seen, waiting });
+        self.moments.push_back(BytesAt { at, device: counted, seen, waiting });
         while self.moments.get(1).is_some_and(|next| at.duration_since(next.at) + STEP / 2 >= RECENT) {
             self.moments.pop_front();
         }

@@ -23,7 +23,7 @@ pub struct Behind {
 
 /// What has passed the WAN device in one direction, and what has left the shaping device, in packets and bytes, since they were made.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Sent {
+pub(super) struct DeviceCounts {
     wan: [u64; 2],
     shaper: [u64; 2],
     /// What waits behind the shaper (uplink), or in it.
@@ -32,7 +32,7 @@ pub(super) struct Sent {
     drops: u64,
 }
 
-impl Sent {
+impl DeviceCounts {
     /// Of the directions that are shaped, by index of the shaping device and what has left it; none if the WAN device does not tell.
     pub(super) fn read(
         wan: u32,
@@ -102,10 +102,10 @@ const FRAME: [u64; 2] = [1, 1_514];
 
 /// Watches whether packets wait behind the shaper, or go past it.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
+pub(super) struct BehindWatch {
     late: Claim,
     past: PerDirection<Past>,
-    waiting: Option<Waiting>,
+    waiting: Option<WaitingTime>,
     /// The line carried so much while packets waited.
     carried: Option<Rate>,
 }
@@ -132,12 +132,12 @@ impl Claim {
 /// Whether packets pass that did not come through the shaper.
 #[derive(Debug, Default)]
 struct Past {
-    before: Option<Sent>,
+    before: Option<DeviceCounts>,
     claim: Claim,
 }
 
 impl Past {
-    fn observe(&mut self, sent: Option<Sent>, why: impl Fn(f64) -> String) {
+    fn observe(&mut self, sent: Option<DeviceCounts>, why: impl Fn(f64) -> String) {
         let before = std::mem::replace(&mut self.before, sent);
         let Some(share) = sent.zip(before).and_then(|(sent, before)| sent.past(&before)) else { return };
         // One second without says that it is over.
@@ -150,7 +150,7 @@ impl Past {
 
 /// Of the seconds in which packets have waited. A recovery, whose ACKs tell no delay, interrupts them no longer than [`HOLDS`].
 #[derive(Debug)]
-struct Waiting {
+struct WaitingTime {
     since: Instant,
     /// When a delay was last known.
     seen: Instant,
@@ -158,7 +158,7 @@ struct Waiting {
     payload: [f64; 2],
 }
 
-impl Waiting {
+impl WaitingTime {
     fn begin(now: Instant) -> Self {
         Self { since: now, seen: now, passed: 0.0, payload: [0.0; 2] }
     }
@@ -179,7 +179,7 @@ impl Waiting {
     }
 }
 
-impl Watch {
+impl BehindWatch {
     /// Why the shaper does not work, if it does not.
     pub(super) fn why(&self) -> Option<&str> {
         let [up, down] = [&self.past.up, &self.past.down].map(|past| past.claim.why.as_deref());
@@ -193,7 +193,7 @@ impl Watch {
         &mut self,
         now: Instant,
         behind: &Behind,
-        sent: PerDirection<Option<Sent>>,
+        sent: PerDirection<Option<DeviceCounts>>,
         rate: Option<Rate>,
         suspects: impl Fn(Direction) -> String,
     ) -> Option<Option<&str>> {
@@ -236,7 +236,7 @@ impl Watch {
         }
         let Some(waiting) = &mut self.waiting else {
             // What is counted now was sent before.
-            self.waiting = Some(Waiting::begin(now));
+            self.waiting = Some(WaitingTime::begin(now));
             return;
         };
         waiting.add(behind);
@@ -248,7 +248,7 @@ impl Watch {
             return;
         }
         self.carried = waiting.carried(now).filter(|carried| *carried < rate);
-        self.waiting = Some(Waiting::begin(now));
+        self.waiting = Some(WaitingTime::begin(now));
         if self.late.why.is_some() && self.carried.is_some() {
             self.late.why = Some(reason(behind, self.carried, rate));
         }
@@ -279,7 +279,7 @@ mod tests {
 
     /// Each second one of these delays; what changed in which second.
     fn run(seen: &[Behind]) -> Vec<(usize, bool)> {
-        let (start, mut watch) = (Instant::now(), Watch::default());
+        let (start, mut watch) = (Instant::now(), BehindWatch::default());
         let rate = "1mbit".parse().ok();
         let mut told = Vec::new();
         for (second, behind) in seen.iter().enumerate() {
@@ -306,9 +306,9 @@ mod tests {
         assert_eq!(run(&[Behind::default(); 20]), []);
     }
 
-    /// What [`Watch::why`] says after each of these seconds, at 216 kbit/s.
+    /// What [`BehindWatch::why`] says after each of these seconds, at 216 kbit/s.
     fn reasons(seen: impl IntoIterator<Item = Behind>) -> Vec<Option<String>> {
-        let (start, mut watch) = (Instant::now(), Watch::default());
+        let (start, mut watch) = (Instant::now(), BehindWatch::default());
         let rate = "216kbit".parse().ok();
         let each = |(second, behind): (u64, Behind)| {
             let now = start + Duration::from_secs(second);
@@ -380,8 +380,8 @@ mod tests {
 
     /// Each second so many packets of 1,000 bytes leave the device, of which so many came through the shaper; what is told.
     fn past(seconds: &[[u64; 2]]) -> Vec<Option<String>> {
-        let (mut watch, rate) = (Watch::default(), "1mbit".parse().ok());
-        let mut sent = Sent { wan: [0; 2], shaper: [0; 2], waiting: [0; 2], drops: 0 };
+        let (mut watch, rate) = (BehindWatch::default(), "1mbit".parse().ok());
+        let mut sent = DeviceCounts { wan: [0; 2], shaper: [0; 2], waiting: [0; 2], drops: 0 };
         let mut each = |[left, came]: &[u64; 2]| {
             sent.wan = [sent.wan[0] + left, sent.wan[1] + left * 1_000];
             sent.shaper = [sent.shaper[0] + came, sent.shaper[1] + came * 1_000];
@@ -410,8 +410,8 @@ mod tests {
 
     #[test]
     fn what_waited_behind_and_what_is_counted_otherwise_did_not_pass_by() {
-        let before = Sent { wan: [0; 2], shaper: [0; 2], waiting: [50, 50_000], drops: 1 };
-        let past = |wan, shaper, drops| Sent { wan, shaper, waiting: [0; 2], drops }.past(&before);
+        let before = DeviceCounts { wan: [0; 2], shaper: [0; 2], waiting: [50, 50_000], drops: 1 };
+        let past = |wan, shaper, drops| DeviceCounts { wan, shaper, waiting: [0; 2], drops }.past(&before);
         let left = |wan, shaper| past(wan, shaper, 1);
         assert_eq!(left([100, 100_000], [50, 50_000]), Some(0.0));
         // A tunnel counts its own headers; super-packets are counted once they are taken apart.
@@ -426,12 +426,12 @@ mod tests {
     /// Packets that a program of others hands on before the downlink's queue.
     #[test]
     fn what_is_received_past_the_shaper_is_told() {
-        let (mut watch, rate) = (Watch::default(), "1mbit".parse().ok());
+        let (mut watch, rate) = (BehindWatch::default(), "1mbit".parse().ok());
         let mut told = Vec::new();
         for second in 0..4 {
             let counted = [100 * second, 100_000 * second];
-            let sent = Sent { wan: counted, shaper: [0; 2], waiting: [0; 2], drops: 0 };
-            let sent = PerDirection { up: Some(Sent { shaper: counted, ..sent }), down: Some(sent) };
+            let sent = DeviceCounts { wan: counted, shaper: [0; 2], waiting: [0; 2], drops: 0 };
+            let sent = PerDirection { up: Some(DeviceCounts { shaper: counted, ..sent }), down: Some(sent) };
             watch.observe(Instant::now(), &Behind::default(), sent, rate, |x| format!("{x:?}"));
             told.push(watch.why().map(str::to_owned));
         }
@@ -442,7 +442,7 @@ mod tests {
 
     #[test]
     fn without_shaping_there_is_nothing_to_watch() {
-        let (now, mut watch) = (Instant::now(), Watch::default());
+        let (now, mut watch) = (Instant::now(), BehindWatch::default());
         let rate = "1mbit".parse().ok();
         for second in 0..=5 {
             let now = now + Duration::from_secs(second);

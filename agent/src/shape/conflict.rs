@@ -4,7 +4,7 @@ use pendulum_model::rate::Rate;
 
 use super::ShapeError;
 use crate::net::QdiscTree;
-use crate::net::control::{Filter, Side};
+use crate::net::control::{ClsactSide, Filter};
 
 /// What stands in the way of a shaper of this rate on a device; `downlink`: of what comes in as well.
 pub(super) fn found(
@@ -31,16 +31,16 @@ pub(super) fn found(
         _ => {}
     }
     let redirects = |side| others.iter().find(move |filter| filter.side == side && filter.to.is_some());
-    let command = |filter: &Filter, side: Side| {
+    let command = |filter: &Filter, side: ClsactSide| {
         format!("stop what made it (`tc filter del dev {device} {} pref {}`)", side.name(), filter.priority())
     };
-    if let Some(filter) = redirects(Side::Egress) {
+    if let Some(filter) = redirects(ClsactSide::Egress) {
         let reason = format!("a filter redirects what {device} sends to {}", target(filter));
-        return in_the_way(reason, command(filter, Side::Egress));
+        return in_the_way(reason, command(filter, ClsactSide::Egress));
     }
-    let filter = redirects(Side::Ingress).filter(|_| downlink)?;
+    let filter = redirects(ClsactSide::Ingress).filter(|_| downlink)?;
     let reason = format!("a filter redirects what {device} receives to {}", target(filter));
-    in_the_way(reason, format!("{}, or set downlink = false", command(filter, Side::Ingress)))
+    in_the_way(reason, format!("{}, or set downlink = false", command(filter, ClsactSide::Ingress)))
 }
 
 fn target(filter: &Filter) -> String {
@@ -48,7 +48,7 @@ fn target(filter: &Filter) -> String {
 }
 
 /// What may keep packets from our redirection: programs of others (`egress: name (id 7)`), and filters before ours.
-pub(super) fn suspects(side: Side, programs: &[String], others: &[&Filter]) -> String {
+pub(super) fn suspects(side: ClsactSide, programs: &[String], others: &[&Filter]) -> String {
     let programs =
         programs.iter().filter_map(|program| program.strip_prefix(side.name())?.strip_prefix(": "));
     let programs =
@@ -61,8 +61,10 @@ pub(super) fn suspects(side: Side, programs: &[String], others: &[&Filter]) -> S
     let found: Vec<String> = programs.chain(filters).collect();
     match (found.is_empty(), side) {
         (false, _) => found.join(", "),
-        (true, Side::Egress) => "hardware flow offload, or a program of others on its egress".to_owned(),
-        (true, Side::Ingress) => "hardware flow offload, or an XDP program".to_owned(),
+        (true, ClsactSide::Egress) => {
+            "hardware flow offload, or a program of others on its egress".to_owned()
+        }
+        (true, ClsactSide::Ingress) => "hardware flow offload, or an XDP program".to_owned(),
     }
 }
 
@@ -70,7 +72,7 @@ pub(super) fn suspects(side: Side, programs: &[String], others: &[&Filter]) -> S
 mod tests {
     use super::*;
 
-    fn filter(side: Side, to: Option<u32>) -> Filter {
+    fn filter(side: ClsactSide, to: Option<u32>) -> Filter {
         let (kind, program) = ("u32".to_owned(), None);
         Filter { device: 2, side, info: 9 << 16, handle: 1, kind, program, to, is_ours: false }
     }
@@ -81,8 +83,11 @@ mod tests {
             let rate = "1mbit".parse().expect("a rate");
             found("ppp0", &QdiscTree::default(), filters, downlink, rate).map(|error| error.to_string())
         };
-        let [egress, ingress, drop] =
-            [filter(Side::Egress, Some(7)), filter(Side::Ingress, Some(7)), filter(Side::Ingress, None)];
+        let [egress, ingress, drop] = [
+            filter(ClsactSide::Egress, Some(7)),
+            filter(ClsactSide::Ingress, Some(7)),
+            filter(ClsactSide::Ingress, None),
+        ];
         assert_eq!(why(&[&drop], true), None);
         let told = why(&[&egress], false).expect("two redirections");
         assert!(told.contains("ppp0 sends to the device with number 7"), "{told}");
@@ -96,11 +101,11 @@ mod tests {
     fn who_may_keep_packets_away_is_named() {
         let programs = ["ingress: a (id 1)", "egress: cil_to_netdev (id 7)", "egress: pendulum_up (id 8)"];
         let programs = programs.map(str::to_owned);
-        let egress = filter(Side::Egress, None);
-        let named = suspects(Side::Egress, &programs, &[&egress, &filter(Side::Ingress, None)]);
+        let egress = filter(ClsactSide::Egress, None);
+        let named = suspects(ClsactSide::Egress, &programs, &[&egress, &filter(ClsactSide::Ingress, None)]);
         assert_eq!(named, "the program cil_to_netdev (id 7), the u32 filter of preference 9");
-        assert_eq!(suspects(Side::Ingress, &programs, &[&egress]), "the program a (id 1)");
-        for side in [Side::Egress, Side::Ingress] {
+        assert_eq!(suspects(ClsactSide::Ingress, &programs, &[&egress]), "the program a (id 1)");
+        for side in [ClsactSide::Egress, ClsactSide::Ingress] {
             assert!(suspects(side, &[], &[]).contains("offload"));
         }
     }

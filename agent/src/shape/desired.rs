@@ -16,7 +16,7 @@ use pendulum_model::rate::Rate;
 use pendulum_model::segment::{Direction, PerDirection};
 
 use crate::net::cake::Cake;
-use crate::net::control::{Filter, Ifb, Side};
+use crate::net::control::{ClsactSide, Filter, Ifb};
 
 /// An unusual number: packets may carry a priority of the user's, which chooses a class where its major is the qdisc's.
 pub(super) const HANDLE: u32 = 0x7e0d_0000;
@@ -27,10 +27,10 @@ const ALIAS: &str = "pendulum shaper of ";
 const PRIORITY: u16 = 60_000;
 
 /// The hook of the WAN device that its packets pass.
-pub(super) const fn side(direction: Direction) -> Side {
+pub(super) const fn side(direction: Direction) -> ClsactSide {
     match direction {
-        Direction::Up => Side::Egress,
-        Direction::Down => Side::Ingress,
+        Direction::Up => ClsactSide::Egress,
+        Direction::Down => ClsactSide::Ingress,
     }
 }
 
@@ -104,7 +104,7 @@ pub(super) fn is_shaper(ifb: &Ifb) -> bool {
 
 /// One change.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Step {
+pub(super) enum ShapingStep {
     RemoveFilter {
         filter: Filter,
         /// Whether it is the last one of its list, which goes too: an empty list would stay at its priority.
@@ -134,13 +134,13 @@ pub(super) enum Step {
     Detach,
     Redirect {
         wan: u32,
-        side: Side,
+        side: ClsactSide,
         priority: u16,
         to: u32,
     },
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for ShapingStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::RemoveFilter { filter, .. } => {
@@ -166,7 +166,7 @@ impl fmt::Display for Step {
     }
 }
 
-impl Step {
+impl ShapingStep {
     /// Whether it takes something away that somebody may want to know of.
     pub(super) fn removes(&self) -> bool {
         matches!(self, Self::RemoveFilter { .. } | Self::DeleteDevice(_) | Self::RemoveClsact(_))
@@ -224,12 +224,12 @@ impl Desired {
     }
 
     /// The next step; none if all is as it is wanted. Not `patient`: what stands in a queue is not waited for any longer.
-    pub(super) fn next(&self, found: &Actual, patient: bool) -> Option<Step> {
+    pub(super) fn next(&self, found: &Actual, patient: bool) -> Option<ShapingStep> {
         self.take_away(found, patient).or_else(|| self.make(found)).or_else(|| self.finish(found))
     }
 
     /// What must not be there.
-    fn take_away(&self, found: &Actual, patient: bool) -> Option<Step> {
+    fn take_away(&self, found: &Actual, patient: bool) -> Option<ShapingStep> {
         let target = |filter: &Filter| found.queues.iter().find(|queue| filter.to == Some(queue.ifb.index));
         // A redirection of ours that leads nowhere loses every packet: whoever sees it takes it away, whosever it is.
         let nowhere = |filter: &&Filter| filter.is_ours && target(filter).is_none();
@@ -252,31 +252,36 @@ impl Desired {
         }
         let unwanted = |queue: &&Standing| self.owns(queue) && self.wants(queue).is_none();
         let queue = found.queues.iter().find(unwanted)?;
-        Some(drain(queue, patient).unwrap_or_else(|| Step::DeleteDevice(queue.ifb.clone())))
+        Some(drain(queue, patient).unwrap_or_else(|| ShapingStep::DeleteDevice(queue.ifb.clone())))
     }
 
     /// What is missing, from the end of a packet's path to its beginning.
-    fn make(&self, found: &Actual) -> Option<Step> {
+    fn make(&self, found: &Actual) -> Option<ShapingStep> {
         let wan = self.wan?;
         let wanted = Direction::ALL.into_iter().filter_map(|x| Some((x, self.queues[x]?)));
         for (direction, queue) in wanted.clone() {
             let name = device_name(direction, wan);
             let Some(Standing { ifb, cake, .. }) = self.standing(found, direction) else {
-                return Some(Step::AddDevice(name));
+                return Some(ShapingStep::AddDevice(name));
             };
             let (ifindex, alias) = (ifb.index, format!("{ALIAS}{}", self.link));
             if !ifb.up || ifb.alias != alias {
-                return Some(Step::SetUp { ifindex, name, alias });
+                return Some(ShapingStep::SetUp { ifindex, name, alias });
             }
             if !cake.as_ref().is_some_and(|(options, _)| queue.cake.is(options)) {
-                return Some(Step::PutQueue { ifindex, name, cake: queue.cake, changes: cake.is_some() });
+                return Some(ShapingStep::PutQueue {
+                    ifindex,
+                    name,
+                    cake: queue.cake,
+                    changes: cake.is_some(),
+                });
             }
         }
         if wanted.clone().next().is_some() && !found.clsact.contains(&wan) {
-            return Some(Step::AddClsact(wan));
+            return Some(ShapingStep::AddClsact(wan));
         }
         if self.program && !found.program {
-            return Some(Step::Attach);
+            return Some(ShapingStep::Attach);
         }
         wanted
             .filter(|(direction, queue)| queue.redirects && self.redirection(found, *direction).is_none())
@@ -285,36 +290,36 @@ impl Desired {
                 let there = found.filters.iter().filter(|filter| filter.device == wan);
                 let is_taken = |priority: &u16| there.clone().any(|filter| filter.priority() == *priority);
                 let priority = (PRIORITY..=u16::MAX).find(|priority| !is_taken(priority))?;
-                Some(Step::Redirect { wan, side, priority, to })
+                Some(ShapingStep::Redirect { wan, side, priority, to })
             })
     }
 
     /// Behind the queues: packets that stood there pass the program once more.
-    fn finish(&self, found: &Actual) -> Option<Step> {
+    fn finish(&self, found: &Actual) -> Option<ShapingStep> {
         if found.program && !self.program {
-            return Some(Step::Detach);
+            return Some(ShapingStep::Detach);
         }
         let is_needed =
             |device: &u32| Some(*device) == self.wan && self.queues.up.or(self.queues.down).is_some();
         let is_empty = |device: &u32| found.filters.iter().all(|filter| filter.device != *device);
         let idle = found.own_clsact.iter().find(|device| !is_needed(device) && is_empty(device))?;
-        Some(Step::RemoveClsact(*idle))
+        Some(ShapingStep::RemoveClsact(*idle))
     }
 }
 
-fn remove(filter: &Filter, found: &Actual) -> Step {
+fn remove(filter: &Filter, found: &Actual) -> ShapingStep {
     let is_beside =
         |one: &&Filter| (one.device, one.side, one.info) == (filter.device, filter.side, filter.info);
     let is_last = found.filters.iter().filter(is_beside).count() == 1;
-    Step::RemoveFilter { filter: filter.clone(), is_last }
+    ShapingStep::RemoveFilter { filter: filter.clone(), is_last }
 }
 
 /// What stands in a queue leaves first, in order, and with it go the numbers that ACKs carry.
-fn drain(queue: &Standing, patient: bool) -> Option<Step> {
+fn drain(queue: &Standing, patient: bool) -> Option<ShapingStep> {
     let (_, rate) = queue.cake.as_ref().filter(|_| patient)?;
     match rate {
-        Some(_) => Some(Step::Unlimit(queue.ifb.index)),
-        None => (queue.backlog > 0).then_some(Step::Wait),
+        Some(_) => Some(ShapingStep::Unlimit(queue.ifb.index)),
+        None => (queue.backlog > 0).then_some(ShapingStep::Wait),
     }
 }
 
@@ -342,7 +347,7 @@ mod tests {
         Ifb { index, name: name.to_owned(), alias: alias.to_owned(), up: true, sent: [0; 2] }
     }
 
-    fn filter(device: u32, side: Side, priority: u16, to: Option<u32>, is_ours: bool) -> Filter {
+    fn filter(device: u32, side: ClsactSide, priority: u16, to: Option<u32>, is_ours: bool) -> Filter {
         let (kind, program) = ("u32".to_owned(), None);
         let handle = 0x8000_0800 + u32::from(priority);
         Filter { device, side, info: u32::from(priority) << 16, handle, kind, program, to, is_ours }
@@ -359,26 +364,26 @@ mod tests {
     }
 
     /// What the kernel makes of a step.
-    fn carry_out(step: &Step, found: &mut Actual, number: u32) {
+    fn carry_out(step: &ShapingStep, found: &mut Actual, number: u32) {
         let of =
             |found: &mut Actual, index: u32| found.queues.iter().position(|q| q.ifb.index == index).unwrap();
         match step {
-            Step::RemoveFilter { filter: gone, is_last } => {
+            ShapingStep::RemoveFilter { filter: gone, is_last } => {
                 let at = found.filters.iter().position(|one| one == gone).unwrap();
                 found.filters.remove(at);
                 let list = |one: &Filter| (one.device, one.side, one.info);
                 assert_eq!(*is_last, found.filters.iter().all(|one| list(one) != list(gone)), "{step:?}");
             }
-            Step::Unlimit(index) => {
+            ShapingStep::Unlimit(index) => {
                 let at = of(found, *index);
                 found.queues[at].cake = Some((cake(None).options(), None));
             }
-            Step::Wait => found.queues.iter_mut().for_each(|queue| {
+            ShapingStep::Wait => found.queues.iter_mut().for_each(|queue| {
                 if queue.cake.as_ref().is_some_and(|(_, rate)| rate.is_none()) {
                     queue.backlog = queue.backlog.saturating_sub(7);
                 }
             }),
-            Step::DeleteDevice(ifb) => {
+            ShapingStep::DeleteDevice(ifb) => {
                 let at = of(found, ifb.index);
                 found.queues.remove(at);
                 // The kernel's own word for a device that is gone.
@@ -388,32 +393,32 @@ mod tests {
                     .filter(|one| one.to == Some(ifb.index))
                     .for_each(|one| one.to = Some(0));
             }
-            Step::AddDevice(name) => {
+            ShapingStep::AddDevice(name) => {
                 assert!(found.queues.iter().all(|queue| queue.ifb.name != *name), "{name} is there already");
                 let new = Ifb { up: false, ..ifb(1_000 + number, name, "") };
                 found.queues.push(Standing { ifb: new, cake: None, backlog: 0 });
             }
-            Step::SetUp { ifindex, alias, .. } => {
+            ShapingStep::SetUp { ifindex, alias, .. } => {
                 let at = of(found, *ifindex);
                 (found.queues[at].ifb.up, found.queues[at].ifb.alias) = (true, alias.clone());
             }
-            Step::PutQueue { ifindex, cake, changes, .. } => {
+            ShapingStep::PutQueue { ifindex, cake, changes, .. } => {
                 let at = of(found, *ifindex);
                 assert_eq!(*changes, found.queues[at].cake.is_some());
                 found.queues[at].cake = Some((cake.options(), cake.rate));
             }
-            Step::AddClsact(device) => {
+            ShapingStep::AddClsact(device) => {
                 found.clsact.insert(*device);
                 found.own_clsact.insert(*device);
             }
-            Step::RemoveClsact(device) => {
+            ShapingStep::RemoveClsact(device) => {
                 assert!(found.filters.iter().all(|one| one.device != *device), "filters go with it");
                 found.clsact.remove(device);
                 found.own_clsact.remove(device);
             }
-            Step::Attach => found.program = true,
-            Step::Detach => found.program = false,
-            Step::Redirect { wan, side, priority, to } => {
+            ShapingStep::Attach => found.program = true,
+            ShapingStep::Detach => found.program = false,
+            ShapingStep::Redirect { wan, side, priority, to } => {
                 assert!(found.clsact.contains(wan));
                 let new = filter(*wan, *side, *priority, Some(*to), true);
                 let is_free = |one: &Filter| (one.device, one.priority()) != (*wan, *priority);
@@ -429,12 +434,12 @@ mod tests {
     }
 
     /// Takes steps until there is none; none of them leads packets nowhere, and those that were led there are freed first of all.
-    fn converge(wanted: &Desired, found: &mut Actual, patient: bool) -> Vec<Step> {
+    fn converge(wanted: &Desired, found: &mut Actual, patient: bool) -> Vec<ShapingStep> {
         let mut steps = Vec::new();
         while let Some(step) = wanted.next(found, patient) {
             let before = dangling(found);
             assert!(
-                before == 0 || matches!(step, Step::RemoveFilter { .. }),
+                before == 0 || matches!(step, ShapingStep::RemoveFilter { .. }),
                 "{step:?} comes first: {found:?}"
             );
             carry_out(&step, found, steps.len() as u32);
@@ -456,7 +461,7 @@ mod tests {
             Just("pendulum shaper of lte0"),
         ];
         let standing = (name, alias, any::<bool>(), 0..3, 0..40u32);
-        let side = prop_oneof![Just(Side::Egress), Just(Side::Ingress)];
+        let side = prop_oneof![Just(ClsactSide::Egress), Just(ClsactSide::Ingress)];
         let on = (prop::sample::select(&DEVICES), side, 59_999..60_003u16);
         let filters = prop::collection::vec((on, prop::option::of(98..106u32), any::<bool>()), 0..8);
         let sets =
@@ -518,8 +523,8 @@ mod tests {
     #[test]
     fn it_begins_at_the_end_of_the_path_and_ends_at_its_beginning() {
         let mut found = Actual::default();
-        let names = |steps: &[Step]| {
-            let word = |step: &Step| format!("{step:?}").split(['(', ' ']).next().unwrap().to_owned();
+        let names = |steps: &[ShapingStep]| {
+            let word = |step: &ShapingStep| format!("{step:?}").split(['(', ' ']).next().unwrap().to_owned();
             steps.iter().map(word).collect::<Vec<_>>().join(" ")
         };
         let up = Desired { queues: PerDirection { down: None, ..enforcing(true).queues }, ..enforcing(true) };
@@ -533,10 +538,12 @@ mod tests {
         assert_eq!(names(&converge(&up, &mut found, true)), "Redirect");
         // Another's filter keeps the qdisc.
         let mut shared = found.clone();
-        shared.filters.push(filter(3, Side::Egress, 7, None, false));
+        shared.filters.push(filter(3, ClsactSide::Egress, 7, None, false));
         let end = converge(&Desired::nothing("wan0"), &mut shared, true);
         assert_eq!(names(&end), "Unlimit RemoveFilter DeleteDevice Detach");
-        assert!(converge(&Desired::nothing("wan0"), &mut found, true).contains(&Step::RemoveClsact(3)));
+        assert!(
+            converge(&Desired::nothing("wan0"), &mut found, true).contains(&ShapingStep::RemoveClsact(3))
+        );
         assert_eq!(found, Actual::default());
     }
 
@@ -547,7 +554,7 @@ mod tests {
         type Deed = fn(&mut Actual);
         let deeds: [(Deed, usize); 6] = [
             // The device is deleted; the filter that led there goes before another is made.
-            (|found| carry_out(&Step::DeleteDevice(found.queues[0].ifb.clone()), found, 0), 5),
+            (|found| carry_out(&ShapingStep::DeleteDevice(found.queues[0].ifb.clone()), found, 0), 5),
             (|found| (found.filters, found.clsact) = Default::default(), 3),
             (|found| found.queues[0].ifb.up = false, 1),
             (|found| found.queues[0].cake = None, 1),

@@ -2,7 +2,7 @@
 
 use pendulum_model::findings::{Evidence, Figure};
 
-use crate::snapshot::{Comparison, Outcome, Turn};
+use crate::snapshot::{Comparison, TrialOutcome, TrialTurn};
 
 /// So many pairs make "no difference" worth saying.
 const ENOUGH: usize = 5;
@@ -15,7 +15,7 @@ const IDLE: f64 = 1_000.0;
 
 impl Comparison {
     /// Of pairs of turns: one with shaping, and the one without behind it.
-    pub(super) fn of(pairs: &[[Turn; 2]]) -> Self {
+    pub(super) fn of(pairs: &[[TrialTurn; 2]]) -> Self {
         let [with, without] = [0, 1].map(|i| mean(pairs.iter().map(|pair| pair[i])));
         let change = interval(&changes(pairs, &with, &without));
         let delay = interval(&delays(pairs, without.round_trip));
@@ -23,10 +23,12 @@ impl Comparison {
             (mean <= -DELAY_WORTH && mean + half < 0.0, mean >= DELAY_WORTH && mean - half > 0.0)
         });
         let outcome = match change {
-            Some((mean, half)) if mean - half > 0.0 || shorter && mean >= -SCORE_TOLERATED => Outcome::Helps,
-            Some((mean, half)) if mean + half < 0.0 || longer => Outcome::Hurts,
-            Some(_) if pairs.len() >= ENOUGH => Outcome::NoDifference,
-            _ => Outcome::Undecided,
+            Some((mean, half)) if mean - half > 0.0 || shorter && mean >= -SCORE_TOLERATED => {
+                TrialOutcome::Helps
+            }
+            Some((mean, half)) if mean + half < 0.0 || longer => TrialOutcome::Hurts,
+            Some(_) if pairs.len() >= ENOUGH => TrialOutcome::NoDifference,
+            _ => TrialOutcome::Undecided,
         };
         Self { pairs: pairs.len(), with, without, change, delay, outcome }
     }
@@ -70,16 +72,16 @@ impl Comparison {
             return format!("{} pairs of A/B intervals with traffic: no result yet", self.pairs);
         };
         let [up, down] = [0, 1].map(|x| {
-            let kilobits = |turn: &Turn| turn.goodput[x] * 8.0 / 1e3;
+            let kilobits = |turn: &TrialTurn| turn.goodput[x] * 8.0 / 1e3;
             format!("{:.0} kbit/s with and {:.0} without", kilobits(&self.with), kilobits(&self.without))
         });
         let verdict = match self.outcome {
-            Outcome::Helps => "shaping helps",
-            Outcome::Hurts => "shaping does harm",
-            Outcome::NoDifference => "no difference found",
-            Outcome::Undecided => "not decided yet",
+            TrialOutcome::Helps => "shaping helps",
+            TrialOutcome::Hurts => "shaping does harm",
+            TrialOutcome::NoDifference => "no difference found",
+            TrialOutcome::Undecided => "not decided yet",
         };
-        let milliseconds = |turn: &Turn| turn.round_trip.map(|round_trip| round_trip * 1e3);
+        let milliseconds = |turn: &TrialTurn| turn.round_trip.map(|round_trip| round_trip * 1e3);
         let delay = match (milliseconds(&self.with), milliseconds(&self.without)) {
             (Some(with), Some(without)) => format!(", round trip {with:.0} ms with and {without:.0} without"),
             _ => String::new(),
@@ -93,30 +95,30 @@ impl Comparison {
 }
 
 /// Whether there was something to compare.
-pub(super) fn is_busy(turn: &Turn) -> bool {
+pub(super) fn is_busy(turn: &TrialTurn) -> bool {
     turn.goodput.iter().any(|goodput| *goodput > IDLE)
 }
 
-pub(super) fn mean(turns: impl Iterator<Item = Turn> + Clone) -> Turn {
+pub(super) fn mean(turns: impl Iterator<Item = TrialTurn> + Clone) -> TrialTurn {
     let average = |values: Vec<f64>| {
         let count = values.len();
         (count > 0).then(|| values.iter().sum::<f64>() / count as f64)
     };
-    Turn {
+    TrialTurn {
         goodput: [0, 1].map(|x| average(turns.clone().map(|turn| turn.goodput[x]).collect()).unwrap_or(0.0)),
         round_trip: average(turns.filter_map(|turn| turn.round_trip).collect()),
     }
 }
 
-fn delays(pairs: &[[Turn; 2]], usual: Option<f64>) -> Vec<f64> {
+fn delays(pairs: &[[TrialTurn; 2]], usual: Option<f64>) -> Vec<f64> {
     let Some(usual) = usual.filter(|usual| *usual > 0.0) else { return Vec::new() };
-    let change = |[with, without]: &[Turn; 2]| Some((with.round_trip? - without.round_trip?) / usual);
+    let change = |[with, without]: &[TrialTurn; 2]| Some((with.round_trip? - without.round_trip?) / usual);
     pairs.iter().filter_map(change).collect()
 }
 
-fn changes(pairs: &[[Turn; 2]], with: &Turn, without: &Turn) -> Vec<f64> {
+fn changes(pairs: &[[TrialTurn; 2]], with: &TrialTurn, without: &TrialTurn) -> Vec<f64> {
     let usual = [0, 1].map(|x| f64::midpoint(with.goodput[x], without.goodput[x]));
-    let score = |turn: &Turn| {
+    let score = |turn: &TrialTurn| {
         let part = |x: usize| if usual[x] > IDLE { turn.goodput[x] / usual[x] } else { 0.0 };
         part(0) + part(1)
     };
@@ -146,7 +148,7 @@ mod tests {
 
     /// The goodput of each turn, in kB/s, up and down.
     fn compare(turns: &[[f64; 2]]) -> Comparison {
-        let turn = |goodput: &[f64; 2]| Turn {
+        let turn = |goodput: &[f64; 2]| TrialTurn {
             goodput: goodput.map(|kilobytes| kilobytes * 1e3),
             round_trip: Some(0.1),
         };
@@ -159,7 +161,7 @@ mod tests {
     fn the_pendulum_s_cure_is_seen_after_two_pairs() {
         let comparison =
             compare(&[[20.0, 280.0], [21.0, 40.0], [20.5, 275.0], [21.0, 42.0], [20.0, 280.0], [21.0, 41.0]]);
-        assert_eq!((comparison.pairs, comparison.outcome), (3, Outcome::Helps));
+        assert_eq!((comparison.pairs, comparison.outcome), (3, TrialOutcome::Helps));
         assert!((comparison.with.goodput[1] - 278_333.0).abs() < 1.0);
         assert!(
             comparison.statement().starts_with("shaping helps: download 2227 kbit/s with and 328 without")
@@ -169,10 +171,10 @@ mod tests {
     #[test]
     fn no_difference_needs_pairs_and_harm_is_named() {
         let even = compare(&[[10.0, 100.0], [10.0, 101.0], [10.0, 101.0], [10.0, 100.0]].repeat(3));
-        assert_eq!((even.pairs, even.outcome), (6, Outcome::NoDifference));
+        assert_eq!((even.pairs, even.outcome), (6, TrialOutcome::NoDifference));
         let harm =
             compare(&[[10.0, 50.0], [10.0, 100.0], [10.0, 51.0], [10.0, 100.0], [10.0, 50.0], [10.0, 99.0]]);
-        assert_eq!(harm.outcome, Outcome::Hurts);
+        assert_eq!(harm.outcome, TrialOutcome::Hurts);
         let evidence = harm.evidence(7.0);
         assert!(evidence.reason.starts_with("shaping does harm"), "{}", evidence.reason);
         let figure = |name| evidence.figures.iter().find(|figure| figure.name == name).expect(name);
@@ -187,10 +189,12 @@ mod tests {
     /// Same goodput but for a hundredth, and packets that wait a third of the time.
     #[test]
     fn a_shorter_wait_is_a_gain_and_a_longer_one_harm() {
-        for (with, without, outcome) in
-            [(0.03, 0.1, Outcome::Helps), (0.1, 0.03, Outcome::Hurts), (0.095, 0.1, Outcome::Undecided)]
-        {
-            let turn = |x: f64, chance: f64, round_trip: f64| Turn {
+        for (with, without, outcome) in [
+            (0.03, 0.1, TrialOutcome::Helps),
+            (0.1, 0.03, TrialOutcome::Hurts),
+            (0.095, 0.1, TrialOutcome::Undecided),
+        ] {
+            let turn = |x: f64, chance: f64, round_trip: f64| TrialTurn {
                 goodput: [1e4 * x * chance, 1e5],
                 round_trip: Some(round_trip * chance),
             };

@@ -18,7 +18,7 @@ const OWN_DROPS: Duration = Duration::from_secs(12);
 
 /// What passed, and how long it waited behind the shaper (uplink) or before it came (downlink).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Seen {
+pub enum Passing {
     /// Bytes that left for the link, or came out of it.
     Passed {
         /// When, nanoseconds of the monotonic clock.
@@ -72,11 +72,11 @@ pub struct RateChange {
 /// Both directions.
 #[derive(Debug)]
 pub(super) struct Follower {
-    ways: PerDirection<Way>,
+    ways: PerDirection<FollowedDirection>,
 }
 
 #[derive(Debug)]
-struct Way {
+struct FollowedDirection {
     controller: Controller,
     followed: Followed,
     told: f64,
@@ -102,7 +102,7 @@ impl Follower {
                     None => controller,
                 };
                 let told = controller.rate();
-                Way {
+                FollowedDirection {
                     controller,
                     followed: Followed {
                         decision: Decision::Hold,
@@ -136,14 +136,14 @@ impl Follower {
         &mut self,
         now_ns: u64,
         now: Instant,
-        seen: &[(Direction, Seen)],
+        seen: &[(Direction, Passing)],
         own: PerDirection<OwnLevel>,
     ) -> Vec<RateChange> {
         for (direction, seen) in seen {
             let controller = &mut self.ways[*direction].controller;
             match *seen {
-                Seen::Passed { at_ns, bytes } => controller.pass(at_ns, bytes),
-                Seen::Waited { end, passed_ns, wait_s, may_be_held } => {
+                Passing::Passed { at_ns, bytes } => controller.pass(at_ns, bytes),
+                Passing::Waited { end, passed_ns, wait_s, may_be_held } => {
                     controller.waited(end, passed_ns, wait_s, may_be_held);
                 }
             }
@@ -152,7 +152,7 @@ impl Follower {
     }
 }
 
-impl Way {
+impl FollowedDirection {
     fn tick(&mut self, direction: Direction, now_ns: u64, now: Instant, own: OwnLevel) -> Option<RateChange> {
         if std::mem::replace(&mut self.drops, own.drops) != own.drops {
             self.dropped = Some(now);
@@ -212,8 +212,8 @@ mod tests {
                     let at_ns = 1_000_000_000 + tick * 100_000_000 + packet * 1_000_000;
                     let wait_s = (tick * 100 + packet) as f64 * 1e-4;
                     [
-                        Seen::Passed { at_ns, bytes: 1514 },
-                        Seen::Waited { end: 1, passed_ns: at_ns, wait_s, may_be_held: false },
+                        Passing::Passed { at_ns, bytes: 1514 },
+                        Passing::Waited { end: 1, passed_ns: at_ns, wait_s, may_be_held: false },
                     ]
                 })
                 .map(|seen| (Direction::Up, seen))
@@ -243,8 +243,9 @@ mod tests {
             asked += packets;
             let seen = (0..packets).flat_map(|packet| {
                 let at_ns = 1_000_000_000 + tick * 100_000_000 + packet * 100_000_000 / packets;
-                let passed = Seen::Passed { at_ns, bytes: 1514 };
-                let waited = |wait_s| Seen::Waited { end: 1, passed_ns: at_ns, wait_s, may_be_held: false };
+                let passed = Passing::Passed { at_ns, bytes: 1514 };
+                let waited =
+                    |wait_s| Passing::Waited { end: 1, passed_ns: at_ns, wait_s, may_be_held: false };
                 let up = is_answered.then(|| (Direction::Up, waited(0.0)));
                 up.into_iter().chain([(Direction::Up, passed)])
             });

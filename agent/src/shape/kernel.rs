@@ -8,12 +8,12 @@ use pendulum_model::segment::Direction;
 use tracing::{debug, warn};
 
 use super::ShapeError;
-use super::desired::{Actual, Desired, HANDLE, Standing, Step, is_shaper};
+use super::desired::{Actual, Desired, HANDLE, ShapingStep, Standing, is_shaper};
 use crate::bpf::ShapePrograms;
 use crate::net::cake::{self, Cake};
 use crate::net::clsact;
 use crate::net::control::{self, read_filters};
-use crate::net::qdisc::{self, Listed};
+use crate::net::qdisc::{self, ListedQdisc};
 
 /// A queue without limit leaves within this time, or is given up.
 const DRAIN: Duration = Duration::from_millis(800);
@@ -33,7 +33,7 @@ impl Reconciler {
     ///
     /// # Errors
     /// What the kernel says.
-    pub(super) fn look(&self, listed: &[Listed]) -> io::Result<Actual> {
+    pub(super) fn look(&self, listed: &[ListedQdisc]) -> io::Result<Actual> {
         let holders = listed.iter().filter(|one| one.holds_filters());
         let clsact = holders.clone().filter(|one| one.qdisc.kind == "clsact").map(|one| one.ifindex);
         let filters: io::Result<Vec<_>> = holders.map(|one| read_filters(one.ifindex)).collect();
@@ -67,7 +67,7 @@ impl Reconciler {
         found: &mut Actual,
         mut programs: Option<&mut ShapePrograms>,
         patient: bool,
-    ) -> Result<Vec<Step>, ShapeError> {
+    ) -> Result<Vec<ShapingStep>, ShapeError> {
         let failed = |step: &str, source| ShapeError::kernel(step, &wanted.link, source);
         let mut taken = Vec::new();
         let mut drain_ends = patient.then(|| Instant::now() + DRAIN);
@@ -93,22 +93,24 @@ impl Reconciler {
             }
             debug!(link = wanted.link, ?step, "the shaper's next step");
             match &step {
-                Step::Wait => tokio::time::sleep(Duration::from_millis(5)).await,
-                Step::AddClsact(device) | Step::RemoveClsact(device) if patient && !self.has_waited => {
+                ShapingStep::Wait => tokio::time::sleep(Duration::from_millis(5)).await,
+                ShapingStep::AddClsact(device) | ShapingStep::RemoveClsact(device)
+                    if patient && !self.has_waited =>
+                {
                     clsact::quiet_moment(*device).await;
                     self.has_waited = true;
                 }
                 _ => {}
             }
             match self.carry_out(&step, wanted, programs.as_deref_mut()) {
-                Err(error) if matches!(step, Step::Unlimit(_)) => {
+                Err(error) if matches!(step, ShapingStep::Unlimit(_)) => {
                     let why = crate::exit::chain(&error);
                     warn!(link = wanted.link, "packets in the shaper leave at its rate, or are lost: {why}");
                     drain_ends = None;
                 }
                 done => done?,
             }
-            if !matches!(step, Step::Unlimit(_) | Step::Wait) {
+            if !matches!(step, ShapingStep::Unlimit(_) | ShapingStep::Wait) {
                 self.has_waited = false;
                 taken.push(step);
             }
@@ -120,42 +122,42 @@ impl Reconciler {
 
     fn carry_out(
         &mut self,
-        step: &Step,
+        step: &ShapingStep,
         wanted: &Desired,
         programs: Option<&mut ShapePrograms>,
     ) -> Result<(), ShapeError> {
         let link = &wanted.link;
         let own = self.own_clsact.get_or_insert_default();
         let done = match step {
-            Step::RemoveFilter { filter, is_last } => control::remove_filter(filter, *is_last),
-            Step::DeleteDevice(ifb) => control::delete_device(ifb.index),
-            Step::AddDevice(name) => control::add_ifb(name),
-            Step::SetUp { ifindex, alias, .. } => control::set_up(*ifindex, alias),
-            Step::PutQueue { ifindex, cake, changes: true, .. } => cake.change(*ifindex, HANDLE),
-            Step::PutQueue { ifindex, cake, .. } => match cake.replace(*ifindex, HANDLE) {
+            ShapingStep::RemoveFilter { filter, is_last } => control::remove_filter(filter, *is_last),
+            ShapingStep::DeleteDevice(ifb) => control::delete_device(ifb.index),
+            ShapingStep::AddDevice(name) => control::add_ifb(name),
+            ShapingStep::SetUp { ifindex, alias, .. } => control::set_up(*ifindex, alias),
+            ShapingStep::PutQueue { ifindex, cake, changes: true, .. } => cake.change(*ifindex, HANDLE),
+            ShapingStep::PutQueue { ifindex, cake, .. } => match cake.replace(*ifindex, HANDLE) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(ShapeError::NoCake),
                 other => other,
             },
-            Step::AddClsact(device) => {
+            ShapingStep::AddClsact(device) => {
                 let added = clsact::add(*device).map(|is_new| is_new && own.insert(*device));
                 return added.map(drop).map_err(|source| ShapeError::Clsact { device: link.clone(), source });
             }
-            Step::RemoveClsact(device) => {
+            ShapingStep::RemoveClsact(device) => {
                 clsact::remove(*device).inspect(|()| own.retain(|one| one != device))
             }
-            Step::Attach => match programs {
+            ShapingStep::Attach => match programs {
                 Some(programs) => return programs.attach(&wanted.link).map_err(ShapeError::Bpf),
                 None => Ok(()),
             },
-            Step::Detach => {
+            ShapingStep::Detach => {
                 programs.into_iter().for_each(ShapePrograms::detach);
                 Ok(())
             }
-            Step::Redirect { wan, side, priority, to } => {
+            ShapingStep::Redirect { wan, side, priority, to } => {
                 control::add_redirection(*wan, *side, *priority, *to)
             }
-            Step::Unlimit(ifindex) => cake::unlimit(*ifindex, HANDLE),
-            Step::Wait => Ok(()),
+            ShapingStep::Unlimit(ifindex) => cake::unlimit(*ifindex, HANDLE),
+            ShapingStep::Wait => Ok(()),
         };
         let verb = if step.removes() { "remove" } else { "set up" };
         done.map_err(|source| ShapeError::kernel(&format!("{verb} the {step} for"), link, source))
@@ -190,7 +192,7 @@ pub async fn remove_left(link: &str) -> Result<Vec<String>, ShapeError> {
     let failed = |source| ShapeError::kernel("look for shapers of", link, source);
     let mut found = qdisc::list().and_then(|listed| reconciler.look(&listed)).map_err(failed)?;
     let taken = reconciler.reach(&Desired::nothing(link), &mut found, None, true).await?;
-    Ok(taken.iter().map(Step::to_string).collect())
+    Ok(taken.iter().map(ShapingStep::to_string).collect())
 }
 
 /// On what shapers and programs of ours stand, running or left behind: names that WAN devices had, and devices with filters.

@@ -29,21 +29,21 @@ use crate::bpf::{self, ShapePrograms, abi};
 use crate::config::{LinkConfig, ShapeConfig, ShapeMode};
 use crate::net::cake::Cake;
 use crate::net::control::Filter;
-use crate::net::qdisc::{self, Listed};
+use crate::net::qdisc::{self, ListedQdisc};
 use crate::net::{Device, LinkLayer, QdiscTree, port_speed};
-use crate::snapshot::{Comparison, Outcome};
-use behind::Watch;
-use desired::{Actual, Desired, Queue, Step};
+use crate::snapshot::{Comparison, TrialOutcome};
+use behind::BehindWatch;
+use desired::{Actual, Desired, Queue, ShapingStep};
 use follow::Follower;
 use kernel::{InPlace, Reconciler};
 use trial::Trial;
 
 pub use behind::Behind;
 pub use error::ShapeError;
-pub use follow::{OwnLevel, RateChange, Seen as Passing};
+pub use follow::{OwnLevel, Passing, RateChange};
 pub use kernel::{remove_left, shaped_devices};
-pub use plan::Measured;
-pub use rates::{Seen, Uplink};
+pub use plan::MeasuredTraffic;
+pub use rates::{OtherRates, Uplink};
 
 /// The verifier of a small machine takes seconds for a program: one that was refused is not tried each second.
 const LOAD_AGAIN: Duration = Duration::from_secs(60);
@@ -54,9 +54,9 @@ pub struct Shaper {
     wan: String,
     settings: ShapeConfig,
     rates: [Option<Rate>; 2],
-    measured: Measured,
+    measured: MeasuredTraffic,
     reconciler: Reconciler,
-    active: Option<Active>,
+    active: Option<ActiveShaper>,
     /// With `rate = "auto"`.
     follower: Option<Follower>,
     /// As last looked at.
@@ -73,14 +73,14 @@ pub struct Shaper {
 }
 
 /// A shaper at work.
-struct Active {
+struct ActiveShaper {
     /// Of the ACK filter, while it is wanted.
     programs: Option<ShapePrograms>,
     delta: u32,
     counts: abi::pendulum_shape_counts,
     trial: Option<Trial>,
-    told: Outcome,
-    watch: Watch,
+    told: TrialOutcome,
+    watch: BehindWatch,
 }
 
 /// What is to become of a link.
@@ -107,7 +107,7 @@ impl Shaper {
             follower: None,
             settings,
             rates: link.rates,
-            measured: Measured::default(),
+            measured: MeasuredTraffic::default(),
             reconciler: Reconciler::default(),
             active: None,
             in_place: PerDirection::default(),
@@ -196,13 +196,14 @@ impl Shaper {
                 self.announce();
             }
         } else if mends {
-            let by_us = |step: &&Step| match step {
-                Step::PutQueue { changes: true, .. } => adjusts,
+            let by_us = |step: &&ShapingStep| match step {
+                ShapingStep::PutQueue { changes: true, .. } => adjusts,
                 // Once nothing is withheld any more.
-                Step::Detach => true,
+                ShapingStep::Detach => true,
                 _ => false,
             };
-            let mended: Vec<String> = steps.iter().filter(|step| !by_us(step)).map(Step::to_string).collect();
+            let mended: Vec<String> =
+                steps.iter().filter(|step| !by_us(step)).map(ShapingStep::to_string).collect();
             if !mended.is_empty() && why.is_none() {
                 warn!(
                     link = self.link,
@@ -222,7 +223,7 @@ impl Shaper {
         why.map_or(Ok(()), Err)
     }
 
-    fn want(&self, device: &Device, listed: &[Listed], found: &Actual) -> Result<Wanted, ShapeError> {
+    fn want(&self, device: &Device, listed: &[ListedQdisc], found: &Actual) -> Result<Wanted, ShapeError> {
         let (wan, name) = (device.index, device.name.as_str());
         let acts = self.settings.mode.acts();
         let failed = |source| ShapeError::kernel("list the classes of", name, source);
@@ -246,7 +247,7 @@ impl Shaper {
         if !acts {
             return Ok(Wanted { state: wanted, works: true, why: None });
         }
-        let redirects = self.active.as_ref().is_none_or(Active::shapes);
+        let redirects = self.active.as_ref().is_none_or(ActiveShaper::shapes);
         wanted.queues.up = Some(Queue { cake: up, redirects });
         if self.settings.downlink {
             let cake = self.cake(Direction::Down)?;
@@ -289,13 +290,13 @@ impl Shaper {
             true => Some(self.load(now, device)?),
             false => None,
         };
-        let active = self.active.get_or_insert_with(|| Active {
+        let active = self.active.get_or_insert_with(|| ActiveShaper {
             programs: None,
             delta: 0,
             counts: abi::pendulum_shape_counts::default(),
             trial: Trial::new(&self.settings, now),
-            told: Outcome::Undecided,
-            watch: Watch::default(),
+            told: TrialOutcome::Undecided,
+            watch: BehindWatch::default(),
         });
         active.programs = programs.or(active.programs.take());
         Ok(())
@@ -307,11 +308,7 @@ impl Shaper {
         {
             return Err(ShapeError::NotLoaded(why.clone()));
         }
-        let link_layer = match device.link_layer {
-            LinkLayer::RawIp => bpf::LinkLayer::RawIp,
-            LinkLayer::Ethernet | LinkLayer::Unknown(_) => bpf::LinkLayer::Ethernet,
-        };
-        ShapePrograms::load(link_layer).map_err(|error| {
+        ShapePrograms::load(device.link_layer).map_err(|error| {
             let why = crate::exit::chain(&error);
             self.not_loaded = Some((now, why.clone()));
             ShapeError::NotLoaded(why)
@@ -323,7 +320,7 @@ impl Shaper {
         wanted: &Desired,
         found: &mut Actual,
         patient: bool,
-    ) -> Result<Vec<Step>, ShapeError> {
+    ) -> Result<Vec<ShapingStep>, ShapeError> {
         let programs = self.active.as_mut().and_then(|active| active.programs.as_mut());
         let reached = self.reconciler.reach(wanted, found, programs, patient).await;
         // What was done before a step failed is there too.
@@ -347,7 +344,7 @@ impl Shaper {
     /// Nothing of it is in the kernel any more.
     fn end(&mut self) {
         let Some(active) = self.active.take() else { return };
-        let undecided = |trial: Trial| Comparison { outcome: Outcome::Undecided, ..trial.comparison() };
+        let undecided = |trial: Trial| Comparison { outcome: TrialOutcome::Undecided, ..trial.comparison() };
         self.news = active.trial.map(undecided);
         info!(link = self.link, "shaping ended; the device is as it was");
     }
@@ -374,7 +371,7 @@ impl Shaper {
     }
 }
 
-impl Active {
+impl ActiveShaper {
     /// Whether this turn shapes; always, without a comparison.
     fn shapes(&self) -> bool {
         self.trial.as_ref().is_none_or(Trial::shapes)

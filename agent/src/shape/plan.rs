@@ -26,7 +26,7 @@ const CARRIER_BOUNDS: [Duration; 2] = [Duration::from_millis(50), Duration::from
 
 /// What is known of the link's traffic, as far as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Measured {
+pub struct MeasuredTraffic {
     /// Smallest round trip of any connection, home to remote end.
     pub round_trip: Option<Duration>,
     /// `d` of paper 002: data segments of downloads for each ACK.
@@ -37,7 +37,7 @@ pub struct Measured {
     pub uplink_bytes: u32,
 }
 
-impl Measured {
+impl MeasuredTraffic {
     fn round_trip(&self) -> Duration {
         self.round_trip.unwrap_or(ROUND_TRIP).clamp(ROUND_TRIP_BOUNDS[0], ROUND_TRIP_BOUNDS[1])
     }
@@ -76,7 +76,7 @@ pub(super) fn cake_at(shape: &ShapeConfig, direction: Direction, rate: Option<Ra
 }
 
 /// δ: as configured, or paper 002 Eq. 1: `δ_o = μ_r·T/(d + 1)`.
-pub(super) fn delta(shape: &ShapeConfig, rate: Rate, measured: &Measured) -> u32 {
+pub(super) fn delta(shape: &ShapeConfig, rate: Rate, measured: &MeasuredTraffic) -> u32 {
     match shape.delta {
         Delta::Fixed(acks) => acks,
         Delta::Auto => {
@@ -95,12 +95,12 @@ pub(super) fn carrier_age(rate: Rate) -> Duration {
 
 /// The window of the rate measurement: of the order of the round trip (paper 002 §3.2), but long enough for some
 /// frames.
-pub(super) fn window(rate: Rate, measured: &Measured) -> Duration {
+pub(super) fn window(rate: Rate, measured: &MeasuredTraffic) -> Duration {
     measured.round_trip().max(seconds(4.0 * FRAME / rate.bytes_per_second())).min(Duration::from_secs(1))
 }
 
 /// How long a packet waits in the uplink's queue as it stands.
-pub(super) fn sojourn(rate: Rate, measured: &Measured) -> Duration {
+pub(super) fn sojourn(rate: Rate, measured: &MeasuredTraffic) -> Duration {
     seconds(f64::from(measured.uplink_bytes) / rate.bytes_per_second())
 }
 
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn delta_is_equation_1_of_paper_002() {
         // The paper's own setting: 100 kb/s of 40-byte ACKs, 200 ms, every segment acknowledged: 30 (it takes 300 ACKs/s).
-        let measured = Measured {
+        let measured = MeasuredTraffic {
             round_trip: Some(Duration::from_millis(200)),
             segments_per_ack: Some(1.0),
             ack_bytes: Some(100_000.0 / 8.0 / 300.0),
@@ -160,7 +160,7 @@ mod tests {
         };
         assert_eq!(delta(&shape(), rate("100kbit"), &measured), 30);
         assert_eq!(delta(&ShapeConfig { delta: Delta::Fixed(3), ..shape() }, rate("100kbit"), &measured), 3);
-        let near = Measured { round_trip: Some(Duration::ZERO), ..measured };
+        let near = MeasuredTraffic { round_trip: Some(Duration::ZERO), ..measured };
         assert_eq!(delta(&shape(), rate("100kbit"), &near), 1);
     }
 
@@ -171,7 +171,7 @@ mod tests {
         assert!((age - 0.4944).abs() < 1e-4, "{age}");
         assert_eq!(carrier_age(rate("64kbit")), CARRIER_BOUNDS[1]);
         assert_eq!(carrier_age(rate("1gbit")), CARRIER_BOUNDS[0]);
-        let measured = Measured { uplink_bytes: 4_900, ..Measured::default() };
+        let measured = MeasuredTraffic { uplink_bytes: 4_900, ..MeasuredTraffic::default() };
         assert_eq!(sojourn(rate("196kbit"), &measured), Duration::from_millis(200));
         assert_eq!(window(rate("100mbit"), &measured), ROUND_TRIP);
     }

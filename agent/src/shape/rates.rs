@@ -16,7 +16,7 @@ const HALF_LIFE: Duration = Duration::from_secs(600);
 
 /// What is known of the uplink's rate beside the configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Seen {
+pub struct OtherRates {
     /// What the WAN device's own qdisc shapes to.
     pub qdisc: Option<Rate>,
     /// What was learnt while that qdisc's queue stood. None while we shape: it would be our own rate.
@@ -33,7 +33,7 @@ pub struct Uplink {
 
 impl Uplink {
     /// What holds from now on. A learnt rate stays until another one is known: nothing can be learnt while we shape.
-    pub fn follow(&mut self, configured: Option<Rate>, seen: Seen) -> Option<Rate> {
+    pub fn follow(&mut self, configured: Option<Rate>, seen: OtherRates) -> Option<Rate> {
         let told = configured.map(|rate| (rate, Provenance::Config));
         let learnt = |rate| self.learn(rate).map(|rate| (rate, Provenance::Learnt));
         self.adopted = told
@@ -77,27 +77,27 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn learnt(text: &str) -> Seen {
+    fn learnt(text: &str) -> OtherRates {
         learnt_at(text, 0)
     }
 
-    fn learnt_at(text: &str, second: u64) -> Seen {
+    fn learnt_at(text: &str, second: u64) -> OtherRates {
         let bytes_per_second = rate(text).bytes_per_second();
         let measured = MeasuredRate { bytes_per_second, measured_at: Duration::from_secs(second) };
-        Seen { learnt: Some(measured), ..Seen::default() }
+        OtherRates { learnt: Some(measured), ..OtherRates::default() }
     }
 
     #[test]
     fn the_configuration_comes_first_and_then_the_qdisc() {
         let mut uplink = Uplink::default();
-        assert_eq!(uplink.follow(None, Seen::default()), None);
-        let seen = Seen { qdisc: Some(rate("2mbit")), ..learnt("3mbit") };
+        assert_eq!(uplink.follow(None, OtherRates::default()), None);
+        let seen = OtherRates { qdisc: Some(rate("2mbit")), ..learnt("3mbit") };
         assert_eq!(uplink.follow(Some(rate("1mbit")), seen), Some(rate("1mbit")));
         assert_eq!(uplink.source(), Some(Provenance::Config));
         assert_eq!(uplink.follow(None, seen), Some(rate("2mbit")));
         assert_eq!(uplink.source(), Some(Provenance::ShapingQdisc));
         // It shapes no longer, and nothing else is known.
-        assert_eq!(uplink.follow(None, Seen::default()), None);
+        assert_eq!(uplink.follow(None, OtherRates::default()), None);
     }
 
     #[test]
@@ -105,7 +105,7 @@ mod tests {
         let mut uplink = Uplink::default();
         assert_eq!(uplink.follow(None, learnt("1mbit")), Some(rate("1mbit")));
         assert_eq!(uplink.source(), Some(Provenance::Learnt));
-        assert_eq!(uplink.follow(None, Seen::default()), Some(rate("1mbit")), "while we shape");
+        assert_eq!(uplink.follow(None, OtherRates::default()), Some(rate("1mbit")), "while we shape");
         for _ in 0..10 {
             // What 99 % of the rate look like when shaping pauses.
             assert_eq!(uplink.follow(None, learnt("990kbit")), Some(rate("1mbit")));

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use pendulum_model::segment::{Class, Direction};
 
-use super::plan::Measured;
+use super::plan::MeasuredTraffic;
 use crate::bpf::abi::pendulum_counters;
-use crate::snapshot::{FlowSweep, RecentRtt, Turn};
+use crate::snapshot::{FlowSweep, RecentRtt, TrialTurn};
 
-impl Measured {
+impl MeasuredTraffic {
     /// From the flow table, the link's counters and what stands in the uplink's queue.
     pub fn of(flows: &FlowSweep, counters: &[pendulum_counters; 2], uplink_bytes: u32) -> Self {
         let (up, down) = (Direction::Up as usize, Direction::Down as usize);
@@ -41,7 +41,7 @@ impl Measured {
     }
 }
 
-impl Turn {
+impl TrialTurn {
     /// From the flow table, and the recent round trips of both directions.
     pub fn of(flows: &FlowSweep, recent: &[RecentRtt; 2]) -> Self {
         let samples: u64 = recent.iter().flat_map(|rtt| rtt.slots).sum();

@@ -6,7 +6,7 @@ use pendulum_model::rate::Rate;
 use pendulum_model::segment::Direction;
 
 use super::trial::Trial;
-use super::{Active, Shaper, plan};
+use super::{ActiveShaper, Shaper, plan};
 use crate::bpf::BpfError;
 use crate::bpf::abi::{self, pendulum_shape_control};
 use crate::config::{AckFilter, ShapeMode};
@@ -31,7 +31,7 @@ impl Shaper {
             Some(place) => place.cake.rate,
             None => self.rates[0].and_then(|link| settings.uplink_rate(link)),
         };
-        let Some(Active { programs, delta, trial, .. }) = &mut self.active else { return Ok(()) };
+        let Some(ActiveShaper { programs, delta, trial, .. }) = &mut self.active else { return Ok(()) };
         *delta = rate.map_or(0, |rate| plan::delta(settings, rate, measured));
         let Some(programs) = programs else { return Ok(()) };
         let Some(rate) = rate else { return programs.control(pendulum_shape_control::default()) };

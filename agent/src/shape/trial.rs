@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::evidence::{is_busy, mean};
 use crate::config::{ShapeConfig, ShapeMode};
-use crate::snapshot::{Comparison, Outcome, Turn};
+use crate::snapshot::{Comparison, TrialOutcome, TrialTurn};
 
 /// After a decision traffic may change: so much later the comparison begins anew.
 const HOLDS: Duration = Duration::from_secs(4 * 3_600);
@@ -20,9 +20,9 @@ pub(super) struct Trial {
     began: Instant,
     with: bool,
     is_decided: bool,
-    readings: Vec<Turn>,
-    before: Option<Turn>,
-    pairs: Vec<[Turn; 2]>,
+    readings: Vec<TrialTurn>,
+    before: Option<TrialTurn>,
+    pairs: Vec<[TrialTurn; 2]>,
 }
 
 impl Trial {
@@ -52,7 +52,7 @@ impl Trial {
     }
 
     /// Takes a second's figures; whether a turn is over, or a decision no longer holds.
-    pub(super) fn observe(&mut self, now: Instant, reading: Turn) -> bool {
+    pub(super) fn observe(&mut self, now: Instant, reading: TrialTurn) -> bool {
         let age = now.duration_since(self.began);
         if self.is_decided {
             let is_over = age >= HOLDS;
@@ -75,8 +75,8 @@ impl Trial {
         }
         (self.began, self.with) = (now, !self.with);
         let outcome = self.comparison().outcome;
-        if self.decides && outcome != Outcome::Undecided {
-            (self.is_decided, self.with) = (true, outcome == Outcome::Helps);
+        if self.decides && outcome != TrialOutcome::Undecided {
+            (self.is_decided, self.with) = (true, outcome == TrialOutcome::Helps);
         }
         true
     }
@@ -88,12 +88,12 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    struct Run {
+    struct TrialRun {
         trial: Trial,
         now: Instant,
     }
 
-    impl Run {
+    impl TrialRun {
         fn new(mode: ShapeMode) -> Self {
             let now = Instant::now();
             let shape = ShapeConfig { mode, ab_test: Some(10 * SECOND), ..ShapeConfig::default() };
@@ -108,7 +108,7 @@ mod tests {
                 for _ in 0..10 {
                     self.now += SECOND;
                     let kilobytes = chance * if self.trial.shapes() { with } else { without };
-                    let reading = Turn { goodput: [1e4, kilobytes * 1e3], round_trip: Some(0.1) };
+                    let reading = TrialTurn { goodput: [1e4, kilobytes * 1e3], round_trip: Some(0.1) };
                     self.trial.observe(self.now, reading);
                     if self.trial.is_decided {
                         return turn + 1;
@@ -120,13 +120,13 @@ mod tests {
 
         fn hold(&mut self, span: Duration) -> bool {
             self.now += span;
-            self.trial.observe(self.now, Turn::default())
+            self.trial.observe(self.now, TrialTurn::default())
         }
     }
 
     #[test]
     fn auto_shapes_where_it_helps_and_asks_again() {
-        let mut run = Run::new(ShapeMode::Auto);
+        let mut run = TrialRun::new(ShapeMode::Auto);
         assert!(run.trial.shapes(), "it begins with a turn that shapes");
         assert_eq!(run.until_decided(280.0, 40.0), 4, "two pairs");
         assert_eq!((run.trial.shapes(), run.trial.declined()), (true, None));
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn auto_leaves_a_link_alone_where_it_does_not_help() {
         for (with, without) in [(100.0, 100.0), (80.0, 100.0)] {
-            let mut run = Run::new(ShapeMode::Auto);
+            let mut run = TrialRun::new(ShapeMode::Auto);
             run.until_decided(with, without);
             let reason = run.trial.declined().expect("a reason");
             assert!(!run.trial.shapes() && reason.contains("pairs of turns"), "{reason}");
@@ -149,13 +149,13 @@ mod tests {
 
     #[test]
     fn what_is_enforced_is_compared_without_end() {
-        let mut run = Run::new(ShapeMode::Enforce);
+        let mut run = TrialRun::new(ShapeMode::Enforce);
         let mut turns = Vec::new();
         for _ in 0..120 {
             turns.push(run.trial.shapes());
             run.now += SECOND;
             let kilobytes = if run.trial.shapes() { 280.0 } else { 40.0 };
-            run.trial.observe(run.now, Turn { goodput: [1e4, kilobytes * 1e3], round_trip: None });
+            run.trial.observe(run.now, TrialTurn { goodput: [1e4, kilobytes * 1e3], round_trip: None });
         }
         assert!(turns.chunks(10).enumerate().all(|(turn, part)| part == [turn % 2 == 0; 10]));
         assert!(Trial::new(&ShapeConfig::default(), run.now).is_none());
@@ -163,10 +163,13 @@ mod tests {
 
     #[test]
     fn idle_turns_are_no_evidence() {
-        let mut run = Run::new(ShapeMode::Enforce);
+        let mut run = TrialRun::new(ShapeMode::Enforce);
         for _ in 0..80 {
             run.hold(SECOND);
         }
-        assert_eq!((run.trial.comparison().pairs, run.trial.comparison().outcome), (0, Outcome::Undecided));
+        assert_eq!(
+            (run.trial.comparison().pairs, run.trial.comparison().outcome),
+            (0, TrialOutcome::Undecided)
+        );
     }
 }

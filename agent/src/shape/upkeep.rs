@@ -5,21 +5,21 @@ use std::time::Instant;
 use pendulum_model::segment::{Direction, PerDirection};
 use tracing::{info, warn};
 
-use super::behind::Sent;
+use super::behind::DeviceCounts;
 use super::desired::{HANDLE, side};
-use super::{Behind, Measured, OwnLevel, Passing, RateChange, Shaper, conflict};
+use super::{Behind, MeasuredTraffic, OwnLevel, Passing, RateChange, Shaper, conflict};
 use crate::bpf;
 use crate::net::Device;
 use crate::net::control::read_filters;
-use crate::snapshot::{Comparison, Outcome, ShapeState, Turn};
+use crate::snapshot::{Comparison, ShapeState, TrialOutcome, TrialTurn};
 
 impl Shaper {
     /// Once a second, on the device while it is there: looks and mends, reads what was done, goes on with the comparison.
     pub async fn tick(
         &mut self,
         device: Option<&Device>,
-        measured: Measured,
-        reading: Turn,
+        measured: MeasuredTraffic,
+        reading: TrialTurn,
         behind: &Behind,
     ) {
         self.measured = measured;
@@ -36,7 +36,7 @@ impl Shaper {
         let places = PerDirection::from_fn(|x| shaped(x).map(|place| (place.ifindex, place.sent)));
         let rate = shaped(Direction::Up).and_then(|place| place.cake.rate);
         let Some(active) = &mut self.active else { return };
-        let sent = Sent::read(device.index, places);
+        let sent = DeviceCounts::read(device.index, places);
         let suspects = |direction| {
             let filters = read_filters(device.index).unwrap_or_default();
             let others: Vec<_> = filters.iter().filter(|filter| !filter.is_of_this_program()).collect();
@@ -94,7 +94,7 @@ impl Shaper {
     }
 
     /// Whether shaping begins or pauses with this second.
-    fn take_turns(&mut self, now: Instant, reading: Turn) -> bool {
+    fn take_turns(&mut self, now: Instant, reading: TrialTurn) -> bool {
         let Some(active) = &mut self.active else { return false };
         let shaped = active.shapes();
         let Some(trial) = &mut active.trial else { return false };
@@ -106,14 +106,14 @@ impl Shaper {
             active.told = comparison.outcome;
             let statement = comparison.statement();
             match comparison.outcome {
-                Outcome::Hurts | Outcome::NoDifference => {
+                TrialOutcome::Hurts | TrialOutcome::NoDifference => {
                     let remedy = match trial.declined() {
                         Some(_) => "the link is left alone, and the comparison starts again after some hours",
                         None => "consider mode = \"auto\" or \"off\", or another rate-percent",
                     };
                     warn!(link = self.link, "{statement}; {remedy}");
                 }
-                Outcome::Helps | Outcome::Undecided => info!(link = self.link, "{statement}"),
+                TrialOutcome::Helps | TrialOutcome::Undecided => info!(link = self.link, "{statement}"),
             }
             self.news = Some(comparison);
         }

@@ -62,11 +62,14 @@ pub(crate) fn link(name: &str) -> LinkSnapshot {
             followed: [Some(followed()), None],
             comparison: Some(crate::snapshot::Comparison {
                 pairs: 6,
-                with: crate::snapshot::Turn { goodput: [20_000.0, 250_000.0], round_trip: Some(0.125) },
-                without: crate::snapshot::Turn { goodput: [21_000.0, 240_000.0], round_trip: Some(0.25) },
+                with: crate::snapshot::TrialTurn { goodput: [20_000.0, 250_000.0], round_trip: Some(0.125) },
+                without: crate::snapshot::TrialTurn {
+                    goodput: [21_000.0, 240_000.0],
+                    round_trip: Some(0.25),
+                },
                 change: Some((0.125, 0.25)),
                 delay: Some((-0.5, 0.125)),
-                outcome: crate::snapshot::Outcome::NoDifference,
+                outcome: crate::snapshot::TrialOutcome::NoDifference,
             }),
             ..crate::snapshot::ShapeSnapshot::default()
         },
@@ -314,7 +317,7 @@ fn row(number: u16, now: Instant) -> FlowRow {
         data_at: Some(now),
     };
     FlowRow {
-        key: FlowKey(abi::pendulum_flow_key {
+        key: KernelFlowKey(abi::pendulum_flow_key {
             home_addr: mapped(u32::from(number)),
             remote_addr: mapped(100),
             home_port: (40_000 + number).to_be(),

@@ -44,9 +44,9 @@ pub struct FlowTotals {
 
 /// A flow's identity, orderable. Addresses and ports in network byte order, as the kernel side keeps them.
 #[derive(Clone, Copy, Debug)]
-pub struct FlowKey(pub abi::pendulum_flow_key);
+pub struct KernelFlowKey(pub abi::pendulum_flow_key);
 
-impl FlowKey {
+impl KernelFlowKey {
     fn parts(&self) -> (&[u32; 4], &[u32; 4], u16, u16) {
         (&self.0.home_addr, &self.0.remote_addr, self.0.home_port, self.0.remote_port)
     }
@@ -84,27 +84,27 @@ fn socket_address(words: &[u32; 4], port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V6(Ipv6Addr::from(octets)).to_canonical(), u16::from_be(port))
 }
 
-impl Hash for FlowKey {
+impl Hash for KernelFlowKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.parts().hash(state);
     }
 }
 
-impl PartialEq for FlowKey {
+impl PartialEq for KernelFlowKey {
     fn eq(&self, other: &Self) -> bool {
         self.parts() == other.parts()
     }
 }
 
-impl Eq for FlowKey {}
+impl Eq for KernelFlowKey {}
 
-impl Ord for FlowKey {
+impl Ord for KernelFlowKey {
     fn cmp(&self, other: &Self) -> Ordering {
         self.parts().cmp(&other.parts())
     }
 }
 
-impl PartialOrd for FlowKey {
+impl PartialOrd for KernelFlowKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -114,7 +114,7 @@ impl PartialOrd for FlowKey {
 #[derive(Clone, Debug)]
 pub struct FlowRow {
     /// Who talks to whom.
-    pub key: FlowKey,
+    pub key: KernelFlowKey,
     /// What each end has sent; index with [`pendulum_model::segment::Direction`].
     pub halves: [HalfRow; 2],
     /// When a segment of either end was last noticed, to the sweep.
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn addresses_read_as_people_write_them() {
-        let key = FlowKey(abi::pendulum_flow_key {
+        let key = KernelFlowKey(abi::pendulum_flow_key {
             home_addr: words([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 7]),
             remote_addr: words([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
             home_port: 443u16.to_be(),

@@ -79,7 +79,7 @@ pub struct Followed {
 
 /// The mean of one turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Turn {
+pub struct TrialTurn {
     /// Uplink and downlink, bytes per second.
     pub goodput: [f64; 2],
     /// Seconds.
@@ -88,7 +88,7 @@ pub struct Turn {
 
 /// What the comparison comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum TrialOutcome {
     /// Too few turns, or too little traffic.
     Undecided,
     /// The interval lies above zero; or packets wait less, and the score has not suffered much.
@@ -99,7 +99,7 @@ pub enum Outcome {
     Hurts,
 }
 
-impl Outcome {
+impl TrialOutcome {
     /// Whether enough was seen to say that shaping does not earn its keep.
     pub const fn speaks_against(self) -> bool {
         matches!(self, Self::NoDifference | Self::Hurts)
@@ -122,9 +122,9 @@ pub struct Comparison {
     /// Pairs of turns.
     pub pairs: usize,
     /// Mean with shaping.
-    pub with: Turn,
+    pub with: TrialTurn,
     /// Mean without.
-    pub without: Turn,
+    pub without: TrialTurn,
     /// Change of the score by shaping, and half the width of its 95 % interval; none with fewer than two pairs. The
     /// score is download over its mean plus upload over its mean: 2 on average.
     pub change: Option<(f64, f64)>,
@@ -132,7 +132,7 @@ pub struct Comparison {
     /// two pairs in which it was measured.
     pub delay: Option<(f64, f64)>,
     /// What that comes to.
-    pub outcome: Outcome,
+    pub outcome: TrialOutcome,
 }
 
 /// A rate that is found, while packets pass the shaper.

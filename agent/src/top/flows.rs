@@ -46,7 +46,7 @@ impl Sort {
 
 /// A flow as it is shown.
 #[derive(Clone, Debug)]
-pub(super) struct Row<'a> {
+pub(super) struct FlowLine<'a> {
     pub(super) home: String,
     pub(super) remote: String,
     pub(super) flow: &'a Flow,
@@ -54,18 +54,18 @@ pub(super) struct Row<'a> {
 
 /// The flows that pass the filter, first those that the order puts first. The filter sees what the user sees: hidden
 /// addresses cannot be searched for.
-pub(super) fn rows<'a>(flows: &'a [Flow], sort: Sort, filter: &str, redact: bool) -> Vec<Row<'a>> {
+pub(super) fn rows<'a>(flows: &'a [Flow], sort: Sort, filter: &str, redact: bool) -> Vec<FlowLine<'a>> {
     let shown = |end: &str| if redact { text::redacted(end) } else { end.to_owned() };
     let filter = filter.to_lowercase();
-    let matches = |row: &Row<'_>| {
+    let matches = |row: &FlowLine<'_>| {
         let words: [&str; 4] = [&row.home, &row.remote, &row.flow.direction, &row.flow.state];
         filter.split_whitespace().all(|part| words.iter().any(|word| word.to_lowercase().contains(part)))
     };
-    let mut rows: Vec<Row<'_>> = flows
+    let mut rows: Vec<FlowLine<'_>> = flows
         .iter()
         .map(|flow| {
             let (home, remote) = flow.ends();
-            Row { home: whose(flow, home, &shown), remote: shown(remote), flow }
+            FlowLine { home: whose(flow, home, &shown), remote: shown(remote), flow }
         })
         .filter(matches)
         .collect();
@@ -112,8 +112,9 @@ mod tests {
             flow("192.168.1.6:40001", "198.51.100.2:80", 9.0, Some(0.2)),
             flow("192.168.1.5:40002", "198.51.100.2:80", 1.0, Some(0.3)),
         ];
-        let remotes =
-            |rows: Vec<Row<'_>>| rows.into_iter().map(|row| row.flow.up.throughput_bps).collect::<Vec<_>>();
+        let remotes = |rows: Vec<FlowLine<'_>>| {
+            rows.into_iter().map(|row| row.flow.up.throughput_bps).collect::<Vec<_>>()
+        };
         assert_eq!(remotes(rows(&flows, Sort::Rate, "", false)), [9.0, 5.0, 1.0]);
         assert_eq!(remotes(rows(&flows, Sort::Rtt, "", false)), [1.0, 9.0, 5.0]);
         assert_eq!(remotes(rows(&flows, Sort::Rate, "192.168.1.5", false)), [5.0, 1.0]);

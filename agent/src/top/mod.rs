@@ -21,7 +21,7 @@ use std::time::Duration;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event;
 
-use crate::client::{Address, Client, Credentials};
+use crate::client::{AgentUrl, Client, Credentials};
 use crate::exit::{Exit, Failure};
 use draw::Palette;
 use feed::{Feed, News};
@@ -36,7 +36,7 @@ use view::View;
 pub(crate) struct TopOptions {
     /// The agent, as http://HOST:PORT or https://HOST:PORT
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9924")]
-    url: Address,
+    url: AgentUrl,
     #[command(flatten)]
     credentials: Credentials,
     /// Link to begin with [default: the first]

@@ -10,14 +10,14 @@ use pendulum_wire::{Step, StepHalf, Tick, TickHalf};
 
 /// Bytes in a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Level {
+pub(super) struct QueuedBytes {
     /// Without the ACKs.
     pub(super) data: f32,
     /// Pure ACKs.
     pub(super) ack: f32,
 }
 
-impl Level {
+impl QueuedBytes {
     pub(super) fn total(self) -> f32 {
         self.data + self.ack
     }
@@ -30,19 +30,19 @@ pub(super) fn phase_named(name: &str) -> Option<Phase> {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Point {
-    up: Option<Level>,
-    down: Option<Level>,
+    up: Option<QueuedBytes>,
+    down: Option<QueuedBytes>,
     phase: Option<Phase>,
     found: PerDirection<Option<Moment>>,
 }
 
 /// What is shown in one column.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Column {
+pub(super) struct GraphColumn {
     /// Mean of the uplink queue.
-    pub(super) up: Option<Level>,
+    pub(super) up: Option<QueuedBytes>,
     /// Mean of the downlink queue.
-    pub(super) down: Option<Level>,
+    pub(super) down: Option<QueuedBytes>,
     /// The phase that held longest.
     pub(super) phase: Option<Phase>,
     /// What the shaper has found.
@@ -51,14 +51,14 @@ pub(super) struct Column {
 
 /// A ring of points.
 #[derive(Debug, Default)]
-pub(super) struct Series {
+pub(super) struct PointRing {
     points: VecDeque<Point>,
     /// Points ever pushed: columns begin at multiples of their width, so that they do not flicker as time goes on.
     pushed: u64,
     at_s: Option<f64>,
 }
 
-impl Series {
+impl PointRing {
     /// Seconds from point to point.
     pub(super) const STEP: f64 = 0.01;
     /// The longest time that can be shown, seconds.
@@ -103,7 +103,7 @@ impl Series {
             });
             let level = |half: &StepHalf| {
                 let (total, ack) = (half.queue_bytes? as f32, half.queue_ack_bytes.unwrap_or(0.0) as f32);
-                Some(Level { data: (total - ack).max(0.0), ack: ack.min(total) })
+                Some(QueuedBytes { data: (total - ack).max(0.0), ack: ack.min(total) })
             };
             let found = PerDirection {
                 up: step.up.auto.as_ref().and_then(Moment::of_step),
@@ -118,8 +118,8 @@ impl Series {
     pub(super) fn hold(
         &mut self,
         seconds: f64,
-        up: Option<Level>,
-        down: Option<Level>,
+        up: Option<QueuedBytes>,
+        down: Option<QueuedBytes>,
         phase: Option<Phase>,
         found: PerDirection<Option<Moment>>,
     ) {
@@ -144,7 +144,7 @@ impl Series {
     }
 
     /// The last `seconds` in so many columns, oldest first; columns before the first point are empty.
-    pub(super) fn columns(&self, seconds: f64, columns: usize) -> Vec<Column> {
+    pub(super) fn columns(&self, seconds: f64, columns: usize) -> Vec<GraphColumn> {
         if columns == 0 {
             return Vec::new();
         }
@@ -155,7 +155,7 @@ impl Series {
             let from = (index * width).max(first_kept) - first_kept;
             let to = ((index + 1) * width).clamp(first_kept, self.pushed) - first_kept;
             if from >= to {
-                return Column::default();
+                return GraphColumn::default();
             }
             mean(self.points.range(from as usize..to as usize))
         };
@@ -163,27 +163,27 @@ impl Series {
     }
 }
 
-fn level(levels: &TickHalf, index: usize) -> Option<Level> {
+fn level(levels: &TickHalf, index: usize) -> Option<QueuedBytes> {
     let at = |levels: &Option<Vec<f64>>| Some(*levels.as_ref()?.get(index)? as f32);
     let (total, ack) = (at(&levels.queue_bytes)?, at(&levels.queue_ack_bytes).unwrap_or(0.0));
-    Some(Level { data: (total - ack).max(0.0), ack: ack.min(total) })
+    Some(QueuedBytes { data: (total - ack).max(0.0), ack: ack.min(total) })
 }
 
-fn mean<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> Column {
-    let mean_of = |part: fn(&Point) -> Option<Level>| {
-        let (mut sum, mut count) = (Level::default(), 0.0);
+fn mean<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> GraphColumn {
+    let mean_of = |part: fn(&Point) -> Option<QueuedBytes>| {
+        let (mut sum, mut count) = (QueuedBytes::default(), 0.0);
         for level in points.clone().filter_map(part) {
-            sum = Level { data: sum.data + level.data, ack: sum.ack + level.ack };
+            sum = QueuedBytes { data: sum.data + level.data, ack: sum.ack + level.ack };
             count += 1.0;
         }
-        (count > 0.0).then(|| Level { data: sum.data / count, ack: sum.ack / count })
+        (count > 0.0).then(|| QueuedBytes { data: sum.data / count, ack: sum.ack / count })
     };
     let mut held = [0; Phase::ALL.len()];
     for phase in points.clone().filter_map(|point| point.phase) {
         held[phase as usize] += 1;
     }
     let longest = Phase::ALL.into_iter().max_by_key(|&phase| held[phase as usize]);
-    Column {
+    GraphColumn {
         up: mean_of(|point| point.up),
         down: mean_of(|point| point.down),
         phase: longest.filter(|&phase| held[phase as usize] > 0),
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn columns_are_means_and_the_phase_that_held_longest() {
-        let mut series = Series::default();
+        let mut series = PointRing::default();
         series.tick(&tick(0.1, 1000.0, 100.0, "idle"));
         series.tick(&tick(0.2, 3000.0, 300.0, "uplink_bound"));
         series.tick(&tick(0.3, 3000.0, 300.0, "uplink_bound"));
@@ -225,12 +225,12 @@ mod tests {
         let up = columns[1].up.expect("known");
         assert!((up.total() - 7000.0 / 3.0).abs() < 1.0 && (up.ack - 700.0 / 3.0).abs() < 1.0, "{up:?}");
         assert_eq!((columns[1].down, columns[1].phase), (None, Some(Phase::UplinkBound)));
-        assert_eq!(columns[0], Column::default());
+        assert_eq!(columns[0], GraphColumn::default());
     }
 
     #[test]
     fn what_is_missing_is_a_gap_and_a_new_agent_begins_anew() {
-        let mut series = Series::default();
+        let mut series = PointRing::default();
         series.tick(&tick(10.0, 1.0, 0.0, "idle"));
         series.tick(&tick(11.0, 1.0, 0.0, "idle"));
         assert_eq!(series.points.len(), 110);
@@ -253,7 +253,7 @@ mod tests {
             phase_share: Some(PerPhase { idle: 0.4, uplink_bound: 0.6, ..PerPhase::default() }),
             verdict: None,
         };
-        let mut series = Series::default();
+        let mut series = PointRing::default();
         series.remember(&[step(10.0, 10.0, 4000.0), step(25.0, 5.0, 8000.0)]);
         // Ten seconds, a gap of ten, five seconds.
         assert_eq!(series.points.len(), 2500);
@@ -271,11 +271,11 @@ mod tests {
 
     #[test]
     fn the_ring_is_bounded() {
-        let mut series = Series::default();
+        let mut series = PointRing::default();
         series.hold(1e9, None, None, None, PerDirection::default());
-        series.hold(100.0, Some(Level { data: 5.0, ack: 0.0 }), None, None, PerDirection::default());
-        assert_eq!(series.points.len(), Series::CAPACITY);
-        let columns = series.columns(Series::SPAN, 120);
+        series.hold(100.0, Some(QueuedBytes { data: 5.0, ack: 0.0 }), None, None, PerDirection::default());
+        assert_eq!(series.points.len(), PointRing::CAPACITY);
+        let columns = series.columns(PointRing::SPAN, 120);
         assert_eq!(columns.iter().filter(|column| column.up.is_some()).count(), 100);
     }
 }

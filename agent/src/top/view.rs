@@ -4,16 +4,16 @@ use std::time::Instant;
 
 use pendulum_model::segment::PerDirection;
 
-use crate::client::{Address, Trouble};
+use crate::client::{AgentUrl, Trouble};
 
 use super::feed::{News, Wish};
-use super::flows::{self, Row, Sort};
+use super::flows::{self, FlowLine, Sort};
 use super::found::Moment;
-use super::series::{Level, Series, phase_named};
+use super::series::{PointRing, QueuedBytes, phase_named};
 use pendulum_wire::{Flows, Link, Queue, State};
 
 /// Seconds that the graphs can show.
-const WINDOWS: [f64; 5] = [5.0, 10.0, 30.0, 60.0, Series::SPAN];
+const WINDOWS: [f64; 5] = [5.0, 10.0, 30.0, 60.0, PointRing::SPAN];
 
 /// Everything that can be on the screen.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) struct View {
     /// `None` until the first answer.
     pub(super) state: Option<State>,
     pub(super) flows: Flows,
-    pub(super) series: Series,
+    pub(super) series: PointRing,
     /// Why the figures are old, and since when.
     pub(super) trouble: Option<(Trouble, Instant)>,
     pub(super) filter: String,
@@ -39,12 +39,12 @@ pub(super) struct View {
 }
 
 impl View {
-    pub(super) fn new(url: &Address, link: Option<String>, redact: bool) -> Self {
+    pub(super) fn new(url: &AgentUrl, link: Option<String>, redact: bool) -> Self {
         Self {
             url: url.to_string(),
             state: None,
             flows: Flows::default(),
-            series: Series::default(),
+            series: PointRing::default(),
             trouble: None,
             filter: String::new(),
             typing: false,
@@ -98,7 +98,7 @@ impl View {
         let step = if forward { 1 } else { count - 1 };
         let next = (self.shown() + step) % count;
         self.link = self.links().get(next).map(|link| link.name.clone());
-        self.series = Series::default();
+        self.series = PointRing::default();
         self.flows = Flows::default();
         self.scroll = 0;
     }
@@ -134,7 +134,7 @@ impl View {
         let level = |queue: &Option<Queue>| {
             let queue = queue.as_ref()?;
             let (total, ack) = (queue.bytes? as f32, queue.ack_bytes.unwrap_or(0) as f32);
-            Some(Level { data: total - ack, ack })
+            Some(QueuedBytes { data: total - ack, ack })
         };
         let (up, down) = (level(&link.directions.up.queue), level(&link.directions.down.queue));
         let phase = link.phase.as_deref().and_then(phase_named);
@@ -143,7 +143,7 @@ impl View {
     }
 
     /// The flows as they are to be shown.
-    pub(super) fn rows(&self) -> Vec<Row<'_>> {
+    pub(super) fn rows(&self) -> Vec<FlowLine<'_>> {
         flows::rows(&self.flows.flows, self.sort, &self.filter, self.redact)
     }
 }

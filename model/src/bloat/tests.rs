@@ -17,7 +17,7 @@ fn add(history: &mut History, from: u64, to: u64, above: u64) {
     }
 }
 
-fn consider(bloat: &mut Bloat, history: &History, second: u64) -> Option<BloatNews> {
+fn consider(bloat: &mut Bloat, history: &History, second: u64) -> Option<BufferbloatNews> {
     let now = Duration::from_secs(second);
     bloat.consider(history, &Thresholds::default(), Direction::Up, now, RTT)
 }
@@ -29,7 +29,7 @@ fn begins_after_the_evidence_time() {
     add(&mut history, 0, 4, 10);
     assert_eq!(consider(&mut bloat, &history, 4), None);
     add(&mut history, 4, 5, 10);
-    let Some(BloatNews::Begins(found, reason, figures)) = consider(&mut bloat, &history, 5) else {
+    let Some(BufferbloatNews::Begins(found, reason, figures)) = consider(&mut bloat, &history, 5) else {
         panic!("5 s of 200 ms");
     };
     assert_eq!((found.since_s, found.cause), (0.0, Some(Cause { kind: Kind::Ack, share: 0.9 })));
@@ -68,7 +68,7 @@ fn ends_once_it_was_gone_for_long() {
     // The figures are those of the time when it stood.
     assert!(bloat.get().is_some_and(|found| (found.delay_s - 0.2).abs() < 1e-9));
     add(&mut history, 27, 28, 0);
-    let Some(BloatNews::Ends(reason, figures)) = consider(&mut bloat, &history, 28) else {
+    let Some(BufferbloatNews::Ends(reason, figures)) = consider(&mut bloat, &history, 28) else {
         panic!("drained")
     };
     assert_eq!(reason, "the uplink's buffer drains again");

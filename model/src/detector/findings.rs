@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::bloat::{Bloat, BloatNews, Bufferbloat};
+use crate::bloat::{Bloat, Bufferbloat, BufferbloatNews};
 use crate::event::Event;
 use crate::fairness::{Classes, classes, knocked_back};
 use crate::findings::{Change, Evidence, Figure, FindingKind};
@@ -56,11 +56,11 @@ impl Detector {
         let (change, reason, figures, since) =
             match bloat.consider(&self.history, &self.thresholds, direction, at, round_trip) {
                 None => return,
-                Some(BloatNews::Begins(found, reason, figures)) => {
+                Some(BufferbloatNews::Begins(found, reason, figures)) => {
                     let since = Duration::try_from_secs_f64(found.since_s).unwrap_or(at);
                     (Change::Finding { finding, direction: direction_of }, reason, figures, since)
                 }
-                Some(BloatNews::Ends(reason, figures)) => {
+                Some(BufferbloatNews::Ends(reason, figures)) => {
                     (Change::FindingEnded { finding, direction: direction_of }, reason, figures, at)
                 }
             };

@@ -15,7 +15,7 @@ use super::receiver::Receiver;
 use super::record::{Counts, Record};
 use super::sender::{Sender, stamp};
 use super::watch::{Frame, Watch};
-use super::{Load, Outcome, Run, SimulatedLink};
+use super::{FlowLoad, Outcome, Run, SimulatedLink};
 use crate::segment::{Direction, PerDirection};
 
 /// What happens, to the flow of a number. Small, for the list of events is what a run spends most of its time on.
@@ -61,7 +61,7 @@ impl<T> Path<T> {
 #[derive(Debug)]
 struct ActiveFlow {
     direction: Direction,
-    load: Load,
+    load: FlowLoad,
     /// Between two segments of an application, or two datagrams.
     interval: Time,
     stop: Time,
@@ -107,12 +107,12 @@ impl<'a, W: Watch> Engine<'a, W> {
             let most = spec.most_segments.unwrap_or(u32::MAX).max(1);
             let mut sender = Sender::new(clock(&mut random), hertz, algorithm, most, spec.paced);
             let interval = match spec.load {
-                Load::Bulk => {
+                FlowLoad::Bulk => {
                     sender.offer(u32::MAX);
                     0
                 }
-                Load::Application(rate) => delay(f64::from(PAYLOAD_BYTES) / rate).max(1),
-                Load::Datagrams(rate) => delay(f64::from(DATA_FRAME_BYTES) / rate).max(1),
+                FlowLoad::Application(rate) => delay(f64::from(PAYLOAD_BYTES) / rate).max(1),
+                FlowLoad::Datagrams(rate) => delay(f64::from(DATA_FRAME_BYTES) / rate).max(1),
             };
             let receiver = Receiver::new(clock(&mut random), !spec.delayed_acks);
             let start = delay(spec.start_s) + random.u64(0..=delay(run.start_spread_s));
@@ -185,8 +185,8 @@ impl<'a, W: Watch> Engine<'a, W> {
     fn handle(&mut self, event: Due) {
         match event {
             Due::Start(number) => match self.flows[number as usize].load {
-                Load::Bulk | Load::Application(_) => self.open(number),
-                Load::Datagrams(_) => self.offer(number),
+                FlowLoad::Bulk | FlowLoad::Application(_) => self.open(number),
+                FlowLoad::Datagrams(_) => self.offer(number),
             },
             Due::Greeting(place) => {
                 let (number, greeting) = self.greetings[place as usize];
@@ -250,7 +250,7 @@ impl<'a, W: Watch> Engine<'a, W> {
                 let handshake = &flow.handshake;
                 flow.receiver.connected(handshake.receiver_round_trip(round_trip), handshake.request());
                 flow.sender.connected(self.now, round_trip);
-                if flow.load == Load::Bulk {
+                if flow.load == FlowLoad::Bulk {
                     flow.sender.start(self.now);
                     self.send(number);
                 } else {
@@ -346,7 +346,7 @@ impl<'a, W: Watch> Engine<'a, W> {
             return;
         }
         let (direction, next) = (flow.direction, self.now + flow.interval);
-        if let Load::Datagrams(_) = flow.load {
+        if let FlowLoad::Datagrams(_) = flow.load {
             let packet = Packet { flow: number, bytes: DATA_FRAME_BYTES, content: Content::Datagram };
             self.push(direction, packet);
         } else {

@@ -193,7 +193,7 @@ fn who_looks_on_sees_every_frame_and_changes_nothing() {
 /// What an application offers passes, no more; after the end nothing new is sent, and all of it arrives.
 #[test]
 fn an_application_gets_its_rate_until_it_stops() {
-    let load = Load::Application(20_000.0);
+    let load = FlowLoad::Application(20_000.0);
     let flow = Flow { load, stop_s: 50.0, ..flow(Direction::Down, CongestionControl::Reno) };
     let mut count = Count::default();
     let outcome = watch(&link((2e6, 1e6), (60_000, 60_000), vec![flow]), &run(60.0), 1, &mut count);
@@ -208,7 +208,7 @@ fn an_application_gets_its_rate_until_it_stops() {
 #[test]
 fn datagrams_keep_their_rate_and_fill_the_buffer() {
     // 1.2 times the uplink's rate.
-    let load = Load::Datagrams(150_000.0);
+    let load = FlowLoad::Datagrams(150_000.0);
     let flow = Flow { load, ..flow(Direction::Up, CongestionControl::Reno) };
     let mut count = Count::default();
     let outcome = watch(&link((2e6, 1e6), (60_000, 60_000), vec![flow]), &run(60.0), 1, &mut count);

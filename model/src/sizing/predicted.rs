@@ -6,8 +6,8 @@ use thiserror::Error;
 use crate::rate::BufferSize;
 use crate::segment::{Direction, PerDirection};
 use crate::simulate::{
-    ACK_FRAME_BYTES, BUSY_JITTER_S, Cake, CongestionControl, DATA_FRAME_BYTES, Flow, HOST_JITTER_S, Hosts,
-    Isolation, Limit, Load, Outcome, PAYLOAD_BYTES, Run, SimulatedLink, agree, ratio_range, simulate,
+    ACK_FRAME_BYTES, BUSY_JITTER_S, Cake, CongestionControl, DATA_FRAME_BYTES, Flow, FlowLoad, HOST_JITTER_S,
+    Hosts, Isolation, Limit, Outcome, PAYLOAD_BYTES, Run, SimulatedLink, agree, ratio_range, simulate,
 };
 
 use super::{Advice, AdviceInput, BufferUnit};
@@ -228,7 +228,7 @@ fn link(
         sender_round_trip_s: half,
         start_s: 0.0,
         stop_s: f64::INFINITY,
-        load: Load::Bulk,
+        load: FlowLoad::Bulk,
         most_segments: input
             .tcp_buffer
             .map(|bytes| u32::try_from(bytes / u64::from(PAYLOAD_BYTES)).unwrap_or(u32::MAX)),

@@ -15,7 +15,7 @@ fn scenario(
         (0..downloads).map(|index| flow(Direction::Down, 5.0 + 7.0 * f64::from(index))).collect();
     flows.extend((0..uploads).map(|index| flow(Direction::Up, 12.0 + 9.0 * f64::from(index))));
     if uploads == 0 {
-        flows.push(Flow { load: Load::Datagrams(up_bps / 8.0), ..bulk(Direction::Up, 5.0) });
+        flows.push(Flow { load: FlowLoad::Datagrams(up_bps / 8.0), ..bulk(Direction::Up, 5.0) });
     }
     Scenario {
         down_bps,

@@ -7,7 +7,7 @@ mod truth;
 
 use pendulum_model::sample::Sample;
 use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_model::simulate::{self, CongestionControl, Limit, Load, Run, SimulatedLink};
+use pendulum_model::simulate::{self, CongestionControl, FlowLoad, Limit, Run, SimulatedLink};
 
 use truth::Truth;
 
@@ -22,7 +22,7 @@ pub(crate) struct Flow {
     pub(crate) stop_s: f64,
     /// One-way delay between R1 and the remote end, milliseconds.
     pub(crate) remote_ms: f64,
-    pub(crate) load: Load,
+    pub(crate) load: FlowLoad,
     pub(crate) congestion_control: CongestionControl,
 }
 

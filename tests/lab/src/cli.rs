@@ -148,16 +148,16 @@ impl DemoArgs {
 
 /// [`BufferPlace`] as the command line has it.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Place {
+enum BufferPlaceArg {
     Gateway,
     Modem,
 }
 
-impl From<Place> for BufferPlace {
-    fn from(place: Place) -> Self {
+impl From<BufferPlaceArg> for BufferPlace {
+    fn from(place: BufferPlaceArg) -> Self {
         match place {
-            Place::Gateway => Self::Gateway,
-            Place::Modem => Self::Modem,
+            BufferPlaceArg::Gateway => Self::Gateway,
+            BufferPlaceArg::Modem => Self::Modem,
         }
     }
 }
@@ -184,8 +184,8 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "FILE|PATTERN")]
     uplink_trace: Option<String>,
     /// Where the uplink's buffer stands: on the gateway's WAN device, or in a modem behind it, out of the gateway's sight.
-    #[arg(long, value_enum, value_name = "WHERE", default_value_t = Place::Gateway)]
-    uplink_buffer_at: Place,
+    #[arg(long, value_enum, value_name = "WHERE", default_value_t = BufferPlaceArg::Gateway)]
+    uplink_buffer_at: BufferPlaceArg,
     /// The gateway translates addresses: on the WAN all flows carry its own.
     #[arg(long)]
     nat: bool,

@@ -12,7 +12,7 @@ use pendulum_model::segment::Direction;
 
 use patterns::{KINDS, Kind, SLOT, crowd};
 use tcp::Congestion;
-use world::{NEAR, Outcome, Remote, Says, Setting, Shaper, Source, run};
+use world::{NEAR, Outcome, Remote, Says, Setting, Shaper, WorldConnection, run};
 
 /// Of each case.
 const SECONDS: f64 = 60.0;
@@ -72,7 +72,7 @@ impl Case {
         seconds.sort_by(f64::total_cmp);
         let at = |share: f64| seconds[(seconds.len() as f64 * share) as usize];
         let bounds =
-            law::Bounds { min: at(0.1).max(64e3).min(mean / 2.0), base: mean, max: at(0.95).max(mean) };
+            law::RateBounds { min: at(0.1).max(64e3).min(mean / 2.0), base: mean, max: at(0.95).max(mean) };
         score(&self.run(&slots, || Shaper::law(bounds)))
     }
 
@@ -187,7 +187,7 @@ pub const LINE: f64 = 1.25e6;
 
 /// A line with a bottleneck of a tenth of it beyond: the far transfer's host and the other one, which start at these times.
 pub fn far_case(direction: Direction, says: Says, from: (f64, f64), known: Option<f64>) -> Outcome {
-    let source = |host, from| Source { from, ..Source::long(Congestion::Cubic, host) };
+    let source = |host, from| WorldConnection { from, ..WorldConnection::long(Congestion::Cubic, host) };
     let setting = Setting {
         direction,
         capacity: &|_| LINE,
@@ -209,7 +209,7 @@ pub fn single_case(direction: Direction, line: f64, buffer: f64, congestion: Con
         buffer,
         drops_at_head: false,
         late: &|_| 0.0,
-        sources: vec![Source::long(congestion, 0)],
+        sources: vec![WorldConnection::long(congestion, 0)],
         remotes: vec![NEAR],
         seconds: SECONDS,
     };

@@ -37,7 +37,7 @@ pub struct ReverseBuffer {
     /// Bytes per second of the channel.
     channel_rate: f64,
     ack_bytes: f64,
-    connections: BTreeMap<u32, Connection>,
+    connections: BTreeMap<u32, QueuedAcks>,
     queued: usize,
     next_place: u64,
     /// Connection served last, for round robin.
@@ -49,7 +49,7 @@ pub struct ReverseBuffer {
 }
 
 #[derive(Clone, Debug)]
-struct Connection {
+struct QueuedAcks {
     /// Oldest first.
     acks: VecDeque<Queued>,
     rate: Tsw,
@@ -120,7 +120,7 @@ impl ReverseBuffer {
         let connection = self
             .connections
             .entry(ack.connection)
-            .or_insert_with(|| Connection { acks: VecDeque::new(), rate: Tsw::new(window, now) });
+            .or_insert_with(|| QueuedAcks { acks: VecDeque::new(), rate: Tsw::new(window, now) });
         // A late or repeated ACK covers nothing new: it stands for no other and none stands for it.
         let newer = connection.acks.back().is_some_and(|queued| queued.number < ack.number);
         if newer && let Some(place) = self.erase_for(ack.connection, now) {
@@ -167,7 +167,7 @@ impl ReverseBuffer {
     }
 
     fn what_to_erase(&self, connection: u32, now: Duration) -> Option<Erase> {
-        let Connection { acks, rate } = self.connections.get(&connection)?;
+        let QueuedAcks { acks, rate } = self.connections.get(&connection)?;
         match self.policy.filter {
             Filter::None => None,
             Filter::Static { delta } => (acks.len() >= delta.max(1)).then_some(Erase::Newest),

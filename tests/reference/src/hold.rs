@@ -9,7 +9,7 @@ use super::accecn::{CE, Feedback};
 
 /// An ACK, as far as it matters here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ack {
+pub struct AckSegment {
     /// Sequence number.
     pub sequence: u32,
     /// Acknowledgement number.
@@ -64,19 +64,19 @@ const TWO_LARGEST: u32 = 2 * 1_460;
 const LEAST: u32 = 1_200;
 
 #[derive(Clone, Debug)]
-struct Queued {
-    ack: Ack,
+struct QueuedAck {
+    ack: AckSegment,
     plain: bool,
-    pending: Option<Ack>,
+    pending: Option<AckSegment>,
 }
 
 /// The filter of one connection, and its ACKs in the queue.
 #[derive(Clone, Debug)]
 pub struct Hold {
     bounds: Bounds,
-    queue: VecDeque<Queued>,
+    queue: VecDeque<QueuedAck>,
     first: Option<u32>,
-    newest: Ack,
+    newest: AckSegment,
     /// The sequence number that the next one is to have.
     sequence: u32,
     withheld: usize,
@@ -104,7 +104,7 @@ impl Told {
         (0..3).filter(|&i| counters[i] != known[i]).collect()
     }
 
-    fn note(&mut self, ack: &Ack) {
+    fn note(&mut self, ack: &AckSegment) {
         let guessed = self.gap || is_before_or_same(ack.number, self.number);
         self.number = ack.number;
         self.ace = ack.ecn.ace;
@@ -124,7 +124,7 @@ impl Told {
     }
 
     /// An ACK tells of no mark, and the sender will believe it.
-    fn expects(&self, ack: &Ack) -> bool {
+    fn expects(&self, ack: &AckSegment) -> bool {
         let (Some(steady), Some(counters)) = (self.steady, ack.ecn.counters) else { return false };
         ack.ecn.ace == self.ace && self.changed(counters).iter().all(|field| *field == steady)
     }
@@ -134,7 +134,7 @@ fn is_before_or_same(number: u32, other: u32) -> bool {
     number.wrapping_sub(other).cast_signed() <= 0
 }
 
-fn covers(newer: &Ack, older: &Ack) -> bool {
+fn covers(newer: &AckSegment, older: &AckSegment) -> bool {
     let within = |inner: (u32, u32), outer: (u32, u32)| {
         is_before_or_same(outer.0, inner.0) && is_before_or_same(inner.1, outer.1)
     };
@@ -150,7 +150,7 @@ impl Hold {
             bounds,
             queue: VecDeque::new(),
             first: None,
-            newest: Ack::default(),
+            newest: AckSegment::default(),
             sequence: 0,
             withheld: 0,
             accecn: false,
@@ -160,7 +160,7 @@ impl Hold {
     }
 
     /// An ACK comes.
-    pub fn arrive(&mut self, ack: Ack) -> Fate {
+    pub fn arrive(&mut self, ack: AckSegment) -> Fate {
         let segments = if self.accecn { self.segments_of(&ack) } else { UNKNOWN };
         self.accecn |= ack.ecn.ace & 4 != 0 || ack.ecn.counters.is_some();
         let fate = self.judge(&ack, segments);
@@ -197,12 +197,12 @@ impl Hold {
             self.sequence = ack.sequence;
         }
         let plain = !self.is_special(&ack) && fate != Fate::Duplicate && !is_probe;
-        self.queue.push_back(Queued { ack, plain, pending: None });
+        self.queue.push_back(QueuedAck { ack, plain, pending: None });
         fate
     }
 
     /// The oldest leaves: what the sender is to see.
-    pub fn depart(&mut self) -> Option<Ack> {
+    pub fn depart(&mut self) -> Option<AckSegment> {
         let queued = self.queue.pop_front()?;
         if queued.pending.is_some() {
             self.withheld = 0;
@@ -218,15 +218,15 @@ impl Hold {
     }
 
     /// A keep-alive, or a probe of a closed window: its number was used before.
-    fn is_probe(&self, ack: &Ack) -> bool {
+    fn is_probe(&self, ack: &AckSegment) -> bool {
         ack.sequence.wrapping_sub(self.sequence).cast_signed() < 0
     }
 
-    fn is_special(&self, ack: &Ack) -> bool {
+    fn is_special(&self, ack: &AckSegment) -> bool {
         ack.special || (ack.ecn.ace != 0 && !self.accecn)
     }
 
-    fn judge(&self, ack: &Ack, segments: u32) -> Fate {
+    fn judge(&self, ack: &AckSegment, segments: u32) -> Fate {
         if self.is_special(ack) {
             return Fate::Special;
         }
@@ -276,12 +276,12 @@ impl Hold {
     }
 
     /// What is pending for an earlier carrier need not be sent: the ACK tells all of it, and none behind that carrier can be a duplicate of it.
-    fn gives_up(&self, at: usize, ack: &Ack) -> bool {
+    fn gives_up(&self, at: usize, ack: &AckSegment) -> bool {
         let tells = self.queue[at].pending.as_ref().is_some_and(|pending| covers(ack, pending));
         tells && self.queue[at + 1].plain && !self.accecn
     }
 
-    fn stays_exact(&self, ack: &Ack, segments: u32) -> bool {
+    fn stays_exact(&self, ack: &AckSegment, segments: u32) -> bool {
         if self.newest.ecn.counters.is_some() && ack.ecn.counters.is_none() {
             return false;
         }
@@ -289,7 +289,7 @@ impl Hold {
     }
 
     /// Segments that the ACK delivers at most, beyond the newest.
-    fn segments_of(&self, ack: &Ack) -> u32 {
+    fn segments_of(&self, ack: &AckSegment) -> u32 {
         let bytes = ack.number.wrapping_sub(self.newest.number);
         if bytes == 0 && ack.sack.is_empty() {
             return 0;

@@ -36,7 +36,12 @@ fn sequence(seed: u64) -> (u32, u32) {
     let (mut hold, mut receiver, mut sender) = (Hold::new(bounds), Receiver::default(), Sender::new(full));
     let mut number = random.below(1 << 32) as u32;
     // Before any mark ACE is 5, whose AE tells the filter what kind of ECN this is.
-    hold.arrive(Ack { number, window: 500, ecn: receiver.feedback(option > 0), ..Ack::default() });
+    hold.arrive(AckSegment {
+        number,
+        window: 500,
+        ecn: receiver.feedback(option > 0),
+        ..AckSegment::default()
+    });
     // Numbers, segments and marks when an ACK was made; what the sender has seen.
     let (mut made, mut seen) = (vec![(number, 0, 0)], 0);
     let (mut segments, mut withheld, mut long) = (0_u32, 0, 0);
@@ -68,7 +73,8 @@ fn sequence(seed: u64) -> (u32, u32) {
         }
         made.push((number, segments, receiver.marked));
         let with_option = option == 1 || (option == 2 && random.below(2) == 0);
-        let ack = Ack { number, window: 500, ecn: receiver.feedback(with_option), ..Ack::default() };
+        let ack =
+            AckSegment { number, window: 500, ecn: receiver.feedback(with_option), ..AckSegment::default() };
         withheld += u32::from(hold.arrive(ack) == Fate::Held);
     }
     (withheld, long)
@@ -94,7 +100,8 @@ fn linux_decodes_what_the_filter_lets_through() {
 fn a_queue_of_acks_alone_becomes_shorter() {
     let bounds = Bounds { delta: 1, stretch: 32, spared_bytes: 400 * 2_896 };
     let mut hold = Hold::new(bounds);
-    let mut numbers = (1..).map(|n: u32| Ack { number: n * 2_896, window: 500, ..Ack::default() });
+    let mut numbers =
+        (1..).map(|n: u32| AckSegment { number: n * 2_896, window: 500, ..AckSegment::default() });
     for ack in numbers.by_ref().take(400) {
         assert_ne!(hold.arrive(ack), Fate::Held);
     }
@@ -116,11 +123,11 @@ fn a_queue_of_acks_alone_becomes_shorter() {
 fn a_queue_becomes_shorter_after_a_loss() {
     let bounds = Bounds { delta: 1, stretch: 32, spared_bytes: 399 * 2_896 };
     let mut hold = Hold::new(bounds);
-    let ack = |n: u32, sack: &[(u32, u32)]| Ack {
+    let ack = |n: u32, sack: &[(u32, u32)]| AckSegment {
         number: n * 2_896,
         window: 500,
         sack: sack.to_vec(),
-        ..Ack::default()
+        ..AckSegment::default()
     };
     for n in 1..400 {
         assert_ne!(hold.arrive(ack(n, &[])), Fate::Held);
@@ -130,7 +137,7 @@ fn a_queue_becomes_shorter_after_a_loss() {
     assert_eq!(hold.arrive(ack(401, &[(2_010_000, 2_014_344)])), Fate::Carrier, "nor is it in this one");
     let row = (800..832).map(|n| hold.arrive(ack(n, &[])));
     assert!(row.eq(std::iter::repeat_n(Fate::Held, 32)), "it is in these");
-    let left: Vec<Ack> = std::iter::from_fn(|| hold.depart()).collect();
+    let left: Vec<AckSegment> = std::iter::from_fn(|| hold.depart()).collect();
     assert_eq!(left.len(), 401);
     assert_eq!(left[400], ack(831, &[]));
     assert!(left.is_sorted_by_key(|ack| ack.number), "backwards");

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::buffer::{Ack, Counts, ReverseBuffer};
 use super::policy::Policy;
-use super::tcp::{Receiver, Sender};
+use super::tcp::{PlainReceiver, PlainSender};
 
 /// The path that all sources share.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -98,8 +98,8 @@ enum Event {
 struct Connection {
     source: usize,
     access_delay: Duration,
-    sender: Sender,
-    receiver: Receiver,
+    sender: PlainSender,
+    receiver: PlainReceiver,
     segments: u64,
     begin: Duration,
     timer_set: bool,
@@ -214,8 +214,8 @@ impl Simulation {
         let connection = Connection {
             source,
             access_delay: *access_delay,
-            sender: Sender::new(segments, self.network.receiver_window),
-            receiver: Receiver::new(self.network.segments_per_ack),
+            sender: PlainSender::new(segments, self.network.receiver_window),
+            receiver: PlainReceiver::new(self.network.segments_per_ack),
             segments,
             begin: self.now,
             timer_set: false,

@@ -19,7 +19,7 @@ pub(crate) const DELAYED_ACK: Duration = Duration::from_millis(200);
 
 /// The sender: slow start and congestion avoidance by ACKs received, not by bytes acknowledged (RFC 2581, before RFC 3465).
 #[derive(Clone, Debug)]
-pub(crate) struct Sender {
+pub(crate) struct PlainSender {
     /// Segments to deliver.
     total: u64,
     next: u64,
@@ -34,7 +34,7 @@ pub(crate) struct Sender {
     deadline: Option<Duration>,
 }
 
-impl Sender {
+impl PlainSender {
     /// A sender of `total` segments whose receiver takes `most` at a time.
     pub(crate) fn new(total: u64, most: f64) -> Self {
         Self {
@@ -120,14 +120,14 @@ impl Sender {
 
 /// The receiver.
 #[derive(Clone, Debug)]
-pub(crate) struct Receiver {
+pub(crate) struct PlainReceiver {
     segments_per_ack: u32,
     next: u64,
     unacknowledged: u32,
     deadline: Option<Duration>,
 }
 
-impl Receiver {
+impl PlainReceiver {
     /// A receiver that acknowledges every `segments_per_ack` segments.
     pub(crate) fn new(segments_per_ack: u32) -> Self {
         Self { segments_per_ack, next: 0, unacknowledged: 0, deadline: None }
@@ -166,13 +166,13 @@ mod tests {
 
     const RTT: Duration = Duration::from_millis(200);
 
-    fn send_all(sender: &mut Sender, now: Duration) -> Vec<u64> {
+    fn send_all(sender: &mut PlainSender, now: Duration) -> Vec<u64> {
         std::iter::from_fn(|| sender.send(now)).collect()
     }
 
     #[test]
     fn each_ack_of_slow_start_lets_two_segments_out() {
-        let mut sender = Sender::new(100, f64::INFINITY);
+        let mut sender = PlainSender::new(100, f64::INFINITY);
         assert_eq!(send_all(&mut sender, Duration::ZERO), [0]);
         sender.acknowledge(1, RTT);
         assert_eq!(send_all(&mut sender, RTT), [1, 2]);
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn an_ack_for_many_segments_grows_the_window_by_one() {
-        let mut sender = Sender::new(100, 4.0);
+        let mut sender = PlainSender::new(100, 4.0);
         send_all(&mut sender, Duration::ZERO);
         sender.acknowledge(1, RTT);
         send_all(&mut sender, RTT);
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_timeout_starts_over_and_an_ack_skips_what_had_arrived() {
-        let mut sender = Sender::new(8, 4.0);
+        let mut sender = PlainSender::new(8, 4.0);
         send_all(&mut sender, Duration::ZERO);
         assert_eq!(sender.deadline(), Some(FIRST_RTO));
         sender.expire();
@@ -207,7 +207,7 @@ mod tests {
     /// RFC 6298 §2.2, 2.3: of 2 s, 2 + 4 · 1; then of 2.8 s, mean (7 · 2 + 2.8) / 8 and deviation (3 · 1 + 0.8) / 4.
     #[test]
     fn the_timeout_is_the_mean_and_four_deviations() {
-        let mut sender = Sender::new(8, 4.0);
+        let mut sender = PlainSender::new(8, 4.0);
         sender.note_round_trip(Duration::from_secs(2));
         assert_eq!(sender.timeout, Duration::from_secs(6));
         sender.note_round_trip(Duration::from_millis(2_800));
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn an_odd_segment_waits_for_the_next_or_the_timer() {
-        let mut receiver = Receiver::new(2);
+        let mut receiver = PlainReceiver::new(2);
         assert_eq!(receiver.receive(0, Duration::ZERO), None);
         assert_eq!(receiver.deadline(), Some(DELAYED_ACK));
         assert_eq!(receiver.receive(1, Duration::ZERO), Some(2));

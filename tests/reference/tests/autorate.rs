@@ -5,7 +5,7 @@ use pendulum_model::autorate::Priority;
 use pendulum_model::segment::Direction;
 use pendulum_reference::autorate::patterns::{Kind, crowd};
 use pendulum_reference::autorate::tcp::Congestion;
-use pendulum_reference::autorate::world::{NEAR, Says, Setting, Shaper, Source, run};
+use pendulum_reference::autorate::world::{NEAR, Says, Setting, Shaper, WorldConnection, run};
 use pendulum_reference::autorate::{LINE, counts, far_case, mean_of, rows, single_case};
 
 /// Both transfers run, one of them through a bottleneck of a tenth of the line beyond it: the line's rate stays, whatever the other host's
@@ -99,7 +99,7 @@ fn used_with_late_replies(least: f64, most: f64, turns: f64) -> f64 {
         let late =
             |at: f64| least + (most - least) * (0.5 + 0.5 * (std::f64::consts::TAU * turns * at).sin());
         let mut sources = crowd(0, capacity, 60.0);
-        sources.iter_mut().for_each(|source: &mut Source| source.congestion = congestion);
+        sources.iter_mut().for_each(|source: &mut WorldConnection| source.congestion = congestion);
         let setting = Setting {
             direction: Direction::Up,
             capacity: &|_| capacity,

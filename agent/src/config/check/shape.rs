@@ -5,7 +5,7 @@ use toml::Spanned;
 
 use super::super::bounds::Bounds;
 use super::super::cake::CakeOptions;
-use super::super::error::{ConfigError, Source};
+use super::super::error::{ConfigError, SourceText};
 use super::super::framing::{Framing, Preset};
 use super::super::raw;
 use super::super::shape::{
@@ -13,7 +13,7 @@ use super::super::shape::{
     ShapeRate,
 };
 
-pub(super) fn check(source: &Source<'_>, raw: raw::ShapeTable) -> Result<ShapeConfig, ConfigError> {
+pub(super) fn check(source: &SourceText<'_>, raw: raw::ShapeTable) -> Result<ShapeConfig, ConfigError> {
     let ab_test = match raw.ab_test {
         None => None,
         Some(span) => {
@@ -81,7 +81,7 @@ pub(super) fn check(source: &Source<'_>, raw: raw::ShapeTable) -> Result<ShapeCo
 
 /// In order, not below what the shaper takes, and only where a rate is found.
 fn rate_bounds(
-    source: &Source<'_>,
+    source: &SourceText<'_>,
     rate: ShapeRate,
     [least, most]: [Option<Spanned<Rate>>; 2],
 ) -> Result<RateBounds, ConfigError> {
@@ -115,7 +115,7 @@ fn rate_bounds(
 }
 
 fn cake(
-    source: &Source<'_>,
+    source: &SourceText<'_>,
     words: &Spanned<String>,
     ack_filter: AckFilter,
 ) -> Result<CakeOptions, ConfigError> {

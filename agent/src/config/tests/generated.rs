@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::rows::{self, Reload, Row};
+use super::rows::{self, AtReload, KeyRow};
 
 /// Keys that share a comment, with their values as shipped.
 #[derive(Default)]
@@ -41,11 +41,11 @@ fn tables() -> Vec<(&'static str, Vec<Group<'static>>)> {
     tables
 }
 
-fn applies(row: &Row) -> &'static str {
+fn applies(row: &KeyRow) -> &'static str {
     match row.reload {
-        Reload::Live(_) | Reload::NewLink => "at SIGHUP",
-        Reload::Waits(_) | Reload::OtherLink => "after a restart",
-        Reload::Never => "",
+        AtReload::Live(_) | AtReload::NewLink => "at SIGHUP",
+        AtReload::Waits(_) | AtReload::OtherLink => "after a restart",
+        AtReload::Never => "",
     }
 }
 

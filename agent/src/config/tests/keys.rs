@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::rows::{Reload, Row};
+use super::rows::{AtReload, KeyRow};
 use super::{fields, parse, rows};
 use crate::config::{Active, Config};
 
@@ -19,7 +19,7 @@ fn file(key: &str, lines: &str) -> (String, usize) {
     }
 }
 
-impl Row {
+impl KeyRow {
     /// A file in which the key has this value.
     fn file(&self, value: &str) -> String {
         file(self.key, &self.lines(value)).0
@@ -94,7 +94,7 @@ fn what_is_allowed_has_its_effect_and_no_other() {
             }
         }
         let is_changed = row.changed().1 != row.default;
-        assert!(is_changed != (row.reload == Reload::Never), "{}: the first value is the default", row.key);
+        assert!(is_changed != (row.reload == AtReload::Never), "{}: the first value is the default", row.key);
     }
 }
 
@@ -154,25 +154,25 @@ fn a_changed_file_holds_at_once_or_waits_and_says_so() {
         };
         let (applied, waiting) = (names(&changes.applied), names(&changes.waiting));
         match row.reload {
-            Reload::Live(name) => {
+            AtReload::Live(name) => {
                 assert_eq!((applied, waiting), (vec![name.to_owned()], vec![]), "{}", row.key);
                 assert_eq!((row.effect)(&active.config), effect, "{}", row.key);
             }
-            Reload::Waits(name) => {
+            AtReload::Waits(name) => {
                 assert_eq!((applied, waiting), (vec![], vec![name.to_owned()]), "{}", row.key);
                 assert_eq!(active.config, plain(), "{}", row.key);
             }
-            Reload::NewLink => {
+            AtReload::NewLink => {
                 assert!(waiting.is_empty(), "{}: {waiting:?}", row.key);
                 assert!(applied[0].ends_with("(added)") && applied[1].ends_with("(removed)"), "{applied:?}");
                 assert_eq!((row.effect)(&active.config), effect, "{}", row.key);
             }
-            Reload::OtherLink => {
+            AtReload::OtherLink => {
                 assert!(applied.is_empty(), "{}: {applied:?}", row.key);
                 assert!(waiting[0].ends_with("(added)") && waiting[1].ends_with("(removed)"), "{waiting:?}");
                 assert_eq!(active.config, plain(), "{}", row.key);
             }
-            Reload::Never => assert_eq!((applied, waiting), (vec![], vec![]), "{}", row.key),
+            AtReload::Never => assert_eq!((applied, waiting), (vec![], vec![]), "{}", row.key),
         }
         assert_eq!(active.reloads.waiting, changes.waiting);
         // The same file again: what waited still waits, and nothing else happens.
@@ -188,11 +188,11 @@ fn the_shipped_file_marks_live_keys() {
         let table = row.key.split_once('.').map_or("", |(table, _)| table);
         let is_marked = marked(table, row.name());
         match row.reload {
-            Reload::Live(_) => assert!(is_marked, "{} is not marked [live]", row.key),
-            Reload::Waits(_) | Reload::OtherLink | Reload::NewLink => {
+            AtReload::Live(_) => assert!(is_marked, "{} is not marked [live]", row.key),
+            AtReload::Waits(_) | AtReload::OtherLink | AtReload::NewLink => {
                 assert!(!is_marked, "{} is marked [live]", row.key)
             }
-            Reload::Never => {}
+            AtReload::Never => {}
         }
     }
 }

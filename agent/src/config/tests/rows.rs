@@ -7,7 +7,7 @@ use pendulum_model::rate::Span;
 use super::super::*;
 
 /// One key.
-pub(super) struct Row {
+pub(super) struct KeyRow {
     /// With its table: `shape.rate-percent`.
     pub(super) key: &'static str,
     /// What the value does, in words.
@@ -21,14 +21,14 @@ pub(super) struct Row {
     /// Other keys of the same table that the values need.
     pub(super) beside: &'static str,
     /// When a changed value holds.
-    pub(super) reload: Reload,
+    pub(super) reload: AtReload,
     /// The option that replaces it, and its effect.
     pub(super) option: Option<(&'static [&'static str], &'static str)>,
 }
 
 /// What becomes of a changed value at SIGHUP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reload {
+pub(super) enum AtReload {
     /// It holds at once, and is reported by this name.
     Live(&'static str),
     /// It waits for a restart, and is reported by this name.
@@ -41,9 +41,9 @@ pub(super) enum Reload {
     Never,
 }
 
-use Reload::{Live, Waits};
+use AtReload::{Live, Waits};
 
-impl Row {
+impl KeyRow {
     fn values(mut self, allowed: &[(&str, &str)], refused: &[(&str, &str)]) -> Self {
         let owned =
             |pairs: &[(&str, &str)]| pairs.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
@@ -71,8 +71,8 @@ impl Row {
     }
 }
 
-fn row(key: &'static str, reload: Reload, effect: fn(&Config) -> String, default: &'static str) -> Row {
-    Row { key, effect, default, allowed: vec![], refused: vec![], beside: "", reload, option: None }
+fn row(key: &'static str, reload: AtReload, effect: fn(&Config) -> String, default: &'static str) -> KeyRow {
+    KeyRow { key, effect, default, allowed: vec![], refused: vec![], beside: "", reload, option: None }
 }
 
 fn debug(value: impl Debug) -> String {
@@ -97,7 +97,7 @@ fn percent(rate_of: fn(&ShapeConfig, Rate) -> Option<Rate>, config: &Config) -> 
     text(rate_of(&config.shape, link).map(Rate::bits_per_second))
 }
 
-pub(super) fn all() -> Vec<Row> {
+pub(super) fn all() -> Vec<KeyRow> {
     [general(), links(), shape(), detector()].into_iter().flatten().collect()
 }
 
@@ -107,7 +107,7 @@ const NAME_253: &str = concat!(
     "a23456789012345678901"
 );
 
-fn general() -> Vec<Row> {
+fn general() -> Vec<KeyRow> {
     let (host, numeric) = ("is not a host name", "is not a numeric address with a port");
     let (quoted, longer) = (format!("[\"{NAME_253}\"]"), format!("[\"ok\", \"{NAME_253}b\"]"));
     let names = format!("[{NAME_253:?}]");
@@ -213,11 +213,11 @@ fn general() -> Vec<Row> {
     ]
 }
 
-fn links() -> Vec<Row> {
+fn links() -> Vec<KeyRow> {
     let (device, name) = ("cannot be the name of a network device", "cannot name a link");
     let rate_refusals = [("\"0bit\"", "is not a rate"), ("\"18446744073709551616bit\"", "is not a rate")];
     vec![
-        row("link.wan", Reload::NewLink, |c| c.links[0].wan.clone(), "wan0")
+        row("link.wan", AtReload::NewLink, |c| c.links[0].wan.clone(), "wan0")
             .values(
                 &[("\"a\"", "a"), ("\"abcdefghijklmno\"", "abcdefghijklmno")],
                 &[
@@ -232,7 +232,7 @@ fn links() -> Vec<Row> {
                 ],
             )
             .option(&["--wan", "wan7"], "wan7"),
-        row("link.name", Reload::OtherLink, |c| c.links[0].name.clone(), "wan0").values(
+        row("link.name", AtReload::OtherLink, |c| c.links[0].name.clone(), "wan0").values(
             &[
                 ("\"A.z_9-\"", "A.z_9-"),
                 ("\"abcdefghijklmnopqrstuvwxyzABCDEF\"", "abcdefghijklmnopqrstuvwxyzABCDEF"),
@@ -290,7 +290,7 @@ fn links() -> Vec<Row> {
     ]
 }
 
-fn shape() -> Vec<Row> {
+fn shape() -> Vec<KeyRow> {
     let row = |key, effect, default| row(key, Live("shape"), effect, default);
     let bound = |key, effect| {
         row(key, effect, "none")
@@ -409,7 +409,7 @@ macro_rules! threshold {
     };
 }
 
-fn detector() -> Vec<Row> {
+fn detector() -> Vec<KeyRow> {
     let (share, beyond_share): (_, &[&str]) = (["0", "1"], &["-0.001", "1.001"]);
     let (time, beyond_time): (_, &[&str]) = (["1ms", "1m"], &["999us", "60001ms"]);
     let (horizon, beyond_horizon): (_, &[&str]) = (["1s", "2m"], &["999ms", "120001ms"]);

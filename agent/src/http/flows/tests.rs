@@ -38,7 +38,7 @@ fn rows() -> Vec<FlowRow> {
 #[test]
 fn a_connection_is_asked_for_by_its_ends_its_beginning_and_whether_it_is_open() {
     let mut row = rows().remove(1);
-    let expected = Connection {
+    let expected = WanConnection {
         home: "192.0.2.2:40002".parse().unwrap(),
         remote: "192.0.2.100:443".parse().unwrap(),
         // Home sent first, in second 1; the other end in second 2.
@@ -48,7 +48,7 @@ fn a_connection_is_asked_for_by_its_ends_its_beginning_and_whether_it_is_open() 
     assert_eq!(connection(&row), expected);
     row.is_closed = true;
     row.halves[1].first_seen_ns = 999;
-    assert_eq!(connection(&row), Connection { began_ns: 999, is_open: false, ..expected });
+    assert_eq!(connection(&row), WanConnection { began_ns: 999, is_open: false, ..expected });
     // Of an end that was never seen nothing began.
     row.halves[0].first_seen_ns = 0;
     assert_eq!(connection(&row).began_ns, 999);
@@ -67,7 +67,7 @@ fn the_busiest_flow_has_the_largest_sum_of_both_ways() {
             half.wire_bytes = u64::from(100 * figure);
         }
     }
-    for (sort, of_one) in [(Sort::Rate, 1.0), (Sort::Bytes, 100.0)] {
+    for (sort, of_one) in [(FlowOrder::Rate, 1.0), (FlowOrder::Bytes, 100.0)] {
         let ranks: Vec<f64> = rows.iter().map(|row| rank(row, sort)).collect();
         assert_eq!(ranks, [12.0 * of_one, 11.0 * of_one, 10.0 * of_one], "{sort:?}");
     }
@@ -77,7 +77,7 @@ fn the_busiest_flow_has_the_largest_sum_of_both_ways() {
 #[test]
 fn whose_a_flow_is_belongs_to_it_alone() {
     let links = ["dsl", "lte", "fibre"].map(|name| Arc::new(example::link(name)));
-    let flows: Vec<Listed> = links
+    let flows: Vec<ListedFlow> = links
         .iter()
         .zip([0, 1, 2])
         .map(|(link, row)| (Arc::clone(&link.name), link.flows.rows[row].clone()))
@@ -96,7 +96,7 @@ fn whose_a_flow_is_belongs_to_it_alone() {
         LinkConfig { name: "dsl".to_owned(), ..LinkConfig::new("ppp0") },
     ];
     let told = |homes| {
-        let report = Report { total: 42, listed: flows.clone(), homes, configured: configured.to_vec() };
+        let report = FlowList { total: 42, listed: flows.clone(), homes, configured: configured.to_vec() };
         let listed = (0..3).filter_map(|index| report.flow(index)).collect();
         assert!(report.flow(3).is_none());
         serde_json::to_value(Flows { flows: listed, ..report.head() }).unwrap()

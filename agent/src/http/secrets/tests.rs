@@ -3,7 +3,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use axum::http::HeaderValue;
 
 use super::*;
-use crate::config::Tls;
+use crate::config::TlsFiles;
 
 const CERTIFICATE: &str = include_str!("../../../../tests/data/tls/certificate.pem");
 const KEY: &str = include_str!("../../../../tests/data/tls/key.pem");
@@ -12,18 +12,18 @@ const FIRST: &str = "0123456789abcdef";
 const SECOND: &str = "fedcba9876543210";
 
 /// A listener and an access check over files in a directory of their own.
-struct Rig {
+struct AccessRig {
     directory: tempfile::TempDir,
     config: HttpConfig,
     access: Access,
     secrets: Secrets,
 }
 
-impl Rig {
+impl AccessRig {
     async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
-        let tls = Tls { certificate: path("certificate.pem"), key: path("key.pem") };
+        let tls = TlsFiles { certificate: path("certificate.pem"), key: path("key.pem") };
         let config = HttpConfig { token_file: Some(path("token")), tls: Some(tls), ..HttpConfig::default() };
         for (name, content) in [("token", FIRST), ("certificate.pem", CERTIFICATE), ("key.pem", KEY)] {
             std::fs::write(path(name), content).unwrap();
@@ -54,7 +54,7 @@ impl Rig {
 
 #[tokio::test]
 async fn a_renewed_token_replaces_the_old_one() {
-    let rig = Rig::new().await;
+    let rig = AccessRig::new().await;
     assert_eq!(rig.reload(&rig.config), Ok(vec![]), "nothing is new");
     rig.write("token", SECOND);
     assert_eq!(rig.reload(&rig.config), Ok(vec!["http.token-file (new content)".to_owned()]));
@@ -63,7 +63,7 @@ async fn a_renewed_token_replaces_the_old_one() {
 
 #[tokio::test]
 async fn one_bad_file_keeps_all_old_ones() {
-    let rig = Rig::new().await;
+    let rig = AccessRig::new().await;
     rig.write("token", SECOND);
     for (key, certificate, meant) in [
         (OTHER_KEY, CERTIFICATE, "http.tls-key"),
@@ -86,7 +86,7 @@ async fn one_bad_file_keeps_all_old_ones() {
 /// Another path waits for a restart, whatever is there; the old file may be gone by then.
 #[tokio::test]
 async fn another_path_is_not_read() {
-    let rig = Rig::new().await;
+    let rig = AccessRig::new().await;
     rig.write("token", "short");
     rig.write("key.pem", "no key");
     let wanted =
@@ -97,7 +97,7 @@ async fn another_path_is_not_read() {
 
 #[tokio::test]
 async fn a_chain_with_one_more_certificate_is_another_identity() {
-    let rig = Rig::new().await;
+    let rig = AccessRig::new().await;
     rig.write("certificate.pem", &format!("{CERTIFICATE}\n{CERTIFICATE}"));
     assert_eq!(
         rig.reload(&rig.config),

@@ -63,14 +63,14 @@ impl Server {
         Self { address, stop, task, later }
     }
 
-    async fn connect(&self) -> Client {
-        Client(TcpStream::connect(self.address).await.unwrap())
+    async fn connect(&self) -> TestClient {
+        TestClient(TcpStream::connect(self.address).await.unwrap())
     }
 }
 
-struct Client(TcpStream);
+struct TestClient(TcpStream);
 
-impl Client {
+impl TestClient {
     async fn ask(&mut self, path: &str) {
         self.send(&format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n")).await;
     }
@@ -165,12 +165,12 @@ async fn answers_that_nobody_reads_are_bounded() {
     tokio::spawn(serve_within(limits, listener, router, stopping));
     let mut readers = Vec::new();
     for _ in 0..3 {
-        let mut client = Client(TcpStream::connect(address).await.unwrap());
+        let mut client = TestClient(TcpStream::connect(address).await.unwrap());
         client.ask("/large").await;
         client.is_answered().await;
         readers.push(client);
     }
-    let mut other = Client(TcpStream::connect(address).await.unwrap());
+    let mut other = TestClient(TcpStream::connect(address).await.unwrap());
     other.ask("/").await;
     other.is_answered().await;
     let mut rest = Vec::new();
@@ -205,7 +205,7 @@ async fn who_reads_nothing_is_cut_off() {
     let address = listener.address;
     let limits = Limits { stall: Duration::from_millis(30), ..LIMITS };
     tokio::spawn(serve_within(limits, listener, Router::new().route("/", get(endless)), stopping));
-    let mut client = Client(TcpStream::connect(address).await.unwrap());
+    let mut client = TestClient(TcpStream::connect(address).await.unwrap());
     client.ask("/").await;
     let cut_off = async {
         while ended.load(Ordering::Relaxed) == 0 {
@@ -318,7 +318,7 @@ async fn the_agent_serves_until_it_is_told_to_stop() {
     let address = listener.address;
     assert_ne!(address.port(), 0, "the real port is told");
     let task = tokio::spawn(serve(listener, Router::new().route("/", get(async || "here")), stopping));
-    let mut client = Client(TcpStream::connect(address).await.unwrap());
+    let mut client = TestClient(TcpStream::connect(address).await.unwrap());
     client.ask("/").await;
     client.is_answered().await;
     assert!(!task.is_finished());
@@ -360,7 +360,7 @@ async fn an_endless_answer_waits_for_its_reader() {
     socket.set_recv_buffer_size(WINDOW as u32 / 2).unwrap();
     let address = listener.address;
     tokio::spawn(serve(listener, Router::new().route("/", get(endless)), stopping));
-    let mut client = Client(socket.connect(address).await.unwrap());
+    let mut client = TestClient(socket.connect(address).await.unwrap());
     client.ask("/").await;
     client.is_answered().await;
     // It stands still once it did not move while other things happened for a while.

@@ -15,7 +15,7 @@ use crate::journal::{Journal, KEPT};
 use crate::snapshot::{Board, LinkSnapshot, example};
 
 /// An agent with two links, and a client of its stream.
-struct Rig {
+struct StreamRig {
     links: watch::Sender<Arc<LinkSnapshot>>,
     /// The other one, in which each direction has what it has in the first one's other direction.
     other: watch::Sender<Arc<LinkSnapshot>>,
@@ -36,7 +36,7 @@ fn other_link(number: u64) -> LinkSnapshot {
     link
 }
 
-impl Rig {
+impl StreamRig {
     async fn connect(path: &str) -> Self {
         Self::connect_after(path, Journal::new(None), None).await
     }
@@ -104,7 +104,7 @@ impl Rig {
 
 #[tokio::test]
 async fn a_client_gets_ticks_states_and_findings() {
-    let mut rig = Rig::connect("/api/v1/stream?link=dsl").await;
+    let mut rig = StreamRig::connect("/api/v1/stream?link=dsl").await;
     let (name, tick) = rig.next().await.unwrap();
     assert_eq!(name, "tick");
     assert_eq!((&tick["link"], &tick["at_s"], &tick["step_s"]), (&"dsl".into(), &0.7.into(), &0.01.into()));
@@ -138,7 +138,7 @@ async fn a_client_gets_ticks_states_and_findings() {
 
 #[tokio::test]
 async fn a_slow_client_gets_the_newest_and_is_told_what_it_missed() {
-    let mut rig = Rig::connect("/api/v1/stream?link=dsl").await;
+    let mut rig = StreamRig::connect("/api/v1/stream?link=dsl").await;
     assert_eq!(rig.next().await.unwrap().1["at_s"], 0.7);
     assert_eq!(rig.next().await.unwrap().0, "state");
     let before = rig.links.borrow().unsent.ticks();
@@ -181,7 +181,7 @@ async fn who_comes_while_the_agent_stops_gets_nothing() {
 /// The rows of a link's element in `/api/v1/state`, and no others.
 #[tokio::test]
 async fn the_state_is_that_of_the_api() {
-    let mut rig = Rig::connect("/api/v1/stream?link=lte").await;
+    let mut rig = StreamRig::connect("/api/v1/stream?link=lte").await;
     rig.next().await.unwrap();
     let (name, state) = rig.next().await.unwrap();
     assert_eq!(name, "state");
@@ -191,7 +191,7 @@ async fn the_state_is_that_of_the_api() {
 
 #[tokio::test]
 async fn the_stream_ends_with_the_agent() {
-    let mut rig = Rig::connect("/api/v1/stream?link=dsl").await;
+    let mut rig = StreamRig::connect("/api/v1/stream?link=dsl").await;
     rig.next().await.unwrap();
     rig.stop.send_replace(true);
     while rig.next().await.is_some() {}
@@ -199,7 +199,7 @@ async fn the_stream_ends_with_the_agent() {
 
 #[tokio::test]
 async fn each_link_tells_its_own_figures() {
-    let mut rig = Rig::connect("/api/v1/stream").await;
+    let mut rig = StreamRig::connect("/api/v1/stream").await;
     let mut seen = Vec::new();
     for _ in 0..4 {
         let (event, data) = rig.next().await.unwrap();
@@ -242,7 +242,7 @@ async fn each_link_tells_its_own_figures() {
 
 #[tokio::test]
 async fn a_client_of_one_link_hears_nothing_of_the_others() {
-    let mut rig = Rig::connect("/api/v1/stream?link=lte").await;
+    let mut rig = StreamRig::connect("/api/v1/stream?link=lte").await;
     let (_, tick) = rig.next().await.unwrap();
     assert_eq!((&tick["link"], &tick["at_s"]), (&"lte".into(), &0.9.into()));
     assert_eq!(rig.next().await.unwrap().1["name"], "lte");
@@ -260,7 +260,7 @@ async fn a_client_of_one_link_hears_nothing_of_the_others() {
 
 #[tokio::test]
 async fn the_stream_ends_when_other_links_are_measured() {
-    let mut rig = Rig::connect("/api/v1/stream?link=dsl").await;
+    let mut rig = StreamRig::connect("/api/v1/stream?link=dsl").await;
     for _ in 0..2 {
         rig.next().await.unwrap();
     }
@@ -292,7 +292,7 @@ async fn wrong_requests_get_a_reason_and_a_remedy() {
 /// What a client is sent at these moments, in milliseconds, while this tick is the newest one.
 fn collected(moments: &[(u64, u64)]) -> Vec<usize> {
     let (send, snapshots) = watch::channel(Arc::new(example::link("dsl")));
-    let mut feed = super::Feed::new(snapshots);
+    let mut feed = super::LinkFeed::new(snapshots);
     let start = tokio::time::Instant::now();
     let sent = moments.iter().map(|&(ms, number)| {
         let mut link = example::link("dsl");
@@ -315,7 +315,7 @@ fn the_state_comes_once_a_second_and_each_tick_once() {
 }
 
 /// Numbers of the findings among what is ready for a client, and the id of what it got last.
-async fn findings(rig: &mut Rig, count: usize) -> (Vec<u64>, String) {
+async fn findings(rig: &mut StreamRig, count: usize) -> (Vec<u64>, String) {
     let (mut found, mut last) = (Vec::new(), String::new());
     while found.len() < count {
         let (name, data, id) = rig.next_with_id().await.unwrap();
@@ -332,7 +332,7 @@ async fn findings(rig: &mut Rig, count: usize) -> (Vec<u64>, String) {
 #[tokio::test]
 async fn who_comes_back_goes_on_where_it_was() {
     // The rig itself pushes one more each time, before the client comes.
-    let mut first = Rig::connect("/api/v1/stream?link=dsl").await;
+    let mut first = StreamRig::connect("/api/v1/stream?link=dsl").await;
     let journal = first.journal.clone();
     let (_, _, begin) = first.next_with_id().await.unwrap();
     assert_eq!(begin, journal.place(1), "what was before is not for a client that comes first");
@@ -343,12 +343,12 @@ async fn who_comes_back_goes_on_where_it_was() {
     let (found, last) = findings(&mut first, 1).await;
     assert_eq!(found, [2]);
     drop(first);
-    let mut second = Rig::connect_after("/api/v1/stream?link=dsl", journal.clone(), Some(&last)).await;
+    let mut second = StreamRig::connect_after("/api/v1/stream?link=dsl", journal.clone(), Some(&last)).await;
     let (found, last) = findings(&mut second, 2).await;
     assert_eq!(found, [4, 5], "3 is of the other link");
     drop(second);
     // A tick has an id too, and it says no more than what was sent before it.
-    let mut third = Rig::connect_after("/api/v1/stream?link=dsl", journal.clone(), Some(&last)).await;
+    let mut third = StreamRig::connect_after("/api/v1/stream?link=dsl", journal.clone(), Some(&last)).await;
     assert_eq!(third.next_with_id().await.map(|(name, _, id)| (name, id)), Some(("tick".to_owned(), last)));
     assert_eq!(findings(&mut third, 1).await.0, [6]);
     third.find("dsl", 9.0);
@@ -359,11 +359,11 @@ async fn who_comes_back_goes_on_where_it_was() {
 async fn after_a_restart_all_findings_are_new() {
     let before = journal_of(40);
     let journal = Journal::new(None);
-    let mut rig = Rig::connect_after("/api/v1/stream", journal.clone(), Some(&before.place(40))).await;
+    let mut rig = StreamRig::connect_after("/api/v1/stream", journal.clone(), Some(&before.place(40))).await;
     assert_eq!(findings(&mut rig, 1).await.0, [1]);
     // What is no id of ours is no place.
     for other in ["", "7", "x-y"] {
-        let mut rig = Rig::connect_after("/api/v1/stream", journal.clone(), Some(other)).await;
+        let mut rig = StreamRig::connect_after("/api/v1/stream", journal.clone(), Some(other)).await;
         let newest = *journal.newest().borrow();
         rig.find("dsl", 1.0);
         assert_eq!(findings(&mut rig, 1).await.0, [newest + 1], "{other}");
@@ -374,7 +374,7 @@ async fn after_a_restart_all_findings_are_new() {
 async fn findings_that_are_no_longer_kept_are_counted() {
     let journal = journal_of(KEPT as u64 + 4);
     // With the rig's own one there are five too many; the client has one of them.
-    let mut rig = Rig::connect_after("/api/v1/stream", journal.clone(), Some(&journal.place(1))).await;
+    let mut rig = StreamRig::connect_after("/api/v1/stream", journal.clone(), Some(&journal.place(1))).await;
     let (name, data) = loop {
         let (name, data) = rig.next().await.unwrap();
         if name != "tick" && name != "state" {

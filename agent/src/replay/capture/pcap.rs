@@ -1,7 +1,7 @@
 //! The classic format: a file header, then records (`pcap-savefile(5)`).
 
 use super::window::Window;
-use super::{Found, LinkType, Problem, RECORD_MAX, link_type};
+use super::{CaptureProblem, FoundRecord, LinkType, RECORD_MAX, link_type};
 
 /// Byte order, resolution and record layout, all told by the magic number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,23 +33,23 @@ impl Flavour {
     }
 }
 
-pub(super) struct Header {
+pub(super) struct FileHeader {
     flavour: Flavour,
     link_type: LinkType,
 }
 
-impl Header {
-    pub(super) fn read(window: &mut Window, flavour: Flavour) -> Result<Self, Problem> {
+impl FileHeader {
+    pub(super) fn read(window: &mut Window, flavour: Flavour) -> Result<Self, CaptureProblem> {
         let header = window.take::<24>()?;
         let [.., a, b, c, d] = header;
         // The upper half may hold the length of a frame check sequence.
         let number = flavour.u32([a, b, c, d]) & 0xffff;
-        let link_type = link_type(number).ok_or(Problem::LinkType(number))?;
+        let link_type = link_type(number).ok_or(CaptureProblem::LinkType(number))?;
         Ok(Self { flavour, link_type })
     }
 }
 
-pub(super) fn next(window: &mut Window, header: &Header) -> Result<Option<Found>, Problem> {
+pub(super) fn next(window: &mut Window, header: &FileHeader) -> Result<Option<FoundRecord>, CaptureProblem> {
     if window.is_at_end()? {
         return Ok(None);
     }
@@ -59,11 +59,11 @@ pub(super) fn next(window: &mut Window, header: &Header) -> Result<Option<Found>
     let (seconds, fraction) = (u32([s0, s1, s2, s3]), u32([f0, f1, f2, f3]));
     let captured = u32([c0, c1, c2, c3]);
     if captured > RECORD_MAX {
-        return Err(Problem::Damaged(offset, format!("a packet of {captured} bytes")));
+        return Err(CaptureProblem::Damaged(offset, format!("a packet of {captured} bytes")));
     }
     window.skip(header.flavour.record_extra)?;
     window.take_many(captured as usize)?;
-    Ok(Some(Found {
+    Ok(Some(FoundRecord {
         time_ns: u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * header.flavour.fraction_ns,
         link_type: header.link_type,
         captured: captured as usize,

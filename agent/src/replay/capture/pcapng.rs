@@ -1,7 +1,7 @@
 //! pcapng: blocks of many kinds, of which sections, devices and packets matter (draft-ietf-opsawg-pcapng).
 
 use super::window::Window;
-use super::{Found, LinkType, Notes, Problem, RECORD_MAX, link_type};
+use super::{CaptureNotes, CaptureProblem, FoundRecord, LinkType, RECORD_MAX, link_type};
 
 /// Type of the section header block: the same in both byte orders.
 pub(super) const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
@@ -88,8 +88,8 @@ impl Section {
 pub(super) fn next(
     window: &mut Window,
     section: &mut Section,
-    notes: &mut Notes,
-) -> Result<Option<Found>, Problem> {
+    notes: &mut CaptureNotes,
+) -> Result<Option<FoundRecord>, CaptureProblem> {
     loop {
         if window.is_at_end()? {
             return Ok(None);
@@ -129,9 +129,9 @@ pub(super) fn next(
     }
 }
 
-fn block_length(length: u32, offset: u64) -> Result<u32, Problem> {
+fn block_length(length: u32, offset: u64) -> Result<u32, CaptureProblem> {
     if length < BLOCK_MIN || !length.is_multiple_of(4) {
-        return Err(Problem::Damaged(offset, format!("a block of {length} bytes")));
+        return Err(CaptureProblem::Damaged(offset, format!("a block of {length} bytes")));
     }
     Ok(length)
 }
@@ -142,23 +142,32 @@ fn read_section(
     section: &mut Section,
     length: [u8; 4],
     offset: u64,
-) -> Result<(), Problem> {
+) -> Result<(), CaptureProblem> {
     let magic = window.take::<4>()?;
     section.big_endian = match (u32::from_be_bytes(magic), u32::from_le_bytes(magic)) {
         (BYTE_ORDER_MAGIC, _) => true,
         (_, BYTE_ORDER_MAGIC) => false,
-        _ => return Err(Problem::Damaged(offset, "a section without byte order".to_owned())),
+        _ => return Err(CaptureProblem::Damaged(offset, "a section without byte order".to_owned())),
     };
     section.interfaces.clear();
     let length = block_length(section.u32(length), offset)?;
-    let rest =
-        length.checked_sub(12).ok_or_else(|| Problem::Damaged(offset, "a short section".to_owned()))?;
+    let rest = length
+        .checked_sub(12)
+        .ok_or_else(|| CaptureProblem::Damaged(offset, "a short section".to_owned()))?;
     window.skip(u64::from(rest))
 }
 
-fn read_interface(window: &mut Window, section: &mut Section, body: u64, offset: u64) -> Result<(), Problem> {
+fn read_interface(
+    window: &mut Window,
+    section: &mut Section,
+    body: u64,
+    offset: u64,
+) -> Result<(), CaptureProblem> {
     if body < 8 || section.interfaces.len() >= INTERFACES_MAX {
-        return Err(Problem::Damaged(offset, "a device description too short or one too many".to_owned()));
+        return Err(CaptureProblem::Damaged(
+            offset,
+            "a device description too short or one too many".to_owned(),
+        ));
     }
     let [type_0, type_1, ..] = window.take::<8>()?;
     let number = u32::from(section.u16([type_0, type_1]));
@@ -203,32 +212,32 @@ fn read_packet(
     kind: u32,
     body: u64,
     offset: u64,
-) -> Result<Result<Found, u32>, Problem> {
+) -> Result<Result<FoundRecord, u32>, CaptureProblem> {
     if body < 20 {
-        return Err(Problem::Damaged(offset, "a packet block without its header".to_owned()));
+        return Err(CaptureProblem::Damaged(offset, "a packet block without its header".to_owned()));
     }
     #[rustfmt::skip]
     let [i0, i1, i2, i3, h0, h1, h2, h3, t0, t1, t2, t3, c0, c1, c2, c3, o0, o1, o2, o3] =
         window.take::<20>()?;
     let captured = section.u32([c0, c1, c2, c3]);
     if captured > RECORD_MAX || u64::from(captured) > body - 20 {
-        return Err(Problem::Damaged(offset, format!("a packet of {captured} bytes")));
+        return Err(CaptureProblem::Damaged(offset, format!("a packet of {captured} bytes")));
     }
     // The obsolete block has the device in 16 bits and a drop count in the others.
     let index = if kind == PACKET { u32::from(section.u16([i0, i1])) } else { section.u32([i0, i1, i2, i3]) };
     let Some(interface) = section.interfaces.get(index as usize) else {
-        return Err(Problem::Damaged(offset, format!("a packet of the unknown device {index}")));
+        return Err(CaptureProblem::Damaged(offset, format!("a packet of the unknown device {index}")));
     };
     // Padding, options and the second length are taken with the frame, which must stay in the window.
     let after = body - 20 - u64::from(captured) + 4;
     let after = usize::try_from(after).unwrap_or(usize::MAX);
     if after > RECORD_MAX as usize {
-        return Err(Problem::Damaged(offset, "a packet block with options without end".to_owned()));
+        return Err(CaptureProblem::Damaged(offset, "a packet block with options without end".to_owned()));
     }
     window.take_many(captured as usize + after)?;
     let units = u64::from(section.u32([h0, h1, h2, h3])) << 32 | u64::from(section.u32([t0, t1, t2, t3]));
     let time_ns = interface.resolution.nanoseconds(units);
-    Ok(interface.link_type.map(|link_type| Found {
+    Ok(interface.link_type.map(|link_type| FoundRecord {
         time_ns: time_ns.saturating_add_signed(interface.offset_s.saturating_mul(1_000_000_000)),
         link_type,
         captured: captured as usize,

@@ -75,9 +75,9 @@ fn file(contents: &[u8]) -> NamedTempFile {
 }
 
 /// What a file holds: time, link type, captured bytes, original length of each frame; then notes or the error.
-type Read = (Vec<(u64, LinkType, usize, u32)>, Result<Notes, CaptureError>);
+type CaptureContents = (Vec<(u64, LinkType, usize, u32)>, Result<CaptureNotes, CaptureError>);
 
-fn read(contents: &[u8]) -> Read {
+fn read(contents: &[u8]) -> CaptureContents {
     let file = file(contents);
     let mut frames = Vec::new();
     let mut capture = match Capture::open(file.path()) {
@@ -110,7 +110,7 @@ fn pcap_in_both_byte_orders_and_resolutions() {
     for order in ORDERS {
         let (frames, notes) = read(&two_frames(order));
         assert_eq!(frames, TWO_FRAMES);
-        assert_eq!(notes.expect("sound"), Notes { frames: 2, ..Notes::default() });
+        assert_eq!(notes.expect("sound"), CaptureNotes { frames: 2, ..CaptureNotes::default() });
 
         let header = order.pcap_header(0xa1b2_3c4d, 101);
         let (frames, _) = read(&[header, order.pcap_record(7, 5, &FRAME, 21)].concat());

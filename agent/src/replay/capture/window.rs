@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, Read};
 
-use super::Problem;
+use super::CaptureProblem;
 
 /// Read from the stream at least this much at once.
 const READ_SIZE: usize = 1 << 18;
@@ -29,7 +29,7 @@ impl Window {
     }
 
     /// Have `bytes` bytes at hand; `false` if the stream ends before.
-    fn fill(&mut self, bytes: usize) -> Result<bool, Problem> {
+    fn fill(&mut self, bytes: usize) -> Result<bool, CaptureProblem> {
         while self.end - self.start < bytes {
             self.buffer.copy_within(self.start..self.end, 0);
             self.end -= self.start;
@@ -43,19 +43,21 @@ impl Window {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // How the decompressors say that their input is cut off.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(false),
-                Err(error) => return Err(Problem::Read(self.offset + (self.end - self.start) as u64, error)),
+                Err(error) => {
+                    return Err(CaptureProblem::Read(self.offset + (self.end - self.start) as u64, error));
+                }
             }
         }
         Ok(true)
     }
 
     /// Whether the stream ends exactly here.
-    pub(super) fn is_at_end(&mut self) -> Result<bool, Problem> {
+    pub(super) fn is_at_end(&mut self) -> Result<bool, CaptureProblem> {
         Ok(!self.fill(1)?)
     }
 
     /// The next bytes without taking them; `None` if the stream ends before.
-    pub(super) fn peek<const N: usize>(&mut self) -> Result<Option<[u8; N]>, Problem> {
+    pub(super) fn peek<const N: usize>(&mut self) -> Result<Option<[u8; N]>, CaptureProblem> {
         Ok(if self.fill(N)? { self.buffer[self.start..].first_chunk().copied() } else { None })
     }
 
@@ -65,14 +67,14 @@ impl Window {
     }
 
     /// Take the next bytes.
-    pub(super) fn take<const N: usize>(&mut self) -> Result<[u8; N], Problem> {
+    pub(super) fn take<const N: usize>(&mut self) -> Result<[u8; N], CaptureProblem> {
         let bytes = self.peek()?.ok_or_else(|| self.cut_off())?;
         self.step(N);
         Ok(bytes)
     }
 
     /// Take the next `bytes` bytes; [`Window::taken`] then shows them.
-    pub(super) fn take_many(&mut self, bytes: usize) -> Result<(), Problem> {
+    pub(super) fn take_many(&mut self, bytes: usize) -> Result<(), CaptureProblem> {
         if !self.fill(bytes)? {
             return Err(self.cut_off());
         }
@@ -87,7 +89,7 @@ impl Window {
     }
 
     /// Step over bytes without holding them.
-    pub(super) fn skip(&mut self, mut bytes: u64) -> Result<(), Problem> {
+    pub(super) fn skip(&mut self, mut bytes: u64) -> Result<(), CaptureProblem> {
         while bytes > 0 {
             if !self.fill(1)? {
                 return Err(self.cut_off());
@@ -104,7 +106,7 @@ impl Window {
         self.offset += bytes as u64;
     }
 
-    fn cut_off(&self) -> Problem {
-        Problem::CutOff(self.offset + (self.end - self.start) as u64)
+    fn cut_off(&self) -> CaptureProblem {
+        CaptureProblem::CutOff(self.offset + (self.end - self.start) as u64)
     }
 }

@@ -32,7 +32,7 @@ enum Recognised {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Passage {
+struct Crossing {
     time_ns: u64,
     source: Address,
     destination: Address,
@@ -40,7 +40,7 @@ struct Passage {
 
 /// Times from the LAN to the WAN capture of the packets that one colour of one part of the graph sent.
 #[derive(Clone, Copy, Debug)]
-struct Delays {
+struct TransitTimes {
     count: i64,
     sum_ns: i128,
     min_ns: i64,
@@ -50,13 +50,13 @@ struct Delays {
 /// Recognises packets of the WAN capture in the LAN capture.
 #[derive(Debug, Default)]
 pub struct Transit {
-    wan: HashMap<(Recognised, u64), Passage>,
+    wan: HashMap<(Recognised, u64), Crossing>,
     matches: u64,
     lan_packets: u64,
-    delays: HashMap<(usize, bool), Delays>,
+    delays: HashMap<(usize, bool), TransitTimes>,
     translated: HashMap<Address, i64>,
     /// The same times of packets that were recognised behind address translation, which tells their direction: up, down.
-    translated_delays: Option<[Delays; 2]>,
+    translated_delays: Option<[TransitTimes; 2]>,
 }
 
 impl Transit {
@@ -65,7 +65,7 @@ impl Transit {
         if self.wan.len() >= PACKETS_MAX * 3 {
             return;
         }
-        let passage = Passage { time_ns, source: segment.source, destination: segment.destination };
+        let passage = Crossing { time_ns, source: segment.source, destination: segment.destination };
         for how in [Recognised::Whole, Recognised::Upward, Recognised::Downward] {
             // A copy is a retransmission: the first one counts.
             self.wan.entry((how, signature(segment, how))).or_insert(passage);
@@ -81,7 +81,7 @@ impl Transit {
             self.matches += 1;
             let delay = time_difference(passage.time_ns, time_ns);
             if let Some(colour) = survey.part_and_colour(passage.source) {
-                self.delays.entry(colour).or_insert(Delays::NONE).add(delay);
+                self.delays.entry(colour).or_insert(TransitTimes::NONE).add(delay);
             }
         } else if let Some(passage) = found(Recognised::Upward) {
             self.matches += 1;
@@ -95,7 +95,7 @@ impl Transit {
     }
 
     fn note_translated(&mut self, direction: usize, delay_ns: i64) {
-        self.translated_delays.get_or_insert([Delays::NONE; 2])[direction].add(delay_ns);
+        self.translated_delays.get_or_insert([TransitTimes::NONE; 2])[direction].add(delay_ns);
     }
 
     /// Whether the user has exchanged the captures, as far as their order tells: after [`Self::vote`].
@@ -161,7 +161,7 @@ impl Transit {
     }
 }
 
-impl Delays {
+impl TransitTimes {
     const NONE: Self = Self { count: 0, sum_ns: 0, min_ns: i64::MAX, max_ns: i64::MIN };
 
     fn add(&mut self, delay_ns: i64) {
@@ -202,7 +202,7 @@ mod tests {
     /// The offset for packets that took so long from LAN to WAN on their way up, and on their way down, by the clocks as they are.
     fn offset(up: &[i64], down: &[i64]) -> i64 {
         let delays = |of: &[i64]| {
-            let mut delays = Delays::NONE;
+            let mut delays = TransitTimes::NONE;
             of.iter().for_each(|delay| delays.add(*delay));
             delays
         };
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn delays_have_their_extremes_and_their_mean() {
-        let mut delays = Delays::NONE;
+        let mut delays = TransitTimes::NONE;
         for delay in [40, -20, 10] {
             delays.add(delay);
         }

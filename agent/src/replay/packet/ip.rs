@@ -19,7 +19,7 @@ const AUTHENTICATION: u8 = 51;
 const DESTINATION_OPTIONS: u8 = 60;
 
 /// What the IP header says of a TCP segment; the cursor stands behind it.
-pub(super) struct Datagram {
+pub(super) struct IpHeader {
     pub(super) source: [u8; 16],
     pub(super) destination: [u8; 16],
     pub(super) ecn: u8,
@@ -28,7 +28,7 @@ pub(super) struct Datagram {
 }
 
 /// Step over the IP header and IPv6 extension headers.
-pub(super) fn parse(cursor: &mut Cursor<'_>, protocol: Protocol) -> Result<Datagram, Stop> {
+pub(super) fn parse(cursor: &mut Cursor<'_>, protocol: Protocol) -> Result<IpHeader, Stop> {
     match protocol {
         Protocol::Ipv4 => parse_ipv4(cursor),
         Protocol::Ipv6 => parse_ipv6(cursor),
@@ -64,7 +64,7 @@ fn declared_or_left(declared: u16, left: u32) -> u32 {
     if declared == 0 { left } else { u32::from(declared) }
 }
 
-fn parse_ipv4(cursor: &mut Cursor<'_>) -> Result<Datagram, Stop> {
+fn parse_ipv4(cursor: &mut Cursor<'_>) -> Result<IpHeader, Stop> {
     let left = cursor.left();
     #[rustfmt::skip]
     let [version_ihl, tos, total_high, total_low, _, _, fragment_high, fragment_low, _, protocol, _, _,
@@ -84,7 +84,7 @@ fn parse_ipv4(cursor: &mut Cursor<'_>) -> Result<Datagram, Stop> {
         }
         other => return Err(NonTcp::of(other).into()),
     }
-    Ok(Datagram {
+    Ok(IpHeader {
         source: map_ipv4([s0, s1, s2, s3]),
         destination: map_ipv4([d0, d1, d2, d3]),
         ecn: tos & 3,
@@ -123,14 +123,14 @@ fn read_ipv6(cursor: &Cursor<'_>) -> Result<Ipv6Header, Lost> {
     Ok(Ipv6Header { source: *source, destination: *destination, ecn: second >> 4 & 3, next, payload })
 }
 
-fn parse_ipv6(cursor: &mut Cursor<'_>) -> Result<Datagram, Stop> {
+fn parse_ipv6(cursor: &mut Cursor<'_>) -> Result<IpHeader, Stop> {
     let header = read_ipv6(cursor)?;
     cursor.skip(40);
     if header.payload > cursor.left() {
         return Err(Lost::IpHeader.into());
     }
     let l4_bytes = walk_extensions(cursor, header.next, header.payload)?;
-    Ok(Datagram { source: header.source, destination: header.destination, ecn: header.ecn, l4_bytes })
+    Ok(IpHeader { source: header.source, destination: header.destination, ecn: header.ecn, l4_bytes })
 }
 
 /// Step over extension headers up to TCP. Answers the bytes of `payload` that are left for it.

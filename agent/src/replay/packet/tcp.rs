@@ -18,7 +18,7 @@ const KIND_ACCECN_1: u8 = 174;
 /// RFC 7323 §2.3: a larger shift counts as 14.
 const WSCALE_MAX: u8 = 14;
 
-pub(super) struct Header {
+pub(super) struct TcpHeader {
     pub(super) source_port: u16,
     pub(super) destination_port: u16,
     pub(super) seq: u32,
@@ -33,7 +33,7 @@ pub(super) struct Header {
 }
 
 /// Read the TCP header at the cursor, which is left where it is.
-pub(super) fn parse(cursor: &Cursor<'_>, l4_bytes: u32) -> Result<Header, Stop> {
+pub(super) fn parse(cursor: &Cursor<'_>, l4_bytes: u32) -> Result<TcpHeader, Stop> {
     if l4_bytes < HEADER_MIN {
         return Err(Lost::TcpHeader.into());
     }
@@ -48,7 +48,7 @@ pub(super) fn parse(cursor: &Cursor<'_>, l4_bytes: u32) -> Result<Header, Stop> 
         Ok(options) => (options, None),
         Err(reason) => (TcpOptions::default(), Some(reason)),
     };
-    Ok(Header {
+    Ok(TcpHeader {
         source_port: u16::from_be_bytes([s0, s1]),
         destination_port: u16::from_be_bytes([d0, d1]),
         seq: u32::from_be_bytes([q0, q1, q2, q3]),

@@ -30,7 +30,7 @@ struct Lane {
 
 /// What makes a packet recognisable in its lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Identity {
+enum PacketIdentity {
     Tcp { seq: u32, end: u32, ack: u32, flags: u8, tsval: Option<u32> },
     Other { ip_bytes: u32, content: u64 },
 }
@@ -39,13 +39,13 @@ enum Identity {
 #[derive(Clone, Copy, Debug)]
 pub struct Sighting {
     lane: Lane,
-    identity: Identity,
+    identity: PacketIdentity,
 }
 
 impl Sighting {
     /// A TCP segment on its way up.
     pub fn of_segment(flow: FlowKey, segment: &ParsedSegment) -> Self {
-        let identity = Identity::Tcp {
+        let identity = PacketIdentity::Tcp {
             seq: segment.seq,
             end: segment.end(),
             ack: segment.ack,
@@ -66,7 +66,7 @@ impl Sighting {
         // Behind ports and checksum, which address translation changes; both captures hold at least so much.
         let content =
             outline.rest.get(8..16).and_then(<[u8]>::first_chunk).copied().map_or(0, u64::from_be_bytes);
-        let identity = Identity::Other { ip_bytes: outline.ip_bytes, content };
+        let identity = PacketIdentity::Other { ip_bytes: outline.ip_bytes, content };
         Self { lane: Lane { flow, has_payload: true }, identity }
     }
 }
@@ -81,10 +81,10 @@ enum Fate {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingPacket {
     entered_ns: u64,
     lane: Lane,
-    identity: Identity,
+    identity: PacketIdentity,
     fate: Fate,
     /// When, and how many bytes on the WAN. More than one if it was segmented in between.
     left: (u64, u32),
@@ -105,7 +105,7 @@ pub struct Crossings {
 /// The buffer between the captures.
 #[derive(Debug)]
 pub struct ExactQueue {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingPacket>,
     /// Number of the first packet in `waiting`, counted from the start.
     first: u64,
     lanes: HashMap<Lane, VecDeque<u64>>,
@@ -141,7 +141,7 @@ impl ExactQueue {
             self.resolve_first(Fate::Dropped);
         }
         let number = self.first + self.waiting.len() as u64;
-        self.waiting.push_back(Waiting {
+        self.waiting.push_back(WaitingPacket {
             entered_ns: at_ns,
             lane: sighting.lane,
             identity: sighting.identity,
@@ -271,7 +271,7 @@ impl ExactQueue {
     }
 
     /// Where in its lane a packet is.
-    fn position(&self, lane: Lane, identity: Identity) -> Option<usize> {
+    fn position(&self, lane: Lane, identity: PacketIdentity) -> Option<usize> {
         self.lanes.get(&lane)?.iter().take(SEARCH_MAX).position(|number| {
             let packet = self.waiting.get((*number - self.first) as usize);
             packet.is_some_and(|packet| packet.identity.covers(identity))
@@ -279,7 +279,7 @@ impl ExactQueue {
     }
 }
 
-impl Identity {
+impl PacketIdentity {
     /// Whether a packet that left is this one, or a piece of it.
     fn covers(self, piece: Self) -> bool {
         match (self, piece) {

@@ -25,16 +25,16 @@ fn sighting(packet: &Tcp) -> Sighting {
 }
 
 /// What a test does to the buffer, in the order of time.
-enum Step<'a> {
+enum BufferStep<'a> {
     In(u64, &'a Tcp),
     Out(u64, &'a Tcp, u32),
 }
 
-fn run(queue: &mut ExactQueue, steps: &[Step<'_>]) {
+fn run(queue: &mut ExactQueue, steps: &[BufferStep<'_>]) {
     for step in steps {
         match step {
-            Step::In(ms, packet) => queue.enter(ms * MS, &sighting(packet)),
-            Step::Out(ms, packet, bytes) => {
+            BufferStep::In(ms, packet) => queue.enter(ms * MS, &sighting(packet)),
+            BufferStep::Out(ms, packet, bytes) => {
                 queue.leave(ms * MS, &sighting(packet), *bytes);
                 queue.settle(ms * MS);
             }
@@ -51,7 +51,7 @@ fn data(number: u32) -> Tcp {
     up().seq(1 + 1000 * number).payload(1000)
 }
 
-use Step::{In, Out};
+use BufferStep::{In, Out};
 
 #[test]
 fn bytes_stand_from_the_lan_to_the_wan() {

@@ -20,7 +20,7 @@ use super::super::series::Series;
 use super::super::session::{Audience, Outcome};
 use super::super::tally::{InFlight, Tally};
 use super::conclusion::conclude;
-use super::flows::{FlowRow, ROWS_MAX};
+use super::flows::{FlowReport, ROWS_MAX};
 use super::{
     BurstReport, CompositionShares, DirectionReport, Directions, LinkReport, Packets, PhaseShares,
     QueueReport, Ratio, Report,
@@ -34,7 +34,7 @@ pub struct Collector<'a> {
     queues: PerDirection<QueueTotals>,
     round_trip_s: f64,
     base_round_trip_s: Option<f64>,
-    rows: Vec<FlowRow>,
+    rows: Vec<FlowReport>,
     flows_total: u64,
     delivered_bytes: PerDirection<u64>,
     on_event: &'a mut dyn FnMut(&Event),
@@ -110,7 +110,7 @@ impl Audience for Collector<'_> {
         for direction in Direction::ALL {
             self.delivered_bytes[direction] += tally.delivered_bytes(direction);
         }
-        self.rows.push(FlowRow::new(key, tally, at_lan));
+        self.rows.push(FlowReport::new(key, tally, at_lan));
         if self.rows.len() >= 2 * ROWS_MAX {
             self.keep_largest();
         }
@@ -137,7 +137,7 @@ impl<'a> Collector<'a> {
     }
 
     fn keep_largest(&mut self) {
-        self.rows.sort_by(FlowRow::order);
+        self.rows.sort_by(FlowReport::order);
         self.rows.truncate(ROWS_MAX);
     }
 

@@ -14,7 +14,7 @@ pub(super) const ROWS_MAX: usize = 1000;
 
 /// One flow.
 #[derive(Clone, Debug, Serialize)]
-pub struct FlowRow {
+pub struct FlowReport {
     /// Who opened the connection; home if that was not seen. `ip:port`.
     pub client: String,
     /// The other end.
@@ -44,7 +44,7 @@ pub struct FlowRow {
     key: FlowKey,
 }
 
-impl FlowRow {
+impl FlowReport {
     /// From the notes of the WAN capture, and those of the LAN capture if there are any.
     pub(super) fn new(key: &FlowKey, tally: &Tally, at_lan: Option<&InFlight>) -> Self {
         let home = SocketAddr::new(canonical(key.home_addr), key.home_port);
@@ -147,7 +147,7 @@ mod tests {
         for (tally, direction, bytes, outstanding, lost) in
             [(tally(800, 400), Direction::Up, 800, 100, 3), (tally(400, 600), Direction::Down, 600, 200, 7)]
         {
-            let row = FlowRow::new(&KEY, &tally, None);
+            let row = FlowReport::new(&KEY, &tally, None);
             assert_eq!((row.direction, row.bytes, row.retransmitted_segments), (direction, bytes, lost));
             assert_eq!(
                 (row.in_flight_max_bytes, row.in_flight_mean_bytes),
@@ -163,9 +163,9 @@ mod tests {
     #[test]
     fn an_upload_is_followed_at_the_lan_and_a_download_at_the_wan() {
         let at_lan = in_flight(1_000);
-        let upload = FlowRow::new(&KEY, &tally(800, 400), Some(&at_lan));
+        let upload = FlowReport::new(&KEY, &tally(800, 400), Some(&at_lan));
         assert_eq!((upload.in_flight_max_bytes, upload.in_flight_mean_bytes), (1_000, Some(1_000.0)));
-        let download = FlowRow::new(&KEY, &tally(400, 600), Some(&at_lan));
+        let download = FlowReport::new(&KEY, &tally(400, 600), Some(&at_lan));
         assert_eq!((download.in_flight_max_bytes, download.in_flight_mean_bytes), (200, Some(200.0)));
     }
 
@@ -177,7 +177,7 @@ mod tests {
         {
             let mut tally = tally(1, 2);
             tally.opener = opener;
-            let row = FlowRow::new(&KEY, &tally, None);
+            let row = FlowReport::new(&KEY, &tally, None);
             assert_eq!((row.client.as_str(), row.server.as_str()), (client, server));
         }
     }
@@ -186,15 +186,15 @@ mod tests {
     fn a_single_packet_has_no_rate() {
         let mut tally = tally(800, 400);
         tally.last_ns = 1_000_000_000;
-        let row = FlowRow::new(&KEY, &tally, None);
+        let row = FlowReport::new(&KEY, &tally, None);
         assert_eq!((row.duration_s, row.goodput_bps, row.bytes), (0.0, 0.0, 800));
     }
 
     #[test]
     fn the_largest_come_first_and_equal_ones_by_their_ends() {
-        let row = |bytes, home_port| FlowRow::new(&FlowKey { home_port, ..KEY }, &tally(bytes, 0), None);
+        let row = |bytes, home_port| FlowReport::new(&FlowKey { home_port, ..KEY }, &tally(bytes, 0), None);
         let mut rows = [row(5, 3), row(9, 2), row(5, 1), row(7, 9)];
-        rows.sort_by(FlowRow::order);
+        rows.sort_by(FlowReport::order);
         let order: Vec<_> = rows.iter().map(|row| (row.bytes, row.key.home_port)).collect();
         assert_eq!(order, [(9, 2), (7, 9), (5, 1), (5, 3)]);
     }

@@ -86,7 +86,10 @@ pub(in crate::replay) fn upload(seconds: u32) -> [Vec<(u64, Tcp)>; 2] {
     [wan, lan]
 }
 
-pub(in crate::replay) fn built(packets: &[(u64, Tcp)], link_layer: LinkLayer) -> Vec<(u64, Vec<u8>)> {
+/// Frames of a capture and their times, nanoseconds.
+pub(in crate::replay) type Frames = Vec<(u64, Vec<u8>)>;
+
+pub(in crate::replay) fn built(packets: &[(u64, Tcp)], link_layer: LinkLayer) -> Frames {
     packets.iter().map(|(time, packet)| (*time, packet.build(link_layer).bytes)).collect()
 }
 

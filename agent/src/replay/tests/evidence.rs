@@ -3,14 +3,12 @@
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::captures::{ETHERNET, RAW_IP, args, built, json_of, pcap, text_of, upload, write};
+use super::captures::{ETHERNET, Frames, RAW_IP, args, built, json_of, pcap, text_of, upload, write};
 use super::craft::LinkLayer;
 use crate::exit::{Classified as _, Exit};
 use crate::replay::cli::{ReplayArgs, ReportFormat};
 
 const MS: u64 = 1_000_000;
-
-type Frames = Vec<(u64, Vec<u8>)>;
 
 /// An upload as seen on the WAN device.
 fn frames(seconds: u32, link_layer: LinkLayer) -> Frames {

@@ -7,7 +7,7 @@ use pendulum_model::segment::{Direction, PerDirection};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::captures::{RAW_IP, args, built, json_of, pcap, upload, write};
+use super::captures::{Frames, RAW_IP, args, built, json_of, pcap, upload, write};
 use super::craft::{LinkLayer, Tcp, endpoint, up};
 use crate::replay::cli::ReportFormat;
 use crate::replay::flow::FlowKey;
@@ -16,8 +16,6 @@ use crate::replay::tally::{InFlight, Tally};
 use crate::replay::watch::Watch;
 
 const MS: u64 = 1_000_000;
-
-type Frames = Vec<(u64, Vec<u8>)>;
 
 /// Ten seconds of upload, 800 segments and a SYN, with these packets besides in the WAN and in the LAN capture.
 fn replayed(wan: Frames, lan: Frames, home: &[&str]) -> Value {
@@ -148,9 +146,9 @@ fn the_largest_flow_comes_first() {
 
 /// What the detector is told of flows.
 #[derive(Default)]
-struct Flows(Vec<FlowSample>);
+struct FlowSamples(Vec<FlowSample>);
 
-impl Audience for Flows {
+impl Audience for FlowSamples {
     fn sample(&mut self, sample: &Sample, _: &Detector) {
         self.0.extend(&sample.flows);
     }
@@ -179,7 +177,7 @@ fn flows_are_told_with_both_ends_round_trip() {
         rates: PerDirection::default(),
         home: Vec::new(),
     };
-    let mut flows = Flows::default();
+    let mut flows = FlowSamples::default();
     replay(&task, &Nobody, &mut flows).expect("replays");
     // The last segment leaves at 5.02 s.
     assert_eq!(flows.0.len(), 6, "once a second, and at the end");

@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 
 use super::super::packet::{Packet, ParsedSegment};
-use super::Step;
+use super::ClockStep;
 
 /// One half of a connection: source and destination, with their ports.
-type Half = ([u8; 16], u16, [u8; 16], u16);
+type ConnectionHalf = ([u8; 16], u16, [u8; 16], u16);
 
 /// Clocks remembered, and moments in doubt.
 const CLOCKS_MAX: usize = 256;
@@ -115,20 +115,21 @@ struct After {
 struct Doubt {
     frame: u64,
     at_ns: u64,
-    before: HashMap<Half, Before>,
-    after: HashMap<Half, After>,
+    before: HashMap<ConnectionHalf, Before>,
+    after: HashMap<ConnectionHalf, After>,
 }
 
 impl Doubt {
     /// What the clock was set by, if clocks of both directions of a connection say so and none contradicts.
     fn step_ns(&self) -> Option<f64> {
-        let moved: HashMap<&Half, (&Before, &After)> = self
+        let moved: HashMap<&ConnectionHalf, (&Before, &After)> = self
             .after
             .iter()
             .filter_map(|(half, after)| Some((half, (self.before.get(half)?, after))))
             .collect();
-        let is_both =
-            |(from, from_port, to, to_port): &Half| moved.contains_key(&(*to, *to_port, *from, *from_port));
+        let is_both = |(from, from_port, to, to_port): &ConnectionHalf| {
+            moved.contains_key(&(*to, *to_port, *from, *from_port))
+        };
         if !moved.keys().any(|half| is_both(half)) {
             return None;
         }
@@ -149,7 +150,7 @@ impl Doubt {
 /// All clocks.
 #[derive(Debug, Default)]
 pub(super) struct Clocks {
-    clocks: HashMap<Half, Clock>,
+    clocks: HashMap<ConnectionHalf, Clock>,
     doubts: Vec<Doubt>,
 }
 
@@ -193,12 +194,12 @@ impl Clocks {
     }
 
     /// When the clock was set forward. A doubt soon after another one sees the same step once more.
-    pub(super) fn forward_steps(&self) -> Vec<Step> {
-        let mut steps: Vec<(u64, Step)> = Vec::new();
+    pub(super) fn forward_steps(&self) -> Vec<ClockStep> {
+        let mut steps: Vec<(u64, ClockStep)> = Vec::new();
         for doubt in &self.doubts {
             let is_new = steps.last().is_none_or(|(at_ns, _)| doubt.at_ns > at_ns + 2 * WINDOW_NS);
             if let Some(by_ns) = doubt.step_ns().filter(|by_ns| *by_ns > 0.0 && is_new) {
-                steps.push((doubt.at_ns, Step { frame: doubt.frame, by_ns: by_ns as i64 }));
+                steps.push((doubt.at_ns, ClockStep { frame: doubt.frame, by_ns: by_ns as i64 }));
             }
         }
         steps.into_iter().map(|(_, step)| step).collect()

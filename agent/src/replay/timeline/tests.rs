@@ -4,14 +4,12 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::super::cli::{ReplayArgs, ReportFormat};
-use super::super::tests::captures::{RAW_IP, args, built, json_of, pcap, text_of, upload, write};
+use super::super::tests::captures::{Frames, RAW_IP, args, built, json_of, pcap, text_of, upload, write};
 use super::super::tests::craft::{LinkLayer, Tcp, down, up};
 use super::*;
 
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
-
-type Frames = Vec<(u64, Vec<u8>)>;
 
 /// A download and its ACKs with both ends' clocks, which tick each millisecond: ten segments at once each 100 ms, which wait up to 9 ms.
 fn download(seconds: u32) -> Frames {
@@ -52,7 +50,7 @@ fn parted(mut report: Value) -> (Value, Vec<String>) {
     (report, serde_json::from_value(warnings).expect("texts"))
 }
 
-fn steps(frames: &[(u64, Vec<u8>)]) -> Vec<Step> {
+fn steps(frames: &[(u64, Vec<u8>)]) -> Vec<ClockStep> {
     with(frames, |args| {
         Source::examine(args.wan.as_deref().expect("a capture")).expect("readable").timeline().steps.clone()
     })
@@ -67,7 +65,7 @@ fn a_clock_that_is_set_is_no_queue() {
     for by_ms in [500, 200, 3_000, -300, -7_000] {
         // At the beginning of a round.
         let changed = dated(&sound, 2_000, by_ms * 1_000_000);
-        let [Step { frame: 2_000, by_ns }] = steps(&changed)[..] else {
+        let [ClockStep { frame: 2_000, by_ns }] = steps(&changed)[..] else {
             panic!("{by_ms}: {:?}", steps(&changed))
         };
         assert!((by_ns - by_ms * 1_000_000).abs() < 2_000_000, "{by_ms}: {by_ns}");
@@ -97,7 +95,7 @@ fn the_steadiest_clock_tells_by_how_much() {
     let cases = [(30, 3_000), (30, 200), (48, 500), (30, -3_000), (10, 200), (20, 500), (80, 200)];
     for ((after_s, by_ms), data) in cases.into_iter().zip([&wan, &lan].into_iter().cycle()) {
         let mut capture = Capture::open(data).expect("data");
-        let (mut survey, mut first_ns) = (Survey::default(), None);
+        let (mut survey, mut first_ns) = (StretchSurvey::default(), None);
         while capture.advance().expect("sound") {
             let record = capture.record().expect("advanced to it");
             let first_ns = *first_ns.get_or_insert(record.time_ns);
@@ -105,7 +103,7 @@ fn the_steadiest_clock_tells_by_how_much() {
             survey.observe(&Record { time_ns: record.time_ns.saturating_add_signed(by_ns), ..record });
         }
         let steps = survey.finish().expect("in order").steps;
-        let [Step { by_ns, .. }] = steps[..] else { panic!("{by_ms}: {steps:?}") };
+        let [ClockStep { by_ns, .. }] = steps[..] else { panic!("{by_ms}: {steps:?}") };
         assert!((by_ns - by_ms * 1_000_000).abs() < 4_000_000, "{by_ms}: {by_ns}");
     }
 }

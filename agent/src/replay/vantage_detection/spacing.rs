@@ -24,7 +24,7 @@ const BELOW: usize = 2;
 
 /// A link with a buffer behind the point of observation.
 #[derive(Clone, Copy, Debug, Default)]
-struct Trial {
+struct SpacingTrial {
     rate: f64,
     level: f64,
     most: f64,
@@ -36,7 +36,7 @@ struct Trial {
     long_bytes: f64,
 }
 
-impl Trial {
+impl SpacingTrial {
     /// A packet passes, the one before at `before_ns`.
     fn pass(&mut self, before_ns: f64, at_ns: f64, bytes: f64) {
         let served = (at_ns - before_ns) * self.rate;
@@ -67,7 +67,7 @@ impl Trial {
 /// Tries all rates.
 #[derive(Debug)]
 pub(super) struct Spacing {
-    trials: Vec<Trial>,
+    trials: Vec<SpacingTrial>,
     before_ns: f64,
     bytes: f64,
 }
@@ -84,7 +84,7 @@ pub(super) struct Pace {
 impl Default for Spacing {
     fn default() -> Self {
         let rates = std::iter::successors(Some(SLOWEST), |rate| Some(rate * STEP)).take(RATES);
-        let trials = rates.map(|rate| Trial { rate, ..Trial::default() }).collect();
+        let trials = rates.map(|rate| SpacingTrial { rate, ..SpacingTrial::default() }).collect();
         Self { trials, before_ns: 0.0, bytes: 0.0 }
     }
 }

@@ -54,13 +54,13 @@ fn a_wait_is_a_part_of_its_delay() {
 
 /// The place by the spread of answers from home and from outside, seconds.
 fn place(home_s: f64, outside_s: f64) -> (Vantage, VantageBy) {
-    decide(&Seen { home_s, outside_s, pace: None, uplink_rates: [None; 2] }, false)
+    decide(&PlaceEvidence { home_s, outside_s, pace: None, uplink_rates: [None; 2] }, false)
 }
 
 /// Packets pass at the rate that waits at home tell: behind the buffer, though answers from outside vary as well.
 #[test]
 fn packets_at_the_rate_that_home_tells_have_been_let_out() {
-    let seen = |pace: f64, learnt: Option<f64>| Seen {
+    let seen = |pace: f64, learnt: Option<f64>| PlaceEvidence {
         home_s: 0.0,
         outside_s: 0.02,
         pace: Some(Pace { rate: pace / 1e9, share: 0.9 }),
@@ -86,7 +86,7 @@ fn packets_at_the_rate_that_home_tells_have_been_let_out() {
 fn packets_as_of_a_busy_link_without_a_rate_leave_the_place_open() {
     let by = |share: f64, learnt: Option<f64>| {
         let pace = Some(Pace { rate: 1e-4, share });
-        decide(&Seen { home_s: 0.0, outside_s: 0.04, pace, uplink_rates: [learnt, None] }, false).1
+        decide(&PlaceEvidence { home_s: 0.0, outside_s: 0.04, pace, uplink_rates: [learnt, None] }, false).1
     };
     assert_eq!(by(0.6, None), VantageBy::Assumed);
     assert_eq!(by(0.4, None), VantageBy::AnswersFromOutside);
@@ -113,7 +113,8 @@ fn the_side_whose_answers_vary_has_the_queue() {
     ] {
         assert_eq!(place(home, outside), expected, "{home} {outside}");
     }
-    let both = decide(&Seen { home_s: 0.5, outside_s: 0.0, pace: None, uplink_rates: [None; 2] }, true);
+    let both =
+        decide(&PlaceEvidence { home_s: 0.5, outside_s: 0.0, pace: None, uplink_rates: [None; 2] }, true);
     assert_eq!(both, (Vantage::Both, VantageBy::Captures));
 }
 

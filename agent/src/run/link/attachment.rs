@@ -11,7 +11,7 @@ use super::{LinkTask, Loaded};
 use crate::bpf::{self, BpfError, LinkPrograms, LoadOptions};
 use crate::config::IngressHook;
 use crate::net::clsact;
-use crate::net::{Device, DeviceProblem, LinkLayer};
+use crate::net::{Device, DeviceProblem};
 use crate::snapshot::DeviceState;
 
 impl LinkTask {
@@ -143,10 +143,7 @@ impl LinkTask {
     /// Loads programs for the device's link layer; they count from zero.
     fn load(&mut self, device: &Device) -> Result<Loaded, BpfError> {
         let programs = LinkPrograms::load(&LoadOptions {
-            link_layer: match device.link_layer {
-                LinkLayer::RawIp => bpf::LinkLayer::RawIp,
-                LinkLayer::Ethernet | LinkLayer::Unknown(_) => bpf::LinkLayer::Ethernet,
-            },
+            link_layer: device.link_layer,
             max_flows: self.config.max_flows,
             nursery: self.config.nursery,
             queue_mark: self.queues.want_marks(),

@@ -7,7 +7,7 @@ use tracing::warn;
 use super::{LinkTask, SWEEPS_PER_NURSERY, TICKS_PER_SWEEP};
 use crate::bpf::BpfError;
 use crate::net::DeviceBytes;
-use crate::run::meter::Counted;
+use crate::run::meter::CounterReading;
 use crate::snapshot::ReadingKind;
 
 impl LinkTask {
@@ -18,7 +18,7 @@ impl LinkTask {
         let read = loaded
             .programs
             .counters()
-            .and_then(|counters| Ok(Counted { counters, stats: loaded.programs.stats()? }));
+            .and_then(|counters| Ok(CounterReading { counters, stats: loaded.programs.stats()? }));
         let counted = self.note(ReadingKind::Counters, started, read)?;
         self.meter.observe(started, counted);
         self.read_at = Some(started);

@@ -9,8 +9,8 @@ use super::super::outflow::Look;
 use super::LinkTask;
 use crate::bpf;
 use crate::net::{Device, QdiscTree};
-use crate::shape::{Behind, Measured, Seen};
-use crate::snapshot::Turn;
+use crate::shape::{Behind, MeasuredTraffic, OtherRates};
+use crate::snapshot::TrialTurn;
 
 impl LinkTask {
     /// Makes the shaper what it is to be on the device, if the programs are there, and measures the queue where it stands then.
@@ -50,7 +50,7 @@ impl LinkTask {
     /// Gives the shaper the rates that hold now.
     pub(super) fn follow_rates(&mut self, wan: u32) {
         let configured = self.config.rates[0];
-        let mut seen = Seen::default();
+        let mut seen = OtherRates::default();
         if configured.is_none() && self.shaper.is_wanted() {
             seen.qdisc = QdiscTree::read(wan).ok().and_then(|tree| Some(tree.rate()?.0));
             // While we shape, the queue is ours, and so is its rate. A queue that never stood says nothing about the link; and
@@ -89,8 +89,8 @@ impl LinkTask {
         }
         let totals = self.meter.totals();
         let sweep = self.sweeper.latest();
-        let measured = Measured::of(&sweep, &totals.counters, self.queues.uplink_bytes());
-        let reading = Turn::of(&sweep, &self.meter.recent_rtt());
+        let measured = MeasuredTraffic::of(&sweep, &totals.counters, self.queues.uplink_bytes());
+        let reading = TrialTurn::of(&sweep, &self.meter.recent_rtt());
         let up = &totals.counters[Direction::Up as usize];
         let counted = (up.bytes.iter().sum(), up.payload_bytes);
         let [passed, sent] = match self.counted_up.replace(counted) {

@@ -29,7 +29,7 @@ const PACKET_BEFORE_NS: f64 = 20e6;
 const ANSWERS: u32 = 3;
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Tick {
+struct AnsweredTick {
     least_ns: Option<f64>,
     answers: u32,
     bytes: u64,
@@ -41,7 +41,7 @@ pub(super) struct BehindShaper {
     /// By end and whether the question was long, nanoseconds.
     bases: Recent<(u32, bool), f64, ENDS>,
     /// The newest, the last one unfinished.
-    ticks: VecDeque<Tick>,
+    ticks: VecDeque<AnsweredTick>,
     /// The uplink's rate, bytes per tick.
     rate: Option<f64>,
 }
@@ -50,7 +50,7 @@ impl BehindShaper {
     /// A tick of a tenth of a second begins; `rate`: of the uplink, bytes per second.
     pub(super) fn begin(&mut self, rate: Option<f64>) {
         self.rate = rate.map(|rate| rate / TICKS as f64);
-        self.ticks.push_back(Tick::default());
+        self.ticks.push_back(AnsweredTick::default());
         if self.ticks.len() > 2 * TICKS {
             self.ticks.pop_front();
         }

@@ -8,7 +8,7 @@ use super::super::outflow::Look;
 use super::super::predictor::Buffer;
 use super::super::samples::Seen;
 use super::drops::Drops;
-use crate::bpf::{self, BpfError, Interval, QueuePrograms, RingReader};
+use crate::bpf::{self, BpfError, QueueInterval, QueuePrograms, RingReader};
 use crate::net::QdiscTree;
 use crate::snapshot::QueueSnapshot;
 
@@ -23,7 +23,7 @@ pub(super) struct Tracked {
     tree: QdiscTree,
     snapshot: QueueSnapshot,
     /// Buckets that the detector has not got yet, oldest first.
-    fresh: Vec<Interval>,
+    fresh: Vec<QueueInterval>,
     bottleneck: Bottleneck,
     /// Buckets lost by the queue that was tracked before.
     lost_before: u64,
@@ -195,7 +195,7 @@ impl Tracked {
     }
 
     /// Buckets read since [`Self::forget_fresh`], oldest first.
-    pub(super) fn fresh(&self) -> &[Interval] {
+    pub(super) fn fresh(&self) -> &[QueueInterval] {
         &self.fresh
     }
 

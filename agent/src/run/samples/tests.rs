@@ -1,13 +1,13 @@
 use super::*;
-use crate::snapshot::FlowKey;
+use crate::snapshot::KernelFlowKey;
 use pendulum_model::segment::Class;
 
 const TICK: Duration = Duration::from_millis(100);
 
-fn bucket(number: u64, bytes: u32, left: [u64; 2]) -> Interval {
+fn bucket(number: u64, bytes: u32, left: [u64; 2]) -> QueueInterval {
     let level = abi::pendulum_queue_level { bytes, packets: 1, ack_bytes: 0, ack_packets: 0 };
     let events = abi::pendulum_queue_totals { dequeued_bytes: left, ..Default::default() };
-    Interval {
+    QueueInterval {
         number,
         last: level,
         min_bytes: bytes / 2,
@@ -36,12 +36,12 @@ fn counters(ticks: u64) -> [abi::pendulum_counters; 2] {
     both
 }
 
-struct Feed {
+struct SampleFeed {
     builder: SampleBuilder,
     ticks: u64,
 }
 
-impl Feed {
+impl SampleFeed {
     /// The first reading says only where counting begins.
     fn new() -> Self {
         let mut feed = Self { builder: SampleBuilder::default(), ticks: 0 };
@@ -71,13 +71,13 @@ impl Feed {
 }
 
 /// The buckets that end after `from_ms`, up to `to_ms`.
-fn buckets(from_ms: u64, to_ms: u64, left: [u64; 2]) -> Vec<Interval> {
+fn buckets(from_ms: u64, to_ms: u64, left: [u64; 2]) -> Vec<QueueInterval> {
     (from_ms / 10..to_ms / 10).map(|number| bucket(number, 3_000, left)).collect()
 }
 
 #[test]
 fn buckets_become_samples_and_counters_are_spread_over_them() {
-    let mut feed = Feed::new();
+    let mut feed = SampleFeed::new();
     let ring = buckets(1_000, 1_090, [150, 6]);
     let samples = feed.read(&counters(1), Seen::Buckets(&ring), Seen::Nothing);
     assert_eq!(samples.len(), 9);
@@ -98,7 +98,7 @@ fn buckets_become_samples_and_counters_are_spread_over_them() {
 
 #[test]
 fn no_bucket_comes_twice_and_what_was_counted_waits_for_the_next() {
-    let mut feed = Feed::new();
+    let mut feed = SampleFeed::new();
     let ring = buckets(1_000, 1_090, [0, 0]);
     assert_eq!(feed.read(&counters(1), Seen::Buckets(&ring), Seen::Nothing).len(), 9);
     assert!(feed.read(&counters(2), Seen::Buckets(&ring), Seen::Nothing).is_empty());
@@ -112,7 +112,7 @@ fn no_bucket_comes_twice_and_what_was_counted_waits_for_the_next() {
 
 #[test]
 fn without_a_ring_a_tick_is_a_sample() {
-    let mut feed = Feed::new();
+    let mut feed = SampleFeed::new();
     let level = Seen::Level(QueueSample::level(pendulum_model::sample::QueueSource::Netlink, 700.0));
     let samples = feed.read(&counters(1), level, Seen::Nothing);
     let [sample] = samples.as_slice() else { panic!("one sample, not {}", samples.len()) };
@@ -131,9 +131,9 @@ fn without_a_ring_a_tick_is_a_sample() {
 
 #[test]
 fn both_rings_are_matched_by_time() {
-    let mut feed = Feed::new();
+    let mut feed = SampleFeed::new();
     let up = buckets(1_000, 1_090, [0, 0]);
-    let down: Vec<Interval> = (100..108).map(|number| bucket(number, number as u32, [0, 0])).collect();
+    let down: Vec<QueueInterval> = (100..108).map(|number| bucket(number, number as u32, [0, 0])).collect();
     let samples = feed.read(&counters(1), Seen::Buckets(&up), Seen::Buckets(&down));
     let levels: Vec<f64> =
         samples.iter().filter_map(|sample| sample.link.down.queue).map(|queue| queue.max_bytes).collect();
@@ -142,7 +142,7 @@ fn both_rings_are_matched_by_time() {
 
 #[test]
 fn a_round_trip_is_the_way_out_and_the_way_home() {
-    let mut feed = Feed::new();
+    let mut feed = SampleFeed::new();
     let mut totals = counters(1);
     let timed = |counters: &mut abi::pendulum_counters, us: u64| {
         counters.rtt_sum_us += us;
@@ -163,7 +163,7 @@ fn a_round_trip_is_the_way_out_and_the_way_home() {
 
 #[test]
 fn what_acks_asked_tells_the_way_out_where_no_data_was_answered() {
-    let mut feed = Feed::new();
+    let mut feed = SampleFeed::new();
     let mut totals = counters(1);
     let mut read = |totals: &[abi::pendulum_counters; 2], answered_s: Option<f64>| {
         feed.ticks += 1;
@@ -189,7 +189,7 @@ fn what_acks_asked_tells_the_way_out_where_no_data_was_answered() {
 
 #[test]
 fn bursts_longer_than_the_histogram_keep_their_length() {
-    let mut feed = Feed::new();
+    let mut feed = SampleFeed::new();
     let mut totals = counters(1);
     totals[0].bursts[3] = 2;
     let longer = totals[0].bursts.len() - 1;
@@ -202,7 +202,7 @@ fn bursts_longer_than_the_histogram_keep_their_length() {
 
 #[test]
 fn udp_is_no_data() {
-    let mut feed = Feed::new();
+    let mut feed = SampleFeed::new();
     let mut totals = counters(0);
     totals[0].bytes[Class::NonTcp as usize] = 50_000;
     let ring = buckets(1_000, 1_090, [5_000, 0]);
@@ -221,12 +221,12 @@ fn row(port: u16, fresh: [u64; 2]) -> FlowRow {
         ..Default::default()
     };
     let key = abi::pendulum_flow_key { home_port: port, ..Default::default() };
-    FlowRow { key: FlowKey(key), halves: fresh.map(half), changed_at: Instant::now(), is_closed: false }
+    FlowRow { key: KernelFlowKey(key), halves: fresh.map(half), changed_at: Instant::now(), is_closed: false }
 }
 
 #[test]
 fn flows_are_told_with_what_they_carried_since() {
-    let mut feed = Feed::new();
+    let mut feed = SampleFeed::new();
     let start = Instant::now();
     let mut sweep = |seconds: u64, rows: Vec<FlowRow>| {
         let sweep = FlowSweep { rows, ..FlowSweep::empty(start + Duration::from_secs(seconds)) };

@@ -6,12 +6,12 @@ use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 
 use super::Palette;
-use crate::top::flows::{Row, Sort};
+use crate::top::flows::{FlowLine, Sort};
 use crate::top::text;
 use crate::top::view::View;
 
 /// A figure's header, width, and text. Those at the end are left out first where there is little room.
-type Figure = (&'static str, Sort, usize, fn(&Row<'_>) -> String);
+type Figure = (&'static str, Sort, usize, fn(&FlowLine<'_>) -> String);
 const FIGURES: [Figure; 6] = [
     ("up", Sort::Rate, 11, |row| text::rate(row.flow.up.throughput_bps)),
     ("down", Sort::Rate, 11, |row| text::rate(row.flow.down.throughput_bps)),

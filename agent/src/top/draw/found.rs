@@ -11,7 +11,7 @@ use ratatui::widgets::Paragraph;
 use super::Palette;
 use super::graph::EIGHTHS;
 use crate::top::found::{is_shaped, line};
-use crate::top::series::Column;
+use crate::top::series::GraphColumn;
 use crate::top::text;
 use pendulum_wire::Link;
 
@@ -79,7 +79,7 @@ pub(super) fn draw(
     frame: &mut Frame<'_>,
     area: Rect,
     link: &Link,
-    columns: &[Column],
+    columns: &[GraphColumn],
     old: bool,
     palette: Palette,
 ) {

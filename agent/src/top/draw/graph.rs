@@ -9,7 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::Palette;
-use crate::top::series::{Column, Level};
+use crate::top::series::{GraphColumn, QueuedBytes};
 use crate::top::text;
 use crate::top::view::View;
 use pendulum_wire::{Direction, Link, Queue};
@@ -49,7 +49,7 @@ pub(super) fn strip(
     area: Rect,
     view: &View,
     link: &Link,
-    columns: &[Column],
+    columns: &[GraphColumn],
     palette: Palette,
 ) {
     // The shares have a period of their own: that of the verdict.
@@ -74,7 +74,13 @@ pub(super) fn strip(
 }
 
 /// The buffer in front of the uplink.
-pub(super) fn uplink(frame: &mut Frame<'_>, area: Rect, link: &Link, columns: &[Column], palette: Palette) {
+pub(super) fn uplink(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    link: &Link,
+    columns: &[GraphColumn],
+    palette: Palette,
+) {
     let levels: Vec<_> = columns.iter().map(|column| column.up).collect();
     let styles = [palette.up_ack(), palette.up()];
     let is_in_modem = link.vantage.as_deref() == Some("before_uplink_buffer");
@@ -83,7 +89,13 @@ pub(super) fn uplink(frame: &mut Frame<'_>, area: Rect, link: &Link, columns: &[
 }
 
 /// The buffer in front of the downlink.
-pub(super) fn downlink(frame: &mut Frame<'_>, area: Rect, link: &Link, columns: &[Column], palette: Palette) {
+pub(super) fn downlink(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    link: &Link,
+    columns: &[GraphColumn],
+    palette: Palette,
+) {
     let levels: Vec<_> = columns.iter().map(|column| column.down).collect();
     let styles = [palette.down_ack(), palette.down()];
     let name = ["▼ downlink queue", "at the provider"];
@@ -116,7 +128,7 @@ fn draw(
     area: Rect,
     [name, place]: [&str; 2],
     direction: &Direction,
-    levels: &[Option<Level>],
+    levels: &[Option<QueuedBytes>],
     styles: [Style; 2],
     palette: Palette,
 ) {
@@ -176,7 +188,7 @@ fn bar(
     buffer: &mut Buffer,
     graph: Rect,
     column: u16,
-    level: Level,
+    level: QueuedBytes,
     scale: f64,
     [ack_style, data_style]: [Style; 2],
     palette: Palette,

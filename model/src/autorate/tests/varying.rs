@@ -3,7 +3,7 @@
 use super::*;
 
 /// What one run showed. Times in seconds.
-struct Outcome {
+struct RunFigures {
     /// Share of the opportunities that were used, since the fifth second.
     used: f64,
     /// Each packet: when it entered the hidden buffer, and how much later than the next opportunity it left.
@@ -12,7 +12,7 @@ struct Outcome {
     told: Vec<(f64, f64, usize)>,
 }
 
-impl Outcome {
+impl RunFigures {
     fn wait_p95(&self) -> f64 {
         let mut waits: Vec<f64> = self.waits.iter().filter(|it| it.0 > 5.0).map(|it| it.1).collect();
         waits.sort_by(f64::total_cmp);
@@ -26,7 +26,7 @@ impl Outcome {
 
 /// An upload that always has something to send. `rate`: bytes per second at a time. Until `answered` its packets are answered; from
 /// then on they are none of TCP.
-fn upload(seconds: f64, answered: f64, rate: impl Fn(f64) -> f64) -> Outcome {
+fn upload(seconds: f64, answered: f64, rate: impl Fn(f64) -> f64) -> RunFigures {
     upload_to(seconds, answered, &mut [], rate)
 }
 
@@ -39,7 +39,7 @@ fn upload_to(
     answered: f64,
     held: &mut [Option<(u64, f64)>],
     rate: impl Fn(f64) -> f64,
-) -> Outcome {
+) -> RunFigures {
     const ROUND_TRIP: f64 = 0.04;
     const BUFFER_PACKETS: usize = 200;
     let mut given = 0.0;
@@ -54,7 +54,7 @@ fn upload_to(
         .collect();
     let mut controller = Controller::new(Direction::Up, Bounds { least: 8_000.0, most: 1.25e9 }, 125e6);
     let mut link = Loop::new(1.0, ROUND_TRIP);
-    let mut outcome = Outcome { used: 0.0, waits: Vec::new(), told: Vec::new() };
+    let mut outcome = RunFigures { used: 0.0, waits: Vec::new(), told: Vec::new() };
     let mut standing: VecDeque<f64> = VecDeque::new();
     let (mut now, mut tick, mut next, mut used, mut asked, mut number) = (0.0, 0.0, 0, 0, 0, 0);
     while now < seconds {

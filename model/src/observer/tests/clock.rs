@@ -6,7 +6,7 @@ const MS: f64 = 1e6;
 const SECOND: f64 = 1e9;
 
 /// A sender that stamps what it sends.
-struct Sender {
+struct StampingSender {
     clock: SenderClock,
     tick_ns: f64,
     /// How much faster than ours its clock runs.
@@ -14,7 +14,7 @@ struct Sender {
     offset: u32,
 }
 
-impl Sender {
+impl StampingSender {
     fn new(tick_ms: f64) -> Self {
         Self { clock: SenderClock::default(), tick_ns: tick_ms * MS, fast: 0.0, offset: 0 }
     }
@@ -41,7 +41,7 @@ fn the_tick_is_found_and_the_wait_is_right_to_a_tick() {
     for tick_ms in [1.0, 4.0, 10.0, 100.0] {
         // The second one comes round after 2³² ticks within the test.
         for offset in [12_345, u32::MAX - 20] {
-            let mut sender = Sender { offset, ..Sender::new(tick_ms) };
+            let mut sender = StampingSender { offset, ..StampingSender::new(tick_ms) };
             sender.idle(1.0, 4.0, f64::INFINITY);
             let reading = sender.send(5.2 * SECOND, 37.0, 37.0).expect("four seconds are enough");
             assert_eq!(reading.tick_ns, tick_ms * MS);
@@ -53,7 +53,7 @@ fn the_tick_is_found_and_the_wait_is_right_to_a_tick() {
 
 #[test]
 fn a_clock_needs_four_tenths_of_a_second() {
-    let mut sender = Sender::new(1.0);
+    let mut sender = StampingSender::new(1.0);
     assert_eq!(sender.idle(1.0, 0.39, 0.0), None);
     assert!(sender.idle(1.39, 0.1, 0.0).is_some());
 }
@@ -61,7 +61,7 @@ fn a_clock_needs_four_tenths_of_a_second() {
 #[test]
 fn drift_is_found_and_taken_off() {
     for fast in [50e-6, -50e-6] {
-        let mut sender = Sender { fast, ..Sender::new(1.0) };
+        let mut sender = StampingSender { fast, ..StampingSender::new(1.0) };
         // 50 ppm of 200 s are 10 ms.
         let idle = sender.idle(0.0, 200.0, f64::INFINITY).expect("a reading");
         assert!(idle.waited_ns <= 5.0 * MS, "{fast}: {} ns without a queue", idle.waited_ns);
@@ -74,7 +74,7 @@ fn drift_is_found_and_taken_off() {
 fn a_clock_that_is_set_begins_anew() {
     // Forward and back, by an hour and by three seconds.
     for set_by in [3_600_000_i32, 3_000, -3_000, -3_600_000] {
-        let mut sender = Sender::new(1.0);
+        let mut sender = StampingSender::new(1.0);
         sender.idle(1.0, 4.0, 0.0);
         sender.offset = sender.offset.wrapping_add_signed(set_by);
         // A full buffer meanwhile. Nothing is said rather than that it waited for hours.
@@ -87,7 +87,7 @@ fn a_clock_that_is_set_begins_anew() {
 
 #[test]
 fn packets_that_changed_places_tell_nothing_and_break_nothing() {
-    let mut sender = Sender::new(1.0);
+    let mut sender = StampingSender::new(1.0);
     sender.idle(1.0, 4.0, 0.0);
     sender.send(5.2 * SECOND, 0.0, 0.0);
     assert_eq!(sender.send(5.1 * SECOND, 100.0, 0.0), None);
@@ -99,7 +99,7 @@ fn packets_that_changed_places_tell_nothing_and_break_nothing() {
 fn a_clock_that_lies_is_not_used() {
     // Half as fast again, or two thirds as fast: no tick at all.
     for fast in [0.5, -0.34] {
-        let mut sender = Sender { fast, ..Sender::new(1.0) };
+        let mut sender = StampingSender { fast, ..StampingSender::new(1.0) };
         for i in 0..6000 {
             let reading = sender.send(f64::from(i) * 10.0 * MS, 0.0, f64::INFINITY);
             assert_eq!(reading, None, "{fast} at {i}");
@@ -107,7 +107,7 @@ fn a_clock_that_lies_is_not_used() {
     }
     // A third faster or slower could be a queue for a few seconds, and then no longer.
     for fast in [0.38, -0.25] {
-        let mut sender = Sender { fast, ..Sender::new(1.0) };
+        let mut sender = StampingSender { fast, ..StampingSender::new(1.0) };
         for i in 0..6000 {
             let reading = sender.send(f64::from(i) * 10.0 * MS, 0.0, f64::INFINITY);
             assert!(reading.is_none() || i < 1000, "{fast} at {i}");
@@ -117,7 +117,7 @@ fn a_clock_that_lies_is_not_used() {
 
 #[test]
 fn a_longer_route_is_no_queue_once_the_idle_link_has_shown_it() {
-    let mut sender = Sender::new(1.0);
+    let mut sender = StampingSender::new(1.0);
     sender.idle(1.0, 4.0, 0.0);
     // 30 ms longer from now on; nothing waits, and the link is idle.
     for i in 0..200 {
@@ -135,7 +135,7 @@ fn a_longer_route_is_no_queue_once_the_idle_link_has_shown_it() {
 
 #[test]
 fn only_an_empty_buffer_proves_the_smallest_reading() {
-    let mut sender = Sender::new(1.0);
+    let mut sender = StampingSender::new(1.0);
     assert_eq!(sender.idle(1.0, 4.0, 1000.0).expect("a reading").proven_ns, None);
     let proven = sender.idle(5.0, 1.0, 0.0).expect("a reading").proven_ns.expect("the link was idle");
     let later = sender.send(6.2 * SECOND, 40.0, 60.0).expect("a reading");
@@ -147,7 +147,7 @@ fn only_an_empty_buffer_proves_the_smallest_reading() {
 #[test]
 fn a_better_clock_tells_what_hides_in_the_smallest_reading() {
     for (most_ms, expected_ms) in [(f64::INFINITY, 97.0..=100.5), (0.0, 39.0..=41.0)] {
-        let mut sender = Sender::new(1.0);
+        let mut sender = StampingSender::new(1.0);
         for i in 0..300 {
             let sent_ns = f64::from(i) * 10.0 * MS;
             let wait_ms = 60.0 + 4.0 * f64::from(i % 20);
@@ -164,7 +164,7 @@ fn a_better_clock_tells_what_hides_in_the_smallest_reading() {
 /// A transfer begins on a slow link: twelve packets that were sent at once come out one each 40 ms, which looks like a tick of 4 ms. Later ones wait for 440 ms.
 #[test]
 fn a_queue_that_grows_fast_is_no_longer_tick() {
-    let mut sender = Sender::new(1.0);
+    let mut sender = StampingSender::new(1.0);
     sender.send(0.0, 0.0, f64::INFINITY);
     for i in 0..12 {
         sender.send(100.0 * MS, 40.0 * f64::from(i), f64::INFINITY);

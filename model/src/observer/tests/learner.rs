@@ -10,13 +10,13 @@ const SECOND: f64 = 1e9;
 const RATE: f64 = 3e-4;
 
 /// A link that always has work: each packet waits for 200 ms, that of the first four seconds for 400.
-struct Link {
+struct BusyLink {
     learner: Learner,
     at_ns: f64,
     sum: f64,
 }
 
-impl Link {
+impl BusyLink {
     fn new() -> Self {
         Self { learner: Learner::default(), at_ns: 0.0, sum: 0.0 }
     }
@@ -44,7 +44,7 @@ impl Link {
 /// fill it.
 #[test]
 fn what_is_sent_again_was_not_carried() {
-    let mut link = Link::new();
+    let mut link = BusyLink::new();
     link.carry(20.0, RATE, 0.0);
     link.carry(20.0, RATE * 4.0 / 3.0, 0.25);
     assert!((link.found() - 1.0).abs() < 0.02, "{}", link.found());
@@ -54,7 +54,7 @@ fn what_is_sent_again_was_not_carried() {
 #[test]
 fn a_faster_link_is_followed() {
     for repeated in [0.0, 0.05] {
-        let mut link = Link::new();
+        let mut link = BusyLink::new();
         link.carry(20.0, RATE, 0.0);
         link.carry(20.0, RATE * 2.0, repeated);
         assert!((link.found() - 2.0).abs() < 0.02, "{repeated}: {}", link.found());
@@ -66,7 +66,7 @@ fn a_faster_link_is_followed() {
 #[test]
 fn a_full_buffer_stays_full_after_late_answers() {
     for late_for_s in [0.01, 1.0] {
-        let mut link = Link::new();
+        let mut link = BusyLink::new();
         while link.at_ns < 300.0 * SECOND {
             let is_late = (20.0 * SECOND..(20.0 + late_for_s) * SECOND).contains(&link.at_ns);
             let wait_ns = (link.at_ns / 20.0).min(200.0 * MS) + if is_late { 200.0 * MS } else { 0.0 };

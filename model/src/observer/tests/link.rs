@@ -13,7 +13,7 @@ const MS: f64 = 1e6;
 const SECOND: f64 = 1e9;
 
 /// A buffer and the link behind it: what stood when.
-struct Buffer {
+struct TestBuffer {
     /// Bytes per nanosecond.
     rate: f64,
     done_ns: f64,
@@ -21,7 +21,7 @@ struct Buffer {
     stays: Vec<(f64, f64, f64)>,
 }
 
-impl Buffer {
+impl TestBuffer {
     fn new(bytes_per_s: f64) -> Self {
         Self { rate: bytes_per_s / 1e9, done_ns: 0.0, stays: Vec::new() }
     }
@@ -52,14 +52,14 @@ impl Buffer {
 
 /// What passes the point of observation.
 #[derive(Clone, Copy)]
-enum Event {
+enum Crossing {
     Leaves(Passing),
     Arrives(Passing, Option<Answer>),
 }
 
 /// The link.
 #[derive(Clone, Copy)]
-struct Link {
+struct TestLink {
     /// Bytes per second.
     up: f64,
     down: f64,
@@ -88,20 +88,20 @@ fn load(rng: &mut Rng, rate: f64, share: f64, seconds: f64) -> Vec<f64> {
 }
 
 /// All that passes, in the order of time; levels of both buffers.
-fn simulate(link: &Link, seed: u64) -> (Vec<Event>, PerDirection<Vec<f64>>) {
+fn simulate(link: &TestLink, seed: u64) -> (Vec<Crossing>, PerDirection<Vec<f64>>) {
     let mut rng = Rng::with_seed(seed);
     // The downlink's buffer is half of the way to the nearest host away, for all hosts.
     let away_ms = link.round_trip_ms.into_iter().fold(f64::INFINITY, f64::min) / 4.0;
-    let mut uplink = Buffer::new(link.up);
-    let mut downlink = Buffer::new(link.down);
-    let mut events: Vec<(f64, Event)> = Vec::new();
+    let mut uplink = TestBuffer::new(link.up);
+    let mut downlink = TestBuffer::new(link.down);
+    let mut events: Vec<(f64, Crossing)> = Vec::new();
     // What enters the downlink's buffer: when, bytes, host, and the question that it answers.
     let mut inbound: Vec<(f64, u32, usize, Option<f64>)> = Vec::new();
     for (count, at) in load(&mut rng, link.up, link.busy.up, link.seconds).into_iter().enumerate() {
         let (at, host) = (at.floor(), count % 2);
         let done = uplink.pass(at, 1500.0);
         let passing = Passing { at_ns: at as u64, bytes: 1500, repeated_bytes: 0, clock: None };
-        events.push((at, Event::Leaves(passing)));
+        events.push((at, Crossing::Leaves(passing)));
         inbound.push((done + (link.round_trip_ms[host] - away_ms) * MS, 66, host, Some(at)));
     }
     for (count, at) in load(&mut rng, link.down, link.busy.down, link.seconds).into_iter().enumerate() {
@@ -119,7 +119,7 @@ fn simulate(link: &Link, seed: u64) -> (Vec<Event>, PerDirection<Vec<f64>>) {
             question_bytes: 1500,
             own_queue_ns: 0,
         });
-        events.push((arrived.floor(), Event::Arrives(passing, answer)));
+        events.push((arrived.floor(), Crossing::Arrives(passing, answer)));
     }
     events.sort_by(|a, b| a.0.total_cmp(&b.0));
     let count = (link.seconds * 100.0) as usize;
@@ -134,18 +134,18 @@ struct Told {
     base_ms: f64,
 }
 
-fn observe(link: &Link, events: &[Event], rates: PerDirection<Option<f64>>) -> Told {
+fn observe(link: &TestLink, events: &[Crossing], rates: PerDirection<Option<f64>>) -> Told {
     let mut observer = Observer::new(0, Vantage::BeforeUplinkBuffer, Duration::from_secs(2));
     observer.set_rates(rates, None);
     let mut rows = PerDirection::<Vec<_>>::default();
     let mut last = 0;
     for event in events {
         let at_ns = match event {
-            Event::Leaves(passing) => {
+            Crossing::Leaves(passing) => {
                 observer.leave(passing, None);
                 passing.at_ns
             }
-            Event::Arrives(passing, answer) => {
+            Crossing::Arrives(passing, answer) => {
                 observer.arrive(passing, answer.as_ref());
                 passing.at_ns
             }
@@ -180,7 +180,7 @@ fn compare(rows: &[Option<QueueSample>], truth: &[f64], from_s: usize) -> (f64, 
     (rms, count / pairs.len() as f64, covered / count)
 }
 
-fn check(link: &Link, seed: u64, is_told: bool, segments: f64) {
+fn check(link: &TestLink, seed: u64, is_told: bool, segments: f64) {
     let (events, levels) = simulate(link, seed);
     let rates = PerDirection { up: Some(link.up), down: Some(link.down) };
     let told = observe(link, &events, if is_told { rates } else { PerDirection::default() });
@@ -216,7 +216,7 @@ fn both_levels_over_a_grid_of_links() {
     {
         for round_trip_ms in [[10.0, 10.0], [20.0, 60.0]] {
             let busy = PerDirection { up: 1.4, down: 1.3 };
-            let link = Link { up, down, round_trip_ms, has_clocks: true, seconds: 40.0, busy };
+            let link = TestLink { up, down, round_trip_ms, has_clocks: true, seconds: 40.0, busy };
             // Jitter of a clock is worth more bytes on a faster link.
             let segments = 2.0 + up.max(down) * 3e-3 / 1500.0;
             check(&link, seed, true, segments);
@@ -230,7 +230,7 @@ fn an_upload_alone_does_not_need_clocks() {
     for has_clocks in [true, false] {
         let busy = PerDirection { up: 1.4, down: 0.1 };
         let link =
-            Link { up: 125e3, down: 1e6, round_trip_ms: [20.0, 60.0], has_clocks, seconds: 40.0, busy };
+            TestLink { up: 125e3, down: 1e6, round_trip_ms: [20.0, 60.0], has_clocks, seconds: 40.0, busy };
         check(&link, 7, true, 3.0);
     }
 }
@@ -239,7 +239,7 @@ fn an_upload_alone_does_not_need_clocks() {
 fn without_clocks_and_both_directions_busy_the_error_is_told() {
     let busy = PerDirection { up: 1.4, down: 1.3 };
     let link =
-        Link { up: 125e3, down: 500e3, round_trip_ms: [20.0; 2], has_clocks: false, seconds: 40.0, busy };
+        TestLink { up: 125e3, down: 500e3, round_trip_ms: [20.0; 2], has_clocks: false, seconds: 40.0, busy };
     let (events, levels) = simulate(&link, 8);
     let told = observe(&link, &events, PerDirection { up: Some(link.up), down: Some(link.down) });
     for direction in [Direction::Up, Direction::Down] {

@@ -94,11 +94,11 @@ fn sentence(stretch: &Stretch, fired: &[Fired]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::demo::plan::Plan;
+    use crate::demo::plan::DemoPlan;
 
     #[test]
     fn each_stretch_names_what_fired_in_it() {
-        let plan = Plan::new(Plan::USUAL);
+        let plan = DemoPlan::new(DemoPlan::USUAL);
         let at = |seconds: u64, names: &[&str]| {
             (Duration::from_secs(seconds), names.iter().map(|&name| name.to_owned()).collect())
         };

@@ -2,7 +2,7 @@
 
 use pendulum_model::segment::Direction;
 
-use super::style::{Glyphs, Line, Tone};
+use super::style::{Glyphs, StyledLine, Tone};
 use super::view::View;
 use super::{format, picture};
 
@@ -10,21 +10,21 @@ use super::{format, picture};
 const ORDER: [Direction; 2] = [Direction::Down, Direction::Up];
 
 /// Names of the stretches, and what both directions have carried, on one time axis.
-pub(super) fn time_line(view: &View, glyphs: &Glyphs, columns: usize) -> Vec<Line> {
+pub(super) fn time_line(view: &View, glyphs: &Glyphs, columns: usize) -> Vec<StyledLine> {
     /// The arrows stand before the axis.
     const MARGIN: usize = 3;
     let width = columns - MARGIN;
     let total = view.plan.total().as_secs_f64();
-    let mut names = Line::new();
+    let mut names = StyledLine::new();
     for stretch in &view.plan.stretches {
         let begin = stretch.from.as_secs_f64() / total * width as f64;
         names = names.padded(MARGIN + begin.round() as usize).with(Tone::Strong, stretch.label);
     }
     let axis = String::from_iter(std::iter::repeat_n(glyphs.axis, width));
-    let mut lines = vec![names, Line::new().padded(MARGIN).with(Tone::Faint, axis)];
+    let mut lines = vec![names, StyledLine::new().padded(MARGIN).with(Tone::Faint, axis)];
     for direction in ORDER {
         let levels = picture::levels(&view.history[direction], width, glyphs);
-        let arrow = Line::plain(" ").with(Tone::Of(direction), glyphs.arrow(direction)).padded(MARGIN);
+        let arrow = StyledLine::plain(" ").with(Tone::Of(direction), glyphs.arrow(direction)).padded(MARGIN);
         lines.push(arrow.with(Tone::Of(direction), levels));
     }
     lines

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::course;
 use super::error::DemoError;
-use super::style::{self, Line, Style};
+use super::style::{self, Style, StyledLine};
 use super::view::View;
 use super::viewer::Viewer;
 use crate::interrupt::Interrupted;
@@ -88,7 +88,7 @@ impl Display {
     ///
     /// # Errors
     /// If the standard output is gone.
-    pub(super) fn print(&self, lines: &[Line]) -> io::Result<()> {
+    pub(super) fn print(&self, lines: &[StyledLine]) -> io::Result<()> {
         let mut out = io::stdout();
         for line in lines {
             writeln!(out, "{}", line.render(self.style.palette))?;
@@ -101,7 +101,8 @@ impl Display {
     /// # Errors
     /// If the standard output is gone.
     pub(super) fn say(&self, text: &str) -> io::Result<()> {
-        let lines: Vec<Line> = style::wrap(text, Self::columns() - 1).into_iter().map(Line::plain).collect();
+        let lines: Vec<StyledLine> =
+            style::wrap(text, Self::columns() - 1).into_iter().map(StyledLine::plain).collect();
         self.print(&lines)
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct Side {
 
 /// A stretch and what was found in its settled part.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Outcome {
+pub(super) struct StretchFindings {
     pub(super) stretch: Stretch,
     /// By the senders' sockets and by tc.
     pub(super) truth: Side,
@@ -36,7 +36,7 @@ pub(super) struct Outcome {
     pub(super) evidence: Option<String>,
 }
 
-impl Outcome {
+impl StretchFindings {
     /// Evaluates one stretch of a run.
     pub(super) fn of(stretch: &Stretch, observed: &Observed) -> Self {
         let (from, to) = (stretch.settled(), stretch.to);
@@ -117,10 +117,10 @@ pub(super) mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::demo::plan::Plan;
+    use crate::demo::plan::DemoPlan;
 
     /// A stretch of the usual plan with the given throughputs, kb/s.
-    pub(in crate::demo) fn outcome(index: usize, download: f64, upload: f64) -> Outcome {
+    pub(in crate::demo) fn outcome(index: usize, download: f64, upload: f64) -> StretchFindings {
         let side = |share: f64| Side {
             goodput: Figures::new(download * 1e3 * share, upload * 1e3 * share),
             rtt_s: Some(0.1 + upload / 150.0),
@@ -129,8 +129,8 @@ pub(super) mod tests {
             queue_max_bytes: PerDirection { up: Some(29_954), down: Some(30_000) },
         };
         let agent = Side { queue_max_bytes: PerDirection::default(), ..side(0.99) };
-        Outcome {
-            stretch: Plan::new(Plan::USUAL).stretches[index],
+        StretchFindings {
+            stretch: DemoPlan::new(DemoPlan::USUAL).stretches[index],
             truth: side(1.0),
             agent,
             queue_mean_bytes: PerDirection { up: if upload > 0.0 { 26_000.0 } else { 0.0 }, down: 500.0 },

@@ -2,7 +2,7 @@
 
 use pendulum_model::segment::{Direction, PerDirection};
 
-use super::figures::Outcome;
+use super::figures::StretchFindings;
 use super::format;
 use super::style::Glyphs;
 use crate::lab::LinkSpec;
@@ -12,7 +12,7 @@ const COLLAPSE: f64 = 0.5;
 const UNHURT: f64 = 0.1;
 
 /// One paragraph for each thing found.
-pub(super) fn findings(outcomes: &[Outcome], link: &LinkSpec, glyphs: &Glyphs) -> Vec<String> {
+pub(super) fn findings(outcomes: &[StretchFindings], link: &LinkSpec, glyphs: &Glyphs) -> Vec<String> {
     let mut paragraphs = Vec::new();
     paragraphs.extend(what_happened(outcomes, glyphs));
     paragraphs.extend(why(outcomes, link));
@@ -28,7 +28,7 @@ pub(super) fn findings(outcomes: &[Outcome], link: &LinkSpec, glyphs: &Glyphs) -
 }
 
 /// How the download fared beside uploads.
-fn what_happened(outcomes: &[Outcome], glyphs: &Glyphs) -> Option<String> {
+fn what_happened(outcomes: &[StretchFindings], glyphs: &Glyphs) -> Option<String> {
     let (alone, others) = outcomes.split_first()?;
     let alone = alone.download_bps().filter(|bps| *bps > 0.0)?;
     let changes: Vec<(u32, f64, f64)> = others
@@ -70,7 +70,7 @@ fn change_text(change: f64, glyphs: &Glyphs) -> String {
 }
 
 /// Where the bytes waited, if one buffer held them.
-fn why(outcomes: &[Outcome], link: &LinkSpec) -> Option<String> {
+fn why(outcomes: &[StretchFindings], link: &LinkSpec) -> Option<String> {
     /// A buffer is full in the mean above the first share, and hardly used below the second.
     const FULL: f64 = 0.5;
     const EMPTY: f64 = 0.15;
@@ -103,7 +103,7 @@ fn why(outcomes: &[Outcome], link: &LinkSpec) -> Option<String> {
 }
 
 /// How far the agent's throughputs are from the senders'.
-fn agreement(outcomes: &[Outcome]) -> Option<String> {
+fn agreement(outcomes: &[StretchFindings]) -> Option<String> {
     let pairs = outcomes.iter().flat_map(|outcome| {
         let (kernel, agent) = (&outcome.truth.goodput, &outcome.agent.goodput);
         [(kernel.download_bps, agent.download_bps), (kernel.upload_bps, agent.upload_bps)]
@@ -123,7 +123,7 @@ mod tests {
 
     fn said(downloads: [f64; 3]) -> Vec<String> {
         let uploads = [0.0, 176.0, 178.0];
-        let outcomes: Vec<Outcome> =
+        let outcomes: Vec<StretchFindings> =
             (0..3).map(|index| outcome(index, downloads[index], uploads[index])).collect();
         findings(&outcomes, &LinkSpec::FIG1, &Glyphs::UNICODE)
     }

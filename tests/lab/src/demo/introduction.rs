@@ -6,17 +6,18 @@ use std::time::Duration;
 use pendulum_model::segment::Direction;
 
 use super::format;
-use super::style::{self, Glyphs, Line, Tone};
+use super::style::{self, Glyphs, StyledLine, Tone};
 use crate::lab::LinkSpec;
 
 /// What is shown and why, the link, and how long it takes.
-pub(super) fn what(total: Duration, link: &LinkSpec, glyphs: &Glyphs, columns: usize) -> Vec<Line> {
+pub(super) fn what(total: Duration, link: &LinkSpec, glyphs: &Glyphs, columns: usize) -> Vec<StyledLine> {
     let (down, up) = (link.downlink, link.uplink);
     let rate = |rate: pendulum_model::rate::Rate| format::rate(rate.bits_per_second() as f64);
-    let text = |text: &str| style::wrap(text, columns - 1).into_iter().map(Line::plain).collect::<Vec<_>>();
+    let text =
+        |text: &str| style::wrap(text, columns - 1).into_iter().map(StyledLine::plain).collect::<Vec<_>>();
     let mut lines = vec![
-        Line::new().with(Tone::Strong, "Why does a download collapse while something is uploaded?"),
-        Line::new(),
+        StyledLine::new().with(Tone::Strong, "Why does a download collapse while something is uploaded?"),
+        StyledLine::new(),
     ];
     lines.extend(text(
         "A download runs over a link with a slow uplink, first alone, then beside one upload and two. Its ACKs have to pass the \
@@ -24,8 +25,8 @@ pub(super) fn what(total: Duration, link: &LinkSpec, glyphs: &Glyphs, columns: u
          on every DSL, cable, LTE or satellite link with a generous buffer.",
     ));
     lines.extend([
-        Line::new(),
-        Line::plain("                     ").with(
+        StyledLine::new(),
+        StyledLine::plain("                     ").with(
             Tone::Of(Direction::Down),
             format!(
                 "{} {}, {} B",
@@ -34,8 +35,8 @@ pub(super) fn what(total: Duration, link: &LinkSpec, glyphs: &Glyphs, columns: u
                 format::grouped(down.buffer_bytes())
             ),
         ),
-        Line::plain("  internet -- provider ====================== gateway -- home"),
-        Line::plain("                     ")
+        StyledLine::plain("  internet -- provider ====================== gateway -- home"),
+        StyledLine::plain("                     ")
             .with(
                 Tone::Of(Direction::Up),
                 format!(
@@ -49,14 +50,14 @@ pub(super) fn what(total: Duration, link: &LinkSpec, glyphs: &Glyphs, columns: u
                 ),
             )
             .with(Tone::Strong, "pendulum"),
-        Line::new(),
+        StyledLine::new(),
     ]);
     lines.extend(text(&format!(
         "The link is built from network namespaces on this machine; the traffic is iperf3 over this kernel's TCP (reno). It takes \
          {:.0} seconds; on a terminal `pendulum top` shows the agent meanwhile. q or Ctrl-C ends it at any time; nothing is left behind.",
         total.as_secs_f64()
     )));
-    lines.push(Line::new());
+    lines.push(StyledLine::new());
     lines
 }
 
@@ -65,21 +66,23 @@ pub(super) fn addresses(
     url: &str,
     in_place_of: Option<SocketAddr>,
     prometheus: Option<SocketAddr>,
-) -> Vec<Line> {
+) -> Vec<StyledLine> {
     let mut lines = Vec::new();
     if let Some(taken) = in_place_of {
-        lines.push(Line::plain(format!("({taken} is in use, so another port was taken.)")));
+        lines.push(StyledLine::plain(format!("({taken} is in use, so another port was taken.)")));
     }
     for (what, path) in [("page", ""), ("metrics", "metrics"), ("state", "api/v1/state")] {
         lines.push(
-            Line::new().with(Tone::Faint, format!("  {what:<9}")).with(Tone::Plain, format!("{url}{path}")),
+            StyledLine::new()
+                .with(Tone::Faint, format!("  {what:<9}"))
+                .with(Tone::Plain, format!("{url}{path}")),
         );
     }
     if let Some(address) = prometheus {
-        let alerts = Line::new().with(Tone::Faint, format!("  {:<9}", "alerts"));
+        let alerts = StyledLine::new().with(Tone::Faint, format!("  {:<9}", "alerts"));
         lines.push(alerts.with(Tone::Plain, format!("http://{address}/alerts")));
     }
-    lines.push(Line::new());
+    lines.push(StyledLine::new());
     lines
 }
 

@@ -30,10 +30,10 @@ pub use alerts::PrometheusOptions;
 pub use error::DemoError;
 
 use display::Display;
-use figures::Outcome;
-use plan::Plan;
+use figures::StretchFindings;
+use plan::DemoPlan;
 use session::{Observed, Session};
-use style::Line;
+use style::StyledLine;
 
 use crate::agent::Agent;
 use crate::interrupt::Interrupt;
@@ -63,9 +63,9 @@ pub struct DemoOptions {
 
 impl DemoOptions {
     /// Traffic time that is used unless told otherwise.
-    pub const USUAL: Duration = Plan::USUAL;
+    pub const USUAL: Duration = DemoPlan::USUAL;
     /// Least traffic time; shorter wishes are raised to it.
-    pub const SHORTEST: Duration = Plan::SHORTEST;
+    pub const SHORTEST: Duration = DemoPlan::SHORTEST;
 }
 
 /// Runs the demo on the standard output.
@@ -80,7 +80,7 @@ pub fn run(options: &DemoOptions) -> Result<(), DemoError> {
     if options.shape {
         return shaped::run(options);
     }
-    let plan = Plan::new(options.total.unwrap_or(Plan::USUAL).max(Plan::SHORTEST));
+    let plan = DemoPlan::new(options.total.unwrap_or(DemoPlan::USUAL).max(DemoPlan::SHORTEST));
     let mut display = Display::new(options.agent.clone(), options.no_colour);
     let glyphs = display.style().glyphs;
     display.print(&introduction::what(plan.total(), &LinkSpec::FIG1, glyphs, Display::columns()))?;
@@ -94,7 +94,7 @@ pub fn run(options: &DemoOptions) -> Result<(), DemoError> {
 }
 
 /// Everything that needs the lab.
-fn show(options: &DemoOptions, plan: Plan, lab: &Lab, display: &mut Display) -> Result<(), DemoError> {
+fn show(options: &DemoOptions, plan: DemoPlan, lab: &Lab, display: &mut Display) -> Result<(), DemoError> {
     let mut agent = Agent::start(lab, &options.agent)?;
     let result = relay(options.listen, lab).and_then(|(relay, in_place_of)| {
         let url = format!("http://{}/", relay.address());
@@ -130,7 +130,7 @@ fn rounds(options: &DemoOptions, mut session: Session<'_>, display: &mut Display
         "The same traffic goes on and on; look at {} or press Ctrl-C to end it.",
         session.url
     ))?;
-    display.print(&[Line::new()])?;
+    display.print(&[StyledLine::new()])?;
     loop {
         match session.run(display) {
             Ok(_) => {}
@@ -145,13 +145,13 @@ fn rounds(options: &DemoOptions, mut session: Session<'_>, display: &mut Display
 fn report(observed: &Observed, display: &Display) -> io::Result<()> {
     let glyphs = display.style().glyphs;
     let columns = Display::columns();
-    let outcomes: Vec<Outcome> =
-        observed.view.plan.stretches.iter().map(|stretch| Outcome::of(stretch, observed)).collect();
-    let mut lines = vec![Line::new()];
+    let outcomes: Vec<StretchFindings> =
+        observed.view.plan.stretches.iter().map(|stretch| StretchFindings::of(stretch, observed)).collect();
+    let mut lines = vec![StyledLine::new()];
     lines.extend(course::time_line(&observed.view, glyphs, columns - 1));
-    lines.push(Line::new());
+    lines.push(StyledLine::new());
     lines.extend(table::table(&outcomes, glyphs, columns));
-    lines.push(Line::new());
+    lines.push(StyledLine::new());
     display.print(&lines)?;
     for paragraph in findings::findings(&outcomes, &observed.view.link, glyphs) {
         display.say(&paragraph)?;
@@ -161,7 +161,7 @@ fn report(observed: &Observed, display: &Display) -> io::Result<()> {
             display.say(&sentence)?;
         }
     }
-    display.print(&[Line::new()])?;
+    display.print(&[StyledLine::new()])?;
     for note in introduction::notes() {
         display.say(&note)?;
     }

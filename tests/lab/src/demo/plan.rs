@@ -32,7 +32,7 @@ impl Stretch {
 
 /// The whole demo.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Plan {
+pub(super) struct DemoPlan {
     pub(super) stretches: [Stretch; 3],
 }
 
@@ -43,7 +43,7 @@ const STRETCHES: [(&str, &str, f64); 3] = [
     ("+ two uploads", "one download and two uploads", 30.0),
 ];
 
-impl Plan {
+impl DemoPlan {
     /// Traffic time unless told otherwise.
     pub(super) const USUAL: Duration = Duration::from_secs(85);
     /// Below this the buffers hardly fill before the measurement begins.
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn stretches_follow_each_other_and_share_the_time() {
         for seconds in [30, 85, 600] {
-            let plan = Plan::new(Duration::from_secs(seconds));
+            let plan = DemoPlan::new(Duration::from_secs(seconds));
             assert!(plan.total().abs_diff(Duration::from_secs(seconds)) < Duration::from_millis(1));
             assert!(plan.stretches.windows(2).all(|pair| pair[0].to == pair[1].from));
             assert!(plan.stretches.iter().all(|s| s.settled() > s.from && s.settled() < s.to));
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_download_runs_throughout_and_uploads_join() {
-        let plan = Plan::new(Plan::USUAL);
+        let plan = DemoPlan::new(DemoPlan::USUAL);
         let transfers = plan.transfers();
         let directions = transfers.each_ref().map(|(_, spec)| spec.direction);
         assert_eq!(directions, [Direction::Down, Direction::Up, Direction::Up]);

@@ -7,7 +7,7 @@ use pendulum_model::segment::{Direction, PerDirection};
 use super::alerts::Fired;
 use super::display::Display;
 use super::error::DemoError;
-use super::plan::Plan;
+use super::plan::DemoPlan;
 use super::reading::Reading;
 use super::view::View;
 use crate::agent::Agent;
@@ -32,7 +32,7 @@ pub(super) struct Session<'a> {
     pub(super) agent: &'a mut Agent,
     /// Asked for alerts, if there is one.
     pub(super) prometheus: Option<&'a Prometheus>,
-    pub(super) plan: Plan,
+    pub(super) plan: DemoPlan,
     pub(super) interrupt: &'a Interrupt,
     pub(super) url: String,
 }

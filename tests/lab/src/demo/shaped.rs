@@ -9,7 +9,7 @@ use pendulum_model::segment::Direction;
 use pendulum_wire::State;
 
 use super::picture;
-use super::style::{Line, Style, Tone};
+use super::style::{Style, StyledLine, Tone};
 use super::{DemoError, DemoOptions};
 use crate::agent::Agent;
 use crate::lab::{Lab, LinkSpec};
@@ -99,12 +99,12 @@ impl Course {
         Self { values, mean_bps: report.mean_bps(from, (1.0 - joins) * half).unwrap_or(0.0) }
     }
 
-    fn line(&self, label: String, direction: Direction, rate: Rate, style: Style) -> Line {
+    fn line(&self, label: String, direction: Direction, rate: Rate, style: Style) -> StyledLine {
         let rate = rate.bits_per_second() as f64;
         let begin = self.values.first().map_or(0, |(at, _)| (at * WIDTH as f64) as usize);
         let shares: Vec<(f64, f64)> = self.values.iter().map(|(at, bps)| (*at, bps / rate)).collect();
         let levels: String = picture::levels(&shares, WIDTH, style.glyphs).chars().skip(begin).collect();
-        Line::plain(label)
+        StyledLine::plain(label)
             .padded(LABEL)
             .with(Tone::Plain, " ".repeat(begin))
             .with(Tone::Of(direction), levels)
@@ -115,19 +115,19 @@ impl Course {
 }
 
 /// One half.
-struct Measured {
+struct ShapedHalf {
     up: Course,
     down: Course,
     said: String,
 }
 
-impl Measured {
-    fn lines(&self, name: &str, [up, down]: [Rate; 2], style: Style) -> [Line; 4] {
+impl ShapedHalf {
+    fn lines(&self, name: &str, [up, down]: [Rate; 2], style: Style) -> [StyledLine; 4] {
         [
             self.down.line(format!("{name:<10}download"), Direction::Down, down, style),
             self.up.line(format!("{:<10}upload", ""), Direction::Up, up, style),
-            Line::plain(format!("{:<10}", "")).with(Tone::Faint, format!("the agent: {}", self.said)),
-            Line::new(),
+            StyledLine::plain(format!("{:<10}", "")).with(Tone::Faint, format!("the agent: {}", self.said)),
+            StyledLine::new(),
         ]
     }
 }
@@ -143,7 +143,7 @@ fn config(lab: &Lab, shape: &str) -> String {
     )
 }
 
-fn measure(options: &DemoOptions, lab: &Lab, agent: &Agent, half: Duration) -> Result<Measured, DemoError> {
+fn measure(options: &DemoOptions, lab: &Lab, agent: &Agent, half: Duration) -> Result<ShapedHalf, DemoError> {
     let began = Instant::now();
     let start = |direction, time| Transfer::start(lab, TransferSpec::new(direction, time));
     let down = start(Direction::Down, half)?;
@@ -154,7 +154,7 @@ fn measure(options: &DemoOptions, lab: &Lab, agent: &Agent, half: Duration) -> R
     let course = |transfer: Transfer, joins| -> Result<Course, DemoError> {
         Ok(Course::of(&transfer.finish(half + PATIENCE)?.receiver, joins, half))
     };
-    Ok(Measured { down: course(down, 0.0)?, up: course(up, JOINS)?, said })
+    Ok(ShapedHalf { down: course(down, 0.0)?, up: course(up, JOINS)?, said })
 }
 
 fn in_words(state: &State) -> String {

@@ -118,9 +118,9 @@ impl Style {
 
 /// One line of text in pieces. Every character counts as one column: only such characters are used.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Line(Vec<(Tone, String)>);
+pub(super) struct StyledLine(Vec<(Tone, String)>);
 
-impl Line {
+impl StyledLine {
     pub(super) fn new() -> Self {
         Self::default()
     }
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_line_without_colours_has_no_escape_codes() {
-        let line = Line::plain("a").with(Tone::Of(Direction::Up), "b").padded(9);
+        let line = StyledLine::plain("a").with(Tone::Of(Direction::Up), "b").padded(9);
         assert_eq!(line.width(), 9);
         assert_eq!(line.render(Palette::Monochrome), "ab");
         assert_eq!(line.render(Palette::Many), "a\x1b[38;5;208mb\x1b[0m");

@@ -2,9 +2,9 @@
 
 use pendulum_model::segment::Direction;
 
-use super::figures::{Outcome, Side};
+use super::figures::{Side, StretchFindings};
 use super::format;
-use super::style::{Glyphs, Line, Tone};
+use super::style::{Glyphs, StyledLine, Tone};
 
 const LABEL: usize = 23;
 const CELL: usize = 9;
@@ -12,14 +12,14 @@ const CELL: usize = 9;
 const GAP: usize = 1;
 
 /// All stretches beside each other where there is room, else one below the other.
-pub(super) fn table(outcomes: &[Outcome], glyphs: &Glyphs, columns: usize) -> Vec<Line> {
+pub(super) fn table(outcomes: &[StretchFindings], glyphs: &Glyphs, columns: usize) -> Vec<StyledLine> {
     if columns >= LABEL + outcomes.len() * (2 * CELL + GAP) {
         return part(outcomes, glyphs);
     }
     let mut lines = Vec::new();
     for outcome in outcomes {
         if !lines.is_empty() {
-            lines.push(Line::new());
+            lines.push(StyledLine::new());
         }
         lines.extend(part(std::slice::from_ref(outcome), glyphs));
     }
@@ -73,32 +73,37 @@ const ROWS: [Row; 10] = [
     },
 ];
 
-fn part(outcomes: &[Outcome], glyphs: &Glyphs) -> Vec<Line> {
+fn part(outcomes: &[StretchFindings], glyphs: &Glyphs) -> Vec<StyledLine> {
     let mut lines = vec![
         across(outcomes, "", Tone::Plain, |outcome| {
-            Line::new().with(Tone::Strong, centred(outcome.stretch.label, 2 * CELL))
+            StyledLine::new().with(Tone::Strong, centred(outcome.stretch.label, 2 * CELL))
         }),
         across(outcomes, "", Tone::Plain, |_| {
-            Line::new().with(Tone::Faint, format!("{:>CELL$}{:>CELL$}", "kernel", "agent"))
+            StyledLine::new().with(Tone::Faint, format!("{:>CELL$}{:>CELL$}", "kernel", "agent"))
         }),
     ];
     for row in &ROWS {
         lines.push(across(outcomes, row.label, row.tone, |outcome| {
             let cell = |side| (row.figure)(side).unwrap_or_else(|| glyphs.unknown.to_owned());
-            Line::plain(format!("{:>CELL$}{:>CELL$}", cell(&outcome.truth), cell(&outcome.agent)))
+            StyledLine::plain(format!("{:>CELL$}{:>CELL$}", cell(&outcome.truth), cell(&outcome.agent)))
         }));
     }
     if outcomes.iter().any(|outcome| outcome.verdict.is_some()) {
         lines.push(across(outcomes, "verdict", Tone::Plain, |outcome| {
             let verdict = outcome.verdict.as_deref().unwrap_or(glyphs.unknown);
-            Line::new().with(Tone::Strong, format!("{verdict:>width$}", width = 2 * CELL))
+            StyledLine::new().with(Tone::Strong, format!("{verdict:>width$}", width = 2 * CELL))
         }));
     }
     lines
 }
 
-fn across(outcomes: &[Outcome], label: &str, tone: Tone, cells: impl Fn(&Outcome) -> Line) -> Line {
-    let line = Line::plain(" ").with(tone, label).padded(LABEL);
+fn across(
+    outcomes: &[StretchFindings],
+    label: &str,
+    tone: Tone,
+    cells: impl Fn(&StretchFindings) -> StyledLine,
+) -> StyledLine {
+    let line = StyledLine::plain(" ").with(tone, label).padded(LABEL);
     outcomes.iter().fold(line, |line, outcome| {
         let end = line.width() + 2 * CELL + GAP;
         line.then(cells(outcome)).padded(end)
@@ -128,7 +133,7 @@ mod tests {
     use crate::demo::figures::tests::outcome;
     use crate::demo::style::Palette;
 
-    fn outcomes() -> Vec<Outcome> {
+    fn outcomes() -> Vec<StretchFindings> {
         let mut outcomes = vec![outcome(0, 2293.0, 0.0), outcome(1, 312.0, 176.0), outcome(2, 210.0, 178.0)];
         outcomes[1].verdict = Some("locked_uplink".into());
         outcomes

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pendulum_model::segment::{Direction, PerDirection};
 
-use super::plan::Plan;
+use super::plan::DemoPlan;
 use super::reading::Reading;
 use crate::lab::LinkSpec;
 use crate::truth::QueueReading;
@@ -12,7 +12,7 @@ use crate::truth::QueueReading;
 /// One moment of a run.
 #[derive(Clone, Debug)]
 pub(super) struct View {
-    pub(super) plan: Plan,
+    pub(super) plan: DemoPlan,
     pub(super) elapsed: Duration,
     pub(super) link: LinkSpec,
     /// The agent's latest answer.
@@ -93,7 +93,7 @@ pub(super) mod tests {
             reason: word("the uplink buffer never empties and the downlink carries 13 % of its rate"),
             evidence: None,
         };
-        let plan = Plan::new(Plan::USUAL);
+        let plan = DemoPlan::new(DemoPlan::USUAL);
         let history = |before: f64, after: f64| {
             let value = |half: u32| if half < 50 { before } else { after };
             (0..82).map(|half| (f64::from(half) / 170.0, value(half))).collect()

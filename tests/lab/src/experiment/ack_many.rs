@@ -27,20 +27,20 @@ const SEEDS: u64 = 3;
 
 /// A figure of the paper: the size of the reverse buffer.
 #[derive(Clone, Copy)]
-struct Buffer {
+struct ReverseBuffer {
     name: &'static str,
     figure: &'static str,
     capacity: Option<usize>,
 }
 
-const BUFFERS: [Buffer; 2] = [
-    Buffer { name: "large", figure: "002 Fig. 11", capacity: None },
-    Buffer { name: "small", figure: "002 Fig. 12", capacity: Some(SMALL_BUFFER) },
+const BUFFERS: [ReverseBuffer; 2] = [
+    ReverseBuffer { name: "large", figure: "002 Fig. 11", capacity: None },
+    ReverseBuffer { name: "small", figure: "002 Fig. 12", capacity: Some(SMALL_BUFFER) },
 ];
 
 /// All repetitions of one point of a figure.
-struct Point {
-    buffer: Buffer,
+struct AckPoint {
+    buffer: ReverseBuffer,
     sources: usize,
     strategy: Strategy,
     outcomes: Vec<ManyOutcome>,
@@ -87,7 +87,7 @@ impl Experiment for AckMany {
 }
 
 /// All strategies at one number of sources, side by side.
-fn simulate(buffer: Buffer, sources: usize, duration: Duration, seeds: u64) -> Vec<Point> {
+fn simulate(buffer: ReverseBuffer, sources: usize, duration: Duration, seeds: u64) -> Vec<AckPoint> {
     let run = |strategy, seed| {
         many_files(&ManyFiles { sources, strategy, reverse_capacity: buffer.capacity, duration, seed })
     };
@@ -97,13 +97,13 @@ fn simulate(buffer: Buffer, sources: usize, duration: Duration, seeds: u64) -> V
         });
         let joined = Strategy::ALL.into_iter().zip(threads).map(|(strategy, thread)| {
             let outcomes = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            Point { buffer, sources, strategy, outcomes }
+            AckPoint { buffer, sources, strategy, outcomes }
         });
         joined.collect()
     })
 }
 
-impl Point {
+impl AckPoint {
     fn mean(&self, figure: impl Fn(&ManyOutcome) -> f64) -> f64 {
         self.outcomes.iter().map(figure).sum::<f64>() / self.outcomes.len().max(1) as f64
     }
@@ -144,7 +144,7 @@ impl Point {
     }
 }
 
-fn says(buffer: Buffer, strategy: Strategy) -> &'static str {
+fn says(buffer: ReverseBuffer, strategy: Strategy) -> &'static str {
     match (buffer.capacity, strategy) {
         (_, Strategy::PerConnectionRoundRobin) => "the best",
         (None, Strategy::None) => "the worst: a long queue of ACKs",
@@ -156,7 +156,7 @@ fn says(buffer: Buffer, strategy: Strategy) -> &'static str {
     }
 }
 
-fn table(points: &[Point], duration: Duration) -> String {
+fn table(points: &[AckPoint], duration: Duration) -> String {
     let mut text = String::new();
     for buffer in BUFFERS {
         // Writing to a String does not fail.
@@ -167,7 +167,8 @@ fn table(points: &[Point], duration: Duration) -> String {
         );
         let names = Strategy::ALL.map(|strategy| strategy.name().to_owned());
         let mut rows = vec![["N".to_owned()].into_iter().chain(names).collect::<Vec<_>>()];
-        let of_buffer: Vec<&Point> = points.iter().filter(|point| point.buffer.name == buffer.name).collect();
+        let of_buffer: Vec<&AckPoint> =
+            points.iter().filter(|point| point.buffer.name == buffer.name).collect();
         rows.extend(of_buffer.chunk_by(|a, b| a.sources == b.sources).map(|group| {
             let cells = group.iter().map(|point| {
                 let total = point.mean(|outcome| outcome.total_bps);
@@ -183,7 +184,7 @@ fn table(points: &[Point], duration: Duration) -> String {
     text
 }
 
-fn csv(points: &[Point]) -> String {
+fn csv(points: &[AckPoint]) -> String {
     let mut text = String::from("buffer,sources,strategy,seed,file_bps,total_bps,files,erased,dropped\n");
     for point in points {
         for (seed, outcome) in point.outcomes.iter().enumerate() {
@@ -202,8 +203,8 @@ fn csv(points: &[Point]) -> String {
     text
 }
 
-fn charts(points: &[Point]) -> Vec<Chart> {
-    let chart = |buffer: Buffer| {
+fn charts(points: &[AckPoint]) -> Vec<Chart> {
+    let chart = |buffer: ReverseBuffer| {
         let series = Strategy::ALL.into_iter().enumerate().map(|(index, strategy)| {
             let of_one = points.iter().filter(|p| p.buffer.name == buffer.name && p.strategy == strategy);
             let line = of_one.map(|point| (point.sources as f64, point.mean_file_bps() / 1e6)).collect();

@@ -77,7 +77,7 @@ impl Experiment for Autorate {
         let runs = (traces.len() * contenders.len()).max(1) as u32;
         let usual = if options.quick { QUICK } else { USUAL };
         let length = options.total.map_or(usual, |total| total / runs).max(SHORTEST);
-        let mut bench = Bench { options, progress, length, runs, done: 0 };
+        let mut bench = AutorateBench { options, progress, length, runs, done: 0 };
         let (mut cases, mut text) = (Vec::new(), String::new());
         for pair in traces {
             let mut block = Vec::new();
@@ -104,7 +104,8 @@ fn run_elsewhere(
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Printed, ExperimentError> {
     let all = Elsewhere::all(options.quick);
-    let mut bench = Bench { options, progress, length: elsewhere::LENGTH, runs: all.len() as u32, done: 0 };
+    let mut bench =
+        AutorateBench { options, progress, length: elsewhere::LENGTH, runs: all.len() as u32, done: 0 };
     let cases = all.into_iter().map(|case| case.run(&mut bench)).collect::<Result<Vec<_>, _>>()?;
     let text = elsewhere::table(&cases);
     Report::new(NAME, cases, text).finish(options)
@@ -148,7 +149,7 @@ fn title(pair: &Pair, length: Duration) -> String {
 }
 
 /// Where all cases run.
-struct Bench<'a> {
+struct AutorateBench<'a> {
     options: &'a RunOptions,
     progress: &'a (dyn Fn(Progress) + Sync),
     length: Duration,
@@ -163,7 +164,7 @@ enum Running {
     Ours(Ours),
 }
 
-impl Bench<'_> {
+impl AutorateBench<'_> {
     fn case(&mut self, pair: &Pair, name: &str, contender: Contender) -> Result<OwnCase, ExperimentError> {
         let known = PerDirection::from_fn(|direction| Known::of(&pair.traces[direction], self.length));
         let spec = link(known);

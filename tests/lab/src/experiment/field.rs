@@ -35,14 +35,14 @@ enum Upload {
 
 /// One point: link, place of the uplink's buffer, upload, and whether the agent knows the rates.
 #[derive(Clone, Copy, Debug)]
-struct Point {
+struct FieldPoint {
     link: (&'static str, LinkSpec),
     place: BufferPlace,
     upload: Upload,
     rates_told: bool,
 }
 
-fn points(quick: bool) -> Vec<Point> {
+fn points(quick: bool) -> Vec<FieldPoint> {
     let buffer = BufferSize::Bytes(30_000);
     let symmetric = link((DOWNLINK_BPS, buffer), (DOWNLINK_BPS, buffer), UNEQUAL_ACCESS);
     let mut links = vec![("paper", LinkSpec::FIG1)];
@@ -53,7 +53,7 @@ fn points(quick: bool) -> Vec<Point> {
     for link in links {
         for place in [BufferPlace::Gateway, BufferPlace::Modem] {
             for upload in [Upload::Tcp, Upload::Udp] {
-                points.extend([true, false].map(|rates_told| Point { link, place, upload, rates_told }));
+                points.extend([true, false].map(|rates_told| FieldPoint { link, place, upload, rates_told }));
             }
         }
     }
@@ -86,8 +86,8 @@ impl Experiment for Field {
     }
 }
 
-fn scenario(point: Point, quick: bool, each: Duration) -> Scenario {
-    let Point { link: (link_name, link), place, upload, rates_told } = point;
+fn scenario(point: FieldPoint, quick: bool, each: Duration) -> Scenario {
+    let FieldPoint { link: (link_name, link), place, upload, rates_told } = point;
     let link = LinkSpec { uplink_buffer_at: place, ..link };
     let (upload_name, told) =
         (if upload == Upload::Tcp { "tcp" } else { "udp" }, if rates_told { "told" } else { "untold" });

@@ -30,7 +30,7 @@ pub(super) const UPLINK_BYTES: [u64; 4] = [6_000, 9_000, 15_000, 30_000];
 
 /// A link of these grids and its traffic.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Point {
+pub(super) struct GridPoint {
     /// bit/s: down, up.
     pub(super) rates: (u64, u64),
     /// `T_p`, one way.
@@ -43,7 +43,7 @@ pub(super) struct Point {
     pub(super) delayed_acks: bool,
 }
 
-impl Point {
+impl GridPoint {
     /// 000 Fig. 10.
     pub(super) const fn in_bytes(propagation_ms: u64, down: u64, up: u64) -> Self {
         let buffers = (BufferSize::Bytes(down), BufferSize::Bytes(up));
@@ -81,7 +81,7 @@ impl Point {
 /// From here on a stretch is long enough for readings of the sockets some seconds apart.
 const LONG: Duration = Duration::from_secs(60);
 
-fn bytes_points(quick: bool) -> Vec<Point> {
+fn bytes_points(quick: bool) -> Vec<GridPoint> {
     let (propagations, downlinks, uplinks): (&[u64], &[u64], &[u64]) = if quick {
         (&[20], &[22_500, 75_000], &[6_000, 15_000, 30_000])
     } else {
@@ -90,11 +90,11 @@ fn bytes_points(quick: bool) -> Vec<Point> {
     let mut points = Vec::new();
     for &propagation in propagations {
         for &downlink in downlinks {
-            points.extend(uplinks.iter().map(|&uplink| Point::in_bytes(propagation, downlink, uplink)));
+            points.extend(uplinks.iter().map(|&uplink| GridPoint::in_bytes(propagation, downlink, uplink)));
         }
     }
     if !quick {
-        let ten = |&uplink: &u64| Point { uploads: 10, ..Point::in_bytes(20, 75_000, uplink) };
+        let ten = |&uplink: &u64| GridPoint { uploads: 10, ..GridPoint::in_bytes(20, 75_000, uplink) };
         points.extend(uplinks.iter().map(ten));
     }
     points
@@ -134,8 +134,8 @@ impl Experiment for BytesGrid {
 }
 
 /// A point whose buffers are in bytes.
-pub(super) fn bytes_scenario(point: &Point, each: Duration) -> Scenario {
-    let Point { propagation_ms, buffers: (down, up), uploads, tcp_buffer, .. } = *point;
+pub(super) fn bytes_scenario(point: &GridPoint, each: Duration) -> Scenario {
+    let GridPoint { propagation_ms, buffers: (down, up), uploads, tcp_buffer, .. } = *point;
     let several = if uploads > 1 { format!(", {uploads} uploads") } else { String::new() };
     let window = tcp_buffer.map_or_else(String::new, |bytes| format!(", B_TCP {bytes} B"));
     let bytes = |size| match size {
@@ -156,16 +156,16 @@ pub(super) fn bytes_scenario(point: &Point, each: Duration) -> Scenario {
 const DOWNLINK_SLOTS: u64 = 50;
 
 /// A curve of a figure: its prefix in names, what its link has, and with which ACKs it is measured.
-type Curve = (&'static str, &'static str, Point, &'static [bool]);
+type GridCurve = (&'static str, &'static str, GridPoint, &'static [bool]);
 
-fn packets_curves(quick: bool) -> Vec<Curve> {
+fn packets_curves(quick: bool) -> Vec<GridCurve> {
     let buffers = (BufferSize::Packets(DOWNLINK_SLOTS), BufferSize::Packets(DOWNLINK_SLOTS));
-    let of_000 = Point { buffers, ..Point::in_bytes(20, 0, 0) };
-    let mut curves: Vec<Curve> = vec![("", "", of_000, &[true, false])];
+    let of_000 = GridPoint { buffers, ..GridPoint::in_bytes(20, 0, 0) };
+    let mut curves: Vec<GridCurve> = vec![("", "", of_000, &[true, false])];
     if !quick {
         // 000 Fig. 12 was measured with routers on one Ethernet: no propagation to speak of.
-        curves.push(("tp0-", ", 0 ms", Point { propagation_ms: 0, ..of_000 }, &[true]));
-        let of_001 = Point { rates: RATES_001, tcp_buffer: Some(64 * 1024), ..of_000 };
+        curves.push(("tp0-", ", 0 ms", GridPoint { propagation_ms: 0, ..of_000 }, &[true]));
+        let of_001 = GridPoint { rates: RATES_001, tcp_buffer: Some(64 * 1024), ..of_000 };
         curves.push(("report-", ", 2 Mb/s / 192 kb/s, B_TCP 64 kB", of_001, &[true, false]));
     }
     curves
@@ -190,7 +190,7 @@ impl Experiment for PacketsGrid {
             for &delayed_acks in acks {
                 points.extend(slots.iter().map(|&up| {
                     let buffers = (point.buffers.0, BufferSize::Packets(up));
-                    (prefix, link, up, Point { buffers, delayed_acks, ..point })
+                    (prefix, link, up, GridPoint { buffers, delayed_acks, ..point })
                 }));
             }
         }
@@ -219,7 +219,7 @@ impl Experiment for PacketsGrid {
     }
 }
 
-fn packets_scenario(prefix: &str, link: &str, slots: u64, point: &Point, each: Duration) -> Scenario {
+fn packets_scenario(prefix: &str, link: &str, slots: u64, point: &GridPoint, each: Duration) -> Scenario {
     let delayed = point.delayed_acks;
     let acks = if delayed { "delayed ACKs" } else { "an ACK for each segment" };
     let name = format!("{prefix}up{slots}-{}", if delayed { "delayed" } else { "every" });

@@ -27,9 +27,9 @@ use crate::topology::Role;
 
 use arrangement::{Arrangement, CASES};
 pub(super) use congestion_control::is_available;
-use links::{Ecn, Link};
+use links::{Ecn, LinkTraffic};
 pub(super) use measure::grown;
-use measure::{Measured, Traffic, measure, smaller_share};
+use measure::{CaseFigures, CaseTraffic, measure, smaller_share};
 pub(super) use ours::{Ours, OursError};
 use selection::Selection;
 
@@ -66,7 +66,7 @@ impl Experiment for Mitigations {
         let runs = selection.runs();
         let usual = if options.quick { QUICK } else { USUAL };
         let length = options.total.map_or(usual, |total| total / runs).max(SHORTEST);
-        let mut bench = Bench { options, progress, length, runs, done: 0, what: String::new() };
+        let mut bench = MitigationsBench { options, progress, length, runs, done: 0, what: String::new() };
         let (mut cases, mut text) = (Vec::new(), String::new());
         for (link, cc, ecn) in selection.blocks() {
             let block = bench.block(link, cc, ecn, &selection)?;
@@ -83,7 +83,7 @@ impl Experiment for Mitigations {
 }
 
 /// Where all cases run.
-struct Bench<'a> {
+struct MitigationsBench<'a> {
     options: &'a RunOptions,
     progress: &'a (dyn Fn(Progress) + Sync),
     length: Duration,
@@ -92,11 +92,11 @@ struct Bench<'a> {
     what: String,
 }
 
-impl Bench<'_> {
+impl MitigationsBench<'_> {
     /// All cases of one link, congestion control and kind of ECN.
     fn block(
         &mut self,
-        link: &'static Link,
+        link: &'static LinkTraffic,
         cc: &'static str,
         ecn: Ecn,
         selection: &Selection,
@@ -172,8 +172,8 @@ impl Bench<'_> {
         lab: &Lab,
         block: &Block,
         streams: PerDirection<u32>,
-    ) -> Result<Measured, ExperimentError> {
-        let traffic = Traffic { streams, cc: block.cc, short: block.link.short, length: self.length };
+    ) -> Result<CaseFigures, ExperimentError> {
+        let traffic = CaseTraffic { streams, cc: block.cc, short: block.link.short, length: self.length };
         let measured = measure(lab, &traffic, &self.options.interrupt, &self.progress())?;
         self.done += 1;
         Ok(measured)
@@ -181,7 +181,8 @@ impl Bench<'_> {
 
     /// How two hosts share the uplink.
     fn hosts(&mut self, lab: &Lab, block: &Block) -> Result<Option<f64>, ExperimentError> {
-        let traffic = Traffic { streams: block.link.streams, cc: block.cc, short: 0, length: self.length };
+        let traffic =
+            CaseTraffic { streams: block.link.streams, cc: block.cc, short: 0, length: self.length };
         let share = smaller_share(lab, &traffic, &self.options.interrupt, &self.progress())?;
         self.done += 1;
         Ok(share)
@@ -206,7 +207,7 @@ impl Bench<'_> {
 
 /// Cases that are compared with each other.
 struct Block {
-    link: &'static Link,
+    link: &'static LinkTraffic,
     cc: &'static str,
     ecn: Ecn,
     /// Goodput of each direction for itself.
@@ -252,14 +253,14 @@ impl Block {
             name: name.into(),
             params: self.link.params(self.cc, self.ecn),
             paper: paper(self.link, arrangement),
-            measured: figures(&Measured::default(), &PerDirection::default(), None),
+            measured: figures(&CaseFigures::default(), &PerDirection::default(), None),
             ..OwnCase::default()
         }
     }
 }
 
 /// What the paper has for a case, if anything: the collapse of 000 Fig. 1.
-fn paper(link: &Link, arrangement: Arrangement) -> Value {
+fn paper(link: &LinkTraffic, arrangement: Arrangement) -> Value {
     match (link.name, arrangement) {
         ("paper", Arrangement::Fifo) => {
             json!({"download_bps": 196_000.0, "upload_bps": 196_000.0, "ratio": 1.0})
@@ -268,8 +269,8 @@ fn paper(link: &Link, arrangement: Arrangement) -> Value {
     }
 }
 
-fn figures(measured: &Measured, alone: &PerDirection<Option<f64>>, smaller_host: Option<f64>) -> Value {
-    let Measured { goodput_bps, rtt_s, ping, .. } = measured;
+fn figures(measured: &CaseFigures, alone: &PerDirection<Option<f64>>, smaller_host: Option<f64>) -> Value {
+    let CaseFigures { goodput_bps, rtt_s, ping, .. } = measured;
     let ratio = match (goodput_bps.down, goodput_bps.up) {
         (Some(down), Some(up)) if up > 0.0 => Some(down / up),
         _ => None,
@@ -313,14 +314,14 @@ mod tests {
 
     #[test]
     fn the_score_adds_the_shares_of_what_each_direction_has_alone() {
-        let measured = Measured {
+        let measured = CaseFigures {
             goodput_bps: PerDirection { up: Some(90.0), down: Some(1000.0) },
-            ..Measured::default()
+            ..CaseFigures::default()
         };
         let both = figures(&measured, &PerDirection { up: Some(180.0), down: Some(2000.0) }, None);
         assert_eq!(both["score"], 1.0);
         let one = figures(
-            &Measured { goodput_bps: PerDirection { up: None, down: Some(1000.0) }, ..measured },
+            &CaseFigures { goodput_bps: PerDirection { up: None, down: Some(1000.0) }, ..measured },
             &PerDirection { up: None, down: Some(2000.0) },
             None,
         );

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use self::points::{Point, Simulated};
+use self::points::{PaperPoint, Simulated};
 use super::report::align_figures as align;
 use super::{
     About, Experiment, ExperimentError, OwnCase, Printed, Progress, Report, RunOptions, write_charts,
@@ -25,8 +25,8 @@ const NAME: &str = "paper-figures";
 const SEEDS: u64 = 3;
 
 /// A point of a figure, and what became of it.
-struct Outcome {
-    point: Point,
+struct PointOutcome {
+    point: PaperPoint,
     /// Eq. 11; `None` for buffers in packets, and where it has no answer.
     equation: Option<f64>,
     simulated: Simulated,
@@ -73,10 +73,15 @@ impl Experiment for PaperFigures {
 }
 
 /// Some points side by side.
-fn simulate(points: &[Point], duration: Duration, seeds: u64, linux: &[points::Measured]) -> Vec<Outcome> {
+fn simulate(
+    points: &[PaperPoint],
+    duration: Duration,
+    seeds: u64,
+    linux: &[points::PaperRun],
+) -> Vec<PointOutcome> {
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     let share = points.len().div_ceil(workers).max(1);
-    let one = |point: &Point| Outcome {
+    let one = |point: &PaperPoint| PointOutcome {
         equation: point.equation(),
         simulated: point.simulate(duration.as_secs_f64(), seeds),
         linux: points::of(linux, point),
@@ -94,7 +99,7 @@ fn simulate(points: &[Point], duration: Duration, seeds: u64, linux: &[points::M
     })
 }
 
-impl Outcome {
+impl PointOutcome {
     fn case(&self, duration: Duration) -> OwnCase {
         let params = json!({
             "figure": self.point.figure,
@@ -130,7 +135,7 @@ fn ratio(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.1}"))
 }
 
-fn table(outcomes: &[Outcome], duration: Duration) -> String {
+fn table(outcomes: &[PointOutcome], duration: Duration) -> String {
     let mut text = String::new();
     for group in outcomes.chunk_by(|a, b| a.point.figure == b.point.figure) {
         let Some(first) = group.first() else { continue };
@@ -155,7 +160,7 @@ fn table(outcomes: &[Outcome], duration: Duration) -> String {
 }
 
 /// How far the simulation and Eq. 11 are from Linux, where that was measured.
-fn agreement(outcomes: &[Outcome]) -> String {
+fn agreement(outcomes: &[PointOutcome]) -> String {
     let mut text = String::new();
     let measured = || outcomes.iter().filter_map(|outcome| Some((outcome, outcome.linux?[0])));
     let errors: Vec<f64> = measured()
@@ -187,12 +192,12 @@ fn agreement(outcomes: &[Outcome]) -> String {
     text
 }
 
-fn csv(outcomes: &[Outcome]) -> String {
+fn csv(outcomes: &[PointOutcome]) -> String {
     let mut text = String::from(
         "figure,propagation_ms,down_buffer,up_buffer,tcp_buffer,uploads,delayed_acks,cc,paced,paper,eq11,simulation,low,high,linux\n",
     );
     let cell = |ratio: Option<f64>| ratio.map_or_else(String::new, |ratio| format!("{ratio:.3}"));
-    for Outcome { point, equation, simulated, linux } in outcomes {
+    for PointOutcome { point, equation, simulated, linux } in outcomes {
         let spread = simulated.spread;
         let _ = writeln!(
             text,
@@ -225,7 +230,7 @@ mod tests {
 
     #[test]
     fn the_distance_from_linux_is_of_those_links_that_were_measured() {
-        let outcome = |equation, ratio, linux: Option<f64>| Outcome {
+        let outcome = |equation, ratio, linux: Option<f64>| PointOutcome {
             point: points::all().remove(0),
             equation: Some(equation),
             simulated: Simulated { goodput: PerDirection::default(), ratio: Some(ratio), spread: None },

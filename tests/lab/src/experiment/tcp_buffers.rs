@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::grid::{DOWNLINK_BYTES, Point, RATES_001, UPLINK_BYTES, bytes_scenario};
+use super::grid::{DOWNLINK_BYTES, GridPoint, RATES_001, UPLINK_BYTES, bytes_scenario};
 use super::options::Wishes;
 use super::points::queues_and_parts;
 use super::report::CaseReport;
@@ -15,10 +15,10 @@ pub(super) struct TcpBuffers;
 /// 001 §3.1, bytes.
 const TCP_BUFFERS: [u64; 4] = [16_384, 32_768, 65_536, 131_072];
 
-fn points(quick: bool) -> Vec<Point> {
+fn points(quick: bool) -> Vec<GridPoint> {
     if quick {
-        let point = Point { rates: RATES_001, ..Point::in_bytes(20, 75_000, 9_000) };
-        return TCP_BUFFERS.map(|bytes| Point { tcp_buffer: Some(bytes), ..point }).into();
+        let point = GridPoint { rates: RATES_001, ..GridPoint::in_bytes(20, 75_000, 9_000) };
+        return TCP_BUFFERS.map(|bytes| GridPoint { tcp_buffer: Some(bytes), ..point }).into();
     }
     let mut points = Vec::new();
     for uploads in [1, 10] {
@@ -26,8 +26,8 @@ fn points(quick: bool) -> Vec<Point> {
             for propagation_ms in [20, 100] {
                 for down in DOWNLINK_BYTES {
                     points.extend(UPLINK_BYTES.map(|up| {
-                        let point = Point::in_bytes(propagation_ms, down, up);
-                        Point { rates: RATES_001, uploads, tcp_buffer, ..point }
+                        let point = GridPoint::in_bytes(propagation_ms, down, up);
+                        GridPoint { rates: RATES_001, uploads, tcp_buffer, ..point }
                     }));
                 }
             }

@@ -48,7 +48,7 @@ impl ClockRewriter {
 
     /// Rewrites a frame, if it is TCP with timestamps; the checksum stays as right or wrong as it was.
     pub(crate) fn rewrite(&mut self, frame: &mut [u8], way: Way) {
-        let Some(segment) = Segment::of(frame) else { return };
+        let Some(segment) = TimestampOffsets::of(frame) else { return };
         let key = segment.key(frame, way);
         match way {
             Way::FromHost => {
@@ -114,7 +114,7 @@ fn add(base: u32, ticks: i64) -> u32 {
 }
 
 /// Where things lie in a TCP segment with timestamps.
-struct Segment {
+struct TimestampOffsets {
     /// Source and destination address.
     addresses: Range<usize>,
     tcp: usize,
@@ -123,7 +123,7 @@ struct Segment {
     flags: u8,
 }
 
-impl Segment {
+impl TimestampOffsets {
     fn of(frame: &[u8]) -> Option<Self> {
         let ip = frame.get(ETHERNET..)?;
         let (addresses, tcp) = match frame.get(12..ETHERNET)? {
@@ -236,11 +236,11 @@ mod tests {
     }
 
     fn value(frame: &[u8]) -> u32 {
-        number(frame, Segment::of(frame).unwrap().value).unwrap()
+        number(frame, TimestampOffsets::of(frame).unwrap().value).unwrap()
     }
 
     fn echo(frame: &[u8]) -> u32 {
-        number(frame, Segment::of(frame).unwrap().value + 4).unwrap()
+        number(frame, TimestampOffsets::of(frame).unwrap().value + 4).unwrap()
     }
 
     /// Sends a stamp through, and returns what the other end sees.

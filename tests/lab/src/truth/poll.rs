@@ -36,7 +36,7 @@ pub struct QueuePoller {
 }
 
 #[derive(Deserialize)]
-struct Link {
+struct PolledLink {
     ifindex: u32,
 }
 
@@ -48,7 +48,8 @@ impl QueuePoller {
     pub fn open(host: &Host, device: &str) -> Result<Self, TruthError> {
         let format = |reason: String| TruthError::Format { tool: "netlink", device: device.into(), reason };
         let json = host.run("ip", &["-j", "link", "show", "dev", device])?;
-        let links: Vec<Link> = serde_json::from_str(&json).map_err(|error| format(error.to_string()))?;
+        let links: Vec<PolledLink> =
+            serde_json::from_str(&json).map_err(|error| format(error.to_string()))?;
         let index = links.first().ok_or_else(|| format("no device is listed".to_owned()))?.ifindex;
         let socket = host.inside(|| {
             let mut socket = Socket::new(NETLINK_ROUTE)?;

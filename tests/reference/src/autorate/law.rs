@@ -47,7 +47,7 @@ const PACKET_BITS: f64 = 1500.0 * 8.0;
 
 /// The rates a user has to give, bit/s: `min_*_shaper_rate_kbps`, `base_*`, `max_*`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Bounds {
+pub struct RateBounds {
     /// `min_*_shaper_rate_kbps`.
     pub min: f64,
     /// `base_*`.
@@ -59,7 +59,7 @@ pub struct Bounds {
 /// One direction.
 #[derive(Clone, Copy, Debug)]
 struct Way {
-    bounds: Bounds,
+    bounds: RateBounds,
     rate: f64,
     load_is_high: bool,
     /// Whether the load was read since the rate last rose.
@@ -80,7 +80,7 @@ pub struct Law {
 
 impl Law {
     /// At the base rates.
-    pub fn new(bounds: PerDirection<Bounds>) -> Self {
+    pub fn new(bounds: PerDirection<RateBounds>) -> Self {
         let way = |direction| Way {
             bounds: bounds[direction],
             rate: bounds[direction].base,
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const BOUNDS: Bounds = Bounds { min: 1e6, base: 20e6, max: 80e6 };
+    const BOUNDS: RateBounds = RateBounds { min: 1e6, base: 20e6, max: 80e6 };
 
     fn law() -> Law {
         let mut law = Law::new(PerDirection { up: BOUNDS, down: BOUNDS });
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn slow_rates_are_read_more_seldom() {
-        let bounds = Bounds { min: 1e5, base: 4e5, max: 1e6 };
+        let bounds = RateBounds { min: 1e5, base: 4e5, max: 1e6 };
         let slow = Law::new(PerDirection { up: bounds, down: bounds });
         assert_eq!(slow.load_interval(), Duration::from_millis(600));
         assert_eq!(law().load_interval(), RATES_INTERVAL);

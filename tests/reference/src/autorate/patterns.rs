@@ -4,7 +4,7 @@
 //! is fitted, not good.
 
 use super::tcp::Congestion;
-use super::world::Source;
+use super::world::WorldConnection;
 
 /// Of a pattern, seconds.
 pub const SLOT: f64 = 0.005;
@@ -152,14 +152,14 @@ fn grouped(
 }
 
 /// The connections of a case: two long ones, and a burst of half a second's bytes each four seconds, to three hosts.
-pub fn crowd(seed: u64, mean: f64, seconds: f64) -> Vec<Source> {
+pub fn crowd(seed: u64, mean: f64, seconds: f64) -> Vec<WorldConnection> {
     let congestion = if seed.is_multiple_of(2) { Congestion::Cubic } else { Congestion::Reno };
-    let long = (0..2).map(|host| Source::long(congestion, host));
+    let long = (0..2).map(|host| WorldConnection::long(congestion, host));
     let packets = Some((0.5 * mean / super::world::PACKET) as usize);
-    let bursts = (0..(seconds / 4.0) as usize).map(|number| Source {
+    let bursts = (0..(seconds / 4.0) as usize).map(|number| WorldConnection {
         from: number as f64 * 4.0,
         packets,
-        ..Source::long(congestion, number % 3)
+        ..WorldConnection::long(congestion, number % 3)
     });
     long.chain(bursts).collect()
 }

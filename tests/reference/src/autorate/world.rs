@@ -31,7 +31,7 @@ pub type Rates<'a> = &'a dyn Fn(f64) -> f64;
 
 /// A connection.
 #[derive(Clone, Copy, Debug)]
-pub struct Source {
+pub struct WorldConnection {
     /// Its congestion control.
     pub congestion: Congestion,
     /// Packets to send; `None`: until it stops.
@@ -44,7 +44,7 @@ pub struct Source {
     pub host: usize,
 }
 
-impl Source {
+impl WorldConnection {
     /// Starts at once, never stops.
     pub fn long(congestion: Congestion, host: usize) -> Self {
         Self { congestion, packets: None, from: 0.0, until: f64::MAX, host }
@@ -87,7 +87,7 @@ pub struct Setting<'a> {
     /// From the tenth second on replies look later by so many seconds at a time.
     pub late: Rates<'a>,
     /// All connections.
-    pub sources: Vec<Source>,
+    pub sources: Vec<WorldConnection>,
     /// All hosts outside.
     pub remotes: Vec<Remote>,
     /// How long it runs.
@@ -116,7 +116,7 @@ impl Shaper<'_> {
     }
 
     /// The law with these bounds, bit/s.
-    pub fn law(bounds: law::Bounds) -> Self {
+    pub fn law(bounds: law::RateBounds) -> Self {
         Self::Law(Box::new(Law::new(PerDirection { up: bounds, down: bounds })))
     }
 }
@@ -161,7 +161,7 @@ impl Outcome {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Event {
+enum WorldEvent {
     Arrives(Packet),
     Acknowledged(Packet, f64),
     Lost(Packet),
@@ -181,7 +181,7 @@ struct World<'a, 'b> {
     given: f64,
     credit: f64,
     now: f64,
-    events: BTreeMap<u64, Event>,
+    events: BTreeMap<u64, WorldEvent>,
     order: BinaryHeap<Reverse<(u64, u64)>>,
     number: u64,
     asked: u64,
@@ -247,7 +247,7 @@ impl World<'_, '_> {
         (self.random >> 33) as f64 / (1u64 << 31) as f64
     }
 
-    fn at(&mut self, at: f64, event: Event) {
+    fn at(&mut self, at: f64, event: WorldEvent) {
         self.number += 1;
         self.events.insert(self.number, event);
         self.order.push(Reverse(((at * 1e9) as u64, self.number)));
@@ -283,7 +283,7 @@ impl World<'_, '_> {
             Direction::Up => self.own[packet.flow].packets.push_back(packet),
             Direction::Down => {
                 if let Some((at, waited)) = self.pass_far(packet) {
-                    self.at(at + PROPAGATION, Event::Arrives(Packet { waited, ..packet }));
+                    self.at(at + PROPAGATION, WorldEvent::Arrives(Packet { waited, ..packet }));
                 }
             }
         }
@@ -295,22 +295,22 @@ impl World<'_, '_> {
         let Some(rate) = self.setting.remotes[host].far else { return Some((self.now, 0.0)) };
         let waited = (self.far_free[host] - self.now).max(0.0);
         if waited > FAR_BUFFER {
-            self.at(self.now + 2.0 * PROPAGATION + FAR_BUFFER, Event::Lost(packet));
+            self.at(self.now + 2.0 * PROPAGATION + FAR_BUFFER, WorldEvent::Lost(packet));
             return None;
         }
         self.far_free[host] = self.now + waited + PACKET / rate;
         Some((self.far_free[host], waited))
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: WorldEvent) {
         let now = self.now;
         match event {
-            Event::Arrives(packet) => self.enter(packet),
-            Event::Lost(packet) => {
+            WorldEvent::Arrives(packet) => self.enter(packet),
+            WorldEvent::Lost(packet) => {
                 self.replied = true;
                 self.flows[packet.flow].lost(now, packet.sent);
             }
-            Event::Reply(pinger, asked) => {
+            WorldEvent::Reply(pinger, asked) => {
                 if let Shaper::Law(law) = &mut self.shaper {
                     law.reply(
                         Duration::from_secs_f64(now),
@@ -319,7 +319,7 @@ impl World<'_, '_> {
                     );
                 }
             }
-            Event::Acknowledged(packet, wait) => {
+            WorldEvent::Acknowledged(packet, wait) => {
                 self.replied = true;
                 self.flows[packet.flow].acknowledged(now, now - packet.sent, 2.0 * PROPAGATION);
                 let host = self.host(packet);
@@ -349,7 +349,7 @@ impl World<'_, '_> {
         if let Some(dropped) = dropped {
             // At the tail, those ahead of it come first: a second of them.
             let later = if self.setting.drops_at_head { 0.0 } else { 1.0 };
-            self.at(self.now + 2.0 * PROPAGATION + later, Event::Lost(dropped));
+            self.at(self.now + 2.0 * PROPAGATION + later, WorldEvent::Lost(dropped));
         }
     }
 
@@ -364,7 +364,7 @@ impl World<'_, '_> {
                 self.hidden.pop_front();
                 self.at(
                     self.now + 2.0 * PROPAGATION,
-                    Event::Reply(probe.sent as usize % law::PINGERS, probe.entered),
+                    WorldEvent::Reply(probe.sent as usize % law::PINGERS, probe.entered),
                 );
             }
             if self.given < PACKET {
@@ -387,7 +387,7 @@ impl World<'_, '_> {
                 let noise = 0.003 * self.chance();
                 let Some((left, waited)) = self.pass_far(packet) else { return };
                 let back = left + 2.0 * PROPAGATION + noise;
-                self.at(back, Event::Acknowledged(packet, wait + waited + noise + late));
+                self.at(back, WorldEvent::Acknowledged(packet, wait + waited + noise + late));
             }
             Direction::Down => {
                 let at_ns = (self.now * 1e9) as u64;
@@ -445,13 +445,13 @@ impl World<'_, '_> {
                     self.enter(packet);
                 }
                 Direction::Down => {
-                    self.at(self.now + PROPAGATION, Event::Acknowledged(packet, 0.0));
+                    self.at(self.now + PROPAGATION, WorldEvent::Acknowledged(packet, 0.0));
                 }
             }
         }
         for packet in dropped {
             let back = if self.setting.direction == Direction::Up { 2.0 * PROPAGATION } else { PROPAGATION };
-            self.at(self.now + back, Event::Lost(packet));
+            self.at(self.now + back, WorldEvent::Lost(packet));
         }
     }
 

@@ -16,14 +16,14 @@ const KEY: &str = include_str!("../../../../../tests/data/tls/key.pem");
 const OTHER_KEY: &str = include_str!("../../../../../tests/data/tls/other-key.pem");
 
 /// The certificate and a key in files of their own.
-fn files(certificate: &str, key: &str) -> (tempfile::TempDir, Tls) {
+fn files(certificate: &str, key: &str) -> (tempfile::TempDir, TlsFiles) {
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str, content: &str| {
         let path = directory.path().join(name);
         std::fs::write(&path, content).unwrap();
         path
     };
-    let tls = Tls { certificate: file("certificate.pem", certificate), key: file("key.pem", key) };
+    let tls = TlsFiles { certificate: file("certificate.pem", certificate), key: file("key.pem", key) };
     (directory, tls)
 }
 
@@ -81,7 +81,7 @@ async fn the_certificate_is_shown_and_the_answer_encrypted() {
 #[tokio::test]
 async fn who_speaks_no_tls_gets_nothing_and_holds_nobody_up() {
     let server = Encrypted::start(Limits { connections: 1, ..LIMITS }).await;
-    let mut plain = Client(TcpStream::connect(server.address).await.unwrap());
+    let mut plain = TestClient(TcpStream::connect(server.address).await.unwrap());
     plain.ask("/").await;
     let answer = async {
         let mut bytes = Vec::new();
@@ -99,7 +99,7 @@ async fn a_handshake_that_does_not_end_is_not_waited_for() {
     let limits = Limits { connections: 1, handshake: Duration::from_millis(30), ..LIMITS };
     let server = Encrypted::start(limits).await;
     for beginning in [&b""[..], &[0x16, 3, 1]] {
-        let mut silent = Client(TcpStream::connect(server.address).await.unwrap());
+        let mut silent = TestClient(TcpStream::connect(server.address).await.unwrap());
         silent.0.write_all(beginning).await.unwrap();
         assert_eq!(silent.read().await, "");
     }
@@ -129,11 +129,11 @@ fn files_that_are_of_no_use_are_named() {
     }
     let (_files, good) = files(CERTIFICATE, KEY);
     let gone = Path::new("/nonexistent/file.pem").to_owned();
-    check(&Tls { key: gone.clone(), ..good.clone() }, "http.tls-key", "", readable);
-    check(&Tls { certificate: gone, ..good }, "http.tls-certificate", "", readable);
+    check(&TlsFiles { key: gone.clone(), ..good.clone() }, "http.tls-key", "", readable);
+    check(&TlsFiles { certificate: gone, ..good }, "http.tls-certificate", "", readable);
 }
 
-fn check(tls: &Tls, meant: &str, reason: &str, remedy: &str) {
+fn check(tls: &TlsFiles, meant: &str, reason: &str, remedy: &str) {
     let Err(error) = Identity::read(tls) else { panic!("{tls:?} is of use") };
     let (message, file) =
         (error.to_string(), if meant == "http.tls-key" { &tls.key } else { &tls.certificate });

@@ -32,7 +32,7 @@ fn survey() -> Survey {
 }
 
 /// A packet of the WAN capture, and the same in the LAN capture.
-type Way = dyn Fn(u32) -> (ParsedSegment, ParsedSegment);
+type Crossed = dyn Fn(u32) -> (ParsedSegment, ParsedSegment);
 
 /// Two of 150 packets are enough to know that the captures belong together, by whatever they were recognised.
 #[test]
@@ -41,7 +41,7 @@ fn every_way_of_recognising_counts() {
     let whole = |number| (sent(number), sent(number));
     let upward = |number| (sent(number), from(PUBLIC_C, sent(number)));
     let downward = |number| (received(number), to(PUBLIC_C, received(number)));
-    let ways: [(&str, &Way, bool); 3] =
+    let ways: [(&str, &Crossed, bool); 3] =
         [("whole", &whole, false), ("upward", &upward, true), ("downward", &downward, true)];
     for (name, way, translated) in ways {
         for (known, unrelated) in [(1, true), (2, false)] {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::replay::tests::craft::flag;
 
-fn crossings(steps: &[Step<'_>]) -> Crossings {
+fn crossings(steps: &[BufferStep<'_>]) -> Crossings {
     let mut queue = ExactQueue::new(0, false);
     run(&mut queue, steps);
     queue.crossings()

@@ -9,7 +9,7 @@ use crate::capacity::Trace;
 use crate::lab::Lab;
 use crate::netns::NetnsError;
 use crate::topology::WAN_DEVICE;
-use pendulum_reference::autorate::law::Bounds;
+use pendulum_reference::autorate::law::RateBounds;
 
 /// The device whose cake shapes what arrives, as SQM scripts make it.
 pub(super) const IFB: &str = "ifb-wan";
@@ -72,8 +72,8 @@ impl Known {
     }
 
     /// What a user of cake-autorate would write down: the least that is bearable, what is usual, and the most there is.
-    pub(super) fn bounds(self) -> Bounds {
-        Bounds { min: self.low.min(self.mean / 2.0), base: self.mean, max: self.high }
+    pub(super) fn bounds(self) -> RateBounds {
+        RateBounds { min: self.low.min(self.mean / 2.0), base: self.mean, max: self.high }
     }
 }
 
@@ -140,7 +140,7 @@ mod tests {
         );
         assert!((Told::HalfTheMean.rate_bps(known) / 9e5 - 1.0).abs() < 0.02);
         assert_eq!(Told::NearlyTheMean.rate_bps(known), 0.99 * known.mean);
-        let Bounds { min, base, max } = known.bounds();
+        let RateBounds { min, base, max } = known.bounds();
         assert!(min <= base && base <= max && min <= known.mean / 2.0);
     }
 

@@ -6,7 +6,7 @@ use pendulum_model::rate::{BufferSize, Rate};
 use pendulum_model::segment::{Direction, PerDirection};
 use serde_json::{Value, json};
 
-use super::{Bench, ours};
+use super::{AutorateBench, ours};
 use crate::capacity::Pattern;
 use crate::experiment::mitigations::{Ours, OursError};
 use crate::experiment::report::align_figures as align;
@@ -32,7 +32,7 @@ const READING: Duration = Duration::from_millis(250);
 
 /// Where the slow transfer's bottleneck is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum SlowPlace {
     Beyond,
     Home,
     Both,
@@ -41,7 +41,7 @@ enum Place {
 /// One case.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Elsewhere {
-    place: Place,
+    place: SlowPlace,
     slow_first: bool,
     timestamps: bool,
 }
@@ -50,10 +50,10 @@ impl Elsewhere {
     /// All of them; the short form has only the far bottleneck with the slow transfer first.
     pub(super) fn all(quick: bool) -> Vec<Self> {
         let mut all = Vec::new();
-        for place in [Place::Beyond, Place::Home, Place::Both] {
+        for place in [SlowPlace::Beyond, SlowPlace::Home, SlowPlace::Both] {
             for slow_first in [true, false] {
                 for timestamps in [true, false] {
-                    if !quick || (place == Place::Beyond && slow_first) {
+                    if !quick || (place == SlowPlace::Beyond && slow_first) {
                         all.push(Self { place, slow_first, timestamps });
                     }
                 }
@@ -64,9 +64,9 @@ impl Elsewhere {
 
     fn name(self) -> String {
         let place = match self.place {
-            Place::Beyond => "beyond",
-            Place::Home => "home",
-            Place::Both => "both",
+            SlowPlace::Beyond => "beyond",
+            SlowPlace::Home => "home",
+            SlowPlace::Both => "both",
         };
         let order = if self.slow_first { "slow first" } else { "slow second" };
         format!("{place}, {order}, {} timestamps", if self.timestamps { "with" } else { "without" })
@@ -75,10 +75,10 @@ impl Elsewhere {
     fn prepare(self, lab: &Lab) -> Result<(), ExperimentError> {
         let Some(rate) = Rate::from_bits_per_second(FAR) else { return Ok(()) };
         let slow = Shaper { rate, buffer: BufferSize::Bytes(FAR_BUFFER) };
-        if self.place != Place::Home {
+        if self.place != SlowPlace::Home {
             slow.install(&lab.host(Role::U1), ENDPOINT_DEVICE)?;
         }
-        if self.place != Place::Beyond {
+        if self.place != SlowPlace::Beyond {
             slow.install(&lab.host(Role::Switch), "p2")?;
         }
         if !self.timestamps {
@@ -88,7 +88,7 @@ impl Elsewhere {
     }
 
     /// Runs it.
-    pub(super) fn run(self, bench: &mut Bench<'_>) -> Result<OwnCase, ExperimentError> {
+    pub(super) fn run(self, bench: &mut AutorateBench<'_>) -> Result<OwnCase, ExperimentError> {
         let trace = || -> Result<_, ExperimentError> {
             let rate = Rate::from_bits_per_second(LINE).map(Pattern::Constant);
             Ok(rate.map(Pattern::trace).transpose()?.map(std::sync::Arc::new))
@@ -127,7 +127,7 @@ impl Elsewhere {
         self,
         lab: &Lab,
         running: &Ours,
-        bench: &Bench<'_>,
+        bench: &AutorateBench<'_>,
         step: &dyn Fn(Duration),
     ) -> Result<Value, ExperimentError> {
         let transfer = |slow: bool| -> Result<Prepared, ExperimentError> {

@@ -60,10 +60,10 @@ pub(super) struct Seen {
 }
 
 /// What the link did at some moments, for plots.
-pub(super) type Series = Vec<PerDirection<LinkReading>>;
+pub(super) type LinkSeries = Vec<PerDirection<LinkReading>>;
 
 /// A reading of the link and its senders.
-struct Reading {
+struct LinkAndSenders {
     link: PerDirection<LinkReading>,
     sockets: PerDirection<Vec<SocketReading>>,
 }
@@ -75,7 +75,7 @@ pub(super) fn measure(
     length: Duration,
     interrupt: &Interrupt,
     step: &dyn Fn(Duration),
-) -> Result<(PerDirection<Seen>, Series), ExperimentError> {
+) -> Result<(PerDirection<Seen>, LinkSeries), ExperimentError> {
     let mut prepared = Vec::new();
     for direction in [Direction::Down, Direction::Up] {
         let congestion_control = if is_available("cubic") { "cubic" } else { "reno" }.into();
@@ -118,24 +118,24 @@ fn pieces(pair: &Pair, length: Duration) -> [Pieces; 3] {
     ]
 }
 
-fn read(lab: &Lab, ports: PerDirection<u16>) -> Result<Reading, ExperimentError> {
+fn read(lab: &Lab, ports: PerDirection<u16>) -> Result<LinkAndSenders, ExperimentError> {
     let sockets = |role, port| -> Result<Vec<SocketReading>, ExperimentError> {
         let all = read_sockets(&lab.host(role))?;
         Ok(all.into_iter().filter(|socket| socket.has_port(port) && socket.sends_bulk()).collect())
     };
     let sockets = PerDirection { up: sockets(Role::U2, ports.up)?, down: sockets(Role::D1, ports.down)? };
     let link = PerDirection::from_fn(|direction| lab.link_reading(direction).unwrap_or_default());
-    Ok(Reading { link, sockets })
+    Ok(LinkAndSenders { link, sockets })
 }
 
 fn evaluate(
-    readings: &[Reading],
+    readings: &[LinkAndSenders],
     echoes: &[Echo],
     trace: &Trace,
     direction: Direction,
     propagation: Duration,
 ) -> Seen {
-    let steady: Vec<&Reading> =
+    let steady: Vec<&LinkAndSenders> =
         readings.iter().filter(|reading| reading.link[direction].at >= SETTLING).collect();
     let (Some(first), Some(last)) = (steady.first(), steady.last()) else { return Seen::default() };
     let (begin, end) = (first.link[direction], last.link[direction]);
@@ -167,7 +167,7 @@ fn evaluate(
 
 /// What pings of one direction met.
 #[derive(Debug, Default, PartialEq)]
-struct Delays {
+struct PingDelays {
     delays: Vec<f64>,
     added: Vec<f64>,
     loss: Option<f64>,
@@ -181,10 +181,10 @@ fn delays(
     direction: Direction,
     propagation: Duration,
     within: std::ops::Range<Duration>,
-) -> Delays {
+) -> PingDelays {
     /// A ping that is under way for less may still come.
     const PATIENCE: Duration = Duration::from_secs(2);
-    let mut seen = Delays::default();
+    let mut seen = PingDelays::default();
     let (mut entered, mut lost) = (0_u32, 0_u32);
     for echo in echoes {
         let at = match direction {
@@ -247,7 +247,7 @@ mod tests {
             queued_bytes,
             ..LinkReading::default()
         };
-        let reading = |reading| Reading {
+        let reading = |reading| LinkAndSenders {
             link: PerDirection { up: reading, down: LinkReading::default() },
             sockets: PerDirection::default(),
         };

@@ -41,17 +41,17 @@ impl Echo {
 
 /// A ping that runs. Dropping it ends it.
 pub(super) struct Ping {
-    shared: Arc<Shared>,
+    shared: Arc<PingState>,
     threads: Vec<JoinHandle<()>>,
 }
 
-struct Shared {
+struct PingState {
     began: Instant,
     stopped: AtomicBool,
     echoes: Mutex<Vec<Echo>>,
 }
 
-impl Shared {
+impl PingState {
     fn note(&self, number: u64, note: impl FnOnce(&mut Echo, Duration)) {
         let now = self.began.elapsed();
         let mut echoes = self.echoes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,7 +80,7 @@ impl Ping {
         let home = bind(&lab.host(Role::U2), any)?;
         home.connect(at).map_err(failed)?;
         let sender = home.try_clone().map_err(failed)?;
-        let shared = Arc::new(Shared { began, stopped: AtomicBool::new(false), echoes: Mutex::default() });
+        let shared = Arc::new(PingState { began, stopped: AtomicBool::new(false), echoes: Mutex::default() });
         let mut ping = Self { shared: Arc::clone(&shared), threads: Vec::new() };
         ping.spawn(move |shared| turn(shared, &mirror))?;
         ping.spawn(move |shared| receive(shared, &home))?;
@@ -88,7 +88,7 @@ impl Ping {
         Ok(ping)
     }
 
-    fn spawn(&mut self, work: impl FnOnce(&Shared) + Send + 'static) -> Result<(), ExperimentError> {
+    fn spawn(&mut self, work: impl FnOnce(&PingState) + Send + 'static) -> Result<(), ExperimentError> {
         let shared = Arc::clone(&self.shared);
         let thread = thread::Builder::new().name("ping".into()).spawn(move || {
             prefer_this_thread();
@@ -122,7 +122,7 @@ fn number_in(datagram: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(datagram.get(..8)?.try_into().ok()?))
 }
 
-fn send(shared: &Shared, socket: &UdpSocket) {
+fn send(shared: &PingState, socket: &UdpSocket) {
     let mut next = Instant::now();
     for number in 0_u64.. {
         thread::sleep(next.saturating_duration_since(Instant::now()));
@@ -139,7 +139,7 @@ fn send(shared: &Shared, socket: &UdpSocket) {
     }
 }
 
-fn turn(shared: &Shared, socket: &UdpSocket) {
+fn turn(shared: &PingState, socket: &UdpSocket) {
     let mut datagram = [0; BYTES];
     while shared.goes_on() {
         let Ok((length, from)) = socket.recv_from(&mut datagram) else { continue };
@@ -150,7 +150,7 @@ fn turn(shared: &Shared, socket: &UdpSocket) {
     }
 }
 
-fn receive(shared: &Shared, socket: &UdpSocket) {
+fn receive(shared: &PingState, socket: &UdpSocket) {
     let mut datagram = [0; BYTES];
     while shared.goes_on() {
         let Ok(length) = socket.recv(&mut datagram) else { continue };

@@ -15,12 +15,12 @@ pub(super) fn write(
     out: &Path,
     pair: &Pair,
     contender: &str,
-    readings: &measure::Series,
+    readings: &measure::LinkSeries,
 ) -> Result<(), ExperimentError> {
     write_charts(&[chart(pair, contender, readings)], out)
 }
 
-fn chart(pair: &Pair, contender: &str, readings: &measure::Series) -> Chart {
+fn chart(pair: &Pair, contender: &str, readings: &measure::LinkSeries) -> Chart {
     let mut panels = Vec::new();
     for (direction, colour, word) in
         [(Direction::Down, Colour::Down, "down"), (Direction::Up, Colour::Up, "up")]

@@ -15,7 +15,7 @@ use crate::kernel::icmp_socket;
 use crate::lab::Lab;
 use crate::netns::Host;
 use crate::topology::{IpVersion, Role, WAN_DEVICE};
-use pendulum_reference::autorate::law::{Bounds, Law, PING_INTERVAL, PINGERS};
+use pendulum_reference::autorate::law::{Law, PING_INTERVAL, PINGERS, RateBounds};
 
 /// Header and data of an echo request, as fping has them.
 const ECHO_BYTES: usize = 8 + 56;
@@ -26,12 +26,12 @@ const ECHO_REPLY: u8 = 0;
 
 /// A running reference. Dropping it ends its thread.
 pub(super) struct Reference {
-    shared: Arc<Shared>,
+    shared: Arc<ReferenceState>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct ReferenceState {
     stopped: AtomicBool,
     requests: AtomicU64,
     replies: AtomicU64,
@@ -40,7 +40,7 @@ struct Shared {
 
 impl Reference {
     /// Starts it on the gateway, whose cakes must be there.
-    pub(super) fn start(lab: &Lab, bounds: PerDirection<Bounds>) -> Result<Self, ExperimentError> {
+    pub(super) fn start(lab: &Lab, bounds: PerDirection<RateBounds>) -> Result<Self, ExperimentError> {
         let gateway = lab.gateway();
         // Ping sockets are for these groups only.
         gateway.set_sysctl("net.ipv4.ping_group_range", "0 2147483647")?;
@@ -48,7 +48,7 @@ impl Reference {
             [Role::D1, Role::U1].into_iter().filter_map(|role| role.address(IpVersion::V4)).collect();
         let failed = |source: io::Error| ExperimentError::Probe { source };
         let socket = gateway.inside(icmp_socket)?.map_err(failed)?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(ReferenceState::default());
         let prober = Prober {
             host: gateway.clone(),
             socket,
@@ -91,7 +91,7 @@ struct Prober {
     reflectors: Vec<IpAddr>,
     law: Law,
     began: Instant,
-    shared: Arc<Shared>,
+    shared: Arc<ReferenceState>,
 }
 
 impl Prober {

@@ -17,7 +17,7 @@ pub(super) enum Arrangement {
     /// The same, of the size that the model advises.
     FifoModel,
     /// A qdisc of the kernel's, at the link's rate.
-    Kernel(Qdisc),
+    Kernel(AgainstQueue),
     /// Cake as the agent sets it up, before the link on an ifb, without the agent: what of the agent's figures is the arrangement's.
     CakeBefore,
     /// The agent's shaper: cake with the ACK filter, with these keys of `[shape]`.
@@ -26,7 +26,7 @@ pub(super) enum Arrangement {
 
 /// What the kernel offers against full buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Qdisc {
+pub(super) enum AgainstQueue {
     FqCodel,
     /// With these words after the bandwidth.
     Cake(&'static str),
@@ -41,10 +41,10 @@ const IFB: &str = "before0";
 pub(super) const CASES: [(&str, Arrangement); 12] = [
     ("fifo", Arrangement::Fifo),
     ("fifo-model", Arrangement::FifoModel),
-    ("fq_codel", Arrangement::Kernel(Qdisc::FqCodel)),
-    ("cake", Arrangement::Kernel(Qdisc::Cake("no-ack-filter"))),
-    ("cake-ack-filter", Arrangement::Kernel(Qdisc::Cake("ack-filter"))),
-    ("cake-ack-filter-aggressive", Arrangement::Kernel(Qdisc::Cake("ack-filter-aggressive"))),
+    ("fq_codel", Arrangement::Kernel(AgainstQueue::FqCodel)),
+    ("cake", Arrangement::Kernel(AgainstQueue::Cake("no-ack-filter"))),
+    ("cake-ack-filter", Arrangement::Kernel(AgainstQueue::Cake("ack-filter"))),
+    ("cake-ack-filter-aggressive", Arrangement::Kernel(AgainstQueue::Cake("ack-filter-aggressive"))),
     ("cake-before", Arrangement::CakeBefore),
     ("lane", Arrangement::Lane("ack-filter = \"off\"")),
     ("lane-static", Arrangement::Lane("ack-filter = \"static\"")),
@@ -77,8 +77,8 @@ impl Arrangement {
         };
         let uplink = lab.spec().uplink;
         let commands = match qdisc {
-            Qdisc::Cake(words) => return uplink.replace_by_cake(&lab.gateway(), WAN_DEVICE, words),
-            Qdisc::FqCodel => {
+            AgainstQueue::Cake(words) => return uplink.replace_by_cake(&lab.gateway(), WAN_DEVICE, words),
+            AgainstQueue::FqCodel => {
                 let (target, interval) = codel_times(uplink.rate.bytes_per_second());
                 // Not the buffer's handle 10: the kernel replaces a qdisc by one of another kind under another handle only.
                 format!(

@@ -12,7 +12,7 @@ use crate::shaper::Shaper;
 
 /// A link and the bulk transfers over it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Link {
+pub(super) struct LinkTraffic {
     pub(super) name: &'static str,
     pub(super) what: &'static str,
     pub(super) spec: LinkSpec,
@@ -29,8 +29,8 @@ pub(super) const SHORT_BYTES: usize = 3_000;
 
 /// The paper's; one that starves for ACKs; one that needs no help; two with delay and several connections; one with many short
 /// connections.
-pub(super) const LINKS: [Link; 6] = [
-    Link {
+pub(super) const LINKS: [LinkTraffic; 6] = [
+    LinkTraffic {
         name: "paper",
         what: "2.4 Mb/s down, 196 kb/s up, 30,000 B each; one download, one upload",
         spec: LinkSpec::FIG1,
@@ -38,7 +38,7 @@ pub(super) const LINKS: [Link; 6] = [
         short: 0,
         accecn: true,
     },
-    Link {
+    LinkTraffic {
         name: "ack-starved",
         // 100 Mb/s and 200 kb/s are more than an emulated machine forwards: a third of both, and of both buffers, keeps all times. A
         // fifth would be less than the 64 kb/s that the agent shapes to.
@@ -48,7 +48,7 @@ pub(super) const LINKS: [Link; 6] = [
         short: 0,
         accecn: false,
     },
-    Link {
+    LinkTraffic {
         name: "symmetric",
         what: "10 Mb/s both ways, 125,000 B each; one download, one upload",
         spec: link(10_000_000, 125_000, 10_000_000, 125_000),
@@ -56,7 +56,7 @@ pub(super) const LINKS: [Link; 6] = [
         short: 0,
         accecn: false,
     },
-    Link {
+    LinkTraffic {
         name: "family",
         what: "6 Mb/s down, 512 kb/s up, 75,000 B and 32,000 B, 20 ms each way; two downloads, two uploads",
         spec: distant(link(6_000_000, 75_000, 512_000, 32_000), 20),
@@ -64,7 +64,7 @@ pub(super) const LINKS: [Link; 6] = [
         short: 0,
         accecn: false,
     },
-    Link {
+    LinkTraffic {
         name: "cable",
         what: "12 Mb/s down, 1 Mb/s up, 150,000 B and 64,000 B, 10 ms each way; four downloads, one upload",
         spec: distant(link(12_000_000, 150_000, 1_000_000, 64_000), 10),
@@ -72,7 +72,7 @@ pub(super) const LINKS: [Link; 6] = [
         short: 0,
         accecn: false,
     },
-    Link {
+    LinkTraffic {
         name: "short",
         what: "5 Mb/s down, 300 kb/s up, 200,000 B and 40,000 B; two downloads, and 200 of 3,000 B that begin within a second",
         spec: link(5_000_000, 200_000, 300_000, 40_000),
@@ -97,7 +97,7 @@ const fn shaper(bits_per_second: u64, bytes: u64) -> Shaper {
     }
 }
 
-impl Link {
+impl LinkTraffic {
     /// The link on which a direction alone shows what it can do: its ACKs must find room.
     pub(super) fn unstarved(&self) -> LinkSpec {
         match self.streams.up {
@@ -161,7 +161,7 @@ impl Ecn {
     }
 
     /// Whether a link is run with it.
-    pub(super) const fn is_for(self, link: &Link) -> bool {
+    pub(super) const fn is_for(self, link: &LinkTraffic) -> bool {
         match self {
             Self::None => true,
             Self::Accurate => link.accecn,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pendulum_model::segment::{Direction, PerDirection};
 use serde::Serialize;
 
-use super::ping::{Ping, Pinged};
+use super::ping::{ControlPing, Pinged};
 use super::short::Crowd;
 use crate::experiment::ExperimentError;
 use crate::interrupt::Interrupt;
@@ -25,7 +25,7 @@ const SETTLING_SHARE: f64 = 0.25;
 
 /// What was seen of one case.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(super) struct Measured {
+pub(super) struct CaseFigures {
     /// Payload delivered by the senders' count of ACKs and SACKs, bit/s; `None` where nothing was sent.
     pub(super) goodput_bps: PerDirection<Option<f64>>,
     /// Mean of the senders' smoothed round-trip times, seconds.
@@ -47,14 +47,14 @@ pub(super) struct Measured {
 }
 
 /// All senders of both directions at one moment.
-struct Reading {
+struct SenderReading {
     at: Duration,
     senders: PerDirection<Vec<SocketReading>>,
 }
 
 /// What runs over the link.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Traffic<'a> {
+pub(super) struct CaseTraffic<'a> {
     /// Long transfers of each direction.
     pub(super) streams: PerDirection<u32>,
     /// Their congestion control.
@@ -67,11 +67,11 @@ pub(super) struct Traffic<'a> {
 /// Runs the traffic and measures its steady part.
 pub(super) fn measure(
     lab: &Lab,
-    traffic: &Traffic<'_>,
+    traffic: &CaseTraffic<'_>,
     interrupt: &Interrupt,
     step: &dyn Fn(Duration),
-) -> Result<Measured, ExperimentError> {
-    let Traffic { streams, cc, short, length } = *traffic;
+) -> Result<CaseFigures, ExperimentError> {
+    let CaseTraffic { streams, cc, short, length } = *traffic;
     let before = [counted(lab, TIMEOUTS)?, counted(lab, LOST_RETRANSMISSIONS)?];
     let mut prepared = Vec::new();
     for direction in [Direction::Down, Direction::Up] {
@@ -85,13 +85,13 @@ pub(super) fn measure(
         }
     }
     let transfers = prepared.into_iter().map(Prepared::start).collect::<Result<Vec<Transfer>, _>>()?;
-    let ping = Ping::start(lab, length)?;
+    let ping = ControlPing::start(lab, length)?;
     let settled = length.mul_f64(SETTLING_SHARE);
     let (mut readings, mut crowd) = (Vec::new(), None);
     look_on(lab, length, interrupt, step, |at| {
         let senders =
             PerDirection { up: read_sockets(&lab.host(Role::U2))?, down: read_sockets(&lab.host(Role::D1))? };
-        readings.push(Reading { at, senders });
+        readings.push(SenderReading { at, senders });
         if short > 0 && crowd.is_none() && at >= settled {
             crowd = Some(Crowd::start(lab, short)?);
         }
@@ -103,17 +103,23 @@ pub(super) fn measure(
     // The last replies come while the transfers still run: they outlast what is measured.
     let ping = ping.finish(SETTLING_SHARE)?;
     drop(transfers);
-    Ok(Measured { ping, timeouts, lost_retransmissions, short, ..evaluate(&readings, settled, streams, cc)? })
+    Ok(CaseFigures {
+        ping,
+        timeouts,
+        lost_retransmissions,
+        short,
+        ..evaluate(&readings, settled, streams, cc)?
+    })
 }
 
 /// Two uploads, each from a host of its own, beside the link's downloads: the share of the smaller one, 0.5 at best.
 pub(super) fn smaller_share(
     lab: &Lab,
-    traffic: &Traffic<'_>,
+    traffic: &CaseTraffic<'_>,
     interrupt: &Interrupt,
     step: &dyn Fn(Duration),
 ) -> Result<Option<f64>, ExperimentError> {
-    let Traffic { streams, cc, length, .. } = *traffic;
+    let CaseTraffic { streams, cc, length, .. } = *traffic;
     let spec = |direction, ends, streams| TransferSpec {
         ends,
         streams,
@@ -187,19 +193,21 @@ fn counted(lab: &Lab, name: &str) -> Result<u64, ExperimentError> {
 }
 
 fn evaluate(
-    readings: &[Reading],
+    readings: &[SenderReading],
     from: Duration,
     streams: PerDirection<u32>,
     cc: &str,
-) -> Result<Measured, ExperimentError> {
-    let steady: Vec<&Reading> = readings.iter().filter(|reading| reading.at >= from).collect();
-    let (Some(first), Some(last)) = (steady.first(), steady.last()) else { return Ok(Measured::default()) };
-    let mut measured = Measured { seconds: (last.at - first.at).as_secs_f64(), ..Measured::default() };
+) -> Result<CaseFigures, ExperimentError> {
+    let steady: Vec<&SenderReading> = readings.iter().filter(|reading| reading.at >= from).collect();
+    let (Some(first), Some(last)) = (steady.first(), steady.last()) else {
+        return Ok(CaseFigures::default());
+    };
+    let mut measured = CaseFigures { seconds: (last.at - first.at).as_secs_f64(), ..CaseFigures::default() };
     for direction in [Direction::Down, Direction::Up] {
         if streams[direction] == 0 {
             continue;
         }
-        let bulk = |reading: &Reading| -> Vec<SocketReading> {
+        let bulk = |reading: &SenderReading| -> Vec<SocketReading> {
             reading.senders[direction].iter().filter(|socket| socket.sends_bulk()).cloned().collect()
         };
         check_congestion_control(&bulk(last), cc)?;
@@ -261,8 +269,8 @@ mod tests {
         }
     }
 
-    fn reading(second: u64, down: Vec<SocketReading>) -> Reading {
-        Reading { at: Duration::from_secs(second), senders: PerDirection { up: Vec::new(), down } }
+    fn reading(second: u64, down: Vec<SocketReading>) -> SenderReading {
+        SenderReading { at: Duration::from_secs(second), senders: PerDirection { up: Vec::new(), down } }
     }
 
     const DOWNLOADS: PerDirection<u32> = PerDirection { up: 0, down: 2 };

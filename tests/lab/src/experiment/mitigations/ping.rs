@@ -15,7 +15,7 @@ const BYTES: &str = "16";
 const LINGER: Duration = Duration::from_secs(4);
 
 /// A ping that runs.
-pub(super) struct Ping {
+pub(super) struct ControlPing {
     process: Process,
     sent: u32,
 }
@@ -29,7 +29,7 @@ pub(super) struct Pinged {
     pub(super) loss: Option<f64>,
 }
 
-impl Ping {
+impl ControlPing {
     /// Starts one that sends for `length`.
     pub(super) fn start(lab: &Lab, length: Duration) -> Result<Self, ExperimentError> {
         let host = lab.host(Role::U2);

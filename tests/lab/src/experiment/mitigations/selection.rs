@@ -1,7 +1,7 @@
 //! What `--only` picks.
 
 use super::arrangement::CASES;
-use super::links::{Ecn, LINKS, Link};
+use super::links::{Ecn, LINKS, LinkTraffic};
 use crate::experiment::ExperimentError;
 
 pub(super) const CONGESTION_CONTROLS: [&str; 3] = ["reno", "cubic", "bbr"];
@@ -40,13 +40,14 @@ impl Selection {
     }
 
     /// The tables to make: links, each with its congestion controls and kinds of ECN.
-    pub(super) fn blocks(&self) -> impl Iterator<Item = (&'static Link, &'static str, Ecn)> {
+    pub(super) fn blocks(&self) -> impl Iterator<Item = (&'static LinkTraffic, &'static str, Ecn)> {
         let links = LINKS.iter().filter(|link| has(&self.links, link.name));
-        let of_link = |link: &'static Link| {
+        let of_link = |link: &'static LinkTraffic| {
             let ccs = CONGESTION_CONTROLS.into_iter().filter(|cc| has(&self.congestion_controls, cc));
             ccs.flat_map(move |cc| Ecn::ALL.into_iter().map(move |ecn| (link, cc, ecn)))
         };
-        let wanted = |(link, _, ecn): &(&Link, &str, Ecn)| ecn.is_for(link) && has(&self.ecn, ecn.name());
+        let wanted =
+            |(link, _, ecn): &(&LinkTraffic, &str, Ecn)| ecn.is_for(link) && has(&self.ecn, ecn.name());
         links.flat_map(of_link).filter(wanted)
     }
 
@@ -54,7 +55,7 @@ impl Selection {
     pub(super) fn runs(&self) -> u32 {
         let cases = CASES.iter().filter(|(name, _)| self.has_case(name)).count() as u32;
         let of_link =
-            |link: &Link| cases * (1 + u32::from(link.streams.up > 0)) + link.alone().count() as u32;
+            |link: &LinkTraffic| cases * (1 + u32::from(link.streams.up > 0)) + link.alone().count() as u32;
         self.blocks().map(|(link, ..)| of_link(link)).sum()
     }
 }

@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::links::{Ecn, Link};
+use super::links::{Ecn, LinkTraffic};
 use crate::experiment::OwnCase;
 use crate::experiment::report::align_figures as align;
 
 const NOTHING: &str = "–";
 
 /// Text of one block: its cases, then what could not be run and why.
-pub(super) fn block(link: &Link, cc: &str, ecn: Ecn, cases: &[OwnCase]) -> String {
+pub(super) fn block(link: &LinkTraffic, cc: &str, ecn: Ecn, cases: &[OwnCase]) -> String {
     let perfect = link.alone().count();
     let score = if perfect > 0 { format!("; score {perfect} is perfect") } else { String::new() };
     let mut text = format!("{} ({}), {cc}, {}{score}\n\n", link.name, link.what, ecn.name());

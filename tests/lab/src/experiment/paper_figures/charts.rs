@@ -2,7 +2,7 @@
 
 use pendulum_model::rate::BufferSize;
 
-use super::Outcome;
+use super::PointOutcome;
 use super::points::{
     DOWNLINK_BYTES, FIG_6_OF_001, FIG_7_OF_001, FIG_10, FIG_10_OF_001, FIG_11, FIG_12, RENO, SENDERS, Sender,
     TCP_BUFFERS,
@@ -13,7 +13,7 @@ use crate::chart::{Chart, Colour, Form, Panel, Series};
 const MOST_K: f64 = 2.5;
 
 /// All figures.
-pub(super) fn all(outcomes: &[Outcome]) -> Vec<Chart> {
+pub(super) fn all(outcomes: &[PointOutcome]) -> Vec<Chart> {
     let mut charts: Vec<Chart> = [20, 100].map(|propagation| bytes(outcomes, propagation)).into();
     charts.extend([FIG_11, FIG_12, FIG_10_OF_001].map(|figure| packets(outcomes, figure)));
     charts.extend([FIG_6_OF_001, FIG_7_OF_001].map(|figure| estimates(outcomes, figure)));
@@ -25,9 +25,9 @@ fn file(figure: &str) -> String {
     figure.replace(" Fig. ", "-fig")
 }
 
-fn bytes(outcomes: &[Outcome], propagation_ms: u64) -> Chart {
+fn bytes(outcomes: &[PointOutcome], propagation_ms: u64) -> Chart {
     let panels = DOWNLINK_BYTES.map(|down| {
-        let those: Vec<&Outcome> = outcomes
+        let those: Vec<&PointOutcome> = outcomes
             .iter()
             .filter(|outcome| {
                 let point = &outcome.point;
@@ -45,11 +45,11 @@ fn bytes(outcomes: &[Outcome], propagation_ms: u64) -> Chart {
     }
 }
 
-fn packets(outcomes: &[Outcome], figure: &str) -> Chart {
+fn packets(outcomes: &[PointOutcome], figure: &str) -> Chart {
     let panels = [true, false].into_iter().filter_map(|delayed| {
         let of_panel =
-            |outcome: &&Outcome| outcome.point.figure == figure && outcome.point.delayed_acks == delayed;
-        let those: Vec<&Outcome> = outcomes.iter().filter(of_panel).collect();
+            |outcome: &&PointOutcome| outcome.point.figure == figure && outcome.point.delayed_acks == delayed;
+        let those: Vec<&PointOutcome> = outcomes.iter().filter(of_panel).collect();
         let acks = if delayed { "delayed ACKs" } else { "an ACK for each segment" };
         (!those.is_empty()).then(|| panel(&those, "uplink buffer, packets", 1.0, &format!("r, {acks}")))
     });
@@ -61,15 +61,15 @@ fn packets(outcomes: &[Outcome], figure: &str) -> Chart {
 }
 
 /// Ratios against the uplink buffer.
-fn panel(those: &[&Outcome], x: &str, unit: f64, y: &str) -> Panel {
+fn panel(those: &[&PointOutcome], x: &str, unit: f64, y: &str) -> Panel {
     let Some(first) = those.first() else { return Panel::new(x, y, Vec::new()) };
     let k = first.point.k();
-    let at = |outcome: &Outcome| outcome.point.uplink() / unit;
+    let at = |outcome: &PointOutcome| outcome.point.uplink() / unit;
     let drawn = |ratio: f64| ratio.min(MOST_K * k);
     let of_sender =
         |sender: Sender| those.iter().copied().filter(move |outcome| outcome.point.sender == sender);
     let reno = || of_sender(RENO);
-    let points = |ratio: &dyn Fn(&Outcome) -> Option<f64>| -> Vec<(f64, f64)> {
+    let points = |ratio: &dyn Fn(&PointOutcome) -> Option<f64>| -> Vec<(f64, f64)> {
         reno().filter_map(|outcome| Some((at(outcome), drawn(ratio(outcome)?)))).collect()
     };
     let mut series = vec![
@@ -110,12 +110,13 @@ fn panel(those: &[&Outcome], x: &str, unit: f64, y: &str) -> Panel {
 }
 
 /// Eq. 11 against the ratio that came about, as 001 has it: on the diagonal they agree.
-fn estimates(outcomes: &[Outcome], figure: &str) -> Chart {
-    let those: Vec<&Outcome> = outcomes.iter().filter(|outcome| outcome.point.figure == figure).collect();
+fn estimates(outcomes: &[PointOutcome], figure: &str) -> Chart {
+    let those: Vec<&PointOutcome> =
+        outcomes.iter().filter(|outcome| outcome.point.figure == figure).collect();
     let panels = [20, 100].map(|propagation_ms| {
         let k = those.first().map_or(1.0, |outcome| outcome.point.k());
         let end = 1.5 * k;
-        let of_buffer = |bytes: u64, ratio: &dyn Fn(&Outcome) -> Option<f64>| -> Vec<(f64, f64)> {
+        let of_buffer = |bytes: u64, ratio: &dyn Fn(&PointOutcome) -> Option<f64>| -> Vec<(f64, f64)> {
             let those = those.iter().filter(|outcome| {
                 outcome.point.tcp_buffer == Some(bytes) && outcome.point.propagation_ms == propagation_ms
             });

@@ -4,7 +4,8 @@ use pendulum_model::rate::{BufferSize, Rate};
 use pendulum_model::ratio::{Setting, paper};
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_model::simulate::{
-    CongestionControl, Flow, HOST_JITTER_S, Hosts, Limit, Load, PAYLOAD_BYTES, Run, SimulatedLink, simulate,
+    CongestionControl, Flow, FlowLoad, HOST_JITTER_S, Hosts, Limit, PAYLOAD_BYTES, Run, SimulatedLink,
+    simulate,
 };
 
 use crate::shaper::Shaper;
@@ -54,7 +55,7 @@ pub(super) const FIG_10_OF_001: &str = "001 Fig. 10";
 
 /// One point.
 #[derive(Clone, Debug)]
-pub(super) struct Point {
+pub(super) struct PaperPoint {
     pub(super) figure: &'static str,
     /// bit/s.
     pub(super) rate: PerDirection<f64>,
@@ -78,8 +79,8 @@ pub(super) struct Simulated {
 }
 
 /// All points, figure by figure.
-pub(super) fn all() -> Vec<Point> {
-    let of_000 = Point {
+pub(super) fn all() -> Vec<PaperPoint> {
+    let of_000 = PaperPoint {
         figure: FIG_10,
         rate: RATES_000,
         buffer: PerDirection::from_fn(|_| BufferSize::Bytes(0)),
@@ -89,41 +90,41 @@ pub(super) fn all() -> Vec<Point> {
         delayed_acks: true,
         sender: RENO,
     };
-    let of_001 = Point { figure: FIG_6_OF_001, rate: RATES_001, ..of_000.clone() };
+    let of_001 = PaperPoint { figure: FIG_6_OF_001, rate: RATES_001, ..of_000.clone() };
     let mut points = Vec::new();
     for propagation_ms in [20, 100] {
         for down in DOWNLINK_BYTES {
             for sender in SENDERS {
-                let point = Point { propagation_ms, sender, ..of_000.clone() };
+                let point = PaperPoint { propagation_ms, sender, ..of_000.clone() };
                 points.extend(UPLINK_BYTES.map(|up| point.with_buffers(BufferSize::Bytes, down, up)));
             }
         }
     }
-    let in_packets = |point: &Point| -> Vec<Point> {
+    let in_packets = |point: &PaperPoint| -> Vec<PaperPoint> {
         (1..=10).map(|step| point.with_buffers(BufferSize::Packets, DOWNLINK_SLOTS, 5 * step)).collect()
     };
     for (delayed_acks, sender) in acks_and_senders() {
-        let point = Point { figure: FIG_11, delayed_acks, sender, ..of_000.clone() };
-        points.extend(in_packets(&Point { tcp_buffer: Some(256 * 1024), ..point }));
+        let point = PaperPoint { figure: FIG_11, delayed_acks, sender, ..of_000.clone() };
+        points.extend(in_packets(&PaperPoint { tcp_buffer: Some(256 * 1024), ..point }));
     }
     for sender in SENDERS {
         // Ethernet between the routers: no propagation to speak of.
-        let point = Point { figure: FIG_12, propagation_ms: 0, sender, ..of_000.clone() };
+        let point = PaperPoint { figure: FIG_12, propagation_ms: 0, sender, ..of_000.clone() };
         points.extend(in_packets(&point));
     }
     for (figure, uploads) in [(FIG_6_OF_001, 1), (FIG_7_OF_001, 10)] {
         for tcp_buffer in TCP_BUFFERS.map(Some) {
             for propagation_ms in [20, 100] {
                 for down in DOWNLINK_BYTES {
-                    let point = Point { figure, uploads, tcp_buffer, propagation_ms, ..of_001.clone() };
+                    let point = PaperPoint { figure, uploads, tcp_buffer, propagation_ms, ..of_001.clone() };
                     points.extend(UPLINK_BYTES.map(|up| point.with_buffers(BufferSize::Bytes, down, up)));
                 }
             }
         }
     }
     for (delayed_acks, sender) in acks_and_senders() {
-        let point = Point { figure: FIG_10_OF_001, delayed_acks, sender, ..of_001.clone() };
-        points.extend(in_packets(&Point { tcp_buffer: Some(64 * 1024), ..point }));
+        let point = PaperPoint { figure: FIG_10_OF_001, delayed_acks, sender, ..of_001.clone() };
+        points.extend(in_packets(&PaperPoint { tcp_buffer: Some(64 * 1024), ..point }));
     }
     points
 }
@@ -132,7 +133,7 @@ fn acks_and_senders() -> impl Iterator<Item = (bool, Sender)> {
     [true, false].into_iter().flat_map(|delayed| SENDERS.map(|sender| (delayed, sender)))
 }
 
-impl Point {
+impl PaperPoint {
     fn with_buffers(&self, unit: fn(u64) -> BufferSize, down: u64, up: u64) -> Self {
         Self { buffer: PerDirection { up: unit(up), down: unit(down) }, ..self.clone() }
     }
@@ -238,7 +239,7 @@ impl Point {
                 sender_round_trip_s: propagation + sender + HOST_S,
                 start_s: 0.0,
                 stop_s: f64::INFINITY,
-                load: Load::Bulk,
+                load: FlowLoad::Bulk,
                 most_segments: self
                     .tcp_buffer
                     .map(|bytes| u32::try_from(bytes / u64::from(PAYLOAD_BYTES)).unwrap_or(u32::MAX)),
@@ -270,7 +271,7 @@ fn size(size: BufferSize) -> f64 {
 
 /// A run of a link of the papers on Linux.
 #[derive(Clone)]
-pub(super) struct Measured {
+pub(super) struct PaperRun {
     rate: PerDirection<f64>,
     propagation_ms: u64,
     buffer: PerDirection<BufferSize>,
@@ -283,12 +284,12 @@ pub(super) struct Measured {
 }
 
 /// What `tests/data/paper-grids` has; a row that is no such row is left out, which a test notices.
-pub(super) fn linux() -> Vec<Measured> {
+pub(super) fn linux() -> Vec<PaperRun> {
     let text = include_str!("../../../../data/paper-grids/linux.csv");
     text.lines().skip(1).filter_map(measured).collect()
 }
 
-fn measured(line: &str) -> Option<Measured> {
+fn measured(line: &str) -> Option<PaperRun> {
     let cells: Vec<&str> = line.split(',').collect();
     let &[
         _,
@@ -313,7 +314,7 @@ fn measured(line: &str) -> Option<Measured> {
         return None;
     };
     let buffer = |text: &str| text.trim_end_matches('b').parse().ok();
-    Some(Measured {
+    Some(PaperRun {
         rate: PerDirection { up: up_bps.parse().ok()?, down: down_bps.parse().ok()? },
         propagation_ms: propagation.parse().ok()?,
         buffer: PerDirection { up: buffer(up)?, down: buffer(down)? },
@@ -327,10 +328,10 @@ fn measured(line: &str) -> Option<Measured> {
 }
 
 /// The mean of Linux' runs of a point, and the smallest and largest.
-pub(super) fn of(linux: &[Measured], point: &Point) -> Option<[f64; 3]> {
+pub(super) fn of(linux: &[PaperRun], point: &PaperPoint) -> Option<[f64; 3]> {
     // The 256 kB of 000 Fig. 11 are more than both buffers hold: no bound.
     let tcp_buffer = point.tcp_buffer.filter(|_| point.figure != FIG_11);
-    let same = |measured: &&Measured| {
+    let same = |measured: &&PaperRun| {
         measured.rate == point.rate
             && measured.buffer == point.buffer
             && measured.propagation_ms == point.propagation_ms
@@ -375,7 +376,7 @@ mod tests {
         assert_eq!([FIG_11, FIG_6_OF_001].map(stated), [2, 2 * 2]);
         // 001's own example: "approximately 10".
         let of_text = points.iter().find(|point| point.figure == FIG_6_OF_001 && point.stated().is_some());
-        let equation = of_text.and_then(Point::equation).expect("a ratio");
+        let equation = of_text.and_then(PaperPoint::equation).expect("a ratio");
         assert!((7.0..13.0).contains(&equation), "{equation}");
     }
 
