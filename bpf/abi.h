@@ -9,7 +9,7 @@
  *  - no pointers, no bit fields, no enum-typed members (an enum's size is the compiler's choice);
  *  - every structure ends with a _Static_assert on its size.
  *
- * What each field means, and how it is derived from packets, is told in docs/design/measurement.md.
+ * What each field means, and how it is derived from packets, is documented in docs/design/measurement.md.
  */
 #ifndef PENDULUM_ABI_H
 #define PENDULUM_ABI_H
@@ -243,7 +243,7 @@ _Static_assert(sizeof(struct pendulum_slot) == 16, "abi: pendulum_slot");
 
 /*
  * What came in during one slot of time. Two CPUs may write at the same moment: what belongs together stands
- * in one word, or is told apart.
+ * in one word, or is separate.
  *
  *  - `clock` is one word, written for every packet: it is never made of two packets.
  *  - `answer` and `answered_by` are two. The second one carries a sum over the first and over the slot's

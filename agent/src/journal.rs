@@ -1,6 +1,6 @@
 //! What happened on the links: the newest events, numbered, for the API, the stream and the event log.
 //!
-//! One numbering for all links. The ring is bounded: who asks late is told how many events are gone.
+//! One numbering for all links. The ring is bounded: a late reader learns how many events are gone.
 
 mod log;
 

@@ -75,7 +75,7 @@ enum pendulum_queue_flag {
 #define PENDULUM_RING_BUCKETS 512
 
 /* The device that is registered for a direction. The agent writes it with the addresses zero; the first event
- * fills them in, so that later ones are told by two comparisons. */
+ * fills them in, so that later ones are recognised by two comparisons. */
 struct pendulum_queue_device {
 	__u64 qdisc; /* kernel addresses of its root qdisc and of itself */
 	__u64 device;

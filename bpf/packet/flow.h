@@ -17,7 +17,7 @@
 /* Further apart than this, two sequence numbers cannot belong to one window (RFC 7323 §2.3). */
 #define SEQUENCE_SPAN (1 << 30)
 
-/* Reordering is told from retransmission by time; this long where no RTT is known yet. */
+/* Reordering is distinguished from retransmission by time; this long where no RTT is known yet. */
 #define REORDER_WINDOW_DEFAULT_US 3000
 
 /* What applying a segment found out. */

@@ -103,7 +103,7 @@ static __always_inline void note_level(struct pendulum_queue *queue)
 
 /*
  * When a packet entered: TC saw it just before, and the clock is the dearest thing here, so its mark is taken
- * for the time (to half a tick, 2 µs) as long as it can be told which turn of the mark's clock it means.
+ * for the time (to half a tick, 2 µs) as long as it is known which turn of the mark's clock it means.
  */
 static __always_inline __u64 enqueue_time(const struct pendulum_queue *queue, __u32 mark, __u32 direction)
 {

@@ -173,7 +173,7 @@ __noinline int arrive(struct __sk_buff *skb, struct ack_packet *p, int kind)
 	return fate == PENDULUM_ACK_HELD_REDUNDANT ? TCX_DROP : TCX_NEXT;
 }
 
-/* The content could not be given: what the sender has been told is not known. */
+/* The content could not be given: what the sender knows is unknown. */
 static __always_inline void note_not_rewritten(struct pendulum_ack_state *state)
 {
 	bpf_spin_lock(&state->lock);

@@ -41,7 +41,7 @@ pub(crate) enum Demand {
     HeldBack,
     /// The application sets the pace, so many bytes per second.
     Application(f64),
-    /// Datagrams at a rate that nothing was seen to hold back: it cannot be told.
+    /// Datagrams at a rate that nothing was seen to hold back: it cannot be known.
     Untold,
 }
 

@@ -259,13 +259,13 @@ impl Controller {
         }
         let scale = self.capacity.unwrap_or(passing).max(passing).max(self.bounds.least);
         let least = RULES.no_queue + FULL / scale;
-        let told = heard.and_then(|heard| self.believe(now, heard, least, passing));
-        match told {
+        let believed = heard.and_then(|heard| self.believe(now, heard, least, passing));
+        match believed {
             Some(heard) => self.wait = Some((heard.wait, now)),
             None if self.wait.is_some_and(|(_, at)| now - at > RULES.recent) => self.wait = None,
             None => {}
         }
-        match (self.wait, told) {
+        match (self.wait, believed) {
             (None, _) => {
                 // Nobody is left to say what passes.
                 self.raises = 0;
@@ -283,7 +283,7 @@ impl Controller {
                     self.capacity = Some(passing * (1.0 - own.lost.min(RULES.half)));
                 } else {
                     let passing = passing.max(passed / span);
-                    self.grow(now, told, least, passing, is_used);
+                    self.grow(now, believed, least, passing, is_used);
                 }
             }
         }
@@ -401,7 +401,7 @@ impl Controller {
     }
 
     /// No queue stands behind.
-    fn grow(&mut self, now: f64, told: Option<RttSamples>, least: f64, passing: f64, is_used: bool) {
+    fn grow(&mut self, now: f64, believed: Option<RttSamples>, least: f64, passing: f64, is_used: bool) {
         if now - self.used_at.max(self.changed) > RULES.recent {
             // What was tried and not used up is not known to pass.
             self.capacity = self.capacity.map(|capacity| capacity.min(self.found));
@@ -409,7 +409,7 @@ impl Controller {
         }
         // A queue shows so long after a raise.
         let shows = self.changed + least / (self.raised - 1.0);
-        let Some(shown) = told.filter(|heard| heard.passed >= shows) else { return };
+        let Some(shown) = believed.filter(|heard| heard.passed >= shows) else { return };
         if !is_used || passing < RULES.used * self.rate {
             return;
         }

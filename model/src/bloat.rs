@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::contents::{self, Cause, Kind};
 use crate::findings::Figure;
 use crate::history::{History, Totals};
 use crate::segment::Direction;
 use crate::thresholds::Thresholds;
+use crate::traffic_mix::{self, Cause, Kind};
 
 /// It begins once the delay has been above the threshold for this share of the evidence time …
 const BEGIN: f64 = 0.9;
@@ -134,7 +134,7 @@ impl Bufferbloat {
             Figure::against(delay, self.delay_s, thresholds.bufferbloat_delay.seconds()),
             Figure::against(share_name(direction), share, least),
         ];
-        figures.extend(contents::figures(&recent.composition[direction], direction));
+        figures.extend(traffic_mix::figures(&recent.composition[direction], direction));
         figures
     }
 }

@@ -25,7 +25,7 @@ pub fn known(
     (uncertainty <= bound && sane(queue.min_bytes).is_some()).then_some(queue)
 }
 
-/// What of a queue is beyond doubt, bytes, if that is at least four segments: then it stands, however uncertain the rest of it is. `None`: that cannot be told.
+/// What of a queue is beyond doubt, bytes, if that is at least four segments: then it stands, however uncertain the rest of it is. `None`: that cannot be known.
 pub(crate) fn surely(queue: Option<QueueSample>, thresholds: &Thresholds) -> Option<f64> {
     let queue = queue?;
     let bytes = sane(queue.min_bytes)? - sane(queue.uncertainty_bytes)?;

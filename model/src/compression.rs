@@ -1,6 +1,6 @@
 //! ACK compression (000 §2.1): both queues oscillate in phase and ACKs come in long bursts, both ways.
 //!
-//! Rare, and with little effect on throughput: it is told apart so that it does not get the blame for the pendulum.
+//! Rare, and with little effect on throughput: it is distinguished so that it does not get the blame for the pendulum.
 //! Long bursts alone are not enough: an asymmetric link has many ACKs for each upload segment (000 §2.3).
 
 use crate::findings::Figure;

@@ -80,7 +80,7 @@ pub struct Detector {
     per_round_trip: PerDirection<SlidingSum>,
     datagrams_per_round_trip: PerDirection<SlidingSum>,
     last_data: PerDirection<Option<Duration>>,
-    /// What enters the buffer is told by kind.
+    /// What enters the buffer is reported by kind.
     kinds_known: PerDirection<bool>,
     peak_queue: PerDirection<f64>,
     flows: FlowTable,
@@ -278,8 +278,8 @@ impl Detector {
             let standing = queue[x].map(|queue| queue.mean_bytes);
             let known = [known_round_trip.map(|_| passed), standing.filter(|_| passed > 0.0)];
             // What TCP has outstanding; of datagrams, what passes in a round trip.
-            let told = direction.in_flight_bytes.and_then(sane).map(|bytes| bytes + datagrams);
-            told.or_else(|| known.into_iter().flatten().reduce(f64::max))
+            let reported = direction.in_flight_bytes.and_then(sane).map(|bytes| bytes + datagrams);
+            reported.or_else(|| known.into_iter().flatten().reduce(f64::max))
         });
         PhaseInput {
             at: sample.at,
@@ -336,7 +336,7 @@ impl Detector {
     }
 }
 
-/// Bytes that are no pure ACKs, whatever carries them; where the kinds are not told apart, TCP data. What entered the buffer in one interval may
+/// Bytes that are no pure ACKs, whatever carries them; where the kinds are not distinguished, TCP data. What entered the buffer in one interval may
 /// leave it in the next, and counts once.
 fn load(direction: &DirectionSample, kinds_known: bool) -> u64 {
     if kinds_known {

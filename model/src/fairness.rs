@@ -1,6 +1,6 @@
 //! Flows of different RTT over one buffer (paper 003).
 //!
-//! Near and far are told apart by base RTT at the widest gap. Two findings: a lasting difference in what a near and a
+//! Near and far are distinguished by base RTT at the widest gap. Two findings: a lasting difference in what a near and a
 //! far flow get (Fig. 5: 80/20), and a far flow whose window collapses as a near one bursts in (Fig. 6, 8).
 //!
 //! Only flows that carry bulk data now compete: an idle connection, a page or a call gets what it asks for, not what

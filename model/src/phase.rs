@@ -19,7 +19,7 @@ use crate::window::SlidingMinimum;
 pub enum PhaseSource {
     /// Both buffers were seen.
     Queues,
-    /// One buffer was seen, the windows told about the other.
+    /// One buffer was seen, the windows showed the other.
     QueueAndWindows,
     /// Outstanding data alone.
     Windows,
@@ -95,7 +95,7 @@ enum Doubt {
 /// Without evidence for longer than this (or one RTT), no case holds.
 const BLIND: Duration = Duration::from_secs(1);
 
-/// How often the queues and the windows told the same story.
+/// How often the queues and the windows agreed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Agreement {
     compared: u64,
@@ -179,7 +179,7 @@ impl PhaseTracker {
         })
     }
 
-    /// The case cannot be told in the interval that began at `begin`: its time belongs to no case, and after a while
+    /// The case cannot be known in the interval that began at `begin`: its time belongs to no case, and after a while
     /// none holds.
     fn lose_sight(&mut self, begin: Duration, input: &PhaseInput) {
         let since = match self.doubt {

@@ -2,12 +2,12 @@
 
 use crate::activity::{Activity, Demand};
 use crate::compression::ack_compression;
-use crate::contents::{self, Cause};
 use crate::findings::{Figure, Missing, Phase, Verdict};
 use crate::history::Totals;
 use crate::rate::in_words;
 use crate::segment::{Direction, PerDirection};
 use crate::thresholds::{HALF, MOST, Thresholds};
+use crate::traffic_mix::{self, Cause};
 
 /// What the rules look at.
 pub(crate) struct Circumstances<'a> {
@@ -40,7 +40,7 @@ impl Circumstances<'_> {
     }
 
     /// What the reason of a verdict says if it would no longer be reached.
-    fn told(&self, held: bool) -> &'static str {
+    fn tense(&self, held: bool) -> &'static str {
         if held { "; evidence now weaker" } else { "" }
     }
 
@@ -204,7 +204,7 @@ fn swinging(seen: &Circumstances<'_>, thresholds: &Thresholds) -> Option<Ruling>
         rule: "cases_1_and_2_alternate",
         reason: format!(
             "the queue swings between both buffers{period}: only one direction is full at a time{}",
-            seen.told(held)
+            seen.tense(held)
         ),
         figures,
         held,
@@ -320,7 +320,7 @@ impl Loss {
         figures.push(Figure::new("starved_bytes_per_second", self.rate));
         figures.extend(self.lost.map(|lost| Figure::new("lost_bytes_per_second", lost)));
         let composition = &seen.recent.composition[full];
-        figures.extend(contents::figures(composition, full));
+        figures.extend(traffic_mix::figures(composition, full));
         let cost = self.lost.filter(|lost| *lost > 0.0).map_or(String::new(), |lost| {
             format!(": {} of the {}link's rate stays unused", in_words(lost * 8.0), starved.name())
         });
@@ -339,7 +339,7 @@ impl Loss {
             rule,
             reason: format!(
                 "the {buffer} buffer {stands} and {victims} starve{cost}{cause}{}{}",
-                seen.told(held),
+                seen.tense(held),
                 unknown(&missing)
             ),
             figures,

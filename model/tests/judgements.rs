@@ -7,13 +7,13 @@ mod streams;
 
 use std::time::Duration;
 
-use pendulum_model::contents::Kind;
 use pendulum_model::detector::{Config, Detector, DetectorState};
 use pendulum_model::event::Event;
 use pendulum_model::findings::{Missing, Phase, Verdict};
 use pendulum_model::link::Link;
 use pendulum_model::sample::{BaseRoundTrip, MeasuredRate, QueueSample, QueueSource};
 use pendulum_model::segment::Direction;
+use pendulum_model::traffic_mix::Kind;
 use streams::{DOWN, Half, UP, acks, bloats, evidence, figure, run, sample, stream, tcp, udp, verdicts};
 
 /// A download that gets 17 % beside an upload of datagrams that fills the uplink for 350 ms.
@@ -62,7 +62,7 @@ fn a_udp_upload_locks_the_uplink_within_ten_seconds() {
 #[test]
 fn protocols_and_directions_do_not_matter() {
     let tunnel = stream(40, |_| (udp(UP).full(0.35), udp(0.17 * DOWN)));
-    // The tunnel's download keeps its rate at a steady round trip: that it is held back cannot be told from that.
+    // The tunnel's download keeps its rate at a steady round trip: that does not show whether it is held back.
     let (detector, _) = run(&tunnel);
     assert_eq!(detector.verdict(), Verdict::Unknown);
     assert_eq!(evidence(&detector).missing.first(), Some(&Missing::DownloadDemand));

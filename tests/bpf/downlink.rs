@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use pendulum::replay::capture::Capture;
-use pendulum::run::estimate::{Estimate, LinkEstimate, Told};
+use pendulum::run::estimate::{Estimate, KnownLink, LinkEstimate};
 use pendulum_model::observer::Vantage;
 use pendulum_model::segment::PerDirection;
 
@@ -89,7 +89,7 @@ fn estimate(directory: &Path, rate: f64, uplink_rate: f64) -> Vec<Option<f64>> {
     // Taken behind the uplink's buffer: as if that were our own.
     let mut link = LinkEstimate::new(ORIGIN_NS, Vantage::OwnQueue);
     let rates = PerDirection { up: None, down: Some(rate) };
-    link.tell(&Told { rates, question_rate: Some(uplink_rate), repeated: 0.0 });
+    link.tell(&KnownLink { rates, question_rate: Some(uplink_rate), repeated: 0.0 });
     let mut capture = Capture::open(&directory.join("wan.pcap.zst")).expect("a capture");
     let mut next_tick = ORIGIN_NS + TICK_NS;
     let mut buckets = Vec::new();

@@ -6,7 +6,6 @@ mod baseline;
 #[path = "../support/cable.rs"]
 mod cable;
 mod capture;
-mod carriers;
 #[path = "../support/cases.rs"]
 mod cases;
 #[path = "../support/craft.rs"]
@@ -15,6 +14,7 @@ mod downlink;
 mod kernel;
 mod nonlinear;
 mod object;
+mod protocol_ports;
 mod random;
 mod slots;
 mod turnaround;

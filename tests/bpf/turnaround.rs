@@ -272,7 +272,7 @@ fn questions_are_open_for_34_seconds() {
     assert_eq!([asked(34_300_000), asked(34_400_000), asked(60_000_000)], [1, 0, 0]);
 }
 
-/// A segment that fills a gap of a moment ago was late, not lost; what it answers cannot be told either.
+/// A segment that fills a gap of a moment ago was late, not lost; what it answers cannot be known either.
 #[test]
 fn reordering_closes_all_questions() {
     let found = answers(&[

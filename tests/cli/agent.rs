@@ -22,7 +22,7 @@ pub(crate) struct Agent<'a> {
     log: tempfile::NamedTempFile,
     /// Where it answers.
     origin: String,
-    /// What curl has to be told to be let in.
+    /// What curl needs to be let in.
     credentials: Vec<String>,
 }
 

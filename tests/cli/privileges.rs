@@ -103,7 +103,7 @@ fn three_capabilities_and_nobody_measure_as_root_does() {
     std::fs::write(file.path(), "[[link]]\nwan = \"wan0\"\n[events]\nlog = \"/dev/full\"\n").unwrap();
     let mut root = Agent::start(&gateway, &["--config", file.path().to_str().unwrap()]);
     root.wait_attached("wan0", gateway.index("wan0"));
-    // Until the first packet an exact queue is told from one that netlink reads by nothing.
+    // Until the first packet nothing distinguishes an exact queue from one that netlink reads.
     let packets = || run(gateway.command("ping").args(["-c", "3", "-i", "0.05", "192.0.2.2"]));
     packets();
     std::thread::sleep(std::time::Duration::from_millis(1_500));

@@ -56,7 +56,7 @@ impl Story {
     }
 }
 
-/// The uplink's rate is looked for, the downlink's is told. Up to 60 s it is shaped; then there is a turn of the comparison without
+/// The uplink's rate is looked for, the downlink's is configured. Up to 60 s it is shaped; then there is a turn of the comparison without
 /// shaping; from 120 s on it is shaped and nobody answers; at 180 s the agent goes away.
 #[test]
 fn a_found_rate_is_shown_where_one_is_looked_for() {

@@ -48,7 +48,7 @@ fn killed_while_it_reloads_it_leaves_nothing() {
     wait_until("nothing is attached any more", || attachments(&gateway) == before);
 }
 
-/// Eight links take a while to load. Who is told to end meanwhile does not first load them all.
+/// Eight links take a while to load. An agent that is asked to end meanwhile does not first load them all.
 #[test]
 fn told_to_end_while_links_are_loaded_it_ends() {
     let Some((gateway, provider)) = pair("told_to_end_while_links_are_loaded_it_ends") else { return };

@@ -1,4 +1,4 @@
-//! Traffic with which nothing is wrong, before a modem's buffer whose rate nobody told: nobody is blamed, no buffer is called bloated.
+//! Traffic with which nothing is wrong, before a modem's buffer whose rate is unknown: nobody is blamed, no buffer is called bloated.
 
 use std::time::Duration;
 

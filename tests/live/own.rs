@@ -6,7 +6,7 @@ use pendulum_model::segment::Direction;
 use crate::modem::number;
 use crate::rig::with_rig_of;
 
-/// What is found of datagrams at the link's rate beside a download, rates told or not.
+/// What is found of datagrams at the link's rate beside a download, rates configured or not.
 fn check(test: &str, told: bool) {
     with_rig_of(test, LinkSpec::FIG1, told, |rig| {
         let download = rig.transfer(Direction::Down);

@@ -52,7 +52,7 @@ pub(crate) fn with_rig(test: &str, action: impl FnOnce(&mut Rig)) {
     with_rig_of(test, LinkSpec::FIG1, true, action);
 }
 
-/// The same on another link, whose rates the agent is told or not.
+/// The same on another link, whose rates are configured or not.
 pub(crate) fn with_rig_of(test: &str, spec: LinkSpec, told: bool, action: impl FnOnce(&mut Rig)) {
     if !pendulum_lab::is_root() {
         eprintln!("SKIPPED {test}: network namespaces need root");
@@ -145,7 +145,7 @@ impl Rig {
         UdpFlow::start(&self.lab, spec).unwrap()
     }
 
-    /// What the agent has told of so far, oldest first.
+    /// What the agent has reported, oldest first.
     pub(crate) fn events(&self) -> Vec<Value> {
         let mut report: Value = serde_json::from_str(&self.get("api/v1/events?limit=1000")).unwrap();
         serde_json::from_value(report["events"].take()).unwrap()

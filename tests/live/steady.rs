@@ -20,7 +20,7 @@ enum Upload {
     Datagrams,
 }
 
-/// A case: link, upload, whether the rates are told, the verdict.
+/// A case: link, upload, whether the rates are configured, the verdict.
 type Case = (LinkSpec, Upload, bool, &'static str);
 
 /// For so long each of them stays as it is.

@@ -72,7 +72,7 @@ fn a_rate_that_is_found_is_shown_with_its_reasons_and_no_other() {
     browser.call("Page.navigate", json!({ "url": URL }));
     browser.wait_until("the page is live", "document.getElementById('condition')?.dataset.kind === 'live'");
 
-    // Not shaped; shaped at a rate that was told: nothing is shown.
+    // Not shaped; shaped at a configured rate: nothing is shown.
     let fixed = json!({ "rate_bps": 9_000_000, "rate_source": "config", "auto": null });
     for link in [link(), shaped("enforcing", fixed.clone(), fixed.clone())] {
         assert_eq!(tell(&mut browser, &link, &Value::Null, &Value::Null)["there"], false);

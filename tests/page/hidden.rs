@@ -1,4 +1,4 @@
-//! Buffers out of sight, as most users have them: the real page, told of a modem's buffer instead of the gateway's own.
+//! Buffers out of sight, as most users have them: the real page, with a modem's buffer instead of the gateway's own.
 
 use std::path::Path;
 use std::time::Duration;

@@ -114,7 +114,7 @@ impl Truth {
     }
 }
 
-/// What the ring has told over the same time.
+/// What the ring has reported over the same time.
 #[derive(Debug, Default)]
 struct Ours {
     totals: pendulum_queue_totals,

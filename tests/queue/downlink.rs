@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use pendulum::bpf::{Passage, PassageReader, QueueInterval, QueuePrograms, RingReader, flags_of};
 use pendulum::net::{QdiscTree, ingress_redirect};
-use pendulum::run::estimate::{Estimate, LinkEstimate, Told};
+use pendulum::run::estimate::{Estimate, KnownLink, LinkEstimate};
 use pendulum::run::own_queue::OwnQueue;
 use pendulum_lab::LinkSpec;
 use pendulum_lab::topology::{LINK_DEVICE, Role, WAN_DEVICE};
@@ -55,7 +55,7 @@ impl Watch {
         let mut link = LinkEstimate::new(now, Vantage::OwnQueue);
         // The gateway shapes its uplink.
         let rates = PerDirection { up: None, down: Some(DOWN_RATE) };
-        link.tell(&Told { rates, question_rate: None, repeated: 0.0 });
+        link.tell(&KnownLink { rates, question_rate: None, repeated: 0.0 });
         Self {
             link,
             own: OwnQueue::new(Some(rig.queues.departures())),

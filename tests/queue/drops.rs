@@ -114,7 +114,7 @@ fn an_ack_dropped_inside_leaves_the_level() {
     }
 }
 
-/// What an AQM dropped between two events has come as well: nothing comes twice, and nothing less than what an event told.
+/// What an AQM dropped between two events has come as well: nothing comes twice, and nothing less than what an event reported.
 #[test]
 fn what_an_aqm_drops_inside_still_came() {
     let Some(mut bench) = Bench::new("what_an_aqm_drops_inside_still_came", "codel") else { return };

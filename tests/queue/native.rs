@@ -93,12 +93,12 @@ impl Script {
         let _ = writeln!(self.text, "{}", command.as_ref());
     }
 
-    /// Run all of it; what each `show` told.
+    /// Run all of it; what each `show` printed.
     pub(crate) fn run(&self) -> Vec<Shown> {
         let mut command = Command::new(self.program);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the harness starts");
-        // It reads all it is told before it is waited for; what it prints may be more than a pipe holds.
+        // It reads all its input before it is waited for; what it prints may be more than a pipe holds.
         let mut input = child.stdin.take().expect("piped");
         let output = std::thread::scope(|scope| {
             scope.spawn(move || input.write_all(self.text.as_bytes()).expect("the harness reads"));

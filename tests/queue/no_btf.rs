@@ -1,5 +1,5 @@
 //! The agent on a kernel without BTF, as OpenWrt builds its kernels: packets are measured, queues are read by netlink, and
-//! who asks is told so.
+//! the answer says so.
 //!
 //! BTF is hidden, not absent: an empty directory stands over /sys/kernel/btf, for the agent alone.
 

@@ -190,7 +190,7 @@ fn measure(rig: &Rig, arrangement: &Arrangement, former: u64) -> Vec<String> {
         // A super-packet that is kept whole has one sojourn and many segments.
         let whole = rig.lab.spec().offloads && root.kind == "htb";
         expect(measured == left || whole && measured < left, format!("{measured} sojourns, {left} left"));
-        // After an enqueue that made room by dropping and is not told as a success, the level is as before, up to the next event.
+        // After an enqueue that made room by dropping and is not reported as a success, the level is as before, up to the next event.
         let differ = format!("{behind} of {waiting} levels differ");
         expect(behind == 0 || drops_inside && behind <= 1 + waiting / 4, differ);
         // The AQMs keep their queue so short that a slow machine may never find it filled.
@@ -201,7 +201,7 @@ fn measure(rig: &Rig, arrangement: &Arrangement, former: u64) -> Vec<String> {
     }
     let level = (after.level.bytes, after.level.packets, after.level.ack_bytes, after.level.ack_packets);
     expect(level == (0, 0, 0, 0), format!("{level:?} stand in an empty queue"));
-    // An enqueue that made room in its own flow is told as a failure, so by no event: the next event finds both
+    // An enqueue that made room in its own flow is reported as a failure, so by no event: the next event finds both
     // packets' change at once, and counts a drift. Each of these dropped a packet inside.
     if drops_inside
         && events[abi::PENDULUM_QUEUE_DRIFT as usize] <= drops[abi::PENDULUM_DROP_OVERLIMIT as usize]

@@ -229,7 +229,7 @@ fn a_chain_is_looked_at_to_its_64th_packet() {
 fn what_no_event_told_is_drift_and_data() {
     let Some(mut bench) = Bench::new("what_no_event_told_is_drift_and_data", "tbf") else { return };
     bench.enqueue([66, 1], 66, ack(1000));
-    // Two packets more stand there than one event told of.
+    // Two packets more stand there than one event reported.
     let shown = bench.clock(1001).enqueue([66 + 3000, 3], 1000, data(1001)).show();
     assert_eq!(events(&shown)[DRIFT], 1);
     assert_eq!(shown.queue.pair("enqueued_bytes"), [3000, 66]);
@@ -288,7 +288,7 @@ fn a_queue_without_a_level_of_its_own_has_sojourns_only() {
     }
 }
 
-/// mq: its children have one event each, in turn. The device is told once, and again when another qdisc takes all their places.
+/// mq: its children have one event each, in turn. The device is reported once, and again when another qdisc takes all their places.
 #[test]
 fn children_of_mq_are_one_queue() {
     let test = "children_of_mq_are_one_queue";
@@ -316,7 +316,7 @@ fn children_of_mq_are_one_queue() {
     assert_eq!((events(&again)[ADOPTED], again.queue.get("flags") & EXACT), (3, 0));
 }
 
-/// The clock of a mark comes round after 2^24 ticks, 68.7 s; a sojourn is told across it.
+/// The clock of a mark comes round after 2^24 ticks, 68.7 s; a sojourn is known across it.
 #[test]
 fn a_sojourn_is_told_across_the_turn_of_the_marks_clock() {
     const TURN: u64 = 1 << 24;

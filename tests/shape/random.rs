@@ -184,7 +184,7 @@ impl Receiver {
     }
 }
 
-/// What the sender has been told is there.
+/// What the sender knows is there.
 #[derive(Debug, Default, PartialEq)]
 struct Scoreboard {
     acknowledged: u32,

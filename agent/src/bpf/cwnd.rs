@@ -1,4 +1,4 @@
-//! Congestion windows of local sockets: the best source that this kernel offers. What each means is told in
+//! Congestion windows of local sockets: the best source that this kernel offers. What each means is documented in
 //! `docs/design/queues.md`.
 
 use std::os::fd::AsFd as _;

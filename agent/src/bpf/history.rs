@@ -61,7 +61,7 @@ impl<T: Pod> Mapping<T> {
         Ok(Self { start, length, bytes, _elements: PhantomData })
     }
 
-    /// A copy of one element. The kernel may be writing it: see [`RingReader`] for how a torn copy is told.
+    /// A copy of one element. The kernel may be writing it: see [`RingReader`] for how a torn copy is recognised.
     ///
     /// # Panics
     /// If `index` is beyond the map.

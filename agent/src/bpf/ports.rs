@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use aya::maps::PerCpuValues;
-use pendulum_model::carrier::Carrier;
+use pendulum_model::protocol_port::ProtocolPort;
 
 use super::abi::{self, pendulum_port, pendulum_ports};
 
@@ -22,17 +22,17 @@ impl pendulum_port {
         self.sent >> abi::PENDULUM_PORT_KEY_BITS
     }
 
-    fn carrier(&self) -> Carrier {
+    fn protocol_port(&self) -> ProtocolPort {
         let port = self.key() as u16;
-        Carrier { protocol: (self.key() >> 16) as u8, port: (port != 0).then_some(port) }
+        ProtocolPort { protocol: (self.key() >> 16) as u8, port: (port != 0).then_some(port) }
     }
 }
 
 impl PortCounts {
     /// One place in use.
     #[cfg(test)]
-    pub(crate) fn one(carrier: Carrier, bytes: u64) -> Self {
-        let key = u64::from(carrier.protocol) << 16 | u64::from(carrier.port.unwrap_or(0));
+    pub(crate) fn one(protocol_port: ProtocolPort, bytes: u64) -> Self {
+        let key = u64::from(protocol_port.protocol) << 16 | u64::from(protocol_port.port.unwrap_or(0));
         let mut ports = pendulum_ports::default();
         ports.places[0].sent = bytes << abi::PENDULUM_PORT_KEY_BITS | key;
         Self { cpus: vec![ports] }
@@ -44,7 +44,7 @@ impl PortCounts {
 
     /// Link-layer bytes since an earlier reading of the same programs, at least: what shares a place with a bigger one, or
     /// took a place over in between, may be counted short, and never too high.
-    pub fn since(&self, before: &Self) -> BTreeMap<Carrier, u64> {
+    pub fn since(&self, before: &Self) -> BTreeMap<ProtocolPort, u64> {
         let mut bytes = BTreeMap::new();
         for (cpu, now) in self.cpus.iter().enumerate() {
             let before = before.cpus.get(cpu);
@@ -54,7 +54,7 @@ impl PortCounts {
                 // Fewer than before: it lost the place and took it again, and all of it is new.
                 let more = now.bytes().checked_sub(counted).unwrap_or(now.bytes());
                 if more > 0 {
-                    *bytes.entry(now.carrier()).or_default() += more;
+                    *bytes.entry(now.protocol_port()).or_default() += more;
                 }
             }
         }
@@ -80,8 +80,8 @@ mod tests {
 
     #[test]
     fn what_was_added_is_summed_over_cpus() {
-        let quic = Carrier { protocol: 17, port: Some(443) };
-        let esp = Carrier { protocol: 50, port: None };
+        let quic = ProtocolPort { protocol: 17, port: Some(443) };
+        let esp = ProtocolPort { protocol: 50, port: None };
         let before = reading(&[&[(1, 17, 443, 1000)], &[]]);
         let after = reading(&[&[(1, 17, 443, 1500), (2, 50, 0, 7)], &[(1, 17, 443, 40)]]);
         assert_eq!(after.since(&before), BTreeMap::from([(quic, 540), (esp, 7)]));
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_place_that_changed_hands_counts_its_new_owner_from_zero() {
-        let dns = Carrier { protocol: 17, port: Some(53) };
+        let dns = ProtocolPort { protocol: 17, port: Some(53) };
         let before = reading(&[&[(1, 17, 443, 1000), (2, 17, 53, 900)]]);
         let after = reading(&[&[(1, 17, 53, 300), (2, 17, 53, 20)]]);
         assert_eq!(after.since(&before), BTreeMap::from([(dns, 320)]));

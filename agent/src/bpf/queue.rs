@@ -1,4 +1,4 @@
-//! The queue tracepoints: `bpf/queue/queue.bpf.c`, loaded, attached, read. What they measure is told in `docs/design/queues.md`.
+//! The queue tracepoints: `bpf/queue/queue.bpf.c`, loaded, attached, read. What they measure is documented in `docs/design/queues.md`.
 
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;

@@ -283,12 +283,12 @@ fn input(options: &AdviseOptions, measured: Option<&MeasuredLink>) -> Result<Adv
             Failure::new(Exit::Usage, format!("the {what} is unknown; give {option}, or an agent with --url"))
         }
     };
-    let told = |given: Option<Rate>, found: fn(&MeasuredLink) -> Option<Rate>| {
+    let chosen = |given: Option<Rate>, found: fn(&MeasuredLink) -> Option<Rate>| {
         given.or_else(|| measured.and_then(found))
     };
-    let downlink_rate = told(options.downlink_rate, |measured| measured.downlink_rate)
+    let downlink_rate = chosen(options.downlink_rate, |measured| measured.downlink_rate)
         .ok_or_else(|| unknown("downlink rate", "--downlink-rate"))?;
-    let uplink_rate = told(options.uplink_rate, |measured| measured.uplink_rate)
+    let uplink_rate = chosen(options.uplink_rate, |measured| measured.uplink_rate)
         .ok_or_else(|| unknown("uplink rate", "--uplink-rate"))?;
     let round_trip = options.rtt.or_else(|| measured.and_then(|measured| measured.round_trip));
     let round_trip = round_trip.ok_or_else(|| unknown("round trip without queues", "--rtt"))?;

@@ -41,14 +41,14 @@ impl Tls {
 
 /// TLS 1.2 and 1.3.
 fn config(file: Option<&Path>) -> Result<Arc<ClientConfig>, Failure> {
-    let told = match file {
+    let certificates = match file {
         Some(file) => read(file)?,
         // What the system has and cannot read is nothing to stop for: the certificate that needs it is refused, with a reason.
         None => rustls_native_certs::load_native_certs().certs,
     };
     let provider = Arc::new(ring::default_provider());
     let mut roots = RootCertStore::empty();
-    let (_, unusable) = roots.add_parsable_certificates(told.iter().cloned());
+    let (_, unusable) = roots.add_parsable_certificates(certificates.iter().cloned());
     if let Some(file) = file.filter(|_| roots.is_empty()) {
         let reason =
             format!("--ca {}: holds no certificate that can be used ({unusable} tried)", file.display());
@@ -72,7 +72,7 @@ fn config(file: Option<&Path>) -> Result<Arc<ClientConfig>, Failure> {
     let chains = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
         .build()
         .map_err(|error| failed(&error))?;
-    let known = if file.is_some() { told } else { Vec::new() };
+    let known = if file.is_some() { certificates } else { Vec::new() };
     let verifier = Verifier { chains, known, provider };
     Ok(Arc::new(
         builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth(),

@@ -11,7 +11,7 @@ pub struct CakeOptions {
     pub priorities: Priorities,
     /// Who gets equal shares; of the uplink.
     pub isolation: Isolation,
-    /// Whether hosts behind address translation are told apart; none: where the kernel can.
+    /// Whether hosts behind address translation are distinguished; none: where the kernel can.
     pub nat: Option<bool>,
     /// Whether DSCP is cleared.
     pub wash: bool,
@@ -175,7 +175,7 @@ impl CakeOptions {
     /// Reads tc's words.
     pub(super) fn parse(text: &str) -> Result<Self, Misfit> {
         let mut options = Self::default();
-        let mut told: Vec<(&str, &str)> = Vec::new();
+        let mut set: Vec<(&str, &str)> = Vec::new();
         let mut words = words(text);
         while let Some((at, word)) = words.next() {
             let misfit = |reason: String, remedy: String| Misfit { at: at.clone(), reason, remedy };
@@ -192,7 +192,7 @@ impl CakeOptions {
                         format!("write for example {example}"),
                     ));
                 };
-                note(&mut told, about, word)
+                note(&mut set, about, word)
                     .map_err(|reason| misfit(reason, "keep one of them".to_owned()))?;
                 options.take_value(word, value).ok_or_else(|| Misfit {
                     at: value_at,
@@ -201,7 +201,7 @@ impl CakeOptions {
                 })?;
                 continue;
             };
-            note(&mut told, about, word).map_err(|reason| misfit(reason, "keep one of them".to_owned()))?;
+            note(&mut set, about, word).map_err(|reason| misfit(reason, "keep one of them".to_owned()))?;
         }
         Ok(options)
     }
@@ -288,11 +288,11 @@ fn with_value(word: &str) -> Option<(&'static str, &'static str)> {
     })
 }
 
-fn note<'a>(told: &mut Vec<(&'a str, &'a str)>, about: &'a str, word: &'a str) -> Result<(), String> {
-    if let Some((_, before)) = told.iter().find(|(other, _)| *other == about) {
+fn note<'a>(set: &mut Vec<(&'a str, &'a str)>, about: &'a str, word: &'a str) -> Result<(), String> {
+    if let Some((_, before)) = set.iter().find(|(other, _)| *other == about) {
         return Err(format!("`{word}` after `{before}`: both set the same ({about})"));
     }
-    told.push((about, word));
+    set.push((about, word));
     Ok(())
 }
 

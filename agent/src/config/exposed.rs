@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn only_the_bits_for_others_count() {
         let directory = tempfile::tempdir().unwrap();
-        for (mode, told) in [
+        for (mode, notice) in [
             (0o400, None),
             (0o600, None),
             (0o440, None),
@@ -83,7 +83,7 @@ mod tests {
             (0o666, Some(("read and change it (mode 0666)", "chmod o-rw /"))),
         ] {
             let warnings = token(file(directory.path(), &format!("{mode:o}"), mode)).exposed_files();
-            let Some((may, remedy)) = told else {
+            let Some((may, remedy)) = notice else {
                 assert_eq!(warnings, [""; 0], "{mode:o}");
                 continue;
             };

@@ -36,7 +36,7 @@ pub use overrides::Overrides;
 pub(crate) use shape::LEAST_RATE;
 pub use shape::{AckFilter, Delta, RateBounds, ShapeConfig, ShapeMode, ShapeRate};
 
-/// Where the agent listens unless told otherwise: this machine only.
+/// Where the agent listens unless configured otherwise: this machine only.
 pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9924);
 
 /// The file `pendulum run` reads when it is given neither `--config` nor `--wan`.

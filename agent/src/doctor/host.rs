@@ -72,7 +72,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// Whether flows can be told their hosts where addresses are translated.
+/// Whether flows can be attributed to hosts where addresses are translated.
 pub(super) fn conntrack() -> Check {
     let refused = match Conntrack::open() {
         Ok(conntrack) if conntrack.is_there() => {

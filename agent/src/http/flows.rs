@@ -79,7 +79,7 @@ pub(super) async fn flows(
 /// A flow that is listed, and its link's name.
 type ListedFlow = (Arc<str>, FlowRow);
 
-/// What is to be told.
+/// The list that is returned.
 struct FlowList {
     total: usize,
     listed: Vec<ListedFlow>,

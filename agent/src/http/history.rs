@@ -194,7 +194,7 @@ impl Course {
         self.open.get_or_insert_with(|| OpenStep::new(link, begin)).add(link);
     }
 
-    /// The step that goes on is told as far as it has come.
+    /// The step that goes on is reported as far as it has come.
     fn steps(&self) -> Vec<Step> {
         self.closed.iter().cloned().chain(self.open.as_ref().map(OpenStep::step)).collect()
     }

@@ -11,9 +11,9 @@ use crate::snapshot::{self, Comparison, FATES, Followed, ShapeSnapshot};
 /// The shaper at one moment.
 pub(super) fn shape(snapshot: &ShapeSnapshot) -> Shape {
     let at_work = snapshot.is_at_work();
-    let line = |of: usize, told| {
+    let line = |of: usize, source| {
         let auto = snapshot.followed[of].as_ref().map(auto);
-        let rate_source = if auto.is_some() { Some("auto") } else { told }.map(Name::from);
+        let rate_source = if auto.is_some() { Some("auto") } else { source }.map(Name::from);
         snapshot.rates_bps[of].map(|rate_bps| Shaped { rate_bps, rate_source, auto })
     };
     let uplink = line(0, snapshot.rate_source.map(Provenance::name));

@@ -125,9 +125,9 @@ fn queue(queue: &QueueSnapshot, entered: &Entered) -> Queue {
         limit_bytes: queue.limit_bytes,
         composition: entered.shares().map(|shares| shares.map(|(kind, share)| (kind.into(), share)).into()),
         top_port: entered.top_port.map(|top| TopPort {
-            name: top.carrier.to_string(),
-            protocol: top.carrier.protocol,
-            port: top.carrier.port,
+            name: top.protocol_port.to_string(),
+            protocol: top.protocol_port.protocol,
+            port: top.protocol_port.port,
             share: top.share,
         }),
         drops: if is_here { by_name(names::DROPS, queue.drops) } else { BTreeMap::new() },

@@ -1,6 +1,6 @@
 //! `/api/v1/stream`: what happens, while it happens, as server-sent events.
 //!
-//! A client is served as fast as it reads. While one does not, ticks pass it by: it gets the newest next, and is told
+//! A client is served as fast as it reads. While one does not, ticks pass it by: it gets the newest next, and learns
 //! how many it missed. So no client can make the agent remember anything for it.
 //!
 //! Every event has an `id`: the place in the journal up to which the client has the findings. Who comes back with it in
@@ -83,7 +83,7 @@ struct Subscription {
     journal: Journal,
     newest: watch::Receiver<u64>,
     /// Number of the newest finding that was sent.
-    told: u64,
+    sent_to: u64,
     stopping: watch::Receiver<bool>,
     ready: VecDeque<Event>,
 }
@@ -105,9 +105,16 @@ impl Subscription {
         stopping: watch::Receiver<bool>,
     ) -> Self {
         let newest = journal.newest();
-        let told = place.unwrap_or(*newest.borrow());
-        let mut subscription =
-            Self { links, others, journal: journal.clone(), newest, told, stopping, ready: VecDeque::new() };
+        let sent_to = place.unwrap_or(*newest.borrow());
+        let mut subscription = Self {
+            links,
+            others,
+            journal: journal.clone(),
+            newest,
+            sent_to,
+            stopping,
+            ready: VecDeque::new(),
+        };
         // The first answer needs no change.
         subscription.collect();
         subscription
@@ -140,22 +147,22 @@ impl Subscription {
         }
     }
 
-    /// What there is to tell since it was told last.
+    /// What there is to tell since it was sent last.
     fn collect(&mut self) {
         let now = Instant::now();
-        let id = self.journal.place(self.told);
+        let id = self.journal.place(self.sent_to);
         for feed in &mut self.links {
             feed.collect(now, &id, &mut self.ready);
         }
-        if *self.newest.borrow_and_update() == self.told {
+        if *self.newest.borrow_and_update() == self.sent_to {
             return;
         }
-        let (records, dropped) = self.journal.after(self.told);
+        let (records, dropped) = self.journal.after(self.sent_to);
         if dropped > 0 {
             self.ready.extend(event("dropped", &id, &Dropped { dropped }));
         }
         for record in records {
-            self.told = record.seq;
+            self.sent_to = record.seq;
             if self.links.iter().any(|feed| *feed.snapshots.borrow().name == *record.link) {
                 self.ready.extend(event("finding", &self.journal.place(record.seq), &*record));
             }

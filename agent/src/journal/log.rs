@@ -1,7 +1,7 @@
 //! The event log: one JSON object for each line, in a file of the user's choice.
 //!
 //! A thread of its own writes, so that a slow disk never holds up measuring. Before each line it looks whether the path
-//! still leads to its file: log rotation needs no signal. What cannot be written is counted and told once; the next
+//! still leads to its file: log rotation needs no signal. What cannot be written is counted and reported once; the next
 //! event tries again.
 
 use std::fs::{File, OpenOptions};
@@ -84,7 +84,7 @@ impl Drop for EventLog {
 struct Writer {
     path: PathBuf,
     file: Option<File>,
-    /// Events lost since the last success; told when it works again.
+    /// Events lost since the last success; reported when it works again.
     lost: u64,
 }
 

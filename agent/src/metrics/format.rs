@@ -1,6 +1,6 @@
 //! The formats of `/metrics`, and which of them a client gets.
 //!
-//! Prometheus asks by name for OpenMetrics, or for its own protobuf messages where it is told to (`scrape_protocols`). Who asks for nothing in
+//! Prometheus asks by name for OpenMetrics, or for its own protobuf messages where it is configured to (`scrape_protocols`). Who asks for nothing in
 //! particular, such as `curl`, gets the older text format, which also `promtool check metrics` reads: in it a counter's head
 //! carries the sample's name with `_total`, and units have no line of their own. OpenMetrics' own protobuf is not served: its authors
 //! have given it up, and no client asks for it (github.com/prometheus/OpenMetrics/issues/296).

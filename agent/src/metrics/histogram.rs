@@ -1,7 +1,7 @@
 //! Histograms of times, as both kinds that Prometheus has: the classic one with 18 bounds, and the native one of schema 1, whose bounds
 //! are the powers of √2 (prometheus.io/docs/specs/native_histograms, "Schema"). The kernel side's slots are cut at the bounds of both,
 //! so that each figure of either is an exact sum of slots. Text formats carry the classic one; protobuf carries both, and Prometheus
-//! takes the one that it is told to take.
+//! takes the one it is configured to take.
 
 use prometheus_client::encoding::{NativeHistogram, NativeHistogramBuckets};
 

@@ -137,10 +137,10 @@ fn from_prometheus(mut bytes: &[u8]) -> (SeriesValues, usize) {
                 0.0 => insert(&mut series, key(name, labels), number(one(metric, 3).unwrap().bytes(), 1)),
                 1.0 => insert(&mut series, key(name, labels), number(one(metric, 2).unwrap().bytes(), 1)),
                 4.0 => {
-                    let told = one(metric, 7).unwrap().bytes();
+                    let message = one(metric, 7).unwrap().bytes();
                     let bucket = |bucket: Field<'_>| (number(bucket.bytes(), 2), number(bucket.bytes(), 1));
-                    let buckets = all(told, 3).into_iter().map(bucket).collect();
-                    histogram(&mut series, name, &labels, number(told, 2), number(told, 1), buckets);
+                    let buckets = all(message, 3).into_iter().map(bucket).collect();
+                    histogram(&mut series, name, &labels, number(message, 2), number(message, 1), buckets);
                 }
                 other => panic!("{name} is of type {other}"),
             }

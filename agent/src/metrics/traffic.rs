@@ -56,7 +56,7 @@ const ACK_BURST: Family = Family::histogram(
 pub(crate) const MARKS: [&str; abi::PENDULUM_MARKS as usize] = ["ce", "ece", "cwr", "sack"];
 
 /// Upper bounds of the burst histogram, in segments. The kernel side counts lengths up to 63 one by one and all longer
-/// ones together, so 63 is the last that can be told apart.
+/// ones together, so 63 is the last that can be distinguished.
 const BURST_BOUNDS: [usize; 14] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 30, 40, 63];
 
 #[derive(Debug)]

@@ -132,14 +132,16 @@ pub(super) fn outcome(message: &NetlinkBuffer<&[u8]>) -> Option<io::Result<()>> 
     })
 }
 
-/// `told`: the request that was refused, whole or its header only, and after it the kernel's words.
-pub(super) fn refusal(code: i32, flags: u16, told: &[u8]) -> io::Error {
+/// `answer_bytes`: the request that was refused, whole or its header only, and after it the kernel's words.
+pub(super) fn refusal(code: i32, flags: u16, answer_bytes: &[u8]) -> io::Error {
     let behind = || {
         let request = match flags & NLM_F_CAPPED {
-            0 => usize::try_from(NetlinkBuffer::new_checked(told).ok()?.length()).ok()?.next_multiple_of(4),
+            0 => usize::try_from(NetlinkBuffer::new_checked(answer_bytes).ok()?.length())
+                .ok()?
+                .next_multiple_of(4),
             _ => HEADER,
         };
-        told.get(request..)
+        answer_bytes.get(request..)
     };
     in_words(code, flags, behind().unwrap_or_default())
 }
@@ -245,7 +247,7 @@ mod tests {
     /// `struct nlmsgerr` with the words behind the request, or behind its header where the kernel cuts it.
     fn refused(code: i32, capped: bool, words: Option<&str>) -> Vec<u8> {
         let request = message(36, 5, 1, &[7; 20], Attributes::new().with_text(1, "cake").bytes());
-        let told = if capped { &request[..HEADER] } else { &request[..] };
+        let answer_bytes = if capped { &request[..HEADER] } else { &request[..] };
         let mut flags = if capped { NLM_F_CAPPED } else { 0 };
         let mut tail = Attributes::new();
         if let Some(words) = words {
@@ -253,7 +255,7 @@ mod tests {
             // Beside the words: NLMSGERR_ATTR_OFFS.
             tail = tail.with_u32(2, 36).with_text(WORDS, words);
         }
-        let body: Vec<u8> = code.to_ne_bytes().iter().chain(told).copied().collect();
+        let body: Vec<u8> = code.to_ne_bytes().iter().chain(answer_bytes).copied().collect();
         message(NLMSG_ERROR, flags, 1, &body, tail.bytes())
     }
 

@@ -117,7 +117,7 @@ impl QdiscTree {
     /// What the drop-tail queue holds that everything waits in: the leaf's, else the root's.
     ///
     /// # Errors
-    /// The kind of the queue if it is none, or if its size is not told: `fq_codel`, `mq`, …; `noqueue` without any.
+    /// The kind of the queue if it is none, or if its size is not reported: `fq_codel`, `mq`, …; `noqueue` without any.
     pub fn drop_tail(&self) -> Result<BufferSize, &str> {
         let root = self.root().ok_or("noqueue")?;
         let mut leaves = self.qdiscs.iter().filter(|qdisc| qdisc.parent != ROOT);

@@ -44,7 +44,7 @@ impl Routes {
         Ok(Self { questions: Questions::open(NETLINK_ROUTE)? })
     }
 
-    /// Where an address is; `None` if no route leads there, or that cannot be told (link-local addresses are on every
+    /// Where an address is; `None` if no route leads there, or that cannot be known (link-local addresses are on every
     /// device).
     pub fn to(&mut self, address: IpAddr) -> Option<Reached> {
         if matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local()) {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::capture::{CaptureNotes, Record};
 use super::packet::{LinkType, Lost, NonTcp, Packet, outline};
 
-/// EtherTypes that are told apart.
+/// EtherTypes that are distinguished.
 const ETHERTYPES_MAX: usize = 32;
 
 /// Lower values of an EtherType are the length of an LLC frame (IEEE 802.3 §3.2.6).

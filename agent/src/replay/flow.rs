@@ -12,7 +12,7 @@ use super::sequence::{Sequence, distance, outstanding};
 /// Further apart than this, two sequence numbers cannot belong to one window (RFC 7323 §2.3).
 const SEQUENCE_SPAN: u32 = 1 << 30;
 
-/// Reordering is told from retransmission by time; this long, in microseconds, where no RTT is known yet.
+/// Reordering is distinguished from retransmission by time; this long, in microseconds, where no RTT is known yet.
 const REORDER_WINDOW_DEFAULT_US: u64 = 3_000;
 
 /// A flow's identity, the same for both directions: "home" is the end behind the gateway.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pendulum_model::carrier::Carrier;
+use pendulum_model::protocol_port::ProtocolPort;
 use pendulum_model::sample::Composition;
 use pendulum_model::segment::{Class, Direction};
 
@@ -47,7 +47,7 @@ pub struct Observation<'a, T> {
     /// Its bytes on the wire, by what carries them.
     pub entered: Composition,
     /// If it is no TCP: what carries it, as far as that can be read.
-    pub carrier: Option<Carrier>,
+    pub protocol_port: Option<ProtocolPort>,
     /// The segment, if its TCP header was read.
     pub segment: Option<ParsedSegment>,
     /// What it did to its flow.
@@ -66,7 +66,7 @@ impl<T> Observation<'_, T> {
         Self {
             class: Class::NonTcp,
             entered,
-            carrier: None,
+            protocol_port: None,
             segment: None,
             observed: None,
             burst: 0,
@@ -80,7 +80,7 @@ impl<T> Observation<'_, T> {
 #[derive(Debug)]
 pub struct Meter<T = ()> {
     counters: [Counters; 2],
-    carriers: [BTreeMap<Carrier, u64>; 2],
+    protocol_ports: [BTreeMap<ProtocolPort, u64>; 2],
     stats: Stats,
     table: FlowTable<T>,
 }
@@ -90,7 +90,7 @@ impl<T: Default> Meter<T> {
     pub fn new(config: MeterConfig) -> Self {
         Self {
             counters: Default::default(),
-            carriers: Default::default(),
+            protocol_ports: Default::default(),
             stats: Stats::default(),
             table: FlowTable::new(config.flow_entries, config.nursery_entries),
         }
@@ -102,8 +102,8 @@ impl<T: Default> Meter<T> {
     }
 
     /// Link-layer bytes of what is no TCP, by what carries it.
-    pub fn carriers(&self, direction: Direction) -> &BTreeMap<Carrier, u64> {
-        &self.carriers[direction as usize]
+    pub fn protocol_ports(&self, direction: Direction) -> &BTreeMap<ProtocolPort, u64> {
+        &self.protocol_ports[direction as usize]
     }
 
     /// Measurements lost, and the life of flows.
@@ -162,17 +162,17 @@ impl<T: Default> Meter<T> {
         frame: &Frame<'_>,
         other: &NonTcp,
     ) -> Observation<'_, T> {
-        let carrier = other.carrier(direction);
+        let protocol_port = other.protocol_port(direction);
         let wire_bytes = other.udp.map_or(frame.frame_bytes().into(), |udp| udp.wire_bytes);
-        if let Some(carrier) = carrier {
-            *self.carriers[direction as usize].entry(carrier).or_default() += wire_bytes;
+        if let Some(protocol_port) = protocol_port {
+            *self.protocol_ports[direction as usize].entry(protocol_port).or_default() += wire_bytes;
         }
         let Some(datagram) = &other.udp else {
-            return Observation { carrier, ..self.observe_unread(direction, frame, None) };
+            return Observation { protocol_port, ..self.observe_unread(direction, frame, None) };
         };
         self.counters[direction as usize].count_udp(datagram);
         let entered = Composition { udp: wire_bytes, ..Composition::default() };
-        Observation { carrier, ..Observation::unread(entered) }
+        Observation { protocol_port, ..Observation::unread(entered) }
     }
 
     fn observe_unread(
@@ -216,7 +216,7 @@ impl<T: Default> Meter<T> {
         Observation {
             class,
             entered,
-            carrier: None,
+            protocol_port: None,
             segment: Some(segment),
             observed,
             burst,

@@ -116,10 +116,10 @@ mod tests {
         let (noted, notes) = noted(&[up().ack(1), up().seq(9).payload(100), up().seq(9).payload(100)]);
         let passing: Vec<_> = noted.iter().map(|noted| &noted.passing).collect();
         assert!(passing.iter().all(|passing| passing.clock.is_none()));
-        let told = |passing: &Passing| (passing.at_ns, passing.bytes, passing.repeated_bytes);
-        assert_eq!(told(passing[0]), (1_000_000, 40, 0));
-        assert_eq!(told(passing[1]), (2_000_000, 140, 0));
-        assert_eq!(told(passing[2]), (3_000_000, 140, 140), "sent once more");
+        let figures = |passing: &Passing| (passing.at_ns, passing.bytes, passing.repeated_bytes);
+        assert_eq!(figures(passing[0]), (1_000_000, 40, 0));
+        assert_eq!(figures(passing[1]), (2_000_000, 140, 0));
+        assert_eq!(figures(passing[2]), (3_000_000, 140, 140), "sent once more");
         assert_eq!(notes.active.len(), 1);
     }
 }

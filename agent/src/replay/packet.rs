@@ -11,7 +11,7 @@ mod tcp;
 mod tests;
 mod udp;
 
-use pendulum_model::carrier::Carrier;
+use pendulum_model::protocol_port::ProtocolPort;
 use pendulum_model::segment::Direction;
 
 use crate::bpf::abi;
@@ -227,15 +227,15 @@ impl NonTcp {
     }
 
     /// What carries it; `None` if it is no IP packet.
-    pub fn carrier(&self, direction: Direction) -> Option<Carrier> {
+    pub fn protocol_port(&self, direction: Direction) -> Option<ProtocolPort> {
         let ports = self.udp.and_then(|udp| udp.ports);
         let port = ports.map(|[source, destination]| match direction {
             Direction::Up => destination,
             Direction::Down => source,
         });
-        let carrier = Carrier { protocol: self.protocol?, port: port.filter(|port| *port != 0) };
+        let protocol_port = ProtocolPort { protocol: self.protocol?, port: port.filter(|port| *port != 0) };
         // The kernel side takes a word of zero for "nothing known" (IPv6 hop-by-hop options, which no packet is made of).
-        (carrier.protocol != 0).then_some(carrier)
+        (protocol_port.protocol != 0).then_some(protocol_port)
     }
 }
 

@@ -40,7 +40,7 @@ impl Buffers {
         Self { observer, other: None, exact, known: PerDirection::default() }
     }
 
-    /// The capture may as well be from where this observer is: the uplink's level is told as uncertain as that makes it.
+    /// The capture may as well be from where this observer is: the uplink's level is reported as uncertain as that makes it.
     pub fn doubt(&mut self, observer: Observer) {
         self.other = Some(Box::new(OtherPlace { observer, levels: VecDeque::new() }));
     }

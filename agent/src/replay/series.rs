@@ -24,7 +24,7 @@ pub struct SeriesError {
     source: io::Error,
 }
 
-/// Writes the rows. The first failure ends it and is told at the end.
+/// Writes the rows. The first failure ends it and is reported at the end.
 pub struct Series {
     path: PathBuf,
     out: BufWriter<File>,

@@ -123,8 +123,8 @@ pub fn replay(task: &Task, watch: &dyn Watch, audience: &mut dyn Audience) -> Re
         return Err(ReplayError::Exchanged { wan: task.wan.clone(), lan: lan.clone(), reason });
     }
     let detected = detect_vantage(&wan, &mut surveyed, task.rates, task.lan.is_some(), watch)?;
-    let told = |x: Direction| task.rates[x].map(|rate| Known::config(rate.bytes_per_second()));
-    let link = Link { capacity: PerDirection::from_fn(told), ..Link::default() };
+    let configured = |x: Direction| task.rates[x].map(|rate| Known::config(rate.bytes_per_second()));
+    let link = Link { capacity: PerDirection::from_fn(configured), ..Link::default() };
     let mut session = Session::open(task, (&wan, lan.as_ref()), surveyed, detected, link)?;
     session.run(watch, audience)?;
     if let Some(reason) = session.is_unusable() {

@@ -113,7 +113,7 @@ fn compare(
     Ok(())
 }
 
-/// The direction of a frame, if it can be told.
+/// The direction of a frame, if it is known.
 pub fn direction_of(
     orientation: &mut Orientation,
     record: &Record<'_>,

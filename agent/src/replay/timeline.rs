@@ -262,8 +262,11 @@ impl StretchSurvey {
             .map(|pair| {
                 // Where no clock tells how long it took, no time passed.
                 let least = -((pair[0].to_ns - pair[1].from_ns) as i64);
-                let told = self.clocks.step_at(pair[1].first);
-                ClockStep { frame: pair[1].first, by_ns: told.map_or(least, |told| told.min(least)) }
+                let reported = self.clocks.step_at(pair[1].first);
+                ClockStep {
+                    frame: pair[1].first,
+                    by_ns: reported.map_or(least, |reported| reported.min(least)),
+                }
             })
             .collect();
         let stray_packets = strays.iter().map(|(first, end)| end - first).sum::<u64>();
@@ -271,9 +274,9 @@ impl StretchSurvey {
         if back.len() > STEPS_MAX || are_many || self.is_orderless {
             return Err(Disorder { steps: back.len(), strays: stray_packets });
         }
-        let is_told = |step: &ClockStep| back.iter().any(|told| told.frame == step.frame);
+        let is_reported = |step: &ClockStep| back.iter().any(|reported| reported.frame == step.frame);
         let forward: Vec<ClockStep> =
-            self.clocks.forward_steps().into_iter().filter(|step| !is_told(step)).collect();
+            self.clocks.forward_steps().into_iter().filter(|step| !is_reported(step)).collect();
         let mut steps = [back, forward].concat();
         steps.sort_by_key(|step| step.frame);
         // One of two, or two of three.

@@ -150,14 +150,14 @@ impl Variation {
 pub fn detect_vantage(
     wan: &Source,
     surveyed: &mut Surveyed,
-    told: PerDirection<Option<Rate>>,
+    configured: PerDirection<Option<Rate>>,
     both: bool,
     watch: &dyn Watch,
 ) -> Result<DetectedVantage, CaptureError> {
     let mut capture = wan.open()?;
     let mut meter = Meter::<Tally>::new(MeterConfig::default());
     let mut notes = Notes::default();
-    let rates = PerDirection::from_fn(|x| told[x].map(|rate| rate.bytes_per_second()));
+    let rates = PerDirection::from_fn(|x| configured[x].map(|rate| rate.bytes_per_second()));
     let mut observers = PLACES.map(|vantage| {
         let mut observer = Observer::new(0, vantage, Duration::from_secs(1));
         observer.set_rates(rates, rates.up);
@@ -252,7 +252,7 @@ impl PlaceEvidence {
         })
     }
 
-    /// Packets passed one after the other as a link lets them out, and no queue behind the point has ever told a rate: nothing says that they came from
+    /// Packets passed one after the other as a link lets them out, and no queue behind the point has ever shown a rate: nothing says that they came from
     /// home like that.
     fn may_be_let_out(&self) -> bool {
         self.pace.is_some_and(|pace| pace.share >= LET_OUT) && self.uplink_rates[0].is_none()

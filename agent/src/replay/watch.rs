@@ -1,6 +1,6 @@
 //! Word of a replay's progress.
 
-/// Is told how far a replay is.
+/// Receives how far a replay is.
 pub trait Watch {
     /// A pass over a file of this many bytes begins.
     fn begin(&self, what: &'static str, bytes: u64);

@@ -76,7 +76,7 @@ impl Delays {
         }
     }
 
-    /// A second is over and the flow table was read. What begins or ends is told; `threshold_s`: the least wait of a finding.
+    /// A second is over and the flow table was read. What begins or ends is returned; `threshold_s`: the least wait of a finding.
     pub(super) fn take(
         &mut self,
         at: Duration,

@@ -82,7 +82,7 @@ impl Detection {
         self.recorder.set_shaper(state);
     }
 
-    /// `C_x`: what was told, else what was learnt.
+    /// `C_x`: what is configured, else what was learnt.
     pub(super) fn capacity(&self, direction: Direction) -> Option<Known> {
         self.detector.capacity(direction)
     }

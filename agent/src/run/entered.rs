@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use pendulum_model::carrier::Carrier;
+use pendulum_model::protocol_port::ProtocolPort;
 use pendulum_model::sample::Composition;
 use pendulum_model::segment::Direction;
 
@@ -27,15 +27,15 @@ struct EnteredReading {
     at: Instant,
     totals: [Composition; 2],
     /// Bytes since the reading before.
-    carriers: [BTreeMap<Carrier, u64>; 2],
+    protocol_ports: [BTreeMap<ProtocolPort, u64>; 2],
 }
 
 impl EnteredMeter {
     /// Takes in totals since the agent's start, and the ports as they were counted since the programs were loaded.
     pub(super) fn observe(&mut self, at: Instant, totals: [Composition; 2], ports: [PortCounts; 2]) {
-        let carriers = [0, 1].map(|i| ports[i].since(&self.ports[i]));
+        let protocol_ports = [0, 1].map(|i| ports[i].since(&self.ports[i]));
         self.ports = ports;
-        self.readings.push_back(EnteredReading { at, totals, carriers });
+        self.readings.push_back(EnteredReading { at, totals, protocol_ports });
         while self.readings.get(1).is_some_and(|next| at.duration_since(next.at) >= RECENT) {
             self.readings.pop_front();
         }
@@ -56,17 +56,19 @@ impl EnteredMeter {
         }
         let x = direction as usize;
         let composition = last.totals[x].since(&first.totals[x]);
-        let mut sums = BTreeMap::<Carrier, u64>::new();
+        let mut sums = BTreeMap::<ProtocolPort, u64>::new();
         // What the first one tells is older than the first totals.
-        for (carrier, bytes) in self.readings.iter().skip(1).flat_map(|reading| &reading.carriers[x]) {
-            *sums.entry(*carrier).or_default() += bytes;
+        for (protocol_port, bytes) in
+            self.readings.iter().skip(1).flat_map(|reading| &reading.protocol_ports[x])
+        {
+            *sums.entry(*protocol_port).or_default() += bytes;
         }
         let total = composition.total();
         let top_port = sums.into_iter().max_by_key(|(_, bytes)| *bytes).filter(|_| total > 0);
-        let top_port = top_port.map(|(carrier, bytes)| {
+        let top_port = top_port.map(|(protocol_port, bytes)| {
             // Counters and ports are not read at one instant.
             let bytes = bytes.min(composition.udp + composition.other);
-            TopPort { carrier, bytes, share: bytes as f64 / total as f64 }
+            TopPort { protocol_port, bytes, share: bytes as f64 / total as f64 }
         });
         Entered { composition, top_port: top_port.filter(|top| top.bytes > 0) }
     }
@@ -83,7 +85,7 @@ mod tests {
     }
 
     fn ports(port: u16, bytes: u64) -> [PortCounts; 2] {
-        [PortCounts::one(Carrier { protocol: 17, port: Some(port) }, bytes), PortCounts::default()]
+        [PortCounts::one(ProtocolPort { protocol: 17, port: Some(port) }, bytes), PortCounts::default()]
     }
 
     #[test]
@@ -99,7 +101,7 @@ mod tests {
         assert_eq!(recent.composition, Composition { tcp_data: 10_000, udp: 30_000, ack: 0, other: 0 });
         let top = recent.top_port.expect("QUIC");
         assert_eq!(
-            (top.carrier.to_string(), top.bytes, top.share),
+            (top.protocol_port.to_string(), top.bytes, top.share),
             ("UDP port 443".to_owned(), 30_000, 0.75)
         );
         assert_eq!(

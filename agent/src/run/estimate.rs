@@ -25,7 +25,7 @@ const LENGTH_STEP: u32 = 16;
 
 /// What is known of the link otherwise.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Told {
+pub struct KnownLink {
     /// Its rates, bytes per second, if the user gave them.
     pub rates: PerDirection<Option<f64>>,
     /// What a question's own time on the uplink follows from, bytes per second; `None` if that is not known, or part of its time in our own
@@ -84,9 +84,9 @@ impl LinkEstimate {
     }
 
     /// What is known otherwise, from now on.
-    pub fn tell(&mut self, told: &Told) {
-        self.observer.set_rates(told.rates, told.question_rate);
-        self.repeated = told.repeated.clamp(0.0, 1.0);
+    pub fn tell(&mut self, known: &KnownLink) {
+        self.observer.set_rates(known.rates, known.question_rate);
+        self.repeated = known.repeated.clamp(0.0, 1.0);
     }
 
     /// Something passed. `own_ns`: how long the question of its answer waited in our own queue, 0 if that is not the uplink's buffer;
@@ -118,7 +118,7 @@ impl LinkEstimate {
         if self.unread_to_ns.is_some_and(|unread_to_ns| answered.asked_ns >= unread_to_ns) {
             self.unread_to_ns = None;
         }
-        // What came together with the answer came before it, for all that can be told.
+        // What came together with the answer came before it, for all that can be known.
         let at_ns = answered.at_ns;
         let rest = arrival.bytes.saturating_sub(answered.answer_bytes);
         let together = if rest < LENGTH_STEP { 0 } else { rest };
@@ -136,7 +136,7 @@ impl LinkEstimate {
         self.observer.arrive(&passing, Some(&answer));
     }
 
-    /// Everything before `read_to_ns` was told.
+    /// Everything before `read_to_ns` was reported.
     pub fn settle(&mut self, read_to_ns: u64) {
         self.read_to_ns = read_to_ns;
         self.observer.settle(read_to_ns);
@@ -223,13 +223,13 @@ mod tests {
         Passage::Down(Arrival { at_ns, bytes: 1500, packets: 1, answer: Some(answer), clock: None })
     }
 
-    fn told(up: Option<f64>) -> Told {
-        Told { rates: PerDirection { up: None, down: Some(RATE) }, question_rate: up, repeated: 0.0 }
+    fn known_link(up: Option<f64>) -> KnownLink {
+        KnownLink { rates: PerDirection { up: None, down: Some(RATE) }, question_rate: up, repeated: 0.0 }
     }
 
     fn own_queue(start_ns: u64, up: Option<f64>) -> LinkEstimate {
         let mut link = LinkEstimate::new(start_ns, Vantage::OwnQueue);
-        link.tell(&told(up));
+        link.tell(&known_link(up));
         for i in 1..20 {
             let at = start_ns + i * 100 * MS;
             link.push(&arrival(at, at - 20 * MS), Some(0));
@@ -302,12 +302,12 @@ mod tests {
     }
 
     /// Packets of 1500 bytes enter a modem of 300 bytes per millisecond every 4 ms until 200 ms of work stand in it, then every 5 ms.
-    /// Answers come 20 ms after they have left, with their sender's time; nothing is told of the rates.
+    /// Answers come 20 ms after they have left, with their sender's time; no rates are configured.
     #[test]
     fn what_stands_in_a_modem_is_found_without_its_rate() {
         let start = 100_000 * MS;
         let mut link = LinkEstimate::new(start, Vantage::BeforeUplinkBuffer);
-        link.tell(&Told::default());
+        link.tell(&KnownLink::default());
         // A packet each 100 ms: answered at once.
         let sparse = (0..20).map(|i| (start + i * 100 * MS, 5));
         let filling = (0..200).map(|i| (start + 2000 * MS + i * 4 * MS, 5 + i));

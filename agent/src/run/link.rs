@@ -121,7 +121,7 @@ impl LinkTask {
         (task, snapshots)
     }
 
-    /// Runs until told to stop; then nothing of it is left on the device.
+    /// Runs until asked to stop; then nothing of it is left on the device.
     pub(super) async fn run(mut self, mut stopping: watch::Receiver<bool>) {
         let mut tick = tokio::time::interval(TICK);
         // A late tick is not made up for: readings carry their own time.
@@ -192,12 +192,12 @@ impl LinkTask {
     /// One tick: counters each time, the rest more rarely.
     async fn sample(&mut self) {
         let read = self.read_counters();
-        let told = PerDirection::from_fn(|x| self.config.rate(x).map(|rate| rate.bytes_per_second()));
+        let configured = PerDirection::from_fn(|x| self.config.rate(x).map(|rate| rate.bytes_per_second()));
         let capacity = self.detection.capacity(Direction::Up).map(|known| known.value);
         let line = self.shaper.found_uplink().unwrap_or(capacity);
         let repeated = self.meter.repeated_uplink();
         self.queues.want_passing(self.shaper.follows());
-        self.queues.tick(told, capacity, line, repeated);
+        self.queues.tick(configured, capacity, line, repeated);
         self.follow_passing(repeated);
         if let Some(at) = read {
             self.meter.observe_uplink(at, self.queues.uplink_look());

@@ -20,8 +20,8 @@ use crate::snapshot::{Board, LinkSnapshot};
 /// Why a task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// It was told to.
-    AsTold,
+    /// It was asked to.
+    AsAsked,
     /// By itself.
     Early,
 }
@@ -48,7 +48,7 @@ pub(super) struct Links {
     devices: watch::Receiver<Arc<Devices>>,
     board: Board,
     running: Vec<RunningLink>,
-    /// Of links that were told to end: closed once they have.
+    /// Of links that were asked to end: closed once they have.
     leaving: Vec<watch::Sender<bool>>,
 }
 
@@ -154,12 +154,12 @@ impl Links {
         tasks: &mut JoinSet<Ended>,
     ) {
         for Prepared { thread, entry, .. } in prepared {
-            let told = entry.stop.subscribe();
+            let asked = entry.stop.subscribe();
             let Some(running) = thread.begin(keep.cloned()) else { continue };
             tasks.spawn(async move {
                 running.ended().await;
                 // The sender is gone where the whole agent ends.
-                if *told.borrow() || told.has_changed().is_err() { Ended::AsTold } else { Ended::Early }
+                if *asked.borrow() || asked.has_changed().is_err() { Ended::AsAsked } else { Ended::Early }
             });
             self.running.push(entry);
         }

@@ -6,7 +6,7 @@
 //!
 //! Each link has a [`thread`] of its own, which never keeps another link or the HTTP server waiting. All else runs on the agent's first
 //! thread, where nothing takes long; files are read again and connection tracking is asked by tokio's blocking threads, the event log
-//! ([`crate::journal`]) and simulations ([`predictor`]) have threads of their own. At the end every task is told at once; whoever is late is
+//! ([`crate::journal`]) and simulations ([`predictor`]) have threads of their own. At the end every task is asked to end at once; whoever is late is
 //! dropped, and dropping a link's programs takes them off the device too.
 
 mod advisor;
@@ -150,7 +150,7 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
             },
             Some(ended) = tasks.join_next() => match ended {
                 // A link that the configuration no longer has.
-                Ok(Ended::AsTold) => {}
+                Ok(Ended::AsAsked) => {}
                 ended => break Err(died(ended)),
             },
         }

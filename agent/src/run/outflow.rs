@@ -1,5 +1,5 @@
 //! What the uplink has carried. The programs count a packet before the uplink's buffer: while that fills, more is counted than
-//! the link can carry. Where the queue is observed, what left it is told from it.
+//! the link can carry. Where the queue is observed, what left it follows from that.
 
 /// The uplink's queue at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ fn left_between(before: Option<&Look>, now: &mut Look, came: i64) -> i64 {
         ) if qdisc == same => {
             if last_ns == newest {
                 if came > 0 {
-                    // It went around the queue, which was empty then whatever was last told of it.
+                    // It went around the queue, which was empty then whatever was last reported of it.
                     *level = 0;
                 }
                 came
@@ -120,7 +120,7 @@ mod tests {
         // … until the next one takes over what the qdisc says.
         assert_eq!(outflow.observe(12_000, traced(2, 1_000, 11_000, 0)), 11_000);
         assert_eq!(outflow.observe(12_000, traced(3, 500, 11_500, 0)), 11_500);
-        // A level that nobody told to be gone: the device was down for a moment.
+        // A level that nothing reported as gone: the device was down for a moment.
         assert_eq!(outflow.observe(15_000, traced(3, 500, 11_500, 0)), 14_500);
         assert_eq!(outflow.observe(18_000, traced(4, 600, 16_900, 0)), 14_500 + 2_400);
     }

@@ -44,7 +44,7 @@ impl OwnQueue {
         }
     }
 
-    /// How long a packet waited that asked something; `None` if that cannot be told.
+    /// How long a packet waited that asked something; `None` if that cannot be known.
     pub fn sojourn_ns(&self, question: &Answered) -> Option<u64> {
         let fast = self.rate.is_some_and(|rate| FULL_BYTES / rate < FAST_PACKET_S);
         let departures = self.departures.as_ref();

@@ -168,12 +168,12 @@ impl Queues {
         }
     }
 
-    /// Ten times a second: every bucket that is over, without a system call where the tracepoints work. `told`: rates that the user
+    /// Ten times a second: every bucket that is over, without a system call where the tracepoints work. `configured`: rates that the user
     /// gave, `capacity`: the uplink's as far as known, bytes per second. `repeated`: share of the uplink's bytes that repeat what passed before.
     /// `line`: of what lies behind our own shaper.
     pub(super) fn tick(
         &mut self,
-        told: PerDirection<Option<f64>>,
+        configured: PerDirection<Option<f64>>,
         capacity: Option<f64>,
         line: Option<f64>,
         repeated: f64,
@@ -184,7 +184,7 @@ impl Queues {
         }
         if let Some(elsewhere) = &mut self.elsewhere {
             let up = self.tracked.up.as_ref().map(|up| (up, up.method(programs)));
-            elsewhere.tick(up, told, capacity, line, repeated);
+            elsewhere.tick(up, configured, capacity, line, repeated);
         }
     }
 
@@ -286,7 +286,7 @@ impl Queues {
         Some((queue.bytes.into(), queue.uncertainty_bytes?))
     }
 
-    /// The least that packets waited behind the gateway's own queue within the last second, seconds, if that can be told.
+    /// The least that packets waited behind the gateway's own queue within the last second, seconds, if that is known.
     pub(super) fn behind_s(&self) -> Option<f64> {
         self.elsewhere.as_ref().and_then(Elsewhere::behind_s)
     }

@@ -26,7 +26,7 @@ const ROUND_TRIP_LIFETIME: Duration = Duration::from_secs(5);
 const LONGEST_SPAN: Duration = Duration::from_secs(1);
 /// Time for which the estimate knows every bucket although nobody looked meanwhile: the rings of slots reach back further.
 const LONGEST_ESTIMATED: Duration = Duration::from_secs(4);
-/// Flows told to the detector at once, those that carried most: a table of a million costs no more than this.
+/// Flows given to the detector at once, those that carried most: a table of a million costs no more than this.
 const FLOWS: usize = 512;
 /// A sample waits for the estimates of both buffers for no longer than this.
 const LATEST_ESTIMATE: Duration = Duration::from_millis(800);

@@ -2,7 +2,7 @@
 //! to read: on a thread of its own this keeps neither the HTTP server nor other links waiting.
 //!
 //! The thread owns the link's task from its beginning to its end, with an event loop of its own. Its capabilities are its own too:
-//! those of the agent's first thread when it began, until it is told which to keep.
+//! those of the agent's first thread when it began, until it is asked which to keep.
 
 use std::io;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::exit::{Exit, Failure};
 use crate::privileges::RetainedCapabilities;
 use crate::snapshot::LinkSnapshot;
 
-/// Time to end by itself, once told. Then its task is dropped, which takes its programs off the device.
+/// Time to end by itself, once asked. Then its task is dropped, which takes its programs off the device.
 pub(super) const DEADLINE: Duration = Duration::from_secs(5);
 
-/// A thread that has attached its link's programs, or waits for the device, and measures once it is told to. Dropping it takes back
+/// A thread that has attached its link's programs, or waits for the device, and measures once it is asked to. Dropping it takes back
 /// what it has done, and waits until that is over.
 pub(super) struct LinkThread {
     /// Says that it may begin, and which capabilities to keep; none: those it has.
@@ -31,7 +31,7 @@ pub(super) struct LinkThread {
     running: Option<Running>,
 }
 
-/// A thread that measures, until told to stop.
+/// A thread that measures, until asked to stop.
 pub(super) struct Running {
     /// Closed when nothing is left to do.
     over: oneshot::Receiver<()>,

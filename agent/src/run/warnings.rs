@@ -43,7 +43,7 @@ impl Retry {
 /// Tells when a full table forgets flows: at most once a minute, and metrics count each.
 #[derive(Default)]
 pub(super) struct Evictions {
-    told: u64,
+    reported: u64,
     at: Option<Instant>,
 }
 
@@ -52,15 +52,15 @@ impl Evictions {
 
     /// So many flows were forgotten since the start.
     pub(super) fn tell(&mut self, evicted: u64, now: Instant, config: &LinkConfig) {
-        if evicted == self.told || self.at.is_some_and(|at| now.duration_since(at) < Self::PAUSE) {
+        if evicted == self.reported || self.at.is_some_and(|at| now.duration_since(at) < Self::PAUSE) {
             return;
         }
         warn!(
             link = config.name,
-            flows = evicted - self.told,
+            flows = evicted - self.reported,
             "the flow table is full (max-flows = {}) and forgot flows that were least active; raise max-flows",
             config.max_flows
         );
-        (self.told, self.at) = (evicted, Some(now));
+        (self.reported, self.at) = (evicted, Some(now));
     }
 }

@@ -13,7 +13,7 @@ use crate::net::qdisc::{self, INGRESS, Qdisc};
 /// What is seen behind the shaper, on the way to the provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Behind {
-    /// How long packets wait there; none while that cannot be told.
+    /// How long packets wait there; none while that is unknown.
     pub delay: Option<Duration>,
     /// What passed the agent's programs within the last second, bytes.
     pub passed: f64,
@@ -87,7 +87,7 @@ const EARLY: Duration = Duration::from_millis(50);
 const HOLDS: Duration = Duration::from_secs(5);
 /// The same in readings.
 const LASTS: u8 = 6;
-/// What the line carried is told of so many seconds. A recovery holds back the ACKs of a round trip, a second or more in a modem that is full:
+/// What the line carried is reported of so many seconds. A recovery holds back the ACKs of a round trip, a second or more in a modem that is full:
 /// what was acknowledged is known no better than that.
 const KNOWN_AFTER: Duration = Duration::from_secs(20);
 /// Below it drivers only count otherwise.
@@ -213,7 +213,7 @@ impl BehindWatch {
         self.measure(now, behind, rate);
         let is_late = match self.late.why {
             None => behind.delay.is_some_and(|delay| delay >= LATE),
-            // What cannot be told does not end it.
+            // What is unknown does not end it.
             Some(_) => behind.delay.is_none_or(|delay| delay >= EARLY),
         };
         if self.late.turns(is_late, LASTS) {
@@ -281,14 +281,14 @@ mod tests {
     fn run(seen: &[Behind]) -> Vec<(usize, bool)> {
         let (start, mut watch) = (Instant::now(), BehindWatch::default());
         let rate = "1mbit".parse().ok();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for (second, behind) in seen.iter().enumerate() {
             let now = start + Duration::from_secs(second as u64);
             if let Some(why) = watch.observe(now, behind, PerDirection::default(), rate, |_| String::new()) {
-                told.push((second, why.is_some()));
+                reported.push((second, why.is_some()));
             }
         }
-        told
+        reported
     }
 
     #[test]
@@ -326,15 +326,15 @@ mod tests {
     /// Of 216 kbit/s the line carries 194.
     #[test]
     fn the_reason_has_the_rate_that_would_do_once_it_is_known() {
-        let told = reasons(std::iter::repeat_n(second(194.0 / 216.0), 22));
-        assert_eq!(told[4], None);
-        let early = told[5].as_deref().expect("five seconds");
+        let reported = reasons(std::iter::repeat_n(second(194.0 / 216.0), 22));
+        assert_eq!(reported[4], None);
+        let early = reported[5].as_deref().expect("five seconds");
         assert!(early.contains("375 ms") && early.contains("216 kbit/s"), "{early}");
         assert!(early.contains("write a lower uplink-rate"), "{early}");
-        assert_eq!(told[19], told[5]);
-        let late = told[20].as_deref().expect("twenty seconds");
+        assert_eq!(reported[19], reported[5]);
+        let late = reported[20].as_deref().expect("twenty seconds");
         assert!(late.contains("it carried 194 kbit/s"), "{late}");
-        assert_eq!(told[21], told[20]);
+        assert_eq!(reported[21], reported[20]);
     }
 
     /// In a recovery no ACK comes, and no delay is known; then all come at once.
@@ -344,17 +344,17 @@ mod tests {
         let held = [Behind { delay: None, ..second(0.0) }, second(2.0 * share)];
         let seen =
             std::iter::repeat_n(second(share), 6).chain([second(share); 3].into_iter().chain(held).cycle());
-        let told = reasons(seen.take(22));
-        let why = told[20].as_deref().expect("twenty seconds");
+        let reported = reasons(seen.take(22));
+        let why = reported[20].as_deref().expect("twenty seconds");
         assert!(why.contains("it carried 194 kbit/s"), "{why}");
         // But five seconds without a delay do: nobody knows whether anything waited.
         let unknown = std::iter::repeat_n(Behind { delay: None, ..second(0.2) }, 5);
-        let told = reasons(
+        let reported = reasons(
             std::iter::repeat_n(second(share), 18)
                 .chain(unknown)
                 .chain(std::iter::repeat_n(second(share), 19)),
         );
-        assert_eq!(told[41], told[17]);
+        assert_eq!(reported[41], reported[17]);
     }
 
     /// A recovery holds the ACKs of 1.2 s back, and they come at the worst moment: 20 s know the rate within 6 %, five would not.
@@ -362,23 +362,23 @@ mod tests {
     fn a_recovery_moves_it_little() {
         let share = 194.0 / 216.0;
         let held = std::iter::once(second(share + 1.2 * share)).chain(std::iter::repeat_n(second(share), 19));
-        let told = reasons(std::iter::once(second(share)).chain(held));
-        let why = told[20].as_deref().expect("twenty seconds");
+        let reported = reasons(std::iter::once(second(share)).chain(held));
+        let why = reported[20].as_deref().expect("twenty seconds");
         assert!(why.contains("it carried 206 kbit/s"), "{why}");
     }
 
     #[test]
     fn without_acknowledgements_or_with_all_of_them_no_rate_is_told() {
         for seen in [Behind { passed: 27_000.0, ..behind(375) }, second(1.0), second(1.1)] {
-            let told = reasons(std::iter::repeat_n(seen, 60));
+            let reported = reasons(std::iter::repeat_n(seen, 60));
             assert!(
-                told[59].as_deref().is_some_and(|why| why.contains("write a lower uplink-rate")),
-                "{told:?}"
+                reported[59].as_deref().is_some_and(|why| why.contains("write a lower uplink-rate")),
+                "{reported:?}"
             );
         }
     }
 
-    /// Each second so many packets of 1,000 bytes leave the device, of which so many came through the shaper; what is told.
+    /// Each second so many packets of 1,000 bytes leave the device, of which so many came through the shaper; what is reported.
     fn past(seconds: &[[u64; 2]]) -> Vec<Option<String>> {
         let (mut watch, rate) = (BehindWatch::default(), "1mbit".parse().ok());
         let mut sent = DeviceCounts { wan: [0; 2], shaper: [0; 2], waiting: [0; 2], drops: 0 };
@@ -396,11 +396,11 @@ mod tests {
     #[test]
     fn what_leaves_past_the_shaper_is_told_with_who_may_be_the_cause() {
         // The first look has nothing to compare with; one second may be the one in which it began.
-        let told = past(&[[100, 100], [100, 60], [100, 60], [3, 0], [100, 95], [100, 100]]);
-        let why = told[2].as_deref().expect("two seconds");
+        let reported = past(&[[100, 100], [100, 60], [100, 60], [3, 0], [100, 95], [100, 100]]);
+        let why = reported[2].as_deref().expect("two seconds");
         assert!(why.starts_with("40 %") && why.ends_with("the program other (id 7)"), "{why}");
         assert_eq!(
-            told.iter().map(Option::is_some).collect::<Vec<_>>(),
+            reported.iter().map(Option::is_some).collect::<Vec<_>>(),
             [false, false, true, true, false, false]
         );
         assert!(
@@ -427,17 +427,17 @@ mod tests {
     #[test]
     fn what_is_received_past_the_shaper_is_told() {
         let (mut watch, rate) = (BehindWatch::default(), "1mbit".parse().ok());
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for second in 0..4 {
             let counted = [100 * second, 100_000 * second];
             let sent = DeviceCounts { wan: counted, shaper: [0; 2], waiting: [0; 2], drops: 0 };
             let sent = PerDirection { up: Some(DeviceCounts { shaper: counted, ..sent }), down: Some(sent) };
             watch.observe(Instant::now(), &Behind::default(), sent, rate, |x| format!("{x:?}"));
-            told.push(watch.why().map(str::to_owned));
+            reported.push(watch.why().map(str::to_owned));
         }
-        let why = told[2].as_deref().expect("two seconds");
+        let why = reported[2].as_deref().expect("two seconds");
         assert_eq!(why, "100 % of what the device receives does not reach the shaper: look at Down");
-        assert_eq!(told[1], None);
+        assert_eq!(reported[1], None);
     }
 
     #[test]

@@ -89,12 +89,12 @@ mod tests {
             filter(ClsactSide::Ingress, None),
         ];
         assert_eq!(why(&[&drop], true), None);
-        let told = why(&[&egress], false).expect("two redirections");
-        assert!(told.contains("ppp0 sends to the device with number 7"), "{told}");
-        assert!(told.contains("`tc filter del dev ppp0 egress pref 9`"), "{told}");
+        let reason = why(&[&egress], false).expect("two redirections");
+        assert!(reason.contains("ppp0 sends to the device with number 7"), "{reason}");
+        assert!(reason.contains("`tc filter del dev ppp0 egress pref 9`"), "{reason}");
         assert_eq!(why(&[&ingress], false), None, "the downlink is not touched");
-        let told = why(&[&drop, &ingress], true).expect("two redirections");
-        assert!(told.contains("receives") && told.contains("downlink = false"), "{told}");
+        let reason = why(&[&drop, &ingress], true).expect("two redirections");
+        assert!(reason.contains("receives") && reason.contains("downlink = false"), "{reason}");
     }
 
     #[test]

@@ -11,8 +11,8 @@ use crate::snapshot::Followed;
 
 /// Begun with where nothing is known, bytes per second: no link of a gateway of this kind is faster. It falls as soon as a queue stands behind.
 const START: f64 = 125e6;
-/// A change by more than this part is told.
-const TOLD: f64 = 0.1;
+/// A change by more than this part is reported.
+const REPORTED_CHANGE: f64 = 0.1;
 /// After our own queue has dropped something, what is sent again for so long may be that.
 const OWN_DROPS: Duration = Duration::from_secs(12);
 
@@ -59,7 +59,7 @@ pub struct OwnLevel {
 pub struct RateChange {
     /// Of which direction.
     pub direction: Direction,
-    /// Bytes per second told before, and now.
+    /// Bytes per second reported before, and now.
     pub from: f64,
     /// Now.
     pub to: f64,
@@ -79,7 +79,7 @@ pub(super) struct Follower {
 struct FollowedDirection {
     controller: Controller,
     followed: Followed,
-    told: f64,
+    reported: f64,
     drops: u64,
     counted: Option<(u64, u64)>,
     dropped: Option<Instant>,
@@ -101,7 +101,7 @@ impl Follower {
                     Some(known) => controller.with_rate(bytes(known)),
                     None => controller,
                 };
-                let told = controller.rate();
+                let reported = controller.rate();
                 FollowedDirection {
                     controller,
                     followed: Followed {
@@ -112,7 +112,7 @@ impl Follower {
                         wait: None,
                         bounds,
                     },
-                    told,
+                    reported,
                     drops: 0,
                     counted: None,
                     dropped: None,
@@ -131,7 +131,7 @@ impl Follower {
         &self.ways[direction].followed
     }
 
-    /// Takes in what was seen since the tick before, and decides. Answers what has changed by more than 10 % since it was last told.
+    /// Takes in what was seen since the tick before, and decides. Answers what has changed by more than 10 % since the last report.
     pub(super) fn tick(
         &mut self,
         now_ns: u64,
@@ -170,10 +170,10 @@ impl FollowedDirection {
         self.followed.capacity = self.controller.capacity();
         self.followed.wait = self.controller.wait();
         let rate = self.controller.rate();
-        if (rate / self.told - 1.0).abs() <= TOLD {
+        if (rate / self.reported - 1.0).abs() <= REPORTED_CHANGE {
             return None;
         }
-        let from = std::mem::replace(&mut self.told, rate);
+        let from = std::mem::replace(&mut self.reported, rate);
         Some(RateChange { direction, from, to: rate, decision, reason: self.controller.reason() })
     }
 }
@@ -205,7 +205,7 @@ mod tests {
     fn a_queue_behind_lowers_the_rate_and_that_is_told_once() {
         let mut follower = Follower::of(&auto(), [None; 2]).expect("asked for");
         let start = Instant::now();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for tick in 1..=30u64 {
             let seen: Vec<_> = (0..100)
                 .flat_map(|packet| {
@@ -220,14 +220,14 @@ mod tests {
                 .collect();
             let now_ns = 1_000_000_000 + (tick + 1) * 100_000_000;
             let own = PerDirection::from_fn(|_| OwnLevel { asked: 100 * tick, ..OwnLevel::default() });
-            told.extend(follower.tick(now_ns, start + Duration::from_millis(100 * tick), &seen, own));
+            reported.extend(follower.tick(now_ns, start + Duration::from_millis(100 * tick), &seen, own));
         }
-        let first = told.first().expect("it fell");
+        let first = reported.first().expect("it fell");
         assert!((first.direction, first.from) == (Direction::Up, START) && first.to < 1.5e6, "{first:?}");
         // 1,514,000 bytes come in a second, and that takes 1.1 seconds.
         let found = follower.followed(Direction::Up).capacity.expect("measured");
         assert!((found / (1_514_000.0 / 1.1) - 1.0).abs() < 0.02, "{found}");
-        assert!(told.iter().all(|change| change.direction == Direction::Up), "{told:?}");
+        assert!(reported.iter().all(|change| change.direction == Direction::Up), "{reported:?}");
     }
 
     /// Two seconds of answers to an upload that our own queue limits, then none that tells how long it took. `comes_in`: TCP goes on to come in.

@@ -68,7 +68,7 @@ pub struct Shaper {
     not_loaded: Option<(Instant, String)>,
     /// What the comparison came to, until it has been passed on.
     news: Option<Comparison>,
-    /// Whether it was told that the shaper does not work.
+    /// Whether it was reported that the shaper does not work.
     told_ineffective: bool,
 }
 
@@ -79,7 +79,7 @@ struct ActiveShaper {
     delta: u32,
     counts: abi::pendulum_shape_counts,
     trial: Option<Trial>,
-    told: TrialOutcome,
+    reported: TrialOutcome,
     watch: BehindWatch,
 }
 
@@ -143,7 +143,7 @@ impl Shaper {
         self.settings.mode != ShapeMode::Off
     }
 
-    /// Makes the kernel's state what is wanted; without a device that is nothing. What the kernel refuses is told once, and tried again
+    /// Makes the kernel's state what is wanted; without a device that is nothing. What the kernel refuses is reported once, and tried again
     /// the next time. `mends`: nothing else was to be done than what somebody has undone.
     pub async fn reconcile(&mut self, device: Option<&Device>, mends: bool) {
         let device = device.filter(|_| self.is_wanted());
@@ -295,7 +295,7 @@ impl Shaper {
             delta: 0,
             counts: abi::pendulum_shape_counts::default(),
             trial: Trial::new(&self.settings, now),
-            told: TrialOutcome::Undecided,
+            reported: TrialOutcome::Undecided,
             watch: BehindWatch::default(),
         });
         active.programs = programs.or(active.programs.take());

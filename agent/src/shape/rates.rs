@@ -34,9 +34,9 @@ pub struct Uplink {
 impl Uplink {
     /// What holds from now on. A learnt rate stays until another one is known: nothing can be learnt while we shape.
     pub fn follow(&mut self, configured: Option<Rate>, seen: OtherRates) -> Option<Rate> {
-        let told = configured.map(|rate| (rate, Provenance::Config));
+        let configured = configured.map(|rate| (rate, Provenance::Config));
         let learnt = |rate| self.learn(rate).map(|rate| (rate, Provenance::Learnt));
-        self.adopted = told
+        self.adopted = configured
             .or_else(|| seen.qdisc.map(|rate| (rate, Provenance::ShapingQdisc)))
             .or_else(|| seen.learnt.and_then(learnt))
             .or_else(|| self.adopted.filter(|(_, source)| *source == Provenance::Learnt));

@@ -1,4 +1,4 @@
-//! What the kernel side is told to do, and what readers see.
+//! What the kernel side has to do, and what readers see.
 
 use std::time::Duration;
 

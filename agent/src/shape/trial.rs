@@ -100,7 +100,7 @@ mod tests {
             Self { trial: Trial::new(&shape, now).expect("a comparison"), now }
         }
 
-        /// Turns whose downloads are told for shaping and without it, kB/s, until something was decided; their number.
+        /// Turns whose downloads are reported for shaping and without it, kB/s, until something was decided; their number.
         fn until_decided(&mut self, with: f64, without: f64) -> usize {
             for turn in 0..20 {
                 // Some chance, lest the interval have no width.

@@ -49,7 +49,7 @@ impl Shaper {
         }
     }
 
-    /// Whether rates are found, so that [`Self::follow`] wants to be told what passes.
+    /// Whether rates are found, so that [`Self::follow`] needs to know what passes.
     pub fn follows(&self) -> bool {
         self.follower.is_some() && self.redirects()
     }
@@ -60,7 +60,7 @@ impl Shaper {
     }
 
     /// Ten times a second, while [`Self::follows`]: takes in what passed and waited since the tick before, and sets the rates. What the kernel
-    /// refuses is tried again at the next tick. Answers what has changed by more than 10 % since it was last told.
+    /// refuses is tried again at the next tick. Answers what has changed by more than 10 % since the last report.
     pub fn follow(
         &mut self,
         now_ns: u64,
@@ -102,8 +102,8 @@ impl Shaper {
             return false;
         }
         let comparison = trial.comparison();
-        if comparison.outcome != active.told {
-            active.told = comparison.outcome;
+        if comparison.outcome != active.reported {
+            active.reported = comparison.outcome;
             let statement = comparison.statement();
             match comparison.outcome {
                 TrialOutcome::Hurts | TrialOutcome::NoDifference => {

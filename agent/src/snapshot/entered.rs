@@ -1,6 +1,6 @@
 //! What has lately entered a buffer.
 
-use pendulum_model::carrier::Carrier;
+use pendulum_model::protocol_port::ProtocolPort;
 use pendulum_model::sample::Composition;
 
 /// What entered one direction of the link over the last ten seconds: what its buffer is filled with.
@@ -16,7 +16,7 @@ pub struct Entered {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TopPort {
     /// The protocol, and the far end's port.
-    pub carrier: Carrier,
+    pub protocol_port: ProtocolPort,
     /// Link-layer bytes, at least.
     pub bytes: u64,
     /// Its share of all bytes that entered, TCP too, 0 to 1; at least.

@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 
 use pendulum_model::autorate::Decision;
 use pendulum_model::bloat::Bufferbloat;
-use pendulum_model::carrier::Carrier;
-use pendulum_model::contents::{Cause, Kind};
 use pendulum_model::delay::{Budget, Delay, Place, Segment, Unknown};
 use pendulum_model::detector::{Config, Detector};
 use pendulum_model::fairness::Classes;
 use pendulum_model::findings::{Evidence, Figure, FindingKind, Missing, Phase, Verdict};
 use pendulum_model::observer::Vantage;
 use pendulum_model::phase::PhaseSource;
+use pendulum_model::protocol_port::ProtocolPort;
 use pendulum_model::sample::Composition;
 use pendulum_model::segment::PerDirection;
 use pendulum_model::sizing::{self, AdviceInput, Predicted};
+use pendulum_model::traffic_mix::{Cause, Kind};
 use tokio::sync::watch;
 
 use super::*;
@@ -212,10 +212,10 @@ pub(crate) fn board(links: Vec<LinkSnapshot>) -> Board {
 
 /// QUIC, and a little TCP.
 fn entered() -> Entered {
-    let carrier = Carrier { protocol: Carrier::UDP, port: Some(443) };
+    let protocol_port = ProtocolPort { protocol: ProtocolPort::UDP, port: Some(443) };
     Entered {
         composition: Composition { tcp_data: 1_000, ack: 0, udp: 7_000, other: 0 },
-        top_port: Some(TopPort { carrier, bytes: 6_000, share: 0.75 }),
+        top_port: Some(TopPort { protocol_port, bytes: 6_000, share: 0.75 }),
     }
 }
 

@@ -119,7 +119,7 @@ pub struct TickDirection {
     pub queue_bytes: Option<Vec<f64>>,
     /// How far each of these may be off; 0: it was read.
     pub queue_uncertainty_bytes: Option<Vec<f64>>,
-    /// Of these, pure ACKs; `None` if they cannot be told.
+    /// Of these, pure ACKs; `None` if they cannot be known.
     pub queue_ack_bytes: Option<Vec<f64>>,
     /// How the queue is seen.
     pub source: Option<QueueSource>,

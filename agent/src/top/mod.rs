@@ -30,7 +30,7 @@ use view::View;
 /// Shows a link in a terminal, live: which of the two buffers holds the traffic, the verdict and why, and the flows.
 /// Press ? for the keys, q to leave.
 ///
-/// The agent may be on another machine. It answers on loopback only unless told otherwise (https, a token); else tunnel
+/// The agent may be on another machine. It answers on loopback only unless configured otherwise (https, a token); else tunnel
 /// its port: ssh -L 9924:127.0.0.1:9924 GATEWAY.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TopOptions {

@@ -6,7 +6,7 @@ export function byId<T extends Element = HTMLElement>(id: string): T {
     return found as unknown as T;
 }
 
-// Writes only what changed: no needless layout, and screen readers are not told twice.
+// Writes only what changed: no needless layout, and screen readers read it once.
 export function setText(element: Element, text: string): void {
     if (element.textContent !== text) element.textContent = text;
 }

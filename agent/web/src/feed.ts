@@ -1,4 +1,4 @@
-// Follows one link: the stream of ticks, states and findings; after a failure again and again, until told to stop.
+// Follows one link: the stream of ticks, states and findings; after a failure again and again, until asked to stop.
 // An agent without a stream is asked for its state instead.
 
 import type { JournalEvent, Link, Maybe, State, Step, Tick, TickHalf } from './api.ts';

@@ -1,4 +1,4 @@
-// Light, dark, or what the system prefers. Charts are told, since a canvas does not follow style sheets.
+// Light, dark, or what the system prefers. Charts are redrawn, since a canvas does not follow style sheets.
 
 import { DECISIONS, type DecisionName, type PhaseName } from './api.ts';
 import { recall, remember } from './settings.ts';

@@ -1,12 +1,12 @@
 use std::fmt::Debug;
 
-use pendulum_model::contents::Kind;
 use pendulum_model::findings::{self, Change, FindingKind, Missing, Phase, Verdict};
 use pendulum_model::observer::{Trust, Vantage};
 use pendulum_model::phase::PhaseSource;
 use pendulum_model::ratio::Confidence;
 use pendulum_model::segment;
 use pendulum_model::sizing::SenderControl;
+use pendulum_model::traffic_mix::Kind;
 use serde_json::{Value, json};
 
 use super::*;
@@ -52,7 +52,7 @@ fn findings_are_sent_as_replay_prints_them() {
     let found = pendulum_model::bloat::Bufferbloat {
         since_s: 1.0,
         delay_s: 0.3,
-        cause: Some(pendulum_model::contents::Cause { kind: Kind::Udp, share: 0.87 }),
+        cause: Some(pendulum_model::traffic_mix::Cause { kind: Kind::Udp, share: 0.87 }),
         help: "shape the uplink",
     };
     assert_eq!(json_of(Bufferbloat::from(found)), json_of(found));

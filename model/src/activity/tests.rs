@@ -101,7 +101,7 @@ fn a_steady_round_trip_tells_nothing() {
     assert_eq!(judge(&udp, Facts { fills: true, ..of(300_000.0) }), Demand::Bulk);
 }
 
-/// The queue that told it is full to the brim now and tells no more; at another rate it is another traffic.
+/// The queue that showed it is full to the brim now and shows no more; at another rate it is another traffic.
 #[test]
 fn an_application_keeps_its_pace() {
     let steady = history(tcp, |_| 40_000.0, |_| 0.5);
@@ -359,7 +359,7 @@ fn datagrams_and_long_flows_last_together() {
     }
 }
 
-/// Datagrams whose own queue never drains come faster than the link carries them, also where its rate is not known; of TCP that is told by its windows.
+/// Datagrams whose own queue never drains come faster than the link carries them, also where its rate is not known; of TCP that is reported by its windows.
 #[test]
 fn datagrams_that_leave_a_standing_queue_are_bulk() {
     let rate = |_| 40_000.0;

@@ -1,4 +1,4 @@
-//! What a controller is told of our own queue.
+//! What a controller knows of the own queue.
 
 /// Our own queue since the decision before.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

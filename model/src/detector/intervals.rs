@@ -66,7 +66,7 @@ impl Detector {
 
     /// What even the luckiest packet of the last round trip waited in a buffer, seconds. From its level, less what the
     /// level may be wrong by, and the link's rate; where the level is not known, from the round trip, if its base is proven
-    /// and only one buffer stands. `None` if it cannot be told.
+    /// and only one buffer stands. `None` if it cannot be known.
     fn standing_delay(&self, direction: Direction, seen: &DirectionSample) -> Option<f64> {
         let standing = self.phases.standing()[direction];
         let level = self.known_queue(direction, seen.queue);

@@ -67,7 +67,7 @@ pub struct DetectorState {
 pub struct DirectionState {
     /// `C_x`, bytes per second.
     pub capacity: Option<Known>,
-    /// The rate as measured from the traffic, whether or not another was told.
+    /// The rate as measured from the traffic, whether or not another is configured.
     pub measured_rate: Option<MeasuredRate>,
     /// `d_x`, bytes.
     pub standing_bytes: Option<f64>,
@@ -133,7 +133,7 @@ impl Detector {
 
     /// The ratio the refined model predicts for this link, for comparison with the measured one.
     ///
-    /// A buffer nobody told of counts as the highest level seen in it, an unknown propagation time as the smallest RTT
+    /// A buffer that is not configured counts as the highest level seen in it, an unknown propagation time as the smallest RTT
     /// seen. `None` while a capacity or a buffer is unknown. Takes a fraction of a millisecond.
     pub fn predicted_ratio(&self) -> Option<Prediction> {
         let mut link = self.link;

@@ -305,7 +305,7 @@ impl Detector {
         }
     }
 
-    /// What is not known at present and may keep the case or its cost from being told.
+    /// What is not known at present and may keep the case or its cost from being known.
     pub(super) fn missing(&self) -> Vec<Missing> {
         let mut missing = Vec::new();
         for x in Direction::ALL {

@@ -9,7 +9,7 @@ use super::bound::LowerBound;
 /// Ticks that are in use, nanoseconds: RFC 7323 allows 1 ms to 1 s, Linux has 1 ms (and 1 µs by route), others 4, 10, 100 ms.
 const TICKS_NS: [f64; 6] = [1e3, 1e6, 4e6, 10e6, 100e6, 1e9];
 
-/// A tick is told apart from its neighbours after this much time …
+/// A tick is distinguished from its neighbours after this much time …
 const TICK_KNOWN_NS: f64 = 400e6;
 
 /// … if the mean differs from it by no more than this factor: the queue itself changes meanwhile.
@@ -146,7 +146,7 @@ impl SenderClock {
         self.origin.map(|(first_ns, _)| (first_ns, self.proven_ns.is_some()))
     }
 
-    /// Whether a better clock has told enough of it.
+    /// Whether a better clock has shown enough of it.
     pub(super) fn is_settled(&self) -> bool {
         self.is_settled || self.proven_ns.is_some()
     }

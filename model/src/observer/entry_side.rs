@@ -119,7 +119,7 @@ impl EntrySide {
         }
     }
 
-    /// Bytes per nanosecond: what was told, else what was measured.
+    /// Bytes per nanosecond: what is configured, else what was measured.
     pub(super) fn rate(&self) -> Option<f64> {
         self.known.best(|pick| self.learner.rate(pick))
     }

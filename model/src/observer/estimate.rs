@@ -1,4 +1,4 @@
-//! What is told of a buffer: its level in one interval, and how far off that may be.
+//! What is reported of a buffer: its level in one interval, and how far off that may be.
 
 use crate::sample::{QueueSample, QueueSource};
 use crate::segment::Direction;
@@ -53,7 +53,7 @@ impl Observer {
         }
     }
 
-    /// The level and its uncertainty; `None` if it is too vague to be told.
+    /// The level and its uncertainty; `None` if it is too vague to be reported.
     fn sample(
         &self,
         direction: Direction,

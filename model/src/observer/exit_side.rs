@@ -1,7 +1,7 @@
 //! A buffer of which only the end can be seen: its level from how long each packet waited in it.
 //!
 //! When a packet left is seen; when it entered is its departure less its wait, and the level follows as if both had been seen. The wait
-//! is told by the sender's clock ([`super::clock::SenderClock`]) or by an answer's delay. What makes it exact:
+//! is reported by the sender's clock ([`super::clock::SenderClock`]) or by an answer's delay. What makes it exact:
 //!
 //! * **Serialisation.** A long packet takes longer on a slow link than a short one. Where the rate is known it is taken off.
 //! * **Order.** A buffer is a queue: what came out later went in later. Packets without a clock are placed between those that have one.
@@ -27,7 +27,7 @@ use reference_clock::{ClockReading, ReferenceClock};
 /// Longer than any packet's time on the link, so that jitter and a slow scheduler are not taken for an idle link.
 const IDLE_TOLERANCE_NS: f64 = 5e6;
 
-/// The rate may be wrong by this part, and more than all else together: a rate that was told often leaves out what the modem's framing takes.
+/// The rate may be wrong by this part, and more than all else together: a configured rate often leaves out what the modem's framing takes.
 const RATE_ERROR: f64 = 0.2;
 
 /// The same while the rate is not known.
@@ -83,7 +83,7 @@ pub(super) struct ExitSide {
     waited_ns: f64,
     measured_at_ns: f64,
     clock_at_ns: f64,
-    /// When a clock or an answer told a wait.
+    /// When a clock or an answer showed a wait.
     timed_at_ns: f64,
     /// The clock that the others go by.
     reference_clock: ReferenceClock,
@@ -148,12 +148,12 @@ impl ExitSide {
         }
     }
 
-    /// How far away the buffer is, one way, nanoseconds: levels are told for the time at which they were there.
+    /// How far away the buffer is, one way, nanoseconds: levels are reported for the time at which they were there.
     pub(super) fn set_away(&mut self, away_ns: f64) {
         self.away_ns = away_ns;
     }
 
-    /// Bytes per nanosecond: what was told, else what was measured.
+    /// Bytes per nanosecond: what is configured, else what was measured.
     pub(super) fn rate(&self) -> Option<f64> {
         self.known.best(|pick| pick(&self.learnt))
     }
@@ -162,7 +162,7 @@ impl ExitSide {
         &self.learnt
     }
 
-    /// The wait of packets that leave now, if that is known; `by_clock`: only what a clock told.
+    /// The wait of packets that leave now, if that is known; `by_clock`: only what a clock showed.
     pub(super) fn wait_ns(&self, at_ns: f64, by_clock: bool) -> Option<f64> {
         let told_ns = if by_clock { self.clock_at_ns } else { self.measured_at_ns };
         if at_ns - told_ns < FRESH_NS {
@@ -171,7 +171,7 @@ impl ExitSide {
         self.is_idle(at_ns).then_some(0.0)
     }
 
-    /// Whether any clock has told a wait within the last seconds.
+    /// Whether any clock has shown a wait within the last seconds.
     pub(super) fn has_clock(&self, at_ns: f64) -> bool {
         at_ns - self.clock_at_ns < KNOWN_NS as f64
     }
@@ -268,9 +268,9 @@ impl ExitSide {
         let is_settled = clock.is_settled();
         let hidden_ns = clock.hidden_ns(most_ns.min(departure.most_ns)).min(WAIT_MAX_NS);
         let waited_ns = (reading.waited_ns - reading.tick_ns / 2.0).max(0.0);
-        let told = ClockReading { flow, left_ns, waited_ns, first_ns, is_proven };
-        // What stood in the buffer when it was new hides in its smallest reading, until a better one has told how much.
-        if !self.reference_clock.hear(told, &mut self.clocks) && !is_settled {
+        let shown = ClockReading { flow, left_ns, waited_ns, first_ns, is_proven };
+        // What stood in the buffer when it was new hides in its smallest reading, until a better one has shown how much.
+        if !self.reference_clock.hear(shown, &mut self.clocks) && !is_settled {
             return None;
         }
         let since_proven = reading.proven_ns.map(|at| left_ns - at);

@@ -5,14 +5,14 @@ use crate::capacity::{self, ServiceRate};
 /// What is known of a rate beside what is measured, bytes per nanosecond.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct KnownRate {
-    told: Option<f64>,
+    configured: Option<f64>,
     first: Option<f64>,
 }
 
 impl KnownRate {
     /// As configured, or as the qdisc says. It counts before all that is measured.
     pub(super) fn tell(&mut self, rate: Option<f64>) {
-        self.told = rate;
+        self.configured = rate;
     }
 
     /// A rate to begin with: it holds until one is measured.
@@ -22,19 +22,19 @@ impl KnownRate {
 
     /// Whether anything is known without measuring.
     pub(super) fn is_some(&self) -> bool {
-        self.told.is_some() || self.first.is_some()
+        self.configured.is_some() || self.first.is_some()
     }
 
-    /// The best that is known: told, unless the link was seen to carry another rate for certain; measured, the one to begin with, a first guess.
+    /// The best that is known: configured, unless the link was seen to carry another rate for certain; measured, the one to begin with, a first guess.
     /// `measured` picks from what was learnt.
     pub(super) fn best(
         &self,
         measured: impl Fn(fn(&ServiceRate) -> Option<f64>) -> Option<f64>,
     ) -> Option<f64> {
         let seen = measured(ServiceRate::rate);
-        let contradicts = |told: f64| seen.is_some_and(|seen| capacity::contradicts(seen, told));
-        self.told
-            .filter(|told| !contradicts(*told))
+        let contradicts = |configured: f64| seen.is_some_and(|seen| capacity::contradicts(seen, configured));
+        self.configured
+            .filter(|configured| !contradicts(*configured))
             .or(seen)
             .or(self.first)
             .or_else(|| measured(ServiceRate::rough))

@@ -16,7 +16,7 @@ pub struct Levels {
     pub max: f64,
 }
 
-/// Integrates a level that is told in the order of time. Times are nanoseconds from the start of the capture.
+/// Integrates a level that is reported in the order of time. Times are nanoseconds from the start of the capture.
 #[derive(Debug)]
 pub struct LevelTrack {
     level: f64,
@@ -57,12 +57,12 @@ impl LevelTrack {
         self.most_doubt_ns = self.most_doubt_ns.max(ns);
     }
 
-    /// Intervals that end later than this count as unknown, until told otherwise.
+    /// Intervals that end later than this count as unknown, until set otherwise.
     pub fn believe_to(&mut self, to_ns: u64) {
         self.believed_to_ns = to_ns;
     }
 
-    /// From `at_ns` on the level is `bytes`. Times before what was already told count as now.
+    /// From `at_ns` on the level is `bytes`. Times before the last report count as now.
     pub fn set(&mut self, at_ns: u64, bytes: f64) {
         self.hold(at_ns);
         self.level = bytes;

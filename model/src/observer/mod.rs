@@ -38,7 +38,7 @@ use entry_side::EntrySide;
 use exit_side::ExitSide;
 use known::KnownRate;
 pub use point::{Answer, Passing, Trust, Vantage};
-use split::{Waits, told};
+use split::{Waits, split_wait};
 pub use standing::Standing;
 
 /// No link is slower, bytes per nanosecond: 64 kbit/s. So a wait has a bound before a rate is known.
@@ -76,7 +76,7 @@ struct PacketWait {
 }
 
 impl PacketWait {
-    /// Of what may hide in it so much is told elsewhere.
+    /// Of what may hide in it so much is known from elsewhere.
     fn less_hidden(self, told_ns: f64) -> Self {
         Self { hidden_ns: (self.hidden_ns - told_ns).max(0.0), ..self }
     }
@@ -209,7 +209,7 @@ impl Observer {
                 let mut wait =
                     exit_side.read_clock(packet, &departure, most_ns).map(|wait| wait.less_hidden(hiding_ns));
                 if let Some((answer, cleared)) = home {
-                    wait = told(exit_side, &mut self.home, packet, answer, cleared, &departure, wait);
+                    wait = split_wait(exit_side, &mut self.home, packet, answer, cleared, &departure, wait);
                 }
                 note(&mut self.proofs.up, wait.as_ref());
                 exit_side.place(packet, &departure, wait);
@@ -235,7 +235,7 @@ impl Observer {
                 Uplink::Hidden(_) => self.split_hidden(packet, answer, &departure, wait),
                 Uplink::Shown(_) | Uplink::Elsewhere => {
                     let cleared = self.clear(packet, answer, &Waits::default());
-                    told(&self.down, &mut self.remote, packet, answer, cleared, &departure, wait)
+                    split_wait(&self.down, &mut self.remote, packet, answer, cleared, &departure, wait)
                 }
             };
             self.unproven_answers += u64::from(wait.is_some_and(|wait| wait.proven_ns.is_none()));

@@ -146,7 +146,7 @@ impl Default for Waits {
 }
 
 /// One buffer lies between question and answer, the exit side's own: the clock's word if there is one, else the answer's.
-pub(super) fn told(
+pub(super) fn split_wait(
     exit_side: &ExitSide,
     bases: &mut Bases,
     packet: &Passing,

@@ -8,7 +8,7 @@ use super::level::LevelTrack;
 /// Packets inside at once; of more than these the first to leave count as gone.
 const INSIDE_MAX: usize = 1 << 18;
 
-/// Bytes that stand in a buffer. Packets are told in the order in which they entered; when each leaves is known then.
+/// Bytes that stand in a buffer. Packets are reported in the order in which they entered; when each leaves is known then.
 #[derive(Debug)]
 pub struct Standing {
     departures: BinaryHeap<Reverse<(u64, u32)>>,

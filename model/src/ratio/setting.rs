@@ -33,7 +33,7 @@ pub struct SettingError {
 impl Setting {
     /// Capacities in bytes per second (> 0), buffers in bytes (≥ 0), `T_p` one way in seconds (≥ 0).
     ///
-    /// Until told otherwise: unlimited TCP buffers, delayed ACKs, `ρ` = [`ACK_RATIO`].
+    /// Until set otherwise: unlimited TCP buffers, delayed ACKs, `ρ` = [`ACK_RATIO`].
     ///
     /// # Errors
     /// If a value is out of range or not finite.

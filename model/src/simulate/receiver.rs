@@ -92,7 +92,7 @@ impl Receiver {
             self.echo = self.echo.max(data.stamp);
         }
         if data.number < self.next || self.has_island(data.number) {
-            // A segment that has arrived before: the sender is told at once, and so for a while.
+            // A segment that has arrived before: the sender is informed at once, and so for a while.
             self.quick = self.quick.max(MOST_QUICK);
             self.delay = self.clock.of_millis(SHORTEST_DELAY_MS);
             return (Some(self.acknowledge(Some(data.number))), false);

@@ -33,7 +33,7 @@ pub enum FrameContent {
 
 /// Who looks on at a run. Times are nanoseconds since the run began, and never go back.
 pub trait Watch {
-    /// A frame reaches the queue of a direction, which takes or drops it. Cake takes every frame; what it drops later is not told.
+    /// A frame reaches the queue of a direction, which takes or drops it. Cake takes every frame; what it drops later is not reported.
     fn reached(&mut self, at: u64, direction: Direction, frame: &Frame, is_taken: bool);
 
     /// The link has sent a frame.

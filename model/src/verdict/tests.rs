@@ -378,7 +378,7 @@ fn ack_compression_comes_first() {
     let ruling = judged(&Circumstances { switches: 9, ..seen(&recent) });
     assert_eq!((ruling.verdict, ruling.rule), (Verdict::AckCompression, "in_phase_with_long_ack_bursts"));
     assert_figure(&ruling, "queue_correlation", 1.0, Some(0.3));
-    // What swings in phase is told with its correlation.
+    // What swings in phase is reported with its correlation.
     recent.ack_bursts = PerDirection::default();
     let ruling = judged(&Circumstances { switches: 9, ..seen(&recent) });
     assert_eq!(ruling.verdict, Verdict::Swinging);

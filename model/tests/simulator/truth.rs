@@ -40,7 +40,7 @@ struct Queue {
 
 struct Flow {
     direction: Direction,
-    /// Segments sent at least once, acknowledged, and acknowledged when it was last told of.
+    /// Segments sent at least once, acknowledged, and acknowledged when it was last reported.
     sent: u32,
     acked: u32,
     told: u32,

@@ -31,7 +31,7 @@ pub enum AgentError {
     },
 }
 
-/// Whether the agent is told the rates of the link.
+/// Whether the agent has the rates configured of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rates {
     /// On its command line.
@@ -60,7 +60,7 @@ impl Agent {
     const PATIENCE: Duration = Duration::from_secs(30);
     const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-    /// Starts `program run` on the gateway, told the devices and rates, and waits until it answers.
+    /// Starts `program run` on the gateway with its devices and rates, and waits until it answers.
     ///
     /// # Errors
     /// If it ends or has not answered after half a minute.

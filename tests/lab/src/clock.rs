@@ -1,6 +1,6 @@
 //! The clocks behind the hosts' TCP timestamps (RFC 7323).
 //!
-//! Linux ticks once a millisecond. Others have ticks of 4 or 10 ms, clocks that are fast or slow, or no timestamps. A host without is told
+//! Linux ticks once a millisecond. Others have ticks of 4 or 10 ms, clocks that are fast or slow, or no timestamps. A host without is given
 //! so by sysctl; every other clock than Linux' is put on by a line in the host's wire that rewrites the timestamps of both directions.
 
 use std::fmt;

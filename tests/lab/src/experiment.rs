@@ -60,7 +60,7 @@ pub struct About {
     pub source: &'static str,
     /// One sentence.
     pub what: &'static str,
-    /// Traffic time unless told otherwise.
+    /// Traffic time unless configured otherwise.
     pub usual: Duration,
     /// Traffic time of the `--quick` form.
     pub quick: Duration,
@@ -89,7 +89,7 @@ pub trait Experiment: Sync {
     /// Adds what only this experiment measures to one of its cases; `index` is its place in the scenario.
     fn judge(&self, _case: &mut CaseReport, _index: usize, _run: &ScenarioRun) {}
 
-    /// Runs at the same time unless told otherwise.
+    /// Runs at the same time unless configured otherwise.
     fn jobs(&self) -> u32 {
         1
     }

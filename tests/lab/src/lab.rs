@@ -142,7 +142,7 @@ impl Lab {
     }
 
     /// The same, with a link that follows traces. A direction with a trace has no qdisc at all: its buffer, of the size that the spec
-    /// names, in bytes of IP packets, stands in the wire between gateway and provider, and the spec's rate is only what the agent may be told.
+    /// names, in bytes of IP packets, stands in the wire between gateway and provider, and the spec's rate is only what the agent may have configured.
     ///
     /// # Errors
     /// As [`Lab::start`].

@@ -108,7 +108,7 @@ impl Line {
             let thread = thread::Builder::new().name("line".into()).spawn(move || {
                 prefer_this_thread();
                 if let Err(error) = way.carry(&stopped) {
-                    // The other direction may have told already.
+                    // The other direction may have reported already.
                     let _ = reason.set(error.to_string());
                 }
             })?;

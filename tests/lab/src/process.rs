@@ -226,7 +226,7 @@ impl Drop for Process {
     }
 }
 
-/// One process, told apart from a later one with the same number by its start time.
+/// One process, distinguished from a later one with the same number by its start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessIdentity {
     /// Process number.

@@ -65,7 +65,7 @@ impl Setup {
         Self { program, rules: Vec::new(), interval, hurry: 1, target: Agent::ADDRESS, protobuf: false }
     }
 
-    /// How this program is told to ask for protobuf: a setting of the scrape since 2.49, an experiment of the whole server before.
+    /// How this program is set to ask for protobuf: a setting of the scrape since 2.49, an experiment of the whole server before.
     fn protobuf(&self) -> Result<Protobuf, PrometheusError> {
         if !self.protobuf {
             return Ok(Protobuf::No);

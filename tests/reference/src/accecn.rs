@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(Receiver::default().feedback(true), Feedback { ace: 5, counters: Some([1, 0, 1]) });
     }
 
-    /// Without the option: up to 7 segments each count is told exactly; with 8, none is taken for eight.
+    /// Without the option: up to 7 segments each count is reported exactly; with 8, none is taken for eight.
     #[test]
     fn seven_segments_are_exact_and_eight_are_not() {
         for marked in 0..=7 {

@@ -76,7 +76,7 @@ impl Case {
         score(&self.run(&slots, || Shaper::law(bounds)))
     }
 
-    /// Who is told each tenth of a second what the link just carried, and sends 98 % of it.
+    /// A shaper that knows each tenth of a second what the link just carried, and sends 98 % of it.
     fn oracle(self) -> Score {
         let slots = self.slots();
         let each = (TOLD / SLOT) as usize;

@@ -86,7 +86,7 @@ pub struct Hold {
     told: Told,
 }
 
-/// What the sender has been told of ECN by what has left.
+/// What the sender knows of ECN by what has left.
 #[derive(Clone, Debug, Default)]
 struct Told {
     number: u32,

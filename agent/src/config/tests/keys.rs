@@ -117,7 +117,7 @@ fn what_is_not_allowed_is_refused_by_its_name() {
     }
 }
 
-/// Who has to correct a number is told what it would be without the key. The detector's defaults are in its own page.
+/// The message to correct a number says what it would be without the key. The detector's defaults are in its own page.
 #[test]
 fn what_is_out_of_range_is_told_the_default() {
     let mut told = 0;

@@ -1,4 +1,4 @@
-//! What reloading keeps true of the links, for any two files; and of what is told about it.
+//! What reloading keeps true of the links, for any two files; and of what is reported about it.
 
 use std::collections::BTreeSet;
 
@@ -101,7 +101,7 @@ fn nothing_of_a_rate_is_no_rate() {
     assert_eq!((shape(100).uplink_rate(bit), shape(100).downlink_rate(bit)), (Some(bit), Some(bit)));
 }
 
-/// What waits is told until a file comes that wants nothing else, also while files are refused.
+/// What waits is reported until a file comes that wants nothing else, also while files are refused.
 #[test]
 fn what_waits_is_told_until_it_is_not_wanted_any_more() {
     let plain = || parse("[[link]]\nwan = \"wan0\"\n").unwrap();

@@ -34,7 +34,7 @@ fn rows() -> Vec<FlowRow> {
     example::link("dsl").flows.rows.clone()
 }
 
-/// The kernel is asked for the connection that the table has, and told whether it must still know it.
+/// The kernel is asked for the connection that the table has, with whether it must still know it.
 #[test]
 fn a_connection_is_asked_for_by_its_ends_its_beginning_and_whether_it_is_open() {
     let mut row = rows().remove(1);

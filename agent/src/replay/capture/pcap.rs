@@ -3,7 +3,7 @@
 use super::window::Window;
 use super::{CaptureProblem, FoundRecord, LinkType, RECORD_MAX, link_type};
 
-/// Byte order, resolution and record layout, all told by the magic number.
+/// Byte order, resolution and record layout, all given by the magic number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flavour {
     big_endian: bool,

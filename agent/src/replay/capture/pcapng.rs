@@ -54,7 +54,7 @@ impl Resolution {
             Some(Self::Nanoseconds(10_u64.pow(9 - exponent)))
         } else {
             let base: u128 = if byte & 0x80 == 0 { 10 } else { 2 };
-            // More than 2^64 units a second cannot be told apart in a 64-bit time stamp.
+            // More than 2^64 units a second cannot be distinguished in a 64-bit time stamp.
             base.checked_pow(exponent).filter(|units| *units <= 1 << 64).map(Self::PerSecond)
         }
     }

@@ -1,6 +1,6 @@
 //! IPv4 (RFC 791) and IPv6 with extension headers (RFC 8200).
 
-use pendulum_model::carrier::Carrier;
+use pendulum_model::protocol_port::ProtocolPort;
 
 use super::link::Protocol;
 use super::{Cursor, Lost, NonTcp, Outline, Stop};
@@ -78,7 +78,7 @@ fn parse_ipv4(cursor: &mut Cursor<'_>) -> Result<IpHeader, Stop> {
     match protocol {
         TCP if is_later_fragment => return Err(Lost::Fragment.into()),
         TCP => cursor.skip(header),
-        Carrier::UDP if !is_later_fragment => {
+        ProtocolPort::UDP if !is_later_fragment => {
             cursor.skip(header);
             return Err(Stop::Udp { l4_bytes: total - header });
         }
@@ -138,7 +138,7 @@ fn walk_extensions(cursor: &mut Cursor<'_>, mut next: u8, mut payload: u32) -> R
     for walked in 0..=IPV6_EXTENSIONS_MAX {
         match next {
             TCP => return Ok(payload),
-            Carrier::UDP => return Err(Stop::Udp { l4_bytes: payload }),
+            ProtocolPort::UDP => return Err(Stop::Udp { l4_bytes: payload }),
             HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS | FRAGMENT | AUTHENTICATION => {}
             other => return Err(NonTcp::of(other).into()),
         }

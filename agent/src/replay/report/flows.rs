@@ -129,7 +129,7 @@ mod tests {
         in_flight
     }
 
-    /// Two seconds, in which home sent and the other end sent as much as is told.
+    /// Two seconds, in which home sent and the other end sent as much as is given.
     fn tally(up: u64, down: u64) -> Tally {
         let mut tally = Tally::default();
         (tally.first_ns, tally.last_ns) = (Some(1_000_000_000), 3_000_000_000);

@@ -60,10 +60,10 @@ impl Session {
         link: Link,
     ) -> Result<Self, CaptureError> {
         let lan = lan.map(Source::open).transpose()?;
-        let told = PerDirection::from_fn(|x| link.capacity(x));
+        let configured = PerDirection::from_fn(|x| link.capacity(x));
         let observer = |vantage, rates| {
             let mut observer = Observer::new(0, vantage, LAG);
-            observer.set_rates(told, told.up);
+            observer.set_rates(configured, configured.up);
             observer.set_first_rates(rates);
             observer
         };

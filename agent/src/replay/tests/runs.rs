@@ -1,4 +1,4 @@
-//! Whole replays of two captures: what counts as queued, as dropped and as the gateway's own, and what the user is told.
+//! Whole replays of two captures: what counts as queued, as dropped and as the gateway's own, and what the user reads.
 
 use pendulum_model::detector::Detector;
 use pendulum_model::event::Event;
@@ -55,7 +55,7 @@ fn dropped(report: &Value) -> &Value {
     &report["directions"]["up"]["queue"]["dropped_packets"]
 }
 
-/// One packet in twenty may be the gateway's own; of more the user is told. 801 packets are seen on both sides.
+/// One packet in twenty may be the gateway's own; of more the user reads. 801 packets are seen on both sides.
 #[test]
 fn packets_that_the_lan_has_not_seen_are_told_of() {
     let own = |count| {
@@ -127,7 +127,7 @@ fn packets_between_strangers_are_left_out_and_told_of() {
     assert_eq!(report["flows_total"], 1);
 }
 
-/// A flow that is seen on both sides has its outstanding data told where it is largest: before the uplink's buffer.
+/// A flow that is seen on both sides has its outstanding data reported where it is largest: before the uplink's buffer.
 #[test]
 fn the_largest_flow_comes_first() {
     let other = |time: u64| {
@@ -144,7 +144,7 @@ fn the_largest_flow_comes_first() {
     assert_eq!(report["flows"][1]["in_flight_max_bytes"], 0, "nothing of it was acknowledged");
 }
 
-/// What the detector is told of flows.
+/// What the detector receives of flows.
 #[derive(Default)]
 struct FlowSamples(Vec<FlowSample>);
 

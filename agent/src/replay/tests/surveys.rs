@@ -70,7 +70,7 @@ fn a_capture_without_packets_has_no_survey() {
     assert!(survey(&examined(&empty), None, &[]).expect("readable").is_none());
 }
 
-/// Who could be home is told by the ports here, and by nothing there.
+/// Who could be home is reported by the ports here, and by nothing there.
 #[test]
 fn a_guess_is_said_to_be_one() {
     let known = readdressed(&up(), PUBLIC, [198, 51, 100, 7]);

@@ -78,7 +78,7 @@ impl LinkTask {
         self.note(ReadingKind::Programs, started, Ok(()));
     }
 
-    /// Keeps account of a reading; a failure is told once, not ten times a second.
+    /// Keeps account of a reading; a failure is reported once, not ten times a second.
     fn note<T>(&mut self, reading: ReadingKind, started: Instant, read: Result<T, BpfError>) -> Option<T> {
         let health = &mut self.readings[reading as usize];
         let was_ok = health.ok || health.failures == 0;

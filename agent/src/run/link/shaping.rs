@@ -37,12 +37,12 @@ impl LinkTask {
     fn follow_queue(&mut self) {
         let Some(wan) = self.attached_to() else { return };
         let (shaping, passes) = self.shaper.device().unwrap_or_default();
-        let told = match &mut self.loaded {
+        let result = match &mut self.loaded {
             Some(loaded) => loaded.programs.set_shaping_device(shaping, passes),
             None => Ok(()),
         };
         let tracked = self.queues.move_uplink(if passes { shaping } else { wan });
-        if let Err(error) = told.and(tracked) {
+        if let Err(error) = result.and(tracked) {
             warn!(link = self.config.name, "the queue is not measured: {}", crate::exit::chain(&error));
         }
     }

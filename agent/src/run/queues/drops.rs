@@ -1,4 +1,4 @@
-//! Packets dropped, told from two counts: the traced ones say why, the qdisc's own says how many.
+//! Packets dropped, from two counts: the traced ones say why, the qdisc's own says how many.
 //!
 //! Under load the kernel leaves out an event now and then (docs/design/queues.md, "Drift"). What the qdisc has counted beyond the
 //! traced drops is taken over once a second as `other`, so that the totals agree.

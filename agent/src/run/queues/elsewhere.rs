@@ -5,7 +5,7 @@ use pendulum_model::observer::Vantage;
 use pendulum_model::sample::QueueSource;
 use pendulum_model::segment::{Direction, PerDirection};
 
-use super::super::estimate::{Estimate, LinkEstimate, Told};
+use super::super::estimate::{Estimate, KnownLink, LinkEstimate};
 use super::super::own_queue::OwnQueue;
 use super::behind::BehindShaper;
 use super::tracked::Tracked;
@@ -60,7 +60,7 @@ impl Elsewhere {
         self.answered_s
     }
 
-    /// The least that packets waited behind our own queue within the last second, seconds, if that can be told.
+    /// The least that packets waited behind our own queue within the last second, seconds, if that is known.
     pub(super) fn behind_s(&self) -> Option<f64> {
         self.behind.least_s().filter(|_| self.link.vantage() == Vantage::OwnQueue)
     }
@@ -97,7 +97,7 @@ impl Elsewhere {
     pub(super) fn tick(
         &mut self,
         up: Option<(&Tracked, QueueSource)>,
-        told: PerDirection<Option<f64>>,
+        configured: PerDirection<Option<f64>>,
         capacity: Option<f64>,
         line: Option<f64>,
         repeated: f64,
@@ -124,8 +124,8 @@ impl Elsewhere {
         // Behind a shaper of our own a question's time on the uplink is part of its time in the queue.
         let is_shaped =
             up.is_some_and(|(up, method)| method == QueueSource::Tracepoint && up.snapshot().rate.is_some());
-        self.link.tell(&Told {
-            rates: told,
+        self.link.tell(&KnownLink {
+            rates: configured,
             question_rate: capacity.filter(|_| is_own && !is_shaped),
             repeated,
         });

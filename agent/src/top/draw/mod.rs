@@ -254,18 +254,18 @@ mod tests {
         assert!(empty <= 3, "{empty} rows are left empty\n{shown}");
     }
 
-    /// The uplink's rate is found and falls; nothing of it is on the screen of a link whose rate was told.
+    /// The uplink's rate is found and falls; nothing of it is on the screen of a link whose rate was configured.
     #[test]
     fn a_rate_that_is_found_has_its_reasons_beside_it() {
         let mut view = view();
         assert!(!screen(&view, 120, 40).contains("automatic rate"));
         let shape = json!({"state": "enforcing", "downlink": {"rate_bps": 2_000_000, "auto": null}, "uplink": {"rate_bps": 190_000, "auto": {
             "decision": "lower", "reason": "packets wait behind the shaper", "waits_behind_s": 0.035}}});
-        let told = |view: &mut View, shape: &serde_json::Value| {
+        let show = |view: &mut View, shape: &serde_json::Value| {
             view.state.as_mut().expect("known").links[0].shape =
                 serde_json::from_value(shape.clone()).expect("a shaper");
         };
-        told(&mut view, &shape);
+        show(&mut view, &shape);
         let tick = |tenths: u32, auto: serde_json::Value| {
             let half = json!({"queue_bytes": vec![500.0; 10], "auto": auto});
             serde_json::from_value(
@@ -307,7 +307,7 @@ mod tests {
         assert!(screen(&view, 80, 24).contains("▲ automatic rate  sent at 190 kbit/s"));
         let mut observing = shape;
         observing["state"] = "observing".into();
-        told(&mut view, &observing);
+        show(&mut view, &observing);
         assert!(screen(&view, 120, 40).contains("▲ automatic rate  the link is not being shaped"));
         let trouble = Trouble { reason: "refused".to_owned(), remedy: "start it.", unknown_path: false };
         view.take(News::Trouble(trouble));

@@ -18,7 +18,7 @@ Written by `./dev generate` from the program, with made-up figures; [statements.
 ";
 
 /// A link with this on top of what each one has.
-fn told(more: Value) -> State {
+fn reported(more: Value) -> State {
     let mut link = json!({"name": "dsl", "wan": "ppp0", "device": "up", "link": {"uplink_rate_bps": 196_000, "downlink_rate_bps": 2_400_000}});
     link.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
     serde_json::from_value(json!({"version": "1", "links": [link]})).expect("a state")
@@ -26,7 +26,7 @@ fn told(more: Value) -> State {
 
 fn fresh(state: Value) -> View {
     let mut view = View::new(&"http://gateway:9924".parse().expect("a URL"), None, false);
-    view.take(News::State(told(state)));
+    view.take(News::State(reported(state)));
     view
 }
 

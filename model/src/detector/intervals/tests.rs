@@ -68,7 +68,7 @@ fn every_figure_of_a_sample_is_added_once_and_to_its_direction() {
     assert_eq!(run.data_bytes, PerDirection { up: 2_000, down: 16_000 });
     assert_eq!(run.data_segments, PerDirection { up: 4, down: 12 });
     assert_eq!(run.retransmitted_segments, PerDirection { up: 2, down: 6 });
-    // All but the ACKs; where kinds are not told apart, the data.
+    // All but the ACKs; where kinds are not distinguished, the data.
     assert_eq!(run.load_bytes, PerDirection { up: 2_400, down: 16_000 });
     assert_eq!(run.composition.up, Composition { tcp_data: 2_000, ack: 600, udp: 240, other: 160 });
     assert_eq!(run.composition.down, Composition::default());

@@ -138,7 +138,7 @@ fn bulk_data_has_two_segments_under_way() {
     assert_eq!(bulk(Some(-1.0), 12.0), None);
 }
 
-/// A window that fell is told once another report with data has followed: the flow goes on.
+/// A window that fell is reported once another report with data has followed: the flow goes on.
 #[test]
 fn a_fall_is_told_by_the_report_after_it() {
     let data = |second: f64, window: f64| (second, report(5_000, Some(window), None));
@@ -160,7 +160,7 @@ fn a_fall_is_told_by_the_report_after_it() {
 fn round_trips_are_those_of_the_newest_reports() {
     let with = |round_trip, base_round_trip| FlowSample { base_round_trip, ..report(100, None, round_trip) };
     let one = record(&[(1.0, with(Some(0.3), Some(0.05))), (2.0, with(None, None))]);
-    // The latest is kept while none is told; the base is what the report says of it.
+    // The latest is kept while none is reported; the base is what the report says of it.
     assert_eq!((one.round_trip, one.base_round_trip), (Some(0.3), None));
     let two = record(&[(1.0, with(Some(0.3), Some(0.05))), (2.0, with(Some(f64::NAN), Some(0.04)))]);
     assert_eq!((two.round_trip, two.base_round_trip), (Some(0.3), Some(0.04)));

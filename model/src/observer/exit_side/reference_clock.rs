@@ -37,20 +37,20 @@ pub(super) struct ReferenceClock {
 
 impl ReferenceClock {
     /// A clock was read. Whether it is the best one; the others hear of it then.
-    pub(super) fn hear(&mut self, told: ClockReading, clocks: &mut Clocks) -> bool {
+    pub(super) fn hear(&mut self, reading: ClockReading, clocks: &mut Clocks) -> bool {
         match self.best {
-            Some(best) if told.left_ns - best.left_ns > SECOND_NS => self.followers.clear(),
-            Some(best) if best.flow != told.flow && told.rank() < best.rank() => {
-                if self.followers.len() < FOLLOWERS_MAX && !self.followers.contains(&told.flow) {
-                    self.followers.push(told.flow);
+            Some(best) if reading.left_ns - best.left_ns > SECOND_NS => self.followers.clear(),
+            Some(best) if best.flow != reading.flow && reading.rank() < best.rank() => {
+                if self.followers.len() < FOLLOWERS_MAX && !self.followers.contains(&reading.flow) {
+                    self.followers.push(reading.flow);
                 }
                 return false;
             }
             _ => {}
         }
-        self.best = Some(told);
-        for flow in self.followers.drain(..).filter(|flow| *flow != told.flow) {
-            clocks.of(flow, told.left_ns).follow(told.left_ns, told.waited_ns);
+        self.best = Some(reading);
+        for flow in self.followers.drain(..).filter(|flow| *flow != reading.flow) {
+            clocks.of(flow, reading.left_ns).follow(reading.left_ns, reading.waited_ns);
         }
         true
     }
@@ -60,18 +60,18 @@ impl ReferenceClock {
 mod tests {
     use super::*;
 
-    fn told(flow: u64, first_s: f64, is_proven: bool, left_s: f64) -> ClockReading {
+    fn reading(flow: u64, first_s: f64, is_proven: bool, left_s: f64) -> ClockReading {
         ClockReading { flow, left_ns: left_s * 1e9, waited_ns: 40e6, first_ns: first_s * 1e9, is_proven }
     }
 
     #[test]
     fn what_is_proven_or_was_heard_first_is_best_while_it_is_heard() {
         let (mut reference_clock, mut clocks) = (ReferenceClock::default(), Clocks::default());
-        assert!(reference_clock.hear(told(2, 2.0, false, 10.0), &mut clocks), "the only one");
-        assert!(reference_clock.hear(told(1, 1.0, false, 10.1), &mut clocks), "heard earlier");
-        assert!(!reference_clock.hear(told(2, 2.0, false, 10.2), &mut clocks));
-        assert!(reference_clock.hear(told(3, 3.0, true, 10.3), &mut clocks), "proven");
-        assert!(!reference_clock.hear(told(1, 1.0, false, 10.4), &mut clocks));
-        assert!(reference_clock.hear(told(1, 1.0, false, 11.4), &mut clocks), "the other is silent");
+        assert!(reference_clock.hear(reading(2, 2.0, false, 10.0), &mut clocks), "the only one");
+        assert!(reference_clock.hear(reading(1, 1.0, false, 10.1), &mut clocks), "heard earlier");
+        assert!(!reference_clock.hear(reading(2, 2.0, false, 10.2), &mut clocks));
+        assert!(reference_clock.hear(reading(3, 3.0, true, 10.3), &mut clocks), "proven");
+        assert!(!reference_clock.hear(reading(1, 1.0, false, 10.4), &mut clocks));
+        assert!(reference_clock.hear(reading(1, 1.0, false, 11.4), &mut clocks), "the other is silent");
     }
 }

@@ -143,7 +143,7 @@ fn only_an_empty_buffer_proves_the_smallest_reading() {
 }
 
 /// Between 60 and 136 ms stand from the beginning, which a better clock knows: its packets come 2 ms after this sender's and wait as long. What the smallest
-/// reading hides is told to 2 ms and a tick; a proven one stays as it is.
+/// reading hides is known to 2 ms and a tick; a proven one stays as it is.
 #[test]
 fn a_better_clock_tells_what_hides_in_the_smallest_reading() {
     for (most_ms, expected_ms) in [(f64::INFINITY, 97.0..=100.5), (0.0, 39.0..=41.0)] {

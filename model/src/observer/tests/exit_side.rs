@@ -154,7 +154,7 @@ fn without_answers_the_level_is_not_known_for_long() {
         link.settle((1000 + 5 * i) * MS);
     }
     let rows = rows(&mut link, 11_000);
-    // The second before is known, and some moments after the answer: then twice as much may stand as it told of. The link is full, whoever
+    // The second before is known, and some moments after the answer: then twice as much may stand as it showed. The link is full, whoever
     // fills it.
     let known = rows.iter().flatten().count();
     assert!((100..=112).contains(&known), "{known}");
@@ -203,7 +203,7 @@ fn the_rate_is_what_leaves_while_the_buffer_stands() {
     let mut link = observer();
     link.set_rates(PerDirection { up: None, down: None }, None);
     full(&mut link, 1000, 25);
-    // 100 ms of queue for three seconds: bytes over time is the rate, whatever was told.
+    // 100 ms of queue for three seconds: bytes over time is the rate, whatever is configured.
     for i in 0..600 {
         full(&mut link, 2000 + 5 * i, 25 + (5 * i).min(100));
     }

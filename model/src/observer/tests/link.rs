@@ -128,13 +128,13 @@ fn simulate(link: &TestLink, seed: u64) -> (Vec<Crossing>, PerDirection<Vec<f64>
 }
 
 /// What the observer tells.
-struct Told {
+struct Estimated {
     rows: PerDirection<Vec<Option<QueueSample>>>,
     rates: PerDirection<Option<f64>>,
     base_ms: f64,
 }
 
-fn observe(link: &TestLink, events: &[Crossing], rates: PerDirection<Option<f64>>) -> Told {
+fn observe(link: &TestLink, events: &[Crossing], rates: PerDirection<Option<f64>>) -> Estimated {
     let mut observer = Observer::new(0, Vantage::BeforeUplinkBuffer, Duration::from_secs(2));
     observer.set_rates(rates, None);
     let mut rows = PerDirection::<Vec<_>>::default();
@@ -162,7 +162,7 @@ fn observe(link: &TestLink, events: &[Crossing], rates: PerDirection<Option<f64>
     for direction in [Direction::Up, Direction::Down] {
         rows[direction].extend(std::iter::from_fn(|| observer.pop(direction)));
     }
-    Told {
+    Estimated {
         rows,
         rates: PerDirection::from_fn(|x| observer.rate(x).map(|rate| rate.bytes_per_second)),
         base_ms: observer.base_round_trip().expect("answers came").seconds * 1e3,
@@ -180,22 +180,22 @@ fn compare(rows: &[Option<QueueSample>], truth: &[f64], from_s: usize) -> (f64, 
     (rms, count / pairs.len() as f64, covered / count)
 }
 
-fn check(link: &TestLink, seed: u64, is_told: bool, segments: f64) {
+fn check(link: &TestLink, seed: u64, is_configured: bool, segments: f64) {
     let (events, levels) = simulate(link, seed);
     let rates = PerDirection { up: Some(link.up), down: Some(link.down) };
-    let told = observe(link, &events, if is_told { rates } else { PerDirection::default() });
+    let estimated = observe(link, &events, if is_configured { rates } else { PerDirection::default() });
     let nearest = link.round_trip_ms.into_iter().fold(f64::INFINITY, f64::min);
     let farthest = link.round_trip_ms.into_iter().fold(0.0, f64::max);
     assert!(
-        (nearest - 2.0..=farthest + 6.0).contains(&told.base_ms),
+        (nearest - 2.0..=farthest + 6.0).contains(&estimated.base_ms),
         "{} ms for {:?}",
-        told.base_ms,
+        estimated.base_ms,
         link.round_trip_ms
     );
     for direction in [Direction::Up, Direction::Down] {
-        let (rms, known, covered) = compare(&told.rows[direction], &levels[direction], 20);
+        let (rms, known, covered) = compare(&estimated.rows[direction], &levels[direction], 20);
         let what = format!(
-            "{direction:?} {} B/s, {:?} ms, seed {seed}, told {is_told}",
+            "{direction:?} {} B/s, {:?} ms, seed {seed}, estimated {is_configured}",
             rates[direction].unwrap_or_default(),
             link.round_trip_ms
         );
@@ -203,8 +203,8 @@ fn check(link: &TestLink, seed: u64, is_told: bool, segments: f64) {
         assert!(known >= 0.95, "{what}: known {known}");
         assert!(covered >= 0.9, "{what}: covered {covered}");
     }
-    if !is_told {
-        let rate = told.rates.up.expect("the uplink stood for half of the time");
+    if !is_configured {
+        let rate = estimated.rates.up.expect("the uplink stood for half of the time");
         assert!((rate / link.up - 1.0).abs() <= 0.05, "{rate} for {}", link.up);
     }
 }
@@ -236,14 +236,14 @@ fn an_upload_alone_does_not_need_clocks() {
 }
 
 #[test]
-fn without_clocks_and_both_directions_busy_the_error_is_told() {
+fn without_clocks_and_both_directions_busy_the_error_is_configured() {
     let busy = PerDirection { up: 1.4, down: 1.3 };
     let link =
         TestLink { up: 125e3, down: 500e3, round_trip_ms: [20.0; 2], has_clocks: false, seconds: 40.0, busy };
     let (events, levels) = simulate(&link, 8);
-    let told = observe(&link, &events, PerDirection { up: Some(link.up), down: Some(link.down) });
+    let estimated = observe(&link, &events, PerDirection { up: Some(link.up), down: Some(link.down) });
     for direction in [Direction::Up, Direction::Down] {
-        let (_, _, covered) = compare(&told.rows[direction], &levels[direction], 20);
+        let (_, _, covered) = compare(&estimated.rows[direction], &levels[direction], 20);
         assert!(covered >= 0.8, "{direction:?}: covered {covered}");
     }
 }
@@ -295,7 +295,7 @@ fn a_standing_queue_of_ten_minutes_changes_neither_base_nor_level() {
     assert!(seen["most"] <= 3000.0, "{}", seen["most"]);
 }
 
-/// Nobody told a rate. A connection is opened on an idle link, and then an upload fills the buffer for good.
+/// No rate is configured. A connection is opened on an idle link, and then an upload fills the buffer for good.
 #[test]
 fn the_first_packets_of_an_idle_link_prove_the_delay_without_queue_before_a_rate_is_known() {
     let (base_ms, service_ms) = (30.0, 12.0);

@@ -79,7 +79,7 @@ fn a_rate_that_has_changed_is_measured_anew() {
         assert_rate(rate.rate(), (9.24 * 300_000.0 + 0.76 * after) / 10.0);
         feed(&mut rate, 0.14, after);
         let found = rate.rate().expect("a rate") * SECOND;
-        // 0.2 s of the old rate are left of the second that told.
+        // 0.2 s of the old rate are left of the second that was used.
         let expected = if changed {
             (0.2 * 300_000.0 + 0.9 * after) / 1.1
         } else {
@@ -175,7 +175,7 @@ fn what_is_believed_ends_with_an_interval() {
     assert_eq!(known, [true, true, false, false, false]);
 }
 
-/// Each piece of a packet leaves when it leaves, in whatever order the pieces are told.
+/// Each piece of a packet leaves when it leaves, in whatever order the pieces are reported.
 #[test]
 fn pieces_of_a_packet_leave_one_by_one() {
     let mut standing = Standing::new(0);
@@ -200,7 +200,7 @@ fn packets_inside_are_bounded() {
     standing.hold(INTERVAL_NS);
     let levels = standing.track.pop().expect("an interval");
     assert_eq!(levels.max, 10.0 * room as f64);
-    // The others leave as they were told to.
+    // The others leave as reported.
     standing.hold(1_000 * MS);
     let last =
         std::iter::from_fn(|| standing.track.is_ready().then(|| standing.track.pop())).last().flatten();

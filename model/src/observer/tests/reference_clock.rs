@@ -23,7 +23,7 @@ fn wait_by_clock(
     wait.map(|wait| wait.ns / 1e6)
 }
 
-/// The first sender is heard in an empty buffer, the second when 80 ms stand in it. The second says nothing until the first has told how much that is, and then the
+/// The first sender is heard in an empty buffer, the second when 80 ms stand in it. The second says nothing until the first has shown how much that is, and then the
 /// same as the first, but for the 5 ms between their packets and a tick. Once the first has ended, the second goes on alone.
 #[test]
 fn a_clock_that_is_new_in_a_standing_queue_is_set_by_an_older_one() {

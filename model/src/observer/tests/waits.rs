@@ -113,7 +113,7 @@ fn a_measured_wait_holds_for_a_while() {
     assert_eq!(link.wait_ns(ms(133.1), false), Some(0.0));
 }
 
-/// What was told, what was measured, what was there to begin with.
+/// What is configured, what was measured, what was there to begin with.
 #[test]
 fn the_best_rate_of_a_buffer_counts() {
     let mut link = exit_side(Direction::Down, None);
@@ -166,7 +166,7 @@ fn packets_wait_for_those_before_them() {
     assert_eq!(EntrySide::new(0).expected_ns(0), None);
 }
 
-/// Rates are told in bytes per second; less than one is none.
+/// Rates are configured in bytes per second; less than one is none.
 #[test]
 fn rates_are_told_by_the_second() {
     use super::super::{Observer, Vantage};

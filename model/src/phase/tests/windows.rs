@@ -93,7 +93,7 @@ fn windows_stand_in_for_the_buffer_that_is_not_seen() {
     assert_eq!(by(100.0, 100.0, up_seen(9_000.0)), Some(Phase::UplinkBound));
 }
 
-/// How often windows and queues told the same side, where both told one side alone.
+/// How often windows and queues named the same side, where both named one side alone.
 #[test]
 fn agreement_is_counted_where_it_can_be() {
     let agreement = |queue: (f64, f64), up, down| {

@@ -53,7 +53,7 @@ fn compare(old: &Ack, new: &Ack) -> Option<Ordering> {
         return None;
     }
     let segments = |blocks: &[Block]| blocks.iter().map(|block| block.to - block.from).sum::<u32>();
-    // As long as all of it is covered, more cannot be told than the new one tells.
+    // As long as all of it is covered, more cannot be known than the new one tells.
     Some(segments(&old_blocks).cmp(&segments(&new_blocks)).min(Ordering::Equal))
 }
 

@@ -49,7 +49,7 @@ pub struct DemoOptions {
     pub total: Option<Duration>,
     /// Where to offer the agent's page outside the lab. If not given: port 9924, or the next free one.
     pub listen: Option<SocketAddr>,
-    /// Go on with the traffic after the table, until told to stop.
+    /// Go on with the traffic after the table, until asked to stop.
     pub keep: bool,
     /// Run a Prometheus beside the agent, and show which alerts fire.
     pub prometheus: Option<PrometheusOptions>,
@@ -62,7 +62,7 @@ pub struct DemoOptions {
 }
 
 impl DemoOptions {
-    /// Traffic time that is used unless told otherwise.
+    /// Traffic time that is used unless configured otherwise.
     pub const USUAL: Duration = DemoPlan::USUAL;
     /// Least traffic time; shorter wishes are raised to it.
     pub const SHORTEST: Duration = DemoPlan::SHORTEST;

@@ -44,7 +44,7 @@ const STRETCHES: [(&str, &str, f64); 3] = [
 ];
 
 impl DemoPlan {
-    /// Traffic time unless told otherwise.
+    /// Traffic time unless configured otherwise.
     pub(super) const USUAL: Duration = Duration::from_secs(85);
     /// Below this the buffers hardly fill before the measurement begins.
     pub(super) const SHORTEST: Duration = Duration::from_secs(30);

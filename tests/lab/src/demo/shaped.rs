@@ -16,7 +16,7 @@ use crate::lab::{Lab, LinkSpec};
 use crate::topology::{LAN_DEVICE, WAN_DEVICE};
 use crate::traffic::{IperfReport, Transfer, TransferSpec};
 
-/// Traffic of one half, unless told otherwise.
+/// Traffic of one half, unless configured otherwise.
 const USUAL: Duration = Duration::from_secs(28);
 /// When the upload joins, as a share of the half.
 const JOINS: f64 = 0.25;

@@ -1,4 +1,4 @@
-//! The pendulum where users have it: the uplink's buffer on the gateway or out of sight in a modem, filled by TCP or by UDP, its rate told
+//! The pendulum where users have it: the uplink's buffer on the gateway or out of sight in a modem, filled by TCP or by UDP, its rate configured
 //! to the agent or not. Each case has the agent's reading beside the kernel's.
 
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) struct Field;
 const CONGESTION_CONTROLS: [&str; 3] = ["reno", "cubic", "bbr"];
 /// Runs of the short form: everything with reno, and the modem without rates with all three.
 const QUICK_RUNS: u32 = 12;
-/// Two links, two places, two kinds of upload, rates told or not, three congestion controls.
+/// Two links, two places, two kinds of upload, rates configured or not, three congestion controls.
 const RUNS: u32 = 48;
 
 /// What fills the uplink.
@@ -65,7 +65,7 @@ impl Experiment for Field {
         About {
             name: "field",
             source: "000 Fig. 1, 5 behind a modem",
-            what: "uplink buffer on the gateway or in a modem, TCP or UDP upload, rates told or not: the agent's reading beside the kernel's",
+            what: "uplink buffer on the gateway or in a modem, TCP or UDP upload, rates configured or not: the agent's reading beside the kernel's",
             usual: Duration::from_secs(60) * RUNS,
             quick: Duration::from_secs(30) * QUICK_RUNS,
             shortest: Duration::from_secs(20) * QUICK_RUNS,

@@ -38,7 +38,7 @@ impl Capture {
     pub fn start(host: &Host, device: &str, file: &Path, snap_bytes: u32) -> Result<Self, TruthError> {
         let mut command = host.command("tcpdump")?;
         // -Z root: it would drop to a user that cannot write there. Without immediate mode packets stand in a block of
-        // the ring for up to a second, and are lost when tcpdump is told to stop.
+        // the ring for up to a second, and are lost when tcpdump is asked to stop.
         command
             .args([
                 "--immediate-mode",

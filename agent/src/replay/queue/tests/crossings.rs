@@ -83,7 +83,7 @@ fn pieces_may_lie_across_the_end_of_numbers() {
     assert_eq!(found, Crossings { matched: 1, dropped: 0, unmatched: 0 });
 }
 
-/// Other protocols are told apart by length and by what stands behind ports and checksum.
+/// Other protocols are distinguished by length and by what stands behind ports and checksum.
 #[test]
 fn datagrams_are_told_apart_by_their_content() {
     let datagram = |byte: u8| up().protocol(17).payload(20).patch(20 + 8, byte);

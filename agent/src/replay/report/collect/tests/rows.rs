@@ -36,7 +36,7 @@ fn the_largest_flows_are_kept() {
     assert_eq!(bytes, expected);
 }
 
-/// What a sample does not tell is what the one before told.
+/// What a sample does not tell is what the one before reported.
 #[test]
 fn rates_and_round_trips_hold_until_others_are_told() {
     use pendulum_model::detector::Config;

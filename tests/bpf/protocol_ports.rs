@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pendulum::bpf::PortCounts;
-use pendulum_model::carrier::Carrier;
+use pendulum_model::protocol_port::ProtocolPort;
 use pendulum_model::sample::Composition;
 use pendulum_model::segment::Direction;
 
@@ -16,12 +16,12 @@ fn udp(packet: Tcp) -> Tcp {
     packet.protocol(17)
 }
 
-fn carrier(protocol: u8, port: u16) -> Carrier {
-    Carrier { protocol, port: (port != 0).then_some(port) }
+fn protocol_port(protocol: u8, port: u16) -> ProtocolPort {
+    ProtocolPort { protocol, port: (port != 0).then_some(port) }
 }
 
-/// Both programs over the frames: composition and carriers of each direction must be equal. Returns them.
-fn both(link_layer: LinkLayer, frames: &[CraftedFrame]) -> [(Composition, BTreeMap<Carrier, u64>); 2] {
+/// Both programs over the frames: composition and protocols with ports of each direction must be equal. Returns them.
+fn both(link_layer: LinkLayer, frames: &[CraftedFrame]) -> [(Composition, BTreeMap<ProtocolPort, u64>); 2] {
     let kernel = Kernel::new(link_layer);
     let mut replay = Replay::new(link_layer);
     for frame in frames {
@@ -32,7 +32,7 @@ fn both(link_layer: LinkLayer, frames: &[CraftedFrame]) -> [(Composition, BTreeM
     let ports = kernel.links().ports().expect("readable");
     Direction::ALL.map(|x| {
         let ours = (counters[x as usize].composition(), ports[x as usize].since(&PortCounts::default()));
-        let theirs = (replay.meter.counters(x).composition(), replay.meter.carriers(x).clone());
+        let theirs = (replay.meter.counters(x).composition(), replay.meter.protocol_ports(x).clone());
         assert_eq!(ours, theirs, "{x:?}: kernel and replay");
         ours
     })
@@ -65,11 +65,15 @@ fn each_kind_is_counted_where_it_belongs() {
         assert_eq!(up.0, composition);
         assert_eq!(
             up.1,
-            BTreeMap::from([(carrier(17, 80), udp_up), (carrier(17, 0), later), (carrier(50, 0), esp)])
+            BTreeMap::from([
+                (protocol_port(17, 80), udp_up),
+                (protocol_port(17, 0), later),
+                (protocol_port(50, 0), esp)
+            ])
         );
         let [quic, icmp] = [link + 340, link + 740];
         assert_eq!(down.0, Composition { udp: quic, other: icmp, ..Composition::default() });
-        assert_eq!(down.1, BTreeMap::from([(carrier(17, 80), quic), (carrier(1, 0), icmp)]));
+        assert_eq!(down.1, BTreeMap::from([(protocol_port(17, 80), quic), (protocol_port(1, 0), icmp)]));
     }
 }
 
@@ -115,14 +119,14 @@ fn a_shared_place_belongs_to_whoever_sends_most() {
     }
     let before = kernel.links().ports().expect("readable")[0].clone();
     let counted = before.since(&PortCounts::default());
-    assert_eq!(counted, BTreeMap::from([(carrier(17, quic), sent)]));
+    assert_eq!(counted, BTreeMap::from([(protocol_port(17, quic), sent)]));
     // It stops, and the other one has its place after at most a megabyte.
     for _ in 0..2000 {
         kernel.run(&send(other, 1400), (0, 0));
     }
     let now = kernel.links().ports().expect("readable")[0].since(&before);
     let (name, bytes) = now.iter().next().expect("counted");
-    assert_eq!((now.len(), *name), (1, carrier(17, other)));
+    assert_eq!((now.len(), *name), (1, protocol_port(17, other)));
     let all = 2000 * (54 + 1400);
     assert!((all - (1 << 20)..all).contains(bytes), "{bytes} of {all}");
 }

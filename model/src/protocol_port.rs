@@ -6,14 +6,14 @@ use serde::Serialize;
 
 /// An IP protocol other than TCP, and for UDP the port at the far end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-pub struct Carrier {
+pub struct ProtocolPort {
     /// IP protocol number (IANA "Assigned Internet Protocol Numbers").
     pub protocol: u8,
     /// UDP port of the remote end; `None` for other protocols, and for UDP whose header was not seen.
     pub port: Option<u16>,
 }
 
-impl Carrier {
+impl ProtocolPort {
     /// The IP protocol number of UDP (RFC 768).
     pub const UDP: u8 = 17;
 
@@ -33,7 +33,7 @@ impl Carrier {
     }
 }
 
-impl fmt::Display for Carrier {
+impl fmt::Display for ProtocolPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.protocol_name() {
             Some(name) => f.write_str(name)?,
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn carriers_are_called_what_people_call_them() {
-        let name = |protocol, port| Carrier { protocol, port }.to_string();
+        let name = |protocol, port| ProtocolPort { protocol, port }.to_string();
         assert_eq!(name(17, Some(443)), "UDP port 443");
         assert_eq!(name(17, None), "UDP");
         assert_eq!(name(50, None), "ESP");
@@ -70,8 +70,8 @@ mod tests {
             (132, "SCTP"),
         ];
         for (protocol, name) in known {
-            assert_eq!(Carrier { protocol, port: None }.protocol_name(), Some(name));
-            assert_eq!(Carrier { protocol: protocol + 1, port: None }.protocol_name(), None);
+            assert_eq!(ProtocolPort { protocol, port: None }.protocol_name(), Some(name));
+            assert_eq!(ProtocolPort { protocol: protocol + 1, port: None }.protocol_name(), None);
         }
     }
 }
