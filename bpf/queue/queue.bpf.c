@@ -134,8 +134,8 @@ static __always_inline __u32 kind_of_drop(__u32 flags, __u32 reason, bool *insid
 	if (IS(QDISC_CONGESTED) || IS(CAKE_FLOOD) || IS(FQ_HORIZON_LIMIT) || QDISC(CONGESTED) ||
 	    QDISC(FLOOD_PROTECTION) || QDISC(HORIZON_LIMIT) || QDISC(L4S_STEP_NON_ECN))
 		return PENDULUM_DROP_AQM;
-	/* Before 6.14 active queue management gives no reason, and cannot be distinguished from a driver that gives
-	 * none; since 7.0 "generic" is the lack of one. */
+	/* Before 6.14 active queue management gives no reason, and cannot be distinguished from a driver that
+	 * gives none; since 7.0 "generic" is the lack of one. */
 	if (QDISC(GENERIC) && flags & PENDULUM_QUEUE_AQM)
 		return PENDULUM_DROP_AQM;
 	if (flags & PENDULUM_QUEUE_AQM && IS(NOT_SPECIFIED) &&

@@ -304,8 +304,8 @@ static __always_inline void add_ack(struct pendulum_queue *queue, __u32 directio
 }
 
 /*
- * An ACK has left. Those of two seconds before it, and older ones, have left too, whether an event reported it or
- * not. In queues that are no FIFO one may be overtaken by that much: it is then forgotten too early.
+ * An ACK has left. Those of two seconds before it, and older ones, have left too, whether an event reported
+ * it or not. In queues that are no FIFO one may be overtaken by that much: it is then forgotten too early.
  */
 static __always_inline void remove_ack(struct pendulum_queue *queue, __u32 direction, __u32 mark, __u32 bytes,
 				       __u64 now)
