@@ -92,6 +92,44 @@ fn the_line_goes_down_and_comes_back_under_load() {
     });
 }
 
+/// A filter of somebody else on the WAN device's egress sees a shaped packet before the queue and behind it. The kernel skips its action behind
+/// an ifb (`tc_skip_classify`), so that a policer counts the packet once.
+#[test]
+fn a_foreign_filter_sees_shaped_packets_twice_and_acts_once() {
+    with_cake("a_foreign_filter_sees_shaped_packets_twice_and_acts_once", link(), |rig| {
+        const PACKETS: u64 = 5;
+        let (gateway, home) = (rig.lab.gateway(), rig.lab.host(Role::D2));
+        let filter = "tc qdisc add dev wan0 clsact \
+                      && tc filter add dev wan0 egress protocol ip pref 10 u32 match ip protocol 17 0xff action continue";
+        shell(&gateway, filter).expect("a filter");
+        // How often the filter matched, and its action ran.
+        let counted = || {
+            let shown = shell(&gateway, "tc -s filter show dev wan0 egress pref 10").expect("filters");
+            let number = |before: &str, after: &str| -> u64 {
+                let found = shown.split(before).nth(1).and_then(|rest| rest.split(after).next());
+                found
+                    .and_then(|text| text.trim().parse().ok())
+                    .unwrap_or_else(|| panic!("no {before}: {shown}"))
+            };
+            (number("rule hit ", " "), number(" bytes ", " pkt"))
+        };
+        let send = || {
+            let remote = Role::D1.address(IpVersion::V4).expect("an address");
+            let datagrams = format!("for i in $(seq {PACKETS}); do echo x >/dev/udp/{remote}/9; done");
+            home.run("bash", &["-c", &datagrams]).expect("they are sent");
+        };
+        let before = rig.inventory();
+        send();
+        until("the datagrams without a shaper", || counted() == (PACKETS, PACKETS));
+        let agent = rig.agent(ENFORCE);
+        until("shaping", || rig.state()["links"][0]["shape"]["state"] == "enforcing");
+        send();
+        until("the datagrams with one", || counted() == (3 * PACKETS, 2 * PACKETS));
+        stop(agent);
+        assert_eq!(rig.inventory(), before);
+    });
+}
+
 /// The filter sees addresses as they are behind the translation, on both passes.
 #[test]
 fn behind_network_address_translation() {

@@ -176,6 +176,41 @@ impl LinkEstimate {
     }
 }
 
+/// One estimate for each place at which the uplink's queue has been: it moves with each A/B interval, and what either place has learnt stays.
+#[derive(Debug)]
+pub struct Places {
+    current: LinkEstimate,
+    other: Option<LinkEstimate>,
+}
+
+impl Places {
+    /// From `start_ns` of the monotonic clock on; the queue is behind the gateway until [`Self::stand_at`].
+    pub fn new(start_ns: u64) -> Self {
+        Self { current: LinkEstimate::new(start_ns, Vantage::BeforeUplinkBuffer), other: None }
+    }
+
+    /// The estimate for the place where the queue is.
+    pub fn current(&self) -> &LinkEstimate {
+        &self.current
+    }
+
+    /// The same.
+    pub fn current_mut(&mut self) -> &mut LinkEstimate {
+        &mut self.current
+    }
+
+    /// Where the queue is since `since_ns`. Returns whether it was elsewhere before.
+    pub fn stand_at(&mut self, vantage: Vantage, since_ns: u64) -> bool {
+        if self.current.vantage == vantage {
+            return false;
+        }
+        let mut next = self.other.take().unwrap_or_else(|| LinkEstimate::new(since_ns, vantage));
+        next.restart(since_ns);
+        self.other = Some(std::mem::replace(&mut self.current, next));
+        true
+    }
+}
+
 impl Estimate<'_> {
     /// Number of the bucket after the newest one whose level is known: a level shows when the packets that met it have
     /// come out, or when answers have set it right.
@@ -303,10 +338,7 @@ mod tests {
 
     /// Packets of 1500 bytes enter a modem of 300 bytes per millisecond every 4 ms until 200 ms of work stand in it, then every 5 ms.
     /// Answers come 20 ms after they have left, with their sender's time; no rates are configured.
-    #[test]
-    fn what_stands_in_a_modem_is_found_without_its_rate() {
-        let start = 100_000 * MS;
-        let mut link = LinkEstimate::new(start, Vantage::BeforeUplinkBuffer);
+    fn fill_a_modem(link: &mut LinkEstimate, start: u64) {
         link.tell(&KnownLink::default());
         // A packet each 100 ms: answered at once.
         let sparse = (0..20).map(|i| (start + i * 100 * MS, 5));
@@ -336,6 +368,13 @@ mod tests {
             link.push(passage, Some(0));
             link.settle(*at_ns);
         }
+    }
+
+    #[test]
+    fn what_stands_in_a_modem_is_found_without_its_rate() {
+        let start = 100_000 * MS;
+        let mut link = LinkEstimate::new(start, Vantage::BeforeUplinkBuffer);
+        fill_a_modem(&mut link, start);
         let up = link.of(Direction::Up).expect("hidden");
         let level = up.sample(up.known_to() - 1).expect("known");
         // 40 packets of 5 ms: 60,000 bytes.
@@ -347,5 +386,33 @@ mod tests {
         assert!((0.018..0.026).contains(&base), "{base}");
         let empty = up.sample(start / BUCKET_NS + 190);
         assert!(empty.is_none_or(|level| level.mean_bytes <= level.uncertainty_bytes + 1500.0), "{empty:?}");
+    }
+    /// Two A/B intervals: the modem's rate and delay are known again at once; its level is not, until somebody has answered.
+    #[test]
+    fn what_a_place_has_learnt_survives_intervals_at_the_other() {
+        let start = 100_000 * MS;
+        let mut places = Places::new(start);
+        fill_a_modem(places.current_mut(), start);
+        let learnt = |places: &Places| {
+            let link = places.current();
+            (
+                link.of(Direction::Up).and_then(|up| up.rate()).map(|rate| rate.bytes_per_second),
+                link.base_round_trip(),
+            )
+        };
+        let before = learnt(&places);
+        assert!(before.0.is_some() && before.1.is_some(), "{before:?}");
+        let shaped = start + 30_000 * MS;
+        assert!(places.stand_at(Vantage::OwnQueue, shaped));
+        assert!(!places.stand_at(Vantage::OwnQueue, shaped + MS));
+        assert_eq!(learnt(&places), (None, None), "another place");
+        places.current_mut().settle(shaped + 10_000 * MS);
+        assert!(places.stand_at(Vantage::BeforeUplinkBuffer, shaped + 10_000 * MS));
+        let after = learnt(&places);
+        let same_rate =
+            after.0.zip(before.0).is_some_and(|(after, before)| (after / before - 1.0).abs() < 1e-3);
+        assert!(same_rate && after.1 == before.1, "{after:?} for {before:?}");
+        let up = places.current().of(Direction::Up).expect("hidden");
+        assert_eq!(up.sample(up.known_to()), None);
     }
 }

@@ -5,7 +5,7 @@ use pendulum_model::observer::Vantage;
 use pendulum_model::sample::QueueSource;
 use pendulum_model::segment::{Direction, PerDirection};
 
-use super::super::estimate::{Estimate, KnownLink, LinkEstimate};
+use super::super::estimate::{Estimate, KnownLink, LinkEstimate, Places};
 use super::super::own_queue::OwnQueue;
 use super::behind::BehindShaper;
 use super::tracked::Tracked;
@@ -17,9 +17,7 @@ use crate::snapshot::{QueueSnapshot, SlotLosses};
 pub(super) struct Elsewhere {
     passages: PassageReader,
     own: OwnQueue,
-    link: LinkEstimate,
-    /// Of the other vantage, if there was one: turns of a comparison come and go.
-    other: Option<LinkEstimate>,
+    places: Places,
     read_ns: u64,
     answered_s: Option<f64>,
     behind: BehindShaper,
@@ -38,8 +36,7 @@ impl Elsewhere {
         Self {
             passages,
             own: OwnQueue::new(departures),
-            link: LinkEstimate::new(now_ns, Vantage::BeforeUplinkBuffer),
-            other: None,
+            places: Places::new(now_ns),
             read_ns: now_ns,
             answered_s: None,
             behind: BehindShaper::default(),
@@ -52,7 +49,7 @@ impl Elsewhere {
 
     /// The estimate.
     pub(super) fn link(&self) -> &LinkEstimate {
-        &self.link
+        self.places.current()
     }
 
     /// The shortest time in which the outside answered since the tick before, both buffers included, seconds.
@@ -62,7 +59,7 @@ impl Elsewhere {
 
     /// The least that packets waited behind our own queue within the last second, seconds, if that is known.
     pub(super) fn behind_s(&self) -> Option<f64> {
-        self.behind.least_s().filter(|_| self.link.vantage() == Vantage::OwnQueue)
+        self.behind.least_s().filter(|_| self.link().vantage() == Vantage::OwnQueue)
     }
 
     /// Replies from outside since the tick before, and the bytes that passed.
@@ -114,23 +111,22 @@ impl Elsewhere {
         self.own.set_rate(capacity);
         let is_own = up.is_some_and(|(up, _)| up.is_buffer());
         let vantage = if is_own { Vantage::OwnQueue } else { Vantage::BeforeUplinkBuffer };
-        if self.link.vantage() != vantage {
-            let mut link = self.other.take().unwrap_or_else(|| LinkEstimate::new(was_read_ns, vantage));
-            link.restart(was_read_ns);
-            self.other = Some(std::mem::replace(&mut self.link, link));
-        } else if now_ns.saturating_sub(was_read_ns) > PassageReader::REACH_NS {
-            self.link.restart(now_ns - PassageReader::REACH_NS);
+        let has_moved = self.places.stand_at(vantage, was_read_ns);
+        let link = self.places.current_mut();
+        if !has_moved && now_ns.saturating_sub(was_read_ns) > PassageReader::REACH_NS {
+            link.restart(now_ns - PassageReader::REACH_NS);
         }
         // Behind a shaper of our own a question's time on the uplink is part of its time in the queue.
         let is_shaped =
             up.is_some_and(|(up, method)| method == QueueSource::Tracepoint && up.snapshot().rate.is_some());
-        self.link.tell(&KnownLink {
+        link.tell(&KnownLink {
             rates: configured,
             question_rate: capacity.filter(|_| is_own && !is_shaped),
             repeated,
         });
-        let known_to = PerDirection::from_fn(|x| self.link.of(x).map(|estimate| estimate.known_to()));
-        let Self { passages, own, link, behind, seen, replies, passed, .. } = self;
+        let known_to = PerDirection::from_fn(|x| link.of(x).map(|estimate| estimate.known_to()));
+        let Self { passages, own, places, behind, seen, replies, passed, .. } = self;
+        let link = places.current_mut();
         replies.clear();
         *passed = PerDirection::default();
         if let Some(seen) = seen {
@@ -185,10 +181,10 @@ impl Elsewhere {
             let (end, may_be_held) = (answer.end.into(), answer.may_be_held);
             note(Direction::Up, Passing::Waited { end, passed_ns, wait_s, may_be_held });
         });
-        self.link.settle(read_to_ns);
+        link.settle(read_to_ns);
+        let link = self.places.current();
         self.answered_s = shortest_ns.map(|ns| ns as f64 / 1e9);
-        self.snapshots =
-            PerDirection::from_fn(|x| snapshot(self.link.of(x)?, known_to[x].unwrap_or_default()));
+        self.snapshots = PerDirection::from_fn(|x| snapshot(link.of(x)?, known_to[x].unwrap_or_default()));
     }
 }
 
