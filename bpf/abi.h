@@ -66,12 +66,14 @@ enum pendulum_stat {
 	PENDULUM_LOST_ACK_OF_UNSEEN =
 		9, /* an ACK for data that never passed us: some of the flow is invisible */
 	PENDULUM_LOST_SEQUENCE_JUMP = 10, /* sequence or ACK number more than 2^30 away: tracking restarted */
-	PENDULUM_LOST_REASONS = 11,
+	PENDULUM_LOST_REQUEST_DISPLACED =
+		11, /* another request took the place of one that awaited its reply */
+	PENDULUM_LOST_REASONS = 12,
 
-	PENDULUM_FLOW_NURSED = 11,    /* first packet of a flow: entered the nursery */
-	PENDULUM_FLOW_PROMOTED = 12,  /* seen both ways: entered the flow table */
-	PENDULUM_FLOW_RESTARTED = 13, /* a SYN of a new connection on a tuple still in the table */
-	PENDULUM_STATS = 14,
+	PENDULUM_FLOW_NURSED = 12,    /* first packet of a flow: entered the nursery */
+	PENDULUM_FLOW_PROMOTED = 13,  /* seen both ways: entered the flow table */
+	PENDULUM_FLOW_RESTARTED = 14, /* a SYN of a new connection on a tuple still in the table */
+	PENDULUM_STATS = 15,
 };
 
 /* Bits of pendulum_half.flags. */
@@ -99,6 +101,9 @@ enum pendulum_half_flag {
 
 /* Segments sent outwards whose answer is awaited, for each flow (turnaround.h). A power of two. */
 #define PENDULUM_QUESTIONS 16
+
+/* Requests of protocols other than TCP whose reply is awaited (requests.h). A power of two. */
+#define PENDULUM_REQUESTS 1024
 
 /* What passes the WAN device is kept by time, in slots of 2^20 ns (1.05 ms). A power of two. */
 #define PENDULUM_SLOT_SHIFT 20
@@ -208,8 +213,9 @@ _Static_assert(sizeof(struct pendulum_half) == 3 * 64 + 24, "abi: pendulum_half"
  * A segment sent outwards that an answer is awaited for, by a word of time and kind:
  *
  *   bits 31…8  when, ticks of 4.096 µs: comes round after 68 s
- *   bit  7     what the answer is known by: 0 the end of data, 1 the TSval of a pure ACK
- *   bits 6…0   its length on the link in units of 16 bytes, never 0
+ *   bit  7     what the answer is known by: 0 the end of data, 1 the TSval of a pure ACK. Of a request that
+ * is no TCP: 1 if its reply, PENDULUM_ANSWER_HELD, may be late by more than an ACK is bits 6…0   its length
+ * on the link in units of 16 bytes, never 0
  */
 #define PENDULUM_QUESTION_CLOCK  0x80
 #define PENDULUM_QUESTION_LENGTH 0x7f

@@ -16,6 +16,7 @@
 #include "packet/classify.h"
 #include "packet/parse.h"
 #include "packet/ports.h"
+#include "packet/requests.h"
 #include "packet/rtt.h"
 #include "common/once.h"
 #include "common/seam.h"
@@ -156,8 +157,10 @@ static __always_inline void count_unread(struct segment *s, __u32 direction, __u
 	struct pendulum_counters *c = counters_of(direction);
 	__u32 bytes = s->wire_bytes;
 
+	if (s->request)
+		observe_request(s, direction, now);
 	if (direction == PENDULUM_DOWN)
-		record_arrival(now, bytes, s->segments, NULL);
+		record_arrival(now, bytes, s->segments, s);
 	if (!c)
 		return;
 	c->segments[PENDULUM_CLASS_NON_TCP] += s->segments;

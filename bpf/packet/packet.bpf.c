@@ -48,6 +48,25 @@ __noinline int parse_skb(struct __sk_buff *skb, struct segment *s, __u32 directi
 	return result == PARSE_SHORT ? PENDULUM_LOST_PULL : result;
 }
 
+/* What the packet asks or replies to, if its round trip can be timed; pulls that in, too. `result` is
+ * parse_frame's. A global function: see seam.h. */
+__noinline int read_request_skb(struct __sk_buff *skb, struct segment *s, __u32 result, __u32 direction)
+{
+	const void *data = (const void *)(long)skb->data, *end = (const void *)(long)skb->data_end;
+	__u32 wanted;
+
+	if (!s)
+		return 0;
+	wanted = read_request(data, end, s, result, direction);
+	if (!wanted || s->header_bytes + wanted > skb->len ||
+	    bpf_skb_pull_data(skb, s->header_bytes + wanted))
+		return 0;
+	data = (const void *)(long)skb->data;
+	end = (const void *)(long)skb->data_end;
+	read_request(data, end, s, result, direction);
+	return 0;
+}
+
 /* Measure the packet. Returns its class. */
 static __always_inline __u32 observe(struct __sk_buff *skb, struct segment *s, __u32 direction, __u64 now)
 {
@@ -56,6 +75,7 @@ static __always_inline __u32 observe(struct __sk_buff *skb, struct segment *s, _
 	if (result < PARSE_TCP)
 		count(result);
 	if (result != PARSE_TCP && result != PENDULUM_LOST_TCP_OPTIONS) {
+		read_request_skb(skb, s, result, direction);
 		/* Of a super-packet whose headers were not read, every segment but the first is one short. */
 		if (result != PARSE_UDP)
 			s->header_bytes = s->payload_bytes = 0;
@@ -135,6 +155,16 @@ __noinline int parse_xdp(struct xdp_md *ctx, struct segment *s)
 	return parse_frame(data, data_end, data_end - data, PENDULUM_DOWN, s);
 }
 
+/* The same as read_request_skb(): of these frames all is at hand. */
+__noinline int read_request_xdp(struct xdp_md *ctx, struct segment *s, __u32 result)
+{
+	const void *data = (const void *)(long)ctx->data, *end = (const void *)(long)ctx->data_end;
+
+	if (s)
+		read_request(data, end, s, result, PENDULUM_DOWN);
+	return 0;
+}
+
 SEC("xdp")
 int pendulum_xdp(struct xdp_md *ctx)
 {
@@ -148,6 +178,7 @@ int pendulum_xdp(struct xdp_md *ctx)
 	if (result < PARSE_TCP)
 		count(result);
 	if (result != PARSE_TCP && result != PENDULUM_LOST_TCP_OPTIONS) {
+		read_request_xdp(ctx, &s, result);
 		count_unread(&s, PENDULUM_DOWN, result, now);
 		return XDP_PASS;
 	}

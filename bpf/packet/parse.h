@@ -41,6 +41,8 @@ enum parse_result {
 	PARSE_TCP = PENDULUM_STATS,
 	PARSE_NON_TCP,
 	PARSE_UDP,
+	PARSE_ICMP,
+	PARSE_OTHER, /* of a step: another protocol, whose header is at the cursor */
 	PARSE_SHORT,
 };
 
@@ -173,7 +175,7 @@ static __always_inline __u32 parse_ipv4(struct cursor *c, struct segment *s, __u
 					__u32 *destination)
 {
 	const struct iphdr *ip = c->pos;
-	__u32 header, total, in_frame;
+	__u32 header, total, in_frame, result = PARSE_TCP;
 
 	if ((const void *)(ip + 1) > c->end)
 		return missing(c, sizeof(*ip), PENDULUM_LOST_IP_HEADER);
@@ -182,23 +184,19 @@ static __always_inline __u32 parse_ipv4(struct cursor *c, struct segment *s, __u
 	total = ip_bytes(bpf_ntohs(ip->tot_len), in_frame);
 	if (ip->version != 4 || header < sizeof(*ip) || total < header || total > in_frame)
 		return PENDULUM_LOST_IP_HEADER;
-	if (ip->protocol != IPPROTO_TCP) {
-		s->port = (__u32)ip->protocol << 16;
-		if (ip->protocol != IPPROTO_UDP || ip->frag_off & bpf_htons(IPV4_FRAGMENT_OFFSET))
-			return PARSE_NON_TCP;
-		*l4_bytes = total - header;
-		c->pos += header;
-		return PARSE_UDP;
-	}
-	if (ip->frag_off & bpf_htons(IPV4_FRAGMENT_OFFSET))
-		return PENDULUM_LOST_FRAGMENT;
-
-	s->ip_ecn = ip->tos & 3;
 	map_address(source, ip->saddr);
 	map_address(destination, ip->daddr);
+	if (ip->protocol != IPPROTO_TCP) {
+		s->port = (__u32)ip->protocol << 16;
+		result = PARSE_OTHER;
+	}
+	if (ip->frag_off & bpf_htons(IPV4_FRAGMENT_OFFSET))
+		return result == PARSE_TCP ? PENDULUM_LOST_FRAGMENT : PARSE_NON_TCP;
+
+	s->ip_ecn = ip->tos & 3;
 	*l4_bytes = total - header;
 	c->pos += header;
-	return PARSE_TCP;
+	return result;
 }
 
 /* Step over the IPv6 header and its extension headers. */
@@ -232,15 +230,11 @@ static __always_inline __u32 parse_ipv6(struct cursor *c, struct segment *s, __u
 			*l4_bytes = payload;
 			return PARSE_TCP;
 		}
-		if (next == IPPROTO_UDP) {
-			*l4_bytes = payload;
-			s->port = IPPROTO_UDP << 16;
-			return PARSE_UDP;
-		}
 		if (next != IPPROTO_HOPOPTS && next != IPPROTO_ROUTING && next != IPPROTO_DSTOPTS &&
 		    next != IPPROTO_FRAGMENT && next != IPPROTO_AH) {
+			*l4_bytes = payload;
 			s->port = (__u32)next << 16;
-			return PARSE_NON_TCP;
+			return PARSE_OTHER;
 		}
 		if (i == IPV6_EXTENSIONS_MAX)
 			break;
@@ -277,9 +271,21 @@ static __always_inline __u32 parse_udp(struct cursor *c, struct segment *s, __u3
 		return PARSE_NON_TCP;
 	s->header_bytes = consumed(c) + sizeof(*udp);
 	s->payload_bytes = l4_bytes - sizeof(*udp);
-	if ((const void *)(udp + 1) <= c->end)
-		s->port |= bpf_ntohs(up ? udp->dest : udp->source);
+	if ((const void *)(udp + 1) > c->end)
+		return PARSE_UDP;
+	s->port |= bpf_ntohs(up ? udp->dest : udp->source);
+	s->key.home_port = up ? udp->source : udp->dest;
+	s->key.remote_port = up ? udp->dest : udp->source;
 	return PARSE_UDP;
+}
+
+static __always_inline __u32 parse_other(struct cursor *c, struct segment *s, __u32 l4_bytes, bool up)
+{
+	__u32 protocol = reread(&s->port, s->port) >> 16;
+
+	if (protocol == IPPROTO_UDP)
+		return parse_udp(c, s, l4_bytes, up);
+	return protocol == IPPROTO_ICMP || protocol == IPPROTO_ICMPV6 ? PARSE_ICMP : PARSE_NON_TCP;
 }
 
 static __always_inline __u32 parse_tcp(struct cursor *c, struct segment *s, __u32 l4_bytes, __be16 *source,
@@ -355,9 +361,9 @@ static __always_inline __u32 parse_options(struct cursor *c, struct segment *s)
 
 /*
  * Parse one frame. `direction` orients the key: the source is at home on the way up, the destination on the
- * way down. Returns PARSE_TCP, PARSE_UDP, PARSE_NON_TCP, PARSE_SHORT, or the reason why the frame could not
- * be read; after PENDULUM_LOST_TCP_OPTIONS the segment is whole but for its options, after PARSE_UDP the
- * lengths of headers and payload are known.
+ * way down. Returns PARSE_TCP, PARSE_UDP, PARSE_ICMP, PARSE_NON_TCP, PARSE_SHORT, or the reason why the frame
+ * could not be read; after PENDULUM_LOST_TCP_OPTIONS the segment is whole but for its options, after
+ * PARSE_UDP and PARSE_ICMP the lengths of headers and payload are known.
  */
 static __always_inline __u32 parse_frame(const void *data, const void *data_end, __u32 frame_bytes,
 					 __u32 direction, struct segment *s)
@@ -380,12 +386,12 @@ static __always_inline __u32 parse_frame(const void *data, const void *data_end,
 				    up ? key->remote_addr : key->home_addr);
 	else
 		return PARSE_NON_TCP;
-	if (result != PARSE_TCP && result != PARSE_UDP)
+	if (result != PARSE_TCP && result != PARSE_OTHER)
 		return result;
 	rebase(&c, s);
 	l4_bytes = reread(&s->payload_bytes, l4_bytes);
-	if (result == PARSE_UDP)
-		return parse_udp(&c, s, l4_bytes, up);
+	if (result == PARSE_OTHER)
+		return parse_other(&c, s, l4_bytes, up);
 	result = parse_tcp(&c, s, l4_bytes, up ? &key->home_port : &key->remote_port,
 			   up ? &key->remote_port : &key->home_port);
 	if (result != PARSE_TCP)

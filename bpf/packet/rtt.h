@@ -31,26 +31,33 @@ static __always_inline bool expired(const struct pendulum_probe *probe, __u32 ti
 	return !probe->at || tick - probe->at > PROBE_LIFETIME_TICKS;
 }
 
+/* `direction`: of what was timed. Returns the sample: 0 would read as "none". */
+static __always_inline __u32 count_rtt(__u32 direction, __u32 us)
+{
+	struct pendulum_counters *c = bpf_map_lookup_elem(&counters, &direction);
+	__u32 slot;
+
+	us = us ? us : 1;
+	slot = slot_of_time(us);
+	if (!c)
+		return us;
+	c->rtt_sum_us += us;
+	if (slot < PENDULUM_TIME_SLOTS)
+		c->rtt[slot] += 1;
+	return us;
+}
+
 /* `direction`: of the segment that was timed. */
 static __always_inline void record_sample(struct pendulum_half *sender, __u32 direction, __u32 elapsed_ticks)
 {
-	struct pendulum_counters *c = bpf_map_lookup_elem(&counters, &direction);
 	/* ticks · 1.024, rounded down: as in age_us(). */
-	__u32 us = (__u64)elapsed_ticks * 281474976711ull >> 38, slot;
+	__u32 us = count_rtt(direction, (__u64)elapsed_ticks * 281474976711ull >> 38);
 
-	us = us ? us : 1;
 	sender->rtt_last_us = us;
 	if (!sender->rtt_min_us || us < sender->rtt_min_us)
 		sender->rtt_min_us = us;
 	sender->rtt_sum_us += us;
 	sender->rtt_samples += 1;
-
-	slot = slot_of_time(us);
-	if (!c)
-		return;
-	c->rtt_sum_us += us;
-	if (slot < PENDULUM_TIME_SLOTS)
-		c->rtt[slot] += 1;
 }
 
 /* Is this segment of `me` the answer to one that `peer` had timed? `counters` are those of peer's direction.

@@ -41,8 +41,8 @@ struct tcp_options {
 struct segment {
 	struct pendulum_flow_key key;
 	struct tcp_options options;
-	__u32 seq;
-	__u32 ack;
+	__u32 seq; /* if it is no TCP: the identifier of a request (requests.h) … */
+	__u32 ack; /* … and of the request that this replies to */
 	__u32 payload_bytes;
 	__u32 header_bytes; /* link, IP and TCP headers together */
 	__u32 class;        /* enum pendulum_class, once classified */
@@ -50,6 +50,7 @@ struct segment {
 	__u32 wire_bytes;   /* of all of them */
 	__u32 asked;        /* the question that it answers, or 0 (turnaround.h) */
 	__u32 advance;      /* of the bytes that its end has acknowledged, by this one */
+	__u32 request;      /* if it is no TCP: enum request_kind and what it is, or 0 */
 	__u32 port;         /* if it is no TCP: IP protocol and port as in struct pendulum_port, or 0 */
 	__u16 window;
 	__u8 flags;  /* enum tcp_flag */

@@ -116,8 +116,8 @@ static __always_inline __u32 take_answered(struct pendulum_flow *flow, const str
 
 /*
  * PENDULUM_ANSWER_HELD if this answer acknowledges no more than the question, or one segment: a second full
- * segment would have been acknowledged at once. Not for clocks and handshakes. By arithmetic on the sign and
- * on the bits: each branch here would double what the verifier walks.
+ * segment would have been acknowledged at once. Not for clocks and handshakes. Of what is no TCP, `request`
+ * tells. By arithmetic on the sign and on the bits: each branch here would double what the verifier walks.
  */
 static __always_inline __u32 held_of_answer(const struct segment *s)
 {
@@ -127,7 +127,7 @@ static __always_inline __u32 held_of_answer(const struct segment *s)
 
 	_Static_assert(PENDULUM_ANSWER_HELD == 1 << 7 && PENDULUM_QUESTION_CLOCK == 1 << 7, "bit 7");
 	_Static_assert(TCP_SYN == 1 << 1, "bit 1");
-	return held & ~(s->asked | (__u32)s->flags << 6);
+	return (held & ~(s->asked | (__u32)s->flags << 6)) | (s->request & PENDULUM_ANSWER_HELD);
 }
 
 #endif

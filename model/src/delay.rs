@@ -234,6 +234,8 @@ pub struct Reply {
     pub down_s: Option<f64>,
     /// The receiver may have delayed it.
     pub may_be_held: bool,
+    /// The server may have asked other servers first, as for DNS: it may be late by any time.
+    pub is_relayed: bool,
 }
 
 /// What a flow's packets towards one of its ends took to be answered, within the second.
@@ -333,6 +335,8 @@ struct Heard {
     base: Least,
     /// Those that nobody delayed.
     replies: u32,
+    /// All of them were relayed.
+    is_relayed: bool,
 }
 
 /// Follows the replies and gives the budget of each second.
@@ -402,14 +406,16 @@ impl DelayTracker {
         });
         let base = by_short.filter(|short| short.delay_s <= own.delay_s).unwrap_or(own);
         let extra_s = (delay_s - base.delay_s).max(0.0);
-        let fresh = Heard { extra_s, down_s: reply.down_s, base, replies: 0 };
+        let is_relayed = reply.is_relayed;
+        let fresh = Heard { extra_s, down_s: reply.down_s, base, replies: 0, is_relayed };
         let heard = self.heard.entry(reply.end).or_insert(fresh);
         let replies = heard.replies + u32::from(!reply.may_be_held);
+        let is_relayed = heard.is_relayed && is_relayed;
         // A delayed one, too, is an upper bound.
         if extra_s <= heard.extra_s {
             *heard = fresh;
         }
-        heard.replies = replies;
+        (heard.replies, heard.is_relayed) = (replies, is_relayed);
     }
 
     /// The budget of the time since the last one.
@@ -446,6 +452,10 @@ impl DelayTracker {
         let agrees = |end: &&&Heard| end.replies > 0 || end.extra_s <= (1.0 + ALIKE) * line_s + NONE_S;
         if line_s > NONE_S && proven.iter().filter(agrees).count() < 2 && !is_full.up && !is_full.down {
             return all(Unknown::OneEnd);
+        }
+        // Two servers that ask the same third one are late together.
+        if line_s > NONE_S && proven.iter().all(|end| end.is_relayed) {
+            return all(Unknown::NoReplies);
         }
         let (up, down) = divide(least, reading, is_full);
         let accusing = proven.iter().filter(|end| end.replies >= ACCUSING_REPLIES || end.extra_s <= NONE_S);

@@ -97,6 +97,11 @@ impl Kernel {
         }
         zero::<pendulum_counters>(object, "counters", pendulum_counters::zero());
         zero::<u64>(object, "stats", 0);
+        let map = object.map_mut("requests").expect("there");
+        let mut requests: Array<_, u64> = map.try_into().expect("an array");
+        for index in 0..requests.len() {
+            requests.set(index, 0, 0).expect("writable");
+        }
         let map = object.map_mut("bursts").expect("there");
         let mut bursts: Array<_, abi::pendulum_burst> = map.try_into().expect("an array");
         for index in 0..bursts.len() {
@@ -205,6 +210,13 @@ impl Kernel {
             flows: sorted(self.programs.flows().expect("readable")),
             nursery: sorted(self.programs.nursery().expect("readable")),
         }
+    }
+
+    /// Places of the table of requests that are taken.
+    pub(crate) fn open_requests(&self) -> usize {
+        let map = self.programs.object().map("requests").expect("there");
+        let requests: Array<_, u64> = map.try_into().expect("an array");
+        requests.iter().filter(|word| *word.as_ref().expect("readable") != 0).count()
     }
 
     pub(crate) fn programs(&mut self) -> &mut LinkPrograms {

@@ -11,11 +11,14 @@ mod cases;
 #[path = "../support/craft.rs"]
 mod craft;
 mod downlink;
+#[path = "../support/exchanges.rs"]
+mod exchanges;
 mod kernel;
 mod nonlinear;
 mod object;
 mod protocol_ports;
 mod random;
+mod requests;
 mod slots;
 mod turnaround;
 mod word;

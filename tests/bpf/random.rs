@@ -43,7 +43,7 @@ fn crafted(stream: Vec<SegmentLike>, link_layer: LinkLayer) -> Vec<CraftedFrame>
         .collect()
 }
 
-fn agree(
+pub(crate) fn agree(
     kernel: &RefCell<Kernel>,
     frames: &[CraftedFrame],
     link_layer: LinkLayer,
@@ -63,13 +63,13 @@ fn agree(
 
 /// Streams for one test: `PENDULUM_RANDOM_PACKETS` asks for about so many packets, which may take hours; without it the run is
 /// short. `packets_each`: what one stream has on average.
-fn cases(packets_each: u64) -> u32 {
+pub(crate) fn cases(packets_each: u64) -> u32 {
     let asked = std::env::var("PENDULUM_RANDOM_PACKETS").ok();
     let asked = asked.map(|text| text.parse::<u64>().expect("PENDULUM_RANDOM_PACKETS is a number"));
     asked.map_or(200, |packets| u32::try_from(packets / packets_each).unwrap_or(u32::MAX))
 }
 
-fn runner(cases: u32) -> TestRunner {
+pub(crate) fn runner(cases: u32) -> TestRunner {
     // No file of failures beside the sources: what is found becomes a case of the acceptance table.
     TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() })
 }

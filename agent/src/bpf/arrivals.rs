@@ -65,8 +65,10 @@ pub struct Answered {
     pub asked_ns: u64,
     /// Whether the question was a pure ACK.
     pub asked_by_ack: bool,
-    /// Whether the answer is the ACK of a single segment: its receiver may have held it back.
+    /// Whether the answer is the ACK of a single segment, or relayed: its sender may have held it back.
     pub may_be_held: bool,
+    /// Whether it is a reply of a server that may have asked other servers first.
+    pub is_relayed: bool,
     /// Link-layer length of the question, in steps of 16 bytes, at most 2032.
     pub question_bytes: u32,
     /// Link-layer length of the answer, as above.
@@ -144,12 +146,15 @@ impl pendulum_arrival {
         let answer = self.answerer(number).map(|end| {
             let (asked, answered) = (self.answer as u32, (self.answer >> 32) as u32);
             let at_ns = moment((answered >> 8).into(), end_ns(number));
+            let by_clock = asked & abi::PENDULUM_QUESTION_CLOCK != 0;
+            let may_be_held = answered & abi::PENDULUM_ANSWER_HELD != 0;
             Answered {
                 end,
                 at_ns,
                 asked_ns: moment((asked >> 8).into(), at_ns),
-                asked_by_ack: asked & abi::PENDULUM_QUESTION_CLOCK != 0,
-                may_be_held: answered & abi::PENDULUM_ANSWER_HELD != 0,
+                asked_by_ack: by_clock && !may_be_held,
+                may_be_held,
+                is_relayed: by_clock && may_be_held,
                 question_bytes: length_of(asked),
                 answer_bytes: length_of(answered),
             }

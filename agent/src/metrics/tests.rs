@@ -51,7 +51,7 @@ fn every_figure_of_the_snapshot_is_exported_once_under_its_name() {
         ("pendulum_ack_burst_segments_bucket{le=\"20.0\",link=\"dsl\",direction=\"up\"}", "1001"),
         ("pendulum_in_flight_bytes{link=\"dsl\",direction=\"down\"}", "5432"),
         ("pendulum_flows{link=\"dsl\",direction=\"up\"}", "2"),
-        ("pendulum_flow_table_events_total{link=\"dsl\",event=\"promoted\"}", "112"),
+        ("pendulum_flow_table_events_total{link=\"dsl\",event=\"promoted\"}", "113"),
         ("pendulum_flow_table_events_total{link=\"dsl\",event=\"evicted\"}", "7"),
         ("pendulum_shape_state_info{link=\"dsl\",state=\"enforcing\"}", "1"),
         ("pendulum_link_up{link=\"dsl\"}", "1"),

@@ -31,21 +31,29 @@ pub struct FlowKey {
 impl FlowKey {
     /// The key of a segment that travels in `direction`.
     pub const fn of(segment: &ParsedSegment, direction: Direction) -> Self {
-        let (source, destination) = (segment.source, segment.destination);
-        let (source_port, destination_port) = (segment.source_port, segment.destination_port);
+        let ports = [segment.source_port, segment.destination_port];
+        Self::between([segment.source, segment.destination], ports, direction)
+    }
+
+    /// The key of a packet from the first end to the second that travels in `direction`.
+    pub const fn between(addresses: [[u8; 16]; 2], ports: [u16; 2], direction: Direction) -> Self {
+        let (home, remote) = match direction {
+            Direction::Up => (0, 1),
+            Direction::Down => (1, 0),
+        };
+        Self {
+            home_addr: addresses[home],
+            remote_addr: addresses[remote],
+            home_port: ports[home],
+            remote_port: ports[remote],
+        }
+    }
+
+    /// The address of the end that sends in this direction.
+    pub const fn sender(&self, direction: Direction) -> [u8; 16] {
         match direction {
-            Direction::Up => Self {
-                home_addr: source,
-                remote_addr: destination,
-                home_port: source_port,
-                remote_port: destination_port,
-            },
-            Direction::Down => Self {
-                home_addr: destination,
-                remote_addr: source,
-                home_port: destination_port,
-                remote_port: source_port,
-            },
+            Direction::Up => self.home_addr,
+            Direction::Down => self.remote_addr,
         }
     }
 }

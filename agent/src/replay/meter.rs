@@ -9,6 +9,7 @@ use pendulum_model::segment::{Class, Direction};
 use super::counters::Counters;
 use super::flow::{FlowKey, Observed};
 use super::packet::{Frame, Lost, NonTcp, Packet, ParsedSegment, flag, parse};
+use super::requests::{RequestReply, Requests};
 use super::table::{Entry, Event, FlowTable};
 
 /// How much is remembered.
@@ -52,6 +53,8 @@ pub struct Observation<'a, T> {
     pub segment: Option<ParsedSegment>,
     /// What it did to its flow.
     pub observed: Option<Observed>,
+    /// If it is no TCP and replies to a request: between which ends, and how long that took.
+    pub reply: Option<(FlowKey, RequestReply)>,
     /// Length of the ACK burst that it ended; 0: none.
     pub burst: u64,
     /// The flow's key and state, after the segment.
@@ -69,6 +72,7 @@ impl<T> Observation<'_, T> {
             protocol_port: None,
             segment: None,
             observed: None,
+            reply: None,
             burst: 0,
             flow: None,
             evicted: None,
@@ -83,6 +87,7 @@ pub struct Meter<T = ()> {
     protocol_ports: [BTreeMap<ProtocolPort, u64>; 2],
     stats: Stats,
     table: FlowTable<T>,
+    requests: Requests,
 }
 
 impl<T: Default> Meter<T> {
@@ -93,6 +98,7 @@ impl<T: Default> Meter<T> {
             protocol_ports: Default::default(),
             stats: Stats::default(),
             table: FlowTable::new(config.flow_entries, config.nursery_entries),
+            requests: Requests::default(),
         }
     }
 
@@ -151,7 +157,7 @@ impl<T: Default> Meter<T> {
     ) -> Observation<'_, T> {
         match packet {
             Packet::Tcp(segment) => self.observe_segment(direction, time_ns, segment),
-            Packet::NonTcp(other) => self.observe_other(direction, frame, &other),
+            Packet::NonTcp(other) => self.observe_other(direction, time_ns, frame, &other),
             Packet::Lost(reason) => self.observe_unread(direction, frame, Some(reason)),
         }
     }
@@ -159,20 +165,41 @@ impl<T: Default> Meter<T> {
     fn observe_other(
         &mut self,
         direction: Direction,
+        time_ns: u64,
         frame: &Frame<'_>,
         other: &NonTcp,
     ) -> Observation<'_, T> {
+        let reply = self.observe_request(direction, time_ns, frame, other);
         let protocol_port = other.protocol_port(direction);
         let wire_bytes = other.udp.map_or(frame.frame_bytes().into(), |udp| udp.wire_bytes);
         if let Some(protocol_port) = protocol_port {
             *self.protocol_ports[direction as usize].entry(protocol_port).or_default() += wire_bytes;
         }
         let Some(datagram) = &other.udp else {
-            return Observation { protocol_port, ..self.observe_unread(direction, frame, None) };
+            return Observation { protocol_port, reply, ..self.observe_unread(direction, frame, None) };
         };
         self.counters[direction as usize].count_udp(datagram);
         let entered = Composition { udp: wire_bytes, ..Composition::default() };
-        Observation { protocol_port, ..Observation::unread(entered) }
+        Observation { protocol_port, reply, ..Observation::unread(entered) }
+    }
+
+    fn observe_request(
+        &mut self,
+        direction: Direction,
+        time_ns: u64,
+        frame: &Frame<'_>,
+        other: &NonTcp,
+    ) -> Option<(FlowKey, RequestReply)> {
+        let timed = other.request.as_ref()?;
+        let key = FlowKey::between(timed.addresses, timed.ports, direction);
+        let wire_bytes = other.udp.map_or(frame.frame_bytes().into(), |udp| udp.wire_bytes);
+        let reply = self.requests.observe(direction, time_ns, &key, &timed.request, wire_bytes);
+        self.stats.lost[Lost::RequestDisplaced as usize] = self.requests.lost;
+        let reply = reply?;
+        if !reply.is_relayed {
+            self.counters[direction.opposite() as usize].count_rtt(reply.us);
+        }
+        Some((key, reply))
     }
 
     fn observe_unread(
@@ -219,6 +246,7 @@ impl<T: Default> Meter<T> {
             protocol_port: None,
             segment: Some(segment),
             observed,
+            reply: None,
             burst,
             flow: flow.map(|entry| (key, entry)),
             evicted: found.evicted,

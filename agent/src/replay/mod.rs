@@ -18,6 +18,7 @@ pub mod packet;
 pub mod probe;
 pub mod queue;
 pub mod report;
+pub mod requests;
 pub mod sequence;
 pub mod series;
 pub mod session;

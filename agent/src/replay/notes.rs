@@ -35,6 +35,15 @@ impl Notes {
         let repeated_bytes = if repeats { bytes } else { 0 };
         let mut noted =
             Noted { passing: Passing { at_ns: now_ns, bytes, repeated_bytes, clock: None }, answer: None };
+        // A server that may have asked others first tells of no buffer.
+        if let Some((key, reply)) = observation.reply.filter(|(_, reply)| !reply.is_relayed) {
+            noted.answer = Some(Answer {
+                end: key.sender(direction),
+                delay_ns: u64::from(reply.us) * 1000,
+                question_bytes: reply.request_bytes,
+                own_queue_ns: 0,
+            });
+        }
         let (Some(segment), Some(observed), Some((key, entry))) =
             (observation.segment, observation.observed, observation.flow)
         else {
@@ -52,13 +61,9 @@ impl Notes {
             note.listed = true;
             self.active.push(key);
         }
-        let end = match direction {
-            Direction::Up => key.home_addr,
-            Direction::Down => key.remote_addr,
-        };
         let turn = note.note(direction, now_ns, &segment, &observed, flow);
         noted.answer = turn.map(|Turn { us, question_bytes }| Answer {
-            end,
+            end: key.sender(direction),
             delay_ns: u64::from(us) * 1000,
             question_bytes,
             own_queue_ns: 0,

@@ -6,6 +6,7 @@
 
 mod ip;
 mod link;
+mod request;
 mod tcp;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,8 @@ mod udp;
 
 use pendulum_model::protocol_port::ProtocolPort;
 use pendulum_model::segment::Direction;
+
+pub use request::{Request, RequestKind};
 
 use crate::bpf::abi;
 
@@ -87,6 +90,8 @@ pub enum Lost {
     AckOfUnseen = abi::PENDULUM_LOST_ACK_OF_UNSEEN as isize,
     /// Sequence or ACK number more than 2^30 away: tracking restarted.
     SequenceJump = abi::PENDULUM_LOST_SEQUENCE_JUMP as isize,
+    /// Another request took the place of one that awaited its reply.
+    RequestDisplaced = abi::PENDULUM_LOST_REQUEST_DISPLACED as isize,
 }
 
 impl Lost {
@@ -103,6 +108,7 @@ impl Lost {
         Self::FlowInsert,
         Self::AckOfUnseen,
         Self::SequenceJump,
+        Self::RequestDisplaced,
     ];
 
     const IN_ORDER: () = {
@@ -217,13 +223,26 @@ pub struct NonTcp {
     pub protocol: Option<u8>,
     /// If it is UDP: the first fragment of a datagram, or all of it. Later fragments are not.
     pub udp: Option<Datagram>,
+    /// If its round trip can be timed.
+    pub request: Option<Timed>,
+}
+
+/// A packet that is a request or a reply, and its ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timed {
+    /// What it is.
+    pub request: Request,
+    /// Source and destination address, IPv4 mapped into IPv6, network byte order.
+    pub addresses: [[u8; 16]; 2],
+    /// Source and destination port, 0 if it has none.
+    pub ports: [u16; 2],
 }
 
 impl NonTcp {
-    const NO_IP: Self = Self { protocol: None, udp: None };
+    const NO_IP: Self = Self { protocol: None, udp: None, request: None };
 
     const fn of(protocol: u8) -> Self {
-        Self { protocol: Some(protocol), udp: None }
+        Self { protocol: Some(protocol), ..Self::NO_IP }
     }
 
     /// What carries it; `None` if it is no IP packet.
@@ -264,18 +283,37 @@ pub enum Packet {
 /// Read one frame. Never fails: what cannot be read has a reason.
 pub fn parse(frame: &Frame<'_>) -> Packet {
     let mut cursor = Cursor { bytes: frame.bytes, at: 0, frame_bytes: frame.frame_bytes() };
-    match parse_segment(&mut cursor, frame) {
-        Ok(segment) => Packet::Tcp(segment),
-        Err(Stop::Udp { l4_bytes }) => Packet::NonTcp(udp::parse(&cursor, frame, l4_bytes)),
+    match parse_packet(&mut cursor, frame) {
+        Ok(packet) => packet,
         Err(Stop::NonTcp(other)) => Packet::NonTcp(other),
         Err(Stop::Lost(reason)) => Packet::Lost(reason),
     }
 }
 
-fn parse_segment(cursor: &mut Cursor<'_>, frame: &Frame<'_>) -> Result<ParsedSegment, Stop> {
+fn parse_packet(cursor: &mut Cursor<'_>, frame: &Frame<'_>) -> Result<Packet, Stop> {
     let protocol = link::parse(cursor, frame.link_type)?;
     let link_bytes = cursor.at;
     let datagram = ip::parse(cursor, protocol)?;
+    match datagram.protocol {
+        ip::TCP => parse_segment(cursor, frame, link_bytes, &datagram).map(Packet::Tcp),
+        ProtocolPort::UDP => Ok(Packet::NonTcp(udp::parse(cursor, frame, &datagram))),
+        protocol @ (ip::ICMP | ip::ICMPV6) => {
+            let is_v6 = protocol == ip::ICMPV6;
+            let request = Request::of_icmp(cursor.rest(), datagram.l4_bytes, is_v6);
+            let addresses = [datagram.source, datagram.destination];
+            let timed = request.map(|request| Timed { request, addresses, ports: [0; 2] });
+            Ok(Packet::NonTcp(NonTcp { request: timed, ..NonTcp::of(protocol) }))
+        }
+        other => Ok(Packet::NonTcp(NonTcp::of(other))),
+    }
+}
+
+fn parse_segment(
+    cursor: &Cursor<'_>,
+    frame: &Frame<'_>,
+    link_bytes: u32,
+    datagram: &ip::IpHeader,
+) -> Result<ParsedSegment, Stop> {
     let header = tcp::parse(cursor, datagram.l4_bytes)?;
     Ok(ParsedSegment {
         source: datagram.source,
@@ -331,10 +369,6 @@ fn count_segments(frame: &Frame<'_>, payload_bytes: u32) -> u32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
     NonTcp(NonTcp),
-    /// The cursor stands at a UDP header; so many bytes from there on.
-    Udp {
-        l4_bytes: u32,
-    },
     Lost(Lost),
 }
 
@@ -371,6 +405,11 @@ impl<'a> Cursor<'a> {
         let bytes = self.peek(reason)?;
         self.skip(saturate(N));
         Ok(bytes)
+    }
+
+    /// The bytes at hand from here on.
+    fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.at as usize..).unwrap_or_default()
     }
 
     fn skip(&mut self, bytes: u32) {

@@ -14,6 +14,8 @@ use super::packet::{Frame, LinkType, Lost};
 mod cases;
 #[path = "../../../tests/support/craft.rs"]
 pub(super) mod craft;
+#[path = "../../../tests/support/exchanges.rs"]
+pub(super) mod exchanges;
 
 pub(super) mod captures;
 mod clocks;
@@ -220,8 +222,9 @@ fn the_table_shows_every_class_and_every_reason_a_packet_can_have() {
         let shown = all.iter().flat_map(|case| &case.expect).filter(|e| e.class == class.name()).count();
         assert!(shown > 0, "no case for class {}", class.name());
     }
-    // Both need a kernel: memory that cannot be had, a map that is full.
-    for reason in Lost::ALL.into_iter().filter(|r| !matches!(r, Lost::Pull | Lost::FlowInsert)) {
+    // Two need a kernel: memory that cannot be had, a map that is full. Requests have a table of their own.
+    let elsewhere = |r: &Lost| matches!(r, Lost::Pull | Lost::FlowInsert | Lost::RequestDisplaced);
+    for reason in Lost::ALL.into_iter().filter(|r| !elsewhere(r)) {
         let shown = all.iter().flat_map(|case| &case.expect).any(|e| e.lost.contains(&reason.name()));
         assert!(shown, "no case for reason {}", reason.name());
     }

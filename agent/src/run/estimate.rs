@@ -90,7 +90,7 @@ impl LinkEstimate {
     }
 
     /// Something passed. `own_ns`: how long the question of its answer waited in our own queue, 0 if that is not the uplink's buffer;
-    /// `None`: that is not known, and the answer tells nothing.
+    /// `None`: that is not known, or the server may have asked others first, and the answer tells nothing.
     pub fn push(&mut self, passage: &Passage, own_ns: Option<u64>) {
         match passage {
             Passage::Up(egress) => {
@@ -355,6 +355,7 @@ mod tests {
                 asked_ns: entered,
                 asked_by_ack: false,
                 may_be_held: false,
+                is_relayed: false,
                 question_bytes: 1500,
                 answer_bytes: 64,
             };

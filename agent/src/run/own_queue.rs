@@ -95,6 +95,7 @@ pub(super) mod tests {
             asked_ns,
             asked_by_ack: true,
             may_be_held: false,
+            is_relayed: false,
             question_bytes: 64,
             answer_bytes: 1488,
         }

@@ -51,6 +51,7 @@ fn second(tracker: &mut DelayTracker, from_s: f64, truth: &Truth) -> Budget {
                 delay_s: 0.02 + truth.up_s + truth.down_s + extra_s,
                 down_s: truth.has_clock.then_some(truth.down_s + extra_s),
                 may_be_held: false,
+                is_relayed: false,
             });
         }
     }
@@ -216,6 +217,7 @@ fn replies_that_may_be_delayed_agree_or_acquit_and_never_accuse() {
                     delay_s: 0.02 + extra(extra_s),
                     down_s: Some(extra(extra_s)),
                     may_be_held,
+                    is_relayed: false,
                 };
                 tracker.reply(&reply(1, held_extra_s, true));
                 bulk_extra_s.iter().for_each(|extra_s| tracker.reply(&reply(2, *extra_s, false)));
@@ -244,7 +246,14 @@ fn an_upload_that_waits_beyond_the_line_shows_in_its_rtt_samples() {
                 let at_s = f64::from(from) + f64::from(tick) / 10.0;
                 tracker.tick(at_s, PerDirection { up: 5_000, down: 100 });
                 let down_s = Some(0.0);
-                tracker.reply(&Reply { end: 1, request_bytes: 66, delay_s: 0.02, down_s, may_be_held: true });
+                tracker.reply(&Reply {
+                    end: 1,
+                    request_bytes: 66,
+                    delay_s: 0.02,
+                    down_s,
+                    may_be_held: true,
+                    is_relayed: false,
+                });
             }
             let own_s = PerDirection { up: Some(0.05), down: Some(0.0) };
             let home = [TimedFlow { host: 1, base_s: 0.001, least_s: 0.001, samples: 100 }];
@@ -272,8 +281,14 @@ fn a_late_answer_is_no_queue() {
     for from in 0..3 {
         second(&mut tracker, f64::from(from), &IDLE);
     }
-    let late =
-        |end, delay_s, may_be_held| Reply { end, request_bytes: 66, delay_s, down_s: None, may_be_held };
+    let late = |end, delay_s, may_be_held| Reply {
+        end,
+        request_bytes: 66,
+        delay_s,
+        down_s: None,
+        may_be_held,
+        is_relayed: false,
+    };
     tracker.reply(&late(1, 0.06, true));
     tracker.reply(&late(2, 3.0, false));
     let budget = second(&mut tracker, 3.0, &IDLE);
@@ -298,6 +313,7 @@ fn a_long_packets_time_on_the_line_is_no_queue() {
         delay_s,
         down_s: Some(0.0),
         may_be_held: false,
+        is_relayed: false,
     };
     tracker.tick(0.1, PerDirection { up: 66, down: 66 });
     tracker.reply(&reply(66, 0.02));
@@ -346,6 +362,7 @@ fn what_is_said_of_many_ends_is_what_a_tenth_of_the_traffic_has() {
                         delay_s,
                         down_s: None,
                         may_be_held: false,
+                        is_relayed: false,
                     });
                 }
             }
@@ -356,4 +373,44 @@ fn what_is_said_of_many_ends_is_what_a_tenth_of_the_traffic_has() {
     };
     assert!(place(1) < 0.01);
     assert!(place(50) > 0.39);
+}
+
+/// Two servers that may have asked others first, once a second: the extra delay of each, as the line would have it.
+fn relayed(extra_s: [f64; 2], direct_s: Option<f64>) -> Budget {
+    let mut tracker = DelayTracker::default();
+    let reply = |end, extra_s, is_relayed| Reply {
+        end,
+        request_bytes: 80,
+        delay_s: 0.02 + extra_s,
+        down_s: None,
+        may_be_held: is_relayed,
+        is_relayed,
+    };
+    (0..6)
+        .map(|second| {
+            let now = |waits: f64| if second < 3 { 0.0 } else { waits };
+            for tick in 1..=10 {
+                tracker.tick(f64::from(second) + f64::from(tick) / 10.0, PerDirection::from_fn(|_| 200));
+            }
+            tracker.reply(&reply(1, now(extra_s[0]), true));
+            tracker.reply(&reply(2, now(extra_s[1]), true));
+            if let Some(extra_s) = direct_s {
+                tracker.reply(&reply(3, now(extra_s), false));
+            }
+            tracker.budget(&Reading { rates: CONFIGURED, ..Reading::default() })
+        })
+        .last()
+        .expect("six seconds")
+}
+
+/// A resolver that asks both of the provider's servers, whose cache is cold: no queue, whatever they take. That one of them replies at once
+/// shows that the line is free.
+#[test]
+fn servers_that_ask_others_only_show_that_a_line_is_free() {
+    assert_eq!(relayed([0.09, 0.08], None).part(Segment::Uplink), Err(Unknown::NoReplies));
+    assert!(relayed([0.09, 0.0], None).part(Segment::Uplink).is_ok_and(|delay| delay.queue_s == 0.0));
+    // A server that replies by itself says the same as they do: they agree.
+    let waits = relayed([0.2, 0.21], Some(0.2));
+    assert_eq!(waits.part(Segment::Uplink), Err(Unknown::Undivided), "{waits:?}");
+    assert!(relayed([0.09, 0.08], Some(0.0)).part(Segment::Uplink).is_ok_and(|delay| delay.queue_s == 0.0));
 }

@@ -122,11 +122,11 @@ async fn a_link_says_where_it_is_attached_and_what_was_lost() {
             "beyond_bloat": null,
         },
         "link": { "uplink_rate_bps": 200_000, "downlink_rate_bps": null, "rate_source": "config" },
-        "flow_table": { "flows": 3, "nursed": 111, "promoted": 112, "restarted": 113, "evicted": 7, "expired": 9 },
+        "flow_table": { "flows": 3, "nursed": 112, "promoted": 113, "restarted": 114, "evicted": 7, "expired": 9 },
         "losses": {
             "link_header": 100, "vlan_depth": 101, "ip_header": 102, "ipv6_extensions": 103, "fragment": 104,
             "tcp_header": 105, "tcp_options": 106, "pull": 107, "flow_insert": 108, "ack_of_unseen": 109,
-            "sequence_jump": 110, "history_overwritten": 6, "sample_rejected": 3, "event_log": 1,
+            "sequence_jump": 110, "request_displaced": 111, "history_overwritten": 6, "sample_rejected": 3, "event_log": 1,
             "stream_client_slow": 4, "slots_overwritten": 2, "torn_answers": 1, "program_recursion": 5,
         },
         "programs": [{ "name": "pendulum_up", "attached": true, "runs": 41, "run_seconds": 1.5 }],

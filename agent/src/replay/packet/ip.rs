@@ -1,7 +1,5 @@
 //! IPv4 (RFC 791) and IPv6 with extension headers (RFC 8200).
 
-use pendulum_model::protocol_port::ProtocolPort;
-
 use super::link::Protocol;
 use super::{Cursor, Lost, NonTcp, Outline, Stop};
 
@@ -12,18 +10,21 @@ const IPV6_EXTENSIONS_MAX: usize = 6;
 const IPV6_FRAGMENT_OFFSET: u16 = 0xfff8;
 
 const HOP_BY_HOP: u8 = 0;
-const TCP: u8 = 6;
+pub(super) const ICMP: u8 = 1;
+pub(super) const TCP: u8 = 6;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
+pub(super) const ICMPV6: u8 = 58;
 const DESTINATION_OPTIONS: u8 = 60;
 
-/// What the IP header says of a TCP segment; the cursor stands behind it.
+/// What the IP header says; the cursor stands behind it.
 pub(super) struct IpHeader {
     pub(super) source: [u8; 16],
     pub(super) destination: [u8; 16],
     pub(super) ecn: u8,
-    /// TCP header and payload, in bytes.
+    pub(super) protocol: u8,
+    /// Header and payload of that protocol, in bytes.
     pub(super) l4_bytes: u32,
 }
 
@@ -75,19 +76,15 @@ fn parse_ipv4(cursor: &mut Cursor<'_>) -> Result<IpHeader, Stop> {
         return Err(Lost::IpHeader.into());
     }
     let is_later_fragment = u16::from_be_bytes([fragment_high, fragment_low]) & IPV4_FRAGMENT_OFFSET != 0;
-    match protocol {
-        TCP if is_later_fragment => return Err(Lost::Fragment.into()),
-        TCP => cursor.skip(header),
-        ProtocolPort::UDP if !is_later_fragment => {
-            cursor.skip(header);
-            return Err(Stop::Udp { l4_bytes: total - header });
-        }
-        other => return Err(NonTcp::of(other).into()),
+    if is_later_fragment {
+        return Err(if protocol == TCP { Lost::Fragment.into() } else { NonTcp::of(protocol).into() });
     }
+    cursor.skip(header);
     Ok(IpHeader {
         source: map_ipv4([s0, s1, s2, s3]),
         destination: map_ipv4([d0, d1, d2, d3]),
         ecn: tos & 3,
+        protocol,
         l4_bytes: total - header,
     })
 }
@@ -129,18 +126,17 @@ fn parse_ipv6(cursor: &mut Cursor<'_>) -> Result<IpHeader, Stop> {
     if header.payload > cursor.left() {
         return Err(Lost::IpHeader.into());
     }
-    let l4_bytes = walk_extensions(cursor, header.next, header.payload)?;
-    Ok(IpHeader { source: header.source, destination: header.destination, ecn: header.ecn, l4_bytes })
+    let (protocol, l4_bytes) = walk_extensions(cursor, header.next, header.payload)?;
+    let Ipv6Header { source, destination, ecn, .. } = header;
+    Ok(IpHeader { source, destination, ecn, protocol, l4_bytes })
 }
 
-/// Step over extension headers up to TCP. Answers the bytes of `payload` that are left for it.
-fn walk_extensions(cursor: &mut Cursor<'_>, mut next: u8, mut payload: u32) -> Result<u32, Stop> {
+/// Step over extension headers. Answers the protocol behind them, and the bytes of `payload` that are left for it.
+fn walk_extensions(cursor: &mut Cursor<'_>, mut next: u8, mut payload: u32) -> Result<(u8, u32), Stop> {
     for walked in 0..=IPV6_EXTENSIONS_MAX {
         match next {
-            TCP => return Ok(payload),
-            ProtocolPort::UDP => return Err(Stop::Udp { l4_bytes: payload }),
             HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS | FRAGMENT | AUTHENTICATION => {}
-            other => return Err(NonTcp::of(other).into()),
+            other => return Ok((other, payload)),
         }
         if walked == IPV6_EXTENSIONS_MAX {
             break;

@@ -53,7 +53,7 @@ fn ppp_with_and_without_its_address_and_short_protocols() {
         assert_eq!(payload_of(LinkType::PppEther, &[&session[..], six].concat(), &v6), Some(9));
     }
     let lcp = parse(&Frame::whole(LinkType::Ppp, &[0xff, 3, 0xc0, 0x21, 1, 2, 3]));
-    assert_eq!(lcp, Packet::NonTcp(NonTcp { protocol: None, udp: None }));
+    assert_eq!(lcp, Packet::NonTcp(NonTcp { protocol: None, udp: None, request: None }));
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn loopback_family_is_in_either_byte_order() {
     }
     assert_eq!(
         parse(&Frame::whole(LinkType::Null, &[7, 0, 0, 0, 0x45])),
-        Packet::NonTcp(NonTcp { protocol: None, udp: None })
+        Packet::NonTcp(NonTcp { protocol: None, udp: None, request: None })
     );
 }
 

@@ -125,6 +125,7 @@ mod tests {
             asked_ns: 1_000_000_000,
             asked_by_ack: false,
             may_be_held: false,
+            is_relayed: false,
             question_bytes: 1_500,
             answer_bytes: 64,
         }

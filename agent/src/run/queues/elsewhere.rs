@@ -135,15 +135,18 @@ impl Elsewhere {
         behind.begin(line);
         let mut shortest_ns = None;
         let read_to_ns = passages.read(now_ns, |passage| {
-            let answer = match &passage {
+            let reply = match &passage {
                 Passage::Down(arrival) => arrival.answer,
                 Passage::Up(_) => None,
             };
+            let reply_own_ns = reply.and_then(|reply| if is_own { own.sojourn_ns(&reply) } else { Some(0) });
+            // A server that may have asked others first tells of no buffer.
+            let answer = reply.filter(|reply| !reply.is_relayed);
+            let own_ns = answer.and(reply_own_ns);
             if let Some(answer) = answer {
                 let delay_ns = answer.at_ns.saturating_sub(answer.asked_ns);
                 shortest_ns = Some(shortest_ns.map_or(delay_ns, |shortest: u64| shortest.min(delay_ns)));
             }
-            let own_ns = answer.and_then(|answer| if is_own { own.sojourn_ns(&answer) } else { Some(0) });
             link.push(&passage, own_ns);
             let mut note = |direction, passing| {
                 if let Some(seen) = seen {
@@ -167,15 +170,17 @@ impl Elsewhere {
                     }
                 }
             }
-            let Some((answer, own_ns)) = answer.zip(own_ns) else { return };
-            let down_s = link.downlink_wait_by_clock(answer.at_ns);
+            let Some((reply, own_ns)) = reply.zip(reply_own_ns) else { return };
+            let down_s = link.downlink_wait_by_clock(reply.at_ns);
             replies.push(Reply {
-                end: answer.end,
-                request_bytes: answer.question_bytes,
-                delay_s: answer.at_ns.saturating_sub(answer.asked_ns).saturating_sub(own_ns) as f64 / 1e9,
+                end: reply.end,
+                request_bytes: reply.question_bytes,
+                delay_s: reply.at_ns.saturating_sub(reply.asked_ns).saturating_sub(own_ns) as f64 / 1e9,
                 down_s,
-                may_be_held: answer.may_be_held,
+                may_be_held: reply.may_be_held,
+                is_relayed: reply.is_relayed,
             });
+            let Some(answer) = answer else { return };
             let Some(wait_s) = behind.answered(&answer, own_ns, down_s) else { return };
             let passed_ns = answer.asked_ns.saturating_add(own_ns);
             let (end, may_be_held) = (answer.end.into(), answer.may_be_held);

@@ -1,0 +1,136 @@
+//! Requests and replies that are no TCP: the kernel times them as the replay does.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use pendulum::bpf::Passage;
+use pendulum::replay::packet::{Frame, LinkType};
+use pendulum_model::segment::Direction;
+use proptest::prelude::*;
+
+use crate::craft::{self, CraftedFrame, LinkLayer};
+use crate::exchanges::{Message, exchanges};
+use crate::kernel::Kernel;
+use crate::random::{agree, cases, runner};
+use crate::{Replay, first_difference};
+
+/// Each exchange has a minute of its own: of the kernel's tables only the slots are not emptied between two.
+const EXCHANGE_NS: u64 = 60_000_000_000;
+
+/// Delay in microseconds, whether it may be held back, and whether the server may have asked others first: by slot.
+type Replies = BTreeMap<u64, (u64, bool, bool)>;
+
+fn layer(link_layer: LinkLayer) -> LinkType {
+    match link_layer {
+        LinkLayer::Ethernet => LinkType::Ethernet,
+        LinkLayer::RawIp => LinkType::RawIp,
+    }
+}
+
+/// Both programs over the frames: their states, and the replies from outside that each saw.
+fn both(kernel: &mut Kernel, frames: &[CraftedFrame], link_layer: LinkLayer, start_ns: u64) -> [Replies; 2] {
+    kernel.reset();
+    let mut replay = Replay::new(link_layer);
+    let mut reader = kernel.programs().passages(start_ns);
+    let (mut ours, mut theirs) = (Replies::new(), Replies::new());
+    for frame in frames {
+        let frame = CraftedFrame { time_ns: frame.time_ns + start_ns, ..frame.clone() };
+        kernel.observe(&frame).expect("a whole frame");
+        let direction = match frame.direction {
+            craft::Direction::Up => Direction::Up,
+            craft::Direction::Down => Direction::Down,
+        };
+        let whole = Frame::whole(layer(link_layer), &frame.bytes);
+        let observation = replay.meter.observe_frame(direction, frame.time_ns, &whole);
+        if let (Direction::Down, Some((_, reply))) = (direction, observation.reply) {
+            let told = (u64::from(reply.us), reply.is_relayed, reply.is_relayed);
+            theirs.insert(frame.time_ns >> 20, told);
+        }
+        reader.read(frame.time_ns + 3_000_000, |passage| {
+            let Passage::Down(arrival) = passage else { return };
+            let Some(answer) = arrival.answer else { return };
+            let us = (answer.at_ns - answer.asked_ns) / 1000;
+            ours.insert(answer.at_ns >> 20, (us, answer.may_be_held, answer.is_relayed));
+        });
+    }
+    let (kernel, replay) = (kernel.state(), replay.state());
+    assert!(kernel == replay, "kernel and replay differ:\n{}", first_difference(&kernel, &replay));
+    [ours, theirs]
+}
+
+#[test]
+fn each_exchange_is_timed_by_both() {
+    for link_layer in [LinkLayer::Ethernet, LinkLayer::RawIp] {
+        let mut kernel = Kernel::new(link_layer);
+        for (number, exchange) in (1..).zip(exchanges()) {
+            let frames: Vec<_> = exchange.messages.iter().map(|message| message.build(link_layer)).collect();
+            let [ours, theirs] = both(&mut kernel, &frames, link_layer, number * EXCHANGE_NS);
+            assert_eq!(ours, theirs, "{}", exchange.name);
+            let down = exchange.replies.iter().filter(|reply| reply.0 == craft::Direction::Down);
+            assert_eq!(ours.len(), down.count(), "{}", exchange.name);
+        }
+    }
+}
+
+/// Datagrams of an open connection, calls and tunnels: the table stays empty.
+#[test]
+fn other_datagrams_touch_nothing() {
+    let kernel = Kernel::new(LinkLayer::Ethernet);
+    let starts: [&[u8]; 6] = [
+        &[0x40, 0, 0, 0, 1],
+        &[0x80, 0x60, 0x12, 0x34, 0, 0, 0, 1],
+        &[4, 0, 0, 0, 9, 9, 9, 9],
+        &[23, 254, 253, 0, 1],
+        &[0xff; 8],
+        &[],
+    ];
+    for (start, direction) in starts
+        .into_iter()
+        .flat_map(|start| [craft::Direction::Up, craft::Direction::Down].map(|direction| (start, direction)))
+    {
+        let payload = [start, &[0x11; 200]].concat();
+        kernel.run(&Message::udp(direction, [50_000, 443], &payload).build(LinkLayer::Ethernet), (0, 0));
+    }
+    assert_eq!(kernel.open_requests(), 0);
+    let initial = Message::quic(craft::Direction::Up, 0xc0, 1, [&[7; 8], &[]]);
+    kernel.run(&initial.build(LinkLayer::Ethernet), (0, 0));
+    assert_eq!(kernel.open_requests(), 1);
+}
+
+/// Few identifiers and ports, so that requests, replies and repetitions meet; and a flood that fills the table.
+#[test]
+fn any_exchange_is_measured_alike() {
+    let kernel = RefCell::new(Kernel::new(LinkLayer::RawIp));
+    let message = (0_usize..17, 0_u16..3, any::<bool>(), prop_oneof![0_u64..5_000, 0_u64..9_000_000]);
+    let streams = prop::collection::vec(message, 1..200);
+    let table = exchanges();
+    runner(cases(100))
+        .run(&streams, |stream| {
+            let mut at = 0;
+            let frames: Vec<_> = stream
+                .into_iter()
+                .map(|(from, pick, flood, after)| {
+                    at += after;
+                    let messages = &table[from % table.len()].messages;
+                    let message = messages[usize::from(pick) * 5 % messages.len()].clone().at(at);
+                    let mut frame = message.build(LinkLayer::RawIp);
+                    if flood && let Some(last) = frame.bytes.get_mut(19) {
+                        *last = (at % 251) as u8;
+                    }
+                    frame
+                })
+                .collect();
+            agree(&kernel, &frames, LinkLayer::RawIp)
+        })
+        .expect("kernel and replay agree");
+    let flood: Vec<_> = (0..3_000_u32)
+        .map(|index| {
+            let from = index.to_be_bytes();
+            let initial = Message::quic(craft::Direction::Up, 0xc0, 1, [&[7; 8], &from]);
+            initial.at(u64::from(index) * 100).build(LinkLayer::RawIp)
+        })
+        .collect();
+    agree(&kernel, &flood, LinkLayer::RawIp).expect("kernel and replay agree");
+    let lost = crate::kernel::LOST.iter().position(|lost| *lost == "request_displaced").expect("a reason");
+    assert!(kernel.borrow().stats()[lost] > 1_000, "a full table says so");
+}
