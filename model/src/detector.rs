@@ -19,13 +19,14 @@
 mod base;
 mod findings;
 mod intervals;
+mod passed;
 mod state;
 mod tracker;
 
 use std::time::Duration;
 
 use crate::activity::Activity;
-use crate::capacity::{Capacity, CapacityLearner};
+use crate::capacity::Capacity;
 use crate::certainty;
 use crate::event::Event;
 use crate::findings::{Change, Evidence, Phase, Verdict};
@@ -33,14 +34,14 @@ use crate::flows::FlowTable;
 use crate::history::{History, Totals};
 use crate::link::{Known, Link};
 use crate::phase::{PhaseChange, PhaseInput, PhaseSource, PhaseTracker};
-use crate::sample::{BaseRoundTrip, DirectionSample, MeasuredRate, QueueSample, Sample, sane};
+use crate::sample::{BaseRoundTrip, MeasuredRate, QueueSample, Sample, sane};
 use crate::segment::{Direction, PerDirection};
 use crate::swing::Swing;
 use crate::thresholds::Thresholds;
-use crate::window::SlidingSum;
 
 use base::KnownBase;
 use findings::ActiveFindings;
+use passed::Passed;
 pub use state::{DetectorState, DirectionState};
 use tracker::VerdictTracker;
 
@@ -73,16 +74,7 @@ pub struct Detector {
     transitions: [[u64; 4]; 4],
     swing: Swing,
     history: History,
-    learner: PerDirection<CapacityLearner>,
-    measured: PerDirection<Option<MeasuredRate>>,
-    moving: PerDirection<SlidingSum>,
-    throughput: PerDirection<f64>,
-    per_round_trip: PerDirection<SlidingSum>,
-    datagrams_per_round_trip: PerDirection<SlidingSum>,
-    last_data: PerDirection<Option<Duration>>,
-    /// What enters the buffer is reported by kind.
-    kinds_known: PerDirection<bool>,
-    peak_queue: PerDirection<f64>,
+    passed: PerDirection<Passed>,
     flows: FlowTable,
     activity: PerDirection<Activity>,
     tracker: VerdictTracker,
@@ -105,15 +97,7 @@ impl Detector {
             transitions: [[0; 4]; 4],
             swing: Swing::default(),
             history: History::default(),
-            learner: PerDirection::default(),
-            measured: PerDirection::default(),
-            moving: PerDirection::default(),
-            throughput: PerDirection::default(),
-            per_round_trip: PerDirection::default(),
-            datagrams_per_round_trip: PerDirection::default(),
-            last_data: PerDirection::default(),
-            kinds_known: PerDirection::default(),
-            peak_queue: PerDirection::default(),
+            passed: PerDirection::default(),
             flows: FlowTable::default(),
             activity: PerDirection::default(),
             tracker: VerdictTracker::default(),
@@ -133,7 +117,9 @@ impl Detector {
         self.note_gap(sample, span);
         self.last = Some(sample.at);
         self.note_round_trip(sample);
-        self.note_rates(sample);
+        for x in Direction::ALL {
+            self.passed[x].note_rate(sample.link[x].rate);
+        }
         self.flows.push(sample.at, &sample.flows);
 
         let mut events = Vec::new();
@@ -174,9 +160,7 @@ impl Detector {
 
     /// What is known of `C_x`.
     pub fn rates(&self, direction: Direction) -> Capacity {
-        let (given, learnt) = (self.measured[direction], self.learner[direction].rate());
-        let newest = given.into_iter().chain(learnt).max_by_key(|rate| rate.measured_at);
-        Capacity::new(&self.link, direction, newest, self.now())
+        Capacity::new(&self.link, direction, self.passed[direction].rate(), self.now())
     }
 
     /// `C_x` in bytes per second and where it comes from: the one that counts.
@@ -254,13 +238,6 @@ impl Detector {
         self.base.push(sample);
     }
 
-    fn note_rates(&mut self, sample: &Sample) {
-        for x in Direction::ALL {
-            let usable = |rate: &MeasuredRate| sane(rate.bytes_per_second).is_some_and(|value| value > 0.0);
-            self.measured[x] = sample.link[x].rate.filter(usable).or(self.measured[x]);
-        }
-    }
-
     fn phase_input(&mut self, sample: &Sample, span: Duration) -> PhaseInput {
         let round_trip = self.bounded_round_trip();
         let since = sample.at.saturating_sub(round_trip);
@@ -268,17 +245,13 @@ impl Detector {
         let queue = PerDirection::from_fn(|x| self.known_queue(x, sample.link[x].queue));
         let window = PerDirection::from_fn(|x| {
             let direction = &sample.link[x];
-            self.kinds_known[x] |= direction.composition.total() > 0;
-            let (bytes, datagrams) = (&mut self.per_round_trip[x], &mut self.datagrams_per_round_trip[x]);
-            bytes.push(sample.at, load(direction, self.kinds_known[x]));
-            datagrams.push(sample.at, direction.composition.udp.saturating_add(direction.composition.other));
-            let (passed, datagrams) = (bytes.since(since) as f64, datagrams.since(since) as f64);
+            let (passed, datagrams) = self.passed[x].push_load(sample.at, since, direction);
             // Part of the window stands in the direction's own buffer: where the round trip is known in part only (a
             // download alone), that is the better figure.
             let standing = queue[x].map(|queue| queue.mean_bytes);
             let known = [known_round_trip.map(|_| passed), standing.filter(|_| passed > 0.0)];
             // What TCP has outstanding; of datagrams, what passes in a round trip.
-            let reported = direction.in_flight_bytes.and_then(sane).map(|bytes| bytes + datagrams);
+            let reported = direction.in_flight_bytes.and_then(sane).map(|bytes| bytes + datagrams as f64);
             reported.or_else(|| known.into_iter().flatten().reduce(f64::max))
         });
         PhaseInput {
@@ -333,16 +306,6 @@ impl Detector {
             change: Change::Phase { from: change.from, to: change.to, dwell_s },
             evidence,
         }
-    }
-}
-
-/// Bytes that are no pure ACKs, whatever carries them; where the kinds are not distinguished, TCP data. What entered the buffer in one interval may
-/// leave it in the next, and counts once.
-fn load(direction: &DirectionSample, kinds_known: bool) -> u64 {
-    if kinds_known {
-        direction.composition.total() - direction.composition.ack
-    } else {
-        direction.traffic.data_bytes
     }
 }
 

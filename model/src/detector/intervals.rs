@@ -4,13 +4,10 @@ use std::time::Duration;
 
 use crate::findings::Phase;
 use crate::history::Totals;
-use crate::sample::{DirectionSample, QueueSource, Sample, sane};
+use crate::sample::{DirectionSample, QueueSource, Sample};
 use crate::segment::{Direction, PerDirection};
 
-use super::{Detector, load};
-
-/// Throughput is the moving sum of paper 003.
-const MOVING_THROUGHPUT: Duration = Duration::from_millis(300);
+use super::Detector;
 
 impl Detector {
     /// Adds one interval to the past.
@@ -28,7 +25,7 @@ impl Detector {
             interval.wire_bytes[x] = traffic.wire_bytes;
             interval.data_bytes[x] = traffic.data_bytes;
             interval.data_segments[x] = traffic.data_segments;
-            interval.load_bytes[x] = load(direction, self.kinds_known[x]);
+            interval.load_bytes[x] = self.passed[x].load_of(direction);
             interval.composition[x] = direction.composition;
             if let Some(delay) = self.standing_delay(x, direction) {
                 interval.delay[x].add(delay, self.thresholds.bufferbloat_delay.seconds(), seconds);
@@ -37,24 +34,16 @@ impl Detector {
             interval.ack_bursts[x] = direction.ack_bursts;
             let bytes = window[x].unwrap_or(0.0);
             interval.window_byte_seconds[x] = bytes * seconds;
-            if interval.load_bytes[x] > 0 || bytes >= 0.5 * self.thresholds.segment_bytes {
-                self.last_data[x] = Some(sample.at);
-            }
-            if self.last_data[x].is_some_and(|at| sample.at.saturating_sub(at) <= recently) {
-                interval.active_seconds[x] = seconds;
-            }
-            self.moving[x].push(sample.at, traffic.data_bytes);
-            let moved = self.moving[x].since(sample.at.saturating_sub(MOVING_THROUGHPUT));
-            self.throughput[x] = moved as f64 / MOVING_THROUGHPUT.as_secs_f64();
             let queue = self.known_queue(x, direction.queue);
             // An estimate of the queue rests on the capacity: it cannot teach it.
             let seen = queue.is_some_and(|queue| queue.source != QueueSource::Estimate);
             // What a qdisc of this machine lets through is its rate, not the link's.
             let is_link = self.link.shaped[x].is_none();
             let stands = seen && is_link && self.phases.stands(x) == Some(true);
-            self.learner[x].push(sample.at, traffic.wire_bytes, stands);
-            if let Some(peak) = queue.and_then(|queue| sane(queue.max_bytes)) {
-                self.peak_queue[x] = self.peak_queue[x].max(peak);
+            let has_load = interval.load_bytes[x] > 0 || bytes >= 0.5 * self.thresholds.segment_bytes;
+            self.passed[x].push(sample.at, direction, queue, stands, has_load);
+            if self.passed[x].is_active(sample.at, recently) {
+                interval.active_seconds[x] = seconds;
             }
         }
         let mean = |x: Direction| self.known_queue(x, sample.link[x].queue).map(|queue| queue.mean_bytes);

@@ -139,7 +139,7 @@ impl Detector {
         let mut link = self.link;
         for x in Direction::ALL {
             link.capacity[x] = self.capacity(x);
-            let peak = Some(self.peak_queue[x]).filter(|peak| *peak > 0.0);
+            let peak = Some(self.passed[x].peak_queue).filter(|peak| *peak > 0.0);
             let learnt = peak.map(|value| Known { value, provenance: Provenance::Learnt });
             link.buffer[x] = link.buffer[x].or(learnt);
         }
@@ -160,8 +160,8 @@ impl Detector {
             capacity,
             measured_rate: self.measured_rate(x),
             standing_bytes: self.phases.standing()[x],
-            peak_bytes: self.peak_queue[x],
-            throughput: self.throughput[x],
+            peak_bytes: self.passed[x].peak_queue,
+            throughput: self.passed[x].throughput,
             standing_delay_s: recent.delay[x].mean(),
             composition: recent.composition[x],
             bufferbloat: self.findings.bufferbloat(x),

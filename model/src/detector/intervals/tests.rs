@@ -127,8 +127,8 @@ fn throughput_is_what_moved_in_300_ms() {
         detector.push(&sample);
         // 3,000 bytes in each of the last thirty samples at most.
         let counted = step.min(30).saturating_sub(step.saturating_sub(50));
-        assert_near(detector.throughput.up, f64::from(counted) * 3_000.0 / 0.3);
-        assert_eq!(detector.throughput.down, 0.0);
+        assert_near(detector.passed.up.throughput, f64::from(counted) * 3_000.0 / 0.3);
+        assert_eq!(detector.passed.down.throughput, 0.0);
     }
 }
 
@@ -146,13 +146,19 @@ fn levels_of_both_buffers_are_kept_together() {
     assert_near(mean.up, 6_000.0);
     assert_near(mean.down, 1_000.0);
     // The highest level is each buffer's own.
-    assert_eq!(detector.peak_queue, PerDirection { up: 50_000.0, down: 1_000.0 });
+    assert_eq!(
+        PerDirection::from_fn(|x| detector.passed[x].peak_queue),
+        PerDirection { up: 50_000.0, down: 1_000.0 }
+    );
     let mut lower = sample(3, Some(0.1));
     lower.link.up.queue = level(2.0);
     // 9,000 bytes, give or take more than the link carries in 50 ms: that proves nothing.
     lower.link.down.queue = level(9_000.0).map(|queue| QueueSample { uncertainty_bytes: 1e6, ..queue });
     detector.push(&lower);
-    assert_eq!(detector.peak_queue, PerDirection { up: 50_000.0, down: 1_000.0 });
+    assert_eq!(
+        PerDirection::from_fn(|x| detector.passed[x].peak_queue),
+        PerDirection { up: 50_000.0, down: 1_000.0 }
+    );
 }
 
 /// Two seconds of one level in the uplink buffer.
