@@ -213,9 +213,9 @@ _Static_assert(sizeof(struct pendulum_half) == 3 * 64 + 24, "abi: pendulum_half"
  * A segment sent outwards that an answer is awaited for, by a word of time and kind:
  *
  *   bits 31…8  when, ticks of 4.096 µs: comes round after 68 s
- *   bit  7     what the answer is known by: 0 the end of data, 1 the TSval of a pure ACK. Of a request that
- * is no TCP: 1 if its reply, PENDULUM_ANSWER_HELD, may be late by more than an ACK is bits 6…0   its length
- * on the link in units of 16 bytes, never 0
+ *   bit  7     what the answer is known by: 0 the end of data, 1 the TSval of a pure ACK
+ *              (of a request that is no TCP: 1 if its reply, PENDULUM_ANSWER_HELD, may be late)
+ *   bits 6…0   its length on the link in units of 16 bytes, never 0
  */
 #define PENDULUM_QUESTION_CLOCK  0x80
 #define PENDULUM_QUESTION_LENGTH 0x7f
