@@ -145,7 +145,7 @@ fn a_report_has_every_part_and_no_address() {
     assert_eq!(report["configuration"]["link"][0]["wan"], "wan0");
     assert_eq!(report["configuration"]["listen"], "ip-1:9924");
     assert_eq!(check(&report["doctor"], "device")["name"], "device");
-    for part in ["state", "events"] {
+    for part in ["state", "events", "incidents"] {
         assert!(report[part]["unavailable"].as_str().unwrap().contains("is the agent running"), "{report:#}");
     }
     assert!(!stdout.contains("192.0.2") && !stdout.contains("gateway.example"), "{stdout}");
