@@ -105,6 +105,9 @@ enum pendulum_half_flag {
 /* Requests of protocols other than TCP whose reply is awaited (requests.h). A power of two. */
 #define PENDULUM_REQUESTS 1024
 
+/* Slots of time in which the newest reply from home is kept: 1.07 s. A power of two. */
+#define PENDULUM_HOME_REPLIES 1024
+
 /* What passes the WAN device is kept by time, in slots of 2^20 ns (1.05 ms). A power of two. */
 #define PENDULUM_SLOT_SHIFT 20
 #define PENDULUM_SLOTS      4096
@@ -264,6 +267,13 @@ struct pendulum_arrival {
 	__u64 answered_by; /* 63…32 who answered, a hash of the address; 31…0 the sum */
 };
 _Static_assert(sizeof(struct pendulum_arrival) == 40, "abi: pendulum_arrival");
+
+/* The newest reply from home within one slot of time, to a request that is no TCP; both as above. */
+struct pendulum_home_reply {
+	__u64 answer;
+	__u64 answered_by;
+};
+_Static_assert(sizeof(struct pendulum_home_reply) == 16, "abi: pendulum_home_reply");
 
 /* The sum of an answer, from its two words and the slot's number, all of 32 bits. */
 #define PENDULUM_SUM_FACTOR_ASKED  0x9e3779b1u

@@ -19,6 +19,7 @@
 #include "common/once.h"
 #include "packet/parse.h"
 #include "packet/rtt.h"
+#include "packet/slots.h"
 #include "packet/turnaround.h"
 
 /* struct segment.request: one of these … */
@@ -91,6 +92,15 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } requests SEC(".maps");
+
+/* What home replied. Index: time. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, PENDULUM_HOME_REPLIES);
+	__type(key, __u32);
+	__type(value, struct pendulum_home_reply);
+} home_replies SEC(".maps");
 
 /* Any alignment. */
 static __always_inline __u32 word_at(const void *place)
@@ -306,6 +316,21 @@ static __always_inline void await_reply(const struct segment *s, __u32 direction
 	}
 }
 
+/* A reply from home, whose request is `asked`. */
+static __always_inline void record_home_reply(const struct segment *s, __u64 now_ns)
+{
+	__u64 number = now_ns >> PENDULUM_SLOT_SHIFT;
+	__u32 index = number & (PENDULUM_HOME_REPLIES - 1), answered;
+	struct pendulum_home_reply *reply = bpf_map_lookup_elem(&home_replies, &index);
+
+	if (!reply)
+		return;
+	answered = question_word(now_ns, held_of_answer(s), s->wire_bytes);
+	reply->answer = (__u64)answered << 32 | s->asked;
+	reply->answered_by =
+		(__u64)hash_of_address(s->key.home_addr) << 32 | sum_of_answer(s->asked, answered, number);
+}
+
 /* A packet that is no TCP segment passes, and `request` is set. A global function: see seam.h. */
 __noinline int observe_request(struct segment *s, __u32 direction, __u64 now_ns)
 {
@@ -314,6 +339,8 @@ __noinline int observe_request(struct segment *s, __u32 direction, __u64 now_ns)
 	direction = direction == PENDULUM_UP ? PENDULUM_UP : PENDULUM_DOWN;
 	if (s->request & REQUEST_REPLIES)
 		take_reply(s, direction, now_ns);
+	if (direction == PENDULUM_UP && s->asked)
+		record_home_reply(s, now_ns);
 	if (s->request & REQUEST_ASKS)
 		await_reply(s, direction, now_ns);
 	return 0;

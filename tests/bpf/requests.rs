@@ -18,7 +18,7 @@ use crate::{Replay, first_difference};
 const EXCHANGE_NS: u64 = 60_000_000_000;
 
 /// Delay in microseconds, whether it may be held back, and whether the server may have asked others first: by slot.
-type Replies = BTreeMap<u64, (u64, bool, bool)>;
+type Replies = BTreeMap<(Direction, u64), (u64, bool, bool)>;
 
 fn layer(link_layer: LinkLayer) -> LinkType {
     match link_layer {
@@ -27,7 +27,7 @@ fn layer(link_layer: LinkLayer) -> LinkType {
     }
 }
 
-/// Both programs over the frames: their states, and the replies from outside that each saw.
+/// Both programs over the frames, which end in the same state: the replies that each saw.
 fn both(kernel: &mut Kernel, frames: &[CraftedFrame], link_layer: LinkLayer, start_ns: u64) -> [Replies; 2] {
     kernel.reset();
     let mut replay = Replay::new(link_layer);
@@ -42,15 +42,20 @@ fn both(kernel: &mut Kernel, frames: &[CraftedFrame], link_layer: LinkLayer, sta
         };
         let whole = Frame::whole(layer(link_layer), &frame.bytes);
         let observation = replay.meter.observe_frame(direction, frame.time_ns, &whole);
-        if let (Direction::Down, Some((_, reply))) = (direction, observation.reply) {
+        if let Some((_, reply)) = observation.reply {
             let told = (u64::from(reply.us), reply.is_relayed, reply.is_relayed);
-            theirs.insert(frame.time_ns >> 20, told);
+            theirs.insert((direction, frame.time_ns >> 20), told);
         }
-        reader.read(frame.time_ns + 3_000_000, |passage| {
-            let Passage::Down(arrival) = passage else { return };
-            let Some(answer) = arrival.answer else { return };
+        // Its slot is over, and the next message is in a later one.
+        reader.read(frame.time_ns + 2_100_000, |passage| {
+            let (way, answer) = match passage {
+                Passage::Up(_) => return,
+                Passage::Down(arrival) => (Direction::Down, arrival.answer),
+                Passage::Home(reply) => (Direction::Up, Some(reply)),
+            };
+            let Some(answer) = answer else { return };
             let us = (answer.at_ns - answer.asked_ns) / 1000;
-            ours.insert(answer.at_ns >> 20, (us, answer.may_be_held, answer.is_relayed));
+            ours.insert((way, answer.at_ns >> 20), (us, answer.may_be_held, answer.is_relayed));
         });
     }
     let (kernel, replay) = (kernel.state(), replay.state());
@@ -66,8 +71,7 @@ fn each_exchange_is_timed_by_both() {
             let frames: Vec<_> = exchange.messages.iter().map(|message| message.build(link_layer)).collect();
             let [ours, theirs] = both(&mut kernel, &frames, link_layer, number * EXCHANGE_NS);
             assert_eq!(ours, theirs, "{}", exchange.name);
-            let down = exchange.replies.iter().filter(|reply| reply.0 == craft::Direction::Down);
-            assert_eq!(ours.len(), down.count(), "{}", exchange.name);
+            assert_eq!(ours.len(), exchange.replies.len(), "{}", exchange.name);
         }
     }
 }

@@ -29,6 +29,7 @@ fn table(passages: &[Passage]) -> Vec<(&'static str, u64, u32, u32)> {
     let row = |passage: &Passage| match passage {
         Passage::Up(egress) => ("up", egress.at_ns / SLOT_NS - FIRST, egress.bytes, egress.packets),
         Passage::Down(arrival) => ("down", arrival.at_ns / SLOT_NS - FIRST, arrival.bytes, arrival.packets),
+        Passage::Home(reply) => panic!("TCP is none: {reply:?}"),
     };
     passages.iter().map(row).collect()
 }
@@ -160,6 +161,7 @@ fn two_cpus_at_the_same_moment_lose_and_mix_nothing() {
         assert_eq!(passages.len() as u64, 2 * SLOTS, "round {round}");
         for passage in passages {
             match passage {
+                Passage::Home(reply) => panic!("TCP is none: {reply:?}"),
                 Passage::Up(egress) => assert_eq!((egress.bytes, egress.packets), (1054 + 154, 2)),
                 Passage::Down(arrival) => {
                     assert_eq!((arrival.bytes, arrival.packets), (2 * 66, 2));

@@ -5,9 +5,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod handshakes;
 mod modem;
 mod ordinary;
 mod own;
+mod quic;
 mod rig;
 mod steady;
 

@@ -22,19 +22,19 @@ const STEP: Duration = Duration::from_millis(50);
 const UP_RATE: f64 = 24_500.0;
 
 /// Two full packets with their headers.
-const TWO_PACKETS: f64 = 3028.0;
+pub(crate) const TWO_PACKETS: f64 = 3028.0;
 
 /// What was read of the modem's buffer: by the agent beside the kernel, and bytes per second that the kernel says have left.
-struct Seen {
-    pairs: Vec<Pair>,
+pub(crate) struct Seen {
+    pub(crate) pairs: Vec<Pair>,
     carried: f64,
 }
 
 /// The modem's buffer by the agent and by the kernel, and how far the agent says it may be off.
-struct Pair {
-    agent: f64,
-    uncertainty: f64,
-    kernel: f64,
+pub(crate) struct Pair {
+    pub(crate) agent: f64,
+    pub(crate) uncertainty: f64,
+    pub(crate) kernel: f64,
 }
 
 pub(crate) fn number(link: &Value, pointer: &str) -> Option<f64> {
@@ -42,7 +42,7 @@ pub(crate) fn number(link: &Value, pointer: &str) -> Option<f64> {
 }
 
 /// Reads both for this long.
-fn compare(rig: &Rig, length: Duration) -> Seen {
+pub(crate) fn compare(rig: &Rig, length: Duration) -> Seen {
     let sent = || (Instant::now(), rig.kernel_queue(Direction::Up).sent_bytes);
     let before = sent();
     let mut kernel: VecDeque<(Instant, f64)> = VecDeque::new();
@@ -67,7 +67,7 @@ fn compare(rig: &Rig, length: Duration) -> Seen {
     Seen { pairs, carried }
 }
 
-fn mean(figures: impl ExactSizeIterator<Item = f64>) -> f64 {
+pub(crate) fn mean(figures: impl ExactSizeIterator<Item = f64>) -> f64 {
     let count = figures.len() as f64;
     figures.sum::<f64>() / count
 }

@@ -13,6 +13,8 @@ use pendulum_lab::{Lab, LinkSpec};
 use pendulum_model::segment::Direction;
 use serde_json::Value;
 
+use crate::handshakes::Handshakes;
+
 const LISTEN: &str = "127.0.0.1:9924";
 /// How long anything is waited for. Generous: a loaded machine must not fail a test.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -143,6 +145,11 @@ impl Rig {
     /// A flow of datagrams, until it is dropped or over.
     pub(crate) fn datagrams(&self, spec: UdpSpec) -> UdpFlow {
         UdpFlow::start(&self.lab, spec).unwrap()
+    }
+
+    /// Connections of QUIC, one each `interval`, until they are dropped.
+    pub(crate) fn handshakes(&self, interval: Duration) -> Handshakes {
+        Handshakes::start(&self.lab, interval)
     }
 
     /// What the agent has reported, oldest first.

@@ -74,7 +74,7 @@ impl Watch {
         let read_to = passages.read(monotonic_ns(), |passage| {
             let answer = match &passage {
                 Passage::Down(arrival) => arrival.answer,
-                Passage::Up(_) => None,
+                Passage::Up(_) | Passage::Home(_) => None,
             };
             link.push(&passage, answer.and_then(|answer| own.sojourn_ns(&answer)));
         });

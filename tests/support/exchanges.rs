@@ -233,9 +233,9 @@ pub(crate) fn exchanges() -> Vec<Exchange> {
             "a DNS server at home",
             vec![
                 Message::dns(Down, false, 7).swapped().at(1_000),
-                Message::dns(Up, true, 7).swapped().at(1_500),
+                Message::dns(Up, true, 7).swapped().at(6_500),
             ],
-            vec![(Up, 500, true)],
+            vec![(Up, 5_500, true)],
         ),
         exchange(
             "NTP, whose ports are the same on both sides",

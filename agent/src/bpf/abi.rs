@@ -38,6 +38,8 @@ unsafe impl aya::Pod for pendulum_sojourn {}
 // SAFETY: as above.
 unsafe impl aya::Pod for pendulum_arrival {}
 // SAFETY: as above.
+unsafe impl aya::Pod for pendulum_home_reply {}
+// SAFETY: as above.
 unsafe impl aya::Pod for pendulum_slot {}
 // SAFETY: as above.
 unsafe impl aya::Pod for pendulum_ports {}

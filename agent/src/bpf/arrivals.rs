@@ -4,12 +4,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use super::abi::{self, pendulum_arrival, pendulum_departure, pendulum_slot};
+use super::abi::{self, pendulum_arrival, pendulum_departure, pendulum_home_reply, pendulum_slot};
 use super::history::Mapping;
 
 /// Length of a slot, nanoseconds.
 const SLOT_NS: u64 = 1 << abi::PENDULUM_SLOT_SHIFT;
 const SLOTS: u64 = abi::PENDULUM_SLOTS as u64;
+const HOME_REPLIES: u64 = abi::PENDULUM_HOME_REPLIES as u64;
 
 /// A packet takes its time first and is written a moment later: only what is over for this long is read.
 const SETTLE_NS: u64 = 1_000_000;
@@ -93,6 +94,8 @@ pub enum Passage {
     Up(Egress),
     /// It came in.
     Down(Arrival),
+    /// Home replied to a request that is no TCP: the newest reply of a slot.
+    Home(Answered),
 }
 
 impl Passage {
@@ -101,6 +104,7 @@ impl Passage {
         match self {
             Self::Up(egress) => egress.at_ns,
             Self::Down(arrival) => arrival.at_ns,
+            Self::Home(reply) => reply.at_ns,
         }
     }
 }
@@ -123,42 +127,46 @@ impl pendulum_slot {
     }
 }
 
+/// Who answered what, if both words are of one answer, given in the slot of this number.
+fn answered(answer: u64, answered_by: u64, number: u64) -> Option<Answered> {
+    let (asked, answered) = (answer as u32, (answer >> 32) as u32);
+    let sum = answered
+        ^ asked.wrapping_mul(abi::PENDULUM_SUM_FACTOR_ASKED)
+        ^ (number as u32).wrapping_mul(abi::PENDULUM_SUM_FACTOR_NUMBER);
+    if answer == 0 || answered_by as u32 != sum {
+        return None;
+    }
+    let at_ns = moment((answered >> 8).into(), end_ns(number));
+    let by_clock = asked & abi::PENDULUM_QUESTION_CLOCK != 0;
+    let may_be_held = answered & abi::PENDULUM_ANSWER_HELD != 0;
+    Some(Answered {
+        end: (answered_by >> 32) as u32,
+        at_ns,
+        asked_ns: moment((asked >> 8).into(), at_ns),
+        asked_by_ack: by_clock && !may_be_held,
+        may_be_held,
+        is_relayed: by_clock && may_be_held,
+        question_bytes: length_of(asked),
+        answer_bytes: length_of(answered),
+    })
+}
+
 impl pendulum_arrival {
-    /// Who answered, if the words are of one answer, given in the slot of this number.
-    fn answerer(&self, number: u64) -> Option<u32> {
-        let (asked, answered) = (self.answer as u32, (self.answer >> 32) as u32);
-        let sum = answered
-            ^ asked.wrapping_mul(abi::PENDULUM_SUM_FACTOR_ASKED)
-            ^ (number as u32).wrapping_mul(abi::PENDULUM_SUM_FACTOR_NUMBER);
-        (self.answer != 0 && self.answered_by as u32 == sum).then_some((self.answered_by >> 32) as u32)
+    fn answered(&self, number: u64) -> Option<Answered> {
+        answered(self.answer, self.answered_by, number)
     }
 
     /// Whether an answer was given in the slot of this number, and mixed with another.
     fn is_torn(&self, number: u64) -> bool {
         let answered_ns = moment(self.answer >> 40, end_ns(number));
-        self.answer != 0 && answered_ns / SLOT_NS == number && self.answerer(number).is_none()
+        self.answer != 0 && answered_ns / SLOT_NS == number && self.answered(number).is_none()
     }
 
     /// What it tells, if it is the slot of this number.
     fn arrival(&self, number: u64) -> Option<Arrival> {
         let (bytes, packets) = self.slot.passed(number)?;
         let at_ns = self.slot.at_ns;
-        let answer = self.answerer(number).map(|end| {
-            let (asked, answered) = (self.answer as u32, (self.answer >> 32) as u32);
-            let at_ns = moment((answered >> 8).into(), end_ns(number));
-            let by_clock = asked & abi::PENDULUM_QUESTION_CLOCK != 0;
-            let may_be_held = answered & abi::PENDULUM_ANSWER_HELD != 0;
-            Answered {
-                end,
-                at_ns,
-                asked_ns: moment((asked >> 8).into(), at_ns),
-                asked_by_ack: by_clock && !may_be_held,
-                may_be_held,
-                is_relayed: by_clock && may_be_held,
-                question_bytes: length_of(asked),
-                answer_bytes: length_of(answered),
-            }
-        });
+        let answer = self.answered(number);
         let clock = (self.clock != 0).then_some((self.clock >> 32, self.clock as u32));
         Some(Arrival { at_ns, bytes, packets, answer, clock })
     }
@@ -169,6 +177,7 @@ impl pendulum_arrival {
 pub(super) struct Slots {
     pub(super) egress: Arc<Mapping<pendulum_slot>>,
     pub(super) arrivals: Arc<Mapping<pendulum_arrival>>,
+    pub(super) home_replies: Arc<Mapping<pendulum_home_reply>>,
 }
 
 /// Reads what passed, in the order of time, each slot once.
@@ -213,6 +222,10 @@ impl PassageReader {
             let is_down_first = matches!((&up, &down), (Some(up), Some(down)) if down.at_ns() < up.at_ns());
             let both = if is_down_first { [down, up] } else { [up, down] };
             both.into_iter().flatten().for_each(&mut visit);
+            // Of an earlier turn of this shorter ring the sum does not fit.
+            let home = self.slots.home_replies.read((number % HOME_REPLIES) as usize);
+            let reply = answered(home.answer, home.answered_by, number);
+            reply.map(Passage::Home).into_iter().for_each(&mut visit);
         }
         self.next * SLOT_NS
     }

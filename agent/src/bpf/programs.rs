@@ -129,6 +129,7 @@ impl LinkPrograms {
         let slots = Slots {
             egress: Arc::new(mapping(&object, "egress")?),
             arrivals: Arc::new(mapping(&object, "arrivals")?),
+            home_replies: Arc::new(mapping(&object, "home_replies")?),
         };
         Ok(Self {
             attachment: None,

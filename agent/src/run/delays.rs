@@ -1,5 +1,6 @@
 //! Gives what is read of a link to the delay budget, ten times a second, and takes the budget once a second.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pendulum_model::delay::{
@@ -9,6 +10,7 @@ use pendulum_model::link::Known;
 use pendulum_model::segment::{Direction, PerDirection};
 
 use super::queues::Queues;
+use crate::bpf::Answered;
 use crate::snapshot::{DelaySnapshot, FlowRow, FlowSweep};
 
 /// The budget of one link.
@@ -19,6 +21,8 @@ pub(super) struct Delays {
     own: PerDirection<OwnWait>,
     /// Home, and beyond the line.
     bloat: [SegmentBloat; 2],
+    /// Of what is no TCP, by host, within the second.
+    home: BTreeMap<u32, TimedFlow>,
     latest: Option<DelaySnapshot>,
 }
 
@@ -55,6 +59,7 @@ impl Default for Delays {
             place: SteadyPlace::default(),
             own: PerDirection::default(),
             bloat: SegmentBloat::both(),
+            home: BTreeMap::new(),
             latest: None,
         }
     }
@@ -66,6 +71,7 @@ impl Delays {
         let (replies, passed) = queues.replies();
         self.tracker.tick(at.as_secs_f64(), passed);
         replies.iter().for_each(|reply| self.tracker.reply(reply));
+        queues.home_replies().iter().for_each(|reply| self.home_reply(reply));
         for x in Direction::ALL {
             match queues.own_bytes(x) {
                 Some(bytes) => self.own[x].note(bytes, throughput[x as usize]),
@@ -89,7 +95,8 @@ impl Delays {
         let timed = |towards: Direction| -> Vec<TimedFlow> {
             flows.rows.iter().filter_map(|row| timed_flow(row, towards)).collect()
         };
-        let (home, far) = (timed(Direction::Down), timed(Direction::Up));
+        let (mut home, far) = (timed(Direction::Down), timed(Direction::Up));
+        home.extend(std::mem::take(&mut self.home).into_values());
         let hidden = |x: Direction| {
             let (bytes, uncertainty) = queues.hidden_bytes(x)?;
             let rate = rates[x]?.value;
@@ -109,6 +116,20 @@ impl Delays {
         let findings = self.bloat.each_ref().map(|bloat| (bloat.finding(), bloat.holds()));
         self.latest = Some(DelaySnapshot { budget, place: self.place.place(), findings });
         news
+    }
+
+    /// A host at home replied to a request that is no TCP.
+    fn home_reply(&mut self, reply: &Answered) {
+        // It may have asked others first, beyond the line.
+        if reply.is_relayed {
+            return;
+        }
+        let delay_s = reply.at_ns.saturating_sub(reply.asked_ns) as f64 / 1e9;
+        let fresh = TimedFlow { host: reply.end.into(), base_s: delay_s, least_s: delay_s, samples: 0 };
+        let host = self.home.entry(reply.end).or_insert(fresh);
+        host.base_s = host.base_s.min(delay_s);
+        host.least_s = host.base_s;
+        host.samples += 1;
     }
 
     /// The newest budget.
@@ -133,6 +154,29 @@ fn timed_flow(row: &FlowRow, towards: Direction) -> Option<TimedFlow> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_least_of_a_hosts_replies_counts_and_a_relayed_one_does_not() {
+        let mut delays = Delays::default();
+        let reply = |end, delay_ns: u64, is_relayed| Answered {
+            end,
+            at_ns: 1_000_000_000 + delay_ns,
+            asked_ns: 1_000_000_000,
+            asked_by_ack: false,
+            may_be_held: is_relayed,
+            is_relayed,
+            question_bytes: 1_200,
+            answer_bytes: 1_200,
+        };
+        for (end, delay_ns, is_relayed) in
+            [(1, 9_000_000, false), (1, 4_000_000, false), (1, 1_000_000, true), (2, 2_000_000, true)]
+        {
+            delays.home_reply(&reply(end, delay_ns, is_relayed));
+        }
+        let hosts: Vec<_> =
+            delays.home.values().map(|flow| (flow.host, flow.least_s, flow.samples)).collect();
+        assert_eq!(hosts, [(1, 0.004, 2)]);
+    }
 
     #[test]
     fn the_wait_in_an_own_queue_is_its_level_over_what_leaves_it() {

@@ -100,6 +100,8 @@ impl LinkEstimate {
                 self.observer.leave(&passing, None);
             }
             Passage::Down(arrival) => self.arrive(arrival, own_ns),
+            // Neither buffer lies on that way.
+            Passage::Home(_) => {}
         }
     }
 

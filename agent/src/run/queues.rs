@@ -25,7 +25,7 @@ use super::estimate::Estimate;
 use super::outflow::Look;
 use super::predictor::Buffer;
 use super::samples::Seen;
-use crate::bpf::{BpfError, Cwnd, CwndSource, PassageReader, ProgramStatus, QueuePrograms};
+use crate::bpf::{Answered, BpfError, Cwnd, CwndSource, PassageReader, ProgramStatus, QueuePrograms};
 use crate::config;
 use crate::net::{Devices, ingress_redirect};
 use crate::shape::{OwnLevel, Passing};
@@ -272,6 +272,11 @@ impl Queues {
     /// Replies from outside since the tick before, and the bytes that passed.
     pub(super) fn replies(&self) -> (&[Reply], PerDirection<u64>) {
         self.elsewhere.as_ref().map(Elsewhere::replies).unwrap_or_default()
+    }
+
+    /// Replies of home to requests that are no TCP, since the tick before.
+    pub(super) fn home_replies(&self) -> &[Answered] {
+        self.elsewhere.as_ref().map(Elsewhere::home_replies).unwrap_or_default()
     }
 
     /// Level of a queue of this machine, bytes, whether or not it is the link's buffer; `None` if there is none.

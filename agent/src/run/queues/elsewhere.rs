@@ -9,7 +9,7 @@ use super::super::estimate::{Estimate, KnownLink, LinkEstimate, Places};
 use super::super::own_queue::OwnQueue;
 use super::behind::BehindShaper;
 use super::tracked::Tracked;
-use crate::bpf::{self, Departures, Passage, PassageReader};
+use crate::bpf::{self, Answered, Departures, Passage, PassageReader};
 use crate::shape::Passing;
 use crate::snapshot::{QueueSnapshot, SlotLosses};
 
@@ -27,6 +27,8 @@ pub(super) struct Elsewhere {
     /// Since the tick before: replies, and what passed.
     replies: Vec<Reply>,
     passed: PerDirection<u64>,
+    /// Of home, since the tick before.
+    home_replies: Vec<Answered>,
 }
 
 impl Elsewhere {
@@ -44,6 +46,7 @@ impl Elsewhere {
             snapshots: PerDirection::default(),
             replies: Vec::new(),
             passed: PerDirection::default(),
+            home_replies: Vec::new(),
         }
     }
 
@@ -65,6 +68,11 @@ impl Elsewhere {
     /// Replies from outside since the tick before, and the bytes that passed.
     pub(super) fn replies(&self) -> (&[Reply], PerDirection<u64>) {
         (&self.replies, self.passed)
+    }
+
+    /// Replies of home to requests that are no TCP, since the tick before.
+    pub(super) fn home_replies(&self) -> &[Answered] {
+        &self.home_replies
     }
 
     /// Whether [`Self::seen`] is wanted, from the next tick on.
@@ -125,9 +133,10 @@ impl Elsewhere {
             repeated,
         });
         let known_to = PerDirection::from_fn(|x| link.of(x).map(|estimate| estimate.known_to()));
-        let Self { passages, own, places, behind, seen, replies, passed, .. } = self;
+        let Self { passages, own, places, behind, seen, replies, passed, home_replies, .. } = self;
         let link = places.current_mut();
         replies.clear();
+        home_replies.clear();
         *passed = PerDirection::default();
         if let Some(seen) = seen {
             seen.clear();
@@ -137,7 +146,7 @@ impl Elsewhere {
         let read_to_ns = passages.read(now_ns, |passage| {
             let reply = match &passage {
                 Passage::Down(arrival) => arrival.answer,
-                Passage::Up(_) => None,
+                Passage::Up(_) | Passage::Home(_) => None,
             };
             let reply_own_ns = reply.and_then(|reply| if is_own { own.sojourn_ns(&reply) } else { Some(0) });
             // A server that may have asked others first tells of no buffer.
@@ -169,6 +178,7 @@ impl Elsewhere {
                         note(Direction::Down, Passing::Waited { end, passed_ns, wait_s, may_be_held: false });
                     }
                 }
+                Passage::Home(reply) => home_replies.push(*reply),
             }
             let Some((reply, own_ns)) = reply.zip(reply_own_ns) else { return };
             let down_s = link.downlink_wait_by_clock(reply.at_ns);
