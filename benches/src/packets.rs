@@ -3,7 +3,7 @@
 use std::fmt;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use aya::programs::{SchedClassifier, Xdp};
 use pendulum::bpf::{LinkPrograms, LoadOptions};
 use serde::Serialize;
@@ -23,6 +23,15 @@ pub(crate) struct PacketsReport {
     empty_ns: u32,
     repeat: u32,
     rows: Vec<PacketRow>,
+    together: Vec<Together>,
+}
+
+/// A program on one processor, and on two at once with a flow each. The empty classifier tells what the processors take from each other.
+#[derive(Serialize)]
+struct Together {
+    program: &'static str,
+    alone_ns: u32,
+    both_ns: u32,
 }
 
 #[derive(Serialize)]
@@ -64,7 +73,8 @@ fn kinds() -> Vec<Kind> {
     ]
 }
 
-fn program<'a>(object: &'a mut LinkPrograms, name: &str) -> Result<BorrowedFd<'a>> {
+/// A program of the object.
+pub(crate) fn program<'a>(object: &'a mut LinkPrograms, name: &str) -> Result<BorrowedFd<'a>> {
     let program = object.object_mut().program_mut(name).context("the program is there")?;
     Ok(match program {
         aya::programs::Program::Xdp(program) => Xdp::fd(program)?.as_fd(),
@@ -76,8 +86,8 @@ fn program<'a>(object: &'a mut LinkPrograms, name: &str) -> Result<BorrowedFd<'a
 pub(crate) fn run(repeat: u32) -> Result<PacketsReport> {
     let mut tc = LinkPrograms::load(&LoadOptions::default())?;
     let mut xdp = LinkPrograms::load(&LoadOptions { xdp_ingress: true, ..LoadOptions::default() })?;
-    let empty = test_run::empty_classifier()?;
-    let mut report = PacketsReport { empty_ns: u32::MAX, repeat, rows: Vec::new() };
+    let empty = test_run::empty_classifier("pendulum_none")?;
+    let mut report = PacketsReport { empty_ns: u32::MAX, repeat, rows: Vec::new(), together: Vec::new() };
     let kinds = kinds();
     report.rows = kinds.iter().map(|kind| PacketRow { packet: kind.name, ns: [u32::MAX; 3] }).collect();
     for kind in kinds.iter().filter(|kind| kind.both_ways) {
@@ -104,7 +114,57 @@ pub(crate) fn run(repeat: u32) -> Result<PacketsReport> {
             }
         }
     }
+    let [data, other] = [craft::down(), craft::down().home_port(40_001)]
+        .map(|packet| packet.seq(1000).ack(1).payload(1448).ts(5, 5).build(LinkLayer::Ethernet).bytes);
+    report.together = vec![
+        together("empty", empty.as_fd(), [&data, &other], repeat)?,
+        together("pendulum_down", program(&mut tc, "pendulum_down")?, [&data, &other], repeat)?,
+    ];
     Ok(report)
+}
+
+fn together(
+    name: &'static str,
+    program: BorrowedFd<'_>,
+    packets: [&[u8]; 2],
+    repeat: u32,
+) -> Result<Together> {
+    let mut least = Together { program: name, alone_ns: u32::MAX, both_ns: u32::MAX };
+    for _ in 0..ROUNDS {
+        least.alone_ns = least.alone_ns.min(on_processors(program, &packets[..1], repeat)?);
+        least.both_ns = least.both_ns.min(on_processors(program, &packets, repeat)?);
+    }
+    Ok(least)
+}
+
+/// Each packet on a processor of its own, at once; nanoseconds of the slower one.
+fn on_processors(program: BorrowedFd<'_>, packets: &[&[u8]], repeat: u32) -> Result<u32> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..)
+            .zip(packets)
+            .map(|(processor, packet)| {
+                scope.spawn(move || {
+                    pin(processor)?;
+                    test_run::nanoseconds(program, packet, repeat)
+                })
+            })
+            .collect();
+        threads.into_iter().try_fold(0, |slowest: u32, thread| {
+            Ok(slowest.max(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?))
+        })
+    })
+}
+
+/// This thread runs on that processor from here on.
+fn pin(processor: usize) -> Result<()> {
+    // SAFETY: a set of this thread's own, and calls that only read it.
+    let result = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(processor, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
+    };
+    ensure!(result == 0, "processor {processor}: {}", std::io::Error::last_os_error());
+    Ok(())
 }
 
 impl fmt::Display for PacketsReport {
@@ -130,6 +190,14 @@ impl fmt::Display for PacketsReport {
                 write!(f, "{text:>18}")?;
             }
             writeln!(f)?;
+        }
+        writeln!(f)?;
+        for Together { program, alone_ns, both_ns } in &self.together {
+            let ratio = f64::from(*both_ns) / f64::from(*alone_ns).max(1.0);
+            writeln!(
+                f,
+                "{program}, data: {alone_ns} ns on one processor, {both_ns} on each of two ({ratio:.2})"
+            )?;
         }
         Ok(())
     }

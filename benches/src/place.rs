@@ -5,6 +5,7 @@
 //! any number of connections. There each packet finds the caches as a system call left them: about the worst that can be.
 
 use std::fmt;
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use serde::Serialize;
 
 use crate::frames::{Conversations, Sender};
 use crate::namespaces::{PLAIN, Pair, WAN, inside};
-use crate::test_run::{EmptyTcx, TcxSide};
+use crate::test_run::{TcxSide, attach_tcx, empty_classifier};
 use crate::transfer::{connections, elsewhere};
 
 /// Stretches of each load; they alternate, and the median counts.
@@ -88,8 +89,8 @@ pub(crate) fn run(agent: &Path, seconds: u64) -> Result<PlaceReport> {
     let pair = Pair::new()?;
     let _empty = inside(&pair.gateway, || {
         Ok([
-            EmptyTcx::attach(EMPTY_UP, WAN, TcxSide::Egress)?,
-            EmptyTcx::attach(EMPTY_DOWN, WAN, TcxSide::Ingress)?,
+            attach_tcx(empty_classifier(EMPTY_UP)?.as_fd(), WAN, TcxSide::Egress)?,
+            attach_tcx(empty_classifier(EMPTY_DOWN)?.as_fd(), WAN, TcxSide::Ingress)?,
         ])
     })?;
     let _running = pair.agent(agent, PLAIN)?;

@@ -132,7 +132,7 @@ fn context(ingress_ifindex: u32) -> [u8; 192] {
 
 fn passes(repeat: u32) -> Result<(u32, Vec<Pass>)> {
     let mut programs = ShapePrograms::load_from(bpf::SHAPE_OBJECT, pendulum::net::LinkLayer::Ethernet, true)?;
-    let empty = test_run::empty_classifier()?;
+    let empty = test_run::empty_classifier("pendulum_none")?;
     let packet =
         |payload| craft::up().seq(1000).ack(1).ts(5, 5).payload(payload).build(LinkLayer::Ethernet).bytes;
     let (data, ack) = (packet(1448), packet(0));

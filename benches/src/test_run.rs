@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use aya::Btf;
 use aya_obj::btf::BtfKind;
 
@@ -96,10 +96,11 @@ fn load(code: &[[u8; 8]; 2], attr: LoadAttr) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Load a classifier that does nothing.
-pub(crate) fn empty_classifier() -> Result<OwnedFd> {
-    load(&EMPTY, LoadAttr { prog_type: BPF_PROG_TYPE_SCHED_CLS, ..LoadAttr::default() })
-        .context("loading an empty classifier")
+/// Load a classifier that does nothing; `name`: in the kernel's list of programs.
+pub(crate) fn empty_classifier(name: &str) -> Result<OwnedFd> {
+    let attr =
+        LoadAttr { prog_type: BPF_PROG_TYPE_SCHED_CLS, prog_name: short_name(name), ..LoadAttr::default() };
+    load(&EMPTY, attr).context("loading an empty classifier")
 }
 
 /// The side of a device that a classifier is attached to, as `enum bpf_attach_type` has it.
@@ -109,38 +110,27 @@ pub(crate) enum TcxSide {
     Egress = 47,
 }
 
-/// A classifier that does nothing, attached by TCX in front of what is there, as long as it lives. `device` is of this thread's namespace.
-pub(crate) struct EmptyTcx {
-    _program: OwnedFd,
-    _link: OwnedFd,
+/// Number of a device of this thread's namespace.
+pub(crate) fn index_of(device: &str) -> Result<u32> {
+    let name = CString::new(device)?;
+    // SAFETY: a NUL-terminated name.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    ensure!(index != 0, "there is no device {device} in this namespace");
+    Ok(index)
 }
 
-impl EmptyTcx {
-    pub(crate) fn attach(name: &str, device: &str, side: TcxSide) -> Result<Self> {
-        let program = load(
-            &EMPTY,
-            LoadAttr {
-                prog_type: BPF_PROG_TYPE_SCHED_CLS,
-                prog_name: short_name(name),
-                ..LoadAttr::default()
-            },
-        )
-        .context("loading an empty classifier")?;
-        let device_name = CString::new(device)?;
-        // SAFETY: a NUL-terminated name.
-        let ifindex = unsafe { libc::if_nametoindex(device_name.as_ptr()) };
-        let mut attr = LinkAttr {
-            prog_fd: program.as_raw_fd().cast_unsigned(),
-            target_ifindex: ifindex,
-            attach_type: side as u32,
-            ..LinkAttr::default()
-        };
-        let link = bpf(BPF_LINK_CREATE, &mut attr)
-            .with_context(|| format!("attaching an empty classifier to {device} (TCX, Linux 6.6)"))?;
-        // SAFETY: a new file descriptor that nobody else owns.
-        let link = unsafe { OwnedFd::from_raw_fd(link as i32) };
-        Ok(Self { _program: program, _link: link })
-    }
+/// Attach a classifier by TCX in front of what is there, for as long as the result lives. `device` is of this thread's namespace.
+pub(crate) fn attach_tcx(program: BorrowedFd<'_>, device: &str, side: TcxSide) -> Result<OwnedFd> {
+    let mut attr = LinkAttr {
+        prog_fd: program.as_raw_fd().cast_unsigned(),
+        target_ifindex: index_of(device)?,
+        attach_type: side as u32,
+        ..LinkAttr::default()
+    };
+    let link = bpf(BPF_LINK_CREATE, &mut attr)
+        .with_context(|| format!("attaching a classifier to {device} (TCX, Linux 6.6)"))?;
+    // SAFETY: a new file descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(link as i32) })
 }
 
 /// A name as the kernel keeps it.
