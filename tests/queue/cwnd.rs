@@ -39,7 +39,7 @@ fn every_source_tells_what_socket_diagnostics_tell() {
         drop(best);
         upload_from_gateway(rig, |rig, client| {
             for source in SOURCES {
-                let cwnd = start(rig, source);
+                let mut cwnd = start(rig, source);
                 if cwnd.source() == source {
                     let of_loopback = start_on(rig, source, 1);
                     compare(rig, &cwnd);
@@ -47,6 +47,7 @@ fn every_source_tells_what_socket_diagnostics_tell() {
                         assert_eq!(read(rig, &of_loopback).0, None, "{source:?}: it is of another device");
                     }
                     compare_with_ss(rig, &cwnd, client);
+                    is_attached_only_while_needed(rig, &mut cwnd);
                 } else {
                     println!("{}: not on this kernel: {:?}", source.name(), cwnd.refused());
                 }
@@ -95,6 +96,22 @@ fn read(rig: &Rig, cwnd: &Cwnd) -> (Option<pendulum_socket>, Option<pendulum_soc
     (pick(traced), pick(told))
 }
 
+/// Without a socket to follow its program is not attached, and diagnostics tell of all; with one it starts with what they tell.
+fn is_attached_only_while_needed(rig: &Rig, cwnd: &mut Cwnd) {
+    let is_traced = cwnd.source() != CwndSource::SockDiag;
+    cwnd.attach_for(&[]).expect("detached");
+    assert!(!cwnd.is_attached());
+    let found =
+        rig.lab.gateway().inside(|| cwnd.sockets(RECENT).expect("sockets")).expect("inside the gateway");
+    let ours = |key: &pendulum_flow_key| KernelFlowKey(*key).remote().port() == PORT;
+    let found: Vec<_> = found.into_iter().filter(|(key, _)| ours(key)).collect();
+    assert!(!found.is_empty(), "{}: diagnostics tell of the upload", cwnd.source().name());
+    cwnd.attach_for(&found).expect("the kernel takes it again");
+    assert_eq!(cwnd.is_attached(), is_traced, "{:?}", cwnd.refused());
+    let known = cwnd.sockets(RECENT).expect("sockets");
+    assert!(!is_traced || found.iter().all(|(key, _)| known.iter().any(|(known, _)| known == key)));
+}
+
 /// The same against `ss -ti`, which is slow to start: with the sender held, once all it has sent is acknowledged, nothing
 /// changes any more.
 fn compare_with_ss(rig: &Rig, cwnd: &Cwnd, client: &mut Process) {
@@ -132,8 +149,8 @@ fn compare(rig: &Rig, cwnd: &Cwnd) {
         std::thread::sleep(Duration::from_millis(25));
         let (Some(traced), Some(told)) = read(rig, cwnd) else { continue };
         let (Some(again), _) = read(rig, cwnd) else { continue };
-        // Socket diagnostics do not tell when: the RTT changes with every ACK.
-        let moment = |socket: &pendulum_socket| (socket.at_ns, socket.srtt_us, socket.snd_cwnd);
+        // Socket diagnostics tell the moment to a millisecond: the RTT changes with every ACK.
+        let moment = |socket: &pendulum_socket| (socket.at_ns / 10_000_000, socket.srtt_us, socket.snd_cwnd);
         if moment(&traced) != moment(&again) || told.in_flight < 3 {
             continue;
         }

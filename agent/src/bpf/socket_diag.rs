@@ -5,6 +5,7 @@ use std::io;
 use rtnetlink::sys::protocols::NETLINK_SOCK_DIAG;
 
 use super::abi::{pendulum_flow_key, pendulum_socket};
+use super::history::monotonic_ns;
 use crate::net::dump::dump;
 use crate::net::message::{attribute, u16_at, u32_at};
 
@@ -16,12 +17,13 @@ const DIAG_MSG: usize = 72;
 /// `1 << TCP_ESTABLISHED`, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT, LAST_ACK, CLOSING: all that may still send.
 const STATES: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
 
-/// Every connected TCP socket, its own end as home. `at_ns` is 0: the time is that of the reading.
+/// Every connected TCP socket, its own end as home.
 ///
 /// # Errors
 /// What the kernel says.
 pub fn read_sockets() -> io::Result<Vec<(pendulum_flow_key, pendulum_socket)>> {
     let mut found = Vec::new();
+    let now_ns = monotonic_ns();
     for family in [libc::AF_INET, libc::AF_INET6] {
         // struct inet_diag_req_v2: family, protocol, wanted attributes, padding, states, and a socket id of zeros.
         let mut request = [0; 56];
@@ -30,13 +32,17 @@ pub fn read_sockets() -> io::Result<Vec<(pendulum_flow_key, pendulum_socket)>> {
         request[2] = 1 << (INET_DIAG_INFO - 1);
         request[4..8].copy_from_slice(&STATES.to_ne_bytes());
         for message in dump(NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, &request, SOCK_DIAG_BY_FAMILY)? {
-            found.extend(parse(&message, family)?);
+            found.extend(parse(&message, family, now_ns)?);
         }
     }
     Ok(found)
 }
 
-fn parse(message: &[u8], family: i32) -> io::Result<Option<(pendulum_flow_key, pendulum_socket)>> {
+fn parse(
+    message: &[u8],
+    family: i32,
+    now_ns: u64,
+) -> io::Result<Option<(pendulum_flow_key, pendulum_socket)>> {
     let tail = message.get(DIAG_MSG..).unwrap_or_default();
     let Some(info) = attribute(tail, INET_DIAG_INFO) else { return Ok(None) };
     let address = |at: usize| -> io::Result<[u32; 4]> {
@@ -60,6 +66,8 @@ fn parse(message: &[u8], family: i32) -> io::Result<Option<(pendulum_flow_key, p
     // struct tcp_info, <linux/tcp.h>.
     let figure = |at| u32_at(info, at);
     let socket = pendulum_socket {
+        // tcpi_last_ack_recv: milliseconds ago
+        at_ns: now_ns.saturating_sub(u64::from(figure(56)?) * 1_000_000),
         ca_state: info.get(1).copied().unwrap_or_default(),
         mss: figure(16)?,
         // tcpi_unacked − tcpi_sacked − tcpi_lost + tcpi_retrans
@@ -93,5 +101,9 @@ mod tests {
         let (key, socket) = sockets.iter().find(|(key, _)| KernelFlowKey(*key).home() == home).unwrap();
         assert_eq!(KernelFlowKey(*key).remote(), client.peer_addr().unwrap());
         assert!(socket.snd_cwnd > 0 && socket.mss > 0, "{socket:?}");
+        assert!(
+            monotonic_ns() - socket.at_ns < 60_000_000_000,
+            "its bytes were just acknowledged: {socket:?}"
+        );
     }
 }

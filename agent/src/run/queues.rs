@@ -347,15 +347,13 @@ impl Queues {
     }
 
     /// The windows of local sockets whose packets pass this link, together, bytes.
-    fn window_of(&self, flows: &FlowSweep) -> Result<u64, BpfError> {
-        let mut sum = 0;
-        for (key, socket) in self.cwnd.sockets(SOCKET_AGE)? {
-            // Rows are in the order of their keys.
-            if flows.rows.binary_search_by(|row| row.key.cmp(&KernelFlowKey(key))).is_ok() {
-                sum += u64::from(socket.snd_cwnd) * u64::from(socket.mss);
-            }
-        }
-        Ok(sum)
+    fn window_of(&mut self, flows: &FlowSweep) -> Result<u64, BpfError> {
+        let mut sockets = self.cwnd.sockets(SOCKET_AGE)?;
+        // Rows are in the order of their keys.
+        sockets
+            .retain(|(key, _)| flows.rows.binary_search_by(|row| row.key.cmp(&KernelFlowKey(*key))).is_ok());
+        self.cwnd.attach_for(&sockets)?;
+        Ok(sockets.iter().map(|(_, socket)| u64::from(socket.snd_cwnd) * u64::from(socket.mss)).sum())
     }
 
     /// The tracepoint programs.
