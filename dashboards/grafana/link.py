@@ -133,12 +133,14 @@ def answer(grid):
 
 def firing_alerts(labels, links=None):
     """The worst first, each with its first step."""
-    widths = {"Severity": 90, "alertname": 220, "instance": 170, "link": 90, "direction": 90}
+    widths = {"Severity": 90, "alertname": 220, "instance": 170, "link": 90, "direction": 90, "url": 160}
+    labels = [*labels, "url"]
+    links = {**(links or {}), "url": ("Open the gateway's page: it lists the incidents", "${__value.raw}")}
     return table("Firing alerts", "Of the chosen links, their gateways, and the whole job. First step: what to do first, from docs/guide/alerts.md.",
                  [query(firing("$instance", "$link"), "Severity")], labels, "no alert fires", lead=["Severity"], sort=("Severity",),
                  names={"Severity": SEVERITIES, "first": {name: (plain(step), None) for name, step in first_steps()}},
                  widths={name: width for name, width in widths.items() if name in ["Severity", *labels]}, wrapped=["first"], links=links,
-                 titles={"alertname": "Alert", "first": "First step", "direction": "Direction", "instance": "Gateway", "link": "Link"})
+                 titles={"alertname": "Alert", "first": "First step", "direction": "Direction", "instance": "Gateway", "link": "Link", "url": "Page"})
 
 
 def first_steps_of_all(grid):

@@ -100,8 +100,11 @@ def alerts(instance, link, more=""):
 
 
 def firing(instance, link):
-    """The same by severity, as a number, and once more by what to do: the label `first` has the alert's name, which a table shows as its first step."""
+    """The same by severity, as a number, with two labels more: `first` has the alert's name, which a table shows as its first step, and `url` is the
+    address of the gateway's page, if it is configured."""
     ranks = [(number, f',severity="{name}"') for number, (name, _) in list(SEVERITIES.items())[:-1]]
     ranks.append((len(SEVERITIES), ',severity!~"%s"' % "|".join(name for name, _ in list(SEVERITIES.values())[:-1])))
     ranked = " or ".join(f"{number} * {alerts(instance, link, more)}" for number, more in ranks)
-    return f'label_replace({ranked}, "first", "$1", "alertname", "(.+)")'
+    page = 'max by (job, instance, link, url) (pendulum_link_info{url!=""})'
+    with_page = f"({ranked}) * on (job, instance, link) group_left (url) {page} or on (alertname, job, instance, link, direction) ({ranked})"
+    return f'label_replace({with_page}, "first", "$1", "alertname", "(.+)")'
