@@ -22,7 +22,7 @@ const STEP: Duration = Duration::from_millis(50);
 const UP_RATE: f64 = 24_500.0;
 
 /// Two full packets with their headers.
-pub(crate) const TWO_PACKETS: f64 = 3028.0;
+const TWO_PACKETS: f64 = 3028.0;
 
 /// What was read of the modem's buffer: by the agent beside the kernel, and bytes per second that the kernel says have left.
 pub(crate) struct Seen {

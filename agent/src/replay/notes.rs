@@ -79,6 +79,7 @@ mod tests {
     use super::super::meter::{Meter, MeterConfig};
     use super::super::packet::{Frame, LinkType};
     use super::super::tests::craft::{Direction as Way, LinkLayer, Tcp, down, up};
+    use super::super::tests::exchanges::exchanges;
     use super::*;
 
     /// Notes packets, one each millisecond.
@@ -113,6 +114,27 @@ mod tests {
         }
         assert_eq!(before.iter().map(|clock| clock.0).collect::<BTreeSet<_>>().len(), 4);
         assert_eq!(notes.active.len(), 2, "two flows carried data");
+    }
+
+    /// A reply that is no TCP answers its request, but for one of a server that may have asked others first.
+    #[test]
+    fn replies_of_other_protocols_are_answers_unless_relayed() {
+        for exchange in exchanges() {
+            let (mut meter, mut notes) = (Meter::<Tally>::new(MeterConfig::default()), Notes::default());
+            let answers = exchange.messages.iter().filter_map(|message| {
+                let crafted = message.build(LinkLayer::RawIp);
+                let direction = if crafted.direction == Way::Up { Direction::Up } else { Direction::Down };
+                let frame = Frame::whole(LinkType::RawIp, &crafted.bytes);
+                let observation = meter.observe_frame(direction, crafted.time_ns, &frame);
+                notes.note(direction, crafted.time_ns, frame.frame_bytes(), observation).answer
+            });
+            let us: Vec<_> = answers.map(|answer| (answer.delay_ns / 1000) as u32).collect();
+            let direct = exchange.replies.iter().filter(|(.., is_relayed)| !is_relayed);
+            let expected: Vec<_> = direct.map(|(_, us, _)| *us).collect();
+            assert_eq!(us.len(), expected.len(), "{}", exchange.name);
+            let are_alike = us.iter().zip(&expected).all(|(one, other)| one.abs_diff(*other) <= 5);
+            assert!(are_alike, "{}: {us:?}, not {expected:?}", exchange.name);
+        }
     }
 
     /// Without timestamps there is no clock; times and bytes are those of the packet.

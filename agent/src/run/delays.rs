@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pendulum_model::delay::{
-    BloatNews, DelayTracker, HiddenWait, Reading, SegmentBloat, SteadyPlace, TimedFlow,
+    BloatNews, Budget, DelayTracker, HiddenWait, Place, Reading, Segment, SegmentBloat, SteadyPlace,
+    TimedFlow, Unknown,
 };
 use pendulum_model::link::Known;
 use pendulum_model::segment::{Direction, PerDirection};
@@ -13,11 +14,15 @@ use super::queues::Queues;
 use crate::bpf::Answered;
 use crate::snapshot::{DelaySnapshot, FlowRow, FlowSweep};
 
+/// So many seconds without a reply do not change the place.
+const SILENT_SECONDS: u32 = 3;
+
 /// The budget of one link.
 #[derive(Debug)]
 pub(super) struct Delays {
     tracker: DelayTracker,
     place: SteadyPlace,
+    silent_seconds: u32,
     own: PerDirection<OwnWait>,
     /// Home, and beyond the line.
     bloat: [SegmentBloat; 2],
@@ -57,6 +62,7 @@ impl Default for Delays {
         Self {
             tracker: DelayTracker::default(),
             place: SteadyPlace::default(),
+            silent_seconds: 0,
             own: PerDirection::default(),
             bloat: SegmentBloat::both(),
             home: BTreeMap::new(),
@@ -109,13 +115,23 @@ impl Delays {
             hidden: PerDirection::from_fn(hidden),
             rates,
         });
-        self.place.push(budget.place());
+        self.note_place(&budget);
         let news =
             self.bloat.iter_mut().filter_map(|bloat| bloat.push(at.as_secs_f64(), &budget, threshold_s));
         let news = news.collect();
         let findings = self.bloat.each_ref().map(|bloat| (bloat.finding(), bloat.holds()));
         self.latest = Some(DelaySnapshot { budget, place: self.place.place(), findings });
         news
+    }
+
+    /// A second without a reply says nothing of the line: what was said of it stays for a moment. Connections that open come seconds apart.
+    fn note_place(&mut self, budget: &Budget) {
+        let place = budget.place();
+        let is_silent = place == Place::Unknown && budget.part(Segment::Uplink) == Err(Unknown::NoReplies);
+        self.silent_seconds = if is_silent { self.silent_seconds + 1 } else { 0 };
+        if self.silent_seconds == 0 || self.silent_seconds > SILENT_SECONDS {
+            self.place.push(place);
+        }
     }
 
     /// A host at home replied to a request that is no TCP.
@@ -153,7 +169,29 @@ fn timed_flow(row: &FlowRow, towards: Direction) -> Option<TimedFlow> {
 
 #[cfg(test)]
 mod tests {
+    use pendulum_model::delay::Delay;
+
     use super::*;
+
+    /// A reply each third second, or each sixth: the uplink's wait, or silence.
+    #[test]
+    fn a_place_outlasts_seconds_without_a_reply_but_not_many() {
+        let place = |each: u32| {
+            let mut delays = Delays::default();
+            let free = Ok(Delay { base_s: 0.0, queue_s: 0.0, uncertainty_s: 0.01 });
+            let waits = Ok(Delay { base_s: 0.0, queue_s: 1.2, uncertainty_s: 0.01 });
+            let silent = Err(Unknown::NoReplies);
+            for second in 0..30 {
+                let [line, other] = if second % each == 0 { [waits, free] } else { [silent, silent] };
+                delays.note_place(&Budget { segments: [silent, free, line, other, other] });
+            }
+            delays.place.place()
+        };
+        assert_eq!(
+            [place(1), place(3), place(6)],
+            [Place::In(Segment::Uplink), Place::In(Segment::Uplink), Place::Unknown]
+        );
+    }
 
     #[test]
     fn the_least_of_a_hosts_replies_counts_and_a_relayed_one_does_not() {
