@@ -203,9 +203,9 @@ impl Detector {
         self.swing.run_period()
     }
 
-    /// The verdict now, [`Verdict::Clear`] until there is evidence for another.
+    /// The verdict now, [`Verdict::Unknown`] until there is evidence for another.
     pub fn verdict(&self) -> Verdict {
-        self.tracker.verdict().unwrap_or(Verdict::Clear)
+        self.tracker.verdict().unwrap_or(Verdict::Unknown)
     }
 
     /// The verdict that held longest, for a report on a whole capture. Where bulk traffic was judged at all, stretches

@@ -71,7 +71,10 @@ impl VerdictTimes {
     /// The one that held longest.
     pub(super) fn longest(&self) -> Verdict {
         let held = |verdict: &Verdict| self.0[*verdict as usize];
-        Verdict::ALL.into_iter().max_by(|one, two| held(one).total_cmp(&held(two))).unwrap_or(Verdict::Clear)
+        Verdict::ALL
+            .into_iter()
+            .max_by(|one, two| held(one).total_cmp(&held(two)))
+            .unwrap_or(Verdict::Unknown)
     }
 }
 

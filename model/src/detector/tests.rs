@@ -282,7 +282,7 @@ fn the_state_by_hand() {
 fn a_detector_that_saw_nothing_says_so() {
     let state = Detector::new(Config::default()).state();
     assert_eq!((state.phase, state.phase_share, state.phase_since_s), (None, None, None));
-    assert_eq!((state.verdict, state.evidence.is_some()), (Verdict::Clear, false));
+    assert_eq!((state.verdict, state.evidence.is_some()), (Verdict::Unknown, false));
     assert_eq!((state.round_trip_s, state.base_round_trip_s), (None, None));
 }
 

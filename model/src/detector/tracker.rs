@@ -178,13 +178,13 @@ impl VerdictTracker {
             self.challenger = Some(challenger);
             return None;
         }
-        let from = self.verdict().unwrap_or(Verdict::Clear);
+        let from = self.verdict().unwrap_or(Verdict::Unknown);
         let (to, since) = (ruling.verdict, challenger.since);
         let evidence = evidence(&ruling, since, None);
         let first = self.current.replace(Holding { ruling, since, kept_since: None }).is_none();
         self.book(Some(to), challenger.seconds);
-        // Nothing changed if the first verdict is what is assumed without one.
-        if first && from == to {
+        // At the start: nothing has happened.
+        if first && is_end(to) {
             return None;
         }
         Some(Event { at_s: at.as_secs_f64(), change: Change::Verdict { from, to }, evidence })

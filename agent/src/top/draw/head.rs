@@ -85,7 +85,7 @@ pub(super) fn verdict(link: &Link, old: bool, width: u16, palette: Palette) -> V
     if let Some(trouble) = &link.trouble {
         return lines(&format!("Not measured: {trouble}"), width, palette.alarm());
     }
-    // The agent begins with `clear`, before it has judged anything.
+    // The agent begins without evidence.
     let Some(verdict) = link.verdict.as_ref().filter(|_| link.evidence.is_some()) else {
         return lines("No verdict yet", width, palette.faint());
     };

@@ -41,7 +41,7 @@ fn screens_of_each_state_are_those_of_the_docs() {
     down.trouble = Instant::now().checked_sub(Duration::from_secs(150)).map(|since| (trouble, since));
     let direction = |queue: Value| json!({"throughput_bps": 180_000.0, "in_flight_bytes": 29_000, "flows": 1, "queue": queue});
     let started = fresh(
-        json!({"verdict": "clear", "verdict_for_s": 0.5, "evidence": null, "directions": {"up": direction(Value::Null), "down": direction(Value::Null)}}),
+        json!({"verdict": "unknown", "verdict_for_s": 0.5, "evidence": null, "directions": {"up": direction(Value::Null), "down": direction(Value::Null)}}),
     );
     let netlink = json!({"source": "netlink", "bytes": 21_000, "uncertainty_bytes": 0.0, "limit_bytes": 30_000, "drops": {"qdisc": 3}});
     let mut stepped_down = fresh(json!({

@@ -34,7 +34,7 @@ fn time_is_booked_from_the_beginning_of_what_wins() {
     // Seconds 0 to 2: enough for the first verdict, which then has held since 0.
     assert_eq!(weigh(&mut tracker, 1, Verdict::OneWay), None);
     assert_eq!(held(&tracker, Verdict::OneWay), 0.0);
-    assert_eq!(weigh(&mut tracker, 2, Verdict::OneWay), Some((Verdict::Clear, Verdict::OneWay, 0.0)));
+    assert_eq!(weigh(&mut tracker, 2, Verdict::OneWay), Some((Verdict::Unknown, Verdict::OneWay, 0.0)));
     assert_eq!(held(&tracker, Verdict::OneWay), 2.0);
     // A second of another verdict that does not last belongs to the one that does, at once and for good.
     assert_eq!(weigh(&mut tracker, 3, Verdict::Swinging), None);
@@ -166,7 +166,7 @@ fn a_lock_is_never_put_off() {
     };
     let changes: Vec<_> = (1..=600).filter_map(|second| weigh(&mut tracker, second, turns(second))).collect();
     // Of equal weight the lock is the one that holds.
-    assert_eq!(changes, [(Verdict::Clear, Verdict::LockedUplink, 0.0)]);
+    assert_eq!(changes, [(Verdict::Unknown, Verdict::LockedUplink, 0.0)]);
     let mut tracker = VerdictTracker::default();
     five_minutes(&mut tracker, Verdict::Balanced);
     weigh(&mut tracker, 301, Verdict::LockedUplink);
