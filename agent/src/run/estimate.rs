@@ -178,14 +178,14 @@ impl LinkEstimate {
     }
 }
 
-/// One estimate for each place at which the uplink's queue has been: it moves with each A/B interval, and what either place has learnt stays.
+/// One estimate for each vantage, the place at which the uplink's queue has been: it moves with each A/B interval, and what either place has learnt stays.
 #[derive(Debug)]
-pub struct Places {
+pub struct VantageEstimates {
     current: LinkEstimate,
     other: Option<LinkEstimate>,
 }
 
-impl Places {
+impl VantageEstimates {
     /// From `start_ns` of the monotonic clock on; the queue is behind the gateway until [`Self::stand_at`].
     pub fn new(start_ns: u64) -> Self {
         Self { current: LinkEstimate::new(start_ns, Vantage::BeforeUplinkBuffer), other: None }
@@ -394,9 +394,9 @@ mod tests {
     #[test]
     fn what_a_place_has_learnt_survives_intervals_at_the_other() {
         let start = 100_000 * MS;
-        let mut places = Places::new(start);
+        let mut places = VantageEstimates::new(start);
         fill_a_modem(places.current_mut(), start);
-        let learnt = |places: &Places| {
+        let learnt = |places: &VantageEstimates| {
             let link = places.current();
             (
                 link.of(Direction::Up).and_then(|up| up.rate()).map(|rate| rate.bytes_per_second),

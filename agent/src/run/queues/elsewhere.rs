@@ -5,7 +5,7 @@ use pendulum_model::observer::Vantage;
 use pendulum_model::sample::QueueSource;
 use pendulum_model::segment::{Direction, PerDirection};
 
-use super::super::estimate::{Estimate, KnownLink, LinkEstimate, Places};
+use super::super::estimate::{Estimate, KnownLink, LinkEstimate, VantageEstimates};
 use super::super::own_queue::OwnQueue;
 use super::behind::BehindShaper;
 use super::tracked::Tracked;
@@ -17,7 +17,7 @@ use crate::snapshot::{QueueSnapshot, SlotLosses};
 pub(super) struct Elsewhere {
     passages: PassageReader,
     own: OwnQueue,
-    places: Places,
+    places: VantageEstimates,
     read_ns: u64,
     answered_s: Option<f64>,
     behind: BehindShaper,
@@ -38,7 +38,7 @@ impl Elsewhere {
         Self {
             passages,
             own: OwnQueue::new(departures),
-            places: Places::new(now_ns),
+            places: VantageEstimates::new(now_ns),
             read_ns: now_ns,
             answered_s: None,
             behind: BehindShaper::default(),
