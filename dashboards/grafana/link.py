@@ -165,7 +165,7 @@ def over_time(grid):
     found = "sum by (finding, direction) (pendulum_finding{%s}) > 0" % ONE
     none = f'label_replace(0 * max(pendulum_link_up{{{ONE}}}) or 2 * max(1 - up{{{AGENT}}}), "finding", "any", "", "")'
     grid.add(24, 4, timeline("Findings", "In addition to the verdict: bufferbloat, a buffer that never drains; rtt_unfairness, near flows displace far ones; "
-                             "home_bloat, packets wait at home; beyond_bloat, beyond the line; shaping_not_helping, shaping_ineffective.",
+                             "home_bloat, packets wait at home; beyond_bloat, beyond the line; sender_limited and receiver_limited, a slow transfer although packets wait nowhere; shaping_not_helping, shaping_ineffective.",
                              f"{found} or ({none} unless on () ({found}))", {1: ("holds", WARNING), 2: ("not known", None)}, "{{finding}} {{direction}}", nothing="none"))
 
 

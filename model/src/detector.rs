@@ -64,6 +64,8 @@ pub struct Config {
 #[derive(Clone, Debug)]
 pub struct Detector {
     link: Link,
+    /// The most that packets wait on the line, by the delay budget, seconds.
+    line_most_s: Option<f64>,
     thresholds: Thresholds,
     last: Option<Duration>,
     samples: u64,
@@ -87,6 +89,7 @@ impl Detector {
     pub fn new(config: Config) -> Self {
         Self {
             link: config.link,
+            line_most_s: None,
             thresholds: config.thresholds,
             last: None,
             samples: 0,
@@ -146,6 +149,11 @@ impl Detector {
     /// Replaces what is known of the link, as when a qdisc or the configuration changes.
     pub fn set_link(&mut self, link: Link) {
         self.link = link;
+    }
+
+    /// The delay budget's upper bound of the wait on the line, seconds: an estimated level may be a queue beyond the line.
+    pub fn set_line_wait(&mut self, most_s: Option<f64>) {
+        self.line_most_s = most_s;
     }
 
     /// What it compares with.

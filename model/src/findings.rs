@@ -247,6 +247,10 @@ pub enum FindingKind {
     HomeBloat,
     /// Packets wait beyond the line: the route or far hosts. Nothing to shape here.
     BeyondBloat,
+    /// A bulk transfer is slow although packets wait nowhere: its sender pauses.
+    SenderLimited,
+    /// The same, and its receiver's window allows no more.
+    ReceiverLimited,
 }
 
 impl FindingKind {
@@ -260,6 +264,8 @@ impl FindingKind {
             Self::Bufferbloat => "bufferbloat",
             Self::HomeBloat => "home_bloat",
             Self::BeyondBloat => "beyond_bloat",
+            Self::SenderLimited => "sender_limited",
+            Self::ReceiverLimited => "receiver_limited",
         }
     }
 }

@@ -9,6 +9,7 @@ use pendulum::replay::capture::Capture;
 use pendulum::replay::meter::{Meter, MeterConfig};
 use pendulum::replay::packet::parse;
 use pendulum::replay::tally::Tally;
+use pendulum::snapshot::KernelFlowKey;
 use pendulum_model::segment::Direction;
 
 use crate::capture::{crafted, is_home};
@@ -110,7 +111,10 @@ fn turnarounds_of_the_simulator_are_the_replays() {
 
 /// Answers of crafted packets.
 fn read(packets: &[Tcp]) -> Vec<Answered> {
-    let mut kernel = Kernel::new(LinkLayer::Ethernet);
+    read_with(&mut Kernel::new(LinkLayer::Ethernet), packets)
+}
+
+fn read_with(kernel: &mut Kernel, packets: &[Tcp]) -> Vec<Answered> {
     let mut reader = kernel.programs().passages(READ_NS);
     for packet in packets {
         let mut frame = packet.build(LinkLayer::Ethernet);
@@ -132,6 +136,16 @@ fn answers(packets: &[Tcp]) -> Vec<(u64, bool, u32, u32)> {
         (delay / 10 * 10, answer.asked_by_ack, answer.question_bytes, answer.answer_bytes)
     };
     read(packets).iter().map(told).collect()
+}
+
+#[test]
+fn an_answer_has_the_number_of_its_flows_far_end() {
+    let mut kernel = Kernel::new(LinkLayer::Ethernet);
+    let packets = [up().seq(1).payload(900).at(10_000), down().ack(901).at(80_000)];
+    let answers = read_with(&mut kernel, &packets);
+    let flows = kernel.programs().flows().expect("readable");
+    let ends: Vec<u32> = flows.iter().map(|(key, _)| KernelFlowKey(*key).end_id(Direction::Up)).collect();
+    assert_eq!(answers.iter().map(|answer| answer.end).collect::<Vec<_>>(), ends);
 }
 
 #[test]

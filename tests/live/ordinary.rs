@@ -12,8 +12,8 @@ use crate::rig::{Rig, with_rig_of};
 
 /// Verdicts that blame a buffer.
 const BLAMES: [&str; 4] = ["swinging", "locked_uplink", "locked_downlink", "ack_compression"];
-/// Findings that say that packets wait: on the line, at home, beyond the line.
-const BLOATS: [&str; 3] = ["bufferbloat", "home_bloat", "beyond_bloat"];
+/// Findings that say that packets wait, or that a transfer is slow although they do not.
+const BLOATS: [&str; 5] = ["bufferbloat", "home_bloat", "beyond_bloat", "sender_limited", "receiver_limited"];
 /// How long each kind of traffic lasts: three times what a verdict needs, twice what bufferbloat needs (docs/design/detector.md).
 const LASTS: Duration = Duration::from_secs(16);
 /// WireGuard's usual port, and the payload of its data packets on a path of 1,500 bytes: the tunnel's MTU of 1,420 and 32 bytes of its own.

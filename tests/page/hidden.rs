@@ -156,6 +156,10 @@ fn where_the_delay_is(browser: &mut Browser) {
         "uplink": known(0.0, 0.0), "downlink": known(0.0, 0.0), "beyond": known(0.02, 0.0) } });
     tell(browser, &told);
     assert_eq!(browser.text("delay-place"), "The line is fine. 310 ms of 340 ms wait in your home. ");
+    told["delay"]["segments"]["home"]["host"] = "192.168.1.7".into();
+    tell(browser, &told);
+    assert!(browser.text("delay-place").ends_with("wait in your home, at 192.168.1.7. "));
+    told["delay"]["segments"]["home"].as_object_mut().unwrap().remove("host");
     // Of a line of which nothing is known nothing is said, and a sum has all of its parts.
     for segment in ["uplink", "downlink"] {
         told["delay"]["segments"][segment] = unknown.clone();

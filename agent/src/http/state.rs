@@ -6,10 +6,11 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use pendulum_model::delay::Segment;
 use pendulum_model::segment::{Class, Direction, PerDirection};
 use pendulum_wire::{
     self as wire, AckBurst, BpfMap, BpfProgram, Hooks, Link, Name, Queue, Rates, Reloads, Rtt, SegmentBloat,
-    TopPort,
+    TopPort, TransferLimit,
 };
 
 use super::findings::detected;
@@ -73,7 +74,22 @@ pub(super) fn of_link(link: &LinkSnapshot) -> Link {
 fn delay(delay: DelaySnapshot) -> wire::Delay {
     let [home_bloat, beyond_bloat] =
         delay.findings.map(|(_, holds)| holds.map(|(since_s, delay_s)| SegmentBloat { since_s, delay_s }));
-    wire::Delay { home_bloat, beyond_bloat, ..wire::Delay::of(&delay.budget, delay.place) }
+    let [sender_limited, receiver_limited] = delay.limits.map(|(_, holds)| {
+        holds.map(|(since_s, goodput)| TransferLimit { since_s, goodput_bps: goodput * 8.0 })
+    });
+    let mut shown = wire::Delay {
+        home_bloat,
+        beyond_bloat,
+        sender_limited,
+        receiver_limited,
+        ..wire::Delay::of(&delay.budget, delay.place)
+    };
+    for (segment, host) in [(Segment::Home, delay.home_host), (Segment::Beyond, delay.far_host)] {
+        if let Some(part) = shown.segments.get_mut(segment.name()) {
+            part.host = host.map(|address| address.to_string());
+        }
+    }
+    shown
 }
 
 fn of_direction(link: &LinkSnapshot, direction: Direction) -> wire::Direction {

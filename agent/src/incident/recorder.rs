@@ -98,8 +98,15 @@ fn begins(change: Change) -> bool {
         Change::Verdict { to, .. } => {
             matches!(to, Verdict::Swinging | Verdict::LockedUplink | Verdict::LockedDownlink)
         }
-        // A recording has the line's buffers: these two are elsewhere.
-        Change::Finding { finding: FindingKind::HomeBloat | FindingKind::BeyondBloat, .. } => false,
+        // A recording has the line's buffers: these are elsewhere.
+        Change::Finding {
+            finding:
+                FindingKind::HomeBloat
+                | FindingKind::BeyondBloat
+                | FindingKind::SenderLimited
+                | FindingKind::ReceiverLimited,
+            ..
+        } => false,
         Change::Finding { .. } => true,
         Change::Phase { .. } | Change::FindingEnded { .. } | Change::ShapeRate { .. } => false,
     }

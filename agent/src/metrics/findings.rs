@@ -83,7 +83,8 @@ const FINDING: Family = Family::gauge(
     None,
     "1 while the finding holds, else 0: rtt_unfairness, near flows take more than their part from far ones; \
      bufferbloat, the buffer never drains and makes everything wait; shaping_not_helping, the shaper's comparison (ab-test) shows no gain, or harm; \
-     shaping_ineffective, packets wait behind the shaper; home_bloat, packets wait at home, and beyond_bloat, beyond the line (direction is always down).",
+     shaping_ineffective, packets wait behind the shaper; home_bloat, packets wait at home, and beyond_bloat, beyond the line; sender_limited and receiver_limited, a slow transfer although packets wait \
+     nowhere (direction of the last four is always down).",
 );
 const NEAR_FAR: Family = Family::gauge(
     "pendulum_near_far_throughput_ratio",
@@ -205,7 +206,9 @@ impl Collector for Judgements {
             })?;
             all.iter().try_for_each(|link| {
                 let of = |finding| [("link", &*link.name), ("direction", "up"), ("finding", finding)];
-                for (finding, holds) in link.delay.iter().flat_map(|delay| delay.findings) {
+                let lasting =
+                    link.delay.iter().flat_map(|delay| delay.findings.into_iter().chain(delay.limits));
+                for (finding, holds) in lasting {
                     let labels = [("link", &*link.name), ("direction", "down"), ("finding", finding.name())];
                     samples.gauge(labels, u32::from(holds.is_some()))?;
                 }

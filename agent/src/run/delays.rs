@@ -1,11 +1,11 @@
 //! Gives what is read of a link to the delay budget, ten times a second, and takes the budget once a second.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pendulum_model::delay::{
-    BloatNews, Budget, DelayTracker, HiddenWait, Place, Reading, Segment, SegmentBloat, SteadyPlace,
-    TimedFlow, Unknown,
+    BloatNews, Budget, DelayTracker, FlowRtt, HiddenWait, Limits, Place, Reading, Segment, SegmentBloat,
+    SteadyPlace, TimedFlow, Transfer, Unknown,
 };
 use pendulum_model::link::Known;
 use pendulum_model::segment::{Direction, PerDirection};
@@ -16,6 +16,10 @@ use crate::snapshot::{DelaySnapshot, FlowRow, FlowSweep};
 
 /// So many seconds without a reply do not change the place.
 const SILENT_SECONDS: u32 = 3;
+/// Data that nobody acknowledged and nobody sent again for so long: its receiver is gone.
+const UNANSWERED: Duration = Duration::from_secs(5);
+/// Payload of a full segment.
+const SEGMENT_BYTES: u64 = 1448;
 
 /// The budget of one link.
 #[derive(Debug)]
@@ -28,6 +32,7 @@ pub(super) struct Delays {
     bloat: [SegmentBloat; 2],
     /// Of what is no TCP, by host, within the second.
     home: BTreeMap<u32, TimedFlow>,
+    limits: Limits,
     latest: Option<DelaySnapshot>,
 }
 
@@ -66,6 +71,7 @@ impl Default for Delays {
             own: PerDirection::default(),
             bloat: SegmentBloat::both(),
             home: BTreeMap::new(),
+            limits: Limits::default(),
             latest: None,
         }
     }
@@ -99,7 +105,7 @@ impl Delays {
     ) -> Vec<BloatNews> {
         let own = std::mem::take(&mut self.own);
         let timed = |towards: Direction| -> Vec<TimedFlow> {
-            flows.rows.iter().filter_map(|row| timed_flow(row, towards)).collect()
+            flows.rows.iter().filter_map(|row| timed_flow(row, towards, flows.at)).collect()
         };
         let (mut home, far) = (timed(Direction::Down), timed(Direction::Up));
         home.extend(std::mem::take(&mut self.home).into_values());
@@ -118,9 +124,24 @@ impl Delays {
         self.note_place(&budget);
         let news =
             self.bloat.iter_mut().filter_map(|bloat| bloat.push(at.as_secs_f64(), &budget, threshold_s));
-        let news = news.collect();
+        let mut news: Vec<BloatNews> = news.collect();
+        let transfers = flows.rows.iter().flat_map(|row| Direction::ALL.map(|x| transfer(row, x, at)));
+        let transfers: Vec<Transfer> = transfers.flatten().collect();
+        news.extend(self.limits.push(at.as_secs_f64(), &budget, &transfers, &rates));
         let findings = self.bloat.each_ref().map(|bloat| (bloat.finding(), bloat.holds()));
-        self.latest = Some(DelaySnapshot { budget, place: self.place.place(), findings });
+        let address = |number: Option<u32>, towards: Direction| {
+            let number = number?;
+            let row = flows.rows.iter().find(|row| row.key.end_id(towards) == number)?;
+            Some(row.key.end(towards))
+        };
+        self.latest = Some(DelaySnapshot {
+            budget,
+            place: self.place.place(),
+            home_host: address(budget.home_host, Direction::Down),
+            far_host: address(budget.far_host, Direction::Up),
+            findings,
+            limits: self.limits.findings(),
+        });
         news
     }
 
@@ -141,11 +162,10 @@ impl Delays {
             return;
         }
         let delay_s = reply.at_ns.saturating_sub(reply.asked_ns) as f64 / 1e9;
-        let fresh = TimedFlow { host: reply.end.into(), base_s: delay_s, least_s: delay_s, samples: 0 };
-        let host = self.home.entry(reply.end).or_insert(fresh);
-        host.base_s = host.base_s.min(delay_s);
-        host.least_s = host.base_s;
-        host.samples += 1;
+        let host = self.home.entry(reply.end).or_insert(TimedFlow { end: reply.end, packets: 0, rtt: None });
+        let least_s = host.rtt.map_or(delay_s, |rtt| rtt.least_s.min(delay_s));
+        host.packets += 1;
+        host.rtt = Some(FlowRtt { base_s: least_s, least_s, samples: host.packets });
     }
 
     /// The newest budget.
@@ -154,16 +174,34 @@ impl Delays {
     }
 }
 
-/// What the flow's packets towards the end that a direction leads to took within the second.
-fn timed_flow(row: &FlowRow, towards: Direction) -> Option<TimedFlow> {
+/// What the flow's packets towards the end that a direction leads to took within the second; `None` if no data went there.
+fn timed_flow(row: &FlowRow, towards: Direction, swept_at: Instant) -> Option<TimedFlow> {
     let half = &row.halves[towards as usize];
-    let (samples, least_us) = half.rtt_fresh?;
+    let is_waiting = half.data_at.is_some_and(|at| swept_at.duration_since(at) < UNANSWERED);
+    let unanswered = if is_waiting { u64::from(half.in_flight_bytes) } else { 0 };
+    let packets = (half.fresh_bytes + unanswered).div_ceil(SEGMENT_BYTES) as u32;
     let seconds = |us: u32| f64::from(us) / 1e6;
-    Some(TimedFlow {
-        host: row.key.end_id(towards),
+    let rtt = half.rtt_fresh.map(|(samples, least_us)| FlowRtt {
         base_s: seconds(half.rtt_min_us),
         least_s: seconds(least_us),
         samples,
+    });
+    (packets > 0 || rtt.is_some()).then(|| TimedFlow { end: row.key.end_id(towards), packets, rtt })
+}
+
+/// The flow's data in this direction within the second; `None` if there was none, or no RTT to both ends.
+fn transfer(row: &FlowRow, direction: Direction, at: Duration) -> Option<Transfer> {
+    let (sender, receiver) = (&row.halves[direction as usize], &row.halves[direction.opposite() as usize]);
+    let is_timed = sender.rtt_samples > 0 && receiver.rtt_samples > 0;
+    (is_timed && sender.fresh_bytes > 0).then(|| Transfer {
+        direction,
+        goodput: sender.goodput.into(),
+        segment_bytes: sender.payload_bytes as f64 / sender.data_segments.max(1) as f64,
+        backward: receiver.goodput.into(),
+        window_bytes: receiver.window_bytes.map(f64::from),
+        round_trip_s: f64::from(sender.rtt_min_us + receiver.rtt_min_us) / 1e6,
+        silent_s: at.saturating_sub(Duration::from_nanos(sender.last_seen_ns)).as_secs_f64(),
+        retransmits: sender.retransmitted_fresh > 0,
     })
 }
 
@@ -172,6 +210,7 @@ mod tests {
     use pendulum_model::delay::Delay;
 
     use super::*;
+    use crate::snapshot::{HalfRow, KernelFlowKey};
 
     /// A reply each third second, or each sixth: the uplink's wait, or silence.
     #[test]
@@ -183,7 +222,8 @@ mod tests {
             let silent = Err(Unknown::NoReplies);
             for second in 0..30 {
                 let [line, other] = if second % each == 0 { [waits, free] } else { [silent, silent] };
-                delays.note_place(&Budget { segments: [silent, free, line, other, other] });
+                let segments = [silent, free, line, other, other];
+                delays.note_place(&Budget { segments, home_host: None, far_host: None });
             }
             delays.place.place()
         };
@@ -211,9 +251,12 @@ mod tests {
         {
             delays.home_reply(&reply(end, delay_ns, is_relayed));
         }
-        let hosts: Vec<_> =
-            delays.home.values().map(|flow| (flow.host, flow.least_s, flow.samples)).collect();
-        assert_eq!(hosts, [(1, 0.004, 2)]);
+        let hosts: Vec<_> = delays
+            .home
+            .values()
+            .map(|flow| (flow.end, flow.rtt.map(|rtt| rtt.least_s), flow.packets))
+            .collect();
+        assert_eq!(hosts, [(1, Some(0.004), 2)]);
     }
 
     #[test]
@@ -229,5 +272,48 @@ mod tests {
         let mut stopped = OwnWait::default();
         stopped.note(30_000, 0.0);
         assert_eq!(stopped.seconds(), None);
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// An upload of which `in_flight` bytes are not acknowledged, and whose data was last seen `silent` ago.
+    fn upload(fresh: u64, in_flight: u32, now: Instant, silent: Duration) -> FlowRow {
+        let sender = HalfRow {
+            fresh_bytes: fresh,
+            in_flight_bytes: in_flight,
+            payload_bytes: 1_448_000,
+            data_segments: 1_000,
+            goodput: 50_000.0,
+            rtt_samples: 9,
+            rtt_min_us: 20_000,
+            data_at: now.checked_sub(silent),
+            last_seen_ns: 7_000_000_000,
+            ..HalfRow::default()
+        };
+        let receiver =
+            HalfRow { rtt_samples: 1, rtt_min_us: 1_000, window_bytes: Some(64_000), ..HalfRow::default() };
+        let key = KernelFlowKey(crate::bpf::abi::pendulum_flow_key::default());
+        FlowRow { key, halves: [sender, receiver], changed_at: now, is_closed: false }
+    }
+
+    /// Data that nobody acknowledges weighs as long as it may still be: with no RTT it is an end that may wait for any time.
+    #[test]
+    fn unanswered_data_counts_until_its_receiver_is_gone() {
+        let now = Instant::now() + 60 * SECOND;
+        let packets = |row: FlowRow| timed_flow(&row, Direction::Up, now).map(|flow| flow.packets);
+        assert_eq!(packets(upload(0, 14_480, now, SECOND)), Some(10));
+        assert_eq!(packets(upload(2_896, 14_480, now, SECOND)), Some(12));
+        assert_eq!(packets(upload(0, 14_480, now, 6 * SECOND)), None);
+        assert!(timed_flow(&upload(0, 0, now, SECOND), Direction::Down, now).is_none());
+    }
+
+    #[test]
+    fn a_transfer_has_the_window_of_its_receiver_and_the_whole_round_trip() {
+        let now = Instant::now() + 60 * SECOND;
+        let row = upload(50_000, 0, now, SECOND);
+        let found = transfer(&row, Direction::Up, 8 * SECOND).expect("data");
+        assert_eq!((found.window_bytes, found.segment_bytes, found.backward), (Some(64_000.0), 1_448.0, 0.0));
+        assert!((found.round_trip_s - 0.021).abs() < 1e-9 && (found.silent_s - 1.0).abs() < 1e-9);
+        assert!(transfer(&row, Direction::Down, 8 * SECOND).is_none());
     }
 }

@@ -67,6 +67,11 @@ impl Detection {
         self.detector.set_link(link);
     }
 
+    /// Tells the most that packets wait on the line, by the delay budget.
+    pub(super) fn set_line_wait(&mut self, most_s: Option<f64>) {
+        self.detector.set_line_wait(most_s);
+    }
+
     /// Tells what the buffers are.
     pub(super) fn set_buffers(&mut self, buffers: PerDirection<Buffer>) {
         self.advisor.set_buffers(buffers);

@@ -217,6 +217,7 @@ impl LinkTask {
             let now = bpf::monotonic();
             let news = self.delays.take(now, &self.sweeper.latest(), &self.queues, rates, threshold_s);
             news.into_iter().for_each(|news| self.detection.note_delay(news, now));
+            self.detection.set_line_wait(self.delays.latest().and_then(|delay| delay.budget.line_most_s()));
         }
         self.detect();
         self.ticks += 1;

@@ -172,9 +172,13 @@ fn half(
         rtt_last_us: me.rtt_last_us,
         rtt_fresh: fresh_rtt(me, before),
         retransmitted_segments: me.retransmitted_segments,
+        retransmitted_fresh: me
+            .retransmitted_segments
+            .saturating_sub(before.map_or(0, |half| half.retransmitted_segments)),
         reordered_segments: me.reordered_segments,
         in_flight_bytes: me.outstanding(peer),
         in_flight_max_bytes: me.in_flight_max_bytes,
+        window_bytes: window(me, peer),
         opened: me.has(abi::PENDULUM_HALF_SYN),
         wire_rate: per_second(me.wire_bytes, before.map_or(0, |half| half.wire_bytes)),
         goodput: per_second(peer.acked_bytes, before.map_or(0, |half| half.delivered_bytes)),
@@ -184,6 +188,14 @@ fn half(
             Some(now)
         },
     }
+}
+
+/// The window that an end advertised last: it is scaled if both SYNs offered that (RFC 7323 §2.2).
+fn window(me: &abi::pendulum_half, peer: &abi::pendulum_half) -> Option<u32> {
+    let both = |flag| me.has(flag) && peer.has(flag);
+    let shift = if both(abi::PENDULUM_HALF_WSCALE) { me.wscale } else { 0 };
+    let is_known = both(abi::PENDULUM_HALF_SYN) && me.has(abi::PENDULUM_HALF_WINDOW);
+    is_known.then(|| u32::from(me.window_raw) << shift.min(14))
 }
 
 /// RTT samples since the sweep before, and the least that is known of them: their mean, or the newest.
@@ -287,6 +299,21 @@ mod tests {
         assert_eq!(fresh(2, (10, 10_000, 900)), None);
         assert_eq!(fresh(3, (14, 26_000, 7_000)), Some((4, 4_000)));
         assert_eq!(fresh(4, (1, 500, 500)), Some((1, 500)));
+    }
+
+    #[test]
+    fn a_window_is_scaled_if_both_ends_offered_it_and_unknown_without_their_syns() {
+        let half = |flags: u32| abi::pendulum_half {
+            flags: (flags | abi::PENDULUM_HALF_WINDOW) as u16,
+            window_raw: 500,
+            wscale: 7,
+            ..Default::default()
+        };
+        let plain = half(abi::PENDULUM_HALF_SYN);
+        let scaled = half(abi::PENDULUM_HALF_SYN | abi::PENDULUM_HALF_WSCALE);
+        assert_eq!(window(&scaled, &scaled), Some(64_000));
+        assert_eq!(window(&scaled, &plain), Some(500));
+        assert_eq!(window(&half(0), &scaled), None);
     }
 
     #[test]

@@ -89,9 +89,14 @@ fn delay() -> crate::snapshot::DelaySnapshot {
                 Err(Unknown::Undivided),
                 known(0.02, 0.0078125, 0.005),
             ],
+            home_host: Some(1),
+            far_host: None,
         },
         place: Place::In(Segment::Home),
+        home_host: Some([192, 0, 2, 7].into()),
+        far_host: None,
         findings: [(FindingKind::HomeBloat, Some((64.0, 0.25))), (FindingKind::BeyondBloat, None)],
+        limits: [(FindingKind::SenderLimited, None), (FindingKind::ReceiverLimited, Some((32.0, 125_000.0)))],
     }
 }
 
@@ -307,6 +312,8 @@ fn row(number: u16, now: Instant) -> FlowRow {
         rtt_min_us: 30_000 * scale as u32 + u32::from(number),
         rtt_last_us: 50_000 * scale as u32,
         rtt_fresh: None,
+        window_bytes: None,
+        retransmitted_fresh: 0,
         retransmitted_segments: 4 * scale as u32,
         reordered_segments: scale as u32,
         in_flight_bytes: 2_896 * scale as u32,

@@ -61,13 +61,23 @@ impl KernelFlowKey {
         socket_address(&self.0.remote_addr, self.0.remote_port)
     }
 
-    /// A number that stands for the address of the end that a direction leads to.
-    pub fn end_id(&self, towards: Direction) -> u64 {
+    /// The address of the end that a direction leads to.
+    pub fn end(&self, towards: Direction) -> IpAddr {
+        match towards {
+            Direction::Up => self.remote().ip(),
+            Direction::Down => self.home().ip(),
+        }
+    }
+
+    /// A number that stands for the address of the end that a direction leads to: `hash_of_address()` of `bpf/packet/slots.h`, as replies have it.
+    pub fn end_id(&self, towards: Direction) -> u32 {
         let address = match towards {
             Direction::Up => self.0.remote_addr,
             Direction::Down => self.0.home_addr,
         };
-        BuildHasherDefault::<DefaultHasher>::default().hash_one(address)
+        let [first, rest @ ..] = address;
+        let hash = rest.into_iter().fold(first, |hash, word| (hash ^ word).wrapping_mul(0x9e37_79b1));
+        hash ^ hash >> 15
     }
 
     /// How the detector knows the flow.
@@ -156,12 +166,16 @@ pub struct HalfRow {
     pub rtt_fresh: Option<(u32, u32)>,
     /// Segments sent again.
     pub retransmitted_segments: u32,
+    /// Of these, what came since the sweep before.
+    pub retransmitted_fresh: u32,
     /// Segments that arrived out of order.
     pub reordered_segments: u32,
     /// Sent and not yet acknowledged, bytes.
     pub in_flight_bytes: u32,
     /// The most that was ever outstanding, bytes.
     pub in_flight_max_bytes: u32,
+    /// The window that this end advertised last, bytes; `None` if its scale is unknown.
+    pub window_bytes: Option<u32>,
     /// Whether its SYN was seen.
     pub opened: bool,
     /// Link-layer bytes per second over the last sweep interval.

@@ -138,6 +138,8 @@ export interface Delay {
     segments: Record<string, DelaySegment>;
     home_bloat: Maybe<SegmentBloat>;
     beyond_bloat: Maybe<SegmentBloat>;
+    sender_limited: Maybe<TransferLimit>;
+    receiver_limited: Maybe<TransferLimit>;
 }
 
 // Packets wait in a segment for long.
@@ -146,11 +148,18 @@ export interface SegmentBloat {
     delay_s: number;
 }
 
+// A transfer is slow for long, and the line is not why.
+export interface TransferLimit {
+    since_s: number;
+    goodput_bps: number;
+}
+
 // One segment of the delay.
 export interface DelaySegment {
     base_s: Maybe<number>;
     queue_s: Maybe<number>;
     uncertainty_s: Maybe<number>;
+    host?: string;
     unknown?: string;
 }
 

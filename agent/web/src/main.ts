@@ -25,7 +25,7 @@ import { IncidentsView } from './view/incidents.ts';
 import { Pendulum } from './view/pendulum.ts';
 import { SourcesView } from './view/sources.ts';
 import { VerdictView } from './view/verdict.ts';
-import { WhereView } from './view/where.ts';
+import { waitingHost, WhereView } from './view/where.ts';
 
 // 30 frames a second are smooth; who wants less motion gets two.
 const FRAME_MS = matchMedia('(prefers-reduced-motion: reduce)').matches ? 500 : 33;
@@ -154,7 +154,7 @@ class Page implements Listener {
         }
         this.rateUp.setMark(link.link.uplink_rate_bps);
         this.rateDown.setMark(link.link.downlink_rate_bps);
-        this.verdict.show(link, this.flows.slowestHome());
+        this.verdict.show(link, this.flows.hostName(waitingHost(link)));
         this.where.show(link);
         if (link.delay && this.history.newest !== null) this.delays.add(this.history.newest, link.delay);
         this.buffers.show(link);

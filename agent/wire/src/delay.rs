@@ -22,6 +22,21 @@ pub struct Delay {
     pub home_bloat: Option<SegmentBloat>,
     /// The same beyond the line, while other far hosts reply at once.
     pub beyond_bloat: Option<SegmentBloat>,
+    /// `null` unless a bulk transfer gets less than half of the rate for long, packets wait nowhere, and its sender pauses.
+    pub sender_limited: Option<TransferLimit>,
+    /// The same where the receiver's window allows no more.
+    pub receiver_limited: Option<TransferLimit>,
+}
+
+/// A transfer is slow for long, and the line is not why.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TransferLimit {
+    /// Since when, on the kernel's monotonic clock.
+    pub since_s: f64,
+    /// Mean goodput over the last 20 s, bits per second.
+    pub goodput_bps: f64,
 }
 
 /// Packets wait in a segment for long.
@@ -46,6 +61,9 @@ pub struct DelaySegment {
     pub queue_s: Option<f64>,
     /// The true wait lies within this much of `queue_s`.
     pub uncertainty_s: Option<f64>,
+    /// In `home` and `beyond`: the address of the host that waits that long, of all hosts of the second; absent if it is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// Why the figures are `null`: `no_replies`, `no_base`, `one_end`, `undivided`, `too_few`, `not_read`; absent if they are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<Name>,
@@ -71,7 +89,7 @@ impl From<delay::Part> for DelaySegment {
                 base_s: Some(delay.base_s),
                 queue_s: Some(delay.queue_s),
                 uncertainty_s: Some(delay.uncertainty_s),
-                unknown: None,
+                ..Self::default()
             },
             Err(why) => Self { unknown: Some(why.name().into()), ..Self::default() },
         }

@@ -42,7 +42,7 @@ pub struct JournalEvent {
     /// Of `phase`: how long the one before held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dwell_s: Option<f64>,
-    /// Of `finding` and `finding_ended`: `rtt_unfairness`, `far_flow_knocked_back`, `bufferbloat`, `home_bloat`, `beyond_bloat`, `shaping_not_helping`, `shaping_ineffective` (whose `evidence` has the figures of the comparison).
+    /// Of `finding` and `finding_ended`: `rtt_unfairness`, `far_flow_knocked_back`, `bufferbloat`, `home_bloat`, `beyond_bloat`, `sender_limited`, `receiver_limited`, `shaping_not_helping`, `shaping_ineffective` (whose `evidence` has the figures of the comparison).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finding: Option<Name>,
     /// Of `shape_rate`, and of findings that are about one direction.

@@ -24,7 +24,7 @@ use std::borrow::Cow;
 use pendulum_model::findings::Phase;
 use serde::{Deserialize, Serialize};
 
-pub use delay::{Delay, DelaySegment, SegmentBloat};
+pub use delay::{Delay, DelaySegment, SegmentBloat, TransferLimit};
 pub use direction::{AckBurst, Direction, Queue, Rtt, TopPort};
 pub use events::{Events, JournalEvent};
 pub use findings::{

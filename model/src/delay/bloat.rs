@@ -1,23 +1,16 @@
 //! Findings of the delay budget: packets wait at home or beyond the line, for long. Shaping on the gateway helps with neither.
 
+use super::lasting::Lasting;
 use super::{Budget, Segment};
 use crate::findings::{Evidence, Figure, FindingKind};
-
-/// Seconds that are looked at.
-const WINDOW: usize = 20;
-/// It begins once so many of the newest [`WINDOW`] seconds had it, and ends once fewer than the other had it.
-const BEGIN: usize = 12;
-const END: usize = 4;
 
 /// Whether packets wait in a segment for long.
 #[derive(Clone, Debug)]
 pub struct SegmentBloat {
     segment: Segment,
     finding: FindingKind,
-    /// The wait of each of the newest seconds that had it, seconds.
-    newest: [Option<f64>; WINDOW],
-    next: usize,
-    since_s: Option<f64>,
+    /// The wait, seconds.
+    waits: Lasting,
 }
 
 /// It begins or ends.
@@ -34,9 +27,8 @@ pub struct BloatNews {
 impl SegmentBloat {
     /// Of the hosts at home and of what is beyond the line.
     pub fn both() -> [Self; 2] {
-        [(Segment::Home, FindingKind::HomeBloat), (Segment::Beyond, FindingKind::BeyondBloat)].map(
-            |(segment, finding)| Self { segment, finding, newest: [None; WINDOW], next: 0, since_s: None },
-        )
+        [(Segment::Home, FindingKind::HomeBloat), (Segment::Beyond, FindingKind::BeyondBloat)]
+            .map(|(segment, finding)| Self { segment, finding, waits: Lasting::default() })
     }
 
     /// Which it is.
@@ -46,36 +38,22 @@ impl SegmentBloat {
 
     /// Since when it has held, and the mean wait, seconds; `None` if it does not hold.
     pub fn holds(&self) -> Option<(f64, f64)> {
-        Some((self.since_s?, self.mean_s()))
-    }
-
-    fn mean_s(&self) -> f64 {
-        let waits: Vec<f64> = self.newest.iter().flatten().copied().collect();
-        waits.iter().sum::<f64>() / waits.len().max(1) as f64
+        Some((self.waits.since_s()?, self.waits.mean()))
     }
 
     /// One second's budget; `threshold_s`: `bufferbloat-delay`.
     pub fn push(&mut self, at_s: f64, budget: &Budget, threshold_s: f64) -> Option<BloatNews> {
         let delay = budget.part(self.segment).ok();
         let certain = delay.filter(|delay| delay.queue_s - delay.uncertainty_s >= threshold_s);
-        self.newest[self.next] = certain.map(|delay| delay.queue_s);
-        self.next = (self.next + 1) % WINDOW;
-        let seconds = self.newest.iter().flatten().count();
-        let begins = match self.since_s {
-            None if seconds >= BEGIN => true,
-            Some(_) if seconds < END => false,
-            _ => return None,
-        };
-        self.since_s = begins.then_some(at_s - seconds as f64);
-        let share = seconds as f64 / WINDOW as f64;
-        let needed = if begins { BEGIN } else { END } as f64 / WINDOW as f64;
+        let begins = self.waits.push(at_s, certain.map(|delay| delay.queue_s))?;
+        let (share, needed) = self.waits.shares();
         let mut figures = vec![Figure::against("delayed_share", share, needed)];
-        figures.extend(begins.then(|| Figure::against("delay_s", self.mean_s(), threshold_s)));
+        figures.extend(begins.then(|| Figure::against("delay_s", self.waits.mean(), threshold_s)));
         let evidence = Evidence {
             rule: "delay_budget",
             reason: self.sentence(begins),
             figures,
-            since_s: self.since_s.unwrap_or(at_s),
+            since_s: self.waits.since_s().unwrap_or(at_s),
             held_since_s: None,
             missing: Vec::new(),
         };
@@ -83,7 +61,7 @@ impl SegmentBloat {
     }
 
     fn sentence(&self, begins: bool) -> String {
-        let wait_ms = self.mean_s() * 1e3;
+        let wait_ms = self.waits.mean() * 1e3;
         match (self.segment, begins) {
             (Segment::Home, true) => format!(
                 "packets wait {wait_ms:.0} ms between the gateway and a host at home: LAN, Wi-Fi or the host, not the line"
@@ -107,7 +85,7 @@ mod tests {
     fn budget(home: Result<f64, Unknown>) -> Budget {
         let delay = |queue_s| Delay { base_s: 0.001, queue_s, uncertainty_s: 0.02 };
         let free = Ok(delay(0.0));
-        Budget { segments: [home.map(delay), free, free, free, free] }
+        Budget { segments: [home.map(delay), free, free, free, free], home_host: Some(1), far_host: None }
     }
 
     /// What is said over these seconds: number of the second and whether it begins.

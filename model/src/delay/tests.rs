@@ -1,4 +1,5 @@
 use super::*;
+use crate::link::Provenance;
 
 const RATE: f64 = 250_000.0;
 const CONFIGURED: PerDirection<Option<Known>> = PerDirection {
@@ -6,6 +7,10 @@ const CONFIGURED: PerDirection<Option<Known>> = PerDirection {
     down: Some(Known { value: RATE, provenance: Provenance::Config }),
 };
 const UNKNOWN_RATES: PerDirection<Option<Known>> = PerDirection { up: None, down: None };
+
+fn flow(end: u32, base_s: f64, least_s: f64, samples: u32) -> TimedFlow {
+    TimedFlow { end, packets: samples, rtt: Some(FlowRtt { base_s, least_s, samples }) }
+}
 
 /// What is true of a case, seconds.
 #[derive(Clone, Copy)]
@@ -55,8 +60,7 @@ fn second(tracker: &mut DelayTracker, from_s: f64, truth: &Truth) -> Budget {
             });
         }
     }
-    let home =
-        [TimedFlow { host: 1, base_s: 0.001, least_s: 0.001 + truth.home_s, samples: truth.home_samples }];
+    let home = [flow(1, 0.001, 0.001 + truth.home_s, truth.home_samples)];
     tracker.budget(&Reading {
         home: &home[..usize::from(truth.home_samples > 0)],
         own_s: PerDirection { up: Some(truth.gateway_s), down: Some(0.0) },
@@ -130,7 +134,8 @@ fn one_second_changes_no_place() {
 fn bases_are_told() {
     let budget = of(Truth { home_s: 0.31, ..IDLE });
     assert!((budget.part(Segment::Home).expect("known").base_s - 0.001).abs() < 1e-9);
-    assert!((budget.part(Segment::Beyond).expect("known").base_s - 0.02).abs() < 1e-9);
+    // Without the packet's own time on the line.
+    assert!((budget.part(Segment::Beyond).expect("known").base_s - (0.02 - 66.0 / RATE)).abs() < 1e-9);
     assert!((budget.queue_s().expect("known") - 0.31).abs() < 1e-9);
 }
 
@@ -223,7 +228,7 @@ fn replies_that_may_be_delayed_agree_or_acquit_and_never_accuse() {
                 bulk_extra_s.iter().for_each(|extra_s| tracker.reply(&reply(2, *extra_s, false)));
             }
             let own_s = PerDirection { up: Some(0.0), down: Some(0.0) };
-            let home = [TimedFlow { host: 1, base_s: 0.001, least_s: 0.001, samples: 100 }];
+            let home = [flow(1, 0.001, 0.001, 100)];
             budget = Some(tracker.budget(&Reading { home: &home, own_s, ..Reading::default() }));
         }
         budget.expect("six").place().name()
@@ -256,8 +261,8 @@ fn an_upload_that_waits_beyond_the_line_shows_in_its_rtt_samples() {
                 });
             }
             let own_s = PerDirection { up: Some(0.05), down: Some(0.0) };
-            let home = [TimedFlow { host: 1, base_s: 0.001, least_s: 0.001, samples: 100 }];
-            let far = [TimedFlow { host: 7, base_s: 0.02, least_s, samples }];
+            let home = [flow(1, 0.001, 0.001, 100)];
+            let far = [flow(7, 0.02, least_s, samples)];
             budget = Some(tracker.budget(&Reading {
                 home: &home,
                 far: &far,
@@ -324,7 +329,7 @@ fn a_long_packets_time_on_the_line_is_no_queue() {
     }
     let up = tracker.budget(&reading).part(Segment::Uplink).expect("known");
     assert!(up.queue_s <= 0.001, "{up:?}");
-    for tick in 12..22 {
+    for tick in 12..42 {
         tracker.tick(f64::from(tick) / 10.0, PerDirection { up: 2_450, down: 66 });
         tracker.reply(&reply(1514, 0.02 + 0.0618 + 0.5));
     }
@@ -338,8 +343,9 @@ fn a_longer_route_is_a_base_in_the_end() {
     let mut tracker = DelayTracker::default();
     let longer = Truth { beyond_s: [Some(0.1), Some(0.0)], ..IDLE };
     second(&mut tracker, 0.0, &IDLE);
-    assert_eq!(second(&mut tracker, 1.0, &longer).place(), Place::In(Segment::Beyond));
-    let late = (1..700).map(|from| second(&mut tracker, f64::from(from) * 1.0 + 1.0, &longer));
+    let soon = (1..4).map(|from| second(&mut tracker, f64::from(from), &longer));
+    assert_eq!(soon.last().expect("three").place(), Place::In(Segment::Beyond));
+    let late = (3..700).map(|from| second(&mut tracker, f64::from(from) * 1.0 + 1.0, &longer));
     assert_eq!(late.last().expect("many").place(), Place::Nowhere);
 }
 

@@ -28,6 +28,7 @@ impl Detector {
             interval.load_bytes[x] = self.passed[x].load_of(direction);
             interval.composition[x] = direction.composition;
             if let Some(delay) = self.standing_delay(x, direction) {
+                let delay = self.on_line(x, direction, delay);
                 interval.delay[x].add(delay, self.thresholds.bufferbloat_delay.seconds(), seconds);
             }
             interval.retransmitted_segments[x] = traffic.retransmitted_segments;
@@ -51,6 +52,13 @@ impl Detector {
             interval.queues.add(PerDirection { up, down }, seconds);
         }
         self.history.push(sample.at, &interval);
+    }
+
+    /// No more of an estimated delay than the budget leaves to the line.
+    fn on_line(&self, direction: Direction, seen: &DirectionSample, delay: f64) -> f64 {
+        let level = self.known_queue(direction, seen.queue);
+        let is_read = level.is_some_and(|queue| queue.source != QueueSource::Estimate);
+        self.line_most_s.filter(|_| !is_read).map_or(delay, |most_s| delay.min(most_s))
     }
 
     /// What even the luckiest packet of the last round trip waited in a buffer, seconds. From its level, less what the

@@ -112,7 +112,7 @@ async fn a_link_says_where_it_is_attached_and_what_was_lost() {
             "place": "home",
             "queue_s": 0.2890625,
             "segments": {
-                "home": { "base_s": 0.001, "queue_s": 0.25, "uncertainty_s": 0.0625 },
+                "home": { "base_s": 0.001, "queue_s": 0.25, "uncertainty_s": 0.0625, "host": "192.0.2.7" },
                 "gateway": { "base_s": 0.0, "queue_s": 0.03125, "uncertainty_s": 0.015625 },
                 "uplink": { "base_s": null, "queue_s": null, "uncertainty_s": null, "unknown": "undivided" },
                 "downlink": { "base_s": null, "queue_s": null, "uncertainty_s": null, "unknown": "undivided" },
@@ -120,6 +120,8 @@ async fn a_link_says_where_it_is_attached_and_what_was_lost() {
             },
             "home_bloat": { "since_s": 64.0, "delay_s": 0.25 },
             "beyond_bloat": null,
+            "sender_limited": null,
+            "receiver_limited": { "since_s": 32.0, "goodput_bps": 1_000_000.0 },
         },
         "link": { "uplink_rate_bps": 200_000, "downlink_rate_bps": null, "rate_source": "config" },
         "flow_table": { "flows": 3, "nursed": 112, "promoted": 113, "restarted": 114, "evicted": 7, "expired": 9 },

@@ -144,7 +144,7 @@ pub(super) fn verdict(link: &Link, old: bool, width: u16, palette: Palette) -> V
 }
 
 /// One line for each direction: what goes through, the round trip, the rest.
-pub(super) fn figures(link: &Link, width: u16, palette: Palette) -> Vec<Line<'static>> {
+pub(super) fn figures(link: &Link, redact: bool, width: u16, palette: Palette) -> Vec<Line<'static>> {
     let line = |mark, name, end, direction: &Direction, style| {
         let mut words = vec![format!("{:>11}", text::rate(direction.throughput_bps))];
         words.push(
@@ -173,19 +173,22 @@ pub(super) fn figures(link: &Link, width: u16, palette: Palette) -> Vec<Line<'st
         line("▲", "up", "internet", &link.directions.up, palette.up()),
         line("▼", "down", "home", &link.directions.down, palette.down()),
     ];
-    lines.extend(link.delay.as_ref().map(|delay| where_it_waits(delay, width, palette)));
+    lines.extend(link.delay.as_ref().map(|delay| where_it_waits(delay, redact, width, palette)));
     lines
 }
 
-/// Where the delay comes from: base and wait of each segment, from home to the far end. What does not fit is left out.
-fn where_it_waits(delay: &Delay, width: u16, palette: Palette) -> Line<'static> {
+/// Where the delay comes from: base and wait of each segment, and the host that waits, from home to the far end. What does not fit is left out.
+fn where_it_waits(delay: &Delay, redact: bool, width: u16, palette: Palette) -> Line<'static> {
     let mut words = "  delay ".to_owned();
     for segment in Segment::ALL {
         let Some(known) = delay.segments.get(segment.name()) else { continue };
         let total = known.base_s.zip(known.queue_s).map(|(base_s, queue_s)| base_s + queue_s);
         let word = format!("{} {}", segment.name(), total.map_or("unknown".to_owned(), text::time));
         let mark = if delay.place == segment.name() { "!" } else { "" };
-        let part = format!("{mark}{word}  ");
+        let host = known.host.as_deref().filter(|_| !mark.is_empty());
+        let host = host.map(|host| if redact { text::redacted(host) } else { host.to_owned() });
+        let at = host.map(|host| format!(" at {host}")).unwrap_or_default();
+        let part = format!("{mark}{word}{at}  ");
         if words.chars().count() + part.trim_end().chars().count() <= usize::from(width) {
             words.push_str(&part);
         }

@@ -70,7 +70,7 @@ fn draw_link(frame: &mut Frame<'_>, area: Rect, view: &View, link: &Link, palett
         lines.push(Line::from("… a larger window shows the rest").style(palette.faint()));
     }
     let head_rows = lines.len() as u16;
-    let figures = head::figures(link, area.width, palette);
+    let figures = head::figures(link, view.redact, area.width, palette);
     let figure_rows = figures.len() as u16;
     let strip_rows = 2;
     // The rest is shared; each graph has a line of text above it.
@@ -187,6 +187,12 @@ mod tests {
         let row = "delay !home 311 ms  gateway 0.0 ms  uplink unknown  downlink unknown  beyond 20 ms";
         assert!(shown.contains(row), "{shown}");
         assert!(screen(&view, 60, 20).contains("!home 311 ms"));
+        let link = &mut view.state.as_mut().expect("known").links[0];
+        let segments = &mut link.delay.as_mut().expect("known").segments;
+        segments.get_mut("home").expect("known").host = Some("192.168.1.7".into());
+        assert!(screen(&view, 120, 40).contains("!home 311 ms at 192.168.1.7  gateway"));
+        view.redact = true;
+        assert!(screen(&view, 120, 40).contains("!home 311 ms at 192.168.x.x  gateway"));
     }
 
     /// A QUIC upload in the modem's buffer; of the downlink's nothing is known.

@@ -25,6 +25,11 @@ const PERIOD_MS = 2_000;
 const rtt = (flow: Flow) => flow.up.rtt_mean_s;
 const main = (flow: Flow) => (flow.direction === 'up' ? flow.up : flow.down);
 
+// An IPv6 address with a port is in brackets.
+function withoutPort(end: string): string {
+    return end.slice(0, end.lastIndexOf(':')).replace(/^\[|\]$/g, '');
+}
+
 export class FlowsView {
     private readonly heads = byId('flow-heads');
     private readonly rows = byId<HTMLTableSectionElement>('flow-rows');
@@ -71,13 +76,13 @@ export class FlowsView {
         setInterval(() => void this.refresh(), PERIOD_MS);
     }
 
-    // The home host whose packets take the longest beyond their best.
-    slowestHome(): string | null {
-        const extra = (flow: Flow) => (flow.down.rtt_last_s ?? 0) - (flow.down.rtt_min_s ?? 0);
-        const slowest = this.report.flows.reduce<Flow | null>((one, other) => (one && extra(one) >= extra(other) ? one : other), null);
-        if (!slowest) return null;
-        const end = slowest.home === 'server' ? slowest.server : slowest.client;
-        const host = slowest.home_host ?? end.slice(0, end.lastIndexOf(':'));
+    // An address as the list shows it. Of a translated one: the host behind it; nothing if several share it.
+    hostName(address: Maybe<string>): string | null {
+        if (!address) return null;
+        const isIt = (flow: Flow) => withoutPort(flow.home === 'server' ? flow.server : flow.client) === address;
+        const behind = new Set(this.report.flows.filter(isIt).map((flow) => flow.home_host ?? address));
+        const [host = address] = behind;
+        if (behind.size > 1) return null;
         return this.mask.checked ? format.masked(host) : host;
     }
 

@@ -115,14 +115,14 @@ export class VerdictView {
     private readonly announcement = byId('announcement');
     private announced: string | null = null;
 
-    show(link: Link, home: Maybe<string>): void {
+    show(link: Link, host: Maybe<string>): void {
         const saying = sayingOf(link);
         const bloated = worstDelay(link);
         const isCalm = saying.tone === 'good' || saying.tone === 'none';
         // A delay for everything is not well, whatever the verdict.
         const isWaiting = bloated !== null && isCalm;
         const answer = isWaiting ? WAITING[bloated] : saying.answer;
-        setText(this.place, placeSentence(link, isCalm && bloated === null, home));
+        setText(this.place, placeSentence(link, isCalm && bloated === null, host));
         setText(this.name, answer);
         setText(this.cost, costOf(link, bloated));
         setText(this.action, actionOf(link, bloated, saying.tone));

@@ -42,7 +42,12 @@ function isFree(delay: Delay, name: SegmentName): boolean {
     return known?.queue_s != null && known.queue_s + (known.uncertainty_s ?? 0) < FREE_S;
 }
 
-// "The line is fine. 310 ms of 340 ms wait in your home, at laptop." Nothing where nothing waits, or it is unknown where; no sum while a part of it
+// The host that waits, where packets wait the longest.
+export function waitingHost(link: Link): Maybe<string> {
+    return link.delay?.segments[link.delay.place]?.host ?? null;
+}
+
+// "The line is fine. 310 ms of 340 ms wait in your home, at 192.168.1.7." Nothing where nothing waits, or it is unknown where; no sum while a part of it
 // is unknown.
 export function placeSentence(link: Link, isCalm: boolean, host: Maybe<string>): string {
     const delay = link.delay;
@@ -53,7 +58,7 @@ export function placeSentence(link: Link, isCalm: boolean, host: Maybe<string>):
     const total = delays.includes(null) ? '' : ` of ${format.seconds(delays.reduce<number>((sum, own) => sum + (own ?? 0), 0))}`;
     const isOutside = delay.place === 'home' || delay.place === 'beyond';
     const isFine = isCalm && isOutside && isFree(delay, 'uplink') && isFree(delay, 'downlink');
-    const at = delay.place === 'home' && host ? `, at ${host}` : '';
+    const at = host ? `, at ${host}` : '';
     return `${isFine ? 'The line is fine. ' : ''}${format.seconds(queue)}${total} wait ${PLACES[delay.place]}${at}. `;
 }
 

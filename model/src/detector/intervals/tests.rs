@@ -214,6 +214,25 @@ fn a_wrong_configured_rate_halves_neither_delay_nor_utilization() {
     assert_near(up.utilization.expect("known"), 1.0);
 }
 
+/// A far end is slow, and the estimate takes that for the downlink's buffer. A level that is read counts whatever the budget says.
+#[test]
+fn what_the_budget_says_waits_beyond_the_line_is_no_delay_of_the_line() {
+    let delay = |source, line_most_s| {
+        let mut detector = Detector::new(Config { link: Link::with_capacity(UP, DOWN), ..Config::default() });
+        detector.set_line_wait(line_most_s);
+        for step in 1..=200 {
+            let mut sample = sample(step, Some(0.1));
+            sample.link.down.queue = Some(QueueSample::level(source, 0.3 * DOWN));
+            sample.link.down.traffic.wire_bytes = (DOWN / 100.0) as u64;
+            detector.push(&sample);
+        }
+        detector.state().directions.down.standing_delay_s.expect("known")
+    };
+    assert_near(delay(QueueSource::Estimate, None), 0.3);
+    assert_near(delay(QueueSource::Estimate, Some(0.01)), 0.01);
+    assert_near(delay(QueueSource::Tracepoint, Some(0.01)), 0.3);
+}
+
 /// Two seconds with so much outstanding each way, buffers that are not seen, and a base round trip of 50 ms.
 fn hidden(up: f64, down: f64, is_proven: bool) -> PerDirection<Option<f64>> {
     let mut detector = detector();

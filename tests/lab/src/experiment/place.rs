@@ -34,9 +34,9 @@ const NAME: &str = "where";
 const CASES: u32 = 200;
 const QUICK: u32 = 24;
 /// Only small requests; then the transfers fill the buffer; then it is judged.
-const CALM: Duration = Duration::from_secs(5);
-const FILLING: Duration = Duration::from_secs(5);
-const JUDGED: Duration = Duration::from_secs(8);
+const CALM: Duration = Duration::from_secs(3);
+const FILLING: Duration = Duration::from_secs(6);
+const JUDGED: Duration = Duration::from_secs(5);
 const CASE: Duration = CALM.saturating_add(FILLING).saturating_add(JUDGED);
 
 const DOWNLINK_BPS: u64 = 4_000_000;
@@ -66,6 +66,7 @@ enum Place {
 }
 
 impl Place {
+    #[cfg(test)]
     const ALL: [Self; 7] = [
         Self::Home,
         Self::Gateway,
@@ -109,7 +110,9 @@ impl Plan {
             state = mixed(state.wrapping_add(STEP));
             (state % count as u64) as usize
         };
-        let place = Place::ALL[choose(Place::ALL.len())];
+        let beyond = [Place::BeyondUp, Place::BeyondDown][choose(2)];
+        let place =
+            [Place::Home, Place::Gateway, Place::Uplink, Place::Downlink, beyond, Place::Nowhere][choose(6)];
         let buffer_at = match place {
             Place::Gateway => BufferPlace::Gateway,
             Place::Uplink => BufferPlace::Modem,

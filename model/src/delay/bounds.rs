@@ -1,0 +1,75 @@
+//! What is known of a wait where one moment's packets tell only part of it.
+
+use super::{Delay, FlowRtt, Part, RULES, Unknown};
+
+/// A wait lies between these, seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct WaitBounds {
+    pub(super) least_s: f64,
+    pub(super) most_s: f64,
+}
+
+impl WaitBounds {
+    /// Nothing is known.
+    pub(super) const ANY: Self = Self { least_s: 0.0, most_s: f64::INFINITY };
+
+    /// What both say; where they contradict each other, the upper bound holds.
+    pub(super) fn and(self, other: Self) -> Self {
+        let most_s = self.most_s.min(other.most_s).max(0.0);
+        Self { least_s: self.least_s.max(other.least_s).clamp(0.0, most_s), most_s }
+    }
+
+    /// Of a flow whose packets also waited `elsewhere_s` in a queue that is known to a part of it, and took up to `on_line_s` to be sent.
+    pub(super) fn of_flow(rtt: FlowRtt, base_s: f64, elsewhere_s: f64, on_line_s: f64) -> Self {
+        let extra_s = rtt.least_s - base_s - elsewhere_s;
+        let uncertain_s = RULES.uncertain * elsewhere_s;
+        // One ACK at a time is delayed: on average no longer than the time from one to the next.
+        let held_s = (1.0 / f64::from(rtt.samples.max(1))).min(RULES.delayed_ack_s);
+        let least_s = if (rtt.samples as usize) < RULES.replies {
+            0.0
+        } else {
+            extra_s - uncertain_s - on_line_s - held_s
+        };
+        Self { least_s, most_s: extra_s + uncertain_s }.and(Self::ANY)
+    }
+}
+
+/// One of those that packets go to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EndWait {
+    pub(super) number: u32,
+    pub(super) base_s: f64,
+    pub(super) wait: WaitBounds,
+    /// Packets that went there, or came from there.
+    pub(super) packets: u32,
+}
+
+/// What the slowest part of the traffic waits, and who of the ends does.
+pub(super) fn slowest(ends: &[EndWait]) -> (Part, Option<u32>) {
+    let certain_and_possible =
+        slowest_by(ends, |wait| wait.least_s).zip(slowest_by(ends, |wait| wait.most_s));
+    let is_heard = ends.iter().any(|end| end.wait.most_s.is_finite());
+    let Some((certain, possible)) = certain_and_possible.filter(|_| is_heard) else {
+        return (Err(Unknown::NoReplies), None);
+    };
+    let (least_s, most_s) = (certain.wait.least_s, possible.wait.most_s);
+    if least_s < RULES.noticed_s && most_s >= RULES.noticed_s && most_s - least_s > RULES.noticed_s {
+        return (Err(Unknown::TooFew), None);
+    }
+    let whose = if least_s > 0.0 { certain } else { possible };
+    let queue_s = if whose.wait.most_s.is_finite() { whose.wait.most_s } else { whose.wait.least_s };
+    let uncertainty_s = RULES.jitter_s + queue_s - whose.wait.least_s;
+    (Ok(Delay { base_s: whose.base_s, queue_s, uncertainty_s }), Some(whose.number))
+}
+
+/// The end that [`RULES`]' part of the packets waits as long as, or longer.
+fn slowest_by(ends: &[EndWait], bound: impl Fn(WaitBounds) -> f64) -> Option<EndWait> {
+    let mut sorted = ends.to_vec();
+    sorted.sort_by(|a, b| bound(b.wait).total_cmp(&bound(a.wait)));
+    let all: f64 = sorted.iter().map(|end| f64::from(end.packets)).sum();
+    let mut slower = 0.0;
+    sorted.into_iter().find(|end| {
+        slower += f64::from(end.packets);
+        slower > 0.0 && slower >= RULES.slowest * all
+    })
+}

@@ -1,0 +1,47 @@
+//! What holds for many seconds.
+
+/// Seconds that are looked at.
+const WINDOW: usize = 20;
+/// It begins once so many of the newest [`WINDOW`] seconds had it, and ends once fewer than the other had it.
+const BEGIN: usize = 12;
+const END: usize = 4;
+
+/// Whether something holds for long: its figure of each second that had it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lasting {
+    newest: [Option<f64>; WINDOW],
+    next: usize,
+    since_s: Option<f64>,
+}
+
+impl Lasting {
+    /// One second; `None` if it was not so. Whether it begins or ends, if it does.
+    pub(super) fn push(&mut self, at_s: f64, figure: Option<f64>) -> Option<bool> {
+        self.newest[self.next] = figure;
+        self.next = (self.next + 1) % WINDOW;
+        let seconds = self.newest.iter().flatten().count();
+        let begins = match self.since_s {
+            None if seconds >= BEGIN => true,
+            Some(_) if seconds < END => false,
+            _ => return None,
+        };
+        self.since_s = begins.then_some(at_s - seconds as f64);
+        Some(begins)
+    }
+
+    pub(super) fn since_s(&self) -> Option<f64> {
+        self.since_s
+    }
+
+    /// Mean of the seconds that had it.
+    pub(super) fn mean(&self) -> f64 {
+        let figures = || self.newest.iter().flatten();
+        figures().sum::<f64>() / figures().count().max(1) as f64
+    }
+
+    /// Share of the seconds that had it, and what is needed to begin or to go on.
+    pub(super) fn shares(&self) -> (f64, f64) {
+        let needed = if self.since_s.is_some() { BEGIN } else { END };
+        (self.newest.iter().flatten().count() as f64 / WINDOW as f64, needed as f64 / WINDOW as f64)
+    }
+}

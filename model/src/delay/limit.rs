@@ -1,0 +1,277 @@
+//! Findings of transfers that are slow although packets wait nowhere: their receiver's window limits them, or their sender.
+
+use super::lasting::Lasting;
+use super::{BloatNews, Budget, Place};
+use crate::findings::{Evidence, Figure, FindingKind};
+use crate::link::Known;
+use crate::segment::{Direction, PerDirection};
+
+/// What is a slow bulk transfer, and what limits it.
+struct LimitRules {
+    /// Acknowledged payload, bytes per second: less is no bulk transfer.
+    goodput: f64,
+    /// Mean payload of a segment, bytes: calls and games send shorter ones.
+    segment_bytes: f64,
+    /// Payload that goes the other way, at most, as a part: calls and tunnels carry more.
+    backward: f64,
+    /// It is slow below this part of the rate.
+    slow: f64,
+    /// From this part of the receiver's window on, that is what limits it …
+    window: f64,
+    /// … and below this one it is not.
+    open: f64,
+    /// A sender that is silent for so many round trips has nothing to send.
+    silent_round_trips: f64,
+}
+
+const RULES: LimitRules = LimitRules {
+    goodput: 15_000.0,
+    segment_bytes: 1_000.0,
+    backward: 0.02,
+    slow: 0.5,
+    window: 0.8,
+    open: 0.5,
+    silent_round_trips: 2.0,
+};
+
+/// A transfer within the second.
+#[derive(Clone, Copy, Debug)]
+pub struct Transfer {
+    /// Where its data goes.
+    pub direction: Direction,
+    /// Acknowledged payload, bytes per second.
+    pub goodput: f64,
+    /// Mean payload of a segment, bytes.
+    pub segment_bytes: f64,
+    /// Payload that goes the other way, bytes per second.
+    pub backward: f64,
+    /// The receiver's window, bytes; `None` if its scale is unknown.
+    pub window_bytes: Option<f64>,
+    /// From end to end and back, without queues, seconds.
+    pub round_trip_s: f64,
+    /// How long the sender has sent nothing, at the end of the second, seconds.
+    pub silent_s: f64,
+    /// Segments were sent again.
+    pub retransmits: bool,
+}
+
+/// What limits a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Limiter {
+    Sender,
+    Receiver,
+}
+
+impl Transfer {
+    /// `None`: it is not slow, or it is not known what limits it.
+    fn limit(&self, rate: Option<Known>) -> Option<Limiter> {
+        let is_bulk = self.goodput >= RULES.goodput
+            && self.segment_bytes >= RULES.segment_bytes
+            && self.backward <= RULES.backward * self.goodput;
+        if !is_bulk || self.goodput > RULES.slow * rate?.value || self.round_trip_s <= 0.0 {
+            return None;
+        }
+        let window_bytes = self.window_bytes?;
+        let on_the_way = self.goodput * self.round_trip_s;
+        let is_silent = self.silent_s > RULES.silent_round_trips * self.round_trip_s;
+        if on_the_way >= RULES.window * window_bytes {
+            Some(Limiter::Receiver)
+        } else {
+            let is_open = on_the_way <= RULES.open * window_bytes;
+            (is_open && is_silent && !self.retransmits).then_some(Limiter::Sender)
+        }
+    }
+}
+
+/// Both findings of one link.
+#[derive(Clone, Debug, Default)]
+pub struct Limits {
+    sender: Lasting,
+    receiver: Lasting,
+}
+
+impl Limits {
+    /// One second. The greatest transfer that is slow counts.
+    pub fn push(
+        &mut self,
+        at_s: f64,
+        budget: &Budget,
+        transfers: &[Transfer],
+        rates: &PerDirection<Option<Known>>,
+    ) -> Vec<BloatNews> {
+        let limits = transfers
+            .iter()
+            .filter(|_| budget.place() == Place::Nowhere)
+            .filter_map(|transfer| Some((transfer.goodput, transfer.limit(rates[transfer.direction])?)));
+        let greatest = limits.max_by(|(a, _), (b, _)| a.total_cmp(b));
+        let goodput = |limit: Limiter| greatest.filter(|(_, of)| *of == limit).map(|(goodput, _)| goodput);
+        let mut news = Vec::new();
+        for (limit, lasting) in [(Limiter::Sender, &mut self.sender), (Limiter::Receiver, &mut self.receiver)]
+        {
+            let Some(begins) = lasting.push(at_s, goodput(limit)) else { continue };
+            news.push(BloatNews {
+                finding: limit.finding(),
+                begins,
+                evidence: limit.evidence(begins, lasting, at_s),
+            });
+        }
+        news
+    }
+
+    /// Which hold: since when, and the mean goodput, bytes per second.
+    pub fn findings(&self) -> [(FindingKind, Option<(f64, f64)>); 2] {
+        [(Limiter::Sender, &self.sender), (Limiter::Receiver, &self.receiver)].map(|(limit, lasting)| {
+            (limit.finding(), lasting.since_s().map(|since_s| (since_s, lasting.mean())))
+        })
+    }
+}
+
+impl Limiter {
+    const fn finding(self) -> FindingKind {
+        match self {
+            Self::Sender => FindingKind::SenderLimited,
+            Self::Receiver => FindingKind::ReceiverLimited,
+        }
+    }
+
+    fn evidence(self, begins: bool, lasting: &Lasting, at_s: f64) -> Evidence {
+        let (share, needed) = lasting.shares();
+        let mut figures = vec![Figure::against("limited_share", share, needed)];
+        figures.extend(begins.then(|| Figure::new("goodput", lasting.mean())));
+        let mbps = lasting.mean() * 8.0 / 1e6;
+        let reason = match (self, begins) {
+            (Self::Sender, true) => format!(
+                "a transfer gets {mbps:.1} Mbit/s and packets wait nowhere: its sender pauses while the receiver's window is open"
+            ),
+            (Self::Receiver, true) => format!(
+                "a transfer gets {mbps:.1} Mbit/s and packets wait nowhere: its receiver's window allows no more"
+            ),
+            (Self::Sender, false) => "no transfer is limited by its sender".to_owned(),
+            (Self::Receiver, false) => "no transfer is limited by its receiver's window".to_owned(),
+        };
+        Evidence {
+            rule: "transfer_limit",
+            reason,
+            figures,
+            since_s: lasting.since_s().unwrap_or(at_s),
+            held_since_s: None,
+            missing: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Delay, Segment, Unknown};
+    use super::*;
+    use crate::link::Provenance;
+
+    const RATES: PerDirection<Option<Known>> = PerDirection {
+        up: Some(Known { value: 1e6, provenance: Provenance::Config }),
+        down: Some(Known { value: 5e6, provenance: Provenance::Config }),
+    };
+
+    fn budget(beyond_s: f64) -> Budget {
+        let delay = |queue_s| Ok(Delay { base_s: 0.01, queue_s, uncertainty_s: 0.005 });
+        let mut segments = [delay(0.0); Segment::ALL.len()];
+        segments[Segment::Beyond as usize] = delay(beyond_s);
+        Budget { segments, home_host: None, far_host: None }
+    }
+
+    /// 64 kB of window and a round trip of 100 ms: no more than 640 kB/s on a line of 5 MB/s.
+    const SMALL_WINDOW: Transfer = Transfer {
+        direction: Direction::Down,
+        goodput: 630_000.0,
+        segment_bytes: 1_448.0,
+        backward: 0.0,
+        window_bytes: Some(65_535.0),
+        round_trip_s: 0.1,
+        silent_s: 0.07,
+        retransmits: false,
+    };
+    /// A server that sends 50 kB each 300 ms.
+    const SLOW_SENDER: Transfer = Transfer {
+        goodput: 166_000.0,
+        window_bytes: Some(1e6),
+        round_trip_s: 0.03,
+        silent_s: 0.2,
+        ..SMALL_WINDOW
+    };
+
+    /// What begins within a minute of this.
+    fn said(of: impl Fn(u32) -> Vec<Transfer>, beyond_s: f64) -> Vec<FindingKind> {
+        let mut limits = Limits::default();
+        let mut news = Vec::new();
+        for second in 0..60 {
+            news.extend(limits.push(second.into(), &budget(beyond_s), &of(second), &RATES));
+        }
+        news.into_iter().filter(|news| news.begins).map(|news| news.finding).collect()
+    }
+
+    #[test]
+    fn a_window_or_a_sender_that_limits_a_transfer_is_named() {
+        assert_eq!(said(|_| vec![SMALL_WINDOW], 0.0), [FindingKind::ReceiverLimited]);
+        assert_eq!(said(|_| vec![SLOW_SENDER], 0.0), [FindingKind::SenderLimited]);
+        let smaller = Transfer { goodput: 50_000.0, ..SLOW_SENDER };
+        assert_eq!(said(|_| vec![smaller, SMALL_WINDOW], 0.0), [FindingKind::ReceiverLimited]);
+    }
+
+    #[test]
+    fn they_end_with_the_transfer() {
+        let mut limits = Limits::default();
+        let mut course = Vec::new();
+        for second in 0..60 {
+            let transfers = if second < 30 { vec![SMALL_WINDOW] } else { vec![] };
+            let news = limits.push(second.into(), &budget(0.0), &transfers, &RATES);
+            course.extend(news.iter().map(|news| (second, news.begins)));
+            let holds = limits.findings()[1].1.is_some();
+            assert_eq!(holds, course.last().is_some_and(|(_, begins)| *begins));
+        }
+        assert_eq!(course, [(11, true), (46, false)]);
+    }
+
+    /// Where packets wait, where that is unknown, and where it is not known what the window is, nothing is said.
+    #[test]
+    fn what_is_not_known_is_not_said() {
+        assert_eq!(said(|_| vec![SMALL_WINDOW], 0.2), []);
+        assert_eq!(said(|_| vec![Transfer { window_bytes: None, ..SMALL_WINDOW }], 0.0), []);
+        let mut limits = Limits::default();
+        let mut unknown = budget(0.0);
+        unknown.segments[Segment::Beyond as usize] = Err(Unknown::OneEnd);
+        for second in 0..60 {
+            assert_eq!(limits.push(second.into(), &unknown, &[SMALL_WINDOW], &RATES), []);
+            assert_eq!(
+                limits.push(second.into(), &budget(0.0), &[SMALL_WINDOW], &PerDirection::default()),
+                []
+            );
+        }
+    }
+
+    #[test]
+    fn ordinary_traffic_is_limited_by_nobody() {
+        let idle = Transfer { goodput: 200.0, segment_bytes: 100.0, ..SLOW_SENDER };
+        assert_eq!(said(|_| vec![idle], 0.0), [], "idle connections");
+        let page = Transfer { goodput: 1e6, ..SLOW_SENDER };
+        assert_eq!(
+            said(|second| if second % 4 == 0 { vec![page] } else { vec![] }, 0.0),
+            [],
+            "web, video in pieces"
+        );
+        let call = Transfer {
+            goodput: 150_000.0,
+            segment_bytes: 1_100.0,
+            backward: 100_000.0,
+            silent_s: 0.07,
+            ..SLOW_SENDER
+        };
+        assert_eq!(said(|_| vec![call], 0.0), [], "a video call over TCP");
+        let vpn = Transfer { goodput: 300_000.0, segment_bytes: 1_400.0, backward: 12_000.0, ..SLOW_SENDER };
+        assert_eq!(said(|_| vec![vpn], 0.0), [], "a tunnel over TCP that carries a download");
+        let speed_test = Transfer { goodput: 4.6e6, window_bytes: Some(4e5), ..SMALL_WINDOW };
+        assert_eq!(said(|_| vec![speed_test], 0.0), [], "a speed test");
+        let lossy = Transfer { retransmits: true, ..SLOW_SENDER };
+        assert_eq!(said(|_| vec![lossy], 0.0), [], "a policer beyond the line");
+        let paced = Transfer { silent_s: 0.002, ..SLOW_SENDER };
+        assert_eq!(said(|_| vec![paced], 0.0), [], "a bottleneck beyond the line that BBR keeps empty");
+    }
+}

@@ -1,0 +1,344 @@
+//! Follows replies and flows, and gives the budget of each second.
+
+use std::collections::BTreeMap;
+
+use super::bounds::{EndWait, WaitBounds, slowest};
+use super::{Budget, Delay, FULL_BYTES, FlowRtt, Part, RULES, Reading, Reply, TimedFlow, Unknown};
+use crate::link::{Known, Provenance};
+use crate::recent::Recent;
+use crate::sample::sane;
+use crate::segment::{Direction, PerDirection};
+
+/// Far ends and home hosts whose base is remembered.
+const ENDS: usize = 4096;
+const TICKS_PER_SECOND: f64 = 10.0;
+/// Over so many the load is taken.
+const LOAD_TICKS: usize = 5;
+
+/// What the line carries, bytes per second.
+type Load = PerDirection<f64>;
+
+/// The least delay within a period, and the lightest load under which it was seen.
+#[derive(Clone, Copy, Debug)]
+struct Least {
+    delay_s: f64,
+    load: Load,
+}
+
+impl Least {
+    const NONE: Self =
+        Self { delay_s: f64::INFINITY, load: PerDirection { up: f64::INFINITY, down: f64::INFINITY } };
+
+    fn see(&mut self, delay_s: f64, load: Load) {
+        let is_lighter = load.up + load.down < self.load.up + self.load.down;
+        let is_least = delay_s + RULES.jitter_s < self.delay_s;
+        if is_least || (delay_s <= self.delay_s + RULES.jitter_s && is_lighter) {
+            self.load = load;
+        }
+        self.delay_s = self.delay_s.min(delay_s);
+    }
+}
+
+/// The least delay of an end.
+#[derive(Clone, Copy, Debug)]
+struct Base {
+    older: Least,
+    newer: Least,
+    /// When the newer period began.
+    since_s: f64,
+}
+
+impl Base {
+    fn new(at_s: f64) -> Self {
+        Self { older: Least::NONE, newer: Least::NONE, since_s: at_s }
+    }
+
+    fn see(&mut self, at_s: f64, delay_s: f64, load: Load) {
+        if at_s - self.since_s > RULES.period_s {
+            self.older = if at_s - self.since_s > 2.0 * RULES.period_s { Least::NONE } else { self.newer };
+            (self.newer, self.since_s) = (Least::NONE, at_s);
+        }
+        self.newer.see(delay_s, load);
+    }
+
+    fn least(&self) -> Least {
+        if self.older.delay_s < self.newer.delay_s { self.older } else { self.newer }
+    }
+}
+
+/// What a far end's newest replies tell.
+#[derive(Clone, Debug, Default)]
+struct Heard(Vec<Timed>);
+
+/// A reply, seconds.
+#[derive(Clone, Copy, Debug)]
+struct Timed {
+    at_s: f64,
+    /// Without the request's own time on the uplink.
+    delay_s: f64,
+    /// The receiver may have delayed it by so much.
+    held_s: f64,
+    down_s: Option<f64>,
+}
+
+impl Heard {
+    fn hear(&mut self, at_s: f64, delay_s: f64, reply: &Reply) {
+        let held_s = match reply {
+            Reply { is_relayed: true, .. } => f64::INFINITY,
+            Reply { may_be_held: true, .. } => RULES.delayed_ack_s,
+            _ => 0.0,
+        };
+        self.0.push(Timed { at_s, delay_s, held_s, down_s: reply.down_s });
+    }
+
+    /// Half of the packets waited no longer; the wait in the downlink's buffer, by clock, in the same sense.
+    fn wait(&self, base_s: f64) -> (WaitBounds, Option<f64>) {
+        // Those that nobody delayed are exact: if there are enough, they count alone.
+        let are_enough = self.0.iter().filter(|reply| reply.held_s == 0.0).count() >= RULES.replies;
+        let counts = |reply: &&Timed| reply.held_s == 0.0 || !are_enough;
+        let median = |of: fn(&Timed) -> Option<f64>| {
+            let mut sorted: Vec<f64> = self.0.iter().filter(counts).filter_map(of).collect();
+            sorted.sort_by(f64::total_cmp);
+            sorted.get(sorted.len().saturating_sub(1) / 2).copied()
+        };
+        let Some(most_s) = median(|reply| Some(reply.delay_s)) else { return (WaitBounds::ANY, None) };
+        let least_s = median(|reply| Some(reply.delay_s - reply.held_s)).unwrap_or(0.0);
+        let least_s = if self.0.len() < RULES.replies { 0.0 } else { least_s - base_s };
+        (WaitBounds { least_s, most_s: most_s - base_s }.and(WaitBounds::ANY), median(|reply| reply.down_s))
+    }
+}
+
+/// A far end, with what its flows tell.
+#[derive(Clone, Copy, Debug)]
+struct Far {
+    end: EndWait,
+    /// The base was seen while nothing waited on the line.
+    is_proven: bool,
+    /// The wait in the downlink's buffer, by clock.
+    down_s: Option<f64>,
+}
+
+/// The wait on the line.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    wait: WaitBounds,
+    /// The downlink's part, by clock.
+    down_s: Option<f64>,
+    /// Several ends, or a full direction, show that it is the line.
+    is_sure: bool,
+}
+
+/// Follows the replies and gives the budget of each second.
+#[derive(Debug, Default)]
+pub struct DelayTracker {
+    far: Recent<u32, Base, ENDS>,
+    home: Recent<u32, Base, ENDS>,
+    heard: BTreeMap<u32, Heard>,
+    rates: PerDirection<Option<Known>>,
+    /// Bytes of the newest ticks.
+    ticks: PerDirection<[f64; LOAD_TICKS]>,
+    next_tick: usize,
+    ticks_known: usize,
+    /// The most that the line has carried: its rate is no less.
+    most: Load,
+    /// Bytes since the last budget, and how long that is, seconds.
+    passed: PerDirection<f64>,
+    at_s: f64,
+    budget_at_s: Option<f64>,
+}
+
+impl DelayTracker {
+    /// A tick of a tenth of a second is over; `bytes`: what passed in it.
+    pub fn tick(&mut self, at_s: f64, bytes: PerDirection<u64>) {
+        self.at_s = at_s;
+        self.budget_at_s.get_or_insert(at_s);
+        for x in Direction::ALL {
+            self.ticks[x][self.next_tick] = bytes[x] as f64;
+            self.passed[x] += bytes[x] as f64;
+        }
+        self.next_tick = (self.next_tick + 1) % LOAD_TICKS;
+        self.ticks_known = LOAD_TICKS.min(self.ticks_known + 1);
+        let load = self.mean_load();
+        self.most = PerDirection::from_fn(|x| self.most[x].max(load[x]));
+    }
+
+    /// Over the last half of a second. A queue at the provider sends all the time: the least tick tells whether it was empty for once.
+    fn load(&self) -> Load {
+        let mean = self.mean_load();
+        let known = &self.ticks.down[..self.ticks_known];
+        let least = known.iter().copied().fold(mean.down / TICKS_PER_SECOND, f64::min);
+        PerDirection { up: mean.up, down: least * TICKS_PER_SECOND }
+    }
+
+    fn mean_load(&self) -> Load {
+        let known = self.ticks_known.max(1) as f64;
+        PerDirection::from_fn(|x| self.ticks[x].iter().sum::<f64>() * TICKS_PER_SECOND / known)
+    }
+
+    /// Whether nothing waits on a line that carries this.
+    fn is_light(&self, load: Load) -> bool {
+        Direction::ALL.into_iter().all(|x| {
+            let rate = self.rates[x].map_or(self.most[x], |rate| rate.value);
+            load[x] <= (RULES.light * rate).max(RULES.light_bytes_per_second)
+        })
+    }
+
+    /// The outside replied.
+    pub fn reply(&mut self, reply: &Reply) {
+        let Some(delay_s) = sane(reply.delay_s - self.on_line_s(reply.request_bytes.into())) else { return };
+        let (at_s, load) = (self.at_s, self.load());
+        self.far.entry(reply.end, || Base::new(at_s)).see(at_s, delay_s, load);
+        self.heard.entry(reply.end).or_default().hear(at_s, delay_s, reply);
+    }
+
+    /// A packet's own time on the uplink, seconds; 0 while the rate is unknown.
+    fn on_line_s(&self, bytes: f64) -> f64 {
+        self.rates.up.map_or(0.0, |rate| bytes / rate.value.max(1.0))
+    }
+
+    /// The budget of the time since the last one.
+    pub fn budget(&mut self, reading: &Reading<'_>) -> Budget {
+        let seconds = self.at_s - self.budget_at_s.replace(self.at_s).unwrap_or(self.at_s);
+        let passed = std::mem::take(&mut self.passed);
+        let is_full = |x: Direction| {
+            let rate = reading.rates[x].filter(|rate| rate.provenance != Provenance::Learnt);
+            rate.is_some_and(|rate| seconds > 0.0 && passed[x] / seconds >= RULES.full * rate.value)
+        };
+        let (up, down, (beyond, far_host)) = self.outside(reading, PerDirection::from_fn(is_full));
+        self.rates = reading.rates;
+        let own = reading.own_s.up.zip(reading.own_s.down).and_then(|(up, down)| sane(up + down));
+        let gateway =
+            own.map(|queue_s| Delay { base_s: 0.0, queue_s, uncertainty_s: RULES.uncertain * queue_s });
+        let (home, home_host) = self.at_home(reading);
+        let segments = [home, gateway.ok_or(Unknown::NotRead), up, down, beyond];
+        Budget { segments, home_host, far_host }
+    }
+
+    /// Uplink, downlink and what is beyond.
+    fn outside(
+        &mut self,
+        reading: &Reading<'_>,
+        is_full: PerDirection<bool>,
+    ) -> (Part, Part, (Part, Option<u32>)) {
+        let ends = self.far_ends(reading);
+        let all = |unknown| (Err(unknown), Err(unknown), (Err(unknown), None));
+        let Some(line) = line(&ends, is_full) else {
+            let is_heard = ends.iter().any(|far| far.end.wait.most_s.is_finite());
+            return all(if is_heard { Unknown::NoBase } else { Unknown::NoReplies });
+        };
+        if line.wait.most_s >= RULES.noticed_s {
+            if !line.is_sure {
+                return all(Unknown::OneEnd);
+            }
+            // Each reply may be late for another reason.
+            if line.wait.least_s == 0.0 {
+                return all(Unknown::NoReplies);
+            }
+        }
+        let beyond = |far: Far| {
+            let most_s = if far.is_proven { far.end.wait.most_s - line.wait.least_s } else { f64::INFINITY };
+            let wait =
+                WaitBounds { least_s: far.end.wait.least_s - line.wait.most_s, most_s }.and(WaitBounds::ANY);
+            EndWait { wait, ..far.end }
+        };
+        let (up, down) = divide(&line, reading, is_full);
+        (up, down, slowest(&ends.into_iter().map(beyond).collect::<Vec<_>>()))
+    }
+
+    /// The far ends that replied, or were sent data.
+    fn far_ends(&mut self, reading: &Reading<'_>) -> Vec<Far> {
+        let (at_s, load, on_line_s) = (self.at_s, self.load(), self.on_line_s(FULL_BYTES));
+        let own_s = reading.own_s.up.unwrap_or(0.0);
+        let mut flows = by_end(reading.far);
+        self.heard.values_mut().for_each(|heard| heard.0.retain(|reply| at_s - reply.at_s < RULES.recent_s));
+        self.heard.retain(|_, heard| !heard.0.is_empty());
+        let mut heard = self.heard.clone();
+        for (end, (_, rtts)) in &flows {
+            heard.entry(*end).or_default();
+            let base = self.far.entry(*end, || Base::new(at_s));
+            rtts.iter().for_each(|rtt| base.see(at_s, rtt.base_s, load));
+        }
+        let far = |(number, heard): (u32, Heard)| {
+            let least = self.far.get(&number).map_or(Least::NONE, Base::least);
+            let (packets, rtts) = flows.remove(&number).unwrap_or_default();
+            let (wait, down_s) = heard.wait(least.delay_s);
+            let bounds =
+                rtts.into_iter().map(|rtt| WaitBounds::of_flow(rtt, least.delay_s, own_s, on_line_s));
+            let wait = bounds.fold(wait, WaitBounds::and);
+            let packets = packets.max((heard.0.len() as f64 / RULES.recent_s).ceil() as u32);
+            let end = EndWait { number, base_s: least.delay_s, wait, packets };
+            Far { end, is_proven: self.is_light(least.load), down_s }
+        };
+        heard.into_iter().map(far).collect()
+    }
+
+    fn at_home(&mut self, reading: &Reading<'_>) -> (Part, Option<u32>) {
+        let own_s = reading.own_s.down.unwrap_or(0.0);
+        let mut ends = Vec::new();
+        for (number, (packets, rtts)) in by_end(reading.home) {
+            let at_s = self.at_s;
+            let base = self.home.entry(number, || Base::new(at_s));
+            rtts.iter().for_each(|rtt| base.see(at_s, rtt.base_s.min(rtt.least_s), Load::default()));
+            let base_s = base.least().delay_s;
+            let bounds = rtts.iter().map(|rtt| WaitBounds::of_flow(*rtt, base_s, own_s, 0.0));
+            let packets = rtts.iter().map(|rtt| rtt.samples).sum::<u32>().max(packets);
+            ends.push(EndWait {
+                number,
+                base_s,
+                wait: bounds.fold(WaitBounds::ANY, WaitBounds::and),
+                packets,
+            });
+        }
+        slowest(&ends)
+    }
+}
+
+/// Packets and RTT of each end's flows.
+fn by_end(flows: &[TimedFlow]) -> BTreeMap<u32, (u32, Vec<FlowRtt>)> {
+    let mut ends = BTreeMap::<u32, (u32, Vec<FlowRtt>)>::new();
+    for flow in flows {
+        let (packets, rtts) = ends.entry(flow.end).or_default();
+        *packets += flow.packets;
+        rtts.extend(flow.rtt.filter(|rtt| sane(rtt.base_s).and(sane(rtt.least_s)).is_some()));
+    }
+    ends
+}
+
+/// What waits on the line: no more than the end that waits least; `None` if no end with a proven base replied.
+fn line(ends: &[Far], is_full: PerDirection<bool>) -> Option<Line> {
+    let proven = || ends.iter().filter(|far| far.is_proven && far.end.wait.most_s.is_finite());
+    let least = proven().min_by(|a, b| a.end.wait.most_s.total_cmp(&b.end.wait.most_s))?;
+    let most_s = least.end.wait.most_s;
+    let alike_s = (1.0 + RULES.alike) * most_s + RULES.jitter_s;
+    let agrees = |wait: WaitBounds| wait.most_s <= alike_s || (wait.least_s > 0.0 && wait.least_s <= alike_s);
+    let agree = || proven().filter(|far| agrees(far.end.wait));
+    let least_s = agree().map(|far| far.end.wait.least_s).fold(0.0, f64::max).min(most_s);
+    let is_sure = agree().count() > 1 || is_full.up || is_full.down;
+    Some(Line { wait: WaitBounds { least_s, most_s }, down_s: least.down_s, is_sure })
+}
+
+/// The line's wait, by direction.
+fn divide(line: &Line, reading: &Reading<'_>, is_full: PerDirection<bool>) -> (Part, Part) {
+    let WaitBounds { least_s, most_s: line_s } = line.wait;
+    let delay = |queue_s: f64, uncertainty_s: f64| Ok(Delay { base_s: 0.0, queue_s, uncertainty_s });
+    let by_clock = line.down_s.map(|down_s| (down_s, 0.0));
+    let by_level = || reading.hidden.down.map(|hidden| (hidden.wait_s, hidden.uncertainty_s));
+    let by_load = || match (is_full.up, is_full.down) {
+        (true, false) => Some((0.0, 0.0)),
+        (false, true) => Some((line_s, 0.0)),
+        _ => None,
+    };
+    let known = by_clock.or_else(by_level).or_else(by_load).filter(|_| line.is_sure);
+    let Some((down_s, uncertainty_s)) = known else {
+        // However little it is, it may be in either.
+        let part = if line_s < RULES.noticed_s {
+            delay(0.0, RULES.jitter_s + line_s)
+        } else {
+            Err(Unknown::Undivided)
+        };
+        return (part, part);
+    };
+    let down_s = down_s.clamp(0.0, line_s);
+    let uncertainty_s = RULES.jitter_s + uncertainty_s.min(line_s) + (line_s - least_s);
+    (delay(line_s - down_s, uncertainty_s), delay(down_s, uncertainty_s))
+}
