@@ -420,3 +420,32 @@ fn servers_that_ask_others_only_show_that_a_line_is_free() {
     assert_eq!(waits.part(Segment::Uplink), Err(Unknown::Undivided), "{waits:?}");
     assert!(relayed([0.09, 0.08], Some(0.0)).part(Segment::Uplink).is_ok_and(|delay| delay.queue_s == 0.0));
 }
+
+/// QUIC alone before a modem of 196 kbit/s: one connection each second. The first packet passes at once, since the line was idle; a full line needs no
+/// more replies to be where packets wait.
+#[test]
+fn one_reply_a_second_shows_the_queue_of_a_full_line() {
+    let rate = Known { value: 24_500.0, provenance: Provenance::Config };
+    let rates = PerDirection { up: Some(rate), down: Some(rate) };
+    let mut tracker = DelayTracker::default();
+    let mut budget = None;
+    for from in 0..6 {
+        let (bytes, delay_s) = if from < 3 { (120, 0.02) } else { (2_450, 1.2) };
+        for tick in 1..=10 {
+            tracker.tick(f64::from(from) + f64::from(tick) / 10.0, PerDirection { up: bytes, down: 60 });
+        }
+        tracker.reply(&Reply {
+            end: 1,
+            request_bytes: 1_228,
+            delay_s,
+            down_s: None,
+            may_be_held: false,
+            is_relayed: false,
+        });
+        let own_s = PerDirection { up: Some(0.0), down: Some(0.0) };
+        let reading = Reading { own_s, rates, ..Reading::default() };
+        // Two of the last three seconds had a reply.
+        budget = (from != 4).then(|| tracker.budget(&reading)).or(budget);
+    }
+    assert_eq!(budget.expect("six").place(), Place::In(Segment::Uplink), "{budget:?}");
+}

@@ -103,8 +103,10 @@ impl Heard {
         };
         let Some(most_s) = median(|reply| Some(reply.delay_s)) else { return (WaitBounds::ANY, None) };
         let least_s = median(|reply| Some(reply.delay_s - reply.held_s)).unwrap_or(0.0);
-        let least_s = if self.0.len() < RULES.replies { 0.0 } else { least_s - base_s };
-        (WaitBounds { least_s, most_s: most_s - base_s }.and(WaitBounds::ANY), median(|reply| reply.down_s))
+        (
+            WaitBounds { least_s: least_s - base_s, most_s: most_s - base_s }.and(WaitBounds::ANY),
+            median(|reply| reply.down_s),
+        )
     }
 }
 
@@ -114,6 +116,8 @@ struct Far {
     end: EndWait,
     /// The base was seen while nothing waited on the line.
     is_proven: bool,
+    /// It replied more often than one host that thinks.
+    is_steady: bool,
     /// The wait in the downlink's buffer, by clock.
     down_s: Option<f64>,
 }
@@ -185,7 +189,9 @@ impl DelayTracker {
 
     /// The outside replied.
     pub fn reply(&mut self, reply: &Reply) {
-        let Some(delay_s) = sane(reply.delay_s - self.on_line_s(reply.request_bytes.into())) else { return };
+        let Some(delay_s) = sane(reply.delay_s) else { return };
+        // A line that lets bursts pass sends a packet at once.
+        let delay_s = (delay_s - self.on_line_s(reply.request_bytes.into())).max(0.0);
         let (at_s, load) = (self.at_s, self.load());
         self.far.entry(reply.end, || Base::new(at_s)).see(at_s, delay_s, load);
         self.heard.entry(reply.end).or_default().hear(at_s, delay_s, reply);
@@ -237,8 +243,8 @@ impl DelayTracker {
         }
         let beyond = |far: Far| {
             let most_s = if far.is_proven { far.end.wait.most_s - line.wait.least_s } else { f64::INFINITY };
-            let wait =
-                WaitBounds { least_s: far.end.wait.least_s - line.wait.most_s, most_s }.and(WaitBounds::ANY);
+            let least_s = if far.is_steady { far.end.wait.least_s - line.wait.most_s } else { 0.0 };
+            let wait = WaitBounds { least_s, most_s }.and(WaitBounds::ANY);
             EndWait { wait, ..far.end }
         };
         let (up, down) = divide(&line, reading, is_full);
@@ -262,12 +268,14 @@ impl DelayTracker {
             let least = self.far.get(&number).map_or(Least::NONE, Base::least);
             let (packets, rtts) = flows.remove(&number).unwrap_or_default();
             let (wait, down_s) = heard.wait(least.delay_s);
+            let samples = rtts.iter().map(|rtt| rtt.samples as usize).max().unwrap_or(0);
+            let is_steady = heard.0.len().max(samples) >= RULES.replies;
             let bounds =
                 rtts.into_iter().map(|rtt| WaitBounds::of_flow(rtt, least.delay_s, own_s, on_line_s));
             let wait = bounds.fold(wait, WaitBounds::and);
             let packets = packets.max((heard.0.len() as f64 / RULES.recent_s).ceil() as u32);
             let end = EndWait { number, base_s: least.delay_s, wait, packets };
-            Far { end, is_proven: self.is_light(least.load), down_s }
+            Far { end, is_proven: self.is_light(least.load), is_steady, down_s }
         };
         heard.into_iter().map(far).collect()
     }
