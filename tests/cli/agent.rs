@@ -228,6 +228,18 @@ impl KernelObject {
         }
     }
 
+    /// The same programs and maps, and as many attachments: that of the program that follows local sockets comes and goes with them.
+    pub(crate) fn assert_same(now: &[Self], before: &[Self]) {
+        let split = |objects: &[Self]| {
+            let (links, rest): (Vec<_>, Vec<_>) =
+                objects.iter().cloned().partition(|object| object.kind == "link" && object.ifindex.is_none());
+            (links.len(), rest)
+        };
+        let ((links, rest), (links_before, rest_before)) = (split(now), split(before));
+        assert_eq!(rest, rest_before, "the same programs, maps and hooks");
+        assert!(links.abs_diff(links_before) <= 1, "{links} attachments, {links_before} before");
+    }
+
     fn exists(&self) -> bool {
         let mut command = Command::new("bpftool");
         command
