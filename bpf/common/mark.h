@@ -40,12 +40,16 @@ static __always_inline __u32 class_of_mark(__u32 mark, __u32 direction)
 	return is_mark(mark, direction) && mark >> 24 & 1 ? PENDULUM_QUEUE_ACK : PENDULUM_QUEUE_DATA;
 }
 
+/* Ticks since a time of 24 bits, as in a mark. */
+static __always_inline __u32 age_ticks(__u32 time, __u64 now_ns)
+{
+	return ((__u32)(now_ns >> MARK_TICK_SHIFT) - time) & MARK_TIME;
+}
+
 static __always_inline __u32 age_us(__u32 mark, __u64 now_ns)
 {
-	__u32 ticks = ((__u32)(now_ns >> MARK_TICK_SHIFT) - mark) & MARK_TIME;
-
 	/* ticks · 4.096, rounded down: the factor is 4.096 · 2^36 rounded up, exact below 2^24 ticks. */
-	return (__u64)ticks * 281474976711ull >> 36;
+	return (__u64)age_ticks(mark, now_ns) * 281474976711ull >> 36;
 }
 
 #endif

@@ -160,7 +160,7 @@ static __always_inline void count_unread(struct segment *s, __u32 direction, __u
 	if (s->request)
 		observe_request(s, direction, now);
 	if (direction == PENDULUM_DOWN)
-		record_arrival(now, bytes, s->segments, s);
+		record_arrival(s, now);
 	if (!c)
 		return;
 	c->segments[PENDULUM_CLASS_NON_TCP] += s->segments;
@@ -186,7 +186,7 @@ __noinline int observe_segment(struct segment *s, __u32 direction, __u64 now)
 	count_segment(c, s, class);
 	observe_burst(c, direction, class, s->segments);
 	if (direction == PENDULUM_DOWN)
-		record_arrival(now, s->wire_bytes, s->segments, s);
+		record_arrival(s, now);
 	return 0;
 }
 

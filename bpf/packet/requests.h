@@ -261,9 +261,7 @@ static __always_inline __u64 *place_of_request(__u64 hash)
 
 static __always_inline bool is_recent(__u32 asked, __u64 now_ns)
 {
-	__u32 age = ((__u32)(now_ns >> MARK_TICK_SHIFT) - (asked >> 8)) & MARK_TIME;
-
-	return asked && age < REQUEST_LIFETIME_TICKS;
+	return asked && age_ticks(asked >> 8, now_ns) < REQUEST_LIFETIME_TICKS;
 }
 
 static __always_inline bool is_awaited(__u32 asked, __u64 now_ns)
@@ -310,7 +308,7 @@ static __always_inline void await_reply(const struct segment *s, __u32 direction
 		if (is_awaited(word, now_ns))
 			count(PENDULUM_LOST_REQUEST_DISPLACED);
 		WRITE_ONCE(*place, hash >> 32 << 32 | asked);
-	} else if (((asked >> 8) - ((__u32)word >> 8) & MARK_TIME) >= REQUEST_FLIGHT_TICKS) {
+	} else if (age_ticks((__u32)word >> 8, now_ns) >= REQUEST_FLIGHT_TICKS) {
 		/* Karn: a reply would not tell which of both it answers. */
 		WRITE_ONCE(*place, word & ~(__u64)PENDULUM_QUESTION_LENGTH);
 	}
@@ -319,16 +317,11 @@ static __always_inline void await_reply(const struct segment *s, __u32 direction
 /* A reply from home, whose request is `asked`. */
 static __always_inline void record_home_reply(const struct segment *s, __u64 now_ns)
 {
-	__u64 number = now_ns >> PENDULUM_SLOT_SHIFT;
-	__u32 index = number & (PENDULUM_HOME_REPLIES - 1), answered;
+	__u32 index = now_ns >> PENDULUM_SLOT_SHIFT & (PENDULUM_HOME_REPLIES - 1);
 	struct pendulum_home_reply *reply = bpf_map_lookup_elem(&home_replies, &index);
 
-	if (!reply)
-		return;
-	answered = question_word(now_ns, held_of_answer(s), s->wire_bytes);
-	reply->answer = (__u64)answered << 32 | s->asked;
-	reply->answered_by =
-		(__u64)hash_of_address(s->key.home_addr) << 32 | sum_of_answer(s->asked, answered, number);
+	if (reply)
+		write_answer(&reply->answer, &reply->answered_by, s, s->key.home_addr, now_ns);
 }
 
 /* A packet that is no TCP segment passes, and `request` is set. A global function: see seam.h. */

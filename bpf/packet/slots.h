@@ -75,26 +75,32 @@ static __always_inline __u32 sum_of_answer(__u32 asked, __u32 answered, __u32 nu
 	return answered ^ asked * PENDULUM_SUM_FACTOR_ASKED ^ number * PENDULUM_SUM_FACTOR_NUMBER;
 }
 
-/* Packets come in; `s` is the segment, if it is one and can be an answer. */
-static __always_inline void record_arrival(__u64 now_ns, __u32 bytes, __u32 packets, const struct segment *s)
+/* `s`, which comes from this address, answers what it says in `asked`. */
+static __always_inline void write_answer(__u64 *answer, __u64 *answered_by, const struct segment *s,
+					 const __u32 address[4], __u64 now_ns)
 {
-	__u64 number = now_ns >> PENDULUM_SLOT_SHIFT;
-	__u32 index = number & (PENDULUM_SLOTS - 1), answered;
+	__u32 answered = question_word(now_ns, held_of_answer(s), s->wire_bytes);
+
+	*answer = (__u64)answered << 32 | s->asked;
+	*answered_by = (__u64)hash_of_address(address) << 32 |
+		       sum_of_answer(s->asked, answered, now_ns >> PENDULUM_SLOT_SHIFT);
+}
+
+/* Packets come in. */
+static __always_inline void record_arrival(const struct segment *s, __u64 now_ns)
+{
+	__u32 index = now_ns >> PENDULUM_SLOT_SHIFT & (PENDULUM_SLOTS - 1);
 	struct pendulum_arrival *arrival = bpf_map_lookup_elem(&arrivals, &index);
 	__u64 clock = 0;
 
 	if (!arrival)
 		return;
-	fill_slot(&arrival->slot, PENDULUM_DOWN, now_ns, bytes, packets);
-	if (s && s->options.present & OPTION_TIMESTAMPS)
+	fill_slot(&arrival->slot, PENDULUM_DOWN, now_ns, s->wire_bytes, s->segments);
+	if (s->options.present & OPTION_TIMESTAMPS)
 		clock = (__u64)hash_of_flow(&s->key) << 32 | s->options.tsval;
 	arrival->clock = clock;
-	if (!s || !s->asked)
-		return;
-	answered = question_word(now_ns, held_of_answer(s), bytes);
-	arrival->answer = (__u64)answered << 32 | s->asked;
-	arrival->answered_by =
-		(__u64)hash_of_address(s->key.remote_addr) << 32 | sum_of_answer(s->asked, answered, number);
+	if (s->asked)
+		write_answer(&arrival->answer, &arrival->answered_by, s, s->key.remote_addr, now_ns);
 }
 
 #endif

@@ -34,9 +34,7 @@ static __always_inline __u32 question_word(__u64 now_ns, __u32 kind, __u32 bytes
 
 static __always_inline bool is_open(const struct pendulum_question *question, __u64 now_ns)
 {
-	__u32 age = ((__u32)(now_ns >> MARK_TICK_SHIFT) - (question->asked >> 8)) & MARK_TIME;
-
-	return question->asked && age < QUESTION_LIFETIME_TICKS;
+	return question->asked && age_ticks(question->asked >> 8, now_ns) < QUESTION_LIFETIME_TICKS;
 }
 
 static __always_inline __u32 question_of_end(__u32 end)
