@@ -32,6 +32,20 @@ use cases::{Case, cases};
 use craft::{CraftedFrame, LinkLayer};
 use kernel::{Kernel, LOST, State};
 
+fn direction(crafted: craft::Direction) -> Direction {
+    match crafted {
+        craft::Direction::Up => Direction::Up,
+        craft::Direction::Down => Direction::Down,
+    }
+}
+
+fn link_type(link_layer: LinkLayer) -> LinkType {
+    match link_layer {
+        LinkLayer::Ethernet => LinkType::Ethernet,
+        LinkLayer::RawIp => LinkType::RawIp,
+    }
+}
+
 /// What the replay makes of the same frames.
 struct Replay {
     meter: Meter,
@@ -40,21 +54,13 @@ struct Replay {
 
 impl Replay {
     fn new(link_layer: LinkLayer) -> Self {
-        let link_type = match link_layer {
-            LinkLayer::Ethernet => LinkType::Ethernet,
-            LinkLayer::RawIp => LinkType::RawIp,
-        };
-        Self { meter: Meter::new(MeterConfig::default()), link_type }
+        Self { meter: Meter::new(MeterConfig::default()), link_type: link_type(link_layer) }
     }
 
     fn observe(&mut self, frame: &CraftedFrame) {
-        let direction = match frame.direction {
-            craft::Direction::Up => Direction::Up,
-            craft::Direction::Down => Direction::Down,
-        };
         let whole = Frame::whole(self.link_type, &frame.bytes);
         self.meter.observe(
-            direction,
+            direction(frame.direction),
             frame.time_ns,
             &Frame { gso_segments: frame.gso_segs, gso_size: frame.gso_size, ..whole },
         );

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use pendulum::bpf::Passage;
-use pendulum::replay::packet::{Frame, LinkType};
+use pendulum::replay::packet::Frame;
 use pendulum_model::segment::Direction;
 use proptest::prelude::*;
 
@@ -12,20 +12,13 @@ use crate::craft::{self, CraftedFrame, LinkLayer};
 use crate::exchanges::{Message, exchanges};
 use crate::kernel::Kernel;
 use crate::random::{agree, cases, runner};
-use crate::{Replay, first_difference};
+use crate::{Replay, direction, first_difference};
 
 /// Each exchange has a minute of its own: of the kernel's tables only the slots are not emptied between two.
 const EXCHANGE_NS: u64 = 60_000_000_000;
 
 /// Delay in microseconds, whether it may be held back, and whether the server may have asked others first: by slot.
 type Replies = BTreeMap<(Direction, u64), (u64, bool, bool)>;
-
-fn layer(link_layer: LinkLayer) -> LinkType {
-    match link_layer {
-        LinkLayer::Ethernet => LinkType::Ethernet,
-        LinkLayer::RawIp => LinkType::RawIp,
-    }
-}
 
 /// Both programs over the frames, which end in the same state: the replies that each saw.
 fn both(kernel: &mut Kernel, frames: &[CraftedFrame], link_layer: LinkLayer, start_ns: u64) -> [Replies; 2] {
@@ -36,15 +29,12 @@ fn both(kernel: &mut Kernel, frames: &[CraftedFrame], link_layer: LinkLayer, sta
     for frame in frames {
         let frame = CraftedFrame { time_ns: frame.time_ns + start_ns, ..frame.clone() };
         kernel.observe(&frame).expect("a whole frame");
-        let direction = match frame.direction {
-            craft::Direction::Up => Direction::Up,
-            craft::Direction::Down => Direction::Down,
-        };
-        let whole = Frame::whole(layer(link_layer), &frame.bytes);
+        let direction = direction(frame.direction);
+        let whole = Frame::whole(replay.link_type, &frame.bytes);
         let observation = replay.meter.observe_frame(direction, frame.time_ns, &whole);
         if let Some((_, reply)) = observation.reply {
-            let told = (u64::from(reply.us), reply.is_relayed, reply.is_relayed);
-            theirs.insert((direction, frame.time_ns >> 20), told);
+            let figures = (u64::from(reply.us), reply.is_relayed, reply.is_relayed);
+            theirs.insert((direction, frame.time_ns >> 20), figures);
         }
         // Its slot is over, and the next message is in a later one.
         reader.read(frame.time_ns + 2_100_000, |passage| {

@@ -13,7 +13,7 @@ use pendulum::snapshot::KernelFlowKey;
 use pendulum_model::segment::Direction;
 
 use crate::capture::{crafted, is_home};
-use crate::craft::{self, LinkLayer, Tcp, down, flag, up};
+use crate::craft::{LinkLayer, Tcp, down, flag, up};
 use crate::kernel::Kernel;
 
 /// Length of a slot of arrivals.
@@ -45,10 +45,7 @@ fn both(file: &Path, link_layer: LinkLayer) -> ([Turns; 2], [u64; 2]) {
             due = frame.time_ns + 100_000_000;
         }
         kernel.observe(&frame).expect("a whole TCP frame is never refused");
-        let direction = match frame.direction {
-            craft::Direction::Up => Direction::Up,
-            craft::Direction::Down => Direction::Down,
-        };
+        let direction = crate::direction(frame.direction);
         let captured = record.frame();
         let observation = meter.observe_packet(direction, frame.time_ns, &captured, parse(&captured));
         if direction == Direction::Down {

@@ -78,7 +78,8 @@ mod tests {
 
     use super::super::meter::{Meter, MeterConfig};
     use super::super::packet::{Frame, LinkType};
-    use super::super::tests::craft::{Direction as Way, LinkLayer, Tcp, down, up};
+    use super::super::tests::craft::{LinkLayer, Tcp, down, up};
+    use super::super::tests::direction;
     use super::super::tests::exchanges::exchanges;
     use super::*;
 
@@ -87,7 +88,7 @@ mod tests {
         let (mut meter, mut notes) = (Meter::<Tally>::new(MeterConfig::default()), Notes::default());
         let noted = (1..).zip(packets).map(|(ms, packet): (u64, _)| {
             let crafted = packet.build(LinkLayer::RawIp);
-            let direction = if crafted.direction == Way::Up { Direction::Up } else { Direction::Down };
+            let direction = direction(crafted.direction);
             let frame = Frame::whole(LinkType::RawIp, &crafted.bytes);
             let observation = meter.observe_frame(direction, ms * 1_000_000, &frame);
             notes.note(direction, ms * 1_000_000, frame.frame_bytes(), observation)
@@ -123,7 +124,7 @@ mod tests {
             let (mut meter, mut notes) = (Meter::<Tally>::new(MeterConfig::default()), Notes::default());
             let answers = exchange.messages.iter().filter_map(|message| {
                 let crafted = message.build(LinkLayer::RawIp);
-                let direction = if crafted.direction == Way::Up { Direction::Up } else { Direction::Down };
+                let direction = direction(crafted.direction);
                 let frame = Frame::whole(LinkType::RawIp, &crafted.bytes);
                 let observation = meter.observe_frame(direction, crafted.time_ns, &frame);
                 notes.note(direction, crafted.time_ns, frame.frame_bytes(), observation).answer

@@ -139,6 +139,7 @@ mod tests {
     use super::super::meter::{Meter, MeterConfig};
     use super::super::packet::{Frame, LinkType};
     use super::super::tests::craft::{Direction as Way, LinkLayer};
+    use super::super::tests::direction;
     use super::super::tests::exchanges::exchanges;
     use super::*;
 
@@ -149,7 +150,7 @@ mod tests {
             let mut timed = Vec::new();
             for message in &exchange.messages {
                 let crafted = message.build(LinkLayer::Ethernet);
-                let direction = if crafted.direction == Way::Up { Direction::Up } else { Direction::Down };
+                let direction = direction(crafted.direction);
                 let frame = Frame::whole(LinkType::Ethernet, &crafted.bytes);
                 let observation = meter.observe_frame(direction, crafted.time_ns, &frame);
                 timed.extend(observation.reply.map(|(_, reply)| (crafted.direction, reply)));

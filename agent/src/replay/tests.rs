@@ -28,7 +28,7 @@ mod surveys;
 use cases::{Case, cases};
 use craft::{CraftedFrame, LinkLayer};
 
-fn direction(crafted: craft::Direction) -> Direction {
+pub(super) fn direction(crafted: craft::Direction) -> Direction {
     match crafted {
         craft::Direction::Up => Direction::Up,
         craft::Direction::Down => Direction::Down,

@@ -177,7 +177,8 @@ fn await_answer(
 #[cfg(test)]
 mod tests {
     use super::super::packet::{Frame, LinkType, Packet, parse};
-    use super::super::tests::craft::{Direction as Way, LinkLayer, Tcp, down, flag, up};
+    use super::super::tests::craft::{LinkLayer, Tcp, down, flag, up};
+    use super::super::tests::direction;
     use super::*;
 
     /// Pass segments in order; answer the samples.
@@ -188,7 +189,7 @@ mod tests {
             .iter()
             .map(|packet| {
                 let crafted = packet.build(LinkLayer::RawIp);
-                let direction = if crafted.direction == Way::Up { Direction::Up } else { Direction::Down };
+                let direction = direction(crafted.direction);
                 let Packet::Tcp(segment) = parse(&Frame::whole(LinkType::RawIp, &crafted.bytes)) else {
                     panic!("crafted as TCP")
                 };

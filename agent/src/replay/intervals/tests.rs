@@ -4,7 +4,8 @@ use pendulum_model::observer::{Observer, Vantage};
 
 use super::super::meter::{Meter, MeterConfig};
 use super::super::packet::{Frame, LinkType};
-use super::super::tests::craft::{Direction as Way, LinkLayer, Tcp, down, up};
+use super::super::tests::craft::{LinkLayer, Tcp, down, up};
+use super::super::tests::direction;
 use super::*;
 use pendulum_model::sample::QueueSource;
 
@@ -23,7 +24,7 @@ fn samples(packets: &[(u64, Tcp)], end_ms: u64) -> Vec<Sample> {
     for (ms, packet) in packets {
         intervals.advance(ms * MS, sink);
         let crafted = packet.build(LinkLayer::RawIp);
-        let direction = if crafted.direction == Way::Up { Direction::Up } else { Direction::Down };
+        let direction = direction(crafted.direction);
         let frame = Frame {
             gso_segments: crafted.gso_segs,
             gso_size: crafted.gso_size,
@@ -230,7 +231,7 @@ fn what_is_missing_does_not_depend_on_idle_time() {
         for (ms, packet) in packets {
             intervals.advance(ms * MS, &mut |_| {});
             let crafted = packet.build(LinkLayer::RawIp);
-            let direction = if crafted.direction == Way::Up { Direction::Up } else { Direction::Down };
+            let direction = direction(crafted.direction);
             let frame = Frame::whole(LinkType::RawIp, &crafted.bytes);
             let observation = meter.observe_frame(direction, ms * MS, &frame);
             intervals.count(direction, &observation, frame.frame_bytes().into());

@@ -3,7 +3,8 @@
 use super::super::meter::{Meter, MeterConfig};
 use super::super::packet::{Frame, LinkType};
 use super::super::table::Entry;
-use super::super::tests::craft::{Direction as Way, LinkLayer, Tcp, down, up};
+use super::super::tests::craft::{LinkLayer, Tcp, down, up};
+use super::super::tests::direction;
 use super::*;
 
 /// The notes after these packets of one conversation.
@@ -11,7 +12,7 @@ fn tally(packets: &[Tcp]) -> Tally {
     let mut meter = Meter::<Tally>::new(MeterConfig::default());
     for packet in packets {
         let crafted = packet.build(LinkLayer::RawIp);
-        let direction = if crafted.direction == Way::Up { Direction::Up } else { Direction::Down };
+        let direction = direction(crafted.direction);
         let frame = Frame::whole(LinkType::RawIp, &crafted.bytes);
         let seen = meter.observe_frame(direction, crafted.time_ns, &frame);
         if let (Some(segment), Some(observed), Some((_, Entry { flow, note }))) =
