@@ -172,9 +172,10 @@ fn half(
         rtt_last_us: me.rtt_last_us,
         rtt_fresh: fresh_rtt(me, before),
         retransmitted_segments: me.retransmitted_segments,
-        retransmitted_fresh: me
-            .retransmitted_segments
-            .saturating_sub(before.map_or(0, |half| half.retransmitted_segments)),
+        retransmitted_fresh: grown(
+            me.retransmitted_segments.into(),
+            before.map_or(0, |half| half.retransmitted_segments.into()),
+        ) as u32,
         reordered_segments: me.reordered_segments,
         in_flight_bytes: me.outstanding(peer),
         in_flight_max_bytes: me.in_flight_max_bytes,

@@ -99,9 +99,9 @@ impl Limits {
         transfers: &[Transfer],
         rates: &PerDirection<Option<Known>>,
     ) -> Vec<BloatNews> {
-        let limits = transfers
+        let slow = if budget.place() == Place::Nowhere { transfers } else { &[] };
+        let limits = slow
             .iter()
-            .filter(|_| budget.place() == Place::Nowhere)
             .filter_map(|transfer| Some((transfer.goodput, transfer.limit(rates[transfer.direction])?)));
         let greatest = limits.max_by(|(a, _), (b, _)| a.total_cmp(b));
         let goodput = |limit: Limiter| greatest.filter(|(_, of)| *of == limit).map(|(goodput, _)| goodput);
