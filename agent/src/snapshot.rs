@@ -168,6 +168,8 @@ pub struct DirectionSnapshot {
     pub entered: Entered,
     /// Link-layer bytes per second, moving over 300 ms.
     pub throughput: f64,
+    /// Over the last second.
+    pub second: Passed,
     /// RTT samples of what went in this direction, over the last ten seconds.
     pub rtt: RecentRtt,
     /// The link's capacity, if known.
@@ -181,6 +183,23 @@ pub struct DirectionSnapshot {
     /// Share of the device's bytes of the last ten seconds that the programs did not see, 0 to 1; `None` where too little was
     /// carried to tell.
     pub unseen_ratio: Option<f64>,
+}
+
+/// Both over the same second, bytes per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Passed {
+    /// On the link layer.
+    pub throughput: f64,
+    /// Payload that receivers acknowledged: never more.
+    pub goodput: f64,
+}
+
+impl Passed {
+    /// At the rate of the link, if little is above it: a packet counts whole when it leaves. More is a rate that is known too low.
+    pub fn within(self, rate: Option<f64>) -> Self {
+        let most = rate.filter(|rate| self.throughput < 1.1 * rate).unwrap_or(f64::INFINITY);
+        Self { throughput: self.throughput.min(most), goodput: self.goodput.min(most) }
+    }
 }
 
 /// A distribution of RTT samples.

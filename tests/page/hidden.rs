@@ -68,7 +68,7 @@ const SHOWN: &str = r"(() => {
 /// A link behind a modem that a QUIC upload fills, with an exact queue on neither side.
 pub(crate) fn link() -> Value {
     let direction = |queue: Value| {
-        json!({ "throughput_bps": 1_900_000.0, "goodput_bps": 0.0, "utilization": null, "in_flight_bytes": 0, "flows": 1,
+        json!({ "throughput_bps": 1_900_000.0, "throughput_1s_bps": 1_900_000.0, "goodput_bps": 0.0, "utilization": null, "in_flight_bytes": 0, "flows": 1,
                 "retransmitted_segments": 0, "rtt": null, "ack_burst": null, "queue": queue, "cwnd_bytes": null, "cwnd_source": null })
     };
     let queue = json!({

@@ -52,7 +52,7 @@ const SHOWN: &str = r"(async () => {
     return {
         state: window.sent.state, tick: window.sent.tick, flows: window.sent.flows,
         verdict: document.getElementById('verdict').dataset.verdict, reason: text('reason'),
-        levels: ['level-up', 'level-up-ack', 'level-down', 'level-down-ack', 'rate-up', 'rate-down', 'rtt-up'].map(text),
+        levels: ['level-up', 'level-up-ack', 'level-down', 'level-down-ack', 'rtt-up'].map(text),
         figures: Object.fromEntries([...document.getElementById('figures').rows].map((row) => [row.cells[0].textContent, cells(row).slice(1)])),
         rows: [...document.getElementById('flow-rows').rows].map(cells),
         sources: text('sources'), advice: text('advice'),
@@ -142,17 +142,10 @@ fn check_against_the_stream(shown: &Value) {
     if let Some(reason) = state.pointer("/evidence/reason") {
         assert_eq!(&shown["reason"], reason);
     }
-    for (index, pointer) in [
-        "/up/queue_bytes",
-        "/up/queue_ack_bytes",
-        "/down/queue_bytes",
-        "/down/queue_ack_bytes",
-        "/up/throughput_bps",
-        "/down/throughput_bps",
-        "/up/rtt_s",
-    ]
-    .into_iter()
-    .enumerate()
+    for (index, pointer) in
+        ["/up/queue_bytes", "/up/queue_ack_bytes", "/down/queue_bytes", "/down/queue_ack_bytes", "/up/rtt_s"]
+            .into_iter()
+            .enumerate()
     {
         let sent = tick.pointer(pointer).unwrap_or(&Value::Null);
         // A tick has about ten steps: the newest is shown.
@@ -167,7 +160,7 @@ fn check_against_the_stream(shown: &Value) {
         );
     }
     for (row, pointer) in [
-        ("Throughput", "throughput_bps"),
+        ("Throughput", "throughput_1s_bps"),
         ("Goodput", "goodput_bps"),
         ("In the buffer", "queue/bytes"),
         ("Standing queue", "queue/standing_bytes"),
@@ -222,7 +215,7 @@ fn check_flows(browser: &mut Browser) {
         let direction = flow["direction"].as_str().unwrap();
         assert_eq!(row[2], direction);
         check("flow", row[3].as_str().unwrap(), &flow[direction]["throughput_bps"]);
-        check("flow", row[5].as_str().unwrap(), &flow[direction]["in_flight_bytes"]);
+        check("flow", row[4].as_str().unwrap(), &flow[direction]["in_flight_bytes"]);
     }
     let click = "document.querySelector('[data-column=server] button').click()";
     let order = |browser: &mut Browser| {

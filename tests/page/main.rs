@@ -13,6 +13,7 @@ mod hidden;
 mod hour;
 mod live;
 mod modem;
+mod states;
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -96,6 +96,7 @@ fn of_direction(link: &LinkSnapshot, direction: Direction) -> wire::Direction {
     let snapshot = link.direction(direction);
     let counters = &snapshot.counters;
     let totals = &link.flows.totals[direction as usize];
+    let second = snapshot.second.within(snapshot.rate.map(|known| known.rate.bytes_per_second()));
     wire::Direction {
         segments: by_name(Class::ALL.map(Class::name), counters.segments),
         bytes: counters.bytes.iter().sum(),
@@ -105,7 +106,8 @@ fn of_direction(link: &LinkSnapshot, direction: Direction) -> wire::Direction {
         marked_segments: by_name(MARKS, counters.marked_segments),
         throughput_bps: snapshot.throughput * 8.0,
         unseen_ratio: snapshot.unseen_ratio,
-        goodput_bps: totals.goodput * 8.0,
+        throughput_1s_bps: second.throughput * 8.0,
+        goodput_bps: second.goodput * 8.0,
         utilization: snapshot.utilization(),
         in_flight_bytes: totals.in_flight_bytes,
         flows: totals.active.into(),

@@ -20,6 +20,7 @@ use super::programs::ProgramTotals;
 use super::queues::Queues;
 use super::report::snapshot;
 use super::samples::LinkReading;
+use super::second::Second;
 use super::sweep::Sweeper;
 use super::unseen::Unseen;
 use super::warnings::{Evictions, Retry};
@@ -49,6 +50,7 @@ pub(super) struct LinkTask {
     retry: Retry,
     meter: KernelMeter,
     sweeper: Sweeper,
+    second: [Second; 2],
     unseen: Unseen,
     entered: EnteredMeter,
     queues: Queues,
@@ -101,6 +103,7 @@ impl LinkTask {
             retry: Retry::default(),
             meter,
             sweeper,
+            second: Default::default(),
             unseen: Unseen::default(),
             entered: EnteredMeter::default(),
             queues,
@@ -260,6 +263,7 @@ impl LinkTask {
         };
         for direction in Direction::ALL {
             let shown = &mut snapshot.directions[direction as usize];
+            shown.second = self.second[direction as usize].latest();
             shown.unseen_ratio = self.unseen.ratio(direction);
             shown.entered = self.entered.recent(direction, Instant::now());
         }

@@ -138,6 +138,11 @@ impl KernelMeter {
         self.now.stats[abi::PENDULUM_FLOW_PROMOTED as usize]
     }
 
+    /// Bytes that the link has carried since the start, as [`Self::throughput`] has them.
+    pub(super) fn carried(&self) -> [i64; 2] {
+        self.window.back().map_or([0; 2], |(_, carried)| *carried)
+    }
+
     /// Link-layer bytes per second over the moving window; index with `Direction`. The uplink's are behind its buffer, as far as that
     /// is observed.
     pub(super) fn throughput(&self) -> [f64; 2] {

@@ -28,6 +28,7 @@ mod queues;
 mod reload;
 mod report;
 mod samples;
+mod second;
 mod service;
 mod sweep;
 mod thread;

@@ -7,10 +7,9 @@ pub(super) fn rate(bits_per_second: f64) -> String {
     pendulum_model::rate::in_words(bits_per_second)
 }
 
-/// Part of a link that is used. A link carries no more than its rate: a moment's overshoot is how moments are cut, more is a
-/// rate that is known too low.
+/// Part of a link that is used; more than all of it is a rate that is known too low.
 pub(super) fn used(share: f64) -> String {
-    if share < 1.1 { percent(share.min(1.0)) } else { ">100 %".to_owned() }
+    if share <= 1.0 { percent(share) } else { ">100 %".to_owned() }
 }
 
 /// Seconds above one, milliseconds below.
@@ -105,7 +104,7 @@ mod tests {
             [rate(2_293_000.0), rate(193_400.0), rate(1e9)],
             ["2.29 Mbit/s", "193 kbit/s", "1.00 Gbit/s"]
         );
-        assert_eq!([used(0.314), used(1.05), used(1.6)], ["31 %", "100 %", ">100 %"]);
+        assert_eq!([used(0.314), used(1.0), used(1.2)], ["31 %", "100 %", ">100 %"]);
         assert_eq!([time(1.207), time(0.0984), time(0.000_35)], ["1.21 s", "98 ms", "0.3 ms"]);
         assert_eq!([bytes(52_128.0), bytes(2896.0), bytes(0.0)], ["52.1 kB", "2.9 kB", "0 B"]);
         assert_eq!([bytes(999.7), bytes(123_456.0), bytes(5e13)], ["1.0 kB", "123 kB", "50.0 TB"]);

@@ -59,13 +59,6 @@ export function percent(value: Maybe<number>): string {
     return known(value) ? `${Math.round(value * 100)} %` : UNKNOWN;
 }
 
-// Part of a link that is used. A link carries no more than its rate: a moment's overshoot is how moments are cut, more is a
-// rate that is known too low.
-export function used(value: Maybe<number>): string {
-    if (!known(value) || value <= 1) return percent(value);
-    return value < 1.1 ? '100 %' : 'more than its known rate';
-}
-
 // A measured time: ms below a second.
 export function seconds(value: Maybe<number>): string {
     if (!known(value)) return UNKNOWN;

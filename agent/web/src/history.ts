@@ -151,8 +151,14 @@ export class History {
     skipped = 0;
     // While the picture is paused: nothing from here on is cut off. Whoever sets it takes it back in time.
     heldFrom: number | null = null;
+    private stepsEnd = -Infinity;
     // When the newest bucket ended, on the agent's clock.
     newest: number | null = null;
+
+    // Where means of 10 s end and ticks begin in what is drawn.
+    get meansUntil(): number {
+        return this.long ? (this.coarse.queues.times.at(-1) ?? -Infinity) : this.stepsEnd;
+    }
 
     get queues(): Table {
         return (this.long ? this.coarse : this.fine).queues;
@@ -188,6 +194,7 @@ export class History {
             if (this.newest !== null && begin - this.newest > 1) this.fine.gap(this.newest, begin);
             this.fine.addStep(step, this.newest ?? -Infinity);
             this.newest = step.at_s;
+            this.stepsEnd = step.at_s;
         }
     }
 
@@ -236,5 +243,6 @@ export class History {
         this.fine.clear();
         this.coarse.clear();
         this.newest = null;
+        this.stepsEnd = -Infinity;
     }
 }

@@ -152,6 +152,8 @@ class Page implements Listener {
             option.disabled = !this.queues.canShowPercent;
             setText(option, option.disabled ? '% of each limit (a limit is unknown)' : '% of each limit');
         }
+        setText(byId('rate-up'), format.rate(up.throughput_1s_bps));
+        setText(byId('rate-down'), format.rate(down.throughput_1s_bps));
         this.rateUp.setMark(link.link.uplink_rate_bps);
         this.rateDown.setMark(link.link.downlink_rate_bps);
         this.verdict.show(link, this.flows.hostName(waitingHost(link)));
@@ -206,8 +208,6 @@ class Page implements Listener {
         setText(byId('level-down-ack'), last(down.queue_ack_bytes));
         setText(byId('up-source'), `Uplink buffer, ${placeOf('up', sources.up, this.link?.vantage)}`);
         setText(byId('down-source'), `Downlink buffer, ${placeOf('down', sources.down, this.link?.vantage)}`);
-        setText(byId('rate-up'), format.rate(up.throughput_bps));
-        setText(byId('rate-down'), format.rate(down.throughput_bps));
         setText(byId('rtt-up'), format.seconds(up.rtt_s));
         setText(byId('rtt-down'), format.seconds(down.rtt_s));
         this.foundView.tick(tick);
@@ -294,6 +294,7 @@ class Page implements Listener {
         edge = this.pausedAt ?? edge;
         const from = edge - Number(this.windowSelect.value);
         for (const chart of this.charts) chart.draw(from, edge);
+        byId('means-key').hidden = this.history.meansUntil <= from;
         this.strip.draw(from, edge, this.queues.plot());
         for (const { rate, wait, decisions } of this.foundView.isShown ? this.found : []) {
             rate.draw(from, edge);

@@ -7,6 +7,7 @@ export interface Colours {
     text: string;
     quiet: string;
     grid: string;
+    means: string;
     surface: string;
     idle: string;
     up: string;
@@ -63,6 +64,7 @@ function read(): Colours {
         text: of('text'),
         quiet: of('quiet'),
         grid: of('grid'),
+        means: of('means'),
         surface: of('surface'),
         idle: of('idle'),
         up: of('up'),

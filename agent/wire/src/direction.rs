@@ -25,9 +25,11 @@ pub struct Direction {
     pub marked_segments: BTreeMap<Name, u64>,
     /// Link-layer bits per second, moving over 300 ms; `up`: what left the queue, where that is observed ([queues.md](../design/queues.md), "Uplink throughput").
     pub throughput_bps: f64,
-    /// Payload that receivers acknowledged, over the last second.
+    /// The same over the last second; at most the link's rate, or else more than 10 % above it.
+    pub throughput_1s_bps: f64,
+    /// Payload that receivers acknowledged, over the same second: never more than `throughput_1s_bps`.
     pub goodput_bps: f64,
-    /// Throughput over link rate.
+    /// `throughput_bps` over link rate.
     pub utilization: Option<f64>,
     /// Payload sent and not yet acknowledged, over all live flows.
     pub in_flight_bytes: u64,

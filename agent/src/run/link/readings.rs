@@ -48,6 +48,14 @@ impl LinkTask {
             Ok(())
         });
         self.swept = self.note(ReadingKind::Flows, started, read).is_some();
+        if self.swept {
+            let acknowledged = self.sweeper.latest().totals.map(|totals| totals.goodput);
+            for ((second, carried), acknowledged) in
+                self.second.iter_mut().zip(self.meter.carried()).zip(acknowledged)
+            {
+                second.observe(started, carried, acknowledged);
+            }
+        }
         self.evictions.tell(self.sweeper.latest().evicted, started, &self.config);
     }
 

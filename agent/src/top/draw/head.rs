@@ -145,11 +145,10 @@ pub(super) fn verdict(link: &Link, old: bool, width: u16, palette: Palette) -> V
 
 /// One line for each direction: what goes through, the round trip, the rest.
 pub(super) fn figures(link: &Link, redact: bool, width: u16, palette: Palette) -> Vec<Line<'static>> {
-    let line = |mark, name, end, direction: &Direction, style| {
-        let mut words = vec![format!("{:>11}", text::rate(direction.throughput_bps))];
-        words.push(
-            direction.utilization.map_or("     –".to_owned(), |share| format!("{:>6}", text::used(share))),
-        );
+    let line = |mark, name, end, direction: &Direction, rate: Option<u64>, style| {
+        let passed = direction.throughput_1s_bps;
+        let used = rate.map_or("–".to_owned(), |rate| text::used(passed / rate as f64));
+        let mut words = vec![format!("{:>11}", text::rate(passed)), format!("{used:>6}")];
         let rtt = direction.rtt.as_ref();
         let p50 = rtt.map(|rtt| rtt.p50_s).map_or("–".to_owned(), text::time);
         words.push(format!("{end} RTT {p50}"));
@@ -170,8 +169,8 @@ pub(super) fn figures(link: &Link, redact: bool, width: u16, palette: Palette) -
         Line::from(vec![Span::styled(format!("{mark} {name:<5}"), style), Span::raw(words.join("  "))])
     };
     let mut lines = vec![
-        line("▲", "up", "internet", &link.directions.up, palette.up()),
-        line("▼", "down", "home", &link.directions.down, palette.down()),
+        line("▲", "up", "internet", &link.directions.up, link.link.uplink_rate_bps, palette.up()),
+        line("▼", "down", "home", &link.directions.down, link.link.downlink_rate_bps, palette.down()),
     ];
     lines.extend(link.delay.as_ref().map(|delay| where_it_waits(delay, redact, width, palette)));
     lines

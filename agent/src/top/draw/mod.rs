@@ -127,8 +127,8 @@ mod tests {
 
     pub(super) fn view() -> View {
         let mut view = View::new(&"http://gateway".parse().expect("a URL"), None, false);
-        let direction = |utilization: f64, queue: u64| {
-            json!({"throughput_bps": 195_000.0, "utilization": utilization, "in_flight_bytes": 29_000, "flows": 1,
+        let direction = |throughput: f64, queue: u64| {
+            json!({"throughput_1s_bps": throughput, "in_flight_bytes": 29_000, "flows": 1,
                    "rtt": {"min_s": 0.04, "p50_s": 1.2}, "retransmitted_segments": 7,
                    "queue": {"source": "tracepoint", "bytes": queue, "ack_bytes": 300, "limit_bytes": 30_000,
                              "drops": {"overlimit": 12}}})
@@ -136,7 +136,7 @@ mod tests {
         let state: State = serde_json::from_value(json!({"version": "1", "links": [{
             "name": "dsl", "wan": "ppp0", "device": "up",
             "link": {"uplink_rate_bps": 196_000, "downlink_rate_bps": 2_400_000},
-            "directions": {"up": direction(0.99, 29_000), "down": direction(0.31, 500)},
+            "directions": {"up": direction(195_000.0, 29_000), "down": direction(744_000.0, 500)},
             "phase": "uplink_bound", "verdict": "locked_uplink", "verdict_for_s": 34.0,
             "phase_share": {"uplink_bound": 0.9, "downlink_bound": 0.0, "balanced": 0.1, "idle": 0.0},
             "evidence": {"rule": "r", "reason": "the uplink buffer has held a standing queue for 33.1 s", "figures": []}

@@ -39,7 +39,7 @@ fn screens_of_each_state_are_those_of_the_docs() {
         unknown_path: false,
     };
     down.trouble = Instant::now().checked_sub(Duration::from_secs(150)).map(|since| (trouble, since));
-    let direction = |queue: Value| json!({"throughput_bps": 180_000.0, "in_flight_bytes": 29_000, "flows": 1, "queue": queue});
+    let direction = |queue: Value| json!({"throughput_1s_bps": 180_000.0, "in_flight_bytes": 29_000, "flows": 1, "queue": queue});
     let started = fresh(
         json!({"verdict": "unknown", "verdict_for_s": 0.5, "evidence": null, "directions": {"up": direction(Value::Null), "down": direction(Value::Null)}}),
     );

@@ -96,6 +96,17 @@ export function drawSmall(chart: uPlot, data: uPlot.AlignedData, from: number, t
     });
 }
 
+// Another ground behind means of 10 s, which end at `until`: next to values of 10 ms they would look like a level that stood still.
+export function drawMeans(chart: uPlot, until: number, colour: string): void {
+    const { ctx, bbox } = chart;
+    const width = Math.min(chart.valToPos(until, 'x', true) - bbox.left, bbox.width);
+    if (!(width > 0)) return;
+    ctx.save();
+    ctx.fillStyle = colour;
+    ctx.fillRect(bbox.left, bbox.top, width, bbox.height);
+    ctx.restore();
+}
+
 // The next number above `value` whose half reads well too.
 export function roundUp(value: number): number {
     if (!(value > 0)) return 1;

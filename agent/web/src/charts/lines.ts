@@ -5,7 +5,7 @@ import uPlot from 'uplot';
 import type { Maybe } from '../api.ts';
 import type { History } from '../history.ts';
 import { type Colours, colours } from '../theme.ts';
-import { drawSmall, keepFitted, plotOf, roundUp, smallChart } from './axes.ts';
+import { drawMeans, drawSmall, keepFitted, plotOf, roundUp, smallChart } from './axes.ts';
 
 interface Curve {
     // Column of `History.rates`.
@@ -44,7 +44,10 @@ export class LineChart {
         const c = colours();
         const options = smallChart(this.element, c, () => this.top, (value) => this.format(value), {
             series: [{}, ...this.curves.map((curve) => series(curve, c, this.curves.length === 1 || curve.filled === true))],
-            hooks: { draw: [(chart) => this.drawMark(chart)] },
+            hooks: {
+                drawClear: [(chart) => drawMeans(chart, this.history.meansUntil, c.means)],
+                draw: [(chart) => this.drawMark(chart)],
+            },
         });
         this.chart = new uPlot(options, this.data(), this.element);
     }

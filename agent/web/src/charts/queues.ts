@@ -7,7 +7,7 @@ import type { DirectionName, Maybe } from '../api.ts';
 import { bytes, percent } from '../format.ts';
 import type { History } from '../history.ts';
 import { colours } from '../theme.ts';
-import { keepFitted, PADDING, plotOf, roundUp, timeAxis, valueAxis } from './axes.ts';
+import { drawMeans, keepFitted, PADDING, plotOf, roundUp, timeAxis, valueAxis } from './axes.ts';
 
 const LEAST_SCALE = 2_000;
 // A limit far above what stands in the buffer would squeeze the curve to a line: then it is not shown.
@@ -101,7 +101,10 @@ export class QueueChart {
                 { series: [5, 6], fill: c.upFill },
                 { series: [7, 8], fill: c.downFill },
             ],
-            hooks: { draw: [(chart) => this.drawLines(chart)] },
+            hooks: {
+                drawClear: [(chart) => drawMeans(chart, this.history.meansUntil, c.means)],
+                draw: [(chart) => this.drawLines(chart)],
+            },
         };
         this.chart = new uPlot(options, this.history.queues.columns as uPlot.AlignedData, this.element);
     }

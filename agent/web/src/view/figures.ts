@@ -8,16 +8,16 @@ type Cell = [string, string];
 
 const ENDS: Record<DirectionName, string> = { up: 'to the internet', down: 'to the home' };
 
-const ROWS: [string, (direction: Direction, rate: Maybe<number>, name: DirectionName) => Cell][] = [
-    ['Throughput', (d, rate) => [format.rate(d.throughput_bps), of(format.rate(rate), rate)]],
-    ['Link used', (d) => [format.used(d.utilization), '']],
+// Rates are over the same second.
+const ROWS: [string, (direction: Direction, name: DirectionName, link: Link) => Cell][] = [
+    ['Throughput', (d, name, link) => [format.rate(d.throughput_1s_bps), used(d.throughput_1s_bps, name, link)]],
     ['Goodput', (d) => [format.rate(d.goodput_bps), '']],
     ['In the buffer', (d) => [levelOf(d), of(format.bytes(d.queue?.limit_bytes), d.queue?.limit_bytes)]],
     ['Standing queue', (d) => [format.level(d.queue?.standing_bytes, null, d.queue?.source), '']],
     ['Dropped', (d) => [format.count(total(d.queue?.drops)), '']],
     ['Outstanding', (d) => [format.bytes(d.in_flight_bytes), '']],
     ['Local windows', (d) => [format.bytes(d.cwnd_bytes), d.cwnd_source ?? '']],
-    ['Round trip', (d, _, name) => [format.seconds(d.rtt?.p50_s), d.rtt ? `${ENDS[name]}; 95 %: ${format.seconds(d.rtt.p95_s)}` : ENDS[name]]],
+    ['Round trip', (d, name) => [format.seconds(d.rtt?.p50_s), d.rtt ? `${ENDS[name]}; 95 %: ${format.seconds(d.rtt.p95_s)}` : ENDS[name]]],
     ['ACK burst', (d) => [format.plain(d.ack_burst?.mean), d.ack_burst ? `95 %: ${d.ack_burst.p95}` : '']],
     ['Retransmitted', (d) => [format.count(d.retransmitted_segments), 'segments']],
     ['Flows with data', (d) => [format.count(d.flows), '']],
@@ -29,6 +29,15 @@ function levelOf({ queue }: Direction): string {
 
 function of(text: string, value: Maybe<number>): string {
     return value == null ? '' : `of ${text}`;
+}
+
+// Part of the link that is used. A buffer in a modem takes more than the link carries.
+function used(throughput: number, name: DirectionName, link: Link): string {
+    const rate = name === 'up' ? link.link.uplink_rate_bps : link.link.downlink_rate_bps;
+    if (!rate) return '';
+    if (throughput <= rate) return `${format.percent(throughput / rate)} of ${format.rate(rate)}`;
+    const isModem = name === 'up' && link.vantage === 'before_uplink_buffer';
+    return isModem ? `into the modem; link rate ${format.rate(rate)}` : `more than the known rate of ${format.rate(rate)}`;
 }
 
 // Of a buffer elsewhere no drops are counted: that is not none.
@@ -62,10 +71,9 @@ export class FiguresView {
     }
 
     show(link: Link): void {
-        const rates = { up: link.link.uplink_rate_bps, down: link.link.downlink_rate_bps };
         ROWS.forEach(([, read], row) => {
             DIRECTIONS.forEach((name, column) => {
-                const [value, note] = read(link.directions[name], rates[name], name);
+                const [value, note] = read(link.directions[name], name, link);
                 const [first, second] = this.cells[row]?.[column]?.children ?? [];
                 if (first) setText(first, value);
                 if (second) setText(second, note);

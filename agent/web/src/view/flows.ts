@@ -59,7 +59,6 @@ export class FlowsView {
                 key: (f) => f.up.throughput_bps + f.down.throughput_bps,
                 text: (f) => format.rate(main(f).throughput_bps),
             },
-            { id: 'goodput', title: 'Goodput', key: (f) => main(f).goodput_bps, text: (f) => format.rate(main(f).goodput_bps), extra: true },
             { id: 'flight', title: 'Outstanding', key: (f) => main(f).in_flight_bytes, text: (f) => format.bytes(main(f).in_flight_bytes) },
             { id: 'rtt', title: 'Round trip to the internet', key: rtt, text: (f) => format.seconds(rtt(f)) },
             { id: 'again', title: 'Retransmitted', key: (f) => main(f).retransmitted_segments, text: (f) => format.count(main(f).retransmitted_segments), extra: true },

@@ -23,6 +23,7 @@ async fn the_uplink_s_figures_are_the_uplink_s() {
         "marked_segments": { "ce": 1_001, "ece": 1_002, "cwr": 1_003, "sack": 1_004 },
         // 12,500 bytes per second, half of 200 kbit/s.
         "throughput_bps": 100_000.0,
+        "throughput_1s_bps": 100_000.0,
         "utilization": 0.5,
         "goodput_bps": 96_000.0,
         "in_flight_bytes": 4_321,
@@ -62,6 +63,7 @@ async fn the_downlink_s_figures_are_the_downlink_s() {
         "reordered_segments": 2_006,
         "marked_segments": { "ce": 2_001, "ece": 2_002, "cwr": 2_003, "sack": 2_004 },
         "throughput_bps": 2_000_000.0,
+        "throughput_1s_bps": 2_000_000.0,
         // Nobody knows the downlink's rate, and nobody sees its queue.
         "utilization": null,
         "queue": null,
