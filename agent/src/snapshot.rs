@@ -168,8 +168,8 @@ pub struct DirectionSnapshot {
     pub entered: Entered,
     /// Link-layer bytes per second, moving over 300 ms.
     pub throughput: f64,
-    /// Over the last second.
-    pub second: Passed,
+    /// Over the last second; `None` until one was measured.
+    pub second: Option<Passed>,
     /// RTT samples of what went in this direction, over the last ten seconds.
     pub rtt: RecentRtt,
     /// The link's capacity, if known.
@@ -190,15 +190,16 @@ pub struct DirectionSnapshot {
 pub struct Passed {
     /// On the link layer.
     pub throughput: f64,
-    /// Payload that receivers acknowledged: never more.
+    /// Payload that receivers acknowledged: at most the TCP payload in it.
     pub goodput: f64,
 }
 
 impl Passed {
     /// At the rate of the link, if little is above it: a packet counts whole when it leaves. More is a rate that is known too low.
     pub fn within(self, rate: Option<f64>) -> Self {
-        let most = rate.filter(|rate| self.throughput < 1.1 * rate).unwrap_or(f64::INFINITY);
-        Self { throughput: self.throughput.min(most), goodput: self.goodput.min(most) }
+        let above = rate.filter(|rate| (*rate..1.1 * rate).contains(&self.throughput));
+        let part = above.map_or(1.0, |rate| rate / self.throughput);
+        Self { throughput: above.unwrap_or(self.throughput), goodput: self.goodput * part }
     }
 }
 

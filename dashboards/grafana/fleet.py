@@ -11,6 +11,8 @@ ALIVE = f"and on (job, instance) up{{{AGENTS}}} == 1"
 LOCKED, WRONG = "locked_uplink|locked_downlink", "locked_uplink|locked_downlink|swinging"
 #: `${job:queryparam}` is the whole of `var-job=…`, also of All and of several.
 LINK = "/d/pendulum-link?${__url_time_range}&${datasource:queryparam}&${job:queryparam}&var-instance=${__data.fields.instance}&var-link=${__data.fields.link}"
+#: Who fills the buffer: no label has an address or a port.
+PAGE = ("Open the gateway's page: it lists the flows", "http://${__data.fields.instance}/#${__data.fields.link}")
 UNKNOWN = "not known: no gateway answers"
 
 
@@ -43,7 +45,7 @@ def glance(grid):
 
 
 def links(grid):
-    grid.row("Worst links first; click one to look into it")
+    grid.row("Worst links first; click one to look into it, or its verdict for who fills it")
     seen = f"link:pendulum_last_seen:timestamp{{{ALL}}}"
     # A link of a gateway that is down or gone, and a gateway that was never seen, have no series of their own.
     condition = (f"{MEASURED + 1} - pendulum_link_up{{{ALL}}} or {AGENT_DOWN} + 0 * {seen} "
@@ -69,7 +71,7 @@ def links(grid):
                            units={"Held for": "s", "Last seen, age": "s", "Lost": "si:bit/s", "RTT, p95": "s", **dict.fromkeys(share_columns, "percentunit")},
                            widths={"State": 130, "Verdict": 145, "instance": 160, "link": 80, "Held for": 85, "Last seen, age": 100, "Locked": 70, "Swinging": 80,
                                    "Lost": 90, "Down used": 85, "Up used": 75, "RTT, p95": 75, "Retransmitted": 105},
-                           links={name: ("Open this link", LINK) for name in ("instance", "link")}, titles={"instance": "Gateway", "link": "Link"}))
+                           links={"Verdict": PAGE, **{name: ("Open this link", LINK) for name in ("instance", "link")}}, titles={"instance": "Gateway", "link": "Link"}))
     grid.add(24, 9, firing_alerts(["alertname", "instance", "link", "direction", "first"], {name: ("Open this link", LINK) for name in ("instance", "link")}))
 
 

@@ -185,10 +185,10 @@ def table(title, description, queries, keep, nothing, lead=(), sort=(), units=No
     ground = {"custom.cellOptions": {"type": "color-background", "mode": "basic"}}
     overrides += [_override(name, ground) for name, words in (names or {}).items() if any(colour for _, colour in words.values())]
     overrides += [_override(name, {"custom.width": width}) for name, width in (widths or {}).items()]
-    overrides += [_override(name, {"custom.cellOptions": {"type": "auto", "wrapText": True}}) for name in wrapped]
+    overrides += [_override(name, {"custom.wrapText": True}) for name in wrapped]
     overrides += [_override(name, {"links": [{"title": told, "url": url, "targetBlank": False}]}) for name, (told, url) in (links or {}).items()]
     overrides += [_override(name, {"displayName": told}) for name, told in (titles or {}).items() if name in columns]
-    options = {"showHeader": True, "cellHeight": "sm", "footer": {"show": False, "reducer": ["sum"], "countRows": False},
+    options = {"showHeader": True, "cellHeight": "sm",
                "sortBy": [{"displayName": column.removeprefix("-"), "desc": column.startswith("-")} for column in sort]}
     known = {*(units or {}), *(names or {}), *(widths or {}), *wrapped, *(links or {}), *(column.removeprefix("-") for column in sort)}
     assert known <= set(columns), (title, known - set(columns))

@@ -12,3 +12,4 @@ mod past;
 mod promtool;
 mod protobuf;
 mod rendered;
+mod schema;

@@ -186,7 +186,7 @@ fn result(results: Results<'_>) -> Value {
         .collect()
 }
 
-fn run(command: &mut Command, input: &str) -> Result<String, String> {
+pub(crate) fn run(command: &mut Command, input: &str) -> Result<String, String> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| error.to_string())?;
     let mut stdin = child.stdin.take().unwrap();
@@ -205,10 +205,13 @@ fn is_told(text: &str, wanted: &str) -> bool {
     }
 }
 
-#[test]
-fn every_panel_says_what_its_results_mean() {
-    let test = "every_panel_says_what_its_results_mean";
-    let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/dashboards/rendered");
+/// A directory of this test's files.
+pub(crate) fn here(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/dashboards").join(name)
+}
+
+/// The packages that a directory of this test asks for; none, and the reason on stderr, where npm cannot fetch them.
+pub(crate) fn fetched(test: &str, home: &Path) -> Option<tempfile::TempDir> {
     let directory = tempfile::tempdir().unwrap();
     for file in ["package.json", "package-lock.json"] {
         std::fs::copy(home.join(file), directory.path().join(file)).unwrap();
@@ -217,8 +220,17 @@ fn every_panel_says_what_its_results_mean() {
     npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--fetch-retries=0"]);
     if let Err(reason) = run(npm.current_dir(directory.path()), "") {
         let reason = reason.lines().take(3).collect::<Vec<_>>().join(" ");
-        return eprintln!("SKIPPED {test}: npm cannot fetch Grafana's library: {reason}");
+        eprintln!("SKIPPED {test}: npm cannot fetch Grafana's library: {reason}");
+        return None;
     }
+    Some(directory)
+}
+
+#[test]
+fn every_panel_says_what_its_results_mean() {
+    let test = "every_panel_says_what_its_results_mean";
+    let home = here("rendered");
+    let Some(directory) = fetched(test, &home) else { return };
     let dashboards = Dashboard::all();
     let panel = |board: &str, kind: &str, title: &str| {
         let dashboard = dashboards.iter().find(|one| one.name == board).unwrap();

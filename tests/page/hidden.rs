@@ -155,17 +155,19 @@ fn where_the_delay_is(browser: &mut Browser) {
     told["delay"] = json!({ "place": "home", "queue_s": 0.31, "segments": { "home": known(0.01, 0.31), "gateway": known(0.0, 0.0),
         "uplink": known(0.0, 0.0), "downlink": known(0.0, 0.0), "beyond": known(0.02, 0.0) } });
     tell(browser, &told);
-    assert_eq!(browser.text("delay-place"), "The line is fine. 310 ms of 340 ms wait in your home. ");
+    assert_eq!(browser.text("verdict-name"), "The line is fine. 310 ms wait in your home.");
     told["delay"]["segments"]["home"]["host"] = "192.168.1.7".into();
     tell(browser, &told);
-    assert!(browser.text("delay-place").ends_with("wait in your home, at 192.168.1.7. "));
+    assert!(browser.text("verdict-name").ends_with("wait in your home, at 192.168.1.7."));
     told["delay"]["segments"]["home"].as_object_mut().unwrap().remove("host");
-    // Of a line of which nothing is known nothing is said, and a sum has all of its parts.
+    assert_eq!(browser.text("second"), "One direction is busy; the other has nothing to lose.");
+    assert_eq!(browser.text("action"), "See “Where the delay is”.", "it is not nothing");
+    // Of a line of which nothing is known nothing is said.
     for segment in ["uplink", "downlink"] {
         told["delay"]["segments"][segment] = unknown.clone();
     }
     tell(browser, &told);
-    assert_eq!(browser.text("delay-place"), "310 ms wait in your home. ");
+    assert_eq!(browser.text("verdict-name"), "310 ms wait in your home.");
     let list = browser.text("where-list");
     for part in [
         "Home: LAN, Wi-Fi, hosts320 ms, of that 310 ms ± 10 ms in queues",
@@ -178,7 +180,7 @@ fn where_the_delay_is(browser: &mut Browser) {
     picture(browser, "where");
     told["delay"]["place"] = "unknown".into();
     tell(browser, &told);
-    assert_eq!(browser.text("delay-place"), "");
+    assert_eq!(browser.text("second"), "");
 }
 
 /// The verdict that nothing is known, and a queue that is read.

@@ -97,7 +97,7 @@ fn the_page_shows_what_the_agent_says_and_survives_its_restart() {
     let agent = Agent::start(&lab, Path::new(PENDULUM)).unwrap();
     wait_live(&mut browser);
     browser.wait_until("the notice is gone", "document.getElementById('notice').hidden");
-    picture(&mut browser, "started");
+    browser.wait_until("a second was measured", "window.sent.state.directions.up.throughput_1s_bps != null");
     let shown = browser.evaluate(SHOWN);
     check_against_the_stream(&shown);
     check_against_the_agent(&agent, &shown);
@@ -161,7 +161,7 @@ fn check_against_the_stream(shown: &Value) {
     }
     for (row, pointer) in [
         ("Throughput", "throughput_1s_bps"),
-        ("Goodput", "goodput_bps"),
+        ("TCP goodput", "goodput_bps"),
         ("In the buffer", "queue/bytes"),
         ("Standing queue", "queue/standing_bytes"),
         ("Outstanding", "in_flight_bytes"),

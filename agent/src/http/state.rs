@@ -96,7 +96,8 @@ fn of_direction(link: &LinkSnapshot, direction: Direction) -> wire::Direction {
     let snapshot = link.direction(direction);
     let counters = &snapshot.counters;
     let totals = &link.flows.totals[direction as usize];
-    let second = snapshot.second.within(snapshot.rate.map(|known| known.rate.bytes_per_second()));
+    let rate = snapshot.rate.map(|known| known.rate.bytes_per_second());
+    let second = snapshot.second.map(|second| second.within(rate));
     wire::Direction {
         segments: by_name(Class::ALL.map(Class::name), counters.segments),
         bytes: counters.bytes.iter().sum(),
@@ -106,8 +107,8 @@ fn of_direction(link: &LinkSnapshot, direction: Direction) -> wire::Direction {
         marked_segments: by_name(MARKS, counters.marked_segments),
         throughput_bps: snapshot.throughput * 8.0,
         unseen_ratio: snapshot.unseen_ratio,
-        throughput_1s_bps: second.throughput * 8.0,
-        goodput_bps: second.goodput * 8.0,
+        throughput_1s_bps: second.map(|second| second.throughput * 8.0),
+        goodput_bps: second.map_or(0.0, |second| second.goodput * 8.0),
         utilization: snapshot.utilization(),
         in_flight_bytes: totals.in_flight_bytes,
         flows: totals.active.into(),

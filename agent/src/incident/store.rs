@@ -290,7 +290,7 @@ impl Disk {
 
     /// A file appears whole or not at all.
     fn write(&self, incident: &Incident) -> io::Result<u64> {
-        let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+        let mut packed = GzEncoder::new(Vec::new(), Compression::best());
         serde_json::to_writer(&mut packed, incident)?;
         let bytes = packed.finish()?;
         let mut file = tempfile::Builder::new()

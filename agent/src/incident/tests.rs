@@ -5,9 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use pendulum_model::detector::{Config, Detector};
-use pendulum_model::findings::Verdict;
+use pendulum_model::event::Event;
+use pendulum_model::findings::{Change, Evidence, Verdict};
 use pendulum_model::link::Link;
-use pendulum_model::sample::Sample;
+use pendulum_model::sample::{FlowSample, Sample};
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_model::simulate::{CongestionControl, FlowLoad, Limit};
 
@@ -121,6 +122,98 @@ fn a_lock_replays_to_the_same_verdict() {
     }
     println!("bytes of each: {sizes:?}");
     assert!(sizes.iter().all(|bytes| *bytes <= 300_000), "{sizes:?}");
+}
+
+/// A gigabit each way in which no figure stays, with more flows than are kept.
+fn busy(samples: &mut [Sample]) {
+    let mut state = 1_u64;
+    let mut below = |most: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % most
+    };
+    let mut counted = PerDirection::from_fn(|_| [0; 4]);
+    for (number, sample) in samples.iter_mut().enumerate() {
+        for x in Direction::ALL {
+            // Counted ten times a second; by the queue's events, which the downlink has not, for each row.
+            if number % 10 == 0 {
+                counted[x] = [700 + below(60), 300 + below(60), below(60), 100 + below(100)];
+            }
+            let [data, acks, udp, bursts] = counted[x];
+            let more = if x == Direction::Up { below(60) } else { 0 };
+            let way = &mut sample.link[x];
+            let bytes = [1_514 * (data + more), 66 * (acks + more), 1_200 * udp];
+            way.traffic.wire_bytes = bytes.iter().sum();
+            (way.traffic.data_bytes, way.traffic.data_segments, way.traffic.ack_segments) =
+                (bytes[0], data, acks);
+            [way.composition.tcp_data, way.composition.ack, way.composition.udp] = bytes;
+            (way.ack_bursts.bursts, way.ack_bursts.segments) = (bursts, acks);
+            if let Some(queue) = &mut way.queue {
+                queue.min_bytes += below(100_000) as f64;
+                queue.mean_bytes = queue.min_bytes + below(20_000) as f64;
+                queue.max_bytes = queue.mean_bytes + below(20_000) as f64;
+            }
+        }
+        sample.round_trip = Some(0.05 + below(10_000) as f64 / 1e6);
+        if number % 100 == 0 {
+            let flow = |id| FlowSample {
+                id,
+                direction: if id % 2 == 0 { Direction::Up } else { Direction::Down },
+                data_bytes: below(5_000_000),
+                in_flight_bytes: Some(below(1_000_000) as f64),
+                round_trip: Some(below(100_000) as f64 / 1e6),
+                base_round_trip: Some(below(50_000) as f64 / 1e6),
+            };
+            sample.flows = (0..200).map(flow).collect();
+        }
+    }
+}
+
+/// The processor's time is printed, not asserted: docs/results/cost.md.
+#[test]
+fn the_recording_of_a_busy_link_is_small() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut samples = samples(2, [30, 20]);
+    let detector = Detector::new(Config::default());
+    let event = Event {
+        at_s: 20.0,
+        change: Change::Verdict { from: Verdict::Clear, to: Verdict::LockedUplink },
+        evidence: Evidence {
+            rule: "r",
+            reason: String::new(),
+            figures: Vec::new(),
+            since_s: 20.0,
+            held_since_s: None,
+            missing: Vec::new(),
+        },
+    };
+    busy(&mut samples);
+    let store = Store::start(directory.path().to_owned(), false);
+    let mut recorder = Recorder::new("dsl", Some(store.clone()));
+    let (before, mut noted) = (processor_time(), false);
+    for sample in &samples {
+        recorder.push(sample, PerDirection { up: sample.round_trip, down: None }, Verdict::LockedUplink);
+        if !noted && sample.at >= Duration::from_secs(20) {
+            recorder.note(&event, Duration::ZERO, &detector);
+            noted = true;
+        }
+    }
+    drop(recorder);
+    let kept = store.written().incidents;
+    let spent = processor_time() - before;
+    let bytes = std::fs::metadata(file(directory.path(), &kept[0])).unwrap().len();
+    let (span, share) = (samples.len() as f64 / 100.0, spent.as_secs_f64() / samples.len() as f64 * 1e4);
+    println!(
+        "{bytes} bytes; {spent:?} of processor time in {span} s with one incident: {share:.3} % of a core"
+    );
+    assert!(bytes <= 300_000, "{bytes}");
+}
+
+/// Of all threads of this process.
+fn processor_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is there to be written.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
 fn lock(directory: &Path) -> wire::Incident {
@@ -247,8 +340,6 @@ fn a_file_that_is_no_incident_is_named_with_its_reason() {
 
 #[test]
 fn a_lock_that_ends_early_is_no_incident_and_one_that_ends_later_says_when() {
-    use pendulum_model::event::Event;
-    use pendulum_model::findings::{Change, Evidence};
     let directory = tempfile::tempdir().unwrap();
     let store = Store::start(directory.path().to_owned(), false);
     let mut recorder = Recorder::new("dsl", Some(store.clone()));

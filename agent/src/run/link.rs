@@ -263,7 +263,8 @@ impl LinkTask {
         };
         for direction in Direction::ALL {
             let shown = &mut snapshot.directions[direction as usize];
-            shown.second = self.second[direction as usize].latest();
+            let is_attached = self.loaded.as_ref().is_some_and(|loaded| loaded.hooks.is_some());
+            shown.second = self.second[direction as usize].latest().filter(|_| is_attached);
             shown.unseen_ratio = self.unseen.ratio(direction);
             shown.entered = self.entered.recent(direction, Instant::now());
         }

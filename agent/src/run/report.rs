@@ -11,7 +11,7 @@ use crate::bpf::{AttachReport, Hook};
 use crate::config::LinkConfig;
 use crate::net::{Device, LinkLayer};
 use crate::snapshot::ShapeSnapshot;
-use crate::snapshot::{DeviceState, DirectionSnapshot, Entered, Hooks, LinkRate, LinkSnapshot, Passed};
+use crate::snapshot::{DeviceState, DirectionSnapshot, Entered, Hooks, LinkRate, LinkSnapshot};
 
 /// What the counters and the flow table tell; a link of which nothing else is known.
 pub(super) fn snapshot(config: &LinkConfig, meter: &KernelMeter, sweeper: &Sweeper) -> LinkSnapshot {
@@ -29,7 +29,7 @@ pub(super) fn snapshot(config: &LinkConfig, meter: &KernelMeter, sweeper: &Sweep
             counters: counted.counters[direction as usize],
             entered: Entered::default(),
             throughput: throughput[direction as usize],
-            second: Passed::default(),
+            second: None,
             rtt: rtt[direction as usize],
             rate: config.rate(direction).map(|rate| LinkRate { rate, source: Provenance::Config }),
             queue: None,

@@ -7,24 +7,28 @@ use crate::snapshot::Passed;
 /// One direction, from sweep to sweep.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Second {
-    /// When, and the bytes that had passed since the start.
-    before: Option<(Instant, i64)>,
-    latest: Passed,
+    /// When, the bytes that had passed since the start, and those that were counted: all, and TCP payload.
+    before: Option<(Instant, i64, [u64; 2])>,
+    latest: Option<Passed>,
 }
 
 impl Second {
-    /// Takes in the bytes that have passed since the start, and the rate at which receivers acknowledged since the last time.
+    /// Takes in the bytes that have passed since the start, those that were counted, and the rate at which receivers acknowledged since the last time.
     /// One ACK may acknowledge data of earlier seconds, all behind a lost segment: no more than passed now counts.
-    pub(super) fn observe(&mut self, at: Instant, passed: i64, acknowledged: f64) {
-        let Some((before, passed_before)) = self.before.replace((at, passed)) else { return };
+    pub(super) fn observe(&mut self, at: Instant, passed: i64, counted: [u64; 2], acknowledged: f64) {
+        let before = self.before.replace((at, passed, counted));
+        let Some((before, passed_before, [all_before, payload_before])) = before else { return };
         let seconds = at.duration_since(before).as_secs_f64();
         if seconds > 0.0 {
             let throughput = passed.saturating_sub(passed_before).max(0) as f64 / seconds;
-            self.latest = Passed { throughput, goodput: acknowledged.min(throughput) };
+            let [all, payload] =
+                [counted[0].saturating_sub(all_before), counted[1].saturating_sub(payload_before)];
+            let most = if all > 0 { throughput * payload as f64 / all as f64 } else { 0.0 };
+            self.latest = Some(Passed { throughput, goodput: acknowledged.min(most) });
         }
     }
 
-    pub(super) fn latest(&self) -> Passed {
+    pub(super) fn latest(&self) -> Option<Passed> {
         self.latest
     }
 }
@@ -38,17 +42,31 @@ mod tests {
     /// A link of 24,500 bytes per second.
     const RATE: f64 = 24_500.0;
 
+    /// Full frames.
+    fn counted(passed: i64) -> [u64; 2] {
+        [passed, passed * 1_448 / 1_514].map(i64::cast_unsigned)
+    }
+
     /// A burst fills the buffer, a segment of it is lost, and one ACK then acknowledges 64 kB at once. Full frames are cut where the second ends.
     #[test]
     fn a_burst_shows_no_goodput_above_throughput_and_no_throughput_above_the_rate() {
         let (mut second, start) = (Second::default(), Instant::now());
-        second.observe(start, 0, 0.0);
+        second.observe(start, 0, [0; 2], 0.0);
+        assert_eq!(second.latest(), None);
         for (number, (passed, acknowledged)) in
             [(25_738, 3_000.0), (48_448, 0.0), (74_186, 64_000.0), (98_410, 23_000.0)].into_iter().enumerate()
         {
-            second.observe(start + Duration::from_secs(number as u64 + 1), passed, acknowledged);
-            let shown = second.latest().within(Some(RATE));
-            assert!(shown.goodput <= shown.throughput && shown.throughput <= RATE, "{number}: {shown:?}");
+            second.observe(
+                start + Duration::from_secs(number as u64 + 1),
+                passed,
+                counted(passed),
+                acknowledged,
+            );
+            let shown = second.latest().expect("measured").within(Some(RATE));
+            assert!(
+                shown.goodput <= 0.96 * shown.throughput && shown.throughput <= RATE,
+                "{number}: {shown:?}"
+            );
         }
     }
 
@@ -56,10 +74,12 @@ mod tests {
     fn steady_traffic_is_shown_as_it_passes() {
         let (mut second, start) = (Second::default(), Instant::now());
         for number in 0..5 {
-            second.observe(start + Duration::from_secs(number), 20_000 * number as i64, 19_000.0);
+            let passed = 20_000 * number as i64;
+            second.observe(start + Duration::from_secs(number), passed, counted(passed), 19_000.0);
         }
-        assert_eq!(second.latest().within(Some(RATE)), Passed { throughput: 20_000.0, goodput: 19_000.0 });
+        let latest = second.latest().expect("measured");
+        assert_eq!(latest.within(Some(RATE)), Passed { throughput: 20_000.0, goodput: 19_000.0 });
         // A rate that is known too low is no reason to hide what passes.
-        assert_eq!(second.latest().within(Some(10_000.0)).throughput, 20_000.0);
+        assert_eq!(latest.within(Some(10_000.0)).throughput, 20_000.0);
     }
 }

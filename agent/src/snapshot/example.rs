@@ -251,7 +251,7 @@ fn direction(base: u64, throughput: f64) -> DirectionSnapshot {
         entered: if base == 1_000 { entered() } else { Entered::default() },
         unseen_ratio: Some(0.25 * way as f64),
         throughput,
-        second: Passed { throughput, goodput: 0.96 * throughput },
+        second: Some(Passed { throughput, goodput: 0.96 * throughput }),
         rtt,
         rate: None,
         queue: (base == 1_000).then(queue),

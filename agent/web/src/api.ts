@@ -172,7 +172,7 @@ export interface Direction {
     reordered_segments: number;
     marked_segments: Record<string, number>;
     throughput_bps: number;
-    throughput_1s_bps: number;
+    throughput_1s_bps: Maybe<number>;
     goodput_bps: number;
     utilization: Maybe<number>;
     in_flight_bytes: number;

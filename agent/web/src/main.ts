@@ -244,7 +244,7 @@ class Page implements Listener {
             this.verdict.lost();
             for (const id of LIVE) setText(byId(id), format.UNKNOWN);
             document.title = `No connection${this.link ? ` · ${this.link.name}` : ''} · Pendulum`;
-            const since = new Date(this.lostAt ?? 0).toLocaleTimeString('en-GB');
+            const since = new Date(this.lostAt ?? 0).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
             setText(notice, `No connection to the agent since ${since} (${condition.reason}). The figures are old; this page keeps trying.`);
         }
     }

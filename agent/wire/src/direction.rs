@@ -25,9 +25,9 @@ pub struct Direction {
     pub marked_segments: BTreeMap<Name, u64>,
     /// Link-layer bits per second, moving over 300 ms; `up`: what left the queue, where that is observed ([queues.md](../design/queues.md), "Uplink throughput").
     pub throughput_bps: f64,
-    /// The same over the last second; at most the link's rate, or else more than 10 % above it.
-    pub throughput_1s_bps: f64,
-    /// Payload that receivers acknowledged, over the same second: never more than `throughput_1s_bps`.
+    /// The same over the last second; at most the link's rate, or else more than 10 % above it. `null` until a second was measured.
+    pub throughput_1s_bps: Option<f64>,
+    /// Payload that receivers acknowledged, over the same second: at most the TCP payload in `throughput_1s_bps`.
     pub goodput_bps: f64,
     /// `throughput_bps` over link rate.
     pub utilization: Option<f64>,

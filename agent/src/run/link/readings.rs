@@ -50,10 +50,10 @@ impl LinkTask {
         self.swept = self.note(ReadingKind::Flows, started, read).is_some();
         if self.swept {
             let acknowledged = self.sweeper.latest().totals.map(|totals| totals.goodput);
-            for ((second, carried), acknowledged) in
-                self.second.iter_mut().zip(self.meter.carried()).zip(acknowledged)
-            {
-                second.observe(started, carried, acknowledged);
+            let (carried, totals) = (self.meter.carried(), self.meter.totals().counters);
+            for (x, second) in self.second.iter_mut().enumerate() {
+                let counted = [totals[x].bytes.iter().sum(), totals[x].payload_bytes];
+                second.observe(started, carried[x], counted, acknowledged[x]);
             }
         }
         self.evictions.tell(self.sweeper.latest().evicted, started, &self.config);

@@ -136,6 +136,8 @@ pub(super) fn verdict(link: &Link, old: bool, width: u16, palette: Palette) -> V
         let against = predicted.map(|p| format!(", {p:.1} predicted")).unwrap_or_default();
         more.push(format!("download:upload {measured:.1}{against}"));
     }
+    let shaper = link.shape.as_ref().filter(|shape| shape.state != "off");
+    more.extend(shaper.map(|shape| format!("shaper: {}", shape.state.replace('_', " "))));
     more.extend(link.degraded.first().cloned());
     if !more.is_empty() {
         result.extend(lines(&more.join("; "), width, palette.faint()));
@@ -147,8 +149,10 @@ pub(super) fn verdict(link: &Link, old: bool, width: u16, palette: Palette) -> V
 pub(super) fn figures(link: &Link, redact: bool, width: u16, palette: Palette) -> Vec<Line<'static>> {
     let line = |mark, name, end, direction: &Direction, rate: Option<u64>, style| {
         let passed = direction.throughput_1s_bps;
-        let used = rate.map_or("–".to_owned(), |rate| text::used(passed / rate as f64));
-        let mut words = vec![format!("{:>11}", text::rate(passed)), format!("{used:>6}")];
+        let used =
+            passed.zip(rate).map_or("–".to_owned(), |(passed, rate)| text::used(passed / rate as f64));
+        let passed = passed.map_or("–".to_owned(), text::rate);
+        let mut words = vec![format!("{passed:>11}"), format!("{used:>6}")];
         let rtt = direction.rtt.as_ref();
         let p50 = rtt.map(|rtt| rtt.p50_s).map_or("–".to_owned(), text::time);
         words.push(format!("{end} RTT {p50}"));
@@ -208,4 +212,21 @@ pub(super) fn keys(view: &View, palette: Palette) -> Line<'static> {
 
 fn lines(words: &str, width: u16, style: ratatui::style::Style) -> Vec<Line<'static>> {
     text::wrap(words, usize::from(width)).into_iter().map(|line| Line::from(line).style(style)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pendulum_model::findings::Verdict;
+
+    #[test]
+    fn each_verdict_has_at_most_twelve_words_and_only_balanced_traffic_goes_both_ways() {
+        for verdict in Verdict::ALL {
+            for lost_ratio in [None, Some(0.3), Some(0.9)] {
+                let (_, means, _) = meaning(verdict.name(), &Link { lost_ratio, ..Link::default() });
+                assert!((1..=12).contains(&means.split_whitespace().count()), "{verdict:?}: {means:?}");
+                assert!(!means.contains("both ways") || verdict == Verdict::Balanced, "{verdict:?}: {means}");
+            }
+        }
+    }
 }

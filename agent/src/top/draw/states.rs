@@ -40,9 +40,7 @@ fn screens_of_each_state_are_those_of_the_docs() {
     };
     down.trouble = Instant::now().checked_sub(Duration::from_secs(150)).map(|since| (trouble, since));
     let direction = |queue: Value| json!({"throughput_1s_bps": 180_000.0, "in_flight_bytes": 29_000, "flows": 1, "queue": queue});
-    let started = fresh(
-        json!({"verdict": "unknown", "verdict_for_s": 0.5, "evidence": null, "directions": {"up": direction(Value::Null), "down": direction(Value::Null)}}),
-    );
+    let started = fresh(json!({"verdict": "unknown", "verdict_for_s": 0.5, "evidence": null}));
     let netlink = json!({"source": "netlink", "bytes": 21_000, "uncertainty_bytes": 0.0, "limit_bytes": 30_000, "drops": {"qdisc": 3}});
     let mut stepped_down = fresh(json!({
         "directions": {"up": direction(netlink), "down": direction(json!({"source": "estimate", "bytes": null}))},

@@ -11,7 +11,7 @@ const ENDS: Record<DirectionName, string> = { up: 'to the internet', down: 'to t
 // Rates are over the same second.
 const ROWS: [string, (direction: Direction, name: DirectionName, link: Link) => Cell][] = [
     ['Throughput', (d, name, link) => [format.rate(d.throughput_1s_bps), used(d.throughput_1s_bps, name, link)]],
-    ['Goodput', (d) => [format.rate(d.goodput_bps), '']],
+    ['TCP goodput', (d) => [format.rate(d.throughput_1s_bps == null ? null : d.goodput_bps), '']],
     ['In the buffer', (d) => [levelOf(d), of(format.bytes(d.queue?.limit_bytes), d.queue?.limit_bytes)]],
     ['Standing queue', (d) => [format.level(d.queue?.standing_bytes, null, d.queue?.source), '']],
     ['Dropped', (d) => [format.count(total(d.queue?.drops)), '']],
@@ -32,9 +32,9 @@ function of(text: string, value: Maybe<number>): string {
 }
 
 // Part of the link that is used. A buffer in a modem takes more than the link carries.
-function used(throughput: number, name: DirectionName, link: Link): string {
+function used(throughput: Maybe<number>, name: DirectionName, link: Link): string {
     const rate = name === 'up' ? link.link.uplink_rate_bps : link.link.downlink_rate_bps;
-    if (!rate) return '';
+    if (!rate || throughput == null) return '';
     if (throughput <= rate) return `${format.percent(throughput / rate)} of ${format.rate(rate)}`;
     const isModem = name === 'up' && link.vantage === 'before_uplink_buffer';
     return isModem ? `into the modem; link rate ${format.rate(rate)}` : `more than the known rate of ${format.rate(rate)}`;

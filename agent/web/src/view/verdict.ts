@@ -95,6 +95,13 @@ const MISSING: Record<string, string> = {
     download_demand: 'whether the download’s datagrams are held back',
 };
 
+// What to do about a verdict, by the state of the shaper.
+const SHAPER: Record<string, string> = {
+    dry_run: 'The shaper only counts: set mode = "auto" in [shape].',
+    observing: 'The shaper compares with and without: wait for its result.',
+    enforcing: 'The shaper is on: check its rate.',
+};
+
 const LAST = 'Last known:';
 const NOTHING_TO_DO = 'Nothing to do.';
 // Old names that the agent sends beside the new ones for a release.
@@ -102,8 +109,8 @@ const RENAMED = ['starved_bytes_per_second'];
 
 export class VerdictView {
     private readonly card = byId('verdict');
-    private readonly place = byId('delay-place');
     private readonly name = byId('verdict-name');
+    private readonly second = byId('second');
     private readonly cost = byId('cost');
     private readonly action = byId('action');
     private readonly reason = byId('reason');
@@ -121,14 +128,18 @@ export class VerdictView {
         const isCalm = saying.tone === 'good' || saying.tone === 'none';
         // A delay for everything is not well, whatever the verdict.
         const isWaiting = bloated !== null && isCalm;
-        const answer = isWaiting ? WAITING[bloated] : saying.answer;
-        setText(this.place, placeSentence(link, isCalm && bloated === null, host));
+        const verdict = isWaiting ? WAITING[bloated] : saying.answer;
+        const place = placeSentence(link, isCalm && !isWaiting, host);
+        // Where it waits is the answer if nothing else is wrong.
+        const isElsewhere = isCalm && !isWaiting && place !== '';
+        const [answer, second] = isElsewhere ? [place, verdict] : [verdict, place];
         setText(this.name, answer);
+        setText(this.second, second);
         setText(this.cost, costOf(link, bloated));
-        setText(this.action, actionOf(link, bloated, saying.tone));
+        setText(this.action, isElsewhere ? 'See “Where the delay is”.' : actionOf(link, bloated, saying.tone));
         setText(this.reason, reasonOf(link));
         setText(this.meaning, saying.meaning);
-        setAttribute(this.card, 'data-tone', toneOf(link, saying.tone));
+        setAttribute(this.card, 'data-tone', toneOf(link, isElsewhere ? 'none' : saying.tone));
         setAttribute(this.card, 'data-verdict', link.verdict ?? '');
         // Screen readers hear of a new verdict, not of every change of a figure.
         const key = `${link.name}/${answer}`;
@@ -148,7 +159,7 @@ export class VerdictView {
         setText(this.name, `${LAST} ${said.charAt(0).toLowerCase()}${said.slice(1)}`);
         setAttribute(this.card, 'data-tone', 'none');
         // The cost and the action were those of that moment.
-        setText(this.place, '');
+        setText(this.second, '');
         setText(this.cost, '');
         setText(this.action, '');
         this.announced = '';
@@ -190,6 +201,7 @@ export class VerdictView {
         const ratio = link.throughput_ratio;
         const facts: [string, string, string][] = [
             ['Since', format.span(link.verdict_for_s), ''],
+            ...(link.shape && link.shape.state !== 'off' ? [['Shaper', format.words(link.shape.state), ''] as [string, string, string]] : []),
             ...fact('Swing period', link.swing_period_s, format.seconds),
             ...fact('Queue correlation', link.queue_correlation, signed),
             // Without TCP in both directions there is no ratio.
@@ -265,17 +277,15 @@ function costOf(link: Link, bloated: DirectionName | null): string {
 
 function actionOf(link: Link, bloated: DirectionName | null, tone: Tone): string {
     if (link.trouble || !link.attached || !link.evidence) return '';
-    if (link.shape?.state === 'ineffective' || link.shape?.state === 'refused') {
-        return link.shape.reason ? format.sentence(link.shape.reason) : 'See the shaper’s state below.';
-    }
+    const { state, reason } = link.shape ?? {};
+    if (reason && state !== 'declined') return format.sentence(reason);
     if (bloated !== null) return format.sentence(link.bufferbloat[bloated]?.help ?? 'shape this direction');
     if (link.verdict === 'unknown') {
         const missing = link.evidence.missing ?? [];
         return REMEDIES.find(([name]) => missing.includes(name))?.[1] ?? 'Keep the traffic running for a minute.';
     }
     if (tone === 'good' || tone === 'none') return NOTHING_TO_DO;
-    if (link.shape?.state === 'enforcing') return 'The shaper is on: check its rate.';
-    return 'Shape the link: set mode = "auto" in [shape].';
+    return SHAPER[state ?? ''] ?? format.sentence(reason ?? 'Shape the link: set mode = "auto" in [shape]');
 }
 
 function sayingOf(link: Link): Saying {

@@ -47,19 +47,16 @@ export function waitingHost(link: Link): Maybe<string> {
     return link.delay?.segments[link.delay.place]?.host ?? null;
 }
 
-// "The line is fine. 310 ms of 340 ms wait in your home, at 192.168.1.7." Nothing where nothing waits, or it is unknown where; no sum while a part of it
-// is unknown.
+// "The line is fine. 310 ms wait in your home, at 192.168.1.7." Nothing where nothing waits, or it is unknown where.
 export function placeSentence(link: Link, isCalm: boolean, host: Maybe<string>): string {
     const delay = link.delay;
     if (!link.attached || !delay || !isSegment(delay.place)) return '';
     const queue = delay.segments[delay.place]?.queue_s;
     if (queue == null) return '';
-    const delays = SEGMENTS.map((name) => delayOf(delay, name));
-    const total = delays.includes(null) ? '' : ` of ${format.seconds(delays.reduce<number>((sum, own) => sum + (own ?? 0), 0))}`;
     const isOutside = delay.place === 'home' || delay.place === 'beyond';
     const isFine = isCalm && isOutside && isFree(delay, 'uplink') && isFree(delay, 'downlink');
     const at = host ? `, at ${host}` : '';
-    return `${isFine ? 'The line is fine. ' : ''}${format.seconds(queue)}${total} wait ${PLACES[delay.place]}${at}. `;
+    return `${isFine ? 'The line is fine. ' : ''}${format.seconds(queue)} wait ${PLACES[delay.place]}${at}.`;
 }
 
 export class WhereView {
