@@ -228,9 +228,6 @@ pub(crate) fn fetched(test: &str, home: &Path) -> Option<tempfile::TempDir> {
 
 #[test]
 fn every_panel_says_what_its_results_mean() {
-    let test = "every_panel_says_what_its_results_mean";
-    let home = here("rendered");
-    let Some(directory) = fetched(test, &home) else { return };
     let dashboards = Dashboard::all();
     let panel = |board: &str, kind: &str, title: &str| {
         let dashboard = dashboards.iter().find(|one| one.name == board).unwrap();
@@ -244,9 +241,19 @@ fn every_panel_says_what_its_results_mean() {
             json!({ "panel": panel(board, kind, title), "results": result(results) })
         })
         .collect();
-    let script: PathBuf = home.join("render.cjs");
+    for version in ["12", "13"] {
+        check_texts(version, &json!(input).to_string());
+    }
+}
+
+/// The texts of all cases by one version of the library.
+fn check_texts(version: &str, input: &str) {
+    let home = here("rendered");
+    let Some(directory) = fetched("every_panel_says_what_its_results_mean", &home.join(version)) else {
+        return;
+    };
     let mut node = Command::new("node");
-    let output = run(node.arg(script).arg(directory.path()), &json!(input).to_string()).unwrap();
+    let output = run(node.arg(home.join("render.cjs")).arg(directory.path()), input).unwrap();
     let told: Vec<Vec<Vec<String>>> =
         serde_json::from_str(output.trim_end().lines().last().unwrap()).unwrap();
     let mut complaints = Vec::new();
@@ -257,7 +264,7 @@ fn every_panel_says_what_its_results_mean() {
                     && row.iter().zip(*wanted).all(|(text, wanted)| is_told(text, wanted))
             });
         if !same {
-            complaints.push(format!("{board}: {title} of {results:?}: {told:?}"));
+            complaints.push(format!("{version}: {board}: {title} of {results:?}: {told:?}"));
         }
     }
     assert!(told.len() == CASES.len() && complaints.is_empty(), "{}", complaints.join("\n"));

@@ -11,10 +11,12 @@ globalThis.window = Object.assign(globalThis, { addEventListener() {}, removeEve
 const grafana = Module.createRequire(`${process.argv[2]}/package.json`)("@grafana/data");
 
 const { FieldType } = grafana;
+// Grafana 13 loads a transformation when it is asked for.
+const isLazy = Number(require(`${process.argv[2]}/node_modules/@grafana/data/package.json`).version.split(".")[0]) >= 13;
 const theme = grafana.createTheme({ colors: { mode: "dark" } });
 const asText = (display) => grafana.formattedValueToString(display);
 grafana.standardTransformersRegistry.setInit(() =>
-  [...new Map(Object.values(grafana.standardTransformers).map((one) => [one.id, one])).values()].map((one) => ({ id: one.id, name: one.name, transformation: one, editor: null })),
+  [...new Map(Object.values(grafana.standardTransformers).map((one) => [one.id, one])).values()].map((one) => ({ id: one.id, name: one.name, transformation: isLazy ? async () => one : one, editor: null })),
 );
 const property = (id, settings = {}) => ({ id, path: id, name: id, override: (value) => value, process: (value) => value, shouldApply: () => true, ...settings });
 const standard = new grafana.Registry(() =>
