@@ -255,9 +255,10 @@ static __always_inline __u32 parse_ipv6(struct cursor *c, struct segment *s, __u
 		}
 		if (length > payload)
 			return PENDULUM_LOST_IP_HEADER;
-		payload -= length;
+		payload = reread(&s->payload_bytes, payload - length);
 		next = extension->next;
 		c->pos += length;
+		rebase(c, s);
 	}
 	return PENDULUM_LOST_IPV6_EXTENSIONS;
 }
@@ -360,43 +361,49 @@ static __always_inline __u32 parse_options(struct cursor *c, struct segment *s)
 }
 
 /*
- * Parse one frame. `direction` orients the key: the source is at home on the way up, the destination on the
- * way down. Returns PARSE_TCP, PARSE_UDP, PARSE_ICMP, PARSE_NON_TCP, PARSE_SHORT, or the reason why the frame
- * could not be read; after PENDULUM_LOST_TCP_OPTIONS the segment is whole but for its options, after
- * PARSE_UDP and PARSE_ICMP the lengths of headers and payload are known.
+ * From the IP header to the TCP header, before which the cursor then stands. `direction` orients the key: the
+ * source is at home on the way up, the destination on the way down. Returns as parse_frame.
  */
-static __always_inline __u32 parse_frame(const void *data, const void *data_end, __u32 frame_bytes,
-					 __u32 direction, struct segment *s)
+static __always_inline __u32 parse_ip(struct cursor *c, __be16 protocol, __u32 direction, struct segment *s)
 {
-	struct cursor c = {.start = data, .pos = data, .end = data_end, .frame_bytes = frame_bytes};
 	struct pendulum_flow_key *key = &s->key;
 	__u32 l4_bytes = 0, result;
 	bool up = direction == PENDULUM_UP;
-	__be16 protocol;
 
-	result = parse_link(&c, &protocol);
-	if (result != PARSE_TCP)
-		return result;
-	rebase(&c, s);
+	rebase(c, s);
 	if (protocol == bpf_htons(ETH_P_IP))
-		result = parse_ipv4(&c, s, &l4_bytes, up ? key->home_addr : key->remote_addr,
+		result = parse_ipv4(c, s, &l4_bytes, up ? key->home_addr : key->remote_addr,
 				    up ? key->remote_addr : key->home_addr);
 	else if (protocol == bpf_htons(ETH_P_IPV6))
-		result = parse_ipv6(&c, s, &l4_bytes, up ? key->home_addr : key->remote_addr,
+		result = parse_ipv6(c, s, &l4_bytes, up ? key->home_addr : key->remote_addr,
 				    up ? key->remote_addr : key->home_addr);
 	else
 		return PARSE_NON_TCP;
 	if (result != PARSE_TCP && result != PARSE_OTHER)
 		return result;
-	rebase(&c, s);
+	rebase(c, s);
 	l4_bytes = reread(&s->payload_bytes, l4_bytes);
 	if (result == PARSE_OTHER)
-		return parse_other(&c, s, l4_bytes, up);
-	result = parse_tcp(&c, s, l4_bytes, up ? &key->home_port : &key->remote_port,
-			   up ? &key->remote_port : &key->home_port);
-	if (result != PARSE_TCP)
-		return result;
-	return parse_options(&c, s);
+		return parse_other(c, s, l4_bytes, up);
+	return parse_tcp(c, s, l4_bytes, up ? &key->home_port : &key->remote_port,
+			 up ? &key->remote_port : &key->home_port);
+}
+
+/*
+ * Parse one frame. Returns PARSE_TCP, PARSE_UDP, PARSE_ICMP, PARSE_NON_TCP, PARSE_SHORT, or the reason why
+ * the frame could not be read; after PENDULUM_LOST_TCP_OPTIONS the segment is whole but for its options,
+ * after PARSE_UDP and PARSE_ICMP the lengths of headers and payload are known.
+ */
+static __always_inline __u32 parse_frame(const void *data, const void *data_end, __u32 frame_bytes,
+					 __u32 direction, struct segment *s)
+{
+	struct cursor c = {.start = data, .pos = data, .end = data_end, .frame_bytes = frame_bytes};
+	__be16 protocol;
+	__u32 result = parse_link(&c, &protocol);
+
+	if (result == PARSE_TCP)
+		result = parse_ip(&c, protocol, direction, s);
+	return result == PARSE_TCP ? parse_options(&c, s) : result;
 }
 
 #endif
