@@ -118,16 +118,34 @@ enum pendulum_ecn_counter {
 	PENDULUM_ECN_COUNTERS = 3,
 };
 
+/* What an ACK reports to the sender of data; host byte order. */
+struct pendulum_ack_feedback {
+	__u32 ack;
+	__u32 tsval;
+	__u32 tsecr;
+	__u32 sack[2 * PENDULUM_SACK_BLOCKS]; /* left, right, left, …; 0 beyond sack_blocks */
+	__u32 counters[PENDULUM_ECN_COUNTERS];
+	__u8 timestamps;  /* not 0: it has them */
+	__u8 sack_blocks; /* 0: no SACK, or one that cannot be merged with another */
+	__u8 ace;         /* AE, CWR, ECE */
+	__u8 counted;     /* which counters it has, a set */
+};
+
+/* A rate by time-sliding window (TSW), paper 002 §3.1. */
+struct pendulum_sliding_rate {
+	__u64 bytes_per_s;
+	__u64 at_ns; /* newest packet */
+	__u64 epoch; /* … and its time in epochs of about a second */
+};
+
 /* The ACKs of one connection on their way through the queue. */
 struct pendulum_ack_state {
 	struct bpf_spin_lock lock;
-	__u32 flags;     /* enum pendulum_ack_flag */
-	__u64 last_ns;   /* newest ACK; 0: the place is free */
-	__u64 queued_ns; /* when the newest of the queue came */
-	__u64 data_ns;   /* newest segment of the connection with payload */
-	__u64 rate;      /* bytes per second of ACKs that left (TSW) */
-	__u64 rate_ns;
-	__u64 epoch; /* in which it was counted as active */
+	__u32 flags;                       /* enum pendulum_ack_flag */
+	__u64 last_ns;                     /* newest ACK; 0: the place is free */
+	__u64 queued_ns;                   /* when the newest of the queue came */
+	__u64 data_ns;                     /* newest segment of the connection with payload */
+	struct pendulum_sliding_rate rate; /* of ACKs that left */
 	struct pendulum_flow_key flow;
 	__u32 first_ack;
 	__u32 newest_print;  /* fingerprint of the newest in the queue */
@@ -135,28 +153,17 @@ struct pendulum_ack_state {
 	__u32 queued;        /* ACKs in the queue; no more than these */
 	__u32 withheld;      /* for the present carrier */
 	__u32 seq;           /* that the next ACK is to have, and that a plain one in the queue has */
-	/* The newest that came; host byte order. */
-	__u32 ack;
-	__u32 tsval;
-	__u32 tsecr;
-	__u32 sack[2 * PENDULUM_SACK_BLOCKS]; /* left, right, left, …; 0 beyond sack_blocks */
-	__u32 left_ack;                       /* newest number that has left */
-	__u32 pending[PENDULUM_ACK_WORDS];    /* what the carrier is to leave with; network byte order */
-	__u32 pending_counters[PENDULUM_ECN_COUNTERS];
-	__u32 pending_sack[2 * PENDULUM_SACK_BLOCKS]; /* as sack */
-	__u32 left_counters[PENDULUM_ECN_COUNTERS];   /* of the newest that has left with counters */
-	__u8 timestamps;                              /* of the newest that came, as are the two below */
-	__u8 sack_blocks;
-	__u8 counted;         /* its counters, a set */
-	__u8 tos;             /* of the newest in the queue */
-	__u8 pending_counted; /* a set */
-	__u8 left_ace;        /* of the newest that has left */
+	__u32 left_ack;      /* newest number that has left */
+	__u32 left_counters[PENDULUM_ECN_COUNTERS]; /* of the newest that has left with counters */
+	struct pendulum_ack_feedback newest;        /* that came */
+	struct pendulum_ack_feedback pending;       /* what the carrier is to leave with … */
+	__u32 pending_words[PENDULUM_ACK_WORDS];    /* … and in network byte order */
+	__u8 tos;                                   /* of the newest in the queue */
+	__u8 left_ace;                              /* of the newest that has left */
 	__u8 segments; /* that the newest in the queue will acknowledge at most, pending content included */
 	__u8 steady;   /* the counters of which alone the sender has seen change, a set of one; 0: unknown */
-	__u8 pending_sack_blocks;
-	__u8 pad[3];
 };
-_Static_assert(sizeof(struct pendulum_ack_state) == 8 + 48 + 36 + 8 * 4 + 24 + 4 + 48 + 24 + 24 + 16,
+_Static_assert(sizeof(struct pendulum_ack_state) == 8 + 48 + 36 + 7 * 4 + 12 + 52 + 52 + 48 + 4,
 	       "abi: pendulum_ack_state");
 
 /* Connections that are followed at once. A power of two, below 65536. */
@@ -166,9 +173,7 @@ _Static_assert(sizeof(struct pendulum_ack_state) == 8 + 48 + 36 + 8 * 4 + 24 + 4
 struct pendulum_channel {
 	__u32 filtering; /* delayed: utilisation has passed the upper threshold, and not yet the lower */
 	__u32 pad;
-	__u64 rate; /* bytes per second */
-	__u64 rate_ns;
-	__u64 epoch;  /* seconds */
+	struct pendulum_sliding_rate rate;
 	__u32 active; /* connections with ACKs in this epoch */
 	__u32 active_before;
 };

@@ -10,87 +10,47 @@
 
 #include "shape/ack_packet.h"
 
-#define TCP_ACK_AT      8
-#define TCP_CHECKSUM_AT 16
+#define IPV4_LENGTH_AT   offsetof(struct iphdr, tot_len)
+#define IPV4_CHECKSUM_AT offsetof(struct iphdr, check)
+#define IPV6_LENGTH_AT   offsetof(struct ipv6hdr, payload_len)
+#define TCP_ACK_AT       8
+#define TCP_CHECKSUM_AT  16
+#define TCP_OPTIONS_AT   20
 
-/* Words of the TCP header that has this content. */
-static __always_inline __u32 length_of(const __be32 *content)
+/* The lengths in the IP header, and in the pseudo header of TCP, for so many bytes of TCP. */
+static __always_inline void write_length(struct __sk_buff *skb, __u32 tcp_at, __u32 before, __u32 after)
 {
-	return bpf_ntohl(content[1]) >> 28;
-}
+	__u32 ip_at = link_header_bytes();
+	bool v4 = tcp_at == ip_at + sizeof(struct iphdr);
+	__be16 old = bpf_htons(before + sizeof(struct iphdr));
+	__be16 length = bpf_htons(v4 ? after + sizeof(struct iphdr) : after);
 
-/* RFC 1624: the checksum after one 16-bit word has changed. */
-static __always_inline __be16 checksum_after(__be16 checksum, __be16 before, __be16 after)
-{
-	__u32 sum = (__be16)~checksum + (__u32)(__be16)~before + after;
-
-	sum = (sum & 0xffff) + (sum >> 16);
-	return ~((sum & 0xffff) + (sum >> 16));
-}
-
-/* All of the packet is linear and writable. The IP header's lengths, the content. */
-static __always_inline bool write_header(struct __sk_buff *skb, const __be32 *content, __u32 at, __u32 length)
-{
-	__u32 ip_at = config.link_layer == PENDULUM_LINK_RAW_IP ? 0 : sizeof(struct ethhdr);
-	__u8 *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
-	struct iphdr *v4 = (void *)(data + ip_at);
-	struct ipv6hdr *v6 = (void *)(data + ip_at);
-	__be32 *tcp;
-
-	/* The verifier of 6.1 has forgotten by here that `at` is small, and the compiler has not. */
-	asm volatile("" : "+r"(at));
-	tcp = (void *)(data + (at & 63));
-	if (at == ip_at + sizeof(*v4)) {
-		__be16 after = bpf_htons(sizeof(*v4) + length * 4);
-
-		if ((__u8 *)(v4 + 1) > end)
-			return false;
-		v4->check = checksum_after(v4->check, v4->tot_len, after);
-		v4->tot_len = after;
-	} else {
-		if ((__u8 *)(v6 + 1) > end)
-			return false;
-		v6->payload_len = bpf_htons(length * 4);
-	}
-	if ((__u8 *)(tcp + TCP_WORDS_PLAIN) > end)
-		return false;
-	tcp[2] = content[0];
-	tcp[3] = content[1];
-#pragma unroll
-	for (__u32 i = 0; i < OPTION_WORDS; i++) {
-		if (i + TCP_WORDS_PLAIN >= length)
-			break;
-		if ((__u8 *)(tcp + TCP_WORDS_PLAIN + i + 1) > end)
-			return false;
-		tcp[TCP_WORDS_PLAIN + i] = content[2 + i];
-	}
-	return true;
+	bpf_l4_csum_replace(skb, tcp_at + TCP_CHECKSUM_AT, bpf_htons(before), bpf_htons(after),
+			    BPF_F_PSEUDO_HDR | sizeof(length));
+	if (v4)
+		bpf_l3_csum_replace(skb, ip_at + IPV4_CHECKSUM_AT, old, length, sizeof(length));
+	bpf_skb_store_bytes(skb, ip_at + (v4 ? IPV4_LENGTH_AT : IPV6_LENGTH_AT), &length, sizeof(length), 0);
 }
 
 /* Give the ACK this content, from its acknowledgement number on. The checksum follows by the difference. */
 static __always_inline bool rewrite(struct __sk_buff *skb, const struct ack_packet *p, __be32 *content)
 {
-	__u32 at = p->tcp_at, length = length_of(content), total = at + length * 4;
-	__be32 before[PENDULUM_ACK_WORDS];
-	__s64 difference;
+	__u32 at = p->s.header_bytes - p->length * 4, length = bpf_ntohl(content[1]) >> 28;
+	__u32 total = at + length * 4, last = (length - TCP_WORDS_PLAIN) * 4 - 1;
+	__s64 difference =
+		bpf_csum_diff((__be32 *)p->words, PENDULUM_ACK_WORDS * 4, content, PENDULUM_ACK_WORDS * 4, 0);
 
-	if (at > sizeof(struct ethhdr) + sizeof(struct ipv6hdr) || length < TCP_WORDS_PLAIN)
-		return false;
-	__builtin_memcpy(before, p->words, sizeof(before));
-	difference = bpf_csum_diff(before, sizeof(before), content, sizeof(before), 0);
-	if (difference < 0)
-		return false;
-	if (total > skb->len && bpf_skb_change_tail(skb, total, 0))
-		return false;
-	if (bpf_skb_pull_data(skb, total))
+	if (difference < 0 || (total > skb->len && bpf_skb_change_tail(skb, total, 0)) ||
+	    bpf_skb_pull_data(skb, total))
 		return false;
 	/* Of a packet that is writable this fails for no reason but a wrong offset. */
 	if (bpf_l4_csum_replace(skb, at + TCP_CHECKSUM_AT, 0, difference, 0))
 		return false;
 	if (length != p->length)
-		bpf_l4_csum_replace(skb, at + TCP_CHECKSUM_AT, bpf_htons(p->length * 4),
-				    bpf_htons(length * 4), BPF_F_PSEUDO_HDR | sizeof(__be16));
-	write_header(skb, content, at, length);
+		write_length(skb, at, p->length * 4, length * 4);
+	bpf_skb_store_bytes(skb, at + TCP_ACK_AT, content, 8, 0);
+	if (may_copy(&last))
+		bpf_skb_store_bytes(skb, at + TCP_OPTIONS_AT, content + 2, last + 1, 0);
 	if (total < skb->len)
 		bpf_skb_change_tail(skb, total, 0);
 	return true;

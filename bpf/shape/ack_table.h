@@ -38,33 +38,22 @@ struct {
 	__type(value, struct pendulum_channel);
 } channel SEC(".maps");
 
-static __always_inline struct pendulum_shape_control *shape_control_now(void)
+/* The value of a map that has one. */
+static __always_inline void *value_of(void *map)
 {
 	__u32 zero = 0;
 
-	return bpf_map_lookup_elem(&shape_control, &zero);
+	return bpf_map_lookup_elem(map, &zero);
 }
 
-static __always_inline struct pendulum_shape_counts *shape_counts_here(void)
+static __always_inline void count_fate(__u32 fate, __u32 held_bytes)
 {
-	__u32 zero = 0;
+	struct pendulum_shape_counts *counts = value_of(&shape_counts);
 
-	return bpf_map_lookup_elem(&shape_counts, &zero);
-}
-
-static __always_inline void count_fate(__u32 fate)
-{
-	struct pendulum_shape_counts *counts = shape_counts_here();
-
-	if (counts && fate < PENDULUM_ACK_FATES)
-		counts->acks[fate] += 1;
-}
-
-static __always_inline struct pendulum_channel *the_channel(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&channel, &zero);
+	if (!counts || fate >= PENDULUM_ACK_FATES)
+		return;
+	counts->acks[fate] += 1;
+	counts->held_bytes += held_bytes;
 }
 
 /* `count` is a constant; the upper bits are the good ones. */
@@ -78,15 +67,10 @@ static __always_inline __u64 hash_words(const __u32 *word, int count)
 	return hash;
 }
 
-static __always_inline __u32 place_of(const struct pendulum_flow_key *flow)
-{
-	return hash_words((const __u32 *)flow, 9) >> 40 & (PENDULUM_ACK_FLOWS - 1);
-}
-
 /* Where this connection's state is, or another's. */
 static __always_inline struct pendulum_ack_state *state_of(const struct pendulum_flow_key *flow)
 {
-	__u32 place = place_of(flow);
+	__u32 place = hash_words((const __u32 *)flow, 9) >> 40 & (PENDULUM_ACK_FLOWS - 1);
 
 	return bpf_map_lookup_elem(&ack_states, &place);
 }
@@ -97,15 +81,20 @@ static __always_inline __u64 elapsed_ns(__u64 now, __u64 then)
 	return now > then ? now - then : 0;
 }
 
-static __always_inline bool same_flow(const struct pendulum_flow_key *a, const struct pendulum_flow_key *b)
+static __always_inline bool same_words(const void *a, const void *b, int count)
 {
-	const __u32 *x = (const __u32 *)a, *y = (const __u32 *)b;
+	const __u32 *x = a, *y = b;
 	__u32 differs = 0;
 
 #pragma unroll
-	for (int i = 0; i < 9; i++)
+	for (int i = 0; i < count; i++)
 		differs |= x[i] ^ y[i];
 	return !differs;
+}
+
+static __always_inline bool same_flow(const struct pendulum_flow_key *a, const struct pendulum_flow_key *b)
+{
+	return same_words(a, b, 9);
 }
 
 #endif

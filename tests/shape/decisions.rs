@@ -4,7 +4,7 @@
 use pendulum::bpf::abi;
 
 use crate::craft::{self, CraftedFrame, LinkLayer, Tcp, flag};
-use crate::kernel::{Filter, MILLISECOND};
+use crate::kernel::{Filter, MILLISECOND, rate_at};
 
 /// Without options.
 pub(crate) fn plain(number: u32) -> Tcp {
@@ -204,7 +204,7 @@ fn methods_delta_spare_and_stretch() {
     assert_eq!(after_one(&delayed), "passed under_used");
     let full = |f: &mut Filter| {
         delayed(f);
-        f.set_channel(abi::pendulum_channel { filtering: 1, rate_ns: f.now, ..Default::default() });
+        f.set_channel(abi::pendulum_channel { filtering: 1, rate: rate_at(f.now), ..Default::default() });
     };
     assert_eq!(after_one(&full), "held redundant");
     assert_eq!(after_one(&|f| f.control.filter = abi::PENDULUM_FILTER_PER_CONNECTION), "passed fair_share");

@@ -5,7 +5,9 @@ use std::sync::LazyLock;
 
 use aya::maps::{Array, MapData};
 use aya::programs::{SchedClassifier, TestRun as _, TestRunOptions};
-use pendulum::bpf::abi::{self, pendulum_ack_state, pendulum_channel, pendulum_shape_control};
+use pendulum::bpf::abi::{
+    self, pendulum_ack_state, pendulum_channel, pendulum_shape_control, pendulum_sliding_rate,
+};
 use pendulum::bpf::{KernelTypes, SHAPE_OBJECT, ShapePrograms};
 use pendulum::net::LinkLayer;
 use pendulum::snapshot::FATES;
@@ -52,6 +54,11 @@ impl SkBuff {
 /// What stands in the packet's own words, for others: the filter leaves it alone.
 const WORDS: [u32; 5] = [1, 2, 3, 4, 5];
 const PRIORITY: u32 = 6;
+
+/// The rate of an uplink whose newest packet has just left.
+pub(crate) fn rate_at(at_ns: u64) -> pendulum_sliding_rate {
+    pendulum_sliding_rate { at_ns, ..Default::default() }
+}
 
 /// The filter, loaded.
 pub(crate) struct Filter {
@@ -118,7 +125,7 @@ impl Filter {
             }
         }
         // A packet has just left: as long as none does, nothing is withheld.
-        self.set_channel(pendulum_channel { rate_ns: self.now, ..Default::default() });
+        self.set_channel(pendulum_channel { rate: rate_at(self.now), ..Default::default() });
     }
 
     /// The one place of the table that is in use.

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use pendulum::bpf::abi::{self, pendulum_channel};
+use pendulum::bpf::abi::{self, pendulum_channel, pendulum_sliding_rate};
 use pendulum_reference::tsw::Tsw;
 
 use crate::craft::{self, Tcp, flag};
 use crate::decisions::{ack, ethernet};
-use crate::kernel::{Filter, MILLISECOND};
+use crate::kernel::{Filter, MILLISECOND, rate_at};
 use crate::random::Random;
 
 const WINDOW: Duration = Duration::from_millis(100);
@@ -26,7 +26,7 @@ fn the_channel_is_used_up_between_two_thresholds() {
     let channel = filter.control.channel_bytes_per_s as f64;
     let random = &mut Random(0x75);
     let mut tsw = Tsw::new(WINDOW, Duration::from_nanos(filter.now));
-    filter.set_channel(pendulum_channel { rate_ns: filter.now, ..Default::default() });
+    filter.set_channel(pendulum_channel { rate: rate_at(filter.now), ..Default::default() });
     let (mut filtering, mut turns) = (false, 0);
     for step in 0..2_000 {
         // Busy and idle times, of a hundred packets each.
@@ -38,8 +38,12 @@ fn the_channel_is_used_up_between_two_thresholds() {
         tsw.note(packet.len() as f64, Duration::from_nanos(filter.now));
         let expected = tsw.rate(Duration::from_nanos(filter.now));
         let found = filter.channel_now();
-        assert!((found.rate as f64 - expected).abs() < 40.0, "step {step}: {} and {expected}", found.rate);
-        let used = found.rate as f64 / channel;
+        assert!(
+            (found.rate.bytes_per_s as f64 - expected).abs() < 40.0,
+            "step {step}: {} and {expected}",
+            found.rate.bytes_per_s
+        );
+        let used = found.rate.bytes_per_s as f64 / channel;
         let before = filtering;
         filtering = if filtering { used >= 0.7 } else { used >= 0.9 };
         assert_eq!(found.filtering != 0, filtering, "step {step}: {used}");
@@ -47,10 +51,10 @@ fn the_channel_is_used_up_between_two_thresholds() {
     }
     assert!(turns > 10, "{turns} changes");
     // In a minute of silence it forgets nearly all.
-    let before = filter.channel_now().rate;
+    let before = filter.channel_now().rate.bytes_per_s;
     filter.now += 60_000 * MILLISECOND;
     filter.depart(&ethernet(&data(0)).bytes).expect("it leaves");
-    assert!(filter.channel_now().rate < before / 100);
+    assert!(filter.channel_now().rate.bytes_per_s < before / 100);
 }
 
 /// §4.1: a connection is filtered while its rate times the number of connections with ACKs exceeds the channel's rate.
@@ -121,8 +125,8 @@ fn connections_of_the_epoch_before_count() {
         assert_eq!(filter.arrive(&ethernet(&ack(30_000))).is_none(), held, "{active}, {active_before}");
     }
     // Those of the epoch before the last do not.
-    let epoch = (filter.now >> 30) - 2;
-    filter.set_channel(pendulum_channel { active: 4, epoch, ..Default::default() });
+    let rate = pendulum_sliding_rate { epoch: (filter.now >> 30) - 2, ..Default::default() };
+    filter.set_channel(pendulum_channel { active: 4, rate, ..Default::default() });
     filter.depart(&ethernet(&data(9)).bytes).expect("it leaves");
     assert_eq!(filter.channel_now().active_before, 0);
 }
@@ -154,7 +158,7 @@ fn a_dry_run_takes_the_queue_to_be_as_long_as_measured() {
     // Two have passed; what would have been withheld is no use of the channel.
     let channel = filter.channel_now();
     assert_eq!(channel.active, 1);
-    assert!(channel.rate > 0 && channel.rate < 1_400, "{}", channel.rate);
+    assert!(channel.rate.bytes_per_s > 0 && channel.rate.bytes_per_s < 1_400, "{}", channel.rate.bytes_per_s);
 }
 
 /// Paper 002 §4.1: the newest goes out in the place of the oldest, and those in between need not go out at all.
