@@ -238,6 +238,20 @@ fn translated_addresses_tell_the_direction_by_themselves() {
 }
 
 #[test]
+fn a_repetition_is_no_translated_packet() {
+    let (survey, mut transit) = surveyed(0, 0, PRIVATE, PRIVATE, false);
+    for (crafted, source, destination) in
+        [(up().seq(3), PRIVATE, PUBLIC_B), (down().ack(3), PUBLIC_B, PRIVATE)]
+    {
+        let again = readdressed(&crafted.at(1_500_000), source, destination);
+        let record = record(&again, LinkType::RawIp);
+        transit.on_lan(&survey, record.time_ns, &segment(&record));
+    }
+    assert!(!transit.is_translated());
+    assert_eq!(passes_for_exchanged((survey, transit), &[]), None);
+}
+
+#[test]
 fn clocks_that_disagree_are_noticed() {
     assert_eq!(transit(3_000, 0, false).1.clock_offset_ns(), 0);
     // LAN ahead by 500 ms: up packets seem to leave 497 ms before they come.

@@ -75,19 +75,20 @@ impl Transit {
     /// A packet of the LAN capture.
     pub fn on_lan(&mut self, survey: &Survey, time_ns: u64, segment: &ParsedSegment) {
         self.lan_packets += 1;
-        // Copies (duplicate ACKs) look alike: each counts once, in order.
-        let mut found = |how| self.wan.remove(&(how, signature(segment, how)));
-        if let Some(passage) = found(Recognised::Whole) {
+        // Repetitions, such as duplicate ACKs, look alike: each packet counts once, however it could be recognised.
+        let [whole, upward, downward] = [Recognised::Whole, Recognised::Upward, Recognised::Downward]
+            .map(|how| self.wan.remove(&(how, signature(segment, how))));
+        if let Some(passage) = whole {
             self.matches += 1;
             let delay = time_difference(passage.time_ns, time_ns);
             if let Some(colour) = survey.part_and_colour(passage.source) {
                 self.delays.entry(colour).or_insert(TransitTimes::NONE).add(delay);
             }
-        } else if let Some(passage) = found(Recognised::Upward) {
+        } else if let Some(passage) = upward {
             self.matches += 1;
             *self.translated.entry(passage.source).or_default() += 1;
             self.note_translated(0, time_difference(passage.time_ns, time_ns));
-        } else if let Some(passage) = found(Recognised::Downward) {
+        } else if let Some(passage) = downward {
             self.matches += 1;
             *self.translated.entry(passage.destination).or_default() += 1;
             self.note_translated(1, time_difference(passage.time_ns, time_ns));
