@@ -95,6 +95,8 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
     let secrets = Secrets::of(&listener, &access);
 
     // From here on the kernel's state changes; every error takes back what was done, by dropping it.
+    let known = devices.borrow().clone();
+    cleanup::clean_up_others(&config.links, &known).await;
     // Asking needs CAP_SYS_ADMIN, which the unit withholds on purpose: nothing to warn of.
     let statistics = config.bpf_statistics.then(bpf::enable_statistics).transpose().unwrap_or_else(|error| {
         info!("{error}");
