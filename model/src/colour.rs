@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_members_of_a_group_are_told_apart_by_every_eye() {
+    fn the_members_of_a_group_are_distinguished_by_every_eye() {
         for (vision, matrix) in VISIONS {
             for (group, name, colour) in all() {
                 for (other_group, other, against) in all() {

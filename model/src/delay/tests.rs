@@ -131,7 +131,7 @@ fn one_second_changes_no_place() {
 }
 
 #[test]
-fn bases_are_told() {
+fn bases_are_reported() {
     let budget = of(Truth { home_s: 0.31, ..IDLE });
     assert!((budget.part(Segment::Home).expect("known").base_s - 0.001).abs() < 1e-9);
     // Without the packet's own time on the line.

@@ -86,7 +86,7 @@ fn useless_round_trips_and_rates_are_left_out() {
 
 /// What is configured counts, then what was measured; both are named as what they are.
 #[test]
-fn a_rate_that_was_told_comes_first() {
+fn a_configured_rate_comes_first() {
     let mut told = Link::with_capacity(6_000.0, 9_000.0);
     told.capacity.down = None;
     let mut detector = Detector::new(Config { link: told, ..Config::default() });

@@ -281,7 +281,7 @@ fn opposed(slots: i64, by: i64) -> Option<f64> {
 }
 
 #[test]
-fn who_follows_whom_is_told_within_two_seconds() {
+fn who_follows_whom_is_reported_within_two_seconds() {
     for by in [-20, -7, -1, 0, 1, 7, 20] {
         assert_eq!(opposed(200, by), Some(by as f64 / 10.0), "{by}");
     }

@@ -4,17 +4,9 @@
 //! the link proves that no queue can have been in the delay ([`LowerBound`]), or when the route has become longer.
 
 use super::bound::LowerBound;
+use super::rules::RULES;
 use super::{Answer, End};
 use crate::recent::Recent;
-
-/// What is shorter than half of a full packet is "short".
-const SHORT_BYTES: u32 = 750;
-
-/// With no more queue than this possible, a delay counts as one without queue, nanoseconds.
-pub(super) const CLEAR_NS: f64 = 4e6;
-
-/// Ends that are remembered.
-const ENDS_MAX: usize = 1 << 14;
 
 /// One answer, its delay cleared of what is known of it.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +28,7 @@ pub(super) struct Cleared {
 /// The delays without queue of all ends.
 #[derive(Debug, Default)]
 pub(super) struct Bases {
-    ends: Recent<End, EndBase, ENDS_MAX>,
+    ends: Recent<End, EndBase, { RULES.hosts_max }>,
     newest: Option<(f64, bool)>,
     nearest: Option<f64>,
 }
@@ -67,7 +59,7 @@ impl Bases {
     pub(super) fn split(&mut self, answer: &Cleared) -> Split {
         let delay = answer.delay_ns;
         let known = self.ends.entry(answer.end, EndBase::default);
-        let is_long = |bytes: u32| usize::from(bytes > SHORT_BYTES);
+        let is_long = |bytes: u32| usize::from(f64::from(bytes) > RULES.full_bytes / 2.0);
         let kind = is_long(answer.question_bytes) * 2 + is_long(answer.answer_bytes);
         let other_kinds = || known.by_kind.iter().flatten().copied().reduce(f64::min);
         // What others tell may be wrong, and no route is shorter than nothing.
@@ -78,7 +70,7 @@ impl Bases {
             base = base.max(least).min(delay);
         }
         known.by_kind[kind] = Some(base);
-        if answer.most_ns <= answer.clear_ns.max(0.1 * delay) && delay - base <= CLEAR_NS {
+        if answer.most_ns <= answer.clear_ns.max(0.1 * delay) && delay - base <= RULES.no_queue_ns {
             known.proven_ns = Some(answer.at_ns);
         }
         // The end as a whole is as near as its quickest kind of answer.

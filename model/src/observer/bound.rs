@@ -4,16 +4,12 @@
 //! without a pause before it: its reading less that time is at most the reading without queue. If several readings in a row say
 //! that the reading without queue is larger than the smallest one, the route has become longer, or a clock was set.
 
-/// Readings that must agree …
-const READINGS: u32 = 8;
-
-/// … and for how long, nanoseconds: a burst of answers that were all held back is one accident.
-const SPAN_NS: f64 = 1e9;
+use super::rules::RULES;
 
 /// Collects readings, each less the longest possible wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LowerBound {
-    count: u32,
+    count: usize,
     began_ns: f64,
     least_ns: f64,
 }
@@ -30,7 +26,7 @@ impl LowerBound {
         }
         self.count += 1;
         self.least_ns = self.least_ns.min(value_ns);
-        if self.count < READINGS || at_ns - self.began_ns < SPAN_NS {
+        if self.count < RULES.agreeing || at_ns - self.began_ns < RULES.second_ns {
             return None;
         }
         let least_ns = self.least_ns;

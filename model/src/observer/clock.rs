@@ -5,44 +5,7 @@
 //! its tick is found out, a slow drift against ours is taken off, and a step makes it begin anew.
 
 use super::bound::LowerBound;
-
-/// Ticks that are in use, nanoseconds: RFC 7323 allows 1 ms to 1 s, Linux has 1 ms (and 1 µs by route), others 4, 10, 100 ms.
-const TICKS_NS: [f64; 6] = [1e3, 1e6, 4e6, 10e6, 100e6, 1e9];
-
-/// A tick is distinguished from its neighbours after this much time …
-const TICK_KNOWN_NS: f64 = 400e6;
-
-/// … if the mean differs from it by no more than this factor: the queue itself changes meanwhile.
-const TICK_FACTOR: f64 = 1.4;
-
-/// Over this long a clock must keep its tick …
-const CHECKED_NS: f64 = 10e9;
-
-/// … to this part: crystals are right to 10⁻⁴, a queue that grows by a second in ten changes it by a tenth.
-const CHECKED: f64 = 0.25;
-
-/// The smallest readings of this long are points that a drift is found from.
-const EPOCH_NS: f64 = 10e9;
-const EPOCHS_MIN: usize = 6;
-const EPOCHS_MAX: usize = 60;
-
-/// No oscillator drifts faster.
-const DRIFT_MAX: f64 = 200e-6;
-
-/// Points lie on a line if their median distance is below this.
-const ON_LINE_NS: f64 = 1.5e6;
-
-/// A step of the clock is larger than any wait: a reading that is this much below all before it begins anew.
-const STEP_NS: f64 = 10e9;
-
-/// The same for a clock whose smallest reading was met by an empty buffer: no route becomes shorter by that.
-const SET_AHEAD_NS: f64 = 1e9;
-
-/// A stamp that is older by more than this was not overtaken: the clock was set back.
-const SET_BACK_NS: f64 = 1e9;
-
-/// So many packets of a better clock, taken together, tell how large the smallest reading can be.
-const LIMITS: usize = 15;
+use super::rules::RULES;
 
 /// The clock of one sender, as one flow shows it.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +18,7 @@ pub(super) struct SenderClock {
     step: (f64, f64),
     tick_ns: Option<f64>,
     /// Smallest reading for each possible tick, by length of the packet, until the tick is known.
-    guesses: [[Option<f64>; 2]; TICKS_NS.len()],
+    guesses: [[Option<f64>; 2]; RULES.ticks_ns.len()],
     base: [Option<f64>; 2],
     bound: LowerBound,
     /// The newest packet that no packet of a better clock has followed: when it left, and its reading.
@@ -100,7 +63,7 @@ impl SenderClock {
         let ticks = self.newest + i64::from(step);
         // Stamps never run backwards: packets changed places, or the clock was set back.
         if step < 0 {
-            if self.tick_ns.is_none_or(|tick_ns| -f64::from(step) * tick_ns > SET_BACK_NS) {
+            if self.tick_ns.is_none_or(|tick_ns| -f64::from(step) * tick_ns > RULES.second_ns) {
                 *self = Self { origin: Some((left_ns, tsval)), ..Self::default() };
             }
             return None;
@@ -113,7 +76,7 @@ impl SenderClock {
             self.guess(passed_ns, ticks, is_long);
             return self.tick_ns.and_then(|_| self.read(left_ns, tsval, is_long, (most_ns, full_ns)));
         };
-        if passed_ns < CHECKED_NS && self.finds_another(passed_ns, ticks, is_long) {
+        if passed_ns < RULES.long_ns && self.finds_another(passed_ns, ticks, is_long) {
             return self.read(left_ns, tsval, is_long, (most_ns, full_ns));
         }
         if !self.keeps_its_tick(passed_ns, ticks, tick_ns) {
@@ -124,7 +87,7 @@ impl SenderClock {
         let y = passed_ns - ticks as f64 * tick_ns - self.drift * passed_ns;
         let other = self.base[1 - kind];
         let base = &mut self.base[kind];
-        let step_ns = if self.proven_ns.is_some() { SET_AHEAD_NS } else { STEP_NS };
+        let step_ns = if self.proven_ns.is_some() { RULES.second_ns } else { RULES.long_ns };
         if base.is_some_and(|base| y < base - step_ns) {
             *self = Self { origin: Some((left_ns, tsval)), ..Self::default() };
             return None;
@@ -172,7 +135,7 @@ impl SenderClock {
             return;
         }
         self.limits.push(y - (waited_ns - (left_ns - own_ns)));
-        if self.limits.len() < LIMITS {
+        if self.limits.len() < RULES.median_of {
             return;
         }
         // Not the smallest: stamps are right to a tick only.
@@ -185,18 +148,18 @@ impl SenderClock {
 
     fn guess(&mut self, passed_ns: f64, ticks: i64, is_long: bool) {
         self.note(passed_ns, ticks, is_long);
-        if passed_ns < TICK_KNOWN_NS || (self.distrusted && passed_ns < CHECKED_NS) {
+        if passed_ns < RULES.tick_known_ns || (self.distrusted && passed_ns < RULES.long_ns) {
             return;
         }
         if let Some(index) = likely(passed_ns, ticks) {
-            self.tick_ns = Some(TICKS_NS[index]);
+            self.tick_ns = Some(RULES.ticks_ns[index]);
             self.base = self.guesses[index];
         }
     }
 
     fn note(&mut self, passed_ns: f64, ticks: i64, is_long: bool) {
         let kind = usize::from(is_long);
-        for (guess, tick_ns) in self.guesses.iter_mut().zip(TICKS_NS) {
+        for (guess, tick_ns) in self.guesses.iter_mut().zip(RULES.ticks_ns) {
             let y = passed_ns - ticks as f64 * tick_ns;
             guess[kind] = Some(guess[kind].map_or(y, |known| known.min(y)));
         }
@@ -208,11 +171,11 @@ impl SenderClock {
         let Some(index) = likely(passed_ns, ticks) else { return false };
         // A stamp that is ahead of the time that has passed shows that the clock was set, not how long its tick is.
         let (step, since_ns) = self.step;
-        let was_set = step * TICKS_NS[index] > since_ns + SET_AHEAD_NS;
-        if self.tick_ns == Some(TICKS_NS[index]) || was_set {
+        let was_set = step * RULES.ticks_ns[index] > since_ns + RULES.second_ns;
+        if self.tick_ns == Some(RULES.ticks_ns[index]) || was_set {
             return false;
         }
-        self.tick_ns = Some(TICKS_NS[index]);
+        self.tick_ns = Some(RULES.ticks_ns[index]);
         self.base = self.guesses[index];
         self.bound = LowerBound::default();
         self.epoch = None;
@@ -226,28 +189,28 @@ impl SenderClock {
     }
 
     fn keeps_its_tick(&self, passed_ns: f64, ticks: i64, tick_ns: f64) -> bool {
-        if passed_ns < CHECKED_NS {
+        if passed_ns < RULES.long_ns {
             return true;
         }
         let mean_ns = passed_ns / (ticks.max(1) as f64);
-        (mean_ns - tick_ns).abs() <= CHECKED * tick_ns
+        (mean_ns - tick_ns).abs() <= RULES.fifth * tick_ns
     }
 
     /// The smallest readings of ten seconds each, if they lie on a line, show how fast the sender's clock is.
     fn follow_drift(&mut self, left_ns: f64, y: f64, tick_ns: f64) {
         let (began_ns, at_ns, least) = *self.epoch.get_or_insert((left_ns, left_ns, y));
-        if left_ns - began_ns < EPOCH_NS {
+        if left_ns - began_ns < RULES.long_ns {
             if y < least {
                 self.epoch = Some((began_ns, left_ns, y));
             }
             return;
         }
         self.epoch = Some((left_ns, left_ns, y));
-        if self.points.len() == EPOCHS_MAX {
+        if self.points.len() == RULES.values_max {
             self.points.remove(0);
         }
         self.points.push((at_ns, least));
-        if self.points.len() < EPOCHS_MIN {
+        if self.points.len() < RULES.epochs {
             return;
         }
         let half = self.points.len() / 2;
@@ -257,8 +220,8 @@ impl SenderClock {
         let at = |point: &(f64, f64)| point.1 - slope * point.0;
         let Some(middle) = median(self.points.iter().map(at).collect()) else { return };
         let distance = median(self.points.iter().map(|point| (at(point) - middle).abs()).collect());
-        let is_line = distance.is_some_and(|distance| distance <= ON_LINE_NS.max(tick_ns / 2.0));
-        if !is_line || slope.abs() > DRIFT_MAX || (slope - self.drift).abs() < 1e-6 {
+        let is_line = distance.is_some_and(|distance| distance <= RULES.jitter_ns.max(tick_ns / 2.0));
+        if !is_line || slope.abs() > RULES.drift_max || (slope - self.drift).abs() < 1e-6 {
             return;
         }
         // Readings count from the first: with another drift they all change by the same at one moment.
@@ -278,8 +241,8 @@ impl SenderClock {
 /// The tick that so many ticks in so much time are likely to be.
 fn likely(passed_ns: f64, ticks: i64) -> Option<usize> {
     let mean_ns = passed_ns / ticks as f64;
-    let is_it = |tick_ns: f64| mean_ns < tick_ns * TICK_FACTOR && mean_ns > tick_ns / TICK_FACTOR;
-    TICKS_NS.iter().position(|tick_ns| ticks >= 4 && is_it(*tick_ns))
+    let is_it = |tick_ns: f64| mean_ns < tick_ns * RULES.tick_factor && mean_ns > tick_ns / RULES.tick_factor;
+    RULES.ticks_ns.iter().position(|tick_ns| ticks >= 4 && is_it(*tick_ns))
 }
 
 fn median(mut values: Vec<f64>) -> Option<f64> {

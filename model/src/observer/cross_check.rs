@@ -9,26 +9,8 @@ use std::collections::VecDeque;
 
 use super::End;
 use super::base::Split;
+use super::rules::RULES;
 use crate::recent::Recent;
-
-/// Waits of two ends are compared if their questions passed within this time, nanoseconds.
-const SAME_NS: f64 = 50e6;
-
-/// The best end is heard for so long after an answer: losses are repaired within a few round trips.
-const HEARD_NS: f64 = 10e9;
-
-/// Differences that are remembered of each end, and how many of them tell.
-const DIFFERENCES: usize = 31;
-const DIFFERENCES_MIN: usize = 8;
-
-/// A smaller difference may be an answer that was held back (RFC 1122, 4.2.3.2: a delayed ACK).
-const HELD_BACK_NS: f64 = 40e6;
-
-/// Waits of the best end that are remembered.
-const WAITS: usize = 64;
-
-/// Ends that are remembered.
-const ENDS_MAX: usize = 1 << 12;
 
 /// What is known of one end.
 #[derive(Debug)]
@@ -62,7 +44,7 @@ pub(super) struct Correction {
 /// All ends.
 #[derive(Debug, Default)]
 pub(super) struct CrossChecks {
-    ends: Recent<End, HeardEnd, ENDS_MAX>,
+    ends: Recent<End, HeardEnd, { RULES.hosts_max }>,
     best: Option<Best>,
 }
 
@@ -85,14 +67,16 @@ impl CrossChecks {
         let rank = |is_proven: bool, first_ns: f64| (is_proven, Reverse(first_ns as u64));
         let own = rank(is_proven, heard.first_ns);
         let is_best = self.best.as_ref().is_none_or(|best| {
-            best.end == end || own > rank(best.is_proven, best.first_ns) || now_ns - best.heard_ns > HEARD_NS
+            best.end == end
+                || own > rank(best.is_proven, best.first_ns)
+                || now_ns - best.heard_ns > RULES.long_ns
         });
         let missing_ns = if is_proven { 0.0 } else { heard.missing_ns.unwrap_or(0.0) };
         if is_best {
             let waits = self.best.take().filter(|best| best.end == end).map(|best| best.waits);
             let mut waits = waits.unwrap_or_default();
             waits.push_back((asked_ns, split.queue_ns + missing_ns));
-            if waits.len() > WAITS {
+            if waits.len() > RULES.values_max {
                 waits.pop_front();
             }
             self.best = Some(Best { end, is_proven, first_ns: heard.first_ns, heard_ns: now_ns, waits });
@@ -102,16 +86,16 @@ impl CrossChecks {
             let away = |wait: &(f64, f64)| (wait.0 - asked_ns).abs();
             away(a).total_cmp(&away(b))
         });
-        if let Some((_, wait_ns)) = nearest.filter(|(at_ns, _)| (at_ns - asked_ns).abs() < SAME_NS) {
+        if let Some((_, wait_ns)) = nearest.filter(|(at_ns, _)| (at_ns - asked_ns).abs() < RULES.vague_ns) {
             heard.differences.push_back(wait_ns - split.queue_ns);
-            if heard.differences.len() > DIFFERENCES {
+            if heard.differences.len() > RULES.median_of {
                 heard.differences.pop_front();
             }
-            if heard.differences.len() >= DIFFERENCES_MIN {
+            if heard.differences.len() >= RULES.agreeing {
                 let mut sorted: Vec<f64> = heard.differences.iter().copied().collect();
                 sorted.sort_by(f64::total_cmp);
                 let median = sorted[sorted.len() / 2];
-                heard.missing_ns = Some(if median.abs() > HELD_BACK_NS { median } else { 0.0 });
+                heard.missing_ns = Some(if median.abs() > RULES.held_back_ns { median } else { 0.0 });
             }
         }
         let missing_ns = if is_proven { Some(0.0) } else { heard.missing_ns }?;

@@ -11,28 +11,7 @@ use std::collections::VecDeque;
 use super::known::KnownRate;
 use super::learner::{Learner, Measured};
 use super::level::{INTERVAL_NS, Levels};
-use super::{SECOND_NS, SLOWEST};
-
-/// Packets remembered.
-const ENTRIES_MAX: usize = 1 << 16;
-
-/// Part of a measured difference that is believed at once: if the packet left earlier than the recursion says …
-const GAIN_EARLIER: f64 = 0.8;
-/// … and if it left later: its answer may have been held back.
-const GAIN_LATER: f64 = 0.5;
-
-/// What stood in the buffer at first has drained after so much time that the link did not use …
-const DRAINED_NS: f64 = 2e9;
-
-/// Where a packet is looked for by the time at which it came, nanoseconds: delays are measured in microseconds, and all of a slot has one time.
-const EARLIER_NS: f64 = 2e3;
-const LATER_NS: f64 = 2.5e6;
-
-/// The buffer drops if a packet that waited for this part of the longest wait left earlier than booked …
-const NEARLY_FULL: f64 = 0.9;
-
-/// … by more than this.
-const DROPS_NS: f64 = 5e6;
+use super::rules::RULES;
 
 /// One packet, or all of a short slot of time.
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +92,7 @@ impl EntrySide {
             error2: 0.0,
             began_ns: start_ns as f64,
             is_drained: false,
-            slowest_done_ns: start_ns as f64 + DRAINED_NS,
+            slowest_done_ns: start_ns as f64 + RULES.drained_ns,
             doubt_ns: 0.0,
             next_ns: start_ns,
         }
@@ -134,7 +113,7 @@ impl EntrySide {
         // In the order of time, whatever a clock says.
         let at_ns = self.entries.back().map_or(at_ns as f64, |before| before.at_ns.max(at_ns as f64));
         let bytes = f64::from(bytes);
-        if self.entries.len() == ENTRIES_MAX {
+        if self.entries.len() == RULES.packets_max {
             self.drop_first();
         }
         self.sum += bytes;
@@ -142,7 +121,7 @@ impl EntrySide {
         let busy_to = self.entries.back().map_or(at_ns, |before| before.done_ns);
         let done_ns = self.after(busy_to, at_ns, bytes);
         let slowest_ns = (self.slowest_done_ns - at_ns).max(0.0);
-        self.slowest_done_ns = at_ns + slowest_ns + bytes / SLOWEST;
+        self.slowest_done_ns = at_ns + slowest_ns + bytes / RULES.slowest;
         self.entries.push_back(Entry {
             at_ns,
             done_ns,
@@ -192,9 +171,9 @@ impl EntrySide {
             let sum = self.entries.get(index).map_or(0.0, |entry| entry.sum);
             // Whoever had filled it would have gone on meanwhile, and what stood there would have been answered.
             let began_quiet = is_quiet
-                && elapsed_ns < SECOND_NS
+                && elapsed_ns < RULES.second_ns
                 && entered(&self.entries, self.began_ns, now_ns) <= part * rate * (now_ns - self.began_ns);
-            self.is_drained = began_quiet || elapsed_ns - sum / rate >= DRAINED_NS;
+            self.is_drained = began_quiet || elapsed_ns - sum / rate >= RULES.drained_ns;
             if began_quiet {
                 return true;
             }
@@ -207,14 +186,14 @@ impl EntrySide {
     pub(super) fn most_ns(&self, at_ns: u64, bytes: u32, is_quiet: bool) -> f64 {
         let Some(index) = self.index_near(at_ns) else { return f64::INFINITY };
         let entry = self.entries[index];
-        let beside_ns = (entry.bytes - f64::from(bytes)).max(0.0) / SLOWEST;
+        let beside_ns = (entry.bytes - f64::from(bytes)).max(0.0) / RULES.slowest;
         // Whoever had filled it before all this began would have gone on meanwhile, and what stood there would have been answered.
-        let began_quiet = is_quiet && self.first == 0 && entry.at_ns - self.began_ns < SECOND_NS;
+        let began_quiet = is_quiet && self.first == 0 && entry.at_ns - self.began_ns < RULES.second_ns;
         let since_start = || {
             let done = self
                 .entries
                 .range(..index)
-                .fold(self.began_ns, |done, before| done.max(before.at_ns) + before.bytes / SLOWEST);
+                .fold(self.began_ns, |done, before| done.max(before.at_ns) + before.bytes / RULES.slowest);
             (done - entry.at_ns).max(0.0)
         };
         beside_ns + if began_quiet { since_start() } else { entry.slowest_ns }
@@ -222,8 +201,11 @@ impl EntrySide {
 
     /// The packet, or the slot, that came at this moment as far as delays tell; `None` if it is forgotten, or was never seen.
     fn index_near(&self, at_ns: u64) -> Option<usize> {
-        let index = self.index_of(at_ns as f64 - EARLIER_NS);
-        self.entries.get(index).filter(|entry| (entry.at_ns - at_ns as f64).abs() <= LATER_NS).map(|_| index)
+        let index = self.index_of(at_ns as f64 - RULES.earlier_ns);
+        self.entries
+            .get(index)
+            .filter(|entry| (entry.at_ns - at_ns as f64).abs() <= RULES.slot_ns)
+            .map(|_| index)
     }
 
     /// Bytes per nanosecond that entered in the second before, for want of a rate.
@@ -260,7 +242,8 @@ impl EntrySide {
         self.measured_at_ns = now_ns;
         self.error2 += 0.05 * (off_by * off_by - self.error2);
         let longest_ns = self.learner.longest_ns();
-        self.is_limited |= off_by < -DROPS_NS && longest_ns > 0.0 && wait_ns > NEARLY_FULL * longest_ns;
+        self.is_limited |=
+            off_by < -RULES.no_queue_ns && longest_ns > 0.0 && wait_ns > RULES.nearly * longest_ns;
         if is_best {
             let sum = entry.sum - entry.bytes;
             self.learner.measure(Measured { at_ns: entry.at_ns, begins_ns, sum });
@@ -271,8 +254,8 @@ impl EntrySide {
     fn correct(&mut self, index: usize, off_by: f64) {
         let gain = match self.rate() {
             None => 1.0,
-            Some(_) if off_by < 0.0 => GAIN_EARLIER,
-            Some(_) => GAIN_LATER,
+            Some(_) if off_by < 0.0 => RULES.nearly,
+            Some(_) => RULES.half,
         };
         let shift = gain * off_by;
         // Spread over what came since the newest that was set right before.

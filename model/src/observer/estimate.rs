@@ -6,14 +6,8 @@ use crate::segment::Direction;
 use super::base::Bases;
 use super::exit_side::ExitSide;
 use super::level::{INTERVAL_NS, Levels};
-use super::{FULL_BYTES, Observer, Uplink};
-
-/// A level that may be off by so long a wait, and by twice its height, is not known: anything may stand there.
-const VAGUE_NS: f64 = 50e6;
-const VAGUE: f64 = 2.0;
-
-/// A change of level counts for at most so many intervals before and after it.
-const AWAY_MOST: f64 = 5.0;
+use super::rules::RULES;
+use super::{Observer, Uplink};
 
 /// One interval, before it is known how far off it may be.
 struct Interval {
@@ -79,14 +73,14 @@ impl Observer {
             _ => &self.remote,
         };
         let hidden_ns = if is_proven { 0.0 } else { base_of(hides_in) };
-        let packet = if levels.max > 0.0 { FULL_BYTES } else { 0.0 };
+        let packet = if levels.max > 0.0 { RULES.full_bytes } else { 0.0 };
         // Within the interval it moves, but a burst that comes and goes makes nothing unknown; and how far away the downlink's buffer is, and
         // so when it held that, is known to half of the way.
         let away = match direction {
             Direction::Up => 0.0,
-            Direction::Down => (base_ns / 4.0 / INTERVAL_NS as f64).min(AWAY_MOST),
+            Direction::Down => (base_ns / 4.0 / INTERVAL_NS as f64).min(RULES.away),
         };
-        let moved = ((levels.max - levels.min) / 2.0).min(FULL_BYTES / 2.0);
+        let moved = ((levels.max - levels.min) / 2.0).min(RULES.full_bytes / 2.0);
         let changed = away * before.map_or(0.0, |before| (levels.mean - before).abs());
         // They have nothing to do with each other: their squares add up.
         let errors = [bytes(error_ns), moved, changed];
@@ -94,7 +88,8 @@ impl Observer {
             + hidden_ns * rate.unwrap_or(passed)
             + errors.iter().map(|error| error * error).sum::<f64>().sqrt();
         let uncertainty_bytes = uncertainty.max(least_bytes);
-        let is_vague = error_ns > VAGUE_NS && rate.is_none_or(|rate| error_ns * rate > VAGUE * levels.max);
+        let is_vague =
+            error_ns > RULES.vague_ns && rate.is_none_or(|rate| error_ns * rate > 2.0 * levels.max);
         (uncertainty_bytes.is_finite() && !is_vague).then_some(QueueSample {
             source: QueueSource::Estimate,
             min_bytes: levels.min,

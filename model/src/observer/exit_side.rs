@@ -19,40 +19,11 @@ use super::clocks::Clocks;
 use super::fastest::Fastest;
 use super::known::KnownRate;
 use super::level::LevelTrack;
+use super::rules::RULES;
 use super::standing::Standing;
-use super::{FULL_BYTES, PacketWait, Passing, SLOWEST, STALE_NS};
+use super::{PacketWait, Passing};
 use crate::capacity::ServiceRate;
 use reference_clock::{ClockReading, ReferenceClock};
-
-/// Longer than any packet's time on the link, so that jitter and a slow scheduler are not taken for an idle link.
-const IDLE_TOLERANCE_NS: f64 = 5e6;
-
-/// The rate may be wrong by this part, and more than all else together: a configured rate often leaves out what the modem's framing takes.
-const RATE_ERROR: f64 = 0.2;
-
-/// The same while the rate is not known.
-const IDLE_WITHOUT_RATE_NS: f64 = 150e6;
-
-/// What was measured this long ago still tells how long a packet waits now.
-const FRESH_NS: f64 = 30e6;
-
-/// Without a measured wait or an idle link for this long the level is not known.
-const KNOWN_NS: u64 = 1_000_000_000;
-
-/// Packets that wait to be placed; more are placed at once.
-const PENDING_MAX: usize = 1 << 16;
-
-/// Packets remembered to know what the link carried since a question.
-const HISTORY_MAX: usize = 1 << 12;
-
-/// Clocks drift by no more than this while the drift is not found.
-const DRIFT: f64 = 50e-6;
-
-/// No buffer makes packets wait longer than this.
-const WAIT_MAX_NS: f64 = 60e9;
-
-/// Waits are this exact at best: jitter of sender and route.
-const JITTER_NS: f64 = 1.5e6;
 
 /// A packet whose entry is not final.
 #[derive(Clone, Copy, Debug)]
@@ -127,7 +98,7 @@ impl ExitSide {
             // What stood before is not known.
             busy_from_ns: f64::NEG_INFINITY,
             full_from_ns: f64::NEG_INFINITY,
-            slack_ns: IDLE_TOLERANCE_NS,
+            slack_ns: RULES.no_queue_ns,
             measured_ns: start,
             waited_ns: 0.0,
             measured_at_ns: f64::NEG_INFINITY,
@@ -135,7 +106,7 @@ impl ExitSide {
             timed_at_ns: f64::NEG_INFINITY,
             reference_clock: ReferenceClock::default(),
             evidence_ns: start_ns,
-            uncertainty_ns: JITTER_NS,
+            uncertainty_ns: RULES.jitter_ns,
             hidden_ns: 0.0,
             history: VecDeque::new(),
             bytes: 0,
@@ -165,7 +136,7 @@ impl ExitSide {
     /// The wait of packets that leave now, if that is known; `by_clock`: only what a clock showed.
     pub(super) fn wait_ns(&self, at_ns: f64, by_clock: bool) -> Option<f64> {
         let told_ns = if by_clock { self.clock_at_ns } else { self.measured_at_ns };
-        if at_ns - told_ns < FRESH_NS {
+        if at_ns - told_ns < RULES.fresh_ns {
             return Some(self.waited_ns);
         }
         self.is_idle(at_ns).then_some(0.0)
@@ -173,7 +144,7 @@ impl ExitSide {
 
     /// Whether any clock has shown a wait within the last seconds.
     pub(super) fn has_clock(&self, at_ns: f64) -> bool {
-        at_ns - self.clock_at_ns < KNOWN_NS as f64
+        at_ns - self.clock_at_ns < RULES.second_ns
     }
 
     /// How uncertain a measured wait is, nanoseconds.
@@ -184,7 +155,7 @@ impl ExitSide {
     /// What was carried since a moment took the link this long; infinite if that is not known. Without a rate it is the most that it can have taken, the
     /// newest packet left out.
     pub(super) fn busy_since(&self, since_ns: u64) -> f64 {
-        self.carried_since(since_ns, SLOWEST)
+        self.carried_since(since_ns, RULES.slowest)
     }
 
     /// The same, but without a rate by what the link has carried at least: a guess, since the link may have become slower.
@@ -196,7 +167,7 @@ impl ExitSide {
         let index = self.history.partition_point(|(off_link_ns, _)| *off_link_ns <= since_ns);
         let before = match index.checked_sub(1) {
             Some(index) => self.history[index].1,
-            None if self.history.len() < HISTORY_MAX => 0,
+            None if self.history.len() < RULES.hosts_max => 0,
             None => return f64::INFINITY,
         };
         match self.rate() {
@@ -220,7 +191,7 @@ impl ExitSide {
         // A link that stops for a moment, a shaper that oversleeps, is no idle link: what stood in the buffer still does.
         let was_free = self.was_free(unused_ns.max(0.0), most_ns, off_ns - left_ns);
         // Where waits are measured, a link that is used in part may have become slower: then only time in one piece proves that it was idle.
-        let is_timed = left_ns - self.timed_at_ns < KNOWN_NS as f64;
+        let is_timed = left_ns - self.timed_at_ns < RULES.second_ns;
         let was_idle = unused_ns > most_ns || (was_free && !is_timed);
         if was_idle {
             self.busy_from_ns = left_ns;
@@ -229,7 +200,7 @@ impl ExitSide {
             self.full_from_ns = left_ns;
         }
         self.busy_to_ns = self.busy_to_ns.max(off_ns);
-        if self.history.len() == HISTORY_MAX {
+        if self.history.len() == RULES.hosts_max {
             self.history.pop_front();
         }
         self.bytes += u64::from(packet.bytes);
@@ -248,7 +219,7 @@ impl ExitSide {
             self.slack_ns = most_ns;
             return true;
         }
-        self.slack_ns = left_over_ns - unused_ns + RATE_ERROR * busy_ns;
+        self.slack_ns = left_over_ns - unused_ns + RULES.fifth * busy_ns;
         false
     }
 
@@ -260,13 +231,13 @@ impl ExitSide {
         most_ns: f64,
     ) -> Option<PacketWait> {
         let (flow, tsval) = packet.clock?;
-        let is_long = f64::from(packet.bytes) > FULL_BYTES / 2.0;
+        let is_long = f64::from(packet.bytes) > RULES.full_bytes / 2.0;
         let left_ns = departure.left_ns;
         let clock = self.clocks.of(flow, left_ns);
         let reading = clock.read(left_ns, tsval, is_long, (departure.most_ns, departure.full_ns))?;
         let (first_ns, is_proven) = clock.heard().unwrap_or((left_ns, false));
         let is_settled = clock.is_settled();
-        let hidden_ns = clock.hidden_ns(most_ns.min(departure.most_ns)).min(WAIT_MAX_NS);
+        let hidden_ns = clock.hidden_ns(most_ns.min(departure.most_ns)).min(RULES.longest_wait_ns);
         let waited_ns = (reading.waited_ns - reading.tick_ns / 2.0).max(0.0);
         let shown = ClockReading { flow, left_ns, waited_ns, first_ns, is_proven };
         // What stood in the buffer when it was new hides in its smallest reading, until a better one has shown how much.
@@ -277,7 +248,9 @@ impl ExitSide {
         self.clock_at_ns = left_ns;
         Some(PacketWait {
             ns: waited_ns,
-            uncertainty_ns: JITTER_NS + reading.tick_ns + DRIFT * since_proven.unwrap_or(0.0).min(STALE_NS),
+            uncertainty_ns: RULES.jitter_ns
+                + reading.tick_ns
+                + RULES.drift * since_proven.unwrap_or(0.0).min(RULES.stale_ns),
             hidden_ns,
             proven_ns: reading.proven_ns,
         })
@@ -291,7 +264,7 @@ impl ExitSide {
                 self.timed_at_ns = left_ns;
                 self.uncertainty_ns += 0.1 * (wait.uncertainty_ns - self.uncertainty_ns);
                 self.hidden_ns = wait.hidden_ns;
-                Some(wait.ns.min(WAIT_MAX_NS))
+                Some(wait.ns.min(RULES.longest_wait_ns))
             }
             None if departure.was_idle => {
                 self.hidden_ns = 0.0;
@@ -302,7 +275,7 @@ impl ExitSide {
         // Since the newest wait that was measured, anything may have happened that the busy link does not rule out.
         let doubt_ns = match wait {
             Some(wait) => wait.uncertainty_ns.max(0.0) + wait.hidden_ns,
-            None if departure.was_idle => JITTER_NS,
+            None if departure.was_idle => RULES.jitter_ns,
             None => {
                 let unmeasured_ns = (left_ns - self.measured_at_ns).clamp(0.0, departure.most_ns);
                 self.uncertainty_ns + self.hidden_ns + unmeasured_ns
@@ -310,7 +283,7 @@ impl ExitSide {
         };
         let entered_ns = wait_ns.map(|ns| (left_ns - ns).max(self.measured_ns).min(left_ns));
         self.learn(packet, departure, entered_ns);
-        if self.pending.len() >= PENDING_MAX {
+        if self.pending.len() >= RULES.packets_max {
             self.place_first();
         }
         self.pending.push_back(Pending { left_ns, bytes: packet.bytes, entered_ns, doubt_ns });
@@ -343,7 +316,7 @@ impl ExitSide {
     }
 
     fn carried_on(&self, departure: &Departure) -> Option<f64> {
-        let is_fresh = departure.left_ns - self.measured_at_ns < FRESH_NS + self.waited_ns / 2.0;
+        let is_fresh = departure.left_ns - self.measured_at_ns < RULES.fresh_ns + self.waited_ns / 2.0;
         is_fresh.then_some(departure.left_ns - self.waited_ns)
     }
 
@@ -370,12 +343,13 @@ impl ExitSide {
     }
 
     fn tolerance_ns(&self) -> f64 {
-        self.rate().map_or(IDLE_WITHOUT_RATE_NS, |rate| IDLE_TOLERANCE_NS.max(0.5 * FULL_BYTES / rate))
+        self.rate()
+            .map_or(RULES.idle_without_rate_ns, |rate| RULES.no_queue_ns.max(0.5 * RULES.full_bytes / rate))
     }
 
     /// A packet that is on the link now may have begun this long ago.
     fn unseen_ns(&self) -> f64 {
-        self.rate().map_or(IDLE_WITHOUT_RATE_NS, |rate| FULL_BYTES / rate + IDLE_TOLERANCE_NS)
+        self.rate().map_or(RULES.idle_without_rate_ns, |rate| RULES.full_bytes / rate + RULES.no_queue_ns)
     }
 
     /// No packet can be on the link.

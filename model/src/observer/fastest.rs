@@ -1,12 +1,6 @@
 //! What a link carries at least, before its rate is known: what has come out of it.
 
-use super::SLOWEST;
-
-/// Over this time, nanoseconds: single packets may come back to back.
-const WINDOW_NS: f64 = 100e6;
-
-/// After a pause of the machine that looks more passes in a window than the link carries: no more than this part of it is certain.
-const CERTAIN: f64 = 0.5;
+use super::rules::RULES;
 
 /// The most that came out in a window.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,7 +15,7 @@ impl Fastest {
     /// `bytes` came out at `at_ns`.
     pub(super) fn pass(&mut self, at_ns: f64, bytes: f64) {
         match &mut self.window {
-            Some((start_ns, sum)) if at_ns - *start_ns < WINDOW_NS => *sum += bytes,
+            Some((start_ns, sum)) if at_ns - *start_ns < RULES.span_ns => *sum += bytes,
             window => {
                 if let Some((start_ns, sum)) = *window {
                     self.most = self.most.max(sum / (at_ns - start_ns));
@@ -33,7 +27,7 @@ impl Fastest {
 
     /// Bytes per nanosecond that the link carries at least.
     pub(super) fn at_least(&self) -> f64 {
-        SLOWEST.max(CERTAIN * self.most)
+        RULES.slowest.max(RULES.half * self.most)
     }
 }
 
@@ -44,7 +38,7 @@ mod tests {
     #[test]
     fn half_of_the_fastest_tenth_of_a_second_is_certain() {
         let mut fastest = Fastest::default();
-        assert_eq!(fastest.at_least(), SLOWEST);
+        assert_eq!(fastest.at_least(), RULES.slowest);
         // 1,000 bytes each 10 ms for a second, then each 2 ms for half a second, then hardly any.
         let fast = (0..250).map(|i| 1e9 + 2e6 * f64::from(i));
         let slow = (0..100).map(|i| 1e7 * f64::from(i));

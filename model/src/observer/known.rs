@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn told_before_measured_before_first_before_rough() {
+    fn configured_before_measured_before_first_before_rough() {
         let nothing = ServiceRate::default();
         let (mut rough, mut measured) = (ServiceRate::default(), ServiceRate::default());
         // 100 bytes per millisecond: a second and 100,000 bytes make a rate, a tenth of each a first guess.

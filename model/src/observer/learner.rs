@@ -1,49 +1,10 @@
 //! The rate of a link of whose buffer only the beginning is seen, from when packets have left it.
 
-use super::SECOND_NS;
 use std::collections::VecDeque;
 
 use crate::capacity::ServiceRate;
 
-/// A measured packet is final when so many came after it.
-const SETTLED: usize = 4;
-
-/// A span is at least this long, nanoseconds, unless the queue drains before.
-const SPAN_NS: f64 = 100e6;
-
-/// A packet that entered less than this before the one ahead of it left may have met an empty buffer: waits are not known better.
-const SPAN_MARGIN_NS: f64 = 5e6;
-
-/// Spans end before the buffer is this full, compared with the most that it ever held: a full buffer drops, and what is dropped is not carried.
-const NEARLY_FULL: f64 = 0.8;
-
-/// A span in which the wait was the longest so far is put off for so long: a buffer that fills is not full. So is one that carried more than is known: what
-/// was dropped of it is sent again meanwhile.
-const UNDECIDED_NS: f64 = 3e9;
-
-/// More than is known: by more than this part.
-const EXCESS: f64 = 0.04;
-
-/// A span did not carry more than is known if this part of what it had more was sent again.
-const REPEATED: f64 = 0.5;
-
-/// A wait is the longest if so many seconds have such a one: answers that are late by themselves come alone, or all within a stall of the way …
-const CONFIRMED: usize = 3;
-
-/// … of the newest so many: what happened once does not count for ever.
-const SECONDS: u64 = 120;
-
-/// Spans that are put off.
-const HELD_MAX: usize = 64;
-
-/// How long the share of lost bytes is remembered.
-const LOSS_DECAY: f64 = 0.9995;
-
-/// A full buffer tells a rate only while no more than this part of what enters it is lost …
-const LOST_MOST: f64 = 0.2;
-
-/// … and if that differs by no more than this part from a first guess of the buffer while it was not full.
-const AGREES: f64 = 0.15;
+use super::rules::RULES;
 
 /// A packet of which it is known when its service began.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +41,7 @@ struct Longest {
 impl Longest {
     fn add(&mut self, at_ns: f64, wait_ns: f64) {
         self.ever_ns = self.ever_ns.max(wait_ns);
-        let second = (at_ns / SECOND_NS) as u64;
+        let second = (at_ns / RULES.second_ns) as u64;
         match self.seconds.back_mut() {
             Some((newest, longest)) if second <= *newest => {
                 if wait_ns <= *longest {
@@ -90,17 +51,17 @@ impl Longest {
             }
             _ => self.seconds.push_back((second, wait_ns)),
         }
-        while self.seconds.front().is_some_and(|(oldest, _)| oldest + SECONDS < second) {
+        while self.seconds.front().is_some_and(|(oldest, _)| oldest + RULES.seconds < second) {
             self.seconds.pop_front();
         }
-        let mut longest = [0.0; CONFIRMED];
+        let mut longest = [0.0; RULES.few];
         for (_, wait_ns) in &self.seconds {
-            if *wait_ns > longest[CONFIRMED - 1] {
-                longest[CONFIRMED - 1] = *wait_ns;
+            if *wait_ns > longest[RULES.few - 1] {
+                longest[RULES.few - 1] = *wait_ns;
                 longest.sort_by(|one, two| two.total_cmp(one));
             }
         }
-        self.confirmed_ns = longest[if self.seconds.len() < CONFIRMED { 0 } else { CONFIRMED - 1 }];
+        self.confirmed_ns = longest[if self.seconds.len() < RULES.few { 0 } else { RULES.few - 1 }];
     }
 }
 
@@ -132,8 +93,8 @@ impl Learner {
         let from_full = || {
             let lost = if self.total > 0.0 { (self.losses / self.total).max(0.0) } else { 0.0 };
             let rate = of(&self.full)? * (1.0 - lost);
-            let agrees = self.open.rough().is_none_or(|open| (rate - open).abs() <= AGREES * open);
-            (lost <= LOST_MOST && agrees).then_some(rate)
+            let agrees = self.open.rough().is_none_or(|open| (rate - open).abs() <= RULES.fifth * open);
+            (lost <= RULES.fifth && agrees).then_some(rate)
         };
         of(&self.open).or_else(from_full)
     }
@@ -150,8 +111,8 @@ impl Learner {
 
     /// So many bytes enter the buffer; `repeated` of them repeat what was lost before.
     pub(super) fn enter(&mut self, bytes: f64, repeated: f64) {
-        self.total = self.total * LOSS_DECAY + bytes;
-        self.losses = self.losses * LOSS_DECAY + repeated;
+        self.total = self.total * RULES.loss_decay + bytes;
+        self.losses = self.losses * RULES.loss_decay + repeated;
         self.repeated += repeated;
     }
 
@@ -167,7 +128,7 @@ impl Learner {
             return;
         }
         self.measured.push_back(new);
-        while self.measured.len() > SETTLED {
+        while self.measured.len() > RULES.settled {
             if let Some(settled) = self.measured.pop_front() {
                 self.longest.add(settled.at_ns, settled.begins_ns - settled.at_ns);
                 self.extend(settled);
@@ -186,13 +147,13 @@ impl Learner {
     /// From the service of one packet to that of another, the buffer not empty between: what entered between both is what the link carried. It was
     /// not empty as long as each packet that was measured had entered before the service of the one before began.
     fn extend(&mut self, new: Measured) {
-        let open = self.span.filter(|(_, before)| new.at_ns + SPAN_MARGIN_NS < before.begins_ns);
+        let open = self.span.filter(|(_, before)| new.at_ns + RULES.no_queue_ns < before.begins_ns);
         let Some((begin, _)) = open else {
             self.begin(new);
             return;
         };
         let (busy_ns, bytes) = (new.begins_ns - begin.begins_ns, new.sum - begin.sum);
-        if busy_ns < SPAN_NS || bytes <= 0.0 {
+        if busy_ns < RULES.span_ns || bytes <= 0.0 {
             self.span = Some((begin, new));
             return;
         }
@@ -212,18 +173,18 @@ impl Learner {
             // For a first guess, all that is known of the buffer has to do.
             let has_guess = self.open.rough().is_some();
             let longest_ns = if has_guess { self.longest.confirmed_ns } else { self.longest.ever_ns };
-            let is_full = span.wait_ns > NEARLY_FULL * longest_ns;
+            let is_full = span.wait_ns > RULES.nearly * longest_ns;
             let excess = self.excess(&span);
             let is_undecided = is_full || excess > 0.0;
-            if is_undecided && now_ns < span.end_ns + UNDECIDED_NS && self.held.len() < HELD_MAX {
+            if is_undecided && now_ns < span.end_ns + RULES.drained_ns && self.held.len() < RULES.values_max {
                 return;
             }
             self.held.pop_front();
             // A buffer that counts packets is full of ACKs long before it holds the longest wait.
             let known = self.found.max(span.repeated);
-            let has_dropped = excess > 0.0 && self.repeated - known >= REPEATED * excess;
+            let has_dropped = excess > 0.0 && self.repeated - known >= RULES.half * excess;
             if has_dropped {
-                self.found = known + REPEATED * excess;
+                self.found = known + RULES.half * excess;
             }
             let learnt = if is_full || has_dropped { &mut self.full } else { &mut self.open };
             learnt.add(span.end_ns, span.busy_ns, span.bytes);
@@ -234,6 +195,6 @@ impl Learner {
     fn excess(&self, span: &BusySpan) -> f64 {
         let Some(rate) = self.open.rate() else { return 0.0 };
         let expected = rate * span.busy_ns;
-        if span.bytes > (1.0 + EXCESS) * expected { span.bytes - expected } else { 0.0 }
+        if span.bytes > (1.0 + RULES.excess) * expected { span.bytes - expected } else { 0.0 }
     }
 }

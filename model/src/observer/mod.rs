@@ -21,6 +21,7 @@ mod known;
 mod learner;
 pub mod level;
 mod point;
+mod rules;
 pub mod split;
 mod standing;
 #[cfg(test)]
@@ -38,29 +39,9 @@ use entry_side::EntrySide;
 use exit_side::ExitSide;
 use known::KnownRate;
 pub use point::{Answer, Passing, Trust, Vantage};
+use rules::RULES;
 use split::{Waits, split_wait};
 pub use standing::Standing;
-
-/// No link is slower, bytes per nanosecond: 64 kbit/s. So a wait has a bound before a rate is known.
-const SLOWEST: f64 = 8e-6;
-
-/// A full packet.
-const FULL_BYTES: f64 = 1500.0;
-
-/// No more than this: it does not count as a queue, nanoseconds.
-const NO_QUEUE_NS: f64 = 5e6;
-
-/// If a link was busy for more than this part of an answer's delay, a queue may be in it.
-const MOSTLY: f64 = 0.5;
-
-/// Below this part of its rate over a second, a link has no queue that lasts.
-const LIGHT: f64 = 0.4;
-
-/// After so long a silence nothing that was seen before tells of a queue, and rates are counted over as much.
-const SECOND_NS: f64 = 1e9;
-
-/// So long after the last proof a base counts as stale.
-const STALE_NS: f64 = 300e9;
 
 /// Who answers: an IP address (IPv4 mapped into IPv6), or any number that stands for one.
 pub type End = [u8; 16];
@@ -321,7 +302,7 @@ impl Observer {
             return Trust::Confirmed;
         }
         match self.proofs[direction].proven_ns {
-            Some(at) if now_ns as f64 - at > STALE_NS => Trust::Stale,
+            Some(at) if now_ns as f64 - at > RULES.stale_ns => Trust::Stale,
             Some(_) => Trust::Confirmed,
             None => Trust::NeverEmpty,
         }

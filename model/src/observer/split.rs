@@ -1,19 +1,11 @@
 //! What an answer's delay consists of: the delay without queues, the wait of its question, and its own.
 
-use super::base::{Bases, CLEAR_NS, Cleared, Split};
+use super::base::{Bases, Cleared, Split};
 use super::cross_check::Correction;
 use super::entry_side::MeasuredWait;
 use super::exit_side::{Departure, ExitSide};
-use super::{Answer, LIGHT, MOSTLY, NO_QUEUE_NS, Observer, PacketWait, Passing, Proof, SLOWEST, Uplink};
-
-/// An answer before which no more than so many packets came had nothing ahead of it.
-const QUIET: usize = 3;
-
-/// Before the uplink's rate is known, no more than so many bytes ahead of a question count as no queue: three short packets.
-const FEW_BYTES: f64 = 256.0;
-
-/// Of a reading's uncertainty, what its answer's other wait inherits.
-const TICK_SHARE: f64 = 0.5;
+use super::rules::RULES;
+use super::{Answer, Observer, PacketWait, Passing, Proof, Uplink};
 
 impl Observer {
     /// The delay with what is known taken off.
@@ -55,22 +47,23 @@ impl Observer {
     ) -> Option<PacketWait> {
         let asked_ns = packet.at_ns.saturating_sub(answer.delay_ns);
         let at_ns = departure.left_ns;
-        let is_quiet = self.down.count_since(asked_ns) <= QUIET;
+        let is_quiet = self.down.count_since(asked_ns) <= RULES.few;
         let Uplink::Hidden(entry_side) = &mut self.up else { return clock };
         let expected_ns = entry_side.expected_ns(asked_ns);
         // The most that the uplink can have held, where it is certain that it was not full.
         let most_up_ns = match expected_ns {
-            Some(expected) if entry_side.is_light(asked_ns, packet.at_ns, LIGHT, is_quiet) => expected,
+            Some(expected) if entry_side.is_light(asked_ns, packet.at_ns, RULES.half, is_quiet) => expected,
             Some(_) => f64::INFINITY,
             None => entry_side.most_ns(asked_ns, answer.question_bytes, is_quiet),
         };
-        let clear_ns = if expected_ns.is_some() { CLEAR_NS } else { FEW_BYTES / SLOWEST };
+        let clear_ns =
+            if expected_ns.is_some() { RULES.no_queue_ns } else { RULES.few_bytes / RULES.slowest };
         let by_clock = clock
             .map(|wait| wait.ns)
             .or_else(|| self.down.has_clock(at_ns).then(|| self.down.wait_ns(at_ns, true)).flatten());
         if let Some(down_ns) = by_clock {
             // A reading is off by up to half of the clock's tick; jitter evens out.
-            let doubt_ns = clock.map_or(0.0, |wait| TICK_SHARE * wait.uncertainty_ns);
+            let doubt_ns = clock.map_or(0.0, |wait| RULES.half * wait.uncertainty_ns);
             let waits = Waits { known_ns: down_ns, most_ns: most_up_ns, clear_ns, unknown_ns: expected_ns };
             let split = self.remote.split(&self.clear(packet, answer, &waits));
             self.proofs.up = Proof { proven_ns: split.proven_ns.or(self.proofs.up.proven_ns) };
@@ -85,10 +78,11 @@ impl Observer {
         let split = self.remote.split(&self.clear(packet, answer, &waits));
         let queue_ns = split.queue_ns;
         let probably_ns = self.down.probably_busy_since(asked_ns);
-        let is_down_busy = most_down_ns > NO_QUEUE_NS && probably_ns > MOSTLY * answer.delay_ns as f64;
+        let is_down_busy =
+            most_down_ns > RULES.no_queue_ns && probably_ns > RULES.half * answer.delay_ns as f64;
         let up_ns = match expected_ns {
             _ if !is_down_busy => Some(queue_ns),
-            Some(_) if most_up_ns <= NO_QUEUE_NS => Some(0.0),
+            Some(_) if most_up_ns <= RULES.no_queue_ns => Some(0.0),
             Some(expected) => Some(expected.min(queue_ns)),
             None => None,
         };
@@ -141,7 +135,7 @@ pub(super) struct Waits {
 
 impl Default for Waits {
     fn default() -> Self {
-        Self { known_ns: 0.0, most_ns: f64::INFINITY, clear_ns: CLEAR_NS, unknown_ns: None }
+        Self { known_ns: 0.0, most_ns: f64::INFINITY, clear_ns: RULES.no_queue_ns, unknown_ns: None }
     }
 }
 

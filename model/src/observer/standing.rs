@@ -4,9 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::level::LevelTrack;
-
-/// Packets inside at once; of more than these the first to leave count as gone.
-const INSIDE_MAX: usize = 1 << 18;
+use super::rules::RULES;
 
 /// Bytes that stand in a buffer. Packets are reported in the order in which they entered; when each leaves is known then.
 #[derive(Debug)]
@@ -31,7 +29,7 @@ impl Standing {
     /// A packet entered at `entered_ns`; its pieces (when, bytes) leave later.
     pub fn enter(&mut self, entered_ns: u64, pieces: impl IntoIterator<Item = (u64, u32)>) {
         self.depart(entered_ns);
-        if self.departures.len() >= INSIDE_MAX {
+        if self.departures.len() >= RULES.packets_max {
             self.departures.pop().into_iter().for_each(|Reverse((_, bytes))| {
                 self.level = self.level.saturating_sub(u64::from(bytes));
             });

@@ -320,7 +320,7 @@ fn two_full_buffers_starve_nobody() {
 }
 
 #[test]
-fn without_a_rate_starving_cannot_be_told() {
+fn without_a_rate_starving_is_unknown() {
     let recent = delayed(6.0, 0.5, 100_000);
     let activity = PerDirection { up: BULK, down: wanting(Demand::None) };
     let capacity = PerDirection { up: None, ..CAPACITY };

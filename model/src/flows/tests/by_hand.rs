@@ -140,7 +140,7 @@ fn bulk_data_has_two_segments_under_way() {
 
 /// A window that fell is reported once another report with data has followed: the flow goes on.
 #[test]
-fn a_fall_is_told_by_the_report_after_it() {
+fn a_fall_is_reported_by_the_report_after_it() {
     let data = |second: f64, window: f64| (second, report(5_000, Some(window), None));
     let fell = |reports: &[(f64, FlowSample)], now| record(reports).fell(at(now));
     let (high, low, after) = (data(1.0, 60_000.0), data(2.0, 12_000.0), data(3.0, 13_000.0));

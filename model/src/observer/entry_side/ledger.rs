@@ -1,24 +1,9 @@
 //! How much stands in the buffer, from when each packet came and when its service begins.
 
-use super::super::SECOND_NS;
 use super::super::level::Levels;
+use super::super::rules::RULES;
 use super::{Booked, EntrySide};
 use crate::capacity::ServiceRate;
-
-/// So long after the newest measured wait what stands is only booked: drops are not seen …
-const BOOKED_NS: f64 = 2e9;
-
-/// … and a queue that would last for so long is not known at all.
-const BOOKED_MAX_NS: f64 = 2e9;
-
-/// Without a rate a level is known for so long after the newest measured wait.
-const KNOWN_NS: f64 = 5e9;
-
-/// Without a rate that is certain, up to this part of a level may have been dropped.
-const DROPPED: f64 = 0.5;
-
-/// Nine of ten differences are at most so many times their root mean square.
-const NINE_OF_TEN: f64 = 1.65;
 
 impl EntrySide {
     /// When its service begins: when it comes, or when the one before is served.
@@ -90,18 +75,20 @@ impl EntrySide {
         let mean = area / (to - from);
         let levels = Levels { min: min.min(mean), mean, max: max.max(mean) };
         let unmeasured_ns = from - self.measured_at_ns;
-        let is_booked = unmeasured_ns > BOOKED_NS;
+        let is_booked = unmeasured_ns > RULES.drained_ns;
         let known = match rate {
-            Some(rate) => !is_booked || levels.max <= rate * BOOKED_MAX_NS,
-            None => unmeasured_ns < KNOWN_NS || self.is_silent(from - SECOND_NS, to),
+            Some(rate) => !is_booked || levels.max <= rate * RULES.drained_ns,
+            None => unmeasured_ns < RULES.answered_ns || self.is_silent(from - RULES.second_ns, to),
         };
-        let error_ns = (NINE_OF_TEN * self.error2.sqrt()).hypot(self.doubt_ns);
+        let error_ns = (RULES.nine_of_ten * self.error2.sqrt()).hypot(self.doubt_ns);
         // Where no rate is known, or a first guess only, bytes per time are those of the wait that was measured, and what was dropped
         // counts as waiting.
         let is_guess = !self.known.is_some() && self.learner.rate(ServiceRate::rate).is_none();
         let by_wait = match rate {
-            None if levels.max > 0.0 => levels.max * (error_ns / self.waited_ns.max(1.0)).clamp(DROPPED, 1.0),
-            Some(_) if is_guess => DROPPED * levels.max,
+            None if levels.max > 0.0 => {
+                levels.max * (error_ns / self.waited_ns.max(1.0)).clamp(RULES.half, 1.0)
+            }
+            Some(_) if is_guess => RULES.half * levels.max,
             _ => 0.0,
         };
         let doubt_bytes = if is_booked { levels.max.max(by_wait) } else { by_wait };

@@ -1,12 +1,7 @@
 //! When each packet entered: by its own wait, or between those of its neighbours.
 
-use super::{ExitSide, KNOWN_NS};
-
-/// A packet that nothing measured follows within this time is placed by those before it.
-const PLACED_NS: u64 = 500_000_000;
-
-/// How far a packet's placing looks ahead.
-const LOOK_AHEAD: usize = 64;
+use super::super::rules::RULES;
+use super::ExitSide;
 
 impl ExitSide {
     /// Nothing more has come out before `now_ns`: what can be placed now is placed.
@@ -15,7 +10,7 @@ impl ExitSide {
         if is_idle {
             self.evidence_ns = now_ns;
         }
-        let due = now_ns.saturating_sub(PLACED_NS) as f64;
+        let due = now_ns.saturating_sub(RULES.placed_ns as u64) as f64;
         while self.pending.front().is_some_and(|p| is_idle || p.entered_ns.is_some() || p.left_ns < due) {
             self.place_first();
         }
@@ -24,7 +19,7 @@ impl ExitSide {
             self.placed.0 = self.placed.0.max(now_ns as f64 - self.unseen_ns());
             self.standing.doubt(0.0);
         }
-        self.standing.track.believe_to(self.evidence_ns.saturating_add(KNOWN_NS));
+        self.standing.track.believe_to(self.evidence_ns.saturating_add(RULES.second_ns as u64));
         self.standing.hold((self.placed.0 - self.away_ns).max(0.0) as u64);
     }
 
@@ -40,7 +35,7 @@ impl ExitSide {
     /// The oldest packet that is not placed enters and leaves the buffer.
     pub(super) fn place_first(&mut self) {
         let Some(packet) = self.pending.pop_front() else { return };
-        let ahead = self.pending.iter().take(LOOK_AHEAD).find(|packet| packet.entered_ns.is_some());
+        let ahead = self.pending.iter().take(RULES.values_max).find(|packet| packet.entered_ns.is_some());
         let next = ahead.and_then(|packet| Some((packet.entered_ns?, packet.left_ns)));
         // Between two that were measured it waited about as long as they did.
         let doubt_ns = ahead.filter(|_| packet.entered_ns.is_none()).map_or(packet.doubt_ns, |ahead| {

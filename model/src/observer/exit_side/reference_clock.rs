@@ -5,11 +5,8 @@
 
 use std::cmp::Reverse;
 
-use super::super::SECOND_NS;
 use super::super::clocks::Clocks;
-
-/// Clocks that wait for the next word.
-const FOLLOWERS_MAX: usize = 64;
+use super::super::rules::RULES;
 
 /// A clock, its newest reading, and how much that is worth.
 #[derive(Clone, Copy, Debug)]
@@ -39,9 +36,9 @@ impl ReferenceClock {
     /// A clock was read. Whether it is the best one; the others hear of it then.
     pub(super) fn hear(&mut self, reading: ClockReading, clocks: &mut Clocks) -> bool {
         match self.best {
-            Some(best) if reading.left_ns - best.left_ns > SECOND_NS => self.followers.clear(),
+            Some(best) if reading.left_ns - best.left_ns > RULES.second_ns => self.followers.clear(),
             Some(best) if best.flow != reading.flow && reading.rank() < best.rank() => {
-                if self.followers.len() < FOLLOWERS_MAX && !self.followers.contains(&reading.flow) {
+                if self.followers.len() < RULES.values_max && !self.followers.contains(&reading.flow) {
                     self.followers.push(reading.flow);
                 }
                 return false;

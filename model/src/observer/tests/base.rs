@@ -1,7 +1,8 @@
 //! The delay without queues: what lowers it, and what may raise it.
 
-use super::super::base::{Bases, CLEAR_NS, Cleared, Split};
+use super::super::base::{Bases, Cleared, Split};
 use super::super::bound::LowerBound;
+use super::super::rules::RULES;
 
 const MS: f64 = 1e6;
 const SECOND: f64 = 1e9;
@@ -15,7 +16,7 @@ fn answer(at_ns: f64, delay_ms: f64, most_ms: f64) -> Cleared {
         question_bytes: 66,
         answer_bytes: 1500,
         most_ns: most_ms * MS,
-        clear_ns: CLEAR_NS,
+        clear_ns: RULES.no_queue_ns,
         known_ns: None,
     }
 }
@@ -116,7 +117,7 @@ fn a_download_that_ends_midway_raises_nobodys_delay() {
 }
 
 #[test]
-fn each_end_has_its_own_and_the_nearest_is_told() {
+fn each_end_has_its_own_and_the_nearest_is_reported() {
     let mut bases = Bases::default();
     answers(&mut bases, 0.0, 3, 40.0, 0.0);
     let far = Cleared { end: [9; 16], ..answer(SECOND, 200.0, 0.0) };

@@ -362,7 +362,7 @@ fn a_buffer_that_drains_between_packets_tells_no_rate() {
 }
 
 #[test]
-fn what_was_told_is_better_than_what_was_measured_and_that_than_a_first_guess() {
+fn what_is_configured_is_better_than_what_was_measured_and_that_than_a_first_guess() {
     let mut entry_side = EntrySide::new(0);
     entry_side.known.begin_with(Some(3.0 * RATE));
     assert_eq!(entry_side.rate(), Some(3.0 * RATE));

@@ -1,8 +1,9 @@
 //! The observer's parts, each by itself and by hand.
 
-use super::super::base::{Bases, CLEAR_NS, Cleared, Split};
+use super::super::base::{Bases, Cleared, Split};
 use super::super::bound::LowerBound;
 use super::super::level::{INTERVAL_NS, LevelTrack, Levels};
+use super::super::rules::RULES;
 use super::super::standing::Standing;
 use super::super::{Trust, Vantage};
 use crate::capacity::ServiceRate;
@@ -192,7 +193,7 @@ fn pieces_of_a_packet_leave_one_by_one() {
 /// Of more packets than there is room for, those that leave first count as gone.
 #[test]
 fn packets_inside_are_bounded() {
-    let room = 1_u64 << 18;
+    let room = RULES.packets_max as u64;
     let mut standing = Standing::new(0);
     for packet in 0..=room {
         standing.enter(0, [(1_000 * MS + packet, 10)]);
@@ -233,7 +234,7 @@ fn answer(end: u8, at_s: f64, delay_ms: f64, lengths: (u32, u32), most_ms: f64) 
         question_bytes: lengths.0,
         answer_bytes: lengths.1,
         most_ns: most_ms * 1e6,
-        clear_ns: CLEAR_NS,
+        clear_ns: RULES.no_queue_ns,
         known_ns: None,
     }
 }
@@ -279,7 +280,7 @@ fn a_new_end_is_cleared_of_what_others_know() {
     assert_eq!(of(None, 20.0), (0.0, 100.0));
 }
 
-/// Answers that met no queue for certain prove the delay: at most 4 ms of queue, or a tenth of the delay.
+/// Answers that met no queue for certain prove the delay: at most 5 ms of queue, or a tenth of the delay.
 #[test]
 fn an_idle_link_proves_the_delay() {
     let proven = |delay_ms: f64, most_ms: f64| {
@@ -288,15 +289,15 @@ fn an_idle_link_proves_the_delay() {
         assert_eq!(bases.nearest(), split.proven_ns.map(|_| delay_ms * 1e6));
         split.proven_ns
     };
-    assert_eq!(proven(20.0, 4.0), Some(2.0 * SECOND));
-    assert_eq!(proven(20.0, 4.1), None);
+    assert_eq!(proven(20.0, 5.0), Some(2.0 * SECOND));
+    assert_eq!(proven(20.0, 5.1), None);
     assert_eq!(proven(200.0, 20.0), Some(2.0 * SECOND));
     assert_eq!(proven(200.0, 20.1), None);
-    // A delay that is longer than the smallest one by more than 4 ms proves nothing.
-    for (longer, moment) in [(4.0, 3.0), (4.1, 2.0)] {
+    // A delay that is longer than the smallest one by more than 5 ms proves nothing.
+    for (longer, moment) in [(5.0, 3.0), (5.1, 2.0)] {
         let mut bases = Bases::default();
         bases.split(&answer(1, 2.0, 20.0, (60, 60), 0.0));
-        let split = bases.split(&answer(1, 3.0, 20.0 + longer, (60, 60), 4.0));
+        let split = bases.split(&answer(1, 3.0, 20.0 + longer, (60, 60), 5.0));
         assert_eq!(split.proven_ns, Some(moment * SECOND), "{longer}");
     }
 }
@@ -346,12 +347,13 @@ fn ends_are_bounded() {
         let answer = Cleared { end: end(number), ..answer(0, 1.0, delay_ms, (60, 60), f64::INFINITY) };
         milliseconds(bases.split(&answer))
     };
-    for number in 0..1 << 14 {
+    let most = RULES.hosts_max as u32;
+    for number in 0..most {
         split(number, 20.0);
     }
     assert_eq!(split(0, 30.0), (10.0, 20.0));
-    assert_eq!(split((1 << 14) - 1, 30.0), (10.0, 20.0));
-    split(1 << 14, 20.0);
+    assert_eq!(split(most - 1, 30.0), (10.0, 20.0));
+    split(most, 20.0);
     assert_eq!(split(0, 30.0), (10.0, 20.0), "it was heard again");
     assert_eq!(split(1, 30.0), (0.0, 30.0), "heard least recently");
 }

@@ -168,7 +168,7 @@ fn packets_wait_for_those_before_them() {
 
 /// Rates are configured in bytes per second; less than one is none.
 #[test]
-fn rates_are_told_by_the_second() {
+fn rates_are_reported_by_the_second() {
     use super::super::{Observer, Vantage};
     use crate::segment::PerDirection;
     use std::time::Duration;

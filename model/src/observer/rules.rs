@@ -1,0 +1,132 @@
+//! All figures that the observer depends on.
+
+/// Times in nanoseconds, shares of 1. One figure serves wherever the same thing is meant.
+pub(super) struct Rules {
+    /// No link is slower, bytes per nanosecond: 64 kbit/s. So a wait has a bound before a rate is known.
+    pub(super) slowest: f64,
+    /// A full packet; half of it separates short packets from long ones.
+    pub(super) full_bytes: f64,
+    /// Before the uplink's rate is known, no more than so many bytes before a request count as no queue: three short packets.
+    pub(super) few_bytes: f64,
+
+    /// Jitter of sender, route and the machine that looks: waits are never known better.
+    pub(super) jitter_ns: f64,
+    /// A shorter wait is no queue, a shorter pause no idle link, a smaller difference no drop: a packet's own time and a slow scheduler.
+    pub(super) no_queue_ns: f64,
+    /// A shorter delay may be a reply that was held back (RFC 1122, 4.2.3.2: a delayed ACK; Linux: 40 ms).
+    pub(super) held_back_ns: f64,
+    /// A wait that was measured this long ago still holds.
+    pub(super) fresh_ns: f64,
+    /// A level that is uncertain by more than this wait, and by twice its height, is unknown; waits of two hosts are compared within it.
+    pub(super) vague_ns: f64,
+    /// A rate is measured over this long at least: single packets may come back to back.
+    pub(super) span_ns: f64,
+    /// Without a rate a shorter pause between two packets is no idle link.
+    pub(super) idle_without_rate_ns: f64,
+    /// A tick is distinguished from others after this long.
+    pub(super) tick_known_ns: f64,
+    /// A packet which no measured one follows for this long is placed by those before it.
+    pub(super) placed_ns: f64,
+    /// Longer than round trips and bursts: what lasts for a second is no accident, and after a second of silence nothing holds.
+    pub(super) second_ns: f64,
+    /// A buffer drains in this time while the link is not used; a longer queue that nobody measures is unknown.
+    pub(super) drained_ns: f64,
+    /// A request may be answered for this long.
+    pub(super) answered_ns: f64,
+    /// Crystals and the queue itself differ by less over this long: ticks are checked, drift is measured, clocks are compared.
+    pub(super) long_ns: f64,
+    /// No buffer lets packets wait longer.
+    pub(super) longest_wait_ns: f64,
+    /// So long after its last proof a delay without queue is stale.
+    pub(super) stale_ns: f64,
+    /// Where a request is searched by its time: delays are measured in microseconds …
+    pub(super) earlier_ns: f64,
+    /// … and packets of one slot have one time.
+    pub(super) slot_ns: f64,
+
+    /// More or less than half: of a delay, of a rate, of what was dropped, of an error that a held-back reply may explain.
+    pub(super) half: f64,
+    /// From this share of the longest wait on a buffer may drop; and the share of an error that a reply proves.
+    pub(super) nearly: f64,
+    /// Rates and ticks may be wrong by this share: framing in a modem, losses, the queue's own change.
+    pub(super) fifth: f64,
+    /// A span that carried this share more than is known contains dropped bytes.
+    pub(super) excess: f64,
+    /// A tick's mean length differs from it by no more than this factor.
+    pub(super) tick_factor: f64,
+    /// Clocks drift by no more while their drift is unknown …
+    pub(super) drift: f64,
+    /// … and no oscillator drifts faster.
+    pub(super) drift_max: f64,
+    /// Nine of ten differences are at most so many times their root mean square (normal distribution).
+    pub(super) nine_of_ten: f64,
+    /// Share of the lost bytes that is remembered with each packet.
+    pub(super) loss_decay: f64,
+
+    /// Fewer say nothing.
+    pub(super) few: usize,
+    /// A measured packet is final when so many came after it.
+    pub(super) settled: usize,
+    /// Epochs from which a drift is found.
+    pub(super) epochs: usize,
+    /// Readings that must agree before a smallest one is raised.
+    pub(super) agreeing: usize,
+    /// A median is taken of so many.
+    pub(super) median_of: usize,
+    /// The longest wait is that of the newest so many seconds.
+    pub(super) seconds: u64,
+    /// By at most so many intervals a change of level may be early or late.
+    pub(super) away: f64,
+
+    /// Ticks in use: RFC 7323 allows 1 ms to 1 s, Linux has 1 ms (and 1 µs by route), others 4, 10, 100 ms.
+    pub(super) ticks_ns: [f64; 6],
+
+    /// Bounds of memory: values of one kind, hosts and clocks, packets.
+    pub(super) values_max: usize,
+    pub(super) hosts_max: usize,
+    pub(super) packets_max: usize,
+}
+
+/// The figures.
+pub(super) const RULES: Rules = Rules {
+    slowest: 8e-6,
+    full_bytes: 1500.0,
+    few_bytes: 256.0,
+    jitter_ns: 1.5e6,
+    no_queue_ns: 5e6,
+    held_back_ns: 40e6,
+    fresh_ns: 30e6,
+    vague_ns: 50e6,
+    span_ns: 100e6,
+    idle_without_rate_ns: 150e6,
+    tick_known_ns: 400e6,
+    placed_ns: 500e6,
+    second_ns: 1e9,
+    drained_ns: 2e9,
+    answered_ns: 5e9,
+    long_ns: 10e9,
+    longest_wait_ns: 60e9,
+    stale_ns: 300e9,
+    earlier_ns: 2e3,
+    slot_ns: 2.5e6,
+    half: 0.5,
+    nearly: 0.8,
+    fifth: 0.2,
+    excess: 0.04,
+    tick_factor: 1.4,
+    drift: 50e-6,
+    drift_max: 200e-6,
+    nine_of_ten: 1.65,
+    loss_decay: 0.9995,
+    few: 3,
+    settled: 4,
+    epochs: 6,
+    agreeing: 8,
+    median_of: 31,
+    seconds: 120,
+    away: 5.0,
+    ticks_ns: [1e3, 1e6, 4e6, 10e6, 100e6, 1e9],
+    values_max: 1 << 6,
+    hosts_max: 1 << 12,
+    packets_max: 1 << 16,
+};
