@@ -178,7 +178,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_fell_out_of_the_ring_is_told() {
+    fn what_fell_out_of_the_ring_is_reported() {
         let journal = journal_of(KEPT as u64 + 7);
         let (records, gone) = journal.after(2);
         assert_eq!((records.len(), records[0].seq, gone), (KEPT, 8, 5));

@@ -128,7 +128,7 @@ fn advice_has_exactly_the_fields_of_the_contract() {
 }
 
 #[test]
-fn a_link_is_simulated_and_what_is_not_is_told_why() {
+fn a_link_is_simulated_and_what_is_not_is_reported_why() {
     let predicted = |arguments: &[&str]| {
         let (code, stdout, stderr) = pendulum(&[&LINK[..], arguments, &["--format", "json"]].concat());
         assert_eq!((code, stderr.as_str()), (0, ""));

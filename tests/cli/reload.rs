@@ -65,9 +65,9 @@ fn a_good_file_is_taken_over_without_detaching() {
 }
 
 #[test]
-fn a_bad_file_changes_nothing_and_the_reason_is_told() {
+fn a_bad_file_changes_nothing_and_the_reason_is_reported() {
     let Some((gateway, _provider)) =
-        Netns::with_provider("a_bad_file_changes_nothing_and_the_reason_is_told")
+        Netns::with_provider("a_bad_file_changes_nothing_and_the_reason_is_reported")
     else {
         return;
     };

@@ -520,7 +520,7 @@ fn what_others_take_away_is_made_again() {
 }
 
 #[test]
-fn what_keeps_packets_from_the_shaper_is_told() {
+fn what_keeps_packets_from_the_shaper_is_reported() {
     use Deed::{
         AddOtherShaper, AddProgram, AddTerminalFilter, Reload, RemoveFilters, RemoveOtherShaper,
         RemoveProgram, Rename, Start,
@@ -547,7 +547,7 @@ fn what_keeps_packets_from_the_shaper_is_told() {
         AddTerminalFilter(Hook::TcxIngress),
         RemoveFilters,
     ];
-    play("what_keeps_packets_from_the_shaper_is_told", deeds, usize::MAX);
+    play("what_keeps_packets_from_the_shaper_is_reported", deeds, usize::MAX);
 }
 
 /// As many deeds as asked for, in an order by chance.

@@ -50,8 +50,8 @@ fn killed_while_it_reloads_it_leaves_nothing() {
 
 /// Eight links take a while to load. An agent that is asked to end meanwhile does not first load them all.
 #[test]
-fn told_to_end_while_links_are_loaded_it_ends() {
-    let Some((gateway, provider)) = pair("told_to_end_while_links_are_loaded_it_ends") else { return };
+fn asked_to_end_while_links_are_loaded_it_ends() {
+    let Some((gateway, provider)) = pair("asked_to_end_while_links_are_loaded_it_ends") else { return };
     let names: Vec<String> = (0..8).map(|number| format!("wan0{number}")).collect();
     for (number, name) in names.iter().enumerate() {
         wire(&gateway, name, &provider, &format!("isp0{number}"), &format!("198.51.{number}"));

@@ -67,8 +67,8 @@ for _ in range(1000): frames.send(bytes(12) + b'\\x08\\x00' + bytes(986))",
 }
 
 #[test]
-fn what_passes_around_the_programs_is_told() {
-    let Some((gateway, _provider)) = pair("what_passes_around_the_programs_is_told") else { return };
+fn what_passes_around_the_programs_is_reported() {
+    let Some((gateway, _provider)) = pair("what_passes_around_the_programs_is_reported") else { return };
     let mut agent = Agent::start(&gateway, &["--wan", "wan0"]);
     agent.wait_attached("wan0", gateway.index("wan0"));
     // A first look at the device's counters has to come before the frames.

@@ -134,8 +134,8 @@ fn what_an_aqm_drops_inside_still_came() {
 
 /// CAKE's ACK filter: an ACK comes, the length stays, nothing was sent; an older one went without a trace.
 #[test]
-fn cakes_ack_filter_is_told_by_the_length() {
-    let Some(mut bench) = Bench::new("cakes_ack_filter_is_told_by_the_length", "cake") else { return };
+fn cakes_ack_filter_shows_by_the_length() {
+    let Some(mut bench) = Bench::new("cakes_ack_filter_shows_by_the_length", "cake") else { return };
     bench.enqueue([1000, 1], 1000, data(1000)).enqueue([1066, 2], 66, ack(1000));
     // The one of 66 bytes makes way for one of 78.
     let shown = bench.clock(1001).enqueue([1078, 2], 78, ack(1001)).show();

@@ -226,8 +226,8 @@ fn a_chain_is_looked_at_to_its_64th_packet() {
 }
 
 #[test]
-fn what_no_event_told_is_drift_and_data() {
-    let Some(mut bench) = Bench::new("what_no_event_told_is_drift_and_data", "tbf") else { return };
+fn what_no_event_shows_is_drift_and_data() {
+    let Some(mut bench) = Bench::new("what_no_event_shows_is_drift_and_data", "tbf") else { return };
     bench.enqueue([66, 1], 66, ack(1000));
     // Two packets more stand there than one event reported.
     let shown = bench.clock(1001).enqueue([66 + 3000, 3], 1000, data(1001)).show();
@@ -318,7 +318,7 @@ fn children_of_mq_are_one_queue() {
 
 /// The clock of a mark comes round after 2^24 ticks, 68.7 s; a sojourn is known across it.
 #[test]
-fn a_sojourn_is_told_across_the_turn_of_the_marks_clock() {
+fn a_sojourn_is_reported_across_the_turn_of_the_marks_clock() {
     const TURN: u64 = 1 << 24;
     let Some(mut bench) = Bench::new("a_sojourn_is_told_across…", "tbf") else { return };
     let came = (3 * TURN - 100) * TICK_NS;

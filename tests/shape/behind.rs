@@ -42,8 +42,8 @@ fn advised(reason: &str) -> Option<f64> {
 }
 
 #[test]
-fn a_rate_above_what_the_line_carries_is_told_with_the_rate_that_would_do() {
-    with_cake("a_rate_above_what_the_line_carries_is_told_with_the_rate_that_would_do", LINK, |rig| {
+fn a_rate_above_what_the_line_carries_is_reported_with_the_rate_that_would_do() {
+    with_cake("a_rate_above_what_the_line_carries_is_reported_with_the_rate_that_would_do", LINK, |rig| {
         rig.told_uplink = Some(TOO_HIGH);
         let agent = rig.agent("mode = \"enforce\"");
         until("enforcing", || shape(rig)["state"] == "enforcing");
@@ -79,8 +79,8 @@ fn a_right_rate_is_not_ineffective() {
 
 /// Nobody tells a rate: it is held while the link is idle, found once an upload fills the modem, and the modem's buffer is then empty.
 #[test]
-fn a_rate_that_nobody_told_is_found() {
-    with_cake("a_rate_that_nobody_told_is_found", LINK, |rig| {
+fn a_rate_that_nobody_configured_is_found() {
+    with_cake("a_rate_that_nobody_configured_is_found", LINK, |rig| {
         rig.tells_rates = false;
         let agent = rig.agent("mode = \"enforce\"\nrate = \"auto\"");
         until("enforcing", || shape(rig)["state"] == "enforcing");
@@ -93,7 +93,7 @@ fn a_rate_that_nobody_told_is_found() {
         );
         if std::env::var_os("PENDULUM_UNSTEADY").is_none() {
             let why = "in one run of five the rate is not found within a minute on this link (docs/results/autorate.md); PENDULUM_UNSTEADY=1 asks for it";
-            eprintln!("SKIPPED a_rate_that_nobody_told_is_found: {why}");
+            eprintln!("SKIPPED a_rate_that_nobody_configured_is_found: {why}");
             return stop(agent);
         }
         let rate = |told: &serde_json::Value| told["uplink"]["rate_bps"].as_f64().expect("a rate");

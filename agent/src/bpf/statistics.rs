@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn misses_are_told_by_fdinfo_or_not_at_all() {
+    fn misses_are_reported_by_fdinfo_or_not_at_all() {
         let old = "pos:\t0\nprog_type:\t26\nrun_cnt:\t5\n";
         assert_eq!(misses_in(old), None);
         assert_eq!(misses_in(&format!("{old}recursion_misses:\t7\nverified_insns:\t9\n")), Some(7));

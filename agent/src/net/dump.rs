@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn why_a_dump_was_broken_off_is_told_in_the_kernel_s_words() {
+    fn why_a_dump_was_broken_off_is_reported_in_the_kernel_s_words() {
         let words = Attributes::new().with_text(message::WORDS, "Unknown qdisc.");
         let code = (-libc::EOPNOTSUPP).to_ne_bytes();
         let broken_off = message(NLMSG_DONE, NLM_F_ACK_TLVS, 1, &code, words.bytes());

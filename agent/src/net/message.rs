@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_s_words_are_told_and_its_number_is_kept() {
+    fn the_kernel_s_words_are_reported_and_its_number_is_kept() {
         for capped in [true, false] {
             let datagram = refused(-libc::ENOENT, capped, Some("Specified qdisc kind is unknown."));
             let error = outcome_of(&datagram).expect("an answer").expect_err("a refusal");

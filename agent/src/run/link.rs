@@ -132,7 +132,7 @@ impl LinkTask {
         loop {
             tokio::select! {
                 biased;
-                () = told_to_stop(&mut stopping) => break,
+                () = asked_to_stop(&mut stopping) => break,
                 changed = self.devices.changed() => {
                     if changed.is_err() {
                         break;
@@ -278,7 +278,7 @@ impl LinkTask {
 }
 
 /// Returns when the task is to end, and keeps nothing borrowed.
-async fn told_to_stop(stopping: &mut watch::Receiver<bool>) {
+async fn asked_to_stop(stopping: &mut watch::Receiver<bool>) {
     // The sender is gone where the whole agent ends.
     let _ = stopping.wait_for(|stop| *stop).await;
 }

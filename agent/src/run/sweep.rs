@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn round_trips_of_the_last_second_are_told_apart_from_those_before() {
+    fn round_trips_of_the_last_second_are_distinguished_from_those_before() {
         let (mut sweeper, start) = sweeper();
         let mut timed = flow(1_000, 0, 1);
         let mut fresh = |second, (samples, sum_us, last_us)| {

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_stands_behind_is_told_and_so_is_its_end() {
+    fn a_queue_that_stands_behind_is_reported_and_so_is_its_end() {
         let mut seen = vec![behind(100); 10];
         seen.extend(vec![behind(60); 10]);
         seen.extend(vec![Behind::default(); 10]);
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn without_acknowledgements_or_with_all_of_them_no_rate_is_told() {
+    fn without_acknowledgements_or_with_all_of_them_no_rate_is_reported() {
         for seen in [Behind { passed: 27_000.0, ..behind(375) }, second(1.0), second(1.1)] {
             let reported = reasons(std::iter::repeat_n(seen, 60));
             assert!(
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_past_the_shaper_is_told_with_who_may_be_the_cause() {
+    fn what_leaves_past_the_shaper_is_reported_with_who_may_be_the_cause() {
         // The first look has nothing to compare with; one second may be the one in which it began.
         let reported = past(&[[100, 100], [100, 60], [100, 60], [3, 0], [100, 95], [100, 100]]);
         let why = reported[2].as_deref().expect("two seconds");
@@ -425,7 +425,7 @@ mod tests {
 
     /// Packets that a program of others hands on before the downlink's queue.
     #[test]
-    fn what_is_received_past_the_shaper_is_told() {
+    fn what_is_received_past_the_shaper_is_reported() {
         let (mut watch, rate) = (BehindWatch::default(), "1mbit".parse().ok());
         let mut reported = Vec::new();
         for second in 0..4 {

@@ -202,7 +202,7 @@ mod tests {
 
     /// 1,000 packets a second leave, and those that are answered for waited longer by a tenth of a second each second.
     #[test]
-    fn a_queue_behind_lowers_the_rate_and_that_is_told_once() {
+    fn a_queue_behind_lowers_the_rate_and_that_is_reported_once() {
         let mut follower = Follower::of(&auto(), [None; 2]).expect("asked for");
         let start = Instant::now();
         let mut reported = Vec::new();

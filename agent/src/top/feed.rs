@@ -64,7 +64,7 @@ impl Feed {
                 let asking = Asking { client, news: sender.clone(), wished };
                 tokio::select! {
                     () = asking.run() => {}
-                    () = told_to_end() => {
+                    () = asked_to_end() => {
                         // Nobody is left to tell if this fails.
                         let _ = sender.send(News::Stopped);
                         sleep(LAST_MOMENT).await;
@@ -94,7 +94,7 @@ impl Feed {
 }
 
 /// SIGTERM, or SIGHUP when the SSH connection goes. In raw mode Ctrl-C is a key.
-async fn told_to_end() {
+async fn asked_to_end() {
     let (Ok(mut term), Ok(mut hangup)) = (signal(SignalKind::terminate()), signal(SignalKind::hangup()))
     else {
         return std::future::pending().await;

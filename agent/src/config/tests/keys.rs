@@ -119,7 +119,7 @@ fn what_is_not_allowed_is_refused_by_its_name() {
 
 /// The message to correct a number says what it would be without the key. The detector's defaults are in its own page.
 #[test]
-fn what_is_out_of_range_is_told_the_default() {
+fn what_is_out_of_range_gets_the_default() {
     let mut told = 0;
     for row in rows::all().iter().filter(|row| !row.key.starts_with("detector.")) {
         for (value, reason) in row.refused.iter().filter(|(_, reason)| reason.contains("out of range")) {

@@ -67,7 +67,7 @@ fn devices_on_the_command_line_are_checked() {
 }
 
 #[test]
-fn a_slip_of_the_keyboard_is_told_from_another_word() {
+fn a_slip_of_the_keyboard_is_distinguished_from_another_word() {
     let near = |name, known: &[&'static str]| closest(name, known.iter().copied());
     assert_eq!(near("ab", &["zz", "ac"]), Some("ac"), "half of it");
     assert_eq!(near("abc", &["axy", "zz"]), None, "a third of it");

@@ -103,7 +103,7 @@ fn nothing_of_a_rate_is_no_rate() {
 
 /// What waits is reported until a file comes that wants nothing else, also while files are refused.
 #[test]
-fn what_waits_is_told_until_it_is_not_wanted_any_more() {
+fn what_waits_is_reported_until_it_is_not_wanted_any_more() {
     let plain = || parse("[[link]]\nwan = \"wan0\"\n").unwrap();
     let (_, receiver) = Active::start(plain());
     let mut active = receiver.borrow().clone();

@@ -81,7 +81,7 @@ async fn events_of_one_link_are_counted_for_themselves() {
 }
 
 #[tokio::test]
-async fn an_event_is_told_as_it_was_kept() {
+async fn an_event_is_reported_as_it_was_kept() {
     let (_, report) = ask(2, "?limit=1").await;
     let kept = serde_json::to_value(&*journal_of(2).after(1).0[0]).unwrap();
     let told = &report["events"][0];

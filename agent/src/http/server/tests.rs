@@ -312,7 +312,7 @@ async fn the_end_does_not_wait_for_ever() {
 
 /// The one that the agent calls, with the limits it has.
 #[tokio::test]
-async fn the_agent_serves_until_it_is_told_to_stop() {
+async fn the_agent_serves_until_it_is_asked_to_stop() {
     let (stop, stopping) = watch::channel(false);
     let listener = Listener::bind(LOOPBACK).await.unwrap();
     let address = listener.address;

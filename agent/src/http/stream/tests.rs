@@ -137,7 +137,7 @@ async fn a_client_gets_ticks_states_and_findings() {
 }
 
 #[tokio::test]
-async fn a_slow_client_gets_the_newest_and_is_told_what_it_missed() {
+async fn a_slow_client_gets_the_newest_and_learns_what_it_missed() {
     let mut rig = StreamRig::connect("/api/v1/stream?link=dsl").await;
     assert_eq!(rig.next().await.unwrap().1["at_s"], 0.7);
     assert_eq!(rig.next().await.unwrap().0, "state");

@@ -153,7 +153,7 @@ async fn a_link_says_where_it_is_attached_and_what_was_lost() {
 }
 
 #[tokio::test]
-async fn findings_are_told_with_their_evidence_and_age() {
+async fn findings_are_reported_with_their_evidence_and_age() {
     let found = link(example::link("dsl")).await;
     let expected = json!({
         "phase": "uplink_bound",

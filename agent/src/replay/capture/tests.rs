@@ -229,7 +229,7 @@ fn pcapng_with_the_obsolete_packet_block() {
 }
 
 #[test]
-fn compression_is_told_by_the_first_bytes() {
+fn compression_shows_by_the_first_bytes() {
     let plain = two_frames(ORDERS[0]);
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(&plain).expect("memory");

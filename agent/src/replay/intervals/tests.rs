@@ -139,7 +139,7 @@ fn an_old_turnaround_is_no_part_of_the_round_trip() {
 
 /// What the flows did is reported once, in the interval in which they were read.
 #[test]
-fn flows_are_told_once() {
+fn flows_are_reported_once() {
     let (mut intervals, mut found) = (intervals(), Vec::new());
     let sink = &mut |sample: &Sample| found.push(sample.flows.len());
     let flow = FlowSample {

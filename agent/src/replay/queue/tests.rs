@@ -80,7 +80,7 @@ fn what_never_leaves_was_dropped_and_took_no_room() {
 }
 
 #[test]
-fn the_copy_of_a_dropped_packet_is_told_from_the_original() {
+fn the_copy_of_a_dropped_packet_is_distinguished_from_the_original() {
     let mut queue = ExactQueue::new(0, false);
     let (a, b) = (data(0).ts(1, 1), data(1).ts(1, 1));
     let copy = data(0).ts(9, 1);

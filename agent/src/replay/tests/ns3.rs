@@ -152,10 +152,10 @@ struct Replayed {
 }
 
 fn replayed(scenario: &str, with_lan: bool) -> Replayed {
-    replayed_if_told(scenario, with_lan, true)
+    replayed_if_configured(scenario, with_lan, true)
 }
 
-fn replayed_if_told(scenario: &str, with_lan: bool, rates_told: bool) -> Replayed {
+fn replayed_if_configured(scenario: &str, with_lan: bool, rates_told: bool) -> Replayed {
     let directory = data(scenario);
     let text = std::fs::read_to_string(directory.join("summary.json")).expect("summary");
     let summary: Value = serde_json::from_str(&text).expect("summary");
@@ -263,7 +263,7 @@ fn s3_swings() {
 #[test]
 fn s3_swings_by_the_wan_capture_alone() {
     for told in [true, false] {
-        let run = replayed_if_told("s3", false, told);
+        let run = replayed_if_configured("s3", false, told);
         assert_eq!(run.report["verdict"], "swinging", "{told}");
         assert_eq!(run.report["vantage"], "behind_uplink_buffer", "{told}");
         assert_eq!(run.report["vantage_by"], "answers_from_home", "{told}");
@@ -277,7 +277,7 @@ fn s3_swings_by_the_wan_capture_alone() {
 #[test]
 fn s5_is_locked_by_the_wan_capture_alone() {
     for told in [true, false] {
-        let run = replayed_if_told("s5", false, told);
+        let run = replayed_if_configured("s5", false, told);
         assert_eq!(run.report["verdict"], "locked_uplink", "{told}");
         assert_eq!(run.report["vantage"], "behind_uplink_buffer", "{told}");
         run.check_shares();

@@ -57,7 +57,7 @@ fn dropped(report: &Value) -> &Value {
 
 /// One packet in twenty may be the gateway's own; of more the user reads. 801 packets are seen on both sides.
 #[test]
-fn packets_that_the_lan_has_not_seen_are_told_of() {
+fn packets_that_the_lan_has_not_seen_are_warned_of() {
     let own = |count| {
         let own = each(count, |n| up().home_port(9).seq(1 + 10 * n as u32).payload(10));
         replayed(own, Vec::new(), &[])["warnings"].clone()
@@ -109,7 +109,7 @@ fn datagrams_are_seen_on_both_sides() {
 
 /// Where the user names the homes, packets between others belong to no direction.
 #[test]
-fn packets_between_strangers_are_left_out_and_told_of() {
+fn packets_between_strangers_are_left_out_and_warned_of() {
     let strange = to([8, 8, 8, 8], each(3, |n| up().home_port(9).seq(n as u32)));
     let strangers = strange
         .into_iter()
@@ -168,7 +168,7 @@ impl Watch for Nobody {
 
 /// Once a second, each flow by direction: its data, and the round trip of which either end takes a part.
 #[test]
-fn flows_are_told_with_both_ends_round_trip() {
+fn flows_are_reported_with_both_ends_round_trip() {
     let directory = TempDir::new().expect("temporary directory");
     let [wan, _] = upload(5).map(|packets| built(&packets, LinkLayer::RawIp));
     let task = Task {

@@ -113,7 +113,7 @@ fn ahead(by_ns: i64) -> Surveyed {
 
 /// A clock that is wrong is set right; above a millisecond the user hears of it.
 #[test]
-fn a_wrong_clock_is_told_of() {
+fn a_wrong_clock_is_warned_of() {
     for (by_ns, told) in [
         (0, None),
         (1_000_000, None),

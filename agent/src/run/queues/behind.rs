@@ -159,7 +159,7 @@ mod tests {
 
     /// At a download's start a quarter of a second waits in the downlink's buffer, and the estimate of that is too high by a fifth.
     #[test]
-    fn a_queue_elsewhere_that_was_told_too_long_is_no_wait_here() {
+    fn a_queue_elsewhere_that_was_reported_too_long_is_no_wait_here() {
         let mut behind = BehindShaper::default();
         let mut hear = |milliseconds, own_ns, down_s| {
             behind.begin(Some(RATE));

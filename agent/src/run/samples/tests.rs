@@ -225,7 +225,7 @@ fn row(port: u16, fresh: [u64; 2]) -> FlowRow {
 }
 
 #[test]
-fn flows_are_told_with_what_they_carried_since() {
+fn flows_are_reported_with_what_they_carried_since() {
     let mut feed = SampleFeed::new();
     let start = Instant::now();
     let mut sweep = |seconds: u64, rows: Vec<FlowRow>| {

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_queues_cannot_tell_is_not_told() {
+    fn what_the_queues_cannot_tell_is_not_reported() {
         let together = Phases { queue_correlation: Some(0.6), ..phases(0.1, 0.1, 0) };
         assert_eq!(verdict(&together, 1e6, 1e5, BOTH), None);
         assert_eq!(verdict(&Phases::default(), 1e6, 1e5, BOTH), None);

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_told_by_what_leaves_a_queue_that_has_something() {
+    fn what_leaves_a_queue_that_has_something_shows_the_rate() {
         let at =
             |backlog_bytes, sent_bytes| QueueReading { backlog_bytes, sent_bytes, ..QueueReading::default() };
         let rate = |moments: &[(Duration, QueueReading)]| QueueSummary::of(moments).unwrap().busy_bps;

@@ -85,7 +85,7 @@ fn pieces_may_lie_across_the_end_of_numbers() {
 
 /// Other protocols are distinguished by length and by what stands behind ports and checksum.
 #[test]
-fn datagrams_are_told_apart_by_their_content() {
+fn datagrams_are_distinguished_by_their_content() {
     let datagram = |byte: u8| up().protocol(17).payload(20).patch(20 + 8, byte);
     assert!(is_same(&datagram(1), &datagram(1)));
     assert!(!is_same(&datagram(1), &datagram(2)));

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_told_are_those_of_the_stretch() {
+    fn rates_reported_are_those_of_the_stretch() {
         // A second of 2.4 Mb/s, then nine of 1.2.
         let trace: crate::capacity::Pattern = "step:2400kbit,1200kbit,10s".parse().unwrap();
         let known = Known::of(&trace.trace().unwrap(), Duration::from_secs(20));

@@ -38,7 +38,7 @@ fn the_largest_flows_are_kept() {
 
 /// What a sample does not tell is what the one before reported.
 #[test]
-fn rates_and_round_trips_hold_until_others_are_told() {
+fn rates_and_round_trips_hold_until_others_are_reported() {
     use pendulum_model::detector::Config;
     let on_event = &mut |_: &Event| {};
     let mut collector = Collector::new(on_event, None);
