@@ -1,7 +1,7 @@
 //! All figures that the observer depends on.
 
 /// Times in nanoseconds, shares of 1. One figure serves wherever the same thing is meant.
-pub(super) struct Rules {
+pub(super) struct ObserverRules {
     /// No link is slower, bytes per nanosecond: 64 kbit/s. So a wait has a bound before a rate is known.
     pub(super) slowest: f64,
     /// A full packet; half of it separates short packets from long ones.
@@ -88,7 +88,7 @@ pub(super) struct Rules {
 }
 
 /// The figures.
-pub(super) const RULES: Rules = Rules {
+pub(super) const RULES: ObserverRules = ObserverRules {
     slowest: 8e-6,
     full_bytes: 1500.0,
     few_bytes: 256.0,
