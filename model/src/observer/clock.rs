@@ -135,7 +135,7 @@ impl SenderClock {
             return;
         }
         self.limits.push(y - (waited_ns - (left_ns - own_ns)));
-        if self.limits.len() < RULES.median_of {
+        if self.limits.len() < RULES.limits {
             return;
         }
         // Not the smallest: stamps are right to a tick only.

@@ -88,7 +88,7 @@ impl CrossChecks {
         });
         if let Some((_, wait_ns)) = nearest.filter(|(at_ns, _)| (at_ns - asked_ns).abs() < RULES.vague_ns) {
             heard.differences.push_back(wait_ns - split.queue_ns);
-            if heard.differences.len() > RULES.median_of {
+            if heard.differences.len() > RULES.differences {
                 heard.differences.pop_front();
             }
             if heard.differences.len() >= RULES.agreeing {

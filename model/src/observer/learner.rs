@@ -93,7 +93,7 @@ impl Learner {
         let from_full = || {
             let lost = if self.total > 0.0 { (self.losses / self.total).max(0.0) } else { 0.0 };
             let rate = of(&self.full)? * (1.0 - lost);
-            let agrees = self.open.rough().is_none_or(|open| (rate - open).abs() <= RULES.fifth * open);
+            let agrees = self.open.rough().is_none_or(|open| (rate - open).abs() <= RULES.agrees * open);
             (lost <= RULES.fifth && agrees).then_some(rate)
         };
         of(&self.open).or_else(from_full)
@@ -176,7 +176,8 @@ impl Learner {
             let is_full = span.wait_ns > RULES.nearly * longest_ns;
             let excess = self.excess(&span);
             let is_undecided = is_full || excess > 0.0;
-            if is_undecided && now_ns < span.end_ns + RULES.drained_ns && self.held.len() < RULES.values_max {
+            if is_undecided && now_ns < span.end_ns + RULES.undecided_ns && self.held.len() < RULES.values_max
+            {
                 return;
             }
             self.held.pop_front();

@@ -31,6 +31,8 @@ pub(super) struct ObserverRules {
     pub(super) second_ns: f64,
     /// A buffer drains in this time while the link is not used; a longer queue that nobody measures is unknown.
     pub(super) drained_ns: f64,
+    /// What a full buffer dropped is retransmitted in this time: so long a span waits to be judged.
+    pub(super) undecided_ns: f64,
     /// A request may be answered for this long.
     pub(super) answered_ns: f64,
     /// Crystals and the queue itself differ by less over this long: ticks are checked, drift is measured, clocks are compared.
@@ -50,6 +52,8 @@ pub(super) struct ObserverRules {
     pub(super) nearly: f64,
     /// Rates and ticks may be wrong by this share: framing in a modem, losses, the queue's own change.
     pub(super) fifth: f64,
+    /// The rate of a full buffer differs by no more from that of the same buffer while it was not full.
+    pub(super) agrees: f64,
     /// A span that carried this share more than is known contains dropped bytes.
     pub(super) excess: f64,
     /// A tick's mean length differs from it by no more than this factor.
@@ -71,8 +75,10 @@ pub(super) struct ObserverRules {
     pub(super) epochs: usize,
     /// Readings that must agree before a smallest one is raised.
     pub(super) agreeing: usize,
-    /// A median is taken of so many.
-    pub(super) median_of: usize,
+    /// The median of so many packets of a better clock shows how large a smallest reading can be.
+    pub(super) limits: usize,
+    /// The median of so many differences of two hosts' waits counts.
+    pub(super) differences: usize,
     /// The longest wait is that of the newest so many seconds.
     pub(super) seconds: u64,
     /// By at most so many intervals a change of level may be early or late.
@@ -103,6 +109,7 @@ pub(super) const RULES: ObserverRules = ObserverRules {
     placed_ns: 500e6,
     second_ns: 1e9,
     drained_ns: 2e9,
+    undecided_ns: 3e9,
     answered_ns: 5e9,
     long_ns: 10e9,
     longest_wait_ns: 60e9,
@@ -112,6 +119,7 @@ pub(super) const RULES: ObserverRules = ObserverRules {
     half: 0.5,
     nearly: 0.8,
     fifth: 0.2,
+    agrees: 0.15,
     excess: 0.04,
     tick_factor: 1.4,
     drift: 50e-6,
@@ -122,7 +130,8 @@ pub(super) const RULES: ObserverRules = ObserverRules {
     settled: 4,
     epochs: 6,
     agreeing: 8,
-    median_of: 31,
+    limits: 15,
+    differences: 31,
     seconds: 120,
     away: 5.0,
     ticks_ns: [1e3, 1e6, 4e6, 10e6, 100e6, 1e9],
