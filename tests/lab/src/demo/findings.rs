@@ -80,7 +80,7 @@ fn why(outcomes: &[StretchFindings], link: &LinkSpec) -> Option<String> {
     let mean = &outcome.queue_mean_bytes;
     let share = |direction: Direction| mean[direction] / buffer[direction];
     let where_it_waited = format!(
-        "With one upload {} of {} bytes stood in the uplink buffer in the mean, and {} of {} in the downlink's",
+        "With one upload {} of {} bytes were queued in the uplink buffer on average, and {} of {} in the downlink's",
         format::grouped(mean.up.round() as u64),
         format::grouped(buffer.up as u64),
         format::grouped(mean.down.round() as u64),
