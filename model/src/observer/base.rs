@@ -28,7 +28,7 @@ pub(super) struct Cleared {
 /// The delays without queue of all ends.
 #[derive(Debug, Default)]
 pub(super) struct Bases {
-    ends: Recent<End, EndBase, { RULES.hosts_max }>,
+    ends: Recent<End, EndBase, { RULES.records_max }>,
     newest: Option<(f64, bool)>,
     nearest: Option<f64>,
 }

@@ -15,9 +15,9 @@ pub(super) struct Clocks {
 impl Clocks {
     /// The flow's clock, read at `at_ns`. Where there is no room for one more, the half that was read longest ago goes.
     pub(super) fn of(&mut self, flow: u64, at_ns: f64) -> &mut SenderClock {
-        if self.by_flow.len() >= RULES.hosts_max && !self.by_flow.contains_key(&flow) {
+        if self.by_flow.len() >= RULES.records_max && !self.by_flow.contains_key(&flow) {
             let mut read: Vec<f64> = self.by_flow.values().map(|(read_ns, _)| *read_ns).collect();
-            let (_, median_ns, _) = read.select_nth_unstable_by(RULES.hosts_max / 2, f64::total_cmp);
+            let (_, median_ns, _) = read.select_nth_unstable_by(RULES.records_max / 2, f64::total_cmp);
             let median_ns = *median_ns;
             self.by_flow.retain(|_, (read_ns, _)| *read_ns > median_ns);
         }
@@ -45,10 +45,10 @@ mod tests {
             at_ns += 10e6;
             assert!(at_ns < 60e9, "its tick is known within a minute");
         }
-        for other in 1..10 * RULES.hosts_max as u64 {
+        for other in 1..10 * RULES.records_max as u64 {
             at_ns += 1e6;
             clocks.of(other, at_ns);
-            assert!(clocks.by_flow.len() <= RULES.hosts_max, "{} clocks", clocks.by_flow.len());
+            assert!(clocks.by_flow.len() <= RULES.records_max, "{} clocks", clocks.by_flow.len());
             if other % 100 == 0 {
                 assert!(is_known(&mut clocks, at_ns), "forgotten after {other} others");
             }
@@ -59,14 +59,14 @@ mod tests {
     fn what_is_not_read_for_long_goes() {
         let mut clocks = Clocks::default();
         // All at the same moment: nothing is older, all goes, and the one that is asked for stays.
-        for flow in 0..=RULES.hosts_max as u64 {
+        for flow in 0..=RULES.records_max as u64 {
             clocks.of(flow, 5.0);
         }
         assert_eq!(clocks.by_flow.len(), 1);
-        for flow in 0..RULES.hosts_max as u64 {
+        for flow in 0..RULES.records_max as u64 {
             clocks.of(flow, 6.0 + flow as f64);
         }
-        assert!(!clocks.by_flow.contains_key(&(RULES.hosts_max as u64)));
-        assert!((RULES.hosts_max / 2..=RULES.hosts_max).contains(&clocks.by_flow.len()));
+        assert!(!clocks.by_flow.contains_key(&(RULES.records_max as u64)));
+        assert!((RULES.records_max / 2..=RULES.records_max).contains(&clocks.by_flow.len()));
     }
 }

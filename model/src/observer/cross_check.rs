@@ -44,7 +44,7 @@ pub(super) struct Correction {
 /// All ends.
 #[derive(Debug, Default)]
 pub(super) struct CrossChecks {
-    ends: Recent<End, HeardEnd, { RULES.hosts_max }>,
+    ends: Recent<End, HeardEnd, { RULES.records_max }>,
     best: Option<Best>,
 }
 

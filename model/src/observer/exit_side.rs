@@ -167,7 +167,7 @@ impl ExitSide {
         let index = self.history.partition_point(|(off_link_ns, _)| *off_link_ns <= since_ns);
         let before = match index.checked_sub(1) {
             Some(index) => self.history[index].1,
-            None if self.history.len() < RULES.hosts_max => 0,
+            None if self.history.len() < RULES.records_max => 0,
             None => return f64::INFINITY,
         };
         match self.rate() {
@@ -200,7 +200,7 @@ impl ExitSide {
             self.full_from_ns = left_ns;
         }
         self.busy_to_ns = self.busy_to_ns.max(off_ns);
-        if self.history.len() == RULES.hosts_max {
+        if self.history.len() == RULES.records_max {
             self.history.pop_front();
         }
         self.bytes += u64::from(packet.bytes);

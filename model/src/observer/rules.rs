@@ -87,9 +87,9 @@ pub(super) struct ObserverRules {
     /// Ticks in use: RFC 7323 allows 1 ms to 1 s, Linux has 1 ms (and 1 µs by route), others 4, 10, 100 ms.
     pub(super) ticks_ns: [f64; 6],
 
-    /// Bounds of memory: values of one kind, hosts and clocks, packets.
+    /// Bounds of memory: values of one kind; hosts, clocks and what the link carried; packets in a buffer.
     pub(super) values_max: usize,
-    pub(super) hosts_max: usize,
+    pub(super) records_max: usize,
     pub(super) packets_max: usize,
 }
 
@@ -136,6 +136,6 @@ pub(super) const RULES: ObserverRules = ObserverRules {
     away: 5.0,
     ticks_ns: [1e3, 1e6, 4e6, 10e6, 100e6, 1e9],
     values_max: 1 << 6,
-    hosts_max: 1 << 12,
+    records_max: 1 << 12,
     packets_max: 1 << 16,
 };

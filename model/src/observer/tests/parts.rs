@@ -347,7 +347,7 @@ fn ends_are_bounded() {
         let answer = Cleared { end: end(number), ..answer(0, 1.0, delay_ms, (60, 60), f64::INFINITY) };
         milliseconds(bases.split(&answer))
     };
-    let most = RULES.hosts_max as u32;
+    let most = RULES.records_max as u32;
     for number in 0..most {
         split(number, 20.0);
     }
