@@ -78,25 +78,19 @@ impl Transit {
         // Repetitions, such as duplicate ACKs, look alike: each packet counts once, however it could be recognised.
         let [whole, upward, downward] = [Recognised::Whole, Recognised::Upward, Recognised::Downward]
             .map(|how| self.wan.remove(&(how, signature(segment, how))));
-        if let Some(passage) = whole {
-            self.matches += 1;
-            let delay = time_difference(passage.time_ns, time_ns);
+        let Some(passage) = whole.or(upward).or(downward) else { return };
+        self.matches += 1;
+        let delay = time_difference(passage.time_ns, time_ns);
+        if whole.is_some() {
             if let Some(colour) = survey.part_and_colour(passage.source) {
                 self.delays.entry(colour).or_insert(TransitTimes::NONE).add(delay);
             }
-        } else if let Some(passage) = upward {
-            self.matches += 1;
-            *self.translated.entry(passage.source).or_default() += 1;
-            self.note_translated(0, time_difference(passage.time_ns, time_ns));
-        } else if let Some(passage) = downward {
-            self.matches += 1;
-            *self.translated.entry(passage.destination).or_default() += 1;
-            self.note_translated(1, time_difference(passage.time_ns, time_ns));
+        } else {
+            let (direction, home) =
+                if upward.is_some() { (0, passage.source) } else { (1, passage.destination) };
+            *self.translated.entry(home).or_default() += 1;
+            self.translated_delays.get_or_insert([TransitTimes::NONE; 2])[direction].add(delay);
         }
-    }
-
-    fn note_translated(&mut self, direction: usize, delay_ns: i64) {
-        self.translated_delays.get_or_insert([TransitTimes::NONE; 2])[direction].add(delay_ns);
     }
 
     /// Whether the user has exchanged the captures, as far as their order tells: after [`Self::vote`].
