@@ -1,4 +1,4 @@
-//! `pendulum run --cleanup`: takes away what agents that were killed have left on devices.
+//! Takes away what agents that were killed have left on devices: for `pendulum run --cleanup`, and at each start.
 
 use std::collections::BTreeSet;
 

@@ -229,7 +229,7 @@ impl LinkTask {
 
     /// Gives the detector what was read at this tick.
     fn detect(&mut self) {
-        if self.loaded.as_ref().is_none_or(|loaded| loaded.hooks.is_none()) || self.read_at.is_none() {
+        if self.attached_to().is_none() || self.read_at.is_none() {
             return;
         }
         self.detection.set_link(self.queues.link(&self.config));
@@ -261,9 +261,9 @@ impl LinkTask {
             readings: self.readings,
             ..snapshot(&self.config, &self.meter, &self.sweeper)
         };
+        let is_attached = self.attached_to().is_some();
         for direction in Direction::ALL {
             let shown = &mut snapshot.directions[direction as usize];
-            let is_attached = self.loaded.as_ref().is_some_and(|loaded| loaded.hooks.is_some());
             shown.second = self.second[direction as usize].latest().filter(|_| is_attached);
             shown.unseen_ratio = self.unseen.ratio(direction);
             shown.entered = self.entered.recent(direction, Instant::now());

@@ -61,7 +61,7 @@ impl LinkTask {
         self.trouble = Some(problem.to_string().into());
         // What a killed run has left, maybe under another name of the device.
         self.shaper.reconcile(None, false).await;
-        if self.loaded.as_ref().is_some_and(|loaded| loaded.hooks.is_some()) {
+        if self.attached_to().is_some() {
             // What passed until now is in the maps still.
             let _ = self.read_counters();
             warn!(link = self.config.name, "{problem}; waiting for it");

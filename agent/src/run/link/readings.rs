@@ -27,8 +27,9 @@ impl LinkTask {
 
     /// What the device itself counts. One that does not tell is no failure: the share that was not seen is unknown then.
     pub(super) fn read_device(&mut self) {
-        let hooks = self.loaded.as_ref().and_then(|loaded| loaded.hooks.as_ref());
-        let Some(device) = hooks.and_then(|hooks| DeviceBytes::read(hooks.ifindex).ok()?) else { return };
+        let Some(device) = self.attached_to().and_then(|ifindex| DeviceBytes::read(ifindex).ok()?) else {
+            return;
+        };
         let seen = self.meter.totals().counters.map(|counters| counters.bytes.iter().sum());
         self.unseen.observe(Instant::now(), device, seen, self.queues.uplink_bytes().into());
     }
