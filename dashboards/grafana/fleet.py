@@ -45,7 +45,7 @@ def glance(grid):
 
 
 def links(grid):
-    grid.row("Worst links first; click one to look into it, or its verdict for who fills it")
+    grid.row("Worst links first; click one to look into it, or its verdict for its flows")
     seen = f"link:pendulum_last_seen:timestamp{{{ALL}}}"
     # A link of a gateway that is down or gone, and a gateway that was never seen, have no series of their own.
     condition = (f"{MEASURED + 1} - pendulum_link_up{{{ALL}}} or {AGENT_DOWN} + 0 * {seen} "
