@@ -269,6 +269,12 @@ impl Terminal {
         text(&self.tmux(&["capture-pane", "-p"]))
     }
 
+    /// What the demo has printed. While `top` draws on the second screen, this one is hidden behind it.
+    fn printed(&self) -> String {
+        let hidden = self.tmux(&["capture-pane", "-p", "-a"]);
+        if hidden.status.success() { text(&hidden) } else { self.shows() }
+    }
+
     fn value(&self, name: &str) -> String {
         text(&self.tmux(&["display-message", "-p", name])).trim().to_owned()
     }
@@ -295,16 +301,20 @@ fn a_kept_demo_on_a_terminal_shows_top_and_the_table_until_the_user_leaves() {
         agent.display()
     );
     let terminal = Terminal::start(100, 60, &program);
-    let shows = |what: &str, parts: &[&str]| {
+    let on = |screen: fn(&Terminal) -> String, what: &str, parts: &[&str]| {
         wait_for(what, || {
-            Some(terminal.shows()).filter(|screen| parts.iter().all(|part| screen.contains(part)))
+            Some(screen(&terminal)).filter(|screen| parts.iter().all(|part| screen.contains(part)))
         })
     };
-    shows("the introduction", &["Why does a download collapse", "/metrics"]);
+    let (shows, prints) = (
+        |what: &str, parts: &[&str]| on(Terminal::shows, what, parts),
+        |what: &str, parts: &[&str]| on(Terminal::printed, what, parts),
+    );
+    prints("the introduction", &["Why does a download collapse", "/metrics"]);
     let top = ["uplink queue", "downlink queue", "? help"];
     shows("pendulum top", &top);
     assert_eq!(terminal.value("#{alternate_on}"), "1", "top draws on the terminal's second screen");
-    let table = shows("the table", &["download, Mb/s", "uplink queue max, B", "Ctrl-C to end it"]);
+    let table = prints("the table", &["download, Mb/s", "uplink queue max, B", "Ctrl-C to end it"]);
     // In between no figures run over the terminal: top has them.
     assert!(!table.contains(" s  + one upload") && table.contains("/metrics"), "{table}");
     shows("top in the next round", &top);
