@@ -59,7 +59,10 @@ enum pendulum_queue_event {
 	PENDULUM_QUEUE_REQUEUED = 2, /* a packet came back from the driver and left a second time */
 	PENDULUM_QUEUE_ADOPTED = 3,  /* another qdisc was met than before */
 	PENDULUM_QUEUE_LONG_CHAIN = 4, /* more packets in one dequeue than are looked at */
-	PENDULUM_QUEUE_EVENTS = 5,
+	/* an ACK was dropped inside, and ACKs of several seconds were queued: which second it came in is not
+	   known */
+	PENDULUM_QUEUE_UNKNOWN_ACK = 5,
+	PENDULUM_QUEUE_EVENTS = 6,
 };
 
 /* Bits of pendulum_queue.flags. */
@@ -142,7 +145,7 @@ struct pendulum_queue {
 	__u64 events[PENDULUM_QUEUE_EVENTS]; /* times */
 	__u32 ack_oldest;                    /* the first second whose ACKs may be in the queue (queue.h) */
 	__u32 pad0;
-	__u64 pad[6];
+	__u64 pad[5];
 };
 _Static_assert(sizeof(struct pendulum_queue) == 6 * 64, "abi: pendulum_queue");
 

@@ -35,7 +35,7 @@ static __always_inline bool filtered_ack(const struct pendulum_queue *queue, str
 
 static __always_inline void count_filtered_ack(struct pendulum_queue *queue, __u32 direction, __u32 bytes)
 {
-	remove_oldest_acks(queue, direction, bytes, 1);
+	remove_unknown_acks(queue, direction, bytes, 1);
 	__sync_fetch_and_add(&queue->drops[PENDULUM_DROP_ACK_FILTER], 1);
 	__sync_fetch_and_add(&queue->totals.dropped_bytes[PENDULUM_QUEUE_ACK], bytes);
 	__sync_fetch_and_add(&queue->totals.dropped_packets[PENDULUM_QUEUE_ACK], 1);

@@ -326,10 +326,15 @@ static __always_inline void remove_ack(struct pendulum_queue *queue, __u32 direc
 	}
 }
 
-/* The same of ACKs of which is not known when they came: queues drop at their head, so the oldest ones. */
-static __always_inline void remove_oldest_acks(struct pendulum_queue *queue, __u32 direction, __u32 bytes,
-					       __u32 packets)
+/* The same of ACKs of which is not known when they came: queues drop at their head, so the oldest ones.
+ * Returns whether younger ones are queued, of another second: then it may have been one of those. A global
+ * function: the verifier looks at it once. */
+__noinline int remove_oldest_acks(struct pendulum_queue *queue, __u32 direction, __u32 bytes, __u32 packets)
 {
+	bool others = false;
+
+	if (!queue)
+		return 0;
 #pragma unroll
 	for (int i = 0; i < 3; i++) {
 		struct ack_second *second = find_second(direction, queue->ack_oldest);
@@ -337,6 +342,7 @@ static __always_inline void remove_oldest_acks(struct pendulum_queue *queue, __u
 		if (second && second->number == queue->ack_oldest) {
 			__u32 there = second->packets, taken;
 
+			others |= there && there < queue->level.ack_packets;
 			taken = take_acks(&queue->level, second, bytes, packets);
 			bytes -= taken < bytes ? taken : bytes;
 			packets -= packets < there ? packets : there;
@@ -345,6 +351,15 @@ static __always_inline void remove_oldest_acks(struct pendulum_queue *queue, __u
 			break;
 		queue->ack_oldest += 1;
 	}
+	return others;
+}
+
+/* ACKs that were dropped inside, by no event that says when they came. */
+static __always_inline void remove_unknown_acks(struct pendulum_queue *queue, __u32 direction, __u32 bytes,
+						__u32 packets)
+{
+	if (remove_oldest_acks(queue, direction, bytes, packets))
+		queue->events[PENDULUM_QUEUE_UNKNOWN_ACK] += 1;
 }
 
 /* ACKs that were dropped inside since the last event. */
@@ -356,7 +371,7 @@ static __always_inline void take_dropped_acks(struct pendulum_queue *queue, __u3
 		return;
 	packets = __sync_lock_test_and_set(&queue->inside_ack_packets, 0);
 	bytes = __sync_lock_test_and_set(&queue->inside_ack_bytes, 0);
-	remove_oldest_acks(queue, direction, bytes, packets);
+	remove_unknown_acks(queue, direction, bytes, packets);
 }
 
 /* ACKs as we saw them, the rest is data. */

@@ -13,6 +13,7 @@ pub(crate) const UNMARKED: usize = 1;
 pub(crate) const REQUEUED: usize = 2;
 pub(crate) const ADOPTED: usize = 3;
 pub(crate) const LONG_CHAIN: usize = 4;
+pub(crate) const UNKNOWN_ACK: usize = 5;
 
 // `enum pendulum_queue_flag`.
 pub(crate) const EXACT: u64 = 1;
@@ -75,6 +76,6 @@ pub(crate) fn ack(ms: u64) -> u32 {
     mark(Direction::Up, Kind::Ack, ms * 1_000_000)
 }
 
-pub(crate) fn events(shown: &Shown) -> [u64; 5] {
+pub(crate) fn events(shown: &Shown) -> [u64; 6] {
     shown.queue.row("events")
 }

@@ -94,7 +94,7 @@ fn only_the_registered_device_of_that_namespace_counts() {
         bench.say(format!("drop {device} 100 {} {QDISC_DROP}", data(1000)));
     }
     let shown = bench.show();
-    assert_eq!(events(&shown), [0; 5]);
+    assert_eq!(events(&shown), [0; 6]);
     assert_eq!(shown.queue.row::<4>("drops"), [0; 4]);
 }
 
