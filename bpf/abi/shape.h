@@ -135,7 +135,6 @@ struct pendulum_ack_feedback {
 struct pendulum_sliding_rate {
 	__u64 bytes_per_s;
 	__u64 at_ns; /* newest packet */
-	__u64 epoch; /* … and its time in epochs of about a second */
 };
 
 /* The ACKs of one connection on their way through the queue. */
@@ -163,7 +162,7 @@ struct pendulum_ack_state {
 	__u8 segments; /* that the newest in the queue will acknowledge at most, pending content included */
 	__u8 steady;   /* the counters of which alone the sender has seen change, a set of one; 0: unknown */
 };
-_Static_assert(sizeof(struct pendulum_ack_state) == 8 + 48 + 36 + 7 * 4 + 12 + 52 + 52 + 48 + 4,
+_Static_assert(sizeof(struct pendulum_ack_state) == 8 + 40 + 36 + 7 * 4 + 12 + 52 + 52 + 48 + 4,
 	       "abi: pendulum_ack_state");
 
 /* Connections that are followed at once. A power of two, below 65536. */
@@ -177,6 +176,6 @@ struct pendulum_channel {
 	__u32 active; /* connections with ACKs in this epoch */
 	__u32 active_before;
 };
-_Static_assert(sizeof(struct pendulum_channel) == 40, "abi: pendulum_channel");
+_Static_assert(sizeof(struct pendulum_channel) == 32, "abi: pendulum_channel");
 
 #endif

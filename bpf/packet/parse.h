@@ -370,7 +370,6 @@ static __always_inline __u32 parse_ip(struct cursor *c, __be16 protocol, __u32 d
 	__u32 l4_bytes = 0, result;
 	bool up = direction == PENDULUM_UP;
 
-	rebase(c, s);
 	if (protocol == bpf_htons(ETH_P_IP))
 		result = parse_ipv4(c, s, &l4_bytes, up ? key->home_addr : key->remote_addr,
 				    up ? key->remote_addr : key->home_addr);
@@ -401,8 +400,10 @@ static __always_inline __u32 parse_frame(const void *data, const void *data_end,
 	__be16 protocol;
 	__u32 result = parse_link(&c, &protocol);
 
-	if (result == PARSE_TCP)
-		result = parse_ip(&c, protocol, direction, s);
+	if (result != PARSE_TCP)
+		return result;
+	rebase(&c, s);
+	result = parse_ip(&c, protocol, direction, s);
 	return result == PARSE_TCP ? parse_options(&c, s) : result;
 }
 

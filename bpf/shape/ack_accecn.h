@@ -36,11 +36,6 @@ static __always_inline __u32 segments_of(const struct pendulum_ack_feedback *new
 	return bytes > SEGMENT_LEAST && bytes <= 2 * SEGMENT_MOST ? 3 : segments;
 }
 
-static __always_inline __u32 add_segments(__u32 some, __u32 more)
-{
-	return some + more > SEGMENTS_UNKNOWN ? SEGMENTS_UNKNOWN : some + more;
-}
-
 /* Of its counters: those that differ from what has left. */
 static __always_inline __u32 changed_counters(const struct pendulum_ack_state *state,
 					      const struct pendulum_ack_feedback *f)
@@ -69,7 +64,7 @@ static __always_inline bool keeps_ace(const struct pendulum_ack_state *state,
 		return true;
 	if (state->newest.counted & CE_SET && !(f->counted & CE_SET))
 		return false;
-	return add_segments(state->segments, segments) <= ACE_MAX || tells_no_mark(state, f);
+	return state->segments + segments <= ACE_MAX || tells_no_mark(state, f);
 }
 
 /*

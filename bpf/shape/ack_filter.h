@@ -40,26 +40,23 @@
 #define PERMILLE    1000
 #define ACK_SPAN    (1 << 30)
 
-/* A packet takes its part: TSW, paper 002 §3.1. Whether it is the first of this epoch. */
-static __always_inline bool note_rate(struct pendulum_sliding_rate *rate, const struct ack_packet *p,
-				      const struct pendulum_shape_control *control)
+/* A packet takes its part: TSW, paper 002 §3.1. How many epochs after the one before it. */
+static __always_inline __u64 note_rate(struct pendulum_sliding_rate *rate, const struct ack_packet *p,
+				       const struct pendulum_shape_control *control)
 {
-	__u64 epoch = p->now >> EPOCH_SHIFT, since = elapsed_ns(p->now, rate->at_ns);
-	bool first = rate->epoch != epoch;
+	__u64 epochs = (p->now >> EPOCH_SHIFT) - (rate->at_ns >> EPOCH_SHIFT);
+	__u64 since = elapsed_ns(p->now, rate->at_ns);
 
 	rate->bytes_per_s = (rate->bytes_per_s * control->window_ns + p->bytes * NS_PER_S) /
 			    (since + control->window_ns + 1);
 	rate->at_ns = p->now;
-	rate->epoch = epoch;
-	return first;
+	return epochs;
 }
 
 /* The place is this connection's from here on. Its kind of ECN does not change while it is silent. */
 static __always_inline void start_state(struct pendulum_ack_state *state, const struct ack_packet *p)
 {
-	bool goes_on = state->last_ns && same_flow(&state->flow, &p->s.key);
-
-	state->flags = goes_on ? state->flags & PENDULUM_ACK_ACCECN : 0;
+	state->flags &= state->last_ns && same_flow(&state->flow, &p->s.key) ? PENDULUM_ACK_ACCECN : 0;
 	__builtin_memset(&state->last_ns, 0, sizeof(*state) - offsetof(struct pendulum_ack_state, last_ns));
 	state->flow = p->s.key;
 	state->seq = p->seq;
@@ -98,6 +95,8 @@ static __always_inline bool covers_sack(const struct pendulum_ack_feedback *f,
 {
 	__u32 told = 1;
 
+	if (!older->sack_blocks)
+		return true;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < PENDULUM_SACK_BLOCKS; i++) {
 		__u32 left = older->sack[2 * i], right = older->sack[2 * i + 1];
@@ -137,9 +136,8 @@ static __always_inline bool is_duplicate(const struct pendulum_ack_feedback *new
 static __always_inline bool has_older_timestamps(const struct pendulum_ack_feedback *newest,
 						 const struct pendulum_ack_feedback *f)
 {
-	return f->timestamps != newest->timestamps ||
-	       (f->timestamps &&
-		((__s32)(f->tsval - newest->tsval) < 0 || (__s32)(f->tsecr - newest->tsecr) < 0));
+	return f->timestamps != newest->timestamps || (__s32)(f->tsval - newest->tsval) < 0 ||
+	       (__s32)(f->tsecr - newest->tsecr) < 0;
 }
 
 /* One content at a time is pending. It is for an earlier carrier than the newest in the queue. */
@@ -254,7 +252,8 @@ static __always_inline void note_withheld(struct pendulum_ack_state *state, cons
 	state->newest = p->feedback;
 	state->pending = p->feedback;
 	__builtin_memcpy(state->pending_words, p->words, sizeof(state->pending_words));
-	state->segments = add_segments(state->segments, segments);
+	segments += state->segments;
+	state->segments = segments < SEGMENTS_UNKNOWN ? segments : SEGMENTS_UNKNOWN;
 	state->withheld += 1;
 }
 
@@ -300,8 +299,7 @@ static __always_inline __u32 note_left(struct pendulum_ack_state *state, const s
 		state->flags &= ~PENDULUM_ACK_PENDING;
 		state->withheld = 0;
 	}
-	if (state->queued)
-		state->queued -= 1;
+	state->queued -= !!state->queued;
 	if (newest)
 		note_empty(state);
 	if (fate != PENDULUM_ACK_HELD_OVERTAKEN)
@@ -315,12 +313,13 @@ static __always_inline void note_channel(const struct pendulum_shape_control *co
 					 const struct ack_packet *p, bool first_of_epoch)
 {
 	struct pendulum_channel *uplink = value_of(&channel);
-	__u64 before = uplink ? uplink->rate.epoch : 0, used;
+	__u64 epochs, used;
 
 	if (!uplink)
 		return;
-	if (note_rate(&uplink->rate, p, control)) {
-		uplink->active_before = uplink->rate.epoch == before + 1 ? uplink->active : 0;
+	epochs = note_rate(&uplink->rate, p, control);
+	if (epochs) {
+		uplink->active_before = epochs == 1 ? uplink->active : 0;
 		uplink->active = 0;
 	}
 	uplink->active += first_of_epoch;

@@ -12,9 +12,10 @@
 #define NO_OBSTACLE PENDULUM_ACK_FATES
 
 /* Ethernet, IPv6, TCP and its options: nothing longer is a pure ACK. */
-#define ACK_HEADERS_MAX     (14 + 40 + 60)
-#define IPV4_MORE_FRAGMENTS 0x2000
-#define TCP_WORDS_PLAIN     5
+#define ACK_HEADERS_MAX      (14 + 40 + 60)
+#define IPV4_MORE_FRAGMENTS  0x2000
+#define TCP_WORDS_PLAIN      5
+#define TCP_WORDS_TIMESTAMPS 8 /* nearly every ACK */
 
 /* A segment. From `words` on of pure ACKs only. */
 struct ack_packet {
@@ -143,14 +144,13 @@ static __always_inline __u32 read_feedback(struct __sk_buff *skb, struct ack_pac
 
 	f->ack = p->s.ack;
 	f->ace = flags >> 6 & 7;
-	if (may_copy(&last))
-		bpf_skb_load_bytes(skb, p->s.header_bytes - options, p->words + 2, last + 1);
-	if (options == 12 && p->words[2] == OPTIONS_TIMESTAMPS) {
-		/* What nearly every ACK has. */
+	if (p->length == TCP_WORDS_TIMESTAMPS && p->words[2] == OPTIONS_TIMESTAMPS) {
 		f->timestamps = 1;
 		f->tsval = bpf_ntohl(p->words[3]);
 		f->tsecr = bpf_ntohl(p->words[4]);
 	} else {
+		if (may_copy(&last))
+			bpf_skb_load_bytes(skb, p->s.header_bytes - options, p->words + 2, last + 1);
 		obstacle = read_ack_options(p);
 	}
 	/* Beside AE, CWR and ECE. */
@@ -162,28 +162,32 @@ static __always_inline __u32 read_feedback(struct __sk_buff *skb, struct ack_pac
 /* Returns enum ack_kind, or PARSE_SHORT: a header lies outside the linear part. */
 static __always_inline __u32 read_frame(const void *data, const void *end, struct ack_packet *p)
 {
-	struct cursor c = {.start = data, .pos = data, .end = end, .frame_bytes = p->bytes};
 	const struct iphdr *ip = data + link_header_bytes();
+	struct cursor c = {.start = data, .pos = ip, .end = end, .frame_bytes = p->bytes};
 	struct segment *s = &p->s;
 	const __be32 *tcp;
-	__be16 protocol = 0;
-	__u32 result = parse_link(&c, &protocol);
-	bool v4 = protocol == bpf_htons(ETH_P_IP);
+	__be16 protocol;
+	__u32 result;
+	bool v4;
 
-	if (result == PARSE_TCP)
-		result = consumed(&c) == link_header_bytes() ? parse_ip(&c, protocol, PENDULUM_UP, s)
-							     : PARSE_NON_TCP;
-	if (result == PARSE_SHORT || (const void *)(ip + 1) > end)
+	if ((const void *)(ip + 1) > end)
 		return PARSE_SHORT;
+	v4 = ip->version != 6;
+	protocol = v4 ? bpf_htons(ETH_P_IP) : bpf_htons(ETH_P_IPV6);
+	if (link_header_bytes() && ((const struct ethhdr *)data)->h_proto != protocol)
+		return ACK_NONE;
+	result = parse_ip(&c, protocol, PENDULUM_UP, s);
 	if (result != PARSE_TCP || consumed(&c) != link_header_bytes() + (v4 ? 20 : 40) ||
 	    (v4 && ip->frag_off & bpf_htons(IPV4_MORE_FRAGMENTS)))
-		return ACK_NONE;
+		return result == PARSE_SHORT ? PARSE_SHORT : ACK_NONE;
 	tcp = c.pos;
 	p->tos = v4 ? ip->tos : bpf_ntohs(*(const __be16 *)ip) >> 4;
 	p->length = *((const __u8 *)(tcp + 3)) >> 4;
 	p->seq = s->seq + s->payload_bytes + !!(s->flags & TCP_SYN) + !!(s->flags & TCP_FIN);
 	p->words[0] = tcp[2];
 	p->words[1] = tcp[3];
+	if (p->length == TCP_WORDS_TIMESTAMPS && (const void *)(tcp + TCP_WORDS_TIMESTAMPS) <= end)
+		__builtin_memcpy(p->words + 2, tcp + TCP_WORDS_PLAIN, 12);
 	return !s->payload_bytes && (s->flags & (TCP_ACK | TCP_SYN | TCP_FIN | TCP_RST | TCP_URG)) == TCP_ACK
 		       ? ACK_PURE
 		       : ACK_DATA;

@@ -10,12 +10,7 @@
 
 #include "shape/ack_packet.h"
 
-#define IPV4_LENGTH_AT   offsetof(struct iphdr, tot_len)
-#define IPV4_CHECKSUM_AT offsetof(struct iphdr, check)
-#define IPV6_LENGTH_AT   offsetof(struct ipv6hdr, payload_len)
-#define TCP_ACK_AT       8
-#define TCP_CHECKSUM_AT  16
-#define TCP_OPTIONS_AT   20
+#define TCP_CHECKSUM_AT offsetof(struct tcphdr, check)
 
 /* The lengths in the IP header, and in the pseudo header of TCP, for so many bytes of TCP. */
 static __always_inline void write_length(struct __sk_buff *skb, __u32 tcp_at, __u32 before, __u32 after)
@@ -28,8 +23,9 @@ static __always_inline void write_length(struct __sk_buff *skb, __u32 tcp_at, __
 	bpf_l4_csum_replace(skb, tcp_at + TCP_CHECKSUM_AT, bpf_htons(before), bpf_htons(after),
 			    BPF_F_PSEUDO_HDR | sizeof(length));
 	if (v4)
-		bpf_l3_csum_replace(skb, ip_at + IPV4_CHECKSUM_AT, old, length, sizeof(length));
-	bpf_skb_store_bytes(skb, ip_at + (v4 ? IPV4_LENGTH_AT : IPV6_LENGTH_AT), &length, sizeof(length), 0);
+		bpf_l3_csum_replace(skb, ip_at + offsetof(struct iphdr, check), old, length, sizeof(length));
+	ip_at += v4 ? offsetof(struct iphdr, tot_len) : offsetof(struct ipv6hdr, payload_len);
+	bpf_skb_store_bytes(skb, ip_at, &length, sizeof(length), 0);
 }
 
 /* Give the ACK this content, from its acknowledgement number on. The checksum follows by the difference. */
@@ -40,17 +36,15 @@ static __always_inline bool rewrite(struct __sk_buff *skb, const struct ack_pack
 	__s64 difference =
 		bpf_csum_diff((__be32 *)p->words, PENDULUM_ACK_WORDS * 4, content, PENDULUM_ACK_WORDS * 4, 0);
 
+	/* Of a packet that is writable the last one fails for no reason but a wrong offset. */
 	if (difference < 0 || (total > skb->len && bpf_skb_change_tail(skb, total, 0)) ||
-	    bpf_skb_pull_data(skb, total))
-		return false;
-	/* Of a packet that is writable this fails for no reason but a wrong offset. */
-	if (bpf_l4_csum_replace(skb, at + TCP_CHECKSUM_AT, 0, difference, 0))
+	    bpf_skb_pull_data(skb, total) || bpf_l4_csum_replace(skb, at + TCP_CHECKSUM_AT, 0, difference, 0))
 		return false;
 	if (length != p->length)
 		write_length(skb, at, p->length * 4, length * 4);
-	bpf_skb_store_bytes(skb, at + TCP_ACK_AT, content, 8, 0);
+	bpf_skb_store_bytes(skb, at + offsetof(struct tcphdr, ack_seq), content, 8, 0);
 	if (may_copy(&last))
-		bpf_skb_store_bytes(skb, at + TCP_OPTIONS_AT, content + 2, last + 1, 0);
+		bpf_skb_store_bytes(skb, at + sizeof(struct tcphdr), content + 2, last + 1, 0);
 	if (total < skb->len)
 		bpf_skb_change_tail(skb, total, 0);
 	return true;

@@ -46,24 +46,25 @@ static __always_inline void *value_of(void *map)
 	return bpf_map_lookup_elem(map, &zero);
 }
 
-static __always_inline void count_fate(__u32 fate, __u32 held_bytes)
+static __always_inline void count_fate(__u32 fate, __u32 bytes)
 {
 	struct pendulum_shape_counts *counts = value_of(&shape_counts);
 
 	if (!counts || fate >= PENDULUM_ACK_FATES)
 		return;
 	counts->acks[fate] += 1;
-	counts->held_bytes += held_bytes;
+	if (fate >= PENDULUM_ACK_HELD_REDUNDANT && fate <= PENDULUM_ACK_WOULD_HOLD_REDUNDANT)
+		counts->held_bytes += bytes;
 }
 
-/* `count` is a constant; the upper bits are the good ones. */
+/* Multilinear, without a chain of multiplications: the upper half is the good one. `count` is a constant. */
 static __always_inline __u64 hash_words(const __u32 *word, int count)
 {
-	__u64 hash = 0x9e3779b97f4a7c15ull;
+	__u64 hash = 0, factor = 0x9e3779b97f4a7c15ull;
 
 #pragma unroll
-	for (int i = 0; i < count; i++)
-		hash = (hash ^ word[i]) * 0x9ddfea08eb382d69ull;
+	for (int i = 0; i < count; i++, factor *= 0x9ddfea08eb382d69ull)
+		hash += word[i] * factor;
 	return hash;
 }
 

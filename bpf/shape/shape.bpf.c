@@ -77,15 +77,8 @@ static __always_inline __u32 admit(const struct ack_packet *p, const struct pend
 		note_counters_left(state, &p->feedback, false);
 	bpf_spin_unlock(&state->lock);
 	if (!dry)
-		count_fate(given_up, 0);
+		count_fate(given_up, p->bytes);
 	return fate;
-}
-
-/* The clock is read once for a packet, when it is first needed. */
-static __always_inline void read_clock(struct __sk_buff *skb, struct ack_packet *p)
-{
-	if (!p->now)
-		p->now = packet_time_ns(skb);
 }
 
 /* Another segment of the connection than a pure ACK. */
@@ -96,7 +89,7 @@ static __always_inline void note_other(struct __sk_buff *skb, struct ack_packet 
 
 	if (!state || !same_flow(&state->flow, &p->s.key))
 		return;
-	read_clock(skb, p);
+	p->now = packet_time_ns(skb);
 	bpf_spin_lock(&state->lock);
 	if (same_flow(&state->flow, &p->s.key)) {
 		/* Given timestamps that came after this segment, the carrier would make it old (PAWS). */
@@ -120,7 +113,7 @@ __noinline int arrive(struct __sk_buff *skb, struct ack_packet *p,
 		      const struct pendulum_shape_control *control)
 {
 	__u32 fate = PENDULUM_ACK_PASSED_FILTER_OFF;
-	bool fresh = false, held;
+	bool fresh = false;
 
 	if (!p || !control)
 		return TCX_NEXT;
@@ -130,16 +123,16 @@ __noinline int arrive(struct __sk_buff *skb, struct ack_packet *p,
 		if (!config.replay_time && skb->sk) {
 			fate = PENDULUM_ACK_PASSED_LOCAL;
 		} else if (control->filter) {
-			read_clock(skb, p);
+			p->now = packet_time_ns(skb);
 			fate = admit(p, control, &fresh);
 		}
-		held = fate == PENDULUM_ACK_HELD_REDUNDANT || fate == PENDULUM_ACK_WOULD_HOLD_REDUNDANT;
-		count_fate(fate, held ? p->bytes : 0);
+		count_fate(fate, p->bytes);
 	} else if (p->kind == ACK_DATA && control->filter) {
 		note_other(skb, p);
 	}
 	if (control->mode == PENDULUM_SHAPE_DRY_RUN && fate != PENDULUM_ACK_WOULD_HOLD_REDUNDANT) {
-		read_clock(skb, p);
+		if (!p->now)
+			p->now = packet_time_ns(skb);
 		note_channel(control, p, fresh);
 	}
 	return fate == PENDULUM_ACK_HELD_REDUNDANT ? TCX_DROP : TCX_NEXT;
@@ -156,7 +149,7 @@ __noinline int depart(struct __sk_buff *skb, struct ack_packet *p,
 
 	if (!p || !control)
 		return TCX_NEXT;
-	read_clock(skb, p);
+	p->now = packet_time_ns(skb);
 	state = p->kind == ACK_PURE ? state_of(&p->s.key) : NULL;
 	if (state) {
 		bpf_spin_lock(&state->lock);
@@ -174,7 +167,7 @@ __noinline int depart(struct __sk_buff *skb, struct ack_packet *p,
 		state->steady = 0;
 		bpf_spin_unlock(&state->lock);
 	}
-	count_fate(fate, 0);
+	count_fate(fate, p->bytes);
 	note_channel(control, p, fresh);
 	return fate == PENDULUM_ACK_HELD_OVERTAKEN ? TCX_DROP : TCX_NEXT;
 }
@@ -183,13 +176,11 @@ SEC("classifier")
 int pendulum_shape(struct __sk_buff *skb)
 {
 	const struct pendulum_shape_control *control = value_of(&shape_control);
-	struct ack_packet packet = {};
-	bool second;
+	struct ack_packet packet = {.bytes = skb->len};
+	bool second = control && control->uplink_ifindex && skb->ingress_ifindex == control->uplink_ifindex;
 
 	if (!control || control->mode == PENDULUM_SHAPE_OFF)
 		return TCX_NEXT;
-	second = control->uplink_ifindex && skb->ingress_ifindex == control->uplink_ifindex;
-	packet.bytes = skb->len;
 	/* What has left is of interest only if it is an ACK. */
 	if (!second || skb->len <= ACK_HEADERS_MAX)
 		packet.kind = read_ack(skb, &packet);

@@ -145,9 +145,11 @@ impl Filter {
         let ports = u64::from(home_port.to_be()) | u64::from(craft::endpoint::REMOTE_PORT.to_be()) << 16;
         let [home, remote] = [home, craft::endpoint::REMOTE_V4].map(word);
         let mapped = word([0, 0, 0xff, 0xff]);
-        let hash = [0, 0, mapped, home, 0, 0, mapped, remote, ports]
-            .into_iter()
-            .fold(0x9e37_79b9_7f4a_7c15_u64, |hash, word| (hash ^ word).wrapping_mul(0x9ddf_ea08_eb38_2d69));
+        let factors = std::iter::successors(Some(0x9e37_79b9_7f4a_7c15_u64), |factor| {
+            Some(factor.wrapping_mul(0x9ddf_ea08_eb38_2d69))
+        });
+        let words = [0, 0, mapped, home, 0, 0, mapped, remote, ports].into_iter().zip(factors);
+        let hash = words.fold(0_u64, |hash, (word, factor)| hash.wrapping_add(word.wrapping_mul(factor)));
         (hash >> 40) as u32 & (abi::PENDULUM_ACK_FLOWS - 1)
     }
 

@@ -125,7 +125,7 @@ fn connections_of_the_epoch_before_count() {
         assert_eq!(filter.arrive(&ethernet(&ack(30_000))).is_none(), held, "{active}, {active_before}");
     }
     // Those of the epoch before the last do not.
-    let rate = pendulum_sliding_rate { epoch: (filter.now >> 30) - 2, ..Default::default() };
+    let rate = pendulum_sliding_rate { at_ns: ((filter.now >> 30) - 2) << 30, ..Default::default() };
     filter.set_channel(pendulum_channel { active: 4, rate, ..Default::default() });
     filter.depart(&ethernet(&data(9)).bytes).expect("it leaves");
     assert_eq!(filter.channel_now().active_before, 0);
@@ -178,11 +178,13 @@ fn per_connection_the_newest_takes_the_place_of_the_oldest() {
     assert!(filter.arrive(&ethernet(&ack(50_000))).is_none());
     filter.control.filter = abi::PENDULUM_FILTER_PER_CONNECTION;
     filter.tell();
+    let before = filter.programs.counts().expect("readable").held_bytes;
     assert_eq!(filter.depart(&queued[0]).expect("it leaves"), ethernet(&ack(50_000)).bytes);
     for stale in &queued[1..] {
         let (left, fates) = filter.fate_of(|filter| filter.depart(stale));
         assert_eq!((left, fates.concat().as_str()), (None, "held overtaken"));
     }
+    assert_eq!(filter.programs.counts().expect("readable").held_bytes - before, 2 * 66);
     assert!(filter.arrive(&ethernet(&ack(60_000))).is_some());
 }
 
