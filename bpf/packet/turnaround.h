@@ -48,8 +48,8 @@ static __always_inline __u32 question_of_clock(__u32 tsval)
 }
 
 /* The outside has answered something newer: no answer to this one will come. */
-static __always_inline bool is_passed_over(const struct pendulum_question *question,
-					   const struct pendulum_half *peer)
+static __always_inline bool was_skipped(const struct pendulum_question *question,
+					const struct pendulum_half *peer)
 {
 	if (question->asked & PENDULUM_QUESTION_CLOCK)
 		return peer->flags & PENDULUM_HALF_TSECR &&
@@ -81,7 +81,7 @@ static __always_inline void ask(struct pendulum_flow *flow, const struct segment
 	} else {
 		return;
 	}
-	if (is_open(question, now_ns) && !is_passed_over(question, peer))
+	if (is_open(question, now_ns) && !was_skipped(question, peer))
 		return;
 	question->key = key;
 	question->asked = question_word(now_ns, kind, bytes);

@@ -165,11 +165,11 @@ fn await_answer(
     };
     let mark = &mut me.marks[slot];
     // The other half has answered something newer: no answer to this one will come.
-    let is_passed_over = match mark.kind {
+    let was_skipped = match mark.kind {
         Kind::End => peer.answered_end.is_some_and(|newest| !is_newer(mark.key, newest)),
         Kind::Clock => peer.answered_clock.is_some_and(|newest| is_newer(newest, mark.key)),
     };
-    if mark.is_free(now_us) || is_passed_over {
+    if mark.is_free(now_us) || was_skipped {
         *mark = Awaited { kind, key, at_us: now_us, bytes: segment.frame_bytes };
     }
 }
