@@ -1,4 +1,4 @@
-//! Nanoseconds for each program and kind of packet, over the empty classifier.
+//! What each program costs for each kind of packet, over the empty classifier: nanoseconds, in an emulated guest instructions.
 
 use std::fmt;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -14,13 +14,20 @@ use crate::test_run;
 /// Rounds over all figures; the smallest of each counts: noise only ever adds.
 const ROUNDS: u32 = 3;
 
-/// The aim of issue 1: at most this much over the empty program.
-const AIM_NS: u32 = 150;
+/// The aim of issue 39: at most this much over the empty program.
+const AIM_NS: u32 = 100;
+
+/// A quarter of the empty program's rounds may take this much of the least, or the machine is noisy.
+const NOISE: f64 = 1.1;
 
 #[derive(Serialize)]
 pub(crate) struct PacketsReport {
-    /// Nanoseconds of a classifier that does nothing.
-    empty_ns: u32,
+    /// What the figures are counted in.
+    unit: &'static str,
+    /// A classifier that does nothing: the least of its rounds.
+    empty: u32,
+    /// Of its slower rounds, the quickest.
+    empty_slow: u32,
     repeat: u32,
     rows: Vec<PacketRow>,
     together: Vec<Together>,
@@ -30,15 +37,15 @@ pub(crate) struct PacketsReport {
 #[derive(Serialize)]
 struct Together {
     program: &'static str,
-    alone_ns: u32,
-    both_ns: u32,
+    alone: u32,
+    both: u32,
 }
 
 #[derive(Serialize)]
 struct PacketRow {
     packet: &'static str,
-    /// Nanoseconds of each program, by [`PROGRAMS`]; the empty one included in the time.
-    ns: [u32; 3],
+    /// Of each program, by [`PROGRAMS`]; what the empty one costs is included.
+    cost: [u32; 3],
 }
 
 const PROGRAMS: [&str; 3] = ["pendulum_up", "pendulum_down", "pendulum_xdp"];
@@ -87,57 +94,64 @@ pub(crate) fn run(repeat: u32) -> Result<PacketsReport> {
     let mut tc = LinkPrograms::load(&LoadOptions::default())?;
     let mut xdp = LinkPrograms::load(&LoadOptions { xdp_ingress: true, ..LoadOptions::default() })?;
     let empty = test_run::empty_classifier("pendulum_none")?;
-    let mut report = PacketsReport { empty_ns: u32::MAX, repeat, rows: Vec::new(), together: Vec::new() };
     let kinds = kinds();
-    report.rows = kinds.iter().map(|kind| PacketRow { packet: kind.name, ns: [u32::MAX; 3] }).collect();
+    let mut rows: Vec<_> =
+        kinds.iter().map(|kind| PacketRow { packet: kind.name, cost: [u32::MAX; 3] }).collect();
+    let mut of_empty = Vec::new();
     for kind in kinds.iter().filter(|kind| kind.both_ways) {
         for (object, down) in [(&mut tc, "pendulum_down"), (&mut xdp, "pendulum_xdp")] {
-            test_run::nanoseconds(program(object, "pendulum_up")?, &kind.up, 1)?;
-            test_run::nanoseconds(program(object, down)?, &kind.down, 1)?;
+            test_run::cost(program(object, "pendulum_up")?, &kind.up, 1)?;
+            test_run::cost(program(object, down)?, &kind.down, 1)?;
         }
     }
     for _ in 0..ROUNDS {
-        for (row, kind) in report.rows.iter_mut().zip(&kinds) {
+        for (row, kind) in rows.iter_mut().zip(&kinds) {
             let least = |old: &mut u32, program: BorrowedFd<'_>, bytes: &[u8]| -> Result<()> {
-                *old = (*old).min(test_run::nanoseconds(program, bytes, repeat)?);
+                *old = (*old).min(test_run::cost(program, bytes, repeat)?);
                 Ok(())
             };
-            least(&mut report.empty_ns, empty.as_fd(), &kind.up)?;
-            for (ns, name) in row.ns.iter_mut().zip(PROGRAMS) {
+            of_empty.push(test_run::cost(empty.as_fd(), &kind.up, repeat)?);
+            for (cost, name) in row.cost.iter_mut().zip(PROGRAMS) {
                 let object = if name == "pendulum_xdp" { &mut xdp } else { &mut tc };
                 let bytes = if name == "pendulum_up" { &kind.up } else { &kind.down };
                 // What is to be seen one way only must not be answered by the other program.
                 if !kind.both_ways && name != "pendulum_up" {
                     continue;
                 }
-                least(ns, program(object, name)?, bytes)?;
+                least(cost, program(object, name)?, bytes)?;
             }
         }
     }
     let [data, other] = [craft::down(), craft::down().home_port(40_001)]
         .map(|packet| packet.seq(1000).ack(1).payload(1448).ts(5, 5).build(LinkLayer::Ethernet).bytes);
-    report.together = vec![
-        together("empty", empty.as_fd(), [&data, &other], repeat)?,
-        together("pendulum_down", program(&mut tc, "pendulum_down")?, [&data, &other], repeat)?,
-    ];
-    Ok(report)
+    let mut together = Vec::new();
+    // An emulated guest has one processor.
+    if !test_run::is_emulated() {
+        let down = program(&mut tc, "pendulum_down")?;
+        for (name, program) in [("empty", empty.as_fd()), ("pendulum_down", down)] {
+            together.push(on_one_and_two(name, program, [&data, &other], repeat)?);
+        }
+    }
+    of_empty.sort_unstable();
+    let [empty, empty_slow] = [0, of_empty.len() * 3 / 4].map(|at| of_empty[at]);
+    Ok(PacketsReport { unit: test_run::unit(), empty, empty_slow, repeat, rows, together })
 }
 
-fn together(
+fn on_one_and_two(
     name: &'static str,
     program: BorrowedFd<'_>,
     packets: [&[u8]; 2],
     repeat: u32,
 ) -> Result<Together> {
-    let mut least = Together { program: name, alone_ns: u32::MAX, both_ns: u32::MAX };
+    let mut least = Together { program: name, alone: u32::MAX, both: u32::MAX };
     for _ in 0..ROUNDS {
-        least.alone_ns = least.alone_ns.min(on_processors(program, &packets[..1], repeat)?);
-        least.both_ns = least.both_ns.min(on_processors(program, &packets, repeat)?);
+        least.alone = least.alone.min(on_processors(program, &packets[..1], repeat)?);
+        least.both = least.both.min(on_processors(program, &packets, repeat)?);
     }
     Ok(least)
 }
 
-/// Each packet on a processor of its own, at once; nanoseconds of the slower one.
+/// Each packet on a processor of its own, at once; the slower one.
 fn on_processors(program: BorrowedFd<'_>, packets: &[&[u8]], repeat: u32) -> Result<u32> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..)
@@ -145,7 +159,7 @@ fn on_processors(program: BorrowedFd<'_>, packets: &[&[u8]], repeat: u32) -> Res
             .map(|(processor, packet)| {
                 scope.spawn(move || {
                     pin(processor)?;
-                    test_run::nanoseconds(program, packet, repeat)
+                    test_run::cost(program, packet, repeat)
                 })
             })
             .collect();
@@ -169,35 +183,36 @@ fn pin(processor: usize) -> Result<()> {
 
 impl fmt::Display for PacketsReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "Cost of one packet: ns by TEST_RUN, {} repetitions, best of {ROUNDS} rounds",
-            self.repeat
-        )?;
-        writeln!(f, "(in brackets: over an empty classifier, {} ns; aim ≤ {AIM_NS})\n", self.empty_ns)?;
-        write!(f, "{:<22}", "packet")?;
+        let Self { unit, empty, empty_slow, repeat, .. } = self;
+        writeln!(f, "Cost of one packet: {unit} by TEST_RUN, {repeat} repetitions, best of {ROUNDS} rounds")?;
+        writeln!(f, "(in brackets: over an empty classifier, {empty} {unit}; aim ≤ {AIM_NS} ns)")?;
+        if f64::from(*empty_slow) > f64::from(*empty) * NOISE {
+            writeln!(
+                f,
+                "This machine is noisy: the empty classifier took up to {empty_slow} {unit} in three of four rounds. The same everywhere \
+                 are instructions:\n  ./dev vm 6.12 --release --run \"PENDULUM_IN_VM=1 pendulum-bench packets --repeat 20000\""
+            )?;
+        }
+        write!(f, "\n{:<22}", "packet")?;
         for program in PROGRAMS {
             write!(f, "{program:>18}")?;
         }
         writeln!(f)?;
         for row in &self.rows {
             write!(f, "{:<22}", row.packet)?;
-            for ns in row.ns {
-                let text = match ns {
+            for cost in row.cost {
+                let text = match cost {
                     u32::MAX => "-".to_owned(),
-                    ns => format!("{ns} (+{})", ns.saturating_sub(self.empty_ns)),
+                    cost => format!("{cost} (+{})", cost.saturating_sub(*empty)),
                 };
                 write!(f, "{text:>18}")?;
             }
             writeln!(f)?;
         }
         writeln!(f)?;
-        for Together { program, alone_ns, both_ns } in &self.together {
-            let ratio = f64::from(*both_ns) / f64::from(*alone_ns).max(1.0);
-            writeln!(
-                f,
-                "{program}, data: {alone_ns} ns on one processor, {both_ns} on each of two ({ratio:.2})"
-            )?;
+        for Together { program, alone, both } in &self.together {
+            let ratio = f64::from(*both) / f64::from(*alone).max(1.0);
+            writeln!(f, "{program}, data: {alone} ns on one processor, {both} on each of two ({ratio:.2})")?;
         }
         Ok(())
     }

@@ -3,6 +3,8 @@
 //! One pair of namespaces with a pfifo serves all arrangements. A round is one short stretch of each; the ratio to the bare path is taken
 //! within the round, and the median of the ratios counts. Programs at tracepoints run for every device and socket of the machine, so
 //! each arrangement is taken off before the next. A second bare stretch takes part: no difference smaller than its own is known.
+//!
+//! Two ratios: of what arrived, and of the processor time for each byte or packet, which other work on the machine changes less.
 
 use std::fmt;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -19,7 +21,7 @@ use serde::Serialize;
 use crate::namespaces::{PLAIN, Pair, Running, WAN, inside};
 use crate::packets::program;
 use crate::test_run::{TcxSide, attach_tcx, empty_classifier, index_of};
-use crate::transfer::{Load, transfer};
+use crate::transfer::{Load, Transferred, transfer};
 
 /// Rounds for each second that was asked for; a stretch takes one.
 const ROUNDS: u64 = 4;
@@ -160,7 +162,7 @@ impl<'a> Site<'a> {
     }
 
     /// One stretch; the device's caches and the kernel's own work after an attachment come before it.
-    fn stretch(&mut self, arrangement: Arrangement, load: Load) -> Result<f64> {
+    fn stretch(&mut self, arrangement: Arrangement, load: Load) -> Result<Transferred> {
         let _attached = self.attach(arrangement)?;
         std::thread::sleep(Duration::from_millis(100));
         transfer(&self.path, load, 1)
@@ -174,7 +176,15 @@ struct PathRow {
     arrangement: Arrangement,
     /// What arrived, median of the rounds: bit/s (TCP) or packets/s (UDP).
     arrived: f64,
-    /// To the bare path of the same round: median, and the middle half.
+    /// What arrived, to the bare path of the same round.
+    path: Kept,
+    /// The bare path's processor time for a byte or packet, to this one's.
+    processor: Kept,
+}
+
+/// How much of the bare path is left.
+#[derive(Clone, Copy, Serialize)]
+struct Kept {
     ratio: Quartiles,
     /// Whether the ratio is further from 1 than what the control differs.
     is_known: bool,
@@ -239,28 +249,36 @@ pub(crate) fn run(agent: &Path, seconds: u64) -> Result<PathReport> {
     Ok(PathReport { rounds, rows, programs })
 }
 
-/// `arrived`: what did, of each arrangement in each round.
-fn rows_of(load: Load, arrived: &[Vec<f64>]) -> Vec<PathRow> {
-    let of = |arrangement| {
-        let place = Arrangement::ALL.iter().position(|it| *it == arrangement);
-        &arrived[place.expect("all of them are measured")]
+/// `stretches`: of each arrangement those of each round.
+fn rows_of(load: Load, stretches: &[Vec<Transferred>]) -> Vec<PathRow> {
+    let figures = |figure: fn(&Transferred) -> f64| -> Vec<Vec<f64>> {
+        stretches.iter().map(|rounds| rounds.iter().map(figure).collect()).collect()
     };
-    let ratio = |arrangement: Arrangement| {
-        let bare = of(Arrangement::Bare);
-        Quartiles::of(of(arrangement).iter().zip(bare).map(|(it, bare)| it / bare).collect())
-    };
-    let control = ratio(Arrangement::Control);
-    let doubt = (control.median - 1.0).abs().max((control.high - control.low) / 2.0);
+    let arrived = figures(|it| it.arrived);
+    let (path, processor) = (kept(&arrived), kept(&figures(|it| 1.0 / it.processor_s)));
     Arrangement::ALL
         .into_iter()
-        .map(|arrangement| PathRow {
+        .zip(arrived)
+        .zip(path.into_iter().zip(processor))
+        .map(|((arrangement, arrived), (path, processor))| PathRow {
             load,
             arrangement,
-            arrived: Quartiles::of(of(arrangement).clone()).median,
-            ratio: ratio(arrangement),
-            is_known: !control.is_noisy() && (ratio(arrangement).median - 1.0).abs() > doubt,
+            arrived: Quartiles::of(arrived).median,
+            path,
+            processor,
         })
         .collect()
+}
+
+/// `figures`: the more the better, of each arrangement in each round.
+fn kept(figures: &[Vec<f64>]) -> Vec<Kept> {
+    let place = |arrangement| Arrangement::ALL.iter().position(|it| *it == arrangement);
+    let bare = &figures[place(Arrangement::Bare).expect("it is measured")];
+    let ratio = |of: &Vec<f64>| Quartiles::of(of.iter().zip(bare).map(|(it, bare)| it / bare).collect());
+    let control = ratio(&figures[place(Arrangement::Control).expect("it is measured")]);
+    let doubt = (control.median - 1.0).abs().max((control.high - control.low) / 2.0);
+    let is_known = |ratio: Quartiles| !control.is_noisy() && (ratio.median - 1.0).abs() > doubt;
+    figures.iter().map(ratio).map(|ratio| Kept { ratio, is_known: is_known(ratio) }).collect()
 }
 
 /// What the programs took of one core during a transfer.
@@ -317,23 +335,24 @@ impl fmt::Display for PathReport {
                 Load::Tcp1500 => ("1500 B", "Gb/s", 1e9),
                 Load::Udp64 => ("64 B", "kp/s", 1e3),
             };
-            writeln!(f, "{name:<26}{:>14}   ratio", "arrived")?;
+            writeln!(f, "{name:<26}{:>14}   {:<45}by processor time", "arrived", "kept")?;
             for row in self.rows.iter().filter(|row| row.load == load) {
-                let Quartiles { low, median, high } = row.ratio;
                 let arrived = row.arrived / divisor;
                 write!(f, "{:<26}{arrived:>9.2} {unit}", row.arrangement.name())?;
                 if row.arrangement == Arrangement::Bare {
                     writeln!(f)?;
                     continue;
                 }
-                let note = match (row.arrangement, row.is_known) {
-                    (Arrangement::Control, _) if row.ratio.is_noisy() => {
-                        "  too noisy: no ratio of this load is known"
-                    }
-                    (Arrangement::Control, _) | (_, true) => "",
-                    (_, false) => "  not known from 1",
+                let text = |Kept { ratio, is_known }: Kept| {
+                    let Quartiles { low, median, high } = ratio;
+                    let note = match (row.arrangement, is_known) {
+                        (Arrangement::Control, _) if ratio.is_noisy() => ", too noisy",
+                        (Arrangement::Control, _) | (_, true) => "",
+                        (_, false) => ", not known from 1",
+                    };
+                    format!("{median:.3} ({low:.3} … {high:.3}){note}")
                 };
-                writeln!(f, "   {median:.3} ({low:.3} … {high:.3}){note}")?;
+                writeln!(f, "   {:<45}{}", text(row.path), text(row.processor))?;
             }
             writeln!(f)?;
         }
@@ -354,10 +373,12 @@ impl fmt::Display for PathReport {
 mod tests {
     use super::*;
 
-    /// What arrived in five rounds of a machine whose speed changes from one to the next, by arrangement.
-    fn rounds(steady: impl Fn(Arrangement) -> f64) -> Vec<Vec<f64>> {
+    /// Five rounds of a machine whose speed changes from one to the next, by arrangement.
+    fn rounds(steady: impl Fn(Arrangement) -> f64) -> Vec<Vec<Transferred>> {
+        let one = |arrived: f64| Transferred { arrived, processor_s: 1.0 / arrived };
         let speeds = [1.0, 2.0, 1.0, 2.0, 4.0];
-        Arrangement::ALL.iter().map(|&it| speeds.iter().map(|speed| steady(it) * speed).collect()).collect()
+        let stretches = |it| speeds.iter().map(|speed| one(steady(it) * speed)).collect();
+        Arrangement::ALL.iter().map(|&it| stretches(it)).collect()
     }
 
     #[test]
@@ -373,7 +394,8 @@ mod tests {
         );
         let ratio = |arrangement| {
             let row = rows.iter().find(|row| row.arrangement == arrangement).expect("a row");
-            (row.ratio.median, row.is_known)
+            assert!((row.processor.ratio.median - row.path.ratio.median).abs() < 1e-9);
+            (row.path.ratio.median, row.path.is_known)
         };
         assert_eq!(ratio(Arrangement::Agent), (0.95, true));
         assert_eq!(ratio(Arrangement::Empty), (0.98, true));
@@ -383,7 +405,9 @@ mod tests {
     #[test]
     fn a_control_that_differs_by_itself_leaves_nothing_known() {
         let mut arrived = rounds(|arrangement| if arrangement == Arrangement::Agent { 80.0 } else { 100.0 });
-        arrived[1].iter_mut().zip([1.0, 0.92, 0.9, 1.08, 1.1]).for_each(|(it, change)| *it *= change);
-        assert!(rows_of(Load::Udp64, &arrived).iter().all(|row| !row.is_known));
+        arrived[1].iter_mut().zip([1.0, 0.92, 0.9, 1.08, 1.1]).for_each(|(it, change)| it.arrived *= change);
+        let rows = rows_of(Load::Udp64, &arrived);
+        assert!(rows.iter().all(|row| !row.path.is_known));
+        assert!(rows.iter().any(|row| row.processor.is_known), "the processor time tells more");
     }
 }

@@ -48,11 +48,13 @@ const LOOPBACK: u32 = 1;
 
 #[derive(Serialize)]
 pub(crate) struct ShapeReport {
-    /// Nanoseconds of a classifier that does nothing.
-    empty_ns: u32,
+    /// What the figures of the passes are counted in.
+    unit: &'static str,
+    /// A classifier that does nothing.
+    empty: u32,
     passes: Vec<Pass>,
     turns: u32,
-    /// For each load every filter, `off` first.
+    /// For each load every filter.
     traffic: Vec<(ShapeLoad, Vec<ShapeTraffic>)>,
 }
 
@@ -68,7 +70,7 @@ struct ShapeLoad {
 #[derive(Serialize)]
 struct Pass {
     what: &'static str,
-    ns: u32,
+    cost: u32,
 }
 
 #[derive(Serialize)]
@@ -84,14 +86,13 @@ struct ShapeTraffic {
 
 /// Measure.
 pub(crate) fn run(agent: &Path, repeat: u32, seconds: u64) -> Result<ShapeReport> {
-    let (empty_ns, passes) = passes(repeat)?;
-    let emulated = std::env::var_os("PENDULUM_IN_VM").is_some();
-    let (loads, turns) = if emulated { (LOADS_EMULATED, 1) } else { (LOADS, TURNS) };
+    let (empty, passes) = passes(repeat)?;
+    let (loads, turns) = if test_run::is_emulated() { (LOADS_EMULATED, 1) } else { (LOADS, TURNS) };
     let mut traffic = Vec::new();
     for load in loads.into_iter().filter(|_| has_cake()) {
         let mut quietest: Vec<ShapeTraffic> = Vec::new();
         for turn in 0..turns {
-            for (index, filter) in ["off", "static", "delayed", "per-connection"].into_iter().enumerate() {
+            for (index, filter) in ["static", "delayed", "per-connection"].into_iter().enumerate() {
                 let seen = on_traffic(agent, load, filter, seconds)?;
                 if turn == 0 {
                     quietest.push(seen);
@@ -102,7 +103,7 @@ pub(crate) fn run(agent: &Path, repeat: u32, seconds: u64) -> Result<ShapeReport
         }
         traffic.push((load, quietest));
     }
-    Ok(ShapeReport { empty_ns, passes, turns, traffic })
+    Ok(ShapeReport { unit: test_run::unit(), empty, passes, turns, traffic })
 }
 
 fn control(filter: u32) -> pendulum_shape_control {
@@ -138,7 +139,7 @@ fn passes(repeat: u32) -> Result<(u32, Vec<Pass>)> {
     let (data, ack) = (packet(1448), packet(0));
     let sack = craft::up().seq(1000).ack(1).ts(5, 5).sack(&[(2000, 3000)]).build(LinkLayer::Ethernet).bytes;
     let (first, second) = (context(0), context(LOOPBACK));
-    // A packet that comes again and again is a duplicate ACK: it gets all but the last of the filter's questions.
+    // A packet that comes again and again is a duplicate ACK: it passes.
     let cases: [(&'static str, u32, &[u8], &[u8]); 5] = [
         ("data, first pass", abi::PENDULUM_FILTER_STATIC, &data, &first),
         ("ACK, first pass, filter off", abi::PENDULUM_FILTER_OFF, &ack, &first),
@@ -146,10 +147,10 @@ fn passes(repeat: u32) -> Result<(u32, Vec<Pass>)> {
         ("ACK with SACK, first pass, filter", abi::PENDULUM_FILTER_STATIC, &sack, &first),
         ("second pass, not to be rewritten", abi::PENDULUM_FILTER_STATIC, &ack, &second),
     ];
-    let mut empty_ns = u32::MAX;
-    let mut passes: Vec<Pass> = cases.iter().map(|case| Pass { what: case.0, ns: u32::MAX }).collect();
+    let mut empty_cost = u32::MAX;
+    let mut passes: Vec<Pass> = cases.iter().map(|case| Pass { what: case.0, cost: u32::MAX }).collect();
     for _ in 0..ROUNDS {
-        empty_ns = empty_ns.min(test_run::nanoseconds_in(empty.as_fd(), &data, &first, repeat)?);
+        empty_cost = empty_cost.min(test_run::cost_in(empty.as_fd(), &data, &first, repeat)?);
         for (pass, (_, filter, bytes, context)) in passes.iter_mut().zip(&cases) {
             programs.control(control(*filter))?;
             let program: &mut SchedClassifier = programs
@@ -157,11 +158,11 @@ fn passes(repeat: u32) -> Result<(u32, Vec<Pass>)> {
                 .program_mut("pendulum_shape")
                 .context("the program is there")?
                 .try_into()?;
-            let ns = test_run::nanoseconds_in(program.fd()?.as_fd(), bytes, context, repeat)?;
-            pass.ns = pass.ns.min(ns);
+            let cost = test_run::cost_in(program.fd()?.as_fd(), bytes, context, repeat)?;
+            pass.cost = pass.cost.min(cost);
         }
     }
-    Ok((empty_ns, passes))
+    Ok((empty_cost, passes))
 }
 
 /// An upload and a download through an agent that enforces.
@@ -222,10 +223,10 @@ fn left_the_queue(lab: &Lab) -> Result<u64> {
 
 impl fmt::Display for ShapeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { empty_ns, passes, turns, traffic } = self;
-        writeln!(f, "Shaped path: ns of each pass by TEST_RUN, over an empty classifier ({empty_ns} ns)\n")?;
-        for Pass { what, ns } in passes {
-            writeln!(f, "{what:<34}{:>+6}", i64::from(*ns) - i64::from(*empty_ns))?;
+        let Self { unit, empty, passes, turns, traffic } = self;
+        writeln!(f, "Shaped path: {unit} of each pass by TEST_RUN, over an empty classifier ({empty})\n")?;
+        for Pass { what, cost } in passes {
+            writeln!(f, "{what:<34}{:>+6}", i64::from(*cost) - i64::from(*empty))?;
         }
         if traffic.is_empty() {
             writeln!(
