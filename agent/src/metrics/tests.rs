@@ -1,6 +1,6 @@
 use super::*;
 use crate::config::Config;
-use crate::snapshot::example;
+use crate::snapshot::{DeviceState, example};
 
 fn active() -> watch::Receiver<Active> {
     let (send, active) = Active::start(Config::default());
@@ -73,6 +73,19 @@ fn every_figure_of_the_snapshot_is_exported_once_under_its_name() {
         ("pendulum_unmeasured_total{link=\"dsl\",reason=\"sample_rejected\"}", "3"),
         ("pendulum_unmeasured_total{link=\"dsl\",reason=\"event_log\"}", "1"),
         ("pendulum_unmeasured_total{link=\"dsl\",reason=\"stream_client_slow\"}", "4"),
+        ("pendulum_queue_bytes{link=\"dsl\",direction=\"up\"}", "4542.0"),
+        ("pendulum_queue_packets{link=\"dsl\",direction=\"up\"}", "4.0"),
+        ("pendulum_queue_peak_bytes{link=\"dsl\",direction=\"up\"}", "6056.0"),
+        ("pendulum_queue_limit_bytes{link=\"dsl\",direction=\"up\"}", "30000.0"),
+        ("pendulum_queue_uncertainty_bytes{link=\"dsl\",direction=\"up\"}", "0.0"),
+        ("pendulum_queue_drops_total{link=\"dsl\",direction=\"up\",reason=\"overlimit\"}", "7"),
+        ("pendulum_queue_drops_total{link=\"dsl\",direction=\"up\",reason=\"aqm\"}", "3"),
+        ("pendulum_queue_drops_total{link=\"dsl\",direction=\"up\",reason=\"ack_filter\"}", "2"),
+        ("pendulum_queue_drops_total{link=\"dsl\",direction=\"up\",reason=\"other\"}", "1"),
+        ("pendulum_queue_events_total{link=\"dsl\",direction=\"up\",event=\"drift\"}", "16"),
+        ("pendulum_queue_events_total{link=\"dsl\",direction=\"up\",event=\"unknown_ack\"}", "11"),
+        ("pendulum_queue_sojourn_seconds_sum{link=\"dsl\",direction=\"up\",class=\"ack\"}", "0.2"),
+        ("pendulum_queue_sojourn_seconds_count{link=\"dsl\",direction=\"up\",class=\"ack\"}", "5"),
         ("pendulum_queue_standing_bytes{link=\"dsl\",direction=\"up\"}", "3028.0"),
         ("pendulum_queue_composition_ratio{link=\"dsl\",direction=\"up\",kind=\"tcp_data\"}", "0.125"),
         ("pendulum_queue_composition_ratio{link=\"dsl\",direction=\"up\",kind=\"ack\"}", "0.0"),
@@ -139,12 +152,43 @@ fn nothing_is_said_about_a_link_that_is_not_measured() {
     assert!(text.contains("pendulum_unmeasured_total{link=\"dsl\",reason=\"event_log\"} 1"));
 }
 
+/// Each of the three may be missing: programs, the device, its state.
+#[test]
+fn a_link_is_up_only_with_programs_on_a_device_that_is_up() {
+    for (attached, device, up) in [
+        (true, DeviceState::Up, "1"),
+        (true, DeviceState::Down, "0"),
+        (false, DeviceState::Up, "0"),
+        (false, DeviceState::Missing, "0"),
+    ] {
+        let mut link = example::link("dsl");
+        link.device = device;
+        link.hooks = link.hooks.filter(|_| attached);
+        let text =
+            written(&Exposition::new(&example::board(vec![link]), active(), true), ExpositionFormat::Text);
+        assert_eq!(value(&text, "pendulum_link_up{link=\"dsl\"}"), up, "programs {attached}, {device:?}");
+    }
+}
+
 #[test]
 fn run_metrics_are_absent_without_the_kernels_statistics() {
     let board = example::board(vec![example::link("dsl")]);
     let text = written(&Exposition::new(&board, active(), false), ExpositionFormat::Text);
     assert!(!text.contains("pendulum_bpf_program_run"));
     assert!(text.contains("pendulum_bpf_program_attached"));
+}
+
+/// Time in the kernel is part of it: reading files takes some.
+#[test]
+fn processor_time_is_that_of_the_program_and_of_the_kernel_for_it() {
+    let ticks = || procfs::process::Process::myself().and_then(|process| process.stat()).unwrap();
+    let before = std::iter::repeat_with(ticks).find(|stat| stat.stime >= 5).unwrap();
+    let text = exposition(ExpositionFormat::Text);
+    let after = ticks();
+    let seconds: f64 = value(&text, "process_cpu_seconds_total").parse().unwrap();
+    let [least, most] =
+        [before, after].map(|stat| (stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64);
+    assert!((least..=most).contains(&seconds), "{seconds} s, not {least} to {most} s");
 }
 
 #[test]

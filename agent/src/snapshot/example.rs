@@ -274,6 +274,7 @@ fn queue() -> QueueSnapshot {
         standing_bytes: Some(3_028.0),
         limit_bytes: Some(30_000),
         drops: [7, 3, 2, 1],
+        events: [16, 15, 14, 13, 12, 11],
         lost_buckets: 6,
         ..QueueSnapshot::default()
     };
