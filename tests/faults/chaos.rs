@@ -257,11 +257,16 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What is not well.
+    /// What is not well. The agent is asked first: the shell has many programs to start, which keeps an emulated guest from what is waited for.
     fn complaint(&self, from: [u64; 2]) -> Option<String> {
         if let Some(why) = self.stands_still(from) {
             return Some(why.to_owned());
         }
+        let reported = match self.agent.as_ref().map(|agent| self.reported(agent)) {
+            Some(Err(why)) => return Some(why),
+            Some(Ok(reported)) => Some(reported),
+            None => None,
+        };
         let (_, all) = self.shell(
             "for d in $(ls /proc/sys/net/ipv4/conf); do for s in ingress egress; do \
              tc filter show dev $d $s | sed \"s/^filter/$d $s/\"; done; done 2>/dev/null",
@@ -287,17 +292,26 @@ impl<'a> World<'a> {
             return Some(format!("the user's qdisc is gone:\n{qdiscs}"));
         }
         let redirects = all.contains("to device pdl-up");
-        let Some(agent) = &self.agent else {
+        let Some((state, why)) = reported else {
             let is_left = redirects || qdiscs.contains("pdl-") || all.contains("pendulum_");
             let was_cleaned = matches!(self.deeds.last(), Some(Deed::Stop | Deed::Cleanup));
             return (is_left && was_cleaned).then(|| format!("something is left:\n{all}{qdiscs}"));
         };
-        let Some(state) = agent.get("/api/v1/state") else {
-            return Some("the agent does not answer".to_owned());
+        let is_true = match state.as_str() {
+            "enforcing" => redirects && why.is_none(),
+            "ineffective" => redirects && why.is_some(),
+            "refused" => !redirects && why.is_some(),
+            _ => !redirects,
         };
+        (!is_true).then(|| format!("reported {state} ({why:?})\n{all}{qdiscs}"))
+    }
+
+    /// What the agent reports of its shaper, and why; an error if it is not what is to be expected.
+    fn reported(&self, agent: &Agent) -> Result<(String, Option<String>), String> {
+        let state = agent.get("/api/v1/state").ok_or("the agent does not answer")?;
         let state: serde_json::Value = serde_json::from_str(&state.1).unwrap();
         let shape = &state["links"][0]["shape"];
-        let (told, why) = (shape["state"].as_str().unwrap(), shape["reason"].as_str());
+        let (reported, why) = (shape["state"].as_str().unwrap(), shape["reason"].as_str());
         let hooks =
             if self.mode == 2 { &[Hook::TcxEgress, Hook::TcxIngress][..] } else { &[Hook::TcxEgress] };
         let passes_by = hooks.iter().any(|hook| {
@@ -306,7 +320,7 @@ impl<'a> World<'a> {
         });
         let throughput = &state["links"][0]["directions"]["up"]["throughput_bps"];
         if self.device == "wan0" && !passes_by && throughput.as_f64() == Some(0.0) {
-            return Some(format!("told {told}, and nothing of the uplink is measured"));
+            return Err(format!("reported {reported}, and nothing of the uplink is measured"));
         }
         let expected: &[&str] = match self.mode {
             _ if self.device != "wan0" => &["off"],
@@ -319,14 +333,12 @@ impl<'a> World<'a> {
             _ if passes_by => &["ineffective"],
             _ => &["enforcing"],
         };
-        let is_true = match told {
-            "enforcing" => redirects && why.is_none(),
-            "ineffective" => redirects && why.is_some(),
-            "refused" => !redirects && why.is_some(),
-            _ => !redirects,
-        };
-        (!is_true || !expected.contains(&told))
-            .then(|| format!("told {told} ({why:?}), expected {expected:?}\n{all}{qdiscs}"))
+        let report = (reported.to_owned(), why.map(str::to_owned));
+        if expected.contains(&reported) {
+            Ok(report)
+        } else {
+            Err(format!("reported {report:?}, expected {expected:?}"))
+        }
     }
 
     fn play(&mut self, deed: Deed) {

@@ -120,32 +120,6 @@ fn two_labs_at_once_have_the_rates_and_buffers_asked_for() {
 }
 
 #[test]
-fn a_short_figure_1_shows_the_collapse() {
-    if !can_run() {
-        return;
-    }
-    let scenario = Scenario {
-        name: "short".into(),
-        link: LinkSpec::FIG1,
-        length: seconds(22),
-        transfers: vec![transfer(0, 22, Direction::Down), transfer(7, 15, Direction::Up)],
-        cases: vec![case("alone", 2, 7), case("beside an upload", 12, 22)],
-        ..Scenario::default()
-    };
-    let cases = run_scenario(&scenario, &RunOptions::default(), &|_, _| {}).unwrap();
-    let download = |case: &CaseReport| case.measured.figures.download_bps.unwrap();
-    assert!(download(&cases[0]) > 1_800_000.0, "{cases:?}");
-    assert!(download(&cases[1]) < download(&cases[0]) / 2.0, "{cases:?}");
-    // Case 1 of the paper: the uplink buffer holds the traffic.
-    let uplink = truth(&cases[1], "/uplink_queue/max_bytes");
-    assert!((25_000.0..=30_000.0).contains(&uplink), "{cases:?}");
-    assert!(truth(&cases[1], "/uplink_queue/mean_bytes") > truth(&cases[1], "/downlink_queue/mean_bytes"));
-    // Two independent readings of the same thing.
-    let by_iperf = truth(&cases[0], "/iperf3/download_bps");
-    assert!((by_iperf / download(&cases[0]) - 1.0).abs() < 0.1, "{cases:?}");
-}
-
-#[test]
 fn nothing_but_the_bottleneck_queues() {
     if !can_run() {
         return;

@@ -129,8 +129,16 @@ fn a_smaller_uplink_buffer_frees_the_download() {
     assert!(truth(equal, "/phase_share/uplink_bound") > 0.7, "{equal:?}");
     assert!(download(equal) < 0.45 * 2_400_000.0, "{equal:?}");
     assert!(download(small) > 1.3 * download(equal), "{small:?} {equal:?}");
-    // Nothing holds more than its buffer.
-    assert!(truth(small, "/uplink_queue/max_bytes") <= 9_000.0, "{small:?}");
+    // Both fill their buffer, and nothing holds more.
+    for (case, buffer) in [(equal, 30_000.0), (small, 9_000.0)] {
+        let most = truth(case, "/uplink_queue/max_bytes");
+        assert!((0.8 * buffer..=buffer).contains(&most), "{case:?}");
+    }
+    // Case 1 of the paper: the uplink buffer holds the traffic.
+    assert!(
+        truth(equal, "/uplink_queue/mean_bytes") > truth(equal, "/downlink_queue/mean_bytes"),
+        "{equal:?}"
+    );
     if agent.is_some() {
         assert_agent_agrees(equal);
         assert_eq!(equal.agent.verdict, "locked_uplink", "{equal:?}");
@@ -170,6 +178,10 @@ fn acks_are_delayed_or_not_as_asked_for() {
             ..Scenario::default()
         };
         let case = run_scenario(&scenario, &RunOptions::default(), &|_, _| {}).unwrap().remove(0);
+        // Two independent readings of the same thing.
+        let (by_kernel, by_iperf) =
+            (case.measured.figures.download_bps.unwrap(), truth(&case, "/iperf3/download_bps"));
+        assert!((by_iperf / by_kernel - 1.0).abs() < 0.1, "{case:?}");
         let packets = |queue: &str| truth(&case, &format!("/{queue}/sent_packets"));
         packets("uplink_queue") / packets("downlink_queue")
     };
