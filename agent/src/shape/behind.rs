@@ -174,7 +174,8 @@ impl WaitingTime {
     /// without TCP, and where all of it came back: late ACKs of what was sent before.
     fn carried(&self, now: Instant) -> Option<Rate> {
         let [sent, acknowledged] = self.payload;
-        let share = (sent > 0.0).then_some(acknowledged / sent).filter(|share| *share < 1.0)?;
+        // Without TCP it is not a number, which is not below one.
+        let share = Some(acknowledged / sent).filter(|share| *share < 1.0)?;
         Rate::from_bytes_per_second(self.passed * share / now.duration_since(self.since).as_secs_f64())
     }
 }

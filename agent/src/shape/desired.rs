@@ -363,6 +363,22 @@ mod tests {
         }
     }
 
+    /// By its alias, or, before it has one, by a name that only a shaper gives.
+    #[test]
+    fn a_shaper_s_device_is_known_and_others_are_not() {
+        let noted = format!("{ALIAS}wan0");
+        for (name, alias, ours) in [
+            ("ifb7", noted.as_str(), true),
+            ("pdl-up3", "", true),
+            ("pdl-dn12", "", true),
+            ("pdl-up3", "somebody's", false),
+            ("pdl-upper", "", false),
+            ("ifb0", "", false),
+        ] {
+            assert_eq!(is_shaper(&ifb(5, name, alias)), ours, "{name} '{alias}'");
+        }
+    }
+
     /// What the kernel makes of a step.
     fn carry_out(step: &ShapingStep, found: &mut Actual, number: u32) {
         let of =

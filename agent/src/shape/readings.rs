@@ -52,3 +52,45 @@ impl TrialTurn {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::example;
+
+    fn flows() -> FlowSweep {
+        (*example::link("dsl").flows).clone()
+    }
+
+    /// Per flow a download of 1,200 segments of 1,500 bytes, 1,780,000 bytes of which 500 ACKs acknowledge: 2.37 segments each. In one there are
+    /// twice as many ACKs: 1,780,000 / 1,000 / 1,500 = 1.187. Together 3 · 1,780,000 / 2,000 / 1,500.
+    #[test]
+    fn segments_for_each_ack_are_weighted_by_acks() {
+        let mut flows = flows();
+        flows.rows[0].halves[1].acknowledgements = 1_000;
+        let mut counters = [pendulum_counters::default(); 2];
+        counters[0].segments[Class::Ack as usize] = 4;
+        counters[0].bytes[Class::Ack as usize] = 264;
+        let measured = MeasuredTraffic::of(&flows, &counters, 3_028);
+        assert!((measured.segments_per_ack.unwrap() - 1.78).abs() < 1e-9, "{measured:?}");
+        assert_eq!((measured.ack_bytes, measured.uplink_bytes), (Some(66.0), 3_028));
+        // The quickest of three: 30,001 µs outside and 60,001 µs at home.
+        assert_eq!(measured.round_trip, Some(Duration::from_micros(90_002)));
+        flows.rows.iter_mut().for_each(|row| row.halves[0].rtt_min_us = 0);
+        counters[0].segments[Class::Ack as usize] = 0;
+        let unknown = MeasuredTraffic::of(&flows, &counters, 0);
+        assert_eq!((unknown.round_trip, unknown.ack_bytes), (None, None));
+    }
+
+    #[test]
+    fn a_turn_s_round_trip_is_the_mean_of_both_directions_samples() {
+        let recent = |sum_us, samples| {
+            let mut recent = RecentRtt { sum_us, ..RecentRtt::default() };
+            recent.slots[5] = samples;
+            recent
+        };
+        let turn = TrialTurn::of(&flows(), &[recent(200_000, 1), recent(100_000, 2)]);
+        assert_eq!((turn.round_trip, turn.goodput), (Some(0.1), [12_000.0, 240_000.0]));
+        assert_eq!(TrialTurn::of(&flows(), &[RecentRtt::default(); 2]).round_trip, None);
+    }
+}

@@ -135,6 +135,20 @@ mod tests {
         assert_eq!(run.trial.comparison().pairs, 0);
     }
 
+    /// A turn of ten seconds has two readings before a quarter of it is over, which show what the turn before left.
+    #[test]
+    fn what_the_turn_before_left_is_no_part_of_a_turn() {
+        let mut run = TrialRun::new(ShapeMode::Auto);
+        for second in 1..=20 {
+            run.now += SECOND;
+            let settles = second % 10 == 1 || second % 10 == 2;
+            let goodput = if settles { [0.0; 2] } else { [1e4, 1e5] };
+            run.trial.observe(run.now, TrialTurn { goodput, round_trip: Some(0.1) });
+        }
+        let [pair] = run.trial.pairs.as_slice() else { panic!("{:?}", run.trial) };
+        assert_eq!(pair.map(|turn| turn.goodput), [[1e4, 1e5]; 2]);
+    }
+
     #[test]
     fn auto_leaves_a_link_alone_where_it_does_not_help() {
         for (with, without) in [(100.0, 100.0), (80.0, 100.0)] {

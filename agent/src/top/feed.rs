@@ -254,6 +254,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn events_of_a_newer_agent_are_passed_over() {
+        let told = |name: &str, data: &str| {
+            understood(&ServerEvent { name: name.to_owned(), data: data.to_owned() })
+        };
+        let tick = serde_json::to_string(&pendulum_wire::Tick::default()).expect("JSON");
+        assert!(matches!(told("tick", &tick), Some(News::Tick(_))));
+        assert!(matches!(told("state", r#"{"name": "dsl"}"#), Some(News::Link(link)) if link.name == "dsl"));
+        assert!(told("forecast", &tick).is_none() && told("state", "{").is_none());
+    }
+
+    #[test]
     fn names_are_escaped() {
         assert_eq!(escaped("wan0.7"), "wan0.7");
         assert_eq!(escaped("Büro & co"), "B%C3%BCro%20%26%20co");

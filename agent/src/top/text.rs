@@ -122,6 +122,7 @@ mod tests {
     #[test]
     fn lines_break_between_words() {
         assert_eq!(wrap("one two  three", 7), ["one two", "three"]);
+        assert_eq!(wrap("ab cd", 4), ["ab", "cd"], "the blank takes a column");
         assert_eq!(wrap("incomprehensible", 5), ["incom"]);
         assert!(wrap("", 5).is_empty());
     }

@@ -147,3 +147,24 @@ impl View {
         flows::rows(&self.flows.flows, self.sort, &self.filter, self.redact)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn news_of_a_link_changes_that_link_alone() {
+        let named = |name: &str, verdict: &str| -> Link {
+            serde_json::from_value(serde_json::json!({"name": name, "verdict": verdict})).expect("a link")
+        };
+        let mut view = View::new(&"http://gateway".parse().expect("a URL"), None, false);
+        let links = vec![named("dsl", "clear"), named("lte", "clear")];
+        view.take(News::State(State { links, ..State::default() }));
+        for link in [named("lte", "swinging"), named("another", "balanced")] {
+            view.take(News::Link(Box::new(link)));
+        }
+        let verdicts: Vec<_> =
+            view.links().iter().map(|link| (&*link.name, link.verdict.as_deref())).collect();
+        assert_eq!(verdicts, [("dsl", Some("clear")), ("lte", Some("swinging"))]);
+    }
+}

@@ -217,3 +217,48 @@ fn bar(
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ratatui::style::Color;
+
+    use super::*;
+
+    /// What one cell of eight bytes shows: its symbol, the colours of its figure and of its ground.
+    fn cell(ack: f32, data: f32, palette: Palette) -> (String, Color, Color) {
+        let area = Rect { x: 0, y: 0, width: 1, height: 1 };
+        let mut buffer = Buffer::empty(area);
+        let styles = [palette.up_ack(), palette.up()];
+        bar(&mut buffer, area, 0, QueuedBytes { data, ack }, 8.0, styles, palette);
+        let cell = &buffer[(0, 0)];
+        (cell.symbol().to_owned(), cell.fg, cell.bg)
+    }
+
+    #[test]
+    fn without_colours_a_cell_is_that_of_which_there_is_more() {
+        let palette = Palette::new(false);
+        for (ack, data, symbol) in
+            [(0.0, 5.0, "▅"), (4.0, 4.0, ACK_GLYPH), (3.0, 5.0, "█"), (4.0, 2.0, ACK_GLYPH), (2.0, 4.0, "▆")]
+        {
+            let plain = (symbol.to_owned(), Color::Reset, Color::Reset);
+            assert_eq!(cell(ack, data, palette), plain, "{ack} of ACKs, {data} of data");
+        }
+    }
+
+    /// A full cell shows both, ACKs below; another one what there is more of.
+    #[test]
+    fn with_colours_a_full_cell_shows_both() {
+        let palette = Palette::new(true);
+        let [acks, all] = [palette.up_ack(), palette.up()].map(|style| style.fg.expect("a colour"));
+        for (ack, data, symbol, colour, ground) in [
+            (0.0, 5.0, "▅", all, Color::Reset),
+            (8.0, 0.0, "█", acks, Color::Reset),
+            (3.0, 5.0, "▃", acks, all),
+            (4.0, 2.0, "▆", acks, Color::Reset),
+            (2.0, 4.0, "▆", all, Color::Reset),
+        ] {
+            let shown = (symbol.to_owned(), colour, ground);
+            assert_eq!(cell(ack, data, palette), shown, "{ack} of ACKs, {data} of data");
+        }
+    }
+}
