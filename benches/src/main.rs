@@ -41,7 +41,7 @@ struct Args {
     /// TEST_RUN repetitions for each figure.
     #[arg(long, default_value_t = 1_000_000)]
     repeat: u32,
-    /// Seconds of traffic for each stretch; the veth path takes four times that for each arrangement.
+    /// Seconds of traffic for each stretch; the veth path takes sixteen rounds for each.
     #[arg(long, default_value_t = 4)]
     seconds: u64,
     /// Form of the result.

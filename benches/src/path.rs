@@ -1,10 +1,9 @@
 //! A veth path under iperf3: full packets and the smallest there are, with each program alone, all of them, and the agent.
 //!
-//! One pair of namespaces with a pfifo serves all arrangements. A round is one short stretch of each; the ratio to the bare path is taken
-//! within the round, and the median of the ratios counts. Programs at tracepoints run for every device and socket of the machine, so
-//! each arrangement is taken off before the next. A second bare stretch takes part: no difference smaller than its own is known.
-//!
-//! Two ratios: of what arrived, and of the processor time for each byte or packet, which other work on the machine changes less.
+//! One pair of namespaces with a pfifo serves all arrangements, and the same traffic: only what is attached changes. Each is measured for
+//! a fifth of a second, and so is the bare path before and behind it; the ratio is that of neighbours, and the median counts. So it
+//! matters little what else the machine does. Programs at tracepoints run for every device and socket of the machine: each
+//! arrangement is taken off before the next. One that attaches nothing takes part: no difference smaller than its own is known.
 
 use std::fmt;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -18,24 +17,26 @@ use pendulum::bpf::{Cwnd, CwndSource, KernelTypes, LinkPrograms, LoadOptions, Qu
 use pendulum_model::segment::Direction;
 use serde::Serialize;
 
-use crate::namespaces::{PLAIN, Pair, Running, WAN, inside};
+use crate::namespaces::{PLAIN, Pair, REMOTE_DEVICE, Running, WAN, inside};
 use crate::packets::program;
 use crate::test_run::{TcxSide, attach_tcx, empty_classifier, index_of};
-use crate::transfer::{Load, Transferred, transfer};
+use crate::transfer::{Load, Traffic};
 
-/// Rounds for each second that was asked for; a stretch takes one.
-const ROUNDS: u64 = 4;
+/// Rounds for each second that was asked for.
+const ROUNDS: u64 = 16;
 
-/// The control's ratios: more than this from 1, or half of them further apart, and the machine is too noisy.
+/// A window of traffic that is counted, and how long the path takes to settle before it.
+const WINDOW: Duration = Duration::from_millis(200);
+const SETTLING: Duration = Duration::from_millis(100);
+
+/// The interval of the control's ratio reaches further than this from 1: the machine is too noisy.
 const NOISE: f64 = 0.02;
 
 /// What is attached.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Arrangement {
-    /// Nothing: what the others are compared with.
-    Bare,
-    /// Nothing either: the control.
+    /// Nothing: the control.
     Control,
     /// Programs that do nothing at both hooks of TC.
     Empty,
@@ -58,8 +59,7 @@ enum Arrangement {
 }
 
 impl Arrangement {
-    const ALL: [Self; 11] = [
-        Self::Bare,
+    const ALL: [Self; 10] = [
         Self::Control,
         Self::Empty,
         Self::Up,
@@ -74,8 +74,7 @@ impl Arrangement {
 
     fn name(self) -> &'static str {
         match self {
-            Self::Bare => "bare",
-            Self::Control => "bare again (control)",
+            Self::Control => "nothing (control)",
             Self::Empty => "empty at egress, ingress",
             Self::Up => "egress alone",
             Self::Down => "ingress alone",
@@ -161,12 +160,35 @@ impl<'a> Site<'a> {
         Ok(attached)
     }
 
-    /// One stretch; the device's caches and the kernel's own work after an attachment come before it.
-    fn stretch(&mut self, arrangement: Arrangement, load: Load) -> Result<Transferred> {
-        let _attached = self.attach(arrangement)?;
-        std::thread::sleep(Duration::from_millis(100));
-        transfer(&self.path, load, 1)
+    /// Bit/s (TCP) or packets/s (UDP) that come out of the path in a window.
+    fn window(&self, load: Load) -> Result<f64> {
+        std::thread::sleep(SETTLING);
+        inside(&self.path.remote, || {
+            let (start, before) = (Instant::now(), received(load)?);
+            std::thread::sleep(WINDOW);
+            Ok((received(load)? - before) / start.elapsed().as_secs_f64())
+        })
     }
+}
+
+/// Bits (TCP) or packets (UDP) that the path's end has received; on a thread in its namespace.
+fn received(load: Load) -> Result<f64> {
+    let devices = std::fs::read_to_string("/proc/thread-self/net/dev")?;
+    let counts = devices.lines().find_map(|line| line.trim().strip_prefix(REMOTE_DEVICE)?.strip_prefix(':'));
+    let mut counts = counts.context("the path's end is counted")?.split_whitespace();
+    let mut next = || Ok(counts.next().context("a count")?.parse::<f64>()?);
+    let [bytes, packets]: [Result<f64>; 2] = [next(), next()];
+    match load {
+        Load::Tcp1500 => Ok(bytes? * 8.0),
+        Load::Udp64 => packets,
+    }
+}
+
+/// A window of one arrangement, and the mean of the bare ones before and behind it.
+#[derive(Clone, Copy)]
+struct Window {
+    arrived: f64,
+    bare: f64,
 }
 
 /// One load over one arrangement.
@@ -176,37 +198,31 @@ struct PathRow {
     arrangement: Arrangement,
     /// What arrived, median of the rounds: bit/s (TCP) or packets/s (UDP).
     arrived: f64,
-    /// What arrived, to the bare path of the same round.
-    path: Kept,
-    /// The bare path's processor time for a byte or packet, to this one's.
-    processor: Kept,
-}
-
-/// How much of the bare path is left.
-#[derive(Clone, Copy, Serialize)]
-struct Kept {
-    ratio: Quartiles,
+    /// To the bare path.
+    ratio: Median,
     /// Whether the ratio is further from 1 than what the control differs.
     is_known: bool,
 }
 
+/// A median, and where that of all possible rounds is with 95 %: √n ranks to both sides.
 #[derive(Clone, Copy, Serialize)]
-struct Quartiles {
+struct Median {
     low: f64,
     median: f64,
     high: f64,
 }
 
-impl Quartiles {
+impl Median {
     fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
-        let at = |share: usize| values[(values.len() - 1) * share / 4];
-        Self { low: at(1), median: at(2), high: at(3) }
+        let (last, aside) = (values.len() - 1, values.len().isqrt());
+        let at = |rank: usize| values[rank.min(last)];
+        Self { low: at((last / 2).saturating_sub(aside)), median: at(last / 2), high: at(last / 2 + aside) }
     }
 
-    /// What a ratio that should be 1 tells of the machine.
-    fn is_noisy(self) -> bool {
-        (self.median - 1.0).abs() > NOISE || self.high - self.low > 2.0 * NOISE
+    /// How far from 1 it may be.
+    fn doubt(self) -> f64 {
+        (self.low - 1.0).abs().max((self.high - 1.0).abs())
     }
 }
 
@@ -226,7 +242,7 @@ struct Program {
     core_share: f64,
 }
 
-/// Measure; `seconds` for each arrangement and load, four times.
+/// Measure.
 pub(crate) fn run(agent: &Path, seconds: u64) -> Result<PathReport> {
     // Read once, not for each arrangement.
     let _types = KernelTypes::keep();
@@ -234,60 +250,52 @@ pub(crate) fn run(agent: &Path, seconds: u64) -> Result<PathReport> {
     let rounds = ROUNDS * seconds.max(1);
     let mut rows = Vec::new();
     for load in [Load::Tcp1500, Load::Udp64] {
-        site.stretch(Arrangement::Bare, load).context("a first transfer, to warm up")?;
-        let mut arrived = vec![Vec::new(); Arrangement::ALL.len()];
-        for round in 0..rounds as usize {
-            // Each begins as often as the others.
-            for place in 0..arrived.len() {
-                let place = (place + round) % arrived.len();
-                arrived[place].push(site.stretch(Arrangement::ALL[place], load)?);
+        let _traffic = Traffic::start(&site.path, load)?;
+        let mut windows = vec![Vec::new(); Arrangement::ALL.len()];
+        let mut before = site.window(load)?;
+        for _ in 0..rounds {
+            for (arrangement, windows) in Arrangement::ALL.into_iter().zip(&mut windows) {
+                let attached = site.attach(arrangement)?;
+                let arrived = site.window(load)?;
+                drop(attached);
+                let behind = site.window(load)?;
+                windows.push(Window { arrived, bare: (before + behind) / 2.0 });
+                before = behind;
             }
         }
-        rows.extend(rows_of(load, &arrived));
+        rows.extend(rows_of(load, &windows));
     }
     let programs = shares(&mut site, seconds)?;
     Ok(PathReport { rounds, rows, programs })
 }
 
-/// `stretches`: of each arrangement those of each round.
-fn rows_of(load: Load, stretches: &[Vec<Transferred>]) -> Vec<PathRow> {
-    let figures = |figure: fn(&Transferred) -> f64| -> Vec<Vec<f64>> {
-        stretches.iter().map(|rounds| rounds.iter().map(figure).collect()).collect()
-    };
-    let arrived = figures(|it| it.arrived);
-    let (path, processor) = (kept(&arrived), kept(&figures(|it| 1.0 / it.processor_s)));
-    Arrangement::ALL
-        .into_iter()
-        .zip(arrived)
-        .zip(path.into_iter().zip(processor))
-        .map(|((arrangement, arrived), (path, processor))| PathRow {
+/// `windows`: of each arrangement those of all rounds.
+fn rows_of(load: Load, windows: &[Vec<Window>]) -> Vec<PathRow> {
+    let ratio = |windows: &Vec<Window>| Median::of(windows.iter().map(|it| it.arrived / it.bare).collect());
+    // The first one.
+    let doubt = ratio(&windows[0]).doubt();
+    let rows = Arrangement::ALL.into_iter().zip(windows).map(|(arrangement, windows)| {
+        let ratio = ratio(windows);
+        let Median { low, median, high } = ratio;
+        PathRow {
             load,
             arrangement,
-            arrived: Quartiles::of(arrived).median,
-            path,
-            processor,
-        })
-        .collect()
-}
-
-/// `figures`: the more the better, of each arrangement in each round.
-fn kept(figures: &[Vec<f64>]) -> Vec<Kept> {
-    let place = |arrangement| Arrangement::ALL.iter().position(|it| *it == arrangement);
-    let bare = &figures[place(Arrangement::Bare).expect("it is measured")];
-    let ratio = |of: &Vec<f64>| Quartiles::of(of.iter().zip(bare).map(|(it, bare)| it / bare).collect());
-    let control = ratio(&figures[place(Arrangement::Control).expect("it is measured")]);
-    let doubt = (control.median - 1.0).abs().max((control.high - control.low) / 2.0);
-    let is_known = |ratio: Quartiles| !control.is_noisy() && (ratio.median - 1.0).abs() > doubt;
-    figures.iter().map(ratio).map(|ratio| Kept { ratio, is_known: is_known(ratio) }).collect()
+            arrived: Median::of(windows.iter().map(|it| it.arrived).collect()).median,
+            ratio,
+            is_known: doubt <= NOISE && (median - 1.0).abs() > doubt && (low > 1.0 || high < 1.0),
+        }
+    });
+    rows.collect()
 }
 
 /// What the programs took of one core during a transfer.
 fn shares(site: &mut Site<'_>, seconds: u64) -> Result<Vec<Program>> {
     let _attached = site.attach(Arrangement::Agent)?;
     let _statistics = enable_stats(Stats::RunTime).context("switching BPF statistics on")?;
+    let _traffic = Traffic::start(&site.path, Load::Tcp1500)?;
     let before = totals()?;
     let start = Instant::now();
-    transfer(&site.path, Load::Tcp1500, seconds)?;
+    std::thread::sleep(Duration::from_secs(seconds));
     let elapsed = start.elapsed().as_secs_f64();
     let after = totals()?;
     let mut programs = Vec::new();
@@ -326,7 +334,7 @@ impl fmt::Display for PathReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "veth path with a pfifo, iperf3 on two processors, offloads off; {} rounds of a second each, ratios within a round: median (middle half)\n\
+            "veth path with a pfifo, iperf3 on two processors, offloads off; {} rounds, ratios to bare neighbours: median (95 %)\n\
              Aim: ≥ 0.95 for the agent at 1500 bytes\n",
             self.rounds
         )?;
@@ -335,24 +343,19 @@ impl fmt::Display for PathReport {
                 Load::Tcp1500 => ("1500 B", "Gb/s", 1e9),
                 Load::Udp64 => ("64 B", "kp/s", 1e3),
             };
-            writeln!(f, "{name:<26}{:>14}   {:<45}by processor time", "arrived", "kept")?;
+            writeln!(f, "{name:<26}{:>14}   ratio", "arrived")?;
             for row in self.rows.iter().filter(|row| row.load == load) {
+                let Median { low, median, high } = row.ratio;
                 let arrived = row.arrived / divisor;
                 write!(f, "{:<26}{arrived:>9.2} {unit}", row.arrangement.name())?;
-                if row.arrangement == Arrangement::Bare {
-                    writeln!(f)?;
-                    continue;
-                }
-                let text = |Kept { ratio, is_known }: Kept| {
-                    let Quartiles { low, median, high } = ratio;
-                    let note = match (row.arrangement, is_known) {
-                        (Arrangement::Control, _) if ratio.is_noisy() => ", too noisy",
-                        (Arrangement::Control, _) | (_, true) => "",
-                        (_, false) => ", not known from 1",
-                    };
-                    format!("{median:.3} ({low:.3} … {high:.3}){note}")
+                let note = match (row.arrangement, row.is_known) {
+                    (Arrangement::Control, _) if row.ratio.doubt() > NOISE => {
+                        "  too noisy: no ratio of this load is known"
+                    }
+                    (Arrangement::Control, _) | (_, true) => "",
+                    (_, false) => "  not known from 1",
                 };
-                writeln!(f, "   {:<45}{}", text(row.path), text(row.processor))?;
+                writeln!(f, "   {median:.3} ({low:.3} … {high:.3}){note}")?;
             }
             writeln!(f)?;
         }
@@ -374,15 +377,14 @@ mod tests {
     use super::*;
 
     /// Five rounds of a machine whose speed changes from one to the next, by arrangement.
-    fn rounds(steady: impl Fn(Arrangement) -> f64) -> Vec<Vec<Transferred>> {
-        let one = |arrived: f64| Transferred { arrived, processor_s: 1.0 / arrived };
+    fn rounds(steady: impl Fn(Arrangement) -> f64) -> Vec<Vec<Window>> {
         let speeds = [1.0, 2.0, 1.0, 2.0, 4.0];
-        let stretches = |it| speeds.iter().map(|speed| one(steady(it) * speed)).collect();
-        Arrangement::ALL.iter().map(|&it| stretches(it)).collect()
+        let windows = |it| speeds.map(|speed| Window { arrived: steady(it) * speed, bare: 100.0 * speed });
+        Arrangement::ALL.iter().map(|&it| windows(it).to_vec()).collect()
     }
 
     #[test]
-    fn ratios_are_those_of_one_round() {
+    fn ratios_are_those_of_neighbours() {
         let rows = rows_of(
             Load::Tcp1500,
             &rounds(|arrangement| match arrangement {
@@ -394,8 +396,7 @@ mod tests {
         );
         let ratio = |arrangement| {
             let row = rows.iter().find(|row| row.arrangement == arrangement).expect("a row");
-            assert!((row.processor.ratio.median - row.path.ratio.median).abs() < 1e-9);
-            (row.path.ratio.median, row.path.is_known)
+            (row.ratio.median, row.is_known)
         };
         assert_eq!(ratio(Arrangement::Agent), (0.95, true));
         assert_eq!(ratio(Arrangement::Empty), (0.98, true));
@@ -404,10 +405,15 @@ mod tests {
 
     #[test]
     fn a_control_that_differs_by_itself_leaves_nothing_known() {
-        let mut arrived = rounds(|arrangement| if arrangement == Arrangement::Agent { 80.0 } else { 100.0 });
-        arrived[1].iter_mut().zip([1.0, 0.92, 0.9, 1.08, 1.1]).for_each(|(it, change)| it.arrived *= change);
-        let rows = rows_of(Load::Udp64, &arrived);
-        assert!(rows.iter().all(|row| !row.path.is_known));
-        assert!(rows.iter().any(|row| row.processor.is_known), "the processor time tells more");
+        let mut windows = rounds(|arrangement| if arrangement == Arrangement::Agent { 80.0 } else { 100.0 });
+        windows[0].iter_mut().zip([1.0, 0.92, 0.9, 1.08, 1.1]).for_each(|(it, change)| it.arrived *= change);
+        assert!(rows_of(Load::Udp64, &windows).iter().all(|row| !row.is_known));
+    }
+
+    #[test]
+    fn many_rounds_make_a_median_certain() {
+        let of = |count: i32| Median::of((0..count).map(|n| f64::from(n % 11)).collect());
+        assert_eq!((of(11).low, of(11).median, of(11).high), (2.0, 5.0, 8.0));
+        assert_eq!((of(1100).low, of(1100).median, of(1100).high), (5.0, 5.0, 5.0));
     }
 }

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::namespaces::{PLAIN, Pair};
 use crate::path::totals;
 use crate::test_run::EmptyTracing;
-use crate::transfer::{Load, transfer};
+use crate::transfer::transfer;
 
 /// The aim of issue 2.
 const AIM_NS: f64 = 250.0;
@@ -60,7 +60,7 @@ pub(crate) fn run(agent: &Path, seconds: u64) -> Result<QueueReport> {
         let _statistics = enable_stats(Stats::RunTime).context("switching BPF statistics on")?;
         let _running = pair.agent(agent, PLAIN)?;
         let before = totals()?;
-        transfer(&pair, Load::Tcp1500, seconds)?;
+        transfer(&pair, seconds)?;
         let after = totals()?;
         let spent = |program: &str| {
             let row = after.iter().filter(|row| row.1 == program).find_map(|row| {
