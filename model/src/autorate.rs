@@ -55,7 +55,7 @@ pub struct Controller {
     /// The newest wait behind, when it was heard of, and whether it is believed.
     wait: Option<(f64, f64)>,
     is_trusted: bool,
-    /// Which part of what passes waits that long. It rises within a second, and falls at once.
+    /// Which part of what passes waits that long.
     share: f64,
     /// Waits of the last second, and when.
     waits: VecDeque<(f64, f64)>,
@@ -65,8 +65,8 @@ pub struct Controller {
     stays: Option<Stay>,
     /// When it was decided last, and what had passed then.
     decided: Option<(f64, f64)>,
-    /// Of the newest decisions: seconds, bytes that might have passed, and that did.
-    usage: VecDeque<(f64, f64, f64)>,
+    /// Of the newest decisions: seconds, bytes that might have passed, that did, and that show waits.
+    usage: VecDeque<[f64; 4]>,
     used_at: f64,
     changed: f64,
     raises: i32,
@@ -236,13 +236,12 @@ impl Controller {
         self.proven += (self.found - self.proven).max(0.0) * (span / RULES.recent).min(1.0);
         self.peak *= (1.0 - span / RULES.peak).max(0.0);
         self.outage.sent(now - span, now, own.asked);
-        let (passing, used) = self.note(span, passed);
+        let heard = self.hosts.take();
+        let (passing, used) = self.note(span, passed, heard, own.asked);
         let is_used = used >= RULES.used && own.bytes > RULES.no_queue * self.rate;
         if is_used {
             self.used_at = now;
         }
-        let heard = self.hosts.take();
-        self.note_share(span, passed, heard, own.asked);
         (self.grounds.hosts, self.grounds.lost) = (heard.map_or(0, |it| it.agreeing), own.lost);
         if heard.is_some() {
             self.outage.answered(self.passage.newest().map_or(0.0, |(_, left)| now - left));
@@ -291,45 +290,44 @@ impl Controller {
         false
     }
 
-    /// What passes, bytes per second, and which share of the rate that is at most: a packet that is about to pass counts.
-    fn note(&mut self, span: f64, passed: f64) -> (f64, f64) {
-        self.usage.push_back((span, span * self.rate, passed));
-        let whole = RULES.span.max(2.0 * f64::from(RULES.few) * FULL / self.rate);
-        let mut sum = (0.0, 0.0, 0.0);
-        let mut count = 0;
-        for it in self.usage.iter().rev() {
-            if sum.0 >= whole - 1e-6 {
-                break;
-            }
-            sum = (sum.0 + it.0, sum.1 + it.1, sum.2 + it.2);
-            count += 1;
-        }
-        self.usage.drain(..self.usage.len() - count);
-        (sum.2 / sum.0, (sum.2 + FULL) / sum.1.max(1.0))
-    }
-
-    /// Of the uplink the share of TCP is known, of the downlink that of the hosts which wait.
-    fn note_share(&mut self, span: f64, passed: f64, heard: Option<RttSamples>, asked: u64) {
-        if passed <= 0.0 {
-            return;
-        }
-        let bytes = match self.direction {
+    /// What passes, bytes per second, and which share of the rate that is at most: a packet that is about to pass counts. Notes which share of it
+    /// shows waits: of the uplink that of TCP, of the downlink that of the hosts which wait. A tick of a slow link has no packet or two of them, and
+    /// is not counted at the same moment everywhere.
+    fn note(&mut self, span: f64, passed: f64, heard: Option<RttSamples>, asked: u64) -> (f64, f64) {
+        let shown = match self.direction {
             Direction::Up => asked as f64 * FULL,
             Direction::Down => heard.map_or(0.0, |heard| heard.bytes),
         };
-        let share = (bytes / passed).min(1.0);
-        self.share = share.min(self.share + (span / RULES.recent).min(1.0) * (share - self.share));
+        self.usage.push_back([span, span * self.rate, passed, shown]);
+        let whole = RULES.span.max(2.0 * f64::from(RULES.few) * FULL / self.rate);
+        let (mut sum, mut count) = ([0.0; 4], 0);
+        for it in self.usage.iter().rev() {
+            if sum[0] >= whole - 1e-6 {
+                break;
+            }
+            sum.iter_mut().zip(it).for_each(|(sum, it)| *sum += it);
+            count += 1;
+        }
+        self.usage.drain(..self.usage.len() - count);
+        let [seconds, might, passed, shown] = sum;
+        if passed > 0.0 {
+            self.share = (shown / passed).min(1.0);
+        }
+        (passed / seconds, (passed + FULL) / might.max(1.0))
     }
 
     fn was_used(&self, now: f64) -> bool {
         now - self.used_at <= RULES.recent
     }
 
-    /// One host may be behind a bottleneck of its own: a wait counts if two agree on it, or if most of what passes waits and uses the link up. Where only such a host has
-    /// measured the rate, its wait is none of the link's as soon as others send more.
+    /// One host may be behind a bottleneck of its own: a wait counts if two agree on it, or if most of what passes waits and uses the link up. Of a rate
+    /// that is known, a quarter is enough: a host whose own bottleneck is slower sends less. Where only such a host has measured the rate, its wait is none of the
+    /// link's as soon as others send more.
     fn believe(&mut self, now: f64, heard: RttSamples, least: f64, passing: f64) -> Option<RttSamples> {
         let is_used = self.capacity.is_none() || self.was_used(now) || passing >= RULES.half * self.rate;
-        let one = self.share >= RULES.half && is_used;
+        let is_known = self.capacity.is_some() && !self.is_doubtful;
+        let enough = if is_known { RULES.half * RULES.half } else { RULES.half };
+        let one = self.share >= enough && is_used;
         self.is_trusted = heard.wait <= least || heard.agreeing >= 2 || one;
         match self.is_trusted {
             true => Some(heard),
@@ -397,7 +395,8 @@ impl Controller {
         }
         stay.spare += heard.passed - stay.passed - (sum - stay.sum) / capacity;
         (stay.passed, stay.sum) = (heard.passed, sum);
-        (stay.spare - stay.wait > RULES.held.max(RULES.half * stay.wait)).then_some(stay.capacity)
+        // A link that becomes slower drains less than it could before.
+        (stay.spare > 2.0 * stay.wait.max(RULES.held)).then_some(stay.capacity)
     }
 
     /// No queue stands behind.

@@ -22,7 +22,7 @@ pub(super) struct Rules {
     pub(super) given_up: f64,
     /// The rate is used up if this share of it passes: TCP's windows and ticks leave gaps.
     pub(super) used: f64,
-    /// A majority of bytes; waits that differ by less are the same one; the floor of a fall that two hosts report of a link that is not used up;
+    /// A majority of bytes, and, where the rate is known, half of that; waits that differ by less are the same one; the floor of a fall that two hosts report of a link that is not used up;
     /// and of what is let in while a queue before the downlink drains, since its senders are a round trip away.
     pub(super) half: f64,
     /// The floor of a fall that a used-up link shows, and what is sent in an outage: enough to hear of its end.

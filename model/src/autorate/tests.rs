@@ -25,7 +25,10 @@ struct Loop {
     /// When each comes: its end, what it is about, the wait, and whether it may have been held back.
     answers: BTreeMap<u64, Vec<(u64, u64, f64, bool)>>,
     lost: VecDeque<(f64, f64)>,
-    asked: u64,
+    hosts: f64,
+    /// When packets were sent that are not counted yet, and how much later they are counted than they pass, seconds.
+    sent: VecDeque<f64>,
+    counted_late: f64,
     /// Each tick: time, rate, wait in the hidden buffer, decision.
     told: Vec<(f64, f64, f64, Decision)>,
 }
@@ -45,7 +48,9 @@ impl Loop {
             random: 1,
             answers: BTreeMap::new(),
             lost: VecDeque::new(),
-            asked: 0,
+            hosts: 3.0,
+            sent: VecDeque::new(),
+            counted_late: 0.0,
             told: Vec::new(),
         }
     }
@@ -64,7 +69,7 @@ impl Loop {
             let sent = self.now;
             let at_ns = (sent * 1e9) as u64;
             self.controller.pass(at_ns, FULL as u32);
-            self.asked += 1;
+            self.sent.push_back(sent);
             let start = self.free.max(sent);
             let wait = start - sent;
             let drops = if police { wait > 0.002 } else { wait > self.buffer };
@@ -74,7 +79,7 @@ impl Loop {
                 let jitter = self.noise * self.chance();
                 let heard = start + self.round_trip + jitter;
                 let longer = self.round_trip - self.first_round_trip;
-                let end = (self.chance() * 3.0) as u64;
+                let end = (self.chance() * self.hosts) as u64;
                 self.answers.entry((heard * 1e9) as u64).or_default().push((
                     end,
                     at_ns,
@@ -111,10 +116,12 @@ impl Loop {
         for (end, at_ns, wait, may_be_held) in self.answers_until(now_ns) {
             self.controller.waited(end, at_ns, wait, may_be_held);
         }
+        let asked = self.sent.partition_point(|sent| *sent <= self.next_tick - self.counted_late);
+        self.sent.drain(..asked);
         let own = Own {
             bytes: if demand > self.controller.rate() { 0.02 * self.controller.rate() } else { 0.0 },
             lost: self.lost(),
-            asked: std::mem::take(&mut self.asked),
+            asked: asked as u64,
             replied: false,
         };
         let decision = self.controller.decide(now_ns, own);
@@ -159,6 +166,19 @@ fn a_constant_link_is_found_and_held() {
         assert!((mean / capacity - 1.0).abs() <= 0.01 && variation <= 0.025, "{what}");
         let waits: f64 = link.told.iter().filter(|it| it.0 > 10.0).map(|it| it.2).sum();
         assert!(waits / (link.told.len() as f64 - 100.0) < 0.03 + FULL / capacity, "{what}: {waits}");
+    }
+}
+
+/// One host, packets of 62 ms, and segments that are counted up to 60 ms after they passed: a tick has none or two of them.
+#[test]
+fn a_slow_link_is_found_whenever_its_segments_are_counted() {
+    for counted_late in [0.0, 0.02, 0.04, 0.06] {
+        let mut link = Loop { hosts: 1.0, counted_late, ..Loop::new(1e6, 0.05) };
+        link.run(60.0, 24.5e3, GREEDY, false);
+        let (mean, _) = link.since(10.0);
+        let what = format!("counted {counted_late} s late: {:.3}", mean / 24.5e3);
+        println!("{what}");
+        assert!((mean / 24.5e3 - 1.0).abs() < 0.05, "{what}");
     }
 }
 
