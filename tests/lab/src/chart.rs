@@ -16,14 +16,14 @@ pub use draw::{ChartError, write};
 use pendulum_model::colour::of_direction;
 use pendulum_model::segment::Direction;
 
-/// One figure: panels below each other.
+/// One figure: panels below each other, many of them in two columns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
     /// Names its files.
     pub name: String,
     /// Above everything.
     pub title: String,
-    /// From top to bottom.
+    /// From top to bottom; in two columns from left to right first.
     pub panels: Vec<Panel>,
 }
 
@@ -36,8 +36,20 @@ pub struct Panel {
     pub y: String,
     /// Where the axes end; `None` where the data ends.
     pub range: Range,
+    /// Where the legend is.
+    pub legend: Corner,
     /// What is shown.
     pub series: Vec<Series>,
+}
+
+/// A corner of a panel that has room for the legend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Corner {
+    /// Above all points.
+    #[default]
+    UpperRight,
+    /// Below them.
+    LowerRight,
 }
 
 /// Ends of the axes.
@@ -149,7 +161,7 @@ impl Series {
 impl Panel {
     /// Axes from the data.
     pub fn new(x: &str, y: &str, series: Vec<Series>) -> Self {
-        Self { x: x.into(), y: y.into(), range: Range::default(), series }
+        Self { x: x.into(), y: y.into(), range: Range::default(), legend: Corner::default(), series }
     }
 
     /// Ends of both axes: given, or those of the data with a margin.

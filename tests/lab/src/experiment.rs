@@ -11,6 +11,7 @@ mod evaluate;
 mod field;
 mod fig1;
 mod figures;
+mod frontier;
 mod grid;
 mod mitigations;
 mod options;
@@ -118,7 +119,7 @@ pub trait Experiment: Sync {
 }
 
 /// All experiments, in the order of the papers' figures; then those that run in a way of their own.
-pub const ALL: [&dyn Experiment; 20] = [
+pub const ALL: [&dyn Experiment; 21] = [
     &fig1::Fig1,
     &symmetric::Symmetric,
     &symmetric::Swing,
@@ -138,6 +139,7 @@ pub const ALL: [&dyn Experiment; 20] = [
     &ack_many::AckMany,
     &mitigations::Mitigations,
     &autorate::Autorate,
+    &frontier::ShaperFrontier,
     &place::Where,
 ];
 

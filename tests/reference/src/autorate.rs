@@ -12,15 +12,28 @@ use pendulum_model::segment::Direction;
 
 use patterns::{KINDS, Kind, SLOT, crowd};
 use tcp::Congestion;
-use world::{NEAR, Outcome, Remote, Says, Setting, Shaper, WorldConnection, run};
+use world::{NEAR, Outcome, PROPAGATION, Remote, Says, Setting, Shaper, WorldConnection, run};
 
 /// Of each case.
-const SECONDS: f64 = 60.0;
+pub const SECONDS: f64 = 60.0;
 /// Seeds that rules may be made with, and those that judge them.
 const SEEDS: std::ops::Range<u64> = 1..4;
 const HELD_OUT: std::ops::Range<u64> = 101..107;
+/// The rules for traffic with QUIC were made with the latter; these judge them.
+const HELD_OUT_QUIC: std::ops::Range<u64> = 201..207;
+/// How many seeds judge each.
+pub const SEEDS_HELD_OUT: u64 = HELD_OUT.end - HELD_OUT.start;
 /// The oracle hears of the rate each tenth of a second.
 const TOLD: f64 = 0.1;
+
+/// Parameters of the reference that are tried.
+const DELAYS_S: [f64; 5] = [0.005, 0.01, 0.015, 0.03, 0.06];
+const DETECTIONS: [usize; 2] = [2, 3];
+const RISES: [f64; 3] = [1.02, 1.04, 1.1];
+
+const QUIC: Remote = Remote { says: Says::Nothing, far: None };
+/// Which hosts have QUIC. The long transfers are to the first two, the bursts to all in turn: none, half of the traffic, all but one long transfer, all.
+pub const MIXES: [[bool; 3]; 4] = [[false; 3], [false, true, false], [false, true, true], [true; 3]];
 
 /// What a shaper reaches: use, and the 95th percentile of the wait in seconds.
 pub type Score = (f64, f64);
@@ -41,8 +54,13 @@ impl Case {
         self.kind.slots(self.seed, SECONDS)
     }
 
-    /// Runs it with a shaper.
+    /// Runs it with a shaper, all traffic TCP.
     pub fn run<'a>(self, slots: &'a [f64], shaper: impl FnOnce() -> Shaper<'a>) -> Outcome {
+        self.run_mix(slots, MIXES[0], shaper)
+    }
+
+    /// The same; `quic`: whether the traffic to a host is QUIC.
+    fn run_mix<'a>(self, slots: &'a [f64], quic: [bool; 3], shaper: impl FnOnce() -> Shaper<'a>) -> Outcome {
         let capacity = |at: f64| slots.get((at / SLOT) as usize).copied().unwrap_or(0.0);
         let mean = self.kind.mean(self.seed);
         let setting = Setting {
@@ -52,7 +70,8 @@ impl Case {
             drops_at_head: self.kind.drops_at_head(),
             late: &|_| 0.0,
             sources: crowd(self.seed, mean, SECONDS),
-            remotes: vec![NEAR; 3],
+            remotes: quic.map(|is_quic| if is_quic { QUIC } else { NEAR }).into(),
+            handshakes: quic.contains(&true),
             seconds: SECONDS,
         };
         run(&setting, shaper())
@@ -62,7 +81,7 @@ impl Case {
         score(&self.run(&self.slots(), || Shaper::ours(self.direction, None, priority)))
     }
 
-    fn reference(self) -> Score {
+    fn reference(self, tuning: law::Tuning) -> Score {
         let slots = self.slots();
         let each = (1.0 / SLOT) as usize;
         let mut seconds: Vec<f64> =
@@ -73,7 +92,18 @@ impl Case {
         let at = |share: f64| seconds[(seconds.len() as f64 * share) as usize];
         let bounds =
             law::RateBounds { min: at(0.1).max(64e3).min(mean / 2.0), base: mean, max: at(0.95).max(mean) };
-        score(&self.run(&slots, || Shaper::law(bounds)))
+        score(&self.run(&slots, || Shaper::law(bounds, tuning)))
+    }
+
+    /// The reference with the parameters that are best for just this case: those with the most use for each second of round trip.
+    fn reference_at_its_best(self) -> Score {
+        let power = |score: &Score| score.0 / (2.0 * PROPAGATION + score.1);
+        let scores = DELAYS_S.into_iter().flat_map(|delay_s| {
+            DETECTIONS.into_iter().flat_map(move |detection| {
+                RISES.map(|up_most| self.reference(law::Tuning { delay_s, detection, up_most }))
+            })
+        });
+        scores.max_by(|a, b| power(a).total_cmp(&power(b))).unwrap_or_default()
     }
 
     /// A shaper that knows each tenth of a second what the link just carried, and sends 98 % of it.
@@ -104,7 +134,10 @@ pub fn rows(held_out: bool) -> Vec<Row> {
         for direction in [Direction::Up, Direction::Down] {
             for seed in seeds.clone() {
                 let case = Case { kind, seed, direction };
-                rows.push((case, [case.ours(Priority::Balanced), case.reference(), case.oracle()]));
+                rows.push((
+                    case,
+                    [case.ours(Priority::Balanced), case.reference(law::Tuning::default()), case.oracle()],
+                ));
             }
         }
     }
@@ -113,8 +146,8 @@ pub fn rows(held_out: bool) -> Vec<Row> {
 
 /// How often ours is at least as good as the reference in both use and wait, how often worse in both, and how often it has 0.9 of the
 /// oracle's use at no longer a wait.
-pub fn counts(rows: &[Row]) -> [usize; 3] {
-    let count = |is: &dyn Fn(&[Score; 3]) -> bool| rows.iter().filter(|(_, scores)| is(scores)).count();
+pub fn counts(rows: &[[Score; 3]]) -> [usize; 3] {
+    let count = |is: &dyn Fn(&[Score; 3]) -> bool| rows.iter().filter(|scores| is(scores)).count();
     [
         count(&|[ours, reference, _]| ours.0 >= reference.0 && ours.1 <= reference.1),
         count(&|[ours, reference, _]| ours.0 < reference.0 && ours.1 > reference.1),
@@ -131,20 +164,16 @@ pub fn compare(held_out: bool, each: bool) -> String {
         for direction in [Direction::Up, Direction::Down] {
             let these: Vec<&Row> =
                 rows.iter().filter(|(case, _)| case.kind == kind && case.direction == direction).collect();
-            let mut means = [(0.0, 0.0); 3];
-            for (case, scores) in &these {
-                for (mean, it) in means.iter_mut().zip(scores) {
-                    mean.0 += it.0 / these.len() as f64;
-                    mean.1 += it.1 / these.len() as f64;
-                }
-                if each {
-                    row(&mut text, &format!("{kind:?} {} {}", direction.name(), case.seed), scores);
+            let scores: Vec<[Score; 3]> = these.iter().map(|(_, scores)| *scores).collect();
+            if each {
+                for (case, scores) in &these {
+                    row(&mut text, &format!("{} {} {}", kind.name(), direction.name(), case.seed), scores);
                 }
             }
-            row(&mut text, &format!("{kind:?} {}", direction.name()), &means);
+            row(&mut text, &format!("{} {}", kind.name(), direction.name()), &mean(&scores));
         }
     }
-    let [better, worse, like_oracle] = counts(&rows);
+    let [better, worse, like_oracle] = counts(&rows.iter().map(|(_, scores)| *scores).collect::<Vec<_>>());
     let _ = writeln!(
         text,
         "of {}: better than the reference on both axes in {better}, worse on both in {worse}; 0.9 of the oracle's use at no longer a wait in {like_oracle}",
@@ -153,18 +182,47 @@ pub fn compare(held_out: bool, each: bool) -> String {
     text
 }
 
-/// Means of each kind at the three settings of the priority.
-pub fn priorities() -> String {
-    let mut text =
-        format!("{:26} {:>15} {:>15} {:>15}\n", "use %, p95 ms", "latency", "balanced", "throughput");
-    for kind in KINDS {
-        for direction in [Direction::Up, Direction::Down] {
-            let means = [Priority::Latency, Priority::Balanced, Priority::Throughput]
-                .map(|priority| mean_of(kind, direction, priority));
-            row(&mut text, &format!("{kind:?} {}", direction.name()), &means);
+/// The settings of [`Frontier::ours`].
+pub const PRIORITIES: [Priority; 3] = [Priority::Latency, Priority::Balanced, Priority::Throughput];
+
+/// A kind of links: what each shaper reaches, means over the held-out seeds.
+#[derive(Clone, Copy, Debug)]
+pub struct Frontier {
+    /// The links.
+    pub kind: Kind,
+    /// Which direction is shaped.
+    pub direction: Direction,
+    /// Ours at [`PRIORITIES`].
+    pub ours: [Score; 3],
+    /// The reference by its defaults, with the best parameters for each case, and the oracle.
+    pub others: [Score; 3],
+    /// How often ours, balanced, is at least as good as the reference at its best in both use and wait, and how often worse in both.
+    pub counts: [usize; 2],
+}
+
+/// Of one kind and direction; `count` of the held-out seeds.
+pub fn frontier(kind: Kind, direction: Direction, count: usize) -> Frontier {
+    let all = HELD_OUT.take(count).map(|seed| {
+        let case = Case { kind, seed, direction };
+        let others = [case.reference(law::Tuning::default()), case.reference_at_its_best(), case.oracle()];
+        (PRIORITIES.map(|priority| case.ours(priority)), others)
+    });
+    let (ours, others): (Vec<[Score; 3]>, Vec<[Score; 3]>) = all.unzip();
+    let rows: Vec<[Score; 3]> =
+        ours.iter().zip(&others).map(|(ours, others)| [ours[1], others[1], others[2]]).collect();
+    let [better, worse, _] = counts(&rows);
+    Frontier { kind, direction, ours: mean(&ours), others: mean(&others), counts: [better, worse] }
+}
+
+fn mean<const N: usize>(all: &[[Score; N]]) -> [Score; N] {
+    let mut means = [(0.0, 0.0); N];
+    for scores in all {
+        for (mean, it) in means.iter_mut().zip(scores) {
+            mean.0 += it.0 / all.len() as f64;
+            mean.1 += it.1 / all.len() as f64;
         }
     }
-    text
+    means
 }
 
 /// The mean score of a kind over the held-out seeds.
@@ -182,6 +240,34 @@ fn row(text: &mut String, what: &str, scores: &[Score]) {
     text.push('\n');
 }
 
+/// What ours reaches with each of [`MIXES`], means over seeds that no rule was made with; `is_known`: the mean rate is configured.
+pub fn mixes(kind: Kind, direction: Direction, is_known: bool) -> [Score; 4] {
+    let rows = HELD_OUT_QUIC.map(|seed| {
+        let case = Case { kind, seed, direction };
+        let (slots, known) = (case.slots(), is_known.then(|| kind.mean(seed)));
+        let ours = || Shaper::ours(direction, known, Priority::Balanced);
+        MIXES.map(|quic| score(&case.run_mix(&slots, quic, ours)))
+    });
+    mean(&rows.collect::<Vec<_>>())
+}
+
+/// [`mixes`] as a table.
+pub fn quic() -> String {
+    let mut text =
+        "use %, p95 ms: TCP, half QUIC, one transfer TCP, QUIC; the same with the mean rate configured\n"
+            .to_owned();
+    let mut all = Vec::new();
+    for kind in KINDS {
+        for direction in Direction::ALL {
+            all.push([false, true].map(|is_known| mixes(kind, direction, is_known)).as_flattened().to_vec());
+            row(&mut text, &format!("{} {}", kind.name(), direction.name()), &all[all.len() - 1]);
+        }
+    }
+    let all: Vec<[Score; 8]> = all.into_iter().filter_map(|it| it.try_into().ok()).collect();
+    row(&mut text, "mean", &mean(&all));
+    text
+}
+
 /// Of [`far_case`], bytes per second.
 pub const LINE: f64 = 1.25e6;
 
@@ -196,6 +282,7 @@ pub fn far_case(direction: Direction, says: Says, from: (f64, f64), known: Optio
         late: &|_| 0.0,
         sources: vec![source(0, from.0), source(1, from.1)],
         remotes: vec![Remote { says: Says::Both, far: Some(LINE / 10.0) }, Remote { says, far: None }],
+        handshakes: false,
         seconds: [from.0, from.1].into_iter().filter(|it| it.is_finite()).fold(0.0, f64::max) + 30.0,
     };
     run(&setting, Shaper::ours(direction, known, Priority::Balanced))
@@ -211,6 +298,7 @@ pub fn single_case(direction: Direction, line: f64, buffer: f64, congestion: Con
         late: &|_| 0.0,
         sources: vec![WorldConnection::long(congestion, 0)],
         remotes: vec![NEAR],
+        handshakes: false,
         seconds: SECONDS,
     };
     run(&setting, Shaper::ours(direction, None, Priority::Balanced))

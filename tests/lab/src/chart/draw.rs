@@ -15,7 +15,7 @@ use plotters::series::{DashedLineSeries, LineSeries};
 use plotters::style::{Color as _, FontStyle, IntoFont as _, RGBColor, ShapeStyle, TextStyle, WHITE};
 
 use super::thin::thinned;
-use super::{Chart, Form, Panel, Series};
+use super::{Chart, Corner, Form, Panel, Series};
 
 /// Why a plot could not be drawn.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +28,8 @@ pub struct ChartError {
 const WIDTH: u32 = 880;
 const PANEL_HEIGHT: u32 = 230;
 const TITLE_HEIGHT: u32 = 34;
+/// Up to so many panels stand below each other.
+const SINGLE: usize = 6;
 /// Columns that lines are thinned to; an SVG of three panels stays below 60 kB.
 const COLUMNS: usize = 200;
 const FONT: &str = "DejaVu Sans";
@@ -43,7 +45,8 @@ const FONT_DATA: &[u8] = include_bytes!("DejaVuSans-subset.ttf");
 /// If a file cannot be written.
 pub fn write(chart: &Chart, directory: &Path) -> Result<(), ChartError> {
     register_font();
-    let size = (WIDTH, TITLE_HEIGHT + PANEL_HEIGHT * chart.panels.len() as u32);
+    let (rows, _) = grid(chart);
+    let size = (WIDTH, TITLE_HEIGHT + PANEL_HEIGHT * rows as u32);
     for extension in ["png", "svg"] {
         let path = directory.join(format!("{}.{extension}", chart.name));
         let drawn = if extension == "png" {
@@ -54,6 +57,12 @@ pub fn write(chart: &Chart, directory: &Path) -> Result<(), ChartError> {
         drawn.map_err(|reason| ChartError { path, reason })?;
     }
     Ok(())
+}
+
+/// Rows and columns: many panels stand in pairs.
+fn grid(chart: &Chart) -> (usize, usize) {
+    let columns = if chart.panels.len() > SINGLE { 2 } else { 1 };
+    (chart.panels.len().div_ceil(columns), columns)
 }
 
 fn register_font() {
@@ -72,7 +81,7 @@ fn draw<B: DrawingBackend>(chart: &Chart, area: Area<B>) -> Result<(), String> {
     area.fill(&WHITE).map_err(|error| text(&error))?;
     let (head, body) = area.split_vertically(TITLE_HEIGHT);
     head.draw_text(&chart.title, &letters(16), (12, 10)).map_err(|error| text(&error))?;
-    for (panel, area) in chart.panels.iter().zip(body.split_evenly((chart.panels.len(), 1))) {
+    for (panel, area) in chart.panels.iter().zip(body.split_evenly(grid(chart))) {
         draw_panel(panel, &area)?;
     }
     area.present().map_err(|error| text(&error))
@@ -94,7 +103,7 @@ fn draw_panel<B: DrawingBackend>(panel: &Panel, area: &Area<B>) -> Result<(), St
         .map_err(|error| error.to_string())?;
     let (x_digits, y_digits) = (digits(x), digits(y));
     axes.configure_mesh()
-        .light_line_style(WHITE)
+        .max_light_lines(0)
         .bold_line_style(GRID)
         .axis_style(INK)
         .x_desc(&panel.x)
@@ -112,7 +121,10 @@ fn draw_panel<B: DrawingBackend>(panel: &Panel, area: &Area<B>) -> Result<(), St
     }
     if panel.series.iter().any(|series| !series.label.is_empty()) {
         axes.configure_series_labels()
-            .position(SeriesLabelPosition::UpperRight)
+            .position(match panel.legend {
+                Corner::UpperRight => SeriesLabelPosition::UpperRight,
+                Corner::LowerRight => SeriesLabelPosition::LowerRight,
+            })
             .background_style(WHITE.mix(0.85))
             .border_style(GRID)
             .label_font(letters(12))
@@ -189,9 +201,13 @@ fn legend<'a, B: DrawingBackend + 'a>(
     let form = series.form;
     drawn.label(&series.label).legend(move |(x, y)| match form {
         Form::Dashes => PathElement::new(vec![(x, y), (x + 7, y)], style),
-        Form::Circles => {
-            let (left, right) = ((x + 5, y), (x + 13, y));
-            PathElement::new(vec![left, (x + 9, y - 4), right, (x + 9, y + 4), left], style)
+        // A polygon, since all glyphs are paths: the thick line fills it.
+        Form::Marks | Form::Circles => {
+            let radius = if form == Form::Marks { 2 } else { 4 };
+            let (left, right) = ((x + 9 - radius, y), (x + 9 + radius, y));
+            let (top, bottom) = ((x + 9, y - radius), (x + 9, y + radius));
+            let style = if form == Form::Marks { style.stroke_width(4) } else { style };
+            PathElement::new(vec![left, top, right, bottom, left], style)
         }
         _ => PathElement::new(vec![(x, y), (x + 18, y)], style),
     });

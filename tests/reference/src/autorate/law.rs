@@ -17,12 +17,6 @@ pub const PING_INTERVAL: Duration = Duration::from_millis(300);
 const RATES_INTERVAL: Duration = Duration::from_millis(200);
 /// `bufferbloat_detection_window`.
 const WINDOW: usize = 6;
-/// `bufferbloat_detection_thr`.
-const DETECTION: usize = 3;
-/// `*_avg_owd_delta_max_adjust_up_thr_ms`, `*_owd_delta_delay_thr_ms`, `*_avg_owd_delta_max_adjust_down_thr_ms`, in seconds.
-const MAX_UP_S: f64 = 0.010;
-const DELAY_S: f64 = 0.030;
-const MAX_DOWN_S: f64 = 0.060;
 /// `alpha_baseline_increase` and `_decrease`.
 const BASELINE_UP: f64 = 0.001;
 const BASELINE_DOWN: f64 = 0.9;
@@ -33,7 +27,6 @@ const DOWN_LEAST: f64 = 0.99;
 const DOWN_MOST: f64 = 0.75;
 /// `shaper_rate_min_adjust_up_load_high` and `_max_`.
 const UP_LEAST: f64 = 1.0;
-const UP_MOST: f64 = 1.04;
 /// `shaper_rate_adjust_down_load_low` and `_up_`.
 const DECAY_DOWN: f64 = 0.99;
 const DECAY_UP: f64 = 1.01;
@@ -56,10 +49,29 @@ pub struct RateBounds {
     pub max: f64,
 }
 
+/// What a user may change besides.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tuning {
+    /// `*_owd_delta_delay_thr_ms`, in seconds. `*_avg_owd_delta_max_adjust_up_thr_ms` and `*_avg_owd_delta_max_adjust_down_thr_ms` keep their
+    /// defaults' ratio to it: a third, and twice.
+    pub delay_s: f64,
+    /// `bufferbloat_detection_thr`.
+    pub detection: usize,
+    /// `shaper_rate_max_adjust_up_load_high`.
+    pub up_most: f64,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self { delay_s: 0.030, detection: 3, up_most: 1.04 }
+    }
+}
+
 /// One direction.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     bounds: RateBounds,
+    tuning: Tuning,
     rate: f64,
     load_is_high: bool,
     /// Whether the load was read since the rate last rose.
@@ -83,6 +95,7 @@ impl Law {
     pub fn new(bounds: PerDirection<RateBounds>) -> Self {
         let way = |direction| Way {
             bounds: bounds[direction],
+            tuning: Tuning::default(),
             rate: bounds[direction].base,
             load_is_high: false,
             load_is_new: false,
@@ -96,6 +109,13 @@ impl Law {
             deltas_s: [0.0; WINDOW],
             place: 0,
         }
+    }
+
+    /// With other parameters.
+    #[must_use]
+    pub fn tuned(mut self, tuning: Tuning) -> Self {
+        (self.ways.up.tuning, self.ways.down.tuning) = (tuning, tuning);
+        self
     }
 
     /// The rates it wants, bit/s.
@@ -138,9 +158,11 @@ impl Way {
     fn step(&mut self, now: Duration, place: usize, delta: f64, average: f64) {
         // Thresholds are later by a full packet's time at the present rate.
         let packet = PACKET_BITS / self.rate;
-        let (max_up, threshold, max_down) = (MAX_UP_S + packet, DELAY_S + packet, MAX_DOWN_S + packet);
+        let Tuning { delay_s, detection, up_most } = self.tuning;
+        let (max_up, threshold, max_down) =
+            (delay_s / 3.0 + packet, delay_s + packet, 2.0 * delay_s + packet);
         self.delayed[place] = delta > threshold;
-        let bloated = self.delayed.iter().filter(|delayed| **delayed).count() >= DETECTION;
+        let bloated = self.delayed.iter().filter(|delayed| **delayed).count() >= detection;
         let settled = self.last_bloat.is_none_or(|at| now > at + BLOAT_PAUSE);
         if bloated {
             if settled {
@@ -151,7 +173,7 @@ impl Way {
         } else if self.load_is_high {
             if self.load_is_new && settled {
                 let share = ((threshold - average) / (threshold - max_up)).clamp(0.0, 1.0);
-                self.rate *= UP_LEAST + share * (UP_MOST - UP_LEAST);
+                self.rate *= UP_LEAST + share * (up_most - UP_LEAST);
                 (self.load_is_new, self.last_decay) = (false, now);
             }
         } else if now > self.last_decay + DECAY_PAUSE {

@@ -33,6 +33,19 @@ pub const KINDS: [Kind; 7] =
     [Kind::Constant, Kind::Steps, Kind::Lte, Kind::FiveG, Kind::Starlink, Kind::Docsis, Kind::Wifi];
 
 impl Kind {
+    /// In tables and pictures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Constant => "constant",
+            Self::Steps => "steps",
+            Self::Lte => "LTE",
+            Self::FiveG => "5G",
+            Self::Starlink => "Starlink",
+            Self::Docsis => "DOCSIS",
+            Self::Wifi => "Wi-Fi",
+        }
+    }
+
     /// Whether its buffer drops the oldest packet.
     pub fn drops_at_head(self) -> bool {
         matches!(self, Self::Starlink)

@@ -17,14 +17,18 @@ pub const PACKET: f64 = 1514.0;
 const STEP: f64 = 0.000_25;
 const TICK: f64 = 0.1;
 /// One way.
-const PROPAGATION: f64 = 0.02;
+pub const PROPAGATION: f64 = 0.02;
 /// Measurements start then.
 pub const SETTLED: f64 = 5.0;
 /// A far bottleneck's buffer, seconds.
 const FAR_BUFFER: f64 = 0.5;
 /// Where nothing is known, bytes per second.
 const START: f64 = 125e6;
-/// The flow number of a probe.
+/// Between two of the law's probes, and of the pings that measure, seconds.
+const PROBE_INTERVAL: f64 = 0.05;
+/// Between two connections that are no TCP, seconds.
+pub const HANDSHAKE: f64 = 2.0;
+/// The flow number of a probe, and of a handshake: neither takes room.
 const PROBE: usize = usize::MAX;
 /// Bytes per second at a time.
 pub type Rates<'a> = &'a dyn Fn(f64) -> f64;
@@ -90,6 +94,8 @@ pub struct Setting<'a> {
     pub sources: Vec<WorldConnection>,
     /// All hosts outside.
     pub remotes: Vec<Remote>,
+    /// Whether a connection that is no TCP starts each [`HANDSHAKE`] seconds, to a host of its own whose reply tells how long the first packet took.
+    pub handshakes: bool,
     /// How long it runs.
     pub seconds: f64,
 }
@@ -115,9 +121,9 @@ impl Shaper<'_> {
         }))
     }
 
-    /// The law with these bounds, bit/s.
-    pub fn law(bounds: law::RateBounds) -> Self {
-        Self::Law(Box::new(Law::new(PerDirection { up: bounds, down: bounds })))
+    /// The law with these bounds, bit/s, and parameters.
+    pub fn law(bounds: law::RateBounds, tuning: law::Tuning) -> Self {
+        Self::Law(Box::new(Law::new(PerDirection { up: bounds, down: bounds }).tuned(tuning)))
     }
 }
 
@@ -224,8 +230,8 @@ pub fn run<'a>(setting: &Setting<'a>, shaper: Shaper<'a>) -> Outcome {
     for step in 0..each(setting.seconds) {
         world.now = step as f64 * STEP;
         world.step();
-        if step % each(0.05) == 0 {
-            world.probe((step / each(0.05)) as usize % law::PINGERS);
+        if step % each(PROBE_INTERVAL) == 0 {
+            world.probe((step / each(PROBE_INTERVAL)) as usize);
             if world.now >= SETTLED {
                 world.ping();
             }
@@ -310,15 +316,18 @@ impl World<'_, '_> {
                 self.replied = true;
                 self.flows[packet.flow].lost(now, packet.sent);
             }
-            WorldEvent::Reply(pinger, asked) => {
-                if let Shaper::Law(law) = &mut self.shaper {
-                    law.reply(
-                        Duration::from_secs_f64(now),
-                        pinger,
-                        Duration::from_secs_f64((now - asked).max(0.0)),
-                    );
+            WorldEvent::Reply(number, asked) => match &mut self.shaper {
+                Shaper::Law(law) => law.reply(
+                    Duration::from_secs_f64(now),
+                    number % law::PINGERS,
+                    Duration::from_secs_f64((now - asked).max(0.0)),
+                ),
+                Shaper::Ours(controller) if self.setting.direction == Direction::Up => {
+                    let (host, wait) = (self.setting.remotes.len() + number, now - asked - 2.0 * PROPAGATION);
+                    controller.waited(host as u64, (asked * 1e9) as u64, wait.max(0.0), false);
                 }
-            }
+                _ => {}
+            },
             WorldEvent::Acknowledged(packet, wait) => {
                 self.replied = true;
                 self.flows[packet.flow].acknowledged(now, now - packet.sent, 2.0 * PROPAGATION);
@@ -362,10 +371,7 @@ impl World<'_, '_> {
         loop {
             while let Some(probe) = self.hidden.front().copied().filter(|it| it.flow == PROBE) {
                 self.hidden.pop_front();
-                self.at(
-                    self.now + 2.0 * PROPAGATION,
-                    WorldEvent::Reply(probe.sent as usize % law::PINGERS, probe.entered),
-                );
+                self.at(self.now + 2.0 * PROPAGATION, WorldEvent::Reply(probe.sent as usize, probe.entered));
             }
             if self.given < PACKET {
                 return;
@@ -455,10 +461,12 @@ impl World<'_, '_> {
         }
     }
 
-    /// The law's probe.
-    fn probe(&mut self, pinger: usize) {
-        if matches!(self.shaper, Shaper::Law(_)) {
-            let (entered, sent) = (self.now, pinger as f64);
+    /// A packet that takes no room: the law's probes by number, 20 a second, or the first one of a handshake.
+    fn probe(&mut self, number: usize) {
+        let is_handshake =
+            self.setting.handshakes && number.is_multiple_of((HANDSHAKE / PROBE_INTERVAL) as usize);
+        if matches!(self.shaper, Shaper::Law(_)) || is_handshake {
+            let (entered, sent) = (self.now, number as f64);
             self.hidden.push_back(Packet { flow: PROBE, sent, entered, waited: 0.0 });
         }
     }
