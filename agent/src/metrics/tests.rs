@@ -178,6 +178,22 @@ fn run_metrics_are_absent_without_the_kernels_statistics() {
     assert!(text.contains("pendulum_bpf_program_attached"));
 }
 
+/// Both directions have a ring, and each program is passed over for itself.
+#[test]
+fn what_was_lost_is_summed_over_directions_and_programs() {
+    let mut link = example::link("dsl");
+    let [up, down] = &mut link.directions;
+    down.queue = up.queue.clone();
+    down.queue.as_mut().unwrap().lost_buckets = 4;
+    let mut programs = link.programs.to_vec();
+    programs[0].missed = Some(5);
+    programs.push(programs[0]);
+    programs[1].missed = Some(7);
+    link.programs = programs.into();
+    let lost: std::collections::HashMap<_, _> = lost_by_reason(&link).collect();
+    assert_eq!((lost["history_overwritten"], lost["program_recursion"]), (10, 12));
+}
+
 /// Time in the kernel is part of it: reading files takes some.
 #[test]
 fn processor_time_is_that_of_the_program_and_of_the_kernel_for_it() {
