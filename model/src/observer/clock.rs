@@ -23,8 +23,8 @@ pub(super) struct SenderClock {
     bound: LowerBound,
     /// The newest packet that no packet of a better clock has followed: when it left, and its reading.
     unfollowed: Option<(f64, f64)>,
-    /// What a better clock says that the smallest reading is at most.
-    limits: Vec<f64>,
+    /// What a better clock says that the smallest reading is at most: the least of so many.
+    limit: Option<(usize, f64)>,
     is_settled: bool,
     /// What the reading of a packet that did not wait is at least, by the longest that others can have waited.
     least: Option<f64>,
@@ -134,12 +134,13 @@ impl SenderClock {
         if self.proven_ns.is_some() {
             return;
         }
-        self.limits.push(y - (waited_ns - (left_ns - own_ns)));
-        if self.limits.len() < RULES.limits {
+        let limit = y - (waited_ns - (left_ns - own_ns));
+        let (count, limit) = self.limit.map_or((1, limit), |(count, least)| (count + 1, least.min(limit)));
+        if count < RULES.limits {
+            self.limit = Some((count, limit));
             return;
         }
-        // Not the smallest: stamps are right to a tick only.
-        let Some(limit) = median(std::mem::take(&mut self.limits)) else { return };
+        self.limit = None;
         for base in self.base.iter_mut().flatten() {
             *base = base.min(limit);
         }
@@ -180,7 +181,7 @@ impl SenderClock {
         self.bound = LowerBound::default();
         self.epoch = None;
         self.points.clear();
-        self.limits.clear();
+        self.limit = None;
         self.unfollowed = None;
         self.is_settled = false;
         self.least = None;
@@ -233,7 +234,7 @@ impl SenderClock {
         }
         self.least = self.least.map(|least| least - change);
         self.bound = LowerBound::default();
-        self.limits.clear();
+        self.limit = None;
         self.unfollowed = None;
     }
 }

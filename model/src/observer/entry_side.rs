@@ -24,6 +24,9 @@ struct Entry {
     sum: f64,
     /// A wait was measured.
     is_measured: bool,
+    /// So far off its book-keeping may be, nanoseconds: as far as it was when a wait was measured next. Until then, what is beyond the longest wait that was
+    /// ever measured may have been dropped, of this packet or one before.
+    off_ns: f64,
     /// How long it would have waited behind what came before if the link were the slowest there is.
     slowest_ns: f64,
 }
@@ -120,6 +123,7 @@ impl EntrySide {
         self.learner.enter(bytes, f64::from(repeated));
         let busy_to = self.entries.back().map_or(at_ns, |before| before.done_ns);
         let done_ns = self.after(busy_to, at_ns, bytes);
+        let off_ns = self.off_ns(self.entries.back().map_or(0.0, |before| before.off_ns), busy_to, at_ns);
         let slowest_ns = (self.slowest_done_ns - at_ns).max(0.0);
         self.slowest_done_ns = at_ns + slowest_ns + bytes / RULES.slowest;
         self.entries.push_back(Entry {
@@ -128,6 +132,7 @@ impl EntrySide {
             bytes,
             sum: self.sum,
             is_measured: false,
+            off_ns,
             slowest_ns,
         });
     }
@@ -144,6 +149,12 @@ impl EntrySide {
             // It waits as long as the last one that was measured.
             None => busy_to.max(at_ns + self.waited_ns),
         }
+    }
+
+    /// How far off the book-keeping may be of a packet that comes at `at_ns` to a link that is busy until `busy_to`, the one before being off by so much.
+    fn off_ns(&self, before_ns: f64, busy_to: f64, at_ns: f64) -> f64 {
+        let wait_ns = busy_to - at_ns;
+        if wait_ns <= 0.0 { 0.0 } else { before_ns.max(wait_ns - self.learner.longest_ns()) }
     }
 
     /// The wait that the recursion gives for a packet that came at `at_ns`, if the rate is known.
@@ -262,6 +273,7 @@ impl EntrySide {
         let from = (self.corrected.saturating_sub(self.first) as usize).min(index);
         let count = (index - from + 1) as f64;
         for (step, entry) in (1..).zip(self.entries.range_mut(from..=index)) {
+            entry.off_ns = off_by.abs();
             entry.done_ns += shift * f64::from(step) / count;
             entry.done_ns = entry.done_ns.max(entry.at_ns);
         }
@@ -277,8 +289,11 @@ impl EntrySide {
             entry.done_ns = entry.done_ns.min(after_ns).max(entry.at_ns);
             after_ns = entry.done_ns;
         }
+        let mut off_ns = 0.0;
         for at in index + 1..self.entries.len() {
             let Entry { at_ns, bytes, done_ns, .. } = self.entries[at];
+            off_ns = self.off_ns(off_ns, latest, at_ns);
+            self.entries[at].off_ns = off_ns;
             let done = match rate {
                 Some(_) => self.after(latest, at_ns, bytes),
                 None => (done_ns + shift).max(latest),

@@ -73,17 +73,16 @@ impl Observer {
             _ => &self.remote,
         };
         let hidden_ns = if is_proven { 0.0 } else { base_of(hides_in) };
-        let packet = if levels.max > 0.0 { RULES.full_bytes } else { 0.0 };
+        let packet = if levels.max > 0.0 { RULES.full_bytes / 2.0 } else { 0.0 };
         // Within the interval it moves, but a burst that comes and goes makes nothing unknown; and how far away the downlink's buffer is, and
         // so when it held that, is known to half of the way.
         let away = match direction {
             Direction::Up => 0.0,
             Direction::Down => (base_ns / 4.0 / INTERVAL_NS as f64).min(RULES.away),
         };
-        let moved = ((levels.max - levels.min) / 2.0).min(RULES.full_bytes / 2.0);
         let changed = away * before.map_or(0.0, |before| (levels.mean - before).abs());
         // They have nothing to do with each other: their squares add up.
-        let errors = [bytes(error_ns), moved, changed];
+        let errors = [bytes(error_ns), changed];
         let uncertainty = packet
             + hidden_ns * rate.unwrap_or(passed)
             + errors.iter().map(|error| error * error).sum::<f64>().sqrt();

@@ -135,11 +135,11 @@ impl ExitSide {
 
     /// The wait of packets that leave now, if that is known; `by_clock`: only what a clock showed.
     pub(super) fn wait_ns(&self, at_ns: f64, by_clock: bool) -> Option<f64> {
-        let told_ns = if by_clock { self.clock_at_ns } else { self.measured_at_ns };
-        if at_ns - told_ns < RULES.fresh_ns {
-            return Some(self.waited_ns);
+        if self.is_idle(at_ns) {
+            return Some(0.0);
         }
-        self.is_idle(at_ns).then_some(0.0)
+        let told_ns = if by_clock { self.clock_at_ns } else { self.measured_at_ns };
+        (at_ns - told_ns < RULES.fresh_ns + self.waited_ns / 2.0).then_some(self.waited_ns)
     }
 
     /// Whether any clock has shown a wait within the last seconds.
@@ -300,9 +300,8 @@ impl ExitSide {
         let margin_ns = self.uncertainty_ns;
         let at_ns = packet.at_ns as f64;
         let before = self.served.replace((at_ns, f64::from(packet.bytes)));
-        let (Some((served, served_bytes)), Some(entered)) =
-            (before, entered_ns.or_else(|| self.carried_on(departure)))
-        else {
+        let carried_on = || self.wait_ns(departure.left_ns, false).map(|wait_ns| departure.left_ns - wait_ns);
+        let (Some((served, served_bytes)), Some(entered)) = (before, entered_ns.or_else(carried_on)) else {
             return;
         };
         if entered + margin_ns < served && at_ns > served {
@@ -313,11 +312,6 @@ impl ExitSide {
             };
             self.learnt.add(at_ns, at_ns - served, bytes);
         }
-    }
-
-    fn carried_on(&self, departure: &Departure) -> Option<f64> {
-        let is_fresh = departure.left_ns - self.measured_at_ns < RULES.fresh_ns + self.waited_ns / 2.0;
-        is_fresh.then_some(departure.left_ns - self.waited_ns)
     }
 
     /// Begins anew at `start_ns`, after a silence in which everything drained. Clocks and rates stay known.

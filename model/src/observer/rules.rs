@@ -75,7 +75,7 @@ pub(super) struct ObserverRules {
     pub(super) epochs: usize,
     /// Readings that must agree before a smallest one is raised.
     pub(super) agreeing: usize,
-    /// The median of so many packets of a better clock shows how large a smallest reading can be.
+    /// So many packets of a better clock show how large a smallest reading can be.
     pub(super) limits: usize,
     /// The median of so many differences of two hosts' waits counts.
     pub(super) differences: usize,

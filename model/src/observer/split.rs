@@ -157,6 +157,10 @@ pub(super) fn split_wait(
         bases.split(&Cleared { delay_ns: cleared.delay_ns - wait.ns, most_ns: 0.0, ..cleared });
         return clock;
     }
+    // Others' packets show how long it waited, and not so exactly that its delay without queue could be learnt from it.
+    if exit_side.wait_ns(departure.left_ns, true).is_some_and(|ns| ns > 0.0) {
+        return None;
+    }
     let known_ns = exit_side.wait_ns(departure.left_ns, false);
     let split = bases.split(&Cleared { most_ns, known_ns, ..cleared });
     let ns = split.queue_ns.min(most_ns);

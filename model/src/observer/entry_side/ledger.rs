@@ -80,7 +80,12 @@ impl EntrySide {
             Some(rate) => !is_booked || levels.max <= rate * RULES.drained_ns,
             None => unmeasured_ns < RULES.answered_ns || self.is_silent(from - RULES.second_ns, to),
         };
-        let error_ns = (RULES.nine_of_ten * self.error2.sqrt()).hypot(self.doubt_ns);
+        // Of the oldest packet that waits, and of the newest that came.
+        let ends = [begun.min(entered.saturating_sub(1)), entered.saturating_sub(1)];
+        let off = ends.map(|index| self.entries.get(index).map_or(0.0, |entry| entry.off_ns));
+        let off_ns = off[0].max(off[1]);
+        let off_ns = if off_ns > RULES.no_queue_ns { off_ns } else { 0.0 };
+        let error_ns = (RULES.nine_of_ten * self.error2.sqrt()).hypot(self.doubt_ns).max(off_ns);
         // Where no rate is known, or a first guess only, bytes per time are those of the wait that was measured, and what was dropped
         // counts as waiting.
         let is_guess = !self.known.is_some() && self.learner.rate(ServiceRate::rate).is_none();

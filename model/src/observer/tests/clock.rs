@@ -161,6 +161,20 @@ fn a_better_clock_tells_what_hides_in_the_smallest_reading() {
     }
 }
 
+/// Most packets of the better clock entered 9 ms after this sender's, one of ten 2 ms after: that one shows best what hides in the smallest reading.
+#[test]
+fn the_closest_packet_of_a_better_clock_counts() {
+    let mut sender = StampingSender::new(1.0);
+    for i in 0..300 {
+        let sent_ns = f64::from(i) * 10.0 * MS;
+        sender.send(sent_ns, 80.0, f64::INFINITY);
+        let later_ms = if i % 10 == 0 { 2.0 } else { 9.0 };
+        sender.clock.follow(sent_ns + (later_ms + 80.0) * MS, 80.0 * MS);
+    }
+    let waited_ms = sender.send(3.0 * SECOND, 100.0, f64::INFINITY).expect("a reading").waited_ns / MS;
+    assert!((97.0..=100.5).contains(&waited_ms), "{waited_ms} ms");
+}
+
 /// A transfer begins on a slow link: twelve packets that were sent at once come out one each 40 ms, which looks like a tick of 4 ms. Later ones wait for 440 ms.
 #[test]
 fn a_queue_that_grows_fast_is_no_longer_tick() {

@@ -104,6 +104,50 @@ fn the_correction_is_spread_over_what_came_since_the_one_before() {
     }
 }
 
+/// Waits of up to 60 ms are confirmed. Then 40 packets come at once, and the last would wait for 585 ms.
+fn burst() -> EntrySide {
+    let mut entry_side = told();
+    for at_ms in (0..500).step_by(100) {
+        enter(&mut entry_side, at_ms, 4);
+        enter(&mut entry_side, at_ms + 1, 1);
+        measure(&mut entry_side, at_ms + 1, 59.0, at_ms + 90);
+    }
+    for at_ms in 1_000..1_040 {
+        enter(&mut entry_side, at_ms, 1);
+    }
+    entry_side
+}
+
+/// The most that the levels of both bursts are off, milliseconds of waiting.
+fn off_ms(entry_side: &mut EntrySide) -> [f64; 2] {
+    let all = booked(entry_side, 1_600);
+    let most = |from: usize, to: usize| {
+        let errors = all[from..to].iter().map(|booked| booked.expect("a level").error_ns / 1e6);
+        errors.fold(0.0, f64::max)
+    };
+    [most(0, 60), most(100, 160)]
+}
+
+/// As long as nobody has answered, all that is beyond the longest wait so far may have been dropped, until the link has had time for it.
+#[test]
+fn what_nobody_answered_may_have_been_dropped() {
+    let [before, after] = off_ms(&mut burst());
+    // The last of them came 39 ms after the first, behind 39 others of 15 ms each.
+    assert!(near(before, 0.0) && near(after, 39.0 * 15.0 - 39.0 - 59.0), "{before} {after} ms");
+    let mut answered = burst();
+    measure(&mut answered, 1_039, 39.0 * 15.0 - 39.0, 1_700);
+    assert_eq!(off_ms(&mut answered), [0.0, 0.0]);
+}
+
+/// The last one waited for 246 ms only, so something before it was dropped: the levels until then are uncertain by the 300 ms.
+#[test]
+fn between_two_measured_packets_a_level_is_off_by_what_the_second_one_shows() {
+    let mut dropped = burst();
+    measure(&mut dropped, 1_039, 246.0, 1_400);
+    let [before, after] = off_ms(&mut dropped);
+    assert!(before < 150.0 && (after - 300.0).abs() < 1.0, "{before} {after} ms");
+}
+
 #[test]
 fn an_answer_that_was_held_back_moves_nothing() {
     let mut entry_side = told();

@@ -62,6 +62,31 @@ fn delay_above_the_smallest_is_queue() {
     assert_eq!(link.answers(), (21, 0));
 }
 
+/// A host without a clock takes 150 ms to think before its first answer, and no queue drains afterwards: its delay without queue is too long. While another
+/// sender's clock tells how long packets wait, also those between its own, that counts.
+#[test]
+fn a_clock_counts_before_the_answer_of_a_host_without_one() {
+    let mut link = observer();
+    for i in 0..20_u64 {
+        clocked(&mut link, 50 * i, 50 * i as u32, None);
+    }
+    // 200 ms build up, and stay.
+    for i in 0..600_u64 {
+        let (at_ms, waited_ms) = (1000 + 5 * i, (5 * i / 2).min(200));
+        if i % 4 == 3 {
+            let thinks_ms = if i == 3 { 150 } else { 0 };
+            let delay_ns = (25 + waited_ms + thinks_ms) * MS;
+            let answer = Answer { end: [8; 16], delay_ns, question_bytes: 60, own_queue_ns: 0 };
+            link.arrive(&Passing { at_ns: at_ms * MS, bytes: 1500, ..Passing::default() }, Some(&answer));
+        } else {
+            clocked(&mut link, at_ms, (at_ms - 5 - waited_ms) as u32, None);
+        }
+    }
+    let standing = &rows(&mut link, 4000)[250..350];
+    let least = standing.iter().flatten().map(|row| row.min_bytes).fold(f64::INFINITY, f64::min);
+    assert!((0.95 * 60_000.0..=1.05 * 60_000.0).contains(&least), "{least} bytes");
+}
+
 #[test]
 fn a_short_answer_calibrates_long_ones() {
     let mut link = observer();
