@@ -252,15 +252,12 @@ impl Detector {
         let known_round_trip = self.round_trip;
         let queue = PerDirection::from_fn(|x| self.known_queue(x, sample.link[x].queue));
         let window = PerDirection::from_fn(|x| {
-            let direction = &sample.link[x];
-            let (passed, datagrams) = self.passed[x].push_load(sample.at, since, direction);
+            let passed = self.passed[x].push_load(sample.at, since, &sample.link[x]);
             // Part of the window stands in the direction's own buffer: where the round trip is known in part only (a
             // download alone), that is the better figure.
             let standing = queue[x].map(|queue| queue.mean_bytes);
             let known = [known_round_trip.map(|_| passed), standing.filter(|_| passed > 0.0)];
-            // What TCP has outstanding; of datagrams, what passes in a round trip.
-            let reported = direction.in_flight_bytes.and_then(sane).map(|bytes| bytes + datagrams as f64);
-            reported.or_else(|| known.into_iter().flatten().reduce(f64::max))
+            known.into_iter().flatten().reduce(f64::max)
         });
         PhaseInput {
             at: sample.at,

@@ -47,10 +47,6 @@ pub struct DirectionSample {
     pub queue: Option<QueueSample>,
     /// What passed through the link.
     pub traffic: Traffic,
-    /// Congestion windows of the direction's flows as outstanding data, summed, bytes (`cwnd_x` of 000 §3): sent and
-    /// not yet acknowledged, seen from the sender's side of both buffers. For a download seen from the gateway that is
-    /// what arrived within one round trip. `None`: the detector takes throughput · RTT.
-    pub in_flight_bytes: Option<f64>,
     /// Bursts of pure ACKs between two data segments.
     pub ack_bursts: AckBursts,
     /// What entered the buffer in the interval, by kind; for a buffer that is only seen from behind, what left it.
@@ -230,7 +226,8 @@ pub struct FlowSample {
     pub direction: Direction,
     /// Data bytes since the flow was last reported.
     pub data_bytes: u64,
-    /// Outstanding data now, bytes; see [`DirectionSample::in_flight_bytes`].
+    /// Outstanding data now, bytes: sent and not yet acknowledged, on the sender's side of both buffers. For a download seen from the gateway
+    /// that is what arrived within one round trip.
     pub in_flight_bytes: Option<f64>,
     /// Latest end-to-end RTT, seconds.
     pub round_trip: Option<f64>,

@@ -39,14 +39,14 @@ fn rows(path: &Path) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// The true queues and RTT of every 10 ms, with the senders' outstanding data and the receivers' bytes.
+/// The true queues and RTT of every 10 ms, with the receivers' bytes.
 fn load(name: &str) -> Truth {
     let directory = directory(name);
     let text = std::fs::read_to_string(directory.join("summary.json")).expect("a summary");
     let summary: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let truth = rows(&directory.join("truth.csv.zst"));
     let senders = rows(&directory.join("tcp_senders.csv.zst"));
-    let mut data = senders_by_time(&senders, &summary);
+    let mut data = received_by_time(&senders, &summary);
     let down = buckets(&rows(&directory.join("queue_R1_down.csv.zst")), truth.len());
     let up = buckets(&rows(&directory.join("queue_R2_up.csv.zst")), truth.len());
     // The bucket before a row of the table ends where the row is.
@@ -66,21 +66,19 @@ fn key(seconds: f64) -> u64 {
     (seconds * 100.0).round() as u64
 }
 
-/// Outstanding bytes and received bytes per direction, by 10 ms step.
-fn senders_by_time(rows: &[Vec<f64>], summary: &serde_json::Value) -> HashMap<u64, PerDirection<(f64, f64)>> {
+/// Received bytes per direction, by 10 ms step.
+fn received_by_time(rows: &[Vec<f64>], summary: &serde_json::Value) -> HashMap<u64, PerDirection<f64>> {
     let flows = summary["sim"]["flows"].as_array().expect("a list of flows");
     let direction = |flow: f64| match flows[flow as usize]["dir"].as_str() {
         Some("D") => Direction::Down,
         _ => Direction::Up,
     };
     let mut received: HashMap<u64, f64> = HashMap::new();
-    let mut by_time: HashMap<u64, PerDirection<(f64, f64)>> = HashMap::new();
+    let mut by_time: HashMap<u64, PerDirection<f64>> = HashMap::new();
     for row in rows {
-        let [at, flow, outstanding, total] = [row[0], row[1], row[3], row[7]];
+        let [at, flow, total] = [row[0], row[1], row[7]];
         let before = received.insert(flow as u64, total).unwrap_or(0.0);
-        let sum = &mut by_time.entry(key(at)).or_default()[direction(flow)];
-        sum.0 += outstanding;
-        sum.1 += total - before;
+        by_time.entry(key(at)).or_default()[direction(flow)] += total - before;
     }
     by_time
 }
@@ -112,11 +110,7 @@ fn buckets(changes: &[Vec<f64>], count: usize) -> Vec<QueueSample> {
     buckets
 }
 
-fn sample(
-    row: &[f64],
-    queue: PerDirection<QueueSample>,
-    senders: Option<PerDirection<(f64, f64)>>,
-) -> Sample {
+fn sample(row: &[f64], queue: PerDirection<QueueSample>, received: Option<PerDirection<f64>>) -> Sample {
     let mut sample = Sample {
         at: Duration::from_secs_f64(row[0]),
         span: Duration::from_millis(10),
@@ -125,10 +119,9 @@ fn sample(
     };
     sample.link.down.queue = Some(queue.down);
     sample.link.up.queue = Some(queue.up);
-    let senders = senders.unwrap_or_default();
+    let received = received.unwrap_or_default();
     for x in Direction::ALL {
-        sample.link[x].in_flight_bytes = Some(senders[x].0);
-        let bytes = (senders[x].1 * WIRE_PER_PAYLOAD) as u64;
+        let bytes = (received[x] * WIRE_PER_PAYLOAD) as u64;
         sample.link[x].traffic.data_bytes = bytes;
         sample.link[x].traffic.wire_bytes = bytes;
         sample.link[x].traffic.data_segments = bytes / 1500;

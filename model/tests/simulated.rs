@@ -115,7 +115,7 @@ fn a_symmetric_link_with_different_delays_swings() {
     assert!((1.0..4.0).contains(&truth), "{truth}");
     assert!(detector.run().queues.correlation().expect("both move") < -0.5);
     // Eq. 5 tells the same story as the queues.
-    assert!(detector.state().window_agreement.expect("comparable") > 0.8);
+    assert!(detector.state().window_agreement.expect("comparable") > 0.7);
 }
 
 #[test]

@@ -35,7 +35,6 @@ fn stream(seconds: u64, moment: impl Fn(f64) -> Moment) -> Vec<Sample> {
                     data_bytes: (data[x] * 0.01) as u64,
                     ..Traffic::default()
                 },
-                in_flight_bytes: Some(data[x] * round_trip),
                 ..DirectionSample::default()
             });
             Sample {
@@ -221,7 +220,6 @@ fn without_evidence_there_is_no_phase() {
         sample.round_trip = None;
         for direction in Direction::ALL {
             sample.link[direction].queue = None;
-            sample.link[direction].in_flight_bytes = None;
         }
     }
     let (detector, events) = run(&samples);
@@ -239,26 +237,14 @@ fn a_gap_in_the_samples_forgets_the_phase() {
     let later = Duration::from_secs(60);
     let mut after = samples[0].clone();
     after.at += later;
-    after.link.up.queue = None;
-    after.in_flight_unknown();
+    for direction in Direction::ALL {
+        after.link[direction].queue = None;
+    }
     samples.push(after);
     let (detector, _) = run(&samples);
     assert_eq!(detector.state().phase, None);
     // The gap belongs to no case.
     assert!(detector.run().phase_seconds.iter().sum::<f64>() < 10.1);
-}
-
-trait Unknown {
-    fn in_flight_unknown(&mut self);
-}
-
-impl Unknown for Sample {
-    fn in_flight_unknown(&mut self) {
-        for direction in Direction::ALL {
-            self.link[direction].in_flight_bytes = None;
-            self.link[direction].queue = None;
-        }
-    }
 }
 
 #[test]
@@ -330,7 +316,6 @@ proptest! {
                 for level in [&mut queue.min_bytes, &mut queue.mean_bytes, &mut queue.max_bytes] {
                     *level *= scale;
                 }
-                direction.in_flight_bytes = direction.in_flight_bytes.map(|bytes| bytes * scale);
                 let traffic = &mut direction.traffic;
                 traffic.wire_bytes = (traffic.wire_bytes as f64 * scale) as u64;
                 traffic.data_bytes = (traffic.data_bytes as f64 * scale) as u64;
@@ -365,7 +350,6 @@ proptest! {
             sample.round_trip = Some(round_trip);
             sample.link.up.queue = Some(QueueSample::level(QueueSource::Netlink, queue));
             sample.link.down.queue = Some(QueueSample::level(QueueSource::Estimate, other));
-            sample.link.up.in_flight_bytes = Some(window);
             sample.link.down.traffic = Traffic { wire_bytes: bytes, data_bytes: bytes, ..Traffic::default() };
             sample.link.up.traffic = sample.link.down.traffic;
             sample.link.up.ack_bursts.add(bytes, bytes);

@@ -24,13 +24,12 @@ const LINK: [&str; 7] = [
     "down_rtt_us",
 ];
 /// Columns of each direction.
-const DIRECTION: [&str; 20] = [
+const DIRECTION: [&str; 19] = [
     "queue_source",
     "queue_min_bytes",
     "queue_mean_bytes",
     "queue_max_bytes",
     "queue_uncertainty_bytes",
-    "in_flight_bytes",
     "wire_bytes",
     "data_bytes",
     "data_segments",
@@ -147,7 +146,6 @@ fn half(half: &DirectionSample, at: Duration) -> [i32; DIRECTION.len()] {
         queue(|queue| queue.mean_bytes),
         queue(|queue| queue.max_bytes),
         queue(|queue| queue.uncertainty_bytes),
-        maybe(half.in_flight_bytes),
         count(wire_bytes),
         count(data_bytes),
         count(data_segments),
@@ -179,19 +177,18 @@ fn direction(figures: &[i32], at: Duration) -> DirectionSample {
     };
     DirectionSample {
         queue: queue(),
-        in_flight_bytes: number(5),
         traffic: Traffic {
-            wire_bytes: count(6),
-            data_bytes: count(7),
-            data_segments: count(8),
-            ack_segments: count(9),
-            retransmitted_segments: count(10),
+            wire_bytes: count(5),
+            data_bytes: count(6),
+            data_segments: count(7),
+            ack_segments: count(8),
+            retransmitted_segments: count(9),
         },
-        ack_bursts: AckBursts { bursts: count(11), segments: count(12), segments_in_long_bursts: count(13) },
-        composition: Composition { tcp_data: count(14), ack: count(15), udp: count(16), other: count(17) },
-        rate: number(18).map(|bytes_per_second| MeasuredRate {
+        ack_bursts: AckBursts { bursts: count(10), segments: count(11), segments_in_long_bursts: count(12) },
+        composition: Composition { tcp_data: count(13), ack: count(14), udp: count(15), other: count(16) },
+        rate: number(17).map(|bytes_per_second| MeasuredRate {
             bytes_per_second,
-            measured_at: at.saturating_sub(Duration::from_millis(count(19))),
+            measured_at: at.saturating_sub(Duration::from_millis(count(18))),
         }),
     }
 }

@@ -235,7 +235,6 @@ impl Intervals {
         let direction = |x: Direction| DirectionSample {
             queue: queues[x].filter(|_| !interval.unseen[x]),
             traffic: interval.traffic[x],
-            in_flight_bytes: None,
             ack_bursts: interval.bursts[x],
             composition: interval.composition[x],
             rate: interval.rates[x],

@@ -1,4 +1,4 @@
-//! The buffers that no qdisc of this machine holds, from what passes the WAN device: 000 Eq. 1, `docs/design/queues.md`.
+//! The buffers that no qdisc of this machine holds, from what passes the WAN device: 000 Eq. 1, `docs/design/observer.md`.
 //!
 //! The kernel side keeps what passes by time and which of it answers what ([`Passage`]). Where the uplink's queue is the gateway's own, the
 //! time that a question spent in it is taken off before ([`OwnQueue`](super::own_queue::OwnQueue)); the rest is the model's work ([`Observer`]), the same as for a capture.

@@ -132,7 +132,6 @@ impl SampleBuilder {
             let mut link = PerDirection::from_fn(|x| DirectionSample {
                 queue: slot.queue[x],
                 traffic: counted[x].traffic.part(stretch),
-                in_flight_bytes: None,
                 ack_bursts: if is_last { counted[x].bursts } else { AckBursts::default() },
                 composition: counted[x].composition.part(stretch),
                 rate: reading.rates[x],

@@ -16,7 +16,6 @@ pub(super) struct Passed {
     measured: Option<MeasuredRate>,
     data: SlidingSum,
     load: SlidingSum,
-    datagrams: SlidingSum,
     last_load: Option<Duration>,
     /// What enters the buffer is reported by kind.
     kinds_known: bool,
@@ -48,12 +47,11 @@ impl Passed {
         }
     }
 
-    /// Takes in what came until `at`. Returns what passed since `since`, bytes, and how much of it were datagrams.
-    pub(super) fn push_load(&mut self, at: Duration, since: Duration, seen: &DirectionSample) -> (f64, u64) {
+    /// Takes in what came until `at`. Returns what passed since `since`, bytes.
+    pub(super) fn push_load(&mut self, at: Duration, since: Duration, seen: &DirectionSample) -> f64 {
         self.kinds_known |= seen.composition.total() > 0;
         self.load.push(at, self.load_of(seen));
-        self.datagrams.push(at, seen.composition.udp.saturating_add(seen.composition.other));
-        (self.load.since(since) as f64, self.datagrams.since(since))
+        self.load.since(since) as f64
     }
 
     /// Takes in an interval that ends at `at`. `stands`: its traffic left a queue that shows the link's rate. `has_load`: bulk was under way.

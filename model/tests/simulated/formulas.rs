@@ -1,6 +1,5 @@
 //! Eq. 5 of paper 001, Eq. 11 of paper 000 and the refined ratio against the simulation.
 
-use pendulum_model::findings::Phase;
 use pendulum_model::ratio::{Setting, paper, refined};
 use pendulum_model::segment::PerDirection;
 use pendulum_model::simulate::Limit;
@@ -11,7 +10,7 @@ use super::{bytes, detect, papers_link};
 /// 001 Eq. 5: the direction whose window takes longer holds the queue. `docs/design/detector.md` has what this prints.
 #[test]
 fn windows_tell_which_buffer_stands() {
-    // Agreement of windows and queues on nine links, and how long the buffer that stood longer stood alone, as a share.
+    // Agreement of windows and queues on nine links.
     let compare = |buffers: &[PerDirection<Limit>]| {
         let mut all = Vec::new();
         for (down_bps, up_bps) in [(2.4e6, 196e3), (2.4e6, 2.4e6), (10e6, 2e6)] {
@@ -19,27 +18,22 @@ fn windows_tell_which_buffer_stands() {
                 for &buffer in buffers {
                     let scenario = Scenario { down_bps, up_bps, propagation_ms, buffer, ..papers_link() };
                     let (detector, _) = detect(&scenario);
-                    let share = |phase| detector.run().phase_share(phase);
-                    let alone = share(Phase::UplinkBound).max(share(Phase::DownlinkBound));
-                    all.extend(detector.state().window_agreement.map(|agreement| (agreement, alone)));
+                    all.extend(detector.state().window_agreement);
                 }
             }
         }
         all
     };
-    let least = |all: &[(f64, f64)]| all.iter().map(|(agreement, _)| *agreement).fold(1.0, f64::min);
     let packets = |down, up| PerDirection { up: Limit::Packets(up), down: Limit::Packets(down) };
-    let large = compare(&[bytes(22_500, 6_000), bytes(30_000, 30_000), bytes(75_000, 15_000)]);
-    let stands: Vec<_> = large.iter().copied().filter(|(_, alone)| *alone >= 0.8).collect();
-    println!("bytes, one stands for 80 %: {} points, agreement from {:.2}", stands.len(), least(&stands));
     for (name, all) in [
-        ("bytes, all", &large),
-        ("bytes, an uplink of two segments", &compare(&[bytes(22_500, 3_000), bytes(75_000, 3_000)])),
-        ("packets", &compare(&[packets(50, 10), packets(50, 25), packets(50, 50)])),
+        ("bytes", compare(&[bytes(22_500, 6_000), bytes(30_000, 30_000), bytes(75_000, 15_000)])),
+        ("bytes, an uplink of two segments", compare(&[bytes(22_500, 3_000), bytes(75_000, 3_000)])),
+        ("packets", compare(&[packets(50, 10), packets(50, 25), packets(50, 50)])),
     ] {
-        println!("{name}: {} points, agreement from {:.2}", all.len(), least(all));
+        let least = all.iter().copied().fold(1.0, f64::min);
+        println!("{name}: {} links, agreement from {least:.2}", all.len());
+        assert!(all.len() > 10 && least > 0.75, "{name}: {least}");
     }
-    assert!(stands.len() > 10 && least(&stands) > 0.85);
 }
 
 /// Root mean square of the error of ln r, as a factor.

@@ -168,11 +168,7 @@ impl Truth {
 
     fn sample(&mut self, number: u64) -> Sample {
         let now = number * SAMPLE_NS;
-        let mut link = PerDirection::from_fn(|x| self.queues[x].take(now));
-        for x in Direction::ALL {
-            let flows = self.flows.iter().filter(|flow| flow.direction == x);
-            link[x].in_flight_bytes = Some(flows.map(Flow::in_flight_bytes).sum());
-        }
+        let link = PerDirection::from_fn(|x| self.queues[x].take(now));
         let means = self.flows.iter_mut().filter_map(|flow| {
             let measured = std::mem::take(&mut flow.round_trips);
             (!measured.is_empty()).then(|| measured.iter().sum::<f64>() / measured.len() as f64)

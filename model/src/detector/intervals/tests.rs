@@ -42,7 +42,6 @@ fn every_figure_of_a_sample_is_added_once_and_to_its_direction() {
             retransmitted_segments: 1,
         },
         composition: Composition { tcp_data: 1_000, ack: 300, udp: 120, other: 80 },
-        in_flight_bytes: Some(5_000.0),
         ack_bursts: AckBursts { bursts: 1, segments: 12, segments_in_long_bursts: 11 },
         ..DirectionSample::default()
     };
@@ -74,8 +73,8 @@ fn every_figure_of_a_sample_is_added_once_and_to_its_direction() {
     assert_eq!(run.composition.down, Composition::default());
     assert_eq!(run.ack_bursts.up, AckBursts { bursts: 2, segments: 24, segments_in_long_bursts: 22 });
     assert_eq!(run.ack_bursts.down, AckBursts { bursts: 6, segments: 10, segments_in_long_bursts: 0 });
-    // What TCP has outstanding and the datagrams of a round trip, 200 and then 400 bytes; what passed in a round trip.
-    assert_near(run.window_byte_seconds.up, (5_200.0 + 5_400.0) * STEP_S);
+    // What passed in a round trip.
+    assert_near(run.window_byte_seconds.up, (1_200.0 + 2_400.0) * STEP_S);
     assert_near(run.window_byte_seconds.down, (8_000.0 + 16_000.0) * STEP_S);
     assert_eq!((run.queues.mean(), run.delay.up.mean()), (None, None), "no buffer is seen");
 }
@@ -92,14 +91,13 @@ fn an_unknown_round_trip_is_not_counted() {
     assert_near(detector.run().round_trip.1, 2.0 * STEP_S);
 }
 
-/// Samples in which a direction counts as active after a single byte of data, or with so much outstanding in the first.
-fn active_steps(round_trip: Option<f64>, load: u64, in_flight: Option<f64>) -> PerDirection<f64> {
+/// Samples in which a direction counts as active after so many bytes of data in the first.
+fn active_steps(round_trip: Option<f64>, load: u64) -> PerDirection<f64> {
     let mut detector = detector();
     for step in 1..=100 {
         let mut sample = sample(step, round_trip);
         if step == 1 {
             sample.link.up.traffic.data_bytes = load;
-            sample.link.up.in_flight_bytes = in_flight;
         }
         detector.push(&sample);
     }
@@ -109,13 +107,13 @@ fn active_steps(round_trip: Option<f64>, load: u64, in_flight: Option<f64>) -> P
 /// For one and a half round trips, and at least 200 ms.
 #[test]
 fn data_keeps_a_direction_active_for_a_while() {
-    assert_eq!(active_steps(Some(0.2), 1, None), PerDirection { up: 31.0, down: 0.0 });
-    assert_eq!(active_steps(Some(0.4), 1, None), PerDirection { up: 61.0, down: 0.0 });
-    assert_eq!(active_steps(Some(0.1), 1, None), PerDirection { up: 21.0, down: 0.0 });
-    assert_eq!(active_steps(None, 1, None), PerDirection { up: 21.0, down: 0.0 });
-    // Half a segment outstanding is as good as data, less is nothing.
-    assert_eq!(active_steps(Some(0.2), 0, Some(750.0)), PerDirection { up: 31.0, down: 0.0 });
-    assert_eq!(active_steps(Some(0.2), 0, Some(749.0)), PerDirection { up: 0.0, down: 0.0 });
+    assert_eq!(active_steps(Some(0.2), 1), PerDirection { up: 31.0, down: 0.0 });
+    assert_eq!(active_steps(Some(0.4), 1), PerDirection { up: 61.0, down: 0.0 });
+    assert_eq!(active_steps(Some(0.1), 1), PerDirection { up: 21.0, down: 0.0 });
+    assert_eq!(active_steps(None, 1), PerDirection { up: 21.0, down: 0.0 });
+    // While half a segment is under way, for a round trip, that is as good as data; less is nothing.
+    assert_eq!(active_steps(Some(0.2), 749), PerDirection { up: 31.0, down: 0.0 });
+    assert_eq!(active_steps(Some(0.2), 750), PerDirection { up: 50.0, down: 0.0 });
 }
 
 #[test]
@@ -233,17 +231,21 @@ fn what_the_budget_says_waits_beyond_the_line_is_no_delay_of_the_line() {
     assert_near(delay(QueueSource::Tracepoint, Some(0.01)), 0.3);
 }
 
-/// Two seconds with so much outstanding each way, buffers that are not seen, and a base round trip of 50 ms.
+/// Twenty seconds with so much under way in each direction, buffers that are not seen, and a base round trip of 50 ms.
 fn hidden(up: f64, down: f64, is_proven: bool) -> PerDirection<Option<f64>> {
     let mut detector = detector();
-    for step in 1..=200 {
+    for step in 1..=2_000 {
         let mut sample = sample(step, Some(0.5));
         sample.base_round_trip = Some(BaseRoundTrip { seconds: 0.05, is_proven });
-        sample.link.up.in_flight_bytes = Some(up);
-        sample.link.down.in_flight_bytes = Some(down);
+        // A round trip is fifty samples long.
+        sample.link.up.traffic.data_bytes = (up / 50.0) as u64;
+        sample.link.down.traffic.data_bytes = (down / 50.0) as u64;
         detector.push(&sample);
     }
-    PerDirection::from_fn(|x| detector.run().delay[x].mean().map(|seconds| (seconds * 1e6).round() / 1e6))
+    let state = detector.state();
+    PerDirection::from_fn(|x| {
+        state.directions[x].standing_delay_s.map(|seconds| (seconds * 1e6).round() / 1e6)
+    })
 }
 
 /// What the round trip has grown by stands in the only buffer that is full.
