@@ -147,13 +147,20 @@ def first_packet_s(path):
     return int.from_bytes(head[24:28], "little") - 1_700_000_000 + int.from_bytes(head[28:32], "little") / 1e6
 
 
+def true_verdict(agent, directory):
+    """The detector's verdict on the true queues (`verdict.rs`)."""
+    first_s = first_packet_s(directory / "wan.pcap")
+    program = agent.parent / "examples" / "true-verdict"
+    done = subprocess.run([str(program), str(directory), str(first_s)], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)["verdict"]
+
+
 def judge(agent, directory, link, views, defect=None):
     """Every replay of a link: a dictionary for the table."""
     truth = Truth(directory, link)
-    start = int(WARM_UP_S / STEP_S)
-    verdict, starved = truth.verdict(start)
+    starved = truth.starved(int(WARM_UP_S / STEP_S))
     bands = [sorted(pair) for pair in zip(truth.shares(SEGMENT), truth.shares(0.0))]
-    result = {"truth": verdict, "starved": starved, "views": {}, "misses": [], "wrong": []}
+    result = {"truth": true_verdict(agent, directory), "starved": starved, "views": {}, "misses": [], "wrong": []}
     for view in views:
         for told in (True, False):
             names = VIEWS[view]
@@ -199,7 +206,7 @@ def judge_verdicts(result):
     views = result["views"]
     for key, view in views.items():
         if result["starved"] and view["verdict"] in ("balanced", "one_way", "clear"):
-            result["wrong"].append(f"{key}: {view['verdict']} while {result['starved']}")
+            result["wrong"].append(f"{key}: {view['verdict']} while the {result['starved']}'s queue starves the other direction")
     for told in ("+rates", "") if {"before", "behind"} <= views.keys() else ():
         before, behind = (views[f"{view}{told}"]["verdict"] for view in ("before", "behind"))
         if before != behind:

@@ -1,7 +1,4 @@
-"""What a router's buffer held, from the simulator's own log, and which verdict that asks for.
-
-Nothing here uses Pendulum's code: rules are those of docs/design/detector.md, applied to true levels of the whole run.
-"""
+"""What a router's buffer held, from the simulator's own log. Nothing here uses Pendulum's code."""
 
 import csv
 from bisect import bisect_right
@@ -52,7 +49,9 @@ class Truth:
         self.up = Level(directory, "R2_up")
         self.down = Level(directory, "R1_down")
         self.rates = {"D": rates_over_time(link, "D"), "U": rates_over_time(link, "U")}
-        nearest = min(float(ms) for ms in link["far"].split(","))
+        far = [float(ms) for ms in link["far"].split(",")]
+        # Only hosts that are heard show how far away the provider can be.
+        nearest = min(far[int(flow.split(":")[5])] for flow in link["flows"].split(";"))
         self.base_s = 2 * (link["tp"] + nearest + 0.1) / 1000
         count = len(self.up.at)
         delay = [self.delay(moment, 0.0) for moment in range(count)]
@@ -78,30 +77,14 @@ class Truth:
         total = max(1, sum(counts))
         return [count / total for count in counts]
 
-    def verdict(self, start):
-        """The verdict that the true queues of the time after step `start` ask for, and whether a queue of more than 100 ms starves a direction that
-        wants more than it gets."""
-        wants = [self.wants(x) for x in "UD"]
+    def starved(self, start):
+        """The buffer whose queue of more than 100 ms, after step `start`, starves the other direction, which wants more than it gets; or none."""
         shares = self.shares(SEGMENT, start)
-        used = [self.used(x, start) for x in "UD"]
-        delayed = [self.delayed(x, start) for x in "UD"]
-        starved = [delayed[x] >= 0.5 and shares_other <= 0.1 and wants[1 - x] and used[1 - x] < 0.5
-                   for x, shares_other in ((0, shares[1] + shares[2]), (1, shares[0] + shares[2]))]
-        names = ("locked_uplink", "locked_downlink")
-        if not any(wants):
-            return "clear", None
-        if sum(wants) == 1:
-            # ACKs alone may fill the opposite buffer.
-            x = 0 if wants[0] else 1
-            if not starved[1 - x] and shares[1 - x] < 0.8:
-                return "one_way", None
-        changes = self.changes(start)
-        if min(shares[0], shares[1]) >= 0.1 and changes >= 3:
-            return "swinging", None
-        for x in (0, 1):
-            if shares[x] >= 0.8 and used[1 - x] < 0.5 or starved[x]:
-                return names[x], names[x] if starved[x] else None
-        return "balanced", None
+        for x, name in ((0, "uplink"), (1, "downlink")):
+            other = "UD"[1 - x]
+            if self.delayed("UD"[x], start) >= 0.5 and shares[1 - x] + shares[2] <= 0.1 and self.wants(other) and self.used(other, start) < 0.5:
+                return name
+        return None
 
     def wants(self, direction):
         """Whether something in a direction wants more than it gets for most of the time after the first 20 s."""
@@ -124,16 +107,6 @@ class Truth:
         standing = self.standing_up if direction == "U" else self.standing_down
         late = sum(8 * standing[k] / self.rate(direction, k * STEP_S) > BLOAT_S for k in range(start, len(standing)))
         return late / max(1, len(standing) - start)
-
-    def changes(self, start):
-        """How often the buffer that stands alone is another one."""
-        last, changes = None, 0
-        for up, down in zip(self.standing_up[start:], self.standing_down[start:]):
-            if (up > SEGMENT) != (down > SEGMENT):
-                now = up > SEGMENT
-                changes += last is not None and now != last
-                last = now
-        return changes
 
 
 def rates_over_time(link, direction):
