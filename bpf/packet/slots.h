@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * What passes the WAN device, by time: small rings in memory that the agent shares (abi.h has what each word
- * means). docs/design/queues.md, "Slots".
+ * means). docs/design/observer.md, "Inputs".
  */
 #ifndef PENDULUM_SLOTS_H
 #define PENDULUM_SLOTS_H

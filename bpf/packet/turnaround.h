@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * How long the outside takes to answer: the delay that the provider's buffer is estimated from.
- * docs/design/queues.md, "Buffers of other machines"; the same rules as pendulum_agent's
+ * docs/design/observer.md, "Inputs"; the same rules as pendulum_agent's
  * replay/turnaround.rs.
  *
  *  - Data is a question until an ACK comes whose number is exactly its end: the segment that made the
