@@ -73,7 +73,14 @@ impl Observer {
             _ => &self.remote,
         };
         let hidden_ns = if is_proven { 0.0 } else { base_of(hides_in) };
-        let packet = if levels.max > 0.0 { RULES.full_bytes / 2.0 } else { 0.0 };
+        // The delay without queue contains a packet's own time on the link if it was learnt before the rate.
+        let is_learnt =
+            matches!(&self.up, Uplink::Hidden(entry_side) if is_hidden && !entry_side.known.is_some());
+        let packet = match (levels.max > 0.0, is_learnt) {
+            (false, _) => 0.0,
+            (true, true) => RULES.full_bytes,
+            (true, false) => RULES.full_bytes / 2.0,
+        };
         // Within the interval it moves, but a burst that comes and goes makes nothing unknown; and how far away the downlink's buffer is, and
         // so when it held that, is known to half of the way.
         let away = match direction {
