@@ -135,11 +135,11 @@ impl ExitSide {
 
     /// The wait of packets that leave now, if that is known; `by_clock`: only what a clock showed.
     pub(super) fn wait_ns(&self, at_ns: f64, by_clock: bool) -> Option<f64> {
-        if self.is_idle(at_ns) {
-            return Some(0.0);
-        }
         let told_ns = if by_clock { self.clock_at_ns } else { self.measured_at_ns };
-        (at_ns - told_ns < RULES.fresh_ns + self.waited_ns / 2.0).then_some(self.waited_ns)
+        if at_ns - told_ns < RULES.fresh_ns {
+            return Some(self.waited_ns);
+        }
+        self.is_idle(at_ns).then_some(0.0)
     }
 
     /// Whether any clock has shown a wait within the last seconds.
@@ -300,7 +300,8 @@ impl ExitSide {
         let margin_ns = self.uncertainty_ns;
         let at_ns = packet.at_ns as f64;
         let before = self.served.replace((at_ns, f64::from(packet.bytes)));
-        let carried_on = || self.wait_ns(departure.left_ns, false).map(|wait_ns| departure.left_ns - wait_ns);
+        let carried_on =
+            || self.holds(self.measured_at_ns, departure).then_some(departure.left_ns - self.waited_ns);
         let (Some((served, served_bytes)), Some(entered)) = (before, entered_ns.or_else(carried_on)) else {
             return;
         };
@@ -312,6 +313,16 @@ impl ExitSide {
             };
             self.learnt.add(at_ns, at_ns - served, bytes);
         }
+    }
+
+    /// Whether a queue whose wait was measured then is still there when this packet leaves, about as long.
+    fn holds(&self, measured_at_ns: f64, departure: &Departure) -> bool {
+        departure.left_ns - measured_at_ns < RULES.fresh_ns + self.waited_ns / 2.0
+    }
+
+    /// Whether the clocks of others show how long this packet waited.
+    pub(super) fn is_clocked(&self, departure: &Departure) -> bool {
+        !departure.was_idle && self.holds(self.clock_at_ns, departure)
     }
 
     /// Begins anew at `start_ns`, after a silence in which everything drained. Clocks and rates stay known.

@@ -158,7 +158,7 @@ pub(super) fn split_wait(
         return clock;
     }
     // Others' packets show how long it waited, and not so exactly that its delay without queue could be learnt from it.
-    if exit_side.wait_ns(departure.left_ns, true).is_some_and(|ns| ns > 0.0) {
+    if exit_side.is_clocked(departure) {
         return None;
     }
     let known_ns = exit_side.wait_ns(departure.left_ns, false);
