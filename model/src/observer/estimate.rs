@@ -56,17 +56,17 @@ impl Observer {
         before: Option<f64>,
     ) -> Option<QueueSample> {
         let rate = self.any_rate(direction);
-        let passed = match (&self.up, direction) {
-            (Uplink::Hidden(entry_side), Direction::Up) if rate.is_none() => entry_side.throughput(to_ns),
-            _ => 0.0,
+        let hidden = match (&self.up, direction) {
+            (Uplink::Hidden(entry_side), Direction::Up) => Some(entry_side),
+            _ => None,
         };
+        let passed = hidden.filter(|_| rate.is_none()).map_or(0.0, |entry_side| entry_side.throughput(to_ns));
         let bytes = |ns: f64| ns * rate.unwrap_or(0.0);
         let base_of = |bases: &Bases| bases.newest().map_or(0.0, |(ns, _)| ns.max(0.0));
         let base_ns = base_of(&self.remote);
         // What stands all the time hides in the delay without queue, which is longer by it. Where a buffer is seen from behind, a link that had
         // nothing to do proves that it was empty.
-        let is_hidden = direction == Direction::Up && matches!(self.up, Uplink::Hidden(_));
-        let is_proven = self.proofs[direction].proven_ns.is_some() || (!is_hidden && levels.max <= 0.0);
+        let is_proven = self.proofs[direction].proven_ns.is_some() || (hidden.is_none() && levels.max <= 0.0);
         // Answers from home have waited in an uplink's buffer that is seen from behind, those from outside in the others.
         let hides_in = match (&self.up, direction) {
             (Uplink::Shown(_), Direction::Up) => &self.home,
@@ -74,13 +74,9 @@ impl Observer {
         };
         let hidden_ns = if is_proven { 0.0 } else { base_of(hides_in) };
         // The delay without queue contains a packet's own time on the link if it was learnt before the rate.
-        let is_learnt =
-            matches!(&self.up, Uplink::Hidden(entry_side) if is_hidden && !entry_side.known.is_some());
-        let packet = match (levels.max > 0.0, is_learnt) {
-            (false, _) => 0.0,
-            (true, true) => RULES.full_bytes,
-            (true, false) => RULES.full_bytes / 2.0,
-        };
+        let is_learnt = hidden.is_some_and(|entry_side| !entry_side.known.is_some());
+        let packet = if is_learnt { RULES.full_bytes } else { RULES.full_bytes / 2.0 };
+        let packet = if levels.max > 0.0 { packet } else { 0.0 };
         // Within the interval it moves, but a burst that comes and goes makes nothing unknown; and how far away the downlink's buffer is, and
         // so when it held that, is known to half of the way.
         let away = match direction {

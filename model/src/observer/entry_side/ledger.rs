@@ -81,10 +81,10 @@ impl EntrySide {
             None => unmeasured_ns < RULES.answered_ns || self.is_silent(from - RULES.second_ns, to),
         };
         // Of the oldest packet that waits, and of the newest that came.
-        let ends = [begun.min(entered.saturating_sub(1)), entered.saturating_sub(1)];
-        let off = ends.map(|index| self.entries.get(index).map_or(0.0, |entry| entry.off_ns));
-        let off_ns = off[0].max(off[1]);
-        let off_ns = if off_ns > RULES.no_queue_ns { off_ns } else { 0.0 };
+        let newest = entered.saturating_sub(1);
+        let ends = [begun.min(newest), newest].into_iter().filter_map(|index| self.entries.get(index));
+        let off_ns =
+            ends.map(|entry| entry.off_ns).filter(|off_ns| *off_ns > RULES.no_queue_ns).fold(0.0, f64::max);
         let error_ns = (RULES.nine_of_ten * self.error2.sqrt()).hypot(self.doubt_ns).max(off_ns);
         // Where no rate is known, or a first guess only, bytes per time are those of the wait that was measured, and what was dropped
         // counts as waiting.
