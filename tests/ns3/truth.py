@@ -54,14 +54,14 @@ class Truth:
         nearest = min(far[int(flow.split(":")[5])] for flow in link["flows"].split(";"))
         self.base_s = 2 * (link["tp"] + nearest + 0.1) / 1000
         count = len(self.up.at)
-        delay = [self.delay(moment, 0.0) for moment in range(count)]
+        delay = [self.delay(moment) for moment in range(count)]
         windows = [max(1, round((self.base_s + up + down + 8 * SEGMENT / link["cu"]) / STEP_S)) for up, down in delay]
         self.standing_up = self.up.standing(windows)
         self.standing_down = self.down.standing(windows)
 
-    def delay(self, moment, least):
-        """What the uplink's and the downlink's level means in seconds, if more than `least` bytes."""
-        up, down = (max(0.0, level.at[moment] - least) for level in (self.up, self.down))
+    def delay(self, moment):
+        """How long the uplink's and the downlink's level make wait, seconds."""
+        up, down = (level.at[moment] for level in (self.up, self.down))
         return 8 * up / self.rate("U", moment * STEP_S), 8 * down / self.rate("D", moment * STEP_S)
 
     def rate(self, direction, time):
