@@ -3,7 +3,6 @@
 //! A link's task publishes one [`LinkSnapshot`] for each sampling tick. Metrics, API and page read the newest one
 //! and never the kernel.
 
-mod delay;
 mod entered;
 #[cfg(test)]
 pub(crate) mod example;
@@ -18,18 +17,18 @@ use std::time::{Duration, Instant};
 
 use pendulum_model::observer::Vantage;
 use pendulum_model::rate::Rate;
-use pendulum_model::segment::Direction;
+use pendulum_model::segment::PerDirection;
+use pendulum_wire::{BpfMap, Delay, Hooks, Tick};
 use tokio::sync::watch;
 
+use crate::bpf::ProgramStatus;
 use crate::bpf::abi;
-use crate::bpf::{MapFill, ProgramStatus};
 
-pub use delay::DelaySnapshot;
-pub use entered::{Entered, TopPort};
-pub use findings::{Findings, Prediction, SimulatedLink, Tick, TickDirection, Unsent};
+pub use entered::Entered;
+pub use findings::{Findings, Unsent};
 pub use flows::{FlowRow, FlowSweep, FlowTotals, HalfRow, KernelFlowKey};
 pub use queue::QueueSnapshot;
-pub use shape::{Comparison, FATES, Followed, FoundRate, ShapeSnapshot, ShapeState, TrialOutcome, TrialTurn};
+pub use shape::{FATES, ShapeSnapshot, ShapeState};
 
 /// A link that was not read for this long hangs. Readings are due ten times a second.
 pub const HANGS: Duration = Duration::from_secs(10);
@@ -49,8 +48,8 @@ pub struct LinkSnapshot {
     pub trouble: Option<Arc<str>>,
     /// When the counters were read last; `None` before the first time since the programs were attached.
     pub read_at: Option<Instant>,
-    /// Both directions; index with [`Direction`].
-    pub directions: [DirectionSnapshot; 2],
+    /// Both directions.
+    pub directions: PerDirection<DirectionSnapshot>,
     /// Measurements lost by reason, then flow table life: `enum pendulum_stat`.
     pub stats: [u64; abi::PENDULUM_STATS as usize],
     /// The newest look at the flow table.
@@ -58,7 +57,7 @@ pub struct LinkSnapshot {
     /// The BPF programs.
     pub programs: Arc<[ProgramStatus]>,
     /// The BPF maps.
-    pub maps: Arc<[MapFill]>,
+    pub maps: Arc<[BpfMap]>,
     /// Where the windows of local sockets come from.
     pub cwnd_source: &'static str,
     /// The shaper.
@@ -68,11 +67,13 @@ pub struct LinkSnapshot {
     /// Where the uplink's buffer stands; `None` while the link is not measured.
     pub vantage: Option<Vantage>,
     /// Where the delay of the last second came from; nothing while the link is not measured.
-    pub delay: Option<DelaySnapshot>,
+    pub delay: Option<Arc<Delay>>,
     /// What the detector says; nothing while the link is not measured.
     pub findings: Option<Arc<Findings>>,
     /// The newest tick.
-    pub tick: Arc<Tick>,
+    pub tick: Tick,
+    /// Its number: grows by one from tick to tick; 0 before the first.
+    pub tick_number: u64,
     /// What was lost of the kernel's slots; `None` while the link is not measured.
     pub slot_losses: Option<SlotLosses>,
     /// What did not reach its reader.
@@ -96,11 +97,6 @@ impl LinkSnapshot {
     /// Whether it should be read and is not. A link whose device is gone needs no reading.
     pub fn hangs(&self, now: Instant) -> bool {
         self.reading_age(now).is_some_and(|age| age >= HANGS)
-    }
-
-    /// One direction.
-    pub fn direction(&self, direction: Direction) -> &DirectionSnapshot {
-        &self.directions[direction as usize]
     }
 }
 
@@ -144,19 +140,6 @@ impl DeviceState {
             Self::Up => "up",
         }
     }
-}
-
-/// Where the programs of a link hang.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hooks {
-    /// The device's ifindex.
-    pub ifindex: u32,
-    /// `ethernet` or `raw-ip`.
-    pub link_layer: &'static str,
-    /// `tcx` or `clsact`.
-    pub egress: &'static str,
-    /// `tcx`, `clsact` or `xdp-native`.
-    pub ingress: &'static str,
 }
 
 /// One direction of a link.

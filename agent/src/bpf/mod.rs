@@ -30,7 +30,7 @@ pub(crate) use history::{monotonic, monotonic_ns};
 pub use loader::KernelTypes;
 pub use ports::PortCounts;
 pub use probe::{CheckStatus, KernelCheck, OLDEST_KERNEL, probe};
-pub use programs::{LinkPrograms, LoadOptions, MapFill, ProgramStatus};
+pub use programs::{LinkPrograms, LoadOptions, ProgramStatus};
 pub use queue::{QueuePrograms, Sojourns, flags_of, source_of};
 pub use shape::ShapePrograms;
 pub use socket_diag::read_sockets;

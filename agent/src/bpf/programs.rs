@@ -9,6 +9,7 @@ use aya::Ebpf;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray};
 use aya::programs::{Program, ProgramInfo};
 use pendulum_model::segment::Direction;
+use pendulum_wire::BpfMap;
 
 use super::abi::{
     self, pendulum_config, pendulum_counters, pendulum_flow, pendulum_flow_key, pendulum_ports,
@@ -63,17 +64,6 @@ pub struct ProgramStatus {
     /// Events that it was not run for, because another run of it on the same processor was not over (`recursion_misses` of
     /// `struct bpf_prog_info`, Linux 5.12). `None`: not known, or a program that is never left out (TC, XDP).
     pub missed: Option<u64>,
-}
-
-/// How full a map is.
-#[derive(Clone, Copy, Debug)]
-pub struct MapFill {
-    /// Its name in the object.
-    pub name: &'static str,
-    /// Entries at the last read.
-    pub entries: u32,
-    /// Entries it can hold.
-    pub capacity: u32,
 }
 
 /// The loaded programs and maps of one link. Dropping it takes everything down.
@@ -157,6 +147,14 @@ impl LinkPrograms {
         let report = attachment.report.clone();
         self.attachment = Some(attachment);
         Ok(report)
+    }
+
+    /// How each program is attached; none while they are not.
+    pub(crate) fn mechanisms(&self) -> impl Iterator<Item = Mechanism> {
+        self.attachment
+            .iter()
+            .flat_map(|attachment| &attachment.report.hooks)
+            .map(|(_, mechanism)| *mechanism)
     }
 
     /// Whether all filters are where they were attached. TCX links stay for as long as this process holds them.
@@ -320,9 +318,9 @@ impl LinkPrograms {
     }
 
     /// How full the flow tables were when [`Self::flows`] and [`Self::nursery`] last read them.
-    pub fn maps(&self) -> [MapFill; 2] {
-        let fill = |name, seen: &AtomicU32, capacity| MapFill {
-            name,
+    pub fn maps(&self) -> [BpfMap; 2] {
+        let fill = |name: &'static str, seen: &AtomicU32, capacity| BpfMap {
+            name: name.into(),
             entries: seen.load(Ordering::Relaxed),
             capacity,
         };

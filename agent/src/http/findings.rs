@@ -1,10 +1,9 @@
 //! What the detector says, as part of a link in `/api/v1/state`.
 
 use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_model::sizing::Transfers;
-use pendulum_wire::{Advice, Evidence, Link, PredictedInputs, Ratio, Source};
+use pendulum_wire::{Evidence, Link, Ratio, Source};
 
-use crate::snapshot::{Findings, LinkSnapshot, Prediction};
+use crate::snapshot::{Findings, LinkSnapshot};
 
 /// These fields of the link; `null` while it is not measured.
 pub(super) fn detected(link: &LinkSnapshot) -> Link {
@@ -46,58 +45,10 @@ pub(super) fn detected(link: &LinkSnapshot) -> Link {
         bulk: directions.map(|both| PerDirection::from_fn(|x| both[x].bulk)),
         unfair: directions.map(|both| PerDirection::from_fn(|x| both[x].unfair)),
         round_trip_classes: PerDirection::from_fn(|x| Some(directions?[x].round_trip_classes?.into())),
-        advice: findings.and_then(advice),
+        advice: findings.and_then(|findings| findings.advice.as_deref().cloned()),
         sources: sources(link),
         degraded: link.degraded.to_vec(),
         ..Link::default()
-    }
-}
-
-fn advice(findings: &Findings) -> Option<Advice> {
-    let advice = findings.advice.as_deref()?;
-    let prediction = findings.prediction.as_deref().cloned();
-    let prediction =
-        prediction.unwrap_or_else(|| Prediction::unknown("nothing has been simulated yet".to_owned()));
-    let (predicted, predicted_reason) = or_reason(prediction.present);
-    let (predicted_as_advised, predicted_as_advised_reason) = or_reason(prediction.as_advised);
-    let (recommended, recommended_reason) = or_reason(prediction.recommended);
-    Some(Advice {
-        uplink_buffer_bytes: advice.uplink_buffer_bytes,
-        uplink_buffer_packets: advice.uplink_buffer_packets,
-        downlink_buffer_bytes: advice.downlink_buffer_bytes,
-        wanted_ratio: advice.wanted_ratio,
-        expected_ratio: (advice.upload_bps > 0.0).then(|| advice.download_bps / advice.upload_bps),
-        download_bps: advice.download_bps.round() as u64,
-        upload_bps: advice.upload_bps.round() as u64,
-        max_queue_delay_s: advice.max_queue_delay_s,
-        commands: advice.commands.clone(),
-        confidence: advice.explanation.confidence.name().into(),
-        predicted_inputs: prediction.link.map(|link| {
-            let transfers = Transfers::default();
-            PredictedInputs {
-                downlink_rate_bps: link.rate.down.bits_per_second(),
-                uplink_rate_bps: link.rate.up.bits_per_second(),
-                rtt_s: link.round_trip.as_secs_f64(),
-                downlink_buffer: link.buffer.map(|buffer| buffer.down.to_string()),
-                uplink_buffer: link.buffer.map(|buffer| buffer.up.to_string()),
-                congestion_control: transfers.congestion_control.name().into(),
-                downloads: transfers.downloads,
-                uploads: transfers.uploads,
-            }
-        }),
-        predicted: predicted.map(Into::into),
-        predicted_reason,
-        predicted_as_advised: predicted_as_advised.map(Into::into),
-        predicted_as_advised_reason,
-        recommended: recommended.map(Into::into),
-        recommended_reason,
-    })
-}
-
-fn or_reason<T>(answer: Result<T, String>) -> (Option<T>, Option<String>) {
-    match answer {
-        Ok(figures) => (Some(figures), None),
-        Err(reason) => (None, Some(reason)),
     }
 }
 
@@ -105,7 +56,7 @@ fn or_reason<T>(answer: Result<T, String>) -> (Option<T>, Option<String>) {
 fn sources(link: &LinkSnapshot) -> Vec<Source> {
     let mut sources = Vec::new();
     for direction in Direction::ALL {
-        let known = link.direction(direction);
+        let known = &link.directions[direction];
         let has_rtt = known.rtt.slots.iter().any(|count| *count > 0);
         for (what, source) in [
             ("queue", known.queue.as_ref().map(|queue| queue.source.name())),

@@ -9,17 +9,15 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use pendulum_model::autorate::Decision;
-use pendulum_model::findings::Verdict;
-use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_wire::{self as wire, PerPhase, Step, StepAuto, StepHalf};
+use pendulum_model::segment::PerDirection;
+use pendulum_wire::{self as wire, Name, PerPhase, Step, StepAuto, StepHalf, TickAuto};
 use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::answer::{Refusal, shortened};
 use super::{App, json};
-use crate::snapshot::{Board, FoundRate, LinkSnapshot};
+use crate::snapshot::{Board, LinkSnapshot};
 
 /// Length of a step.
 const STEP: Duration = Duration::from_secs(10);
@@ -50,7 +48,7 @@ struct OpenStep {
     halves: PerDirection<Sums>,
     /// Time in each phase since the agent's start: when the step began, and now.
     phases: Option<([f64; 4], [f64; 4])>,
-    verdict: Option<Verdict>,
+    verdict: Option<Name>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,7 +70,7 @@ impl Mean {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Sums {
     queue: Mean,
     uncertainty: Mean,
@@ -83,33 +81,31 @@ struct Sums {
     found: FoundSums,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct FoundSums {
     rate: Mean,
     wait: Mean,
     longest: Option<f64>,
-    decisions: [u32; Decision::ALL.len()],
+    decisions: BTreeMap<Name, u32>,
 }
 
 impl FoundSums {
-    fn add(&mut self, found: FoundRate) {
+    fn add(&mut self, found: &TickAuto) {
         self.rate.add([found.rate_bps as f64]);
         self.wait.add(found.waits_behind_s);
         self.longest = found.waits_behind_s.into_iter().chain(self.longest).reduce(f64::max);
-        self.decisions[found.decision as usize] += 1;
+        *self.decisions.entry(found.decision.clone()).or_default() += 1;
     }
 
     fn found(&self) -> Option<StepAuto> {
         let rate_bps = self.rate.value()?;
-        let share = |count: u32| f64::from(count) / self.rate.count;
-        let decisions = Decision::ALL.into_iter().zip(self.decisions).filter(|(_, count)| *count > 0);
+        let share =
+            |(decision, count): (&Name, &u32)| (decision.clone(), f64::from(*count) / self.rate.count);
         Some(StepAuto {
             rate_bps,
             waits_behind_peak_s: self.longest,
             waits_behind_s: self.wait.value(),
-            decision_share: decisions
-                .map(|(decision, count)| (decision.name().into(), share(count)))
-                .collect(),
+            decision_share: self.decisions.iter().map(share).collect(),
         })
     }
 }
@@ -121,21 +117,19 @@ impl OpenStep {
     }
 
     fn add(&mut self, link: &LinkSnapshot) {
-        (self.end, self.number) = (link.tick.at, link.tick.number);
-        for direction in Direction::ALL {
-            let (tick, sums) = (&link.tick.directions[direction], &mut self.halves[direction]);
+        (self.end, self.number) = (end(link), link.tick_number);
+        let PerDirection { up, down } = &mut self.halves;
+        for (tick, sums) in [(&link.tick.up, up), (&link.tick.down, down)] {
             let levels = || tick.queue_bytes.iter().flatten().copied();
             sums.queue.add(levels());
             sums.peak = levels().chain(sums.peak).reduce(f64::max);
             sums.uncertainty.add(tick.queue_uncertainty_bytes.iter().flatten().copied());
             sums.ack.add(tick.queue_ack_bytes.iter().flatten().copied());
-            sums.throughput.add([link.direction(direction).throughput * 8.0]);
-            sums.rtt.add(tick.round_trip_s);
-            if let Some(found) = link.shape.found(direction) {
-                sums.found.add(found);
-            }
+            sums.throughput.add([tick.throughput_bps]);
+            sums.rtt.add(tick.rtt_s);
+            tick.auto.iter().for_each(|found| sums.found.add(found));
         }
-        self.verdict = link.findings.as_ref().map(|findings| findings.verdict);
+        self.verdict.clone_from(&link.tick.verdict);
         self.phases = self
             .phases
             .map(|(begin, _)| begin)
@@ -143,25 +137,22 @@ impl OpenStep {
     }
 
     fn step(&self) -> Step {
-        let half = |direction| {
-            let sums = &self.halves[direction];
-            StepHalf {
-                queue_bytes: sums.queue.value(),
-                queue_uncertainty_bytes: sums.uncertainty.value(),
-                queue_peak_bytes: sums.peak,
-                queue_ack_bytes: sums.ack.value(),
-                throughput_bps: sums.throughput.value(),
-                rtt_s: sums.rtt.value(),
-                auto: sums.found.found(),
-            }
+        let half = |sums: &Sums| StepHalf {
+            queue_bytes: sums.queue.value(),
+            queue_uncertainty_bytes: sums.uncertainty.value(),
+            queue_peak_bytes: sums.peak,
+            queue_ack_bytes: sums.ack.value(),
+            throughput_bps: sums.throughput.value(),
+            rtt_s: sums.rtt.value(),
+            auto: sums.found.found(),
         };
         Step {
             at_s: self.end.as_secs_f64(),
             lasted_s: (self.end - self.begin).as_secs_f64(),
-            up: half(Direction::Up),
-            down: half(Direction::Down),
+            up: half(&self.halves.up),
+            down: half(&self.halves.down),
             phase_share: self.phase_share(),
-            verdict: self.verdict.map(|verdict| verdict.name().into()),
+            verdict: self.verdict.clone(),
         }
     }
 
@@ -173,11 +164,16 @@ impl OpenStep {
     }
 }
 
+/// End of the newest tick.
+fn end(link: &LinkSnapshot) -> Duration {
+    Duration::try_from_secs_f64(link.tick.at_s).unwrap_or_default()
+}
+
 impl Course {
     /// Takes in the newest tick, once.
     fn note(&mut self, link: &LinkSnapshot) {
-        let at = link.tick.at;
-        if link.tick.number == 0 || self.open.as_ref().is_some_and(|open| open.number == link.tick.number) {
+        let at = end(link);
+        if link.tick_number == 0 || self.open.as_ref().is_some_and(|open| open.number == link.tick_number) {
             return;
         }
         let over = |open: &OpenStep| {

@@ -11,7 +11,6 @@ mod page;
 mod places;
 mod secrets;
 mod server;
-mod shape;
 mod state;
 mod stream;
 #[cfg(test)]

@@ -6,20 +6,15 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use pendulum_model::delay::Segment;
 use pendulum_model::segment::{Class, Direction, PerDirection};
-use pendulum_wire::{
-    self as wire, AckBurst, BpfMap, BpfProgram, Hooks, Link, Name, Queue, Rates, Reloads, Rtt, SegmentBloat,
-    TopPort, TransferLimit,
-};
+use pendulum_wire::{self as wire, AckBurst, BpfProgram, Link, Name, Queue, Rates, Reloads, Rtt};
 
 use super::findings::detected;
-use super::shape::shape;
 use super::{App, json};
 use crate::bpf::abi::names;
-use crate::bpf::{MapFill, ProgramStatus, abi};
+use crate::bpf::{ProgramStatus, abi};
 use crate::metrics::{MARKS, lost_by_reason};
-use crate::snapshot::{DelaySnapshot, Entered, FlowSweep, LinkSnapshot, QueueSnapshot, RecentRtt};
+use crate::snapshot::{Entered, FlowSweep, LinkSnapshot, QueueSnapshot, RecentRtt};
 
 pub(super) async fn state(State(app): State<Arc<App>>) -> Response {
     let reloads = app.active.borrow().reloads.clone();
@@ -39,61 +34,33 @@ pub(super) async fn state(State(app): State<Arc<App>>) -> Response {
 
 /// One link of it, and the stream's event `state`.
 pub(super) fn of_link(link: &LinkSnapshot) -> Link {
-    let rate = |direction| link.direction(direction).rate;
+    let [up, down] = [&link.directions.up, &link.directions.down].map(|direction| direction.rate);
     Link {
         name: link.name.to_string(),
         wan: link.wan.to_string(),
         device: link.device.name().into(),
         attached: link.hooks.is_some(),
-        hooks: link.hooks.as_ref().map(|hooks| Hooks {
-            ifindex: hooks.ifindex,
-            link_layer: hooks.link_layer.into(),
-            egress: hooks.egress.into(),
-            ingress: hooks.ingress.into(),
-        }),
+        hooks: link.hooks.clone(),
         trouble: link.trouble.as_deref().map(str::to_owned),
         vantage: link.vantage.map(|vantage| vantage.name().into()),
         link: Rates {
-            uplink_rate_bps: rate(Direction::Up).map(|known| known.rate.bits_per_second()),
-            downlink_rate_bps: rate(Direction::Down).map(|known| known.rate.bits_per_second()),
-            rate_source: rate(Direction::Up)
-                .or(rate(Direction::Down))
-                .map(|known| known.source.name().into()),
+            uplink_rate_bps: up.map(|known| known.rate.bits_per_second()),
+            downlink_rate_bps: down.map(|known| known.rate.bits_per_second()),
+            rate_source: up.or(down).map(|known| known.source.name().into()),
         },
         directions: PerDirection::from_fn(|x| of_direction(link, x)),
         flow_table: flow_table(link),
-        delay: link.delay.map(delay),
-        shape: Some(shape(&link.shape)),
+        delay: link.delay.as_deref().cloned(),
+        shape: Some(link.shape.sent()),
         losses: lost_by_reason(link).map(|(reason, count)| (reason.into(), count)).collect(),
         programs: link.programs.iter().map(program).collect(),
-        maps: link.maps.iter().map(map).collect(),
+        maps: link.maps.to_vec(),
         ..detected(link)
     }
 }
 
-fn delay(delay: DelaySnapshot) -> wire::Delay {
-    let [home_bloat, beyond_bloat] =
-        delay.findings.map(|(_, holds)| holds.map(|(since_s, delay_s)| SegmentBloat { since_s, delay_s }));
-    let [sender_limited, receiver_limited] = delay.limits.map(|(_, holds)| {
-        holds.map(|(since_s, goodput)| TransferLimit { since_s, goodput_bps: goodput * 8.0 })
-    });
-    let mut shown = wire::Delay {
-        home_bloat,
-        beyond_bloat,
-        sender_limited,
-        receiver_limited,
-        ..wire::Delay::of(&delay.budget, delay.place)
-    };
-    for (segment, host) in [(Segment::Home, delay.home_host), (Segment::Beyond, delay.far_host)] {
-        if let Some(part) = shown.segments.get_mut(segment.name()) {
-            part.host = host.map(|address| address.to_string());
-        }
-    }
-    shown
-}
-
 fn of_direction(link: &LinkSnapshot, direction: Direction) -> wire::Direction {
-    let snapshot = link.direction(direction);
+    let snapshot = &link.directions[direction];
     let counters = &snapshot.counters;
     let totals = &link.flows.totals[direction as usize];
     let rate = snapshot.rate.map(|known| known.rate.bytes_per_second());
@@ -143,12 +110,7 @@ fn queue(queue: &QueueSnapshot, entered: &Entered) -> Queue {
         standing_bytes: queue.standing_bytes,
         limit_bytes: queue.limit_bytes,
         composition: entered.shares().map(|shares| shares.map(|(kind, share)| (kind.into(), share)).into()),
-        top_port: entered.top_port.map(|top| TopPort {
-            name: top.protocol_port.to_string(),
-            protocol: top.protocol_port.protocol,
-            port: top.protocol_port.port,
-            share: top.share,
-        }),
+        top_port: entered.top_port.clone(),
         drops: if is_here { by_name(names::DROPS, queue.drops) } else { BTreeMap::new() },
     }
 }
@@ -223,10 +185,6 @@ fn program(program: &ProgramStatus) -> BpfProgram {
         runs: program.runs.map(|runs| runs.0),
         run_seconds: program.runs.map(|runs| runs.1.as_secs_f64()),
     }
-}
-
-fn map(map: &MapFill) -> BpfMap {
-    BpfMap { name: map.name.into(), entries: map.entries, capacity: map.capacity }
 }
 
 #[cfg(test)]

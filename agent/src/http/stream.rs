@@ -19,8 +19,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::Stream;
 use futures_util::future::select_all;
 use futures_util::stream;
-use pendulum_model::segment::Direction;
-use pendulum_wire::{Dropped, Tick, TickAuto, TickHalf};
+use pendulum_wire::{Dropped, Tick};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use tokio::sync::watch;
@@ -28,7 +27,6 @@ use tokio::time::Instant;
 
 use super::answer::{Refusal, shortened};
 use super::{App, state};
-use crate::bpf::BUCKET;
 use crate::journal::Journal;
 use crate::snapshot::{Channels, LinkSnapshot};
 
@@ -177,12 +175,12 @@ impl LinkFeed {
 
     fn collect(&mut self, now: Instant, id: &str, ready: &mut VecDeque<Event>) {
         let link = Arc::clone(&self.snapshots.borrow_and_update());
-        let number = link.tick.number;
+        let number = link.tick_number;
         if number > 0 && self.tick != Some(number) {
             let skipped = self.tick.map_or(0, |last| number.saturating_sub(last + 1));
             self.tick = Some(number);
             link.unsent.count_ticks(skipped);
-            ready.extend(event("tick", id, &tick(&link, skipped)));
+            ready.extend(event("tick", id, &Tick { skipped, ..link.tick.clone() }));
         }
         if self.state_at.is_none_or(|at| now.duration_since(at) >= STATE_EVERY - STATE_EARLY) {
             self.state_at = Some(now);
@@ -194,37 +192,6 @@ impl LinkFeed {
 /// Nothing of ours fails to become JSON; if it did, the client would not get it.
 fn event(name: &str, id: &str, data: &impl Serialize) -> Option<Event> {
     Event::default().event(name).json_data(data).ok().map(|event| event.id(id))
-}
-
-fn tick(link: &LinkSnapshot, skipped: u64) -> Tick {
-    let findings = link.findings.as_deref();
-    Tick {
-        link: link.name.to_string(),
-        at_s: link.tick.at.as_secs_f64(),
-        step_s: BUCKET.as_secs_f64(),
-        up: half(link, Direction::Up),
-        down: half(link, Direction::Down),
-        phase: findings.and_then(|findings| findings.phase).map(|(phase, _)| phase.name().into()),
-        verdict: findings.map(|findings| findings.verdict.name().into()),
-        skipped,
-    }
-}
-
-fn half(link: &LinkSnapshot, direction: Direction) -> TickHalf {
-    let tick = &link.tick.directions[direction];
-    TickHalf {
-        queue_bytes: tick.queue_bytes.clone(),
-        queue_uncertainty_bytes: tick.queue_uncertainty_bytes.clone(),
-        queue_ack_bytes: tick.queue_ack_bytes.clone(),
-        source: tick.source.map(|source| source.name().into()),
-        throughput_bps: link.direction(direction).throughput * 8.0,
-        rtt_s: tick.round_trip_s,
-        auto: link.shape.found(direction).map(|found| TickAuto {
-            rate_bps: found.rate_bps,
-            waits_behind_s: found.waits_behind_s,
-            decision: found.decision.name().into(),
-        }),
-    }
 }
 
 #[cfg(test)]

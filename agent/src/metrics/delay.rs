@@ -2,7 +2,7 @@
 
 use std::fmt::Result;
 
-use pendulum_model::delay::{Delay, Segment};
+use pendulum_model::delay::Segment;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
@@ -34,18 +34,21 @@ impl DelayFamilies {
 impl Collector for DelayFamilies {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result {
         let links = self.board.snapshots();
-        let mut family = |family: &Family, figure: fn(Delay) -> f64| {
+        let mut family = |family: &Family, figure: fn([f64; 2]) -> f64| {
             family.write(&mut encoder, |samples| {
                 links.iter().try_for_each(|link| {
-                    let parts = |segment: Segment| Some((segment, link.delay?.budget.part(segment).ok()?));
-                    Segment::ALL.into_iter().filter_map(parts).try_for_each(|(segment, delay)| {
+                    let known = |segment: Segment| {
+                        let delay = link.delay.as_ref()?.segments.get(segment.name())?;
+                        Some((segment, [delay.base_s?, delay.queue_s?]))
+                    };
+                    Segment::ALL.into_iter().filter_map(known).try_for_each(|(segment, delay)| {
                         let labels = [("link", &*link.name), ("segment", segment.name())];
                         samples.gauge(labels, figure(delay))
                     })
                 })
             })
         };
-        family(&DELAY, |delay| delay.base_s + delay.queue_s)?;
-        family(&BASE, |delay| delay.base_s)
+        family(&DELAY, |[base_s, queue_s]| base_s + queue_s)?;
+        family(&BASE, |[base_s, _]| base_s)
     }
 }

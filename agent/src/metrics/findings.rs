@@ -4,7 +4,7 @@ use std::fmt::Result;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use pendulum_model::findings::{Phase, Verdict};
+use pendulum_model::findings::{FindingKind, Phase, Verdict};
 use pendulum_model::segment::Direction;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -206,19 +206,24 @@ impl Collector for Judgements {
             })?;
             all.iter().try_for_each(|link| {
                 let of = |finding| [("link", &*link.name), ("direction", "up"), ("finding", finding)];
-                let lasting =
-                    link.delay.iter().flat_map(|delay| delay.findings.into_iter().chain(delay.limits));
-                for (finding, holds) in lasting {
-                    let labels = [("link", &*link.name), ("direction", "down"), ("finding", finding.name())];
-                    samples.gauge(labels, u32::from(holds.is_some()))?;
+                if let Some(delay) = &link.delay {
+                    for (finding, holds) in [
+                        (FindingKind::HomeBloat, delay.home_bloat.is_some()),
+                        (FindingKind::BeyondBloat, delay.beyond_bloat.is_some()),
+                        (FindingKind::SenderLimited, delay.sender_limited.is_some()),
+                        (FindingKind::ReceiverLimited, delay.receiver_limited.is_some()),
+                    ] {
+                        let labels =
+                            [("link", &*link.name), ("direction", "down"), ("finding", finding.name())];
+                        samples.gauge(labels, u32::from(holds))?;
+                    }
                 }
                 // Of links whose shaping is being compared, and of those that are being shaped.
-                if let Some(comparison) = &link.shape.comparison {
-                    samples
-                        .gauge(of("shaping_not_helping"), u32::from(comparison.outcome.speaks_against()))?;
+                if link.shape.ab_test.is_some() {
+                    samples.gauge(of("shaping_not_helping"), u32::from(link.shape.is_doubted))?;
                 }
                 if link.shape.state.shapes() {
-                    let fails = matches!(link.shape.state, ShapeState::Ineffective(_));
+                    let fails = link.shape.state == ShapeState::Ineffective;
                     samples.gauge(of("shaping_ineffective"), u32::from(fails))?;
                 }
                 Ok(())

@@ -3,13 +3,14 @@
 use std::fmt::Result;
 use std::sync::Arc;
 
-use pendulum_model::segment::Direction;
+use pendulum_model::segment::PerDirection;
+use pendulum_wire::BpfMap;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::family::{Family, Samples};
-use crate::bpf::{MapFill, ProgramStatus, abi};
-use crate::snapshot::{Board, LinkSnapshot, ReadingHealth, ReadingKind};
+use crate::bpf::{ProgramStatus, abi};
+use crate::snapshot::{Board, DirectionSnapshot, LinkSnapshot, ReadingHealth, ReadingKind};
 
 const ATTACHED: Family = Family::gauge(
     "pendulum_bpf_program_attached",
@@ -57,11 +58,9 @@ const READ_SECONDS: Family = Family::gauge(
 
 /// Everything that was lost on its way from a packet to a reader, by reason.
 pub(crate) fn lost_by_reason(link: &LinkSnapshot) -> impl Iterator<Item = (&'static str, u64)> {
-    let overwritten = Direction::ALL.into_iter().filter_map(|direction| {
-        let direction = link.direction(direction);
-        let queue = direction.counting_queue()?;
-        Some(queue.lost_buckets)
-    });
+    let PerDirection { up, down } = &link.directions;
+    let overwritten =
+        [up, down].into_iter().filter_map(DirectionSnapshot::counting_queue).map(|queue| queue.lost_buckets);
     // Absent, not 0, while the link is not measured: they go on afterwards.
     let measured = [
         // Buckets of the history ring that the kernel had overwritten before they were read.
@@ -145,9 +144,9 @@ fn programs(
     })
 }
 
-fn maps(links: &[Arc<LinkSnapshot>], mut write: impl FnMut(LabelValues<'_>, &MapFill) -> Result) -> Result {
+fn maps(links: &[Arc<LinkSnapshot>], mut write: impl FnMut(LabelValues<'_>, &BpfMap) -> Result) -> Result {
     links.iter().try_for_each(|link| {
-        link.maps.iter().try_for_each(|map| write([("link", &link.name), ("map", map.name)], map))
+        link.maps.iter().try_for_each(|map| write([("link", &link.name), ("map", &map.name)], map))
     })
 }
 

@@ -95,7 +95,8 @@ impl Collector for LinkFamilies {
                 links.iter().try_for_each(|link| {
                     Direction::ALL.into_iter().try_for_each(|direction| {
                         let labels = [("link", &*link.name), ("direction", direction.name())];
-                        figure(link.direction(direction)).map_or(Ok(()), |value| samples.gauge(labels, value))
+                        figure(&link.directions[direction])
+                            .map_or(Ok(()), |value| samples.gauge(labels, value))
                     })
                 })
             })
@@ -107,7 +108,7 @@ impl Collector for LinkFamilies {
         SOURCE.write(&mut encoder, |samples| {
             links.iter().try_for_each(|link| {
                 Direction::ALL.into_iter().try_for_each(|direction| {
-                    let known = link.direction(direction);
+                    let known = &link.directions[direction];
                     let rate = known.rate.map_or("unknown", |known| known.source.name());
                     let queue = known.queue.as_ref().map_or("unknown", |queue| queue.source.name());
                     let cwnd = known.cwnd_bytes.map(|_| ("cwnd", link.cwnd_source));

@@ -84,7 +84,7 @@ impl QueueFamilies {
         self.board.snapshots().iter().try_for_each(|link| {
             Direction::ALL.into_iter().try_for_each(|direction| {
                 let labels = [("link", &*link.name), ("direction", direction.name())];
-                queue(link.direction(direction)).map_or(Ok(()), |queue| write(labels, queue))
+                queue(&link.directions[direction]).map_or(Ok(()), |queue| write(labels, queue))
             })
         })
     }
@@ -108,7 +108,7 @@ impl Collector for QueueFamilies {
         COMPOSITION.write(encoder, |samples| {
             self.board.snapshots().iter().try_for_each(|link| {
                 Direction::ALL.into_iter().try_for_each(|direction| {
-                    let shares = link.direction(direction).entered.shares();
+                    let shares = link.directions[direction].entered.shares();
                     shares.into_iter().flatten().try_for_each(|(kind, share)| {
                         let labels = [("link", &*link.name), ("direction", direction.name()), ("kind", kind)];
                         samples.gauge(labels, share)
@@ -141,9 +141,7 @@ impl Collector for QueueFamilies {
         CWND.write(encoder, |samples| {
             self.board.snapshots().iter().try_for_each(|link| {
                 let labels = [("link", &*link.name), ("direction", Direction::Up.name())];
-                link.direction(Direction::Up)
-                    .cwnd_bytes
-                    .map_or(Ok(()), |bytes| samples.gauge(labels, bytes as f64))
+                link.directions.up.cwnd_bytes.map_or(Ok(()), |bytes| samples.gauge(labels, bytes as f64))
             })
         })
     }

@@ -78,15 +78,13 @@ impl Collector for Shaping {
                 })
             })
         };
-        known(RATE, |shape, x| shape.rates_bps[x as usize].map(|bits| bits as f64 / 8.0))?;
+        known(RATE, |shape, x| Some(shape.shaped[x].as_ref()?.rate_bps as f64 / 8.0))?;
         known(WAIT, |shape, x| shape.found(x)?.waits_behind_s)?;
         DECISIONS.write(encoder, |samples| {
             shaped().try_for_each(|link| {
-                Direction::ALL.into_iter().zip(&link.shape.followed).try_for_each(|(x, followed)| {
-                    let counts = followed
-                        .iter()
-                        .flat_map(|followed| Decision::ALL.into_iter().zip(followed.decisions));
-                    counts.into_iter().try_for_each(|(decision, count)| {
+                Direction::ALL.into_iter().try_for_each(|x| {
+                    let counts = link.shape.decisions[x].into_iter().flatten();
+                    Decision::ALL.into_iter().zip(counts).try_for_each(|(decision, count)| {
                         let labels =
                             [("link", &*link.name), ("direction", x.name()), ("decision", decision.name())];
                         samples.counter(labels, count)

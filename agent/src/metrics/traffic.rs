@@ -116,7 +116,7 @@ fn each(
     links.iter().try_for_each(|link| {
         Direction::ALL
             .into_iter()
-            .try_for_each(|direction| write(&link.name, direction, &link.direction(direction).counters))
+            .try_for_each(|direction| write(&link.name, direction, &link.directions[direction].counters))
     })
 }
 

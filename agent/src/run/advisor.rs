@@ -7,10 +7,10 @@ use pendulum_model::detector::{Detector, DetectorState};
 use pendulum_model::findings::Verdict;
 use pendulum_model::rate::Rate;
 use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_model::sizing::{self, Advice, AdviceInput};
+use pendulum_model::sizing::{self, AdviceInput};
+use pendulum_wire::Advice;
 
-use super::predictor::{Buffer, Predictor, Question};
-use crate::snapshot::Prediction;
+use super::predictor::{Buffer, Predictor, Question, not_simulated};
 
 /// Asked for once a second, computed anew at every so many: the figures move slowly and the formulas take their time.
 const SECONDS_BETWEEN: u32 = 10;
@@ -23,11 +23,11 @@ pub(super) struct Advisor {
     wan: String,
     asked: u32,
     basis: Option<Basis>,
-    advice: Option<Arc<Advice>>,
+    computed: Option<Arc<sizing::Advice>>,
     predicted_ratio: Option<f64>,
     buffers: PerDirection<Buffer>,
     predictor: Predictor,
-    prediction: Option<Arc<Prediction>>,
+    advice: Option<Arc<Advice>>,
 }
 
 /// What the advice rests on. A change of a rate that is more than its last digit makes it old.
@@ -44,15 +44,15 @@ impl Advisor {
             wan: wan.to_owned(),
             asked: 0,
             basis: None,
-            advice: None,
+            computed: None,
             predicted_ratio: None,
             buffers: PerDirection::default(),
             predictor: Predictor::default(),
-            prediction: None,
+            advice: None,
         }
     }
 
-    /// The newest advice.
+    /// The newest advice, and what the simulation says of it.
     pub(super) fn advice(&self) -> Option<Arc<Advice>> {
         self.advice.clone()
     }
@@ -60,11 +60,6 @@ impl Advisor {
     /// `r` as predicted for the buffers as they are.
     pub(super) fn predicted_ratio(&self) -> Option<f64> {
         self.predicted_ratio
-    }
-
-    /// What the simulation says beside the advice.
-    pub(super) fn prediction(&self) -> Option<Arc<Prediction>> {
-        self.prediction.clone()
     }
 
     /// Tells what the buffers are.
@@ -76,11 +71,13 @@ impl Advisor {
     pub(super) fn consider(&mut self, now: Duration, detector: &Detector, state: &DetectorState) {
         self.compute(detector, state);
         let input = input(detector, state, &self.wan);
-        self.prediction = self.advice.clone().zip(input).map(|(advice, input)| {
-            if !state.base_round_trip_proven {
-                return Arc::new(Prediction::unknown(UNPROVEN.to_owned()));
-            }
-            self.predictor.consider(now, Question { input, advice, buffer: self.buffers.clone() })
+        self.advice = self.computed.clone().zip(input).map(|(advice, input)| {
+            let question = Question { input, advice: Arc::clone(&advice), buffer: self.buffers.clone() };
+            let simulated = match state.base_round_trip_proven {
+                true => self.predictor.consider(now, question),
+                false => not_simulated(UNPROVEN),
+            };
+            Arc::new(sent(&advice, simulated))
         });
     }
 
@@ -93,11 +90,28 @@ impl Advisor {
             return;
         }
         self.basis = basis;
-        self.advice = basis.and_then(|_| advise(detector, state, &self.wan)).map(Arc::new);
+        self.computed = basis.and_then(|_| advise(detector, state, &self.wan)).map(Arc::new);
         // Without traffic both ways there is no ratio to predict.
         let has_ratio = !matches!(state.verdict, Verdict::OneWay | Verdict::Clear);
         let predicted = has_ratio.then(|| detector.predicted_ratio()).flatten();
         self.predicted_ratio = predicted.map(|prediction| prediction.ratio).filter(|ratio| ratio.is_finite());
+    }
+}
+
+/// The formulas' figures with what was simulated.
+fn sent(advice: &sizing::Advice, simulated: Advice) -> Advice {
+    Advice {
+        uplink_buffer_bytes: advice.uplink_buffer_bytes,
+        uplink_buffer_packets: advice.uplink_buffer_packets,
+        downlink_buffer_bytes: advice.downlink_buffer_bytes,
+        wanted_ratio: advice.wanted_ratio,
+        expected_ratio: (advice.upload_bps > 0.0).then(|| advice.download_bps / advice.upload_bps),
+        download_bps: advice.download_bps.round() as u64,
+        upload_bps: advice.upload_bps.round() as u64,
+        max_queue_delay_s: advice.max_queue_delay_s,
+        commands: advice.commands.clone(),
+        confidence: advice.explanation.confidence.name().into(),
+        ..simulated
     }
 }
 
@@ -108,7 +122,7 @@ fn basis(detector: &Detector, state: &DetectorState) -> Option<Basis> {
     Some(Basis { kilobits, verdict: state.verdict })
 }
 
-fn advise(detector: &Detector, state: &DetectorState, wan: &str) -> Option<Advice> {
+fn advise(detector: &Detector, state: &DetectorState, wan: &str) -> Option<sizing::Advice> {
     // A link no buffer can help has no advice: that is no error here.
     sizing::advise(&input(detector, state, wan)?).ok()
 }
@@ -131,6 +145,41 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_formulas_figures_are_sent_with_the_simulation_s() {
+        let rate = |text: &str| text.parse().expect("a rate");
+        let input = AdviceInput::new(rate("2400kbit"), rate("196kbit"), Duration::from_millis(40));
+        let computed = sizing::Advice {
+            uplink_buffer_bytes: 6_000,
+            uplink_buffer_packets: 4,
+            downlink_buffer_bytes: 70_000,
+            wanted_ratio: 3.5,
+            upload_bps: 150_000.4,
+            download_bps: 2_250_000.6,
+            max_queue_delay_s: 0.75,
+            commands: vec!["one".to_owned(), "two".to_owned()],
+            ..sizing::advise(&input).expect("advice")
+        };
+        let expected = Advice {
+            uplink_buffer_bytes: 6_000,
+            uplink_buffer_packets: 4,
+            downlink_buffer_bytes: 70_000,
+            wanted_ratio: 3.5,
+            // Whole bits per second, and the ratio of what they were before.
+            upload_bps: 150_000,
+            download_bps: 2_250_001,
+            expected_ratio: Some(2_250_000.6 / 150_000.4),
+            max_queue_delay_s: 0.75,
+            commands: vec!["one".to_owned(), "two".to_owned()],
+            confidence: "moderate".into(),
+            ..not_simulated("why")
+        };
+        assert_eq!(sent(&computed, not_simulated("why")), expected);
+        // No upload, no ratio.
+        let one_way = sizing::Advice { upload_bps: 0.0, ..computed };
+        assert_eq!(sent(&one_way, Advice::default()).expected_ratio, None);
+    }
+
+    #[test]
     fn nothing_is_simulated_before_the_round_trip_is_proven() {
         let detector =
             Detector::new(Config { link: Link::with_capacity(24_500.0, 300_000.0), ..Config::default() });
@@ -138,7 +187,7 @@ mod tests {
         let mut advisor = Advisor::new("wan0");
         let mut reason = |state: &DetectorState| {
             advisor.consider(Duration::ZERO, &detector, state);
-            advisor.prediction().map(|prediction| prediction.as_advised.clone().expect_err("no figure"))
+            advisor.advice().map(|advice| advice.predicted_as_advised_reason.clone().expect("no figure"))
         };
         assert_eq!(reason(&state), None);
         (state.base_round_trip_s, state.base_round_trip_proven) = (Some(0.04), false);

@@ -1,18 +1,20 @@
 //! Gives what is read of a link to the delay budget, ten times a second, and takes the budget once a second.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pendulum_model::delay::{
-    BloatNews, Budget, DelayTracker, FlowRtt, HiddenWait, Limits, Place, Reading, Segment, SegmentBloat,
-    SteadyPlace, TimedFlow, Transfer, Unknown,
+    self, BloatNews, Budget, DelayTracker, FlowRtt, HiddenWait, Limits, Place, Reading, Segment, SteadyPlace,
+    TimedFlow, Transfer, Unknown,
 };
 use pendulum_model::link::Known;
 use pendulum_model::segment::{Direction, PerDirection};
+use pendulum_wire::{Delay, SegmentBloat, TransferLimit};
 
 use super::queues::Queues;
 use crate::bpf::Answered;
-use crate::snapshot::{DelaySnapshot, FlowRow, FlowSweep};
+use crate::snapshot::{FlowRow, FlowSweep};
 
 /// So many seconds without a reply do not change the place.
 const SILENT_SECONDS: u32 = 3;
@@ -29,11 +31,12 @@ pub(super) struct Delays {
     silent_seconds: u32,
     own: PerDirection<OwnWait>,
     /// Home, and beyond the line.
-    bloat: [SegmentBloat; 2],
+    bloat: [delay::SegmentBloat; 2],
     /// Of what is no TCP, by host, within the second.
     home: BTreeMap<u32, TimedFlow>,
     limits: Limits,
-    latest: Option<DelaySnapshot>,
+    latest: Option<Arc<Delay>>,
+    line_most_s: Option<f64>,
 }
 
 /// A queue of this machine within the second.
@@ -69,10 +72,11 @@ impl Default for Delays {
             place: SteadyPlace::default(),
             silent_seconds: 0,
             own: PerDirection::default(),
-            bloat: SegmentBloat::both(),
+            bloat: delay::SegmentBloat::both(),
             home: BTreeMap::new(),
             limits: Limits::default(),
             latest: None,
+            line_most_s: None,
         }
     }
 }
@@ -128,20 +132,33 @@ impl Delays {
         let transfers = flows.rows.iter().flat_map(|row| Direction::ALL.map(|x| transfer(row, x, at)));
         let transfers: Vec<Transfer> = transfers.flatten().collect();
         news.extend(self.limits.push(at.as_secs_f64(), &budget, &transfers, &rates));
-        let findings = self.bloat.each_ref().map(|bloat| (bloat.finding(), bloat.holds()));
+        let [home_bloat, beyond_bloat] = self
+            .bloat
+            .each_ref()
+            .map(|bloat| bloat.holds().map(|(since_s, delay_s)| SegmentBloat { since_s, delay_s }));
+        let [sender_limited, receiver_limited] = self.limits.holds().map(|holds| {
+            holds.map(|(since_s, goodput)| TransferLimit { since_s, goodput_bps: goodput * 8.0 })
+        });
         let address = |number: Option<u32>, towards: Direction| {
             let number = number?;
             let row = flows.rows.iter().find(|row| row.key.end_id(towards) == number)?;
-            Some(row.key.end(towards))
+            Some(row.key.end(towards).to_string())
         };
-        self.latest = Some(DelaySnapshot {
-            budget,
-            place: self.place.place(),
-            home_host: address(budget.home_host, Direction::Down),
-            far_host: address(budget.far_host, Direction::Up),
-            findings,
-            limits: self.limits.findings(),
-        });
+        let mut delay = Delay {
+            home_bloat,
+            beyond_bloat,
+            sender_limited,
+            receiver_limited,
+            ..Delay::of(&budget, self.place.place())
+        };
+        for (segment, host) in [
+            (Segment::Home, address(budget.home_host, Direction::Down)),
+            (Segment::Beyond, address(budget.far_host, Direction::Up)),
+        ] {
+            delay.segments.entry(segment.name().into()).or_default().host = host;
+        }
+        self.latest = Some(Arc::new(delay));
+        self.line_most_s = budget.line_most_s();
         news
     }
 
@@ -168,9 +185,14 @@ impl Delays {
         host.rtt = Some(FlowRtt { base_s: least_s, least_s, samples: host.packets });
     }
 
-    /// The newest budget.
-    pub(super) fn latest(&self) -> Option<DelaySnapshot> {
-        self.latest
+    /// Where the delay of the newest second came from.
+    pub(super) fn latest(&self) -> Option<Arc<Delay>> {
+        self.latest.clone()
+    }
+
+    /// The most that packets waited on the line within the newest second, if that is known.
+    pub(super) fn line_most_s(&self) -> Option<f64> {
+        self.line_most_s
     }
 }
 

@@ -13,6 +13,7 @@ use pendulum_model::rate::Rate;
 use pendulum_model::sample::{MeasuredRate, QueueSample, QueueSource, Sample};
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_model::thresholds::Thresholds;
+use pendulum_wire::{Tick, TickHalf};
 use tracing::info;
 
 use super::advisor::Advisor;
@@ -21,9 +22,8 @@ use super::samples::{LinkReading, SampleBuilder, Seen};
 use crate::bpf;
 use crate::incident::Recorder;
 use crate::journal::Journal;
-use crate::shape::RateChange;
-use crate::snapshot::Comparison;
-use crate::snapshot::{Findings, LinkRate, LinkSnapshot, Tick, TickDirection, Unsent};
+use crate::shape::{Comparison, RateChange};
+use crate::snapshot::{Findings, LinkRate, LinkSnapshot, Unsent};
 
 /// The detector of one link and what it needs.
 pub(super) struct Detection {
@@ -39,7 +39,10 @@ pub(super) struct Detection {
     /// It has been said that shaping does not help.
     shaping_doubted: bool,
     findings: Option<Arc<Findings>>,
-    tick: Arc<Tick>,
+    ticks: u64,
+    ticked_at: Duration,
+    /// What the newest tick says of the queues and round trips.
+    halves: PerDirection<TickHalf>,
     recorder: Recorder,
 }
 
@@ -58,7 +61,9 @@ impl Detection {
             advisor: Advisor::new(wan),
             shaping_doubted: false,
             findings: None,
-            tick: Arc::default(),
+            ticks: 0,
+            ticked_at: Duration::ZERO,
+            halves: PerDirection::default(),
         }
     }
 
@@ -119,7 +124,12 @@ impl Detection {
         }
         samples.clear();
         self.samples = samples;
-        self.tick = Arc::new(self.tick_of(reading));
+        let passed = reading.at.saturating_sub(self.ticked_at);
+        (self.ticks, self.ticked_at) = (self.ticks + 1, reading.at);
+        self.halves = PerDirection::from_fn(|x| TickHalf {
+            rtt_s: rtt[x],
+            ..steps(reading.queues[x], reading.at, passed)
+        });
         self.refresh(changed || reading.flows.is_some());
     }
 
@@ -212,35 +222,40 @@ impl Detection {
             phase: self.detector.phase(),
             verdict: self.detector.verdict(),
             verdict_since: self.verdict_since.unwrap_or(at),
-            standing_bytes: PerDirection::from_fn(|x| self.detector.standing_bytes(x)),
             phase_seconds: self.detector.run().phase_seconds,
             rejected_samples: self.detector.rejected_samples(),
             state,
             predicted_ratio: self.advisor.predicted_ratio(),
             advice: self.advisor.advice(),
-            prediction: self.advisor.prediction(),
         }));
     }
 
-    fn tick_of(&self, reading: &LinkReading<'_>) -> Tick {
-        let directions = PerDirection::from_fn(|x| TickDirection {
-            round_trip_s: self.builder.round_trip(x, reading.at),
-            ..steps(reading.queues[x], reading.at, reading.at - self.tick.at.min(reading.at))
-        });
-        Tick { number: self.tick.number + 1, at: reading.at, directions }
-    }
-
-    /// Puts all of it into the link's snapshot.
+    /// Puts all of it into the link's snapshot, which has the shaper's already.
     pub(super) fn show(&self, snapshot: &mut LinkSnapshot) {
         for x in Direction::ALL {
-            let direction = &mut snapshot.directions[x as usize];
+            let direction = &mut snapshot.directions[x];
             direction.rate = self.capacity(x).and_then(link_rate).or(direction.rate);
-            if let (Some(queue), Some(findings)) = (&mut direction.queue, &self.findings) {
-                queue.standing_bytes = findings.standing_bytes[x];
+            if let Some(queue) = direction.queue.as_mut().filter(|_| self.findings.is_some()) {
+                queue.standing_bytes = self.detector.standing_bytes(x);
             }
         }
         snapshot.findings.clone_from(&self.findings);
-        snapshot.tick = Arc::clone(&self.tick);
+        let half = |x: Direction| TickHalf {
+            throughput_bps: snapshot.directions[x].throughput * 8.0,
+            auto: snapshot.shape.found(x),
+            ..self.halves[x].clone()
+        };
+        snapshot.tick = Tick {
+            link: self.link.to_string(),
+            at_s: self.ticked_at.as_secs_f64(),
+            step_s: bpf::BUCKET.as_secs_f64(),
+            up: half(Direction::Up),
+            down: half(Direction::Down),
+            phase: self.findings.as_ref().and_then(|now| now.phase).map(|(phase, _)| phase.name().into()),
+            verdict: self.findings.as_ref().map(|now| now.verdict.name().into()),
+            skipped: 0,
+        };
+        snapshot.tick_number = self.ticks;
         let contradicted = PerDirection::from_fn(|x| self.detector.rates(x).counting()?.contradicted);
         snapshot.degraded = degraded(snapshot, &contradicted).into();
         snapshot.unsent = Arc::clone(&self.unsent);
@@ -257,7 +272,7 @@ fn degraded(link: &LinkSnapshot, contradicted: &PerDirection<Option<f64>>) -> Ve
         return sentences;
     }
     for (direction, buffer) in Direction::ALL.into_iter().zip(["uplink's", "downlink's"]) {
-        match link.direction(direction).queue.as_ref().map(|queue| (queue.source, queue.trust)) {
+        match link.directions[direction].queue.as_ref().map(|queue| (queue.source, queue.trust)) {
             Some((_, Some(Trust::NeverEmpty))) => sentences.push(format!(
                 "the {buffer} buffer was never seen empty: its level is a lower bound until the link has been idle for a moment"
             )),
@@ -278,7 +293,7 @@ fn degraded(link: &LinkSnapshot, contradicted: &PerDirection<Option<f64>>) -> Ve
     }
     for direction in Direction::ALL {
         let name = direction.name();
-        if let Some(ratio) = link.direction(direction).unseen_ratio.filter(|ratio| *ratio >= WORTH_TELLING) {
+        if let Some(ratio) = link.directions[direction].unseen_ratio.filter(|ratio| *ratio >= WORTH_TELLING) {
             sentences.push(format!(
                 "{:.0} % of the bytes that {} carried {name} in the last seconds bypassed the agent; `pendulum doctor --wan \
                  {}` names the cause: flow offload, XDP, large receive offload",
@@ -287,7 +302,7 @@ fn degraded(link: &LinkSnapshot, contradicted: &PerDirection<Option<f64>>) -> Ve
                 link.wan
             ));
         }
-        let rate = link.direction(direction).rate;
+        let rate = link.directions[direction].rate;
         let configured = contradicted[direction].and_then(Rate::from_bytes_per_second);
         match rate.map(|known| known.source) {
             None => sentences
@@ -319,34 +334,34 @@ fn link_rate(known: Known) -> Option<LinkRate> {
 }
 
 /// A queue in steps of a bucket; what is known only as one figure has it in each step.
-fn steps(seen: Seen<'_>, at: Duration, passed: Duration) -> TickDirection {
+fn steps(seen: Seen<'_>, at: Duration, passed: Duration) -> TickHalf {
     let count = (passed.as_secs_f64() / bpf::BUCKET.as_secs_f64()).round().clamp(1.0, 100.0) as usize;
     match seen {
-        Seen::Nothing => TickDirection::default(),
-        Seen::Level(queue) => TickDirection {
+        Seen::Nothing => TickHalf::default(),
+        Seen::Level(queue) => TickHalf {
             queue_bytes: Some(vec![queue.mean_bytes; count]),
             queue_uncertainty_bytes: Some(vec![queue.uncertainty_bytes; count]),
-            source: Some(queue.source),
-            ..TickDirection::default()
+            source: Some(queue.source.name().into()),
+            ..TickHalf::default()
         },
         Seen::Estimate(queue) => {
             let end = (at.as_nanos() / bpf::BUCKET.as_nanos()) as u64;
             let numbers = end.saturating_sub(count as u64)..end;
             let known: Option<Vec<_>> = numbers.map(|number| queue.sample(number)).collect();
             let of = |figure: fn(&QueueSample) -> f64| Some(known.as_ref()?.iter().map(figure).collect());
-            TickDirection {
+            TickHalf {
                 queue_bytes: of(|level| level.mean_bytes),
                 queue_uncertainty_bytes: of(|level| level.uncertainty_bytes),
-                source: Some(QueueSource::Estimate),
-                ..TickDirection::default()
+                source: Some(QueueSource::Estimate.name().into()),
+                ..TickHalf::default()
             }
         }
-        Seen::Buckets(buckets) => TickDirection {
+        Seen::Buckets(buckets) => TickHalf {
             queue_bytes: Some(buckets.iter().map(|bucket| bucket.mean_bytes).collect()),
             queue_uncertainty_bytes: Some(vec![0.0; buckets.len()]),
             queue_ack_bytes: Some(buckets.iter().map(|bucket| bucket.mean_ack_bytes).collect()),
-            source: Some(QueueSource::Tracepoint),
-            ..TickDirection::default()
+            source: Some(QueueSource::Tracepoint.name().into()),
+            ..TickHalf::default()
         },
     }
 }

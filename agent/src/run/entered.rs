@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use pendulum_model::protocol_port::ProtocolPort;
 use pendulum_model::sample::Composition;
 use pendulum_model::segment::Direction;
+use pendulum_wire::TopPort;
 
 use super::meter::RECENT;
 use crate::bpf::PortCounts;
-use crate::snapshot::{Entered, TopPort};
+use crate::snapshot::Entered;
 
 /// Without a reading for this long, what was read before tells of the past only.
 const STALE: Duration = Duration::from_secs(3);
@@ -65,12 +66,17 @@ impl EnteredMeter {
         }
         let total = composition.total();
         let top_port = sums.into_iter().max_by_key(|(_, bytes)| *bytes).filter(|_| total > 0);
-        let top_port = top_port.map(|(protocol_port, bytes)| {
+        let top_port = top_port.and_then(|(protocol_port, bytes)| {
             // Counters and ports are not read at one instant.
             let bytes = bytes.min(composition.udp + composition.other);
-            TopPort { protocol_port, bytes, share: bytes as f64 / total as f64 }
+            (bytes > 0).then(|| TopPort {
+                name: protocol_port.to_string(),
+                protocol: protocol_port.protocol,
+                port: protocol_port.port,
+                share: bytes as f64 / total as f64,
+            })
         });
-        Entered { composition, top_port: top_port.filter(|top| top.bytes > 0) }
+        Entered { composition, top_port }
     }
 }
 
@@ -99,11 +105,8 @@ mod tests {
         }
         let recent = meter.recent(Direction::Up, start + SECOND * 21);
         assert_eq!(recent.composition, Composition { tcp_data: 10_000, udp: 30_000, ack: 0, other: 0 });
-        let top = recent.top_port.expect("QUIC");
-        assert_eq!(
-            (top.protocol_port.to_string(), top.bytes, top.share),
-            ("UDP port 443".to_owned(), 30_000, 0.75)
-        );
+        let top = recent.top_port.as_ref().expect("QUIC");
+        assert_eq!((&*top.name, top.share), ("UDP port 443", 0.75));
         assert_eq!(
             recent.shares().expect("something entered").map(|(_, share)| share),
             [0.25, 0.0, 0.75, 0.0]
@@ -120,7 +123,7 @@ mod tests {
         assert_eq!(meter.recent(Direction::Up, start), Entered::default());
         meter.observe(start + SECOND, totals(100, 100), ports(443, 600));
         let recent = meter.recent(Direction::Up, start + SECOND);
-        assert_eq!(recent.top_port.map(|top| top.bytes), Some(100));
+        assert_eq!(recent.top_port.map(|top| top.share), Some(0.5));
         assert_eq!(meter.recent(Direction::Up, start + SECOND * 5), Entered::default());
         meter.restart();
         assert_eq!(meter.recent(Direction::Up, start + SECOND), Entered::default());

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pendulum_model::segment::{Direction, PerDirection};
+use pendulum_wire::{BpfMap, Hooks};
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 use tracing::warn;
@@ -24,12 +25,12 @@ use super::second::Second;
 use super::sweep::Sweeper;
 use super::unseen::Unseen;
 use super::warnings::{Evictions, Retry};
-use crate::bpf::{self, LinkPrograms, MapFill, ProgramStatus};
+use crate::bpf::{self, LinkPrograms, ProgramStatus};
 use crate::config::{Active, LinkConfig};
 use crate::journal::Journal;
 use crate::net::{Devices, LinkLayer};
 use crate::shape::{Shaper, Uplink};
-use crate::snapshot::{DeviceState, Hooks, LinkSnapshot, ReadingHealth, ReadingKind};
+use crate::snapshot::{DeviceState, LinkSnapshot, ReadingHealth, ReadingKind};
 
 /// Rhythm of reading the counters.
 const TICK: Duration = Duration::from_millis(100);
@@ -68,7 +69,7 @@ pub(super) struct LinkTask {
     readings: [ReadingHealth; ReadingKind::ALL.len()],
     programs: Arc<[ProgramStatus]>,
     program_totals: ProgramTotals,
-    maps: Arc<[MapFill]>,
+    maps: Arc<[BpfMap]>,
 }
 
 /// Programs and maps in the kernel, attached or not.
@@ -220,7 +221,7 @@ impl LinkTask {
             let now = bpf::monotonic();
             let news = self.delays.take(now, &self.sweeper.latest(), &self.queues, rates, threshold_s);
             news.into_iter().for_each(|news| self.detection.note_delay(news, now));
-            self.detection.set_line_wait(self.delays.latest().and_then(|delay| delay.budget.line_most_s()));
+            self.detection.set_line_wait(self.delays.line_most_s());
         }
         self.detect();
         self.ticks += 1;
@@ -235,7 +236,7 @@ impl LinkTask {
         self.detection.set_link(self.queues.link(&self.config));
         if self.swept {
             self.detection.set_buffers(self.queues.buffers());
-            self.detection.set_shaper(self.shaper.snapshot().state.name());
+            self.detection.set_shaper(self.shaper.state().0.name());
         }
         let (sweep, totals) = (self.sweeper.latest(), self.meter.totals());
         self.detection.tick(&LinkReading {
@@ -263,16 +264,15 @@ impl LinkTask {
         };
         let is_attached = self.attached_to().is_some();
         for direction in Direction::ALL {
-            let shown = &mut snapshot.directions[direction as usize];
+            let shown = &mut snapshot.directions[direction];
             shown.second = self.second[direction as usize].latest().filter(|_| is_attached);
             shown.unseen_ratio = self.unseen.ratio(direction);
             shown.entered = self.entered.recent(direction, Instant::now());
         }
         self.queues.show(&mut snapshot);
         snapshot.delay = self.delays.latest();
+        snapshot.shape = self.shaper.snapshot(self.uplink_rate.source());
         self.detection.show(&mut snapshot);
-        snapshot.shape = self.shaper.snapshot();
-        snapshot.shape.rate_source = self.uplink_rate.source();
         self.publish.send_replace(Arc::new(snapshot));
     }
 }

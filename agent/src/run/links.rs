@@ -10,6 +10,7 @@ use super::instance::Instance;
 use super::link::LinkTask;
 use super::preflight::missing_capabilities;
 use super::thread::{Attached, LinkThread};
+use crate::bpf::Mechanism;
 use crate::config::{Active, LinkConfig};
 use crate::exit::Failure;
 use crate::journal::Journal;
@@ -29,7 +30,7 @@ pub(super) enum Ended {
 /// A link whose programs are attached, or that waits for its device; it does not measure yet.
 pub(super) struct Prepared {
     thread: LinkThread,
-    mechanisms: Option<[&'static str; 2]>,
+    mechanisms: Vec<Mechanism>,
     entry: RunningLink,
 }
 
@@ -54,8 +55,8 @@ pub(super) struct Links {
 
 impl Prepared {
     /// How its programs are attached to the device; none while they are not.
-    pub(super) fn mechanisms(&self) -> Option<[&'static str; 2]> {
-        self.mechanisms
+    pub(super) fn mechanisms(&self) -> &[Mechanism] {
+        &self.mechanisms
     }
 }
 

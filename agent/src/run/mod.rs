@@ -46,7 +46,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tracing::{info, warn};
 
-use crate::bpf;
+use crate::bpf::{self, Mechanism};
 use crate::config::{Active, Config, EventsConfig, HttpConfig, LinkConfig, ShapeMode};
 use crate::exit::{Exit, Failure};
 use crate::http::{self, Access, App, Listener, Secrets};
@@ -121,10 +121,10 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
     let kept = privileges::drop_unneeded(
         active.borrow().config.privileges,
         privileges::StillToDo {
-            attach: prepared.iter().any(|link| link.mechanisms().is_none()),
+            attach: prepared.iter().any(|link| link.mechanisms().is_empty()),
             shape: shape == ToShape::Later,
             take_down: shape != ToShape::Nothing
-                || prepared.iter().filter_map(Prepared::mechanisms).flatten().any(|name| name == "clsact"),
+                || prepared.iter().flat_map(Prepared::mechanisms).any(|one| *one == Mechanism::Clsact),
         },
     );
 

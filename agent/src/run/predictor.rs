@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use pendulum_model::rate::{BufferSize, Rate};
 use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_model::sizing::{self, Advice, AdviceInput, Transfers};
-
-use crate::snapshot::{Prediction, SimulatedLink};
+use pendulum_model::sizing::{self, AdviceInput, Transfers};
+use pendulum_wire::{Advice, PredictedInputs};
 
 /// Rates and round trips that differ by less, as a share, are the same link.
 const CHANGE: f64 = 0.05;
@@ -40,7 +39,7 @@ pub(super) struct Question {
     /// Rates, round trip and device; no buffers.
     pub(super) input: AdviceInput,
     /// For that input.
-    pub(super) advice: Arc<Advice>,
+    pub(super) advice: Arc<sizing::Advice>,
     /// As they are.
     pub(super) buffer: PerDirection<Buffer>,
 }
@@ -75,8 +74,8 @@ impl Question {
         Ok(PerDirection { up: size(Direction::Up)?, down: size(Direction::Down)? })
     }
 
-    /// Simulates: some tenths of a second of work.
-    fn answer(&self) -> Prediction {
+    /// Simulates: some tenths of a second of work. Of the advice only what is simulated is filled in.
+    fn answer(&self) -> Advice {
         let traffic = Transfers::default();
         let buffers = self.buffers();
         let with = |buffers: PerDirection<BufferSize>| AdviceInput {
@@ -91,24 +90,58 @@ impl Question {
             sizing::recommend(input, &self.advice, traffic, sizing::DELAY_BOUND)
                 .map_err(|reason| reason.to_string())
         };
-        Prediction {
-            link: Some(SimulatedLink {
-                rate: PerDirection { up: self.input.uplink_rate, down: self.input.downlink_rate },
-                round_trip: self.input.round_trip,
-                buffer: buffers.clone().ok(),
-            }),
-            present: buffers.clone().and_then(|buffers| predict(&with(buffers))),
-            as_advised: predict(&self.input),
-            recommended: buffers.and_then(|buffers| recommend(&with(buffers))),
+        let size =
+            |of: fn(&PerDirection<BufferSize>) -> BufferSize| Some(of(buffers.as_ref().ok()?).to_string());
+        let predicted_inputs = Some(PredictedInputs {
+            downlink_rate_bps: self.input.downlink_rate.bits_per_second(),
+            uplink_rate_bps: self.input.uplink_rate.bits_per_second(),
+            rtt_s: self.input.round_trip.as_secs_f64(),
+            downlink_buffer: size(|sizes| sizes.down),
+            uplink_buffer: size(|sizes| sizes.up),
+            congestion_control: traffic.congestion_control.name().into(),
+            downloads: traffic.downloads,
+            uploads: traffic.uploads,
+        });
+        let (predicted, predicted_reason) =
+            or_reason(buffers.clone().and_then(|sizes| predict(&with(sizes))));
+        let (predicted_as_advised, predicted_as_advised_reason) = or_reason(predict(&self.input));
+        let (recommended, recommended_reason) = or_reason(buffers.and_then(|sizes| recommend(&with(sizes))));
+        Advice {
+            predicted_inputs,
+            predicted,
+            predicted_reason,
+            predicted_as_advised,
+            predicted_as_advised_reason,
+            recommended,
+            recommended_reason,
+            ..Advice::default()
         }
+    }
+}
+
+fn or_reason<T, Sent: From<T>>(answer: Result<T, String>) -> (Option<Sent>, Option<String>) {
+    match answer {
+        Ok(figures) => (Some(figures.into()), None),
+        Err(reason) => (None, Some(reason)),
+    }
+}
+
+/// Nothing is simulated, for this reason.
+pub(super) fn not_simulated(reason: &str) -> Advice {
+    let reason = Some(reason.to_owned());
+    Advice {
+        predicted_reason: reason.clone(),
+        predicted_as_advised_reason: reason.clone(),
+        recommended_reason: reason,
+        ..Advice::default()
     }
 }
 
 /// Asks one question at a time, and remembers the newest answer.
 pub(super) struct Predictor {
-    simulate: fn(&Question) -> Prediction,
-    running: Option<(Question, Receiver<Prediction>)>,
-    newest: Option<(Question, Arc<Prediction>)>,
+    simulate: fn(&Question) -> Advice,
+    running: Option<(Question, Receiver<Advice>)>,
+    newest: Option<(Question, Advice)>,
     /// When the newest simulation began.
     began: Option<Duration>,
     /// Why the newest simulation has no answer.
@@ -123,11 +156,11 @@ impl Default for Predictor {
 
 impl Predictor {
     /// What is known at `now` of the link in question. Returns at once.
-    pub(super) fn consider(&mut self, now: Duration, question: Question) -> Arc<Prediction> {
+    pub(super) fn consider(&mut self, now: Duration, question: Question) -> Advice {
         self.collect();
         let known = self.newest.as_ref().filter(|(asked, _)| question.is_near(asked));
-        if let Some((_, prediction)) = known {
-            return Arc::clone(prediction);
+        if let Some((_, simulated)) = known {
+            return simulated.clone();
         }
         let is_due = self.began.is_none_or(|began| now.saturating_sub(began) >= PERIOD);
         if self.running.is_none() && is_due {
@@ -135,13 +168,13 @@ impl Predictor {
             self.begin(question);
         }
         let failure = self.failure.as_ref().filter(|_| self.running.is_none());
-        Arc::new(Prediction::unknown(failure.cloned().unwrap_or_else(|| {
+        not_simulated(&failure.cloned().unwrap_or_else(|| {
             format!(
                 "the link is new or has changed by more than {:.0} %: it is simulated at most every {} s",
                 CHANGE * 1e2,
                 PERIOD.as_secs()
             )
-        })))
+        }))
     }
 
     fn begin(&mut self, question: Question) {
@@ -162,8 +195,8 @@ impl Predictor {
     fn collect(&mut self) {
         let Some((question, answer)) = self.running.take() else { return };
         match answer.try_recv() {
-            Ok(prediction) => {
-                self.newest = Some((question, Arc::new(prediction)));
+            Ok(simulated) => {
+                self.newest = Some((question, simulated));
                 self.failure = None;
             }
             Err(TryRecvError::Empty) => self.running = Some((question, answer)),

@@ -364,7 +364,7 @@ impl Queues {
     /// Put all of it into the link's snapshot.
     pub(super) fn show(&self, snapshot: &mut LinkSnapshot) {
         for x in Direction::ALL {
-            let direction = &mut snapshot.directions[x as usize];
+            let direction = &mut snapshot.directions[x];
             let local = self.local(x).map(Tracked::snapshot);
             let estimated = || self.elsewhere.as_ref().and_then(|elsewhere| elsewhere.snapshot(x));
             direction.queue = local.or_else(estimated).cloned();
@@ -377,7 +377,7 @@ impl Queues {
         snapshot.vantage = self.vantage();
         snapshot.slot_losses =
             self.elsewhere.as_ref().map(|elsewhere| self.slot_losses + elsewhere.slot_losses());
-        snapshot.directions[Direction::Up as usize].cwnd_bytes = self.cwnd_bytes;
+        snapshot.directions.up.cwnd_bytes = self.cwnd_bytes;
         snapshot.cwnd_source = self.cwnd.source().name();
     }
 }

@@ -3,15 +3,15 @@
 use pendulum_model::link::Provenance;
 use std::sync::Arc;
 
-use pendulum_model::segment::Direction;
+use pendulum_model::segment::PerDirection;
+use pendulum_wire::{Hooks, Tick};
 
 use super::meter::KernelMeter;
 use super::sweep::Sweeper;
 use crate::bpf::{AttachReport, Hook};
 use crate::config::LinkConfig;
 use crate::net::{Device, LinkLayer};
-use crate::snapshot::ShapeSnapshot;
-use crate::snapshot::{DeviceState, DirectionSnapshot, Entered, Hooks, LinkRate, LinkSnapshot};
+use crate::snapshot::{DeviceState, DirectionSnapshot, Entered, LinkRate, LinkSnapshot, ShapeSnapshot};
 
 /// What the counters and the flow table tell; a link of which nothing else is known.
 pub(super) fn snapshot(config: &LinkConfig, meter: &KernelMeter, sweeper: &Sweeper) -> LinkSnapshot {
@@ -25,7 +25,7 @@ pub(super) fn snapshot(config: &LinkConfig, meter: &KernelMeter, sweeper: &Sweep
         hooks: None,
         trouble: None,
         read_at: None,
-        directions: Direction::ALL.map(|direction| DirectionSnapshot {
+        directions: PerDirection::from_fn(|direction| DirectionSnapshot {
             counters: counted.counters[direction as usize],
             entered: Entered::default(),
             throughput: throughput[direction as usize],
@@ -47,7 +47,8 @@ pub(super) fn snapshot(config: &LinkConfig, meter: &KernelMeter, sweeper: &Sweep
         vantage: None,
         delay: None,
         findings: None,
-        tick: Arc::default(),
+        tick: Tick::default(),
+        tick_number: 0,
         slot_losses: None,
         unsent: Arc::default(),
         degraded: Arc::new([]),
@@ -58,11 +59,11 @@ pub(super) fn snapshot(config: &LinkConfig, meter: &KernelMeter, sweeper: &Sweep
 pub(super) fn hooks(device: &Device, report: &AttachReport) -> Hooks {
     let mechanism = |wanted: &[Hook]| {
         let found = report.hooks.iter().find(|(hook, _)| wanted.contains(hook));
-        found.map_or("none", |(_, mechanism)| mechanism.name())
+        found.map_or("none", |(_, mechanism)| mechanism.name()).into()
     };
     Hooks {
         ifindex: device.index,
-        link_layer: if device.link_layer == LinkLayer::RawIp { "raw-ip" } else { "ethernet" },
+        link_layer: if device.link_layer == LinkLayer::RawIp { "raw-ip" } else { "ethernet" }.into(),
         egress: mechanism(&[Hook::Egress]),
         ingress: mechanism(&[Hook::Ingress, Hook::Xdp]),
     }

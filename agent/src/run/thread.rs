@@ -15,7 +15,7 @@ use tracing::warn;
 
 use super::instance::Instance;
 use super::link::LinkTask;
-use crate::bpf::BpfError;
+use crate::bpf::{BpfError, Mechanism};
 use crate::exit::{Exit, Failure};
 use crate::privileges::RetainedCapabilities;
 use crate::snapshot::LinkSnapshot;
@@ -41,7 +41,7 @@ pub(super) struct Running {
 /// What a thread has come to before it begins to measure.
 pub(super) struct Attached {
     /// How the programs are attached to the device; none while they are not.
-    pub(super) mechanisms: Option<[&'static str; 2]>,
+    pub(super) mechanisms: Vec<Mechanism>,
     /// Where the link's snapshots appear.
     pub(super) snapshots: watch::Receiver<Arc<LinkSnapshot>>,
 }

@@ -2,7 +2,7 @@
 
 use pendulum_model::findings::{Evidence, Figure};
 
-use crate::snapshot::{Comparison, TrialOutcome, TrialTurn};
+use pendulum_wire::{AbTest, Turn};
 
 /// So many pairs make "no difference" worth saying.
 const ENOUGH: usize = 5;
@@ -12,6 +12,63 @@ const DELAY_WORTH: f64 = 0.1;
 const SCORE_TOLERATED: f64 = 0.05;
 /// Below this there is nothing to compare, bytes per second.
 const IDLE: f64 = 1_000.0;
+
+/// The mean of one turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TrialTurn {
+    /// Uplink and downlink, bytes per second.
+    pub goodput: [f64; 2],
+    /// Seconds.
+    pub round_trip: Option<f64>,
+}
+
+/// What the comparison comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrialOutcome {
+    /// Too few turns, or too little traffic.
+    Undecided,
+    /// The interval lies above zero; or packets wait less, and the score has not suffered much.
+    Helps,
+    /// It includes zero, and enough turns have been seen.
+    NoDifference,
+    /// It lies below zero; or packets wait longer.
+    Hurts,
+}
+
+impl TrialOutcome {
+    /// Whether enough was seen to say that shaping does not earn its keep.
+    pub const fn speaks_against(self) -> bool {
+        matches!(self, Self::NoDifference | Self::Hurts)
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Undecided => "undecided",
+            Self::Helps => "helps",
+            Self::NoDifference => "no_difference",
+            Self::Hurts => "hurts",
+        }
+    }
+}
+
+/// The comparison so far.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// Pairs of turns.
+    pub pairs: usize,
+    /// Mean with shaping.
+    pub with: TrialTurn,
+    /// Mean without.
+    pub without: TrialTurn,
+    /// Change of the score by shaping, and half the width of its 95 % interval; none with fewer than two pairs. The
+    /// score is download over its mean plus upload over its mean: 2 on average.
+    pub change: Option<(f64, f64)>,
+    /// Change of the round trip as a share of the mean without shaping, and half the width of its 95 % interval; none with fewer than
+    /// two pairs in which it was measured.
+    pub delay: Option<(f64, f64)>,
+    /// What that comes to.
+    pub outcome: TrialOutcome,
+}
 
 impl Comparison {
     /// Of pairs of turns: one with shaping, and the one without behind it.
@@ -63,6 +120,26 @@ impl Comparison {
             since_s,
             held_since_s: None,
             missing: Vec::new(),
+        }
+    }
+
+    /// What is sent of it.
+    pub(super) fn sent(&self) -> AbTest {
+        let bounds = |(mean, half): (f64, f64)| [mean - half, mean + half];
+        let turn = |turn: &TrialTurn| {
+            let [up, down] = turn.goodput;
+            Turn { download_bps: down * 8.0, upload_bps: up * 8.0, rtt_s: turn.round_trip }
+        };
+        AbTest {
+            pairs: self.pairs as u64,
+            outcome: self.outcome.name().into(),
+            change: self.change.map(|(mean, _)| mean),
+            confidence_interval: self.change.map(bounds),
+            rtt_change: self.delay.map(|(mean, _)| mean),
+            rtt_confidence_interval: self.delay.map(bounds),
+            with: turn(&self.with),
+            without: turn(&self.without),
+            statement: self.statement(),
         }
     }
 
@@ -203,6 +280,35 @@ mod tests {
                 .map(|(share, chance)| [turn(share, chance, with), turn(1.0, chance, without)]);
             assert_eq!(Comparison::of(&pairs).outcome, outcome, "{:?}", Comparison::of(&pairs));
         }
+    }
+
+    #[test]
+    fn what_is_sent_keeps_the_two_sides_apart() {
+        let mut comparison = Comparison {
+            pairs: 6,
+            with: TrialTurn { goodput: [20_000.0, 250_000.0], round_trip: Some(0.125) },
+            without: TrialTurn { goodput: [21_000.0, 240_000.0], round_trip: Some(0.25) },
+            change: Some((0.125, 0.25)),
+            delay: Some((-0.5, 0.125)),
+            outcome: TrialOutcome::NoDifference,
+        };
+        let expected = serde_json::json!({
+            "pairs": 6,
+            "outcome": "no_difference",
+            // 0.125 ± 0.25.
+            "change": 0.125,
+            "confidence_interval": [-0.125, 0.375],
+            // Half as long, ± 0.125.
+            "rtt_change": -0.5,
+            "rtt_confidence_interval": [-0.625, -0.375],
+            "with": { "download_bps": 2_000_000.0, "upload_bps": 160_000.0, "rtt_s": 0.125 },
+            "without": { "download_bps": 1_920_000.0, "upload_bps": 168_000.0, "rtt_s": 0.25 },
+            "statement": "no difference found: download 2000 kbit/s with and 1920 without, upload 160 kbit/s with and 168 \
+                          without, round trip 125 ms with and 250 without; change of the score +0.12 ± 0.25 (95 % confidence, 6 pairs of turns)",
+        });
+        assert_eq!(serde_json::to_value(comparison.sent()).unwrap(), expected);
+        comparison.change = None;
+        assert_eq!((comparison.sent().change, comparison.sent().confidence_interval), (None, None));
     }
 
     #[test]

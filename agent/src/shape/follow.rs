@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use pendulum_model::autorate::{Bounds, Controller, Decision, Own};
 use pendulum_model::rate::Rate;
 use pendulum_model::segment::{Direction, PerDirection};
+use pendulum_wire::Auto;
 
 use crate::config::{LEAST_RATE, ShapeConfig, ShapeRate};
-use crate::snapshot::Followed;
 
 /// Begun with where nothing is known, bytes per second: no link of a gateway of this kind is faster. It falls as soon as a queue stands behind.
 const START: f64 = 125e6;
@@ -78,7 +78,9 @@ pub(super) struct Follower {
 #[derive(Debug)]
 struct FollowedDirection {
     controller: Controller,
-    followed: Followed,
+    auto: Auto,
+    /// How often each was decided, in the order of [`Decision::ALL`].
+    decisions: [u64; Decision::ALL.len()],
     reported: f64,
     drops: u64,
     counted: Option<(u64, u64)>,
@@ -104,14 +106,13 @@ impl Follower {
                 let reported = controller.rate();
                 FollowedDirection {
                     controller,
-                    followed: Followed {
-                        decision: Decision::Hold,
-                        reason: String::new(),
-                        decisions: Default::default(),
-                        capacity: None,
-                        wait: None,
-                        bounds,
+                    auto: Auto {
+                        decision: Decision::Hold.name().into(),
+                        minimum_bps: bounds.least.map(Rate::bits_per_second),
+                        maximum_bps: bounds.most.map(Rate::bits_per_second),
+                        ..Auto::default()
                     },
+                    decisions: Default::default(),
                     reported,
                     drops: 0,
                     counted: None,
@@ -126,9 +127,19 @@ impl Follower {
         Rate::from_bytes_per_second(self.ways[direction].controller.rate())
     }
 
-    /// For readers.
-    pub(super) fn followed(&self, direction: Direction) -> &Followed {
-        &self.ways[direction].followed
+    /// What is sent of it.
+    pub(super) fn auto(&self, direction: Direction) -> &Auto {
+        &self.ways[direction].auto
+    }
+
+    /// How often each was decided, in the order of [`Decision::ALL`].
+    pub(super) fn decisions(&self, direction: Direction) -> [u64; Decision::ALL.len()] {
+        self.ways[direction].decisions
+    }
+
+    /// The link's rate as measured, bytes per second.
+    pub(super) fn capacity(&self, direction: Direction) -> Option<f64> {
+        self.auto(direction).link_rate_bps.map(|bits| bits / 8.0)
     }
 
     /// Takes in what was seen since the tick before, and decides. Answers what has changed by more than 10 % since the last report.
@@ -164,11 +175,11 @@ impl FollowedDirection {
         let (asked, replied) = before
             .map_or((0, true), |(asked, replies)| (own.asked.saturating_sub(asked), own.replies != replies));
         let decision = self.controller.decide(now_ns, Own { bytes: own.bytes, lost, asked, replied });
-        self.followed.decision = decision;
-        self.followed.reason = self.controller.reason();
-        self.followed.decisions[decision as usize] += 1;
-        self.followed.capacity = self.controller.capacity();
-        self.followed.wait = self.controller.wait();
+        self.decisions[decision as usize] += 1;
+        self.auto.decision = decision.name().into();
+        self.auto.reason = self.controller.reason().into();
+        self.auto.link_rate_bps = self.controller.capacity().map(|bytes| bytes * 8.0);
+        self.auto.waits_behind_s = self.controller.wait();
         let rate = self.controller.rate();
         if (rate / self.reported - 1.0).abs() <= REPORTED_CHANGE {
             return None;
@@ -225,13 +236,13 @@ mod tests {
         let first = reported.first().expect("it fell");
         assert!((first.direction, first.from) == (Direction::Up, START) && first.to < 1.5e6, "{first:?}");
         // 1,514,000 bytes come in a second, and that takes 1.1 seconds.
-        let found = follower.followed(Direction::Up).capacity.expect("measured");
+        let found = follower.capacity(Direction::Up).expect("measured");
         assert!((found / (1_514_000.0 / 1.1) - 1.0).abs() < 0.02, "{found}");
         assert!(reported.iter().all(|change| change.direction == Direction::Up), "{reported:?}");
     }
 
     /// Two seconds of answers to an upload that our own queue limits, then none that tells how long it took. `comes_in`: TCP goes on to come in.
-    fn decision_in_silence(comes_in: bool) -> Decision {
+    fn decision_in_silence(comes_in: bool) -> String {
         let known = "10mbit".parse().ok();
         let mut follower = Follower::of(&auto(), [known; 2]).expect("asked for");
         let start = Instant::now();
@@ -255,12 +266,12 @@ mod tests {
             let now_ns = 1_000_000_000 + (tick + 1) * 100_000_000;
             follower.tick(now_ns, start + Duration::from_millis(100 * tick), &seen.collect::<Vec<_>>(), own);
         }
-        follower.followed(Direction::Up).decision
+        follower.auto(Direction::Up).decision.to_string()
     }
 
     #[test]
     fn replies_that_do_not_tell_how_long_they_took_are_no_outage() {
-        assert_eq!(decision_in_silence(false), Decision::Outage);
-        assert_ne!(decision_in_silence(true), Decision::Outage);
+        assert_eq!(decision_in_silence(false), "outage");
+        assert_ne!(decision_in_silence(true), "outage");
     }
 }

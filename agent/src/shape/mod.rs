@@ -31,7 +31,6 @@ use crate::net::cake::Cake;
 use crate::net::control::Filter;
 use crate::net::qdisc::{self, ListedQdisc};
 use crate::net::{Device, LinkLayer, QdiscTree, port_speed};
-use crate::snapshot::{Comparison, TrialOutcome};
 use behind::BehindWatch;
 use desired::{Actual, Desired, Queue, ShapingStep};
 use follow::Follower;
@@ -40,6 +39,7 @@ use trial::Trial;
 
 pub use behind::Behind;
 pub use error::ShapeError;
+pub use evidence::{Comparison, TrialOutcome, TrialTurn};
 pub use follow::{OwnLevel, Passing, RateChange};
 pub use kernel::{remove_left, shaped_devices};
 pub use plan::MeasuredTraffic;

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use pendulum_model::segment::{Class, Direction};
 
+use super::evidence::TrialTurn;
 use super::plan::MeasuredTraffic;
 use crate::bpf::abi::pendulum_counters;
-use crate::snapshot::{FlowSweep, RecentRtt, TrialTurn};
+use crate::snapshot::{FlowSweep, RecentRtt};
 
 impl MeasuredTraffic {
     /// From the flow table, the link's counters and what stands in the uplink's queue.

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use pendulum_model::rate::Rate;
-use pendulum_model::segment::Direction;
+use pendulum_model::link::Provenance;
+use pendulum_model::segment::{Direction, PerDirection};
+use pendulum_wire::{Name, Shaped};
 
 use super::trial::Trial;
-use super::{ActiveShaper, Shaper, plan};
+use super::{ActiveShaper, Comparison, Shaper, plan};
 use crate::bpf::BpfError;
 use crate::bpf::abi::{self, pendulum_shape_control};
 use crate::config::{AckFilter, ShapeMode};
@@ -64,45 +65,53 @@ impl Shaper {
         })
     }
 
-    /// How it is at present.
-    pub(super) fn state(&self) -> ShapeState {
-        let problem = self.problem.as_deref();
+    /// How it is at present, and why, where that needs a word.
+    pub fn state(&self) -> (ShapeState, Option<String>) {
+        let problem = self.problem.clone();
         let Some(active) = &self.active else {
-            return problem.map_or(ShapeState::Off, |why| ShapeState::Refused(why.into()));
+            let state = if problem.is_some() { ShapeState::Refused } else { ShapeState::Off };
+            return (state, problem);
         };
-        if let Some(why) = problem.filter(|_| active.shapes() && !self.redirects()) {
-            return ShapeState::Refused(why.into());
+        if problem.is_some() && active.shapes() && !self.redirects() {
+            return (ShapeState::Refused, problem);
         }
         if !self.settings.mode.acts() {
-            return ShapeState::DryRun;
+            return (ShapeState::DryRun, None);
         }
         if let Some(why) = active.trial.as_ref().and_then(Trial::declined) {
-            return ShapeState::Declined(why.into());
+            return (ShapeState::Declined, Some(why));
         }
         if !active.shapes() {
-            return ShapeState::Observing;
+            return (ShapeState::Observing, None);
         }
-        problem
-            .or(active.watch.why())
-            .map_or(ShapeState::Enforcing, |why| ShapeState::Ineffective(why.into()))
+        let why = problem.or(active.watch.why().map(str::to_owned));
+        (if why.is_some() { ShapeState::Ineffective } else { ShapeState::Enforcing }, why)
     }
 
-    /// What readers see.
-    pub fn snapshot(&self) -> ShapeSnapshot {
-        let state = self.state();
-        let Some(active) = &self.active else { return ShapeSnapshot { state, ..ShapeSnapshot::default() } };
+    /// What readers see; `source`: how the uplink's rate is known.
+    pub fn snapshot(&self, source: Option<Provenance>) -> ShapeSnapshot {
+        let (state, reason) = self.state();
+        let Some(active) = &self.active else {
+            return ShapeSnapshot { state, reason, ..ShapeSnapshot::default() };
+        };
+        let follower = |x: Direction| self.follower.as_ref().filter(|_| self.in_place[x].is_some());
+        let comparison = active.trial.as_ref().map(Trial::comparison);
         ShapeSnapshot {
             state,
-            ack_filter: self.settings.ack_filter.name(),
+            reason,
+            ack_filter: Some(self.settings.ack_filter),
             delta: active.delta,
-            rates_bps: Direction::ALL.map(|x| self.rate(x).map(Rate::bits_per_second)),
-            rate_source: None,
-            followed: Direction::ALL.map(|x| {
-                self.in_place[x].as_ref()?;
-                self.follower.as_ref().map(|follower| follower.followed(x).clone())
+            shaped: PerDirection::from_fn(|x| {
+                let auto = follower(x).map(|follower| follower.auto(x).clone());
+                let known = if x == Direction::Up { source } else { Some(Provenance::Config) };
+                let source = if auto.is_some() { Some("auto") } else { known.map(Provenance::name) };
+                let rate_bps = self.rate(x)?.bits_per_second();
+                Some(Shaped { rate_bps, rate_source: source.map(Name::from), auto })
             }),
+            decisions: PerDirection::from_fn(|x| Some(follower(x)?.decisions(x))),
             counts: active.counts,
-            comparison: active.trial.as_ref().map(Trial::comparison),
+            is_doubted: comparison.as_ref().is_some_and(|found| found.outcome.speaks_against()),
+            ab_test: comparison.as_ref().map(Comparison::sent),
         }
     }
 }

@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::evidence::{is_busy, mean};
+use super::evidence::{Comparison, TrialOutcome, TrialTurn, is_busy, mean};
 use crate::config::{ShapeConfig, ShapeMode};
-use crate::snapshot::{Comparison, TrialOutcome, TrialTurn};
 
 /// After a decision traffic may change: so much later the comparison begins anew.
 const HOLDS: Duration = Duration::from_secs(4 * 3_600);

@@ -7,11 +7,14 @@ use tracing::{info, warn};
 
 use super::behind::DeviceCounts;
 use super::desired::{HANDLE, side};
-use super::{Behind, MeasuredTraffic, OwnLevel, Passing, RateChange, Shaper, conflict};
+use super::{
+    Behind, Comparison, MeasuredTraffic, OwnLevel, Passing, RateChange, Shaper, TrialOutcome, TrialTurn,
+    conflict,
+};
 use crate::bpf;
 use crate::net::Device;
 use crate::net::control::read_filters;
-use crate::snapshot::{Comparison, ShapeState, TrialOutcome, TrialTurn};
+use crate::snapshot::ShapeState;
 
 impl Shaper {
     /// Once a second, on the device while it is there: looks and mends, reads what was done, goes on with the comparison.
@@ -56,7 +59,7 @@ impl Shaper {
 
     /// The uplink's rate, bytes per second, as found; none without `rate = "auto"`, the inner one until it is.
     pub fn found_uplink(&self) -> Option<Option<f64>> {
-        Some(self.follower.as_ref()?.followed(Direction::Up).capacity)
+        Some(self.follower.as_ref()?.capacity(Direction::Up))
     }
 
     /// Ten times a second, while [`Self::follows`]: takes in what passed and waited since the tick before, and sets the rates. What the kernel
@@ -87,10 +90,10 @@ impl Shaper {
 
     /// Why the shaper does not work, or, as the inner `None`, that it does again; each time that changes.
     pub fn effect(&mut self) -> Option<Option<String>> {
-        let state = self.state();
-        let ineffective = matches!(state, ShapeState::Ineffective(_));
+        let (state, why) = self.state();
+        let ineffective = state == ShapeState::Ineffective;
         let changed = std::mem::replace(&mut self.told_ineffective, ineffective) != ineffective;
-        changed.then(|| state.reason().filter(|_| ineffective).map(str::to_owned))
+        changed.then(|| why.filter(|_| ineffective))
     }
 
     /// Whether shaping begins or pauses with this second.

@@ -1,26 +1,15 @@
 //! What has lately entered a buffer.
 
-use pendulum_model::protocol_port::ProtocolPort;
 use pendulum_model::sample::Composition;
+use pendulum_wire::TopPort;
 
 /// What entered one direction of the link over the last ten seconds: what its buffer is filled with.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Entered {
     /// Link-layer bytes by what carries them. Nothing: nothing entered, or it was not read.
     pub composition: Composition,
     /// What is no TCP and carries most, if anything.
     pub top_port: Option<TopPort>,
-}
-
-/// What carries most of what is no TCP.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TopPort {
-    /// The protocol, and the far end's port.
-    pub protocol_port: ProtocolPort,
-    /// Link-layer bytes, at least.
-    pub bytes: u64,
-    /// Its share of all bytes that entered, TCP too, 0 to 1; at least.
-    pub share: f64,
 }
 
 impl Entered {

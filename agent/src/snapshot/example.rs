@@ -5,22 +5,21 @@ use pendulum_model::sample::QueueSource;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pendulum_model::autorate::Decision;
 use pendulum_model::bloat::Bufferbloat;
-use pendulum_model::delay::{Budget, Delay, Place, Segment, Unknown};
+use pendulum_model::delay::{self, Budget, Place, Segment, Unknown};
 use pendulum_model::detector::{Config, Detector};
 use pendulum_model::fairness::Classes;
-use pendulum_model::findings::{Evidence, Figure, FindingKind, Missing, Phase, Verdict};
+use pendulum_model::findings::{Evidence, Figure, Missing, Phase, Verdict};
 use pendulum_model::observer::Vantage;
 use pendulum_model::phase::PhaseSource;
-use pendulum_model::protocol_port::ProtocolPort;
 use pendulum_model::sample::Composition;
 use pendulum_model::segment::PerDirection;
-use pendulum_model::sizing::{self, AdviceInput, Predicted};
 use pendulum_model::traffic_mix::{Cause, Kind};
+use pendulum_wire::{AbTest, Advice, Auto, SegmentBloat, Shaped, TickAuto, TickHalf, TopPort, TransferLimit};
 use tokio::sync::watch;
 
 use super::*;
+use crate::config::AckFilter;
 
 /// A snapshot in which every figure differs from zero, from its neighbours and from that of the other direction.
 pub(crate) fn link(name: &str) -> LinkSnapshot {
@@ -30,13 +29,18 @@ pub(crate) fn link(name: &str) -> LinkSnapshot {
         name: name.into(),
         wan: "wan0".into(),
         device: DeviceState::Up,
-        hooks: Some(Hooks { ifindex: 3, link_layer: "ethernet", egress: "tcx", ingress: "clsact" }),
+        hooks: Some(Hooks {
+            ifindex: 3,
+            link_layer: "ethernet".into(),
+            egress: "tcx".into(),
+            ingress: "clsact".into(),
+        }),
         trouble: None,
         read_at: Some(now),
-        directions: [
-            DirectionSnapshot { rate: rate("200kbit"), ..direction(1_000, 12_500.0) },
-            DirectionSnapshot { rate: None, ..direction(2_000, 250_000.0) },
-        ],
+        directions: PerDirection {
+            up: DirectionSnapshot { rate: rate("200kbit"), ..direction(1_000, 12_500.0) },
+            down: DirectionSnapshot { rate: None, ..direction(2_000, 250_000.0) },
+        },
         stats: std::array::from_fn(|index| 100 + index as u64),
         flows: Arc::new(flows(now)),
         programs: Arc::new([ProgramStatus {
@@ -45,71 +49,64 @@ pub(crate) fn link(name: &str) -> LinkSnapshot {
             runs: Some((41, Duration::from_millis(1_500))),
             missed: Some(5),
         }]),
-        maps: Arc::new([MapFill { name: "flows", entries: 3, capacity: 256 }]),
+        maps: Arc::new([BpfMap { name: "flows".into(), entries: 3, capacity: 256 }]),
         cwnd_source: "tcp_probe",
         vantage: Some(Vantage::OwnQueue),
-        delay: Some(delay()),
+        delay: Some(Arc::new(delay())),
         findings: Some(Arc::new(findings())),
-        tick: Arc::new(tick(7)),
+        tick: tick(name, 7),
+        tick_number: 7,
         slot_losses: Some(SlotLosses { overwritten: 2, torn_answers: 1 }),
         unsent: Arc::new(unsent()),
         degraded: Arc::new(["the uplink's queue is read by netlink; load BTF".to_owned()]),
-        shape: crate::snapshot::ShapeSnapshot {
-            state: crate::snapshot::ShapeState::Enforcing,
-            ack_filter: "static",
+        shape: ShapeSnapshot {
+            state: ShapeState::Enforcing,
+            ack_filter: Some(AckFilter::Static),
             delta: 6,
-            rates_bps: [Some(9_800_000), None],
-            followed: [Some(followed()), None],
-            comparison: Some(crate::snapshot::Comparison {
-                pairs: 6,
-                with: crate::snapshot::TrialTurn { goodput: [20_000.0, 250_000.0], round_trip: Some(0.125) },
-                without: crate::snapshot::TrialTurn {
-                    goodput: [21_000.0, 240_000.0],
-                    round_trip: Some(0.25),
-                },
-                change: Some((0.125, 0.25)),
-                delay: Some((-0.5, 0.125)),
-                outcome: crate::snapshot::TrialOutcome::NoDifference,
-            }),
-            ..crate::snapshot::ShapeSnapshot::default()
+            shaped: PerDirection { up: Some(shaped()), down: None },
+            decisions: PerDirection { up: Some([60, 61, 62, 63, 64]), down: None },
+            ab_test: Some(AbTest { pairs: 6, outcome: "no_difference".into(), ..AbTest::default() }),
+            is_doubted: true,
+            ..ShapeSnapshot::default()
         },
         readings: [ReadingHealth { failures: 2, ok: true, took: Duration::from_millis(4) }; 4],
     }
 }
 
 /// Most of it at home; nobody tells line and route apart.
-fn delay() -> crate::snapshot::DelaySnapshot {
-    let known = |base_s, queue_s, uncertainty_s| Ok(Delay { base_s, queue_s, uncertainty_s });
-    crate::snapshot::DelaySnapshot {
-        budget: Budget {
-            segments: [
-                known(0.001, 0.25, 0.0625),
-                known(0.0, 0.03125, 0.015625),
-                Err(Unknown::Undivided),
-                Err(Unknown::Undivided),
-                known(0.02, 0.0078125, 0.005),
-            ],
-            home_host: Some(1),
-            far_host: None,
-        },
-        place: Place::In(Segment::Home),
-        home_host: Some([192, 0, 2, 7].into()),
+fn delay() -> Delay {
+    let known = |base_s, queue_s, uncertainty_s| Ok(delay::Delay { base_s, queue_s, uncertainty_s });
+    let budget = Budget {
+        segments: [
+            known(0.001, 0.25, 0.0625),
+            known(0.0, 0.03125, 0.015625),
+            Err(Unknown::Undivided),
+            Err(Unknown::Undivided),
+            known(0.02, 0.0078125, 0.005),
+        ],
+        home_host: None,
         far_host: None,
-        findings: [(FindingKind::HomeBloat, Some((64.0, 0.25))), (FindingKind::BeyondBloat, None)],
-        limits: [(FindingKind::SenderLimited, None), (FindingKind::ReceiverLimited, Some((32.0, 125_000.0)))],
-    }
+    };
+    let mut delay = Delay {
+        home_bloat: Some(SegmentBloat { since_s: 64.0, delay_s: 0.25 }),
+        receiver_limited: Some(TransferLimit { since_s: 32.0, goodput_bps: 1_000_000.0 }),
+        ..Delay::of(&budget, Place::In(Segment::Home))
+    };
+    delay.segments.entry("home".into()).or_default().host = Some("192.0.2.7".to_owned());
+    delay
 }
 
-/// An uplink whose rate is found; one decision of each kind more than of the one before.
-fn followed() -> crate::snapshot::Followed {
-    crate::snapshot::Followed {
-        decision: Decision::Lower,
+/// An uplink whose rate is found.
+fn shaped() -> Shaped {
+    let auto = Auto {
+        decision: "lower".into(),
         reason: "packets of 2 hosts wait 18 ms behind the shaper".into(),
-        decisions: [60, 61, 62, 63, 64],
-        capacity: Some(1_250_000.0),
-        wait: Some(0.0175),
-        bounds: crate::config::RateBounds { least: "300kbit".parse().ok(), most: None },
-    }
+        link_rate_bps: Some(10e6),
+        waits_behind_s: Some(0.0175),
+        minimum_bps: Some(300_000),
+        maximum_bps: None,
+    };
+    Shaped { rate_bps: 9_800_000, rate_source: Some("auto".into()), auto: Some(auto) }
 }
 
 /// Locked on the uplink for half a minute.
@@ -154,53 +151,45 @@ fn findings() -> Findings {
         held_since_s: None,
         missing: vec![Missing::BaseRoundTrip],
     });
-    let rate = |text: &str| text.parse().unwrap_or_else(|_| panic!("{text} is a rate"));
-    let input = AdviceInput::new(rate("2400kbit"), rate("196kbit"), Duration::from_millis(40));
     Findings {
         at: Duration::from_secs(100),
         phase: Some((Phase::UplinkBound, Duration::from_secs(88))),
         verdict: Verdict::LockedUplink,
         verdict_since: Duration::from_secs(70),
-        standing_bytes: PerDirection { up: Some(27_000.0), down: None },
         phase_seconds: [60.5, 20.25, 3.0, 9.0],
         rejected_samples: 3,
         state: Arc::new(state),
         predicted_ratio: Some(1.5),
-        advice: sizing::advise(&input).ok().map(Arc::new),
-        prediction: Some(Arc::new(Prediction {
-            link: Some(SimulatedLink {
-                rate: PerDirection { up: input.uplink_rate, down: input.downlink_rate },
-                round_trip: input.round_trip,
-                buffer: None,
-            }),
-            present: Err("one reason".to_owned()),
-            as_advised: Ok(Predicted {
-                aqm: sizing::QueueManagement::Fifo,
-                download_bps: 2.125e6,
-                upload_bps: 187_500.0,
-                ratio: 11.5,
-                ratio_interval: [11.25, 11.75],
-                queue_delay_mean_s: 0.25,
-                queue_delay_p95_s: 0.375,
-                transfers_queue_delay_mean_s: 0.25,
-                transfers_queue_delay_p95_s: 0.375,
-            }),
-            recommended: Err("another".to_owned()),
+        advice: Some(Arc::new(Advice {
+            uplink_buffer_bytes: 6_000,
+            downlink_buffer_bytes: 70_000,
+            wanted_ratio: 3.5,
+            ..Advice::default()
         })),
     }
 }
 
 /// Tick `number`, in which the uplink's queue grew and the downlink's was not seen.
-pub(crate) fn tick(number: u64) -> Tick {
-    let up = TickDirection {
+pub(crate) fn tick(link: &str, number: u64) -> Tick {
+    let up = TickHalf {
         queue_bytes: Some((0..10).map(|step| 20_000.0 + 100.0 * f64::from(step)).collect()),
         queue_uncertainty_bytes: Some(vec![0.0; 10]),
         queue_ack_bytes: Some(vec![660.0; 10]),
-        source: Some(QueueSource::Tracepoint),
-        round_trip_s: Some(1.25),
+        source: Some("tracepoint".into()),
+        throughput_bps: 1e5,
+        rtt_s: Some(1.25),
+        auto: Some(TickAuto { rate_bps: 9_800_000, waits_behind_s: Some(0.0175), decision: "lower".into() }),
     };
-    let at = Duration::from_millis(100 * number);
-    Tick { number, at, directions: PerDirection { up, down: TickDirection::default() } }
+    Tick {
+        link: link.to_owned(),
+        at_s: number as f64 / 10.0,
+        step_s: 0.01,
+        up,
+        down: TickHalf { throughput_bps: 2e6, ..TickHalf::default() },
+        phase: Some("uplink_bound".into()),
+        verdict: Some("locked_uplink".into()),
+        skipped: 0,
+    }
 }
 
 fn unsent() -> Unsent {
@@ -217,10 +206,10 @@ pub(crate) fn board(links: Vec<LinkSnapshot>) -> Board {
 
 /// QUIC, and a little TCP.
 fn entered() -> Entered {
-    let protocol_port = ProtocolPort { protocol: ProtocolPort::UDP, port: Some(443) };
+    let top_port = TopPort { name: "UDP port 443".to_owned(), protocol: 17, port: Some(443), share: 0.75 };
     Entered {
         composition: Composition { tcp_data: 1_000, ack: 0, udp: 7_000, other: 0 },
-        top_port: Some(TopPort { protocol_port, bytes: 6_000, share: 0.75 }),
+        top_port: Some(top_port),
     }
 }
 

@@ -7,10 +7,8 @@ use std::time::Duration;
 use pendulum_model::degree::Degree;
 use pendulum_model::detector::DetectorState;
 use pendulum_model::findings::{Phase, Verdict};
-use pendulum_model::rate::{BufferSize, Rate};
-use pendulum_model::sample::QueueSource;
-use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_model::sizing::{Advice, Predicted, Recommended};
+use pendulum_model::segment::Direction;
+use pendulum_wire::Advice;
 
 /// Phase and verdict as of the newest tick, the rest as of the last second.
 #[derive(Clone, Debug)]
@@ -23,8 +21,6 @@ pub struct Findings {
     pub verdict: Verdict,
     /// Since when it has held.
     pub verdict_since: Duration,
-    /// Standing queues, bytes; `None` for a buffer that cannot be seen.
-    pub standing_bytes: PerDirection<Option<f64>>,
     /// Time in each case since the start, seconds, in [`Phase`] order.
     pub phase_seconds: [f64; 4],
     /// Samples that the detector refused because they did not follow in time.
@@ -33,10 +29,8 @@ pub struct Findings {
     pub state: Arc<DetectorState>,
     /// Download over upload throughput as the model predicts it for this link.
     pub predicted_ratio: Option<f64>,
-    /// Buffer sizes for this link, once its rates and its round trip are known.
+    /// Buffer sizes for this link, once its rates and its round trip are known, and what the simulation says of them.
     pub advice: Option<Arc<Advice>>,
-    /// What the simulation says beside the advice; `None` as long as there is no advice.
-    pub prediction: Option<Arc<Prediction>>,
 }
 
 impl Findings {
@@ -46,45 +40,7 @@ impl Findings {
         let longest = Direction::ALL.into_iter().filter_map(delay).reduce(f64::max);
         Degree::of(self.verdict, self.state.evidence.as_ref(), longest)
     }
-}
 
-/// What the simulation says of the link, or why it says nothing.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Prediction {
-    /// What was simulated; `None` if nothing was.
-    pub link: Option<SimulatedLink>,
-    /// What transfers get with the buffers as they are.
-    pub present: Result<Predicted, String>,
-    /// What transfers get with the buffers of the advice.
-    pub as_advised: Result<Predicted, String>,
-    /// The best uplink buffer, that of the downlink as it is.
-    pub recommended: Result<Recommended, String>,
-}
-
-impl Prediction {
-    /// Nothing is known, for this reason.
-    pub fn unknown(reason: String) -> Self {
-        Self {
-            link: None,
-            present: Err(reason.clone()),
-            as_advised: Err(reason.clone()),
-            recommended: Err(reason),
-        }
-    }
-}
-
-/// The link as it was when it was simulated.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SimulatedLink {
-    /// `C_x`.
-    pub rate: PerDirection<Rate>,
-    /// The round trip without queues.
-    pub round_trip: Duration,
-    /// The buffers as they are, if both are known.
-    pub buffer: Option<PerDirection<BufferSize>>,
-}
-
-impl Findings {
     /// Capacity of a direction that it cannot use because the other buffer never empties, bytes per second; 0 unless
     /// the verdict says so, `None` if it does and the capacity is not known.
     pub fn lost(&self, direction: Direction) -> Option<f64> {
@@ -99,33 +55,6 @@ impl Findings {
         let mut figures = self.state.evidence.iter().flat_map(|evidence| &evidence.figures);
         figures.find(|figure| figure.name == "lost_bytes_per_second").map(|figure| figure.value)
     }
-}
-
-/// What has passed since the tick before, in steps of a bucket: for those who draw it as it happens.
-#[derive(Clone, Debug, Default)]
-pub struct Tick {
-    /// Grows by one from tick to tick; 0 before the first.
-    pub number: u64,
-    /// End of the newest step, on the kernel's monotonic clock.
-    pub at: Duration,
-    /// Both directions.
-    pub directions: PerDirection<TickDirection>,
-}
-
-/// One direction in a [`Tick`].
-#[derive(Clone, Debug, Default)]
-pub struct TickDirection {
-    /// Mean bytes in the queue in each step, oldest first; `None` if the queue cannot be seen.
-    pub queue_bytes: Option<Vec<f64>>,
-    /// How far each of these may be off; 0: it was read.
-    pub queue_uncertainty_bytes: Option<Vec<f64>>,
-    /// Of these, pure ACKs; `None` if they cannot be known.
-    pub queue_ack_bytes: Option<Vec<f64>>,
-    /// How the queue is seen.
-    pub source: Option<QueueSource>,
-    /// Round trip from the gateway to the end this direction leads to and back, seconds: mean of the newest tick in
-    /// which one was measured, if that is not long ago.
-    pub round_trip_s: Option<f64>,
 }
 
 /// What was measured and then did not reach its reader; counted since the start.

@@ -115,7 +115,7 @@ pub struct Queue {
 }
 
 /// The largest traffic that is not TCP.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TopPort {

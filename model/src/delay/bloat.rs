@@ -31,11 +31,6 @@ impl SegmentBloat {
             .map(|(segment, finding)| Self { segment, finding, waits: Lasting::default() })
     }
 
-    /// Which it is.
-    pub fn finding(&self) -> FindingKind {
-        self.finding
-    }
-
     /// Since when it has held, and the mean wait, seconds; `None` if it does not hold.
     pub fn holds(&self) -> Option<(f64, f64)> {
         Some((self.waits.since_s()?, self.waits.mean()))

@@ -119,10 +119,8 @@ impl Limits {
     }
 
     /// Which hold: since when, and the mean goodput, bytes per second.
-    pub fn findings(&self) -> [(FindingKind, Option<(f64, f64)>); 2] {
-        [(Limiter::Sender, &self.sender), (Limiter::Receiver, &self.receiver)].map(|(limit, lasting)| {
-            (limit.finding(), lasting.since_s().map(|since_s| (since_s, lasting.mean())))
-        })
+    pub fn holds(&self) -> [Option<(f64, f64)>; 2] {
+        [&self.sender, &self.receiver].map(|lasting| Some((lasting.since_s()?, lasting.mean())))
     }
 }
 
@@ -224,7 +222,7 @@ mod tests {
             let transfers = if second < 30 { vec![SMALL_WINDOW] } else { vec![] };
             let news = limits.push(second.into(), &budget(0.0), &transfers, &RATES);
             course.extend(news.iter().map(|news| (second, news.begins)));
-            let holds = limits.findings()[1].1.is_some();
+            let holds = limits.holds()[1].is_some();
             assert_eq!(holds, course.last().is_some_and(|(_, begins)| *begins));
         }
         assert_eq!(course, [(11, true), (46, false)]);

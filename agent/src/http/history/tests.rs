@@ -1,19 +1,14 @@
 use super::*;
-use crate::snapshot::{Tick, TickDirection, example};
-use pendulum_model::sample::QueueSource;
+use crate::snapshot::example;
 
 /// A link of which a tick of 100 ms is published at each tenth of a second.
 fn at(tenths: u64, level: f64, uplink_bound: f64) -> LinkSnapshot {
     let mut link = example::link("dsl");
-    let up = TickDirection {
-        queue_bytes: Some(vec![level; 10]),
-        queue_uncertainty_bytes: Some(vec![level / 10.0; 10]),
-        queue_ack_bytes: Some(vec![level / 4.0; 10]),
-        source: Some(QueueSource::Tracepoint),
-        round_trip_s: Some(0.5),
-    };
-    let directions = PerDirection { up, down: TickDirection::default() };
-    link.tick = Arc::new(Tick { number: tenths, at: Duration::from_millis(100 * tenths), directions });
+    (link.tick_number, link.tick) = (tenths, example::tick("dsl", tenths));
+    link.tick.up.queue_bytes = Some(vec![level; 10]);
+    link.tick.up.queue_uncertainty_bytes = Some(vec![level / 10.0; 10]);
+    link.tick.up.queue_ack_bytes = Some(vec![level / 4.0; 10]);
+    link.tick.up.rtt_s = Some(0.5);
     let mut findings = (**link.findings.as_ref().unwrap()).clone();
     findings.phase_seconds = [uplink_bound, 0.0, 0.0, tenths as f64 / 10.0 - uplink_bound];
     link.findings = Some(Arc::new(findings));
@@ -56,15 +51,15 @@ fn a_step_has_the_found_rate_and_the_shares_of_what_was_decided() {
     let mut course = Course::default();
     for tenths in 1..=100 {
         let mut link = at(tenths, 1.0, 0.0);
-        let followed = link.shape.followed[0].as_mut().unwrap();
+        let found = link.tick.up.auto.as_mut().unwrap();
         if tenths <= 20 {
-            (followed.decision, followed.wait) = (Decision::Drain, Some(0.1));
+            (found.decision, found.waits_behind_s) = ("drain".into(), Some(0.1));
         } else {
-            (followed.decision, followed.wait) = (Decision::Hold, None);
+            (found.decision, found.waits_behind_s) = ("hold".into(), None);
         }
-        // A turn of the comparison without shaping: there is no rate, and what was decided is not in force.
+        // A turn of the comparison without shaping: there is no rate.
         if tenths > 80 {
-            link.shape.state = crate::snapshot::ShapeState::Observing;
+            link.tick.up.auto = None;
         }
         course.note(&link);
     }

@@ -28,11 +28,10 @@ struct StreamRig {
 
 fn other_link(number: u64) -> LinkSnapshot {
     let mut link = example::link("lte");
-    link.directions.reverse();
-    let mut tick = example::tick(number);
-    std::mem::swap(&mut tick.directions.up, &mut tick.directions.down);
-    link.tick = Arc::new(tick);
-    link.findings = None;
+    std::mem::swap(&mut link.directions.up, &mut link.directions.down);
+    (link.tick_number, link.tick) = (number, example::tick("lte", number));
+    std::mem::swap(&mut link.tick.up, &mut link.tick.down);
+    (link.findings, link.tick.phase, link.tick.verdict) = (None, None, None);
     link
 }
 
@@ -96,7 +95,7 @@ impl StreamRig {
 
     fn publish(&self, number: u64) {
         let mut link = example::link("dsl");
-        link.tick = Arc::new(example::tick(number));
+        (link.tick_number, link.tick) = (number, example::tick("dsl", number));
         link.unsent = Arc::clone(&self.links.borrow().unsent);
         self.links.send_replace(Arc::new(link));
     }
@@ -296,7 +295,7 @@ fn collected(moments: &[(u64, u64)]) -> Vec<usize> {
     let start = tokio::time::Instant::now();
     let sent = moments.iter().map(|&(ms, number)| {
         let mut link = example::link("dsl");
-        link.tick = Arc::new(example::tick(number));
+        (link.tick_number, link.tick) = (number, example::tick("dsl", number));
         send.send_replace(Arc::new(link));
         let mut ready = std::collections::VecDeque::new();
         feed.collect(start + std::time::Duration::from_millis(ms), "", &mut ready);

@@ -4,11 +4,13 @@ use serde_json::json;
 
 use super::*;
 use crate::bpf::abi::pendulum_shape_counts;
+use crate::config::AckFilter;
 use crate::snapshot::{ShapeSnapshot, ShapeState};
-use pendulum_model::link::Provenance;
+use pendulum_model::segment::{Direction, PerDirection};
+use pendulum_wire::Shaped;
 
 fn shape(snapshot: ShapeSnapshot) -> Value {
-    serde_json::to_value(crate::http::shape::shape(&snapshot)).unwrap()
+    serde_json::to_value(snapshot.sent()).unwrap()
 }
 
 /// Each fate a count of its own: the power of two of its place.
@@ -19,13 +21,16 @@ fn counts() -> pendulum_shape_counts {
     }
 }
 
+fn shaped(rate_bps: u64, source: &'static str) -> Option<Shaped> {
+    Some(Shaped { rate_bps, rate_source: Some(source.into()), auto: None })
+}
+
 fn at_work(state: ShapeState) -> ShapeSnapshot {
     ShapeSnapshot {
         state,
-        ack_filter: "delayed",
+        ack_filter: Some(AckFilter::Delayed),
         delta: 6,
-        rates_bps: [Some(9_800_000), Some(47_500_000)],
-        rate_source: Some(Provenance::Learnt),
+        shaped: PerDirection { up: shaped(9_800_000, "learnt"), down: shaped(47_500_000, "config") },
         counts: counts(),
         ..ShapeSnapshot::default()
     }
@@ -40,7 +45,6 @@ fn a_shaper_at_work_tells_what_it_did() {
         "ack_filter": "delayed",
         "delta": 6,
         "uplink": { "rate_bps": 9_800_000, "rate_source": "learnt", "auto": null },
-        // The downlink is shaped only by what the configuration says.
         "downlink": { "rate_bps": 47_500_000, "rate_source": "config", "auto": null },
         "acks": {
             // `stale_carrier`, the fourth, never happened.
@@ -69,42 +73,29 @@ fn only_a_shaper_at_work_has_figures() {
         (ShapeState::DryRun, "dry_run", true),
         (ShapeState::Enforcing, "enforcing", true),
         (ShapeState::Observing, "observing", true),
-        (ShapeState::Ineffective("no ifb".into()), "ineffective", true),
-        (ShapeState::Declined("no ifb".into()), "declined", true),
-        (ShapeState::Refused("no ifb".into()), "refused", false),
+        (ShapeState::Ineffective, "ineffective", true),
+        (ShapeState::Declined, "declined", true),
+        (ShapeState::Refused, "refused", false),
     ] {
-        let is_explained = ["ineffective", "declined", "refused"].contains(&name);
-        let reason = if is_explained { json!("no ifb") } else { Value::Null };
-        let found = shape(at_work(state));
-        assert_eq!((&found["state"], &found["reason"]), (&json!(name), &reason));
+        let found = shape(ShapeSnapshot { reason: Some("no ifb".to_owned()), ..at_work(state) });
+        assert_eq!((&found["state"], &found["reason"]), (&json!(name), &json!("no ifb")));
         for figure in ["delta", "acks", "held_acks", "held_bytes"] {
             assert_eq!(!found[figure].is_null(), works, "{name} {figure}");
         }
     }
     let idle = shape(ShapeSnapshot::default());
+    assert_eq!((&idle["state"], &idle["ack_filter"]), (&json!("off"), &json!("off")));
     assert_eq!((&idle["uplink"], &idle["downlink"]), (&Value::Null, &Value::Null));
 }
 
+/// A rate that is found is in force while packets pass the shaper.
 #[test]
-fn a_comparison_keeps_its_two_sides_apart() {
-    let found = &shape(example::link("dsl").shape)["ab_test"];
-    let expected = json!({
-        "pairs": 6,
-        "outcome": "no_difference",
-        // 0.125 ± 0.25.
-        "change": 0.125,
-        "confidence_interval": [-0.125, 0.375],
-        // Half as long, ± 0.125.
-        "rtt_change": -0.5,
-        "rtt_confidence_interval": [-0.625, -0.375],
-        "with": { "download_bps": 2_000_000.0, "upload_bps": 160_000.0, "rtt_s": 0.125 },
-        "without": { "download_bps": 1_920_000.0, "upload_bps": 168_000.0, "rtt_s": 0.25 },
-        "statement": "no difference found: download 2000 kbit/s with and 1920 without, upload 160 kbit/s with and 168 \
-                      without, round trip 125 ms with and 250 without; change of the score +0.12 ± 0.25 (95 % confidence, 6 pairs of turns)",
-    });
-    assert_eq!(found, &expected);
-    let mut early = example::link("dsl").shape;
-    early.comparison.as_mut().unwrap().change = None;
-    let found = &shape(early)["ab_test"];
-    assert_eq!((&found["change"], &found["confidence_interval"]), (&Value::Null, &Value::Null));
+fn a_found_rate_is_shown_while_the_shaper_shapes() {
+    let mut snapshot = example::link("dsl").shape;
+    let found = json!({ "rate_bps": 9_800_000, "waits_behind_s": 0.0175, "decision": "lower" });
+    assert_eq!(serde_json::to_value(snapshot.found(Direction::Up)).unwrap(), found);
+    assert!(snapshot.found(Direction::Down).is_none());
+    // A turn of the comparison without shaping: what was decided is not in force.
+    snapshot.state = ShapeState::Observing;
+    assert!(snapshot.found(Direction::Up).is_none());
 }

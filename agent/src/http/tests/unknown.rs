@@ -16,7 +16,7 @@ async fn what_was_not_measured_is_null() {
     of.device = crate::snapshot::DeviceState::Missing;
     of.hooks = None;
     of.trouble = Some("it is gone".into());
-    for direction in &mut of.directions {
+    for direction in [&mut of.directions.up, &mut of.directions.down] {
         direction.rtt = crate::snapshot::RecentRtt::default();
         direction.counters = abi::pendulum_counters::zero();
         direction.unseen_ratio = None;
@@ -154,8 +154,8 @@ async fn findings_belong_to_their_directions() {
 async fn each_rate_has_its_source() {
     let rate = |text: &str, source| Some(LinkRate { rate: text.parse().unwrap(), source });
     let mut of = example::link("dsl");
-    of.directions[0].rate = rate("1mbit", Provenance::Learnt);
-    of.directions[1].rate = rate("16mbit", Provenance::ShapingQdisc);
+    of.directions.up.rate = rate("1mbit", Provenance::Learnt);
+    of.directions.down.rate = rate("16mbit", Provenance::ShapingQdisc);
     let found = link(of).await;
     let expected =
         json!({ "uplink_rate_bps": 1_000_000, "downlink_rate_bps": 16_000_000, "rate_source": "learnt" });
@@ -176,7 +176,7 @@ async fn each_rate_has_its_source() {
 #[tokio::test]
 async fn both_queues_have_their_own_figures() {
     let mut of = example::link("dsl");
-    of.directions[1].queue = Some(QueueSnapshot {
+    of.directions.down.queue = Some(QueueSnapshot {
         source: QueueSource::Netlink,
         qdisc: "cake".into(),
         bytes: 1_001,
@@ -190,8 +190,8 @@ async fn both_queues_have_their_own_figures() {
         drops: [11, 12, 13, 14],
         ..QueueSnapshot::default()
     });
-    of.directions[1].cwnd_bytes = Some(2_896);
-    of.directions[1].entered = Entered { top_port: None, ..of.directions[0].entered };
+    of.directions.down.cwnd_bytes = Some(2_896);
+    of.directions.down.entered = Entered { top_port: None, ..of.directions.up.entered.clone() };
     let found = link(of).await;
     let expected = json!({
         "source": "netlink", "trust": null, "qdisc": "cake", "bytes": 1_001, "packets": 12, "ack_bytes": null,

@@ -8,7 +8,7 @@ use tracing::{info, warn};
 use super::super::delays::Delays;
 use super::super::report::hooks;
 use super::{LinkTask, Loaded};
-use crate::bpf::{self, BpfError, LinkPrograms, LoadOptions};
+use crate::bpf::{self, BpfError, LinkPrograms, LoadOptions, Mechanism};
 use crate::config::IngressHook;
 use crate::net::clsact;
 use crate::net::{Device, DeviceProblem};
@@ -47,9 +47,8 @@ impl LinkTask {
     }
 
     /// How the programs are attached to the device; none while they are not.
-    pub(in super::super) fn mechanisms(&self) -> Option<[&'static str; 2]> {
-        let hooks = self.loaded.as_ref()?.hooks.as_ref()?;
-        Some([hooks.egress, hooks.ingress])
+    pub(in super::super) fn mechanisms(&self) -> Vec<Mechanism> {
+        self.loaded.as_ref().map(|loaded| loaded.programs.mechanisms().collect()).unwrap_or_default()
     }
 
     async fn lose_device(&mut self, problem: &DeviceProblem) {
@@ -101,9 +100,9 @@ impl LinkTask {
                 event = "attached",
                 device = device.name,
                 ifindex = hooks.ifindex,
-                link_layer = hooks.link_layer,
-                egress = hooks.egress,
-                ingress = hooks.ingress,
+                link_layer = &*hooks.link_layer,
+                egress = &*hooks.egress,
+                ingress = &*hooks.ingress,
                 qdisc = device.qdisc,
                 "attached"
             );

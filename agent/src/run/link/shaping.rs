@@ -9,8 +9,7 @@ use super::super::outflow::Look;
 use super::LinkTask;
 use crate::bpf;
 use crate::net::{Device, QdiscTree};
-use crate::shape::{Behind, MeasuredTraffic, OtherRates};
-use crate::snapshot::TrialTurn;
+use crate::shape::{Behind, MeasuredTraffic, OtherRates, TrialTurn};
 
 impl LinkTask {
     /// Makes the shaper what it is to be on the device, if the programs are there, and measures the queue where it stands then.

@@ -29,30 +29,30 @@ fn settled(predictor: &mut Predictor) {
     }
 }
 
-fn reason(prediction: &Prediction) -> &str {
-    prediction.present.as_ref().expect_err("no figure")
+fn reason(simulated: &Advice) -> &str {
+    simulated.predicted_reason.as_deref().expect("no figure")
 }
 
 /// The answer carries the link that was asked for.
-fn echo(question: &Question) -> Prediction {
-    let rate = PerDirection { up: question.input.uplink_rate, down: question.input.downlink_rate };
-    let link = SimulatedLink { rate, round_trip: question.input.round_trip, buffer: None };
-    Prediction { link: Some(link), ..Prediction::unknown(String::new()) }
+fn echo(question: &Question) -> Advice {
+    let downlink_rate_bps = question.input.downlink_rate.bits_per_second();
+    let inputs = PredictedInputs { downlink_rate_bps, ..PredictedInputs::default() };
+    Advice { predicted_inputs: Some(inputs), ..not_simulated("") }
 }
 
 fn echoing() -> Predictor {
     Predictor { simulate: echo, ..Predictor::default() }
 }
 
-fn simulated_down(prediction: &Prediction) -> Option<u64> {
-    prediction.link.map(|link| link.rate.down.bits_per_second())
+fn simulated_down(simulated: &Advice) -> Option<u64> {
+    simulated.predicted_inputs.as_ref().map(|inputs| inputs.downlink_rate_bps)
 }
 
 #[test]
 fn nothing_is_said_before_the_simulation_has_ended() {
     let mut predictor = echoing();
     let first = predictor.consider(AT, link());
-    assert_eq!(first.link, None);
+    assert_eq!(first.predicted_inputs, None);
     assert!(reason(&first).contains("simulated"), "{first:?}");
     settled(&mut predictor);
     let then = predictor.consider(AT + Duration::from_secs(1), link());
@@ -71,7 +71,7 @@ fn small_changes_are_the_same_link_and_do_not_add_up() {
     }
     // Five per cent of what was simulated, not of what was found last.
     let far = predictor.consider(later, question("2530kbit", "196kbit", 40));
-    assert_eq!(far.link, None);
+    assert_eq!(far.predicted_inputs, None);
     settled(&mut predictor);
     let then = predictor.consider(later, question("2530kbit", "196kbit", 40));
     assert_eq!(simulated_down(&then), Some(2_530_000));
@@ -102,7 +102,7 @@ fn each_figure_of_the_link_counts() {
         let mut predictor = echoing();
         predictor.consider(AT, link());
         settled(&mut predictor);
-        assert_eq!(predictor.consider(AT + PERIOD, other).link, None);
+        assert_eq!(predictor.consider(AT + PERIOD, other).predicted_inputs, None);
     }
 }
 
@@ -122,7 +122,7 @@ fn a_link_that_changes_all_the_time_is_simulated_once_in_a_period() {
         let said = predictor.consider(AT + Duration::from_secs(second.into()), question(down, "196kbit", 40));
         // What is said is of this link, or nothing.
         let bits = if second % 2 == 0 { 2_400_000 } else { 1_200_000 };
-        assert!(said.link.is_none() || simulated_down(&said) == Some(bits), "{said:?}");
+        assert!(said.predicted_inputs.is_none() || simulated_down(&said) == Some(bits), "{said:?}");
         settled(&mut predictor);
     }
     assert!((1..=3).contains(&BEGUN.load(Ordering::Relaxed)), "{BEGUN:?}");
@@ -138,7 +138,7 @@ fn a_simulation_that_dies_says_so_and_is_repeated() {
     predictor.simulate = echo;
     predictor.consider(AT + PERIOD, link());
     settled(&mut predictor);
-    assert!(predictor.consider(AT + PERIOD, link()).link.is_some());
+    assert!(predictor.consider(AT + PERIOD, link()).predicted_inputs.is_some());
 }
 
 #[test]
@@ -153,10 +153,20 @@ fn an_answer_is_that_of_the_command() {
     let best =
         sizing::recommend(&input, &asked.advice, Transfers::default(), sizing::DELAY_BOUND).expect("figures");
     assert_ne!(present, advised);
-    assert_eq!((answer.present, answer.as_advised), (Ok(present), Ok(advised)));
-    assert_eq!(answer.recommended, Ok(best));
-    let link = answer.link.expect("what was simulated");
-    assert_eq!(link.buffer.map(|buffer| buffer.up), Some(BufferSize::Bytes(30_000)));
+    assert_eq!((answer.predicted, answer.predicted_reason), (Some(present.into()), None));
+    assert_eq!(answer.predicted_as_advised, Some(advised.into()));
+    assert_eq!(answer.recommended, Some(best.into()));
+    let expected = PredictedInputs {
+        downlink_rate_bps: 2_400_000,
+        uplink_rate_bps: 196_000,
+        rtt_s: 0.04,
+        downlink_buffer: Some("30000b".to_owned()),
+        uplink_buffer: Some("30000b".to_owned()),
+        congestion_control: "cubic".into(),
+        downloads: 1,
+        uploads: 1,
+    };
+    assert_eq!(answer.predicted_inputs, Some(expected));
 }
 
 #[test]
@@ -170,19 +180,21 @@ fn buffers_that_are_not_known_or_not_simulated_leave_only_the_advice() {
     {
         let answer = asked.answer();
         assert!(reason(&answer).contains(part), "{answer:?}");
-        assert!(answer.recommended.expect_err("a reason").contains(part));
-        assert!(answer.as_advised.is_ok());
+        assert!(answer.recommended_reason.expect("a reason").contains(part));
+        assert!(answer.predicted_as_advised.is_some());
+        assert_eq!(answer.predicted_inputs.and_then(|inputs| inputs.uplink_buffer), None);
     }
     let fast = question("1gbit", "500mbit", 10).answer();
-    assert!(reason(&fast).contains("too fast") && fast.as_advised.is_err() && fast.recommended.is_err());
+    assert!(reason(&fast).contains("too fast"));
+    assert!(fast.predicted_as_advised_reason.is_some() && fast.recommended_reason.is_some());
 }
 
 #[test]
 fn packets_and_bytes_may_be_mixed() {
     let mut asked = link();
     asked.buffer.up = Buffer::DropTail(BufferSize::Packets(20));
-    let in_packets = asked.answer().present.expect("figures");
+    let in_packets = asked.answer().predicted.expect("figures");
     asked.buffer.up = Buffer::DropTail(BufferSize::Packets(10));
-    let smaller = asked.answer().present.expect("figures");
+    let smaller = asked.answer().predicted.expect("figures");
     assert!(smaller.queue_delay_mean_s < in_packets.queue_delay_mean_s, "{smaller:?} {in_packets:?}");
 }

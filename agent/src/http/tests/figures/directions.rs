@@ -85,7 +85,7 @@ async fn the_downlink_s_figures_are_the_downlink_s() {
 #[tokio::test]
 async fn an_estimated_queue_has_a_level_and_no_more() {
     let mut of = example::link("dsl");
-    of.directions[1].queue = Some(QueueSnapshot {
+    of.directions.down.queue = Some(QueueSnapshot {
         source: QueueSource::Estimate,
         bytes: 9_000,
         peak_bytes: 12_000,
