@@ -46,6 +46,7 @@ fn malformed_requests_are_refused_and_nothing_else_happens() {
         return;
     };
     let mut agent = Agent::start(&gateway, &["--wan", "wan0"]);
+    agent.wait_attached("wan0", gateway.index("wan0"));
     let before = descriptors(&agent);
     let long_path = format!("b'GET /{} HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n'", "x".repeat(60_000));
     let fitting_path = format!("b'GET /{} HTTP/1.0\\r\\n\\r\\n'", "x".repeat(4_000));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::agent::{Agent, KernelObject};
+use crate::agent::Agent;
 use crate::craft::{self, LinkLayer};
 use crate::packet_socket::PacketSocket;
 use crate::rig::{pair, ping};
@@ -80,7 +80,7 @@ fn crowd(test: &str, max_flows: u64) -> Option<u64> {
     assert!(series < 1_000, "{series} series: addresses must not become labels");
     let listed = agent.json("/api/v1/flows?limit=10000");
     assert_eq!(listed["flows"].as_array().unwrap().len() as u64, 10_000.min(figure(&table, "flows")));
-    KernelObject::assert_same(&agent.kernel_objects(), &objects);
+    assert_eq!(agent.kernel_objects(), objects);
     let grown = resident_kb(&agent).saturating_sub(resident);
     println!("room for {max_flows}: {table}; {grown} kB more resident than {resident}");
     // What it keeps for each flow, and what the list of ten thousand took to write.

@@ -60,16 +60,19 @@ fn asked_to_end_while_links_are_loaded_it_ends() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let links: String = names.iter().map(|name| format!("[[link]]\nwan = \"{name}\"\n")).collect();
     std::fs::write(file.path(), links).unwrap();
-    let log = tempfile::NamedTempFile::new().unwrap();
-    let mut command = gateway.command(PENDULUM);
-    command.args(["run", "--config", file.path().to_str().unwrap()]);
-    let mut agent = command.stdin(Stdio::null()).stderr(log.reopen().unwrap()).spawn().unwrap();
-    let said = || std::fs::read_to_string(log.path()).unwrap();
-    let attached = || names.iter().filter(|name| said().contains(&format!("device=\"{name}\""))).count();
-    wait_until("the first one is attached", || attached() > 0);
-    run(gateway.command("kill").args(["-TERM", &agent.id().to_string()]));
-    assert!(agent.wait().unwrap().success(), "{}", said());
-    assert!(said().contains("stopping before anything was measured"), "{}", said());
-    assert!(attached() < names.len(), "{}", said());
-    wait_until("nothing is attached any more", || attachments(&gateway) == before);
+    // This side may be late to ask, after the last one: such a try says nothing.
+    let ended_early = (0..5).any(|_| {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let mut command = gateway.command(PENDULUM);
+        command.args(["run", "--config", file.path().to_str().unwrap()]);
+        let mut agent = command.stdin(Stdio::null()).stderr(log.reopen().unwrap()).spawn().unwrap();
+        let said = || std::fs::read_to_string(log.path()).unwrap();
+        let attached = || names.iter().filter(|name| said().contains(&format!("device=\"{name}\""))).count();
+        wait_until("the first one is attached", || attached() > 0);
+        run(gateway.command("kill").args(["-TERM", &agent.id().to_string()]));
+        assert!(agent.wait().unwrap().success(), "{}", said());
+        wait_until("nothing is attached any more", || attachments(&gateway) == before);
+        attached() < names.len() && said().contains("stopping before anything was measured")
+    });
+    assert!(ended_early);
 }

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::agent::{Agent, KernelObject};
+use crate::agent::Agent;
 use crate::rig::pair;
 
 /// Takes connections and sends back what they bring.
@@ -81,9 +81,9 @@ fn nothing_grows_while_flows_come_and_go() {
     );
     assert!(promoted(&agent) > seen, "flows came and went");
     assert!(table["flows"].as_u64() <= Some(256), "{table}");
-    KernelObject::assert_same(&agent.kernel_objects(), &objects);
-    assert_eq!(after.threads, before.threads);
+    assert_eq!(agent.kernel_objects(), objects);
     // A scrape may be under way at either look.
+    assert!(after.threads <= before.threads + 1, "{} to {}", before.threads, after.threads);
     assert!(after.descriptors <= before.descriptors + 2, "{} to {}", before.descriptors, after.descriptors);
     // The first readings and scrapes still fill caches and histories of fixed size.
     assert!(

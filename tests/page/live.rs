@@ -43,8 +43,8 @@ window.fetch = async (input, init) => {
 /// In one breath, between two ticks: what the page was sent, and what it shows.
 const SHOWN: &str = r"(async () => {
     const moment = () => new Promise((done) => setTimeout(done, 40));
-    for (let seen = null; seen !== window.sent.tick;) {
-        seen = window.sent.tick;
+    for (let seen = [null, null]; seen[0] !== window.sent.tick || seen[1] !== window.sent.flows;) {
+        seen = [window.sent.tick, window.sent.flows];
         await moment();
     }
     const text = (id) => document.getElementById(id).textContent;

@@ -134,16 +134,20 @@ fn a_vlan_device_and_its_parent_see_the_same_tcp() {
             count(&agent.link(device), "up", "fin") + count(&agent.link(device), "down", "fin") >= 1
         });
     }
-    // The last ACK may be on its way still.
-    std::thread::sleep(std::time::Duration::from_millis(300));
-    let links = ["wan0", "vlan7"].map(|device| agent.link(device));
+    // The last ACK may be on its way still, and the links are read one after the other.
+    let both = |agent: &Agent<'_>| ["wan0", "vlan7"].map(|device| agent.link(device));
+    agent.wait_until("both have seen the same", |agent| {
+        let [parent, vlan] = both(agent);
+        ["up", "down"]
+            .iter()
+            .all(|&way| parent["directions"][way]["segments"] == vlan["directions"][way]["segments"])
+    });
+    let links = both(&agent);
     for link in &links {
-        assert_eq!(link["directions"]["up"]["payload_bytes"], 2_000_000);
-        assert_eq!((count(link, "up", "syn"), count(link, "down", "syn")), (1, 1));
+        // What comes late, on a busy machine, is sent again.
+        assert!(link["directions"]["up"]["payload_bytes"].as_u64() >= Some(2_000_000));
+        assert!(count(link, "up", "syn") >= 1 && count(link, "down", "syn") >= 1);
         assert_nothing_lost(link);
     }
-    for direction in ["up", "down"] {
-        let [parent, vlan] = [0, 1].map(|i| &links[i]["directions"][direction]);
-        assert_eq!(parent["segments"], vlan["segments"], "{direction}");
-    }
+    assert_eq!(links[0]["directions"]["up"]["payload_bytes"], links[1]["directions"]["up"]["payload_bytes"]);
 }
