@@ -25,6 +25,14 @@ const GAP: usize = 2;
 /// Least width of an end; IPv4 address and port.
 const END: usize = 15;
 
+/// The figures that there is room for, and the width of an end: as wide as the longest one, where nothing else needs the room.
+fn columns(width: usize, longest: usize) -> (&'static [Figure], usize) {
+    let taken = |count: usize| FIGURES[..count].iter().map(|figure| figure.2 + GAP).sum::<usize>() + 2 + GAP;
+    let count = (1..=FIGURES.len()).rev().find(|&count| taken(count) + 2 * END <= width).unwrap_or(1);
+    let end = (width.saturating_sub(taken(count)) / 2).clamp(END, longest.max(END));
+    (&FIGURES[..count], end)
+}
+
 /// Header and rows, from the one that was scrolled to.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View, palette: Palette) {
     if area.height < 2 {
@@ -32,16 +40,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View, palette: Pale
     }
     let rows = view.rows();
     let width = usize::from(area.width);
-    let mut figures = FIGURES.to_vec();
-    let taken = |figures: &[Figure]| figures.iter().map(|figure| figure.2 + GAP).sum::<usize>() + 2;
-    while figures.len() > 1 && taken(&figures) + 2 * END + GAP > width {
-        figures.pop();
-    }
     let longest = rows.iter().flat_map(|row| [&row.home, &row.remote]).map(|end| end.chars().count()).max();
-    let end = (width.saturating_sub(taken(&figures) + GAP) / 2).clamp(END, longest.unwrap_or(END).max(END));
+    let (figures, end) = columns(width, longest.unwrap_or(0));
 
     let mut header = format!("  {:<end$}  {:<end$}", "home", "remote");
-    for (name, sort, width, _) in &figures {
+    for (name, sort, width, _) in figures {
         // Brackets: an arrow beside "up" would be read as a direction.
         let title = if *sort == view.sort { format!("[{name}]") } else { (*name).to_owned() };
         header.push_str(&format!("  {title:>width$}"));
@@ -58,7 +61,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: &View, palette: Pale
             cut(&row.home, end),
             cut(&row.remote, end)
         );
-        for (_, _, width, text) in &figures {
+        for (_, _, width, text) in figures {
             line.push_str(&format!("  {:>width$}", text(row)));
         }
         let style = match (&*row.flow.state, up) {
@@ -96,6 +99,31 @@ fn cut(end: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Marker and space, two ends, and each figure behind a gap.
+    fn taken(figures: &[Figure], end: usize) -> usize {
+        2 + end + GAP + end + figures.iter().map(|figure| GAP + figure.2).sum::<usize>()
+    }
+
+    #[test]
+    fn the_table_fills_its_width_and_no_more() {
+        let least = taken(&FIGURES[..1], END);
+        for width in least..200 {
+            let (figures, end) = columns(width, 47);
+            let taken_now = taken(figures, end);
+            assert!(taken_now <= width, "{width}: {taken_now}");
+            assert!(end == 47 || taken_now + 2 > width, "{width}: {taken_now} of it are used");
+            let one_more = FIGURES.get(..figures.len() + 1);
+            assert!(one_more.is_none_or(|figures| taken(figures, END) > width), "{width}: one more has room");
+        }
+        // Short ends leave the rest free; a narrow screen cuts the first figure.
+        for (width, longest, expected) in
+            [(200, 21, (FIGURES.len(), 21)), (200, 7, (FIGURES.len(), END)), (least - 1, 47, (1, END))]
+        {
+            let (figures, end) = columns(width, longest);
+            assert_eq!((figures.len(), end), expected);
+        }
+    }
 
     #[test]
     fn a_long_end_keeps_its_port() {
