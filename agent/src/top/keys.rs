@@ -136,5 +136,10 @@ mod tests {
         assert_eq!(view.scroll, 2);
         press(&mut view, &[KeyCode::Up]);
         assert_eq!(view.scroll, 1);
+        view.flows.flows = vec![Flow::default(); 5 * FLOWS_PER_PAGE];
+        press(&mut view, &[KeyCode::PageDown, KeyCode::PageDown, KeyCode::PageUp]);
+        assert_eq!(view.scroll, 1 + FLOWS_PER_PAGE);
+        press(&mut view, &[KeyCode::Home]);
+        assert_eq!(view.scroll, 0);
     }
 }

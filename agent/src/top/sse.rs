@@ -18,11 +18,13 @@ pub(super) struct Reader {
     data: String,
     /// The last byte was a carriage return: a line feed after it belongs to the same line end.
     after_return: bool,
+    /// This event is longer than [`Self::LONGEST`].
+    too_long: bool,
 }
 
 impl Reader {
-    /// A line above this is thrown away: no event of an agent is that long.
-    const LONGEST_LINE: usize = 4 << 20;
+    /// An event above this is thrown away: none of an agent is that long.
+    const LONGEST: usize = 4 << 20;
 
     /// The events that these bytes complete.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<ServerEvent> {
@@ -31,8 +33,8 @@ impl Reader {
             match byte {
                 b'\n' if self.after_return => {}
                 b'\n' | b'\r' => events.extend(self.end_line()),
-                _ if self.line.len() < Self::LONGEST_LINE => self.line.push(byte),
-                _ => {}
+                _ if self.line.len() + self.data.len() < Self::LONGEST => self.line.push(byte),
+                _ => self.too_long = true,
             }
             self.after_return = byte == b'\r';
         }
@@ -45,7 +47,8 @@ impl Reader {
         if line.is_empty() {
             let (name, mut data) = (std::mem::take(&mut self.name), std::mem::take(&mut self.data));
             data.pop();
-            return (!data.is_empty()).then_some(ServerEvent { name, data });
+            let is_whole = !std::mem::take(&mut self.too_long);
+            return (is_whole && !data.is_empty()).then_some(ServerEvent { name, data });
         }
         let (field, value) = line.split_once(':').unwrap_or((&line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
@@ -80,5 +83,24 @@ mod tests {
                 text.as_bytes().chunks(step).flat_map(|part| reader.push(part)).collect();
             assert_eq!(events, wanted, "in steps of {step}");
         }
+    }
+
+    /// Whoever answers at that address cannot fill the memory, in one line or in many.
+    #[test]
+    fn an_endless_event_is_thrown_away_and_the_next_one_is_read() {
+        for ends in [1, 1000] {
+            let mut reader = Reader::default();
+            let line = format!("data: {}\n", "x".repeat(Reader::LONGEST / ends + 1));
+            for _ in 0..2 * ends {
+                assert_eq!(reader.push(line.as_bytes()), []);
+            }
+            assert!(reader.data.len() + reader.line.len() <= Reader::LONGEST + 2 * ends);
+            assert_eq!(reader.push(b"\n"), []);
+            assert_eq!(reader.push(b"event: tick\ndata: 1\n\n"), [event("tick", "1")]);
+        }
+        // The longest one that is read.
+        let text = "x".repeat(Reader::LONGEST - "data: ".len());
+        let events = Reader::default().push(format!("data: {text}\n\n").as_bytes());
+        assert_eq!(events, [event("", &text)]);
     }
 }

@@ -97,10 +97,8 @@ fn draw_link(frame: &mut Frame<'_>, area: Rect, view: &View, link: &Link, palett
     frame.render_widget(Paragraph::new(lines), head);
     let columns = view.series.columns(view.seconds(), usize::from(area.width));
     graph::strip(frame, strip, view, link, &columns, palette);
-    if graph_rows > 0 {
-        graph::uplink(frame, up, link, &columns, palette);
-        graph::downlink(frame, down, link, &columns, palette);
-    }
+    graph::uplink(frame, up, link, &columns, palette);
+    graph::downlink(frame, down, link, &columns, palette);
     found::draw(frame, rates, link, &columns, view.trouble.is_some(), palette);
     frame.render_widget(Paragraph::new(figures), text);
     flows::draw(frame, table, view, palette);
@@ -308,6 +306,14 @@ mod tests {
         assert_eq!(columns(55), ['▁', '█', '⇓'], "{shown}");
         assert_eq!(columns(70), ['·', '·', ' '], "not shaped: a gap\n{shown}");
         assert_eq!(columns(95), ['█', '·', '─'], "an unknown wait is no zero\n{shown}");
+
+        // Its graphs do not take the room of the queues'.
+        for height in 20..60 {
+            let shown = screen(&view, 120, height);
+            let has_graphs = shown.contains('⇓');
+            assert_eq!(has_graphs, height >= 24, "{height}\n{shown}");
+            assert!(!has_graphs || shown.contains("uplink queue"), "{height}\n{shown}");
+        }
 
         // A small screen keeps the words, an agent that is gone says nothing of the present, a turn without shaping has no rate.
         assert!(screen(&view, 80, 24).contains("▲ automatic rate  sent at 190 kbit/s"));
