@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub(crate) const CHROMIUM: &str = "/usr/bin/chromium";
 
 /// How long anything is waited for. Generous: a loaded machine must not fail a test.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Chromium expects the pipes as descriptors 3 and 4.
 const START: &str = "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1";
