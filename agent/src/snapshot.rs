@@ -3,7 +3,6 @@
 //! A link's task publishes one [`LinkSnapshot`] for each sampling tick. Metrics, API and page read the newest one
 //! and never the kernel.
 
-mod entered;
 #[cfg(test)]
 pub(crate) mod example;
 mod findings;
@@ -17,16 +16,16 @@ use std::time::{Duration, Instant};
 
 use pendulum_model::observer::Vantage;
 use pendulum_model::rate::Rate;
+use pendulum_model::sample::Composition;
 use pendulum_model::segment::PerDirection;
-use pendulum_wire::{BpfMap, Delay, Hooks, Tick};
+use pendulum_wire::{BpfMap, Delay, Hooks, Tick, TopPort};
 use tokio::sync::watch;
 
 use crate::bpf::ProgramStatus;
 use crate::bpf::abi;
 
-pub use entered::Entered;
 pub use findings::{Findings, Unsent};
-pub use flows::{FlowRow, FlowSweep, FlowTotals, HalfRow, KernelFlowKey};
+pub use flows::{FlowRow, FlowSweep, FlowTotals, HalfRow};
 pub use queue::QueueSnapshot;
 pub use shape::{FATES, ShapeSnapshot, ShapeState};
 
@@ -166,6 +165,15 @@ pub struct DirectionSnapshot {
     /// Share of the device's bytes of the last ten seconds that the programs did not see, 0 to 1; `None` where too little was
     /// carried to tell.
     pub unseen_ratio: Option<f64>,
+}
+
+/// What entered one direction of the link over the last ten seconds: what its buffer is filled with.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Entered {
+    /// Link-layer bytes by what carries them. Nothing: nothing entered, or it was not read.
+    pub composition: Composition,
+    /// What is no TCP and carries most, if anything.
+    pub top_port: Option<TopPort>,
 }
 
 /// Both over the same second, bytes per second.

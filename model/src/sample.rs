@@ -6,11 +6,15 @@
 //! Intervals follow each other without overlap; 10 ms is the usual length, any other works. Times count from one
 //! fixed origin of the source's choice (boot, first packet of the capture).
 
+mod assembler;
+
 use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::segment::{Class, Direction, PerDirection};
+
+pub use assembler::{Assembler, Counted, Level, SampleInterval};
 
 /// One interval of the link.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -86,6 +90,12 @@ impl Composition {
     /// Each kind by the name it has in metrics and JSON.
     pub const fn parts(&self) -> [(&'static str, u64); 4] {
         [("tcp_data", self.tcp_data), ("ack", self.ack), ("udp", self.udp), ("other", self.other)]
+    }
+
+    /// The share of each kind by its name, 0 to 1; `None` if there are no bytes.
+    pub fn shares(&self) -> Option<[(&'static str, f64); 4]> {
+        let total = self.total();
+        (total > 0).then(|| self.parts().map(|(kind, bytes)| (kind, bytes as f64 / total as f64)))
     }
 
     /// What was added since `before`.

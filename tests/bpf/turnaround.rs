@@ -9,7 +9,6 @@ use pendulum::replay::capture::Capture;
 use pendulum::replay::meter::{Meter, MeterConfig};
 use pendulum::replay::packet::parse;
 use pendulum::replay::tally::Tally;
-use pendulum::snapshot::KernelFlowKey;
 use pendulum_model::segment::Direction;
 
 use crate::capture::{crafted, is_home};
@@ -141,7 +140,7 @@ fn an_answer_has_the_number_of_its_flows_far_end() {
     let packets = [up().seq(1).payload(900).at(10_000), down().ack(901).at(80_000)];
     let answers = read_with(&mut kernel, &packets);
     let flows = kernel.programs().flows().expect("readable");
-    let ends: Vec<u32> = flows.iter().map(|(key, _)| KernelFlowKey(*key).end_id(Direction::Up)).collect();
+    let ends: Vec<u32> = flows.iter().map(|(key, _)| key.end_id(Direction::Up)).collect();
     assert_eq!(answers.iter().map(|answer| answer.end).collect::<Vec<_>>(), ends);
 }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 use pendulum::bpf::abi::{pendulum_flow_key, pendulum_socket};
 use pendulum::bpf::read_sockets;
 use pendulum::bpf::{Cwnd, CwndSource};
-use pendulum::snapshot::KernelFlowKey;
 use pendulum_lab::process::Process;
 use pendulum_lab::shaper::Shaper;
 use pendulum_lab::topology::IpVersion;
@@ -84,7 +83,7 @@ fn upload_from_gateway(rig: &Rig, action: impl FnOnce(&Rig, &mut Process)) {
 
 fn read(rig: &Rig, cwnd: &Cwnd) -> (Option<pendulum_socket>, Option<pendulum_socket>) {
     let pick = |sockets: Vec<(pendulum_flow_key, pendulum_socket)>| {
-        let ours = |key: &pendulum_flow_key| matches!(KernelFlowKey(*key).remote(), SocketAddr::V4(a) if a.port() == PORT);
+        let ours = |key: &pendulum_flow_key| matches!(key.remote(), SocketAddr::V4(a) if a.port() == PORT);
         // iperf3's control connection has the same port: the data connection is the one that has more under way.
         sockets.into_iter().filter(|(key, _)| ours(key)).map(|(_, s)| s).max_by_key(|s| s.in_flight)
     };
@@ -103,7 +102,7 @@ fn is_attached_only_while_needed(rig: &Rig, cwnd: &mut Cwnd) {
     assert!(!cwnd.is_attached());
     let found =
         rig.lab.gateway().inside(|| cwnd.sockets(RECENT).expect("sockets")).expect("inside the gateway");
-    let ours = |key: &pendulum_flow_key| KernelFlowKey(*key).remote().port() == PORT;
+    let ours = |key: &pendulum_flow_key| key.remote().port() == PORT;
     let found: Vec<_> = found.into_iter().filter(|(key, _)| ours(key)).collect();
     assert!(!found.is_empty(), "{}: diagnostics tell of the upload", cwnd.source().name());
     cwnd.attach_for(&found).expect("the kernel takes it again");
@@ -131,7 +130,7 @@ fn compare_with_ss(rig: &Rig, cwnd: &Cwnd, client: &mut Process) {
     let shown = shown.expect("what the sender has sent gets acknowledged");
     let traced =
         rig.lab.gateway().inside(|| cwnd.sockets(RECENT).expect("sockets")).expect("inside the gateway");
-    let traced = traced.into_iter().find(|(key, _)| KernelFlowKey(*key).home().to_string() == shown.local);
+    let traced = traced.into_iter().find(|(key, _)| key.home().to_string() == shown.local);
     let (_, traced) = traced.unwrap_or_else(|| panic!("{name}: nothing known of {shown:?}"));
     assert_eq!(u64::from(traced.mss), shown.mss_bytes, "{name}: {traced:?}, ss {shown:?}");
     let step = if matches!(cwnd.source(), CwndSource::Fexit | CwndSource::SockDiag) { 0 } else { 2 };

@@ -169,7 +169,6 @@ pub struct RingReader {
     totals: pendulum_queue_totals,
     /// Buckets that were overwritten or torn before they were read.
     lost: u64,
-    repaired: u64,
 }
 
 impl RingReader {
@@ -188,7 +187,6 @@ impl RingReader {
             level: state.level,
             totals: state.totals,
             lost: 0,
-            repaired: 0,
         }
     }
 
@@ -222,11 +220,10 @@ impl RingReader {
     }
 
     /// The qdisc itself said that this much stands in it while nothing was going on. A level that disagrees is set
-    /// right, and counted: the qdisc was flushed or replaced, which no tracepoint tells. Answers whether it disagreed.
+    /// right: the qdisc was flushed or replaced, which no tracepoint tells. Answers whether it disagreed.
     pub fn repair(&mut self, bytes: u32, packets: u32) -> bool {
         let drifted = (self.level.bytes, self.level.packets) != (bytes, packets);
         if drifted {
-            self.repaired += 1;
             self.level = pendulum_queue_level {
                 bytes,
                 packets,
@@ -235,11 +232,6 @@ impl RingReader {
             };
         }
         drifted
-    }
-
-    /// How often [`Self::repair`] found a disagreement.
-    pub fn repaired(&self) -> u64 {
-        self.repaired
     }
 
     /// The bucket, if it had events. One that is overwritten meanwhile is counted as lost.

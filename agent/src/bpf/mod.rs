@@ -10,6 +10,7 @@ mod attach;
 mod batch;
 mod clsact;
 mod cwnd;
+mod flow_key;
 mod foreign;
 mod history;
 mod loader;

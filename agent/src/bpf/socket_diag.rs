@@ -87,7 +87,6 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
-    use crate::snapshot::KernelFlowKey;
 
     #[test]
     fn own_connection_is_among_them() {
@@ -98,8 +97,8 @@ mod tests {
         server.read_exact(&mut [0; 10]).unwrap();
         let sockets = read_sockets().unwrap();
         let home = client.local_addr().unwrap();
-        let (key, socket) = sockets.iter().find(|(key, _)| KernelFlowKey(*key).home() == home).unwrap();
-        assert_eq!(KernelFlowKey(*key).remote(), client.peer_addr().unwrap());
+        let (key, socket) = sockets.iter().find(|(key, _)| key.home() == home).unwrap();
+        assert_eq!(key.remote(), client.peer_addr().unwrap());
         assert!(socket.snd_cwnd > 0 && socket.mss > 0, "{socket:?}");
         assert!(
             monotonic_ns() - socket.at_ns < 60_000_000_000,

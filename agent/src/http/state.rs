@@ -109,7 +109,10 @@ fn queue(queue: &QueueSnapshot, entered: &Entered) -> Queue {
         uncertainty_bytes: queue.uncertainty_bytes,
         standing_bytes: queue.standing_bytes,
         limit_bytes: queue.limit_bytes,
-        composition: entered.shares().map(|shares| shares.map(|(kind, share)| (kind.into(), share)).into()),
+        composition: entered
+            .composition
+            .shares()
+            .map(|shares| shares.map(|(kind, share)| (kind.into(), share)).into()),
         top_port: entered.top_port.clone(),
         drops: if is_here { by_name(names::DROPS, queue.drops) } else { BTreeMap::new() },
     }

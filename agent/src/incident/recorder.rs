@@ -15,7 +15,8 @@ use serde_json::Value;
 
 use super::table::{MAX_ROWS, SampleRow, columns};
 use super::{FlowReading, HeavyFlow, Incident, Store};
-use crate::snapshot::{FlowSweep, KernelFlowKey};
+use crate::bpf::abi::pendulum_flow_key;
+use crate::snapshot::FlowSweep;
 
 /// Recorded before a change, and after it.
 const BEFORE: Duration = Duration::from_secs(15);
@@ -32,7 +33,7 @@ const EVENTS: usize = 200;
 const STEP: Duration = Duration::from_secs(1);
 
 /// A flow and its payload each way.
-type Carried = (KernelFlowKey, PerDirection<u64>);
+type Carried = (pendulum_flow_key, PerDirection<u64>);
 
 /// The newest samples of one link.
 #[derive(Debug)]
@@ -304,7 +305,7 @@ impl Recorder {
     }
 
     fn heaviest(&self, numbers: &HashMap<u64, usize>, names_hosts: bool) -> Vec<HeavyFlow> {
-        let mut sums: HashMap<KernelFlowKey, PerDirection<u64>> = HashMap::new();
+        let mut sums: HashMap<pendulum_flow_key, PerDirection<u64>> = HashMap::new();
         for (key, bytes) in self.heavy.iter().flat_map(|(_, heavy)| heavy) {
             let sum = sums.entry(*key).or_default();
             *sum = PerDirection::from_fn(|x| sum[x] + bytes[x]);
@@ -312,7 +313,7 @@ impl Recorder {
         let mut sums: Vec<_> = sums.into_iter().collect();
         sums.sort_by_key(|(key, bytes)| (std::cmp::Reverse(bytes.up + bytes.down), *key));
         sums.truncate(HEAVY);
-        let flow = |(key, bytes): (KernelFlowKey, PerDirection<u64>)| HeavyFlow {
+        let flow = |(key, bytes): (pendulum_flow_key, PerDirection<u64>)| HeavyFlow {
             flow: numbers.get(&key.id()).copied(),
             home_port: key.home().port(),
             remote_port: key.remote().port(),

@@ -108,7 +108,7 @@ impl Collector for QueueFamilies {
         COMPOSITION.write(encoder, |samples| {
             self.board.snapshots().iter().try_for_each(|link| {
                 Direction::ALL.into_iter().try_for_each(|direction| {
-                    let shares = link.directions[direction].entered.shares();
+                    let shares = link.directions[direction].entered.composition.shares();
                     shares.into_iter().flatten().try_for_each(|(kind, share)| {
                         let labels = [("link", &*link.name), ("direction", direction.name()), ("kind", kind)];
                         samples.gauge(labels, share)

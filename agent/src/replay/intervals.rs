@@ -1,54 +1,28 @@
 //! From packets to [`Sample`]s: what happened in each short interval, once the queues of that interval are known.
 //!
-//! The level of a buffer is known only when the packets in it have come out, which may take seconds. Intervals wait
-//! here until then; their number is bounded because the queues' patience is.
+//! The level of a buffer is known only when the packets in it have come out, which may take seconds. The number of intervals that wait until
+//! then is bounded because the queues' patience is.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use pendulum_model::sample::{
-    AckBursts, BaseRoundTrip, Composition, DirectionSample, FlowSample, MeasuredRate, QueueSample, Sample,
-    Traffic,
-};
+use pendulum_model::observer::level::INTERVAL_NS;
+use pendulum_model::sample::{Assembler, Counted, FlowSample, Level, QueueSample, Sample, SampleInterval};
 use pendulum_model::segment::{Class, Direction, PerDirection};
 
 use super::meter::Observation;
 use super::queue::Buffers;
 use super::silence::Silence;
-use pendulum_model::observer::level::INTERVAL_NS;
-
-/// A turnaround older than this is no part of the round-trip time any more.
-const TURN_LIFETIME_NS: u64 = 5_000_000_000;
 
 /// TCP gets on in one direction, and for so long nothing of it came the other way: what passes there is not in the capture.
 const UNSEEN_NS: u64 = 2_000_000_000;
-
-/// One interval whose queues are not known yet.
-#[derive(Clone, Debug, Default)]
-struct OpenInterval {
-    traffic: PerDirection<Traffic>,
-    composition: PerDirection<Composition>,
-    rates: PerDirection<Option<MeasuredRate>>,
-    base_round_trip: Option<BaseRoundTrip>,
-    bursts: PerDirection<AckBursts>,
-    turns: PerDirection<(f64, u32)>,
-    flows: Vec<FlowSample>,
-    /// Nothing of this direction is in the capture.
-    unseen: PerDirection<bool>,
-}
 
 /// Cuts time into intervals.
 #[derive(Debug)]
 pub struct Intervals {
     /// End of the open interval, nanoseconds from the start of the capture.
     open_end_ns: u64,
-    open: OpenInterval,
-    /// End of the oldest waiting interval.
-    waiting_end_ns: u64,
-    waiting: VecDeque<OpenInterval>,
+    assembler: Assembler,
     buffers: Buffers,
-    /// Newest turnaround of each end, in seconds, and when.
-    turns: PerDirection<Option<(f64, u64)>>,
     last_packet_ns: u64,
     silence: Silence,
     /// When the other direction first got on since the newest TCP segment of this one.
@@ -64,11 +38,8 @@ impl Intervals {
     pub fn new(buffers: Buffers) -> Self {
         Self {
             open_end_ns: INTERVAL_NS,
-            open: OpenInterval::default(),
-            waiting_end_ns: INTERVAL_NS,
-            waiting: VecDeque::new(),
+            assembler: Assembler::default(),
             buffers,
-            turns: PerDirection::default(),
             last_packet_ns: 0,
             silence: Silence::default(),
             alone_ns: PerDirection::default(),
@@ -106,11 +77,12 @@ impl Intervals {
 
     /// Count a packet of the WAN capture.
     pub fn count<T>(&mut self, direction: Direction, observation: &Observation<'_, T>, wire_bytes: u64) {
-        self.open.composition[direction].add(&observation.entered);
         self.silence.pass(self.last_packet_ns, u32::try_from(wire_bytes).unwrap_or(u32::MAX));
-        let traffic = &mut self.open.traffic[direction];
+        let Counted { traffic, composition, ack_bursts } = self.assembler.counted(direction);
+        composition.add(&observation.entered);
         traffic.wire_bytes += wire_bytes;
         let Some(segment) = &observation.segment else { return };
+        ack_bursts.add(observation.burst, 1);
         self.alone_ns[direction] = None;
         let segments = u64::from(segment.segments);
         if observation.class == Class::Data {
@@ -128,20 +100,16 @@ impl Intervals {
             self.progress_ns[direction] = Some(self.last_packet_ns);
             self.alone_ns[direction.opposite()].get_or_insert(self.last_packet_ns);
         }
-        self.open.bursts[direction].add(observation.burst, 1);
     }
 
     /// An end took this long to answer with a packet of `direction`.
     pub fn note_turn(&mut self, direction: Direction, now_ns: u64, seconds: f64) {
-        let (sum, count) = &mut self.open.turns[direction];
-        *sum += seconds;
-        *count += 1;
-        self.turns[direction] = Some((seconds, now_ns));
+        self.assembler.note_round_trip(direction.opposite(), Duration::from_nanos(now_ns), seconds, 1);
     }
 
-    /// What the flows did since they were last read.
-    pub fn note_flows(&mut self, flows: Vec<FlowSample>) {
-        self.open.flows = flows;
+    /// What the flows did until `now_ns`, since they were last read.
+    pub fn note_flows(&mut self, now_ns: u64, flows: Vec<FlowSample>) {
+        self.assembler.note_flows(Duration::from_nanos(now_ns), flows);
     }
 
     /// The capture ends at `now_ns`.
@@ -162,7 +130,7 @@ impl Intervals {
     /// Everything had drained at `drained_ns`, and nothing passed up to `now_ns`: one sample says so, and everything begins anew.
     fn skip_silence(&mut self, drained_ns: u64, now_ns: u64, sink: &mut impl FnMut(&Sample)) {
         self.flush(drained_ns, sink);
-        let from_ns = self.waiting_end_ns - INTERVAL_NS;
+        let from_ns = self.open_end_ns - INTERVAL_NS;
         let start_ns = now_ns / INTERVAL_NS * INTERVAL_NS;
         if start_ns > from_ns {
             let mut sample = Sample {
@@ -176,35 +144,29 @@ impl Intervals {
             sink(&sample);
         }
         self.buffers.restart(start_ns);
-        self.waiting.clear();
-        self.open = OpenInterval::default();
+        self.assembler.restart(Duration::from_nanos(start_ns));
         self.open_end_ns = start_ns + INTERVAL_NS;
-        self.waiting_end_ns = self.open_end_ns;
     }
 
     fn close(&mut self) {
-        let mut closed = std::mem::take(&mut self.open);
-        closed.rates = PerDirection::from_fn(|x| self.buffers.observer.rate(x));
-        closed.base_round_trip = self.buffers.observer.base_round_trip();
-        closed.unseen = PerDirection::from_fn(|x| self.is_unseen(x));
+        let unseen = PerDirection::from_fn(|x| self.is_unseen(x));
         let start_ns = self.open_end_ns - INTERVAL_NS;
         for direction in Direction::ALL {
             if self.progress_ns[direction.opposite()].is_some_and(|at_ns| at_ns >= start_ns) {
-                let (unseen, all) = &mut self.unseen[direction];
-                *unseen += u64::from(closed.unseen[direction]);
+                let (times, all) = &mut self.unseen[direction];
+                *times += u64::from(unseen[direction]);
                 *all += 1;
             }
         }
-        // A mean of what was measured in it; what was measured before it lasts for a while.
-        for direction in Direction::ALL {
-            if closed.turns[direction].1 == 0
-                && let Some((seconds, at_ns)) = self.turns[direction]
-                && at_ns + TURN_LIFETIME_NS >= self.open_end_ns
-            {
-                closed.turns[direction] = (seconds, 0);
-            }
-        }
-        self.waiting.push_back(closed);
+        let closed = SampleInterval {
+            at: Duration::from_nanos(self.open_end_ns),
+            span: Duration::from_nanos(INTERVAL_NS),
+            queues: PerDirection::from_fn(|x| if unseen[x] { Level::Known(None) } else { Level::Awaited }),
+            left: None,
+        };
+        let observer = &self.buffers.observer;
+        let rates = PerDirection::from_fn(|x| observer.rate(x));
+        self.assembler.close(&[closed], rates, observer.base_round_trip());
         self.open_end_ns += INTERVAL_NS;
     }
 
@@ -222,41 +184,8 @@ impl Intervals {
     }
 
     fn emit(&mut self, sink: &mut impl FnMut(&Sample)) {
-        while !self.waiting.is_empty() {
-            let Some(queues) = self.buffers.pop() else { return };
-            let Some(interval) = self.waiting.pop_front() else { return };
-            let sample = self.assemble(interval, queues);
-            self.waiting_end_ns += INTERVAL_NS;
-            sink(&sample);
-        }
+        self.assembler.release(|_| self.buffers.pop(), |sample| sink(&sample));
     }
-
-    fn assemble(&self, interval: OpenInterval, queues: PerDirection<Option<QueueSample>>) -> Sample {
-        let direction = |x: Direction| DirectionSample {
-            queue: queues[x].filter(|_| !interval.unseen[x]),
-            traffic: interval.traffic[x],
-            ack_bursts: interval.bursts[x],
-            composition: interval.composition[x],
-            rate: interval.rates[x],
-        };
-        Sample {
-            at: Duration::from_nanos(self.waiting_end_ns),
-            span: Duration::from_nanos(INTERVAL_NS),
-            link: PerDirection::from_fn(direction),
-            round_trip: round_trip(&interval.turns),
-            base_round_trip: interval.base_round_trip,
-            flows: interval.flows,
-        }
-    }
-}
-
-/// Both ends' turnarounds together are the round trip, if either was measured in the interval.
-fn round_trip(turns: &PerDirection<(f64, u32)>) -> Option<f64> {
-    if turns.up.1 + turns.down.1 == 0 {
-        return None;
-    }
-    let seconds = |(sum, count): (f64, u32)| sum / f64::from(count.max(1));
-    Some(seconds(turns.up) + seconds(turns.down))
 }
 
 #[cfg(test)]

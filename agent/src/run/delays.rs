@@ -232,7 +232,7 @@ mod tests {
     use pendulum_model::delay::Delay;
 
     use super::*;
-    use crate::snapshot::{HalfRow, KernelFlowKey};
+    use crate::snapshot::HalfRow;
 
     /// A reply each third second, or each sixth: the uplink's wait, or silence.
     #[test]
@@ -314,7 +314,7 @@ mod tests {
         };
         let receiver =
             HalfRow { rtt_samples: 1, rtt_min_us: 1_000, window_bytes: Some(64_000), ..HalfRow::default() };
-        let key = KernelFlowKey(crate::bpf::abi::pendulum_flow_key::default());
+        let key = crate::bpf::abi::pendulum_flow_key::default();
         FlowRow { key, halves: [sender, receiver], changed_at: now, is_closed: false }
     }
 

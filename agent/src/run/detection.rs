@@ -107,7 +107,7 @@ impl Detection {
         self.builder.take(reading, &mut self.samples);
         let mut samples = std::mem::take(&mut self.samples);
         let mut changed = false;
-        let rtt = PerDirection::from_fn(|x| self.builder.round_trip(x, reading.at));
+        let rtt = PerDirection::from_fn(|x| self.builder.assembler.round_trip(x, reading.at));
         for sample in &samples {
             let events = self.detector.push(sample);
             self.recorder.push(sample, rtt, self.detector.verdict());
@@ -117,7 +117,7 @@ impl Detection {
             }
         }
         if let Some(sweep) = reading.flows {
-            self.recorder.note_flows(self.builder.newest().unwrap_or(reading.at), sweep);
+            self.recorder.note_flows(self.builder.assembler.newest().unwrap_or(reading.at), sweep);
         }
         if let Some(first) = samples.first() {
             self.verdict_since.get_or_insert(first.at);
@@ -208,7 +208,7 @@ impl Detection {
     /// What the detector knows now. `all`: also what costs a pass over the past, once a second.
     fn refresh(&mut self, all: bool) {
         let before = self.findings.take();
-        let at = self.builder.newest().unwrap_or_default();
+        let at = self.builder.assembler.newest().unwrap_or_default();
         let state = match &before {
             Some(findings) if !all => Arc::clone(&findings.state),
             _ => {

@@ -108,10 +108,10 @@ mod tests {
         let top = recent.top_port.as_ref().expect("QUIC");
         assert_eq!((&*top.name, top.share), ("UDP port 443", 0.75));
         assert_eq!(
-            recent.shares().expect("something entered").map(|(_, share)| share),
+            recent.composition.shares().expect("something entered").map(|(_, share)| share),
             [0.25, 0.0, 0.75, 0.0]
         );
-        assert_eq!(meter.recent(Direction::Down, start + SECOND * 21).shares(), None);
+        assert_eq!(meter.recent(Direction::Down, start + SECOND * 21).composition.shares(), None);
     }
 
     #[test]

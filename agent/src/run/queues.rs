@@ -29,7 +29,7 @@ use crate::bpf::{Answered, BpfError, Cwnd, CwndSource, PassageReader, ProgramSta
 use crate::config;
 use crate::net::{Devices, ingress_redirect};
 use crate::shape::{OwnLevel, Passing};
-use crate::snapshot::{FlowSweep, KernelFlowKey, LinkSnapshot, QueueSnapshot, SlotLosses};
+use crate::snapshot::{FlowSweep, LinkSnapshot, QueueSnapshot, SlotLosses};
 
 /// A socket that took no ACK for this long sends nothing: its window is no load.
 const SOCKET_AGE: Duration = Duration::from_secs(10);
@@ -350,8 +350,7 @@ impl Queues {
     fn window_of(&mut self, flows: &FlowSweep) -> Result<u64, BpfError> {
         let mut sockets = self.cwnd.sockets(SOCKET_AGE)?;
         // Rows are in the order of their keys.
-        sockets
-            .retain(|(key, _)| flows.rows.binary_search_by(|row| row.key.cmp(&KernelFlowKey(*key))).is_ok());
+        sockets.retain(|(key, _)| flows.rows.binary_search_by(|row| row.key.cmp(key)).is_ok());
         self.cwnd.attach_for(&sockets)?;
         Ok(sockets.iter().map(|(_, socket)| u64::from(socket.snd_cwnd) * u64::from(socket.mss)).sum())
     }

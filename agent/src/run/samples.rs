@@ -1,35 +1,30 @@
 //! From what is read ten times a second to the detector's [`Sample`]s.
 //!
 //! Where the history ring gives the queue, a sample speaks for one bucket of 10 ms; else for the time since the reading
-//! before. Counters are read once for all the buckets of a tick: what passed in it is spread evenly over them. What the
-//! uplink carried is taken behind its buffer where the ring tells, so that a buffer that fills is not taken for a faster
-//! link.
+//! before. Counters are read once for all the buckets of a tick. What the uplink carried is taken behind its buffer where the ring tells, so
+//! that a buffer that fills is not taken for a faster link.
 
 mod counted;
 
-use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pendulum_model::sample::{
-    AckBursts, BaseRoundTrip, DirectionSample, FlowSample, MeasuredRate, QueueSample, Sample,
+    Assembler, BaseRoundTrip, FlowSample, Level, MeasuredRate, QueueSample, Sample, SampleInterval,
 };
 use pendulum_model::segment::{Direction, PerDirection};
 
-use self::counted::{Counted, DataShare, Part as _, Stretch, total};
+use self::counted::{DataShare, add, total};
 use super::estimate::Estimate;
 use crate::bpf::{BUCKET, QueueInterval, abi};
 use crate::snapshot::{FlowRow, FlowSweep};
 
-/// A round trip measured longer ago than this is no part of the present one.
-const ROUND_TRIP_LIFETIME: Duration = Duration::from_secs(5);
 /// Time one reading without buckets can speak for.
 const LONGEST_SPAN: Duration = Duration::from_secs(1);
 /// Time for which the estimate knows every bucket although nobody looked meanwhile: the rings of slots reach back further.
 const LONGEST_ESTIMATED: Duration = Duration::from_secs(4);
-/// Flows given to the detector at once, those that carried most: a table of a million costs no more than this.
-const FLOWS: usize = 512;
 /// A sample waits for the estimates of both buffers for no longer than this.
 const LATEST_ESTIMATE: Duration = Duration::from_millis(800);
+
 /// What is known of one direction's buffer since the reading before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Seen<'a> {
@@ -67,227 +62,119 @@ pub(super) struct LinkReading<'a> {
 #[derive(Debug, Default)]
 pub(super) struct SampleBuilder {
     before: Option<[abi::pendulum_counters; 2]>,
-    /// End of the newest sample.
-    last: Option<Duration>,
-    /// Counted, and not yet in a sample.
-    pending: PerDirection<Counted>,
+    pub(super) assembler: Assembler,
     shares: DataShare,
-    round_trips: PerDirection<Option<(f64, Duration)>>,
     /// The shortest way home and back, seconds: no buffer of the link is in it.
     home: Option<f64>,
-    /// Samples whose buffers are not known yet, oldest first.
-    waiting: VecDeque<Sample>,
-    flows_at: Option<Instant>,
-}
-
-/// One sample before it has traffic.
-struct Slot {
-    end: Duration,
-    span: Duration,
-    queue: PerDirection<Option<QueueSample>>,
-    /// Bytes that left the uplink buffer: data and everything else, pure ACKs.
-    left: Option<[u64; 2]>,
-}
-
-impl Slot {
-    fn begin(&self) -> Duration {
-        self.end.saturating_sub(self.span)
-    }
 }
 
 impl SampleBuilder {
-    /// Newest round trip towards the end a direction leads to, seconds, unless it is too old.
-    pub(super) fn round_trip(&self, direction: Direction, now: Duration) -> Option<f64> {
-        let (seconds, at) = self.round_trips[direction]?;
-        (now.saturating_sub(at) <= ROUND_TRIP_LIFETIME).then_some(seconds)
-    }
-
-    /// End of the newest sample.
-    pub(super) fn newest(&self) -> Option<Duration> {
-        self.last
-    }
-
     /// Turns a reading into samples that follow those before, oldest first.
     pub(super) fn take(&mut self, reading: &LinkReading<'_>, samples: &mut Vec<Sample>) {
-        let measured = self.count(reading);
-        let slots = self.slots(reading);
-        let (Some(oldest), Some(newest)) = (slots.first(), slots.last()) else {
-            return self.release(reading, samples);
-        };
-        // What passed before the oldest of them, while nobody looked, is no part of what is seen now.
-        let begin = self.last.unwrap_or(oldest.begin()).min(oldest.begin());
-        let since_begin = |at: Duration| at.saturating_sub(begin).as_nanos();
-        let whole = since_begin(newest.end);
-        self.last = Some(newest.end);
-        let round_trip = measured.then(|| self.sum_of_round_trips(reading.at)).flatten();
-        let counted = std::mem::take(&mut self.pending);
+        self.count(reading);
+        if let Some(sweep) = reading.flows {
+            let rows = sweep.rows.iter();
+            let flows = rows.flat_map(|row| Direction::ALL.map(|x| flow(row, x))).flatten();
+            self.assembler.note_flows(reading.at, flows.collect());
+        }
         let base_round_trip = reading
             .base_round_trip
             .map(|base| BaseRoundTrip { seconds: base.seconds + self.home.unwrap_or(0.0), ..base });
-        let data_share = self.shares.data_share();
-        let count = slots.len() as u64;
-        for (index, slot) in (0..count).zip(&slots) {
-            let is_last = index + 1 == count;
-            let stretch = Stretch { from: since_begin(slot.begin()), to: since_begin(slot.end), whole };
-            let mut link = PerDirection::from_fn(|x| DirectionSample {
-                queue: slot.queue[x],
-                traffic: counted[x].traffic.part(stretch),
-                ack_bursts: if is_last { counted[x].bursts } else { AckBursts::default() },
-                composition: counted[x].composition.part(stretch),
-                rate: reading.rates[x],
-            });
-            if let Some([others, acks]) = slot.left {
-                link.up.traffic.wire_bytes = others + acks;
-                link.up.traffic.data_bytes = (others as f64 * data_share).round() as u64;
-            }
-            let flows = match reading.flows {
-                Some(sweep) if is_last => self.flows(sweep),
-                _ => Vec::new(),
-            };
-            self.waiting.push_back(Sample {
-                at: slot.end,
-                span: slot.span,
-                link,
-                round_trip,
-                base_round_trip,
-                flows,
-            });
-        }
-        self.release(reading, samples);
-    }
-
-    /// Passes on the samples whose buffers are known, or have waited for long enough.
-    fn release(&mut self, reading: &LinkReading<'_>, samples: &mut Vec<Sample>) {
-        while let Some(sample) = self.waiting.front() {
+        self.assembler.close(&self.intervals(reading), reading.rates, base_round_trip);
+        let levels = |sample: &Sample| {
             // The bucket that ends there.
             let number = number_at(sample.at).saturating_sub(1);
-            let is_late = |x: Direction| match reading.queues[x] {
-                Seen::Estimate(queue) => number >= queue.known_to(),
-                Seen::Nothing | Seen::Level(_) | Seen::Buckets(_) => false,
-            };
-            if Direction::ALL.into_iter().any(is_late)
-                && reading.at.saturating_sub(sample.at) < LATEST_ESTIMATE
-            {
-                return;
-            }
-            let Some(mut sample) = self.waiting.pop_front() else { return };
-            for x in Direction::ALL {
-                if let Seen::Estimate(queue) = reading.queues[x] {
-                    sample.link[x].queue = queue.sample(number);
-                }
-            }
-            samples.push(sample);
-        }
+            let estimates = PerDirection::from_fn(|x| reading.queues[x].estimate());
+            let is_late = |x: Direction| estimates[x].is_some_and(|queue| number >= queue.known_to());
+            let waits = Direction::ALL.into_iter().any(is_late)
+                && reading.at.saturating_sub(sample.at) < LATEST_ESTIMATE;
+            (!waits).then(|| PerDirection::from_fn(|x| estimates[x]?.sample(number)))
+        };
+        self.assembler.release(levels, |sample| samples.push(sample));
     }
 
-    /// Takes in the counters. Answers whether a round trip was measured.
-    fn count(&mut self, reading: &LinkReading<'_>) -> bool {
-        let Some(before) = self.before.replace(*reading.counters) else { return false };
-        let mut measured = false;
+    fn count(&mut self, reading: &LinkReading<'_>) {
+        let Some(before) = self.before.replace(*reading.counters) else { return };
+        let mut replies = PerDirection::default();
         for x in Direction::ALL {
             let (now, then) = (&reading.counters[x as usize], &before[x as usize]);
-            self.pending[x].add(now, then);
-            let samples = total(&now.rtt) - total(&then.rtt);
-            if samples > 0 {
-                let seconds = (now.rtt_sum_us - then.rtt_sum_us) as f64 / samples as f64 / 1e6;
-                self.round_trips[x] = Some((seconds, reading.at));
+            add(self.assembler.counted(x), now, then);
+            replies[x] = total(&now.rtt) - total(&then.rtt);
+            if replies[x] > 0 {
+                let seconds = (now.rtt_sum_us - then.rtt_sum_us) as f64 / replies[x] as f64 / 1e6;
+                self.assembler.note_round_trip(x, reading.at, seconds, replies[x]);
                 if x == Direction::Down {
                     self.home = Some(self.home.map_or(seconds, |home| home.min(seconds)));
                 }
-                measured = true;
             }
         }
-        let out = &mut self.round_trips.up;
         // No data went out that could be answered, as beside datagrams: what ACKs asked tells the way out as well.
-        if out.is_none_or(|(_, at)| at < reading.at)
-            && let Some(seconds) = reading.answered_s
-        {
-            *out = Some((seconds, reading.at));
-            measured = true;
+        if let Some(seconds) = reading.answered_s.filter(|_| replies.up == 0) {
+            self.assembler.note_round_trip(Direction::Up, reading.at, seconds, 1);
         }
         let up = Direction::Up as usize;
         self.shares.push(&reading.counters[up], &before[up]);
-        measured
-    }
-
-    /// The way out and the way home together. Without the way out it is not a round trip at all.
-    fn sum_of_round_trips(&self, now: Duration) -> Option<f64> {
-        let out = self.round_trip(Direction::Up, now)?;
-        Some(out + self.round_trip(Direction::Down, now).unwrap_or(0.0))
     }
 
     /// The intervals this reading speaks for.
-    fn slots(&self, reading: &LinkReading<'_>) -> Vec<Slot> {
-        let is_new = |end: Duration| self.last.is_none_or(|last| end > last);
+    fn intervals(&self, reading: &LinkReading<'_>) -> Vec<SampleInterval> {
+        let newest = self.assembler.newest();
+        let is_new = |end: Duration| newest.is_none_or(|newest| end > newest);
         let PerDirection { up, down } = reading.queues;
+        let interval = |number: u64, left| SampleInterval {
+            at: start_of(number + 1),
+            span: BUCKET,
+            queues: PerDirection { up: up.at(number), down: down.at(number) },
+            left,
+        };
         let ((Seen::Buckets(grid), _) | (_, Seen::Buckets(grid))) = (up, down) else {
+            let end = number_at(reading.at);
             if let Seen::Estimate(_) = up {
-                return self.estimated_slots(reading);
+                // A pause is made up for as far as what passed was read.
+                let from = newest.map_or(end.saturating_sub(1), number_at);
+                let from = from.max(end.saturating_sub(number_at(LONGEST_ESTIMATED)));
+                let all = (from..end).map(|number| interval(number, None));
+                return all.filter(|interval| is_new(interval.at)).collect();
             }
             if !is_new(reading.at) {
                 return Vec::new();
             }
             // Longer, and nobody looked: the sample speaks for its end only.
-            let span = self.last.map_or(Duration::ZERO, |last| (reading.at - last).min(LONGEST_SPAN));
-            let number = number_at(reading.at);
-            let queue = PerDirection { up: up.at(number), down: down.at(number) };
-            return vec![Slot { end: reading.at, span, queue, left: None }];
+            let span = newest.map_or(Duration::ZERO, |newest| (reading.at - newest).min(LONGEST_SPAN));
+            return vec![SampleInterval { at: reading.at, span, ..interval(end, None) }];
         };
-        let slot = |bucket: &QueueInterval| Slot {
-            end: bucket.end(),
-            span: BUCKET,
-            queue: PerDirection { up: up.at(bucket.number), down: down.at(bucket.number) },
-            left: match up {
-                Seen::Buckets(_) => Some(bucket.events.dequeued_bytes),
-                Seen::Level(_) | Seen::Estimate(_) | Seen::Nothing => None,
-            },
+        let data_share = self.shares.data_share();
+        let left = |bucket: &QueueInterval| match up {
+            Seen::Buckets(_) => {
+                let [others, acks] = bucket.events.dequeued_bytes;
+                Some([others + acks, (others as f64 * data_share).round() as u64])
+            }
+            Seen::Level(_) | Seen::Estimate(_) | Seen::Nothing => None,
         };
-        grid.iter().filter(|bucket| is_new(bucket.end())).map(slot).collect()
-    }
-
-    /// Buckets since the newest sample; a pause is made up for as far as what passed was read.
-    fn estimated_slots(&self, reading: &LinkReading<'_>) -> Vec<Slot> {
-        let PerDirection { up, down } = reading.queues;
-        let end = number_at(reading.at);
-        let longest = number_at(LONGEST_ESTIMATED);
-        let from = self.last.map_or(end.saturating_sub(1), number_at).max(end.saturating_sub(longest));
-        let slot = |number: u64| Slot {
-            end: start_of(number + 1),
-            span: BUCKET,
-            queue: PerDirection { up: up.at(number), down: down.at(number) },
-            left: None,
-        };
-        (from..end).map(slot).filter(|slot| self.last.is_none_or(|last| slot.end > last)).collect()
-    }
-
-    fn flows(&mut self, sweep: &FlowSweep) -> Vec<FlowSample> {
-        let interval = self.flows_at.replace(sweep.at).map_or(0.0, |at| (sweep.at - at).as_secs_f64());
-        let mut flows: Vec<FlowSample> = sweep
-            .rows
-            .iter()
-            .flat_map(|row| Direction::ALL.map(|direction| flow(row, direction, interval)))
-            .flatten()
-            .collect();
-        if flows.len() > FLOWS {
-            flows.select_nth_unstable_by_key(FLOWS, |flow| std::cmp::Reverse(flow.data_bytes));
-            flows.truncate(FLOWS);
-        }
-        flows
+        let new = grid.iter().filter(|bucket| is_new(bucket.end()));
+        new.map(|bucket| interval(bucket.number, left(bucket))).collect()
     }
 }
 
-impl Seen<'_> {
+impl<'a> Seen<'a> {
     /// What stood in the buffer during one bucket. The two rings may be read a moment apart: at their end the level is
     /// carried on.
-    fn at(&self, number: u64) -> Option<QueueSample> {
+    fn at(&self, number: u64) -> Level {
         match self {
-            Self::Nothing => None,
-            Self::Level(queue) => Some(*queue),
-            Self::Estimate(queue) => queue.sample(number),
+            Self::Nothing => Level::Known(None),
+            Self::Level(queue) => Level::Known(Some(*queue)),
+            Self::Estimate(_) => Level::Awaited,
             Self::Buckets(buckets) => {
                 let index = buckets.partition_point(|bucket| bucket.number < number);
-                buckets.get(index).or(buckets.last()).map(QueueInterval::queue)
+                Level::Known(buckets.get(index).or(buckets.last()).map(QueueInterval::queue))
             }
+        }
+    }
+
+    fn estimate(&self) -> Option<Estimate<'a>> {
+        match self {
+            Self::Estimate(queue) => Some(*queue),
+            Self::Nothing | Self::Level(_) | Self::Buckets(_) => None,
         }
     }
 }
@@ -302,7 +189,7 @@ fn start_of(number: u64) -> Duration {
     Duration::from_nanos(number.saturating_mul(BUCKET.as_nanos() as u64))
 }
 
-fn flow(row: &FlowRow, direction: Direction, interval: f64) -> Option<FlowSample> {
+fn flow(row: &FlowRow, direction: Direction) -> Option<FlowSample> {
     let half = &row.halves[direction as usize];
     if half.fresh_bytes == 0 {
         return None;
@@ -312,22 +199,12 @@ fn flow(row: &FlowRow, direction: Direction, interval: f64) -> Option<FlowSample
         let known = up.rtt_samples > 0 && down.rtt_samples > 0;
         known.then(|| (f64::from(of(up)) + f64::from(of(down))) / 1e6)
     };
-    let round_trip = both(|half| half.rtt_last_us);
-    // Outstanding data counts from the sender's side of both buffers. A download's is not to be seen from here: what
-    // arrives within one round trip is.
-    let in_flight_bytes = match direction {
-        Direction::Up => Some(f64::from(half.in_flight_bytes)),
-        Direction::Down if interval > 0.0 => {
-            round_trip.map(|seconds| half.fresh_bytes as f64 / interval * seconds)
-        }
-        Direction::Down => None,
-    };
     Some(FlowSample {
         id: row.key.id(),
         direction,
         data_bytes: half.fresh_bytes,
-        in_flight_bytes,
-        round_trip,
+        in_flight_bytes: Some(f64::from(half.in_flight_bytes)),
+        round_trip: both(|half| half.rtt_last_us),
         base_round_trip: both(|half| half.rtt_min_us),
     })
 }

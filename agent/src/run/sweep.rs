@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pendulum_model::segment::Direction;
 
 use crate::bpf::abi;
-use crate::snapshot::{FlowRow, FlowSweep, FlowTotals, HalfRow, KernelFlowKey};
+use crate::snapshot::{FlowRow, FlowSweep, FlowTotals, HalfRow};
 
 /// A flow counts as active in a direction for this long after payload was seen in it.
 pub(super) const ACTIVE_WINDOW: Duration = Duration::from_secs(5);
@@ -77,7 +77,7 @@ impl Sweeper {
         rows.retain(|row| {
             let keep = !self.is_over(row, now);
             if !keep {
-                ended.push(row.key.0);
+                ended.push(row.key);
             }
             keep
         });
@@ -102,8 +102,7 @@ impl Sweeper {
     /// Both lists are ordered by key: one pass finds each flow's earlier row. Only keys are moved about to sort them: a
     /// flow has ten times the size of its key.
     fn rows(&self, now: Instant, table: &[RawFlow]) -> Vec<FlowRow> {
-        let keys = table.iter().map(|(key, _)| KernelFlowKey(*key));
-        let mut order: Vec<_> = keys.zip(table).collect();
+        let mut order: Vec<_> = table.iter().map(|flow| (flow.0, flow)).collect();
         order.sort_unstable_by_key(|(key, _)| *key);
         let interval = now.duration_since(self.latest.at).as_secs_f64();
         let mut earlier = self.latest.rows.iter().peekable();
@@ -123,7 +122,7 @@ impl Sweeper {
 }
 
 fn row(
-    key: KernelFlowKey,
+    key: abi::pendulum_flow_key,
     flow: &abi::pendulum_flow,
     before: Option<&FlowRow>,
     now: Instant,

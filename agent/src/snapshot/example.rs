@@ -12,10 +12,9 @@ use pendulum_model::fairness::Classes;
 use pendulum_model::findings::{Evidence, Figure, Missing, Phase, Verdict};
 use pendulum_model::observer::Vantage;
 use pendulum_model::phase::PhaseSource;
-use pendulum_model::sample::Composition;
 use pendulum_model::segment::PerDirection;
 use pendulum_model::traffic_mix::{Cause, Kind};
-use pendulum_wire::{AbTest, Advice, Auto, SegmentBloat, Shaped, TickAuto, TickHalf, TopPort, TransferLimit};
+use pendulum_wire::{AbTest, Advice, Auto, SegmentBloat, Shaped, TickAuto, TickHalf, TransferLimit};
 use tokio::sync::watch;
 
 use super::*;
@@ -315,12 +314,12 @@ fn row(number: u16, now: Instant) -> FlowRow {
         data_at: Some(now),
     };
     FlowRow {
-        key: KernelFlowKey(abi::pendulum_flow_key {
+        key: abi::pendulum_flow_key {
             home_addr: mapped(u32::from(number)),
             remote_addr: mapped(100),
             home_port: (40_000 + number).to_be(),
             remote_port: 443_u16.to_be(),
-        }),
+        },
         halves: [half(1), half(2)],
         changed_at: now,
         is_closed: false,

@@ -1,13 +1,8 @@
 //! The flow table at one moment, in the form its readers need.
 
-use std::cmp::Ordering;
-use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher, Hash, Hasher};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Instant;
 
-use pendulum_model::segment::Direction;
-
-use crate::bpf::abi;
+use crate::bpf::abi::pendulum_flow_key;
 
 /// One look at the flow table.
 #[derive(Clone, Debug)]
@@ -42,89 +37,11 @@ pub struct FlowTotals {
     pub goodput: f64,
 }
 
-/// A flow's identity, orderable. Addresses and ports in network byte order, as the kernel side keeps them.
-#[derive(Clone, Copy, Debug)]
-pub struct KernelFlowKey(pub abi::pendulum_flow_key);
-
-impl KernelFlowKey {
-    fn parts(&self) -> (&[u32; 4], &[u32; 4], u16, u16) {
-        (&self.0.home_addr, &self.0.remote_addr, self.0.home_port, self.0.remote_port)
-    }
-
-    /// The end behind the gateway.
-    pub fn home(&self) -> SocketAddr {
-        socket_address(&self.0.home_addr, self.0.home_port)
-    }
-
-    /// The other end.
-    pub fn remote(&self) -> SocketAddr {
-        socket_address(&self.0.remote_addr, self.0.remote_port)
-    }
-
-    /// The address of the end that a direction leads to.
-    pub fn end(&self, towards: Direction) -> IpAddr {
-        match towards {
-            Direction::Up => self.remote().ip(),
-            Direction::Down => self.home().ip(),
-        }
-    }
-
-    /// A number that stands for the address of the end that a direction leads to: `hash_of_address()` of `bpf/packet/slots.h`, as replies have it.
-    pub fn end_id(&self, towards: Direction) -> u32 {
-        let address = match towards {
-            Direction::Up => self.0.remote_addr,
-            Direction::Down => self.0.home_addr,
-        };
-        let [first, rest @ ..] = address;
-        let hash = rest.into_iter().fold(first, |hash, word| (hash ^ word).wrapping_mul(0x9e37_79b1));
-        hash ^ hash >> 15
-    }
-
-    /// How the detector knows the flow.
-    pub fn id(&self) -> u64 {
-        BuildHasherDefault::<DefaultHasher>::default().hash_one(self)
-    }
-}
-
-fn socket_address(words: &[u32; 4], port: u16) -> SocketAddr {
-    let mut octets = [0; 16];
-    for (chunk, word) in octets.chunks_exact_mut(4).zip(words) {
-        chunk.copy_from_slice(&word.to_ne_bytes());
-    }
-    SocketAddr::new(IpAddr::V6(Ipv6Addr::from(octets)).to_canonical(), u16::from_be(port))
-}
-
-impl Hash for KernelFlowKey {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.parts().hash(state);
-    }
-}
-
-impl PartialEq for KernelFlowKey {
-    fn eq(&self, other: &Self) -> bool {
-        self.parts() == other.parts()
-    }
-}
-
-impl Eq for KernelFlowKey {}
-
-impl Ord for KernelFlowKey {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.parts().cmp(&other.parts())
-    }
-}
-
-impl PartialOrd for KernelFlowKey {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
 /// One flow at a sweep.
 #[derive(Clone, Debug)]
 pub struct FlowRow {
     /// Who talks to whom.
-    pub key: KernelFlowKey,
+    pub key: pendulum_flow_key,
     /// What each end has sent; index with [`pendulum_model::segment::Direction`].
     pub halves: [HalfRow; 2],
     /// When a segment of either end was last noticed, to the sweep.
@@ -205,22 +122,6 @@ impl HalfRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn words(octets: [u8; 16]) -> [u32; 4] {
-        [0, 4, 8, 12].map(|i| u32::from_ne_bytes([octets[i], octets[i + 1], octets[i + 2], octets[i + 3]]))
-    }
-
-    #[test]
-    fn addresses_read_as_people_write_them() {
-        let key = KernelFlowKey(abi::pendulum_flow_key {
-            home_addr: words([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 7]),
-            remote_addr: words([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
-            home_port: 443u16.to_be(),
-            remote_port: 50_000u16.to_be(),
-        });
-        assert_eq!(key.home().to_string(), "192.0.2.7:443");
-        assert_eq!(key.remote().to_string(), "[2001:db8::1]:50000");
-    }
 
     #[test]
     fn segments_per_ack_needs_data_and_acks() {

@@ -42,8 +42,6 @@ pub struct QueueSnapshot {
     pub drops: [u64; abi::PENDULUM_DROPS as usize],
     /// `enum pendulum_queue_event`.
     pub events: [u64; abi::PENDULUM_QUEUE_EVENTS as usize],
-    /// Levels that were set right from netlink statistics while nothing was going on.
-    pub repaired: u64,
     /// Buckets of the history ring that were overwritten before they were read.
     pub lost_buckets: u64,
     /// Time in it, data and pure ACKs.

@@ -213,7 +213,7 @@ impl Session {
                 });
             }
         }
-        self.intervals.note_flows(samples);
+        self.intervals.note_flows(now_ns, samples);
     }
 
     /// Why not one packet could be used, if so.

@@ -165,7 +165,6 @@ impl Tracked {
             snapshot.sojourns = programs.sojourns()?[self.direction as usize];
             self.reconcile(before == Some(state.last_ns), state.last_ns);
         }
-        self.snapshot.repaired = self.reader.as_ref().map_or(0, RingReader::repaired);
         Ok(())
     }
 

@@ -1,6 +1,6 @@
-//! What the kernel side counts between two readings, and how it is shared among the samples of a reading.
+//! What the kernel side counts between two readings.
 
-use pendulum_model::sample::{AckBursts, Composition, Traffic};
+use pendulum_model::sample::Counted;
 use pendulum_model::segment::Class;
 
 use crate::bpf::abi;
@@ -8,84 +8,28 @@ use crate::bpf::abi;
 /// How much of the past stays in the composition of the uplink's traffic, from tick to tick: about a second.
 const COMPOSITION_DECAY: f64 = 0.9;
 
-/// What was counted in one direction over some time.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counted {
-    pub(super) traffic: Traffic,
-    pub(super) composition: Composition,
-    pub(super) bursts: AckBursts,
-}
-
-impl Counted {
-    /// What has been counted since `then`.
-    pub(super) fn add(&mut self, now: &abi::pendulum_counters, then: &abi::pendulum_counters) {
-        let grown = |of: fn(&abi::pendulum_counters) -> u64| of(now) - of(then);
-        self.composition.add(&now.composition().since(&then.composition()));
-        let traffic = &mut self.traffic;
-        traffic.wire_bytes += grown(|counters| total(&counters.bytes));
-        traffic.data_bytes += grown(|counters| counters.bytes[Class::Data as usize]);
-        traffic.data_segments += grown(|counters| counters.segments[Class::Data as usize]);
-        traffic.ack_segments += grown(|counters| pure_acks(&counters.segments));
-        traffic.retransmitted_segments += grown(|counters| counters.retransmitted_segments);
-        let mut rest = grown(|counters| counters.burst_segments);
-        let longest = now.bursts.len() - 1;
-        for (length, (now, then)) in now.bursts.iter().zip(&then.bursts).enumerate().take(longest) {
-            self.bursts.add(length as u64, now - then);
-            rest = rest.saturating_sub(length as u64 * (now - then));
-        }
-        // The last slot holds all longer ones: how many ACKs those were is what is left of the sum.
-        let long = now.bursts[longest] - then.bursts[longest];
-        if long > 0 {
-            self.bursts.bursts += long;
-            self.bursts.segments += rest;
-            self.bursts.segments_in_long_bursts += rest;
-        }
+/// Adds what has been counted since `then`.
+pub(super) fn add(counted: &mut Counted, now: &abi::pendulum_counters, then: &abi::pendulum_counters) {
+    let grown = |of: fn(&abi::pendulum_counters) -> u64| of(now) - of(then);
+    let Counted { traffic, composition, ack_bursts } = counted;
+    composition.add(&now.composition().since(&then.composition()));
+    traffic.wire_bytes += grown(|counters| total(&counters.bytes));
+    traffic.data_bytes += grown(|counters| counters.bytes[Class::Data as usize]);
+    traffic.data_segments += grown(|counters| counters.segments[Class::Data as usize]);
+    traffic.ack_segments += grown(|counters| pure_acks(&counters.segments));
+    traffic.retransmitted_segments += grown(|counters| counters.retransmitted_segments);
+    let mut rest = grown(|counters| counters.burst_segments);
+    let longest = now.bursts.len() - 1;
+    for (length, (now, then)) in now.bursts.iter().zip(&then.bursts).enumerate().take(longest) {
+        ack_bursts.add(length as u64, now - then);
+        rest = rest.saturating_sub(length as u64 * (now - then));
     }
-}
-
-/// A stretch of a longer time, nanoseconds since that began.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Stretch {
-    pub(super) from: u128,
-    pub(super) to: u128,
-    /// The length of all.
-    pub(super) whole: u128,
-}
-
-/// What belongs to a stretch of time, of what is spread evenly over all of it: adjoining stretches add up.
-pub(super) trait Part {
-    /// The stretch's part.
-    fn part(&self, of: Stretch) -> Self;
-}
-
-impl Part for u64 {
-    fn part(&self, of: Stretch) -> Self {
-        let until =
-            |at: u128| u128::from(*self).saturating_mul(at).checked_div(of.whole).unwrap_or_default() as Self;
-        until(of.to) - until(of.from)
-    }
-}
-
-impl Part for Traffic {
-    fn part(&self, of: Stretch) -> Self {
-        Self {
-            wire_bytes: self.wire_bytes.part(of),
-            data_bytes: self.data_bytes.part(of),
-            data_segments: self.data_segments.part(of),
-            ack_segments: self.ack_segments.part(of),
-            retransmitted_segments: self.retransmitted_segments.part(of),
-        }
-    }
-}
-
-impl Part for Composition {
-    fn part(&self, of: Stretch) -> Self {
-        Self {
-            tcp_data: self.tcp_data.part(of),
-            ack: self.ack.part(of),
-            udp: self.udp.part(of),
-            other: self.other.part(of),
-        }
+    // The last slot holds all longer ones: how many ACKs those were is what is left of the sum.
+    let long = now.bursts[longest] - then.bursts[longest];
+    if long > 0 {
+        ack_bursts.bursts += long;
+        ack_bursts.segments += rest;
+        ack_bursts.segments_in_long_bursts += rest;
     }
 }
 
