@@ -51,6 +51,21 @@ impl<T> PerDirection<T> {
     pub fn from_fn(mut make: impl FnMut(Direction) -> T) -> Self {
         Self { up: make(Direction::Up), down: make(Direction::Down) }
     }
+
+    /// Each value turned into another.
+    pub fn map<U>(self, mut make: impl FnMut(T) -> U) -> PerDirection<U> {
+        PerDirection { up: make(self.up), down: make(self.down) }
+    }
+
+    /// The uplink's and the downlink's.
+    pub const fn both(&self) -> [&T; 2] {
+        [&self.up, &self.down]
+    }
+
+    /// The same, to be changed.
+    pub const fn both_mut(&mut self) -> [&mut T; 2] {
+        [&mut self.up, &mut self.down]
+    }
 }
 
 impl<T> Index<Direction> for PerDirection<T> {
@@ -179,7 +194,9 @@ mod tests {
         assert_eq!((pair.up, pair.down), ("up", "down"));
         assert_eq!((pair[Direction::Up], pair[Direction::Down]), ("up", "down"));
         pair[Direction::Down] = "below";
-        assert_eq!((pair.up, pair.down), ("up", "below"));
+        assert_eq!(pair.both(), [&"up", &"below"]);
+        *pair.both_mut()[0] = "above";
+        assert_eq!(pair.map(str::len), PerDirection { up: 5, down: 5 });
         assert_eq!(Direction::ALL.map(Direction::opposite), [Direction::Down, Direction::Up]);
     }
 }

@@ -202,7 +202,7 @@ fn busiest(
 }
 
 fn rank(row: &FlowRow, sort: FlowOrder) -> f64 {
-    let [up, down] = &row.halves;
+    let [up, down] = row.halves.both();
     match sort {
         FlowOrder::Rate => f64::from(up.wire_rate) + f64::from(down.wire_rate),
         FlowOrder::Bytes => (up.wire_bytes + down.wire_bytes) as f64,
@@ -211,11 +211,11 @@ fn rank(row: &FlowRow, sort: FlowOrder) -> f64 {
 
 /// When the first segment of either end was seen, nanoseconds of the kernel's clock; 0 if none was.
 fn began_ns(row: &FlowRow) -> u64 {
-    row.halves.iter().map(|half| half.first_seen_ns).filter(|&at| at > 0).min().unwrap_or(0)
+    row.halves.both().into_iter().map(|half| half.first_seen_ns).filter(|&at| at > 0).min().unwrap_or(0)
 }
 
 fn flow(link: &str, row: &FlowRow, whose: Flow) -> Flow {
-    let [up, down] = &row.halves;
+    let [up, down] = row.halves.both();
     let (home, remote) = (row.key.home(), row.key.remote());
     // Who opened it sent the first segment. Without a SYN the flow is older than the agent: most are opened at home.
     let opened_at_home = !(up.opened && down.opened) || up.first_seen_ns <= down.first_seen_ns;

@@ -34,7 +34,7 @@ pub(super) async fn state(State(app): State<Arc<App>>) -> Response {
 
 /// One link of it, and the stream's event `state`.
 pub(super) fn of_link(link: &LinkSnapshot) -> Link {
-    let [up, down] = [&link.directions.up, &link.directions.down].map(|direction| direction.rate);
+    let [up, down] = link.directions.both().map(|direction| direction.rate);
     Link {
         name: link.name.to_string(),
         wan: link.wan.to_string(),
@@ -62,7 +62,7 @@ pub(super) fn of_link(link: &LinkSnapshot) -> Link {
 fn of_direction(link: &LinkSnapshot, direction: Direction) -> wire::Direction {
     let snapshot = &link.directions[direction];
     let counters = &snapshot.counters;
-    let totals = &link.flows.totals[direction as usize];
+    let totals = &link.flows.totals[direction];
     let rate = snapshot.rate.map(|known| known.rate.bytes_per_second());
     let second = snapshot.second.map(|second| second.within(rate));
     wire::Direction {
@@ -123,8 +123,7 @@ fn rtt(recent: &RecentRtt, flows: &FlowSweep, direction: Direction) -> Option<Rt
     if samples == 0 {
         return None;
     }
-    let known =
-        flows.rows.iter().map(|row| &row.halves[direction as usize]).filter(|half| half.rtt_samples > 0);
+    let known = flows.rows.iter().map(|row| &row.halves[direction]).filter(|half| half.rtt_samples > 0);
     Some(Rtt {
         samples,
         min_s: known.map(|half| half.rtt_min_us).min().map(|us| f64::from(us) / 1e6),

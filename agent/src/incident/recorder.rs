@@ -163,8 +163,7 @@ impl Recorder {
         if self.store.is_none() {
             return;
         }
-        let bytes =
-            |row: &crate::snapshot::FlowRow| PerDirection::from_fn(|x| row.halves[x as usize].fresh_bytes);
+        let bytes = |row: &crate::snapshot::FlowRow| PerDirection::from_fn(|x| row.halves[x].fresh_bytes);
         let mut heavy: Vec<_> = sweep.rows.iter().map(|row| (row.key, bytes(row))).collect();
         heavy.retain(|(_, bytes)| bytes.up + bytes.down > 0);
         heavy.sort_by_key(|(_, bytes)| std::cmp::Reverse(bytes.up + bytes.down));

@@ -43,17 +43,21 @@ impl Collector for FlowFamilies {
         let links = self.board.snapshots();
         IN_FLIGHT.write(&mut encoder, |samples| {
             links.iter().try_for_each(|link| {
-                Direction::ALL.into_iter().zip(link.flows.totals).try_for_each(|(direction, totals)| {
-                    let labels = [("link", &*link.name), ("direction", direction.name())];
-                    samples.gauge(labels, totals.in_flight_bytes)
-                })
+                Direction::ALL.into_iter().zip(link.flows.totals.both()).try_for_each(
+                    |(direction, totals)| {
+                        let labels = [("link", &*link.name), ("direction", direction.name())];
+                        samples.gauge(labels, totals.in_flight_bytes)
+                    },
+                )
             })
         })?;
         FLOWS.write(&mut encoder, |samples| {
             links.iter().try_for_each(|link| {
-                Direction::ALL.into_iter().zip(link.flows.totals).try_for_each(|(direction, totals)| {
-                    samples.gauge([("link", &*link.name), ("direction", direction.name())], totals.active)
-                })
+                Direction::ALL.into_iter().zip(link.flows.totals.both()).try_for_each(
+                    |(direction, totals)| {
+                        samples.gauge([("link", &*link.name), ("direction", direction.name())], totals.active)
+                    },
+                )
             })
         })?;
         EVENTS.write(&mut encoder, |samples| {

@@ -3,7 +3,6 @@
 use std::fmt::Result;
 use std::sync::Arc;
 
-use pendulum_model::segment::PerDirection;
 use pendulum_wire::BpfMap;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -58,9 +57,12 @@ const READ_SECONDS: Family = Family::gauge(
 
 /// Everything that was lost on its way from a packet to a reader, by reason.
 pub(crate) fn lost_by_reason(link: &LinkSnapshot) -> impl Iterator<Item = (&'static str, u64)> {
-    let PerDirection { up, down } = &link.directions;
-    let overwritten =
-        [up, down].into_iter().filter_map(DirectionSnapshot::counting_queue).map(|queue| queue.lost_buckets);
+    let overwritten = link
+        .directions
+        .both()
+        .into_iter()
+        .filter_map(DirectionSnapshot::counting_queue)
+        .map(|queue| queue.lost_buckets);
     // Absent, not 0, while the link is not measured: they go on afterwards.
     let measured = [
         // Buckets of the history ring that the kernel had overwritten before they were read.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pendulum_model::protocol_port::ProtocolPort;
 use pendulum_model::sample::Composition;
-use pendulum_model::segment::{Class, Direction};
+use pendulum_model::segment::{Class, Direction, PerDirection};
 
 use super::counters::Counters;
 use super::flow::{FlowKey, Observed};
@@ -83,8 +83,8 @@ impl<T> Observation<'_, T> {
 /// Turns frames into counters and flows. `T`: what the caller notes beside each flow.
 #[derive(Debug)]
 pub struct Meter<T = ()> {
-    counters: [Counters; 2],
-    protocol_ports: [BTreeMap<ProtocolPort, u64>; 2],
+    counters: PerDirection<Counters>,
+    protocol_ports: PerDirection<BTreeMap<ProtocolPort, u64>>,
     stats: Stats,
     table: FlowTable<T>,
     requests: Requests,
@@ -94,8 +94,8 @@ impl<T: Default> Meter<T> {
     /// An empty meter.
     pub fn new(config: MeterConfig) -> Self {
         Self {
-            counters: Default::default(),
-            protocol_ports: Default::default(),
+            counters: PerDirection::default(),
+            protocol_ports: PerDirection::default(),
             stats: Stats::default(),
             table: FlowTable::new(config.flow_entries, config.nursery_entries),
             requests: Requests::default(),
@@ -104,12 +104,12 @@ impl<T: Default> Meter<T> {
 
     /// The counters of one direction.
     pub fn counters(&self, direction: Direction) -> &Counters {
-        &self.counters[direction as usize]
+        &self.counters[direction]
     }
 
     /// Link-layer bytes of what is no TCP, by what carries it.
     pub fn protocol_ports(&self, direction: Direction) -> &BTreeMap<ProtocolPort, u64> {
-        &self.protocol_ports[direction as usize]
+        &self.protocol_ports[direction]
     }
 
     /// Measurements lost, and the life of flows.
@@ -173,12 +173,12 @@ impl<T: Default> Meter<T> {
         let protocol_port = other.protocol_port(direction);
         let wire_bytes = other.udp.map_or(frame.frame_bytes().into(), |udp| udp.wire_bytes);
         if let Some(protocol_port) = protocol_port {
-            *self.protocol_ports[direction as usize].entry(protocol_port).or_default() += wire_bytes;
+            *self.protocol_ports[direction].entry(protocol_port).or_default() += wire_bytes;
         }
         let Some(datagram) = &other.udp else {
             return Observation { protocol_port, reply, ..self.observe_unread(direction, frame, None) };
         };
-        self.counters[direction as usize].count_udp(datagram);
+        self.counters[direction].count_udp(datagram);
         let entered = Composition { udp: wire_bytes, ..Composition::default() };
         Observation { protocol_port, reply, ..Observation::unread(entered) }
     }
@@ -197,7 +197,7 @@ impl<T: Default> Meter<T> {
         self.stats.lost[Lost::RequestDisplaced as usize] = self.requests.lost;
         let reply = reply?;
         if !reply.is_relayed {
-            self.counters[direction.opposite() as usize].count_rtt(reply.us);
+            self.counters[direction.opposite()].count_rtt(reply.us);
         }
         Some((key, reply))
     }
@@ -209,7 +209,7 @@ impl<T: Default> Meter<T> {
         lost: Option<Lost>,
     ) -> Observation<'_, T> {
         self.count_lost(lost);
-        self.counters[direction as usize].count_unread(frame.frame_bytes(), frame.gso_segments.max(1));
+        self.counters[direction].count_unread(frame.frame_bytes(), frame.gso_segments.max(1));
         Observation::unread(Composition { other: frame.frame_bytes().into(), ..Composition::default() })
     }
 
@@ -231,7 +231,7 @@ impl<T: Default> Meter<T> {
         let observed = flow.as_mut().map(|entry| entry.flow.observe(direction, time_ns, &segment));
         // Only a RST has no flow.
         let class = observed.map_or(Class::Rst, |o| o.class);
-        let burst = self.counters[direction as usize].count_segment(&segment, class);
+        let burst = self.counters[direction].count_segment(&segment, class);
         let wire_bytes = segment.wire_bytes();
         let entered = match class.is_pure_ack() {
             true => Composition { ack: wire_bytes, ..Composition::default() },
@@ -265,7 +265,7 @@ fn apply(
     observed: &Observed,
     direction: Direction,
     segment: &ParsedSegment,
-    counters: &mut [Counters; 2],
+    counters: &mut PerDirection<Counters>,
     stats: &mut Stats,
 ) {
     for reason in observed.lost.into_iter().flatten() {
@@ -273,11 +273,11 @@ fn apply(
     }
     stats.flow_restarted += u64::from(observed.restarted);
     let segments = u64::from(segment.segments);
-    let own = &mut counters[direction as usize];
+    let own = &mut counters[direction];
     own.retransmitted_segments += if observed.retransmitted { segments } else { 0 };
     own.reordered_segments += if observed.reordered { segments } else { 0 };
     if let Some(us) = observed.rtt_us {
-        counters[direction.opposite() as usize].count_rtt(us);
+        counters[direction.opposite()].count_rtt(us);
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the report wants to know of a flow beyond what the kernel keeps. It outlives the restart of a flow.
 
-use pendulum_model::segment::Direction;
+use pendulum_model::segment::{Direction, PerDirection};
 
 use super::flow::{Flow, Observed};
 use super::half::{Half, HalfFlag};
@@ -19,7 +19,7 @@ pub struct Tally {
     /// Time of the newest segment.
     pub last_ns: u64,
     /// What each half sent, and how its end answered.
-    pub halves: [HalfTally; 2],
+    pub halves: PerDirection<HalfTally>,
     /// Outstanding data over time.
     pub in_flight: InFlight,
     /// Whether it stands in the list of flows to be read at the next turn.
@@ -113,14 +113,14 @@ impl Turns {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InFlight {
     /// Index with [`Direction`].
-    pub halves: [Level; 2],
+    pub halves: PerDirection<Level>,
 }
 
 impl InFlight {
     /// A segment has passed; `flow` is its flow after it.
     pub fn note(&mut self, now_ns: u64, flow: &Flow) {
         for x in Direction::ALL {
-            self.halves[x as usize].set(now_ns, flow.outstanding(x));
+            self.halves[x].set(now_ns, flow.outstanding(x));
         }
     }
 }
@@ -146,13 +146,13 @@ impl Tally {
         let turnaround = self.turnaround.get_or_insert_default();
         let repeats = observed.retransmitted || observed.reordered;
         let turn = turnaround.observe(direction, now_ns, segment, repeats)?;
-        self.halves[direction as usize].turns.add(turn.us);
+        self.halves[direction].turns.add(turn.us);
         Some(turn)
     }
 
     fn note_sent(&mut self, direction: Direction, segment: &ParsedSegment, observed: &Observed, flow: &Flow) {
         let payload = u64::from(segment.payload_bytes);
-        let me = &mut self.halves[direction as usize];
+        let me = &mut self.halves[direction];
         me.payload_bytes += payload;
         if payload > 0 {
             me.fresh_bytes += segment.wire_bytes();
@@ -162,18 +162,18 @@ impl Tally {
             me.retransmitted_segments += u64::from(segment.segments);
         }
         let peer = direction.opposite();
-        self.halves[peer as usize].acked_bytes += acked_payload(observed, &flow.halves, direction);
+        self.halves[peer].acked_bytes += acked_payload(observed, &flow.halves, direction);
     }
 
     /// The direction in which most of its payload travelled.
     pub fn main_direction(&self) -> Direction {
-        let [up, down] = &self.halves;
+        let [up, down] = self.halves.both();
         if up.payload_bytes > down.payload_bytes { Direction::Up } else { Direction::Down }
     }
 
     /// Payload that arrived, in bytes: acknowledged; or, if no ACK was seen, what passed once.
     pub fn delivered_bytes(&self, direction: Direction) -> u64 {
-        let half = &self.halves[direction as usize];
+        let half = &self.halves[direction];
         match half.acked_bytes {
             0 => half.payload_bytes.saturating_sub(half.repeated_bytes),
             acked => acked,

@@ -83,14 +83,14 @@ impl Default for Delays {
 
 impl Delays {
     /// A tick of a tenth of a second; `throughput`: what leaves the queues, bytes per second.
-    pub(super) fn tick(&mut self, at: Duration, queues: &Queues, throughput: [f64; 2]) {
+    pub(super) fn tick(&mut self, at: Duration, queues: &Queues, throughput: PerDirection<f64>) {
         let (replies, passed) = queues.replies();
         self.tracker.tick(at.as_secs_f64(), passed);
         replies.iter().for_each(|reply| self.tracker.reply(reply));
         queues.home_replies().iter().for_each(|reply| self.home_reply(reply));
         for x in Direction::ALL {
             match queues.own_bytes(x) {
-                Some(bytes) => self.own[x].note(bytes, throughput[x as usize]),
+                Some(bytes) => self.own[x].note(bytes, throughput[x]),
                 // No queue on the way home: nothing waits in it.
                 None if x == Direction::Down => self.own[x].note(0, 0.0),
                 None => {}
@@ -198,7 +198,7 @@ impl Delays {
 
 /// What the flow's packets towards the end that a direction leads to took within the second; `None` if no data went there.
 fn timed_flow(row: &FlowRow, towards: Direction, swept_at: Instant) -> Option<TimedFlow> {
-    let half = &row.halves[towards as usize];
+    let half = &row.halves[towards];
     let is_waiting = half.data_at.is_some_and(|at| swept_at.duration_since(at) < UNANSWERED);
     let unanswered = if is_waiting { u64::from(half.in_flight_bytes) } else { 0 };
     let packets = (half.fresh_bytes + unanswered).div_ceil(SEGMENT_BYTES) as u32;
@@ -213,7 +213,7 @@ fn timed_flow(row: &FlowRow, towards: Direction, swept_at: Instant) -> Option<Ti
 
 /// The flow's data in this direction within the second; `None` if there was none, or no RTT to both ends.
 fn transfer(row: &FlowRow, direction: Direction, at: Duration) -> Option<Transfer> {
-    let (sender, receiver) = (&row.halves[direction as usize], &row.halves[direction.opposite() as usize]);
+    let (sender, receiver) = (&row.halves[direction], &row.halves[direction.opposite()]);
     let is_timed = sender.rtt_samples > 0 && receiver.rtt_samples > 0;
     (is_timed && sender.fresh_bytes > 0).then(|| Transfer {
         direction,
@@ -315,7 +315,12 @@ mod tests {
         let receiver =
             HalfRow { rtt_samples: 1, rtt_min_us: 1_000, window_bytes: Some(64_000), ..HalfRow::default() };
         let key = crate::bpf::abi::pendulum_flow_key::default();
-        FlowRow { key, halves: [sender, receiver], changed_at: now, is_closed: false }
+        FlowRow {
+            key,
+            halves: PerDirection { up: sender, down: receiver },
+            changed_at: now,
+            is_closed: false,
+        }
     }
 
     /// Data that nobody acknowledges weighs as long as it may still be: with no RTT it is an end that may wait for any time.

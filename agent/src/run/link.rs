@@ -51,7 +51,7 @@ pub(super) struct LinkTask {
     retry: Retry,
     meter: KernelMeter,
     sweeper: Sweeper,
-    second: [Second; 2],
+    second: PerDirection<Second>,
     unseen: Unseen,
     entered: EnteredMeter,
     queues: Queues,
@@ -104,7 +104,7 @@ impl LinkTask {
             retry: Retry::default(),
             meter,
             sweeper,
-            second: Default::default(),
+            second: PerDirection::default(),
             unseen: Unseen::default(),
             entered: EnteredMeter::default(),
             queues,
@@ -265,7 +265,7 @@ impl LinkTask {
         let is_attached = self.attached_to().is_some();
         for direction in Direction::ALL {
             let shown = &mut snapshot.directions[direction];
-            shown.second = self.second[direction as usize].latest().filter(|_| is_attached);
+            shown.second = self.second[direction].latest().filter(|_| is_attached);
             shown.unseen_ratio = self.unseen.ratio(direction);
             shown.entered = self.entered.recent(direction, Instant::now());
         }

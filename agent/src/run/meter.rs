@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use pendulum_model::segment::Class;
+use pendulum_model::segment::{Class, PerDirection};
 
 use super::outflow::{Look, Outflow};
 use crate::bpf::abi;
@@ -80,12 +80,12 @@ impl KernelMeter {
         }
     }
 
-    /// RTT samples of the recent past; index with `Direction`.
-    pub(super) fn recent_rtt(&self) -> [RecentRtt; 2] {
+    /// RTT samples of the recent past.
+    pub(super) fn recent_rtt(&self) -> PerDirection<RecentRtt> {
         let Some((_, past)) = self.past.front() else { return Default::default() };
         let now = self.totals().counters;
-        [0, 1].map(|i| {
-            let (now, past) = (&now[i], &past[i]);
+        PerDirection::from_fn(|x| {
+            let (now, past) = (&now[x as usize], &past[x as usize]);
             let mut recent = RecentRtt { sum_us: now.rtt_sum_us - past.rtt_sum_us, slots: now.rtt };
             for (slot, past) in recent.slots.iter_mut().zip(&past.rtt) {
                 *slot -= past;
@@ -143,17 +143,19 @@ impl KernelMeter {
         self.window.back().map_or([0; 2], |(_, carried)| *carried)
     }
 
-    /// Link-layer bytes per second over the moving window; index with `Direction`. The uplink's are behind its buffer, as far as that
+    /// Link-layer bytes per second over the moving window. The uplink's are behind its buffer, as far as that
     /// is observed.
-    pub(super) fn throughput(&self) -> [f64; 2] {
+    pub(super) fn throughput(&self) -> PerDirection<f64> {
         let (Some((from, before)), Some((to, after))) = (self.window.front(), self.window.back()) else {
-            return [0.0; 2];
+            return PerDirection::default();
         };
         let seconds = to.duration_since(*from).as_secs_f64();
         if seconds == 0.0 {
-            return [0.0; 2];
+            return PerDirection::default();
         }
-        [0, 1].map(|i| after[i].saturating_sub(before[i]).max(0) as f64 / seconds)
+        PerDirection::from_fn(|x| {
+            after[x as usize].saturating_sub(before[x as usize]).max(0) as f64 / seconds
+        })
     }
 }
 
@@ -183,7 +185,7 @@ mod tests {
     fn throughput_moves_over_300_ms() {
         let mut meter = KernelMeter::new();
         let start = Instant::now();
-        assert_eq!(meter.throughput(), [0.0; 2]);
+        assert_eq!(meter.throughput(), PerDirection::default());
         for (tick, (bytes, expected)) in [
             (0, 0.0),
             (100, 1_000.0),
@@ -197,7 +199,7 @@ mod tests {
         {
             meter.observe(start + TICK * tick as u32, reading(bytes, 2 * bytes));
             meter.observe_uplink(start + TICK * tick as u32, None);
-            let [up, down] = meter.throughput();
+            let PerDirection { up, down } = meter.throughput();
             assert!(
                 (up - expected).abs() < 1e-6 && (down - 2.0 * expected).abs() < 1e-6,
                 "{tick}: {up} {down}"
@@ -215,7 +217,7 @@ mod tests {
             counted.counters[0].rtt[3] += 1;
             counted.counters[0].rtt_sum_us += 5_000;
         }
-        let [up, down] = meter.recent_rtt();
+        let PerDirection { up, down } = meter.recent_rtt();
         assert_eq!((up.slots[3], up.sum_us), (10, 50_000));
         assert_eq!(down, RecentRtt::default());
     }
@@ -234,7 +236,7 @@ mod tests {
         assert_eq!(totals.counters[0].bytes[0], 1_010);
         assert_eq!(totals.counters[1].bytes[0] + totals.counters[1].bytes[11], 500);
         assert_eq!(totals.stats[abi::PENDULUM_FLOW_PROMOTED as usize], 1_010);
-        let [up, _] = meter.throughput();
+        let up = meter.throughput().up;
         assert!((up - 100.0).abs() < 1e-6, "{up}");
     }
 }

@@ -179,7 +179,7 @@ impl Queues {
         repeated: f64,
     ) {
         let programs = self.programs.as_ref();
-        for tracked in [&mut self.tracked.up, &mut self.tracked.down].into_iter().flatten() {
+        for tracked in self.tracked.both_mut().into_iter().flatten() {
             tracked.tick(programs);
         }
         if let Some(elsewhere) = &mut self.elsewhere {
@@ -329,7 +329,7 @@ impl Queues {
 
     /// The detector has got all buckets.
     pub(super) fn forget_fresh(&mut self) {
-        [&mut self.tracked.up, &mut self.tracked.down].into_iter().flatten().for_each(Tracked::forget_fresh);
+        self.tracked.both_mut().into_iter().flatten().for_each(Tracked::forget_fresh);
     }
 
     /// Once a second: what the qdiscs are and say themselves, histograms, windows.

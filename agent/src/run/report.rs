@@ -28,9 +28,9 @@ pub(super) fn snapshot(config: &LinkConfig, meter: &KernelMeter, sweeper: &Sweep
         directions: PerDirection::from_fn(|direction| DirectionSnapshot {
             counters: counted.counters[direction as usize],
             entered: Entered::default(),
-            throughput: throughput[direction as usize],
+            throughput: throughput[direction],
             second: None,
-            rtt: rtt[direction as usize],
+            rtt: rtt[direction],
             rate: config.rate(direction).map(|rate| LinkRate { rate, source: Provenance::Config }),
             queue: None,
             other_queue: None,

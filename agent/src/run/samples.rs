@@ -190,12 +190,12 @@ fn start_of(number: u64) -> Duration {
 }
 
 fn flow(row: &FlowRow, direction: Direction) -> Option<FlowSample> {
-    let half = &row.halves[direction as usize];
+    let half = &row.halves[direction];
     if half.fresh_bytes == 0 {
         return None;
     }
     let both = |of: fn(&crate::snapshot::HalfRow) -> u32| {
-        let [up, down] = &row.halves;
+        let [up, down] = row.halves.both();
         let known = up.rtt_samples > 0 && down.rtt_samples > 0;
         known.then(|| (f64::from(of(up)) + f64::from(of(down))) / 1e6)
     };

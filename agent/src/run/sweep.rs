@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pendulum_model::segment::Direction;
+use pendulum_model::segment::{Direction, PerDirection};
 
 use crate::bpf::abi;
 use crate::snapshot::{FlowRow, FlowSweep, FlowTotals, HalfRow};
@@ -83,7 +83,7 @@ impl Sweeper {
         });
         self.latest = Arc::new(FlowSweep {
             at: now,
-            totals: Direction::ALL.map(|direction| totals(&rows, direction, now)),
+            totals: PerDirection::from_fn(|direction| totals(&rows, direction, now)),
             rows,
             evicted,
             expired: self.latest.expired,
@@ -128,11 +128,13 @@ fn row(
     now: Instant,
     interval: f64,
 ) -> FlowRow {
-    let halves = Direction::ALL.map(|direction| {
-        half(flow, direction, before.map(|row| &row.halves[direction as usize]), now, interval)
+    let halves = PerDirection::from_fn(|direction| {
+        half(flow, direction, before.map(|row| &row.halves[direction]), now, interval)
     });
     let changed_at = match before {
-        Some(row) if row.halves.iter().zip(&halves).all(|(a, b)| a.last_seen_ns == b.last_seen_ns) => {
+        Some(row)
+            if Direction::ALL.iter().all(|x| row.halves[*x].last_seen_ns == halves[*x].last_seen_ns) =>
+        {
             row.changed_at
         }
         _ => now,
@@ -212,7 +214,7 @@ fn fresh_rtt(me: &abi::pendulum_half, before: Option<&HalfRow>) -> Option<(u32, 
 fn totals(rows: &[FlowRow], direction: Direction, now: Instant) -> FlowTotals {
     let mut totals = FlowTotals::default();
     for row in rows {
-        let half = &row.halves[direction as usize];
+        let half = &row.halves[direction];
         if now.duration_since(row.changed_at) < IN_FLIGHT_WINDOW {
             totals.in_flight_bytes += u64::from(half.in_flight_bytes);
         }
@@ -268,13 +270,13 @@ mod tests {
         let sweep = sweeper.latest();
         let [first, second] = sweep.rows.as_slice() else { panic!("two rows") };
         assert_eq!((first.key.home().port(), second.key.home().port()), (1, 2));
-        let up = &first.halves[Direction::Up as usize];
+        let up = &first.halves.up;
         assert_eq!((up.wire_rate, up.goodput, up.in_flight_bytes), (2_000.0, 1_500.0, 1_000));
         assert_eq!(up.segments_per_ack(), Some(2.0));
-        assert_eq!(second.halves[0].wire_rate, 0.0);
-        let totals = sweep.totals[Direction::Up as usize];
+        assert_eq!(second.halves.up.wire_rate, 0.0);
+        let totals = sweep.totals.up;
         assert_eq!((totals.in_flight_bytes, totals.active, totals.goodput), (1_000, 2, 1_500.0));
-        assert_eq!(sweep.totals[Direction::Down as usize], FlowTotals::default());
+        assert_eq!(sweep.totals.down, FlowTotals::default());
     }
 
     #[test]
@@ -282,7 +284,7 @@ mod tests {
         let (mut sweeper, start) = sweeper();
         sweeper.sweep(start + SECOND, 1, vec![(key(1), flow(9_000, 0, 1))]);
         sweeper.sweep(start + 2 * SECOND, 1, vec![(key(1), flow(2_000, 0, 2))]);
-        assert_eq!(sweeper.latest().rows[0].halves[0].goodput, 2_000.0);
+        assert_eq!(sweeper.latest().rows[0].halves.up.goodput, 2_000.0);
     }
 
     #[test]
@@ -293,7 +295,7 @@ mod tests {
             let down = &mut timed.halves[1];
             (down.rtt_samples, down.rtt_sum_us, down.rtt_last_us) = (samples, sum_us, last_us);
             sweeper.sweep(start + second * SECOND, 1, vec![(key(1), timed)]);
-            sweeper.latest().rows[0].halves[1].rtt_fresh
+            sweeper.latest().rows[0].halves.down.rtt_fresh
         };
         assert_eq!(fresh(1, (10, 10_000, 900)), Some((10, 900)));
         assert_eq!(fresh(2, (10, 10_000, 900)), None);
@@ -357,7 +359,7 @@ mod tests {
         let (mut sweeper, start) = sweeper();
         for (second, expected) in [(0, 700), (9, 700), (10, 0)] {
             sweeper.sweep(start + second * SECOND, 1, vec![(key(1), flow(1_000, 700, 1))]);
-            assert_eq!(sweeper.latest().totals[0].in_flight_bytes, expected, "after {second} s");
+            assert_eq!(sweeper.latest().totals.up.in_flight_bytes, expected, "after {second} s");
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use pendulum_model::segment::Direction;
+use pendulum_model::segment::{Direction, PerDirection};
 
 use super::meter::RECENT;
 use crate::net::DeviceBytes;
@@ -15,14 +15,14 @@ const LEAST_BYTES: u64 = 100_000;
 /// Between two readings.
 const STEP: Duration = Duration::from_secs(1);
 
-/// Bytes at one moment; index with `Direction`.
+/// Bytes at one moment.
 #[derive(Clone, Copy, Debug)]
 struct BytesAt {
     at: Instant,
-    device: [u64; 2],
-    seen: [u64; 2],
+    device: PerDirection<u64>,
+    seen: PerDirection<u64>,
     /// Seen, and on its way to the device.
-    waiting: [u64; 2],
+    waiting: PerDirection<u64>,
 }
 
 /// Remembers both over the recent past.
@@ -33,13 +33,19 @@ pub(super) struct Unseen {
 
 impl Unseen {
     /// Takes in what the device says, what was counted and what waits in the uplink's queue, as near to each other as can be.
-    pub(super) fn observe(&mut self, at: Instant, device: DeviceBytes, seen: [u64; 2], uplink_bytes: u64) {
-        let mut counted = [0; 2];
-        counted[Direction::Up as usize] = device.sent;
-        counted[Direction::Down as usize] = device.received;
-        let mut waiting = [0; 2];
-        waiting[Direction::Up as usize] = uplink_bytes;
-        self.moments.push_back(BytesAt { at, device: counted, seen, waiting });
+    pub(super) fn observe(
+        &mut self,
+        at: Instant,
+        device: DeviceBytes,
+        [up, down]: [u64; 2],
+        uplink_bytes: u64,
+    ) {
+        self.moments.push_back(BytesAt {
+            at,
+            device: PerDirection { up: device.sent, down: device.received },
+            seen: PerDirection { up, down },
+            waiting: PerDirection { up: uplink_bytes, down: 0 },
+        });
         while self.moments.get(1).is_some_and(|next| at.duration_since(next.at) + STEP / 2 >= RECENT) {
             self.moments.pop_front();
         }
@@ -54,9 +60,10 @@ impl Unseen {
     /// waits at the end or is dropped behind the programs was seen and not carried, and the headers of merged segments count once at the device.
     pub(super) fn ratio(&self, direction: Direction) -> Option<f64> {
         let (first, last) = (self.moments.front()?, self.moments.back()?);
-        let i = direction as usize;
-        let carried = last.device[i].checked_sub(first.device[i]).filter(|bytes| *bytes >= LEAST_BYTES)?;
-        let seen = last.seen[i].saturating_sub(first.seen[i]) + first.waiting[i];
+        let carried = last.device[direction]
+            .checked_sub(first.device[direction])
+            .filter(|bytes| *bytes >= LEAST_BYTES)?;
+        let seen = last.seen[direction].saturating_sub(first.seen[direction]) + first.waiting[direction];
         Some(1.0 - (seen as f64 / carried as f64).min(1.0))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pendulum_model::segment::{Class, Direction};
+use pendulum_model::segment::{Class, Direction, PerDirection};
 
 use super::evidence::TrialTurn;
 use super::plan::MeasuredTraffic;
@@ -12,17 +12,16 @@ use crate::snapshot::{FlowSweep, RecentRtt};
 impl MeasuredTraffic {
     /// From the flow table, the link's counters and what stands in the uplink's queue.
     pub fn of(flows: &FlowSweep, counters: &[pendulum_counters; 2], uplink_bytes: u32) -> Self {
-        let (up, down) = (Direction::Up as usize, Direction::Down as usize);
         let round_trip = flows
             .rows
             .iter()
-            .filter(|row| row.halves[up].rtt_min_us > 0)
-            .map(|row| u64::from(row.halves[up].rtt_min_us) + u64::from(row.halves[down].rtt_min_us))
+            .filter(|row| row.halves.up.rtt_min_us > 0)
+            .map(|row| u64::from(row.halves.up.rtt_min_us) + u64::from(row.halves.down.rtt_min_us))
             .min()
             .map(Duration::from_micros);
         // Of connections that download, weighted by their segments.
         let (segments, acks) = flows.rows.iter().fold((0.0, 0.0), |(segments, acks), row| {
-            let half = &row.halves[down];
+            let half = &row.halves.down;
             match half.segments_per_ack() {
                 Some(each) => {
                     let count = half.acknowledgements as f64;
@@ -32,7 +31,7 @@ impl MeasuredTraffic {
             }
         });
         let class = Class::Ack as usize;
-        let up = &counters[up];
+        let up = &counters[Direction::Up as usize];
         Self {
             round_trip,
             segments_per_ack: (acks > 0.0).then(|| segments / acks),
@@ -44,11 +43,11 @@ impl MeasuredTraffic {
 
 impl TrialTurn {
     /// From the flow table, and the recent round trips of both directions.
-    pub fn of(flows: &FlowSweep, recent: &[RecentRtt; 2]) -> Self {
-        let samples: u64 = recent.iter().flat_map(|rtt| rtt.slots).sum();
-        let sum: u64 = recent.iter().map(|rtt| rtt.sum_us).sum();
+    pub fn of(flows: &FlowSweep, recent: &PerDirection<RecentRtt>) -> Self {
+        let samples: u64 = recent.both().into_iter().flat_map(|rtt| rtt.slots).sum();
+        let sum: u64 = recent.both().into_iter().map(|rtt| rtt.sum_us).sum();
         Self {
-            goodput: flows.totals.map(|totals| totals.goodput),
+            goodput: flows.totals.both().map(|totals| totals.goodput),
             round_trip: (samples > 0).then(|| sum as f64 / samples as f64 / 1e6),
         }
     }
@@ -68,7 +67,7 @@ mod tests {
     #[test]
     fn segments_for_each_ack_are_weighted_by_acks() {
         let mut flows = flows();
-        flows.rows[0].halves[1].acknowledgements = 1_000;
+        flows.rows[0].halves.down.acknowledgements = 1_000;
         let mut counters = [pendulum_counters::default(); 2];
         counters[0].segments[Class::Ack as usize] = 4;
         counters[0].bytes[Class::Ack as usize] = 264;
@@ -77,7 +76,7 @@ mod tests {
         assert_eq!((measured.ack_bytes, measured.uplink_bytes), (Some(66.0), 3_028));
         // The quickest of three: 30,001 µs outside and 60,001 µs at home.
         assert_eq!(measured.round_trip, Some(Duration::from_micros(90_002)));
-        flows.rows.iter_mut().for_each(|row| row.halves[0].rtt_min_us = 0);
+        flows.rows.iter_mut().for_each(|row| row.halves.up.rtt_min_us = 0);
         counters[0].segments[Class::Ack as usize] = 0;
         let unknown = MeasuredTraffic::of(&flows, &counters, 0);
         assert_eq!((unknown.round_trip, unknown.ack_bytes), (None, None));
@@ -90,8 +89,9 @@ mod tests {
             recent.slots[5] = samples;
             recent
         };
-        let turn = TrialTurn::of(&flows(), &[recent(200_000, 1), recent(100_000, 2)]);
+        let turn =
+            TrialTurn::of(&flows(), &PerDirection { up: recent(200_000, 1), down: recent(100_000, 2) });
         assert_eq!((turn.round_trip, turn.goodput), (Some(0.1), [12_000.0, 240_000.0]));
-        assert_eq!(TrialTurn::of(&flows(), &[RecentRtt::default(); 2]).round_trip, None);
+        assert_eq!(TrialTurn::of(&flows(), &PerDirection::default()).round_trip, None);
     }
 }

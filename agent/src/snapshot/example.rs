@@ -275,10 +275,10 @@ fn flows(now: Instant) -> FlowSweep {
     FlowSweep {
         at: now,
         rows: (1..=3).map(|number| row(number, now)).collect(),
-        totals: [
-            FlowTotals { in_flight_bytes: 4_321, active: 2, goodput: 12_000.0 },
-            FlowTotals { in_flight_bytes: 5_432, active: 3, goodput: 240_000.0 },
-        ],
+        totals: PerDirection {
+            up: FlowTotals { in_flight_bytes: 4_321, active: 2, goodput: 12_000.0 },
+            down: FlowTotals { in_flight_bytes: 5_432, active: 3, goodput: 240_000.0 },
+        },
         evicted: 7,
         expired: 9,
     }
@@ -320,7 +320,7 @@ fn row(number: u16, now: Instant) -> FlowRow {
             home_port: (40_000 + number).to_be(),
             remote_port: 443_u16.to_be(),
         },
-        halves: [half(1), half(2)],
+        halves: PerDirection { up: half(1), down: half(2) },
         changed_at: now,
         is_closed: false,
     }

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use pendulum_model::segment::PerDirection;
+
 use crate::bpf::abi::pendulum_flow_key;
 
 /// One look at the flow table.
@@ -12,7 +14,7 @@ pub struct FlowSweep {
     /// Every flow, ordered by key.
     pub rows: Vec<FlowRow>,
     /// Totals of each direction.
-    pub totals: [FlowTotals; 2],
+    pub totals: PerDirection<FlowTotals>,
     /// Flows that the kernel pushed out of a full table since the start.
     pub evicted: u64,
     /// Flows that the agent removed, because they had ended or were idle, since the start.
@@ -22,7 +24,7 @@ pub struct FlowSweep {
 impl FlowSweep {
     /// A look at nothing.
     pub fn empty(at: Instant) -> Self {
-        Self { at, rows: Vec::new(), totals: Default::default(), evicted: 0, expired: 0 }
+        Self { at, rows: Vec::new(), totals: PerDirection::default(), evicted: 0, expired: 0 }
     }
 }
 
@@ -42,8 +44,8 @@ pub struct FlowTotals {
 pub struct FlowRow {
     /// Who talks to whom.
     pub key: pendulum_flow_key,
-    /// What each end has sent; index with [`pendulum_model::segment::Direction`].
-    pub halves: [HalfRow; 2],
+    /// What each end has sent.
+    pub halves: PerDirection<HalfRow>,
     /// When a segment of either end was last noticed, to the sweep.
     pub changed_at: Instant,
     /// Whether the connection has ended.

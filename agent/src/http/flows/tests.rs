@@ -47,12 +47,12 @@ fn a_connection_is_asked_for_by_its_ends_its_beginning_and_whether_it_is_open() 
     };
     assert_eq!(connection(&row), expected);
     row.is_closed = true;
-    row.halves[1].first_seen_ns = 999;
+    row.halves.down.first_seen_ns = 999;
     assert_eq!(connection(&row), WanConnection { began_ns: 999, is_open: false, ..expected });
     // Of an end that was never seen nothing began.
-    row.halves[0].first_seen_ns = 0;
+    row.halves.up.first_seen_ns = 0;
     assert_eq!(connection(&row).began_ns, 999);
-    row.halves[1].first_seen_ns = 0;
+    row.halves.down.first_seen_ns = 0;
     assert_eq!(connection(&row).began_ns, 0);
 }
 
@@ -62,7 +62,7 @@ fn the_busiest_flow_has_the_largest_sum_of_both_ways() {
     let mut rows = rows();
     // Sums 12, 11 and 10; products 20, 10 and 25; differences 8, 9 and 0; of one way 2, 10 and 5.
     for (row, [up, down]) in rows.iter_mut().zip([[2_u16, 10], [10, 1], [5, 5]]) {
-        for (half, figure) in row.halves.iter_mut().zip([up, down]) {
+        for (half, figure) in row.halves.both_mut().into_iter().zip([up, down]) {
             half.wire_rate = f32::from(figure);
             half.wire_bytes = u64::from(100 * figure);
         }

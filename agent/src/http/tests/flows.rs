@@ -132,15 +132,15 @@ async fn who_sent_the_first_syn_is_the_client() {
         ["client", "server", "home"].map(|key| flow[key].as_str().unwrap().to_owned()).to_vec()
     };
     let (home, remote) = ("192.0.2.1:40001", "192.0.2.100:443");
-    let from_outside = changed(|row| row.halves[1].first_seen_ns = 999_999_999).await;
+    let from_outside = changed(|row| row.halves.down.first_seen_ns = 999_999_999).await;
     assert_eq!(ends(&from_outside), [remote, home, "server"]);
-    let at_once = changed(|row| row.halves[1].first_seen_ns = 1_000_000_000).await;
+    let at_once = changed(|row| row.halves.down.first_seen_ns = 1_000_000_000).await;
     assert_eq!(ends(&at_once), [home, remote, "client"]);
     // Without both SYNs the flow is older than the agent: most are opened at home.
     for half in 0..2 {
         let older = changed(|row| {
-            row.halves[1].first_seen_ns = 1;
-            row.halves[half].opened = false;
+            row.halves.down.first_seen_ns = 1;
+            row.halves.both_mut()[half].opened = false;
         })
         .await;
         assert_eq!(ends(&older), [home, remote, "client"], "{half}");
@@ -149,21 +149,21 @@ async fn who_sent_the_first_syn_is_the_client() {
 
 #[tokio::test]
 async fn a_flow_has_the_direction_of_most_of_its_payload_and_an_age() {
-    let upload = changed(|row| row.halves[0].payload_bytes = 1_800_001).await;
+    let upload = changed(|row| row.halves.up.payload_bytes = 1_800_001).await;
     assert_eq!(upload["direction"], "up");
-    let even = changed(|row| row.halves[0].payload_bytes = 1_800_000).await;
+    let even = changed(|row| row.halves.up.payload_bytes = 1_800_000).await;
     assert_eq!(even["direction"], "down");
     let closed = changed(|row| row.is_closed = true).await;
     assert_eq!(closed["state"], "closed");
     // Silent since half a minute, and the first segment that is known came at 2 s of the other clock: up to 9 s of it.
     let silent = changed(|row| {
-        row.halves[0].first_seen_ns = 0;
+        row.halves.up.first_seen_ns = 0;
         row.changed_at -= std::time::Duration::from_secs(30);
     })
     .await;
     let (age, idle) = (silent["age_s"].as_f64().unwrap(), silent["idle_s"].as_f64().unwrap());
     assert!((30.0..90.0).contains(&idle) && (age - idle - 7.0).abs() < 1e-9, "{age} {idle}");
-    let unmeasured = changed(|row| row.halves[1].rtt_samples = 0).await;
+    let unmeasured = changed(|row| row.halves.down.rtt_samples = 0).await;
     for key in ["rtt_min_s", "rtt_mean_s", "rtt_last_s"] {
         assert_eq!(unmeasured["down"][key], Value::Null, "{key}");
         assert!(unmeasured["up"][key].is_number(), "{key}");

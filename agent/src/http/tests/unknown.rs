@@ -16,7 +16,7 @@ async fn what_was_not_measured_is_null() {
     of.device = crate::snapshot::DeviceState::Missing;
     of.hooks = None;
     of.trouble = Some("it is gone".into());
-    for direction in [&mut of.directions.up, &mut of.directions.down] {
+    for direction in of.directions.both_mut() {
         direction.rtt = crate::snapshot::RecentRtt::default();
         direction.counters = abi::pendulum_counters::zero();
         direction.unseen_ratio = None;
@@ -37,11 +37,11 @@ async fn what_was_not_measured_is_null() {
 async fn the_smallest_round_trip_needs_a_sample() {
     let mut of = example::link("dsl");
     let mut flows = (*of.flows).clone();
-    flows.rows[0].halves[0].rtt_samples = 0;
+    flows.rows[0].halves.up.rtt_samples = 0;
     of.flows = Arc::new(flows.clone());
     assert_eq!(link(of.clone()).await["directions"]["up"]["rtt"]["min_s"], 0.030_002);
     for row in &mut flows.rows {
-        row.halves[0].rtt_samples = 0;
+        row.halves.up.rtt_samples = 0;
     }
     of.flows = Arc::new(flows);
     let found = link(of).await;

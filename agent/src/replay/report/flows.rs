@@ -54,12 +54,12 @@ impl FlowReport {
             _ => (home, remote),
         };
         let direction = tally.main_direction();
-        let half = &tally.halves[direction as usize];
+        let half = &tally.halves[direction];
         let in_flight = match (direction, at_lan) {
             (Direction::Up, Some(lan)) => lan,
             _ => &tally.in_flight,
         };
-        let in_flight = &in_flight.halves[direction as usize];
+        let in_flight = &in_flight.halves[direction];
         let bytes = tally.delivered_bytes(direction);
         let rtt_mean_s = end_to_end(tally, Turns::mean_s);
         let duration_s = tally.last_ns.saturating_sub(tally.first_ns.unwrap_or(tally.last_ns)) as f64 / 1e9;
@@ -89,7 +89,7 @@ impl FlowReport {
 
 /// Both ends' turnarounds together; one alone if the other was never measured.
 fn end_to_end(tally: &Tally, pick: fn(&Turns) -> Option<f64>) -> Option<f64> {
-    let [up, down] = &tally.halves;
+    let [up, down] = tally.halves.both();
     match (pick(&up.turns), pick(&down.turns)) {
         (Some(home), Some(remote)) => Some(home + remote),
         (one, other) => one.or(other),
@@ -134,7 +134,7 @@ mod tests {
         let mut tally = Tally::default();
         (tally.first_ns, tally.last_ns) = (Some(1_000_000_000), 3_000_000_000);
         tally.in_flight = in_flight(100);
-        for (half, (bytes, lost)) in tally.halves.iter_mut().zip([(up, 3), (down, 7)]) {
+        for (half, (bytes, lost)) in tally.halves.both_mut().into_iter().zip([(up, 3), (down, 7)]) {
             half.payload_bytes = bytes;
             half.acked_bytes = bytes;
             half.retransmitted_segments = lost;

@@ -195,19 +195,19 @@ impl Session {
             let note = &mut entry.note;
             note.listed = false;
             for direction in Direction::ALL {
-                let data_bytes = std::mem::take(&mut note.halves[direction as usize].fresh_bytes);
+                let data_bytes = std::mem::take(&mut note.halves[direction].fresh_bytes);
                 if data_bytes == 0 {
                     continue;
                 }
                 let both = |pick: fn(&Turns) -> Option<u32>| {
-                    let [up, down] = &note.halves;
+                    let [up, down] = note.halves.both();
                     Some(f64::from(pick(&up.turns)?) / 1e6 + f64::from(pick(&down.turns)?) / 1e6)
                 };
                 samples.push(FlowSample {
                     id: note.id,
                     direction,
                     data_bytes,
-                    in_flight_bytes: Some(f64::from(note.in_flight.halves[direction as usize].now())),
+                    in_flight_bytes: Some(f64::from(note.in_flight.halves[direction].now())),
                     round_trip: both(|turns| turns.last_us),
                     base_round_trip: both(|turns| turns.min_us),
                 });

@@ -50,7 +50,7 @@ fn without_acknowledgements_what_passed_once_is_delivered() {
     let data = |seq| up().flags(0).seq(seq).payload(100);
     assert_eq!(delivered(&[data(1), data(101), data(101), data(1), data(201)]), [300, 0]);
     let tally = tally(&[data(1), data(101), data(1)]);
-    let [sent, none] = &tally.halves;
+    let [sent, none] = tally.halves.both();
     assert_eq!((sent.payload_bytes, sent.repeated_bytes, sent.retransmitted_segments), (300, 100, 1));
     // 40 bytes of headers each.
     assert_eq!((sent.fresh_bytes, sent.acked_bytes), (420, 0));
@@ -71,7 +71,7 @@ fn what_is_acknowledged_is_delivered_however_often_it_passed() {
     ];
     // The first ACK tells where the acknowledged bytes begin.
     assert_eq!(delivered(&packets), [0, 2000]);
-    assert_eq!(tally(&packets).halves[1].payload_bytes, 3500);
+    assert_eq!(tally(&packets).halves.down.payload_bytes, 3500);
 }
 
 /// SYN and FIN take a sequence number each and carry nothing.
@@ -156,7 +156,7 @@ fn outstanding_data_is_followed_in_both_directions() {
         down().seq(101).ack(301).at(4_000),
         up().seq(301).ack(101).at(7_000),
     ]);
-    let [sent, received] = &tally.in_flight.halves;
+    let [sent, received] = tally.in_flight.halves.both();
     // Known once the other end has acknowledged anything: 300 bytes for 2 of 5 ms.
     assert_eq!((sent.max, sent.now(), sent.mean()), (300, 0, Some(120.0)));
     // Home had acknowledged byte 1 from the start: 100 bytes all the time.
@@ -181,7 +181,7 @@ fn an_answer_is_noted_with_who_gave_it() {
         down().flags(SYN_ACK).seq(0).ack(1).at(21_000),
         up().seq(1).ack(1).at(21_300),
     ]);
-    let [home, remote] = &tally.halves;
+    let [home, remote] = tally.halves.both();
     assert_eq!((home.turns.last_us, remote.turns.last_us), (Some(300), Some(20_000)));
 }
 
@@ -190,7 +190,7 @@ fn answered(order: [u32; 3]) -> Option<u32> {
     let mut packets: Vec<Tcp> =
         (0..).zip(order).map(|(ms, seq)| up().seq(seq).payload(100).at(10_000 + 1_000 * ms)).collect();
     packets.push(down().ack(301).at(60_000));
-    tally(&packets).halves[1].turns.min_us
+    tally(&packets).halves.down.turns.min_us
 }
 
 /// A segment out of its order spoils the answer, be it late or sent again: what the receiver then answers is not the newest.

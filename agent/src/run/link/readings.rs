@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use pendulum_model::segment::Direction;
 use tracing::warn;
 
 use super::{LinkTask, SWEEPS_PER_NURSERY, TICKS_PER_SWEEP};
@@ -50,11 +51,12 @@ impl LinkTask {
         });
         self.swept = self.note(ReadingKind::Flows, started, read).is_some();
         if self.swept {
-            let acknowledged = self.sweeper.latest().totals.map(|totals| totals.goodput);
+            let acknowledged = self.sweeper.latest().totals;
             let (carried, totals) = (self.meter.carried(), self.meter.totals().counters);
-            for (x, second) in self.second.iter_mut().enumerate() {
-                let counted = [totals[x].bytes.iter().sum(), totals[x].payload_bytes];
-                second.observe(started, carried[x], counted, acknowledged[x]);
+            for x in Direction::ALL {
+                let (counters, carried) = (&totals[x as usize], carried[x as usize]);
+                let counted = [counters.bytes.iter().sum(), counters.payload_bytes];
+                self.second[x].observe(started, carried, counted, acknowledged[x].goodput);
             }
         }
         self.evictions.tell(self.sweeper.latest().evicted, started, &self.config);

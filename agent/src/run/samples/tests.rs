@@ -211,7 +211,7 @@ fn udp_is_no_data() {
     assert_eq!(samples[0].link.up.traffic.wire_bytes, 5_000);
 }
 
-fn row(port: u16, fresh: [u64; 2]) -> FlowRow {
+fn row(port: u16, [up, down]: [u64; 2]) -> FlowRow {
     let half = |fresh_bytes| crate::snapshot::HalfRow {
         fresh_bytes,
         in_flight_bytes: 9_000,
@@ -221,7 +221,7 @@ fn row(port: u16, fresh: [u64; 2]) -> FlowRow {
         ..Default::default()
     };
     let key = abi::pendulum_flow_key { home_port: port, ..Default::default() };
-    FlowRow { key, halves: fresh.map(half), changed_at: Instant::now(), is_closed: false }
+    FlowRow { key, halves: PerDirection { up, down }.map(half), changed_at: Instant::now(), is_closed: false }
 }
 
 #[test]

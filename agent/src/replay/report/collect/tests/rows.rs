@@ -11,8 +11,8 @@ fn key(number: u32) -> FlowKey {
 /// The notes on a flow with so many bytes of payload up, and twice as many down; nothing was acknowledged.
 fn tally(payload_bytes: u64) -> Tally {
     let mut tally = Tally::default();
-    tally.halves[0].payload_bytes = payload_bytes;
-    tally.halves[1].payload_bytes = 2 * payload_bytes;
+    tally.halves.up.payload_bytes = payload_bytes;
+    tally.halves.down.payload_bytes = 2 * payload_bytes;
     tally
 }
 
