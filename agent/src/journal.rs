@@ -141,14 +141,12 @@ pub(crate) mod tests {
         Event {
             at_s,
             change: Change::Verdict { from: Verdict::Clear, to: Verdict::LockedUplink },
-            evidence: Evidence {
-                rule: "one_buffer_never_empties",
-                reason: "the uplink buffer never empties and downloads starve".to_owned(),
-                figures: vec![Figure::against("uplink_bound_share", 0.97, 0.8)],
-                since_s: at_s - 2.0,
-                held_since_s: None,
-                missing: Vec::new(),
-            },
+            evidence: Evidence::new(
+                "one_buffer_never_empties",
+                "the uplink buffer never empties and downloads starve",
+                vec![Figure::against("uplink_bound_share", 0.97, 0.8)],
+                at_s - 2.0,
+            ),
         }
     }
 

@@ -83,21 +83,17 @@ impl Degree {
     }
 }
 
-fn figure(evidence: &Evidence, name: &str) -> Option<f64> {
-    evidence.figures.iter().find(|figure| figure.name == name).map(|figure| figure.value)
-}
-
 fn lost_ratio(evidence: &Evidence) -> Option<f64> {
-    let figure = |name| figure(evidence, name);
-    let (lost, remaining) = (figure("lost_bytes_per_second")?, figure("remaining_bytes_per_second")?);
+    let lost = evidence.figure("lost_bytes_per_second")?;
+    let remaining = evidence.figure("remaining_bytes_per_second")?;
     (lost + remaining > 0.0).then(|| lost / (lost + remaining))
 }
 
 /// One buffer alone is full most of the time, and the other direction gets more than a lock leaves it: the rest is lost all the same.
 fn slowed(evidence: &Evidence) -> Option<f64> {
     let of = |bound: &str, used: &str| {
-        let is_full = figure(evidence, bound)? >= HALF;
-        figure(evidence, used).filter(|_| is_full).map(|used| (1.0 - used).max(0.0))
+        let is_full = evidence.figure(bound)? >= HALF;
+        evidence.figure(used).filter(|_| is_full).map(|used| (1.0 - used).max(0.0))
     };
     of("uplink_bound_share", "downlink_utilization")
         .or_else(|| of("downlink_bound_share", "uplink_utilization"))
@@ -113,14 +109,7 @@ mod tests {
             Figure::new("remaining_bytes_per_second", 1e5 * (1.0 - lost)),
             Figure::new("lost_bytes_per_second", 1e5 * lost),
         ];
-        Evidence {
-            rule: "r",
-            reason: String::new(),
-            figures,
-            since_s: 0.0,
-            held_since_s: None,
-            missing: Vec::new(),
-        }
+        Evidence::new("r", "", figures, 0.0)
     }
 
     #[test]

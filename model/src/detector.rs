@@ -297,14 +297,8 @@ impl Detector {
             Phase::Balanced => "both buffers hold a standing queue (case 3)",
             Phase::Idle => "neither buffer holds a standing queue",
         };
-        let evidence = Evidence {
-            rule,
-            reason: reason.to_owned(),
-            figures: self.phases.figures(&self.thresholds),
-            since_s: change.since.as_secs_f64(),
-            held_since_s: None,
-            missing: Vec::new(),
-        };
+        let evidence =
+            Evidence::new(rule, reason, self.phases.figures(&self.thresholds), change.since.as_secs_f64());
         let dwell_s = change.dwell.as_secs_f64();
         Event {
             at_s: at.as_secs_f64(),

@@ -229,6 +229,18 @@ pub struct Evidence {
     pub missing: Vec<Missing>,
 }
 
+impl Evidence {
+    /// Of what hysteresis does not hold, and with nothing missing.
+    pub fn new(rule: &'static str, reason: impl Into<String>, figures: Vec<Figure>, since_s: f64) -> Self {
+        Self { rule, reason: reason.into(), figures, since_s, held_since_s: None, missing: Vec::new() }
+    }
+
+    /// The value of the figure of this name, if the rule looked at it.
+    pub fn figure(&self, name: &str) -> Option<f64> {
+        self.figures.iter().find(|figure| figure.name == name).map(|figure| figure.value)
+    }
+}
+
 /// A named observation beside the verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]

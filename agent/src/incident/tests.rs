@@ -177,14 +177,7 @@ fn the_recording_of_a_busy_link_is_small() {
     let event = Event {
         at_s: 20.0,
         change: Change::Verdict { from: Verdict::Clear, to: Verdict::LockedUplink },
-        evidence: Evidence {
-            rule: "r",
-            reason: String::new(),
-            figures: Vec::new(),
-            since_s: 20.0,
-            held_since_s: None,
-            missing: Vec::new(),
-        },
+        evidence: Evidence::new("r", "", Vec::new(), 20.0),
     };
     busy(&mut samples);
     let store = Store::start(directory.path().to_owned(), false);
@@ -347,14 +340,7 @@ fn a_lock_that_ends_early_is_no_incident_and_one_that_ends_later_says_when() {
     let change = |at_s, from, to| Event {
         at_s,
         change: Change::Verdict { from, to },
-        evidence: Evidence {
-            rule: "r",
-            reason: "a reason".to_owned(),
-            figures: Vec::new(),
-            since_s: at_s,
-            held_since_s: None,
-            missing: Vec::new(),
-        },
+        evidence: Evidence::new("r", "a reason", Vec::new(), at_s),
     };
     let (locked, clear) = (Verdict::LockedUplink, Verdict::Clear);
     let events = [(20, clear, locked), (29, locked, clear), (40, clear, locked), (61, locked, clear)];

@@ -153,14 +153,12 @@ impl Detection {
     /// The shaper does not work, for this reason; or, without one, it does again.
     pub(super) fn note_ineffective(&mut self, why: Option<&str>) {
         let now = bpf::monotonic();
-        let evidence = Evidence {
-            rule: "behind_shaper",
-            reason: why.unwrap_or("packets no longer wait behind the shaper").to_owned(),
-            figures: Vec::new(),
-            since_s: now.as_secs_f64(),
-            held_since_s: None,
-            missing: Vec::new(),
-        };
+        let evidence = Evidence::new(
+            "behind_shaper",
+            why.unwrap_or("packets no longer wait behind the shaper"),
+            Vec::new(),
+            now.as_secs_f64(),
+        );
         self.tell(FindingKind::ShapingIneffective, why.is_some(), evidence, now);
     }
 
@@ -168,14 +166,7 @@ impl Detection {
     pub(super) fn note_rate(&mut self, change: &RateChange) {
         let now = bpf::monotonic();
         let RateChange { direction, from, to, decision, ref reason } = *change;
-        let evidence = Evidence {
-            rule: "shape_rate",
-            reason: reason.clone(),
-            figures: Vec::new(),
-            since_s: now.as_secs_f64(),
-            held_since_s: None,
-            missing: Vec::new(),
-        };
+        let evidence = Evidence::new("shape_rate", reason.clone(), Vec::new(), now.as_secs_f64());
         let change = Change::ShapeRate { direction, from_bps: from * 8.0, to_bps: to * 8.0, decision };
         self.pass_on(Event { at_s: now.as_secs_f64(), change, evidence }, now);
     }

@@ -113,14 +113,7 @@ impl Comparison {
             figures.push(Figure::new(names[1], turn.goodput[1]));
             figures.extend(turn.round_trip.map(|round_trip| Figure::new(names[2], round_trip)));
         }
-        Evidence {
-            rule: "ab_test",
-            reason: self.statement(),
-            figures,
-            since_s,
-            held_since_s: None,
-            missing: Vec::new(),
-        }
+        Evidence::new("ab_test", self.statement(), figures, since_s)
     }
 
     /// What is sent of it.
@@ -254,13 +247,10 @@ mod tests {
         assert_eq!(harm.outcome, TrialOutcome::Hurts);
         let evidence = harm.evidence(7.0);
         assert!(evidence.reason.starts_with("shaping does harm"), "{}", evidence.reason);
-        let figure = |name| evidence.figures.iter().find(|figure| figure.name == name).expect(name);
-        assert_eq!((figure("pairs").value, evidence.since_s), (3.0, 7.0));
-        assert!(figure("score_change_upper_bound").value < 0.0);
-        assert!(
-            figure("download_with_bytes_per_second").value
-                < figure("download_without_bytes_per_second").value
-        );
+        let figure = |name| evidence.figure(name).expect(name);
+        assert_eq!((figure("pairs"), evidence.since_s), (3.0, 7.0));
+        assert!(figure("score_change_upper_bound") < 0.0);
+        assert!(figure("download_with_bytes_per_second") < figure("download_without_bytes_per_second"));
     }
 
     /// Same goodput but for a hundredth, and packets that wait a third of the time.

@@ -52,8 +52,7 @@ impl Findings {
         if losing != direction {
             return Some(0.0);
         }
-        let mut figures = self.state.evidence.iter().flat_map(|evidence| &evidence.figures);
-        figures.find(|figure| figure.name == "lost_bytes_per_second").map(|figure| figure.value)
+        self.state.evidence.as_ref()?.figure("lost_bytes_per_second")
     }
 }
 

@@ -76,14 +76,7 @@ fn every_event_is_read_as_it_was_written() {
         },
     ];
     for change in changes {
-        let evidence = findings::Evidence {
-            rule: "rule",
-            reason: "reason".to_owned(),
-            figures: Vec::new(),
-            since_s: 1.0,
-            held_since_s: None,
-            missing: Vec::new(),
-        };
+        let evidence = findings::Evidence::new("rule", "reason", Vec::new(), 1.0);
         let mut written = json_of(pendulum_model::event::Event { at_s: 7.25, change, evidence });
         let record = written.as_object_mut().expect("an object");
         record.extend([

@@ -44,14 +44,12 @@ impl SegmentBloat {
         let (share, needed) = self.waits.shares();
         let mut figures = vec![Figure::against("delayed_share", share, needed)];
         figures.extend(begins.then(|| Figure::against("delay_s", self.waits.mean(), threshold_s)));
-        let evidence = Evidence {
-            rule: "delay_budget",
-            reason: self.sentence(begins),
+        let evidence = Evidence::new(
+            "delay_budget",
+            self.sentence(begins),
             figures,
-            since_s: self.waits.since_s().unwrap_or(at_s),
-            held_since_s: None,
-            missing: Vec::new(),
-        };
+            self.waits.since_s().unwrap_or(at_s),
+        );
         Some(BloatNews { finding: self.finding, begins, evidence })
     }
 

@@ -147,14 +147,7 @@ impl Limiter {
             (Self::Sender, false) => "no transfer is limited by its sender".to_owned(),
             (Self::Receiver, false) => "no transfer is limited by its receiver's window".to_owned(),
         };
-        Evidence {
-            rule: "transfer_limit",
-            reason,
-            figures,
-            since_s: lasting.since_s().unwrap_or(at_s),
-            held_since_s: None,
-            missing: Vec::new(),
-        }
+        Evidence::new("transfer_limit", reason, figures, lasting.since_s().unwrap_or(at_s))
     }
 }
 

@@ -119,13 +119,6 @@ fn event(
     since: Duration,
 ) -> Event {
     let figures = figures.into_iter().filter(|figure| figure.value.is_finite()).collect();
-    let evidence = Evidence {
-        rule,
-        reason,
-        figures,
-        since_s: since.as_secs_f64(),
-        held_since_s: None,
-        missing: Vec::new(),
-    };
+    let evidence = Evidence::new(rule, reason, figures, since.as_secs_f64());
     Event { at_s: at.as_secs_f64(), change, evidence }
 }
