@@ -70,7 +70,6 @@ enum request_kind {
 #define QUIC_V1           1
 #define QUIC_V2           0x6b3343cf /* RFC 9369 */
 #define QUIC_LONG         0x80000000
-#define QUIC_FIXED        0x40000000
 #define QUIC_CID_MAX      20
 #define QUIC_HEADER_BYTES 32 /* no datagram of a handshake is shorter */
 /* Types of version 1; those of version 2 are one higher, and come round. */
@@ -196,7 +195,8 @@ static __always_inline __u32 read_datagram(const void *payload, const void *end,
 		s->ack = bpf_ntohl(word[2]);
 		s->request = REQUEST_WIREGUARD | REQUEST_REPLIES;
 	} else if (first & QUIC_LONG && s->payload_bytes >= QUIC_HEADER_BYTES &&
-		   (!version || (first & QUIC_FIXED && (version == QUIC_V1 || version == QUIC_V2)))) {
+		   (!version || version == QUIC_V1 || version == QUIC_V2)) {
+		/* The bit after QUIC_LONG may have either value (RFC 9287). */
 		if ((const void *)(word + QUIC_HEADER_BYTES / 4) > end)
 			return QUIC_HEADER_BYTES;
 		read_quic(payload, end, first, version, s);

@@ -289,6 +289,11 @@ pub(crate) fn exchanges() -> Vec<Exchange> {
             vec![(Down, 30_000, false), (Up, 2_000, false)],
         ),
         exchange(
+            "one whose ends clear the bit that is not used (RFC 9287)",
+            handshake(CLIENT, V1, 0x83, 0xa1),
+            vec![(Down, 30_000, false), (Up, 2_000, false)],
+        ),
+        exchange(
             "a client without an identifier of its own",
             handshake(&[], V1, 0xc0, 0xe0),
             vec![(Down, 30_000, false), (Up, 2_000, false)],

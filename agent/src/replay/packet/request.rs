@@ -96,12 +96,13 @@ impl Request {
         }
     }
 
-    /// What a QUIC packet with a long header is. Of each connection identifier the first four bytes are looked at, if there are as many.
+    /// What a QUIC packet with a long header is. Of each connection identifier the first four bytes are looked at, if there are as many. The second bit
+    /// may have either value (RFC 9287).
     fn of_quic(header: &[u8; 32], first: u32) -> Option<Self> {
         const V2: u32 = 0x6b33_43cf;
         let version = first << 8 | u32::from(header[4]);
         let destination = usize::from(header[5]);
-        if destination > 20 || (version != 0 && (first >> 30 & 1 == 0 || (version != 1 && version != V2))) {
+        if destination > 20 || !matches!(version, 0 | 1 | V2) {
             return None;
         }
         let identifier = |at: usize, bytes: usize| match header.get(at..)?.first_chunk() {
