@@ -12,6 +12,7 @@ use super::known::KnownRate;
 use super::learner::{Learner, Measured};
 use super::level::{INTERVAL_NS, Levels};
 use super::rules::RULES;
+use crate::capacity::ServiceRate;
 
 /// One packet, or all of a short slot of time.
 #[derive(Clone, Copy, Debug)]
@@ -66,8 +67,9 @@ pub(super) struct EntrySide {
     /// The buffer has been seen to drop at its longest wait: no packet waits longer.
     is_limited: bool,
     measured_at_ns: f64,
-    /// Mean square of the differences, nanoseconds squared.
+    /// Mean square of the differences, nanoseconds squared, and how many they are.
     error2: f64,
+    measured: f64,
     /// What stood before is not known …
     began_ns: f64,
     /// … and whether it has drained since.
@@ -93,6 +95,7 @@ impl EntrySide {
             is_limited: false,
             measured_at_ns: f64::NEG_INFINITY,
             error2: 0.0,
+            measured: 0.0,
             began_ns: start_ns as f64,
             is_drained: false,
             slowest_done_ns: start_ns as f64 + RULES.drained_ns,
@@ -103,7 +106,12 @@ impl EntrySide {
 
     /// Bytes per nanosecond: what is configured, else what was measured.
     pub(super) fn rate(&self) -> Option<f64> {
-        self.known.best(|pick| self.learner.rate(pick))
+        self.known.best(|pick| self.measured_rate(pick))
+    }
+
+    /// Bytes per nanosecond as measured.
+    pub(super) fn measured_rate(&self, pick: fn(&ServiceRate) -> Option<f64>) -> Option<f64> {
+        self.learner.rate(pick, self.is_limited)
     }
 
     /// What the rate is learnt from.
@@ -251,7 +259,8 @@ impl EntrySide {
         self.waited_ns = wait_ns.max(0.0);
         self.doubt_ns += 0.1 * (doubt_ns - self.doubt_ns);
         self.measured_at_ns = now_ns;
-        self.error2 += 0.05 * (off_by * off_by - self.error2);
+        self.measured += 1.0;
+        self.error2 += (1.0 / self.measured).max(0.05) * (off_by * off_by - self.error2);
         let longest_ns = self.learner.longest_ns();
         self.is_limited |=
             off_by < -RULES.no_queue_ns && longest_ns > 0.0 && wait_ns > RULES.nearly * longest_ns;

@@ -88,13 +88,14 @@ pub(super) struct Learner {
 
 impl Learner {
     /// Bytes per nanosecond as measured. From a full buffer what was lost is taken off, if that is little and what is known otherwise agrees:
-    /// whoever sends faster than the link, or does not repeat what was lost, makes a full buffer's rate too high.
-    pub(super) fn rate(&self, of: impl Fn(&ServiceRate) -> Option<f64>) -> Option<f64> {
+    /// whoever sends faster than the link, or does not repeat what was lost, makes a full buffer's rate too high. So nothing is known of a buffer that
+    /// `drops` what nobody repeats, as QUIC does not in sight.
+    pub(super) fn rate(&self, of: impl Fn(&ServiceRate) -> Option<f64>, drops: bool) -> Option<f64> {
         let from_full = || {
             let lost = if self.total > 0.0 { (self.losses / self.total).max(0.0) } else { 0.0 };
             let rate = of(&self.full)? * (1.0 - lost);
             let agrees = self.open.rough().is_none_or(|open| (rate - open).abs() <= RULES.agrees * open);
-            (lost <= RULES.fifth && agrees).then_some(rate)
+            (lost <= RULES.fifth && agrees && (lost > 0.0 || !drops)).then_some(rate)
         };
         of(&self.open).or_else(from_full)
     }

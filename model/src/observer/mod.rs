@@ -276,7 +276,7 @@ impl Observer {
         let (rate, newest_ns) = match (direction, &self.up) {
             (Direction::Down, _) => (self.down.learnt().rate()?, self.down.learnt().newest_ns()),
             (Direction::Up, Uplink::Hidden(entry_side)) => {
-                (entry_side.learner().rate(ServiceRate::rate)?, entry_side.learner().newest_ns())
+                (entry_side.measured_rate(ServiceRate::rate)?, entry_side.learner().newest_ns())
             }
             (Direction::Up, Uplink::Shown(exit_side)) => {
                 (exit_side.learnt().rate()?, exit_side.learnt().newest_ns())

@@ -3,6 +3,7 @@
 mod base;
 mod clock;
 mod cross_check;
+mod datagrams;
 mod entry_side;
 mod exit_side;
 mod hostile;

@@ -88,7 +88,7 @@ impl EntrySide {
         let error_ns = (RULES.nine_of_ten * self.error2.sqrt()).hypot(self.doubt_ns).max(off_ns);
         // Where no rate is known, or a first guess only, bytes per time are those of the wait that was measured, and what was dropped
         // counts as waiting.
-        let is_guess = !self.known.is_some() && self.learner.rate(ServiceRate::rate).is_none();
+        let is_guess = !self.known.is_some() && self.measured_rate(ServiceRate::rate).is_none();
         let by_wait = match rate {
             None if levels.max > 0.0 => {
                 levels.max * (error_ns / self.waited_ns.max(1.0)).clamp(RULES.half, 1.0)

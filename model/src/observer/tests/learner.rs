@@ -36,7 +36,7 @@ impl BusyLink {
     }
 
     fn found(&self) -> f64 {
-        self.learner.rate(ServiceRate::rate).expect("a rate") / RATE
+        self.learner.rate(ServiceRate::rate, false).expect("a rate") / RATE
     }
 }
 
@@ -59,6 +59,28 @@ fn a_faster_link_is_followed() {
         link.carry(20.0, RATE * 2.0, repeated);
         assert!((link.found() - 2.0).abs() < 0.02, "{repeated}: {}", link.found());
     }
+}
+
+/// A buffer that is full all the time, and was seen to drop: its rate is known if what it drops is sent again.
+#[test]
+fn a_buffer_that_drops_what_nobody_repeats_tells_no_rate() {
+    let found = |repeated: f64| {
+        let mut learner = Learner::default();
+        for number in 0..2_000 {
+            let at_ns = f64::from(number) * 10.0 * MS;
+            let bytes = RATE * 10.0 * MS / (1.0 - 0.1);
+            learner.measure(Measured {
+                at_ns,
+                begins_ns: at_ns + 200.0 * MS,
+                sum: f64::from(number) * bytes,
+            });
+            learner.enter(bytes, repeated * bytes);
+        }
+        [true, false]
+            .map(|drops| learner.rate(ServiceRate::rate, drops).map(|rate| (rate / RATE * 100.0).round()))
+    };
+    assert_eq!(found(0.1), [Some(100.0), Some(100.0)]);
+    assert_eq!(found(0.0), [None, Some(111.0)]);
 }
 
 /// A buffer fills in 4 s and stays full of datagrams, a quarter more of them than the link carries: nobody repeats what it drops. Answers that are late by
