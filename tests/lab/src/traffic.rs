@@ -1,7 +1,8 @@
-//! Bulk TCP transfers by iperf3: downloads D1 → D2, uploads U2 → U1. The home end always opens the connection. And UDP at a chosen rate.
+//! Bulk TCP transfers by iperf3: downloads D1 → D2, uploads U2 → U1. The home end always opens the connection. UDP at a chosen rate, and QUIC.
 
 mod ends;
 mod iperf;
+mod quic;
 mod udp;
 
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use pendulum_model::segment::Direction;
 
 pub use ends::Ends;
 pub use iperf::{Interval, IperfReport, ReportError};
+pub use quic::{Quic, QuicRequests};
 pub use udp::{UdpFlow, UdpReport, UdpSpec};
 
 use crate::lab::Lab;
@@ -39,6 +41,14 @@ pub enum TrafficError {
     /// Datagrams cannot be sent or received.
     #[error("UDP on {role}: {source}")]
     Udp {
+        /// The machine.
+        role: Role,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// QUIC's endpoints cannot be made.
+    #[error("QUIC on {role}: {source}")]
+    Quic {
         /// The machine.
         role: Role,
         /// What the system said.

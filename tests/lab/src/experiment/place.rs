@@ -1,7 +1,7 @@
 //! The bottleneck by chance in one segment of the way, or nowhere: does the agent's delay budget name it?
 //!
-//! All the time small requests go between two hosts at home and two on the internet. Then bulk transfers fill the buffer of the chosen place. The
-//! truth is the kernel's: the longest mean wait of all buffers of the lab.
+//! All the time small requests go between two hosts at home and two on the internet. Then bulk transfers fill the buffer of the chosen place. Both are
+//! TCP, QUIC, or each one by chance. The truth is the kernel's: the longest mean wait of all buffers of the lab.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -23,7 +23,7 @@ use crate::netns::Host;
 use crate::shaper::Shaper;
 use crate::splitmix::{STEP, mixed};
 use crate::topology::{BufferPlace, IpVersion, Role};
-use crate::traffic::{Ends, Prepared, TrafficError, TransferSpec};
+use crate::traffic::{Ends, Quic, QuicRequests, TrafficError, Transfer, TransferSpec};
 use crate::truth::QueuePoller;
 
 /// See the module.
@@ -49,8 +49,16 @@ const WAITS_S: f64 = 0.06;
 const FREE_S: f64 = 0.02;
 
 const REQUEST_EVERY: Duration = Duration::from_millis(150);
+/// Each opens a connection.
+const QUIC_REQUEST_EVERY: Duration = Duration::from_millis(500);
 const REQUEST_BYTES: usize = 200;
 const REPLY_BYTES: usize = 900;
+/// Who asks whom: at home and on the internet.
+const REQUESTS: [Ends; 3] = [
+    Ends { home: Role::U2, internet: Role::D1 },
+    Ends { home: Role::D2, internet: Role::U1 },
+    Ends { home: Role::D2, internet: Role::D1 },
+];
 /// The device by which packets that come from D1 are delayed.
 const IFB: &str = "ifb0";
 
@@ -90,12 +98,36 @@ impl Place {
     }
 }
 
+/// The protocol of transfers and requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Traffic {
+    Tcp,
+    Quic,
+    Mixed,
+}
+
+impl Traffic {
+    const ALL: [Self; 3] = [Self::Tcp, Self::Quic, Self::Mixed];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Quic => "quic",
+            Self::Mixed => "mixed",
+        }
+    }
+}
+
 /// One case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Plan {
     place: Place,
     cc: &'static str,
-    streams: u32,
+    traffic: Traffic,
+    tcp_streams: u32,
+    quic_streams: u32,
+    /// Index with [`REQUESTS`].
+    quic_requests: [bool; REQUESTS.len()],
     rates: Rates,
     /// The uplink's buffer, where the case does not say it.
     buffer_at: BufferPlace,
@@ -118,14 +150,20 @@ impl Plan {
             Place::Uplink => BufferPlace::Modem,
             _ => [BufferPlace::Gateway, BufferPlace::Modem][choose(2)],
         };
-        Self {
-            place,
-            buffer_at,
-            cc: ["reno", "cubic", "bbr"][choose(3)],
-            streams: [1, 2, 4][choose(3)],
-            rates: [Rates::Told, Rates::Untold][choose(2)],
-            line_ms: [5, 15, 40][choose(3)],
-        }
+        let cc = ["reno", "cubic", "bbr"][choose(3)];
+        let streams = [1, 2, 4][choose(3)];
+        let rates = [Rates::Told, Rates::Untold][choose(2)];
+        let line_ms = [5, 15, 40][choose(3)];
+        let traffic = Traffic::ALL[choose(3)];
+        let mut is_quic = || match traffic {
+            Traffic::Tcp => false,
+            Traffic::Quic => true,
+            Traffic::Mixed => choose(2) == 1,
+        };
+        let quic_streams = (0..streams).filter(|_| is_quic()).count() as u32;
+        let quic_requests = REQUESTS.map(|_| is_quic());
+        let tcp_streams = streams - quic_streams;
+        Self { place, buffer_at, cc, traffic, tcp_streams, quic_streams, quic_requests, rates, line_ms }
     }
 
     fn link(&self) -> LinkSpec {
@@ -147,24 +185,46 @@ impl Plan {
         }
     }
 
-    /// The transfers that fill the place.
-    fn transfer(&self) -> Option<TransferSpec> {
-        let (direction, ends) = match self.place {
-            Place::Home | Place::Downlink | Place::BeyondDown => {
-                (Direction::Down, Ends { internet: Role::D1, home: Role::D2 })
-            }
-            Place::Gateway | Place::Uplink | Place::BeyondUp => {
-                (Direction::Up, Ends { internet: Role::U1, home: Role::U2 })
-            }
-            Place::Nowhere => return None,
+    /// Starts the transfers that fill the place.
+    fn transfer(&self, lab: &Lab, quic: Option<&Quic>) -> Result<Option<Transfer>, TrafficError> {
+        let direction = match self.place {
+            Place::Home | Place::Downlink | Place::BeyondDown => Direction::Down,
+            Place::Gateway | Place::Uplink | Place::BeyondUp => Direction::Up,
+            Place::Nowhere => return Ok(None),
         };
+        for _ in 0..self.quic_streams {
+            quic.map(|quic| quic.transfer(lab, direction, Ends::of(direction))).transpose()?;
+        }
+        if self.tcp_streams == 0 {
+            return Ok(None);
+        }
         let duration = FILLING + JUDGED + Duration::from_secs(5);
-        Some(TransferSpec {
-            ends,
-            streams: self.streams,
+        let spec = TransferSpec {
+            streams: self.tcp_streams,
             congestion_control: self.cc.into(),
             ..TransferSpec::new(direction, duration)
-        })
+        };
+        Transfer::start(lab, spec).map(Some)
+    }
+
+    /// Starts the small requests; those of TCP end when they are dropped.
+    fn requests(&self, lab: &Lab, quic: Option<&Quic>) -> Result<Vec<Requests>, ExperimentError> {
+        let mut tcp = Vec::new();
+        for (ends, is_quic) in REQUESTS.into_iter().zip(self.quic_requests) {
+            match quic.filter(|_| is_quic) {
+                Some(quic) => quic.requests(
+                    lab,
+                    QuicRequests {
+                        ends,
+                        every: QUIC_REQUEST_EVERY,
+                        request_bytes: REQUEST_BYTES,
+                        reply_bytes: REPLY_BYTES as u64,
+                    },
+                )?,
+                None => tcp.push(Requests::start(lab, ends)?),
+            }
+        }
+        Ok(tcp)
     }
 
     /// The slow place, unless it is the line; its machine, device and rate.
@@ -211,13 +271,11 @@ impl Plan {
             buffers.push(Buffer::open(self.place.segment(), &host, device, bps)?);
         }
         let agent = Agent::start_with(&lab, agent, self.rates, &[])?;
-        let _requests = [(Role::U2, Role::D1), (Role::D2, Role::U1), (Role::D2, Role::D1)]
-            .map(|(home, internet)| Requests::start(&lab, home, internet))
-            .into_iter()
-            .collect::<Result<Vec<_>, _>>()?;
+        let quic = (self.traffic != Traffic::Tcp).then(|| Quic::start(&lab, self.cc)).transpose()?;
+        let _requests = self.requests(&lab, quic.as_ref())?;
         let began = Instant::now();
         options.interrupt.sleep_until(began + CALM)?;
-        let _transfer = self.transfer().map(|spec| Prepared::new(&lab, spec)?.start()).transpose()?;
+        let _transfer = self.transfer(&lab, quic.as_ref())?;
         options.interrupt.sleep_until(began + CALM + FILLING)?;
         let mut places = Vec::new();
         let mut newest = Value::Null;
@@ -302,7 +360,7 @@ struct Requests {
 }
 
 impl Requests {
-    fn start(lab: &Lab, home: Role, internet: Role) -> Result<Self, ExperimentError> {
+    fn start(lab: &Lab, Ends { internet, home }: Ends) -> Result<Self, ExperimentError> {
         let failed = |role| move |source| ExperimentError::from(TrafficError::Short { role, source });
         let address = internet.address(IpVersion::V4).unwrap_or(IpAddr::from([0, 0, 0, 0]));
         let at = SocketAddr::new(address, lab.next_port());
@@ -369,10 +427,11 @@ impl Experiment for Where {
         let mut cases = Vec::new();
         for number in 0..count {
             let plan = Plan::by_chance(options.seed, number);
-            let name = format!("{number}-{}-{}", plan.place.segment(), plan.cc);
+            let name = format!("{number}-{}-{}-{}", plan.place.segment(), plan.traffic.name(), plan.cc);
             progress(Progress { total: CASE * count, elapsed: CASE * number, what: name.clone() });
             let params = json!({
-                "place": format!("{:?}", plan.place), "cc": plan.cc, "streams": plan.streams, "rates_told": plan.rates == Rates::Told,
+                "place": format!("{:?}", plan.place), "cc": plan.cc, "traffic": plan.traffic.name(), "streams": plan.tcp_streams + plan.quic_streams,
+                "quic_streams": plan.quic_streams, "quic_requests": plan.quic_requests, "rates_told": plan.rates == Rates::Told,
                 "buffer_at": plan.buffer_at.name(), "line_ms": plan.line_ms, "seed": options.seed,
             });
             let params = params.as_object().cloned().unwrap_or_default();
@@ -390,26 +449,29 @@ impl Experiment for Where {
     }
 }
 
-/// Right, unknown and wrong by true segment, and every case that is not right.
+/// Right, unknown and wrong by true segment and by traffic, and every case that is not right.
 fn table(cases: &[OwnCase]) -> String {
     let segments = ["home", "gateway", "uplink", "downlink", "beyond", "nowhere"];
     let said = |case: &OwnCase| case.agent["segment"].as_str().unwrap_or("unknown").to_owned();
-    let of = |segment: Option<&str>| {
+    let row = |name: &str, belongs: &dyn Fn(&OwnCase, &str) -> bool| {
         let judged: Vec<_> = cases
             .iter()
-            .filter(|case| {
-                case.truth["segment"].as_str().is_some_and(|truth| segment.is_none_or(|it| it == truth))
-            })
-            .map(|case| (case.truth["segment"].as_str() == Some(&said(case)), said(case) == "unknown"))
+            .filter_map(|case| Some((case, case.truth["segment"].as_str()?)))
+            .filter(|(case, truth)| belongs(case, truth))
+            .map(|(case, truth)| (truth == said(case), said(case) == "unknown"))
             .collect();
         let right = judged.iter().filter(|(is_right, _)| *is_right).count();
         let unknown = judged.iter().filter(|(_, is_unknown)| *is_unknown).count();
-        [judged.len(), right, unknown, judged.len() - right - unknown].map(|count| count.to_string())
+        let counts = [judged.len(), right, unknown, judged.len() - right - unknown];
+        [name.to_owned()].into_iter().chain(counts.map(|count| count.to_string())).collect::<Vec<_>>()
     };
     let mut rows = vec![["bottleneck", "cases", "right", "unknown", "wrong"].map(str::to_owned).to_vec()];
-    for (name, segment) in segments.into_iter().map(|name| (name, Some(name))).chain([("all", None)]) {
-        rows.push([name.to_owned()].into_iter().chain(of(segment)).collect());
-    }
+    rows.extend(segments.map(|segment| row(segment, &|_, truth| truth == segment)));
+    rows.extend(Traffic::ALL.map(|traffic| {
+        let name = traffic.name();
+        row(name, &|case, _| case.params.get("traffic").is_some_and(|it| *it == name))
+    }));
+    rows.push(row("all", &|_, _| true));
     let mut text = align(&rows);
     let small =
         cases.iter().filter(|case| case.not_runnable.is_none() && case.truth["segment"].is_null()).count();
@@ -436,6 +498,11 @@ mod tests {
         for place in Place::ALL {
             assert!(plans(3).iter().any(|plan| plan.place == place), "{place:?}");
         }
+        for traffic in Traffic::ALL {
+            assert!(plans(3).iter().any(|plan| plan.traffic == traffic), "{traffic:?}");
+        }
+        let mixed = |plan: &&Plan| plan.traffic == Traffic::Mixed;
+        assert!(plans(3).iter().filter(mixed).any(|plan| plan.tcp_streams > 0 && plan.quic_streams > 0));
         let in_modem = |plan: &&Plan| plan.place == Place::Uplink;
         assert!(plans(3).iter().filter(in_modem).all(|plan| plan.buffer_at == BufferPlace::Modem));
     }
