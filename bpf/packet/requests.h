@@ -37,7 +37,7 @@ enum request_kind {
 #define REQUEST_ASKS    0x10 /* a reply to `seq` is awaited */
 #define REQUEST_REPLIES 0x20 /* to `ack` */
 #define REQUEST_AGAIN   0x40 /* the reply asks for another request: it tells of no round trip */
-#define REQUEST_RELAYS  PENDULUM_ANSWER_HELD /* the server may have asked other servers first */
+#define REQUEST_RELAYS  PENDULUM_ANSWER_HELD /* an upper bound: the server may have asked others first */
 
 #define DNS_PORT  53
 #define DNS_BYTES 12
@@ -77,14 +77,14 @@ enum request_kind {
 #define QUIC_HANDSHAKE 2
 #define QUIC_RETRY     3
 
-/* 8.6 s: a reply that comes later is none, and as long a request that was repeated is not timed again. */
+/* 8.6 s: a reply that comes later is none, and as long a repeated request counts from its first packet. */
 #define REQUEST_LIFETIME_TICKS (1 << 21)
 
 /* 17 ms: a request of two datagrams (QUIC's first flight) is one. A repetition comes later. */
 #define REQUEST_FLIGHT_TICKS (1 << 12)
 
 /* Requests by hash. A word each: 63…32 the rest of the hash, 31…0 as struct pendulum_question.asked, with a
- * length of 0 once it has its reply, or cannot be timed any more. */
+ * length of 0 once it has its reply, and PENDULUM_QUESTION_CLOCK once it was repeated. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, PENDULUM_REQUESTS);
@@ -284,6 +284,9 @@ static __always_inline void take_reply(struct segment *s, __u32 direction, __u64
 	WRITE_ONCE(*place, s->request & REQUEST_AGAIN ? 0 : word & ~(__u64)PENDULUM_QUESTION_LENGTH);
 	if (s->request & REQUEST_AGAIN)
 		return;
+	/* Karn: of a request that was repeated, the reply does not tell which packet it answers. */
+	if (asked & PENDULUM_QUESTION_CLOCK)
+		s->request |= REQUEST_RELAYS;
 	if (s->request & REQUEST_RELAYS) {
 		s->asked = asked | PENDULUM_QUESTION_CLOCK;
 		return;
@@ -309,8 +312,7 @@ static __always_inline void await_reply(const struct segment *s, __u32 direction
 			count(PENDULUM_LOST_REQUEST_DISPLACED);
 		WRITE_ONCE(*place, hash >> 32 << 32 | asked);
 	} else if (age_ticks((__u32)word >> 8, now_ns) >= REQUEST_FLIGHT_TICKS) {
-		/* Karn: a reply would not tell which of both it answers. */
-		WRITE_ONCE(*place, word & ~(__u64)PENDULUM_QUESTION_LENGTH);
+		WRITE_ONCE(*place, word | PENDULUM_QUESTION_CLOCK);
 	}
 }
 

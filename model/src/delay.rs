@@ -259,7 +259,7 @@ pub struct Reply {
     pub down_s: Option<f64>,
     /// The receiver may have delayed it.
     pub may_be_held: bool,
-    /// The server may have asked other servers first, as for DNS: it may be late by any time.
+    /// The server may have asked other servers first, as for DNS, or the request was repeated: it may be late by any time.
     pub is_relayed: bool,
 }
 

@@ -68,7 +68,7 @@ pub struct Answered {
     pub asked_by_ack: bool,
     /// Whether the answer is the ACK of a single segment, or relayed: its sender may have held it back.
     pub may_be_held: bool,
-    /// Whether it is a reply of a server that may have asked other servers first.
+    /// Whether it is a reply of a server that may have asked other servers first, or to a repeated request: no more than an upper bound.
     pub is_relayed: bool,
     /// Link-layer length of the question, in steps of 16 bytes, at most 2032.
     pub question_bytes: u32,

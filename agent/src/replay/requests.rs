@@ -10,7 +10,7 @@ use crate::bpf::abi;
 const TICK_SHIFT: u32 = 12;
 const TICK_MASK: u32 = 0xff_ffff;
 
-/// A reply that comes later is none, and as long a request that was repeated is not timed again.
+/// A reply that comes later is none, and as long a request that was repeated counts from its first packet.
 const LIFETIME_TICKS: u32 = 1 << 21;
 
 /// A request of two datagrams (QUIC's first flight) is one. A repetition comes later.
@@ -22,8 +22,9 @@ struct OpenRequest {
     tag: u32,
     ticks: u32,
     bytes: u32,
-    /// It has its reply, or cannot be timed any more.
+    /// It has its reply.
     is_over: bool,
+    is_repeated: bool,
 }
 
 impl OpenRequest {
@@ -43,7 +44,7 @@ pub struct RequestReply {
     pub us: u32,
     /// Link-layer length of the request.
     pub request_bytes: u32,
-    /// The server may have asked other servers first: no more than an upper bound.
+    /// The server may have asked other servers first, or the request was repeated: no more than an upper bound.
     pub is_relayed: bool,
 }
 
@@ -99,7 +100,8 @@ impl Requests {
             return None;
         }
         let us = (u64::from(awaited.age(ticks)) * 4096 / 1000) as u32;
-        let is_relayed = reply.kind == RequestKind::Dns;
+        // Karn: of a request that was repeated, the reply does not tell which packet it answers.
+        let is_relayed = reply.kind == RequestKind::Dns || awaited.is_repeated;
         Some(RequestReply { us: us.max(1), request_bytes: awaited.bytes, is_relayed })
     }
 
@@ -108,13 +110,12 @@ impl Requests {
         let place = self.place(hash);
         match place {
             Some(awaited) if awaited.tag == tag && awaited.is_recent(ticks) => {
-                // Karn: a reply would not tell which of both it answers.
-                awaited.is_over |= awaited.age(ticks) >= FLIGHT_TICKS;
+                awaited.is_repeated |= awaited.age(ticks) >= FLIGHT_TICKS;
             }
             _ => {
                 let is_lost = place.is_some_and(|awaited| !awaited.is_over && awaited.is_recent(ticks));
                 let bytes = u32::try_from(wire_bytes).unwrap_or(u32::MAX);
-                *place = Some(OpenRequest { tag, ticks, bytes, is_over: false });
+                *place = Some(OpenRequest { tag, ticks, bytes, is_over: false, is_repeated: false });
                 self.lost += u64::from(is_lost);
             }
         }
