@@ -88,6 +88,15 @@ fn each_segment_alone_is_found() {
         ("uplink", Truth { up_s: 0.2, load: full(1.0, 0.1), ..IDLE }),
         // Rates unknown: both far ends show it.
         ("uplink", Truth { up_s: 0.2, load: full(1.0, 0.1), rates: UNKNOWN_RATES, ..IDLE }),
+        // Nor a clock, as with QUIC: a direction that carries next to nothing holds no queue.
+        (
+            "uplink",
+            Truth { up_s: 0.2, load: full(1.0, 0.02), rates: UNKNOWN_RATES, has_clock: false, ..IDLE },
+        ),
+        (
+            "downlink",
+            Truth { down_s: 0.2, load: full(0.02, 1.0), rates: UNKNOWN_RATES, has_clock: false, ..IDLE },
+        ),
         ("downlink", Truth { down_s: 0.2, load: full(0.1, 1.0), ..IDLE }),
         // No clock, but one direction only is full.
         ("downlink", Truth { down_s: 0.2, load: full(0.1, 1.0), has_clock: false, ..IDLE }),
@@ -156,6 +165,17 @@ fn what_nothing_shows_is_unknown_with_the_reason() {
             Segment::Uplink,
             Unknown::Undivided,
             Truth { up_s: 0.1, down_s: 0.1, has_clock: false, rates: UNKNOWN_RATES, ..IDLE },
+        ),
+        (
+            Segment::Uplink,
+            Unknown::Undivided,
+            Truth {
+                up_s: 0.1,
+                load: PerDirection { up: 1.0, down: 1.0 },
+                has_clock: false,
+                rates: UNKNOWN_RATES,
+                ..IDLE
+            },
         ),
     ];
     for (index, (segment, why, truth)) in cases.into_iter().enumerate() {

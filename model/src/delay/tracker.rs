@@ -181,10 +181,12 @@ impl DelayTracker {
 
     /// Whether nothing waits on a line that carries this.
     fn is_light(&self, load: Load) -> bool {
-        Direction::ALL.into_iter().all(|x| {
-            let rate = self.rates[x].map_or(self.most[x], |rate| rate.value);
-            load[x] <= (RULES.light * rate).max(RULES.light_bytes_per_second)
-        })
+        Direction::ALL.into_iter().all(|x| self.is_light_in(x, load))
+    }
+
+    fn is_light_in(&self, x: Direction, load: Load) -> bool {
+        let rate = self.rates[x].map_or(self.most[x], |rate| rate.value);
+        load[x] <= (RULES.light * rate).max(RULES.light_bytes_per_second)
     }
 
     /// The outside replied.
@@ -247,7 +249,11 @@ impl DelayTracker {
             let wait = WaitBounds { least_s, most_s }.and(WaitBounds::ANY);
             EndWait { wait, ..far.end }
         };
-        let (up, down) = divide(&line, reading, is_full);
+        // A direction is full that carries its rate; without one, if nothing waits in the other.
+        let load = self.load();
+        let is_light = PerDirection::from_fn(|x| self.is_light_in(x, load));
+        let holds_it = PerDirection::from_fn(|x| is_full[x] || (!is_light[x] && is_light[x.opposite()]));
+        let (up, down) = divide(&line, reading, holds_it);
         (up, down, slowest(&ends.into_iter().map(beyond).collect::<Vec<_>>()))
     }
 
@@ -326,12 +332,12 @@ fn line(ends: &[Far], is_full: PerDirection<bool>) -> Option<Line> {
 }
 
 /// The line's wait, by direction.
-fn divide(line: &Line, reading: &Reading<'_>, is_full: PerDirection<bool>) -> (Part, Part) {
+fn divide(line: &Line, reading: &Reading<'_>, holds_it: PerDirection<bool>) -> (Part, Part) {
     let WaitBounds { least_s, most_s: line_s } = line.wait;
     let delay = |queue_s: f64, uncertainty_s: f64| Ok(Delay { base_s: 0.0, queue_s, uncertainty_s });
     let by_clock = line.down_s.map(|down_s| (down_s, 0.0));
     let by_level = || reading.hidden.down.map(|hidden| (hidden.wait_s, hidden.uncertainty_s));
-    let by_load = || match (is_full.up, is_full.down) {
+    let by_load = || match (holds_it.up, holds_it.down) {
         (true, false) => Some((0.0, 0.0)),
         (false, true) => Some((line_s, 0.0)),
         _ => None,

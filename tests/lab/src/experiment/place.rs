@@ -100,13 +100,13 @@ impl Place {
 
 /// The protocol of transfers and requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Traffic {
+enum Protocols {
     Tcp,
     Quic,
     Mixed,
 }
 
-impl Traffic {
+impl Protocols {
     const ALL: [Self; 3] = [Self::Tcp, Self::Quic, Self::Mixed];
 
     const fn name(self) -> &'static str {
@@ -123,7 +123,7 @@ impl Traffic {
 struct Plan {
     place: Place,
     cc: &'static str,
-    traffic: Traffic,
+    traffic: Protocols,
     tcp_streams: u32,
     quic_streams: u32,
     /// Index with [`REQUESTS`].
@@ -154,11 +154,11 @@ impl Plan {
         let streams = [1, 2, 4][choose(3)];
         let rates = [Rates::Told, Rates::Untold][choose(2)];
         let line_ms = [5, 15, 40][choose(3)];
-        let traffic = Traffic::ALL[choose(3)];
+        let traffic = Protocols::ALL[choose(3)];
         let mut is_quic = || match traffic {
-            Traffic::Tcp => false,
-            Traffic::Quic => true,
-            Traffic::Mixed => choose(2) == 1,
+            Protocols::Tcp => false,
+            Protocols::Quic => true,
+            Protocols::Mixed => choose(2) == 1,
         };
         let quic_streams = (0..streams).filter(|_| is_quic()).count() as u32;
         let quic_requests = REQUESTS.map(|_| is_quic());
@@ -271,7 +271,7 @@ impl Plan {
             buffers.push(Buffer::open(self.place.segment(), &host, device, bps)?);
         }
         let agent = Agent::start_with(&lab, agent, self.rates, &[])?;
-        let quic = (self.traffic != Traffic::Tcp).then(|| Quic::start(&lab, self.cc)).transpose()?;
+        let quic = (self.traffic != Protocols::Tcp).then(|| Quic::start(&lab, self.cc)).transpose()?;
         let _requests = self.requests(&lab, quic.as_ref())?;
         let began = Instant::now();
         options.interrupt.sleep_until(began + CALM)?;
@@ -467,7 +467,7 @@ fn table(cases: &[OwnCase]) -> String {
     };
     let mut rows = vec![["bottleneck", "cases", "right", "unknown", "wrong"].map(str::to_owned).to_vec()];
     rows.extend(segments.map(|segment| row(segment, &|_, truth| truth == segment)));
-    rows.extend(Traffic::ALL.map(|traffic| {
+    rows.extend(Protocols::ALL.map(|traffic| {
         let name = traffic.name();
         row(name, &|case, _| case.params.get("traffic").is_some_and(|it| *it == name))
     }));
@@ -498,10 +498,10 @@ mod tests {
         for place in Place::ALL {
             assert!(plans(3).iter().any(|plan| plan.place == place), "{place:?}");
         }
-        for traffic in Traffic::ALL {
+        for traffic in Protocols::ALL {
             assert!(plans(3).iter().any(|plan| plan.traffic == traffic), "{traffic:?}");
         }
-        let mixed = |plan: &&Plan| plan.traffic == Traffic::Mixed;
+        let mixed = |plan: &&Plan| plan.traffic == Protocols::Mixed;
         assert!(plans(3).iter().filter(mixed).any(|plan| plan.tcp_streams > 0 && plan.quic_streams > 0));
         let in_modem = |plan: &&Plan| plan.place == Place::Uplink;
         assert!(plans(3).iter().filter(in_modem).all(|plan| plan.buffer_at == BufferPlace::Modem));
