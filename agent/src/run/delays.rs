@@ -1,12 +1,11 @@
 //! Gives what is read of a link to the delay budget, ten times a second, and takes the budget once a second.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pendulum_model::delay::{
-    self, BloatNews, Budget, DelayTracker, FlowRtt, HiddenWait, Limits, Place, Reading, Segment, SteadyPlace,
-    TimedFlow, Transfer, Unknown,
+    self, BloatNews, Budget, DelayTracker, FlowRtt, HiddenWait, Limits, Place, Reading, Reply, Segment,
+    SteadyPlace, TimedFlow, Transfer, Unknown,
 };
 use pendulum_model::link::Known;
 use pendulum_model::segment::{Direction, PerDirection};
@@ -32,8 +31,6 @@ pub(super) struct Delays {
     own: PerDirection<OwnWait>,
     /// Home, and beyond the line.
     bloat: [delay::SegmentBloat; 2],
-    /// Of what is no TCP, by host, within the second.
-    home: BTreeMap<u32, TimedFlow>,
     limits: Limits,
     latest: Option<Arc<Delay>>,
     line_most_s: Option<f64>,
@@ -73,7 +70,6 @@ impl Default for Delays {
             silent_seconds: 0,
             own: PerDirection::default(),
             bloat: delay::SegmentBloat::both(),
-            home: BTreeMap::new(),
             limits: Limits::default(),
             latest: None,
             line_most_s: None,
@@ -87,7 +83,7 @@ impl Delays {
         let (replies, passed) = queues.replies();
         self.tracker.tick(at.as_secs_f64(), passed);
         replies.iter().for_each(|reply| self.tracker.reply(reply));
-        queues.home_replies().iter().for_each(|reply| self.home_reply(reply));
+        queues.home_replies().iter().for_each(|reply| self.tracker.home_reply(&home_reply(reply)));
         for x in Direction::ALL {
             match queues.own_bytes(x) {
                 Some(bytes) => self.own[x].note(bytes, throughput[x]),
@@ -111,8 +107,7 @@ impl Delays {
         let timed = |towards: Direction| -> Vec<TimedFlow> {
             flows.rows.iter().filter_map(|row| timed_flow(row, towards, flows.at)).collect()
         };
-        let (mut home, far) = (timed(Direction::Down), timed(Direction::Up));
-        home.extend(std::mem::take(&mut self.home).into_values());
+        let (home, far) = (timed(Direction::Down), timed(Direction::Up));
         let hidden = |x: Direction| {
             let (bytes, uncertainty) = queues.hidden_bytes(x)?;
             let rate = rates[x]?.value;
@@ -172,19 +167,6 @@ impl Delays {
         }
     }
 
-    /// A host at home replied to a request that is no TCP.
-    fn home_reply(&mut self, reply: &Answered) {
-        // It may have asked others first, beyond the line.
-        if reply.is_relayed {
-            return;
-        }
-        let delay_s = reply.at_ns.saturating_sub(reply.asked_ns) as f64 / 1e9;
-        let host = self.home.entry(reply.end).or_insert(TimedFlow { end: reply.end, packets: 0, rtt: None });
-        let least_s = host.rtt.map_or(delay_s, |rtt| rtt.least_s.min(delay_s));
-        host.packets += 1;
-        host.rtt = Some(FlowRtt { base_s: least_s, least_s, samples: host.packets });
-    }
-
     /// Where the delay of the newest second came from.
     pub(super) fn latest(&self) -> Option<Arc<Delay>> {
         self.latest.clone()
@@ -193,6 +175,18 @@ impl Delays {
     /// The most that packets waited on the line within the newest second, if that is known.
     pub(super) fn line_most_s(&self) -> Option<f64> {
         self.line_most_s
+    }
+}
+
+/// Of a host at home, to a request that is no TCP.
+fn home_reply(reply: &Answered) -> Reply {
+    Reply {
+        end: reply.end,
+        request_bytes: reply.question_bytes,
+        delay_s: reply.at_ns.saturating_sub(reply.asked_ns) as f64 / 1e9,
+        down_s: None,
+        may_be_held: reply.may_be_held,
+        is_relayed: reply.is_relayed,
     }
 }
 
@@ -253,32 +247,6 @@ mod tests {
             [place(1), place(3), place(6)],
             [Place::In(Segment::Uplink), Place::In(Segment::Uplink), Place::Unknown]
         );
-    }
-
-    #[test]
-    fn the_least_of_a_hosts_replies_counts_and_a_relayed_one_does_not() {
-        let mut delays = Delays::default();
-        let reply = |end, delay_ns: u64, is_relayed| Answered {
-            end,
-            at_ns: 1_000_000_000 + delay_ns,
-            asked_ns: 1_000_000_000,
-            asked_by_ack: false,
-            may_be_held: is_relayed,
-            is_relayed,
-            question_bytes: 1_200,
-            answer_bytes: 1_200,
-        };
-        for (end, delay_ns, is_relayed) in
-            [(1, 9_000_000, false), (1, 4_000_000, false), (1, 1_000_000, true), (2, 2_000_000, true)]
-        {
-            delays.home_reply(&reply(end, delay_ns, is_relayed));
-        }
-        let hosts: Vec<_> = delays
-            .home
-            .values()
-            .map(|flow| (flow.end, flow.rtt.map(|rtt| rtt.least_s), flow.packets))
-            .collect();
-        assert_eq!(hosts, [(1, Some(0.004), 2)]);
     }
 
     #[test]

@@ -19,6 +19,13 @@ impl WaitBounds {
         Self { least_s: self.least_s.max(other.least_s).clamp(0.0, most_s), most_s }
     }
 
+    /// Without what packets waited `elsewhere_s`, in a queue that is known to a part of it.
+    pub(super) fn less(self, elsewhere_s: f64) -> Self {
+        let uncertain_s = RULES.uncertain * elsewhere_s;
+        let least_s = self.least_s - elsewhere_s - uncertain_s;
+        Self { least_s, most_s: self.most_s - elsewhere_s + uncertain_s }.and(Self::ANY)
+    }
+
     /// Of a flow whose packets also waited `elsewhere_s` in a queue that is known to a part of it, and took up to `on_line_s` to be sent.
     pub(super) fn of_flow(rtt: FlowRtt, base_s: f64, elsewhere_s: f64, on_line_s: f64) -> Self {
         let extra_s = rtt.least_s - base_s - elsewhere_s;

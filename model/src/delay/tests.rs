@@ -139,6 +139,51 @@ fn one_second_changes_no_place() {
     assert_eq!(said, [Unknown, Unknown, home, home, home, home, Unknown, up, up]);
 }
 
+/// The budget of home: host 1 replies to QUIC twice a second, at once. So does host 2; after 3 s its replies come each `every` ticks and `late_s` later.
+fn quic_at_home(late_s: f64, every: u32, is_relayed: bool) -> (Part, Option<u32>) {
+    let mut tracker = DelayTracker::default();
+    let mut budget = None;
+    for tick in 1..=80_u32 {
+        tracker.tick(f64::from(tick) / 10.0, PerDirection::from_fn(|_| 200));
+        let is_late = tick >= 30;
+        let late_s = if is_late { late_s } else { 0.0 };
+        let hosts = [(1, 0.0, 5, false), (2, late_s, if is_late { every } else { 5 }, is_relayed && is_late)];
+        for (end, late_s, every, is_relayed) in hosts {
+            if tick % every == 0 {
+                let delay_s = 0.001 + late_s;
+                let may_be_held = is_relayed;
+                tracker.home_reply(&Reply {
+                    end,
+                    request_bytes: 1_242,
+                    delay_s,
+                    down_s: None,
+                    may_be_held,
+                    is_relayed,
+                });
+            }
+        }
+        if tick % 10 == 0 {
+            let own_s = PerDirection { up: Some(0.0), down: Some(0.0) };
+            budget = Some(tracker.budget(&Reading { own_s, ..Reading::default() }));
+        }
+    }
+    let budget = budget.expect("eight seconds");
+    (budget.part(Segment::Home), budget.home_host)
+}
+
+/// A host that replies seldom is not left out: packets wait there, or that is unknown.
+#[test]
+fn a_host_that_replies_seldom_is_part_of_home() {
+    let (waits, host) = quic_at_home(0.3, 10, false);
+    assert!(waits.is_ok_and(|delay| (delay.queue_s - 0.3).abs() < 0.01), "{waits:?}");
+    assert_eq!(host, Some(2));
+    // Twice within the 3 s, or to repeated requests: an upper bound only.
+    assert_eq!(quic_at_home(0.3, 20, false).0, Err(Unknown::TooFew));
+    assert_eq!(quic_at_home(0.3, 10, true).0, Err(Unknown::TooFew));
+    let (free, _) = quic_at_home(0.0, 10, false);
+    assert!(free.is_ok_and(|delay| delay.queue_s == 0.0), "{free:?}");
+}
+
 #[test]
 fn bases_are_reported() {
     let budget = of(Truth { home_s: 0.31, ..IDLE });

@@ -137,7 +137,9 @@ struct Line {
 pub struct DelayTracker {
     far: Recent<u32, Base, ENDS>,
     home: Recent<u32, Base, ENDS>,
+    /// Newest replies of far ends, and of hosts at home to what is no TCP.
     heard: BTreeMap<u32, Heard>,
+    heard_at_home: BTreeMap<u32, Heard>,
     rates: PerDirection<Option<Known>>,
     /// Bytes of the newest ticks.
     ticks: PerDirection<[f64; LOAD_TICKS]>,
@@ -197,6 +199,14 @@ impl DelayTracker {
         let (at_s, load) = (self.at_s, self.load());
         self.far.entry(reply.end, || Base::new(at_s)).see(at_s, delay_s, load);
         self.heard.entry(reply.end).or_default().hear(at_s, delay_s, reply);
+    }
+
+    /// A host at home replied to what is no TCP.
+    pub fn home_reply(&mut self, reply: &Reply) {
+        let Some(delay_s) = sane(reply.delay_s) else { return };
+        let at_s = self.at_s;
+        self.home.entry(reply.end, || Base::new(at_s)).see(at_s, delay_s, Load::default());
+        self.heard_at_home.entry(reply.end).or_default().hear(at_s, delay_s, reply);
     }
 
     /// A packet's own time on the uplink, seconds; 0 while the rate is unknown.
@@ -262,8 +272,7 @@ impl DelayTracker {
         let (at_s, load, on_line_s) = (self.at_s, self.load(), self.on_line_s(FULL_BYTES));
         let own_s = reading.own_s.up.unwrap_or(0.0);
         let mut flows = by_end(reading.far);
-        self.heard.values_mut().for_each(|heard| heard.0.retain(|reply| at_s - reply.at_s < RULES.recent_s));
-        self.heard.retain(|_, heard| !heard.0.is_empty());
+        forget(&mut self.heard, at_s);
         let mut heard = self.heard.clone();
         for (end, (_, rtts)) in &flows {
             heard.entry(*end).or_default();
@@ -287,24 +296,35 @@ impl DelayTracker {
     }
 
     fn at_home(&mut self, reading: &Reading<'_>) -> (Part, Option<u32>) {
-        let own_s = reading.own_s.down.unwrap_or(0.0);
+        let (at_s, own_s) = (self.at_s, reading.own_s.down.unwrap_or(0.0));
+        let mut flows = by_end(reading.home);
+        forget(&mut self.heard_at_home, at_s);
+        for number in self.heard_at_home.keys() {
+            flows.entry(*number).or_default();
+        }
         let mut ends = Vec::new();
-        for (number, (packets, rtts)) in by_end(reading.home) {
-            let at_s = self.at_s;
+        for (number, (packets, rtts)) in flows {
             let base = self.home.entry(number, || Base::new(at_s));
             rtts.iter().for_each(|rtt| base.see(at_s, rtt.base_s.min(rtt.least_s), Load::default()));
             let base_s = base.least().delay_s;
+            let heard = self.heard_at_home.get(&number);
+            let wait = heard.map_or(WaitBounds::ANY, |heard| heard.wait(base_s).0.less(own_s));
+            // One that thinks is no host behind a queue.
+            let is_steady = heard.is_some_and(|heard| heard.0.len() >= RULES.replies);
+            let wait = if is_steady { wait } else { WaitBounds { least_s: 0.0, ..wait } };
             let bounds = rtts.iter().map(|rtt| WaitBounds::of_flow(*rtt, base_s, own_s, 0.0));
-            let packets = rtts.iter().map(|rtt| rtt.samples).sum::<u32>().max(packets);
-            ends.push(EndWait {
-                number,
-                base_s,
-                wait: bounds.fold(WaitBounds::ANY, WaitBounds::and),
-                packets,
-            });
+            let replies = heard.map_or(0, |heard| (heard.0.len() as f64 / RULES.recent_s).ceil() as u32);
+            let packets = rtts.iter().map(|rtt| rtt.samples).sum::<u32>().max(packets).max(replies);
+            ends.push(EndWait { number, base_s, wait: bounds.fold(wait, WaitBounds::and), packets });
         }
         slowest(&ends)
     }
+}
+
+/// Replies of long ago tell nothing.
+fn forget(heard: &mut BTreeMap<u32, Heard>, at_s: f64) {
+    heard.values_mut().for_each(|heard| heard.0.retain(|reply| at_s - reply.at_s < RULES.recent_s));
+    heard.retain(|_, heard| !heard.0.is_empty());
 }
 
 /// Packets and RTT of each end's flows.
