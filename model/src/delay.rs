@@ -201,7 +201,7 @@ impl Budget {
         Some(up.queue_s + down.queue_s + up.uncertainty_s.max(down.uncertainty_s))
     }
 
-    /// Where packets wait longest.
+    /// Where packets wait longest, of the segments that are known.
     pub fn place(&self) -> Place {
         let known = |segment: Segment| self.part(segment).ok().map(|delay| (segment, delay));
         let parts = || Segment::ALL.into_iter().filter_map(known);
