@@ -104,7 +104,7 @@ impl UnknownExperiment {
 }
 
 fn all() -> impl Iterator<Item = About> {
-    experiment::ALL.into_iter().map(|experiment| experiment.about())
+    experiment::ALL.iter().map(|experiment| experiment.about())
 }
 
 fn list() -> String {

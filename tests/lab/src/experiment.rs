@@ -19,6 +19,7 @@ mod output;
 mod pair;
 mod paper_figures;
 mod phases;
+#[cfg(feature = "quic")]
 mod place;
 mod plots;
 mod points;
@@ -119,7 +120,7 @@ pub trait Experiment: Sync {
 }
 
 /// All experiments, in the order of the papers' figures; then those that run in a way of their own.
-pub const ALL: [&dyn Experiment; 21] = [
+pub const ALL: &[&dyn Experiment] = &[
     &fig1::Fig1,
     &symmetric::Symmetric,
     &symmetric::Swing,
@@ -140,6 +141,7 @@ pub const ALL: [&dyn Experiment; 21] = [
     &mitigations::Mitigations,
     &autorate::Autorate,
     &frontier::ShaperFrontier,
+    #[cfg(feature = "quic")]
     &place::Where,
 ];
 
@@ -153,7 +155,7 @@ fn write_charts(charts: &[Chart], out: &Path) -> Result<(), ExperimentError> {
 
 /// The experiment of a name, if there is one.
 pub fn find(name: &str) -> Option<&'static dyn Experiment> {
-    ALL.into_iter().find(|experiment| experiment.about().name == name)
+    ALL.iter().copied().find(|experiment| experiment.about().name == name)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod ends;
 mod iperf;
+#[cfg(feature = "quic")]
 mod quic;
 mod udp;
 
@@ -11,6 +12,7 @@ use pendulum_model::segment::Direction;
 
 pub use ends::Ends;
 pub use iperf::{Interval, IperfReport, ReportError};
+#[cfg(feature = "quic")]
 pub use quic::{Quic, QuicRequests};
 pub use udp::{UdpFlow, UdpReport, UdpSpec};
 
