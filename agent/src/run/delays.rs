@@ -4,15 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pendulum_model::delay::{
-    self, BloatNews, Budget, DelayTracker, FlowRtt, HiddenWait, Limits, Place, Reading, Reply, Segment,
-    SteadyPlace, TimedFlow, Transfer, Unknown,
+    self, BloatNews, Budget, DelayTracker, FlowRtt, HiddenWait, Limits, Place, Reading, Segment, SteadyPlace,
+    TimedFlow, Transfer, Unknown,
 };
 use pendulum_model::link::Known;
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_wire::{Delay, SegmentBloat, TransferLimit};
 
 use super::queues::Queues;
-use crate::bpf::Answered;
 use crate::snapshot::{FlowRow, FlowSweep};
 
 /// So many seconds without a reply do not change the place.
@@ -83,7 +82,7 @@ impl Delays {
         let (replies, passed) = queues.replies();
         self.tracker.tick(at.as_secs_f64(), passed);
         replies.iter().for_each(|reply| self.tracker.reply(reply));
-        queues.home_replies().iter().for_each(|reply| self.tracker.home_reply(&home_reply(reply)));
+        queues.home_replies().iter().for_each(|reply| self.tracker.home_reply(reply));
         for x in Direction::ALL {
             match queues.own_bytes(x) {
                 Some(bytes) => self.own[x].note(bytes, throughput[x]),
@@ -175,18 +174,6 @@ impl Delays {
     /// The most that packets waited on the line within the newest second, if that is known.
     pub(super) fn line_most_s(&self) -> Option<f64> {
         self.line_most_s
-    }
-}
-
-/// Of a host at home, to a request that is no TCP.
-fn home_reply(reply: &Answered) -> Reply {
-    Reply {
-        end: reply.end,
-        request_bytes: reply.question_bytes,
-        delay_s: reply.at_ns.saturating_sub(reply.asked_ns) as f64 / 1e9,
-        down_s: None,
-        may_be_held: reply.may_be_held,
-        is_relayed: reply.is_relayed,
     }
 }
 

@@ -25,7 +25,7 @@ use super::estimate::Estimate;
 use super::outflow::Look;
 use super::predictor::Buffer;
 use super::samples::Seen;
-use crate::bpf::{Answered, BpfError, Cwnd, CwndSource, PassageReader, ProgramStatus, QueuePrograms};
+use crate::bpf::{BpfError, Cwnd, CwndSource, PassageReader, ProgramStatus, QueuePrograms};
 use crate::config;
 use crate::net::{Devices, ingress_redirect};
 use crate::shape::{OwnLevel, Passing};
@@ -275,7 +275,7 @@ impl Queues {
     }
 
     /// Replies of home to requests that are no TCP, since the tick before.
-    pub(super) fn home_replies(&self) -> &[Answered] {
+    pub(super) fn home_replies(&self) -> &[Reply] {
         self.elsewhere.as_ref().map(Elsewhere::home_replies).unwrap_or_default()
     }
 

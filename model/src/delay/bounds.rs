@@ -28,16 +28,11 @@ impl WaitBounds {
 
     /// Of a flow whose packets also waited `elsewhere_s` in a queue that is known to a part of it, and took up to `on_line_s` to be sent.
     pub(super) fn of_flow(rtt: FlowRtt, base_s: f64, elsewhere_s: f64, on_line_s: f64) -> Self {
-        let extra_s = rtt.least_s - base_s - elsewhere_s;
-        let uncertain_s = RULES.uncertain * elsewhere_s;
+        let most_s = rtt.least_s - base_s;
         // One ACK at a time is delayed: on average no longer than the time from one to the next.
         let held_s = (1.0 / f64::from(rtt.samples.max(1))).min(RULES.delayed_ack_s);
-        let least_s = if (rtt.samples as usize) < RULES.replies {
-            0.0
-        } else {
-            extra_s - uncertain_s - on_line_s - held_s
-        };
-        Self { least_s, most_s: extra_s + uncertain_s }.and(Self::ANY)
+        let least_s = if (rtt.samples as usize) < RULES.replies { 0.0 } else { most_s - on_line_s - held_s };
+        Self { least_s, most_s }.less(elsewhere_s)
     }
 }
 

@@ -66,7 +66,7 @@ impl Base {
     }
 }
 
-/// What a far end's newest replies tell.
+/// What an end's newest replies tell.
 #[derive(Clone, Debug, Default)]
 struct Heard(Vec<Timed>);
 
@@ -89,6 +89,11 @@ impl Heard {
             _ => 0.0,
         };
         self.0.push(Timed { at_s, delay_s, held_s, down_s: reply.down_s });
+    }
+
+    /// Replies in a second.
+    fn per_second(&self) -> u32 {
+        (self.0.len() as f64 / RULES.recent_s).ceil() as u32
     }
 
     /// Half of the packets waited no longer; the wait in the downlink's buffer, by clock, in the same sense.
@@ -288,7 +293,7 @@ impl DelayTracker {
             let bounds =
                 rtts.into_iter().map(|rtt| WaitBounds::of_flow(rtt, least.delay_s, own_s, on_line_s));
             let wait = bounds.fold(wait, WaitBounds::and);
-            let packets = packets.max((heard.0.len() as f64 / RULES.recent_s).ceil() as u32);
+            let packets = packets.max(heard.per_second());
             let end = EndWait { number, base_s: least.delay_s, wait, packets };
             Far { end, is_proven: self.is_light(least.load), is_steady, down_s }
         };
@@ -313,7 +318,7 @@ impl DelayTracker {
             let is_steady = heard.is_some_and(|heard| heard.0.len() >= RULES.replies);
             let wait = if is_steady { wait } else { WaitBounds { least_s: 0.0, ..wait } };
             let bounds = rtts.iter().map(|rtt| WaitBounds::of_flow(*rtt, base_s, own_s, 0.0));
-            let replies = heard.map_or(0, |heard| (heard.0.len() as f64 / RULES.recent_s).ceil() as u32);
+            let replies = heard.map_or(0, Heard::per_second);
             let packets = rtts.iter().map(|rtt| rtt.samples).sum::<u32>().max(packets).max(replies);
             ends.push(EndWait { number, base_s, wait: bounds.fold(wait, WaitBounds::and), packets });
         }

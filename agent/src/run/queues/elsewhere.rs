@@ -28,7 +28,7 @@ pub(super) struct Elsewhere {
     replies: Vec<Reply>,
     passed: PerDirection<u64>,
     /// Of home, since the tick before.
-    home_replies: Vec<Answered>,
+    home_replies: Vec<Reply>,
 }
 
 impl Elsewhere {
@@ -71,7 +71,7 @@ impl Elsewhere {
     }
 
     /// Replies of home to requests that are no TCP, since the tick before.
-    pub(super) fn home_replies(&self) -> &[Answered] {
+    pub(super) fn home_replies(&self) -> &[Reply] {
         &self.home_replies
     }
 
@@ -144,14 +144,15 @@ impl Elsewhere {
         behind.begin(line);
         let mut shortest_ns = None;
         let read_to_ns = passages.read(now_ns, |passage| {
-            let reply = match &passage {
+            let answered = match &passage {
                 Passage::Down(arrival) => arrival.answer,
                 Passage::Up(_) | Passage::Home(_) => None,
             };
-            let reply_own_ns = reply.and_then(|reply| if is_own { own.sojourn_ns(&reply) } else { Some(0) });
+            let answered_own_ns =
+                answered.and_then(|answered| if is_own { own.sojourn_ns(&answered) } else { Some(0) });
             // A server that may have asked others first tells of no buffer.
-            let answer = reply.filter(|reply| !reply.is_relayed);
-            let own_ns = answer.and(reply_own_ns);
+            let answer = answered.filter(|answered| !answered.is_relayed);
+            let own_ns = answer.and(answered_own_ns);
             if let Some(answer) = answer {
                 let delay_ns = answer.at_ns.saturating_sub(answer.asked_ns);
                 shortest_ns = Some(shortest_ns.map_or(delay_ns, |shortest: u64| shortest.min(delay_ns)));
@@ -178,18 +179,11 @@ impl Elsewhere {
                         note(Direction::Down, Passing::Waited { end, passed_ns, wait_s, may_be_held: false });
                     }
                 }
-                Passage::Home(reply) => home_replies.push(*reply),
+                Passage::Home(answered) => home_replies.push(reply(answered, 0, None)),
             }
-            let Some((reply, own_ns)) = reply.zip(reply_own_ns) else { return };
-            let down_s = link.downlink_wait_by_clock(reply.at_ns);
-            replies.push(Reply {
-                end: reply.end,
-                request_bytes: reply.question_bytes,
-                delay_s: reply.at_ns.saturating_sub(reply.asked_ns).saturating_sub(own_ns) as f64 / 1e9,
-                down_s,
-                may_be_held: reply.may_be_held,
-                is_relayed: reply.is_relayed,
-            });
+            let Some((answered, own_ns)) = answered.zip(answered_own_ns) else { return };
+            let down_s = link.downlink_wait_by_clock(answered.at_ns);
+            replies.push(reply(&answered, own_ns, down_s));
             let Some(answer) = answer else { return };
             let Some(wait_s) = behind.answered(&answer, own_ns, down_s) else { return };
             let passed_ns = answer.asked_ns.saturating_add(own_ns);
@@ -200,6 +194,18 @@ impl Elsewhere {
         let link = self.places.current();
         self.answered_s = shortest_ns.map(|ns| ns as f64 / 1e9);
         self.snapshots = PerDirection::from_fn(|x| snapshot(link.of(x)?, known_to[x].unwrap_or_default()));
+    }
+}
+
+/// For the delay budget: without the request's time in our own queue.
+fn reply(answered: &Answered, own_ns: u64, down_s: Option<f64>) -> Reply {
+    Reply {
+        end: answered.end,
+        request_bytes: answered.question_bytes,
+        delay_s: answered.at_ns.saturating_sub(answered.asked_ns).saturating_sub(own_ns) as f64 / 1e9,
+        down_s,
+        may_be_held: answered.may_be_held,
+        is_relayed: answered.is_relayed,
     }
 }
 
