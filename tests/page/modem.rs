@@ -37,7 +37,7 @@ fn a_modem_s_buffer_is_shown_with_its_band_and_who_fills_it() {
     else {
         return;
     };
-    let agent = Agent::start_with(&lab, Path::new(PENDULUM), Rates::Untold, &[]).unwrap();
+    let agent = Agent::start_with(&lab, Path::new(PENDULUM), Rates::Told, &[]).unwrap();
     let mut browser = Browser::start(&lab, WITNESS);
     browser.look(1360, 940, 1.0, false);
     browser.call("Page.navigate", serde_json::json!({ "url": URL }));

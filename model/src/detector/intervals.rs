@@ -63,14 +63,19 @@ impl Detector {
 
     /// What even the luckiest packet of the last round trip waited in a buffer, seconds. From its level, less what the
     /// level may be wrong by, and the link's rate; where the level is not known, from the round trip, if its base is proven
-    /// and only one buffer stands. `None` if it cannot be known.
+    /// and only one buffer stands. `None` if it cannot be known, and if it may as well be 0 as `bufferbloat-delay`.
     fn standing_delay(&self, direction: Direction, seen: &DirectionSample) -> Option<f64> {
         let standing = self.phases.standing()[direction];
         let level = self.known_queue(direction, seen.queue);
         if let (Some(bytes), Some(queue)) = (standing, level) {
             let surely = (bytes - queue.uncertainty_bytes).max(0.0);
             // An empty buffer makes nobody wait, whatever the rate.
-            return if surely == 0.0 { Some(0.0) } else { Some(surely / self.capacity(direction)?.value) };
+            if surely == 0.0 && self.phases.stands(direction) != Some(true) {
+                return Some(0.0);
+            }
+            let rate = self.capacity(direction)?.value;
+            let most = (bytes + queue.uncertainty_bytes) / rate;
+            return (surely > 0.0 || most < self.thresholds.bufferbloat_delay.seconds()).then(|| surely / rate);
         }
         let (phase, _) = self.phases.current()?;
         let own = match direction {

@@ -193,6 +193,11 @@ fn a_standing_level_makes_wait_as_long_as_the_link_takes_for_it() {
     let unknown = Link { capacity: PerDirection::default(), ..link };
     assert_eq!(delay_of(unknown, queue(0.0, 0.0)).mean(), Some(0.0));
     assert_eq!(delay_of(unknown, queue(30_000.0, 5_000.0)).known_seconds, 0.0);
+    // It stands, within its own uncertainty: at this rate it may make wait for longer than the threshold, or not at all.
+    let never_empty = QueueSample { mean_bytes: 28_700.0, ..queue(13_500.0, 14_350.0) };
+    assert_eq!(delay_of(link, never_empty).known_seconds, 0.0);
+    assert_eq!(delay_of(unknown, never_empty).known_seconds, 0.0);
+    assert_eq!(delay_of(Link::with_capacity(2.0 * UP, DOWN), never_empty).mean(), Some(0.0));
 }
 
 /// Twice what the link carries is configured: the delay is that of the rate at which the estimate was made, and the link is full.
