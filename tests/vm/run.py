@@ -310,7 +310,7 @@ def list_table(table):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kernels", nargs="*", metavar="KERNEL", help="such as 6.1, or arm64 for all of another machine; all of amd64 if none is given")
-    parser.add_argument("--suite", action="append", metavar="NAME", help="only this suite; may be repeated")
+    parser.add_argument("--suite", action="append", metavar="NAME", help="only this suite, on any kernel that is named; may be repeated")
     parser.add_argument("--group", action="append", metavar="NAME", help="only the suites to which this group of ./dev test leaves tests; may be repeated")
     parser.add_argument("--only", metavar="WORDS", help="only the tests that these words of libtest choose")
     parser.add_argument("--agent", type=Path, metavar="FILE", help="the agent of guests whose processor is not this machine's, in place of one built with the tests")
@@ -349,6 +349,9 @@ def main():
         if name not in [suite.name for suite in table]:
             raise suites.SuiteError(f"there is no suite '{name}'; there are {', '.join(suite.name for suite in table)}")
     table = [suite for suite in table if not arguments.suite or suite.name in arguments.suite]
+    if arguments.suite and arguments.kernels:
+        # Who names both wants them together, whatever the table has.
+        table = [dataclasses.replace(suite, kernels=None) for suite in table]
     if arguments.group:
         table = [suite for name in arguments.group for suite in suites.only_in_guests(table, name)]
     if arguments.limit:
