@@ -159,6 +159,8 @@ pub struct Budget {
     pub home_host: Option<u32>,
     /// The same of [`Segment::Beyond`]: its number in [`Reply`] and [`TimedFlow`].
     pub far_host: Option<u32>,
+    /// The most that may wait at home or beyond where [`Unknown::TooFew`] is said of it, seconds; else 0.
+    pub may_wait_s: f64,
 }
 
 /// What a budget says in a word.
@@ -201,13 +203,13 @@ impl Budget {
         Some(up.queue_s + down.queue_s + up.uncertainty_s.max(down.uncertainty_s))
     }
 
-    /// Where packets wait longest, of the segments that are known.
+    /// Where packets wait longest, of the segments that are known; unknown if they may wait longer at home or beyond.
     pub fn place(&self) -> Place {
         let known = |segment: Segment| self.part(segment).ok().map(|delay| (segment, delay));
         let parts = || Segment::ALL.into_iter().filter_map(known);
         let longest = parts().max_by(|(_, a), (_, b)| a.queue_s.total_cmp(&b.queue_s));
         let Some((segment, most)) = longest else { return Place::Unknown };
-        if most.queue_s - most.uncertainty_s >= RULES.noticed_s {
+        if most.queue_s - most.uncertainty_s >= RULES.noticed_s && most.queue_s >= self.may_wait_s {
             return Place::In(segment);
         }
         let is_free =

@@ -226,7 +226,7 @@ mod tests {
             for second in 0..30 {
                 let [line, other] = if second % each == 0 { [waits, free] } else { [silent, silent] };
                 let segments = [silent, free, line, other, other];
-                delays.note_place(&Budget { segments, home_host: None, far_host: None });
+                delays.note_place(&Budget { segments, home_host: None, far_host: None, may_wait_s: 0.0 });
             }
             delays.place.place()
         };

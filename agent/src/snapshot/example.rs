@@ -85,6 +85,7 @@ fn delay() -> Delay {
         ],
         home_host: None,
         far_host: None,
+        may_wait_s: 0.0,
     };
     let mut delay = Delay {
         home_bloat: Some(SegmentBloat { since_s: 64.0, delay_s: 0.25 }),

@@ -78,7 +78,12 @@ mod tests {
     fn budget(home: Result<f64, Unknown>) -> Budget {
         let delay = |queue_s| Delay { base_s: 0.001, queue_s, uncertainty_s: 0.02 };
         let free = Ok(delay(0.0));
-        Budget { segments: [home.map(delay), free, free, free, free], home_host: Some(1), far_host: None }
+        Budget {
+            segments: [home.map(delay), free, free, free, free],
+            home_host: Some(1),
+            far_host: None,
+            may_wait_s: 0.0,
+        }
     }
 
     /// What is said over these seconds: number of the second and whether it begins.

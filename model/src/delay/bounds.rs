@@ -46,22 +46,40 @@ pub(super) struct EndWait {
     pub(super) packets: u32,
 }
 
+/// The slowest part of the traffic.
+pub(super) struct Slowest {
+    /// What it waits.
+    pub(super) part: Part,
+    /// Which of the ends does.
+    pub(super) whose: Option<u32>,
+    /// What it may wait although too few replies show it, seconds.
+    pub(super) may_wait_s: f64,
+}
+
+impl Slowest {
+    /// Nothing shows it.
+    pub(super) const fn unknown(why: Unknown) -> Self {
+        Self { part: Err(why), whose: None, may_wait_s: 0.0 }
+    }
+}
+
 /// What the slowest part of the traffic waits, and who of the ends does.
-pub(super) fn slowest(ends: &[EndWait]) -> (Part, Option<u32>) {
+pub(super) fn slowest(ends: &[EndWait]) -> Slowest {
     let certain_and_possible =
         slowest_by(ends, |wait| wait.least_s).zip(slowest_by(ends, |wait| wait.most_s));
     let is_heard = ends.iter().any(|end| end.wait.most_s.is_finite());
     let Some((certain, possible)) = certain_and_possible.filter(|_| is_heard) else {
-        return (Err(Unknown::NoReplies), None);
+        return Slowest::unknown(Unknown::NoReplies);
     };
     let (least_s, most_s) = (certain.wait.least_s, possible.wait.most_s);
     if least_s < RULES.noticed_s && most_s >= RULES.noticed_s && most_s - least_s > RULES.noticed_s {
-        return (Err(Unknown::TooFew), None);
+        return Slowest { may_wait_s: most_s, ..Slowest::unknown(Unknown::TooFew) };
     }
     let whose = if least_s > 0.0 { certain } else { possible };
     let queue_s = if whose.wait.most_s.is_finite() { whose.wait.most_s } else { whose.wait.least_s };
     let uncertainty_s = RULES.jitter_s + queue_s - whose.wait.least_s;
-    (Ok(Delay { base_s: whose.base_s, queue_s, uncertainty_s }), Some(whose.number))
+    let delay = Delay { base_s: whose.base_s, queue_s, uncertainty_s };
+    Slowest { part: Ok(delay), whose: Some(whose.number), may_wait_s: 0.0 }
 }
 
 /// The end that [`RULES`]' part of the packets waits as long as, or longer.

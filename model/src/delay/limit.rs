@@ -166,7 +166,7 @@ mod tests {
         let delay = |queue_s| Ok(Delay { base_s: 0.01, queue_s, uncertainty_s: 0.005 });
         let mut segments = [delay(0.0); Segment::ALL.len()];
         segments[Segment::Beyond as usize] = delay(beyond_s);
-        Budget { segments, home_host: None, far_host: None }
+        Budget { segments, home_host: None, far_host: None, may_wait_s: 0.0 }
     }
 
     /// 64 kB of window and a round trip of 100 ms: no more than 640 kB/s on a line of 5 MB/s.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::bounds::{EndWait, WaitBounds, slowest};
+use super::bounds::{EndWait, Slowest, WaitBounds, slowest};
 use super::{Budget, Delay, FULL_BYTES, FlowRtt, Part, RULES, Reading, Reply, TimedFlow, Unknown};
 use crate::link::{Known, Provenance};
 use crate::recent::Recent;
@@ -59,6 +59,12 @@ impl Base {
             (self.newer, self.since_s) = (Least::NONE, at_s);
         }
         self.newer.see(delay_s, load);
+    }
+
+    /// It was seen while nothing waited on the line, whatever the load.
+    fn prove(&mut self) {
+        let least = if self.older.delay_s < self.newer.delay_s { &mut self.older } else { &mut self.newer };
+        least.load = Load::default();
     }
 
     fn least(&self) -> Least {
@@ -227,24 +233,21 @@ impl DelayTracker {
             let rate = reading.rates[x].filter(|rate| rate.provenance != Provenance::Learnt);
             rate.is_some_and(|rate| seconds > 0.0 && passed[x] / seconds >= RULES.full * rate.value)
         };
-        let (up, down, (beyond, far_host)) = self.outside(reading, PerDirection::from_fn(is_full));
+        let (up, down, beyond) = self.outside(reading, PerDirection::from_fn(is_full));
         self.rates = reading.rates;
         let own = reading.own_s.up.zip(reading.own_s.down).and_then(|(up, down)| sane(up + down));
         let gateway =
             own.map(|queue_s| Delay { base_s: 0.0, queue_s, uncertainty_s: RULES.uncertain * queue_s });
-        let (home, home_host) = self.at_home(reading);
-        let segments = [home, gateway.ok_or(Unknown::NotRead), up, down, beyond];
-        Budget { segments, home_host, far_host }
+        let home = self.at_home(reading);
+        let segments = [home.part, gateway.ok_or(Unknown::NotRead), up, down, beyond.part];
+        let may_wait_s = home.may_wait_s.max(beyond.may_wait_s);
+        Budget { segments, home_host: home.whose, far_host: beyond.whose, may_wait_s }
     }
 
     /// Uplink, downlink and what is beyond.
-    fn outside(
-        &mut self,
-        reading: &Reading<'_>,
-        is_full: PerDirection<bool>,
-    ) -> (Part, Part, (Part, Option<u32>)) {
+    fn outside(&mut self, reading: &Reading<'_>, is_full: PerDirection<bool>) -> (Part, Part, Slowest) {
         let ends = self.far_ends(reading);
-        let all = |unknown| (Err(unknown), Err(unknown), (Err(unknown), None));
+        let all = |unknown| (Err(unknown), Err(unknown), Slowest::unknown(unknown));
         let Some(line) = line(&ends, is_full) else {
             let is_heard = ends.iter().any(|far| far.end.wait.most_s.is_finite());
             return all(if is_heard { Unknown::NoBase } else { Unknown::NoReplies });
@@ -256,6 +259,13 @@ impl DelayTracker {
             // Each reply may be late for another reason.
             if line.wait.least_s == 0.0 {
                 return all(Unknown::NoReplies);
+            }
+        }
+        if line.wait.most_s < RULES.jitter_s {
+            // Nothing waits on the line: nor did what comes from an end that waits no longer than ever.
+            let is_free = |far: &&Far| far.is_steady && far.end.wait.most_s < RULES.jitter_s;
+            for far in ends.iter().filter(is_free) {
+                self.far.entry(far.end.number, || Base::new(self.at_s)).prove();
             }
         }
         let beyond = |far: Far| {
@@ -300,7 +310,7 @@ impl DelayTracker {
         heard.into_iter().map(far).collect()
     }
 
-    fn at_home(&mut self, reading: &Reading<'_>) -> (Part, Option<u32>) {
+    fn at_home(&mut self, reading: &Reading<'_>) -> Slowest {
         let (at_s, own_s) = (self.at_s, reading.own_s.down.unwrap_or(0.0));
         let mut flows = by_end(reading.home);
         forget(&mut self.heard_at_home, at_s);

@@ -75,7 +75,8 @@ impl Detector {
             }
             let rate = self.capacity(direction)?.value;
             let most = (bytes + queue.uncertainty_bytes) / rate;
-            return (surely > 0.0 || most < self.thresholds.bufferbloat_delay.seconds()).then(|| surely / rate);
+            return (surely > 0.0 || most < self.thresholds.bufferbloat_delay.seconds())
+                .then(|| surely / rate);
         }
         let (phase, _) = self.phases.current()?;
         let own = match direction {
