@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pendulum_model::delay::{
-    self, BloatNews, Budget, DelayTracker, FlowRtt, HiddenWait, Limits, Place, Reading, Segment, SteadyPlace,
-    TimedFlow, Transfer, Unknown,
+    self, BloatNews, Budget, DelayTracker, FlowRtt, HiddenWait, Limits, Place, Reading, Reply, Segment,
+    SteadyPlace, TimedFlow, Transfer, Unknown,
 };
 use pendulum_model::link::Known;
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_wire::{Delay, SegmentBloat, TransferLimit};
 
 use super::queues::Queues;
+use crate::shape::Passing;
 use crate::snapshot::{FlowRow, FlowSweep};
 
 /// So many seconds without a reply do not change the place.
@@ -25,6 +26,8 @@ const SEGMENT_BYTES: u64 = 1448;
 #[derive(Debug)]
 pub(super) struct Delays {
     tracker: DelayTracker,
+    /// On the uplink, since the tick before.
+    waited: Vec<(Direction, Passing)>,
     place: SteadyPlace,
     silent_seconds: u32,
     own: PerDirection<OwnWait>,
@@ -65,6 +68,7 @@ impl Default for Delays {
     fn default() -> Self {
         Self {
             tracker: DelayTracker::default(),
+            waited: Vec::new(),
             place: SteadyPlace::default(),
             silent_seconds: 0,
             own: PerDirection::default(),
@@ -81,7 +85,13 @@ impl Delays {
     pub(super) fn tick(&mut self, at: Duration, queues: &Queues, throughput: PerDirection<f64>) {
         let (replies, passed) = queues.replies();
         self.tracker.tick(at.as_secs_f64(), passed);
-        replies.iter().for_each(|reply| self.tracker.reply(reply));
+        self.waited.clear();
+        for (reply, passed_ns) in replies {
+            let Some(wait_s) = self.tracker.reply(reply) else { continue };
+            let Reply { end, may_be_held, .. } = *reply;
+            let waited = Passing::Waited { end: end.into(), passed_ns: *passed_ns, wait_s, may_be_held };
+            self.waited.push((Direction::Up, waited));
+        }
         queues.home_replies().iter().for_each(|reply| self.tracker.home_reply(reply));
         for x in Direction::ALL {
             match queues.own_bytes(x) {
@@ -169,6 +179,16 @@ impl Delays {
     /// Where the delay of the newest second came from.
     pub(super) fn latest(&self) -> Option<Arc<Delay>> {
         self.latest.clone()
+    }
+
+    /// What requests waited on the uplink, as heard since the tick before.
+    pub(super) fn waited(&self) -> &[(Direction, Passing)] {
+        &self.waited
+    }
+
+    /// The least that they waited there within the last second, seconds, if that is known.
+    pub(super) fn least_up_s(&self) -> Option<f64> {
+        self.tracker.least_up_s()
     }
 
     /// The most that packets waited on the line within the newest second, if that is known.

@@ -7,6 +7,7 @@ mod shaping;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pendulum_model::link::Known;
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_wire::{BpfMap, Hooks};
 use tokio::sync::watch;
@@ -198,15 +199,14 @@ impl LinkTask {
         let read = self.read_counters();
         let configured = PerDirection::from_fn(|x| self.config.rate(x).map(|rate| rate.bytes_per_second()));
         let capacity = self.detection.capacity(Direction::Up).map(|known| known.value);
-        let line = self.shaper.found_uplink().unwrap_or(capacity);
         let repeated = self.meter.repeated_uplink();
         self.queues.want_passing(self.shaper.follows());
-        self.queues.tick(configured, capacity, line, repeated);
-        self.follow_passing(repeated);
+        self.queues.tick(configured, capacity, repeated);
         if let Some(at) = read {
             self.meter.observe_uplink(at, self.queues.uplink_look());
-            self.delays.tick(bpf::monotonic(), &self.queues, self.meter.throughput());
         }
+        self.delays.tick(bpf::monotonic(), &self.queues, self.meter.throughput());
+        self.follow_passing(repeated);
         if self.ticks.is_multiple_of(TICKS_PER_SWEEP) {
             self.keep_attached().await;
             self.read_device();
@@ -216,7 +216,7 @@ impl LinkTask {
             self.read_programs();
         }
         if self.swept {
-            let rates = PerDirection::from_fn(|x| self.detection.capacity(x));
+            let rates = PerDirection::from_fn(|x| self.line_rate(x));
             let threshold_s = self.active.borrow().config.detector.bufferbloat_delay.seconds();
             let now = bpf::monotonic();
             let news = self.delays.take(now, &self.sweeper.latest(), &self.queues, rates, threshold_s);
@@ -226,6 +226,13 @@ impl LinkTask {
         self.detect();
         self.ticks += 1;
         self.publish();
+    }
+
+    /// What the line carries: where the shaper looks for that, its own rate is not it.
+    fn line_rate(&self, direction: Direction) -> Option<Known> {
+        let known = self.detection.capacity(direction)?;
+        let value = self.shaper.found(direction).unwrap_or(Some(known.value))?;
+        Some(Known { value, ..known })
     }
 
     /// Gives the detector what was read at this tick.

@@ -4,7 +4,6 @@
 //! The uplink's queue is the WAN device's root qdisc, if packets wait there; else it stands in a modem behind and is estimated. The
 //! downlink's is that of the ifb that this machine shapes it with; without one it stands at the provider and is estimated.
 
-mod behind;
 mod drops;
 mod elsewhere;
 mod tracked;
@@ -170,12 +169,10 @@ impl Queues {
 
     /// Ten times a second: every bucket that is over, without a system call where the tracepoints work. `configured`: rates that the user
     /// gave, `capacity`: the uplink's as far as known, bytes per second. `repeated`: share of the uplink's bytes that repeat what passed before.
-    /// `line`: of what lies behind our own shaper.
     pub(super) fn tick(
         &mut self,
         configured: PerDirection<Option<f64>>,
         capacity: Option<f64>,
-        line: Option<f64>,
         repeated: f64,
     ) {
         let programs = self.programs.as_ref();
@@ -184,7 +181,7 @@ impl Queues {
         }
         if let Some(elsewhere) = &mut self.elsewhere {
             let up = self.tracked.up.as_ref().map(|up| (up, up.method(programs)));
-            elsewhere.tick(up, configured, capacity, line, repeated);
+            elsewhere.tick(up, configured, capacity, repeated);
         }
     }
 
@@ -269,8 +266,8 @@ impl Queues {
         self.elsewhere.as_ref().and_then(Elsewhere::answered_s)
     }
 
-    /// Replies from outside since the tick before, and the bytes that passed.
-    pub(super) fn replies(&self) -> (&[Reply], PerDirection<u64>) {
+    /// Replies from outside since the tick before, with when their requests left for the line, nanoseconds; and the bytes that passed.
+    pub(super) fn replies(&self) -> (&[(Reply, u64)], PerDirection<u64>) {
         self.elsewhere.as_ref().map(Elsewhere::replies).unwrap_or_default()
     }
 
@@ -289,11 +286,6 @@ impl Queues {
         let elsewhere = self.elsewhere.as_ref().filter(|_| self.local(direction).is_none())?;
         let queue = elsewhere.snapshot(direction)?;
         Some((queue.bytes.into(), queue.uncertainty_bytes?))
-    }
-
-    /// The least that packets waited behind the gateway's own queue within the last second, seconds, if that is known.
-    pub(super) fn behind_s(&self) -> Option<f64> {
-        self.elsewhere.as_ref().and_then(Elsewhere::behind_s)
     }
 
     /// From the gateway to the far ends and back, without queues.

@@ -147,12 +147,12 @@ impl Follower {
         &mut self,
         now_ns: u64,
         now: Instant,
-        seen: &[(Direction, Passing)],
+        seen: impl IntoIterator<Item = (Direction, Passing)>,
         own: PerDirection<OwnLevel>,
     ) -> Vec<RateChange> {
         for (direction, seen) in seen {
-            let controller = &mut self.ways[*direction].controller;
-            match *seen {
+            let controller = &mut self.ways[direction].controller;
+            match seen {
                 Passing::Passed { at_ns, bytes } => controller.pass(at_ns, bytes),
                 Passing::Waited { end, passed_ns, wait_s, may_be_held } => {
                     controller.waited(end, passed_ns, wait_s, may_be_held);
@@ -231,7 +231,7 @@ mod tests {
                 .collect();
             let now_ns = 1_000_000_000 + (tick + 1) * 100_000_000;
             let own = PerDirection::from_fn(|_| OwnLevel { asked: 100 * tick, ..OwnLevel::default() });
-            reported.extend(follower.tick(now_ns, start + Duration::from_millis(100 * tick), &seen, own));
+            reported.extend(follower.tick(now_ns, start + Duration::from_millis(100 * tick), seen, own));
         }
         let first = reported.first().expect("it fell");
         assert!((first.direction, first.from) == (Direction::Up, START) && first.to < 1.5e6, "{first:?}");
@@ -264,7 +264,7 @@ mod tests {
             let own = OwnLevel { bytes: 20_000.0, asked, replies, ..OwnLevel::default() };
             let own = PerDirection { up: own, down: OwnLevel::default() };
             let now_ns = 1_000_000_000 + (tick + 1) * 100_000_000;
-            follower.tick(now_ns, start + Duration::from_millis(100 * tick), &seen.collect::<Vec<_>>(), own);
+            follower.tick(now_ns, start + Duration::from_millis(100 * tick), seen, own);
         }
         follower.auto(Direction::Up).decision.to_string()
     }

@@ -57,9 +57,9 @@ impl Shaper {
         self.follower.is_some() && self.redirects()
     }
 
-    /// The uplink's rate, bytes per second, as found; none without `rate = "auto"`, the inner one until it is.
-    pub fn found_uplink(&self) -> Option<Option<f64>> {
-        Some(self.follower.as_ref()?.capacity(Direction::Up))
+    /// The line's rate, bytes per second, as found; none without `rate = "auto"`, the inner one until it is.
+    pub fn found(&self, direction: Direction) -> Option<Option<f64>> {
+        Some(self.follower.as_ref()?.capacity(direction))
     }
 
     /// Ten times a second, while [`Self::follows`]: takes in what passed and waited since the tick before, and sets the rates. What the kernel
@@ -67,7 +67,7 @@ impl Shaper {
     pub fn follow(
         &mut self,
         now_ns: u64,
-        seen: &[(Direction, Passing)],
+        seen: impl IntoIterator<Item = (Direction, Passing)>,
         own: PerDirection<OwnLevel>,
     ) -> Vec<RateChange> {
         let Some(follower) = &mut self.follower else { return Vec::new() };

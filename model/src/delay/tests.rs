@@ -345,7 +345,9 @@ fn replies_that_may_be_delayed_agree_or_acquit_and_never_accuse() {
                     is_relayed: false,
                 };
                 tracker.reply(&reply(1, held_extra_s, true));
-                bulk_extra_s.iter().for_each(|extra_s| tracker.reply(&reply(2, *extra_s, false)));
+                if let Some(extra_s) = bulk_extra_s {
+                    tracker.reply(&reply(2, extra_s, false));
+                }
             }
             let own_s = PerDirection { up: Some(0.0), down: Some(0.0) };
             let home = [flow(1, 0.001, 0.001, 100)];

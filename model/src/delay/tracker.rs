@@ -46,11 +46,13 @@ struct Base {
     newer: Least,
     /// When the newer period began.
     since_s: f64,
+    /// The least since the line was last free: a longer route is no queue on the line.
+    route_s: f64,
 }
 
 impl Base {
     fn new(at_s: f64) -> Self {
-        Self { older: Least::NONE, newer: Least::NONE, since_s: at_s }
+        Self { older: Least::NONE, newer: Least::NONE, since_s: at_s, route_s: f64::INFINITY }
     }
 
     fn see(&mut self, at_s: f64, delay_s: f64, load: Load) {
@@ -65,6 +67,12 @@ impl Base {
     fn prove(&mut self) {
         let least = if self.older.delay_s < self.newer.delay_s { &mut self.older } else { &mut self.newer };
         least.load = Load::default();
+    }
+
+    /// How long it takes without queues on the line, seconds; `is_free`: nothing waits there.
+    fn route(&mut self, delay_s: f64, is_free: bool) -> f64 {
+        self.route_s = if is_free { delay_s } else { self.route_s.min(delay_s) };
+        self.route_s
     }
 
     fn least(&self) -> Least {
@@ -85,16 +93,18 @@ struct Timed {
     /// The receiver may have delayed it by so much.
     held_s: f64,
     down_s: Option<f64>,
+    /// The request's wait on the uplink.
+    up_s: Option<f64>,
 }
 
 impl Heard {
-    fn hear(&mut self, at_s: f64, delay_s: f64, reply: &Reply) {
+    fn hear(&mut self, at_s: f64, delay_s: f64, up_s: Option<f64>, reply: &Reply) {
         let held_s = match reply {
             Reply { is_relayed: true, .. } => f64::INFINITY,
             Reply { may_be_held: true, .. } => RULES.delayed_ack_s,
             _ => 0.0,
         };
-        self.0.push(Timed { at_s, delay_s, held_s, down_s: reply.down_s });
+        self.0.push(Timed { at_s, delay_s, held_s, down_s: reply.down_s, up_s });
     }
 
     /// Replies in a second.
@@ -156,6 +166,8 @@ pub struct DelayTracker {
     ticks: PerDirection<[f64; LOAD_TICKS]>,
     next_tick: usize,
     ticks_known: usize,
+    /// Since when the line has carried so little that nothing waits.
+    light_since_s: Option<f64>,
     /// The most that the line has carried: its rate is no less.
     most: Load,
     /// Bytes since the last budget, and how long that is, seconds.
@@ -177,6 +189,12 @@ impl DelayTracker {
         self.ticks_known = LOAD_TICKS.min(self.ticks_known + 1);
         let load = self.mean_load();
         self.most = PerDirection::from_fn(|x| self.most[x].max(load[x]));
+        // A packet alone may take up more than its share of a tick.
+        let burst = bytes
+            .map(|bytes| bytes as f64)
+            .map(|bytes| if bytes > FULL_BYTES { bytes * TICKS_PER_SECOND } else { 0.0 });
+        let is_light = self.is_light(load) && self.is_light(burst);
+        self.light_since_s = is_light.then(|| self.light_since_s.unwrap_or(at_s));
     }
 
     /// Over the last half of a second. A queue at the provider sends all the time: the least tick tells whether it was empty for once.
@@ -202,14 +220,29 @@ impl DelayTracker {
         load[x] <= (RULES.light * rate).max(RULES.light_bytes_per_second)
     }
 
-    /// The outside replied.
-    pub fn reply(&mut self, reply: &Reply) {
-        let Some(delay_s) = sane(reply.delay_s) else { return };
+    /// The outside replied. Returns how long the request waited on the uplink, seconds, if a clock tells what the reply waited itself.
+    pub fn reply(&mut self, reply: &Reply) -> Option<f64> {
+        let delay_s = sane(reply.delay_s)?;
         // A line that lets bursts pass sends a packet at once.
         let delay_s = (delay_s - self.on_line_s(reply.request_bytes.into())).max(0.0);
         let (at_s, load) = (self.at_s, self.load());
-        self.far.entry(reply.end, || Base::new(at_s)).see(at_s, delay_s, load);
-        self.heard.entry(reply.end).or_default().hear(at_s, delay_s, reply);
+        let base = self.far.entry(reply.end, || Base::new(at_s));
+        base.see(at_s, delay_s, load);
+        // What stood there has drained by then.
+        let is_free = self.light_since_s.is_some_and(|since_s| at_s - since_s >= RULES.recent_s);
+        let route_s = base.route(delay_s, is_free && !reply.may_be_held && !reply.is_relayed);
+        let up_s =
+            reply.down_s.filter(|_| !reply.is_relayed).map(|down_s| (delay_s - route_s - down_s).max(0.0));
+        self.heard.entry(reply.end).or_default().hear(at_s, delay_s, up_s, reply);
+        up_s
+    }
+
+    /// The least that requests waited on the uplink within the last second, seconds; `None` if too few replies tell.
+    pub fn least_up_s(&self) -> Option<f64> {
+        let newest =
+            self.heard.values().flat_map(|heard| &heard.0).filter(|reply| self.at_s - reply.at_s < 1.0);
+        let waits: Vec<f64> = newest.filter_map(|reply| reply.up_s).collect();
+        waits.iter().copied().reduce(f64::min).filter(|_| waits.len() >= RULES.replies)
     }
 
     /// A host at home replied to what is no TCP.
@@ -217,7 +250,7 @@ impl DelayTracker {
         let Some(delay_s) = sane(reply.delay_s) else { return };
         let at_s = self.at_s;
         self.home.entry(reply.end, || Base::new(at_s)).see(at_s, delay_s, Load::default());
-        self.heard_at_home.entry(reply.end).or_default().hear(at_s, delay_s, reply);
+        self.heard_at_home.entry(reply.end).or_default().hear(at_s, delay_s, None, reply);
     }
 
     /// A packet's own time on the uplink, seconds; 0 while the rate is unknown.
@@ -390,4 +423,147 @@ fn divide(line: &Line, reading: &Reading<'_>, holds_it: PerDirection<bool>) -> (
     let down_s = down_s.clamp(0.0, line_s);
     let uncertainty_s = RULES.jitter_s + uncertainty_s.min(line_s) + (line_s - least_s);
     (delay(line_s - down_s, uncertainty_s), delay(down_s, uncertainty_s))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: f64 = 25_000.0;
+
+    /// A line whose rate is known, and replies with what their requests waited in our own queue taken off.
+    struct RatedLine {
+        tracker: DelayTracker,
+        at_s: f64,
+    }
+
+    impl RatedLine {
+        fn new() -> Self {
+            let rate = Some(Known::config(RATE));
+            let rates = PerDirection { up: rate, down: rate };
+            let mut tracker = DelayTracker::default();
+            tracker.budget(&Reading { rates, ..Reading::default() });
+            Self { tracker, at_s: 0.0 }
+        }
+
+        fn tick(&mut self, bytes: u64) {
+            self.at_s += 0.1;
+            self.tracker.tick(self.at_s, PerDirection { up: bytes, down: 0 });
+        }
+
+        fn hear(&mut self, end: u32, delay_s: f64, down_s: Option<f64>) -> Option<f64> {
+            let (may_be_held, is_relayed) = (false, false);
+            self.tracker.reply(&Reply { end, request_bytes: 0, delay_s, down_s, may_be_held, is_relayed })
+        }
+
+        /// The wait on a busy uplink, if the downlink's is known.
+        fn busy(&mut self, delay_s: f64, down_s: f64) -> f64 {
+            self.tick(2_500);
+            self.hear(7, delay_s, Some(down_s)).expect("known")
+        }
+
+        /// Seconds in which so many bytes leave in each tick, and replies of one end take so long.
+        fn run(&mut self, seconds: usize, bytes: u64, delay_s: f64) -> Option<f64> {
+            for _ in 0..seconds * 10 {
+                self.tick(bytes);
+                self.hear(7, delay_s, Some(0.0));
+            }
+            self.tracker.least_up_s()
+        }
+    }
+
+    #[test]
+    fn what_waits_on_a_busy_uplink_shows() {
+        let mut line = RatedLine::new();
+        assert_eq!(line.run(3, 100, 0.04), Some(0.0));
+        let waits = line.run(4, 2_500, 0.34).expect("replies");
+        assert!((waits - 0.3).abs() < 1e-9, "{waits}");
+        // The queue at the provider is not it.
+        assert!((0..20).all(|_| line.busy(0.34, 0.3) < 1e-9));
+        assert!(line.tracker.least_up_s().is_some_and(|waits| waits < 1e-9));
+    }
+
+    #[test]
+    fn few_replies_tell_nothing_of_a_second() {
+        let mut line = RatedLine::new();
+        assert_eq!(line.run(1, 2_500, 0.04), Some(0.0));
+        (0..8).for_each(|_| line.tick(2_500));
+        assert_eq!(line.tracker.least_up_s(), None);
+        line.tick(2_500);
+        (0..3).for_each(|_| assert_eq!(line.hear(7, 0.05, None), None));
+        assert_eq!(line.tracker.least_up_s(), None);
+    }
+
+    /// At a download's start a quarter of a second waits at the provider, and the estimate of that is too high by a fifth; the time in our own queue
+    /// as well. A reply comes at once, although the packet before it waited for 8 ms.
+    #[test]
+    fn a_queue_elsewhere_that_was_reported_too_long_is_no_wait_here() {
+        let mut line = RatedLine::new();
+        line.busy(0.24, 0.24);
+        line.busy(0.04, 0.06);
+        for down_s in [0.0, 0.01, 0.02, 0.03] {
+            let waits = line.busy(0.04 + down_s, down_s);
+            assert!(waits < 0.01, "{waits}");
+        }
+        let waits = line.busy(0.12, 0.0);
+        assert!((0.07..0.081).contains(&waits), "{waits}");
+        line.busy(0.04, 0.008);
+        for (delay_s, down_s) in [(0.041, 0.0), (0.05, 0.01), (0.09, 0.05)] {
+            let waits = line.busy(delay_s, down_s);
+            assert!(waits <= 0.0011, "{waits}");
+        }
+    }
+
+    /// A handshake takes 20 ms, and the first answer to data comes only after a burst of it has waited for 300 ms.
+    #[test]
+    fn a_handshake_bounds_what_the_first_burst_meets() {
+        let mut line = RatedLine::new();
+        line.tick(2_500);
+        assert_eq!(line.hear(7, 0.02, None), None);
+        assert!((line.busy(0.32, 0.0) - 0.3).abs() < 1e-9);
+        let other = line.hear(8, 0.32, Some(0.0));
+        assert_eq!(other, Some(0.0), "nothing is known of another end");
+    }
+
+    /// Three seconds without load show it; a pause after a burst shows what still waits, and so do replies that are late for another reason.
+    #[test]
+    fn a_longer_route_is_no_queue() {
+        let mut line = RatedLine::new();
+        line.run(3, 100, 0.04);
+        let late = Reply {
+            end: 7,
+            request_bytes: 0,
+            delay_s: 0.24,
+            down_s: Some(0.0),
+            may_be_held: false,
+            is_relayed: false,
+        };
+        for late in [Reply { may_be_held: true, ..late }, Reply { is_relayed: true, ..late }] {
+            line.tick(100);
+            line.tracker.reply(&late);
+        }
+        let waits = line.run(3, 2_500, 0.24).expect("replies");
+        assert!((waits - 0.2).abs() < 1e-9, "{waits}");
+        let waits = line.run(2, 100, 0.24).expect("replies");
+        assert!((waits - 0.2).abs() < 1e-9, "{waits}");
+        assert_eq!(line.run(3, 100, 0.24), Some(0.0));
+        assert_eq!(line.run(3, 2_500, 0.24), Some(0.0));
+        // An hour of load makes no queue a route.
+        let waits = line.run(3_600, 2_500, 0.54).expect("replies");
+        assert!((waits - 0.3).abs() < 1e-9, "{waits}");
+    }
+
+    /// A torrent: 5,000 other ends reply once each while one is heard on.
+    #[test]
+    fn many_ends_do_not_wipe_what_is_known_of_one() {
+        let mut line = RatedLine::new();
+        line.run(3, 2_500, 0.04);
+        for other in 0..5_000 {
+            line.hear(1_000 + other, 0.04, Some(0.0));
+            if other % 1_000 == 0 {
+                let waits = line.hear(7, 0.34, Some(0.0)).expect("known");
+                assert!((waits - 0.3).abs() < 1e-9, "{waits} s after {other} ends");
+            }
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pendulum_model::observer::Vantage;
 use pendulum_model::segment::{Direction, PerDirection};
 use tracing::warn;
 
@@ -76,7 +77,8 @@ impl LinkTask {
             up: self.queues.own_level(Direction::Up, repeated, self.meter.asked_and_replies()),
             down: self.queues.own_level(Direction::Down, 0.0, [0; 2]),
         };
-        for change in self.shaper.follow(bpf::monotonic_ns(), self.queues.passing(), own) {
+        let seen = self.queues.passing().iter().chain(self.delays.waited()).copied();
+        for change in self.shaper.follow(bpf::monotonic_ns(), seen, own) {
             self.detection.note_rate(&change);
         }
     }
@@ -96,8 +98,10 @@ impl LinkTask {
             Some(before) => [counted.0 - before.0, counted.1 - before.1].map(|more: u64| more as f64),
             None => [0.0; 2],
         };
+        let is_own = self.queues.vantage() == Some(Vantage::OwnQueue);
+        let waits_s = self.delays.least_up_s().filter(|_| is_own);
         let behind = Behind {
-            delay: self.queues.behind_s().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+            delay: waits_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
             passed,
             payload: [sent, reading.goodput[Direction::Up as usize]],
         };

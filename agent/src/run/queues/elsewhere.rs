@@ -7,7 +7,6 @@ use pendulum_model::segment::{Direction, PerDirection};
 
 use super::super::estimate::{Estimate, KnownLink, LinkEstimate, VantageEstimates};
 use super::super::own_queue::OwnQueue;
-use super::behind::BehindShaper;
 use super::tracked::Tracked;
 use crate::bpf::{self, Answered, Departures, Passage, PassageReader};
 use crate::shape::Passing;
@@ -20,12 +19,11 @@ pub(super) struct Elsewhere {
     places: VantageEstimates,
     read_ns: u64,
     answered_s: Option<f64>,
-    behind: BehindShaper,
     /// For a shaper that finds its rate, since the tick before; `None` without one.
     seen: Option<Vec<(Direction, Passing)>>,
     snapshots: PerDirection<Option<QueueSnapshot>>,
-    /// Since the tick before: replies, and what passed.
-    replies: Vec<Reply>,
+    /// Since the tick before: replies with when their requests left for the line, nanoseconds, and what passed.
+    replies: Vec<(Reply, u64)>,
     passed: PerDirection<u64>,
     /// Of home, since the tick before.
     home_replies: Vec<Reply>,
@@ -41,7 +39,6 @@ impl Elsewhere {
             places: VantageEstimates::new(now_ns),
             read_ns: now_ns,
             answered_s: None,
-            behind: BehindShaper::default(),
             seen: None,
             snapshots: PerDirection::default(),
             replies: Vec::new(),
@@ -60,13 +57,8 @@ impl Elsewhere {
         self.answered_s
     }
 
-    /// The least that packets waited behind our own queue within the last second, seconds, if that is known.
-    pub(super) fn behind_s(&self) -> Option<f64> {
-        self.behind.least_s().filter(|_| self.link().vantage() == Vantage::OwnQueue)
-    }
-
-    /// Replies from outside since the tick before, and the bytes that passed.
-    pub(super) fn replies(&self) -> (&[Reply], PerDirection<u64>) {
+    /// Replies from outside since the tick before, with when their requests left for the line, nanoseconds; and the bytes that passed.
+    pub(super) fn replies(&self) -> (&[(Reply, u64)], PerDirection<u64>) {
         (&self.replies, self.passed)
     }
 
@@ -98,13 +90,12 @@ impl Elsewhere {
     }
 
     /// Ten times a second, after the uplink's queue was read: no system call. `up`: the WAN device's queue and how its level is known.
-    /// `capacity`: of the uplink, bytes per second, as far as known; `line`: of what lies behind our own shaper.
+    /// `capacity`: of the uplink, bytes per second, as far as known.
     pub(super) fn tick(
         &mut self,
         up: Option<(&Tracked, QueueSource)>,
         configured: PerDirection<Option<f64>>,
         capacity: Option<f64>,
-        line: Option<f64>,
         repeated: f64,
     ) {
         let now_ns = bpf::monotonic_ns();
@@ -133,7 +124,7 @@ impl Elsewhere {
             repeated,
         });
         let known_to = PerDirection::from_fn(|x| link.of(x).map(|estimate| estimate.known_to()));
-        let Self { passages, own, places, behind, seen, replies, passed, home_replies, .. } = self;
+        let Self { passages, own, places, seen, replies, passed, home_replies, .. } = self;
         let link = places.current_mut();
         replies.clear();
         home_replies.clear();
@@ -141,7 +132,6 @@ impl Elsewhere {
         if let Some(seen) = seen {
             seen.clear();
         }
-        behind.begin(line);
         let mut shortest_ns = None;
         let read_to_ns = passages.read(now_ns, |passage| {
             let answered = match &passage {
@@ -165,7 +155,6 @@ impl Elsewhere {
             };
             match &passage {
                 Passage::Up(egress) => {
-                    behind.sent(egress.bytes);
                     passed.up += u64::from(egress.bytes);
                     note(Direction::Up, Passing::Passed { at_ns: egress.at_ns, bytes: egress.bytes });
                 }
@@ -183,12 +172,7 @@ impl Elsewhere {
             }
             let Some((answered, own_ns)) = answered.zip(answered_own_ns) else { return };
             let down_s = link.downlink_wait_by_clock(answered.at_ns);
-            replies.push(reply(&answered, own_ns, down_s));
-            let Some(answer) = answer else { return };
-            let Some(wait_s) = behind.answered(&answer, own_ns, down_s) else { return };
-            let passed_ns = answer.asked_ns.saturating_add(own_ns);
-            let (end, may_be_held) = (answer.end.into(), answer.may_be_held);
-            note(Direction::Up, Passing::Waited { end, passed_ns, wait_s, may_be_held });
+            replies.push((reply(&answered, own_ns, down_s), answered.asked_ns.saturating_add(own_ns)));
         });
         link.settle(read_to_ns);
         let link = self.places.current();
