@@ -24,7 +24,7 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use crate::segment::Direction;
+use crate::segment::{Direction, FULL_FRAME_BYTES};
 pub use bounds::Bounds;
 pub use decision::Decision;
 use outage::Outage;
@@ -32,7 +32,7 @@ pub use own::Own;
 use rtt_samples::{HeardHosts, RttSamples};
 pub use rules::Priority;
 use rules::RULES;
-use service::{FULL, Service};
+use service::Service;
 
 /// Finds the rate of one direction.
 #[derive(Debug)]
@@ -247,7 +247,7 @@ impl Controller {
             self.outage.answered(self.passage.newest().map_or(0.0, |(_, left)| now - left));
         } else if !own.replied
             && self.share >= RULES.half
-            && self.passage.newest().is_some_and(|(at, left)| self.outage.is_on(now, at, left, FULL / self.rate))
+            && self.passage.newest().is_some_and(|(at, left)| self.outage.is_on(now, at, left, FULL_FRAME_BYTES / self.rate))
             // Where nothing was measured, the shaper goes back to what passes, if it limits that.
             && let Some(capacity) = self.capacity.or(is_used.then_some(passing))
         {
@@ -257,7 +257,7 @@ impl Controller {
             return true;
         }
         let scale = self.capacity.unwrap_or(passing).max(passing).max(self.bounds.least);
-        let least = RULES.no_queue + FULL / scale;
+        let least = RULES.no_queue + FULL_FRAME_BYTES / scale;
         let believed = heard.and_then(|heard| self.believe(now, heard, least, passing));
         match believed {
             Some(heard) => self.wait = Some((heard.wait, now)),
@@ -295,11 +295,11 @@ impl Controller {
     /// is not counted at the same moment everywhere.
     fn note(&mut self, span: f64, passed: f64, heard: Option<RttSamples>, asked: u64) -> (f64, f64) {
         let shown = match self.direction {
-            Direction::Up => asked as f64 * FULL,
+            Direction::Up => asked as f64 * FULL_FRAME_BYTES,
             Direction::Down => heard.map_or(0.0, |heard| heard.bytes),
         };
         self.usage.push_back([span, span * self.rate, passed, shown]);
-        let whole = RULES.span.max(2.0 * f64::from(RULES.few) * FULL / self.rate);
+        let whole = RULES.span.max(2.0 * f64::from(RULES.few) * FULL_FRAME_BYTES / self.rate);
         let (mut sum, mut count) = ([0.0; 4], 0);
         for it in self.usage.iter().rev() {
             if sum[0] >= whole - 1e-6 {
@@ -313,7 +313,7 @@ impl Controller {
         if passed > 0.0 {
             self.share = (shown / passed).min(1.0);
         }
-        (passed / seconds, (passed + FULL) / might.max(1.0))
+        (passed / seconds, (passed + FULL_FRAME_BYTES) / might.max(1.0))
     }
 
     fn was_used(&self, now: f64) -> bool {
@@ -450,7 +450,9 @@ impl Controller {
     /// fifth of a second. The downlink's senders are a round trip away.
     fn least(&self, capacity: f64) -> f64 {
         match self.direction {
-            Direction::Up => (RULES.least * capacity).max((FULL / RULES.span).min(RULES.half * capacity)),
+            Direction::Up => {
+                (RULES.least * capacity).max((FULL_FRAME_BYTES / RULES.span).min(RULES.half * capacity))
+            }
             Direction::Down => RULES.half * capacity,
         }
     }

@@ -71,9 +71,6 @@ const RULES: BudgetRules = BudgetRules {
     slowest: 0.1,
 };
 
-/// A full packet, bytes.
-const FULL_BYTES: f64 = 1514.0;
-
 /// A part of the way from the hosts at home to the far ends and back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Segment {

@@ -5,6 +5,9 @@ use std::ops::{Index, IndexMut};
 
 use serde::{Deserialize, Serialize};
 
+/// A full packet as an Ethernet frame, as qdiscs count it, bytes.
+pub const FULL_FRAME_BYTES: f64 = 1514.0;
+
 /// Direction of travel through the bottleneck link, seen from the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -16,13 +16,10 @@ use crate::ratio::{
     Caveat, Confidence, Formula, Prediction, RatioError, SEGMENT_BYTES, Setting, SettingError, packets,
     paper, refined,
 };
-use crate::segment::{Direction, PerDirection};
+use crate::segment::{Direction, FULL_FRAME_BYTES, PerDirection};
 
 pub use predicted::{NotPredicted, Predicted, QueueManagement, SenderControl, Transfers, predict};
 pub use recommended::{DELAY_BOUND, Recommended, recommend};
-
-/// A frame with a full IP packet as `bfifo` counts it on Ethernet, bytes: a limit below it passes nothing.
-const FULL_FRAME_BYTES: f64 = 1514.0;
 
 /// An uplink buffer should hold this many segments, or losses end in timeouts.
 const COMFORTABLE_SEGMENTS: f64 = 4.0;
@@ -177,6 +174,7 @@ pub fn advise(input: &AdviceInput) -> Result<Advice, AdviceError> {
     let downlink = given.down.unwrap_or_else(|| comfortable_downlink(&empty, wanted));
     let with_downlink = empty.with_buffer(Direction::Down, downlink);
     let exact = paper::uplink_buffer_for(&with_downlink, wanted)?;
+    // As `bfifo` counts: a limit below a full packet passes nothing.
     let uplink = exact.max(FULL_FRAME_BYTES).round();
     let slots = packets::uplink_slots_needed(downlink / SEGMENT_BYTES, input.delayed_acks).ceil();
     let recommended_bytes = if input.unit == BufferUnit::Packets { slots * SEGMENT_BYTES } else { uplink };

@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 
+use pendulum_model::segment::FULL_FRAME_BYTES;
+
 use super::estimate::{BUCKET_NS, BUCKETS};
 use crate::bpf::{Answered, Departures, QueueInterval};
 
 /// An uplink on which a full packet takes less than this is fast: packets that came together waited alike.
 const FAST_PACKET_S: f64 = 0.001;
-const FULL_BYTES: f64 = 1500.0;
 
 /// What our own uplink's queue was like in the recent past: how long it held a packet back that asked the outside.
 #[derive(Default)]
@@ -46,7 +47,7 @@ impl OwnQueue {
 
     /// How long a packet waited that asked something; `None` if that cannot be known.
     pub fn sojourn_ns(&self, question: &Answered) -> Option<u64> {
-        let fast = self.rate.is_some_and(|rate| FULL_BYTES / rate < FAST_PACKET_S);
+        let fast = self.rate.is_some_and(|rate| FULL_FRAME_BYTES / rate < FAST_PACKET_S);
         let departures = self.departures.as_ref();
         if let Some(ns) =
             departures.and_then(|left| left.sojourn_ns(question.asked_ns, question.asked_by_ack, fast))

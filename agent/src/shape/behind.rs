@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pendulum_model::rate::{self, Rate};
-use pendulum_model::segment::{Direction, PerDirection};
+use pendulum_model::segment::{Direction, FULL_FRAME_BYTES, PerDirection};
 
 use crate::config::rates::in_words;
 use crate::net::DeviceBytes;
@@ -98,7 +98,7 @@ const LEAST: [u64; 2] = [10, 5_000];
 const AGREE: u8 = 2;
 
 /// Packets and bytes of a packet that was dropped, at most.
-const FRAME: [u64; 2] = [1, 1_514];
+const FRAME: [u64; 2] = [1, FULL_FRAME_BYTES as u64];
 
 /// Watches whether packets wait behind the shaper, or go past it.
 #[derive(Debug, Default)]

@@ -3,14 +3,12 @@
 use std::time::Duration;
 
 use pendulum_model::rate::Rate;
-use pendulum_model::segment::Direction;
+use pendulum_model::segment::{Direction, FULL_FRAME_BYTES};
 
 use super::ShapeError;
 use crate::config::{AckFilter, Delta, LEAST_RATE, ShapeConfig};
 use crate::net::cake::Cake;
 
-/// A full frame as a qdisc counts it.
-const FRAME: f64 = 1_514.0;
 /// Round trip until one is measured.
 const ROUND_TRIP: Duration = Duration::from_millis(50);
 const ROUND_TRIP_BOUNDS: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1)];
@@ -90,13 +88,17 @@ pub(super) fn delta(shape: &ShapeConfig, rate: Rate, measured: &MeasuredTraffic)
 
 /// For how long a queued ACK may be a carrier.
 pub(super) fn carrier_age(rate: Rate) -> Duration {
-    seconds(CARRIER_FRAMES * FRAME / rate.bytes_per_second()).clamp(CARRIER_BOUNDS[0], CARRIER_BOUNDS[1])
+    seconds(CARRIER_FRAMES * FULL_FRAME_BYTES / rate.bytes_per_second())
+        .clamp(CARRIER_BOUNDS[0], CARRIER_BOUNDS[1])
 }
 
 /// The window of the rate measurement: of the order of the round trip (paper 002 §3.2), but long enough for some
 /// frames.
 pub(super) fn window(rate: Rate, measured: &MeasuredTraffic) -> Duration {
-    measured.round_trip().max(seconds(4.0 * FRAME / rate.bytes_per_second())).min(Duration::from_secs(1))
+    measured
+        .round_trip()
+        .max(seconds(4.0 * FULL_FRAME_BYTES / rate.bytes_per_second()))
+        .min(Duration::from_secs(1))
 }
 
 /// How long a packet waits in the uplink's queue as it stands.

@@ -3,9 +3,7 @@
 use std::collections::VecDeque;
 
 use super::RULES;
-
-/// A full packet on Ethernet, bytes.
-pub(super) const FULL: f64 = 1514.0;
+use crate::segment::FULL_FRAME_BYTES;
 
 /// A packet of which it is known when it left the buffer.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +81,7 @@ impl Service {
     pub(super) fn service(&self, wait: f64, rate: Option<f64>) -> Option<f64> {
         let waits = |it: &&Served| it.left - it.passed > wait;
         let newest = self.served.back().filter(waits)?;
-        let few = f64::from(RULES.few) * FULL;
+        let few = f64::from(RULES.few) * FULL_FRAME_BYTES;
         let stretch = rate.map_or(RULES.recent, |rate| RULES.span.max(4.0 * few / rate.max(1.0)));
         let within = |it: &&Served| waits(it) && it.left >= newest.left - stretch;
         let oldest = self.served.iter().rev().take_while(within).last()?;
@@ -113,7 +111,7 @@ mod tests {
         let mut passage = Service::default();
         for (number, wait) in waits.into_iter().enumerate() {
             let at = number as f64 * 0.01;
-            passage.pass(at, FULL);
+            passage.pass(at, FULL_FRAME_BYTES);
             passage.serve(at, at + wait, passage.at(at).0);
         }
         passage
@@ -124,7 +122,7 @@ mod tests {
         // Each leaves 20 ms after the one before.
         let passage = served((0..50).map(|number| 0.02 + f64::from(number) * 0.01));
         let service = passage.service(0.01, Some(1e6)).expect("measured");
-        assert!((service / (FULL / 0.02) - 1.0).abs() < 1e-9, "{service}");
+        assert!((service / (FULL_FRAME_BYTES / 0.02) - 1.0).abs() < 1e-9, "{service}");
     }
 
     #[test]
@@ -139,9 +137,9 @@ mod tests {
     fn what_stands_is_what_passed_since_less_what_was_served() {
         let mut passage = served([0.03; 10]);
         // The newest passed at 90 ms and left at 120 ms; since then five more.
-        (10..15).for_each(|number| passage.pass(f64::from(number) * 0.01, FULL));
-        let standing = passage.standing(0.16, FULL / 0.02);
-        assert!((standing - 3.0 * FULL).abs() < 1.0, "{standing}");
-        assert_eq!(passage.standing(1.0, FULL / 0.02), 0.0);
+        (10..15).for_each(|number| passage.pass(f64::from(number) * 0.01, FULL_FRAME_BYTES));
+        let standing = passage.standing(0.16, FULL_FRAME_BYTES / 0.02);
+        assert!((standing - 3.0 * FULL_FRAME_BYTES).abs() < 1.0, "{standing}");
+        assert_eq!(passage.standing(1.0, FULL_FRAME_BYTES / 0.02), 0.0);
     }
 }

@@ -68,14 +68,14 @@ impl Loop {
             let rate = self.controller.rate().min(demand).min(1.25e8);
             let sent = self.now;
             let at_ns = (sent * 1e9) as u64;
-            self.controller.pass(at_ns, FULL as u32);
+            self.controller.pass(at_ns, FULL_FRAME_BYTES as u32);
             self.sent.push_back(sent);
             let start = self.free.max(sent);
             let wait = start - sent;
             let drops = if police { wait > 0.002 } else { wait > self.buffer };
             self.note_lost(sent, drops);
             if !drops {
-                self.free = start + FULL / capacity;
+                self.free = start + FULL_FRAME_BYTES / capacity;
                 let jitter = self.noise * self.chance();
                 let heard = start + self.round_trip + jitter;
                 let longer = self.round_trip - self.first_round_trip;
@@ -87,7 +87,7 @@ impl Loop {
                     false,
                 ));
             }
-            self.now += FULL / rate;
+            self.now += FULL_FRAME_BYTES / rate;
             while self.next_tick <= self.now {
                 self.tick(demand);
             }
@@ -165,7 +165,10 @@ fn a_constant_link_is_found_and_held() {
         println!("{what}");
         assert!((mean / capacity - 1.0).abs() <= 0.01 && variation <= 0.025, "{what}");
         let waits: f64 = link.told.iter().filter(|it| it.0 > 10.0).map(|it| it.2).sum();
-        assert!(waits / (link.told.len() as f64 - 100.0) < 0.03 + FULL / capacity, "{what}: {waits}");
+        assert!(
+            waits / (link.told.len() as f64 - 100.0) < 0.03 + FULL_FRAME_BYTES / capacity,
+            "{what}: {waits}"
+        );
     }
 }
 
@@ -190,7 +193,7 @@ fn a_halved_link_is_followed_and_its_queue_drained_soon() {
             link.run(at, *capacity, GREEDY, false);
             let step = link.now;
             link.run(5.0, capacity / 2.0, GREEDY, false);
-            let packet = 4.0 * FULL / capacity;
+            let packet = 4.0 * FULL_FRAME_BYTES / capacity;
             let took = link.settled(step + 0.1, capacity / 2.0, 0.1, 0.03 + packet).expect("settles") + 0.1;
             let beyond = took - 2.0 * round_trip;
             let what = format!("{capacity} B/s, {round_trip} s, at {at}: 2 round trips and {beyond:.2} s");

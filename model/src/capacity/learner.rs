@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use super::service::ServiceRate;
 use crate::sample::MeasuredRate;
+use crate::segment::FULL_FRAME_BYTES;
 
 /// A stretch with fewer bytes than 16 full frames says too little: a packet more or less at its ends is part of its error.
-const PIECE_BYTES: u64 = 16 * 1514;
+const PIECE_BYTES: u64 = 16 * FULL_FRAME_BYTES as u64;
 
 /// A long stretch is cut into pieces of this length, so that old ones can leave the window.
 const PIECE: Duration = Duration::from_millis(500);

@@ -5,6 +5,8 @@
 
 use std::collections::VecDeque;
 
+use crate::segment::FULL_FRAME_BYTES;
+
 /// Spans up to this much busy time are averaged, nanoseconds.
 const WINDOW_NS: f64 = 10e9;
 
@@ -12,14 +14,14 @@ const WINDOW_NS: f64 = 10e9;
 const RECENT_NS: f64 = 1e9;
 
 /// Bytes that the newest spans need for that: a few full packets are no evidence.
-const RECENT_BYTES: f64 = 24.0 * 1514.0;
+const RECENT_BYTES: f64 = 24.0 * FULL_FRAME_BYTES;
 
 /// The rate has changed if the newest spans differ by more than this part.
 const CHANGED: f64 = 0.08;
 
 /// A rate to be shown rests on this much busy time and so many bytes.
 const SUSTAINED_NS: f64 = 1e9;
-const SUSTAINED_BYTES: f64 = 32.0 * 1514.0;
+const SUSTAINED_BYTES: f64 = 32.0 * FULL_FRAME_BYTES;
 
 /// A first guess rests on a tenth of that.
 const ROUGH: f64 = 0.1;

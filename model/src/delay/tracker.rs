@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::bounds::{EndWait, Slowest, WaitBounds, slowest};
-use super::{Budget, Delay, FULL_BYTES, FlowRtt, Part, RULES, Reading, Reply, TimedFlow, Unknown};
+use super::{Budget, Delay, FlowRtt, Part, RULES, Reading, Reply, TimedFlow, Unknown};
 use crate::link::{Known, Provenance};
 use crate::recent::Recent;
 use crate::sample::sane;
-use crate::segment::{Direction, PerDirection};
+use crate::segment::{Direction, FULL_FRAME_BYTES, PerDirection};
 
 /// Far ends and home hosts whose base is remembered.
 const ENDS: usize = 4096;
@@ -192,7 +192,7 @@ impl DelayTracker {
         // A packet alone may take up more than its share of a tick.
         let burst = bytes
             .map(|bytes| bytes as f64)
-            .map(|bytes| if bytes > FULL_BYTES { bytes * TICKS_PER_SECOND } else { 0.0 });
+            .map(|bytes| if bytes > FULL_FRAME_BYTES { bytes * TICKS_PER_SECOND } else { 0.0 });
         let is_light = self.is_light(load) && self.is_light(burst);
         self.light_since_s = is_light.then(|| self.light_since_s.unwrap_or(at_s));
     }
@@ -317,7 +317,7 @@ impl DelayTracker {
 
     /// The far ends that replied, or were sent data.
     fn far_ends(&mut self, reading: &Reading<'_>) -> Vec<Far> {
-        let (at_s, load, on_line_s) = (self.at_s, self.load(), self.on_line_s(FULL_BYTES));
+        let (at_s, load, on_line_s) = (self.at_s, self.load(), self.on_line_s(FULL_FRAME_BYTES));
         let own_s = reading.own_s.up.unwrap_or(0.0);
         let mut flows = by_end(reading.far);
         forget(&mut self.heard, at_s);

@@ -1,6 +1,6 @@
 //! What travels: full segments of data one way, acknowledgements the other.
 
-use crate::segment::Direction;
+use crate::segment::{Direction, FULL_FRAME_BYTES};
 
 /// Nanoseconds since the run began.
 pub(super) type Time = u64;
@@ -12,7 +12,7 @@ pub(super) const SECOND: Time = 1_000_000_000;
 /// Payload of a full segment: 1,500 bytes of IP less 20 of IPv4 and 32 of TCP with timestamps.
 pub const PAYLOAD_BYTES: u32 = 1_448;
 /// The same segment as an Ethernet frame.
-pub const DATA_FRAME_BYTES: u32 = 1_514;
+pub const DATA_FRAME_BYTES: u32 = FULL_FRAME_BYTES as u32;
 /// An acknowledgement with timestamps as an Ethernet frame.
 pub const ACK_FRAME_BYTES: u32 = 66;
 /// Blocks that fit beside timestamps (RFC 2018, section 3).

@@ -4,13 +4,15 @@
 //! faster than the link lets it out. So a buffer of the link's rate behind the point of observation would stay empty if the point lies behind the uplink's
 //! buffer, and would fill as the buffer does if it lies before. The rate is not known: many are tried.
 
+use pendulum_model::segment::FULL_FRAME_BYTES;
+
 /// Rates that are tried, bytes per nanosecond: 64 kbit/s to 1 Gbit/s, each a twentieth above the one before.
 const SLOWEST: f64 = 8e-6;
 const STEP: f64 = 1.05;
 const RATES: usize = 198;
 
 /// A buffer behind the point counts as empty with no more than so many bytes in it: full packets, one of which is being sent …
-const FEW_BYTES: f64 = 3.0 * 1514.0;
+const FEW_BYTES: f64 = 3.0 * FULL_FRAME_BYTES;
 
 /// … and what a shaper that oversleeps makes up for, nanoseconds.
 const OVERSLEPT_NS: f64 = 5e6;

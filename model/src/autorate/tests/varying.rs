@@ -47,8 +47,8 @@ fn upload_to(
         .map(|millisecond| millisecond as f64 / 1e3)
         .filter(|at| {
             given += rate(*at) / 1e3;
-            let is_one = given >= FULL;
-            given -= if is_one { FULL } else { 0.0 };
+            let is_one = given >= FULL_FRAME_BYTES;
+            given -= if is_one { FULL_FRAME_BYTES } else { 0.0 };
             is_one
         })
         .collect();
@@ -59,7 +59,7 @@ fn upload_to(
     let (mut now, mut tick, mut next, mut used, mut asked, mut number) = (0.0, 0.0, 0, 0, 0, 0);
     while now < seconds {
         let at_ns = (now * 1e9) as u64;
-        controller.pass(at_ns, FULL as u32);
+        controller.pass(at_ns, FULL_FRAME_BYTES as u32);
         asked += u64::from(now < answered);
         while standing.front().is_some_and(|leaves| *leaves <= now) {
             standing.pop_front();
@@ -96,7 +96,7 @@ fn upload_to(
                 answers.push((end, at_ns, heard - now - ROUND_TRIP, may_be_held));
             }
         }
-        now += FULL / controller.rate().min(125e6);
+        now += FULL_FRAME_BYTES / controller.rate().min(125e6);
         while tick <= now {
             let now_ns = (tick * 1e9) as u64;
             for (end, at_ns, wait, may_be_held) in link.answers_until(now_ns) {
@@ -149,7 +149,7 @@ fn an_outage_lets_little_stand_and_is_over_soon() {
     let is_out = |at: f64| (20.0..22.5).contains(&at);
     let outcome = upload(40.0, 40.0, |at| if is_out(at) { 0.0 } else { capacity });
     let (_, _, stood) = outcome.told.iter().find(|it| it.0 >= 22.45).expect("told");
-    assert!((*stood as f64) * FULL < 0.5 * capacity, "{stood} packets");
+    assert!((*stood as f64) * FULL_FRAME_BYTES < 0.5 * capacity, "{stood} packets");
     let back = outcome.rates(22.5, 40.0).take_while(|rate| *rate < 0.9 * capacity).count();
     assert!(back <= 30, "{back} tenths of a second until the rate was back");
 }
@@ -198,10 +198,10 @@ fn an_outage_at_the_start_is_recovered_from() {
     let (mut now_ns, mut decisions) = (0u64, Vec::new());
     for tick in 0..40u64 {
         let is_answered = !(10..20).contains(&tick);
-        let count = (controller.rate() * 0.1 / FULL) as u64;
+        let count = (controller.rate() * 0.1 / FULL_FRAME_BYTES) as u64;
         for packet in 0..count {
             let at_ns = now_ns + packet * TICK_NS / count;
-            controller.pass(at_ns, FULL as u32);
+            controller.pass(at_ns, FULL_FRAME_BYTES as u32);
             if is_answered {
                 controller.waited(1, at_ns, 0.002, false);
             }
