@@ -92,7 +92,7 @@ fn a_rate_that_nobody_configured_is_found() {
             "{idle}"
         );
         if std::env::var_os("PENDULUM_UNSTEADY").is_none() {
-            let why = "in two runs of ten the rate is too high or not found on this link (docs/results/autorate.md); PENDULUM_UNSTEADY=1 asks for it";
+            let why = "in five runs of 24 the rate is too high or not found on this link (docs/results/autorate.md); PENDULUM_UNSTEADY=1 asks for it";
             eprintln!("SKIPPED a_rate_that_nobody_configured_is_found: {why}");
             return stop(agent);
         }
