@@ -226,6 +226,19 @@ fn a_base_is_proven_by_another_end_that_waits_for_nothing() {
     assert_eq!(budgets.last().expect("four").part(Segment::Beyond), Err(Unknown::OneEnd));
 }
 
+/// A server thinks for 40 ms while the line has little load, and for less later: its base stays proven. The other end waits beyond the line.
+#[test]
+fn a_shorter_delay_than_a_proven_one_is_proven() {
+    let mut tracker = DelayTracker::default();
+    for from in 0..3 {
+        second(&mut tracker, f64::from(from), &Truth { beyond_s: [Some(0.0), Some(0.04)], ..IDLE });
+    }
+    let load = PerDirection { up: 0.1, down: 0.7 };
+    let slow = Truth { beyond_s: [Some(0.3), Some(0.0)], load, ..IDLE };
+    let budgets = (3..8).map(|from| second(&mut tracker, f64::from(from), &slow));
+    assert_eq!(budgets.last().expect("five").place(), Place::In(Segment::Beyond));
+}
+
 /// A host that replies seldom is not left out: packets wait there, or that is unknown.
 #[test]
 fn a_host_that_replies_seldom_is_part_of_home() {

@@ -18,7 +18,8 @@ const LOAD_TICKS: usize = 5;
 /// What the line carries, bytes per second.
 type Load = PerDirection<f64>;
 
-/// The least delay within a period, and the lightest load under which it was seen.
+/// The least delay within a period, and the lightest load under which there was any: that one had no queue, and the least is nearer to what the
+/// end itself takes.
 #[derive(Clone, Copy, Debug)]
 struct Least {
     delay_s: f64,
@@ -30,9 +31,7 @@ impl Least {
         Self { delay_s: f64::INFINITY, load: PerDirection { up: f64::INFINITY, down: f64::INFINITY } };
 
     fn see(&mut self, delay_s: f64, load: Load) {
-        let is_lighter = load.up + load.down < self.load.up + self.load.down;
-        let is_least = delay_s + RULES.jitter_s < self.delay_s;
-        if is_least || (delay_s <= self.delay_s + RULES.jitter_s && is_lighter) {
+        if load.up + load.down < self.load.up + self.load.down {
             self.load = load;
         }
         self.delay_s = self.delay_s.min(delay_s);
