@@ -34,7 +34,7 @@ use crate::flows::FlowTable;
 use crate::history::{History, Totals};
 use crate::link::{Known, Link};
 use crate::phase::{PhaseChange, PhaseInput, PhaseSource, PhaseTracker};
-use crate::sample::{BaseRoundTrip, MeasuredRate, QueueSample, Sample, sane};
+use crate::sample::{BaseRoundTrip, DirectionSample, MeasuredRate, QueueSample, QueueSource, Sample, sane};
 use crate::segment::{Direction, PerDirection};
 use crate::swing::Swing;
 use crate::thresholds::Thresholds;
@@ -121,7 +121,10 @@ impl Detector {
         self.last = Some(sample.at);
         self.note_round_trip(sample);
         for x in Direction::ALL {
-            self.passed[x].note_rate(sample.link[x].rate);
+            if let Some(rate) = sample.link[x].rate {
+                let is_elsewhere = self.is_elsewhere(&sample.link[x], rate);
+                self.passed[x].note_rate(rate, is_elsewhere);
+            }
         }
         self.flows.push(sample.at, &sample.flows);
 
@@ -154,6 +157,15 @@ impl Detector {
     /// The delay budget's upper bound of the wait on the line, seconds: an estimated level may be a queue beyond the line.
     pub fn set_line_wait(&mut self, most_s: Option<f64>) {
         self.line_most_s = most_s;
+    }
+
+    /// Whether an estimated level, at the rate that was measured of it, makes wait longer than the budget leaves to the line: then it is a queue
+    /// beyond the line, and its rate is not the line's.
+    fn is_elsewhere(&self, seen: &DirectionSample, rate: MeasuredRate) -> bool {
+        let surely = seen.queue.filter(|queue| queue.source == QueueSource::Estimate);
+        let surely_s =
+            surely.map(|queue| (queue.mean_bytes - queue.uncertainty_bytes) / rate.bytes_per_second);
+        self.line_most_s.zip(surely_s).is_some_and(|(most_s, surely_s)| surely_s > most_s)
     }
 
     /// What it compares with.

@@ -14,6 +14,8 @@ const MOVING_THROUGHPUT: Duration = Duration::from_millis(300);
 pub(super) struct Passed {
     learner: CapacityLearner,
     measured: Option<MeasuredRate>,
+    /// What was measured until then was the rate of a queue elsewhere.
+    elsewhere_until: Option<Duration>,
     data: SlidingSum,
     load: SlidingSum,
     last_load: Option<Duration>,
@@ -26,10 +28,15 @@ pub(super) struct Passed {
 }
 
 impl Passed {
-    /// The link's rate as a source measured it.
-    pub(super) fn note_rate(&mut self, rate: Option<MeasuredRate>) {
-        let usable = |rate: &MeasuredRate| sane(rate.bytes_per_second).is_some_and(|value| value > 0.0);
-        self.measured = rate.filter(usable).or(self.measured);
+    /// The link's rate as a source measured it; `is_elsewhere`: of a queue that is not the link's, as all that was measured until then.
+    pub(super) fn note_rate(&mut self, rate: MeasuredRate, is_elsewhere: bool) {
+        if is_elsewhere {
+            self.elsewhere_until = Some(rate.measured_at);
+        }
+        let is_usable = sane(rate.bytes_per_second).is_some_and(|value| value > 0.0);
+        if is_usable && Some(rate.measured_at) > self.elsewhere_until {
+            self.measured = Some(rate);
+        }
     }
 
     /// The newest of that rate and the one learnt here.

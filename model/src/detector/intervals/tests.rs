@@ -236,6 +236,27 @@ fn what_the_budget_says_waits_beyond_the_line_is_no_delay_of_the_line() {
     assert_near(delay(QueueSource::Tracepoint, Some(0.01)), 0.3);
 }
 
+/// A queue beyond the line has a rate of its own: it does not make the configured one wrong, not even when it has drained.
+#[test]
+fn a_rate_measured_of_a_queue_beyond_the_line_is_not_the_line_s() {
+    let rates = |line_most_s| {
+        let mut detector = Detector::new(Config { link: Link::with_capacity(UP, DOWN), ..Config::default() });
+        detector.set_line_wait(line_most_s);
+        for step in 1..=220 {
+            let mut sample = sample(step, Some(0.1));
+            let level = if step <= 200 { 0.1 * DOWN } else { 0.0 };
+            sample.link.down.queue = Some(QueueSample::level(QueueSource::Estimate, level));
+            let measured_at = sample.at.min(Duration::from_secs(2));
+            sample.link.down.rate = Some(MeasuredRate { bytes_per_second: DOWN / 2.0, measured_at });
+            detector.push(&sample);
+        }
+        detector.capacity(Direction::Down).map(|known| known.value)
+    };
+    assert_eq!(rates(Some(0.01)), Some(DOWN));
+    assert_eq!(rates(Some(0.3)), Some(DOWN / 2.0));
+    assert_eq!(rates(None), Some(DOWN / 2.0));
+}
+
 /// Twenty seconds with so much under way in each direction, buffers that are not seen, and a base round trip of 50 ms.
 fn hidden(up: f64, down: f64, is_proven: bool) -> PerDirection<Option<f64>> {
     let mut detector = detector();
