@@ -137,7 +137,12 @@ mod tests {
 
     #[test]
     fn loopback_tells_and_the_unknown_does_not() {
-        assert!(Offloads::of("lo").is_ok());
+        let told = Offloads::of("lo").expect("the kernel tells");
+        assert_eq!(
+            (told.gro, told.lro, told.gso, told.tso),
+            (true, false, true, true),
+            "as the kernel makes it"
+        );
         assert!(Offloads::of("no-such-dev").is_err());
         assert!(Offloads::of("a-name-longer-than-the-kernel-takes").is_err());
     }

@@ -254,3 +254,18 @@ fn flows_are_reported_with_what_they_carried_since() {
     assert_eq!((download.direction, download.in_flight_bytes), (Direction::Down, Some(6_000.0)));
     assert_ne!(upload.id, download.id);
 }
+
+/// However long nothing but ACKs passes, what waits in the buffer is what came before.
+#[test]
+fn silence_does_not_change_the_share_of_data() {
+    let ([before, _], [mut after, _]) = (counters(0), counters(1));
+    let mut share = DataShare::default();
+    share.push(&after, &before);
+    assert_eq!(share.data_share(), 1_000.0 / 1_500.0);
+    for _ in 0..100_000 {
+        let then = after;
+        after.bytes[Class::Ack as usize] += 66;
+        share.push(&after, &then);
+    }
+    assert_eq!(share.data_share(), 1_000.0 / 1_500.0);
+}
