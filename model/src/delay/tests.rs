@@ -25,6 +25,7 @@ struct Truth {
     load: PerDirection<f64>,
     rates: PerDirection<Option<Known>>,
     has_clock: bool,
+    hidden: PerDirection<Option<HiddenWait>>,
     /// RTT samples of the home flow within a second.
     home_samples: u32,
 }
@@ -38,6 +39,7 @@ const IDLE: Truth = Truth {
     load: PerDirection { up: 0.0, down: 0.02 },
     rates: CONFIGURED,
     has_clock: true,
+    hidden: PerDirection { up: None, down: None },
     home_samples: 100,
 };
 
@@ -64,6 +66,7 @@ fn second(tracker: &mut DelayTracker, from_s: f64, truth: &Truth) -> Budget {
     tracker.budget(&Reading {
         home: &home[..usize::from(truth.home_samples > 0)],
         own_s: PerDirection { up: Some(truth.gateway_s), down: Some(0.0) },
+        hidden: truth.hidden,
         rates: truth.rates,
         ..Reading::default()
     })
@@ -124,6 +127,22 @@ fn each_segment_alone_is_found() {
             assert!(error_s <= delay.uncertainty_s, "case {index}, {segment:?}: {delay:?}, not {wait_s}");
         }
     }
+}
+
+/// No sender has a clock. Where one direction alone is loaded the queue is there, whatever the level says; else the level tells.
+#[test]
+fn an_estimated_level_divides_what_both_directions_may_hold() {
+    let waits = |load, wait_s, uncertainty_s| {
+        let hidden = PerDirection { up: None, down: Some(HiddenWait { wait_s, uncertainty_s }) };
+        let budget = of(Truth { down_s: 0.2, load, has_clock: false, hidden, ..IDLE });
+        [Segment::Uplink, Segment::Downlink].map(|segment| {
+            let delay = budget.part(segment).expect("known");
+            [delay.queue_s, delay.uncertainty_s].map(|seconds| (seconds * 1e3).round())
+        })
+    };
+    let full = |up, down| PerDirection { up, down };
+    assert_eq!(waits(full(0.1, 1.0), 0.02, 0.05), [[0.0, 5.0], [200.0, 5.0]]);
+    assert_eq!(waits(full(1.0, 1.0), 0.15, 0.01), [[50.0, 15.0], [150.0, 15.0]]);
 }
 
 #[test]

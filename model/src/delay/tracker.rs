@@ -409,7 +409,7 @@ fn divide(line: &Line, reading: &Reading<'_>, holds_it: PerDirection<bool>) -> (
         (false, true) => Some((line_s, 0.0)),
         _ => None,
     };
-    let known = by_clock.or_else(by_level).or_else(by_load).filter(|_| line.is_sure);
+    let known = by_clock.or_else(by_load).or_else(by_level).filter(|_| line.is_sure);
     let Some((down_s, uncertainty_s)) = known else {
         // However little it is, it may be in either.
         let part = if line_s < RULES.noticed_s {
