@@ -75,7 +75,7 @@ fn ordinary_traffic_before_a_modem_blames_nobody() {
         // It was not asleep: the next one deserves it.
         let download = rig.transfer(Direction::Down);
         let datagrams = rig.datagrams_up();
-        rig.wait_for("bufferbloat", |link| link["bufferbloat"]["up"].is_object());
+        rig.wait_for("a lock", |link| link["verdict"] == "locked_uplink");
         drop((datagrams, download));
     });
 }
