@@ -86,6 +86,7 @@ mod tests {
         // Ten quiet seconds later it is forgotten.
         for second in 2..=12 {
             unseen.observe(start + STEP * second, bytes(5_200_000, 8_000_000), [600_000, 220_000], 0);
+            assert_eq!(unseen.ratio(Direction::Up).is_some(), STEP * second <= RECENT, "{second} s");
         }
         assert_eq!(unseen.ratio(Direction::Up), None);
         unseen.restart();

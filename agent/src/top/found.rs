@@ -89,6 +89,8 @@ pub(super) fn mean(moments: impl Iterator<Item = Option<Moment>>) -> Option<Mome
 
 #[cfg(test)]
 mod tests {
+    use pendulum_wire::Shape;
+
     use super::*;
 
     #[test]
@@ -109,5 +111,24 @@ mod tests {
         assert_eq!(Moment::of_step(&step), Some(found));
         let newer = TickAuto { decision: "guess".into(), ..TickAuto::default() };
         assert_eq!(Moment::of(&newer), None);
+    }
+
+    /// Without a stream the state tells the same, while packets pass the shaper.
+    #[test]
+    fn the_state_tells_what_is_found_at_present() {
+        let auto = Auto { decision: "raise".into(), waits_behind_s: Some(0.01), ..Auto::default() };
+        let shape = |state: &str| Shape {
+            state: state.to_owned().into(),
+            uplink: Some(Shaped { rate_bps: 5_000_000, auto: Some(auto.clone()), ..Shaped::default() }),
+            ..Shape::default()
+        };
+        let moment = |state, direction| {
+            Moment::of_state(&Link { shape: Some(shape(state)), ..Link::default() }, direction)
+        };
+        let raised = Moment { rate: 5e6, wait: Some(0.01), decision: Decision::Raise };
+        assert_eq!(moment("enforcing", Direction::Up), Some(raised));
+        assert_eq!(moment("ineffective", Direction::Up), Some(raised));
+        assert_eq!(moment("observing", Direction::Up), None);
+        assert_eq!(moment("enforcing", Direction::Down), None);
     }
 }
