@@ -57,7 +57,7 @@ impl Shaper {
         self.follower.is_some() && self.redirects()
     }
 
-    /// The line's rate, bytes per second, as found; none without `rate = "auto"`, the inner one until it is.
+    /// The line's rate, bytes per second: the outer `None` without `rate = "auto"`, the inner one until it is found.
     pub fn found(&self, direction: Direction) -> Option<Option<f64>> {
         Some(self.follower.as_ref()?.capacity(direction))
     }
