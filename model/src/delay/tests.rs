@@ -245,6 +245,32 @@ fn a_base_is_proven_by_another_end_that_waits_for_nothing() {
     assert_eq!(budgets.last().expect("four").part(Segment::Beyond), Err(Unknown::OneEnd));
 }
 
+/// More ends than are remembered reply within a second, on a free line: the base of one that was forgotten is not made up, and none is lost for it.
+#[test]
+fn a_base_that_was_forgotten_is_not_proven() {
+    let mut tracker = DelayTracker::default();
+    for from in 0..3 {
+        second(&mut tracker, f64::from(from), &IDLE);
+    }
+    let reply = |end| Reply {
+        end,
+        request_bytes: 66,
+        delay_s: 0.02,
+        down_s: Some(0.0),
+        may_be_held: false,
+        is_relayed: false,
+    };
+    for end in (1_000..6_000).rev().chain([1, 2]) {
+        for _ in 0..3 {
+            tracker.reply(&reply(end));
+        }
+    }
+    let full = Truth { up_s: 0.3, load: PerDirection { up: 1.0, down: 0.1 }, ..IDLE };
+    let budgets =
+        (3..9).map(|from| second(&mut tracker, f64::from(from), if from < 4 { &IDLE } else { &full }));
+    assert_eq!(budgets.last().expect("six").place(), Place::In(Segment::Uplink));
+}
+
 /// A server thinks for 40 ms while the line has little load, and for less later: its base stays proven. The other end waits beyond the line.
 #[test]
 fn a_shorter_delay_than_a_proven_one_is_proven() {

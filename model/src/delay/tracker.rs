@@ -294,8 +294,10 @@ impl DelayTracker {
             }
         }
         if line.wait.most_s < RULES.jitter_s {
-            // Nothing waits on the line: nor did what comes from an end that waits no longer than ever.
-            let is_free = |far: &&Far| far.is_steady && far.end.wait.most_s < RULES.jitter_s;
+            // Nothing waits on the line: nor did what comes from an end that waits no longer than ever. One whose base was forgotten has none.
+            let is_free = |far: &&Far| {
+                far.is_steady && far.end.base_s.is_finite() && far.end.wait.most_s < RULES.jitter_s
+            };
             for far in ends.iter().filter(is_free) {
                 self.far.entry(far.end.number, || Base::new(self.at_s)).prove();
             }
