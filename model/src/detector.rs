@@ -159,13 +159,18 @@ impl Detector {
         self.line_most_s = most_s;
     }
 
+    /// The budget's bound of the wait on the line, seconds; none for a level that is read, whatever the budget says.
+    fn line_bound(&self, level: Option<QueueSample>) -> Option<f64> {
+        let is_read = level.is_some_and(|queue| queue.source != QueueSource::Estimate);
+        self.line_most_s.filter(|_| !is_read)
+    }
+
     /// Whether an estimated level, at the rate that was measured of it, makes wait longer than the budget leaves to the line: then it is a queue
     /// beyond the line, and its rate is not the line's.
     fn is_elsewhere(&self, seen: &DirectionSample, rate: MeasuredRate) -> bool {
-        let surely = seen.queue.filter(|queue| queue.source == QueueSource::Estimate);
-        let surely_s =
-            surely.map(|queue| (queue.mean_bytes - queue.uncertainty_bytes) / rate.bytes_per_second);
-        self.line_most_s.zip(surely_s).is_some_and(|(most_s, surely_s)| surely_s > most_s)
+        let surely = seen.queue.map(|queue| queue.mean_bytes - queue.uncertainty_bytes);
+        let bound_s = self.line_bound(seen.queue);
+        surely.zip(bound_s).is_some_and(|(bytes, most_s)| bytes / rate.bytes_per_second > most_s)
     }
 
     /// What it compares with.

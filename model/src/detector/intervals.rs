@@ -56,9 +56,8 @@ impl Detector {
 
     /// No more of an estimated delay than the budget leaves to the line.
     fn on_line(&self, direction: Direction, seen: &DirectionSample, delay: f64) -> f64 {
-        let level = self.known_queue(direction, seen.queue);
-        let is_read = level.is_some_and(|queue| queue.source != QueueSource::Estimate);
-        self.line_most_s.filter(|_| !is_read).map_or(delay, |most_s| delay.min(most_s))
+        let bound_s = self.line_bound(self.known_queue(direction, seen.queue));
+        bound_s.map_or(delay, |most_s| delay.min(most_s))
     }
 
     /// What even the luckiest packet of the last round trip waited in a buffer, seconds. From its level, less what the
