@@ -16,6 +16,8 @@ import runner
 import times
 from runner import suites
 
+import kernels  # noqa: E402 # from tests/vm, which runner puts on the path
+
 LOG = """\
 running 3 tests
 test a ... ok <0.250s>
@@ -50,9 +52,11 @@ class Table(unittest.TestCase):
 
     def test_what_guests_alone_judge_belongs_to_a_group(self):
         table = groups.load()
+        usual = kernels.select([])
         for suite in suites.load():
             if not suite.host:
-                self.assertEqual(len(suite.kernels), 1, f"{suite.name}: one kernel judges for the host")
+                judges = [name for name in suite.kernels if name in usual]
+                self.assertEqual(len(judges), 1, f"{suite.name}: of the kernels of ./dev test, one judges for the host")
                 table.find(suite.test)
 
     def test_long_forms_belong_to_groups(self):

@@ -164,6 +164,13 @@ class Suites(unittest.TestCase):
         with self.assertRaisesRegex(suites.SuiteError, "either"):
             suites.Suite("neither", 60)
 
+    def test_a_named_suite_runs_on_the_kernels_that_are_named_with_it(self):
+        table = [suites.Suite(name, 60, script="smoke.sh", kernels=["7.2"]) for name in ("one", "two")]
+        self.assertEqual([(suite.name, suite.kernels) for suite in suites.named(table, ["two"], [])], [("two", ["7.2"])])
+        self.assertEqual([(suite.name, suite.kernels) for suite in suites.named(table, ["two"], ["6.1"])], [("two", None)])
+        with self.assertRaisesRegex(suites.SuiteError, "no suite 'three'; there are one, two"):
+            suites.named(table, ["one", "three"], [])
+
     def test_words_choose_tests_of_suites(self):
         with tempfile.TemporaryDirectory() as work:
             program = Path(work) / "program"

@@ -345,13 +345,8 @@ def main():
     if arguments.list:
         list_table(table)
         return 0
-    for name in arguments.suite or []:
-        if name not in [suite.name for suite in table]:
-            raise suites.SuiteError(f"there is no suite '{name}'; there are {', '.join(suite.name for suite in table)}")
-    table = [suite for suite in table if not arguments.suite or suite.name in arguments.suite]
-    if arguments.suite and arguments.kernels:
-        # Who names both wants them together, whatever the table has.
-        table = [dataclasses.replace(suite, kernels=None) for suite in table]
+    if arguments.suite:
+        table = suites.named(table, arguments.suite, arguments.kernels)
     if arguments.group:
         table = [suite for name in arguments.group for suite in suites.only_in_guests(table, name)]
     if arguments.limit:

@@ -87,6 +87,15 @@ def load(path=HERE / "suites.toml"):
         raise SuiteError(f"{path}: {error}") from error
 
 
+def named(table, names, kernels):
+    """The suites that a person names, in the order of the table. Who names kernels beside them wants them together, whatever the table has."""
+    for name in names:
+        if name not in [suite.name for suite in table]:
+            raise SuiteError(f"there is no suite '{name}'; there are {', '.join(suite.name for suite in table)}")
+    chosen = [suite for suite in table if suite.name in names]
+    return [dataclasses.replace(suite, kernels=None) for suite in chosen] if kernels else chosen
+
+
 def only_in_guests(table, group):
     """The suites whose tests the group leaves to them."""
     return [suite for suite in table if suite.test == group and not suite.host]
