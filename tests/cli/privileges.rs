@@ -29,19 +29,20 @@ fn capabilities() -> String {
 }
 
 /// A copy of the agent that everybody may run: the original may lie in a directory of root's.
-struct Copy {
+pub(crate) struct Copy {
     directory: tempfile::TempDir,
 }
 
 impl Copy {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        std::fs::copy(PENDULUM, directory.path().join("pendulum")).unwrap();
+        // By another process: one that a test starts meanwhile would hold the file open for writing, and it could not be run (ETXTBSY).
+        run(Command::new("cp").args([PENDULUM, directory.path().to_str().unwrap()]));
         run(Command::new("chmod").args(["-R", "a+rx", directory.path().to_str().unwrap()]));
         Self { directory }
     }
 
-    fn program(&self) -> String {
+    pub(crate) fn program(&self) -> String {
         self.directory.path().join("pendulum").to_str().unwrap().to_owned()
     }
 

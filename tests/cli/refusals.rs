@@ -4,6 +4,7 @@ use std::process::Command;
 
 use crate::agent::{Agent, PENDULUM};
 use crate::netns::{Netns, outcome};
+use crate::privileges::Copy;
 
 /// Runs `pendulum run` inside; it has to end at once. Checks that nothing is attached to any device that did not before.
 fn refused(netns: &Netns, arguments: &[&str]) -> (i32, String) {
@@ -139,20 +140,18 @@ fn address_that_is_not_ours() {
 #[test]
 fn missing_capabilities() {
     let Some((gateway, _provider)) = Netns::with_provider("missing_capabilities") else { return };
-    // The binary may lie where nobody may not go: the namespace is entered first, the user dropped last.
-    let program = format!("/tmp/pendulum-cli-{}", std::process::id());
-    std::fs::copy(PENDULUM, &program).unwrap();
+    // The namespace is entered first, the user dropped last.
+    let copy = Copy::new();
     let before = gateway.hooks();
     let (code, _, message) = outcome(gateway.command("setpriv").args([
         "--reuid=65534",
         "--clear-groups",
         "--inh-caps=-all",
-        &program,
+        &copy.program(),
         "run",
         "--wan",
         "wan0",
     ]));
-    std::fs::remove_file(&program).unwrap();
     assert_eq!(code, 77, "{message}");
     assert!(
         message.contains("this process lacks CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN; run it as root"),
