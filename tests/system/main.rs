@@ -29,5 +29,6 @@ mod flow_table;
 mod leftovers;
 mod link_layers;
 mod nat;
+mod qdiscs;
 mod super_packets;
 mod utilization;

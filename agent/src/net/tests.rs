@@ -1,6 +1,7 @@
 use rtnetlink::packet_route::AddressFamily;
 use rtnetlink::packet_route::link::{
-    InfoKind, InfoPortKind, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage,
+    InfoKind, InfoPortKind, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage, LinkXdp,
+    XdpAttached,
 };
 
 use super::*;
@@ -81,8 +82,20 @@ fn problems_say_what_to_do() {
         let problem = devices.usable(name).expect_err(name);
         assert!(problem.to_string().contains(part), "{problem}");
         assert_eq!(problem.exit(), exit);
+        assert_eq!(problem.can_pass(), exit == Exit::Unavailable, "{problem}");
     }
     assert!(devices.usable("vrfport").is_ok());
+}
+
+#[test]
+fn of_many_devices_a_dozen_are_named() {
+    let many = |count| {
+        let names =
+            (1..=count).map(|index| message(index, &format!("eth{index:02}"), LinkLayerType::Ether, vec![]));
+        table(&names.collect::<Vec<_>>()).usable("wan").expect_err("no such device").to_string()
+    };
+    assert!(many(12).ends_with("eth12"), "{}", many(12));
+    assert!(many(15).ends_with("eth12 and 3 more"), "{}", many(15));
 }
 
 #[test]
@@ -92,4 +105,41 @@ fn partial_messages_do_not_make_or_change_devices() {
     let mut wireless_event = message(4, "wlan0", LinkLayerType::Ether, vec![]);
     wireless_event.attributes.truncate(1);
     assert_eq!(table(&[bridge_view, wireless_event]), Devices::default());
+}
+
+#[test]
+fn a_port_has_its_own_kind_and_its_owner_s() {
+    for (kind, expected, takes_frames) in [
+        (Some(InfoPortKind::Bridge), "bridge", true),
+        (Some(InfoPortKind::Bond), "bond", true),
+        (Some(InfoPortKind::Team), "team", true),
+        (Some(InfoPortKind::Vrf), "vrf", false),
+        (Some(InfoPortKind::Other("openvswitch".to_owned())), "openvswitch", true),
+        (None, "unknown", true),
+    ] {
+        let own = [LinkInfo::Kind(InfoKind::Veth)].into_iter();
+        let infos = own.chain(kind.map(LinkInfo::PortKind)).collect();
+        let extra = vec![LinkAttribute::Controller(7), LinkAttribute::LinkInfo(infos)];
+        let devices = table(&[message(3, "lan0", LinkLayerType::Ether, extra)]);
+        let device = devices.by_name("lan0").unwrap();
+        assert_eq!(device.kind.as_deref(), Some("veth"));
+        assert_eq!(device.owner, Some(Owner { index: 7, kind: expected.to_owned() }));
+        assert_eq!(device.owner.as_ref().unwrap().takes_frames(), takes_frames, "{expected}");
+    }
+}
+
+#[test]
+fn an_xdp_program_has_a_mode_and_a_number() {
+    for (attached, mode) in [
+        (XdpAttached::Driver, Some("native")),
+        (XdpAttached::SocketBuffer, Some("generic")),
+        (XdpAttached::Hardware, Some("offloaded")),
+        (XdpAttached::Multiple, Some("several modes")),
+        (XdpAttached::None, None),
+    ] {
+        let xdp = LinkAttribute::Xdp(vec![LinkXdp::ProgId(34), LinkXdp::Attached(attached)]);
+        let devices = table(&[message(3, "wan0", LinkLayerType::Ether, vec![xdp])]);
+        let found = mode.map(|mode| Xdp { mode, program: 34 });
+        assert_eq!(devices.by_name("wan0").unwrap().xdp, found);
+    }
 }
