@@ -81,6 +81,22 @@ fn presence_serves_where_the_channels_rate_is_unknown() {
     assert!(queue.counts().erased > 0 && queue.len() <= 1);
 }
 
+/// A channel that is idle half of the time is not full, whatever the time from one departure to the next arrival.
+#[test]
+fn presence_does_not_count_an_empty_queue() {
+    let thresholds = Thresholds { utilisation: Utilisation::Presence, ..Thresholds::paper(WINDOW) };
+    let policy = Policy { filter: Filter::Delayed(thresholds), ..Policy::delayed(WINDOW) };
+    let mut queue = ReverseBuffer::new(policy, None, f64::NAN, ACK);
+    for round in 0..1_000_u64 {
+        let now = Duration::from_millis(10 * round);
+        queue.arrive(ack(1, 2 * round + 1), now);
+        queue.arrive(ack(1, 2 * round + 2), now + Duration::from_millis(1));
+        queue.depart(now + Duration::from_millis(3));
+        queue.depart(now + Duration::from_millis(5));
+    }
+    assert_eq!((queue.counts().erased, queue.len()), (0, 0));
+}
+
 #[test]
 fn a_connection_above_its_share_is_filtered_and_the_other_is_not() {
     let mut queue = buffer(Policy::per_connection(WINDOW, Service::Fifo), None);
