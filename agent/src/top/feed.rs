@@ -251,7 +251,59 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+
     use super::*;
+    use crate::client::Credentials;
+
+    /// How long a test waits before it fails.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// An agent with these paths, and how it answers for each; all others it does not know.
+    fn agent(answers: &'static [(&'static str, &'static str, &'static str)]) -> Client {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("bound"));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.expect("a connection");
+                let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
+                let asked = lines.next().unwrap_or_default();
+                lines.find(String::is_empty);
+                let path = asked.split([' ', '?']).nth(1);
+                let known = answers.iter().find(|(known, ..)| Some(*known) == path);
+                let (_, status, body) = known.unwrap_or(&("", "404 Not Found", ""));
+                let length = body.len();
+                // The feed ends with its test, maybe before it has the answer.
+                let _ = write!(
+                    stream,
+                    "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+                );
+            }
+        });
+        Client::new(url.parse().expect("a URL"), &Credentials::default()).expect("no files to read")
+    }
+
+    /// The first news that is trouble or stands for a time.
+    fn first_of_time(client: Client) -> News {
+        let feed = Feed::start(client, Wish::default()).expect("a thread");
+        let mut news = std::iter::from_fn(|| feed.news.recv_timeout(PATIENCE).ok()).take(100);
+        let of_time = |news: &News| matches!(news, News::Held(_) | News::Tick(_) | News::Trouble(_));
+        news.find(of_time).expect("more than state and flows")
+    }
+
+    #[test]
+    fn only_an_agent_that_has_no_stream_is_asked_for_its_state_instead() {
+        const STATE: (&str, &str, &str) = ("/api/v1/state", "200 OK", r#"{"version": "1"}"#);
+        const FLOWS: (&str, &str, &str) = ("/api/v1/flows", "200 OK", "{}");
+        const STREAM: &str = "/api/v1/stream";
+        assert!(matches!(first_of_time(agent(&[STATE, FLOWS])), News::Held(_)));
+        let streaming = agent(const { &[STATE, FLOWS, (STREAM, "200 OK", "event: tick\ndata: {}\n\n")] });
+        assert!(matches!(first_of_time(streaming), News::Tick(_)));
+        let busy = agent(const { &[STATE, FLOWS, (STREAM, "503 Service Unavailable", "")] });
+        let News::Trouble(trouble) = first_of_time(busy) else { panic!("a refusal that is not shown") };
+        assert!(trouble.reason.contains("503"), "{trouble:?}");
+    }
 
     #[test]
     fn events_of_a_newer_agent_are_passed_over() {

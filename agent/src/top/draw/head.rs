@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::Palette;
@@ -99,7 +100,7 @@ pub(super) fn verdict(link: &Link, old: bool, width: u16, palette: Palette) -> V
     let lasted = link.verdict_for_s.map(|s| format!(" for {}", text::span(s))).unwrap_or_default();
     let mut result = lines(&format!("{mark} {name}{lasted}: {means}"), width, style);
     if let Some(evidence) = &link.evidence {
-        result.extend(lines(&evidence.reason, width, palette.strong().not_bold()));
+        result.extend(lines(&evidence.reason, width, Style::new()));
         if !evidence.missing.is_empty() {
             let missing: Vec<_> = evidence.missing.iter().map(|name| name.replace('_', " ")).collect();
             result.extend(lines(
@@ -210,7 +211,7 @@ pub(super) fn keys(view: &View, palette: Palette) -> Line<'static> {
     Line::from(format!("q leave  / filter  s sort  {redact}{links}  + - time  ? help")).style(palette.faint())
 }
 
-fn lines(words: &str, width: u16, style: ratatui::style::Style) -> Vec<Line<'static>> {
+fn lines(words: &str, width: u16, style: Style) -> Vec<Line<'static>> {
     text::wrap(words, usize::from(width)).into_iter().map(|line| Line::from(line).style(style)).collect()
 }
 

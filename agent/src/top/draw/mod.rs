@@ -115,6 +115,7 @@ mod tests {
     use pendulum_wire::{Flow, State};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
+    use ratatui::style::Modifier;
     use serde_json::json;
 
     pub(super) fn screen(view: &View, width: u16, height: u16) -> String {
@@ -337,6 +338,30 @@ mod tests {
         assert!(full >= 3, "{shown}");
     }
 
+    /// On a terminal without colours too.
+    #[test]
+    fn names_stand_out_from_figures() {
+        let mut view = view();
+        view.typing = true;
+        let mut terminal = Terminal::new(TestBackend::new(120, 40)).expect("a screen in memory");
+        terminal.draw(|frame| draw(frame, &view, Palette::new(false))).expect("drawn");
+        let buffer = terminal.backend().buffer();
+        let is_bold = |words: &str| {
+            let cells = buffer.content().chunks(120).find_map(|row| {
+                let row_words: String = row.iter().map(ratatui::buffer::Cell::symbol).collect();
+                let at = row_words.find(words)?;
+                Some(&row[row_words[..at].chars().count()])
+            });
+            cells.unwrap_or_else(|| panic!("no {words}")).modifier.contains(Modifier::BOLD)
+        };
+        for name in ["LOCKED", "phase 30 s", "uplink queue", "downlink queue", "Enter keeps it"] {
+            assert!(is_bold(name), "{name}");
+        }
+        for figure in ["the uplink buffer has held", "29.0 kB", "internet RTT"] {
+            assert!(!is_bold(figure), "{figure}");
+        }
+    }
+
     #[test]
     fn no_size_is_too_small_to_say_so() {
         let view = view();
@@ -345,7 +370,9 @@ mod tests {
                 screen(&view, width, height);
             }
         }
-        assert!(screen(&view, 39, 9).contains("too small"));
+        for (width, height, too_small) in [(39, 10, true), (40, 9, true), (40, 10, false)] {
+            assert_eq!(screen(&view, width, height).contains("too small"), too_small, "{width}x{height}");
+        }
     }
 
     #[test]
