@@ -356,3 +356,6 @@ fn steps(seen: Seen<'_>, at: Duration, passed: Duration) -> TickHalf {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -250,7 +250,7 @@ fn end_of(hash: u32) -> End {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::own_queue::tests::{MS, RATE, question};
     use super::*;
     use crate::bpf::Answered;
@@ -340,7 +340,7 @@ mod tests {
 
     /// Packets of 1500 bytes enter a modem of 300 bytes per millisecond every 4 ms until 200 ms of work stand in it, then every 5 ms.
     /// Answers come 20 ms after they have left, with their sender's time; no rates are configured.
-    fn fill_a_modem(link: &mut LinkEstimate, start: u64) {
+    pub(in super::super) fn fill_a_modem(link: &mut LinkEstimate, start: u64) {
         link.tell(&KnownLink::default());
         // A packet each 100 ms: answered at once.
         let sparse = (0..20).map(|i| (start + i * 100 * MS, 5));

@@ -222,6 +222,31 @@ mod tests {
         assert_eq!(down, RecentRtt::default());
     }
 
+    /// Of 4,000 bytes 3,000 are data, in three segments of which one had passed before: a third of three quarters.
+    #[test]
+    fn what_is_sent_again_is_a_share_of_all_bytes_of_ten_seconds() {
+        let counted = |segments, retransmitted_segments, data_bytes, ack_bytes| {
+            let mut reading = CounterReading::default();
+            let up = &mut reading.counters[0];
+            up.segments[Class::Data as usize] = segments;
+            up.retransmitted_segments = retransmitted_segments;
+            up.bytes[Class::Data as usize] = data_bytes;
+            up.bytes[Class::Ack as usize] = ack_bytes;
+            reading
+        };
+        let second = |number| Duration::from_secs(number);
+        let mut meter = KernelMeter::new();
+        let start = Instant::now();
+        assert_eq!(meter.repeated_uplink(), 0.0);
+        meter.observe(start, counted(50, 40, 50_000, 500));
+        assert_eq!(meter.repeated_uplink(), 0.0);
+        meter.observe(start + second(1), counted(53, 41, 53_000, 1_500));
+        assert_eq!(meter.repeated_uplink(), 0.25);
+        // Ten seconds later only ACKs have passed.
+        meter.observe(start + second(11), counted(53, 41, 53_000, 2_500));
+        assert_eq!(meter.repeated_uplink(), 0.0);
+    }
+
     #[test]
     fn totals_survive_a_restart_and_do_not_jump() {
         let mut meter = KernelMeter::new();

@@ -210,4 +210,4 @@ fn flow(row: &FlowRow, direction: Direction) -> Option<FlowSample> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -64,3 +64,25 @@ impl Evictions {
         (self.reported, self.at) = (evicted, Some(now));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_become_rarer_down_to_one_in_half_a_minute() {
+        let mut retry = Retry::default();
+        assert!(!retry.is_due(), "nothing has failed");
+        let pauses: Vec<u64> = (0..7)
+            .map(|_| {
+                let pause = retry.pause();
+                retry.postpone();
+                pause.as_secs()
+            })
+            .collect();
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 30]);
+        assert!(!retry.is_due(), "30 s from now");
+        retry.at = Some(Instant::now());
+        assert!(retry.is_due());
+    }
+}

@@ -211,3 +211,42 @@ fn snapshot(estimate: Estimate<'_>, known_to: u64) -> Option<QueueSnapshot> {
         ..QueueSnapshot::default()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::estimate::BUCKET_NS;
+    use super::super::super::estimate::tests::fill_a_modem;
+    use super::super::super::own_queue::tests::{MS, question};
+    use super::*;
+    use crate::bpf::{Arrival, Egress};
+
+    /// 60,000 bytes are queued in a modem until 28 s after the start; a second later it is idle.
+    #[test]
+    fn a_hidden_buffer_is_shown_with_its_range_and_uncertainty() {
+        let start = 100_000 * MS;
+        let mut link = LinkEstimate::new(start, Vantage::BeforeUplinkBuffer);
+        assert!(snapshot(link.of(Direction::Up).expect("hidden"), 0).is_none());
+        fill_a_modem(&mut link, start);
+        let up = link.of(Direction::Up).expect("hidden");
+        let (full_to, full) = (up.known_to(), snapshot(up, up.known_to() - 100).expect("known"));
+        assert_eq!(full.source, QueueSource::Estimate);
+        assert!(full.bytes.abs_diff(60_000) < 3_000 && full.trust.is_some(), "{full:?}");
+        assert!(full.lowest_bytes >= 57_000 && full.peak_bytes >= full.bytes, "{full:?}");
+        assert!(full.uncertainty_bytes.is_some_and(|bytes| (100.0..6_000.0).contains(&bytes)), "{full:?}");
+        for tenth in 0..20 {
+            let entered_ns = start + (29_000 + tenth * 100) * MS;
+            link.push(&Passage::Up(Egress { at_ns: entered_ns, bytes: 1500, packets: 1 }), None);
+            let at_ns = entered_ns + 25 * MS;
+            let answer = Answered { at_ns, question_bytes: 1500, answer_bytes: 64, ..question(entered_ns) };
+            let arrival = Arrival { at_ns, bytes: 66, packets: 1, answer: Some(answer), clock: None };
+            link.push(&Passage::Down(arrival), Some(0));
+            link.settle(at_ns);
+        }
+        let up = link.of(Direction::Up).expect("hidden");
+        let since = snapshot(up, full_to - 100).expect("known");
+        assert!(since.bytes < 3_000 && since.lowest_bytes <= since.bytes, "{since:?}");
+        assert_eq!(since.peak_bytes, full.peak_bytes);
+        let idle = snapshot(up, start / BUCKET_NS + 2_950).expect("known");
+        assert!(idle.peak_bytes < 3_000, "{idle:?}");
+    }
+}

@@ -240,3 +240,27 @@ impl Bottleneck {
         self.ticks.is_some()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_that_never_falls_to_one_segment_is_the_link_s_buffer_for_a_minute() {
+        let ticks_after = |lowest_bytes| {
+            let mut bottleneck = Bottleneck::default();
+            bottleneck.note(&QueueSnapshot { lowest_bytes, ..QueueSnapshot::default() });
+            let empty = QueueSnapshot::default();
+            (0..1_000)
+                .take_while(|_| {
+                    bottleneck.has_stood() && {
+                        bottleneck.note(&empty);
+                        true
+                    }
+                })
+                .count()
+        };
+        assert_eq!(ticks_after(1_500), 0, "a segment on its way");
+        assert_eq!(ticks_after(1_501), 600);
+    }
+}

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 const TICK: Duration = Duration::from_millis(100);
 
-fn bucket(number: u64, bytes: u32, left: [u64; 2]) -> QueueInterval {
+pub(in super::super) fn bucket(number: u64, bytes: u32, left: [u64; 2]) -> QueueInterval {
     let level = abi::pendulum_queue_level { bytes, packets: 1, ack_bytes: 0, ack_packets: 0 };
     let events = abi::pendulum_queue_totals { dequeued_bytes: left, ..Default::default() };
     QueueInterval {
@@ -24,7 +24,7 @@ fn bucket(number: u64, bytes: u32, left: [u64; 2]) -> QueueInterval {
 }
 
 /// Totals after so many ticks of 1,000 bytes of data, 500 of other TCP and 66 of ACKs up, and 20,000 bytes of data down.
-fn counters(ticks: u64) -> [abi::pendulum_counters; 2] {
+pub(in super::super) fn counters(ticks: u64) -> [abi::pendulum_counters; 2] {
     let mut both = [abi::pendulum_counters::zero(), abi::pendulum_counters::zero()];
     let [up, down] = &mut both;
     up.bytes[Class::Data as usize] = 1_000 * ticks;
