@@ -103,12 +103,13 @@ impl Delays {
         }
     }
 
-    /// A second is over and the flow table was read. What begins or ends is returned; `threshold_s`: the least wait of a finding.
+    /// A second is over and the flow table was read. What begins or ends is returned; `hidden`: levels of buffers elsewhere and their
+    /// uncertainty, bytes; `threshold_s`: the least wait of a finding.
     pub(super) fn take(
         &mut self,
         at: Duration,
         flows: &FlowSweep,
-        queues: &Queues,
+        hidden: PerDirection<Option<(f64, f64)>>,
         rates: PerDirection<Option<Known>>,
         threshold_s: f64,
     ) -> Vec<BloatNews> {
@@ -118,7 +119,7 @@ impl Delays {
         };
         let (home, far) = (timed(Direction::Down), timed(Direction::Up));
         let hidden = |x: Direction| {
-            let (bytes, uncertainty) = queues.hidden_bytes(x)?;
+            let (bytes, uncertainty) = hidden[x]?;
             let rate = rates[x]?.value;
             Some(HiddenWait { wait_s: bytes / rate, uncertainty_s: uncertainty / rate })
         };
@@ -231,6 +232,7 @@ fn transfer(row: &FlowRow, direction: Direction, at: Duration) -> Option<Transfe
 #[cfg(test)]
 mod tests {
     use pendulum_model::delay::Delay;
+    use pendulum_model::link::Provenance;
 
     use super::*;
     use crate::snapshot::HalfRow;
@@ -296,6 +298,44 @@ mod tests {
             changed_at: now,
             is_closed: false,
         }
+    }
+
+    /// Whatever the newest second says; this one says nothing.
+    #[test]
+    fn what_lasts_is_shown_with_the_delay() {
+        let part = |queue_s| Ok(Delay { base_s: 0.01, queue_s, uncertainty_s: 0.005 });
+        let budget = |home_s, beyond_s| Budget {
+            segments: [part(home_s), part(0.0), part(0.0), part(0.0), part(beyond_s)],
+            home_host: None,
+            far_host: None,
+            may_wait_s: 0.0,
+        };
+        let rate = Some(Known { value: 1e6, provenance: Provenance::Config });
+        let rates = PerDirection { up: rate, down: rate };
+        let now = Instant::now() + 60 * SECOND;
+        // 50 kB/s for 21 ms: 1 kB on the way, in a window of 64 kB or of 1 kB.
+        let sender = transfer(&upload(50_000, 0, now, SECOND), Direction::Up, 8 * SECOND).expect("data");
+        let receiver = Transfer { window_bytes: Some(1_000.0), ..sender };
+        let lasting = |budget: &Budget, transfers: &[Transfer]| {
+            let mut delays = Delays::default();
+            for second in 0..20 {
+                let at_s = f64::from(second);
+                delays.bloat.iter_mut().for_each(|bloat| _ = bloat.push(at_s, budget, 0.1));
+                delays.limits.push(at_s, budget, transfers, &rates);
+            }
+            let hidden = PerDirection::default();
+            let news = delays.take(20 * SECOND, &FlowSweep::empty(now), hidden, rates, 0.1);
+            assert_eq!(news, []);
+            let delay = delays.latest().expect("taken");
+            let waits = [delay.home_bloat, delay.beyond_bloat].map(|bloat| bloat.map(|bloat| bloat.delay_s));
+            let limits = [delay.sender_limited, delay.receiver_limited];
+            (waits, limits.map(|limit| limit.map(|limit| limit.goodput_bps)))
+        };
+        assert_eq!(lasting(&budget(0.0, 0.0), &[]), ([None, None], [None, None]));
+        assert_eq!(lasting(&budget(0.25, 0.0), &[]).0, [Some(0.25), None]);
+        assert_eq!(lasting(&budget(0.0, 0.5), &[]).0, [None, Some(0.5)]);
+        assert_eq!(lasting(&budget(0.0, 0.0), &[sender]).1, [Some(400_000.0), None]);
+        assert_eq!(lasting(&budget(0.0, 0.0), &[receiver]).1, [None, Some(400_000.0)]);
     }
 
     /// Data that nobody acknowledges weighs as long as it may still be: with no RTT it is an end that may wait for any time.

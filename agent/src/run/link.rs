@@ -219,7 +219,8 @@ impl LinkTask {
             let rates = PerDirection::from_fn(|x| self.line_rate(x));
             let threshold_s = self.active.borrow().config.detector.bufferbloat_delay.seconds();
             let now = bpf::monotonic();
-            let news = self.delays.take(now, &self.sweeper.latest(), &self.queues, rates, threshold_s);
+            let hidden = PerDirection::from_fn(|x| self.queues.hidden_bytes(x));
+            let news = self.delays.take(now, &self.sweeper.latest(), hidden, rates, threshold_s);
             news.into_iter().for_each(|news| self.detection.note_delay(news, now));
             self.detection.set_line_wait(self.delays.line_most_s());
         }
