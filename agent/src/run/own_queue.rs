@@ -47,12 +47,11 @@ impl OwnQueue {
 
     /// How long a packet waited that asked something; `None` if that cannot be known.
     pub fn sojourn_ns(&self, question: &Answered) -> Option<u64> {
-        let fast = self.rate.is_some_and(|rate| FULL_FRAME_BYTES / rate < FAST_PACKET_S);
         let departures = self.departures.as_ref();
-        if let Some(ns) =
-            departures.and_then(|left| left.sojourn_ns(question.asked_ns, question.asked_by_ack, fast))
-        {
-            return Some(ns);
+        let left_ns = departures
+            .and_then(|left| left.sojourn_ns(question.asked_ns, question.asked_by_ack, self.is_fast()));
+        if left_ns.is_some() {
+            return left_ns;
         }
         let index = (question.asked_ns / BUCKET_NS).checked_sub(self.first)?;
         match (self.lowest.get(usize::try_from(index).ok()?)?, self.rate) {
@@ -61,6 +60,10 @@ impl OwnQueue {
             (bytes, Some(rate)) if departures.is_none() => Some((f64::from(*bytes) / rate * 1e9) as u64),
             _ => None,
         }
+    }
+
+    fn is_fast(&self) -> bool {
+        self.rate.is_some_and(|rate| FULL_FRAME_BYTES / rate < FAST_PACKET_S)
     }
 
     fn next(&self) -> u64 {
@@ -114,5 +117,16 @@ pub(super) mod tests {
         own.set_rate(Some(RATE));
         assert_eq!(own.sojourn_ns(&question(1101 * MS)), Some(100 * MS));
         assert_eq!(own.sojourn_ns(&question(1200 * MS)), None, "not seen yet");
+    }
+
+    /// A full packet within a millisecond: 12 Mbit/s.
+    #[test]
+    fn from_twelve_megabits_per_second_on_an_uplink_is_fast() {
+        let mut own = OwnQueue::new(None);
+        for (rate, is_fast) in [(None, false), (Some(RATE), false), (Some(1.5e6), false), (Some(1.6e6), true)]
+        {
+            own.set_rate(rate);
+            assert_eq!(own.is_fast(), is_fast, "{rate:?}");
+        }
     }
 }
