@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use pendulum_lab::agent::{Agent as Unguarded, exchange};
+use pendulum_lab::netns::Namespace;
 use serde_json::Value;
 
 use crate::netns::{Netns, run};
@@ -14,16 +16,16 @@ pub(crate) const PENDULUM: &str = env!("CARGO_BIN_EXE_pendulum");
 
 /// How long anything is waited for. Generous: a loaded machine must not fail a test.
 const PATIENCE: Duration = Duration::from_secs(90);
+/// How long one answer is waited for.
+const ANSWER_WITHIN: Duration = Duration::from_secs(40);
 
 /// A running `pendulum run`. Dropping it kills it.
 pub(crate) struct Agent<'a> {
     netns: &'a Netns,
     child: Child,
     log: tempfile::NamedTempFile,
-    /// Where it answers.
-    origin: String,
-    /// What curl needs to be let in.
-    credentials: Vec<String>,
+    /// Of one that is not asked by plain HTTP: where it answers, and what curl needs to be let in.
+    guarded: Option<(String, Vec<String>)>,
 }
 
 impl<'a> Agent<'a> {
@@ -66,8 +68,8 @@ impl<'a> Agent<'a> {
     ) -> Self {
         let command = [&[PENDULUM, "run"], arguments].concat();
         let mut agent = Self::launch(netns, &command, tempfile::NamedTempFile::new().unwrap(), &[]);
-        agent.origin = origin.to_owned();
-        agent.credentials = credentials.iter().map(|&option| option.to_owned()).collect();
+        let credentials = credentials.iter().map(|&option| option.to_owned()).collect();
+        agent.guarded = Some((origin.to_owned(), credentials));
         agent.wait_until_it_answers()
     }
 
@@ -91,8 +93,7 @@ impl<'a> Agent<'a> {
         command.args(arguments).stdin(Stdio::null()).stderr(log.reopen().unwrap());
         command.env_remove("JOURNAL_STREAM").envs(environment.iter().copied());
         let child = command.spawn().unwrap();
-        let origin = "http://127.0.0.1:9924".to_owned();
-        Self { netns, child, log, origin, credentials: Vec::new() }
+        Self { netns, child, log, guarded: None }
     }
 
     fn wait_until_it_answers(mut self) -> Self {
@@ -100,14 +101,19 @@ impl<'a> Agent<'a> {
         self
     }
 
-    /// `GET path`: status and body, or none while nobody answers.
+    /// `GET path`: status and body, or none while nobody answers. An emulated guest takes as long to start curl as the agent to answer.
     pub(crate) fn get(&self, path: &str) -> Option<(u16, String)> {
-        let url = format!("{}{path}", self.origin);
+        let Some((origin, credentials)) = &self.guarded else {
+            let ask = || exchange(Unguarded::ADDRESS, path, ANSWER_WITHIN);
+            return Namespace::named(&self.netns.name).inside(ask).unwrap().ok();
+        };
+        let url = format!("{origin}{path}");
         let output = self
             .netns
             .command("curl")
-            .args(["--silent", "--max-time", "40", "--write-out", "\n%{http_code}", &url])
-            .args(&self.credentials)
+            .args(["--silent", "--max-time", &ANSWER_WITHIN.as_secs().to_string()])
+            .args(["--write-out", "\n%{http_code}", &url])
+            .args(credentials)
             .output()
             .unwrap();
         let text = String::from_utf8(output.stdout).unwrap();

@@ -164,24 +164,31 @@ pub fn ask(host: &Host, path: &str) -> io::Result<String> {
     host.inside(|| fetch(Agent::ADDRESS, path, Agent::ANSWER_TIMEOUT)).map_err(io::Error::other)?
 }
 
-/// One HTTP request. Version 1.0, so that the answer ends with the connection and is never chunked.
+/// The body of an answer with status 200.
 pub(crate) fn fetch(address: SocketAddr, path: &str, timeout: Duration) -> io::Result<String> {
+    match exchange(address, path, timeout)? {
+        (200, body) => Ok(body),
+        (status, body) => Err(io::Error::other(format!("status {status}: {}", body.trim()))),
+    }
+}
+
+/// One HTTP request: status and body of the answer. Version 1.0, so that the answer ends with the connection and is never chunked.
+///
+/// # Errors
+/// If nobody answers there in HTTP.
+pub fn exchange(address: SocketAddr, path: &str, timeout: Duration) -> io::Result<(u16, String)> {
     let mut stream = TcpStream::connect_timeout(&address, timeout)?;
     stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(timeout))?;
     write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\nAccept: */*\r\n\r\n")?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
-    body_of(&String::from_utf8_lossy(&answer)).map_err(io::Error::other)
+    parts_of(&String::from_utf8_lossy(&answer)).ok_or_else(|| io::Error::other("the answer is not HTTP"))
 }
 
-fn body_of(answer: &str) -> Result<String, String> {
-    let (head, body) = answer.split_once("\r\n\r\n").ok_or("the answer has no end of header")?;
-    let status_line = head.lines().next().unwrap_or_default();
-    if status_line.split_ascii_whitespace().nth(1) == Some("200") {
-        return Ok(body.to_owned());
-    }
-    Err(format!("{status_line}: {}", body.trim()))
+fn parts_of(answer: &str) -> Option<(u16, String)> {
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    Some((head.split_ascii_whitespace().nth(1)?.parse().ok()?, body.to_owned()))
 }
 
 #[cfg(test)]
@@ -189,9 +196,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_status_200_has_a_body() {
-        assert_eq!(body_of("HTTP/1.0 200 OK\r\nA: b\r\n\r\n{}").as_deref(), Ok("{}"));
-        assert!(body_of("HTTP/1.0 503 Not Ready\r\n\r\nwait").unwrap_err().contains("503"));
-        assert!(body_of("").is_err());
+    fn an_answer_has_status_and_body() {
+        assert_eq!(parts_of("HTTP/1.0 200 OK\r\nA: b\r\n\r\n{}"), Some((200, "{}".to_owned())));
+        assert_eq!(parts_of("HTTP/1.0 503 Not Ready\r\n\r\nwait"), Some((503, "wait".to_owned())));
+        assert_eq!(parts_of(""), None);
     }
 }

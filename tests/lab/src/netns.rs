@@ -88,6 +88,24 @@ impl Namespace {
         self.path().exists()
     }
 
+    /// Calls `action` on a thread that stands inside it. Sockets it opens stay there.
+    ///
+    /// # Errors
+    /// If the namespace cannot be entered.
+    ///
+    /// # Panics
+    /// If `action` panics.
+    pub fn inside<T: Send>(&self, action: impl FnOnce() -> T + Send) -> Result<T, NetnsError> {
+        let file = self.open()?;
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| kernel::enter_netns(&file).map(|()| action()));
+            match thread.join() {
+                Ok(result) => result.map_err(|source| self.enter_error(source)),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })
+    }
+
     fn open(&self) -> Result<File, NetnsError> {
         File::open(self.path()).map_err(|source| self.enter_error(source))
     }
@@ -165,7 +183,7 @@ impl Host {
         Ok(process)
     }
 
-    /// Calls `action` on a thread that stands inside this machine. Sockets it opens stay there.
+    /// As [`Namespace::inside`].
     ///
     /// # Errors
     /// If the namespace cannot be entered.
@@ -173,14 +191,7 @@ impl Host {
     /// # Panics
     /// If `action` panics.
     pub fn inside<T: Send>(&self, action: impl FnOnce() -> T + Send) -> Result<T, NetnsError> {
-        let file = self.namespace.open()?;
-        std::thread::scope(|scope| {
-            let thread = scope.spawn(|| kernel::enter_netns(&file).map(|()| action()));
-            match thread.join() {
-                Ok(result) => result.map_err(|source| self.namespace.enter_error(source)),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        })
+        self.namespace.inside(action)
     }
 
     /// Writes a value below /proc/sys/net of this machine, `name` as sysctl(8) writes it (`net.ipv4.ip_forward`).
