@@ -112,8 +112,8 @@ impl Elsewhere {
         let vantage = if is_own { Vantage::OwnQueue } else { Vantage::BeforeUplinkBuffer };
         let has_moved = self.places.stand_at(vantage, was_read_ns);
         let link = self.places.current_mut();
-        if !has_moved && now_ns.saturating_sub(was_read_ns) > PassageReader::REACH_NS {
-            link.restart(now_ns - PassageReader::REACH_NS);
+        if let Some(from_ns) = read_from(was_read_ns, now_ns).filter(|_| !has_moved) {
+            link.restart(from_ns);
         }
         // Behind a shaper of our own a question's time on the uplink is part of its time in the queue.
         let is_shaped =
@@ -181,6 +181,12 @@ impl Elsewhere {
     }
 }
 
+/// From when on what passed can be read, if the rings have forgotten a part since they were read last.
+fn read_from(was_read_ns: u64, now_ns: u64) -> Option<u64> {
+    let reaches_ns = now_ns.saturating_sub(PassageReader::REACH_NS);
+    (reaches_ns > was_read_ns).then_some(reaches_ns)
+}
+
 /// For the delay budget: without the request's time in our own queue.
 fn reply(answered: &Answered, own_ns: u64, down_s: Option<f64>) -> Reply {
     Reply {
@@ -219,6 +225,15 @@ mod tests {
     use super::super::super::own_queue::tests::{MS, question};
     use super::*;
     use crate::bpf::{Arrival, Egress};
+
+    #[test]
+    fn only_a_pause_that_the_rings_do_not_reach_over_is_a_gap() {
+        let start = 100_000 * MS;
+        assert_eq!(read_from(start, start + 100 * MS), None);
+        assert_eq!(read_from(start, start + PassageReader::REACH_NS), None);
+        assert_eq!(read_from(start, start + PassageReader::REACH_NS + MS), Some(start + MS));
+        assert_eq!(read_from(0, MS), None, "the machine has just started");
+    }
 
     /// 60,000 bytes are queued in a modem until 28 s after the start; a second later it is idle.
     #[test]
