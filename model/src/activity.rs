@@ -11,22 +11,14 @@ use crate::thresholds::{HALF, MOST, Thresholds};
 /// Stretches compared to tell application-limited from window-limited.
 const FEWEST_BINS: usize = 6;
 
-/// An application that was seen to set the pace still does while the rate stays within this part of it.
-const SAME_PACE: f64 = 0.25;
-
-/// Datagrams are held back by a queue if their rate falls as the round trip grows: correlation at most this.
-const OPPOSED: f64 = -0.5;
-
 /// So many TCP segments without a single ACK are no chance.
 const UNSEEN_SEGMENTS: u64 = 50;
 
 /// Held back: this share of the TCP data segments is sent again …
 const LOSS: f64 = 0.05;
 
-/// … they are this part of a full segment on average, since whoever has a backlog fills them …
-const FULL_SEGMENTS: f64 = 0.5;
-
-/// … over this time, and something passes in half of the seconds, or is under way for half of the time.
+/// … over this time, in segments of more than half the full length, since whoever has a backlog fills them. Something passes in half of the
+/// seconds, or is under way for half of the time.
 const LOSS_TIME: Duration = Duration::from_secs(30);
 
 /// Whether a direction would carry more if it could.
@@ -168,7 +160,12 @@ fn demand(scene: Scene<'_>, direction: Direction, before: Demand, facts: Facts, 
         // A link that is full keeps the rate as steady as an application does.
         Some(true) => Demand::Untold,
         None => match before {
-            Demand::Application(pace) if (rate - pace).abs() <= SAME_PACE * pace => before,
+            // An application that was seen to set the pace still does while the rate stays near it.
+            Demand::Application(pace)
+                if (rate - pace).abs() <= scene.thresholds.application_limited_variation * pace =>
+            {
+                before
+            }
             _ if datagrams <= HALF => Demand::Bulk,
             _ => Demand::Untold,
         },
@@ -184,7 +181,7 @@ fn is_held_back(scene: Scene<'_>, direction: Direction) -> bool {
     // Timeouts double: a starving flow may be silent for many seconds.
     let horizon = thresholds.horizon(round_trip).max(LOSS_TIME);
     let recent = history.since(now.saturating_sub(horizon));
-    let full = FULL_SEGMENTS * thresholds.segment_bytes;
+    let full = HALF * thresholds.segment_bytes;
     let (mut seconds, mut with_data) = (0.0, 0.0);
     let mut sum = Totals::default();
     for (_, slot) in history.slots_since(now.saturating_sub(horizon)) {
@@ -250,12 +247,12 @@ impl Pace {
         Some(self.rates.variation() < thresholds.application_limited_variation * self.round_trips.variation())
     }
 
-    /// The rate falls as the round trip grows.
+    /// Held back by a queue: the rate falls as the round trip grows.
     fn is_opposed(&self) -> bool {
         let (rate, round_trip) = (self.rates.mean(), self.round_trips.mean());
         let covariance = self.products / self.rates.count.max(1) as f64 - rate * round_trip;
         let deviations = rate * self.rates.variation() * round_trip * self.round_trips.variation();
-        deviations > 0.0 && covariance <= OPPOSED * deviations
+        deviations > 0.0 && covariance <= -HALF * deviations
     }
 }
 

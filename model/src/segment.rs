@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 /// A full packet as an Ethernet frame, as qdiscs count it, bytes.
 pub const FULL_FRAME_BYTES: f64 = 1514.0;
 
+/// No link is slower, bytes per nanosecond: 64 kbit/s. So a wait has a bound before a rate is known.
+pub const SLOWEST_LINK: f64 = 8e-6;
+
 /// Direction of travel through the bottleneck link, seen from the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -1,14 +1,13 @@
 //! When a link has been silent for so long that both buffers are empty: such time is passed over at once, so that a replay takes as long as
 //! its packets and not as long as the capture.
 
+use pendulum_model::segment::SLOWEST_LINK;
+
 /// Without a packet for this long everything has drained, however much was queued.
 const LONG_NS: u64 = 10_000_000_000;
 
 /// Without a packet for this long everything has drained, if it was little: TCP's answers to what came before are in as well.
 const SHORT_NS: u64 = 1_000_000_000;
-
-/// No link is slower, bytes per nanosecond: 64 kbit/s.
-const SLOWEST: f64 = 8e-6;
 
 /// Watches for silences.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,7 +21,7 @@ impl Silence {
     /// A packet passes.
     pub fn pass(&mut self, now_ns: u64, bytes: u32) {
         self.last_ns = now_ns;
-        self.drained_ns = self.drained_ns.max(now_ns) + (f64::from(bytes) / SLOWEST) as u64;
+        self.drained_ns = self.drained_ns.max(now_ns) + (f64::from(bytes) / SLOWEST_LINK) as u64;
     }
 
     /// If a packet at `now_ns` ends a silence: the time by which everything had drained.

@@ -10,16 +10,10 @@ use crate::segment::FULL_FRAME_BYTES;
 /// Spans up to this much busy time are averaged, nanoseconds.
 const WINDOW_NS: f64 = 10e9;
 
-/// The newest spans up to this much busy time tell whether the rate has changed.
-const RECENT_NS: f64 = 1e9;
-
-/// Bytes that the newest spans need for that: a few full packets are no evidence.
-const RECENT_BYTES: f64 = 24.0 * FULL_FRAME_BYTES;
-
 /// The rate has changed if the newest spans differ by more than this part.
 const CHANGED: f64 = 0.08;
 
-/// A rate to be shown rests on this much busy time and so many bytes.
+/// A rate to be shown, and one that has changed, rest on this much busy time and so many bytes.
 const SUSTAINED_NS: f64 = 1e9;
 const SUSTAINED_BYTES: f64 = 32.0 * FULL_FRAME_BYTES;
 
@@ -43,8 +37,6 @@ pub(crate) struct ServiceRate {
     busy_ns: f64,
     bytes: f64,
     newest_ns: f64,
-    /// The last one that was sustained, bytes per nanosecond.
-    rates: Option<f64>,
 }
 
 impl ServiceRate {
@@ -61,17 +53,16 @@ impl ServiceRate {
             self.drop_oldest();
         }
         self.drop_another_rate();
-        self.rates = (self.is_sustained(1.0)).then(|| self.bytes / self.busy_ns).or(self.rates);
     }
 
-    /// Bytes per nanosecond, good enough to show; holds when the window was emptied by a change, until it is full again.
+    /// Bytes per nanosecond, good enough to show.
     pub(crate) fn rate(&self) -> Option<f64> {
-        self.rates
+        self.is_sustained(1.0).then(|| self.bytes / self.busy_ns)
     }
 
     /// Bytes per nanosecond as far as known: the first guess comes early.
     pub(crate) fn rough(&self) -> Option<f64> {
-        if self.is_sustained(ROUGH) { Some(self.bytes / self.busy_ns) } else { self.rates }
+        self.is_sustained(ROUGH).then(|| self.bytes / self.busy_ns)
     }
 
     /// The newest moment at which the link was known to be busy.
@@ -104,12 +95,12 @@ impl ServiceRate {
             busy_ns += span.busy_ns;
             bytes += span.bytes;
             count += 1;
-            if busy_ns >= RECENT_NS && bytes >= RECENT_BYTES {
+            if busy_ns >= SUSTAINED_NS && bytes >= SUSTAINED_BYTES {
                 break;
             }
         }
         let (old_ns, old_bytes) = (self.busy_ns - busy_ns, self.bytes - bytes);
-        if busy_ns < RECENT_NS || bytes < RECENT_BYTES || old_ns < RECENT_NS {
+        if busy_ns < SUSTAINED_NS || bytes < SUSTAINED_BYTES || old_ns < SUSTAINED_NS {
             return;
         }
         let (recent, old) = (bytes / busy_ns, old_bytes / old_ns);

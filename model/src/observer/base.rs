@@ -7,6 +7,7 @@ use super::bound::LowerBound;
 use super::rules::RULES;
 use super::{Answer, End};
 use crate::recent::Recent;
+use crate::segment::FULL_FRAME_BYTES;
 
 /// One answer, its delay cleared of what is known of it.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +60,7 @@ impl Bases {
     pub(super) fn split(&mut self, answer: &Cleared) -> Split {
         let delay = answer.delay_ns;
         let known = self.ends.entry(answer.end, EndBase::default);
-        let is_long = |bytes: u32| usize::from(f64::from(bytes) > RULES.full_bytes / 2.0);
+        let is_long = |bytes: u32| usize::from(f64::from(bytes) > FULL_FRAME_BYTES / 2.0);
         let kind = is_long(answer.question_bytes) * 2 + is_long(answer.answer_bytes);
         let other_kinds = || known.by_kind.iter().flatten().copied().reduce(f64::min);
         // What others tell may be wrong, and no route is shorter than nothing.

@@ -13,6 +13,7 @@ use super::learner::{Learner, Measured};
 use super::level::{INTERVAL_NS, Levels};
 use super::rules::RULES;
 use crate::capacity::ServiceRate;
+use crate::segment::SLOWEST_LINK;
 
 /// One packet, or all of a short slot of time.
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +134,7 @@ impl EntrySide {
         let done_ns = self.after(busy_to, at_ns, bytes);
         let off_ns = self.off_ns(self.entries.back().map_or(0.0, |before| before.off_ns), busy_to, at_ns);
         let slowest_ns = (self.slowest_done_ns - at_ns).max(0.0);
-        self.slowest_done_ns = at_ns + slowest_ns + bytes / RULES.slowest;
+        self.slowest_done_ns = at_ns + slowest_ns + bytes / SLOWEST_LINK;
         self.entries.push_back(Entry {
             at_ns,
             done_ns,
@@ -205,14 +206,14 @@ impl EntrySide {
     pub(super) fn most_ns(&self, at_ns: u64, bytes: u32, is_quiet: bool) -> f64 {
         let Some(index) = self.index_near(at_ns) else { return f64::INFINITY };
         let entry = self.entries[index];
-        let beside_ns = (entry.bytes - f64::from(bytes)).max(0.0) / RULES.slowest;
+        let beside_ns = (entry.bytes - f64::from(bytes)).max(0.0) / SLOWEST_LINK;
         // Whoever had filled it before all this began would have gone on meanwhile, and what stood there would have been answered.
         let began_quiet = is_quiet && self.first == 0 && entry.at_ns - self.began_ns < RULES.second_ns;
         let since_start = || {
             let done = self
                 .entries
                 .range(..index)
-                .fold(self.began_ns, |done, before| done.max(before.at_ns) + before.bytes / RULES.slowest);
+                .fold(self.began_ns, |done, before| done.max(before.at_ns) + before.bytes / SLOWEST_LINK);
             (done - entry.at_ns).max(0.0)
         };
         beside_ns + if began_quiet { since_start() } else { entry.slowest_ns }

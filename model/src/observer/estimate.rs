@@ -1,7 +1,7 @@
 //! What is reported of a buffer: its level in one interval, and how far off that may be.
 
 use crate::sample::{QueueSample, QueueSource};
-use crate::segment::Direction;
+use crate::segment::{Direction, FULL_FRAME_BYTES};
 
 use super::base::Bases;
 use super::exit_side::ExitSide;
@@ -75,7 +75,7 @@ impl Observer {
         let hidden_ns = if is_proven { 0.0 } else { base_of(hides_in) };
         // The delay without queue contains a packet's own time on the link if it was learnt before the rate.
         let is_learnt = hidden.is_some_and(|entry_side| !entry_side.known.is_some());
-        let packet = if is_learnt { RULES.full_bytes } else { RULES.full_bytes / 2.0 };
+        let packet = if is_learnt { FULL_FRAME_BYTES } else { FULL_FRAME_BYTES / 2.0 };
         let packet = if levels.max > 0.0 { packet } else { 0.0 };
         // Within the interval it moves, but a burst that comes and goes makes nothing unknown; and how far away the downlink's buffer is, and
         // so when it held that, is known to half of the way.

@@ -13,7 +13,7 @@ mod reference_clock;
 
 use std::collections::VecDeque;
 
-use crate::segment::Direction;
+use crate::segment::{Direction, FULL_FRAME_BYTES, SLOWEST_LINK};
 
 use super::clocks::Clocks;
 use super::fastest::Fastest;
@@ -155,7 +155,7 @@ impl ExitSide {
     /// What was carried since a moment took the link this long; infinite if that is not known. Without a rate it is the most that it can have taken, the
     /// newest packet left out.
     pub(super) fn busy_since(&self, since_ns: u64) -> f64 {
-        self.carried_since(since_ns, RULES.slowest)
+        self.carried_since(since_ns, SLOWEST_LINK)
     }
 
     /// The same, but without a rate by what the link has carried at least: a guess, since the link may have become slower.
@@ -231,7 +231,7 @@ impl ExitSide {
         most_ns: f64,
     ) -> Option<PacketWait> {
         let (flow, tsval) = packet.clock?;
-        let is_long = f64::from(packet.bytes) > RULES.full_bytes / 2.0;
+        let is_long = f64::from(packet.bytes) > FULL_FRAME_BYTES / 2.0;
         let left_ns = departure.left_ns;
         let clock = self.clocks.of(flow, left_ns);
         let reading = clock.read(left_ns, tsval, is_long, (departure.most_ns, departure.full_ns))?;
@@ -349,12 +349,12 @@ impl ExitSide {
 
     fn tolerance_ns(&self) -> f64 {
         self.rate()
-            .map_or(RULES.idle_without_rate_ns, |rate| RULES.no_queue_ns.max(0.5 * RULES.full_bytes / rate))
+            .map_or(RULES.idle_without_rate_ns, |rate| RULES.no_queue_ns.max(0.5 * FULL_FRAME_BYTES / rate))
     }
 
     /// A packet that is on the link now may have begun this long ago.
     fn unseen_ns(&self) -> f64 {
-        self.rate().map_or(RULES.idle_without_rate_ns, |rate| RULES.full_bytes / rate + RULES.no_queue_ns)
+        self.rate().map_or(RULES.idle_without_rate_ns, |rate| FULL_FRAME_BYTES / rate + RULES.no_queue_ns)
     }
 
     /// No packet can be on the link.

@@ -1,6 +1,7 @@
 //! What a link carries at least, before its rate is known: what has come out of it.
 
 use super::rules::RULES;
+use crate::segment::SLOWEST_LINK;
 
 /// The most that came out in a window.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,7 +28,7 @@ impl Fastest {
 
     /// Bytes per nanosecond that the link carries at least.
     pub(super) fn at_least(&self) -> f64 {
-        RULES.slowest.max(RULES.half * self.most)
+        SLOWEST_LINK.max(RULES.half * self.most)
     }
 }
 
@@ -38,7 +39,7 @@ mod tests {
     #[test]
     fn half_of_the_fastest_tenth_of_a_second_is_certain() {
         let mut fastest = Fastest::default();
-        assert_eq!(fastest.at_least(), RULES.slowest);
+        assert_eq!(fastest.at_least(), SLOWEST_LINK);
         // 1,000 bytes each 10 ms for a second, then each 2 ms for half a second, then hardly any.
         let fast = (0..250).map(|i| 1e9 + 2e6 * f64::from(i));
         let slow = (0..100).map(|i| 1e7 * f64::from(i));

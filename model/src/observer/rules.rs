@@ -2,10 +2,6 @@
 
 /// Times in nanoseconds, shares of 1. One figure serves wherever the same thing is meant.
 pub(super) struct ObserverRules {
-    /// No link is slower, bytes per nanosecond: 64 kbit/s. So a wait has a bound before a rate is known.
-    pub(super) slowest: f64,
-    /// A full packet; half of it separates short packets from long ones.
-    pub(super) full_bytes: f64,
     /// Before the uplink's rate is known, no more than so many bytes before a request count as no queue: three short packets.
     pub(super) few_bytes: f64,
 
@@ -95,8 +91,6 @@ pub(super) struct ObserverRules {
 
 /// The figures.
 pub(super) const RULES: ObserverRules = ObserverRules {
-    slowest: 8e-6,
-    full_bytes: 1500.0,
     few_bytes: 256.0,
     jitter_ns: 1.5e6,
     no_queue_ns: 5e6,

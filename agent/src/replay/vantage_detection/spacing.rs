@@ -4,10 +4,9 @@
 //! faster than the link lets it out. So a buffer of the link's rate behind the point of observation would stay empty if the point lies behind the uplink's
 //! buffer, and would fill as the buffer does if it lies before. The rate is not known: many are tried.
 
-use pendulum_model::segment::FULL_FRAME_BYTES;
+use pendulum_model::segment::{FULL_FRAME_BYTES, SLOWEST_LINK};
 
-/// Rates that are tried, bytes per nanosecond: 64 kbit/s to 1 Gbit/s, each a twentieth above the one before.
-const SLOWEST: f64 = 8e-6;
+/// Rates that are tried, from the slowest link to 1 Gbit/s, each a twentieth above the one before.
 const STEP: f64 = 1.05;
 const RATES: usize = 198;
 
@@ -85,7 +84,7 @@ pub(super) struct Pace {
 
 impl Default for Spacing {
     fn default() -> Self {
-        let rates = std::iter::successors(Some(SLOWEST), |rate| Some(rate * STEP)).take(RATES);
+        let rates = std::iter::successors(Some(SLOWEST_LINK), |rate| Some(rate * STEP)).take(RATES);
         let trials = rates.map(|rate| SpacingTrial { rate, ..SpacingTrial::default() }).collect();
         Self { trials, before_ns: 0.0, bytes: 0.0 }
     }

@@ -90,15 +90,15 @@ fn a_rate_that_has_changed_is_measured_anew() {
     }
 }
 
-/// The newest second is one of at least 24 full frames: here with the five packets before it. A rate to be shown needs 32, and the one
-/// that was shown holds until then.
+/// The newest second is one of at least 32 full frames, here with the thirteen packets before it, and what was before
+/// those is no part of the rate.
 #[test]
 fn a_slow_second_takes_in_what_was_before() {
     let mut rate = ServiceRate::default();
     feed(&mut rate, 10.0, 300_000.0);
     rate.add(11.0 * SECOND, SECOND, 20.0 * 1_514.0);
-    assert_rate(rate.rough(), (30_280.0 + 5.0 * 1_500.0) / 1.025);
-    assert_rate(rate.rate(), 300_000.0);
+    assert_rate(rate.rough(), (30_280.0 + 13.0 * 1_500.0) / 1.065);
+    assert_eq!(rate.rate(), rate.rough());
 }
 
 /// Less than a second before the newest one is no rate that it could differ from.
@@ -248,7 +248,7 @@ fn milliseconds(split: Split) -> (f64, f64) {
 #[test]
 fn the_smallest_delay_of_each_kind_counts() {
     let mut bases = Bases::default();
-    let (short, long) = (750, 751);
+    let (short, long) = (757, 758);
     let mut split =
         |delay_ms, lengths| milliseconds(bases.split(&answer(1, 1.0, delay_ms, lengths, f64::INFINITY)));
     assert_eq!(split(50.0, (short, short)), (0.0, 50.0));
