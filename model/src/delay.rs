@@ -34,7 +34,7 @@ struct BudgetRules {
     period_s: f64,
     /// Less than this is jitter of hosts and routes, seconds.
     jitter_s: f64,
-    /// A segment is only named if at least this much waits there, seconds: calls and games notice it.
+    /// A segment is only named if this much waits there, some of it for certain, seconds: calls and games notice it.
     noticed_s: f64,
     /// A receiver delays an ACK no longer, seconds.
     delayed_ack_s: f64,
@@ -206,7 +206,8 @@ impl Budget {
         let parts = || Segment::ALL.into_iter().filter_map(known);
         let longest = parts().max_by(|(_, a), (_, b)| a.queue_s.total_cmp(&b.queue_s));
         let Some((segment, most)) = longest else { return Place::Unknown };
-        if most.queue_s - most.uncertainty_s >= RULES.noticed_s && most.queue_s >= self.may_wait_s {
+        let is_certain = most.queue_s > most.uncertainty_s;
+        if is_certain && most.queue_s >= RULES.noticed_s && most.queue_s >= self.may_wait_s {
             return Place::In(segment);
         }
         let is_free =

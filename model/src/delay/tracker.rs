@@ -111,22 +111,38 @@ impl Heard {
         (self.0.len() as f64 / RULES.recent_s).ceil() as u32
     }
 
-    /// Half of the packets waited no longer; the wait in the downlink's buffer, by clock, in the same sense.
+    /// What the packets waited; the wait in the downlink's buffer, by clock.
     fn wait(&self, base_s: f64) -> (WaitBounds, Option<f64>) {
         // Those that nobody delayed are exact: if there are enough, they count alone.
         let are_enough = self.0.iter().filter(|reply| reply.held_s == 0.0).count() >= RULES.replies;
         let counts = |reply: &&Timed| reply.held_s == 0.0 || !are_enough;
-        let median = |of: fn(&Timed) -> Option<f64>| {
-            let mut sorted: Vec<f64> = self.0.iter().filter(counts).filter_map(of).collect();
-            sorted.sort_by(f64::total_cmp);
-            sorted.get(sorted.len().saturating_sub(1) / 2).copied()
+        let middle =
+            |of: fn(&Timed) -> Option<f64>| Middle::of(self.0.iter().filter(counts).filter_map(of).collect());
+        let Some(delay) = middle(|reply| Some(reply.delay_s)) else { return (WaitBounds::ANY, None) };
+        let least_s = middle(|reply| Some(reply.delay_s - reply.held_s)).map_or(0.0, |delay| delay.least);
+        let wait = WaitBounds {
+            least_s: least_s - base_s,
+            likely_s: delay.median - base_s,
+            most_s: delay.most - base_s,
         };
-        let Some(most_s) = median(|reply| Some(reply.delay_s)) else { return (WaitBounds::ANY, None) };
-        let least_s = median(|reply| Some(reply.delay_s - reply.held_s)).unwrap_or(0.0);
-        (
-            WaitBounds { least_s: least_s - base_s, most_s: most_s - base_s }.and(WaitBounds::ANY),
-            median(|reply| reply.down_s),
-        )
+        (wait.and(WaitBounds::ANY), middle(|reply| reply.down_s).map(|down| down.median))
+    }
+}
+
+/// The median of figures, and how far off it may be: a few replies meet a queue that comes and goes by chance.
+struct Middle {
+    least: f64,
+    median: f64,
+    most: f64,
+}
+
+impl Middle {
+    /// By a standard deviation of the median's rank; `None` without figures.
+    fn of(mut figures: Vec<f64>) -> Option<Self> {
+        figures.sort_by(f64::total_cmp);
+        let last = figures.len().checked_sub(1)?;
+        let below = ((last as f64 - (figures.len() as f64).sqrt()) / 2.0).max(0.0) as usize;
+        Some(Self { least: figures[below], median: figures[last / 2], most: figures[last - below] })
     }
 }
 
@@ -302,14 +318,15 @@ impl DelayTracker {
                 self.far.entry(far.end.number, || Base::new(self.at_s)).prove();
             }
         }
+        let line_s = line.wait.delay(0.0).queue_s;
         let beyond = |far: Far| {
             let most_s = if far.is_proven { far.end.wait.most_s - line.wait.least_s } else { f64::INFINITY };
             let least_s = if far.is_steady { far.end.wait.least_s - line.wait.most_s } else { 0.0 };
-            let wait = WaitBounds { least_s, most_s }.and(WaitBounds::ANY);
-            EndWait { wait, ..far.end }
+            let likely_s = if far.is_proven { far.end.wait.likely_s - line_s } else { f64::INFINITY };
+            EndWait { wait: WaitBounds { least_s, likely_s, most_s }.and(WaitBounds::ANY), ..far.end }
         };
         // A direction is full that carries its rate; without one, if nothing waits in the other.
-        let load = self.load();
+        let load = self.mean_load();
         let is_light = PerDirection::from_fn(|x| self.is_light_in(x, load));
         let holds_it = PerDirection::from_fn(|x| is_full[x] || (!is_light[x] && is_light[x.opposite()]));
         let (up, down) = divide(&line, reading, holds_it);
@@ -397,12 +414,12 @@ fn line(ends: &[Far], is_full: PerDirection<bool>) -> Option<Line> {
     let agree = || proven().filter(|far| agrees(far.end.wait));
     let least_s = agree().map(|far| far.end.wait.least_s).fold(0.0, f64::max).min(most_s);
     let is_sure = agree().count() > 1 || is_full.up || is_full.down;
-    Some(Line { wait: WaitBounds { least_s, most_s }, down_s: least.down_s, is_sure })
+    Some(Line { wait: WaitBounds { least_s, ..least.end.wait }, down_s: least.down_s, is_sure })
 }
 
 /// The line's wait, by direction.
 fn divide(line: &Line, reading: &Reading<'_>, holds_it: PerDirection<bool>) -> (Part, Part) {
-    let WaitBounds { least_s, most_s: line_s } = line.wait;
+    let Delay { queue_s: line_s, uncertainty_s: line_uncertainty_s, .. } = line.wait.delay(0.0);
     let delay = |queue_s: f64, uncertainty_s: f64| Ok(Delay { base_s: 0.0, queue_s, uncertainty_s });
     let by_clock = line.down_s.map(|down_s| (down_s, 0.0));
     let by_level = || reading.hidden.down.map(|hidden| (hidden.wait_s, hidden.uncertainty_s));
@@ -414,15 +431,15 @@ fn divide(line: &Line, reading: &Reading<'_>, holds_it: PerDirection<bool>) -> (
     let known = by_clock.or_else(by_load).or_else(by_level).filter(|_| line.is_sure);
     let Some((down_s, uncertainty_s)) = known else {
         // However little it is, it may be in either.
-        let part = if line_s < RULES.noticed_s {
-            delay(0.0, RULES.jitter_s + line_s)
+        let part = if line.wait.most_s < RULES.noticed_s {
+            delay(0.0, RULES.jitter_s + line.wait.most_s)
         } else {
             Err(Unknown::Undivided)
         };
         return (part, part);
     };
     let down_s = down_s.clamp(0.0, line_s);
-    let uncertainty_s = RULES.jitter_s + uncertainty_s.min(line_s) + (line_s - least_s);
+    let uncertainty_s = line_uncertainty_s + uncertainty_s.min(line_s);
     (delay(line_s - down_s, uncertainty_s), delay(down_s, uncertainty_s))
 }
 
