@@ -135,14 +135,14 @@ pub enum NotPredicted {
 }
 
 /// Frames simulated in all: a tenth of a second of work.
-pub(super) const FRAMES: f64 = 600_000.0;
+const FRAMES: f64 = 600_000.0;
 const RUNS: u32 = 6;
 /// With fewer runs of this length at least, and more frames, a fast link can be judged too.
 const LEAST_RUNS: u32 = 3;
-pub(super) const LEAST_SECONDS: f64 = 30.0;
+const LEAST_SECONDS: f64 = 30.0;
 const MOST_FRAMES: f64 = 1_000_000.0;
 /// A run need not be longer: it then has many losses on any link that is slow enough.
-pub(super) const MOST_SECONDS: f64 = 300.0;
+const MOST_SECONDS: f64 = 300.0;
 /// Share of a run left out at its beginning: slow start, and the filling of the buffers.
 pub(super) const SETTLING_SHARE: f64 = 0.2;
 /// What the ends take for a frame, seconds.
