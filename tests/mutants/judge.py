@@ -1,6 +1,7 @@
 """What becomes of one mutant: the tests of its room notice it, or they do not."""
 
 import platform
+import sys
 import time
 from dataclasses import dataclass
 
@@ -43,6 +44,10 @@ class Judge:
     def cargo(self, arguments, limit_s=None):
         return self.tree.run(["cargo", "test", "--locked", "--quiet", *arguments], limit_s)
 
+    def guest(self):
+        """How the suites end that look at what the other tests let pass; they have limits of their own."""
+        return self.tree.run([sys.executable, "tests/vm/run.py", "--logs", self.tree.root.parent / "vm", *self.room.guest])
+
     def check_whole(self):
         """The tests pass as the sources are; how long they may take is known then."""
         reason = self.compile_objects()
@@ -57,6 +62,8 @@ class Judge:
             if self.cargo(run) != 0:
                 raise Broken(f"{self.room.name}: the tests fail without a mutant\n{self.tree.last_words()}")
             longest = max(longest, time.monotonic() - begin)
+        if self.room.guest and self.guest() != 0:
+            raise Broken(f"{self.room.name}: the guests fail without a mutant\n{self.tree.last_words()}")
         self.limit_s = max(LEAST_LIMIT_S, PATIENCE * longest)
 
     def compile_objects(self):
@@ -95,6 +102,8 @@ class Judge:
                 return Verdict(mutant, CAUGHT, f"no end after {self.limit_s:.0f} s")
             if status != 0:
                 return Verdict(mutant, CAUGHT, self.first_failure())
+        if self.room.guest and self.guest() != 0:
+            return Verdict(mutant, CAUGHT, self.first_failure())
         return Verdict(mutant, MISSED)
 
     def first_failure(self):
@@ -102,4 +111,6 @@ class Judge:
         for line in self.tree.log.read_text(errors="replace").splitlines():
             if line.startswith("---- ") and line.endswith(" stdout ----"):
                 return line.split()[1]
+            if line.startswith("vm failed: "):
+                return line.removeprefix("vm failed: ")
         return "the test program ended early"

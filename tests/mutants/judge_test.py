@@ -1,5 +1,6 @@
 """What is said of a mutant, and the table that is made of it."""
 
+import dataclasses
 import subprocess
 import tempfile
 import unittest
@@ -12,6 +13,7 @@ from scratch import Tree, mirror
 
 MUTANT = Mutant("a | b", "a.txt", 0, 1, "z")
 ROOM = Room("model", "the model", RUST, [["-p", "one"], ["-p", "two", "--", "only"]])
+IN_GUEST = dataclasses.replace(ROOM, guest=["6.12", "--suite", "live"])
 
 
 class Played:
@@ -30,10 +32,10 @@ class Played:
 
 
 class Judging(unittest.TestCase):
-    def judge(self, *statuses):
+    def judge(self, *statuses, room=ROOM):
         with tempfile.TemporaryDirectory() as place:
             self.tree = Played(Path(place), statuses)
-            verdict = Judge(self.tree, ROOM).judge(MUTANT)
+            verdict = Judge(self.tree, room).judge(MUTANT)
             self.assertEqual((self.tree.root / "a.txt").read_text(), "abc", "taken back")
             self.assertEqual(self.tree.statuses, [])
             return verdict
@@ -52,10 +54,22 @@ class Judging(unittest.TestCase):
     def test_not_viable_if_it_does_not_compile(self):
         self.assertEqual(self.judge(101).outcome, UNVIABLE)
 
+    def test_guests_look_last_at_what_the_others_let_pass(self):
+        self.assertEqual(self.judge(0, 0, 0, 0, 0, room=IN_GUEST).outcome, MISSED)
+        self.assertEqual(self.tree.asked[-1], ("live", "zbc"))
+        self.assertEqual(self.judge(0, 0, 0, 0, 1, room=IN_GUEST).outcome, CAUGHT)
+        self.assertEqual(self.judge(0, 101, room=IN_GUEST).outcome, CAUGHT)
+
+    def test_a_failure_in_a_guest_is_named(self):
+        with tempfile.TemporaryDirectory() as place:
+            tree = Played(Path(place), [])
+            tree.log.write_text("vm total\nvm failed: 6.12.1 live: modem::a\nvm why: b\n")
+            self.assertEqual(Judge(tree, IN_GUEST).first_failure(), "6.12.1 live: modem::a")
+
     def test_tests_that_fail_without_a_mutant_judge_nothing(self):
-        for statuses in [[101], [0, 101]]:
+        for room, statuses in [(ROOM, [101]), (ROOM, [0, 101]), (IN_GUEST, [0, 0, 0, 0, 1])]:
             with tempfile.TemporaryDirectory() as place, self.assertRaises(Broken):
-                Judge(Played(Path(place), statuses), ROOM).check_whole()
+                Judge(Played(Path(place), statuses), room).check_whole()
 
 
 class Copy(unittest.TestCase):
