@@ -18,7 +18,10 @@ fn check(test: &str, told: bool) {
         });
         let kernel = rig.kernel_queue(Direction::Up).backlog_bytes as f64;
         let metrics = rig.get("metrics");
+        let placed = rig.wait_for("the place", |link| link["delay"]["place"] == "gateway");
         drop((datagrams, download));
+        let waits_s = number(&placed, "/delay/segments/gateway/queue_s").unwrap();
+        assert!((0.9..1.3).contains(&waits_s), "{}", placed["delay"]);
 
         let reason = locked["evidence"]["reason"].as_str().unwrap();
         assert!(reason.contains("% of the traffic in the uplink's buffer is UDP"), "{reason}");
