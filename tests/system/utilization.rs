@@ -29,11 +29,13 @@ fn a_buffer_that_fills_is_not_taken_for_a_faster_link() {
 
     // Time, utilization, bytes in the queue, bytes counted.
     let mut seen: Vec<(Instant, f64, u64, u64)> = Vec::new();
+    let mut widest = 0;
     let begin = Instant::now();
     while !sender.is_finished() || begin.elapsed() < 3 * SECOND {
         let up = agent.link("wan0")["directions"]["up"].clone();
         let number = |name: &str| up[name].as_u64().unwrap();
         let queued = up["queue"]["bytes"].as_u64().unwrap();
+        widest = widest.max(up["cwnd_bytes"].as_u64().unwrap_or(0));
         seen.push((Instant::now(), up["utilization"].as_f64().unwrap(), queued, number("bytes")));
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -41,6 +43,8 @@ fn a_buffer_that_fills_is_not_taken_for_a_faster_link() {
 
     let fullest = seen.iter().map(|(_, _, queued, _)| *queued).max().unwrap();
     assert!(fullest > 50_000, "the buffer never filled: {fullest} bytes");
+    // The sender is a socket of this gateway; all that is queued is within its window.
+    assert!(widest > 50_000, "cwnd {widest} bytes, {fullest} queued");
     // One reading may come late by a scheduler's turn, and then the next is early by as much: not so over a second.
     let means: Vec<f64> = (0..seen.len())
         .filter(|first| seen[seen.len() - 1].0 - seen[*first].0 >= SECOND)
