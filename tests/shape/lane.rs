@@ -1,7 +1,7 @@
 //! The shaper on real devices, with real TCP: cake, and the ACK filter on top.
 
 use pendulum_lab::LinkSpec;
-use pendulum_lab::topology::{IpVersion, Role, WAN_DEVICE};
+use pendulum_lab::topology::{IpVersion, LAN_DEVICE, Role, WAN_DEVICE};
 
 use crate::rig::{Rig, stop, until, value, with_cake, with_rig};
 
@@ -174,6 +174,16 @@ fn a_killed_agent_leaves_packets_flowing() {
         let agent = rig.agent("mode = \"off\"");
         assert_eq!(rig.inventory().matches("pdl-up").count(), 0);
         assert!(agent.stderr().expect("its log").contains("removed what an earlier run had left"));
+        stop(agent);
+        assert_eq!(rig.inventory(), before);
+
+        // So does one on another device: this one may have been renamed since.
+        let mut agent = rig.agent(FILTER);
+        agent.stop(libc::SIGKILL, std::time::Duration::from_secs(5)).expect("it dies");
+        let mut command = rig.lab.gateway().command(env!("CARGO_BIN_EXE_pendulum")).expect("a command");
+        command.args(["run", "--wan", LAN_DEVICE]);
+        let agent = rig.lab.gateway().spawn(command, "agent").expect("the agent starts");
+        until("it measures", || pendulum_lab::agent::ask(&rig.lab.gateway(), "/readyz").is_ok());
         stop(agent);
         assert_eq!(rig.inventory(), before);
     });
