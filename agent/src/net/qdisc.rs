@@ -321,6 +321,18 @@ mod tests {
         }
     }
 
+    /// The same number has another meaning in each: attribute 2 of fq is the limit of one flow.
+    #[test]
+    fn the_limit_is_that_of_the_whole_queue() {
+        for (kind, limit) in [("fq", 10_000), ("fq_codel", 100), ("pie", 100)] {
+            let options = Attributes::new().with_u32(1, 10_000).with_u32(2, 100);
+            let all = Attributes::new().with_text(TCA_KIND, kind).with_nested(TCA_OPTIONS, &options);
+            let mut message = [[0; 4], 7_u32.to_ne_bytes(), [0; 4], ROOT.to_ne_bytes(), [0; 4]].concat();
+            message.extend(all.bytes());
+            assert_eq!(parse(&message).unwrap().limit_packets, Some(limit), "{kind}");
+        }
+    }
+
     /// Linux 7.0: one cake for all queues of the card, with the options of cake.
     #[test]
     fn a_cake_of_many_queues_shapes_as_cake_does() {
