@@ -10,10 +10,11 @@ mod flows;
 mod queue;
 mod shape;
 
-use pendulum_model::link::Provenance;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pendulum_model::link::Provenance;
+use pendulum_model::named;
 use pendulum_model::observer::Vantage;
 use pendulum_model::rate::Rate;
 use pendulum_model::sample::Composition;
@@ -119,25 +120,15 @@ impl std::ops::Add for SlotLosses {
     }
 }
 
-/// The WAN device, as far as it is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeviceState {
-    /// No device has the configured name.
-    Missing,
-    /// It is there, but not set up.
-    Down,
-    /// It is there and set up.
-    Up,
-}
-
-impl DeviceState {
-    /// The name used in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Missing => "missing",
-            Self::Down => "down",
-            Self::Up => "up",
-        }
+named! {
+    /// The WAN device, as far as it is there.
+    pub enum DeviceState {
+        /// No device has the configured name.
+        Missing = "missing",
+        /// It is there, but not set up.
+        Down = "down",
+        /// It is there and set up.
+        Up = "up",
     }
 }
 
@@ -230,31 +221,17 @@ pub struct LinkRate {
     pub source: Provenance,
 }
 
-/// What is read from the kernel, each with its own rhythm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadingKind {
-    /// Counters and losses, ten times a second.
-    Counters = 0,
-    /// The flow table, once a second.
-    Flows = 1,
-    /// Programs and maps, once a second.
-    Programs = 2,
-    /// Queues and windows, once a second.
-    Queues = 3,
-}
-
-impl ReadingKind {
-    /// All of them, in index order.
-    pub const ALL: [Self; 4] = [Self::Counters, Self::Flows, Self::Programs, Self::Queues];
-
-    /// The name used in metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Counters => "counters",
-            Self::Flows => "flows",
-            Self::Programs => "programs",
-            Self::Queues => "queues",
-        }
+named! {
+    /// What is read from the kernel, each with its own rhythm.
+    pub enum ReadingKind {
+        /// Counters and losses, ten times a second.
+        Counters = "counters",
+        /// The flow table, once a second.
+        Flows = "flows",
+        /// Programs and maps, once a second.
+        Programs = "programs",
+        /// Queues and windows, once a second.
+        Queues = "queues",
     }
 }
 

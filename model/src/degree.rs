@@ -5,30 +5,17 @@ use serde::Serialize;
 use crate::findings::{Evidence, Verdict};
 use crate::thresholds::HALF;
 
-/// How urgent a verdict is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// Nothing is lost that matters.
-    #[default]
-    Info,
-    /// Something is slow.
-    Warning,
-    /// Something hardly works.
-    Critical,
-}
-
-impl Severity {
-    /// All of them, the least urgent first.
-    pub const ALL: [Self; 3] = [Self::Info, Self::Warning, Self::Critical];
-
-    /// The name in JSON and labels.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Warning => "warning",
-            Self::Critical => "critical",
-        }
+named! {
+    /// How urgent a verdict is.
+    #[derive(Default)]
+    pub enum Severity {
+        /// Nothing is lost that matters.
+        #[default]
+        Info = "info",
+        /// Something is slow.
+        Warning = "warning",
+        /// Something hardly works.
+        Critical = "critical",
     }
 }
 

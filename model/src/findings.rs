@@ -2,29 +2,26 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::autorate::Decision;
 use crate::segment::Direction;
 
-/// The three cases of 000 §3 and their absence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// Case 1: only the uplink buffer holds a standing queue.
-    UplinkBound = 0,
-    /// Case 2: only the downlink buffer does.
-    DownlinkBound = 1,
-    /// Case 3: both do.
-    Balanced = 2,
-    /// Neither does: the traffic is limited elsewhere, or there is none.
-    Idle = 3,
+named! {
+    /// The three cases of 000 §3 and their absence.
+    pub enum Phase {
+        /// Case 1: only the uplink buffer holds a standing queue.
+        UplinkBound = "uplink_bound",
+        /// Case 2: only the downlink buffer does.
+        DownlinkBound = "downlink_bound",
+        /// Case 3: both do.
+        Balanced = "balanced",
+        /// Neither does: the traffic is limited elsewhere, or there is none.
+        Idle = "idle",
+    }
 }
 
 impl Phase {
-    /// All phases, in index order.
-    pub const ALL: [Self; 4] = [Self::UplinkBound, Self::DownlinkBound, Self::Balanced, Self::Idle];
-
     /// From which buffers hold a standing queue.
     pub const fn of(uplink_stands: bool, downlink_stands: bool) -> Self {
         match (uplink_stands, downlink_stands) {
@@ -32,16 +29,6 @@ impl Phase {
             (false, true) => Self::DownlinkBound,
             (true, true) => Self::Balanced,
             (false, false) => Self::Idle,
-        }
-    }
-
-    /// The name used in metrics and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::UplinkBound => "uplink_bound",
-            Self::DownlinkBound => "downlink_bound",
-            Self::Balanced => "balanced",
-            Self::Idle => "idle",
         }
     }
 }
@@ -52,57 +39,26 @@ impl fmt::Display for Phase {
     }
 }
 
-/// What is going on, over many round trips.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// Data pendulum: cases 1 and 2 alternate.
-    Swinging = 0,
-    /// Two-way bulk traffic, the uplink buffer never empties, downloads starve (000 Fig. 8).
-    LockedUplink = 1,
-    /// The mirror image.
-    LockedDownlink = 2,
-    /// Both queues move in phase and ACKs come in long bursts (000 Fig. 3): rare and harmless.
-    AckCompression = 3,
-    /// Bulk data in one direction only: a standing queue is then normal.
-    OneWay = 4,
-    /// Two-way bulk traffic that is neither locked nor swings.
-    Balanced = 5,
-    /// No bulk traffic.
-    Clear = 6,
-    /// Bulk data goes both ways, and what is known of the buffers does not suffice to judge it: the evidence names what
-    /// is missing.
-    Unknown = 7,
-}
-
-impl Verdict {
-    /// How many there are.
-    pub const COUNT: usize = 8;
-
-    /// All verdicts, in index order.
-    pub const ALL: [Self; Self::COUNT] = [
-        Self::Swinging,
-        Self::LockedUplink,
-        Self::LockedDownlink,
-        Self::AckCompression,
-        Self::OneWay,
-        Self::Balanced,
-        Self::Clear,
-        Self::Unknown,
-    ];
-
-    /// The name used in metrics and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Swinging => "swinging",
-            Self::LockedUplink => "locked_uplink",
-            Self::LockedDownlink => "locked_downlink",
-            Self::AckCompression => "ack_compression",
-            Self::OneWay => "one_way",
-            Self::Balanced => "balanced",
-            Self::Clear => "clear",
-            Self::Unknown => "unknown",
-        }
+named! {
+    /// What is going on, over many round trips.
+    pub enum Verdict {
+        /// Data pendulum: cases 1 and 2 alternate.
+        Swinging = "swinging",
+        /// Two-way bulk traffic, the uplink buffer never empties, downloads starve (000 Fig. 8).
+        LockedUplink = "locked_uplink",
+        /// The mirror image.
+        LockedDownlink = "locked_downlink",
+        /// Both queues move in phase and ACKs come in long bursts (000 Fig. 3): rare and harmless.
+        AckCompression = "ack_compression",
+        /// Bulk data in one direction only: a standing queue is then normal.
+        OneWay = "one_way",
+        /// Two-way bulk traffic that is neither locked nor swings.
+        Balanced = "balanced",
+        /// No bulk traffic.
+        Clear = "clear",
+        /// Bulk data goes both ways, and what is known of the buffers does not suffice to judge it: the evidence names what
+        /// is missing.
+        Unknown = "unknown",
     }
 }
 
@@ -136,43 +92,29 @@ impl Figure {
     }
 }
 
-/// Evidence that a rule would have needed, or needs to be certain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Missing {
-    /// The level of the uplink's buffer is not known, or not well enough.
-    UplinkQueue,
-    /// The same of the downlink's.
-    DownlinkQueue,
-    /// The uplink's rate.
-    UplinkRate,
-    /// The downlink's rate.
-    DownlinkRate,
-    /// Round trips.
-    RoundTrip,
-    /// The round trip without queues, measured while both buffers were empty.
-    BaseRoundTrip,
-    /// Whether the upload would send more if it could: datagrams at a rate that nothing was seen to hold back.
-    UploadDemand,
-    /// The same of the download.
-    DownloadDemand,
+named! {
+    /// Evidence that a rule would have needed, or needs to be certain.
+    pub enum Missing {
+        /// The level of the uplink's buffer is not known, or not well enough.
+        UplinkQueue = "uplink_queue",
+        /// The same of the downlink's.
+        DownlinkQueue = "downlink_queue",
+        /// The uplink's rate.
+        UplinkRate = "uplink_rate",
+        /// The downlink's rate.
+        DownlinkRate = "downlink_rate",
+        /// Round trips.
+        RoundTrip = "round_trip",
+        /// The round trip without queues, measured while both buffers were empty.
+        BaseRoundTrip = "base_round_trip",
+        /// Whether the upload would send more if it could: datagrams at a rate that nothing was seen to hold back.
+        UploadDemand = "upload_demand",
+        /// The same of the download.
+        DownloadDemand = "download_demand",
+    }
 }
 
 impl Missing {
-    /// The name used in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::UplinkQueue => "uplink_queue",
-            Self::DownlinkQueue => "downlink_queue",
-            Self::UplinkRate => "uplink_rate",
-            Self::DownlinkRate => "downlink_rate",
-            Self::RoundTrip => "round_trip",
-            Self::BaseRoundTrip => "base_round_trip",
-            Self::UploadDemand => "upload_demand",
-            Self::DownloadDemand => "download_demand",
-        }
-    }
-
     /// For a sentence that begins with "not known:".
     pub const fn words(self) -> &'static str {
         match self {
@@ -241,44 +183,27 @@ impl Evidence {
     }
 }
 
-/// A named observation beside the verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FindingKind {
-    /// Flows with a short RTT take more than their part from flows with a long one (paper 003, Fig. 5).
-    RttUnfairness,
-    /// A far flow's window collapsed while near flows burst (paper 003, Fig. 6 and 8).
-    FarFlowKnockedBack,
-    /// The shaper's comparison of turns with and without it shows no gain, or harm (docs/guide/shaping.md).
-    ShapingNotHelping,
-    /// Packets wait behind the shaper all the same: its rate or its framing is not the line's (docs/guide/shaping.md).
-    ShapingIneffective,
-    /// A buffer never drains: even the luckiest packet waits longer than `bufferbloat-delay`, whoever fills it.
-    Bufferbloat,
-    /// Packets wait between the gateway and the hosts at home: LAN, Wi-Fi or the host (`crate::delay`).
-    HomeBloat,
-    /// Packets wait beyond the line: the route or far hosts. Nothing to shape here.
-    BeyondBloat,
-    /// A bulk transfer is slow although packets wait nowhere: its sender pauses.
-    SenderLimited,
-    /// The same, and its receiver's window allows no more.
-    ReceiverLimited,
-}
-
-impl FindingKind {
-    /// The name used in metrics and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::RttUnfairness => "rtt_unfairness",
-            Self::FarFlowKnockedBack => "far_flow_knocked_back",
-            Self::ShapingNotHelping => "shaping_not_helping",
-            Self::ShapingIneffective => "shaping_ineffective",
-            Self::Bufferbloat => "bufferbloat",
-            Self::HomeBloat => "home_bloat",
-            Self::BeyondBloat => "beyond_bloat",
-            Self::SenderLimited => "sender_limited",
-            Self::ReceiverLimited => "receiver_limited",
-        }
+named! {
+    /// A named observation beside the verdict.
+    pub enum FindingKind {
+        /// Flows with a short RTT take more than their part from flows with a long one (paper 003, Fig. 5).
+        RttUnfairness = "rtt_unfairness",
+        /// A far flow's window collapsed while near flows burst (paper 003, Fig. 6 and 8).
+        FarFlowKnockedBack = "far_flow_knocked_back",
+        /// The shaper's comparison of turns with and without it shows no gain, or harm (docs/guide/shaping.md).
+        ShapingNotHelping = "shaping_not_helping",
+        /// Packets wait behind the shaper all the same: its rate or its framing is not the line's (docs/guide/shaping.md).
+        ShapingIneffective = "shaping_ineffective",
+        /// A buffer never drains: even the luckiest packet waits longer than `bufferbloat-delay`, whoever fills it.
+        Bufferbloat = "bufferbloat",
+        /// Packets wait between the gateway and the hosts at home: LAN, Wi-Fi or the host (`crate::delay`).
+        HomeBloat = "home_bloat",
+        /// Packets wait beyond the line: the route or far hosts. Nothing to shape here.
+        BeyondBloat = "beyond_bloat",
+        /// A bulk transfer is slow although packets wait nowhere: its sender pauses.
+        SenderLimited = "sender_limited",
+        /// The same, and its receiver's window allows no more.
+        ReceiverLimited = "receiver_limited",
     }
 }
 
@@ -336,30 +261,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_json_contract() {
-        for phase in Phase::ALL {
-            assert_eq!(serde_json::to_string(&phase).expect("json"), format!("\"{phase}\""));
-            assert_eq!(Phase::ALL[phase as usize], phase);
+    fn names_are_those_of_the_json_and_are_read_again() {
+        for (index, verdict) in Verdict::ALL.into_iter().enumerate() {
+            let json = serde_json::to_string(&verdict).expect("json");
+            assert_eq!((&*json, verdict as usize), (&*format!("\"{verdict}\""), index));
+            assert_eq!(serde_json::from_str::<Verdict>(&json).expect("a verdict"), verdict);
         }
-        for verdict in Verdict::ALL {
-            assert_eq!(serde_json::to_string(&verdict).expect("json"), format!("\"{verdict}\""));
-            assert_eq!(Verdict::ALL[verdict as usize], verdict);
-        }
+        let refused = serde_json::from_str::<Phase>("\"none\"").unwrap_err().to_string();
+        assert!(refused.contains("expected one of `uplink_bound`, `downlink_bound`"), "{refused}");
     }
 
     #[test]
-    fn what_is_missing_has_the_name_of_its_json() {
-        for x in Direction::ALL {
-            for missing in [
-                Missing::queue(x),
-                Missing::rate(x),
-                Missing::demand(x),
-                Missing::RoundTrip,
-                Missing::BaseRoundTrip,
-            ] {
-                assert_eq!(serde_json::to_value(missing).expect("json"), missing.name());
-            }
-        }
+    fn each_direction_misses_its_own() {
         assert_eq!(Missing::queue(Direction::Up), Missing::UplinkQueue);
         assert_eq!(Missing::rate(Direction::Down), Missing::DownlinkRate);
         assert_eq!(Missing::demand(Direction::Down), Missing::DownloadDemand);

@@ -9,6 +9,9 @@
 //! * [`rate`], [`segment`], [`link`] are the vocabulary.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod names;
+
 mod activity;
 pub mod autorate;
 pub mod bloat;

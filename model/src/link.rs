@@ -5,26 +5,15 @@ use serde::Serialize;
 use crate::ratio::{Setting, SettingError};
 use crate::segment::{Direction, PerDirection};
 
-/// Where a figure of the link comes from, best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Provenance {
-    /// The user said so.
-    Config,
-    /// The qdisc that shapes the link is set to it.
-    ShapingQdisc,
-    /// Measured from what passed while the buffer held a queue.
-    Learnt,
-}
-
-impl Provenance {
-    /// The name used in metrics and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Config => "config",
-            Self::ShapingQdisc => "qdisc",
-            Self::Learnt => "learnt",
-        }
+named! {
+    /// Where a figure of the link comes from, best first.
+    pub enum Provenance {
+        /// The user said so.
+        Config = "config",
+        /// The qdisc that shapes the link is set to it.
+        ShapingQdisc = "qdisc",
+        /// Measured from what passed while the buffer held a queue.
+        Learnt = "learnt",
     }
 }
 

@@ -5,34 +5,21 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
-
 use crate::findings::{Figure, Phase};
 use crate::ratio::cases::transfer_time;
 use crate::segment::{Direction, PerDirection};
 use crate::thresholds::{Thresholds, times};
 use crate::window::SlidingMinimum;
 
-/// What a phase was derived from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PhaseSource {
-    /// Both buffers were seen.
-    Queues,
-    /// One buffer was seen, the windows showed the other.
-    QueueAndWindows,
-    /// Outstanding data alone.
-    Windows,
-}
-
-impl PhaseSource {
-    /// The name used in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Queues => "queues",
-            Self::QueueAndWindows => "queue_and_windows",
-            Self::Windows => "windows",
-        }
+named! {
+    /// What a phase was derived from.
+    pub enum PhaseSource {
+        /// Both buffers were seen.
+        Queues = "queues",
+        /// One buffer was seen, the windows showed the other.
+        QueueAndWindows = "queue_and_windows",
+        /// Outstanding data alone.
+        Windows = "windows",
     }
 }
 

@@ -37,26 +37,15 @@ pub enum Formula {
     PacketRule,
 }
 
-/// How far a prediction can be trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Confidence {
-    /// Outside what the formula covers: an order of magnitude at best.
-    Low,
-    /// Errs by a factor of about 1.4 (root mean square) and at worst 2.5 where it was checked.
-    Moderate,
-    /// None of the formula's known gaps applies. Still a model: expect a factor of about 1.2 to 1.5.
-    High,
-}
-
-impl Confidence {
-    /// The name used in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Low => "low",
-            Self::Moderate => "moderate",
-            Self::High => "high",
-        }
+named! {
+    /// How far a prediction can be trusted.
+    pub enum Confidence {
+        /// Outside what the formula covers: an order of magnitude at best.
+        Low = "low",
+        /// Errs by a factor of about 1.4 (root mean square) and at worst 2.5 where it was checked.
+        Moderate = "moderate",
+        /// None of the formula's known gaps applies. Still a model: expect a factor of about 1.2 to 1.5.
+        High = "high",
     }
 }
 

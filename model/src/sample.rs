@@ -154,30 +154,19 @@ impl QueueSample {
     }
 }
 
-/// How a queue level was obtained, best first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum QueueSource {
-    /// Qdisc tracepoints: exact.
-    Tracepoint,
-    /// Two captures, one on each side of the buffer: exact.
-    Capture,
-    /// Qdisc statistics read by netlink: exact at one instant, blind in between.
-    Netlink,
-    /// From delays and book-keeping of what passes one point (`crate::observer`), or one capture alone.
-    #[default]
-    Estimate,
-}
-
-impl QueueSource {
-    /// The name used in metrics and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Tracepoint => "tracepoint",
-            Self::Capture => "capture",
-            Self::Netlink => "netlink",
-            Self::Estimate => "estimate",
-        }
+named! {
+    /// How a queue level was obtained, best first.
+    #[derive(Default)]
+    pub enum QueueSource {
+        /// Qdisc tracepoints: exact.
+        Tracepoint = "tracepoint",
+        /// Two captures, one on each side of the buffer: exact.
+        Capture = "capture",
+        /// Qdisc statistics read by netlink: exact at one instant, blind in between.
+        Netlink = "netlink",
+        /// From delays and book-keeping of what passes one point (`crate::observer`), or one capture alone.
+        #[default]
+        Estimate = "estimate",
     }
 }
 

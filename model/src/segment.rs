@@ -11,28 +11,17 @@ pub const FULL_FRAME_BYTES: f64 = 1514.0;
 /// No link is slower, bytes per nanosecond: 64 kbit/s. So a wait has a bound before a rate is known.
 pub const SLOWEST_LINK: f64 = 8e-6;
 
-/// Direction of travel through the bottleneck link, seen from the gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    /// Leaves through the WAN device.
-    Up = 0,
-    /// Enters through the WAN device.
-    Down = 1,
+named! {
+    /// Direction of travel through the bottleneck link, seen from the gateway.
+    pub enum Direction {
+        /// Leaves through the WAN device.
+        Up = "up",
+        /// Enters through the WAN device.
+        Down = "down",
+    }
 }
 
 impl Direction {
-    /// Both directions, in index order.
-    pub const ALL: [Self; 2] = [Self::Up, Self::Down];
-
-    /// The name used in metrics and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Up => "up",
-            Self::Down => "down",
-        }
-    }
-
     /// The other way.
     pub const fn opposite(self) -> Self {
         match self {
@@ -94,71 +83,37 @@ impl<T> IndexMut<Direction> for PerDirection<T> {
     }
 }
 
-/// What a segment is. Every segment has exactly one class; the rules are in `docs/design/measurement.md`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Class {
-    /// Carries payload (an ACK may ride on it).
-    Data = 0,
-    /// Pure ACK that is none of the special kinds below.
-    Ack = 1,
-    /// Duplicate ACK (RFC 5681 §2): same ACK number, while data is outstanding.
-    DupAck = 2,
-    /// Pure ACK that carries SACK blocks (RFC 2018) and is not a duplicate ACK.
-    Sack = 3,
-    /// Pure ACK that only changes the advertised window.
-    WindowUpdate = 4,
-    /// Keep-alive probe (RFC 9293 §3.8.4).
-    KeepAlive = 5,
-    /// Zero-window probe (RFC 9293 §3.8.6.1).
-    ZeroWindowProbe = 6,
-    /// SYN or SYN-ACK.
-    Syn = 7,
-    /// FIN without payload.
-    Fin = 8,
-    /// RST.
-    Rst = 9,
-    /// TCP, but none of the above.
-    Other = 10,
-    /// No TCP header found: another protocol, a later fragment, or an unparsable packet.
-    NonTcp = 11,
+named! {
+    /// What a segment is. Every segment has exactly one class; the rules are in `docs/design/measurement.md`.
+    pub enum Class {
+        /// Carries payload (an ACK may ride on it).
+        Data = "data",
+        /// Pure ACK that is none of the special kinds below.
+        Ack = "ack",
+        /// Duplicate ACK (RFC 5681 §2): same ACK number, while data is outstanding.
+        DupAck = "dup_ack",
+        /// Pure ACK that carries SACK blocks (RFC 2018) and is not a duplicate ACK.
+        Sack = "sack",
+        /// Pure ACK that only changes the advertised window.
+        WindowUpdate = "window_update",
+        /// Keep-alive probe (RFC 9293 §3.8.4).
+        KeepAlive = "keep_alive",
+        /// Zero-window probe (RFC 9293 §3.8.6.1).
+        ZeroWindowProbe = "zero_window_probe",
+        /// SYN or SYN-ACK.
+        Syn = "syn",
+        /// FIN without payload.
+        Fin = "fin",
+        /// RST.
+        Rst = "rst",
+        /// TCP, but none of the above.
+        Other = "other",
+        /// No TCP header found: another protocol, a later fragment, or an unparsable packet.
+        NonTcp = "non_tcp",
+    }
 }
 
 impl Class {
-    /// All classes, in index order.
-    pub const ALL: [Self; 12] = [
-        Self::Data,
-        Self::Ack,
-        Self::DupAck,
-        Self::Sack,
-        Self::WindowUpdate,
-        Self::KeepAlive,
-        Self::ZeroWindowProbe,
-        Self::Syn,
-        Self::Fin,
-        Self::Rst,
-        Self::Other,
-        Self::NonTcp,
-    ];
-
-    /// The name used in metrics and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Data => "data",
-            Self::Ack => "ack",
-            Self::DupAck => "dup_ack",
-            Self::Sack => "sack",
-            Self::WindowUpdate => "window_update",
-            Self::KeepAlive => "keep_alive",
-            Self::ZeroWindowProbe => "zero_window_probe",
-            Self::Syn => "syn",
-            Self::Fin => "fin",
-            Self::Rst => "rst",
-            Self::Other => "other",
-            Self::NonTcp => "non_tcp",
-        }
-    }
-
     /// Whether this is an ACK without payload, of any kind: what an ACK burst (paper 000, Fig. 3.4) is made of.
     pub const fn is_pure_ack(self) -> bool {
         matches!(self, Self::Ack | Self::DupAck | Self::Sack | Self::WindowUpdate)

@@ -18,7 +18,9 @@ use crate::ratio::{
 };
 use crate::segment::{Direction, FULL_FRAME_BYTES, PerDirection};
 
-pub use predicted::{NotPredicted, Predicted, QueueManagement, SenderControl, Transfers, predict};
+pub use predicted::{NotPredicted, Predicted, QueueManagement, Transfers, predict};
+
+pub use crate::simulate::CongestionControl;
 pub use recommended::{DELAY_BOUND, Recommended, recommend};
 
 /// An uplink buffer should hold this many segments, or losses end in timeouts.

@@ -2,40 +2,27 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::findings::Figure;
 use crate::sample::Composition;
 use crate::segment::Direction;
 
-/// A kind of traffic, as it matters to a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// TCP segments with data.
-    TcpData,
-    /// Pure TCP ACKs.
-    Ack,
-    /// UDP: QUIC, WireGuard, voice and video.
-    Udp,
-    /// ESP, ICMP and everything else.
-    Other,
+named! {
+    /// A kind of traffic, as it matters to a queue.
+    pub enum Kind {
+        /// TCP segments with data.
+        TcpData = "tcp_data",
+        /// Pure TCP ACKs.
+        Ack = "ack",
+        /// UDP: QUIC, WireGuard, voice and video.
+        Udp = "udp",
+        /// ESP, ICMP and everything else.
+        Other = "other",
+    }
 }
 
 impl Kind {
-    /// All kinds.
-    pub const ALL: [Self; 4] = [Self::TcpData, Self::Ack, Self::Udp, Self::Other];
-
-    /// The name used in metrics and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::TcpData => "tcp_data",
-            Self::Ack => "ack",
-            Self::Udp => "udp",
-            Self::Other => "other",
-        }
-    }
-
     /// Its bytes.
     pub const fn bytes(self, composition: &Composition) -> u64 {
         match self {

@@ -8,6 +8,7 @@ use aya::programs::links::LinkOrder;
 use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions, TcAttachType};
 use aya::programs::xdp::{XdpLink, XdpMode};
 use aya::programs::{ProgramError, SchedClassifier, Xdp};
+use pendulum_model::named;
 use serde::Serialize;
 
 use super::{BpfError, clsact};
@@ -45,26 +46,15 @@ impl Hook {
     }
 }
 
-/// How it is attached there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mechanism {
-    /// A TCX link (Linux 6.6): gone with this process.
-    Tcx,
-    /// A filter of the clsact qdisc: stays behind after a crash, until the next start.
-    Clsact,
-    /// XDP in the driver. Never in the network stack (generic XDP): that turns receive offload off and copies what is not linear.
-    XdpNative,
-}
-
-impl Mechanism {
-    /// The name used in JSON and messages.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Tcx => "tcx",
-            Self::Clsact => "clsact",
-            Self::XdpNative => "xdp-native",
-        }
+named! {
+    /// How it is attached there.
+    pub enum Mechanism {
+        /// A TCX link (Linux 6.6): gone with this process.
+        Tcx = "tcx",
+        /// A filter of the clsact qdisc: stays behind after a crash, until the next start.
+        Clsact = "clsact",
+        /// XDP in the driver. Never in the network stack (generic XDP): that turns receive offload off and copies what is not linear.
+        XdpNative = "xdp-native",
     }
 }
 

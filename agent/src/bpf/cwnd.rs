@@ -9,6 +9,7 @@ use std::time::Duration;
 use aya::maps::{Array, HashMap, Map, MapData};
 use aya::programs::{Program, ProgramError};
 use aya::{Btf, Ebpf};
+use pendulum_model::named;
 
 use super::abi::{pendulum_cwnd_config, pendulum_flow_key, pendulum_socket};
 use super::history::monotonic_ns;
@@ -17,31 +18,22 @@ use super::map_error;
 use super::queue::{first_line, own_netns};
 use super::{BpfError, CWND_FENTRY_OBJECT, CWND_PROBE_OBJECT, batch};
 
-/// Where congestion windows come from, best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CwndSource {
-    /// At the end of `tcp_ack()`: after each ACK.
-    Fexit,
-    /// At the beginning of `tcp_rcv_established()`: before each segment's ACK is processed.
-    Fentry,
-    /// The tracepoint `tcp_probe`, at the same place.
-    Probe,
-    /// Socket diagnostics: at each reading.
-    SockDiag,
+named! {
+    /// Where congestion windows come from, best first.
+    pub enum CwndSource {
+        /// At the end of `tcp_ack()`: after each ACK.
+        Fexit = "fexit",
+        /// At the beginning of `tcp_rcv_established()`: before each segment's ACK is processed.
+        Fentry = "fentry",
+        /// The tracepoint `tcp_probe`, at the same place.
+        Probe = "tcp_probe",
+        /// Socket diagnostics: at each reading.
+        SockDiag = "sock_diag",
+    }
 }
 
 impl CwndSource {
     const TRACED: [Self; 3] = [Self::Fexit, Self::Fentry, Self::Probe];
-
-    /// The name used in metrics and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fexit => "fexit",
-            Self::Fentry => "fentry",
-            Self::Probe => "tcp_probe",
-            Self::SockDiag => "sock_diag",
-        }
-    }
 
     const fn program(self) -> &'static str {
         match self {

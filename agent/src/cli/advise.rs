@@ -8,8 +8,8 @@ use clap::ValueEnum;
 use pendulum_model::rate::{BufferSize, Rate, Size, parse_duration};
 use pendulum_model::ratio::Confidence;
 use pendulum_model::sizing::{
-    self, Advice, AdviceError, AdviceInput, BufferUnit, NotPredicted, Predicted, QueueManagement,
-    Recommended, SenderControl, Transfers,
+    self, Advice, AdviceError, AdviceInput, BufferUnit, CongestionControl, NotPredicted, Predicted,
+    QueueManagement, Recommended, Transfers,
 };
 use serde::Serialize;
 
@@ -261,9 +261,9 @@ fn or_reason<T>(answer: Result<T, NotPredicted>) -> (Option<T>, Option<String>) 
 fn traffic(options: &AdviseOptions) -> Transfers {
     Transfers {
         congestion_control: match options.congestion_control {
-            Control::Reno => SenderControl::Reno,
-            Control::Cubic => SenderControl::Cubic,
-            Control::Bbr => SenderControl::Bbr,
+            Control::Reno => CongestionControl::Reno,
+            Control::Cubic => CongestionControl::Cubic,
+            Control::Bbr => CongestionControl::Bbr,
         },
         paced: options.paced == YesNo::Yes,
         downloads: options.downloads,

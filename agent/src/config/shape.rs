@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use pendulum_model::autorate::Priority;
+use pendulum_model::named;
 use pendulum_model::rate::Rate;
 use serde::de::{self, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -107,32 +108,23 @@ fn percent_of(rate: Rate, percent: u32) -> Option<Rate> {
     Rate::from_bits_per_second(u64::try_from(bits).ok()?)
 }
 
-/// How far shaping goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ShapeMode {
-    /// Nothing is changed.
-    #[default]
-    Off,
-    /// Nothing is changed; what the ACK filter would withhold is counted.
-    DryRun,
-    /// The link's queue is made here and managed as long as a comparison shows that this helps.
-    Auto,
-    /// The link's queue is made here and managed.
-    Enforce,
+named! {
+    /// How far shaping goes.
+    #[derive(Default)]
+    pub enum ShapeMode {
+        /// Nothing is changed.
+        #[default]
+        Off = "off",
+        /// Nothing is changed; what the ACK filter would withhold is counted.
+        DryRun = "dry-run",
+        /// The link's queue is made here and managed as long as a comparison shows that this helps.
+        Auto = "auto",
+        /// The link's queue is made here and managed.
+        Enforce = "enforce",
+    }
 }
 
 impl ShapeMode {
-    /// The name used in the file and in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::DryRun => "dry-run",
-            Self::Auto => "auto",
-            Self::Enforce => "enforce",
-        }
-    }
-
     /// Whether the link is acted on.
     pub const fn acts(self) -> bool {
         matches!(self, Self::Auto | Self::Enforce)
@@ -170,33 +162,21 @@ pub struct RateBounds {
     pub most: Option<Rate>,
 }
 
-/// When ACKs are withheld; paper 002.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AckFilter {
-    /// As `delayed` where each connection has a queue of its own; else cake's own filter drops them.
-    #[default]
-    Auto,
-    /// Never.
-    Off,
-    /// Once δ ACKs of the connection are queued (§2).
-    Static,
-    /// Once the uplink is used up (§3).
-    Delayed,
-    /// Once the connection's ACKs take more than their fair share (§4).
-    PerConnection,
-}
-
-impl AckFilter {
-    /// The name used in the file and in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Off => "off",
-            Self::Static => "static",
-            Self::Delayed => "delayed",
-            Self::PerConnection => "per-connection",
-        }
+named! {
+    /// When ACKs are withheld; paper 002.
+    #[derive(Default)]
+    pub enum AckFilter {
+        /// As `delayed` where each connection has a queue of its own; else cake's own filter drops them.
+        #[default]
+        Auto = "auto",
+        /// Never.
+        Off = "off",
+        /// Once δ ACKs of the connection are queued (§2).
+        Static = "static",
+        /// Once the uplink is used up (§3).
+        Delayed = "delayed",
+        /// Once the connection's ACKs take more than their fair share (§4).
+        PerConnection = "per-connection",
     }
 }
 

@@ -80,7 +80,7 @@ fn of_direction(link: &LinkSnapshot, direction: Direction) -> wire::Direction {
         in_flight_bytes: totals.in_flight_bytes,
         flows: totals.active.into(),
         rtt: rtt(&snapshot.rtt, &link.flows, direction),
-        ack_burst: ack_burst(counters),
+        ack_burst: AckBurst::of(&counters.bursts, counters.burst_segments),
         queue: snapshot.queue.as_ref().map(|known| queue(known, &snapshot.entered)),
         cwnd_bytes: snapshot.cwnd_bytes,
         cwnd_source: snapshot.cwnd_bytes.map(|_| link.cwnd_source.into()),
@@ -148,24 +148,6 @@ fn rtt_quantile(slots: &[u64], quantile: f64) -> f64 {
         lower = bound;
     }
     lower
-}
-
-fn ack_burst(counters: &abi::pendulum_counters) -> Option<AckBurst> {
-    let bursts: u64 = counters.bursts.iter().sum();
-    if bursts == 0 {
-        return None;
-    }
-    let rank = (bursts * 95).div_ceil(100);
-    let mut below = 0;
-    let p95 = counters.bursts.iter().position(|&count| {
-        below += count;
-        below >= rank
-    });
-    Some(AckBurst {
-        mean: counters.burst_segments as f64 / bursts as f64,
-        p95: p95.unwrap_or(0) as u64,
-        histogram: (0..).zip(counters.bursts).filter(|(_, count)| *count > 0).collect(),
-    })
 }
 
 fn flow_table(link: &LinkSnapshot) -> wire::FlowTable {

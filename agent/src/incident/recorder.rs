@@ -62,7 +62,7 @@ struct OpenChange {
 
 /// How long each verdict held while the change lasted.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct VerdictTimes([f64; Verdict::COUNT]);
+pub(super) struct VerdictTimes([f64; Verdict::ALL.len()]);
 
 impl VerdictTimes {
     pub(super) fn add(&mut self, verdict: Verdict, span: Duration) {

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use pendulum_model::named;
 use rtnetlink::sys::protocols::NETLINK_ROUTE;
 
 use super::dump::dump;
@@ -34,13 +35,14 @@ const EGRESS_REDIRECT: u32 = 1;
 /// `TC_H_ROOT`.
 pub(crate) const ROOT: u32 = 0xffff_ffff;
 
-/// A side of a device's clsact qdisc.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum ClsactSide {
-    /// What the device receives.
-    Ingress,
-    /// What it sends.
-    Egress,
+named! {
+    /// A side of a device's clsact qdisc.
+    pub(crate) enum ClsactSide {
+        /// What the device receives.
+        Ingress = "ingress",
+        /// What it sends.
+        Egress = "egress",
+    }
 }
 
 impl ClsactSide {
@@ -48,14 +50,6 @@ impl ClsactSide {
         match self {
             Self::Ingress => 0xffff_fff2,
             Self::Egress => 0xffff_fff3,
-        }
-    }
-
-    /// As tc calls it.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Ingress => "ingress",
-            Self::Egress => "egress",
         }
     }
 }

@@ -15,6 +15,8 @@ pub use text::write_text;
 
 use pendulum_model::degree::Degree;
 use pendulum_model::observer::Vantage;
+use pendulum_model::segment::PerDirection;
+use pendulum_wire::{PerPhase, Ratio};
 
 use super::orientation::Evidence;
 use super::vantage_detection::VantageBy;
@@ -33,9 +35,9 @@ pub struct Report {
     /// The link.
     pub link: LinkReport,
     /// Each direction.
-    pub directions: Directions,
+    pub directions: PerDirection<DirectionReport>,
     /// Shares of the time in which the case was known; all 0 if it never was.
-    pub phase_share: PhaseShares,
+    pub phase_share: PerPhase,
     /// The time in which the case was known, seconds.
     pub phase_known_s: f64,
     /// Changes of case.
@@ -54,7 +56,7 @@ pub struct Report {
     pub swing_period_s: Option<f64>,
     /// Pearson's correlation of both queues.
     pub queue_correlation: Option<f64>,
-    /// Download over upload.
+    /// Download over upload; predicted for buffers as large as the longest queues seen.
     pub throughput_ratio: Ratio,
     /// The largest flows, most delivered bytes first.
     pub flows: Vec<FlowReport>,
@@ -92,15 +94,6 @@ pub struct LinkReport {
     pub rate_source: Option<&'static str>,
 }
 
-/// Both directions.
-#[derive(Clone, Debug, Serialize)]
-pub struct Directions {
-    /// From home.
-    pub up: DirectionReport,
-    /// To home.
-    pub down: DirectionReport,
-}
-
 /// One direction of the link, at the WAN capture.
 #[derive(Clone, Debug, Serialize)]
 pub struct DirectionReport {
@@ -123,7 +116,7 @@ pub struct DirectionReport {
 }
 
 /// A buffer over the whole capture.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct QueueReport {
     /// `capture` (seen on both sides, exact) or `estimate` (from delays).
     pub source: &'static str,
@@ -136,26 +129,13 @@ pub struct QueueReport {
     /// The true levels lie within so many bytes of the estimate, on average; 0 if exact, null if the level is not known.
     pub uncertainty_bytes: Option<f64>,
     /// What entered the buffer, by kind, as shares of its bytes; null if nothing did.
-    pub composition: Option<CompositionShares>,
+    pub composition: Option<BTreeMap<&'static str, f64>>,
     /// Packets that entered and never left; null without a capture on both sides.
     pub dropped_packets: Option<u64>,
 }
 
-/// What a buffer was filled with: shares of the bytes that entered, 0–1.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct CompositionShares {
-    /// TCP segments that are no pure ACKs.
-    pub tcp_data: f64,
-    /// Pure TCP ACKs.
-    pub ack: f64,
-    /// UDP.
-    pub udp: f64,
-    /// Everything else.
-    pub other: f64,
-}
-
 /// ACK bursts of one direction (paper 000, Fig. 3.4).
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct BurstReport {
     /// Mean length of bursts of at least one ACK; null if there is none.
     pub mean: Option<f64>,
@@ -163,26 +143,4 @@ pub struct BurstReport {
     pub p95: Option<u64>,
     /// Bursts by length. The key `64` stands for 64 and longer.
     pub histogram: BTreeMap<u64, u64>,
-}
-
-/// Shares of time, 0–1.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct PhaseShares {
-    /// Case 1: only the uplink buffer holds a standing queue.
-    pub uplink_bound: f64,
-    /// Case 2: only the downlink buffer does.
-    pub downlink_bound: f64,
-    /// Case 3: both do.
-    pub balanced: f64,
-    /// Neither does.
-    pub idle: f64,
-}
-
-/// Download over upload throughput.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Ratio {
-    /// Of the goodputs; null if one direction carried no data.
-    pub measured: Option<f64>,
-    /// By the model, for buffers as large as the longest queues seen; null without two-way bulk traffic.
-    pub predicted: Option<f64>,
 }

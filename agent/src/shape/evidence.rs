@@ -1,6 +1,7 @@
 //! What turns with shaping and without it, compared in pairs, come to, and with which confidence. No side effects.
 
 use pendulum_model::findings::{Evidence, Figure};
+use pendulum_model::named;
 
 use pendulum_wire::{AbTest, Turn};
 
@@ -22,32 +23,24 @@ pub struct TrialTurn {
     pub round_trip: Option<f64>,
 }
 
-/// What the comparison comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TrialOutcome {
-    /// Too few turns, or too little traffic.
-    Undecided,
-    /// The interval lies above zero; or packets wait less, and the score has not suffered much.
-    Helps,
-    /// It includes zero, and enough turns have been seen.
-    NoDifference,
-    /// It lies below zero; or packets wait longer.
-    Hurts,
+named! {
+    /// What the comparison comes to.
+    pub enum TrialOutcome {
+        /// Too few turns, or too little traffic.
+        Undecided = "undecided",
+        /// The interval lies above zero; or packets wait less, and the score has not suffered much.
+        Helps = "helps",
+        /// It includes zero, and enough turns have been seen.
+        NoDifference = "no_difference",
+        /// It lies below zero; or packets wait longer.
+        Hurts = "hurts",
+    }
 }
 
 impl TrialOutcome {
     /// Whether enough was seen to say that shaping does not earn its keep.
     pub const fn speaks_against(self) -> bool {
         matches!(self, Self::NoDifference | Self::Hurts)
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Undecided => "undecided",
-            Self::Helps => "helps",
-            Self::NoDifference => "no_difference",
-            Self::Hurts => "hurts",
-        }
     }
 }
 

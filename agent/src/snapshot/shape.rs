@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use pendulum_model::autorate::Decision;
+use pendulum_model::named;
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_wire::{AbTest, Name, Shape, Shaped, TickAuto};
 
@@ -12,40 +13,29 @@ use crate::config::AckFilter;
 /// Action and reason of each `enum pendulum_ack_fate`, in its order.
 pub use crate::bpf::abi::names::ACK_FATES as FATES;
 
-/// Whether the shaper works.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ShapeState {
-    /// It is off.
-    #[default]
-    Off,
-    /// It counts and changes nothing.
-    DryRun,
-    /// It shapes.
-    Enforcing,
-    /// A turn of the comparison without shaping.
-    Observing,
-    /// It shapes, and a queue stands elsewhere all the same.
-    Ineffective,
-    /// `auto`: the comparison has shown no gain. Until the next one.
-    Declined,
-    /// It was asked for and cannot.
-    Refused,
+named! {
+    /// Whether the shaper works.
+    #[derive(Default)]
+    pub enum ShapeState {
+        /// It is off.
+        #[default]
+        Off = "off",
+        /// It counts and changes nothing.
+        DryRun = "dry_run",
+        /// It shapes.
+        Enforcing = "enforcing",
+        /// A turn of the comparison without shaping.
+        Observing = "observing",
+        /// It shapes, and a queue stands elsewhere all the same.
+        Ineffective = "ineffective",
+        /// `auto`: the comparison has shown no gain. Until the next one.
+        Declined = "declined",
+        /// It was asked for and cannot.
+        Refused = "refused",
+    }
 }
 
 impl ShapeState {
-    /// The name used in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::DryRun => "dry_run",
-            Self::Enforcing => "enforcing",
-            Self::Observing => "observing",
-            Self::Ineffective => "ineffective",
-            Self::Declined => "declined",
-            Self::Refused => "refused",
-        }
-    }
-
     /// Whether packets pass the shaper.
     pub const fn shapes(self) -> bool {
         matches!(self, Self::Enforcing | Self::Ineffective)

@@ -2,35 +2,27 @@
 
 use std::cmp::Ordering;
 
+use pendulum_model::named;
+
 use super::text;
 use pendulum_wire::Flow;
 
-/// What makes a flow come first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Sort {
-    #[default]
-    Rate,
-    Bytes,
-    Rtt,
-    InFlight,
-    Retransmitted,
+named! {
+    /// What makes a flow come first.
+    #[derive(Default)]
+    pub(super) enum Sort {
+        #[default]
+        Rate = "rate",
+        Bytes = "bytes",
+        Rtt = "round trip",
+        InFlight = "in flight",
+        Retransmitted = "retransmissions",
+    }
 }
 
 impl Sort {
-    const ALL: [Self; 5] = [Self::Rate, Self::Bytes, Self::Rtt, Self::InFlight, Self::Retransmitted];
-
     pub(super) fn next(self) -> Self {
         Self::ALL[(self as usize + 1) % Self::ALL.len()]
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Rate => "rate",
-            Self::Bytes => "bytes",
-            Self::Rtt => "round trip",
-            Self::InFlight => "in flight",
-            Self::Retransmitted => "retransmissions",
-        }
     }
 
     fn rank(self, flow: &Flow) -> f64 {

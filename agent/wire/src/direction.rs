@@ -79,6 +79,22 @@ pub struct AckBurst {
     pub histogram: BTreeMap<u64, u64>,
 }
 
+impl AckBurst {
+    /// Of so many bursts of each length, and their segments together; `None` of no burst.
+    pub fn of(by_length: &[u64], segments: u64) -> Option<Self> {
+        let histogram: BTreeMap<u64, u64> =
+            (0..).zip(by_length.iter().copied()).filter(|(_, count)| *count > 0).collect();
+        let bursts: u64 = histogram.values().sum();
+        let mut below = 0;
+        // Nearest rank.
+        let (&p95, _) = histogram.iter().find(|(_, count)| {
+            below += **count;
+            below * 20 >= bursts * 19
+        })?;
+        Some(Self { mean: segments as f64 / bursts as f64, p95, histogram })
+    }
+}
+
 /// The buffer in front of the link. Of a buffer elsewhere (`source` is `estimate`) only `bytes`, `peak_bytes`, `uncertainty_bytes`, `standing_bytes`, `limit_bytes`, `composition`, `top_port` and `trust` are known.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]

@@ -1,11 +1,5 @@
-use std::fmt::Debug;
-
 use pendulum_model::findings::{self, Change, FindingKind, Missing, Phase, Verdict};
-use pendulum_model::observer::{Trust, Vantage};
-use pendulum_model::phase::PhaseSource;
-use pendulum_model::ratio::Confidence;
 use pendulum_model::segment;
-use pendulum_model::sizing::SenderControl;
 use pendulum_model::traffic_mix::Kind;
 use serde_json::{Value, json};
 
@@ -13,25 +7,6 @@ use super::*;
 
 fn json_of(value: impl Serialize) -> Value {
     serde_json::to_value(value).expect("JSON")
-}
-
-/// Names are sent as the model's own JSON has them: `replay` and `advise` say the same of the same thing.
-#[test]
-fn names_are_those_of_the_model_s_json() {
-    fn check<T: Serialize + Copy + Debug>(values: &[T], name: fn(T) -> &'static str) {
-        for value in values {
-            assert_eq!(json_of(value), name(*value), "{value:?}");
-        }
-    }
-    check(&Phase::ALL, Phase::name);
-    check(&Verdict::ALL, Verdict::name);
-    check(&Kind::ALL, Kind::name);
-    check(&segment::Direction::ALL, segment::Direction::name);
-    check(&[PhaseSource::Queues, PhaseSource::QueueAndWindows, PhaseSource::Windows], PhaseSource::name);
-    check(&[Confidence::Low, Confidence::Moderate, Confidence::High], Confidence::name);
-    check(&[SenderControl::Reno, SenderControl::Cubic, SenderControl::Bbr], SenderControl::name);
-    check(&[Vantage::OwnQueue, Vantage::BeforeUplinkBuffer], Vantage::name);
-    check(&[Trust::Confirmed, Trust::NeverEmpty, Trust::Stale], Trust::name);
 }
 
 /// The model's own JSON of the same findings, which `replay` prints.

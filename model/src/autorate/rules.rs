@@ -1,7 +1,5 @@
 //! All figures that the controller depends on.
 
-use serde::{Deserialize, Serialize};
-
 /// Times in seconds, shares of 1.
 pub(super) struct Rules {
     /// A wait of no more than this beyond a packet's own time is no queue: clocks of 1 ms and schedulers do as much.
@@ -57,29 +55,21 @@ pub(super) const RULES: Rules = Rules {
     lost: 0.03,
 };
 
-/// What matters more: use of the link, or short delays.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Priority {
-    /// Calls and games.
-    Latency,
-    /// Both.
-    #[default]
-    Balanced,
-    /// Transfers.
-    Throughput,
+named! {
+    /// What matters more: use of the link, or short delays.
+    #[derive(Default)]
+    pub enum Priority {
+        /// Calls and games.
+        Latency = "latency",
+        /// Both.
+        #[default]
+        Balanced = "balanced",
+        /// Transfers.
+        Throughput = "throughput",
+    }
 }
 
 impl Priority {
-    /// The name used in the file.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Latency => "latency",
-            Self::Balanced => "balanced",
-            Self::Throughput => "throughput",
-        }
-    }
-
     /// The queue that may stand behind the shaper, seconds, and the share that the downlink leaves unused, so that its queue forms on the
     /// gateway.
     pub(super) fn wants(self) -> (f64, f64) {

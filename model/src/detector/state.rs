@@ -43,7 +43,7 @@ pub struct DetectorState {
     /// Why; `None` until there was evidence for any verdict.
     pub evidence: Option<Evidence>,
     /// Time each verdict has held, seconds, in [`Verdict`] order.
-    pub verdict_seconds: [f64; Verdict::COUNT],
+    pub verdict_seconds: [f64; Verdict::ALL.len()],
     /// Period of the swing within the horizon, seconds.
     pub swing_period_s: Option<f64>,
     /// Correlation of both queues within the horizon.

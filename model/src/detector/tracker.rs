@@ -25,14 +25,14 @@ pub(super) struct VerdictTracker {
     two_way_since: Option<Duration>,
     /// Since when the case has been known without a gap.
     case_known_since: Option<Duration>,
-    held_seconds: [f64; Verdict::COUNT],
+    held_seconds: [f64; Verdict::ALL.len()],
     /// Time that samples spoke for since verdicts were last weighed, seconds.
     unbooked: f64,
 }
 
 /// Seconds for which the rules have spoken for each verdict on the present traffic, faded.
 #[derive(Clone, Copy, Debug, Default)]
-struct Weights([f64; Verdict::COUNT]);
+struct Weights([f64; Verdict::ALL.len()]);
 
 impl Weights {
     /// The rules spoke for a verdict for so long.
@@ -118,7 +118,7 @@ impl VerdictTracker {
     }
 
     /// Time each verdict has held. What a challenger may still win counts for the verdict in force until then.
-    pub(super) fn held_seconds(&self) -> [f64; Verdict::COUNT] {
+    pub(super) fn held_seconds(&self) -> [f64; Verdict::ALL.len()] {
         let mut held = self.held_seconds;
         if let Some(current) = self.verdict() {
             held[current as usize] += self.challenger.map_or(0.0, |challenger| challenger.seconds);

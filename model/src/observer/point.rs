@@ -1,32 +1,18 @@
 //! What passes the point of observation, where that lies, and how far what is seen there can be trusted.
 
-use serde::Serialize;
-
 use super::End;
 
-/// Where the point of observation lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Vantage {
-    /// The uplink's buffer is the gateway's own and is read from its qdisc.
-    OwnQueue,
-    /// Packets pass before they enter the uplink's buffer: it stands in a modem behind.
-    BeforeUplinkBuffer,
-    /// Packets pass when they leave the uplink's buffer.
-    BehindUplinkBuffer,
-    /// Two points: one on each side of the uplink's buffer.
-    Both,
-}
-
-impl Vantage {
-    /// The name used in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::OwnQueue => "own_queue",
-            Self::BeforeUplinkBuffer => "before_uplink_buffer",
-            Self::BehindUplinkBuffer => "behind_uplink_buffer",
-            Self::Both => "both",
-        }
+named! {
+    /// Where the point of observation lies.
+    pub enum Vantage {
+        /// The uplink's buffer is the gateway's own and is read from its qdisc.
+        OwnQueue = "own_queue",
+        /// Packets pass before they enter the uplink's buffer: it stands in a modem behind.
+        BeforeUplinkBuffer = "before_uplink_buffer",
+        /// Packets pass when they leave the uplink's buffer.
+        BehindUplinkBuffer = "behind_uplink_buffer",
+        /// Two points: one on each side of the uplink's buffer.
+        Both = "both",
     }
 }
 
@@ -56,26 +42,15 @@ pub struct Answer {
     pub own_queue_ns: u64,
 }
 
-/// Whether the delay without queue, under an estimate, can be relied on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Trust {
-    /// It was measured while the buffer was empty.
-    Confirmed,
-    /// The link has been full ever since its ends were first heard: the delay may contain a standing queue, and the
-    /// estimate is then too low by it.
-    NeverEmpty,
-    /// It was confirmed, but the link has been full for minutes since: a longer route would look like a queue.
-    Stale,
-}
-
-impl Trust {
-    /// The name used in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Confirmed => "confirmed",
-            Self::NeverEmpty => "never_empty",
-            Self::Stale => "stale",
-        }
+named! {
+    /// Whether the delay without queue, under an estimate, can be relied on.
+    pub enum Trust {
+        /// It was measured while the buffer was empty.
+        Confirmed = "confirmed",
+        /// The link has been full ever since its ends were first heard: the delay may contain a standing queue, and the
+        /// estimate is then too low by it.
+        NeverEmpty = "never_empty",
+        /// It was confirmed, but the link has been full for minutes since: a longer route would look like a queue.
+        Stale = "stale",
     }
 }

@@ -9,25 +9,17 @@ pub(super) use bbr::Report;
 use cubic::Cubic;
 pub(super) use cubic::LARGEST_BURST_BYTES;
 
-/// What a sender uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CongestionControl {
-    /// New Reno (net/ipv4/tcp_cong.c).
-    Reno,
-    /// CUBIC (RFC 9438; net/ipv4/tcp_cubic.c), with `HyStart`.
-    Cubic,
-    /// BBR, version 1 (net/ipv4/tcp_bbr.c). It paces, whatever the flow says.
-    Bbr,
-}
-
-impl CongestionControl {
-    /// As Linux calls it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Reno => "reno",
-            Self::Cubic => "cubic",
-            Self::Bbr => "bbr",
-        }
+named! {
+    /// What a sender uses. The default is that of Linux, Windows and macOS.
+    #[derive(Default)]
+    pub enum CongestionControl {
+        /// New Reno (net/ipv4/tcp_cong.c).
+        Reno = "reno",
+        /// CUBIC (RFC 9438; net/ipv4/tcp_cubic.c), with `HyStart`.
+        #[default]
+        Cubic = "cubic",
+        /// BBR, version 1 (net/ipv4/tcp_bbr.c). It paces, whatever the flow says.
+        Bbr = "bbr",
     }
 }
 

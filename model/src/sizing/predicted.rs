@@ -12,30 +12,6 @@ use crate::simulate::{
 
 use super::{Advice, AdviceInput, BufferUnit};
 
-/// What the senders use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SenderControl {
-    /// New Reno, as in the papers.
-    Reno,
-    /// The default of Linux, Windows and macOS.
-    #[default]
-    Cubic,
-    /// Version 1, Linux'. Predicted only where chance does not decide.
-    Bbr,
-}
-
-impl SenderControl {
-    /// The name used in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Reno => "reno",
-            Self::Cubic => "cubic",
-            Self::Bbr => "bbr",
-        }
-    }
-}
-
 /// What stands before the uplink. Before the downlink there always is the provider's drop-tail buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -51,7 +27,7 @@ pub enum QueueManagement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfers {
     /// Of all senders.
-    pub congestion_control: SenderControl,
+    pub congestion_control: CongestionControl,
     /// Whether senders spread their segments over the round trip, as Linux does under `fq`.
     pub paced: bool,
     /// Transfers towards the home.
@@ -65,7 +41,7 @@ pub struct Transfers {
 impl Default for Transfers {
     fn default() -> Self {
         Self {
-            congestion_control: SenderControl::default(),
+            congestion_control: CongestionControl::default(),
             paced: false,
             downloads: 1,
             uploads: 1,
@@ -155,7 +131,7 @@ const HOST_S: f64 = 5e-5;
 pub fn predict(input: &AdviceInput, advice: &Advice, traffic: Transfers) -> Result<Predicted, NotPredicted> {
     let link = simulated_link(input, advice, traffic)?;
     let (runs, seconds) = length(&link)?;
-    let is_bbr = traffic.congestion_control == SenderControl::Bbr;
+    let is_bbr = traffic.congestion_control == CongestionControl::Bbr;
     let outcomes: Vec<Outcome> = (0..u64::from(runs))
         .map(|seed| {
             let jitter_s = if is_bbr && seed % 2 == 1 { BUSY_JITTER_S } else { HOST_JITTER_S };
@@ -176,26 +152,18 @@ pub(super) fn simulated_link(
     advice: &Advice,
     traffic: Transfers,
 ) -> Result<SimulatedLink, NotPredicted> {
-    let congestion_control = match traffic.congestion_control {
-        SenderControl::Reno => CongestionControl::Reno,
-        SenderControl::Cubic => CongestionControl::Cubic,
-        SenderControl::Bbr => CongestionControl::Bbr,
-    };
     if traffic.downloads == 0 || traffic.uploads == 0 {
         return Err(NotPredicted::OneWay);
     }
-    if (traffic.congestion_control, traffic.queue_management) == (SenderControl::Bbr, QueueManagement::Cake) {
+    if (traffic.congestion_control, traffic.queue_management)
+        == (CongestionControl::Bbr, QueueManagement::Cake)
+    {
         return Err(NotPredicted::BbrWithCake);
     }
-    Ok(link(input, advice, traffic, congestion_control))
+    Ok(link(input, advice, traffic))
 }
 
-fn link(
-    input: &AdviceInput,
-    advice: &Advice,
-    traffic: Transfers,
-    congestion_control: CongestionControl,
-) -> SimulatedLink {
+fn link(input: &AdviceInput, advice: &Advice, traffic: Transfers) -> SimulatedLink {
     let with_cake = traffic.queue_management == QueueManagement::Cake;
     let up = if with_cake {
         super::below(input.uplink_rate) as f64 / 8.0
@@ -220,7 +188,7 @@ fn link(
     let half = input.round_trip.as_secs_f64() / 2.0 + HOST_S;
     let flow = |direction| Flow {
         direction,
-        congestion_control,
+        congestion_control: traffic.congestion_control,
         paced: traffic.paced,
         delayed_acks: input.delayed_acks,
         // The propagation lies behind each buffer.

@@ -11,7 +11,7 @@ use crate::simulate::{
 };
 
 use super::predicted::{SETTLING_SHARE, frames_per_second, simulated_link};
-use super::{Advice, AdviceInput, NotPredicted, QueueManagement, SenderControl, Transfers};
+use super::{Advice, AdviceInput, CongestionControl, NotPredicted, QueueManagement, Transfers};
 
 /// Sizes that are tried, from two packets to what the bound lets stand: so many, or fewer on a fast link …
 const SIZES_MOST: u32 = 8;
@@ -63,7 +63,7 @@ pub fn recommend(
     if traffic.queue_management == QueueManagement::Cake {
         return Err(NotPredicted::NoBuffer);
     }
-    if traffic.congestion_control == SenderControl::Bbr {
+    if traffic.congestion_control == CongestionControl::Bbr {
         return Err(NotPredicted::BbrBuffers);
     }
     let mut link = simulated_link(input, advice, traffic)?;

@@ -120,7 +120,7 @@ fn bbr_is_predicted_where_runs_with_and_without_jitter_agree_and_only_there() {
             uplink_buffer: buffer,
             ..AdviceInput::new(rate(down), rate(up), Duration::from_millis(60))
         };
-        let traffic = Transfers { congestion_control: SenderControl::Bbr, ..Transfers::default() };
+        let traffic = Transfers { congestion_control: CongestionControl::Bbr, ..Transfers::default() };
         let advice = advise(&link).expect("advice");
         let recommended = recommend(&link, &advice, traffic, Duration::from_millis(250));
         assert_eq!(recommended, Err(NotPredicted::BbrBuffers));

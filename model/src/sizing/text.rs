@@ -5,7 +5,7 @@ use std::fmt;
 use crate::rate::in_words;
 use crate::ratio::{Caveat, Confidence, Formula};
 
-use super::{Advice, Predicted, QueueManagement, SenderControl, Transfers};
+use super::{Advice, CongestionControl, Predicted, QueueManagement, Transfers};
 
 impl fmt::Display for Advice {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -122,9 +122,9 @@ impl fmt::Display for Transfers {
         let count =
             |number: u32, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
         let which = match self.congestion_control {
-            SenderControl::Reno => "reno",
-            SenderControl::Cubic => "CUBIC",
-            SenderControl::Bbr => "BBR",
+            CongestionControl::Reno => "reno",
+            CongestionControl::Cubic => "CUBIC",
+            CongestionControl::Bbr => "BBR",
         };
         let paced = if self.paced { ", paced" } else { "" };
         let cake = match self.queue_management {

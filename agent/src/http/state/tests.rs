@@ -35,28 +35,3 @@ fn quantiles_are_those_of_samples_spread_evenly_over_their_buckets() {
         assert!((found - expected).abs() < 1e-9, "{percent} %: {found}, not {expected}");
     }
 }
-
-#[test]
-fn bursts_have_a_mean_and_a_95th_percentile() {
-    let mut counters = abi::pendulum_counters::zero();
-    assert!(ack_burst(&counters).is_none());
-    counters.bursts[1] = 94;
-    counters.bursts[20] = 6;
-    counters.burst_segments = 94 + 120;
-    let burst = ack_burst(&counters).expect("there were bursts");
-    assert_eq!((burst.p95, burst.mean), (20, 2.14));
-    assert_eq!(burst.histogram, BTreeMap::from([(1, 94), (20, 6)]));
-}
-
-/// So many ACKs that at least 95 of 100 bursts have no more: of 19 and 20 bursts the 19th, of 21 the 20th.
-#[test]
-fn the_95th_percentile_counts_bursts() {
-    for (bursts, place) in [(1, 1), (2, 2), (19, 19), (20, 19), (21, 20), (40, 38)] {
-        let mut counters = abi::pendulum_counters::zero();
-        // Short ones first; the one in question is the only one of its length.
-        counters.bursts[1] = place - 1;
-        counters.bursts[2] = 1;
-        counters.bursts[3] = bursts - place;
-        assert_eq!(ack_burst(&counters).map(|burst| burst.p95), Some(2), "{bursts}");
-    }
-}

@@ -2,50 +2,35 @@
 
 use std::net::IpAddr;
 
-use serde::Serialize;
+use pendulum_model::named;
 
 use super::super::packet::{ParsedSegment, flag};
 use super::Address;
 
-/// Ways to know, best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Evidence {
-    /// The user named the home addresses.
-    Option = 0,
-    /// The packets pass the LAN capture first on their way up, and last on their way down.
-    Transit = 1,
-    /// One end has a private address, the other has not.
-    PrivateAddress = 2,
-    /// The capture marks packets as outgoing and incoming (Linux cooked header). Right where it was taken on the WAN device; on the LAN device
-    /// it is the other way round.
-    CaptureDirection = 3,
-    /// Home opens connections.
-    Handshake = 4,
-    /// The remote end has the well-known port.
-    Ports = 5,
-    /// Home is where few addresses talk to many.
-    Peers = 6,
-    /// Nothing: the first packet is taken to be outgoing.
-    Guess = 7,
+named! {
+    /// Ways to know, best first.
+    pub enum Evidence {
+        /// The user named the home addresses.
+        Option = "option",
+        /// The packets pass the LAN capture first on their way up, and last on their way down.
+        Transit = "transit",
+        /// One end has a private address, the other has not.
+        PrivateAddress = "private_address",
+        /// The capture marks packets as outgoing and incoming (Linux cooked header). Right where it was taken on the WAN device; on the LAN device
+        /// it is the other way round.
+        CaptureDirection = "capture_direction",
+        /// Home opens connections.
+        Handshake = "handshake",
+        /// The remote end has the well-known port.
+        Ports = "ports",
+        /// Home is where few addresses talk to many.
+        Peers = "peers",
+        /// Nothing: the first packet is taken to be outgoing.
+        Guess = "guess",
+    }
 }
 
 impl Evidence {
-    /// Number of kinds.
-    pub(super) const COUNT: usize = 8;
-
-    /// All kinds, best first.
-    pub(super) const ALL: [Self; Self::COUNT] = [
-        Self::Option,
-        Self::Transit,
-        Self::PrivateAddress,
-        Self::CaptureDirection,
-        Self::Handshake,
-        Self::Ports,
-        Self::Peers,
-        Self::Guess,
-    ];
-
     /// For people.
     pub const fn describe(self) -> &'static str {
         match self {

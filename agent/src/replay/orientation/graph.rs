@@ -34,7 +34,7 @@ pub struct Survey {
     nodes: Vec<Node>,
     colours: Vec<Colour>,
     /// By node and [`Evidence`]: positive if it speaks for home; and its total weight.
-    votes: Vec<[(i64, i64); Evidence::COUNT]>,
+    votes: Vec<[(i64, i64); Evidence::ALL.len()]>,
     packets: Vec<u64>,
 }
 
@@ -136,7 +136,7 @@ impl Survey {
         }
         let turned = self.turn_parts();
         let mut orientation = Orientation { prefixes: prefixes.to_vec(), ..Orientation::default() };
-        let mut decided_by = [0; Evidence::COUNT];
+        let mut decided_by = [0; Evidence::ALL.len()];
         for index in 0..self.nodes.len() {
             let (root, opposite) = self.root(index);
             let Some(&(root_side, evidence)) = turned.get(&root) else { continue };
@@ -158,7 +158,7 @@ impl Survey {
 
     /// The side of each part's root, and what decided.
     fn turn_parts(&self) -> HashMap<usize, (Side, Evidence)> {
-        let mut votes: HashMap<usize, [(i64, i64); Evidence::COUNT]> = HashMap::new();
+        let mut votes: HashMap<usize, [(i64, i64); Evidence::ALL.len()]> = HashMap::new();
         for index in 0..self.nodes.len() {
             let (root, opposite) = self.root(index);
             let sums = votes.entry(root).or_default();
@@ -181,7 +181,7 @@ impl Survey {
         self.index.insert(node, index);
         self.nodes.push(node);
         self.colours.push(Colour { parent: index, opposite: false, rank: 0 });
-        self.votes.push([(0, 0); Evidence::COUNT]);
+        self.votes.push([(0, 0); Evidence::ALL.len()]);
         self.packets.push(0);
         Some(index)
     }
@@ -223,7 +223,7 @@ impl Survey {
 }
 
 /// The best evidence with a clear majority. Positive: the root is home.
-fn decide_part(sums: &[(i64, i64); Evidence::COUNT]) -> (Side, Evidence) {
+fn decide_part(sums: &[(i64, i64); Evidence::ALL.len()]) -> (Side, Evidence) {
     for evidence in Evidence::ALL {
         let (sum, weight) = sums[evidence as usize];
         if weight > 0 && sum.abs() * MAJORITY.1 >= weight * MAJORITY.0 {
@@ -253,7 +253,7 @@ mod tests {
 
     /// The sums of one part: these kinds of evidence, and nothing of the others.
     fn decided(evidence: &[(Evidence, i64, i64)]) -> (Side, Evidence) {
-        let mut sums = [(0, 0); Evidence::COUNT];
+        let mut sums = [(0, 0); Evidence::ALL.len()];
         for (kind, sum, weight) in evidence {
             sums[*kind as usize] = (*sum, *weight);
         }

@@ -7,11 +7,11 @@ use pendulum_model::degree::Degree;
 use pendulum_model::detector::Detector;
 use pendulum_model::event::Event;
 use pendulum_model::findings::{Change, Evidence, FindingKind, Phase, Verdict};
-use pendulum_model::link::{Known, Link, Provenance};
-use pendulum_model::ratio::refined;
-use pendulum_model::sample::{Composition, MeasuredRate, QueueSource, Sample};
+use pendulum_model::link::{Known, Provenance};
+use pendulum_model::sample::{MeasuredRate, QueueSource, Sample};
 use pendulum_model::segment::{Class, Direction, PerDirection};
 use pendulum_model::window::SlidingMinimum;
+use pendulum_wire::{AckBurst, Ratio};
 
 use super::super::counters::Counters;
 use super::super::flow::FlowKey;
@@ -21,28 +21,20 @@ use super::super::session::{Audience, Outcome};
 use super::super::tally::{InFlight, Tally};
 use super::conclusion::conclude;
 use super::flows::{FlowReport, ROWS_MAX};
-use super::{
-    BurstReport, CompositionShares, DirectionReport, Directions, LinkReport, Packets, PhaseShares,
-    QueueReport, Ratio, Report,
-};
-
-/// Shorter round trips are taken as this; the detector's default.
-const SHORTEST_ROUND_TRIP: f64 = 0.01;
+use super::{BurstReport, DirectionReport, LinkReport, Packets, QueueReport, Report};
 
 /// Collects the figures of one replay. `on_event`: is given each phase change and finding at once.
 pub struct Collector<'a> {
     queues: PerDirection<QueueTotals>,
     round_trip_s: f64,
-    base_round_trip_s: Option<f64>,
     rows: Vec<FlowReport>,
     flows_total: u64,
     delivered_bytes: PerDirection<u64>,
     on_event: &'a mut dyn FnMut(&Event),
     series: Option<Series>,
     rates: PerDirection<Option<MeasuredRate>>,
-    composition: PerDirection<Composition>,
     /// Why each verdict was given last.
-    evidence: [Option<Evidence>; Verdict::COUNT],
+    evidence: [Option<Evidence>; Verdict::ALL.len()],
     /// The longest standing delay of a bufferbloat.
     bloat_s: Option<f64>,
 }
@@ -81,12 +73,10 @@ impl QueueTotals {
 impl Audience for Collector<'_> {
     fn sample(&mut self, sample: &Sample, detector: &Detector) {
         if let Some(seconds) = sample.round_trip {
-            self.round_trip_s = seconds.max(SHORTEST_ROUND_TRIP);
-            self.base_round_trip_s = detector.base_round_trip().map(|base| base.seconds);
+            self.round_trip_s = seconds.max(detector.thresholds().shortest_round_trip.seconds());
         }
         for direction in Direction::ALL {
             self.queues[direction].add(sample, direction, self.round_trip_s);
-            self.composition[direction].add(&sample.link[direction].composition);
             self.rates[direction] = sample.link[direction].rate.or(self.rates[direction]);
         }
         if let Some(series) = &mut self.series {
@@ -122,15 +112,13 @@ impl<'a> Collector<'a> {
     pub fn new(on_event: &'a mut dyn FnMut(&Event), series: Option<Series>) -> Self {
         Self {
             queues: PerDirection::default(),
-            round_trip_s: SHORTEST_ROUND_TRIP,
-            base_round_trip_s: None,
+            round_trip_s: 0.0,
             rows: Vec::new(),
             flows_total: 0,
             delivered_bytes: PerDirection::default(),
             on_event,
             series,
             rates: PerDirection::default(),
-            composition: PerDirection::default(),
             evidence: Default::default(),
             bloat_s: None,
         }
@@ -158,7 +146,6 @@ impl<'a> Collector<'a> {
         let goodput =
             PerDirection::from_fn(|x| self.delivered_bytes[x] as f64 / outcome.duration_s.max(1e-9));
         let both = goodput.up > 0.0 && goodput.down > 0.0;
-        let share = |phase| totals.phase_share(phase);
         let state = detector.state();
         let held = state.verdict_seconds;
         if let Some(evidence) = &state.evidence {
@@ -167,7 +154,6 @@ impl<'a> Collector<'a> {
         let of = |verdict: Verdict| self.evidence[verdict as usize].as_ref();
         let conclusion = conclude(outcome, |verdict| of(verdict).map(|evidence| evidence.reason.clone()));
         let degree = Degree::of(conclusion.verdict, of(conclusion.verdict), self.bloat_s);
-        let direction = |x| self.direction(x, outcome, goodput[x], capacity[x]);
         let lost =
             Lost::ALL.into_iter().map(|reason| (reason.name(), outcome.meter.stats().lost[reason as usize]));
         Report {
@@ -181,13 +167,8 @@ impl<'a> Collector<'a> {
             vantage: outcome.detected.vantage,
             vantage_by: outcome.detected.by,
             link: link_report(&capacity),
-            directions: Directions { up: direction(Direction::Up), down: direction(Direction::Down) },
-            phase_share: PhaseShares {
-                uplink_bound: share(Phase::UplinkBound),
-                downlink_bound: share(Phase::DownlinkBound),
-                balanced: share(Phase::Balanced),
-                idle: share(Phase::Idle),
-            },
+            directions: PerDirection::from_fn(|x| self.direction(x, outcome, goodput[x], capacity[x])),
+            phase_share: Phase::ALL.map(|phase| totals.phase_share(phase)).into(),
             phase_known_s: totals.phase_seconds.iter().sum(),
             phase_transitions: detector.transitions().iter().flatten().sum(),
             verdict: conclusion.verdict.name(),
@@ -202,7 +183,7 @@ impl<'a> Collector<'a> {
             queue_correlation: totals.queues.correlation(),
             throughput_ratio: Ratio {
                 measured: both.then(|| goodput.down / goodput.up),
-                predicted: self.predict(conclusion.verdict, &capacity),
+                predicted: predicted(conclusion.verdict, detector),
             },
             flows: self.rows,
             flows_total: self.flows_total,
@@ -219,7 +200,7 @@ impl<'a> Collector<'a> {
         goodput: f64,
         capacity: Option<Known>,
     ) -> DirectionReport {
-        let counters = outcome.meter.counters(direction);
+        let (detector, counters) = (&outcome.detector, outcome.meter.counters(direction));
         let bytes = counters.bytes.iter().sum::<u64>();
         let queue = &self.queues[direction];
         let dropped =
@@ -239,27 +220,11 @@ impl<'a> Collector<'a> {
                 max_bytes: queue.mean(queue.integral).map(|_| queue.max),
                 standing_mean_bytes: queue.mean(queue.standing_integral),
                 uncertainty_bytes: queue.mean(queue.uncertainty_integral),
-                composition: shares(&self.composition[direction]),
+                composition: detector.run().composition[direction].shares().map(BTreeMap::from),
                 dropped_packets: dropped,
             },
             ack_burst: burst_report(counters),
         }
-    }
-
-    /// The model's ratio for buffers as large as the longest queues seen. Only where there is a ratio to predict.
-    fn predict(&self, verdict: Verdict, capacity: &PerDirection<Option<Known>>) -> Option<f64> {
-        if matches!(verdict, Verdict::OneWay | Verdict::Clear | Verdict::Unknown) {
-            return None;
-        }
-        let seen = |value: f64| (value > 0.0).then_some(Known { value, provenance: Provenance::Learnt });
-        let link = Link {
-            capacity: *capacity,
-            buffer: PerDirection::from_fn(|x| seen(self.queues[x].max)),
-            shaped: PerDirection::default(),
-            propagation: self.base_round_trip_s.and_then(|seconds| seen(seconds / 2.0)),
-        };
-        let setting = link.setting()?.ok()?;
-        Some(refined::predict(&setting).ratio).filter(|ratio| ratio.is_finite())
     }
 }
 
@@ -274,29 +239,18 @@ fn link_report(capacity: &PerDirection<Option<Known>>) -> LinkReport {
     }
 }
 
-/// Parts of the whole; nothing of nothing.
-fn shares(composition: &Composition) -> Option<CompositionShares> {
-    let total = composition.total();
-    let share = |bytes: u64| bytes as f64 / total as f64;
-    (total > 0).then(|| CompositionShares {
-        tcp_data: share(composition.tcp_data),
-        ack: share(composition.ack),
-        udp: share(composition.udp),
-        other: share(composition.other),
-    })
+/// The model's ratio for buffers as large as the longest queues seen. Only where there is a ratio to predict.
+fn predicted(verdict: Verdict, detector: &Detector) -> Option<f64> {
+    if matches!(verdict, Verdict::OneWay | Verdict::Clear | Verdict::Unknown) {
+        return None;
+    }
+    detector.predicted_ratio().map(|prediction| prediction.ratio).filter(|ratio| ratio.is_finite())
 }
 
 fn burst_report(counters: &Counters) -> BurstReport {
-    let histogram: BTreeMap<u64, u64> =
-        (0..).zip(counters.bursts).filter(|(_, bursts)| *bursts > 0).collect();
-    let bursts: u64 = histogram.values().sum();
-    let mut below = 0;
-    let p95 = histogram.iter().find_map(|(length, count)| {
-        below += count;
-        // Nearest rank.
-        (below * 20 >= bursts * 19).then_some(*length)
-    });
-    BurstReport { mean: (bursts > 0).then(|| counters.burst_segments as f64 / bursts as f64), p95, histogram }
+    AckBurst::of(&counters.bursts, counters.burst_segments).map_or_else(BurstReport::default, |bursts| {
+        BurstReport { mean: Some(bursts.mean), p95: Some(bursts.p95), histogram: bursts.histogram }
+    })
 }
 
 #[cfg(test)]
@@ -321,6 +275,7 @@ mod tests {
             (&[(1, 19), (5, 1)][..], 1, 1.2),
             (&[(1, 18), (5, 2)], 5, 1.4),
             (&[(3, 1)], 3, 3.0),
+            (&[(1, 19), (2, 1), (3, 1)], 2, 24.0 / 21.0),
             (&[(2, 10), (4, 9), (64, 1)], 4, 6.0),
         ] {
             let found = report(bursts);

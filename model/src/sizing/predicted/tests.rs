@@ -18,7 +18,7 @@ fn a_prediction_keeps_to_the_link() {
     let mut asked = input("2400kbit", "196kbit");
     asked.uplink_buffer = Some(BufferSize::Bytes(30_000));
     asked.downlink_buffer = Some(BufferSize::Bytes(30_000));
-    for congestion_control in [SenderControl::Reno, SenderControl::Cubic] {
+    for congestion_control in [CongestionControl::Reno, CongestionControl::Cubic] {
         let predicted =
             predicted(&asked, Transfers { congestion_control, ..Transfers::default() }).expect("a figure");
         assert!(predicted.download_bps < 2.4e6 && predicted.upload_bps < 196e3, "{predicted:?}");
@@ -68,7 +68,7 @@ fn what_is_not_simulated_is_not_predicted() {
     let cases = [
         (
             Transfers {
-                congestion_control: SenderControl::Bbr,
+                congestion_control: CongestionControl::Bbr,
                 queue_management: QueueManagement::Cake,
                 ..Transfers::default()
             },
@@ -89,7 +89,7 @@ fn the_work_is_bounded() {
     for (down, up) in [("1mbit", "200kbit"), ("8mbit", "1mbit"), ("40mbit", "10mbit"), ("70mbit", "10mbit")] {
         let input = input(down, up);
         let advice = super::super::advise(&input).expect("advice");
-        let link = link(&input, &advice, Transfers::default(), CongestionControl::Cubic);
+        let link = link(&input, &advice, Transfers::default());
         let (runs, seconds) = length(&link).expect("a length");
         let frames = f64::from(runs) * seconds * frames_per_second(&link);
         assert!(frames <= MOST_FRAMES * 1.001 && seconds >= LEAST_SECONDS, "{down}: {runs} x {seconds} s");

@@ -52,29 +52,18 @@ fn rates_and_round_trips_hold_until_others_are_reported() {
         })
         .collect();
     samples[0].link.up.rate = rate(5_000.0);
-    samples[0].link.up.composition = Composition { tcp_data: 1, ack: 2, udp: 3, other: 4 };
     samples[1].link.down.rate = rate(70_000.0);
     samples[1].round_trip = Some(0.25);
     samples[2].link.up.rate = rate(6_000.0);
-    samples[2].link.up.composition = Composition { tcp_data: 10, ack: 20, udp: 30, other: 40 };
     samples[3].round_trip = Some(0.001);
     let mut round_trips = Vec::new();
     for sample in &samples {
         detector.push(sample);
         collector.sample(sample, &detector);
-        round_trips.push((collector.round_trip_s, collector.base_round_trip_s));
+        round_trips.push(collector.round_trip_s);
     }
     let found = PerDirection::from_fn(|x: Direction| collector.rates[x].map(|rate| rate.bytes_per_second));
     assert_eq!(found, PerDirection { up: Some(6_000.0), down: Some(70_000.0) });
-    assert_eq!(collector.composition.up, Composition { tcp_data: 11, ack: 22, udp: 33, other: 44 });
-    assert_eq!(collector.composition.down, Composition::default());
-    // Unknown counts as the shortest, and so does what is shorter. The base is the smallest that was ever seen.
-    assert_eq!(round_trips, [(0.01, None), (0.25, Some(0.25)), (0.25, Some(0.25)), (0.01, Some(0.001))]);
-}
-
-#[test]
-fn shares_are_parts_of_the_whole() {
-    let found = shares(&Composition { tcp_data: 50, ack: 25, udp: 15, other: 10 }).expect("bytes");
-    assert_eq!((found.tcp_data, found.ack, found.udp, found.other), (0.5, 0.25, 0.15, 0.1));
-    assert!(shares(&Composition::default()).is_none());
+    // What is shorter counts as the shortest.
+    assert_eq!(round_trips, [0.0, 0.25, 0.25, 0.01]);
 }
