@@ -26,7 +26,7 @@ use crate::bpf::ProgramStatus;
 use crate::bpf::abi;
 
 pub use findings::{Findings, Unsent};
-pub use flows::{FlowRow, FlowSweep, FlowTotals, HalfRow};
+pub use flows::{FlowRow, FlowSweep, FlowTotals, HalfRow, SILENT};
 pub use queue::QueueSnapshot;
 pub use shape::{FATES, ShapeSnapshot, ShapeState};
 

@@ -3,23 +3,19 @@
 
 use std::time::Duration;
 
+use crate::constants::{HALF, MOST};
 use crate::findings::Figure;
+use crate::flows::RETRIES;
 use crate::history::{History, Totals};
 use crate::segment::Direction;
-use crate::thresholds::{HALF, MOST, Thresholds};
-
-/// Stretches compared to tell application-limited from window-limited.
-const FEWEST_BINS: usize = 6;
+use crate::thresholds::Thresholds;
 
 /// So many TCP segments without a single ACK are no chance.
 const UNSEEN_SEGMENTS: u64 = 50;
 
-/// Held back: this share of the TCP data segments is sent again …
+/// Held back: this share of the TCP data segments is sent again over [`RETRIES`], in segments of more than half the full length, since whoever
+/// has a backlog fills them. Something passes in half of the seconds, or is under way for half of the time.
 const LOSS: f64 = 0.05;
-
-/// … over this time, in segments of more than half the full length, since whoever has a backlog fills them. Something passes in half of the
-/// seconds, or is under way for half of the time.
-const LOSS_TIME: Duration = Duration::from_secs(30);
 
 /// Whether a direction would carry more if it could.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -150,7 +146,7 @@ fn demand(scene: Scene<'_>, direction: Direction, before: Demand, facts: Facts, 
     // Datagrams that leave a queue that does not drain come faster than the link carries them, also while its rate is not known.
     if facts.fills
         || (datagrams > HALF && facts.stands)
-        || (pace.is_known() && facts.capacity.is_some_and(near))
+        || (pace.is_known(scene.thresholds) && facts.capacity.is_some_and(near))
     {
         return Demand::Bulk;
     }
@@ -179,7 +175,7 @@ fn demand(scene: Scene<'_>, direction: Direction, before: Demand, facts: Facts, 
 fn is_held_back(scene: Scene<'_>, direction: Direction) -> bool {
     let Scene { history, thresholds, now, round_trip } = scene;
     // Timeouts double: a starving flow may be silent for many seconds.
-    let horizon = thresholds.horizon(round_trip).max(LOSS_TIME);
+    let horizon = thresholds.horizon(round_trip).max(RETRIES);
     let recent = history.since(now.saturating_sub(horizon));
     let full = HALF * thresholds.segment_bytes;
     let (mut seconds, mut with_data) = (0.0, 0.0);
@@ -234,14 +230,15 @@ impl Pace {
         pace
     }
 
-    fn is_known(&self) -> bool {
-        self.rates.count >= FEWEST_BINS
+    /// As many bins as round trips are evidence.
+    fn is_known(&self, thresholds: &Thresholds) -> bool {
+        self.rates.count as f64 >= thresholds.evidence_round_trips
     }
 
     /// A window-limited flow has `X = cwnd/RTT`: when the opposite queue grows or falls, X moves. An application-limited
     /// one keeps X while its window follows the RTT. `None` if the RTT did not move enough to tell.
     fn application_limited(&self, thresholds: &Thresholds) -> Option<bool> {
-        if !self.is_known() || self.round_trips.variation() < 0.1 {
+        if !self.is_known(thresholds) || self.round_trips.variation() < 0.1 {
             return None;
         }
         Some(self.rates.variation() < thresholds.application_limited_variation * self.round_trips.variation())

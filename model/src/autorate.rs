@@ -24,6 +24,8 @@ mod tests;
 
 use std::collections::VecDeque;
 
+use crate::constants::FADED;
+use crate::constants::{HELD_BACK_S, NO_QUEUE_S};
 use crate::segment::{Direction, FULL_FRAME_BYTES};
 pub use bounds::Bounds;
 pub use decision::Decision;
@@ -186,7 +188,7 @@ impl Controller {
     /// What passed at `passed_ns` waited for `wait` seconds in the buffer that is not ours, so `host` says: behind us (uplink), or
     /// before it came (downlink). `may_be_held`: it is the ACK of a single segment, which a receiver may hold back.
     pub fn waited(&mut self, host: u64, passed_ns: u64, wait: f64, may_be_held: bool) {
-        let wait = if may_be_held && wait >= RULES.held { wait - RULES.held } else { wait };
+        let wait = if may_be_held && wait >= HELD_BACK_S { wait - HELD_BACK_S } else { wait };
         if !wait.is_finite() || self.first_ns.is_none_or(|first| passed_ns < first) {
             return;
         }
@@ -232,13 +234,13 @@ impl Controller {
 
     /// Takes in what happened since the decision before, and sets the rate. Returns whether there is an outage.
     fn step(&mut self, now: f64, span: f64, passed: f64, own: Own) -> bool {
-        self.proven *= (1.0 - span / RULES.hour).max(0.0);
+        self.proven *= (1.0 - span / FADED.as_secs_f64()).max(0.0);
         self.proven += (self.found - self.proven).max(0.0) * (span / RULES.recent).min(1.0);
         self.peak *= (1.0 - span / RULES.peak).max(0.0);
         self.outage.sent(now - span, now, own.asked);
         let heard = self.hosts.take();
         let (passing, used) = self.note(span, passed, heard, own.asked);
-        let is_used = used >= RULES.used && own.bytes > RULES.no_queue * self.rate;
+        let is_used = used >= RULES.used && own.bytes > NO_QUEUE_S * self.rate;
         if is_used {
             self.used_at = now;
         }
@@ -257,7 +259,7 @@ impl Controller {
             return true;
         }
         let scale = self.capacity.unwrap_or(passing).max(passing).max(self.bounds.least);
-        let least = RULES.no_queue + FULL_FRAME_BYTES / scale;
+        let least = NO_QUEUE_S + FULL_FRAME_BYTES / scale;
         let believed = heard.and_then(|heard| self.believe(now, heard, least, passing));
         match believed {
             Some(heard) => self.wait = Some((heard.wait, now)),
@@ -396,7 +398,7 @@ impl Controller {
         stay.spare += heard.passed - stay.passed - (sum - stay.sum) / capacity;
         (stay.passed, stay.sum) = (heard.passed, sum);
         // A link that becomes slower drains less than it could before.
-        (stay.spare > 2.0 * stay.wait.max(RULES.held)).then_some(stay.capacity)
+        (stay.spare > 2.0 * stay.wait.max(HELD_BACK_S)).then_some(stay.capacity)
     }
 
     /// No queue stands behind.

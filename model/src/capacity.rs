@@ -5,6 +5,7 @@ mod service;
 
 use std::time::Duration;
 
+use crate::constants::FADED;
 use crate::link::{Known, Link, Provenance};
 use crate::sample::MeasuredRate;
 use crate::segment::Direction;
@@ -14,9 +15,6 @@ pub(crate) use service::ServiceRate;
 
 /// A measured rate may be off by this part: framing of the modem, bytes that were not seen.
 const MEASURED_WITHIN: f64 = 0.25;
-
-/// After so long without a queue a measured rate is unknown: the link may have any other one.
-const FADED: Duration = Duration::from_secs(3600);
 
 /// Whether a configured rate is wrong, as the link carried another one while its buffer held a queue. Both in the same unit.
 pub(crate) fn contradicts(measured: f64, configured: f64) -> bool {

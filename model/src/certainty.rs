@@ -1,13 +1,11 @@
 //! When the level of a buffer is known well enough to say whether it stands.
 
+use crate::constants::HALF;
 use crate::sample::{QueueSample, sane};
 use crate::thresholds::Thresholds;
 
 /// An error of so many segments still tells an empty buffer from a standing queue.
 const SEGMENTS: f64 = 4.0;
-
-/// What is off by less than this part of `bufferbloat-delay` does not change who is guilty.
-const DELAY: f64 = 0.5;
 
 /// The level, if it is known: its uncertainty is at most half of it, or four segments, or what the link carries in half of
 /// `bufferbloat-delay`, whichever is most. A level that is less certain proves neither that the buffer stands nor that it is empty, and
@@ -20,8 +18,9 @@ pub fn known(
     let queue = queue?;
     let level = sane(queue.mean_bytes)?;
     let uncertainty = sane(queue.uncertainty_bytes)?;
-    let slow = DELAY * thresholds.bufferbloat_delay.seconds() * capacity.unwrap_or(0.0);
-    let bound = (level / 2.0).max(SEGMENTS * thresholds.segment_bytes).max(slow);
+    // What is off by less does not change who is guilty.
+    let slow = HALF * thresholds.bufferbloat_delay.seconds() * capacity.unwrap_or(0.0);
+    let bound = (HALF * level).max(SEGMENTS * thresholds.segment_bytes).max(slow);
     (uncertainty <= bound && sane(queue.min_bytes).is_some()).then_some(queue)
 }
 

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
+use crate::constants::HALF;
 use crate::findings::{Evidence, Verdict};
-use crate::thresholds::HALF;
 
 named! {
     /// How urgent a verdict is.

@@ -28,6 +28,7 @@ use std::time::Duration;
 use crate::activity::Activity;
 use crate::capacity::Capacity;
 use crate::certainty;
+use crate::constants::BLIND;
 use crate::event::Event;
 use crate::findings::{Change, Evidence, Phase, Verdict};
 use crate::flows::FlowTable;
@@ -47,9 +48,6 @@ use tracker::VerdictTracker;
 
 /// Verdicts are reconsidered this often.
 const RECONSIDER: Duration = Duration::from_millis(250);
-
-/// Without samples for longer than this (or one RTT), what stood in the buffers is no longer known.
-const GAP: Duration = Duration::from_secs(1);
 
 /// What the detector needs to know beforehand.
 #[derive(Clone, Debug, Default)]
@@ -251,7 +249,7 @@ impl Detector {
     fn note_gap(&mut self, sample: &Sample, span: Duration) {
         let Some(last) = self.last else { return };
         let missing = (sample.at - last).saturating_sub(span);
-        if missing > GAP.max(self.bounded_round_trip()) {
+        if missing > BLIND.max(self.bounded_round_trip()) {
             self.phases.interrupt();
         }
     }

@@ -12,14 +12,15 @@ use serde::Serialize;
 
 use crate::findings::Figure;
 use crate::flows::{FlowRecord, FlowTable};
+use crate::ratio::FAST_RETRANSMIT_SEGMENTS;
 use crate::segment::Direction;
 use crate::thresholds::Thresholds;
 
 /// A far window that falls to this part between two reports was cut at least twice (0.5² and the rest of a segment).
 const COLLAPSE: f64 = 0.3;
 
-/// A near flow younger than this is a burst (003 Fig. 8: transfers of 1–3 MB).
-const BURST_AGE: Duration = Duration::from_secs(5);
+/// A near flow younger than this is a burst (003 Fig. 8: transfers of 1–3 MB). What it did to a far flow is reported once.
+pub(crate) const BURST_AGE: Duration = Duration::from_secs(5);
 
 /// A flow whose rate varies by less than this part of its mean from report to report is paced by its application (a call, a
 /// stream): a window that competes for a buffer rises and is cut by half, which for a saw from ½ to 1 is 0.19.
@@ -119,7 +120,8 @@ pub(crate) fn knocked_back(
         let (before, after) = far.fell(now)?;
         let base = far.base_round_trip?;
         // That it is bulk its window before the fall says: the mean has come down with it.
-        let collapsed = before >= 4.0 * thresholds.segment_bytes && after <= COLLAPSE * before;
+        let collapsed =
+            before >= FAST_RETRANSMIT_SEGMENTS * thresholds.segment_bytes && after <= COLLAPSE * before;
         if !collapsed || far.steady_for(now) <= BURST_AGE {
             return None;
         }

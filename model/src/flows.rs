@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::constants::RECENT;
 use crate::sample::{FlowSample, sane};
 use crate::segment::Direction;
 use crate::thresholds::Thresholds;
@@ -9,11 +10,8 @@ use crate::thresholds::Thresholds;
 /// Flows remembered at most; beyond it the one idle for longest goes.
 const MAX_FLOWS: usize = 1024;
 
-/// A flow that carried nothing for this long is forgotten: a starving one may wait for a timeout of many seconds.
-const IDLE: Duration = Duration::from_secs(30);
-
-/// Time constant of the recent bytes, seconds.
-const RECENT_S: f64 = 10.0;
+/// A flow that carried nothing for this long is forgotten. Timeouts double: a starving one may be silent for many seconds.
+pub(crate) const RETRIES: Duration = Duration::from_secs(30);
 
 /// Time constant of a flow's mean window and of its pace, seconds.
 const STEADY_S: f64 = 4.0;
@@ -92,7 +90,7 @@ impl FlowRecord {
 
     /// Bytes of about the last ten seconds.
     pub(crate) fn recent_bytes(&self, now: Duration) -> f64 {
-        self.recent_bytes * (-now.saturating_sub(self.updated).as_secs_f64() / RECENT_S).exp()
+        self.recent_bytes * (-now.saturating_sub(self.updated).as_secs_f64() / RECENT.as_secs_f64()).exp()
     }
 }
 
@@ -172,7 +170,7 @@ impl FlowTable {
             return;
         }
         self.reported = true;
-        self.records.retain(|record| now.saturating_sub(record.last_data) <= IDLE);
+        self.records.retain(|record| now.saturating_sub(record.last_data) <= RETRIES);
         for flow in flows {
             self.update(now, flow);
         }

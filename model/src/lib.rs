@@ -19,6 +19,7 @@ pub mod capacity;
 pub mod certainty;
 pub mod colour;
 mod compression;
+pub mod constants;
 pub mod degree;
 pub mod delay;
 pub mod detector;

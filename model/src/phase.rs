@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::constants::BLIND;
 use crate::findings::{Figure, Phase};
 use crate::ratio::cases::transfer_time;
 use crate::segment::{Direction, PerDirection};
@@ -78,9 +79,6 @@ enum Doubt {
     /// Nothing has been known since then.
     Blind(Duration),
 }
-
-/// Without evidence for longer than this (or one RTT), no case holds.
-const BLIND: Duration = Duration::from_secs(1);
 
 /// How often the queues and the windows agreed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -21,6 +21,7 @@ use thiserror::Error;
 
 use crate::segment::{Direction, PerDirection};
 
+pub(crate) use setting::FAST_RETRANSMIT_SEGMENTS;
 pub use setting::{ACK_RATIO, SEGMENT_BYTES, Setting, SettingError};
 
 /// Which formula a [`Prediction`] comes from.

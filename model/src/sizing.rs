@@ -13,8 +13,8 @@ use thiserror::Error;
 
 use crate::rate::{BufferSize, Rate};
 use crate::ratio::{
-    Caveat, Confidence, Formula, Prediction, RatioError, SEGMENT_BYTES, Setting, SettingError, packets,
-    paper, refined,
+    Caveat, Confidence, FAST_RETRANSMIT_SEGMENTS, Formula, Prediction, RatioError, SEGMENT_BYTES, Setting,
+    SettingError, packets, paper, refined,
 };
 use crate::segment::{Direction, FULL_FRAME_BYTES, PerDirection};
 
@@ -22,9 +22,6 @@ pub use predicted::{NotPredicted, Predicted, QueueManagement, Transfers, predict
 
 pub use crate::simulate::CongestionControl;
 pub use recommended::{DELAY_BOUND, Recommended, recommend};
-
-/// An uplink buffer should hold this many segments, or losses end in timeouts.
-const COMFORTABLE_SEGMENTS: f64 = 4.0;
 
 /// What buffers are counted in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
@@ -238,11 +235,11 @@ fn by_formula(setting: &Setting, unit: BufferUnit) -> Prediction {
 /// uplink buffer holds a few segments.
 fn comfortable_downlink(setting: &Setting, wanted: f64) -> f64 {
     let gamma = paper::gamma_of_ratio(wanted, paper::a_of(setting));
-    let uplink = COMFORTABLE_SEGMENTS * SEGMENT_BYTES + setting.in_flight(Direction::Up);
+    let uplink = FAST_RETRANSMIT_SEGMENTS * SEGMENT_BYTES + setting.in_flight(Direction::Up);
     let down = Direction::Down;
     (gamma * uplink - setting.in_flight(down))
         .max(setting.in_flight(down))
-        .max(COMFORTABLE_SEGMENTS * SEGMENT_BYTES)
+        .max(FAST_RETRANSMIT_SEGMENTS * SEGMENT_BYTES)
 }
 
 fn bytes_of(size: BufferSize, direction: &'static str, unit: BufferUnit) -> Result<f64, AdviceError> {

@@ -8,12 +8,6 @@ use serde::{Deserialize, Serialize};
 use crate::history::History;
 use crate::rate::Span;
 
-/// "Most of the time" wherever a rule says so: a state that holds for this share of it.
-pub(crate) const MOST: f64 = 0.8;
-
-/// "Half of the time", likewise: from here on a state prevails.
-pub(crate) const HALF: f64 = 0.5;
-
 /// Thresholds of the detector. The defaults follow from the papers' definitions, not from any one trace; times that
 /// belong to TCP's dynamics count in round trips, so that they fit a LAN and a satellite alike.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,11 +2,12 @@
 
 use crate::activity::{Activity, Demand};
 use crate::compression::ack_compression;
+use crate::constants::{HALF, MOST};
 use crate::findings::{Figure, Missing, Phase, Verdict};
 use crate::history::Totals;
 use crate::rate::in_words;
 use crate::segment::{Direction, PerDirection};
-use crate::thresholds::{HALF, MOST, Thresholds};
+use crate::thresholds::Thresholds;
 use crate::traffic_mix::{self, Cause};
 
 /// What the rules look at.
@@ -25,10 +26,6 @@ pub(crate) struct Circumstances<'a> {
     /// The verdict in force: it is given up less easily than it was reached.
     pub(crate) current: Option<Verdict>,
 }
-
-/// A queue above `bufferbloat-delay` for half of the time must not be overlooked while the opposite buffer holds one for less than this share:
-/// above it both directions are full, or they swing.
-const OPPOSITE_SHARE: f64 = 0.1;
 
 /// A verdict in force holds up to this much beyond its thresholds.
 const HYSTERESIS: f64 = 0.3;
@@ -243,7 +240,8 @@ fn starving(seen: &Circumstances<'_>, thresholds: &Thresholds, full: Direction) 
     let share = seen.recent.delayed_share(full);
     let enough = seen.at_least(verdict, HALF);
     let opposite = seen.recent.standing_share(starved).max(seen.recent.delayed_share(starved));
-    let least_opposite = seen.below(verdict, OPPOSITE_SHARE);
+    // Above it both directions are full, or they swing.
+    let least_opposite = seen.below(verdict, thresholds.swing_share);
     if !seen.activity[starved].wants() || share < enough || opposite >= least_opposite {
         return None;
     }
@@ -259,7 +257,7 @@ fn starving(seen: &Circumstances<'_>, thresholds: &Thresholds, full: Direction) 
     if part >= loss.least {
         return None;
     }
-    let held = share < HALF || opposite >= OPPOSITE_SHARE || loss.is_held(thresholds);
+    let held = share < HALF || opposite >= thresholds.swing_share || loss.is_held(thresholds);
     let mut figures = vec![Figure::against(name, share, enough)];
     let delay = match full {
         Direction::Up => "uplink_delay_s",

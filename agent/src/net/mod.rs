@@ -27,7 +27,7 @@ pub use filters::filters;
 pub use problem::DeviceProblem;
 pub use qdisc::{Qdisc, QdiscTree};
 pub use route::{Reached, Routes};
-pub use statistics::DeviceBytes;
+pub use statistics::{COUNTED_OTHERWISE, DeviceBytes};
 pub use watch::DeviceWatch;
 
 use std::collections::BTreeMap;

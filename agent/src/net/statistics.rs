@@ -13,6 +13,9 @@ const RTM_GETSTATS: u16 = 94;
 const HEADER: usize = 12;
 const IFLA_STATS_LINK_64: u16 = 1;
 
+/// Of a smaller share of bytes or packets, drivers only count differently: some with the frame check sequence, four bytes of an ACK's 66.
+pub const COUNTED_OTHERWISE: f64 = 0.1;
+
 /// What a device says it has carried, link-layer bytes since it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceBytes {

@@ -21,7 +21,7 @@ pub use copies::Copies;
 /// Queues of a device, each with its processor, hand packets over so much out of order.
 const DISORDER_NS: u64 = 10_000_000;
 
-/// A silence that may be a clock that was set.
+/// A silence that may be a clock that was set. Less is no step.
 const SILENCE_NS: u64 = 100_000_000;
 
 /// So long a pause begins another run: what comes before it may be dated wrongly.

@@ -10,6 +10,7 @@ mod spacing;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use pendulum_model::constants::HALF;
 use pendulum_model::observer::level::INTERVAL_NS;
 use pendulum_model::observer::{End, Observer, Vantage};
 use pendulum_model::rate::Rate;
@@ -39,9 +40,6 @@ const FACTOR: f64 = 2.0;
 /// The pace of packets is the learnt rate if it is between these parts of it: three packets more make it less, steps between the paces that are tried more.
 const PACE_LEAST: f64 = 0.75;
 const PACE_MOST: f64 = 1.15;
-
-/// This share of bytes passed while a link of their pace would have been busy for long.
-const LET_OUT: f64 = 0.5;
 
 /// The two places that one capture may be from.
 const PLACES: [Vantage; 2] = [Vantage::BeforeUplinkBuffer, Vantage::BehindUplinkBuffer];
@@ -255,7 +253,7 @@ impl PlaceEvidence {
     /// Packets passed one after the other as a link lets them out, and no queue behind the point has ever shown a rate: nothing says that they came from
     /// home like that.
     fn may_be_let_out(&self) -> bool {
-        self.pace.is_some_and(|pace| pace.share >= LET_OUT) && self.uplink_rates[0].is_none()
+        self.pace.is_some_and(|pace| pace.share >= HALF) && self.uplink_rates[0].is_none()
     }
 }
 

@@ -22,6 +22,7 @@ use super::samples::{LinkReading, SampleBuilder, Seen};
 use crate::bpf;
 use crate::incident::Recorder;
 use crate::journal::Journal;
+use crate::net::COUNTED_OTHERWISE;
 use crate::shape::{Comparison, RateChange};
 use crate::snapshot::{Findings, LinkRate, LinkSnapshot, Unsent};
 
@@ -253,9 +254,6 @@ impl Detection {
     }
 }
 
-/// A share that was not seen. Below it, drivers count differently: some with the frame check sequence, four bytes of an ACK's 66.
-const WORTH_TELLING: f64 = 0.1;
-
 /// What is measured less well than it could be, and the remedy.
 fn degraded(link: &LinkSnapshot, contradicted: &PerDirection<Option<f64>>) -> Vec<String> {
     let mut sentences = Vec::new();
@@ -284,7 +282,9 @@ fn degraded(link: &LinkSnapshot, contradicted: &PerDirection<Option<f64>>) -> Ve
     }
     for direction in Direction::ALL {
         let name = direction.name();
-        if let Some(ratio) = link.directions[direction].unseen_ratio.filter(|ratio| *ratio >= WORTH_TELLING) {
+        if let Some(ratio) =
+            link.directions[direction].unseen_ratio.filter(|ratio| *ratio >= COUNTED_OTHERWISE)
+        {
             sentences.push(format!(
                 "{:.0} % of the bytes that {} carried {name} in the last seconds bypassed the agent; `pendulum doctor --wan \
                  {}` names the cause: flow offload, XDP, large receive offload",

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use pendulum_model::constants::RECENT;
 use pendulum_model::protocol_port::ProtocolPort;
 use pendulum_model::sample::Composition;
 use pendulum_model::segment::Direction;
 use pendulum_wire::TopPort;
 
-use super::meter::RECENT;
 use crate::bpf::PortCounts;
 use crate::snapshot::Entered;
 

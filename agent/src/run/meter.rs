@@ -3,17 +3,13 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use pendulum_model::constants::{MOVING_THROUGHPUT, RECENT};
 use pendulum_model::segment::{Class, PerDirection};
 
 use super::outflow::{Look, Outflow};
 use crate::bpf::abi;
 use crate::snapshot::RecentRtt;
 
-/// Length of the moving sum, as paper 003 plots throughput.
-pub(super) const THROUGHPUT_WINDOW: Duration = Duration::from_millis(300);
-
-/// What "recent" means for distributions such as the RTT.
-pub(super) const RECENT: Duration = Duration::from_secs(10);
 const PAST_STEP: Duration = Duration::from_secs(1);
 
 const STATS: usize = abi::PENDULUM_STATS as usize;
@@ -75,7 +71,7 @@ impl KernelMeter {
     pub(super) fn observe_uplink(&mut self, at: Instant, queue: Option<Look>) {
         let [up, down] = self.totals().counters.map(|counters| counters.bytes.iter().sum::<u64>());
         self.window.push_back((at, [self.outflow.observe(up, queue), down.cast_signed()]));
-        while self.window.get(1).is_some_and(|(next, _)| at.duration_since(*next) >= THROUGHPUT_WINDOW) {
+        while self.window.get(1).is_some_and(|(next, _)| at.duration_since(*next) >= MOVING_THROUGHPUT) {
             self.window.pop_front();
         }
     }

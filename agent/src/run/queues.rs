@@ -8,8 +8,6 @@ mod drops;
 mod elsewhere;
 mod tracked;
 
-use std::time::Duration;
-
 use pendulum_model::delay::Reply;
 use pendulum_model::link::{Known, Link, Provenance};
 use pendulum_model::observer::Vantage;
@@ -28,10 +26,7 @@ use crate::bpf::{BpfError, Cwnd, CwndSource, PassageReader, ProgramStatus, Queue
 use crate::config;
 use crate::net::{Devices, ingress_redirect};
 use crate::shape::{OwnLevel, Passing};
-use crate::snapshot::{FlowSweep, LinkSnapshot, QueueSnapshot, SlotLosses};
-
-/// A socket that took no ACK for this long sends nothing: its window is no load.
-const SOCKET_AGE: Duration = Duration::from_secs(10);
+use crate::snapshot::{FlowSweep, LinkSnapshot, QueueSnapshot, SILENT, SlotLosses};
 
 /// Queues and windows of one link.
 pub(super) struct Queues {
@@ -340,7 +335,7 @@ impl Queues {
 
     /// The windows of local sockets whose packets pass this link, together, bytes.
     fn window_of(&mut self, flows: &FlowSweep) -> Result<u64, BpfError> {
-        let mut sockets = self.cwnd.sockets(SOCKET_AGE)?;
+        let mut sockets = self.cwnd.sockets(SILENT)?;
         // Rows are in the order of their keys.
         sockets.retain(|(key, _)| flows.rows.binary_search_by(|row| row.key.cmp(key)).is_ok());
         self.cwnd.attach_for(&sockets)?;

@@ -8,16 +8,10 @@ use std::time::{Duration, Instant};
 use pendulum_model::segment::{Direction, PerDirection};
 
 use crate::bpf::abi;
-use crate::snapshot::{FlowRow, FlowSweep, FlowTotals, HalfRow};
+use crate::snapshot::{FlowRow, FlowSweep, FlowTotals, HalfRow, SILENT};
 
 /// A flow counts as active in a direction for this long after payload was seen in it.
 pub(super) const ACTIVE_WINDOW: Duration = Duration::from_secs(5);
-/// What a silent flow still has outstanding no longer counts as in flight after this long: its sender is gone, or its
-/// retransmission timer has backed off so far that nothing of it is in the network (RFC 6298 §5).
-pub(super) const IN_FLIGHT_WINDOW: Duration = Duration::from_secs(10);
-/// An ended flow stays this long, for late retransmissions and for people to see it.
-pub(super) const ENDED_LINGER: Duration = Duration::from_secs(10);
-
 /// A flow as the kernel side keeps it.
 pub(super) type RawFlow = (abi::pendulum_flow_key, abi::pendulum_flow);
 
@@ -116,7 +110,7 @@ impl Sweeper {
     }
 
     fn is_over(&self, row: &FlowRow, now: Instant) -> bool {
-        let patience = if row.is_closed { ENDED_LINGER } else { self.idle_timeout };
+        let patience = if row.is_closed { SILENT } else { self.idle_timeout };
         now.duration_since(row.changed_at) >= patience
     }
 }
@@ -215,7 +209,7 @@ fn totals(rows: &[FlowRow], direction: Direction, now: Instant) -> FlowTotals {
     let mut totals = FlowTotals::default();
     for row in rows {
         let half = &row.halves[direction];
-        if now.duration_since(row.changed_at) < IN_FLIGHT_WINDOW {
+        if now.duration_since(row.changed_at) < SILENT {
             totals.in_flight_bytes += u64::from(half.in_flight_bytes);
         }
         if half.data_at.is_some_and(|at| now.duration_since(at) < ACTIVE_WINDOW) {

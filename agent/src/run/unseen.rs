@@ -5,9 +5,9 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use pendulum_model::constants::RECENT;
 use pendulum_model::segment::{Direction, PerDirection};
 
-use super::meter::RECENT;
 use crate::net::DeviceBytes;
 
 /// Less than this within the window tells nothing: counters of both sides are not read at one instant.

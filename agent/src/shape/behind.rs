@@ -2,13 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use pendulum_model::constants::HALF;
 use pendulum_model::rate::{self, Rate};
 use pendulum_model::segment::{Direction, FULL_FRAME_BYTES, PerDirection};
+use pendulum_model::thresholds::Thresholds;
 
 use crate::config::rates::in_words;
-use crate::net::DeviceBytes;
 use crate::net::control::ROOT;
 use crate::net::qdisc::{self, INGRESS, Qdisc};
+use crate::net::{COUNTED_OTHERWISE, DeviceBytes};
 
 /// What is seen behind the shaper, on the way to the provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -79,19 +81,16 @@ impl DeviceCounts {
     }
 }
 
-/// So long a wait behind a shaper is no shaper's success: the finding `bufferbloat` begins there too.
-const LATE: Duration = Duration::from_millis(100);
-/// And this is none to speak of.
-const EARLY: Duration = Duration::from_millis(50);
 /// Less than so many seconds is a moment's burst.
 const HOLDS: Duration = Duration::from_secs(5);
-/// The same in readings.
-const LASTS: u8 = 6;
+
+/// So long a wait behind a shaper is no shaper's success: the finding `bufferbloat` begins there too. Half of it is none to speak of.
+fn late() -> Duration {
+    Thresholds::default().bufferbloat_delay.0
+}
 /// What the line carried is reported of so many seconds. A recovery holds back the ACKs of a round trip, a second or more in a modem that is full:
 /// what was acknowledged is known no better than that.
 const KNOWN_AFTER: Duration = Duration::from_secs(20);
-/// Below it drivers only count otherwise.
-const PAST: f64 = 0.1;
 /// Packets and bytes in a second: of less nothing can be said.
 const LEAST: [u64; 2] = [10, 5_000];
 /// So many seconds have to say it: in one of them somebody may have taken away what was made again since.
@@ -142,8 +141,8 @@ impl Past {
         let Some(share) = sent.zip(before).and_then(|(sent, before)| sent.past(&before)) else { return };
         // One second without says that it is over.
         let enough = if self.claim.why.is_some() { 1 } else { AGREE };
-        if self.claim.turns(share > PAST, enough) {
-            self.claim.why = (share > PAST).then(|| why(share * 100.0));
+        if self.claim.turns(share > COUNTED_OTHERWISE, enough) {
+            self.claim.why = (share > COUNTED_OTHERWISE).then(|| why(share * 100.0));
         }
     }
 }
@@ -213,11 +212,11 @@ impl BehindWatch {
         });
         self.measure(now, behind, rate);
         let is_late = match self.late.why {
-            None => behind.delay.is_some_and(|delay| delay >= LATE),
+            None => behind.delay.is_some_and(|delay| delay >= late()),
             // What is unknown does not end it.
-            Some(_) => behind.delay.is_none_or(|delay| delay >= EARLY),
+            Some(_) => behind.delay.is_none_or(|delay| delay >= late().mul_f64(HALF)),
         };
-        if self.late.turns(is_late, LASTS) {
+        if self.late.turns(is_late, HOLDS.as_secs() as u8 + 1) {
             self.late.why = is_late.then(|| reason(behind, self.carried, rate));
         }
         (self.why().is_some() != was).then(|| self.why())
@@ -225,7 +224,7 @@ impl BehindWatch {
 
     /// Adds up what the line carries while packets wait.
     fn measure(&mut self, now: Instant, behind: &Behind, rate: Rate) {
-        let late = if self.late.why.is_some() { EARLY } else { LATE };
+        let late = if self.late.why.is_some() { late().mul_f64(HALF) } else { late() };
         let unknown_for = self.waiting.as_ref().map(|waiting| now.duration_since(waiting.seen));
         let waits = match behind.delay {
             Some(delay) => delay >= late,

@@ -7,12 +7,11 @@ use pendulum_model::rate::Rate;
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_wire::Auto;
 
+use super::rates::SAME_RATE;
 use crate::config::{LEAST_RATE, ShapeConfig, ShapeRate};
 
 /// Begun with where nothing is known, bytes per second: no link of a gateway of this kind is faster. It falls as soon as a queue stands behind.
 const START: f64 = 125e6;
-/// A change by more than this part is reported.
-const REPORTED_CHANGE: f64 = 0.1;
 /// After our own queue has dropped something, what is sent again for so long may be that.
 const OWN_DROPS: Duration = Duration::from_secs(12);
 
@@ -181,7 +180,7 @@ impl FollowedDirection {
         self.auto.link_rate_bps = self.controller.capacity().map(|bytes| bytes * 8.0);
         self.auto.waits_behind_s = self.controller.wait();
         let rate = self.controller.rate();
-        if (rate / self.reported - 1.0).abs() <= REPORTED_CHANGE {
+        if (rate / self.reported - 1.0).abs() <= SAME_RATE {
             return None;
         }
         let from = std::mem::replace(&mut self.reported, rate);

@@ -19,8 +19,8 @@ const SEGMENTS_PER_ACK: f64 = 2.0;
 const DELTA_BOUNDS: [f64; 2] = [1.0, 256.0];
 /// A queued ACK is no carrier once it has waited for so many full frames, …
 const CARRIER_FRAMES: f64 = 8.0;
-/// … within these bounds: then it may have been dropped.
-const CARRIER_BOUNDS: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
+/// … from [`ROUND_TRIP`] to the longest: then it may have been dropped.
+const CARRIER_BOUNDS: [Duration; 2] = [ROUND_TRIP, ROUND_TRIP_BOUNDS[1]];
 
 /// What is known of the link's traffic, as far as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -98,7 +98,7 @@ pub(super) fn window(rate: Rate, measured: &MeasuredTraffic) -> Duration {
     measured
         .round_trip()
         .max(seconds(4.0 * FULL_FRAME_BYTES / rate.bytes_per_second()))
-        .min(Duration::from_secs(1))
+        .min(ROUND_TRIP_BOUNDS[1])
 }
 
 /// How long a packet waits in the uplink's queue as it stands.

@@ -7,8 +7,8 @@ use pendulum_model::sample::MeasuredRate;
 
 use pendulum_model::link::Provenance;
 
-/// A learnt rate that is no more than this off is the same one: it is a measurement, and each change disturbs the queue.
-const DEAD_BAND: f64 = 0.1;
+/// Of two measured rates that are no more than this off, the second is the first: each change disturbs the queue, and none is worth a report.
+pub(super) const SAME_RATE: f64 = 0.1;
 /// A learnt rate never falls below this share of the highest there was: a gap in the traffic must not shape the line.
 const FLOOR: f64 = 0.5;
 /// The highest learnt rate fades with this half-life, so that a line that has become slow is shaped at its rate.
@@ -53,7 +53,7 @@ impl Uplink {
         self.highest = Some(MeasuredRate { bytes_per_second, ..rate });
         let new = rate.bytes_per_second.max(FLOOR * bytes_per_second);
         match known {
-            Some(known) if (new / known.bytes_per_second() - 1.0).abs() <= DEAD_BAND => Some(known),
+            Some(known) if (new / known.bytes_per_second() - 1.0).abs() <= SAME_RATE => Some(known),
             _ => Rate::from_bytes_per_second(new),
         }
     }

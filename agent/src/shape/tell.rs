@@ -11,10 +11,8 @@ use super::{ActiveShaper, Comparison, Shaper, plan};
 use crate::bpf::BpfError;
 use crate::bpf::abi::{self, pendulum_shape_control};
 use crate::config::{AckFilter, ShapeMode};
-use crate::snapshot::{ShapeSnapshot, ShapeState};
+use crate::snapshot::{SILENT, ShapeSnapshot, ShapeState};
 
-/// A connection without an ACK for so long gives its place in the table to another.
-const IDLE: Duration = Duration::from_secs(10);
 /// ACKs withheld for one carrier: Linux' own GRO merges up to 44 full segments into one ACK.
 const STRETCH: u32 = 32;
 /// A connection is left alone until it has had so many bytes acknowledged since it was met: four round trips of slow
@@ -42,7 +40,7 @@ impl Shaper {
             channel_bytes_per_s: rate.bytes_per_second() as u64,
             window_ns: nanoseconds(plan::window(rate, measured)),
             carrier_ns: nanoseconds(plan::carrier_age(rate)),
-            idle_ns: nanoseconds(IDLE),
+            idle_ns: nanoseconds(SILENT),
             sojourn_ns: nanoseconds(plan::sojourn(rate, measured)),
             mode: match settings.mode {
                 ShapeMode::Off => abi::PENDULUM_SHAPE_OFF,

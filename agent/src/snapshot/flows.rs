@@ -1,10 +1,14 @@
 //! The flow table at one moment, in the form its readers need.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pendulum_model::segment::PerDirection;
 
 use crate::bpf::abi::pendulum_flow_key;
+
+/// A connection that is silent for this long is treated as gone: its sender is, or its retransmission timer has backed off so far that nothing of it is in
+/// the network (RFC 6298 §5). An ended one stays as long, for late retransmissions and for people to see it.
+pub const SILENT: Duration = Duration::from_secs(10);
 
 /// One look at the flow table.
 #[derive(Clone, Debug)]

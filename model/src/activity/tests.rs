@@ -258,15 +258,15 @@ fn a_rate_is_the_application_s_if_it_varies_by_less_than_a_quarter_of_the_round_
             pace.rates.add(1_000.0 * (1.0 + sign * rate_off));
             pace.round_trips.add(0.5 * (1.0 - sign * round_trip_off));
         }
-        (pace.is_known(), pace.application_limited(&thresholds))
+        (pace.is_known(&thresholds), pace.application_limited(&thresholds))
     };
-    let bins = FEWEST_BINS.next_multiple_of(2);
+    let bins = thresholds.evidence_round_trips as usize;
     assert_eq!(limited(0.0, 0.101, bins), (true, Some(true)));
     assert_eq!(limited(0.0, 0.099, bins), (true, None), "the round trip hardly moved");
     assert_eq!(limited(0.049, 0.2, bins), (true, Some(true)));
     assert_eq!(limited(0.051, 0.2, bins), (true, Some(false)));
-    assert_eq!(limited(0.0, 0.2, FEWEST_BINS), (true, Some(true)));
-    assert_eq!(limited(0.0, 0.2, FEWEST_BINS - 1), (false, None), "too short");
+    assert_eq!(limited(0.0, 0.2, bins), (true, Some(true)));
+    assert_eq!(limited(0.0, 0.2, bins - 1), (false, None), "too short");
 }
 
 /// At each threshold of bulk data.

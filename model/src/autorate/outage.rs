@@ -1,5 +1,6 @@
 //! Replies that do not come.
 
+use crate::constants::HELD_BACK_S;
 use std::collections::VecDeque;
 
 use super::RULES;
@@ -33,8 +34,8 @@ impl Outage {
     pub(super) fn is_on(&self, now: f64, passed: f64, left: f64, packet: f64) -> bool {
         let usual = self.usual + packet;
         let late = now - left - usual;
-        let is_late = |it: &&(f64, f64, u64)| it.0 >= passed && it.1 <= now - usual - RULES.held / 2.0;
+        let is_late = |it: &&(f64, f64, u64)| it.0 >= passed && it.1 <= now - usual - HELD_BACK_S / 2.0;
         let segments = self.asked.iter().filter(is_late).fold(0u64, |sum, it| sum.saturating_add(it.2));
-        late > RULES.held && late < RULES.given_up && segments >= u64::from(RULES.few)
+        late > HELD_BACK_S && late < RULES.given_up && segments >= u64::from(RULES.few)
     }
 }

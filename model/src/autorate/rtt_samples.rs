@@ -1,5 +1,6 @@
 //! What the hosts outside say of the buffer behind.
 
+use crate::constants::{HELD_BACK_S, NO_QUEUE_S};
 use std::collections::BTreeMap;
 
 use super::RULES;
@@ -25,7 +26,7 @@ impl Host {
 
     fn add(&mut self, wait: f64, passed: f64, bytes: f64) {
         let bytes = self.bytes + bytes;
-        if passed - self.from > RULES.held {
+        if passed - self.from > HELD_BACK_S {
             *self = Self::new(wait, passed, Some(self.least()), bytes);
             return;
         }
@@ -76,7 +77,7 @@ impl HeardHosts {
         hosts.sort_by(|a, b| a.least().total_cmp(&b.least()));
         let middle = hosts.get(hosts.len().checked_sub(1)? / 2)?;
         let wait = middle.least();
-        let near = (2.0 * RULES.no_queue).max(RULES.half * wait);
+        let near = (2.0 * NO_QUEUE_S).max(RULES.half * wait);
         Some(RttSamples {
             wait,
             passed: middle.passed,

@@ -2,10 +2,6 @@
 
 /// Times in seconds, shares of 1.
 pub(super) struct Rules {
-    /// A wait of no more than this beyond a packet's own time is no queue: clocks of 1 ms and schedulers do as much.
-    pub(super) no_queue: f64,
-    /// A receiver holds the ACK of a single segment back for this long at least (Linux: `TCP_DELACK_MIN`). What differs by less is not late.
-    pub(super) held: f64,
     /// Fewer packets say nothing: single ones get lost, or are held back.
     pub(super) few: u32,
     /// The rate is measured over this time, and a queue drained within it: some ticks.
@@ -14,8 +10,6 @@ pub(super) struct Rules {
     pub(super) recent: f64,
     /// What passed within this time may pass again, so that the way back after a fade is short.
     pub(super) peak: f64,
-    /// For so long the highest rate bounds a fall.
-    pub(super) hour: f64,
     /// After so long without a reply nobody may be there; in an outage TCP sends little by then.
     pub(super) given_up: f64,
     /// The rate is used up if this share of it passes: TCP's windows and ticks leave gaps.
@@ -38,13 +32,10 @@ pub(super) struct Rules {
 
 /// The figures.
 pub(super) const RULES: Rules = Rules {
-    no_queue: 0.005,
-    held: 0.04,
     few: 3,
     span: 0.2,
     recent: 1.0,
     peak: 10.0,
-    hour: 3600.0,
     given_up: 3.0,
     used: 0.9,
     half: 0.5,

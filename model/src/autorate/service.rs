@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::RULES;
+use crate::constants::HELD_BACK_S;
 use crate::segment::FULL_FRAME_BYTES;
 
 /// A packet of which it is known when it left the buffer.
@@ -86,7 +87,7 @@ impl Service {
         let within = |it: &&Served| waits(it) && it.left >= newest.left - stretch;
         let oldest = self.served.iter().rev().take_while(within).last()?;
         let (seconds, bytes) = (newest.left - oldest.left, newest.sum - oldest.sum);
-        (seconds >= RULES.held && bytes > few).then(|| bytes / seconds)
+        (seconds >= HELD_BACK_S && bytes > few).then(|| bytes / seconds)
     }
 
     /// When the newest packet that was answered for had passed, and when it left the buffer.

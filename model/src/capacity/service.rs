@@ -1,14 +1,12 @@
 //! A link's rate from what left its buffer back to back.
 //!
 //! While a buffer holds a packet, the link sends. So bytes over time between two departures, with something waiting
-//! throughout, *is* the rate. Spans of that kind are collected; the rate is their sum over the most recent ones.
+//! throughout, *is* the rate. Spans of that kind are collected; the rate is their sum over the most recent ones, up to [`RECENT`] of busy time.
 
 use std::collections::VecDeque;
 
+use crate::constants::RECENT;
 use crate::segment::FULL_FRAME_BYTES;
-
-/// Spans up to this much busy time are averaged, nanoseconds.
-const WINDOW_NS: f64 = 10e9;
 
 /// The rate has changed if the newest spans differ by more than this part.
 const CHANGED: f64 = 0.08;
@@ -77,7 +75,7 @@ impl ServiceRate {
     /// On slow links the window is as long as a sustained rate takes.
     fn is_too_much(&self) -> bool {
         let Some(oldest) = self.spans.front().filter(|_| self.spans.len() > 1) else { return false };
-        let is_long = self.busy_ns > WINDOW_NS && self.bytes - oldest.bytes >= SUSTAINED_BYTES;
+        let is_long = self.busy_ns > RECENT.as_nanos() as f64 && self.bytes - oldest.bytes >= SUSTAINED_BYTES;
         is_long || self.spans.len() > SPANS_MAX
     }
 

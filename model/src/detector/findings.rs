@@ -4,14 +4,11 @@ use std::time::Duration;
 
 use crate::bloat::{Bloat, Bufferbloat, BufferbloatNews};
 use crate::event::Event;
-use crate::fairness::{Classes, classes, knocked_back};
+use crate::fairness::{BURST_AGE, Classes, classes, knocked_back};
 use crate::findings::{Change, Evidence, Figure, FindingKind};
 use crate::segment::{Direction, PerDirection};
 
 use super::Detector;
-
-/// A far flow is reported as knocked back at most this often.
-const KNOCK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What holds at present.
 #[derive(Clone, Debug, Default)]
@@ -99,7 +96,7 @@ impl Detector {
     }
 
     fn reconsider_knock(&mut self, at: Duration, direction: Direction, events: &mut Vec<Event>) {
-        if self.findings.knocked[direction].is_some_and(|last| at.saturating_sub(last) < KNOCK_INTERVAL) {
+        if self.findings.knocked[direction].is_some_and(|last| at.saturating_sub(last) < BURST_AGE) {
             return;
         }
         let Some(figures) = knocked_back(&self.flows, direction, &self.thresholds, at) else { return };

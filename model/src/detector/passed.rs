@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use crate::capacity::CapacityLearner;
+use crate::constants::MOVING_THROUGHPUT;
 use crate::sample::{DirectionSample, MeasuredRate, QueueSample, sane};
 use crate::window::SlidingSum;
-
-/// Throughput is the moving sum of paper 003.
-const MOVING_THROUGHPUT: Duration = Duration::from_millis(300);
 
 /// One direction.
 #[derive(Clone, Debug, Default)]

@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use crate::activity::{Demand, Facts, Scene, assess};
+use crate::constants::{HALF, MOST};
 use crate::event::Event;
 use crate::findings::{Change, Evidence, Missing, Verdict};
 use crate::history::Totals;
 use crate::segment::{Direction, PerDirection};
-use crate::thresholds::{HALF, MOST, Thresholds, times};
+use crate::thresholds::{Thresholds, times};
 use crate::verdict::{Circumstances, Ruling, is_case_known, judge_one_way, judge_two_way};
 
 use super::Detector;

@@ -1,5 +1,7 @@
 //! All figures that the observer depends on.
 
+use crate::constants::{HELD_BACK_S, NO_QUEUE_S};
+
 /// Times in nanoseconds, shares of 1. One figure serves wherever the same thing is meant.
 pub(super) struct ObserverRules {
     /// Before the uplink's rate is known, no more than so many bytes before a request count as no queue: three short packets.
@@ -7,9 +9,9 @@ pub(super) struct ObserverRules {
 
     /// Jitter of sender, route and the machine that looks: waits are never known better.
     pub(super) jitter_ns: f64,
-    /// A shorter wait is no queue, a shorter pause no idle link, a smaller difference no drop: a packet's own time and a slow scheduler.
+    /// A shorter wait is no queue, a shorter pause no idle link, a smaller difference no drop.
     pub(super) no_queue_ns: f64,
-    /// A shorter delay may be a reply that was held back (RFC 1122, 4.2.3.2: a delayed ACK; Linux: 40 ms).
+    /// A shorter delay may be a reply that was held back.
     pub(super) held_back_ns: f64,
     /// A wait that was measured this long ago still holds.
     pub(super) fresh_ns: f64,
@@ -93,8 +95,8 @@ pub(super) struct ObserverRules {
 pub(super) const RULES: ObserverRules = ObserverRules {
     few_bytes: 256.0,
     jitter_ns: 1.5e6,
-    no_queue_ns: 5e6,
-    held_back_ns: 40e6,
+    no_queue_ns: 1e9 * NO_QUEUE_S,
+    held_back_ns: 1e9 * HELD_BACK_S,
     fresh_ns: 30e6,
     vague_ns: 50e6,
     span_ns: 100e6,

@@ -3,7 +3,9 @@
 use crate::segment::{Direction, PerDirection};
 
 use super::cases::throughput;
-use super::{Caveat, Confidence, Formula, Prediction, RatioError, SEGMENT_BYTES, Setting};
+use super::{
+    Caveat, Confidence, FAST_RETRANSMIT_SEGMENTS, Formula, Prediction, RatioError, SEGMENT_BYTES, Setting,
+};
 
 /// Mean of a sawtooth between half its peak and its peak.
 const SAWTOOTH_MEAN: f64 = 0.75;
@@ -115,7 +117,7 @@ fn caveats(setting: &Setting, two_solutions: bool) -> Vec<Caveat> {
     if Direction::ALL.into_iter().any(|x| setting.buffer[x] < setting.in_flight(x)) {
         caveats.push(Caveat::BufferBelowBandwidthDelay);
     }
-    if Direction::ALL.into_iter().any(|x| setting.buffer[x] < 4.0 * SEGMENT_BYTES) {
+    if Direction::ALL.into_iter().any(|x| setting.buffer[x] < FAST_RETRANSMIT_SEGMENTS * SEGMENT_BYTES) {
         caveats.push(Caveat::FewSegments);
     }
     if two_solutions {

@@ -15,14 +15,11 @@
 
 use crate::segment::{Direction, PerDirection};
 
-use super::{Caveat, Confidence, Formula, Prediction, SEGMENT_BYTES, Setting};
+use super::{Caveat, Confidence, FAST_RETRANSMIT_SEGMENTS, Formula, Prediction, SEGMENT_BYTES, Setting};
 
 /// Part of a round trip for which a sender pauses after a loss: until its window has halved (RFC 6675), and a little
 /// longer. Calibrated, see `docs/design/detector.md`; on links it was not calibrated on, the model errs by a factor of 1.4.
 const PAUSE: f64 = 0.65;
-
-/// Fewer outstanding segments than this do not make three duplicate ACKs: the loss ends in a timeout (RFC 5681 §3.2).
-const FAST_RETRANSMIT_SEGMENTS: f64 = 4.0;
 
 /// The smallest retransmission timeout, seconds (RFC 6298 says 1 s; Linux uses 200 ms).
 const TIMEOUT_S: f64 = 1.0;

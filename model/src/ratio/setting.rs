@@ -10,6 +10,9 @@ pub const ACK_RATIO: f64 = 1.0 / 30.0;
 /// A full-size data segment on the wire, bytes.
 pub const SEGMENT_BYTES: f64 = 1500.0;
 
+/// Fewer outstanding segments than this do not make three duplicate ACKs: a loss ends in a timeout (RFC 5681 §3.2).
+pub(crate) const FAST_RETRANSMIT_SEGMENTS: f64 = 4.0;
+
 /// Capacities, byte-counted buffers, propagation time and TCP options. Always valid: see [`Setting::new`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {

@@ -1,5 +1,6 @@
 //! The frames of both captures in the order of time, through meter, queues and detector.
 
+use pendulum_model::constants::HALF;
 use pendulum_model::detector::{Config, Detector};
 use pendulum_model::link::Link;
 use pendulum_model::observer::{Observer, Vantage};
@@ -26,9 +27,6 @@ use super::{Audience, Outcome, Task, Watch};
 
 /// An interval waits this long for answers that tell of the uplink's buffer.
 const LAG: Duration = Duration::from_secs(3);
-
-/// A direction is missing if it is not seen for this part of the time in which the other one gets on.
-const UNSEEN_SHARE: f64 = 0.5;
 
 /// Flows are read this often.
 const FLOWS_NS: u64 = 1_000_000_000;
@@ -229,7 +227,7 @@ impl Session {
             audience.flow(&key, &entry.note, self.lan_meter.table().get(&key).map(|lan| &lan.note));
         }
         let crossings = self.intervals.buffers().exact.as_ref().map(|queue| queue.crossings());
-        let missing = PerDirection::from_fn(|x| self.intervals.unseen_share(x) > UNSEEN_SHARE);
+        let missing = PerDirection::from_fn(|x| self.intervals.unseen_share(x) > HALF);
         self.warn(crossings, missing);
         Outcome {
             duration_s: self.last_ns as f64 / 1e9,

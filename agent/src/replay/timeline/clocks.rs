@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::super::packet::{Packet, ParsedSegment};
-use super::ClockStep;
+use super::{ClockStep, SILENCE_NS};
 
 /// One half of a connection: source and destination, with their ports.
 type ConnectionHalf = ([u8; 16], u16, [u8; 16], u16);
@@ -13,8 +13,7 @@ type ConnectionHalf = ([u8; 16], u16, [u8; 16], u16);
 const CLOCKS_MAX: usize = 256;
 const DOUBTS_MAX: usize = 64;
 
-/// A clock's rate is read over this time, nanoseconds; rates near those of known systems are those, per second.
-const RATE_NS: f64 = 2e9;
+/// A clock's rate is read over [`WINDOW_NS`]; rates near those of known systems are those, per second.
 const RATES: [f64; 4] = [1_000.0, 250.0, 100.0, 1e6];
 const RATE_PART: f64 = 0.03;
 /// A queue that grows makes a clock look slow. So near to a known rate it is probably that one: enough for the step from one packet to the next.
@@ -23,10 +22,7 @@ const RATE_PART_PROBABLE: f64 = 0.3;
 /// Offsets before and after a moment are the least within this time, nanoseconds.
 const WINDOW_NS: u64 = 2_000_000_000;
 
-/// Less is no step, nanoseconds …
-const STEP_NS: f64 = 1e8;
-
-/// … and clocks agree on it within this part, and as much as a clock that ticks 100 times a second is off.
+/// Clocks agree on a step within this part, and as much as a clock that ticks 100 times a second is off.
 const AGREE_PART: f64 = 0.2;
 const AGREE_NS: f64 = 3e7;
 
@@ -65,7 +61,7 @@ impl Clock {
     fn offset(&mut self, at_ns: u64, ticks: u32) -> Option<f64> {
         let passed_ns = at_ns as f64 - self.first.0 as f64;
         let ticked = f64::from(ticks.wrapping_sub(self.first.1).cast_signed());
-        if !self.is_certain && passed_ns >= RATE_NS && ticked > 0.0 {
+        if !self.is_certain && passed_ns >= WINDOW_NS as f64 && ticked > 0.0 {
             let per_second = 1e9 * ticked / passed_ns;
             let known = |part: f64| RATES.into_iter().find(|rate| (per_second / rate - 1.0).abs() < part);
             self.is_certain = known(RATE_PART).is_some();
@@ -143,7 +139,7 @@ impl Doubt {
         let agrees = |(before, after): &(&Before, &After)| {
             is_it(after.first - before.newest) || is_it(after.least - before.least)
         };
-        (by_ns.abs() >= STEP_NS && moved.values().all(agrees)).then_some(by_ns)
+        (by_ns.abs() >= SILENCE_NS as f64 && moved.values().all(agrees)).then_some(by_ns)
     }
 }
 

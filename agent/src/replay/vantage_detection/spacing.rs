@@ -4,17 +4,16 @@
 //! faster than the link lets it out. So a buffer of the link's rate behind the point of observation would stay empty if the point lies behind the uplink's
 //! buffer, and would fill as the buffer does if it lies before. The rate is not known: many are tried.
 
+use pendulum_model::constants::NO_QUEUE_S;
 use pendulum_model::segment::{FULL_FRAME_BYTES, SLOWEST_LINK};
 
 /// Rates that are tried, from the slowest link to 1 Gbit/s, each a twentieth above the one before.
 const STEP: f64 = 1.05;
 const RATES: usize = 198;
 
-/// A buffer behind the point counts as empty with no more than so many bytes in it: full packets, one of which is being sent …
+/// A buffer behind the point counts as empty with no more than so many bytes in it: full packets, one of which is being sent, and what a shaper that
+/// oversleeps makes up for.
 const FEW_BYTES: f64 = 3.0 * FULL_FRAME_BYTES;
-
-/// … and what a shaper that oversleeps makes up for, nanoseconds.
-const OVERSLEPT_NS: f64 = 5e6;
 
 /// The link was busy for long if it had so much to send without a pause, nanoseconds, and in so many packets.
 const LONG_NS: f64 = 50e6;
@@ -61,7 +60,7 @@ impl SpacingTrial {
     }
 
     fn would_fill(&self) -> bool {
-        self.most > FEW_BYTES + OVERSLEPT_NS * self.rate
+        self.most > FEW_BYTES + 1e9 * NO_QUEUE_S * self.rate
     }
 }
 
