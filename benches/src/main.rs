@@ -8,6 +8,9 @@ mod agent_cpu;
 #[expect(dead_code, reason = "the tests use the rest of it")]
 mod craft;
 mod detector;
+#[path = "../../tests/support/exchanges.rs"]
+#[expect(dead_code, reason = "the tests use the rest of it")]
+mod exchanges;
 mod frames;
 mod namespaces;
 mod packets;

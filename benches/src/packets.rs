@@ -8,7 +8,8 @@ use aya::programs::{SchedClassifier, Xdp};
 use pendulum::bpf::{LinkPrograms, LoadOptions};
 use serde::Serialize;
 
-use crate::craft::{self, LinkLayer, Tcp};
+use crate::craft::{self, Direction, LinkLayer, Tcp};
+use crate::exchanges::Message;
 use crate::test_run;
 
 /// Rounds over all figures; the smallest of each counts: noise only ever adds.
@@ -66,6 +67,7 @@ fn kinds() -> Vec<Kind> {
     };
     let data = |packet: Tcp| packet.seq(1000).ack(1).payload(1448).ts(5, 5);
     let ack = |packet: Tcp| packet.seq(1000).ack(1).ts(5, 5);
+    let quic = |direction| Message::spin(direction, false).build(LinkLayer::Ethernet).bytes;
     let arp = [[2; 6].as_slice(), &[4; 6], &[0x08, 0x06], &[0; 46]].concat();
     vec![
         kind("data, IPv4", &data),
@@ -76,6 +78,7 @@ fn kinds() -> Vec<Kind> {
         kind("data, IPv4 in VLAN", &|packet| data(packet.vlan(0x8100, 7))),
         Kind { both_ways: false, ..kind("data, seen one way", &|packet| data(packet.home_port(40_001))) },
         kind("UDP", &|packet| packet.protocol(17).payload(100)),
+        Kind { name: "QUIC", up: quic(Direction::Up), down: quic(Direction::Down), both_ways: true },
         Kind { name: "ARP", up: arp.clone(), down: arp, both_ways: true },
     ]
 }
@@ -98,6 +101,10 @@ pub(crate) fn run(repeat: u32) -> Result<PacketsReport> {
     let mut rows: Vec<_> =
         kinds.iter().map(|kind| PacketRow { packet: kind.name, cost: [u32::MAX; 3] }).collect();
     let mut of_empty = Vec::new();
+    let initial = Message::quic(Direction::Up, 0xc0, 1, [&[7; 8], &[5; 8]]).build(LinkLayer::Ethernet).bytes;
+    for object in [&mut tc, &mut xdp] {
+        test_run::cost(program(object, "pendulum_up")?, &initial, 1)?;
+    }
     for kind in kinds.iter().filter(|kind| kind.both_ways) {
         for (object, down) in [(&mut tc, "pendulum_down"), (&mut xdp, "pendulum_xdp")] {
             test_run::cost(program(object, "pendulum_up")?, &kind.up, 1)?;

@@ -21,6 +21,7 @@
 #include "common/once.h"
 #include "common/seam.h"
 #include "packet/slots.h"
+#include "packet/spin.h"
 
 #define IP_ECN_CE 3
 
@@ -148,6 +149,29 @@ static __always_inline __u32 observe_flow(struct pendulum_flow *flow, struct seg
 			me->in_flight_max_bytes = in_flight;
 	}
 	return class;
+}
+
+/* A packet that is no TCP segment passes, and `request` is set. A global function: see seam.h. */
+__noinline int observe_request(struct segment *s, __u32 direction, __u64 now_ns)
+{
+	__u32 kind;
+
+	if (!s)
+		return 0;
+	direction = direction == PENDULUM_UP ? PENDULUM_UP : PENDULUM_DOWN;
+	kind = s->request & REQUEST_KIND;
+	if (kind == REQUEST_SPIN)
+		take_edge(s, direction, now_ns);
+	else if (s->request & REQUEST_REPLIES)
+		take_reply(s, direction, now_ns);
+	if (direction == PENDULUM_UP && s->asked)
+		record_home_reply(s, now_ns);
+	if (!(s->request & REQUEST_ASKS))
+		return 0;
+	await_reply(s, direction, now_ns);
+	if (kind == REQUEST_QUIC)
+		await_edge(s, direction, now_ns);
+	return 0;
 }
 
 /* Count what is no TCP segment, or cannot be read: `result` is parse_frame's. Its `segments` and `wire_bytes`

@@ -19,7 +19,6 @@
 #include "common/once.h"
 #include "packet/parse.h"
 #include "packet/rtt.h"
-#include "packet/slots.h"
 #include "packet/turnaround.h"
 
 /* struct segment.request: one of these … */
@@ -30,6 +29,7 @@ enum request_kind {
 	REQUEST_STUN = 4, /* RFC 8489 §5: transaction identifier of a binding */
 	REQUEST_WIREGUARD = 5, /* handshake: the initiator's index */
 	REQUEST_QUIC = 6, /* RFC 9000 §17.2: the source connection identifier is the reply's destination */
+	REQUEST_SPIN = 7, /* RFC 9000 §17.4: the spin bit of an open connection, in `ack` (spin.h) */
 };
 #define REQUEST_KIND 0x0f
 
@@ -91,15 +91,6 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } requests SEC(".maps");
-
-/* What home replied. Index: time. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, PENDULUM_HOME_REPLIES);
-	__type(key, __u32);
-	__type(value, struct pendulum_home_reply);
-} home_replies SEC(".maps");
 
 /* Any alignment. */
 static __always_inline __u32 word_at(const void *place)
@@ -200,6 +191,10 @@ static __always_inline __u32 read_datagram(const void *payload, const void *end,
 		if ((const void *)(word + QUIC_HEADER_BYTES / 4) > end)
 			return QUIC_HEADER_BYTES;
 		read_quic(payload, end, first, version, s);
+	} else if (!(first & QUIC_LONG)) {
+		/* Perhaps of an open connection: a short header. */
+		s->ack = first >> 29 & 1;
+		s->request = REQUEST_SPIN | REQUEST_REPLIES;
 	}
 	return 0;
 }
@@ -237,10 +232,9 @@ static __always_inline __u32 read_request(const void *frame, const void *end, st
 	return 0;
 }
 
-/* The request `id` that passes in this direction, or has passed. */
-static __always_inline __u64 hash_of_request(const struct segment *s, __u32 direction, __u32 id)
+/* Of what `hash` stands for, between the ends of this packet. */
+static __always_inline __u64 hash_between(const struct segment *s, __u64 hash)
 {
-	__u64 hash = (__u64)id << 32 | (s->request & REQUEST_KIND) << 1 | direction;
 	const __u32 *words = s->key.home_addr;
 
 	_Static_assert(sizeof(s->key) == 36, "nine words");
@@ -250,6 +244,12 @@ static __always_inline __u64 hash_of_request(const struct segment *s, __u32 dire
 		hash ^= hash >> 32;
 	}
 	return hash;
+}
+
+/* The request `id` that passes in this direction, or has passed. */
+static __always_inline __u64 hash_of_request(const struct segment *s, __u32 direction, __u32 id)
+{
+	return hash_between(s, (__u64)id << 32 | (s->request & REQUEST_KIND) << 1 | direction);
 }
 
 static __always_inline __u64 *place_of_request(__u64 hash)
@@ -267,6 +267,19 @@ static __always_inline bool is_recent(__u32 asked, __u64 now_ns)
 static __always_inline bool is_awaited(__u32 asked, __u64 now_ns)
 {
 	return asked & PENDULUM_QUESTION_LENGTH && is_recent(asked, now_ns);
+}
+
+/* It replies to what was `asked`; REQUEST_RELAYS: no later than this. */
+static __always_inline void reply_to(struct segment *s, __u32 direction, __u32 asked, __u64 now_ns)
+{
+	if (s->request & REQUEST_RELAYS) {
+		s->asked = asked | PENDULUM_QUESTION_CLOCK;
+		return;
+	}
+	s->asked = asked;
+	/* Nobody waits for more to reply to. */
+	s->advance = ~0u;
+	count_rtt(!direction, age_us(asked >> 8, now_ns));
 }
 
 /* It may be a reply: then it says so in `asked`, and how far it is to be trusted. */
@@ -287,14 +300,7 @@ static __always_inline void take_reply(struct segment *s, __u32 direction, __u64
 	/* Karn: of a request that was repeated, the reply does not tell which packet it answers. */
 	if (asked & PENDULUM_QUESTION_CLOCK)
 		s->request |= REQUEST_RELAYS;
-	if (s->request & REQUEST_RELAYS) {
-		s->asked = asked | PENDULUM_QUESTION_CLOCK;
-		return;
-	}
-	s->asked = asked;
-	/* Nobody waits for more to reply to. */
-	s->advance = ~0u;
-	count_rtt(!direction, age_us(asked >> 8, now_ns));
+	reply_to(s, direction, asked, now_ns);
 }
 
 /* It is a request: its reply is awaited. */
@@ -314,31 +320,6 @@ static __always_inline void await_reply(const struct segment *s, __u32 direction
 	} else if (age_ticks((__u32)word >> 8, now_ns) >= REQUEST_FLIGHT_TICKS) {
 		WRITE_ONCE(*place, word | PENDULUM_QUESTION_CLOCK);
 	}
-}
-
-/* A reply from home, whose request is `asked`. */
-static __always_inline void record_home_reply(const struct segment *s, __u64 now_ns)
-{
-	__u32 index = now_ns >> PENDULUM_SLOT_SHIFT & (PENDULUM_HOME_REPLIES - 1);
-	struct pendulum_home_reply *reply = bpf_map_lookup_elem(&home_replies, &index);
-
-	if (reply)
-		write_answer(&reply->answer, &reply->answered_by, s, s->key.home_addr, now_ns);
-}
-
-/* A packet that is no TCP segment passes, and `request` is set. A global function: see seam.h. */
-__noinline int observe_request(struct segment *s, __u32 direction, __u64 now_ns)
-{
-	if (!s)
-		return 0;
-	direction = direction == PENDULUM_UP ? PENDULUM_UP : PENDULUM_DOWN;
-	if (s->request & REQUEST_REPLIES)
-		take_reply(s, direction, now_ns);
-	if (direction == PENDULUM_UP && s->asked)
-		record_home_reply(s, now_ns);
-	if (s->request & REQUEST_ASKS)
-		await_reply(s, direction, now_ns);
-	return 0;
 }
 
 #endif

@@ -9,6 +9,15 @@
 #include "common/once.h"
 #include "packet/turnaround.h"
 
+/* What home replied. Index: time. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, PENDULUM_HOME_REPLIES);
+	__type(key, __u32);
+	__type(value, struct pendulum_home_reply);
+} home_replies SEC(".maps");
+
 static __always_inline __u32 hash_of_address(const __u32 address[4])
 {
 	__u32 hash = address[0];
@@ -101,6 +110,16 @@ static __always_inline void record_arrival(const struct segment *s, __u64 now_ns
 	arrival->clock = clock;
 	if (s->asked)
 		write_answer(&arrival->answer, &arrival->answered_by, s, s->key.remote_addr, now_ns);
+}
+
+/* A reply from home, whose request is `asked`. */
+static __always_inline void record_home_reply(const struct segment *s, __u64 now_ns)
+{
+	__u32 index = now_ns >> PENDULUM_SLOT_SHIFT & (PENDULUM_HOME_REPLIES - 1);
+	struct pendulum_home_reply *reply = bpf_map_lookup_elem(&home_replies, &index);
+
+	if (reply)
+		write_answer(&reply->answer, &reply->answered_by, s, s->key.home_addr, now_ns);
 }
 
 #endif

@@ -102,6 +102,11 @@ impl Kernel {
         for index in 0..requests.len() {
             requests.set(index, 0, 0).expect("writable");
         }
+        let map = object.map_mut("spins").expect("there");
+        let mut spins: Array<_, [u64; 2]> = map.try_into().expect("an array");
+        for index in 0..spins.len() {
+            spins.set(index, [0; 2], 0).expect("writable");
+        }
         let map = object.map_mut("bursts").expect("there");
         let mut bursts: Array<_, abi::pendulum_burst> = map.try_into().expect("an array");
         for index in 0..bursts.len() {

@@ -33,7 +33,7 @@ fn both(kernel: &mut Kernel, frames: &[CraftedFrame], link_layer: LinkLayer, sta
         let whole = Frame::whole(replay.link_type, &frame.bytes);
         let observation = replay.meter.observe_frame(direction, frame.time_ns, &whole);
         if let Some((_, reply)) = observation.reply {
-            let figures = (u64::from(reply.us), reply.is_relayed, reply.is_relayed);
+            let figures = (u64::from(reply.us), reply.may_be_held, reply.is_relayed);
             theirs.insert((direction, frame.time_ns >> 20), figures);
         }
         // Its slot is over, and the next message is in a later one.
@@ -95,7 +95,7 @@ fn other_datagrams_touch_nothing() {
 #[test]
 fn any_exchange_is_measured_alike() {
     let kernel = RefCell::new(Kernel::new(LinkLayer::RawIp));
-    let message = (0_usize..17, 0_u16..3, any::<bool>(), prop_oneof![0_u64..5_000, 0_u64..9_000_000]);
+    let message = (0_usize..64, 0_u16..3, any::<bool>(), prop_oneof![0_u64..5_000, 0_u64..9_000_000]);
     let streams = prop::collection::vec(message, 1..200);
     let table = exchanges();
     runner(cases(100))
@@ -117,14 +117,56 @@ fn any_exchange_is_measured_alike() {
             agree(&kernel, &frames, LinkLayer::RawIp)
         })
         .expect("kernel and replay agree");
-    let flood: Vec<_> = (0..3_000_u32)
-        .map(|index| {
-            let from = index.to_be_bytes();
-            let initial = Message::quic(craft::Direction::Up, 0xc0, 1, [&[7; 8], &from]);
-            initial.at(u64::from(index) * 100).build(LinkLayer::RawIp)
-        })
+    let spinning =
+        table.iter().find(|exchange| exchange.name.starts_with("a spin bit counts")).expect("there");
+    let flood = (0..3_000_u32).map(|index| {
+        let from = index.to_be_bytes();
+        let initial = Message::quic(craft::Direction::Up, 0xc0, 1, [&[7; 8], &from]);
+        initial.home_port(index as u16).at(400_000 + u64::from(index) * 100)
+    });
+    let flood: Vec<_> = spinning
+        .messages
+        .iter()
+        .cloned()
+        .chain(flood)
+        .map(|message| message.build(LinkLayer::RawIp))
         .collect();
     agree(&kernel, &flood, LinkLayer::RawIp).expect("kernel and replay agree");
     let lost = crate::kernel::LOST.iter().position(|lost| *lost == "request_displaced").expect("a reason");
     assert!(kernel.borrow().stats()[lost] > 1_000, "a full table says so");
+}
+
+/// A connection whose spin bit turns, and may be out of its turn; whose sides pause, and opens anew.
+#[test]
+fn any_spin_bit_is_measured_alike() {
+    let kernel = RefCell::new(Kernel::new(LinkLayer::RawIp));
+    let step = (any::<bool>(), any::<bool>(), 0_u32..400, prop_oneof![100_u64..20_000, 100_u64..9_000_000]);
+    let timed = std::cell::Cell::new(0);
+    runner(cases(100))
+        .run(&prop::collection::vec(step, 1..200), |steps| {
+            let initial = Message::quic(craft::Direction::Up, 0xc0, 1, [&[7; 8], &[5; 8]]);
+            let (mut at, mut values) = (0, [false; 2]);
+            let mut frames = vec![initial.build(LinkLayer::RawIp)];
+            for (is_up, hears, chance, after) in steps {
+                at += after;
+                let direction = if is_up { craft::Direction::Up } else { craft::Direction::Down };
+                let message = match chance {
+                    0 => initial.clone(),
+                    1 => Message::spin(direction, !values[usize::from(is_up)]),
+                    _ => {
+                        if hears {
+                            values[usize::from(is_up)] = values[usize::from(!is_up)] != is_up;
+                        }
+                        Message::spin(direction, values[usize::from(is_up)])
+                    }
+                };
+                frames.push(message.at(at).build(LinkLayer::RawIp));
+            }
+            agree(&kernel, &frames, LinkLayer::RawIp)?;
+            let [up, down] = kernel.borrow_mut().programs().counters().expect("readable");
+            timed.set(timed.get() + up.rtt.iter().chain(&down.rtt).sum::<u64>());
+            Ok(())
+        })
+        .expect("kernel and replay agree");
+    assert!(timed.get() > 100, "{} replies", timed.get());
 }

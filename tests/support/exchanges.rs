@@ -20,7 +20,7 @@ pub(crate) struct Message {
 pub(crate) struct Exchange {
     pub(crate) name: &'static str,
     pub(crate) messages: Vec<Message>,
-    /// Way of the reply, microseconds that it took, and whether the server may have asked others first.
+    /// Way of the reply, microseconds that it took, and whether it may have been held.
     pub(crate) replies: Vec<(Direction, u32, bool)>,
 }
 
@@ -88,6 +88,13 @@ impl Message {
         Self::udp(direction, [50_000, 443], &payload)
     }
 
+    /// A QUIC packet of an open connection, with this spin bit.
+    pub(crate) fn spin(direction: Direction, value: bool) -> Self {
+        // Half of the packets have the QUIC bit (RFC 9287).
+        let payload = [if value { 0x20 } else { 0x40 }; 200];
+        Self::udp(direction, [50_000, 443], &payload)
+    }
+
     /// When it passes, in microseconds.
     pub(crate) fn at(mut self, us: u64) -> Self {
         self.time_us = us;
@@ -99,9 +106,21 @@ impl Message {
         self
     }
 
-    fn home_port(mut self, port: u16) -> Self {
+    pub(crate) fn home_port(mut self, port: u16) -> Self {
         self.ports = self.ports.map(|[_, remote]| [port, remote]);
         self
+    }
+
+    /// It passes so many microseconds later.
+    fn later(mut self, us: u64) -> Self {
+        self.time_us += us;
+        self
+    }
+
+    /// Home and the remote end change places.
+    fn mirrored(self) -> Self {
+        let direction = if self.direction == Up { Down } else { Up };
+        Self { direction, ..self }.swapped()
     }
 
     /// Ports of home and remote end change places.
@@ -172,6 +191,23 @@ fn handshake(client: &[u8], version: u32, initial: u8, handshake: u8) -> Vec<Mes
         Message::quic(Up, 0x40, version, [SERVER, client]).at(151_000),
         Message::quic(Down, 0x41, version, [client, SERVER]).at(181_000),
     ]
+}
+
+/// A connection that opens, and then so many round trips of its spin bit: each edge of the client is at the server and back in 30 ms, and 2 ms
+/// later the next one comes. The server sends each 10 ms.
+fn spinning(round_trips: u64) -> Vec<Message> {
+    let mut messages = handshake(CLIENT, V1, 0xc0, 0xe0);
+    for round in 0..round_trips {
+        let (at, value) = (200_000 + round * 32_000, round % 2 == 0);
+        messages.extend([
+            Message::spin(Up, value).at(at),
+            Message::spin(Down, !value).at(at + 10_000),
+            Message::spin(Up, value).at(at + 15_000),
+            Message::spin(Down, !value).at(at + 20_000),
+            Message::spin(Down, value).at(at + 30_000),
+        ]);
+    }
+    messages
 }
 
 /// All of them.
@@ -348,6 +384,72 @@ pub(crate) fn exchanges() -> Vec<Exchange> {
             vec![(Up, 3_000, false), (Down, 40_000, false)],
         ),
     ];
+    let opened = [(Down, 30_000, false), (Up, 2_000, false)];
+    let timed = |replies: &[(Direction, u32, bool)]| [&opened, replies].concat();
+    let then = |more: &[Message]| [spinning(5), more.to_vec()].concat();
+    // The fifth round trip begins at 328 ms, and its last packet comes at 358 ms.
+    all.extend([
+        exchange(
+            "a spin bit counts after eight edges",
+            spinning(5),
+            timed(&[(Up, 2_000, false), (Down, 30_000, false)]),
+        ),
+        exchange("four round trips are too few", spinning(4), timed(&[])),
+        exchange(
+            "a server that sent nothing for 25 ms may have held its reply; after 200 ms that tells nothing",
+            then(&[
+                Message::spin(Up, false).at(360_000),
+                Message::spin(Down, false).at(390_000),
+                Message::spin(Up, true).at(391_000),
+                Message::spin(Down, true).at(592_000),
+                Message::spin(Up, false).at(594_000),
+            ]),
+            timed(&[
+                (Up, 2_000, false),
+                (Down, 30_000, false),
+                (Up, 2_000, false),
+                (Down, 30_000, true),
+                (Up, 1_000, false),
+                (Up, 2_000, false),
+            ]),
+        ),
+        exchange(
+            "a client whose value is not in its turn does not spin",
+            then(&[
+                Message::spin(Up, true).at(359_000),
+                Message::spin(Up, false).at(360_000),
+                Message::spin(Up, true).at(361_000),
+                Message::spin(Down, false).at(380_000),
+                Message::spin(Up, true).at(382_000),
+            ]),
+            timed(&[(Up, 2_000, false), (Down, 30_000, false), (Up, 2_000, false)]),
+        ),
+        exchange(
+            "a server whose value is not in its turn does not spin",
+            then(&[
+                Message::spin(Down, false).at(359_000),
+                Message::spin(Up, false).at(360_000),
+                Message::spin(Down, false).at(380_000),
+            ]),
+            timed(&[(Up, 2_000, false), (Down, 30_000, false)]),
+        ),
+        exchange(
+            "a connection that opens anew between the same ports counts anew",
+            then(
+                &handshake(&[9; 5], V1, 0xc0, 0xe0)
+                    .into_iter()
+                    .map(|message| message.later(400_000))
+                    .collect::<Vec<_>>(),
+            ),
+            // The server's own identifier was replied to not long ago.
+            timed(&[(Up, 2_000, false), (Down, 30_000, false), (Down, 30_000, false)]),
+        ),
+        exchange(
+            "a spinning client outside, and a server at home",
+            spinning(5).into_iter().map(Message::mirrored).collect(),
+            vec![(Up, 30_000, false), (Down, 2_000, false), (Down, 2_000, false), (Up, 30_000, false)],
+        ),
+    ]);
     let v6 = handshake(CLIENT, V1, 0xc0, 0xe0).into_iter().map(Message::v6).collect();
     all.push(exchange("QUIC over IPv6", v6, vec![(Down, 30_000, false), (Up, 2_000, false)]));
     all

@@ -196,7 +196,7 @@ impl<T: Default> Meter<T> {
         let reply = self.requests.observe(direction, time_ns, &key, &timed.request, wire_bytes);
         self.stats.lost[Lost::RequestDisplaced as usize] = self.requests.lost;
         let reply = reply?;
-        if !reply.is_relayed {
+        if !reply.may_be_held {
             self.counters[direction.opposite()].count_rtt(reply.us);
         }
         Some((key, reply))

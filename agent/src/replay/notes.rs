@@ -35,8 +35,8 @@ impl Notes {
         let repeated_bytes = if repeats { bytes } else { 0 };
         let mut noted =
             Noted { passing: Passing { at_ns: now_ns, bytes, repeated_bytes, clock: None }, answer: None };
-        // A server that may have asked others first tells of no buffer.
-        if let Some((key, reply)) = observation.reply.filter(|(_, reply)| !reply.is_relayed) {
+        // One who may have waited before the reply tells of no buffer.
+        if let Some((key, reply)) = observation.reply.filter(|(_, reply)| !reply.may_be_held) {
             noted.answer = Some(Answer {
                 end: key.sender(direction),
                 delay_ns: u64::from(reply.us) * 1000,
@@ -117,9 +117,9 @@ mod tests {
         assert_eq!(notes.active.len(), 2, "two flows carried data");
     }
 
-    /// A reply that is no TCP answers its request, but for one of a server that may have asked others first.
+    /// A reply that is no TCP answers its request, but for one that may have been held.
     #[test]
-    fn replies_of_other_protocols_are_answers_unless_relayed() {
+    fn replies_of_other_protocols_are_answers_unless_held() {
         for exchange in exchanges() {
             let (mut meter, mut notes) = (Meter::<Tally>::new(MeterConfig::default()), Notes::default());
             let answers = exchange.messages.iter().filter_map(|message| {
@@ -130,7 +130,7 @@ mod tests {
                 notes.note(direction, crafted.time_ns, frame.frame_bytes(), observation).answer
             });
             let us: Vec<_> = answers.map(|answer| (answer.delay_ns / 1000) as u32).collect();
-            let direct = exchange.replies.iter().filter(|(.., is_relayed)| !is_relayed);
+            let direct = exchange.replies.iter().filter(|(.., may_be_held)| !may_be_held);
             let expected: Vec<_> = direct.map(|(_, us, _)| *us).collect();
             assert_eq!(us.len(), expected.len(), "{}", exchange.name);
             let are_alike = us.iter().zip(&expected).all(|(one, other)| one.abs_diff(*other) <= 5);

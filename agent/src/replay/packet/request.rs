@@ -15,6 +15,8 @@ pub enum RequestKind {
     WireGuard = 5,
     /// RFC 9000 §17.2: its handshake.
     Quic = 6,
+    /// RFC 9000 §17.4: the spin bit of an open connection of QUIC. It replies to the other side's bit.
+    Spin = 7,
 }
 
 /// A request, a reply, or both.
@@ -92,6 +94,7 @@ impl Request {
             (0x0100_0000, 148) => Some(Self::asking(RequestKind::WireGuard, second)),
             (0x0200_0000, 92) => Some(Self::replying(RequestKind::WireGuard, word(8)?)),
             (first, 32..) if first >> 31 == 1 => Self::of_quic(payload.first_chunk()?, first),
+            (first, _) if first >> 31 == 0 => Some(Self::replying(RequestKind::Spin, first >> 29 & 1)),
             _ => None,
         }
     }
