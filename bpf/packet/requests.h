@@ -139,8 +139,11 @@ static __always_inline __u32 read_datagram(const void *payload, const void *end,
 	const __be32 *word = payload;
 	__u32 first, second, version;
 
-	if ((const void *)(word + 2) > end || s->payload_bytes < DNS_BYTES)
+	if (s->payload_bytes < DNS_BYTES)
 		return 0;
+	/* Drivers and senders of super-packets leave the payload outside the linear part. */
+	if ((const void *)(word + 2) > end)
+		return s->payload_bytes < NTP_BYTES ? s->payload_bytes : NTP_BYTES;
 	first = bpf_ntohl(word[0]);
 	second = bpf_ntohl(word[1]);
 	version = first << 8 | second >> 24;
@@ -225,7 +228,7 @@ static __always_inline __u32 read_request(const void *frame, const void *end, st
 	__u16 home = bpf_ntohs(s->key.home_port), remote = bpf_ntohs(s->key.remote_port);
 	bool up = direction == PENDULUM_UP;
 
-	if (result == PARSE_UDP)
+	if (result == PARSE_UDP && home | remote)
 		return read_datagram(payload, end, s, up ? home : remote, up ? remote : home);
 	if (result == PARSE_ICMP)
 		read_icmp(payload, end, s->payload_bytes, s->port >> 16 == IPPROTO_ICMPV6, s);

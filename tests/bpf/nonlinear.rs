@@ -11,6 +11,7 @@ use pendulum::replay::counters::Counters;
 use crate::Replay;
 use crate::cable::{FAR, NEAR, PacketSocket, index, is_root, with_cable};
 use crate::craft::{self, CraftedFrame, LinkLayer, Tcp};
+use crate::exchanges::Message;
 use crate::kernel::{Kernel, LOST, State};
 
 /// Above a page: smaller frames become linear whatever is asked for (`packet_alloc_skb`).
@@ -132,4 +133,22 @@ fn headers_outside_the_linear_part_are_read_on_the_way_down() {
         return println!("SKIPPED headers_outside_the_linear_part_are_read_on_the_way_down: needs root");
     }
     compare(craft::Direction::Down, FAR);
+}
+
+/// The headers are linear, as drivers leave them, and nothing else is.
+#[test]
+fn a_request_outside_the_linear_part_is_read() {
+    if !is_root() {
+        return println!("SKIPPED a_request_outside_the_linear_part_is_read: needs root");
+    }
+    const HEADERS: usize = LINK_HEADER + 20 + 8;
+    with_cable(|| {
+        let mut kernel = Kernel::with(LoadOptions::default());
+        kernel.programs().attach(NEAR, index(NEAR)).expect("the programs attach");
+        let initial = Message::quic(craft::Direction::Up, 0xc0, 1, [&[7; 8], &[5; 8]]);
+        let initial = initial.cut(PAYLOAD).build(LinkLayer::Ethernet);
+        PacketSocket::new(NEAR).send(&initial.bytes, HEADERS);
+        wait_for(&kernel, 1);
+        assert_eq!(kernel.open_requests(), 1);
+    });
 }

@@ -130,7 +130,7 @@ impl Message {
     }
 
     /// Its body, as long as this.
-    fn cut(mut self, length: usize) -> Self {
+    pub(crate) fn cut(mut self, length: usize) -> Self {
         self.body.resize(length, 0);
         self
     }
