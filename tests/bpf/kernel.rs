@@ -97,21 +97,9 @@ impl Kernel {
         }
         zero::<pendulum_counters>(object, "counters", pendulum_counters::zero());
         zero::<u64>(object, "stats", 0);
-        let map = object.map_mut("requests").expect("there");
-        let mut requests: Array<_, u64> = map.try_into().expect("an array");
-        for index in 0..requests.len() {
-            requests.set(index, 0, 0).expect("writable");
-        }
-        let map = object.map_mut("spins").expect("there");
-        let mut spins: Array<_, [u64; 2]> = map.try_into().expect("an array");
-        for index in 0..spins.len() {
-            spins.set(index, [0; 2], 0).expect("writable");
-        }
-        let map = object.map_mut("bursts").expect("there");
-        let mut bursts: Array<_, abi::pendulum_burst> = map.try_into().expect("an array");
-        for index in 0..bursts.len() {
-            bursts.set(index, abi::pendulum_burst::default(), 0).expect("writable");
-        }
+        empty::<u64>(object, "requests");
+        empty::<[u64; 2]>(object, "spins");
+        empty::<abi::pendulum_burst>(object, "bursts");
     }
 
     /// Let the TC program of the frame's direction see it. `None`: TEST_RUN refuses to make an skb of it, because
@@ -226,6 +214,13 @@ impl Kernel {
 
     pub(crate) fn programs(&mut self) -> &mut LinkPrograms {
         &mut self.programs
+    }
+}
+
+fn empty<T: aya::Pod + Default>(object: &mut aya::Ebpf, name: &str) {
+    let mut map: Array<_, T> = object.map_mut(name).expect("there").try_into().expect("an array");
+    for index in 0..map.len() {
+        map.set(index, T::default(), 0).expect("writable");
     }
 }
 
