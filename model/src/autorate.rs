@@ -148,11 +148,6 @@ impl Controller {
         Self { priority, ..self }
     }
 
-    /// Other bounds, from the next decision on.
-    pub fn set_bounds(&mut self, bounds: Bounds) {
-        self.bounds = bounds.sane();
-    }
-
     /// Bytes per second to be sent, or let in.
     pub fn rate(&self) -> f64 {
         self.rate

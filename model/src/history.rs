@@ -175,11 +175,6 @@ impl Totals {
         ratio(self.wire_bytes[direction] as f64, self.seconds)
     }
 
-    /// Bytes per second of data segments: `X_x`.
-    pub fn data_rate(&self, direction: Direction) -> f64 {
-        ratio(self.data_bytes[direction] as f64, self.seconds)
-    }
-
     /// Bytes per second that are no pure ACKs, whatever their protocol.
     pub fn load_rate(&self, direction: Direction) -> f64 {
         ratio(self.load_bytes[direction] as f64, self.seconds)

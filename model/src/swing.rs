@@ -55,11 +55,6 @@ impl Swing {
     pub fn run_period(&self) -> Option<f64> {
         period(self.first?, self.last?, self.count)
     }
-
-    /// Changes over the whole run.
-    pub fn run_switches(&self) -> u64 {
-        self.count
-    }
 }
 
 fn period(first: Duration, last: Duration, switches: u64) -> Option<f64> {
@@ -88,7 +83,7 @@ mod tests {
             swing.push(Phase::Balanced, at(time + 5));
             swing.push(side, at(time + 6));
         }
-        assert_eq!(swing.run_switches(), 4);
+        assert_eq!(swing.count, 4);
         // (5.0 − 1.0) · 2 / 3
         assert!((swing.run_period().expect("two swings") - 8.0 / 3.0).abs() < 1e-9);
         assert_eq!(swing.switches_since(at(20)), 3);
@@ -104,6 +99,6 @@ mod tests {
             swing.push(Phase::UplinkBound, at(10 * second));
             swing.push(Phase::Idle, at(10 * second + 5));
         }
-        assert_eq!((swing.run_switches(), swing.run_period()), (0, None));
+        assert_eq!((swing.count, swing.run_period()), (0, None));
     }
 }

@@ -8,7 +8,7 @@ use aya::programs::links::LinkOrder;
 use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions, TcAttachType};
 use aya::programs::{Program, ProgramInfo, SchedClassifier};
 
-use super::abi::{self, pendulum_channel, pendulum_config, pendulum_shape_control, pendulum_shape_counts};
+use super::abi::{self, pendulum_config, pendulum_shape_control, pendulum_shape_counts};
 use super::loader;
 use super::map_error;
 use super::programs::link_layer_abi;
@@ -148,17 +148,6 @@ impl ShapePrograms {
             sum.held_bytes += cpu.held_bytes;
         }
         Ok(sum)
-    }
-
-    /// Connections whose ACKs left the queue (dry run: came) within the last one to two seconds, of those that the filter follows.
-    ///
-    /// # Errors
-    /// [`BpfError::Map`] if the map cannot be read.
-    pub fn acknowledging(&self) -> Result<u32, BpfError> {
-        let name = "channel";
-        let map: Array<&MapData, pendulum_channel> = map_of(&self.object, name)?;
-        let channel = map.get(&0, 0).map_err(|e| map_error("read", name, e))?;
-        Ok(channel.active.max(channel.active_before))
     }
 
     /// The program and how long it ran, as far as the kernel's BPF statistics are on.

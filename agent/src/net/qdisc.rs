@@ -42,8 +42,6 @@ pub struct Qdisc {
     pub backlog_packets: u32,
     /// Packets it has dropped.
     pub drops: u32,
-    /// Packets that the driver gave back.
-    pub requeues: u32,
     /// Bytes it may hold, if it is counted in bytes.
     pub limit_bytes: Option<u64>,
     /// Packets it may hold, if it is counted in packets.
@@ -211,7 +209,6 @@ fn parse(message: &[u8]) -> io::Result<Qdisc> {
         backlog_packets: figure(0),
         backlog_bytes: figure(4),
         drops: figure(8),
-        requeues: figure(12),
         limit_bytes,
         limit_packets,
         rate,
@@ -289,7 +286,6 @@ mod tests {
             backlog_bytes: 0,
             backlog_packets: 0,
             drops: 0,
-            requeues: 0,
             limit_bytes: bytes,
             limit_packets: packets,
             rate: None,

@@ -95,7 +95,6 @@ mod tests {
             backlog_bytes: 0,
             backlog_packets: 0,
             drops,
-            requeues: 0,
             limit_bytes: None,
             limit_packets: None,
             rate: None,
