@@ -71,65 +71,37 @@ const RULES: BudgetRules = BudgetRules {
     slowest: 0.1,
 };
 
-/// A part of the way from the hosts at home to the far ends and back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Segment {
-    /// LAN, Wi-Fi and the hosts at home.
-    Home = 0,
-    /// The gateway's own queues.
-    Gateway = 1,
-    /// The uplink's buffer behind the gateway: modem, radio.
-    Uplink = 2,
-    /// The downlink's buffer, at the provider.
-    Downlink = 3,
-    /// The route and the far hosts.
-    Beyond = 4,
-}
-
-impl Segment {
-    /// All of them, from home to the far end.
-    pub const ALL: [Self; 5] = [Self::Home, Self::Gateway, Self::Uplink, Self::Downlink, Self::Beyond];
-
-    /// The name used in metrics and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Home => "home",
-            Self::Gateway => "gateway",
-            Self::Uplink => "uplink",
-            Self::Downlink => "downlink",
-            Self::Beyond => "beyond",
-        }
+named! {
+    /// A part of the way from the hosts at home to the far ends and back, in this order.
+    pub enum Segment {
+        /// LAN, Wi-Fi and the hosts at home.
+        Home = "home",
+        /// The gateway's own queues.
+        Gateway = "gateway",
+        /// The uplink's buffer behind the gateway: modem, radio.
+        Uplink = "uplink",
+        /// The downlink's buffer, at the provider.
+        Downlink = "downlink",
+        /// The route and the far hosts.
+        Beyond = "beyond",
     }
 }
 
-/// Why a segment's delay is unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unknown {
-    /// No packet was answered that shows it.
-    NoReplies,
-    /// No reply was ever seen on a line without load: a queue may be part of every one.
-    NoBase,
-    /// One far end replied, and the line's rate is unknown or not used up: line or route, either may hold it.
-    OneEnd,
-    /// Packets wait on the line; no clock and no level tells in which direction.
-    Undivided,
-    /// Too few packets: a host that delays its ACKs looks the same.
-    TooFew,
-    /// The queue cannot be read.
-    NotRead,
-}
-
-impl Unknown {
-    /// The name used in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NoReplies => "no_replies",
-            Self::NoBase => "no_base",
-            Self::OneEnd => "one_end",
-            Self::Undivided => "undivided",
-            Self::TooFew => "too_few",
-            Self::NotRead => "not_read",
-        }
+named! {
+    /// Why a segment's delay is unknown.
+    pub enum Unknown {
+        /// No packet was answered that shows it.
+        NoReplies = "no_replies",
+        /// No reply was ever seen on a line without load: a queue may be part of every one.
+        NoBase = "no_base",
+        /// One far end replied, and the line's rate is unknown or not used up: line or route, either may hold it.
+        OneEnd = "one_end",
+        /// Packets wait on the line; no clock and no level tells in which direction.
+        Undivided = "undivided",
+        /// Too few packets: a host that delays its ACKs looks the same.
+        TooFew = "too_few",
+        /// The queue cannot be read.
+        NotRead = "not_read",
     }
 }
 

@@ -22,6 +22,8 @@ mod wiring;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use pendulum_model::named;
+
 pub(crate) use wiring::{Wire, devices, machine_commands, wires, wiring_commands};
 
 /// A machine of the lab.
@@ -110,25 +112,19 @@ impl fmt::Display for Role {
     }
 }
 
-/// Where the uplink's buffer stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BufferPlace {
-    /// On the gateway: the qdisc of its WAN device.
-    #[default]
-    Gateway,
-    /// In a modem behind the gateway's WAN device, which is then a plain fast veth without a queue: the usual case at home.
-    Modem,
+named! {
+    /// Where the uplink's buffer stands, as the command line and reports name it.
+    #[derive(Default)]
+    pub enum BufferPlace {
+        /// On the gateway: the qdisc of its WAN device.
+        #[default]
+        Gateway = "gateway",
+        /// In a modem behind the gateway's WAN device, which is then a plain fast veth without a queue: the usual case at home.
+        Modem = "modem",
+    }
 }
 
 impl BufferPlace {
-    /// Its name on the command line and in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Gateway => "gateway",
-            Self::Modem => "modem",
-        }
-    }
-
     /// The machine and the device of the uplink's buffer.
     pub const fn uplink_queue(self) -> (Role, &'static str) {
         match self {

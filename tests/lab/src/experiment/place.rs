@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use pendulum_model::named;
 use pendulum_model::rate::{BufferSize, Rate};
 use pendulum_model::segment::Direction;
 use serde_json::{Value, json};
@@ -98,23 +99,12 @@ impl Place {
     }
 }
 
-/// The protocol of transfers and requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Protocols {
-    Tcp,
-    Quic,
-    Mixed,
-}
-
-impl Protocols {
-    const ALL: [Self; 3] = [Self::Tcp, Self::Quic, Self::Mixed];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Quic => "quic",
-            Self::Mixed => "mixed",
-        }
+named! {
+    /// The protocol of transfers and requests.
+    enum Protocols {
+        Tcp = "tcp",
+        Quic = "quic",
+        Mixed = "mixed",
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pendulum_model::named;
 use pendulum_model::rate::{BufferSize, Rate};
 use pendulum_model::segment::PerDirection;
 use serde_json::{Map, Value, json};
@@ -132,26 +133,17 @@ impl LinkTraffic {
     }
 }
 
-/// Whether the connections have explicit congestion notification.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ecn {
-    /// As Linux is by default: offered by servers, asked for by nobody.
-    None,
-    /// Accurate ECN (RFC 9768) at both ends, from Linux 7.0.
-    Accurate,
+named! {
+    /// Whether the connections have explicit congestion notification, as `--only` and `params.ecn` name it.
+    pub(super) enum Ecn {
+        /// As Linux is by default: offered by servers, asked for by nobody.
+        None = "no-ecn",
+        /// Accurate ECN (RFC 9768) at both ends, from Linux 7.0.
+        Accurate = "accecn",
+    }
 }
 
 impl Ecn {
-    pub(super) const ALL: [Self; 2] = [Self::None, Self::Accurate];
-
-    /// Its name in `--only` and in `params.ecn`.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::None => "no-ecn",
-            Self::Accurate => "accecn",
-        }
-    }
-
     /// The value of net.ipv4.tcp_ecn at both ends.
     pub(super) const fn sysctl(self) -> &'static str {
         match self {
