@@ -56,7 +56,7 @@ impl Serialize for Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::{Figure, Missing, Phase};
+    use crate::findings::{Figure, Phase};
 
     #[test]
     fn an_event_is_one_flat_line() {
@@ -64,12 +64,12 @@ mod tests {
             at_s: 1.5,
             change: Change::Phase { from: None, to: Phase::UplinkBound, dwell_s: 0.0 },
             evidence: Evidence {
-                rule: "standing_queues",
+                rule: "standing_queues".into(),
                 reason: "only the uplink buffer holds a standing queue".to_owned(),
                 figures: vec![Figure::against("uplink_standing_bytes", 3000.0, 1500.0)],
                 since_s: 1.25,
                 held_since_s: None,
-                missing: vec![Missing::DownlinkQueue],
+                missing: vec!["downlink_queue".into()],
             },
         };
         let json: serde_json::Value = serde_json::to_value(&event).expect("json");

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::findings::Figure;
 use crate::flows::{FlowRecord, FlowTable};
@@ -34,16 +34,18 @@ struct Competitor {
     is_paced: bool,
 }
 
-/// What flows of two RTT classes get from one direction of the link.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Classes {
+/// Flows with short and with long round trips in one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RttClasses {
     /// Flows in the near class.
-    pub near_flows: usize,
+    pub near_flows: u64,
     /// Flows in the far class.
-    pub far_flows: usize,
-    /// Largest base RTT of a near flow, seconds.
+    pub far_flows: u64,
+    /// Largest base round trip of a near flow.
     pub near_round_trip_s: f64,
-    /// Smallest base RTT of a far flow, seconds.
+    /// Smallest base round trip of a far flow.
     pub far_round_trip_s: f64,
     /// Near flows' share of the bytes of both classes.
     pub near_share: f64,
@@ -51,7 +53,7 @@ pub struct Classes {
     pub near_far_ratio: f64,
 }
 
-impl Classes {
+impl RttClasses {
     /// The figures for evidence.
     pub(crate) fn figures(&self, thresholds: &Thresholds) -> Vec<Figure> {
         vec![
@@ -69,7 +71,7 @@ pub(crate) fn classes(
     direction: Direction,
     thresholds: &Thresholds,
     now: Duration,
-) -> Option<Classes> {
+) -> Option<RttClasses> {
     let competes = |flow: &&FlowRecord| flow.bulk_for(now, thresholds).is_some_and(|time| time >= BURST_AGE);
     let mut flows: Vec<Competitor> = book
         .of(direction)
@@ -98,9 +100,9 @@ pub(crate) fn classes(
         return None;
     }
     let mean = |sum: f64, class: &[Competitor]| sum / class.len() as f64;
-    Some(Classes {
-        near_flows: near.len(),
-        far_flows: far.len(),
+    Some(RttClasses {
+        near_flows: near.len() as u64,
+        far_flows: far.len() as u64,
         near_round_trip_s: near[near.len() - 1].round_trip,
         far_round_trip_s: far[0].round_trip,
         near_share: near_bytes / (near_bytes + far_bytes),
@@ -176,7 +178,7 @@ mod tests {
     }
 
     /// Whatever `classes` says at any second of these reports.
-    fn classes_of(reports: &[(u64, Vec<FlowSample>)]) -> Vec<Classes> {
+    fn classes_of(reports: &[(u64, Vec<FlowSample>)]) -> Vec<RttClasses> {
         let mut book = FlowTable::default();
         let mut found = Vec::new();
         for (second, flows) in reports {

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use crate::Name;
 use crate::autorate::Decision;
 use crate::segment::Direction;
 
@@ -69,13 +70,15 @@ impl fmt::Display for Verdict {
 }
 
 /// One figure that a rule looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Figure {
-    /// What it is, such as `uplink_bound_share`.
-    pub name: &'static str,
-    /// Its value in base units (seconds, bytes, bytes per second, ratios 0–1).
+    /// Its name, as `uplink_bound_share`.
+    pub name: Name,
+    /// Its value in base units (seconds, bytes, bytes per second, ratios 0 to 1).
     pub value: f64,
-    /// The threshold it was held against, if any; eased by hysteresis for a verdict in force.
+    /// The threshold it was compared with, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
 }
@@ -83,12 +86,12 @@ pub struct Figure {
 impl Figure {
     /// A figure that only informs.
     pub const fn new(name: &'static str, value: f64) -> Self {
-        Self { name, value, threshold: None }
+        Self { name: Name::Borrowed(name), value, threshold: None }
     }
 
     /// A figure that decided.
     pub const fn against(name: &'static str, value: f64, threshold: f64) -> Self {
-        Self { name, value, threshold: Some(threshold) }
+        Self { name: Name::Borrowed(name), value, threshold: Some(threshold) }
     }
 }
 
@@ -151,30 +154,31 @@ impl Missing {
     }
 }
 
-/// Why something is said: the rule, in words and in figures, and since when it has held.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The reason of a statement.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Evidence {
-    /// Short name of the rule, stable, for machines.
-    pub rule: &'static str,
+    /// Short name of the rule, stable, for programs.
+    pub rule: Name,
     /// One sentence for people.
     pub reason: String,
     /// What the rule looked at.
     pub figures: Vec<Figure>,
-    /// When the condition began to hold, seconds on the samples' clock.
+    /// When the condition began to hold, on the kernel's monotonic clock.
     pub since_s: f64,
-    /// Since when only hysteresis has kept a verdict: its figures reach the eased thresholds beside them, but a new verdict
-    /// would need more. Absent while they reach the full ones.
+    /// Since when hysteresis alone keeps the verdict; absent while it does not need to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_since_s: Option<f64>,
     /// Missing evidence that could change or confirm it; absent if none is missing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub missing: Vec<Missing>,
+    pub missing: Vec<Name>,
 }
 
 impl Evidence {
     /// Of what hysteresis does not hold, and with nothing missing.
     pub fn new(rule: &'static str, reason: impl Into<String>, figures: Vec<Figure>, since_s: f64) -> Self {
-        Self { rule, reason: reason.into(), figures, since_s, held_since_s: None, missing: Vec::new() }
+        Self { rule: rule.into(), reason: reason.into(), figures, since_s, ..Self::default() }
     }
 
     /// The value of the figure of this name, if the rule looked at it.

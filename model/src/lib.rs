@@ -44,3 +44,5 @@ pub mod thresholds;
 pub mod traffic_mix;
 mod verdict;
 pub mod window;
+
+pub use names::Name;

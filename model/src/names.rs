@@ -1,5 +1,10 @@
 //! Enumerations whose values have names, each written once.
 
+use std::borrow::Cow;
+
+/// A name from a list that may grow: a reader may meet one that it does not know. The agent's own names cost nothing to send.
+pub type Name = Cow<'static, str>;
+
 /// Declares one by `Value = "name"`: its values in order as `ALL`, `name`, and JSON by name.
 #[macro_export]
 macro_rules! named {

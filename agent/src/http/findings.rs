@@ -1,7 +1,7 @@
 //! What the detector says, as part of a link in `/api/v1/state`.
 
 use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_wire::{Evidence, Link, Ratio, Source};
+use pendulum_wire::{Link, Ratio, Source};
 
 use crate::snapshot::{Findings, LinkSnapshot};
 
@@ -27,7 +27,7 @@ pub(super) fn detected(link: &LinkSnapshot) -> Link {
         verdict_for_s: findings.map(|findings| since(findings, findings.verdict_since)),
         lost_ratio: degree.and_then(|degree| degree.lost_ratio),
         severity: degree.map(|degree| degree.severity.name().into()),
-        evidence: state.and_then(|state| state.evidence.as_ref()).map(Evidence::from),
+        evidence: state.and_then(|state| state.evidence.clone()),
         swing_period_s: state.and_then(|state| state.swing_period_s),
         queue_correlation: state.and_then(|state| state.queue_correlation),
         queue_lag_s: state.and_then(|state| state.queue_lag_s),
@@ -44,7 +44,7 @@ pub(super) fn detected(link: &LinkSnapshot) -> Link {
         bufferbloat: PerDirection::from_fn(|x| Some(directions?[x].bufferbloat?.into())),
         bulk: directions.map(|both| PerDirection::from_fn(|x| both[x].bulk)),
         unfair: directions.map(|both| PerDirection::from_fn(|x| both[x].unfair)),
-        round_trip_classes: PerDirection::from_fn(|x| Some(directions?[x].round_trip_classes?.into())),
+        round_trip_classes: PerDirection::from_fn(|x| directions?[x].round_trip_classes),
         advice: findings.and_then(|findings| findings.advice.as_deref().cloned()),
         sources: sources(link),
         degraded: link.degraded.to_vec(),

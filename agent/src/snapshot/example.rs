@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use pendulum_model::bloat::Bufferbloat;
 use pendulum_model::delay::{self, Budget, Place, Segment, Unknown};
 use pendulum_model::detector::{Config, Detector};
-use pendulum_model::fairness::Classes;
-use pendulum_model::findings::{Evidence, Figure, Missing, Phase, Verdict};
+use pendulum_model::fairness::RttClasses;
+use pendulum_model::findings::{Evidence, Figure, Phase, Verdict};
 use pendulum_model::observer::Vantage;
 use pendulum_model::phase::PhaseSource;
 use pendulum_model::segment::PerDirection;
@@ -125,7 +125,7 @@ fn findings() -> Findings {
     state.horizon_s = 12.5;
     state.directions.up.bulk = true;
     state.directions.down.unfair = true;
-    state.directions.down.round_trip_classes = Some(Classes {
+    state.directions.down.round_trip_classes = Some(RttClasses {
         near_flows: 1,
         far_flows: 2,
         near_round_trip_s: 0.03,
@@ -141,7 +141,7 @@ fn findings() -> Findings {
         help: "shape it",
     });
     state.evidence = Some(Evidence {
-        rule: "one_buffer_never_empties",
+        rule: "one_buffer_never_empties".into(),
         reason: "the uplink buffer never empties and downloads starve".to_owned(),
         figures: vec![
             Figure::against("uplink_bound_share", 0.85, 0.8),
@@ -149,7 +149,7 @@ fn findings() -> Findings {
         ],
         since_s: 70.0,
         held_since_s: None,
-        missing: vec![Missing::BaseRoundTrip],
+        missing: vec!["base_round_trip".into()],
     });
     Findings {
         at: Duration::from_secs(100),

@@ -19,27 +19,24 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
-
 use pendulum_model::findings::Phase;
 use serde::{Deserialize, Serialize};
 
 pub use delay::{Delay, DelaySegment, SegmentBloat, TransferLimit};
+pub use pendulum_model::Name;
+pub use pendulum_model::fairness::RttClasses;
+pub use pendulum_model::findings::{Evidence, Figure};
+pub use pendulum_model::sizing::Recommended;
+
 pub use direction::{AckBurst, Direction, Queue, Rtt, TopPort};
 pub use events::{Events, JournalEvent};
-pub use findings::{
-    Advice, Bufferbloat, Cause, Evidence, Figure, Predicted, PredictedInputs, Ratio, Recommended, RttClasses,
-    Source,
-};
+pub use findings::{Advice, Bufferbloat, Cause, Predicted, PredictedInputs, Ratio, Source};
 pub use flows::{Flow, FlowHalf, Flows};
 pub use history::{History, Step, StepAuto, StepHalf};
 pub use incidents::{Incident, Incidents};
 pub use link::{BpfMap, BpfProgram, FlowTable, Hooks, Link, Rates, Reloads, State};
 pub use shape::{AbTest, Auto, Shape, Shaped, Turn};
 pub use stream::{Dropped, Tick, TickAuto, TickHalf};
-
-/// A name from a list that may grow; the agent's own names cost nothing to send.
-pub type Name = Cow<'static, str>;
 
 /// One figure for each phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

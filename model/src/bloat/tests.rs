@@ -39,7 +39,7 @@ fn begins_after_the_evidence_time() {
         reason.contains("90 % of the traffic in the uplink's buffer is TCP ACKs; thin the ACKs"),
         "{reason}"
     );
-    let named: Vec<_> = figures.iter().map(|figure| (figure.name, figure.threshold)).collect();
+    let named: Vec<_> = figures.iter().map(|figure| (&*figure.name, figure.threshold)).collect();
     assert_eq!(named[..2], [("uplink_delay_s", Some(0.1)), ("uplink_delayed_share", Some(0.9))]);
     assert_eq!(named.len(), 6);
     assert_eq!(bloat.get(), Some(found));

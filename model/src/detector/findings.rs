@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::bloat::{Bloat, Bufferbloat, BufferbloatNews};
 use crate::event::Event;
-use crate::fairness::{BURST_AGE, Classes, classes, knocked_back};
+use crate::fairness::{BURST_AGE, RttClasses, classes, knocked_back};
 use crate::findings::{Change, Evidence, Figure, FindingKind};
 use crate::segment::{Direction, PerDirection};
 
@@ -15,14 +15,14 @@ use super::Detector;
 pub(super) struct ActiveFindings {
     unfair_since: PerDirection<Option<Duration>>,
     unfair: PerDirection<bool>,
-    classes: PerDirection<Option<Classes>>,
+    classes: PerDirection<Option<RttClasses>>,
     knocked: PerDirection<Option<Duration>>,
     bloat: PerDirection<Bloat>,
 }
 
 impl ActiveFindings {
     /// RTT classes of a direction, if its flows differ in RTT.
-    pub(super) fn classes(&self, direction: Direction) -> Option<Classes> {
+    pub(super) fn classes(&self, direction: Direction) -> Option<RttClasses> {
         self.classes[direction]
     }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::bloat::Bufferbloat;
-use crate::fairness::Classes;
+use crate::fairness::RttClasses;
 use crate::findings::{Evidence, Phase, Verdict};
 use crate::link::{Known, Provenance};
 use crate::phase::PhaseSource;
@@ -90,7 +90,7 @@ pub struct DirectionState {
     /// Share of ACKs in bursts of ten or more within the horizon.
     pub long_burst_share: f64,
     /// Near and far flows, if there are both (paper 003).
-    pub round_trip_classes: Option<Classes>,
+    pub round_trip_classes: Option<RttClasses>,
     /// Near flows take more than their part.
     pub unfair: bool,
 }

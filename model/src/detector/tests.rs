@@ -198,7 +198,7 @@ fn a_change_of_case_says_what_it_rests_on() {
         "only the downlink buffer holds a standing queue (case 2)",
         "neither buffer holds a standing queue",
     ]) {
-        assert_eq!((evidence.reason.as_str(), evidence.rule), (words, "standing_queues"), "{to:?}");
+        assert_eq!((&*evidence.reason, &*evidence.rule), (words, "standing_queues"), "{to:?}");
     }
     let transitions = detector.transitions();
     assert_eq!(transitions.iter().flatten().sum::<u64>(), 3, "the first case is no change");

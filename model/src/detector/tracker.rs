@@ -194,12 +194,12 @@ impl VerdictTracker {
 
 fn evidence(ruling: &Ruling, since: Duration, held_since: Option<Duration>) -> Evidence {
     Evidence {
-        rule: ruling.rule,
+        rule: ruling.rule.into(),
         reason: ruling.reason.clone(),
-        figures: ruling.figures.iter().copied().filter(|figure| figure.value.is_finite()).collect(),
+        figures: ruling.figures.iter().filter(|figure| figure.value.is_finite()).cloned().collect(),
         since_s: since.as_secs_f64(),
         held_since_s: held_since.map(|since| since.as_secs_f64()),
-        missing: ruling.missing.clone(),
+        missing: ruling.missing.iter().map(|missing| missing.name().into()).collect(),
     }
 }
 

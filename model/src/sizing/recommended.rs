@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::segment::Direction;
 use crate::simulate::{
@@ -31,21 +31,22 @@ const SAME: f64 = 0.03;
 /// Longest delay that the queues of a recommended buffer add for 95 % of the time, where nobody names one.
 pub const DELAY_BOUND: Duration = Duration::from_millis(250);
 
-/// What the recommended uplink buffer gives. Its JSON is a contract.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+/// The best uplink buffer by the simulation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Recommended {
-    /// Bytes.
+    /// Its size.
     pub uplink_buffer_bytes: u64,
-    /// Payload of all downloads, bit/s.
+    /// Payload of all downloads with it, bits per second.
     pub download_bps: f64,
-    /// Payload of all uploads, bit/s.
+    /// Payload of all uploads with it, bits per second.
     pub upload_bps: f64,
-    /// What both queues together add to a round trip, 95th percentile over time, seconds.
+    /// What both queues together add to a round trip, 95th percentile.
     pub queue_delay_p95_s: f64,
-    /// The bound that was asked for, seconds. If no size keeps it, `queue_delay_p95_s` is above it and the size is the one with the shortest delay.
+    /// The bound that was asked for. If no size keeps it, `queue_delay_p95_s` is above it and the size is that with the shortest delay.
     pub delay_bound_s: f64,
-    /// Shares of the links' goodput, download's and upload's together, that the present buffer gives less; `None` if it is not known. Negative: the present
-    /// buffer carries more, at a longer delay.
+    /// Share of the goodput of both directions that the present buffer gives less; negative if it carries more, at a longer delay.
     pub lost_with_present: Option<f64>,
 }
 

@@ -155,7 +155,7 @@ fn an_answer_is_that_of_the_command() {
     assert_ne!(present, advised);
     assert_eq!((answer.predicted, answer.predicted_reason), (Some(present.into()), None));
     assert_eq!(answer.predicted_as_advised, Some(advised.into()));
-    assert_eq!(answer.recommended, Some(best.into()));
+    assert_eq!(answer.recommended, Some(best));
     let expected = PredictedInputs {
         downlink_rate_bps: 2_400_000,
         uplink_rate_bps: 196_000,

@@ -38,8 +38,8 @@ fn judge(up: &DirectionSample, down: &DirectionSample, round_trip: Option<f64>) 
             ..Sample::default()
         });
     }
-    let state = detector.state();
-    (state.verdict, state.evidence.map_or(Vec::new(), |evidence| evidence.missing))
+    let verdict = detector.verdict();
+    (verdict, detector.tracker.current.map_or(Vec::new(), |holding| holding.ruling.missing))
 }
 
 fn udp(bytes: u64) -> Composition {

@@ -116,7 +116,7 @@ fn agreement_is_counted_where_it_can_be() {
     }
     assert_eq!(tracker.agreement(), Some(0.75));
     let figures = tracker.figures(&Thresholds::default());
-    let told: Vec<_> = figures.iter().map(|f| (f.name, f.value, f.threshold)).collect();
+    let told: Vec<_> = figures.iter().map(|f| (&*f.name, f.value, f.threshold)).collect();
     assert_eq!(
         told,
         [
