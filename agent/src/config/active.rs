@@ -5,6 +5,7 @@
 
 use std::time::SystemTime;
 
+use pendulum_wire::Reloads;
 use tokio::sync::watch;
 
 use super::{Config, EventsConfig, FlowsConfig, HttpConfig, LinkConfig, LogConfig};
@@ -16,21 +17,8 @@ pub struct Active {
     pub config: Config,
     /// Reloads since the start.
     pub reloads: Reloads,
-}
-
-/// Reloads since the start.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reloads {
-    /// Files that were taken over.
-    pub applied: u64,
-    /// Files that were refused; the configuration before them stayed.
-    pub refused: u64,
     /// When a file was last taken over, the start included.
     pub last_success: Option<SystemTime>,
-    /// Why the newest file was refused; none if it was not.
-    pub error: Option<String>,
-    /// Settings of the newest file that wait for a restart.
-    pub waiting: Vec<String>,
 }
 
 /// What a new configuration did to the one in use.
@@ -45,23 +33,22 @@ pub struct Changes {
 impl Active {
     /// What the agent starts with. Its parts keep the receiver.
     pub fn start(config: Config) -> (watch::Sender<Self>, watch::Receiver<Self>) {
-        let reloads = Reloads { last_success: Some(SystemTime::now()), ..Reloads::default() };
-        watch::channel(Self { config, reloads })
+        watch::channel(Self { config, last_success: Some(SystemTime::now()), ..Self::default() })
     }
 
     /// Takes over what can change while running.
     pub fn adopt(&mut self, wanted: &Config) -> Changes {
         let changes = self.config.adopt(wanted);
-        self.reloads.applied += 1;
-        self.reloads.last_success = Some(SystemTime::now());
+        self.reloads.reloads_applied += 1;
+        self.last_success = Some(SystemTime::now());
         self.reloads.error = None;
-        self.reloads.waiting.clone_from(&changes.waiting);
+        self.reloads.waiting_for_restart.clone_from(&changes.waiting);
         changes
     }
 
     /// Keeps everything as it was, and remembers why.
     pub fn refuse(&mut self, reason: String) {
-        self.reloads.refused += 1;
+        self.reloads.reloads_refused += 1;
         self.reloads.error = Some(reason);
     }
 }
@@ -200,7 +187,7 @@ mod tests {
         let (_, active) = Active::start(config(START));
         let mut active = active.borrow().clone();
         assert_eq!(active.adopt(&config(START)), Changes::default());
-        assert_eq!((active.reloads.applied, active.reloads.refused), (1, 0));
+        assert_eq!((active.reloads.reloads_applied, active.reloads.reloads_refused), (1, 0));
         assert_eq!(active.config, config(START));
     }
 
@@ -232,7 +219,7 @@ mod tests {
             changes.waiting,
             ["listen", "metrics.bpf-statistics", "log.format", "link dsl: max-flows"]
         );
-        assert_eq!(active.reloads.waiting, changes.waiting);
+        assert_eq!(active.reloads.waiting_for_restart, changes.waiting);
         let link = &active.config.links[0];
         assert_eq!((link.rates, link.lan.len()), (wanted.links[0].rates, 1));
         assert_eq!(link.max_flows, LinkConfig::new("x").max_flows);
@@ -277,25 +264,25 @@ mod tests {
     fn reloads_are_counted_and_successes_have_their_time() {
         let (_, active) = Active::start(config(START));
         let mut active = active.borrow().clone();
-        let started = active.reloads.last_success.unwrap();
+        let started = active.last_success.unwrap();
         active.refuse("no".to_owned());
         active.refuse("no".to_owned());
-        assert_eq!((active.reloads.applied, active.reloads.refused), (0, 2));
-        assert_eq!(active.reloads.last_success, Some(started));
-        active.reloads.last_success = None;
+        assert_eq!((active.reloads.reloads_applied, active.reloads.reloads_refused), (0, 2));
+        assert_eq!(active.last_success, Some(started));
+        active.last_success = None;
         active.adopt(&config(START));
         active.adopt(&config(START));
-        assert_eq!((active.reloads.applied, active.reloads.refused), (2, 2));
-        assert!(active.reloads.last_success.unwrap() >= started);
+        assert_eq!((active.reloads.reloads_applied, active.reloads.reloads_refused), (2, 2));
+        assert!(active.last_success.unwrap() >= started);
     }
 
     #[test]
     fn a_refused_file_is_remembered_until_a_better_one_comes() {
         let mut active = Active { config: config(START), ..Active::default() };
         active.refuse("no".to_owned());
-        assert_eq!((active.reloads.refused, active.reloads.error.as_deref()), (1, Some("no")));
+        assert_eq!((active.reloads.reloads_refused, active.reloads.error.as_deref()), (1, Some("no")));
         assert_eq!(active.config, config(START));
         active.adopt(&config(START));
-        assert_eq!((active.reloads.refused, active.reloads.error.as_deref()), (1, None));
+        assert_eq!((active.reloads.reloads_refused, active.reloads.error.as_deref()), (1, None));
     }
 }

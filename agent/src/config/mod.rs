@@ -26,7 +26,7 @@ use pendulum_model::segment::Direction;
 use pendulum_model::thresholds::Thresholds;
 use serde::{Deserialize, Serialize};
 
-pub use active::{Active, Changes, Reloads};
+pub use active::{Active, Changes};
 pub use cake::{CakeOptions, Isolation, Priorities};
 pub(crate) use check::TOP;
 pub use error::ConfigError;

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use pendulum_model::segment::{Class, Direction, PerDirection};
-use pendulum_wire::{self as wire, AckBurst, BpfProgram, Link, Name, Queue, Rates, Reloads, Rtt};
+use pendulum_wire::{self as wire, AckBurst, BpfProgram, Link, Name, Queue, Rates, Rtt};
 
 use super::findings::detected;
 use super::{App, json};
@@ -17,16 +17,10 @@ use crate::metrics::{MARKS, lost_by_reason};
 use crate::snapshot::{Entered, FlowSweep, LinkSnapshot, QueueSnapshot, RecentRtt};
 
 pub(super) async fn state(State(app): State<Arc<App>>) -> Response {
-    let reloads = app.active.borrow().reloads.clone();
     let state = wire::State {
         version: env!("CARGO_PKG_VERSION").into(),
         uptime_s: app.started.elapsed().as_secs_f64(),
-        config: Reloads {
-            reloads_applied: reloads.applied,
-            reloads_refused: reloads.refused,
-            error: reloads.error,
-            waiting_for_restart: reloads.waiting,
-        },
+        config: app.active.borrow().reloads.clone(),
         links: app.board.snapshots().iter().map(|link| of_link(link)).collect(),
     };
     json(StatusCode::OK, &state)

@@ -44,15 +44,15 @@ impl Configuration {
 
 impl Collector for Configuration {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result {
-        let reloads = self.active.borrow().reloads.clone();
+        let Active { reloads, last_success, .. } = &*self.active.borrow();
         RELOADS.write(&mut encoder, |samples| {
-            samples.counter([("result", "applied")], reloads.applied)?;
-            samples.counter([("result", "refused")], reloads.refused)
+            samples.counter([("result", "applied")], reloads.reloads_applied)?;
+            samples.counter([("result", "refused")], reloads.reloads_refused)
         })?;
         LAST_OK.write(&mut encoder, |samples| samples.gauge([], u32::from(reloads.error.is_none())))?;
-        if let Some(at) = reloads.last_success.and_then(|at| at.duration_since(UNIX_EPOCH).ok()) {
+        if let Some(at) = last_success.and_then(|at| at.duration_since(UNIX_EPOCH).ok()) {
             LAST_SUCCESS.write(&mut encoder, |samples| samples.gauge([], at.as_secs_f64()))?;
         }
-        WAITING.write(&mut encoder, |samples| samples.gauge([], reloads.waiting.len() as u64))
+        WAITING.write(&mut encoder, |samples| samples.gauge([], reloads.waiting_for_restart.len() as u64))
     }
 }

@@ -174,7 +174,7 @@ fn a_changed_file_holds_at_once_or_waits_and_says_so() {
             }
             AtReload::Never => assert_eq!((applied, waiting), (vec![], vec![]), "{}", row.key),
         }
-        assert_eq!(active.reloads.waiting, changes.waiting);
+        assert_eq!(active.reloads.waiting_for_restart, changes.waiting);
         // The same file again: what waited still waits, and nothing else happens.
         let again = active.adopt(&row.config(value));
         assert_eq!((again.applied, again.waiting), (vec![], changes.waiting), "{}", row.key);

@@ -109,16 +109,25 @@ fn what_waits_is_reported_until_it_is_not_wanted_any_more() {
     let mut active = receiver.borrow().clone();
     assert_eq!(active.config, plain());
     let first = active.reloads.clone();
-    assert_eq!((first.applied, first.refused, first.error, first.waiting), (0, 0, None, vec![]));
+    assert_eq!(
+        (first.reloads_applied, first.reloads_refused, first.error, first.waiting_for_restart),
+        (0, 0, None, vec![])
+    );
 
     active.adopt(&parse("listen = \"[::1]:1\"\n[[link]]\nwan = \"wan0\"\n").unwrap());
-    assert_eq!(active.reloads.waiting, ["listen"]);
+    assert_eq!(active.reloads.waiting_for_restart, ["listen"]);
     active.refuse("a mistake".to_owned());
     active.refuse("another one".to_owned());
     let reloads = &active.reloads;
-    assert_eq!((reloads.applied, reloads.refused, reloads.error.as_deref()), (1, 2, Some("another one")));
-    assert_eq!(reloads.waiting, ["listen"]);
+    assert_eq!(
+        (reloads.reloads_applied, reloads.reloads_refused, reloads.error.as_deref()),
+        (1, 2, Some("another one"))
+    );
+    assert_eq!(reloads.waiting_for_restart, ["listen"]);
     active.adopt(&plain());
     let reloads = &active.reloads;
-    assert_eq!((reloads.applied, reloads.refused, &reloads.error, &reloads.waiting), (2, 2, &None, &vec![]));
+    assert_eq!(
+        (reloads.reloads_applied, reloads.reloads_refused, &reloads.error, &reloads.waiting_for_restart),
+        (2, 2, &None, &vec![])
+    );
 }

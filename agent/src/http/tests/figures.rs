@@ -230,8 +230,8 @@ async fn the_head_of_the_state_tells_how_reloading_went() {
     send.send_modify(|active| {
         active.refuse("one".to_owned());
         active.refuse("a mistake".to_owned());
-        active.reloads.applied = 5;
-        active.reloads.waiting = vec!["listen".to_owned()];
+        active.reloads.reloads_applied = 5;
+        active.reloads.waiting_for_restart = vec!["listen".to_owned()];
     });
     let board = example::board(vec![]);
     let app = App::new(board, Journal::new(None), active, true, watch::channel(false).1);
