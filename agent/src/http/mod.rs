@@ -3,7 +3,6 @@
 mod access;
 mod answer;
 mod events;
-mod findings;
 mod flows;
 mod history;
 mod incidents;

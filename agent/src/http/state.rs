@@ -7,9 +7,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use pendulum_model::segment::{Class, Direction, PerDirection};
-use pendulum_wire::{self as wire, AckBurst, BpfProgram, Link, Name, Queue, Rates, Rtt};
+use pendulum_wire::{self as wire, AckBurst, BpfProgram, Link, Name, Queue, Rates, Ratio, Rtt, Source};
 
-use super::findings::detected;
 use super::{App, json};
 use crate::bpf::abi::names;
 use crate::bpf::{ProgramStatus, abi};
@@ -49,8 +48,49 @@ pub(super) fn of_link(link: &LinkSnapshot) -> Link {
         losses: lost_by_reason(link).map(|(reason, count)| (reason.into(), count)).collect(),
         programs: link.programs.iter().map(program).collect(),
         maps: link.maps.to_vec(),
+        sources: sources(link),
+        degraded: link.degraded.to_vec(),
         ..detected(link)
     }
+}
+
+/// What the detector says; `null` while the link is not measured.
+fn detected(link: &LinkSnapshot) -> Link {
+    let Some(findings) = &link.findings else {
+        return Link { throughput_ratio: Some(Ratio::default()), ..Link::default() };
+    };
+    let since = |then| findings.at.saturating_sub(then).as_secs_f64();
+    Link {
+        phase: findings.phase.map(|(phase, _)| phase.name().into()),
+        phase_for_s: findings.phase.map(|(_, then)| since(then)),
+        phase_seconds: Some(findings.phase_seconds.into()),
+        phase_transitions: Some(findings.phase_transitions.iter().flatten().sum()),
+        verdict: Some(findings.verdict.name().into()),
+        verdict_for_s: Some(since(findings.verdict_since)),
+        ..Link::clone(&findings.sent)
+    }
+}
+
+/// Where each figure comes from, as far as it is known at all.
+fn sources(link: &LinkSnapshot) -> Vec<Source> {
+    let mut sources = Vec::new();
+    for direction in Direction::ALL {
+        let known = &link.directions[direction];
+        let has_rtt = known.rtt.slots.iter().any(|count| *count > 0);
+        for (what, source) in [
+            ("queue", known.queue.as_ref().map(|queue| queue.source.name())),
+            ("cwnd", known.cwnd_bytes.map(|_| link.cwnd_source)),
+            ("rate", known.rate.map(|rate| rate.source.name())),
+            ("rtt", has_rtt.then_some("packets")),
+        ] {
+            sources.extend(source.map(|source| Source {
+                what: what.into(),
+                direction: Some(direction.name().into()),
+                source: source.into(),
+            }));
+        }
+    }
+    sources
 }
 
 fn of_direction(link: &LinkSnapshot, direction: Direction) -> wire::Direction {

@@ -4,14 +4,14 @@ use std::fmt::Result;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use pendulum_model::degree::Severity;
 use pendulum_model::findings::{FindingKind, Phase, Verdict};
 use pendulum_model::segment::Direction;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::family::{Family, Samples};
-use crate::snapshot::ShapeState;
-use crate::snapshot::{Board, Findings};
+use crate::snapshot::{Board, Findings, ShapeState};
 
 const PHASE: Family = Family::gauge(
     "pendulum_phase",
@@ -165,14 +165,14 @@ impl Collector for Judgements {
                 })
             })
         };
-        figure(&SEVERITY, |findings| Some(f64::from(findings.degree().severity as u8)))?;
-        figure(&LOST_RATIO, |findings| findings.degree().lost_ratio)?;
-        figure(&PERIOD, |findings| findings.state.swing_period_s)?;
-        figure(&CORRELATION, |findings| findings.state.queue_correlation)?;
+        figure(&SEVERITY, severity)?;
+        figure(&LOST_RATIO, |findings| findings.sent.lost_ratio)?;
+        figure(&PERIOD, |findings| findings.sent.swing_period_s)?;
+        figure(&CORRELATION, |findings| findings.sent.queue_correlation)?;
         RATIO.write(encoder, |samples| {
             each(&links, |link, findings| {
-                let kinds =
-                    [("measured", findings.state.throughput_ratio), ("predicted", findings.predicted_ratio)];
+                let Some(ratio) = &findings.sent.throughput_ratio else { return Ok(()) };
+                let kinds = [("measured", ratio.measured), ("predicted", ratio.predicted)];
                 kinds.into_iter().try_for_each(|(kind, ratio)| {
                     ratio.map_or(Ok(()), |ratio| samples.gauge([("link", link), ("kind", kind)], ratio))
                 })
@@ -189,19 +189,22 @@ impl Collector for Judgements {
             })
         };
         both(&ADVISED, advised)?;
-        both(&STANDING_DELAY, |findings, x| findings.state.directions[x].standing_delay_s)?;
-        both(&LOST, Findings::lost)?;
-        both(&LOST_OLD, Findings::lost)?;
+        both(&STANDING_DELAY, |findings, x| findings.sent.standing_delay_s[x])?;
+        both(&LOST, lost)?;
+        both(&LOST_OLD, lost)?;
         both(&NEAR_FAR, |findings, x| {
-            findings.state.directions[x].round_trip_classes.map(|classes| classes.near_far_ratio)
+            findings.sent.round_trip_classes[x].map(|classes| classes.near_far_ratio)
         })?;
         FINDING.write(encoder, |samples| {
             each(&links, |link, findings| {
                 Direction::ALL.into_iter().try_for_each(|x| {
-                    let state = &findings.state.directions[x];
+                    let sent = &findings.sent;
                     let of = |finding| [("link", link), ("direction", x.name()), ("finding", finding)];
-                    samples.gauge(of("rtt_unfairness"), u32::from(state.unfair))?;
-                    samples.gauge(of("bufferbloat"), u32::from(state.bufferbloat.is_some()))
+                    samples.gauge(
+                        of("rtt_unfairness"),
+                        u32::from(sent.unfair.is_some_and(|unfair| unfair[x])),
+                    )?;
+                    samples.gauge(of("bufferbloat"), u32::from(sent.bufferbloat[x].is_some()))
                 })
             })?;
             all.iter().try_for_each(|link| {
@@ -249,15 +252,35 @@ fn transitions(samples: &mut Samples<'_>, links: &[LinkFindings]) -> Result {
     each(links, |link, findings| {
         Phase::ALL.into_iter().try_for_each(|from| {
             Phase::ALL.into_iter().filter(|to| *to != from).try_for_each(|to| {
-                let count = findings.state.phase_transitions[from as usize][to as usize];
+                let count = findings.phase_transitions[from as usize][to as usize];
                 samples.counter([("link", link), ("from", from.name()), ("to", to.name())], count)
             })
         })
     })
 }
 
+/// Its place in the order of severities.
+fn severity(findings: &Findings) -> Option<f64> {
+    let name = findings.sent.severity.as_deref()?;
+    Severity::ALL
+        .into_iter()
+        .find(|severity| severity.name() == name)
+        .map(|severity| f64::from(severity as u8))
+}
+
+/// Capacity of a direction that it cannot use because the other buffer never empties, bytes per second; 0 unless the verdict says so, `None` if it
+/// does and the capacity is not known.
+fn lost(findings: &Findings, direction: Direction) -> Option<f64> {
+    match (findings.verdict, direction) {
+        (Verdict::LockedUplink, Direction::Down) | (Verdict::LockedDownlink, Direction::Up) => {
+            findings.sent.evidence.as_ref()?.figure("lost_bytes_per_second")
+        }
+        _ => Some(0.0),
+    }
+}
+
 fn advised(findings: &Findings, direction: Direction) -> Option<f64> {
-    let advice = findings.advice.as_deref()?;
+    let advice = findings.sent.advice.as_ref()?;
     Some(match direction {
         Direction::Up => advice.uplink_buffer_bytes as f64,
         Direction::Down => advice.downlink_buffer_bytes as f64,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pendulum_model::detector::{Detector, DetectorState};
+use pendulum_model::detector::Detector;
 use pendulum_model::findings::Verdict;
 use pendulum_model::rate::Rate;
 use pendulum_model::segment::{Direction, PerDirection};
@@ -27,7 +27,6 @@ pub(super) struct Advisor {
     predicted_ratio: Option<f64>,
     buffers: PerDirection<Buffer>,
     predictor: Predictor,
-    advice: Option<Arc<Advice>>,
 }
 
 /// What the advice rests on. A change of a rate that is more than its last digit makes it old.
@@ -48,13 +47,7 @@ impl Advisor {
             predicted_ratio: None,
             buffers: PerDirection::default(),
             predictor: Predictor::default(),
-            advice: None,
         }
-    }
-
-    /// The newest advice, and what the simulation says of it.
-    pub(super) fn advice(&self) -> Option<Arc<Advice>> {
-        self.advice.clone()
     }
 
     /// `r` as predicted for the buffers as they are.
@@ -67,32 +60,30 @@ impl Advisor {
         self.buffers = buffers;
     }
 
-    /// Takes in the state once a second. `now`: on the kernel's monotonic clock.
-    pub(super) fn consider(&mut self, now: Duration, detector: &Detector, state: &DetectorState) {
-        self.compute(detector, state);
-        let input = input(detector, state, &self.wan);
-        self.advice = self.computed.clone().zip(input).map(|(advice, input)| {
-            let question = Question { input, advice: Arc::clone(&advice), buffer: self.buffers.clone() };
-            let simulated = match state.base_round_trip_proven {
-                true => self.predictor.consider(now, question),
-                false => not_simulated(UNPROVEN),
-            };
-            Arc::new(sent(&advice, simulated))
-        });
+    /// The newest advice, and what the simulation says of it; asked for once a second. `now`: on the kernel's monotonic clock.
+    pub(super) fn consider(&mut self, now: Duration, detector: &Detector) -> Option<Advice> {
+        self.compute(detector);
+        let (advice, input) = (self.computed.clone()?, input(detector, &self.wan)?);
+        let question = Question { input, advice: Arc::clone(&advice), buffer: self.buffers.clone() };
+        let simulated = match detector.base_round_trip()?.is_proven {
+            true => self.predictor.consider(now, question),
+            false => not_simulated(UNPROVEN),
+        };
+        Some(sent(&advice, simulated))
     }
 
     /// The formulas.
-    fn compute(&mut self, detector: &Detector, state: &DetectorState) {
-        let basis = basis(detector, state);
+    fn compute(&mut self, detector: &Detector) {
+        let basis = basis(detector);
         let is_due = self.asked.is_multiple_of(SECONDS_BETWEEN) || basis != self.basis;
         self.asked = if is_due { 1 } else { self.asked + 1 };
         if !is_due {
             return;
         }
         self.basis = basis;
-        self.computed = basis.and_then(|_| advise(detector, state, &self.wan)).map(Arc::new);
+        self.computed = basis.and_then(|_| advise(detector, &self.wan)).map(Arc::new);
         // Without traffic both ways there is no ratio to predict.
-        let has_ratio = !matches!(state.verdict, Verdict::OneWay | Verdict::Clear);
+        let has_ratio = !matches!(detector.verdict(), Verdict::OneWay | Verdict::Clear);
         let predicted = has_ratio.then(|| detector.predicted_ratio()).flatten();
         self.predicted_ratio = predicted.map(|prediction| prediction.ratio).filter(|ratio| ratio.is_finite());
     }
@@ -115,22 +106,22 @@ fn sent(advice: &sizing::Advice, simulated: Advice) -> Advice {
     }
 }
 
-fn basis(detector: &Detector, state: &DetectorState) -> Option<Basis> {
-    state.base_round_trip_s?;
+fn basis(detector: &Detector) -> Option<Basis> {
+    detector.base_round_trip()?;
     let kilobits = |x: Direction| Some((detector.capacity(x)?.value / 125.0).round() as u64);
     let kilobits = PerDirection { up: kilobits(Direction::Up)?, down: kilobits(Direction::Down)? };
-    Some(Basis { kilobits, verdict: state.verdict })
+    Some(Basis { kilobits, verdict: detector.verdict() })
 }
 
-fn advise(detector: &Detector, state: &DetectorState, wan: &str) -> Option<sizing::Advice> {
+fn advise(detector: &Detector, wan: &str) -> Option<sizing::Advice> {
     // A link no buffer can help has no advice: that is no error here.
-    sizing::advise(&input(detector, state, wan)?).ok()
+    sizing::advise(&input(detector, wan)?).ok()
 }
 
 /// The link as it is found to be, its buffers left out.
-fn input(detector: &Detector, state: &DetectorState, wan: &str) -> Option<AdviceInput> {
+fn input(detector: &Detector, wan: &str) -> Option<AdviceInput> {
     let rate = |x: Direction| Rate::from_bytes_per_second(detector.capacity(x)?.value);
-    let round_trip = Duration::try_from_secs_f64(state.base_round_trip_s?).ok()?;
+    let round_trip = Duration::try_from_secs_f64(detector.base_round_trip()?.seconds).ok()?;
     Some(AdviceInput {
         device: wan.to_owned(),
         ..AdviceInput::new(rate(Direction::Down)?, rate(Direction::Up)?, round_trip)
@@ -141,6 +132,7 @@ fn input(detector: &Detector, state: &DetectorState, wan: &str) -> Option<Advice
 mod tests {
     use pendulum_model::detector::Config;
     use pendulum_model::link::Link;
+    use pendulum_model::sample::{BaseRoundTrip, Sample};
 
     use super::*;
 
@@ -181,19 +173,20 @@ mod tests {
 
     #[test]
     fn nothing_is_simulated_before_the_round_trip_is_proven() {
-        let detector =
+        let mut detector =
             Detector::new(Config { link: Link::with_capacity(24_500.0, 300_000.0), ..Config::default() });
-        let mut state = detector.state();
         let mut advisor = Advisor::new("wan0");
-        let mut reason = |state: &DetectorState| {
-            advisor.consider(Duration::ZERO, &detector, state);
-            advisor.advice().map(|advice| advice.predicted_as_advised_reason.clone().expect("no figure"))
+        let mut second = 0;
+        let mut reason = |base_round_trip| {
+            second += 1;
+            detector.push(&Sample { at: Duration::from_secs(second), base_round_trip, ..Sample::default() });
+            let advice = advisor.consider(Duration::ZERO, &detector)?;
+            Some(advice.predicted_as_advised_reason.expect("no figure"))
         };
-        assert_eq!(reason(&state), None);
-        (state.base_round_trip_s, state.base_round_trip_proven) = (Some(0.04), false);
-        assert_eq!(reason(&state).as_deref(), Some(UNPROVEN));
-        state.base_round_trip_proven = true;
-        let begun = reason(&state).expect("it is not over yet");
+        let base = |is_proven| Some(BaseRoundTrip { seconds: 0.04, is_proven });
+        assert_eq!(reason(None), None);
+        assert_eq!(reason(base(false)).as_deref(), Some(UNPROVEN));
+        let begun = reason(base(true)).expect("it is not over yet");
         assert!(begun.contains("simulated"), "{begun}");
     }
 }

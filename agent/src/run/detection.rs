@@ -18,6 +18,7 @@ use tracing::info;
 
 use super::advisor::Advisor;
 use super::predictor::Buffer;
+use super::report::detected;
 use super::samples::{LinkReading, SampleBuilder, Seen};
 use crate::bpf;
 use crate::incident::Recorder;
@@ -199,14 +200,12 @@ impl Detection {
 
     /// What the detector knows now. `all`: also what costs a pass over the past, once a second.
     fn refresh(&mut self, all: bool) {
-        let before = self.findings.take();
         let at = self.builder.assembler.newest().unwrap_or_default();
-        let state = match &before {
-            Some(findings) if !all => Arc::clone(&findings.state),
+        let sent = match self.findings.take() {
+            Some(findings) if !all => Arc::clone(&findings.sent),
             _ => {
-                let state = self.detector.state();
-                self.advisor.consider(at, &self.detector, &state);
-                Arc::new(state)
+                let advice = self.advisor.consider(at, &self.detector);
+                Arc::new(detected(&self.detector, self.advisor.predicted_ratio(), advice))
             }
         };
         self.findings = Some(Arc::new(Findings {
@@ -215,10 +214,9 @@ impl Detection {
             verdict: self.detector.verdict(),
             verdict_since: self.verdict_since.unwrap_or(at),
             phase_seconds: self.detector.run().phase_seconds,
+            phase_transitions: *self.detector.transitions(),
             rejected_samples: self.detector.rejected_samples(),
-            state,
-            predicted_ratio: self.advisor.predicted_ratio(),
-            advice: self.advisor.advice(),
+            sent,
         }));
     }
 

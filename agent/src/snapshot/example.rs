@@ -5,16 +5,14 @@ use pendulum_model::sample::QueueSource;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pendulum_model::bloat::Bufferbloat;
 use pendulum_model::delay::{self, Budget, Place, Segment, Unknown};
-use pendulum_model::detector::{Config, Detector};
-use pendulum_model::fairness::RttClasses;
-use pendulum_model::findings::{Evidence, Figure, Phase, Verdict};
+use pendulum_model::findings::{Phase, Verdict};
 use pendulum_model::observer::Vantage;
-use pendulum_model::phase::PhaseSource;
 use pendulum_model::segment::PerDirection;
-use pendulum_model::traffic_mix::{Cause, Kind};
-use pendulum_wire::{AbTest, Advice, Auto, SegmentBloat, Shaped, TickAuto, TickHalf, TransferLimit};
+use pendulum_wire::{
+    AbTest, Advice, Auto, Bufferbloat, Cause, Evidence, Figure, Link, Ratio, RttClasses, SegmentBloat,
+    Shaped, TickAuto, TickHalf, TransferLimit,
+};
 use tokio::sync::watch;
 
 use super::*;
@@ -111,61 +109,75 @@ fn shaped() -> Shaped {
 
 /// Locked on the uplink for half a minute.
 fn findings() -> Findings {
-    let mut state = Detector::new(Config::default()).state();
-    state.phase_source = Some(PhaseSource::QueueAndWindows);
-    state.phase_share = Some([0.85, 0.1, 0.03, 0.02]);
-    state.phase_transitions[Phase::UplinkBound as usize][Phase::DownlinkBound as usize] = 5;
-    state.phase_transitions[Phase::Idle as usize][Phase::UplinkBound as usize] = 1;
-    state.swing_period_s = Some(2.5);
-    state.queue_correlation = Some(-0.75);
-    state.queue_lag_s = Some(0.3);
-    state.throughput_ratio = Some(1.25);
-    state.base_round_trip_s = Some(0.04);
-    state.round_trip_s = Some(0.0625);
-    state.horizon_s = 12.5;
-    state.directions.up.bulk = true;
-    state.directions.down.unfair = true;
-    state.directions.down.round_trip_classes = Some(RttClasses {
-        near_flows: 1,
-        far_flows: 2,
-        near_round_trip_s: 0.03,
-        far_round_trip_s: 0.1,
-        near_share: 0.8,
-        near_far_ratio: 4.0,
-    });
-    state.directions.up.standing_delay_s = Some(0.35);
-    state.directions.up.bufferbloat = Some(Bufferbloat {
-        since_s: 60.0,
-        delay_s: 0.35,
-        cause: Some(Cause { kind: Kind::Udp, share: 0.87 }),
-        help: "shape it",
-    });
-    state.evidence = Some(Evidence {
-        rule: "one_buffer_never_empties".into(),
-        reason: "the uplink buffer never empties and downloads starve".to_owned(),
-        figures: vec![
-            Figure::against("uplink_bound_share", 0.85, 0.8),
-            Figure::new("lost_bytes_per_second", 256_000.0),
-        ],
-        since_s: 70.0,
-        held_since_s: None,
-        missing: vec!["base_round_trip".into()],
-    });
+    let mut phase_transitions = [[0; 4]; 4];
+    phase_transitions[Phase::UplinkBound as usize][Phase::DownlinkBound as usize] = 5;
+    phase_transitions[Phase::Idle as usize][Phase::UplinkBound as usize] = 1;
     Findings {
         at: Duration::from_secs(100),
         phase: Some((Phase::UplinkBound, Duration::from_secs(88))),
         verdict: Verdict::LockedUplink,
         verdict_since: Duration::from_secs(70),
         phase_seconds: [60.5, 20.25, 3.0, 9.0],
+        phase_transitions,
         rejected_samples: 3,
-        state: Arc::new(state),
-        predicted_ratio: Some(1.5),
-        advice: Some(Arc::new(Advice {
+        sent: Arc::new(sent()),
+    }
+}
+
+fn sent() -> Link {
+    Link {
+        phase_source: Some("queue_and_windows".into()),
+        phase_share: Some([0.85, 0.1, 0.03, 0.02].into()),
+        horizon_s: Some(12.5),
+        severity: Some("warning".into()),
+        evidence: Some(Evidence {
+            rule: "one_buffer_never_empties".into(),
+            reason: "the uplink buffer never empties and downloads starve".to_owned(),
+            figures: vec![
+                Figure::against("uplink_bound_share", 0.85, 0.8),
+                Figure::new("lost_bytes_per_second", 256_000.0),
+            ],
+            since_s: 70.0,
+            held_since_s: None,
+            missing: vec!["base_round_trip".into()],
+        }),
+        swing_period_s: Some(2.5),
+        queue_correlation: Some(-0.75),
+        queue_lag_s: Some(0.3),
+        throughput_ratio: Some(Ratio { measured: Some(1.25), predicted: Some(1.5) }),
+        round_trip_s: Some(0.0625),
+        base_round_trip_s: Some(0.04),
+        base_round_trip_proven: Some(false),
+        bulk: Some(PerDirection { up: true, down: false }),
+        unfair: Some(PerDirection { up: false, down: true }),
+        standing_delay_s: PerDirection { up: Some(0.35), down: None },
+        bufferbloat: PerDirection {
+            up: Some(Bufferbloat {
+                since_s: 60.0,
+                delay_s: 0.35,
+                cause: Some(Cause { kind: "udp".into(), share: 0.87 }),
+                help: "shape it".into(),
+            }),
+            down: None,
+        },
+        round_trip_classes: PerDirection {
+            up: None,
+            down: Some(RttClasses {
+                near_flows: 1,
+                far_flows: 2,
+                near_round_trip_s: 0.03,
+                far_round_trip_s: 0.1,
+                near_share: 0.8,
+                near_far_ratio: 4.0,
+            }),
+        },
+        advice: Some(Advice {
             uplink_buffer_bytes: 6_000,
             downlink_buffer_bytes: 70_000,
             wanted_ratio: 3.5,
             ..Advice::default()
-        })),
+        }),
+        ..Link::default()
     }
 }
 

@@ -184,7 +184,7 @@ async fn findings_are_reported_with_their_evidence_and_age() {
         "base_round_trip_s": 0.04,
         "bulk": { "up": true, "down": false },
         "unfair": { "up": false, "down": true },
-        "advice": example::link("dsl").findings.unwrap().advice.as_deref(),
+        "advice": example::link("dsl").findings.unwrap().sent.advice,
     });
     for (key, expected) in expected.as_object().unwrap() {
         assert_same(key, &found[key], expected);
