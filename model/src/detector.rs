@@ -10,7 +10,7 @@
 //! for event in detector.push(&Sample::default()) {
 //!     println!("{event:?}");
 //! }
-//! println!("{:?}", detector.state().verdict);
+//! println!("{:?}", detector.verdict());
 //! ```
 //!
 //! It reads no clock: time is what the samples say. Memory is bounded whatever comes in, and no figure it returns is
@@ -66,7 +66,6 @@ pub struct Detector {
     line_most_s: Option<f64>,
     thresholds: Thresholds,
     last: Option<Duration>,
-    samples: u64,
     rejected: u64,
     round_trip: Option<f64>,
     base: KnownBase,
@@ -90,7 +89,6 @@ impl Detector {
             line_most_s: None,
             thresholds: config.thresholds,
             last: None,
-            samples: 0,
             rejected: 0,
             round_trip: None,
             base: KnownBase::default(),
@@ -114,7 +112,6 @@ impl Detector {
             return Vec::new();
         }
         let span = self.last.map_or(sample.span, |last| sample.span.min(sample.at - last));
-        self.samples += 1;
         self.note_gap(sample, span);
         self.last = Some(sample.at);
         self.note_round_trip(sample);

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::capacity::CapacityLearner;
-use crate::constants::MOVING_THROUGHPUT;
 use crate::sample::{DirectionSample, MeasuredRate, QueueSample, sane};
 use crate::window::SlidingSum;
 
@@ -14,13 +13,10 @@ pub(super) struct Passed {
     measured: Option<MeasuredRate>,
     /// What was measured until then was the rate of a queue elsewhere.
     elsewhere_until: Option<Duration>,
-    data: SlidingSum,
     load: SlidingSum,
     last_load: Option<Duration>,
     /// What enters the buffer is reported by kind.
     kinds_known: bool,
-    /// Data, bytes per second, over the newest 300 ms.
-    pub(super) throughput: f64,
     /// The highest level of the buffer, bytes.
     pub(super) peak_queue: f64,
 }
@@ -71,9 +67,6 @@ impl Passed {
         if has_load {
             self.last_load = Some(at);
         }
-        self.data.push(at, seen.traffic.data_bytes);
-        let moved = self.data.since(at.saturating_sub(MOVING_THROUGHPUT));
-        self.throughput = moved as f64 / MOVING_THROUGHPUT.as_secs_f64();
         self.learner.push(at, seen.traffic.wire_bytes, stands);
         if let Some(peak) = queue.and_then(|queue| sane(queue.max_bytes)) {
             self.peak_queue = self.peak_queue.max(peak);

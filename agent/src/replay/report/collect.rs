@@ -149,7 +149,7 @@ impl<'a> Collector<'a> {
         let state = detector.state();
         let held = state.verdict_seconds;
         if let Some(evidence) = &state.evidence {
-            self.evidence[state.verdict as usize] = Some(evidence.clone());
+            self.evidence[detector.verdict() as usize] = Some(evidence.clone());
         }
         let of = |verdict: Verdict| self.evidence[verdict as usize].as_ref();
         let conclusion = conclude(outcome, |verdict| of(verdict).map(|evidence| evidence.reason.clone()));

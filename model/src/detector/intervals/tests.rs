@@ -117,20 +117,6 @@ fn data_keeps_a_direction_active_for_a_while() {
 }
 
 #[test]
-fn throughput_is_what_moved_in_300_ms() {
-    let mut detector = detector();
-    for step in 1..=100 {
-        let mut sample = sample(step, Some(0.05));
-        sample.link.up.traffic.data_bytes = if step <= 50 { 3_000 } else { 0 };
-        detector.push(&sample);
-        // 3,000 bytes in each of the last thirty samples at most.
-        let counted = step.min(30).saturating_sub(step.saturating_sub(50));
-        assert_near(detector.passed.up.throughput, f64::from(counted) * 3_000.0 / 0.3);
-        assert_eq!(detector.passed.down.throughput, 0.0);
-    }
-}
-
-#[test]
 fn levels_of_both_buffers_are_kept_together() {
     let mut detector = detector();
     let mut both = sample(1, Some(0.1));
@@ -202,7 +188,7 @@ fn a_standing_level_makes_wait_as_long_as_the_link_takes_for_it() {
 
 /// Twice what the link carries is configured: the delay is that of the rate at which the estimate was made, and the link is full.
 #[test]
-fn a_wrong_configured_rate_halves_neither_delay_nor_utilization() {
+fn a_wrong_configured_rate_does_not_halve_the_delay() {
     let mut detector =
         Detector::new(Config { link: Link::with_capacity(2.0 * UP, DOWN), ..Config::default() });
     for step in 1..=200 {
@@ -212,9 +198,8 @@ fn a_wrong_configured_rate_halves_neither_delay_nor_utilization() {
         sample.link.up.traffic.wire_bytes = (UP / 100.0) as u64;
         detector.push(&sample);
     }
-    let up = &detector.state().directions.up;
-    assert_near(up.standing_delay_s.expect("known"), 30_000.0 / UP);
-    assert_near(up.utilization.expect("known"), 1.0);
+    assert_near(detector.state().directions.up.standing_delay_s.expect("known"), 30_000.0 / UP);
+    assert_near(detector.capacity(Direction::Up).expect("measured").value, UP);
 }
 
 /// A far end is slow, and the estimate takes that for the downlink's buffer. A level that is read counts whatever the budget says.
