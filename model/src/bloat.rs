@@ -6,8 +6,9 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use crate::Name;
 use crate::findings::Figure;
 use crate::history::{History, Totals};
 use crate::segment::Direction;
@@ -20,40 +21,35 @@ const BEGIN: f64 = 0.9;
 /// … and ends once it has been for less than this share of twice that time.
 const END: f64 = 0.3;
 
-/// A buffer that does not drain.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+/// A buffer that never drains.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bufferbloat {
-    /// Since when, seconds on the samples' clock.
+    /// Since when, on the kernel's monotonic clock.
     pub since_s: f64,
-    /// What even the luckiest packet waits, seconds: mean over the evidence time.
+    /// Delay that every packet waits.
     pub delay_s: f64,
-    /// What fills the buffer most; `None` if the kinds are not known.
+    /// The buffer's main traffic; `null` if unknown.
     pub cause: Option<Cause>,
     /// What helps, one sentence.
-    pub help: &'static str,
+    pub help: Name,
 }
 
 /// Whether a direction has it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) enum Bloat {
-    #[default]
-    Absent,
-    Present(Bufferbloat),
-}
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Bloat(Option<Bufferbloat>);
 
 /// What to report.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum BufferbloatNews {
-    Begins(Bufferbloat, String, Vec<Figure>),
+    Begins(f64, String, Vec<Figure>),
     Ends(String, Vec<Figure>),
 }
 
 impl Bloat {
-    pub(crate) fn get(self) -> Option<Bufferbloat> {
-        match self {
-            Self::Absent => None,
-            Self::Present(found) => Some(found),
-        }
+    pub(crate) fn get(&self) -> Option<&Bufferbloat> {
+        self.0.as_ref()
     }
 
     /// Looks at the past of one direction's buffer; tells what has changed.
@@ -68,23 +64,24 @@ impl Bloat {
         let evidence = thresholds.evidence_time(round_trip);
         let recent = history.since(now.saturating_sub(evidence));
         let share = recent.delayed_share(direction);
-        match self {
-            Self::Absent => {
+        match &mut self.0 {
+            None => {
                 let covered = recent.seconds >= BEGIN * evidence.as_secs_f64();
                 if !covered || share < BEGIN {
                     return None;
                 }
                 let since_s = now.saturating_sub(evidence).as_secs_f64();
                 let found = Bufferbloat::of(&recent, direction, since_s)?;
-                *self = Self::Present(found);
                 let figures = found.figures(&recent, thresholds, direction, share, BEGIN);
-                Some(BufferbloatNews::Begins(found, found.sentence(direction), figures))
+                let reason = found.sentence(&recent, direction);
+                self.0 = Some(found);
+                Some(BufferbloatNews::Begins(since_s, reason, figures))
             }
-            Self::Present(found) => {
+            Some(found) => {
                 let longer = history.since(now.saturating_sub(2 * evidence));
                 let share = longer.delayed_share(direction);
                 if longer.seconds > 0.0 && share < END {
-                    *self = Self::Absent;
+                    self.0 = None;
                     let reason = format!("the {}link's buffer drains again", direction.name());
                     let figures = vec![Figure::against(share_name(direction), share, END)];
                     return Some(BufferbloatNews::Ends(reason, figures));
@@ -103,13 +100,14 @@ impl Bloat {
 
 impl Bufferbloat {
     fn of(recent: &Totals, direction: Direction, since_s: f64) -> Option<Self> {
-        let cause = Cause::of(&recent.composition[direction]);
+        let largest = traffic_mix::largest(&recent.composition[direction]);
+        let cause = largest.map(|(kind, share)| Cause { kind: kind.name().into(), share });
         let delay_s = recent.delay[direction].mean()?;
-        Some(Self { since_s, delay_s, cause, help: help(direction, cause) })
+        Some(Self { since_s, delay_s, cause, help: help(direction, largest.map(|(kind, _)| kind)).into() })
     }
 
-    fn sentence(&self, direction: Direction) -> String {
-        let cause = self.cause.map_or(String::new(), |cause| format!("; {}", cause.sentence(direction)));
+    fn sentence(&self, recent: &Totals, direction: Direction) -> String {
+        let cause = traffic_mix::main_traffic(&recent.composition[direction], direction);
         format!(
             "all traffic into the {}link waits {:.0} ms in a buffer that never drains{cause}; {}",
             direction.name(),
@@ -146,9 +144,9 @@ const fn share_name(direction: Direction) -> &'static str {
     }
 }
 
-const fn help(direction: Direction, cause: Option<Cause>) -> &'static str {
-    match (direction, cause) {
-        (Direction::Up, Some(Cause { kind: Kind::Ack, .. })) => {
+const fn help(direction: Direction, largest: Option<Kind>) -> &'static str {
+    match (direction, largest) {
+        (Direction::Up, Some(Kind::Ack)) => {
             "thin the ACKs and shape the uplink slightly below its rate: cake with ack-filter, or [shape]"
         }
         (Direction::Up, _) => "shape the uplink slightly below its rate on the gateway: cake, or [shape]",

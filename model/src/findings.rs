@@ -165,6 +165,7 @@ pub struct Evidence {
     pub reason: String,
     /// What the rule looked at.
     pub figures: Vec<Figure>,
+    // The samples' clock, which is this one in the agent.
     /// When the condition began to hold, on the kernel's monotonic clock.
     pub since_s: f64,
     /// Since when hysteresis alone keeps the verdict; absent while it does not need to.

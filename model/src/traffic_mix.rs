@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use crate::Name;
 use crate::findings::Figure;
 use crate::sample::Composition;
 use crate::segment::Direction;
@@ -64,32 +65,28 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The kind with the largest share of what filled a buffer, and that share.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+/// The main traffic in a buffer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cause {
-    /// Which.
-    pub kind: Kind,
-    /// Its part of the bytes that entered, 0 to 1.
+    /// `tcp_data`, `ack`, `udp` or `other`.
+    pub kind: Name,
+    /// Its share of the bytes that entered, 0 to 1.
     pub share: f64,
 }
 
-impl Cause {
-    /// Of what entered a buffer; `None` if nothing is known to have entered.
-    pub fn of(composition: &Composition) -> Option<Self> {
-        let shares = Kind::ALL.into_iter().filter_map(|kind| Some((kind, kind.share(composition)?)));
-        let largest = shares.max_by(|one, two| one.1.total_cmp(&two.1))?;
-        Some(Self { kind: largest.0, share: largest.1 })
-    }
+/// The kind with the largest share of what entered a buffer, and that share; `None` if nothing is known to have entered.
+pub(crate) fn largest(composition: &Composition) -> Option<(Kind, f64)> {
+    let shares = Kind::ALL.into_iter().filter_map(|kind| Some((kind, kind.share(composition)?)));
+    shares.max_by(|one, two| one.1.total_cmp(&two.1))
+}
 
-    /// "87 % of the traffic in the uplink's buffer is UDP".
-    pub(crate) fn sentence(self, buffer: Direction) -> String {
-        format!(
-            "{:.0} % of the traffic in the {}link's buffer is {}",
-            self.share * 1e2,
-            buffer.name(),
-            self.kind
-        )
-    }
+/// "; 87 % of the traffic in the uplink's buffer is UDP", the end of a sentence; empty if that is not known.
+pub(crate) fn main_traffic(composition: &Composition, buffer: Direction) -> String {
+    largest(composition).map_or(String::new(), |(kind, share)| {
+        format!("; {:.0} % of the traffic in the {}link's buffer is {kind}", share * 1e2, buffer.name())
+    })
 }
 
 /// The shares as figures for evidence; empty if they are not known.
@@ -106,9 +103,9 @@ mod tests {
     #[test]
     fn shares_by_hand() {
         let composition = Composition { tcp_data: 50, ack: 60, udp: 870, other: 20 };
-        let cause = Cause::of(&composition).expect("bytes");
-        assert_eq!(cause, Cause { kind: Kind::Udp, share: 0.87 });
-        assert_eq!(cause.sentence(Direction::Up), "87 % of the traffic in the uplink's buffer is UDP");
+        assert_eq!(largest(&composition), Some((Kind::Udp, 0.87)));
+        let words = main_traffic(&composition, Direction::Up);
+        assert_eq!(words, "; 87 % of the traffic in the uplink's buffer is UDP");
         let shares = [
             ("downlink_share_tcp_data", 0.05),
             ("downlink_share_ack", 0.06),
@@ -123,7 +120,8 @@ mod tests {
             names,
             ["uplink_share_tcp_data", "uplink_share_ack", "uplink_share_udp", "uplink_share_other"]
         );
-        assert_eq!(Cause::of(&Composition::default()), None);
+        assert_eq!(largest(&Composition::default()), None);
+        assert_eq!(main_traffic(&Composition::default(), Direction::Up), "");
         assert_eq!(figures(&Composition::default(), Direction::Up).count(), 0);
         for kind in Kind::ALL {
             assert_eq!(serde_json::to_value(kind).expect("json"), kind.name());

@@ -8,7 +8,7 @@ use crate::history::Totals;
 use crate::rate::in_words;
 use crate::segment::{Direction, PerDirection};
 use crate::thresholds::Thresholds;
-use crate::traffic_mix::{self, Cause};
+use crate::traffic_mix;
 
 /// What the rules look at.
 pub(crate) struct Circumstances<'a> {
@@ -322,8 +322,7 @@ impl Loss {
         let cost = self.lost.filter(|lost| *lost > 0.0).map_or(String::new(), |lost| {
             format!(": {} of the {}link's rate stays unused", in_words(lost * 8.0), starved.name())
         });
-        let cause =
-            Cause::of(composition).map_or(String::new(), |cause| format!("; {}", cause.sentence(full)));
+        let cause = traffic_mix::main_traffic(composition, full);
         let (buffer, victims) = match full {
             Direction::Up => ("uplink", "downloads"),
             Direction::Down => ("downlink", "uploads"),

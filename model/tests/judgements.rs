@@ -13,7 +13,6 @@ use pendulum_model::findings::{Phase, Verdict};
 use pendulum_model::link::Link;
 use pendulum_model::sample::{BaseRoundTrip, MeasuredRate, QueueSample, QueueSource};
 use pendulum_model::segment::Direction;
-use pendulum_model::traffic_mix::Kind;
 use streams::{DOWN, Half, UP, acks, bloats, evidence, figure, run, sample, stream, tcp, udp, verdicts};
 
 /// A download that gets 17 % beside an upload of datagrams that fills the uplink for 350 ms.
@@ -199,7 +198,7 @@ fn the_state_says_what_fills_the_buffer() {
     let found = directions.up.bufferbloat.expect("350 ms");
     assert!((found.delay_s - 0.35).abs() < 1e-6);
     let cause = found.cause.expect("known");
-    assert_eq!(cause.kind, Kind::Udp);
+    assert_eq!(cause.kind, "udp");
     assert!((cause.share - 0.87).abs() < 1e-6);
     assert!((directions.up.standing_delay_s.expect("known") - 0.35).abs() < 0.01);
     assert_eq!((directions.down.bufferbloat, directions.down.standing_delay_s), (None, Some(0.0)));

@@ -62,7 +62,7 @@ pub(super) fn detected(detector: &Detector, predicted: Option<f64>, advice: Opti
     let state = detector.state();
     let of = &state.directions;
     let base = detector.base_round_trip();
-    let delay = |x: Direction| of[x].bufferbloat.map(|bloat| bloat.delay_s);
+    let delay = |x: Direction| of[x].bufferbloat.as_ref().map(|bloat| bloat.delay_s);
     let longest = Direction::ALL.into_iter().filter_map(delay).reduce(f64::max);
     let degree = Degree::of(detector.verdict(), state.evidence.as_ref(), longest);
     Link {
@@ -82,7 +82,7 @@ pub(super) fn detected(detector: &Detector, predicted: Option<f64>, advice: Opti
         bulk: Some(PerDirection::from_fn(|x| of[x].bulk)),
         unfair: Some(PerDirection::from_fn(|x| of[x].unfair)),
         standing_delay_s: PerDirection::from_fn(|x| of[x].standing_delay_s),
-        bufferbloat: PerDirection::from_fn(|x| of[x].bufferbloat.map(Into::into)),
+        bufferbloat: PerDirection::from_fn(|x| of[x].bufferbloat.clone()),
         round_trip_classes: PerDirection::from_fn(|x| of[x].round_trip_classes),
         advice,
         ..Link::default()

@@ -1,7 +1,6 @@
 //! What the detector finds and advises (docs/design/detector.md).
 
-use pendulum_model::sizing::Recommended;
-use pendulum_model::{bloat, sizing};
+use pendulum_model::sizing::{self, Recommended};
 use serde::{Deserialize, Serialize};
 
 use crate::Name;
@@ -15,32 +14,6 @@ pub struct Ratio {
     pub measured: Option<f64>,
     /// For the buffers as they are.
     pub predicted: Option<f64>,
-}
-
-/// A buffer that never drains.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Bufferbloat {
-    /// Since when, on the kernel's monotonic clock.
-    pub since_s: f64,
-    /// Delay that every packet waits.
-    pub delay_s: f64,
-    /// The buffer's main traffic; `null` if unknown.
-    pub cause: Option<Cause>,
-    /// What helps, one sentence.
-    pub help: Name,
-}
-
-/// The main traffic in a buffer.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Cause {
-    /// `tcp_data`, `ack`, `udp` or `other`.
-    pub kind: Name,
-    /// Its share of the bytes that entered, 0 to 1.
-    pub share: f64,
 }
 
 /// What to set, for the link as measured.
@@ -137,17 +110,6 @@ pub struct Source {
     pub direction: Option<Name>,
     /// How it is known.
     pub source: Name,
-}
-
-impl From<bloat::Bufferbloat> for Bufferbloat {
-    fn from(found: bloat::Bufferbloat) -> Self {
-        Self {
-            since_s: found.since_s,
-            delay_s: found.delay_s,
-            cause: found.cause.map(|cause| Cause { kind: cause.kind.name().into(), share: cause.share }),
-            help: found.help.into(),
-        }
-    }
 }
 
 impl From<sizing::Predicted> for Predicted {

@@ -22,15 +22,17 @@ mod tests;
 use pendulum_model::findings::Phase;
 use serde::{Deserialize, Serialize};
 
-pub use delay::{Delay, DelaySegment, SegmentBloat, TransferLimit};
 pub use pendulum_model::Name;
+pub use pendulum_model::bloat::Bufferbloat;
 pub use pendulum_model::fairness::RttClasses;
 pub use pendulum_model::findings::{Evidence, Figure};
 pub use pendulum_model::sizing::Recommended;
+pub use pendulum_model::traffic_mix::Cause;
 
+pub use delay::{Delay, DelaySegment, SegmentBloat, TransferLimit};
 pub use direction::{AckBurst, Direction, Queue, Rtt, TopPort};
 pub use events::{Events, JournalEvent};
-pub use findings::{Advice, Bufferbloat, Cause, Predicted, PredictedInputs, Ratio, Source};
+pub use findings::{Advice, Predicted, PredictedInputs, Ratio, Source};
 pub use flows::{Flow, FlowHalf, Flows};
 pub use history::{History, Step, StepAuto, StepHalf};
 pub use incidents::{Incident, Incidents};

@@ -1,24 +1,11 @@
 use pendulum_model::findings::{Change, FindingKind, Phase, Verdict};
 use pendulum_model::segment;
-use pendulum_model::traffic_mix::Kind;
 use serde_json::{Value, json};
 
 use super::*;
 
 fn json_of(value: impl Serialize) -> Value {
     serde_json::to_value(value).expect("JSON")
-}
-
-/// The model's own JSON of the same findings, which `replay` prints.
-#[test]
-fn findings_are_sent_as_replay_prints_them() {
-    let found = pendulum_model::bloat::Bufferbloat {
-        since_s: 1.0,
-        delay_s: 0.3,
-        cause: Some(pendulum_model::traffic_mix::Cause { kind: Kind::Udp, share: 0.87 }),
-        help: "shape the uplink",
-    };
-    assert_eq!(json_of(Bufferbloat::from(found)), json_of(found));
 }
 
 /// What the journal writes is read whole: nothing of it is lost on the way.

@@ -28,7 +28,7 @@ impl ActiveFindings {
 
     /// The buffer that does not drain.
     pub(super) fn bufferbloat(&self, direction: Direction) -> Option<Bufferbloat> {
-        self.bloat[direction].get()
+        self.bloat[direction].get().cloned()
     }
 
     /// Whether near flows take more than their part.
@@ -53,8 +53,8 @@ impl Detector {
         let (change, reason, figures, since) =
             match bloat.consider(&self.history, &self.thresholds, direction, at, round_trip) {
                 None => return,
-                Some(BufferbloatNews::Begins(found, reason, figures)) => {
-                    let since = Duration::try_from_secs_f64(found.since_s).unwrap_or(at);
+                Some(BufferbloatNews::Begins(since_s, reason, figures)) => {
+                    let since = Duration::try_from_secs_f64(since_s).unwrap_or(at);
                     (Change::Finding { finding, direction: direction_of }, reason, figures, since)
                 }
                 Some(BufferbloatNews::Ends(reason, figures)) => {

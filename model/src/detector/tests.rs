@@ -243,7 +243,7 @@ fn the_state_by_hand() {
     assert_eq!(down.standing_delay_s, Some(0.0));
     assert!(up.bulk && !down.bulk);
     // 200 ms in a buffer that never drains.
-    let bloat = up.bufferbloat.expect("it stands");
+    let bloat = up.bufferbloat.as_ref().expect("it stands");
     assert!((bloat.delay_s - 0.2).abs() < 1e-9);
     assert_eq!(down.bufferbloat, None);
     // One-way traffic has no ratio, and one verdict has held since it was reached.
