@@ -1,10 +1,12 @@
 //! The WAN device comes, goes and changes while traffic runs: what was counted stays counted, and a second link does not
 //! notice.
 
+use std::io::Write as _;
+
 use crate::agent::{Agent, KernelObject};
 use crate::craft::{self, LinkLayer};
 use crate::metrics::Samples;
-use crate::netns::Netns;
+use crate::netns::{Netns, run};
 use crate::packet_socket::PacketSocket;
 use crate::rig::{attached_to, pair, wire};
 use crate::tcp::{Background, Transfer};
@@ -135,5 +137,35 @@ fn one_link_changes_and_the_other_does_not_notice() {
         let payload = up["payload_bytes"].as_u64().unwrap();
         payload >= sent && payload <= sent + retransmitted
     });
+    assert!(agent.end("TERM").success());
+}
+
+/// Changes of devices that the kernel had no room to report, by `/proc/net/netlink`.
+fn unreported(netns: &Netns) -> u64 {
+    let sockets = run(netns.command("cat").arg("/proc/net/netlink"));
+    sockets.lines().skip(1).map(|line| line.split_whitespace().nth(8).unwrap().parse::<u64>().unwrap()).sum()
+}
+
+/// Containers come and go by the thousand while the agent gets no processor; the WAN device is replaced last.
+#[test]
+fn a_device_that_was_replaced_without_a_report_is_followed() {
+    let Some((gateway, provider)) = pair("a_device_that_was_replaced_without_a_report_is_followed") else {
+        return;
+    };
+    let mut agent = Agent::start(&gateway, &["--wan", "wan0"]);
+    agent.wait_attached("wan0", gateway.index("wan0"));
+    let mut changes = tempfile::NamedTempFile::new().unwrap();
+    gateway.ip("link add other0 type bridge");
+    for number in 0..2_000 {
+        writeln!(changes, "link set dev other0 mtu {}", 1_400 + number % 2).unwrap();
+    }
+    agent.signal("STOP");
+    gateway.ip(&format!("-batch {}", changes.path().display()));
+    let lost = unreported(&gateway);
+    gateway.ip("link delete dev wan0");
+    wire(&gateway, "wan0", &provider, "isp", "192.0.2");
+    assert!(lost > 0 && unreported(&gateway) > lost, "the kernel reported everything");
+    agent.signal("CONT");
+    agent.wait_attached("wan0", gateway.index("wan0"));
     assert!(agent.end("TERM").success());
 }

@@ -128,4 +128,15 @@ mod tests {
         meter.restart();
         assert_eq!(meter.recent(Direction::Up, start + SECOND), Entered::default());
     }
+
+    /// Ports are read after the counters: what came in between is in them alone.
+    #[test]
+    fn a_port_that_the_counters_do_not_have_yet_is_not_named() {
+        let mut meter = EnteredMeter::default();
+        let start = Instant::now();
+        meter.observe(start, totals(0, 0), ports(443, 0));
+        meter.observe(start + SECOND, totals(100, 0), ports(443, 50));
+        let recent = meter.recent(Direction::Up, start + SECOND);
+        assert_eq!((recent.composition.tcp_data, recent.top_port), (100, None));
+    }
 }
