@@ -10,6 +10,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use pendulum_model::segment::PerDirection;
+
 use crate::config::{Config, DEFAULT_FILE, rates};
 use crate::exit::{Exit, Failure, answer};
 use crate::replay;
@@ -91,7 +93,8 @@ fn check_config(file: &std::path::Path) -> Result<ExitCode, Failure> {
     let mut text =
         format!("{}: fine; links: {}; listens on {}\n", file.display(), links.join(", "), config.listen);
     for link in &config.links {
-        let [up, down] = link.rates.map(|rate| rate.map_or_else(|| "not given".to_owned(), rates::in_words));
+        let PerDirection { up, down } =
+            link.rates.map(|rate| rate.map_or_else(|| "not given".to_owned(), rates::in_words));
         text += &format!("{}: uplink-rate {up}, downlink-rate {down}\n", link.name);
     }
     // It was read a moment ago.

@@ -11,7 +11,7 @@ use pendulum::net::LinkLayer;
 use pendulum::replay::counters::Counters;
 use pendulum::replay::flow::{Flow, FlowKey};
 use pendulum::replay::half::{Half, Probe};
-use pendulum_model::segment::Direction;
+use pendulum_model::segment::PerDirection;
 
 use crate::craft::{self, CraftedFrame};
 
@@ -54,7 +54,7 @@ impl SkBuff {
 /// All that a measurement leaves behind.
 #[derive(Debug, PartialEq)]
 pub(crate) struct State {
-    pub(crate) counters: [Counters; 2],
+    pub(crate) counters: PerDirection<Counters>,
     pub(crate) stats: Vec<u64>,
     pub(crate) flows: Vec<(FlowKey, Flow)>,
     pub(crate) nursery: Vec<(FlowKey, Flow)>,
@@ -191,14 +191,13 @@ impl Kernel {
 
     /// Segments by class of both directions together.
     pub(crate) fn segments(&self) -> Vec<u64> {
-        let [up, down] = self.programs.counters().expect("readable");
+        let PerDirection { up, down } = self.programs.counters().expect("readable");
         up.segments.iter().zip(&down.segments).map(|(a, b)| a + b).collect()
     }
 
     pub(crate) fn state(&self) -> State {
-        let [up, down] = self.programs.counters().expect("readable");
         State {
-            counters: [counters(&up), counters(&down)],
+            counters: self.programs.counters().expect("readable").map(|way| counters(&way)),
             stats: self.stats(),
             flows: sorted(self.programs.flows().expect("readable")),
             nursery: sorted(self.programs.nursery().expect("readable")),
@@ -265,7 +264,7 @@ fn key(key: &pendulum_flow_key) -> FlowKey {
 }
 
 fn flow(flow: &pendulum_flow) -> Flow {
-    Flow { halves: [half(flow.half(Direction::Up)), half(flow.half(Direction::Down))] }
+    Flow { halves: PerDirection::from_fn(|x| half(flow.half(x))) }
 }
 
 fn half(half: &pendulum_half) -> Half {

@@ -26,7 +26,7 @@ mod word;
 use pendulum::bpf::LoadOptions;
 use pendulum::replay::meter::{Meter, MeterConfig};
 use pendulum::replay::packet::{Frame, LinkType, Lost};
-use pendulum_model::segment::{Class, Direction};
+use pendulum_model::segment::{Class, Direction, PerDirection};
 
 use cases::{Case, cases};
 use craft::{CraftedFrame, LinkLayer};
@@ -69,8 +69,8 @@ impl Replay {
     fn state(&self) -> State {
         let stats = self.meter.stats();
         let life = [stats.flow_nursed, stats.flow_promoted, stats.flow_restarted];
-        let mut counters = Direction::ALL.map(|direction| self.meter.counters(direction).clone());
-        for counters in &mut counters {
+        let mut counters = PerDirection::from_fn(|direction| self.meter.counters(direction).clone());
+        for counters in counters.both_mut() {
             counters.burst_run = 0;
         }
         let mut flows: Vec<_> = self.meter.table().flows().map(|(k, e)| (*k, e.flow.clone())).collect();

@@ -64,14 +64,13 @@ struct Measured {
 }
 
 fn measured(state: State, direction: craft::Direction) -> Measured {
-    let side = usize::from(direction == craft::Direction::Down);
+    let direction = crate::direction(direction);
     let half = |(key, flow): &(pendulum::replay::flow::FlowKey, pendulum::replay::flow::Flow)| {
-        let half = &flow.halves[side];
+        let half = &flow.halves[direction];
         (key.home_port, half.segments, half.payload_bytes, half.seq_next, half.flags)
     };
-    let [up, down] = state.counters;
     Measured {
-        counters: if side == 0 { up } else { down },
+        counters: state.counters[direction].clone(),
         lost: state.stats[..LOST.len()].to_vec(),
         flows: state.nursery.iter().map(half).collect(),
     }

@@ -32,9 +32,9 @@ fn xdp_measures_what_tc_ingress_measures() {
         by_tc.observe(frame).expect("long enough");
     }
     let (xdp, tc) = (by_xdp.state(), by_tc.state());
-    assert_eq!(xdp.counters[1].segments, tc.counters[1].segments);
-    assert_eq!(xdp.counters[1].bytes, tc.counters[1].bytes);
-    assert_eq!(xdp.counters[1].retransmitted_segments, tc.counters[1].retransmitted_segments);
+    assert_eq!(xdp.counters.down.segments, tc.counters.down.segments);
+    assert_eq!(xdp.counters.down.bytes, tc.counters.down.bytes);
+    assert_eq!(xdp.counters.down.retransmitted_segments, tc.counters.down.retransmitted_segments);
     assert_eq!(xdp.stats, tc.stats);
     assert_eq!(xdp.nursery.len(), 1);
 }

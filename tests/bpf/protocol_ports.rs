@@ -31,7 +31,7 @@ fn both(link_layer: LinkLayer, frames: &[CraftedFrame]) -> [(Composition, BTreeM
     let counters = kernel.links().counters().expect("readable");
     let ports = kernel.links().ports().expect("readable");
     Direction::ALL.map(|x| {
-        let ours = (counters[x as usize].composition(), ports[x as usize].since(&PortCounts::default()));
+        let ours = (counters[x].composition(), ports[x].since(&PortCounts::default()));
         let theirs = (replay.meter.counters(x).composition(), replay.meter.protocol_ports(x).clone());
         assert_eq!(ours, theirs, "{x:?}: kernel and replay");
         ours
@@ -117,14 +117,14 @@ fn a_shared_place_belongs_to_whoever_sends_most() {
             kernel.run(&send(other, 1000), (0, 0));
         }
     }
-    let before = kernel.links().ports().expect("readable")[0].clone();
+    let before = kernel.links().ports().expect("readable").up.clone();
     let counted = before.since(&PortCounts::default());
     assert_eq!(counted, BTreeMap::from([(protocol_port(17, quic), sent)]));
     // It stops, and the other one has its place after at most a megabyte.
     for _ in 0..2000 {
         kernel.run(&send(other, 1400), (0, 0));
     }
-    let now = kernel.links().ports().expect("readable")[0].since(&before);
+    let now = kernel.links().ports().expect("readable").up.since(&before);
     let (name, bytes) = now.iter().next().expect("counted");
     assert_eq!((now.len(), *name), (1, protocol_port(17, other)));
     let all = 2000 * (54 + 1400);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use pendulum::bpf::Passage;
 use pendulum::replay::packet::Frame;
-use pendulum_model::segment::Direction;
+use pendulum_model::segment::{Direction, PerDirection};
 use proptest::prelude::*;
 
 use crate::craft::{self, CraftedFrame, LinkLayer};
@@ -163,7 +163,7 @@ fn any_spin_bit_is_measured_alike() {
                 frames.push(message.at(at).build(LinkLayer::RawIp));
             }
             agree(&kernel, &frames, LinkLayer::RawIp)?;
-            let [up, down] = kernel.borrow_mut().programs().counters().expect("readable");
+            let PerDirection { up, down } = kernel.borrow_mut().programs().counters().expect("readable");
             timed.set(timed.get() + up.rtt.iter().chain(&down.rtt).sum::<u64>());
             Ok(())
         })

@@ -135,7 +135,7 @@ fn read(file: &Path) -> (Vec<Frame>, Meter) {
             is_holed: flow.is_some_and(|flow| is_holed(flow, direction)),
             rtt_s: observed.and_then(|o| o.rtt_us).map(|us| f64::from(us) / 1e6),
             is_ambiguous: flow
-                .is_some_and(|flow| flow.halves[direction.opposite() as usize].retransmitted_segments > 0),
+                .is_some_and(|flow| flow.halves[direction.opposite()].retransmitted_segments > 0),
             theirs: verdict.unwrap_or_else(|| panic!("frame {number} is TCP to us only")),
         });
     }
@@ -144,7 +144,7 @@ fn read(file: &Path) -> (Vec<Frame>, Meter) {
 
 /// The newest gap in what was sent is not acknowledged yet.
 fn is_holed(flow: &Flow, direction: Direction) -> bool {
-    let (me, peer) = (&flow.halves[direction as usize], &flow.halves[direction.opposite() as usize]);
+    let (me, peer) = (&flow.halves[direction], &flow.halves[direction.opposite()]);
     me.has(HalfFlag::Hole) && me.hole_end.wrapping_sub(peer.ack_highest).cast_signed() > 0
 }
 

@@ -256,6 +256,6 @@ fn events(before: &pendulum_queue, after: &pendulum_queue) -> [u64; abi::PENDULU
 }
 
 fn sojourns(rig: &Rig) -> u64 {
-    let [up, _] = rig.queues.sojourns().expect("the map is read");
+    let up = rig.queues.sojourns().expect("the map is read").up;
     up.iter().flat_map(|class| class.slots).sum()
 }

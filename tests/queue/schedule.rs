@@ -137,7 +137,7 @@ fn run() {
     let sums = [0, 1].map(|class: usize| sojourns[class].iter().map(us).sum::<u64>());
     assert_eq!(of(&after, |t| t.sojourn_sum_us), sums, "sum of the times of all that left");
     assert_eq!(longest, [0, 1].map(|class: usize| sojourns[class].iter().map(us).max().expect("some left")));
-    let [histograms, _] = queues.sojourns().expect("readable");
+    let histograms = queues.sojourns().expect("readable").up;
     assert_eq!(histograms.map(|histogram| histogram.sum_us), sums);
     assert_eq!(histograms.map(|histogram| histogram.slots.iter().sum::<u64>()), packets);
     // Little: the integral of the level is size · time, summed over the packets. A packet's time in it begins with the event and

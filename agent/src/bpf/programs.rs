@@ -8,7 +8,7 @@ use std::time::Duration;
 use aya::Ebpf;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray};
 use aya::programs::{Program, ProgramInfo};
-use pendulum_model::segment::Direction;
+use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_wire::BpfMap;
 
 use super::abi::{
@@ -194,32 +194,32 @@ impl LinkPrograms {
         Ok(())
     }
 
-    /// The link's counters since load, by [`Direction`].
+    /// The link's counters since load.
     ///
     /// # Errors
     /// [`BpfError::Map`] if the map cannot be read.
-    pub fn counters(&self) -> Result<[pendulum_counters; 2], BpfError> {
+    pub fn counters(&self) -> Result<PerDirection<pendulum_counters>, BpfError> {
         let map: PerCpuArray<&MapData, pendulum_counters> = self.map("counters")?;
-        let mut sums = [pendulum_counters::zero(); 2];
+        let mut sums = PerDirection::<pendulum_counters>::default();
         for direction in Direction::ALL {
             let cpus = map.get(&(direction as u32), 0).map_err(|e| map_error("read", "counters", e))?;
             for cpu in cpus.iter() {
-                sums[direction as usize].add(cpu);
+                sums[direction].add(cpu);
             }
         }
         Ok(sums)
     }
 
-    /// What is no TCP, by protocol and port, since load, by [`Direction`].
+    /// What is no TCP, by protocol and port, since load.
     ///
     /// # Errors
     /// [`BpfError::Map`] if the map cannot be read.
-    pub fn ports(&self) -> Result<[PortCounts; 2], BpfError> {
+    pub fn ports(&self) -> Result<PerDirection<PortCounts>, BpfError> {
         let map: PerCpuArray<&MapData, pendulum_ports> = self.map("ports")?;
-        let mut counts = [PortCounts::default(), PortCounts::default()];
+        let mut counts = PerDirection::<PortCounts>::default();
         for direction in Direction::ALL {
             let cpus = map.get(&(direction as u32), 0).map_err(|e| map_error("read", "ports", e))?;
-            counts[direction as usize] = PortCounts::of(&cpus);
+            counts[direction] = PortCounts::of(&cpus);
         }
         Ok(counts)
     }

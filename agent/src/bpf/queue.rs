@@ -8,7 +8,7 @@ use aya::maps::{Array, MapData, PerCpuArray};
 use aya::programs::{BtfTracePoint, Program, ProgramError};
 use aya::{BtfError, Ebpf};
 use pendulum_model::sample::QueueSource;
-use pendulum_model::segment::Direction;
+use pendulum_model::segment::{Direction, PerDirection};
 
 use super::abi::{
     self, pendulum_bucket, pendulum_departure, pendulum_queue, pendulum_queue_device, pendulum_sojourn,
@@ -69,7 +69,7 @@ pub struct QueuePrograms {
     queues: Arc<Mapping<pendulum_queue>>,
     history: Arc<Mapping<pendulum_bucket>>,
     departures: Arc<Mapping<pendulum_departure>>,
-    tracked: [Option<pendulum_queue_device>; 2],
+    tracked: PerDirection<Option<pendulum_queue_device>>,
     drops: Result<(), String>,
 }
 
@@ -103,7 +103,7 @@ impl QueuePrograms {
         let queues = Arc::new(mapping(&object, "queues")?);
         let history = Arc::new(mapping(&object, "history")?);
         let departures = Arc::new(mapping(&object, "departures")?);
-        Ok(Self { object, queues, history, departures, tracked: [None; 2], drops })
+        Ok(Self { object, queues, history, departures, tracked: PerDirection::default(), drops })
     }
 
     /// Measure the root qdisc of a device of the calling thread's network namespace. `flags` tell of the qdiscs below
@@ -114,14 +114,14 @@ impl QueuePrograms {
     pub fn track(&mut self, direction: Direction, ifindex: u32, flags: u32) -> Result<(), BpfError> {
         let device =
             pendulum_queue_device { ifindex, netns: own_netns()?, flags, ..pendulum_queue_device::default() };
-        if self.tracked[direction as usize]
+        if self.tracked[direction]
             .is_some_and(|old| (old.ifindex, old.netns) != (device.ifindex, device.netns))
         {
             self.untrack(direction)?;
             self.forget_qdisc(direction)?;
         }
         self.register(direction, device)?;
-        self.tracked[direction as usize] = Some(device);
+        self.tracked[direction] = Some(device);
         Ok(())
     }
 
@@ -130,7 +130,7 @@ impl QueuePrograms {
     /// # Errors
     /// [`BpfError::Map`] if the kernel refuses.
     pub fn untrack(&mut self, direction: Direction) -> Result<(), BpfError> {
-        if self.tracked[direction as usize].take().is_none() {
+        if self.tracked[direction].take().is_none() {
             return Ok(());
         }
         self.register(direction, pendulum_queue_device::default())
@@ -151,11 +151,11 @@ impl QueuePrograms {
         Departures::new(Arc::clone(&self.departures))
     }
 
-    /// Time in the queue since load, by [`Direction`].
+    /// Time in the queue since load.
     ///
     /// # Errors
     /// [`BpfError::Map`] if the map cannot be read.
-    pub fn sojourns(&self) -> Result<[Sojourns; 2], BpfError> {
+    pub fn sojourns(&self) -> Result<PerDirection<Sojourns>, BpfError> {
         let name = "sojourns";
         let map: PerCpuArray<&MapData, pendulum_sojourn> = map_of(&self.object, name)?;
         let mut sums = [[pendulum_sojourn::default(); 2]; 2];
@@ -166,7 +166,8 @@ impl QueuePrograms {
                 sum.slots.iter_mut().zip(cpu.slots).for_each(|(sum, more)| *sum += more);
             }
         }
-        Ok(sums)
+        let [up, down] = sums;
+        Ok(PerDirection { up, down })
     }
 
     /// Whether drops are traced; if not, the kernel's reason.

@@ -160,9 +160,8 @@ fn to_add(links: &[LinkConfig], wanted: &[LinkConfig]) -> Vec<LinkConfig> {
 fn adopt_link(link: &mut LinkConfig, wanted: &LinkConfig, changes: &mut Changes) {
     let LinkConfig { name, wan: _, lan, rates, downlink_device, ingress_hook, max_flows, nursery } = link;
     let key = |key: &str| format!("link {name}: {key}");
-    let [up, down] = rates;
-    changes.live(|| key("uplink-rate"), up, &wanted.rates[0]);
-    changes.live(|| key("downlink-rate"), down, &wanted.rates[1]);
+    changes.live(|| key("uplink-rate"), &mut rates.up, &wanted.rates.up);
+    changes.live(|| key("downlink-rate"), &mut rates.down, &wanted.rates.down);
     changes.live(|| key("lan"), lan, &wanted.lan);
     changes.live(|| key("downlink-device"), downlink_device, &wanted.downlink_device);
     changes.fixed(|| key("ingress-hook"), ingress_hook, &wanted.ingress_hook);

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pendulum_model::rate::Span;
+use pendulum_model::segment::PerDirection;
 use pendulum_model::thresholds::{Thresholds, Unusable};
 use toml::Spanned;
 
@@ -210,7 +211,7 @@ impl SourceText<'_> {
             name,
             wan,
             lan,
-            rates: [raw.uplink_rate, raw.downlink_rate],
+            rates: PerDirection { up: raw.uplink_rate, down: raw.downlink_rate },
             downlink_device: raw.downlink_device.as_ref().map(|device| self.device(device)).transpose()?,
             ingress_hook: raw.ingress_hook,
             max_flows: self.number(raw.max_flows, &MAX_FLOWS)?,

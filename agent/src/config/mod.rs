@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pendulum_model::rate::Rate;
-use pendulum_model::segment::Direction;
+use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_model::thresholds::Thresholds;
 use serde::{Deserialize, Serialize};
 
@@ -99,7 +99,7 @@ pub struct LinkConfig {
     /// Network devices towards the home hosts; empty: all but `wan`.
     pub lan: Vec<String>,
     /// Capacity in each direction, if known; index with [`Direction`].
-    pub rates: [Option<Rate>; 2],
+    pub rates: PerDirection<Option<Rate>>,
     /// Network device that shapes the downlink (an ifb); found by the redirection on the WAN device without it.
     pub downlink_device: Option<String>,
     /// Where packets from the provider are seen.
@@ -118,7 +118,7 @@ impl LinkConfig {
             name: wan.clone(),
             wan,
             lan: Vec::new(),
-            rates: [None, None],
+            rates: PerDirection::default(),
             downlink_device: None,
             ingress_hook: IngressHook::default(),
             max_flows: check::MAX_FLOWS.default,
@@ -128,7 +128,7 @@ impl LinkConfig {
 
     /// Capacity in one direction, if known.
     pub fn rate(&self, direction: Direction) -> Option<Rate> {
-        self.rates[direction as usize]
+        self.rates[direction]
     }
 
     /// Whether both speak of one link: it is known by its name and its device, and with another of either its figures would be

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use pendulum_model::rate::Rate;
+use pendulum_model::segment::PerDirection;
 
 use super::check::{Problem, parse_device};
 use super::{Config, ConfigError, IngressHook, LinkConfig, LogFormat, LogLevel};
@@ -110,7 +111,10 @@ impl Overrides {
                 .collect::<Result<_, _>>()
                 .map_err(option_problem)?;
         }
-        link.rates = [self.uplink_rate.or(link.rates[0]), self.downlink_rate.or(link.rates[1])];
+        link.rates = PerDirection {
+            up: self.uplink_rate.or(link.rates.up),
+            down: self.downlink_rate.or(link.rates.down),
+        };
         link.ingress_hook = self.ingress_hook.unwrap_or(link.ingress_hook);
         if link.lan.contains(&link.wan) {
             return Err(ConfigError::Options {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use pendulum_model::autorate::Priority;
 use pendulum_model::named;
 use pendulum_model::rate::Rate;
+use pendulum_model::segment::PerDirection;
 use serde::de::{self, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -42,7 +43,7 @@ pub struct ShapeConfig {
     /// How an automatic rate balances use and delay.
     pub priority: Priority,
     /// Bounds of an automatic rate, by direction.
-    pub bounds: [RateBounds; 2],
+    pub bounds: PerDirection<RateBounds>,
     /// Share of the uplink rate that is sent at, percent.
     pub rate_percent: u32,
     /// Whether the downlink is shaped too.
@@ -67,7 +68,7 @@ impl Default for ShapeConfig {
             mode: ShapeMode::Off,
             rate: ShapeRate::Configured,
             priority: Priority::default(),
-            bounds: [RateBounds::default(); 2],
+            bounds: PerDirection::default(),
             rate_percent: PERCENT.default,
             downlink: false,
             downlink_rate_percent: DOWNLINK_PERCENT.default,

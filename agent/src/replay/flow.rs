@@ -1,7 +1,7 @@
 //! One conversation as the gateway sees it: `docs/design/measurement.md`, "Flow state". The numbered
 //! steps there are the functions here, in the same order.
 
-use pendulum_model::segment::{Class, Direction};
+use pendulum_model::segment::{Class, Direction, PerDirection};
 
 use super::classify::classify;
 use super::half::{Half, HalfFlag};
@@ -62,7 +62,7 @@ impl FlowKey {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
     /// What the home end sent (`Direction::Up`) and what the remote end sent.
-    pub halves: [Half; 2],
+    pub halves: PerDirection<Half>,
 }
 
 /// What one segment did to its flow.
@@ -98,13 +98,13 @@ const fn beyond_span(distance: i32) -> bool {
 impl Flow {
     /// Outstanding data of one half in bytes: sent, and not yet acknowledged.
     pub fn outstanding(&self, direction: Direction) -> u32 {
-        outstanding(&self.halves[direction as usize], &self.halves[direction.opposite() as usize])
+        outstanding(&self.halves[direction], &self.halves[direction.opposite()])
     }
 
     /// Classify a segment and apply it.
     pub fn observe(&mut self, direction: Direction, now_ns: u64, segment: &ParsedSegment) -> Observed {
         let restarted = self.restart_if_new(direction, segment);
-        let [up, down] = &mut self.halves;
+        let [up, down] = self.halves.both_mut();
         let (me, peer) = match direction {
             Direction::Up => (up, down),
             Direction::Down => (down, up),
@@ -149,7 +149,7 @@ impl Flow {
 
     /// A SYN with a new initial sequence number on a tuple in use begins a new connection.
     fn restart_if_new(&mut self, direction: Direction, segment: &ParsedSegment) -> bool {
-        let me = &self.halves[direction as usize];
+        let me = &self.halves[direction];
         let opens = segment.flags & (flag::SYN | flag::ACK | flag::RST) == flag::SYN;
         let repeated = me.has(HalfFlag::Syn) && me.isn == segment.seq;
         let restarts = opens && me.has(HalfFlag::Seq) && !repeated;

@@ -75,7 +75,7 @@ impl<T: Default> FlowTable<T> {
             let evicted = self.nursery.push(key, Entry::default());
             return Found { entry: self.nursery.get_mut(&key), event: Some(Event::Nursed), evicted };
         };
-        let peer = &nursed.flow.halves[direction.opposite() as usize];
+        let peer = &nursed.flow.halves[direction.opposite()];
         // A refusal makes no conversation, nor does what follows one: a scan of closed ports stays in the nursery.
         if peer.segments == 0 || is_rst || peer.flags & HalfFlag::Rst as u16 != 0 {
             return Found { entry: self.nursery.get_mut(&key), event: None, evicted: None };
@@ -129,7 +129,7 @@ mod tests {
     fn pass(table: &mut FlowTable<u16>, port: u16, direction: Direction) -> (Option<Event>, Option<u16>) {
         let found = table.find(key(port), direction, false);
         let entry = found.entry.expect("only a RST finds nothing");
-        entry.flow.halves[direction as usize].segments += 1;
+        entry.flow.halves[direction].segments += 1;
         entry.note = port;
         (found.event, found.evicted.map(|(_, entry)| entry.note))
     }
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(pass(&mut table, 1, Direction::Up), (None, None));
         assert_eq!((table.flows().count(), table.nursery().count()), (1, 0));
         let halves = &table.get(&key(1)).expect("still there").flow.halves;
-        assert_eq!([halves[0].segments, halves[1].segments], [3, 1]);
+        assert_eq!([halves.up.segments, halves.down.segments], [3, 1]);
     }
 
     #[test]

@@ -182,11 +182,8 @@ impl Tally {
 }
 
 /// Payload that a segment of `direction` newly acknowledges. A FIN takes a sequence number and is none (RFC 9293 §3.4).
-fn acked_payload(observed: &Observed, [up, down]: &[Half; 2], direction: Direction) -> u64 {
-    let (me, peer) = match direction {
-        Direction::Up => (up, down),
-        Direction::Down => (down, up),
-    };
+fn acked_payload(observed: &Observed, halves: &PerDirection<Half>, direction: Direction) -> u64 {
+    let (me, peer) = (&halves[direction], &halves[direction.opposite()]);
     let acks_fin = peer.has(HalfFlag::Fin) && me.ack_highest == peer.seq_next;
     u64::from(observed.acked_bytes.saturating_sub(u32::from(acks_fin)))
 }

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use pendulum_model::segment::{Class, Direction};
+use pendulum_model::segment::{Class, Direction, PerDirection};
 use proptest::prelude::*;
 
 use super::flow::FlowKey;
@@ -88,7 +88,7 @@ fn figure(meter: &Meter, name: &str) -> Option<u64> {
     let entry = endpoints().iter().find_map(|key| meter.table().get(key));
     let flow = entry.map(|entry| entry.flow.clone()).unwrap_or_default();
     match group {
-        "up" | "down" => half_figure(&flow.halves[directions(group)? as usize], rest),
+        "up" | "down" => half_figure(&flow.halves[directions(group)?], rest),
         "outstanding" => Some(u64::from(flow.outstanding(directions(rest)?))),
         "stats" => match rest {
             "nursed" => Some(meter.stats().flow_nursed),
@@ -252,7 +252,7 @@ proptest! {
     #[test]
     fn any_stream_of_segments_adds_up(stream in prop::collection::vec(segment_like(), 0..60)) {
         let mut meter = Meter::<()>::new(MeterConfig::default());
-        let (mut at, mut passed) = (0, [0_u64; 2]);
+        let (mut at, mut passed) = (0, PerDirection::<u64>::default());
         for (is_up, flags, seq, ack, window, payload, ts, after) in stream {
             at += after;
             let packet = if is_up { craft::up() } else { craft::down() };
@@ -264,11 +264,11 @@ proptest! {
             let crafted = packet.build(LinkLayer::RawIp);
             let direction = direction(crafted.direction);
             meter.observe(direction, crafted.time_ns, &frame(LinkLayer::RawIp, &crafted));
-            passed[direction as usize] += 1;
+            passed[direction] += 1;
         }
         for direction in Direction::ALL {
             let counters = meter.counters(direction);
-            prop_assert_eq!(counters.segments.iter().sum::<u64>(), passed[direction as usize]);
+            prop_assert_eq!(counters.segments.iter().sum::<u64>(), passed[direction]);
             let data = counters.segments[Class::Data as usize] + counters.segments[Class::Rst as usize]
                 + counters.segments[Class::Syn as usize] + counters.segments[Class::ZeroWindowProbe as usize];
             prop_assert!(counters.retransmitted_segments + counters.reordered_segments <= data);
@@ -276,7 +276,7 @@ proptest! {
                 .map(|class| counters.segments[class as usize]).sum();
             prop_assert_eq!(counters.burst_segments + counters.burst_run, acks);
             if let Some(entry) = endpoints().iter().find_map(|key| meter.table().get(key)) {
-                let half = &entry.flow.halves[direction as usize];
+                let half = &entry.flow.halves[direction];
                 prop_assert!(half.rtt_samples == 0 || half.rtt_min_us >= 1);
                 prop_assert!(half.rtt_sum_us >= u64::from(half.rtt_samples) * u64::from(half.rtt_min_us));
                 prop_assert_eq!(counters.rtt.iter().sum::<u64>() >= u64::from(half.rtt_samples), true);

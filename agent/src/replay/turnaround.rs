@@ -10,7 +10,7 @@
 //! * A pure ACK with timestamps is timed until data with its TSval as TSecr: the ACK clock makes a bulk sender answer at
 //!   once (RFC 7323 §4.3). So a download's remote end is timed although it acknowledges nothing.
 
-use pendulum_model::segment::Direction;
+use pendulum_model::segment::{Direction, PerDirection};
 
 use super::packet::{ParsedSegment, flag};
 
@@ -78,7 +78,7 @@ struct AwaitedAnswers {
 /// The turnaround of both ends of one flow.
 #[derive(Clone, Debug, Default)]
 pub struct Turnaround {
-    halves: [AwaitedAnswers; 2],
+    halves: PerDirection<AwaitedAnswers>,
 }
 
 fn slot_of_end(end: u32) -> usize {
@@ -104,7 +104,7 @@ impl Turnaround {
         repeats: bool,
     ) -> Option<Turn> {
         let now_us = ((now_ns / 1000) as u32).max(1);
-        let [up, down] = &mut self.halves;
+        let [up, down] = self.halves.both_mut();
         let (me, peer) = match direction {
             Direction::Up => (up, down),
             Direction::Down => (down, up),
@@ -184,7 +184,7 @@ mod tests {
     /// Pass segments in order; answer the samples.
     fn samples(packets: &[Tcp]) -> Vec<Option<u32>> {
         let mut turnaround = Turnaround::default();
-        let mut highest = [0_u32; 2];
+        let mut highest = PerDirection::<u32>::default();
         packets
             .iter()
             .map(|packet| {
@@ -193,8 +193,8 @@ mod tests {
                 let Packet::Tcp(segment) = parse(&Frame::whole(LinkType::RawIp, &crafted.bytes)) else {
                     panic!("crafted as TCP")
                 };
-                let repeats = segment.payload_bytes > 0 && segment.end() <= highest[direction as usize];
-                highest[direction as usize] = highest[direction as usize].max(segment.end());
+                let repeats = segment.payload_bytes > 0 && segment.end() <= highest[direction];
+                highest[direction] = highest[direction].max(segment.end());
                 turnaround.observe(direction, crafted.time_ns, &segment, repeats).map(|turn| turn.us)
             })
             .collect()

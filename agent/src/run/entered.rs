@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pendulum_model::constants::RECENT;
 use pendulum_model::protocol_port::ProtocolPort;
 use pendulum_model::sample::Composition;
-use pendulum_model::segment::Direction;
+use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_wire::TopPort;
 
 use crate::bpf::PortCounts;
@@ -20,21 +20,26 @@ const STALE: Duration = Duration::from_secs(3);
 pub(super) struct EnteredMeter {
     /// Oldest first.
     readings: VecDeque<EnteredReading>,
-    ports: [PortCounts; 2],
+    ports: PerDirection<PortCounts>,
 }
 
-/// One reading; index with [`Direction`].
+/// One reading.
 struct EnteredReading {
     at: Instant,
-    totals: [Composition; 2],
+    totals: PerDirection<Composition>,
     /// Bytes since the reading before.
-    protocol_ports: [BTreeMap<ProtocolPort, u64>; 2],
+    protocol_ports: PerDirection<BTreeMap<ProtocolPort, u64>>,
 }
 
 impl EnteredMeter {
     /// Takes in totals since the agent's start, and the ports as they were counted since the programs were loaded.
-    pub(super) fn observe(&mut self, at: Instant, totals: [Composition; 2], ports: [PortCounts; 2]) {
-        let protocol_ports = [0, 1].map(|i| ports[i].since(&self.ports[i]));
+    pub(super) fn observe(
+        &mut self,
+        at: Instant,
+        totals: PerDirection<Composition>,
+        ports: PerDirection<PortCounts>,
+    ) {
+        let protocol_ports = PerDirection::from_fn(|x| ports[x].since(&self.ports[x]));
         self.ports = ports;
         self.readings.push_back(EnteredReading { at, totals, protocol_ports });
         while self.readings.get(1).is_some_and(|next| at.duration_since(next.at) >= RECENT) {
@@ -55,12 +60,11 @@ impl EnteredMeter {
         if now.saturating_duration_since(last.at) > STALE {
             return Entered::default();
         }
-        let x = direction as usize;
-        let composition = last.totals[x].since(&first.totals[x]);
+        let composition = last.totals[direction].since(&first.totals[direction]);
         let mut sums = BTreeMap::<ProtocolPort, u64>::new();
         // What the first one tells is older than the first totals.
         for (protocol_port, bytes) in
-            self.readings.iter().skip(1).flat_map(|reading| &reading.protocol_ports[x])
+            self.readings.iter().skip(1).flat_map(|reading| &reading.protocol_ports[direction])
         {
             *sums.entry(*protocol_port).or_default() += bytes;
         }
@@ -86,12 +90,16 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn totals(tcp_data: u64, udp: u64) -> [Composition; 2] {
-        [Composition { tcp_data, udp, ..Composition::default() }, Composition::default()]
+    fn totals(tcp_data: u64, udp: u64) -> PerDirection<Composition> {
+        PerDirection {
+            up: Composition { tcp_data, udp, ..Composition::default() },
+            down: Composition::default(),
+        }
     }
 
-    fn ports(port: u16, bytes: u64) -> [PortCounts; 2] {
-        [PortCounts::one(ProtocolPort { protocol: 17, port: Some(port) }, bytes), PortCounts::default()]
+    fn ports(port: u16, bytes: u64) -> PerDirection<PortCounts> {
+        let up = PortCounts::one(ProtocolPort { protocol: 17, port: Some(port) }, bytes);
+        PerDirection { up, down: PortCounts::default() }
     }
 
     #[test]

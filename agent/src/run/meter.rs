@@ -23,16 +23,15 @@ pub(super) struct KernelMeter {
     now: CounterReading,
     outflow: Outflow,
     /// Times and bytes that the link has carried at the newest readings, oldest first.
-    window: VecDeque<(Instant, [i64; 2])>,
+    window: VecDeque<(Instant, PerDirection<i64>)>,
     /// Totals as they were once a second over the recent past, oldest first.
-    past: VecDeque<(Instant, [abi::pendulum_counters; 2])>,
+    past: VecDeque<(Instant, PerDirection<abi::pendulum_counters>)>,
 }
 
 /// The counters of both directions and the stats, at one moment.
 #[derive(Clone, Debug)]
 pub(super) struct CounterReading {
-    /// Index with `Direction`.
-    pub(super) counters: [abi::pendulum_counters; 2],
+    pub(super) counters: PerDirection<abi::pendulum_counters>,
     /// `enum pendulum_stat`.
     pub(super) stats: [u64; STATS],
 }
@@ -69,8 +68,10 @@ impl KernelMeter {
 
     /// Takes in the queue of the uplink, seen right after the reading of this time.
     pub(super) fn observe_uplink(&mut self, at: Instant, queue: Option<Look>) {
-        let [up, down] = self.totals().counters.map(|counters| counters.bytes.iter().sum::<u64>());
-        self.window.push_back((at, [self.outflow.observe(up, queue), down.cast_signed()]));
+        let passed = self.totals().counters.map(|counters| counters.bytes.iter().sum::<u64>());
+        let carried =
+            PerDirection { up: self.outflow.observe(passed.up, queue), down: passed.down.cast_signed() };
+        self.window.push_back((at, carried));
         while self.window.get(1).is_some_and(|(next, _)| at.duration_since(*next) >= MOVING_THROUGHPUT) {
             self.window.pop_front();
         }
@@ -81,7 +82,7 @@ impl KernelMeter {
         let Some((_, past)) = self.past.front() else { return Default::default() };
         let now = self.totals().counters;
         PerDirection::from_fn(|x| {
-            let (now, past) = (&now[x as usize], &past[x as usize]);
+            let (now, past) = (&now[x], &past[x]);
             let mut recent = RecentRtt { sum_us: now.rtt_sum_us - past.rtt_sum_us, slots: now.rtt };
             for (slot, past) in recent.slots.iter_mut().zip(&past.rtt) {
                 *slot -= past;
@@ -93,8 +94,8 @@ impl KernelMeter {
     /// Share of the uplink's bytes of the recent past that repeat data which had passed before, 0 to 1: what a buffer behind dropped
     /// is sent again.
     pub(super) fn repeated_uplink(&self) -> f64 {
-        let Some((_, [past, _])) = self.past.front() else { return 0.0 };
-        let [now, _] = self.totals().counters;
+        let Some((_, past)) = self.past.front() else { return 0.0 };
+        let (now, past) = (self.totals().counters.up, past.up);
         let data = Class::Data as usize;
         let segments = now.segments[data].saturating_sub(past.segments[data]);
         let all = now.bytes.iter().sum::<u64>().saturating_sub(past.bytes.iter().sum());
@@ -108,7 +109,7 @@ impl KernelMeter {
 
     /// Segments of established connections since the start: those sent to the uplink, which are answered (data, and ACKs whose timestamps the
     /// other side's data echoes), and those that came from the downlink.
-    pub(super) fn asked_and_replies(&self) -> [u64; 2] {
+    pub(super) fn asked_and_replies(&self) -> PerDirection<u64> {
         let classes = [Class::Data, Class::Ack, Class::DupAck, Class::Sack];
         self.totals().counters.map(|way| classes.iter().map(|class| way.segments[*class as usize]).sum())
     }
@@ -122,7 +123,7 @@ impl KernelMeter {
     /// Everything counted since the start.
     pub(super) fn totals(&self) -> CounterReading {
         let mut totals = self.before.clone();
-        for (total, counters) in totals.counters.iter_mut().zip(&self.now.counters) {
+        for (total, counters) in totals.counters.both_mut().into_iter().zip(self.now.counters.both()) {
             total.add(counters);
         }
         add(&mut totals.stats, &self.now.stats);
@@ -135,8 +136,8 @@ impl KernelMeter {
     }
 
     /// Bytes that the link has carried since the start, as [`Self::throughput`] has them.
-    pub(super) fn carried(&self) -> [i64; 2] {
-        self.window.back().map_or([0; 2], |(_, carried)| *carried)
+    pub(super) fn carried(&self) -> PerDirection<i64> {
+        self.window.back().map_or_else(PerDirection::default, |(_, carried)| *carried)
     }
 
     /// Link-layer bytes per second over the moving window. The uplink's are behind its buffer, as far as that
@@ -149,9 +150,7 @@ impl KernelMeter {
         if seconds == 0.0 {
             return PerDirection::default();
         }
-        PerDirection::from_fn(|x| {
-            after[x as usize].saturating_sub(before[x as usize]).max(0) as f64 / seconds
-        })
+        PerDirection::from_fn(|x| after[x].saturating_sub(before[x]).max(0) as f64 / seconds)
     }
 }
 
@@ -169,10 +168,10 @@ mod tests {
 
     fn reading(up_bytes: u64, down_bytes: u64) -> CounterReading {
         let mut reading = CounterReading::default();
-        reading.counters[0].bytes[0] = up_bytes;
+        reading.counters.up.bytes[0] = up_bytes;
         // Two classes: throughput is over all of them.
-        reading.counters[1].bytes[0] = down_bytes / 2;
-        reading.counters[1].bytes[11] = down_bytes - down_bytes / 2;
+        reading.counters.down.bytes[0] = down_bytes / 2;
+        reading.counters.down.bytes[11] = down_bytes - down_bytes / 2;
         reading.stats[abi::PENDULUM_FLOW_PROMOTED as usize] = up_bytes;
         reading
     }
@@ -210,8 +209,8 @@ mod tests {
         let mut counted = CounterReading::default();
         for second in 0..=12u32 {
             meter.observe(start + Duration::from_secs(1) * second, counted.clone());
-            counted.counters[0].rtt[3] += 1;
-            counted.counters[0].rtt_sum_us += 5_000;
+            counted.counters.up.rtt[3] += 1;
+            counted.counters.up.rtt_sum_us += 5_000;
         }
         let PerDirection { up, down } = meter.recent_rtt();
         assert_eq!((up.slots[3], up.sum_us), (10, 50_000));
@@ -223,7 +222,7 @@ mod tests {
     fn what_is_sent_again_is_a_share_of_all_bytes_of_ten_seconds() {
         let counted = |segments, retransmitted_segments, data_bytes, ack_bytes| {
             let mut reading = CounterReading::default();
-            let up = &mut reading.counters[0];
+            let up = &mut reading.counters.up;
             up.segments[Class::Data as usize] = segments;
             up.retransmitted_segments = retransmitted_segments;
             up.bytes[Class::Data as usize] = data_bytes;
@@ -254,8 +253,8 @@ mod tests {
         meter.observe(start + TICK, reading(10, 0));
         meter.observe_uplink(start + TICK, None);
         let totals = meter.totals();
-        assert_eq!(totals.counters[0].bytes[0], 1_010);
-        assert_eq!(totals.counters[1].bytes[0] + totals.counters[1].bytes[11], 500);
+        assert_eq!(totals.counters.up.bytes[0], 1_010);
+        assert_eq!(totals.counters.down.bytes[0] + totals.counters.down.bytes[11], 500);
         assert_eq!(totals.stats[abi::PENDULUM_FLOW_PROMOTED as usize], 1_010);
         let up = meter.throughput().up;
         assert!((up - 100.0).abs() < 1e-6, "{up}");

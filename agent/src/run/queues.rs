@@ -199,20 +199,15 @@ impl Queues {
 
     /// A direction's queue of this machine; `repeated`: share of its bytes that repeat what passed before; `asked`: segments that were sent
     /// and are answered.
-    pub(super) fn own_level(
-        &self,
-        direction: Direction,
-        repeated: f64,
-        [asked, replies]: [u64; 2],
-    ) -> OwnLevel {
+    pub(super) fn own_level(&self, direction: Direction, repeated: f64, tcp: PerDirection<u64>) -> OwnLevel {
         let Some(tracked) = &self.tracked[direction] else { return OwnLevel::default() };
         let queue = tracked.snapshot();
         OwnLevel {
             bytes: f64::from(queue.peak_bytes.max(queue.bytes)),
             drops: queue.drops.iter().sum(),
             repeated,
-            asked,
-            replies,
+            asked: tcp.up,
+            replies: tcp.down,
         }
     }
 

@@ -28,7 +28,7 @@ pub(super) fn snapshot(config: &LinkConfig, meter: &KernelMeter, sweeper: &Sweep
         trouble: None,
         read_at: None,
         directions: PerDirection::from_fn(|direction| DirectionSnapshot {
-            counters: counted.counters[direction as usize],
+            counters: counted.counters[direction],
             entered: Entered::default(),
             throughput: throughput[direction],
             second: None,

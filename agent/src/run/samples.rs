@@ -45,7 +45,7 @@ pub(super) struct LinkReading<'a> {
     /// Now, on the kernel's monotonic clock.
     pub(super) at: Duration,
     /// Totals since the start; index with [`Direction`].
-    pub(super) counters: &'a [abi::pendulum_counters; 2],
+    pub(super) counters: &'a PerDirection<abi::pendulum_counters>,
     /// Both buffers of the link.
     pub(super) queues: PerDirection<Seen<'a>>,
     /// Rates as measured by who watched the buffers.
@@ -61,7 +61,7 @@ pub(super) struct LinkReading<'a> {
 /// Follows the readings of one link.
 #[derive(Debug, Default)]
 pub(super) struct SampleBuilder {
-    before: Option<[abi::pendulum_counters; 2]>,
+    before: Option<PerDirection<abi::pendulum_counters>>,
     pub(super) assembler: Assembler,
     shares: DataShare,
     /// The shortest way home and back, seconds: no buffer of the link is in it.
@@ -97,7 +97,7 @@ impl SampleBuilder {
         let Some(before) = self.before.replace(*reading.counters) else { return };
         let mut replies = PerDirection::default();
         for x in Direction::ALL {
-            let (now, then) = (&reading.counters[x as usize], &before[x as usize]);
+            let (now, then) = (&reading.counters[x], &before[x]);
             add(self.assembler.counted(x), now, then);
             replies[x] = total(&now.rtt) - total(&then.rtt);
             if replies[x] > 0 {
@@ -112,8 +112,7 @@ impl SampleBuilder {
         if let Some(seconds) = reading.answered_s.filter(|_| replies.up == 0) {
             self.assembler.note_round_trip(Direction::Up, reading.at, seconds, 1);
         }
-        let up = Direction::Up as usize;
-        self.shares.push(&reading.counters[up], &before[up]);
+        self.shares.push(&reading.counters.up, &before.up);
     }
 
     /// The intervals this reading speaks for.

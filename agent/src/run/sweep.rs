@@ -143,8 +143,8 @@ fn half(
     now: Instant,
     interval: f64,
 ) -> HalfRow {
-    let me = &flow.halves[direction as usize];
-    let peer = &flow.halves[direction.opposite() as usize];
+    let me = flow.half(direction);
+    let peer = flow.half(direction.opposite());
     // A flow that restarted counts from zero again.
     let grown = |after: u64, before: u64| if after >= before { after - before } else { after };
     let per_second = |after: u64, before: u64| {

@@ -37,13 +37,13 @@ impl Unseen {
         &mut self,
         at: Instant,
         device: DeviceBytes,
-        [up, down]: [u64; 2],
+        seen: PerDirection<u64>,
         uplink_bytes: u64,
     ) {
         self.moments.push_back(BytesAt {
             at,
             device: PerDirection { up: device.sent, down: device.received },
-            seen: PerDirection { up, down },
+            seen,
             waiting: PerDirection { up: uplink_bytes, down: 0 },
         });
         while self.moments.get(1).is_some_and(|next| at.duration_since(next.at) + STEP / 2 >= RECENT) {
@@ -77,27 +77,28 @@ mod tests {
         let mut unseen = Unseen::default();
         let start = Instant::now();
         let bytes = |received, sent| DeviceBytes { received, sent, received_packets: 0, sent_packets: 0 };
-        unseen.observe(start, bytes(5_000_000, 7_000_000), [0, 0], 0);
+        let seen = |up, down| PerDirection { up, down };
+        unseen.observe(start, bytes(5_000_000, 7_000_000), seen(0, 0), 0);
         assert_eq!(unseen.ratio(Direction::Up), None);
         // Up: 1 MB carried, 0.6 seen. Down: 0.2 MB carried, more seen than that.
-        unseen.observe(start + STEP, bytes(5_200_000, 8_000_000), [600_000, 220_000], 0);
+        unseen.observe(start + STEP, bytes(5_200_000, 8_000_000), seen(600_000, 220_000), 0);
         assert!((unseen.ratio(Direction::Up).unwrap() - 0.4).abs() < 1e-9);
         assert_eq!(unseen.ratio(Direction::Down), Some(0.0));
         // Ten quiet seconds later it is forgotten.
         for second in 2..=12 {
-            unseen.observe(start + STEP * second, bytes(5_200_000, 8_000_000), [600_000, 220_000], 0);
+            unseen.observe(start + STEP * second, bytes(5_200_000, 8_000_000), seen(600_000, 220_000), 0);
             assert_eq!(unseen.ratio(Direction::Up).is_some(), STEP * second <= RECENT, "{second} s");
         }
         assert_eq!(unseen.ratio(Direction::Up), None);
         unseen.restart();
         // What waited at the beginning was seen before it.
-        unseen.observe(start, bytes(0, 7_000_000), [0, 0], 400_000);
-        unseen.observe(start + STEP, bytes(0, 8_000_000), [600_000, 0], 0);
+        unseen.observe(start, bytes(0, 7_000_000), seen(0, 0), 400_000);
+        unseen.observe(start + STEP, bytes(0, 8_000_000), seen(600_000, 0), 0);
         assert_eq!(unseen.ratio(Direction::Up), Some(0.0));
         unseen.restart();
         // A device made anew counts from zero.
-        unseen.observe(start + STEP * 13, bytes(9_000_000, 9_000_000), [600_000, 220_000], 0);
-        unseen.observe(start + STEP * 14, bytes(0, 0), [600_000, 220_000], 0);
+        unseen.observe(start + STEP * 13, bytes(9_000_000, 9_000_000), seen(600_000, 220_000), 0);
+        unseen.observe(start + STEP * 14, bytes(0, 0), seen(600_000, 220_000), 0);
         assert_eq!(unseen.ratio(Direction::Down), None);
     }
 }

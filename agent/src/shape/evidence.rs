@@ -2,6 +2,7 @@
 
 use pendulum_model::findings::{Evidence, Figure};
 use pendulum_model::named;
+use pendulum_model::segment::{Direction, PerDirection};
 
 use pendulum_wire::{AbTest, Turn};
 
@@ -17,8 +18,8 @@ const IDLE: f64 = 1_000.0;
 /// The mean of one turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TrialTurn {
-    /// Uplink and downlink, bytes per second.
-    pub goodput: [f64; 2],
+    /// Bytes per second.
+    pub goodput: PerDirection<f64>,
     /// Seconds.
     pub round_trip: Option<f64>,
 }
@@ -102,8 +103,8 @@ impl Comparison {
                 ["upload_without_bytes_per_second", "download_without_bytes_per_second", "rtt_without_s"],
             ),
         ] {
-            figures.push(Figure::new(names[0], turn.goodput[0]));
-            figures.push(Figure::new(names[1], turn.goodput[1]));
+            figures.push(Figure::new(names[0], turn.goodput.up));
+            figures.push(Figure::new(names[1], turn.goodput.down));
             figures.extend(turn.round_trip.map(|round_trip| Figure::new(names[2], round_trip)));
         }
         Evidence::new("ab_test", self.statement(), figures, since_s)
@@ -113,7 +114,7 @@ impl Comparison {
     pub(super) fn sent(&self) -> AbTest {
         let bounds = |(mean, half): (f64, f64)| [mean - half, mean + half];
         let turn = |turn: &TrialTurn| {
-            let [up, down] = turn.goodput;
+            let PerDirection { up, down } = turn.goodput;
             Turn { download_bps: down * 8.0, upload_bps: up * 8.0, rtt_s: turn.round_trip }
         };
         AbTest {
@@ -134,7 +135,7 @@ impl Comparison {
         let Some((mean, half)) = self.change else {
             return format!("{} pairs of A/B intervals with traffic: no result yet", self.pairs);
         };
-        let [up, down] = [0, 1].map(|x| {
+        let PerDirection { up, down } = PerDirection::from_fn(|x| {
             let kilobits = |turn: &TrialTurn| turn.goodput[x] * 8.0 / 1e3;
             format!("{:.0} kbit/s with and {:.0} without", kilobits(&self.with), kilobits(&self.without))
         });
@@ -159,7 +160,7 @@ impl Comparison {
 
 /// Whether there was something to compare.
 pub(super) fn is_busy(turn: &TrialTurn) -> bool {
-    turn.goodput.iter().any(|goodput| *goodput > IDLE)
+    turn.goodput.both().into_iter().any(|goodput| *goodput > IDLE)
 }
 
 pub(super) fn mean(turns: impl Iterator<Item = TrialTurn> + Clone) -> TrialTurn {
@@ -168,7 +169,9 @@ pub(super) fn mean(turns: impl Iterator<Item = TrialTurn> + Clone) -> TrialTurn 
         (count > 0).then(|| values.iter().sum::<f64>() / count as f64)
     };
     TrialTurn {
-        goodput: [0, 1].map(|x| average(turns.clone().map(|turn| turn.goodput[x]).collect()).unwrap_or(0.0)),
+        goodput: PerDirection::from_fn(|x| {
+            average(turns.clone().map(|turn| turn.goodput[x]).collect()).unwrap_or(0.0)
+        }),
         round_trip: average(turns.filter_map(|turn| turn.round_trip).collect()),
     }
 }
@@ -180,10 +183,10 @@ fn delays(pairs: &[[TrialTurn; 2]], usual: Option<f64>) -> Vec<f64> {
 }
 
 fn changes(pairs: &[[TrialTurn; 2]], with: &TrialTurn, without: &TrialTurn) -> Vec<f64> {
-    let usual = [0, 1].map(|x| f64::midpoint(with.goodput[x], without.goodput[x]));
+    let usual = PerDirection::from_fn(|x| f64::midpoint(with.goodput[x], without.goodput[x]));
     let score = |turn: &TrialTurn| {
-        let part = |x: usize| if usual[x] > IDLE { turn.goodput[x] / usual[x] } else { 0.0 };
-        part(0) + part(1)
+        let part = |x: Direction| if usual[x] > IDLE { turn.goodput[x] / usual[x] } else { 0.0 };
+        part(Direction::Up) + part(Direction::Down)
     };
     pairs.iter().map(|[with, without]| score(with) - score(without)).collect()
 }
@@ -211,8 +214,8 @@ mod tests {
 
     /// The goodput of each turn, in kB/s, up and down.
     fn compare(turns: &[[f64; 2]]) -> Comparison {
-        let turn = |goodput: &[f64; 2]| TrialTurn {
-            goodput: goodput.map(|kilobytes| kilobytes * 1e3),
+        let turn = |[up, down]: &[f64; 2]| TrialTurn {
+            goodput: PerDirection { up: up * 1e3, down: down * 1e3 },
             round_trip: Some(0.1),
         };
         let pairs: Vec<_> =
@@ -225,7 +228,7 @@ mod tests {
         let comparison =
             compare(&[[20.0, 280.0], [21.0, 40.0], [20.5, 275.0], [21.0, 42.0], [20.0, 280.0], [21.0, 41.0]]);
         assert_eq!((comparison.pairs, comparison.outcome), (3, TrialOutcome::Helps));
-        assert!((comparison.with.goodput[1] - 278_333.0).abs() < 1.0);
+        assert!((comparison.with.goodput.down - 278_333.0).abs() < 1.0);
         assert!(
             comparison.statement().starts_with("shaping helps: download 2227 kbit/s with and 328 without")
         );
@@ -255,7 +258,7 @@ mod tests {
             (0.095, 0.1, TrialOutcome::Undecided),
         ] {
             let turn = |x: f64, chance: f64, round_trip: f64| TrialTurn {
-                goodput: [1e4 * x * chance, 1e5],
+                goodput: PerDirection { up: 1e4 * x * chance, down: 1e5 },
                 round_trip: Some(round_trip * chance),
             };
             // Now a little less with shaping, now a little more.
@@ -269,8 +272,14 @@ mod tests {
     fn what_is_sent_keeps_the_two_sides_apart() {
         let mut comparison = Comparison {
             pairs: 6,
-            with: TrialTurn { goodput: [20_000.0, 250_000.0], round_trip: Some(0.125) },
-            without: TrialTurn { goodput: [21_000.0, 240_000.0], round_trip: Some(0.25) },
+            with: TrialTurn {
+                goodput: PerDirection { up: 20_000.0, down: 250_000.0 },
+                round_trip: Some(0.125),
+            },
+            without: TrialTurn {
+                goodput: PerDirection { up: 21_000.0, down: 240_000.0 },
+                round_trip: Some(0.25),
+            },
             change: Some((0.125, 0.25)),
             delay: Some((-0.5, 0.125)),
             outcome: TrialOutcome::NoDifference,

@@ -88,17 +88,17 @@ struct FollowedDirection {
 
 impl Follower {
     /// For these settings; `None` if they do not ask for it. `rates`: what is known of the link.
-    pub(super) fn of(shape: &ShapeConfig, rates: [Option<Rate>; 2]) -> Option<Self> {
+    pub(super) fn of(shape: &ShapeConfig, rates: PerDirection<Option<Rate>>) -> Option<Self> {
         (shape.rate == ShapeRate::Auto).then(|| Self {
             ways: PerDirection::from_fn(|x| {
-                let bounds = shape.bounds[x as usize];
+                let bounds = shape.bounds[x];
                 let bytes = |rate: Rate| rate.bytes_per_second();
                 let least = bounds.least.map_or(LEAST_RATE as f64 / 8.0, bytes);
                 let most = bounds.most.map_or(f64::MAX, bytes);
                 let start = bounds.most.map_or(START, bytes);
                 let controller =
                     Controller::new(x, Bounds { least, most }, start).with_priority(shape.priority);
-                let controller = match rates[x as usize] {
+                let controller = match rates[x] {
                     Some(known) => controller.with_rate(bytes(known)),
                     None => controller,
                 };
@@ -199,21 +199,24 @@ mod tests {
 
     #[test]
     fn it_begins_with_what_is_known_and_else_high() {
-        assert!(Follower::of(&ShapeConfig::default(), [None; 2]).is_none());
+        assert!(Follower::of(&ShapeConfig::default(), PerDirection::default()).is_none());
         let known = "2mbit".parse().ok();
-        let follower = Follower::of(&auto(), [known, None]).expect("asked for");
+        let follower = Follower::of(&auto(), PerDirection { up: known, down: None }).expect("asked for");
         assert_eq!(follower.rate(Direction::Up), known);
         assert_eq!(follower.rate(Direction::Down), "1gbit".parse().ok());
         let bounds = RateBounds { least: None, most: "50mbit".parse().ok() };
-        let bounded =
-            Follower::of(&ShapeConfig { bounds: [bounds; 2], ..auto() }, [None; 2]).expect("asked for");
+        let bounded = Follower::of(
+            &ShapeConfig { bounds: PerDirection { up: bounds, down: bounds }, ..auto() },
+            PerDirection::default(),
+        )
+        .expect("asked for");
         assert_eq!(bounded.rate(Direction::Up), bounds.most);
     }
 
     /// 1,000 packets a second leave, and those that are answered for waited longer by a tenth of a second each second.
     #[test]
     fn a_queue_behind_lowers_the_rate_and_that_is_reported_once() {
-        let mut follower = Follower::of(&auto(), [None; 2]).expect("asked for");
+        let mut follower = Follower::of(&auto(), PerDirection::default()).expect("asked for");
         let start = Instant::now();
         let mut reported = Vec::new();
         for tick in 1..=30u64 {
@@ -243,7 +246,7 @@ mod tests {
     /// Two seconds of answers to an upload that our own queue limits, then none that tells how long it took. `comes_in`: TCP goes on to come in.
     fn decision_in_silence(comes_in: bool) -> String {
         let known = "10mbit".parse().ok();
-        let mut follower = Follower::of(&auto(), [known; 2]).expect("asked for");
+        let mut follower = Follower::of(&auto(), PerDirection { up: known, down: known }).expect("asked for");
         let start = Instant::now();
         let (mut asked, mut replies) = (0, 0);
         for tick in 1..=24u64 {

@@ -53,7 +53,7 @@ pub struct Shaper {
     link: String,
     wan: String,
     settings: ShapeConfig,
-    rates: [Option<Rate>; 2],
+    rates: PerDirection<Option<Rate>>,
     measured: MeasuredTraffic,
     reconciler: Reconciler,
     active: Option<ActiveShaper>,
@@ -132,10 +132,9 @@ impl Shaper {
     }
 
     /// The link's rates are others now (configuration, or learnt). What was known holds while nothing is.
-    pub fn set_rates(&mut self, rates: [Option<Rate>; 2]) {
-        for (known, rate) in self.rates.iter_mut().zip(rates) {
-            *known = rate.or(known.filter(|_| self.active.is_some()));
-        }
+    pub fn set_rates(&mut self, rates: PerDirection<Option<Rate>>) {
+        let is_active = self.active.is_some();
+        self.rates = PerDirection::from_fn(|x| rates[x].or(self.rates[x].filter(|_| is_active)));
     }
 
     /// Whether a rate is of any use.
@@ -277,7 +276,7 @@ impl Shaper {
             Direction::Up => ShapeError::NoUplinkRate,
             Direction::Down => ShapeError::NoDownlinkRate,
         };
-        plan::cake(&self.settings, direction, self.rates[direction as usize].ok_or_else(unknown)?)
+        plan::cake(&self.settings, direction, self.rates[direction].ok_or_else(unknown)?)
     }
 
     fn load_for(&mut self, wanted: &Wanted, device: &Device) -> Result<(), ShapeError> {

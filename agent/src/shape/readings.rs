@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pendulum_model::segment::{Class, Direction, PerDirection};
+use pendulum_model::segment::{Class, PerDirection};
 
 use super::evidence::TrialTurn;
 use super::plan::MeasuredTraffic;
@@ -11,7 +11,7 @@ use crate::snapshot::{FlowSweep, RecentRtt};
 
 impl MeasuredTraffic {
     /// From the flow table, the link's counters and what stands in the uplink's queue.
-    pub fn of(flows: &FlowSweep, counters: &[pendulum_counters; 2], uplink_bytes: u32) -> Self {
+    pub fn of(flows: &FlowSweep, counters: &PerDirection<pendulum_counters>, uplink_bytes: u32) -> Self {
         let round_trip = flows
             .rows
             .iter()
@@ -31,7 +31,7 @@ impl MeasuredTraffic {
             }
         });
         let class = Class::Ack as usize;
-        let up = &counters[Direction::Up as usize];
+        let up = &counters.up;
         Self {
             round_trip,
             segments_per_ack: (acks > 0.0).then(|| segments / acks),
@@ -47,7 +47,7 @@ impl TrialTurn {
         let samples: u64 = recent.both().into_iter().flat_map(|rtt| rtt.slots).sum();
         let sum: u64 = recent.both().into_iter().map(|rtt| rtt.sum_us).sum();
         Self {
-            goodput: flows.totals.both().map(|totals| totals.goodput),
+            goodput: flows.totals.map(|totals| totals.goodput),
             round_trip: (samples > 0).then(|| sum as f64 / samples as f64 / 1e6),
         }
     }
@@ -68,16 +68,16 @@ mod tests {
     fn segments_for_each_ack_are_weighted_by_acks() {
         let mut flows = flows();
         flows.rows[0].halves.down.acknowledgements = 1_000;
-        let mut counters = [pendulum_counters::default(); 2];
-        counters[0].segments[Class::Ack as usize] = 4;
-        counters[0].bytes[Class::Ack as usize] = 264;
+        let mut counters = PerDirection::<pendulum_counters>::default();
+        counters.up.segments[Class::Ack as usize] = 4;
+        counters.up.bytes[Class::Ack as usize] = 264;
         let measured = MeasuredTraffic::of(&flows, &counters, 3_028);
         assert!((measured.segments_per_ack.unwrap() - 1.78).abs() < 1e-9, "{measured:?}");
         assert_eq!((measured.ack_bytes, measured.uplink_bytes), (Some(66.0), 3_028));
         // The quickest of three: 30,001 µs outside and 60,001 µs at home.
         assert_eq!(measured.round_trip, Some(Duration::from_micros(90_002)));
         flows.rows.iter_mut().for_each(|row| row.halves.up.rtt_min_us = 0);
-        counters[0].segments[Class::Ack as usize] = 0;
+        counters.up.segments[Class::Ack as usize] = 0;
         let unknown = MeasuredTraffic::of(&flows, &counters, 0);
         assert_eq!((unknown.round_trip, unknown.ack_bytes), (None, None));
     }
@@ -91,7 +91,10 @@ mod tests {
         };
         let turn =
             TrialTurn::of(&flows(), &PerDirection { up: recent(200_000, 1), down: recent(100_000, 2) });
-        assert_eq!((turn.round_trip, turn.goodput), (Some(0.1), [12_000.0, 240_000.0]));
+        assert_eq!(
+            (turn.round_trip, turn.goodput),
+            (Some(0.1), PerDirection { up: 12_000.0, down: 240_000.0 })
+        );
         assert_eq!(TrialTurn::of(&flows(), &PerDirection::default()).round_trip, None);
     }
 }

@@ -28,7 +28,7 @@ impl Shaper {
         let (settings, measured) = (&self.settings, &self.measured);
         let rate = match &self.in_place.up {
             Some(place) => place.cake.rate,
-            None => self.rates[0].and_then(|link| settings.uplink_rate(link)),
+            None => self.rates.up.and_then(|link| settings.uplink_rate(link)),
         };
         let Some(ActiveShaper { programs, delta, trial, .. }) = &mut self.active else { return Ok(()) };
         *delta = rate.map_or(0, |rate| plan::delta(settings, rate, measured));

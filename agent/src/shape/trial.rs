@@ -83,6 +83,8 @@ impl Trial {
 
 #[cfg(test)]
 mod tests {
+    use pendulum_model::segment::PerDirection;
+
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -107,7 +109,10 @@ mod tests {
                 for _ in 0..10 {
                     self.now += SECOND;
                     let kilobytes = chance * if self.trial.shapes() { with } else { without };
-                    let reading = TrialTurn { goodput: [1e4, kilobytes * 1e3], round_trip: Some(0.1) };
+                    let reading = TrialTurn {
+                        goodput: PerDirection { up: 1e4, down: kilobytes * 1e3 },
+                        round_trip: Some(0.1),
+                    };
                     self.trial.observe(self.now, reading);
                     if self.trial.is_decided {
                         return turn + 1;
@@ -137,15 +142,16 @@ mod tests {
     /// A turn of ten seconds has two readings before a quarter of it is over, which show what the turn before left.
     #[test]
     fn what_the_turn_before_left_is_no_part_of_a_turn() {
+        let busy = PerDirection { up: 1e4, down: 1e5 };
         let mut run = TrialRun::new(ShapeMode::Auto);
         for second in 1..=20 {
             run.now += SECOND;
             let settles = second % 10 == 1 || second % 10 == 2;
-            let goodput = if settles { [0.0; 2] } else { [1e4, 1e5] };
+            let goodput = if settles { PerDirection::default() } else { busy };
             run.trial.observe(run.now, TrialTurn { goodput, round_trip: Some(0.1) });
         }
         let [pair] = run.trial.pairs.as_slice() else { panic!("{:?}", run.trial) };
-        assert_eq!(pair.map(|turn| turn.goodput), [[1e4, 1e5]; 2]);
+        assert_eq!(pair.map(|turn| turn.goodput), [busy; 2]);
     }
 
     #[test]
@@ -168,7 +174,10 @@ mod tests {
             turns.push(run.trial.shapes());
             run.now += SECOND;
             let kilobytes = if run.trial.shapes() { 280.0 } else { 40.0 };
-            run.trial.observe(run.now, TrialTurn { goodput: [1e4, kilobytes * 1e3], round_trip: None });
+            run.trial.observe(
+                run.now,
+                TrialTurn { goodput: PerDirection { up: 1e4, down: kilobytes * 1e3 }, round_trip: None },
+            );
         }
         assert!(turns.chunks(10).enumerate().all(|(turn, part)| part == [turn % 2 == 0; 10]));
         assert!(Trial::new(&ShapeConfig::default(), run.now).is_none());

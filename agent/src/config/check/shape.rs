@@ -1,6 +1,7 @@
 //! `[shape]`: from the file as written to what can be trusted.
 
 use pendulum_model::rate::{Rate, Span};
+use pendulum_model::segment::PerDirection;
 use toml::Spanned;
 
 use super::super::bounds::Bounds;
@@ -39,10 +40,10 @@ pub(super) fn check(source: &SourceText<'_>, raw: raw::ShapeTable) -> Result<Sha
     // Cells and least sizes are of the whole packet: without a word on its overhead it has none beside IP.
     let is_framed = framing.is_some() || overhead.is_some() || mpu.is_some() || layer.is_some();
     let base = framing.unwrap_or_default();
-    let bounds = [
-        rate_bounds(source, raw.rate, [raw.minimum_uplink_rate, raw.maximum_uplink_rate])?,
-        rate_bounds(source, raw.rate, [raw.minimum_downlink_rate, raw.maximum_downlink_rate])?,
-    ];
+    let bounds = PerDirection {
+        up: rate_bounds(source, raw.rate, [raw.minimum_uplink_rate, raw.maximum_uplink_rate])?,
+        down: rate_bounds(source, raw.rate, [raw.minimum_downlink_rate, raw.maximum_downlink_rate])?,
+    };
     if raw.rate == ShapeRate::Auto
         && let Some(percent) = raw.rate_percent.as_ref().or(raw.downlink_rate_percent.as_ref())
     {

@@ -13,7 +13,7 @@ fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
         for (name, wan, rate) in ends {
             let (name, wan) = (format!("n{name}"), format!("w{wan}"));
             if links.iter().all(|link| link.name != name && link.wan != wan) {
-                let rates = [Rate::from_bits_per_second(rate), None];
+                let rates = PerDirection { up: Rate::from_bits_per_second(rate), down: None };
                 links.push(LinkConfig { name, rates, ..LinkConfig::new(wan) });
             }
         }

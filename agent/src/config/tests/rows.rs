@@ -320,10 +320,10 @@ fn shape() -> Vec<KeyRow> {
                 &[("\"speed\"", "unknown variant `speed`")],
             )
             .beside("rate = \"auto\""),
-        bound("shape.minimum-uplink-rate", |c| text(c.shape.bounds[0].least)),
-        bound("shape.maximum-uplink-rate", |c| text(c.shape.bounds[0].most)),
-        bound("shape.minimum-downlink-rate", |c| text(c.shape.bounds[1].least)),
-        bound("shape.maximum-downlink-rate", |c| text(c.shape.bounds[1].most)),
+        bound("shape.minimum-uplink-rate", |c| text(c.shape.bounds.up.least)),
+        bound("shape.maximum-uplink-rate", |c| text(c.shape.bounds.up.most)),
+        bound("shape.minimum-downlink-rate", |c| text(c.shape.bounds.down.least)),
+        bound("shape.maximum-downlink-rate", |c| text(c.shape.bounds.down.most)),
         row("shape.rate-percent", |c| percent(ShapeConfig::uplink_rate, c), "99")
             .range(["50", "100"], &["49", "101"]),
         row("shape.downlink", |c| c.shape.downlink.to_string(), "false")

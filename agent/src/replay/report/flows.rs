@@ -118,7 +118,7 @@ mod tests {
     /// So many bytes outstanding on the way up, and twice as many on the way down.
     fn in_flight(bytes: u32) -> InFlight {
         let mut flow = Flow::default();
-        for (half, bytes) in flow.halves.iter_mut().zip([bytes, 2 * bytes]) {
+        for (half, bytes) in flow.halves.both_mut().into_iter().zip([bytes, 2 * bytes]) {
             half.set(HalfFlag::Seq);
             half.set(HalfFlag::Ack);
             half.seq_next = bytes;

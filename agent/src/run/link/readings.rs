@@ -54,7 +54,7 @@ impl LinkTask {
             let acknowledged = self.sweeper.latest().totals;
             let (carried, totals) = (self.meter.carried(), self.meter.totals().counters);
             for x in Direction::ALL {
-                let (counters, carried) = (&totals[x as usize], carried[x as usize]);
+                let (counters, carried) = (&totals[x], carried[x]);
                 let counted = [counters.bytes.iter().sum(), counters.payload_bytes];
                 self.second[x].observe(started, carried, counted, acknowledged[x].goodput);
             }

@@ -49,7 +49,7 @@ impl LinkTask {
 
     /// Gives the shaper the rates that hold now.
     pub(super) fn follow_rates(&mut self, wan: u32) {
-        let configured = self.config.rates[0];
+        let configured = self.config.rates.up;
         let mut seen = OtherRates::default();
         if configured.is_none() && self.shaper.is_wanted() {
             seen.qdisc = QdiscTree::read(wan).ok().and_then(|tree| Some(tree.rate()?.0));
@@ -65,7 +65,7 @@ impl LinkTask {
             };
         }
         let uplink = self.uplink_rate.follow(configured, seen);
-        self.shaper.set_rates([uplink, self.config.rates[1]]);
+        self.shaper.set_rates(PerDirection { up: uplink, down: self.config.rates.down });
     }
 
     /// Ten times a second: a shaper that finds its rate follows what passed since the tick before.
@@ -75,7 +75,7 @@ impl LinkTask {
         }
         let own = PerDirection {
             up: self.queues.own_level(Direction::Up, repeated, self.meter.asked_and_replies()),
-            down: self.queues.own_level(Direction::Down, 0.0, [0; 2]),
+            down: self.queues.own_level(Direction::Down, 0.0, PerDirection::default()),
         };
         let seen = self.queues.passing().iter().chain(self.delays.waited()).copied();
         for change in self.shaper.follow(bpf::monotonic_ns(), seen, own) {
@@ -92,7 +92,7 @@ impl LinkTask {
         let sweep = self.sweeper.latest();
         let measured = MeasuredTraffic::of(&sweep, &totals.counters, self.queues.uplink_bytes());
         let reading = TrialTurn::of(&sweep, &self.meter.recent_rtt());
-        let up = &totals.counters[Direction::Up as usize];
+        let up = &totals.counters.up;
         let counted = (up.bytes.iter().sum(), up.payload_bytes);
         let [passed, sent] = match self.counted_up.replace(counted) {
             Some(before) => [counted.0 - before.0, counted.1 - before.1].map(|more: u64| more as f64),
@@ -103,7 +103,7 @@ impl LinkTask {
         let behind = Behind {
             delay: waits_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
             passed,
-            payload: [sent, reading.goodput[Direction::Up as usize]],
+            payload: [sent, reading.goodput.up],
         };
         self.shaper.tick(device.as_ref(), measured, reading, &behind).await;
         self.follow_queue();

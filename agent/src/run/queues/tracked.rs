@@ -162,7 +162,7 @@ impl Tracked {
             programs.track(self.direction, self.ifindex, bpf::flags_of(&self.tree))?;
             let state = programs.state(self.direction);
             snapshot.events = state.events;
-            snapshot.sojourns = programs.sojourns()?[self.direction as usize];
+            snapshot.sojourns = programs.sojourns()?[self.direction];
             self.reconcile(before == Some(state.last_ns), state.last_ns);
         }
         Ok(())

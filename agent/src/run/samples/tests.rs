@@ -24,9 +24,9 @@ pub(in super::super) fn bucket(number: u64, bytes: u32, left: [u64; 2]) -> Queue
 }
 
 /// Totals after so many ticks of 1,000 bytes of data, 500 of other TCP and 66 of ACKs up, and 20,000 bytes of data down.
-pub(in super::super) fn counters(ticks: u64) -> [abi::pendulum_counters; 2] {
-    let mut both = [abi::pendulum_counters::zero(), abi::pendulum_counters::zero()];
-    let [up, down] = &mut both;
+pub(in super::super) fn counters(ticks: u64) -> PerDirection<abi::pendulum_counters> {
+    let mut both = PerDirection::<abi::pendulum_counters>::default();
+    let [up, down] = both.both_mut();
     up.bytes[Class::Data as usize] = 1_000 * ticks;
     up.bytes[Class::Other as usize] = 500 * ticks;
     up.bytes[Class::Ack as usize] = 66 * ticks;
@@ -50,7 +50,12 @@ impl SampleFeed {
         feed
     }
 
-    fn read(&mut self, counters: &[abi::pendulum_counters; 2], up: Seen<'_>, down: Seen<'_>) -> Vec<Sample> {
+    fn read(
+        &mut self,
+        counters: &PerDirection<abi::pendulum_counters>,
+        up: Seen<'_>,
+        down: Seen<'_>,
+    ) -> Vec<Sample> {
         let mut samples = Vec::new();
         let queues = PerDirection { up, down };
         let at = Duration::from_secs(1) + TICK * u32::try_from(self.ticks).unwrap();
@@ -150,10 +155,10 @@ fn a_round_trip_is_the_way_out_and_the_way_home() {
         counters.rtt[5] += 1;
     };
     // The home side alone is no round trip.
-    timed(&mut totals[1], 2_000);
+    timed(&mut totals.down, 2_000);
     assert_eq!(feed.read(&totals, Seen::Nothing, Seen::Nothing)[0].round_trip, None);
-    timed(&mut totals[0], 500_000);
-    timed(&mut totals[0], 700_000);
+    timed(&mut totals.up, 500_000);
+    timed(&mut totals.up, 700_000);
     assert_eq!(feed.read(&totals, Seen::Nothing, Seen::Nothing)[0].round_trip, Some(0.602));
     // Nothing new, nothing said.
     assert_eq!(feed.read(&totals, Seen::Nothing, Seen::Nothing)[0].round_trip, None);
@@ -165,7 +170,7 @@ fn a_round_trip_is_the_way_out_and_the_way_home() {
 fn what_acks_asked_tells_the_way_out_where_no_data_was_answered() {
     let mut feed = SampleFeed::new();
     let mut totals = counters(1);
-    let mut read = |totals: &[abi::pendulum_counters; 2], answered_s: Option<f64>| {
+    let mut read = |totals: &PerDirection<abi::pendulum_counters>, answered_s: Option<f64>| {
         feed.ticks += 1;
         let mut samples = Vec::new();
         let reading = LinkReading {
@@ -182,8 +187,8 @@ fn what_acks_asked_tells_the_way_out_where_no_data_was_answered() {
     };
     assert_eq!(read(&totals, Some(1.25)), Some(1.25));
     assert_eq!(read(&totals, None), None);
-    totals[0].rtt_sum_us += 500_000;
-    totals[0].rtt[5] += 1;
+    totals.up.rtt_sum_us += 500_000;
+    totals.up.rtt[5] += 1;
     assert_eq!(read(&totals, Some(1.25)), Some(0.5), "data that was answered is the better figure");
 }
 
@@ -191,10 +196,10 @@ fn what_acks_asked_tells_the_way_out_where_no_data_was_answered() {
 fn bursts_longer_than_the_histogram_keep_their_length() {
     let mut feed = SampleFeed::new();
     let mut totals = counters(1);
-    totals[0].bursts[3] = 2;
-    let longer = totals[0].bursts.len() - 1;
-    totals[0].bursts[longer] = 2;
-    totals[0].burst_segments = 2 * 3 + 100 + 80;
+    totals.up.bursts[3] = 2;
+    let longer = totals.up.bursts.len() - 1;
+    totals.up.bursts[longer] = 2;
+    totals.up.burst_segments = 2 * 3 + 100 + 80;
     let samples = feed.read(&totals, Seen::Nothing, Seen::Nothing);
     let expected = AckBursts { bursts: 4, segments: 186, segments_in_long_bursts: 180 };
     assert_eq!(samples[0].link.up.ack_bursts, expected);
@@ -204,7 +209,7 @@ fn bursts_longer_than_the_histogram_keep_their_length() {
 fn udp_is_no_data() {
     let mut feed = SampleFeed::new();
     let mut totals = counters(0);
-    totals[0].bytes[Class::NonTcp as usize] = 50_000;
+    totals.up.bytes[Class::NonTcp as usize] = 50_000;
     let ring = buckets(1_000, 1_090, [5_000, 0]);
     let samples = feed.read(&totals, Seen::Buckets(&ring), Seen::Nothing);
     assert!(samples.iter().all(|sample| sample.link.up.traffic.data_bytes == 0));
@@ -258,7 +263,7 @@ fn flows_are_reported_with_what_they_carried_since() {
 /// However long nothing but ACKs passes, what waits in the buffer is what came before.
 #[test]
 fn silence_does_not_change_the_share_of_data() {
-    let ([before, _], [mut after, _]) = (counters(0), counters(1));
+    let (before, mut after) = (counters(0).up, counters(1).up);
     let mut share = DataShare::default();
     share.push(&after, &before);
     assert_eq!(share.data_share(), 1_000.0 / 1_500.0);
