@@ -145,6 +145,82 @@ fn an_estimated_level_divides_what_both_directions_may_hold() {
     assert_eq!(waits(full(1.0, 1.0), 0.15, 0.01), [[50.0, 15.0], [150.0, 15.0]]);
 }
 
+/// QUIC on a line of unknown rate: the uplink's part after an upload whose ACKs take a tenth of the downlink. Before it the downlink carried
+/// `calm` of its rate while packets waited so long.
+fn quic_upload(calm: f64, waits_s: f64) -> Part {
+    let quic = Truth { rates: UNKNOWN_RATES, has_clock: false, ..IDLE };
+    let before = Truth { down_s: waits_s, load: PerDirection { up: 0.02, down: calm }, ..quic };
+    let upload = Truth { up_s: 0.2, load: PerDirection { up: 1.0, down: 0.1 }, ..quic };
+    let mut tracker = DelayTracker::default();
+    let truths = [[quic; 3], [before; 3], [upload; 3]].concat();
+    let budgets = (0..).zip(truths).map(|(from, truth)| second(&mut tracker, f64::from(from), &truth));
+    budgets.last().expect("nine").part(Segment::Uplink)
+}
+
+#[test]
+fn a_direction_that_carried_as_much_while_nothing_waited_holds_nothing() {
+    let part = quic_upload(0.12, 0.0);
+    assert!(part.is_ok_and(|delay| (delay.queue_s - 0.2).abs() < 0.01), "{part:?}");
+    assert_eq!(quic_upload(0.05, 0.0), Err(Unknown::Undivided));
+    assert_eq!(quic_upload(0.12, 0.05), Err(Unknown::Undivided));
+}
+
+/// A download fills the line in a second of which the last reply came before it: those of the next second tell.
+#[test]
+fn a_second_whose_load_shows_in_the_next_ones_replies_was_not_free() {
+    let mut tracker = DelayTracker::default();
+    let quic = Truth { rates: UNKNOWN_RATES, has_clock: false, ..IDLE };
+    let full = PerDirection { up: 0.02, down: 1.0 };
+    let mut from_s = 0.0;
+    let mut pass = |truth: &Truth| {
+        from_s += 1.0;
+        second(&mut tracker, from_s, truth)
+    };
+    for _ in 0..3 {
+        pass(&quic);
+    }
+    pass(&Truth { load: full, ..quic });
+    let budgets: Vec<Budget> = (0..4).map(|_| pass(&Truth { load: full, down_s: 0.2, ..quic })).collect();
+    assert_eq!(budgets[3].place(), Place::In(Segment::Downlink), "{budgets:?}");
+}
+
+/// TCP with a clock and QUIC without one before a full modem: QUIC's reply took a little less.
+#[test]
+fn one_far_ends_clock_divides_the_line_for_all() {
+    let mut tracker = DelayTracker::default();
+    let mut budget = None;
+    for from in 0..6 {
+        let waits_s = if from < 3 { 0.0 } else { 0.2 };
+        for tick in 1..=10 {
+            let (up, down) = if from < 3 { (100, 100) } else { (12_000, 2_000) };
+            tracker.tick(f64::from(from) + f64::from(tick) / 10.0, PerDirection { up, down });
+            for (end, less_s, down_s) in [(1, 0.0, Some(0.0)), (2, 0.01, None)] {
+                let delay_s = f64::max(0.02, 0.02 + waits_s - less_s);
+                let (may_be_held, is_relayed) = (false, false);
+                tracker.reply(&Reply { end, request_bytes: 66, delay_s, down_s, may_be_held, is_relayed });
+            }
+        }
+        let own_s = PerDirection { up: Some(0.0), down: Some(0.0) };
+        budget = Some(tracker.budget(&Reading { own_s, ..Reading::default() }));
+    }
+    let budget = budget.expect("six");
+    assert!(budget.part(Segment::Uplink).is_ok_and(|delay| delay.queue_s > 0.18), "{budget:?}");
+    assert!(budget.part(Segment::Downlink).is_ok_and(|delay| delay.queue_s == 0.0), "{budget:?}");
+}
+
+/// One end waits 50 ms, on the line or beyond it, and the other 300: at least 250 of them are not on the line.
+#[test]
+fn what_waits_beyond_is_known_although_the_line_is_not() {
+    let budget = of(Truth { rates: UNKNOWN_RATES, beyond_s: [Some(0.3), Some(0.05)], ..IDLE });
+    assert_eq!(budget.part(Segment::Uplink), Err(Unknown::OneEnd), "{budget:?}");
+    assert_eq!((budget.place(), budget.far_host), (Place::In(Segment::Beyond), Some(1)), "{budget:?}");
+    let waits = budget.part(Segment::Beyond).expect("known");
+    assert!(
+        (waits.queue_s - 0.275).abs() < 1e-6 && (0.025..0.04).contains(&waits.uncertainty_s),
+        "{waits:?}"
+    );
+}
+
 /// Each far end replies four times in three seconds, without a clock, on a line of unknown rate that carries a download. `waits`: what the replies
 /// had to wait, seconds.
 fn few_replies(waits: [[f64; 4]; 2]) -> Budget {
@@ -466,7 +542,9 @@ fn replies_that_may_be_delayed_agree_or_acquit_and_never_accuse() {
     assert_eq!(place(0.0, None), "nowhere");
     assert_eq!(place(0.0, Some(0.2)), "beyond");
     assert_eq!(place(0.2, Some(0.2)), "downlink");
-    assert_eq!(place(0.4, Some(0.1)), "unknown");
+    assert_eq!(place(0.3, Some(0.1)), "unknown");
+    // No receiver delays an ACK for so long.
+    assert_eq!(place(0.4, Some(0.1)), "beyond");
     assert_eq!(place(0.04, None), "unknown");
 }
 

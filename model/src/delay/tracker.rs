@@ -98,12 +98,7 @@ struct Timed {
 
 impl Heard {
     fn hear(&mut self, at_s: f64, delay_s: f64, up_s: Option<f64>, reply: &Reply) {
-        let held_s = match reply {
-            Reply { is_relayed: true, .. } => f64::INFINITY,
-            Reply { may_be_held: true, .. } => RULES.delayed_ack_s,
-            _ => 0.0,
-        };
-        self.0.push(Timed { at_s, delay_s, held_s, down_s: reply.down_s, up_s });
+        self.0.push(Timed { at_s, delay_s, held_s: held_s(reply), down_s: reply.down_s, up_s });
     }
 
     /// Replies in a second.
@@ -126,6 +121,15 @@ impl Heard {
             most_s: delay.most - base_s,
         };
         (wait.and(WaitBounds::ANY), middle(|reply| reply.down_s).map(|down| down.median))
+    }
+}
+
+/// The receiver may have delayed it by so much, seconds.
+fn held_s(reply: &Reply) -> f64 {
+    match reply {
+        Reply { is_relayed: true, .. } => f64::INFINITY,
+        Reply { may_be_held: true, .. } => RULES.delayed_ack_s,
+        _ => 0.0,
     }
 }
 
@@ -168,6 +172,14 @@ struct Line {
     is_sure: bool,
 }
 
+/// Replies of one second.
+#[derive(Debug, Default)]
+struct SecondReplies {
+    count: usize,
+    /// The longest that one of them waited for certain.
+    longest_s: f64,
+}
+
 /// Follows the replies and gives the budget of each second.
 #[derive(Debug, Default)]
 pub struct DelayTracker {
@@ -185,6 +197,11 @@ pub struct DelayTracker {
     light_since_s: Option<f64>,
     /// The most that the line has carried: its rate is no less.
     most: Load,
+    replies: SecondReplies,
+    /// What each direction carried in the second before, if nothing waited then.
+    free_before: Option<Load>,
+    /// The most that each has carried in a second in which nothing waited.
+    carried: Load,
     /// Bytes since the last budget, and how long that is, seconds.
     passed: PerDirection<f64>,
     at_s: f64,
@@ -243,6 +260,8 @@ impl DelayTracker {
         let (at_s, load) = (self.at_s, self.load());
         let base = self.far.entry(reply.end, || Base::new(at_s));
         base.see(at_s, delay_s, load);
+        self.replies.count += 1;
+        self.replies.longest_s = self.replies.longest_s.max(delay_s - held_s(reply) - base.least().delay_s);
         // What stood there has drained by then.
         let is_free = self.light_since_s.is_some_and(|since_s| at_s - since_s >= RULES.recent_s);
         let route_s = base.route(delay_s, is_free && !reply.may_be_held && !reply.is_relayed);
@@ -276,12 +295,9 @@ impl DelayTracker {
     /// The budget of the time since the last one.
     pub fn budget(&mut self, reading: &Reading<'_>) -> Budget {
         let seconds = self.at_s - self.budget_at_s.replace(self.at_s).unwrap_or(self.at_s);
-        let passed = std::mem::take(&mut self.passed);
-        let is_full = |x: Direction| {
-            let rate = reading.rates[x].filter(|rate| rate.provenance != Provenance::Learnt);
-            rate.is_some_and(|rate| seconds > 0.0 && passed[x] / seconds >= RULES.full * rate.value)
-        };
-        let (up, down, beyond) = self.outside(reading, PerDirection::from_fn(is_full));
+        let load =
+            std::mem::take(&mut self.passed).map(|bytes| if seconds > 0.0 { bytes / seconds } else { 0.0 });
+        let (up, down, beyond) = self.outside(reading, load);
         self.rates = reading.rates;
         let own = reading.own_s.up.zip(reading.own_s.down).and_then(|(up, down)| sane(up + down));
         let gateway =
@@ -292,22 +308,28 @@ impl DelayTracker {
         Budget { segments, home_host: home.whose, far_host: beyond.whose, may_wait_s }
     }
 
-    /// Uplink, downlink and what is beyond.
-    fn outside(&mut self, reading: &Reading<'_>, is_full: PerDirection<bool>) -> (Part, Part, Slowest) {
+    /// Uplink, downlink and what is beyond; `load`: of the whole second.
+    fn outside(&mut self, reading: &Reading<'_>, load: Load) -> (Part, Part, Slowest) {
         let ends = self.far_ends(reading);
         let all = |unknown| (Err(unknown), Err(unknown), Slowest::unknown(unknown));
-        let Some(line) = line(&ends, is_full) else {
+        let is_full = PerDirection::from_fn(|x: Direction| {
+            let rate = reading.rates[x].filter(|rate| rate.provenance != Provenance::Learnt);
+            rate.is_some_and(|rate| load[x] >= RULES.full * rate.value)
+        });
+        let found = line(&ends, is_full);
+        self.note_free(found.map_or(f64::INFINITY, |line| line.wait.most_s), load);
+        let Some(mut line) = found else {
             let is_heard = ends.iter().any(|far| far.end.wait.most_s.is_finite());
             return all(if is_heard { Unknown::NoBase } else { Unknown::NoReplies });
         };
-        if line.wait.most_s >= RULES.noticed_s {
-            if !line.is_sure {
-                return all(Unknown::OneEnd);
-            }
+        let doubt = match line.wait {
+            wait if wait.most_s < RULES.noticed_s => None,
+            _ if !line.is_sure => Some(Unknown::OneEnd),
             // Each reply may be late for another reason.
-            if line.wait.least_s == 0.0 {
-                return all(Unknown::NoReplies);
-            }
+            wait => (wait.least_s == 0.0).then_some(Unknown::NoReplies),
+        };
+        if doubt.is_some() {
+            line.wait.least_s = 0.0;
         }
         if line.wait.most_s < RULES.jitter_s {
             // Nothing waits on the line: nor did what comes from an end that waits no longer than ever. One whose base was forgotten has none.
@@ -325,12 +347,33 @@ impl DelayTracker {
             let likely_s = if far.is_proven { far.end.wait.likely_s - line_s } else { f64::INFINITY };
             EndWait { wait: WaitBounds { least_s, likely_s, most_s }.and(WaitBounds::ANY), ..far.end }
         };
+        let beyond = slowest(&ends.into_iter().map(beyond).collect::<Vec<_>>());
+        if let Some(why) = doubt {
+            // However much waits on the line: what an end waits on top of that waits beyond.
+            let is_certain = beyond.part.is_ok_and(|delay| delay.queue_s > delay.uncertainty_s);
+            return (Err(why), Err(why), if is_certain { beyond } else { Slowest::unknown(why) });
+        }
         // A direction is full that carries its rate; without one, if nothing waits in the other.
-        let load = self.mean_load();
-        let is_light = PerDirection::from_fn(|x| self.is_light_in(x, load));
-        let holds_it = PerDirection::from_fn(|x| is_full[x] || (!is_light[x] && is_light[x.opposite()]));
+        let is_free = PerDirection::from_fn(|x| self.is_free_in(x, load));
+        let holds_it = PerDirection::from_fn(|x| is_full[x] || (!is_free[x] && is_free[x.opposite()]));
         let (up, down) = divide(&line, reading, holds_it);
-        (up, down, slowest(&ends.into_iter().map(beyond).collect::<Vec<_>>()))
+        (up, down, beyond)
+    }
+
+    /// Learns what the line carries while nothing waits on it: in this second and in the next, whose replies may tell of a burst at its end.
+    fn note_free(&mut self, line_most_s: f64, load: Load) {
+        let SecondReplies { count, longest_s } = std::mem::take(&mut self.replies);
+        let is_free = count >= RULES.replies && line_most_s.max(longest_s) < RULES.noticed_s;
+        let before = std::mem::replace(&mut self.free_before, is_free.then_some(load));
+        if let Some(before) = before.filter(|_| is_free) {
+            self.carried = PerDirection::from_fn(|x| self.carried[x].max(before[x]));
+        }
+    }
+
+    /// Whether nothing waits in a direction that carries this for a second: it has carried as much while nothing waited, or little of its rate.
+    fn is_free_in(&self, x: Direction, load: Load) -> bool {
+        let light = self.rates[x].map_or(0.0, |rate| RULES.light * rate.value);
+        load[x] <= light.max(RULES.light_bytes_per_second).max(self.carried[x])
     }
 
     /// The far ends that replied, or were sent data.
@@ -414,7 +457,9 @@ fn line(ends: &[Far], is_full: PerDirection<bool>) -> Option<Line> {
     let agree = || proven().filter(|far| agrees(far.end.wait));
     let least_s = agree().map(|far| far.end.wait.least_s).fold(0.0, f64::max).min(most_s);
     let is_sure = agree().count() > 1 || is_full.up || is_full.down;
-    Some(Line { wait: WaitBounds { least_s, ..least.end.wait }, down_s: least.down_s, is_sure })
+    // The packets of all of them wait before the downlink.
+    let down_s = least.down_s.or_else(|| agree().filter_map(|far| far.down_s).reduce(f64::min));
+    Some(Line { wait: WaitBounds { least_s, ..least.end.wait }, down_s, is_sure })
 }
 
 /// The line's wait, by direction.
