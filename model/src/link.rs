@@ -58,11 +58,6 @@ impl Link {
         self.capacity[direction].map(|known| known.value).filter(|value| value.is_finite() && *value > 0.0)
     }
 
-    /// `k = C_d/C_u`.
-    pub fn k(&self) -> Option<f64> {
-        Some(self.capacity(Direction::Down)? / self.capacity(Direction::Up)?)
-    }
-
     /// The link as the formulas need it; `None` if a capacity or buffer is unknown. An unknown propagation time
     /// counts as 0, as in the paper's derivation.
     ///
@@ -83,9 +78,10 @@ mod tests {
     #[test]
     fn setting_needs_capacities_and_buffers() {
         let mut link = Link::with_capacity(24_500.0, 300_000.0);
-        assert!((link.k().expect("both") - 300.0 / 24.5).abs() < 1e-12);
         assert!(link.setting().is_none());
         link.buffer = PerDirection { up: Some(Known::config(9_000.0)), down: Some(Known::config(30_000.0)) };
-        assert_eq!(link.setting().expect("complete").expect("valid").propagation(), 0.0);
+        let setting = link.setting().expect("complete").expect("valid");
+        assert!((setting.k() - 300.0 / 24.5).abs() < 1e-12);
+        assert_eq!(setting.in_flight(Direction::Up), 0.0);
     }
 }

@@ -6,7 +6,7 @@
 //! * [`refined::predict`]: windows that are consistent with Eq. 2–5 in both cases of the pendulum;
 //! * [`packets::predict`]: the empirical rules for buffers counted in packets (000 §4.1, 001 §4).
 //!
-//! [`cases`] holds Eq. 1–5, which the detector uses as well.
+//! [`cases`] holds Eq. 4 and 5, which the detector uses as well.
 
 pub mod cases;
 

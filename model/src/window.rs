@@ -78,12 +78,6 @@ impl SlidingSum {
         self.sum
     }
 
-    /// Forgets everything.
-    pub fn clear(&mut self) {
-        self.entries.clear();
-        self.sum = 0;
-    }
-
     fn drop_oldest(&mut self) {
         if let Some((_, count)) = self.entries.pop_front() {
             self.sum = self.sum.saturating_sub(count);

@@ -99,14 +99,10 @@ pub(super) fn mapping<T: aya::Pod>(object: &Ebpf, name: &'static str) -> Result<
 pub struct QueueInterval {
     /// The bucket's number: its time on the monotonic clock, in [`BUCKET`]s.
     pub number: u64,
-    /// Level at its end.
-    pub last: pendulum_queue_level,
     /// Lowest level.
     pub min_bytes: u32,
     /// Highest level.
     pub max_bytes: u32,
-    /// Lowest level.
-    pub min_packets: u32,
     /// Highest level.
     pub max_packets: u32,
     /// Time-weighted mean level.
@@ -142,10 +138,8 @@ impl QueueInterval {
     fn quiet(number: u64, level: pendulum_queue_level) -> Self {
         Self {
             number,
-            last: level,
             min_bytes: level.bytes,
             max_bytes: level.bytes,
-            min_packets: level.packets,
             max_packets: level.packets,
             mean_bytes: level.bytes.into(),
             mean_ack_bytes: level.ack_bytes.into(),
@@ -269,10 +263,8 @@ impl RingReader {
         self.level = bucket.last;
         QueueInterval {
             number,
-            last: bucket.last,
             min_bytes: bucket.min_bytes,
             max_bytes: bucket.max_bytes,
-            min_packets: bucket.min_packets,
             max_packets: bucket.max_packets,
             mean_bytes: mean(bucket.bytes_ns, bucket.last.bytes),
             mean_ack_bytes: mean(bucket.ack_bytes_ns, bucket.last.ack_bytes),

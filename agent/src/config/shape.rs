@@ -144,16 +144,6 @@ pub enum ShapeRate {
     Auto,
 }
 
-impl ShapeRate {
-    /// The name used in the file.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Configured => "configured",
-            Self::Auto => "auto",
-        }
-    }
-}
-
 /// Bounds of an automatic rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateBounds {

@@ -80,11 +80,6 @@ impl QdiscTree {
         Ok(Self { qdiscs })
     }
 
-    /// All of them, as the kernel lists them.
-    pub fn qdiscs(&self) -> &[Qdisc] {
-        &self.qdiscs
-    }
-
     /// The one that everything passes.
     pub fn root(&self) -> Option<&Qdisc> {
         self.qdiscs.iter().find(|qdisc| qdisc.parent == ROOT)

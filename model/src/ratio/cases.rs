@@ -1,18 +1,6 @@
-//! The three cases of the data pendulum: paper 000, Eq. 1–5.
+//! The three cases of the data pendulum: paper 000, Eq. 4 and 5.
 
-use crate::segment::{Direction, PerDirection};
-
-/// Eq. 1: `RTT = d_d/C_d + d_u/C_u`, seconds, from standing queues in bytes and capacities in bytes per second.
-pub fn round_trip(standing: PerDirection<f64>, capacity: PerDirection<f64>) -> f64 {
-    standing.down / capacity.down + standing.up / capacity.up
-}
-
-/// Eq. 2 and 3: the window that stands behind the queues, bytes. `cwnd_d = d_d + d_u·C_d/C_u`, likewise for `u`:
-/// its own data in its own buffer, and what its ACKs in the other buffer stand for.
-pub fn window(direction: Direction, standing: PerDirection<f64>, capacity: PerDirection<f64>) -> f64 {
-    let other = direction.opposite();
-    standing[direction] + standing[other] * capacity[direction] / capacity[other]
-}
+use crate::segment::PerDirection;
 
 /// Eq. 4 and 5: the time the link needs to carry a window, `cwnd_x/C_x`, seconds. The direction that needs longer
 /// holds the queue (001 Eq. 5), and its time is the RTT.
@@ -47,16 +35,6 @@ mod tests {
     const LINK: PerDirection<f64> = PerDirection { up: 24_500.0, down: 300_000.0 };
 
     #[test]
-    fn equations_1_to_3_by_hand() {
-        // d_d = 3,000 and d_u = 9,800: RTT = 0.01 + 0.4 s.
-        let standing = PerDirection { up: 9_800.0, down: 3_000.0 };
-        assert!((round_trip(standing, LINK) - 0.41).abs() < 1e-12);
-        // cwnd_d = 3,000 + 9,800 · 300/24.5 = 3,000 + 120,000; cwnd_u = 9,800 + 3,000 · 24.5/300 = 9,800 + 245
-        assert!((window(Direction::Down, standing, LINK) - 123_000.0).abs() < 1e-6);
-        assert!((window(Direction::Up, standing, LINK) - 10_045.0).abs() < 1e-9);
-    }
-
-    #[test]
     fn case_1_starves_the_download() {
         // Equal windows of 22,500: the uplink needs 0.918 s, the downlink 0.075 s. X_u = C_u and X_d = C_u: r = 1,
         // the collapse of 000 Fig. 1.
@@ -84,10 +62,11 @@ mod tests {
         /// Eq. 4 and 5 follow from Eq. 1–3: both windows take exactly one RTT to transfer.
         #[test]
         fn both_windows_take_one_round_trip(up in 0.0..1e6, down in 0.0..1e6, c_up in 1.0..1e9, c_down in 1.0..1e9) {
-            let (standing, capacity) = (PerDirection { up, down }, PerDirection { up: c_up, down: c_down });
-            let windows = PerDirection::from_fn(|direction| window(direction, standing, capacity));
-            let time = transfer_time(windows, capacity);
-            let expected = round_trip(standing, capacity);
+            // Eq. 2 and 3: a window is its own data in its own buffer, and what its ACKs in the other buffer stand for.
+            let windows: PerDirection<f64> = PerDirection { up: up + down * c_up / c_down, down: down + up * c_down / c_up };
+            let time = transfer_time(windows, PerDirection { up: c_up, down: c_down });
+            // Eq. 1.
+            let expected: f64 = down / c_down + up / c_up;
             prop_assert!((time.up - expected).abs() <= 1e-9 * expected.max(1e-9));
             prop_assert!((time.down - expected).abs() <= 1e-9 * expected.max(1e-9));
         }

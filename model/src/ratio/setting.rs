@@ -83,26 +83,6 @@ impl Setting {
         changed
     }
 
-    /// `C_x`, bytes per second.
-    pub fn capacity(&self) -> PerDirection<f64> {
-        self.capacity
-    }
-
-    /// `B_x`, bytes.
-    pub fn buffer(&self) -> PerDirection<f64> {
-        self.buffer
-    }
-
-    /// `T_p`, one way, seconds.
-    pub fn propagation(&self) -> f64 {
-        self.propagation
-    }
-
-    /// Whether one ACK answers two segments.
-    pub fn delayed_acks(&self) -> bool {
-        self.delayed_acks
-    }
-
     /// `k = C_d/C_u`.
     pub fn k(&self) -> f64 {
         self.capacity.down / self.capacity.up

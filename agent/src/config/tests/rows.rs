@@ -310,7 +310,7 @@ fn shape() -> Vec<KeyRow> {
             ],
             &[("\"on\"", "unknown variant `on`")],
         ),
-        row("shape.rate", |c| c.shape.rate.name().to_owned(), "configured").values(
+        row("shape.rate", |c| format!("{:?}", c.shape.rate).to_lowercase(), "configured").values(
             &[("\"auto\"", "auto"), ("\"configured\"", "configured"), ("\"told\"", "configured")],
             &[("\"fast\"", "unknown variant `fast`")],
         ),

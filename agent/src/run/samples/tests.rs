@@ -6,14 +6,11 @@ use std::time::Instant;
 const TICK: Duration = Duration::from_millis(100);
 
 pub(in super::super) fn bucket(number: u64, bytes: u32, left: [u64; 2]) -> QueueInterval {
-    let level = abi::pendulum_queue_level { bytes, packets: 1, ack_bytes: 0, ack_packets: 0 };
     let events = abi::pendulum_queue_totals { dequeued_bytes: left, ..Default::default() };
     QueueInterval {
         number,
-        last: level,
         min_bytes: bytes / 2,
         max_bytes: bytes,
-        min_packets: 0,
         max_packets: 1,
         mean_bytes: 0.75 * f64::from(bytes),
         mean_ack_bytes: 0.0,
