@@ -146,10 +146,11 @@ fn an_estimated_level_divides_what_both_directions_may_hold() {
 }
 
 /// QUIC on a line of unknown rate: the uplink's part after an upload whose ACKs take a tenth of the downlink. Before it the downlink carried
-/// `calm` of its rate while packets waited so long.
-fn quic_upload(calm: f64, waits_s: f64) -> Part {
+/// `calm` of its rate while packets waited so long in it, and in the gateway's own queue.
+fn quic_upload(calm: f64, [waits_s, own_s]: [f64; 2]) -> Part {
     let quic = Truth { rates: UNKNOWN_RATES, has_clock: false, ..IDLE };
-    let before = Truth { down_s: waits_s, load: PerDirection { up: 0.02, down: calm }, ..quic };
+    let before =
+        Truth { down_s: waits_s, gateway_s: own_s, load: PerDirection { up: 0.02, down: calm }, ..quic };
     let upload = Truth { up_s: 0.2, load: PerDirection { up: 1.0, down: 0.1 }, ..quic };
     let mut tracker = DelayTracker::default();
     let truths = [[quic; 3], [before; 3], [upload; 3]].concat();
@@ -159,10 +160,11 @@ fn quic_upload(calm: f64, waits_s: f64) -> Part {
 
 #[test]
 fn a_direction_that_carried_as_much_while_nothing_waited_holds_nothing() {
-    let part = quic_upload(0.12, 0.0);
+    let part = quic_upload(0.12, [0.0; 2]);
     assert!(part.is_ok_and(|delay| (delay.queue_s - 0.2).abs() < 0.01), "{part:?}");
-    assert_eq!(quic_upload(0.05, 0.0), Err(Unknown::Undivided));
-    assert_eq!(quic_upload(0.12, 0.05), Err(Unknown::Undivided));
+    for (calm, waits_s) in [(0.05, [0.0; 2]), (0.12, [0.05, 0.0]), (0.12, [0.0, 0.05])] {
+        assert_eq!(quic_upload(calm, waits_s), Err(Unknown::Undivided));
+    }
 }
 
 /// A download fills the line in a second of which the last reply came before it: those of the next second tell.

@@ -317,7 +317,9 @@ impl DelayTracker {
             rate.is_some_and(|rate| load[x] >= RULES.full * rate.value)
         });
         let found = line(&ends, is_full);
-        self.note_free(found.map_or(f64::INFINITY, |line| line.wait.most_s), load);
+        // What waits in our own queue has not reached the line.
+        let own_s = reading.own_s.up.unwrap_or(0.0);
+        self.note_free(found.map_or(f64::INFINITY, |line| line.wait.most_s + own_s), load);
         let Some(mut line) = found else {
             let is_heard = ends.iter().any(|far| far.end.wait.most_s.is_finite());
             return all(if is_heard { Unknown::NoBase } else { Unknown::NoReplies });
@@ -361,9 +363,9 @@ impl DelayTracker {
     }
 
     /// Learns what the line carries while nothing waits on it: in this second and in the next, whose replies may tell of a burst at its end.
-    fn note_free(&mut self, line_most_s: f64, load: Load) {
+    fn note_free(&mut self, waits_s: f64, load: Load) {
         let SecondReplies { count, longest_s } = std::mem::take(&mut self.replies);
-        let is_free = count >= RULES.replies && line_most_s.max(longest_s) < RULES.noticed_s;
+        let is_free = count >= RULES.replies && waits_s.max(longest_s) < RULES.noticed_s;
         let before = std::mem::replace(&mut self.free_before, is_free.then_some(load));
         if let Some(before) = before.filter(|_| is_free) {
             self.carried = PerDirection::from_fn(|x| self.carried[x].max(before[x]));
