@@ -248,8 +248,7 @@ impl DelayTracker {
     }
 
     fn is_light_in(&self, x: Direction, load: Load) -> bool {
-        let rate = self.rates[x].map_or(self.most[x], |rate| rate.value);
-        load[x] <= (RULES.light * rate).max(RULES.light_bytes_per_second)
+        load[x] <= light(self.rates[x].map_or(self.most[x], |rate| rate.value))
     }
 
     /// The outside replied. Returns how long the request waited on the uplink, seconds, if a clock tells what the reply waited itself.
@@ -374,8 +373,7 @@ impl DelayTracker {
 
     /// Whether nothing waits in a direction that carries this for a second: it has carried as much while nothing waited, or little of its rate.
     fn is_free_in(&self, x: Direction, load: Load) -> bool {
-        let light = self.rates[x].map_or(0.0, |rate| RULES.light * rate.value);
-        load[x] <= light.max(RULES.light_bytes_per_second).max(self.carried[x])
+        load[x] <= light(self.rates[x].map_or(0.0, |rate| rate.value)).max(self.carried[x])
     }
 
     /// The far ends that replied, or were sent data.
@@ -430,6 +428,11 @@ impl DelayTracker {
         }
         slowest(&ends)
     }
+}
+
+/// The most that a direction of this rate carries while nothing waits in it; both in bytes per second.
+fn light(rate: f64) -> f64 {
+    (RULES.light * rate).max(RULES.light_bytes_per_second)
 }
 
 /// Replies of long ago tell nothing.
