@@ -9,7 +9,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
 use pendulum_model::segment::PerDirection;
 
 use crate::config::{Config, DEFAULT_FILE, rates};

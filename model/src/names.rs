@@ -5,7 +5,7 @@ use std::borrow::Cow;
 /// A name from a list that may grow: a reader may meet one that it does not know. The agent's own names cost nothing to send.
 pub type Name = Cow<'static, str>;
 
-/// Declares one by `Value = "name"`: its values in order as `ALL`, `name`, and JSON by name.
+/// Declares one by `Value = "name"`: its values in order as `ALL`, `name`, `named`, and JSON by name.
 #[macro_export]
 macro_rules! named {
     ($(#[$attribute:meta])* $visible:vis enum $kind:ident { $($(#[$note:meta])* $value:ident = $name:literal,)+ }) => {
@@ -23,6 +23,11 @@ macro_rules! named {
             $visible const fn name(self) -> &'static str {
                 [$($name),+][self as usize]
             }
+
+            /// The value of this name; `None` if there is none, as of a newer version.
+            $visible fn named(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|value| value.name() == name)
+            }
         }
 
         impl ::serde::Serialize for $kind {
@@ -35,7 +40,7 @@ macro_rules! named {
             fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let name = <String as ::serde::Deserialize>::deserialize(deserializer)?;
                 let unknown = || ::serde::de::Error::unknown_variant(&name, &[$($name),+]);
-                Self::ALL.into_iter().find(|value| value.name() == name).ok_or_else(unknown)
+                Self::named(&name).ok_or_else(unknown)
             }
         }
     };

@@ -95,7 +95,7 @@ impl Kernel {
                 map.remove(&key).expect("there");
             }
         }
-        zero::<pendulum_counters>(object, "counters", pendulum_counters::zero());
+        zero::<pendulum_counters>(object, "counters", pendulum_counters::default());
         zero::<u64>(object, "stats", 0);
         empty::<u64>(object, "requests");
         empty::<[u64; 2]>(object, "spins");

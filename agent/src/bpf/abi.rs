@@ -87,23 +87,6 @@ const _: () = {
 };
 
 impl pendulum_counters {
-    /// All figures zero.
-    pub const fn zero() -> Self {
-        Self {
-            segments: [0; PENDULUM_CLASSES as usize],
-            bytes: [0; PENDULUM_CLASSES as usize],
-            udp_bytes: 0,
-            payload_bytes: 0,
-            marked_segments: [0; PENDULUM_MARKS as usize],
-            retransmitted_segments: 0,
-            reordered_segments: 0,
-            burst_segments: 0,
-            bursts: [0; PENDULUM_BURST_SLOTS as usize],
-            rtt_sum_us: 0,
-            rtt: [0; PENDULUM_TIME_SLOTS as usize],
-        }
-    }
-
     /// Add another CPU's figures to these.
     pub fn add(&mut self, other: &Self) {
         fn add_all(to: &mut [u64], from: &[u64]) {

@@ -313,7 +313,7 @@ impl Disk {
                 return;
             }
             // What no version names is the least urgent.
-            let rank = |it: &wire::Incident| Severity::ALL.iter().position(|one| *one.name() == *it.severity);
+            let rank = |it: &wire::Incident| Severity::named(&it.severity);
             let least = kept.incidents.iter().enumerate().min_by_key(|(index, (it, _))| (rank(it), *index));
             let Some((index, _)) = least else { return };
             let (gone, _) = kept.incidents.remove(index);

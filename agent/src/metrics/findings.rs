@@ -261,11 +261,7 @@ fn transitions(samples: &mut Samples<'_>, links: &[LinkFindings]) -> Result {
 
 /// Its place in the order of severities.
 fn severity(findings: &Findings) -> Option<f64> {
-    let name = findings.sent.severity.as_deref()?;
-    Severity::ALL
-        .into_iter()
-        .find(|severity| severity.name() == name)
-        .map(|severity| f64::from(severity as u8))
+    Severity::named(findings.sent.severity.as_deref()?).map(|severity| f64::from(severity as u8))
 }
 
 /// Capacity of a direction that it cannot use because the other buffer never empties, bytes per second; 0 unless the verdict says so, `None` if it

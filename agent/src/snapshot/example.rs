@@ -235,7 +235,7 @@ fn direction(base: u64, throughput: f64) -> DirectionSnapshot {
         reordered_segments: base + 6,
         burst_segments: (base + 20) * base / 1_000,
         rtt_sum_us: 40_000 * base,
-        ..abi::pendulum_counters::zero()
+        ..abi::pendulum_counters::default()
     };
     // 1 for the uplink, 2 for the downlink.
     let way = base / 1_000;

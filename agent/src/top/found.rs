@@ -16,11 +16,6 @@ pub(super) struct Moment {
     pub(super) decision: Decision,
 }
 
-/// A decision by its name in the API.
-fn decision_named(name: &str) -> Option<Decision> {
-    Decision::ALL.into_iter().find(|decision| decision.name() == name)
-}
-
 /// Whether the rate stays because nothing happens.
 pub(super) fn is_quiet(decision: Decision) -> bool {
     decision == Decision::Hold
@@ -54,13 +49,13 @@ impl Moment {
     /// Of a tick; `None` for a decision of a newer agent.
     pub(super) fn of(found: &TickAuto) -> Option<Self> {
         let wait = found.waits_behind_s.map(|seconds| seconds as f32);
-        Some(Self { rate: found.rate_bps as f32, wait, decision: decision_named(&found.decision)? })
+        Some(Self { rate: found.rate_bps as f32, wait, decision: Decision::named(&found.decision)? })
     }
 
     /// Of a step of the history.
     pub(super) fn of_step(step: &StepAuto) -> Option<Self> {
         let shares =
-            step.decision_share.iter().filter_map(|(name, share)| Some((decision_named(name)?, *share)));
+            step.decision_share.iter().filter_map(|(name, share)| Some((Decision::named(name)?, *share)));
         let wait = step.waits_behind_s.map(|seconds| seconds as f32);
         Some(Self { rate: step.rate_bps as f32, wait, decision: telling(shares)? })
     }
@@ -69,7 +64,7 @@ impl Moment {
     pub(super) fn of_state(link: &Link, direction: Direction) -> Option<Self> {
         let (line, auto) = line(link, direction).filter(|_| is_shaped(link))?;
         let wait = auto.waits_behind_s.map(|seconds| seconds as f32);
-        Some(Self { rate: line.rate_bps as f32, wait, decision: decision_named(&auto.decision)? })
+        Some(Self { rate: line.rate_bps as f32, wait, decision: Decision::named(&auto.decision)? })
     }
 }
 

@@ -23,11 +23,6 @@ impl QueuedBytes {
     }
 }
 
-/// A phase by its name in the API.
-pub(super) fn phase_named(name: &str) -> Option<Phase> {
-    Phase::ALL.into_iter().find(|phase| phase.name() == name)
-}
-
 #[derive(Clone, Copy, Debug, Default)]
 struct Point {
     up: Option<QueuedBytes>,
@@ -80,7 +75,7 @@ impl PointRing {
             }
         }
         self.at_s = Some(tick.at_s);
-        let phase = tick.phase.as_deref().and_then(phase_named);
+        let phase = tick.phase.as_deref().and_then(Phase::named);
         let found = PerDirection {
             up: tick.up.auto.as_ref().and_then(Moment::of),
             down: tick.down.auto.as_ref().and_then(Moment::of),

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use pendulum_model::findings::Phase;
 use pendulum_model::segment::PerDirection;
 
 use crate::client::{AgentUrl, Trouble};
@@ -9,7 +10,7 @@ use crate::client::{AgentUrl, Trouble};
 use super::feed::{News, Wish};
 use super::flows::{self, FlowLine, Sort};
 use super::found::Moment;
-use super::series::{PointRing, QueuedBytes, phase_named};
+use super::series::{PointRing, QueuedBytes};
 use pendulum_wire::{Flows, Link, Queue, State};
 
 /// Seconds that the graphs can show.
@@ -137,7 +138,7 @@ impl View {
             Some(QueuedBytes { data: total - ack, ack })
         };
         let (up, down) = (level(&link.directions.up.queue), level(&link.directions.down.queue));
-        let phase = link.phase.as_deref().and_then(phase_named);
+        let phase = link.phase.as_deref().and_then(Phase::named);
         let found = PerDirection::from_fn(|x| Moment::of_state(link, x));
         self.series.hold(seconds, up, down, phase, found);
     }

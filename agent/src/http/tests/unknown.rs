@@ -18,7 +18,7 @@ async fn what_was_not_measured_is_null() {
     of.trouble = Some("it is gone".into());
     for direction in of.directions.both_mut() {
         direction.rtt = crate::snapshot::RecentRtt::default();
-        direction.counters = abi::pendulum_counters::zero();
+        direction.counters = abi::pendulum_counters::default();
         direction.unseen_ratio = None;
     }
     let found = link(of).await;

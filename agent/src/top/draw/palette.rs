@@ -54,7 +54,7 @@ impl Palette {
 
     /// The verdict's own colour; trouble is bold.
     pub(super) fn verdict(self, name: &str, wrong: bool) -> Style {
-        let known = Verdict::ALL.into_iter().find(|verdict| verdict.name() == name);
+        let known = Verdict::named(name);
         let style = known.map_or(Style::new(), |verdict| self.ink(of_verdict(verdict).xterm));
         if wrong { style.add_modifier(Modifier::BOLD) } else { style }
     }

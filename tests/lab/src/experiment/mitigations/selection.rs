@@ -23,7 +23,7 @@ impl Selection {
                 &mut selection.links
             } else if CONGESTION_CONTROLS.contains(&name.as_str()) {
                 &mut selection.congestion_controls
-            } else if Ecn::ALL.iter().any(|ecn| ecn.name() == name) {
+            } else if Ecn::named(name).is_some() {
                 &mut selection.ecn
             } else if CASES.iter().any(|(case, _)| case == name) {
                 &mut selection.cases
