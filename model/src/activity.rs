@@ -111,7 +111,8 @@ pub(crate) fn assess(scene: Scene<'_>, direction: Direction, before: Demand, fac
     // What fills its own buffer has enough under way, also where no round trip tells how much.
     let under_way = activity.segments >= thresholds.bulk_in_flight_segments
         || (facts.fills && recent.load_bytes[direction] > recent.composition[direction].ack);
-    let steady = activity.active_share >= thresholds.bulk_active_share && under_way && lasting;
+    let is_active = activity.active_share >= thresholds.bulk_active_share;
+    let steady = is_active && under_way && lasting;
     let held_back = || lasting && facts.opposed && is_held_back(scene, direction);
     activity.demand = match before {
         _ if covered && steady => demand(scene, direction, before, facts, datagrams),
@@ -119,19 +120,17 @@ pub(crate) fn assess(scene: Scene<'_>, direction: Direction, before: Demand, fac
         Demand::Bulk | Demand::Application(_) | Demand::Untold if !covered && steady => before,
         Demand::HeldBack if !covered && held_back() => before,
         _ if covered && held_back() => Demand::HeldBack,
-        _ if covered && is_untimed(&recent, direction, thresholds) => Demand::Untold,
+        // No round trip tells how much is under way, and nobody knows that it leaves the buffer at once.
+        _ if covered && is_active && is_untimed(&recent) && !facts.level_known => Demand::Untold,
         _ if covered && !facts.level_known && is_unseen(&recent, direction) => Demand::Untold,
         _ => Demand::None,
     };
     activity
 }
 
-/// No round trip tells how much is under way, but with the usual one it would be enough.
-fn is_untimed(recent: &Totals, direction: Direction, thresholds: &Thresholds) -> bool {
+fn is_untimed(recent: &Totals) -> bool {
     let (_, timed_seconds) = recent.round_trip;
-    let window = recent.load_rate(direction) * thresholds.assumed_round_trip.seconds();
     timed_seconds < HALF * recent.seconds
-        && window >= thresholds.bulk_in_flight_segments * thresholds.segment_bytes
 }
 
 /// TCP data goes the other way, and nothing of this direction, not even ACKs: it passes elsewhere.

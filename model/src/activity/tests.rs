@@ -341,7 +341,13 @@ fn a_full_buffer_is_bulk_if_data_fills_it() {
         let now = Duration::from_secs(6);
         let scene =
             Scene { history: &history, thresholds: &thresholds, now, round_trip: Duration::from_millis(100) };
-        assess(scene, Direction::Down, Demand::None, Facts { fills: true, ..Facts::default() }).demand
+        assess(
+            scene,
+            Direction::Down,
+            Demand::None,
+            Facts { fills: true, level_known: true, ..Facts::default() },
+        )
+        .demand
     };
     assert_eq!(filled(1_001), Demand::Bulk);
     assert_eq!(filled(1_000), Demand::None);
@@ -357,6 +363,33 @@ fn datagrams_and_long_flows_last_together() {
         let facts = Facts { long_flow_share: Some(share), fills: true, ..of(300_000.0) };
         assert_eq!(judge(&history(mixed, |_| 300_000.0, |_| 0.5), facts), expected, "{share}");
     }
+}
+
+/// QUIC that does not spin, 26 kB/s, fills a slow line or is little of a fast one: only its level tells. What comes now and then is no bulk data.
+#[test]
+fn datagrams_that_nobody_times_may_fill_their_buffer() {
+    let judge = |rate: fn(f64) -> f64, level_known| {
+        let mut history = History::default();
+        for slot in 1..=600u64 {
+            let bytes = (rate(slot as f64 / 10.0) * 0.1) as u64;
+            let totals = Totals {
+                seconds: 0.1,
+                load_bytes: PerDirection { up: 0, down: bytes },
+                composition: PerDirection {
+                    up: Composition::default(),
+                    down: Composition { udp: bytes, ..Composition::default() },
+                },
+                active_seconds: PerDirection { up: 0.0, down: if bytes > 0 { 0.1 } else { 0.0 } },
+                ..Totals::default()
+            };
+            history.push(Duration::from_millis(100 * slot), &totals);
+        }
+        judge(&history, Facts { level_known, ..Facts::default() })
+    };
+    let now_and_then = |time: f64| if time % 5.0 < 1.0 { 26_000.0 } else { 0.0 };
+    assert_eq!(judge(|_| 26_000.0, false), Demand::Untold);
+    assert_eq!(judge(|_| 26_000.0, true), Demand::None);
+    assert_eq!(judge(now_and_then, false), Demand::None);
 }
 
 /// Datagrams whose own queue never drains come faster than the link carries them, also where its rate is not known; of TCP that is reported by its windows.
