@@ -26,7 +26,7 @@ const TWO_PACKETS: f64 = 3028.0;
 
 /// What was read of the modem's buffer: by the agent beside the kernel, and bytes per second that the kernel says have left.
 pub(crate) struct Seen {
-    pub(crate) pairs: Vec<Pair>,
+    pairs: Vec<Pair>,
     carried: f64,
 }
 
@@ -67,9 +67,30 @@ pub(crate) fn compare(rig: &Rig, length: Duration) -> Seen {
     Seen { pairs, carried }
 }
 
-pub(crate) fn mean(figures: impl ExactSizeIterator<Item = f64>) -> f64 {
+fn mean(figures: impl ExactSizeIterator<Item = f64>) -> f64 {
     let count = figures.len() as f64;
     figures.sum::<f64>() / count
+}
+
+impl Seen {
+    /// Means of all readings.
+    pub(crate) fn mean(&self) -> Pair {
+        assert!(self.pairs.len() >= 10, "{} readings", self.pairs.len());
+        let of = |figure: fn(&Pair) -> f64| mean(self.pairs.iter().map(figure));
+        let means = Pair {
+            agent: of(|pair| pair.agent),
+            uncertainty: of(|pair| pair.uncertainty),
+            kernel: of(|pair| pair.kernel),
+        };
+        println!(
+            "mean {:.0} ± {:.0} B, kernel {:.0} B of {} readings",
+            means.agent,
+            means.uncertainty,
+            means.kernel,
+            self.pairs.len()
+        );
+        means
+    }
 }
 
 /// An upload fills the modem, a download starves beside it: what the agent shows is what the kernel holds.
@@ -84,16 +105,11 @@ fn check_tcp(test: &str, told: bool) {
         });
         let download = rig.transfer(Direction::Down);
         rig.wait_for("a verdict", |link| link["verdict"] == "locked_uplink");
-        let Seen { pairs, carried } = compare(rig, Duration::from_secs(5));
-        assert!(pairs.len() >= 10, "{} readings", pairs.len());
-        let (agent, kernel) =
-            (mean(pairs.iter().map(|pair| pair.agent)), mean(pairs.iter().map(|pair| pair.kernel)));
-        let rms = mean(pairs.iter().map(|pair| (pair.agent - pair.kernel).powi(2))).sqrt();
-        let uncertainty = mean(pairs.iter().map(|pair| pair.uncertainty));
-        println!(
-            "told {told}: mean {agent:.0} B, kernel {kernel:.0} B, RMS {rms:.0} B of {} readings, ± {uncertainty:.0} B",
-            pairs.len()
-        );
+        let seen = compare(rig, Duration::from_secs(5));
+        let Pair { agent, kernel, .. } = seen.mean();
+        let rms = mean(seen.pairs.iter().map(|pair| (pair.agent - pair.kernel).powi(2))).sqrt();
+        let carried = seen.carried;
+        println!("told {told}: RMS {rms:.0} B");
         assert!(kernel > 10_000.0, "the buffer was used: {kernel} B");
         // The token bucket holds the packet that is being sent, which a link's buffer does not.
         assert!((agent - kernel).abs() < 2.0 * TWO_PACKETS, "mean {agent} B, kernel {kernel} B");

@@ -1,17 +1,24 @@
 //! A home in which nothing but QUIC passes, before a modem's buffer: an upload fills it, and a connection opens once in two seconds.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pendulum_lab::traffic::UdpSpec;
 use pendulum_model::rate::Rate;
 use pendulum_model::segment::Direction;
 use serde_json::Value;
 
-use crate::modem::{MODEM, compare, mean, number};
+use crate::modem::{MODEM, Pair, compare, number};
 use crate::rig::{Rig, with_rig_of};
 
 /// One connection opens so often.
 const OPENS: Duration = Duration::from_secs(2);
+
+/// Round trips that the agent has taken on one side.
+fn round_trips(rig: &Rig, side: &str) -> u64 {
+    let samples = format!("pendulum_rtt_seconds_count{{link=\"wan0\",side=\"{side}\"}} ");
+    let metrics = rig.get("metrics");
+    metrics.lines().find_map(|line| line.strip_prefix(&samples)).map_or(0, |count| count.parse().unwrap())
+}
 
 /// Round trips of an idle line, then an upload of more than the uplink carries until `then` is done.
 fn with_upload(rig: &Rig, then: impl FnOnce(&Rig)) {
@@ -22,17 +29,24 @@ fn with_upload(rig: &Rig, then: impl FnOnce(&Rig)) {
             .iter()
             .all(|segment| queue_s(link, segment).is_some_and(|wait_s| wait_s < 0.03))
     });
-    let metrics = rig.get("metrics");
     for side in ["wan", "lan"] {
-        let samples = format!("pendulum_rtt_seconds_count{{link=\"wan0\",side=\"{side}\"}} ");
-        let count = metrics.lines().find_map(|line| line.strip_prefix(&samples));
-        assert!(count.is_some_and(|count| count != "0"), "{side}: {metrics}");
+        assert!(round_trips(rig, side) > 0, "{side}: {}", rig.get("metrics"));
     }
     std::thread::sleep(4 * OPENS);
     let rate = Rate::from_bytes_per_second(1.1 * MODEM.uplink.rate.bytes_per_second()).unwrap();
     let upload = rig.datagrams(UdpSpec::quic(Direction::Up, rate, Duration::from_secs(3600)));
     then(rig);
     drop((handshakes, upload));
+}
+
+/// The buffer is used, and its level is as the agent says. Between two replies it is book-keeping: the agent says how far off that may be.
+fn check_level(rig: &Rig, length: Duration) {
+    let Pair { agent, uncertainty, kernel } = compare(rig, length).mean();
+    assert!(kernel > 20_000.0, "the buffer was used: {kernel} B");
+    assert!(
+        (agent - kernel).abs() <= uncertainty && agent > 0.5 * kernel,
+        "mean {agent} ± {uncertainty} B, kernel {kernel} B"
+    );
 }
 
 #[test]
@@ -42,21 +56,31 @@ fn quic_alone_shows_the_modems_queue() {
             let link = rig.wait_for("bufferbloat", |link| !link["bufferbloat"]["up"].is_null());
             assert_eq!(link["bufferbloat"]["up"]["cause"]["kind"], "udp", "{link:#}");
             rig.wait_for("the place", |link| link["delay"]["place"] == "uplink");
-            let pairs = compare(rig, Duration::from_secs(10)).pairs;
-            let agent = mean(pairs.iter().map(|pair| pair.agent));
-            let kernel = mean(pairs.iter().map(|pair| pair.kernel));
-            let uncertainty = mean(pairs.iter().map(|pair| pair.uncertainty));
-            println!(
-                "mean {agent:.0} B, kernel {kernel:.0} B, ± {uncertainty:.0} B of {} readings",
-                pairs.len()
-            );
-            assert!(kernel > 20_000.0, "the buffer was used: {kernel} B");
-            // Between two connections, two seconds apart, the level is book-keeping: the agent says how far off it may be.
-            assert!(
-                (agent - kernel).abs() <= uncertainty && agent > 0.5 * kernel,
-                "mean {agent} ± {uncertainty} B, kernel {kernel} B"
-            );
+            check_level(rig, Duration::from_secs(10));
         });
+    });
+}
+
+/// One upload by quinn, which fills a modem of unknown rate and whose spin bit shows one reply in each round trip.
+#[test]
+fn quic_in_flight_shows_the_modems_queue_without_rates() {
+    with_rig_of("quic_in_flight_shows_the_modems_queue_without_rates", MODEM, false, |rig| {
+        let rate = |link: &Value| number(link, "/link/uplink_rate_bps").map(|bits| bits / 8.0);
+        // A connection spins if neither end is one of the eighth that do not (RFC 9000 §17.4), and counts from its ninth edge on.
+        let spinning = (0..8).find_map(|_| {
+            let quic = rig.quic("cubic");
+            rig.quic_transfer(&quic, Direction::Up);
+            let until = Instant::now() + Duration::from_secs(40);
+            while Instant::now() < until && rate(&rig.link()).is_none() {
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            rate(&rig.link()).map(|_| quic)
+        });
+        assert!(spinning.is_some(), "{:#}", rig.link());
+        check_level(rig, Duration::from_secs(15));
+        let rate = rate(&rig.link()).expect("it stays known");
+        println!("rate: {rate:.0} B/s");
+        assert!((rate / MODEM.uplink.rate.bytes_per_second() - 1.0).abs() < 0.1, "{rate} B/s");
     });
 }
 

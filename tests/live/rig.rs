@@ -7,7 +7,7 @@ use pendulum_lab::agent;
 use pendulum_lab::netns::Host;
 use pendulum_lab::process::Process;
 use pendulum_lab::topology::{LAN_DEVICE, WAN_DEVICE};
-use pendulum_lab::traffic::{Transfer, TransferSpec, UdpFlow, UdpSpec};
+use pendulum_lab::traffic::{Ends, Quic, Transfer, TransferSpec, UdpFlow, UdpSpec};
 use pendulum_lab::truth::{Capture, QueueReading};
 use pendulum_lab::{Lab, LinkSpec};
 use pendulum_model::segment::Direction;
@@ -145,6 +145,16 @@ impl Rig {
     /// A flow of datagrams, until it is dropped or over.
     pub(crate) fn datagrams(&self, spec: UdpSpec) -> UdpFlow {
         UdpFlow::start(&self.lab, spec).unwrap()
+    }
+
+    /// Real QUIC, nothing of it under way yet.
+    pub(crate) fn quic(&self, congestion_control: &str) -> Quic {
+        Quic::start(&self.lab, congestion_control).unwrap()
+    }
+
+    /// A transfer of QUIC over a new connection that goes on until `quic` is dropped.
+    pub(crate) fn quic_transfer(&self, quic: &Quic, direction: Direction) {
+        quic.transfer(&self.lab, direction, Ends::of(direction)).unwrap();
     }
 
     /// Connections of QUIC, one each `interval`, until they are dropped.

@@ -27,7 +27,7 @@ struct Entry {
     /// A wait was measured.
     is_measured: bool,
     /// So far off its book-keeping may be, nanoseconds: as far as it was when a wait was measured next. Until then, what is beyond the longest wait that was
-    /// ever measured may have been dropped, of this packet or one before.
+    /// ever measured may have been dropped, of this packet or one before; and of an unknown rate, the slowest link would not have served what came since.
     off_ns: f64,
     /// How long it would have waited behind what came before if the link were the slowest there is.
     slowest_ns: f64,
@@ -132,7 +132,8 @@ impl EntrySide {
         self.learner.enter(bytes, f64::from(repeated));
         let busy_to = self.entries.back().map_or(at_ns, |before| before.done_ns);
         let done_ns = self.after(busy_to, at_ns, bytes);
-        let off_ns = self.off_ns(self.entries.back().map_or(0.0, |before| before.off_ns), busy_to, at_ns);
+        let before = self.entries.back().map_or((at_ns, 0.0), |before| (before.at_ns, before.off_ns));
+        let off_ns = self.off_ns(before, busy_to, at_ns, bytes);
         let slowest_ns = (self.slowest_done_ns - at_ns).max(0.0);
         self.slowest_done_ns = at_ns + slowest_ns + bytes / SLOWEST_LINK;
         self.entries.push_back(Entry {
@@ -160,10 +161,16 @@ impl EntrySide {
         }
     }
 
-    /// How far off the book-keeping may be of a packet that comes at `at_ns` to a link that is busy until `busy_to`, the one before being off by so much.
-    fn off_ns(&self, before_ns: f64, busy_to: f64, at_ns: f64) -> f64 {
+    /// How far off the book-keeping may be of a packet that comes at `at_ns` to a link that is busy until `busy_to`; `before`: when the one before came, and
+    /// how far off that was.
+    fn off_ns(&self, before: (f64, f64), busy_to: f64, at_ns: f64, bytes: f64) -> f64 {
+        let (before_at_ns, before_ns) = before;
         let wait_ns = busy_to - at_ns;
-        if wait_ns <= 0.0 { 0.0 } else { before_ns.max(wait_ns - self.learner.longest_ns()) }
+        match self.rate() {
+            None => (before_ns - (at_ns - before_at_ns)).max(0.0) + bytes / SLOWEST_LINK,
+            Some(_) if wait_ns <= 0.0 => 0.0,
+            Some(_) => before_ns.max(wait_ns - self.learner.longest_ns()),
+        }
     }
 
     /// The wait that the recursion gives for a packet that came at `at_ns`, if the rate is known.
@@ -267,9 +274,25 @@ impl EntrySide {
             off_by < -RULES.no_queue_ns && longest_ns > 0.0 && wait_ns > RULES.nearly * longest_ns;
         if is_best {
             let sum = entry.sum - entry.bytes;
-            self.learner.measure(Measured { at_ns: entry.at_ns, begins_ns, sum });
+            let busy_since_ns = self.busy_since(index, wait_ns, begins_ns);
+            self.learner.measure(Measured { at_ns: entry.at_ns, busy_since_ns, begins_ns, sum });
         }
         self.correct(index, off_by);
+    }
+
+    /// Since when the buffer was not empty in which this packet waited, at the latest: what stood before it is what had entered last. How much that is,
+    /// the link tells that has served all between the packet measured before and this one; if it did not take long enough, the slowest link.
+    fn busy_since(&self, index: usize, wait_ns: f64, begins_ns: f64) -> f64 {
+        let entry = &self.entries[index];
+        let sum = entry.sum - entry.bytes;
+        let served = self.learner.newest().and_then(|before| {
+            let busy_ns = begins_ns - before.begins_ns;
+            (busy_ns >= RULES.span_ns).then(|| RULES.half * (sum - before.sum) / busy_ns)
+        });
+        let rate = served.map_or(SLOWEST_LINK, |rate| rate.max(SLOWEST_LINK));
+        let stood = rate * (wait_ns - RULES.held_back_ns).max(0.0);
+        let oldest = self.entries.partition_point(|entry| entry.sum <= sum - stood);
+        self.entries[oldest.min(index)].at_ns
     }
 
     fn correct(&mut self, index: usize, off_by: f64) {
@@ -299,11 +322,11 @@ impl EntrySide {
             entry.done_ns = entry.done_ns.min(after_ns).max(entry.at_ns);
             after_ns = entry.done_ns;
         }
-        let mut off_ns = 0.0;
+        let mut before = (self.entries[index].at_ns, 0.0);
         for at in index + 1..self.entries.len() {
             let Entry { at_ns, bytes, done_ns, .. } = self.entries[at];
-            off_ns = self.off_ns(off_ns, latest, at_ns);
-            self.entries[at].off_ns = off_ns;
+            before = (at_ns, self.off_ns(before, latest, at_ns, bytes));
+            self.entries[at].off_ns = before.1;
             let done = match rate {
                 Some(_) => self.after(latest, at_ns, bytes),
                 None => (done_ns + shift).max(latest),

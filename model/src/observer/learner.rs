@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::capacity::ServiceRate;
+use crate::segment::SLOWEST_LINK;
 
 use super::rules::RULES;
 
@@ -10,6 +11,8 @@ use super::rules::RULES;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
     pub(super) at_ns: f64,
+    /// Since when the buffer was not empty, at the latest.
+    pub(super) busy_since_ns: f64,
     pub(super) begins_ns: f64,
     /// Bytes that have entered before it.
     pub(super) sum: f64,
@@ -21,10 +24,41 @@ struct BusySpan {
     end_ns: f64,
     busy_ns: f64,
     bytes: f64,
-    /// The wait at its end.
+    /// The longer wait of both ends.
     wait_ns: f64,
     /// Bytes that had been sent again when it began.
     repeated: f64,
+}
+
+/// From the service of one packet to that of another, the buffer not empty between.
+#[derive(Debug, Default)]
+struct OpenSpan {
+    /// Its first and its newest packet.
+    ends: Option<(Measured, Measured)>,
+    /// Bytes that repeat what was lost, until it began.
+    repeated: f64,
+}
+
+impl OpenSpan {
+    /// One more packet: what entered between both ends is what the link carried. It was not empty if, when the service of the one before began, it had been
+    /// not empty since `since_ns` at the latest.
+    fn extend(&mut self, new: Measured, since_ns: f64, repeated: f64) -> Option<BusySpan> {
+        let open = self.ends.filter(|(_, before)| since_ns + RULES.no_queue_ns < before.begins_ns);
+        let span = open.map(|(begin, _)| BusySpan {
+            end_ns: new.begins_ns,
+            busy_ns: new.begins_ns - begin.begins_ns,
+            bytes: new.sum - begin.sum,
+            wait_ns: (new.begins_ns - new.at_ns).max(begin.begins_ns - begin.at_ns),
+            repeated: self.repeated,
+        });
+        let is_short = span.is_some_and(|span| span.busy_ns < RULES.span_ns || span.bytes <= 0.0);
+        if let Some((_, newest)) = self.ends.as_mut().filter(|_| is_short) {
+            *newest = new;
+            return None;
+        }
+        *self = Self { ends: Some((new, new)), repeated };
+        span
+    }
 }
 
 /// The longest waits of the newest seconds.
@@ -72,13 +106,14 @@ pub(super) struct Learner {
     open: ServiceRate,
     /// … and from those in which it was.
     full: ServiceRate,
+    /// For want of both, from spans between packets that did not stand there together: how much stood before each, the rate itself tells. Not full either.
+    sparse: ServiceRate,
     held: VecDeque<BusySpan>,
     measured: VecDeque<Measured>,
-    /// Where the open span begins, and the newest packet of it.
-    span: Option<(Measured, Measured)>,
-    /// Bytes that repeat what was lost: ever, and until the open span began.
+    span: OpenSpan,
+    sparse_span: OpenSpan,
+    /// Bytes that repeat what was lost.
     repeated: f64,
-    span_repeated: f64,
     /// So much of it has been found to be what was dropped of spans.
     found: f64,
     longest: Longest,
@@ -97,12 +132,17 @@ impl Learner {
             let agrees = self.open.rough().is_none_or(|open| (rate - open).abs() <= RULES.agrees * open);
             (lost <= RULES.fifth && agrees && (lost > 0.0 || !drops)).then_some(rate)
         };
-        of(&self.open).or_else(from_full)
+        of(&self.open).or_else(from_full).or_else(|| self.sparse.rate())
     }
 
     /// The newest moment at which the buffer was known to hold a queue.
     pub(super) fn newest_ns(&self) -> f64 {
-        self.open.newest_ns().max(self.full.newest_ns())
+        self.open.newest_ns().max(self.full.newest_ns()).max(self.sparse.newest_ns())
+    }
+
+    /// The newest packet that was measured.
+    pub(super) fn newest(&self) -> Option<&Measured> {
+        self.measured.back()
     }
 
     /// The longest wait ever measured.
@@ -142,39 +182,31 @@ impl Learner {
     pub(super) fn interrupt(&mut self) {
         self.decide(f64::INFINITY);
         self.measured.clear();
-        self.span = None;
+        self.span.ends = None;
+        self.sparse_span.ends = None;
     }
 
-    /// From the service of one packet to that of another, the buffer not empty between: what entered between both is what the link carried. It was
-    /// not empty as long as each packet that was measured had entered before the service of the one before began.
     fn extend(&mut self, new: Measured) {
-        let open = self.span.filter(|(_, before)| new.at_ns + RULES.no_queue_ns < before.begins_ns);
-        let Some((begin, _)) = open else {
-            self.begin(new);
-            return;
-        };
-        let (busy_ns, bytes) = (new.begins_ns - begin.begins_ns, new.sum - begin.sum);
-        if busy_ns < RULES.span_ns || bytes <= 0.0 {
-            self.span = Some((begin, new));
-            return;
+        self.held.extend(self.span.extend(new, new.at_ns, self.repeated));
+        let sparse = self.sparse_span.extend(new, new.busy_since_ns, self.repeated);
+        // Slower than any link: replies are late by themselves.
+        let usable = |span: &BusySpan| !self.is_full(span) && span.bytes >= SLOWEST_LINK * span.busy_ns;
+        if let Some(span) = sparse.filter(usable) {
+            self.sparse.add(span.end_ns, span.busy_ns, span.bytes);
         }
-        let (wait_ns, repeated) = (new.begins_ns - new.at_ns, self.span_repeated);
-        self.begin(new);
-        self.held.push_back(BusySpan { end_ns: new.begins_ns, busy_ns, bytes, wait_ns, repeated });
     }
 
-    fn begin(&mut self, new: Measured) {
-        self.span = Some((new, new));
-        self.span_repeated = self.repeated;
+    fn is_full(&self, span: &BusySpan) -> bool {
+        // For a first guess, all that is known of the buffer has to do.
+        let has_guess = self.open.rough().is_some();
+        let longest_ns = if has_guess { self.longest.confirmed_ns } else { self.longest.ever_ns };
+        span.wait_ns > RULES.nearly * longest_ns
     }
 
     /// Whether the buffer was full in the oldest spans is known.
     fn decide(&mut self, now_ns: f64) {
         while let Some(span) = self.held.front().copied() {
-            // For a first guess, all that is known of the buffer has to do.
-            let has_guess = self.open.rough().is_some();
-            let longest_ns = if has_guess { self.longest.confirmed_ns } else { self.longest.ever_ns };
-            let is_full = span.wait_ns > RULES.nearly * longest_ns;
+            let is_full = self.is_full(&span);
             let excess = self.excess(&span);
             let is_undecided = is_full || excess > 0.0;
             if is_undecided && now_ns < span.end_ns + RULES.undecided_ns && self.held.len() < RULES.values_max

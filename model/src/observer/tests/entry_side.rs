@@ -393,6 +393,68 @@ fn the_rate_is_learnt_and_follows_the_link() {
     }
 }
 
+/// As QUIC in flight: the next packet that is timed leaves 60 ms after the one before has left the buffer. A queue of 0.3 to 0.6 s stands there all the
+/// time: what is timed waits for more than has entered meanwhile on the slowest link.
+#[test]
+fn one_reply_in_each_round_trip_teaches_the_rate() {
+    let mut entry_side = EntrySide::new(0);
+    enter(&mut entry_side, 0, 20);
+    let (mut at_ms, mut done_ms, mut next_ms) = (0, 20 * 15, 0);
+    let mut replies = Vec::new();
+    while at_ms < 40_000 {
+        // Four seconds in which it fills, four in which it drains.
+        at_ms += if at_ms / 4_000 % 2 == 0 { 14 } else { 16 };
+        replies.retain(|(asked_ms, begins_ms): &(u64, u64)| {
+            let is_due = begins_ms + 50 <= at_ms;
+            if is_due {
+                measure(&mut entry_side, *asked_ms, (begins_ms - asked_ms) as f64, begins_ms + 50);
+            }
+            !is_due
+        });
+        enter(&mut entry_side, at_ms, 1);
+        let begins_ms = done_ms.max(at_ms);
+        done_ms = begins_ms + 15;
+        if at_ms >= next_ms {
+            next_ms = begins_ms + 60;
+            replies.push((at_ms, begins_ms));
+        }
+    }
+    let found = learnt(&entry_side);
+    assert!((found / RATE - 1.0).abs() < 0.02, "{found}");
+}
+
+/// Two packets each 0.4 s, and a host that takes 0.3 s to reply: no link is as slow as that.
+#[test]
+fn replies_that_are_late_by_themselves_teach_no_rate() {
+    let mut entry_side = EntrySide::new(0);
+    for at_ms in (0..40_000).step_by(400) {
+        enter(&mut entry_side, at_ms, 2);
+        measure(&mut entry_side, at_ms, 300.0, at_ms + 350);
+    }
+    assert_eq!(entry_side.measured_rate(ServiceRate::rate), None);
+}
+
+/// A connection opens on an idle link whose rate is unknown, then datagrams enter that nobody answers in sight. They may stand there, all of them; a few short
+/// ones cannot, on any link.
+#[test]
+fn nothing_is_known_of_what_entered_since_the_last_reply() {
+    for (bytes, is_known) in [(1500, false), (60, true)] {
+        let mut entry_side = EntrySide::new(0);
+        for at_ms in (0..6_000).step_by(200) {
+            entry_side.enter(at_ms * MS, 60, 0);
+            measure(&mut entry_side, at_ms, 0.0, at_ms + 50);
+        }
+        for at_ms in (6_000..8_000).step_by(10) {
+            entry_side.enter(at_ms * MS, bytes, 0);
+        }
+        let all = booked(&mut entry_side, 8_000);
+        let is_told = |row: &&Option<Booked>| row.is_some_and(|row| row.error_ns < 50e6);
+        let known = |from: usize, to: usize| all[from..to].iter().filter(is_told).count();
+        assert_eq!(known(300, 600), 300, "{bytes}");
+        assert_eq!(known(630, 790), if is_known { 160 } else { 0 }, "{bytes}");
+    }
+}
+
 #[test]
 fn what_is_lost_is_no_part_of_the_rate() {
     let mut entry_side = EntrySide::new(0);

@@ -27,7 +27,12 @@ impl BusyLink {
         while self.at_ns < to_ns {
             let wait_ms = if self.at_ns < 4.0 * SECOND { 400.0 } else { 200.0 };
             let begins_ns = self.at_ns + wait_ms * MS;
-            self.learner.measure(Measured { at_ns: self.at_ns, begins_ns, sum: self.sum });
+            self.learner.measure(Measured {
+                at_ns: self.at_ns,
+                busy_since_ns: self.at_ns,
+                begins_ns,
+                sum: self.sum,
+            });
             let bytes = rate * 10.0 * MS;
             self.learner.enter(bytes, repeated * bytes);
             self.sum += bytes;
@@ -71,6 +76,7 @@ fn a_buffer_that_drops_what_nobody_repeats_tells_no_rate() {
             let bytes = RATE * 10.0 * MS / (1.0 - 0.1);
             learner.measure(Measured {
                 at_ns,
+                busy_since_ns: at_ns,
                 begins_ns: at_ns + 200.0 * MS,
                 sum: f64::from(number) * bytes,
             });
@@ -93,7 +99,7 @@ fn a_full_buffer_stays_full_after_late_answers() {
             let is_late = (20.0 * SECOND..(20.0 + late_for_s) * SECOND).contains(&link.at_ns);
             let wait_ns = (link.at_ns / 20.0).min(200.0 * MS) + if is_late { 200.0 * MS } else { 0.0 };
             let (at_ns, sum) = (link.at_ns, link.sum);
-            link.learner.measure(Measured { at_ns, begins_ns: at_ns + wait_ns, sum });
+            link.learner.measure(Measured { at_ns, busy_since_ns: at_ns, begins_ns: at_ns + wait_ns, sum });
             // While it fills, a twentieth more enters than is served.
             let bytes = RATE * 10.0 * MS * if link.at_ns < 4.0 * SECOND { 1.05 } else { 1.25 };
             link.learner.enter(bytes, 0.0);
