@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -49,6 +50,15 @@ class Table(unittest.TestCase):
             with unittest.mock.patch.object(sys, "argv", [*words, "unit"]), contextlib.redirect_stdout(io.StringIO()) as names:
                 self.assertEqual(runner.main(), 0)
         self.assertEqual(names.getvalue(), "unit:unit\n")
+
+    def test_help_is_text_and_nothing_else(self):
+        """A build or a guest would take longer than anybody waits for help."""
+        commands = ["demo", "test", "vm", "fuzz", "mutants", "ns3", "bench", "page", "package", "generate", "lint"]
+        for command in commands:
+            asked = subprocess.run([Path(__file__).resolve().parents[2] / "dev", command, "--help"], capture_output=True, text=True, timeout=60)
+            self.assertEqual(asked.returncode, 0, f"{command}: {asked.stderr}")
+            self.assertTrue(asked.stdout.startswith("usage: "), f"{command}: {asked.stdout}")
+            self.assertEqual(asked.stderr, "", command)
 
     def test_what_guests_alone_judge_belongs_to_a_group(self):
         table = groups.load()
