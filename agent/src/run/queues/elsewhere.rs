@@ -2,6 +2,7 @@
 
 use pendulum_model::delay::Reply;
 use pendulum_model::observer::Vantage;
+use pendulum_model::rate::Rate;
 use pendulum_model::sample::QueueSource;
 use pendulum_model::segment::{Direction, PerDirection};
 
@@ -115,12 +116,10 @@ impl Elsewhere {
         if let Some(from_ns) = read_from(was_read_ns, now_ns).filter(|_| !has_moved) {
             link.restart(from_ns);
         }
-        // Behind a shaper of our own a question's time on the uplink is part of its time in the queue.
-        let is_shaped =
-            up.is_some_and(|(up, method)| method == QueueSource::Tracepoint && up.snapshot().rate.is_some());
+        let own_queue = up.map(|(up, method)| (method, up.snapshot().rate));
         link.tell(&KnownLink {
             rates: configured,
-            question_rate: capacity.filter(|_| is_own && !is_shaped),
+            question_rate: question_rate(own_queue, capacity),
             repeated,
         });
         let known_to = PerDirection::from_fn(|x| link.of(x).map(|estimate| estimate.known_to()));
@@ -181,6 +180,14 @@ impl Elsewhere {
     }
 }
 
+/// The rate behind a question's own time on the uplink. Behind a traced shaper that time is part of its time in the queue.
+fn question_rate(own_queue: Option<(QueueSource, Option<Rate>)>, capacity: Option<f64>) -> Option<f64> {
+    match own_queue {
+        Some((QueueSource::Tracepoint, Some(_shaped))) => None,
+        _ => capacity,
+    }
+}
+
 /// From when on what passed can be read, if the rings have forgotten a part since they were read last.
 fn read_from(was_read_ns: u64, now_ns: u64) -> Option<u64> {
     let reaches_ns = now_ns.saturating_sub(PassageReader::REACH_NS);
@@ -233,6 +240,19 @@ mod tests {
         assert_eq!(read_from(start, start + PassageReader::REACH_NS), None);
         assert_eq!(read_from(start, start + PassageReader::REACH_NS + MS), Some(start + MS));
         assert_eq!(read_from(0, MS), None, "the machine has just started");
+    }
+
+    #[test]
+    fn only_behind_a_traced_shaper_a_question_s_time_on_the_uplink_is_known() {
+        let (shaped, capacity) = (Rate::from_bits_per_second(1_000_000), Some(125_000.0));
+        for (own_queue, expected) in [
+            (None, capacity),
+            (Some((QueueSource::Tracepoint, None)), capacity),
+            (Some((QueueSource::Netlink, shaped)), capacity),
+            (Some((QueueSource::Tracepoint, shaped)), None),
+        ] {
+            assert_eq!(question_rate(own_queue, capacity), expected, "{own_queue:?}");
+        }
     }
 
     /// 60,000 bytes are queued in a modem until 28 s after the start; a second later it is idle.
