@@ -12,7 +12,7 @@ use crate::bpf::{self, BpfError, QueueInterval, QueuePrograms, RingReader};
 use crate::net::QdiscTree;
 use crate::snapshot::QueueSnapshot;
 
-/// The queue was at rest if nothing happened for this long around a netlink reading.
+/// The queue was at rest if nothing happened for this long before a netlink reading, nor during it.
 const REST_NS: u64 = 20_000_000;
 
 /// The device whose root qdisc is the queue.
@@ -146,7 +146,7 @@ impl Tracked {
         let traced = |programs: &QueuePrograms| {
             programs.traces_drops().is_ok().then(|| programs.state(self.direction).drops)
         };
-        let before = programs.as_deref().map(|programs| programs.state(self.direction).last_ns);
+        let began_ns = bpf::monotonic_ns();
         let dropped_before = programs.as_deref().and_then(traced);
         if let Ok(tree) = QdiscTree::read(self.ifindex) {
             self.tree = tree;
@@ -163,7 +163,9 @@ impl Tracked {
             let state = programs.state(self.direction);
             snapshot.events = state.events;
             snapshot.sojourns = programs.sojourns()?[self.direction];
-            self.reconcile(before == Some(state.last_ns), state.last_ns);
+            if was_at_rest(state.last_ns, began_ns) {
+                self.reconcile();
+            }
         }
         Ok(())
     }
@@ -203,16 +205,19 @@ impl Tracked {
         self.fresh.clear();
     }
 
-    /// Compare with the qdisc's own figures if nothing happened while they were read, nor just before.
-    fn reconcile(&mut self, undisturbed: bool, last_ns: u64) {
+    /// Take the level over from the qdisc's own figures.
+    fn reconcile(&mut self) {
         let (Some(reader), Some(root)) = (&mut self.reader, self.tree.root()) else { return };
-        if undisturbed && bpf::monotonic_ns().saturating_sub(last_ns) > REST_NS {
-            reader.read(|interval| self.fresh.push(interval));
-            if reader.repair(root.backlog_bytes, root.backlog_packets) {
-                info!(qdisc = root.kind, "the queue's level was set right from the qdisc's own statistics");
-            }
+        reader.read(|interval| self.fresh.push(interval));
+        if reader.repair(root.backlog_bytes, root.backlog_packets) {
+            info!(qdisc = root.kind, "the queue's level was set right from the qdisc's own statistics");
         }
     }
+}
+
+/// Whether nothing happened while figures were read since `began_ns`, nor just before. `last_ns`: the newest event, known afterwards.
+fn was_at_rest(last_ns: u64, began_ns: u64) -> bool {
+    began_ns.saturating_sub(last_ns) > REST_NS
 }
 
 /// Whether a queue that does not shape is the narrowest place all the same, as at a slow modem driven by this machine.
@@ -244,6 +249,20 @@ impl Bottleneck {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_queue_is_at_rest_when_its_last_event_is_long_before_the_reading() {
+        let began_ns = 10 * REST_NS;
+        for (last_ns, rests) in [
+            (0, true),
+            (began_ns - REST_NS - 1, true),
+            (began_ns - REST_NS, false),
+            (began_ns, false),
+            (began_ns + 2 * REST_NS, false),
+        ] {
+            assert_eq!(was_at_rest(last_ns, began_ns), rests, "{last_ns}");
+        }
+    }
 
     #[test]
     fn a_queue_that_never_falls_to_one_segment_is_the_link_s_buffer_for_a_minute() {
