@@ -119,6 +119,17 @@ pub(super) mod tests {
         assert_eq!(own.sojourn_ns(&question(1200 * MS)), None, "not seen yet");
     }
 
+    #[test]
+    fn the_oldest_buckets_are_forgotten_and_the_others_keep_their_time() {
+        let mut own = OwnQueue::new(None);
+        own.set_rate(Some(RATE));
+        let buckets = BUCKETS as u64 + 10;
+        (0..buckets).for_each(|number| own.push_level(number * BUCKET_NS, 300 * number as u32));
+        // A bucket's number is its delay in milliseconds.
+        let waited_ms = |number| own.sojourn_ns(&question(number * BUCKET_NS)).map(|ns| ns / MS);
+        assert_eq!([9, 10, buckets - 1].map(waited_ms), [None, Some(10), Some(buckets - 1)]);
+    }
+
     /// A full packet within a millisecond: 12 Mbit/s.
     #[test]
     fn from_twelve_megabits_per_second_on_an_uplink_is_fast() {

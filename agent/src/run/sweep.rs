@@ -295,6 +295,9 @@ mod tests {
         assert_eq!(fresh(2, (10, 10_000, 900)), None);
         assert_eq!(fresh(3, (14, 26_000, 7_000)), Some((4, 4_000)));
         assert_eq!(fresh(4, (1, 500, 500)), Some((1, 500)));
+        // It restarted, and either figure has grown beyond the one before.
+        assert_eq!(fresh(5, (2, 200, 150)), Some((2, 100)));
+        assert_eq!(fresh(6, (1, 300, 300)), Some((1, 300)));
     }
 
     #[test]

@@ -195,10 +195,10 @@ fn bursts_longer_than_the_histogram_keep_their_length() {
     let mut totals = counters(1);
     totals.up.bursts[3] = 2;
     let longer = totals.up.bursts.len() - 1;
-    totals.up.bursts[longer] = 2;
-    totals.up.burst_segments = 2 * 3 + 100 + 80;
+    totals.up.bursts[longer] = 3;
+    totals.up.burst_segments = 2 * 3 + 100 + 80 + 60;
     let samples = feed.read(&totals, Seen::Nothing, Seen::Nothing);
-    let expected = AckBursts { bursts: 4, segments: 186, segments_in_long_bursts: 180 };
+    let expected = AckBursts { bursts: 5, segments: 246, segments_in_long_bursts: 240 };
     assert_eq!(samples[0].link.up.ack_bursts, expected);
 }
 
