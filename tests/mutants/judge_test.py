@@ -13,7 +13,7 @@ from scratch import Tree, mirror
 
 MUTANT = Mutant("a | b", "a.txt", 0, 1, "z")
 ROOM = Room("model", "the model", RUST, [["-p", "one"], ["-p", "two", "--", "only"]])
-IN_GUEST = dataclasses.replace(ROOM, guest=["6.12", "--suite", "live"])
+IN_GUEST = dataclasses.replace(ROOM, guests=[["6.12", "--suite", "live"], ["6.1"]])
 
 
 class Played:
@@ -55,8 +55,9 @@ class Judging(unittest.TestCase):
         self.assertEqual(self.judge(101).outcome, UNVIABLE)
 
     def test_guests_look_last_at_what_the_others_let_pass(self):
-        self.assertEqual(self.judge(0, 0, 0, 0, 0, room=IN_GUEST).outcome, MISSED)
-        self.assertEqual(self.tree.asked[-1], ("live", "zbc"))
+        self.assertEqual(self.judge(0, 0, 0, 0, 0, 0, room=IN_GUEST).outcome, MISSED)
+        self.assertEqual(self.tree.asked[-2:], [("live", "zbc"), ("6.1", "zbc")])
+        self.assertEqual(self.judge(0, 0, 0, 0, 0, 1, room=IN_GUEST).outcome, CAUGHT)
         self.assertEqual(self.judge(0, 0, 0, 0, 1, room=IN_GUEST).outcome, CAUGHT)
         self.assertEqual(self.judge(0, 101, room=IN_GUEST).outcome, CAUGHT)
 

@@ -42,7 +42,7 @@ class Room:
     files: list = field(default_factory=list)
     objects: list = field(default_factory=list)
     package: str = ""
-    guest: list = field(default_factory=list)
+    guests: list = field(default_factory=list)
 
 
 def rooms(path=HERE / "rooms.toml"):
