@@ -33,6 +33,7 @@ pub use watch::DeviceWatch;
 use std::collections::BTreeMap;
 
 use futures_util::TryStreamExt;
+use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use thiserror::Error;
 
 use crate::exit::{Classified, Exit};
@@ -91,8 +92,16 @@ impl Devices {
         }
     }
 
-    fn remove(&mut self, index: u32) {
-        self.by_index.remove(&index);
+    /// Takes in a change.
+    fn apply(&mut self, message: &RouteNetlinkMessage) {
+        match message {
+            RouteNetlinkMessage::NewLink(link) => self.insert(link),
+            // A port that leaves a bridge sends this too, for the bridge's view of it: the device itself stays.
+            RouteNetlinkMessage::DelLink(link) if link.header.interface_family == AddressFamily::Unspec => {
+                self.by_index.remove(&link.header.index);
+            }
+            _ => {}
+        }
     }
 
     /// The device of this name.

@@ -108,6 +108,19 @@ fn partial_messages_do_not_make_or_change_devices() {
 }
 
 #[test]
+fn a_port_that_leaves_a_bridge_is_there_until_it_is_deleted_itself() {
+    let port = message(3, "lan0", LinkLayerType::Ether, vec![]);
+    let mut devices = Devices::default();
+    devices.apply(&RouteNetlinkMessage::NewLink(port.clone()));
+    let mut bridge_view = port.clone();
+    bridge_view.header.interface_family = AddressFamily::Bridge;
+    devices.apply(&RouteNetlinkMessage::DelLink(bridge_view));
+    assert!(devices.by_name("lan0").is_some());
+    devices.apply(&RouteNetlinkMessage::DelLink(port));
+    assert_eq!(devices, Devices::default());
+}
+
+#[test]
 fn a_port_has_its_own_kind_and_its_owner_s() {
     for (kind, expected, takes_frames) in [
         (Some(InfoPortKind::Bridge), "bridge", true),

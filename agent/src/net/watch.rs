@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use rtnetlink::packet_core::NetlinkPayload;
-use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
+use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::{Handle, MulticastGroup};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -63,7 +63,10 @@ impl DeviceWatch {
     pub async fn follow(mut self) -> Infallible {
         loop {
             match self.subscription.messages.next().await {
-                Some(NetlinkPayload::InnerMessage(message)) => self.apply(&message),
+                Some(NetlinkPayload::InnerMessage(message)) => {
+                    self.devices.apply(&message);
+                    self.publish();
+                }
                 Some(NetlinkPayload::Overrun(_)) => {
                     debug!("device changes came faster than they were read; listing again");
                     self.list_again().await;
@@ -72,18 +75,6 @@ impl DeviceWatch {
                 None => self.reopen().await,
             }
         }
-    }
-
-    fn apply(&mut self, message: &RouteNetlinkMessage) {
-        match message {
-            RouteNetlinkMessage::NewLink(link) => self.devices.insert(link),
-            // A port that leaves a bridge sends this too, for the bridge's view of it: the device itself stays.
-            RouteNetlinkMessage::DelLink(link) if link.header.interface_family == AddressFamily::Unspec => {
-                self.devices.remove(link.header.index);
-            }
-            _ => return,
-        }
-        self.publish();
     }
 
     fn publish(&self) {
