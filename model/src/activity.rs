@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::constants::{HALF, MOST};
+use crate::constants::{HALF, MOST, SLIGHT};
 use crate::findings::Figure;
 use crate::flows::RETRIES;
 use crate::history::{History, Totals};
@@ -237,7 +237,7 @@ impl Pace {
     /// A window-limited flow has `X = cwnd/RTT`: when the opposite queue grows or falls, X moves. An application-limited
     /// one keeps X while its window follows the RTT. `None` if the RTT did not move enough to tell.
     fn application_limited(&self, thresholds: &Thresholds) -> Option<bool> {
-        if !self.is_known(thresholds) || self.round_trips.variation() < 0.1 {
+        if !self.is_known(thresholds) || self.round_trips.variation() < SLIGHT {
             return None;
         }
         Some(self.rates.variation() < thresholds.application_limited_variation * self.round_trips.variation())

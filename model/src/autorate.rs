@@ -10,7 +10,7 @@
 //! 4. **The shaper's rate** is the link's, less or more as the queue behind is longer or shorter than the [`Priority`] wants.
 //! 5. **Replies stay away**: an outage. Little is sent until one comes, for three seconds at most.
 //!
-//! All figures are in [`rules`].
+//! All figures are in `rules` and [`crate::constants`].
 
 mod bounds;
 mod decision;
@@ -24,8 +24,7 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use crate::constants::FADED;
-use crate::constants::{HELD_BACK_S, NO_QUEUE_S};
+use crate::constants::{BLIND, FADED, FEW, HALF, HELD_BACK_S, NEARLY_ALL, NO_QUEUE_S, RECENT, SLIGHT};
 use crate::segment::{Direction, FULL_FRAME_BYTES};
 pub use bounds::Bounds;
 pub use decision::Decision;
@@ -126,7 +125,7 @@ impl Controller {
             used_at: f64::MIN,
             changed: 0.0,
             raises: 0,
-            raised: 1.0 + RULES.raise,
+            raised: 1.0 + SLIGHT,
             grounds: Grounds::default(),
             first_ns: None,
         };
@@ -230,12 +229,12 @@ impl Controller {
     /// Takes in what happened since the decision before, and sets the rate. Returns whether there is an outage.
     fn step(&mut self, now: f64, span: f64, passed: f64, own: Own) -> bool {
         self.proven *= (1.0 - span / FADED.as_secs_f64()).max(0.0);
-        self.proven += (self.found - self.proven).max(0.0) * (span / RULES.recent).min(1.0);
-        self.peak *= (1.0 - span / RULES.peak).max(0.0);
+        self.proven += (self.found - self.proven).max(0.0) * (span / BLIND.as_secs_f64()).min(1.0);
+        self.peak *= (1.0 - span / RECENT.as_secs_f64()).max(0.0);
         self.outage.sent(now - span, now, own.asked);
         let heard = self.hosts.take();
         let (passing, used) = self.note(span, passed, heard, own.asked);
-        let is_used = used >= RULES.used && own.bytes > NO_QUEUE_S * self.rate;
+        let is_used = used >= NEARLY_ALL && own.bytes > NO_QUEUE_S * self.rate;
         if is_used {
             self.used_at = now;
         }
@@ -243,7 +242,7 @@ impl Controller {
         if heard.is_some() {
             self.outage.answered(self.passage.newest().map_or(0.0, |(_, left)| now - left));
         } else if !own.replied
-            && self.share >= RULES.half
+            && self.share >= HALF
             && self.passage.newest().is_some_and(|(at, left)| self.outage.is_on(now, at, left, FULL_FRAME_BYTES / self.rate))
             // Where nothing was measured, the shaper goes back to what passes, if it limits that.
             && let Some(capacity) = self.capacity.or(is_used.then_some(passing))
@@ -258,7 +257,7 @@ impl Controller {
         let believed = heard.and_then(|heard| self.believe(now, heard, least, passing));
         match believed {
             Some(heard) => self.wait = Some((heard.wait, now)),
-            None if self.wait.is_some_and(|(_, at)| now - at > RULES.recent) => self.wait = None,
+            None if self.wait.is_some_and(|(_, at)| now - at > BLIND.as_secs_f64()) => self.wait = None,
             None => {}
         }
         match (self.wait, believed) {
@@ -276,7 +275,7 @@ impl Controller {
                 self.remember(now, wait);
                 if is_used && own.lost > RULES.lost {
                     // A policer.
-                    self.capacity = Some(passing * (1.0 - own.lost.min(RULES.half)));
+                    self.capacity = Some(passing * (1.0 - own.lost.min(HALF)));
                 } else {
                     let passing = passing.max(passed / span);
                     self.grow(now, believed, least, passing, is_used);
@@ -296,7 +295,7 @@ impl Controller {
             Direction::Down => heard.map_or(0.0, |heard| heard.bytes),
         };
         self.usage.push_back([span, span * self.rate, passed, shown]);
-        let whole = RULES.span.max(2.0 * f64::from(RULES.few) * FULL_FRAME_BYTES / self.rate);
+        let whole = RULES.span.max(2.0 * FEW as f64 * FULL_FRAME_BYTES / self.rate);
         let (mut sum, mut count) = ([0.0; 4], 0);
         for it in self.usage.iter().rev() {
             if sum[0] >= whole - 1e-6 {
@@ -314,16 +313,16 @@ impl Controller {
     }
 
     fn was_used(&self, now: f64) -> bool {
-        now - self.used_at <= RULES.recent
+        now - self.used_at <= BLIND.as_secs_f64()
     }
 
     /// One host may be behind a bottleneck of its own: a wait counts if two agree on it, or if most of what passes waits and uses the link up. Of a rate
     /// that is known, a quarter is enough: a host whose own bottleneck is slower sends less. Where only such a host has measured the rate, its wait is none of the
     /// link's as soon as others send more.
     fn believe(&mut self, now: f64, heard: RttSamples, least: f64, passing: f64) -> Option<RttSamples> {
-        let is_used = self.capacity.is_none() || self.was_used(now) || passing >= RULES.half * self.rate;
+        let is_used = self.capacity.is_none() || self.was_used(now) || passing >= HALF * self.rate;
         let is_known = self.capacity.is_some() && !self.is_doubtful;
-        let enough = if is_known { RULES.half * RULES.half } else { RULES.half };
+        let enough = if is_known { HALF * HALF } else { HALF };
         let one = self.share >= enough && is_used;
         self.is_trusted = heard.wait <= least || heard.agreeing >= 2 || one;
         match self.is_trusted {
@@ -334,7 +333,7 @@ impl Controller {
 
     fn remember(&mut self, now: f64, wait: f64) {
         self.waits.push_back((now, wait));
-        while self.waits.front().is_some_and(|(at, _)| *at < now - RULES.recent) {
+        while self.waits.front().is_some_and(|(at, _)| *at < now - BLIND.as_secs_f64()) {
             self.waits.pop_front();
         }
     }
@@ -352,7 +351,7 @@ impl Controller {
         }
         let measured = self.passage.service(least / 2.0, self.capacity);
         if let Some(measured) = measured.filter(|rate| *rate > 0.0) {
-            self.learn((now, span), measured * (1.0 - lost.clamp(0.0, RULES.half)), passing, heard);
+            self.learn((now, span), measured * (1.0 - lost.clamp(0.0, HALF)), passing, heard);
         }
     }
 
@@ -366,14 +365,13 @@ impl Controller {
         let mut rate = measured.min((2.0 * known).max(self.proven));
         if rate < known {
             let was_used = self.was_used(now);
-            let is_shown = heard.agreeing >= 2 || passing >= RULES.half * self.rate;
+            let is_shown = heard.agreeing >= 2 || passing >= HALF * self.rate;
             let shortest = self.waits.iter().map(|it| it.1).fold(heard.wait, f64::min);
             let grown = (heard.wait - shortest - RULES.explains).max(0.0);
             let explained = known / (1.0 + grown / RULES.explains);
             // A full buffer does not grow: a half each second.
-            let explained =
-                if is_shown { explained.min(known * (1.0 - RULES.half * span)) } else { explained };
-            let floor = self.proven * if was_used { RULES.least } else { RULES.half };
+            let explained = if is_shown { explained.min(known * (1.0 - HALF * span)) } else { explained };
+            let floor = self.proven * if was_used { RULES.least } else { HALF };
             rate = rate.max(explained).max(floor).min(known);
         }
         self.is_doubtful &= heard.waiting < 2;
@@ -386,7 +384,7 @@ impl Controller {
         let capacity = self.capacity?;
         let first = Stay { passed: heard.passed, sum, wait: heard.wait, capacity, spare: 0.0 };
         let stay = self.stays.get_or_insert(first);
-        if (heard.wait / stay.wait - 1.0).abs() > RULES.half {
+        if (heard.wait / stay.wait - 1.0).abs() > HALF {
             self.stays = None;
             return None;
         }
@@ -398,7 +396,7 @@ impl Controller {
 
     /// No queue stands behind.
     fn grow(&mut self, now: f64, believed: Option<RttSamples>, least: f64, passing: f64, is_used: bool) {
-        if now - self.used_at.max(self.changed) > RULES.recent {
+        if now - self.used_at.max(self.changed) > BLIND.as_secs_f64() {
             // What was tried and not used up is not known to pass.
             self.capacity = self.capacity.map(|capacity| capacity.min(self.found));
             self.raises = 0;
@@ -406,16 +404,16 @@ impl Controller {
         // A queue shows so long after a raise.
         let shows = self.changed + least / (self.raised - 1.0);
         let Some(shown) = believed.filter(|heard| heard.passed >= shows) else { return };
-        if !is_used || passing < RULES.used * self.rate {
+        if !is_used || passing < NEARLY_ALL * self.rate {
             return;
         }
         self.found = self.found.max(passing.min(self.rate));
         let capacity = self.capacity.unwrap_or(passing);
         // The host that measured the rate may be behind a bottleneck of its own: others find out soon, and it alone does not.
         let is_doubted = self.is_doubtful && shown.hosts >= 2;
-        let factor = match is_doubted || self.rate < RULES.half * self.peak {
+        let factor = match is_doubted || self.rate < HALF * self.peak {
             true => 2.0,
-            false => (1.0 + RULES.raise * 2f64.powi(self.raises)).min(2.0),
+            false => (1.0 + SLIGHT * 2f64.powi(self.raises)).min(2.0),
         };
         let most = if is_doubted { f64::MAX } else { RULES.above * self.peak.max(capacity) };
         let raised = (capacity * factor).min(2.0 * passing).min(most);
@@ -448,9 +446,9 @@ impl Controller {
     fn least(&self, capacity: f64) -> f64 {
         match self.direction {
             Direction::Up => {
-                (RULES.least * capacity).max((FULL_FRAME_BYTES / RULES.span).min(RULES.half * capacity))
+                (RULES.least * capacity).max((FULL_FRAME_BYTES / RULES.span).min(HALF * capacity))
             }
-            Direction::Down => RULES.half * capacity,
+            Direction::Down => HALF * capacity,
         }
     }
 

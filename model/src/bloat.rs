@@ -9,16 +9,15 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Name;
+use crate::constants::NEARLY_ALL;
 use crate::findings::Figure;
 use crate::history::{History, Totals};
 use crate::segment::Direction;
 use crate::thresholds::Thresholds;
 use crate::traffic_mix::{self, Cause, Kind};
 
-/// It begins once the delay has been above the threshold for this share of the evidence time …
-const BEGIN: f64 = 0.9;
-
-/// … and ends once it has been for less than this share of twice that time.
+/// It begins once the delay has been above the threshold for [`NEARLY_ALL`] of the evidence time, and ends once it has been for less than this
+/// share of twice that time.
 const END: f64 = 0.3;
 
 /// A buffer that never drains.
@@ -66,13 +65,13 @@ impl Bloat {
         let share = recent.delayed_share(direction);
         match &mut self.0 {
             None => {
-                let covered = recent.seconds >= BEGIN * evidence.as_secs_f64();
-                if !covered || share < BEGIN {
+                let covered = recent.seconds >= NEARLY_ALL * evidence.as_secs_f64();
+                if !covered || share < NEARLY_ALL {
                     return None;
                 }
                 let since_s = now.saturating_sub(evidence).as_secs_f64();
                 let found = Bufferbloat::of(&recent, direction, since_s)?;
-                let figures = found.figures(&recent, thresholds, direction, share, BEGIN);
+                let figures = found.figures(&recent, thresholds, direction, share, NEARLY_ALL);
                 let reason = found.sentence(&recent, direction);
                 self.0 = Some(found);
                 Some(BufferbloatNews::Begins(since_s, reason, figures))
@@ -87,7 +86,7 @@ impl Bloat {
                     return Some(BufferbloatNews::Ends(reason, figures));
                 }
                 // The figures of the last time it stood.
-                if share >= BEGIN
+                if share >= NEARLY_ALL
                     && let Some(fresh) = Bufferbloat::of(&recent, direction, found.since_s)
                 {
                     *found = fresh;

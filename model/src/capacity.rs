@@ -5,16 +5,13 @@ mod service;
 
 use std::time::Duration;
 
-use crate::constants::FADED;
+use crate::constants::{FADED, MEASURED_WITHIN};
 use crate::link::{Known, Link, Provenance};
 use crate::sample::MeasuredRate;
 use crate::segment::Direction;
 
 pub(crate) use learner::CapacityLearner;
 pub(crate) use service::ServiceRate;
-
-/// A measured rate may be off by this part: framing of the modem, bytes that were not seen.
-const MEASURED_WITHIN: f64 = 0.25;
 
 /// Whether a configured rate is wrong, as the link carried another one while its buffer held a queue. Both in the same unit.
 pub(crate) fn contradicts(measured: f64, configured: f64) -> bool {

@@ -5,8 +5,14 @@ use std::time::Duration;
 /// "Most of the time" wherever a rule says so: a state that holds for this share of it.
 pub(crate) const MOST: f64 = 0.8;
 
+/// "Nearly all", likewise: TCP's windows and ticks leave gaps.
+pub(crate) const NEARLY_ALL: f64 = 0.9;
+
 /// "Half of the time", likewise: from here on a state prevails.
 pub const HALF: f64 = 0.5;
+
+/// "Slight", likewise: a part, a change or a variation of less is not worth a word.
+pub const SLIGHT: f64 = 0.1;
 
 /// "Recent", wherever figures are of the recent past.
 pub const RECENT: Duration = Duration::from_secs(10);
@@ -19,6 +25,15 @@ pub(crate) const BLIND: Duration = Duration::from_secs(1);
 
 /// A shorter wait is no queue: a packet's own time, clocks of 1 ms, a slow scheduler. Seconds.
 pub const NO_QUEUE_S: f64 = 0.005;
+
+/// A rate or a wait that was measured elsewhere may be off by this part: framing of the modem, bytes that were not seen.
+pub(crate) const MEASURED_WITHIN: f64 = 0.25;
+
+/// Fewer packets or replies say nothing: single ones get lost, or are held back, and one host may think.
+pub(crate) const FEW: usize = 3;
+
+/// A reply tells of the present for so long, seconds: few hosts reply often. After so long without one nobody may be there.
+pub(crate) const HEARD_S: f64 = 3.0;
 
 /// A receiver holds the ACK of a single segment back for this long at least (RFC 1122, 4.2.3.2; Linux: `TCP_DELACK_MIN`), seconds.
 pub(crate) const HELD_BACK_S: f64 = 0.04;

@@ -32,44 +32,16 @@ pub use tracker::DelayTracker;
 struct BudgetRules {
     /// A base is the least of the last two of these periods, seconds: a longer route is its own base after ten minutes.
     period_s: f64,
-    /// Less than this is jitter of hosts and routes, seconds.
-    jitter_s: f64,
     /// A segment is only named if this much waits there, some of it for certain, seconds: calls and games notice it.
     noticed_s: f64,
     /// A receiver delays an ACK no longer, seconds.
     delayed_ack_s: f64,
-    /// Replies tell of a wait for so long, seconds: few far ends reply often.
-    recent_s: f64,
-    /// With fewer recent replies of an end a wait may be that of one host that thinks.
-    replies: usize,
-    /// A queue that was measured elsewhere is known to this part of it.
-    uncertain: f64,
-    /// A direction is full from this part of its rate on.
-    full: f64,
-    /// Below this part of its rate, nothing waits in a direction.
+    /// A direction that carries no more is idle, and a transfer that does is no bulk, bytes per second.
     light: f64,
-    /// The same where the rate is unknown, bytes per second.
-    light_bytes_per_second: f64,
-    /// Two far ends wait for the same queue if their extra delays differ by no more than this part.
-    alike: f64,
-    /// At least this part of what passes waits as long as is said of home and beyond.
-    slowest: f64,
 }
 
-const RULES: BudgetRules = BudgetRules {
-    period_s: 300.0,
-    jitter_s: 0.005,
-    noticed_s: 0.03,
-    delayed_ack_s: 0.2,
-    recent_s: 3.0,
-    replies: 3,
-    uncertain: 0.2,
-    full: 0.8,
-    light: 0.4,
-    light_bytes_per_second: 6_000.0,
-    alike: 0.25,
-    slowest: 0.1,
-};
+const RULES: BudgetRules =
+    BudgetRules { period_s: 300.0, noticed_s: 0.03, delayed_ack_s: 0.2, light: 6_000.0 };
 
 named! {
     /// A part of the way from the hosts at home to the far ends and back, in this order.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::constants::SLIGHT;
 use crate::findings::Figure;
 use crate::flows::{FlowRecord, FlowTable};
 use crate::ratio::FAST_RETRANSMIT_SEGMENTS;
@@ -22,15 +23,13 @@ const COLLAPSE: f64 = 0.3;
 /// A near flow younger than this is a burst (003 Fig. 8: transfers of 1–3 MB). What it did to a far flow is reported once.
 pub(crate) const BURST_AGE: Duration = Duration::from_secs(5);
 
-/// A flow whose rate varies by less than this part of its mean from report to report is paced by its application (a call, a
-/// stream): a window that competes for a buffer rises and is cut by half, which for a saw from ½ to 1 is 0.19.
-const PACED: f64 = 0.1;
-
 /// A flow that competes for the buffer.
 #[derive(Clone, Copy, Debug)]
 struct Competitor {
     round_trip: f64,
     bytes: f64,
+    /// Its rate varies only slightly from report to report: by its application (a call, a stream). A window that competes for a buffer rises and is
+    /// cut by half, which for a saw from ½ to 1 is 0.19.
     is_paced: bool,
 }
 
@@ -80,7 +79,7 @@ pub(crate) fn classes(
             Some(Competitor {
                 round_trip: flow.base_round_trip?,
                 bytes: flow.recent_bytes(now),
-                is_paced: flow.rate_variation().is_some_and(|variation| variation < PACED),
+                is_paced: flow.rate_variation().is_some_and(|variation| variation < SLIGHT),
             })
         })
         .collect();

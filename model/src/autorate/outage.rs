@@ -1,9 +1,7 @@
 //! Replies that do not come.
 
-use crate::constants::HELD_BACK_S;
+use crate::constants::{FEW, HEARD_S, HELD_BACK_S, RECENT};
 use std::collections::VecDeque;
-
-use super::RULES;
 
 /// What was sent, and how long replies take. Times in seconds.
 #[derive(Debug, Default)]
@@ -17,9 +15,9 @@ impl Outage {
     /// So many segments were sent between these times.
     pub(super) fn sent(&mut self, from: f64, to: f64, count: u64) {
         // The usual time is the longest of the last seconds.
-        self.usual *= (1.0 - (to - from) / RULES.peak).max(0.0);
+        self.usual *= (1.0 - (to - from) / RECENT.as_secs_f64()).max(0.0);
         self.asked.push_back((from, to, count));
-        while self.asked.front().is_some_and(|(_, end, _)| *end < to - 2.0 * RULES.given_up) {
+        while self.asked.front().is_some_and(|(_, end, _)| *end < to - 2.0 * HEARD_S) {
             self.asked.pop_front();
         }
     }
@@ -36,6 +34,6 @@ impl Outage {
         let late = now - left - usual;
         let is_late = |it: &&(f64, f64, u64)| it.0 >= passed && it.1 <= now - usual - HELD_BACK_S / 2.0;
         let segments = self.asked.iter().filter(is_late).fold(0u64, |sum, it| sum.saturating_add(it.2));
-        late > HELD_BACK_S && late < RULES.given_up && segments >= u64::from(RULES.few)
+        late > HELD_BACK_S && late < HEARD_S && segments >= FEW as u64
     }
 }

@@ -1,9 +1,7 @@
 //! What the hosts outside say of the buffer behind.
 
-use crate::constants::{HELD_BACK_S, NO_QUEUE_S};
+use crate::constants::{FEW, HALF, HELD_BACK_S, NO_QUEUE_S};
 use std::collections::BTreeMap;
-
-use super::RULES;
 
 /// One host's replies since the decision before. Of those the newest stretch counts, if they are not too few.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +11,7 @@ struct Host {
     before: Option<f64>,
     /// When the stretch started, how many there are, and the newest of it.
     from: f64,
-    count: u32,
+    count: usize,
     passed: f64,
     /// Of all its packets.
     bytes: f64,
@@ -38,7 +36,7 @@ impl Host {
     /// One reply may have been held back: a few count alone, fewer together with what was before.
     fn least(&self) -> f64 {
         match self.before {
-            Some(before) if self.count < RULES.few => self.wait.min(before),
+            Some(before) if self.count < FEW => self.wait.min(before),
             _ => self.wait,
         }
     }
@@ -77,7 +75,7 @@ impl HeardHosts {
         hosts.sort_by(|a, b| a.least().total_cmp(&b.least()));
         let middle = hosts.get(hosts.len().checked_sub(1)? / 2)?;
         let wait = middle.least();
-        let near = (2.0 * NO_QUEUE_S).max(RULES.half * wait);
+        let near = (2.0 * NO_QUEUE_S).max(HALF * wait);
         Some(RttSamples {
             wait,
             passed: middle.passed,

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::RULES;
-use crate::constants::HELD_BACK_S;
+use crate::constants::{BLIND, FEW, HEARD_S, HELD_BACK_S};
 use crate::segment::FULL_FRAME_BYTES;
 
 /// A packet of which it is known when it left the buffer.
@@ -30,7 +30,7 @@ impl Service {
         let at = self.log.back().map_or(at, |(newest, _)| at.max(*newest));
         self.sum += bytes;
         self.log.push_back((at, self.sum));
-        while self.log.front().is_some_and(|(oldest, _)| *oldest < at - (RULES.given_up + RULES.recent)) {
+        while self.log.front().is_some_and(|(oldest, _)| *oldest < at - (HEARD_S + BLIND.as_secs_f64())) {
             self.log.pop_front();
         }
     }
@@ -71,7 +71,7 @@ impl Service {
         while self
             .served
             .front()
-            .is_some_and(|oldest| oldest.passed < passed - (RULES.given_up + RULES.recent))
+            .is_some_and(|oldest| oldest.passed < passed - (HEARD_S + BLIND.as_secs_f64()))
         {
             self.served.pop_front();
         }
@@ -82,8 +82,8 @@ impl Service {
     pub(super) fn service(&self, wait: f64, rate: Option<f64>) -> Option<f64> {
         let waits = |it: &&Served| it.left - it.passed > wait;
         let newest = self.served.back().filter(waits)?;
-        let few = f64::from(RULES.few) * FULL_FRAME_BYTES;
-        let stretch = rate.map_or(RULES.recent, |rate| RULES.span.max(4.0 * few / rate.max(1.0)));
+        let few = FEW as f64 * FULL_FRAME_BYTES;
+        let stretch = rate.map_or(BLIND.as_secs_f64(), |rate| RULES.span.max(4.0 * few / rate.max(1.0)));
         let within = |it: &&Served| waits(it) && it.left >= newest.left - stretch;
         let oldest = self.served.iter().rev().take_while(within).last()?;
         let (seconds, bytes) = (newest.left - oldest.left, newest.sum - oldest.sum);

@@ -1,5 +1,7 @@
 //! What is known of a wait where one moment's packets tell only part of it.
 
+use crate::constants::{FEW, MEASURED_WITHIN, NO_QUEUE_S, SLIGHT};
+
 use super::{Delay, FlowRtt, Part, RULES, Unknown};
 
 /// A wait lies between these, seconds.
@@ -18,7 +20,7 @@ impl WaitBounds {
     /// The delay that is published: the middle, and how far the bounds are from it.
     pub(super) fn delay(self, base_s: f64) -> Delay {
         let half_s = if self.most_s.is_finite() { (self.most_s - self.least_s) / 2.0 } else { 0.0 };
-        Delay { base_s, queue_s: self.least_s + half_s, uncertainty_s: RULES.jitter_s + half_s }
+        Delay { base_s, queue_s: self.least_s + half_s, uncertainty_s: NO_QUEUE_S + half_s }
     }
 
     /// What both say; where they contradict each other, the upper bound holds.
@@ -30,7 +32,7 @@ impl WaitBounds {
 
     /// Without what packets waited `elsewhere_s`, in a queue that is known to a part of it.
     pub(super) fn less(self, elsewhere_s: f64) -> Self {
-        let uncertain_s = RULES.uncertain * elsewhere_s;
+        let uncertain_s = MEASURED_WITHIN * elsewhere_s;
         let least_s = self.least_s - elsewhere_s - uncertain_s;
         let likely_s = self.likely_s - elsewhere_s;
         Self { least_s, likely_s, most_s: self.most_s - elsewhere_s + uncertain_s }.and(Self::ANY)
@@ -41,7 +43,7 @@ impl WaitBounds {
         let most_s = rtt.least_s - base_s;
         // One ACK at a time is delayed: on average no longer than the time from one to the next.
         let held_s = (1.0 / f64::from(rtt.samples.max(1))).min(RULES.delayed_ack_s);
-        let least_s = if (rtt.samples as usize) < RULES.replies { 0.0 } else { most_s - on_line_s - held_s };
+        let least_s = if (rtt.samples as usize) < FEW { 0.0 } else { most_s - on_line_s - held_s };
         Self { least_s, likely_s: most_s, most_s }.less(elsewhere_s)
     }
 }
@@ -97,6 +99,6 @@ fn slowest_by(ends: &[EndWait], figure: impl Fn(WaitBounds) -> f64) -> Option<En
     let mut slower = 0.0;
     sorted.into_iter().find(|end| {
         slower += f64::from(end.packets);
-        slower > 0.0 && slower >= RULES.slowest * all
+        slower > 0.0 && slower >= SLIGHT * all
     })
 }

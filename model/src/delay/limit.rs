@@ -1,38 +1,18 @@
 //! Findings of transfers that are slow although packets wait nowhere: their receiver's window limits them, or their sender.
 
 use super::lasting::Lasting;
-use super::{BloatNews, Budget, Place};
+use super::{BloatNews, Budget, Place, RULES};
+use crate::constants::{HALF, MOST};
 use crate::findings::{Evidence, Figure, FindingKind};
 use crate::link::Known;
+use crate::ratio::SEGMENT_BYTES;
 use crate::segment::{Direction, PerDirection};
 
-/// What is a slow bulk transfer, and what limits it.
-struct LimitRules {
-    /// Acknowledged payload, bytes per second: less is no bulk transfer.
-    goodput: f64,
-    /// Mean payload of a segment, bytes: calls and games send shorter ones.
-    segment_bytes: f64,
-    /// Payload that goes the other way, at most, as a part: calls and tunnels carry more.
-    backward: f64,
-    /// It is slow below this part of the rate.
-    slow: f64,
-    /// From this part of the receiver's window on, that is what limits it …
-    window: f64,
-    /// … and below this one it is not.
-    open: f64,
-    /// A sender that is silent for so many round trips has nothing to send.
-    silent_round_trips: f64,
-}
+/// A bulk transfer has no more payload the other way, as a part of its own: calls and tunnels carry more.
+const BACKWARD: f64 = 0.02;
 
-const RULES: LimitRules = LimitRules {
-    goodput: 15_000.0,
-    segment_bytes: 1_000.0,
-    backward: 0.02,
-    slow: 0.5,
-    window: 0.8,
-    open: 0.5,
-    silent_round_trips: 2.0,
-};
+/// A sender that is silent for so many round trips has nothing to send.
+const SILENT_ROUND_TRIPS: f64 = 2.0;
 
 /// A transfer within the second.
 #[derive(Clone, Copy, Debug)]
@@ -65,19 +45,20 @@ enum Limiter {
 impl Transfer {
     /// `None`: it is not slow, or it is not known what limits it.
     fn limit(&self, rate: Option<Known>) -> Option<Limiter> {
-        let is_bulk = self.goodput >= RULES.goodput
-            && self.segment_bytes >= RULES.segment_bytes
-            && self.backward <= RULES.backward * self.goodput;
-        if !is_bulk || self.goodput > RULES.slow * rate?.value || self.round_trip_s <= 0.0 {
+        // Calls and games send short segments.
+        let is_bulk = self.goodput >= RULES.light
+            && self.segment_bytes >= HALF * SEGMENT_BYTES
+            && self.backward <= BACKWARD * self.goodput;
+        if !is_bulk || self.goodput > HALF * rate?.value || self.round_trip_s <= 0.0 {
             return None;
         }
         let window_bytes = self.window_bytes?;
         let on_the_way = self.goodput * self.round_trip_s;
-        let is_silent = self.silent_s > RULES.silent_round_trips * self.round_trip_s;
-        if on_the_way >= RULES.window * window_bytes {
+        let is_silent = self.silent_s > SILENT_ROUND_TRIPS * self.round_trip_s;
+        if on_the_way >= MOST * window_bytes {
             Some(Limiter::Receiver)
         } else {
-            let is_open = on_the_way <= RULES.open * window_bytes;
+            let is_open = on_the_way <= HALF * window_bytes;
             (is_open && is_silent && !self.retransmits).then_some(Limiter::Sender)
         }
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::bounds::{EndWait, Slowest, WaitBounds, slowest};
 use super::{Budget, Delay, FlowRtt, Part, RULES, Reading, Reply, TimedFlow, Unknown};
+use crate::constants::{FEW, HALF, HEARD_S, MEASURED_WITHIN, MOST, NO_QUEUE_S};
 use crate::link::{Known, Provenance};
 use crate::recent::Recent;
 use crate::sample::sane;
@@ -103,13 +104,13 @@ impl Heard {
 
     /// Replies in a second.
     fn per_second(&self) -> u32 {
-        (self.0.len() as f64 / RULES.recent_s).ceil() as u32
+        (self.0.len() as f64 / HEARD_S).ceil() as u32
     }
 
     /// What the packets waited; the wait in the downlink's buffer, by clock.
     fn wait(&self, base_s: f64) -> (WaitBounds, Option<f64>) {
         // Those that nobody delayed are exact: if there are enough, they count alone.
-        let are_enough = self.0.iter().filter(|reply| reply.held_s == 0.0).count() >= RULES.replies;
+        let are_enough = self.0.iter().filter(|reply| reply.held_s == 0.0).count() >= FEW;
         let counts = |reply: &&Timed| reply.held_s == 0.0 || !are_enough;
         let middle =
             |of: fn(&Timed) -> Option<f64>| Middle::of(self.0.iter().filter(counts).filter_map(of).collect());
@@ -262,7 +263,7 @@ impl DelayTracker {
         self.replies.count += 1;
         self.replies.longest_s = self.replies.longest_s.max(delay_s - held_s(reply) - base.least().delay_s);
         // What stood there has drained by then.
-        let is_free = self.light_since_s.is_some_and(|since_s| at_s - since_s >= RULES.recent_s);
+        let is_free = self.light_since_s.is_some_and(|since_s| at_s - since_s >= HEARD_S);
         let route_s = base.route(delay_s, is_free && !reply.may_be_held && !reply.is_relayed);
         let up_s =
             reply.down_s.filter(|_| !reply.is_relayed).map(|down_s| (delay_s - route_s - down_s).max(0.0));
@@ -275,7 +276,7 @@ impl DelayTracker {
         let newest =
             self.heard.values().flat_map(|heard| &heard.0).filter(|reply| self.at_s - reply.at_s < 1.0);
         let waits: Vec<f64> = newest.filter_map(|reply| reply.up_s).collect();
-        waits.iter().copied().reduce(f64::min).filter(|_| waits.len() >= RULES.replies)
+        waits.iter().copied().reduce(f64::min).filter(|_| waits.len() >= FEW)
     }
 
     /// A host at home replied to what is no TCP.
@@ -300,7 +301,7 @@ impl DelayTracker {
         self.rates = reading.rates;
         let own = reading.own_s.up.zip(reading.own_s.down).and_then(|(up, down)| sane(up + down));
         let gateway =
-            own.map(|queue_s| Delay { base_s: 0.0, queue_s, uncertainty_s: RULES.uncertain * queue_s });
+            own.map(|queue_s| Delay { base_s: 0.0, queue_s, uncertainty_s: MEASURED_WITHIN * queue_s });
         let home = self.at_home(reading);
         let segments = [home.part, gateway.ok_or(Unknown::NotRead), up, down, beyond.part];
         let may_wait_s = home.may_wait_s.max(beyond.may_wait_s);
@@ -313,7 +314,7 @@ impl DelayTracker {
         let all = |unknown| (Err(unknown), Err(unknown), Slowest::unknown(unknown));
         let is_full = PerDirection::from_fn(|x: Direction| {
             let rate = reading.rates[x].filter(|rate| rate.provenance != Provenance::Learnt);
-            rate.is_some_and(|rate| load[x] >= RULES.full * rate.value)
+            rate.is_some_and(|rate| load[x] >= MOST * rate.value)
         });
         let found = line(&ends, is_full);
         // What waits in our own queue has not reached the line.
@@ -332,11 +333,10 @@ impl DelayTracker {
         if doubt.is_some() {
             line.wait.least_s = 0.0;
         }
-        if line.wait.most_s < RULES.jitter_s {
+        if line.wait.most_s < NO_QUEUE_S {
             // Nothing waits on the line: nor did what comes from an end that waits no longer than ever. One whose base was forgotten has none.
-            let is_free = |far: &&Far| {
-                far.is_steady && far.end.base_s.is_finite() && far.end.wait.most_s < RULES.jitter_s
-            };
+            let is_free =
+                |far: &&Far| far.is_steady && far.end.base_s.is_finite() && far.end.wait.most_s < NO_QUEUE_S;
             for far in ends.iter().filter(is_free) {
                 self.far.entry(far.end.number, || Base::new(self.at_s)).prove();
             }
@@ -364,7 +364,7 @@ impl DelayTracker {
     /// Learns what the line carries while nothing waits on it: in this second and in the next, whose replies may tell of a burst at its end.
     fn note_free(&mut self, waits_s: f64, load: Load) {
         let SecondReplies { count, longest_s } = std::mem::take(&mut self.replies);
-        let is_free = count >= RULES.replies && waits_s.max(longest_s) < RULES.noticed_s;
+        let is_free = count >= FEW && waits_s.max(longest_s) < RULES.noticed_s;
         let before = std::mem::replace(&mut self.free_before, is_free.then_some(load));
         if let Some(before) = before.filter(|_| is_free) {
             self.carried = PerDirection::from_fn(|x| self.carried[x].max(before[x]));
@@ -393,7 +393,7 @@ impl DelayTracker {
             let (packets, rtts) = flows.remove(&number).unwrap_or_default();
             let (wait, down_s) = heard.wait(least.delay_s);
             let samples = rtts.iter().map(|rtt| rtt.samples as usize).max().unwrap_or(0);
-            let is_steady = heard.0.len().max(samples) >= RULES.replies;
+            let is_steady = heard.0.len().max(samples) >= FEW;
             let bounds =
                 rtts.into_iter().map(|rtt| WaitBounds::of_flow(rtt, least.delay_s, own_s, on_line_s));
             let wait = bounds.fold(wait, WaitBounds::and);
@@ -419,7 +419,7 @@ impl DelayTracker {
             let heard = self.heard_at_home.get(&number);
             let wait = heard.map_or(WaitBounds::ANY, |heard| heard.wait(base_s).0.less(own_s));
             // One that thinks is no host behind a queue.
-            let is_steady = heard.is_some_and(|heard| heard.0.len() >= RULES.replies);
+            let is_steady = heard.is_some_and(|heard| heard.0.len() >= FEW);
             let wait = if is_steady { wait } else { WaitBounds { least_s: 0.0, ..wait } };
             let bounds = rtts.iter().map(|rtt| WaitBounds::of_flow(*rtt, base_s, own_s, 0.0));
             let replies = heard.map_or(0, Heard::per_second);
@@ -432,12 +432,12 @@ impl DelayTracker {
 
 /// The most that a direction of this rate carries while nothing waits in it; both in bytes per second.
 fn light(rate: f64) -> f64 {
-    (RULES.light * rate).max(RULES.light_bytes_per_second)
+    (HALF * rate).max(RULES.light)
 }
 
 /// Replies of long ago tell nothing.
 fn forget(heard: &mut BTreeMap<u32, Heard>, at_s: f64) {
-    heard.values_mut().for_each(|heard| heard.0.retain(|reply| at_s - reply.at_s < RULES.recent_s));
+    heard.values_mut().for_each(|heard| heard.0.retain(|reply| at_s - reply.at_s < HEARD_S));
     heard.retain(|_, heard| !heard.0.is_empty());
 }
 
@@ -457,7 +457,7 @@ fn line(ends: &[Far], is_full: PerDirection<bool>) -> Option<Line> {
     let proven = || ends.iter().filter(|far| far.is_proven && far.end.wait.most_s.is_finite());
     let least = proven().min_by(|a, b| a.end.wait.most_s.total_cmp(&b.end.wait.most_s))?;
     let most_s = least.end.wait.most_s;
-    let alike_s = (1.0 + RULES.alike) * most_s + RULES.jitter_s;
+    let alike_s = (1.0 + MEASURED_WITHIN) * most_s + NO_QUEUE_S;
     let agrees = |wait: WaitBounds| wait.most_s <= alike_s || (wait.least_s > 0.0 && wait.least_s <= alike_s);
     let agree = || proven().filter(|far| agrees(far.end.wait));
     let least_s = agree().map(|far| far.end.wait.least_s).fold(0.0, f64::max).min(most_s);
@@ -482,7 +482,7 @@ fn divide(line: &Line, reading: &Reading<'_>, holds_it: PerDirection<bool>) -> (
     let Some((down_s, uncertainty_s)) = known else {
         // However little it is, it may be in either.
         let part = if line.wait.most_s < RULES.noticed_s {
-            delay(0.0, RULES.jitter_s + line.wait.most_s)
+            delay(0.0, NO_QUEUE_S + line.wait.most_s)
         } else {
             Err(Unknown::Undivided)
         };
