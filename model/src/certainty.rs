@@ -1,11 +1,9 @@
 //! When the level of a buffer is known well enough to say whether it stands.
 
 use crate::constants::HALF;
+use crate::ratio::FAST_RETRANSMIT_SEGMENTS;
 use crate::sample::{QueueSample, sane};
 use crate::thresholds::Thresholds;
-
-/// An error of so many segments still tells an empty buffer from a standing queue.
-const SEGMENTS: f64 = 4.0;
 
 /// The level, if it is known: its uncertainty is at most half of it, or four segments, or what the link carries in half of
 /// `bufferbloat-delay`, whichever is most. A level that is less certain proves neither that the buffer stands nor that it is empty, and
@@ -20,7 +18,8 @@ pub fn known(
     let uncertainty = sane(queue.uncertainty_bytes)?;
     // What is off by less does not change who is guilty.
     let slow = HALF * thresholds.bufferbloat_delay.seconds() * capacity.unwrap_or(0.0);
-    let bound = (HALF * level).max(SEGMENTS * thresholds.segment_bytes).max(slow);
+    // An error of a few segments still tells an empty buffer from a standing queue.
+    let bound = (HALF * level).max(FAST_RETRANSMIT_SEGMENTS * thresholds.segment_bytes).max(slow);
     (uncertainty <= bound && sane(queue.min_bytes).is_some()).then_some(queue)
 }
 
@@ -28,7 +27,7 @@ pub fn known(
 pub(crate) fn surely(queue: Option<QueueSample>, thresholds: &Thresholds) -> Option<f64> {
     let queue = queue?;
     let bytes = sane(queue.min_bytes)? - sane(queue.uncertainty_bytes)?;
-    (bytes >= SEGMENTS * thresholds.segment_bytes).then_some(bytes)
+    (bytes >= FAST_RETRANSMIT_SEGMENTS * thresholds.segment_bytes).then_some(bytes)
 }
 
 #[cfg(test)]

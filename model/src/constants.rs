@@ -17,6 +17,15 @@ pub const SLIGHT: f64 = 0.1;
 /// "Recent", wherever figures are of the recent past.
 pub const RECENT: Duration = Duration::from_secs(10);
 
+/// What lasts for less is a burst (003 Fig. 8: transfers of 1–3 MB), and what was measured longer ago is no part of the present.
+pub const MOMENT: Duration = Duration::from_secs(5);
+
+/// A longer route, or a slower line, is itself after so long: the best of earlier is forgotten.
+pub const FORGOTTEN: Duration = Duration::from_secs(600);
+
+/// Less is next to nothing, bytes per second: a link that carries it is idle, and a transfer that does is no bulk.
+pub const LITTLE: f64 = 6_000.0;
+
 /// Throughput is the moving sum of paper 003.
 pub const MOVING_THROUGHPUT: Duration = Duration::from_millis(300);
 
@@ -37,6 +46,9 @@ pub(crate) const HEARD_S: f64 = 3.0;
 
 /// A receiver holds the ACK of a single segment back for this long at least (RFC 1122, 4.2.3.2; Linux: `TCP_DELACK_MIN`), seconds.
 pub(crate) const HELD_BACK_S: f64 = 0.04;
+
+/// And no longer than this (Linux: `TCP_DELACK_MAX`), seconds.
+pub(crate) const HELD_BACK_MOST_S: f64 = 0.2;
 
 /// After so long without a queue a measured rate is unknown: the link may have any other one.
 pub(crate) const FADED: Duration = Duration::from_secs(3600);

@@ -28,9 +28,9 @@ struct Urgency {
 }
 
 /// A lock loses half of the rate and more when it is found; down to a quarter it is worth a look.
-const WARNING: Urgency = Urgency { lost_ratio: 0.25, delay_s: 0.1 };
+const WARNING: Urgency = Urgency { lost_ratio: HALF * HALF, delay_s: 0.1 };
 /// A quarter of the rate is left; calls fail (ITU-T G.114: 0.4 s one way is the limit for planning).
-const CRITICAL: Urgency = Urgency { lost_ratio: 0.75, delay_s: 0.4 };
+const CRITICAL: Urgency = Urgency { lost_ratio: 1.0 - HALF * HALF, delay_s: 0.4 };
 
 /// What a verdict costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

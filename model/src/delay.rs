@@ -21,6 +21,7 @@ mod lasting;
 mod limit;
 mod tracker;
 
+use crate::constants::MOMENT;
 use crate::link::Known;
 use crate::segment::PerDirection;
 
@@ -28,20 +29,8 @@ pub use bloat::{BloatNews, SegmentBloat};
 pub use limit::{Limits, Transfer};
 pub use tracker::DelayTracker;
 
-/// What the budget takes as given.
-struct BudgetRules {
-    /// A base is the least of the last two of these periods, seconds: a longer route is its own base after ten minutes.
-    period_s: f64,
-    /// A segment is only named if this much waits there, some of it for certain, seconds: calls and games notice it.
-    noticed_s: f64,
-    /// A receiver delays an ACK no longer, seconds.
-    delayed_ack_s: f64,
-    /// A direction that carries no more is idle, and a transfer that does is no bulk, bytes per second.
-    light: f64,
-}
-
-const RULES: BudgetRules =
-    BudgetRules { period_s: 300.0, noticed_s: 0.03, delayed_ack_s: 0.2, light: 6_000.0 };
+/// A segment is only named if this much waits there, some of it for certain, seconds: calls and games notice it.
+const NOTICED_S: f64 = 0.03;
 
 named! {
     /// A part of the way from the hosts at home to the far ends and back, in this order.
@@ -151,11 +140,10 @@ impl Budget {
         let longest = parts().max_by(|(_, a), (_, b)| a.queue_s.total_cmp(&b.queue_s));
         let Some((segment, most)) = longest else { return Place::Unknown };
         let is_certain = most.queue_s > most.uncertainty_s;
-        if is_certain && most.queue_s >= RULES.noticed_s && most.queue_s >= self.may_wait_s {
+        if is_certain && most.queue_s >= NOTICED_S && most.queue_s >= self.may_wait_s {
             return Place::In(segment);
         }
-        let is_free =
-            |part: &Part| part.is_ok_and(|delay| delay.queue_s + delay.uncertainty_s < RULES.noticed_s);
+        let is_free = |part: &Part| part.is_ok_and(|delay| delay.queue_s + delay.uncertainty_s < NOTICED_S);
         if self.segments.iter().all(is_free) { Place::Nowhere } else { Place::Unknown }
     }
 }
@@ -168,7 +156,7 @@ pub struct SteadyPlace {
 }
 
 impl SteadyPlace {
-    const SECONDS: usize = 5;
+    const SECONDS: usize = MOMENT.as_secs() as usize;
 
     /// One second's place.
     pub fn push(&mut self, place: Place) {

@@ -10,18 +10,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::constants::SLIGHT;
+use crate::constants::{HALF, MOMENT, SLIGHT};
 use crate::findings::Figure;
 use crate::flows::{FlowRecord, FlowTable};
 use crate::ratio::FAST_RETRANSMIT_SEGMENTS;
 use crate::segment::Direction;
 use crate::thresholds::Thresholds;
 
-/// A far window that falls to this part between two reports was cut at least twice (0.5² and the rest of a segment).
-const COLLAPSE: f64 = 0.3;
-
-/// A near flow younger than this is a burst (003 Fig. 8: transfers of 1–3 MB). What it did to a far flow is reported once.
-pub(crate) const BURST_AGE: Duration = Duration::from_secs(5);
+/// A far window that falls to this part between two reports was cut twice.
+const COLLAPSE: f64 = HALF * HALF;
 
 /// A flow that competes for the buffer.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +68,7 @@ pub(crate) fn classes(
     thresholds: &Thresholds,
     now: Duration,
 ) -> Option<RttClasses> {
-    let competes = |flow: &&FlowRecord| flow.bulk_for(now, thresholds).is_some_and(|time| time >= BURST_AGE);
+    let competes = |flow: &&FlowRecord| flow.bulk_for(now, thresholds).is_some_and(|time| time >= MOMENT);
     let mut flows: Vec<Competitor> = book
         .of(direction)
         .filter(competes)
@@ -116,14 +113,14 @@ pub(crate) fn knocked_back(
     thresholds: &Thresholds,
     now: Duration,
 ) -> Option<Vec<Figure>> {
-    let bursts = || book.of(direction).filter(|flow| flow.age(now) <= BURST_AGE && flow.flows(now));
+    let bursts = || book.of(direction).filter(|flow| flow.age(now) <= MOMENT && flow.flows(now));
     let knocked = |far: &FlowRecord| {
         let (before, after) = far.fell(now)?;
         let base = far.base_round_trip?;
         // That it is bulk its window before the fall says: the mean has come down with it.
         let collapsed =
             before >= FAST_RETRANSMIT_SEGMENTS * thresholds.segment_bytes && after <= COLLAPSE * before;
-        if !collapsed || far.steady_for(now) <= BURST_AGE {
+        if !collapsed || far.steady_for(now) <= MOMENT {
             return None;
         }
         let near = |flow: &&FlowRecord| {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::constants::RECENT;
+use crate::constants::{FEW, RECENT};
 use crate::sample::{FlowSample, sane};
 use crate::segment::Direction;
 use crate::thresholds::Thresholds;
@@ -121,7 +121,7 @@ impl FlowRecord {
         }
         let in_flight = flow.in_flight_bytes.and_then(sane);
         if let Some(bytes) = in_flight {
-            self.window.push(bytes, seconds.max(0.01));
+            self.window.push(bytes, seconds);
         }
         self.in_flight = [in_flight, self.in_flight[0]];
     }
@@ -152,7 +152,7 @@ impl Faded {
 
     /// Standard deviation over mean.
     fn variation(&self) -> Option<f64> {
-        (self.count >= 4 && self.mean > 0.0).then(|| self.variance.sqrt() / self.mean)
+        (self.count > FEW as u32 && self.mean > 0.0).then(|| self.variance.sqrt() / self.mean)
     }
 }
 

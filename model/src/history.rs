@@ -14,7 +14,7 @@ use crate::segment::{Direction, PerDirection};
 const SLOT: Duration = Duration::from_millis(100);
 
 /// Slots kept at most; 1200 cover two minutes.
-const MAX_SLOTS: usize = 1200;
+pub(crate) const MAX_SLOTS: usize = 1200;
 
 /// Sums over one stretch of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -3,10 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::constants::FEW;
 use crate::findings::Phase;
-
-/// Changes remembered for the recent period.
-const MAX_SWITCHES: usize = 256;
+use crate::history::MAX_SLOTS;
 
 /// Follows the changes between `uplink_bound` and `downlink_bound`. Balanced and idle stretches in between neither
 /// count nor hide a change.
@@ -29,7 +28,7 @@ impl Swing {
         if before.is_none() || before == Some(phase) {
             return;
         }
-        if self.recent.len() == MAX_SWITCHES {
+        if self.recent.len() == MAX_SLOTS {
             self.recent.pop_front();
         }
         self.recent.push_back(since);
@@ -38,7 +37,7 @@ impl Swing {
         self.count += 1;
     }
 
-    /// Changes of side after `start`, of the last 256.
+    /// Changes of side after `start`, as far back as slots are kept.
     pub fn switches_since(&self, start: Duration) -> usize {
         self.recent.iter().rev().take_while(|at| **at > start).count()
     }
@@ -58,7 +57,7 @@ impl Swing {
 }
 
 fn period(first: Duration, last: Duration, switches: u64) -> Option<f64> {
-    if switches < 3 {
+    if switches < FEW as u64 {
         return None;
     }
     Some(2.0 * last.saturating_sub(first).as_secs_f64() / (switches - 1) as f64)

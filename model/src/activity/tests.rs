@@ -402,3 +402,13 @@ fn datagrams_that_leave_a_standing_queue_are_bulk() {
     assert_eq!(judge(&history(mostly_udp, rate, sawtooth), stands), Demand::Bulk);
     assert!(matches!(judge(&history(tcp, rate, sawtooth), stands), Demand::Application(_)));
 }
+
+/// A tenth below and above.
+#[test]
+fn fifty_segments_without_an_ack_are_no_chance() {
+    let unseen = |segments| {
+        let data_segments = PerDirection { up: 0, down: segments };
+        is_unseen(&Totals { data_segments, ..Totals::default() }, Direction::Up)
+    };
+    assert_eq!([45, 55].map(unseen), [false, true]);
+}

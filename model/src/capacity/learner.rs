@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use super::service::ServiceRate;
+use super::service::{SUSTAINED_BYTES, SUSTAINED_NS, ServiceRate};
+use crate::constants::HALF;
 use crate::sample::MeasuredRate;
-use crate::segment::FULL_FRAME_BYTES;
 
-/// A stretch with fewer bytes than 16 full frames says too little: a packet more or less at its ends is part of its error.
-const PIECE_BYTES: u64 = 16 * FULL_FRAME_BYTES as u64;
+/// A stretch with fewer bytes says too little: a packet more or less at its ends is part of its error.
+const PIECE_BYTES: u64 = (HALF * SUSTAINED_BYTES) as u64;
 
 /// A long stretch is cut into pieces of this length, so that old ones can leave the window.
-const PIECE: Duration = Duration::from_millis(500);
+const PIECE: Duration = Duration::from_nanos((HALF * SUSTAINED_NS) as u64);
 
 /// Learns one direction's rate: what passes while the buffer holds a queue *is* the rate. It follows the rate up and down.
 ///

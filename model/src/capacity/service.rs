@@ -5,18 +5,15 @@
 
 use std::collections::VecDeque;
 
-use crate::constants::RECENT;
+use crate::constants::{RECENT, SLIGHT};
 use crate::segment::FULL_FRAME_BYTES;
 
 /// The rate has changed if the newest spans differ by more than this part.
 const CHANGED: f64 = 0.08;
 
 /// A rate to be shown, and one that has changed, rest on this much busy time and so many bytes.
-const SUSTAINED_NS: f64 = 1e9;
-const SUSTAINED_BYTES: f64 = 32.0 * FULL_FRAME_BYTES;
-
-/// A first guess rests on a tenth of that.
-const ROUGH: f64 = 0.1;
+pub(super) const SUSTAINED_NS: f64 = 1e9;
+pub(super) const SUSTAINED_BYTES: f64 = 32.0 * FULL_FRAME_BYTES;
 
 /// Spans remembered.
 const SPANS_MAX: usize = 1 << 14;
@@ -58,9 +55,9 @@ impl ServiceRate {
         self.is_sustained(1.0).then(|| self.bytes / self.busy_ns)
     }
 
-    /// Bytes per nanosecond as far as known: the first guess comes early.
+    /// Bytes per nanosecond as far as known: the first guess rests on a tenth of that.
     pub(crate) fn rough(&self) -> Option<f64> {
-        self.is_sustained(ROUGH).then(|| self.bytes / self.busy_ns)
+        self.is_sustained(SLIGHT).then(|| self.bytes / self.busy_ns)
     }
 
     /// The newest moment at which the link was known to be busy.

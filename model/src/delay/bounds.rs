@@ -1,8 +1,8 @@
 //! What is known of a wait where one moment's packets tell only part of it.
 
-use crate::constants::{FEW, MEASURED_WITHIN, NO_QUEUE_S, SLIGHT};
+use crate::constants::{FEW, HELD_BACK_MOST_S, MEASURED_WITHIN, NO_QUEUE_S, SLIGHT};
 
-use super::{Delay, FlowRtt, Part, RULES, Unknown};
+use super::{Delay, FlowRtt, NOTICED_S, Part, Unknown};
 
 /// A wait lies between these, seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,7 +42,7 @@ impl WaitBounds {
     pub(super) fn of_flow(rtt: FlowRtt, base_s: f64, elsewhere_s: f64, on_line_s: f64) -> Self {
         let most_s = rtt.least_s - base_s;
         // One ACK at a time is delayed: on average no longer than the time from one to the next.
-        let held_s = (1.0 / f64::from(rtt.samples.max(1))).min(RULES.delayed_ack_s);
+        let held_s = (1.0 / f64::from(rtt.samples.max(1))).min(HELD_BACK_MOST_S);
         let least_s = if (rtt.samples as usize) < FEW { 0.0 } else { most_s - on_line_s - held_s };
         Self { least_s, likely_s: most_s, most_s }.less(elsewhere_s)
     }
@@ -84,14 +84,14 @@ pub(super) fn slowest(ends: &[EndWait]) -> Slowest {
         return Slowest::unknown(Unknown::NoReplies);
     };
     let (least_s, likely_s) = (certain.wait.least_s, likely.wait.likely_s);
-    if least_s < RULES.noticed_s && likely_s >= RULES.noticed_s && likely_s - least_s > RULES.noticed_s {
+    if least_s < NOTICED_S && likely_s >= NOTICED_S && likely_s - least_s > NOTICED_S {
         return Slowest { may_wait_s: likely_s, ..Slowest::unknown(Unknown::TooFew) };
     }
     let whose = if least_s > 0.0 { certain } else { likely };
     Slowest { part: Ok(whose.wait.delay(whose.base_s)), whose: Some(whose.number), may_wait_s: 0.0 }
 }
 
-/// The end that [`RULES`]' part of the packets waits as long as, or longer.
+/// The end that a tenth of the packets waits as long as, or longer.
 fn slowest_by(ends: &[EndWait], figure: impl Fn(WaitBounds) -> f64) -> Option<EndWait> {
     let mut sorted = ends.to_vec();
     sorted.sort_by(|a, b| figure(b.wait).total_cmp(&figure(a.wait)));

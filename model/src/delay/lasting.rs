@@ -1,7 +1,9 @@
 //! What holds for many seconds.
 
+use crate::constants::RECENT;
+
 /// Seconds that are looked at.
-const WINDOW: usize = 20;
+const WINDOW: usize = 2 * RECENT.as_secs() as usize;
 /// It begins once so many of the newest [`WINDOW`] seconds had it, and ends once fewer than the other had it.
 const BEGIN: usize = 12;
 const END: usize = 4;

@@ -1,8 +1,8 @@
 //! Findings of transfers that are slow although packets wait nowhere: their receiver's window limits them, or their sender.
 
 use super::lasting::Lasting;
-use super::{BloatNews, Budget, Place, RULES};
-use crate::constants::{HALF, MOST};
+use super::{BloatNews, Budget, Place};
+use crate::constants::{HALF, LITTLE, MOST};
 use crate::findings::{Evidence, Figure, FindingKind};
 use crate::link::Known;
 use crate::ratio::SEGMENT_BYTES;
@@ -46,7 +46,7 @@ impl Transfer {
     /// `None`: it is not slow, or it is not known what limits it.
     fn limit(&self, rate: Option<Known>) -> Option<Limiter> {
         // Calls and games send short segments.
-        let is_bulk = self.goodput >= RULES.light
+        let is_bulk = self.goodput >= LITTLE
             && self.segment_bytes >= HALF * SEGMENT_BYTES
             && self.backward <= BACKWARD * self.goodput;
         if !is_bulk || self.goodput > HALF * rate?.value || self.round_trip_s <= 0.0 {
@@ -186,6 +186,26 @@ mod tests {
         assert_eq!(said(|_| vec![SLOW_SENDER], 0.0), [FindingKind::SenderLimited]);
         let smaller = Transfer { goodput: 50_000.0, ..SLOW_SENDER };
         assert_eq!(said(|_| vec![smaller, SMALL_WINDOW], 0.0), [FindingKind::ReceiverLimited]);
+    }
+
+    /// A little below and above each figure that a slow bulk transfer and its limit have.
+    #[test]
+    fn a_slow_transfer_and_its_limit_have_edges() {
+        let limit = |transfer: Transfer| transfer.limit(RATES[transfer.direction]);
+        let (sender, receiver) = (Some(Limiter::Sender), Some(Limiter::Receiver));
+        let goodput = |goodput| limit(Transfer { goodput, ..SLOW_SENDER });
+        assert_eq!([5_500.0, 6_500.0, 2.4e6, 2.6e6].map(goodput), [None, sender, sender, None]);
+        let segment = |segment_bytes| limit(Transfer { segment_bytes, ..SLOW_SENDER });
+        assert_eq!([700.0, 800.0].map(segment), [None, sender]);
+        let backward = |part| limit(Transfer { backward: part * SLOW_SENDER.goodput, ..SLOW_SENDER });
+        assert_eq!([0.018, 0.022].map(backward), [sender, None]);
+        let silent = |round_trips| limit(Transfer { silent_s: round_trips * 0.03, ..SLOW_SENDER });
+        assert_eq!([1.8, 2.2].map(silent), [None, sender]);
+        let window = |part| {
+            let window_bytes = Some(SMALL_WINDOW.goodput * SMALL_WINDOW.round_trip_s / part);
+            limit(Transfer { window_bytes, silent_s: 0.3, ..SMALL_WINDOW })
+        };
+        assert_eq!([0.45, 0.55, 0.75, 0.85].map(window), [sender, None, None, receiver]);
     }
 
     #[test]

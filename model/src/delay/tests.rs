@@ -760,3 +760,22 @@ fn one_reply_a_second_shows_the_queue_of_a_full_line() {
     }
     assert_eq!(budget.expect("six").place(), Place::In(Segment::Uplink), "{budget:?}");
 }
+
+/// Nothing is named that nobody notices, and a free segment may hide no more than that.
+#[test]
+fn a_place_is_named_from_what_is_noticed_on() {
+    let place = |queue_s: f64, uncertainty_s: f64| {
+        let delay = |queue_s| Ok(Delay { base_s: 0.01, queue_s, uncertainty_s });
+        let mut segments = [delay(0.0); Segment::ALL.len()];
+        segments[Segment::Home as usize] = delay(queue_s);
+        Budget { segments, home_host: None, far_host: None, may_wait_s: 0.0 }.place()
+    };
+    assert_eq!(
+        [0.028, 0.032].map(|queue_s| place(queue_s, 0.001)),
+        [Place::Nowhere, Place::In(Segment::Home)]
+    );
+    assert_eq!(
+        [0.027, 0.033].map(|uncertainty_s| place(0.0, uncertainty_s)),
+        [Place::Nowhere, Place::Unknown]
+    );
+}

@@ -3,18 +3,22 @@
 use std::collections::BTreeMap;
 
 use super::bounds::{EndWait, Slowest, WaitBounds, slowest};
-use super::{Budget, Delay, FlowRtt, Part, RULES, Reading, Reply, TimedFlow, Unknown};
-use crate::constants::{FEW, HALF, HEARD_S, MEASURED_WITHIN, MOST, NO_QUEUE_S};
+use super::{Budget, Delay, FlowRtt, NOTICED_S, Part, Reading, Reply, TimedFlow, Unknown};
+use crate::constants::{
+    FEW, FORGOTTEN, HALF, HEARD_S, HELD_BACK_MOST_S, LITTLE, MEASURED_WITHIN, MOST, NO_QUEUE_S,
+};
 use crate::link::{Known, Provenance};
 use crate::recent::Recent;
 use crate::sample::sane;
 use crate::segment::{Direction, FULL_FRAME_BYTES, PerDirection};
 
+/// A base is the least of the last two of these periods, seconds.
+const PERIOD_S: f64 = FORGOTTEN.as_secs() as f64 / 2.0;
 /// Far ends and home hosts whose base is remembered.
 const ENDS: usize = 4096;
 const TICKS_PER_SECOND: f64 = 10.0;
 /// Over so many the load is taken.
-const LOAD_TICKS: usize = 5;
+const LOAD_TICKS: usize = (HALF * TICKS_PER_SECOND) as usize;
 
 /// What the line carries, bytes per second.
 type Load = PerDirection<f64>;
@@ -56,8 +60,8 @@ impl Base {
     }
 
     fn see(&mut self, at_s: f64, delay_s: f64, load: Load) {
-        if at_s - self.since_s > RULES.period_s {
-            self.older = if at_s - self.since_s > 2.0 * RULES.period_s { Least::NONE } else { self.newer };
+        if at_s - self.since_s > PERIOD_S {
+            self.older = if at_s - self.since_s > 2.0 * PERIOD_S { Least::NONE } else { self.newer };
             (self.newer, self.since_s) = (Least::NONE, at_s);
         }
         self.newer.see(delay_s, load);
@@ -129,7 +133,7 @@ impl Heard {
 fn held_s(reply: &Reply) -> f64 {
     match reply {
         Reply { is_relayed: true, .. } => f64::INFINITY,
-        Reply { may_be_held: true, .. } => RULES.delayed_ack_s,
+        Reply { may_be_held: true, .. } => HELD_BACK_MOST_S,
         _ => 0.0,
     }
 }
@@ -325,7 +329,7 @@ impl DelayTracker {
             return all(if is_heard { Unknown::NoBase } else { Unknown::NoReplies });
         };
         let doubt = match line.wait {
-            wait if wait.most_s < RULES.noticed_s => None,
+            wait if wait.most_s < NOTICED_S => None,
             _ if !line.is_sure => Some(Unknown::OneEnd),
             // Each reply may be late for another reason.
             wait => (wait.least_s == 0.0).then_some(Unknown::NoReplies),
@@ -364,7 +368,7 @@ impl DelayTracker {
     /// Learns what the line carries while nothing waits on it: in this second and in the next, whose replies may tell of a burst at its end.
     fn note_free(&mut self, waits_s: f64, load: Load) {
         let SecondReplies { count, longest_s } = std::mem::take(&mut self.replies);
-        let is_free = count >= FEW && waits_s.max(longest_s) < RULES.noticed_s;
+        let is_free = count >= FEW && waits_s.max(longest_s) < NOTICED_S;
         let before = std::mem::replace(&mut self.free_before, is_free.then_some(load));
         if let Some(before) = before.filter(|_| is_free) {
             self.carried = PerDirection::from_fn(|x| self.carried[x].max(before[x]));
@@ -432,7 +436,7 @@ impl DelayTracker {
 
 /// The most that a direction of this rate carries while nothing waits in it; both in bytes per second.
 fn light(rate: f64) -> f64 {
-    (HALF * rate).max(RULES.light)
+    (HALF * rate).max(LITTLE)
 }
 
 /// Replies of long ago tell nothing.
@@ -481,7 +485,7 @@ fn divide(line: &Line, reading: &Reading<'_>, holds_it: PerDirection<bool>) -> (
     let known = by_clock.or_else(by_load).or_else(by_level).filter(|_| line.is_sure);
     let Some((down_s, uncertainty_s)) = known else {
         // However little it is, it may be in either.
-        let part = if line.wait.most_s < RULES.noticed_s {
+        let part = if line.wait.most_s < NOTICED_S {
             delay(0.0, NO_QUEUE_S + line.wait.most_s)
         } else {
             Err(Unknown::Undivided)

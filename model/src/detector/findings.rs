@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crate::bloat::{Bloat, Bufferbloat, BufferbloatNews};
+use crate::constants::MOMENT;
 use crate::event::Event;
-use crate::fairness::{BURST_AGE, RttClasses, classes, knocked_back};
+use crate::fairness::{RttClasses, classes, knocked_back};
 use crate::findings::{Change, Evidence, Figure, FindingKind};
 use crate::segment::{Direction, PerDirection};
 
@@ -96,7 +97,7 @@ impl Detector {
     }
 
     fn reconsider_knock(&mut self, at: Duration, direction: Direction, events: &mut Vec<Event>) {
-        if self.findings.knocked[direction].is_some_and(|last| at.saturating_sub(last) < BURST_AGE) {
+        if self.findings.knocked[direction].is_some_and(|last| at.saturating_sub(last) < MOMENT) {
             return;
         }
         let Some(figures) = knocked_back(&self.flows, direction, &self.thresholds, at) else { return };

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::constants::{HALF, HELD_BACK_MOST_S};
 use crate::findings::Phase;
 use crate::history::Totals;
 use crate::sample::{DirectionSample, QueueSource, Sample};
@@ -18,7 +19,7 @@ impl Detector {
         if let Some(round_trip) = self.round_trip {
             interval.round_trip = (round_trip * seconds, seconds);
         }
-        let recently = self.bounded_round_trip().mul_f64(1.5).max(Duration::from_millis(200));
+        let recently = self.bounded_round_trip().mul_f64(1.5).max(Duration::from_secs_f64(HELD_BACK_MOST_S));
         for x in Direction::ALL {
             let direction = &sample.link[x];
             let traffic = &direction.traffic;
@@ -41,7 +42,7 @@ impl Detector {
             // What a qdisc of this machine lets through is its rate, not the link's.
             let is_link = self.link.shaped[x].is_none();
             let stands = seen && is_link && self.phases.stands(x) == Some(true);
-            let has_load = interval.load_bytes[x] > 0 || bytes >= 0.5 * self.thresholds.segment_bytes;
+            let has_load = interval.load_bytes[x] > 0 || bytes >= HALF * self.thresholds.segment_bytes;
             self.passed[x].push(sample.at, direction, queue, stands, has_load);
             if self.passed[x].is_active(sample.at, recently) {
                 interval.active_seconds[x] = seconds;

@@ -1,5 +1,6 @@
 //! The ratio as paper 000 predicts it: Eq. 6–11.
 
+use crate::constants::HALF;
 use crate::segment::{Direction, PerDirection};
 
 use super::cases::throughput;
@@ -104,7 +105,7 @@ fn is_capped(setting: &Setting, window: PerDirection<f64>) -> Capped {
 /// Where the paper's model is known to leave the simulation.
 fn caveats(setting: &Setting, two_solutions: bool) -> Vec<Caveat> {
     let mut caveats = Vec::new();
-    if setting.gamma() < 0.5 * setting.k() {
+    if setting.gamma() < HALF * setting.k() {
         caveats.push(Caveat::AcksStandUpstream);
     }
     if Direction::ALL.into_iter().any(|x| setting.buffer[x] < setting.in_flight(x)) {

@@ -25,8 +25,8 @@ const PAUSE: f64 = 0.65;
 const TIMEOUT_S: f64 = 1.0;
 
 /// Round trips stepped before and while averaging.
-const WARM_UP: usize = 2_000;
 const MEASURED: usize = 20_000;
+const WARM_UP: usize = MEASURED / 10;
 
 /// Steps the windows through the cases of 000 §3 and averages.
 pub fn predict(setting: &Setting) -> Prediction {

@@ -10,10 +10,9 @@ use super::{
     AckBursts, BaseRoundTrip, Composition, DirectionSample, FlowSample, MeasuredRate, QueueSample, Sample,
     Traffic,
 };
+use crate::constants::MOMENT;
 use crate::segment::{Direction, PerDirection};
 
-/// A round trip measured longer ago than this is no part of the present one.
-const ROUND_TRIP_LIFETIME: Duration = Duration::from_secs(5);
 /// Flows given to the detector at once, those that carried most: a table of a million costs no more than this.
 const FLOWS: usize = 512;
 
@@ -76,7 +75,7 @@ struct Turns {
 impl Turns {
     fn newest(&self, now: Duration) -> Option<f64> {
         let (seconds, at) = self.newest?;
-        (now.saturating_sub(at) <= ROUND_TRIP_LIFETIME).then_some(seconds)
+        (now.saturating_sub(at) <= MOMENT).then_some(seconds)
     }
 
     /// The mean since the newest interval; else what was measured before, unless it is too old.

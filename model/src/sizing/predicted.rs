@@ -3,6 +3,7 @@
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::constants::FEW;
 use crate::rate::BufferSize;
 use crate::segment::{Direction, PerDirection};
 use crate::simulate::{
@@ -112,15 +113,17 @@ pub enum NotPredicted {
 
 /// Frames simulated in all: a tenth of a second of work.
 const FRAMES: f64 = 600_000.0;
-const RUNS: u32 = 6;
+const RUNS: u32 = 2 * LEAST_RUNS;
 /// With fewer runs of this length at least, and more frames, a fast link can be judged too.
-const LEAST_RUNS: u32 = 3;
+const LEAST_RUNS: u32 = FEW as u32;
 const LEAST_SECONDS: f64 = 30.0;
 const MOST_FRAMES: f64 = 1_000_000.0;
 /// A run need not be longer: it then has many losses on any link that is slow enough.
 const MOST_SECONDS: f64 = 300.0;
 /// Share of a run left out at its beginning: slow start, and the filling of the buffers.
 pub(super) const SETTLING_SHARE: f64 = 0.2;
+/// Transfers start within this time, seconds.
+pub(super) const START_SPREAD_S: f64 = 0.2;
 /// What the ends take for a frame, seconds.
 const HOST_S: f64 = 5e-5;
 
@@ -136,7 +139,7 @@ pub fn predict(input: &AdviceInput, advice: &Advice, traffic: Transfers) -> Resu
         .map(|seed| {
             let jitter_s = if is_bbr && seed % 2 == 1 { BUSY_JITTER_S } else { HOST_JITTER_S };
             let from_s = SETTLING_SHARE * seconds;
-            simulate(&link, &Run { from_s, until_s: seconds, start_spread_s: 0.2, jitter_s }, seed)
+            simulate(&link, &Run { from_s, until_s: seconds, start_spread_s: START_SPREAD_S, jitter_s }, seed)
         })
         .collect();
     let predicted = summary(&outcomes, traffic.queue_management)?;

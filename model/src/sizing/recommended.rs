@@ -5,17 +5,18 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::constants::FEW;
 use crate::segment::Direction;
 use crate::simulate::{
     DATA_FRAME_BYTES, HOST_JITTER_S, Limit, Outcome, PAYLOAD_BYTES, Run, SimulatedLink, simulate,
 };
 
-use super::predicted::{SETTLING_SHARE, frames_per_second, simulated_link};
+use super::predicted::{SETTLING_SHARE, START_SPREAD_S, frames_per_second, simulated_link};
 use super::{Advice, AdviceInput, CongestionControl, NotPredicted, QueueManagement, Transfers};
 
 /// Sizes that are tried, from two packets to what the bound lets stand: so many, or fewer on a fast link …
 const SIZES_MOST: u32 = 8;
-const SIZES_LEAST: u32 = 3;
+const SIZES_LEAST: u32 = FEW as u32;
 const SMALLEST_BYTES: f64 = 2.0 * DATA_FRAME_BYTES as f64;
 
 /// … and frames simulated for all of them: less than a tenth of a second of work.
@@ -77,7 +78,7 @@ pub fn recommend(
     let run = Run {
         from_s: SETTLING_SHARE * seconds,
         until_s: seconds,
-        start_spread_s: 0.2,
+        start_spread_s: START_SPREAD_S,
         jitter_s: HOST_JITTER_S,
     };
     let present = input.uplink_buffer.map(|_| carried(&link, &simulate(&link, &run, 0)));
