@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pendulum_model::constants::HALF;
+use pendulum_model::constants::{HALF, LITTLE, MOMENT, RECENT};
 use pendulum_model::rate::{self, Rate};
 use pendulum_model::segment::{Direction, FULL_FRAME_BYTES, PerDirection};
 use pendulum_model::thresholds::Thresholds;
@@ -81,18 +81,15 @@ impl DeviceCounts {
     }
 }
 
-/// Less than so many seconds is a moment's burst.
-const HOLDS: Duration = Duration::from_secs(5);
-
 /// So long a wait behind a shaper is no shaper's success: the finding `bufferbloat` begins there too. Half of it is none to speak of.
 fn late() -> Duration {
     Thresholds::default().bufferbloat_delay.0
 }
 /// What the line carried is reported of so many seconds. A recovery holds back the ACKs of a round trip, a second or more in a modem that is full:
 /// what was acknowledged is known no better than that.
-const KNOWN_AFTER: Duration = Duration::from_secs(20);
+const KNOWN_AFTER: Duration = RECENT.saturating_mul(2);
 /// Packets and bytes in a second: of less nothing can be said.
-const LEAST: [u64; 2] = [10, 5_000];
+const LEAST: [u64; 2] = [10, LITTLE as u64];
 /// So many seconds have to say it: in one of them somebody may have taken away what was made again since.
 const AGREE: u8 = 2;
 
@@ -147,7 +144,7 @@ impl Past {
     }
 }
 
-/// Of the seconds in which packets have waited. A recovery, whose ACKs tell no delay, interrupts them no longer than [`HOLDS`].
+/// Of the seconds in which packets have waited. A recovery, whose ACKs tell no delay, interrupts them no longer than [`MOMENT`].
 #[derive(Debug)]
 struct WaitingTime {
     since: Instant,
@@ -216,7 +213,7 @@ impl BehindWatch {
             // What is unknown does not end it.
             Some(_) => behind.delay.is_none_or(|delay| delay >= late().mul_f64(HALF)),
         };
-        if self.late.turns(is_late, HOLDS.as_secs() as u8 + 1) {
+        if self.late.turns(is_late, MOMENT.as_secs() as u8 + 1) {
             self.late.why = is_late.then(|| reason(behind, self.carried, rate));
         }
         (self.why().is_some() != was).then(|| self.why())
@@ -228,7 +225,7 @@ impl BehindWatch {
         let unknown_for = self.waiting.as_ref().map(|waiting| now.duration_since(waiting.seen));
         let waits = match behind.delay {
             Some(delay) => delay >= late,
-            None => unknown_for.is_some_and(|unknown| unknown < HOLDS),
+            None => unknown_for.is_some_and(|unknown| unknown < MOMENT),
         };
         if self.past.up.claim.why.is_some() || !waits {
             (self.waiting, self.carried) = (None, None);

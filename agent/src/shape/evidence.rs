@@ -1,5 +1,6 @@
 //! What turns with shaping and without it, compared in pairs, come to, and with which confidence. No side effects.
 
+use pendulum_model::constants::{LITTLE, SLIGHT};
 use pendulum_model::findings::{Evidence, Figure};
 use pendulum_model::named;
 use pendulum_model::segment::{Direction, PerDirection};
@@ -8,12 +9,8 @@ use pendulum_wire::{AbTest, Turn};
 
 /// So many pairs make "no difference" worth saying.
 const ENOUGH: usize = 5;
-/// A change of the round trip by less than this share is not worth a word.
-const DELAY_WORTH: f64 = 0.1;
 /// So much of the score may a shorter round trip cost: a shaper that sends below the link's rate always takes some.
 const SCORE_TOLERATED: f64 = 0.05;
-/// Below this there is nothing to compare, bytes per second.
-const IDLE: f64 = 1_000.0;
 
 /// The mean of one turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -71,7 +68,7 @@ impl Comparison {
         let change = interval(&changes(pairs, &with, &without));
         let delay = interval(&delays(pairs, without.round_trip));
         let (shorter, longer) = delay.map_or((false, false), |(mean, half)| {
-            (mean <= -DELAY_WORTH && mean + half < 0.0, mean >= DELAY_WORTH && mean - half > 0.0)
+            (mean <= -SLIGHT && mean + half < 0.0, mean >= SLIGHT && mean - half > 0.0)
         });
         let outcome = match change {
             Some((mean, half)) if mean - half > 0.0 || shorter && mean >= -SCORE_TOLERATED => {
@@ -160,7 +157,7 @@ impl Comparison {
 
 /// Whether there was something to compare.
 pub(super) fn is_busy(turn: &TrialTurn) -> bool {
-    turn.goodput.both().into_iter().any(|goodput| *goodput > IDLE)
+    turn.goodput.both().into_iter().any(|goodput| *goodput > LITTLE)
 }
 
 pub(super) fn mean(turns: impl Iterator<Item = TrialTurn> + Clone) -> TrialTurn {
@@ -185,7 +182,7 @@ fn delays(pairs: &[[TrialTurn; 2]], usual: Option<f64>) -> Vec<f64> {
 fn changes(pairs: &[[TrialTurn; 2]], with: &TrialTurn, without: &TrialTurn) -> Vec<f64> {
     let usual = PerDirection::from_fn(|x| f64::midpoint(with.goodput[x], without.goodput[x]));
     let score = |turn: &TrialTurn| {
-        let part = |x: Direction| if usual[x] > IDLE { turn.goodput[x] / usual[x] } else { 0.0 };
+        let part = |x: Direction| if usual[x] > LITTLE { turn.goodput[x] / usual[x] } else { 0.0 };
         part(Direction::Up) + part(Direction::Down)
     };
     pairs.iter().map(|[with, without]| score(with) - score(without)).collect()

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use pendulum_model::autorate::{Bounds, Controller, Decision, Own};
+use pendulum_model::constants::SLIGHT;
 use pendulum_model::rate::Rate;
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_wire::Auto;
 
-use super::rates::SAME_RATE;
 use crate::config::{LEAST_RATE, ShapeConfig, ShapeRate};
 
 /// Begun with where nothing is known, bytes per second: no link of a gateway of this kind is faster. It falls as soon as a queue stands behind.
@@ -180,7 +180,7 @@ impl FollowedDirection {
         self.auto.link_rate_bps = self.controller.capacity().map(|bytes| bytes * 8.0);
         self.auto.waits_behind_s = self.controller.wait();
         let rate = self.controller.rate();
-        if (rate / self.reported - 1.0).abs() <= SAME_RATE {
+        if (rate / self.reported - 1.0).abs() <= SLIGHT {
             return None;
         }
         let from = std::mem::replace(&mut self.reported, rate);

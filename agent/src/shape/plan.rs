@@ -78,7 +78,7 @@ pub(super) fn delta(shape: &ShapeConfig, rate: Rate, measured: &MeasuredTraffic)
     match shape.delta {
         Delta::Fixed(acks) => acks,
         Delta::Auto => {
-            let acks_per_second = rate.bytes_per_second() / measured.ack_bytes.unwrap_or(ACK_BYTES).max(40.0);
+            let acks_per_second = rate.bytes_per_second() / measured.ack_bytes.unwrap_or(ACK_BYTES);
             let d = measured.segments_per_ack.unwrap_or(SEGMENTS_PER_ACK).max(1.0);
             let optimum = acks_per_second * measured.round_trip().as_secs_f64() / (d + 1.0);
             optimum.round().clamp(DELTA_BOUNDS[0], DELTA_BOUNDS[1]) as u32

@@ -1,18 +1,10 @@
 //! Which rates the shaper takes for the link's: those of the configuration, else the WAN qdisc's own, else the learnt one.
 
-use std::time::Duration;
-
+use pendulum_model::constants::{FORGOTTEN, HALF, SLIGHT};
 use pendulum_model::rate::Rate;
 use pendulum_model::sample::MeasuredRate;
 
 use pendulum_model::link::Provenance;
-
-/// Of two measured rates that are no more than this off, the second is the first: each change disturbs the queue, and none is worth a report.
-pub(super) const SAME_RATE: f64 = 0.1;
-/// A learnt rate never falls below this share of the highest there was: a gap in the traffic must not shape the line.
-const FLOOR: f64 = 0.5;
-/// The highest learnt rate fades with this half-life, so that a line that has become slow is shaped at its rate.
-const HALF_LIFE: Duration = Duration::from_secs(600);
 
 /// What is known of the uplink's rate beside the configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -43,17 +35,19 @@ impl Uplink {
         self.rate()
     }
 
+    /// A rate that is only slightly off is the same: each change disturbs the queue. The highest fades by half in [`FORGOTTEN`]: a line that has become
+    /// slow is shaped at its rate. None falls below half of it: a gap in the traffic must not shape the line.
     fn learn(&mut self, rate: MeasuredRate) -> Option<Rate> {
         let known = self.adopted.filter(|(_, source)| *source == Provenance::Learnt).map(|(rate, _)| rate);
         let faded = self.highest.map_or(0.0, |highest| {
             let passed = rate.measured_at.saturating_sub(highest.measured_at);
-            highest.bytes_per_second * (-passed.as_secs_f64() / HALF_LIFE.as_secs_f64()).exp2()
+            highest.bytes_per_second * (-passed.as_secs_f64() / FORGOTTEN.as_secs_f64()).exp2()
         });
         let bytes_per_second = faded.max(rate.bytes_per_second);
         self.highest = Some(MeasuredRate { bytes_per_second, ..rate });
-        let new = rate.bytes_per_second.max(FLOOR * bytes_per_second);
+        let new = rate.bytes_per_second.max(HALF * bytes_per_second);
         match known {
-            Some(known) if (new / known.bytes_per_second() - 1.0).abs() <= SAME_RATE => Some(known),
+            Some(known) if (new / known.bytes_per_second() - 1.0).abs() <= SLIGHT => Some(known),
             _ => Rate::from_bytes_per_second(new),
         }
     }
@@ -71,6 +65,8 @@ impl Uplink {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn rate(text: &str) -> Rate {
