@@ -1,6 +1,6 @@
 //! All figures that the observer depends on.
 
-use crate::constants::{HELD_BACK_S, NO_QUEUE_S};
+use crate::constants::{BLIND, FEW, HALF, HELD_BACK_S, MOMENT, MOST, NO_QUEUE_S, RECENT};
 
 /// Times in nanoseconds, shares of 1. One figure serves wherever the same thing is meant.
 pub(super) struct ObserverRules {
@@ -103,17 +103,17 @@ pub(super) const RULES: ObserverRules = ObserverRules {
     idle_without_rate_ns: 150e6,
     tick_known_ns: 400e6,
     placed_ns: 500e6,
-    second_ns: 1e9,
+    second_ns: BLIND.as_nanos() as f64,
     drained_ns: 2e9,
     undecided_ns: 3e9,
-    answered_ns: 5e9,
-    long_ns: 10e9,
+    answered_ns: MOMENT.as_nanos() as f64,
+    long_ns: RECENT.as_nanos() as f64,
     longest_wait_ns: 60e9,
     stale_ns: 300e9,
     earlier_ns: 2e3,
     slot_ns: 2.5e6,
-    half: 0.5,
-    nearly: 0.8,
+    half: HALF,
+    nearly: MOST,
     fifth: 0.2,
     agrees: 0.15,
     excess: 0.04,
@@ -122,7 +122,7 @@ pub(super) const RULES: ObserverRules = ObserverRules {
     drift_max: 200e-6,
     nine_of_ten: 1.65,
     loss_decay: 0.9995,
-    few: 3,
+    few: FEW,
     settled: 4,
     epochs: 6,
     agreeing: 8,
