@@ -52,16 +52,22 @@ impl Evictions {
 
     /// So many flows were forgotten since the start.
     pub(super) fn tell(&mut self, evicted: u64, now: Instant, config: &LinkConfig) {
-        if evicted == self.reported || self.at.is_some_and(|at| now.duration_since(at) < Self::PAUSE) {
-            return;
-        }
+        let Some(flows) = self.unreported(evicted, now) else { return };
         warn!(
             link = config.name,
-            flows = evicted - self.reported,
+            flows,
             "the flow table is full (max-flows = {}) and forgot flows that were least active; raise max-flows",
             config.max_flows
         );
-        (self.reported, self.at) = (evicted, Some(now));
+    }
+
+    /// How many of them are to be reported now.
+    fn unreported(&mut self, evicted: u64, now: Instant) -> Option<u64> {
+        if evicted == self.reported || self.at.is_some_and(|at| now.duration_since(at) < Self::PAUSE) {
+            return None;
+        }
+        self.at = Some(now);
+        Some(evicted - std::mem::replace(&mut self.reported, evicted))
     }
 }
 
@@ -84,5 +90,16 @@ mod tests {
         assert!(!retry.is_due(), "30 s from now");
         retry.at = Some(Instant::now());
         assert!(retry.is_due());
+    }
+
+    #[test]
+    fn forgotten_flows_are_reported_at_most_once_a_minute_and_each_of_them_once() {
+        let (mut evictions, start) = (Evictions::default(), Instant::now());
+        for (second, evicted, reported) in
+            [(0, 0, None), (1, 5, Some(5)), (2, 7, None), (60, 7, None), (61, 9, Some(4)), (200, 9, None)]
+        {
+            let now = start + Duration::from_secs(second);
+            assert_eq!(evictions.unreported(evicted, now), reported, "after {second} s");
+        }
     }
 }
