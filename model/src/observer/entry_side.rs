@@ -131,9 +131,10 @@ impl EntrySide {
         self.sum += bytes;
         self.learner.enter(bytes, f64::from(repeated));
         let busy_to = self.entries.back().map_or(at_ns, |before| before.done_ns);
-        let done_ns = self.after(busy_to, at_ns, bytes);
+        let rate = self.rate();
+        let done_ns = self.after(rate, busy_to, at_ns, bytes);
         let before = self.entries.back().map_or((at_ns, 0.0), |before| (before.at_ns, before.off_ns));
-        let off_ns = self.off_ns(before, busy_to, at_ns, bytes);
+        let off_ns = self.off_ns(rate, before, busy_to, at_ns, bytes);
         let slowest_ns = (self.slowest_done_ns - at_ns).max(0.0);
         self.slowest_done_ns = at_ns + slowest_ns + bytes / SLOWEST_LINK;
         self.entries.push_back(Entry {
@@ -148,8 +149,8 @@ impl EntrySide {
     }
 
     /// When a packet is served that comes at `at_ns`, the link being busy until `busy_to`.
-    fn after(&self, busy_to: f64, at_ns: f64, bytes: f64) -> f64 {
-        match self.rate() {
+    fn after(&self, rate: Option<f64>, busy_to: f64, at_ns: f64, bytes: f64) -> f64 {
+        match rate {
             Some(rate) => {
                 let begins = busy_to.max(at_ns);
                 // What finds the buffer full is dropped.
@@ -163,10 +164,10 @@ impl EntrySide {
 
     /// How far off the book-keeping may be of a packet that comes at `at_ns` to a link that is busy until `busy_to`; `before`: when the one before came, and
     /// how far off that was.
-    fn off_ns(&self, before: (f64, f64), busy_to: f64, at_ns: f64, bytes: f64) -> f64 {
+    fn off_ns(&self, rate: Option<f64>, before: (f64, f64), busy_to: f64, at_ns: f64, bytes: f64) -> f64 {
         let (before_at_ns, before_ns) = before;
         let wait_ns = busy_to - at_ns;
-        match self.rate() {
+        match rate {
             None => (before_ns - (at_ns - before_at_ns)).max(0.0) + bytes / SLOWEST_LINK,
             Some(_) if wait_ns <= 0.0 => 0.0,
             Some(_) => before_ns.max(wait_ns - self.learner.longest_ns()),
@@ -325,10 +326,10 @@ impl EntrySide {
         let mut before = (self.entries[index].at_ns, 0.0);
         for at in index + 1..self.entries.len() {
             let Entry { at_ns, bytes, done_ns, .. } = self.entries[at];
-            before = (at_ns, self.off_ns(before, latest, at_ns, bytes));
+            before = (at_ns, self.off_ns(rate, before, latest, at_ns, bytes));
             self.entries[at].off_ns = before.1;
             let done = match rate {
-                Some(_) => self.after(latest, at_ns, bytes),
+                Some(_) => self.after(rate, latest, at_ns, bytes),
                 None => (done_ns + shift).max(latest),
             };
             self.entries[at].done_ns = done;
