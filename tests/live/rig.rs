@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pendulum_lab::agent;
 use pendulum_lab::netns::Host;
 use pendulum_lab::process::Process;
-use pendulum_lab::topology::{LAN_DEVICE, WAN_DEVICE};
+use pendulum_lab::topology::{IpVersion, LAN_DEVICE, WAN_DEVICE};
 use pendulum_lab::traffic::{Ends, Quic, Transfer, TransferSpec, UdpFlow, UdpSpec};
 use pendulum_lab::truth::{Capture, QueueReading};
 use pendulum_lab::{Lab, LinkSpec};
@@ -122,6 +122,12 @@ impl Rig {
     /// A transfer that goes on until it is dropped.
     pub(crate) fn transfer(&self, direction: Direction) -> Transfer {
         Transfer::start(&self.lab, TransferSpec::new(direction, TRAFFIC)).unwrap()
+    }
+
+    /// The same by this version of IP.
+    pub(crate) fn transfer_over(&self, direction: Direction, ip: IpVersion) -> Transfer {
+        let spec = TransferSpec { ip, ..TransferSpec::new(direction, TRAFFIC) };
+        Transfer::start(&self.lab, spec).unwrap()
     }
 
     /// The same with another congestion control than reno.

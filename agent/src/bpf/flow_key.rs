@@ -26,21 +26,36 @@ impl pendulum_flow_key {
         }
     }
 
-    /// A number that stands for the address of the end that a direction leads to: `hash_of_address()` of `bpf/packet/slots.h`, as replies have it.
+    /// A number that stands for the address of the end that a direction leads to: that of [`address_number`].
     pub fn end_id(&self, towards: Direction) -> u32 {
-        let address = match towards {
+        number_of(match towards {
             Direction::Up => self.remote_addr,
             Direction::Down => self.home_addr,
-        };
-        let [first, rest @ ..] = address;
-        let hash = rest.into_iter().fold(first, |hash, word| (hash ^ word).wrapping_mul(0x9e37_79b1));
-        hash ^ hash >> 15
+        })
     }
 
     /// How the detector knows the flow.
     pub fn id(&self) -> u64 {
         BuildHasherDefault::<DefaultHasher>::default().hash_one(self)
     }
+}
+
+/// A number that stands for an address: `hash_of_address()` of `bpf/packet/slots.h`, as replies have it.
+pub fn address_number(address: IpAddr) -> u32 {
+    let octets = match address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
+    };
+    number_of(words(octets))
+}
+
+fn number_of([first, rest @ ..]: [u32; 4]) -> u32 {
+    let hash = rest.into_iter().fold(first, |hash, word| (hash ^ word).wrapping_mul(0x9e37_79b1));
+    hash ^ hash >> 15
+}
+
+fn words(octets: [u8; 16]) -> [u32; 4] {
+    [0, 4, 8, 12].map(|i| u32::from_ne_bytes([octets[i], octets[i + 1], octets[i + 2], octets[i + 3]]))
 }
 
 fn socket_address(words: &[u32; 4], port: u16) -> SocketAddr {
@@ -55,10 +70,6 @@ fn socket_address(words: &[u32; 4], port: u16) -> SocketAddr {
 mod tests {
     use super::*;
 
-    fn words(octets: [u8; 16]) -> [u32; 4] {
-        [0, 4, 8, 12].map(|i| u32::from_ne_bytes([octets[i], octets[i + 1], octets[i + 2], octets[i + 3]]))
-    }
-
     #[test]
     fn addresses_read_as_people_write_them() {
         let key = pendulum_flow_key {
@@ -69,5 +80,8 @@ mod tests {
         };
         assert_eq!(key.home().to_string(), "192.0.2.7:443");
         assert_eq!(key.remote().to_string(), "[2001:db8::1]:50000");
+        for towards in Direction::ALL {
+            assert_eq!(key.end_id(towards), address_number(key.end(towards)));
+        }
     }
 }

@@ -25,6 +25,7 @@ mod statistics;
 pub use arrivals::{Answered, Arrival, Departures, Egress, Passage, PassageReader};
 pub use attach::{AttachReport, Hook, Mechanism, remove_leftovers};
 pub use cwnd::{Cwnd, CwndSource};
+pub use flow_key::address_number;
 pub use foreign::tcx_programs;
 pub use history::{BUCKET, QueueInterval, RingReader};
 pub(crate) use history::{monotonic, monotonic_ns};

@@ -33,8 +33,8 @@ pub(crate) struct ReportOptions {
 /// Incidents that are sent whole, the newest: up to 300 kB each.
 const INCIDENTS: usize = 3;
 
-/// Keys whose values name hosts: `http.names`, the homes of flows.
-const NAMES: [&str; 2] = ["names", "home_host"];
+/// Keys whose values name hosts: `http.names`, the homes of flows, where the delay is.
+const NAMES: [&str; 3] = ["names", "home_host", "host"];
 
 /// Collects the parts and prints them.
 ///

@@ -36,6 +36,7 @@ impl Redaction {
     /// Replaces each string whole.
     fn hide(&mut self, value: &mut Value) {
         match value {
+            Value::String(text) if text.parse::<IpAddr>().is_ok() => *text = self.text(text),
             Value::String(text) => *text = self.number("host", text),
             Value::Array(values) => values.iter_mut().for_each(|value| self.hide(value)),
             Value::Object(fields) => fields.values_mut().for_each(|value| self.hide(value)),
@@ -106,8 +107,9 @@ mod tests {
             "192.0.2.7": 1,
             "names": ["router.example"],
             "row": {"home_host": "laptop", "other": "laptop"},
+            "segment": {"host": "192.0.2.7"},
         });
-        Redaction::default().apply(&mut report, &["names", "home_host"]);
+        Redaction::default().apply(&mut report, &["names", "home_host", "host"]);
         let text = report.to_string();
         for secret in ["192.0.2", "2001:db8", "5e:00:53", "router", "\"home_host\":\"laptop\""] {
             assert!(!text.contains(secret), "{secret} in {text}");
@@ -119,7 +121,7 @@ mod tests {
             first.ends_with(&format!("again {number}.")) && first.starts_with(&format!("{number}:443 ")),
             "{first}"
         );
-        assert_eq!(report[number], 1);
+        assert_eq!((&report[number], &report["segment"]["host"]), (&json!(1), &json!(number)));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use pendulum_model::link::Known;
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_wire::{Delay, SegmentBloat, TransferLimit};
 
+use super::home_hosts::HomeHosts;
 use super::queues::Queues;
 use crate::shape::Passing;
 use crate::snapshot::{FlowRow, FlowSweep};
@@ -31,6 +32,7 @@ pub(super) struct Delays {
     place: SteadyPlace,
     silent_seconds: u32,
     own: PerDirection<OwnWait>,
+    hosts: HomeHosts,
     /// Home, and beyond the line.
     bloat: [delay::SegmentBloat; 2],
     limits: Limits,
@@ -72,6 +74,7 @@ impl Default for Delays {
             place: SteadyPlace::default(),
             silent_seconds: 0,
             own: PerDirection::default(),
+            hosts: HomeHosts::default(),
             bloat: delay::SegmentBloat::both(),
             limits: Limits::default(),
             latest: None,
@@ -92,7 +95,9 @@ impl Delays {
             let waited = Passing::Waited { end: end.into(), passed_ns: *passed_ns, wait_s, may_be_held };
             self.waited.push((Direction::Up, waited));
         }
-        queues.home_replies().iter().for_each(|reply| self.tracker.home_reply(reply));
+        for reply in queues.home_replies() {
+            self.tracker.home_reply(&Reply { end: self.hosts.number(reply.end), ..*reply });
+        }
         for x in Direction::ALL {
             match queues.own_bytes(x) {
                 Some(bytes) => self.own[x].note(bytes, throughput[x]),
@@ -109,13 +114,19 @@ impl Delays {
         &mut self,
         at: Duration,
         flows: &FlowSweep,
+        hosts: HomeHosts,
         hidden: PerDirection<Option<(f64, f64)>>,
         rates: PerDirection<Option<Known>>,
         threshold_s: f64,
     ) -> Vec<BloatNews> {
         let own = std::mem::take(&mut self.own);
+        let number = |row: &FlowRow, towards: Direction| match towards {
+            Direction::Up => row.key.end_id(towards),
+            Direction::Down => hosts.number(row.key.end_id(towards)),
+        };
         let timed = |towards: Direction| -> Vec<TimedFlow> {
-            flows.rows.iter().filter_map(|row| timed_flow(row, towards, flows.at)).collect()
+            let timed = |row| timed_flow(row, number(row, towards), towards, flows.at);
+            flows.rows.iter().filter_map(timed).collect()
         };
         let (home, far) = (timed(Direction::Down), timed(Direction::Up));
         let hidden = |x: Direction| {
@@ -144,11 +155,13 @@ impl Delays {
         let [sender_limited, receiver_limited] = self.limits.holds().map(|holds| {
             holds.map(|(since_s, goodput)| TransferLimit { since_s, goodput_bps: goodput * 8.0 })
         });
-        let address = |number: Option<u32>, towards: Direction| {
-            let number = number?;
-            let row = flows.rows.iter().find(|row| row.key.end_id(towards) == number)?;
-            Some(row.key.end(towards).to_string())
+        let address = |wanted: Option<u32>, towards: Direction| {
+            let wanted = wanted?;
+            flows.rows.iter().find(|row| number(row, towards) == wanted).map(|row| row.key.end(towards))
         };
+        let home = address(budget.home_host, Direction::Down);
+        let home = home.map(|home| hosts.name(home).unwrap_or_else(|| home.to_string()));
+        let far = address(budget.far_host, Direction::Up).map(|far| far.to_string());
         let mut delay = Delay {
             home_bloat,
             beyond_bloat,
@@ -156,12 +169,10 @@ impl Delays {
             receiver_limited,
             ..Delay::of(&budget, self.place.place())
         };
-        for (segment, host) in [
-            (Segment::Home, address(budget.home_host, Direction::Down)),
-            (Segment::Beyond, address(budget.far_host, Direction::Up)),
-        ] {
+        for (segment, host) in [(Segment::Home, home), (Segment::Beyond, far)] {
             delay.segments.entry(segment.name().into()).or_default().host = host;
         }
+        self.hosts = hosts;
         self.latest = Some(Arc::new(delay));
         self.line_most_s = budget.line_most_s();
         news
@@ -199,7 +210,7 @@ impl Delays {
 }
 
 /// What the flow's packets towards the end that a direction leads to took within the second; `None` if no data went there.
-fn timed_flow(row: &FlowRow, towards: Direction, swept_at: Instant) -> Option<TimedFlow> {
+fn timed_flow(row: &FlowRow, end: u32, towards: Direction, swept_at: Instant) -> Option<TimedFlow> {
     let half = &row.halves[towards];
     let is_waiting = half.data_at.is_some_and(|at| swept_at.duration_since(at) < UNANSWERED);
     let unanswered = if is_waiting { u64::from(half.in_flight_bytes) } else { 0 };
@@ -210,7 +221,7 @@ fn timed_flow(row: &FlowRow, towards: Direction, swept_at: Instant) -> Option<Ti
         least_s: seconds(least_us),
         samples,
     });
-    (packets > 0 || rtt.is_some()).then(|| TimedFlow { end: row.key.end_id(towards), packets, rtt })
+    (packets > 0 || rtt.is_some()).then_some(TimedFlow { end, packets, rtt })
 }
 
 /// The flow's data in this direction within the second; `None` if there was none, or no RTT to both ends.
@@ -324,7 +335,8 @@ mod tests {
                 delays.limits.push(at_s, budget, transfers, &rates);
             }
             let hidden = PerDirection::default();
-            let news = delays.take(20 * SECOND, &FlowSweep::empty(now), hidden, rates, 0.1);
+            let news =
+                delays.take(20 * SECOND, &FlowSweep::empty(now), HomeHosts::default(), hidden, rates, 0.1);
             assert_eq!(news, []);
             let delay = delays.latest().expect("taken");
             let waits = [delay.home_bloat, delay.beyond_bloat].map(|bloat| bloat.map(|bloat| bloat.delay_s));
@@ -342,11 +354,11 @@ mod tests {
     #[test]
     fn unanswered_data_counts_until_its_receiver_is_gone() {
         let now = Instant::now() + 60 * SECOND;
-        let packets = |row: FlowRow| timed_flow(&row, Direction::Up, now).map(|flow| flow.packets);
+        let packets = |row: FlowRow| timed_flow(&row, 7, Direction::Up, now).map(|flow| flow.packets);
         assert_eq!(packets(upload(0, 14_480, now, SECOND)), Some(10));
         assert_eq!(packets(upload(2_896, 14_480, now, SECOND)), Some(12));
         assert_eq!(packets(upload(0, 14_480, now, 6 * SECOND)), None);
-        assert!(timed_flow(&upload(0, 0, now, SECOND), Direction::Down, now).is_none());
+        assert!(timed_flow(&upload(0, 0, now, SECOND), 7, Direction::Down, now).is_none());
     }
 
     #[test]

@@ -17,6 +17,7 @@ use tracing::warn;
 use super::delays::Delays;
 use super::detection::Detection;
 use super::entered::EnteredMeter;
+use super::home_hosts::HomeHosts;
 use super::meter::KernelMeter;
 use super::programs::ProgramTotals;
 use super::queues::Queues;
@@ -220,7 +221,8 @@ impl LinkTask {
             let threshold_s = self.active.borrow().config.detector.bufferbloat_delay.seconds();
             let now = bpf::monotonic();
             let hidden = PerDirection::from_fn(|x| self.queues.hidden_bytes(x));
-            let news = self.delays.take(now, &self.sweeper.latest(), hidden, rates, threshold_s);
+            let flows = self.sweeper.latest();
+            let news = self.delays.take(now, &flows, HomeHosts::look(), hidden, rates, threshold_s);
             news.into_iter().for_each(|news| self.detection.note_delay(news, now));
             self.detection.set_line_wait(self.delays.line_most_s());
         }

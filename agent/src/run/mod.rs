@@ -15,6 +15,7 @@ mod delays;
 mod detection;
 mod entered;
 pub mod estimate;
+mod home_hosts;
 mod instance;
 mod link;
 mod links;

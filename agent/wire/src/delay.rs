@@ -61,7 +61,7 @@ pub struct DelaySegment {
     pub queue_s: Option<f64>,
     /// The true wait lies within this much of `queue_s`.
     pub uncertainty_s: Option<f64>,
-    /// In `home` and `beyond`: the address of the host that waits that long, of all hosts of the second; absent if it is unknown.
+    /// In `home` and `beyond`: the host that waits that long, of all of the second: its name in the leases of dnsmasq, else its address. Absent if it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// Why the figures are `null`: `no_replies`, `no_base`, `one_end`, `undivided`, `too_few`, `not_read`; absent if they are known.
