@@ -110,9 +110,10 @@ impl EntrySide {
         self.known.best(|pick| self.measured_rate(pick))
     }
 
-    /// Bytes per nanosecond as measured.
+    /// Bytes per nanosecond as measured. Where a rate is configured, one from sparse replies does not speak against it.
     pub(super) fn measured_rate(&self, pick: fn(&ServiceRate) -> Option<f64>) -> Option<f64> {
-        self.learner.rate(pick, self.is_limited)
+        let sparse = || self.learner.sparse_rate().filter(|_| !self.known.is_configured());
+        self.learner.rate(pick, self.is_limited).or_else(sparse)
     }
 
     /// What the rate is learnt from.

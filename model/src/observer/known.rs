@@ -20,6 +20,11 @@ impl KnownRate {
         self.first = rate;
     }
 
+    /// Whether somebody who knows has told it.
+    pub(super) fn is_configured(&self) -> bool {
+        self.configured.is_some()
+    }
+
     /// Whether anything is known without measuring.
     pub(super) fn is_some(&self) -> bool {
         self.configured.is_some() || self.first.is_some()

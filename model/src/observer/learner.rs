@@ -132,7 +132,12 @@ impl Learner {
             let agrees = self.open.rough().is_none_or(|open| (rate - open).abs() <= RULES.agrees * open);
             (lost <= RULES.fifth && agrees && (lost > 0.0 || !drops)).then_some(rate)
         };
-        of(&self.open).or_else(from_full).or_else(|| self.sparse.rate())
+        of(&self.open).or_else(from_full)
+    }
+
+    /// Bytes per nanosecond for want of the rate: from what did not stand there together.
+    pub(super) fn sparse_rate(&self) -> Option<f64> {
+        self.sparse.rate()
     }
 
     /// The newest moment at which the buffer was known to hold a queue.

@@ -421,6 +421,10 @@ fn one_reply_in_each_round_trip_teaches_the_rate() {
     }
     let found = learnt(&entry_side);
     assert!((found / RATE - 1.0).abs() < 0.02, "{found}");
+    // It is not sure enough to contradict anybody.
+    entry_side.known.tell(Some(2.0 * RATE));
+    assert_eq!(entry_side.rate(), Some(2.0 * RATE));
+    assert_eq!(entry_side.measured_rate(ServiceRate::rate), None);
 }
 
 /// Two packets each 0.4 s, and a host that takes 0.3 s to reply: no link is as slow as that.
