@@ -61,6 +61,7 @@ class Options:
     # Of the guests only what these groups leave to them; all suites if there are none.
     guests_of: list = field(default_factory=list)
     guest_limit_s: int | None = None
+    guest_niceness: int = GUEST_NICENESS
 
 
 PROCESSES = processes.Processes()
@@ -94,7 +95,7 @@ def libtest(program, group, options):
 
 def guests(options):
     """The step that runs the suites of the guests: all, or those to which the named groups leave tests."""
-    command = [sys.executable, "tests/vm/run.py", "--logs", options.target / "vm", "--nice", GUEST_NICENESS]
+    command = [sys.executable, "tests/vm/run.py", "--logs", options.target / "vm", "--nice", options.guest_niceness]
     command += [word for name in options.guests_of for word in ("--group", name)] if options.guests_of else ["--skip-missing"]
     command += ["--only", shlex.join(options.arguments)] if options.arguments else []
     command += ["--limit", options.guest_limit_s] if options.guest_limit_s else []
@@ -338,6 +339,9 @@ def main():
         print("\n".join(f"{group.name}:{group.layer}" for group in chosen))
         return 0
     options = Options(arguments.logs, arguments.target, of_tests, table, guests_of=guests_of)
+    if arguments.load:
+        # What keeps the processors busy is not to starve them.
+        options.guest_niceness = 0
     with repeats.load(arguments.load):
         if arguments.long:
             return run_long(table, arguments.groups, options)
