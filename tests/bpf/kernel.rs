@@ -5,12 +5,10 @@ use std::sync::LazyLock;
 
 use aya::maps::{Array, HashMap, PerCpuArray, PerCpuValues};
 use aya::programs::{ProgramError, SchedClassifier, TestRun as _, TestRunOptions, Xdp};
-use pendulum::bpf::abi::{self, pendulum_counters, pendulum_flow, pendulum_flow_key, pendulum_half};
+use pendulum::bpf::abi::{self, pendulum_counters, pendulum_flow, pendulum_flow_key};
 use pendulum::bpf::{KernelTypes, LinkPrograms, LoadOptions};
 use pendulum::net::LinkLayer;
-use pendulum::replay::counters::Counters;
 use pendulum::replay::flow::{Flow, FlowKey};
-use pendulum::replay::half::{Half, Probe};
 use pendulum_model::segment::PerDirection;
 
 use crate::craft::{self, CraftedFrame};
@@ -54,7 +52,7 @@ impl SkBuff {
 /// All that a measurement leaves behind.
 #[derive(Debug, PartialEq)]
 pub(crate) struct State {
-    pub(crate) counters: PerDirection<Counters>,
+    pub(crate) counters: PerDirection<pendulum_counters>,
     pub(crate) stats: Vec<u64>,
     pub(crate) flows: Vec<(FlowKey, Flow)>,
     pub(crate) nursery: Vec<(FlowKey, Flow)>,
@@ -197,7 +195,7 @@ impl Kernel {
 
     pub(crate) fn state(&self) -> State {
         State {
-            counters: self.programs.counters().expect("readable").map(|way| counters(&way)),
+            counters: self.programs.counters().expect("readable"),
             stats: self.stats(),
             flows: sorted(self.programs.flows().expect("readable")),
             nursery: sorted(self.programs.nursery().expect("readable")),
@@ -264,59 +262,7 @@ fn key(key: &pendulum_flow_key) -> FlowKey {
 }
 
 fn flow(flow: &pendulum_flow) -> Flow {
-    Flow { halves: PerDirection::from_fn(|x| half(flow.half(x))) }
-}
-
-fn half(half: &pendulum_half) -> Half {
-    Half {
-        first_seen_ns: half.first_seen_ns,
-        last_seen_ns: half.last_seen_ns,
-        wire_bytes: half.wire_bytes,
-        payload_bytes: half.payload_bytes,
-        segments: half.segments,
-        data_segments: half.data_segments,
-        ack_segments: half.ack_segments,
-        acked_bytes: half.acked_bytes,
-        advancing_acks: half.advancing_acks,
-        rtt_sum_us: half.rtt_sum_us,
-        hole_at_ns: half.hole_at_ns,
-        rtt_samples: half.rtt_samples,
-        rtt_min_us: half.rtt_min_us,
-        rtt_last_us: half.rtt_last_us,
-        retransmitted_segments: half.retransmitted_segments,
-        reordered_segments: half.reordered_segments,
-        in_flight_max_bytes: half.in_flight_max_bytes,
-        isn: half.isn,
-        seq_next: half.seq_next,
-        ack_highest: half.ack_highest,
-        hole_start: half.hole_start,
-        hole_end: half.hole_end,
-        tsval_newest: half.tsval_newest,
-        tsecr_newest: half.tsecr_newest,
-        window_raw: half.window_raw,
-        mss: half.mss,
-        flags: half.flags,
-        wscale: half.wscale,
-        probes: half.probes.map(|probe| Probe { key: probe.key, at: probe.at }),
-    }
-}
-
-fn counters(counters: &pendulum_counters) -> Counters {
-    Counters {
-        segments: counters.segments,
-        bytes: counters.bytes,
-        udp_bytes: counters.udp_bytes,
-        payload_bytes: counters.payload_bytes,
-        marked_segments: counters.marked_segments,
-        retransmitted_segments: counters.retransmitted_segments,
-        reordered_segments: counters.reordered_segments,
-        burst_segments: counters.burst_segments,
-        bursts: counters.bursts,
-        rtt_sum_us: counters.rtt_sum_us,
-        rtt: counters.rtt,
-        // Lives in a map of its own (struct pendulum_burst); its effect shows in `bursts`.
-        burst_run: 0,
-    }
+    Flow { halves: PerDirection::from_fn(|x| *flow.half(x)) }
 }
 
 /// Names of the reasons, by `enum pendulum_stat`.

@@ -67,17 +67,12 @@ impl Replay {
     }
 
     fn state(&self) -> State {
-        let stats = self.meter.stats();
-        let life = [stats.flow_nursed, stats.flow_promoted, stats.flow_restarted];
-        let mut counters = PerDirection::from_fn(|direction| self.meter.counters(direction).clone());
-        for counters in counters.both_mut() {
-            counters.burst_run = 0;
-        }
+        let counters = PerDirection::from_fn(|direction| *self.meter.counters(direction));
         let mut flows: Vec<_> = self.meter.table().flows().map(|(k, e)| (*k, e.flow.clone())).collect();
         let mut nursery: Vec<_> = self.meter.table().nursery().map(|(k, e)| (*k, e.flow.clone())).collect();
         flows.sort_by_key(|(key, _)| *key);
         nursery.sort_by_key(|(key, _)| *key);
-        State { counters, stats: stats.lost.iter().chain(&life).copied().collect(), flows, nursery }
+        State { counters, stats: self.meter.stats().to_vec(), flows, nursery }
     }
 }
 
@@ -177,5 +172,15 @@ fn every_case_of_the_acceptance_table_holds_in_the_kernel() {
 #[test]
 fn reasons_have_the_replays_names_and_order() {
     assert_eq!(LOST, Lost::ALL.map(Lost::name));
-    assert_eq!(pendulum::bpf::abi::TIME_BOUNDS_US, pendulum::replay::counters::TIME_BOUNDS_US);
+}
+
+#[test]
+fn times_are_counted_below_these_bounds() {
+    let bounds = [
+        122, 172, 244, 345, 488, 500, 690, 976, 1_000, 1_381, 1_953, 2_000, 2_762, 3_906, 5_000, 5_524,
+        7_812, 10_000, 11_048, 15_625, 20_000, 22_097, 31_250, 44_194, 50_000, 62_500, 88_388, 100_000,
+        125_000, 176_776, 200_000, 250_000, 353_553, 500_000, 707_106, 1_000_000, 1_414_213, 2_000_000,
+        2_828_427, 4_000_000, 5_000_000, 5_656_854, 8_000_000, 10_000_000, 11_313_708, 16_000_000,
+    ];
+    assert_eq!(pendulum::bpf::abi::TIME_BOUNDS_US, bounds);
 }

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use pendulum::bpf::LoadOptions;
-use pendulum::replay::counters::Counters;
+use pendulum::bpf::abi::pendulum_counters;
 
 use crate::Replay;
 use crate::cable::{FAR, NEAR, PacketSocket, index, is_root, with_cable};
@@ -58,7 +58,7 @@ fn series(direction: craft::Direction) -> Vec<(CraftedFrame, usize)> {
 /// Counters of one direction, reasons, and of each flow's half its segments, payload and sequence.
 #[derive(Debug, PartialEq)]
 struct Measured {
-    counters: Counters,
+    counters: pendulum_counters,
     lost: Vec<u64>,
     flows: Vec<(u16, u64, u64, u32, u16)>,
 }
@@ -70,7 +70,7 @@ fn measured(state: State, direction: craft::Direction) -> Measured {
         (key.home_port, half.segments, half.payload_bytes, half.seq_next, half.flags)
     };
     Measured {
-        counters: state.counters[direction].clone(),
+        counters: state.counters[direction],
         lost: state.stats[..LOST.len()].to_vec(),
         flows: state.nursery.iter().map(half).collect(),
     }

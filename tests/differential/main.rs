@@ -13,9 +13,9 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pendulum::bpf::abi;
 use pendulum::replay::capture;
 use pendulum::replay::flow::Flow;
-use pendulum::replay::half::HalfFlag;
 use pendulum::replay::meter::{Meter, MeterConfig};
 use pendulum::replay::packet::{Packet, parse};
 use pendulum_lab::lab::{Lab, LinkSpec};
@@ -145,7 +145,7 @@ fn read(file: &Path) -> (Vec<Frame>, Meter) {
 /// The newest gap in what was sent is not acknowledged yet.
 fn is_holed(flow: &Flow, direction: Direction) -> bool {
     let (me, peer) = (&flow.halves[direction], &flow.halves[direction.opposite()]);
-    me.has(HalfFlag::Hole) && me.hole_end.wrapping_sub(peer.ack_highest).cast_signed() > 0
+    me.has(abi::PENDULUM_HALF_HOLE) && me.hole_end.wrapping_sub(peer.ack_highest).cast_signed() > 0
 }
 
 /// Counts how often both gave which class.

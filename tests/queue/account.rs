@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use pendulum::replay::counters::TIME_BOUNDS_US;
+use pendulum::bpf::abi::TIME_BOUNDS_US;
 use pendulum_model::segment::Direction;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};

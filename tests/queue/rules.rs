@@ -1,7 +1,7 @@
 //! The rules of `bpf/queue/queue.h` and `bpf/queue/queue.bpf.c`, one by one, on a qdisc that the test makes up (`native/harness.c`): figures
 //! worked out by hand.
 
-use pendulum::replay::counters::TIME_BOUNDS_US;
+use pendulum::bpf::abi::TIME_BOUNDS_US;
 use pendulum_model::segment::Direction;
 
 use crate::account::{JIFFY_NS, NEAR_JIFFIES};

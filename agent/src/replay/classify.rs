@@ -2,12 +2,12 @@
 
 use pendulum_model::segment::Class;
 
-use super::half::{Half, HalfFlag};
 use super::packet::{ParsedSegment, flag};
-use super::sequence::{distance, outstanding};
+use super::sequence::distance;
+use crate::bpf::abi::{self, pendulum_half};
 
 /// The class of a segment that `me` sent to `peer`.
-pub(super) fn classify(me: &Half, peer: &Half, segment: &ParsedSegment) -> Class {
+pub(super) fn classify(me: &pendulum_half, peer: &pendulum_half, segment: &ParsedSegment) -> Class {
     if segment.has(flag::RST) {
         Class::Rst
     } else if segment.has(flag::SYN) {
@@ -26,15 +26,15 @@ pub(super) fn classify(me: &Half, peer: &Half, segment: &ParsedSegment) -> Class
 }
 
 /// Rules 3 and 4: segments that only ask for an answer.
-fn classify_probe(me: &Half, peer: &Half, segment: &ParsedSegment) -> Option<Class> {
-    if segment.has(flag::FIN) || segment.payload_bytes > 1 || !me.has(HalfFlag::Seq) {
+fn classify_probe(me: &pendulum_half, peer: &pendulum_half, segment: &ParsedSegment) -> Option<Class> {
+    if segment.has(flag::FIN) || segment.payload_bytes > 1 || !me.has(abi::PENDULUM_HALF_SEQ) {
         return None;
     }
     let ahead = distance(segment.seq, me.seq_next);
-    let window_closed = peer.has(HalfFlag::Window) && peer.window_raw == 0;
+    let window_closed = peer.has(abi::PENDULUM_HALF_WINDOW) && peer.window_raw == 0;
     if window_closed && (ahead == -1 || (ahead == 0 && segment.payload_bytes == 1)) {
         Some(Class::ZeroWindowProbe)
-    } else if ahead == -1 && (segment.payload_bytes == 0 || outstanding(me, peer) == 0) {
+    } else if ahead == -1 && (segment.payload_bytes == 0 || me.outstanding(peer) == 0) {
         Some(Class::KeepAlive)
     } else {
         None
@@ -42,15 +42,15 @@ fn classify_probe(me: &Half, peer: &Half, segment: &ParsedSegment) -> Option<Cla
 }
 
 /// Rules 8 to 11: ACKs without payload.
-fn classify_ack(me: &Half, peer: &Half, segment: &ParsedSegment) -> Class {
+fn classify_ack(me: &pendulum_half, peer: &pendulum_half, segment: &ParsedSegment) -> Class {
     let has_sack = segment.options.sack_blocks > 0;
-    let repeats = me.has(HalfFlag::Ack) && segment.ack == me.ack_highest;
-    let same_window = me.has(HalfFlag::Window) && segment.window == me.window_raw;
-    if repeats && (has_sack || same_window) && outstanding(peer, me) > 0 {
+    let repeats = me.has(abi::PENDULUM_HALF_ACK) && segment.ack == me.ack_highest;
+    let same_window = me.has(abi::PENDULUM_HALF_WINDOW) && segment.window == me.window_raw;
+    if repeats && (has_sack || same_window) && peer.outstanding(me) > 0 {
         Class::DupAck
     } else if has_sack {
         Class::Sack
-    } else if repeats && me.has(HalfFlag::Window) && !same_window {
+    } else if repeats && me.has(abi::PENDULUM_HALF_WINDOW) && !same_window {
         Class::WindowUpdate
     } else {
         Class::Ack

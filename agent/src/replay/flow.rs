@@ -4,10 +4,10 @@
 use pendulum_model::segment::{Class, Direction, PerDirection};
 
 use super::classify::classify;
-use super::half::{Half, HalfFlag};
 use super::packet::{Lost, ParsedSegment, flag};
 use super::probe::{match_probe, record_probe, ticks};
-use super::sequence::{Sequence, distance, outstanding};
+use super::sequence::{Sequence, distance};
+use crate::bpf::abi::{self, pendulum_half};
 
 /// Further apart than this, two sequence numbers cannot belong to one window (RFC 7323 §2.3).
 const SEQUENCE_SPAN: u32 = 1 << 30;
@@ -62,7 +62,7 @@ impl FlowKey {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
     /// What the home end sent (`Direction::Up`) and what the remote end sent.
-    pub halves: PerDirection<Half>,
+    pub halves: PerDirection<pendulum_half>,
 }
 
 /// What one segment did to its flow.
@@ -95,10 +95,27 @@ const fn beyond_span(distance: i32) -> bool {
     distance.unsigned_abs() > SEQUENCE_SPAN
 }
 
+impl pendulum_half {
+    pub(super) const fn set(&mut self, flag: u32) {
+        self.flags |= flag as u16;
+    }
+
+    const fn clear(&mut self, flag: u32) {
+        self.flags &= !(flag as u16);
+    }
+
+    /// Nothing that is in flight can be timed any more.
+    fn forget_probes(&mut self) {
+        for probe in &mut self.probes {
+            probe.at = 0;
+        }
+    }
+}
+
 impl Flow {
     /// Outstanding data of one half in bytes: sent, and not yet acknowledged.
     pub fn outstanding(&self, direction: Direction) -> u32 {
-        outstanding(&self.halves[direction], &self.halves[direction.opposite()])
+        self.halves[direction].outstanding(&self.halves[direction.opposite()])
     }
 
     /// Classify a segment and apply it.
@@ -125,14 +142,14 @@ impl Flow {
         let acknowledgement = apply_acknowledgement(me, peer, segment);
         if segment.flags & (flag::ACK | flag::SYN) != 0 {
             me.window_raw = segment.window;
-            me.set(HalfFlag::Window);
+            me.set(abi::PENDULUM_HALF_WINDOW);
         }
         let tick = ticks(now_ns);
         let rtt_us = match_probe(me, peer, segment, acknowledgement.advanced > 0, tick);
         record_probe(me, peer, segment, &sequence, tick);
         apply_flags(me, peer, segment);
         if sequence.moved {
-            me.in_flight_max_bytes = me.in_flight_max_bytes.max(outstanding(me, peer));
+            me.in_flight_max_bytes = me.in_flight_max_bytes.max(me.outstanding(peer));
         }
 
         let [ack_jump, unseen] = acknowledgement.lost;
@@ -151,8 +168,8 @@ impl Flow {
     fn restart_if_new(&mut self, direction: Direction, segment: &ParsedSegment) -> bool {
         let me = &self.halves[direction];
         let opens = segment.flags & (flag::SYN | flag::ACK | flag::RST) == flag::SYN;
-        let repeated = me.has(HalfFlag::Syn) && me.isn == segment.seq;
-        let restarts = opens && me.has(HalfFlag::Seq) && !repeated;
+        let repeated = me.has(abi::PENDULUM_HALF_SYN) && me.isn == segment.seq;
+        let restarts = opens && me.has(abi::PENDULUM_HALF_SEQ) && !repeated;
         if restarts {
             *self = Self::default();
         }
@@ -161,12 +178,12 @@ impl Flow {
 }
 
 /// A keep-alive or zero-window probe repeats a byte on purpose; only a zero-window probe may carry a new one.
-fn repeats_byte(me: &Half, segment: &ParsedSegment, class: Class) -> bool {
+fn repeats_byte(me: &pendulum_half, segment: &ParsedSegment, class: Class) -> bool {
     matches!(class, Class::KeepAlive | Class::ZeroWindowProbe)
         && !(segment.payload_bytes == 1 && segment.seq == me.seq_next)
 }
 
-fn count(me: &mut Half, segment: &ParsedSegment, class: Class, now_ns: u64) {
+fn count(me: &mut pendulum_half, segment: &ParsedSegment, class: Class, now_ns: u64) {
     if me.segments == 0 {
         me.first_seen_ns = now_ns;
     }
@@ -183,14 +200,19 @@ fn count(me: &mut Half, segment: &ParsedSegment, class: Class, now_ns: u64) {
 }
 
 /// Step 1: the sequence range of the segment.
-fn apply_sequence(me: &mut Half, peer: &Half, segment: &ParsedSegment, now_ns: u64) -> Sequence {
+fn apply_sequence(
+    me: &mut pendulum_half,
+    peer: &pendulum_half,
+    segment: &ParsedSegment,
+    now_ns: u64,
+) -> Sequence {
     let (seq, end) = (segment.seq, segment.end());
     let mut result = Sequence::default();
     if end == seq {
         return result;
     }
-    if !me.has(HalfFlag::Seq) {
-        me.set(HalfFlag::Seq);
+    if !me.has(abi::PENDULUM_HALF_SEQ) {
+        me.set(abi::PENDULUM_HALF_SEQ);
         me.seq_next = end;
         return Sequence { moved: true, fresh: true, first: true, ..result };
     }
@@ -199,7 +221,7 @@ fn apply_sequence(me: &mut Half, peer: &Half, segment: &ParsedSegment, now_ns: u
     let gap = distance(seq, me.seq_next);
     if beyond_span(ahead) {
         me.seq_next = end;
-        me.clear(HalfFlag::Hole);
+        me.clear(abi::PENDULUM_HALF_HOLE);
         me.forget_probes();
         result.lost = Some(Lost::SequenceJump);
         return result;
@@ -211,14 +233,14 @@ fn apply_sequence(me: &mut Half, peer: &Half, segment: &ParsedSegment, now_ns: u
         } else {
             result.retransmitted = has_payload;
             // Karn: an answer would not tell which of the two copies it answers.
-            if !me.has(HalfFlag::Ts) {
+            if !me.has(abi::PENDULUM_HALF_TS) {
                 me.forget_probes();
             }
         }
         result.moved = ahead > 0;
     } else {
         if gap > 0 {
-            me.set(HalfFlag::Hole);
+            me.set(abi::PENDULUM_HALF_HOLE);
             me.hole_start = me.seq_next;
             me.hole_end = seq;
             me.hole_at_ns = now_ns;
@@ -232,15 +254,15 @@ fn apply_sequence(me: &mut Half, peer: &Half, segment: &ParsedSegment, now_ns: u
     result
 }
 
-fn fills_hole(me: &Half, peer: &Half, segment: &ParsedSegment, now_ns: u64) -> bool {
-    me.has(HalfFlag::Hole)
+fn fills_hole(me: &pendulum_half, peer: &pendulum_half, segment: &ParsedSegment, now_ns: u64) -> bool {
+    me.has(abi::PENDULUM_HALF_HOLE)
         && distance(segment.seq, me.hole_start) >= 0
         && distance(me.hole_end, segment.end()) >= 0
         && now_ns.wrapping_sub(me.hole_at_ns) < reorder_window_ns(me, peer)
 }
 
 /// How long a late segment still counts as reordered; compare RFC 8985 §6.2, which takes a quarter of the RTT.
-fn reorder_window_ns(a: &Half, b: &Half) -> u64 {
+fn reorder_window_ns(a: &pendulum_half, b: &pendulum_half) -> u64 {
     match u64::from(a.rtt_min_us) + u64::from(b.rtt_min_us) {
         0 => REORDER_WINDOW_DEFAULT_US * 1000,
         rtt_us => rtt_us / 2 * 1000,
@@ -248,14 +270,18 @@ fn reorder_window_ns(a: &Half, b: &Half) -> u64 {
 }
 
 /// Step 2: the acknowledgement number.
-fn apply_acknowledgement(me: &mut Half, peer: &mut Half, segment: &ParsedSegment) -> Acknowledgement {
+fn apply_acknowledgement(
+    me: &mut pendulum_half,
+    peer: &mut pendulum_half,
+    segment: &ParsedSegment,
+) -> Acknowledgement {
     let mut result = Acknowledgement::default();
     if !segment.has(flag::ACK) {
         return result;
     }
     let ahead = distance(segment.ack, me.ack_highest);
-    if !me.has(HalfFlag::Ack) {
-        me.set(HalfFlag::Ack);
+    if !me.has(abi::PENDULUM_HALF_ACK) {
+        me.set(abi::PENDULUM_HALF_ACK);
         me.ack_highest = segment.ack;
     } else if beyond_span(ahead) {
         me.ack_highest = segment.ack;
@@ -266,7 +292,7 @@ fn apply_acknowledgement(me: &mut Half, peer: &mut Half, segment: &ParsedSegment
         me.ack_highest = segment.ack;
         result.advanced = ahead.unsigned_abs();
     }
-    if peer.has(HalfFlag::Seq) && distance(me.ack_highest, peer.seq_next) > 0 {
+    if peer.has(abi::PENDULUM_HALF_SEQ) && distance(me.ack_highest, peer.seq_next) > 0 {
         peer.seq_next = me.ack_highest;
         result.lost[1] = Some(Lost::AckOfUnseen);
     }
@@ -274,13 +300,13 @@ fn apply_acknowledgement(me: &mut Half, peer: &mut Half, segment: &ParsedSegment
 }
 
 /// What the flags and the options tell about a half, and a refusal about its peer.
-fn apply_flags(me: &mut Half, peer: &mut Half, segment: &ParsedSegment) {
+fn apply_flags(me: &mut pendulum_half, peer: &mut pendulum_half, segment: &ParsedSegment) {
     let options = &segment.options;
     for (flag, holds) in [
-        (HalfFlag::Mptcp, options.mptcp),
-        (HalfFlag::Accecn, options.accecn),
-        (HalfFlag::Fin, segment.has(flag::FIN)),
-        (HalfFlag::Rst, segment.has(flag::RST)),
+        (abi::PENDULUM_HALF_MPTCP, options.mptcp),
+        (abi::PENDULUM_HALF_ACCECN, options.accecn),
+        (abi::PENDULUM_HALF_FIN, segment.has(flag::FIN)),
+        (abi::PENDULUM_HALF_RST, segment.has(flag::RST)),
     ] {
         if holds {
             me.set(flag);
@@ -290,17 +316,17 @@ fn apply_flags(me: &mut Half, peer: &mut Half, segment: &ParsedSegment) {
         return;
     }
     // The peer had offered timestamps and will send none: RFC 7323 §3.2.
-    if segment.has(flag::ACK) && options.timestamps.is_none() && peer.has(HalfFlag::Ts) {
-        peer.clear(HalfFlag::Ts);
+    if segment.has(flag::ACK) && options.timestamps.is_none() && peer.has(abi::PENDULUM_HALF_TS) {
+        peer.clear(abi::PENDULUM_HALF_TS);
         peer.forget_probes();
     }
     me.isn = segment.seq;
-    me.set(HalfFlag::Syn);
+    me.set(abi::PENDULUM_HALF_SYN);
     if options.sack_ok {
-        me.set(HalfFlag::SackOk);
+        me.set(abi::PENDULUM_HALF_SACK_OK);
     }
     if let Some(shift) = options.wscale {
-        me.set(HalfFlag::Wscale);
+        me.set(abi::PENDULUM_HALF_WSCALE);
         me.wscale = shift;
     }
     if let Some(mss) = options.mss {

@@ -6,11 +6,11 @@ use pendulum_model::protocol_port::ProtocolPort;
 use pendulum_model::sample::Composition;
 use pendulum_model::segment::{Class, Direction, PerDirection};
 
-use super::counters::Counters;
 use super::flow::{FlowKey, Observed};
 use super::packet::{Frame, Lost, NonTcp, Packet, ParsedSegment, flag, parse};
 use super::requests::{RequestReply, Requests};
 use super::table::{Entry, Event, FlowTable};
+use crate::bpf::abi::{self, pendulum_counters};
 
 /// How much is remembered.
 #[derive(Clone, Copy, Debug)]
@@ -25,19 +25,6 @@ impl Default for MeterConfig {
     fn default() -> Self {
         Self { flow_entries: 16_384, nursery_entries: 4_096 }
     }
-}
-
-/// Measurements lost, and the life of flows: `enum pendulum_stat`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// By [`Lost`].
-    pub lost: [u64; Lost::ALL.len()],
-    /// Flows that entered the nursery.
-    pub flow_nursed: u64,
-    /// Flows that moved from the nursery to the table.
-    pub flow_promoted: u64,
-    /// Connections that began on a tuple still in the table.
-    pub flow_restarted: u64,
 }
 
 /// What one frame was.
@@ -80,10 +67,14 @@ impl<T> Observation<'_, T> {
     }
 }
 
+type Stats = [u64; abi::PENDULUM_STATS as usize];
+
 /// Turns frames into counters and flows. `T`: what the caller notes beside each flow.
 #[derive(Debug)]
 pub struct Meter<T = ()> {
-    counters: PerDirection<Counters>,
+    counters: PerDirection<pendulum_counters>,
+    /// ACK segments since the last data segment.
+    pub(super) ack_runs: PerDirection<u64>,
     protocol_ports: PerDirection<BTreeMap<ProtocolPort, u64>>,
     stats: Stats,
     table: FlowTable<T>,
@@ -95,15 +86,16 @@ impl<T: Default> Meter<T> {
     pub fn new(config: MeterConfig) -> Self {
         Self {
             counters: PerDirection::default(),
+            ack_runs: PerDirection::default(),
             protocol_ports: PerDirection::default(),
-            stats: Stats::default(),
+            stats: [0; abi::PENDULUM_STATS as usize],
             table: FlowTable::new(config.flow_entries, config.nursery_entries),
             requests: Requests::default(),
         }
     }
 
     /// The counters of one direction.
-    pub fn counters(&self, direction: Direction) -> &Counters {
+    pub fn counters(&self, direction: Direction) -> &pendulum_counters {
         &self.counters[direction]
     }
 
@@ -112,7 +104,7 @@ impl<T: Default> Meter<T> {
         &self.protocol_ports[direction]
     }
 
-    /// Measurements lost, and the life of flows.
+    /// Measurements lost, and the life of flows: by `enum pendulum_stat`.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -194,7 +186,7 @@ impl<T: Default> Meter<T> {
         let key = FlowKey::between(timed.addresses, timed.ports, direction);
         let wire_bytes = other.udp.map_or(frame.frame_bytes().into(), |udp| udp.wire_bytes);
         let reply = self.requests.observe(direction, time_ns, &key, &timed.request, wire_bytes);
-        self.stats.lost[Lost::RequestDisplaced as usize] = self.requests.lost;
+        self.stats[Lost::RequestDisplaced as usize] = self.requests.lost;
         let reply = reply?;
         if !reply.may_be_held {
             self.counters[direction.opposite()].count_rtt(reply.us);
@@ -223,15 +215,15 @@ impl<T: Default> Meter<T> {
         let key = FlowKey::of(&segment, direction);
         let found = self.table.find(key, direction, segment.has(flag::RST));
         match found.event {
-            Some(Event::Nursed) => self.stats.flow_nursed += 1,
-            Some(Event::Promoted) => self.stats.flow_promoted += 1,
+            Some(Event::Nursed) => self.stats[abi::PENDULUM_FLOW_NURSED as usize] += 1,
+            Some(Event::Promoted) => self.stats[abi::PENDULUM_FLOW_PROMOTED as usize] += 1,
             None => {}
         }
         let mut flow = found.entry;
         let observed = flow.as_mut().map(|entry| entry.flow.observe(direction, time_ns, &segment));
         // Only a RST has no flow.
         let class = observed.map_or(Class::Rst, |o| o.class);
-        let burst = self.counters[direction].count_segment(&segment, class);
+        let burst = self.counters[direction].count_segment(&segment, class, &mut self.ack_runs[direction]);
         let wire_bytes = segment.wire_bytes();
         let entered = match class.is_pure_ack() {
             true => Composition { ack: wire_bytes, ..Composition::default() },
@@ -255,7 +247,7 @@ impl<T: Default> Meter<T> {
 
     fn count_lost(&mut self, lost: Option<Lost>) {
         if let Some(reason) = lost {
-            self.stats.lost[reason as usize] += 1;
+            self.stats[reason as usize] += 1;
         }
     }
 }
@@ -265,13 +257,13 @@ fn apply(
     observed: &Observed,
     direction: Direction,
     segment: &ParsedSegment,
-    counters: &mut PerDirection<Counters>,
+    counters: &mut PerDirection<pendulum_counters>,
     stats: &mut Stats,
 ) {
     for reason in observed.lost.into_iter().flatten() {
-        stats.lost[reason as usize] += 1;
+        stats[reason as usize] += 1;
     }
-    stats.flow_restarted += u64::from(observed.restarted);
+    stats[abi::PENDULUM_FLOW_RESTARTED as usize] += u64::from(observed.restarted);
     let segments = u64::from(segment.segments);
     let own = &mut counters[direction];
     own.retransmitted_segments += if observed.retransmitted { segments } else { 0 };

@@ -1,17 +1,19 @@
 //! Round-trip time from the gateway to one end and back; `docs/design/measurement.md`, "RTT".
 
-use super::half::{Half, HalfFlag, PROBES, Probe};
 use super::packet::{ParsedSegment, flag};
 use super::sequence::{Sequence, distance};
+use crate::bpf::abi::{self, pendulum_half, pendulum_probe};
+
+const PROBES: usize = abi::PENDULUM_PROBES as usize;
 
 /// 16 s in ticks of 1024 ns: an answer that comes later is no measurement.
 const LIFETIME_TICKS: u32 = 16_000_000 / 1024 * 1000;
 
-const fn has_expired(probe: &Probe, tick: u32) -> bool {
+const fn has_expired(probe: &pendulum_probe, tick: u32) -> bool {
     probe.at == 0 || tick.wrapping_sub(probe.at) > LIFETIME_TICKS
 }
 
-/// Time in the unit of [`Probe::at`]; never 0.
+/// Time in the unit of [`pendulum_probe::at`]; never 0.
 pub const fn ticks(now_ns: u64) -> u32 {
     let ticks = (now_ns >> 10) as u32;
     if ticks == 0 { 1 } else { ticks }
@@ -27,8 +29,8 @@ const fn slot_of_sequence(end: u32) -> usize {
 
 /// If `segment` of `me` answers one that `peer` had timed: the round-trip time in microseconds, recorded with `peer`.
 pub(super) fn match_probe(
-    me: &mut Half,
-    peer: &mut Half,
+    me: &mut pendulum_half,
+    peer: &mut pendulum_half,
     segment: &ParsedSegment,
     acked: bool,
     tick: u32,
@@ -36,10 +38,10 @@ pub(super) fn match_probe(
     if !segment.has(flag::ACK) {
         return None;
     }
-    let (key, slot) = if peer.has(HalfFlag::Ts) {
+    let (key, slot) = if peer.has(abi::PENDULUM_HALF_TS) {
         let (_, tsecr) = segment.options.timestamps?;
-        if !me.has(HalfFlag::Tsecr) || distance(tsecr, me.tsecr_newest) > 0 {
-            me.set(HalfFlag::Tsecr);
+        if !me.has(abi::PENDULUM_HALF_TSECR) || distance(tsecr, me.tsecr_newest) > 0 {
+            me.set(abi::PENDULUM_HALF_TSECR);
             me.tsecr_newest = tsecr;
         }
         (tsecr, slot_of_tsval(tsecr))
@@ -57,7 +59,7 @@ pub(super) fn match_probe(
     Some(record_sample(peer, elapsed))
 }
 
-fn record_sample(sender: &mut Half, elapsed_ticks: u32) -> u32 {
+fn record_sample(sender: &mut pendulum_half, elapsed_ticks: u32) -> u32 {
     // Within LIFETIME_TICKS the product fits 64 bits and the quotient 32; 0 would read as "no sample".
     let us = ((u64::from(elapsed_ticks) * 1024 / 1000) as u32).max(1);
     sender.rtt_last_us = us;
@@ -71,36 +73,41 @@ fn record_sample(sender: &mut Half, elapsed_ticks: u32) -> u32 {
 
 /// Start timing `segment` of `me`, if it can be timed and its slot is free.
 pub(super) fn record_probe(
-    me: &mut Half,
-    peer: &Half,
+    me: &mut pendulum_half,
+    peer: &pendulum_half,
     segment: &ParsedSegment,
     sequence: &Sequence,
     tick: u32,
 ) {
     let (key, slot, answered) = if let Some((tsval, _)) = segment.options.timestamps {
-        if me.has(HalfFlag::Ts) && distance(tsval, me.tsval_newest) <= 0 {
+        if me.has(abi::PENDULUM_HALF_TS) && distance(tsval, me.tsval_newest) <= 0 {
             return;
         }
-        me.set(HalfFlag::Ts);
+        me.set(abi::PENDULUM_HALF_TS);
         me.tsval_newest = tsval;
         if segment.payload_bytes == 0 && segment.flags & (flag::SYN | flag::FIN) == 0 {
             return;
         }
         let slot = slot_of_tsval(tsval);
-        (tsval, slot, peer.has(HalfFlag::Tsecr) && distance(me.probes[slot].key, peer.tsecr_newest) < 0)
+        (
+            tsval,
+            slot,
+            peer.has(abi::PENDULUM_HALF_TSECR) && distance(me.probes[slot].key, peer.tsecr_newest) < 0,
+        )
     } else {
         // The first segment of a half may itself be a retransmission, unless it opens the connection.
         let certain = sequence.fresh && (!sequence.first || segment.has(flag::SYN));
-        if me.has(HalfFlag::Ts) || !certain {
+        if me.has(abi::PENDULUM_HALF_TS) || !certain {
             return;
         }
         let slot = slot_of_sequence(segment.end());
-        let answered = peer.has(HalfFlag::Ack) && distance(me.probes[slot].key, peer.ack_highest) <= 0;
+        let answered =
+            peer.has(abi::PENDULUM_HALF_ACK) && distance(me.probes[slot].key, peer.ack_highest) <= 0;
         (segment.end(), slot, answered)
     };
     let probe = &mut me.probes[slot];
     if has_expired(probe, tick) || answered {
-        *probe = Probe { key, at: tick };
+        *probe = pendulum_probe { key, at: tick };
     }
 }
 
@@ -126,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_probe_lives_sixteen_seconds_across_the_wrap() {
-        let probe = Probe { key: 0, at: u32::MAX - 5 };
+        let probe = pendulum_probe { key: 0, at: u32::MAX - 5 };
         assert!(!has_expired(&probe, LIFETIME_TICKS.wrapping_add(u32::MAX - 5)));
         assert!(has_expired(&probe, LIFETIME_TICKS.wrapping_add(u32::MAX - 4)));
     }

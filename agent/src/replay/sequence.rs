@@ -1,6 +1,5 @@
 //! The sequence space of one half.
 
-use super::half::{Half, HalfFlag};
 use super::packet::Lost;
 
 /// What a segment did to the sequence space of its half.
@@ -20,15 +19,4 @@ pub(super) struct Sequence {
 /// How far `to` is ahead of `from`, modulo 2^32.
 pub(super) const fn distance(to: u32, from: u32) -> i32 {
     to.wrapping_sub(from).cast_signed()
-}
-
-/// Bytes that `sender` has sent and `receiver` has not acknowledged, as both passed the gateway.
-pub fn outstanding(sender: &Half, receiver: &Half) -> u32 {
-    if !sender.has(HalfFlag::Seq) || !receiver.has(HalfFlag::Ack) {
-        return 0;
-    }
-    match u32::try_from(distance(sender.seq_next, receiver.ack_highest)) {
-        Ok(bytes) => bytes.saturating_sub(u32::from(sender.has(HalfFlag::Fin))),
-        Err(_) => 0,
-    }
 }

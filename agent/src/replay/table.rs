@@ -9,7 +9,7 @@ use lru::LruCache;
 use pendulum_model::segment::Direction;
 
 use super::flow::{Flow, FlowKey};
-use super::half::HalfFlag;
+use crate::bpf::abi;
 
 /// A flow, and what the caller notes beside it.
 #[derive(Clone, Debug, Default)]
@@ -77,7 +77,7 @@ impl<T: Default> FlowTable<T> {
         };
         let peer = &nursed.flow.halves[direction.opposite()];
         // A refusal makes no conversation, nor does what follows one: a scan of closed ports stays in the nursery.
-        if peer.segments == 0 || is_rst || peer.flags & HalfFlag::Rst as u16 != 0 {
+        if peer.segments == 0 || is_rst || peer.has(abi::PENDULUM_HALF_RST) {
             return Found { entry: self.nursery.get_mut(&key), event: None, evicted: None };
         }
         let entry = self.nursery.pop(&key).unwrap_or_default();

@@ -3,9 +3,9 @@
 use pendulum_model::segment::{Direction, PerDirection};
 
 use super::flow::{Flow, Observed};
-use super::half::{Half, HalfFlag};
 use super::packet::{ParsedSegment, flag};
 use super::turnaround::{Turn, Turnaround};
+use crate::bpf::abi::{self, pendulum_half};
 
 /// The notes on one flow.
 #[derive(Clone, Debug, Default)]
@@ -182,9 +182,9 @@ impl Tally {
 }
 
 /// Payload that a segment of `direction` newly acknowledges. A FIN takes a sequence number and is none (RFC 9293 §3.4).
-fn acked_payload(observed: &Observed, halves: &PerDirection<Half>, direction: Direction) -> u64 {
+fn acked_payload(observed: &Observed, halves: &PerDirection<pendulum_half>, direction: Direction) -> u64 {
     let (me, peer) = (&halves[direction], &halves[direction.opposite()]);
-    let acks_fin = peer.has(HalfFlag::Fin) && me.ack_highest == peer.seq_next;
+    let acks_fin = peer.has(abi::PENDULUM_HALF_FIN) && me.ack_highest == peer.seq_next;
     u64::from(observed.acked_bytes.saturating_sub(u32::from(acks_fin)))
 }
 

@@ -6,9 +6,9 @@ use pendulum_model::segment::{Class, Direction, PerDirection};
 use proptest::prelude::*;
 
 use super::flow::FlowKey;
-use super::half::{Half, HalfFlag};
-use super::meter::{Meter, MeterConfig, Stats};
+use super::meter::{Meter, MeterConfig};
 use super::packet::{Frame, LinkType, Lost};
+use crate::bpf::abi::{self, pendulum_half};
 
 #[path = "../../../tests/support/cases.rs"]
 mod cases;
@@ -48,11 +48,11 @@ fn frame(link_layer: LinkLayer, crafted: &CraftedFrame) -> Frame<'_> {
 }
 
 /// Reasons that were counted between two states.
-fn lost_since(before: &Stats, after: &Stats) -> Vec<&'static str> {
+fn lost_since(before: &[u64], after: &[u64]) -> Vec<&'static str> {
     Lost::ALL
         .into_iter()
         .flat_map(|reason| {
-            let count = after.lost[reason as usize] - before.lost[reason as usize];
+            let count = after[reason as usize] - before[reason as usize];
             (0..count).map(move |_| reason.name())
         })
         .collect()
@@ -63,7 +63,7 @@ fn differences(case: &Case) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut meter = Meter::<()>::new(MeterConfig::default());
     for (i, (crafted, expect)) in case.frames.iter().zip(&case.expect).enumerate() {
-        let before = meter.stats().clone();
+        let before = *meter.stats();
         let class =
             meter.observe(direction(crafted.direction), crafted.time_ns, &frame(case.link_layer, crafted));
         let lost = lost_since(&before, meter.stats());
@@ -91,9 +91,9 @@ fn figure(meter: &Meter, name: &str) -> Option<u64> {
         "up" | "down" => half_figure(&flow.halves[directions(group)?], rest),
         "outstanding" => Some(u64::from(flow.outstanding(directions(rest)?))),
         "stats" => match rest {
-            "nursed" => Some(meter.stats().flow_nursed),
-            "promoted" => Some(meter.stats().flow_promoted),
-            "restarted" => Some(meter.stats().flow_restarted),
+            "nursed" => Some(meter.stats()[abi::PENDULUM_FLOW_NURSED as usize]),
+            "promoted" => Some(meter.stats()[abi::PENDULUM_FLOW_PROMOTED as usize]),
+            "restarted" => Some(meter.stats()[abi::PENDULUM_FLOW_RESTARTED as usize]),
             _ => None,
         },
         "table" => match rest {
@@ -133,7 +133,7 @@ fn counter_figure(meter: &Meter, direction: Direction, field: &str) -> Option<u6
     }
 }
 
-fn half_figure(half: &Half, field: &str) -> Option<u64> {
+fn half_figure(half: &pendulum_half, field: &str) -> Option<u64> {
     if let Some(flag) = field.strip_prefix("flag.") {
         return Some(u64::from(half.has(flag_of(flag)?)));
     }
@@ -170,21 +170,21 @@ fn half_figure(half: &Half, field: &str) -> Option<u64> {
     })
 }
 
-fn flag_of(name: &str) -> Option<HalfFlag> {
+fn flag_of(name: &str) -> Option<u32> {
     Some(match name {
-        "seq" => HalfFlag::Seq,
-        "ack" => HalfFlag::Ack,
-        "syn" => HalfFlag::Syn,
-        "fin" => HalfFlag::Fin,
-        "rst" => HalfFlag::Rst,
-        "ts" => HalfFlag::Ts,
-        "sack_ok" => HalfFlag::SackOk,
-        "wscale" => HalfFlag::Wscale,
-        "mptcp" => HalfFlag::Mptcp,
-        "accecn" => HalfFlag::Accecn,
-        "hole" => HalfFlag::Hole,
-        "window" => HalfFlag::Window,
-        "tsecr" => HalfFlag::Tsecr,
+        "seq" => abi::PENDULUM_HALF_SEQ,
+        "ack" => abi::PENDULUM_HALF_ACK,
+        "syn" => abi::PENDULUM_HALF_SYN,
+        "fin" => abi::PENDULUM_HALF_FIN,
+        "rst" => abi::PENDULUM_HALF_RST,
+        "ts" => abi::PENDULUM_HALF_TS,
+        "sack_ok" => abi::PENDULUM_HALF_SACK_OK,
+        "wscale" => abi::PENDULUM_HALF_WSCALE,
+        "mptcp" => abi::PENDULUM_HALF_MPTCP,
+        "accecn" => abi::PENDULUM_HALF_ACCECN,
+        "hole" => abi::PENDULUM_HALF_HOLE,
+        "window" => abi::PENDULUM_HALF_WINDOW,
+        "tsecr" => abi::PENDULUM_HALF_TSECR,
         _ => return None,
     })
 }
@@ -274,7 +274,7 @@ proptest! {
             prop_assert!(counters.retransmitted_segments + counters.reordered_segments <= data);
             let acks: u64 = Class::ALL.into_iter().filter(|class| class.is_pure_ack())
                 .map(|class| counters.segments[class as usize]).sum();
-            prop_assert_eq!(counters.burst_segments + counters.burst_run, acks);
+            prop_assert_eq!(counters.burst_segments + meter.ack_runs[direction], acks);
             if let Some(entry) = endpoints().iter().find_map(|key| meter.table().get(key)) {
                 let half = &entry.flow.halves[direction];
                 prop_assert!(half.rtt_samples == 0 || half.rtt_min_us >= 1);

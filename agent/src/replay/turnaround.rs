@@ -13,9 +13,10 @@
 use pendulum_model::segment::{Direction, PerDirection};
 
 use super::packet::{ParsedSegment, flag};
+use crate::bpf::abi;
 
-/// Segments timed at once, for each half: `PENDULUM_QUESTIONS` of the kernel side. A power of two.
-const MARKS: usize = 16;
+/// Segments timed at once, for each half.
+const MARKS: usize = abi::PENDULUM_QUESTIONS as usize;
 
 /// Unanswered for this long, a mark may be used again; in microseconds. 2^23 ticks of the kernel side.
 const LIFETIME_US: u32 = 34_359_738;

@@ -13,7 +13,6 @@ use pendulum_model::segment::{Class, Direction, PerDirection};
 use pendulum_model::window::SlidingMinimum;
 use pendulum_wire::{AckBurst, Ratio};
 
-use super::super::counters::Counters;
 use super::super::flow::FlowKey;
 use super::super::packet::Lost;
 use super::super::series::Series;
@@ -22,6 +21,7 @@ use super::super::tally::{InFlight, Tally};
 use super::conclusion::conclude;
 use super::flows::{FlowReport, ROWS_MAX};
 use super::{BurstReport, DirectionReport, LinkReport, Packets, QueueReport, Report};
+use crate::bpf::abi::pendulum_counters;
 
 /// Collects the figures of one replay. `on_event`: is given each phase change and finding at once.
 pub struct Collector<'a> {
@@ -155,7 +155,7 @@ impl<'a> Collector<'a> {
         let conclusion = conclude(outcome, |verdict| of(verdict).map(|evidence| evidence.reason.clone()));
         let degree = Degree::of(conclusion.verdict, of(conclusion.verdict), self.bloat_s);
         let lost =
-            Lost::ALL.into_iter().map(|reason| (reason.name(), outcome.meter.stats().lost[reason as usize]));
+            Lost::ALL.into_iter().map(|reason| (reason.name(), outcome.meter.stats()[reason as usize]));
         Report {
             duration_s: outcome.duration_s,
             packets: Packets {
@@ -247,7 +247,7 @@ fn predicted(verdict: Verdict, detector: &Detector) -> Option<f64> {
     detector.predicted_ratio().map(|prediction| prediction.ratio).filter(|ratio| ratio.is_finite())
 }
 
-fn burst_report(counters: &Counters) -> BurstReport {
+fn burst_report(counters: &pendulum_counters) -> BurstReport {
     AckBurst::of(&counters.bursts, counters.burst_segments).map_or_else(BurstReport::default, |bursts| {
         BurstReport { mean: Some(bursts.mean), p95: Some(bursts.p95), histogram: bursts.histogram }
     })
@@ -260,7 +260,7 @@ mod tests {
     mod rows;
 
     fn report(bursts: &[(usize, u64)]) -> BurstReport {
-        let mut counters = Counters::default();
+        let mut counters = pendulum_counters::default();
         for &(length, count) in bursts {
             counters.bursts[length] = count;
             counters.burst_segments += length as u64 * count;

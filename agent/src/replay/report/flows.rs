@@ -105,8 +105,8 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use super::super::super::flow::Flow;
-    use super::super::super::half::HalfFlag;
     use super::*;
+    use crate::bpf::abi;
 
     const KEY: FlowKey = FlowKey {
         home_addr: Ipv4Addr::new(192, 0, 2, 1).to_ipv6_mapped().octets(),
@@ -119,8 +119,8 @@ mod tests {
     fn in_flight(bytes: u32) -> InFlight {
         let mut flow = Flow::default();
         for (half, bytes) in flow.halves.both_mut().into_iter().zip([bytes, 2 * bytes]) {
-            half.set(HalfFlag::Seq);
-            half.set(HalfFlag::Ack);
+            half.set(abi::PENDULUM_HALF_SEQ);
+            half.set(abi::PENDULUM_HALF_ACK);
             half.seq_next = bytes;
         }
         let mut in_flight = InFlight::default();

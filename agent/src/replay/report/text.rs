@@ -4,11 +4,11 @@ use std::io::{self, Write};
 
 use pendulum_model::observer::Vantage;
 
-use super::super::counters::BURST_SLOTS;
 use super::{DirectionReport, Report};
+use crate::bpf::abi;
 
 /// Bursts of so many ACKs and more are counted together.
-const BURST_MOST: u64 = BURST_SLOTS as u64 - 1;
+const BURST_MOST: u64 = abi::PENDULUM_BURST_SLOTS as u64 - 1;
 
 /// Flows in the text; the rest is in the JSON form.
 const ROWS: usize = 10;
