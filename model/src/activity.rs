@@ -81,10 +81,10 @@ impl Activity {
     }
 
     pub(crate) fn figures(&self, direction: Direction, thresholds: &Thresholds) -> [Figure; 2] {
-        let (active, window) = match direction {
-            Direction::Up => ("upload_active_share", "upload_window_segments"),
-            Direction::Down => ("download_active_share", "download_window_segments"),
-        };
+        let (active, window) = direction.pick(
+            ("upload_active_share", "upload_window_segments"),
+            ("download_active_share", "download_window_segments"),
+        );
         [
             Figure::against(active, self.active_share, thresholds.bulk_active_share),
             Figure::against(window, self.segments, thresholds.bulk_in_flight_segments),

@@ -123,10 +123,7 @@ impl Bufferbloat {
         share: f64,
         least: f64,
     ) -> Vec<Figure> {
-        let delay = match direction {
-            Direction::Up => "uplink_delay_s",
-            Direction::Down => "downlink_delay_s",
-        };
+        let delay = direction.pick("uplink_delay_s", "downlink_delay_s");
         let mut figures = vec![
             Figure::against(delay, self.delay_s, thresholds.bufferbloat_delay.seconds()),
             Figure::against(share_name(direction), share, least),
@@ -137,10 +134,7 @@ impl Bufferbloat {
 }
 
 const fn share_name(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Up => "uplink_delayed_share",
-        Direction::Down => "downlink_delayed_share",
-    }
+    direction.pick("uplink_delayed_share", "downlink_delayed_share")
 }
 
 const fn help(direction: Direction, largest: Option<Kind>) -> &'static str {

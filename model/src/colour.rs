@@ -40,10 +40,7 @@ pub fn all() -> Vec<(&'static str, &'static str, Colour)> {
 
 /// What belongs to a direction: its buffer, its rate, its flows.
 pub const fn of_direction(direction: Direction) -> Colour {
-    match direction {
-        Direction::Up => UP,
-        Direction::Down => DOWN,
-    }
+    direction.pick(UP, DOWN)
 }
 
 /// The phase that holds.

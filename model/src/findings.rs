@@ -23,6 +23,11 @@ named! {
 }
 
 impl Phase {
+    /// Only this direction's buffer holds a standing queue.
+    pub const fn alone(direction: Direction) -> Self {
+        direction.pick(Self::UplinkBound, Self::DownlinkBound)
+    }
+
     /// From which buffers hold a standing queue.
     pub const fn of(uplink_stands: bool, downlink_stands: bool) -> Self {
         match (uplink_stands, downlink_stands) {
@@ -133,24 +138,15 @@ impl Missing {
     }
 
     pub(crate) const fn queue(direction: Direction) -> Self {
-        match direction {
-            Direction::Up => Self::UplinkQueue,
-            Direction::Down => Self::DownlinkQueue,
-        }
+        direction.pick(Self::UplinkQueue, Self::DownlinkQueue)
     }
 
     pub(crate) const fn rate(direction: Direction) -> Self {
-        match direction {
-            Direction::Up => Self::UplinkRate,
-            Direction::Down => Self::DownlinkRate,
-        }
+        direction.pick(Self::UplinkRate, Self::DownlinkRate)
     }
 
     pub(crate) const fn demand(direction: Direction) -> Self {
-        match direction {
-            Direction::Up => Self::UploadDemand,
-            Direction::Down => Self::DownloadDemand,
-        }
+        direction.pick(Self::UploadDemand, Self::DownloadDemand)
     }
 }
 

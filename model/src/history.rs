@@ -187,10 +187,7 @@ impl Totals {
 
     /// Share of the known time in which a buffer held a standing queue; 0 if nothing is known.
     pub fn standing_share(&self, direction: Direction) -> f64 {
-        let alone = match direction {
-            Direction::Up => Phase::UplinkBound,
-            Direction::Down => Phase::DownlinkBound,
-        };
+        let alone = Phase::alone(direction);
         self.phase_share(alone) + self.phase_share(Phase::Balanced)
     }
 

@@ -273,10 +273,7 @@ fn phase_of_windows(input: &PhaseInput, thresholds: &Thresholds) -> Option<Phase
     if time[longer.opposite()] >= time[longer] * (1.0 - thresholds.window_margin) {
         return Some(Phase::Balanced);
     }
-    Some(match longer {
-        Direction::Up => Phase::UplinkBound,
-        Direction::Down => Phase::DownlinkBound,
-    })
+    Some(Phase::alone(longer))
 }
 
 #[cfg(test)]

@@ -22,6 +22,14 @@ named! {
 }
 
 impl Direction {
+    /// The one of the two that belongs to this direction.
+    pub const fn pick<T: Copy>(self, up: T, down: T) -> T {
+        match self {
+            Self::Up => up,
+            Self::Down => down,
+        }
+    }
+
     /// The other way.
     pub const fn opposite(self) -> Self {
         match self {
@@ -50,6 +58,14 @@ impl<T> PerDirection<T> {
     /// Each value turned into another.
     pub fn map<U>(self, mut make: impl FnMut(T) -> U) -> PerDirection<U> {
         PerDirection { up: make(self.up), down: make(self.down) }
+    }
+
+    /// A direction's value and the other one's, to be changed.
+    pub fn own_and_other(&mut self, direction: Direction) -> (&mut T, &mut T) {
+        match direction {
+            Direction::Up => (&mut self.up, &mut self.down),
+            Direction::Down => (&mut self.down, &mut self.up),
+        }
     }
 
     /// The uplink's and the downlink's.

@@ -211,12 +211,9 @@ fn swinging(seen: &Circumstances<'_>, thresholds: &Thresholds) -> Option<Ruling>
 
 /// One buffer alone stands nearly all the time, and bulk data the other way gets little. `full`: its direction.
 fn locked(seen: &Circumstances<'_>, thresholds: &Thresholds, full: Direction) -> Option<Ruling> {
-    let (phase, share_name) = match full {
-        Direction::Up => (Phase::UplinkBound, "uplink_bound_share"),
-        Direction::Down => (Phase::DownlinkBound, "downlink_bound_share"),
-    };
+    let share_name = full.pick("uplink_bound_share", "downlink_bound_share");
     let verdict = locks(full);
-    let share = seen.recent.phase_share(phase);
+    let share = seen.recent.phase_share(Phase::alone(full));
     let enough = seen.at_least(verdict, thresholds.locked_share);
     // Without a capacity: its buffer hardly ever held a whole segment over an RTT, so it was never full.
     let loss = Loss::of(seen, thresholds, full);
@@ -233,10 +230,7 @@ fn locked(seen: &Circumstances<'_>, thresholds: &Thresholds, full: Direction) ->
 /// gets little. The case does not matter: ACKs alone may fill the buffer.
 fn starving(seen: &Circumstances<'_>, thresholds: &Thresholds, full: Direction) -> Option<Ruling> {
     let (verdict, starved) = (locks(full), full.opposite());
-    let name = match full {
-        Direction::Up => "uplink_delayed_share",
-        Direction::Down => "downlink_delayed_share",
-    };
+    let name = full.pick("uplink_delayed_share", "downlink_delayed_share");
     let share = seen.recent.delayed_share(full);
     let enough = seen.at_least(verdict, HALF);
     let opposite = seen.recent.standing_share(starved).max(seen.recent.delayed_share(starved));
@@ -259,19 +253,13 @@ fn starving(seen: &Circumstances<'_>, thresholds: &Thresholds, full: Direction) 
     }
     let held = share < HALF || opposite >= thresholds.swing_share || loss.is_held(thresholds);
     let mut figures = vec![Figure::against(name, share, enough)];
-    let delay = match full {
-        Direction::Up => "uplink_delay_s",
-        Direction::Down => "downlink_delay_s",
-    };
+    let delay = full.pick("uplink_delay_s", "downlink_delay_s");
     figures.extend(seen.recent.delay[full].mean().map(|seconds| Figure::new(delay, seconds)));
     Some(loss.ruling(seen, figures, "standing_queue_starves", "holds a long queue", held))
 }
 
 const fn locks(full: Direction) -> Verdict {
-    match full {
-        Direction::Up => Verdict::LockedUplink,
-        Direction::Down => Verdict::LockedDownlink,
-    }
+    full.pick(Verdict::LockedUplink, Verdict::LockedDownlink)
 }
 
 /// What a standing queue costs the other direction.
@@ -323,10 +311,7 @@ impl Loss {
             format!(": {} of the {}link's rate stays unused", in_words(lost * 8.0), starved.name())
         });
         let cause = traffic_mix::main_traffic(composition, full);
-        let (buffer, victims) = match full {
-            Direction::Up => ("uplink", "downloads"),
-            Direction::Down => ("downlink", "uploads"),
-        };
+        let (buffer, victims) = full.pick(("uplink", "downloads"), ("downlink", "uploads"));
         let missing: Vec<Missing> = match self.part {
             Some(_) => Vec::new(),
             None => vec![Missing::rate(starved)],

@@ -20,18 +20,12 @@ impl pendulum_flow_key {
 
     /// The address of the end that a direction leads to.
     pub fn end(&self, towards: Direction) -> IpAddr {
-        match towards {
-            Direction::Up => self.remote().ip(),
-            Direction::Down => self.home().ip(),
-        }
+        towards.pick(self.remote().ip(), self.home().ip())
     }
 
     /// A number that stands for the address of the end that a direction leads to: that of [`address_number`].
     pub fn end_id(&self, towards: Direction) -> u32 {
-        number_of(match towards {
-            Direction::Up => self.remote_addr,
-            Direction::Down => self.home_addr,
-        })
+        number_of(towards.pick(self.remote_addr, self.home_addr))
     }
 
     /// How the detector knows the flow.

@@ -277,10 +277,7 @@ fn lost(findings: &Findings, direction: Direction) -> Option<f64> {
 
 fn advised(findings: &Findings, direction: Direction) -> Option<f64> {
     let advice = findings.sent.advice.as_ref()?;
-    Some(match direction {
-        Direction::Up => advice.uplink_buffer_bytes as f64,
-        Direction::Down => advice.downlink_buffer_bytes as f64,
-    })
+    Some(direction.pick(advice.uplink_buffer_bytes as f64, advice.downlink_buffer_bytes as f64))
 }
 
 #[cfg(test)]

@@ -103,10 +103,7 @@ impl Collector for Traffic {
 
 /// What goes up is timed on its way to the remote end, what comes down on its way to the home end.
 fn side(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Up => "wan",
-        Direction::Down => "lan",
-    }
+    direction.pick("wan", "lan")
 }
 
 fn each(

@@ -30,17 +30,14 @@ pub struct FlowKey {
 
 impl FlowKey {
     /// The key of a segment that travels in `direction`.
-    pub const fn of(segment: &ParsedSegment, direction: Direction) -> Self {
+    pub fn of(segment: &ParsedSegment, direction: Direction) -> Self {
         let ports = [segment.source_port, segment.destination_port];
         Self::between([segment.source, segment.destination], ports, direction)
     }
 
     /// The key of a packet from the first end to the second that travels in `direction`.
-    pub const fn between(addresses: [[u8; 16]; 2], ports: [u16; 2], direction: Direction) -> Self {
-        let (home, remote) = match direction {
-            Direction::Up => (0, 1),
-            Direction::Down => (1, 0),
-        };
+    pub fn between(addresses: [[u8; 16]; 2], ports: [u16; 2], direction: Direction) -> Self {
+        let (home, remote) = direction.pick((0, 1), (1, 0));
         Self {
             home_addr: addresses[home],
             remote_addr: addresses[remote],
@@ -51,10 +48,7 @@ impl FlowKey {
 
     /// The address of the end that sends in this direction.
     pub const fn sender(&self, direction: Direction) -> [u8; 16] {
-        match direction {
-            Direction::Up => self.home_addr,
-            Direction::Down => self.remote_addr,
-        }
+        direction.pick(self.home_addr, self.remote_addr)
     }
 }
 
@@ -121,11 +115,7 @@ impl Flow {
     /// Classify a segment and apply it.
     pub fn observe(&mut self, direction: Direction, now_ns: u64, segment: &ParsedSegment) -> Observed {
         let restarted = self.restart_if_new(direction, segment);
-        let [up, down] = self.halves.both_mut();
-        let (me, peer) = match direction {
-            Direction::Up => (up, down),
-            Direction::Down => (down, up),
-        };
+        let (me, peer) = self.halves.own_and_other(direction);
         let class = classify(me, peer, segment);
         count(me, segment, class, now_ns);
 

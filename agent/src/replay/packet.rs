@@ -248,10 +248,7 @@ impl NonTcp {
     /// What carries it; `None` if it is no IP packet.
     pub fn protocol_port(&self, direction: Direction) -> Option<ProtocolPort> {
         let ports = self.udp.and_then(|udp| udp.ports);
-        let port = ports.map(|[source, destination]| match direction {
-            Direction::Up => destination,
-            Direction::Down => source,
-        });
+        let port = ports.map(|[source, destination]| direction.pick(destination, source));
         let protocol_port = ProtocolPort { protocol: self.protocol?, port: port.filter(|port| *port != 0) };
         // The kernel side takes a word of zero for "nothing known" (IPv6 hop-by-hop options, which no packet is made of).
         (protocol_port.protocol != 0).then_some(protocol_port)

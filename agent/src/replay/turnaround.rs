@@ -105,11 +105,7 @@ impl Turnaround {
         repeats: bool,
     ) -> Option<Turn> {
         let now_us = ((now_ns / 1000) as u32).max(1);
-        let [up, down] = self.halves.both_mut();
-        let (me, peer) = match direction {
-            Direction::Up => (up, down),
-            Direction::Down => (down, up),
-        };
+        let (me, peer) = self.halves.own_and_other(direction);
         let sample = answer(me, peer, now_us, segment);
         await_answer(me, peer, now_us, segment, repeats);
         sample

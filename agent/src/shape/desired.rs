@@ -28,10 +28,7 @@ const PRIORITY: u16 = 60_000;
 
 /// The hook of the WAN device that its packets pass.
 pub(super) const fn side(direction: Direction) -> ClsactSide {
-    match direction {
-        Direction::Up => ClsactSide::Egress,
-        Direction::Down => ClsactSide::Ingress,
-    }
+    direction.pick(ClsactSide::Egress, ClsactSide::Ingress)
 }
 
 fn device_name(direction: Direction, wan: u32) -> String {

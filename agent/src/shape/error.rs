@@ -33,7 +33,7 @@ pub enum ShapeError {
     #[error(
         "the {} is to be shaped to {rate}, but {device} is a port of {speed}: packets would never wait in the shaper; \
          correct the rate (bps counts bytes)",
-        match direction { Direction::Up => "uplink", Direction::Down => "downlink" }
+        direction.pick("uplink", "downlink")
     )]
     TooFast {
         /// Of the link.

@@ -43,10 +43,7 @@ impl MeasuredTraffic {
 
 /// What is to be built for one direction of a link with this rate.
 pub(super) fn cake(shape: &ShapeConfig, direction: Direction, link: Rate) -> Result<Cake, ShapeError> {
-    let rate = match direction {
-        Direction::Up => shape.uplink_rate(link),
-        Direction::Down => shape.downlink_rate(link),
-    };
+    let rate = direction.pick(shape.uplink_rate(link), shape.downlink_rate(link));
     match rate.filter(|rate| rate.bits_per_second() >= LEAST_RATE) {
         Some(rate) => Ok(cake_at(shape, direction, Some(rate))),
         None => Err(ShapeError::TooSlow { link }),

@@ -24,10 +24,7 @@ pub(super) fn is_quiet(decision: Decision) -> bool {
 /// The shaper's line of a direction.
 pub(super) fn line(link: &Link, direction: Direction) -> Option<(&Shaped, &Auto)> {
     let shape = link.shape.as_ref()?;
-    let line = match direction {
-        Direction::Up => shape.uplink.as_ref(),
-        Direction::Down => shape.downlink.as_ref(),
-    }?;
+    let line = direction.pick(shape.uplink.as_ref(), shape.downlink.as_ref())?;
     Some((line, line.auto.as_ref()?))
 }
 

@@ -79,10 +79,7 @@ impl Detector {
                 .then(|| surely / rate);
         }
         let (phase, _) = self.phases.current()?;
-        let own = match direction {
-            Direction::Up => Phase::UplinkBound,
-            Direction::Down => Phase::DownlinkBound,
-        };
+        let own = Phase::alone(direction);
         match phase {
             Phase::Balanced => None,
             phase if phase == own => {
