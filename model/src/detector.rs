@@ -59,7 +59,7 @@ pub struct Config {
 }
 
 /// Finds the pendulum in a stream of samples of one link.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Detector {
     link: Link,
     /// The most that packets wait on the line, by the delay budget, seconds.
@@ -84,25 +84,7 @@ pub struct Detector {
 impl Detector {
     /// A detector that has seen nothing.
     pub fn new(config: Config) -> Self {
-        Self {
-            link: config.link,
-            line_most_s: None,
-            thresholds: config.thresholds,
-            last: None,
-            rejected: 0,
-            round_trip: None,
-            base: KnownBase::default(),
-            phases: PhaseTracker::default(),
-            transitions: [[0; 4]; 4],
-            swing: Swing::default(),
-            history: History::default(),
-            passed: PerDirection::default(),
-            flows: FlowTable::default(),
-            activity: PerDirection::default(),
-            tracker: VerdictTracker::default(),
-            findings: ActiveFindings::default(),
-            reconsidered: None,
-        }
+        Self { link: config.link, thresholds: config.thresholds, ..Self::default() }
     }
 
     /// Takes in one interval. Samples that do not follow the one before in time are rejected and counted.

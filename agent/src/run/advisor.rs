@@ -19,6 +19,7 @@ const SECONDS_BETWEEN: u32 = 10;
 const UNPROVEN: &str = "the round trip without queues is not proven: a queue may be part of it until the link has been idle for a moment";
 
 /// Remembers the newest advice.
+#[derive(Default)]
 pub(super) struct Advisor {
     wan: String,
     asked: u32,
@@ -39,15 +40,7 @@ struct Basis {
 impl Advisor {
     /// For a link on this device.
     pub(super) fn new(wan: &str) -> Self {
-        Self {
-            wan: wan.to_owned(),
-            asked: 0,
-            basis: None,
-            computed: None,
-            predicted_ratio: None,
-            buffers: PerDirection::default(),
-            predictor: Predictor::default(),
-        }
+        Self { wan: wan.to_owned(), ..Self::default() }
     }
 
     /// `r` as predicted for the buffers as they are.

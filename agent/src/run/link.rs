@@ -89,7 +89,7 @@ impl LinkTask {
         active: watch::Receiver<Active>,
         devices: watch::Receiver<Arc<Devices>>,
     ) -> (Self, watch::Receiver<Arc<LinkSnapshot>>) {
-        let meter = KernelMeter::new();
+        let meter = KernelMeter::default();
         let sweeper = Sweeper::new(active.borrow().config.flows.idle_timeout, Instant::now());
         let (publish, snapshots) = watch::channel(Arc::new(snapshot(&config, &meter, &sweeper)));
         let queues = Queues::start(&config.name);

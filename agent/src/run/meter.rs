@@ -15,7 +15,7 @@ const PAST_STEP: Duration = Duration::from_secs(1);
 const STATS: usize = abi::PENDULUM_STATS as usize;
 
 /// Accumulates what the programs count.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct KernelMeter {
     /// What earlier loads of the programs had counted.
     before: CounterReading,
@@ -43,17 +43,6 @@ impl Default for CounterReading {
 }
 
 impl KernelMeter {
-    /// Starts at zero.
-    pub(super) fn new() -> Self {
-        Self {
-            before: CounterReading::default(),
-            now: CounterReading::default(),
-            outflow: Outflow::default(),
-            window: VecDeque::with_capacity(8),
-            past: VecDeque::with_capacity(16),
-        }
-    }
-
     /// Takes in a reading of the programs in use.
     pub(super) fn observe(&mut self, at: Instant, reading: CounterReading) {
         self.now = reading;
@@ -178,7 +167,7 @@ mod tests {
 
     #[test]
     fn throughput_moves_over_300_ms() {
-        let mut meter = KernelMeter::new();
+        let mut meter = KernelMeter::default();
         let start = Instant::now();
         assert_eq!(meter.throughput(), PerDirection::default());
         for (tick, (bytes, expected)) in [
@@ -204,7 +193,7 @@ mod tests {
 
     #[test]
     fn recent_rtt_forgets_what_is_old() {
-        let mut meter = KernelMeter::new();
+        let mut meter = KernelMeter::default();
         let start = Instant::now();
         let mut counted = CounterReading::default();
         for second in 0..=12u32 {
@@ -230,7 +219,7 @@ mod tests {
             reading
         };
         let second = |number| Duration::from_secs(number);
-        let mut meter = KernelMeter::new();
+        let mut meter = KernelMeter::default();
         let start = Instant::now();
         assert_eq!(meter.repeated_uplink(), 0.0);
         meter.observe(start, counted(50, 40, 50_000, 500));
@@ -244,7 +233,7 @@ mod tests {
 
     #[test]
     fn totals_survive_a_restart_and_do_not_jump() {
-        let mut meter = KernelMeter::new();
+        let mut meter = KernelMeter::default();
         let start = Instant::now();
         meter.observe(start, reading(1_000, 500));
         meter.observe_uplink(start, None);

@@ -13,7 +13,7 @@ use super::sweep::Sweeper;
 use crate::bpf::{AttachReport, Hook};
 use crate::config::LinkConfig;
 use crate::net::{Device, LinkLayer};
-use crate::snapshot::{DeviceState, DirectionSnapshot, Entered, LinkRate, LinkSnapshot, ShapeSnapshot};
+use crate::snapshot::{DeviceState, DirectionSnapshot, LinkRate, LinkSnapshot, ShapeSnapshot};
 
 /// What the counters and the flow table tell; a link of which nothing else is known.
 pub(super) fn snapshot(config: &LinkConfig, meter: &KernelMeter, sweeper: &Sweeper) -> LinkSnapshot {
@@ -29,15 +29,10 @@ pub(super) fn snapshot(config: &LinkConfig, meter: &KernelMeter, sweeper: &Sweep
         read_at: None,
         directions: PerDirection::from_fn(|direction| DirectionSnapshot {
             counters: counted.counters[direction],
-            entered: Entered::default(),
             throughput: throughput[direction],
-            second: None,
             rtt: rtt[direction],
             rate: config.rate(direction).map(|rate| LinkRate { rate, source: Provenance::Config }),
-            queue: None,
-            other_queue: None,
-            cwnd_bytes: None,
-            unseen_ratio: None,
+            ..DirectionSnapshot::default()
         }),
         stats: counted.stats,
         flows: sweeper.latest(),

@@ -69,7 +69,7 @@ const MEMORY_S: f64 = 0.4;
 const TRUE_SIZES: (u64, u64) = (2_048 + 256, 512 + 256);
 
 /// One direction of the link with cake before it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct CakeQueue {
     setup: Cake,
     nanoseconds_per_byte: f64,
@@ -114,37 +114,23 @@ impl CakeQueue {
         let flows = hosts
             .map(|hosts| {
                 let (home, remote) = (place(&mut homes, hosts.home), place(&mut remotes, hosts.internet));
-                let (source, destination) =
-                    if direction == Direction::Up { (home, remote) } else { (remote, home) };
+                let (source, destination) = direction.pick((home, remote), (remote, home));
                 FlowQueue::new(source, destination)
             })
             .collect::<Vec<_>>();
-        let (sources, destinations) = if direction == Direction::Up {
-            (homes.len(), remotes.len())
-        } else {
-            (remotes.len(), homes.len())
-        };
+        let (homes, remotes) = (homes.len(), remotes.len());
+        let (sources, destinations) = direction.pick((homes, remotes), (remotes, homes));
         Self {
             setup,
             nanoseconds_per_byte,
             quantum: (rate / 4_096.0).clamp(QUANTUM_BYTES.0, QUANTUM_BYTES.1) as u64,
             parameters: Parameters::new(f64::from(DATA_FRAME_BYTES) * nanoseconds_per_byte, TARGET, INTERVAL),
             memory_limit: ((rate * MEMORY_S) as u64).max(LEAST_MEMORY),
-            memory: 0,
-            next: 0,
             flows,
-            new: VecDeque::new(),
-            old: VecDeque::new(),
-            decaying: VecDeque::new(),
             sources: vec![0; sources],
             destinations: vec![0; destinations],
-            frames: 0,
-            bytes: 0,
-            dropped: 0,
-            filtered: 0,
-            probes: VecDeque::new(),
-            probed: Vec::new(),
             random: fastrand::Rng::with_seed(seed),
+            ..Self::default()
         }
     }
 

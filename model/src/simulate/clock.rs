@@ -3,7 +3,7 @@
 use super::packet::{MILLISECOND, Time};
 
 /// A host's jiffies: their length, and where they begin against the run's time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Jiffies {
     length: Time,
     offset: Time,

@@ -24,9 +24,10 @@ named! {
 }
 
 /// `icsk_ca_state`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum State {
     /// Nothing is missing.
+    #[default]
     Open,
     /// Something is missing, nothing is taken for lost.
     Disorder,
@@ -68,11 +69,13 @@ pub(super) struct Window {
     pub(super) count: u32,
 }
 
-impl Window {
-    pub(super) fn new() -> Self {
+impl Default for Window {
+    fn default() -> Self {
         Self { segments: INITIAL_WINDOW, threshold: NO_THRESHOLD, count: 0 }
     }
+}
 
+impl Window {
     pub(super) fn in_slow_start(&self) -> bool {
         self.segments < self.threshold
     }
@@ -118,8 +121,9 @@ pub(super) struct AckSample {
 }
 
 /// The state of an algorithm.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) enum Algorithm {
+    #[default]
     Reno,
     Cubic(Cubic),
     Bbr(Box<Bbr>),

@@ -13,7 +13,7 @@ const LONGEST_DELAY_MS: u64 = 200;
 /// Blocks that Linux remembers (`tp->selective_acks`).
 const REMEMBERED: usize = 4;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Receiver {
     clock: Jiffies,
     /// Each segment is acknowledged at once (`ip route … quickack 1`).
@@ -44,23 +44,7 @@ pub(super) struct Receiver {
 
 impl Receiver {
     pub(super) fn new(clock: Jiffies, immediate: bool) -> Self {
-        Self {
-            clock,
-            immediate,
-            estimate: RoundTrip::new(0),
-            round_trip: 0,
-            timeout: 0,
-            request: None,
-            next: 0,
-            acked: 0,
-            islands: Vec::new(),
-            reported: Vec::new(),
-            echo: 0,
-            delay: 0,
-            last_arrival: 0,
-            quick: 0,
-            due: None,
-        }
+        Self { clock, immediate, ..Self::default() }
     }
 
     /// The handshake is over; `round_trip` is what it took. An end that opened the connection has sent its request then, which the first data answers.

@@ -19,6 +19,12 @@ pub(super) struct RoundTrip {
     shortest: i64,
 }
 
+impl Default for RoundTrip {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
 impl RoundTrip {
     pub(super) fn new(first: i64) -> Self {
         let first = first.max(1);

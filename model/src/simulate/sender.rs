@@ -75,7 +75,7 @@ struct Undo {
 }
 
 /// Whether the window is what limits the sender (`tcp_cwnd_validate`).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct WindowLimit {
     limited: bool,
     /// `cwnd_usage_seq`: the answer holds until this segment is acknowledged, unless it becomes yes.
@@ -85,7 +85,7 @@ struct WindowLimit {
 }
 
 /// Pacing inside of TCP (`tcp_pacing_check`).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Pacing {
     paced: bool,
     /// Bytes of payload per second.
@@ -96,7 +96,7 @@ struct Pacing {
     due: Option<Time>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Sender {
     clock: Jiffies,
     hertz: u64,
@@ -151,36 +151,11 @@ impl Sender {
             clock,
             hertz,
             most,
-            offered: 0,
-            pacing: Pacing { paced: paced || algorithm.is_bbr(), rate: 0, ready: 0, due: None },
+            pacing: Pacing { paced: paced || algorithm.is_bbr(), ..Pacing::default() },
             algorithm,
-            window: Window::new(),
-            limit: WindowLimit { limited: true, until: 0, most_out: 0 },
-            round_trip: RoundTrip::new(0),
-            doublings: 0,
-            repeats: 0,
-            una: 0,
-            board: VecDeque::new(),
-            sacked: 0,
-            lost: 0,
-            again: 0,
+            limit: WindowLimit { limited: true, ..WindowLimit::default() },
             delivered: 1,
-            delivery: Delivery::default(),
-            lost_ever: 0,
-            state: State::Open,
-            high: 0,
-            prior_window: 0,
-            reduction_delivered: 0,
-            reduction_sent: 0,
-            rack: Rack::default(),
-            undo: Undo::default(),
-            forward: false,
-            probe: None,
-            timer: None,
-            retransmitted: 0,
-            timeouts: 0,
-            hint: 0,
-            out: Vec::new(),
+            ..Self::default()
         }
     }
 

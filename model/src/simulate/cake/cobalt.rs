@@ -7,7 +7,7 @@ const BLUE_UP: u32 = 1 << 24;
 const BLUE_DOWN: u32 = 1 << 20;
 
 /// `cobalt_params`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Parameters {
     /// Frames may stand for so long.
     pub(super) target: Time,
