@@ -33,99 +33,91 @@ const ZSTD_SKIPPABLE: [u8; 3] = [0x2a, 0x4d, 0x18];
 
 /// Why a capture could not be read.
 #[derive(Debug, thiserror::Error)]
-pub enum CaptureError {
-    /// The file cannot be opened.
-    #[error("cannot open capture {}: {source}; check the path and its permissions", path.display())]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        #[source]
-        source: io::Error,
-    },
-    /// Reading or decompressing failed.
-    #[error(
-        "cannot read capture {} at byte {offset} of its contents: {source}; copy the file again, or test it with \
-         `gzip -t` or `zstd -t`",
-        path.display()
-    )]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Where in the (decompressed) contents.
-        offset: u64,
-        /// What the system or the decompressor says.
-        #[source]
-        source: io::Error,
-    },
-    /// The file has no contents.
-    #[error(
-        "capture {} is empty: not one byte was written to it; let tcpdump write each packet at once (-U), and stop it with \
-         Ctrl-C",
-        path.display()
-    )]
-    Empty {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The file is compressed by a program that we do not replace.
-    #[error("capture {} is compressed by {program}, which is not read here; {}", path.display(), unpack(path, program))]
-    Compressed {
-        /// The file.
-        path: PathBuf,
-        /// Unpacks it.
-        program: &'static str,
-    },
-    /// The file begins with something else.
-    #[error(
-        "{} is no capture: it begins with neither a pcap nor a pcapng header, plain or compressed by gzip or zstd; \
-         `file` names its kind, `editcap -F pcap` converts other capture formats",
-        path.display()
-    )]
-    NotACapture {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The frames begin with a header that is not understood.
-    #[error(
-        "capture {} has link type {link_type}, {}: capture on the WAN or LAN device itself (Ethernet, PPP, raw IP, Linux \
-         cooked and BSD loopback are read)",
-        path.display(),
-        refusal(*link_type)
-    )]
-    LinkType {
-        /// The file.
-        path: PathBuf,
-        /// Its number in the registry of tcpdump.org.
-        link_type: u32,
-    },
+#[error("{}", problem.words(path))]
+pub struct CaptureError {
+    path: PathBuf,
+    /// What is wrong.
+    pub problem: CaptureProblem,
+}
+
+/// What can be wrong with a capture.
+#[derive(Debug)]
+pub enum CaptureProblem {
+    /// It cannot be opened.
+    Open(io::Error),
+    /// Reading or decompressing failed at this byte of its (decompressed) contents.
+    Read(u64, io::Error),
+    /// It has no contents.
+    Empty,
+    /// It is compressed by this program, which we do not replace.
+    Compressed(&'static str),
+    /// It begins with something else.
+    NotACapture,
+    /// Its frames begin with a header that is not understood: its number in the registry of tcpdump.org.
+    LinkType(u32),
     /// Its packets are written in no order of time.
-    #[error(
-        "capture {} is not in the order of time: its clock goes back {steps} times for long, and {strays} packets stand alone; \
-         sort it: `reordercap {} SORTED`",
-        path.display(), path.display()
-    )]
-    Disorder {
-        /// The file.
-        path: PathBuf,
-        /// How often the clock goes back for long.
-        steps: usize,
-        /// Packets that stand alone.
-        strays: u64,
-    },
-    /// A structure of the file contradicts itself, and no packet comes before it.
-    #[error(
-        "capture {} is damaged at byte {offset} of its contents, before its first packet: {reason}; copy the file again",
-        path.display()
-    )]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// Where in the (decompressed) contents.
-        offset: u64,
-        /// What is wrong.
-        reason: String,
-    },
+    Disorder(Disorder),
+    /// It ends at this byte of its contents, inside a structure.
+    CutOff(u64),
+    /// At this byte of its contents a structure contradicts itself, and how.
+    Damaged(u64, String),
+}
+
+/// A capture is not in the order of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disorder {
+    /// How often the clock goes back for long.
+    pub steps: usize,
+    /// Packets that stand alone.
+    pub strays: u64,
+}
+
+impl CaptureProblem {
+    pub(super) fn of(self, path: &Path) -> CaptureError {
+        CaptureError { path: path.to_owned(), problem: self }
+    }
+
+    fn words(&self, path: &Path) -> String {
+        let shown = path.display();
+        let damaged = |offset: &u64, reason: &str| {
+            format!(
+                "capture {shown} is damaged at byte {offset} of its contents, before its first packet: {reason}; copy the file \
+                 again"
+            )
+        };
+        match self {
+            Self::Open(error) => {
+                format!("cannot open capture {shown}: {error}; check the path and its permissions")
+            }
+            Self::Read(offset, error) => format!(
+                "cannot read capture {shown} at byte {offset} of its contents: {error}; copy the file again, or test it with \
+                 `gzip -t` or `zstd -t`"
+            ),
+            Self::Empty => format!(
+                "capture {shown} is empty: not one byte was written to it; let tcpdump write each packet at once (-U), and stop \
+                 it with Ctrl-C"
+            ),
+            Self::Compressed(program) => format!(
+                "capture {shown} is compressed by {program}, which is not read here; {}",
+                unpack(path, program)
+            ),
+            Self::NotACapture => format!(
+                "{shown} is no capture: it begins with neither a pcap nor a pcapng header, plain or compressed by gzip or zstd; \
+                 `file` names its kind, `editcap -F pcap` converts other capture formats"
+            ),
+            Self::LinkType(number) => format!(
+                "capture {shown} has link type {number}, {}: capture on the WAN or LAN device itself (Ethernet, PPP, raw IP, \
+                 Linux cooked and BSD loopback are read)",
+                refusal(*number)
+            ),
+            Self::Disorder(Disorder { steps, strays }) => format!(
+                "capture {shown} is not in the order of time: its clock goes back {steps} times for long, and {strays} packets \
+                 stand alone; sort it: `reordercap {shown} SORTED`"
+            ),
+            Self::CutOff(offset) => damaged(offset, "it ends inside the file header"),
+            Self::Damaged(offset, reason) => damaged(offset, reason),
+        }
+    }
 }
 
 /// One frame of a capture.
@@ -214,7 +206,7 @@ impl Capture {
     /// # Errors
     /// If the file cannot be opened or read, or is no capture that we understand.
     pub fn open(path: &Path) -> Result<Self, CaptureError> {
-        let open_error = |source| CaptureError::Open { path: path.to_owned(), source };
+        let open_error = |error| CaptureProblem::Open(error).of(path);
         let file = input::open(path).map_err(open_error)?;
         let metadata = file.metadata().map_err(open_error)?;
         let read_bytes = Arc::new(AtomicU64::new(0));
@@ -343,35 +335,6 @@ struct FoundRecord {
     /// Bytes of the record behind the frame, taken as well.
     after: usize,
     original_len: u32,
-}
-
-/// What can be wrong, before the file's name is known.
-enum CaptureProblem {
-    /// The contents end at this byte, inside a structure.
-    CutOff(u64),
-    Read(u64, io::Error),
-    Empty,
-    Compressed(&'static str),
-    NotACapture,
-    LinkType(u32),
-    Damaged(u64, String),
-}
-
-impl CaptureProblem {
-    fn of(self, path: &Path) -> CaptureError {
-        let path = path.to_owned();
-        match self {
-            Self::CutOff(offset) => {
-                CaptureError::Damaged { path, offset, reason: "it ends inside the file header".to_owned() }
-            }
-            Self::Read(offset, source) => CaptureError::Read { path, offset, source },
-            Self::Empty => CaptureError::Empty { path },
-            Self::Compressed(program) => CaptureError::Compressed { path, program },
-            Self::NotACapture => CaptureError::NotACapture { path },
-            Self::LinkType(link_type) => CaptureError::LinkType { path, link_type },
-            Self::Damaged(offset, reason) => CaptureError::Damaged { path, offset, reason },
-        }
-    }
 }
 
 fn read_header(window: &mut Window) -> Result<FileFormat, CaptureProblem> {

@@ -10,7 +10,7 @@ use pendulum_model::event::Event;
 use pendulum_model::rate::Rate;
 use pendulum_model::segment::PerDirection;
 
-use super::capture::CaptureError;
+use super::capture::CaptureProblem;
 use super::capture::input::STDIN;
 use super::orientation::Prefix;
 use super::report::{Collector, write_text};
@@ -91,8 +91,11 @@ pub enum ReplayFailure {
 impl Classified for ReplayFailure {
     fn exit(&self) -> Exit {
         match self {
-            Self::Replay(ReplayError::Capture(CaptureError::Open { .. })) => Exit::NoInput,
-            Self::Replay(ReplayError::Capture(CaptureError::Read { .. })) => Exit::Io,
+            Self::Replay(ReplayError::Capture(error)) => match error.problem {
+                CaptureProblem::Open(_) => Exit::NoInput,
+                CaptureProblem::Read(..) => Exit::Io,
+                _ => Exit::Data,
+            },
             Self::Replay(ReplayError::Exchanged { .. }) | Self::OneInput => Exit::Usage,
             Self::Incident(IncidentError::Read { .. }) => Exit::NoInput,
             Self::Incident(IncidentError::Data { .. }) | Self::Replay(_) => Exit::Data,

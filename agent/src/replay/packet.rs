@@ -12,12 +12,11 @@ mod tcp;
 mod tests;
 mod udp;
 
+use pendulum_model::named;
 use pendulum_model::protocol_port::ProtocolPort;
 use pendulum_model::segment::Direction;
 
 pub use request::{Request, RequestKind};
-
-use crate::bpf::abi;
 
 /// What stands at the start of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,64 +64,33 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Why a measurement could not be made, or not in full: `enum pendulum_stat` of `bpf/abi.h`, in the same order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Lost {
-    /// The frame ends inside the Ethernet, VLAN or PPPoE header.
-    LinkHeader = abi::PENDULUM_LOST_LINK_HEADER as isize,
-    /// More than two VLAN tags.
-    VlanDepth = abi::PENDULUM_LOST_VLAN_DEPTH as isize,
-    /// The frame ends inside the IP header, or its length fields contradict.
-    IpHeader = abi::PENDULUM_LOST_IP_HEADER as isize,
-    /// More IPv6 extension headers than are walked.
-    Ipv6Extensions = abi::PENDULUM_LOST_IPV6_EXTENSIONS as isize,
-    /// A later fragment: it carries no TCP header.
-    Fragment = abi::PENDULUM_LOST_FRAGMENT as isize,
-    /// The packet ends inside the TCP header, or its data offset is impossible.
-    TcpHeader = abi::PENDULUM_LOST_TCP_HEADER as isize,
-    /// Malformed option list: the segment counts, its options are ignored.
-    TcpOptions = abi::PENDULUM_LOST_TCP_OPTIONS as isize,
-    /// The header is in the frame, but not in the bytes at hand.
-    Pull = abi::PENDULUM_LOST_PULL as isize,
-    /// The flow table refused an entry. Cannot happen here; the kernel's can.
-    FlowInsert = abi::PENDULUM_LOST_FLOW_INSERT as isize,
-    /// An ACK for data that never passed: some of the flow is invisible.
-    AckOfUnseen = abi::PENDULUM_LOST_ACK_OF_UNSEEN as isize,
-    /// Sequence or ACK number more than 2^30 away: tracking restarted.
-    SequenceJump = abi::PENDULUM_LOST_SEQUENCE_JUMP as isize,
-    /// Another request took the place of one that awaited its reply.
-    RequestDisplaced = abi::PENDULUM_LOST_REQUEST_DISPLACED as isize,
-}
-
-impl Lost {
-    /// All reasons, in index order.
-    pub const ALL: [Self; abi::PENDULUM_LOST_REASONS as usize] = [
-        Self::LinkHeader,
-        Self::VlanDepth,
-        Self::IpHeader,
-        Self::Ipv6Extensions,
-        Self::Fragment,
-        Self::TcpHeader,
-        Self::TcpOptions,
-        Self::Pull,
-        Self::FlowInsert,
-        Self::AckOfUnseen,
-        Self::SequenceJump,
-        Self::RequestDisplaced,
-    ];
-
-    const IN_ORDER: () = {
-        let mut place = 0;
-        while place < Self::ALL.len() {
-            assert!(Self::ALL[place] as usize == place, "all of them, by value");
-            place += 1;
-        }
-    };
-
-    /// The name used as label `reason` of `pendulum_unmeasured_total`.
-    pub const fn name(self) -> &'static str {
-        const { Self::IN_ORDER };
-        abi::names::LOST[self as usize]
+named! {
+    /// Why a measurement could not be made, or not in full: `enum pendulum_stat` of `bpf/abi.h`, in the same order.
+    pub enum Lost {
+        /// The frame ends inside the Ethernet, VLAN or PPPoE header.
+        LinkHeader = "link_header",
+        /// More than two VLAN tags.
+        VlanDepth = "vlan_depth",
+        /// The frame ends inside the IP header, or its length fields contradict.
+        IpHeader = "ip_header",
+        /// More IPv6 extension headers than are walked.
+        Ipv6Extensions = "ipv6_extensions",
+        /// A later fragment: it carries no TCP header.
+        Fragment = "fragment",
+        /// The packet ends inside the TCP header, or its data offset is impossible.
+        TcpHeader = "tcp_header",
+        /// Malformed option list: the segment counts, its options are ignored.
+        TcpOptions = "tcp_options",
+        /// The header is in the frame, but not in the bytes at hand.
+        Pull = "pull",
+        /// The flow table refused an entry. Cannot happen here; the kernel's can.
+        FlowInsert = "flow_insert",
+        /// An ACK for data that never passed: some of the flow is invisible.
+        AckOfUnseen = "ack_of_unseen",
+        /// Sequence or ACK number more than 2^30 away: tracking restarted.
+        SequenceJump = "sequence_jump",
+        /// Another request took the place of one that awaited its reply.
+        RequestDisplaced = "request_displaced",
     }
 }
 
@@ -292,7 +260,7 @@ fn parse_packet(cursor: &mut Cursor<'_>, frame: &Frame<'_>) -> Result<Packet, St
     let link_bytes = cursor.at;
     let datagram = ip::parse(cursor, protocol)?;
     match datagram.protocol {
-        ip::TCP => parse_segment(cursor, frame, link_bytes, &datagram).map(Packet::Tcp),
+        ip::TCP => tcp::parse(cursor, frame, link_bytes, &datagram).map(Packet::Tcp),
         ProtocolPort::UDP => Ok(Packet::NonTcp(udp::parse(cursor, frame, &datagram))),
         protocol @ (ip::ICMP | ip::ICMPV6) => {
             let is_v6 = protocol == ip::ICMPV6;
@@ -303,33 +271,6 @@ fn parse_packet(cursor: &mut Cursor<'_>, frame: &Frame<'_>) -> Result<Packet, St
         }
         other => Ok(Packet::NonTcp(NonTcp::of(other))),
     }
-}
-
-fn parse_segment(
-    cursor: &Cursor<'_>,
-    frame: &Frame<'_>,
-    link_bytes: u32,
-    datagram: &ip::IpHeader,
-) -> Result<ParsedSegment, Stop> {
-    let header = tcp::parse(cursor, datagram.l4_bytes)?;
-    Ok(ParsedSegment {
-        source: datagram.source,
-        destination: datagram.destination,
-        source_port: header.source_port,
-        destination_port: header.destination_port,
-        seq: header.seq,
-        ack: header.ack,
-        flags: header.flags,
-        window: header.window,
-        payload_bytes: datagram.l4_bytes - header.bytes,
-        header_bytes: cursor.at + header.bytes,
-        link_bytes,
-        ecn: datagram.ecn,
-        options: header.options,
-        frame_bytes: frame.frame_bytes(),
-        segments: count_segments(frame, datagram.l4_bytes - header.bytes),
-        lost: header.lost,
-    })
 }
 
 /// What an IP packet of any protocol shows without its transport header.

@@ -13,7 +13,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::capture::{Capture, CaptureError, Correct, Fault, Record};
+use super::capture::{Capture, CaptureError, CaptureProblem, Correct, Disorder, Fault, Record};
 use super::packet::parse;
 use clocks::Clocks;
 pub use copies::Copies;
@@ -83,15 +83,6 @@ pub struct Timeline {
     pub is_doubled: bool,
 }
 
-/// A capture is not in the order of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Disorder {
-    /// How often the clock goes back for long.
-    pub steps: usize,
-    /// Packets that stand alone.
-    pub strays: u64,
-}
-
 /// A capture and what is known of its times.
 #[derive(Clone, Debug)]
 pub struct Source {
@@ -111,11 +102,7 @@ impl Source {
             let Some(record) = capture.record() else { break };
             survey.observe(&record);
         }
-        let timeline = survey.finish().map_err(|Disorder { steps, strays }| CaptureError::Disorder {
-            path: path.to_owned(),
-            steps,
-            strays,
-        })?;
+        let timeline = survey.finish().map_err(|disorder| CaptureProblem::Disorder(disorder).of(path))?;
         Ok(Self { path: path.to_owned(), timeline: Arc::new(timeline) })
     }
 

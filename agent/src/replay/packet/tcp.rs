@@ -1,6 +1,7 @@
 //! The TCP header (RFC 9293 §3.1) and its options.
 
-use super::{Cursor, Lost, Stop, TcpOptions, flag};
+use super::ip::IpHeader;
+use super::{Cursor, Frame, Lost, ParsedSegment, Stop, TcpOptions, count_segments, flag};
 
 const HEADER_MIN: u32 = 20;
 
@@ -18,22 +19,14 @@ const KIND_ACCECN_1: u8 = 174;
 /// RFC 7323 §2.3: a larger shift counts as 14.
 const WSCALE_MAX: u8 = 14;
 
-pub(super) struct TcpHeader {
-    pub(super) source_port: u16,
-    pub(super) destination_port: u16,
-    pub(super) seq: u32,
-    pub(super) ack: u32,
-    pub(super) flags: u8,
-    pub(super) window: u16,
-    /// With options.
-    pub(super) bytes: u32,
-    pub(super) options: TcpOptions,
-    /// Why the options are not known.
-    pub(super) lost: Option<Lost>,
-}
-
 /// Read the TCP header at the cursor, which is left where it is.
-pub(super) fn parse(cursor: &Cursor<'_>, l4_bytes: u32) -> Result<TcpHeader, Stop> {
+pub(super) fn parse(
+    cursor: &Cursor<'_>,
+    frame: &Frame<'_>,
+    link_bytes: u32,
+    datagram: &IpHeader,
+) -> Result<ParsedSegment, Stop> {
+    let l4_bytes = datagram.l4_bytes;
     if l4_bytes < HEADER_MIN {
         return Err(Lost::TcpHeader.into());
     }
@@ -48,15 +41,23 @@ pub(super) fn parse(cursor: &Cursor<'_>, l4_bytes: u32) -> Result<TcpHeader, Sto
         Ok(options) => (options, None),
         Err(reason) => (TcpOptions::default(), Some(reason)),
     };
-    Ok(TcpHeader {
+    let payload_bytes = l4_bytes - bytes;
+    Ok(ParsedSegment {
+        source: datagram.source,
+        destination: datagram.destination,
         source_port: u16::from_be_bytes([s0, s1]),
         destination_port: u16::from_be_bytes([d0, d1]),
         seq: u32::from_be_bytes([q0, q1, q2, q3]),
         ack: u32::from_be_bytes([a0, a1, a2, a3]),
         flags,
         window: u16::from_be_bytes([w0, w1]),
-        bytes,
+        payload_bytes,
+        header_bytes: cursor.at + bytes,
+        link_bytes,
+        ecn: datagram.ecn,
         options,
+        frame_bytes: frame.frame_bytes(),
+        segments: count_segments(frame, payload_bytes),
         lost,
     })
 }

@@ -5,8 +5,10 @@ use super::*;
 fn count_or_reason(contents: &[u8]) -> Result<usize, String> {
     match read_any(contents) {
         (frames, Ok(())) => Ok(frames),
-        (_, Err(CaptureError::Damaged { offset, reason, .. })) => Err(format!("{offset}: {reason}")),
-        (_, Err(other)) => panic!("{other}"),
+        (_, Err(error)) => match error.problem {
+            CaptureProblem::Damaged(offset, reason) => Err(format!("{offset}: {reason}")),
+            _ => panic!("{error}"),
+        },
     }
 }
 
@@ -35,7 +37,7 @@ fn other_link_types_are_refused() {
         match found {
             Ok(_) => assert!(known.contains(&number), "{number}"),
             Err(error) => {
-                assert!(matches!(error, CaptureError::LinkType { link_type, .. } if link_type == number));
+                assert!(matches!(error.problem, CaptureProblem::LinkType(link_type) if link_type == number));
                 assert!(!known.contains(&number), "{number}");
             }
         }
