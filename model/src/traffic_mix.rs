@@ -41,16 +41,11 @@ impl Kind {
     }
 
     const fn figure_name(self, buffer: Direction) -> &'static str {
-        match (buffer, self) {
-            (Direction::Up, Self::TcpData) => "uplink_share_tcp_data",
-            (Direction::Up, Self::Ack) => "uplink_share_ack",
-            (Direction::Up, Self::Udp) => "uplink_share_udp",
-            (Direction::Up, Self::Other) => "uplink_share_other",
-            (Direction::Down, Self::TcpData) => "downlink_share_tcp_data",
-            (Direction::Down, Self::Ack) => "downlink_share_ack",
-            (Direction::Down, Self::Udp) => "downlink_share_udp",
-            (Direction::Down, Self::Other) => "downlink_share_other",
-        }
+        const UPLINK: [&str; 4] =
+            ["uplink_share_tcp_data", "uplink_share_ack", "uplink_share_udp", "uplink_share_other"];
+        const DOWNLINK: [&str; 4] =
+            ["downlink_share_tcp_data", "downlink_share_ack", "downlink_share_udp", "downlink_share_other"];
+        buffer.pick(UPLINK, DOWNLINK)[self as usize]
     }
 }
 

@@ -2,17 +2,13 @@
 
 use crate::sample::{BaseRoundTrip, Sample, sane};
 
-/// What is known of it. The source's word counts; it knows when the buffers were empty.
+/// What is known of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) enum KnownBase {
-    /// No round trip has been measured.
-    #[default]
-    Unknown,
-    /// The source says nothing: the smallest round trip ever seen. Never raised, since under load nothing tells a longer
-    /// route from a queue.
-    Smallest(f64),
-    /// What the source said last.
-    Given(BaseRoundTrip),
+pub(super) struct KnownBase {
+    base: Option<BaseRoundTrip>,
+    /// The source's word counts; it knows when the buffers were empty. Without it that is the smallest round trip ever seen, which is never
+    /// raised, since under load nothing tells a longer route from a queue.
+    is_given: bool,
 }
 
 impl KnownBase {
@@ -20,24 +16,16 @@ impl KnownBase {
     pub(super) fn push(&mut self, sample: &Sample) {
         let usable = |seconds: f64| sane(seconds).filter(|seconds| *seconds > 0.0);
         if let Some(given) = sample.base_round_trip.filter(|given| usable(given.seconds).is_some()) {
-            *self = Self::Given(given);
-            return;
+            *self = Self { base: Some(given), is_given: true };
+        } else if let Some(seconds) = sample.round_trip.and_then(usable).filter(|_| !self.is_given) {
+            let seconds = self.base.map_or(seconds, |base| base.seconds.min(seconds));
+            self.base = Some(BaseRoundTrip { seconds, is_proven: false });
         }
-        let Some(seconds) = sample.round_trip.and_then(usable) else { return };
-        *self = match *self {
-            Self::Unknown => Self::Smallest(seconds),
-            Self::Smallest(before) => Self::Smallest(before.min(seconds)),
-            Self::Given(given) => Self::Given(given),
-        };
     }
 
     /// The base, and whether both buffers were empty for certain when it was measured.
     pub(super) fn value(self) -> Option<BaseRoundTrip> {
-        match self {
-            Self::Unknown => None,
-            Self::Smallest(seconds) => Some(BaseRoundTrip { seconds, is_proven: false }),
-            Self::Given(given) => Some(given),
-        }
+        self.base
     }
 }
 

@@ -4,9 +4,7 @@ use crate::constants::HALF;
 use crate::segment::{Direction, PerDirection};
 
 use super::cases::throughput;
-use super::{
-    Caveat, Confidence, FAST_RETRANSMIT_SEGMENTS, Formula, Prediction, RatioError, SEGMENT_BYTES, Setting,
-};
+use super::{Caveat, Confidence, Formula, Prediction, RatioError, Setting, refined};
 
 /// Mean of a sawtooth between half its peak and its peak.
 const SAWTOOTH_MEAN: f64 = 0.75;
@@ -108,12 +106,7 @@ fn caveats(setting: &Setting, two_solutions: bool) -> Vec<Caveat> {
     if setting.gamma() < HALF * setting.k() {
         caveats.push(Caveat::AcksStandUpstream);
     }
-    if Direction::ALL.into_iter().any(|x| setting.buffer[x] < setting.in_flight(x)) {
-        caveats.push(Caveat::BufferBelowBandwidthDelay);
-    }
-    if Direction::ALL.into_iter().any(|x| setting.buffer[x] < FAST_RETRANSMIT_SEGMENTS * SEGMENT_BYTES) {
-        caveats.push(Caveat::FewSegments);
-    }
+    caveats.extend(refined::caveats(setting));
     if two_solutions {
         caveats.push(Caveat::TwoSolutions);
     }

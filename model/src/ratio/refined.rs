@@ -56,7 +56,8 @@ pub fn predict(setting: &Setting) -> Prediction {
     }
 }
 
-fn caveats(setting: &Setting) -> Vec<Caveat> {
+/// Where any formula is less certain.
+pub(super) fn caveats(setting: &Setting) -> Vec<Caveat> {
     let mut caveats = Vec::new();
     if Direction::ALL.into_iter().any(|x| setting.buffer[x] < setting.in_flight(x)) {
         caveats.push(Caveat::BufferBelowBandwidthDelay);

@@ -7,8 +7,8 @@ use crate::constants::FEW;
 use crate::rate::BufferSize;
 use crate::segment::{Direction, PerDirection};
 use crate::simulate::{
-    ACK_FRAME_BYTES, BUSY_JITTER_S, Cake, CongestionControl, DATA_FRAME_BYTES, Flow, FlowLoad, HOST_JITTER_S,
-    Hosts, Isolation, Limit, Outcome, PAYLOAD_BYTES, Run, SimulatedLink, agree, ratio_range, simulate,
+    ACK_FRAME_BYTES, BUSY_JITTER_S, Cake, CongestionControl, DATA_FRAME_BYTES, Flow, HOST_JITTER_S,
+    Isolation, Limit, Outcome, PAYLOAD_BYTES, Run, SimulatedLink, agree, ratio_range, simulate,
 };
 
 use super::{Advice, AdviceInput, BufferUnit};
@@ -189,22 +189,17 @@ fn link(input: &AdviceInput, advice: &Advice, traffic: Transfers) -> SimulatedLi
     };
     let given = PerDirection { up: input.uplink_buffer, down: input.downlink_buffer };
     let half = input.round_trip.as_secs_f64() / 2.0 + HOST_S;
+    // All are of one home host. With a host each it would be the same: cake then shares among hosts as it does among flows here.
     let flow = |direction| Flow {
-        direction,
-        congestion_control: traffic.congestion_control,
         paced: traffic.paced,
         delayed_acks: input.delayed_acks,
         // The propagation lies behind each buffer.
         receiver_round_trip_s: half,
         sender_round_trip_s: half,
-        start_s: 0.0,
-        stop_s: f64::INFINITY,
-        load: FlowLoad::Bulk,
         most_segments: input
             .tcp_buffer
             .map(|bytes| u32::try_from(bytes / u64::from(PAYLOAD_BYTES)).unwrap_or(u32::MAX)),
-        // Of one home host. With a host each it would be the same: cake then shares among hosts as it does among flows here.
-        hosts: Hosts::default(),
+        ..Flow::bulk(direction, traffic.congestion_control)
     };
     let several = |direction, count| std::iter::repeat_n(flow(direction), count as usize);
     SimulatedLink {
