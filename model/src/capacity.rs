@@ -29,7 +29,8 @@ pub struct Capacity {
     configured: Option<f64>,
     /// A qdisc of this machine lets this much through, bytes per second.
     shaped: Option<f64>,
-    measured: Option<MeasuredRate>,
+    /// The measured rate, if it is recent enough to count.
+    pub measured: Option<MeasuredRate>,
     now: Duration,
 }
 
@@ -57,11 +58,6 @@ impl Capacity {
             measured: measured.filter(|rate| now.saturating_sub(rate.measured_at) < FADED),
             now,
         }
-    }
-
-    /// The rate measured from the traffic, whichever counts.
-    pub fn measured(&self) -> Option<MeasuredRate> {
-        self.measured
     }
 
     /// The configured rate, unless the link carries another one for certain; else that of the qdisc; else the measured one. Of a queue that a qdisc of

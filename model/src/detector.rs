@@ -61,10 +61,12 @@ pub struct Config {
 /// Finds the pendulum in a stream of samples of one link.
 #[derive(Clone, Debug, Default)]
 pub struct Detector {
-    link: Link,
+    /// What is known of the link now.
+    pub link: Link,
     /// The most that packets wait on the line, by the delay budget, seconds.
-    line_most_s: Option<f64>,
-    thresholds: Thresholds,
+    pub line_most_s: Option<f64>,
+    /// The numbers it compares with.
+    pub thresholds: Thresholds,
     last: Option<Duration>,
     rejected: u64,
     round_trip: Option<f64>,
@@ -126,16 +128,6 @@ impl Detector {
         events
     }
 
-    /// Replaces what is known of the link, as when a qdisc or the configuration changes.
-    pub fn set_link(&mut self, link: Link) {
-        self.link = link;
-    }
-
-    /// The delay budget's upper bound of the wait on the line, seconds: an estimated level may be a queue beyond the line.
-    pub fn set_line_wait(&mut self, most_s: Option<f64>) {
-        self.line_most_s = most_s;
-    }
-
     /// The budget's bound of the wait on the line, seconds; none for a level that is read, whatever the budget says.
     fn line_bound(&self, level: Option<QueueSample>) -> Option<f64> {
         let is_read = level.is_some_and(|queue| queue.source != QueueSource::Estimate);
@@ -150,16 +142,6 @@ impl Detector {
         surely.zip(bound_s).is_some_and(|(bytes, most_s)| bytes / rate.bytes_per_second > most_s)
     }
 
-    /// What it compares with.
-    pub fn thresholds(&self) -> Thresholds {
-        self.thresholds
-    }
-
-    /// Compares with these from now on, as when the configuration changes.
-    pub fn set_thresholds(&mut self, thresholds: Thresholds) {
-        self.thresholds = thresholds;
-    }
-
     /// What is known of `C_x`.
     pub fn rates(&self, direction: Direction) -> Capacity {
         Capacity::new(&self.link, direction, self.passed[direction].rate(), self.now())
@@ -172,7 +154,7 @@ impl Detector {
 
     /// The rate measured from the traffic, whichever counts.
     pub fn measured_rate(&self, direction: Direction) -> Option<MeasuredRate> {
-        self.rates(direction).measured()
+        self.rates(direction).measured
     }
 
     /// The case that holds and since when; `None` without evidence.

@@ -67,12 +67,12 @@ impl Replay {
     }
 
     fn state(&self) -> State {
-        let counters = PerDirection::from_fn(|direction| *self.meter.counters(direction));
-        let mut flows: Vec<_> = self.meter.table().flows().map(|(k, e)| (*k, e.flow.clone())).collect();
-        let mut nursery: Vec<_> = self.meter.table().nursery().map(|(k, e)| (*k, e.flow.clone())).collect();
+        let counters = PerDirection::from_fn(|direction| self.meter.counters[direction]);
+        let mut flows: Vec<_> = self.meter.table.flows().map(|(k, e)| (*k, e.flow.clone())).collect();
+        let mut nursery: Vec<_> = self.meter.table.nursery().map(|(k, e)| (*k, e.flow.clone())).collect();
         flows.sort_by_key(|(key, _)| *key);
         nursery.sort_by_key(|(key, _)| *key);
-        State { counters, stats: self.meter.stats().to_vec(), flows, nursery }
+        State { counters, stats: self.meter.stats.to_vec(), flows, nursery }
     }
 }
 

@@ -32,7 +32,7 @@ fn both(link_layer: LinkLayer, frames: &[CraftedFrame]) -> [(Composition, BTreeM
     let ports = kernel.links().ports().expect("readable");
     Direction::ALL.map(|x| {
         let ours = (counters[x].composition(), ports[x].since(&PortCounts::default()));
-        let theirs = (replay.meter.counters(x).composition(), replay.meter.protocol_ports(x).clone());
+        let theirs = (replay.meter.counters[x].composition(), replay.meter.protocol_ports[x].clone());
         assert_eq!(ours, theirs, "{x:?}: kernel and replay");
         ours
     })

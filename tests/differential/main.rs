@@ -177,7 +177,7 @@ fn a_real_capture_reads_as_tshark_reads_it() {
     retransmissions_agree(&frames);
     outstanding_data_agrees(&frames);
     round_trip_times_agree(&frames);
-    let segments: u64 = Direction::ALL.map(|d| meter.counters(d).segments.iter().sum::<u64>()).iter().sum();
+    let segments: u64 = Direction::ALL.map(|d| meter.counters[d].segments.iter().sum::<u64>()).iter().sum();
     assert_eq!(segments, frames.len() as u64, "each frame is counted once");
 }
 

@@ -235,7 +235,7 @@ fn captures_agree(before: &Reading, after: &Reading, meter: &Meter) {
         figure(after) - figure(before)
     };
     for direction in Direction::ALL {
-        let counters = meter.counters(direction);
+        let counters = meter.counters[direction];
         let way = format!("/directions/{}", direction.name());
         let ours = Class::ALL.map(|class| grown(&format!("{way}/segments/{}", class.name())));
         println!("{direction:?}, segments by class: agent {ours:?}, captures {:?}", counters.segments);

@@ -204,7 +204,7 @@ impl Recorder {
                 at,
                 time: now.checked_sub(age).unwrap_or(now),
                 event: event.clone(),
-                thresholds: detector.thresholds(),
+                thresholds: detector.thresholds,
                 capacity: PerDirection::from_fn(|x| detector.capacity(x).map(|known| known.value)),
                 ended: None,
                 held: VerdictTimes::default(),

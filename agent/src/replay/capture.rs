@@ -172,15 +172,18 @@ enum FileFormat {
 
 /// An open capture.
 pub struct Capture {
-    path: PathBuf,
+    /// The file.
+    pub path: PathBuf,
     window: Window,
     format: FileFormat,
-    notes: CaptureNotes,
+    /// What else there was, as far as it was read.
+    pub notes: CaptureNotes,
     is_compressed: bool,
-    file_bytes: u64,
+    /// Size of the file in bytes, compressed as it is.
+    pub file_bytes: u64,
     read_bytes: Arc<AtomicU64>,
     current: Option<FoundRecord>,
-    correction: Option<Box<dyn Correct>>,
+    correction: Option<Box<Correct>>,
 }
 
 /// Why a frame is left out.
@@ -192,13 +195,8 @@ pub(super) enum Fault {
     Copy,
 }
 
-/// What is known of the times of a capture's frames.
-pub(super) trait Correct: std::fmt::Debug + Send {
-    /// When a frame passed that the capture dates so.
-    fn corrected_ns(&self, frame: u64, time_ns: u64) -> u64;
-    /// Why it is to be left out, if it is.
-    fn fault(&mut self, frame: u64, record: &Record<'_>) -> Option<Fault>;
-}
+/// Dates the frame of this number as it passed; why it is to be left out, if it is.
+pub(super) type Correct = dyn FnMut(u64, &mut Record<'_>) -> Option<Fault> + Send;
 
 impl Capture {
     /// Open a capture and read its header. `-` is standard input.
@@ -228,7 +226,7 @@ impl Capture {
     }
 
     /// With its frames corrected from here on.
-    pub(super) fn corrected(self, correction: Box<dyn Correct>) -> Self {
+    pub(super) fn corrected(self, correction: Box<Correct>) -> Self {
         Self { correction: Some(correction), ..self }
     }
 
@@ -249,11 +247,10 @@ impl Capture {
     /// Corrects the time of the present frame; `false` if it is to be passed over.
     fn correct(&mut self) -> bool {
         let Some(mut correction) = self.correction.take() else { return true };
-        let frame = self.notes.frames - 1;
-        if let Some(found) = &mut self.current {
-            found.time_ns = correction.corrected_ns(frame, found.time_ns);
-        }
-        let fault = self.record().and_then(|record| correction.fault(frame, &record));
+        let Some(mut record) = self.record() else { return true };
+        let fault = correction(self.notes.frames - 1, &mut record);
+        let time_ns = record.time_ns;
+        self.current = self.current.take().map(|found| FoundRecord { time_ns, ..found });
         self.correction = Some(correction);
         self.notes.out_of_order += u64::from(fault == Some(Fault::OutOfOrder));
         self.notes.copies += u64::from(fault == Some(Fault::Copy));
@@ -304,21 +301,6 @@ impl Capture {
             bytes: self.window.taken(found.captured, found.after),
             original_len: found.original_len,
         })
-    }
-
-    /// What else there was, as far as it was read.
-    pub fn notes(&self) -> &CaptureNotes {
-        &self.notes
-    }
-
-    /// The file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Size of the file in bytes, compressed as it is.
-    pub fn file_bytes(&self) -> u64 {
-        self.file_bytes
     }
 
     /// Bytes of the file read so far.

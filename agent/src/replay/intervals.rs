@@ -22,7 +22,8 @@ pub struct Intervals {
     /// End of the open interval, nanoseconds from the start of the capture.
     open_end_ns: u64,
     assembler: Assembler,
-    buffers: Buffers,
+    /// Both buffers.
+    pub buffers: Buffers,
     last_packet_ns: u64,
     silence: Silence,
     /// When the other direction first got on since the newest TCP segment of this one.
@@ -46,11 +47,6 @@ impl Intervals {
             progress_ns: PerDirection::default(),
             unseen: PerDirection::default(),
         }
-    }
-
-    /// Both buffers.
-    pub fn buffers(&mut self) -> &mut Buffers {
-        &mut self.buffers
     }
 
     /// Whether the interval that is open ends at or before `now_ns`.

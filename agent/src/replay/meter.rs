@@ -72,12 +72,16 @@ type Stats = [u64; abi::PENDULUM_STATS as usize];
 /// Turns frames into counters and flows. `T`: what the caller notes beside each flow.
 #[derive(Debug)]
 pub struct Meter<T = ()> {
-    counters: PerDirection<pendulum_counters>,
+    /// The counters.
+    pub counters: PerDirection<pendulum_counters>,
     /// ACK segments since the last data segment.
     pub(super) ack_runs: PerDirection<u64>,
-    protocol_ports: PerDirection<BTreeMap<ProtocolPort, u64>>,
-    stats: Stats,
-    table: FlowTable<T>,
+    /// Link-layer bytes of what is no TCP, by what carries it.
+    pub protocol_ports: PerDirection<BTreeMap<ProtocolPort, u64>>,
+    /// Measurements lost, and the life of flows: by `enum pendulum_stat`.
+    pub stats: Stats,
+    /// All flows.
+    pub table: FlowTable<T>,
     requests: Requests,
 }
 
@@ -92,36 +96,6 @@ impl<T: Default> Meter<T> {
             table: FlowTable::new(config.flow_entries, config.nursery_entries),
             requests: Requests::default(),
         }
-    }
-
-    /// The counters of one direction.
-    pub fn counters(&self, direction: Direction) -> &pendulum_counters {
-        &self.counters[direction]
-    }
-
-    /// Link-layer bytes of what is no TCP, by what carries it.
-    pub fn protocol_ports(&self, direction: Direction) -> &BTreeMap<ProtocolPort, u64> {
-        &self.protocol_ports[direction]
-    }
-
-    /// Measurements lost, and the life of flows: by `enum pendulum_stat`.
-    pub fn stats(&self) -> &Stats {
-        &self.stats
-    }
-
-    /// All flows.
-    pub fn table(&self) -> &FlowTable<T> {
-        &self.table
-    }
-
-    /// All flows, for the caller's notes.
-    pub fn table_mut(&mut self) -> &mut FlowTable<T> {
-        &mut self.table
-    }
-
-    /// Take all flows out, in the order of their keys.
-    pub fn drain(&mut self) -> Vec<(FlowKey, Entry<T>)> {
-        self.table.drain()
     }
 
     /// Measure one frame that passed at `time_ns` (any origin, one clock). Answers what it was counted as.

@@ -28,46 +28,20 @@ pub use transit::Transit;
 /// Addresses remembered beyond those of the survey.
 const LEARNT_MAX: usize = 1 << 16;
 
-/// An end of a packet: home is behind the gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// Behind the gateway.
-    Home,
-    /// Beyond the bottleneck.
-    Remote,
-}
-
-impl Side {
-    const fn opposite(self) -> Self {
-        match self {
-            Self::Home => Self::Remote,
-            Self::Remote => Self::Home,
-        }
-    }
-
-    /// Which way a packet from here travels.
-    const fn direction(self) -> Direction {
-        match self {
-            Self::Home => Direction::Up,
-            Self::Remote => Direction::Down,
-        }
-    }
-}
-
 /// An IP address, IPv4 mapped into IPv6.
 pub type Address = [u8; 16];
 
-/// Knows the side of every address.
+/// Knows which way packets of every address travel: those of home go up.
 #[derive(Debug, Default)]
 pub struct Orientation {
     prefixes: Vec<Prefix>,
-    addresses: HashMap<Address, Side>,
-    devices: HashMap<[u8; 6], Side>,
+    addresses: HashMap<Address, Direction>,
+    devices: HashMap<[u8; 6], Direction>,
     /// Networks of the home addresses: the same /24 or /64.
     home_networks: HashSet<Prefix>,
     learnt: usize,
     /// The two sources seen last: most packets are of one conversation.
-    recent: [Option<(Address, Side)>; 2],
+    recent: [Option<(Address, Direction)>; 2],
     /// Packets of the survey, by what decided about them.
     decided_by: Vec<(Evidence, u64)>,
 }
@@ -84,28 +58,28 @@ impl Orientation {
     /// The direction of an IP packet.
     pub fn direction(&mut self, source: Address, destination: Address) -> Option<Direction> {
         if !self.prefixes.is_empty() {
-            return self.side_by_prefix(source, destination).map(Side::direction);
+            return self.direction_by_prefix(source, destination);
         }
-        if let Some((_, side)) = self.recent.iter().flatten().find(|(address, _)| *address == source) {
-            return Some(side.direction());
+        if let Some((_, direction)) = self.recent.iter().flatten().find(|(address, _)| *address == source) {
+            return Some(*direction);
         }
-        let side = match self.addresses.get(&source) {
-            Some(side) => *side,
+        let direction = match self.addresses.get(&source) {
+            Some(direction) => *direction,
             None => {
-                let side = self.side_of_unknown(source, destination)?;
-                self.learn(source, side);
-                self.learn(destination, side.opposite());
-                side
+                let direction = self.direction_of_unknown(source, destination)?;
+                self.learn(source, direction);
+                self.learn(destination, direction.opposite());
+                direction
             }
         };
-        self.recent = [Some((source, side)), self.recent[0]];
-        Some(side.direction())
+        self.recent = [Some((source, direction)), self.recent[0]];
+        Some(direction)
     }
 
     /// Whether an address is known to be home.
     pub fn is_home(&self, address: Address) -> bool {
         if self.prefixes.is_empty() {
-            self.addresses.get(&address) == Some(&Side::Home)
+            self.addresses.get(&address) == Some(&Direction::Up)
         } else {
             self.prefixes.iter().any(|prefix| prefix.contains(address))
         }
@@ -113,49 +87,49 @@ impl Orientation {
 
     /// The direction of a frame without IP, by its Ethernet source.
     pub fn direction_of_device(&self, record: &Record<'_>) -> Option<Direction> {
-        ethernet_source(record).and_then(|device| self.devices.get(&device)).map(|side| side.direction())
+        ethernet_source(record).and_then(|device| self.devices.get(&device)).copied()
     }
 
-    /// The side of the source, if the user named the home addresses.
-    fn side_by_prefix(&self, source: Address, destination: Address) -> Option<Side> {
+    /// The direction of what the source sends, if the user named the home addresses.
+    fn direction_by_prefix(&self, source: Address, destination: Address) -> Option<Direction> {
         let inside = |address| self.prefixes.iter().any(|prefix| prefix.contains(address));
         match (inside(source), inside(destination)) {
-            (true, _) => Some(Side::Home),
-            (false, true) => Some(Side::Remote),
+            (true, _) => Some(Direction::Up),
+            (false, true) => Some(Direction::Down),
             (false, false) => None,
         }
     }
 
-    fn side_of_unknown(&self, source: Address, destination: Address) -> Option<Side> {
-        if let Some(side) = self.addresses.get(&destination) {
-            return Some(side.opposite());
+    fn direction_of_unknown(&self, source: Address, destination: Address) -> Option<Direction> {
+        if let Some(direction) = self.addresses.get(&destination) {
+            return Some(direction.opposite());
         }
         match (evidence::is_private(source), evidence::is_private(destination)) {
-            (true, false) => return Some(Side::Home),
-            (false, true) => return Some(Side::Remote),
+            (true, false) => return Some(Direction::Up),
+            (false, true) => return Some(Direction::Down),
             _ => {}
         }
         let has_home_neighbour = |address| self.home_networks.contains(&Prefix::neighbourhood(address));
         match (has_home_neighbour(source), has_home_neighbour(destination)) {
-            (true, false) => Some(Side::Home),
-            (false, true) => Some(Side::Remote),
+            (true, false) => Some(Direction::Up),
+            (false, true) => Some(Direction::Down),
             _ => None,
         }
     }
 
-    fn learn(&mut self, address: Address, side: Side) {
+    fn learn(&mut self, address: Address, direction: Direction) {
         if self.learnt < LEARNT_MAX
             && !evidence::is_multicast(address)
             && !self.addresses.contains_key(&address)
         {
-            self.place(address, side);
+            self.place(address, direction);
             self.learnt += 1;
         }
     }
 
-    fn place(&mut self, address: Address, side: Side) {
-        self.addresses.insert(address, side);
-        if side == Side::Home {
+    fn place(&mut self, address: Address, direction: Direction) {
+        self.addresses.insert(address, direction);
+        if direction == Direction::Up {
             self.home_networks.insert(Prefix::neighbourhood(address));
         }
     }

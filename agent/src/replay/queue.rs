@@ -121,7 +121,7 @@ impl Buffers {
             }
         }
         let Some(exact) = &mut self.exact else { return };
-        let track = &mut exact.standing().track;
+        let track = &mut exact.standing.track;
         while track.is_ready() {
             let levels = track.pop();
             self.known.up.push_back(levels.map(|levels| QueueSample {

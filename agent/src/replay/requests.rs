@@ -192,7 +192,7 @@ mod tests {
                 assert_eq!((direction, reply.may_be_held), (expected, *may_be_held), "{}", exchange.name);
                 assert!(reply.us.abs_diff(*us) <= 5, "{}: {reply:?}, not {us}", exchange.name);
             }
-            let samples = Direction::ALL.map(|x| meter.counters(x).rtt.iter().sum::<u64>());
+            let samples = Direction::ALL.map(|x| meter.counters[x].rtt.iter().sum::<u64>());
             let of = |way| timed.iter().filter(|(to, reply)| *to == way && !reply.may_be_held).count() as u64;
             assert_eq!(samples, [of(Way::Down), of(Way::Up)], "{}", exchange.name);
         }

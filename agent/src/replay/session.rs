@@ -116,7 +116,7 @@ pub fn replay(task: &Task, watch: &dyn Watch, audience: &mut dyn Audience) -> Re
         return Err(ReplayError::Empty(task.wan.clone()));
     };
     for (source, path) in [(Some(&wan), Some(&task.wan)), (lan.as_ref(), task.lan.as_ref())] {
-        let steps = source.zip(path).into_iter().flat_map(|(source, path)| source.timeline().warnings(path));
+        let steps = source.zip(path).into_iter().flat_map(|(source, path)| source.timeline.warnings(path));
         surveyed.warnings.extend(steps);
     }
     if let (Some(reason), Some(lan)) = (surveyed.exchanged, &task.lan) {

@@ -40,7 +40,7 @@ pub fn survey(
     let mut capture = wan.open()?;
     let (mut survey, mut transit) = (Survey::default(), Transit::default());
     let (mut origin_ns, mut last_ns) = (None, 0);
-    while capture.notes().frames < PACKETS && capture.advance()? {
+    while capture.notes.frames < PACKETS && capture.advance()? {
         let Some(record) = capture.record() else { break };
         origin_ns = Some(origin_ns.unwrap_or(record.time_ns).min(record.time_ns));
         last_ns = last_ns.max(record.time_ns);

@@ -49,7 +49,8 @@ pub struct HalfTally {
 pub struct Level {
     since_ns: Option<u64>,
     told_ns: u64,
-    level: u32,
+    /// The level now.
+    pub level: u32,
     integral: f64,
     /// Highest so far.
     pub max: u32,
@@ -65,11 +66,6 @@ impl Level {
         self.told_ns = now_ns.max(self.told_ns);
         self.level = level;
         self.max = self.max.max(level);
-    }
-
-    /// The level now.
-    pub fn now(&self) -> u32 {
-        self.level
     }
 
     /// Mean since it was first above zero; `None` if it never was, or only just.

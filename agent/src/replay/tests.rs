@@ -63,10 +63,10 @@ fn differences(case: &Case) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut meter = Meter::<()>::new(MeterConfig::default());
     for (i, (crafted, expect)) in case.frames.iter().zip(&case.expect).enumerate() {
-        let before = *meter.stats();
+        let before = meter.stats;
         let class =
             meter.observe(direction(crafted.direction), crafted.time_ns, &frame(case.link_layer, crafted));
-        let lost = lost_since(&before, meter.stats());
+        let lost = lost_since(&before, &meter.stats);
         if class.name() != expect.class || lost != expect.lost {
             wrong.push(format!("{}: frame {i} is {} {lost:?}, not {expect:?}", case.name, class.name()));
         }
@@ -85,20 +85,20 @@ fn differences(case: &Case) -> Vec<String> {
 fn figure(meter: &Meter, name: &str) -> Option<u64> {
     let (group, rest) = name.split_once('.')?;
     let directions = |name| Direction::ALL.into_iter().find(|d| d.name() == name);
-    let entry = endpoints().iter().find_map(|key| meter.table().get(key));
+    let entry = endpoints().iter().find_map(|key| meter.table.get(key));
     let flow = entry.map(|entry| entry.flow.clone()).unwrap_or_default();
     match group {
         "up" | "down" => half_figure(&flow.halves[directions(group)?], rest),
         "outstanding" => Some(u64::from(flow.outstanding(directions(rest)?))),
         "stats" => match rest {
-            "nursed" => Some(meter.stats()[abi::PENDULUM_FLOW_NURSED as usize]),
-            "promoted" => Some(meter.stats()[abi::PENDULUM_FLOW_PROMOTED as usize]),
-            "restarted" => Some(meter.stats()[abi::PENDULUM_FLOW_RESTARTED as usize]),
+            "nursed" => Some(meter.stats[abi::PENDULUM_FLOW_NURSED as usize]),
+            "promoted" => Some(meter.stats[abi::PENDULUM_FLOW_PROMOTED as usize]),
+            "restarted" => Some(meter.stats[abi::PENDULUM_FLOW_RESTARTED as usize]),
             _ => None,
         },
         "table" => match rest {
-            "flows" => Some(meter.table().flows().count() as u64),
-            "nursery" => Some(meter.table().nursery().count() as u64),
+            "flows" => Some(meter.table.flows().count() as u64),
+            "nursery" => Some(meter.table.nursery().count() as u64),
             _ => None,
         },
         "counters" => {
@@ -110,7 +110,7 @@ fn figure(meter: &Meter, name: &str) -> Option<u64> {
 }
 
 fn counter_figure(meter: &Meter, direction: Direction, field: &str) -> Option<u64> {
-    let counters = meter.counters(direction);
+    let counters = meter.counters[direction];
     let class = |name| Class::ALL.into_iter().position(|c| c.name() == name);
     match field.split_once('.') {
         None => match field {
@@ -267,7 +267,7 @@ proptest! {
             passed[direction] += 1;
         }
         for direction in Direction::ALL {
-            let counters = meter.counters(direction);
+            let counters = meter.counters[direction];
             prop_assert_eq!(counters.segments.iter().sum::<u64>(), passed[direction]);
             let data = counters.segments[Class::Data as usize] + counters.segments[Class::Rst as usize]
                 + counters.segments[Class::Syn as usize] + counters.segments[Class::ZeroWindowProbe as usize];
@@ -275,7 +275,7 @@ proptest! {
             let acks: u64 = Class::ALL.into_iter().filter(|class| class.is_pure_ack())
                 .map(|class| counters.segments[class as usize]).sum();
             prop_assert_eq!(counters.burst_segments + meter.ack_runs[direction], acks);
-            if let Some(entry) = endpoints().iter().find_map(|key| meter.table().get(key)) {
+            if let Some(entry) = endpoints().iter().find_map(|key| meter.table.get(key)) {
                 let half = &entry.flow.halves[direction];
                 prop_assert!(half.rtt_samples == 0 || half.rtt_min_us >= 1);
                 prop_assert!(half.rtt_sum_us >= u64::from(half.rtt_samples) * u64::from(half.rtt_min_us));

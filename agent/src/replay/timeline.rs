@@ -13,7 +13,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::capture::{Capture, CaptureError, CaptureProblem, Correct, Disorder, Fault, Record};
+use super::capture::{Capture, CaptureError, CaptureProblem, Disorder, Fault, Record};
 use super::packet::parse;
 use clocks::Clocks;
 pub use copies::Copies;
@@ -87,7 +87,7 @@ pub struct Timeline {
 #[derive(Clone, Debug)]
 pub struct Source {
     path: PathBuf,
-    timeline: Arc<Timeline>,
+    pub(super) timeline: Arc<Timeline>,
 }
 
 impl Source {
@@ -112,15 +112,11 @@ impl Source {
     /// If it cannot be read.
     pub fn open(&self) -> Result<Capture, CaptureError> {
         let capture = Capture::open(&self.path)?;
-        Ok(match self.timeline.is_sound() {
-            true => capture,
-            false => capture.corrected(Box::new((Arc::clone(&self.timeline), Copies::default()))),
-        })
-    }
-
-    /// What is wrong with its times.
-    pub fn timeline(&self) -> &Timeline {
-        &self.timeline
+        if self.timeline.is_sound() {
+            return Ok(capture);
+        }
+        let (timeline, mut copies) = (Arc::clone(&self.timeline), Copies::default());
+        Ok(capture.corrected(Box::new(move |frame, record| timeline.correct(frame, record, &mut copies))))
     }
 }
 
@@ -131,10 +127,15 @@ impl Timeline {
         next.checked_sub(1).is_some_and(|index| frame < self.strays[index].1)
     }
 
-    /// The time of a packet that the capture dates so.
-    pub fn corrected_ns(&self, frame: u64, time_ns: u64) -> u64 {
+    /// Dates a packet as it passed; why it is to be left out, if it is.
+    fn correct(&self, frame: u64, record: &mut Record<'_>, copies: &mut Copies) -> Option<Fault> {
         let steps = self.steps.iter().take_while(|step| step.frame <= frame);
-        time_ns.saturating_add_signed(steps.map(|step| -step.by_ns).sum())
+        record.time_ns = record.time_ns.saturating_add_signed(steps.map(|step| -step.by_ns).sum());
+        let is_copy = self.is_doubled && copies.is_copy(record, &parse(&record.frame()));
+        match self.is_stray(frame) {
+            true => Some(Fault::OutOfOrder),
+            false => is_copy.then_some(Fault::Copy),
+        }
     }
 
     /// What the user should know.
@@ -154,21 +155,6 @@ impl Timeline {
     /// Whether nothing is wrong.
     pub fn is_sound(&self) -> bool {
         self.steps.is_empty() && self.strays.is_empty() && !self.is_doubled
-    }
-}
-
-impl Correct for (Arc<Timeline>, Copies) {
-    fn corrected_ns(&self, frame: u64, time_ns: u64) -> u64 {
-        self.0.corrected_ns(frame, time_ns)
-    }
-
-    fn fault(&mut self, frame: u64, record: &Record<'_>) -> Option<Fault> {
-        let (timeline, copies) = self;
-        let is_copy = timeline.is_doubled && copies.is_copy(record, &parse(&record.frame()));
-        match timeline.is_stray(frame) {
-            true => Some(Fault::OutOfOrder),
-            false => is_copy.then_some(Fault::Copy),
-        }
     }
 }
 

@@ -167,7 +167,7 @@ pub fn detect_vantage(
     let mut silence = Silence::default();
     let mut now_ns = 0;
     let mut settled_ns = 0;
-    watch.begin("finding out rates and place", capture.file_bytes());
+    watch.begin("finding out rates and place", capture.file_bytes);
     while capture.advance()? {
         let Some(record) = capture.record() else { break };
         now_ns = record.time_ns.saturating_sub(surveyed.origin_ns).max(now_ns);

@@ -25,8 +25,8 @@ pub(super) struct Advisor {
     asked: u32,
     basis: Option<Basis>,
     computed: Option<Arc<sizing::Advice>>,
-    predicted_ratio: Option<f64>,
-    buffers: PerDirection<Buffer>,
+    pub(super) predicted_ratio: Option<f64>,
+    pub(super) buffers: PerDirection<Buffer>,
     predictor: Predictor,
 }
 
@@ -41,16 +41,6 @@ impl Advisor {
     /// For a link on this device.
     pub(super) fn new(wan: &str) -> Self {
         Self { wan: wan.to_owned(), ..Self::default() }
-    }
-
-    /// `r` as predicted for the buffers as they are.
-    pub(super) fn predicted_ratio(&self) -> Option<f64> {
-        self.predicted_ratio
-    }
-
-    /// Tells what the buffers are.
-    pub(super) fn set_buffers(&mut self, buffers: PerDirection<Buffer>) {
-        self.buffers = buffers;
     }
 
     /// The newest advice, and what the simulation says of it; asked for once a second. `now`: on the kernel's monotonic clock.

@@ -57,7 +57,7 @@ async fn clean(names: BTreeSet<String>, devices: &Devices) -> Result<Vec<String>
     let mut removed = Vec::new();
     for name in names {
         let claim = match Instance::claim(&name) {
-            Ok(claim) if !claim.is_disputed() => claim,
+            Ok(claim) if !claim.is_disputed => claim,
             Ok(_) => {
                 info!("{name}: another user's process may be its agent; left alone");
                 continue;

@@ -10,14 +10,13 @@ use pendulum_model::findings::{Change, Evidence, FindingKind};
 use pendulum_model::link::{Known, Link, Provenance};
 use pendulum_model::observer::Trust;
 use pendulum_model::rate::Rate;
-use pendulum_model::sample::{MeasuredRate, QueueSample, QueueSource, Sample};
+use pendulum_model::sample::{QueueSample, QueueSource, Sample};
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_model::thresholds::Thresholds;
 use pendulum_wire::{Tick, TickHalf};
 use tracing::info;
 
 use super::advisor::Advisor;
-use super::predictor::Buffer;
 use super::report::detected;
 use super::samples::{LinkReading, SampleBuilder, Seen};
 use crate::bpf;
@@ -32,12 +31,12 @@ pub(super) struct Detection {
     link: Arc<str>,
     journal: Journal,
     unsent: Arc<Unsent>,
-    detector: Detector,
+    pub(super) detector: Detector,
     builder: SampleBuilder,
     /// Kept from tick to tick for its memory.
     samples: Vec<Sample>,
     verdict_since: Option<Duration>,
-    advisor: Advisor,
+    pub(super) advisor: Advisor,
     /// It has been said that shaping does not help.
     shaping_doubted: bool,
     findings: Option<Arc<Findings>>,
@@ -45,7 +44,7 @@ pub(super) struct Detection {
     ticked_at: Duration,
     /// What the newest tick says of the queues and round trips.
     halves: PerDirection<TickHalf>,
-    recorder: Recorder,
+    pub(super) recorder: Recorder,
 }
 
 impl Detection {
@@ -67,41 +66,6 @@ impl Detection {
             ticked_at: Duration::ZERO,
             halves: PerDirection::default(),
         }
-    }
-
-    /// Tells what is known of the link beside its traffic.
-    pub(super) fn set_link(&mut self, link: Link) {
-        self.detector.set_link(link);
-    }
-
-    /// Tells the most that packets wait on the line, by the delay budget.
-    pub(super) fn set_line_wait(&mut self, most_s: Option<f64>) {
-        self.detector.set_line_wait(most_s);
-    }
-
-    /// Tells what the buffers are.
-    pub(super) fn set_buffers(&mut self, buffers: PerDirection<Buffer>) {
-        self.advisor.set_buffers(buffers);
-    }
-
-    /// What the detector compares with from now on.
-    pub(super) fn set_thresholds(&mut self, thresholds: Thresholds) {
-        self.detector.set_thresholds(thresholds);
-    }
-
-    /// What the shaper does now.
-    pub(super) fn set_shaper(&mut self, state: &'static str) {
-        self.recorder.set_shaper(state);
-    }
-
-    /// `C_x`: what is configured, else what was learnt.
-    pub(super) fn capacity(&self, direction: Direction) -> Option<Known> {
-        self.detector.capacity(direction)
-    }
-
-    /// The rate measured from the traffic; `None` if it has faded.
-    pub(super) fn measured_rate(&self, direction: Direction) -> Option<MeasuredRate> {
-        self.detector.measured_rate(direction)
     }
 
     /// Judges what was read at one tick.
@@ -205,7 +169,7 @@ impl Detection {
             Some(findings) if !all => Arc::clone(&findings.sent),
             _ => {
                 let advice = self.advisor.consider(at, &self.detector);
-                Arc::new(detected(&self.detector, self.advisor.predicted_ratio(), advice))
+                Arc::new(detected(&self.detector, self.advisor.predicted_ratio, advice))
             }
         };
         self.findings = Some(Arc::new(Findings {
@@ -224,7 +188,7 @@ impl Detection {
     pub(super) fn show(&self, snapshot: &mut LinkSnapshot) {
         for x in Direction::ALL {
             let direction = &mut snapshot.directions[x];
-            direction.rate = self.capacity(x).and_then(link_rate).or(direction.rate);
+            direction.rate = self.detector.capacity(x).and_then(link_rate).or(direction.rate);
             if let Some(queue) = direction.queue.as_mut().filter(|_| self.findings.is_some()) {
                 queue.standing_bytes = self.detector.standing_bytes(x);
             }

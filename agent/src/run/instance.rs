@@ -63,7 +63,7 @@ impl Classified for InstanceError {
 pub(super) struct Instance {
     #[expect(dead_code, reason = "held for its Drop")]
     claim: UnixListener,
-    is_disputed: bool,
+    pub(super) is_disputed: bool,
 }
 
 impl Instance {
@@ -97,11 +97,6 @@ impl Instance {
             );
         }
         Ok(Self { claim, is_disputed: !foreign.is_empty() })
-    }
-
-    /// Whether somebody claims it too who need not be an agent.
-    pub(super) fn is_disputed(&self) -> bool {
-        self.is_disputed
     }
 }
 
@@ -166,7 +161,7 @@ mod tests {
     async fn a_device_is_claimed_once() {
         let device = format!("t{}", std::process::id());
         let first = Instance::claim(&device).unwrap();
-        assert!(!first.is_disputed());
+        assert!(!first.is_disputed);
         let second = Instance::claim(&device).expect_err("taken");
         assert_eq!(second.exit(), Exit::Unavailable);
         assert!(second.to_string().contains(&format!("process {}", std::process::id())), "{second}");

@@ -170,8 +170,8 @@ impl LinkTask {
             if let Some(link) = links.iter().find(|link| link.name == self.config.name) {
                 self.config.clone_from(link);
             }
-            self.sweeper.set_idle_timeout(active.config.flows.idle_timeout);
-            self.detection.set_thresholds(active.config.detector);
+            self.sweeper.idle_timeout = active.config.flows.idle_timeout;
+            self.detection.detector.thresholds = active.config.detector;
             active.config.shape.clone()
         };
         self.shaper.configure(&shape);
@@ -185,7 +185,7 @@ impl LinkTask {
                 let reason = crate::exit::chain(&error);
                 warn!(
                     link = self.config.name,
-                    retry_s = self.retry.pause().as_secs(),
+                    retry_s = self.retry.pause.as_secs(),
                     "not attached: {reason}"
                 );
                 self.trouble = Some(reason.into());
@@ -199,7 +199,7 @@ impl LinkTask {
     async fn sample(&mut self) {
         let read = self.read_counters();
         let configured = PerDirection::from_fn(|x| self.config.rate(x).map(|rate| rate.bytes_per_second()));
-        let capacity = self.detection.capacity(Direction::Up).map(|known| known.value);
+        let capacity = self.detection.detector.capacity(Direction::Up).map(|known| known.value);
         let repeated = self.meter.repeated_uplink();
         self.queues.want_passing(self.shaper.follows());
         self.queues.tick(configured, capacity, repeated);
@@ -224,7 +224,7 @@ impl LinkTask {
             let flows = self.sweeper.latest();
             let news = self.delays.take(now, &flows, HomeHosts::look(), hidden, rates, threshold_s);
             news.into_iter().for_each(|news| self.detection.note_delay(news, now));
-            self.detection.set_line_wait(self.delays.line_most_s());
+            self.detection.detector.line_most_s = self.delays.line_most_s();
         }
         self.detect();
         self.ticks += 1;
@@ -233,7 +233,7 @@ impl LinkTask {
 
     /// What the line carries: where the shaper looks for that, its own rate is not it.
     fn line_rate(&self, direction: Direction) -> Option<Known> {
-        let known = self.detection.capacity(direction)?;
+        let known = self.detection.detector.capacity(direction)?;
         let value = self.shaper.found(direction).unwrap_or(Some(known.value))?;
         Some(Known { value, ..known })
     }
@@ -243,10 +243,10 @@ impl LinkTask {
         if self.attached_to().is_none() || self.read_at.is_none() {
             return;
         }
-        self.detection.set_link(self.queues.link(&self.config));
+        self.detection.detector.link = self.queues.link(&self.config);
         if self.swept {
-            self.detection.set_buffers(self.queues.buffers());
-            self.detection.set_shaper(self.shaper.state().0.name());
+            self.detection.advisor.buffers = self.queues.buffers();
+            self.detection.recorder.set_shaper(self.shaper.state().0.name());
         }
         let (sweep, totals) = (self.sweeper.latest(), self.meter.totals());
         self.detection.tick(&LinkReading {
@@ -275,7 +275,7 @@ impl LinkTask {
         let is_attached = self.attached_to().is_some();
         for direction in Direction::ALL {
             let shown = &mut snapshot.directions[direction];
-            shown.second = self.second[direction].latest().filter(|_| is_attached);
+            shown.second = self.second[direction].latest.filter(|_| is_attached);
             shown.unseen_ratio = self.unseen.ratio(direction);
             shown.entered = self.entered.recent(direction, Instant::now());
         }

@@ -30,7 +30,7 @@ pub(super) enum Ended {
 /// A link whose programs are attached, or that waits for its device; it does not measure yet.
 pub(super) struct Prepared {
     thread: LinkThread,
-    mechanisms: Vec<Mechanism>,
+    pub(super) mechanisms: Vec<Mechanism>,
     entry: RunningLink,
 }
 
@@ -53,12 +53,7 @@ pub(super) struct Links {
     leaving: Vec<watch::Sender<bool>>,
 }
 
-impl Prepared {
-    /// How its programs are attached to the device; none while they are not.
-    pub(super) fn mechanisms(&self) -> &[Mechanism] {
-        &self.mechanisms
-    }
-}
+impl Prepared {}
 
 impl Links {
     /// No link yet.

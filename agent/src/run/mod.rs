@@ -122,10 +122,10 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
     let kept = privileges::drop_unneeded(
         active.borrow().config.privileges,
         privileges::StillToDo {
-            attach: prepared.iter().any(|link| link.mechanisms().is_empty()),
+            attach: prepared.iter().any(|link| link.mechanisms.is_empty()),
             shape: shape == ToShape::Later,
             take_down: shape != ToShape::Nothing
-                || prepared.iter().flat_map(Prepared::mechanisms).any(|one| *one == Mechanism::Clsact),
+                || prepared.iter().flat_map(|link| &link.mechanisms).any(|one| *one == Mechanism::Clsact),
         },
     );
 

@@ -154,7 +154,7 @@ impl Queues {
     fn untrack(&mut self, direction: Direction) {
         let Some(tracked) = self.tracked[direction].take() else { return };
         self.drops[direction].forget_qdisc();
-        self.gone[direction] = Some(tracked.snapshot().clone());
+        self.gone[direction] = Some(tracked.snapshot);
         if let Some(programs) = &mut self.programs
             && let Err(error) = programs.untrack(direction)
         {
@@ -182,7 +182,7 @@ impl Queues {
 
     /// What waits behind the programs and what has left, at the newest [`Self::tick`].
     pub(super) fn uplink_look(&self) -> Option<Look> {
-        self.tracked.up.as_ref().and_then(Tracked::look)
+        self.tracked.up.as_ref().and_then(|up| up.look)
     }
 
     /// Whether [`Self::passing`] is wanted, from the next tick on.
@@ -201,7 +201,7 @@ impl Queues {
     /// and are answered.
     pub(super) fn own_level(&self, direction: Direction, repeated: f64, tcp: PerDirection<u64>) -> OwnLevel {
         let Some(tracked) = &self.tracked[direction] else { return OwnLevel::default() };
-        let queue = tracked.snapshot();
+        let queue = &tracked.snapshot;
         OwnLevel {
             bytes: f64::from(queue.peak_bytes.max(queue.bytes)),
             drops: queue.drops.iter().sum(),
@@ -218,7 +218,7 @@ impl Queues {
 
     /// What waits between the programs and the line, in bytes; as last read.
     pub(super) fn uplink_bytes(&self) -> u32 {
-        self.tracked.up.as_ref().map_or(0, |queue| queue.snapshot().bytes)
+        self.tracked.up.as_ref().map_or(0, |queue| queue.snapshot.bytes)
     }
 
     /// A direction's queue since [`Self::forget_fresh`].
@@ -253,7 +253,7 @@ impl Queues {
 
     /// The shortest time in which the outside answered since the tick before, both buffers included, seconds.
     pub(super) fn answered_s(&self) -> Option<f64> {
-        self.elsewhere.as_ref().and_then(Elsewhere::answered_s)
+        self.elsewhere.as_ref().and_then(|elsewhere| elsewhere.answered_s)
     }
 
     /// Replies from outside since the tick before, with when their requests left for the line, nanoseconds; and the bytes that passed.
@@ -263,12 +263,12 @@ impl Queues {
 
     /// Replies of home to requests that are no TCP, since the tick before.
     pub(super) fn home_replies(&self) -> &[Reply] {
-        self.elsewhere.as_ref().map(Elsewhere::home_replies).unwrap_or_default()
+        self.elsewhere.as_ref().map(|elsewhere| &*elsewhere.home_replies).unwrap_or_default()
     }
 
     /// Level of a queue of this machine, bytes, whether or not it is the link's buffer; `None` if there is none.
     pub(super) fn own_bytes(&self, direction: Direction) -> Option<u32> {
-        self.tracked[direction].as_ref().map(|tracked| tracked.snapshot().bytes)
+        self.tracked[direction].as_ref().map(|tracked| tracked.snapshot.bytes)
     }
 
     /// Level of a buffer elsewhere and its uncertainty, bytes.
@@ -286,7 +286,7 @@ impl Queues {
     /// What is known of the link beside its traffic.
     pub(super) fn link(&self, config: &config::LinkConfig) -> Link {
         let buffer = |x: Direction| {
-            self.tracked[x].as_ref().filter(|tracked| tracked.is_buffer()).map(Tracked::snapshot)
+            self.tracked[x].as_ref().filter(|tracked| tracked.is_buffer()).map(|tracked| &tracked.snapshot)
         };
         Link {
             capacity: PerDirection::from_fn(|x| {
@@ -346,12 +346,12 @@ impl Queues {
     pub(super) fn show(&self, snapshot: &mut LinkSnapshot) {
         for x in Direction::ALL {
             let direction = &mut snapshot.directions[x];
-            let local = self.local(x).map(Tracked::snapshot);
+            let local = self.local(x).map(|tracked| &tracked.snapshot);
             let estimated = || self.elsewhere.as_ref().and_then(|elsewhere| elsewhere.snapshot(x));
             direction.queue = local.or_else(estimated).cloned();
             if local.is_none() {
                 // A device's queue that is not the link's buffer drops and counts all the same.
-                let other = self.tracked[x].as_ref().map(Tracked::snapshot);
+                let other = self.tracked[x].as_ref().map(|tracked| &tracked.snapshot);
                 direction.other_queue = other.or(self.gone[x].as_ref()).cloned();
             }
         }

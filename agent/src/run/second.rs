@@ -9,7 +9,7 @@ use crate::snapshot::Passed;
 pub(super) struct Second {
     /// When, the bytes that had passed since the start, and those that were counted: all, and TCP payload.
     before: Option<(Instant, i64, [u64; 2])>,
-    latest: Option<Passed>,
+    pub(super) latest: Option<Passed>,
 }
 
 impl Second {
@@ -26,10 +26,6 @@ impl Second {
             let most = if all > 0 { throughput * payload as f64 / all as f64 } else { 0.0 };
             self.latest = Some(Passed { throughput, goodput: acknowledged.min(most) });
         }
-    }
-
-    pub(super) fn latest(&self) -> Option<Passed> {
-        self.latest
     }
 }
 
@@ -52,7 +48,7 @@ mod tests {
     fn a_burst_shows_no_goodput_above_throughput_and_no_throughput_above_the_rate() {
         let (mut second, start) = (Second::default(), Instant::now());
         second.observe(start, 0, [0; 2], 0.0);
-        assert_eq!(second.latest(), None);
+        assert_eq!(second.latest, None);
         for (number, (passed, acknowledged)) in
             [(25_738, 3_000.0), (48_448, 0.0), (74_186, 64_000.0), (98_410, 23_000.0)].into_iter().enumerate()
         {
@@ -62,7 +58,7 @@ mod tests {
                 counted(passed),
                 acknowledged,
             );
-            let shown = second.latest().expect("measured").within(Some(RATE));
+            let shown = second.latest.expect("measured").within(Some(RATE));
             assert!(
                 shown.goodput <= 0.96 * shown.throughput && shown.throughput <= RATE,
                 "{number}: {shown:?}"
@@ -77,7 +73,7 @@ mod tests {
             let passed = 20_000 * number as i64;
             second.observe(start + Duration::from_secs(number), passed, counted(passed), 19_000.0);
         }
-        let latest = second.latest().expect("measured");
+        let latest = second.latest.expect("measured");
         assert_eq!(latest.within(Some(RATE)), Passed { throughput: 20_000.0, goodput: 19_000.0 });
         // A rate that is known too low is no reason to hide what passes.
         assert_eq!(latest.within(Some(10_000.0)).throughput, 20_000.0);

@@ -18,7 +18,7 @@ pub(super) type RawFlow = (abi::pendulum_flow_key, abi::pendulum_flow);
 /// Follows the flow table from sweep to sweep.
 #[derive(Debug)]
 pub(super) struct Sweeper {
-    idle_timeout: Duration,
+    pub(super) idle_timeout: Duration,
     /// Flows removed by the agent from the table that is in use now.
     removed: u64,
     /// Evictions from tables that are no longer in use.
@@ -30,11 +30,6 @@ impl Sweeper {
     /// Starts with an empty table.
     pub(super) fn new(idle_timeout: Duration, now: Instant) -> Self {
         Self { idle_timeout, removed: 0, evicted_before: 0, latest: Arc::new(FlowSweep::empty(now)) }
-    }
-
-    /// From now on, flows without a packet for this long are forgotten.
-    pub(super) fn set_idle_timeout(&mut self, idle_timeout: Duration) {
-        self.idle_timeout = idle_timeout;
     }
 
     /// The newest sweep.

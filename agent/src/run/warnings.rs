@@ -12,7 +12,7 @@ const LAST_RETRY: Duration = Duration::from_secs(30);
 
 /// When to try again after a failure.
 pub(super) struct Retry {
-    pause: Duration,
+    pub(super) pause: Duration,
     at: Option<Instant>,
 }
 
@@ -23,11 +23,6 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// Time until the next attempt, if the present one fails.
-    pub(super) fn pause(&self) -> Duration {
-        self.pause
-    }
-
     /// Whether it is time to try again.
     pub(super) fn is_due(&self) -> bool {
         self.at.is_some_and(|at| Instant::now() >= at)
@@ -81,7 +76,7 @@ mod tests {
         assert!(!retry.is_due(), "nothing has failed");
         let pauses: Vec<u64> = (0..7)
             .map(|_| {
-                let pause = retry.pause();
+                let pause = retry.pause;
                 retry.postpone();
                 pause.as_secs()
             })

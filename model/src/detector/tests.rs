@@ -97,7 +97,7 @@ fn a_configured_rate_comes_first() {
     assert_eq!(known(Direction::Up), Some((6_000.0, Provenance::Config)));
     assert_eq!(known(Direction::Down), Some((7_000.0, Provenance::Learnt)));
     let mut nonsense = detector.clone();
-    nonsense.set_link(Link::with_capacity(0.0, f64::NAN));
+    nonsense.link = Link::with_capacity(0.0, f64::NAN);
     let known = |x| nonsense.capacity(x).map(|known| known.value);
     assert_eq!(Direction::ALL.map(known), [Some(7_000.0); 2], "a link without capacity is no link");
 }
@@ -252,11 +252,11 @@ fn the_state_by_hand() {
     assert!((state.verdict_seconds[Verdict::OneWay as usize] - 6.0).abs() < 1e-9);
     // A new link: four fifths of the rate. Half of it would be contradicted by what passed.
     let capacity = |detector: &Detector| detector.capacity(Direction::Up).expect("a rate").value;
-    detector.set_link(Link::with_capacity(200_000.0, 2_500_000.0));
+    detector.link = Link::with_capacity(200_000.0, 2_500_000.0);
     assert!((capacity(&detector) - 200_000.0).abs() < 1e-6);
-    detector.set_link(Link::with_capacity(125_000.0, 2_500_000.0));
+    detector.link = Link::with_capacity(125_000.0, 2_500_000.0);
     assert!((capacity(&detector) - 250_000.0).abs() < 1e-6);
-    detector.set_thresholds(Thresholds { horizon_round_trips: 100.0, ..Thresholds::default() });
+    detector.thresholds = Thresholds { horizon_round_trips: 100.0, ..Thresholds::default() };
     assert_eq!(detector.state().horizon_s, 25.0);
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Buffer {
     sent_until: Time,
     frames: VecDeque<Packet>,
     bytes: u64,
-    dropped: u64,
+    pub(super) dropped: u64,
 }
 
 impl Buffer {
@@ -86,11 +86,6 @@ impl Buffer {
     pub(super) fn wait_seconds(&self) -> f64 {
         self.bytes as f64 * self.nanoseconds_per_byte / SECOND as f64
     }
-
-    /// Frames dropped so far.
-    pub(super) fn dropped(&self) -> u64 {
-        self.dropped
-    }
 }
 
 #[cfg(test)]
@@ -126,12 +121,12 @@ mod tests {
         for (number, size) in [(0, 1000), (1, 1000), (2, 1000), (3, 500), (4, 1)] {
             bytes.push(0, frame(number, size));
         }
-        assert_eq!((bytes.bytes(), bytes.dropped()), (2_500, 2));
+        assert_eq!((bytes.bytes(), bytes.dropped), (2_500, 2));
         let mut packets = Buffer::new(1e6, 0.0, Limit::Packets(2));
         for number in 0..3 {
             packets.push(0, frame(number, 66));
         }
-        assert_eq!((packets.bytes(), packets.dropped()), (132, 1));
+        assert_eq!((packets.bytes(), packets.dropped), (132, 1));
     }
 
     #[test]

@@ -89,8 +89,8 @@ pub(super) struct CakeQueue {
     destinations: Vec<u64>,
     frames: usize,
     bytes: u64,
-    dropped: u64,
-    filtered: u64,
+    pub(super) dropped: u64,
+    pub(super) filtered: u64,
     /// When the probes came that wait, and what those before them have waited, seconds.
     probes: VecDeque<Time>,
     probed: Vec<f32>,
@@ -185,16 +185,6 @@ impl CakeQueue {
     /// What such frames have waited, in the order in which they came, seconds. Those that still wait are missing.
     pub(super) fn take_probed(&mut self) -> Vec<f32> {
         std::mem::take(&mut self.probed)
-    }
-
-    /// Frames dropped so far, without those that the ACK filter has left out.
-    pub(super) fn dropped(&self) -> u64 {
-        self.dropped
-    }
-
-    /// Acknowledgements that the ACK filter has left out.
-    pub(super) fn filtered(&self) -> u64 {
-        self.filtered
     }
 
     fn duration(&self, bytes: u64) -> Time {

@@ -172,8 +172,8 @@ impl<'a, W: Watch> Engine<'a, W> {
             let flows = self.flows.iter().filter(move |flow| flow.direction == direction);
             flows.map(|flow| &flow.sender)
         };
-        let retransmitted = PerDirection::from_fn(|x| senders(x).map(Sender::retransmitted).sum());
-        let timeouts = PerDirection::from_fn(|x| senders(x).map(Sender::timeouts).sum());
+        let retransmitted = PerDirection::from_fn(|x| senders(x).map(|sender| sender.retransmitted).sum());
+        let timeouts = PerDirection::from_fn(|x| senders(x).map(|sender| sender.timeouts).sum());
         self.record.outcome(Counts { dropped, filtered, retransmitted, timeouts }, sparse)
     }
 

@@ -29,9 +29,9 @@ impl Queue {
     pub(super) fn push(&mut self, now: Time, frame: Packet) -> (bool, Option<Time>) {
         match self {
             Self::DropTail(buffer) => {
-                let dropped = buffer.dropped();
+                let dropped = buffer.dropped;
                 let due = buffer.push(now, frame);
-                (buffer.dropped() == dropped, due)
+                (buffer.dropped == dropped, due)
             }
             Self::Cake(cake) => (true, cake.push(now, frame)),
         }
@@ -67,8 +67,8 @@ impl Queue {
     /// Frames dropped so far.
     pub(super) fn dropped(&self) -> u64 {
         match self {
-            Self::DropTail(buffer) => buffer.dropped(),
-            Self::Cake(cake) => cake.dropped(),
+            Self::DropTail(buffer) => buffer.dropped,
+            Self::Cake(cake) => cake.dropped,
         }
     }
 
@@ -76,7 +76,7 @@ impl Queue {
     pub(super) fn filtered(&self) -> u64 {
         match self {
             Self::DropTail(_) => 0,
-            Self::Cake(cake) => cake.filtered(),
+            Self::Cake(cake) => cake.filtered,
         }
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct RoundTrip {
     /// The round of the estimate ends with this segment.
     round_end: u32,
     /// Shortest round-trip time seen.
-    shortest: i64,
+    pub(super) shortest: i64,
 }
 
 impl Default for RoundTrip {
@@ -72,10 +72,6 @@ impl RoundTrip {
 
     pub(super) fn smoothed(&self) -> i64 {
         self.smoothed8 >> 3
-    }
-
-    pub(super) fn shortest(&self) -> i64 {
-        self.shortest
     }
 
     pub(super) fn timeout(&self) -> i64 {

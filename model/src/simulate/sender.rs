@@ -137,8 +137,8 @@ pub(super) struct Sender {
     probe: Option<u32>,
     timer: Option<(Timer, Time)>,
     /// Segments sent again, and timeouts, so far.
-    retransmitted: u64,
-    timeouts: u64,
+    pub(super) retransmitted: u64,
+    pub(super) timeouts: u64,
     /// Where the next segment to retransmit is looked for, as an offset in the board.
     hint: usize,
     out: Vec<Data>,
@@ -170,14 +170,6 @@ impl Sender {
     #[cfg(test)]
     fn window(&self) -> u32 {
         self.window.segments
-    }
-
-    pub(super) fn retransmitted(&self) -> u64 {
-        self.retransmitted
-    }
-
-    pub(super) fn timeouts(&self) -> u64 {
-        self.timeouts
     }
 
     /// The application hands over so many segments more.

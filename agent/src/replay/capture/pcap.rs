@@ -53,7 +53,7 @@ pub(super) fn next(window: &mut Window, header: &FileHeader) -> Result<Option<Fo
     if window.is_at_end()? {
         return Ok(None);
     }
-    let offset = window.offset();
+    let offset = window.offset;
     let [s0, s1, s2, s3, f0, f1, f2, f3, c0, c1, c2, c3, o0, o1, o2, o3] = window.take::<16>()?;
     let u32 = |bytes| header.flavour.u32(bytes);
     let (seconds, fraction) = (u32([s0, s1, s2, s3]), u32([f0, f1, f2, f3]));

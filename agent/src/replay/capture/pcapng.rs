@@ -94,7 +94,7 @@ pub(super) fn next(
         if window.is_at_end()? {
             return Ok(None);
         }
-        let offset = window.offset();
+        let offset = window.offset;
         let [t0, t1, t2, t3, l0, l1, l2, l3] = window.take::<8>()?;
         if [t0, t1, t2, t3] == SECTION_HEADER {
             read_section(window, section, [l0, l1, l2, l3], offset)?;

@@ -91,7 +91,7 @@ fn read(contents: &[u8]) -> CaptureContents {
                 assert!(record.bytes.len() > FRAME.len() || FRAME.starts_with(record.bytes));
                 frames.push((record.time_ns, record.link_type, record.bytes.len(), record.original_len));
             }
-            Ok(false) => return (frames, Ok(capture.notes().clone())),
+            Ok(false) => return (frames, Ok(capture.notes.clone())),
             Err(error) => return (frames, Err(error)),
         }
     }
@@ -278,7 +278,7 @@ fn a_compressed_file_is_used_up_to_its_damage() {
             frames += 1;
         }
         assert!(!capture.advance().expect("no error"), "nothing behind it is read");
-        (frames, capture.notes().damaged_at.clone().expect("it is noticed").1)
+        (frames, capture.notes.damaged_at.clone().expect("it is noticed").1)
     };
     // The sum at the end of gzip's contents.
     let (frames, reason) = damaged(&gzip, gzip.len() - 8);

@@ -15,17 +15,12 @@ pub(super) struct Window {
     /// End of what was read.
     end: usize,
     /// Offset of `start` in the stream.
-    offset: u64,
+    pub(super) offset: u64,
 }
 
 impl Window {
     pub(super) fn new(input: Box<dyn Read + Send>) -> Self {
         Self { input, buffer: vec![0; 2 * READ_SIZE], start: 0, end: 0, offset: 0 }
-    }
-
-    /// Offset of the next byte in the stream.
-    pub(super) fn offset(&self) -> u64 {
-        self.offset
     }
 
     /// Have `bytes` bytes at hand; `false` if the stream ends before.

@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
+use pendulum_model::segment::Direction;
+
 use super::super::capture::Record;
 use super::super::packet::{LinkType, ParsedSegment};
 use super::evidence::{handshake_vote, is_multicast, is_private, port_vote};
-use super::{Address, Evidence, Orientation, Prefix, Side, ethernet_source};
+use super::{Address, Evidence, Orientation, Prefix, ethernet_source};
 
 /// Nodes of the graph; more are left to [`Orientation::direction`].
 const NODES_MAX: usize = 1 << 14;
@@ -139,15 +141,15 @@ impl Survey {
         let mut decided_by = [0; Evidence::ALL.len()];
         for index in 0..self.nodes.len() {
             let (root, opposite) = self.root(index);
-            let Some(&(root_side, evidence)) = turned.get(&root) else { continue };
-            let side = if opposite { root_side.opposite() } else { root_side };
+            let Some(&(root_direction, evidence)) = turned.get(&root) else { continue };
+            let direction = if opposite { root_direction.opposite() } else { root_direction };
             decided_by[evidence as usize] += self.packets[index];
             match self.nodes[index] {
                 // Named prefixes hold as they are, also against the graph.
                 Node::Address(_) if !prefixes.is_empty() => {}
-                Node::Address(address) => orientation.place(address, side),
+                Node::Address(address) => orientation.place(address, direction),
                 Node::Device(device) => {
-                    orientation.devices.insert(device, side);
+                    orientation.devices.insert(device, direction);
                 }
             }
         }
@@ -156,8 +158,8 @@ impl Survey {
         orientation
     }
 
-    /// The side of each part's root, and what decided.
-    fn turn_parts(&self) -> HashMap<usize, (Side, Evidence)> {
+    /// The direction in which each part's root sends, and what decided.
+    fn turn_parts(&self) -> HashMap<usize, (Direction, Evidence)> {
         let mut votes: HashMap<usize, [(i64, i64); Evidence::ALL.len()]> = HashMap::new();
         for index in 0..self.nodes.len() {
             let (root, opposite) = self.root(index);
@@ -223,14 +225,14 @@ impl Survey {
 }
 
 /// The best evidence with a clear majority. Positive: the root is home.
-fn decide_part(sums: &[(i64, i64); Evidence::ALL.len()]) -> (Side, Evidence) {
+fn decide_part(sums: &[(i64, i64); Evidence::ALL.len()]) -> (Direction, Evidence) {
     for evidence in Evidence::ALL {
         let (sum, weight) = sums[evidence as usize];
         if weight > 0 && sum.abs() * MAJORITY.1 >= weight * MAJORITY.0 {
-            return (if sum > 0 { Side::Home } else { Side::Remote }, evidence);
+            return (if sum > 0 { Direction::Up } else { Direction::Down }, evidence);
         }
     }
-    (Side::Home, Evidence::Guess)
+    (Direction::Up, Evidence::Guess)
 }
 
 /// Linux cooked: packet type 4 is "sent by us", 0 "sent to us" (linktypes LINUX_SLL and LINUX_SLL2).
@@ -252,7 +254,7 @@ mod tests {
     use super::*;
 
     /// The sums of one part: these kinds of evidence, and nothing of the others.
-    fn decided(evidence: &[(Evidence, i64, i64)]) -> (Side, Evidence) {
+    fn decided(evidence: &[(Evidence, i64, i64)]) -> (Direction, Evidence) {
         let mut sums = [(0, 0); Evidence::ALL.len()];
         for (kind, sum, weight) in evidence {
             sums[*kind as usize] = (*sum, *weight);
@@ -264,13 +266,13 @@ mod tests {
     fn two_of_three_decide_and_fewer_leave_it_to_the_next() {
         use Evidence::{Guess, Handshake, PrivateAddress, Transit};
         // Two for and one against: a sum of one, of three.
-        assert_eq!(decided(&[(Handshake, 1, 3)]), (Side::Home, Handshake));
-        assert_eq!(decided(&[(Handshake, -1, 3)]), (Side::Remote, Handshake));
+        assert_eq!(decided(&[(Handshake, 1, 3)]), (Direction::Up, Handshake));
+        assert_eq!(decided(&[(Handshake, -1, 3)]), (Direction::Down, Handshake));
         // Five of eight are less.
-        assert_eq!(decided(&[(Handshake, 2, 8), (Guess, -1, 1)]), (Side::Remote, Guess));
-        assert_eq!(decided(&[(Handshake, 0, 8)]), (Side::Home, Guess));
-        assert_eq!(decided(&[(Transit, -9, 9), (PrivateAddress, 50, 50)]), (Side::Remote, Transit));
-        assert_eq!(decided(&[]), (Side::Home, Guess));
+        assert_eq!(decided(&[(Handshake, 2, 8), (Guess, -1, 1)]), (Direction::Down, Guess));
+        assert_eq!(decided(&[(Handshake, 0, 8)]), (Direction::Up, Guess));
+        assert_eq!(decided(&[(Transit, -9, 9), (PrivateAddress, 50, 50)]), (Direction::Down, Transit));
+        assert_eq!(decided(&[]), (Direction::Up, Guess));
     }
 
     #[test]

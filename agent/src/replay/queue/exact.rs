@@ -112,8 +112,9 @@ pub struct ExactQueue {
     /// Whether the gateway translates addresses; then the LAN side's name of each flow.
     translates: bool,
     names: HashMap<FlowKey, FlowKey>,
-    standing: Standing,
-    crossings: Crossings,
+    pub(super) standing: Standing,
+    /// What became of the packets so far.
+    pub crossings: Crossings,
 }
 
 impl ExactQueue {
@@ -128,11 +129,6 @@ impl ExactQueue {
             standing: Standing::new(start_ns),
             crossings: Crossings::default(),
         }
-    }
-
-    /// What became of the packets so far.
-    pub fn crossings(&self) -> Crossings {
-        self.crossings
     }
 
     /// A packet on its way up passes the LAN capture.
@@ -209,10 +205,6 @@ impl ExactQueue {
             self.resolve_first(Fate::Unknown);
         }
         self.standing = Standing::new(start_ns);
-    }
-
-    pub(super) fn standing(&mut self) -> &mut Standing {
-        &mut self.standing
     }
 
     /// The oldest packet leaves the list; if its fate is open, it is this one.

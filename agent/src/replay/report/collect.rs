@@ -73,7 +73,7 @@ impl QueueTotals {
 impl Audience for Collector<'_> {
     fn sample(&mut self, sample: &Sample, detector: &Detector) {
         if let Some(seconds) = sample.round_trip {
-            self.round_trip_s = seconds.max(detector.thresholds().shortest_round_trip.seconds());
+            self.round_trip_s = seconds.max(detector.thresholds.shortest_round_trip.seconds());
         }
         for direction in Direction::ALL {
             self.queues[direction].add(sample, direction, self.round_trip_s);
@@ -154,8 +154,7 @@ impl<'a> Collector<'a> {
         let of = |verdict: Verdict| self.evidence[verdict as usize].as_ref();
         let conclusion = conclude(outcome, |verdict| of(verdict).map(|evidence| evidence.reason.clone()));
         let degree = Degree::of(conclusion.verdict, of(conclusion.verdict), self.bloat_s);
-        let lost =
-            Lost::ALL.into_iter().map(|reason| (reason.name(), outcome.meter.stats()[reason as usize]));
+        let lost = Lost::ALL.into_iter().map(|reason| (reason.name(), outcome.meter.stats[reason as usize]));
         Report {
             duration_s: outcome.duration_s,
             packets: Packets {
@@ -200,7 +199,7 @@ impl<'a> Collector<'a> {
         goodput: f64,
         capacity: Option<Known>,
     ) -> DirectionReport {
-        let (detector, counters) = (&outcome.detector, outcome.meter.counters(direction));
+        let (detector, counters) = (&outcome.detector, &outcome.meter.counters[direction]);
         let bytes = counters.bytes.iter().sum::<u64>();
         let queue = &self.queues[direction];
         let dropped =

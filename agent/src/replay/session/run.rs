@@ -92,7 +92,7 @@ impl Session {
 
     /// Read both captures to the end of the WAN capture.
     pub(super) fn run(&mut self, watch: &dyn Watch, audience: &mut dyn Audience) -> Result<(), CaptureError> {
-        watch.begin("replaying", self.wan.file_bytes());
+        watch.begin("replaying", self.wan.file_bytes);
         let mut has_lan = match &mut self.lan {
             Some(lan) => lan.advance()?,
             None => false,
@@ -133,7 +133,7 @@ impl Session {
         let frame = record.frame();
         let packet = parse(&frame);
         let Some(direction) = direction_of(&mut self.orientation, &record, &packet) else { return };
-        let Some(queue) = &mut self.intervals.buffers().exact else { return };
+        let Some(queue) = &mut self.intervals.buffers.exact else { return };
         match packet {
             Packet::Tcp(segment) => {
                 let local =
@@ -175,13 +175,13 @@ impl Session {
         let wire_bytes = observation.segment.map_or(u64::from(frame_bytes), |segment| segment.wire_bytes());
         self.intervals.count(direction, &observation, wire_bytes);
         if let Some((key, entry)) = &observation.evicted {
-            audience.flow(key, &entry.note, self.lan_meter.table().get(key).map(|lan| &lan.note));
+            audience.flow(key, &entry.note, self.lan_meter.table.get(key).map(|lan| &lan.note));
         }
         let noted = self.notes.note(direction, now_ns, frame_bytes, observation);
         if let Some(answer) = &noted.answer {
             self.intervals.note_turn(direction, now_ns, answer.delay_ns as f64 / 1e9);
         }
-        self.intervals.buffers().pass(direction, &noted.passing, noted.answer.as_ref());
+        self.intervals.buffers.pass(direction, &noted.passing, noted.answer.as_ref());
     }
 
     /// Tell the open interval what the flows did since they were last read.
@@ -189,7 +189,7 @@ impl Session {
         self.flows_due_ns = now_ns / FLOWS_NS * FLOWS_NS + FLOWS_NS;
         let mut samples = Vec::new();
         for key in std::mem::take(&mut self.notes.active) {
-            let Some(entry) = self.meter.table_mut().get_mut(&key) else { continue };
+            let Some(entry) = self.meter.table.get_mut(&key) else { continue };
             let note = &mut entry.note;
             note.listed = false;
             for direction in Direction::ALL {
@@ -205,7 +205,7 @@ impl Session {
                     id: note.id,
                     direction,
                     data_bytes,
-                    in_flight_bytes: Some(f64::from(note.in_flight.halves[direction].now())),
+                    in_flight_bytes: Some(f64::from(note.in_flight.halves[direction].level)),
                     round_trip: both(|turns| turns.last_us),
                     base_round_trip: both(|turns| turns.min_us),
                 });
@@ -223,15 +223,15 @@ impl Session {
         self.read_flows(self.last_ns);
         let detector = &mut self.detector;
         self.intervals.finish(self.last_ns, &mut |sample| pass_on(sample, detector, audience));
-        for (key, entry) in self.meter.drain() {
-            audience.flow(&key, &entry.note, self.lan_meter.table().get(&key).map(|lan| &lan.note));
+        for (key, entry) in self.meter.table.drain() {
+            audience.flow(&key, &entry.note, self.lan_meter.table.get(&key).map(|lan| &lan.note));
         }
-        let crossings = self.intervals.buffers().exact.as_ref().map(|queue| queue.crossings());
+        let crossings = self.intervals.buffers.exact.as_ref().map(|queue| queue.crossings);
         let missing = PerDirection::from_fn(|x| self.intervals.unseen_share(x) > HALF);
         self.warn(crossings, missing);
         Outcome {
             duration_s: self.last_ns as f64 / 1e9,
-            frames: (self.wan.notes().frames, self.lan.as_ref().map_or(0, |lan| lan.notes().frames)),
+            frames: (self.wan.notes.frames, self.lan.as_ref().map_or(0, |lan| lan.notes.frames)),
             evidence: self.orientation.evidence(),
             meter: self.meter,
             detector: self.detector,
@@ -245,7 +245,7 @@ impl Session {
 
     fn warn(&mut self, crossings: Option<Crossings>, is_missing: PerDirection<bool>) {
         for capture in [Some(&self.wan), self.lan.as_ref()].into_iter().flatten() {
-            let (path, notes) = (capture.path().display(), capture.notes());
+            let (path, notes) = (capture.path.display(), &capture.notes);
             if let Some(offset) = notes.cut_off_at {
                 self.warnings
                     .push(format!("{path} is cut off at byte {offset}: the packets before it were used"));
@@ -263,7 +263,7 @@ impl Session {
                 ));
             }
         }
-        self.account.pass_over(self.wan.notes());
+        self.account.pass_over(&self.wan.notes);
         self.warnings.extend(self.account.warnings());
         for (direction, missing) in [(Direction::Up, "to"), (Direction::Down, "from")] {
             if is_missing[direction] {
@@ -274,7 +274,7 @@ impl Session {
                 ));
             }
         }
-        let (answers, unproven) = self.intervals.buffers().observer.answers();
+        let (answers, unproven) = self.intervals.buffers.observer.answers();
         if unproven * 2 > answers {
             self.warnings.push(
                 "the downlink was always busy: a queue that never drained would not show, and the estimate of its queue is a lower bound"
@@ -300,7 +300,7 @@ fn leave_exact(
     record: &Record<'_>,
     packet: &Packet,
 ) {
-    let Some(queue) = &mut intervals.buffers().exact else { return };
+    let Some(queue) = &mut intervals.buffers.exact else { return };
     if direction != Direction::Up {
         return;
     }

@@ -52,7 +52,7 @@ fn parted(mut report: Value) -> (Value, Vec<String>) {
 
 fn steps(frames: &[(u64, Vec<u8>)]) -> Vec<ClockStep> {
     with(frames, |args| {
-        Source::examine(args.wan.as_deref().expect("a capture")).expect("readable").timeline().steps.clone()
+        Source::examine(args.wan.as_deref().expect("a capture")).expect("readable").timeline.steps.clone()
     })
 }
 

@@ -59,7 +59,7 @@ impl LinkTask {
             seen.learnt = match self.shaper.device() {
                 Some((_, true)) => None,
                 _ if self.queues.is_uplink_buffer() => {
-                    self.detection.measured_rate(Direction::Up).filter(|_| is_traced)
+                    self.detection.detector.measured_rate(Direction::Up).filter(|_| is_traced)
                 }
                 _ => self.queues.rate(Direction::Up),
             };

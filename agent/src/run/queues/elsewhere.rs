@@ -19,7 +19,7 @@ pub(super) struct Elsewhere {
     own: OwnQueue,
     places: VantageEstimates,
     read_ns: u64,
-    answered_s: Option<f64>,
+    pub(super) answered_s: Option<f64>,
     /// For a shaper that finds its rate, since the tick before; `None` without one.
     seen: Option<Vec<(Direction, Passing)>>,
     snapshots: PerDirection<Option<QueueSnapshot>>,
@@ -27,7 +27,7 @@ pub(super) struct Elsewhere {
     replies: Vec<(Reply, u64)>,
     passed: PerDirection<u64>,
     /// Of home, since the tick before.
-    home_replies: Vec<Reply>,
+    pub(super) home_replies: Vec<Reply>,
 }
 
 impl Elsewhere {
@@ -53,19 +53,9 @@ impl Elsewhere {
         self.places.current()
     }
 
-    /// The shortest time in which the outside answered since the tick before, both buffers included, seconds.
-    pub(super) fn answered_s(&self) -> Option<f64> {
-        self.answered_s
-    }
-
     /// Replies from outside since the tick before, with when their requests left for the line, nanoseconds; and the bytes that passed.
     pub(super) fn replies(&self) -> (&[(Reply, u64)], PerDirection<u64>) {
         (&self.replies, self.passed)
-    }
-
-    /// Replies of home to requests that are no TCP, since the tick before.
-    pub(super) fn home_replies(&self) -> &[Reply] {
-        &self.home_replies
     }
 
     /// Whether [`Self::seen`] is wanted, from the next tick on.
@@ -103,9 +93,9 @@ impl Elsewhere {
         let was_read_ns = std::mem::replace(&mut self.read_ns, now_ns);
         match up {
             Some((up, QueueSource::Tracepoint)) => {
-                up.fresh().iter().for_each(|interval| self.own.push(interval));
+                up.fresh.iter().for_each(|interval| self.own.push(interval));
             }
-            Some((up, _)) => self.own.push_level(now_ns, up.snapshot().bytes),
+            Some((up, _)) => self.own.push_level(now_ns, up.snapshot.bytes),
             None => {}
         }
         self.own.set_rate(capacity);
@@ -116,7 +106,7 @@ impl Elsewhere {
         if let Some(from_ns) = read_from(was_read_ns, now_ns).filter(|_| !has_moved) {
             link.restart(from_ns);
         }
-        let own_queue = up.map(|(up, method)| (method, up.snapshot().rate));
+        let own_queue = up.map(|(up, method)| (method, up.snapshot.rate));
         link.tell(&KnownLink {
             rates: configured,
             question_rate: question_rate(own_queue, capacity),

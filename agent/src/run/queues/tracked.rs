@@ -21,13 +21,13 @@ pub(super) struct Tracked {
     pub(super) ifindex: u32,
     reader: Option<RingReader>,
     tree: QdiscTree,
-    snapshot: QueueSnapshot,
+    pub(super) snapshot: QueueSnapshot,
     /// Buckets that the detector has not got yet, oldest first.
-    fresh: Vec<QueueInterval>,
+    pub(super) fresh: Vec<QueueInterval>,
     bottleneck: Bottleneck,
     /// Buckets lost by the queue that was tracked before.
     lost_before: u64,
-    look: Option<Look>,
+    pub(super) look: Option<Look>,
 }
 
 impl Tracked {
@@ -62,11 +62,6 @@ impl Tracked {
         };
         tracked.sweep(programs, drops)?;
         Ok(tracked)
-    }
-
-    /// What readers see.
-    pub(super) fn snapshot(&self) -> &QueueSnapshot {
-        &self.snapshot
     }
 
     /// How its level is known now.
@@ -129,11 +124,6 @@ impl Tracked {
         }
     }
 
-    /// What was seen at the newest [`Self::tick`].
-    pub(super) fn look(&self) -> Option<Look> {
-        self.look
-    }
-
     /// Once a second: what the qdisc is and says itself, histograms, drops.
     ///
     /// # Errors
@@ -193,11 +183,6 @@ impl Tracked {
             QueueSource::Tracepoint => Seen::Buckets(&self.fresh),
             source => Seen::Level(QueueSample::level(source, self.snapshot.bytes.into())),
         }
-    }
-
-    /// Buckets read since [`Self::forget_fresh`], oldest first.
-    pub(super) fn fresh(&self) -> &[QueueInterval] {
-        &self.fresh
     }
 
     /// The detector has got all buckets.

@@ -207,7 +207,7 @@ fn a_wrong_configured_rate_does_not_halve_the_delay() {
 fn what_the_budget_says_waits_beyond_the_line_is_no_delay_of_the_line() {
     let delay = |source, line_most_s| {
         let mut detector = Detector::new(Config { link: Link::with_capacity(UP, DOWN), ..Config::default() });
-        detector.set_line_wait(line_most_s);
+        detector.line_most_s = line_most_s;
         for step in 1..=200 {
             let mut sample = sample(step, Some(0.1));
             sample.link.down.queue = Some(QueueSample::level(source, 0.3 * DOWN));
@@ -226,7 +226,7 @@ fn what_the_budget_says_waits_beyond_the_line_is_no_delay_of_the_line() {
 fn a_rate_measured_of_a_queue_beyond_the_line_is_not_the_line_s() {
     let rates = |line_most_s| {
         let mut detector = Detector::new(Config { link: Link::with_capacity(UP, DOWN), ..Config::default() });
-        detector.set_line_wait(line_most_s);
+        detector.line_most_s = line_most_s;
         for step in 1..=220 {
             let mut sample = sample(step, Some(0.1));
             let level = if step <= 200 { 0.1 * DOWN } else { 0.0 };
@@ -296,7 +296,7 @@ fn what_a_shaper_lets_through_contradicts_nothing() {
         sample.link.up.traffic.wire_bytes = 2_500;
         detector.push(&sample);
     }
-    detector.set_link(Link::with_capacity(2.0 * UP, DOWN));
+    detector.link = Link::with_capacity(2.0 * UP, DOWN);
     assert_eq!(detector.capacity(Direction::Up).map(|known| known.value), Some(2.0 * UP));
 }
 

@@ -102,7 +102,7 @@ fn what_was_not_known_at_first_does_not_delay_the_verdict_for_the_whole_horizon(
     let mut locked_at = None;
     for step in 1..=6000 {
         if step == 1200 {
-            detector.set_link(Link::with_capacity(125e3, 1e6));
+            detector.link = Link::with_capacity(125e3, 1e6);
         }
         let queue = (step > 1200).then_some((125_000.0, 3_000.0));
         detector.push(&Sample {

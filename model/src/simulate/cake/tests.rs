@@ -43,7 +43,7 @@ fn flows_share_the_link_by_bytes_whatever_their_frames() {
     let sent = served(&mut queue, &[1_514, 200], 2, 20_000 * MS);
     let share = sent[0] as f64 / (sent[0] + sent[1]) as f64;
     assert!((share - 0.5).abs() < 0.01, "{sent:?}");
-    assert_eq!(queue.dropped(), 0);
+    assert_eq!(queue.dropped, 0);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn the_last_frame_of_a_queue_is_never_dropped() {
         queue.push(now, data(0, 1_000, 0));
         assert!(queue.pop(now + 900 * MS).is_some());
     }
-    assert_eq!(queue.dropped(), 0);
+    assert_eq!(queue.dropped, 0);
 }
 
 #[test]
@@ -154,8 +154,8 @@ fn codel_drops_at_the_head() {
         }
         due = next;
     }
-    assert_eq!(left.len() as u64 + queue.dropped(), 2_000);
-    assert!(queue.dropped() > 10);
+    assert_eq!(left.len() as u64 + queue.dropped, 2_000);
+    assert!(queue.dropped > 10);
     assert_eq!(left.last(), Some(&1_999));
     assert!(left.is_sorted());
 }
@@ -169,9 +169,9 @@ fn full_memory_costs_the_longest_queue_its_first_frame() {
         queue.push(0, data(0, 1_514, number));
     }
     // One frame too many: it is the long queue's oldest, not the one that came.
-    assert_eq!((queue.dropped(), queue.flows[1].frames.len()), (1, 1));
+    assert_eq!((queue.dropped, queue.flows[1].frames.len()), (1, 1));
     queue.push(0, data(1, 100, 1));
-    assert_eq!((queue.dropped(), queue.flows[1].frames.len()), (2, 2));
+    assert_eq!((queue.dropped, queue.flows[1].frames.len()), (2, 2));
     let first = queue.flows[0].frames.front().map(|queued| queued.frame);
     assert_eq!(first, Some(data(0, 1_514, 2)));
 }
@@ -184,6 +184,6 @@ fn acks_left_out_are_counted_and_their_bytes_forgotten() {
         let ack = Ack::new(next, next, None, &[]);
         queue.push(0, Packet { flow: 0, bytes: ack.frame_bytes(), content: Content::Ack(ack) });
     }
-    assert_eq!((queue.filtered(), queue.dropped(), queue.frames, queue.bytes), (9, 0, 1, 66));
+    assert_eq!((queue.filtered, queue.dropped, queue.frames, queue.bytes), (9, 0, 1, 66));
     assert_eq!(queue.memory, TRUE_SIZES.1);
 }

@@ -57,7 +57,7 @@ impl Sender {
         }
         let delivered = self.delivered - delivered;
         if self.algorithm.is_bbr() {
-            let shortest = self.round_trip.shortest();
+            let shortest = self.round_trip.shortest;
             let rate = self.delivery.sample(news.rate, now, self.delivered, delivered, shortest);
             let losses = self.lost_ever - lost;
             self.control(now, Progress { acked: delivered, losses, in_flight, round_trip, rate });
@@ -180,7 +180,7 @@ impl Sender {
     /// `tcp_rack_advance`.
     fn advance_rack(&mut self, now: Time, number: u32, sent: Time, ever_again: bool) {
         let round_trip = micros(sent, now);
-        if ever_again && round_trip < self.round_trip.shortest() {
+        if ever_again && round_trip < self.round_trip.shortest {
             // The first copy has arrived, not this one.
             return;
         }

@@ -207,7 +207,7 @@ impl Sender {
         if matches!(self.state, State::Recovery | State::Loss) || self.sacked >= DUPLICATES {
             return 0;
         }
-        (self.round_trip.shortest() >> 2).min(self.round_trip.smoothed())
+        (self.round_trip.shortest >> 2).min(self.round_trip.smoothed())
     }
 
     /// `tcp_cwnd_reduction`: proportional rate reduction (RFC 6937).

@@ -110,7 +110,7 @@ impl Sender {
     /// `tcp_tso_autosize`: segments of one burst.
     fn burst_segments(&self) -> u32 {
         let mut bytes = self.pacing.rate >> 10;
-        let halvings = self.round_trip.shortest() >> 9;
+        let halvings = self.round_trip.shortest >> 9;
         if halvings < 32 {
             bytes += LARGEST_BURST_BYTES >> halvings;
         }

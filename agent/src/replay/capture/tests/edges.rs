@@ -133,13 +133,13 @@ fn large_frames_keep_their_bytes() {
     ] {
         let file = file(&contents);
         let mut capture = Capture::open(file.path()).expect("a capture");
-        assert_eq!((capture.file_bytes(), capture.path()), (contents.len() as u64, file.path()));
+        assert_eq!((capture.file_bytes, &*capture.path), (contents.len() as u64, file.path()));
         for (seed, &size) in sizes.iter().enumerate() {
             assert!(capture.advance().expect("sound"));
             let record = capture.record().expect("advanced to it");
             assert_eq!(record.time_ns, seed as u64 * 1_000_000_000);
             assert!(record.bytes == frame(seed, size), "frame {seed}");
-            assert_eq!(capture.notes().frames, seed as u64 + 1);
+            assert_eq!(capture.notes.frames, seed as u64 + 1);
         }
         assert!(!capture.advance().expect("sound"));
         assert!(capture.record().is_none());

@@ -6,7 +6,7 @@ use crate::replay::tests::craft::flag;
 fn crossings(steps: &[BufferStep<'_>]) -> Crossings {
     let mut queue = ExactQueue::new(0, false);
     run(&mut queue, steps);
-    queue.crossings()
+    queue.crossings
 }
 
 /// Whether a packet that leaves is taken for the one that entered.
@@ -50,7 +50,7 @@ fn pieces_lie_inside_of_the_whole() {
         for (index, piece) in pieces.iter().enumerate() {
             queue.leave((index as u64 + 1) * MS, &sighting(piece), 1_000);
         }
-        queue.crossings()
+        queue.crossings
     };
     let last = up().seq(3_000).payload(1_000).flags(flag::ACK | flag::FIN);
     let all = [piece(1_000, 2_000), piece(2_000, 3_000), last];
@@ -103,7 +103,7 @@ fn nothing_leaves_before_it_entered() {
     queue.leave(5 * MS, &sighting(&data(0)), 1_040);
     queue.finish(10 * MS);
     assert_eq!(means(&mut queue), [0.0]);
-    assert_eq!(queue.crossings().matched, 1);
+    assert_eq!(queue.crossings.matched, 1);
 }
 
 /// Thirty seconds is how long a packet is waited for.
@@ -113,7 +113,7 @@ fn patience_is_thirty_seconds() {
         let mut queue = ExactQueue::new(0, false);
         queue.enter(5, &sighting(&data(0)));
         queue.settle(now_ns);
-        queue.crossings().dropped
+        queue.crossings.dropped
     };
     assert_eq!((dropped(30_000 * MS + 5), dropped(30_000 * MS + 6)), (0, 1));
 }
@@ -126,14 +126,14 @@ fn so_many_packets_wait_and_no_more() {
     for number in 0..1 << 16 {
         queue.enter(0, &sighting(&packet(number)));
     }
-    assert_eq!(queue.crossings().dropped, 0);
+    assert_eq!(queue.crossings.dropped, 0);
     queue.enter(0, &sighting(&packet(1 << 16)));
-    assert_eq!(queue.crossings().dropped, 1);
+    assert_eq!(queue.crossings.dropped, 1);
     // The first is not waited for any more, the second is.
     queue.leave(1, &sighting(&packet(0)), 41);
-    assert_eq!((queue.crossings().matched, queue.crossings().unmatched), (0, 1));
+    assert_eq!((queue.crossings.matched, queue.crossings.unmatched), (0, 1));
     queue.leave(1, &sighting(&packet(1)), 41);
-    assert_eq!(queue.crossings().matched, 1);
+    assert_eq!(queue.crossings.matched, 1);
 }
 
 /// The search within a flow ends after 4,096 packets.
@@ -145,7 +145,7 @@ fn a_flow_is_searched_so_far() {
             queue.enter(0, &sighting(&data(number)));
         }
         queue.leave(1, &sighting(&data(position)), 1_040);
-        queue.crossings().matched
+        queue.crossings.matched
     };
     assert_eq!((matched(4_095), matched(4_096)), (1, 0));
 }
@@ -156,11 +156,11 @@ fn what_was_inside_before_a_silence_is_forgotten() {
     let mut queue = ExactQueue::new(0, false);
     run(&mut queue, &[In(0, &data(0)), In(99, &data(1)), In(100, &data(2))]);
     queue.restart(100 * MS);
-    assert_eq!(queue.crossings(), Crossings::default());
+    assert_eq!(queue.crossings, Crossings::default());
     queue.leave(104 * MS, &sighting(&data(2)), 1_040);
     queue.leave(105 * MS, &sighting(&data(0)), 1_040);
     queue.finish(110 * MS);
-    assert_eq!(queue.crossings(), Crossings { matched: 1, dropped: 0, unmatched: 1 });
+    assert_eq!(queue.crossings, Crossings { matched: 1, dropped: 0, unmatched: 1 });
     assert_eq!(means(&mut queue), [416.0], "1,040 bytes for 4 ms of 10");
 }
 
@@ -173,6 +173,6 @@ fn another_remote_end_is_no_translated_flow() {
         let mut queue = ExactQueue::new(0, translates);
         queue.enter(0, &sighting(&entered));
         queue.leave(1, &sighting(&left(remote_port)), 140);
-        assert_eq!(queue.crossings().matched, matched, "{translates} {remote_port}");
+        assert_eq!(queue.crossings.matched, matched, "{translates} {remote_port}");
     }
 }
