@@ -28,6 +28,11 @@ impl Phase {
         direction.pick(Self::UplinkBound, Self::DownlinkBound)
     }
 
+    /// Whether this direction's buffer holds a standing queue.
+    pub fn stands(self, direction: Direction) -> bool {
+        self == Self::Balanced || self == Self::alone(direction)
+    }
+
     /// From which buffers hold a standing queue.
     pub const fn of(uplink_stands: bool, downlink_stands: bool) -> Self {
         match (uplink_stands, downlink_stands) {

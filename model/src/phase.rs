@@ -215,17 +215,14 @@ impl PhaseTracker {
             return Some((Phase::of(up, down), PhaseSource::Queues));
         }
         let windows = by_windows?;
-        let (up_by_windows, down_by_windows) = match windows {
-            Phase::UplinkBound => (true, false),
-            Phase::DownlinkBound => (false, true),
-            Phase::Balanced => (true, true),
-            Phase::Idle => (false, false),
-        };
         if up.is_none() && down.is_none() {
             return Some((windows, PhaseSource::Windows));
         }
-        let phase = Phase::of(up.unwrap_or(up_by_windows), down.unwrap_or(down_by_windows));
-        Some((phase, PhaseSource::QueueAndWindows))
+        let stands = |seen: Option<bool>, direction| seen.unwrap_or_else(|| windows.stands(direction));
+        Some((
+            Phase::of(stands(up, Direction::Up), stands(down, Direction::Down)),
+            PhaseSource::QueueAndWindows,
+        ))
     }
 
     fn compare(&mut self, queues: Phase, windows: Option<Phase>) {

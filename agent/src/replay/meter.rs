@@ -34,8 +34,6 @@ pub struct Observation<'a, T> {
     pub class: Class,
     /// Its bytes on the wire, by what carries them.
     pub entered: Composition,
-    /// If it is no TCP: what carries it, as far as that can be read.
-    pub protocol_port: Option<ProtocolPort>,
     /// The segment, if its TCP header was read.
     pub segment: Option<ParsedSegment>,
     /// What it did to its flow.
@@ -56,7 +54,6 @@ impl<T> Observation<'_, T> {
         Self {
             class: Class::NonTcp,
             entered,
-            protocol_port: None,
             segment: None,
             observed: None,
             reply: None,
@@ -136,17 +133,16 @@ impl<T: Default> Meter<T> {
         other: &NonTcp,
     ) -> Observation<'_, T> {
         let reply = self.observe_request(direction, time_ns, frame, other);
-        let protocol_port = other.protocol_port(direction);
         let wire_bytes = other.udp.map_or(frame.frame_bytes().into(), |udp| udp.wire_bytes);
-        if let Some(protocol_port) = protocol_port {
+        if let Some(protocol_port) = other.protocol_port(direction) {
             *self.protocol_ports[direction].entry(protocol_port).or_default() += wire_bytes;
         }
         let Some(datagram) = &other.udp else {
-            return Observation { protocol_port, reply, ..self.observe_unread(direction, frame, None) };
+            return Observation { reply, ..self.observe_unread(direction, frame, None) };
         };
         self.counters[direction].count_udp(datagram);
         let entered = Composition { udp: wire_bytes, ..Composition::default() };
-        Observation { protocol_port, reply, ..Observation::unread(entered) }
+        Observation { reply, ..Observation::unread(entered) }
     }
 
     fn observe_request(
@@ -209,7 +205,6 @@ impl<T: Default> Meter<T> {
         Observation {
             class,
             entered,
-            protocol_port: None,
             segment: Some(segment),
             observed,
             reply: None,

@@ -35,14 +35,15 @@ impl Notes {
         let repeated_bytes = if repeats { bytes } else { 0 };
         let mut noted =
             Noted { passing: Passing { at_ns: now_ns, bytes, repeated_bytes, clock: None }, answer: None };
+        let answer = |key: FlowKey, us: u32, question_bytes| Answer {
+            end: key.sender(direction),
+            delay_ns: u64::from(us) * 1000,
+            question_bytes,
+            own_queue_ns: 0,
+        };
         // One who may have waited before the reply tells of no buffer.
         if let Some((key, reply)) = observation.reply.filter(|(_, reply)| !reply.may_be_held) {
-            noted.answer = Some(Answer {
-                end: key.sender(direction),
-                delay_ns: u64::from(reply.us) * 1000,
-                question_bytes: reply.request_bytes,
-                own_queue_ns: 0,
-            });
+            noted.answer = Some(answer(key, reply.us, reply.request_bytes));
         }
         let (Some(segment), Some(observed), Some((key, entry))) =
             (observation.segment, observation.observed, observation.flow)
@@ -62,12 +63,7 @@ impl Notes {
             self.active.push(key);
         }
         let turn = note.note(direction, now_ns, &segment, &observed, flow);
-        noted.answer = turn.map(|Turn { us, question_bytes }| Answer {
-            end: key.sender(direction),
-            delay_ns: u64::from(us) * 1000,
-            question_bytes,
-            own_queue_ns: 0,
-        });
+        noted.answer = turn.map(|Turn { us, question_bytes }| answer(key, us, question_bytes));
         noted
     }
 }

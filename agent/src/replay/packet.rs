@@ -152,8 +152,6 @@ pub struct ParsedSegment {
     pub payload_bytes: u32,
     /// Link, IP and TCP headers together, in bytes.
     pub header_bytes: u32,
-    /// The link header alone, in bytes.
-    pub link_bytes: u32,
     /// IP ECN field, 0…3.
     pub ecn: u8,
     /// Options of the header.
@@ -257,10 +255,9 @@ pub fn parse(frame: &Frame<'_>) -> Packet {
 
 fn parse_packet(cursor: &mut Cursor<'_>, frame: &Frame<'_>) -> Result<Packet, Stop> {
     let protocol = link::parse(cursor, frame.link_type)?;
-    let link_bytes = cursor.at;
     let datagram = ip::parse(cursor, protocol)?;
     match datagram.protocol {
-        ip::TCP => tcp::parse(cursor, frame, link_bytes, &datagram).map(Packet::Tcp),
+        ip::TCP => tcp::parse(cursor, frame, &datagram).map(Packet::Tcp),
         ProtocolPort::UDP => Ok(Packet::NonTcp(udp::parse(cursor, frame, &datagram))),
         protocol @ (ip::ICMP | ip::ICMPV6) => {
             let is_v6 = protocol == ip::ICMPV6;

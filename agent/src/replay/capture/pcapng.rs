@@ -129,9 +129,13 @@ pub(super) fn next(
     }
 }
 
+fn damaged(offset: u64, reason: impl Into<String>) -> CaptureProblem {
+    CaptureProblem::Damaged(offset, reason.into())
+}
+
 fn block_length(length: u32, offset: u64) -> Result<u32, CaptureProblem> {
     if length < BLOCK_MIN || !length.is_multiple_of(4) {
-        return Err(CaptureProblem::Damaged(offset, format!("a block of {length} bytes")));
+        return Err(damaged(offset, format!("a block of {length} bytes")));
     }
     Ok(length)
 }
@@ -147,13 +151,11 @@ fn read_section(
     section.big_endian = match (u32::from_be_bytes(magic), u32::from_le_bytes(magic)) {
         (BYTE_ORDER_MAGIC, _) => true,
         (_, BYTE_ORDER_MAGIC) => false,
-        _ => return Err(CaptureProblem::Damaged(offset, "a section without byte order".to_owned())),
+        _ => return Err(damaged(offset, "a section without byte order")),
     };
     section.interfaces.clear();
     let length = block_length(section.u32(length), offset)?;
-    let rest = length
-        .checked_sub(12)
-        .ok_or_else(|| CaptureProblem::Damaged(offset, "a short section".to_owned()))?;
+    let rest = length.checked_sub(12).ok_or_else(|| damaged(offset, "a short section"))?;
     window.skip(u64::from(rest))
 }
 
@@ -164,10 +166,7 @@ fn read_interface(
     offset: u64,
 ) -> Result<(), CaptureProblem> {
     if body < 8 || section.interfaces.len() >= INTERFACES_MAX {
-        return Err(CaptureProblem::Damaged(
-            offset,
-            "a device description too short or one too many".to_owned(),
-        ));
+        return Err(damaged(offset, "a device description too short or one too many"));
     }
     let [type_0, type_1, ..] = window.take::<8>()?;
     let number = u32::from(section.u16([type_0, type_1]));
@@ -214,25 +213,25 @@ fn read_packet(
     offset: u64,
 ) -> Result<Result<FoundRecord, u32>, CaptureProblem> {
     if body < 20 {
-        return Err(CaptureProblem::Damaged(offset, "a packet block without its header".to_owned()));
+        return Err(damaged(offset, "a packet block without its header"));
     }
     #[rustfmt::skip]
     let [i0, i1, i2, i3, h0, h1, h2, h3, t0, t1, t2, t3, c0, c1, c2, c3, o0, o1, o2, o3] =
         window.take::<20>()?;
     let captured = section.u32([c0, c1, c2, c3]);
     if captured > RECORD_MAX || u64::from(captured) > body - 20 {
-        return Err(CaptureProblem::Damaged(offset, format!("a packet of {captured} bytes")));
+        return Err(damaged(offset, format!("a packet of {captured} bytes")));
     }
     // The obsolete block has the device in 16 bits and a drop count in the others.
     let index = if kind == PACKET { u32::from(section.u16([i0, i1])) } else { section.u32([i0, i1, i2, i3]) };
     let Some(interface) = section.interfaces.get(index as usize) else {
-        return Err(CaptureProblem::Damaged(offset, format!("a packet of the unknown device {index}")));
+        return Err(damaged(offset, format!("a packet of the unknown device {index}")));
     };
     // Padding, options and the second length are taken with the frame, which must stay in the window.
     let after = body - 20 - u64::from(captured) + 4;
     let after = usize::try_from(after).unwrap_or(usize::MAX);
     if after > RECORD_MAX as usize {
-        return Err(CaptureProblem::Damaged(offset, "a packet block with options without end".to_owned()));
+        return Err(damaged(offset, "a packet block with options without end"));
     }
     window.take_many(captured as usize + after)?;
     let units = u64::from(section.u32([h0, h1, h2, h3])) << 32 | u64::from(section.u32([t0, t1, t2, t3]));

@@ -23,7 +23,6 @@ const WSCALE_MAX: u8 = 14;
 pub(super) fn parse(
     cursor: &Cursor<'_>,
     frame: &Frame<'_>,
-    link_bytes: u32,
     datagram: &IpHeader,
 ) -> Result<ParsedSegment, Stop> {
     let l4_bytes = datagram.l4_bytes;
@@ -53,7 +52,6 @@ pub(super) fn parse(
         window: u16::from_be_bytes([w0, w1]),
         payload_bytes,
         header_bytes: cursor.at + bytes,
-        link_bytes,
         ecn: datagram.ecn,
         options,
         frame_bytes: frame.frame_bytes(),

@@ -93,10 +93,7 @@ impl Session {
     /// Read both captures to the end of the WAN capture.
     pub(super) fn run(&mut self, watch: &dyn Watch, audience: &mut dyn Audience) -> Result<(), CaptureError> {
         watch.begin("replaying", self.wan.file_bytes);
-        let mut has_lan = match &mut self.lan {
-            Some(lan) => lan.advance()?,
-            None => false,
-        };
+        let mut has_lan = self.advance_lan()?;
         while self.wan.advance()? {
             let Some(wan_ns) = self.wan.record().map(|record| record.time_ns) else { break };
             let wan_ns = wan_ns.saturating_sub(self.origin_ns);
@@ -109,10 +106,7 @@ impl Session {
                 if let Ok(at_ns) = u64::try_from(lan_ns) {
                     self.on_lan(at_ns);
                 }
-                has_lan = match &mut self.lan {
-                    Some(lan) => lan.advance()?,
-                    None => false,
-                };
+                has_lan = self.advance_lan()?;
             }
             // A packet of another queue of the device may come a little late: time never runs backwards.
             self.last_ns = self.last_ns.max(wan_ns);
@@ -120,6 +114,10 @@ impl Session {
             watch.at(self.wan.read_bytes());
         }
         Ok(())
+    }
+
+    fn advance_lan(&mut self) -> Result<bool, CaptureError> {
+        self.lan.as_mut().map_or(Ok(false), Capture::advance)
     }
 
     /// Time of the LAN capture's packet, from the first packet of the WAN capture on; negative before it.

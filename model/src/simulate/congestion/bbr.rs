@@ -41,8 +41,9 @@ const LEAST_WINDOW: u32 = 4;
 const FULL_ROUNDS: u32 = 3;
 
 /// `enum bbr_mode`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
+    #[default]
     Startup,
     Drain,
     ProbeBandwidth,
@@ -73,7 +74,7 @@ pub(in super::super) struct Report {
     pub(in super::super) rate: DeliveryRate,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(in super::super) struct Bbr {
     mode: Mode,
     /// Shortest round trip, microseconds, and the jiffy at which it was last seen.
@@ -110,32 +111,7 @@ pub(in super::super) struct Bbr {
 
 impl Bbr {
     pub(super) fn new(dice: fastrand::Rng) -> Self {
-        Self {
-            mode: Mode::Startup,
-            shortest: i64::MAX,
-            shortest_at: 0,
-            probe_until: None,
-            probe_round_over: false,
-            bandwidth: WindowedMax::default(),
-            rounds: 0,
-            round_end: 0,
-            new_round: false,
-            phase: 0,
-            phase_since: 0,
-            pacing_gain: HIGH_GAIN,
-            window_gain: HIGH_GAIN,
-            full: false,
-            full_rounds: 0,
-            full_bandwidth: 0,
-            previous: State::Open,
-            conserving: false,
-            restarting: false,
-            prior_window: 0,
-            policer: Policer::default(),
-            aggregation: Aggregation::default(),
-            pacing_rate: 0,
-            dice,
-        }
+        Self { shortest: i64::MAX, pacing_gain: HIGH_GAIN, window_gain: HIGH_GAIN, dice, ..Self::default() }
     }
 
     /// `bbr_init`, with the round trip of the handshake, microseconds.

@@ -104,7 +104,7 @@ fn packets_are_recognised_by_all_that_stays() {
         ParsedSegment { destination_port: 8, ..original },
         ParsedSegment { source: [8; 16], ..original },
         ParsedSegment { destination: [8; 16], ..original },
-        ParsedSegment { ecn: 3, frame_bytes: 8, header_bytes: 8, link_bytes: 8, ..original },
+        ParsedSegment { ecn: 3, frame_bytes: 8, header_bytes: 8, ..original },
     ] {
         assert!(known(same), "{same:?}");
     }
