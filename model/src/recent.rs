@@ -19,16 +19,6 @@ impl<K: Hash + Eq, V, const MOST: usize> Recent<K, V, MOST> {
     pub fn get(&self, key: &K) -> Option<&V> {
         self.0.peek(key)
     }
-
-    /// Entries there are.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 impl<K: Hash + Eq, V, const MOST: usize> Default for Recent<K, V, MOST> {
@@ -43,7 +33,7 @@ impl<K: Hash + Eq, V, const MOST: usize> Default for Recent<K, V, MOST> {
 
 impl<K: Hash + Eq, V, const MOST: usize> fmt::Debug for Recent<K, V, MOST> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {MOST} entries", self.len())
+        write!(f, "{} of {MOST} entries", self.0.len())
     }
 }
 
@@ -59,7 +49,7 @@ mod tests {
         }
         *recent.entry(0, || 99) += 7;
         recent.entry(3, || 3);
-        assert_eq!(recent.len(), 3);
+        assert_eq!(recent.0.len(), 3);
         let left = [0, 1, 2, 3].map(|key| recent.get(&key).copied());
         assert_eq!(left, [Some(7), None, Some(2), Some(3)]);
     }

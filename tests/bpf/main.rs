@@ -59,7 +59,7 @@ impl Replay {
 
     fn observe(&mut self, frame: &CraftedFrame) {
         let whole = Frame::whole(self.link_type, &frame.bytes);
-        self.meter.observe(
+        self.meter.observe_frame(
             direction(frame.direction),
             frame.time_ns,
             &Frame { gso_segments: frame.gso_segs, gso_size: frame.gso_size, ..whole },

@@ -95,12 +95,7 @@ impl<T: Default> Meter<T> {
         }
     }
 
-    /// Measure one frame that passed at `time_ns` (any origin, one clock). Answers what it was counted as.
-    pub fn observe(&mut self, direction: Direction, time_ns: u64, frame: &Frame<'_>) -> Class {
-        self.observe_frame(direction, time_ns, frame).class
-    }
-
-    /// Measure one frame and tell everything about it.
+    /// Measure one frame that passed at `time_ns` (any origin, one clock) and tell everything about it.
     pub fn observe_frame(
         &mut self,
         direction: Direction,

@@ -64,8 +64,9 @@ fn differences(case: &Case) -> Vec<String> {
     let mut meter = Meter::<()>::new(MeterConfig::default());
     for (i, (crafted, expect)) in case.frames.iter().zip(&case.expect).enumerate() {
         let before = meter.stats;
-        let class =
-            meter.observe(direction(crafted.direction), crafted.time_ns, &frame(case.link_layer, crafted));
+        let class = meter
+            .observe_frame(direction(crafted.direction), crafted.time_ns, &frame(case.link_layer, crafted))
+            .class;
         let lost = lost_since(&before, &meter.stats);
         if class.name() != expect.class || lost != expect.lost {
             wrong.push(format!("{}: frame {i} is {} {lost:?}, not {expect:?}", case.name, class.name()));
@@ -263,7 +264,7 @@ proptest! {
             };
             let crafted = packet.build(LinkLayer::RawIp);
             let direction = direction(crafted.direction);
-            meter.observe(direction, crafted.time_ns, &frame(LinkLayer::RawIp, &crafted));
+            meter.observe_frame(direction, crafted.time_ns, &frame(LinkLayer::RawIp, &crafted));
             passed[direction] += 1;
         }
         for direction in Direction::ALL {

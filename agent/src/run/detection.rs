@@ -83,7 +83,7 @@ impl Detection {
             }
         }
         if let Some(sweep) = reading.flows {
-            self.recorder.note_flows(self.builder.assembler.newest().unwrap_or(reading.at), sweep);
+            self.recorder.note_flows(self.builder.assembler.newest.unwrap_or(reading.at), sweep);
         }
         if let Some(first) = samples.first() {
             self.verdict_since.get_or_insert(first.at);
@@ -164,7 +164,7 @@ impl Detection {
 
     /// What the detector knows now. `all`: also what costs a pass over the past, once a second.
     fn refresh(&mut self, all: bool) {
-        let at = self.builder.assembler.newest().unwrap_or_default();
+        let at = self.builder.assembler.newest.unwrap_or_default();
         let sent = match self.findings.take() {
             Some(findings) if !all => Arc::clone(&findings.sent),
             _ => {

@@ -47,11 +47,6 @@ impl EnteredMeter {
         }
     }
 
-    /// The programs were replaced by new ones, which count from zero, or taken down.
-    pub(super) fn restart(&mut self) {
-        *self = Self::default();
-    }
-
     /// What has entered over the last ten seconds.
     pub(super) fn recent(&self, direction: Direction, now: Instant) -> Entered {
         let (Some(first), Some(last)) = (self.readings.front(), self.readings.back()) else {
@@ -133,7 +128,7 @@ mod tests {
         let recent = meter.recent(Direction::Up, start + SECOND);
         assert_eq!(recent.top_port.map(|top| top.share), Some(0.5));
         assert_eq!(meter.recent(Direction::Up, start + SECOND * 5), Entered::default());
-        meter.restart();
+        meter = EnteredMeter::default();
         assert_eq!(meter.recent(Direction::Up, start + SECOND), Entered::default());
     }
 

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use pendulum_model::observer::{Answer, End, Observer, Passing, Trust, Vantage};
-use pendulum_model::sample::{BaseRoundTrip, MeasuredRate, QueueSample};
+use pendulum_model::sample::{MeasuredRate, QueueSample};
 use pendulum_model::segment::{Direction, PerDirection};
 
 use crate::bpf::{Arrival, BUCKET, Passage};
@@ -38,8 +38,9 @@ pub struct KnownLink {
 /// Both buffers of a link, as far as no qdisc of this machine tells.
 #[derive(Debug)]
 pub struct LinkEstimate {
-    observer: Observer,
-    vantage: Vantage,
+    pub(super) observer: Observer,
+    /// Where the uplink's buffer stands.
+    pub(super) vantage: Vantage,
     known: PerDirection<Known>,
     repeated: f64,
     /// Everything before was read.
@@ -76,11 +77,6 @@ impl LinkEstimate {
             read_to_ns: start_ns,
             unread_to_ns: None,
         }
-    }
-
-    /// Where the uplink's buffer stands.
-    pub fn vantage(&self) -> Vantage {
-        self.vantage
     }
 
     /// What is known otherwise, from now on.
@@ -165,16 +161,6 @@ impl LinkEstimate {
     /// One direction's buffer; `None` if it is not estimated, because it is the gateway's own.
     pub fn of(&self, direction: Direction) -> Option<Estimate<'_>> {
         self.observer.covers(direction).then_some(Estimate { of: self, direction })
-    }
-
-    /// How long packets wait in the downlink's buffer at `now_ns`, seconds, if a sender's clock tells.
-    pub fn downlink_wait_by_clock(&self, now_ns: u64) -> Option<f64> {
-        self.observer.downlink_wait_by_clock(now_ns)
-    }
-
-    /// The round-trip time from the gateway to the far ends and back, without queues.
-    pub fn base_round_trip(&self) -> Option<BaseRoundTrip> {
-        self.observer.base_round_trip()
     }
 }
 
@@ -385,7 +371,7 @@ pub(super) mod tests {
         assert!((level.mean_bytes - 60_000.0).abs() <= level.uncertainty_bytes, "{level:?}");
         let rate = up.rate().expect("measured").bytes_per_second;
         assert!((rate / RATE - 1.0).abs() < 0.05, "{rate}");
-        let base = link.base_round_trip().expect("answers came").seconds;
+        let base = link.observer.base_round_trip().expect("answers came").seconds;
         assert!((0.018..0.026).contains(&base), "{base}");
         let empty = up.sample(start / BUCKET_NS + 190);
         assert!(empty.is_none_or(|level| level.mean_bytes <= level.uncertainty_bytes + 1500.0), "{empty:?}");
@@ -400,7 +386,7 @@ pub(super) mod tests {
             let link = places.current();
             (
                 link.of(Direction::Up).and_then(|up| up.rate()).map(|rate| rate.bytes_per_second),
-                link.base_round_trip(),
+                link.observer.base_round_trip(),
             )
         };
         let before = learnt(&places);

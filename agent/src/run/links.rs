@@ -47,7 +47,7 @@ pub(super) struct Links {
     journal: Journal,
     active: watch::Receiver<Active>,
     devices: watch::Receiver<Arc<Devices>>,
-    board: Board,
+    pub(super) board: Board,
     running: Vec<RunningLink>,
     /// Of links that were asked to end: closed once they have.
     leaving: Vec<watch::Sender<bool>>,
@@ -70,11 +70,6 @@ impl Links {
             running: Vec::new(),
             leaving: Vec::new(),
         }
-    }
-
-    /// Where their snapshots appear.
-    pub(super) fn board(&self) -> Board {
-        self.board.clone()
     }
 
     /// Attaches to the link's device, if it is there. Dropping what comes back takes that back.

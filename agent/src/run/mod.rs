@@ -134,7 +134,7 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
     links.follow(prepared, Some(&kept), &mut tasks);
     tasks.spawn(ended(follow_devices(device_watch, stopping.clone())));
     let http = active.borrow().config.http.clone();
-    let board = links.board();
+    let board = links.board.clone();
     tasks.spawn(ended(service::watchdog(board.clone(), stopping.clone())));
     let app = Arc::new(App::new(board, journal, active, statistics.is_some(), stopping.clone()));
     tasks.spawn(ended(http::remember(Arc::clone(&app), stopping.clone())));

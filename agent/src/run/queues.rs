@@ -243,7 +243,7 @@ impl Queues {
 
     /// Where the uplink's buffer stands, while the link is measured.
     pub(super) fn vantage(&self) -> Option<Vantage> {
-        self.elsewhere.as_ref().map(|elsewhere| elsewhere.link().vantage())
+        self.elsewhere.as_ref().map(|elsewhere| elsewhere.link().vantage)
     }
 
     /// The rate of a direction whose buffer is estimated, measured while it held a queue.
@@ -280,7 +280,7 @@ impl Queues {
 
     /// From the gateway to the far ends and back, without queues.
     pub(super) fn base_round_trip(&self) -> Option<BaseRoundTrip> {
-        self.elsewhere.as_ref().and_then(|elsewhere| elsewhere.link().base_round_trip())
+        self.elsewhere.as_ref().and_then(|elsewhere| elsewhere.link().observer.base_round_trip())
     }
 
     /// What is known of the link beside its traffic.

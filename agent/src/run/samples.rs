@@ -117,7 +117,7 @@ impl SampleBuilder {
 
     /// The intervals this reading speaks for.
     fn intervals(&self, reading: &LinkReading<'_>) -> Vec<SampleInterval> {
-        let newest = self.assembler.newest();
+        let newest = self.assembler.newest;
         let is_new = |end: Duration| newest.is_none_or(|newest| end > newest);
         let PerDirection { up, down } = reading.queues;
         let interval = |number: u64, left| SampleInterval {

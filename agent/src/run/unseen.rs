@@ -51,11 +51,6 @@ impl Unseen {
         }
     }
 
-    /// The device is another one, or the programs were off it.
-    pub(super) fn restart(&mut self) {
-        self.moments.clear();
-    }
-
     /// The share that was not seen in the recent past, 0 to 1; `None` where too little was carried. A lower bound: what still
     /// waits at the end or is dropped behind the programs was seen and not carried, and the headers of merged segments count once at the device.
     pub(super) fn ratio(&self, direction: Direction) -> Option<f64> {
@@ -90,12 +85,12 @@ mod tests {
             assert_eq!(unseen.ratio(Direction::Up).is_some(), STEP * second <= RECENT, "{second} s");
         }
         assert_eq!(unseen.ratio(Direction::Up), None);
-        unseen.restart();
+        unseen = Unseen::default();
         // What waited at the beginning was seen before it.
         unseen.observe(start, bytes(0, 7_000_000), seen(0, 0), 400_000);
         unseen.observe(start + STEP, bytes(0, 8_000_000), seen(600_000, 0), 0);
         assert_eq!(unseen.ratio(Direction::Up), Some(0.0));
-        unseen.restart();
+        unseen = Unseen::default();
         // A device made anew counts from zero.
         unseen.observe(start + STEP * 13, bytes(9_000_000, 9_000_000), seen(600_000, 220_000), 0);
         unseen.observe(start + STEP * 14, bytes(0, 0), seen(600_000, 220_000), 0);

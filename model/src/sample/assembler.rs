@@ -59,7 +59,8 @@ pub struct Assembler {
     flows_at: Option<Duration>,
     turns: PerDirection<Turns>,
     /// End of the newest interval.
-    newest: Option<Duration>,
+    /// End of the newest interval.
+    pub newest: Option<Duration>,
     waiting: VecDeque<(Sample, PerDirection<bool>)>,
 }
 
@@ -118,11 +119,6 @@ impl Assembler {
     /// Newest round trip to the end that a direction leads to and back, seconds, unless it is too old.
     pub fn round_trip(&self, direction: Direction, now: Duration) -> Option<f64> {
         self.turns[direction].newest(now)
-    }
-
-    /// End of the newest interval.
-    pub fn newest(&self) -> Option<Duration> {
-        self.newest
     }
 
     /// These intervals are over, oldest first: what was counted is spread evenly over the time since the newest one before them.
@@ -295,7 +291,7 @@ mod tests {
             samples.iter().map(|sample| sample.link.up.ack_bursts.bursts).collect::<Vec<_>>(),
             [0, 0, 1, 0]
         );
-        assert_eq!(assembler.newest(), Some(80 * MS));
+        assert_eq!(assembler.newest, Some(80 * MS));
     }
 
     /// An interval waits with all that follow, and takes only levels that it waits for.

@@ -126,7 +126,7 @@ pub(super) fn replay(files: &[PathBuf; 2]) -> Meter {
             sides.iter_mut().filter(|side| side.next.is_some()).min_by_key(|side| side.next.unwrap().0);
         let Some(side) = earliest else { return meter };
         let ((time_ns, direction), record) = (side.next.unwrap(), side.reader.record().unwrap());
-        meter.observe(direction, time_ns, &record.frame());
+        meter.observe_frame(direction, time_ns, &record.frame());
         side.advance();
     }
 }

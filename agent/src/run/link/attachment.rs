@@ -6,7 +6,9 @@ use std::time::Instant;
 use tracing::{info, warn};
 
 use super::super::delays::Delays;
+use super::super::entered::EnteredMeter;
 use super::super::report::hooks;
+use super::super::unseen::Unseen;
 use super::{LinkTask, Loaded};
 use crate::bpf::{self, BpfError, LinkPrograms, LoadOptions, Mechanism};
 use crate::config::IngressHook;
@@ -151,7 +153,7 @@ impl LinkTask {
         })?;
         self.meter.restart();
         self.counted_up = None;
-        self.entered.restart();
+        self.entered = EnteredMeter::default();
         self.program_totals.restart(&programs.programs());
         self.sweeper.restart(Instant::now());
         Ok(Loaded { programs, link_layer: device.link_layer, hooks: None })
@@ -167,8 +169,8 @@ impl LinkTask {
             loaded.programs.detach();
             self.read_at = None;
             self.queues.detach();
-            self.unseen.restart();
-            self.entered.restart();
+            self.unseen = Unseen::default();
+            self.entered = EnteredMeter::default();
             self.detection.suspend();
             self.delays = Delays::default();
             let packet_programs = loaded.programs.programs();

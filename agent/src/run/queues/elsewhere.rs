@@ -151,7 +151,7 @@ impl Elsewhere {
                     passed.down += u64::from(arrival.bytes);
                     note(Direction::Down, Passing::Passed { at_ns: arrival.at_ns, bytes: arrival.bytes });
                     if let (Some((end, _)), Some(wait_s)) =
-                        (arrival.clock, link.downlink_wait_by_clock(arrival.at_ns))
+                        (arrival.clock, link.observer.downlink_wait_by_clock(arrival.at_ns))
                     {
                         let passed_ns = arrival.at_ns;
                         note(Direction::Down, Passing::Waited { end, passed_ns, wait_s, may_be_held: false });
@@ -160,7 +160,7 @@ impl Elsewhere {
                 Passage::Home(answered) => home_replies.push(reply(answered, 0, None)),
             }
             let Some((answered, own_ns)) = answered.zip(answered_own_ns) else { return };
-            let down_s = link.downlink_wait_by_clock(answered.at_ns);
+            let down_s = link.observer.downlink_wait_by_clock(answered.at_ns);
             replies.push((reply(&answered, own_ns, down_s), answered.asked_ns.saturating_add(own_ns)));
         });
         link.settle(read_to_ns);

@@ -105,7 +105,7 @@ pub(in super::super) struct Bbr {
     policer: Policer,
     aggregation: Aggregation,
     /// Bytes of payload per second.
-    pacing_rate: u64,
+    pub(in super::super) pacing_rate: u64,
     dice: fastrand::Rng,
 }
 
@@ -120,10 +120,6 @@ impl Bbr {
         self.shortest_at = jiffy;
         let first = bandwidth(INITIAL_WINDOW, self.shortest as u64);
         self.pacing_rate = bytes_per_second(first, HIGH_GAIN);
-    }
-
-    pub(in super::super) fn pacing_rate(&self) -> u64 {
-        self.pacing_rate
     }
 
     /// `bbr_bw`.

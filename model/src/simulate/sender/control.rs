@@ -42,7 +42,7 @@ impl Sender {
         let (round_trip, jiffy) = (self.round_trip.smoothed(), self.clock.jiffy(now));
         if let Some(bbr) = self.algorithm.bbr() {
             bbr.begin(round_trip, jiffy);
-            self.pacing.rate = bbr.pacing_rate();
+            self.pacing.rate = bbr.pacing_rate;
         }
     }
 
@@ -54,7 +54,7 @@ impl Sender {
         if bbr.acknowledged(&mut self.window, &report) {
             self.delivery.app_limited = limit;
         }
-        self.pacing.rate = bbr.pacing_rate();
+        self.pacing.rate = bbr.pacing_rate;
     }
 
     /// `set_state` at a retransmission timeout, before the state changes.
@@ -83,7 +83,7 @@ impl Sender {
             let report = self.report(now, Progress::default());
             if let Some(bbr) = self.algorithm.bbr() {
                 bbr.restarted(&mut self.window, now / MICROSECOND, &report);
-                self.pacing.rate = bbr.pacing_rate();
+                self.pacing.rate = bbr.pacing_rate;
             }
         }
         Some(self.delivery.sent(now, self.delivered, self.board.is_empty()))

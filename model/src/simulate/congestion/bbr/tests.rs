@@ -63,7 +63,7 @@ impl Steady {
 fn startup_fills_the_pipe_then_drains_and_probes() {
     let mut steady = Steady::new();
     // 2.89 initial windows in a round trip of 100 ms, less one per cent: 2.89 · 14,480 · 0.99 / 0.1 s.
-    assert!(steady.bbr.pacing_rate().abs_diff(414_000) < 2_000, "{}", steady.bbr.pacing_rate());
+    assert!(steady.bbr.pacing_rate.abs_diff(414_000) < 2_000, "{}", steady.bbr.pacing_rate);
     for _ in 0..8 {
         steady.round(100_000);
     }
@@ -76,7 +76,7 @@ fn startup_fills_the_pipe_then_drains_and_probes() {
     let mean: u64 = (0..16)
         .map(|_| {
             steady.round(100_001);
-            steady.bbr.pacing_rate()
+            steady.bbr.pacing_rate
         })
         .sum::<u64>()
         / 16;
