@@ -71,7 +71,7 @@ impl Bases {
             base = base.max(least).min(delay);
         }
         known.by_kind[kind] = Some(base);
-        if answer.most_ns <= answer.clear_ns.max(0.1 * delay) && delay - base <= RULES.no_queue_ns {
+        if answer.most_ns <= answer.clear_ns.max(RULES.slight * delay) && delay - base <= RULES.no_queue_ns {
             known.proven_ns = Some(answer.at_ns);
         }
         // The end as a whole is as near as its quickest kind of answer.

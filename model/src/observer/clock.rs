@@ -97,7 +97,7 @@ impl SenderClock {
         *base = Some(raised);
         self.unfollowed = Some((left_ns, y));
         let waited_ns = y - raised;
-        if most_ns.min(full_ns) <= tick_ns.max(3e6) && waited_ns <= tick_ns.max(3e6) {
+        if most_ns.min(full_ns).max(waited_ns) <= tick_ns.max(2.0 * RULES.jitter_ns) {
             self.proven_ns = Some(left_ns);
         }
         self.follow_drift(left_ns, y + self.drift * passed_ns, tick_ns);
@@ -211,7 +211,7 @@ impl SenderClock {
             self.points.remove(0);
         }
         self.points.push((at_ns, least));
-        if self.points.len() < RULES.epochs {
+        if self.points.len() < 2 * RULES.few {
             return;
         }
         let half = self.points.len() / 2;

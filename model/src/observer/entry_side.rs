@@ -207,7 +207,8 @@ impl EntrySide {
                 return true;
             }
         }
-        self.is_drained && entered(&self.entries, at_ns - 1e9, at_ns) <= part * rate * 1e9
+        self.is_drained
+            && entered(&self.entries, at_ns - RULES.second_ns, at_ns) <= part * rate * RULES.second_ns
     }
 
     /// The most that a packet of so many bytes, which came at `at_ns`, can have waited, whatever the rate is. `is_quiet`: from then on hardly anything was
@@ -244,7 +245,7 @@ impl EntrySide {
             let first = self.entries.front().map_or(0.0, |entry| entry.sum - entry.bytes);
             count.checked_sub(1).map_or(first, |newest| self.entries[newest].sum)
         };
-        (sum(at_ns as f64) - sum(at_ns as f64 - 1e9)) / 1e9
+        (sum(at_ns as f64) - sum(at_ns as f64 - RULES.second_ns)) / RULES.second_ns
     }
 
     fn index_of(&self, at_ns: f64) -> usize {
@@ -267,7 +268,7 @@ impl EntrySide {
         }
         self.entries[index].is_measured = true;
         self.waited_ns = wait_ns.max(0.0);
-        self.doubt_ns += 0.1 * (doubt_ns - self.doubt_ns);
+        self.doubt_ns += RULES.slight * (doubt_ns - self.doubt_ns);
         self.measured_at_ns = now_ns;
         self.measured += 1.0;
         self.error2 += (1.0 / self.measured).max(0.05) * (off_by * off_by - self.error2);
@@ -353,7 +354,7 @@ impl EntrySide {
         self.next_ns = to;
         let levels = self.levels(from as f64, to as f64);
         // What has left before is not needed any more, but for the questions that may still be answered.
-        let keep_ns = from as f64 - 5e9;
+        let keep_ns = from as f64 - RULES.answered_ns;
         while self.entries.len() > 1 && self.entries[0].done_ns < keep_ns && self.entries[1].at_ns < keep_ns {
             self.drop_first();
         }

@@ -262,7 +262,7 @@ impl ExitSide {
         let wait_ns = match wait {
             Some(wait) => {
                 self.timed_at_ns = left_ns;
-                self.uncertainty_ns += 0.1 * (wait.uncertainty_ns - self.uncertainty_ns);
+                self.uncertainty_ns += RULES.slight * (wait.uncertainty_ns - self.uncertainty_ns);
                 self.hidden_ns = wait.hidden_ns;
                 Some(wait.ns.min(RULES.longest_wait_ns))
             }
@@ -348,8 +348,9 @@ impl ExitSide {
     }
 
     fn tolerance_ns(&self) -> f64 {
-        self.rate()
-            .map_or(RULES.idle_without_rate_ns, |rate| RULES.no_queue_ns.max(0.5 * FULL_FRAME_BYTES / rate))
+        self.rate().map_or(RULES.idle_without_rate_ns, |rate| {
+            RULES.no_queue_ns.max(RULES.half * FULL_FRAME_BYTES / rate)
+        })
     }
 
     /// A packet that is on the link now may have begun this long ago.

@@ -1,6 +1,6 @@
 //! All figures that the observer depends on.
 
-use crate::constants::{BLIND, FEW, HALF, HELD_BACK_S, MOMENT, MOST, NO_QUEUE_S, RECENT};
+use crate::constants::{BLIND, FEW, HALF, HEARD_S, HELD_BACK_S, MOMENT, MOST, NO_QUEUE_S, RECENT, SLIGHT};
 
 /// Times in nanoseconds, shares of 1. One figure serves wherever the same thing is meant.
 pub(super) struct ObserverRules {
@@ -23,8 +23,6 @@ pub(super) struct ObserverRules {
     pub(super) idle_without_rate_ns: f64,
     /// A tick is distinguished from others after this long.
     pub(super) tick_known_ns: f64,
-    /// A packet which no measured one follows for this long is placed by those before it.
-    pub(super) placed_ns: f64,
     /// Longer than round trips and bursts: what lasts for a second is no accident, and after a second of silence nothing holds.
     pub(super) second_ns: f64,
     /// A buffer drains in this time while the link is not used; a longer queue that nobody measures is unknown.
@@ -46,6 +44,8 @@ pub(super) struct ObserverRules {
 
     /// More or less than half: of a delay, of a rate, of what was dropped, of an error that a held-back reply may explain.
     pub(super) half: f64,
+    /// So much of a delay is no queue; and what one more value changes of a mean.
+    pub(super) slight: f64,
     /// From this share of the longest wait on a buffer may drop; and the share of an error that a reply proves.
     pub(super) nearly: f64,
     /// Rates and ticks may be wrong by this share: framing in a modem, losses, the queue's own change.
@@ -69,8 +69,6 @@ pub(super) struct ObserverRules {
     pub(super) few: usize,
     /// A measured packet is final when so many came after it.
     pub(super) settled: usize,
-    /// Epochs from which a drift is found.
-    pub(super) epochs: usize,
     /// Readings that must agree before a smallest one is raised.
     pub(super) agreeing: usize,
     /// So many packets of a better clock show how large a smallest reading can be.
@@ -102,10 +100,9 @@ pub(super) const RULES: ObserverRules = ObserverRules {
     span_ns: 100e6,
     idle_without_rate_ns: 150e6,
     tick_known_ns: 400e6,
-    placed_ns: 500e6,
     second_ns: BLIND.as_nanos() as f64,
     drained_ns: 2e9,
-    undecided_ns: 3e9,
+    undecided_ns: 1e9 * HEARD_S,
     answered_ns: MOMENT.as_nanos() as f64,
     long_ns: RECENT.as_nanos() as f64,
     longest_wait_ns: 60e9,
@@ -113,6 +110,7 @@ pub(super) const RULES: ObserverRules = ObserverRules {
     earlier_ns: 2e3,
     slot_ns: 2.5e6,
     half: HALF,
+    slight: SLIGHT,
     nearly: MOST,
     fifth: 0.2,
     agrees: 0.15,
@@ -124,7 +122,6 @@ pub(super) const RULES: ObserverRules = ObserverRules {
     loss_decay: 0.9995,
     few: FEW,
     settled: 4,
-    epochs: 6,
     agreeing: 8,
     limits: 15,
     differences: 31,

@@ -10,7 +10,7 @@ impl ExitSide {
         if is_idle {
             self.evidence_ns = now_ns;
         }
-        let due = now_ns.saturating_sub(RULES.placed_ns as u64) as f64;
+        let due = now_ns.saturating_sub((RULES.half * RULES.second_ns) as u64) as f64;
         while self.pending.front().is_some_and(|p| is_idle || p.entered_ns.is_some() || p.left_ns < due) {
             self.place_first();
         }
