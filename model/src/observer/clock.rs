@@ -136,7 +136,7 @@ impl SenderClock {
         }
         let limit = y - (waited_ns - (left_ns - own_ns));
         let (count, limit) = self.limit.map_or((1, limit), |(count, least)| (count + 1, least.min(limit)));
-        if count < RULES.limits {
+        if count < 2 * RULES.agreeing {
             self.limit = Some((count, limit));
             return;
         }
@@ -194,7 +194,7 @@ impl SenderClock {
             return true;
         }
         let mean_ns = passed_ns / (ticks.max(1) as f64);
-        (mean_ns - tick_ns).abs() <= RULES.fifth * tick_ns
+        (mean_ns - tick_ns).abs() <= RULES.within * tick_ns
     }
 
     /// The smallest readings of ten seconds each, if they lie on a line, show how fast the sender's clock is.
@@ -222,7 +222,7 @@ impl SenderClock {
         let Some(middle) = median(self.points.iter().map(at).collect()) else { return };
         let distance = median(self.points.iter().map(|point| (at(point) - middle).abs()).collect());
         let is_line = distance.is_some_and(|distance| distance <= RULES.jitter_ns.max(tick_ns / 2.0));
-        if !is_line || slope.abs() > RULES.drift_max || (slope - self.drift).abs() < 1e-6 {
+        if !is_line || slope.abs() > 2.0 * RULES.drift || (slope - self.drift).abs() < 1e-6 {
             return;
         }
         // Readings count from the first: with another drift they all change by the same at one moment.
@@ -243,7 +243,7 @@ impl SenderClock {
 fn likely(passed_ns: f64, ticks: i64) -> Option<usize> {
     let mean_ns = passed_ns / ticks as f64;
     let is_it = |tick_ns: f64| mean_ns < tick_ns * RULES.tick_factor && mean_ns > tick_ns / RULES.tick_factor;
-    RULES.ticks_ns.iter().position(|tick_ns| ticks >= 4 && is_it(*tick_ns))
+    RULES.ticks_ns.iter().position(|tick_ns| ticks >= RULES.few as i64 && is_it(*tick_ns))
 }
 
 fn median(mut values: Vec<f64>) -> Option<f64> {

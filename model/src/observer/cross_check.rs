@@ -88,7 +88,7 @@ impl CrossChecks {
         });
         if let Some((_, wait_ns)) = nearest.filter(|(at_ns, _)| (at_ns - asked_ns).abs() < RULES.vague_ns) {
             heard.differences.push_back(wait_ns - split.queue_ns);
-            if heard.differences.len() > RULES.differences {
+            if heard.differences.len() > 2 * RULES.agreeing {
                 heard.differences.pop_front();
             }
             if heard.differences.len() >= RULES.agreeing {

@@ -231,10 +231,11 @@ impl EntrySide {
 
     /// The packet, or the slot, that came at this moment as far as delays tell; `None` if it is forgotten, or was never seen.
     fn index_near(&self, at_ns: u64) -> Option<usize> {
-        let index = self.index_of(at_ns as f64 - RULES.earlier_ns);
+        // Delays are whole microseconds.
+        let index = self.index_of(at_ns as f64 - 1e3);
         self.entries
             .get(index)
-            .filter(|entry| (entry.at_ns - at_ns as f64).abs() <= RULES.slot_ns)
+            .filter(|entry| (entry.at_ns - at_ns as f64).abs() <= RULES.jitter_ns)
             .map(|_| index)
     }
 
@@ -271,7 +272,7 @@ impl EntrySide {
         self.doubt_ns += RULES.slight * (doubt_ns - self.doubt_ns);
         self.measured_at_ns = now_ns;
         self.measured += 1.0;
-        self.error2 += (1.0 / self.measured).max(0.05) * (off_by * off_by - self.error2);
+        self.error2 += (1.0 / self.measured).max(RULES.half * RULES.slight) * (off_by * off_by - self.error2);
         let longest_ns = self.learner.longest_ns();
         self.is_limited |=
             off_by < -RULES.no_queue_ns && longest_ns > 0.0 && wait_ns > RULES.nearly * longest_ns;

@@ -81,7 +81,7 @@ impl Observer {
         // so when it held that, is known to half of the way.
         let away = match direction {
             Direction::Up => 0.0,
-            Direction::Down => (base_ns / 4.0 / INTERVAL_NS as f64).min(RULES.away),
+            Direction::Down => base_ns / 4.0 / INTERVAL_NS as f64,
         };
         let changed = away * before.map_or(0.0, |before| (levels.mean - before).abs());
         // They have nothing to do with each other: their squares add up.

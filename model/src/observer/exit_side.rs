@@ -219,7 +219,7 @@ impl ExitSide {
             self.slack_ns = most_ns;
             return true;
         }
-        self.slack_ns = left_over_ns - unused_ns + RULES.fifth * busy_ns;
+        self.slack_ns = left_over_ns - unused_ns + RULES.within * busy_ns;
         false
     }
 
@@ -237,7 +237,7 @@ impl ExitSide {
         let reading = clock.read(left_ns, tsval, is_long, (departure.most_ns, departure.full_ns))?;
         let (first_ns, is_proven) = clock.heard().unwrap_or((left_ns, false));
         let is_settled = clock.is_settled();
-        let hidden_ns = clock.hidden_ns(most_ns.min(departure.most_ns)).min(RULES.longest_wait_ns);
+        let hidden_ns = clock.hidden_ns(most_ns.min(departure.most_ns)).min(RULES.stale_ns);
         let waited_ns = (reading.waited_ns - reading.tick_ns / 2.0).max(0.0);
         let shown = ClockReading { flow, left_ns, waited_ns, first_ns, is_proven };
         // What stood in the buffer when it was new hides in its smallest reading, until a better one has shown how much.
@@ -264,7 +264,7 @@ impl ExitSide {
                 self.timed_at_ns = left_ns;
                 self.uncertainty_ns += RULES.slight * (wait.uncertainty_ns - self.uncertainty_ns);
                 self.hidden_ns = wait.hidden_ns;
-                Some(wait.ns.min(RULES.longest_wait_ns))
+                Some(wait.ns.min(RULES.stale_ns))
             }
             None if departure.was_idle => {
                 self.hidden_ns = 0.0;

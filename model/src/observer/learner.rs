@@ -85,7 +85,7 @@ impl Longest {
             }
             _ => self.seconds.push_back((second, wait_ns)),
         }
-        while self.seconds.front().is_some_and(|(oldest, _)| oldest + RULES.seconds < second) {
+        if self.seconds.len() > RULES.values_max {
             self.seconds.pop_front();
         }
         let mut longest = [0.0; RULES.few];
@@ -129,8 +129,8 @@ impl Learner {
         let from_full = || {
             let lost = if self.total > 0.0 { (self.losses / self.total).max(0.0) } else { 0.0 };
             let rate = of(&self.full)? * (1.0 - lost);
-            let agrees = self.open.rough().is_none_or(|open| (rate - open).abs() <= RULES.agrees * open);
-            (lost <= RULES.fifth && agrees && (lost > 0.0 || !drops)).then_some(rate)
+            let agrees = self.open.rough().is_none_or(|open| (rate - open).abs() <= RULES.within * open);
+            (lost <= RULES.within && agrees && (lost > 0.0 || !drops)).then_some(rate)
         };
         of(&self.open).or_else(from_full)
     }
@@ -157,8 +157,9 @@ impl Learner {
 
     /// So many bytes enter the buffer; `repeated` of them repeat what was lost before.
     pub(super) fn enter(&mut self, bytes: f64, repeated: f64) {
-        self.total = self.total * RULES.loss_decay + bytes;
-        self.losses = self.losses * RULES.loss_decay + repeated;
+        let kept = 1.0 - 1.0 / RULES.records_max as f64;
+        self.total = self.total * kept + bytes;
+        self.losses = self.losses * kept + repeated;
         self.repeated += repeated;
     }
 

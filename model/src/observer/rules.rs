@@ -1,17 +1,17 @@
 //! All figures that the observer depends on.
 
-use crate::constants::{BLIND, FEW, HALF, HEARD_S, HELD_BACK_S, MOMENT, MOST, NO_QUEUE_S, RECENT, SLIGHT};
+use crate::constants::{
+    BLIND, FEW, FORGOTTEN, HALF, HEARD_S, HELD_BACK_MOST_S, HELD_BACK_S, MEASURED_WITHIN, MOMENT, MOST,
+    NO_QUEUE_S, RECENT, SLIGHT,
+};
 
 /// Times in nanoseconds, shares of 1. One figure serves wherever the same thing is meant.
 pub(super) struct ObserverRules {
-    /// Before the uplink's rate is known, no more than so many bytes before a request count as no queue: three short packets.
-    pub(super) few_bytes: f64,
-
-    /// Jitter of sender, route and the machine that looks: waits are never known better.
+    /// Jitter of sender, route and the machine that looks, and packets of one slot: waits are never known better.
     pub(super) jitter_ns: f64,
     /// A shorter wait is no queue, a shorter pause no idle link, a smaller difference no drop.
     pub(super) no_queue_ns: f64,
-    /// A shorter delay may be a reply that was held back.
+    /// A shorter delay may be a reply that was held back. Before the uplink's rate is known, what the slowest link serves in it is no queue.
     pub(super) held_back_ns: f64,
     /// A wait that was measured this long ago still holds.
     pub(super) fresh_ns: f64,
@@ -33,14 +33,8 @@ pub(super) struct ObserverRules {
     pub(super) answered_ns: f64,
     /// Crystals and the queue itself differ by less over this long: ticks are checked, drift is measured, clocks are compared.
     pub(super) long_ns: f64,
-    /// No buffer lets packets wait longer.
-    pub(super) longest_wait_ns: f64,
-    /// So long after its last proof a delay without queue is stale.
+    /// So long after its last proof a delay without queue is stale. No buffer lets packets wait longer.
     pub(super) stale_ns: f64,
-    /// Where a request is searched by its time: delays are measured in microseconds …
-    pub(super) earlier_ns: f64,
-    /// … and packets of one slot have one time.
-    pub(super) slot_ns: f64,
 
     /// More or less than half: of a delay, of a rate, of what was dropped, of an error that a held-back reply may explain.
     pub(super) half: f64,
@@ -49,41 +43,27 @@ pub(super) struct ObserverRules {
     /// From this share of the longest wait on a buffer may drop; and the share of an error that a reply proves.
     pub(super) nearly: f64,
     /// Rates and ticks may be wrong by this share: framing in a modem, losses, the queue's own change.
-    pub(super) fifth: f64,
-    /// The rate of a full buffer differs by no more from that of the same buffer while it was not full.
-    pub(super) agrees: f64,
+    pub(super) within: f64,
     /// A span that carried this share more than is known contains dropped bytes.
     pub(super) excess: f64,
     /// A tick's mean length differs from it by no more than this factor.
     pub(super) tick_factor: f64,
-    /// Clocks drift by no more while their drift is unknown …
+    /// A clock drifts by no more while its drift is unknown, and two against each other by no more than twice that.
     pub(super) drift: f64,
-    /// … and no oscillator drifts faster.
-    pub(super) drift_max: f64,
     /// Nine of ten differences are at most so many times their root mean square (normal distribution).
     pub(super) nine_of_ten: f64,
-    /// Share of the lost bytes that is remembered with each packet.
-    pub(super) loss_decay: f64,
 
     /// Fewer say nothing.
     pub(super) few: usize,
     /// A measured packet is final when so many came after it.
     pub(super) settled: usize,
-    /// Readings that must agree before a smallest one is raised.
+    /// Readings that must agree before a smallest one is raised. Twice as many comparisons with a better clock or host show what its queue hides.
     pub(super) agreeing: usize,
-    /// So many packets of a better clock show how large a smallest reading can be.
-    pub(super) limits: usize,
-    /// The median of so many differences of two hosts' waits counts.
-    pub(super) differences: usize,
-    /// The longest wait is that of the newest so many seconds.
-    pub(super) seconds: u64,
-    /// By at most so many intervals a change of level may be early or late.
-    pub(super) away: f64,
 
     /// Ticks in use: RFC 7323 allows 1 ms to 1 s, Linux has 1 ms (and 1 µs by route), others 4, 10, 100 ms.
     pub(super) ticks_ns: [f64; 6],
 
-    /// Bounds of memory: values of one kind; hosts, clocks and what the link carried; packets in a buffer.
+    /// Bounds of memory: values of one kind; hosts, clocks, what the link carried and lost; packets in a buffer.
     pub(super) values_max: usize,
     pub(super) records_max: usize,
     pub(super) packets_max: usize,
@@ -91,42 +71,31 @@ pub(super) struct ObserverRules {
 
 /// The figures.
 pub(super) const RULES: ObserverRules = ObserverRules {
-    few_bytes: 256.0,
     jitter_ns: 1.5e6,
     no_queue_ns: 1e9 * NO_QUEUE_S,
     held_back_ns: 1e9 * HELD_BACK_S,
     fresh_ns: 30e6,
-    vague_ns: 50e6,
-    span_ns: 100e6,
-    idle_without_rate_ns: 150e6,
+    vague_ns: HALF * SLIGHT * BLIND.as_nanos() as f64,
+    span_ns: SLIGHT * BLIND.as_nanos() as f64,
+    idle_without_rate_ns: 1e9 * HELD_BACK_MOST_S,
     tick_known_ns: 400e6,
     second_ns: BLIND.as_nanos() as f64,
     drained_ns: 2e9,
     undecided_ns: 1e9 * HEARD_S,
     answered_ns: MOMENT.as_nanos() as f64,
     long_ns: RECENT.as_nanos() as f64,
-    longest_wait_ns: 60e9,
-    stale_ns: 300e9,
-    earlier_ns: 2e3,
-    slot_ns: 2.5e6,
+    stale_ns: HALF * FORGOTTEN.as_nanos() as f64,
     half: HALF,
     slight: SLIGHT,
     nearly: MOST,
-    fifth: 0.2,
-    agrees: 0.15,
+    within: MEASURED_WITHIN,
     excess: 0.04,
     tick_factor: 1.4,
     drift: 50e-6,
-    drift_max: 200e-6,
     nine_of_ten: 1.65,
-    loss_decay: 0.9995,
     few: FEW,
     settled: 4,
     agreeing: 8,
-    limits: 15,
-    differences: 31,
-    seconds: 120,
-    away: 5.0,
     ticks_ns: [1e3, 1e6, 4e6, 10e6, 100e6, 1e9],
     values_max: 1 << 6,
     records_max: 1 << 12,

@@ -6,7 +6,6 @@ use super::entry_side::MeasuredWait;
 use super::exit_side::{Departure, ExitSide};
 use super::rules::RULES;
 use super::{Answer, Observer, PacketWait, Passing, Proof, Uplink};
-use crate::segment::SLOWEST_LINK;
 
 impl Observer {
     /// The delay with what is known taken off.
@@ -57,7 +56,7 @@ impl Observer {
             Some(_) => f64::INFINITY,
             None => entry_side.most_ns(asked_ns, answer.question_bytes, is_quiet),
         };
-        let clear_ns = if expected_ns.is_some() { RULES.no_queue_ns } else { RULES.few_bytes / SLOWEST_LINK };
+        let clear_ns = if expected_ns.is_some() { RULES.no_queue_ns } else { RULES.held_back_ns };
         let by_clock = clock
             .map(|wait| wait.ns)
             .or_else(|| self.down.has_clock(at_ns).then(|| self.down.wait_ns(at_ns, true)).flatten());
