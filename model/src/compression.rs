@@ -3,6 +3,7 @@
 //! Rare, and with little effect on throughput: it is distinguished so that it does not get the blame for the pendulum.
 //! Long bursts alone are not enough: an asymmetric link has many ACKs for each upload segment (000 §2.3).
 
+use crate::constants::HALF;
 use crate::findings::Figure;
 use crate::history::Totals;
 use crate::segment::Direction;
@@ -12,12 +13,12 @@ use crate::thresholds::Thresholds;
 pub(crate) fn ack_compression(recent: &Totals, thresholds: &Thresholds) -> Option<Vec<Figure>> {
     let correlation = recent.queues.correlation()?;
     let [up, down] = Direction::ALL.map(|direction| recent.long_burst_share(direction));
-    let holds = correlation >= thresholds.in_phase_correlation && up.min(down) >= thresholds.long_burst_share;
+    let holds = correlation >= thresholds.in_phase_correlation && up.min(down) >= HALF;
     holds.then(|| {
         vec![
             Figure::against("queue_correlation", correlation, thresholds.in_phase_correlation),
-            Figure::against("uplink_long_burst_share", up, thresholds.long_burst_share),
-            Figure::against("downlink_long_burst_share", down, thresholds.long_burst_share),
+            Figure::against("uplink_long_burst_share", up, HALF),
+            Figure::against("downlink_long_burst_share", down, HALF),
         ]
     })
 }

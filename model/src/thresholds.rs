@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::constants::{FEW, HALF, MEASURED_WITHIN, MOMENT, MOST, RECENT, SLIGHT};
 use crate::history::History;
 use crate::rate::Span;
+use crate::ratio::SEGMENT_BYTES;
 
 /// Thresholds of the detector. The defaults follow from the papers' definitions, not from any one trace; times that
 /// belong to TCP's dynamics count in round trips, so that they fit a LAN and a satellite alike.
@@ -46,10 +48,8 @@ pub struct Thresholds {
     pub bulk_active_share: f64,
     /// … with this many segments outstanding on average …
     pub bulk_in_flight_segments: f64,
-    /// … and this share of the bytes in flows older than `short_flow`.
+    /// … and this share of the bytes in flows older than half of that time.
     pub bulk_long_flow_share: f64,
-    /// A flow younger than this is not yet a bulk transfer.
-    pub short_flow: Span,
     /// Application-limited: the throughput varies less than this fraction of what the RTT varies. A window-limited
     /// flow's throughput moves against the RTT, since X = cwnd/RTT.
     pub application_limited_variation: f64,
@@ -64,10 +64,8 @@ pub struct Thresholds {
     /// Bufferbloat: even the luckiest packet of a round trip waits this long in a buffer. A queue that stands this high is
     /// what a verdict must not overlook.
     pub bufferbloat_delay: Span,
-    /// ACK compression: the correlation of both queues …
+    /// ACK compression: the correlation of both queues.
     pub in_phase_correlation: f64,
-    /// … and the share of ACKs in bursts of ten or more, in both directions.
-    pub long_burst_share: f64,
     /// A new verdict counts once it has held this long.
     pub verdict_dwell: Span,
     /// Unfair: a near flow gets this many times what a far flow gets (003: 80/20 is 4).
@@ -80,32 +78,30 @@ impl Default for Thresholds {
     fn default() -> Self {
         let seconds = |seconds: u64| Span(Duration::from_secs(seconds));
         Self {
-            segment_bytes: 1500.0,
+            segment_bytes: SEGMENT_BYTES,
             standing_enter_segments: 1.0,
-            standing_leave_segments: 0.5,
-            phase_dwell_round_trips: 0.5,
-            window_margin: 0.1,
+            standing_leave_segments: HALF,
+            phase_dwell_round_trips: HALF,
+            window_margin: SLIGHT,
             shortest_round_trip: Span(Duration::from_millis(10)),
             longest_round_trip: seconds(10),
             assumed_round_trip: Span(Duration::from_millis(100)),
             horizon_round_trips: 60.0,
-            shortest_horizon: seconds(10),
+            shortest_horizon: Span(RECENT),
             longest_horizon: seconds(60),
-            evidence: seconds(5),
+            evidence: Span(MOMENT),
             evidence_round_trips: 6.0,
             activity: seconds(4),
-            bulk_active_share: 0.8,
+            bulk_active_share: MOST,
             bulk_in_flight_segments: 2.0,
-            bulk_long_flow_share: 0.5,
-            short_flow: seconds(2),
-            application_limited_variation: 0.25,
-            swing_share: 0.1,
-            swing_switches: 3,
-            locked_share: 0.8,
-            starved_utilization: 0.5,
+            bulk_long_flow_share: HALF,
+            application_limited_variation: MEASURED_WITHIN,
+            swing_share: SLIGHT,
+            swing_switches: FEW,
+            locked_share: MOST,
+            starved_utilization: HALF,
             bufferbloat_delay: Span(Duration::from_millis(100)),
             in_phase_correlation: 0.3,
-            long_burst_share: 0.5,
             verdict_dwell: seconds(2),
             unfair_share_ratio: 2.0,
             far_round_trip_ratio: 1.5,
@@ -148,8 +144,7 @@ impl Thresholds {
             ("swing-switches", self.swing_switches as f64, 2.0..=1000.0),
             ("locked-share", self.locked_share, 0.5..=1.0),
             ("starved-utilization", self.starved_utilization, none_or_all.clone()),
-            ("in-phase-correlation", self.in_phase_correlation, none_or_all.clone()),
-            ("long-burst-share", self.long_burst_share, none_or_all),
+            ("in-phase-correlation", self.in_phase_correlation, none_or_all),
             ("unfair-share-ratio", self.unfair_share_ratio, 1.0..=1000.0),
             ("far-round-trip-ratio", self.far_round_trip_ratio, 1.01..=1000.0),
         ];
@@ -163,7 +158,6 @@ impl Thresholds {
             ("longest-horizon", self.longest_horizon, seconds(1)..=seconds(120)),
             ("evidence", self.evidence, seconds(1)..=seconds(120)),
             ("activity", self.activity, seconds(1)..=seconds(60)),
-            ("short-flow", self.short_flow, seconds(0)..=seconds(60)),
             ("verdict-dwell", self.verdict_dwell, seconds(0)..=seconds(60)),
             ("bufferbloat-delay", self.bufferbloat_delay, instant..=seconds(60)),
         ];

@@ -217,6 +217,8 @@ pub(super) fn removed(key: &str) -> Option<&'static str> {
             "another shaper is not suspended: stop it (the log has the command), and leave it out"
         }
         "shape.arrangement" => "there was one only: leave it out",
+        "detector.short-flow" => "it is half of `activity`: leave it out",
+        "detector.long-burst-share" => "it is one half: leave it out",
         _ => return None,
     })
 }

@@ -170,6 +170,14 @@ fn refusals_name_file_line_key_reason_and_remedy() {
             "test.toml:4: shape.arrangement: unknown key `arrangement`; there was one only",
         ),
         (
+            &format!("{wan}[detector]\nshort-flow = \"2s\"\n"),
+            "test.toml:4: detector.short-flow: unknown key `short-flow`; it is half of `activity`: leave it out",
+        ),
+        (
+            &format!("{wan}[detector]\nlong-burst-share = 0.5\n"),
+            "test.toml:4: detector.long-burst-share: unknown key `long-burst-share`; it is one half: leave it out",
+        ),
+        (
             &format!("{wan}[shape]\ncake = \"nat difserv4\"\n"),
             "test.toml:4: shape.cake: cake has no option `difserv4` (column 13); did you mean `diffserv4`?",
         ),

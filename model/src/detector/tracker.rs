@@ -211,9 +211,10 @@ impl Detector {
             self.history.since(at.saturating_sub(self.thresholds.activity_after(&self.history, round_trip)));
         let fills = PerDirection::from_fn(|x| recent.delayed_share(x) >= MOST);
         let stands = PerDirection::from_fn(|x| recent.standing_share(x) >= HALF);
+        let young = self.thresholds.activity.0.mul_f64(HALF);
         self.activity = PerDirection::from_fn(|direction| {
             let facts = Facts {
-                long_flow_share: self.flows.long_flow_share(direction, self.thresholds.short_flow.0, at),
+                long_flow_share: self.flows.long_flow_share(direction, young, at),
                 capacity: self.capacity(direction).map(|known| known.value),
                 fills: fills[direction],
                 stands: recent.known_standing_share(direction) >= MOST,

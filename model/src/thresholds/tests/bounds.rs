@@ -7,7 +7,7 @@ type Set = fn(&mut Thresholds, f64);
 type SetTime = fn(&mut Thresholds, Span);
 
 /// Figures: the key, the least, the most, where it is.
-const FIGURES: [(&str, f64, f64, Set); 19] = [
+const FIGURES: [(&str, f64, f64, Set); 18] = [
     ("segment-bytes", 64.0, 65_535.0, |t, v| t.segment_bytes = v),
     ("standing-enter-segments", 0.01, 1_000.0, |t, v| t.standing_enter_segments = v),
     ("standing-leave-segments", 0.0, 1_000.0, |t, v| t.standing_leave_segments = v),
@@ -24,13 +24,12 @@ const FIGURES: [(&str, f64, f64, Set); 19] = [
     ("locked-share", 0.5, 1.0, |t, v| t.locked_share = v),
     ("starved-utilization", 0.0, 1.0, |t, v| t.starved_utilization = v),
     ("in-phase-correlation", 0.0, 1.0, |t, v| t.in_phase_correlation = v),
-    ("long-burst-share", 0.0, 1.0, |t, v| t.long_burst_share = v),
     ("unfair-share-ratio", 1.0, 1_000.0, |t, v| t.unfair_share_ratio = v),
     ("far-round-trip-ratio", 1.01, 1_000.0, |t, v| t.far_round_trip_ratio = v),
 ];
 
 /// Times: the key, the least and the most in milliseconds, where it is.
-const TIMES: [(&str, u64, u64, SetTime); 10] = [
+const TIMES: [(&str, u64, u64, SetTime); 9] = [
     ("shortest-round-trip", 1, 60_000, |t, v| t.shortest_round_trip = v),
     ("longest-round-trip", 1, 60_000, |t, v| t.longest_round_trip = v),
     ("assumed-round-trip", 1, 60_000, |t, v| t.assumed_round_trip = v),
@@ -38,7 +37,6 @@ const TIMES: [(&str, u64, u64, SetTime); 10] = [
     ("longest-horizon", 1_000, 120_000, |t, v| t.longest_horizon = v),
     ("evidence", 1_000, 120_000, |t, v| t.evidence = v),
     ("activity", 1_000, 60_000, |t, v| t.activity = v),
-    ("short-flow", 0, 60_000, |t, v| t.short_flow = v),
     ("verdict-dwell", 0, 60_000, |t, v| t.verdict_dwell = v),
     ("bufferbloat-delay", 1, 60_000, |t, v| t.bufferbloat_delay = v),
 ];
