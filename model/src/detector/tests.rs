@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::link::Provenance;
-use crate::sample::{Composition, QueueSample, QueueSource};
+use crate::sample::{Composition, FlowSample, QueueSample, QueueSource};
 
 const STEP: Duration = Duration::from_millis(10);
 
@@ -80,6 +80,31 @@ fn useless_round_trips_and_rates_are_left_out() {
         assert_eq!(measured, Some(20_000.0), "{value}");
     }
     assert_eq!(detector.measured_rate(Direction::Up), None);
+}
+
+/// From twice the rate on, and base round trips that differ by half.
+#[test]
+fn what_a_near_flow_gets_more_is_unfair_from_its_thresholds_on() {
+    let is_found = |near_bytes: u64, far_s: f64| {
+        let mut detector = Detector::new(Config::default());
+        (1..=60).any(|second| {
+            let part = 10 + second % 10;
+            let flow = |id, base, bytes: u64| FlowSample {
+                id,
+                direction: Direction::Down,
+                data_bytes: bytes * part,
+                in_flight_bytes: Some(3_000.0 * part as f64),
+                round_trip: None,
+                base_round_trip: Some(base),
+            };
+            let flows = vec![flow(1, 0.1, near_bytes), flow(2, far_s, 1_000)];
+            let span = Duration::from_secs(1);
+            detector.push(&Sample { span, flows, ..sample(span * second as u32) });
+            detector.findings.is_unfair(Direction::Down)
+        })
+    };
+    assert!(!is_found(1_950, 0.2) && is_found(2_050, 0.2));
+    assert!(!is_found(4_000, 0.149) && is_found(4_000, 0.151));
 }
 
 /// What is configured counts, then what was measured; both are named as what they are.
