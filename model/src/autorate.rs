@@ -218,7 +218,7 @@ impl Controller {
             _ if self.capacity.is_none() => Decision::Hold,
             _ if self.raises > raises => Decision::Raise,
             _ if self.rate < lowest * capacity => Decision::Drain,
-            Some(known) if capacity > 0.98 * known => Decision::Hold,
+            Some(known) if capacity >= known => Decision::Hold,
             _ => Decision::Lower,
         };
         let (wait, share) = (self.wait(), self.share);

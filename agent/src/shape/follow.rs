@@ -1,9 +1,9 @@
 //! `rate = "auto"`: the rate of each direction follows the queue that stands behind the shaper.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pendulum_model::autorate::{Bounds, Controller, Decision, Own};
-use pendulum_model::constants::SLIGHT;
+use pendulum_model::constants::{RECENT, SLIGHT};
 use pendulum_model::rate::Rate;
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_wire::Auto;
@@ -12,8 +12,6 @@ use crate::config::{LEAST_RATE, ShapeConfig, ShapeRate};
 
 /// Begun with where nothing is known, bytes per second: no link of a gateway of this kind is faster. It falls as soon as a queue stands behind.
 const START: f64 = 125e6;
-/// After our own queue has dropped something, what is sent again for so long may be that.
-const OWN_DROPS: Duration = Duration::from_secs(12);
 
 /// What passed, and how long it waited behind the shaper (uplink) or before it came (downlink).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -167,7 +165,8 @@ impl FollowedDirection {
         if std::mem::replace(&mut self.drops, own.drops) != own.drops {
             self.dropped = Some(now);
         }
-        let is_own = self.dropped.is_some_and(|at| now.duration_since(at) < OWN_DROPS);
+        // What our own queue has dropped is sent again.
+        let is_own = self.dropped.is_some_and(|at| now.duration_since(at) < RECENT);
         let lost = if is_own { 0.0 } else { own.repeated };
         // The programs may be new, and count from zero.
         let before = self.counted.replace((own.asked, own.replies));
@@ -190,6 +189,8 @@ impl FollowedDirection {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::config::RateBounds;
 

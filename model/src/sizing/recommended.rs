@@ -11,20 +11,19 @@ use crate::simulate::{
     DATA_FRAME_BYTES, HOST_JITTER_S, Limit, Outcome, PAYLOAD_BYTES, Run, SimulatedLink, simulate,
 };
 
-use super::predicted::{SETTLING_SHARE, START_SPREAD_S, frames_per_second, simulated_link};
+use super::predicted::{MOST_SECONDS, SETTLING_SHARE, START_SPREAD_S, frames_per_second, simulated_link};
 use super::{Advice, AdviceInput, CongestionControl, NotPredicted, QueueManagement, Transfers};
 
 /// Sizes that are tried, from two packets to what the bound lets stand: so many, or fewer on a fast link …
-const SIZES_MOST: u32 = 8;
+const SIZES_MOST: u32 = 3 * SIZES_LEAST;
 const SIZES_LEAST: u32 = FEW as u32;
 const SMALLEST_BYTES: f64 = 2.0 * DATA_FRAME_BYTES as f64;
 
 /// … and frames simulated for all of them: less than a tenth of a second of work.
 const FRAMES: f64 = 400_000.0;
 
-/// A run is this long at least, or the link is too fast, and at most.
+/// A run is this long at least, or the link is too fast.
 const LEAST_SECONDS: f64 = 20.0;
-const MOST_SECONDS: f64 = 120.0;
 
 /// Of sizes whose results differ by less than this, the smallest is recommended: one run knows no more.
 const SAME: f64 = 0.03;
