@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use pendulum_lab::LinkSpec;
 
-use pendulum_lab::topology::BufferPlace;
+use pendulum_lab::shaper::Shaper;
+use pendulum_lab::topology::{BufferPlace, Role};
 use pendulum_lab::traffic::{Transfer, TransferSpec};
 use pendulum_lab::truth::QueueReading;
+use pendulum_model::rate::{BufferSize, Rate};
 use pendulum_model::segment::Direction;
 
 use crate::rig::{Rig, stop, until, value, with_cake};
@@ -110,7 +112,6 @@ fn a_rate_that_nobody_configured_is_found() {
             rates.push(rate(&shape(rig)));
         }
         println!("{rates:?} bit/s, {levels:?} B");
-        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         assert!((0.8..1.05).contains(&(mean(&rates) / CARRIES)), "{rates:?}");
         // Of 30,000 that it has.
         assert!(mean(&levels) < 7_000.0, "{levels:?}");
@@ -123,4 +124,54 @@ fn a_rate_that_nobody_configured_is_found() {
         drop(transfer);
         stop(agent);
     });
+}
+
+/// Nobody tells a rate, and an upload's ends put no timestamps into TCP, as Windows does: the downlink carries little, so all waits on the uplink. The rate is found,
+/// and followed when the line falls to a half.
+#[test]
+fn a_rate_is_followed_without_timestamps() {
+    const UPLINK: Shaper = Shaper {
+        rate: Rate::from_bits_per_second(2_000_000).expect("not zero"),
+        buffer: BufferSize::Bytes(125_000),
+    };
+    let link = LinkSpec { uplink: UPLINK, ..LINK };
+    with_cake("a_rate_is_followed_without_timestamps", link, |rig| {
+        rig.tells_rates = false;
+        rig.lab
+            .host(Role::U1)
+            .set_sysctl("net.ipv4.tcp_timestamps", "0")
+            .expect("the endpoint's own setting");
+        let agent = rig.agent("mode = \"enforce\"\nrate = \"auto\"");
+        until("enforcing", || shape(rig)["state"] == "enforcing");
+        // What the ACKs take is little of what the downlink has carried once.
+        let page = TransferSpec { bytes: Some(500_000), ..TransferSpec::new(Direction::Down, TRAFFIC) };
+        Transfer::start(&rig.lab, page).expect("it starts").finish(TRAFFIC).expect("a page");
+        let transfer = upload(rig);
+        let (host, device) = rig.lab.queue(Direction::Up);
+        for part in [1.0, 0.5] {
+            let carries = part * UPLINK.rate.bits_per_second() as f64;
+            let (burst, limit) = (UPLINK.burst_bytes(), UPLINK.buffer_bytes());
+            let words =
+                format!("qdisc change dev {device} root tbf rate {carries}bit burst {burst} limit {limit}");
+            host.run("tc", &words.split(' ').collect::<Vec<_>>()).expect("the line changes");
+            std::thread::sleep(Duration::from_secs(10));
+            let (mut rates, mut levels) = (Vec::new(), Vec::new());
+            for _ in 0..20 {
+                std::thread::sleep(Duration::from_millis(250));
+                rates.push(shape(rig)["uplink"]["rate_bps"].as_f64().expect("a rate"));
+                let reading = QueueReading::take(&host, device).expect("a reading");
+                levels.push(reading.backlog_bytes as f64);
+            }
+            let (rate, level) = (mean(&rates) / carries, mean(&levels));
+            println!("{rate} of the line, {level} B");
+            // Of 125,000 that it has.
+            assert!((0.8..1.1).contains(&rate) && level < 15_000.0, "{rates:?} {levels:?}");
+        }
+        drop(transfer);
+        stop(agent);
+    });
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::bounds::{EndWait, Slowest, WaitBounds, slowest};
 use super::{Budget, Delay, FlowRtt, NOTICED_S, Part, Reading, Reply, TimedFlow, Unknown};
 use crate::constants::{
-    FEW, FORGOTTEN, HALF, HEARD_S, HELD_BACK_MOST_S, LITTLE, MEASURED_WITHIN, MOST, NO_QUEUE_S,
+    FEW, FORGOTTEN, HALF, HEARD_S, HELD_BACK_MOST_S, LITTLE, MEASURED_WITHIN, MOST, NO_QUEUE_S, SLIGHT,
 };
 use crate::link::{Known, Provenance};
 use crate::recent::Recent;
@@ -198,8 +198,8 @@ pub struct DelayTracker {
     ticks: PerDirection<[f64; LOAD_TICKS]>,
     next_tick: usize,
     ticks_known: usize,
-    /// Since when the line has carried so little that nothing waits.
-    light_since_s: Option<f64>,
+    /// Since when a direction has carried so little that nothing waits there. An unknown rate may have fallen to a part of what was carried.
+    free_since_s: PerDirection<Option<f64>>,
     /// The most that the line has carried: its rate is no less.
     most: Load,
     replies: SecondReplies,
@@ -226,12 +226,13 @@ impl DelayTracker {
         self.ticks_known = LOAD_TICKS.min(self.ticks_known + 1);
         let load = self.mean_load();
         self.most = PerDirection::from_fn(|x| self.most[x].max(load[x]));
-        // A packet alone may take up more than its share of a tick.
-        let burst = bytes
-            .map(|bytes| bytes as f64)
-            .map(|bytes| if bytes > FULL_FRAME_BYTES { bytes * TICKS_PER_SECOND } else { 0.0 });
-        let is_light = self.is_light(load) && self.is_light(burst);
-        self.light_since_s = is_light.then(|| self.light_since_s.unwrap_or(at_s));
+        self.free_since_s = PerDirection::from_fn(|x| {
+            // A packet alone may take up more than its share of a tick.
+            let of_tick = bytes[x] as f64;
+            let burst = if of_tick > FULL_FRAME_BYTES { of_tick * TICKS_PER_SECOND } else { 0.0 };
+            let most = self.rates[x].map_or(SLIGHT * self.most[x], |rate| HALF * rate.value);
+            (load[x].max(burst) <= most.max(LITTLE)).then(|| self.free_since_s[x].unwrap_or(at_s))
+        });
     }
 
     /// Over the last half of a second. A queue at the provider sends all the time: the least tick tells whether it was empty for once.
@@ -256,7 +257,8 @@ impl DelayTracker {
         load[x] <= light(self.rates[x].map_or(self.most[x], |rate| rate.value))
     }
 
-    /// The outside replied. Returns how long the request waited on the uplink, seconds, if a clock tells what the reply waited itself.
+    /// The outside replied. Returns how long the request waited on the uplink, seconds: a clock tells what the reply waited itself, or nothing waits in the
+    /// downlink.
     pub fn reply(&mut self, reply: &Reply) -> Option<f64> {
         let delay_s = sane(reply.delay_s)?;
         // A line that lets bursts pass sends a packet at once.
@@ -267,10 +269,12 @@ impl DelayTracker {
         self.replies.count += 1;
         self.replies.longest_s = self.replies.longest_s.max(delay_s - held_s(reply) - base.least().delay_s);
         // What stood there has drained by then.
-        let is_free = self.light_since_s.is_some_and(|since_s| at_s - since_s >= HEARD_S);
-        let route_s = base.route(delay_s, is_free && !reply.may_be_held && !reply.is_relayed);
-        let up_s =
-            reply.down_s.filter(|_| !reply.is_relayed).map(|down_s| (delay_s - route_s - down_s).max(0.0));
+        let is_free =
+            self.free_since_s.map(|since_s| since_s.is_some_and(|since_s| at_s - since_s >= HEARD_S));
+        let is_prompt = !reply.may_be_held && !reply.is_relayed;
+        let route_s = base.route(delay_s, is_free.up && is_free.down && is_prompt);
+        let down_s = reply.down_s.or(is_free.down.then_some(0.0)).filter(|_| !reply.is_relayed);
+        let up_s = down_s.map(|down_s| (delay_s - route_s - down_s).max(0.0));
         self.heard.entry(reply.end).or_default().hear(at_s, delay_s, up_s, reply);
         up_s
     }
@@ -518,9 +522,13 @@ mod tests {
             Self { tracker, at_s: 0.0 }
         }
 
-        fn tick(&mut self, bytes: u64) {
+        fn tick(&mut self, up: u64) {
+            self.tick_both(up, 0);
+        }
+
+        fn tick_both(&mut self, up: u64, down: u64) {
             self.at_s += 0.1;
-            self.tracker.tick(self.at_s, PerDirection { up: bytes, down: 0 });
+            self.tracker.tick(self.at_s, PerDirection { up, down });
         }
 
         fn hear(&mut self, end: u32, delay_s: f64, down_s: Option<f64>) -> Option<f64> {
@@ -561,9 +569,34 @@ mod tests {
         assert_eq!(line.run(1, 2_500, 0.04), Some(0.0));
         (0..8).for_each(|_| line.tick(2_500));
         assert_eq!(line.tracker.least_up_s(), None);
-        line.tick(2_500);
+        line.tick_both(2_500, 2_500);
         (0..3).for_each(|_| assert_eq!(line.hear(7, 0.05, None), None));
         assert_eq!(line.tracker.least_up_s(), None);
+    }
+
+    /// A reply without a clock: a downlink that carries little for as long as a queue may take to drain holds none.
+    #[test]
+    fn what_no_clock_tells_waits_on_the_uplink_while_the_downlink_carries_little() {
+        for (down, expected) in [(500, Some(300)), (2_500, None)] {
+            let mut line = RatedLine::new();
+            assert_eq!(line.run(4, 100, 0.04), Some(0.0));
+            let mut waits = None;
+            for _ in 0..40 {
+                line.tick_both(2_500, down);
+                waits = line.hear(7, 0.34, None).map(|wait_s| (wait_s * 1e3).round() as u32);
+            }
+            assert_eq!(waits, expected, "{down} bytes");
+        }
+    }
+
+    /// The rate is unknown, and falls to a half while it is used up: the queue that grows is no longer route.
+    #[test]
+    fn half_of_what_was_carried_is_not_little_of_an_unknown_rate() {
+        let mut line = RatedLine { tracker: DelayTracker::default(), at_s: 0.0 };
+        assert_eq!(line.run(4, 100, 0.04), Some(0.0));
+        line.run(5, 2_500, 0.04);
+        let waits = line.run(8, 1_250, 0.54).expect("replies");
+        assert!((waits - 0.5).abs() < 1e-9, "{waits}");
     }
 
     /// At a download's start a quarter of a second waits at the provider, and the estimate of that is too high by a fifth; the time in our own queue
