@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::constants::{FEW, HALF, MEASURED_WITHIN, MOMENT, MOST, RECENT, SLIGHT};
+use crate::constants::{FEW, HALF, MOMENT, MOST, RECENT, SLIGHT};
 use crate::history::History;
 use crate::rate::Span;
 use crate::ratio::SEGMENT_BYTES;
@@ -80,8 +80,8 @@ impl Default for Thresholds {
         Self {
             segment_bytes: SEGMENT_BYTES,
             standing_enter_segments: 1.0,
-            standing_leave_segments: HALF,
-            phase_dwell_round_trips: HALF,
+            standing_leave_segments: 0.5,
+            phase_dwell_round_trips: 0.5,
             window_margin: SLIGHT,
             shortest_round_trip: Span(Duration::from_millis(10)),
             longest_round_trip: seconds(10),
@@ -95,7 +95,7 @@ impl Default for Thresholds {
             bulk_active_share: MOST,
             bulk_in_flight_segments: 2.0,
             bulk_long_flow_share: HALF,
-            application_limited_variation: MEASURED_WITHIN,
+            application_limited_variation: 0.25,
             swing_share: SLIGHT,
             swing_switches: FEW,
             locked_share: MOST,

@@ -1,6 +1,6 @@
 //! What turns with shaping and without it, compared in pairs, come to, and with which confidence. No side effects.
 
-use pendulum_model::constants::{HALF, LITTLE, SLIGHT};
+use pendulum_model::constants::{LITTLE, SLIGHT};
 use pendulum_model::findings::{Evidence, Figure};
 use pendulum_model::named;
 use pendulum_model::segment::{Direction, PerDirection};
@@ -10,7 +10,7 @@ use pendulum_wire::{AbTest, Turn};
 /// So many pairs make "no difference" worth saying.
 const ENOUGH: usize = 5;
 /// So much of the score may a shorter round trip cost: a shaper that sends below the link's rate always takes some.
-const SCORE_TOLERATED: f64 = HALF * SLIGHT;
+const SCORE_TOLERATED: f64 = 0.05;
 
 /// The mean of one turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

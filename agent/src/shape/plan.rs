@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use pendulum_model::constants::HALF;
 use pendulum_model::rate::Rate;
 use pendulum_model::segment::{Direction, FULL_FRAME_BYTES};
 
@@ -95,7 +94,7 @@ pub(super) fn carrier_age(rate: Rate) -> Duration {
 pub(super) fn window(rate: Rate, measured: &MeasuredTraffic) -> Duration {
     measured
         .round_trip()
-        .max(seconds(HALF * CARRIER_FRAMES * FULL_FRAME_BYTES / rate.bytes_per_second()))
+        .max(seconds(4.0 * FULL_FRAME_BYTES / rate.bytes_per_second()))
         .min(ROUND_TRIP_BOUNDS[1])
 }
 

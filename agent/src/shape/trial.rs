@@ -2,15 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use pendulum_model::constants::HALF;
-
 use super::evidence::{Comparison, TrialOutcome, TrialTurn, is_busy, mean};
 use crate::config::{ShapeConfig, ShapeMode};
 
 /// After a decision traffic may change: so much later the comparison begins anew.
 const HOLDS: Duration = Duration::from_secs(4 * 3_600);
-/// The first quarter of each turn belongs to the one before: windows and queues have to settle.
-const SETTLING: f64 = HALF * HALF;
+/// The beginning of each turn belongs to the one before: windows and queues have to settle.
+const SETTLING: f64 = 0.25;
 
 /// A comparison and what follows from it.
 #[derive(Debug)]

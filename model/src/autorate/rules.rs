@@ -1,7 +1,5 @@
 //! All figures that the controller depends on.
 
-use crate::constants::{FEW, HALF, NO_QUEUE_S, SLIGHT};
-
 /// Times in seconds, shares of 1.
 pub(super) struct Rules {
     /// The rate is measured over this time, and a queue drained within it: some ticks.
@@ -18,8 +16,7 @@ pub(super) struct Rules {
 }
 
 /// The figures.
-pub(super) const RULES: Rules =
-    Rules { span: 0.2, least: HALF * SLIGHT, explains: 0.02, above: 1.2, lost: 0.03 };
+pub(super) const RULES: Rules = Rules { span: 0.2, least: 0.05, explains: 0.02, above: 1.2, lost: 0.03 };
 
 named! {
     /// What matters more: use of the link, or short delays.
@@ -40,9 +37,9 @@ impl Priority {
     /// gateway.
     pub(super) fn wants(self) -> (f64, f64) {
         match self {
-            Self::Latency => (NO_QUEUE_S, 0.08),
-            Self::Balanced => (FEW as f64 * NO_QUEUE_S, 0.03),
-            Self::Throughput => (NO_QUEUE_S / SLIGHT, 0.01),
+            Self::Latency => (0.005, 0.08),
+            Self::Balanced => (0.015, 0.03),
+            Self::Throughput => (0.05, 0.01),
         }
     }
 }

@@ -92,11 +92,8 @@ impl Observer {
         }
         let ns = (queue_ns - up_ns).clamp(0.0, most_down_ns);
         // How both share it is book-keeping only while both are busy.
-        let uncertainty_ns = self.down.uncertainty_ns().max(if is_down_busy {
-            RULES.half * RULES.half * queue_ns
-        } else {
-            0.0
-        });
+        let uncertainty_ns =
+            self.down.uncertainty_ns().max(if is_down_busy { RULES.within * queue_ns } else { 0.0 });
         Some(PacketWait { ns, uncertainty_ns, hidden_ns: 0.0, proven_ns: split.proven_ns })
     }
 }

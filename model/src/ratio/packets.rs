@@ -6,7 +6,6 @@
 
 use serde::Serialize;
 
-use crate::constants::HALF;
 use crate::segment::Direction;
 
 use super::{Caveat, Confidence, Formula, Prediction, SEGMENT_BYTES, Setting, refined};
@@ -26,7 +25,7 @@ pub enum Regime {
 /// Slots the uplink needs: half of the downlink's with delayed ACKs (001: "at least half"), as many without. At
 /// least 2.
 pub fn uplink_slots_needed(downlink_packets: f64, delayed_acks: bool) -> f64 {
-    let part = if delayed_acks { HALF } else { 1.0 };
+    let part = if delayed_acks { 0.5 } else { 1.0 };
     (downlink_packets * part).max(2.0)
 }
 
@@ -35,7 +34,7 @@ pub fn regime(downlink_packets: f64, uplink_packets: f64, delayed_acks: bool) ->
     let needed = uplink_slots_needed(downlink_packets, delayed_acks);
     if uplink_packets < needed {
         Regime::UploadStarves
-    } else if uplink_packets <= (1.0 + HALF) * needed {
+    } else if uplink_packets <= 1.5 * needed {
         Regime::Workable
     } else {
         Regime::DownloadCollapses

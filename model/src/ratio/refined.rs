@@ -13,7 +13,6 @@
 //! the buffer of that case may overflow, which halves its window and sends the burst of point 2 the other way; windows
 //! that lost nothing grow by a segment (half of one with delayed ACKs). Throughputs are means over many loss cycles.
 
-use crate::constants::HALF;
 use crate::segment::{Direction, PerDirection};
 
 use super::{Caveat, Confidence, FAST_RETRANSMIT_SEGMENTS, Formula, Prediction, SEGMENT_BYTES, Setting};
@@ -139,7 +138,7 @@ impl<'a> Stepped<'a> {
             return;
         }
         if !lost {
-            let growth = if self.setting.delayed_acks { HALF } else { 1.0 };
+            let growth = if self.setting.delayed_acks { 0.5 } else { 1.0 };
             *window = (*window + growth * SEGMENT_BYTES).min(self.setting.tcp_buffer.max(SEGMENT_BYTES));
             return;
         }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::constants::{FEW, HALF, SLIGHT};
+use crate::constants::FEW;
 use crate::rate::BufferSize;
 use crate::segment::{Direction, PerDirection};
 use crate::simulate::{
@@ -119,7 +119,7 @@ const LEAST_RUNS: u32 = FEW as u32;
 const LEAST_SECONDS: f64 = 30.0;
 const MOST_FRAMES: f64 = 1_000_000.0;
 /// A run need not be longer: it then has many losses on any link that is slow enough.
-pub(super) const MOST_SECONDS: f64 = LEAST_SECONDS / SLIGHT;
+pub(super) const MOST_SECONDS: f64 = 300.0;
 /// Share of a run left out at its beginning: slow start, and the filling of the buffers.
 pub(super) const SETTLING_SHARE: f64 = 0.2;
 /// Transfers start within this time, seconds.
@@ -240,7 +240,7 @@ fn length(link: &SimulatedLink) -> Result<(u32, f64), NotPredicted> {
 /// At most: both links full of data, and an acknowledgement for each segment or each two.
 pub(super) fn frames_per_second(link: &SimulatedLink) -> f64 {
     let delayed = link.flows.iter().all(|flow| flow.delayed_acks);
-    let per_segment = if delayed { 1.0 + HALF } else { 2.0 };
+    let per_segment = if delayed { 1.5 } else { 2.0 };
     (link.rate.up + link.rate.down) / f64::from(DATA_FRAME_BYTES + ACK_FRAME_BYTES) * per_segment
 }
 

@@ -15,7 +15,7 @@ use super::predicted::{MOST_SECONDS, SETTLING_SHARE, START_SPREAD_S, frames_per_
 use super::{Advice, AdviceInput, CongestionControl, NotPredicted, QueueManagement, Transfers};
 
 /// Sizes that are tried, from two packets to what the bound lets stand: so many, or fewer on a fast link …
-const SIZES_MOST: u32 = 3 * SIZES_LEAST;
+const SIZES_MOST: u32 = 8;
 const SIZES_LEAST: u32 = FEW as u32;
 const SMALLEST_BYTES: f64 = 2.0 * DATA_FRAME_BYTES as f64;
 
