@@ -99,7 +99,7 @@ export function words(name: string): string {
 export function masked(address: string): string {
     const four = /^(\d+\.\d+\.\d+)\.\d+(:\d+)?$/.exec(address);
     if (four) return `${four[1]}.•${four[2] ?? ''}`;
-    const six = /^\[([0-9a-fA-F:]+)\](:\d+)$/.exec(address) ?? /^([0-9a-fA-F:]+)$/.exec(address);
+    const six = /^\[([0-9a-fA-F:]+)\](:\d+)$/.exec(address) ?? /^([0-9a-fA-F]*:[0-9a-fA-F:]+)$/.exec(address);
     if (!six) return '•';
     const groups = (six[1] ?? '').split('::')[0]?.split(':').slice(0, 3) ?? [];
     return six[2] === undefined ? `${groups.join(':')}:•` : `[${groups.join(':')}:•]${six[2]}`;
