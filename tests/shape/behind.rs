@@ -98,26 +98,18 @@ fn a_rate_that_nobody_configured_is_found() {
             eprintln!("SKIPPED a_rate_that_nobody_configured_is_found: {why}");
             return stop(agent);
         }
-        let rate = |told: &serde_json::Value| told["uplink"]["rate_bps"].as_f64().expect("a rate");
         let transfer = upload(rig);
-        until("a rate", || (0.8..1.05).contains(&(rate(&shape(rig)) / CARRIES)));
+        until("a rate", || (0.8..1.05).contains(&(uplink_rate(rig) / CARRIES)));
         // What the buffer held when the rate was found drains.
         std::thread::sleep(Duration::from_secs(5));
-        let (mut rates, mut levels) = (Vec::new(), Vec::new());
-        for _ in 0..20 {
-            std::thread::sleep(Duration::from_millis(250));
-            let (host, device) = rig.lab.queue(Direction::Up);
-            let reading = QueueReading::take(&host, device).expect("a reading");
-            levels.push(reading.backlog_bytes as f64);
-            rates.push(rate(&shape(rig)));
-        }
+        let (rates, levels) = follow(rig);
         println!("{rates:?} bit/s, {levels:?} B");
         assert!((0.8..1.05).contains(&(mean(&rates) / CARRIES)), "{rates:?}");
         // Of 30,000 that it has.
         assert!(mean(&levels) < 7_000.0, "{levels:?}");
         let name = "pendulum_shape_rate_bytes_per_second";
         until("the metric of that rate", || {
-            let before = rate(&shape(rig));
+            let before = uplink_rate(rig);
             let metric = value(&rig.metrics(), name, &["direction=\"up\""]) * 8.0;
             (metric / before - 1.0).abs() < 1e-6
         });
@@ -155,13 +147,7 @@ fn a_rate_is_followed_without_timestamps() {
                 format!("qdisc change dev {device} root tbf rate {carries}bit burst {burst} limit {limit}");
             host.run("tc", &words.split(' ').collect::<Vec<_>>()).expect("the line changes");
             std::thread::sleep(Duration::from_secs(10));
-            let (mut rates, mut levels) = (Vec::new(), Vec::new());
-            for _ in 0..20 {
-                std::thread::sleep(Duration::from_millis(250));
-                rates.push(shape(rig)["uplink"]["rate_bps"].as_f64().expect("a rate"));
-                let reading = QueueReading::take(&host, device).expect("a reading");
-                levels.push(reading.backlog_bytes as f64);
-            }
+            let (rates, levels) = follow(rig);
             let (rate, level) = (mean(&rates) / carries, mean(&levels));
             println!("{rate} of the line, {level} B");
             // Of 125,000 that it has.
@@ -170,6 +156,22 @@ fn a_rate_is_followed_without_timestamps() {
         drop(transfer);
         stop(agent);
     });
+}
+
+/// The rate that the uplink is shaped to, bit/s.
+fn uplink_rate(rig: &Rig) -> f64 {
+    shape(rig)["uplink"]["rate_bps"].as_f64().expect("a rate")
+}
+
+/// That rate, and the bytes in the modem, four times a second for five seconds.
+fn follow(rig: &Rig) -> (Vec<f64>, Vec<f64>) {
+    let (host, device) = rig.lab.queue(Direction::Up);
+    let reading = |_| {
+        std::thread::sleep(Duration::from_millis(250));
+        let reading = QueueReading::take(&host, device).expect("a reading");
+        (uplink_rate(rig), reading.backlog_bytes as f64)
+    };
+    (0..20).map(reading).unzip()
 }
 
 fn mean(values: &[f64]) -> f64 {

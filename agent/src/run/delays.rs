@@ -120,9 +120,9 @@ impl Delays {
         threshold_s: f64,
     ) -> Vec<BloatNews> {
         let own = std::mem::take(&mut self.own);
-        let number = |row: &FlowRow, towards: Direction| match towards {
-            Direction::Up => row.key.end_id(towards),
-            Direction::Down => hosts.number(row.key.end_id(towards)),
+        let number = |row: &FlowRow, towards: Direction| {
+            let address = row.key.end_id(towards);
+            towards.pick(address, hosts.number(address))
         };
         let timed = |towards: Direction| -> Vec<TimedFlow> {
             let timed = |row| timed_flow(row, number(row, towards), towards, flows.at);

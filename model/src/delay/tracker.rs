@@ -230,8 +230,8 @@ impl DelayTracker {
             // A packet alone may take up more than its share of a tick.
             let of_tick = bytes[x] as f64;
             let burst = if of_tick > FULL_FRAME_BYTES { of_tick * TICKS_PER_SECOND } else { 0.0 };
-            let most = self.rates[x].map_or(SLIGHT * self.most[x], |rate| HALF * rate.value);
-            (load[x].max(burst) <= most.max(LITTLE)).then(|| self.free_since_s[x].unwrap_or(at_s))
+            let most = self.rates[x].map_or((SLIGHT * self.most[x]).max(LITTLE), |rate| light(rate.value));
+            (load[x].max(burst) <= most).then(|| self.free_since_s[x].unwrap_or(at_s))
         });
     }
 
