@@ -4,9 +4,7 @@ use std::fmt;
 
 use anyhow::Result;
 use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_model::simulate::{
-    AckFilter, Cake, CongestionControl, Flow, HOST_JITTER_S, Isolation, Limit, Run, SimulatedLink, simulate,
-};
+use pendulum_model::simulate::{CongestionControl, Flow, HOST_JITTER_S, Limit, Run, SimulatedLink, simulate};
 use serde::Serialize;
 
 use crate::agent_cpu::processor_time;
@@ -26,13 +24,12 @@ pub(crate) struct SimulateReport {
 }
 
 pub(crate) fn run() -> Result<SimulateReport> {
-    let cake = Cake { isolation: Isolation::DualSource, ack_filter: AckFilter::Off };
-    let fifo = |congestion_control| packets_per_second(&link(congestion_control, None));
+    let fifo = |congestion_control| packets_per_second(&link(congestion_control, false));
     Ok(SimulateReport {
         reno_packets_per_second: fifo(CongestionControl::Reno)?,
         cubic_packets_per_second: fifo(CongestionControl::Cubic)?,
         bbr_packets_per_second: fifo(CongestionControl::Bbr)?,
-        cake_packets_per_second: packets_per_second(&link(CongestionControl::Cubic, Some(cake)))?,
+        cake_packets_per_second: packets_per_second(&link(CongestionControl::Cubic, true))?,
     })
 }
 
@@ -44,7 +41,7 @@ fn packets_per_second(link: &SimulatedLink) -> Result<f64> {
 }
 
 /// One download beside one upload.
-fn link(congestion_control: CongestionControl, cake: Option<Cake>) -> SimulatedLink {
+fn link(congestion_control: CongestionControl, cake: bool) -> SimulatedLink {
     let flow = |direction| Flow {
         receiver_round_trip_s: 0.02,
         sender_round_trip_s: 0.02,
@@ -53,7 +50,7 @@ fn link(congestion_control: CongestionControl, cake: Option<Cake>) -> SimulatedL
     SimulatedLink {
         rate: PerDirection { down: 1e6, up: 125e3 },
         buffer: PerDirection { down: Limit::Bytes(60_000), up: Limit::Bytes(10_000) },
-        cake: PerDirection { down: None, up: cake },
+        cake,
         burst: PerDirection { down: 1_514.0, up: 1_514.0 },
         flows: vec![flow(Direction::Down), flow(Direction::Up)],
         hertz: 250,

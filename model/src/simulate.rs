@@ -27,7 +27,6 @@ use crate::segment::{Direction, PerDirection};
 
 pub use agreement::{AGREED_FACTOR, BUSY_JITTER_S, HOST_JITTER_S, agree, ratio_range};
 pub use buffer::Limit;
-pub use cake::{AckFilter, Cake, Hosts, Isolation};
 pub use congestion::CongestionControl;
 pub use packet::{ACK_FRAME_BYTES, DATA_FRAME_BYTES, PAYLOAD_BYTES};
 pub use watch::{Frame, FrameContent, Watch};
@@ -67,8 +66,8 @@ pub struct Flow {
     pub load: FlowLoad,
     /// Segments that the smaller of the two socket buffers holds; `None`: as many as the window wants.
     pub most_segments: Option<u32>,
-    /// Its ends. Only cake takes notice.
-    pub hosts: Hosts,
+    /// Its end at home, any number. Only cake takes notice.
+    pub home_host: u32,
 }
 
 impl Flow {
@@ -85,7 +84,7 @@ impl Flow {
             stop_s: f64::INFINITY,
             load: FlowLoad::Bulk,
             most_segments: None,
-            hosts: Hosts::default(),
+            home_host: 0,
         }
     }
 }
@@ -97,8 +96,8 @@ pub struct SimulatedLink {
     pub rate: PerDirection<f64>,
     /// What the buffers hold.
     pub buffer: PerDirection<Limit>,
-    /// Cake in a buffer's place, as the shaper of the direction's rate: a frame leaves it at once if that lets it. Nothing is said of the buffer then, nor of the burst.
-    pub cake: PerDirection<Option<Cake>>,
+    /// Cake in the place of the uplink's buffer, as the shaper of its rate: a frame leaves it at once if that lets it. The uplink's buffer and burst then do not count.
+    pub cake: bool,
     /// Bytes that pass at once after a pause (a token bucket's burst); zero: a wire.
     pub burst: PerDirection<f64>,
     /// The flows.
@@ -149,12 +148,6 @@ pub struct Outcome {
     pub frames: u64,
     /// Frames dropped in all.
     pub dropped: PerDirection<u64>,
-    /// Acknowledgements that cake's ACK filter has left out.
-    pub filtered: PerDirection<u64>,
-    /// Segments sent again in all.
-    pub retransmitted: PerDirection<u64>,
-    /// Retransmission timeouts in all.
-    pub timeouts: PerDirection<u64>,
 }
 
 impl Outcome {

@@ -184,7 +184,7 @@ fn points() -> Vec<Point> {
             link: SimulatedLink {
                 rate,
                 buffer: PerDirection { down: limit("down_buffer"), up: limit("up_buffer") },
-                cake: PerDirection::default(),
+                cake: false,
                 burst: PerDirection::from_fn(|x| BUCKET_BYTES + rate[x] / 1_000.0),
                 flows,
                 hertz: 250,

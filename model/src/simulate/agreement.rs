@@ -32,7 +32,6 @@ mod tests {
     use crate::segment::PerDirection;
 
     fn outcome(ratio: f64) -> Outcome {
-        let zero = PerDirection { up: 0, down: 0 };
         Outcome {
             goodput_bps: PerDirection { up: 1e6, down: ratio * 1e6 },
             sent_bps: PerDirection { up: 0.0, down: 0.0 },
@@ -41,10 +40,7 @@ mod tests {
             sparse_wait: PerDirection { up: Wait::default(), down: Wait::default() },
             sparse_wait_both: Wait::default(),
             frames: 0,
-            dropped: zero,
-            filtered: zero,
-            retransmitted: zero,
-            timeouts: zero,
+            dropped: PerDirection { up: 0, down: 0 },
         }
     }
 

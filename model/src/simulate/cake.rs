@@ -1,10 +1,10 @@
 //! Cake, a queueing discipline of Linux (net/sched/sch_cake.c), as `cake bandwidth RATE` has it.
 //!
-//! A shaper without a burst, a queue for each flow served by DRR++ (flows that send little go first), COBALT on each of them, fairness between hosts, and an
-//! ACK filter. What the simulation's traffic cannot use is left out: priority tins (nothing is marked, so all is best effort), hashing (eight ways and 1,024
-//! queues keep the few flows of a run apart), segmentation of super-packets, ECN, and the ingress mode. Names in backticks are the kernel's.
+//! A shaper without a burst, a queue for each flow served by DRR++ (flows that send little go first), COBALT on each of them, and fairness between the hosts
+//! that send (`dual-srchost`). What the simulation's traffic cannot use is left out: priority tins (nothing is marked, so all is best effort), hashing (eight
+//! ways and 1,024 queues keep the few flows of a run apart), segmentation of super-packets, ECN, the ingress mode, and the ACK filter, which nobody is advised
+//! to use. Names in backticks are the kernel's.
 
-mod ack_filter;
 mod cobalt;
 mod flow_queue;
 #[cfg(test)]
@@ -13,49 +13,8 @@ mod tests;
 use std::collections::VecDeque;
 
 use super::packet::{Content, DATA_FRAME_BYTES, MILLISECOND, Packet, SECOND, Time};
-use crate::segment::Direction;
 use cobalt::Parameters;
 use flow_queue::{FlowQueue, Queued, Turn};
-
-/// How cake is set up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cake {
-    /// What is kept apart beside flows.
-    pub isolation: Isolation,
-    /// Which acknowledgements it leaves out.
-    pub ack_filter: AckFilter,
-}
-
-/// Whose share of the link is limited: each host's flows share what the host gets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Isolation {
-    /// `dual-srchost`: hosts that send.
-    DualSource,
-    /// `triple-isolate`, cake's default: hosts that send and hosts that receive.
-    #[default]
-    Triple,
-}
-
-/// What an acknowledgement that joins a queue replaces there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AckFilter {
-    /// Nothing.
-    #[default]
-    Off,
-    /// `ack-filter`: an earlier one of its flow, if a second one that could go stands behind that.
-    On,
-    /// `ack-filter-aggressive`: also the one right before it.
-    Aggressive,
-}
-
-/// Which hosts a transfer connects.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hosts {
-    /// The home's end, any number.
-    pub home: u32,
-    /// The internet's end.
-    pub internet: u32,
-}
 
 /// CoDel's target and interval by default: 5 ms, and `rtt 100ms`.
 const TARGET: Time = 5 * MILLISECOND;
@@ -68,10 +27,9 @@ const MEMORY_S: f64 = 0.4;
 /// `truesize` of a full frame and of one without payload: the slab its data takes, and the `sk_buff`.
 const TRUE_SIZES: (u64, u64) = (2_048 + 256, 512 + 256);
 
-/// One direction of the link with cake before it.
+/// The uplink with cake before it.
 #[derive(Debug, Default)]
 pub(super) struct CakeQueue {
-    setup: Cake,
     nanoseconds_per_byte: f64,
     quantum: u64,
     parameters: Parameters,
@@ -85,12 +43,10 @@ pub(super) struct CakeQueue {
     old: VecDeque<usize>,
     decaying: VecDeque<usize>,
     /// Bulk flows of each host.
-    sources: Vec<u64>,
-    destinations: Vec<u64>,
+    hosts: Vec<u64>,
     frames: usize,
     bytes: u64,
     pub(super) dropped: u64,
-    pub(super) filtered: u64,
     /// When the probes came that wait, and what those before them have waited, seconds.
     probes: VecDeque<Time>,
     probed: Vec<f32>,
@@ -101,34 +57,18 @@ pub(super) struct CakeQueue {
 const PROBE: usize = usize::MAX;
 
 impl CakeQueue {
-    /// `rate` in bytes per second; `hosts` are those of each flow, frames go in `direction`.
-    pub(super) fn new(
-        rate: f64,
-        setup: Cake,
-        direction: Direction,
-        hosts: impl Iterator<Item = Hosts>,
-        seed: u64,
-    ) -> Self {
+    /// `rate` in bytes per second; `hosts` has the sending host of each flow.
+    pub(super) fn new(rate: f64, hosts: impl Iterator<Item = u32>, seed: u64) -> Self {
         let nanoseconds_per_byte = SECOND as f64 / rate;
-        let (mut homes, mut remotes) = (Vec::new(), Vec::new());
-        let flows = hosts
-            .map(|hosts| {
-                let (home, remote) = (place(&mut homes, hosts.home), place(&mut remotes, hosts.internet));
-                let (source, destination) = direction.pick((home, remote), (remote, home));
-                FlowQueue::new(source, destination)
-            })
-            .collect::<Vec<_>>();
-        let (homes, remotes) = (homes.len(), remotes.len());
-        let (sources, destinations) = direction.pick((homes, remotes), (remotes, homes));
+        let mut known = Vec::new();
+        let flows = hosts.map(|host| FlowQueue::new(place(&mut known, host))).collect();
         Self {
-            setup,
             nanoseconds_per_byte,
             quantum: (rate / 4_096.0).clamp(QUANTUM_BYTES.0, QUANTUM_BYTES.1) as u64,
             parameters: Parameters::new(f64::from(DATA_FRAME_BYTES) * nanoseconds_per_byte, TARGET, INTERVAL),
             memory_limit: ((rate * MEMORY_S) as u64).max(LEAST_MEMORY),
             flows,
-            sources: vec![0; sources],
-            destinations: vec![0; destinations],
+            hosts: vec![0; known.len()],
             random: fastrand::Rng::with_seed(seed),
             ..Self::default()
         }
@@ -147,11 +87,6 @@ impl CakeQueue {
         self.bytes += u64::from(frame.bytes);
         self.memory += true_size(&frame);
         self.frames += 1;
-        if let Some(old) = ack_filter::replaced(&mut flow.frames, self.setup.ack_filter) {
-            flow.bytes -= u64::from(old.bytes);
-            self.forget(&old);
-            self.filtered += 1;
-        }
         self.give_turn(at);
         while self.memory > self.memory_limit {
             self.drop_from_longest(now);
@@ -214,18 +149,12 @@ impl CakeQueue {
     fn count_as_bulk(&mut self, at: usize) {
         let flow = &mut self.flows[at];
         flow.turn = Turn::Bulk;
-        self.sources[flow.source] += 1;
-        self.destinations[flow.destination] += 1;
+        self.hosts[flow.host] += 1;
     }
 
     /// `cake_get_flow_quantum`: a host's flows share one quantum; the remainder is rounded by chance.
     fn quantum_of(&mut self, at: usize) -> i64 {
-        let flow = &self.flows[at];
-        let destination = match self.setup.isolation {
-            Isolation::DualSource => 1,
-            Isolation::Triple => self.destinations[flow.destination],
-        };
-        let load = self.sources[flow.source].max(destination).max(1);
+        let load = self.hosts[self.flows[at].host].max(1);
         let dither = u64::from(self.random.u16(..));
         ((self.quantum * (u64::from(u16::MAX) / load) + dither) >> 16) as i64
     }
@@ -310,8 +239,7 @@ impl CakeQueue {
         let flow = &mut self.flows[at];
         flow.cobalt.queue_empty(&self.parameters, now);
         if flow.turn == Turn::Bulk {
-            self.sources[flow.source] -= 1;
-            self.destinations[flow.destination] -= 1;
+            self.hosts[flow.host] -= 1;
         }
         if flow.cobalt.is_at_rest(now) {
             flow.turn = Turn::None;

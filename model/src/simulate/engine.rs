@@ -12,7 +12,7 @@ use super::packet::{
 };
 use super::queue::Queue;
 use super::receiver::Receiver;
-use super::record::{Counts, Record};
+use super::record::Record;
 use super::sender::{Sender, stamp};
 use super::watch::{Frame, Watch};
 use super::{FlowLoad, Outcome, Run, SimulatedLink};
@@ -165,16 +165,9 @@ impl<'a, W: Watch> Engine<'a, W> {
         }
         let queues = &mut self.queues;
         self.record.advance(until, |now| PerDirection::from_fn(|x| queues[x].read(now)));
-        let sparse = PerDirection::from_fn(|x| queues[x].take_sparse());
+        let sparse = queues.up.take_sparse();
         let dropped = PerDirection::from_fn(|x| queues[x].dropped());
-        let filtered = PerDirection::from_fn(|x| queues[x].filtered());
-        let senders = |direction| {
-            let flows = self.flows.iter().filter(move |flow| flow.direction == direction);
-            flows.map(|flow| &flow.sender)
-        };
-        let retransmitted = PerDirection::from_fn(|x| senders(x).map(|sender| sender.retransmitted).sum());
-        let timeouts = PerDirection::from_fn(|x| senders(x).map(|sender| sender.timeouts).sum());
-        self.record.outcome(Counts { dropped, filtered, retransmitted, timeouts }, sparse)
+        self.record.outcome(dropped, sparse)
     }
 
     fn enter(&mut self, at: Time, event: Due) {

@@ -16,12 +16,11 @@ impl Queue {
     /// The queue of a direction; `seed` is for what cake does by chance.
     pub(super) fn new(link: &SimulatedLink, direction: Direction, seed: u64) -> Self {
         let rate = link.rate[direction];
-        match link.cake[direction] {
-            None => Self::DropTail(Buffer::new(rate, link.burst[direction], link.buffer[direction])),
-            Some(setup) => {
-                let hosts = link.flows.iter().map(|flow| flow.hosts);
-                Self::Cake(Box::new(CakeQueue::new(rate, setup, direction, hosts, seed)))
-            }
+        if direction == Direction::Up && link.cake {
+            let hosts = link.flows.iter().map(|flow| flow.home_host);
+            Self::Cake(Box::new(CakeQueue::new(rate, hosts, seed)))
+        } else {
+            Self::DropTail(Buffer::new(rate, link.burst[direction], link.buffer[direction]))
         }
     }
 
@@ -69,14 +68,6 @@ impl Queue {
         match self {
             Self::DropTail(buffer) => buffer.dropped,
             Self::Cake(cake) => cake.dropped,
-        }
-    }
-
-    /// Acknowledgements left out so far.
-    pub(super) fn filtered(&self) -> u64 {
-        match self {
-            Self::DropTail(_) => 0,
-            Self::Cake(cake) => cake.filtered,
         }
     }
 }

@@ -18,15 +18,6 @@ pub(super) struct Record {
     waits: PerDirection<Vec<f32>>,
 }
 
-/// What was counted of the whole run.
-#[derive(Debug)]
-pub(super) struct Counts {
-    pub(super) dropped: PerDirection<u64>,
-    pub(super) filtered: PerDirection<u64>,
-    pub(super) retransmitted: PerDirection<u64>,
-    pub(super) timeouts: PerDirection<u64>,
-}
-
 impl Record {
     pub(super) fn new(run: &Run, link: &SimulatedLink) -> Self {
         let from = (run.from_s * SECOND as f64) as Time;
@@ -62,16 +53,10 @@ impl Record {
         }
     }
 
-    /// `sparse` is what frames of flows without others wait, at each reading; `None`: no less than others.
-    pub(super) fn outcome(self, counts: Counts, sparse: PerDirection<Option<Vec<f32>>>) -> Outcome {
+    /// `sparse_up` is what frames of flows without others wait before the uplink, at each reading; `None`: no less than others.
+    pub(super) fn outcome(self, dropped: PerDirection<u64>, sparse_up: Option<Vec<f32>>) -> Outcome {
         let seconds = self.until.saturating_sub(self.from) as f64 / SECOND as f64;
-        let sparse = match sparse {
-            PerDirection { up: None, down: None } => None,
-            PerDirection { up, down } => Some(PerDirection {
-                up: up.unwrap_or_else(|| self.waits.up.clone()),
-                down: down.unwrap_or_else(|| self.waits.down.clone()),
-            }),
-        };
+        let sparse = sparse_up.map(|up| PerDirection { up, down: self.waits.down.clone() });
         let (wait, wait_both) = waits(self.waits);
         let (sparse_wait, sparse_wait_both) = sparse.map_or((wait, wait_both), waits);
         Outcome {
@@ -84,10 +69,7 @@ impl Record {
             sparse_wait,
             sparse_wait_both,
             frames: self.frames,
-            dropped: counts.dropped,
-            filtered: counts.filtered,
-            retransmitted: counts.retransmitted,
-            timeouts: counts.timeouts,
+            dropped,
         }
     }
 }

@@ -136,9 +136,6 @@ pub(super) struct Sender {
     /// `tlp_high_seq`.
     probe: Option<u32>,
     timer: Option<(Timer, Time)>,
-    /// Segments sent again, and timeouts, so far.
-    pub(super) retransmitted: u64,
-    pub(super) timeouts: u64,
     /// Where the next segment to retransmit is looked for, as an offset in the board.
     hint: usize,
     out: Vec<Data>,

@@ -7,8 +7,8 @@ use crate::constants::FEW;
 use crate::rate::BufferSize;
 use crate::segment::{Direction, PerDirection};
 use crate::simulate::{
-    ACK_FRAME_BYTES, BUSY_JITTER_S, Cake, CongestionControl, DATA_FRAME_BYTES, Flow, HOST_JITTER_S,
-    Isolation, Limit, Outcome, PAYLOAD_BYTES, Run, SimulatedLink, agree, ratio_range, simulate,
+    ACK_FRAME_BYTES, BUSY_JITTER_S, CongestionControl, DATA_FRAME_BYTES, Flow, HOST_JITTER_S, Limit, Outcome,
+    PAYLOAD_BYTES, Run, SimulatedLink, agree, ratio_range, simulate,
 };
 
 use super::{Advice, AdviceInput, BufferUnit};
@@ -174,7 +174,6 @@ fn link(input: &AdviceInput, advice: &Advice, traffic: Transfers) -> SimulatedLi
         input.uplink_rate.bytes_per_second()
     };
     let rate = PerDirection { up, down: input.downlink_rate.bytes_per_second() };
-    let cake = Cake { isolation: Isolation::DualSource, ..Cake::default() };
     let recommended = match input.unit {
         BufferUnit::Bytes => PerDirection {
             up: BufferSize::Bytes(advice.uplink_buffer_bytes),
@@ -205,7 +204,7 @@ fn link(input: &AdviceInput, advice: &Advice, traffic: Transfers) -> SimulatedLi
     SimulatedLink {
         rate,
         buffer: PerDirection::from_fn(|x| limit(given[x].unwrap_or(recommended[x]))),
-        cake: PerDirection { up: with_cake.then_some(cake), down: None },
+        cake: with_cake,
         // A bucket of a frame, as shapers have it.
         burst: PerDirection::from_fn(|_| f64::from(DATA_FRAME_BYTES)),
         flows: several(Direction::Down, traffic.downloads)

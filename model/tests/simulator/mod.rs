@@ -77,13 +77,13 @@ impl Scenario {
                 stop_s: flow.stop_s,
                 load: flow.load,
                 most_segments: None,
-                hosts: simulate::Hosts::default(),
+                home_host: 0,
             }
         };
         SimulatedLink {
             rate: PerDirection { up: self.up_bps / 8.0, down: self.down_bps / 8.0 },
             buffer: self.buffer,
-            cake: PerDirection::default(),
+            cake: false,
             burst: PerDirection { up: 0.0, down: 0.0 },
             flows: self.flows.iter().map(flow).collect(),
             hertz: 250,

@@ -34,15 +34,14 @@ pub(super) struct FlowQueue {
     pub(super) deficit: i64,
     pub(super) turn: Turn,
     pub(super) cobalt: Cobalt,
-    /// Places of its hosts in the lists of hosts.
-    pub(super) source: usize,
-    pub(super) destination: usize,
+    /// Place of its host in the list of hosts.
+    pub(super) host: usize,
 }
 
 impl FlowQueue {
-    pub(super) fn new(source: usize, destination: usize) -> Self {
+    pub(super) fn new(host: usize) -> Self {
         let (frames, cobalt) = (VecDeque::new(), Cobalt::default());
-        Self { frames, bytes: 0, deficit: 0, turn: Turn::None, cobalt, source, destination }
+        Self { frames, bytes: 0, deficit: 0, turn: Turn::None, cobalt, host }
     }
 
     pub(super) fn take(&mut self) -> Option<Queued> {

@@ -119,7 +119,6 @@ impl Sender {
 
     /// `tcp_retransmit_timer` and `tcp_enter_loss`.
     fn time_out(&mut self, now: Time) {
-        self.timeouts += 1;
         self.mark_old_lost(now);
         let fresh = matches!(self.state, State::Open | State::Disorder);
         self.forward = fresh || self.repeats > 0;

@@ -163,7 +163,6 @@ impl Sender {
         self.undo.first_again.get_or_insert(stamp(now));
         self.undo.again = Some(self.undo.again.unwrap_or(0) + 1);
         self.out.push(Data { number: self.una + at as u32, stamp: stamp(now), push });
-        self.retransmitted += 1;
     }
 
     /// `tcp_xmit_retransmit_queue`.

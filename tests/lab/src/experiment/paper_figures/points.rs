@@ -4,8 +4,7 @@ use pendulum_model::rate::{BufferSize, Rate};
 use pendulum_model::ratio::{Setting, paper};
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_model::simulate::{
-    CongestionControl, Flow, FlowLoad, HOST_JITTER_S, Hosts, Limit, PAYLOAD_BYTES, Run, SimulatedLink,
-    simulate,
+    CongestionControl, Flow, FlowLoad, HOST_JITTER_S, Limit, PAYLOAD_BYTES, Run, SimulatedLink, simulate,
 };
 
 use crate::shaper::Shaper;
@@ -243,7 +242,7 @@ impl PaperPoint {
                 most_segments: self
                     .tcp_buffer
                     .map(|bytes| u32::try_from(bytes / u64::from(PAYLOAD_BYTES)).unwrap_or(u32::MAX)),
-                hosts: Hosts::default(),
+                home_host: 0,
             }
         };
         let limit = |size| match size {
@@ -253,7 +252,7 @@ impl PaperPoint {
         SimulatedLink {
             rate: PerDirection::from_fn(|x| self.rate[x] / 8.0),
             buffer: PerDirection::from_fn(|x| limit(self.buffer[x])),
-            cake: PerDirection::default(),
+            cake: false,
             burst: PerDirection::from_fn(|x| self.burst_bytes(x)),
             flows: std::iter::once(flow(Direction::Down))
                 .chain(std::iter::repeat_n(flow(Direction::Up), self.uploads as usize))
