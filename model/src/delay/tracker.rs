@@ -200,8 +200,11 @@ pub struct DelayTracker {
     ticks_known: usize,
     /// Since when a direction has carried so little that nothing waits there. An unknown rate may have fallen to a part of what was carried.
     free_since_s: PerDirection<Option<f64>>,
-    /// The most that the line has carried: its rate is no less.
-    most: Load,
+    /// The most that the line has carried in the newest two halves of a period: its rate is no less. It is forgotten sooner than a base, which a
+    /// queue on a slower line would become.
+    most: [Load; 2],
+    /// When the newest of them began.
+    most_since_s: f64,
     replies: SecondReplies,
     /// What each direction carried in the second before, if nothing waited then.
     free_before: Option<Load>,
@@ -225,12 +228,15 @@ impl DelayTracker {
         self.next_tick = (self.next_tick + 1) % LOAD_TICKS;
         self.ticks_known = LOAD_TICKS.min(self.ticks_known + 1);
         let load = self.mean_load();
-        self.most = PerDirection::from_fn(|x| self.most[x].max(load[x]));
+        if at_s - self.most_since_s > HALF * PERIOD_S {
+            (self.most, self.most_since_s) = ([self.most[1], Load::default()], at_s);
+        }
+        self.most[1] = PerDirection::from_fn(|x| self.most[1][x].max(load[x]));
         self.free_since_s = PerDirection::from_fn(|x| {
             // A packet alone may take up more than its share of a tick.
             let of_tick = bytes[x] as f64;
             let burst = if of_tick > FULL_FRAME_BYTES { of_tick * TICKS_PER_SECOND } else { 0.0 };
-            let most = self.rates[x].map_or((SLIGHT * self.most[x]).max(LITTLE), |rate| light(rate.value));
+            let most = self.rates[x].map_or((SLIGHT * self.most(x)).max(LITTLE), |rate| light(rate.value));
             (load[x].max(burst) <= most).then(|| self.free_since_s[x].unwrap_or(at_s))
         });
     }
@@ -254,7 +260,11 @@ impl DelayTracker {
     }
 
     fn is_light_in(&self, x: Direction, load: Load) -> bool {
-        load[x] <= light(self.rates[x].map_or(self.most[x], |rate| rate.value))
+        load[x] <= light(self.rates[x].map_or(self.most(x), |rate| rate.value))
+    }
+
+    fn most(&self, x: Direction) -> f64 {
+        self.most.iter().map(|most| most[x]).fold(0.0, f64::max)
     }
 
     /// The outside replied. Returns how long the request waited on the uplink, seconds: a clock tells what the reply waited itself, or nothing waits in the
@@ -504,6 +514,7 @@ fn divide(line: &Line, reading: &Reading<'_>, holds_it: PerDirection<bool>) -> (
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::delay::Segment;
 
     const RATE: f64 = 25_000.0;
 
@@ -597,6 +608,26 @@ mod tests {
         line.run(5, 2_500, 0.04);
         let waits = line.run(8, 1_250, 0.54).expect("replies");
         assert!((waits - 0.5).abs() < 1e-9, "{waits}");
+    }
+
+    /// The same for longer than a base is remembered: the queue that never drained is no base.
+    #[test]
+    fn a_queue_that_stands_longer_than_memory_is_not_taken_for_the_route() {
+        let mut line = RatedLine { tracker: DelayTracker::default(), at_s: 0.0 };
+        let mut denied = |seconds, bytes, delay_s| {
+            let is_denied = |_: &usize| {
+                line.run(1, bytes, delay_s);
+                let part = line.tracker.budget(&Reading::default()).part(Segment::Uplink);
+                part.is_ok_and(|delay| delay.queue_s < 0.1)
+            };
+            (0..seconds).filter(is_denied).collect::<Vec<_>>()
+        };
+        assert!(!denied(60, 100, 0.04).is_empty());
+        assert!(!denied(60, 2_500, 0.04).is_empty());
+        // The newest replies are told from those before.
+        denied(5, 1_250, 0.54);
+        let when = denied(1_500, 1_250, 0.54);
+        assert!(when.is_empty(), "{when:?}");
     }
 
     /// At a download's start a quarter of a second waits at the provider, and the estimate of that is too high by a fifth; the time in our own queue
