@@ -30,5 +30,6 @@ mod leftovers;
 mod link_layers;
 mod nat;
 mod qdiscs;
+mod routes;
 mod super_packets;
 mod utilization;

@@ -21,18 +21,11 @@ pub enum LinkLayer {
 
 impl LinkLayer {
     const fn from_arphrd(kind: u16) -> Self {
-        /// PPP, RAWIP, TUNNEL (ipip), TUNNEL6, SIT, NONE (tun, WireGuard).
-        const RAW_IP: [u16; 6] = [512, 519, 768, 769, 776, 0xFFFE];
-        let mut i = 0;
-        while i < RAW_IP.len() {
-            if RAW_IP[i] == kind {
-                return Self::RawIp;
-            }
-            i += 1;
-        }
         match kind {
             // Loopback frames carry an Ethernet header too.
             1 | 772 => Self::Ethernet,
+            // PPP, RAWIP, TUNNEL (ipip), TUNNEL6, SIT, NONE (tun, WireGuard).
+            512 | 519 | 768 | 769 | 776 | 0xFFFE => Self::RawIp,
             other => Self::Unknown(other),
         }
     }

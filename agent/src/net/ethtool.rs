@@ -14,7 +14,7 @@ const ETHTOOL_GGSO: u32 = 0x23;
 const ETHTOOL_GFLAGS: u32 = 0x25;
 const ETHTOOL_GGRO: u32 = 0x2b;
 /// `ETH_FLAG_LRO` of linux/ethtool.h.
-const FLAG_LRO: u32 = 1 << 15;
+const FLAG_LRO: u32 = 0x8000;
 
 /// Offloads of one device that merge or split segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,18 +58,24 @@ struct EthtoolCmd {
 /// # Errors
 /// There is no such device, or no socket to ask by.
 pub fn port_speed(device: &str) -> io::Result<Option<Rate>> {
-    // SPEED_UNKNOWN of linux/ethtool.h: -1.
-    const UNKNOWN: [u32; 2] = [0, u32::MAX];
     let mut settings = EthtoolCmd { command: ETHTOOL_GSET, ..EthtoolCmd::default() };
     match ask(&socket()?, device, &mut settings) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::Unsupported => return Ok(None),
         Err(error) => return Err(error),
     }
-    let megabits = u32::from(settings.speed) | u32::from(settings.speed_high) << 16;
-    Ok((!UNKNOWN.contains(&megabits))
-        .then_some(u64::from(megabits) * 1_000_000)
-        .and_then(Rate::from_bits_per_second))
+    Ok(settings.rate())
+}
+
+impl EthtoolCmd {
+    /// `None`: the driver does not know.
+    fn rate(&self) -> Option<Rate> {
+        match (u32::from(self.speed_high) << 16) + u32::from(self.speed) {
+            // SPEED_UNKNOWN of linux/ethtool.h: -1.
+            0 | u32::MAX => None,
+            megabits => Rate::from_bits_per_second(u64::from(megabits) * 1_000_000),
+        }
+    }
 }
 
 impl Offloads {
@@ -133,6 +139,16 @@ mod tests {
         assert_eq!(size_of::<EthtoolCmd>(), 44, "struct ethtool_cmd");
         assert!(matches!(port_speed("lo"), Ok(None)));
         assert!(port_speed("no-such-dev").is_err());
+    }
+
+    #[test]
+    fn a_speed_is_in_megabits_and_unknown_if_the_driver_says_so() {
+        for (speed_high, speed, gigabits) in
+            [(0, 0, None), (0xffff, 0xffff, None), (0, 2_500, Some("2.5gbit")), (1, 34_464, Some("100gbit"))]
+        {
+            let told = EthtoolCmd { speed_high, speed, ..EthtoolCmd::default() };
+            assert_eq!(told.rate(), gigabits.map(|text| text.parse().unwrap()), "{speed_high} {speed}");
+        }
     }
 
     #[test]

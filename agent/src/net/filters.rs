@@ -46,3 +46,26 @@ fn describe(message: &TcMessage) -> Option<String> {
         None => kind,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_is_its_kind_and_its_program_s_name() {
+        let described = |options: Option<Vec<TcOption>>| {
+            let mut message = TcMessage::default();
+            message.attributes.push(TcAttribute::Kind("bpf".to_owned()));
+            message.attributes.extend(options.map(TcAttribute::Options));
+            describe(&message)
+        };
+        let name = TcOption::Bpf(TcFilterBpfOption::ProgName("pendulum_down".to_owned()));
+        let id = TcOption::Bpf(TcFilterBpfOption::ProgId(7));
+        assert_eq!(described(Some(vec![id.clone(), name])).as_deref(), Some("bpf pendulum_down"));
+        assert_eq!(described(Some(vec![id])).as_deref(), Some("bpf"));
+        // The head of a priority.
+        assert_eq!(described(Some(vec![])), None);
+        assert_eq!(described(None), None);
+        assert_eq!(describe(&TcMessage::default()), None);
+    }
+}

@@ -6,8 +6,7 @@
 use std::io;
 
 use rtnetlink::packet_core::{
-    DefaultNla, Emitable as _, ErrorBuffer, NLA_F_NESTED, NLM_F_ACK_TLVS, NLM_F_CAPPED, NLMSG_ERROR,
-    NetlinkBuffer, NlasIterator,
+    DefaultNla, Emitable as _, ErrorBuffer, NLM_F_CAPPED, NLMSG_ERROR, NetlinkBuffer, NlaBuffer, NlasIterator,
 };
 use rtnetlink::sys::{Socket, SocketAddr};
 use thiserror::Error;
@@ -69,7 +68,10 @@ impl Attributes {
 
     /// Adds attributes as the value of one.
     pub(crate) fn with_nested(self, kind: u16, inner: &Self) -> Self {
-        self.with(kind | NLA_F_NESTED, &inner.bytes)
+        let at = self.bytes.len();
+        let mut all = self.with(kind, &inner.bytes);
+        NlaBuffer::new(&mut all.bytes[at..]).set_nested_flag();
+        all
     }
 }
 
@@ -143,18 +145,18 @@ pub(super) fn refusal(code: i32, flags: u16, answer_bytes: &[u8]) -> io::Error {
         };
         answer_bytes.get(request..)
     };
-    in_words(code, flags, behind().unwrap_or_default())
+    in_words(code, behind().unwrap_or_default())
 }
 
-/// `attributes`: the kernel's words are one of them, if the flags say so.
-fn in_words(code: i32, flags: u16, attributes: &[u8]) -> io::Error {
+/// `attributes`: the kernel's words are one of them, if it has any.
+fn in_words(code: i32, attributes: &[u8]) -> io::Error {
     let error = io::Error::from_raw_os_error(code.saturating_neg());
     let words = || {
         let words = attribute(attributes, WORDS)?;
         let words = String::from_utf8_lossy(words.split(|&byte| byte == 0).next()?).into_owned();
         (!words.is_empty()).then(|| words.trim_end_matches('.').to_owned())
     };
-    match (flags & NLM_F_ACK_TLVS != 0).then(words).flatten() {
+    match words() {
         Some(words) => io::Error::new(error.kind(), Refused { words, error }),
         None => error,
     }
@@ -167,7 +169,7 @@ fn in_words(code: i32, flags: u16, attributes: &[u8]) -> io::Error {
 pub(super) fn ended(message: &NetlinkBuffer<&[u8]>) -> io::Result<()> {
     let Some((code, attributes)) = message.payload().split_first_chunk() else { return Ok(()) };
     match i32::from_ne_bytes(*code) {
-        code @ ..0 => Err(in_words(code, message.flags(), attributes)),
+        code @ ..0 => Err(in_words(code, attributes)),
         _ => Ok(()),
     }
 }
@@ -217,6 +219,7 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use rtnetlink::packet_core::NLM_F_ACK_TLVS;
 
     use super::*;
 

@@ -6,7 +6,7 @@ use pendulum_model::rate::{BufferSize, Rate};
 use rtnetlink::sys::protocols::NETLINK_ROUTE;
 
 use super::dump::dump;
-use super::message::{attribute, attributes, u32_at, u64_at};
+use super::message::{attribute, u32_at, u64_at};
 
 const RTM_NEWQDISC: u16 = 36;
 const RTM_GETQDISC: u16 = 38;
@@ -104,7 +104,7 @@ impl QdiscTree {
             return None;
         }
         let root = self.root()?;
-        leaf.and_then(|leaf| leaf.limit_bytes).or(if root.kind == "htb" { None } else { root.limit_bytes })
+        leaf.and_then(|leaf| leaf.limit_bytes).or(root.limit_bytes)
     }
 
     /// What the drop-tail queue holds that everything waits in: the leaf's, else the root's.
@@ -136,9 +136,12 @@ impl QdiscTree {
 
 /// The kind of the qdisc that classic filters of a device are attached to: `clsact`, or the old `ingress`.
 pub(super) fn ingress_qdisc(ifindex: u32) -> io::Result<Option<String>> {
-    let all = list()?;
-    let found = all.into_iter().find(|listed| listed.ifindex == ifindex && listed.holds_filters());
-    Ok(found.map(|listed| listed.qdisc.kind))
+    Ok(ingress_kind(ifindex, list()?))
+}
+
+fn ingress_kind(ifindex: u32, all: Vec<ListedQdisc>) -> Option<String> {
+    let found = all.into_iter().find(|listed| listed.ifindex == ifindex && listed.holds_filters())?;
+    Some(found.qdisc.kind)
 }
 
 /// A qdisc and the device that it is on.
@@ -249,21 +252,19 @@ fn htb_rate(ifindex: u32, handle: u32) -> io::Result<Option<Rate>> {
     let mut sum = 0u64;
     for message in dump(NETLINK_ROUTE, RTM_GETTCLASS, &tcmsg(ifindex), RTM_NEWTCLASS)? {
         let tail = message.get(TCMSG..).unwrap_or_default();
-        let of_this = u32_at(&message, 4)? == ifindex && u32_at(&message, 8)? >> 16 == handle >> 16;
-        if !of_this || u32_at(&message, 12)? != ROOT {
-            continue;
+        let (class, parent) = (u32_at(&message, 8)?, u32_at(&message, 12)?);
+        if parent == ROOT && class >> 16 == handle >> 16 {
+            let options = attribute(tail, TCA_OPTIONS).unwrap_or_default();
+            sum = sum.saturating_add(htb_ceiling(options).unwrap_or(0));
         }
-        let options = attribute(tail, TCA_OPTIONS).unwrap_or_default();
-        sum = sum.saturating_add(htb_ceiling(options).unwrap_or(0));
     }
     Ok(rate(sum))
 }
 
 /// `TCA_HTB_CEIL64`, else the second ratespec of `TCA_HTB_PARMS`.
 fn htb_ceiling(options: &[u8]) -> Option<u64> {
-    attributes(options)
-        .find_map(|(kind, value)| if kind == 7 { u64_at(value, 0).ok() } else { None })
-        .or_else(|| spec_rate(attribute(options, 1)?, 12))
+    let long = attribute(options, 7).and_then(|value| u64_at(value, 0).ok());
+    long.or_else(|| spec_rate(attribute(options, 1)?, 12))
 }
 
 #[cfg(test)]
@@ -310,6 +311,52 @@ mod tests {
             let tree = QdiscTree { qdiscs };
             assert_eq!(tree.drop_tail(), expected, "{tree:?}");
         }
+    }
+
+    #[test]
+    fn bytes_may_stand_in_the_leaf_or_the_root_and_of_several_leaves_none_tells() {
+        let tbf = qdisc(ROOT, "tbf", Some(30_000), None);
+        let leaf = qdisc(0x1_0001, "bfifo", Some(9_000), None);
+        let other = qdisc(0x1_0002, "bfifo", Some(8_000), None);
+        for (qdiscs, expected) in [
+            (vec![], None),
+            (vec![tbf.clone()], Some(30_000)),
+            (vec![tbf.clone(), leaf.clone()], Some(9_000)),
+            (vec![tbf.clone(), qdisc(0x1_0001, "pfifo", None, Some(20))], Some(30_000)),
+            (vec![tbf, leaf, other], None),
+        ] {
+            assert_eq!(QdiscTree { qdiscs }.limit_bytes(), expected);
+        }
+    }
+
+    fn listed(ifindex: u32, parent: u32, kind: &str) -> ListedQdisc {
+        ListedQdisc { ifindex, qdisc: qdisc(parent, kind, None, None), options: Vec::new() }
+    }
+
+    #[test]
+    fn a_device_has_its_own_queues_without_those_that_hold_nothing() {
+        let all = [
+            listed(6, ROOT, "fq"),
+            listed(7, ROOT, "mq"),
+            listed(7, 0x1_0001, "noqueue"),
+            listed(7, INGRESS, "clsact"),
+            listed(7, 0x1_0002, "pfifo"),
+        ];
+        let mut tree = QdiscTree::of(7, &all).unwrap();
+        assert_eq!(tree.qdiscs, [qdisc(ROOT, "mq", None, None), qdisc(0x1_0002, "pfifo", None, None)]);
+        assert_eq!(["mq", "pfifo", "fq"].map(|kind| tree.has(kind)), [true, true, false]);
+        tree.qdiscs[0].backlog_packets = 9;
+        tree.qdiscs[1].backlog_packets = 5;
+        assert_eq!(tree.backlog(), 9);
+        assert_eq!(QdiscTree::default().backlog(), 0);
+    }
+
+    #[test]
+    fn filters_are_held_by_the_device_s_own_clsact_or_ingress() {
+        let all = || vec![listed(6, INGRESS, "clsact"), listed(7, ROOT, "fq"), listed(7, INGRESS, "ingress")];
+        assert_eq!(ingress_kind(7, all()).as_deref(), Some("ingress"));
+        assert_eq!(ingress_kind(6, all()).as_deref(), Some("clsact"));
+        assert_eq!(ingress_kind(8, all()), None);
     }
 
     /// The same number has another meaning in each: attribute 2 of fq is the limit of one flow.

@@ -90,6 +90,13 @@ mod tests {
     use super::super::message::code;
     use super::*;
 
+    /// NLM_F_REPLACE, NLM_F_EXCL and NLM_F_CREATE of linux/netlink.h are 0x100, 0x200 and 0x400.
+    #[test]
+    fn what_may_be_there_is_said_in_the_kernel_s_flags() {
+        let flags = [Action::Change, Action::Create, Action::Replace].map(Action::flags);
+        assert_eq!(flags, [0, 0x600, 0x500]);
+    }
+
     /// A kind of qdisc that no kernel has: nothing is ever made, and the kernel says which word it does not know.
     #[test]
     fn the_kernel_says_why_it_refuses() {

@@ -56,7 +56,6 @@ impl Routes {
             IpAddr::V6(v6) => (libc::AF_INET6, v6.octets().to_vec()),
         };
         header[0] = u8::try_from(family).ok()?;
-        header[1] = u8::try_from(octets.len() * 8).ok()?;
         let route =
             self.questions.ask(RTM_GETROUTE, &header, &Attributes::new().with(RTA_DST, &octets)).ok()?;
         match *route.get(TYPE)? {

@@ -12,6 +12,8 @@ const RTM_GETSTATS: u16 = 94;
 /// `struct if_stats_msg`, <linux/if_link.h>.
 const HEADER: usize = 12;
 const IFLA_STATS_LINK_64: u16 = 1;
+/// `IFLA_STATS_FILTER_BIT(IFLA_STATS_LINK_64)`.
+const ONLY_LINK_64: u32 = 1;
 
 /// Of a smaller share of bytes or packets, drivers only count differently: some with the frame check sequence, four bytes of an ACK's 66.
 pub const COUNTED_OTHERWISE: f64 = 0.1;
@@ -36,7 +38,7 @@ impl DeviceBytes {
     /// What the kernel says.
     pub fn read(ifindex: u32) -> io::Result<Option<Self>> {
         let mut request = [0; HEADER];
-        request[8..].copy_from_slice(&(1_u32 << (IFLA_STATS_LINK_64 - 1)).to_ne_bytes());
+        request[8..].copy_from_slice(&ONLY_LINK_64.to_ne_bytes());
         // A dump: asked for one device, kernels before 5.x answer without an end.
         for message in dump(NETLINK_ROUTE, RTM_GETSTATS, &request, RTM_NEWSTATS)? {
             if u32_at(&message, 4)? != ifindex {

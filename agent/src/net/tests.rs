@@ -30,6 +30,14 @@ fn port(kind: InfoPortKind) -> Vec<LinkAttribute> {
 }
 
 #[test]
+fn a_sandbox_without_netlink_is_a_lack_of_permission() {
+    let denied = std::io::ErrorKind::PermissionDenied;
+    assert_eq!(NetError::Socket(denied.into()).exit(), Exit::NoPermission);
+    assert_eq!(NetError::Socket(std::io::ErrorKind::OutOfMemory.into()).exit(), Exit::Os);
+    assert_eq!(NetError::List(rtnetlink::Error::RequestFailed).exit(), Exit::Os);
+}
+
+#[test]
 fn reads_what_matters_of_a_device() {
     let attributes = vec![
         LinkAttribute::Qdisc("htb".to_owned()),

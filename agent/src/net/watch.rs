@@ -10,7 +10,6 @@ use rtnetlink::packet_core::NetlinkPayload;
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::{Handle, MulticastGroup};
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
 use tracing::{debug, warn};
 
 use super::{Devices, NetError};
@@ -28,22 +27,16 @@ pub struct DeviceWatch {
 struct NetlinkSubscription {
     handle: Handle,
     messages: BoxStream<'static, NetlinkPayload<RouteNetlinkMessage>>,
-    connection: AbortHandle,
-}
-
-impl Drop for NetlinkSubscription {
-    fn drop(&mut self) {
-        self.connection.abort();
-    }
 }
 
 impl NetlinkSubscription {
     fn open() -> Result<Self, NetError> {
         let (connection, handle, messages) =
             rtnetlink::new_multicast_connection(&[MulticastGroup::Link]).map_err(NetError::Socket)?;
-        let connection = tokio::spawn(connection).abort_handle();
+        // It ends with handle and messages.
+        tokio::spawn(connection);
         let messages = messages.map(|(message, _)| message.payload).boxed();
-        Ok(Self { handle, messages, connection })
+        Ok(Self { handle, messages })
     }
 }
 
@@ -119,5 +112,58 @@ impl DeviceWatch {
                 Err(error) => warn!("device changes are not seen: {error}"),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+
+    use super::*;
+
+    fn in_a_runtime(test: impl Future<Output = ()>) {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
+    }
+
+    /// A watch that has no device yet and gets these messages; whether it finds loopback.
+    async fn finds_loopback(messages: BoxStream<'static, NetlinkPayload<RouteNetlinkMessage>>) -> bool {
+        let (publish, mut receive) = watch::channel(Arc::new(Devices::default()));
+        let mut subscription = NetlinkSubscription::open().unwrap();
+        subscription.messages = messages;
+        let watch = DeviceWatch { subscription, devices: Devices::default(), publish };
+        let following = tokio::spawn(watch.follow());
+        let found = tokio::time::timeout(
+            20 * REOPEN_PAUSE,
+            receive.wait_for(|devices| devices.by_name("lo").is_some()),
+        );
+        let is_found = found.await.is_ok();
+        following.abort();
+        is_found
+    }
+
+    #[test]
+    fn after_changes_that_were_missed_devices_are_listed_again() {
+        in_a_runtime(async {
+            let missed = stream::iter([NetlinkPayload::Overrun(vec![])]);
+            assert!(finds_loopback(missed.chain(stream::pending()).boxed()).await);
+        });
+    }
+
+    #[test]
+    fn a_subscription_that_ends_is_opened_again() {
+        in_a_runtime(async { assert!(finds_loopback(stream::empty().boxed()).await) });
+    }
+
+    #[test]
+    fn a_subscription_that_is_dropped_leaves_nothing_running() {
+        in_a_runtime(async {
+            let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+            let subscription = NetlinkSubscription::open().unwrap();
+            tokio::task::yield_now().await;
+            assert_eq!(tasks(), 1);
+            drop(subscription);
+            tokio::task::yield_now().await;
+            assert_eq!(tasks(), 0);
+        });
     }
 }
