@@ -118,10 +118,9 @@ impl LinkEstimate {
         }
         // What came together with the answer came before it, for all that can be known.
         let at_ns = answered.at_ns;
-        let rest = arrival.bytes.saturating_sub(answered.answer_bytes);
-        let together = if rest < LENGTH_STEP { 0 } else { rest };
-        if together > 0 {
-            self.observer.arrive(&Passing { at_ns, bytes: together, ..Passing::default() }, None);
+        let together = beside(answered.answer_bytes, arrival.bytes);
+        if let Some(bytes) = together {
+            self.observer.arrive(&Passing { at_ns, bytes, ..Passing::default() }, None);
         }
         let answer = Answer {
             end: end_of(answered.end),
@@ -129,8 +128,8 @@ impl LinkEstimate {
             question_bytes: answered.question_bytes,
             own_queue_ns,
         };
-        let passing =
-            Passing { at_ns, bytes: arrival.bytes - together, clock: arrival.clock, ..Passing::default() };
+        let bytes = arrival.bytes - together.unwrap_or(0);
+        let passing = Passing { at_ns, bytes, clock: arrival.clock, ..Passing::default() };
         self.observer.arrive(&passing, Some(&answer));
     }
 
@@ -229,6 +228,11 @@ impl Estimate<'_> {
     }
 }
 
+/// What came together with an answer of this length; `None` if it is nothing but the step of lengths.
+fn beside(answer_bytes: u32, bytes: u32) -> Option<u32> {
+    Some(bytes.saturating_sub(answer_bytes)).filter(|rest| *rest >= LENGTH_STEP)
+}
+
 fn end_of(hash: u32) -> End {
     let mut end = [0; 16];
     end[12..].copy_from_slice(&hash.to_be_bytes());
@@ -285,6 +289,15 @@ pub(super) mod tests {
         assert!((level - 60_000.0).abs() < 3_000.0, "{level}");
         assert!(down(&link).sample(newest + 50).is_some(), "carried on");
         assert!(down(&link).sample(burst / (10 * MS) - 10).expect("known").max_bytes < 3_000.0);
+    }
+
+    #[test]
+    fn what_comes_with_an_answer_is_told_from_the_step_of_its_length() {
+        for (bytes, expected) in
+            [(64, None), (1_488, None), (1_503, None), (1_504, Some(16)), (3_000, Some(1_512))]
+        {
+            assert_eq!(beside(1_488, bytes), expected, "{bytes}");
+        }
     }
 
     /// The link stops for 40 ms while 200 ms stand in the buffer: that is no idle link.

@@ -120,9 +120,14 @@ mod tests {
         // … until the next one takes over what the qdisc says.
         assert_eq!(outflow.observe(12_000, traced(2, 1_000, 11_000, 0)), 11_000);
         assert_eq!(outflow.observe(12_000, traced(3, 500, 11_500, 0)), 11_500);
+        // Nothing came: it stands as it stood.
+        assert_eq!(outflow.observe(12_000, traced(3, 500, 11_500, 0)), 11_500);
+        assert_eq!(outflow.observe(12_000, traced(4, 400, 11_600, 0)), 11_600);
         // A level that nothing reported as gone: the device was down for a moment.
-        assert_eq!(outflow.observe(15_000, traced(3, 500, 11_500, 0)), 14_500);
-        assert_eq!(outflow.observe(18_000, traced(4, 600, 16_900, 0)), 14_500 + 2_400);
+        assert_eq!(outflow.observe(15_000, traced(4, 400, 11_600, 0)), 14_600);
+        assert_eq!(outflow.observe(18_000, traced(5, 600, 17_000, 0)), 14_600 + 2_400);
+        // It drains, and then more goes around it.
+        assert_eq!(outflow.observe(20_000, traced(6, 0, 17_600, 0)), 17_000 + 2_600);
     }
 
     #[test]

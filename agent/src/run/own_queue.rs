@@ -85,6 +85,7 @@ impl OwnQueue {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::samples::tests::bucket;
     use super::*;
 
     pub(in super::super) const MS: u64 = 1_000_000;
@@ -119,6 +120,19 @@ pub(super) mod tests {
         assert_eq!(own.sojourn_ns(&question(1200 * MS)), None, "not seen yet");
     }
 
+    /// As much as stood there at its lowest: 300 bytes, and 600 in the bucket after.
+    #[test]
+    fn a_question_waited_as_long_as_what_stood_in_its_bucket() {
+        let mut own = OwnQueue::new(None);
+        own.set_rate(Some(RATE));
+        own.push(&bucket(100, 600, [0; 2]));
+        own.push(&bucket(101, 1_200, [0; 2]));
+        assert_eq!(
+            [1_000, 1_010, 1_020].map(|ms| own.sojourn_ns(&question(ms * MS))),
+            [Some(MS), Some(2 * MS), None]
+        );
+    }
+
     #[test]
     fn the_oldest_buckets_are_forgotten_and_the_others_keep_their_time() {
         let mut own = OwnQueue::new(None);
@@ -134,7 +148,8 @@ pub(super) mod tests {
     #[test]
     fn from_twelve_megabits_per_second_on_an_uplink_is_fast() {
         let mut own = OwnQueue::new(None);
-        for (rate, is_fast) in [(None, false), (Some(RATE), false), (Some(1.5e6), false), (Some(1.6e6), true)]
+        let just = FULL_FRAME_BYTES / FAST_PACKET_S;
+        for (rate, is_fast) in [(None, false), (Some(RATE), false), (Some(just), false), (Some(1.6e6), true)]
         {
             own.set_rate(rate);
             assert_eq!(own.is_fast(), is_fast, "{rate:?}");

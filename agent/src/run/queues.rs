@@ -362,3 +362,91 @@ impl Queues {
         snapshot.cwnd_source = self.cwnd.source().name();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pendulum_model::rate::BufferSize;
+
+    use super::tracked::tests::root;
+    use super::*;
+    use crate::snapshot::example;
+
+    /// By netlink alone, not attached yet.
+    fn queues(up: Tracked, down: Option<Tracked>) -> Queues {
+        Queues {
+            programs: None,
+            cwnd: Cwnd::start(CwndSource::SockDiag),
+            cwnd_bytes: None,
+            tracked: PerDirection { up: Some(up), down },
+            drops: PerDirection::default(),
+            gone: PerDirection::default(),
+            elsewhere: None,
+            slot_losses: SlotLosses::default(),
+            wan: Some(7),
+        }
+    }
+
+    fn holding(bytes: u32, peak_bytes: u32) -> QueueSnapshot {
+        QueueSnapshot { bytes, peak_bytes, lost_buckets: 5, drops: [1, 2, 3, 4], ..QueueSnapshot::default() }
+    }
+
+    fn shaping(bytes: u32) -> QueueSnapshot {
+        let rate = Some("1mbit".parse().unwrap());
+        QueueSnapshot { rate, limit_bytes: Some(30_000), ..holding(bytes, bytes) }
+    }
+
+    #[test]
+    fn a_queue_that_neither_shapes_nor_stands_is_not_the_uplink_s_buffer_but_is_the_downlink_s() {
+        let idle = |direction| root(direction, "fq_codel", holding(900, 1_000));
+        let both = queues(idle(Direction::Up), Some(idle(Direction::Down)));
+        assert!(!both.is_uplink_buffer());
+        let mut shown = example::link("dsl");
+        both.show(&mut shown);
+        let bytes = |queue: &Option<QueueSnapshot>| queue.as_ref().map(|queue| queue.bytes);
+        let of = shown.directions.map(|way| (bytes(&way.queue), bytes(&way.other_queue)));
+        assert_eq!(of, PerDirection { up: (None, Some(900)), down: (Some(900), None) });
+        assert!(matches!(both.seen(Direction::Up), Seen::Nothing));
+        assert!(matches!(both.seen(Direction::Down), Seen::Level(level) if level.mean_bytes == 900.0));
+        assert_eq!(both.buffers(), PerDirection::default());
+        assert_eq!(both.link(&config::LinkConfig::new("wan0")).buffer.up, None);
+    }
+
+    #[test]
+    fn a_queue_that_shapes_is_the_uplink_s_buffer() {
+        let shaped = queues(root(Direction::Up, "tbf", shaping(900)), None);
+        assert!(shaped.is_uplink_buffer());
+        assert_eq!((shaped.uplink_bytes(), shaped.own_bytes(Direction::Up)), (900, Some(900)));
+        let buffer = Buffer::DropTail(BufferSize::Bytes(30_000));
+        assert_eq!(shaped.buffers(), PerDirection { up: buffer, down: Buffer::Elsewhere });
+        let mut config = config::LinkConfig::new("wan0");
+        config.rates.down = Some("8mbit".parse().unwrap());
+        let link = shaped.link(&config);
+        assert_eq!(link.shaped, PerDirection { up: Some(125_000.0), down: None });
+        assert_eq!(link.capacity.down.map(|rate| rate.value), Some(1e6));
+        assert_eq!(link.buffer.up.map(|bytes| bytes.value), Some(30_000.0));
+        assert!(matches!(shaped.seen(Direction::Up), Seen::Level(level) if level.mean_bytes == 900.0));
+    }
+
+    #[test]
+    fn a_shaper_is_told_of_the_most_that_stood_and_of_all_drops() {
+        let asked = PerDirection { up: 30, down: 20 };
+        let queue = queues(root(Direction::Up, "fq", holding(900, 1_000)), None);
+        let level = queue.own_level(Direction::Up, 0.25, asked);
+        assert_eq!((level.bytes, level.drops, level.repeated), (1_000.0, 10, 0.25));
+        assert_eq!((level.asked, level.replies), (30, 20));
+        let nothing = queue.own_level(Direction::Down, 0.25, asked);
+        assert_eq!((nothing.bytes, nothing.asked), (0.0, 0));
+    }
+
+    #[test]
+    fn the_counters_of_a_queue_that_is_gone_go_on() {
+        let mut queues = queues(root(Direction::Up, "tbf", shaping(900)), None);
+        queues.detach();
+        assert_eq!((queues.uplink_bytes(), queues.own_bytes(Direction::Up)), (0, None));
+        let mut shown = example::link("dsl");
+        queues.show(&mut shown);
+        assert!(shown.directions.up.queue.is_none());
+        let gone = shown.directions.up.other_queue.expect("remembered");
+        assert_eq!((gone.drops, gone.lost_buckets), ([1, 2, 3, 4], 5));
+    }
+}

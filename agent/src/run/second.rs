@@ -66,6 +66,15 @@ mod tests {
         }
     }
 
+    /// A queue drains: what it held was counted when it came.
+    #[test]
+    fn where_nothing_was_counted_there_is_no_goodput() {
+        let (mut second, start) = (Second::default(), Instant::now());
+        second.observe(start, 0, [9_000, 8_000], 0.0);
+        second.observe(start + Duration::from_secs(1), 500, [9_000, 8_000], 400.0);
+        assert_eq!(second.latest, Some(Passed { throughput: 500.0, goodput: 0.0 }));
+    }
+
     #[test]
     fn steady_traffic_is_shown_as_it_passes() {
         let (mut second, start) = (Second::default(), Instant::now());
@@ -75,6 +84,9 @@ mod tests {
         }
         let latest = second.latest.expect("measured");
         assert_eq!(latest.within(Some(RATE)), Passed { throughput: 20_000.0, goodput: 19_000.0 });
+        // Read again at the same moment.
+        second.observe(start + Duration::from_secs(4), 90_000, counted(90_000), 19_000.0);
+        assert_eq!(second.latest, Some(latest));
         // A rate that is known too low is no reason to hide what passes.
         assert_eq!(latest.within(Some(10_000.0)).throughput, 20_000.0);
     }

@@ -3,7 +3,9 @@ use crate::run::estimate::tests::fill_a_modem;
 use crate::run::estimate::{BUCKET_NS, LinkEstimate};
 use crate::run::own_queue::tests::MS;
 use crate::run::samples::tests::{bucket, counters};
+use crate::shape::{TrialOutcome, TrialTurn};
 use crate::snapshot::{QueueSnapshot, example};
+use pendulum_model::autorate::Decision;
 use pendulum_model::observer::Vantage;
 
 const TICK: Duration = Duration::from_millis(100);
@@ -165,4 +167,53 @@ fn a_tick_is_shown_as_it_was_read() {
     detection.suspend();
     detection.show(&mut shown);
     assert!(shown.findings.is_none() && shown.degraded.is_empty());
+}
+
+/// Harm after no difference is news; help that was never doubted is none.
+#[test]
+fn what_others_find_is_an_event_that_begins_and_ends() {
+    let journal = Journal::new(None);
+    let mut detection = Detection::new("dsl", "wan0", Thresholds::default(), journal.clone());
+    let compared = |outcome| Comparison {
+        pairs: 5,
+        with: TrialTurn::default(),
+        without: TrialTurn::default(),
+        change: None,
+        delay: None,
+        outcome,
+    };
+    for outcome in [TrialOutcome::Helps, TrialOutcome::NoDifference, TrialOutcome::Hurts, TrialOutcome::Helps]
+    {
+        detection.note_shaping(&compared(outcome));
+    }
+    detection.note_shaping(&compared(TrialOutcome::Helps));
+    detection.note_ineffective(Some("packets wait behind the shaper"));
+    detection.note_ineffective(None);
+    let (direction, decision) = (Direction::Up, Decision::Raise);
+    detection.note_rate(&RateChange {
+        direction,
+        from: 1_000.0,
+        to: 2_000.0,
+        decision,
+        reason: String::new(),
+    });
+    let bloat = BloatNews {
+        finding: FindingKind::HomeBloat,
+        begins: true,
+        evidence: Evidence::new("rule", "reason", Vec::new(), 0.0),
+    };
+    detection.note_delay(bloat, TICK);
+    let begun = |finding| Change::Finding { finding, direction: None };
+    let ended = |finding| Change::FindingEnded { finding, direction: None };
+    let expected = [
+        begun(FindingKind::ShapingNotHelping),
+        begun(FindingKind::ShapingNotHelping),
+        ended(FindingKind::ShapingNotHelping),
+        begun(FindingKind::ShapingIneffective),
+        ended(FindingKind::ShapingIneffective),
+        Change::ShapeRate { direction, from_bps: 8_000.0, to_bps: 16_000.0, decision },
+        begun(FindingKind::HomeBloat),
+    ];
+    let told: Vec<_> = journal.after(0).0.iter().map(|record| record.event.change).collect();
+    assert_eq!(told, expected);
 }

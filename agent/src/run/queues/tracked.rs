@@ -232,8 +232,39 @@ impl Bottleneck {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::net::Qdisc;
+    use crate::net::qdisc::ListedQdisc;
+
+    /// A root qdisc that is read by netlink, as last read. It shapes if it has a rate.
+    pub(in super::super) fn root(direction: Direction, kind: &str, snapshot: QueueSnapshot) -> Tracked {
+        let qdisc = Qdisc {
+            handle: 0x1_0000,
+            parent: u32::MAX,
+            kind: kind.to_owned(),
+            sent_bytes: 0,
+            sent_packets: 0,
+            backlog_bytes: snapshot.bytes,
+            backlog_packets: snapshot.packets,
+            drops: 0,
+            limit_bytes: snapshot.limit_bytes,
+            limit_packets: None,
+            rate: snapshot.rate,
+        };
+        let listed = ListedQdisc { ifindex: 7, qdisc, options: Vec::new() };
+        Tracked {
+            direction,
+            ifindex: 7,
+            reader: None,
+            tree: QdiscTree::of(7, &[listed]).unwrap(),
+            snapshot,
+            fresh: Vec::new(),
+            bottleneck: Bottleneck::default(),
+            lost_before: 0,
+            look: None,
+        }
+    }
 
     #[test]
     fn a_queue_is_at_rest_when_its_last_event_is_long_before_the_reading() {
