@@ -367,6 +367,7 @@ impl Queues {
 mod tests {
     use pendulum_model::rate::BufferSize;
 
+    use super::super::samples::tests::bucket;
     use super::tracked::tests::root;
     use super::*;
     use crate::snapshot::example;
@@ -436,6 +437,14 @@ mod tests {
         assert_eq!((level.asked, level.replies), (30, 20));
         let nothing = queue.own_level(Direction::Down, 0.25, asked);
         assert_eq!((nothing.bytes, nothing.asked), (0.0, 0));
+    }
+
+    #[test]
+    fn what_the_detector_has_got_is_not_kept() {
+        let mut queues = queues(root(Direction::Up, "tbf", shaping(900)), None);
+        queues.tracked.up.as_mut().unwrap().fresh.push(bucket(100, 900, [0; 2]));
+        queues.forget_fresh();
+        assert!(queues.tracked.up.unwrap().fresh.is_empty());
     }
 
     #[test]
