@@ -3,8 +3,9 @@
 use std::fmt;
 
 use anyhow::Result;
+use pendulum_model::rate::BufferSize;
 use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_model::simulate::{CongestionControl, Flow, HOST_JITTER_S, Limit, Run, SimulatedLink, simulate};
+use pendulum_model::simulate::{CongestionControl, Flow, HOST_JITTER_S, Run, SimulatedLink, simulate};
 use serde::Serialize;
 
 use crate::agent_cpu::processor_time;
@@ -49,11 +50,10 @@ fn link(congestion_control: CongestionControl, cake: bool) -> SimulatedLink {
     };
     SimulatedLink {
         rate: PerDirection { down: 1e6, up: 125e3 },
-        buffer: PerDirection { down: Limit::Bytes(60_000), up: Limit::Bytes(10_000) },
+        buffer: PerDirection { down: BufferSize::Bytes(60_000), up: BufferSize::Bytes(10_000) },
         cake,
         burst: PerDirection { down: 1_514.0, up: 1_514.0 },
         flows: vec![flow(Direction::Down), flow(Direction::Up)],
-        hertz: 250,
     }
 }
 

@@ -23,10 +23,10 @@ mod sender;
 mod tests;
 mod watch;
 
+use crate::rate::BufferSize;
 use crate::segment::{Direction, PerDirection};
 
 pub use agreement::{AGREED_FACTOR, BUSY_JITTER_S, HOST_JITTER_S, agree, ratio_range};
-pub use buffer::Limit;
 pub use congestion::CongestionControl;
 pub use packet::{ACK_FRAME_BYTES, DATA_FRAME_BYTES, PAYLOAD_BYTES};
 pub use watch::{Frame, FrameContent, Watch};
@@ -95,15 +95,13 @@ pub struct SimulatedLink {
     /// Capacities, bytes of frames per second.
     pub rate: PerDirection<f64>,
     /// What the buffers hold.
-    pub buffer: PerDirection<Limit>,
+    pub buffer: PerDirection<BufferSize>,
     /// Cake in the place of the uplink's buffer, as the shaper of its rate: a frame leaves it at once if that lets it. The uplink's buffer and burst then do not count.
     pub cake: bool,
     /// Bytes that pass at once after a pause (a token bucket's burst); zero: a wire.
     pub burst: PerDirection<f64>,
     /// The flows.
     pub flows: Vec<Flow>,
-    /// Jiffies each second of the hosts (`CONFIG_HZ`).
-    pub hertz: u64,
 }
 
 /// How long to run.

@@ -12,8 +12,7 @@ use pendulum_model::rate::BufferSize;
 use pendulum_model::ratio::{Setting, paper, refined};
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_model::simulate::{
-    BUSY_JITTER_S, CongestionControl, Flow, HOST_JITTER_S, Limit, Outcome, Run, SimulatedLink, agree,
-    simulate,
+    BUSY_JITTER_S, CongestionControl, Flow, HOST_JITTER_S, Outcome, Run, SimulatedLink, agree, simulate,
 };
 
 const SEEDS: u64 = 3;
@@ -162,10 +161,8 @@ fn points() -> Vec<Point> {
             .chain(several(Direction::Up, number("uploads")))
             .collect();
         let rate = PerDirection { down: number("down_bps") / 8.0, up: number("up_bps") / 8.0 };
-        let limit = |name: &str| match text(name).trim_end_matches('b').parse().expect("a buffer") {
-            BufferSize::Bytes(bytes) => Limit::Bytes(bytes),
-            BufferSize::Packets(packets) => Limit::Packets(packets as u32),
-        };
+        let limit =
+            |name: &str| -> BufferSize { text(name).trim_end_matches('b').parse().expect("a buffer") };
         let length = number("length_s");
         let bytes = |name: &str| text(name).strip_suffix('b').and_then(|bytes| bytes.parse::<f64>().ok());
         let buffer = bytes("up_buffer").zip(bytes("down_buffer")).filter(|_| flows.len() == 2);
@@ -187,7 +184,6 @@ fn points() -> Vec<Point> {
                 cake: false,
                 burst: PerDirection::from_fn(|x| BUCKET_BYTES + rate[x] / 1_000.0),
                 flows,
-                hertz: 250,
             },
             // The lab measures from three tenths of the run on.
             run: Run {

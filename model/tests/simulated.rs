@@ -10,9 +10,10 @@ use pendulum_model::detector::{Config, Detector};
 use pendulum_model::event::Event;
 use pendulum_model::findings::{Change, FindingKind, Phase, Verdict};
 use pendulum_model::link::Link;
+use pendulum_model::rate::BufferSize;
 use pendulum_model::sample::{AckBursts, Sample};
 use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_model::simulate::{CongestionControl, FlowLoad, Limit};
+use pendulum_model::simulate::{CongestionControl, FlowLoad};
 use simulator::{Flow, Scenario};
 
 fn bulk(direction: Direction, remote_ms: f64) -> Flow {
@@ -26,8 +27,8 @@ fn bulk(direction: Direction, remote_ms: f64) -> Flow {
     }
 }
 
-fn bytes(down: u64, up: u64) -> PerDirection<Limit> {
-    PerDirection { up: Limit::Bytes(up), down: Limit::Bytes(down) }
+fn bytes(down: u64, up: u64) -> PerDirection<BufferSize> {
+    PerDirection { up: BufferSize::Bytes(up), down: BufferSize::Bytes(down) }
 }
 
 /// 000 §4: 2.4 Mb/s and 196 kb/s, one download and one upload, 1 ms and 5 ms away, 30,000 bytes at both ends.
@@ -177,7 +178,7 @@ fn one_direction_is_one_way() {
 #[test]
 fn packet_buffers_of_equal_length_lock_the_uplink() {
     // 000 §4.1, the right end of Fig. 11: 50 packets at both ends.
-    let limit = PerDirection { up: Limit::Packets(50), down: Limit::Packets(50) };
+    let limit = PerDirection { up: BufferSize::Packets(50), down: BufferSize::Packets(50) };
     let scenario = Scenario { buffer: limit, duration_s: 90.0, ..papers_link() };
     assert_eq!(detect(&scenario).0.verdict(), Verdict::LockedUplink);
 }

@@ -8,9 +8,10 @@ use pendulum_model::detector::{Config, Detector};
 use pendulum_model::event::Event;
 use pendulum_model::findings::{Change, Evidence, Verdict};
 use pendulum_model::link::Link;
+use pendulum_model::rate::BufferSize;
 use pendulum_model::sample::{FlowSample, Sample};
 use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_model::simulate::{CongestionControl, FlowLoad, Limit};
+use pendulum_model::simulate::{CongestionControl, FlowLoad};
 
 use super::*;
 use simulator::{Flow, Scenario};
@@ -20,7 +21,7 @@ use simulator::{Flow, Scenario};
 mod simulator;
 
 /// Two-way transfers over the link of paper 000, from 12 s on, until the end. `buffer`: packets of both.
-fn samples(seed: u64, buffer: [u32; 2]) -> Vec<Sample> {
+fn samples(seed: u64, buffer: [u64; 2]) -> Vec<Sample> {
     let flow = |direction| Flow {
         direction,
         start_s: 12.0,
@@ -29,7 +30,7 @@ fn samples(seed: u64, buffer: [u32; 2]) -> Vec<Sample> {
         load: FlowLoad::Bulk,
         congestion_control: CongestionControl::Reno,
     };
-    let [up, down] = buffer.map(Limit::Packets);
+    let [up, down] = buffer.map(BufferSize::Packets);
     Scenario {
         down_bps: 2.4e6,
         up_bps: 196e3,

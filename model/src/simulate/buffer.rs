@@ -3,20 +3,12 @@
 use std::collections::VecDeque;
 
 use super::packet::{Packet, SECOND, Time};
-
-/// What a buffer holds at most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
-    /// Bytes of frames, as `bfifo` counts.
-    Bytes(u64),
-    /// Frames of any size, as `pfifo` counts.
-    Packets(u32),
-}
+use crate::rate::BufferSize;
 
 /// One direction of the link. The frame that the link works on is in the buffer, as with `tbf` and its leaf.
 #[derive(Debug)]
 pub(super) struct Buffer {
-    limit: Limit,
+    limit: BufferSize,
     nanoseconds_per_byte: f64,
     /// How far the link may catch up after a pause (a token bucket); zero: a wire.
     credit: Time,
@@ -29,7 +21,7 @@ pub(super) struct Buffer {
 
 impl Buffer {
     /// `rate` in bytes per second; `burst` in bytes.
-    pub(super) fn new(rate: f64, burst: f64, limit: Limit) -> Self {
+    pub(super) fn new(rate: f64, burst: f64, limit: BufferSize) -> Self {
         let nanoseconds_per_byte = SECOND as f64 / rate;
         Self {
             limit,
@@ -45,8 +37,8 @@ impl Buffer {
     /// Takes a frame, or drops it. When the link was idle: the moment at which this frame leaves.
     pub(super) fn push(&mut self, now: Time, frame: Packet) -> Option<Time> {
         let fits = match self.limit {
-            Limit::Bytes(most) => self.bytes + u64::from(frame.bytes) <= most,
-            Limit::Packets(most) => (self.frames.len() as u64) < u64::from(most),
+            BufferSize::Bytes(most) => self.bytes + u64::from(frame.bytes) <= most,
+            BufferSize::Packets(most) => (self.frames.len() as u64) < most,
         };
         if !fits {
             self.dropped += 1;
@@ -100,7 +92,7 @@ mod tests {
     #[test]
     fn frames_leave_in_order_at_the_rate_of_the_link() {
         // 1,000 bytes per millisecond: frame n of 1,000 bytes leaves at n + 1 ms.
-        let mut buffer = Buffer::new(1e6, 0.0, Limit::Packets(10));
+        let mut buffer = Buffer::new(1e6, 0.0, BufferSize::Packets(10));
         let mut due = buffer.push(0, frame(0, 1000));
         for number in 1..5 {
             assert_eq!(buffer.push(0, frame(number, 1000)), None);
@@ -117,12 +109,12 @@ mod tests {
 
     #[test]
     fn a_frame_that_does_not_fit_is_dropped() {
-        let mut bytes = Buffer::new(1e6, 0.0, Limit::Bytes(2_500));
+        let mut bytes = Buffer::new(1e6, 0.0, BufferSize::Bytes(2_500));
         for (number, size) in [(0, 1000), (1, 1000), (2, 1000), (3, 500), (4, 1)] {
             bytes.push(0, frame(number, size));
         }
         assert_eq!((bytes.bytes(), bytes.dropped), (2_500, 2));
-        let mut packets = Buffer::new(1e6, 0.0, Limit::Packets(2));
+        let mut packets = Buffer::new(1e6, 0.0, BufferSize::Packets(2));
         for number in 0..3 {
             packets.push(0, frame(number, 66));
         }
@@ -132,7 +124,7 @@ mod tests {
     #[test]
     fn a_bucket_lets_its_burst_pass_after_a_pause_and_no_more() {
         // A bucket of two frames, full at 5 ms: two frames leave at once, the third 1 ms later.
-        let mut buffer = Buffer::new(1e6, 2_000.0, Limit::Packets(10));
+        let mut buffer = Buffer::new(1e6, 2_000.0, BufferSize::Packets(10));
         let start = 5 * MILLISECOND;
         let mut due = buffer.push(start, frame(0, 1000));
         for number in 1..3 {

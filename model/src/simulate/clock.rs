@@ -1,34 +1,36 @@
 //! The kernel's coarse clock: timers of TCP run in jiffies.
 
-use super::packet::{MILLISECOND, Time};
+use super::packet::{MILLISECOND, SECOND, Time};
 
-/// A host's jiffies: their length, and where they begin against the run's time.
+/// Jiffies each second (`CONFIG_HZ`), as Debian's kernels have them, and the length of one.
+pub(super) const HERTZ: u64 = 250;
+const JIFFY: Time = SECOND / HERTZ;
+
+/// A host's jiffies: where they begin against the run's time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Jiffies {
-    length: Time,
     offset: Time,
 }
 
 impl Jiffies {
-    /// `hertz` jiffies each second (`CONFIG_HZ`); the host's first began `offset` before the run.
-    pub(super) fn new(hertz: u64, offset: Time) -> Self {
-        let length = 1_000 * MILLISECOND / hertz;
-        Self { length, offset: offset % length }
+    /// The host's first began at any moment before the run.
+    pub(super) fn at(random: &mut fastrand::Rng) -> Self {
+        Self { offset: random.u64(0..JIFFY) }
     }
 
     /// The jiffy that a moment lies in.
     pub(super) fn jiffy(self, now: Time) -> u64 {
-        (now + self.offset) / self.length
+        (now + self.offset) / JIFFY
     }
 
     /// When a jiffy begins; a timer set for it fires then.
     pub(super) fn moment(self, jiffy: u64) -> Time {
-        (jiffy * self.length).saturating_sub(self.offset)
+        (jiffy * JIFFY).saturating_sub(self.offset)
     }
 
     /// Jiffies of a duration, rounded up as `usecs_to_jiffies` does.
     pub(super) fn of_duration(self, duration: Time) -> u64 {
-        duration.div_ceil(self.length)
+        duration.div_ceil(JIFFY)
     }
 
     pub(super) fn of_millis(self, millis: u64) -> u64 {
@@ -36,7 +38,7 @@ impl Jiffies {
     }
 
     pub(super) fn duration(self, jiffies: u64) -> Time {
-        jiffies * self.length
+        jiffies * JIFFY
     }
 
     /// The moment at which a timer fires that is set now for a duration.

@@ -107,9 +107,8 @@ impl Window {
 pub(super) struct AckSample {
     /// Microseconds since the run began.
     pub(super) now: i64,
-    /// The sender's jiffy, and jiffies each second.
+    /// The sender's jiffy.
     pub(super) jiffy: u64,
-    pub(super) hertz: u64,
     /// First segment that is not acknowledged, and the next to be sent.
     pub(super) una: u32,
     pub(super) next: u32,
@@ -201,16 +200,7 @@ mod tests {
     use super::*;
 
     fn sample() -> AckSample {
-        AckSample {
-            now: 0,
-            jiffy: 1,
-            hertz: 250,
-            una: 0,
-            next: 0,
-            round_trip: None,
-            pacing_rate: 0,
-            paced: false,
-        }
+        AckSample { now: 0, jiffy: 1, una: 0, next: 0, round_trip: None, pacing_rate: 0, paced: false }
     }
 
     #[test]

@@ -96,16 +96,14 @@ impl<'a, W: Watch> Engine<'a, W> {
         let queues = PerDirection::from_fn(|x| Queue::new(link, x, seed ^ x as u64));
         let mut events = BinaryHeap::new();
         let (mut flows, mut stops) = (Vec::new(), Vec::new());
-        let hertz = link.hertz;
         for spec in &link.flows {
             let number = flows.len() as u32;
             let delay = |seconds: f64| (seconds * SECOND as f64) as Time;
             let (at_receiver, at_sender) =
                 (delay(spec.receiver_round_trip_s), delay(spec.sender_round_trip_s));
-            let clock = |random: &mut fastrand::Rng| Jiffies::new(hertz, random.u64(0..SECOND / hertz));
             let algorithm = Algorithm::new(spec.congestion_control, &mut random);
             let most = spec.most_segments.unwrap_or(u32::MAX).max(1);
-            let mut sender = Sender::new(clock(&mut random), hertz, algorithm, most, spec.paced);
+            let mut sender = Sender::new(Jiffies::at(&mut random), algorithm, most, spec.paced);
             let interval = match spec.load {
                 FlowLoad::Bulk => {
                     sender.offer(u32::MAX);
@@ -114,7 +112,7 @@ impl<'a, W: Watch> Engine<'a, W> {
                 FlowLoad::Application(rate) => delay(f64::from(PAYLOAD_BYTES) / rate).max(1),
                 FlowLoad::Datagrams(rate) => delay(f64::from(DATA_FRAME_BYTES) / rate).max(1),
             };
-            let receiver = Receiver::new(clock(&mut random), !spec.delayed_acks);
+            let receiver = Receiver::new(Jiffies::at(&mut random), !spec.delayed_acks);
             let start = delay(spec.start_s) + random.u64(0..=delay(run.start_spread_s));
             events.push(Reverse((start, u64::from(number), Due::Start(number))));
             if spec.stop_s.is_finite() {

@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     fn receiver() -> Receiver {
-        let mut receiver = Receiver::new(Jiffies::new(250, 0), false);
+        let mut receiver = Receiver::new(Jiffies::default(), false);
         receiver.connected(20 * MILLISECOND, None);
         receiver
     }
@@ -239,7 +239,7 @@ mod tests {
     fn the_answer_of_the_request_moves_the_timeout() {
         // RFC 6298, section 2, 20 ms and then 500 ms: SRTT = 20 + 480 / 8 = 80 ms, 4 · RTTVAR = 40 + 480 − 40 / 4 = 510 ms, RTO = 590 ms.
         for (pause_ms, at_once) in [(560, false), (620, true)] {
-            let mut receiver = Receiver::new(Jiffies::new(250, 0), false);
+            let mut receiver = Receiver::new(Jiffies::default(), false);
             receiver.connected(20 * MILLISECOND, Some(0));
             let begin = 500 * MILLISECOND;
             for number in 0..18 {

@@ -99,7 +99,6 @@ struct Pacing {
 #[derive(Debug, Default)]
 pub(super) struct Sender {
     clock: Jiffies,
-    hertz: u64,
     /// Segments that the socket buffers allow under way.
     most: u32,
     /// Segments that the application has handed over so far.
@@ -143,10 +142,9 @@ pub(super) struct Sender {
 
 impl Sender {
     /// `most` segments may be under way.
-    pub(super) fn new(clock: Jiffies, hertz: u64, algorithm: Algorithm, most: u32, paced: bool) -> Self {
+    pub(super) fn new(clock: Jiffies, algorithm: Algorithm, most: u32, paced: bool) -> Self {
         Self {
             clock,
-            hertz,
             most,
             pacing: Pacing { paced: paced || algorithm.is_bbr(), ..Pacing::default() },
             algorithm,
@@ -211,7 +209,6 @@ impl Sender {
         AckSample {
             now: (now / MICROSECOND) as i64,
             jiffy: self.clock.jiffy(now),
-            hertz: self.hertz,
             una: self.una,
             next: self.next(),
             round_trip,

@@ -18,11 +18,10 @@ fn link(rate: (f64, f64), buffer: (u64, u64), flows: Vec<Flow>) -> SimulatedLink
     let rate = PerDirection { down: rate.0 / 8.0, up: rate.1 / 8.0 };
     SimulatedLink {
         rate,
-        buffer: PerDirection { down: Limit::Bytes(buffer.0), up: Limit::Bytes(buffer.1) },
+        buffer: PerDirection { down: BufferSize::Bytes(buffer.0), up: BufferSize::Bytes(buffer.1) },
         cake: false,
         burst: PerDirection::from_fn(|x| 1_600.0 + rate[x] / 1_000.0),
         flows,
-        hertz: 250,
     }
 }
 
@@ -245,7 +244,7 @@ proptest! {
             prop_assert!(outcome.sent_bps[x] <= most * 1.001, "{} {most}", outcome.sent_bps[x]);
             // Data that left the buffer before the measured stretch may arrive in it.
             prop_assert!(outcome.goodput_bps[x] <= most * GOODPUT_SHARE * 1.01);
-            let Limit::Bytes(limit) = link.buffer[x] else { unreachable!() };
+            let BufferSize::Bytes(limit) = link.buffer[x] else { unreachable!() };
             let longest = limit as f64 / link.rate[x];
             prop_assert!(outcome.wait[x].mean_s <= longest && outcome.wait[x].p95_s <= longest * 1.001);
         }

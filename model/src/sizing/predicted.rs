@@ -7,7 +7,7 @@ use crate::constants::FEW;
 use crate::rate::BufferSize;
 use crate::segment::{Direction, PerDirection};
 use crate::simulate::{
-    ACK_FRAME_BYTES, BUSY_JITTER_S, CongestionControl, DATA_FRAME_BYTES, Flow, HOST_JITTER_S, Limit, Outcome,
+    ACK_FRAME_BYTES, BUSY_JITTER_S, CongestionControl, DATA_FRAME_BYTES, Flow, HOST_JITTER_S, Outcome,
     PAYLOAD_BYTES, Run, SimulatedLink, agree, ratio_range, simulate,
 };
 
@@ -143,10 +143,8 @@ pub fn predict(input: &AdviceInput, advice: &Advice, traffic: Transfers) -> Resu
         })
         .collect();
     let predicted = summary(&outcomes, traffic.queue_management)?;
-    match ratio_range(&outcomes) {
-        Some([low, high]) if is_bbr && !agree(&outcomes) => Err(NotPredicted::Bbr { low, high }),
-        _ => Ok(predicted),
-    }
+    let [low, high] = predicted.ratio_interval;
+    if is_bbr && !agree(&outcomes) { Err(NotPredicted::Bbr { low, high }) } else { Ok(predicted) }
 }
 
 /// The link with the buffers it has, or else with those recommended, if the simulation covers it.
@@ -203,22 +201,21 @@ fn link(input: &AdviceInput, advice: &Advice, traffic: Transfers) -> SimulatedLi
     let several = |direction, count| std::iter::repeat_n(flow(direction), count as usize);
     SimulatedLink {
         rate,
-        buffer: PerDirection::from_fn(|x| limit(given[x].unwrap_or(recommended[x]))),
+        buffer: PerDirection::from_fn(|x| passable(given[x].unwrap_or(recommended[x]))),
         cake: with_cake,
         // A bucket of a frame, as shapers have it.
         burst: PerDirection::from_fn(|_| f64::from(DATA_FRAME_BYTES)),
         flows: several(Direction::Down, traffic.downloads)
             .chain(several(Direction::Up, traffic.uploads))
             .collect(),
-        hertz: 250,
     }
 }
 
-fn limit(size: BufferSize) -> Limit {
+/// Less than a frame would pass nothing.
+fn passable(size: BufferSize) -> BufferSize {
     match size {
-        // Less than a frame would pass nothing.
-        BufferSize::Bytes(bytes) => Limit::Bytes(bytes.max(u64::from(DATA_FRAME_BYTES))),
-        BufferSize::Packets(packets) => Limit::Packets(u32::try_from(packets).unwrap_or(u32::MAX).max(1)),
+        BufferSize::Bytes(bytes) => BufferSize::Bytes(bytes.max(u64::from(DATA_FRAME_BYTES))),
+        BufferSize::Packets(packets) => BufferSize::Packets(packets.max(1)),
     }
 }
 
@@ -254,13 +251,12 @@ fn summary(outcomes: &[Outcome], aqm: QueueManagement) -> Result<Predicted, NotP
             return Err(NotPredicted::Starved(direction));
         }
     }
-    let ratios = || outcomes.iter().map(|outcome| outcome.goodput_bps.down / outcome.goodput_bps.up);
     Ok(Predicted {
         aqm,
         download_bps: goodput.down,
         upload_bps: goodput.up,
         ratio: goodput.down / goodput.up,
-        ratio_interval: [ratios().fold(f64::INFINITY, f64::min), ratios().fold(0.0, f64::max)],
+        ratio_interval: ratio_range(outcomes).unwrap_or_default(),
         queue_delay_mean_s: mean(|outcome| outcome.sparse_wait_both.mean_s),
         queue_delay_p95_s: mean(|outcome| outcome.sparse_wait_both.p95_s),
         transfers_queue_delay_mean_s: mean(|outcome| outcome.wait_both.mean_s),

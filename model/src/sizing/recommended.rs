@@ -6,9 +6,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::constants::FEW;
+use crate::rate::BufferSize;
 use crate::segment::Direction;
 use crate::simulate::{
-    DATA_FRAME_BYTES, HOST_JITTER_S, Limit, Outcome, PAYLOAD_BYTES, Run, SimulatedLink, simulate,
+    DATA_FRAME_BYTES, HOST_JITTER_S, Outcome, PAYLOAD_BYTES, Run, SimulatedLink, simulate,
 };
 
 use super::predicted::{MOST_SECONDS, SETTLING_SHARE, START_SPREAD_S, frames_per_second, simulated_link};
@@ -86,7 +87,7 @@ pub fn recommend(
     let tried: Vec<(u64, Outcome)> = (0..count)
         .map(|step| {
             let bytes = (SMALLEST_BYTES * growth.powf(f64::from(step))).round() as u64;
-            link.buffer.up = Limit::Bytes(bytes);
+            link.buffer.up = BufferSize::Bytes(bytes);
             (bytes, simulate(&link, &run, 0))
         })
         .collect();
@@ -140,7 +141,6 @@ impl fmt::Display for Recommended {
 mod tests {
     use super::super::advise;
     use super::*;
-    use crate::rate::BufferSize;
 
     fn asked(uplink_buffer: u64) -> AdviceInput {
         let rate = |text: &str| text.parse().expect("a rate");

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use pendulum_model::rate::BufferSize;
 use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_model::simulate::{CongestionControl, Flow, Limit, Outcome, Run, SimulatedLink, simulate};
+use pendulum_model::simulate::{CongestionControl, Flow, Outcome, Run, SimulatedLink, simulate};
 
 use super::{BUCKET_BYTES, HOST_JITTER_S, HOST_S, KNOWN, quantile};
 
@@ -78,21 +78,17 @@ impl Row<'_> {
 
     fn link(&self) -> SimulatedLink {
         let rate = PerDirection { down: self.number("down_bps") / 8.0, up: self.number("up_bps") / 8.0 };
-        let down = match self.text("down_buffer").trim_end_matches('b').parse().expect("a buffer") {
-            BufferSize::Bytes(bytes) => Limit::Bytes(bytes),
-            BufferSize::Packets(packets) => Limit::Packets(packets as u32),
-        };
+        let down = self.text("down_buffer").trim_end_matches('b').parse().expect("a buffer");
         let several = |direction, count: f64| std::iter::repeat_n(self.flow(direction), count as usize);
         SimulatedLink {
             rate,
             // Of the uplink's nothing is left.
-            buffer: PerDirection { down, up: Limit::Packets(1) },
+            buffer: PerDirection { down, up: BufferSize::Packets(1) },
             cake: true,
             burst: PerDirection { down: BUCKET_BYTES + rate.down / 1_000.0, up: 0.0 },
             flows: several(Direction::Down, self.number("downloads"))
                 .chain(several(Direction::Up, self.number("uploads")))
                 .collect(),
-            hertz: 250,
         }
     }
 

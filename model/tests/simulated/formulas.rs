@@ -1,8 +1,8 @@
 //! Eq. 5 of paper 001, Eq. 11 of paper 000 and the refined ratio against the simulation.
 
+use pendulum_model::rate::BufferSize;
 use pendulum_model::ratio::{Setting, paper, refined};
 use pendulum_model::segment::PerDirection;
-use pendulum_model::simulate::Limit;
 
 use super::simulator::Scenario;
 use super::{bytes, detect, papers_link};
@@ -11,7 +11,7 @@ use super::{bytes, detect, papers_link};
 #[test]
 fn windows_tell_which_buffer_stands() {
     // Agreement of windows and queues on nine links.
-    let compare = |buffers: &[PerDirection<Limit>]| {
+    let compare = |buffers: &[PerDirection<BufferSize>]| {
         let mut all = Vec::new();
         for (down_bps, up_bps) in [(2.4e6, 196e3), (2.4e6, 2.4e6), (10e6, 2e6)] {
             for propagation_ms in [0.0, 20.0, 100.0] {
@@ -24,7 +24,7 @@ fn windows_tell_which_buffer_stands() {
         }
         all
     };
-    let packets = |down, up| PerDirection { up: Limit::Packets(up), down: Limit::Packets(down) };
+    let packets = |down, up| PerDirection { up: BufferSize::Packets(up), down: BufferSize::Packets(down) };
     for (name, all) in [
         ("bytes", compare(&[bytes(22_500, 6_000), bytes(30_000, 30_000), bytes(75_000, 15_000)])),
         ("bytes, an uplink of two segments", compare(&[bytes(22_500, 3_000), bytes(75_000, 3_000)])),

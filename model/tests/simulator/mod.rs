@@ -5,9 +5,10 @@
 
 mod truth;
 
+use pendulum_model::rate::BufferSize;
 use pendulum_model::sample::Sample;
 use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_model::simulate::{self, CongestionControl, FlowLoad, Limit, Run, SimulatedLink};
+use pendulum_model::simulate::{self, CongestionControl, FlowLoad, Run, SimulatedLink};
 
 use truth::Truth;
 
@@ -32,7 +33,7 @@ pub(crate) struct Scenario {
     pub(crate) down_bps: f64,
     pub(crate) up_bps: f64,
     pub(crate) propagation_ms: f64,
-    pub(crate) buffer: PerDirection<Limit>,
+    pub(crate) buffer: PerDirection<BufferSize>,
     pub(crate) delayed_acks: bool,
     pub(crate) flows: Vec<Flow>,
     pub(crate) duration_s: f64,
@@ -86,7 +87,6 @@ impl Scenario {
             cake: false,
             burst: PerDirection { up: 0.0, down: 0.0 },
             flows: self.flows.iter().map(flow).collect(),
-            hertz: 250,
         }
     }
 }

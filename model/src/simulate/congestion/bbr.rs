@@ -8,6 +8,7 @@ mod policer;
 mod tests;
 mod window;
 
+use super::super::clock::HERTZ;
 use super::super::packet::PAYLOAD_BYTES;
 use super::windowed::WindowedMax;
 use super::{DeliveryRate, State};
@@ -54,7 +55,6 @@ enum Mode {
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Report {
     pub(in super::super) jiffy: u64,
-    pub(in super::super) hertz: u64,
     /// Segments under way now, and before the acknowledgement.
     pub(in super::super) in_flight: u32,
     pub(in super::super) prior_in_flight: u32,
@@ -238,7 +238,7 @@ impl Bbr {
 
     /// `bbr_update_min_rtt`. Returns whether this acknowledgement came while it is probed for.
     fn update_shortest(&mut self, window: &mut Window, report: &Report) -> bool {
-        let is_old = report.jiffy > self.shortest_at + SHORTEST_FOR_S * report.hertz;
+        let is_old = report.jiffy > self.shortest_at + SHORTEST_FOR_S * HERTZ;
         // An acknowledgement of whole segments is never taken for a delayed one (`FLAG_ACK_MAYBE_DELAYED`).
         if let Some(measured) = report.round_trip.filter(|measured| is_old || *measured <= self.shortest) {
             self.shortest = measured.max(1);
@@ -257,7 +257,7 @@ impl Bbr {
                     self.end_probe(window, report);
                 }
             } else if report.in_flight <= LEAST_WINDOW {
-                self.probe_until = Some(report.jiffy + (PROBE_MS * report.hertz).div_ceil(1_000));
+                self.probe_until = Some(report.jiffy + (PROBE_MS * HERTZ).div_ceil(1_000));
                 self.probe_round_over = false;
                 self.round_end = report.delivered;
             }

@@ -1,5 +1,6 @@
 //! CUBIC with `HyStart` as net/ipv4/tcp_cubic.c has them, in its integers.
 
+use super::super::clock::HERTZ;
 use super::{AckSample, Window};
 
 /// The window after a loss, of 1024 parts.
@@ -73,7 +74,7 @@ impl Cubic {
     /// `cubictcp_acked`.
     pub(super) fn measure(&mut self, window: &mut Window, sample: &AckSample) {
         let Some(delay) = sample.round_trip else { return };
-        if self.epoch.is_some_and(|epoch| sample.jiffy - epoch < sample.hertz) {
+        if self.epoch.is_some_and(|epoch| sample.jiffy - epoch < HERTZ) {
             return;
         }
         let delay = delay.max(1);
@@ -86,7 +87,7 @@ impl Cubic {
     /// `bictcp_update`.
     pub(super) fn segments_for_one(&mut self, window: u32, acked: u32, sample: &AckSample) -> u32 {
         self.acked += u64::from(acked);
-        if self.last_window == window && sample.jiffy - self.last_time <= sample.hertz / 32 {
+        if self.last_window == window && sample.jiffy - self.last_time <= HERTZ / 32 {
             return self.per;
         }
         if self.epoch.is_none() || sample.jiffy != self.last_time {
@@ -119,8 +120,8 @@ impl Cubic {
     /// The cubic curve.
     fn follow(&mut self, window: u32, epoch: u64, sample: &AckSample) {
         let shortest = self.start.shortest.unwrap_or(0) as u64;
-        let jiffies = sample.jiffy - epoch + (shortest * sample.hertz).div_ceil(1_000_000);
-        let time = (jiffies << TIME_BITS) / sample.hertz;
+        let jiffies = sample.jiffy - epoch + (shortest * HERTZ).div_ceil(1_000_000);
+        let time = (jiffies << TIME_BITS) / HERTZ;
         let offset = u128::from(time.abs_diff(self.plateau));
         let delta = ((u128::from(CUBE_SCALE) * offset * offset * offset) >> (10 + 3 * TIME_BITS)) as i64;
         let origin = i64::from(self.origin);
@@ -198,7 +199,7 @@ mod tests {
     fn at(milliseconds: u64) -> AckSample {
         let jiffy = milliseconds / 4;
         let now = milliseconds as i64 * 1000;
-        AckSample { now, jiffy, hertz: 250, una: 0, next: 0, round_trip: None, pacing_rate: 0, paced: false }
+        AckSample { now, jiffy, una: 0, next: 0, round_trip: None, pacing_rate: 0, paced: false }
     }
 
     #[test]

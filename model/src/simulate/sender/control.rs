@@ -22,7 +22,6 @@ impl Sender {
     fn report(&self, now: Time, progress: Progress) -> Report {
         Report {
             jiffy: self.clock.jiffy(now),
-            hertz: self.hertz,
             in_flight: self.in_flight(),
             prior_in_flight: progress.in_flight,
             delivered: self.delivered,

@@ -9,7 +9,7 @@ fn sender(which: CongestionControl) -> Sender {
 /// A sender that never runs out of data.
 fn made(which: CongestionControl, round_trip: Time, most: u32, paced: bool) -> Sender {
     let algorithm = Algorithm::new(which, &mut fastrand::Rng::with_seed(0));
-    let mut sender = Sender::new(Jiffies::new(250, 0), 250, algorithm, most, paced);
+    let mut sender = Sender::new(Jiffies::default(), algorithm, most, paced);
     sender.connected(0, round_trip);
     sender.offer(u32::MAX);
     sender
@@ -65,7 +65,7 @@ fn the_last_segment_of_a_burst_or_of_what_was_written_carries_psh() {
     }
     // One segment at a time: written alone, or out of much more.
     for (offered, push) in [(1, true), (99, false)] {
-        let mut sender = Sender::new(Jiffies::new(250, 0), 250, Algorithm::Reno, 1, false);
+        let mut sender = Sender::new(Jiffies::default(), Algorithm::Reno, 1, false);
         sender.connected(0, 50 * MILLISECOND);
         sender.offer(offered);
         sender.start(0);
@@ -172,7 +172,7 @@ fn socket_buffers_limit_what_is_under_way() {
 
 #[test]
 fn without_more_data_the_last_segment_probes_for_a_loss() {
-    let mut sender = Sender::new(Jiffies::new(250, 0), 250, Algorithm::Reno, 99, false);
+    let mut sender = Sender::new(Jiffies::default(), Algorithm::Reno, 99, false);
     sender.connected(0, 50 * MILLISECOND);
     sender.start(0);
     assert!(numbers(&mut sender).is_empty());

@@ -6,7 +6,6 @@ use super::*;
 pub(super) fn report() -> Report {
     Report {
         jiffy: 0,
-        hertz: 250,
         in_flight: 0,
         prior_in_flight: 0,
         delivered: 1,

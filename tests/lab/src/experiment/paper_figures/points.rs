@@ -4,7 +4,8 @@ use pendulum_model::rate::{BufferSize, Rate};
 use pendulum_model::ratio::{Setting, paper};
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_model::simulate::{
-    CongestionControl, Flow, FlowLoad, HOST_JITTER_S, Limit, PAYLOAD_BYTES, Run, SimulatedLink, simulate,
+    CongestionControl, Flow, FlowLoad, HOST_JITTER_S, PAYLOAD_BYTES, Run, SimulatedLink, ratio_range,
+    simulate,
 };
 
 use crate::shaper::Shaper;
@@ -208,11 +209,7 @@ impl PaperPoint {
             outcomes.iter().map(|outcome| outcome.goodput_bps[x]).sum::<f64>() / outcomes.len().max(1) as f64
         };
         let goodput = PerDirection::from_fn(mean);
-        let ratios: Option<Vec<f64>> =
-            outcomes.iter().map(pendulum_model::simulate::Outcome::ratio).collect();
-        let spread = ratios.map(|ratios| {
-            [ratios.iter().copied().fold(f64::INFINITY, f64::min), ratios.iter().copied().fold(0.0, f64::max)]
-        });
+        let spread = ratio_range(&outcomes);
         Simulated { ratio: (goodput.up > 0.0).then(|| goodput.down / goodput.up), goodput, spread }
     }
 
@@ -245,19 +242,14 @@ impl PaperPoint {
                 home_host: 0,
             }
         };
-        let limit = |size| match size {
-            BufferSize::Bytes(bytes) => Limit::Bytes(bytes),
-            BufferSize::Packets(packets) => Limit::Packets(u32::try_from(packets).unwrap_or(u32::MAX)),
-        };
         SimulatedLink {
             rate: PerDirection::from_fn(|x| self.rate[x] / 8.0),
-            buffer: PerDirection::from_fn(|x| limit(self.buffer[x])),
+            buffer: self.buffer,
             cake: false,
             burst: PerDirection::from_fn(|x| self.burst_bytes(x)),
             flows: std::iter::once(flow(Direction::Down))
                 .chain(std::iter::repeat_n(flow(Direction::Up), self.uploads as usize))
                 .collect(),
-            hertz: 250,
         }
     }
 }
