@@ -24,20 +24,6 @@ use crate::segment::{Direction, PerDirection};
 pub(crate) use setting::FAST_RETRANSMIT_SEGMENTS;
 pub use setting::{ACK_RATIO, SEGMENT_BYTES, Setting, SettingError};
 
-/// Which formula a [`Prediction`] comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Formula {
-    /// 000 Eq. 11: neither window reaches the TCP buffer.
-    PaperUncapped,
-    /// 000 Eq. 6 with at least one window limited by `B_TCP`.
-    PaperCapped,
-    /// Windows stepped through the cases of 000 §3.
-    Refined,
-    /// 000 Fig. 11, 001 §4: measured behaviour of packet-counted buffers.
-    PacketRule,
-}
-
 named! {
     /// How far a prediction can be trusted.
     pub enum Confidence {
@@ -76,9 +62,7 @@ pub struct Prediction {
     pub window: PerDirection<f64>,
     /// Throughput on the wire, bytes per second, data segments only.
     pub throughput: PerDirection<f64>,
-    /// Where the figures come from.
-    pub formula: Formula,
-    /// How far to trust them.
+    /// How far to trust the figures.
     pub confidence: Confidence,
     /// Why not further.
     pub caveats: Vec<Caveat>,

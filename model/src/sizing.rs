@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::rate::{BufferSize, Rate};
 use crate::ratio::{
-    Caveat, Confidence, FAST_RETRANSMIT_SEGMENTS, Formula, Prediction, RatioError, SEGMENT_BYTES, Setting,
+    Caveat, Confidence, FAST_RETRANSMIT_SEGMENTS, Prediction, RatioError, SEGMENT_BYTES, Setting,
     SettingError, packets, paper, refined,
 };
 use crate::segment::{Direction, FULL_FRAME_BYTES, PerDirection};
@@ -107,9 +107,9 @@ pub struct Advice {
 pub struct Explanation {
     /// Whether the ratios are those of buffers the user gave.
     pub ratios_of_given_buffers: bool,
-    /// The formula the throughputs come from.
-    pub formula: Formula,
-    /// How sure it is.
+    /// What the buffers count, which decides the formula that the throughputs come from.
+    pub unit: BufferUnit,
+    /// How sure that is.
     pub confidence: Confidence,
     /// What it leaves out, for either formula.
     pub caveats: Vec<Caveat>,
@@ -202,7 +202,7 @@ pub fn advise(input: &AdviceInput) -> Result<Advice, AdviceError> {
         commands: commands(input, uplink as u64, slots as u64, given.down.is_none().then_some(downlink)),
         explanation: Explanation {
             ratios_of_given_buffers: given.up.is_some(),
-            formula: then.formula,
+            unit: input.unit,
             confidence: then.confidence,
             caveats,
             one_way_packets: PerDirection::from_fn(|x| one_way_packets(capacity[x], round_trip)),

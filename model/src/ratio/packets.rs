@@ -4,23 +4,9 @@
 //! packets downstream the uplink needs about 25 slots with delayed ACKs and about 50 without, or uploads starve; above
 //! that the buffer holds so much data that the download collapses, much as with bytes.
 
-use serde::Serialize;
+use crate::segment::PerDirection;
 
-use crate::segment::Direction;
-
-use super::{Caveat, Confidence, Formula, Prediction, SEGMENT_BYTES, Setting, refined};
-
-/// Where a packet-counted uplink buffer lies on 000 Fig. 11.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Regime {
-    /// Too few slots: ACKs crowd the upload's data out.
-    UploadStarves,
-    /// About the right number: up to half as many again.
-    Workable,
-    /// Too many: the upload's data crowds the download's ACKs back.
-    DownloadCollapses,
-}
+use super::{Caveat, Confidence, Prediction, SEGMENT_BYTES, Setting, refined};
 
 /// Slots the uplink needs: half of the downlink's with delayed ACKs (001: "at least half"), as many without. At
 /// least 2.
@@ -29,32 +15,19 @@ pub fn uplink_slots_needed(downlink_packets: f64, delayed_acks: bool) -> f64 {
     (downlink_packets * part).max(2.0)
 }
 
-/// Which side of the workable range a buffer is on.
-pub fn regime(downlink_packets: f64, uplink_packets: f64, delayed_acks: bool) -> Regime {
-    let needed = uplink_slots_needed(downlink_packets, delayed_acks);
-    if uplink_packets < needed {
-        Regime::UploadStarves
-    } else if uplink_packets <= 1.5 * needed {
-        Regime::Workable
-    } else {
-        Regime::DownloadCollapses
-    }
-}
-
 /// What the rules say about a link whose buffers, given in bytes, are counted in packets of full size.
 ///
 /// With enough slots the behaviour "is similar to the case of buffers in bytes" (000 §4.1), so the refined model
 /// speaks. With too few, the upload gets what little it can and the ratio is at least `k`: `k` is returned.
 pub fn predict(setting: &Setting) -> Prediction {
-    let packets = |direction: Direction| setting.buffer[direction] / SEGMENT_BYTES;
-    let regime = regime(packets(Direction::Down), packets(Direction::Up), setting.delayed_acks);
+    let PerDirection { up, down } = setting.buffer.map(|bytes| bytes / SEGMENT_BYTES);
+    let starves = up < uplink_slots_needed(down, setting.delayed_acks);
     let mut prediction = refined::predict(setting);
-    if regime == Regime::UploadStarves && prediction.ratio < setting.k() {
+    if starves && prediction.ratio < setting.k() {
         prediction.ratio = setting.k();
         prediction.throughput.down = setting.capacity.down;
         prediction.throughput.up = prediction.throughput.down / prediction.ratio;
     }
-    prediction.formula = Formula::PacketRule;
     prediction.confidence = Confidence::Low;
     prediction.caveats.push(Caveat::PacketCounted);
     prediction
@@ -70,10 +43,6 @@ mod tests {
         // 000 §4.1: 25 slots with delayed ACKs, 50 without, for a downlink of 50 packets.
         assert_eq!(uplink_slots_needed(50.0, true), 25.0);
         assert_eq!(uplink_slots_needed(50.0, false), 50.0);
-        assert_eq!(regime(50.0, 10.0, true), Regime::UploadStarves);
-        assert_eq!(regime(50.0, 30.0, true), Regime::Workable);
-        assert_eq!(regime(50.0, 50.0, true), Regime::DownloadCollapses);
-        assert_eq!(regime(50.0, 40.0, false), Regime::UploadStarves);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::constants::HALF;
 use crate::segment::{Direction, PerDirection};
 
 use super::cases::throughput;
-use super::{Caveat, Confidence, Formula, Prediction, RatioError, Setting, refined};
+use super::{Caveat, Confidence, Prediction, RatioError, Setting, refined};
 
 /// Mean of a sawtooth between half its peak and its peak.
 const SAWTOOTH_MEAN: f64 = 0.75;
@@ -41,18 +41,16 @@ pub fn uplink_buffer_for(setting: &Setting, ratio: f64) -> Result<f64, RatioErro
 /// # Errors
 /// If the ACKs leave a buffer no room for data.
 pub fn predict(setting: &Setting) -> Result<Prediction, RatioError> {
-    let consistent: Vec<(Capped, PerDirection<f64>)> =
-        [(false, false), (true, true), (true, false), (false, true)]
-            .into_iter()
-            .map(|(up, down)| PerDirection { up, down })
-            .filter_map(|capped| {
-                let window = windows(setting, capped);
-                (is_capped(setting, window) == capped).then_some((capped, window))
-            })
-            .collect();
-    // Rounding at an exact tie can leave none; the uncapped solution is then right to within that rounding.
     let none = PerDirection { up: false, down: false };
-    let &(capped, window) = consistent.first().unwrap_or(&(none, windows(setting, none)));
+    let consistent: Vec<PerDirection<f64>> = [(false, false), (true, true), (true, false), (false, true)]
+        .into_iter()
+        .map(|(up, down)| PerDirection { up, down })
+        .map(|capped| (capped, windows(setting, capped)))
+        .filter(|(capped, window)| is_capped(setting, *window) == *capped)
+        .map(|(_, window)| window)
+        .collect();
+    // Rounding at an exact tie can leave none; the uncapped solution is then right to within that rounding.
+    let window = consistent.first().copied().unwrap_or_else(|| windows(setting, none));
     for direction in Direction::ALL {
         if window[direction] <= 0.0 {
             let acks = setting.ack_bytes_per_data_byte() * window[direction.opposite()].max(0.0);
@@ -64,7 +62,6 @@ pub fn predict(setting: &Setting) -> Result<Prediction, RatioError> {
         ratio: window.down / window.up,
         window,
         throughput: throughput(window, setting.capacity, 2.0 * setting.propagation),
-        formula: if capped == none { Formula::PaperUncapped } else { Formula::PaperCapped },
         confidence: if caveats.is_empty() { Confidence::High } else { Confidence::Low },
         caveats,
     })
@@ -133,7 +130,6 @@ mod tests {
         // Case 1: X_u = C_u = 24,500 B/s = 196 kb/s, and the download falls to the same.
         assert!((prediction.throughput.up - 24_500.0).abs() < 1e-9);
         assert!((prediction.throughput.down - 24_500.0).abs() < 1e-9);
-        assert_eq!(prediction.formula, Formula::PaperUncapped);
         assert_eq!(prediction.caveats, [Caveat::AcksStandUpstream]);
     }
 
@@ -152,7 +148,7 @@ mod tests {
         assert!((ratio(&setting.with_tcp_buffer(131_072.0)) - 9.5392).abs() < 1e-3);
         let capped = predict(&setting.with_tcp_buffer(65_536.0)).expect("a ratio");
         assert!((capped.ratio - 9.8539).abs() < 1e-3, "{}", capped.ratio);
-        assert_eq!(capped.formula, Formula::PaperCapped);
+        assert_eq!(capped.window.down, 65_536.0);
     }
 
     #[test]
@@ -161,7 +157,6 @@ mod tests {
         let setting = link("2mbit", "192kbit", 75_000.0, 30_000.0, 20.0).with_tcp_buffer(16_384.0);
         let prediction = predict(&setting).expect("a ratio");
         assert_eq!(prediction.window, PerDirection { up: 16_384.0, down: 16_384.0 });
-        assert_eq!(prediction.formula, Formula::PaperCapped);
     }
 
     #[test]

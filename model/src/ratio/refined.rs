@@ -15,7 +15,7 @@
 
 use crate::segment::{Direction, PerDirection};
 
-use super::{Caveat, Confidence, FAST_RETRANSMIT_SEGMENTS, Formula, Prediction, SEGMENT_BYTES, Setting};
+use super::{Caveat, Confidence, FAST_RETRANSMIT_SEGMENTS, Prediction, SEGMENT_BYTES, Setting};
 
 /// Part of a round trip for which a sender pauses after a loss: until its window has halved (RFC 6675), and a little
 /// longer. Calibrated, see `docs/design/detector.md`; on links it was not calibrated on, the model errs by a factor of 1.4.
@@ -50,7 +50,6 @@ pub fn predict(setting: &Setting) -> Prediction {
         ratio: throughput.down / throughput.up,
         window: PerDirection::from_fn(|x| areas[x] / time),
         throughput,
-        formula: Formula::Refined,
         confidence: confidence(&caveats),
         caveats,
     }
@@ -161,7 +160,6 @@ mod tests {
         // By symmetry r = 1, whatever the rest.
         let prediction = predict(&link("2400kbit", "2400kbit", 30_000.0, 30_000.0, 0.0));
         assert!((prediction.ratio - 1.0).abs() < 0.05, "{}", prediction.ratio);
-        assert_eq!(prediction.formula, Formula::Refined);
     }
 
     #[test]

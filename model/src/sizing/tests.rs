@@ -59,7 +59,7 @@ fn packets_follow_figure_11() {
     let advice = advise(&asked).expect("advice");
     assert_eq!(advice.uplink_buffer_packets, 25);
     assert!(advice.commands.iter().any(|command| command.ends_with("pfifo limit 25")));
-    assert_eq!(advice.explanation.formula, Formula::PacketRule);
+    assert!(advice.explanation.caveats.contains(&Caveat::PacketCounted));
     asked.delayed_acks = false;
     assert_eq!(advise(&asked).expect("advice").uplink_buffer_packets, 50);
 }

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use crate::rate::in_words;
-use crate::ratio::{Caveat, Confidence, Formula};
+use crate::ratio::{Caveat, Confidence};
 
-use super::{Advice, CongestionControl, Predicted, QueueManagement, Transfers};
+use super::{Advice, BufferUnit, CongestionControl, Predicted, QueueManagement, Transfers};
 
 impl fmt::Display for Advice {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -38,7 +38,7 @@ impl fmt::Display for Advice {
         let packets = why.one_way_packets;
         writeln!(out, "One-way rule of thumb        {} packets up, {} down", packets.up, packets.down)?;
         writeln!(out)?;
-        writeln!(out, "Expected figures: {}, {}.", formula(why.formula), confidence(why.confidence))?;
+        writeln!(out, "Expected figures: {}, {}.", formula(why.unit), confidence(why.confidence))?;
         if why.uplink_at_minimum {
             writeln!(
                 out,
@@ -57,11 +57,10 @@ impl fmt::Display for Advice {
     }
 }
 
-fn formula(formula: Formula) -> &'static str {
-    match formula {
-        Formula::PaperUncapped | Formula::PaperCapped => "the paper's formula",
-        Formula::Refined => "the refined model",
-        Formula::PacketRule => "the empirical rules for packet buffers",
+fn formula(unit: BufferUnit) -> &'static str {
+    match unit {
+        BufferUnit::Bytes => "the refined model",
+        BufferUnit::Packets => "the empirical rules for packet buffers",
     }
 }
 

@@ -3,7 +3,7 @@
 use super::super::*;
 use super::{input, with_buffers};
 use crate::rate::in_words;
-use crate::ratio::{Confidence, Formula};
+use crate::ratio::{Confidence};
 
 fn lines(advice: &Advice) -> Vec<String> {
     advice.to_string().lines().map(str::to_owned).collect()
@@ -64,10 +64,9 @@ fn trust_is_put_into_words() {
     for input in [input(), with_buffers("30000", Some("30000")), with_buffers("3000", None), packets] {
         let advice = advise(&input).expect("advice");
         let why = &advice.explanation;
-        let formula = match why.formula {
-            Formula::PaperUncapped | Formula::PaperCapped => "the paper's formula",
-            Formula::Refined => "the refined model",
-            Formula::PacketRule => "the empirical rules for packet buffers",
+        let formula = match input.unit {
+            BufferUnit::Bytes => "the refined model",
+            BufferUnit::Packets => "the empirical rules for packet buffers",
         };
         let confidence = match why.confidence {
             Confidence::High => "expect an error of a factor of 1.2 to 1.5",
