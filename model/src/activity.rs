@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::constants::{HALF, MOST, SLIGHT};
 use crate::findings::Figure;
 use crate::flows::RETRIES;
-use crate::history::{History, Totals};
+use crate::history::{History, Moments, Totals};
 use crate::segment::Direction;
 use crate::thresholds::Thresholds;
 
@@ -141,7 +141,8 @@ fn is_unseen(recent: &Totals, direction: Direction) -> bool {
 /// Of traffic that is always under way.
 fn demand(scene: Scene<'_>, direction: Direction, before: Demand, facts: Facts, datagrams: f64) -> Demand {
     let pace = Pace::of(scene, direction);
-    let near = |capacity| pace.rates.mean() >= MOST * capacity;
+    let rate = pace.rate();
+    let near = |capacity| rate >= MOST * capacity;
     // Datagrams that leave a queue that does not drain come faster than the link carries them, also while its rate is not known.
     if facts.fills
         || (datagrams > HALF && facts.stands)
@@ -149,7 +150,6 @@ fn demand(scene: Scene<'_>, direction: Direction, before: Demand, facts: Facts, 
     {
         return Demand::Bulk;
     }
-    let rate = pace.rates.mean();
     match pace.application_limited(scene.thresholds) {
         Some(true) if facts.level_known || facts.capacity.is_some() => Demand::Application(rate),
         // A link that is full keeps the rate as steady as an application does.
@@ -198,11 +198,7 @@ fn is_held_back(scene: Scene<'_>, direction: Direction) -> bool {
 
 /// Throughput against RTT, newest first, in bins of a second or an RTT.
 #[derive(Default)]
-struct Pace {
-    rates: Spread,
-    round_trips: Spread,
-    products: f64,
-}
+struct Pace(Moments);
 
 impl Pace {
     fn of(scene: Scene<'_>, direction: Direction) -> Self {
@@ -220,63 +216,32 @@ impl Pace {
                 break;
             }
             let Some(round_trip) = sum.mean_round_trip() else { break };
-            let rate = sum.load_rate(direction);
-            pace.rates.add(rate);
-            pace.round_trips.add(round_trip);
-            pace.products += rate * round_trip;
+            pace.0.add([sum.load_rate(direction), round_trip], 1.0);
             sum = Totals::default();
         }
         pace
     }
 
+    /// Its mean; 0 if nothing is known.
+    fn rate(&self) -> f64 {
+        self.0.mean().map_or(0.0, |[rate, _]| rate)
+    }
+
     /// As many bins as round trips are evidence.
     fn is_known(&self, thresholds: &Thresholds) -> bool {
-        self.rates.count as f64 >= thresholds.evidence_round_trips
+        self.0.weight() >= thresholds.evidence_round_trips
     }
 
     /// A window-limited flow has `X = cwnd/RTT`: when the opposite queue grows or falls, X moves. An application-limited
     /// one keeps X while its window follows the RTT. `None` if the RTT did not move enough to tell.
     fn application_limited(&self, thresholds: &Thresholds) -> Option<bool> {
-        if !self.is_known(thresholds) || self.round_trips.variation() < SLIGHT {
-            return None;
-        }
-        Some(self.rates.variation() < thresholds.application_limited_variation * self.round_trips.variation())
+        let [rate, round_trip] = self.0.variation().filter(|_| self.is_known(thresholds))?;
+        (round_trip >= SLIGHT).then_some(rate < thresholds.application_limited_variation * round_trip)
     }
 
     /// Held back by a queue: the rate falls as the round trip grows.
     fn is_opposed(&self) -> bool {
-        let (rate, round_trip) = (self.rates.mean(), self.round_trips.mean());
-        let covariance = self.products / self.rates.count.max(1) as f64 - rate * round_trip;
-        let deviations = rate * self.rates.variation() * round_trip * self.round_trips.variation();
-        deviations > 0.0 && covariance <= -HALF * deviations
-    }
-}
-
-/// Mean and coefficient of variation.
-#[derive(Default)]
-struct Spread {
-    count: usize,
-    sum: f64,
-    squares: f64,
-}
-
-impl Spread {
-    fn add(&mut self, value: f64) {
-        self.count += 1;
-        self.sum += value;
-        self.squares += value * value;
-    }
-
-    fn mean(&self) -> f64 {
-        self.sum / (self.count.max(1) as f64)
-    }
-
-    fn variation(&self) -> f64 {
-        let mean = self.mean();
-        if mean <= 0.0 {
-            return 0.0;
-        }
-        (self.squares / (self.count.max(1) as f64) - mean * mean).max(0.0).sqrt() / mean
+        self.0.correlation().is_some_and(|correlation| correlation <= -HALF)
     }
 }
 

@@ -26,14 +26,13 @@ pub(crate) fn ack_compression(recent: &Totals, thresholds: &Thresholds) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::segment::PerDirection;
 
     fn totals(in_phase: bool, burst: u64) -> Totals {
         let mut totals = Totals::default();
         for step in 0..100 {
             let level = f64::from(step % 10);
             let other = if in_phase { level } else { 9.0 - level };
-            totals.queues.add(PerDirection { up: 1000.0 * level, down: 1000.0 * other }, 0.01);
+            totals.queues.add([1000.0 * level, 1000.0 * other], 0.01);
         }
         for direction in Direction::ALL {
             totals.ack_bursts[direction].add(burst, 10);

@@ -258,7 +258,7 @@ impl Detector {
 
     /// The round trip without queues, as the source gave it last; if it never did, the smallest seen, which is not proven.
     pub fn base_round_trip(&self) -> Option<BaseRoundTrip> {
-        self.base.value()
+        self.base.base
     }
 
     fn phase_event(&self, at: Duration, change: &PhaseChange) -> Event {

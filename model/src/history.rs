@@ -44,7 +44,7 @@ pub struct Totals {
     /// ACK bursts.
     pub ack_bursts: PerDirection<AckBursts>,
     /// Joint moments of both queues.
-    pub queues: QueueMoments,
+    pub queues: Moments,
     /// Round-trip time summed over time, square seconds, and the time it was known.
     pub round_trip: (f64, f64),
 }
@@ -84,53 +84,68 @@ impl AddAssign<&StandingDelay> for StandingDelay {
     }
 }
 
-/// Moments of the two queue lengths, weighted by time; for Pearson's correlation (001 Fig. 9).
+/// Moments of two figures that belong together, each pair with its weight: mean, variation, Pearson's correlation (001 Fig. 9).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct QueueMoments {
-    seconds: f64,
-    sum: PerDirection<f64>,
-    squares: PerDirection<f64>,
+pub struct Moments {
+    weight: f64,
+    sum: [f64; 2],
+    squares: [f64; 2],
     product: f64,
 }
 
-impl QueueMoments {
-    /// Adds both mean levels of an interval, bytes.
-    pub fn add(&mut self, queue: PerDirection<f64>, seconds: f64) {
-        self.seconds += seconds;
-        for direction in Direction::ALL {
-            self.sum[direction] += queue[direction] * seconds;
-            self.squares[direction] += queue[direction] * queue[direction] * seconds;
-        }
-        self.product += queue.up * queue.down * seconds;
+impl Moments {
+    /// Adds a pair; of what holds over time, the weight is its time.
+    pub fn add(&mut self, pair: [f64; 2], weight: f64) {
+        let [one, other] = pair;
+        *self += &Self {
+            weight,
+            sum: pair.map(|figure| figure * weight),
+            squares: pair.map(|figure| figure * figure * weight),
+            product: one * other * weight,
+        };
     }
 
-    /// Mean levels, bytes; `None` if nothing was added.
-    pub fn mean(&self) -> Option<PerDirection<f64>> {
-        (self.seconds > 0.0).then(|| PerDirection::from_fn(|x| self.sum[x] / self.seconds))
+    /// The weights' sum.
+    pub fn weight(&self) -> f64 {
+        self.weight
     }
 
-    /// Pearson's correlation, −1 to 1; `None` if either queue hardly moved.
-    pub fn correlation(&self) -> Option<f64> {
+    /// Both means; `None` if nothing was added.
+    pub fn mean(&self) -> Option<[f64; 2]> {
+        (self.weight > 0.0).then(|| self.sum.map(|sum| sum / self.weight))
+    }
+
+    fn variance(&self) -> Option<[f64; 2]> {
         let mean = self.mean()?;
-        let square = PerDirection::from_fn(|x| self.squares[x] / self.seconds);
-        let variance = PerDirection::from_fn(|x| square[x] - mean[x] * mean[x]);
+        Some([0, 1].map(|of| self.squares[of] / self.weight - mean[of] * mean[of]))
+    }
+
+    /// Both coefficients of variation: standard deviation over mean, 0 of a mean of 0.
+    pub fn variation(&self) -> Option<[f64; 2]> {
+        let (mean, variance) = (self.mean()?, self.variance()?);
+        Some([0, 1].map(|of| if mean[of] > 0.0 { variance[of].max(0.0).sqrt() / mean[of] } else { 0.0 }))
+    }
+
+    /// Pearson's correlation, −1 to 1; `None` if either figure hardly moved.
+    pub fn correlation(&self) -> Option<f64> {
+        let (mean, variance) = (self.mean()?, self.variance()?);
         // Below this part of the mean square a variance is rounding noise.
-        if Direction::ALL.into_iter().any(|x| variance[x] <= 1e-9 * square[x]) {
+        if (0..2).any(|of| variance[of] <= 1e-9 * self.squares[of] / self.weight) {
             return None;
         }
-        let covariance = self.product / self.seconds - mean.up * mean.down;
-        let correlation = covariance / (variance.up * variance.down).sqrt();
+        let covariance = self.product / self.weight - mean[0] * mean[1];
+        let correlation = covariance / (variance[0] * variance[1]).sqrt();
         correlation.is_finite().then(|| correlation.clamp(-1.0, 1.0))
     }
 }
 
-impl AddAssign<&QueueMoments> for QueueMoments {
+impl AddAssign<&Moments> for Moments {
     fn add_assign(&mut self, other: &Self) {
-        self.seconds += other.seconds;
+        self.weight += other.weight;
         self.product += other.product;
-        for direction in Direction::ALL {
-            self.sum[direction] += other.sum[direction];
-            self.squares[direction] += other.squares[direction];
+        for of in 0..2 {
+            self.sum[of] += other.sum[of];
+            self.squares[of] += other.squares[of];
         }
     }
 }
@@ -254,18 +269,17 @@ pub struct History {
 }
 
 impl History {
-    /// Adds one interval ending at `at`. Returns whether a slot was completed.
-    pub fn push(&mut self, at: Duration, interval: &Totals) -> bool {
+    /// Adds one interval ending at `at`.
+    pub fn push(&mut self, at: Duration, interval: &Totals) {
         self.open += interval;
         self.run += interval;
         if self.open.seconds + 1e-9 < SLOT.as_secs_f64() {
-            return false;
+            return;
         }
         if self.slots.len() == MAX_SLOTS {
             self.slots.pop_front();
         }
         self.slots.push_back((at, std::mem::take(&mut self.open)));
-        true
     }
 
     /// Sum of the slots that ended after `start`.
@@ -301,16 +315,16 @@ impl History {
     /// The lag at which both queues are most opposed after `start` (001 Fig. 9), seconds, to a slot's length: positive
     /// if the downlink follows the uplink. At most two seconds, and a third of the stretch. `None` if they never are.
     pub fn opposition_lag(&self, start: Duration) -> Option<f64> {
-        let levels: Vec<PerDirection<f64>> =
+        let levels: Vec<[f64; 2]> =
             self.slots_since(start).filter_map(|(_, slot)| slot.queues.mean()).collect();
         let longest = (levels.len() / 3).min(20) as isize;
         let mut best: Option<(isize, f64)> = None;
         for lag in -longest..=longest {
-            let mut moments = QueueMoments::default();
+            let mut moments = Moments::default();
             // Newest first: the later downlink level has the smaller index.
-            for (index, level) in levels.iter().enumerate() {
-                if let Some(later) = index.checked_add_signed(-lag).and_then(|index| levels.get(index)) {
-                    moments.add(PerDirection { up: level.up, down: later.down }, 1.0);
+            for (index, [up, _]) in levels.iter().enumerate() {
+                if let Some([_, down]) = index.checked_add_signed(-lag).and_then(|index| levels.get(index)) {
+                    moments.add([*up, *down], 1.0);
                 }
             }
             let Some(correlation) = moments.correlation() else { continue };

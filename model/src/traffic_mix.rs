@@ -24,22 +24,6 @@ named! {
 }
 
 impl Kind {
-    /// Its bytes.
-    pub const fn bytes(self, composition: &Composition) -> u64 {
-        match self {
-            Self::TcpData => composition.tcp_data,
-            Self::Ack => composition.ack,
-            Self::Udp => composition.udp,
-            Self::Other => composition.other,
-        }
-    }
-
-    /// Its part of all bytes, 0 to 1; `None` if there are none.
-    pub fn share(self, composition: &Composition) -> Option<f64> {
-        let total = composition.total();
-        (total > 0).then(|| self.bytes(composition) as f64 / total as f64)
-    }
-
     const fn figure_name(self, buffer: Direction) -> &'static str {
         const UPLINK: [&str; 4] =
             ["uplink_share_tcp_data", "uplink_share_ack", "uplink_share_udp", "uplink_share_other"];
@@ -73,8 +57,8 @@ pub struct Cause {
 
 /// The kind with the largest share of what entered a buffer, and that share; `None` if nothing is known to have entered.
 pub(crate) fn largest(composition: &Composition) -> Option<(Kind, f64)> {
-    let shares = Kind::ALL.into_iter().filter_map(|kind| Some((kind, kind.share(composition)?)));
-    shares.max_by(|one, two| one.1.total_cmp(&two.1))
+    let shares = composition.shares()?.map(|(_, share)| share);
+    Kind::ALL.into_iter().zip(shares).max_by(|one, two| one.1.total_cmp(&two.1))
 }
 
 /// "; 87 % of the traffic in the uplink's buffer is UDP", the end of a sentence; empty if that is not known.
@@ -85,10 +69,12 @@ pub(crate) fn main_traffic(composition: &Composition, buffer: Direction) -> Stri
 }
 
 /// The shares as figures for evidence; empty if they are not known.
-pub(crate) fn figures(composition: &Composition, buffer: Direction) -> impl Iterator<Item = Figure> {
+pub(crate) fn figures(composition: &Composition, buffer: Direction) -> impl Iterator<Item = Figure> + use<> {
+    let shares = composition.shares().into_iter().flatten();
     Kind::ALL
         .into_iter()
-        .filter_map(move |kind| Some(Figure::new(kind.figure_name(buffer), kind.share(composition)?)))
+        .zip(shares)
+        .map(move |(kind, (_, share))| Figure::new(kind.figure_name(buffer), share))
 }
 
 #[cfg(test)]

@@ -198,23 +198,6 @@ fn a_backlog_that_is_lost_is_held_back_by_the_opposite_queue() {
     assert_eq!(judge(&starved(1, 1_500, 5, 5), short), Demand::None);
 }
 
-#[test]
-fn mean_and_variation_by_hand() {
-    let spread = |values: &[f64]| {
-        let mut spread = Spread::default();
-        values.iter().for_each(|value| spread.add(*value));
-        (spread.count, spread.mean(), spread.variation())
-    };
-    assert_eq!(spread(&[]), (0, 0.0, 0.0));
-    assert_eq!(spread(&[7.0]), (1, 7.0, 0.0));
-    // Deviations of 1 from a mean of 2; of 0, 3 and 3 from a mean of 6: √6/6.
-    assert_eq!(spread(&[1.0, 3.0]), (2, 2.0, 0.5));
-    let (count, mean, variation) = spread(&[6.0, 3.0, 9.0]);
-    assert_eq!((count, mean), (3, 6.0));
-    assert!((variation - 6_f64.sqrt() / 6.0).abs() < 1e-12);
-    assert_eq!(spread(&[0.0, 0.0]), (2, 0.0, 0.0));
-}
-
 /// Rates of 10 and 30 and round trips of 1 and 3, ten of each; so many of the higher rates came with the longer round trip.
 fn paced(together: usize) -> Pace {
     let mut pace = Pace::default();
@@ -222,9 +205,7 @@ fn paced(together: usize) -> Pace {
         let (high, nth) = (index >= 10, index % 10);
         let long = high == (nth < together);
         let (rate, round_trip) = (if high { 30.0 } else { 10.0 }, if long { 3.0 } else { 1.0 });
-        pace.rates.add(rate);
-        pace.round_trips.add(round_trip);
-        pace.products += rate * round_trip;
+        pace.0.add([rate, round_trip], 1.0);
     }
     pace
 }
@@ -240,9 +221,7 @@ fn rates_that_fall_as_the_round_trip_grows_are_opposed() {
     let mut still = Pace::default();
     assert!(!still.is_opposed());
     for round_trip in [1.0, 3.0] {
-        still.rates.add(10.0);
-        still.round_trips.add(round_trip);
-        still.products += 10.0 * round_trip;
+        still.0.add([10.0, round_trip], 1.0);
     }
     assert!(!still.is_opposed());
 }
@@ -255,8 +234,8 @@ fn a_rate_is_the_application_s_if_it_varies_by_less_than_a_quarter_of_the_round_
         let mut pace = Pace::default();
         for bin in 0..bins {
             let sign = if bin % 2 == 0 { 1.0 } else { -1.0 };
-            pace.rates.add(1_000.0 * (1.0 + sign * rate_off));
-            pace.round_trips.add(0.5 * (1.0 - sign * round_trip_off));
+            let rate = 1_000.0 * (1.0 + sign * rate_off);
+            pace.0.add([rate, 0.5 * (1.0 - sign * round_trip_off)], 1.0);
         }
         (pace.is_known(&thresholds), pace.application_limited(&thresholds))
     };

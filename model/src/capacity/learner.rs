@@ -19,7 +19,8 @@ const PIECE: Duration = Duration::from_nanos((HALF * SUSTAINED_NS) as u64);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CapacityLearner {
     service: ServiceRate,
-    course: Course,
+    /// While a queue is known to stand.
+    standing: Option<Stretch>,
 }
 
 /// What a standing queue let through.
@@ -27,15 +28,6 @@ pub(crate) struct CapacityLearner {
 struct Piece {
     bytes: u64,
     span: Duration,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-enum Course {
-    /// No queue stands, or nobody sees it.
-    #[default]
-    Away,
-    /// The queue stands.
-    Standing(Stretch),
 }
 
 /// The part of the present stretch that is in no piece yet.
@@ -74,7 +66,7 @@ impl CapacityLearner {
     /// Takes in one interval: bytes on the wire, and whether a queue is known to stand.
     pub(crate) fn push(&mut self, at: Duration, wire_bytes: u64, stands: bool) {
         if !stands {
-            if let Course::Standing(stretch) = std::mem::take(&mut self.course) {
+            if let Some(stretch) = self.standing.take() {
                 self.take(stretch.to, stretch.piece());
             }
             return;
@@ -82,8 +74,8 @@ impl CapacityLearner {
         if wire_bytes == 0 {
             return;
         }
-        let Course::Standing(stretch) = &mut self.course else {
-            self.course = Course::Standing(Stretch::begin(at, wire_bytes));
+        let Some(stretch) = &mut self.standing else {
+            self.standing = Some(Stretch::begin(at, wire_bytes));
             return;
         };
         stretch.to = at;

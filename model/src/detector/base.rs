@@ -5,7 +5,8 @@ use crate::sample::{BaseRoundTrip, Sample, sane};
 /// What is known of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct KnownBase {
-    base: Option<BaseRoundTrip>,
+    /// The base, and whether both buffers were empty for certain when it was measured.
+    pub(super) base: Option<BaseRoundTrip>,
     /// The source's word counts; it knows when the buffers were empty. Without it that is the smallest round trip ever seen, which is never
     /// raised, since under load nothing tells a longer route from a queue.
     is_given: bool,
@@ -21,11 +22,6 @@ impl KnownBase {
             let seconds = self.base.map_or(seconds, |base| base.seconds.min(seconds));
             self.base = Some(BaseRoundTrip { seconds, is_proven: false });
         }
-    }
-
-    /// The base, and whether both buffers were empty for certain when it was measured.
-    pub(super) fn value(self) -> Option<BaseRoundTrip> {
-        self.base
     }
 }
 
@@ -44,16 +40,16 @@ mod tests {
     #[test]
     fn the_smallest_is_never_raised() {
         let mut base = KnownBase::default();
-        assert_eq!(base.value(), None);
+        assert_eq!(base.base, None);
         for seconds in [0.05, 0.02, 0.3] {
             base.push(&sample(Some(seconds), None));
         }
         for _ in 0..100_000 {
             base.push(&sample(Some(0.8), None));
         }
-        assert_eq!(base.value(), Some(BaseRoundTrip { seconds: 0.02, is_proven: false }));
+        assert_eq!(base.base, Some(BaseRoundTrip { seconds: 0.02, is_proven: false }));
         base.push(&sample(Some(f64::NAN), Some((-1.0, true))));
-        assert_eq!(base.value(), Some(BaseRoundTrip { seconds: 0.02, is_proven: false }));
+        assert_eq!(base.base, Some(BaseRoundTrip { seconds: 0.02, is_proven: false }));
     }
 
     #[test]
@@ -61,11 +57,11 @@ mod tests {
         let mut base = KnownBase::default();
         base.push(&sample(Some(0.01), None));
         base.push(&sample(Some(0.4), Some((0.04, true))));
-        assert_eq!(base.value(), Some(BaseRoundTrip { seconds: 0.04, is_proven: true }));
+        assert_eq!(base.base, Some(BaseRoundTrip { seconds: 0.04, is_proven: true }));
         // Silence about it changes nothing, and neither does a round trip below it.
         base.push(&sample(Some(0.03), None));
-        assert_eq!(base.value().map(|base| base.seconds), Some(0.04));
+        assert_eq!(base.base.map(|base| base.seconds), Some(0.04));
         base.push(&sample(None, Some((0.06, false))));
-        assert_eq!(base.value(), Some(BaseRoundTrip { seconds: 0.06, is_proven: false }));
+        assert_eq!(base.base, Some(BaseRoundTrip { seconds: 0.06, is_proven: false }));
     }
 }

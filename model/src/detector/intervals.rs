@@ -50,7 +50,7 @@ impl Detector {
         }
         let mean = |x: Direction| self.known_queue(x, sample.link[x].queue).map(|queue| queue.mean_bytes);
         if let (Some(up), Some(down)) = (mean(Direction::Up), mean(Direction::Down)) {
-            interval.queues.add(PerDirection { up, down }, seconds);
+            interval.queues.add([up, down], seconds);
         }
         self.history.push(sample.at, &interval);
     }

@@ -1,9 +1,9 @@
 use super::*;
 
-fn moments(pairs: &[(f64, f64)]) -> QueueMoments {
-    let mut moments = QueueMoments::default();
+fn moments(pairs: &[(f64, f64)]) -> Moments {
+    let mut moments = Moments::default();
     for &(up, down) in pairs {
-        moments.add(PerDirection { up, down }, 0.01);
+        moments.add([up, down], 0.01);
     }
     moments
 }
@@ -82,7 +82,7 @@ fn lag_of_the_opposition() {
     let wave = |slot: u64| if slot % 20 < 10 { 9_000.0 } else { 100.0 * (slot % 7) as f64 };
     for slot in 10..210 {
         let mut interval = Totals { seconds: 0.1, ..Totals::default() };
-        interval.queues.add(PerDirection { up: wave(slot), down: 10_000.0 - wave(slot - 3) }, 0.1);
+        interval.queues.add([wave(slot), 10_000.0 - wave(slot - 3)], 0.1);
         history.push(Duration::from_millis(100 * slot), &interval);
     }
     assert!((history.opposition_lag(Duration::ZERO).expect("opposed") - 0.3).abs() < 1e-9);
@@ -98,13 +98,8 @@ fn memory_is_bounded() {
     assert_eq!(history.slots.len(), MAX_SLOTS);
 }
 
-fn queues(seconds: f64, up: (f64, f64), down: (f64, f64), product: f64) -> QueueMoments {
-    QueueMoments {
-        seconds,
-        sum: PerDirection { up: up.0, down: down.0 },
-        squares: PerDirection { up: up.1, down: down.1 },
-        product,
-    }
+fn queues(seconds: f64, up: (f64, f64), down: (f64, f64), product: f64) -> Moments {
+    Moments { weight: seconds, sum: [up.0, down.0], squares: [up.1, down.1], product }
 }
 
 /// No two figures alike, so that none can stand for another.
@@ -182,19 +177,29 @@ fn every_figure_is_added_to_its_like() {
 
 #[test]
 fn moments_by_hand() {
-    let mut moments = QueueMoments::default();
-    moments.add(PerDirection { up: 2.0, down: 5.0 }, 3.0);
+    let mut moments = Moments::default();
+    moments.add([2.0, 5.0], 3.0);
     assert_eq!(moments, queues(3.0, (6.0, 12.0), (15.0, 75.0), 30.0));
-    moments.add(PerDirection { up: 10.0, down: 1.0 }, 1.0);
+    moments.add([10.0, 1.0], 1.0);
     assert_eq!(moments, queues(4.0, (16.0, 112.0), (16.0, 76.0), 40.0));
-    assert_eq!(moments.mean(), Some(PerDirection { up: 4.0, down: 4.0 }));
+    assert_eq!(moments.mean(), Some([4.0, 4.0]));
     // Variances 28 − 16 and 19 − 16, covariance 10 − 16: −6/√36.
     assert!((moments.correlation().expect("both move") + 1.0).abs() < 1e-12);
-    assert_eq!(QueueMoments::default().mean(), None);
+    assert_eq!(Moments::default().mean(), None);
+    // Deviations of 1 from a mean of 2; of 0, 3 and 3 from a mean of 6: √6/6. What is always 0 does not vary.
+    let variation = |values: &[f64]| {
+        let mut moments = Moments::default();
+        values.iter().for_each(|value| moments.add([*value, 0.0], 1.0));
+        moments.variation()
+    };
+    assert_eq!(variation(&[]), None);
+    assert_eq!(variation(&[7.0]), Some([0.0, 0.0]));
+    assert_eq!(variation(&[1.0, 3.0]), Some([0.5, 0.0]));
+    assert!(variation(&[6.0, 3.0, 9.0]).is_some_and(|[of, _]| (of - 6_f64.sqrt() / 6.0).abs() < 1e-12));
     // The uplink alone moves; and both, of which one hardly does: less than a billionth of its square.
     let of = |levels: [(f64, f64); 2]| {
-        let mut moments = QueueMoments::default();
-        levels.into_iter().for_each(|(up, down)| moments.add(PerDirection { up, down }, 1.0));
+        let mut moments = Moments::default();
+        levels.into_iter().for_each(|(up, down)| moments.add([up, down], 1.0));
         moments.correlation()
     };
     assert_eq!(of([(1.0, 9.0), (3.0, 9.0)]), None);
@@ -239,11 +244,12 @@ fn slots_close_after_a_tenth_of_a_second() {
     let interval = |seconds: f64| Totals { seconds, ..Totals::default() };
     let mut history = History::default();
     for index in 1..=20u64 {
-        let closed = history.push(Duration::from_millis(10 * index), &interval(0.01));
-        assert_eq!(closed, index % 10 == 0, "{index}");
+        history.push(Duration::from_millis(10 * index), &interval(0.01));
+        assert_eq!(history.slots.len() as u64, index / 10, "{index}");
     }
-    assert!(history.push(Duration::from_millis(700), &interval(0.5)), "a long one is a slot of its own");
-    assert!(!history.push(Duration::from_millis(750), &interval(0.05)));
+    // A long one is a slot of its own.
+    history.push(Duration::from_millis(700), &interval(0.5));
+    history.push(Duration::from_millis(750), &interval(0.05));
     let ends: Vec<Duration> = history.slots_since(Duration::ZERO).map(|(end, _)| *end).collect();
     assert_eq!(ends, [700, 200, 100].map(Duration::from_millis));
     // A slot that ended at the start is before it.
@@ -273,7 +279,7 @@ fn opposed(slots: i64, by: i64) -> Option<f64> {
     let wave = |slot: i64| ((slot * slot * 7 + 3 * slot).rem_euclid(101)) as f64;
     for slot in 0..slots {
         let mut interval = Totals { seconds: 0.1, ..Totals::default() };
-        interval.queues.add(PerDirection { up: wave(slot), down: 200.0 - wave(slot - by) }, 0.1);
+        interval.queues.add([wave(slot), 200.0 - wave(slot - by)], 0.1);
         history.push(Duration::from_millis(100 * (slot as u64 + 1)), &interval);
     }
     history.opposition_lag(Duration::ZERO).map(|lag| (lag * 10.0).round() / 10.0)
@@ -299,7 +305,7 @@ fn what_only_grows_is_not_opposed() {
     for slot in 1..=60u64 {
         let mut interval = Totals { seconds: 0.1, ..Totals::default() };
         let level = (100 * slot) as f64;
-        interval.queues.add(PerDirection { up: level, down: 2.0 * level }, 0.1);
+        interval.queues.add([level, 2.0 * level], 0.1);
         history.push(Duration::from_millis(100 * slot), &interval);
     }
     assert_eq!(history.opposition_lag(Duration::ZERO), None);

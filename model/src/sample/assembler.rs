@@ -59,7 +59,6 @@ pub struct Assembler {
     flows_at: Option<Duration>,
     turns: PerDirection<Turns>,
     /// End of the newest interval.
-    /// End of the newest interval.
     pub newest: Option<Duration>,
     waiting: VecDeque<(Sample, PerDirection<bool>)>,
 }
@@ -145,9 +144,9 @@ impl Assembler {
                     Level::Known(level) => level,
                     Level::Awaited => None,
                 },
-                traffic: counted[x].traffic.part(stretch),
+                traffic: stretch.of_traffic(counted[x].traffic),
                 ack_bursts: if is_last { counted[x].ack_bursts } else { AckBursts::default() },
-                composition: counted[x].composition.part(stretch),
+                composition: stretch.of_composition(counted[x].composition),
                 rate: rates[x],
             });
             if let Some([wire_bytes, data_bytes]) = interval.left {
@@ -205,39 +204,31 @@ struct PartOfTime {
     whole: u128,
 }
 
-/// What belongs to a stretch of time, of what is spread evenly over all of it: adjoining stretches add up.
-trait Proportional {
-    /// The stretch's part.
-    fn part(&self, of: PartOfTime) -> Self;
-}
-
-impl Proportional for u64 {
-    fn part(&self, of: PartOfTime) -> Self {
-        let until =
-            |at: u128| u128::from(*self).saturating_mul(at).checked_div(of.whole).unwrap_or_default() as Self;
-        until(of.to) - until(of.from)
+impl PartOfTime {
+    /// Its part of what is spread evenly over all of the time: adjoining stretches add up.
+    fn of(self, count: u64) -> u64 {
+        let until = |at: u128| {
+            u128::from(count).saturating_mul(at).checked_div(self.whole).unwrap_or_default() as u64
+        };
+        until(self.to) - until(self.from)
     }
-}
 
-impl Proportional for Traffic {
-    fn part(&self, of: PartOfTime) -> Self {
-        Self {
-            wire_bytes: self.wire_bytes.part(of),
-            data_bytes: self.data_bytes.part(of),
-            data_segments: self.data_segments.part(of),
-            ack_segments: self.ack_segments.part(of),
-            retransmitted_segments: self.retransmitted_segments.part(of),
+    fn of_traffic(self, traffic: Traffic) -> Traffic {
+        Traffic {
+            wire_bytes: self.of(traffic.wire_bytes),
+            data_bytes: self.of(traffic.data_bytes),
+            data_segments: self.of(traffic.data_segments),
+            ack_segments: self.of(traffic.ack_segments),
+            retransmitted_segments: self.of(traffic.retransmitted_segments),
         }
     }
-}
 
-impl Proportional for Composition {
-    fn part(&self, of: PartOfTime) -> Self {
-        Self {
-            tcp_data: self.tcp_data.part(of),
-            ack: self.ack.part(of),
-            udp: self.udp.part(of),
-            other: self.other.part(of),
+    fn of_composition(self, bytes: Composition) -> Composition {
+        Composition {
+            tcp_data: self.of(bytes.tcp_data),
+            ack: self.of(bytes.ack),
+            udp: self.of(bytes.udp),
+            other: self.of(bytes.other),
         }
     }
 }

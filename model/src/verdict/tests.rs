@@ -370,7 +370,7 @@ fn one_way_traffic_is_called_by_its_way() {
 fn ack_compression_comes_first() {
     let mut recent = ten_seconds([4.0, 4.0, 1.0, 1.0], 200_000, 900_000);
     for level in [0.0, 1_000.0, 5_000.0] {
-        recent.queues.add(PerDirection { up: level, down: 3.0 * level }, 1.0);
+        recent.queues.add([level, 3.0 * level], 1.0);
     }
     for x in Direction::ALL {
         recent.ack_bursts[x].add(12, 3);

@@ -127,8 +127,8 @@ fn levels_of_both_buffers_are_kept_together() {
     one.link.up.queue = level(50_000.0);
     detector.push(&one);
     let mean = detector.run().queues.mean().expect("both were seen once");
-    assert_near(mean.up, 6_000.0);
-    assert_near(mean.down, 1_000.0);
+    assert_near(mean[0], 6_000.0);
+    assert_near(mean[1], 1_000.0);
     // The highest level is each buffer's own.
     assert_eq!(
         PerDirection::from_fn(|x| detector.passed[x].peak_queue),

@@ -3,7 +3,7 @@
 use super::super::*;
 use super::{input, with_buffers};
 use crate::rate::in_words;
-use crate::ratio::{Confidence};
+use crate::ratio::Confidence;
 
 fn lines(advice: &Advice) -> Vec<String> {
     advice.to_string().lines().map(str::to_owned).collect()
