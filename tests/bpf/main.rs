@@ -24,7 +24,7 @@ mod turnaround;
 mod word;
 
 use pendulum::bpf::LoadOptions;
-use pendulum::replay::meter::{Meter, MeterConfig};
+use pendulum::replay::meter::Meter;
 use pendulum::replay::packet::{Frame, LinkType, Lost};
 use pendulum_model::segment::{Class, Direction, PerDirection};
 
@@ -54,7 +54,7 @@ struct Replay {
 
 impl Replay {
     fn new(link_layer: LinkLayer) -> Self {
-        Self { meter: Meter::new(MeterConfig::default()), link_type: link_type(link_layer) }
+        Self { meter: Meter::default(), link_type: link_type(link_layer) }
     }
 
     fn observe(&mut self, frame: &CraftedFrame) {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use pendulum::bpf::{Answered, Passage, PassageReader};
 use pendulum::replay::capture::Capture;
-use pendulum::replay::meter::{Meter, MeterConfig};
+use pendulum::replay::meter::Meter;
 use pendulum::replay::packet::parse;
 use pendulum::replay::tally::Tally;
 use pendulum_model::segment::Direction;
@@ -28,7 +28,7 @@ type Turns = BTreeMap<u64, (u64, u32)>;
 /// The newest turn of each slot, and the bytes that came in, by both. Times in the file begin at `epoch_ns`.
 fn both(file: &Path, link_layer: LinkLayer) -> ([Turns; 2], [u64; 2]) {
     let mut kernel = Kernel::new(link_layer);
-    let mut meter = Meter::<Tally>::new(MeterConfig::default());
+    let mut meter = Meter::<Tally>::default();
     let mut capture = Capture::open(file).expect("a capture");
     let (mut ours, mut theirs) = (Turns::new(), Turns::new());
     let mut bytes = [0, 0];

@@ -16,7 +16,7 @@ use std::time::Duration;
 use pendulum::bpf::abi;
 use pendulum::replay::capture;
 use pendulum::replay::flow::Flow;
-use pendulum::replay::meter::{Meter, MeterConfig};
+use pendulum::replay::meter::Meter;
 use pendulum::replay::packet::{Packet, parse};
 use pendulum_lab::lab::{Lab, LinkSpec};
 use pendulum_lab::topology::{IpVersion, Role, WAN_DEVICE};
@@ -109,7 +109,7 @@ fn read(file: &Path) -> (Vec<Frame>, Meter) {
     let mut theirs = tshark::analyse(file).into_iter();
     let mut reader = capture::Capture::open(file).expect("a capture");
     let home = home();
-    let mut meter: Meter = Meter::new(MeterConfig::default());
+    let mut meter: Meter = Meter::default();
     let mut frames = Vec::new();
     let mut number = 0;
     while reader.advance().expect("whole") {

@@ -9,7 +9,6 @@ use pendulum::replay::flow::FlowKey;
 use pendulum::replay::report::Collector;
 use pendulum::replay::session::{Audience, Outcome, Task, replay};
 use pendulum::replay::tally::{InFlight, Tally};
-use pendulum::replay::watch::Watch;
 use pendulum_model::detector::{Config, Detector};
 use pendulum_model::event::Event;
 use pendulum_model::link::{Known, Link};
@@ -107,13 +106,6 @@ impl Audience for Judge<'_> {
     }
 }
 
-struct Quiet;
-
-impl Watch for Quiet {
-    fn begin(&self, _: &'static str, _: u64) {}
-    fn at(&self, _: u64) {}
-}
-
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [directory, first_s] = &arguments[..] else {
@@ -140,7 +132,7 @@ fn main() -> Result<(), Failure> {
         detector: Detector::new(Config { link, ..Config::default() }),
         collector: Collector::new(&mut ignore, None),
     };
-    let outcome = replay(&task, &Quiet, &mut judge)?;
+    let outcome = replay(&task, &|_, _, _| {}, &mut judge)?;
     let outcome = Outcome { detector: judge.detector, ..outcome };
     let (report, _) = judge.collector.finish(&outcome);
     println!("{}", serde_json::to_string(&report)?);

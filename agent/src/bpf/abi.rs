@@ -17,46 +17,37 @@ pub mod names {
     include!(concat!(env!("OUT_DIR"), "/names.rs"));
 }
 
-// SAFETY: plain integers and arrays of them; every bit pattern is a value.
-unsafe impl aya::Pod for pendulum_config {}
-// SAFETY: as above.
-unsafe impl aya::Pod for pendulum_counters {}
-// SAFETY: as above.
-unsafe impl aya::Pod for pendulum_burst {}
-// SAFETY: as above; 36 bytes without padding.
-unsafe impl aya::Pod for pendulum_flow_key {}
-// SAFETY: as above.
-unsafe impl aya::Pod for pendulum_flow {}
-// SAFETY: as above.
-unsafe impl aya::Pod for pendulum_queue_device {}
-// SAFETY: as above.
-unsafe impl aya::Pod for pendulum_queue {}
-// SAFETY: as above.
-unsafe impl aya::Pod for pendulum_bucket {}
-// SAFETY: as above.
-unsafe impl aya::Pod for pendulum_sojourn {}
-// SAFETY: as above.
-unsafe impl aya::Pod for pendulum_arrival {}
-// SAFETY: as above.
-unsafe impl aya::Pod for pendulum_home_reply {}
-// SAFETY: as above.
-unsafe impl aya::Pod for pendulum_slot {}
-// SAFETY: as above.
-unsafe impl aya::Pod for pendulum_ports {}
-// SAFETY: as above.
-unsafe impl aya::Pod for pendulum_departure {}
-// SAFETY: as above.
-unsafe impl aya::Pod for pendulum_cwnd_config {}
-// SAFETY: as above.
-unsafe impl aya::Pod for pendulum_socket {}
-// SAFETY: as above.
-unsafe impl aya::Pod for pendulum_shape_control {}
-// SAFETY: as above.
-unsafe impl aya::Pod for pendulum_shape_counts {}
-// SAFETY: as above.
-unsafe impl aya::Pod for pendulum_ack_state {}
-// SAFETY: as above.
-unsafe impl aya::Pod for pendulum_channel {}
+macro_rules! plain_bytes {
+    ($($structure:ident)+) => {
+        $(
+            // SAFETY: plain integers and arrays of them, without padding where it is a key: every bit pattern is a value.
+            unsafe impl aya::Pod for $structure {}
+        )+
+    };
+}
+
+plain_bytes!(
+    pendulum_config
+    pendulum_counters
+    pendulum_burst
+    pendulum_flow_key
+    pendulum_flow
+    pendulum_queue_device
+    pendulum_queue
+    pendulum_bucket
+    pendulum_sojourn
+    pendulum_arrival
+    pendulum_home_reply
+    pendulum_slot
+    pendulum_ports
+    pendulum_departure
+    pendulum_cwnd_config
+    pendulum_socket
+    pendulum_shape_control
+    pendulum_shape_counts
+    pendulum_ack_state
+    pendulum_channel
+);
 
 /// Upper bounds of the histograms of times in microseconds; the kernel side's `PENDULUM_TIME_BOUNDS_US`.
 pub const TIME_BOUNDS_US: [u32; PENDULUM_TIME_BOUNDS as usize] =
@@ -86,14 +77,16 @@ const _: () = {
     assert!(Class::NonTcp as u32 == PENDULUM_CLASS_NON_TCP);
 };
 
+/// Add to each figure its like.
+pub fn add_all(to: &mut [u64], from: &[u64]) {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to += from;
+    }
+}
+
 impl pendulum_counters {
     /// Add another CPU's figures to these.
     pub fn add(&mut self, other: &Self) {
-        fn add_all(to: &mut [u64], from: &[u64]) {
-            for (to, from) in to.iter_mut().zip(from) {
-                *to += from;
-            }
-        }
         add_all(&mut self.segments, &other.segments);
         add_all(&mut self.bytes, &other.bytes);
         add_all(&mut self.marked_segments, &other.marked_segments);

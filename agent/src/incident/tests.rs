@@ -105,7 +105,7 @@ fn a_lock_replays_to_the_same_verdict() {
     for seed in 0..if std::env::var_os("PENDULUM_LONG").is_some() { 20 } else { 4 } {
         let directory = tempfile::tempdir().unwrap();
         let link = if seed % 2 == 0 { Link::with_capacity(24_500.0, 300_000.0) } else { Link::default() };
-        let incidents = record(&samples(seed, [30 + seed as u32, 20]), link, directory.path()).incidents;
+        let incidents = record(&samples(seed, [30 + seed, 20]), link, directory.path()).incidents;
         let lock = incidents.iter().find(|incident| incident.what == "locked_uplink");
         let lock = lock.unwrap_or_else(|| panic!("seed {seed}: {incidents:?}"));
         assert_eq!(lock.verdict, "locked_uplink");

@@ -195,6 +195,9 @@ pub(super) enum Fault {
     Copy,
 }
 
+/// Is told how far a pass over a capture is: which pass, bytes read, bytes of the file.
+pub type Progress<'a> = dyn Fn(&'static str, u64, u64) + 'a;
+
 /// Dates the frame of this number as it passed; why it is to be left out, if it is.
 pub(super) type Correct = dyn FnMut(u64, &mut Record<'_>) -> Option<Fault> + Send;
 

@@ -1,11 +1,11 @@
 //! `pendulum replay`: what the user asks for, and in which form the answer comes.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use pendulum_model::event::Event;
 use pendulum_model::rate::Rate;
 use pendulum_model::segment::PerDirection;
@@ -16,7 +16,6 @@ use super::orientation::Prefix;
 use super::report::{Collector, write_text};
 use super::series::{Series, SeriesError};
 use super::session::{ReplayError, Task, replay};
-use super::watch::Watch;
 use crate::exit::{Classified, Exit};
 use crate::incident::{self, IncidentError};
 
@@ -143,7 +142,9 @@ pub fn answer(args: &ReplayArgs, out: &mut dyn Write) -> Result<(), ReplayFailur
     };
     let series = args.series.as_deref().map(Series::create).transpose()?;
     let mut collector = Collector::new(&mut write_event, series);
-    let outcome = replay(&task, &Bar::default(), &mut collector)?;
+    let bar = Bar::default();
+    let progress = |pass, read, bytes| bar.show(pass, read, bytes);
+    let outcome = replay(&task, &progress, &mut collector)?;
     let (report, series) = collector.finish(&outcome);
     if let Some(series) = series {
         series.finish()?;
@@ -186,47 +187,32 @@ fn write_line(event: &Event, out: &mut dyn Write) -> Result<(), ReplayFailure> {
 /// A progress bar on a terminal; nothing elsewhere.
 #[derive(Default)]
 struct Bar {
-    bar: Cell<Option<ProgressBar>>,
+    bar: RefCell<Option<ProgressBar>>,
+    pass: Cell<&'static str>,
     shown: Cell<u64>,
 }
 
-impl Watch for Bar {
-    fn begin(&self, what: &'static str, bytes: u64) {
-        if !io::stderr().is_terminal() {
-            return;
-        }
-        let style = "{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
-        let bar = ProgressBar::new(bytes).with_message(what);
-        if let Ok(style) = ProgressStyle::with_template(style) {
-            bar.set_style(style);
-        }
-        self.clear();
-        self.shown.set(0);
-        self.bar.set(Some(bar));
-    }
-
-    fn at(&self, bytes: u64) {
-        if bytes < self.shown.get() + BAR_STEP_BYTES {
-            return;
-        }
-        self.shown.set(bytes);
-        if let Some(bar) = self.bar.take() {
-            bar.set_position(bytes);
-            self.bar.set(Some(bar));
-        }
-    }
-}
-
 impl Bar {
-    fn clear(&self) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
+    fn show(&self, pass: &'static str, read: u64, bytes: u64) {
+        if self.pass.replace(pass) != pass {
+            self.bar.replace(begin(pass, bytes));
+            self.shown.set(0);
+        }
+        if read < self.shown.get() + BAR_STEP_BYTES {
+            return;
+        }
+        self.shown.set(read);
+        if let Some(bar) = &*self.bar.borrow() {
+            bar.set_position(read);
         }
     }
 }
 
-impl Drop for Bar {
-    fn drop(&mut self) {
-        self.clear();
+fn begin(pass: &'static str, bytes: u64) -> Option<ProgressBar> {
+    let style = "{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+    let bar = ProgressBar::new(bytes).with_message(pass).with_finish(ProgressFinish::AndClear);
+    if let Ok(style) = ProgressStyle::with_template(style) {
+        bar.set_style(style);
     }
+    io::stderr().is_terminal().then_some(bar)
 }

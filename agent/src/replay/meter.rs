@@ -12,20 +12,9 @@ use super::requests::{RequestReply, Requests};
 use super::table::{Entry, Event, FlowTable};
 use crate::bpf::abi::{self, pendulum_counters};
 
-/// How much is remembered.
-#[derive(Clone, Copy, Debug)]
-pub struct MeterConfig {
-    /// Conversations; at least 1. The kernel's table has the same default.
-    pub flow_entries: usize,
-    /// Flows seen one way only; at least 1.
-    pub nursery_entries: usize,
-}
-
-impl Default for MeterConfig {
-    fn default() -> Self {
-        Self { flow_entries: 16_384, nursery_entries: 4_096 }
-    }
-}
+/// How much is remembered: conversations, as in the kernel's table, and flows seen one way only.
+const FLOWS: usize = 16_384;
+const NURSED: usize = 4_096;
 
 /// What one frame was.
 #[derive(Debug)]
@@ -82,19 +71,20 @@ pub struct Meter<T = ()> {
     requests: Requests,
 }
 
-impl<T: Default> Meter<T> {
-    /// An empty meter.
-    pub fn new(config: MeterConfig) -> Self {
+impl<T: Default> Default for Meter<T> {
+    fn default() -> Self {
         Self {
             counters: PerDirection::default(),
             ack_runs: PerDirection::default(),
             protocol_ports: PerDirection::default(),
             stats: [0; abi::PENDULUM_STATS as usize],
-            table: FlowTable::new(config.flow_entries, config.nursery_entries),
+            table: FlowTable::new(FLOWS, NURSED),
             requests: Requests::default(),
         }
     }
+}
 
+impl<T: Default> Meter<T> {
     /// Measure one frame that passed at `time_ns` (any origin, one clock) and tell everything about it.
     pub fn observe_frame(
         &mut self,
@@ -243,10 +233,7 @@ mod tests {
 
     #[test]
     fn a_replay_remembers_as_many_flows_as_the_agent() {
-        let (replay, link) = (MeterConfig::default(), crate::config::LinkConfig::new("wan0"));
-        assert_eq!(
-            (replay.flow_entries, replay.nursery_entries),
-            (link.max_flows as usize, link.nursery as usize)
-        );
+        let link = crate::config::LinkConfig::new("wan0");
+        assert_eq!((FLOWS, NURSED), (link.max_flows as usize, link.nursery as usize));
     }
 }

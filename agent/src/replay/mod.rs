@@ -28,7 +28,6 @@ pub mod tally;
 pub mod timeline;
 pub mod turnaround;
 pub mod vantage_detection;
-pub mod watch;
 
 #[cfg(test)]
 mod tests;

@@ -72,7 +72,7 @@ impl Notes {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::meter::{Meter, MeterConfig};
+    use super::super::meter::Meter;
     use super::super::packet::{Frame, LinkType};
     use super::super::tests::craft::{LinkLayer, Tcp, down, up};
     use super::super::tests::direction;
@@ -81,7 +81,7 @@ mod tests {
 
     /// Notes packets, one each millisecond.
     fn noted(packets: &[Tcp]) -> (Vec<Noted>, Notes) {
-        let (mut meter, mut notes) = (Meter::<Tally>::new(MeterConfig::default()), Notes::default());
+        let (mut meter, mut notes) = (Meter::<Tally>::default(), Notes::default());
         let noted = (1..).zip(packets).map(|(ms, packet): (u64, _)| {
             let crafted = packet.build(LinkLayer::RawIp);
             let direction = direction(crafted.direction);
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn replies_of_other_protocols_are_answers_unless_held() {
         for exchange in exchanges() {
-            let (mut meter, mut notes) = (Meter::<Tally>::new(MeterConfig::default()), Notes::default());
+            let (mut meter, mut notes) = (Meter::<Tally>::default(), Notes::default());
             let answers = exchange.messages.iter().filter_map(|message| {
                 let crafted = message.build(LinkLayer::RawIp);
                 let direction = direction(crafted.direction);

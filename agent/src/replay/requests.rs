@@ -168,7 +168,7 @@ fn hash(key: &FlowKey, first: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::meter::{Meter, MeterConfig};
+    use super::super::meter::Meter;
     use super::super::packet::{Frame, LinkType};
     use super::super::tests::craft::{Direction as Way, LinkLayer};
     use super::super::tests::direction;
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn each_exchange_is_timed() {
         for exchange in exchanges() {
-            let mut meter = Meter::<()>::new(MeterConfig::default());
+            let mut meter = Meter::<()>::default();
             let mut timed = Vec::new();
             for message in &exchange.messages {
                 let crafted = message.build(LinkLayer::Ethernet);

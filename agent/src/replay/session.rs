@@ -12,7 +12,7 @@ use pendulum_model::sample::Sample;
 use pendulum_model::segment::{Direction, PerDirection};
 
 use super::account::Account;
-use super::capture::CaptureError;
+use super::capture::{CaptureError, Progress};
 use super::flow::FlowKey;
 use super::meter::Meter;
 use super::orientation::{Evidence, Exchanged, Prefix};
@@ -21,7 +21,6 @@ use super::survey;
 use super::tally::{InFlight, Tally};
 use super::timeline::Source;
 use super::vantage_detection::{DetectedVantage, detect_vantage};
-use super::watch::Watch;
 use run::Session;
 
 /// What to replay.
@@ -109,7 +108,11 @@ pub struct Outcome {
 ///
 /// # Errors
 /// If a capture cannot be read, or holds nothing.
-pub fn replay(task: &Task, watch: &dyn Watch, audience: &mut dyn Audience) -> Result<Outcome, ReplayError> {
+pub fn replay(
+    task: &Task,
+    progress: &Progress<'_>,
+    audience: &mut dyn Audience,
+) -> Result<Outcome, ReplayError> {
     let wan = Source::examine(&task.wan)?;
     let lan = task.lan.as_deref().map(Source::examine).transpose()?;
     let Some(mut surveyed) = survey::survey(&wan, lan.as_ref(), &task.home)? else {
@@ -122,11 +125,11 @@ pub fn replay(task: &Task, watch: &dyn Watch, audience: &mut dyn Audience) -> Re
     if let (Some(reason), Some(lan)) = (surveyed.exchanged, &task.lan) {
         return Err(ReplayError::Exchanged { wan: task.wan.clone(), lan: lan.clone(), reason });
     }
-    let detected = detect_vantage(&wan, &mut surveyed, task.rates, task.lan.is_some(), watch)?;
+    let detected = detect_vantage(&wan, &mut surveyed, task.rates, task.lan.is_some(), progress)?;
     let configured = |x: Direction| task.rates[x].map(|rate| Known::config(rate.bytes_per_second()));
     let link = Link { capacity: PerDirection::from_fn(configured), ..Link::default() };
     let mut session = Session::open(task, (&wan, lan.as_ref()), surveyed, detected, link)?;
-    session.run(watch, audience)?;
+    session.run(progress, audience)?;
     if let Some(reason) = session.is_unusable() {
         return Err(ReplayError::Unusable { path: task.wan.clone(), reason });
     }

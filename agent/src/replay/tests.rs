@@ -6,7 +6,7 @@ use pendulum_model::segment::{Class, Direction, PerDirection};
 use proptest::prelude::*;
 
 use super::flow::FlowKey;
-use super::meter::{Meter, MeterConfig};
+use super::meter::Meter;
 use super::packet::{Frame, LinkType, Lost};
 use crate::bpf::abi::{self, pendulum_half};
 
@@ -61,7 +61,7 @@ fn lost_since(before: &[u64], after: &[u64]) -> Vec<&'static str> {
 /// What differs between a case and the meter.
 fn differences(case: &Case) -> Vec<String> {
     let mut wrong = Vec::new();
-    let mut meter = Meter::<()>::new(MeterConfig::default());
+    let mut meter = Meter::<()>::default();
     for (i, (crafted, expect)) in case.frames.iter().zip(&case.expect).enumerate() {
         let before = meter.stats;
         let class = meter
@@ -252,7 +252,7 @@ proptest! {
     /// Whatever passes: no panic, every segment counted once, no figure out of its bounds.
     #[test]
     fn any_stream_of_segments_adds_up(stream in prop::collection::vec(segment_like(), 0..60)) {
-        let mut meter = Meter::<()>::new(MeterConfig::default());
+        let mut meter = Meter::<()>::default();
         let (mut at, mut passed) = (0, PerDirection::<u64>::default());
         for (is_up, flags, seq, ack, window, payload, ts, after) in stream {
             at += after;

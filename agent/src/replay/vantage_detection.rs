@@ -17,15 +17,14 @@ use pendulum_model::rate::Rate;
 use pendulum_model::segment::{Direction, PerDirection};
 use serde::Serialize;
 
-use super::capture::CaptureError;
-use super::meter::{Meter, MeterConfig};
+use super::capture::{CaptureError, Progress};
+use super::meter::Meter;
 use super::notes::Notes;
 use super::packet::parse;
 use super::silence::Silence;
 use super::survey::{Surveyed, direction_of};
 use super::tally::Tally;
 use super::timeline::Source;
-use super::watch::Watch;
 use spacing::{Pace, Spacing};
 
 /// The smallest delay of each of these, nanoseconds, counts: answers that were held back do not.
@@ -150,10 +149,10 @@ pub fn detect_vantage(
     surveyed: &mut Surveyed,
     configured: PerDirection<Option<Rate>>,
     both: bool,
-    watch: &dyn Watch,
+    progress: &Progress<'_>,
 ) -> Result<DetectedVantage, CaptureError> {
     let mut capture = wan.open()?;
-    let mut meter = Meter::<Tally>::new(MeterConfig::default());
+    let mut meter = Meter::<Tally>::default();
     let mut notes = Notes::default();
     let rates = PerDirection::from_fn(|x| configured[x].map(|rate| rate.bytes_per_second()));
     let mut observers = PLACES.map(|vantage| {
@@ -167,7 +166,6 @@ pub fn detect_vantage(
     let mut silence = Silence::default();
     let mut now_ns = 0;
     let mut settled_ns = 0;
-    watch.begin("finding out rates and place", capture.file_bytes);
     while capture.advance()? {
         let Some(record) = capture.record() else { break };
         now_ns = record.time_ns.saturating_sub(surveyed.origin_ns).max(now_ns);
@@ -210,7 +208,7 @@ pub fn detect_vantage(
                 }
             }
         }
-        watch.at(capture.read_bytes());
+        progress("finding out rates and place", capture.read_bytes(), capture.file_bytes);
     }
     let seen = PlaceEvidence {
         home_s: variations.up.spread(),

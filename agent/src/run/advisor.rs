@@ -64,7 +64,9 @@ impl Advisor {
             return;
         }
         self.basis = basis;
-        self.computed = basis.and_then(|_| advise(detector, &self.wan)).map(Arc::new);
+        // A link no buffer can help has no advice: that is no error here.
+        let advise = |_| sizing::advise(&input(detector, &self.wan)?).ok();
+        self.computed = basis.and_then(advise).map(Arc::new);
         // Without traffic both ways there is no ratio to predict.
         let has_ratio = !matches!(detector.verdict(), Verdict::OneWay | Verdict::Clear);
         let predicted = has_ratio.then(|| detector.predicted_ratio()).flatten();
@@ -94,11 +96,6 @@ fn basis(detector: &Detector) -> Option<Basis> {
     let kilobits = |x: Direction| Some((detector.capacity(x)?.value / 125.0).round() as u64);
     let kilobits = PerDirection { up: kilobits(Direction::Up)?, down: kilobits(Direction::Down)? };
     Some(Basis { kilobits, verdict: detector.verdict() })
-}
-
-fn advise(detector: &Detector, wan: &str) -> Option<sizing::Advice> {
-    // A link no buffer can help has no advice: that is no error here.
-    sizing::advise(&input(detector, wan)?).ok()
 }
 
 /// The link as it is found to be, its buffers left out.

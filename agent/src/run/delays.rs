@@ -86,16 +86,16 @@ impl Default for Delays {
 impl Delays {
     /// A tick of a tenth of a second; `throughput`: what leaves the queues, bytes per second.
     pub(super) fn tick(&mut self, at: Duration, queues: &Queues, throughput: PerDirection<f64>) {
-        let (replies, passed) = queues.replies();
-        self.tracker.tick(at.as_secs_f64(), passed);
+        let elsewhere = queues.elsewhere.as_ref();
+        self.tracker.tick(at.as_secs_f64(), elsewhere.map_or_else(PerDirection::default, |it| it.passed));
         self.waited.clear();
-        for (reply, passed_ns) in replies {
+        for (reply, passed_ns) in elsewhere.iter().flat_map(|elsewhere| &elsewhere.replies) {
             let Some(wait_s) = self.tracker.reply(reply) else { continue };
             let Reply { end, may_be_held, .. } = *reply;
             let waited = Passing::Waited { end: end.into(), passed_ns: *passed_ns, wait_s, may_be_held };
             self.waited.push((Direction::Up, waited));
         }
-        for reply in queues.home_replies() {
+        for reply in elsewhere.iter().flat_map(|elsewhere| &elsewhere.home_replies) {
             self.tracker.home_reply(&Reply { end: self.hosts.number(reply.end), ..*reply });
         }
         for x in Direction::ALL {

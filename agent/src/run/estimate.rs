@@ -166,7 +166,8 @@ impl LinkEstimate {
 /// One estimate for each vantage, the place at which the uplink's queue has been: it moves with each A/B interval, and what either place has learnt stays.
 #[derive(Debug)]
 pub struct VantageEstimates {
-    current: LinkEstimate,
+    /// For the place where the queue is.
+    pub current: LinkEstimate,
     other: Option<LinkEstimate>,
 }
 
@@ -174,16 +175,6 @@ impl VantageEstimates {
     /// From `start_ns` of the monotonic clock on; the queue is behind the gateway until [`Self::stand_at`].
     pub fn new(start_ns: u64) -> Self {
         Self { current: LinkEstimate::new(start_ns, Vantage::BeforeUplinkBuffer), other: None }
-    }
-
-    /// The estimate for the place where the queue is.
-    pub fn current(&self) -> &LinkEstimate {
-        &self.current
-    }
-
-    /// The same.
-    pub fn current_mut(&mut self) -> &mut LinkEstimate {
-        &mut self.current
     }
 
     /// Where the queue is since `since_ns`. Returns whether it was elsewhere before.
@@ -394,9 +385,9 @@ pub(super) mod tests {
     fn what_a_place_has_learnt_survives_intervals_at_the_other() {
         let start = 100_000 * MS;
         let mut places = VantageEstimates::new(start);
-        fill_a_modem(places.current_mut(), start);
+        fill_a_modem(&mut places.current, start);
         let learnt = |places: &VantageEstimates| {
-            let link = places.current();
+            let link = &places.current;
             (
                 link.of(Direction::Up).and_then(|up| up.rate()).map(|rate| rate.bytes_per_second),
                 link.observer.base_round_trip(),
@@ -408,13 +399,13 @@ pub(super) mod tests {
         assert!(places.stand_at(Vantage::OwnQueue, shaped));
         assert!(!places.stand_at(Vantage::OwnQueue, shaped + MS));
         assert_eq!(learnt(&places), (None, None), "another place");
-        places.current_mut().settle(shaped + 10_000 * MS);
+        places.current.settle(shaped + 10_000 * MS);
         assert!(places.stand_at(Vantage::BeforeUplinkBuffer, shaped + 10_000 * MS));
         let after = learnt(&places);
         let same_rate =
             after.0.zip(before.0).is_some_and(|(after, before)| (after / before - 1.0).abs() < 1e-3);
         assert!(same_rate && after.1 == before.1, "{after:?} for {before:?}");
-        let up = places.current().of(Direction::Up).expect("hidden");
+        let up = places.current.of(Direction::Up).expect("hidden");
         assert_eq!(up.sample(up.known_to()), None);
     }
 }

@@ -201,7 +201,9 @@ impl LinkTask {
         let configured = PerDirection::from_fn(|x| self.config.rate(x).map(|rate| rate.bytes_per_second()));
         let capacity = self.detection.detector.capacity(Direction::Up).map(|known| known.value);
         let repeated = self.meter.repeated_uplink();
-        self.queues.want_passing(self.shaper.follows());
+        if let Some(elsewhere) = &mut self.queues.elsewhere {
+            elsewhere.want_seen(self.shaper.follows());
+        }
         self.queues.tick(configured, capacity, repeated);
         if let Some(at) = read {
             self.meter.observe_uplink(at, self.queues.uplink_look());
@@ -249,13 +251,14 @@ impl LinkTask {
             self.detection.recorder.set_shaper(self.shaper.state().0.name());
         }
         let (sweep, totals) = (self.sweeper.latest(), self.meter.totals());
+        let elsewhere = self.queues.elsewhere.as_ref();
         self.detection.tick(&LinkReading {
             at: bpf::monotonic(),
             counters: &totals.counters,
             queues: PerDirection::from_fn(|x| self.queues.seen(x)),
             rates: PerDirection::from_fn(|x| self.queues.rate(x)),
-            base_round_trip: self.queues.base_round_trip(),
-            answered_s: self.queues.answered_s(),
+            base_round_trip: elsewhere.and_then(|elsewhere| elsewhere.link().observer.base_round_trip()),
+            answered_s: elsewhere.and_then(|elsewhere| elsewhere.answered_s),
             flows: std::mem::take(&mut self.swept).then_some(&*sweep),
         });
         self.queues.forget_fresh();

@@ -53,8 +53,6 @@ pub(super) struct Links {
     leaving: Vec<watch::Sender<bool>>,
 }
 
-impl Prepared {}
-
 impl Links {
     /// No link yet.
     pub(super) fn new(

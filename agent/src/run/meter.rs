@@ -115,7 +115,7 @@ impl KernelMeter {
         for (total, counters) in totals.counters.both_mut().into_iter().zip(self.now.counters.both()) {
             total.add(counters);
         }
-        add(&mut totals.stats, &self.now.stats);
+        abi::add_all(&mut totals.stats, &self.now.stats);
         totals
     }
 
@@ -140,12 +140,6 @@ impl KernelMeter {
             return PerDirection::default();
         }
         PerDirection::from_fn(|x| after[x].saturating_sub(before[x]).max(0) as f64 / seconds)
-    }
-}
-
-fn add(total: &mut [u64], more: &[u64]) {
-    for (total, more) in total.iter_mut().zip(more) {
-        *total += more;
     }
 }
 

@@ -8,15 +8,13 @@ mod drops;
 mod elsewhere;
 mod tracked;
 
-use pendulum_model::delay::Reply;
 use pendulum_model::link::{Known, Link, Provenance};
-use pendulum_model::observer::Vantage;
-use pendulum_model::sample::{BaseRoundTrip, MeasuredRate};
+use pendulum_model::sample::MeasuredRate;
 use pendulum_model::segment::{Direction, PerDirection};
 use tracing::{info, warn};
 
 use self::drops::Drops;
-use self::elsewhere::Elsewhere;
+pub(super) use self::elsewhere::Elsewhere;
 use self::tracked::Tracked;
 use super::estimate::Estimate;
 use super::outflow::Look;
@@ -25,7 +23,7 @@ use super::samples::Seen;
 use crate::bpf::{BpfError, Cwnd, CwndSource, PassageReader, ProgramStatus, QueuePrograms};
 use crate::config;
 use crate::net::{Devices, ingress_redirect};
-use crate::shape::{OwnLevel, Passing};
+use crate::shape::OwnLevel;
 use crate::snapshot::{FlowSweep, LinkSnapshot, QueueSnapshot, SILENT, SlotLosses};
 
 /// Queues and windows of one link.
@@ -38,7 +36,8 @@ pub(super) struct Queues {
     drops: PerDirection<Drops>,
     /// What was last known of a queue that is gone: its counters go on.
     gone: PerDirection<Option<QueueSnapshot>>,
-    elsewhere: Option<Elsewhere>,
+    /// The buffers of others, while the link is measured.
+    pub(super) elsewhere: Option<Elsewhere>,
     /// Of readers that are gone.
     slot_losses: SlotLosses,
     /// The WAN device while the programs are attached to it.
@@ -185,18 +184,6 @@ impl Queues {
         self.tracked.up.as_ref().and_then(|up| up.look)
     }
 
-    /// Whether [`Self::passing`] is wanted, from the next tick on.
-    pub(super) fn want_passing(&mut self, wanted: bool) {
-        if let Some(elsewhere) = &mut self.elsewhere {
-            elsewhere.want_seen(wanted);
-        }
-    }
-
-    /// What passed and waited since the tick before.
-    pub(super) fn passing(&self) -> &[(Direction, Passing)] {
-        self.elsewhere.as_ref().map(Elsewhere::seen).unwrap_or_default()
-    }
-
     /// A direction's queue of this machine; `repeated`: share of its bytes that repeat what passed before; `asked`: segments that were sent
     /// and are answered.
     pub(super) fn own_level(&self, direction: Direction, repeated: f64, tcp: PerDirection<u64>) -> OwnLevel {
@@ -241,29 +228,9 @@ impl Queues {
         elsewhere.and_then(|elsewhere| elsewhere.link().of(direction))
     }
 
-    /// Where the uplink's buffer stands, while the link is measured.
-    pub(super) fn vantage(&self) -> Option<Vantage> {
-        self.elsewhere.as_ref().map(|elsewhere| elsewhere.link().vantage)
-    }
-
     /// The rate of a direction whose buffer is estimated, measured while it held a queue.
     pub(super) fn rate(&self, direction: Direction) -> Option<MeasuredRate> {
         self.estimate(direction).and_then(|estimate| estimate.rate())
-    }
-
-    /// The shortest time in which the outside answered since the tick before, both buffers included, seconds.
-    pub(super) fn answered_s(&self) -> Option<f64> {
-        self.elsewhere.as_ref().and_then(|elsewhere| elsewhere.answered_s)
-    }
-
-    /// Replies from outside since the tick before, with when their requests left for the line, nanoseconds; and the bytes that passed.
-    pub(super) fn replies(&self) -> (&[(Reply, u64)], PerDirection<u64>) {
-        self.elsewhere.as_ref().map(Elsewhere::replies).unwrap_or_default()
-    }
-
-    /// Replies of home to requests that are no TCP, since the tick before.
-    pub(super) fn home_replies(&self) -> &[Reply] {
-        self.elsewhere.as_ref().map(|elsewhere| &*elsewhere.home_replies).unwrap_or_default()
     }
 
     /// Level of a queue of this machine, bytes, whether or not it is the link's buffer; `None` if there is none.
@@ -276,11 +243,6 @@ impl Queues {
         let elsewhere = self.elsewhere.as_ref().filter(|_| self.local(direction).is_none())?;
         let queue = elsewhere.snapshot(direction)?;
         Some((queue.bytes.into(), queue.uncertainty_bytes?))
-    }
-
-    /// From the gateway to the far ends and back, without queues.
-    pub(super) fn base_round_trip(&self) -> Option<BaseRoundTrip> {
-        self.elsewhere.as_ref().and_then(|elsewhere| elsewhere.link().observer.base_round_trip())
     }
 
     /// What is known of the link beside its traffic.
@@ -355,7 +317,7 @@ impl Queues {
                 direction.other_queue = other.or(self.gone[x].as_ref()).cloned();
             }
         }
-        snapshot.vantage = self.vantage();
+        snapshot.vantage = self.elsewhere.as_ref().map(|elsewhere| elsewhere.link().vantage);
         snapshot.slot_losses =
             self.elsewhere.as_ref().map(|elsewhere| self.slot_losses + elsewhere.slot_losses());
         snapshot.directions.up.cwnd_bytes = self.cwnd_bytes;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pendulum::replay::capture::Capture;
-use pendulum::replay::meter::{Meter, MeterConfig};
+use pendulum::replay::meter::Meter;
 use pendulum::replay::packet::{Packet, parse};
 use pendulum_lab::agent::Agent;
 use pendulum_lab::lab::Lab;
@@ -120,7 +120,7 @@ pub(super) fn replay(files: &[PathBuf; 2]) -> Meter {
         Side::open(wan, Direction::Down, [0x02, 0, 0, 0, 0, 0x02]),
         Side::open(lan, Direction::Up, [0x02, 0, 0, 0, 0x03, 0x01]),
     ];
-    let mut meter: Meter = Meter::new(MeterConfig::default());
+    let mut meter: Meter = Meter::default();
     loop {
         let earliest =
             sides.iter_mut().filter(|side| side.next.is_some()).min_by_key(|side| side.next.unwrap().0);

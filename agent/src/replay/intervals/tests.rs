@@ -2,7 +2,7 @@
 
 use pendulum_model::observer::{Observer, Vantage};
 
-use super::super::meter::{Meter, MeterConfig};
+use super::super::meter::Meter;
 use super::super::packet::{Frame, LinkType};
 use super::super::tests::craft::{LinkLayer, Tcp, down, up};
 use super::super::tests::direction;
@@ -18,8 +18,7 @@ fn intervals() -> Intervals {
 
 /// All samples of these packets, each at its time in milliseconds.
 fn samples(packets: &[(u64, Tcp)], end_ms: u64) -> Vec<Sample> {
-    let (mut intervals, mut meter, mut found) =
-        (intervals(), Meter::<()>::new(MeterConfig::default()), Vec::new());
+    let (mut intervals, mut meter, mut found) = (intervals(), Meter::<()>::default(), Vec::new());
     let sink = &mut |sample: &Sample| found.push(sample.clone());
     for (ms, packet) in packets {
         intervals.advance(ms * MS, sink);
@@ -228,7 +227,7 @@ fn a_direction_is_unseen_after_two_seconds_of_the_other_one() {
 #[test]
 fn what_is_missing_does_not_depend_on_idle_time() {
     let share = |packets: &[(u64, Tcp)]| {
-        let (mut intervals, mut meter) = (intervals(), Meter::<()>::new(MeterConfig::default()));
+        let (mut intervals, mut meter) = (intervals(), Meter::<()>::default());
         for (ms, packet) in packets {
             intervals.advance(ms * MS, &mut |_| {});
             let crafted = packet.build(LinkLayer::RawIp);

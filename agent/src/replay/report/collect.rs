@@ -152,8 +152,9 @@ impl<'a> Collector<'a> {
             self.evidence[detector.verdict() as usize] = Some(evidence.clone());
         }
         let of = |verdict: Verdict| self.evidence[verdict as usize].as_ref();
-        let conclusion = conclude(outcome, |verdict| of(verdict).map(|evidence| evidence.reason.clone()));
-        let degree = Degree::of(conclusion.verdict, of(conclusion.verdict), self.bloat_s);
+        let (verdict, verdict_reason) =
+            conclude(outcome, |verdict| of(verdict).map(|evidence| evidence.reason.clone()));
+        let degree = Degree::of(verdict, of(verdict), self.bloat_s);
         let lost = Lost::ALL.into_iter().map(|reason| (reason.name(), outcome.meter.stats[reason as usize]));
         Report {
             duration_s: outcome.duration_s,
@@ -170,8 +171,8 @@ impl<'a> Collector<'a> {
             phase_share: Phase::ALL.map(|phase| totals.phase_share(phase)).into(),
             phase_known_s: totals.phase_seconds.iter().sum(),
             phase_transitions: detector.transitions().iter().flatten().sum(),
-            verdict: conclusion.verdict.name(),
-            verdict_reason: conclusion.reason,
+            verdict: verdict.name(),
+            verdict_reason,
             degree,
             verdict_seconds: Verdict::ALL
                 .into_iter()
@@ -182,7 +183,7 @@ impl<'a> Collector<'a> {
             queue_correlation: totals.queues.correlation(),
             throughput_ratio: Ratio {
                 measured: both.then(|| goodput.down / goodput.up),
-                predicted: predicted(conclusion.verdict, detector),
+                predicted: predicted(verdict, detector),
             },
             flows: self.rows,
             flows_total: self.flows_total,

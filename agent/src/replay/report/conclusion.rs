@@ -5,14 +5,11 @@ use pendulum_model::segment::Direction;
 
 use super::super::session::Outcome;
 
-/// A verdict on the whole, with its reason in one sentence.
-pub(super) struct Conclusion {
-    pub(super) verdict: Verdict,
-    pub(super) reason: Option<String>,
-}
-
-/// `reason`: why the detector said what it said, by verdict.
-pub(super) fn conclude(outcome: &Outcome, reason: impl Fn(Verdict) -> Option<String>) -> Conclusion {
+/// The verdict on the whole, with its reason in one sentence. `reason`: why the detector said what it said, by verdict.
+pub(super) fn conclude(
+    outcome: &Outcome,
+    reason: impl Fn(Verdict) -> Option<String>,
+) -> (Verdict, Option<String>) {
     let verdict = outcome.detector.overall_verdict();
     let held: f64 = outcome.detector.state().verdict_seconds.iter().sum();
     let doubt = if held == 0.0 {
@@ -27,8 +24,8 @@ pub(super) fn conclude(outcome: &Outcome, reason: impl Fn(Verdict) -> Option<Str
         None
     };
     match doubt {
-        Some(doubt) => Conclusion { verdict: Verdict::Unknown, reason: Some(doubt) },
-        None => Conclusion { verdict, reason: reason(verdict) },
+        Some(doubt) => (Verdict::Unknown, Some(doubt)),
+        None => (verdict, reason(verdict)),
     }
 }
 

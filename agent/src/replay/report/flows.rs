@@ -47,8 +47,9 @@ pub struct FlowReport {
 impl FlowReport {
     /// From the notes of the WAN capture, and those of the LAN capture if there are any.
     pub(super) fn new(key: &FlowKey, tally: &Tally, at_lan: Option<&InFlight>) -> Self {
-        let home = SocketAddr::new(canonical(key.home_addr), key.home_port);
-        let remote = SocketAddr::new(canonical(key.remote_addr), key.remote_port);
+        let socket = |address, port| SocketAddr::new(IpAddr::from(address).to_canonical(), port);
+        let home = socket(key.home_addr, key.home_port);
+        let remote = socket(key.remote_addr, key.remote_port);
         let (client, server) = match tally.opener {
             Some(Direction::Down) => (remote, home),
             _ => (home, remote),
@@ -94,10 +95,6 @@ fn end_to_end(tally: &Tally, pick: fn(&Turns) -> Option<f64>) -> Option<f64> {
         (Some(home), Some(remote)) => Some(home + remote),
         (one, other) => one.or(other),
     }
-}
-
-fn canonical(address: [u8; 16]) -> IpAddr {
-    IpAddr::from(address).to_canonical()
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@ use pendulum_model::segment::{Direction, PerDirection};
 use std::time::Duration;
 
 use super::super::account::Account;
-use super::super::capture::{Capture, CaptureError, Record};
+use super::super::capture::{Capture, CaptureError, Progress, Record};
 use super::super::flow::FlowKey;
 use super::super::intervals::Intervals;
-use super::super::meter::{Meter, MeterConfig};
+use super::super::meter::Meter;
 use super::super::notes::Notes;
 use super::super::orientation::Orientation;
 use super::super::packet::{Packet, outline, parse};
@@ -23,7 +23,7 @@ use super::super::table::Entry;
 use super::super::tally::{InFlight, Tally, Turns};
 use super::super::timeline::Source;
 use super::super::vantage_detection::DetectedVantage;
-use super::{Audience, Outcome, Task, Watch};
+use super::{Audience, Outcome, Task};
 
 /// An interval waits this long for answers that tell of the uplink's buffer.
 const LAG: Duration = Duration::from_secs(3);
@@ -77,8 +77,8 @@ impl Session {
             origin_ns: surveyed.origin_ns,
             lan_offset_ns: surveyed.lan_offset_ns,
             orientation: surveyed.orientation,
-            meter: Meter::new(MeterConfig::default()),
-            lan_meter: Meter::new(MeterConfig::default()),
+            meter: Meter::default(),
+            lan_meter: Meter::default(),
             intervals: Intervals::new(buffers),
             detector: Detector::new(Config { link, ..Config::default() }),
             notes: Notes::default(),
@@ -91,8 +91,11 @@ impl Session {
     }
 
     /// Read both captures to the end of the WAN capture.
-    pub(super) fn run(&mut self, watch: &dyn Watch, audience: &mut dyn Audience) -> Result<(), CaptureError> {
-        watch.begin("replaying", self.wan.file_bytes);
+    pub(super) fn run(
+        &mut self,
+        progress: &Progress<'_>,
+        audience: &mut dyn Audience,
+    ) -> Result<(), CaptureError> {
         let mut has_lan = self.advance_lan()?;
         while self.wan.advance()? {
             let Some(wan_ns) = self.wan.record().map(|record| record.time_ns) else { break };
@@ -111,7 +114,7 @@ impl Session {
             // A packet of another queue of the device may come a little late: time never runs backwards.
             self.last_ns = self.last_ns.max(wan_ns);
             self.on_wan(self.last_ns, audience);
-            watch.at(self.wan.read_bytes());
+            progress("replaying", self.wan.read_bytes(), self.wan.file_bytes);
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Notes on crafted conversations, in figures worked out by hand.
 
-use super::super::meter::{Meter, MeterConfig};
+use super::super::meter::Meter;
 use super::super::packet::{Frame, LinkType};
 use super::super::table::Entry;
 use super::super::tests::craft::{LinkLayer, Tcp, down, up};
@@ -9,7 +9,7 @@ use super::*;
 
 /// The notes after these packets of one conversation.
 fn tally(packets: &[Tcp]) -> Tally {
-    let mut meter = Meter::<Tally>::new(MeterConfig::default());
+    let mut meter = Meter::<Tally>::default();
     for packet in packets {
         let crafted = packet.build(LinkLayer::RawIp);
         let direction = direction(crafted.direction);

@@ -13,7 +13,6 @@ use crate::replay::cli::ReportFormat;
 use crate::replay::flow::FlowKey;
 use crate::replay::session::{Audience, Task, replay};
 use crate::replay::tally::{InFlight, Tally};
-use crate::replay::watch::Watch;
 
 const MS: u64 = 1_000_000;
 
@@ -158,14 +157,6 @@ impl Audience for FlowSamples {
     fn flow(&mut self, _: &FlowKey, _: &Tally, _: Option<&InFlight>) {}
 }
 
-struct Nobody;
-
-impl Watch for Nobody {
-    fn begin(&self, _: &'static str, _: u64) {}
-
-    fn at(&self, _: u64) {}
-}
-
 /// Once a second, each flow by direction: its data, and the round trip of which either end takes a part.
 #[test]
 fn flows_are_reported_with_both_ends_round_trip() {
@@ -178,7 +169,7 @@ fn flows_are_reported_with_both_ends_round_trip() {
         home: Vec::new(),
     };
     let mut flows = FlowSamples::default();
-    replay(&task, &Nobody, &mut flows).expect("replays");
+    replay(&task, &|_, _, _| {}, &mut flows).expect("replays");
     // The last segment leaves at 5.02 s.
     assert_eq!(flows.0.len(), 6, "once a second, and at the end");
     let sum: u64 = flows.0.iter().map(|flow| flow.data_bytes).sum();

@@ -7,6 +7,7 @@ use pendulum_model::segment::{Direction, PerDirection};
 use tracing::warn;
 
 use super::super::outflow::Look;
+use super::super::queues::Elsewhere;
 use super::LinkTask;
 use crate::bpf;
 use crate::net::{Device, QdiscTree};
@@ -77,7 +78,13 @@ impl LinkTask {
             up: self.queues.own_level(Direction::Up, repeated, self.meter.asked_and_replies()),
             down: self.queues.own_level(Direction::Down, 0.0, PerDirection::default()),
         };
-        let seen = self.queues.passing().iter().chain(self.delays.waited()).copied();
+        let seen = self
+            .queues
+            .elsewhere
+            .iter()
+            .flat_map(|elsewhere| elsewhere.seen())
+            .chain(self.delays.waited())
+            .copied();
         for change in self.shaper.follow(bpf::monotonic_ns(), seen, own) {
             self.detection.note_rate(&change);
         }
@@ -98,8 +105,8 @@ impl LinkTask {
             Some(before) => [counted.0 - before.0, counted.1 - before.1].map(|more: u64| more as f64),
             None => [0.0; 2],
         };
-        let is_own = self.queues.vantage() == Some(Vantage::OwnQueue);
-        let waits_s = self.delays.least_up_s().filter(|_| is_own);
+        let is_own = |elsewhere: &Elsewhere| elsewhere.link().vantage == Vantage::OwnQueue;
+        let waits_s = self.delays.least_up_s().filter(|_| self.queues.elsewhere.as_ref().is_some_and(is_own));
         let behind = Behind {
             delay: waits_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
             passed,

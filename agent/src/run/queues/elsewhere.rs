@@ -14,20 +14,21 @@ use crate::shape::Passing;
 use crate::snapshot::{QueueSnapshot, SlotLosses};
 
 /// The estimate and what it is made from.
-pub(super) struct Elsewhere {
+pub(in crate::run) struct Elsewhere {
     passages: PassageReader,
     own: OwnQueue,
     places: VantageEstimates,
     read_ns: u64,
-    pub(super) answered_s: Option<f64>,
-    /// For a shaper that finds its rate, since the tick before; `None` without one.
+    /// The shortest time in which the outside answered since the tick before, both buffers included, seconds.
+    pub(in crate::run) answered_s: Option<f64>,
+    /// What passed and waited since the tick before, for a shaper that finds its rate; `None` without one.
     seen: Option<Vec<(Direction, Passing)>>,
     snapshots: PerDirection<Option<QueueSnapshot>>,
-    /// Since the tick before: replies with when their requests left for the line, nanoseconds, and what passed.
-    replies: Vec<(Reply, u64)>,
-    passed: PerDirection<u64>,
-    /// Of home, since the tick before.
-    pub(super) home_replies: Vec<Reply>,
+    /// Replies from outside since the tick before, with when their requests left for the line, nanoseconds; and the bytes that passed.
+    pub(in crate::run) replies: Vec<(Reply, u64)>,
+    pub(in crate::run) passed: PerDirection<u64>,
+    /// Replies of home to requests that are no TCP, since the tick before.
+    pub(in crate::run) home_replies: Vec<Reply>,
 }
 
 impl Elsewhere {
@@ -49,24 +50,19 @@ impl Elsewhere {
     }
 
     /// The estimate.
-    pub(super) fn link(&self) -> &LinkEstimate {
-        self.places.current()
-    }
-
-    /// Replies from outside since the tick before, with when their requests left for the line, nanoseconds; and the bytes that passed.
-    pub(super) fn replies(&self) -> (&[(Reply, u64)], PerDirection<u64>) {
-        (&self.replies, self.passed)
+    pub(in crate::run) fn link(&self) -> &LinkEstimate {
+        &self.places.current
     }
 
     /// Whether [`Self::seen`] is wanted, from the next tick on.
-    pub(super) fn want_seen(&mut self, wanted: bool) {
+    pub(in crate::run) fn want_seen(&mut self, wanted: bool) {
         if wanted != self.seen.is_some() {
             self.seen = wanted.then(Vec::new);
         }
     }
 
     /// What passed and waited since the tick before.
-    pub(super) fn seen(&self) -> &[(Direction, Passing)] {
+    pub(in crate::run) fn seen(&self) -> &[(Direction, Passing)] {
         self.seen.as_deref().unwrap_or_default()
     }
 
@@ -102,7 +98,7 @@ impl Elsewhere {
         let is_own = up.is_some_and(|(up, _)| up.is_buffer());
         let vantage = if is_own { Vantage::OwnQueue } else { Vantage::BeforeUplinkBuffer };
         let has_moved = self.places.stand_at(vantage, was_read_ns);
-        let link = self.places.current_mut();
+        let link = &mut self.places.current;
         if let Some(from_ns) = read_from(was_read_ns, now_ns).filter(|_| !has_moved) {
             link.restart(from_ns);
         }
@@ -114,7 +110,7 @@ impl Elsewhere {
         });
         let known_to = PerDirection::from_fn(|x| link.of(x).map(|estimate| estimate.known_to()));
         let Self { passages, own, places, seen, replies, passed, home_replies, .. } = self;
-        let link = places.current_mut();
+        let link = &mut places.current;
         replies.clear();
         home_replies.clear();
         *passed = PerDirection::default();
@@ -164,7 +160,7 @@ impl Elsewhere {
             replies.push((reply(&answered, own_ns, down_s), answered.asked_ns.saturating_add(own_ns)));
         });
         link.settle(read_to_ns);
-        let link = self.places.current();
+        let link = &self.places.current;
         self.answered_s = shortest_ns.map(|ns| ns as f64 / 1e9);
         self.snapshots = PerDirection::from_fn(|x| snapshot(link.of(x)?, known_to[x].unwrap_or_default()));
     }
