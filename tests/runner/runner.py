@@ -241,18 +241,20 @@ def run_chosen(chosen, options, times_each):
     begin = time.monotonic()
     built, missing, build_s = build(chosen, options)
     rounds = []
-    for number in range(1, times_each + 1):
+    try:
+        for number in range(1, times_each + 1):
+            if times_each > 1:
+                say(f"round {number} of {times_each}")
+            ended = run_once(chosen, built, missing, options)
+            rounds.append([counted for _, counted, _ in ended])
+            if times_each > 1:
+                keep_failed(ended, number, options)
+        status = report(ended, build_s, time.monotonic() - begin, options)
+    finally:
+        # Rounds that ended count, whatever ends this one.
         if times_each > 1:
-            say(f"round {number} of {times_each}")
-        ended = run_once(chosen, built, missing, options)
-        rounds.append([counted for _, counted, _ in ended])
-        if times_each > 1:
-            keep_failed(ended, number, options)
-    status = report(ended, build_s, time.monotonic() - begin, options)
-    if times_each > 1:
-        print("\n".join(["", *repeats.summary(rounds)]))
-        status = 1 if any(counted.failed for counts_of_round in rounds for counted in counts_of_round) else status
-    return status
+            print("\n".join(["", *repeats.summary(rounds)]), flush=True)
+    return 1 if any(counted.failed for counts_of_round in rounds for counted in counts_of_round) else status
 
 
 def keep_failed(ended, number, options):
