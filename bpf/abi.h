@@ -135,6 +135,8 @@ struct pendulum_counters {
 	__u64 segments[PENDULUM_CLASSES];
 	__u64 bytes[PENDULUM_CLASSES];
 	__u64 udp_bytes;     /* of those of PENDULUM_CLASS_NON_TCP */
+	__u64 spin_bytes;    /* of those of QUIC connections that spin */
+	__u64 spin_replies;  /* of these connections: packets that told how long a round trip took */
 	__u64 payload_bytes; /* TCP payload, retransmissions included */
 	__u64 marked_segments[PENDULUM_MARKS];
 	__u64 retransmitted_segments;
@@ -144,7 +146,7 @@ struct pendulum_counters {
 	__u64 rtt_sum_us; /* RTT of what was sent in this direction */
 	__u64 rtt[PENDULUM_TIME_SLOTS];
 };
-_Static_assert(sizeof(struct pendulum_counters) == (12 + 12 + 2 + 4 + 3 + 65 + 1 + 47) * 8,
+_Static_assert(sizeof(struct pendulum_counters) == (12 + 12 + 4 + 4 + 3 + 65 + 1 + 47) * 8,
 	       "abi: pendulum_counters");
 
 /*

@@ -151,9 +151,11 @@ static __always_inline __u32 observe_flow(struct pendulum_flow *flow, struct seg
 	return class;
 }
 
-/* A packet that is no TCP segment passes, and `request` is set. A global function: see seam.h. */
+/* A packet that is no TCP segment passes, and `request` is set. Returns whether it is of a connection that
+ * spins. A global function: see seam.h. */
 __noinline int observe_request(struct segment *s, __u32 direction, __u64 now_ns)
 {
+	bool spins = false;
 	__u32 kind;
 
 	if (!s)
@@ -161,13 +163,13 @@ __noinline int observe_request(struct segment *s, __u32 direction, __u64 now_ns)
 	direction = direction == PENDULUM_UP ? PENDULUM_UP : PENDULUM_DOWN;
 	kind = s->request & REQUEST_KIND;
 	if (kind == REQUEST_SPIN)
-		take_edge(s, direction, now_ns);
+		spins = take_edge(s, direction, now_ns);
 	else if (s->request & REQUEST_REPLIES)
 		take_reply(s, direction, now_ns);
 	if (direction == PENDULUM_UP && s->asked)
 		record_home_reply(s, now_ns);
 	if (!(s->request & REQUEST_ASKS))
-		return 0;
+		return spins;
 	await_reply(s, direction, now_ns);
 	if (kind == REQUEST_QUIC)
 		await_edge(s, direction, now_ns);
@@ -180,9 +182,8 @@ static __always_inline void count_unread(struct segment *s, __u32 direction, __u
 {
 	struct pendulum_counters *c = counters_of(direction);
 	__u32 bytes = s->wire_bytes;
+	bool spins = s->request && observe_request(s, direction, now);
 
-	if (s->request)
-		observe_request(s, direction, now);
 	if (direction == PENDULUM_DOWN)
 		record_arrival(s, now);
 	if (!c)
@@ -191,6 +192,10 @@ static __always_inline void count_unread(struct segment *s, __u32 direction, __u
 	c->bytes[PENDULUM_CLASS_NON_TCP] += bytes;
 	if (result == PARSE_UDP)
 		c->udp_bytes += bytes;
+	if (spins) {
+		c->spin_bytes += bytes;
+		c->spin_replies += !!s->asked;
+	}
 	if (result > PARSE_TCP && s->port)
 		count_port(direction, s->port, bytes);
 }

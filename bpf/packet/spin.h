@@ -78,26 +78,27 @@ static __always_inline void await_edge(const struct segment *s, __u32 direction,
 	WRITE_ONCE(spin->word, edge_word(s, direction * (SPIN_FROM | SPIN_CLIENT) | SPIN_VALUE, now_ns));
 }
 
-/* A packet of a connection. If its value is the reply to an edge, it says so in `asked`. */
-static __always_inline void take_edge(struct segment *s, __u32 direction, __u64 now_ns)
+/* A packet of a connection. If its value is the reply to an edge, it says so in `asked`. Returns whether the
+ * connection spins. */
+static __always_inline bool take_edge(struct segment *s, __u32 direction, __u64 now_ns)
 {
 	__u64 hash = hash_of_connection(s), word;
 	__u32 next, held, value = s->ack ? SPIN_VALUE : 0;
 	struct spin *spin = spin_of(hash);
 
 	if (!spin || READ_ONCE(spin->hash) != hash)
-		return;
+		return false;
 	word = READ_ONCE(spin->word);
 	next = word & 0xff;
 	if ((next & SPIN_FROM) != direction) {
 		/* Its own value is the one that the server reflects, or the client inverts. */
 		if ((value == (next & SPIN_VALUE)) == (!(next & SPIN_CLIENT) == !(next & SPIN_FROM)))
 			WRITE_ONCE(spin->hash, 0);
-		return;
+		return next & SPIN_PROVEN;
 	}
 	if (value != (next & SPIN_VALUE)) {
 		WRITE_ONCE(spin->word, word >> 32 << 32 | edge_word(s, next, now_ns) << 32 >> 32);
-		return;
+		return next & SPIN_PROVEN;
 	}
 	held = age_ticks((__u32)word >> 8, now_ns);
 	if (!(next & SPIN_PROVEN))
@@ -110,6 +111,7 @@ static __always_inline void take_edge(struct segment *s, __u32 direction, __u64 
 	if (!(next & SPIN_CLIENT) == !(next & SPIN_FROM))
 		next ^= SPIN_VALUE;
 	WRITE_ONCE(spin->word, edge_word(s, next, now_ns));
+	return next & SPIN_PROVEN;
 }
 
 #endif

@@ -66,8 +66,8 @@ pub struct Controller {
     stays: Option<Stay>,
     /// When it was decided last, and what had passed then.
     decided: Option<(f64, f64)>,
-    /// Of the newest decisions: seconds, bytes that might have passed, that did, and that show waits.
-    usage: VecDeque<[f64; 4]>,
+    /// Of the newest decisions: seconds, bytes that might have passed, that did, that show waits, and of QUIC that spins.
+    usage: VecDeque<[f64; 5]>,
     used_at: f64,
     changed: f64,
     raises: i32,
@@ -233,7 +233,7 @@ impl Controller {
         self.peak *= (1.0 - span / RECENT.as_secs_f64()).max(0.0);
         self.outage.sent(now - span, now, own.asked);
         let heard = self.hosts.take();
-        let (passing, used) = self.note(span, passed, heard, own.asked);
+        let (passing, used) = self.note(span, passed, heard, own);
         let is_used = used >= NEARLY_ALL && own.bytes > NO_QUEUE_S * self.rate;
         if is_used {
             self.used_at = now;
@@ -287,16 +287,16 @@ impl Controller {
     }
 
     /// What passes, bytes per second, and which share of the rate that is at most: a packet that is about to pass counts. Notes which share of it
-    /// shows waits: of the uplink that of TCP, of the downlink that of the hosts which wait. A tick of a slow link has no packet or two of them, and
-    /// is not counted at the same moment everywhere.
-    fn note(&mut self, span: f64, passed: f64, heard: Option<RttSamples>, asked: u64) -> (f64, f64) {
+    /// shows waits: of the uplink that of TCP, of the downlink that of the hosts which wait; that of QUIC if it is among those that replied now. A tick
+    /// of a slow link has no packet or two of them, and is not counted at the same moment everywhere.
+    fn note(&mut self, span: f64, passed: f64, heard: Option<RttSamples>, own: Own) -> (f64, f64) {
         let shown = match self.direction {
-            Direction::Up => asked as f64 * FULL_FRAME_BYTES,
+            Direction::Up => own.asked as f64 * FULL_FRAME_BYTES,
             Direction::Down => heard.map_or(0.0, |heard| heard.bytes),
         };
-        self.usage.push_back([span, span * self.rate, passed, shown]);
+        self.usage.push_back([span, span * self.rate, passed, shown, own.spin_bytes]);
         let whole = RULES.span.max(2.0 * FEW as f64 * FULL_FRAME_BYTES / self.rate);
-        let (mut sum, mut count) = ([0.0; 4], 0);
+        let (mut sum, mut count) = ([0.0; 5], 0);
         for it in self.usage.iter().rev() {
             if sum[0] >= whole - 1e-6 {
                 break;
@@ -305,9 +305,10 @@ impl Controller {
             count += 1;
         }
         self.usage.drain(..self.usage.len() - count);
-        let [seconds, might, passed, shown] = sum;
-        if passed > 0.0 {
-            self.share = (shown / passed).min(1.0);
+        let [seconds, might, passed, shown, spun] = sum;
+        if passed > 0.0 && heard.is_some() {
+            let spun = if own.spin_replied { spun } else { 0.0 };
+            self.share = ((shown + spun) / passed).min(1.0);
         }
         (passed / seconds, (passed + FULL_FRAME_BYTES) / might.max(1.0))
     }

@@ -93,6 +93,8 @@ impl pendulum_counters {
         add_all(&mut self.bursts, &other.bursts);
         add_all(&mut self.rtt, &other.rtt);
         self.udp_bytes += other.udp_bytes;
+        self.spin_bytes += other.spin_bytes;
+        self.spin_replies += other.spin_replies;
         self.payload_bytes += other.payload_bytes;
         self.retransmitted_segments += other.retransmitted_segments;
         self.reordered_segments += other.reordered_segments;

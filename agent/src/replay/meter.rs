@@ -142,6 +142,8 @@ impl<T: Default> Meter<T> {
         let wire_bytes = other.udp.map_or(frame.frame_bytes().into(), |udp| udp.wire_bytes);
         let reply = self.requests.observe(direction, time_ns, &key, &timed.request, wire_bytes);
         self.stats[Lost::RequestDisplaced as usize] = self.requests.lost;
+        let counters = &mut self.counters[direction];
+        (counters.spin_bytes, counters.spin_replies) = self.requests.spun[direction];
         let reply = reply?;
         if !reply.may_be_held {
             self.counters[direction.opposite()].count_rtt(reply.us);

@@ -2,7 +2,7 @@
 
 mod spin;
 
-use pendulum_model::segment::Direction;
+use pendulum_model::segment::{Direction, PerDirection};
 
 use super::flow::FlowKey;
 use super::packet::{Request, RequestKind};
@@ -73,11 +73,18 @@ pub struct Requests {
     spins: Spins,
     /// Requests whose place another one took while their reply was awaited.
     pub lost: u64,
+    /// Bytes of connections that spin, and packets of them that replied.
+    pub spun: PerDirection<(u64, u64)>,
 }
 
 impl Default for Requests {
     fn default() -> Self {
-        Self { places: vec![None; abi::PENDULUM_REQUESTS as usize], spins: Spins::default(), lost: 0 }
+        Self {
+            places: vec![None; abi::PENDULUM_REQUESTS as usize],
+            spins: Spins::default(),
+            lost: 0,
+            spun: PerDirection::default(),
+        }
     }
 }
 
@@ -98,7 +105,13 @@ impl Requests {
         };
         if request.kind == RequestKind::Spin {
             let value = request.replies == Some(1);
-            return self.spins.take(connection(key), direction, now, value, bytes);
+            let (hash, spun) = (connection(key), self.spins.spins(connection(key)));
+            let reply = self.spins.take(hash, direction, now, value, bytes);
+            if spun || self.spins.spins(hash) {
+                let (bytes, replies) = &mut self.spun[direction];
+                (*bytes, *replies) = (*bytes + wire_bytes, *replies + u64::from(reply.is_some()));
+            }
+            return reply;
         }
         let reply = request
             .replies

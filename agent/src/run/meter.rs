@@ -7,7 +7,8 @@ use pendulum_model::constants::{MOVING_THROUGHPUT, RECENT};
 use pendulum_model::segment::{Class, PerDirection};
 
 use super::outflow::{Look, Outflow};
-use crate::bpf::abi;
+use crate::bpf::abi::{self, pendulum_counters};
+use crate::shape::RepliedTraffic;
 use crate::snapshot::RecentRtt;
 
 const PAST_STEP: Duration = Duration::from_secs(1);
@@ -96,11 +97,22 @@ impl KernelMeter {
         (repeated as f64 / segments as f64 * data_share).clamp(0.0, 1.0)
     }
 
-    /// Segments of established connections since the start: those sent to the uplink, which are answered (data, and ACKs whose timestamps the
-    /// other side's data echoes), and those that came from the downlink.
-    pub(super) fn asked_and_replies(&self) -> PerDirection<u64> {
-        let classes = [Class::Data, Class::Ack, Class::DupAck, Class::Sack];
-        self.totals().counters.map(|way| classes.iter().map(|class| way.segments[*class as usize]).sum())
+    /// What is replied to, since the start. Of TCP segments of established connections: data, and ACKs whose timestamps the other side's data
+    /// echoes.
+    pub(super) fn asked(&self) -> RepliedTraffic {
+        let PerDirection { up, down } = self.totals().counters;
+        let segments = |way: &pendulum_counters| {
+            [Class::Data, Class::Ack, Class::DupAck, Class::Sack]
+                .map(|class| way.segments[class as usize])
+                .iter()
+                .sum()
+        };
+        RepliedTraffic {
+            segments: segments(&up),
+            replies: segments(&down),
+            spin_bytes: up.spin_bytes,
+            spin_replies: down.spin_replies,
+        }
     }
 
     /// The programs were replaced by new ones, which count from zero.

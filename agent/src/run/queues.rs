@@ -23,7 +23,7 @@ use super::samples::Seen;
 use crate::bpf::{BpfError, Cwnd, CwndSource, PassageReader, ProgramStatus, QueuePrograms};
 use crate::config;
 use crate::net::{Devices, ingress_redirect};
-use crate::shape::OwnLevel;
+use crate::shape::{OwnLevel, RepliedTraffic};
 use crate::snapshot::{FlowSweep, LinkSnapshot, QueueSnapshot, SILENT, SlotLosses};
 
 /// Queues and windows of one link.
@@ -184,18 +184,12 @@ impl Queues {
         self.tracked.up.as_ref().and_then(|up| up.look)
     }
 
-    /// A direction's queue of this machine; `repeated`: share of its bytes that repeat what passed before; `asked`: segments that were sent
-    /// and are answered.
-    pub(super) fn own_level(&self, direction: Direction, repeated: f64, tcp: PerDirection<u64>) -> OwnLevel {
+    /// A direction's queue of this machine; `repeated`: share of its bytes that repeat what passed before; `asked`: what was sent and is replied to.
+    pub(super) fn own_level(&self, direction: Direction, repeated: f64, asked: RepliedTraffic) -> OwnLevel {
         let Some(tracked) = &self.tracked[direction] else { return OwnLevel::default() };
         let queue = &tracked.snapshot;
-        OwnLevel {
-            bytes: f64::from(queue.peak_bytes.max(queue.bytes)),
-            drops: queue.drops.iter().sum(),
-            repeated,
-            asked: tcp.up,
-            replies: tcp.down,
-        }
+        let (bytes, drops) = (f64::from(queue.peak_bytes.max(queue.bytes)), queue.drops.iter().sum());
+        OwnLevel { bytes, drops, repeated, asked }
     }
 
     /// Whether the WAN device's queue is the uplink's buffer.
@@ -392,13 +386,13 @@ mod tests {
 
     #[test]
     fn a_shaper_is_told_of_the_most_that_stood_and_of_all_drops() {
-        let asked = PerDirection { up: 30, down: 20 };
+        let asked = RepliedTraffic { segments: 30, ..RepliedTraffic::default() };
         let queue = queues(root(Direction::Up, "fq", holding(900, 1_000)), None);
         let level = queue.own_level(Direction::Up, 0.25, asked);
         assert_eq!((level.bytes, level.drops, level.repeated), (1_000.0, 10, 0.25));
-        assert_eq!((level.asked, level.replies), (30, 20));
+        assert_eq!(level.asked, asked);
         let nothing = queue.own_level(Direction::Down, 0.25, asked);
-        assert_eq!((nothing.bytes, nothing.asked), (0.0, 0));
+        assert_eq!(nothing, OwnLevel::default());
     }
 
     #[test]

@@ -45,10 +45,21 @@ pub struct OwnLevel {
     pub drops: u64,
     /// Share of what passed that repeats what passed before.
     pub repeated: f64,
-    /// Segments of TCP that were sent since the start: answers are expected.
-    pub asked: u64,
-    /// Segments of TCP that came from the link since the start.
+    /// Whose wait behind replies tell.
+    pub asked: RepliedTraffic,
+}
+
+/// What was sent to the uplink and is replied to, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RepliedTraffic {
+    /// Segments of TCP.
+    pub segments: u64,
+    /// Segments of TCP that came from the link.
     pub replies: u64,
+    /// Bytes of QUIC connections that spin.
+    pub spin_bytes: u64,
+    /// Their packets that came from the link and told how long a round trip took.
+    pub spin_replies: u64,
 }
 
 /// A change of more than 10 %.
@@ -80,7 +91,7 @@ struct FollowedDirection {
     decisions: [u64; Decision::ALL.len()],
     reported: f64,
     drops: u64,
-    counted: Option<(u64, u64)>,
+    asked: Option<RepliedTraffic>,
     dropped: Option<Instant>,
 }
 
@@ -112,7 +123,7 @@ impl Follower {
                     decisions: Default::default(),
                     reported,
                     drops: 0,
-                    counted: None,
+                    asked: None,
                     dropped: None,
                 }
             }),
@@ -169,10 +180,17 @@ impl FollowedDirection {
         let is_own = self.dropped.is_some_and(|at| now.duration_since(at) < RECENT);
         let lost = if is_own { 0.0 } else { own.repeated };
         // The programs may be new, and count from zero.
-        let before = self.counted.replace((own.asked, own.replies));
-        let (asked, replied) = before
-            .map_or((0, true), |(asked, replies)| (own.asked.saturating_sub(asked), own.replies != replies));
-        let decision = self.controller.decide(now_ns, Own { bytes: own.bytes, lost, asked, replied });
+        let asked = own.asked;
+        let before = self.asked.replace(asked).unwrap_or(asked);
+        let own = Own {
+            bytes: own.bytes,
+            lost,
+            asked: asked.segments.saturating_sub(before.segments),
+            replied: asked.replies != before.replies,
+            spin_bytes: asked.spin_bytes.saturating_sub(before.spin_bytes) as f64,
+            spin_replied: asked.spin_replies != before.spin_replies,
+        };
+        let decision = self.controller.decide(now_ns, own);
         self.decisions[decision as usize] += 1;
         self.auto.decision = decision.name().into();
         self.auto.reason = self.controller.reason().into();
@@ -233,7 +251,10 @@ mod tests {
                 .map(|seen| (Direction::Up, seen))
                 .collect();
             let now_ns = 1_000_000_000 + (tick + 1) * 100_000_000;
-            let own = PerDirection::from_fn(|_| OwnLevel { asked: 100 * tick, ..OwnLevel::default() });
+            let own = PerDirection::from_fn(|_| OwnLevel {
+                asked: RepliedTraffic { segments: 100 * tick, ..RepliedTraffic::default() },
+                ..OwnLevel::default()
+            });
             reported.extend(follower.tick(now_ns, start + Duration::from_millis(100 * tick), seen, own));
         }
         let first = reported.first().expect("it fell");
@@ -264,7 +285,11 @@ mod tests {
                 up.into_iter().chain([(Direction::Up, passed)])
             });
             replies += u64::from(is_answered || comes_in);
-            let own = OwnLevel { bytes: 20_000.0, asked, replies, ..OwnLevel::default() };
+            let own = OwnLevel {
+                bytes: 20_000.0,
+                asked: RepliedTraffic { segments: asked, replies, ..RepliedTraffic::default() },
+                ..OwnLevel::default()
+            };
             let own = PerDirection { up: own, down: OwnLevel::default() };
             let now_ns = 1_000_000_000 + (tick + 1) * 100_000_000;
             follower.tick(now_ns, start + Duration::from_millis(100 * tick), seen, own);

@@ -40,7 +40,7 @@ use trial::Trial;
 pub use behind::Behind;
 pub use error::ShapeError;
 pub use evidence::{Comparison, TrialOutcome, TrialTurn};
-pub use follow::{OwnLevel, Passing, RateChange};
+pub use follow::{OwnLevel, Passing, RateChange, RepliedTraffic};
 pub use kernel::{remove_left, shaped_devices};
 pub use plan::MeasuredTraffic;
 pub use rates::{OtherRates, Uplink};

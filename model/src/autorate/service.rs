@@ -85,9 +85,22 @@ impl Service {
         let few = FEW as f64 * FULL_FRAME_BYTES;
         let stretch = rate.map_or(BLIND.as_secs_f64(), |rate| RULES.span.max(4.0 * few / rate.max(1.0)));
         let within = |it: &&Served| waits(it) && it.left >= newest.left - stretch;
-        let oldest = self.served.iter().rev().take_while(within).last()?;
+        let recent = self.served.iter().rev().take_while(within);
+        let oldest = recent.skip(1).last().or_else(|| self.before(newest).filter(waits))?;
         let (seconds, bytes) = (newest.left - oldest.left, newest.sum - oldest.sum);
         (seconds >= HELD_BACK_S && bytes > few).then(|| bytes / seconds)
+    }
+
+    /// What was answered for before that, once in a round trip: if what passed meanwhile kept the buffer busy.
+    fn before(&self, newest: &Served) -> Option<&Served> {
+        let before = self.served.get(self.served.len().checked_sub(2)?)?;
+        let seconds = newest.left - before.left;
+        let rate = (newest.sum - before.sum) / seconds;
+        let first = self.log.partition_point(|(at, _)| *at <= before.left);
+        let passed = self.log.range(first..).take_while(|(at, _)| *at <= newest.passed);
+        let mut stands = passed.map(|(at, sum)| sum - before.sum - rate * (at - before.left));
+        let is_busy = stands.all(|stands| stands >= 0.0);
+        (seconds <= BLIND.as_secs_f64() && is_busy).then_some(before)
     }
 
     /// When the newest packet that was answered for had passed, and when it left the buffer.
@@ -132,6 +145,31 @@ mod tests {
         // Three packets that waited, and two intervals, are too few.
         let few = (0..50).map(|number| if number < 47 { 0.005 } else { 0.05 });
         assert!(served(few).service(0.01, Some(1e6)).is_none());
+    }
+
+    /// Replies once in 0.3 s, as a connection of QUIC has them; `pause`: nothing passes for so long after the first.
+    #[test]
+    fn rare_replies_tell_the_service_if_the_buffer_was_busy_between_them() {
+        for (pause, is_known) in [(0.0, true), (0.15, false)] {
+            let mut passage = Service::default();
+            let at = |number: u32| {
+                let at = f64::from(number) * 0.01;
+                at + if number > 5 { pause } else { 0.0 }
+            };
+            for number in 0..=30 {
+                passage.pass(at(number), FULL_FRAME_BYTES);
+                if number % 30 == 0 {
+                    passage.serve(at(number), at(number) + 0.1, passage.at(at(number)).0);
+                }
+            }
+            let service = passage.service(0.01, Some(1e6));
+            let rate = 30.0 * FULL_FRAME_BYTES / (0.3 + pause);
+            assert_eq!(
+                service.is_some_and(|service| (service / rate - 1.0).abs() < 1e-9),
+                is_known,
+                "{service:?}"
+            );
+        }
     }
 
     #[test]

@@ -122,7 +122,7 @@ impl Loop {
             bytes: if demand > self.controller.rate() { 0.02 * self.controller.rate() } else { 0.0 },
             lost: self.lost(),
             asked: asked as u64,
-            replied: false,
+            ..Own::default()
         };
         let decision = self.controller.decide(now_ns, own);
         let wait = (self.free - self.next_tick).max(0.0);
@@ -245,6 +245,24 @@ fn a_policer_is_followed_to_what_it_lets_pass() {
     assert!((0.85..1.1).contains(&(mean / 2.5e6)), "{mean}");
 }
 
+/// Most of what passes is QUIC, which replies once in a round trip, and a small flow beside it has a bottleneck of its own. That one's wait is none of the
+/// link's while QUIC has not replied as well.
+#[test]
+fn what_spins_counts_only_while_it_replies() {
+    for spin_replied in [false, true] {
+        let mut controller = Controller::new(Direction::Up, Bounds { least: 1e4, most: 1e9 }, 1e6);
+        for tick in 0..30u64 {
+            let at = tick * TICK_NS;
+            (0..60).for_each(|packet| controller.pass(at + packet * 1_000_000, 1514));
+            controller.waited(1, at, 0.01 * tick as f64, false);
+            let own = Own { asked: 5, spin_bytes: 55.0 * 1514.0, spin_replied, ..Own::default() };
+            controller.decide(at + TICK_NS, own);
+        }
+        assert_eq!(controller.wait().is_some_and(|wait| wait > 0.1), spin_replied);
+        assert_eq!(controller.rate() < 9e5, spin_replied, "{}", controller.rate());
+    }
+}
+
 /// Answers of one end come a second late, of another too early: the third tells.
 #[test]
 fn one_end_that_lies_and_one_that_is_slow_move_nothing() {
@@ -272,7 +290,9 @@ fn nothing_is_made_of_nonsense() {
             controller.waited(1, at, f64::NAN, false);
             controller.waited(1, at, f64::INFINITY, false);
             controller.waited(1, at, -1.0, false);
-            controller.decide(at, Own { bytes: f64::NAN, lost: f64::NAN, asked: u64::MAX, replied: true });
+            let (bytes, lost, spin_bytes) = (f64::NAN, f64::NAN, f64::NAN);
+            let own = Own { bytes, lost, asked: u64::MAX, spin_bytes, spin_replied: true, replied: true };
+            controller.decide(at, own);
             assert!(controller.rate().is_finite() && controller.rate() >= 1.0);
         }
     }

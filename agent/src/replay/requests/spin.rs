@@ -44,6 +44,11 @@ impl Spins {
         &mut self.0[index]
     }
 
+    /// Whether it is known of a connection that it spins.
+    pub(super) fn spins(&mut self, hash: u64) -> bool {
+        self.place(hash).is_some_and(|connection| connection.hash == hash && connection.edges == EDGES)
+    }
+
     /// An Initial passes: the client's opens a connection, whose first edge is the client's to 1. Whether that takes the place of another
     /// one that spins.
     pub(super) fn open(&mut self, hash: u64, direction: Direction, now: Ticks, bytes: u32) -> bool {

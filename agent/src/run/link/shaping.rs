@@ -11,7 +11,7 @@ use super::super::queues::Elsewhere;
 use super::LinkTask;
 use crate::bpf;
 use crate::net::{Device, QdiscTree};
-use crate::shape::{Behind, MeasuredTraffic, OtherRates, TrialTurn};
+use crate::shape::{Behind, MeasuredTraffic, OtherRates, RepliedTraffic, TrialTurn};
 
 impl LinkTask {
     /// Makes the shaper what it is to be on the device, if the programs are there, and measures the queue where it stands then.
@@ -75,8 +75,8 @@ impl LinkTask {
             return;
         }
         let own = PerDirection {
-            up: self.queues.own_level(Direction::Up, repeated, self.meter.asked_and_replies()),
-            down: self.queues.own_level(Direction::Down, 0.0, PerDirection::default()),
+            up: self.queues.own_level(Direction::Up, repeated, self.meter.asked()),
+            down: self.queues.own_level(Direction::Down, 0.0, RepliedTraffic::default()),
         };
         let seen = self
             .queues

@@ -102,8 +102,12 @@ fn upload_to(
             for (end, at_ns, wait, may_be_held) in link.answers_until(now_ns) {
                 controller.waited(end, at_ns, wait, may_be_held);
             }
-            let own =
-                Own { bytes: 20_000.0, lost: link.lost(), asked: std::mem::take(&mut asked), replied: false };
+            let own = Own {
+                bytes: 20_000.0,
+                lost: link.lost(),
+                asked: std::mem::take(&mut asked),
+                ..Own::default()
+            };
             controller.decide(now_ns, own);
             let stand = standing.iter().filter(|leaves| **leaves > tick).count();
             outcome.told.push((tick, controller.rate(), stand));

@@ -502,6 +502,8 @@ impl World<'_, '_> {
             lost: 0.0,
             asked: std::mem::take(&mut self.asked),
             replied: std::mem::take(&mut self.replied),
+            spin_bytes: 0.0,
+            spin_replied: false,
         };
         if let Shaper::Ours(controller) = &mut self.shaper {
             controller.decide((self.now * 1e9) as u64, own);
