@@ -31,10 +31,13 @@ struct Least {
     load: Load,
 }
 
-impl Least {
-    const NONE: Self =
-        Self { delay_s: f64::INFINITY, load: PerDirection { up: f64::INFINITY, down: f64::INFINITY } };
+impl Default for Least {
+    fn default() -> Self {
+        Self { delay_s: f64::INFINITY, load: PerDirection { up: f64::INFINITY, down: f64::INFINITY } }
+    }
+}
 
+impl Least {
     fn see(&mut self, delay_s: f64, load: Load) {
         if load.up + load.down < self.load.up + self.load.down {
             self.load = load;
@@ -43,33 +46,51 @@ impl Least {
     }
 }
 
+/// What was seen in this period and in the one before.
+#[derive(Clone, Copy, Debug, Default)]
+struct TwoPeriods<T> {
+    older: T,
+    newer: T,
+    /// When the newer period began.
+    since_s: f64,
+}
+
+impl<T: Copy + Default> TwoPeriods<T> {
+    fn from(at_s: f64) -> Self {
+        Self { since_s: at_s, ..Self::default() }
+    }
+
+    /// What is of now.
+    fn now(&mut self, at_s: f64, period_s: f64) -> &mut T {
+        if at_s - self.since_s > period_s {
+            let older = if at_s - self.since_s > 2.0 * period_s { T::default() } else { self.newer };
+            *self = Self { older, ..Self::from(at_s) };
+        }
+        &mut self.newer
+    }
+}
+
 /// The least delay of an end.
 #[derive(Clone, Copy, Debug)]
 struct Base {
-    older: Least,
-    newer: Least,
-    /// When the newer period began.
-    since_s: f64,
+    seen: TwoPeriods<Least>,
     /// The least since the line was last free: a longer route is no queue on the line.
     route_s: f64,
 }
 
 impl Base {
     fn new(at_s: f64) -> Self {
-        Self { older: Least::NONE, newer: Least::NONE, since_s: at_s, route_s: f64::INFINITY }
+        Self { seen: TwoPeriods::from(at_s), route_s: f64::INFINITY }
     }
 
     fn see(&mut self, at_s: f64, delay_s: f64, load: Load) {
-        if at_s - self.since_s > PERIOD_S {
-            self.older = if at_s - self.since_s > 2.0 * PERIOD_S { Least::NONE } else { self.newer };
-            (self.newer, self.since_s) = (Least::NONE, at_s);
-        }
-        self.newer.see(delay_s, load);
+        self.seen.now(at_s, PERIOD_S).see(delay_s, load);
     }
 
     /// It was seen while nothing waited on the line, whatever the load.
     fn prove(&mut self) {
-        let least = if self.older.delay_s < self.newer.delay_s { &mut self.older } else { &mut self.newer };
+        let TwoPeriods { older, newer, .. } = &mut self.seen;
+        let least = if older.delay_s < newer.delay_s { older } else { newer };
         least.load = Load::default();
     }
 
@@ -80,7 +101,8 @@ impl Base {
     }
 
     fn least(&self) -> Least {
-        if self.older.delay_s < self.newer.delay_s { self.older } else { self.newer }
+        let TwoPeriods { older, newer, .. } = self.seen;
+        if older.delay_s < newer.delay_s { older } else { newer }
     }
 }
 
@@ -200,11 +222,8 @@ pub struct DelayTracker {
     ticks_known: usize,
     /// Since when a direction has carried so little that nothing waits there. An unknown rate may have fallen to a part of what was carried.
     free_since_s: PerDirection<Option<f64>>,
-    /// The most that the line has carried in the newest two halves of a period: its rate is no less. It is forgotten sooner than a base, which a
-    /// queue on a slower line would become.
-    most: [Load; 2],
-    /// When the newest of them began.
-    most_since_s: f64,
+    /// The most that the line has carried: its rate is no less. It is forgotten sooner than a base, which a queue on a slower line would become.
+    most: TwoPeriods<Load>,
     replies: SecondReplies,
     /// What each direction carried in the second before, if nothing waited then.
     free_before: Option<Load>,
@@ -228,10 +247,8 @@ impl DelayTracker {
         self.next_tick = (self.next_tick + 1) % LOAD_TICKS;
         self.ticks_known = LOAD_TICKS.min(self.ticks_known + 1);
         let load = self.mean_load();
-        if at_s - self.most_since_s > HALF * PERIOD_S {
-            (self.most, self.most_since_s) = ([self.most[1], Load::default()], at_s);
-        }
-        self.most[1] = PerDirection::from_fn(|x| self.most[1][x].max(load[x]));
+        let most = self.most.now(at_s, HALF * PERIOD_S);
+        *most = PerDirection::from_fn(|x| most[x].max(load[x]));
         self.free_since_s = PerDirection::from_fn(|x| {
             // A packet alone may take up more than its share of a tick.
             let of_tick = bytes[x] as f64;
@@ -264,7 +281,7 @@ impl DelayTracker {
     }
 
     fn most(&self, x: Direction) -> f64 {
-        self.most.iter().map(|most| most[x]).fold(0.0, f64::max)
+        self.most.older[x].max(self.most.newer[x])
     }
 
     /// The outside replied. Returns how long the request waited on the uplink, seconds: a clock tells what the reply waited itself, or nothing waits in the
@@ -407,7 +424,7 @@ impl DelayTracker {
             rtts.iter().for_each(|rtt| base.see(at_s, rtt.base_s, load));
         }
         let far = |(number, heard): (u32, Heard)| {
-            let least = self.far.get(&number).map_or(Least::NONE, Base::least);
+            let least = self.far.get(&number).map_or_else(Least::default, Base::least);
             let (packets, rtts) = flows.remove(&number).unwrap_or_default();
             let (wait, down_s) = heard.wait(least.delay_s);
             let samples = rtts.iter().map(|rtt| rtt.samples as usize).max().unwrap_or(0);
