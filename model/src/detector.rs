@@ -58,6 +58,13 @@ pub struct Config {
     pub thresholds: Thresholds,
 }
 
+/// When it was measured.
+#[derive(Clone, Copy, Debug)]
+struct RoundTrip {
+    seconds: f64,
+    at: Duration,
+}
+
 /// Finds the pendulum in a stream of samples of one link.
 #[derive(Clone, Debug, Default)]
 pub struct Detector {
@@ -69,7 +76,7 @@ pub struct Detector {
     pub thresholds: Thresholds,
     last: Option<Duration>,
     rejected: u64,
-    round_trip: Option<f64>,
+    round_trip: Option<RoundTrip>,
     base: KnownBase,
     phases: PhaseTracker,
     transitions: [[u64; 4]; 4],
@@ -203,21 +210,33 @@ impl Detector {
     }
 
     fn bounded_round_trip(&self) -> Duration {
-        self.thresholds
-            .bounded_round_trip(self.round_trip.unwrap_or(self.thresholds.assumed_round_trip.seconds()))
+        self.thresholds.bounded_round_trip(
+            self.round_trip.map_or(self.thresholds.assumed_round_trip.seconds(), |newest| newest.seconds),
+        )
+    }
+
+    /// The newest round trip, seconds, unless what it met may have changed since.
+    fn round_trip(&self) -> Option<f64> {
+        let newest = self.round_trip?;
+        (self.now().saturating_sub(newest.at) <= self.blind_after()).then_some(newest.seconds)
+    }
+
+    /// What was not looked at for longer is unknown.
+    fn blind_after(&self) -> Duration {
+        BLIND.max(self.bounded_round_trip())
     }
 
     fn note_gap(&mut self, sample: &Sample, span: Duration) {
         let Some(last) = self.last else { return };
         let missing = (sample.at - last).saturating_sub(span);
-        if missing > BLIND.max(self.bounded_round_trip()) {
+        if missing > self.blind_after() {
             self.phases.interrupt();
         }
     }
 
     fn note_round_trip(&mut self, sample: &Sample) {
         if let Some(seconds) = sample.round_trip.and_then(sane).filter(|seconds| *seconds > 0.0) {
-            self.round_trip = Some(seconds);
+            self.round_trip = Some(RoundTrip { seconds, at: sample.at });
         }
         self.base.push(sample);
     }
@@ -225,7 +244,7 @@ impl Detector {
     fn phase_input(&mut self, sample: &Sample, span: Duration) -> PhaseInput {
         let round_trip = self.bounded_round_trip();
         let since = sample.at.saturating_sub(round_trip);
-        let known_round_trip = self.round_trip;
+        let known_round_trip = self.round_trip();
         let queue = PerDirection::from_fn(|x| self.known_queue(x, sample.link[x].queue));
         let window = PerDirection::from_fn(|x| {
             let passed = self.passed[x].push_load(sample.at, since, &sample.link[x]);

@@ -1,8 +1,8 @@
 //! A home in which nothing but QUIC passes, before a modem's buffer: an upload fills it, and a connection opens once in two seconds.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use pendulum_lab::traffic::UdpSpec;
+use pendulum_lab::traffic::{Spin, UdpSpec};
 use pendulum_model::rate::Rate;
 use pendulum_model::segment::Direction;
 use serde_json::Value;
@@ -66,17 +66,9 @@ fn quic_alone_shows_the_modems_queue() {
 fn quic_in_flight_shows_the_modems_queue_without_rates() {
     with_rig_of("quic_in_flight_shows_the_modems_queue_without_rates", MODEM, false, |rig| {
         let rate = |link: &Value| number(link, "/link/uplink_rate_bps").map(|bits| bits / 8.0);
-        // A connection spins if neither end is one of the eighth that do not (RFC 9000 §17.4), and counts from its ninth edge on.
-        let spinning = (0..8).find_map(|_| {
-            let quic = rig.quic("cubic");
-            rig.quic_transfer(&quic, Direction::Up);
-            let until = Instant::now() + Duration::from_secs(40);
-            while Instant::now() < until && rate(&rig.link()).is_none() {
-                std::thread::sleep(Duration::from_millis(200));
-            }
-            rate(&rig.link()).map(|_| quic)
-        });
-        assert!(spinning.is_some(), "{:#}", rig.link());
+        let quic = rig.quic("cubic", Spin::First);
+        rig.quic_transfer(&quic, Direction::Up);
+        rig.wait_for("the rate", |link| rate(link).is_some());
         check_level(rig, Duration::from_secs(15));
         let rate = rate(&rig.link()).expect("it stays known");
         println!("rate: {rate:.0} B/s");
@@ -95,5 +87,19 @@ fn quic_alone_without_rates_is_unknown() {
             assert!(["unknown", "one_way"].contains(&link["verdict"].as_str().unwrap()), "{link:#}");
             assert!(["unknown", "uplink"].contains(&link["delay"]["place"].as_str().unwrap()), "{link:#}");
         });
+    });
+}
+
+/// Such a connection is timed while it opens. That was before its own queue, and says nothing of it.
+#[test]
+fn quic_that_does_not_spin_is_not_called_clear() {
+    with_rig_of("quic_that_does_not_spin_is_not_called_clear", MODEM, false, |rig| {
+        let quic = rig.quic("cubic", Spin::Never);
+        rig.quic_transfer(&quic, Direction::Up);
+        for _ in 0..15 {
+            std::thread::sleep(Duration::from_secs(1));
+            let link = rig.link();
+            assert_eq!(link["verdict"], "unknown", "{link:#}");
+        }
     });
 }

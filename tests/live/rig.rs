@@ -7,7 +7,7 @@ use pendulum_lab::agent;
 use pendulum_lab::netns::Host;
 use pendulum_lab::process::Process;
 use pendulum_lab::topology::{IpVersion, LAN_DEVICE, WAN_DEVICE};
-use pendulum_lab::traffic::{Ends, Quic, Transfer, TransferSpec, UdpFlow, UdpSpec};
+use pendulum_lab::traffic::{Ends, Quic, Spin, Transfer, TransferSpec, UdpFlow, UdpSpec};
 use pendulum_lab::truth::{Capture, QueueReading};
 use pendulum_lab::{Lab, LinkSpec};
 use pendulum_model::segment::Direction;
@@ -154,8 +154,8 @@ impl Rig {
     }
 
     /// Real QUIC, nothing of it under way yet.
-    pub(crate) fn quic(&self, congestion_control: &str) -> Quic {
-        Quic::start(&self.lab, congestion_control).unwrap()
+    pub(crate) fn quic(&self, congestion_control: &str, spin: Spin) -> Quic {
+        Quic::start(&self.lab, congestion_control, spin).unwrap()
     }
 
     /// A transfer of QUIC over a new connection that goes on until `quic` is dropped.

@@ -13,7 +13,7 @@ use pendulum_model::segment::Direction;
 pub use ends::Ends;
 pub use iperf::{Interval, IperfReport, ReportError};
 #[cfg(feature = "quic")]
-pub use quic::{Quic, QuicRequests};
+pub use quic::{Quic, QuicRequests, Spin};
 pub use udp::{UdpFlow, UdpReport, UdpSpec};
 
 use crate::lab::Lab;

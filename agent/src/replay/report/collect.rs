@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use pendulum_model::constants::HALF;
 use pendulum_model::degree::Degree;
 use pendulum_model::detector::Detector;
 use pendulum_model::event::Event;
@@ -42,6 +43,9 @@ pub struct Collector<'a> {
 #[derive(Default)]
 struct QueueTotals {
     source: Option<QueueSource>,
+    /// What passed, and what of it while the level was known.
+    bytes: u64,
+    known_bytes: u64,
     seconds: f64,
     integral: f64,
     standing_integral: f64,
@@ -52,7 +56,10 @@ struct QueueTotals {
 
 impl QueueTotals {
     fn add(&mut self, sample: &Sample, direction: Direction, round_trip_s: f64) {
+        let wire_bytes = sample.link[direction].traffic.wire_bytes;
+        self.bytes += wire_bytes;
         let Some(queue) = sample.link[direction].queue else { return };
+        self.known_bytes += wire_bytes;
         let seconds = sample.span.as_secs_f64();
         self.source = Some(queue.source);
         self.seconds += seconds;
@@ -65,8 +72,10 @@ impl QueueTotals {
         self.standing_integral += standing * seconds;
     }
 
+    /// `None` if what most bytes met is not known: the level while little passed says nothing of it.
     fn mean(&self, integral: f64) -> Option<f64> {
-        (self.seconds > 0.0).then(|| integral / self.seconds)
+        let is_known = self.seconds > 0.0 && self.known_bytes as f64 >= HALF * self.bytes as f64;
+        is_known.then(|| integral / self.seconds)
     }
 }
 
@@ -342,5 +351,20 @@ mod tests {
         let mut unseen = QueueTotals::default();
         unseen.add(&sample(10, [None, Some((7.0, 7.0, 7.0))]), Direction::Up, 0.02);
         assert_eq!((unseen.mean(unseen.integral), unseen.source), (None, None));
+    }
+
+    /// Nine samples with a few bytes each before a buffer that is known to be empty; then the whole transfer, one sample long.
+    #[test]
+    fn a_level_is_unknown_if_most_bytes_passed_without_it() {
+        for (bytes, mean) in [(900, Some(0.0)), (901, None)] {
+            let mut totals = QueueTotals::default();
+            for i in 1..=10 {
+                let level = (i < 10).then_some((0.0, 0.0, 0.0));
+                let mut sample = sample(10 * i, [level, None]);
+                sample.link.up.traffic.wire_bytes = if i < 10 { 100 } else { bytes };
+                totals.add(&sample, Direction::Up, 0.02);
+            }
+            assert_eq!(totals.mean(totals.integral), mean, "{bytes}");
+        }
     }
 }

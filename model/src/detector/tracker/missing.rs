@@ -25,18 +25,22 @@ fn direction(composition: Composition, queue: Option<(f64, f64)>) -> DirectionSa
     }
 }
 
+fn sample(step: u64, up: &DirectionSample, down: &DirectionSample, round_trip: Option<f64>) -> Sample {
+    Sample {
+        at: Duration::from_millis(10 * step),
+        span: Duration::from_millis(10),
+        link: PerDirection { up: up.clone(), down: down.clone() },
+        round_trip,
+        ..Sample::default()
+    }
+}
+
 /// A minute of the same on a link of 1 and 8 Mbit/s; the verdict at its end and what was missing.
 fn judge(up: &DirectionSample, down: &DirectionSample, round_trip: Option<f64>) -> (Verdict, Vec<Missing>) {
     let link = Link::with_capacity(125e3, 1e6);
     let mut detector = Detector::new(Config { link, ..Config::default() });
     for step in 1..=6000 {
-        detector.push(&Sample {
-            at: Duration::from_millis(10 * step),
-            span: Duration::from_millis(10),
-            link: PerDirection { up: up.clone(), down: down.clone() },
-            round_trip,
-            ..Sample::default()
-        });
+        detector.push(&sample(step, up, down, round_trip));
     }
     let verdict = detector.verdict();
     (verdict, detector.tracker.current.map_or(Vec::new(), |holding| holding.ruling.missing))
@@ -61,6 +65,19 @@ fn datagrams_into_a_buffer_that_nobody_sees_are_not_called_clear() {
     // The same with the buffer in sight, and empty.
     let (verdict, _) = judge(&direction(udp(1000), EMPTY), &direction(udp(0), EMPTY), None);
     assert_eq!(verdict, Verdict::Clear);
+}
+
+/// A QUIC connection that does not spin is timed when it opens, and never again.
+#[test]
+fn a_round_trip_before_the_queue_says_nothing_of_the_upload_behind_it() {
+    let (up, down) = (direction(udp(2_600), None), direction(udp(90), None));
+    let mut detector = Detector::new(Config::default());
+    for step in 1..=3000 {
+        detector.push(&sample(step, &up, &down, (step == 1).then_some(0.003)));
+        let verdict = detector.verdict();
+        assert_eq!(verdict, Verdict::Unknown, "after {} s", step / 100);
+    }
+    assert_eq!(detector.state().round_trip_s, None);
 }
 
 #[test]

@@ -24,7 +24,7 @@ use crate::netns::Host;
 use crate::shaper::Shaper;
 use crate::splitmix::{STEP, mixed};
 use crate::topology::{BufferPlace, IpVersion, Role};
-use crate::traffic::{Ends, Quic, QuicRequests, TrafficError, Transfer, TransferSpec};
+use crate::traffic::{Ends, Quic, QuicRequests, Spin, TrafficError, Transfer, TransferSpec};
 use crate::truth::QueuePoller;
 
 /// See the module.
@@ -261,7 +261,9 @@ impl Plan {
             buffers.push(Buffer::open(self.place.segment(), &host, device, bps)?);
         }
         let agent = Agent::start_with(&lab, agent, self.rates, &[])?;
-        let quic = (self.traffic != Protocols::Tcp).then(|| Quic::start(&lab, self.cc)).transpose()?;
+        let quic = (self.traffic != Protocols::Tcp)
+            .then(|| Quic::start(&lab, self.cc, Spin::ByChance))
+            .transpose()?;
         let _requests = self.requests(&lab, quic.as_ref())?;
         let began = Instant::now();
         options.interrupt.sleep_until(began + CALM)?;

@@ -30,11 +30,26 @@ const NAME: &str = "gateway.example";
 /// Bytes that are given to quinn at a time.
 static CHUNK: [u8; 16_384] = [0; 16_384];
 
+/// With this seed the first connection of a client and of a server is one of those that spin.
+const SPINS: [u8; 32] = [0; 32];
+
+/// Which connections show the spin bit. By default quinn takes one end in eight for those that do not (RFC 9000 §17.4 wants one connection in 16).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spin {
+    /// As it comes.
+    ByChance,
+    /// The first connection of each host does, the others by chance.
+    First,
+    /// None.
+    Never,
+}
+
 /// Servers on the internet, and all clients at home. Dropping it ends them.
 #[derive(Debug)]
 pub struct Quic {
     runtime: Runtime,
     client: ClientConfig,
+    spin: Spin,
 }
 
 /// Small requests, each over a connection of its own.
@@ -55,9 +70,11 @@ impl Quic {
     ///
     /// # Errors
     /// If a port is taken, or the congestion control is another.
-    pub fn start(lab: &Lab, congestion_control: &str) -> Result<Self, TrafficError> {
+    pub fn start(lab: &Lab, congestion_control: &str, spin: Spin) -> Result<Self, TrafficError> {
         let fail = failed(Role::D1);
-        let transport = Arc::new(transport(congestion_control).map_err(fail)?);
+        let mut transport = transport(congestion_control).map_err(fail)?;
+        transport.allow_spin(spin != Spin::Never);
+        let transport = Arc::new(transport);
         let certificate = CertificateDer::from_pem_slice(CERTIFICATE).map_err(invalid).map_err(fail)?;
         let key = PrivateKeyDer::from_pem_slice(KEY).map_err(invalid).map_err(fail)?;
         let mut roots = RootCertStore::empty();
@@ -69,7 +86,7 @@ impl Quic {
             ServerConfig::with_single_cert(vec![certificate], key).map_err(invalid).map_err(fail)?;
         server.transport_config(transport);
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(fail)?;
-        let quic = Self { runtime, client };
+        let quic = Self { runtime, client, spin };
         for role in [Role::D1, Role::U1] {
             let endpoint = quic.endpoint(lab, role, PORT, Some(server.clone()))?;
             quic.runtime.spawn(serve(endpoint));
@@ -87,7 +104,9 @@ impl Quic {
         let bind = || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port));
         let socket = lab.host(role).inside(bind)?.map_err(failed(role))?;
         let _inside = self.runtime.enter();
-        Endpoint::new(EndpointConfig::default(), server, socket, Arc::new(TokioRuntime)).map_err(failed(role))
+        let mut config = EndpointConfig::default();
+        config.rng_seed((self.spin == Spin::First).then_some(SPINS));
+        Endpoint::new(config, server, socket, Arc::new(TokioRuntime)).map_err(failed(role))
     }
 
     /// Starts a transfer that lasts until this is dropped.
