@@ -30,8 +30,10 @@ pub(super) struct Cleared {
 #[derive(Debug, Default)]
 pub(super) struct Bases {
     ends: Recent<End, EndBase, { RULES.records_max }>,
-    newest: Option<(f64, bool)>,
-    nearest: Option<f64>,
+    /// Delay without queues of the end that answered last, nanoseconds, and whether it is certain that no queue is in it.
+    pub(super) newest: Option<(f64, bool)>,
+    /// The same of the nearest end whose delay is certain.
+    pub(super) nearest: Option<f64>,
 }
 
 /// What is known of one end.
@@ -97,20 +99,10 @@ impl Bases {
         self.newest.map_or(0.0, |(base_ns, is_proven)| if is_proven { 0.0 } else { base_ns.max(0.0) })
     }
 
-    /// Delay without queues of the nearest end whose delay is certain, nanoseconds.
-    pub(super) fn nearest(&self) -> Option<f64> {
-        self.nearest
-    }
-
     /// So much of the delay without queues of the end that answered last is queue all the same, nanoseconds.
     pub(super) fn lower_newest(&mut self, queue_ns: f64) {
         if let Some((base_ns, _)) = &mut self.newest {
             *base_ns -= queue_ns;
         }
-    }
-
-    /// Delay without queues of the end that answered last, nanoseconds, and whether it is certain that no queue is in it.
-    pub(super) fn newest(&self) -> Option<(f64, bool)> {
-        self.newest
     }
 }

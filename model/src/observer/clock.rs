@@ -6,6 +6,10 @@
 
 use super::bound::LowerBound;
 use super::rules::RULES;
+use crate::recent::Recent;
+
+/// Clocks by flow: so many are remembered, those that were read last.
+pub(super) type Clocks = Recent<u64, SenderClock, { RULES.records_max }>;
 
 /// The clock of one sender, as one flow shows it.
 #[derive(Clone, Debug, Default)]

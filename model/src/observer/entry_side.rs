@@ -58,7 +58,7 @@ pub(super) struct MeasuredWait {
 pub(super) struct EntrySide {
     /// What is known of the rate beside what is learnt.
     pub(super) known: KnownRate,
-    learner: Learner,
+    pub(super) learner: Learner,
     entries: VecDeque<Entry>,
     sum: f64,
     /// Number of the newest measured entry, counted from the first ever.
@@ -80,7 +80,7 @@ pub(super) struct EntrySide {
     /// How far off a measured wait may be, nanoseconds.
     doubt_ns: f64,
     /// Start of the next interval to take.
-    next_ns: u64,
+    pub(super) next_ns: u64,
 }
 
 impl EntrySide {
@@ -114,11 +114,6 @@ impl EntrySide {
     pub(super) fn measured_rate(&self, pick: fn(&ServiceRate) -> Option<f64>) -> Option<f64> {
         let sparse = || self.learner.sparse_rate().filter(|_| !self.known.is_configured());
         self.learner.rate(pick, self.is_limited).or_else(sparse)
-    }
-
-    /// What the rate is learnt from.
-    pub(super) fn learner(&self) -> &Learner {
-        &self.learner
     }
 
     /// `bytes` enter; `repeated` of them repeat what was lost before.
@@ -360,11 +355,6 @@ impl EntrySide {
             self.drop_first();
         }
         Some(levels)
-    }
-
-    /// End of the interval that was taken last.
-    pub(super) fn taken_ns(&self) -> u64 {
-        self.next_ns
     }
 
     fn drop_first(&mut self) {

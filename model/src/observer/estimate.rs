@@ -40,7 +40,7 @@ impl Observer {
                     levels: booked.map(|booked| booked.levels),
                     error_ns: booked.map_or(0.0, |booked| booked.error_ns),
                     least_bytes: booked.map_or(0.0, |booked| booked.doubt_bytes),
-                    to_ns: entry_side.taken_ns(),
+                    to_ns: entry_side.next_ns,
                 })
             }
             (Direction::Up, Uplink::Elsewhere) => None,
@@ -62,11 +62,11 @@ impl Observer {
         };
         let passed = hidden.filter(|_| rate.is_none()).map_or(0.0, |entry_side| entry_side.throughput(to_ns));
         let bytes = |ns: f64| ns * rate.unwrap_or(0.0);
-        let base_of = |bases: &Bases| bases.newest().map_or(0.0, |(ns, _)| ns.max(0.0));
+        let base_of = |bases: &Bases| bases.newest.map_or(0.0, |(ns, _)| ns.max(0.0));
         let base_ns = base_of(&self.remote);
         // What stands all the time hides in the delay without queue, which is longer by it. Where a buffer is seen from behind, a link that had
         // nothing to do proves that it was empty.
-        let is_proven = self.proofs[direction].proven_ns.is_some() || (hidden.is_none() && levels.max <= 0.0);
+        let is_proven = self.proven_ns[direction].is_some() || (hidden.is_none() && levels.max <= 0.0);
         // Answers from home have waited in an uplink's buffer that is seen from behind, those from outside in the others.
         let hides_in = match (&self.up, direction) {
             (Uplink::Shown(_), Direction::Up) => &self.home,
@@ -103,7 +103,7 @@ impl Observer {
 }
 
 fn take_outlet(exit_side: &mut ExitSide) -> Option<Interval> {
-    let track = exit_side.track();
+    let track = &mut exit_side.standing.track;
     let (levels, error_ns) = track.is_ready().then(|| track.pop_doubtful())?;
     Some(Interval { levels, error_ns, least_bytes: 0.0, to_ns: 0 })
 }

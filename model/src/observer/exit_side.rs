@@ -15,10 +15,9 @@ use std::collections::VecDeque;
 
 use crate::segment::{Direction, FULL_FRAME_BYTES, SLOWEST_LINK};
 
-use super::clocks::Clocks;
+use super::clock::{Clocks, SenderClock};
 use super::fastest::Fastest;
 use super::known::KnownRate;
-use super::level::LevelTrack;
 use super::rules::RULES;
 use super::standing::Standing;
 use super::{PacketWait, Passing};
@@ -41,7 +40,7 @@ pub(super) struct ExitSide {
     direction: Direction,
     /// What is known of the rate beside what is learnt.
     pub(super) known: KnownRate,
-    learnt: ServiceRate,
+    pub(super) learnt: ServiceRate,
     clocks: Clocks,
     /// When the link was last known to be busy, and since when without a pause.
     busy_to_ns: f64,
@@ -60,7 +59,7 @@ pub(super) struct ExitSide {
     reference_clock: ReferenceClock,
     evidence_ns: u64,
     /// Uncertainty of the newest measured waits, nanoseconds, beside the queue that may hide in them.
-    uncertainty_ns: f64,
+    pub(super) uncertainty_ns: f64,
     hidden_ns: f64,
     history: VecDeque<(u64, u64)>,
     bytes: u64,
@@ -70,9 +69,10 @@ pub(super) struct ExitSide {
     placed: (f64, f64),
     /// When the newest packet passed, and its bytes: spans for the rate begin there.
     served: Option<(f64, f64)>,
-    standing: Standing,
-    /// From the buffer to the point of observation, nanoseconds.
-    away_ns: f64,
+    /// Its level over time, of which the oldest intervals can be taken.
+    pub(super) standing: Standing,
+    /// From the buffer to the point of observation, one way, nanoseconds: levels are reported for the time at which they were there.
+    pub(super) away_ns: f64,
 }
 
 /// What is known of a packet before its wait is.
@@ -119,18 +119,9 @@ impl ExitSide {
         }
     }
 
-    /// How far away the buffer is, one way, nanoseconds: levels are reported for the time at which they were there.
-    pub(super) fn set_away(&mut self, away_ns: f64) {
-        self.away_ns = away_ns;
-    }
-
     /// Bytes per nanosecond: what is configured, else what was measured.
     pub(super) fn rate(&self) -> Option<f64> {
         self.known.best(|pick| pick(&self.learnt))
-    }
-
-    pub(super) fn learnt(&self) -> &ServiceRate {
-        &self.learnt
     }
 
     /// The wait of packets that leave now, if that is known; `by_clock`: only what a clock showed.
@@ -145,11 +136,6 @@ impl ExitSide {
     /// Whether any clock has shown a wait within the last seconds.
     pub(super) fn has_clock(&self, at_ns: f64) -> bool {
         at_ns - self.clock_at_ns < RULES.second_ns
-    }
-
-    /// How uncertain a measured wait is, nanoseconds.
-    pub(super) fn uncertainty_ns(&self) -> f64 {
-        self.uncertainty_ns
     }
 
     /// What was carried since a moment took the link this long; infinite if that is not known. Without a rate it is the most that it can have taken, the
@@ -233,7 +219,7 @@ impl ExitSide {
         let (flow, tsval) = packet.clock?;
         let is_long = f64::from(packet.bytes) > FULL_FRAME_BYTES / 2.0;
         let left_ns = departure.left_ns;
-        let clock = self.clocks.of(flow, left_ns);
+        let clock = self.clocks.entry(flow, SenderClock::default);
         let reading = clock.read(left_ns, tsval, is_long, (departure.most_ns, departure.full_ns))?;
         let (first_ns, is_proven) = clock.heard().unwrap_or((left_ns, false));
         let is_settled = clock.is_settled();
@@ -340,11 +326,6 @@ impl ExitSide {
             full_from_ns: start_ns as f64,
             ..Self::new(start_ns, direction)
         };
-    }
-
-    /// Its level over time, of which the oldest intervals can be taken.
-    pub(super) fn track(&mut self) -> &mut LevelTrack {
-        &mut self.standing.track
     }
 
     fn tolerance_ns(&self) -> f64 {

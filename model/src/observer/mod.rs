@@ -11,7 +11,6 @@
 mod base;
 mod bound;
 mod clock;
-mod clocks;
 mod cross_check;
 mod entry_side;
 mod estimate;
@@ -74,12 +73,6 @@ enum Uplink {
     Elsewhere,
 }
 
-/// When it was last certain that a direction's buffer was empty.
-#[derive(Clone, Copy, Debug, Default)]
-struct Proof {
-    proven_ns: Option<f64>,
-}
-
 /// Both buffers.
 #[derive(Debug)]
 pub struct Observer {
@@ -88,7 +81,8 @@ pub struct Observer {
     /// Ends outside and at home.
     remote: Bases,
     home: Bases,
-    proofs: PerDirection<Proof>,
+    /// When it was last certain that a direction's buffer was empty.
+    proven_ns: PerDirection<Option<f64>>,
     /// Of a hidden uplink's buffer.
     cross_checks: CrossChecks,
     /// Bytes per nanosecond of what a question spends on the uplink before it goes on; none if that is part of its known queue.
@@ -117,7 +111,7 @@ impl Observer {
             down: Box::new(ExitSide::new(start_ns, Direction::Down)),
             remote: Bases::default(),
             home: Bases::default(),
-            proofs: PerDirection::default(),
+            proven_ns: PerDirection::default(),
             cross_checks: CrossChecks::default(),
             question_rate: None,
             lag_ns: lag.as_nanos() as u64,
@@ -192,7 +186,7 @@ impl Observer {
                 if let Some((answer, cleared)) = home {
                     wait = split_wait(exit_side, &mut self.home, packet, answer, cleared, &departure, wait);
                 }
-                note(&mut self.proofs.up, wait.as_ref());
+                self.proven_ns.up = wait.map_or(self.proven_ns.up, |wait| wait.proven_ns);
                 exit_side.place(packet, &departure, wait);
             }
             Uplink::Elsewhere => {
@@ -221,7 +215,7 @@ impl Observer {
             };
             self.unproven_answers += u64::from(wait.is_some_and(|wait| wait.proven_ns.is_none()));
         }
-        note(&mut self.proofs.down, wait.as_ref());
+        self.proven_ns.down = wait.map_or(self.proven_ns.down, |wait| wait.proven_ns);
         self.down.place(packet, &departure, wait);
     }
 
@@ -229,7 +223,7 @@ impl Observer {
     pub fn settle(&mut self, now_ns: u64) {
         self.settled_ns = self.settled_ns.max(now_ns);
         // It lies between here and the nearest end: in the middle, for want of better knowledge.
-        self.down.set_away(self.remote.nearest().map_or(0.0, |ns| ns / 4.0));
+        self.down.away_ns = self.remote.nearest.map_or(0.0, |ns| ns / 4.0);
         self.down.settle(now_ns);
         if let Uplink::Shown(exit_side) = &mut self.up {
             exit_side.settle(now_ns);
@@ -274,12 +268,12 @@ impl Observer {
     /// A direction's rate as measured while its buffer held a queue.
     pub fn rate(&self, direction: Direction) -> Option<MeasuredRate> {
         let (rate, newest_ns) = match (direction, &self.up) {
-            (Direction::Down, _) => (self.down.learnt().rate()?, self.down.learnt().newest_ns()),
+            (Direction::Down, _) => (self.down.learnt.rate()?, self.down.learnt.newest_ns()),
             (Direction::Up, Uplink::Hidden(entry_side)) => {
-                (entry_side.measured_rate(ServiceRate::rate)?, entry_side.learner().newest_ns())
+                (entry_side.measured_rate(ServiceRate::rate)?, entry_side.learner.newest_ns())
             }
             (Direction::Up, Uplink::Shown(exit_side)) => {
-                (exit_side.learnt().rate()?, exit_side.learnt().newest_ns())
+                (exit_side.learnt.rate()?, exit_side.learnt.newest_ns())
             }
             (Direction::Up, Uplink::Elsewhere) => return None,
         };
@@ -291,8 +285,8 @@ impl Observer {
 
     /// The round-trip time without queues, from end to end.
     pub fn base_round_trip(&self) -> Option<BaseRoundTrip> {
-        let (remote_ns, is_proven) = self.remote.newest()?;
-        let home_ns = self.home.newest().map_or(0.0, |(ns, _)| ns.max(0.0));
+        let (remote_ns, is_proven) = self.remote.newest?;
+        let home_ns = self.home.newest.map_or(0.0, |(ns, _)| ns.max(0.0));
         Some(BaseRoundTrip { seconds: (remote_ns.max(0.0) + home_ns) / 1e9, is_proven })
     }
 
@@ -301,7 +295,7 @@ impl Observer {
         if direction == Direction::Down && self.down.is_idle(now_ns as f64) {
             return Trust::Confirmed;
         }
-        match self.proofs[direction].proven_ns {
+        match self.proven_ns[direction] {
             Some(at) if now_ns as f64 - at > RULES.stale_ns => Trust::Stale,
             Some(_) => Trust::Confirmed,
             None => Trust::NeverEmpty,
@@ -317,10 +311,4 @@ impl Observer {
 /// Bytes per nanosecond of a rate in bytes per second, if it is one.
 fn usable(rate: Option<f64>) -> Option<f64> {
     rate.filter(|rate| rate.is_finite() && *rate >= 1.0).map(|rate| rate / 1e9)
-}
-
-fn note(proof: &mut Proof, wait: Option<&PacketWait>) {
-    if let Some(wait) = wait {
-        *proof = Proof { proven_ns: wait.proven_ns };
-    }
 }

@@ -5,7 +5,7 @@ use super::cross_check::Correction;
 use super::entry_side::MeasuredWait;
 use super::exit_side::{Departure, ExitSide};
 use super::rules::RULES;
-use super::{Answer, Observer, PacketWait, Passing, Proof, Uplink};
+use super::{Answer, Observer, PacketWait, Passing, Uplink};
 
 impl Observer {
     /// The delay with what is known taken off.
@@ -65,7 +65,7 @@ impl Observer {
             let doubt_ns = clock.map_or(0.0, |wait| RULES.half * wait.uncertainty_ns);
             let waits = Waits { known_ns: down_ns, most_ns: most_up_ns, clear_ns, unknown_ns: expected_ns };
             let split = self.remote.split(&self.clear(packet, answer, &waits));
-            self.proofs.up = Proof { proven_ns: split.proven_ns.or(self.proofs.up.proven_ns) };
+            self.proven_ns.up = split.proven_ns.or(self.proven_ns.up);
             self.measure_uplink(answer, &split, asked_ns, split.queue_ns, doubt_ns, packet.at_ns);
             return clock;
         }
@@ -86,14 +86,14 @@ impl Observer {
             None => None,
         };
         let up_ns = up_ns?;
-        self.proofs.up = Proof { proven_ns: split.proven_ns.or(self.proofs.up.proven_ns) };
+        self.proven_ns.up = split.proven_ns.or(self.proven_ns.up);
         if !is_down_busy {
             self.measure_uplink(answer, &split, asked_ns, up_ns, 0.0, packet.at_ns);
         }
         let ns = (queue_ns - up_ns).clamp(0.0, most_down_ns);
         // How both share it is book-keeping only while both are busy.
         let uncertainty_ns =
-            self.down.uncertainty_ns().max(if is_down_busy { RULES.within * queue_ns } else { 0.0 });
+            self.down.uncertainty_ns.max(if is_down_busy { RULES.within * queue_ns } else { 0.0 });
         Some(PacketWait { ns, uncertainty_ns, hidden_ns: 0.0, proven_ns: split.proven_ns })
     }
 }
@@ -166,7 +166,7 @@ pub(super) fn split_wait(
     let ns = split.queue_ns.min(most_ns);
     Some(PacketWait {
         ns,
-        uncertainty_ns: exit_side.uncertainty_ns(),
+        uncertainty_ns: exit_side.uncertainty_ns,
         hidden_ns: 0.0,
         proven_ns: split.proven_ns,
     })

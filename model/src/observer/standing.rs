@@ -21,11 +21,6 @@ impl Standing {
         Self { departures: BinaryHeap::new(), level: 0, track: LevelTrack::new(start_ns) }
     }
 
-    /// From now on the level is off by no more than what waits for `ns`.
-    pub fn doubt(&mut self, ns: f64) {
-        self.track.doubt(ns);
-    }
-
     /// A packet entered at `entered_ns`; its pieces (when, bytes) leave later.
     pub fn enter(&mut self, entered_ns: u64, pieces: impl IntoIterator<Item = (u64, u32)>) {
         self.depart(entered_ns);

@@ -17,7 +17,7 @@ impl ExitSide {
         // What is still to come out entered after what came out last.
         if is_idle {
             self.placed.0 = self.placed.0.max(now_ns as f64 - self.unseen_ns());
-            self.standing.doubt(0.0);
+            self.standing.track.doubt(0.0);
         }
         self.standing.track.believe_to(self.evidence_ns.saturating_add(RULES.second_ns as u64));
         self.standing.hold((self.placed.0 - self.away_ns).max(0.0) as u64);
@@ -56,7 +56,7 @@ impl ExitSide {
         let latest = next.map_or(packet.left_ns, |(entered, _)| entered.min(packet.left_ns));
         let entered = entered.min(latest).max(self.placed.0).min(packet.left_ns);
         self.placed = (entered.max(self.placed.0), packet.left_ns);
-        self.standing.doubt(doubt_ns);
+        self.standing.track.doubt(doubt_ns);
         let there = |here_ns: f64| (here_ns - self.away_ns).max(0.0) as u64;
         self.standing.enter(there(entered), [(there(packet.left_ns), packet.bytes)]);
     }

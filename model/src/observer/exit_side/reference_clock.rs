@@ -5,7 +5,7 @@
 
 use std::cmp::Reverse;
 
-use super::super::clocks::Clocks;
+use super::super::clock::{Clocks, SenderClock};
 use super::super::rules::RULES;
 
 /// A clock, its newest reading, and how much that is worth.
@@ -47,7 +47,7 @@ impl ReferenceClock {
         }
         self.best = Some(reading);
         for flow in self.followers.drain(..).filter(|flow| *flow != reading.flow) {
-            clocks.of(flow, reading.left_ns).follow(reading.left_ns, reading.waited_ns);
+            clocks.entry(flow, SenderClock::default).follow(reading.left_ns, reading.waited_ns);
         }
         true
     }

@@ -48,12 +48,12 @@ fn a_queue_that_never_drains_is_not_proven() {
         let delay = 90.0 + f64::from(i % 50);
         assert_eq!(bases.split(&answer(f64::from(i) * 10.0 * MS, delay, delay)).proven_ns, None);
     }
-    assert_eq!(bases.newest(), Some((90.0 * MS, false)));
-    assert_eq!(bases.nearest(), None);
+    assert_eq!(bases.newest, Some((90.0 * MS, false)));
+    assert_eq!(bases.nearest, None);
     // A pause reveals it.
     assert!(answers(&mut bases, 11.0, 5, 40.0, 0.0).proven_ns.is_some());
     assert_eq!(bases.split(&answer(12.0 * SECOND, 90.0, 90.0)).queue_ns, 50.0 * MS);
-    assert_eq!(bases.nearest(), Some(40.0 * MS));
+    assert_eq!(bases.nearest, Some(40.0 * MS));
 }
 
 #[test]
@@ -122,8 +122,8 @@ fn each_end_has_its_own_and_the_nearest_is_reported() {
     answers(&mut bases, 0.0, 3, 40.0, 0.0);
     let far = Cleared { end: [9; 16], ..answer(SECOND, 200.0, 0.0) };
     assert_eq!(bases.split(&far).queue_ns, 0.0);
-    assert_eq!(bases.newest(), Some((200.0 * MS, true)));
-    assert_eq!(bases.nearest(), Some(40.0 * MS));
+    assert_eq!(bases.newest, Some((200.0 * MS, true)));
+    assert_eq!(bases.nearest, Some(40.0 * MS));
 }
 
 #[test]

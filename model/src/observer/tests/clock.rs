@@ -1,6 +1,7 @@
 //! Senders' clocks: what the stamps of a known sender tell about known waits.
 
-use super::super::clock::{SenderClock, StampReading};
+use super::super::clock::{Clocks, SenderClock, StampReading};
+use super::super::rules::RULES;
 
 const MS: f64 = 1e6;
 const SECOND: f64 = 1e9;
@@ -188,4 +189,27 @@ fn a_queue_that_grows_fast_is_no_longer_tick() {
     }
     let waited_ms = sender.send(20.2 * SECOND, 440.0, f64::INFINITY).expect("a reading").waited_ns / MS;
     assert!((439.0..=441.5).contains(&waited_ms), "{waited_ms} ms");
+}
+
+/// Packets of one flow until its clock's tick is known.
+fn is_known(clocks: &mut Clocks, at_ns: f64) -> bool {
+    let clock = clocks.entry(0, SenderClock::default);
+    clock.read(at_ns, (at_ns / 1e6) as u32, true, (0.0, 0.0)).is_some()
+}
+
+#[test]
+fn what_is_still_read_stays_while_others_come_and_go() {
+    let mut clocks = Clocks::default();
+    let mut at_ns = 1e9;
+    while !is_known(&mut clocks, at_ns) {
+        at_ns += 10e6;
+        assert!(at_ns < 60e9, "its tick is known within a minute");
+    }
+    for other in 1..10 * RULES.records_max as u64 {
+        at_ns += 1e6;
+        clocks.entry(other, SenderClock::default);
+        if other % 100 == 0 {
+            assert!(is_known(&mut clocks, at_ns), "forgotten after {other} others");
+        }
+    }
 }

@@ -263,7 +263,7 @@ fn the_smallest_delay_of_each_kind_counts() {
     assert_eq!(split(70.0, (short, short)), (20.0, 50.0));
     assert_eq!(split(70.0, (long, short)), (30.0, 40.0));
     // The end is as near as its quickest kind, and nothing has proven it.
-    assert_eq!((bases.newest(), bases.nearest()), (Some((40e6, false)), None));
+    assert_eq!((bases.newest, bases.nearest), (Some((40e6, false)), None));
 }
 
 /// A new end: the queue that others tell is taken off, but no more than what the links could have held.
@@ -286,7 +286,7 @@ fn an_idle_link_proves_the_delay() {
     let proven = |delay_ms: f64, most_ms: f64| {
         let mut bases = Bases::default();
         let split = bases.split(&answer(1, 2.0, delay_ms, (60, 60), most_ms));
-        assert_eq!(bases.nearest(), split.proven_ns.map(|_| delay_ms * 1e6));
+        assert_eq!(bases.nearest, split.proven_ns.map(|_| delay_ms * 1e6));
         split.proven_ns
     };
     assert_eq!(proven(20.0, 5.0), Some(2.0 * SECOND));
@@ -310,11 +310,11 @@ fn the_nearest_end_is_the_nearest_that_is_proven() {
     {
         bases.split(&answer(end, 1.0, delay_ms, (60, 60), most_ms));
     }
-    assert_eq!(bases.nearest(), Some(20e6));
-    assert_eq!(bases.newest(), Some((25e6, true)));
+    assert_eq!(bases.nearest, Some(20e6));
+    assert_eq!(bases.newest, Some((25e6, true)));
     // Clearing may leave less than nothing: nobody is nearer than here.
     bases.split(&answer(5, 1.0, -3.0, (60, 60), 0.0));
-    assert_eq!(bases.nearest(), Some(0.0));
+    assert_eq!(bases.nearest, Some(0.0));
 }
 
 /// The route has become 30 ms longer, which eight answers over a second prove, for the link was idle.
