@@ -178,11 +178,15 @@ impl Delays {
         news
     }
 
-    /// A second without a reply says nothing of the line: what was said of it stays for a moment. Connections that open come seconds apart.
+    /// A second without a reply says nothing of the line: what was said of it stays for a moment. Connections that open come seconds apart. But
+    /// that nothing waits is not said of what passes meanwhile.
     fn note_place(&mut self, budget: &Budget) {
         let place = budget.place();
         let is_silent = place == Place::Unknown && budget.part(Segment::Uplink) == Err(Unknown::NoReplies);
         self.silent_seconds = if is_silent { self.silent_seconds + 1 } else { 0 };
+        if is_silent && self.place.place() == Place::Nowhere && !self.tracker.carries_little() {
+            self.place = SteadyPlace::default();
+        }
         if self.silent_seconds == 0 || self.silent_seconds > SILENT_SECONDS {
             self.place.push(place);
         }
@@ -267,6 +271,27 @@ mod tests {
             [place(1), place(3), place(6)],
             [Place::In(Segment::Uplink), Place::In(Segment::Uplink), Place::Unknown]
         );
+    }
+
+    /// Three free seconds, then one in which nobody replies, while so many bytes pass each tenth of a second.
+    #[test]
+    fn nothing_waits_is_not_said_of_what_passes_without_a_reply() {
+        for (bytes, place) in [(0, Place::Nowhere), (500, Place::Nowhere), (10_000, Place::Unknown)] {
+            let mut delays = Delays::default();
+            let free = Ok(Delay { base_s: 0.0, queue_s: 0.0, uncertainty_s: 0.01 });
+            for second in 0..4 {
+                let part = if second < 3 { free } else { Err(Unknown::NoReplies) };
+                for tick in 0..10 {
+                    let at_s = f64::from(second) + f64::from(tick) / 10.0;
+                    delays
+                        .tracker
+                        .tick(at_s, PerDirection { up: if second < 3 { 0 } else { bytes }, down: 0 });
+                }
+                let segments = [part, free, part, part, part];
+                delays.note_place(&Budget { segments, home_host: None, far_host: None, may_wait_s: 0.0 });
+            }
+            assert_eq!(delays.place.place(), place, "{bytes}");
+        }
     }
 
     #[test]

@@ -258,6 +258,11 @@ impl DelayTracker {
         });
     }
 
+    /// Whether each direction carries so little that nothing waits there.
+    pub fn carries_little(&self) -> bool {
+        self.free_since_s.both().into_iter().all(Option::is_some)
+    }
+
     /// Over the last half of a second. A queue at the provider sends all the time: the least tick tells whether it was empty for once.
     fn load(&self) -> Load {
         let mean = self.mean_load();
