@@ -120,8 +120,11 @@ pub(crate) fn assess(scene: Scene<'_>, direction: Direction, before: Demand, fac
         Demand::Bulk | Demand::Application(_) | Demand::Untold if !covered && steady => before,
         Demand::HeldBack if !covered && held_back() => before,
         _ if covered && held_back() => Demand::HeldBack,
-        // No round trip tells how much is under way, and nobody knows that it leaves the buffer at once.
-        _ if covered && is_active && is_untimed(&recent) && !facts.level_known => Demand::Untold,
+        // No round trip tells how much is under way, and nobody knows that it leaves the buffer at once. Of datagrams one may be of another time: QUIC that does
+        // not spin is timed when it opens, before its own queue.
+        _ if covered && is_active && !facts.level_known && (datagrams > HALF || is_untimed(&recent)) => {
+            Demand::Untold
+        }
         _ if covered && !facts.level_known && is_unseen(&recent, direction) => Demand::Untold,
         _ => Demand::None,
     };

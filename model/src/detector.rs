@@ -58,13 +58,6 @@ pub struct Config {
     pub thresholds: Thresholds,
 }
 
-/// When it was measured.
-#[derive(Clone, Copy, Debug)]
-struct RoundTrip {
-    seconds: f64,
-    at: Duration,
-}
-
 /// Finds the pendulum in a stream of samples of one link.
 #[derive(Clone, Debug, Default)]
 pub struct Detector {
@@ -76,7 +69,7 @@ pub struct Detector {
     pub thresholds: Thresholds,
     last: Option<Duration>,
     rejected: u64,
-    round_trip: Option<RoundTrip>,
+    round_trip: Option<f64>,
     base: KnownBase,
     phases: PhaseTracker,
     transitions: [[u64; 4]; 4],
@@ -210,33 +203,21 @@ impl Detector {
     }
 
     fn bounded_round_trip(&self) -> Duration {
-        self.thresholds.bounded_round_trip(
-            self.round_trip.map_or(self.thresholds.assumed_round_trip.seconds(), |newest| newest.seconds),
-        )
-    }
-
-    /// The newest round trip, seconds, unless what it met may have changed since.
-    fn round_trip(&self) -> Option<f64> {
-        let newest = self.round_trip?;
-        (self.now().saturating_sub(newest.at) <= self.blind_after()).then_some(newest.seconds)
-    }
-
-    /// What was not looked at for longer is unknown.
-    fn blind_after(&self) -> Duration {
-        BLIND.max(self.bounded_round_trip())
+        self.thresholds
+            .bounded_round_trip(self.round_trip.unwrap_or(self.thresholds.assumed_round_trip.seconds()))
     }
 
     fn note_gap(&mut self, sample: &Sample, span: Duration) {
         let Some(last) = self.last else { return };
         let missing = (sample.at - last).saturating_sub(span);
-        if missing > self.blind_after() {
+        if missing > BLIND.max(self.bounded_round_trip()) {
             self.phases.interrupt();
         }
     }
 
     fn note_round_trip(&mut self, sample: &Sample) {
         if let Some(seconds) = sample.round_trip.and_then(sane).filter(|seconds| *seconds > 0.0) {
-            self.round_trip = Some(RoundTrip { seconds, at: sample.at });
+            self.round_trip = Some(seconds);
         }
         self.base.push(sample);
     }
@@ -244,7 +225,7 @@ impl Detector {
     fn phase_input(&mut self, sample: &Sample, span: Duration) -> PhaseInput {
         let round_trip = self.bounded_round_trip();
         let since = sample.at.saturating_sub(round_trip);
-        let known_round_trip = self.round_trip();
+        let known_round_trip = self.round_trip;
         let queue = PerDirection::from_fn(|x| self.known_queue(x, sample.link[x].queue));
         let window = PerDirection::from_fn(|x| {
             let passed = self.passed[x].push_load(sample.at, since, &sample.link[x]);

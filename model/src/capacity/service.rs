@@ -60,6 +60,14 @@ impl ServiceRate {
         self.is_sustained(SLIGHT).then(|| self.bytes / self.busy_ns)
     }
 
+    /// Share of the busy time in which the link carried the rate within this part of it.
+    pub(crate) fn share_within(&self, part: f64) -> f64 {
+        let rate = self.bytes / self.busy_ns;
+        let is_near =
+            |span: &&ServiceSpan| (span.bytes - rate * span.busy_ns).abs() <= part * rate * span.busy_ns;
+        self.spans.iter().filter(is_near).map(|span| span.busy_ns).sum::<f64>() / self.busy_ns
+    }
+
     /// The newest moment at which the link was known to be busy.
     pub(crate) fn newest_ns(&self) -> f64 {
         self.newest_ns

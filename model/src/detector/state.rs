@@ -72,7 +72,7 @@ impl Detector {
             queue_correlation: recent.queues.correlation(),
             queue_lag_s: self.history.opposition_lag(start),
             throughput_ratio: recent.throughput_ratio().filter(|_| self.is_two_way()),
-            round_trip_s: self.round_trip(),
+            round_trip_s: self.round_trip,
             directions: PerDirection::from_fn(|x| DirectionState {
                 standing_delay_s: recent.delay[x].mean(),
                 bufferbloat: self.findings.bufferbloat(x),

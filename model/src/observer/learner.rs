@@ -99,15 +99,34 @@ impl Longest {
     }
 }
 
+/// A rate that counts while most of what it is made of agrees: replies that are late by themselves, or base delays in which a queue hides, give spans of
+/// any rate.
+#[derive(Debug, Default)]
+struct AgreedRate {
+    rate: ServiceRate,
+    agrees: bool,
+}
+
+impl AgreedRate {
+    fn add(&mut self, span: &BusySpan) {
+        self.rate.add(span.end_ns, span.busy_ns, span.bytes);
+        self.agrees = self.rate.share_within(RULES.within) >= RULES.half;
+    }
+
+    fn get(&self, of: impl Fn(&ServiceRate) -> Option<f64>) -> Option<f64> {
+        of(&self.rate).filter(|_| self.agrees)
+    }
+}
+
 /// Learns the rate.
 #[derive(Debug, Default)]
 pub(super) struct Learner {
     /// From spans in which the buffer was not full …
-    open: ServiceRate,
+    open: AgreedRate,
     /// … and from those in which it was.
-    full: ServiceRate,
+    full: AgreedRate,
     /// For want of both, from spans between packets that did not stand there together: how much stood before each, the rate itself tells. Not full either.
-    sparse: ServiceRate,
+    sparse: AgreedRate,
     held: VecDeque<BusySpan>,
     measured: VecDeque<Measured>,
     span: OpenSpan,
@@ -128,21 +147,24 @@ impl Learner {
     pub(super) fn rate(&self, of: impl Fn(&ServiceRate) -> Option<f64>, drops: bool) -> Option<f64> {
         let from_full = || {
             let lost = if self.total > 0.0 { (self.losses / self.total).max(0.0) } else { 0.0 };
-            let rate = of(&self.full)? * (1.0 - lost);
-            let agrees = self.open.rough().is_none_or(|open| (rate - open).abs() <= RULES.within * open);
+            let rate = self.full.get(&of)? * (1.0 - lost);
+            let agrees = self.open.rate.rough().is_none_or(|open| (rate - open).abs() <= RULES.within * open);
             (lost <= RULES.within && agrees && (lost > 0.0 || !drops)).then_some(rate)
         };
-        of(&self.open).or_else(from_full)
+        self.open.get(&of).or_else(from_full)
     }
 
     /// Bytes per nanosecond for want of the rate: from what did not stand there together.
     pub(super) fn sparse_rate(&self) -> Option<f64> {
-        self.sparse.rate()
+        self.sparse.get(ServiceRate::rate)
     }
 
     /// The newest moment at which the buffer was known to hold a queue.
     pub(super) fn newest_ns(&self) -> f64 {
-        self.open.newest_ns().max(self.full.newest_ns()).max(self.sparse.newest_ns())
+        [&self.open, &self.full, &self.sparse]
+            .map(|learnt| learnt.rate.newest_ns())
+            .into_iter()
+            .fold(0.0, f64::max)
     }
 
     /// The newest packet that was measured.
@@ -198,13 +220,13 @@ impl Learner {
         // Slower than any link: replies are late by themselves.
         let usable = |span: &BusySpan| !self.is_full(span) && span.bytes >= SLOWEST_LINK * span.busy_ns;
         if let Some(span) = sparse.filter(usable) {
-            self.sparse.add(span.end_ns, span.busy_ns, span.bytes);
+            self.sparse.add(&span);
         }
     }
 
     fn is_full(&self, span: &BusySpan) -> bool {
         // For a first guess, all that is known of the buffer has to do.
-        let has_guess = self.open.rough().is_some();
+        let has_guess = self.open.rate.rough().is_some();
         let longest_ns = if has_guess { self.longest.confirmed_ns } else { self.longest.ever_ns };
         span.wait_ns > RULES.nearly * longest_ns
     }
@@ -227,13 +249,13 @@ impl Learner {
                 self.found = known + RULES.half * excess;
             }
             let learnt = if is_full || has_dropped { &mut self.full } else { &mut self.open };
-            learnt.add(span.end_ns, span.busy_ns, span.bytes);
+            learnt.add(&span);
         }
     }
 
     /// Bytes of a span beyond what the link is known to carry, if they are many.
     fn excess(&self, span: &BusySpan) -> f64 {
-        let Some(rate) = self.open.rate() else { return 0.0 };
+        let Some(rate) = self.open.rate.rate() else { return 0.0 };
         let expected = rate * span.busy_ns;
         if span.bytes > (1.0 + RULES.excess) * expected { span.bytes - expected } else { 0.0 }
     }

@@ -112,3 +112,25 @@ fn a_full_buffer_stays_full_after_late_answers() {
         assert!((link.found() - 1.0).abs() < 0.05, "{late_for_s}: {}", link.found());
     }
 }
+
+/// Answers that are late by themselves: of ten tenths of a second so many have the link's rate, the others less or more than a quarter beside it.
+#[test]
+fn a_rate_is_known_if_half_of_what_was_measured_agrees() {
+    let found = |agreeing: u32, off: f64| {
+        let (mut learner, mut sum) = (Learner::default(), 0.0);
+        for number in 0..2_000 {
+            let at_ns = f64::from(number) * 10.0 * MS;
+            learner.measure(Measured { at_ns, busy_since_ns: at_ns, begins_ns: at_ns + 200.0 * MS, sum });
+            let part = match number / 10 % 10 {
+                tenth if tenth < agreeing => 1.0,
+                tenth if tenth % 2 == 0 => 1.0 - off,
+                _ => 1.0 + off,
+            };
+            let bytes = part * RATE * 10.0 * MS;
+            learner.enter(bytes, 0.0);
+            sum += bytes;
+        }
+        learner.rate(ServiceRate::rate, false).map(|rate| (rate / RATE * 10.0).round())
+    };
+    assert_eq!([found(6, 0.3), found(4, 0.3), found(0, 0.2)], [Some(10.0), None, Some(10.0)]);
+}
