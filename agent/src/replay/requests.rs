@@ -105,9 +105,8 @@ impl Requests {
         };
         if request.kind == RequestKind::Spin {
             let value = request.replies == Some(1);
-            let (hash, spun) = (connection(key), self.spins.spins(connection(key)));
-            let reply = self.spins.take(hash, direction, now, value, bytes);
-            if spun || self.spins.spins(hash) {
+            let (spins, reply) = self.spins.take(connection(key), direction, now, value, bytes);
+            if spins {
                 let (bytes, replies) = &mut self.spun[direction];
                 (*bytes, *replies) = (*bytes + wire_bytes, *replies + u64::from(reply.is_some()));
             }

@@ -44,11 +44,6 @@ impl Spins {
         &mut self.0[index]
     }
 
-    /// Whether it is known of a connection that it spins.
-    pub(super) fn spins(&mut self, hash: u64) -> bool {
-        self.place(hash).is_some_and(|connection| connection.hash == hash && connection.edges == EDGES)
-    }
-
     /// An Initial passes: the client's opens a connection, whose first edge is the client's to 1. Whether that takes the place of another
     /// one that spins.
     pub(super) fn open(&mut self, hash: u64, direction: Direction, now: Ticks, bytes: u32) -> bool {
@@ -70,7 +65,7 @@ impl Spins {
         open.is_some_and(|other| other.hash != hash && other.edges == EDGES)
     }
 
-    /// A packet of a connection passes. If its value replies to an edge: how long that took.
+    /// A packet of a connection passes. Whether the connection spins, and if the packet's value replies to an edge: how long that took.
     pub(super) fn take(
         &mut self,
         hash: u64,
@@ -78,23 +73,25 @@ impl Spins {
         now: Ticks,
         value: bool,
         bytes: u32,
-    ) -> Option<RequestReply> {
+    ) -> (bool, Option<RequestReply>) {
         let place = self.place(hash);
-        let connection = place.as_mut().filter(|connection| connection.hash == hash)?;
+        let Some(connection) = place.as_mut().filter(|connection| connection.hash == hash) else {
+            return (false, None);
+        };
+        let spins = connection.edges == EDGES;
         if connection.from != direction {
             // The server reflects its value, the client inverts it.
             if (value == connection.value) == (connection.from == connection.client) {
                 *place = None;
             }
-            return None;
+            return (spins, None);
         }
         if value != connection.value {
             connection.seen = now;
-            return None;
+            return (spins, None);
         }
         let held = now.since(connection.seen);
-        let counts = connection.edges == EDGES && held <= HELD_TICKS;
-        let reply = counts.then(|| RequestReply {
+        let reply = (spins && held <= HELD_TICKS).then(|| RequestReply {
             may_be_held: held > DELAY_TICKS,
             ..RequestReply::new(connection.asked, now, connection.asked_bytes)
         });
@@ -102,6 +99,6 @@ impl Spins {
         connection.from = direction.opposite();
         connection.value = value != (connection.from == connection.client);
         (connection.asked, connection.asked_bytes, connection.seen) = (now, bytes, now);
-        reply
+        (connection.edges == EDGES, reply)
     }
 }
