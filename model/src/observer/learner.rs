@@ -104,6 +104,7 @@ impl Longest {
 #[derive(Debug, Default)]
 struct AgreedRate {
     rate: ServiceRate,
+    /// Known since the newest was added: each packet asks for the rate.
     agrees: bool,
 }
 
