@@ -70,7 +70,7 @@ pub(crate) fn judge_one_way(seen: &Circumstances<'_>, thresholds: &Thresholds) -
         .collect();
     if let Some(doubt) = doubt(seen, thresholds) {
         let missing: Vec<Missing> = untold.iter().chain(seen.missing).copied().collect();
-        return undecided(&Circumstances { missing: &missing, ..*seen }, &doubt);
+        return undecided(&missing, &doubt);
     }
     let wanting = Direction::ALL.into_iter().find(|&direction| activity[direction].wants());
     let figures = Direction::ALL.into_iter().flat_map(|x| activity[x].figures(x, thresholds)).collect();
@@ -147,7 +147,7 @@ pub(crate) fn judge_two_way(seen: &Circumstances<'_>, thresholds: &Thresholds) -
         .or_else(|| starving(seen, thresholds, Direction::Down))
         .unwrap_or_else(|| match both {
             true if known => balanced(seen),
-            true => undecided(seen, "bulk data goes both ways, and which buffer holds it is unknown"),
+            true => undecided(seen.missing, "bulk data goes both ways, and which buffer holds it is unknown"),
             false => judge_one_way(seen, thresholds),
         })
 }
@@ -246,7 +246,7 @@ fn starving(seen: &Circumstances<'_>, thresholds: &Thresholds, full: Direction) 
             "the {}link holds a standing queue, and whether the other direction starves is unknown",
             full.name()
         );
-        return Some(undecided(seen, &reason));
+        return Some(undecided(seen.missing, &reason));
     };
     if part >= loss.least {
         return None;
@@ -331,15 +331,20 @@ impl Loss {
     }
 }
 
+/// Bulk data has begun, too short a time ago to say more.
+pub(crate) fn began(missing: &[Missing]) -> Ruling {
+    undecided(missing, "bulk data began too short a time ago to tell which buffer holds it")
+}
+
 /// What is known does not suffice.
-fn undecided(seen: &Circumstances<'_>, what: &str) -> Ruling {
+fn undecided(missing: &[Missing], what: &str) -> Ruling {
     Ruling {
         verdict: Verdict::Unknown,
         rule: "evidence_missing",
-        reason: format!("{what}{}", unknown(seen.missing)),
+        reason: format!("{what}{}", unknown(missing)),
         figures: Vec::new(),
         held: false,
-        missing: seen.missing.to_vec(),
+        missing: missing.to_vec(),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::findings::{Change, Evidence, Missing, Verdict};
 use crate::history::Totals;
 use crate::segment::{Direction, PerDirection};
 use crate::thresholds::{Thresholds, times};
-use crate::verdict::{Circumstances, Ruling, is_case_known, judge_one_way, judge_two_way};
+use crate::verdict::{Circumstances, Ruling, began, is_case_known, judge_one_way, judge_two_way};
 
 use super::Detector;
 
@@ -228,14 +228,20 @@ impl Detector {
         if Direction::ALL.into_iter().any(|x| self.activity[x].demand == Demand::None) {
             self.tracker.weights = Weights::default();
         }
+        let Thresholds { verdict_dwell, longest_horizon, .. } = self.thresholds;
+        // The end of a lock is plain to see; a swing has a period of many round trips.
+        let is_locked = self.tracker.verdict().is_some_and(is_lock);
+        let memory = if is_locked { self.thresholds.horizon(round_trip) } else { longest_horizon.0 };
+        let begin = at.saturating_sub(span);
         match self.rule(at, round_trip, &fills) {
             Some(ruling) => {
-                let Thresholds { verdict_dwell, longest_horizon, .. } = self.thresholds;
-                // The end of a lock is plain to see; a swing has a period of many round trips.
-                let is_locked = self.tracker.verdict().is_some_and(is_lock);
-                let memory = if is_locked { self.thresholds.horizon(round_trip) } else { longest_horizon.0 };
                 let rules = Filter { dwell: verdict_dwell.0, memory };
-                events.extend(self.tracker.weigh(ruling, at.saturating_sub(span), at, rules));
+                events.extend(self.tracker.weigh(ruling, begin, at, rules));
+            }
+            // Seconds of what wants more already contradict it.
+            None if self.tracker.verdict() == Some(Verdict::Clear) => {
+                let rules = Filter { dwell: Duration::ZERO, memory };
+                events.extend(self.tracker.weigh(began(&self.missing()), begin, at, rules));
             }
             None => self.tracker.hold(),
         }

@@ -111,6 +111,28 @@ fn a_download_that_nothing_times_is_not_called_clear() {
     assert!(missing.contains(&Missing::RoundTrip), "{missing:?}");
 }
 
+/// Nothing passes for 20 seconds, then bulk data both ways. The activity needs four seconds; which buffer holds it needs more.
+#[test]
+fn clear_ends_when_both_ways_want_more_whatever_another_verdict_needs() {
+    let mut detector = Detector::new(Config::default());
+    let (quiet, up, down) =
+        (direction(tcp(0), EMPTY), direction(tcp(1_250), None), direction(tcp(10_000), None));
+    for step in 1..=2400 {
+        let sample = match step {
+            ..=2000 => sample(step, &quiet, &quiet, None),
+            _ => sample(step, &up, &down, Some(1.0)),
+        };
+        let events = detector.push(&sample);
+        assert!(step <= 2000 || events.len() <= 1, "{events:?}");
+        if step == 2000 {
+            assert_eq!(detector.verdict(), Verdict::Clear);
+        }
+    }
+    assert_eq!(detector.verdict(), Verdict::Unknown);
+    let reason = detector.state().evidence.expect("evidence").reason;
+    assert!(reason.starts_with("bulk data began"), "{reason}");
+}
+
 /// Both ways want more; rates and what stands in the uplink's buffer become known after 12 seconds. A round trip of a second looks back for a minute.
 #[test]
 fn what_was_not_known_at_first_does_not_delay_the_verdict_for_the_whole_horizon() {
