@@ -499,7 +499,7 @@ fn an_end_that_is_new_under_load_acquits_nobody() {
 #[test]
 fn a_base_is_proven_once_the_line_has_carried_more() {
     let mut tracker = DelayTracker::default();
-    let requests = Truth { load: PerDirection { up: 0.02, down: 0.08 }, rates: UNKNOWN_RATES, ..IDLE };
+    let requests = Truth { load: PerDirection { up: 0.02, down: 0.04 }, rates: UNKNOWN_RATES, ..IDLE };
     for from in 0..3 {
         let budget = second(&mut tracker, f64::from(from), &requests);
         assert_eq!(budget.part(Segment::Beyond), Err(Unknown::NoBase));

@@ -220,9 +220,9 @@ pub struct DelayTracker {
     ticks: PerDirection<[f64; LOAD_TICKS]>,
     next_tick: usize,
     ticks_known: usize,
-    /// Since when a direction has carried so little that nothing waits there. An unknown rate may have fallen to a part of what was carried.
+    /// Since when a direction has carried so little that nothing waits there.
     free_since_s: PerDirection<Option<f64>>,
-    /// The most that the line has carried: its rate is no less. It is forgotten sooner than a base, which a queue on a slower line would become.
+    /// The most that has passed. It is forgotten sooner than a base, which a queue on a slower line would become.
     most: TwoPeriods<Load>,
     replies: SecondReplies,
     /// What each direction carried in the second before, if nothing waited then.
@@ -253,8 +253,7 @@ impl DelayTracker {
             // A packet alone may take up more than its share of a tick.
             let of_tick = bytes[x] as f64;
             let burst = if of_tick > FULL_FRAME_BYTES { of_tick * TICKS_PER_SECOND } else { 0.0 };
-            let most = self.rates[x].map_or((SLIGHT * self.most(x)).max(LITTLE), |rate| light(rate.value));
-            (load[x].max(burst) <= most).then(|| self.free_since_s[x].unwrap_or(at_s))
+            (load[x].max(burst) <= self.light(x)).then(|| self.free_since_s[x].unwrap_or(at_s))
         });
     }
 
@@ -282,11 +281,14 @@ impl DelayTracker {
     }
 
     fn is_light_in(&self, x: Direction, load: Load) -> bool {
-        load[x] <= light(self.rates[x].map_or(self.most(x), |rate| rate.value))
+        load[x] <= self.light(x)
     }
 
-    fn most(&self, x: Direction) -> f64 {
-        self.most.older[x].max(self.most.newer[x])
+    /// The most that a direction carries while nothing waits in it, bytes per second. An unknown rate may have fallen to a part of what passed, or that
+    /// filled a buffer.
+    fn light(&self, x: Direction) -> f64 {
+        let most = self.most.older[x].max(self.most.newer[x]);
+        self.rates[x].map_or((SLIGHT * most).max(LITTLE), |rate| light(rate.value))
     }
 
     /// The outside replied. Returns how long the request waited on the uplink, seconds: a clock tells what the reply waited itself, or nothing waits in the
@@ -650,6 +652,26 @@ mod tests {
         denied(5, 1_250, 0.54);
         let when = denied(1_500, 1_250, 0.54);
         assert!(when.is_empty(), "{when:?}");
+    }
+
+    /// An upload begins with a burst that fills the modem, of a rate that nobody told. Who is first heard behind that queue proves no base, and nothing
+    /// waits beyond on his word.
+    #[test]
+    fn a_burst_into_the_modem_is_no_rate_that_the_line_has_carried() {
+        let mut line = RatedLine { tracker: DelayTracker::default(), at_s: 0.0 };
+        assert_eq!(line.run(4, 100, 0.04), Some(0.0));
+        // A line of 12.5 kB in a tick.
+        line.run(1, 25_000, 0.54);
+        line.run(3, 12_500, 0.94);
+        line.tracker.budget(&Reading::default());
+        for _ in 0..40 {
+            line.tick(12_500);
+            line.hear(7, 0.94, None);
+            line.hear(8, 0.94, None);
+        }
+        let budget = line.tracker.budget(&Reading::default());
+        assert!(budget.part(Segment::Beyond).is_err(), "{budget:?}");
+        assert!(budget.part(Segment::Uplink).is_err(), "{budget:?}");
     }
 
     /// At a download's start a quarter of a second waits at the provider, and the estimate of that is too high by a fifth; the time in our own queue
