@@ -34,6 +34,14 @@ struct Pending {
     doubt_ns: f64,
 }
 
+/// From one packet to the next, which the link carried in that time if it was busy.
+#[derive(Clone, Copy, Debug)]
+struct Interval {
+    since_ns: f64,
+    at_ns: f64,
+    bytes: f64,
+}
+
 /// The buffer.
 #[derive(Debug)]
 pub(super) struct ExitSide {
@@ -69,6 +77,8 @@ pub(super) struct ExitSide {
     placed: (f64, f64),
     /// When the newest packet passed, and its bytes: spans for the rate begin there.
     served: Option<(f64, f64)>,
+    /// Since the newest packet whose wait is known.
+    unproven: VecDeque<Interval>,
     /// Its level over time, of which the oldest intervals can be taken.
     pub(super) standing: Standing,
     /// From the buffer to the point of observation, one way, nanoseconds: levels are reported for the time at which they were there.
@@ -114,6 +124,7 @@ impl ExitSide {
             pending: VecDeque::new(),
             placed: (start, start),
             served: None,
+            unproven: VecDeque::new(),
             standing: Standing::new(start_ns),
             away_ns: 0.0,
         }
@@ -268,7 +279,7 @@ impl ExitSide {
             }
         };
         let entered_ns = wait_ns.map(|ns| (left_ns - ns).max(self.measured_ns).min(left_ns));
-        self.learn(packet, departure, entered_ns);
+        self.learn(packet, entered_ns);
         if self.pending.len() >= RULES.packets_max {
             self.place_first();
         }
@@ -281,23 +292,24 @@ impl ExitSide {
         }
     }
 
-    /// A packet that had entered before the one ahead of it was gone kept the link busy: the time between both departures is its own.
-    fn learn(&mut self, packet: &Passing, departure: &Departure, entered_ns: Option<f64>) {
-        let margin_ns = self.uncertainty_ns;
+    /// Since a packet entered, the link was busy: what came out before it tells the rate.
+    fn learn(&mut self, packet: &Passing, entered_ns: Option<f64>) {
         let at_ns = packet.at_ns as f64;
-        let before = self.served.replace((at_ns, f64::from(packet.bytes)));
-        let carried_on =
-            || self.holds(self.measured_at_ns, departure).then_some(departure.left_ns - self.waited_ns);
-        let (Some((served, served_bytes)), Some(entered)) = (before, entered_ns.or_else(carried_on)) else {
-            return;
-        };
-        if entered + margin_ns < served && at_ns > served {
+        let bytes = f64::from(packet.bytes);
+        if let Some((since_ns, bytes_before)) =
+            self.served.replace((at_ns, bytes)).filter(|(at, _)| at_ns > *at)
+        {
             // A capture behind the uplink's buffer sees a packet when it begins to leave: the time until then was that of the packet before.
-            let bytes = match self.direction {
-                Direction::Down => f64::from(packet.bytes),
-                Direction::Up => served_bytes,
-            };
-            self.learnt.add(at_ns, at_ns - served, bytes);
+            let bytes = self.direction.pick(bytes_before, bytes);
+            if self.unproven.len() == RULES.records_max {
+                self.unproven.pop_front();
+            }
+            self.unproven.push_back(Interval { since_ns, at_ns, bytes });
+        }
+        let Some(entered_ns) = entered_ns else { return };
+        let is_busy = |interval: &Interval| entered_ns + self.uncertainty_ns < interval.since_ns;
+        for Interval { since_ns, at_ns, bytes } in self.unproven.drain(..).filter(is_busy) {
+            self.learnt.add(at_ns, at_ns - since_ns, bytes);
         }
     }
 

@@ -87,6 +87,23 @@ fn a_clock_counts_before_the_answer_of_a_host_without_one() {
     assert!((0.95 * 60_000.0..=1.05 * 60_000.0).contains(&least), "{least} bytes");
 }
 
+/// Bursts of 40 packets with a clock, and short packets without one in the pauses: the queue of the burst's end is not theirs.
+#[test]
+fn what_follows_a_burst_without_a_clock_kept_no_link_busy() {
+    let mut link = Observer::new(0, Vantage::OwnQueue, Duration::ZERO);
+    for burst_ms in (1_000..11_000).step_by(500) {
+        for i in 0..40 {
+            clocked(&mut link, burst_ms + 5 * i, (burst_ms - 5 + 2 * i) as u32, None);
+        }
+        for pause_ms in [20, 40, 60] {
+            pass(&mut link, burst_ms + 200 + pause_ms, 80, None);
+        }
+    }
+    link.finish(11_000 * MS);
+    let rate = link.rate(Direction::Down).expect("a rate").bytes_per_second;
+    assert!((rate - RATE).abs() < 0.02 * RATE, "{rate}");
+}
+
 #[test]
 fn a_short_answer_calibrates_long_ones() {
     let mut link = observer();
