@@ -307,7 +307,8 @@ impl ExitSide {
             self.unproven.push_back(Interval { since_ns, at_ns, bytes });
         }
         let Some(entered_ns) = entered_ns else { return };
-        let is_busy = |interval: &Interval| entered_ns + self.uncertainty_ns < interval.since_ns;
+        let surely_ns = entered_ns + self.uncertainty_ns.max(RULES.no_queue_ns);
+        let is_busy = |interval: &Interval| surely_ns < interval.since_ns;
         for Interval { since_ns, at_ns, bytes } in self.unproven.drain(..).filter(is_busy) {
             self.learnt.add(at_ns, at_ns - since_ns, bytes);
         }

@@ -104,6 +104,19 @@ fn what_follows_a_burst_without_a_clock_kept_no_link_busy() {
     assert!((rate - RATE).abs() < 0.02 * RATE, "{rate}");
 }
 
+/// Packets in pairs that now and then seem to have waited for 4 and 5 ms: no more than clocks and a shaper's timer are off by. The second comes faster than the link is.
+#[test]
+fn a_wait_that_is_no_queue_tells_no_rate() {
+    let mut link = Observer::new(0, Vantage::OwnQueue, Duration::ZERO);
+    for at_ms in (1_000..91_000).step_by(20) {
+        let sent_ms = if at_ms % 1_000 < 500 { at_ms } else { at_ms - 4 };
+        clocked(&mut link, at_ms, sent_ms as u32, None);
+        clocked(&mut link, at_ms + 1, sent_ms as u32, None);
+    }
+    link.finish(91_000 * MS);
+    assert_eq!(link.rate(Direction::Down).map(|rate| rate.bytes_per_second), None);
+}
+
 #[test]
 fn a_short_answer_calibrates_long_ones() {
     let mut link = observer();
