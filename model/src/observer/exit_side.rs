@@ -343,7 +343,7 @@ impl ExitSide {
 
     fn tolerance_ns(&self) -> f64 {
         self.rate().map_or(RULES.idle_without_rate_ns, |rate| {
-            RULES.no_queue_ns.max(RULES.half * FULL_FRAME_BYTES / rate)
+            RULES.fresh_ns.max(RULES.half * FULL_FRAME_BYTES / rate)
         })
     }
 

@@ -9,11 +9,11 @@ use crate::constants::{
 pub(super) struct ObserverRules {
     /// Jitter of sender, route and the machine that looks, and packets of one slot: waits are never known better.
     pub(super) jitter_ns: f64,
-    /// A shorter wait is no queue, a shorter pause no idle link, a smaller difference no drop.
+    /// A shorter wait is no queue, a smaller difference no drop.
     pub(super) no_queue_ns: f64,
     /// A shorter delay may be a reply that was held back. Before the uplink's rate is known, what the slowest link serves in it is no queue.
     pub(super) held_back_ns: f64,
-    /// A wait that was measured this long ago still holds.
+    /// A wait that was measured this long ago still holds. A shorter pause is no idle link: radio waits for its turn, and shapers oversleep.
     pub(super) fresh_ns: f64,
     /// A level that is uncertain by more than this wait, and by twice its height, is unknown; waits of two hosts are compared within it.
     pub(super) vague_ns: f64,
