@@ -68,7 +68,7 @@ pub(super) struct ExitSide {
     evidence_ns: u64,
     /// Uncertainty of the newest measured waits, nanoseconds, beside the queue that may hide in them.
     pub(super) uncertainty_ns: f64,
-    hidden_ns: f64,
+    pub(super) hidden_ns: f64,
     history: VecDeque<(u64, u64)>,
     bytes: u64,
     fastest: Fastest,

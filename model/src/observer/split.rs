@@ -66,7 +66,11 @@ impl Observer {
             let waits = Waits { known_ns: down_ns, most_ns: most_up_ns, clear_ns, unknown_ns: expected_ns };
             let split = self.remote.split(&self.clear(packet, answer, &waits));
             self.proven_ns.up = split.proven_ns.or(self.proven_ns.up);
-            self.measure_uplink(answer, &split, asked_ns, split.queue_ns, doubt_ns, packet.at_ns);
+            // What hides in the clock's word may be all of it.
+            let hidden_ns = clock.map_or(self.down.hidden_ns, |wait| wait.hidden_ns);
+            if split.queue_ns <= RULES.no_queue_ns || split.queue_ns >= hidden_ns {
+                self.measure_uplink(answer, &split, asked_ns, split.queue_ns, doubt_ns, packet.at_ns);
+            }
             return clock;
         }
         let busy_ns = self.down.busy_since(asked_ns);

@@ -323,3 +323,36 @@ fn the_first_packets_of_an_idle_link_prove_the_delay_without_queue_before_a_rate
         assert!((base.seconds * 1e3 - base_ms).abs() < 1.0, "{} ms", base.seconds * 1e3);
     }
 }
+
+/// A host answers at once while nothing waits. Then packets without a clock keep 150 ms at the provider, and a flow of that host begins behind them: its
+/// clock has the queue in its smallest reading. What its answers take longer than that says is no queue of the uplink.
+#[test]
+fn a_queue_that_hides_in_a_clock_is_not_the_uplinks() {
+    let mut observer = Observer::new(0, Vantage::BeforeUplinkBuffer, Duration::ZERO);
+    let ms = |ms: u64| ms * MS as u64;
+    let ask = |observer: &mut Observer, at_ms: u64| {
+        observer.leave(&Passing { at_ns: ms(at_ms), bytes: 60, ..Passing::default() }, None);
+    };
+    let answered =
+        |delay_ms: u64| Answer { end: [7; 16], delay_ns: ms(delay_ms), question_bytes: 60, own_queue_ns: 0 };
+    ask(&mut observer, 1_000);
+    observer.arrive(&Passing { at_ns: ms(1_020), bytes: 60, ..Passing::default() }, Some(&answered(20)));
+    for at_ms in (2_000..12_000).step_by(5) {
+        // A quarter of what comes belongs to the flow that began last.
+        let is_timed = at_ms >= 3_000 && at_ms % 20 == 0;
+        let clock = is_timed.then_some((1, (at_ms - 155) as u32));
+        let answer = is_timed.then(|| answered(170 + at_ms / 20 % 3));
+        if at_ms >= 2_800 {
+            ask(&mut observer, at_ms);
+        }
+        observer.arrive(
+            &Passing { at_ns: ms(at_ms), bytes: 1_500, clock, ..Passing::default() },
+            answer.as_ref(),
+        );
+    }
+    observer.finish(ms(12_000));
+    assert_eq!(observer.rate(Direction::Up), None);
+    let levels = std::iter::from_fn(|| observer.pop(Direction::Up)).flatten();
+    let highest = levels.map(|level| level.mean_bytes - level.uncertainty_bytes).fold(0.0, f64::max);
+    assert!(highest < 1.0, "{highest}");
+}
