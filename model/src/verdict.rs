@@ -333,7 +333,7 @@ impl Loss {
 
 /// Bulk data has begun, too short a time ago to say more.
 pub(crate) fn began(missing: &[Missing]) -> Ruling {
-    undecided(missing, "bulk data began too short a time ago to tell which buffer holds it")
+    undecided(missing, "bulk data began too short a time ago to know which buffer holds it")
 }
 
 /// What is known does not suffice.
