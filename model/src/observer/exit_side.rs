@@ -36,7 +36,7 @@ struct Pending {
 
 /// From one packet to the next, which the link carried in that time if it was busy.
 #[derive(Clone, Copy, Debug)]
-struct Interval {
+struct PacketInterval {
     since_ns: f64,
     at_ns: f64,
     bytes: f64,
@@ -78,7 +78,7 @@ pub(super) struct ExitSide {
     /// When the newest packet passed, and its bytes: spans for the rate begin there.
     served: Option<(f64, f64)>,
     /// Since the newest packet whose wait is known.
-    unproven: VecDeque<Interval>,
+    unproven: VecDeque<PacketInterval>,
     /// Its level over time, of which the oldest intervals can be taken.
     pub(super) standing: Standing,
     /// From the buffer to the point of observation, one way, nanoseconds: levels are reported for the time at which they were there.
@@ -304,12 +304,12 @@ impl ExitSide {
             if self.unproven.len() == RULES.records_max {
                 self.unproven.pop_front();
             }
-            self.unproven.push_back(Interval { since_ns, at_ns, bytes });
+            self.unproven.push_back(PacketInterval { since_ns, at_ns, bytes });
         }
         let Some(entered_ns) = entered_ns else { return };
         let surely_ns = entered_ns + self.uncertainty_ns.max(RULES.no_queue_ns);
-        let is_busy = |interval: &Interval| surely_ns < interval.since_ns;
-        for Interval { since_ns, at_ns, bytes } in self.unproven.drain(..).filter(is_busy) {
+        let is_busy = |interval: &PacketInterval| surely_ns < interval.since_ns;
+        for PacketInterval { since_ns, at_ns, bytes } in self.unproven.drain(..).filter(is_busy) {
             self.learnt.add(at_ns, at_ns - since_ns, bytes);
         }
     }
