@@ -277,11 +277,7 @@ impl DelayTracker {
 
     /// Whether nothing waits on a line that carries this.
     fn is_light(&self, load: Load) -> bool {
-        Direction::ALL.into_iter().all(|x| self.is_light_in(x, load))
-    }
-
-    fn is_light_in(&self, x: Direction, load: Load) -> bool {
-        load[x] <= self.light(x)
+        Direction::ALL.into_iter().all(|x| load[x] <= self.light(x))
     }
 
     /// The most that a direction carries while nothing waits in it, bytes per second. An unknown rate may have fallen to a part of what passed, or that

@@ -229,19 +229,17 @@ impl Detector {
             self.tracker.weights = Weights::default();
         }
         let Thresholds { verdict_dwell, longest_horizon, .. } = self.thresholds;
-        // The end of a lock is plain to see; a swing has a period of many round trips.
-        let is_locked = self.tracker.verdict().is_some_and(is_lock);
-        let memory = if is_locked { self.thresholds.horizon(round_trip) } else { longest_horizon.0 };
-        let begin = at.saturating_sub(span);
-        match self.rule(at, round_trip, &fills) {
-            Some(ruling) => {
-                let rules = Filter { dwell: verdict_dwell.0, memory };
-                events.extend(self.tracker.weigh(ruling, begin, at, rules));
-            }
-            // Seconds of what wants more already contradict it.
-            None if self.tracker.verdict() == Some(Verdict::Clear) => {
-                let rules = Filter { dwell: Duration::ZERO, memory };
-                events.extend(self.tracker.weigh(began(&self.missing()), begin, at, rules));
+        let ruling = self.rule(at, round_trip, &fills).map(|ruling| (ruling, verdict_dwell.0));
+        // Seconds of what wants more already contradict it.
+        let is_contradicted = self.tracker.verdict() == Some(Verdict::Clear);
+        let contradicted = || is_contradicted.then(|| (began(&self.missing()), Duration::ZERO));
+        match ruling.or_else(contradicted) {
+            Some((ruling, dwell)) => {
+                // The end of a lock is plain to see; a swing has a period of many round trips.
+                let is_locked = self.tracker.verdict().is_some_and(is_lock);
+                let memory = if is_locked { self.thresholds.horizon(round_trip) } else { longest_horizon.0 };
+                let rules = Filter { dwell, memory };
+                events.extend(self.tracker.weigh(ruling, at.saturating_sub(span), at, rules));
             }
             None => self.tracker.hold(),
         }
