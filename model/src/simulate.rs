@@ -28,8 +28,8 @@ use crate::segment::{Direction, PerDirection};
 
 pub use agreement::{AGREED_FACTOR, BUSY_JITTER_S, HOST_JITTER_S, agree, ratio_range};
 pub use congestion::CongestionControl;
-pub use packet::{ACK_FRAME_BYTES, DATA_FRAME_BYTES, PAYLOAD_BYTES};
-pub use watch::{Frame, FrameContent, Watch};
+pub use packet::{ACK_FRAME_BYTES, Ack, Content, DATA_FRAME_BYTES, Data, Greeting, PAYLOAD_BYTES, Packet};
+pub use watch::Watch;
 
 /// What a flow has to send.
 #[derive(Clone, Copy, Debug, PartialEq)]

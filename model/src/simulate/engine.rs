@@ -14,7 +14,7 @@ use super::queue::Queue;
 use super::receiver::Receiver;
 use super::record::Record;
 use super::sender::{Sender, stamp};
-use super::watch::{Frame, Watch};
+use super::watch::Watch;
 use super::{FlowLoad, Outcome, Run, SimulatedLink};
 use crate::segment::{Direction, PerDirection};
 
@@ -257,7 +257,7 @@ impl<'a, W: Watch> Engine<'a, W> {
         if let Some(at) = next {
             self.enter_departure(at, direction);
         }
-        self.watch.left(self.now, direction, &Frame::from(&packet));
+        self.watch.left(self.now, direction, &packet);
         self.record.sent(self.now, direction, packet.bytes);
         let start = self.now + self.random.u64(0..=self.jitter);
         let flow = &mut self.flows[packet.flow as usize];
@@ -358,6 +358,6 @@ fn put<W: Watch>(
     packet: Packet,
 ) -> Option<Time> {
     let (is_taken, due) = queues[direction].push(now, packet);
-    watch.reached(now, direction, &Frame::from(&packet), is_taken);
+    watch.reached(now, direction, &packet, is_taken);
     due
 }

@@ -45,7 +45,7 @@ impl Stage {
 
 /// A frame of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Greeting {
+pub struct Greeting {
     pub(super) stage: Stage,
     /// When the SYN was sent, as timestamps tell the ends.
     pub(super) opened: Time,
@@ -55,7 +55,7 @@ pub(super) struct Greeting {
 
 /// An acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ack {
+pub struct Ack {
     /// The first segment that has not arrived.
     pub(super) next: u32,
     /// The sender's clock that it echoes, milliseconds (RFC 7323).
@@ -90,20 +90,23 @@ impl Ack {
     }
 }
 
-/// A segment of data.
+/// A full segment of TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Data {
-    /// Its number.
-    pub(super) number: u32,
+pub struct Data {
+    /// Counted from the connection's first.
+    pub number: u32,
     /// The sender's clock, milliseconds.
     pub(super) stamp: u32,
     /// The PSH flag.
     pub(super) push: bool,
 }
 
+/// What a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Content {
+pub enum Content {
+    /// Data.
     Data(Data),
+    /// An acknowledgement without data.
     Ack(Ack),
     /// Of a connection that begins.
     Greeting(Greeting),
@@ -113,10 +116,13 @@ pub(super) enum Content {
 
 /// A frame in a buffer or under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Packet {
-    pub(super) flow: u32,
-    pub(super) bytes: u32,
-    pub(super) content: Content,
+pub struct Packet {
+    /// Which of the link's flows it belongs to.
+    pub flow: u32,
+    /// Its length, bytes of the frame.
+    pub bytes: u32,
+    /// What it carries.
+    pub content: Content,
 }
 
 #[cfg(test)]

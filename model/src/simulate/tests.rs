@@ -139,22 +139,22 @@ struct Count {
 }
 
 impl Watch for Count {
-    fn reached(&mut self, at: u64, direction: Direction, frame: &Frame, is_taken: bool) {
+    fn reached(&mut self, at: u64, direction: Direction, frame: &Packet, is_taken: bool) {
         assert!(at >= self.last);
         self.last = at;
         let count = if is_taken { &mut self.taken } else { &mut self.dropped };
         count[direction] += 1;
         match frame.content {
-            FrameContent::Segment { number } => {
+            Content::Data(data) => {
                 self.segments += 1;
-                self.sent = self.sent.max(number + 1);
+                self.sent = self.sent.max(data.number + 1);
             }
-            FrameContent::Ack { .. } => {}
-            FrameContent::Datagram => self.datagrams += 1,
+            Content::Ack(_) | Content::Greeting(_) => {}
+            Content::Datagram => self.datagrams += 1,
         }
     }
 
-    fn left(&mut self, at: u64, direction: Direction, _: &Frame) {
+    fn left(&mut self, at: u64, direction: Direction, _: &Packet) {
         assert!(at >= self.last);
         self.last = at;
         self.left[direction] += 1;

@@ -7,7 +7,7 @@ use pendulum_model::sample::{
     AckBursts, Composition, DirectionSample, FlowSample, QueueSample, QueueSource, Sample, Traffic,
 };
 use pendulum_model::segment::{Direction, PerDirection};
-use pendulum_model::simulate::{DATA_FRAME_BYTES, Frame, FrameContent, Watch};
+use pendulum_model::simulate::{Content, DATA_FRAME_BYTES, Packet, Watch};
 
 const SAMPLE_NS: u64 = 10_000_000;
 /// Samples between two that tell of each flow.
@@ -58,12 +58,12 @@ impl Queue {
         self.most = self.most.max(self.bytes);
     }
 
-    fn enter(&mut self, now: u64, frame: &Frame, is_again: bool) {
+    fn enter(&mut self, now: u64, frame: &Packet, is_again: bool) {
         let bytes = u64::from(frame.bytes);
         *match frame.content {
-            FrameContent::Segment { .. } => &mut self.composition.tcp_data,
-            FrameContent::Ack { .. } => &mut self.composition.ack,
-            FrameContent::Datagram => &mut self.composition.udp,
+            Content::Data(_) => &mut self.composition.tcp_data,
+            Content::Ack(_) | Content::Greeting(_) => &mut self.composition.ack,
+            Content::Datagram => &mut self.composition.udp,
         } += bytes;
         if !self.frames.is_empty() {
             self.change(now, bytes as i64);
@@ -71,24 +71,24 @@ impl Queue {
         self.frames.push_back((bytes, is_again));
     }
 
-    fn leave(&mut self, now: u64, frame: &Frame) {
+    fn leave(&mut self, now: u64, frame: &Packet) {
         let (bytes, is_again) = self.frames.pop_front().expect("what leaves has entered");
         if let Some((next, _)) = self.frames.front() {
             self.change(now, -(*next as i64));
         }
         self.traffic.wire_bytes += bytes;
         match frame.content {
-            FrameContent::Segment { .. } => {
+            Content::Data(_) => {
                 self.traffic.data_bytes += bytes;
                 self.traffic.data_segments += 1;
                 self.traffic.retransmitted_segments += u64::from(is_again);
                 self.bursts.add(std::mem::take(&mut self.ack_run), 1);
             }
-            FrameContent::Ack { .. } => {
+            Content::Ack(_) | Content::Greeting(_) => {
                 self.traffic.ack_segments += 1;
                 self.ack_run += 1;
             }
-            FrameContent::Datagram => {}
+            Content::Datagram => {}
         }
     }
 
@@ -189,20 +189,20 @@ impl Truth {
 }
 
 impl Watch for Truth {
-    fn reached(&mut self, at: u64, direction: Direction, frame: &Frame, is_taken: bool) {
+    fn reached(&mut self, at: u64, direction: Direction, frame: &Packet, is_taken: bool) {
         self.advance(at);
         let mut is_again = false;
-        if let FrameContent::Segment { number } = frame.content {
-            let flow = &mut self.flows[frame.flow];
-            is_again = number < flow.sent;
-            flow.sent = flow.sent.max(number + 1);
+        if let Content::Data(data) = frame.content {
+            let flow = &mut self.flows[frame.flow as usize];
+            is_again = data.number < flow.sent;
+            flow.sent = flow.sent.max(data.number + 1);
         }
         if is_taken {
             self.queues[direction].enter(at, frame, is_again);
         }
     }
 
-    fn left(&mut self, at: u64, direction: Direction, frame: &Frame) {
+    fn left(&mut self, at: u64, direction: Direction, frame: &Packet) {
         self.advance(at);
         self.queues[direction].leave(at, frame);
     }
