@@ -1,7 +1,7 @@
 //! What an acknowledgement does to the list of segments under way (`tcp_ack`, `tcp_sacktag_write_queue`, `tcp_clean_rtx_queue`).
 
+use super::super::congestion::Report;
 use super::super::packet::{Ack, Block, Time};
-use super::control::Progress;
 use super::delivery::Draft;
 use super::{Sender, State, Step, micros};
 
@@ -60,7 +60,14 @@ impl Sender {
             let shortest = self.round_trip.shortest;
             let rate = self.delivery.sample(news.rate, now, self.delivered, delivered, shortest);
             let losses = self.lost_ever - lost;
-            self.control(now, Progress { acked: delivered, losses, in_flight, round_trip, rate });
+            self.control(&Report {
+                acked: delivered,
+                losses,
+                prior_in_flight: in_flight,
+                round_trip,
+                rate,
+                ..self.report(now)
+            });
         } else if self.reducing() {
             self.reduce(delivered, self.lost_ever > lost, news.advanced);
         } else if news.advanced && delivered > 0 && self.is_window_limited() {

@@ -5,34 +5,22 @@ use super::super::packet::{MICROSECOND, Time};
 use super::Sender;
 use super::delivery::Sending;
 
-/// What an acknowledgement has brought, for BBR.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Progress {
-    /// Segments delivered, and taken for lost.
-    pub(super) acked: u32,
-    pub(super) losses: u32,
-    /// Segments that were under way before it.
-    pub(super) in_flight: u32,
-    /// Microseconds.
-    pub(super) round_trip: Option<i64>,
-    pub(super) rate: DeliveryRate,
-}
-
 impl Sender {
-    fn report(&self, now: Time, progress: Progress) -> Report {
+    /// While nothing is acknowledged.
+    pub(super) fn report(&self, now: Time) -> Report {
         Report {
             jiffy: self.clock.jiffy(now),
             in_flight: self.in_flight(),
-            prior_in_flight: progress.in_flight,
+            prior_in_flight: 0,
             delivered: self.delivered,
             delivered_at: self.delivery.at(),
             lost: self.lost_ever,
-            acked: progress.acked,
-            losses: progress.losses,
+            acked: 0,
+            losses: 0,
             state: self.state,
-            round_trip: progress.round_trip,
+            round_trip: None,
             held: self.pacing.ready.saturating_sub(now) / MICROSECOND,
-            rate: progress.rate,
+            rate: DeliveryRate::default(),
         }
     }
 
@@ -46,11 +34,10 @@ impl Sender {
     }
 
     /// `cong_control`.
-    pub(super) fn control(&mut self, now: Time, progress: Progress) {
-        let report = self.report(now, progress);
+    pub(super) fn control(&mut self, report: &Report) {
         let limit = (self.delivered + self.in_flight()).max(1);
         let Some(bbr) = self.algorithm.bbr() else { return };
-        if bbr.acknowledged(&mut self.window, &report) {
+        if bbr.acknowledged(&mut self.window, report) {
             self.delivery.app_limited = limit;
         }
         self.pacing.rate = bbr.pacing_rate;
@@ -58,7 +45,7 @@ impl Sender {
 
     /// `set_state` at a retransmission timeout, before the state changes.
     pub(super) fn control_timed_out(&mut self) {
-        let report = self.report(0, Progress { losses: 1, ..Progress::default() });
+        let report = Report { losses: 1, ..self.report(0) };
         if let Some(bbr) = self.algorithm.bbr() {
             bbr.timed_out(&report);
         }
@@ -66,7 +53,7 @@ impl Sender {
 
     /// `undo_cwnd`.
     pub(super) fn control_undone(&mut self) {
-        let report = self.report(0, Progress::default());
+        let report = self.report(0);
         if let Some(bbr) = self.algorithm.bbr() {
             bbr.undone(&report);
         }
@@ -79,7 +66,7 @@ impl Sender {
         }
         // `CA_EVENT_TX_START`.
         if self.in_flight() == 0 && self.delivery.app_limited > 0 {
-            let report = self.report(now, Progress::default());
+            let report = self.report(now);
             if let Some(bbr) = self.algorithm.bbr() {
                 bbr.restarted(&mut self.window, now / MICROSECOND, &report);
                 self.pacing.rate = bbr.pacing_rate;
