@@ -1,7 +1,7 @@
 //! Two-way TCP over two queues, packet by packet.
 //!
 //! Downloads and uploads share a link with one drop-tail buffer, or cake, before each direction. Senders and receivers are Linux': New Reno or CUBIC with SACK,
-//! RACK, tail loss probes, proportional rate reduction, F-RTO, an initial window of ten segments, and delayed acknowledgements with Linux' 40 ms and quick
+//! RACK, tail loss probes, proportional rate reduction, an initial window of ten segments, and delayed acknowledgements with Linux' 40 ms and quick
 //! acknowledgements. Every constant is the kernel's, or of the link, but one: [`HOST_JITTER_S`] was chosen by measured links.
 //!
 //! A run is the same for the same seed. The seed chooses when flows start, where the hosts' jiffies begin, and what jitter adds to each frame's way.

@@ -1,4 +1,4 @@
-//! The sending end: Linux' TCP with SACK, timestamps, RACK, tail loss probes, F-RTO and proportional rate reduction
+//! The sending end: Linux' TCP with SACK, timestamps, RACK, tail loss probes and proportional rate reduction
 //! (net/ipv4/tcp_input.c, tcp_output.c, tcp_recovery.c, tcp_timer.c).
 //!
 //! Everything is counted in full segments. Names in backticks are the kernel's.
@@ -21,16 +21,6 @@ use super::round_trip::RoundTrip;
 
 use delivery::{Delivery, Sending};
 use timers::Timer;
-
-/// What is to be sent after an acknowledgement (`REXMIT_…`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Nothing,
-    /// What was lost.
-    Lost,
-    /// F-RTO: new data first.
-    New,
-}
 
 /// What a sender knows of a segment under way.
 #[derive(Clone, Copy, Debug)]
@@ -130,8 +120,6 @@ pub(super) struct Sender {
     reduction_sent: u32,
     rack: Rack,
     undo: Undo,
-    /// `frto`: whether a timeout was needless is still to be seen.
-    forward: bool,
     /// `tlp_high_seq`.
     probe: Option<u32>,
     timer: Option<(Timer, Time)>,

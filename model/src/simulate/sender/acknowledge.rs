@@ -3,7 +3,7 @@
 use super::super::congestion::Report;
 use super::super::packet::{Ack, Block, Time};
 use super::delivery::Draft;
-use super::{Sender, State, Step, micros};
+use super::{Sender, State, micros};
 
 /// What an acknowledgement has brought (`FLAG_…`).
 #[derive(Clone, Copy, Debug, Default)]
@@ -12,8 +12,6 @@ pub(super) struct News {
     pub(super) advanced: bool,
     /// `FLAG_DATA_SACKED`.
     pub(super) sacked: bool,
-    /// `FLAG_ORIG_SACK_ACKED`: data that was sent once, before recovery began.
-    pub(super) original: bool,
     /// `FLAG_RETRANS_DATA_ACKED`.
     again: bool,
     /// `FLAG_SET_XMIT_TIMER`.
@@ -51,7 +49,7 @@ impl Sender {
             self.probe = None;
         }
         let dubious = self.state != State::Open || news.sacked || had_sacked || !news.advanced;
-        let next_step = if dubious { self.judge(now, &mut news) } else { Step::Nothing };
+        let resends = dubious && self.judge(now, &mut news);
         if news.set_timer {
             self.set_timer(now);
         }
@@ -77,7 +75,9 @@ impl Sender {
         if !self.algorithm.is_bbr() {
             self.update_pacing_rate();
         }
-        self.resend(now, next_step);
+        if resends {
+            self.retransmit(now);
+        }
         self.transmit(now);
     }
 
@@ -106,7 +106,6 @@ impl Sender {
                     self.again -= 1;
                 }
             } else if !segment.ever_again {
-                news.original |= number < self.high;
                 news.first_sacked.get_or_insert(segment.sent);
                 news.last_sacked = Some(segment.sent);
             }
@@ -137,7 +136,6 @@ impl Sender {
             } else if !segment.sacked {
                 news.first_acked.get_or_insert(segment.sent);
                 news.last_acked = Some(segment.sent);
-                news.original |= number < self.high;
             }
             if segment.sacked {
                 self.sacked -= 1;

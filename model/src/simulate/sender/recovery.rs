@@ -3,14 +3,14 @@
 use super::super::packet::{MICROSECOND, Time};
 use super::acknowledge::News;
 use super::timers::Timer;
-use super::{Sender, State, Step, Undo, micros};
+use super::{Sender, State, Undo, micros};
 
 /// `tp->reordering`: the threshold of duplicates.
 const DUPLICATES: u32 = 3;
 
 impl Sender {
-    /// `tcp_fastretrans_alert`.
-    pub(super) fn judge(&mut self, now: Time, news: &mut News) -> Step {
+    /// `tcp_fastretrans_alert`. Whether what was lost is to be sent again.
+    pub(super) fn judge(&mut self, now: Time, news: &mut News) -> bool {
         if self.state == State::Open {
             self.undo.first_again = None;
         } else if self.una >= self.high && self.state == State::Recovery {
@@ -21,7 +21,6 @@ impl Sender {
                 self.window.segments = self.window.threshold;
             }
         }
-        let mut step = Step::Lost;
         match self.state {
             State::Recovery => {
                 if self.undo.again == Some(0) && self.undo.from.is_some() {
@@ -30,19 +29,19 @@ impl Sender {
                 }
                 self.find_lost(now, news);
                 if self.state == State::Recovery {
-                    return Step::Lost;
+                    return true;
                 }
                 if self.lost == 0 {
-                    return Step::Nothing;
+                    return false;
                 }
                 self.enter_recovery();
             }
             State::Loss => {
-                step = self.process_loss(news);
+                self.process_loss(news);
                 let before = self.again;
                 self.find_lost(now, news);
                 if self.state != State::Open && self.again >= before {
-                    return step;
+                    return true;
                 }
                 self.open_or_recover();
             }
@@ -52,11 +51,11 @@ impl Sender {
                 }
                 self.find_lost(now, news);
                 if !self.open_or_recover() {
-                    return Step::Nothing;
+                    return false;
                 }
             }
         }
-        step
+        true
     }
 
     /// Enters recovery if something is lost; else the state is open or disorder. Returns whether something is lost.
@@ -136,33 +135,14 @@ impl Sender {
         self.rack.advanced = true;
     }
 
-    /// `tcp_process_loss`, with F-RTO (RFC 5682).
-    fn process_loss(&mut self, news: &News) -> Step {
-        let recovered = self.una >= self.high;
+    /// `tcp_process_loss`, without F-RTO.
+    fn process_loss(&mut self, news: &News) {
         if news.advanced && self.try_undo(news, true) {
             self.state = State::Open;
-            return Step::Lost;
-        }
-        if self.forward {
-            if news.original && self.undo.from.is_some() {
-                self.undo_reduction(true);
-                self.state = State::Open;
-                return Step::Lost;
-            }
-            if self.next() > self.high {
-                if news.sacked || !news.advanced {
-                    self.forward = false;
-                }
-            } else if news.advanced && !recovered {
-                self.high = self.next();
-                return Step::New;
-            }
-        }
-        if recovered {
+        } else if self.una >= self.high {
             self.try_undo(news, false);
             self.state = State::Open;
         }
-        Step::Lost
     }
 
     /// `tcp_rack_mark_lost`.

@@ -121,7 +121,6 @@ impl Sender {
     fn time_out(&mut self, now: Time) {
         self.mark_old_lost(now);
         let fresh = matches!(self.state, State::Open | State::Disorder);
-        self.forward = fresh || self.repeats > 0;
         if fresh || self.una >= self.high || (self.state == State::Loss && self.repeats == 0) {
             self.begin_undo();
             self.window.threshold = self.algorithm.after_loss(&self.window);

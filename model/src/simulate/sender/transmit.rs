@@ -2,7 +2,6 @@
 
 use super::super::congestion::{INITIAL_WINDOW, LARGEST_BURST_BYTES};
 use super::super::packet::{Data, MICROSECOND, MILLISECOND, PAYLOAD_BYTES, SECOND, Time};
-use super::Step;
 use super::{Sender, SentSegment, State, stamp};
 
 /// `tcp_tso_win_divisor`.
@@ -12,21 +11,6 @@ impl Sender {
     /// There is something to send: sends what the window allows.
     pub(in super::super) fn start(&mut self, now: Time) {
         self.transmit(now);
-    }
-
-    /// `tcp_xmit_recovery`.
-    pub(super) fn resend(&mut self, now: Time, step: Step) {
-        if step == Step::Nothing {
-            return;
-        }
-        if step == Step::New {
-            self.transmit(now);
-            if self.next() > self.high {
-                return;
-            }
-            self.forward = false;
-        }
-        self.retransmit(now);
     }
 
     /// `tcp_write_xmit`.
