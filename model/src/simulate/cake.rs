@@ -1,9 +1,9 @@
 //! Cake, a queueing discipline of Linux (net/sched/sch_cake.c), as `cake bandwidth RATE` has it.
 //!
-//! A shaper without a burst, a queue for each flow served by DRR++ (flows that send little go first), COBALT on each of them, and fairness between the hosts
+//! A shaper without a burst, a queue for each flow served by DRR++ (flows that send little go first), COBALT's CoDel on each of them, and fairness between the hosts
 //! that send (`dual-srchost`). What the simulation's traffic cannot use is left out: priority tins (nothing is marked, so all is best effort), hashing (eight
-//! ways and 1,024 queues keep the few flows of a run apart), segmentation of super-packets, ECN, the ingress mode, and the ACK filter, which nobody is advised
-//! to use. Names in backticks are the kernel's.
+//! ways and 1,024 queues keep the few flows of a run apart), segmentation of super-packets, ECN, the ingress mode, the memory limit and what BLUE drops when it
+//! is reached (CoDel keeps long transfers far below it), and the ACK filter, which nobody is advised to use. Names in backticks are the kernel's.
 
 mod cobalt;
 mod flow_queue;
@@ -12,7 +12,7 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use super::packet::{Content, DATA_FRAME_BYTES, MILLISECOND, Packet, SECOND, Time};
+use super::packet::{DATA_FRAME_BYTES, MILLISECOND, Packet, SECOND, Time};
 use cobalt::Parameters;
 use flow_queue::{FlowQueue, Queued, Turn};
 
@@ -21,11 +21,6 @@ const TARGET: Time = 5 * MILLISECOND;
 const INTERVAL: Time = 100 * MILLISECOND;
 /// `flow_quantum` is a 4,096th of the rate in bytes per second, within these.
 const QUANTUM_BYTES: (f64, f64) = (300.0, DATA_FRAME_BYTES as f64);
-/// `buffer_limit`: what comes in 0.4 s, but 4 MiB at least, counted by `truesize`.
-const LEAST_MEMORY: u64 = 4 << 20;
-const MEMORY_S: f64 = 0.4;
-/// `truesize` of a full frame and of one without payload: the slab its data takes, and the `sk_buff`.
-const TRUE_SIZES: (u64, u64) = (2_048 + 256, 512 + 256);
 
 /// The uplink with cake before it.
 #[derive(Debug, Default)]
@@ -33,15 +28,12 @@ pub(super) struct CakeQueue {
     nanoseconds_per_byte: f64,
     quantum: u64,
     parameters: Parameters,
-    memory_limit: u64,
-    memory: u64,
     /// `time_next_packet`: when the shaper lets the next frame leave.
     next: Time,
     flows: Vec<FlowQueue>,
-    /// `new_flows`, `old_flows` and `decaying_flows`: places in `flows`. Beyond them, among the new ones: [`PROBE`].
+    /// `new_flows` and `old_flows`: places in `flows`. Beyond them, among the new ones: [`PROBE`].
     new: VecDeque<usize>,
     old: VecDeque<usize>,
-    decaying: VecDeque<usize>,
     /// Bulk flows of each host.
     hosts: Vec<u64>,
     frames: usize,
@@ -66,7 +58,6 @@ impl CakeQueue {
             nanoseconds_per_byte,
             quantum: (rate / 4_096.0).clamp(QUANTUM_BYTES.0, QUANTUM_BYTES.1) as u64,
             parameters: Parameters::new(f64::from(DATA_FRAME_BYTES) * nanoseconds_per_byte, TARGET, INTERVAL),
-            memory_limit: ((rate * MEMORY_S) as u64).max(LEAST_MEMORY),
             flows,
             hosts: vec![0; known.len()],
             random: fastrand::Rng::with_seed(seed),
@@ -81,16 +72,10 @@ impl CakeQueue {
             self.next = self.next.max(now);
         }
         let at = frame.flow as usize;
-        let flow = &mut self.flows[at];
-        flow.frames.push_back(Queued { frame, since: now });
-        flow.bytes += u64::from(frame.bytes);
+        self.flows[at].frames.push_back(Queued { frame, since: now });
         self.bytes += u64::from(frame.bytes);
-        self.memory += true_size(&frame);
         self.frames += 1;
         self.give_turn(at);
-        while self.memory > self.memory_limit {
-            self.drop_from_longest(now);
-        }
         if idle { Some(self.next) } else { None }
     }
 
@@ -126,17 +111,10 @@ impl CakeQueue {
         (bytes as f64 * self.nanoseconds_per_byte) as Time
     }
 
-    fn forget(&mut self, frame: &Packet) {
-        self.bytes -= u64::from(frame.bytes);
-        self.memory -= true_size(frame);
-        self.frames -= 1;
-    }
-
     /// A queue that has got a frame goes to where it is served.
     fn give_turn(&mut self, at: usize) {
         match self.flows[at].turn {
-            Turn::None | Turn::Decaying => {
-                self.decaying.retain(|other| *other != at);
+            Turn::None => {
                 self.new.push_back(at);
                 self.flows[at].turn = Turn::Sparse;
                 self.flows[at].deficit = self.quantum_of(at);
@@ -159,32 +137,13 @@ impl CakeQueue {
         ((self.quantum * (u64::from(u16::MAX) / load) + dither) >> 16) as i64
     }
 
-    /// `cake_drop`: the first frame of the longest queue goes.
-    fn drop_from_longest(&mut self, now: Time) {
-        let longest = self.flows.iter_mut().max_by_key(|flow| flow.bytes);
-        let Some((flow, queued)) = longest.and_then(|flow| flow.take().map(|queued| (flow, queued))) else {
-            return;
-        };
-        flow.cobalt.queue_full(&self.parameters, now);
-        self.forget(&queued.frame);
-        self.dropped += 1;
-    }
-
     /// DRR++: the flows that are new first, then those that take turns.
     fn choose(&mut self, now: Time) -> Option<Packet> {
         if self.frames == 0 {
             return None;
         }
-        // Of those that decay, one is looked at for each frame.
-        let mut decaying_first = !self.decaying.is_empty();
         loop {
-            let list = match (decaying_first, self.new.is_empty(), self.old.is_empty()) {
-                (false, false, _) => &mut self.new,
-                (false, true, false) => &mut self.old,
-                _ => &mut self.decaying,
-            };
-            decaying_first = false;
-            let at = list.pop_front()?;
+            let at = self.new.pop_front().or_else(|| self.old.pop_front())?;
             if at == PROBE {
                 let since = self.probes.pop_front().unwrap_or(now);
                 self.probed.push(seconds(now - since));
@@ -222,11 +181,11 @@ impl CakeQueue {
     fn take_from(&mut self, at: usize, now: Time) -> Option<Packet> {
         loop {
             let flow = &mut self.flows[at];
-            let queued = flow.take()?;
-            let sojourn = now - queued.since;
-            let drops = flow.cobalt.should_drop(&self.parameters, now, sojourn, &mut self.random);
+            let queued = flow.frames.pop_front()?;
+            let drops = flow.cobalt.should_drop(&self.parameters, now, now - queued.since);
             let is_last = flow.frames.is_empty();
-            self.forget(&queued.frame);
+            self.bytes -= u64::from(queued.frame.bytes);
+            self.frames -= 1;
             if !drops || is_last {
                 return Some(queued.frame);
             }
@@ -234,26 +193,14 @@ impl CakeQueue {
         }
     }
 
-    /// An empty queue leaves the turns, at once or when its COBALT has come to rest.
+    /// An empty queue leaves the turns.
     fn leave(&mut self, at: usize, now: Time) {
         let flow = &mut self.flows[at];
         flow.cobalt.queue_empty(&self.parameters, now);
         if flow.turn == Turn::Bulk {
             self.hosts[flow.host] -= 1;
         }
-        if flow.cobalt.is_at_rest(now) {
-            flow.turn = Turn::None;
-        } else {
-            flow.turn = Turn::Decaying;
-            self.decaying.push_back(at);
-        }
-    }
-}
-
-fn true_size(frame: &Packet) -> u64 {
-    match frame.content {
-        Content::Ack(_) | Content::Greeting(_) => TRUE_SIZES.1,
-        Content::Data(_) | Content::Datagram => TRUE_SIZES.0,
+        flow.turn = Turn::None;
     }
 }
 

@@ -1,10 +1,6 @@
-//! COBALT: CoDel with BLUE (`cobalt_should_drop`, `cobalt_queue_full`, `cobalt_queue_empty`). Nothing is marked: ECN is off.
+//! COBALT without BLUE, which is CoDel (`cobalt_should_drop`, `cobalt_queue_empty`). Nothing is marked: ECN is off.
 
 use super::super::packet::Time;
-
-/// `p_inc` and `p_dec`: 1/256 and 1/4096.
-const BLUE_UP: u32 = 1 << 24;
-const BLUE_DOWN: u32 = 1 << 20;
 
 /// `cobalt_params`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,20 +31,11 @@ pub(super) struct Cobalt {
     inverse_root: f64,
     drop_next: Time,
     dropping: bool,
-    /// BLUE: the share of frames that are dropped whatever they waited, of 2³².
-    share: u32,
-    blue_timer: Time,
 }
 
 impl Cobalt {
     /// Whether a frame that has waited for `sojourn` is to be dropped.
-    pub(super) fn should_drop(
-        &mut self,
-        parameters: &Parameters,
-        now: Time,
-        sojourn: Time,
-        random: &mut fastrand::Rng,
-    ) -> bool {
+    pub(super) fn should_drop(&mut self, parameters: &Parameters, now: Time, sojourn: Time) -> bool {
         let mut overdue = now > self.drop_next;
         let mut due = self.count > 0 && now >= self.drop_next;
         let over_target = sojourn > parameters.target && sojourn > 4 * parameters.frame;
@@ -73,9 +60,6 @@ impl Cobalt {
                 due = self.count > 0 && now >= self.drop_next;
             }
         }
-        if self.share > 0 {
-            drops |= random.u32(..) < self.share;
-        }
         if self.count == 0 {
             self.drop_next = now + parameters.interval;
         } else if overdue && !drops {
@@ -84,33 +68,13 @@ impl Cobalt {
         drops
     }
 
-    /// A frame was dropped since the memory is full.
-    pub(super) fn queue_full(&mut self, parameters: &Parameters, now: Time) {
-        if now.saturating_sub(self.blue_timer) > parameters.target {
-            self.share = self.share.saturating_add(BLUE_UP);
-            self.blue_timer = now;
-        }
-        self.dropping = true;
-        self.drop_next = now;
-        self.count = self.count.max(1);
-    }
-
     /// The queue was looked at and had nothing.
     pub(super) fn queue_empty(&mut self, parameters: &Parameters, now: Time) {
-        if self.share > 0 && now.saturating_sub(self.blue_timer) > parameters.target {
-            self.share = self.share.saturating_sub(BLUE_DOWN);
-            self.blue_timer = now;
-        }
         self.dropping = false;
         if self.count > 0 && now >= self.drop_next {
             self.count -= 1;
             self.advance(parameters);
         }
-    }
-
-    /// Whether nothing is left to remember.
-    pub(super) fn is_at_rest(&self, now: Time) -> bool {
-        self.share == 0 && self.count == 0 && now >= self.drop_next
     }
 
     /// `cobalt_invsqrt` and `cobalt_control`: the next drop is interval/√count after the last one.
@@ -138,8 +102,7 @@ mod tests {
 
     /// When frames are dropped that leave each millisecond and have all waited for `sojourn`.
     fn drops(cobalt: &mut Cobalt, from: Time, to: Time, sojourn: Time) -> Vec<Time> {
-        let mut random = fastrand::Rng::with_seed(1);
-        (from..to).filter(|ms| cobalt.should_drop(&parameters(), ms * MS, sojourn, &mut random)).collect()
+        (from..to).filter(|ms| cobalt.should_drop(&parameters(), ms * MS, sojourn)).collect()
     }
 
     #[test]
@@ -171,12 +134,10 @@ mod tests {
 
     #[test]
     fn what_waits_for_less_than_four_frames_is_never_dropped() {
-        let mut random = fastrand::Rng::with_seed(1);
         // 1 Mb/s: a frame takes 12.112 ms, the target is 18.2 ms, four frames 48.4 ms.
         let slow = Parameters::new(12_112_000.0, 5 * MS, 100 * MS);
         let mut cobalt = Cobalt::default();
-        let mut drops =
-            |sojourn| (1_000..3_000).any(|ms| cobalt.should_drop(&slow, ms * MS, sojourn, &mut random));
+        let mut drops = |sojourn| (1_000..3_000).any(|ms| cobalt.should_drop(&slow, ms * MS, sojourn));
         assert!(!drops(48 * MS));
         assert!(drops(49 * MS));
     }
@@ -191,27 +152,5 @@ mod tests {
         assert!(cobalt.count < before, "{} of {before}", cobalt.count);
         assert!(drops(&mut cobalt, 2_200, 6_000, MS).is_empty());
         assert_eq!(cobalt.count, 0);
-    }
-
-    #[test]
-    fn blue_rises_by_a_256th_when_memory_is_full_and_falls_by_a_4096th() {
-        let mut cobalt = Cobalt::default();
-        // Not more often than once in a target.
-        for ms in [100, 102, 104, 106, 107] {
-            cobalt.queue_full(&parameters(), ms * MS);
-        }
-        assert_eq!(cobalt.share, 2 * BLUE_UP);
-        let mut random = fastrand::Rng::with_seed(7);
-        let mut dropped = 0;
-        for ms in 200..200_200 {
-            dropped += u32::from(cobalt.should_drop(&parameters(), ms * MS, 0, &mut random));
-        }
-        // 2/256 of 200,000 are 1,563, with a deviation of 39.
-        assert!((1_400..1_720).contains(&dropped), "{dropped}");
-        for step in 1..=32 {
-            assert!(!cobalt.is_at_rest((300_000 + step * 6) * MS));
-            cobalt.queue_empty(&parameters(), (300_000 + step * 6) * MS);
-        }
-        assert_eq!(cobalt.share, 0);
     }
 }

@@ -16,8 +16,6 @@ pub(super) enum Turn {
     SparseWait,
     /// Among those that take turns.
     Bulk,
-    /// Empty; its COBALT comes to rest.
-    Decaying,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +28,6 @@ pub(super) struct Queued {
 #[derive(Debug)]
 pub(super) struct FlowQueue {
     pub(super) frames: VecDeque<Queued>,
-    pub(super) bytes: u64,
     pub(super) deficit: i64,
     pub(super) turn: Turn,
     pub(super) cobalt: Cobalt,
@@ -40,13 +37,6 @@ pub(super) struct FlowQueue {
 
 impl FlowQueue {
     pub(super) fn new(host: usize) -> Self {
-        let (frames, cobalt) = (VecDeque::new(), Cobalt::default());
-        Self { frames, bytes: 0, deficit: 0, turn: Turn::None, cobalt, host }
-    }
-
-    pub(super) fn take(&mut self) -> Option<Queued> {
-        let queued = self.frames.pop_front()?;
-        self.bytes -= u64::from(queued.frame.bytes);
-        Some(queued)
+        Self { frames: VecDeque::new(), deficit: 0, turn: Turn::None, cobalt: Cobalt::default(), host }
     }
 }

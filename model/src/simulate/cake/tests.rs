@@ -1,6 +1,6 @@
 //! Rules of the scheduler and the shaper.
 
-use super::super::packet::Data;
+use super::super::packet::{Content, Data};
 use super::*;
 
 const MS: Time = MILLISECOND;
@@ -142,20 +142,4 @@ fn codel_drops_at_the_head() {
     assert!(queue.dropped > 10);
     assert_eq!(left.last(), Some(&1_999));
     assert!(left.is_sorted());
-}
-
-#[test]
-fn full_memory_costs_the_longest_queue_its_first_frame() {
-    let mut queue = queue(2);
-    let most = (LEAST_MEMORY / TRUE_SIZES.0) as u32;
-    queue.push(0, data(1, 100, 0));
-    for number in 0..most {
-        queue.push(0, data(0, 1_514, number));
-    }
-    // One frame too many: it is the long queue's oldest, not the one that came.
-    assert_eq!((queue.dropped, queue.flows[1].frames.len()), (1, 1));
-    queue.push(0, data(1, 100, 1));
-    assert_eq!((queue.dropped, queue.flows[1].frames.len()), (2, 2));
-    let first = queue.flows[0].frames.front().map(|queued| queued.frame);
-    assert_eq!(first, Some(data(0, 1_514, 2)));
 }
