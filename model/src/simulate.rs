@@ -36,8 +36,8 @@ pub use watch::Watch;
 pub enum FlowLoad {
     /// As much as its window takes.
     Bulk,
-    /// What an application hands over at this rate, bytes of payload per second. A window that was not used for long stays as
-    /// it was: Linux would shrink it (RFC 7661).
+    /// What an application hands over at this rate, bytes of payload per second. Its window grows although it is not used: that of Linux would
+    /// not (RFC 7661).
     Application(f64),
     /// No TCP: frames of [`DATA_FRAME_BYTES`] at this rate, bytes of frames per second, whatever becomes of them.
     Datagrams(f64),

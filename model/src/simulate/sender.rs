@@ -64,16 +64,6 @@ struct Undo {
     first_again: Option<u32>,
 }
 
-/// Whether the window is what limits the sender (`tcp_cwnd_validate`).
-#[derive(Clone, Copy, Debug, Default)]
-struct WindowLimit {
-    limited: bool,
-    /// `cwnd_usage_seq`: the answer holds until this segment is acknowledged, unless it becomes yes.
-    until: u32,
-    /// `max_packets_out`.
-    most_out: u32,
-}
-
 /// Pacing inside of TCP (`tcp_pacing_check`).
 #[derive(Clone, Copy, Debug, Default)]
 struct Pacing {
@@ -95,7 +85,6 @@ pub(super) struct Sender {
     offered: u32,
     algorithm: Algorithm,
     window: Window,
-    limit: WindowLimit,
     pacing: Pacing,
     round_trip: RoundTrip,
     /// Doublings of the timeout (`icsk_backoff`), and timeouts since something was acknowledged (`icsk_retransmits`).
@@ -136,7 +125,6 @@ impl Sender {
             most,
             pacing: Pacing { paced: paced || algorithm.is_bbr(), ..Pacing::default() },
             algorithm,
-            limit: WindowLimit { limited: true, ..WindowLimit::default() },
             delivered: 1,
             ..Self::default()
         }

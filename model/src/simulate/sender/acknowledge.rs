@@ -68,7 +68,8 @@ impl Sender {
             });
         } else if self.reducing() {
             self.reduce(delivered, self.lost_ever > lost, news.advanced);
-        } else if news.advanced && delivered > 0 && self.is_window_limited() {
+        } else if news.advanced && delivered > 0 && self.window.segments < self.most {
+            // Of `tcp_is_cwnd_limited`: more than the socket buffers hold is of no use.
             let sample = self.sample(now, round_trip);
             self.algorithm.delivered(&mut self.window, delivered, &sample);
         }

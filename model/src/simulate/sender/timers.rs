@@ -128,7 +128,6 @@ impl Sender {
         let sample = self.sample(now, None);
         self.algorithm.timed_out(&sample);
         self.window.segments = self.in_flight() + 1;
-        self.limit.limited = true;
         self.window.count = 0;
         self.control_timed_out();
         self.state = State::Loss;

@@ -17,20 +17,11 @@ impl Sender {
     pub(super) fn transmit(&mut self, now: Time) {
         let burst = self.burst_segments();
         let mut sent = 0;
-        let mut limited = false;
         while !self.waits_for_pacing(now) {
             let room = self.window.segments.saturating_sub(self.in_flight());
-            if room == 0 {
-                limited = true;
-                break;
-            }
             let room = room.min(self.most.saturating_sub(self.board.len() as u32));
             let room = room.min(self.offered.saturating_sub(self.next()));
-            if room == 0 {
-                break;
-            }
-            if self.defers(now, room, burst) {
-                limited = true;
+            if room == 0 || self.defers(now, room, burst) {
                 break;
             }
             let together = room.min(burst);
@@ -42,31 +33,12 @@ impl Sender {
             self.pace(now, together);
             sent += together;
         }
-        limited |= self.in_flight() >= self.window.segments;
-        if sent > 0 || limited {
-            self.validate_window(limited);
-        }
         if sent > 0 {
             if self.reducing() {
                 self.reduction_sent += sent;
             }
             self.schedule_probe(now, false);
         }
-    }
-
-    /// `tcp_cwnd_validate`.
-    fn validate_window(&mut self, limited: bool) {
-        let out = self.board.len() as u32;
-        let limit = &mut self.limit;
-        if self.una >= limit.until || limited || (!limit.limited && out > limit.most_out) {
-            *limit = super::WindowLimit { limited, most_out: out, until: self.una + out };
-        }
-    }
-
-    /// `tcp_is_cwnd_limited`.
-    pub(super) fn is_window_limited(&self) -> bool {
-        let doubled = self.window.segments < 2 * self.limit.most_out;
-        self.limit.limited || (self.window.in_slow_start() && doubled)
     }
 
     /// `tcp_pacing_check`: whether the next burst has to wait; then the timer sends it.
