@@ -99,8 +99,6 @@ pub(in super::super) struct Bbr {
     full_bandwidth: u64,
     previous: State,
     conserving: bool,
-    /// `idle_restart`.
-    restarting: bool,
     prior_window: u32,
     policer: Policer,
     aggregation: Aggregation,
@@ -244,7 +242,7 @@ impl Bbr {
             self.shortest = measured.max(1);
             self.shortest_at = report.jiffy;
         }
-        if is_old && !self.restarting && self.mode != Mode::ProbeRoundTrip {
+        if is_old && self.mode != Mode::ProbeRoundTrip {
             self.mode = Mode::ProbeRoundTrip;
             self.save_window(window);
             self.probe_until = None;
@@ -262,7 +260,6 @@ impl Bbr {
                 self.round_end = report.delivered;
             }
         }
-        self.restarting &= report.rate.delivered.is_none_or(|delivered| delivered == 0);
         probing
     }
 
@@ -291,30 +288,12 @@ impl Bbr {
         };
     }
 
-    /// `bbr_cwnd_event`: a sender that had run out of data, or held it back, sends again.
-    pub(in super::super) fn restarted(&mut self, window: &mut Window, now: u64, report: &Report) {
-        self.restarting = true;
-        self.aggregation.restart(now);
-        match self.mode {
-            Mode::ProbeBandwidth => self.pace(self.estimate(), UNIT),
-            Mode::ProbeRoundTrip => self.end_probe(window, report),
-            Mode::Startup | Mode::Drain => {}
-        }
-    }
-
     /// `bbr_set_state`: a retransmission timeout, the end of a round.
     pub(in super::super) fn timed_out(&mut self, report: &Report) {
         self.previous = State::Loss;
         self.full_bandwidth = 0;
         self.new_round = true;
         self.look_for_policer(report);
-    }
-
-    /// `bbr_undo_cwnd`: what was taken for lost was not.
-    pub(in super::super) fn undone(&mut self, report: &Report) {
-        self.full_bandwidth = 0;
-        self.full_rounds = 0;
-        self.policer.reset(report);
     }
 }
 

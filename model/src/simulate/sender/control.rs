@@ -51,28 +51,10 @@ impl Sender {
         }
     }
 
-    /// `undo_cwnd`.
-    pub(super) fn control_undone(&mut self) {
-        let report = self.report(0);
-        if let Some(bbr) = self.algorithm.bbr() {
-            bbr.undone(&report);
-        }
-    }
-
     /// A segment is about to be sent: what it keeps for a rate sample.
     pub(super) fn note_sending(&mut self, now: Time) -> Option<Sending> {
-        if !self.algorithm.is_bbr() {
-            return None;
-        }
-        // `CA_EVENT_TX_START`.
-        if self.in_flight() == 0 && self.delivery.app_limited > 0 {
-            let report = self.report(now);
-            if let Some(bbr) = self.algorithm.bbr() {
-                bbr.restarted(&mut self.window, now / MICROSECOND, &report);
-                self.pacing.rate = bbr.pacing_rate;
-            }
-        }
-        Some(self.delivery.sent(now, self.delivered, self.board.is_empty()))
+        let is_idle = self.board.is_empty();
+        self.algorithm.is_bbr().then(|| self.delivery.sent(now, self.delivered, is_idle))
     }
 
     /// `tcp_rate_check_app_limited`: the application hands over data while there is room for more than was there.

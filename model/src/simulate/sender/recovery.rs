@@ -125,9 +125,7 @@ impl Sender {
             }
             self.lost = 0;
         }
-        if self.algorithm.is_bbr() {
-            self.control_undone();
-        } else {
+        if !self.algorithm.is_bbr() {
             self.window.segments = self.window.segments.max(self.undo.window);
         }
         self.window.threshold = self.window.threshold.max(self.undo.threshold);

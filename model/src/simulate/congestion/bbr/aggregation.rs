@@ -22,7 +22,7 @@ pub(super) struct Aggregation {
 
 impl Aggregation {
     /// A new epoch.
-    pub(super) fn restart(&mut self, now: u64) {
+    fn restart(&mut self, now: u64) {
         (self.since, self.acked) = (now, 0);
     }
 

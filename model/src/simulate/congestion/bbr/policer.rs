@@ -42,7 +42,7 @@ impl Policer {
     }
 
     /// `bbr_reset_lt_bw_sampling`.
-    pub(super) fn reset(&mut self, report: &Report) {
+    fn reset(&mut self, report: &Report) {
         *self = Self::default();
         self.begin(report);
     }
