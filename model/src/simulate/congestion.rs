@@ -7,7 +7,6 @@ mod windowed;
 use bbr::Bbr;
 pub(super) use bbr::Report;
 use cubic::Cubic;
-pub(super) use cubic::LARGEST_BURST_BYTES;
 
 named! {
     /// What a sender uses. The default is that of Linux, Windows and macOS.
@@ -15,7 +14,7 @@ named! {
     pub enum CongestionControl {
         /// New Reno (net/ipv4/tcp_cong.c).
         Reno = "reno",
-        /// CUBIC (RFC 9438; net/ipv4/tcp_cubic.c), with `HyStart`.
+        /// CUBIC (RFC 9438; net/ipv4/tcp_cubic.c).
         #[default]
         Cubic = "cubic",
         /// BBR, version 1 (net/ipv4/tcp_bbr.c). It paces, whatever the flow says.
@@ -102,23 +101,6 @@ impl Window {
     }
 }
 
-/// What the algorithms see of an acknowledgement.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct AckSample {
-    /// Microseconds since the run began.
-    pub(super) now: i64,
-    /// The sender's jiffy.
-    pub(super) jiffy: u64,
-    /// First segment that is not acknowledged, and the next to be sent.
-    pub(super) una: u32,
-    pub(super) next: u32,
-    /// Of the last segment acknowledged, microseconds.
-    pub(super) round_trip: Option<i64>,
-    /// Bytes per second that Linux would pace at.
-    pub(super) pacing_rate: u64,
-    pub(super) paced: bool,
-}
-
 /// The state of an algorithm.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Algorithm {
@@ -168,28 +150,21 @@ impl Algorithm {
     }
 
     /// A retransmission timeout.
-    pub(super) fn timed_out(&mut self, sample: &AckSample) {
+    pub(super) fn timed_out(&mut self) {
         if let Self::Cubic(cubic) = self {
-            cubic.reset(sample);
+            *cubic = Cubic::default();
         }
     }
 
-    /// `pkts_acked`.
-    pub(super) fn measure(&mut self, window: &mut Window, sample: &AckSample) {
-        if let Self::Cubic(cubic) = self {
-            cubic.measure(window, sample);
-        }
-    }
-
-    /// `cong_avoid`: segments were delivered while the window was the limit.
-    pub(super) fn delivered(&mut self, window: &mut Window, acked: u32, sample: &AckSample) {
+    /// `cong_avoid`: segments were delivered. `shortest` round trip in microseconds.
+    pub(super) fn delivered(&mut self, window: &mut Window, acked: u32, jiffy: u64, shortest: i64) {
         let left = if window.in_slow_start() { window.slow_start(acked) } else { acked };
         if left == 0 {
             return;
         }
         let per = match self {
             Self::Reno | Self::Bbr(_) => window.segments,
-            Self::Cubic(cubic) => cubic.segments_for_one(window.segments, left, sample),
+            Self::Cubic(cubic) => cubic.segments_for_one(window.segments, left, jiffy, shortest),
         };
         window.grow(per.max(1), left);
     }
@@ -198,10 +173,6 @@ impl Algorithm {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn sample() -> AckSample {
-        AckSample { now: 0, jiffy: 1, una: 0, next: 0, round_trip: None, pacing_rate: 0, paced: false }
-    }
 
     #[test]
     fn a_loss_leaves_half_with_reno_and_seven_tenths_with_cubic() {
@@ -219,10 +190,10 @@ mod tests {
         let mut window = Window { segments: 10, threshold: 5, count: 0 };
         // 10 + 11 + 12 segments in twos and a one.
         for _ in 0..16 {
-            Algorithm::Reno.delivered(&mut window, 2, &sample());
+            Algorithm::Reno.delivered(&mut window, 2, 1, 0);
         }
         assert_eq!(window.segments, 12);
-        Algorithm::Reno.delivered(&mut window, 1, &sample());
+        Algorithm::Reno.delivered(&mut window, 1, 1, 0);
         assert_eq!(window.segments, 13);
     }
 

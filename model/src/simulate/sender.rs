@@ -15,7 +15,7 @@ mod transmit;
 use std::collections::VecDeque;
 
 use super::clock::Jiffies;
-use super::congestion::{AckSample, Algorithm, State, Window};
+use super::congestion::{Algorithm, State, Window};
 use super::packet::{Data, MICROSECOND, MILLISECOND, Time};
 use super::round_trip::RoundTrip;
 
@@ -179,18 +179,6 @@ impl Sender {
         let segments = u64::from(self.window.segments.max(self.board.len() as u32));
         let bytes = segments * u64::from(super::packet::PAYLOAD_BYTES);
         self.pacing.rate = bytes * 10_000 * percent / self.round_trip.smoothed().max(1) as u64;
-    }
-
-    fn sample(&self, now: Time, round_trip: Option<i64>) -> AckSample {
-        AckSample {
-            now: (now / MICROSECOND) as i64,
-            jiffy: self.clock.jiffy(now),
-            una: self.una,
-            next: self.next(),
-            round_trip,
-            pacing_rate: self.pacing.rate,
-            paced: self.pacing.paced,
-        }
     }
 }
 

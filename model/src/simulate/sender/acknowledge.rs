@@ -43,8 +43,6 @@ impl Sender {
         let had_sacked = self.sacked > 0;
         self.remove_acknowledged(now, ack.next, &mut news);
         let round_trip = self.update_round_trip(now, head_sent, &mut news);
-        let sample = self.sample(now, round_trip);
-        self.algorithm.measure(&mut self.window, &sample);
         if self.probe.is_some_and(|probe| ack.next >= probe) {
             self.probe = None;
         }
@@ -70,8 +68,8 @@ impl Sender {
             self.reduce(delivered, self.lost_ever > lost, news.advanced);
         } else if news.advanced && delivered > 0 && self.window.segments < self.most {
             // Of `tcp_is_cwnd_limited`: more than the socket buffers hold is of no use.
-            let sample = self.sample(now, round_trip);
-            self.algorithm.delivered(&mut self.window, delivered, &sample);
+            let (jiffy, shortest) = (self.clock.jiffy(now), self.round_trip.shortest);
+            self.algorithm.delivered(&mut self.window, delivered, jiffy, shortest);
         }
         if !self.algorithm.is_bbr() {
             self.update_pacing_rate();

@@ -125,8 +125,7 @@ impl Sender {
             self.begin_undo();
             self.window.threshold = self.algorithm.after_loss(&self.window);
         }
-        let sample = self.sample(now, None);
-        self.algorithm.timed_out(&sample);
+        self.algorithm.timed_out();
         self.window.segments = self.in_flight() + 1;
         self.window.count = 0;
         self.control_timed_out();

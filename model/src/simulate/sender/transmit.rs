@@ -1,9 +1,11 @@
 //! What is sent, and when (`tcp_write_xmit`, `tcp_xmit_retransmit_queue`).
 
-use super::super::congestion::{INITIAL_WINDOW, LARGEST_BURST_BYTES};
+use super::super::congestion::INITIAL_WINDOW;
 use super::super::packet::{Data, MICROSECOND, MILLISECOND, PAYLOAD_BYTES, SECOND, Time};
 use super::{Sender, SentSegment, State, stamp};
 
+/// `sk_gso_max_size`.
+const LARGEST_BURST_BYTES: u64 = 65_536;
 /// `tcp_tso_win_divisor`.
 const WINDOW_PARTS: u32 = 3;
 
