@@ -37,22 +37,16 @@ pub(super) enum State {
 }
 
 /// A rate sample (`struct rate_sample`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DeliveryRate {
-    /// Segments delivered between the sending of the latest of those that arrive now and now; `None`: none has arrived.
-    pub(super) delivered: Option<u32>,
-    /// How long that took, microseconds; `None`: shorter than any round trip, so it says nothing.
-    pub(super) interval: Option<u64>,
+    /// Segments delivered between the sending of the latest of those that arrive now and now.
+    pub(super) delivered: u32,
+    /// How long that took, microseconds.
+    pub(super) interval: u64,
     /// Segments that had been delivered when that segment was sent.
     pub(super) prior_delivered: u32,
     /// Whether the application, not the network, was the limit then.
     pub(super) app_limited: bool,
-}
-
-impl DeliveryRate {
-    pub(super) fn is_valid(&self) -> bool {
-        self.delivered.is_some() && self.interval.is_some()
-    }
 }
 
 /// No slow-start threshold yet (`TCP_INFINITE_SSTHRESH`).

@@ -71,7 +71,7 @@ pub(in super::super) struct Report {
     pub(in super::super) round_trip: Option<i64>,
     /// How long pacing holds the next burst back.
     pub(in super::super) held: u64,
-    pub(in super::super) rate: DeliveryRate,
+    pub(in super::super) rate: Option<DeliveryRate>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -128,7 +128,7 @@ impl Bbr {
     /// `bbr_main`. Returns whether rates measured from now on say little, because little is under way on purpose.
     pub(in super::super) fn acknowledged(&mut self, window: &mut Window, report: &Report) -> bool {
         self.update_bandwidth(report);
-        if report.rate.is_valid() {
+        if report.rate.is_some() {
             let estimate = self.estimate();
             self.aggregation.sample(report, self.new_round, estimate, window.segments);
         }
@@ -156,16 +156,16 @@ impl Bbr {
     /// `bbr_update_bw`.
     fn update_bandwidth(&mut self, report: &Report) {
         self.new_round = false;
-        let Some((delivered, interval)) = report.rate.delivered.zip(report.rate.interval) else { return };
-        if report.rate.prior_delivered >= self.round_end {
+        let Some(rate) = report.rate else { return };
+        if rate.prior_delivered >= self.round_end {
             self.round_end = report.delivered;
             self.rounds += 1;
             self.new_round = true;
             self.conserving = false;
         }
         self.look_for_policer(report);
-        let measured = bandwidth(delivered, interval);
-        if !report.rate.app_limited || measured >= self.bandwidth.get() {
+        let measured = bandwidth(rate.delivered, rate.interval);
+        if !rate.app_limited || measured >= self.bandwidth.get() {
             self.bandwidth.add(BANDWIDTH_ROUNDS, self.rounds, measured);
         }
     }
@@ -210,7 +210,7 @@ impl Bbr {
 
     /// `bbr_check_full_bw_reached`.
     fn check_full(&mut self, report: &Report) {
-        if self.full || !self.new_round || report.rate.app_limited {
+        if self.full || !self.new_round || report.rate.is_some_and(|rate| rate.app_limited) {
             return;
         }
         let bandwidth = self.bandwidth.get();

@@ -1,6 +1,6 @@
 //! Where BBR takes over: it sets window and pacing rate itself, by rate samples.
 
-use super::super::congestion::{DeliveryRate, Report};
+use super::super::congestion::Report;
 use super::super::packet::{MICROSECOND, Time};
 use super::Sender;
 use super::delivery::Sending;
@@ -20,7 +20,7 @@ impl Sender {
             state: self.state,
             round_trip: None,
             held: self.pacing.ready.saturating_sub(now) / MICROSECOND,
-            rate: DeliveryRate::default(),
+            rate: None,
         }
     }
 

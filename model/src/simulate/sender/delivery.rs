@@ -58,7 +58,7 @@ impl Delivery {
         }
     }
 
-    /// `tcp_rate_gen`: `delivered` segments in all, `acked` by this acknowledgement; `shortest` round trip in microseconds.
+    /// `tcp_rate_gen`: `delivered` segments in all, `acked` by this acknowledgement; `shortest` round trip in microseconds: what is shorter says nothing.
     pub(super) fn sample(
         &mut self,
         draft: Draft,
@@ -66,21 +66,21 @@ impl Delivery {
         delivered: u32,
         acked: u32,
         shortest: i64,
-    ) -> DeliveryRate {
+    ) -> Option<DeliveryRate> {
         if delivered > self.app_limited {
             self.app_limited = 0;
         }
         if acked > 0 {
             self.at = now;
         }
-        let Some(prior) = draft.prior else { return DeliveryRate::default() };
+        let prior = draft.prior?;
         let interval = draft.sending.max(micros(prior.delivered_at, now));
-        DeliveryRate {
-            delivered: Some(delivered - prior.delivered),
-            interval: (interval >= shortest.max(1)).then_some(interval as u64),
+        (interval >= shortest.max(1)).then(|| DeliveryRate {
+            delivered: delivered - prior.delivered,
+            interval: interval as u64,
             prior_delivered: prior.delivered,
             app_limited: prior.app_limited,
-        }
+        })
     }
 
     /// When something last arrived, microseconds.
@@ -94,6 +94,10 @@ mod tests {
     use super::super::super::packet::MILLISECOND;
     use super::*;
 
+    fn told(rate: Option<DeliveryRate>) -> Option<(u32, u64)> {
+        rate.map(|rate| (rate.delivered, rate.interval))
+    }
+
     #[test]
     fn acknowledgements_that_were_held_back_do_not_look_like_a_faster_link() {
         // A segment each 10 ms; the acknowledgements of ten of them arrive together, 200 ms after the first was sent.
@@ -106,7 +110,7 @@ mod tests {
             delivery.arrived(&mut draft, number as u32, sent, Some(sending));
         }
         let rate = delivery.sample(draft, now, 11, 10, 50_000);
-        assert_eq!((rate.delivered, rate.interval), (Some(10), Some(200_000)));
+        assert_eq!(told(rate), Some((10, 200_000)));
         // What was sent at 110 and 190 ms arrives at once at 201 ms: the time between the sendings counts.
         let first = delivery.sent(210 * MILLISECOND, 11, false);
         let last = delivery.sent(290 * MILLISECOND, 11, false);
@@ -114,7 +118,7 @@ mod tests {
         delivery.arrived(&mut draft, 10, 210 * MILLISECOND, Some(first));
         delivery.arrived(&mut draft, 11, 290 * MILLISECOND, Some(last));
         let rate = delivery.sample(draft, 291 * MILLISECOND, 13, 2, 50_000);
-        assert_eq!((rate.delivered, rate.interval), (Some(2), Some(200_000)));
+        assert_eq!(told(rate), Some((2, 200_000)));
     }
 
     #[test]
@@ -124,6 +128,6 @@ mod tests {
         let mut draft = Draft::default();
         delivery.arrived(&mut draft, 0, 0, Some(sending));
         let rate = delivery.sample(draft, 40 * MILLISECOND, 2, 1, 50_000);
-        assert_eq!((rate.delivered, rate.interval), (Some(1), None));
+        assert_eq!(rate, None);
     }
 }

@@ -74,7 +74,7 @@ impl Policer {
             self.begin(report);
             self.sampling = true;
         }
-        if report.rate.app_limited {
+        if report.rate.is_some_and(|rate| rate.app_limited) {
             self.reset(report);
             return Finding::Nothing;
         }

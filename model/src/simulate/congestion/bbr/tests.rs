@@ -16,7 +16,7 @@ pub(super) fn report() -> Report {
         state: State::Open,
         round_trip: None,
         held: 0,
-        rate: DeliveryRate::default(),
+        rate: None,
     }
 }
 
@@ -41,12 +41,12 @@ impl Steady {
         let carried = (self.per_second * round_trip as u64 / 1_000_000) as u32;
         let segments = self.window.segments.min(carried);
         let report = &mut self.report;
-        report.rate = DeliveryRate {
-            delivered: Some(segments),
-            interval: Some(round_trip as u64),
+        report.rate = Some(DeliveryRate {
+            delivered: segments,
+            interval: round_trip as u64,
             prior_delivered: report.delivered,
             app_limited: false,
-        };
+        });
         report.delivered += segments;
         report.delivered_at += round_trip as u64;
         report.jiffy = report.delivered_at / 4_000;
@@ -134,7 +134,7 @@ fn the_first_round_of_a_recovery_sends_what_arrives() {
     steady.report.in_flight = 50;
     steady.report.acked = 2;
     // No new round begins.
-    steady.report.rate.prior_delivered = 0;
+    steady.report.rate.as_mut().expect("a rate").prior_delivered = 0;
     steady.bbr.acknowledged(&mut steady.window, &steady.report);
     assert_eq!(steady.window.segments, 52);
     steady.report.state = State::Open;
