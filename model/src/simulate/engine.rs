@@ -238,8 +238,7 @@ impl<'a, W: Watch> Engine<'a, W> {
             None => {}
             Some(HandshakeReply::Send(next)) => self.greet(number, next),
             Some(HandshakeReply::Begin(round_trip)) => {
-                let handshake = &flow.handshake;
-                flow.receiver.connected(handshake.receiver_round_trip(round_trip), handshake.request());
+                flow.receiver.connected(flow.handshake.receiver_round_trip(round_trip));
                 flow.sender.connected(self.now, round_trip);
                 if flow.load == FlowLoad::Bulk {
                     flow.sender.start(self.now);

@@ -28,8 +28,8 @@ pub(super) struct Handshake {
     direction: Direction,
     tries: u32,
     done: bool,
-    /// The round trip that the receiver has measured, and when it did.
-    receiver: Option<(Time, Time)>,
+    /// The round trip that the receiver has measured.
+    receiver: Option<Time>,
 }
 
 impl Handshake {
@@ -58,7 +58,7 @@ impl Handshake {
                 Some(HandshakeReply::Send(Greeting { stage: Stage::SynAck, answered: now, ..greeting }))
             }
             Stage::SynAck if self.direction == Direction::Down => {
-                self.receiver = Some((now - greeting.opened, now));
+                self.receiver = Some(now - greeting.opened);
                 Some(HandshakeReply::Send(Greeting { stage: Stage::Ack, ..greeting }))
             }
             Stage::SynAck => {
@@ -74,12 +74,7 @@ impl Handshake {
 
     /// The receiver's round trip once the sender may begin, with the sender's: an upload's receiver learns it from the first data, which went the same way.
     pub(super) fn receiver_round_trip(&self, sender: Time) -> Time {
-        self.receiver.map_or(sender, |(round_trip, _)| round_trip)
-    }
-
-    /// When the receiver has asked for the data, right behind the handshake; `None` for an upload, whose receiver asks for nothing.
-    pub(super) fn request(&self) -> Option<Time> {
-        self.receiver.map(|(_, at)| at)
+        self.receiver.unwrap_or(sender)
     }
 }
 
@@ -109,14 +104,10 @@ mod tests {
     fn each_end_measures_a_round_trip() {
         let (handshake, round_trip, stages) = run(Direction::Up, 10 * MILLISECOND);
         assert_eq!((round_trip, stages.len()), (20 * MILLISECOND, 2));
-        assert_eq!(
-            (handshake.receiver_round_trip(round_trip), handshake.request()),
-            (20 * MILLISECOND, None)
-        );
+        assert_eq!(handshake.receiver_round_trip(round_trip), 20 * MILLISECOND);
         let (handshake, round_trip, stages) = run(Direction::Down, 10 * MILLISECOND);
         assert_eq!((round_trip, stages.len()), (20 * MILLISECOND, 3));
         assert_eq!(handshake.receiver_round_trip(99), 20 * MILLISECOND);
-        assert_eq!(handshake.request(), Some(20 * MILLISECOND));
     }
 
     #[test]

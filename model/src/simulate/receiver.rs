@@ -18,12 +18,9 @@ pub(super) struct Receiver {
     clock: Jiffies,
     /// Each segment is acknowledged at once (`ip route … quickack 1`).
     immediate: bool,
-    /// Of what this end has sent: the handshake, and a request right behind it. Also as jiffies: smoothed round-trip time and retransmission timeout.
-    estimate: RoundTrip,
+    /// By the handshake, jiffies: round-trip time and retransmission timeout.
     round_trip: u64,
     timeout: u64,
-    /// When the request was sent, until it is answered.
-    request: Option<Time>,
     /// The first segment that has not arrived.
     next: u32,
     /// What the last acknowledgement said.
@@ -47,17 +44,11 @@ impl Receiver {
         Self { clock, immediate, ..Self::default() }
     }
 
-    /// The handshake is over; `round_trip` is what it took. An end that opened the connection has sent its request then, which the first data answers.
-    pub(super) fn connected(&mut self, round_trip: Time, request: Option<Time>) {
-        self.estimate = RoundTrip::new((round_trip / MICROSECOND) as i64);
-        self.request = request;
-        self.note_estimate();
-    }
-
-    fn note_estimate(&mut self) {
+    /// The handshake is over; `round_trip` is what it took.
+    pub(super) fn connected(&mut self, round_trip: Time) {
+        let estimate = RoundTrip::new((round_trip / MICROSECOND) as i64);
         let jiffies = |micros: i64| self.clock.of_duration(micros as Time * MICROSECOND);
-        (self.round_trip, self.timeout) =
-            (jiffies(self.estimate.smoothed()), jiffies(self.estimate.timeout()));
+        (self.round_trip, self.timeout) = (jiffies(estimate.smoothed()), jiffies(estimate.timeout()));
     }
 
     /// When a delayed acknowledgement is due.
@@ -68,10 +59,6 @@ impl Receiver {
     /// A segment arrives. The acknowledgement that it causes at once, and whether the segment is new.
     pub(super) fn arrive(&mut self, now: Time, data: Data) -> (Option<Ack>, bool) {
         let jiffy = self.clock.jiffy(now);
-        if let Some(sent) = self.request.take() {
-            self.estimate.sample(((now - sent) / MICROSECOND) as i64, 1, 1);
-            self.note_estimate();
-        }
         if data.number <= self.acked {
             self.echo = self.echo.max(data.stamp);
         }
@@ -182,7 +169,7 @@ mod tests {
 
     fn receiver() -> Receiver {
         let mut receiver = Receiver::new(Jiffies::default(), false);
-        receiver.connected(20 * MILLISECOND, None);
+        receiver.connected(20 * MILLISECOND);
         receiver
     }
 
@@ -232,21 +219,6 @@ mod tests {
             let (mut receiver, next, now) = settled();
             let now = now + pause_ms * MILLISECOND;
             assert_eq!(receiver.arrive(now, data(next)).0.is_some(), at_once, "{pause_ms}");
-        }
-    }
-
-    #[test]
-    fn the_answer_of_the_request_moves_the_timeout() {
-        // RFC 6298, section 2, 20 ms and then 500 ms: SRTT = 20 + 480 / 8 = 80 ms, 4 · RTTVAR = 40 + 480 − 40 / 4 = 510 ms, RTO = 590 ms.
-        for (pause_ms, at_once) in [(560, false), (620, true)] {
-            let mut receiver = Receiver::new(Jiffies::default(), false);
-            receiver.connected(20 * MILLISECOND, Some(0));
-            let begin = 500 * MILLISECOND;
-            for number in 0..18 {
-                receiver.arrive(begin + u64::from(number) * MILLISECOND, data(number));
-            }
-            let next = receiver.arrive(begin + (17 + pause_ms) * MILLISECOND, data(18)).0;
-            assert_eq!(next.is_some(), at_once, "{pause_ms}");
         }
     }
 
