@@ -21,9 +21,9 @@ pub(super) struct SenderClock {
     newest_ns: f64,
     step: (f64, f64),
     tick_ns: Option<f64>,
-    /// Smallest reading for each possible tick, by length of the packet, until the tick is known.
-    guesses: [[Option<f64>; 2]; RULES.ticks_ns.len()],
-    base: [Option<f64>; 2],
+    /// Smallest reading for each possible tick, until the tick is known.
+    guesses: [Option<f64>; RULES.ticks_ns.len()],
+    base: Option<f64>,
     bound: LowerBound,
     /// The newest packet that no packet of a better clock has followed: when it left, and its reading.
     unfollowed: Option<(f64, f64)>,
@@ -58,7 +58,6 @@ impl SenderClock {
         &mut self,
         left_ns: f64,
         tsval: u32,
-        is_long: bool,
         (most_ns, full_ns): (f64, f64),
     ) -> Option<StampReading> {
         let &mut (origin_ns, first) = self.origin.get_or_insert((left_ns, tsval));
@@ -77,28 +76,25 @@ impl SenderClock {
         self.newest_ns = left_ns;
         let passed_ns = left_ns - origin_ns;
         let Some(tick_ns) = self.tick_ns else {
-            self.guess(passed_ns, ticks, is_long);
-            return self.tick_ns.and_then(|_| self.read(left_ns, tsval, is_long, (most_ns, full_ns)));
+            self.guess(passed_ns, ticks);
+            return self.tick_ns.and_then(|_| self.read(left_ns, tsval, (most_ns, full_ns)));
         };
-        if passed_ns < RULES.long_ns && self.finds_another(passed_ns, ticks, is_long) {
-            return self.read(left_ns, tsval, is_long, (most_ns, full_ns));
+        if passed_ns < RULES.long_ns && self.finds_another(passed_ns, ticks) {
+            return self.read(left_ns, tsval, (most_ns, full_ns));
         }
         if !self.keeps_its_tick(passed_ns, ticks, tick_ns) {
             *self = Self { origin: Some((left_ns, tsval)), distrusted: true, ..Self::default() };
             return None;
         }
-        let kind = usize::from(is_long);
         let y = passed_ns - ticks as f64 * tick_ns - self.drift * passed_ns;
-        let other = self.base[1 - kind];
-        let base = &mut self.base[kind];
         let step_ns = if self.proven_ns.is_some() { RULES.second_ns } else { RULES.long_ns };
-        if base.is_some_and(|base| y < base - step_ns) {
+        if self.base.is_some_and(|base| y < base - step_ns) {
             *self = Self { origin: Some((left_ns, tsval)), ..Self::default() };
             return None;
         }
-        let known = base.or(other).unwrap_or(y).min(y);
+        let known = self.base.unwrap_or(y).min(y);
         let raised = self.bound.add(left_ns, y - most_ns).map_or(known, |least| known.max(least.min(y)));
-        *base = Some(raised);
+        self.base = Some(raised);
         self.unfollowed = Some((left_ns, y));
         let waited_ns = y - raised;
         if most_ns.min(full_ns).max(waited_ns) <= tick_ns.max(2.0 * RULES.jitter_ns) {
@@ -127,8 +123,7 @@ impl SenderClock {
         if let Some((_, y)) = self.unfollowed.filter(|_| most_ns.is_finite()) {
             self.least = Some(self.least.map_or(y - most_ns, |least| least.max(y - most_ns)));
         }
-        let smallest = self.base.iter().flatten().copied().reduce(f64::max);
-        smallest.zip(self.least).map_or(f64::INFINITY, |(smallest, least)| (smallest - least).max(0.0))
+        self.base.zip(self.least).map_or(f64::INFINITY, |(smallest, least)| (smallest - least).max(0.0))
     }
 
     /// A packet of a better clock left at `left_ns`, after a wait of `waited_ns`. A buffer is a queue: this sender's newest packet left earlier, so it had come
@@ -145,14 +140,12 @@ impl SenderClock {
             return;
         }
         self.limit = None;
-        for base in self.base.iter_mut().flatten() {
-            *base = base.min(limit);
-        }
+        self.base = self.base.map(|base| base.min(limit));
         self.is_settled = true;
     }
 
-    fn guess(&mut self, passed_ns: f64, ticks: i64, is_long: bool) {
-        self.note(passed_ns, ticks, is_long);
+    fn guess(&mut self, passed_ns: f64, ticks: i64) {
+        self.note(passed_ns, ticks);
         if passed_ns < RULES.tick_known_ns || (self.distrusted && passed_ns < RULES.long_ns) {
             return;
         }
@@ -162,17 +155,16 @@ impl SenderClock {
         }
     }
 
-    fn note(&mut self, passed_ns: f64, ticks: i64, is_long: bool) {
-        let kind = usize::from(is_long);
+    fn note(&mut self, passed_ns: f64, ticks: i64) {
         for (guess, tick_ns) in self.guesses.iter_mut().zip(RULES.ticks_ns) {
             let y = passed_ns - ticks as f64 * tick_ns;
-            guess[kind] = Some(guess[kind].map_or(y, |known| known.min(y)));
+            *guess = Some(guess.map_or(y, |known| known.min(y)));
         }
     }
 
     /// A queue that grows fast, as at the start of a transfer, looks like a longer tick. Once another one is likelier, its smallest readings count from the first.
-    fn finds_another(&mut self, passed_ns: f64, ticks: i64, is_long: bool) -> bool {
-        self.note(passed_ns, ticks, is_long);
+    fn finds_another(&mut self, passed_ns: f64, ticks: i64) -> bool {
+        self.note(passed_ns, ticks);
         let Some(index) = likely(passed_ns, ticks) else { return false };
         // A stamp that is ahead of the time that has passed shows that the clock was set, not how long its tick is.
         let (step, since_ns) = self.step;
@@ -233,9 +225,7 @@ impl SenderClock {
         let Some((origin_ns, _)) = self.origin else { return };
         let change = (slope - self.drift) * (left_ns - origin_ns);
         self.drift = slope;
-        for base in self.base.iter_mut().flatten() {
-            *base -= change;
-        }
+        self.base = self.base.map(|base| base - change);
         self.least = self.least.map(|least| least - change);
         self.bound = LowerBound::default();
         self.limit = None;

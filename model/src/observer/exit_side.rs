@@ -16,7 +16,6 @@ use std::collections::VecDeque;
 use crate::segment::{Direction, FULL_FRAME_BYTES, SLOWEST_LINK};
 
 use super::clock::{Clocks, SenderClock};
-use super::fastest::Fastest;
 use super::known::KnownRate;
 use super::rules::RULES;
 use super::standing::Standing;
@@ -71,7 +70,6 @@ pub(super) struct ExitSide {
     pub(super) hidden_ns: f64,
     history: VecDeque<(u64, u64)>,
     bytes: u64,
-    fastest: Fastest,
     pending: VecDeque<Pending>,
     /// Entry and departure of the newest packet that was placed.
     placed: (f64, f64),
@@ -120,7 +118,6 @@ impl ExitSide {
             hidden_ns: 0.0,
             history: VecDeque::new(),
             bytes: 0,
-            fastest: Fastest::default(),
             pending: VecDeque::new(),
             placed: (start, start),
             served: None,
@@ -152,15 +149,6 @@ impl ExitSide {
     /// What was carried since a moment took the link this long; infinite if that is not known. Without a rate it is the most that it can have taken, the
     /// newest packet left out.
     pub(super) fn busy_since(&self, since_ns: u64) -> f64 {
-        self.carried_since(since_ns, SLOWEST_LINK)
-    }
-
-    /// The same, but without a rate by what the link has carried at least: a guess, since the link may have become slower.
-    pub(super) fn probably_busy_since(&self, since_ns: u64) -> f64 {
-        self.carried_since(since_ns, self.fastest.at_least())
-    }
-
-    fn carried_since(&self, since_ns: u64, least_rate: f64) -> f64 {
         let index = self.history.partition_point(|(off_link_ns, _)| *off_link_ns <= since_ns);
         let before = match index.checked_sub(1) {
             Some(index) => self.history[index].1,
@@ -171,7 +159,7 @@ impl ExitSide {
             Some(rate) => (self.bytes - before) as f64 / rate,
             None => {
                 let newest = self.history.iter().rev().map(|(_, bytes)| *bytes).nth(1).unwrap_or(0);
-                newest.saturating_sub(before) as f64 / least_rate
+                newest.saturating_sub(before) as f64 / SLOWEST_LINK
             }
         }
     }
@@ -201,7 +189,6 @@ impl ExitSide {
             self.history.pop_front();
         }
         self.bytes += u64::from(packet.bytes);
-        self.fastest.pass(packet.at_ns as f64, f64::from(packet.bytes));
         self.history.push_back((off_ns.max(0.0) as u64, self.bytes));
         let since = |from_ns: f64| (left_ns - from_ns).max(0.0);
         Departure { left_ns, most_ns: since(self.busy_from_ns), full_ns: since(self.full_from_ns), was_idle }
@@ -228,10 +215,9 @@ impl ExitSide {
         most_ns: f64,
     ) -> Option<PacketWait> {
         let (flow, tsval) = packet.clock?;
-        let is_long = f64::from(packet.bytes) > FULL_FRAME_BYTES / 2.0;
         let left_ns = departure.left_ns;
         let clock = self.clocks.entry(flow, SenderClock::default);
-        let reading = clock.read(left_ns, tsval, is_long, (departure.most_ns, departure.full_ns))?;
+        let reading = clock.read(left_ns, tsval, (departure.most_ns, departure.full_ns))?;
         let (first_ns, is_proven) = clock.heard().unwrap_or((left_ns, false));
         let is_settled = clock.is_settled();
         let hidden_ns = clock.hidden_ns(most_ns.min(departure.most_ns)).min(RULES.stale_ns);
@@ -327,13 +313,11 @@ impl ExitSide {
     /// Begins anew at `start_ns`, after a silence in which everything drained. Clocks and rates stay known.
     pub(super) fn restart(&mut self, start_ns: u64) {
         let fresh = Self::new(start_ns, self.direction);
-        let Self { known, learnt, clocks, fastest, uncertainty_ns, direction, .. } =
-            std::mem::replace(self, fresh);
+        let Self { known, learnt, clocks, uncertainty_ns, direction, .. } = std::mem::replace(self, fresh);
         *self = Self {
             known,
             learnt,
             clocks,
-            fastest,
             uncertainty_ns,
             busy_from_ns: start_ns as f64,
             full_from_ns: start_ns as f64,

@@ -15,7 +15,6 @@ mod cross_check;
 mod entry_side;
 mod estimate;
 mod exit_side;
-mod fastest;
 mod known;
 mod learner;
 pub mod level;

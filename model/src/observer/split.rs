@@ -80,9 +80,7 @@ impl Observer {
             Waits { known_ns: 0.0, most_ns: most_up_ns + most_down_ns, clear_ns, unknown_ns: both_known };
         let split = self.remote.split(&self.clear(packet, answer, &waits));
         let queue_ns = split.queue_ns;
-        let probably_ns = self.down.probably_busy_since(asked_ns);
-        let is_down_busy =
-            most_down_ns > RULES.no_queue_ns && probably_ns > RULES.half * answer.delay_ns as f64;
+        let is_down_busy = most_down_ns > RULES.no_queue_ns && busy_ns > RULES.half * answer.delay_ns as f64;
         let up_ns = match expected_ns {
             _ if !is_down_busy => Some(queue_ns),
             Some(_) if most_up_ns <= RULES.no_queue_ns => Some(0.0),
