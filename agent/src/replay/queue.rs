@@ -121,10 +121,8 @@ impl Buffers {
             }
         }
         let Some(exact) = &mut self.exact else { return };
-        let track = &mut exact.standing.track;
-        while track.is_ready() {
-            let levels = track.pop();
-            self.known.up.push_back(levels.map(|levels| QueueSample {
+        while let Some((levels, _)) = exact.standing.track.pop() {
+            self.known.up.push_back(Some(QueueSample {
                 source: QueueSource::Capture,
                 min_bytes: levels.min,
                 mean_bytes: levels.mean,

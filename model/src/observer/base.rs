@@ -98,11 +98,4 @@ impl Bases {
     pub(super) fn hiding_ns(&self) -> f64 {
         self.newest.map_or(0.0, |(base_ns, is_proven)| if is_proven { 0.0 } else { base_ns.max(0.0) })
     }
-
-    /// So much of the delay without queues of the end that answered last is queue all the same, nanoseconds.
-    pub(super) fn lower_newest(&mut self, queue_ns: f64) {
-        if let Some((base_ns, _)) = &mut self.newest {
-            *base_ns -= queue_ns;
-        }
-    }
 }

@@ -43,16 +43,6 @@ pub(super) struct Booked {
     pub(super) doubt_bytes: f64,
 }
 
-/// How long a packet waited, by an answer.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct MeasuredWait {
-    pub(super) ns: f64,
-    /// Give or take.
-    pub(super) doubt_ns: f64,
-    /// No other end tells better: the rate is learnt from these, as waits of several ends differ by more than one packet takes.
-    pub(super) is_best: bool,
-}
-
 /// The buffer.
 #[derive(Debug)]
 pub(super) struct EntrySide {
@@ -77,8 +67,6 @@ pub(super) struct EntrySide {
     is_drained: bool,
     /// When the slowest link would have served all that came.
     slowest_done_ns: f64,
-    /// How far off a measured wait may be, nanoseconds.
-    doubt_ns: f64,
     /// Start of the next interval to take.
     pub(super) next_ns: u64,
 }
@@ -100,7 +88,6 @@ impl EntrySide {
             began_ns: start_ns as f64,
             is_drained: false,
             slowest_done_ns: start_ns as f64 + RULES.drained_ns,
-            doubt_ns: 0.0,
             next_ns: start_ns,
         }
     }
@@ -249,8 +236,7 @@ impl EntrySide {
     }
 
     /// The packet that came at `asked_ns` waited for so long; known at `now_ns`.
-    pub(super) fn measure(&mut self, asked_ns: u64, wait: MeasuredWait, now_ns: f64) {
-        let MeasuredWait { ns: wait_ns, doubt_ns, is_best } = wait;
+    pub(super) fn measure(&mut self, asked_ns: u64, wait_ns: f64, now_ns: f64) {
         let Some(index) = self.index_near(asked_ns) else { return };
         let entry = self.entries[index];
         let service_ns = self.rate().map_or(0.0, |rate| entry.bytes / rate);
@@ -264,18 +250,15 @@ impl EntrySide {
         }
         self.entries[index].is_measured = true;
         self.waited_ns = wait_ns.max(0.0);
-        self.doubt_ns += RULES.slight * (doubt_ns - self.doubt_ns);
         self.measured_at_ns = now_ns;
         self.measured += 1.0;
         self.error2 += (1.0 / self.measured).max(RULES.half * RULES.slight) * (off_by * off_by - self.error2);
         let longest_ns = self.learner.longest_ns();
         self.is_limited |=
             off_by < -RULES.no_queue_ns && longest_ns > 0.0 && wait_ns > RULES.nearly * longest_ns;
-        if is_best {
-            let sum = entry.sum - entry.bytes;
-            let busy_since_ns = self.busy_since(index, wait_ns, begins_ns);
-            self.learner.measure(Measured { at_ns: entry.at_ns, busy_since_ns, begins_ns, sum });
-        }
+        let busy_since_ns = self.busy_since(index, wait_ns, begins_ns);
+        let sum = entry.sum - entry.bytes;
+        self.learner.measure(Measured { at_ns: entry.at_ns, busy_since_ns, begins_ns, sum });
         self.correct(index, off_by);
     }
 

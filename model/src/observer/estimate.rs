@@ -103,7 +103,6 @@ impl Observer {
 }
 
 fn take_outlet(exit_side: &mut ExitSide) -> Option<Interval> {
-    let track = &mut exit_side.standing.track;
-    let (levels, error_ns) = track.is_ready().then(|| track.pop_doubtful())?;
-    Some(Interval { levels, error_ns, least_bytes: 0.0, to_ns: 0 })
+    let (levels, error_ns) = exit_side.standing.track.pop()?;
+    Some(Interval { levels: Some(levels), error_ns, least_bytes: 0.0, to_ns: 0 })
 }

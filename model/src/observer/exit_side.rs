@@ -64,7 +64,6 @@ pub(super) struct ExitSide {
     timed_at_ns: f64,
     /// The clock that the others go by.
     reference_clock: ReferenceClock,
-    evidence_ns: u64,
     /// Uncertainty of the newest measured waits, nanoseconds, beside the queue that may hide in them.
     pub(super) uncertainty_ns: f64,
     pub(super) hidden_ns: f64,
@@ -113,7 +112,6 @@ impl ExitSide {
             clock_at_ns: f64::NEG_INFINITY,
             timed_at_ns: f64::NEG_INFINITY,
             reference_clock: ReferenceClock::default(),
-            evidence_ns: start_ns,
             uncertainty_ns: RULES.jitter_ns,
             hidden_ns: 0.0,
             history: VecDeque::new(),
@@ -274,7 +272,6 @@ impl ExitSide {
             self.measured_ns = entered_ns;
             self.waited_ns = left_ns - entered_ns;
             self.measured_at_ns = left_ns;
-            self.evidence_ns = packet.at_ns;
         }
     }
 

@@ -26,9 +26,8 @@ pub struct LevelTrack {
     integral: f64,
     min: f64,
     max: f64,
-    /// Complete intervals, and how many in a row are the same.
-    closed: VecDeque<(Option<Levels>, f64, u64)>,
-    believed_to_ns: u64,
+    /// Complete intervals, how far off each may be, and how many in a row are the same.
+    closed: VecDeque<(Levels, f64, u64)>,
     /// How far off the level may be, nanoseconds of waiting: now, and at most in this interval.
     doubt_ns: f64,
     most_doubt_ns: f64,
@@ -45,7 +44,6 @@ impl LevelTrack {
             min: 0.0,
             max: 0.0,
             closed: VecDeque::new(),
-            believed_to_ns: u64::MAX,
             doubt_ns: 0.0,
             most_doubt_ns: 0.0,
         }
@@ -55,11 +53,6 @@ impl LevelTrack {
     pub fn doubt(&mut self, ns: f64) {
         self.doubt_ns = ns;
         self.most_doubt_ns = self.most_doubt_ns.max(ns);
-    }
-
-    /// Intervals that end later than this count as unknown, until set otherwise.
-    pub fn believe_to(&mut self, to_ns: u64) {
-        self.believed_to_ns = to_ns;
     }
 
     /// From `at_ns` on the level is `bytes`. Times before the last report count as now.
@@ -88,12 +81,9 @@ impl LevelTrack {
 
     /// `count` intervals are complete, all with the same level.
     fn close(&mut self, levels: Levels, count: u64) {
-        let believed = (self.believed_to_ns.saturating_sub(self.interval_start_ns) / INTERVAL_NS).min(count);
-        for (levels, count) in [(Some(levels), believed), (None, count - believed)] {
-            if count > 0 {
-                self.closed.push_back((levels, self.most_doubt_ns, count));
-                self.most_doubt_ns = self.doubt_ns;
-            }
+        if count > 0 {
+            self.closed.push_back((levels, self.most_doubt_ns, count));
+            self.most_doubt_ns = self.doubt_ns;
         }
         self.interval_start_ns += count * INTERVAL_NS;
         self.integral = 0.0;
@@ -101,25 +91,15 @@ impl LevelTrack {
         self.max = self.level;
     }
 
-    /// Whether an interval is complete.
-    pub fn is_ready(&self) -> bool {
-        !self.closed.is_empty()
-    }
-
-    /// Take the oldest interval that is complete; `None` if its level is not known.
-    pub fn pop(&mut self) -> Option<Levels> {
-        self.pop_doubtful().0
-    }
-
-    /// The same, and how far off it may be, nanoseconds of waiting.
-    pub fn pop_doubtful(&mut self) -> (Option<Levels>, f64) {
-        let Some((levels, doubt_ns, count)) = self.closed.front_mut() else { return (None, 0.0) };
+    /// Take the oldest interval that is complete, and how far off it may be, nanoseconds of waiting.
+    pub fn pop(&mut self) -> Option<(Levels, f64)> {
+        let (levels, doubt_ns, count) = self.closed.front_mut()?;
         let oldest = (*levels, *doubt_ns);
         *count -= 1;
         if *count == 0 {
             self.closed.pop_front();
         }
-        oldest
+        Some(oldest)
     }
 
     fn integrate(&mut self, to_ns: u64) {
@@ -143,11 +123,11 @@ mod tests {
         track.set(7 * MS, 400.0);
         // Empty for 2 ms, 1000 bytes for 5 ms, 400 for 3 ms: (5000 + 1200)/10.
         track.set(25 * MS, 0.0);
-        assert_eq!(track.pop(), Some(Levels { min: 0.0, mean: 620.0, max: 1000.0 }));
-        assert_eq!(track.pop(), Some(Levels { min: 400.0, mean: 400.0, max: 400.0 }));
+        assert_eq!(track.pop(), Some((Levels { min: 0.0, mean: 620.0, max: 1000.0 }, 0.0)));
+        assert_eq!(track.pop(), Some((Levels { min: 400.0, mean: 400.0, max: 400.0 }, 0.0)));
         assert_eq!(track.pop(), None, "the third interval is open");
         track.hold(30 * MS);
-        assert_eq!(track.pop(), Some(Levels { min: 0.0, mean: 200.0, max: 400.0 }));
+        assert_eq!(track.pop(), Some((Levels { min: 0.0, mean: 200.0, max: 400.0 }, 0.0)));
     }
 
     #[test]
@@ -156,7 +136,7 @@ mod tests {
         track.set(5 * MS, 3000.0);
         track.set(5 * MS, 0.0);
         track.hold(10 * MS);
-        assert_eq!(track.pop(), Some(Levels { min: 0.0, mean: 0.0, max: 3000.0 }));
+        assert_eq!(track.pop(), Some((Levels { min: 0.0, mean: 0.0, max: 3000.0 }, 0.0)));
     }
 
     #[test]
@@ -165,21 +145,6 @@ mod tests {
         track.set(8 * MS, 100.0);
         track.set(3 * MS, 500.0);
         track.hold(10 * MS);
-        assert_eq!(track.pop(), Some(Levels { min: 0.0, mean: 100.0, max: 500.0 }));
-    }
-
-    #[test]
-    fn what_is_not_believed_is_unknown() {
-        let mut track = LevelTrack::new(0);
-        track.believe_to(10 * MS);
-        track.hold(20 * MS);
-        track.believe_to(30 * MS);
-        track.hold(30 * MS);
-        let levels = Some(Levels { min: 0.0, mean: 0.0, max: 0.0 });
-        for expected in [levels, None, levels] {
-            assert!(track.is_ready());
-            assert_eq!(track.pop(), expected);
-        }
-        assert!(!track.is_ready());
+        assert_eq!(track.pop(), Some((Levels { min: 0.0, mean: 100.0, max: 500.0 }, 0.0)));
     }
 }

@@ -11,7 +11,6 @@
 mod base;
 mod bound;
 mod clock;
-mod cross_check;
 mod entry_side;
 mod estimate;
 mod exit_side;
@@ -32,7 +31,6 @@ use crate::segment::{Direction, PerDirection};
 
 use crate::capacity::ServiceRate;
 use base::{Bases, Cleared};
-use cross_check::CrossChecks;
 use entry_side::EntrySide;
 use exit_side::ExitSide;
 use known::KnownRate;
@@ -82,8 +80,8 @@ pub struct Observer {
     home: Bases,
     /// When it was last certain that a direction's buffer was empty.
     proven_ns: PerDirection<Option<f64>>,
-    /// Of a hidden uplink's buffer.
-    cross_checks: CrossChecks,
+    /// When an end outside answered last of which it is certain that its base contains no queue.
+    proven_answer_ns: f64,
     /// Bytes per nanosecond of what a question spends on the uplink before it goes on; none if that is part of its known queue.
     question_rate: Option<f64>,
     /// How long answers may still come in before an interval is given out, nanoseconds.
@@ -111,7 +109,7 @@ impl Observer {
             remote: Bases::default(),
             home: Bases::default(),
             proven_ns: PerDirection::default(),
-            cross_checks: CrossChecks::default(),
+            proven_answer_ns: f64::NEG_INFINITY,
             question_rate: None,
             lag_ns: lag.as_nanos() as u64,
             settled_ns: start_ns,

@@ -1,8 +1,6 @@
 //! What an answer's delay consists of: the delay without queues, the wait of its question, and its own.
 
 use super::base::{Bases, Cleared, Split};
-use super::cross_check::Correction;
-use super::entry_side::MeasuredWait;
 use super::exit_side::{Departure, ExitSide};
 use super::rules::RULES;
 use super::{Answer, Observer, PacketWait, Passing, Uplink};
@@ -61,15 +59,13 @@ impl Observer {
             .map(|wait| wait.ns)
             .or_else(|| self.down.has_clock(at_ns).then(|| self.down.wait_ns(at_ns, true)).flatten());
         if let Some(down_ns) = by_clock {
-            // A reading is off by up to half of the clock's tick; jitter evens out.
-            let doubt_ns = clock.map_or(0.0, |wait| RULES.half * wait.uncertainty_ns);
             let waits = Waits { known_ns: down_ns, most_ns: most_up_ns, clear_ns, unknown_ns: expected_ns };
             let split = self.remote.split(&self.clear(packet, answer, &waits));
             self.proven_ns.up = split.proven_ns.or(self.proven_ns.up);
             // What hides in the clock's word may be all of it.
             let hidden_ns = clock.map_or(self.down.hidden_ns, |wait| wait.hidden_ns);
             if split.queue_ns <= RULES.no_queue_ns || split.queue_ns >= hidden_ns {
-                self.measure_uplink(answer, &split, asked_ns, split.queue_ns, doubt_ns, packet.at_ns);
+                self.measure_uplink(&split, asked_ns, split.queue_ns, packet.at_ns as f64);
             }
             return clock;
         }
@@ -90,7 +86,7 @@ impl Observer {
         let up_ns = up_ns?;
         self.proven_ns.up = split.proven_ns.or(self.proven_ns.up);
         if !is_down_busy {
-            self.measure_uplink(answer, &split, asked_ns, up_ns, 0.0, packet.at_ns);
+            self.measure_uplink(&split, asked_ns, up_ns, packet.at_ns as f64);
         }
         let ns = (queue_ns - up_ns).clamp(0.0, most_down_ns);
         // How both share it is book-keeping only while both are busy.
@@ -101,23 +97,15 @@ impl Observer {
 }
 
 impl Observer {
-    /// An answer tells how long its question waited in the hidden uplink's buffer; if other ends tell more, longer.
-    fn measure_uplink(
-        &mut self,
-        answer: &Answer,
-        split: &Split,
-        asked_ns: u64,
-        wait_ns: f64,
-        doubt_ns: f64,
-        now_ns: u64,
-    ) {
+    /// An answer tells how long its question waited in the hidden uplink's buffer. Ends that were first heard in a standing queue are not asked
+    /// while one answers that was not: the smallest queue since then is in their bases.
+    fn measure_uplink(&mut self, split: &Split, asked_ns: u64, wait_ns: f64, now_ns: f64) {
         let Uplink::Hidden(entry_side) = &mut self.up else { return };
-        let now_ns = now_ns as f64;
-        let judgement = self.cross_checks.judge(answer.end, split, asked_ns as f64, now_ns);
-        if let Some(Correction { missing_ns, is_best }) = judgement {
-            let wait = MeasuredWait { ns: wait_ns + missing_ns, doubt_ns, is_best };
-            entry_side.measure(asked_ns, wait, now_ns);
-            self.remote.lower_newest(missing_ns);
+        if split.proven_ns.is_some() {
+            self.proven_answer_ns = now_ns;
+        }
+        if split.proven_ns.is_some() || now_ns - self.proven_answer_ns > RULES.long_ns {
+            entry_side.measure(asked_ns, wait_ns, now_ns);
         }
     }
 }

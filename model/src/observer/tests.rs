@@ -2,7 +2,6 @@
 
 mod base;
 mod clock;
-mod cross_check;
 mod datagrams;
 mod entry_side;
 mod exit_side;

@@ -85,7 +85,7 @@ impl EntrySide {
         let ends = [begun.min(newest), newest].into_iter().filter_map(|index| self.entries.get(index));
         let off_ns =
             ends.map(|entry| entry.off_ns).filter(|off_ns| *off_ns > RULES.no_queue_ns).fold(0.0, f64::max);
-        let error_ns = (RULES.nine_of_ten * self.error2.sqrt()).hypot(self.doubt_ns).max(off_ns);
+        let error_ns = (RULES.nine_of_ten * self.error2.sqrt()).max(off_ns);
         // Where no rate is known, or a first guess only, bytes per time are those of the wait that was measured, and what was dropped
         // counts as waiting.
         let is_guess = !self.known.is_some() && self.measured_rate(ServiceRate::rate).is_none();

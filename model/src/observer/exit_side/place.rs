@@ -7,9 +7,6 @@ impl ExitSide {
     /// Nothing more has come out before `now_ns`: what can be placed now is placed.
     pub(in crate::observer) fn settle(&mut self, now_ns: u64) {
         let is_idle = self.is_idle(now_ns as f64);
-        if is_idle {
-            self.evidence_ns = now_ns;
-        }
         let due = now_ns.saturating_sub((RULES.half * RULES.second_ns) as u64) as f64;
         while self.pending.front().is_some_and(|p| is_idle || p.entered_ns.is_some() || p.left_ns < due) {
             self.place_first();
@@ -19,7 +16,6 @@ impl ExitSide {
             self.placed.0 = self.placed.0.max(now_ns as f64 - self.unseen_ns());
             self.standing.track.doubt(0.0);
         }
-        self.standing.track.believe_to(self.evidence_ns.saturating_add(RULES.second_ns as u64));
         self.standing.hold((self.placed.0 - self.away_ns).max(0.0) as u64);
     }
 

@@ -1,6 +1,6 @@
 //! A buffer of which the beginning is seen, by hand: 100 bytes per millisecond, so that 1500 bytes are served in 15 ms.
 
-use super::super::entry_side::{Booked, EntrySide, MeasuredWait};
+use super::super::entry_side::{Booked, EntrySide};
 use crate::capacity::ServiceRate;
 
 const MS: u64 = 1_000_000;
@@ -18,13 +18,9 @@ fn enter(entry_side: &mut EntrySide, at_ms: u64, count: u32) {
     }
 }
 
-fn waited(ns: f64) -> MeasuredWait {
-    MeasuredWait { ns, doubt_ns: 0.0, is_best: true }
-}
-
 /// A packet that came at `asked_ms` waited for `wait_ms`; that is known at `now_ms`.
 fn measure(entry_side: &mut EntrySide, asked_ms: u64, wait_ms: f64, now_ms: u64) {
-    entry_side.measure(asked_ms * MS, waited(wait_ms * 1e6), (now_ms * MS) as f64);
+    entry_side.measure(asked_ms * MS, wait_ms * 1e6, (now_ms * MS) as f64);
 }
 
 fn booked(entry_side: &mut EntrySide, to_ms: u64) -> Vec<Option<Booked>> {
@@ -346,7 +342,7 @@ fn feed(
     while at_ns < to_s as f64 * 1e9 {
         while let Some((asked, wait, left)) = answers.front().copied().filter(|(_, _, left)| *left <= at_ns) {
             answers.pop_front();
-            entry_side.measure(asked, waited(wait), left);
+            entry_side.measure(asked, wait, left);
         }
         // What was lost is sent again.
         let repeated = if modem.missing > 0.0 { 1500 } else { 0 };

@@ -152,7 +152,7 @@ fn so_many_spans_are_remembered() {
 fn doubts_hold_until_they_are_lifted() {
     let mut track = LevelTrack::new(0);
     let doubts = |track: &mut LevelTrack| -> Vec<f64> {
-        std::iter::from_fn(|| track.is_ready().then(|| track.pop_doubtful().1)).collect()
+        std::iter::from_fn(|| track.pop()).map(|(_, doubt_ns)| doubt_ns).collect()
     };
     track.hold(2 * INTERVAL_NS);
     track.doubt(5e6);
@@ -162,18 +162,6 @@ fn doubts_hold_until_they_are_lifted() {
     track.hold(7 * INTERVAL_NS);
     // The larger one of the interval in which both were said; then the one that held when it began.
     assert_eq!(doubts(&mut track), [0.0, 0.0, 5e6, 3e6, 3e6, 0.0, 0.0]);
-    assert_eq!(track.pop_doubtful(), (None, 0.0));
-}
-
-#[test]
-fn what_is_believed_ends_with_an_interval() {
-    let mut track = LevelTrack::new(10 * MS);
-    track.set(10 * MS, 500.0);
-    // Half of the third interval is no interval.
-    track.believe_to(35 * MS);
-    track.hold(60 * MS);
-    let known: Vec<bool> = std::iter::from_fn(|| track.is_ready().then(|| track.pop().is_some())).collect();
-    assert_eq!(known, [true, true, false, false, false]);
 }
 
 /// Each piece of a packet leaves when it leaves, in whatever order the pieces are reported.
@@ -183,10 +171,9 @@ fn pieces_of_a_packet_leave_one_by_one() {
     standing.enter(0, [(8 * MS, 300), (4 * MS, 700)]);
     standing.enter(6 * MS, [(20 * MS, 50)]);
     standing.hold(30 * MS);
-    let levels: Vec<Option<Levels>> =
-        std::iter::from_fn(|| standing.track.is_ready().then(|| standing.track.pop())).collect();
+    let levels: Vec<Levels> = std::iter::from_fn(|| standing.track.pop()).map(|(levels, _)| levels).collect();
     // 1,000 for 4 ms, 300 for 2 ms, 350 for 2 ms, 50 for 2 ms: 5,400 in 10 ms.
-    let level = |min, mean, max| Some(Levels { min, mean, max });
+    let level = |min, mean, max| Levels { min, mean, max };
     assert_eq!(levels, [level(0.0, 540.0, 1_000.0), level(50.0, 50.0, 50.0), level(0.0, 0.0, 50.0)]);
 }
 
@@ -199,17 +186,15 @@ fn packets_inside_are_bounded() {
         standing.enter(0, [(1_000 * MS + packet, 10)]);
     }
     standing.hold(INTERVAL_NS);
-    let levels = standing.track.pop().expect("an interval");
+    let (levels, _) = standing.track.pop().expect("an interval");
     assert_eq!(levels.max, 10.0 * room as f64);
     // The others leave as reported.
     standing.hold(1_000 * MS);
-    let last =
-        std::iter::from_fn(|| standing.track.is_ready().then(|| standing.track.pop())).last().flatten();
-    assert_eq!(last.map(|levels| levels.mean), Some(10.0 * room as f64));
+    let last = std::iter::from_fn(|| standing.track.pop()).last();
+    assert_eq!(last.map(|(levels, _)| levels.mean), Some(10.0 * room as f64));
     standing.hold(2_000 * MS);
-    let last =
-        std::iter::from_fn(|| standing.track.is_ready().then(|| standing.track.pop())).last().flatten();
-    assert_eq!(last.map(|levels| levels.mean), Some(0.0));
+    let last = std::iter::from_fn(|| standing.track.pop()).last();
+    assert_eq!(last.map(|(levels, _)| levels.mean), Some(0.0));
 }
 
 #[test]
