@@ -177,14 +177,13 @@ impl Observer {
             Uplink::Shown(exit_side) => {
                 let departure = exit_side.depart(packet);
                 let most_ns = self.home.most_ns(answer);
-                let hiding_ns = self.home.hiding_ns();
-                let mut wait =
-                    exit_side.read_clock(packet, &departure, most_ns).map(|wait| wait.less_hidden(hiding_ns));
+                let mut wait = exit_side.read_clock(packet, &departure, most_ns);
                 if let Some((answer, cleared)) = home {
                     wait = split_wait(exit_side, &mut self.home, packet, answer, cleared, &departure, wait);
                 }
                 self.proven_ns.up = wait.map_or(self.proven_ns.up, |wait| wait.proven_ns);
-                exit_side.place(packet, &departure, wait);
+                let hiding_ns = self.home.hiding_ns();
+                exit_side.place(packet, &departure, wait.map(|wait| wait.less_hidden(hiding_ns)));
             }
             Uplink::Elsewhere => {
                 if let Some((_, cleared)) = home {
@@ -198,9 +197,7 @@ impl Observer {
     pub fn arrive(&mut self, packet: &Passing, answer: Option<&Answer>) {
         let departure = self.down.depart(packet);
         let most_ns = self.remote.most_ns(answer);
-        let hiding_ns = self.remote.hiding_ns();
-        let mut wait =
-            self.down.read_clock(packet, &departure, most_ns).map(|wait| wait.less_hidden(hiding_ns));
+        let mut wait = self.down.read_clock(packet, &departure, most_ns);
         if let Some(answer) = answer {
             self.answers += 1;
             wait = match self.up {
@@ -213,7 +210,8 @@ impl Observer {
             self.unproven_answers += u64::from(wait.is_some_and(|wait| wait.proven_ns.is_none()));
         }
         self.proven_ns.down = wait.map_or(self.proven_ns.down, |wait| wait.proven_ns);
-        self.down.place(packet, &departure, wait);
+        let hiding_ns = self.remote.hiding_ns();
+        self.down.place(packet, &departure, wait.map(|wait| wait.less_hidden(hiding_ns)));
     }
 
     /// Nothing more has passed before `now_ns`.

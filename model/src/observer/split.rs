@@ -144,7 +144,11 @@ pub(super) fn split_wait(
         packet.at_ns.saturating_sub(answer.delay_ns).saturating_add(answer.own_queue_ns).min(packet.at_ns);
     let most_ns = departure.most_ns.min(exit_side.busy_since(asked_ns));
     if let Some(wait) = clock {
-        bases.split(&Cleared { delay_ns: cleared.delay_ns - wait.ns, most_ns: 0.0, ..cleared });
+        bases.split(&Cleared {
+            delay_ns: cleared.delay_ns - wait.ns,
+            most_ns: most_ns.min(wait.hidden_ns),
+            ..cleared
+        });
         return clock;
     }
     // Others' packets show how long it waited, and not so exactly that its delay without queue could be learnt from it.

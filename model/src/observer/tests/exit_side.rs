@@ -87,6 +87,23 @@ fn a_clock_counts_before_the_answer_of_a_host_without_one() {
     assert!((0.95 * 60_000.0..=1.05 * 60_000.0).contains(&least), "{least} bytes");
 }
 
+/// Sender and host are first heard in a queue of 200 ms that stays: neither tells how long the other's packets waited.
+#[test]
+fn what_hides_in_a_clock_is_no_base_of_a_host() {
+    let mut link = observer();
+    for i in 0..1_000_u64 {
+        let at_ms = 5 * i;
+        let is_reply = at_ms > 225 && i % 4 == 3;
+        clocked(&mut link, at_ms, (10_000 + at_ms - 205) as u32, is_reply.then_some(225));
+    }
+    let base = link.base_round_trip().expect("replies came");
+    assert!(!base.is_proven, "{base:?}");
+    let rows: Vec<QueueSample> = rows(&mut link, 4_500).into_iter().skip(100).flatten().collect();
+    for row in rows {
+        assert!(row.mean_bytes + row.uncertainty_bytes >= 60_000.0, "{row:?}");
+    }
+}
+
 /// Bursts of 40 packets with a clock, and short packets without one in the pauses: the queue of the burst's end is not theirs.
 #[test]
 fn what_follows_a_burst_without_a_clock_kept_no_link_busy() {
