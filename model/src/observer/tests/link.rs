@@ -356,3 +356,51 @@ fn a_queue_that_hides_in_a_clock_is_not_the_uplinks() {
     let highest = levels.map(|level| level.mean_bytes - level.uncertainty_bytes).fold(0.0, f64::max);
     assert!(highest < 1.0, "{highest}");
 }
+
+/// A packet of 1,000 bytes each 10 ms into an uplink of 100 bytes per millisecond keeps 500 ms standing from 3 s on. One host answered before; the other
+/// is first heard in the queue, and would tell of none.
+#[test]
+fn a_host_that_is_new_in_a_standing_queue_does_not_outvote_one_that_is_proven() {
+    let ns = |ms: u64| ms * 1_000_000;
+    let mut link = Observer::new(0, Vantage::BeforeUplinkBuffer, Duration::ZERO);
+    link.set_rates(PerDirection { up: Some(1e5), down: Some(1e7) }, None);
+    let reply = |end: u8, bytes: u32, delay_ms: u64| Answer {
+        end: [end; 16],
+        delay_ns: ns(delay_ms),
+        question_bytes: bytes,
+        own_queue_ns: 0,
+    };
+    // When, how many bytes of the uplink, or whose reply.
+    let mut events: Vec<(u64, u32, Option<Answer>)> = Vec::new();
+    for ms in (0..3_000).step_by(100) {
+        events.extend([(ms, 100, None), (ms + 21, 0, Some(reply(1, 100, 21)))]);
+    }
+    events.push((3_000, 50_000, None));
+    for ms in (3_000..9_000).step_by(10) {
+        events.push((ms, 1_000, None));
+        if ms % 50 == 0 {
+            let (end, base_ms) = if ms % 100 == 0 { (1, 20) } else { (2, 40) };
+            let delay_ms = base_ms + 500 + 10;
+            events.push((ms + delay_ms, 0, Some(reply(end, 1_000, delay_ms))));
+        }
+    }
+    events.sort_by_key(|event| event.0);
+    for (ms, bytes, answer) in events {
+        match answer {
+            None => link.leave(&Passing { at_ns: ns(ms), bytes, ..Passing::default() }, None),
+            Some(answer) => {
+                link.arrive(&Passing { at_ns: ns(ms), bytes: 60, ..Passing::default() }, Some(&answer));
+            }
+        }
+    }
+    link.finish(ns(9_000));
+    let levels: Vec<f64> = std::iter::from_fn(|| link.pop(Direction::Up))
+        .skip(500)
+        .take(300)
+        .map(|sample| sample.expect("replies tell the level").mean_bytes)
+        .collect();
+    assert_eq!(levels.len(), 300);
+    for level in levels {
+        assert!((45_000.0..=55_000.0).contains(&level), "{level} bytes");
+    }
+}
