@@ -58,7 +58,8 @@ impl SenderClock {
         &mut self,
         left_ns: f64,
         tsval: u32,
-        (most_ns, full_ns): (f64, f64),
+        most_ns: f64,
+        full_ns: f64,
     ) -> Option<StampReading> {
         let &mut (origin_ns, first) = self.origin.get_or_insert((left_ns, tsval));
         // Counted from the newest: the stamp comes round after 2^32 ticks.
@@ -77,10 +78,10 @@ impl SenderClock {
         let passed_ns = left_ns - origin_ns;
         let Some(tick_ns) = self.tick_ns else {
             self.guess(passed_ns, ticks);
-            return self.tick_ns.and_then(|_| self.read(left_ns, tsval, (most_ns, full_ns)));
+            return self.tick_ns.and_then(|_| self.read(left_ns, tsval, most_ns, full_ns));
         };
         if passed_ns < RULES.long_ns && self.finds_another(passed_ns, ticks) {
-            return self.read(left_ns, tsval, (most_ns, full_ns));
+            return self.read(left_ns, tsval, most_ns, full_ns);
         }
         if !self.keeps_its_tick(passed_ns, ticks, tick_ns) {
             *self = Self { origin: Some((left_ns, tsval)), distrusted: true, ..Self::default() };

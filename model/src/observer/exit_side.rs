@@ -139,7 +139,12 @@ impl ExitSide {
         self.is_idle(at_ns).then_some(0.0)
     }
 
-    /// Whether any clock has shown a wait within the last seconds.
+    /// The same, by a clock that has shown a wait within the last second.
+    pub(super) fn wait_by_clock_ns(&self, at_ns: f64) -> Option<f64> {
+        if self.has_clock(at_ns) { self.wait_ns(at_ns, true) } else { None }
+    }
+
+    /// Whether any clock has shown a wait within the last second.
     pub(super) fn has_clock(&self, at_ns: f64) -> bool {
         at_ns - self.clock_at_ns < RULES.second_ns
     }
@@ -215,7 +220,7 @@ impl ExitSide {
         let (flow, tsval) = packet.clock?;
         let left_ns = departure.left_ns;
         let clock = self.clocks.entry(flow, SenderClock::default);
-        let reading = clock.read(left_ns, tsval, (departure.most_ns, departure.full_ns))?;
+        let reading = clock.read(left_ns, tsval, departure.most_ns, departure.full_ns)?;
         let (first_ns, is_proven) = clock.heard().unwrap_or((left_ns, false));
         let is_settled = clock.is_settled();
         let hidden_ns = clock.hidden_ns(most_ns.min(departure.most_ns)).min(RULES.stale_ns);

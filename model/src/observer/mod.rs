@@ -150,8 +150,7 @@ impl Observer {
 
     /// How long packets wait in the downlink's buffer at `now_ns`, seconds, if a sender's clock tells.
     pub fn downlink_wait_by_clock(&self, now_ns: u64) -> Option<f64> {
-        let now_ns = now_ns as f64;
-        self.down.has_clock(now_ns).then(|| self.down.wait_ns(now_ns, true)).flatten().map(|ns| ns / 1e9)
+        self.down.wait_by_clock_ns(now_ns as f64).map(|ns| ns / 1e9)
     }
 
     /// A packet passes the point of observation: [`Self::leave`] or [`Self::arrive`].

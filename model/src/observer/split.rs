@@ -55,9 +55,7 @@ impl Observer {
             None => entry_side.most_ns(asked_ns, answer.question_bytes, is_quiet),
         };
         let clear_ns = if expected_ns.is_some() { RULES.no_queue_ns } else { RULES.held_back_ns };
-        let by_clock = clock
-            .map(|wait| wait.ns)
-            .or_else(|| self.down.has_clock(at_ns).then(|| self.down.wait_ns(at_ns, true)).flatten());
+        let by_clock = clock.map(|wait| wait.ns).or_else(|| self.down.wait_by_clock_ns(at_ns));
         if let Some(down_ns) = by_clock {
             let waits = Waits { known_ns: down_ns, most_ns: most_up_ns, clear_ns, unknown_ns: expected_ns };
             let split = self.remote.split(&self.clear(packet, answer, &waits));

@@ -24,7 +24,7 @@ impl StampingSender {
     fn send(&mut self, sent_ns: f64, wait_ms: f64, most_ms: f64) -> Option<StampReading> {
         let ticks = (sent_ns * (1.0 + self.fast) / self.tick_ns) as u64 as u32;
         let left_ns = sent_ns + wait_ms * MS;
-        self.clock.read(left_ns, ticks.wrapping_add(self.offset), (most_ms * MS, f64::INFINITY))
+        self.clock.read(left_ns, ticks.wrapping_add(self.offset), most_ms * MS, f64::INFINITY)
     }
 
     /// One packet each 7 ms, none of which waits. The newest reading.
@@ -194,7 +194,7 @@ fn a_queue_that_grows_fast_is_no_longer_tick() {
 /// Packets of one flow until its clock's tick is known.
 fn is_known(clocks: &mut Clocks, at_ns: f64) -> bool {
     let clock = clocks.entry(0, SenderClock::default);
-    clock.read(at_ns, (at_ns / 1e6) as u32, (0.0, 0.0)).is_some()
+    clock.read(at_ns, (at_ns / 1e6) as u32, 0.0, 0.0).is_some()
 }
 
 #[test]
