@@ -80,8 +80,8 @@ pub struct Observer {
     home: Bases,
     /// When it was last certain that a direction's buffer was empty.
     proven_ns: PerDirection<Option<f64>>,
-    /// When an end outside answered last of which it is certain that its base contains no queue.
-    proven_answer_ns: f64,
+    /// The end outside that told last how long packets wait on the uplink, and when.
+    asked_end: Option<(End, f64)>,
     /// Bytes per nanosecond of what a question spends on the uplink before it goes on; none if that is part of its known queue.
     question_rate: Option<f64>,
     /// How long answers may still come in before an interval is given out, nanoseconds.
@@ -109,7 +109,7 @@ impl Observer {
             remote: Bases::default(),
             home: Bases::default(),
             proven_ns: PerDirection::default(),
-            proven_answer_ns: f64::NEG_INFINITY,
+            asked_end: None,
             question_rate: None,
             lag_ns: lag.as_nanos() as u64,
             settled_ns: start_ns,

@@ -3,7 +3,7 @@
 use super::base::{Bases, Cleared, Split};
 use super::exit_side::{Departure, ExitSide};
 use super::rules::RULES;
-use super::{Answer, Observer, PacketWait, Passing, Uplink};
+use super::{Answer, End, Observer, PacketWait, Passing, Uplink};
 
 impl Observer {
     /// The delay with what is known taken off.
@@ -63,7 +63,7 @@ impl Observer {
             // What hides in the clock's word may be all of it.
             let hidden_ns = clock.map_or(self.down.hidden_ns, |wait| wait.hidden_ns);
             if split.queue_ns <= RULES.no_queue_ns || split.queue_ns >= hidden_ns {
-                self.measure_uplink(&split, asked_ns, split.queue_ns, packet.at_ns as f64);
+                self.measure_uplink(answer.end, &split, asked_ns, split.queue_ns, packet.at_ns as f64);
             }
             return clock;
         }
@@ -84,7 +84,7 @@ impl Observer {
         let up_ns = up_ns?;
         self.proven_ns.up = split.proven_ns.or(self.proven_ns.up);
         if !is_down_busy {
-            self.measure_uplink(&split, asked_ns, up_ns, packet.at_ns as f64);
+            self.measure_uplink(answer.end, &split, asked_ns, up_ns, packet.at_ns as f64);
         }
         let ns = (queue_ns - up_ns).clamp(0.0, most_down_ns);
         // How both share it is book-keeping only while both are busy.
@@ -95,16 +95,16 @@ impl Observer {
 }
 
 impl Observer {
-    /// An answer tells how long its question waited in the hidden uplink's buffer. Ends that were first heard in a standing queue are not asked
-    /// while one answers that was not: the smallest queue since then is in their bases.
-    fn measure_uplink(&mut self, split: &Split, asked_ns: u64, wait_ns: f64, now_ns: f64) {
+    /// An answer tells how long its question waited in the hidden uplink's buffer. The smallest queue since an end was first heard may be in its base: of
+    /// such ends one is asked, and none while an end answers whose base is proven.
+    fn measure_uplink(&mut self, end: End, split: &Split, asked_ns: u64, wait_ns: f64, now_ns: f64) {
         let Uplink::Hidden(entry_side) = &mut self.up else { return };
-        if split.proven_ns.is_some() {
-            self.proven_answer_ns = now_ns;
+        let is_other = |(asked, heard_ns): (End, f64)| asked != end && now_ns - heard_ns <= RULES.long_ns;
+        if split.proven_ns.is_none() && self.asked_end.is_some_and(is_other) {
+            return;
         }
-        if split.proven_ns.is_some() || now_ns - self.proven_answer_ns > RULES.long_ns {
-            entry_side.measure(asked_ns, wait_ns, now_ns);
-        }
+        self.asked_end = Some((end, now_ns));
+        entry_side.measure(asked_ns, wait_ns, now_ns);
     }
 }
 
