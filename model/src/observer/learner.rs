@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::capacity::ServiceRate;
-use crate::segment::SLOWEST_LINK;
+use crate::segment::{FULL_FRAME_BYTES, SLOWEST_LINK};
 
 use super::rules::RULES;
 
@@ -254,10 +254,11 @@ impl Learner {
         }
     }
 
-    /// Bytes of a span beyond what the link is known to carry, if they are many.
+    /// Bytes of a span beyond what the link is known to carry, if they are many: what is dropped and sent again are whole segments.
     fn excess(&self, span: &BusySpan) -> f64 {
         let Some(rate) = self.open.rate.rate() else { return 0.0 };
         let expected = rate * span.busy_ns;
-        if span.bytes > (1.0 + RULES.excess) * expected { span.bytes - expected } else { 0.0 }
+        let excess = span.bytes - expected;
+        if excess > (RULES.excess * expected).max(RULES.half * FULL_FRAME_BYTES) { excess } else { 0.0 }
     }
 }

@@ -134,3 +134,22 @@ fn a_rate_is_known_if_half_of_what_was_measured_agrees() {
     };
     assert_eq!([found(6, 0.3), found(4, 0.3), found(0, 0.2)], [Some(10.0), None, Some(10.0)]);
 }
+
+/// A slow link: 25 packets a second. Each fourth reply is late by itself: the span before seems too slow, the one after too fast, by less than a packet; and all the
+/// time something is sent again. No packet was dropped then, or the slow ones alone would count.
+#[test]
+fn a_span_with_less_than_a_packet_more_has_dropped_nothing() {
+    let mut link = BusyLink::new();
+    for number in 0..500 {
+        let late_ms = if number % 4 == 0 { 15.0 } else { 0.0 };
+        let wait_ms = if link.at_ns < 4.0 * SECOND { 400.0 } else { 200.0 };
+        let begins_ns = link.at_ns + (wait_ms + late_ms) * MS;
+        let (at_ns, sum) = (link.at_ns, link.sum);
+        link.learner.measure(Measured { at_ns, busy_since_ns: at_ns, begins_ns, sum });
+        link.learner.enter(1514.0, 300.0);
+        link.sum += 1514.0;
+        link.at_ns += 40.0 * MS;
+    }
+    let rate = link.learner.rate(ServiceRate::rate, false).expect("a rate") * 1e9;
+    assert!((rate / (25.0 * 1514.0) - 1.0).abs() < 0.02, "{rate} B/s");
+}

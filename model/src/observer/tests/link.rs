@@ -404,3 +404,42 @@ fn a_host_that_is_new_in_a_standing_queue_does_not_outvote_one_that_is_proven() 
         assert!((45_000.0..=55_000.0).contains(&level), "{level} bytes");
     }
 }
+
+/// The same uplink, its rate unknown, holds 100 ms when one host is first heard, and 500 ms from the next packet on, when another is: each has in its base what stood
+/// then, and what both say together fits no link.
+#[test]
+fn of_two_hosts_that_were_new_in_a_queue_one_is_asked() {
+    let ns = |ms: u64| ms * 1_000_000;
+    let mut link = Observer::new(0, Vantage::BeforeUplinkBuffer, Duration::ZERO);
+    link.set_rates(PerDirection { up: None, down: Some(1e7) }, None);
+    let leaves = |ms: u64, bytes: u32| (ms, Passing { at_ns: ns(ms), bytes, ..Passing::default() }, None);
+    let replies = |sent_ms: u64, end: u8, delay_ms: u64| {
+        let ms = sent_ms + delay_ms;
+        let answer =
+            Answer { end: [end; 16], delay_ns: ns(delay_ms), question_bytes: 1_000, own_queue_ns: 0 };
+        (ms, Passing { at_ns: ns(ms), bytes: 60, ..Passing::default() }, Some(answer))
+    };
+    let mut events = vec![leaves(0, 10_000), leaves(1, 1_000), replies(1, 1, 130), leaves(5, 40_000)];
+    // From 3 s to 6 s it is 700 ms: a buffer that is always full tells no rate.
+    events.push(leaves(3_000, 20_000));
+    for ms in (10..6_000).chain(6_200..12_000).step_by(10) {
+        let wait_ms = if (3_000..6_000).contains(&ms) { 700 } else { 500 };
+        events.extend([leaves(ms, 1_000), replies(ms, if ms % 20 == 0 { 1 } else { 2 }, 30 + wait_ms)]);
+    }
+    events.sort_by_key(|event| event.0);
+    for (_, packet, answer) in events {
+        match answer {
+            None => link.leave(&packet, None),
+            Some(answer) => link.arrive(&packet, Some(&answer)),
+        }
+    }
+    link.finish(ns(12_000));
+    let rate = link.rate(Direction::Up).expect("the link is busy").bytes_per_second;
+    assert!((rate / 1e5 - 1.0).abs() < 0.02, "{rate} B/s");
+    let levels: Vec<f64> = std::iter::from_fn(|| link.pop(Direction::Up))
+        .skip(700)
+        .take(400)
+        .map(|sample| sample.expect("replies tell the level").mean_bytes)
+        .collect();
+    assert!(levels.iter().all(|level| (35_000.0..=55_000.0).contains(level)), "{levels:?}");
+}
