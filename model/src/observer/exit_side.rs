@@ -47,7 +47,9 @@ pub(super) struct ExitSide {
     direction: Direction,
     /// What is known of the rate beside what is learnt.
     pub(super) known: KnownRate,
-    pub(super) learnt: ServiceRate,
+    learnt: ServiceRate,
+    /// From stretches of any length, for want of long ones: a few packets may have passed at once, as a token bucket lets them.
+    brief: ServiceRate,
     clocks: Clocks,
     /// When the link was last known to be busy, and since when without a pause.
     busy_to_ns: f64,
@@ -76,6 +78,8 @@ pub(super) struct ExitSide {
     served: Option<(f64, f64)>,
     /// Since the newest packet whose wait is known.
     unproven: VecDeque<PacketInterval>,
+    /// How long the link has been busy for certain, and what it carried.
+    busy: (f64, f64),
     /// Its level over time, of which the oldest intervals can be taken.
     pub(super) standing: Standing,
     /// From the buffer to the point of observation, one way, nanoseconds: levels are reported for the time at which they were there.
@@ -100,6 +104,7 @@ impl ExitSide {
             direction,
             known: KnownRate::default(),
             learnt: ServiceRate::default(),
+            brief: ServiceRate::default(),
             clocks: Clocks::default(),
             busy_to_ns: start,
             // What stood before is not known.
@@ -120,6 +125,7 @@ impl ExitSide {
             placed: (start, start),
             served: None,
             unproven: VecDeque::new(),
+            busy: (0.0, 0.0),
             standing: Standing::new(start_ns),
             away_ns: 0.0,
         }
@@ -127,7 +133,12 @@ impl ExitSide {
 
     /// Bytes per nanosecond: what is configured, else what was measured.
     pub(super) fn rate(&self) -> Option<f64> {
-        self.known.best(|pick| pick(&self.learnt))
+        self.known.best(|pick| self.measured(pick))
+    }
+
+    /// What was measured: from long stretches, else from any.
+    pub(super) fn measured<T>(&self, pick: impl Fn(&ServiceRate) -> Option<T>) -> Option<T> {
+        pick(&self.learnt).or_else(|| pick(&self.brief))
     }
 
     /// The wait of packets that leave now, if that is known; `by_clock`: only what a clock showed.
@@ -296,9 +307,19 @@ impl ExitSide {
         }
         let Some(entered_ns) = entered_ns else { return };
         let surely_ns = entered_ns + self.uncertainty_ns.max(RULES.no_queue_ns);
-        let is_busy = |interval: &PacketInterval| surely_ns < interval.since_ns;
-        for PacketInterval { since_ns, at_ns, bytes } in self.unproven.drain(..).filter(is_busy) {
-            self.learnt.add(at_ns, at_ns - since_ns, bytes);
+        for PacketInterval { since_ns, at_ns, bytes } in self.unproven.drain(..) {
+            if surely_ns >= since_ns {
+                self.busy = (0.0, 0.0);
+                continue;
+            }
+            self.brief.add(at_ns, at_ns - since_ns, bytes);
+            let (busy_ns, carried) = &mut self.busy;
+            *busy_ns += at_ns - since_ns;
+            *carried += bytes;
+            if *busy_ns >= RULES.span_ns {
+                self.learnt.add(at_ns, *busy_ns, *carried);
+                self.busy = (0.0, 0.0);
+            }
         }
     }
 
@@ -315,10 +336,12 @@ impl ExitSide {
     /// Begins anew at `start_ns`, after a silence in which everything drained. Clocks and rates stay known.
     pub(super) fn restart(&mut self, start_ns: u64) {
         let fresh = Self::new(start_ns, self.direction);
-        let Self { known, learnt, clocks, uncertainty_ns, direction, .. } = std::mem::replace(self, fresh);
+        let Self { known, learnt, brief, clocks, uncertainty_ns, direction, .. } =
+            std::mem::replace(self, fresh);
         *self = Self {
             known,
             learnt,
+            brief,
             clocks,
             uncertainty_ns,
             busy_from_ns: start_ns as f64,

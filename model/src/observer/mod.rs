@@ -261,14 +261,13 @@ impl Observer {
 
     /// A direction's rate as measured while its buffer held a queue.
     pub fn rate(&self, direction: Direction) -> Option<MeasuredRate> {
+        let of_service = |service: &ServiceRate| Some((service.rate()?, service.newest_ns()));
         let (rate, newest_ns) = match (direction, &self.up) {
-            (Direction::Down, _) => (self.down.learnt.rate()?, self.down.learnt.newest_ns()),
+            (Direction::Down, _) => self.down.measured(of_service)?,
             (Direction::Up, Uplink::Hidden(entry_side)) => {
                 (entry_side.measured_rate(ServiceRate::rate)?, entry_side.learner.newest_ns())
             }
-            (Direction::Up, Uplink::Shown(exit_side)) => {
-                (exit_side.learnt.rate()?, exit_side.learnt.newest_ns())
-            }
+            (Direction::Up, Uplink::Shown(exit_side)) => exit_side.measured(of_service)?,
             (Direction::Up, Uplink::Elsewhere) => return None,
         };
         Some(MeasuredRate {

@@ -59,7 +59,6 @@ impl Observer {
         if let Some(down_ns) = by_clock {
             let waits = Waits { known_ns: down_ns, most_ns: most_up_ns, clear_ns, unknown_ns: expected_ns };
             let split = self.remote.split(&self.clear(packet, answer, &waits));
-            self.proven_ns.up = split.proven_ns.or(self.proven_ns.up);
             // What hides in the clock's word may be all of it.
             let hidden_ns = clock.map_or(self.down.hidden_ns, |wait| wait.hidden_ns);
             if split.queue_ns <= RULES.no_queue_ns || split.queue_ns >= hidden_ns {
@@ -82,7 +81,6 @@ impl Observer {
             None => None,
         };
         let up_ns = up_ns?;
-        self.proven_ns.up = split.proven_ns.or(self.proven_ns.up);
         if !is_down_busy {
             self.measure_uplink(answer.end, &split, asked_ns, up_ns, packet.at_ns as f64);
         }
@@ -104,6 +102,7 @@ impl Observer {
             return;
         }
         self.asked_end = Some((end, now_ns));
+        self.proven_ns.up = split.proven_ns;
         entry_side.measure(asked_ns, wait_ns, now_ns);
     }
 }

@@ -284,6 +284,30 @@ fn the_rate_is_what_leaves_while_the_buffer_stands() {
     assert!((4.9..=5.0).contains(&rate.measured_at.as_secs_f64()));
 }
 
+/// What a token bucket lets pass at once after a pause is no rate: 20 packets of each burst come twice as fast as the buffer that stood before was served. Where nothing
+/// else was ever seen, it is all that is known.
+#[test]
+fn short_bursts_do_not_outvote_a_buffer_that_stood_for_long() {
+    for (stood_ms, expected) in [(5_000, 1.0), (0, 2.0)] {
+        let mut link = Observer::new(0, Vantage::OwnQueue, Duration::ZERO);
+        full(&mut link, 1, 20);
+        for at_ms in (1_000..1_000 + stood_ms).step_by(5) {
+            full(&mut link, at_ms, 25 + (at_ms - 1_000).min(200));
+        }
+        for burst in 0..150_u64 {
+            let begins_ms = 7_000 + 200 * burst;
+            full(&mut link, begins_ms, 20);
+            for i in 1..=20 {
+                // Two packets each 5 ms.
+                let at_ms = begins_ms + 5 * i / 2;
+                full(&mut link, at_ms, 20 + 5 * i / 2);
+            }
+        }
+        let rate = link.rate(Direction::Down).expect("packets waited").bytes_per_second;
+        assert!((rate / RATE / expected - 1.0).abs() < 0.1, "{stood_ms} ms: {rate} B/s");
+    }
+}
+
 #[test]
 fn a_buffer_that_never_stood_tells_no_rate() {
     let mut link = observer();

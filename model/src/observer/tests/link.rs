@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::super::{Answer, Observer, Passing, Vantage};
+use super::super::{Answer, Observer, Passing, Trust, Vantage};
 use crate::sample::QueueSample;
 use crate::segment::{Direction, PerDirection};
 
@@ -358,7 +358,7 @@ fn a_queue_that_hides_in_a_clock_is_not_the_uplinks() {
 }
 
 /// A packet of 1,000 bytes each 10 ms into an uplink of 100 bytes per millisecond keeps 500 ms standing from 3 s on. One host answered before; the other
-/// is first heard in the queue, and would tell of none.
+/// is first heard in the queue, and would tell of none. Once the first has been silent for 10 s, the level is no longer confirmed.
 #[test]
 fn a_host_that_is_new_in_a_standing_queue_does_not_outvote_one_that_is_proven() {
     let ns = |ms: u64| ms * 1_000_000;
@@ -376,16 +376,19 @@ fn a_host_that_is_new_in_a_standing_queue_does_not_outvote_one_that_is_proven() 
         events.extend([(ms, 100, None), (ms + 21, 0, Some(reply(1, 100, 21)))]);
     }
     events.push((3_000, 50_000, None));
-    for ms in (3_000..9_000).step_by(10) {
+    for ms in (3_000..21_000).step_by(10) {
         events.push((ms, 1_000, None));
         if ms % 50 == 0 {
-            let (end, base_ms) = if ms % 100 == 0 { (1, 20) } else { (2, 40) };
+            let (end, base_ms) = if ms % 100 == 0 && ms < 9_000 { (1, 20) } else { (2, 40) };
             let delay_ms = base_ms + 500 + 10;
             events.push((ms + delay_ms, 0, Some(reply(end, 1_000, delay_ms))));
         }
     }
     events.sort_by_key(|event| event.0);
     for (ms, bytes, answer) in events {
+        if ms == 15_000 {
+            assert_eq!(link.trust(Direction::Up, ns(ms)), Trust::Confirmed);
+        }
         match answer {
             None => link.leave(&Passing { at_ns: ns(ms), bytes, ..Passing::default() }, None),
             Some(answer) => {
@@ -393,7 +396,8 @@ fn a_host_that_is_new_in_a_standing_queue_does_not_outvote_one_that_is_proven() 
             }
         }
     }
-    link.finish(ns(9_000));
+    assert_eq!(link.trust(Direction::Up, ns(21_000)), Trust::NeverEmpty);
+    link.finish(ns(21_000));
     let levels: Vec<f64> = std::iter::from_fn(|| link.pop(Direction::Up))
         .skip(500)
         .take(300)
