@@ -16,7 +16,6 @@
 //! It reads no clock: time is what the samples say. Memory is bounded whatever comes in, and no figure it returns is
 //! ever NaN or infinite: what a source gets wrong is dropped at the door and counted.
 
-mod base;
 mod findings;
 mod intervals;
 mod passed;
@@ -40,7 +39,6 @@ use crate::segment::{Direction, PerDirection};
 use crate::swing::Swing;
 use crate::thresholds::Thresholds;
 
-use base::KnownBase;
 use findings::ActiveFindings;
 use passed::Passed;
 pub use state::{DetectorState, DirectionState};
@@ -70,7 +68,7 @@ pub struct Detector {
     last: Option<Duration>,
     rejected: u64,
     round_trip: Option<f64>,
-    base: KnownBase,
+    base: Option<BaseRoundTrip>,
     phases: PhaseTracker,
     transitions: [[u64; 4]; 4],
     swing: Swing,
@@ -219,7 +217,8 @@ impl Detector {
         if let Some(seconds) = sample.round_trip.and_then(sane).filter(|seconds| *seconds > 0.0) {
             self.round_trip = Some(seconds);
         }
-        self.base.push(sample);
+        let is_usable = |base: &BaseRoundTrip| sane(base.seconds).is_some_and(|seconds| seconds > 0.0);
+        self.base = sample.base_round_trip.filter(is_usable).or(self.base);
     }
 
     fn phase_input(&mut self, sample: &Sample, span: Duration) -> PhaseInput {
@@ -256,9 +255,9 @@ impl Detector {
         certainty::known(queue, capacity, &self.thresholds)
     }
 
-    /// The round trip without queues, as the source gave it last; if it never did, the smallest seen, which is not proven.
+    /// The round trip without queues, as the source gave it last.
     pub fn base_round_trip(&self) -> Option<BaseRoundTrip> {
-        self.base.base
+        self.base
     }
 
     fn phase_event(&self, at: Duration, change: &PhaseChange) -> Event {

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use pendulum_model::sample::{
-    AckBursts, Composition, DirectionSample, FlowSample, QueueSample, QueueSource, Sample, Traffic,
+    AckBursts, BaseRoundTrip, Composition, DirectionSample, FlowSample, QueueSample, QueueSource, Sample,
+    Traffic,
 };
 use pendulum_model::segment::{Direction, PerDirection};
 use pendulum_model::simulate::{Content, DATA_FRAME_BYTES, Packet, Watch};
@@ -175,6 +176,7 @@ impl Truth {
         });
         let means: Vec<f64> = means.collect();
         let round_trip = (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64);
+        let shortest = self.flows.iter().filter_map(|flow| flow.shortest).reduce(f64::min);
         let flows = self.flows.iter_mut().enumerate();
         let flows = flows.filter(|(_, flow)| number.is_multiple_of(FLOWS_EVERY) && flow.acked > 0);
         Sample {
@@ -182,7 +184,7 @@ impl Truth {
             span: Duration::from_nanos(SAMPLE_NS),
             link,
             round_trip,
-            base_round_trip: None,
+            base_round_trip: shortest.map(|seconds| BaseRoundTrip { seconds, is_proven: false }),
             flows: flows.map(|(id, flow)| flow.tell(id)).collect(),
         }
     }
