@@ -249,6 +249,30 @@ fn starved() -> Detector {
     detector
 }
 
+/// It goes up and down as the source says; silence about it changes nothing, and neither does what is no time.
+#[test]
+fn the_base_round_trip_is_the_sources_newest_word() {
+    let mut detector = Detector::new(Config::default());
+    let base = |seconds, is_proven| Some(BaseRoundTrip { seconds, is_proven });
+    for (told, expected) in [
+        (None, None),
+        (base(0.04, true), base(0.04, true)),
+        (None, base(0.04, true)),
+        (base(-1.0, false), base(0.04, true)),
+        (base(0.0, false), base(0.04, true)),
+        (base(f64::NAN, false), base(0.04, true)),
+        (base(0.06, false), base(0.06, false)),
+        (base(0.02, true), base(0.02, true)),
+    ] {
+        detector.note_round_trip(&Sample {
+            round_trip: Some(0.01),
+            base_round_trip: told,
+            ..Sample::default()
+        });
+        assert_eq!(detector.base_round_trip(), expected, "{told:?}");
+    }
+}
+
 /// What the state says is what the samples were, each direction for itself.
 #[test]
 fn the_state_by_hand() {
@@ -259,6 +283,8 @@ fn the_state_by_hand() {
     assert_eq!(state.phase_share, Some([1.0, 0.0, 0.0, 0.0]));
     assert!((detector.run().phase_seconds[0] - 10.0).abs() < 1e-9);
     assert_eq!((state.horizon_s, state.round_trip_s), (15.0, Some(0.25)));
+    // No source has told one.
+    assert_eq!(detector.base_round_trip(), None);
     let (up, down) = (&state.directions.up, &state.directions.down);
     assert_eq!(Direction::ALL.map(|x| detector.standing_bytes(x)), [Some(50_000.0), Some(0.0)]);
     // 25 samples of 2,400 bytes are a round trip; the first 20 pass while more than that stands in the buffer.

@@ -141,23 +141,22 @@ impl ExitSide {
         pick(&self.learnt).or_else(|| pick(&self.brief))
     }
 
-    /// The wait of packets that leave now, if that is known; `by_clock`: only what a clock showed.
-    pub(super) fn wait_ns(&self, at_ns: f64, by_clock: bool) -> Option<f64> {
-        let told_ns = if by_clock { self.clock_at_ns } else { self.measured_at_ns };
-        if at_ns - told_ns < RULES.fresh_ns {
-            return Some(self.waited_ns);
-        }
-        self.is_idle(at_ns).then_some(0.0)
+    /// The wait of packets that leave now, if that is known.
+    pub(super) fn wait_ns(&self, at_ns: f64) -> Option<f64> {
+        self.wait_told_at(self.measured_at_ns, at_ns)
     }
 
     /// The same, by a clock that has shown a wait within the last second.
     pub(super) fn wait_by_clock_ns(&self, at_ns: f64) -> Option<f64> {
-        if self.has_clock(at_ns) { self.wait_ns(at_ns, true) } else { None }
+        let has_clock = at_ns - self.clock_at_ns < RULES.second_ns;
+        if has_clock { self.wait_told_at(self.clock_at_ns, at_ns) } else { None }
     }
 
-    /// Whether any clock has shown a wait within the last second.
-    pub(super) fn has_clock(&self, at_ns: f64) -> bool {
-        at_ns - self.clock_at_ns < RULES.second_ns
+    fn wait_told_at(&self, told_ns: f64, at_ns: f64) -> Option<f64> {
+        if at_ns - told_ns < RULES.fresh_ns {
+            return Some(self.waited_ns);
+        }
+        self.is_idle(at_ns).then_some(0.0)
     }
 
     /// What was carried since a moment took the link this long; infinite if that is not known. Without a rate it is the most that it can have taken, the

@@ -15,7 +15,7 @@ pub(super) struct ObserverRules {
     pub(super) held_back_ns: f64,
     /// A wait that was measured this long ago still holds. A shorter pause is no idle link: radio waits for its turn, and shapers oversleep.
     pub(super) fresh_ns: f64,
-    /// A level that is uncertain by more than this wait, and by twice its height, is unknown; waits of two hosts are compared within it.
+    /// A level that is uncertain by more than this wait, and by twice its height, is unknown.
     pub(super) vague_ns: f64,
     /// A rate is measured over this long at least: single packets may come back to back.
     pub(super) span_ns: f64,
@@ -31,12 +31,12 @@ pub(super) struct ObserverRules {
     pub(super) undecided_ns: f64,
     /// A request may be answered for this long.
     pub(super) answered_ns: f64,
-    /// Crystals and the queue itself differ by less over this long: ticks are checked, drift is measured, clocks are compared.
+    /// Crystals and the queue itself differ by less over this long: ticks are checked, drift is measured, clocks are compared. A host that was silent for so long is no longer asked.
     pub(super) long_ns: f64,
     /// So long after its last proof a delay without queue is stale. No buffer lets packets wait longer.
     pub(super) stale_ns: f64,
 
-    /// More or less than half: of a delay, of a rate, of what was dropped, of an error that a held-back reply may explain.
+    /// More or less than half: of a delay, of a rate, of what was dropped, of a segment, of an error that a held-back reply may explain.
     pub(super) half: f64,
     /// So much of a delay is no queue; and what one more value changes of a mean.
     pub(super) slight: f64,
@@ -57,7 +57,7 @@ pub(super) struct ObserverRules {
     pub(super) few: usize,
     /// A measured packet is final when so many came after it.
     pub(super) settled: usize,
-    /// Readings that must agree before a smallest one is raised. Twice as many comparisons with a better clock or host show what its queue hides.
+    /// Readings that must agree before a smallest one is raised. Twice as many comparisons with a better clock show what its queue hides.
     pub(super) agreeing: usize,
 
     /// Ticks in use: RFC 7323 allows 1 ms to 1 s, Linux has 1 ms (and 1 µs by route), others 4, 10, 100 ms.

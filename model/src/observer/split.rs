@@ -68,7 +68,7 @@ impl Observer {
         }
         let busy_ns = self.down.busy_since(asked_ns);
         let most_down_ns = departure.most_ns.min(busy_ns);
-        let both_known = expected_ns.zip(self.down.wait_ns(at_ns, false)).map(|(up, down)| up + down);
+        let both_known = expected_ns.zip(self.down.wait_ns(at_ns)).map(|(up, down)| up + down);
         let waits =
             Waits { known_ns: 0.0, most_ns: most_up_ns + most_down_ns, clear_ns, unknown_ns: both_known };
         let split = self.remote.split(&self.clear(packet, answer, &waits));
@@ -90,9 +90,7 @@ impl Observer {
             self.down.uncertainty_ns.max(if is_down_busy { RULES.within * queue_ns } else { 0.0 });
         Some(PacketWait { ns, uncertainty_ns, hidden_ns: 0.0, proven_ns: split.proven_ns })
     }
-}
 
-impl Observer {
     /// An answer tells how long its question waited in the hidden uplink's buffer. The smallest queue since an end was first heard may be in its base: of
     /// such ends one is asked, and none while an end answers whose base is proven.
     fn measure_uplink(&mut self, end: End, split: &Split, asked_ns: u64, wait_ns: f64, now_ns: f64) {
@@ -152,7 +150,7 @@ pub(super) fn split_wait(
     if exit_side.is_clocked(departure) {
         return None;
     }
-    let known_ns = exit_side.wait_ns(departure.left_ns, false);
+    let known_ns = exit_side.wait_ns(departure.left_ns);
     let split = bases.split(&Cleared { most_ns, known_ns, ..cleared });
     let ns = split.queue_ns.min(most_ns);
     Some(PacketWait {

@@ -94,16 +94,16 @@ fn a_measured_wait_holds_for_a_while() {
     };
     let mut link = measured();
     // It left at 99 ms.
-    assert_eq!(link.wait_ns(ms(100.0), false), Some(ms(5.0)));
-    assert_eq!(link.wait_ns(ms(100.0), true), None, "no clock told it");
-    assert!(!link.has_clock(ms(100.0)));
+    assert_eq!(link.wait_ns(ms(100.0)), Some(ms(5.0)));
+    assert_eq!(link.wait_by_clock_ns(ms(100.0)), None, "no clock told it");
     // Off the link at 100 ms; idle after 13 ms more. Until 129 ms the measured wait counts.
     assert!(!link.is_idle(ms(113.0)) && link.is_idle(ms(113.1)));
-    assert_eq!(link.wait_ns(ms(128.9), false), Some(ms(5.0)));
-    assert_eq!(link.wait_ns(ms(129.0), false), Some(0.0), "an idle link");
+    assert_eq!(link.wait_ns(ms(128.9)), Some(ms(5.0)));
+    assert_eq!(link.wait_ns(ms(129.0)), Some(0.0), "an idle link");
+    assert_eq!(link.wait_by_clock_ns(ms(129.0)), None, "no clock has told that either");
     link.depart(&passing(120 * MS, 1_000));
-    assert_eq!(link.wait_ns(ms(129.0), false), None, "busy, and nothing told");
-    assert_eq!(link.wait_ns(ms(133.1), false), Some(0.0));
+    assert_eq!(link.wait_ns(ms(129.0)), None, "busy, and nothing told");
+    assert_eq!(link.wait_ns(ms(133.1)), Some(0.0));
 }
 
 /// What is configured, what was measured, what was there to begin with.
