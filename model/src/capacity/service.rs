@@ -73,6 +73,11 @@ impl ServiceRate {
         self.newest_ns
     }
 
+    /// Whether these are two rates, and not two measurements of one.
+    pub(crate) fn is_another(recent: f64, old: f64) -> bool {
+        (recent - old).abs() > CHANGED * old
+    }
+
     fn is_sustained(&self, part: f64) -> bool {
         self.busy_ns >= part * SUSTAINED_NS && self.bytes >= part * SUSTAINED_BYTES
     }
@@ -107,7 +112,7 @@ impl ServiceRate {
             return;
         }
         let (recent, old) = (bytes / busy_ns, old_bytes / old_ns);
-        if (recent - old).abs() > CHANGED * old {
+        if Self::is_another(recent, old) {
             while self.spans.len() > count {
                 self.drop_oldest();
             }

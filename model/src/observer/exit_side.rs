@@ -136,9 +136,12 @@ impl ExitSide {
         self.known.best(|pick| self.measured(pick))
     }
 
-    /// What was measured: from long stretches, else from any.
+    /// What was measured: from long stretches, or what any are slower. A token bucket makes short ones too fast, never too slow.
     pub(super) fn measured<T>(&self, pick: impl Fn(&ServiceRate) -> Option<T>) -> Option<T> {
-        pick(&self.learnt).or_else(|| pick(&self.brief))
+        let rates = self.learnt.rate().zip(self.brief.rate());
+        let has_slowed = rates.is_some_and(|(long, any)| any < long && ServiceRate::is_another(any, long));
+        let learnt = if has_slowed { None } else { pick(&self.learnt) };
+        learnt.or_else(|| pick(&self.brief))
     }
 
     /// The wait of packets that leave now, if that is known.

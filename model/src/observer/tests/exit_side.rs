@@ -308,6 +308,25 @@ fn short_bursts_do_not_outvote_a_buffer_that_stood_for_long() {
     }
 }
 
+/// A link that has become half as fast, and whose buffer never holds anything for 100 ms again: a token bucket makes short bursts too fast, never too slow.
+#[test]
+fn short_bursts_show_that_a_link_has_become_slower() {
+    let mut link = Observer::new(0, Vantage::OwnQueue, Duration::ZERO);
+    full(&mut link, 1, 20);
+    for at_ms in (1_000..6_000).step_by(5) {
+        full(&mut link, at_ms, 25 + (at_ms - 1_000).min(200));
+    }
+    for burst in 0..50_u64 {
+        let begins_ms = 7_000 + 200 * burst;
+        full(&mut link, begins_ms, 30);
+        for i in 1..=8 {
+            full(&mut link, begins_ms + 10 * i, 30 + 10 * i);
+        }
+    }
+    let rate = link.rate(Direction::Down).expect("packets waited").bytes_per_second;
+    assert!((rate / RATE - 0.5).abs() < 0.05, "{rate} B/s");
+}
+
 #[test]
 fn a_buffer_that_never_stood_tells_no_rate() {
     let mut link = observer();
