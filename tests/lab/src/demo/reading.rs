@@ -24,6 +24,7 @@ pub(super) struct Reading {
 /// One direction of the link.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct DirectionReading {
+    /// Of the last second, as the page shows it; over a shorter time a packet that counts whole when it leaves makes more of it than the link carries.
     pub(super) throughput_bps: f64,
     pub(super) goodput_bps: f64,
     pub(super) retransmitted_segments: u64,
@@ -62,7 +63,7 @@ impl Reading {
 impl DirectionReading {
     fn of(direction: &wire::Direction) -> Self {
         Self {
-            throughput_bps: direction.throughput_bps,
+            throughput_bps: direction.throughput_1s_bps.unwrap_or(direction.throughput_bps),
             goodput_bps: direction.goodput_bps,
             retransmitted_segments: direction.retransmitted_segments,
             in_flight_bytes: direction.in_flight_bytes,
@@ -130,6 +131,14 @@ mod tests {
         assert_eq!((up.throughput_bps, up.in_flight_bytes), (1000.5, 7));
         assert_eq!((up.queue, up.rtt_s, &reading.verdict), (None, None, &None));
         assert_eq!(Reading::of(Duration::ZERO, &State::default(), &Flows::default()), Reading::default());
+    }
+
+    #[test]
+    fn throughput_is_of_a_whole_second() {
+        let up = json!({"throughput_bps": 209_000.0, "throughput_1s_bps": 196_000.0});
+        let reading =
+            Reading::of(Duration::ZERO, &state(json!({"directions": {"up": up}})), &Flows::default());
+        assert_eq!(reading.directions.up.throughput_bps, 196_000.0);
     }
 
     #[test]
