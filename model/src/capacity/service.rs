@@ -73,8 +73,14 @@ impl ServiceRate {
         self.newest_ns
     }
 
+    /// Whether the link has become slower than `before` says, by what is as new. For measurements that may make a link too fast, never too slow.
+    pub(crate) fn is_slower_than(&self, before: &Self) -> bool {
+        let rates = self.rate().zip(before.rate()).filter(|_| self.newest_ns >= before.newest_ns);
+        rates.is_some_and(|(now, before)| now < before && Self::is_another(now, before))
+    }
+
     /// Whether these are two rates, and not two measurements of one.
-    pub(crate) fn is_another(recent: f64, old: f64) -> bool {
+    fn is_another(recent: f64, old: f64) -> bool {
         (recent - old).abs() > CHANGED * old
     }
 

@@ -138,9 +138,7 @@ impl ExitSide {
 
     /// What was measured: from long stretches, or what any are slower. A token bucket makes short ones too fast, never too slow.
     pub(super) fn measured<T>(&self, pick: impl Fn(&ServiceRate) -> Option<T>) -> Option<T> {
-        let rates = self.learnt.rate().zip(self.brief.rate());
-        let has_slowed = rates.is_some_and(|(long, any)| any < long && ServiceRate::is_another(any, long));
-        let learnt = if has_slowed { None } else { pick(&self.learnt) };
+        let learnt = if self.brief.is_slower_than(&self.learnt) { None } else { pick(&self.learnt) };
         learnt.or_else(|| pick(&self.brief))
     }
 

@@ -143,16 +143,17 @@ pub(super) struct Learner {
 
 impl Learner {
     /// Bytes per nanosecond as measured. From a full buffer what was lost is taken off, if that is little and what is known otherwise agrees:
-    /// whoever sends faster than the link, or does not repeat what was lost, makes a full buffer's rate too high. So nothing is known of a buffer that
-    /// `drops` what nobody repeats, as QUIC does not in sight.
+    /// whoever sends faster than the link, or does not repeat what was lost, makes a full buffer's rate too high, never too low. So it counts where it is
+    /// lower, and nothing is known of a buffer that `drops` what nobody repeats, as QUIC does not in sight.
     pub(super) fn rate(&self, of: impl Fn(&ServiceRate) -> Option<f64>, drops: bool) -> Option<f64> {
+        let has_slowed = self.full.agrees && self.full.rate.is_slower_than(&self.open.rate);
         let from_full = || {
             let lost = if self.total > 0.0 { (self.losses / self.total).max(0.0) } else { 0.0 };
             let rate = self.full.get(&of)? * (1.0 - lost);
             let agrees = self.open.rate.rough().is_none_or(|open| (rate - open).abs() <= RULES.within * open);
-            (lost <= RULES.within && agrees && (lost > 0.0 || !drops)).then_some(rate)
+            (lost <= RULES.within && (agrees || has_slowed) && (lost > 0.0 || !drops)).then_some(rate)
         };
-        self.open.get(&of).or_else(from_full)
+        self.open.get(&of).filter(|_| !has_slowed).or_else(from_full)
     }
 
     /// Bytes per nanosecond for want of the rate: from what did not stand there together.

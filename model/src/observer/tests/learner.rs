@@ -66,6 +66,24 @@ fn a_faster_link_is_followed() {
     }
 }
 
+/// The link becomes half as fast, and from then on its buffer is always full. Of a buffer that drops what nobody repeats, only the rate of before is known,
+/// and that it is no longer the link's.
+#[test]
+fn a_slower_link_is_followed_by_its_full_buffer() {
+    let mut link = BusyLink::new();
+    link.carry(20.0, RATE, 0.0);
+    for _ in 0..2_000 {
+        let (at_ns, sum) = (link.at_ns, link.sum);
+        let begins_ns = at_ns + 800.0 * MS;
+        link.learner.measure(Measured { at_ns, busy_since_ns: at_ns, begins_ns, sum });
+        link.learner.enter(RATE / 2.0 * 10.0 * MS, 0.0);
+        link.sum += RATE / 2.0 * 10.0 * MS;
+        link.at_ns += 10.0 * MS;
+    }
+    assert!((link.found() - 0.5).abs() < 0.02, "{}", link.found());
+    assert_eq!(link.learner.rate(ServiceRate::rate, true), None);
+}
+
 /// A buffer that is full all the time, and was seen to drop: its rate is known if what it drops is sent again.
 #[test]
 fn a_buffer_that_drops_what_nobody_repeats_tells_no_rate() {
