@@ -9,12 +9,14 @@ use crate::snapshot::Passed;
 pub(super) struct Second {
     /// When, the bytes that had passed since the start, and those that were counted: all, and TCP payload.
     before: Option<(Instant, i64, [u64; 2])>,
+    /// Payload that was acknowledged and is not shown yet, bytes.
+    held_back: f64,
     pub(super) latest: Option<Passed>,
 }
 
 impl Second {
     /// Takes in the bytes that have passed since the start, those that were counted, and the rate at which receivers acknowledged since the last time.
-    /// One ACK may acknowledge data of earlier seconds, all behind a lost segment: no more than passed now counts.
+    /// One ACK may acknowledge data of earlier seconds, all behind a lost segment: what is more than passed now counts in the next seconds, while payload passes.
     pub(super) fn observe(&mut self, at: Instant, passed: i64, counted: [u64; 2], acknowledged: f64) {
         let before = self.before.replace((at, passed, counted));
         let Some((before, passed_before, [all_before, payload_before])) = before else { return };
@@ -24,7 +26,10 @@ impl Second {
             let [all, payload] =
                 [counted[0].saturating_sub(all_before), counted[1].saturating_sub(payload_before)];
             let most = if all > 0 { throughput * payload as f64 / all as f64 } else { 0.0 };
-            self.latest = Some(Passed { throughput, goodput: acknowledged.min(most) });
+            let acknowledged = acknowledged + self.held_back / seconds;
+            let goodput = acknowledged.min(most);
+            self.held_back = if most > 0.0 { (acknowledged - goodput) * seconds } else { 0.0 };
+            self.latest = Some(Passed { throughput, goodput });
         }
     }
 }
@@ -64,6 +69,27 @@ mod tests {
                 "{number}: {shown:?}"
             );
         }
+    }
+
+    /// A segment is lost every third second: two seconds nothing is acknowledged, then all. The sum is what was acknowledged.
+    #[test]
+    fn what_one_ack_acknowledges_of_earlier_seconds_is_not_lost() {
+        let (mut second, start) = (Second::default(), Instant::now());
+        let mut shown = 0.0;
+        for number in 0..=32_u64 {
+            let passed = 24_000 * number as i64;
+            let acknowledged = if number % 3 == 0 { 66_000.0 } else { 0.0 };
+            second.observe(start + Duration::from_secs(number), passed, counted(passed), acknowledged);
+            shown += second.latest.map_or(0.0, |latest| latest.goodput);
+        }
+        assert!((shown / 660_000.0 - 1.0).abs() < 0.001, "{shown}");
+        // More is acknowledged at once, and then nothing passes: the next transfer begins anew.
+        for (number, passed, acknowledged) in
+            [(33, 792_000, 66_000.0), (34, 792_000, 0.0), (35, 816_000, 0.0)]
+        {
+            second.observe(start + Duration::from_secs(number), passed, counted(passed), acknowledged);
+        }
+        assert_eq!(second.latest.map(|latest| latest.goodput), Some(0.0));
     }
 
     /// A queue drains: what it held was counted when it came.
