@@ -172,7 +172,7 @@ pub struct Entered {
 pub struct Passed {
     /// On the link layer.
     pub throughput: f64,
-    /// Payload that receivers acknowledged: at most the TCP payload in it, the rest a second later.
+    /// Payload that receivers acknowledged: at most the TCP payload in it, the rest in later seconds.
     pub goodput: f64,
 }
 

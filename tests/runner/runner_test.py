@@ -52,7 +52,7 @@ class Table(unittest.TestCase):
         self.assertEqual(names.getvalue(), "unit:unit\n")
 
     def test_help_is_text_and_nothing_else(self):
-        """A build or a guest would take longer than anybody waits for help. On a machine of long ago, what help builds may be there already: so nothing is."""
+        """A build or a guest would take longer than anybody waits for help. What help would build may be in the cache already, so it gets an empty one."""
         root = Path(__file__).resolve().parents[2]
         commands = ["demo", "test", "vm", "fuzz", "mutants", "ns3", "bench", "page", "package", "generate", "lint"]
         for command in commands:

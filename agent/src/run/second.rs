@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use pendulum_model::constants::MOMENT;
+
 use crate::snapshot::Passed;
 
 /// One direction, from sweep to sweep.
@@ -10,13 +12,14 @@ pub(super) struct Second {
     /// When, the bytes that had passed since the start, and those that were counted: all, and TCP payload.
     before: Option<(Instant, i64, [u64; 2])>,
     /// Payload that was acknowledged and is not shown yet, bytes.
-    held_back: f64,
+    not_shown: f64,
     pub(super) latest: Option<Passed>,
 }
 
 impl Second {
     /// Takes in the bytes that have passed since the start, those that were counted, and the rate at which receivers acknowledged since the last time.
-    /// One ACK may acknowledge data of earlier seconds, all behind a lost segment: what is more than passed now counts in the next seconds, while payload passes.
+    /// One ACK may acknowledge data of earlier seconds, all behind a lost segment: what is more than passed now counts
+    /// in the next seconds, as long as payload passes, and no longer than a hole lasts: acknowledged data may pass unseen, and would add up.
     pub(super) fn observe(&mut self, at: Instant, passed: i64, counted: [u64; 2], acknowledged: f64) {
         let before = self.before.replace((at, passed, counted));
         let Some((before, passed_before, [all_before, payload_before])) = before else { return };
@@ -26,9 +29,9 @@ impl Second {
             let [all, payload] =
                 [counted[0].saturating_sub(all_before), counted[1].saturating_sub(payload_before)];
             let most = if all > 0 { throughput * payload as f64 / all as f64 } else { 0.0 };
-            let acknowledged = acknowledged + self.held_back / seconds;
+            let acknowledged = acknowledged + self.not_shown / seconds;
             let goodput = acknowledged.min(most);
-            self.held_back = if most > 0.0 { (acknowledged - goodput) * seconds } else { 0.0 };
+            self.not_shown = ((acknowledged - goodput) * seconds).min(most * MOMENT.as_secs_f64());
             self.latest = Some(Passed { throughput, goodput });
         }
     }
@@ -87,6 +90,18 @@ mod tests {
         for (number, passed, acknowledged) in
             [(33, 792_000, 66_000.0), (34, 792_000, 0.0), (35, 816_000, 0.0)]
         {
+            second.observe(start + Duration::from_secs(number), passed, counted(passed), acknowledged);
+        }
+        assert_eq!(second.latest.map(|latest| latest.goodput), Some(0.0));
+    }
+
+    /// Half of the payload passes unseen for a minute, as with flow offload, and its ACKs do not: what adds up is forgotten soon after nothing is acknowledged.
+    #[test]
+    fn what_was_acknowledged_unseen_is_not_shown_for_long() {
+        let (mut second, start) = (Second::default(), Instant::now());
+        for number in 0..=66_u64 {
+            let passed = 24_000 * number as i64;
+            let acknowledged = if number <= 60 { 46_000.0 } else { 0.0 };
             second.observe(start + Duration::from_secs(number), passed, counted(passed), acknowledged);
         }
         assert_eq!(second.latest.map(|latest| latest.goodput), Some(0.0));

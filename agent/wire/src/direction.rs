@@ -27,7 +27,7 @@ pub struct Direction {
     pub throughput_bps: f64,
     /// The same over the last second; at most the link's rate, or else more than 10 % above it. `null` until a second was measured.
     pub throughput_1s_bps: Option<f64>,
-    /// Payload that receivers acknowledged: at most the TCP payload in `throughput_1s_bps`, the rest a second later.
+    /// Payload that receivers acknowledged: at most the TCP payload in `throughput_1s_bps`, the rest in later seconds.
     pub goodput_bps: f64,
     /// `throughput_bps` over link rate.
     pub utilization: Option<f64>,

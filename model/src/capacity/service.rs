@@ -76,12 +76,7 @@ impl ServiceRate {
     /// Whether the link has become slower than `before` says, by what is as new. For measurements that may make a link too fast, never too slow.
     pub(crate) fn is_slower_than(&self, before: &Self) -> bool {
         let rates = self.rate().zip(before.rate()).filter(|_| self.newest_ns >= before.newest_ns);
-        rates.is_some_and(|(now, before)| now < before && Self::is_another(now, before))
-    }
-
-    /// Whether these are two rates, and not two measurements of one.
-    fn is_another(recent: f64, old: f64) -> bool {
-        (recent - old).abs() > CHANGED * old
+        rates.is_some_and(|(now, before)| before - now > CHANGED * before)
     }
 
     fn is_sustained(&self, part: f64) -> bool {
@@ -118,7 +113,7 @@ impl ServiceRate {
             return;
         }
         let (recent, old) = (bytes / busy_ns, old_bytes / old_ns);
-        if Self::is_another(recent, old) {
+        if (recent - old).abs() > CHANGED * old {
             while self.spans.len() > count {
                 self.drop_oldest();
             }

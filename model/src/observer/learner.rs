@@ -144,7 +144,7 @@ pub(super) struct Learner {
 impl Learner {
     /// Bytes per nanosecond as measured. From a full buffer what was lost is taken off, if that is little and what is known otherwise agrees:
     /// whoever sends faster than the link, or does not repeat what was lost, makes a full buffer's rate too high, never too low. So it counts where it is
-    /// lower, and nothing is known of a buffer that `drops` what nobody repeats, as QUIC does not in sight.
+    /// lower. Nothing is known of a buffer that `drops` what nobody repeats, as QUIC does not in sight.
     pub(super) fn rate(&self, of: impl Fn(&ServiceRate) -> Option<f64>, drops: bool) -> Option<f64> {
         let has_slowed = self.full.agrees && self.full.rate.is_slower_than(&self.open.rate);
         let from_full = || {

@@ -24,7 +24,7 @@ pub(super) struct Reading {
 /// One direction of the link.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct DirectionReading {
-    /// Of the last second, as the page shows it; over a shorter time a packet that counts whole when it leaves makes more of it than the link carries.
+    /// Of the last second, as on the page: over less time, whole packets make it more than the link carries.
     pub(super) throughput_bps: f64,
     pub(super) goodput_bps: f64,
     pub(super) retransmitted_segments: u64,
