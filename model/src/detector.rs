@@ -68,6 +68,7 @@ pub struct Detector {
     last: Option<Duration>,
     rejected: u64,
     round_trip: Option<f64>,
+    round_trip_at: Duration,
     base: Option<BaseRoundTrip>,
     phases: PhaseTracker,
     transitions: [[u64; 4]; 4],
@@ -216,6 +217,7 @@ impl Detector {
     fn note_round_trip(&mut self, sample: &Sample) {
         if let Some(seconds) = sample.round_trip.and_then(sane).filter(|seconds| *seconds > 0.0) {
             self.round_trip = Some(seconds);
+            self.round_trip_at = sample.at;
         }
         let is_usable = |base: &BaseRoundTrip| sane(base.seconds).is_some_and(|seconds| seconds > 0.0);
         self.base = sample.base_round_trip.filter(is_usable).or(self.base);

@@ -102,7 +102,7 @@ pub struct Link {
     pub throughput_ratio: Option<Ratio>,
     /// Where the delay comes from ([where.md](../guide/where.md)); `null` while the link is not measured.
     pub delay: Option<Delay>,
-    /// Round trip, end to end.
+    /// Round trip, end to end; `null` if none was measured within 5 s.
     pub round_trip_s: Option<f64>,
     /// Round trip without queues: the smallest seen lately.
     pub base_round_trip_s: Option<f64>,

@@ -167,6 +167,23 @@ fn a_direction_that_carried_as_much_while_nothing_waited_holds_nothing() {
     }
 }
 
+/// A downlink carried a half of its rate, and after a quarter of an hour its rate is less than that: a download that fills it does not wait on the uplink.
+#[test]
+fn what_a_direction_carried_long_ago_does_not_tell_that_it_is_free() {
+    let quic = Truth { rates: UNKNOWN_RATES, has_clock: false, ..IDLE };
+    let of_old = Truth { load: PerDirection { up: 0.02, down: 0.5 }, ..quic };
+    let full = Truth { down_s: 0.2, load: PerDirection { up: 0.1, down: 0.4 }, ..quic };
+    let mut tracker = DelayTracker::default();
+    let mut at_s = 0.0;
+    for (seconds, truth) in [(3, &quic), (3, &of_old), (900, &quic), (4, &full)] {
+        for _ in 0..seconds {
+            let budget = second(&mut tracker, at_s, truth);
+            assert_ne!(budget.place(), Place::In(Segment::Uplink), "after {at_s} s: {budget:?}");
+            at_s += 1.0;
+        }
+    }
+}
+
 /// A download fills the line in a second of which the last reply came before it: those of the next second tell.
 #[test]
 fn a_second_whose_load_shows_in_the_next_ones_replies_was_not_free() {

@@ -70,6 +70,18 @@ impl<T: Copy + Default> TwoPeriods<T> {
     }
 }
 
+impl TwoPeriods<Load> {
+    /// It is forgotten sooner than a base, which a queue on a slower line would become.
+    fn raise(&mut self, at_s: f64, load: Load) {
+        let most = self.now(at_s, HALF * PERIOD_S);
+        *most = PerDirection::from_fn(|x| most[x].max(load[x]));
+    }
+
+    fn most(&self, x: Direction) -> f64 {
+        self.older[x].max(self.newer[x])
+    }
+}
+
 /// The least delay of an end.
 #[derive(Clone, Copy, Debug)]
 struct Base {
@@ -222,13 +234,13 @@ pub struct DelayTracker {
     ticks_known: usize,
     /// Since when a direction has carried so little that nothing waits there.
     free_since_s: PerDirection<Option<f64>>,
-    /// The most that has passed. It is forgotten sooner than a base, which a queue on a slower line would become.
+    /// The most that has passed.
     most: TwoPeriods<Load>,
     replies: SecondReplies,
     /// What each direction carried in the second before, if nothing waited then.
     free_before: Option<Load>,
     /// The most that each has carried in a second in which nothing waited.
-    carried: Load,
+    carried: TwoPeriods<Load>,
     /// Bytes since the last budget, and how long that is, seconds.
     passed: PerDirection<f64>,
     at_s: f64,
@@ -247,8 +259,7 @@ impl DelayTracker {
         self.next_tick = (self.next_tick + 1) % LOAD_TICKS;
         self.ticks_known = LOAD_TICKS.min(self.ticks_known + 1);
         let load = self.mean_load();
-        let most = self.most.now(at_s, HALF * PERIOD_S);
-        *most = PerDirection::from_fn(|x| most[x].max(load[x]));
+        self.most.raise(at_s, load);
         self.free_since_s = PerDirection::from_fn(|x| {
             // A packet alone may take up more than its share of a tick.
             let of_tick = bytes[x] as f64;
@@ -283,8 +294,7 @@ impl DelayTracker {
     /// The most that a direction carries while nothing waits in it, bytes per second. An unknown rate may have fallen to a part of what passed, or that
     /// filled a buffer.
     fn light(&self, x: Direction) -> f64 {
-        let most = self.most.older[x].max(self.most.newer[x]);
-        self.rates[x].map_or((SLIGHT * most).max(LITTLE), |rate| light(rate.value))
+        self.rates[x].map_or((SLIGHT * self.most.most(x)).max(LITTLE), |rate| light(rate.value))
     }
 
     /// The outside replied. Returns how long the request waited on the uplink, seconds: a clock tells what the reply waited itself, or nothing waits in the
@@ -404,14 +414,12 @@ impl DelayTracker {
         let SecondReplies { count, longest_s } = std::mem::take(&mut self.replies);
         let is_free = count >= FEW && waits_s.max(longest_s) < NOTICED_S;
         let before = std::mem::replace(&mut self.free_before, is_free.then_some(load));
-        if let Some(before) = before.filter(|_| is_free) {
-            self.carried = PerDirection::from_fn(|x| self.carried[x].max(before[x]));
-        }
+        self.carried.raise(self.at_s, before.filter(|_| is_free).unwrap_or_default());
     }
 
     /// Whether nothing waits in a direction that carries this for a second: it has carried as much while nothing waited, or little of its rate.
     fn is_free_in(&self, x: Direction, load: Load) -> bool {
-        load[x] <= light(self.rates[x].map_or(0.0, |rate| rate.value)).max(self.carried[x])
+        load[x] <= light(self.rates[x].map_or(0.0, |rate| rate.value)).max(self.carried.most(x))
     }
 
     /// The far ends that replied, or were sent data.

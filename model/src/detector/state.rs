@@ -1,6 +1,7 @@
 //! What the detector knows at one moment, for metrics, the API and reports.
 
 use crate::bloat::Bufferbloat;
+use crate::constants::MOMENT;
 use crate::fairness::RttClasses;
 use crate::findings::{Evidence, Phase, Verdict};
 use crate::link::{Known, Provenance};
@@ -33,7 +34,7 @@ pub struct DetectorState {
     pub queue_lag_s: Option<f64>,
     /// `r = X_d/X_u` within the horizon, while bulk data goes both ways: of one-way traffic it says nothing.
     pub throughput_ratio: Option<f64>,
-    /// Round-trip time, seconds.
+    /// Newest round trip of the last [`MOMENT`], seconds.
     pub round_trip_s: Option<f64>,
     /// Each direction.
     pub directions: PerDirection<DirectionState>,
@@ -72,7 +73,7 @@ impl Detector {
             queue_correlation: recent.queues.correlation(),
             queue_lag_s: self.history.opposition_lag(start),
             throughput_ratio: recent.throughput_ratio().filter(|_| self.is_two_way()),
-            round_trip_s: self.round_trip,
+            round_trip_s: self.round_trip.filter(|_| self.now().saturating_sub(self.round_trip_at) <= MOMENT),
             directions: PerDirection::from_fn(|x| DirectionState {
                 standing_delay_s: recent.delay[x].mean(),
                 bufferbloat: self.findings.bufferbloat(x),

@@ -1,6 +1,7 @@
 //! What is taken in of a sample, and what is not.
 
 use super::*;
+use crate::constants::MOMENT;
 use crate::link::Provenance;
 use crate::sample::{Composition, FlowSample, QueueSample, QueueSource};
 
@@ -80,6 +81,19 @@ fn useless_round_trips_and_rates_are_left_out() {
         assert_eq!(measured, Some(20_000.0), "{value}");
     }
     assert_eq!(detector.measured_rate(Direction::Up), None);
+}
+
+/// What was measured 5 s ago is no part of the present.
+#[test]
+fn a_round_trip_is_published_for_a_moment() {
+    let mut detector = Detector::new(Config::default());
+    detector.push(&Sample { round_trip: Some(0.2), ..sample(STEP) });
+    let mut published_at = |at| {
+        detector.push(&sample(at));
+        detector.state().round_trip_s
+    };
+    assert_eq!(published_at(STEP + MOMENT), Some(0.2));
+    assert_eq!(published_at(STEP * 2 + MOMENT), None);
 }
 
 /// From twice the rate on, and base round trips that differ by half.
