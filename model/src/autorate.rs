@@ -152,9 +152,9 @@ impl Controller {
         self.rate
     }
 
-    /// The link's rate, bytes per second, as measured while a queue stood behind.
+    /// The link's rate, bytes per second, as measured while a queue stood behind, or as it passed without one: not what is only tried.
     pub fn capacity(&self) -> Option<f64> {
-        self.capacity
+        self.capacity.map(|capacity| capacity.min(self.found))
     }
 
     /// How long packets wait behind, seconds, as the newest replies say.
@@ -247,7 +247,9 @@ impl Controller {
             // Where nothing was measured, the shaper goes back to what passes, if it limits that.
             && let Some(capacity) = self.capacity.or(is_used.then_some(passing))
         {
-            self.capacity = Some(capacity);
+            if self.capacity.replace(capacity).is_none() {
+                self.found = capacity;
+            }
             self.raises = 0;
             self.set(self.least(capacity));
             return true;
@@ -275,9 +277,9 @@ impl Controller {
                 self.remember(now, wait);
                 if is_used && own.lost > RULES.lost {
                     // A policer.
-                    self.capacity = Some(passing * (1.0 - own.lost.min(HALF)));
+                    self.found = passing * (1.0 - own.lost.min(HALF));
+                    self.capacity = Some(self.found);
                 } else {
-                    let passing = passing.max(passed / span);
                     self.grow(now, believed, least, passing, is_used);
                 }
             }
@@ -405,7 +407,9 @@ impl Controller {
         // A queue shows so long after a raise.
         let shows = self.changed + least / (self.raised - 1.0);
         let Some(shown) = believed.filter(|heard| heard.passed >= shows) else { return };
-        if !is_used || passing < NEARLY_ALL * self.rate {
+        // A packet more or less in the newest tick is much of a slow link: what is tried may go by it, what is known may not.
+        let newest = self.usage.back().map_or(passing, |[span, _, passed, ..]| passing.max(passed / span));
+        if !is_used || newest < NEARLY_ALL * self.rate {
             return;
         }
         self.found = self.found.max(passing.min(self.rate));
@@ -417,7 +421,7 @@ impl Controller {
             false => (1.0 + SLIGHT * 2f64.powi(self.raises)).min(2.0),
         };
         let most = if is_doubted { f64::MAX } else { RULES.above * self.peak.max(capacity) };
-        let raised = (capacity * factor).min(2.0 * passing).min(most);
+        let raised = (capacity * factor).min(2.0 * newest).min(most);
         if raised > capacity {
             self.raises += 1;
             (self.raised, self.changed) = (raised / capacity, now);

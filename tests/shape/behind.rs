@@ -93,18 +93,16 @@ fn a_rate_that_nobody_configured_is_found() {
             (&1_000_000_000.into(), true),
             "{idle}"
         );
-        if std::env::var_os("PENDULUM_UNSTEADY").is_none() {
-            let why = "in one run of ten the rate is 7 % too high on this link (docs/results/autorate.md); PENDULUM_UNSTEADY=1 asks for it";
-            eprintln!("SKIPPED a_rate_that_nobody_configured_is_found: {why}");
-            return stop(agent);
-        }
         let transfer = upload(rig);
         until("a rate", || (0.8..1.05).contains(&(uplink_rate(rig) / CARRIES)));
         // What the buffer held when the rate was found drains.
         std::thread::sleep(Duration::from_secs(5));
-        let (rates, levels) = follow(rig);
-        println!("{rates:?} bit/s, {levels:?} B");
-        assert!((0.8..1.05).contains(&(mean(&rates) / CARRIES)), "{rates:?}");
+        // The shaper tries more again and again, and drains what that left: only the mean of several turns is a rate.
+        let Followed { rates, mut links, levels } = follow(rig, Duration::from_secs(20));
+        links.sort_by(f64::total_cmp);
+        let [rate, link] = [mean(&rates), links[links.len() / 2]].map(|rate| rate / CARRIES);
+        println!("shaped to {rate} of the line, {link} of it published, {} B", mean(&levels));
+        assert!((0.9..1.1).contains(&rate) && (0.95..1.05).contains(&link), "{rates:?}, {links:?}");
         // Of 30,000 that it has.
         assert!(mean(&levels) < 7_000.0, "{levels:?}");
         let name = "pendulum_shape_rate_bytes_per_second";
@@ -164,7 +162,7 @@ fn is_followed<T>(name: &str, start: impl Fn(&mut Rig) -> T) {
                 format!("qdisc change dev {device} root tbf rate {carries}bit burst {burst} limit {limit}");
             host.run("tc", &words.split(' ').collect::<Vec<_>>()).expect("the line changes");
             std::thread::sleep(Duration::from_secs(10));
-            let (rates, levels) = follow(rig);
+            let Followed { rates, levels, .. } = follow(rig, Duration::from_secs(5));
             let (rate, level) = (mean(&rates) / carries, mean(&levels));
             println!("{rate} of the line, {level} B");
             // Of 125,000 that it has.
@@ -180,15 +178,27 @@ fn uplink_rate(rig: &Rig) -> f64 {
     shape(rig)["uplink"]["rate_bps"].as_f64().expect("a rate")
 }
 
-/// That rate, and the bytes in the modem, four times a second for five seconds.
-fn follow(rig: &Rig) -> (Vec<f64>, Vec<f64>) {
+/// Of each reading: the rate that the uplink is shaped to and the line's as published, bit/s, and the bytes in the modem.
+struct Followed {
+    rates: Vec<f64>,
+    links: Vec<f64>,
+    levels: Vec<f64>,
+}
+
+/// Reads four times a second.
+fn follow(rig: &Rig, time: Duration) -> Followed {
+    const STEP: Duration = Duration::from_millis(250);
     let (host, device) = rig.lab.queue(Direction::Up);
-    let reading = |_| {
-        std::thread::sleep(Duration::from_millis(250));
+    let mut followed = Followed { rates: Vec::new(), links: Vec::new(), levels: Vec::new() };
+    for _ in 0..time.div_duration_f64(STEP) as usize {
+        std::thread::sleep(STEP);
         let reading = QueueReading::take(&host, device).expect("a reading");
-        (uplink_rate(rig), reading.backlog_bytes as f64)
-    };
-    (0..20).map(reading).unzip()
+        let uplink = shape(rig)["uplink"].clone();
+        followed.rates.push(uplink["rate_bps"].as_f64().expect("a rate"));
+        followed.links.push(uplink["auto"]["link_rate_bps"].as_f64().expect("the line's rate"));
+        followed.levels.push(reading.backlog_bytes as f64);
+    }
+    followed
 }
 
 fn mean(values: &[f64]) -> f64 {

@@ -23,7 +23,7 @@ from initramfs import merged  # noqa: E402
 
 
 # What may be set for the tests, by a person or by a long form, and the guests get too.
-HANDED_ON = ["PENDULUM_CHAOS", "PENDULUM_LONG", "PENDULUM_STEADY_SECONDS", "PENDULUM_UNSTEADY"]
+HANDED_ON = ["PENDULUM_CHAOS", "PENDULUM_LONG", "PENDULUM_STEADY_SECONDS"]
 
 # Around each suite's output in the guest's log.
 BEGIN = "PENDULUM-VM suite begins:"

@@ -185,6 +185,26 @@ fn a_slow_link_is_found_whenever_its_segments_are_counted() {
     }
 }
 
+/// The shaper tries more than the link carries, again and again. That is not published as the link's rate.
+#[test]
+fn what_is_only_tried_is_not_the_links_rate() {
+    for line in [24.5e3, 250e3, 2.5e6] {
+        let mut link = Loop { hosts: 1.0, ..Loop::new(4.0 * line, 0.05) };
+        link.run(10.0, line, GREEDY, false);
+        let mut published: Vec<f64> = Vec::new();
+        let mut tried: f64 = 0.0;
+        for _ in 0..500 {
+            link.run(0.1, line, GREEDY, false);
+            published.extend(link.controller.capacity().map(|rate| rate / line));
+            tried = tried.max(link.controller.rate() / line);
+        }
+        published.sort_by(f64::total_cmp);
+        let [median, often, most] = [published[250], published[450], published[499]];
+        println!("{line} B/s: {median:.3}, {often:.3}, {most:.3} of it, tried {tried:.3}");
+        assert!(tried > 1.05 && (median - 1.0).abs() < 0.03 && often < 1.08);
+    }
+}
+
 #[test]
 fn a_halved_link_is_followed_and_its_queue_drained_soon() {
     for (capacity, round_trip) in &LINKS[1..] {
@@ -243,6 +263,22 @@ fn a_policer_is_followed_to_what_it_lets_pass() {
     link.run(40.0, 2.5e6, GREEDY, true);
     let (mean, _) = link.since(20.0);
     assert!((0.85..1.1).contains(&(mean / 2.5e6)), "{mean}");
+}
+
+/// A policer is met at once, and then everybody is silent: what it let pass stays known.
+#[test]
+fn what_a_policer_lets_pass_is_not_forgotten_in_silence() {
+    let mut link = Loop::new(1e6, 0.03);
+    while link.controller.capacity().is_none() {
+        link.run(0.1, 2.5e5, GREEDY, true);
+    }
+    for _ in 0..50 {
+        link.answers.clear();
+        link.tick(0.0);
+        let known = link.controller.capacity().expect("known") / 2.5e5;
+        assert!(known > 0.5, "{known}");
+    }
+    assert!(link.controller.rate() > 0.5 * 2.5e5);
 }
 
 /// Most of what passes is QUIC, which replies once in a round trip, and a small flow beside it has a bottleneck of its own. That one's wait is none of the
