@@ -153,28 +153,40 @@ impl Budget {
 pub struct SteadyPlace {
     newest: [Place; Self::SECONDS],
     next: usize,
+    silent_seconds: usize,
 }
 
 impl SteadyPlace {
     const SECONDS: usize = MOMENT.as_secs() as usize;
+    /// More than half of them: they are what is said.
+    const MOST: usize = Self::SECONDS / 2 + 1;
 
-    /// One second's place.
-    pub fn push(&mut self, place: Place) {
-        self.newest[self.next] = place;
-        self.next = (self.next + 1) % Self::SECONDS;
+    /// One second's budget. One without a reply says nothing of the line: what was said of it stays for a moment. Connections that open come seconds apart.
+    /// But that nothing waits is not said of what passes meanwhile, unless the line `carries_little`.
+    pub fn push(&mut self, budget: &Budget, carries_little: bool) {
+        let place = budget.place();
+        let is_silent = place == Place::Unknown && budget.part(Segment::Uplink) == Err(Unknown::NoReplies);
+        self.silent_seconds = if is_silent { self.silent_seconds + 1 } else { 0 };
+        if is_silent && self.place() == Place::Nowhere && !carries_little {
+            self.newest = [Place::Unknown; Self::SECONDS];
+        }
+        if self.silent_seconds == 0 || self.silent_seconds > Self::MOST {
+            self.newest[self.next] = place;
+            self.next = (self.next + 1) % Self::SECONDS;
+        }
     }
 
     /// The place of more than half of them.
     pub fn place(&self) -> Place {
         let is_most =
-            |place: &Place| self.newest.iter().filter(|other| *other == place).count() > Self::SECONDS / 2;
+            |place: &Place| self.newest.iter().filter(|other| *other == place).count() >= Self::MOST;
         self.newest.iter().copied().find(is_most).unwrap_or(Place::Unknown)
     }
 }
 
 impl Default for SteadyPlace {
     fn default() -> Self {
-        Self { newest: [Place::Unknown; Self::SECONDS], next: 0 }
+        Self { newest: [Place::Unknown; Self::SECONDS], next: 0, silent_seconds: 0 }
     }
 }
 

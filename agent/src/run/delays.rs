@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pendulum_model::delay::{
-    self, BloatNews, Budget, DelayTracker, FlowRtt, HiddenWait, Limits, Place, Reading, Reply, Segment,
-    SteadyPlace, TimedFlow, Transfer, Unknown,
+    self, BloatNews, DelayTracker, FlowRtt, HiddenWait, Limits, Reading, Reply, Segment, SteadyPlace,
+    TimedFlow, Transfer,
 };
 use pendulum_model::link::Known;
 use pendulum_model::segment::{Direction, PerDirection};
@@ -16,8 +16,6 @@ use super::queues::Queues;
 use crate::shape::Passing;
 use crate::snapshot::{FlowRow, FlowSweep};
 
-/// So many seconds without a reply do not change the place.
-const SILENT_SECONDS: u32 = 3;
 /// Data that nobody acknowledged and nobody sent again for so long: its receiver is gone.
 const UNANSWERED: Duration = Duration::from_secs(5);
 /// Payload of a full segment.
@@ -30,7 +28,6 @@ pub(super) struct Delays {
     /// On the uplink, since the tick before.
     waited: Vec<(Direction, Passing)>,
     place: SteadyPlace,
-    silent_seconds: u32,
     own: PerDirection<OwnWait>,
     hosts: HomeHosts,
     /// Home, and beyond the line.
@@ -72,7 +69,6 @@ impl Default for Delays {
             tracker: DelayTracker::default(),
             waited: Vec::new(),
             place: SteadyPlace::default(),
-            silent_seconds: 0,
             own: PerDirection::default(),
             hosts: HomeHosts::default(),
             bloat: delay::SegmentBloat::both(),
@@ -141,7 +137,7 @@ impl Delays {
             hidden: PerDirection::from_fn(hidden),
             rates,
         });
-        self.note_place(&budget);
+        self.place.push(&budget, self.tracker.carries_little());
         let news =
             self.bloat.iter_mut().filter_map(|bloat| bloat.push(at.as_secs_f64(), &budget, threshold_s));
         let mut news: Vec<BloatNews> = news.collect();
@@ -176,20 +172,6 @@ impl Delays {
         self.latest = Some(Arc::new(delay));
         self.line_most_s = budget.line_most_s();
         news
-    }
-
-    /// A second without a reply says nothing of the line: what was said of it stays for a moment. Connections that open come seconds apart. But
-    /// that nothing waits is not said of what passes meanwhile.
-    fn note_place(&mut self, budget: &Budget) {
-        let place = budget.place();
-        let is_silent = place == Place::Unknown && budget.part(Segment::Uplink) == Err(Unknown::NoReplies);
-        self.silent_seconds = if is_silent { self.silent_seconds + 1 } else { 0 };
-        if is_silent && self.place.place() == Place::Nowhere && !self.tracker.carries_little() {
-            self.place = SteadyPlace::default();
-        }
-        if self.silent_seconds == 0 || self.silent_seconds > SILENT_SECONDS {
-            self.place.push(place);
-        }
     }
 
     /// Where the delay of the newest second came from.
@@ -246,53 +228,12 @@ fn transfer(row: &FlowRow, direction: Direction, at: Duration) -> Option<Transfe
 
 #[cfg(test)]
 mod tests {
+    use pendulum_model::delay::Budget;
     use pendulum_model::delay::Delay;
     use pendulum_model::link::Provenance;
 
     use super::*;
     use crate::snapshot::HalfRow;
-
-    /// A reply each third second, or each sixth: the uplink's wait, or silence.
-    #[test]
-    fn a_place_outlasts_seconds_without_a_reply_but_not_many() {
-        let place = |each: u32| {
-            let mut delays = Delays::default();
-            let free = Ok(Delay { base_s: 0.0, queue_s: 0.0, uncertainty_s: 0.01 });
-            let waits = Ok(Delay { base_s: 0.0, queue_s: 1.2, uncertainty_s: 0.01 });
-            let silent = Err(Unknown::NoReplies);
-            for second in 0..30 {
-                let [line, other] = if second % each == 0 { [waits, free] } else { [silent, silent] };
-                let segments = [silent, free, line, other, other];
-                delays.note_place(&Budget { segments, home_host: None, far_host: None, may_wait_s: 0.0 });
-            }
-            delays.place.place()
-        };
-        assert_eq!(
-            [place(1), place(3), place(6)],
-            [Place::In(Segment::Uplink), Place::In(Segment::Uplink), Place::Unknown]
-        );
-    }
-
-    /// Three free seconds, then one in which nobody replies, while so many bytes pass each tenth of a second.
-    #[test]
-    fn nothing_waits_is_not_said_of_what_passes_without_a_reply() {
-        for (bytes, place) in [(0, Place::Nowhere), (500, Place::Nowhere), (10_000, Place::Unknown)] {
-            let mut delays = Delays::default();
-            let free = Ok(Delay { base_s: 0.0, queue_s: 0.0, uncertainty_s: 0.01 });
-            for second in 0..4 {
-                let part = if second < 3 { free } else { Err(Unknown::NoReplies) };
-                for tick in 0..10 {
-                    let at_s = f64::from(second) + f64::from(tick) / 10.0;
-                    delays
-                        .tracker
-                        .tick(at_s, PerDirection { up: if second < 3 { 0 } else { bytes }, down: 0 });
-                }
-                let segments = [part, free, part, part, part];
-                delays.note_place(&Budget { segments, home_host: None, far_host: None, may_wait_s: 0.0 });
-            }
-            assert_eq!(delays.place.place(), place, "{bytes}");
-        }
-    }
 
     #[test]
     fn the_wait_in_an_own_queue_is_its_level_over_what_leaves_it() {

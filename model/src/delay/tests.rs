@@ -289,17 +289,62 @@ fn few_replies_bound_a_queue_that_comes_and_goes() {
     assert_eq!(budget.place(), Place::In(Segment::Beyond), "{budget:?}");
 }
 
+const FREE: Part = Ok(Delay { base_s: 0.0, queue_s: 0.0, uncertainty_s: 0.01 });
+const WAITS: Part = Ok(Delay { base_s: 0.0, queue_s: 1.2, uncertainty_s: 0.01 });
+const SILENT: Part = Err(Unknown::NoReplies);
+
+/// A second's budget with these parts.
+fn budget_of(segments: [Part; 5]) -> Budget {
+    Budget { segments, home_host: None, far_host: None, may_wait_s: 0.0 }
+}
+
 #[test]
 fn one_second_changes_no_place() {
     let mut steady = SteadyPlace::default();
     assert_eq!(steady.place(), Place::Unknown);
-    let (home, up) = (Place::In(Segment::Home), Place::In(Segment::Uplink));
-    let said = [home, home, home, up, home, Place::Nowhere, up, up, up].map(|place| {
-        steady.push(place);
+    let home = [WAITS, FREE, FREE, FREE, FREE];
+    let up = [FREE, FREE, WAITS, FREE, FREE];
+    let said = [home, home, home, up, home, [FREE; 5], up, up, up].map(|segments| {
+        steady.push(&budget_of(segments), false);
         steady.place()
     });
     use Place::Unknown;
+    let [home, up] = [Segment::Home, Segment::Uplink].map(Place::In);
     assert_eq!(said, [Unknown, Unknown, home, home, home, home, Unknown, up, up]);
+}
+
+/// A reply each third second, or each sixth: the uplink's wait, or silence.
+#[test]
+fn a_place_outlasts_seconds_without_a_reply_but_not_many() {
+    let place = |each: u32| {
+        let mut steady = SteadyPlace::default();
+        for second in 0..30 {
+            let [line, other] = if second % each == 0 { [WAITS, FREE] } else { [SILENT, SILENT] };
+            steady.push(&budget_of([SILENT, FREE, line, other, other]), false);
+        }
+        steady.place()
+    };
+    let uplink = Place::In(Segment::Uplink);
+    assert_eq!([place(1), place(3), place(4), place(5)], [uplink, uplink, uplink, Place::Unknown]);
+}
+
+/// Three free seconds, then one in which nobody replies, while so many bytes pass each tenth of a second.
+#[test]
+fn nothing_waits_is_not_said_of_what_passes_without_a_reply() {
+    for (bytes, place) in [(0, Place::Nowhere), (500, Place::Nowhere), (10_000, Place::Unknown)] {
+        let mut tracker = DelayTracker::default();
+        let mut steady = SteadyPlace::default();
+        for second in 0..4 {
+            let is_heard = second < 3;
+            for tick in 0..10 {
+                let up = if is_heard { 0 } else { bytes };
+                tracker.tick(f64::from(second) + f64::from(tick) / 10.0, PerDirection { up, down: 0 });
+            }
+            let part = if is_heard { FREE } else { SILENT };
+            steady.push(&budget_of([part, FREE, part, part, part]), tracker.carries_little());
+        }
+        assert_eq!(steady.place(), place, "{bytes}");
+    }
 }
 
 /// The budget of home: host 1 replies to QUIC twice a second, at once. So does host 2; after 3 s its replies come each `every` ticks and `late_s` later.
