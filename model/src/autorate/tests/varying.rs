@@ -237,3 +237,25 @@ fn a_first_burst_that_is_answered_late_says_nothing_of_the_rate() {
         assert_eq!((controller.capacity(), controller.rate()), (None, 125e6), "tick {tick}");
     }
 }
+
+/// The shaper limits what passes from the beginning, and nobody replies any more before a rate was found: what passed stays known when the outage is over.
+#[test]
+fn an_outage_before_a_rate_is_found_leaves_what_passed() {
+    const RATE: f64 = 1e6;
+    let mut controller = Controller::new(Direction::Up, Bounds { least: 8_000.0, most: 1.25e9 }, RATE);
+    let mut decisions = Vec::new();
+    for tick in 0..60u64 {
+        for packet in 0..66 {
+            let at_ns = tick * TICK_NS + packet * 1_500_000;
+            controller.pass(at_ns, FULL_FRAME_BYTES as u32);
+            if tick == 0 && (1..4).contains(&packet) {
+                controller.waited(1, at_ns, 0.002, false);
+            }
+        }
+        let own = Own { bytes: 0.02 * RATE, asked: 66, ..Own::default() };
+        decisions.push(controller.decide((tick + 1) * TICK_NS, own));
+    }
+    assert!(decisions.contains(&Decision::Outage), "{decisions:?}");
+    assert!(controller.capacity().is_some_and(|known| known > HALF * RATE), "{:?}", controller.capacity());
+    assert!(controller.rate() > HALF * RATE, "{}", controller.rate());
+}
