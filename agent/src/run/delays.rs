@@ -228,8 +228,7 @@ fn transfer(row: &FlowRow, direction: Direction, at: Duration) -> Option<Transfe
 
 #[cfg(test)]
 mod tests {
-    use pendulum_model::delay::Budget;
-    use pendulum_model::delay::Delay;
+    use pendulum_model::delay::{Budget, Delay};
     use pendulum_model::link::Provenance;
 
     use super::*;

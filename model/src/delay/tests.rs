@@ -313,7 +313,7 @@ fn one_second_changes_no_place() {
     assert_eq!(said, [Unknown, Unknown, home, home, home, home, Unknown, up, up]);
 }
 
-/// A reply each third second, or each sixth: the uplink's wait, or silence.
+/// A reply each fourth second at least, or each fifth: the uplink's wait, or silence.
 #[test]
 fn a_place_outlasts_seconds_without_a_reply_but_not_many() {
     let place = |each: u32| {
