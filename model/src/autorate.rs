@@ -277,8 +277,8 @@ impl Controller {
                 self.remember(now, wait);
                 if is_used && own.lost > RULES.lost {
                     // A policer.
-                    self.found = passing * (1.0 - own.lost.min(HALF));
-                    self.capacity = Some(self.found);
+                    let rate = passing * (1.0 - own.lost.min(HALF));
+                    (self.capacity, self.found) = (Some(rate), rate);
                 } else {
                     self.grow(now, believed, least, passing, is_used);
                 }
