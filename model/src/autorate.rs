@@ -42,12 +42,10 @@ pub struct Controller {
     priority: Priority,
     bounds: Bounds,
     rate: f64,
-    /// What the link carries, bytes per second.
-    capacity: Option<f64>,
+    known: Option<TriedRate>,
     /// One host alone measured it, and may be behind a bottleneck of its own.
     is_doubtful: bool,
-    /// The same as shown last; the highest of that, for a second at least, of the last hour; and the most that passed lately.
-    found: f64,
+    /// The highest rate that was found, for a second at least, of the last hour; and the most that passed lately. Bytes per second.
     proven: f64,
     peak: f64,
     passage: Service,
@@ -77,13 +75,28 @@ pub struct Controller {
     first_ns: Option<u64>,
 }
 
+/// What the link carries, bytes per second.
+#[derive(Clone, Copy, Debug)]
+struct TriedRate {
+    /// As the shaper takes it: with what is only tried.
+    tried: f64,
+    /// As a queue behind showed it, or as it passed.
+    found: f64,
+}
+
+impl TriedRate {
+    const fn found(rate: f64) -> Self {
+        Self { tried: rate, found: rate }
+    }
+}
+
 /// A wait: when it was met last and what had passed then, how long it was first, and the link's rate as known then.
 #[derive(Clone, Copy, Debug)]
 struct Stay {
     passed: f64,
     sum: f64,
     wait: f64,
-    capacity: f64,
+    known: TriedRate,
     /// What would have drained since, seconds.
     spare: f64,
 }
@@ -106,9 +119,8 @@ impl Controller {
             priority: Priority::default(),
             bounds: bounds.sane(),
             rate: start,
-            capacity: None,
+            known: None,
             is_doubtful: false,
-            found: 0.0,
             proven: 0.0,
             peak: 0.0,
             passage: Service::default(),
@@ -136,7 +148,7 @@ impl Controller {
     /// The link's rate is known, bytes per second.
     #[must_use]
     pub fn with_rate(mut self, rate: f64) -> Self {
-        (self.capacity, self.found, self.proven) = (Some(rate), rate, rate);
+        (self.known, self.proven) = (Some(TriedRate::found(rate)), rate);
         self.set(rate);
         self
     }
@@ -154,7 +166,12 @@ impl Controller {
 
     /// The link's rate, bytes per second, as measured while a queue stood behind, or as it passed without one: not what is only tried.
     pub fn capacity(&self) -> Option<f64> {
-        self.capacity.map(|capacity| capacity.min(self.found))
+        self.known.map(|known| known.tried.min(known.found))
+    }
+
+    /// The same with what is tried.
+    fn tried(&self) -> Option<f64> {
+        self.known.map(|known| known.tried)
     }
 
     /// How long packets wait behind, seconds, as the newest replies say.
@@ -209,13 +226,13 @@ impl Controller {
             return Decision::Hold;
         }
         self.decided = Some((now, sum));
-        let known = self.capacity;
+        let known = self.tried();
         let raises = self.raises;
         let is_out = self.step(now, now - before, sum - sum_before, own);
-        let (capacity, lowest) = (self.capacity.unwrap_or(0.0), RULES.above.recip());
+        let (capacity, lowest) = (self.tried().unwrap_or(0.0), RULES.above.recip());
         let decision = match known {
             _ if is_out => Decision::Outage,
-            _ if self.capacity.is_none() => Decision::Hold,
+            _ if self.known.is_none() => Decision::Hold,
             _ if self.raises > raises => Decision::Raise,
             _ if self.rate < lowest * capacity => Decision::Drain,
             Some(known) if capacity >= known => Decision::Hold,
@@ -229,7 +246,8 @@ impl Controller {
     /// Takes in what happened since the decision before, and sets the rate. Returns whether there is an outage.
     fn step(&mut self, now: f64, span: f64, passed: f64, own: Own) -> bool {
         self.proven *= (1.0 - span / FADED.as_secs_f64()).max(0.0);
-        self.proven += (self.found - self.proven).max(0.0) * (span / BLIND.as_secs_f64()).min(1.0);
+        let found = self.known.map_or(0.0, |known| known.found);
+        self.proven += (found - self.proven).max(0.0) * (span / BLIND.as_secs_f64()).min(1.0);
         self.peak *= (1.0 - span / RECENT.as_secs_f64()).max(0.0);
         self.outage.sent(now - span, now, own.asked);
         let heard = self.hosts.take();
@@ -245,16 +263,14 @@ impl Controller {
             && self.share >= HALF
             && self.passage.newest().is_some_and(|(at, left)| self.outage.is_on(now, at, left, FULL_FRAME_BYTES / self.rate))
             // Where nothing was measured, the shaper goes back to what passes, if it limits that.
-            && let Some(capacity) = self.capacity.or(is_used.then_some(passing))
+            && let Some(known) = self.known.or(is_used.then_some(TriedRate::found(passing)))
         {
-            if self.capacity.replace(capacity).is_none() {
-                self.found = capacity;
-            }
+            self.known = Some(known);
             self.raises = 0;
-            self.set(self.least(capacity));
+            self.set(self.least(known.tried));
             return true;
         }
-        let scale = self.capacity.unwrap_or(passing).max(passing).max(self.bounds.least);
+        let scale = self.tried().unwrap_or(passing).max(passing).max(self.bounds.least);
         let least = NO_QUEUE_S + FULL_FRAME_BYTES / scale;
         let believed = heard.and_then(|heard| self.believe(now, heard, least, passing));
         match believed {
@@ -266,7 +282,7 @@ impl Controller {
             (None, _) => {
                 // Nobody is left to say what passes.
                 self.raises = 0;
-                self.capacity = self.capacity.map(|_| self.found);
+                self.known = self.known.map(|known| TriedRate::found(known.found));
             }
             (Some((wait, _)), Some(heard)) if wait > least => {
                 self.follow((now, span), heard, least, passing, own.lost)
@@ -277,8 +293,7 @@ impl Controller {
                 self.remember(now, wait);
                 if is_used && own.lost > RULES.lost {
                     // A policer.
-                    let rate = passing * (1.0 - own.lost.min(HALF));
-                    (self.capacity, self.found) = (Some(rate), rate);
+                    self.known = Some(TriedRate::found(passing * (1.0 - own.lost.min(HALF))));
                 } else {
                     self.grow(now, believed, least, passing, is_used);
                 }
@@ -323,8 +338,8 @@ impl Controller {
     /// that is known, a quarter is enough: a host whose own bottleneck is slower sends less. Where only such a host has measured the rate, its wait is none of the
     /// link's as soon as others send more.
     fn believe(&mut self, now: f64, heard: RttSamples, least: f64, passing: f64) -> Option<RttSamples> {
-        let is_used = self.capacity.is_none() || self.was_used(now) || passing >= HALF * self.rate;
-        let is_known = self.capacity.is_some() && !self.is_doubtful;
+        let is_used = self.known.is_none() || self.was_used(now) || passing >= HALF * self.rate;
+        let is_known = self.known.is_some() && !self.is_doubtful;
         let enough = if is_known { HALF * HALF } else { HALF };
         let one = self.share >= enough && is_used;
         self.is_trusted = heard.wait <= least || heard.agreeing >= 2 || one;
@@ -345,14 +360,14 @@ impl Controller {
     fn follow(&mut self, (now, span): (f64, f64), heard: RttSamples, least: f64, passing: f64, lost: f64) {
         self.raises = 0;
         self.remember(now, heard.wait);
-        if let Some(capacity) = self.route(heard) {
-            self.capacity = Some(capacity);
+        if let Some(known) = self.route(heard) {
+            self.known = Some(known);
             self.offset += heard.wait;
             self.passage.forget();
             (self.wait, self.stays) = (Some((0.0, now)), None);
             return;
         }
-        let measured = self.passage.service(least / 2.0, self.capacity);
+        let measured = self.passage.service(least / 2.0, self.tried());
         if let Some(measured) = measured.filter(|rate| *rate > 0.0) {
             self.learn((now, span), measured * (1.0 - lost.clamp(0.0, HALF)), passing, heard);
         }
@@ -360,8 +375,8 @@ impl Controller {
 
     /// The link's rate was measured.
     fn learn(&mut self, (now, span): (f64, f64), measured: f64, passing: f64, heard: RttSamples) {
-        let Some(known) = self.capacity else {
-            (self.capacity, self.found, self.is_doubtful) = (Some(measured), measured, heard.agreeing < 2);
+        let Some(known) = self.tried() else {
+            (self.known, self.is_doubtful) = (Some(TriedRate::found(measured)), heard.agreeing < 2);
             return;
         };
         // What an overflowing buffer drops counts as passed until TCP sends it again.
@@ -378,30 +393,30 @@ impl Controller {
             rate = rate.max(explained).max(floor).min(known);
         }
         self.is_doubtful &= heard.waiting < 2;
-        (self.capacity, self.found) = (Some(rate), rate);
+        self.known = Some(TriedRate::found(rate));
     }
 
-    /// The link's rate as known before a wait that stays where a queue would have drained.
-    fn route(&mut self, heard: RttSamples) -> Option<f64> {
+    /// What was known of the link's rate before a wait that stays where a queue would have drained.
+    fn route(&mut self, heard: RttSamples) -> Option<TriedRate> {
         let (sum, _) = self.passage.at(heard.passed);
-        let capacity = self.capacity?;
-        let first = Stay { passed: heard.passed, sum, wait: heard.wait, capacity, spare: 0.0 };
+        let known = self.known?;
+        let first = Stay { passed: heard.passed, sum, wait: heard.wait, known, spare: 0.0 };
         let stay = self.stays.get_or_insert(first);
         if (heard.wait / stay.wait - 1.0).abs() > HALF {
             self.stays = None;
             return None;
         }
-        stay.spare += heard.passed - stay.passed - (sum - stay.sum) / capacity;
+        stay.spare += heard.passed - stay.passed - (sum - stay.sum) / known.tried;
         (stay.passed, stay.sum) = (heard.passed, sum);
         // A link that becomes slower drains less than it could before.
-        (stay.spare > 2.0 * stay.wait.max(HELD_BACK_S)).then_some(stay.capacity)
+        (stay.spare > 2.0 * stay.wait.max(HELD_BACK_S)).then_some(stay.known)
     }
 
     /// No queue stands behind.
     fn grow(&mut self, now: f64, believed: Option<RttSamples>, least: f64, passing: f64, is_used: bool) {
         if now - self.used_at.max(self.changed) > BLIND.as_secs_f64() {
             // What was tried and not used up is not known to pass.
-            self.capacity = self.capacity.map(|capacity| capacity.min(self.found));
+            self.known = self.known.map(|known| TriedRate { tried: known.tried.min(known.found), ..known });
             self.raises = 0;
         }
         // A queue shows so long after a raise.
@@ -412,8 +427,9 @@ impl Controller {
         if !is_used || newest < NEARLY_ALL * self.rate {
             return;
         }
-        self.found = self.found.max(passing.min(self.rate));
-        let capacity = self.capacity.unwrap_or(passing);
+        let passed = passing.min(self.rate);
+        let known = self.known.unwrap_or(TriedRate { tried: passing, found: passed });
+        let (capacity, found) = (known.tried, known.found.max(passed));
         // The host that measured the rate may be behind a bottleneck of its own: others find out soon, and it alone does not.
         let is_doubted = self.is_doubtful && shown.hosts >= 2;
         let factor = match is_doubted || self.rate < HALF * self.peak {
@@ -425,13 +441,13 @@ impl Controller {
         if raised > capacity {
             self.raises += 1;
             (self.raised, self.changed) = (raised / capacity, now);
-            self.capacity = Some(raised);
         }
+        self.known = Some(TriedRate { tried: raised.max(capacity), found });
     }
 
     /// The rate at which the queue behind becomes what the priority wants.
     fn settle(&mut self, now: f64) {
-        let Some(capacity) = self.capacity else { return };
+        let Some(capacity) = self.tried() else { return };
         let (target, margin) = self.priority.wants();
         let excess = match (self.direction, self.wait) {
             (Direction::Up, Some(_)) if self.is_trusted => {
