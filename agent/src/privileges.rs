@@ -33,6 +33,8 @@ pub(crate) struct StillToDo {
     pub(crate) attach: bool,
     /// The shaper waits for a rate: only then is its filter loaded.
     pub(crate) shape: bool,
+    /// The first hop may have to be asked.
+    pub(crate) probe: bool,
     /// Something has to be taken off a device by netlink: clsact filters, queues that were set up.
     pub(crate) take_down: bool,
 }
@@ -76,10 +78,11 @@ pub(crate) fn give_up_all() {
 }
 
 fn kept(after_start: Privileges, to_do: StillToDo) -> CapsHashSet {
+    let probe = to_do.probe.then_some(Capability::CAP_NET_RAW);
     if after_start == Privileges::Reattach || to_do.attach || to_do.shape {
-        return HashSet::from(ATTACH);
+        return ATTACH.into_iter().chain(probe).collect();
     }
-    to_do.take_down.then_some(Capability::CAP_NET_ADMIN).into_iter().collect()
+    to_do.take_down.then_some(Capability::CAP_NET_ADMIN).into_iter().chain(probe).collect()
 }
 
 /// Takes away from every set of this thread what is not in `keep`. Threads started later inherit what is left.
@@ -121,6 +124,8 @@ mod tests {
         assert_eq!(kept(Privileges::None, StillToDo { shape: true, ..nothing }), HashSet::from(ATTACH));
         let take_down = kept(Privileges::None, StillToDo { take_down: true, ..nothing });
         assert_eq!(names(&take_down), "CAP_NET_ADMIN");
+        let probe = kept(Privileges::None, StillToDo { probe: true, ..nothing });
+        assert_eq!(names(&probe), "CAP_NET_RAW");
     }
 
     #[test]

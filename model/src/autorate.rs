@@ -24,12 +24,15 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use crate::constants::{BLIND, FADED, FEW, HALF, HELD_BACK_S, NEARLY_ALL, NO_QUEUE_S, RECENT, SLIGHT};
+use crate::constants::{
+    BLIND, FADED, FEW, HALF, HELD_BACK_S, LITTLE, NEARLY_ALL, NO_QUEUE_S, RECENT, SLIGHT,
+};
 use crate::segment::{Direction, FULL_FRAME_BYTES};
 pub use bounds::Bounds;
 pub use decision::Decision;
 use outage::Outage;
 pub use own::Own;
+pub use rtt_samples::FIRST_HOP;
 use rtt_samples::{HeardHosts, RttSamples};
 pub use rules::Priority;
 use rules::RULES;
@@ -72,6 +75,9 @@ pub struct Controller {
     /// The last raise as a factor.
     raised: f64,
     grounds: Grounds,
+    /// When somebody else than the first hop was believed last, and whether it is to be asked.
+    told_at: f64,
+    need: Need,
     first_ns: Option<u64>,
 }
 
@@ -88,6 +94,17 @@ impl TriedRate {
     const fn found(rate: f64) -> Self {
         Self { tried: rate, found: rate }
     }
+}
+
+/// Who is needed to tell how long packets wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Need {
+    /// Nothing passes.
+    Nobody,
+    /// Hosts that packets come from tell it, or hardly anything passes.
+    Others,
+    /// They have not told for a second.
+    FirstHop,
 }
 
 /// A wait: when it was met last and what had passed then, how long it was first, and the link's rate as known then.
@@ -107,6 +124,7 @@ struct Grounds {
     decision: Decision,
     wait: Option<f64>,
     hosts: usize,
+    is_of_hop: bool,
     share: f64,
     lost: f64,
 }
@@ -139,6 +157,8 @@ impl Controller {
             raises: 0,
             raised: 1.0 + SLIGHT,
             grounds: Grounds::default(),
+            told_at: f64::MIN,
+            need: Need::Nobody,
             first_ns: None,
         };
         controller.set(start);
@@ -177,6 +197,11 @@ impl Controller {
     /// How long packets wait behind, seconds, as the newest replies say.
     pub fn wait(&self) -> Option<f64> {
         self.wait.map(|(wait, _)| wait)
+    }
+
+    /// Whether the first hop is to be asked how long packets wait. It is [`FIRST_HOP`].
+    pub fn need(&self) -> Need {
+        self.need
     }
 
     /// Why the last decision was taken, in words.
@@ -257,6 +282,7 @@ impl Controller {
             self.used_at = now;
         }
         (self.grounds.hosts, self.grounds.lost) = (heard.map_or(0, |it| it.agreeing), own.lost);
+        self.grounds.is_of_hop = heard.map_or(self.grounds.is_of_hop, |it| it.is_of_hop);
         if heard.is_some() {
             self.outage.answered(self.passage.newest().map_or(0.0, |(_, left)| now - left));
         } else if !own.replied
@@ -273,6 +299,14 @@ impl Controller {
         let scale = self.tried().unwrap_or(passing).max(passing).max(self.bounds.least);
         let least = NO_QUEUE_S + FULL_FRAME_BYTES / scale;
         let believed = heard.and_then(|heard| self.believe(now, heard, least, passing));
+        if believed.is_some_and(|heard| !heard.is_of_hop) {
+            self.told_at = now;
+        }
+        self.need = match passing {
+            0.0 => Need::Nobody,
+            LITTLE.. if now - self.told_at > BLIND.as_secs_f64() => Need::FirstHop,
+            _ => Need::Others,
+        };
         match believed {
             Some(heard) => self.wait = Some((heard.wait, now)),
             None if self.wait.is_some_and(|(_, at)| now - at > BLIND.as_secs_f64()) => self.wait = None,
@@ -334,7 +368,7 @@ impl Controller {
         now - self.used_at <= BLIND.as_secs_f64()
     }
 
-    /// One host may be behind a bottleneck of its own: a wait counts if two agree on it, or if most of what passes waits and uses the link up. Of a rate
+    /// One host may be behind a bottleneck of its own: a wait counts if two agree on it, the first hop says so, or if most of what passes waits and uses the link up. Of a rate
     /// that is known, a quarter is enough: a host whose own bottleneck is slower sends less. Where only such a host has measured the rate, its wait is none of the
     /// link's as soon as others send more.
     fn believe(&mut self, now: f64, heard: RttSamples, least: f64, passing: f64) -> Option<RttSamples> {
@@ -342,7 +376,7 @@ impl Controller {
         let is_known = self.known.is_some() && !self.is_doubtful;
         let enough = if is_known { HALF * HALF } else { HALF };
         let one = self.share >= enough && is_used;
-        self.is_trusted = heard.wait <= least || heard.agreeing >= 2 || one;
+        self.is_trusted = heard.wait <= least || heard.is_sure() || one;
         match self.is_trusted {
             true => Some(heard),
             false => self.is_doubtful.then_some(RttSamples { wait: 0.0, ..heard }),
@@ -376,14 +410,14 @@ impl Controller {
     /// The link's rate was measured.
     fn learn(&mut self, (now, span): (f64, f64), measured: f64, passing: f64, heard: RttSamples) {
         let Some(known) = self.tried() else {
-            (self.known, self.is_doubtful) = (Some(TriedRate::found(measured)), heard.agreeing < 2);
+            (self.known, self.is_doubtful) = (Some(TriedRate::found(measured)), !heard.is_sure());
             return;
         };
         // What an overflowing buffer drops counts as passed until TCP sends it again.
         let mut rate = measured.min((2.0 * known).max(self.proven));
         if rate < known {
             let was_used = self.was_used(now);
-            let is_shown = heard.agreeing >= 2 || passing >= HALF * self.rate;
+            let is_shown = heard.is_sure() || passing >= HALF * self.rate;
             let shortest = self.waits.iter().map(|it| it.1).fold(heard.wait, f64::min);
             let grown = (heard.wait - shortest - RULES.explains).max(0.0);
             let explained = known / (1.0 + grown / RULES.explains);
@@ -481,11 +515,14 @@ impl Controller {
 
 impl std::fmt::Display for Grounds {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { decision, wait, hosts, share, lost } = *self;
+        let Self { decision, wait, hosts, is_of_hop, share, lost } = *self;
         let Some(wait) = wait else { return f.write_str("no host shows the queue behind the shaper") };
         match decision {
             Decision::Lower | Decision::Drain if lost > RULES.lost => {
                 write!(f, "{:.1} % of the packets are lost on the way", 100.0 * lost)
+            }
+            Decision::Lower | Decision::Drain if is_of_hop => {
+                write!(f, "packets to the first hop wait {:.0} ms behind the shaper", 1e3 * wait)
             }
             Decision::Lower | Decision::Drain if hosts >= 2 => {
                 write!(f, "packets of {hosts} hosts wait {:.0} ms behind the shaper", 1e3 * wait)

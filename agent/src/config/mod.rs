@@ -34,7 +34,7 @@ pub(crate) use error::closest;
 pub use framing::{FrameLayer, Framing};
 pub use overrides::Overrides;
 pub(crate) use shape::LEAST_RATE;
-pub use shape::{AckFilter, Delta, RateBounds, ShapeConfig, ShapeMode, ShapeRate};
+pub use shape::{AckFilter, Delta, Probe, RateBounds, ShapeConfig, ShapeMode, ShapeRate};
 
 /// Where the agent listens unless configured otherwise: this machine only.
 pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9924);

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::framing::{FrameLayer, Preset};
-use super::shape::{AckFilter, Delta, ShapeMode, ShapeRate};
+use super::shape::{AckFilter, Delta, Probe, ShapeMode, ShapeRate};
 use super::{self as config, IngressHook, LogFormat, LogLevel};
 
 /// The whole file.
@@ -59,6 +59,8 @@ pub(super) struct ShapeTable {
     pub(super) rate: ShapeRate,
     /// `latency`, `balanced` or `throughput`: what `rate = "auto"` prefers. Default `balanced`.
     pub(super) priority: Option<Spanned<Priority>>,
+    /// `off` or `first-hop`: whom `rate = "auto"` may ask where what passes does not tell how long packets wait. Default `off`.
+    pub(super) probe: Option<Spanned<Probe>>,
     /// What `rate = "auto"` never falls below, as `tc` writes rates. Default `64kbit`.
     pub(super) minimum_uplink_rate: Option<Spanned<Rate>>,
     /// What it never exceeds. Default: no limit.

@@ -42,6 +42,8 @@ pub struct ShapeConfig {
     pub rate: ShapeRate,
     /// How an automatic rate balances use and delay.
     pub priority: Priority,
+    /// Whom it may ask how long packets wait.
+    pub probe: Probe,
     /// Bounds of an automatic rate, by direction.
     pub bounds: PerDirection<RateBounds>,
     /// Share of the uplink rate that is sent at, percent.
@@ -68,6 +70,7 @@ impl Default for ShapeConfig {
             mode: ShapeMode::Off,
             rate: ShapeRate::Configured,
             priority: Priority::default(),
+            probe: Probe::default(),
             bounds: PerDirection::default(),
             rate_percent: PERCENT.default,
             downlink: false,
@@ -142,6 +145,18 @@ pub enum ShapeRate {
     Configured,
     /// From the queue that stands behind the shaper, ten times a second.
     Auto,
+}
+
+named! {
+    /// Whom an automatic rate may ask, if what passes does not tell how long packets wait.
+    #[derive(Default)]
+    pub enum Probe {
+        /// Nobody.
+        #[default]
+        Off = "off",
+        /// The provider's first hop that replies.
+        FirstHop = "first-hop",
+    }
 }
 
 /// Bounds of an automatic rate.

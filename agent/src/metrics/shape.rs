@@ -41,6 +41,12 @@ const DECISIONS: Family = Family::counter(
      raise, packets wait here only; lower and drain, packets wait behind or are lost; outage, no replies.",
 );
 
+const PROBES: Family = Family::counter(
+    "pendulum_shape_probes_total",
+    None,
+    "Packets sent to ask the first hop how long packets wait (probe = first-hop).",
+);
+
 #[derive(Debug)]
 pub(super) struct Shaping {
     board: Board,
@@ -90,6 +96,12 @@ impl Collector for Shaping {
                         samples.counter(labels, count)
                     })
                 })
+            })
+        })?;
+        PROBES.write(encoder, |samples| {
+            shaped().try_for_each(|link| match link.shape.probes {
+                Some(count) => samples.counter([("link", &*link.name)], count),
+                None => Ok(()),
             })
         })?;
         ACKS.write(encoder, |samples| {

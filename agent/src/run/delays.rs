@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pendulum_model::autorate::FIRST_HOP;
 use pendulum_model::delay::{
     self, BloatNews, DelayTracker, FlowRtt, HiddenWait, Limits, Reading, Reply, Segment, SteadyPlace,
     TimedFlow, Transfer,
@@ -25,7 +26,7 @@ const SEGMENT_BYTES: u64 = 1448;
 #[derive(Debug)]
 pub(super) struct Delays {
     tracker: DelayTracker,
-    /// On the uplink, since the tick before.
+    /// Since the tick before.
     waited: Vec<(Direction, Passing)>,
     place: SteadyPlace,
     own: PerDirection<OwnWait>,
@@ -80,16 +81,31 @@ impl Default for Delays {
 }
 
 impl Delays {
-    /// A tick of a tenth of a second; `throughput`: what leaves the queues, bytes per second.
-    pub(super) fn tick(&mut self, at: Duration, queues: &Queues, throughput: PerDirection<f64>) {
+    /// A tick of a tenth of a second; `throughput`: what leaves the queues, bytes per second; `first_hop`: the number of its address, while it is asked.
+    pub(super) fn tick(
+        &mut self,
+        at: Duration,
+        queues: &Queues,
+        throughput: PerDirection<f64>,
+        first_hop: Option<u32>,
+    ) {
         let elsewhere = queues.elsewhere.as_ref();
         self.tracker.tick(at.as_secs_f64(), elsewhere.map_or_else(PerDirection::default, |it| it.passed));
         self.waited.clear();
         for (reply, passed_ns) in elsewhere.iter().flat_map(|elsewhere| &elsewhere.replies) {
-            let Some(wait_s) = self.tracker.reply(reply) else { continue };
-            let Reply { end, may_be_held, .. } = *reply;
-            let waited = Passing::Waited { end: end.into(), passed_ns: *passed_ns, wait_s, may_be_held };
-            self.waited.push((Direction::Up, waited));
+            let waits_s = self.tracker.reply(reply);
+            let Reply { end, delay_s, may_be_held, .. } = *reply;
+            let is_hop = first_hop == Some(end);
+            let end = if is_hop { FIRST_HOP } else { end.into() };
+            if let Some(wait_s) = waits_s.up {
+                let waited = Passing::Waited { end, passed_ns: *passed_ns, wait_s, may_be_held };
+                self.waited.push((Direction::Up, waited));
+            }
+            // Others tell of the downlink by their clocks.
+            if let Some(wait_s) = waits_s.down.filter(|_| is_hop) {
+                let passed_ns = passed_ns.saturating_add((delay_s * 1e9) as u64);
+                self.waited.push((Direction::Down, Passing::Waited { end, passed_ns, wait_s, may_be_held }));
+            }
         }
         for reply in elsewhere.iter().flat_map(|elsewhere| &elsewhere.home_replies) {
             self.tracker.home_reply(&Reply { end: self.hosts.number(reply.end), ..*reply });

@@ -208,7 +208,8 @@ impl LinkTask {
         if let Some(at) = read {
             self.meter.observe_uplink(at, self.queues.uplink_look());
         }
-        self.delays.tick(bpf::monotonic(), &self.queues, self.meter.throughput());
+        let first_hop = self.shaper.first_hop();
+        self.delays.tick(bpf::monotonic(), &self.queues, self.meter.throughput(), first_hop);
         self.follow_passing(repeated);
         if self.ticks.is_multiple_of(TICKS_PER_SWEEP) {
             self.keep_attached().await;

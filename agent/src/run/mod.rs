@@ -48,7 +48,7 @@ use tokio::task::{JoinError, JoinSet};
 use tracing::{info, warn};
 
 use crate::bpf::{self, Mechanism};
-use crate::config::{Active, Config, EventsConfig, HttpConfig, LinkConfig, ShapeMode};
+use crate::config::{Active, Config, EventsConfig, HttpConfig, LinkConfig, Probe, ShapeMode};
 use crate::exit::{Exit, Failure};
 use crate::http::{self, Access, App, Listener, Secrets};
 use crate::incident::Store;
@@ -124,6 +124,7 @@ async fn supervise(config: Config, wait: bool, reload: &Reload) -> Result<(), Fa
         privileges::StillToDo {
             attach: prepared.iter().any(|link| link.mechanisms.is_empty()),
             shape: shape == ToShape::Later,
+            probe: active.borrow().config.shape.probe == Probe::FirstHop,
             take_down: shape != ToShape::Nothing
                 || prepared.iter().flat_map(|link| &link.mechanisms).any(|one| *one == Mechanism::Clsact),
         },

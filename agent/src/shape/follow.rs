@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use pendulum_model::autorate::{Bounds, Controller, Decision, Own};
+use pendulum_model::autorate::{Bounds, Controller, Decision, Need, Own};
 use pendulum_model::constants::{RECENT, SLIGHT};
 use pendulum_model::rate::Rate;
 use pendulum_model::segment::{Direction, PerDirection};
@@ -128,6 +128,12 @@ impl Follower {
                 }
             }),
         })
+    }
+
+    /// Whether the first hop is to be asked.
+    pub(super) fn need(&self) -> Need {
+        let [up, down] = self.ways.both().map(|way| way.controller.need());
+        up.max(down)
     }
 
     /// What is sent, or let in.

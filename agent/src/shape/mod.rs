@@ -12,6 +12,7 @@ mod evidence;
 mod follow;
 mod kernel;
 mod plan;
+mod probe;
 mod rates;
 mod readings;
 mod tell;
@@ -35,6 +36,7 @@ use behind::BehindWatch;
 use desired::{Actual, Desired, Queue, ShapingStep};
 use follow::Follower;
 use kernel::{InPlace, Reconciler};
+use probe::Prober;
 use trial::Trial;
 
 pub use behind::Behind;
@@ -59,6 +61,8 @@ pub struct Shaper {
     active: Option<ActiveShaper>,
     /// With `rate = "auto"`.
     follower: Option<Follower>,
+    /// With `probe`; what was not to be had is not tried again.
+    prober: Option<Result<Prober, ()>>,
     /// As last looked at.
     in_place: PerDirection<Option<InPlace>>,
     /// Why it is not as wanted.
@@ -105,6 +109,7 @@ impl Shaper {
             link: link.name.clone(),
             wan: link.wan.clone(),
             follower: None,
+            prober: None,
             settings,
             rates: link.rates,
             measured: MeasuredTraffic::default(),
@@ -124,6 +129,7 @@ impl Shaper {
         if self.settings != *settings {
             self.settings.clone_from(settings);
             self.follower = Follower::of(settings, self.rates);
+            self.prober = None;
             self.not_loaded = None;
             if let Some(active) = &mut self.active {
                 active.trial = Trial::new(settings, Instant::now());
@@ -343,6 +349,8 @@ impl Shaper {
     /// Nothing of it is in the kernel any more.
     fn end(&mut self) {
         let Some(active) = self.active.take() else { return };
+        // The device may be another one the next time.
+        self.prober = None;
         let undecided = |trial: Trial| Comparison { outcome: TrialOutcome::Undecided, ..trial.comparison() };
         self.news = active.trial.map(undecided);
         info!(link = self.link, "shaping ended; the device is as it was");

@@ -10,7 +10,7 @@ use super::trial::Trial;
 use super::{ActiveShaper, Comparison, Shaper, plan};
 use crate::bpf::BpfError;
 use crate::bpf::abi::{self, pendulum_shape_control};
-use crate::config::{AckFilter, ShapeMode};
+use crate::config::{AckFilter, Probe, ShapeMode};
 use crate::snapshot::{SILENT, ShapeSnapshot, ShapeState};
 
 /// ACKs withheld for one carrier: Linux' own GRO merges up to 44 full segments into one ACK.
@@ -107,6 +107,10 @@ impl Shaper {
                 Some(Shaped { rate_bps, rate_source: source.map(Name::from), auto })
             }),
             decisions: PerDirection::from_fn(|x| Some(follower(x)?.decisions(x))),
+            probes: (self.settings.probe == Probe::FirstHop).then(|| {
+                let prober = self.prober.as_ref().and_then(|prober| prober.as_ref().ok());
+                prober.map_or(0, |prober| prober.sent)
+            }),
             counts: active.counts,
             is_doubted: comparison.as_ref().is_some_and(|found| found.outcome.speaks_against()),
             ab_test: comparison.as_ref().map(Comparison::sent),

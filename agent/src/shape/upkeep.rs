@@ -1,17 +1,20 @@
 //! A shaper that runs: it follows the link, takes its turns in a comparison, and is watched.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use pendulum_model::autorate::Need;
 use pendulum_model::segment::{Direction, PerDirection};
 use tracing::{info, warn};
 
 use super::behind::DeviceCounts;
 use super::desired::{HANDLE, side};
+use super::probe::Prober;
 use super::{
     Behind, Comparison, MeasuredTraffic, OwnLevel, Passing, RateChange, Shaper, TrialOutcome, TrialTurn,
     conflict,
 };
 use crate::bpf;
+use crate::config::Probe;
 use crate::net::Device;
 use crate::net::control::read_filters;
 use crate::snapshot::ShapeState;
@@ -72,6 +75,8 @@ impl Shaper {
     ) -> Vec<RateChange> {
         let Some(follower) = &mut self.follower else { return Vec::new() };
         let changes = follower.tick(now_ns, Instant::now(), seen, own);
+        let need = follower.need();
+        self.probe(Duration::from_nanos(now_ns), need);
         for direction in Direction::ALL {
             let Ok(cake) = self.cake(direction) else { continue };
             if let Some(place) = self.in_place[direction].as_mut().filter(|place| place.cake != cake)
@@ -81,6 +86,31 @@ impl Shaper {
             }
         }
         changes
+    }
+
+    /// Asks the first hop, if that is allowed and it is to be asked.
+    fn probe(&mut self, now: Duration, need: Need) {
+        if self.settings.probe == Probe::Off {
+            return;
+        }
+        let (link, wan) = (&self.link, &self.wan);
+        let prober = self.prober.get_or_insert_with(|| {
+            Prober::open(wan).map_err(|error| {
+                warn!(
+                    link,
+                    "probe = \"first-hop\" is not followed: no ICMP socket on {wan}: {error}; give the service CAP_NET_RAW \
+                     (docs/guide/auto.md) and restart it"
+                );
+            })
+        });
+        if let Ok(prober) = prober {
+            prober.turn(now, need);
+        }
+    }
+
+    /// The number of the first hop's address, while it is asked.
+    pub fn first_hop(&self) -> Option<u32> {
+        self.prober.as_ref()?.as_ref().ok()?.hop()
     }
 
     /// What the comparison has come to, each time that changes.

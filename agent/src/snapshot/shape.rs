@@ -57,6 +57,8 @@ pub struct ShapeSnapshot {
     pub shaped: PerDirection<Option<Shaped>>,
     /// Of each direction whose rate is found: how often each was decided, in the order of [`Decision::ALL`].
     pub decisions: PerDirection<Option<[u64; Decision::ALL.len()]>>,
+    /// Packets sent to the first hop; `None` where it may not be asked.
+    pub probes: Option<u64>,
     /// What was done.
     pub counts: pendulum_shape_counts,
     /// The comparison with and without.

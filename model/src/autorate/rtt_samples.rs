@@ -42,11 +42,16 @@ impl Host {
     }
 }
 
+/// The first hop beyond the line: no bottleneck of its own lies before it.
+pub const FIRST_HOP: u64 = u64::MAX;
+
 /// What they say together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RttSamples {
-    /// The middle one of their waits, the lower of two: neither a slow host nor one that lies decides among three. Seconds.
+    /// That of the first hop, else the middle one of their waits, the lower of two: neither a slow host nor one that lies decides among three. Seconds.
     pub(super) wait: f64,
+    /// The first hop is among them.
+    pub(super) is_of_hop: bool,
     /// When the newest packet that met it passed.
     pub(super) passed: f64,
     /// All hosts; those that agree on it; those that wait at least as long, and their bytes.
@@ -54,6 +59,13 @@ pub(super) struct RttSamples {
     pub(super) agreeing: usize,
     pub(super) waiting: usize,
     pub(super) bytes: f64,
+}
+
+impl RttSamples {
+    /// No bottleneck of a host's own is mistaken for the line.
+    pub(super) const fn is_sure(&self) -> bool {
+        self.is_of_hop || self.agreeing >= 2
+    }
 }
 
 /// Replies since the decision before.
@@ -71,14 +83,16 @@ impl HeardHosts {
 
     /// All of them, once.
     pub(super) fn take(&mut self) -> Option<RttSamples> {
+        let hop = self.0.get(&FIRST_HOP).copied();
         let mut hosts: Vec<Host> = std::mem::take(&mut self.0).into_values().collect();
         hosts.sort_by(|a, b| a.least().total_cmp(&b.least()));
-        let middle = hosts.get(hosts.len().checked_sub(1)? / 2)?;
-        let wait = middle.least();
+        let decides = hop.or(hosts.get(hosts.len().checked_sub(1)? / 2).copied())?;
+        let wait = decides.least();
         let near = (2.0 * NO_QUEUE_S).max(HALF * wait);
         Some(RttSamples {
             wait,
-            passed: middle.passed,
+            is_of_hop: hop.is_some(),
+            passed: decides.passed,
             hosts: hosts.len(),
             agreeing: hosts.iter().filter(|it| (it.least() - wait).abs() <= near).count(),
             waiting: hosts.iter().filter(|it| it.least() >= wait).count(),

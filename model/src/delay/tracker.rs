@@ -297,10 +297,10 @@ impl DelayTracker {
         self.rates[x].map_or((SLIGHT * self.most.most(x)).max(LITTLE), |rate| light(rate.value))
     }
 
-    /// The outside replied. Returns how long the request waited on the uplink, seconds: a clock tells what the reply waited itself, or nothing waits in the
-    /// downlink.
-    pub fn reply(&mut self, reply: &Reply) -> Option<f64> {
-        let delay_s = sane(reply.delay_s)?;
+    /// The outside replied. Returns how long the request waited on the uplink and the reply in the downlink's buffer, seconds: a clock tells that of the
+    /// reply, or nothing waits the other way. What little the uplink carries beside a download are its ACKs: who lowers the download shortens their queue too.
+    pub fn reply(&mut self, reply: &Reply) -> PerDirection<Option<f64>> {
+        let Some(delay_s) = sane(reply.delay_s) else { return PerDirection::default() };
         // A line that lets bursts pass sends a packet at once.
         let delay_s = (delay_s - self.on_line_s(reply.request_bytes.into())).max(0.0);
         let (at_s, load) = (self.at_s, self.load());
@@ -313,10 +313,13 @@ impl DelayTracker {
             self.free_since_s.map(|since_s| since_s.is_some_and(|since_s| at_s - since_s >= HEARD_S));
         let is_prompt = !reply.may_be_held && !reply.is_relayed;
         let route_s = base.route(delay_s, is_free.up && is_free.down && is_prompt);
-        let down_s = reply.down_s.or(is_free.down.then_some(0.0)).filter(|_| !reply.is_relayed);
-        let up_s = down_s.map(|down_s| (delay_s - route_s - down_s).max(0.0));
-        self.heard.entry(reply.end).or_default().hear(at_s, delay_s, up_s, reply);
-        up_s
+        let waits_s = (delay_s - route_s).max(0.0);
+        let told_s = |is_free: bool, waits_s: f64| {
+            reply.down_s.or(is_free.then_some(waits_s)).filter(|_| !reply.is_relayed)
+        };
+        let up = told_s(is_free.down, 0.0).map(|down_s| (waits_s - down_s).max(0.0));
+        self.heard.entry(reply.end).or_default().hear(at_s, delay_s, up, reply);
+        PerDirection { up, down: told_s(is_free.up || load.up <= SLIGHT * load.down, waits_s) }
     }
 
     /// The least that requests waited on the uplink within the last second, seconds; `None` if too few replies tell.
@@ -572,7 +575,7 @@ mod tests {
 
         fn hear(&mut self, end: u32, delay_s: f64, down_s: Option<f64>) -> Option<f64> {
             let (may_be_held, is_relayed) = (false, false);
-            self.tracker.reply(&Reply { end, request_bytes: 0, delay_s, down_s, may_be_held, is_relayed })
+            self.tracker.reply(&Reply { end, request_bytes: 0, delay_s, down_s, may_be_held, is_relayed }).up
         }
 
         /// The wait on a busy uplink, if the downlink's is known.
@@ -625,6 +628,29 @@ mod tests {
                 waits = line.hear(7, 0.34, None).map(|wait_s| (wait_s * 1e3).round() as u32);
             }
             assert_eq!(waits, expected, "{down} bytes");
+        }
+    }
+
+    /// The same of a download: it is its own wait, if the uplink carries no more than its ACKs.
+    #[test]
+    fn what_no_clock_tells_of_a_download_waits_in_the_downlink_while_the_uplink_carries_its_acks() {
+        for (up, expected) in [(1_000, Some(300)), (2_500, None)] {
+            let mut line = RatedLine { tracker: DelayTracker::default(), at_s: 0.0 };
+            assert_eq!(line.run(4, 100, 0.04), Some(0.0));
+            let mut waits = None;
+            for _ in 0..40 {
+                line.tick_both(up, 12_500);
+                let reply = Reply {
+                    end: 7,
+                    request_bytes: 0,
+                    delay_s: 0.34,
+                    down_s: None,
+                    may_be_held: false,
+                    is_relayed: false,
+                };
+                waits = line.tracker.reply(&reply).down.map(|wait_s| (wait_s * 1e3).round() as u32);
+            }
+            assert_eq!(waits, expected, "{up} bytes");
         }
     }
 

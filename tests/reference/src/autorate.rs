@@ -32,8 +32,29 @@ const DETECTIONS: [usize; 2] = [2, 3];
 const RISES: [f64; 3] = [1.02, 1.04, 1.1];
 
 const QUIC: Remote = Remote { says: Says::Nothing, far: None };
-/// Which hosts have QUIC. The long transfers are to the first two, the bursts to all in turn: none, half of the traffic, all but one long transfer, all.
-pub const MIXES: [[bool; 3]; 4] = [[false; 3], [false, true, false], [false, true, true], [true; 3]];
+/// What passes.
+#[derive(Clone, Copy, Debug)]
+pub struct Mix {
+    /// Whether the traffic to a host is QUIC. The long transfers are to the first two, the bursts to all in turn.
+    quic: [bool; 3],
+    /// Whether the first hop is asked.
+    first_hop: bool,
+}
+
+impl Mix {
+    const fn of(quic: [bool; 3]) -> Self {
+        Self { quic, first_hop: false }
+    }
+}
+
+/// TCP only, half of the traffic QUIC, all but one long transfer, all, and all with the first hop asked.
+pub const MIXES: [Mix; 5] = [
+    Mix::of([false; 3]),
+    Mix::of([false, true, false]),
+    Mix::of([false, true, true]),
+    Mix::of([true; 3]),
+    Mix { quic: [true; 3], first_hop: true },
+];
 
 /// What a shaper reaches: use, and the 95th percentile of the wait in seconds.
 pub type Score = (f64, f64);
@@ -59,8 +80,8 @@ impl Case {
         self.run_mix(slots, MIXES[0], shaper)
     }
 
-    /// The same; `quic`: whether the traffic to a host is QUIC.
-    fn run_mix<'a>(self, slots: &'a [f64], quic: [bool; 3], shaper: impl FnOnce() -> Shaper<'a>) -> Outcome {
+    /// The same of any traffic.
+    fn run_mix<'a>(self, slots: &'a [f64], mix: Mix, shaper: impl FnOnce() -> Shaper<'a>) -> Outcome {
         let capacity = |at: f64| slots.get((at / SLOT) as usize).copied().unwrap_or(0.0);
         let mean = self.kind.mean(self.seed);
         let setting = Setting {
@@ -70,8 +91,9 @@ impl Case {
             drops_at_head: self.kind.drops_at_head(),
             late: &|_| 0.0,
             sources: crowd(self.seed, mean, SECONDS),
-            remotes: quic.map(|is_quic| if is_quic { QUIC } else { NEAR }).into(),
-            handshakes: quic.contains(&true),
+            remotes: mix.quic.map(|is_quic| if is_quic { QUIC } else { NEAR }).into(),
+            handshakes: mix.quic.contains(&true),
+            first_hop: mix.first_hop,
             seconds: SECONDS,
         };
         run(&setting, shaper())
@@ -240,30 +262,31 @@ fn row(text: &mut String, what: &str, scores: &[Score]) {
     text.push('\n');
 }
 
-/// What ours reaches with each of [`MIXES`], means over seeds that no rule was made with; `is_known`: the mean rate is configured.
-pub fn mixes(kind: Kind, direction: Direction, is_known: bool) -> [Score; 4] {
-    let rows = HELD_OUT_QUIC.map(|seed| {
+/// What ours reaches with a mix, the mean over seeds that no rule was made with; `is_known`: the mean rate is configured.
+pub fn mean_of_mix(kind: Kind, direction: Direction, is_known: bool, mix: Mix) -> Score {
+    let scores = HELD_OUT_QUIC.map(|seed| {
         let case = Case { kind, seed, direction };
         let (slots, known) = (case.slots(), is_known.then(|| kind.mean(seed)));
-        let ours = || Shaper::ours(direction, known, Priority::Balanced);
-        MIXES.map(|quic| score(&case.run_mix(&slots, quic, ours)))
+        [score(&case.run_mix(&slots, mix, || Shaper::ours(direction, known, Priority::Balanced)))]
     });
-    mean(&rows.collect::<Vec<_>>())
+    let [mean] = mean(&scores.collect::<Vec<_>>());
+    mean
 }
 
-/// [`mixes`] as a table.
+/// All of [`MIXES`] as a table.
 pub fn quic() -> String {
     let mut text =
-        "use %, p95 ms: TCP, half QUIC, one transfer TCP, QUIC; the same with the mean rate configured\n"
+        "use %, p95 ms: TCP, half QUIC, one transfer TCP, QUIC, QUIC with the first hop asked; the same with the mean rate configured\n"
             .to_owned();
     let mut all = Vec::new();
     for kind in KINDS {
         for direction in Direction::ALL {
-            all.push([false, true].map(|is_known| mixes(kind, direction, is_known)).as_flattened().to_vec());
+            let of = |is_known| MIXES.map(|mix| mean_of_mix(kind, direction, is_known, mix));
+            all.push([of(false), of(true)].concat());
             row(&mut text, &format!("{} {}", kind.name(), direction.name()), &all[all.len() - 1]);
         }
     }
-    let all: Vec<[Score; 8]> = all.into_iter().filter_map(|it| it.try_into().ok()).collect();
+    let all: Vec<[Score; 2 * MIXES.len()]> = all.into_iter().filter_map(|it| it.try_into().ok()).collect();
     row(&mut text, "mean", &mean(&all));
     text
 }
@@ -283,6 +306,7 @@ pub fn far_case(direction: Direction, says: Says, from: (f64, f64), known: Optio
         sources: vec![source(0, from.0), source(1, from.1)],
         remotes: vec![Remote { says: Says::Both, far: Some(LINE / 10.0) }, Remote { says, far: None }],
         handshakes: false,
+        first_hop: false,
         seconds: [from.0, from.1].into_iter().filter(|it| it.is_finite()).fold(0.0, f64::max) + 30.0,
     };
     run(&setting, Shaper::ours(direction, known, Priority::Balanced))
@@ -299,6 +323,7 @@ pub fn single_case(direction: Direction, line: f64, buffer: f64, congestion: Con
         sources: vec![WorldConnection::long(congestion, 0)],
         remotes: vec![NEAR],
         handshakes: false,
+        first_hop: false,
         seconds: SECONDS,
     };
     run(&setting, Shaper::ours(direction, None, Priority::Balanced))

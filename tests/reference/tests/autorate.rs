@@ -6,7 +6,9 @@ use pendulum_model::segment::Direction;
 use pendulum_reference::autorate::patterns::{KINDS, Kind, crowd};
 use pendulum_reference::autorate::tcp::Congestion;
 use pendulum_reference::autorate::world::{NEAR, Says, Setting, Shaper, WorldConnection, run};
-use pendulum_reference::autorate::{LINE, counts, far_case, mean_of, mixes, rows, single_case};
+use pendulum_reference::autorate::{
+    LINE, MIXES, Mix, Score, counts, far_case, mean_of, mean_of_mix, rows, single_case,
+};
 
 /// Both transfers run, one of them through a bottleneck of a tenth of the line beyond it: the line's rate stays, whatever the other host's
 /// packets say, and whichever starts first.
@@ -78,18 +80,31 @@ fn held_out_seeds_are_better_than_the_reference() {
     assert!(10 * better >= 7 * rows.len() && worse == 0 && 10 * like_oracle >= 5 * rows.len());
 }
 
+/// Sums over all links of use and delay, of each of these mixes.
+fn sums_of<const N: usize>(mixes: [Mix; N], is_known: bool) -> [Score; N] {
+    let sums = mixes.map(|mix| {
+        let links = KINDS.into_iter().flat_map(|kind| Direction::ALL.map(|x| (kind, x)));
+        let scores = links.map(|(kind, x)| mean_of_mix(kind, x, is_known, mix));
+        scores.fold((0.0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
+    });
+    println!("{sums:?}");
+    sums
+}
+
 /// Half of the traffic, or all but one long transfer, is QUIC, which says nothing: where the rate is configured, the delay stays about as short.
 #[test]
 fn one_tcp_transfer_among_quic_is_enough_for_a_configured_rate() {
-    let mut waits = [0.0; 4];
-    for kind in KINDS {
-        for direction in Direction::ALL {
-            let scores = mixes(kind, direction, true);
-            waits.iter_mut().zip(scores).for_each(|(sum, score)| *sum += score.1);
-        }
-    }
-    println!("{waits:?}");
+    let [tcp, half, most, ..] = MIXES;
+    let waits = sums_of([tcp, half, most], true).map(|it| it.1);
     assert!(waits[1] <= 1.2 * waits[0] && waits[2] <= 1.2 * waits[0], "{waits:?}");
+}
+
+/// Nothing but QUIC passes, and the rate is unknown: the first hop, which is asked four times a second, takes nine tenths of the delay away.
+#[test]
+fn the_first_hop_tells_where_nobody_else_does() {
+    let [tcp, _, _, quic, asked] = MIXES;
+    let [tcp, quic, asked] = sums_of([tcp, quic, asked], false);
+    assert!(asked.1 <= 0.15 * quic.1 && asked.0 >= 0.98 * tcp.0, "{tcp:?} {quic:?} {asked:?}");
 }
 
 #[test]
@@ -123,6 +138,7 @@ fn used_with_late_replies(least: f64, most: f64, turns: f64) -> f64 {
             sources,
             remotes: vec![NEAR; 3],
             handshakes: false,
+            first_hop: false,
             seconds: 60.0,
         };
         run(&setting, Shaper::ours(Direction::Up, None, Priority::Balanced)).used()

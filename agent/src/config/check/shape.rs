@@ -50,20 +50,19 @@ pub(super) fn check(source: &SourceText<'_>, raw: raw::ShapeTable) -> Result<Sha
         let reason = "an automatic rate follows the queue behind the shaper, so a share of it has no meaning";
         return Err(source.invalid(percent.span(), reason, "leave it out, or leave rate = \"auto\" out"));
     }
+    let priority = raw.priority.as_ref().map(|it| (it.span(), "priority"));
+    let probe = raw.probe.as_ref().map(|it| (it.span(), "probe"));
     if raw.rate == ShapeRate::Configured
-        && let Some(priority) = &raw.priority
+        && let Some((span, key)) = priority.or(probe)
     {
-        let reason = "priority applies only with rate = \"auto\"";
-        return Err(source.invalid(
-            priority.span(),
-            reason,
-            "write rate = \"auto\" below [shape], or leave it out",
-        ));
+        let reason = format!("{key} applies only with rate = \"auto\"");
+        return Err(source.invalid(span, reason, "write rate = \"auto\" below [shape], or leave it out"));
     }
     Ok(ShapeConfig {
         mode: raw.mode,
         rate: raw.rate,
         priority: raw.priority.map(Spanned::into_inner).unwrap_or_default(),
+        probe: raw.probe.map(Spanned::into_inner).unwrap_or_default(),
         bounds,
         rate_percent: source.number(raw.rate_percent, &PERCENT)?,
         downlink: raw.downlink.unwrap_or(false),

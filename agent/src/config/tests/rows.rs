@@ -320,6 +320,12 @@ fn shape() -> Vec<KeyRow> {
                 &[("\"speed\"", "unknown variant `speed`")],
             )
             .beside("rate = \"auto\""),
+        row("shape.probe", |c| c.shape.probe.name().to_owned(), "off")
+            .values(
+                &[("\"first-hop\"", "first-hop"), ("\"off\"", "off")],
+                &[("\"1.1.1.1\"", "unknown variant `1.1.1.1`")],
+            )
+            .beside("rate = \"auto\""),
         bound("shape.minimum-uplink-rate", |c| text(c.shape.bounds.up.least)),
         bound("shape.maximum-uplink-rate", |c| text(c.shape.bounds.up.most)),
         bound("shape.minimum-downlink-rate", |c| text(c.shape.bounds.down.least)),

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use pendulum_model::autorate::{Bounds, Controller, Own, Priority};
+use pendulum_model::autorate::{Bounds, Controller, FIRST_HOP, Need, Own, Priority};
 use pendulum_model::segment::{Direction, PerDirection};
 
 use super::law::{self, Law};
@@ -28,7 +28,9 @@ const START: f64 = 125e6;
 const PROBE_INTERVAL: f64 = 0.05;
 /// Between two connections that are no TCP, seconds.
 pub const HANDSHAKE: f64 = 2.0;
-/// The flow number of a probe, and of a handshake: neither takes room.
+/// Between two questions to the first hop, seconds.
+const FIRST_HOP_INTERVAL: f64 = 0.25;
+/// The flow number of a probe, of a handshake, and of a question to the first hop: none takes room.
 const PROBE: usize = usize::MAX;
 /// Bytes per second at a time.
 pub type Rates<'a> = &'a dyn Fn(f64) -> f64;
@@ -96,6 +98,8 @@ pub struct Setting<'a> {
     pub remotes: Vec<Remote>,
     /// Whether a connection that is no TCP starts each [`HANDSHAKE`] seconds, to a host of its own whose reply tells how long the first packet took.
     pub handshakes: bool,
+    /// Whether the first hop is asked while the controller wants that.
+    pub first_hop: bool,
     /// How long it runs.
     pub seconds: f64,
 }
@@ -166,12 +170,20 @@ impl Outcome {
     }
 }
 
+/// What takes no room.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum ProbePacket {
+    /// The law's probe, or a handshake's first packet, by number.
+    Numbered(usize),
+    FirstHop,
+}
+
 #[derive(Clone, Copy, Debug)]
 enum WorldEvent {
     Arrives(Packet),
     Acknowledged(Packet, f64),
     Lost(Packet),
-    Reply(usize, f64),
+    Reply(ProbePacket, f64),
 }
 
 struct World<'a, 'b> {
@@ -316,15 +328,19 @@ impl World<'_, '_> {
                 self.replied = true;
                 self.flows[packet.flow].lost(now, packet.sent);
             }
-            WorldEvent::Reply(number, asked) => match &mut self.shaper {
-                Shaper::Law(law) => law.reply(
+            WorldEvent::Reply(probe, asked) => match (&mut self.shaper, probe) {
+                (Shaper::Law(law), ProbePacket::Numbered(number)) => law.reply(
                     Duration::from_secs_f64(now),
                     number % law::PINGERS,
                     Duration::from_secs_f64((now - asked).max(0.0)),
                 ),
-                Shaper::Ours(controller) if self.setting.direction == Direction::Up => {
-                    let (host, wait) = (self.setting.remotes.len() + number, now - asked - 2.0 * PROPAGATION);
-                    controller.waited(host as u64, (asked * 1e9) as u64, wait.max(0.0), false);
+                (Shaper::Ours(controller), _) if self.setting.direction == Direction::Up => {
+                    let host = match probe {
+                        ProbePacket::Numbered(number) => (self.setting.remotes.len() + number) as u64,
+                        ProbePacket::FirstHop => FIRST_HOP,
+                    };
+                    let wait = now - asked - 2.0 * PROPAGATION;
+                    controller.waited(host, (asked * 1e9) as u64, wait.max(0.0), false);
                 }
                 _ => {}
             },
@@ -371,7 +387,19 @@ impl World<'_, '_> {
         loop {
             while let Some(probe) = self.hidden.front().copied().filter(|it| it.flow == PROBE) {
                 self.hidden.pop_front();
-                self.at(self.now + 2.0 * PROPAGATION, WorldEvent::Reply(probe.sent as usize, probe.entered));
+                let kind = if probe.sent < 0.0 {
+                    ProbePacket::FirstHop
+                } else {
+                    ProbePacket::Numbered(probe.sent as usize)
+                };
+                if kind == ProbePacket::FirstHop
+                    && self.setting.direction == Direction::Down
+                    && let Shaper::Ours(controller) = &mut self.shaper
+                {
+                    let wait = self.now - probe.entered;
+                    controller.waited(FIRST_HOP, (self.now * 1e9) as u64, wait, false);
+                }
+                self.at(self.now + 2.0 * PROPAGATION, WorldEvent::Reply(kind, probe.entered));
             }
             if self.given < PACKET {
                 return;
@@ -461,13 +489,16 @@ impl World<'_, '_> {
         }
     }
 
-    /// A packet that takes no room: the law's probes by number, 20 a second, or the first one of a handshake.
+    /// A packet that takes no room: the law's probes by number, 20 a second, the first one of a handshake, or a question to the first hop.
     fn probe(&mut self, number: usize) {
         let is_handshake =
             self.setting.handshakes && number.is_multiple_of((HANDSHAKE / PROBE_INTERVAL) as usize);
-        if matches!(self.shaper, Shaper::Law(_)) || is_handshake {
-            let (entered, sent) = (self.now, number as f64);
-            self.hidden.push_back(Packet { flow: PROBE, sent, entered, waited: 0.0 });
+        let asks = self.setting.first_hop
+            && number.is_multiple_of((FIRST_HOP_INTERVAL / PROBE_INTERVAL) as usize)
+            && matches!(&self.shaper, Shaper::Ours(controller) if controller.need() == Need::FirstHop);
+        let numbered = matches!(self.shaper, Shaper::Law(_)) || is_handshake;
+        for sent in [numbered.then_some(number as f64), asks.then_some(-1.0)].into_iter().flatten() {
+            self.hidden.push_back(Packet { flow: PROBE, sent, entered: self.now, waited: 0.0 });
         }
     }
 
