@@ -162,7 +162,7 @@ fn the_first_hop_is_not_asked_without_need() {
         rig.tells_rates = false;
         let agent = rig.agent(&format!("mode = \"enforce\"\nrate = \"auto\"\n{ASKS}"));
         until("enforcing", || shape(rig)["state"] == "enforcing");
-        std::thread::sleep(Duration::from_secs(5));
+        std::thread::sleep(Duration::from_secs(2));
         assert_eq!(probes(rig), 0.0, "nothing passes");
         let transfer = upload(rig);
         until("a rate", || (0.8..1.05).contains(&(uplink_rate(rig) / CARRIES)));
@@ -249,7 +249,7 @@ fn is_followed<T>(name: &str, direction: Direction, settings: &str, start: impl 
             let words =
                 format!("qdisc change dev {device} root tbf rate {carries}bit burst {burst} limit {limit}");
             host.run("tc", &words.split(' ').collect::<Vec<_>>()).expect("the line changes");
-            std::thread::sleep(Duration::from_secs(10));
+            std::thread::sleep(Duration::from_secs(5));
             let Followed { rates, levels, .. } = follow(rig, direction, Duration::from_secs(5));
             let (rate, level) = (mean(&rates) / carries, mean(&levels));
             println!("{rate} of the line, {level} B");

@@ -69,6 +69,15 @@ enum Stage {
     },
 }
 
+/// Who replies: of interest when that changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FirstHop {
+    /// This one.
+    Found(Ipv4Addr),
+    /// None of those that may be the first.
+    Missing,
+}
+
 /// Who is asked, and when.
 #[derive(Debug)]
 struct ProbeSchedule {
@@ -142,6 +151,15 @@ impl ProbeSchedule {
         };
     }
 
+    /// `None` while it is looked for.
+    fn found(&self) -> Option<FirstHop> {
+        match self.stage {
+            Stage::Ask { hop, replies: 1.., .. } => Some(FirstHop::Found(hop)),
+            Stage::GivenUp { .. } => Some(FirstHop::Missing),
+            Stage::Ask { .. } | Stage::Search { .. } => None,
+        }
+    }
+
     fn hop(&self) -> Option<Ipv4Addr> {
         match self.stage {
             Stage::Ask { hop, .. } => Some(hop),
@@ -157,6 +175,8 @@ pub(super) struct Prober {
     identifier: u16,
     count: u16,
     schedule: ProbeSchedule,
+    /// As last reported.
+    found: Option<FirstHop>,
     /// Packets sent.
     pub(super) sent: u64,
 }
@@ -170,11 +190,12 @@ impl Prober {
         let socket = Socket::new(Domain::IPV4, Type::RAW.nonblocking(), Some(Protocol::ICMPV4))?;
         socket.bind_device(Some(wan.as_bytes()))?;
         let identifier = std::process::id() as u16;
-        Ok(Self { socket, identifier, count: 0, schedule: ProbeSchedule::new(), sent: 0 })
+        Ok(Self { socket, identifier, count: 0, schedule: ProbeSchedule::new(), found: None, sent: 0 })
     }
 
-    /// Ten times a second: what has come, and the next packet if one is due. What cannot be sent now is asked the next time.
-    pub(super) fn turn(&mut self, now: Duration, need: Need) {
+    /// Ten times a second: what has come, and the next packet if one is due. What cannot be sent now is asked the next time. Returns who replies if that is
+    /// news.
+    pub(super) fn turn(&mut self, now: Duration, need: Need) -> Option<FirstHop> {
         let mut packet = [0; 256];
         for _ in 0..READ_MOST {
             let Ok(bytes) = (&self.socket).read(&mut packet) else { break };
@@ -185,6 +206,9 @@ impl Prober {
         if let Some(packet) = self.schedule.next(now, need) {
             self.send(packet);
         }
+        let found = self.schedule.found().filter(|found| self.found != Some(*found))?;
+        self.found = Some(found);
+        Some(found)
     }
 
     fn send(&mut self, packet: ProbePacket) {
@@ -301,7 +325,7 @@ mod tests {
         );
         assert!(sent[2..].iter().all(|it| it.1 == ProbePacket::Echo(HOP)), "{sent:?}");
         assert!(sent.windows(2).all(|pair| pair[1].0 - pair[0].0 >= INTERVAL), "{sent:?}");
-        assert_eq!(schedule.hop(), Some(HOP));
+        assert_eq!(schedule.found(), Some(FirstHop::Found(HOP)));
     }
 
     /// The nearest hop drops what is sent to it; the next one replies.
@@ -312,20 +336,21 @@ mod tests {
             ProbePacket::Who(ttl) => Some(Heard::Expired { hop: if ttl == 1 { HOP } else { OTHER }, ttl }),
             ProbePacket::Echo(hop) => (hop == OTHER).then_some(Heard::Reply(hop)),
         });
-        assert_eq!(schedule.hop(), Some(OTHER));
+        assert_eq!(schedule.found(), Some(FirstHop::Found(OTHER)));
     }
 
     #[test]
     fn where_nobody_replies_it_is_tried_again_after_ten_minutes() {
         let mut schedule = ProbeSchedule::new();
-        let sent = run(&mut schedule, [0, 620], |_| None);
+        let mut sent = run(&mut schedule, [0, 20], |_| None);
+        assert_eq!(schedule.found(), Some(FirstHop::Missing));
+        sent.append(&mut run(&mut schedule, [20, 620], |_| None));
         let [Some(last), Some(again)] = [|at: &Duration| *at < FORGOTTEN, |at: &Duration| *at > FORGOTTEN]
             .map(|is_it| sent.iter().map(|it| it.0).filter(is_it).max())
         else {
             panic!("{sent:?}")
         };
         assert!(last < at(15_000) && again > last + FORGOTTEN, "{last:?} {again:?}");
-        assert_eq!(schedule.hop(), None);
     }
 
     /// A pause is no silence of the hop's; a hop that is gone is looked for anew.

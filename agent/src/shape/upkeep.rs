@@ -8,7 +8,7 @@ use tracing::{info, warn};
 
 use super::behind::DeviceCounts;
 use super::desired::{HANDLE, side};
-use super::probe::Prober;
+use super::probe::{FirstHop, Prober};
 use super::{
     Behind, Comparison, MeasuredTraffic, OwnLevel, Passing, RateChange, Shaper, TrialOutcome, TrialTurn,
     conflict,
@@ -103,8 +103,14 @@ impl Shaper {
                 );
             })
         });
-        if let Ok(prober) = prober {
-            prober.turn(now, need);
+        let Ok(prober) = prober else { return };
+        match prober.turn(now, need) {
+            Some(FirstHop::Found(hop)) => info!(link, "the provider's first hop replies: {hop}"),
+            Some(FirstHop::Missing) => warn!(
+                link,
+                "probe = \"first-hop\": no router of the provider replies to ping; tried again in ten minutes"
+            ),
+            None => {}
         }
     }
 
