@@ -30,7 +30,8 @@ begin_count() {
 # Prints what failed and what was skipped, then the one line that counts; fails if anything failed.
 end_count() { python3 tests/runner/counts.py --total "$LOGS/counts"; }
 
-test_runner() { python3 tests/runner/runner.py --logs "$CARGO_TARGET_DIR/test-logs" --target "$CARGO_TARGET_DIR" "$@"; }
+# In place of this shell, so that what ends it ends the runner and all that this runs.
+test_runner() { exec python3 tests/runner/runner.py --logs "$CARGO_TARGET_DIR/test-logs" --target "$CARGO_TARGET_DIR" "$@"; }
 
 run_tests() {
     local names status=0
@@ -44,7 +45,6 @@ run_tests() {
     case " ${own[*]} " in
     *" --list "* | *" --slowest "* | *" --help "*)
         test_runner "${own[@]}"
-        return
         ;;
     esac
     names=$(test_runner --names "${own[@]}") || status=$?

@@ -106,11 +106,14 @@ struct AgreedRate {
     rate: ServiceRate,
     /// Known since the newest was added: each packet asks for the rate.
     agrees: bool,
+    /// How long all of it was measured.
+    busy_ns: f64,
 }
 
 impl AgreedRate {
     fn add(&mut self, span: &BusySpan) {
         self.rate.add(span.end_ns, span.busy_ns, span.bytes);
+        self.busy_ns += span.busy_ns;
         self.agrees = self.rate.share_within(RULES.within) >= RULES.half;
     }
 
@@ -154,6 +157,12 @@ impl Learner {
             (lost <= RULES.within && (agrees || has_slowed) && (lost > 0.0 || !drops)).then_some(rate)
         };
         self.open.get(&of).filter(|_| !has_slowed).or_else(from_full)
+    }
+
+    /// Whether the rate is good for more than the level. Whoever begins sends more than the link carries until it learns what was lost: of a buffer that was
+    /// full all the time, the first seconds tell a rate that is too high.
+    pub(super) fn is_sure(&self) -> bool {
+        self.open.rate.rough().is_some() || self.full.busy_ns == 0.0 || self.full.busy_ns >= RULES.answered_ns
     }
 
     /// Bytes per nanosecond for want of the rate: from what did not stand there together.

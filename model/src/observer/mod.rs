@@ -265,7 +265,11 @@ impl Observer {
         let (rate, newest_ns) = match (direction, &self.up) {
             (Direction::Down, _) => self.down.measured(of_service)?,
             (Direction::Up, Uplink::Hidden(entry_side)) => {
-                (entry_side.measured_rate(ServiceRate::rate)?, entry_side.learner.newest_ns())
+                let learner = &entry_side.learner;
+                (
+                    entry_side.measured_rate(ServiceRate::rate).filter(|_| learner.is_sure())?,
+                    learner.newest_ns(),
+                )
             }
             (Direction::Up, Uplink::Shown(exit_side)) => exit_side.measured(of_service)?,
             (Direction::Up, Uplink::Elsewhere) => return None,

@@ -107,6 +107,29 @@ fn a_buffer_that_drops_what_nobody_repeats_tells_no_rate() {
     assert_eq!(found(0.0), [None, Some(111.0)]);
 }
 
+/// Who begins sends twice what the link carries, until the buffer has been full for some seconds: a rate for the level, and for nothing else yet. With a queue
+/// that is seen not to be full, all is known at once.
+#[test]
+fn what_a_full_buffer_tells_first_is_not_sure() {
+    let mut full = BusyLink::new();
+    let mut sure_after_s = None;
+    while full.at_ns < 20.0 * SECOND {
+        let (at_ns, sum) = (full.at_ns, full.sum);
+        full.learner.measure(Measured { at_ns, busy_since_ns: at_ns, begins_ns: at_ns + 200.0 * MS, sum });
+        full.learner.enter(RATE * 10.0 * MS, 0.0);
+        (full.at_ns, full.sum) = (at_ns + 10.0 * MS, sum + RATE * 10.0 * MS);
+        let is_known = full.learner.rate(ServiceRate::rate, false).is_some();
+        if is_known && full.learner.is_sure() {
+            sure_after_s.get_or_insert(full.at_ns / SECOND);
+        }
+    }
+    // Five seconds of it, which are judged three seconds later.
+    assert!(sure_after_s.is_some_and(|seconds| (8.0..9.0).contains(&seconds)), "{sure_after_s:?}");
+    let mut open = BusyLink::new();
+    open.carry(20.0, RATE, 0.0);
+    assert!(open.learner.is_sure() && (open.found() - 1.0).abs() < 0.02);
+}
+
 /// A buffer fills in 4 s and stays full of datagrams, a quarter more of them than the link carries: nobody repeats what it drops. Answers that are late by
 /// themselves make it no larger: one alone is not believed, and what stalled for a second is forgotten.
 #[test]
