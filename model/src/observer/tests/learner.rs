@@ -107,8 +107,7 @@ fn a_buffer_that_drops_what_nobody_repeats_tells_no_rate() {
     assert_eq!(found(0.0), [None, Some(111.0)]);
 }
 
-/// Who begins sends twice what the link carries, until the buffer has been full for some seconds: a rate for the level, and for nothing else yet. With a queue
-/// that is seen not to be full, all is known at once.
+/// A buffer that is full all the time tells a rate for the level, and for nothing else in the first seconds. Once it was seen not to be full, its rate is sure.
 #[test]
 fn what_a_full_buffer_tells_first_is_not_sure() {
     let mut full = BusyLink::new();
