@@ -38,6 +38,8 @@ LIVE_AT_ONCE = 2
 # What sends none lets them go first, and the guests, which no delay can hurt, let all go first.
 CALM_NICENESS = 5
 GUEST_NICENESS = 10
+# What keeps the processors busy is not to starve them.
+GUEST_NICENESS_LOADED = -3
 
 LONG_LIMIT_S = 4 * 3600
 
@@ -342,8 +344,7 @@ def main():
         return 0
     options = Options(arguments.logs, arguments.target, of_tests, table, guests_of=guests_of)
     if arguments.load:
-        # What keeps the processors busy is not to starve them.
-        options.guest_niceness = 0
+        options.guest_niceness = GUEST_NICENESS_LOADED
     with repeats.load(arguments.load):
         if arguments.long:
             return run_long(table, arguments.groups, options)
