@@ -113,6 +113,15 @@ class Guests(unittest.TestCase):
         _, cells = self.boots((f"{suites.BEGIN} a 1\n{suites.DONE} a 0 2\n" + self.A_PASSED.replace(" a ", " b "), None))
         self.assertEqual(cells, [("a", "0/1/0"), ("b", "1/0/0")])
 
+    def test_what_skips_itself_where_it_is_judged_alone_has_failed(self):
+        part = run.parts(self.A_PASSED.replace("test x ... ok", "test x ... SKIPPED x: no clang-19\nok"))["a"]
+        for suite, text in [
+            (suites.Suite("a", 1, test="shape", kernels=["6.12"], host=False), "0/1/0"),
+            (suites.Suite("a", 1, test="shape", kernels=None, host=False), "0/0/1"),
+            (suites.Suite("a", 1, test="shape", kernels=["6.12"]), "0/0/1"),
+        ]:
+            self.assertEqual(run.Cell("6.12", "a", run.judge(part, None, suite)).text(), text)
+
 
 class Modules(unittest.TestCase):
     DEPENDENCIES = {

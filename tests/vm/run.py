@@ -100,9 +100,14 @@ def parts(text):
     return found
 
 
-def judge(part, problem, name):
-    """Counts what a guest's log has of a suite. A suite without its end marker has failed, whatever it printed before."""
-    counted = counts.count(part.lines, part.ended.status or 0, name)
+def judge(part, problem, suite):
+    """Counts what a guest's log has of a suite. A suite without its end marker has failed, whatever it printed before. So has a test that skips
+    itself where the host leaves it to this suite: it ran nowhere."""
+    counted = counts.count(part.lines, part.ended.status or 0, suite.name)
+    if suite.kernels and not suite.host:
+        for skipped in counted.skips:
+            counted.fail(f"{skipped}; this machine leaves it to the guest, so it ran nowhere")
+        counted.skipped, counted.skips = 0, []
     if part.ended.status is None:
         counted.fail(problem or "the guest ended before the suite did")
     elif counted.passed + counted.failed + counted.skipped == 0:
@@ -122,7 +127,7 @@ def run_guest(guest, table, built, logs, niceness):
             left.remove(suite)
             part = found[suite.name]
             (boot.parent / f"{suite.name}.log").write_text("\n".join(part.lines) + "\n", encoding="utf-8")
-            cell = Cell(kernel.version, suite.name, judge(part, outcome.problem, suite.name), part.ended.guest_s)
+            cell = Cell(kernel.version, suite.name, judge(part, outcome.problem, suite), part.ended.guest_s)
             taken = f"{cell.guest_s:.0f} s of the guest's time" if cell.guest_s is not None else "not ended"
             if suite.name in outcome.spent:
                 taken += f", {outcome.spent[suite.name]:.0f} s of a processor"
