@@ -11,42 +11,59 @@ use serde_json::{Value, json};
 use crate::browser::Browser;
 use crate::{PENDULUM, lab};
 
-/// Keeps what the page was sent last, and what the policy forbade.
+/// Keeps what the page was sent last, and what the policy forbade. While `shown` reads the page, it is sent nothing more.
 pub(crate) const WITNESS: &str = r"
-window.sent = { violations: [] };
+window.sent = { violations: [], passing: Promise.resolve() };
 addEventListener('securitypolicyviolation', (event) => window.sent.violations.push(event.violatedDirective));
-const real = window.fetch;
-const read = async (body) => {
-    const reader = body.pipeThrough(new TextDecoderStream()).getReader();
-    for (let text = '';;) {
-        const { done, value } = await reader.read();
-        if (done) return;
-        text += value;
-        const blocks = text.split('\n\n');
-        text = blocks.pop();
-        for (const block of blocks) {
-            const found = /^event: ?(\w+)\ndata: ?(.*)$/m.exec(block);
-            if (found) window.sent[found[1]] = JSON.parse(found[2]);
-        }
+window.sent.shown = async (read) => {
+    const frame = () => new Promise((done) => requestAnimationFrame(done));
+    let release;
+    window.sent.passing = new Promise((done) => (release = done));
+    // What it was sent before is drawn as soon as it has nothing else to do.
+    await frame();
+    await frame();
+    await new Promise((done) => requestIdleCallback(done));
+    const shown = read();
+    release();
+    return shown;
+};
+const keep = (text) => {
+    for (const block of text.split('\n\n')) {
+        const found = /^event: ?(\w+)\ndata: ?(.*)$/m.exec(block);
+        if (found) window.sent[found[1]] = JSON.parse(found[2]);
     }
 };
+const witness = () => {
+    const decoder = new TextDecoder();
+    let rest = '';
+    return new TransformStream({
+        async transform(chunk, page) {
+            await window.sent.passing;
+            rest += decoder.decode(chunk, { stream: true });
+            const whole = rest.lastIndexOf('\n\n') + 1;
+            keep(rest.slice(0, whole));
+            rest = rest.slice(whole);
+            page.enqueue(chunk);
+        },
+    });
+};
+const real = window.fetch;
 window.fetch = async (input, init) => {
     const answer = await real(input, init);
-    if (String(input).startsWith('/api/v1/flows')) window.sent.flows = await answer.clone().json();
-    if (!String(input).startsWith('/api/v1/stream') || !answer.ok) return answer;
-    const [mine, theirs] = answer.body.tee();
-    read(mine).catch(() => {});
-    return new Response(theirs, { status: answer.status, headers: answer.headers });
+    if (!answer.ok) return answer;
+    if (String(input).startsWith('/api/v1/flows')) {
+        const flows = await answer.json();
+        await window.sent.passing;
+        window.sent.flows = flows;
+        answer.json = async () => flows;
+    }
+    if (!String(input).startsWith('/api/v1/stream')) return answer;
+    return new Response(answer.body.pipeThrough(witness()), { status: answer.status, headers: answer.headers });
 };
 ";
 
-/// In one breath, between two ticks: what the page was sent, and what it shows.
-const SHOWN: &str = r"(async () => {
-    const moment = () => new Promise((done) => setTimeout(done, 40));
-    for (let seen = [null, null]; seen[0] !== window.sent.tick || seen[1] !== window.sent.flows;) {
-        seen = [window.sent.tick, window.sent.flows];
-        await moment();
-    }
+/// What the page was sent, and what it shows of that.
+const SHOWN: &str = r"window.sent.shown(() => {
     const text = (id) => document.getElementById(id).textContent;
     const cells = (row) => [...row.cells].map((cell) => cell.firstElementChild?.textContent ?? cell.textContent);
     return {
@@ -58,7 +75,7 @@ const SHOWN: &str = r"(async () => {
         sources: text('sources'), advice: text('advice'),
         phase: document.querySelector('#share-list .now')?.textContent ?? null,
     };
-})()";
+})";
 
 pub(crate) const URL: &str = "http://127.0.0.1:9924/";
 

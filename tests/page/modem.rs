@@ -17,19 +17,15 @@ use crate::{PENDULUM, lab_of};
 const MODEM: LinkSpec = LinkSpec { uplink_buffer_at: BufferPlace::Modem, ..LinkSpec::FIG1 };
 const TRAFFIC: Duration = Duration::from_secs(600);
 
-/// What a person reads of the uplink's buffer, and what the page was sent in the same breath.
-const SHOWN: &str = r"(async () => {
-    for (let seen = null; seen !== window.sent.tick;) {
-        seen = window.sent.tick;
-        await new Promise((done) => setTimeout(done, 40));
-    }
+/// What a person reads of the uplink's buffer, and what the page was sent of it.
+const SHOWN: &str = r"window.sent.shown(() => {
     const text = (id) => document.getElementById(id).textContent;
     return {
         tick: window.sent.tick, state: window.sent.state, level: text('level-up'), place: text('up-source'),
         buffer: document.querySelector('#buffers [data-direction=up] dd').textContent, bufferbloat: text('bufferbloat'),
         band: !document.getElementById('band-note').hidden,
     };
-})()";
+})";
 
 #[test]
 fn a_modem_s_buffer_is_shown_with_its_band_and_who_fills_it() {
