@@ -27,23 +27,18 @@ window.sent.shown = async (read) => {
     release();
     return shown;
 };
-const keep = (text) => {
-    for (const block of text.split('\n\n')) {
-        const found = /^event: ?(\w+)\ndata: ?(.*)$/m.exec(block);
-        if (found) window.sent[found[1]] = JSON.parse(found[2]);
-    }
-};
 const witness = () => {
-    const decoder = new TextDecoder();
     let rest = '';
     return new TransformStream({
-        async transform(chunk, page) {
+        async transform(text, page) {
             await window.sent.passing;
-            rest += decoder.decode(chunk, { stream: true });
-            const whole = rest.lastIndexOf('\n\n') + 1;
-            keep(rest.slice(0, whole));
-            rest = rest.slice(whole);
-            page.enqueue(chunk);
+            const blocks = (rest + text).split('\n\n');
+            rest = blocks.pop();
+            for (const block of blocks) {
+                const found = /^event: ?(\w+)\ndata: ?(.*)$/m.exec(block);
+                if (found) window.sent[found[1]] = JSON.parse(found[2]);
+            }
+            page.enqueue(text);
         },
     });
 };
@@ -58,7 +53,8 @@ window.fetch = async (input, init) => {
         answer.json = async () => flows;
     }
     if (!String(input).startsWith('/api/v1/stream')) return answer;
-    return new Response(answer.body.pipeThrough(witness()), { status: answer.status, headers: answer.headers });
+    const passed = answer.body.pipeThrough(new TextDecoderStream()).pipeThrough(witness()).pipeThrough(new TextEncoderStream());
+    return new Response(passed, { status: answer.status, headers: answer.headers });
 };
 ";
 
