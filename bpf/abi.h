@@ -233,8 +233,10 @@ _Static_assert(sizeof(struct pendulum_question) == 8, "abi: pendulum_question");
 struct pendulum_flow {
 	struct pendulum_half halves[PENDULUM_DIRECTIONS];
 	struct pendulum_question questions[PENDULUM_QUESTIONS]; /* of the home end */
+	__u16 ahead[PENDULUM_QUESTIONS]; /* link-layer bytes that left in a question's slot of time ahead of
+					    it, in units of 16, at most 65535 */
 };
-_Static_assert(sizeof(struct pendulum_flow) == 2 * 216 + 128, "abi: pendulum_flow");
+_Static_assert(sizeof(struct pendulum_flow) == 2 * 216 + 160, "abi: pendulum_flow");
 
 /*
  * How much passed in one direction during one slot of time, number at_ns >> PENDULUM_SLOT_SHIFT. The place is
@@ -266,7 +268,8 @@ struct pendulum_arrival {
 			 0: it has none */
 	__u64 answer; /* newest answer: 31…0 the question's word, 63…32 a word of the same form for the answer
 			 itself, its bit 7 PENDULUM_ANSWER_HELD; 0: none */
-	__u64 answered_by; /* 63…32 who answered, a hash of the address; 31…0 the sum */
+	__u64 answered_by; /* 63…32 who answered, a hash of the address; 31…16 pendulum_flow.ahead, 15…0 the
+			      sum */
 };
 _Static_assert(sizeof(struct pendulum_arrival) == 40, "abi: pendulum_arrival");
 
@@ -277,7 +280,8 @@ struct pendulum_home_reply {
 };
 _Static_assert(sizeof(struct pendulum_home_reply) == 16, "abi: pendulum_home_reply");
 
-/* The sum of an answer, from its two words and the slot's number, all of 32 bits. */
+/* The sum of an answer, from its two words and the slot's number, all of 32 bits; its halves are combined to
+ * 16. */
 #define PENDULUM_SUM_FACTOR_ASKED  0x9e3779b1u
 #define PENDULUM_SUM_FACTOR_NUMBER 0x85ebca6bu
 

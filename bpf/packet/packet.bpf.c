@@ -116,15 +116,18 @@ SEC("classifier")
 int pendulum_up(struct __sk_buff *skb)
 {
 	__u64 now = packet_time_ns(skb);
-	__u32 shaped_by = shaper(0);
+	__u32 shaped_by = shaper(0), is_shaped;
 	struct segment s = {};
 
 	if (shaped_by && skb->ingress_ifindex == shaped_by) {
 		record_egress(now, skb->wire_len, skb->gso_segs ? skb->gso_segs : 1);
 		return TCX_NEXT;
 	}
+	is_shaped = shaper(1);
+	if (!is_shaped)
+		s.ahead = left_in_slot(now);
 	mark(skb, PENDULUM_UP, observe(skb, &s, PENDULUM_UP, now), now);
-	if (!shaper(1))
+	if (!is_shaped)
 		record_egress(now, s.wire_bytes, s.segments);
 	return TCX_NEXT;
 }

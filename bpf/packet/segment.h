@@ -49,6 +49,7 @@ struct segment {
 	__u32 segments;     /* that this super-packet stands for */
 	__u32 wire_bytes;   /* of all of them */
 	__u32 asked;        /* the question that it answers, or 0 (turnaround.h) */
+	__u32 ahead;        /* pendulum_flow.ahead of the question that it is or answers */
 	__u32 advance;      /* of the bytes that its end has acknowledged, by this one */
 	__u32 request;      /* if it is no TCP: enum request_kind and what it is, or 0 */
 	__u32 port;         /* if it is no TCP: IP protocol and port as in struct pendulum_port, or 0 */

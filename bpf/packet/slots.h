@@ -69,6 +69,21 @@ static __always_inline void fill_slot(struct pendulum_slot *slot, __u32 directio
 	slot->at_ns = now_ns;
 }
 
+/* Bytes that have left through the WAN device in the same slot of time as what leaves at `now`, in units of
+ * 16. */
+static __always_inline __u32 left_in_slot(__u64 now_ns)
+{
+	__u32 index = now_ns >> PENDULUM_SLOT_SHIFT & (PENDULUM_SLOTS - 1);
+	__u64 turn = (now_ns >> PENDULUM_SLOT_SHIFT) / PENDULUM_SLOTS << PENDULUM_SLOT_TURN_SHIFT;
+	const struct pendulum_slot *slot = bpf_map_lookup_elem(&egress, &index);
+	__u32 units;
+
+	if (!slot || !is_of_turn(slot, turn))
+		return 0;
+	units = (READ_ONCE(slot->account) & ((1 << PENDULUM_SLOT_PACKETS_SHIFT) - 1)) / 16;
+	return units < 0xffff ? units : 0xffff;
+}
+
 /* Packets leave through the WAN device. */
 static __always_inline void record_egress(__u64 now_ns, __u32 bytes, __u32 packets)
 {
@@ -81,7 +96,9 @@ static __always_inline void record_egress(__u64 now_ns, __u32 bytes, __u32 packe
 
 static __always_inline __u32 sum_of_answer(__u32 asked, __u32 answered, __u32 number)
 {
-	return answered ^ asked * PENDULUM_SUM_FACTOR_ASKED ^ number * PENDULUM_SUM_FACTOR_NUMBER;
+	__u32 sum = answered ^ asked * PENDULUM_SUM_FACTOR_ASKED ^ number * PENDULUM_SUM_FACTOR_NUMBER;
+
+	return (sum ^ sum >> 16) & 0xffff;
 }
 
 /* `s`, which comes from this address, answers what it says in `asked`. */
@@ -91,7 +108,7 @@ static __always_inline void write_answer(__u64 *answer, __u64 *answered_by, cons
 	__u32 answered = question_word(now_ns, held_of_answer(s), s->wire_bytes);
 
 	*answer = (__u64)answered << 32 | s->asked;
-	*answered_by = (__u64)hash_of_address(address) << 32 |
+	*answered_by = (__u64)hash_of_address(address) << 32 | (s->ahead & 0xffff) << 16 |
 		       sum_of_answer(s->asked, answered, now_ns >> PENDULUM_SLOT_SHIFT);
 }
 

@@ -63,7 +63,7 @@ static __always_inline void ask(struct pendulum_flow *flow, const struct segment
 {
 	const struct pendulum_half *peer = &flow->halves[PENDULUM_DOWN];
 	struct pendulum_question *question;
-	__u32 key, kind, bytes = s->wire_bytes;
+	__u32 key, kind, index, bytes = s->wire_bytes;
 
 	if (verdict->retransmitted || verdict->reordered) {
 		/* Karn: an answer would not tell which of the copies it answers. */
@@ -73,40 +73,46 @@ static __always_inline void ask(struct pendulum_flow *flow, const struct segment
 	if (end != s->seq) {
 		key = end;
 		kind = 0;
-		question = &flow->questions[question_of_end(end)];
+		index = question_of_end(end);
 	} else if (is_new_clock) {
 		key = s->options.tsval;
 		kind = PENDULUM_QUESTION_CLOCK;
-		question = &flow->questions[question_of_clock(key)];
+		index = question_of_clock(key);
 	} else {
 		return;
 	}
+	question = &flow->questions[index];
 	if (is_open(question, now_ns) && !was_skipped(question, peer))
 		return;
 	question->key = key;
 	question->asked = question_word(now_ns, kind, bytes);
+	flow->ahead[index] = s->ahead;
 }
 
 /* A segment comes from outside. If it answers a question: that question's word, else 0. */
-static __always_inline __u32 take_answered(struct pendulum_flow *flow, const struct segment *s, __u64 now_ns)
+static __always_inline __u32 take_answered(struct pendulum_flow *flow, struct segment *s, __u64 now_ns)
 {
 	struct pendulum_question *question;
-	__u32 asked = 0;
+	__u32 asked = 0, index;
 
 	if (!(s->flags & TCP_ACK))
 		return 0;
 	if (s->options.present & OPTION_TIMESTAMPS && s->payload_bytes) {
-		question = &flow->questions[question_of_clock(s->options.tsecr)];
+		index = question_of_clock(s->options.tsecr);
+		question = &flow->questions[index];
 		if (question->key == s->options.tsecr && question->asked & PENDULUM_QUESTION_CLOCK &&
 		    is_open(question, now_ns)) {
 			asked = question->asked;
+			s->ahead = flow->ahead[index];
 			question->asked = 0;
 		}
 	}
-	question = &flow->questions[question_of_end(s->ack)];
+	index = question_of_end(s->ack);
+	question = &flow->questions[index];
 	if (question->key == s->ack && !(question->asked & PENDULUM_QUESTION_CLOCK) &&
 	    is_open(question, now_ns)) {
 		asked = question->asked;
+		s->ahead = flow->ahead[index];
 		question->asked = 0;
 	}
 	return asked;

@@ -104,9 +104,17 @@ fn a_slot_of_an_earlier_turn_of_the_ring_is_not_taken_for_a_new_one() {
         let number = FIRST + turn * TURN;
         let mut reader = kernel.links().passages((number - 2) * SLOT_NS);
         assert_eq!(read(&mut reader, number + 5), []);
-        kernel.run(&at(&up().payload(200), number, 0), (0, 0));
+        let seq = 101 + 200 * turn as u32;
+        kernel.run(&at(&up().seq(seq).payload(200), number, 0), (0, 0));
         let mut reader = kernel.links().passages((number - 2) * SLOT_NS);
         assert_eq!(table(&read(&mut reader, number + 5)), [("up", turn * TURN, 254, 1)]);
+        // Nor did that leave ahead of what leaves now.
+        kernel.run(&at(&down().ack(seq + 200), number + 10, 0), (0, 0));
+        let answers = read(&mut reader, number + 20).into_iter().filter_map(|passage| match passage {
+            Passage::Down(arrival) => arrival.answer,
+            _ => None,
+        });
+        assert_eq!(answers.map(|answer| answer.ahead_bytes).collect::<Vec<_>>(), [0]);
     }
 }
 

@@ -159,6 +159,22 @@ fn data_asks_for_an_ack_and_an_ack_for_data() {
     assert_eq!(found, [(20_000, false, 944, 48), (40_000, true, 64, 1456)]);
 }
 
+/// Bytes that left in the same slot of 1.05 ms, in steps of 16; what left in the slot before is none of them.
+#[test]
+fn an_answer_tells_what_left_in_its_question_s_slot_before_it() {
+    let packets = [
+        up().seq(1).payload(900).at(9_000),
+        up().seq(901).payload(900).at(11_000),
+        up().seq(1801).payload(900).at(11_000),
+        up().seq(2701).payload(900).at(11_000),
+        down().ack(901).at(80_000),
+        down().ack(1801).at(90_000),
+        down().ack(3601).at(100_000),
+    ];
+    let ahead: Vec<u32> = read(&packets).iter().map(|answer| answer.ahead_bytes).collect();
+    assert_eq!(ahead, [0, 0, 2 * 954 / 16 * 16]);
+}
+
 #[test]
 fn a_retransmission_closes_all_questions() {
     let found = answers(&[

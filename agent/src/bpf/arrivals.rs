@@ -72,6 +72,8 @@ pub struct Answered {
     pub is_relayed: bool,
     /// Link-layer length of the question, in steps of 16 bytes, at most 2032.
     pub question_bytes: u32,
+    /// What passed in the slot of the question ahead of it, link-layer bytes in steps of 16; 0 also if that is not known.
+    pub ahead_bytes: u32,
     /// Link-layer length of the answer, as above.
     pub answer_bytes: u32,
 }
@@ -133,7 +135,7 @@ fn answered(answer: u64, answered_by: u64, number: u64) -> Option<Answered> {
     let sum = answered
         ^ asked.wrapping_mul(abi::PENDULUM_SUM_FACTOR_ASKED)
         ^ (number as u32).wrapping_mul(abi::PENDULUM_SUM_FACTOR_NUMBER);
-    if answer == 0 || answered_by as u32 != sum {
+    if answer == 0 || u32::from(answered_by as u16) != (sum ^ sum >> 16) & 0xffff {
         return None;
     }
     let at_ns = moment((answered >> 8).into(), end_ns(number));
@@ -147,6 +149,7 @@ fn answered(answer: u64, answered_by: u64, number: u64) -> Option<Answered> {
         may_be_held,
         is_relayed: by_clock && may_be_held,
         question_bytes: length_of(asked),
+        ahead_bytes: (answered_by >> 16 & 0xffff) as u32 * 16,
         answer_bytes: length_of(answered),
     })
 }
@@ -289,13 +292,13 @@ mod tests {
             slot: slot(at_ns, 3000, 2),
             clock: 5 << 32 | 9,
             answer: u64::from(answered) << 32 | u64::from(asked),
-            answered_by: 7 << 32 | u64::from(sum(asked, answered, number)),
+            answered_by: 7 << 32 | 90 << 16 | u64::from(sum(asked, answered, number)),
         };
         let arrival = raw.arrival(number).expect("of this turn");
         let answer = arrival.answer.expect("an answer");
         assert_eq!((arrival.bytes, arrival.packets, answer.end, answer.asked_by_ack), (3000, 2, 7, true));
         assert_eq!(arrival.clock, Some((5, 9)));
-        assert_eq!((answer.question_bytes, answer.answer_bytes), (64, 1504));
+        assert_eq!((answer.question_bytes, answer.ahead_bytes, answer.answer_bytes), (64, 1440, 1504));
         assert!((at_ns - 300_000).abs_diff(answer.at_ns) < TICK_NS);
         assert!((at_ns - 2_000_000_000).abs_diff(answer.asked_ns) < TICK_NS);
         let none = pendulum_arrival { answer: 0, clock: 0, ..raw }.arrival(number).expect("of this turn");
@@ -316,7 +319,8 @@ mod tests {
     }
 
     fn sum(asked: u32, answered: u32, number: u64) -> u32 {
-        answered ^ asked.wrapping_mul(0x9e37_79b1) ^ (number as u32).wrapping_mul(0x85eb_ca6b)
+        let sum = answered ^ asked.wrapping_mul(0x9e37_79b1) ^ (number as u32).wrapping_mul(0x85eb_ca6b);
+        (sum ^ sum >> 16) & 0xffff
     }
 
     #[test]

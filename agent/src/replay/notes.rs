@@ -39,6 +39,7 @@ impl Notes {
             end: key.sender(direction),
             delay_ns: u64::from(us) * 1000,
             question_bytes,
+            ahead_bytes: 0,
             own_queue_ns: 0,
         };
         // One who may have waited before the reply tells of no buffer.

@@ -126,6 +126,7 @@ impl LinkEstimate {
             end: end_of(answered.end),
             delay_ns: at_ns.saturating_sub(answered.asked_ns),
             question_bytes: answered.question_bytes,
+            ahead_bytes: answered.ahead_bytes,
             own_queue_ns,
         };
         let bytes = arrival.bytes - together.unwrap_or(0);
@@ -341,16 +342,8 @@ pub(super) mod tests {
             let egress = crate::bpf::Egress { at_ns: entered, bytes: 1500, packets: 1 };
             events.push((entered, Passage::Up(egress)));
             let at_ns = entered + (20 + served_ms) * MS;
-            let answer = Answered {
-                end: 1,
-                at_ns,
-                asked_ns: entered,
-                asked_by_ack: false,
-                may_be_held: false,
-                is_relayed: false,
-                question_bytes: 1500,
-                answer_bytes: 64,
-            };
+            let answer =
+                Answered { end: 1, at_ns, question_bytes: 1500, answer_bytes: 64, ..question(entered) };
             // Its sender stamps it in milliseconds, 10 ms before it comes.
             let clock = Some((7, (at_ns / MS) as u32 - 10));
             let back = Arrival { at_ns, bytes: 66, packets: 1, answer: Some(answer), clock };

@@ -102,6 +102,7 @@ pub(super) mod tests {
             may_be_held: false,
             is_relayed: false,
             question_bytes: 64,
+            ahead_bytes: 0,
             answer_bytes: 1488,
         }
     }

@@ -8,6 +8,7 @@ mod ledger;
 
 use std::collections::VecDeque;
 
+use super::End;
 use super::known::KnownRate;
 use super::learner::{Learner, Measured};
 use super::level::{INTERVAL_NS, Levels};
@@ -31,6 +32,15 @@ struct Entry {
     off_ns: f64,
     /// How long it would have waited behind what came before if the link were the slowest there is.
     slowest_ns: f64,
+}
+
+/// A packet that was answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question {
+    /// When it came.
+    pub(super) at_ns: u64,
+    /// Bytes of its slot of time that came before it.
+    pub(super) ahead_bytes: f64,
 }
 
 /// A level, and how far off it may be.
@@ -182,7 +192,7 @@ impl EntrySide {
             let sum = self.entries.get(index).map_or(0.0, |entry| entry.sum);
             // Whoever had filled it would have gone on meanwhile, and what stood there would have been answered.
             let began_quiet = is_quiet
-                && elapsed_ns < RULES.second_ns
+                && elapsed_ns < RULES.drained_ns
                 && entered(&self.entries, self.began_ns, now_ns) <= part * rate * (now_ns - self.began_ns);
             self.is_drained = began_quiet || elapsed_ns - sum / rate >= RULES.drained_ns;
             if began_quiet {
@@ -200,7 +210,7 @@ impl EntrySide {
         let entry = self.entries[index];
         let beside_ns = (entry.bytes - f64::from(bytes)).max(0.0) / SLOWEST_LINK;
         // Whoever had filled it before all this began would have gone on meanwhile, and what stood there would have been answered.
-        let began_quiet = is_quiet && self.first == 0 && entry.at_ns - self.began_ns < RULES.second_ns;
+        let began_quiet = is_quiet && self.first == 0 && entry.at_ns - self.began_ns < RULES.drained_ns;
         let since_start = || {
             let done = self
                 .entries
@@ -235,10 +245,21 @@ impl EntrySide {
         self.entries.partition_point(|entry| entry.at_ns < at_ns).min(self.entries.len().saturating_sub(1))
     }
 
-    /// The packet that came at `asked_ns` waited for so long; known at `now_ns`.
-    pub(super) fn measure(&mut self, asked_ns: u64, wait_ns: f64, now_ns: f64) {
-        let Some(index) = self.index_near(asked_ns) else { return };
+    /// This packet waited for so long, which tells the rate. `unproven`: who answered, if a queue may hide in its base.
+    pub(super) fn learn(&mut self, question: Question, wait_ns: f64, unproven: Option<End>) {
+        let Some(index) = self.index_near(question.at_ns) else { return };
         let entry = self.entries[index];
+        let begins_ns = entry.at_ns + wait_ns.max(0.0);
+        let busy_since_ns = self.busy_since(index, wait_ns, begins_ns, unproven);
+        let sum = entry.sum - entry.bytes + question.ahead_bytes.min(entry.bytes);
+        self.learner.measure(Measured { at_ns: entry.at_ns, busy_since_ns, begins_ns, sum }, unproven);
+    }
+
+    /// This packet waited for so long; known at `now_ns`.
+    pub(super) fn measure(&mut self, question: Question, wait_ns: f64, now_ns: f64) {
+        let Some(index) = self.index_near(question.at_ns) else { return };
+        let entry = self.entries[index];
+        let wait_ns = wait_ns - self.rate().map_or(0.0, |rate| question.ahead_bytes.min(entry.bytes) / rate);
         let service_ns = self.rate().map_or(0.0, |rate| entry.bytes / rate);
         let begins_ns = entry.at_ns + wait_ns.max(0.0);
         let off_by = begins_ns + service_ns - entry.done_ns;
@@ -251,23 +272,21 @@ impl EntrySide {
         self.entries[index].is_measured = true;
         self.waited_ns = wait_ns.max(0.0);
         self.measured_at_ns = now_ns;
-        self.measured += 1.0;
+        // Without a rate there is no book-keeping that could err.
+        self.measured = if self.rate().is_some() { self.measured + 1.0 } else { 1.0 };
         self.error2 += (1.0 / self.measured).max(RULES.half * RULES.slight) * (off_by * off_by - self.error2);
         let longest_ns = self.learner.longest_ns();
         self.is_limited |=
             off_by < -RULES.no_queue_ns && longest_ns > 0.0 && wait_ns > RULES.nearly * longest_ns;
-        let busy_since_ns = self.busy_since(index, wait_ns, begins_ns);
-        let sum = entry.sum - entry.bytes;
-        self.learner.measure(Measured { at_ns: entry.at_ns, busy_since_ns, begins_ns, sum });
         self.correct(index, off_by);
     }
 
     /// Since when the buffer was not empty in which this packet waited, at the latest: what stood before it is what had entered last. How much that is,
     /// the link tells that has served all between the packet measured before and this one; if it did not take long enough, the slowest link.
-    fn busy_since(&self, index: usize, wait_ns: f64, begins_ns: f64) -> f64 {
+    fn busy_since(&self, index: usize, wait_ns: f64, begins_ns: f64, unproven: Option<End>) -> f64 {
         let entry = &self.entries[index];
         let sum = entry.sum - entry.bytes;
-        let served = self.learner.newest().and_then(|before| {
+        let served = self.learner.newest(unproven).and_then(|before| {
             let busy_ns = begins_ns - before.begins_ns;
             (busy_ns >= RULES.span_ns).then(|| RULES.half * (sum - before.sum) / busy_ns)
         });

@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 
 use crate::capacity::ServiceRate;
+use crate::recent::Recent;
 use crate::segment::{FULL_FRAME_BYTES, SLOWEST_LINK};
 
+use super::End;
 use super::rules::RULES;
 
 /// A packet of which it is known when its service began.
@@ -122,6 +124,32 @@ impl AgreedRate {
     }
 }
 
+/// What one end tells, if a queue may hide in its base, or all whose bases are proven. What hides is the same for both ends of a span: the rate is right
+/// nevertheless.
+#[derive(Debug, Default)]
+struct EndSpans {
+    measured: VecDeque<Measured>,
+    span: OpenSpan,
+    sparse_span: OpenSpan,
+}
+
+impl EndSpans {
+    /// In order: an answer that was held back shows by the next one. Returns what no later one can change.
+    fn add(&mut self, new: Measured) -> Option<Measured> {
+        for old in self.measured.iter_mut().rev() {
+            if old.sum > new.sum || old.begins_ns <= new.begins_ns {
+                break;
+            }
+            old.begins_ns = new.begins_ns;
+        }
+        if self.measured.back().is_some_and(|newest| newest.sum >= new.sum) {
+            return None;
+        }
+        self.measured.push_back(new);
+        (self.measured.len() > RULES.settled).then(|| self.measured.pop_front()).flatten()
+    }
+}
+
 /// Learns the rate.
 #[derive(Debug, Default)]
 pub(super) struct Learner {
@@ -132,9 +160,7 @@ pub(super) struct Learner {
     /// For want of both, from spans between packets that did not stand there together: how much stood before each, the rate itself tells. Not full either.
     sparse: AgreedRate,
     held: VecDeque<BusySpan>,
-    measured: VecDeque<Measured>,
-    span: OpenSpan,
-    sparse_span: OpenSpan,
+    by_end: Recent<Option<End>, EndSpans, { RULES.values_max }>,
     /// Bytes that repeat what was lost.
     repeated: f64,
     /// So much of it has been found to be what was dropped of spans.
@@ -178,9 +204,9 @@ impl Learner {
             .fold(0.0, f64::max)
     }
 
-    /// The newest packet that was measured.
-    pub(super) fn newest(&self) -> Option<&Measured> {
-        self.measured.back()
+    /// The newest packet that was measured by the same.
+    pub(super) fn newest(&self, unproven: Option<End>) -> Option<&Measured> {
+        self.by_end.get(&unproven)?.measured.back()
     }
 
     /// The longest wait ever measured.
@@ -196,43 +222,27 @@ impl Learner {
         self.repeated += repeated;
     }
 
-    /// A packet's service began. In order: an answer that was held back shows by the next one.
-    pub(super) fn measure(&mut self, new: Measured) {
-        for old in self.measured.iter_mut().rev() {
-            if old.at_ns > new.at_ns || old.begins_ns <= new.begins_ns {
-                break;
-            }
-            old.begins_ns = new.begins_ns;
-        }
-        if self.measured.back().is_some_and(|newest| newest.at_ns > new.at_ns) {
-            return;
-        }
-        self.measured.push_back(new);
-        while self.measured.len() > RULES.settled {
-            if let Some(settled) = self.measured.pop_front() {
-                self.longest.add(settled.at_ns, settled.begins_ns - settled.at_ns);
-                self.extend(settled);
-                self.decide(settled.begins_ns);
-            }
-        }
-    }
-
-    /// Nothing spans a silence.
-    pub(super) fn interrupt(&mut self) {
-        self.decide(f64::INFINITY);
-        self.measured.clear();
-        self.span.ends = None;
-        self.sparse_span.ends = None;
-    }
-
-    fn extend(&mut self, new: Measured) {
-        self.held.extend(self.span.extend(new, new.at_ns, self.repeated));
-        let sparse = self.sparse_span.extend(new, new.busy_since_ns, self.repeated);
+    /// A packet's service began. `unproven`: who answered it, if a queue may hide in the base of that.
+    pub(super) fn measure(&mut self, new: Measured, unproven: Option<End>) {
+        let repeated = self.repeated;
+        let told = self.by_end.entry(unproven, EndSpans::default);
+        let Some(settled) = told.add(new) else { return };
+        let span = told.span.extend(settled, settled.at_ns, repeated);
+        let sparse = told.sparse_span.extend(settled, settled.busy_since_ns, repeated);
+        self.longest.add(settled.at_ns, settled.begins_ns - settled.at_ns);
+        self.held.extend(span);
         // Slower than any link: replies are late by themselves.
         let usable = |span: &BusySpan| !self.is_full(span) && span.bytes >= SLOWEST_LINK * span.busy_ns;
         if let Some(span) = sparse.filter(usable) {
             self.sparse.add(&span);
         }
+        self.decide(settled.begins_ns);
+    }
+
+    /// Nothing spans a silence.
+    pub(super) fn interrupt(&mut self) {
+        self.decide(f64::INFINITY);
+        self.by_end = Recent::default();
     }
 
     fn is_full(&self, span: &BusySpan) -> bool {

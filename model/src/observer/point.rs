@@ -30,7 +30,7 @@ pub struct Passing {
 }
 
 /// What makes a packet an answer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Answer {
     /// Who answered.
     pub end: End,
@@ -38,6 +38,8 @@ pub struct Answer {
     pub delay_ns: u64,
     /// Link-layer length of the packet that it answers.
     pub question_bytes: u32,
+    /// Bytes that passed ahead of that packet, but were reported as one with it.
+    pub ahead_bytes: u32,
     /// Of the delay, what the question is known to have spent in the gateway's own queue.
     pub own_queue_ns: u64,
 }

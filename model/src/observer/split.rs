@@ -1,9 +1,10 @@
 //! What an answer's delay consists of: the delay without queues, the wait of its question, and its own.
 
 use super::base::{Bases, Cleared, Split};
+use super::entry_side::Question;
 use super::exit_side::{Departure, ExitSide};
 use super::rules::RULES;
-use super::{Answer, End, Observer, PacketWait, Passing, Uplink};
+use super::{Answer, Observer, PacketWait, Passing, Uplink};
 
 impl Observer {
     /// The delay with what is known taken off.
@@ -61,8 +62,8 @@ impl Observer {
             let split = self.remote.split(&self.clear(packet, answer, &waits));
             // What hides in the clock's word may be all of it.
             let hidden_ns = clock.map_or(self.down.hidden_ns, |wait| wait.hidden_ns);
-            if split.queue_ns <= RULES.no_queue_ns || split.queue_ns >= hidden_ns {
-                self.measure_uplink(answer.end, &split, asked_ns, split.queue_ns, packet.at_ns as f64);
+            if split.queue_ns <= RULES.no_queue_ns || split.queue_ns - hidden_ns >= RULES.no_queue_ns {
+                self.measure_uplink(answer, &split, asked_ns, split.queue_ns, packet.at_ns as f64);
             }
             return clock;
         }
@@ -82,7 +83,7 @@ impl Observer {
         };
         let up_ns = up_ns?;
         if !is_down_busy {
-            self.measure_uplink(answer.end, &split, asked_ns, up_ns, packet.at_ns as f64);
+            self.measure_uplink(answer, &split, asked_ns, up_ns, packet.at_ns as f64);
         }
         let ns = (queue_ns - up_ns).clamp(0.0, most_down_ns);
         // How both share it is book-keeping only while both are busy.
@@ -92,16 +93,25 @@ impl Observer {
     }
 
     /// An answer tells how long its question waited in the hidden uplink's buffer. The smallest queue since an end was first heard may be in its base: of
-    /// such ends one is asked, and none while an end answers whose base is proven.
-    fn measure_uplink(&mut self, end: End, split: &Split, asked_ns: u64, wait_ns: f64, now_ns: f64) {
+    /// such ends one is asked, and none while an end answers whose base is proven. A full buffer silences those: meanwhile an end does whose whole base
+    /// is short for the wait.
+    fn measure_uplink(&mut self, answer: &Answer, split: &Split, asked_ns: u64, wait_ns: f64, now_ns: f64) {
         let Uplink::Hidden(entry_side) = &mut self.up else { return };
-        let is_other = |(asked, heard_ns): (End, f64)| asked != end && now_ns - heard_ns <= RULES.long_ns;
-        if split.proven_ns.is_none() && self.asked_end.is_some_and(is_other) {
-            return;
+        let question = Question { at_ns: asked_ns, ahead_bytes: f64::from(answer.ahead_bytes) };
+        let unproven = split.proven_ns.is_none().then_some(answer.end);
+        let silent_ns = match self.asked_end {
+            Some((asked, heard_ns)) if asked != answer.end => now_ns - heard_ns,
+            _ => f64::INFINITY,
+        };
+        let is_asked = unproven.is_none() || silent_ns > RULES.long_ns;
+        if is_asked {
+            self.asked_end = Some((answer.end, now_ns));
         }
-        self.asked_end = Some((end, now_ns));
-        self.proven_ns.up = split.proven_ns;
-        entry_side.measure(asked_ns, wait_ns, now_ns);
+        if is_asked || silent_ns > RULES.second_ns && split.base_ns <= RULES.slight * wait_ns {
+            self.proven_ns.up = split.proven_ns;
+            entry_side.measure(question, wait_ns, now_ns);
+        }
+        entry_side.learn(question, wait_ns, unproven);
     }
 }
 

@@ -100,7 +100,7 @@ fn observe(seed: u64, part: f64, every_s: f64, think_ms: f64, is_configured: boo
             None => observer.leave(&passing, None),
             Some(asked) => {
                 let delay_ns = (at - asked) as u64;
-                let answer = Answer { end: [1; 16], delay_ns, question_bytes: bytes, own_queue_ns: 0 };
+                let answer = Answer { end: [1; 16], delay_ns, question_bytes: bytes, ..Answer::default() };
                 observer.arrive(&passing, Some(&answer));
             }
         }

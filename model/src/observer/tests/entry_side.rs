@@ -1,6 +1,6 @@
 //! A buffer of which the beginning is seen, by hand: 100 bytes per millisecond, so that 1500 bytes are served in 15 ms.
 
-use super::super::entry_side::{Booked, EntrySide};
+use super::super::entry_side::{Booked, EntrySide, Question};
 use crate::capacity::ServiceRate;
 
 const MS: u64 = 1_000_000;
@@ -20,7 +20,16 @@ fn enter(entry_side: &mut EntrySide, at_ms: u64, count: u32) {
 
 /// A packet that came at `asked_ms` waited for `wait_ms`; that is known at `now_ms`.
 fn measure(entry_side: &mut EntrySide, asked_ms: u64, wait_ms: f64, now_ms: u64) {
-    entry_side.measure(asked_ms * MS, wait_ms * 1e6, (now_ms * MS) as f64);
+    tell(entry_side, asked_ms * MS, wait_ms * 1e6, (now_ms * MS) as f64);
+}
+
+fn tell(entry_side: &mut EntrySide, at_ns: u64, wait_ns: f64, now_ns: f64) {
+    answer(entry_side, Question { at_ns, ahead_bytes: 0.0 }, wait_ns, now_ns);
+}
+
+fn answer(entry_side: &mut EntrySide, question: Question, wait_ns: f64, now_ns: f64) {
+    entry_side.measure(question, wait_ns, now_ns);
+    entry_side.learn(question, wait_ns, None);
 }
 
 fn booked(entry_side: &mut EntrySide, to_ms: u64) -> Vec<Option<Booked>> {
@@ -298,9 +307,10 @@ fn the_first_question_of_a_quiet_link_had_nothing_ahead_of_it() {
     // The first one has left by then; with answers to others meanwhile, somebody may have filled the buffer before.
     assert_eq!(entry_side.most_ns(340 * MS, 160, true), 0.0);
     assert!(entry_side.most_ns(340 * MS, 160, false) > 1e9);
-    // Nor is it the beginning any more after a second.
-    entry_side.enter(1100 * MS, 160, 0);
-    assert!(entry_side.most_ns(1100 * MS, 160, true) > 0.9e9);
+    // Nor is it the beginning any more after two seconds.
+    entry_side.enter(2100 * MS, 160, 0);
+    assert!(entry_side.most_ns(2050 * MS, 160, true).is_infinite(), "nothing came then");
+    assert_eq!(entry_side.most_ns(2100 * MS, 160, true), 0.0, "the link was idle for as long");
     // After a silence it has drained for certain.
     entry_side.restart(5000 * MS);
     entry_side.enter(5001 * MS, 1500, 0);
@@ -342,7 +352,7 @@ fn feed(
     while at_ns < to_s as f64 * 1e9 {
         while let Some((asked, wait, left)) = answers.front().copied().filter(|(_, _, left)| *left <= at_ns) {
             answers.pop_front();
-            entry_side.measure(asked, wait, left);
+            tell(entry_side, asked, wait, left);
         }
         // What was lost is sent again.
         let repeated = if modem.missing > 0.0 { 1500 } else { 0 };
@@ -494,4 +504,30 @@ fn what_is_configured_is_better_than_what_was_measured_and_that_than_a_first_gue
     assert_eq!(entry_side.rate(), Some(1.2 * RATE));
     entry_side.restart(50_000 * MS);
     assert!((learnt(&entry_side) / RATE - 1.0).abs() < 0.02, "rates stay known after a silence");
+}
+
+/// Two packets in each slot of time, of which the second is answered in each third slot, the first in all others: where it stood in its slot makes the rate right.
+#[test]
+fn an_answer_counts_for_its_place_in_the_slot() {
+    for is_told in [true, false] {
+        let mut entry_side = EntrySide::new(0);
+        let mut answers = std::collections::VecDeque::new();
+        // 31 ms apart, 30 ms of service: 600 ms stand there, and the level falls by 100 bytes with each slot.
+        entry_side.enter(0, 60_000, 0);
+        for slot in 1..300_u64 {
+            let at_ns = slot * 31 * MS;
+            let ahead_bytes = if slot % 3 == 0 { 1500.0 } else { 0.0 };
+            let wait_ns = (600.0 - slot as f64) * 1e6 + ahead_bytes / RATE;
+            entry_side.enter(at_ns, 3000, 0);
+            let question = Question { at_ns, ahead_bytes: if is_told { ahead_bytes } else { 0.0 } };
+            answers.push_back((question, wait_ns, at_ns as f64 + wait_ns));
+            while let Some((question, wait_ns, now_ns)) =
+                answers.pop_front_if(|(.., now_ns)| *now_ns <= at_ns as f64)
+            {
+                answer(&mut entry_side, question, wait_ns, now_ns);
+            }
+        }
+        let rate = entry_side.rate().map_or(f64::NAN, |rate| rate / RATE - 1.0);
+        assert_eq!(rate.abs() < 1e-6, is_told, "{rate}");
+    }
 }

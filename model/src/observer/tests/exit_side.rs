@@ -17,8 +17,12 @@ fn observer() -> Observer {
 }
 
 fn pass(observer: &mut Observer, at_ms: u64, bytes: u32, delay_us: Option<u64>) {
-    let answer =
-        delay_us.map(|us| Answer { end: [7; 16], delay_ns: us * 1000, question_bytes: 60, own_queue_ns: 0 });
+    let answer = delay_us.map(|us| Answer {
+        end: [7; 16],
+        delay_ns: us * 1000,
+        question_bytes: 60,
+        ..Answer::default()
+    });
     observer.arrive(&Passing { at_ns: at_ms * MS, bytes, repeated_bytes: 0, clock: None }, answer.as_ref());
 }
 
@@ -29,8 +33,12 @@ fn full(observer: &mut Observer, at_ms: u64, delay_ms: u64) {
 
 /// A full packet with its sender's clock; an answer if `delay_ms` is given.
 fn clocked(observer: &mut Observer, at_ms: u64, tsval: u32, delay_ms: Option<u64>) {
-    let answer =
-        delay_ms.map(|ms| Answer { end: [7; 16], delay_ns: ms * MS, question_bytes: 60, own_queue_ns: 0 });
+    let answer = delay_ms.map(|ms| Answer {
+        end: [7; 16],
+        delay_ns: ms * MS,
+        question_bytes: 60,
+        ..Answer::default()
+    });
     let packet = Passing { at_ns: at_ms * MS, bytes: 1500, repeated_bytes: 0, clock: Some((1, tsval)) };
     observer.arrive(&packet, answer.as_ref());
 }
@@ -76,7 +84,7 @@ fn a_clock_counts_before_the_answer_of_a_host_without_one() {
         if i % 4 == 3 {
             let thinks_ms = if i == 3 { 150 } else { 0 };
             let delay_ns = (25 + waited_ms + thinks_ms) * MS;
-            let answer = Answer { end: [8; 16], delay_ns, question_bytes: 60, own_queue_ns: 0 };
+            let answer = Answer { end: [8; 16], delay_ns, question_bytes: 60, ..Answer::default() };
             link.arrive(&Passing { at_ns: at_ms * MS, bytes: 1500, ..Passing::default() }, Some(&answer));
         } else {
             clocked(&mut link, at_ms, (at_ms - 5 - waited_ms) as u32, None);
@@ -380,7 +388,7 @@ fn a_queue_that_stands_when_a_clock_is_first_read_is_uncertain() {
                 end: [7; 16],
                 delay_ns: (20 + 5 + waited_ms) * MS,
                 question_bytes: 60,
-                own_queue_ns: 0,
+                ..Answer::default()
             };
             let packet = Passing { at_ns: at_ms * MS, bytes: 1500, repeated_bytes: 0, clock };
             link.arrive(&packet, (answers && is_read).then_some(&answer));
@@ -401,8 +409,12 @@ fn a_queue_that_stands_when_a_clock_is_first_read_is_uncertain() {
 fn a_queue_that_never_drained_hides_in_answers_from_home() {
     let mut link = Observer::new(0, Vantage::BehindUplinkBuffer, Duration::ZERO);
     link.set_rates(PerDirection { up: Some(RATE), down: Some(RATE) }, Some(RATE));
-    let answer =
-        |end: u8, ms: u64| Answer { end: [end; 16], delay_ns: ms * MS, question_bytes: 60, own_queue_ns: 0 };
+    let answer = |end: u8, ms: u64| Answer {
+        end: [end; 16],
+        delay_ns: ms * MS,
+        question_bytes: 60,
+        ..Answer::default()
+    };
     for i in 0..800 {
         let packet = Passing { at_ns: 5 * i * MS, bytes: 1500, ..Passing::default() };
         // What is answered has passed before.

@@ -72,6 +72,7 @@ fn nonsense_of_all_kinds() {
                 end: [rng.u8(..3); 16],
                 delay_ns: nasty(&mut rng, 100_000_000),
                 question_bytes: nasty(&mut rng, 1500).min(u64::from(u32::MAX)) as u32,
+                ahead_bytes: nasty(&mut rng, 1500).min(u64::from(u32::MAX)) as u32,
                 own_queue_ns: nasty(&mut rng, 100_000_000),
             });
             match rng.bool() {
@@ -164,7 +165,7 @@ fn what_stood_before_the_first_packet_is_in_the_uncertainty() {
     for number in 0..2000_u64 {
         let at_ns = number * 15_000_000;
         if at_ns >= delay_ns {
-            let answer = Answer { end: [1; 16], delay_ns, question_bytes: 1500, own_queue_ns: 0 };
+            let answer = Answer { end: [1; 16], delay_ns, question_bytes: 1500, ..Answer::default() };
             let passing = Passing { at_ns, bytes: 66, ..Passing::default() };
             observer.arrive(&passing, Some(&answer));
         }

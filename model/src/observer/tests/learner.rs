@@ -27,12 +27,10 @@ impl BusyLink {
         while self.at_ns < to_ns {
             let wait_ms = if self.at_ns < 4.0 * SECOND { 400.0 } else { 200.0 };
             let begins_ns = self.at_ns + wait_ms * MS;
-            self.learner.measure(Measured {
-                at_ns: self.at_ns,
-                busy_since_ns: self.at_ns,
-                begins_ns,
-                sum: self.sum,
-            });
+            self.learner.measure(
+                Measured { at_ns: self.at_ns, busy_since_ns: self.at_ns, begins_ns, sum: self.sum },
+                None,
+            );
             let bytes = rate * 10.0 * MS;
             self.learner.enter(bytes, repeated * bytes);
             self.sum += bytes;
@@ -75,7 +73,7 @@ fn a_slower_link_is_followed_by_its_full_buffer() {
     for _ in 0..2_000 {
         let (at_ns, sum) = (link.at_ns, link.sum);
         let begins_ns = at_ns + 800.0 * MS;
-        link.learner.measure(Measured { at_ns, busy_since_ns: at_ns, begins_ns, sum });
+        link.learner.measure(Measured { at_ns, busy_since_ns: at_ns, begins_ns, sum }, None);
         link.learner.enter(RATE / 2.0 * 10.0 * MS, 0.0);
         link.sum += RATE / 2.0 * 10.0 * MS;
         link.at_ns += 10.0 * MS;
@@ -92,12 +90,15 @@ fn a_buffer_that_drops_what_nobody_repeats_tells_no_rate() {
         for number in 0..2_000 {
             let at_ns = f64::from(number) * 10.0 * MS;
             let bytes = RATE * 10.0 * MS / (1.0 - 0.1);
-            learner.measure(Measured {
-                at_ns,
-                busy_since_ns: at_ns,
-                begins_ns: at_ns + 200.0 * MS,
-                sum: f64::from(number) * bytes,
-            });
+            learner.measure(
+                Measured {
+                    at_ns,
+                    busy_since_ns: at_ns,
+                    begins_ns: at_ns + 200.0 * MS,
+                    sum: f64::from(number) * bytes,
+                },
+                None,
+            );
             learner.enter(bytes, repeated * bytes);
         }
         [true, false]
@@ -114,7 +115,8 @@ fn what_a_full_buffer_tells_first_is_not_sure() {
     let mut sure_after_s = None;
     while full.at_ns < 20.0 * SECOND {
         let (at_ns, sum) = (full.at_ns, full.sum);
-        full.learner.measure(Measured { at_ns, busy_since_ns: at_ns, begins_ns: at_ns + 200.0 * MS, sum });
+        full.learner
+            .measure(Measured { at_ns, busy_since_ns: at_ns, begins_ns: at_ns + 200.0 * MS, sum }, None);
         full.learner.enter(RATE * 10.0 * MS, 0.0);
         (full.at_ns, full.sum) = (at_ns + 10.0 * MS, sum + RATE * 10.0 * MS);
         let is_known = full.learner.rate(ServiceRate::rate, false).is_some();
@@ -139,7 +141,8 @@ fn a_full_buffer_stays_full_after_late_answers() {
             let is_late = (20.0 * SECOND..(20.0 + late_for_s) * SECOND).contains(&link.at_ns);
             let wait_ns = (link.at_ns / 20.0).min(200.0 * MS) + if is_late { 200.0 * MS } else { 0.0 };
             let (at_ns, sum) = (link.at_ns, link.sum);
-            link.learner.measure(Measured { at_ns, busy_since_ns: at_ns, begins_ns: at_ns + wait_ns, sum });
+            link.learner
+                .measure(Measured { at_ns, busy_since_ns: at_ns, begins_ns: at_ns + wait_ns, sum }, None);
             // While it fills, a twentieth more enters than is served.
             let bytes = RATE * 10.0 * MS * if link.at_ns < 4.0 * SECOND { 1.05 } else { 1.25 };
             link.learner.enter(bytes, 0.0);
@@ -160,7 +163,8 @@ fn a_rate_is_known_if_half_of_what_was_measured_agrees() {
         let (mut learner, mut sum) = (Learner::default(), 0.0);
         for number in 0..2_000 {
             let at_ns = f64::from(number) * 10.0 * MS;
-            learner.measure(Measured { at_ns, busy_since_ns: at_ns, begins_ns: at_ns + 200.0 * MS, sum });
+            learner
+                .measure(Measured { at_ns, busy_since_ns: at_ns, begins_ns: at_ns + 200.0 * MS, sum }, None);
             let part = match number / 10 % 10 {
                 tenth if tenth < agreeing => 1.0,
                 tenth if tenth % 2 == 0 => 1.0 - off,
@@ -185,7 +189,7 @@ fn a_span_with_less_than_a_packet_more_has_dropped_nothing() {
         let wait_ms = if link.at_ns < 4.0 * SECOND { 400.0 } else { 200.0 };
         let begins_ns = link.at_ns + (wait_ms + late_ms) * MS;
         let (at_ns, sum) = (link.at_ns, link.sum);
-        link.learner.measure(Measured { at_ns, busy_since_ns: at_ns, begins_ns, sum });
+        link.learner.measure(Measured { at_ns, busy_since_ns: at_ns, begins_ns, sum }, None);
         link.learner.enter(1514.0, 300.0);
         link.sum += 1514.0;
         link.at_ns += 40.0 * MS;

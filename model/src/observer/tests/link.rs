@@ -117,7 +117,7 @@ fn simulate(link: &TestLink, seed: u64) -> (Vec<Crossing>, PerDirection<Vec<f64>
             end: [host as u8 + 1; 16],
             delay_ns: arrived as u64 - asked as u64,
             question_bytes: 1500,
-            own_queue_ns: 0,
+            ..Answer::default()
         });
         events.push((arrived.floor(), Crossing::Arrives(passing, answer)));
     }
@@ -275,7 +275,7 @@ fn a_standing_queue_of_ten_minutes_changes_neither_base_nor_level() {
                 end: [1; 16],
                 delay_ns: ((arrives - asked as f64) * MS) as u64,
                 question_bytes: 1500,
-                own_queue_ns: 0,
+                ..Answer::default()
             };
             let passing = Passing { at_ns: (arrives * MS) as u64, bytes: 66, ..Passing::default() };
             observer.arrive(&passing, Some(&answer));
@@ -299,7 +299,7 @@ fn a_standing_queue_of_ten_minutes_changes_neither_base_nor_level() {
 #[test]
 fn the_first_packets_of_an_idle_link_prove_the_delay_without_queue_before_a_rate_is_known() {
     let (base_ms, service_ms) = (30.0, 12.0);
-    for began_idle_ms in [100, 4000] {
+    for began_idle_ms in [100, 1500, 4000] {
         let mut observer = Observer::new(0, Vantage::BeforeUplinkBuffer, Duration::from_secs(1));
         let mut done_ms = 0.0_f64;
         let mut answers = std::collections::VecDeque::new();
@@ -313,7 +313,7 @@ fn the_first_packets_of_an_idle_link_prove_the_delay_without_queue_before_a_rate
                 answers.pop_front_if(|(_, arrives, _)| *arrives <= at as f64)
             {
                 let delay_ns = ((arrives - asked as f64) * MS) as u64;
-                let answer = Answer { end: [1; 16], delay_ns, question_bytes, own_queue_ns: 0 };
+                let answer = Answer { end: [1; 16], delay_ns, question_bytes, ..Answer::default() };
                 let passing = Passing { at_ns: (arrives * MS) as u64, bytes: 66, ..Passing::default() };
                 observer.arrive(&passing, Some(&answer));
             }
@@ -328,21 +328,30 @@ fn the_first_packets_of_an_idle_link_prove_the_delay_without_queue_before_a_rate
 /// clock has the queue in its smallest reading. What its answers take longer than that says is no queue of the uplink.
 #[test]
 fn a_queue_that_hides_in_a_clock_is_not_the_uplinks() {
+    [1_000, 3_000].into_iter().for_each(hide_in_a_clock);
+}
+
+fn hide_in_a_clock(begin_ms: u64) {
     let mut observer = Observer::new(0, Vantage::BeforeUplinkBuffer, Duration::ZERO);
     let ms = |ms: u64| ms * MS as u64;
     let ask = |observer: &mut Observer, at_ms: u64| {
         observer.leave(&Passing { at_ns: ms(at_ms), bytes: 60, ..Passing::default() }, None);
     };
-    let answered =
-        |delay_ms: u64| Answer { end: [7; 16], delay_ns: ms(delay_ms), question_bytes: 60, own_queue_ns: 0 };
-    ask(&mut observer, 1_000);
-    observer.arrive(&Passing { at_ns: ms(1_020), bytes: 60, ..Passing::default() }, Some(&answered(20)));
-    for at_ms in (2_000..12_000).step_by(5) {
+    let answered = |delay_ms: u64| Answer {
+        end: [7; 16],
+        delay_ns: ms(delay_ms),
+        question_bytes: 60,
+        ..Answer::default()
+    };
+    ask(&mut observer, begin_ms);
+    observer
+        .arrive(&Passing { at_ns: ms(begin_ms + 20), bytes: 60, ..Passing::default() }, Some(&answered(20)));
+    for at_ms in (begin_ms + 1_000..begin_ms + 11_000).step_by(5) {
         // A quarter of what comes belongs to the flow that began last.
-        let is_timed = at_ms >= 3_000 && at_ms % 20 == 0;
+        let is_timed = at_ms >= begin_ms + 2_000 && at_ms % 20 == 0;
         let clock = is_timed.then_some((1, (at_ms - 155) as u32));
         let answer = is_timed.then(|| answered(170 + at_ms / 20 % 3));
-        if at_ms >= 2_800 {
+        if at_ms >= begin_ms + 1_800 {
             ask(&mut observer, at_ms);
         }
         observer.arrive(
@@ -350,11 +359,11 @@ fn a_queue_that_hides_in_a_clock_is_not_the_uplinks() {
             answer.as_ref(),
         );
     }
-    observer.finish(ms(12_000));
+    observer.finish(ms(begin_ms + 11_000));
     assert_eq!(observer.rate(Direction::Up), None);
     let levels = std::iter::from_fn(|| observer.pop(Direction::Up)).flatten();
     let highest = levels.map(|level| level.mean_bytes - level.uncertainty_bytes).fold(0.0, f64::max);
-    assert!(highest < 1.0, "{highest}");
+    assert!(highest < 1.0, "{begin_ms}: {highest}");
 }
 
 /// A packet of 1,000 bytes each 10 ms into an uplink of 100 bytes per millisecond keeps 500 ms standing from 3 s on. One host answered before; the other
@@ -368,7 +377,7 @@ fn a_host_that_is_new_in_a_standing_queue_does_not_outvote_one_that_is_proven() 
         end: [end; 16],
         delay_ns: ns(delay_ms),
         question_bytes: bytes,
-        own_queue_ns: 0,
+        ..Answer::default()
     };
     // When, how many bytes of the uplink, or whose reply.
     let mut events: Vec<(u64, u32, Option<Answer>)> = Vec::new();
@@ -420,7 +429,7 @@ fn of_two_hosts_that_were_new_in_a_queue_one_is_asked() {
     let replies = |sent_ms: u64, end: u8, delay_ms: u64| {
         let ms = sent_ms + delay_ms;
         let answer =
-            Answer { end: [end; 16], delay_ns: ns(delay_ms), question_bytes: 1_000, own_queue_ns: 0 };
+            Answer { end: [end; 16], delay_ns: ns(delay_ms), question_bytes: 1_000, ..Answer::default() };
         (ms, Passing { at_ns: ns(ms), bytes: 60, ..Passing::default() }, Some(answer))
     };
     let mut events = vec![leaves(0, 10_000), leaves(1, 1_000), replies(1, 1, 130), leaves(5, 40_000)];
@@ -446,4 +455,65 @@ fn of_two_hosts_that_were_new_in_a_queue_one_is_asked() {
         .map(|sample| sample.expect("replies tell the level").mean_bytes)
         .collect();
     assert!(levels.iter().all(|level| (35_000.0..=55_000.0).contains(level)), "{levels:?}");
+}
+
+/// 100 bytes per millisecond that nobody told. One host is heard before anything waits, and then once in five seconds; the other is first heard behind
+/// 60 ms, and then all the time: what hides in its base is the same in each of its answers, so it tells the rate, and a level nearly as high as it is.
+#[test]
+fn of_a_host_that_was_new_in_a_queue_the_differences_are_right() {
+    let ns = |ms: u64| ms * 1_000_000;
+    let mut link = Observer::new(0, Vantage::BeforeUplinkBuffer, Duration::from_secs(2));
+    link.set_rates(PerDirection { up: None, down: Some(1e7) }, None);
+    let mut events = Vec::new();
+    let mut done_ms = 0;
+    for ms in [2_500].into_iter().chain((3_000..20_000).step_by(10)) {
+        // 60 ms are ahead of the second host's first packet; for two seconds 3,000 bytes enter each 20 ms, then as many as leave.
+        let burst = match ms {
+            2_500 => 200,
+            3_000 => 6_200,
+            ..5_000 if ms % 20 == 0 => 3_000,
+            ..5_000 => continue,
+            _ => 1_000,
+        };
+        done_ms = ms.max(done_ms) + burst / 100;
+        let end = if ms == 2_500 || ms % 5_000 == 0 { 1 } else { 2 };
+        events.push((ms, Passing { at_ns: ns(ms), bytes: burst as u32, ..Passing::default() }, None));
+        let arrives_ms = done_ms + 30;
+        let delay_ns = ns(arrives_ms - ms);
+        // The newest packet of each burst asks.
+        let answer = Answer {
+            end: [end; 16],
+            delay_ns,
+            question_bytes: 200,
+            ahead_bytes: burst as u32 - 200,
+            ..Answer::default()
+        };
+        events.push((
+            arrives_ms,
+            Passing { at_ns: ns(arrives_ms), bytes: 60, ..Passing::default() },
+            Some(answer),
+        ));
+    }
+    events.sort_by_key(|event| event.0);
+    let mut known_ms = None;
+    for (ms, packet, answer) in events {
+        match answer {
+            None => link.leave(&packet, None),
+            Some(answer) => link.arrive(&packet, Some(&answer)),
+        }
+        if let Some(rate) = link.rate(Direction::Up).filter(|_| known_ms.is_none()) {
+            known_ms = Some(ms);
+            assert!((rate.bytes_per_second / 1e5 - 1.0).abs() < 0.02, "{} B/s", rate.bytes_per_second);
+        }
+    }
+    assert!(known_ms.is_some_and(|ms| ms < 6_000), "{known_ms:?}");
+    link.finish(ns(20_000));
+    let levels: Vec<_> = std::iter::from_fn(|| link.pop(Direction::Up)).skip(700).take(1_100).collect();
+    let known = levels.iter().flatten().count();
+    assert!(known > 1_090, "{known} of {}", levels.len());
+    let stands = (done_ms - 20_000) as f64 * 100.0;
+    for level in levels.iter().flatten() {
+        assert!((level.mean_bytes - stands).abs() <= level.uncertainty_bytes, "{level:?}, truth {stands}");
+        assert!(level.uncertainty_bytes < 0.2 * stands, "{level:?}");
+    }
 }
