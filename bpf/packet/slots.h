@@ -36,6 +36,18 @@ static __always_inline __u32 hash_of_flow(const struct pendulum_flow_key *key)
 	return (ports ^ key->home_addr[3] ^ key->remote_addr[3] * 0x9e3779b1u) | 1;
 }
 
+static __always_inline __u64 turn_of(__u64 now_ns)
+{
+	return (now_ns >> PENDULUM_SLOT_SHIFT) / PENDULUM_SLOTS << PENDULUM_SLOT_TURN_SHIFT;
+}
+
+static __always_inline struct pendulum_slot *egress_slot(__u64 now_ns)
+{
+	__u32 index = now_ns >> PENDULUM_SLOT_SHIFT & (PENDULUM_SLOTS - 1);
+
+	return bpf_map_lookup_elem(&egress, &index);
+}
+
 static __always_inline bool is_of_turn(const struct pendulum_slot *slot, __u64 turn)
 {
 	return !((READ_ONCE(slot->account) ^ turn) >> PENDULUM_SLOT_TURN_SHIFT);
@@ -61,7 +73,7 @@ static __always_inline void open_slot(struct pendulum_slot *slot, __u32 directio
 static __always_inline void fill_slot(struct pendulum_slot *slot, __u32 direction, __u64 now_ns, __u32 bytes,
 				      __u32 packets)
 {
-	__u64 turn = (now_ns >> PENDULUM_SLOT_SHIFT) / PENDULUM_SLOTS << PENDULUM_SLOT_TURN_SHIFT;
+	__u64 turn = turn_of(now_ns);
 
 	if (!is_of_turn(slot, turn))
 		open_slot(slot, direction, turn);
@@ -73,12 +85,10 @@ static __always_inline void fill_slot(struct pendulum_slot *slot, __u32 directio
  * 16. */
 static __always_inline __u32 left_in_slot(__u64 now_ns)
 {
-	__u32 index = now_ns >> PENDULUM_SLOT_SHIFT & (PENDULUM_SLOTS - 1);
-	__u64 turn = (now_ns >> PENDULUM_SLOT_SHIFT) / PENDULUM_SLOTS << PENDULUM_SLOT_TURN_SHIFT;
-	const struct pendulum_slot *slot = bpf_map_lookup_elem(&egress, &index);
+	const struct pendulum_slot *slot = egress_slot(now_ns);
 	__u32 units;
 
-	if (!slot || !is_of_turn(slot, turn))
+	if (!slot || !is_of_turn(slot, turn_of(now_ns)))
 		return 0;
 	units = (READ_ONCE(slot->account) & ((1 << PENDULUM_SLOT_PACKETS_SHIFT) - 1)) / 16;
 	return units < 0xffff ? units : 0xffff;
@@ -87,8 +97,7 @@ static __always_inline __u32 left_in_slot(__u64 now_ns)
 /* Packets leave through the WAN device. */
 static __always_inline void record_egress(__u64 now_ns, __u32 bytes, __u32 packets)
 {
-	__u32 index = now_ns >> PENDULUM_SLOT_SHIFT & (PENDULUM_SLOTS - 1);
-	struct pendulum_slot *slot = bpf_map_lookup_elem(&egress, &index);
+	struct pendulum_slot *slot = egress_slot(now_ns);
 
 	if (slot)
 		fill_slot(slot, PENDULUM_UP, now_ns, bytes, packets);

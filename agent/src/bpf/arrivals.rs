@@ -135,7 +135,7 @@ fn answered(answer: u64, answered_by: u64, number: u64) -> Option<Answered> {
     let sum = answered
         ^ asked.wrapping_mul(abi::PENDULUM_SUM_FACTOR_ASKED)
         ^ (number as u32).wrapping_mul(abi::PENDULUM_SUM_FACTOR_NUMBER);
-    if answer == 0 || u32::from(answered_by as u16) != (sum ^ sum >> 16) & 0xffff {
+    if answer == 0 || answered_by as u16 != (sum ^ sum >> 16) as u16 {
         return None;
     }
     let at_ns = moment((answered >> 8).into(), end_ns(number));
