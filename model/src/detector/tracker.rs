@@ -229,12 +229,18 @@ impl Detector {
             self.tracker.weights = Weights::default();
         }
         let Thresholds { verdict_dwell, longest_horizon, .. } = self.thresholds;
-        let ruling = self.rule(at, round_trip, &fills).map(|ruling| (ruling, verdict_dwell.0));
+        let ruling = self.rule(at, round_trip, &fills);
+        let is_clear = self.tracker.verdict() == Some(Verdict::Clear);
         // Seconds of what wants more already contradict it.
-        let is_contradicted = self.tracker.verdict() == Some(Verdict::Clear);
-        let contradicted = || is_contradicted.then(|| (began(&self.missing()), Duration::ZERO));
+        let contradicted = || is_clear.then(|| began(&self.missing()));
         match ruling.or_else(contradicted) {
-            Some((ruling, dwell)) => {
+            Some(ruling) => {
+                // "Clear" goes with its evidence.
+                let dwell = if is_clear && ruling.verdict == Verdict::Unknown {
+                    Duration::ZERO
+                } else {
+                    verdict_dwell.0
+                };
                 // The end of a lock is plain to see; a swing has a period of many round trips.
                 let is_locked = self.tracker.verdict().is_some_and(is_lock);
                 let memory = if is_locked { self.thresholds.horizon(round_trip) } else { longest_horizon.0 };

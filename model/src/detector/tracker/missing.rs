@@ -67,6 +67,25 @@ fn datagrams_into_a_buffer_that_nobody_sees_are_not_called_clear() {
     assert_eq!(verdict, Verdict::Clear);
 }
 
+/// Datagrams into an empty buffer for half a minute; then nobody sees it any more.
+#[test]
+fn clear_ends_at_once_when_its_evidence_does() {
+    let mut detector = Detector::new(Config { link: Link::with_capacity(125e3, 1e6), ..Config::default() });
+    let mut ended = None;
+    for step in 1..=4000 {
+        let up = direction(udp(1000), EMPTY.filter(|_| step <= 3000));
+        detector.push(&sample(step, &up, &direction(udp(0), EMPTY), None));
+        if step == 3000 {
+            assert_eq!(detector.verdict(), Verdict::Clear);
+        }
+        if step > 3000 && detector.verdict() == Verdict::Unknown {
+            ended.get_or_insert(step - 3000);
+        }
+    }
+    // A fifth of the ten seconds for which activity is looked at; no dwell of two seconds after that.
+    assert!(ended.is_some_and(|steps| steps <= 225), "{ended:?} times 10 ms");
+}
+
 /// A QUIC connection that does not spin is timed when it opens, and never again.
 #[test]
 fn a_round_trip_before_the_queue_says_nothing_of_the_upload_behind_it() {
