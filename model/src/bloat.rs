@@ -51,7 +51,7 @@ impl Bloat {
         self.0.as_ref()
     }
 
-    /// Looks at the past of one direction's buffer; tells what has changed.
+    /// Looks at the past of one direction's buffer; tells what has changed. `may_be_beyond`: a queue beyond the line looks the same.
     pub(crate) fn consider(
         &mut self,
         history: &History,
@@ -59,6 +59,7 @@ impl Bloat {
         direction: Direction,
         now: Duration,
         round_trip: Duration,
+        may_be_beyond: bool,
     ) -> Option<BufferbloatNews> {
         let evidence = thresholds.evidence_time(round_trip);
         let recent = history.since(now.saturating_sub(evidence));
@@ -70,7 +71,7 @@ impl Bloat {
                     return None;
                 }
                 let since_s = now.saturating_sub(evidence).as_secs_f64();
-                let found = Bufferbloat::of(&recent, direction, since_s)?;
+                let found = Bufferbloat::of(&recent, direction, since_s, may_be_beyond)?;
                 let figures = found.figures(&recent, thresholds, direction, share, NEARLY_ALL);
                 let reason = found.sentence(&recent, direction);
                 self.0 = Some(found);
@@ -87,7 +88,7 @@ impl Bloat {
                 }
                 // The figures of the last time it stood.
                 if share >= NEARLY_ALL
-                    && let Some(fresh) = Bufferbloat::of(&recent, direction, found.since_s)
+                    && let Some(fresh) = Bufferbloat::of(&recent, direction, found.since_s, may_be_beyond)
                 {
                     *found = fresh;
                 }
@@ -98,11 +99,13 @@ impl Bloat {
 }
 
 impl Bufferbloat {
-    fn of(recent: &Totals, direction: Direction, since_s: f64) -> Option<Self> {
+    fn of(recent: &Totals, direction: Direction, since_s: f64, may_be_beyond: bool) -> Option<Self> {
         let largest = traffic_mix::largest(&recent.composition[direction]);
         let cause = largest.map(|(kind, share)| Cause { kind: kind.name().into(), share });
         let delay_s = recent.delay[direction].mean()?;
-        Some(Self { since_s, delay_s, cause, help: help(direction, largest.map(|(kind, _)| kind)).into() })
+        let help =
+            if may_be_beyond { FIND_THE_PLACE } else { help(direction, largest.map(|(kind, _)| kind)) };
+        Some(Self { since_s, delay_s, cause, help: help.into() })
     }
 
     fn sentence(&self, recent: &Totals, direction: Direction) -> String {
@@ -136,6 +139,10 @@ impl Bufferbloat {
 const fn share_name(direction: Direction) -> &'static str {
     direction.pick("uplink_delayed_share", "downlink_delayed_share")
 }
+
+/// What helps while a queue beyond the line looks the same.
+const FIND_THE_PLACE: &str =
+    "it may wait beyond the line: configure the rates, or open a page of another host";
 
 const fn help(direction: Direction, largest: Option<Kind>) -> &'static str {
     match (direction, largest) {

@@ -23,7 +23,7 @@ mod tracker;
 
 use crate::constants::MOMENT;
 use crate::link::Known;
-use crate::segment::PerDirection;
+use crate::segment::{Direction, PerDirection};
 
 pub use bloat::{BloatNews, SegmentBloat};
 pub use limit::{Limits, Transfer};
@@ -131,6 +131,12 @@ impl Budget {
     pub fn line_most_s(&self) -> Option<f64> {
         let (up, down) = (self.part(Segment::Uplink).ok()?, self.part(Segment::Downlink).ok()?);
         Some(up.queue_s + down.queue_s + up.uncertainty_s.max(down.uncertainty_s))
+    }
+
+    /// Whether what waits in a direction may wait beyond the line instead.
+    pub fn may_be_beyond(&self, direction: Direction) -> bool {
+        let segment = direction.pick(Segment::Uplink, Segment::Downlink);
+        self.part(segment).is_err_and(|why| why != Unknown::Undivided)
     }
 
     /// Where packets wait longest, of the segments that are known; unknown if they may wait longer at home or beyond.

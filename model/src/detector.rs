@@ -63,6 +63,8 @@ pub struct Detector {
     pub link: Link,
     /// The most that packets wait on the line, by the delay budget, seconds.
     pub line_most_s: Option<f64>,
+    /// By the delay budget, what waits in this direction may wait beyond the line.
+    pub may_be_beyond: PerDirection<bool>,
     /// The numbers it compares with.
     pub thresholds: Thresholds,
     last: Option<Duration>,

@@ -128,6 +128,11 @@ fn check_tcp(test: &str, told: bool) {
         assert!(rate.is_some_and(|rate| (rate / UP_RATE - 1.0).abs() < 0.05), "{rate:?} B/s");
         // A download that starves comes in short bursts, which its shaper lets pass faster than it serves a queue.
         assert!(down_rate.is_none_or(|rate| (rate / DOWN_RATE - 1.0).abs() < 0.05), "{down_rate:?} B/s");
+        // Of one far end and without rates nobody knows whether its queue is the line's.
+        let help = if told { "shape the uplink" } else { "it may wait beyond the line" };
+        rig.wait_for(help, |link| {
+            link["bufferbloat"]["up"]["help"].as_str().is_some_and(|said| said.contains(help))
+        });
         drop((upload, download));
         let metrics = rig.get("metrics");
         let name = "pendulum_queue_uncertainty_bytes{link=\"wan0\",direction=\"up\"}";

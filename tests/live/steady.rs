@@ -60,6 +60,10 @@ fn check(test: &str, (link, upload, told, verdict): Case, length: Duration) {
         let found = begun.elapsed();
         let before = rig.events().len();
         std::thread::sleep(length);
+        // Both far ends wait in the modem, and for nothing else.
+        let delay = &rig.link()["delay"];
+        assert!(["uplink", "downlink", "unknown"].contains(&delay["place"].as_str().unwrap()), "{delay:#}");
+        assert!(delay["beyond_bloat"].is_null() && delay["home_bloat"].is_null(), "{delay:#}");
         let changes: Vec<_> =
             rig.events().into_iter().skip(before).filter(|event| event["event"] == "verdict").collect();
         drop((download, transfer, datagrams));

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use pendulum_model::autorate::FIRST_HOP;
 use pendulum_model::delay::{
-    self, BloatNews, DelayTracker, FlowRtt, HiddenWait, Limits, Reading, Reply, Segment, SteadyPlace,
-    TimedFlow, Transfer,
+    self, BloatNews, Budget, DelayTracker, FlowRtt, HiddenWait, Limits, Place, Reading, Reply, Segment,
+    SteadyPlace, TimedFlow, Transfer,
 };
 use pendulum_model::link::Known;
 use pendulum_model::segment::{Direction, PerDirection};
@@ -35,7 +35,7 @@ pub(super) struct Delays {
     bloat: [delay::SegmentBloat; 2],
     limits: Limits,
     latest: Option<Arc<Delay>>,
-    line_most_s: Option<f64>,
+    budget: Option<Budget>,
 }
 
 /// A queue of this machine within the second.
@@ -75,7 +75,7 @@ impl Default for Delays {
             bloat: delay::SegmentBloat::both(),
             limits: Limits::default(),
             latest: None,
-            line_most_s: None,
+            budget: None,
         }
     }
 }
@@ -186,7 +186,7 @@ impl Delays {
         }
         self.hosts = hosts;
         self.latest = Some(Arc::new(delay));
-        self.line_most_s = budget.line_most_s();
+        self.budget = Some(budget);
         news
     }
 
@@ -207,7 +207,13 @@ impl Delays {
 
     /// The most that packets waited on the line within the newest second, if that is known.
     pub(super) fn line_most_s(&self) -> Option<f64> {
-        self.line_most_s
+        self.budget?.line_most_s()
+    }
+
+    /// Whether what waits in a direction may wait beyond the line instead.
+    pub(super) fn may_be_beyond(&self, direction: Direction) -> bool {
+        let is_unknown = self.place.place() == Place::Unknown;
+        is_unknown && self.budget.is_some_and(|budget| budget.may_be_beyond(direction))
     }
 }
 

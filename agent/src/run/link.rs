@@ -227,7 +227,10 @@ impl LinkTask {
             let flows = self.sweeper.latest();
             let news = self.delays.take(now, &flows, HomeHosts::look(), hidden, rates, threshold_s);
             news.into_iter().for_each(|news| self.detection.note_delay(news, now));
-            self.detection.detector.line_most_s = self.delays.line_most_s();
+            let detector = &mut self.detection.detector;
+            detector.line_most_s = self.delays.line_most_s();
+            let may_be_beyond = |x| !self.queues.is_local(x) && self.delays.may_be_beyond(x);
+            detector.may_be_beyond = PerDirection::from_fn(may_be_beyond);
         }
         self.detect();
         self.ticks += 1;

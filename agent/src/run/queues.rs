@@ -210,6 +210,11 @@ impl Queues {
         }
     }
 
+    /// Whether the direction's buffer is a queue of this machine.
+    pub(super) fn is_local(&self, direction: Direction) -> bool {
+        self.local(direction).is_some()
+    }
+
     /// The queue of this machine that is the link's buffer. Packets that come in on the downlink's pass it in any case.
     fn local(&self, direction: Direction) -> Option<&Tracked> {
         let tracked = self.tracked[direction].as_ref();

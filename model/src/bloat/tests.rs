@@ -19,7 +19,7 @@ fn add(history: &mut History, from: u64, to: u64, above: u64) {
 
 fn consider(bloat: &mut Bloat, history: &History, second: u64) -> Option<BufferbloatNews> {
     let now = Duration::from_secs(second);
-    bloat.consider(history, &Thresholds::default(), Direction::Up, now, RTT)
+    bloat.consider(history, &Thresholds::default(), Direction::Up, now, RTT, false)
 }
 
 /// It takes the evidence time of 5 s, nine tenths of it above the threshold.
@@ -47,6 +47,23 @@ fn begins_after_the_evidence_time() {
     // Nothing new.
     assert_eq!((consider(&mut bloat, &history, 5), bloat.get()), (None, Some(&found)));
     assert_eq!(consider(&mut Bloat::default(), &History::default(), 5), None);
+}
+
+/// What helps the line does not help a queue beyond it.
+#[test]
+fn while_the_place_is_unknown_the_help_is_to_find_it() {
+    let (mut bloat, mut history) = (Bloat::default(), History::default());
+    add(&mut history, 0, 5, 10);
+    let mut help = |may_be_beyond| {
+        let now = Duration::from_secs(5);
+        let news = bloat.consider(&history, &Thresholds::default(), Direction::Up, now, RTT, may_be_beyond);
+        (news, bloat.get().expect("it stands").help.clone())
+    };
+    let (news, told) = help(true);
+    assert!(told.starts_with("it may wait beyond the line"), "{told}");
+    assert!(matches!(news, Some(BufferbloatNews::Begins(_, reason, _)) if reason.ends_with(&*told)));
+    let (news, told) = help(false);
+    assert!(news.is_none() && told.starts_with("thin the ACKs"), "{told}");
 }
 
 #[test]

@@ -289,6 +289,48 @@ fn few_replies_bound_a_queue_that_comes_and_goes() {
     assert_eq!(budget.place(), Place::In(Segment::Beyond), "{budget:?}");
 }
 
+/// An upload to host 1 keeps 1.2 s queued in the modem. After lost packets it pauses for a second, in which host 2 replies for the first time, from behind
+/// what is still queued. That hides in host 2's base: it must not make the queue one of host 1's. All that host 2 waits, the line explains.
+#[test]
+fn a_pause_that_does_not_drain_the_queue_proves_no_base() {
+    for (rates, place) in [(CONFIGURED, Place::In(Segment::Uplink)), (UNKNOWN_RATES, Place::Unknown)] {
+        let full = Truth {
+            up_s: 1.2,
+            load: PerDirection { up: 1.0, down: 0.02 },
+            beyond_s: [Some(0.0), None],
+            rates,
+            ..IDLE
+        };
+        let mut tracker = DelayTracker::default();
+        for from in 0..3 {
+            second(&mut tracker, f64::from(from), &Truth { rates, beyond_s: [Some(0.0), None], ..IDLE });
+        }
+        (3..10).for_each(|from| _ = second(&mut tracker, f64::from(from), &full));
+        let pause = Truth { up_s: 0.6, load: IDLE.load, beyond_s: [Some(0.0), Some(0.0)], ..full };
+        second(&mut tracker, 10.0, &pause);
+        for from in 11..20 {
+            let both = Truth { beyond_s: [Some(0.0), Some(0.0)], ..full };
+            let budget = second(&mut tracker, f64::from(from), &both);
+            assert!(from < 13 || budget.place() == place, "{from}: {budget:?}");
+            assert_ne!(budget.place(), Place::In(Segment::Beyond), "{from}: {budget:?}");
+        }
+    }
+}
+
+/// An upload begins with a burst, and its host's base of 20 ms was never seen under little load. What hides in it is no more than 20 ms.
+#[test]
+fn a_base_that_is_short_for_the_wait_needs_no_proof() {
+    let of = |up_s| {
+        let full =
+            Truth { up_s, load: PerDirection { up: 1.0, down: 0.02 }, beyond_s: [Some(0.0), None], ..IDLE };
+        let mut tracker = DelayTracker::default();
+        (0..3).for_each(|from| _ = second(&mut tracker, f64::from(from), &Truth { up_s: 0.0, ..full }));
+        (3..9).map(|from| second(&mut tracker, f64::from(from), &full)).last().expect("six")
+    };
+    assert_eq!(of(0.8).place(), Place::In(Segment::Uplink), "{:?}", of(0.8));
+    assert_eq!(of(0.1).part(Segment::Uplink), Err(Unknown::NoBase), "{:?}", of(0.1));
+}
+
 const FREE: Part = Ok(Delay { base_s: 0.0, queue_s: 0.0, uncertainty_s: 0.01 });
 const WAITS: Part = Ok(Delay { base_s: 0.0, queue_s: 1.2, uncertainty_s: 0.01 });
 const SILENT: Part = Err(Unknown::NoReplies);
@@ -296,6 +338,14 @@ const SILENT: Part = Err(Unknown::NoReplies);
 /// A second's budget with these parts.
 fn budget_of(segments: [Part; 5]) -> Budget {
     Budget { segments, home_host: None, far_host: None, may_wait_s: 0.0 }
+}
+
+#[test]
+fn what_waits_on_the_line_in_an_unknown_direction_is_not_beyond() {
+    let beyond = |up| budget_of([FREE, FREE, up, FREE, FREE]).may_be_beyond(Direction::Up);
+    let of = [WAITS, SILENT, Err(Unknown::OneEnd), Err(Unknown::Undivided)].map(beyond);
+    assert_eq!(of, [false, true, true, false]);
+    assert!(!budget_of([FREE, FREE, SILENT, FREE, FREE]).may_be_beyond(Direction::Down));
 }
 
 #[test]

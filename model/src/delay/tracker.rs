@@ -1,6 +1,6 @@
 //! Follows replies and flows, and gives the budget of each second.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::bounds::{EndWait, Slowest, WaitBounds, slowest};
 use super::{Budget, Delay, FlowRtt, NOTICED_S, Part, Reading, Reply, TimedFlow, Unknown};
@@ -19,6 +19,8 @@ const ENDS: usize = 4096;
 const TICKS_PER_SECOND: f64 = 10.0;
 /// Over so many the load is taken.
 const LOAD_TICKS: usize = (HALF * TICKS_PER_SECOND) as usize;
+/// After so many with little load, what was queued before has drained.
+const DRAINED_TICKS: usize = (HEARD_S * TICKS_PER_SECOND) as usize;
 
 /// What the line carries, bytes per second.
 type Load = PerDirection<f64>;
@@ -193,12 +195,22 @@ impl Middle {
 #[derive(Clone, Copy, Debug)]
 struct Far {
     end: EndWait,
-    /// The base was seen while nothing waited on the line.
+    /// So much of its base may be a queue: all of it, unless it was seen while nothing waited on the line.
+    hidden_s: f64,
+    /// That is a slight part of the wait at most.
     is_proven: bool,
     /// It replied more often than one host that thinks.
     is_steady: bool,
     /// The wait in the downlink's buffer, by clock.
     down_s: Option<f64>,
+}
+
+impl Far {
+    /// With what may hide in its base.
+    fn wait(&self) -> WaitBounds {
+        let wait = self.end.wait;
+        WaitBounds { most_s: wait.most_s + self.hidden_s, ..wait }
+    }
 }
 
 /// The wait on the line.
@@ -232,6 +244,8 @@ pub struct DelayTracker {
     ticks: PerDirection<[f64; LOAD_TICKS]>,
     next_tick: usize,
     ticks_known: usize,
+    /// The uplink's load at each of the newest ticks.
+    up_loads: VecDeque<f64>,
     /// Since when a direction has carried so little that nothing waits there.
     free_since_s: PerDirection<Option<f64>>,
     /// The most that has passed.
@@ -260,6 +274,8 @@ impl DelayTracker {
         self.ticks_known = LOAD_TICKS.min(self.ticks_known + 1);
         let load = self.mean_load();
         self.most.raise(at_s, load);
+        self.up_loads.truncate(DRAINED_TICKS - 1);
+        self.up_loads.push_front(load.up);
         self.free_since_s = PerDirection::from_fn(|x| {
             // A packet alone may take up more than its share of a tick.
             let of_tick = bytes[x] as f64;
@@ -273,12 +289,13 @@ impl DelayTracker {
         self.free_since_s.both().into_iter().all(Option::is_some)
     }
 
-    /// Over the last half of a second. A queue at the provider sends all the time: the least tick tells whether it was empty for once.
+    /// The load that may have left a queue. What enters a modem may be queued for seconds: the highest load of that time counts. A queue at the provider
+    /// sends all the time: the lowest tick of half a second shows whether it was empty for once.
     fn load(&self) -> Load {
-        let mean = self.mean_load();
         let known = &self.ticks.down[..self.ticks_known];
-        let least = known.iter().copied().fold(mean.down / TICKS_PER_SECOND, f64::min);
-        PerDirection { up: mean.up, down: least * TICKS_PER_SECOND }
+        let least = known.iter().copied().reduce(f64::min).unwrap_or(0.0);
+        let up = self.up_loads.iter().copied().fold(0.0, f64::max);
+        PerDirection { up, down: least * TICKS_PER_SECOND }
     }
 
     fn mean_load(&self) -> Load {
@@ -319,7 +336,7 @@ impl DelayTracker {
         };
         let up = told_s(is_free.down, 0.0).map(|down_s| (waits_s - down_s).max(0.0));
         self.heard.entry(reply.end).or_default().hear(at_s, delay_s, up, reply);
-        PerDirection { up, down: told_s(is_free.up || load.up <= SLIGHT * load.down, waits_s) }
+        PerDirection { up, down: told_s(is_free.up || self.mean_load().up <= SLIGHT * load.down, waits_s) }
     }
 
     /// The least that requests waited on the uplink within the last second, seconds; `None` if too few replies tell.
@@ -394,9 +411,10 @@ impl DelayTracker {
         }
         let line_s = line.wait.delay(0.0).queue_s;
         let beyond = |far: Far| {
-            let most_s = if far.is_proven { far.end.wait.most_s - line.wait.least_s } else { f64::INFINITY };
+            let hidden_s = if far.is_proven { 0.0 } else { far.hidden_s };
+            let most_s = far.wait().most_s - line.wait.least_s;
             let least_s = if far.is_steady { far.end.wait.least_s - line.wait.most_s } else { 0.0 };
-            let likely_s = if far.is_proven { far.end.wait.likely_s - line_s } else { f64::INFINITY };
+            let likely_s = far.end.wait.likely_s + hidden_s - line_s;
             EndWait { wait: WaitBounds { least_s, likely_s, most_s }.and(WaitBounds::ANY), ..far.end }
         };
         let beyond = slowest(&ends.into_iter().map(beyond).collect::<Vec<_>>());
@@ -448,7 +466,10 @@ impl DelayTracker {
             let wait = bounds.fold(wait, WaitBounds::and);
             let packets = packets.max(heard.per_second());
             let end = EndWait { number, base_s: least.delay_s, wait, packets };
-            Far { end, is_proven: self.is_light(least.load), is_steady, down_s }
+            let was_light = self.is_light(least.load);
+            let hidden_s = if was_light { 0.0 } else { least.delay_s };
+            let is_slight = wait.most_s.is_finite() && hidden_s <= SLIGHT * wait.most_s;
+            Far { end, hidden_s, is_proven: was_light || is_slight, is_steady, down_s }
         };
         heard.into_iter().map(far).collect()
     }
@@ -504,16 +525,16 @@ fn by_end(flows: &[TimedFlow]) -> BTreeMap<u32, (u32, Vec<FlowRtt>)> {
 /// What waits on the line: no more than the end that waits least; `None` if no end with a proven base replied.
 fn line(ends: &[Far], is_full: PerDirection<bool>) -> Option<Line> {
     let proven = || ends.iter().filter(|far| far.is_proven && far.end.wait.most_s.is_finite());
-    let least = proven().min_by(|a, b| a.end.wait.most_s.total_cmp(&b.end.wait.most_s))?;
-    let most_s = least.end.wait.most_s;
+    let least = proven().min_by(|a, b| a.wait().most_s.total_cmp(&b.wait().most_s))?;
+    let most_s = least.wait().most_s;
     let alike_s = (1.0 + MEASURED_WITHIN) * most_s + NO_QUEUE_S;
     let agrees = |wait: WaitBounds| wait.most_s <= alike_s || (wait.least_s > 0.0 && wait.least_s <= alike_s);
-    let agree = || proven().filter(|far| agrees(far.end.wait));
+    let agree = || proven().filter(|far| agrees(far.wait()));
     let least_s = agree().map(|far| far.end.wait.least_s).fold(0.0, f64::max).min(most_s);
     let is_sure = agree().count() > 1 || is_full.up || is_full.down;
     // The packets of all of them wait before the downlink.
     let down_s = least.down_s.or_else(|| agree().filter_map(|far| far.down_s).reduce(f64::min));
-    Some(Line { wait: WaitBounds { least_s, ..least.end.wait }, down_s, is_sure })
+    Some(Line { wait: WaitBounds { least_s, ..least.wait() }, down_s, is_sure })
 }
 
 /// The line's wait, by direction.

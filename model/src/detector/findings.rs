@@ -49,10 +49,11 @@ impl Detector {
 
     fn reconsider_bloat(&mut self, at: Duration, direction: Direction, events: &mut Vec<Event>) {
         let round_trip = self.bounded_round_trip();
+        let may_be_beyond = self.may_be_beyond[direction];
         let bloat = &mut self.findings.bloat[direction];
         let (finding, direction_of) = (FindingKind::Bufferbloat, Some(direction));
         let (change, reason, figures, since) =
-            match bloat.consider(&self.history, &self.thresholds, direction, at, round_trip) {
+            match bloat.consider(&self.history, &self.thresholds, direction, at, round_trip, may_be_beyond) {
                 None => return,
                 Some(BufferbloatNews::Begins(since_s, reason, figures)) => {
                     let since = Duration::try_from_secs_f64(since_s).unwrap_or(at);
