@@ -317,6 +317,47 @@ fn a_pause_that_does_not_drain_the_queue_proves_no_base() {
     }
 }
 
+/// The uplink holds a queue of 0.1 s in each second second. Most of host 1's packets meet it, most of host 2's do not. A queue beyond the
+/// line, which only host 1 meets, is longer and stays.
+#[test]
+fn two_hosts_that_meet_a_swinging_queue_at_other_moments_do_not_differ() {
+    for (beyond_s, expected) in [(0.0, Place::Unknown), (0.15, Place::In(Segment::Beyond))] {
+        let mut tracker = DelayTracker::default();
+        for from in 0..3 {
+            second(&mut tracker, f64::from(from), &Truth { rates: UNKNOWN_RATES, ..IDLE });
+        }
+        let mut place = Place::Nowhere;
+        for tick in 30..200_u32 {
+            let at_s = f64::from(tick + 1) / 10.0;
+            let is_full = tick / 10 % 2 == 0;
+            tracker.tick(at_s, PerDirection { up: RATE as u64 / 10, down: RATE as u64 / 20 });
+            for (end, often) in [(1, is_full), (2, !is_full)] {
+                let extra_s = if end == 1 { beyond_s } else { 0.0 };
+                let delay_s = 0.02 + extra_s + if is_full { 0.1 } else { 0.0 };
+                let reply = Reply {
+                    end,
+                    request_bytes: 66,
+                    delay_s,
+                    down_s: None,
+                    may_be_held: false,
+                    is_relayed: false,
+                };
+                (0..if often { 3 } else { 1 }).for_each(|_| _ = tracker.reply(&reply));
+            }
+            if tick % 10 == 9 {
+                let budget = tracker.budget(&Reading {
+                    own_s: PerDirection { up: Some(0.0), down: Some(0.0) },
+                    rates: UNKNOWN_RATES,
+                    ..Reading::default()
+                });
+                place = budget.place();
+                assert!(beyond_s > 0.0 || place != Place::In(Segment::Beyond), "{at_s}: {budget:?}");
+            }
+        }
+        assert_eq!(place, expected);
+    }
+}
+
 /// An upload begins with a burst, and its host's base of 20 ms was never seen under little load. What hides in it is no more than 20 ms.
 #[test]
 fn a_base_that_is_short_for_the_wait_needs_no_proof() {

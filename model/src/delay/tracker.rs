@@ -142,6 +142,14 @@ impl Heard {
         self.0.push(Timed { at_s, delay_s, held_s: held_s(reply), down_s: reply.down_s, up_s });
     }
 
+    /// A tenth of the packets waited for at least so long, seconds; 0 without replies.
+    fn slow_s(&self, base_s: f64) -> f64 {
+        let mut delays: Vec<f64> = self.0.iter().map(|reply| reply.delay_s - reply.held_s).collect();
+        delays.sort_by(f64::total_cmp);
+        let tenth = (SLIGHT * delays.len() as f64) as usize;
+        delays.iter().rev().nth(tenth).map_or(0.0, |delay_s| (delay_s - base_s).max(0.0))
+    }
+
     /// Replies in a second.
     fn per_second(&self) -> u32 {
         (self.0.len() as f64 / HEARD_S).ceil() as u32
@@ -199,6 +207,8 @@ struct Far {
     hidden_s: f64,
     /// That is a slight part of the wait at most.
     is_proven: bool,
+    /// The slowest tenth of its packets waited for at least so long, with what may hide in its base.
+    slow_s: f64,
     /// It replied more often than one host that thinks.
     is_steady: bool,
     /// The wait in the downlink's buffer, by clock.
@@ -221,6 +231,8 @@ struct Line {
     down_s: Option<f64>,
     /// Several ends, or a full direction, show that it is the line.
     is_sure: bool,
+    /// The most that any packet waits there: if one end alone shows it, others may have met it at other moments, as where the queue swings.
+    ever_s: f64,
 }
 
 /// Replies of one second.
@@ -413,7 +425,7 @@ impl DelayTracker {
         let beyond = |far: Far| {
             let hidden_s = if far.is_proven { 0.0 } else { far.hidden_s };
             let most_s = far.wait().most_s - line.wait.least_s;
-            let least_s = if far.is_steady { far.end.wait.least_s - line.wait.most_s } else { 0.0 };
+            let least_s = if far.is_steady { far.end.wait.least_s - line.ever_s } else { 0.0 };
             let likely_s = far.end.wait.likely_s + hidden_s - line_s;
             EndWait { wait: WaitBounds { least_s, likely_s, most_s }.and(WaitBounds::ANY), ..far.end }
         };
@@ -469,7 +481,8 @@ impl DelayTracker {
             let was_light = self.is_light(least.load);
             let hidden_s = if was_light { 0.0 } else { least.delay_s };
             let is_slight = wait.most_s.is_finite() && hidden_s <= SLIGHT * wait.most_s;
-            Far { end, hidden_s, is_proven: was_light || is_slight, is_steady, down_s }
+            let slow_s = heard.slow_s(least.delay_s) + hidden_s;
+            Far { end, hidden_s, slow_s, is_proven: was_light || is_slight, is_steady, down_s }
         };
         heard.into_iter().map(far).collect()
     }
@@ -534,7 +547,8 @@ fn line(ends: &[Far], is_full: PerDirection<bool>) -> Option<Line> {
     let is_sure = agree().count() > 1 || is_full.up || is_full.down;
     // The packets of all of them wait before the downlink.
     let down_s = least.down_s.or_else(|| agree().filter_map(|far| far.down_s).reduce(f64::min));
-    Some(Line { wait: WaitBounds { least_s, ..least.wait() }, down_s, is_sure })
+    let ever_s = if is_sure { most_s } else { most_s.max(least.slow_s) };
+    Some(Line { wait: WaitBounds { least_s, ..least.wait() }, down_s, is_sure, ever_s })
 }
 
 /// The line's wait, by direction.
