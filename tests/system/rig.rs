@@ -35,6 +35,12 @@ pub(crate) fn wire(a: &Netns, a_device: &str, b: &Netns, b_device: &str, prefix:
             mac(other)
         ));
     }
+    // The kernel tells of a carrier up to a second later: until then what is listed of the devices changes by itself.
+    for (netns, device) in [(a, a_device), (b, b_device)] {
+        wait_until("both ends have a carrier", || {
+            netns.ip(&format!("link show dev {device}")).contains("state UP")
+        });
+    }
 }
 
 /// Everything that can be attached to the devices of a namespace, and the devices themselves.
