@@ -12,6 +12,11 @@ fn flow(end: u32, base_s: f64, least_s: f64, samples: u32) -> TimedFlow {
     TimedFlow { end, packets: samples, rtt: Some(FlowRtt { base_s, least_s, samples }) }
 }
 
+/// A reply that nobody delayed, from an end without a clock.
+fn prompt(end: u32, delay_s: f64) -> Reply {
+    Reply { end, request_bytes: 66, delay_s, down_s: None, may_be_held: false, is_relayed: false }
+}
+
 /// What is true of a case, seconds.
 #[derive(Clone, Copy)]
 struct Truth {
@@ -257,14 +262,7 @@ fn few_replies(waits: [[f64; 4]; 2]) -> Budget {
     second(&mut tracker, 4.0, &silent);
     for (end, waits) in (1..).zip(waits) {
         for wait_s in waits {
-            tracker.reply(&Reply {
-                end,
-                request_bytes: 66,
-                delay_s: 0.02 + wait_s,
-                down_s: None,
-                may_be_held: false,
-                is_relayed: false,
-            });
+            tracker.reply(&prompt(end, 0.02 + wait_s));
         }
     }
     // A queue may stand still for a moment.
@@ -334,14 +332,7 @@ fn two_hosts_that_meet_a_swinging_queue_at_other_moments_do_not_differ() {
             for (end, often) in [(1, is_full), (2, !is_full)] {
                 let extra_s = if end == 1 { beyond_s } else { 0.0 };
                 let delay_s = 0.02 + extra_s + if is_full { 0.1 } else { 0.0 };
-                let reply = Reply {
-                    end,
-                    request_bytes: 66,
-                    delay_s,
-                    down_s: None,
-                    may_be_held: false,
-                    is_relayed: false,
-                };
+                let reply = prompt(end, delay_s);
                 (0..if often { 3 } else { 1 }).for_each(|_| _ = tracker.reply(&reply));
             }
             if tick % 10 == 9 {
@@ -826,14 +817,7 @@ fn what_is_said_of_many_ends_is_what_a_tenth_of_the_traffic_has() {
                 for end in 0..100 {
                     let extra_s = if from > 0 && end < slow { 0.4 } else { 0.0 };
                     let delay_s = 0.03 + extra_s;
-                    tracker.reply(&Reply {
-                        end,
-                        request_bytes: 66,
-                        delay_s,
-                        down_s: None,
-                        may_be_held: false,
-                        is_relayed: false,
-                    });
+                    tracker.reply(&prompt(end, delay_s));
                 }
             }
             let own_s = PerDirection { up: Some(0.0), down: Some(0.0) };

@@ -231,7 +231,7 @@ struct Line {
     down_s: Option<f64>,
     /// Several ends, or a full direction, show that it is the line.
     is_sure: bool,
-    /// The most that any packet waits there: if one end alone shows it, others may have met it at other moments, as where the queue swings.
+    /// Only more than this waits beyond: if one end alone shows the line, others may have met it at other moments, as where the queue swings.
     ever_s: f64,
 }
 
