@@ -351,16 +351,29 @@ fn two_hosts_that_meet_a_swinging_queue_at_other_moments_do_not_differ() {
 
 /// An upload begins with a burst, and its host's base of 20 ms was never seen under little load. What hides in it is no more than 20 ms.
 #[test]
-fn a_base_that_is_short_for_the_wait_needs_no_proof() {
-    let of = |up_s| {
+fn no_more_hides_in_a_base_than_all_of_it() {
+    for up_s in [0.8, 0.1] {
         let full =
             Truth { up_s, load: PerDirection { up: 1.0, down: 0.02 }, beyond_s: [Some(0.0), None], ..IDLE };
         let mut tracker = DelayTracker::default();
         (0..3).for_each(|from| _ = second(&mut tracker, f64::from(from), &Truth { up_s: 0.0, ..full }));
-        (3..9).map(|from| second(&mut tracker, f64::from(from), &full)).last().expect("six")
-    };
-    assert_eq!(of(0.8).place(), Place::In(Segment::Uplink), "{:?}", of(0.8));
-    assert_eq!(of(0.1).part(Segment::Uplink), Err(Unknown::NoBase), "{:?}", of(0.1));
+        let budget = (3..9).map(|from| second(&mut tracker, f64::from(from), &full)).last().expect("six");
+        let uplink = budget.part(Segment::Uplink).expect("known");
+        assert!((up_s..up_s + 0.02).contains(&uplink.queue_s) && uplink.uncertainty_s < 0.02, "{budget:?}");
+    }
+}
+
+/// Requests alone are more than a line of unknown rate counts as idle. A host replies within 20 ms in all: no packet waits longer on the line, and no
+/// more hides in another host's base.
+#[test]
+fn what_took_little_in_all_waited_no_longer_on_the_line() {
+    let mut tracker = DelayTracker::default();
+    let load = PerDirection { up: 0.1, down: 0.1 };
+    let far = |extra_s| Truth { load, rates: UNKNOWN_RATES, beyond_s: [Some(extra_s), Some(0.0)], ..IDLE };
+    let budget = (0..6).map(|from| second(&mut tracker, f64::from(from), &far(0.05))).last().expect("six");
+    assert_eq!(budget.place(), Place::Nowhere, "{budget:?}");
+    let budget = (6..9).map(|from| second(&mut tracker, f64::from(from), &far(0.25))).last().expect("three");
+    assert_eq!(budget.place(), Place::In(Segment::Beyond), "{budget:?}");
 }
 
 const FREE: Part = Ok(Delay { base_s: 0.0, queue_s: 0.0, uncertainty_s: 0.01 });
@@ -643,13 +656,15 @@ fn an_end_that_is_new_under_load_acquits_nobody() {
 #[test]
 fn a_base_is_proven_once_the_line_has_carried_more() {
     let mut tracker = DelayTracker::default();
-    let requests = Truth { load: PerDirection { up: 0.02, down: 0.04 }, rates: UNKNOWN_RATES, ..IDLE };
+    let far_away = [Some(0.1), Some(0.1)];
+    let load = PerDirection { up: 0.02, down: 0.04 };
+    let requests = Truth { load, rates: UNKNOWN_RATES, beyond_s: far_away, ..IDLE };
     for from in 0..3 {
         let budget = second(&mut tracker, f64::from(from), &requests);
         assert_eq!(budget.part(Segment::Beyond), Err(Unknown::NoBase));
     }
     let load = PerDirection { up: 0.02, down: 0.5 };
-    let slow = Truth { beyond_s: [Some(0.2), Some(0.0)], load, ..requests };
+    let slow = Truth { beyond_s: [Some(0.3), far_away[1]], load, ..requests };
     let budget = (3..6).map(|from| second(&mut tracker, f64::from(from), &slow)).last().expect("three");
     assert_eq!(budget.place(), Place::In(Segment::Beyond), "{budget:?}");
 }
@@ -915,4 +930,85 @@ fn a_place_is_named_from_what_is_noticed_on() {
         [0.027, 0.033].map(|uncertainty_s| place(0.0, uncertainty_s)),
         [Place::Nowhere, Place::Unknown]
     );
+}
+
+/// A host whose QUIC tells one round trip in a second and a fifth waits beyond the line, by no more than two replies in three seconds.
+#[test]
+fn who_replies_late_replies_seldom() {
+    let mut tracker = DelayTracker::default();
+    for from in 0..3 {
+        second(&mut tracker, f64::from(from), &IDLE);
+    }
+    let mut places = Vec::new();
+    for tick in 30..150_u32 {
+        let at_s = f64::from(tick + 1) / 10.0;
+        tracker.tick(at_s, PerDirection { up: RATE as u64 / 20, down: RATE as u64 / 1000 });
+        if tick % 2 == 0 {
+            tracker.reply(&prompt(2, 0.02));
+        }
+        if tick % 12 == 0 {
+            tracker.reply(&prompt(1, 1.2));
+        }
+        if tick % 10 == 9 {
+            let own_s = PerDirection { up: Some(0.0), down: Some(0.0) };
+            let reading =
+                Reading { home: &[flow(1, 0.001, 0.001, 9)], own_s, rates: CONFIGURED, ..Reading::default() };
+            places.push(tracker.budget(&reading).place());
+        }
+    }
+    let beyond = Place::In(Segment::Beyond);
+    assert!(places[4..].iter().all(|place| *place == beyond), "{places:?}");
+}
+
+/// QUIC has no clock, the rates are unknown, and requests alone are more than counts as idle: as much has passed the uplink while nothing waited. A
+/// download fills the downlink, and hosts that take long anyhow wait for it alike.
+#[test]
+fn hosts_that_wait_alike_show_the_line_whatever_hides_in_their_bases() {
+    let mut tracker = DelayTracker::default();
+    let load = PerDirection { up: 0.1, down: 0.1 };
+    let beyond_s = [Some(0.03), Some(0.05)];
+    let calm = Truth { load, rates: UNKNOWN_RATES, beyond_s, has_clock: false, ..IDLE };
+    (0..3).for_each(|from| _ = second(&mut tracker, f64::from(from), &calm));
+    let full = Truth { load: PerDirection { down: 1.0, ..load }, down_s: 0.2, ..calm };
+    let budget = (3..9).map(|from| second(&mut tracker, f64::from(from), &full)).last().expect("six");
+    assert_eq!(budget.place(), Place::In(Segment::Downlink), "{budget:?}");
+    let downlink = budget.part(Segment::Downlink).expect("known");
+    assert!((downlink.queue_s - 0.2).abs() <= downlink.uncertainty_s, "{budget:?}");
+}
+
+/// An upload has filled the modem before the agent began. What it carried proves nothing once its queue has drained: a later upload beside a
+/// download is not told apart from it.
+#[test]
+fn what_passed_while_a_queue_hid_in_the_bases_has_not_passed_freely() {
+    let mut tracker = DelayTracker::default();
+    let alone = Truth {
+        load: PerDirection { up: 1.0, down: 0.02 },
+        up_s: 0.4,
+        rates: UNKNOWN_RATES,
+        has_clock: false,
+        ..IDLE
+    };
+    (0..4).for_each(|from| _ = second(&mut tracker, f64::from(from), &alone));
+    let idle = Truth { load: IDLE.load, up_s: 0.0, ..alone };
+    (4..10).for_each(|from| _ = second(&mut tracker, f64::from(from), &idle));
+    let both = Truth { load: PerDirection { up: 1.0, down: 0.5 }, ..alone };
+    for from in 10..20 {
+        let budget = second(&mut tracker, f64::from(from), &both);
+        assert_ne!(budget.place(), Place::In(Segment::Downlink), "{from}: {budget:?}");
+    }
+}
+
+/// An upload fills the modem, and of four requests to host 2 two were lost there and repeated after a second: those waited no longer than the others.
+#[test]
+fn a_request_that_was_repeated_did_not_wait_for_its_reply() {
+    let mut tracker = DelayTracker::default();
+    (0..3).for_each(|from| _ = second(&mut tracker, f64::from(from), &IDLE));
+    let full =
+        Truth { up_s: 0.4, load: PerDirection { up: 1.0, down: 0.02 }, beyond_s: [Some(0.0), None], ..IDLE };
+    for from in 3..12 {
+        let budget = second(&mut tracker, f64::from(from), &full);
+        tracker
+            .reply(&Reply { is_relayed: from % 2 == 0, ..prompt(2, if from % 2 == 0 { 1.5 } else { 0.42 }) });
+        assert!(from < 6 || budget.place() == Place::In(Segment::Uplink), "{from}: {budget:?}");
+    }
 }

@@ -31,11 +31,14 @@ type Load = PerDirection<f64>;
 struct Least {
     delay_s: f64,
     load: Load,
+    /// No more of it can be a queue on the line.
+    hidden_s: f64,
 }
 
 impl Default for Least {
     fn default() -> Self {
-        Self { delay_s: f64::INFINITY, load: PerDirection { up: f64::INFINITY, down: f64::INFINITY } }
+        let load = PerDirection { up: f64::INFINITY, down: f64::INFINITY };
+        Self { delay_s: f64::INFINITY, load, hidden_s: f64::INFINITY }
     }
 }
 
@@ -101,11 +104,10 @@ impl Base {
         self.seen.now(at_s, PERIOD_S).see(delay_s, load);
     }
 
-    /// It was seen while nothing waited on the line, whatever the load.
-    fn prove(&mut self) {
-        let TwoPeriods { older, newer, .. } = &mut self.seen;
-        let least = if older.delay_s < newer.delay_s { older } else { newer };
-        least.load = Load::default();
+    /// It was seen while packets waited no longer than `line_s` on the line, whatever the load.
+    fn prove(&mut self, line_s: f64) {
+        let least = &mut self.seen.newer;
+        least.hidden_s = least.hidden_s.min(line_s);
     }
 
     /// How long it takes without queues on the line, seconds; `is_free`: nothing waits there.
@@ -116,7 +118,8 @@ impl Base {
 
     fn least(&self) -> Least {
         let TwoPeriods { older, newer, .. } = self.seen;
-        if older.delay_s < newer.delay_s { older } else { newer }
+        let least = if older.delay_s < newer.delay_s { older } else { newer };
+        Least { hidden_s: least.delay_s.min(older.hidden_s).min(newer.hidden_s), ..least }
     }
 }
 
@@ -159,7 +162,10 @@ impl Heard {
     fn wait(&self, base_s: f64) -> (WaitBounds, Option<f64>) {
         // Those that nobody delayed are exact: if there are enough, they count alone.
         let are_enough = self.0.iter().filter(|reply| reply.held_s == 0.0).count() >= FEW;
-        let counts = |reply: &&Timed| reply.held_s == 0.0 || !are_enough;
+        // One that is late for another reason tells only where all are.
+        let own = self.0.iter().filter(|reply| reply.held_s.is_finite()).map(|reply| reply.delay_s);
+        let latest_s = own.reduce(f64::max).unwrap_or(f64::INFINITY);
+        let counts = |reply: &&Timed| reply.held_s == 0.0 || (!are_enough && reply.delay_s <= latest_s);
         let middle =
             |of: fn(&Timed) -> Option<f64>| Middle::of(self.0.iter().filter(counts).filter_map(of).collect());
         let Some(delay) = middle(|reply| Some(reply.delay_s)) else { return (WaitBounds::ANY, None) };
@@ -203,7 +209,7 @@ impl Middle {
 #[derive(Clone, Copy, Debug)]
 struct Far {
     end: EndWait,
-    /// So much of its base may be a queue: all of it, unless it was seen while nothing waited on the line.
+    /// So much of its base may be a queue on the line.
     hidden_s: f64,
     /// That is a slight part of the wait at most.
     is_proven: bool,
@@ -227,6 +233,8 @@ impl Far {
 #[derive(Clone, Copy, Debug)]
 struct Line {
     wait: WaitBounds,
+    /// The most of it that hides in no base.
+    grown_s: f64,
     /// The downlink's part, by clock.
     down_s: Option<f64>,
     /// Several ends, or a full direction, show that it is the line.
@@ -265,7 +273,7 @@ pub struct DelayTracker {
     replies: SecondReplies,
     /// What each direction carried in the second before, if nothing waited then.
     free_before: Option<Load>,
-    /// The most that each has carried in a second in which nothing waited.
+    /// The most that each has carried in a second in which nothing waited that hides in no base.
     carried: TwoPeriods<Load>,
     /// Bytes since the last budget, and how long that is, seconds.
     passed: PerDirection<f64>,
@@ -334,6 +342,11 @@ impl DelayTracker {
         let delay_s = (delay_s - self.on_line_s(reply.request_bytes.into())).max(0.0);
         let (at_s, load) = (self.at_s, self.load());
         let base = self.far.entry(reply.end, || Base::new(at_s));
+        let before_s = base.least().delay_s;
+        if before_s.is_finite() && before_s - delay_s > NOTICED_S {
+            // A queue hid in that base: what passed meanwhile has not passed freely.
+            self.carried = TwoPeriods::default();
+        }
         base.see(at_s, delay_s, load);
         self.replies.count += 1;
         self.replies.longest_s = self.replies.longest_s.max(delay_s - held_s(reply) - base.least().delay_s);
@@ -391,7 +404,6 @@ impl DelayTracker {
     /// Uplink, downlink and what is beyond; `load`: of the whole second.
     fn outside(&mut self, reading: &Reading<'_>, load: Load) -> (Part, Part, Slowest) {
         let ends = self.far_ends(reading);
-        let all = |unknown| (Err(unknown), Err(unknown), Slowest::unknown(unknown));
         let is_full = PerDirection::from_fn(|x: Direction| {
             let rate = reading.rates[x].filter(|rate| rate.provenance != Provenance::Learnt);
             rate.is_some_and(|rate| load[x] >= MOST * rate.value)
@@ -399,27 +411,26 @@ impl DelayTracker {
         let found = line(&ends, is_full);
         // What waits in our own queue has not reached the line.
         let own_s = reading.own_s.up.unwrap_or(0.0);
-        self.note_free(found.map_or(f64::INFINITY, |line| line.wait.most_s + own_s), load);
+        self.note_free(found.map_or(f64::INFINITY, |line| line.grown_s + own_s), load);
         let Some(mut line) = found else {
-            let is_heard = ends.iter().any(|far| far.end.wait.most_s.is_finite());
-            return all(if is_heard { Unknown::NoBase } else { Unknown::NoReplies });
+            let why = Unknown::NoReplies;
+            return (Err(why), Err(why), Slowest::unknown(why));
         };
-        let doubt = match line.wait {
-            wait if wait.most_s < NOTICED_S => None,
-            _ if !line.is_sure => Some(Unknown::OneEnd),
+        let is_known = line.wait.most_s < NOTICED_S || (line.is_sure && line.wait.least_s > 0.0);
+        let doubt = (!is_known).then(|| match ends.iter().any(|far| far.is_proven) {
+            false => Unknown::NoBase,
+            true if !line.is_sure => Unknown::OneEnd,
             // Each reply may be late for another reason.
-            wait => (wait.least_s == 0.0).then_some(Unknown::NoReplies),
-        };
+            true => Unknown::NoReplies,
+        });
         if doubt.is_some() {
             line.wait.least_s = 0.0;
         }
-        if line.wait.most_s < NO_QUEUE_S {
-            // Nothing waits on the line: nor did what comes from an end that waits no longer than ever. One whose base was forgotten has none.
-            let is_free =
-                |far: &&Far| far.is_steady && far.end.base_s.is_finite() && far.end.wait.most_s < NO_QUEUE_S;
-            for far in ends.iter().filter(is_free) {
-                self.far.entry(far.end.number, || Base::new(self.at_s)).prove();
-            }
+        // What comes from an end that waits no longer than ever met no other queue. One whose base was forgotten has none.
+        let is_free =
+            |far: &&Far| far.is_steady && far.end.base_s.is_finite() && far.end.wait.most_s < NO_QUEUE_S;
+        for far in ends.iter().filter(is_free) {
+            self.far.entry(far.end.number, || Base::new(self.at_s)).prove(line.wait.most_s);
         }
         let line_s = line.wait.delay(0.0).queue_s;
         let beyond = |far: Far| {
@@ -479,10 +490,10 @@ impl DelayTracker {
             let packets = packets.max(heard.per_second());
             let end = EndWait { number, base_s: least.delay_s, wait, packets };
             let was_light = self.is_light(least.load);
-            let hidden_s = if was_light { 0.0 } else { least.delay_s };
+            let hidden_s = if was_light { 0.0 } else { least.hidden_s };
             let is_slight = wait.most_s.is_finite() && hidden_s <= SLIGHT * wait.most_s;
             let slow_s = heard.slow_s(least.delay_s) + hidden_s;
-            Far { end, hidden_s, slow_s, is_proven: was_light || is_slight, is_steady, down_s }
+            Far { end, hidden_s, slow_s, is_proven: hidden_s < NO_QUEUE_S || is_slight, is_steady, down_s }
         };
         heard.into_iter().map(far).collect()
     }
@@ -518,9 +529,10 @@ fn light(rate: f64) -> f64 {
     (HALF * rate).max(LITTLE)
 }
 
-/// Replies of long ago tell nothing.
+/// Replies of long ago tell nothing. Who replies late replies seldom: some round trips count, if they take no more than twice as long.
 fn forget(heard: &mut BTreeMap<u32, Heard>, at_s: f64) {
-    heard.values_mut().for_each(|heard| heard.0.retain(|reply| at_s - reply.at_s < HEARD_S));
+    let counts_s = |reply: &Timed| ((FEW + 1) as f64 * reply.delay_s).clamp(HEARD_S, HEARD_S / HALF);
+    heard.values_mut().for_each(|heard| heard.0.retain(|reply| at_s - reply.at_s < counts_s(reply)));
     heard.retain(|_, heard| !heard.0.is_empty());
 }
 
@@ -535,20 +547,25 @@ fn by_end(flows: &[TimedFlow]) -> BTreeMap<u32, (u32, Vec<FlowRtt>)> {
     ends
 }
 
-/// What waits on the line: no more than the end that waits least; `None` if no end with a proven base replied.
+/// What waits on the line: no more than the end that waits least, with all that may hide in its base; `None` if no end replied. That other ends wait
+/// about as long shows that it is the line, whatever hides in their bases.
 fn line(ends: &[Far], is_full: PerDirection<bool>) -> Option<Line> {
-    let proven = || ends.iter().filter(|far| far.is_proven && far.end.wait.most_s.is_finite());
-    let least = proven().min_by(|a, b| a.wait().most_s.total_cmp(&b.wait().most_s))?;
+    let heard = || ends.iter().filter(|far| far.end.wait.most_s.is_finite());
+    let least = heard().min_by(|a, b| a.wait().most_s.total_cmp(&b.wait().most_s))?;
     let most_s = least.wait().most_s;
-    let alike_s = (1.0 + MEASURED_WITHIN) * most_s + NO_QUEUE_S;
-    let agrees = |wait: WaitBounds| wait.most_s <= alike_s || (wait.least_s > 0.0 && wait.least_s <= alike_s);
-    let agree = || proven().filter(|far| agrees(far.wait()));
+    let is_alike = |a_s: f64, b_s: f64| a_s <= (1.0 + MEASURED_WITHIN) * b_s + NO_QUEUE_S;
+    let agrees = |wait: WaitBounds| {
+        let shown_s = if wait.least_s > 0.0 { wait.least_s } else { wait.most_s };
+        is_alike(shown_s, least.end.wait.most_s) && is_alike(least.end.wait.most_s, wait.most_s)
+    };
+    let agree = || ends.iter().filter(|far| agrees(far.end.wait));
     let least_s = agree().map(|far| far.end.wait.least_s).fold(0.0, f64::max).min(most_s);
     let is_sure = agree().count() > 1 || is_full.up || is_full.down;
     // The packets of all of them wait before the downlink.
     let down_s = least.down_s.or_else(|| agree().filter_map(|far| far.down_s).reduce(f64::min));
     let ever_s = if is_sure { most_s } else { most_s.max(least.slow_s) };
-    Some(Line { wait: WaitBounds { least_s, ..least.wait() }, down_s, is_sure, ever_s })
+    let wait = WaitBounds { least_s, ..least.wait() };
+    Some(Line { wait, grown_s: least.end.wait.most_s, down_s, is_sure, ever_s })
 }
 
 /// The line's wait, by direction.
