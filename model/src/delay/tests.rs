@@ -1007,8 +1007,8 @@ fn a_request_that_was_repeated_did_not_wait_for_its_reply() {
         Truth { up_s: 0.4, load: PerDirection { up: 1.0, down: 0.02 }, beyond_s: [Some(0.0), None], ..IDLE };
     for from in 3..12 {
         let budget = second(&mut tracker, f64::from(from), &full);
-        tracker
-            .reply(&Reply { is_relayed: from % 2 == 0, ..prompt(2, if from % 2 == 0 { 1.5 } else { 0.42 }) });
+        let is_relayed = from % 2 == 0;
+        tracker.reply(&Reply { is_relayed, ..prompt(2, if is_relayed { 1.5 } else { 0.42 }) });
         assert!(from < 6 || budget.place() == Place::In(Segment::Uplink), "{from}: {budget:?}");
     }
 }

@@ -211,7 +211,7 @@ struct Far {
     end: EndWait,
     /// So much of its base may be a queue on the line.
     hidden_s: f64,
-    /// That is a slight part of the wait at most.
+    /// That is no queue, or a slight part of the wait at most.
     is_proven: bool,
     /// The slowest tenth of its packets waited for at least so long, with what may hide in its base.
     slow_s: f64,
