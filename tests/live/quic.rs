@@ -61,12 +61,13 @@ fn quic_alone_shows_the_modems_queue() {
     });
 }
 
-/// One upload by quinn, which fills a modem of unknown rate and whose spin bit shows one reply in each round trip.
+/// One upload by quinn, which fills a modem of unknown rate and whose spin bit shows one reply in each round trip. What is dropped in between is not seen, so only
+/// replies from a buffer that is not nearly full tell the rate. CUBIC, which backs off by less than reno, hardly ever leaves it so.
 #[test]
 fn quic_in_flight_shows_the_modems_queue_without_rates() {
     with_rig_of("quic_in_flight_shows_the_modems_queue_without_rates", MODEM, false, |rig| {
         let rate = |link: &Value| number(link, "/link/uplink_rate_bps").map(|bits| bits / 8.0);
-        let quic = rig.quic("cubic", Spin::First);
+        let quic = rig.quic("reno", Spin::First);
         rig.quic_transfer(&quic, Direction::Up);
         rig.wait_for("the rate", |link| rate(link).is_some());
         check_level(rig, Duration::from_secs(15));
