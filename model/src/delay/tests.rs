@@ -442,6 +442,27 @@ fn nothing_waits_is_not_said_of_what_passes_without_a_reply() {
     }
 }
 
+/// Two far ends reply at once, then an upload begins and nobody replies: what they told holds for a second, or while little passes.
+#[test]
+fn quick_replies_of_seconds_ago_do_not_tell_that_the_line_is_free() {
+    for (up, places) in [(0.001, [Place::Nowhere, Place::Nowhere]), (1.0, [Place::Unknown, Place::Unknown])] {
+        let mut tracker = DelayTracker::default();
+        let silent = Truth {
+            beyond_s: [None, None],
+            load: PerDirection { up, down: 0.001 },
+            rates: UNKNOWN_RATES,
+            ..IDLE
+        };
+        for from in 0..4 {
+            let place =
+                second(&mut tracker, f64::from(from), &Truth { rates: UNKNOWN_RATES, ..IDLE }).place();
+            assert_eq!(place, Place::Nowhere, "{from}");
+        }
+        let found = [4, 5].map(|from| second(&mut tracker, f64::from(from), &silent).place());
+        assert_eq!(found, places, "{up}");
+    }
+}
+
 /// The budget of home: host 1 replies to QUIC twice a second, at once. So does host 2; after 3 s its replies come each `every` ticks and `late_s` later.
 fn quic_at_home(late_s: f64, every: u32, is_relayed: bool) -> (Part, Option<u32>) {
     let mut tracker = DelayTracker::default();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::bounds::{EndWait, Slowest, WaitBounds, slowest};
 use super::{Budget, Delay, FlowRtt, NOTICED_S, Part, Reading, Reply, TimedFlow, Unknown};
 use crate::constants::{
-    FEW, FORGOTTEN, HALF, HEARD_S, HELD_BACK_MOST_S, LITTLE, MEASURED_WITHIN, MOST, NO_QUEUE_S, SLIGHT,
+    BLIND, FEW, FORGOTTEN, HALF, HEARD_S, HELD_BACK_MOST_S, LITTLE, MEASURED_WITHIN, MOST, NO_QUEUE_S, SLIGHT,
 };
 use crate::link::{Known, Provenance};
 use crate::recent::Recent;
@@ -416,8 +416,10 @@ impl DelayTracker {
             let why = Unknown::NoReplies;
             return (Err(why), Err(why), Slowest::unknown(why));
         };
-        let is_known = line.wait.most_s < NOTICED_S || (line.is_sure && line.wait.least_s > 0.0);
+        let is_free = line.wait.most_s < NOTICED_S;
+        let is_known = (is_free && self.is_heard_now(reading)) || (line.is_sure && line.wait.least_s > 0.0);
         let doubt = (!is_known).then(|| match ends.iter().any(|far| far.is_proven) {
+            _ if is_free => Unknown::NoReplies,
             false => Unknown::NoBase,
             true if !line.is_sure => Unknown::OneEnd,
             // Each reply may be late for another reason.
@@ -451,6 +453,15 @@ impl DelayTracker {
         let holds_it = PerDirection::from_fn(|x| is_full[x] || (!is_free[x] && is_free[x.opposite()]));
         let (up, down) = divide(&line, reading, holds_it);
         (up, down, beyond)
+    }
+
+    /// Whether a far end has told of the present. While much passes, a queue grows within a second.
+    fn is_heard_now(&self, reading: &Reading<'_>) -> bool {
+        let since_s = self.at_s - BLIND.as_secs_f64();
+        let mut replies = self.heard.values().flat_map(|heard| &heard.0);
+        self.carries_little()
+            || reading.far.iter().any(|flow| flow.rtt.is_some())
+            || replies.any(|reply| reply.at_s > since_s)
     }
 
     /// Learns what the line carries while nothing waits on it: in this second and in the next, whose replies may tell of a burst at its end.
