@@ -725,8 +725,9 @@ fn replies_that_may_be_delayed_agree_or_acquit_and_never_accuse() {
     assert_eq!(place(0.0, Some(0.2)), "beyond");
     assert_eq!(place(0.2, Some(0.2)), "downlink");
     assert_eq!(place(0.3, Some(0.1)), "unknown");
-    // No receiver delays an ACK for so long.
-    assert_eq!(place(0.4, Some(0.1)), "beyond");
+    // No receiver delays an ACK for so long; but the line may hold more than what is beyond for certain.
+    assert_eq!(place(0.35, Some(0.1)), "unknown");
+    assert_eq!(place(0.45, Some(0.1)), "beyond");
     assert_eq!(place(0.04, None), "unknown");
 }
 

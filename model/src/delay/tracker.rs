@@ -444,8 +444,9 @@ impl DelayTracker {
         };
         let beyond = slowest(&ends.into_iter().map(beyond).collect::<Vec<_>>());
         if let Some(why) = doubt {
-            // However much waits on the line: what an end waits on top of that waits beyond.
-            let is_certain = beyond.part.is_ok_and(|delay| delay.queue_s > delay.uncertainty_s);
+            // However much waits on the line: what an end waits on top of that waits beyond. Only if that is more, it is the longest wait.
+            let is_longer = |delay: Delay| delay.queue_s - delay.uncertainty_s > line.wait.most_s;
+            let is_certain = beyond.part.is_ok_and(is_longer);
             return (Err(why), Err(why), if is_certain { beyond } else { Slowest::unknown(why) });
         }
         // A direction is full that carries its rate; without one, if nothing waits in the other.
