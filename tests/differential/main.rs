@@ -9,6 +9,8 @@
 #[path = "../support/craft.rs"]
 #[expect(dead_code, reason = "shared with tests that need all of it")]
 mod craft;
+#[path = "../support/pcap.rs"]
+mod pcap;
 mod tshark;
 
 use std::collections::{BTreeMap, HashMap};
@@ -276,15 +278,10 @@ fn after_an_overtaken_ack_tshark_has_more_in_flight() {
     let segments: Vec<Tcp> = opening.into_iter().chain(before).chain(after).collect();
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("overtaken.pcap");
-    let mut capture: Vec<u8> =
-        [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65535, 1].into_iter().flat_map(u32::to_le_bytes).collect();
-    for (number, segment) in (1_u32..).zip(segments) {
-        let frame = segment.build(LinkLayer::Ethernet);
-        let length = frame.bytes.len() as u32;
-        capture.extend([number, 0, length, length].into_iter().flat_map(u32::to_le_bytes));
-        capture.extend(frame.bytes);
-    }
-    std::fs::write(&file, capture).expect("writable");
+    let seconds = (0..).step_by(1_000_000_000);
+    let bytes = segments.iter().map(|segment| segment.build(LinkLayer::Ethernet).bytes);
+    let frames: Vec<(u64, Vec<u8>)> = seconds.zip(bytes).collect();
+    std::fs::write(&file, pcap::pcap(1, &frames)).expect("writable");
     let address = Ipv4Addr::from(craft::endpoint::HOME_V4).to_ipv6_mapped().octets();
     let (frames, _) = read(&file, &[address]);
     let data = frames.iter().filter(|f| f.theirs.payload > 0).skip(4);

@@ -16,6 +16,8 @@ mod cases;
 pub(super) mod craft;
 #[path = "../../../tests/support/exchanges.rs"]
 pub(super) mod exchanges;
+#[path = "../../../tests/support/pcap.rs"]
+mod pcap;
 
 pub(super) mod captures;
 mod clocks;

@@ -366,10 +366,14 @@ impl DelayTracker {
 
     /// The least that requests waited on the uplink within the last second, seconds; `None` if too few replies tell.
     pub fn least_up_s(&self) -> Option<f64> {
-        let newest =
-            self.heard.values().flat_map(|heard| &heard.0).filter(|reply| self.at_s - reply.at_s < 1.0);
-        let waits: Vec<f64> = newest.filter_map(|reply| reply.up_s).collect();
+        let waits: Vec<f64> = self.of_last_second().filter_map(|reply| reply.up_s).collect();
         waits.iter().copied().reduce(f64::min).filter(|_| waits.len() >= FEW)
+    }
+
+    /// What far ends replied within the last second.
+    fn of_last_second(&self) -> impl Iterator<Item = &Timed> {
+        let replies = self.heard.values().flat_map(|heard| &heard.0);
+        replies.filter(|reply| self.at_s - reply.at_s < BLIND.as_secs_f64())
     }
 
     /// A host at home replied to what is no TCP.
@@ -416,10 +420,10 @@ impl DelayTracker {
             let why = Unknown::NoReplies;
             return (Err(why), Err(why), Slowest::unknown(why));
         };
-        let is_free = line.wait.most_s < NOTICED_S;
-        let is_known = (is_free && self.is_heard_now(reading)) || (line.is_sure && line.wait.least_s > 0.0);
+        let is_short = line.wait.most_s < NOTICED_S;
+        let is_known = (is_short && self.is_heard_now(reading)) || (line.is_sure && line.wait.least_s > 0.0);
         let doubt = (!is_known).then(|| match ends.iter().any(|far| far.is_proven) {
-            _ if is_free => Unknown::NoReplies,
+            _ if is_short => Unknown::NoReplies,
             false => Unknown::NoBase,
             true if !line.is_sure => Unknown::OneEnd,
             // Each reply may be late for another reason.
@@ -458,11 +462,9 @@ impl DelayTracker {
 
     /// Whether a far end has told of the present. While much passes, a queue grows within a second.
     fn is_heard_now(&self, reading: &Reading<'_>) -> bool {
-        let since_s = self.at_s - BLIND.as_secs_f64();
-        let mut replies = self.heard.values().flat_map(|heard| &heard.0);
         self.carries_little()
             || reading.far.iter().any(|flow| flow.rtt.is_some())
-            || replies.any(|reply| reply.at_s > since_s)
+            || self.of_last_second().next().is_some()
     }
 
     /// Learns what the line carries while nothing waits on it: in this second and in the next, whose replies may tell of a burst at its end.

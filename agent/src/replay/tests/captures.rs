@@ -7,25 +7,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::craft::{CraftedFrame, Direction as Way, LinkLayer, Tcp, down, flag, up};
+pub(in crate::replay) use super::pcap::pcap;
 use crate::exit::{Classified as _, Exit};
 use crate::replay::cli::{ReplayArgs, ReplayFailure, ReportFormat, answer};
-
-/// A capture as pcap with nanoseconds.
-pub(in crate::replay) fn pcap(link_type: u32, frames: &[(u64, Vec<u8>)]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for value in [0xa1b2_3c4d, 0x0004_0002, 0, 0, 65535, link_type] {
-        bytes.extend_from_slice(&u32::to_le_bytes(value));
-    }
-    for (time_ns, frame) in frames {
-        let length = frame.len() as u32;
-        let (seconds, rest) = (1_700_000_000 + time_ns / 1_000_000_000, time_ns % 1_000_000_000);
-        for value in [seconds as u32, rest as u32, length, length] {
-            bytes.extend_from_slice(&value.to_le_bytes());
-        }
-        bytes.extend_from_slice(frame);
-    }
-    bytes
-}
 
 pub(in crate::replay) const RAW_IP: u32 = 101;
 pub(super) const ETHERNET: u32 = 1;
