@@ -24,9 +24,7 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use crate::constants::{
-    BLIND, FADED, FEW, HALF, HELD_BACK_S, LITTLE, NEARLY_ALL, NO_QUEUE_S, RECENT, SLIGHT,
-};
+use crate::constants::{BLIND, FADED, HALF, HELD_BACK_S, LITTLE, NEARLY_ALL, NO_QUEUE_S, RECENT, SLIGHT};
 use crate::segment::{Direction, FULL_FRAME_BYTES};
 pub use bounds::Bounds;
 pub use decision::Decision;
@@ -346,7 +344,7 @@ impl Controller {
             Direction::Down => heard.map_or(0.0, |heard| heard.bytes),
         };
         self.usage.push_back([span, span * self.rate, passed, shown, own.spin_bytes]);
-        let whole = RULES.span.max(2.0 * FEW as f64 * FULL_FRAME_BYTES / self.rate);
+        let whole = RULES.span_at(self.rate);
         let (mut sum, mut count) = ([0.0; 5], 0);
         for it in self.usage.iter().rev() {
             if sum[0] >= whole - 1e-6 {
@@ -368,12 +366,12 @@ impl Controller {
         now - self.used_at <= BLIND.as_secs_f64()
     }
 
-    /// One host may be behind a bottleneck of its own: a wait counts if two agree on it, the first hop says so, or if most of what passes waits and uses the link up. Of a rate
-    /// that is known, a quarter is enough: a host whose own bottleneck is slower sends less. Where only such a host has measured the rate, its wait is none of the
-    /// link's as soon as others send more.
+    /// One host may be behind a bottleneck of its own: a wait counts if two agree on it, the first hop says so, or if most of what passes waits. Of a rate that is
+    /// known, a quarter that uses the link up is enough: a host whose own bottleneck is slower sends less. Where only such a host has measured the rate, its wait is
+    /// none of the link's as soon as others send more.
     fn believe(&mut self, now: f64, heard: RttSamples, least: f64, passing: f64) -> Option<RttSamples> {
-        let is_used = self.known.is_none() || self.was_used(now) || passing >= HALF * self.rate;
         let is_known = self.known.is_some() && !self.is_doubtful;
+        let is_used = !is_known || self.was_used(now) || passing >= HALF * self.rate;
         let enough = if is_known { HALF * HALF } else { HALF };
         let one = self.share >= enough && is_used;
         self.is_trusted = heard.wait <= least || heard.is_sure() || one;
@@ -409,7 +407,8 @@ impl Controller {
 
     /// The link's rate was measured.
     fn learn(&mut self, (now, span): (f64, f64), measured: f64, passing: f64, heard: RttSamples) {
-        let Some(known) = self.tried() else {
+        // Of a doubtful rate of which not even half was measured nothing is left.
+        let Some(known) = self.tried().filter(|known| !self.is_doubtful || measured >= HALF * known) else {
             (self.known, self.is_doubtful) = (Some(TriedRate::found(measured)), !heard.is_sure());
             return;
         };
@@ -483,17 +482,18 @@ impl Controller {
     fn settle(&mut self, now: f64) {
         let Some(capacity) = self.tried() else { return };
         let (target, margin) = self.priority.wants();
+        // A packet of a slow link is longer than any queue that is wanted.
+        let target = target.max(FULL_FRAME_BYTES / capacity);
+        let span = RULES.span_at(capacity);
         let excess = match (self.direction, self.wait) {
             (Direction::Up, Some(_)) if self.is_trusted => {
                 self.passage.standing(now, capacity) / capacity - target
             }
             (Direction::Up, Some(_)) => -target,
             (Direction::Up, None) => 0.0,
-            (Direction::Down, wait) => {
-                (wait.map_or(0.0, |(wait, _)| wait) - target).max(0.0) + margin * RULES.span
-            }
+            (Direction::Down, wait) => (wait.map_or(0.0, |(wait, _)| wait) - target).max(0.0) + margin * span,
         };
-        self.set((capacity * (1.0 - excess / RULES.span)).max(self.least(capacity)));
+        self.set((capacity * (1.0 - excess / span)).max(self.least(capacity)));
     }
 
     /// The least rate while a queue drains, bytes per second. A shaper does not take back the time that it has given to a packet: one each

@@ -100,10 +100,18 @@ fn a_rate_that_nobody_configured_is_found() {
         // What the buffer held when the rate was found drains.
         std::thread::sleep(Duration::from_secs(5));
         // The shaper tries more again and again, and drains what that left: only the mean of several turns is a rate.
-        let Followed { rates, mut links, levels } = follow(rig, Direction::Up, Duration::from_secs(20));
-        links.sort_by(f64::total_cmp);
-        let [rate, link] = [mean(&rates), links[links.len() / 2]].map(|rate| rate / CARRIES);
-        println!("shaped to {rate} of the line, {link} of it published, {} B", mean(&levels));
+        let Followed { rates, links, levels } = follow(rig, Direction::Up, Duration::from_secs(20));
+        let [by_rate, by_link] = [&rates, &links].map(|values| {
+            let mut sorted = values.clone();
+            sorted.sort_by(f64::total_cmp);
+            sorted
+        });
+        let of_line = [mean(&rates), by_link[links.len() / 2], by_rate[0], by_rate[rates.len() - 1]];
+        let [rate, link, least, most] = of_line.map(|rate| rate / CARRIES);
+        println!(
+            "shaped to {rate} of the line ({least} to {most}), {link} of it published, {} B",
+            mean(&levels)
+        );
         assert!((0.9..1.1).contains(&rate) && (0.95..1.05).contains(&link), "{rates:?}, {links:?}");
         // Of 30,000 that it has.
         assert!(mean(&levels) < 7_000.0, "{levels:?}");

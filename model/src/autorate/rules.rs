@@ -1,8 +1,11 @@
 //! All figures that the controller depends on.
 
+use crate::constants::FEW;
+use crate::segment::FULL_FRAME_BYTES;
+
 /// Times in seconds, shares of 1.
 pub(super) struct Rules {
-    /// The rate is measured over this time, and a queue drained within it: some ticks.
+    /// Some ticks. See [`Rules::span_at`].
     pub(super) span: f64,
     /// The floor of a fall that a used-up link shows, and what is sent in an outage: enough to hear of its end.
     pub(super) least: f64,
@@ -13,6 +16,13 @@ pub(super) struct Rules {
     pub(super) above: f64,
     /// More lost packets than TCP causes by itself: a policer.
     pub(super) lost: f64,
+}
+
+impl Rules {
+    /// The rate is measured over this time, and a queue drained within it, seconds: some ticks, and on a slow link some packets. `rate`: bytes per second.
+    pub(super) fn span_at(&self, rate: f64) -> f64 {
+        self.span.max(2.0 * FEW as f64 * FULL_FRAME_BYTES / rate.max(1.0))
+    }
 }
 
 /// The figures.

@@ -82,12 +82,23 @@ impl Service {
     pub(super) fn service(&self, wait: f64, rate: Option<f64>) -> Option<f64> {
         let waits = |it: &&Served| it.left - it.passed > wait;
         let newest = self.served.back().filter(waits)?;
+        let since = |it: &Served| (newest.left - it.left, newest.sum - it.sum);
         let few = FEW as f64 * FULL_FRAME_BYTES;
-        let stretch = rate.map_or(BLIND.as_secs_f64(), |rate| RULES.span.max(4.0 * few / rate.max(1.0)));
-        let within = |it: &&Served| waits(it) && it.left >= newest.left - stretch;
-        let recent = self.served.iter().rev().take_while(within);
-        let oldest = recent.skip(1).last().or_else(|| self.before(newest).filter(waits))?;
-        let (seconds, bytes) = (newest.left - oldest.left, newest.sum - oldest.sum);
+        let pause = rate.map_or(BLIND.as_secs_f64(), |rate| RULES.span_at(rate));
+        let mut oldest = newest;
+        for it in self.served.iter().rev().skip(1).take_while(waits) {
+            let (seconds, bytes) = since(oldest);
+            // The answer at one end may be held back, and of packets that passed together all are counted with the first one: both weigh little in many packets.
+            let is_enough = seconds >= RULES.span && bytes >= 8.0 * few;
+            if is_enough || oldest.left - it.left > pause {
+                break;
+            }
+            oldest = it;
+        }
+        let (seconds, bytes) = match since(oldest) {
+            (0.0, _) => since(self.before(newest).filter(waits)?),
+            stretch => stretch,
+        };
         (seconds >= HELD_BACK_S && bytes > few).then(|| bytes / seconds)
     }
 

@@ -185,6 +185,20 @@ fn a_slow_link_is_found_whenever_its_segments_are_counted() {
     }
 }
 
+/// Packets that pass together and are acknowledged one by one may make the first rate too high. The host that measured it is the only one, and TCP sends no more
+/// than the line carries: that it does not use half of the rate is no reason to doubt its waits.
+#[test]
+fn a_first_rate_that_is_four_times_too_high_does_not_stay() {
+    for line in [24.5e3, 250e3] {
+        let mut link = Loop { hosts: 1.0, ..Loop::new(4.0 * line, 0.05) };
+        (link.controller.known, link.controller.is_doubtful) = (Some(TriedRate::found(4.0 * line)), true);
+        link.free = 0.4;
+        link.run(10.0, line, line, false);
+        let rate = link.controller.rate() / line;
+        assert!((0.8..1.25).contains(&rate), "{line} B/s: {rate}");
+    }
+}
+
 /// The shaper tries more than the link carries, again and again. That is not published as the link's rate.
 #[test]
 fn what_is_only_tried_is_not_the_links_rate() {
@@ -201,7 +215,7 @@ fn what_is_only_tried_is_not_the_links_rate() {
         published.sort_by(f64::total_cmp);
         let [median, often, most] = [published[250], published[450], published[499]];
         println!("{line} B/s: {median:.3}, {often:.3}, {most:.3} of it, tried {tried:.3}");
-        assert!(tried > 1.05 && (median - 1.0).abs() < 0.03 && often < 1.08);
+        assert!(tried > 1.02 && (median - 1.0).abs() < 0.03 && often < 1.08);
     }
 }
 

@@ -46,9 +46,7 @@ fn a_rate_that_one_far_host_showed_is_left_within_three_seconds() {
 fn one_transfer_alone_does_not_swing() {
     for congestion in [Congestion::Reno, Congestion::Cubic] {
         for line in [24.5e3, 98e3, 625e3, 2.5e6] {
-            let directions = [Direction::Up, Direction::Down];
-            // A downlink's packets are 60 ms long on the slowest of these lines: what is let in is coarse.
-            for direction in directions.into_iter().take(if line < 50e3 { 1 } else { 2 }) {
+            for direction in Direction::ALL {
                 let outcome = single_case(direction, line, (1.2 * line).max(30e3), congestion);
                 let (least, mean, most) = outcome.rate(10.0, 60.0);
                 let used = outcome.used();
@@ -56,7 +54,9 @@ fn one_transfer_alone_does_not_swing() {
                     "{direction:?} {congestion:?} {line:.0}: {least:.0} {mean:.0} {most:.0}, {used:.2} used"
                 );
                 assert!((0.85..1.15).contains(&(mean / line)) && most < 1.35 * line, "{what}");
-                assert!(least > 0.5 * line && used > 0.85, "{what}");
+                // What is let in goes by whole packets, of which the slowest of these lines carries one in 62 ms.
+                let (floor, least_used) = if direction == Direction::Up { (0.8, 0.95) } else { (0.5, 0.85) };
+                assert!(least > floor * line && used > least_used, "{what}");
             }
         }
     }
