@@ -7,6 +7,8 @@ use crate::segment::FULL_FRAME_BYTES;
 pub(super) struct Rules {
     /// Some ticks. See [`Rules::span_at`].
     pub(super) span: f64,
+    /// A measured rate rests on so many bytes: the answer at one end may be held back, and of packets that passed together all are counted with the first one.
+    pub(super) enough: f64,
     /// The floor of a fall that a used-up link shows, and what is sent in an outage: enough to hear of its end.
     pub(super) least: f64,
     /// A wait that grew by no more than this is noise; each further one of this length explains a fall by one more part: the shortest usual
@@ -26,7 +28,8 @@ impl Rules {
 }
 
 /// The figures.
-pub(super) const RULES: Rules = Rules { span: 0.2, least: 0.05, explains: 0.02, above: 1.2, lost: 0.03 };
+pub(super) const RULES: Rules =
+    Rules { span: 0.2, enough: 24.0 * FULL_FRAME_BYTES, least: 0.05, explains: 0.02, above: 1.2, lost: 0.03 };
 
 named! {
     /// What matters more: use of the link, or short delays.

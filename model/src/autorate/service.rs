@@ -88,8 +88,7 @@ impl Service {
         let mut oldest = newest;
         for it in self.served.iter().rev().skip(1).take_while(waits) {
             let (seconds, bytes) = since(oldest);
-            // The answer at one end may be held back, and of packets that passed together all are counted with the first one: both weigh little in many packets.
-            let is_enough = seconds >= RULES.span && bytes >= 8.0 * few;
+            let is_enough = seconds >= RULES.span && bytes >= RULES.enough;
             if is_enough || oldest.left - it.left > pause {
                 break;
             }

@@ -199,23 +199,28 @@ fn a_first_rate_that_is_four_times_too_high_does_not_stay() {
     }
 }
 
-/// The shaper tries more than the link carries, again and again. That is not published as the link's rate.
+/// The shaper tries more than the link carries, again and again: the more, the longer a queue behind takes to show. That is not published as the link's rate.
 #[test]
 fn what_is_only_tried_is_not_the_links_rate() {
     for line in [24.5e3, 250e3, 2.5e6] {
-        let mut link = Loop { hosts: 1.0, ..Loop::new(4.0 * line, 0.05) };
-        link.run(10.0, line, GREEDY, false);
-        let mut published: Vec<f64> = Vec::new();
         let mut tried: f64 = 0.0;
-        for _ in 0..500 {
-            link.run(0.1, line, GREEDY, false);
-            published.extend(link.controller.capacity().map(|rate| rate / line));
-            tried = tried.max(link.controller.rate() / line);
+        for round_trip in [0.05, 0.3] {
+            let mut link = Loop { hosts: 1.0, ..Loop::new(4.0 * line, round_trip) };
+            link.run(10.0, line, GREEDY, false);
+            let mut published: Vec<f64> = Vec::new();
+            for _ in 0..500 {
+                link.run(0.1, line, GREEDY, false);
+                published.extend(link.controller.capacity().map(|rate| rate / line));
+                tried = tried.max(link.controller.rate() / line);
+            }
+            published.sort_by(f64::total_cmp);
+            let [median, often, most] = [published[250], published[450], published[499]];
+            println!(
+                "{line} B/s, {round_trip} s: {median:.3}, {often:.3}, {most:.3} of it, tried {tried:.3}"
+            );
+            assert!((median - 1.0).abs() < 0.03 && often < 1.08);
         }
-        published.sort_by(f64::total_cmp);
-        let [median, often, most] = [published[250], published[450], published[499]];
-        println!("{line} B/s: {median:.3}, {often:.3}, {most:.3} of it, tried {tried:.3}");
-        assert!(tried > 1.02 && (median - 1.0).abs() < 0.03 && often < 1.08);
+        assert!(tried > 1.05);
     }
 }
 
