@@ -27,7 +27,7 @@ use std::time::Duration;
 use crate::activity::Activity;
 use crate::capacity::Capacity;
 use crate::certainty;
-use crate::constants::BLIND;
+use crate::constants::{BLIND, MOMENT};
 use crate::event::Event;
 use crate::findings::{Change, Evidence, Phase, Verdict};
 use crate::flows::FlowTable;
@@ -203,6 +203,12 @@ impl Detector {
         self.last.unwrap_or_default()
     }
 
+    /// The newest round trip, if it is of the present: one of earlier traffic says nothing of the buffers now. Seconds.
+    fn recent_round_trip(&self) -> Option<f64> {
+        self.round_trip.filter(|_| self.now().saturating_sub(self.round_trip_at) <= MOMENT)
+    }
+
+    /// The scale of time: the newest round trip of whatever age.
     fn bounded_round_trip(&self) -> Duration {
         self.thresholds
             .bounded_round_trip(self.round_trip.unwrap_or(self.thresholds.assumed_round_trip.seconds()))
@@ -228,7 +234,7 @@ impl Detector {
     fn phase_input(&mut self, sample: &Sample, span: Duration) -> PhaseInput {
         let round_trip = self.bounded_round_trip();
         let since = sample.at.saturating_sub(round_trip);
-        let known_round_trip = self.round_trip;
+        let known_round_trip = self.recent_round_trip();
         let queue = PerDirection::from_fn(|x| self.known_queue(x, sample.link[x].queue));
         let window = PerDirection::from_fn(|x| {
             let passed = self.passed[x].push_load(sample.at, since, &sample.link[x]);

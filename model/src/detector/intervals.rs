@@ -16,7 +16,7 @@ impl Detector {
         let seconds = span.as_secs_f64();
         let mut interval = Totals { seconds, ..Totals::default() };
         interval.phase_seconds = self.phases.take_credit().map(|credit| credit.as_secs_f64());
-        if let Some(round_trip) = self.round_trip {
+        if let Some(round_trip) = self.recent_round_trip() {
             interval.round_trip = (round_trip * seconds, seconds);
         }
         let recently = self.bounded_round_trip().mul_f64(1.5).max(Duration::from_secs_f64(HELD_BACK_MOST_S));
@@ -84,7 +84,8 @@ impl Detector {
             Phase::Balanced => None,
             phase if phase == own => {
                 let base = self.base_round_trip().filter(|base| base.is_proven);
-                let by_round_trip = base.and_then(|base| Some((self.round_trip? - base.seconds).max(0.0)));
+                let by_round_trip =
+                    base.and_then(|base| Some((self.recent_round_trip()? - base.seconds).max(0.0)));
                 // What is beyond doubt of a level that is not known.
                 by_round_trip.or_else(|| Some(standing? / self.capacity(direction)?.value))
             }

@@ -1,7 +1,6 @@
 //! What the detector knows at one moment, for metrics, the API and reports.
 
 use crate::bloat::Bufferbloat;
-use crate::constants::MOMENT;
 use crate::fairness::RttClasses;
 use crate::findings::{Evidence, Phase, Verdict};
 use crate::link::{Known, Provenance};
@@ -34,7 +33,7 @@ pub struct DetectorState {
     pub queue_lag_s: Option<f64>,
     /// `r = X_d/X_u` within the horizon, while bulk data goes both ways: of one-way traffic it says nothing.
     pub throughput_ratio: Option<f64>,
-    /// Newest round trip of the last [`MOMENT`], seconds.
+    /// Newest round trip of the last [`MOMENT`](crate::constants::MOMENT), seconds.
     pub round_trip_s: Option<f64>,
     /// Each direction.
     pub directions: PerDirection<DirectionState>,
@@ -73,7 +72,7 @@ impl Detector {
             queue_correlation: recent.queues.correlation(),
             queue_lag_s: self.history.opposition_lag(start),
             throughput_ratio: recent.throughput_ratio().filter(|_| self.is_two_way()),
-            round_trip_s: self.round_trip.filter(|_| self.now().saturating_sub(self.round_trip_at) <= MOMENT),
+            round_trip_s: self.recent_round_trip(),
             directions: PerDirection::from_fn(|x| DirectionState {
                 standing_delay_s: recent.delay[x].mean(),
                 bufferbloat: self.findings.bufferbloat(x),

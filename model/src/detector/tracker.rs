@@ -328,7 +328,7 @@ impl Detector {
                 missing.push(Missing::rate(x));
             }
         }
-        if self.round_trip.is_none() {
+        if self.recent_round_trip().is_none() {
             missing.push(Missing::RoundTrip);
         }
         if !self.base_round_trip().is_some_and(|base| base.is_proven) {

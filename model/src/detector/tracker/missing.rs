@@ -3,7 +3,7 @@
 use super::super::Config;
 use super::*;
 use crate::link::Link;
-use crate::sample::{Composition, DirectionSample, QueueSample, QueueSource, Sample, Traffic};
+use crate::sample::{BaseRoundTrip, Composition, DirectionSample, QueueSample, QueueSource, Sample, Traffic};
 
 /// What one direction does in 10 ms.
 fn direction(composition: Composition, queue: Option<(f64, f64)>) -> DirectionSample {
@@ -182,4 +182,26 @@ fn what_was_not_known_at_first_does_not_delay_the_verdict_for_the_whole_horizon(
     // Evidence of eight round trips at most, and the dwell.
     let locked_at = locked_at.expect("it is told");
     assert!((16.0..23.0).contains(&locked_at), "{locked_at} s");
+}
+
+/// TCP is timed through empty buffers. Then nothing but datagrams that nobody replies to pass both ways, and nobody sees a buffer.
+#[test]
+fn the_round_trip_of_earlier_traffic_tells_no_case() {
+    let mut detector = Detector::new(Config { link: Link::with_capacity(125e3, 1e6), ..Config::default() });
+    for step in 1..=6000 {
+        let traffic = |bytes, up| {
+            direction(if step <= 1000 { tcp(up) } else { udp(bytes) }, EMPTY.filter(|_| step <= 1000))
+        };
+        let base = BaseRoundTrip { seconds: 0.02, is_proven: true };
+        detector.push(&Sample {
+            base_round_trip: Some(base),
+            ..sample(step, &traffic(1_250, 300), &traffic(2_000, 3_000), (step <= 1000).then_some(0.02))
+        });
+        if step >= 2200 {
+            assert_eq!(detector.phase(), None, "at {step}");
+            let verdict = detector.verdict();
+            assert_eq!(verdict, Verdict::Unknown, "at {step}");
+        }
+    }
+    assert!(detector.missing().contains(&Missing::RoundTrip));
 }
