@@ -96,6 +96,10 @@ impl Delays {
             let waits_s = self.tracker.reply(reply);
             let Reply { end, delay_s, may_be_held, .. } = *reply;
             let is_hop = first_hop == Some(end);
+            // Nobody else may be there to contradict it.
+            if is_hop && !self.tracker.was_met_free(end) {
+                continue;
+            }
             let end = if is_hop { FIRST_HOP } else { end.into() };
             if let Some(wait_s) = waits_s.up {
                 let waited = Passing::Waited { end, passed_ns: *passed_ns, wait_s, may_be_held };

@@ -93,11 +93,13 @@ struct Base {
     seen: TwoPeriods<Least>,
     /// The least since the line was last free: a longer route is no queue on the line.
     route_s: f64,
+    /// The end has replied while the line carried so little that nothing waited.
+    was_met_free: bool,
 }
 
 impl Base {
     fn new(at_s: f64) -> Self {
-        Self { seen: TwoPeriods::from(at_s), route_s: f64::INFINITY }
+        Self { seen: TwoPeriods::from(at_s), route_s: f64::INFINITY, was_met_free: false }
     }
 
     fn see(&mut self, at_s: f64, delay_s: f64, load: Load) {
@@ -341,6 +343,7 @@ impl DelayTracker {
         // A line that lets bursts pass sends a packet at once.
         let delay_s = (delay_s - self.on_line_s(reply.request_bytes.into())).max(0.0);
         let (at_s, load) = (self.at_s, self.load());
+        let is_light = self.is_light(load);
         let base = self.far.entry(reply.end, || Base::new(at_s));
         let before_s = base.least().delay_s;
         if before_s.is_finite() && before_s - delay_s > NOTICED_S {
@@ -348,6 +351,7 @@ impl DelayTracker {
             self.carried = TwoPeriods::default();
         }
         base.see(at_s, delay_s, load);
+        base.was_met_free |= is_light;
         self.replies.count += 1;
         self.replies.longest_s = self.replies.longest_s.max(delay_s - held_s(reply) - base.least().delay_s);
         // What stood there has drained by then.
@@ -362,6 +366,11 @@ impl DelayTracker {
         let up = told_s(is_free.down, 0.0).map(|down_s| (waits_s - down_s).max(0.0));
         self.heard.entry(reply.end).or_default().hear(at_s, delay_s, up, reply);
         PerDirection { up, down: told_s(is_free.up || self.mean_load().up <= SLIGHT * load.down, waits_s) }
+    }
+
+    /// Whether a far end has ever replied on a line without a queue. Before that, what it takes by itself may be a queue.
+    pub fn was_met_free(&self, end: u32) -> bool {
+        self.far.get(&end).is_some_and(|base| base.was_met_free)
     }
 
     /// The least that requests waited on the uplink within the last second, seconds; `None` if too few replies tell.
@@ -718,6 +727,21 @@ mod tests {
             }
             assert_eq!(waits, expected, "{up} bytes");
         }
+    }
+
+    /// Who is first heard behind a queue takes less as it drains, and yet longer than without it.
+    #[test]
+    fn who_is_first_heard_behind_a_queue_was_not_met_without_one() {
+        let mut line = RatedLine { tracker: DelayTracker::default(), at_s: 0.0 };
+        assert!(!line.tracker.was_met_free(7), "never heard");
+        line.run(3, 2_500, 0.54);
+        line.run(1, 1_250, 0.34);
+        assert!(!line.tracker.was_met_free(7));
+        // What was queued has drained.
+        line.run(4, 100, 0.04);
+        assert!(line.tracker.was_met_free(7));
+        line.run(10, 2_500, 0.54);
+        assert!(line.tracker.was_met_free(7), "once is enough");
     }
 
     /// The rate is unknown, and falls to a half while it is used up: the queue that grows is no longer route.
