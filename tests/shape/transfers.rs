@@ -54,9 +54,11 @@ enum Expects {
 const SACK: &str = "net.ipv4.tcp_sack";
 const TIMESTAMPS: &str = "net.ipv4.tcp_timestamps";
 const ECN: &str = "net.ipv4.tcp_ecn";
+/// A SYN that is sent again asks for ECN no more (RFC 3168, 6.1.1.1).
+const ECN_FALLBACK: &str = "net.ipv4.tcp_ecn_fallback";
 
 /// Unless a case says otherwise.
-const USUAL: [(&str, &str); 3] = [(SACK, "1"), (TIMESTAMPS, "1"), (ECN, "0")];
+const USUAL: [(&str, &str); 4] = [(SACK, "1"), (TIMESTAMPS, "1"), (ECN, "0"), (ECN_FALLBACK, "1")];
 
 fn long() -> usize {
     if std::env::var_os("PENDULUM_LONG").is_some_and(|value| value == "1") { 10 } else { 1 }
@@ -203,7 +205,10 @@ fn every_byte_arrives_through_loss_and_reordering() {
             case("IPv6", IpVersion::V6, &[]),
             case("IPv4 without SACK and timestamps", IpVersion::V4, &[(SACK, "0"), (TIMESTAMPS, "0")]),
             case("IPv4 without timestamps", IpVersion::V4, &[(TIMESTAMPS, "0")]),
-            Case { expects: Expects::Marks, ..case("IPv4 with ECN", IpVersion::V4, &[(ECN, "1")]) },
+            Case {
+                expects: Expects::Marks,
+                ..case("IPv4 with ECN", IpVersion::V4, &[(ECN, "1"), (ECN_FALLBACK, "0")])
+            },
         ];
         compare(rig, &METHODS, &cases);
     });
