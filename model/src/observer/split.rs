@@ -77,7 +77,6 @@ impl Observer {
         let is_down_busy = most_down_ns > RULES.no_queue_ns && busy_ns > RULES.half * answer.delay_ns as f64;
         let up_ns = match expected_ns {
             _ if !is_down_busy => Some(queue_ns),
-            Some(_) if most_up_ns <= RULES.no_queue_ns => Some(0.0),
             Some(expected) => Some(expected.min(queue_ns)),
             None => None,
         };

@@ -71,6 +71,39 @@ fn drift_is_found_and_taken_off() {
     }
 }
 
+/// A buffer that seldom drains: the smallest readings of each ten seconds show the drift, not the first ones.
+#[test]
+fn drift_is_found_behind_a_queue() {
+    for fast in [50e-6, -50e-6] {
+        let mut sender = StampingSender { fast, ..StampingSender::new(1.0) };
+        for i in 0..2_000_u32 {
+            // The longest wait differs from ten seconds to the next.
+            let wait_ms =
+                if i % 7 == 3 { 0.0 } else { f64::from((5 + 37 * i % 100) * (1 + i / 100 * 5 % 7)) };
+            sender.send(f64::from(i) * 100.0 * MS, wait_ms, f64::INFINITY);
+        }
+        for wait_ms in [0.0, 80.0] {
+            let sent_ns = (200.0 + wait_ms / 10.0) * SECOND;
+            let waited_ms = sender.send(sent_ns, wait_ms, f64::INFINITY).expect("a reading").waited_ns / MS;
+            assert!((waited_ms - wait_ms).abs() <= 4.0, "{fast}: {waited_ms}, not {wait_ms} ms");
+        }
+    }
+}
+
+/// A long tick hides what the drift does meanwhile: the smallest readings are off the line by up to half of it.
+#[test]
+fn drift_is_found_in_spite_of_a_long_tick() {
+    let fast = -50e-6;
+    let mut sender = StampingSender { fast, ..StampingSender::new(100.0) };
+    for i in 0..1_000_u32 {
+        sender.send(f64::from(i) * 1_037.0 * MS, 0.0, f64::INFINITY);
+    }
+    // Just after the stamp has changed.
+    let sent_ns = (10_380.0 * 100.0 * MS) / (1.0 + fast) + 1e3;
+    let waited_ms = sender.send(sent_ns, 0.0, f64::INFINITY).expect("a reading").waited_ns / MS;
+    assert!(waited_ms <= 20.0, "{waited_ms} ms, of which 52 without the drift");
+}
+
 #[test]
 fn a_clock_that_is_set_begins_anew() {
     // Forward and back, by an hour and by three seconds.
@@ -80,6 +113,9 @@ fn a_clock_that_is_set_begins_anew() {
         sender.offset = sender.offset.wrapping_add_signed(set_by);
         // A full buffer meanwhile. Nothing is said rather than that it waited for hours.
         assert_eq!(sender.send(5.01 * SECOND, 50.0, f64::INFINITY), None, "{set_by}");
+        // It counts from this packet.
+        let heard = sender.clock.heard().map(|(first_ns, is_proven)| ((first_ns / MS).round(), is_proven));
+        assert_eq!(heard, Some((5_060.0, false)), "{set_by}");
         sender.idle(5.1, 2.0, 0.0);
         let reading = sender.send(7.2 * SECOND, 37.0, 37.0).expect("a new clock");
         assert!((36.9..=38.1).contains(&(reading.waited_ns / MS)), "{set_by}: {}", reading.waited_ns);
@@ -134,6 +170,16 @@ fn a_longer_route_is_no_queue_once_the_idle_link_has_shown_it() {
     assert!((29.0..=31.0).contains(&(reading.waited_ns / MS)), "{}", reading.waited_ns);
 }
 
+/// A clock that drifts, as long as its drift stays the same, forgets nothing: eight packets, one each two seconds, show the longer route.
+#[test]
+fn a_longer_route_is_seen_by_a_clock_that_drifts() {
+    let mut sender = StampingSender { fast: 50e-6, ..StampingSender::new(1.0) };
+    sender.idle(0.0, 300.0, 0.0);
+    let readings = (0..15).map(|i| sender.send(f64::from(302 + 2 * i) * SECOND, 30.0, 0.0));
+    let waited_ms = readings.last().flatten().expect("a reading").waited_ns / MS;
+    assert!(waited_ms <= 2.0, "{waited_ms}");
+}
+
 #[test]
 fn only_an_empty_buffer_proves_the_smallest_reading() {
     let mut sender = StampingSender::new(1.0);
@@ -141,6 +187,17 @@ fn only_an_empty_buffer_proves_the_smallest_reading() {
     let proven = sender.idle(5.0, 1.0, 0.0).expect("a reading").proven_ns.expect("the link was idle");
     let later = sender.send(6.2 * SECOND, 40.0, 60.0).expect("a reading");
     assert_eq!(later.proven_ns, Some(proven));
+}
+
+/// A wait counts as none if it is no longer than a tick, or twice the jitter.
+#[test]
+fn a_link_that_was_busy_for_a_moment_proves_the_smallest_reading() {
+    for (tick_ms, most_ms, is_proven) in
+        [(1.0, 2.9, true), (1.0, 3.1, false), (10.0, 9.9, true), (10.0, 10.1, false)]
+    {
+        let reading = StampingSender::new(tick_ms).idle(1.0, 4.0, most_ms).expect("a reading");
+        assert_eq!(reading.proven_ns.is_some(), is_proven, "{tick_ms} {most_ms}");
+    }
 }
 
 /// Between 60 and 136 ms stand from the beginning, which a better clock knows: its packets come 2 ms after this sender's and wait as long. What the smallest
@@ -176,19 +233,24 @@ fn the_closest_packet_of_a_better_clock_counts() {
     assert!((97.0..=100.5).contains(&waited_ms), "{waited_ms} ms");
 }
 
-/// A transfer begins on a slow link: twelve packets that were sent at once come out one each 40 ms, which looks like a tick of 4 ms. Later ones wait for 440 ms.
+/// A transfer begins on a slow link: twelve packets that were sent at once come out one each 40 ms, which looks like a tick of 4 ms. Later ones wait for 440 ms,
+/// and within ten seconds the tick is known, however seldom they come.
 #[test]
 fn a_queue_that_grows_fast_is_no_longer_tick() {
-    let mut sender = StampingSender::new(1.0);
-    sender.send(0.0, 0.0, f64::INFINITY);
-    for i in 0..12 {
-        sender.send(100.0 * MS, 40.0 * f64::from(i), f64::INFINITY);
+    for each_ms in [40, 1_500] {
+        let mut sender = StampingSender::new(1.0);
+        sender.send(0.0, 0.0, f64::INFINITY);
+        for i in 0..12 {
+            sender.send(100.0 * MS, 40.0 * f64::from(i), f64::INFINITY);
+        }
+        for at_ms in (140..20_000).step_by(each_ms) {
+            let reading = sender.send(f64::from(at_ms) * MS, 440.0, f64::INFINITY);
+            if at_ms > 6_000 {
+                let waited_ms = reading.expect("a reading").waited_ns / MS;
+                assert!((439.0..=441.5).contains(&waited_ms), "{waited_ms} ms at {at_ms} ms");
+            }
+        }
     }
-    for i in 0..500 {
-        sender.send(f64::from(140 + 40 * i) * MS, 440.0, f64::INFINITY);
-    }
-    let waited_ms = sender.send(20.2 * SECOND, 440.0, f64::INFINITY).expect("a reading").waited_ns / MS;
-    assert!((439.0..=441.5).contains(&waited_ms), "{waited_ms} ms");
 }
 
 /// Packets of one flow until its clock's tick is known.

@@ -70,6 +70,74 @@ fn delay_above_the_smallest_is_queue() {
     assert_eq!(link.answers(), (21, 0));
 }
 
+/// A queue of 50 ms that comes at once and stays, 20 ms away: its level is known to half a packet, what 1.5 ms of jitter are, and what it
+/// changes in a quarter of the way. Of packets between two answers that waited alike nothing more is in doubt.
+#[test]
+fn a_level_is_known_to_half_a_packet_jitter_and_the_way() {
+    for answered in [1, 20] {
+        let mut link = observer();
+        full(&mut link, 1000, 25);
+        for i in 1..=200 {
+            let delay_us = (i < 20 || i % answered == 0).then_some(1_000 * (25 + (5 * i).min(50)));
+            pass(&mut link, 1000 + 5 * i, 1500, delay_us);
+        }
+        let rows: Vec<QueueSample> = rows(&mut link, 1_950).into_iter().flatten().collect();
+        assert!(rows[50].uncertainty_bytes <= 1.5e-3 * RATE, "nothing waits, of no packet");
+        let rows = &rows[90..];
+        for pair in rows.windows(2).filter(|pair| pair[1].max_bytes > 0.0) {
+            let changed = 0.5 * (pair[1].mean_bytes - pair[0].mean_bytes);
+            let uncertainty = 1514.0 / 2.0 + changed.hypot(1.5e-3 * RATE);
+            assert!((pair[1].uncertainty_bytes - uncertainty).abs() < 1.0, "{pair:?}: {uncertainty}");
+        }
+        assert!(rows.len() > 90 && rows.iter().any(|row| row.uncertainty_bytes > 2_000.0));
+    }
+}
+
+/// A second after a clock was read, what it said is forgotten; before, it holds for a moment, or the link is idle.
+#[test]
+fn the_wait_by_a_clock_is_of_the_last_second() {
+    let mut link = observer();
+    (0..10).for_each(|i| clocked(&mut link, 100 + 100 * i, (95 + 100 * i) as u32, None));
+    (0..20).for_each(|i| clocked(&mut link, 1_500 + 5 * i, 1_495, None));
+    let told_ms = |at_ms: u64| link.downlink_wait_by_clock(at_ms * MS).map(|seconds| seconds * 1e3);
+    // 95 ms, less half a tick.
+    assert!(told_ms(1_600).is_some_and(|ms| (ms - 94.5).abs() < 1.0), "{:?}", told_ms(1_600));
+    assert_eq!([2_400, 2_700].map(told_ms), [Some(0.0), None]);
+}
+
+/// Nobody answers any more: what is not measured is in doubt by as long as that has lasted.
+#[test]
+fn doubt_grows_with_the_time_since_the_newest_answer() {
+    let mut link = observer();
+    full(&mut link, 1000, 25);
+    for i in 1..=300 {
+        let delay_us = (i <= 200).then_some(1_000 * (25 + (5 * i).min(50)));
+        pass(&mut link, 1000 + 5 * i, 1500, delay_us);
+    }
+    let rows = rows(&mut link, 2_500);
+    for (row, since_ms) in [(196, 25.0), (197, 35.0), (198, 45.0)] {
+        let row = rows[row].expect("a level");
+        let uncertainty = 1514.0 / 2.0 + (1.5 + since_ms) * 1e-3 * RATE;
+        assert!((row.uncertainty_bytes - uncertainty).abs() < 300.0, "{row:?}: {uncertainty}");
+    }
+}
+
+/// Nobody answers for 200 ms, in which the wait grows from 50 to 90 ms: halfway it is known to half of the 20 ms that it will still change.
+#[test]
+fn between_two_answers_half_of_the_change_is_in_doubt() {
+    let mut link = observer();
+    full(&mut link, 1000, 25);
+    for i in 1..=200 {
+        let wait_ms = if i < 140 { (5 * i).min(50) } else { 90 };
+        let delay_us = (i <= 100 || i >= 140).then_some(1_000 * (25 + wait_ms));
+        pass(&mut link, 1000 + 5 * i, 1500, delay_us);
+    }
+    // What leaves at 1,600 ms has come 70 ms before.
+    let row = rows(&mut link, 1_950)[152].expect("a level");
+    let uncertainty = 1514.0 / 2.0 + (1.5e-3 + 10e-3) * RATE;
+    assert!((row.uncertainty_bytes - uncertainty).abs() < 600.0, "{row:?}: {uncertainty}");
+}
+
 /// A host without a clock takes 150 ms to think before its first answer, and no queue drains afterwards: its delay without queue is too long. While another
 /// sender's clock tells how long packets wait, also those between its own, that counts.
 #[test]
@@ -93,6 +161,25 @@ fn a_clock_counts_before_the_answer_of_a_host_without_one() {
     let standing = &rows(&mut link, 4000)[250..350];
     let least = standing.iter().flatten().map(|row| row.min_bytes).fold(f64::INFINITY, f64::min);
     assert!((0.95 * 60_000.0..=1.05 * 60_000.0).contains(&least), "{least} bytes");
+}
+
+/// A host is first heard in a queue of 100 ms, of which a sender's clock or another host's replies tell: its delay without queue is right.
+#[test]
+fn what_others_tell_of_the_queue_is_no_delay_of_a_host() {
+    for has_clock in [true, false] {
+        let mut link = observer();
+        let mut send = |at_ms: u64, waited_ms: u64, end: u8| {
+            let delay_ns = (25 + waited_ms) * MS;
+            let answer = Answer { end: [end; 16], delay_ns, question_bytes: 60, ..Answer::default() };
+            let clock = has_clock.then_some((1, (at_ms - 5 - waited_ms) as u32));
+            link.arrive(&Passing { at_ns: at_ms * MS, bytes: 1500, repeated_bytes: 0, clock }, Some(&answer));
+        };
+        (0..20).for_each(|i| send(100 + 50 * i, 0, 7));
+        (0..200).for_each(|i| send(2_000 + 5 * i, (5 * i).min(100), 7));
+        send(3_000, 100, 9);
+        let base = link.base_round_trip().expect("replies came");
+        assert!((base.seconds - 0.02).abs() < 0.0011, "{has_clock}: {base:?}");
+    }
 }
 
 /// Sender and host are first heard in a queue of 200 ms that stays: neither tells how long the other's packets waited.
@@ -241,6 +328,19 @@ fn without_answers_the_level_is_not_known_for_long() {
     assert!(rows[115..].iter().all(Option::is_none));
 }
 
+/// Nobody tells how long packets wait on a busy link. Half a second later they are placed nevertheless: whoever reads levels live gets them.
+#[test]
+fn levels_of_a_busy_link_do_not_wait_for_answers() {
+    let mut link = observer();
+    full(&mut link, 1000, 25);
+    for i in 1..400 {
+        pass(&mut link, 1000 + 5 * i, 1500, None);
+    }
+    link.settle(3_000 * MS);
+    let rows = std::iter::from_fn(|| link.pop(Direction::Down)).count();
+    assert!((240..=250).contains(&rows), "{rows}");
+}
+
 #[test]
 fn a_link_that_was_never_idle_is_not_trusted() {
     let mut link = observer();
@@ -311,6 +411,8 @@ fn short_bursts_do_not_outvote_a_buffer_that_stood_for_long() {
                 full(&mut link, at_ms, 20 + 5 * i / 2);
             }
         }
+        // Rates stay known after a silence.
+        link.restart(60_000 * MS);
         let rate = link.rate(Direction::Down).expect("packets waited").bytes_per_second;
         assert!((rate / RATE / expected - 1.0).abs() < 0.1, "{stood_ms} ms: {rate} B/s");
     }

@@ -47,10 +47,98 @@ impl BusyLink {
 /// fill it.
 #[test]
 fn what_is_sent_again_was_not_carried() {
-    let mut link = BusyLink::new();
-    link.carry(20.0, RATE, 0.0);
-    link.carry(20.0, RATE * 4.0 / 3.0, 0.25);
-    assert!((link.found() - 1.0).abs() < 0.02, "{}", link.found());
+    // Half of what is missing is enough to tell.
+    for (rate, repeated) in [(RATE, 0.25), (0.1 * RATE, 0.25), (RATE, 0.13)] {
+        let mut link = BusyLink::new();
+        link.carry(20.0, rate, 0.0);
+        link.carry(20.0, rate * 4.0 / 3.0, repeated);
+        let found = link.found() * RATE / rate;
+        assert!((found - 1.0).abs() < 0.02, "{rate} {repeated}: {found}");
+    }
+}
+
+/// Each packet is answered twice, and each second time the first of both answers was held back for 50 ms: the earlier one counts. One more comes late, after
+/// the next packet's: it tells nothing of that.
+#[test]
+fn of_two_answers_to_one_packet_the_earlier_counts() {
+    let mut learner = Learner::default();
+    let bytes = RATE * 60.0 * MS;
+    for i in 0..200 {
+        let mut measure = |number: i32, held_ms: f64| {
+            let at_ns = 60.0 * MS * f64::from(number);
+            let wait_ms = if number % 20 == 0 { 400.0 } else { 200.0 };
+            let begins_ns = at_ns + (wait_ms + held_ms) * MS;
+            let sum = bytes * f64::from(number);
+            learner.measure(Measured { at_ns, busy_since_ns: at_ns, begins_ns, sum }, None);
+        };
+        measure(i, f64::from(i / 2 % 2) * 50.0);
+        measure(i, 0.0);
+        if i % 3 == 1 {
+            measure(i - 1, 0.0);
+        }
+        learner.enter(bytes, 0.0);
+    }
+    let found = learner.rate(ServiceRate::rate, false).expect("a rate") / RATE;
+    assert!((found - 1.0).abs() < 0.02, "{found}");
+}
+
+/// A buffer that was full but for half a second, which is a first guess only: the full buffer's rate counts if that guess agrees, and else none.
+#[test]
+fn a_full_buffers_rate_counts_if_a_first_guess_agrees() {
+    for (guessed, is_known) in [(1.0, true), (1.2, true), (1.4, false), (0.7, false)] {
+        let mut learner = Learner::default();
+        let mut sum = 0.0;
+        for i in 0..1_500 {
+            let at_ns = 10.0 * MS * f64::from(i);
+            let is_full = !(400..450).contains(&i);
+            let begins_ns = at_ns + if is_full { 400.0 } else { 200.0 } * MS;
+            learner.measure(Measured { at_ns, busy_since_ns: at_ns, begins_ns, sum }, None);
+            let bytes = RATE * 10.0 * MS * if is_full { 1.0 } else { guessed };
+            sum += bytes;
+            learner.enter(bytes, 0.0);
+        }
+        let found = learner.rate(ServiceRate::rate, false);
+        assert_eq!(
+            found.is_some_and(|rate| (rate / RATE - 1.0).abs() < 0.05),
+            is_known,
+            "{guessed}: {found:?}"
+        );
+    }
+}
+
+/// A buffer that is always full, and a quarter more than the link carries: what is sent again is taken off, as much as it is of the newest packets.
+#[test]
+fn of_a_full_buffer_the_losses_of_the_recent_past_are_taken_off() {
+    let mut learner = Learner::default();
+    let mut sum = 0.0;
+    for i in 0..25_000 {
+        let at_ns = 10.0 * MS * f64::from(i);
+        learner.measure(Measured { at_ns, busy_since_ns: at_ns, begins_ns: at_ns + 400.0 * MS, sum }, None);
+        let bytes = 1.25 * RATE * 10.0 * MS;
+        sum += bytes;
+        let each = if i < 2_000 { 2 } else { 5 };
+        learner.enter(bytes, if i % each == 0 { bytes } else { 0.0 });
+    }
+    let found = learner.rate(ServiceRate::rate, false).expect("a rate") / RATE;
+    assert!((found - 1.0).abs() < 0.01, "{found}");
+}
+
+/// One packet each 20 ms. The buffer was not empty between two if the second came more than 5 ms before the service of the first began: less is jitter.
+#[test]
+fn a_queue_of_no_more_than_jitter_is_no_span() {
+    for (wait_ms, is_known) in [(25.0, false), (26.0, true)] {
+        let mut learner = Learner::default();
+        for i in 0..500 {
+            let at_ns = 20.0 * MS * f64::from(i);
+            let sum = 3_000.0 * f64::from(i);
+            learner.measure(
+                Measured { at_ns, busy_since_ns: at_ns, begins_ns: at_ns + wait_ms * MS, sum },
+                None,
+            );
+            learner.enter(3_000.0, 0.0);
+        }
+        assert_eq!(learner.rate(ServiceRate::rate, false).is_some(), is_known, "{wait_ms} ms");
+    }
 }
 
 /// Nothing is sent again, or little: the link has become faster.

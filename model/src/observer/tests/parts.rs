@@ -5,7 +5,7 @@ use super::super::bound::LowerBound;
 use super::super::level::{INTERVAL_NS, LevelTrack, Levels};
 use super::super::rules::RULES;
 use super::super::standing::Standing;
-use super::super::{Trust, Vantage};
+use super::super::{Answer, Trust, Vantage};
 use crate::capacity::ServiceRate;
 
 const MS: u64 = 1_000_000;
@@ -300,6 +300,20 @@ fn the_nearest_end_is_the_nearest_that_is_proven() {
     // Clearing may leave less than nothing: nobody is nearer than here.
     bases.split(&answer(5, 1.0, -3.0, (60, 60), 0.0));
     assert_eq!(bases.nearest, Some(0.0));
+}
+
+/// An answer can have waited for what it took longer than its end's delay without queue, if that is proven.
+#[test]
+fn no_answer_waited_longer_than_it_took() {
+    let mut bases = Bases::default();
+    bases.split(&answer(1, 1.0, 30.0, (60, 60), 0.0));
+    bases.split(&answer(2, 1.0, 30.0, (60, 60), f64::INFINITY));
+    let most_ms = |end: u8, delay_ns: u64| {
+        bases.most_ns(Some(&Answer { end: [end; 16], delay_ns, ..Answer::default() })) / 1e6
+    };
+    assert_eq!([1, 2, 3].map(|end| most_ms(end, 100 * MS)), [70.0, 100.0, 100.0]);
+    assert_eq!(most_ms(1, 20 * MS), 0.0);
+    assert_eq!(bases.most_ns(None), f64::INFINITY);
 }
 
 /// The route has become 30 ms longer, which eight answers over a second prove, for the link was idle.

@@ -34,6 +34,7 @@ fn a_busy_link_is_busy_for_what_it_carried() {
             [(0, 3.0), (off(10) - 1, 3.0), (off(10), 2.0), (off(20), 1.0), (off(30), 0.0), (off(99), 0.0)]
         {
             assert_eq!(link.busy_since(since) / 1e6, carried_ms, "{direction:?} {since}");
+            assert_eq!(link.count_since(since) as f64, carried_ms, "one packet each millisecond");
         }
     }
     // Without a rate: at most as long as 64 kbit/s would have taken, the newest packet left out.
@@ -78,6 +79,23 @@ fn nothing_waits_on_an_idle_link() {
     assert_eq!(most_ms(193_001), 2.0);
 }
 
+/// While waits are measured, pauses of 19 ms are no idle link, however many: it may have become slower.
+#[test]
+fn short_pauses_of_a_measured_link_do_not_add_up() {
+    for is_measured in [true, false] {
+        let mut link = exit_side(Direction::Down, Some(RATE));
+        let mut most_ms = 0.0;
+        for ms in (100..=400).step_by(20) {
+            let packet = passing(ms * MS, 1_000);
+            let departure = link.depart(&packet);
+            most_ms = departure.most_ns / 1e6;
+            let wait = PacketWait { ns: 2e6, uncertainty_ns: 0.0, hidden_ns: 0.0, proven_ns: None };
+            link.place(&packet, &departure, is_measured.then_some(wait));
+        }
+        assert_eq!(most_ms > 250.0, is_measured, "{most_ms} ms");
+    }
+}
+
 /// A measured wait holds for 30 ms, and is nothing once the link is idle: two full packets and 10 ms after the last.
 #[test]
 fn a_measured_wait_holds_for_a_while() {
@@ -93,6 +111,8 @@ fn a_measured_wait_holds_for_a_while() {
         link
     };
     let mut link = measured();
+    // A tenth of the way from the 1.5 ms of jitter to the nothing that was told.
+    assert!((link.uncertainty_ns / 1e6 - 1.35).abs() < 1e-9);
     // It left at 99 ms.
     assert_eq!(link.wait_ns(ms(100.0)), Some(ms(5.0)));
     assert_eq!(link.wait_by_clock_ns(ms(100.0)), None, "no clock told it");
@@ -104,6 +124,57 @@ fn a_measured_wait_holds_for_a_while() {
     link.depart(&passing(120 * MS, 1_000));
     assert_eq!(link.wait_ns(ms(129.0)), None, "busy, and nothing told");
     assert_eq!(link.wait_ns(ms(133.1)), Some(0.0));
+}
+
+/// What a stamp says is known to jitter and a tick, and to what a clock drifts at 50 ppm since the link was idle, here for 20 s.
+#[test]
+fn a_wait_by_a_stamp_is_off_by_jitter_a_tick_and_drift() {
+    for tick_ms in [1, 10] {
+        let mut link = exit_side(Direction::Down, Some(RATE));
+        let mut told = None;
+        for ms in (0..5_000).step_by(100).chain(5_000..25_000) {
+            let packet = Passing { clock: Some((1, (ms / tick_ms) as u32)), ..passing(ms * MS, 1_000) };
+            let departure = link.depart(&packet);
+            told = link.read_clock(&packet, &departure, f64::INFINITY);
+            link.place(&packet, &departure, told);
+        }
+        let off_ms = told.expect("the tick is known").uncertainty_ns / 1e6;
+        assert!((off_ms - (1.5 + tick_ms as f64 + 1.0)).abs() < 0.01, "{tick_ms}: {off_ms}");
+    }
+}
+
+/// Clocks have shown 200 ms when the last stamp comes. For 30 ms and half of that wait they show those of packets without a stamp, too.
+#[test]
+fn clocks_show_the_waits_of_others_for_a_while() {
+    let mut link = exit_side(Direction::Down, Some(RATE));
+    let mut shown = 0;
+    for ms in (0..1_000).step_by(100).chain(1_500..2_000) {
+        let sent_ms = ms.min(1_499);
+        let clock = (ms < 1_700).then_some((1, sent_ms as u32));
+        let packet = Passing { clock, ..passing(ms * MS, 1_000) };
+        let departure = link.depart(&packet);
+        let told = link.read_clock(&packet, &departure, f64::INFINITY);
+        shown += u32::from(clock.is_none() && link.is_clocked(&departure));
+        link.place(&packet, &departure, told);
+    }
+    assert!((125..=131).contains(&shown), "{shown} ms");
+}
+
+/// After a silence nothing can have waited for longer than since then. Before, who knows what stood there?
+#[test]
+fn a_silence_leaves_nothing_on_the_link() {
+    let mut link = exit_side(Direction::Down, Some(RATE));
+    assert_eq!(link.depart(&passing(3 * MS, 1_000)).most_ns, f64::INFINITY);
+    link.restart(5_000 * MS);
+    assert_eq!(link.depart(&passing(5_003 * MS, 1_000)).most_ns, 2e6);
+}
+
+/// On a slow link, here of 10 kB/s, a pause of half a packet is none.
+#[test]
+fn a_slow_link_pauses_for_longer() {
+    let mut link = exit_side(Direction::Down, Some(RATE / 100.0));
+    let most_ms = [1_000, 1_080, 1_170].map(|ms| link.depart(&passing(ms * MS, 100)).most_ns / 1e6);
+    assert_eq!(most_ms, [0.0, 80.0, 0.0]);
 }
 
 /// What is configured, what was measured, what was there to begin with.
