@@ -37,3 +37,53 @@ impl Outage {
         late > HELD_BACK_S && late < HEARD_S && segments >= FEW as u64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three segments are sent at 10 s; what was acknowledged last had passed, and left, just before.
+    fn asked(count: u64) -> Outage {
+        let mut outage = Outage::default();
+        outage.sent(9.9, 10.0, 0);
+        outage.answered(0.5);
+        outage.sent(10.0, 10.0, count);
+        outage
+    }
+
+    #[test]
+    fn three_replies_that_are_late_are_an_outage_for_three_seconds() {
+        // Usual are 0.5 s and a packet of 0.1 s; 40 ms later they are late.
+        let is_on = |count: u64, now: f64| asked(count).is_on(now, 10.0, 10.0, 0.1);
+        assert_eq!([10.63, 10.65, 13.5, 13.7].map(|now| is_on(3, now)), [false, true, true, false]);
+        assert!(!is_on(2, 11.0), "two may be lost");
+        assert!(
+            !asked(3).is_on(11.0, 10.5, 10.0, 0.1),
+            "what was sent before the newest reply's question is none"
+        );
+        // Half of the 40 ms ago nothing was due that was sent 20 ms later.
+        let mut outage = asked(2);
+        outage.sent(10.0, 10.025, 1);
+        assert_eq!([10.642, 10.648].map(|now| outage.is_on(now, 10.0, 10.0, 0.1)), [false, true]);
+    }
+
+    #[test]
+    fn the_usual_time_fades_in_ten_seconds() {
+        let mut outage = asked(0);
+        outage.sent(10.0, 12.5, 0);
+        assert!((outage.usual - 0.375).abs() < 1e-9, "{}", outage.usual);
+        outage.answered(0.2);
+        assert!((outage.usual - 0.375).abs() < 1e-9, "the longest counts");
+        outage.sent(12.5, 30.0, 0);
+        assert_eq!(outage.usual, 0.0);
+    }
+
+    #[test]
+    fn what_was_sent_long_ago_is_forgotten() {
+        let mut outage = asked(3);
+        outage.sent(15.9, 16.0, 1);
+        assert_eq!(outage.asked.len(), 3);
+        outage.sent(16.0, 16.1, 1);
+        assert_eq!(outage.asked.len(), 2);
+    }
+}

@@ -191,4 +191,14 @@ mod tests {
         assert!((standing - 3.0 * FULL_FRAME_BYTES).abs() < 1.0, "{standing}");
         assert_eq!(passage.standing(1.0, FULL_FRAME_BYTES / 0.02), 0.0);
     }
+
+    #[test]
+    fn what_is_forgotten_was_never_served() {
+        let mut passage = served([0.3; 100]);
+        assert!(passage.newest().is_some() && passage.service(0.0, None).is_some());
+        passage.forget();
+        assert_eq!((passage.newest(), passage.service(0.0, None)), (None, None));
+        // What passed is still known.
+        assert_eq!(passage.at(0.005).0, FULL_FRAME_BYTES);
+    }
 }

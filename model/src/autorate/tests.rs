@@ -155,6 +155,32 @@ const GREEDY: f64 = 1e12;
 const LINKS: [(f64, f64); 6] =
     [(250e3, 0.03), (2.5e6, 0.03), (12.5e6, 0.03), (250e3, 0.15), (2.5e6, 0.15), (12.5e6, 0.15)];
 
+/// Upstream a packet passes each fifth of a second, unless that is more than half of what the link carries; downstream half of it.
+#[test]
+fn so_much_passes_while_a_queue_drains() {
+    let bounds = Bounds { least: 8_000.0, most: 1.25e9 };
+    let least = |direction, capacity| Controller::new(direction, bounds, 1e6).least(capacity);
+    let up = [1e6, 20_000.0, 10_000.0].map(|capacity| least(Direction::Up, capacity));
+    assert_eq!(up, [50_000.0, 5.0 * FULL_FRAME_BYTES, 5_000.0]);
+    assert_eq!(least(Direction::Down, 1e6), 5e5);
+}
+
+/// Everything is answered, by one host or by three, and the link becomes half as fast: the reason says who waits.
+#[test]
+fn the_reason_says_whose_packets_wait() {
+    for (hosts, expected) in
+        [(1.0, "packets of one host, 100 % of the traffic, wait "), (3.0, "packets of 3 hosts wait ")]
+    {
+        let mut link = Loop { hosts, ..Loop::new(1e6, 0.03) };
+        link.run(20.0, 1e6, GREEDY, false);
+        let mut reasons = (0..50).map(|_| {
+            link.run(0.1, 5e5, GREEDY, false);
+            link.controller.reason()
+        });
+        assert!(reasons.any(|reason| reason.starts_with(expected)), "{hosts}");
+    }
+}
+
 #[test]
 fn a_constant_link_is_found_and_held() {
     for (capacity, round_trip) in LINKS {
