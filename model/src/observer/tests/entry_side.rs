@@ -411,6 +411,10 @@ fn the_first_question_of_a_quiet_link_had_nothing_ahead_of_it() {
     // The first one has left by then; with answers to others meanwhile, somebody may have filled the buffer before.
     assert_eq!(entry_side.most_ns(340 * MS, 160, true), 0.0);
     assert!(entry_side.most_ns(340 * MS, 160, false) > 1e9);
+    // Wherever the time begins.
+    let mut later = EntrySide::new(10_000 * MS);
+    later.enter(10_300 * MS, 160, 0);
+    assert_eq!(later.most_ns(10_300 * MS, 160, true), 0.0);
     // Nor is it the beginning any more after two seconds.
     entry_side.enter(1990 * MS, 16_000, 0);
     entry_side.enter(2000 * MS, 160, 0);

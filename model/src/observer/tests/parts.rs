@@ -210,6 +210,21 @@ fn names_are_those_of_the_json() {
     }
 }
 
+#[test]
+fn an_uplink_that_is_read_elsewhere_is_not_covered() {
+    use crate::segment::Direction;
+    use std::time::Duration;
+    for (vantage, up) in [
+        (Vantage::OwnQueue, false),
+        (Vantage::Both, false),
+        (Vantage::BeforeUplinkBuffer, true),
+        (Vantage::BehindUplinkBuffer, true),
+    ] {
+        let observer = super::super::Observer::new(0, vantage, Duration::ZERO);
+        assert_eq!(Direction::ALL.map(|direction| observer.covers(direction)), [up, true], "{vantage:?}");
+    }
+}
+
 /// An answer of `end`, long or short, to a question that is long or short.
 fn answer(end: u8, at_s: f64, delay_ms: f64, lengths: (u32, u32), most_ms: f64) -> Cleared {
     Cleared {
