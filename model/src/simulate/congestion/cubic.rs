@@ -138,4 +138,30 @@ mod tests {
         // 800 · (1024 + 717)/2048 = 680.
         assert_eq!(cubic.last_maximum, 680);
     }
+
+    /// A second after the loss, and the shortest round trip of 0.1 s: W(1.1 s) = 1000 − 0.4·(9.086 − 1.1)³ = 796, which is 96 segments more for 700.
+    #[test]
+    fn the_curve_is_that_of_a_round_trip_later() {
+        let mut cubic = Cubic::default();
+        assert_eq!(cubic.after_loss(1000), 700);
+        cubic.begin(700, 1, 0);
+        cubic.follow(700, HERTZ, 100_000);
+        assert_eq!(cubic.per, 7);
+        // At the maximum it is flat, and a round trip later it rises again.
+        cubic.follow(1000, 9 * HERTZ, 100_000);
+        assert_eq!(cubic.per, 100_000);
+        cubic.follow(1000, 11 * HERTZ, 100_000);
+        assert_eq!(cubic.per, 1000 / 3);
+    }
+
+    /// Reno with the same mean loss gains a segment for each 15/8 windows: at 20 segments, for each 37. After three times as many it has 23.
+    #[test]
+    fn it_is_not_slower_than_reno() {
+        let mut cubic = Cubic { per: 1_000, reno_window: 20, acked: 37, ..Cubic::default() };
+        cubic.be_friendly(20);
+        assert_eq!((cubic.per, cubic.reno_window, cubic.acked), (1_000, 20, 37));
+        cubic.acked = 3 * 37 + 1;
+        cubic.be_friendly(20);
+        assert_eq!((cubic.per, cubic.reno_window, cubic.acked), (20 / 3, 23, 1));
+    }
 }
