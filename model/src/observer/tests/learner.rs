@@ -141,6 +141,17 @@ fn a_queue_of_no_more_than_jitter_is_no_span() {
     }
 }
 
+/// A little more than the link carries, and as much is sent again: from four in a hundred on that is what was dropped, less is the link's own change.
+#[test]
+fn what_was_dropped_is_more_than_four_in_a_hundred() {
+    for (more, expected) in [(1.034, 1.034), (1.046, 1.0)] {
+        let mut link = BusyLink::new();
+        link.carry(20.0, RATE, 0.0);
+        link.carry(40.0, more * RATE, 1.0 - 1.0 / more);
+        assert!((link.found() - expected).abs() < 0.006, "{more}: {}", link.found());
+    }
+}
+
 /// Nothing is sent again, or little: the link has become faster.
 #[test]
 fn a_faster_link_is_followed() {

@@ -493,6 +493,30 @@ fn answers_tell_the_downlinks_queue_while_the_uplink_is_light() {
     }
 }
 
+/// The uplink is idle but for a question each 0.1 s, and the newest reply of thirty is late: where that makes waits uncertain by more than 50 ms, the level is unknown.
+#[test]
+fn a_level_is_unknown_if_waits_are_uncertain_by_more_than_50_ms() {
+    let ns = |ms: u64| ms * 1_000_000;
+    // 1.65 times the root of a twentieth of its square.
+    for (late_ms, is_known) in [(128, true), (144, false)] {
+        let mut link = Observer::new(0, Vantage::BeforeUplinkBuffer, Duration::ZERO);
+        link.set_rates(PerDirection { up: Some(1e5), down: Some(1e7) }, None);
+        for number in 0..30 {
+            let asked_ms = 100 * number;
+            let delay_ms = if number == 29 { 21 + late_ms } else { 21 };
+            link.leave(&Passing { at_ns: ns(asked_ms), bytes: 100, ..Passing::default() }, None);
+            let answer =
+                Answer { end: [1; 16], delay_ns: ns(delay_ms), question_bytes: 100, ..Answer::default() };
+            let reply = Passing { at_ns: ns(asked_ms + delay_ms), bytes: 60, ..Passing::default() };
+            link.arrive(&reply, Some(&answer));
+        }
+        link.leave(&Passing { at_ns: ns(3_100), bytes: 100, ..Passing::default() }, None);
+        link.finish(ns(3_200));
+        let newest = std::iter::from_fn(|| link.pop(Direction::Up)).last().flatten();
+        assert_eq!(newest.is_some(), is_known, "{late_ms} ms: {newest:?}");
+    }
+}
+
 /// The same uplink, its rate unknown, holds 100 ms when one host is first heard, and 500 ms from the next packet on, when another is: each has in its base what stood
 /// then, and what both say together fits no link.
 #[test]
