@@ -367,6 +367,32 @@ fn hide_in_a_clock(begin_ms: u64) {
     assert!(highest < 1.0, "{begin_ms}: {highest}");
 }
 
+/// When something passes, in milliseconds, what, and what it answers if it comes from outside.
+type LinkEvent = (u64, Passing, Option<Answer>);
+
+fn leaves(ms: u64, bytes: u32) -> LinkEvent {
+    (ms, Passing { at_ns: ms * 1_000_000, bytes, ..Passing::default() }, None)
+}
+
+/// The reply of `end` to what was sent at `sent_ms`.
+fn replies(sent_ms: u64, end: u8, question_bytes: u32, delay_ms: u64) -> LinkEvent {
+    let ms = sent_ms + delay_ms;
+    let answer =
+        Answer { end: [end; 16], delay_ns: delay_ms * 1_000_000, question_bytes, ..Answer::default() };
+    (ms, Passing { at_ns: ms * 1_000_000, bytes: 60, ..Passing::default() }, Some(answer))
+}
+
+/// All of it passes, in the order of time.
+fn play(link: &mut Observer, mut events: Vec<LinkEvent>) {
+    events.sort_by_key(|event| event.0);
+    for (_, packet, answer) in events {
+        match answer {
+            None => link.leave(&packet, None),
+            Some(answer) => link.arrive(&packet, Some(&answer)),
+        }
+    }
+}
+
 /// A packet of 1,000 bytes each 10 ms into an uplink of 100 bytes per millisecond keeps 500 ms standing from 3 s on. One host answered before; the other
 /// is first heard in the queue, and would tell of none. Once the first has been silent for 10 s, the level is no longer confirmed.
 #[test]
@@ -423,16 +449,8 @@ fn a_host_that_is_new_in_a_standing_queue_does_not_outvote_one_that_is_proven() 
 /// the buffer holds two thirds, and the first host is heard no more: for such a wait the other one's delay without queue is short, so that it tells the level.
 #[test]
 fn a_full_buffer_that_silences_one_host_is_told_by_another() {
-    let ns = |ms: u64| ms * 1_000_000;
     let mut link = Observer::new(0, Vantage::BeforeUplinkBuffer, Duration::ZERO);
     link.set_rates(PerDirection { up: Some(1e5), down: Some(1e7) }, None);
-    let leaves = |ms: u64, bytes: u32| (ms, Passing { at_ns: ns(ms), bytes, ..Passing::default() }, None);
-    let replies = |sent_ms: u64, end: u8, bytes: u32, delay_ms: u64| {
-        let ms = sent_ms + delay_ms;
-        let answer =
-            Answer { end: [end; 16], delay_ns: ns(delay_ms), question_bytes: bytes, ..Answer::default() };
-        (ms, Passing { at_ns: ns(ms), bytes: 60, ..Passing::default() }, Some(answer))
-    };
     let mut events = Vec::new();
     for ms in (0..3_000).step_by(100) {
         events.extend([leaves(ms, 100), replies(ms, 1, 100, 21)]);
@@ -444,14 +462,8 @@ fn a_full_buffer_that_silences_one_host_is_told_by_another() {
     for ms in (6_010..14_000).step_by(10) {
         events.extend([leaves(ms, 1_000), replies(ms, 2, 1_000, 1_050)]);
     }
-    events.sort_by_key(|event| event.0);
-    for (_, packet, answer) in events {
-        match answer {
-            None => link.leave(&packet, None),
-            Some(answer) => link.arrive(&packet, Some(&answer)),
-        }
-    }
-    link.finish(ns(14_000));
+    play(&mut link, events);
+    link.finish(14_000 * MS as u64);
     let levels: Vec<_> = std::iter::from_fn(|| link.pop(Direction::Up)).skip(900).take(350).collect();
     for level in levels {
         let level = level.expect("replies tell the level").mean_bytes;
@@ -496,22 +508,17 @@ fn answers_tell_the_downlinks_queue_while_the_uplink_is_light() {
 /// The uplink is idle but for a question each 0.1 s, and the newest reply of thirty is late: where that makes waits uncertain by more than 50 ms, the level is unknown.
 #[test]
 fn a_level_is_unknown_if_waits_are_uncertain_by_more_than_50_ms() {
-    let ns = |ms: u64| ms * 1_000_000;
     // 1.65 times the root of a twentieth of its square.
     for (late_ms, is_known) in [(128, true), (144, false)] {
         let mut link = Observer::new(0, Vantage::BeforeUplinkBuffer, Duration::ZERO);
         link.set_rates(PerDirection { up: Some(1e5), down: Some(1e7) }, None);
+        let mut events = vec![leaves(3_100, 100)];
         for number in 0..30 {
-            let asked_ms = 100 * number;
             let delay_ms = if number == 29 { 21 + late_ms } else { 21 };
-            link.leave(&Passing { at_ns: ns(asked_ms), bytes: 100, ..Passing::default() }, None);
-            let answer =
-                Answer { end: [1; 16], delay_ns: ns(delay_ms), question_bytes: 100, ..Answer::default() };
-            let reply = Passing { at_ns: ns(asked_ms + delay_ms), bytes: 60, ..Passing::default() };
-            link.arrive(&reply, Some(&answer));
+            events.extend([leaves(100 * number, 100), replies(100 * number, 1, 100, delay_ms)]);
         }
-        link.leave(&Passing { at_ns: ns(3_100), bytes: 100, ..Passing::default() }, None);
-        link.finish(ns(3_200));
+        play(&mut link, events);
+        link.finish(3_200 * MS as u64);
         let newest = std::iter::from_fn(|| link.pop(Direction::Up)).last().flatten();
         assert_eq!(newest.is_some(), is_known, "{late_ms} ms: {newest:?}");
     }
@@ -521,31 +528,18 @@ fn a_level_is_unknown_if_waits_are_uncertain_by_more_than_50_ms() {
 /// then, and what both say together fits no link.
 #[test]
 fn of_two_hosts_that_were_new_in_a_queue_one_is_asked() {
-    let ns = |ms: u64| ms * 1_000_000;
     let mut link = Observer::new(0, Vantage::BeforeUplinkBuffer, Duration::ZERO);
     link.set_rates(PerDirection { up: None, down: Some(1e7) }, None);
-    let leaves = |ms: u64, bytes: u32| (ms, Passing { at_ns: ns(ms), bytes, ..Passing::default() }, None);
-    let replies = |sent_ms: u64, end: u8, delay_ms: u64| {
-        let ms = sent_ms + delay_ms;
-        let answer =
-            Answer { end: [end; 16], delay_ns: ns(delay_ms), question_bytes: 1_000, ..Answer::default() };
-        (ms, Passing { at_ns: ns(ms), bytes: 60, ..Passing::default() }, Some(answer))
-    };
-    let mut events = vec![leaves(0, 10_000), leaves(1, 1_000), replies(1, 1, 130), leaves(5, 40_000)];
+    let mut events = vec![leaves(0, 10_000), leaves(1, 1_000), replies(1, 1, 1_000, 130), leaves(5, 40_000)];
     // From 3 s to 6 s it is 700 ms: a buffer that is always full tells no rate.
     events.push(leaves(3_000, 20_000));
     for ms in (10..6_000).chain(6_200..12_000).step_by(10) {
         let wait_ms = if (3_000..6_000).contains(&ms) { 700 } else { 500 };
-        events.extend([leaves(ms, 1_000), replies(ms, if ms % 20 == 0 { 1 } else { 2 }, 30 + wait_ms)]);
+        events
+            .extend([leaves(ms, 1_000), replies(ms, if ms % 20 == 0 { 1 } else { 2 }, 1_000, 30 + wait_ms)]);
     }
-    events.sort_by_key(|event| event.0);
-    for (_, packet, answer) in events {
-        match answer {
-            None => link.leave(&packet, None),
-            Some(answer) => link.arrive(&packet, Some(&answer)),
-        }
-    }
-    link.finish(ns(12_000));
+    play(&mut link, events);
+    link.finish(12_000 * MS as u64);
     let rate = link.rate(Direction::Up).expect("the link is busy");
     assert!((rate.bytes_per_second / 1e5 - 1.0).abs() < 0.02, "{rate:?}");
     assert!((11.0..=13.0).contains(&rate.measured_at.as_secs_f64()), "{rate:?}");

@@ -1,12 +1,15 @@
 //! The observer's parts, each by itself and by hand.
 
+use std::time::Duration;
+
 use super::super::base::{Bases, Cleared, Split};
 use super::super::bound::LowerBound;
 use super::super::level::{INTERVAL_NS, LevelTrack, Levels};
 use super::super::rules::RULES;
 use super::super::standing::Standing;
-use super::super::{Answer, Trust, Vantage};
+use super::super::{Answer, Observer, Trust, Vantage};
 use crate::capacity::ServiceRate;
+use crate::segment::Direction;
 
 const MS: u64 = 1_000_000;
 const SECOND: f64 = 1e9;
@@ -212,15 +215,13 @@ fn names_are_those_of_the_json() {
 
 #[test]
 fn an_uplink_that_is_read_elsewhere_is_not_covered() {
-    use crate::segment::Direction;
-    use std::time::Duration;
     for (vantage, up) in [
         (Vantage::OwnQueue, false),
         (Vantage::Both, false),
         (Vantage::BeforeUplinkBuffer, true),
         (Vantage::BehindUplinkBuffer, true),
     ] {
-        let observer = super::super::Observer::new(0, vantage, Duration::ZERO);
+        let observer = Observer::new(0, vantage, Duration::ZERO);
         assert_eq!(Direction::ALL.map(|direction| observer.covers(direction)), [up, true], "{vantage:?}");
     }
 }
