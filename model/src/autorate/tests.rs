@@ -147,6 +147,7 @@ impl Loop {
     }
 }
 
+mod rules;
 mod varying;
 
 const GREEDY: f64 = 1e12;
